@@ -1,0 +1,312 @@
+/* tern.h: the whole public interface of tern, an engine for decoder-only language models on CPUs.
+ *
+ * A complete program (tests/test_example.c compiles and runs exactly these lines):
+ *
+ * EXAMPLE
+ *   #include <stdio.h>
+ *   #include <tern.h>
+ *
+ *   static int print(void *arg, tern_token token, const char *text, size_t n)
+ *   {
+ *       (void)arg, (void)token;
+ *       fwrite(text, 1, n, stdout);
+ *       return 0; // anything else stops
+ *   }
+ *
+ *   int main(int argc, char **argv)
+ *   {
+ *       struct tern_error e = {0};
+ *       tern_model *model = NULL;
+ *       tern_context *ctx = NULL;
+ *       struct tern_generate_params p = tern_generate_defaults();
+ *       p.prompt = "The cat sat", p.prompt_bytes = 11, p.n_predict = 64, p.on_text = print;
+ *       if (argc < 2 || tern_model_open(&model, argv[1], NULL, &e) ||
+ *           tern_context_open(&ctx, model, NULL, &e) || tern_generate(ctx, &p, NULL, &e))
+ *           fprintf(stderr, "%s\n", argc < 2 ? "usage: example MODEL" : e.text);
+ *       tern_context_close(ctx);
+ *       tern_model_close(model);
+ *       return (int)e.code;
+ *   }
+ * END
+ *
+ * Rules of the whole interface. Handles are opaque; close(NULL) is allowed. A function that can
+ * fail returns enum tern_status (TERN_OK is 0) and, when `e` is not NULL, writes one sentence into
+ * it. A returned `const` pointer is borrowed; its comment says until when. Text is pointer and
+ * length; NUL is a character. A zeroed parameter struct, or NULL in its place, means the defaults.
+ *
+ * Threads. One tern_context may be used by one thread at a time. Contexts of one model may live in
+ * different threads; the model's pool serves one step at a time. Every call runs with
+ * round-to-nearest and without flush-to-zero and restores the caller's floating-point state.
+ *
+ * Exactness. Same file, tokens and options give the same bits for any CPU target, thread count,
+ * batch size, cache history and batch mates (README, "Exact"). */
+#ifndef TERN_H
+#define TERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TERN_VERSION "0.1.0"
+#define TERN_ARITH 1         /* revision of the canonical arithmetic (README, "Exact") */
+#define TERN_FORMAT_MAJOR 1  /* weights file: another major is refused, any minor is read */
+#define TERN_FORMAT_MINOR 0
+#define TERN_MAX_LOGITS 32   /* logit rows that one batch may ask for */
+
+typedef int32_t tern_token;
+typedef struct tern_model tern_model;
+typedef struct tern_context tern_context;
+typedef struct tern_decoder tern_decoder;
+
+/* ---- status and errors ------------------------------------------------------------------- */
+
+/* The values are the programs' exit codes. */
+enum tern_status {
+    TERN_OK = 0,
+    TERN_INTERNAL = 1, /* a bug in tern */
+    TERN_USAGE = 2,    /* wrong argument or option */
+    TERN_BAD_FILE = 3, /* invalid weights file */
+    TERN_IO = 4,       /* the operating system refused to read or write */
+    TERN_NO_MEMORY = 5,
+    TERN_LIMIT = 6,     /* a stated limit was reached, or a value was not finite */
+    TERN_CANCELLED = 7, /* tern_cancel or a callback asked to stop */
+};
+
+struct tern_error {
+    enum tern_status code;
+    char text[512]; /* one sentence: what, which numbers, what to do */
+};
+
+/* ---- model -------------------------------------------------------------------------------- */
+
+enum tern_type { TERN_F32 = 0, TERN_F16 = 1, TERN_BF16 = 2, TERN_Q8 = 3, TERN_Q4 = 4 };
+
+struct tern_model_params {
+    int n_threads;   /* 0: chosen from affinity, cpuset, cgroup quota and physical cores */
+    const char *cpu; /* NULL: the best target; or "ref", "avx2", "avx512", "neon" */
+};
+
+struct tern_model_info {
+    uint64_t n_layers, dim, vocab, n_heads, n_kv_heads, head_dim, hidden; /* of the first layer */
+    uint64_t max_seq;    /* positions that the model was made for */
+    uint64_t window;     /* of the narrowest layer; 0: none */
+    uint64_t n_params;   /* weights, without padding; a tied head counts once */
+    uint64_t file_bytes; /* the whole weights file */
+    uint64_t token_bytes; /* bytes of weights that one decoded token reads */
+    uint64_t content_id;
+    enum tern_type type; /* of the largest tensor */
+    const char *type_name, *name, *source, *licence, *converter; /* borrowed; "" if absent */
+    const char *cpu;           /* target in use */
+    int n_threads;
+    const char *threads_why;   /* one line: what was chosen and why */
+    tern_token bos;            /* -1: none */
+    int has_chat, is_sealed;
+};
+
+struct tern_tensor_info {
+    const char *name; /* borrowed from the model */
+    enum tern_type type;
+    uint64_t rows, k, matrices, bytes, checksum;
+};
+
+/* Maps the file at `path`, checks its header and binds it. The tensor bytes are not touched. */
+enum tern_status tern_model_open(tern_model **out, const char *path,
+                                 const struct tern_model_params *params, struct tern_error *e);
+void tern_model_close(tern_model *model); /* every context must be closed before */
+void tern_model_info(const tern_model *model, struct tern_model_info *info);
+size_t tern_model_n_tensors(const tern_model *model);
+void tern_model_tensor(const tern_model *model, size_t i, struct tern_tensor_info *info);
+
+/* Verifies the checksum of every tensor; reads the whole file. */
+enum tern_status tern_model_check(tern_model *model, struct tern_error *e);
+
+/* Proves file, build and machine: kernels against ref.c, tokenizer vectors, golden logits of the
+ * source, seal. `report` (may be NULL) gets a line per part; the error names the first failure. */
+enum tern_status tern_model_selftest(tern_model *model, void (*report)(void *arg, const char *line),
+                                     void *arg, struct tern_error *e);
+
+/* Fingerprint of the model's logits on the built-in prompt: what a seal stores. */
+enum tern_status tern_model_seal(tern_model *model, uint64_t *fingerprint, struct tern_error *e);
+
+/* ---- text and tokens ---------------------------------------------------------------------- */
+
+enum {
+    TERN_ADD_SPECIAL = 1,   /* add BOS (and EOS) where the model's tokenizer does */
+    TERN_PARSE_SPECIAL = 2, /* special tokens written in the text become their ids */
+};
+
+/* Ids of text[0..n) into tokens[0..max). *n_tokens gets the full count, which may exceed max:
+ * then only the first max were written. Bytes that are not UTF-8 are first replaced by U+FFFD. */
+enum tern_status tern_tokenize(const tern_model *model, const char *text, size_t n, unsigned flags,
+                               tern_token *tokens, size_t max, size_t *n_tokens,
+                               struct tern_error *e);
+
+/* Streaming decoder: ids in, whole UTF-8 characters out. The returned text is borrowed until the
+ * next call on the decoder. push() holds back an incomplete character; finish() gives the rest
+ * (broken tails as U+FFFD) and resets the decoder. Special tokens give no text unless asked. */
+enum tern_status tern_decoder_open(tern_decoder **out, const tern_model *model, int show_special,
+                                   struct tern_error *e);
+void tern_decoder_close(tern_decoder *d);
+const char *tern_decoder_push(tern_decoder *d, tern_token token, size_t *n);
+const char *tern_decoder_finish(tern_decoder *d, size_t *n);
+
+/* Stored bytes of a token as they stand in the vocabulary; borrowed from the model. */
+const char *tern_token_text(const tern_model *model, tern_token token, size_t *n);
+int tern_token_is_special(const tern_model *model, tern_token token);
+int tern_token_is_end(const tern_model *model, tern_token token); /* an end-of-text/turn token */
+
+/* ---- context: the KV cache and the memory of one batch ------------------------------------ */
+
+enum tern_cache_type { TERN_CACHE_F16 = 0, TERN_CACHE_F32 = 1 };
+
+enum { TERN_ROW_LOGITS = 1 }; /* flags of a batch row */
+
+struct tern_context_params {
+    uint32_t n_ctx;   /* positions per sequence; 0: the model's, reduced to half the free memory */
+    uint32_t n_batch; /* rows per batch; 0: 512 */
+    uint32_t n_seqs;  /* sequences 0 .. n_seqs - 1; 0: 1 */
+    enum tern_cache_type cache_type;
+    int fingerprint; /* hash the logits of every logit row (tern_fingerprint) */
+};
+
+struct tern_memory { /* bytes */
+    uint64_t weights, cache, batch, available; /* available: what machine or container allows */
+    uint32_t n_ctx, n_batch, n_seqs;           /* as resolved */
+    int reduced;                               /* n_ctx is below the model's, for memory */
+};
+
+/* What tern_context_open would take; nothing is allocated. */
+void tern_context_plan(const tern_model *model, const struct tern_context_params *params,
+                       struct tern_memory *plan);
+enum tern_status tern_context_open(tern_context **out, tern_model *model,
+                                   const struct tern_context_params *params, struct tern_error *e);
+void tern_context_close(tern_context *ctx);
+void tern_context_memory(const tern_context *ctx, struct tern_memory *plan);
+tern_model *tern_context_model(const tern_context *ctx);
+
+/* ---- batch: the one way to evaluate tokens ------------------------------------------------ */
+
+/* Adds a row to the batch being built. Its position is the sequence's length plus the rows of the
+ * sequence already added; the rows of a sequence must be neighbours. A row that does not fit
+ * (context full, batch full, more than TERN_MAX_LOGITS logit rows, wrong token) is refused here,
+ * and the batch stays as it was. */
+enum tern_status tern_batch_add(tern_context *ctx, uint32_t seq, tern_token token, unsigned flags,
+                                struct tern_error *e);
+void tern_batch_clear(tern_context *ctx);
+
+/* Evaluates the batch and empties it. Allocates nothing and cannot fail, except that tern_cancel
+ * (callable from another thread or a signal handler) ends it between layers with TERN_CANCELLED,
+ * leaving every sequence as it was. */
+enum tern_status tern_forward(tern_context *ctx);
+void tern_cancel(tern_context *ctx);
+
+/* Logits [vocab] of the i-th logit row of the last tern_forward; borrowed until the next one. */
+const float *tern_logits(const tern_context *ctx, size_t i);
+size_t tern_n_logits(const tern_context *ctx);
+
+/* TERN_LIMIT, naming layer and step, when a logit was not finite or a K/V value left the cache
+ * type's range in any batch since the context was opened; else TERN_OK. */
+enum tern_status tern_numeric_status(const tern_context *ctx, struct tern_error *e);
+
+/* XXH64 over (position u64, logits f32 [vocab], little-endian) of every logit row so far. */
+uint64_t tern_fingerprint(const tern_context *ctx, uint64_t *rows);
+
+uint32_t tern_seq_length(const tern_context *ctx, uint32_t seq);
+
+/* Truncates a sequence to its first n tokens and returns how many could be kept: n, or less where
+ * a sliding window has freed what they need (then 0). Feed the rest again. */
+uint32_t tern_seq_keep(tern_context *ctx, uint32_t seq, uint32_t n);
+
+/* Makes `to` the first n tokens of `from`, sharing its pages; returns as tern_seq_keep does. */
+uint32_t tern_seq_fork(tern_context *ctx, uint32_t from, uint32_t to, uint32_t n);
+
+/* ---- sampling ----------------------------------------------------------------------------- */
+
+/* Order: repeat penalty, temperature 0 (argmax, lowest id on ties) or: top_k, top_p, min_p,
+ * temperature, draw. Random numbers are u(seed, index, draw), never a state. */
+struct tern_sampler_params {
+    float temperature;    /* 0: greedy */
+    uint32_t top_k;       /* 0: off */
+    float top_p;          /* 1: off */
+    float min_p;          /* 0: off */
+    float repeat_penalty; /* 1: off */
+    uint32_t repeat_last_n; /* tokens that the penalty looks back on */
+    uint64_t seed;
+};
+
+/* The model's own defaults (its generation section) over tern's: 0.8, 40, 0.95, 0.05, 1, 64, 0. */
+struct tern_sampler_params tern_sampler_defaults(const tern_model *model);
+
+/* Picks a token for `logits` [vocab]. `history` are the tokens so far (for penalties), `index` the
+ * number of the token being chosen. */
+tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *params,
+                       const float *logits, const tern_token *history, size_t n_history,
+                       uint64_t index);
+
+/* log softmax(logits)[token], natural log; lane sum and logarithm of the canonical arithmetic. */
+double tern_logprob(const tern_model *model, const float *logits, tern_token token);
+
+/* ---- generation --------------------------------------------------------------------------- */
+
+struct tern_generate_params {
+    uint32_t seq;
+    const char *prompt; /* text ... */
+    size_t prompt_bytes;
+    unsigned tokenize_flags;        /* defaults: TERN_ADD_SPECIAL */
+    const tern_token *tokens;       /* ... or ids, used when not NULL */
+    size_t n_tokens;
+    int64_t n_predict;              /* -1: to an end token or a full context */
+    int ignore_end;                 /* end tokens are text like any other */
+    int logits_all;                 /* ask for the logits of every prompt row (fingerprint) */
+    const struct tern_sampler_params *sampler; /* NULL: tern_sampler_defaults */
+    const char *const *stop;        /* strings that end the text; they are not emitted */
+    size_t n_stop;
+    /* Called with every piece of text as it is made (whole UTF-8 characters; token -1 for text
+     * that was held back); non-zero stops. May be NULL. */
+    int (*on_text)(void *arg, tern_token token, const char *text, size_t n);
+    /* Called after each prompt chunk; non-zero stops. May be NULL. */
+    int (*on_prompt)(void *arg, size_t done, size_t total);
+    void *arg;
+};
+
+enum tern_stop_reason { TERN_STOP_END, TERN_STOP_LENGTH, TERN_STOP_CONTEXT, TERN_STOP_STRING,
+                        TERN_STOP_CANCELLED };
+
+struct tern_generate_result {
+    size_t n_prompt, n_generated;        /* tokens evaluated as prompt, tokens chosen */
+    double prompt_seconds, generate_seconds;
+    enum tern_stop_reason reason;
+};
+
+struct tern_generate_params tern_generate_defaults(void);
+enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_params *params,
+                               struct tern_generate_result *result, struct tern_error *e);
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+struct tern_quantize_report { /* one per tensor, as it is written */
+    const char *name;
+    enum tern_type from, to;
+    uint64_t bytes_in, bytes_out, done, total; /* done, total: bytes of the whole job */
+    double rmse, max_error;                    /* of the values, against the source tensor */
+};
+
+/* Writes `in` to `out` with its matrices as `type` (TERN_Q8 or TERN_Q4); the same bytes for any
+ * thread count. Written to a temporary file beside `out`, synced, then renamed. */
+enum tern_status tern_quantize(const char *in, const char *out, enum tern_type type, int n_threads,
+                               void (*report)(void *arg, const struct tern_quantize_report *r),
+                               void *arg, struct tern_error *e);
+
+/* ---- odds and ends ------------------------------------------------------------------------ */
+
+const char *tern_version(void);      /* "0.1.0" */
+const char *tern_build_info(void);   /* compiler, targets built, arithmetic, format */
+const char *tern_type_name(enum tern_type type);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,29 @@
+/* Errors: see error.h. Knows nothing but text. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum tern_status error_set(struct tern_error *e, enum tern_status code, const char *format, ...)
+{
+    if (e) {
+        va_list ap;
+        va_start(ap, format);
+        e->code = code;
+        vsnprintf(e->text, sizeof e->text, format, ap);
+        va_end(ap);
+    }
+    return code;
+}
+
+enum tern_status error_io(struct tern_error *e, const char *path, const char *what)
+{
+    return error_set(e, TERN_IO, "%s: %s: %s", path, what, strerror(errno));
+}
+
+enum tern_status error_memory(struct tern_error *e, const char *what, size_t n)
+{
+    return error_set(e, TERN_NO_MEMORY, "not enough memory for %s (%zu bytes)", what, n);
+}

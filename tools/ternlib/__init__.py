@@ -1,0 +1,1 @@
+"""What the tools share: the weights file, its sections, and the readers of other formats."""
