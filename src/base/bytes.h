@@ -4,6 +4,8 @@
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
+#include "base/strict.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,7 +41,7 @@ static inline const void *bytes_take(struct bytes *b, uint64_t n)
 static inline uint64_t load_u64(const void *p)
 {
     uint64_t v;
-    memcpy(&v, p, sizeof v); /* little-endian machines only: cpu.h refuses the others */
+    memcpy(&v, p, sizeof v); /* little-endian machines only: strict.h refuses the others */
     return v;
 }
 

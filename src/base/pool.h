@@ -1,0 +1,38 @@
+/* Threads: one function run over a range of items by persistent workers. In: a count and a
+ * function; out: every item done. pool.c alone knows pthreads, futexes and how to wait.
+ *
+ * The caller is thread 0, the workers are 1 .. pool_threads - 1. A call is a barrier: all that was
+ * written before it is seen by fn, all that fn wrote is seen after it. Work must be split over
+ * output elements or fixed blocks, so that results do not depend on who did what. Threads run with
+ * fpenv.h's state and with asynchronous signals blocked. A pool does not survive fork(). */
+#ifndef BASE_POOL_H
+#define BASE_POOL_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+struct pool;
+
+/* Items begin .. end - 1 are yours; begin < end. `thread` < pool_threads numbers who runs it. */
+typedef void (*pool_fn)(void *arg, size_t begin, size_t end, int thread);
+
+/* Starts n_threads - 1 workers (n_threads >= 1). TERN_NO_MEMORY where the system has no more. */
+enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *e);
+void pool_close(struct pool *p); /* NULL is fine */
+int pool_threads(const struct pool *p);
+
+/* Runs fn once per thread over contiguous ranges that differ by at most one item, ascending with
+ * the thread. With one item or one thread fn runs on the caller at once. Not to be called from
+ * within fn, nor by two threads at a time (pool_lock). */
+void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg);
+
+/* As pool_run, but a thread takes the next item when it is free: for items of unequal size.
+ * fn gets one item at a time. */
+void pool_run_dynamic(struct pool *p, size_t n_items, pool_fn fn, void *arg);
+
+/* Serves one step at a time to contexts that live in different threads. Not recursive. */
+void pool_lock(struct pool *p);
+void pool_unlock(struct pool *p);
+
+#endif
