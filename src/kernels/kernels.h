@@ -2,10 +2,12 @@
  * slot in plain C (README, "Exact"); a file per target overrides the slots that it wins and gives
  * equal bits. A kernel knows no threads: it is told a range, or one row.
  *
- * Shapes are [rows, cols], row-major, last index fastest. Pointers to activations are 64-byte
- * aligned and their rows are padded to a multiple of 16 floats, so a kernel may read and write
- * whole lines of 16; what it writes into padding is of no account, what it reads there must not
- * change a result. Weights and cache memory end where they end: no read beyond.
+ * Shapes are [rows, cols], row-major, last index fastest. A kernel reads and writes exactly the
+ * elements that its comment names, with these exceptions: matmul writes whole tiles of 16 into y,
+ * whose rows are 64-byte aligned and padded to 16 floats, and the x, q, scale and sum of its
+ * activations are 64-byte aligned with rows padded to 64 bytes, so that whole lines may be read
+ * (what padding holds must not change a result). Other float pointers need not be aligned (heads
+ * of 24 or 80 dims lie side by side). Weights and cache end where they end: no read beyond.
  *
  * ADDING A TARGET: one file <arch>_<isa>.c whose first line states its compiler flags, with a
  * function void <arch>_<isa>_init(struct kernels *k), and one row in kernels.c. */
