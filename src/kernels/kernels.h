@@ -18,13 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/formats.h" /* TILE_ROWS, GROUP, N_TYPES, half precision */
 #include "tern.h"
 
 enum {
-    TILE_ROWS = 16,   /* output rows of a weight tile; positions of a K tile */
-    GROUP = 32,       /* weights and activations that share a scale */
     BLOCK = 256,      /* positions of an attention block, and of a cache page */
-    N_TYPES = 5,      /* enum tern_type */
     N_CACHE_TYPES = 2 /* enum tern_cache_type */
 };
 

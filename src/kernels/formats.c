@@ -1,0 +1,230 @@
+/* The table of weight formats: see formats.h. */
+#include "kernels/formats.h"
+
+#include <assert.h>
+
+/* Below 2^22, adding and taking away 1.5 * 2^23 leaves x rounded to nearest even. */
+static float rne(float x)
+{
+    return (x + 0x1.8p23f) - 0x1.8p23f;
+}
+
+/* rne(x), clamped; a NaN gives lo. */
+static int round_into(float x, float lo, float hi)
+{
+    x = x > lo ? x : lo;
+    return (int)rne(x < hi ? x : hi);
+}
+
+/* ---- float formats: lines of 16 rows, one per k ---- */
+
+static void encode_f32(void *tile, uint64_t block, const float *w, unsigned n)
+{
+    float *out = (float *)tile + block * GROUP * TILE_ROWS;
+    for (unsigned c = 0; c < n; c++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            out[c * TILE_ROWS + r] = w[r * GROUP + c];
+}
+
+static void decode_f32(float *w, const void *tile, uint64_t block, unsigned n)
+{
+    const float *in = (const float *)tile + block * GROUP * TILE_ROWS;
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        for (unsigned c = 0; c < GROUP; c++)
+            w[r * GROUP + c] = c < n ? in[c * TILE_ROWS + r] : 0;
+}
+
+static void encode_f16(void *tile, uint64_t block, const float *w, unsigned n)
+{
+    uint16_t *out = (uint16_t *)tile + block * GROUP * TILE_ROWS;
+    for (unsigned c = 0; c < n; c++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            out[c * TILE_ROWS + r] = f16_of_f32(w[r * GROUP + c]);
+}
+
+static void decode_f16(float *w, const void *tile, uint64_t block, unsigned n)
+{
+    const uint16_t *in = (const uint16_t *)tile + block * GROUP * TILE_ROWS;
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        for (unsigned c = 0; c < GROUP; c++)
+            w[r * GROUP + c] = c < n ? f16_to_f32(in[c * TILE_ROWS + r]) : 0;
+}
+
+static void encode_bf16(void *tile, uint64_t block, const float *w, unsigned n)
+{
+    uint16_t *out = (uint16_t *)tile + block * GROUP * TILE_ROWS;
+    for (unsigned c = 0; c < n; c++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            out[c * TILE_ROWS + r] = bf16_of_f32(w[r * GROUP + c]);
+}
+
+static void decode_bf16(float *w, const void *tile, uint64_t block, unsigned n)
+{
+    const uint16_t *in = (const uint16_t *)tile + block * GROUP * TILE_ROWS;
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        for (unsigned c = 0; c < GROUP; c++)
+            w[r * GROUP + c] = c < n ? bf16_to_f32(in[c * TILE_ROWS + r]) : 0;
+}
+
+/* ---- quantized formats: the lines of a block, then 16 f16 scales ---- */
+
+enum { Q8_LINES = 512, Q8_BYTES = 544, Q4_LINES = 256, Q4_BYTES = 288 };
+
+static float load_scale(const unsigned char *scales, unsigned r)
+{
+    uint16_t h;
+    memcpy(&h, scales + 2 * r, sizeof h);
+    return f16_to_f32(h);
+}
+
+/* Stores f16(x), or +0 when that is a zero of either sign; returns the stored value. */
+static float store_scale(unsigned char *scales, unsigned r, float x)
+{
+    uint16_t h = f16_of_f32(x);
+    if (!(h & 0x7fff))
+        h = 0;
+    memcpy(scales + 2 * r, &h, sizeof h);
+    return f16_to_f32(h);
+}
+
+/* Line c / 4, byte 4 r + c % 4 holds row r, k c. */
+static unsigned q8_at(unsigned r, unsigned c)
+{
+    return c / 4 * 64 + 4 * r + c % 4;
+}
+
+static void encode_q8(void *tile, uint64_t block, const float *w, unsigned n)
+{
+    unsigned char *out = (unsigned char *)tile + block * Q8_BYTES;
+    (void)n;
+    for (unsigned r = 0; r < TILE_ROWS; r++, w += GROUP) {
+        float m = 0;
+        for (unsigned c = 0; c < GROUP; c++) {
+            float a = w[c] < 0 ? -w[c] : w[c];
+            m = a > m ? a : m;
+        }
+        float scale = store_scale(out + Q8_LINES, r, m / 127);
+        for (unsigned c = 0; c < GROUP; c++) {
+            int q = scale != 0 ? round_into(w[c] / scale, -127, 127) : 0;
+            out[q8_at(r, c)] = (unsigned char)q;
+        }
+    }
+}
+
+static void decode_q8(float *w, const void *tile, uint64_t block, unsigned n)
+{
+    const unsigned char *in = (const unsigned char *)tile + block * Q8_BYTES;
+    (void)n;
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        float scale = load_scale(in + Q8_LINES, r);
+        for (unsigned c = 0; c < GROUP; c++)
+            w[r * GROUP + c] = (float)(int8_t)in[q8_at(r, c)] * scale;
+    }
+}
+
+/* Line c / 8, byte 4 r + c % 4; k 0 to 3 of each eight are low nibbles, 4 to 7 high ones. */
+static unsigned q4_at(unsigned r, unsigned c)
+{
+    return c / 8 * 64 + 4 * r + c % 4;
+}
+
+static unsigned q4_shift(unsigned c)
+{
+    return c & 4;
+}
+
+static void encode_q4(void *tile, uint64_t block, const float *w, unsigned n)
+{
+    unsigned char *out = (unsigned char *)tile + block * Q4_BYTES;
+    (void)n;
+    memset(out, 0, Q4_LINES);
+    for (unsigned r = 0; r < TILE_ROWS; r++, w += GROUP) {
+        float m = 0, largest = 0; /* the value of largest magnitude, and that magnitude */
+        for (unsigned c = 0; c < GROUP; c++) {
+            float a = w[c] < 0 ? -w[c] : w[c];
+            if (a > largest)
+                largest = a, m = w[c];
+        }
+        float scale = store_scale(out + Q4_LINES, r, m / -8);
+        for (unsigned c = 0; c < GROUP; c++) {
+            int q = scale != 0 ? round_into(w[c] / scale, -8, 7) : 0;
+            out[q4_at(r, c)] |= (unsigned char)((unsigned)(q + 8) << q4_shift(c));
+        }
+    }
+}
+
+static void decode_q4(float *w, const void *tile, uint64_t block, unsigned n)
+{
+    const unsigned char *in = (const unsigned char *)tile + block * Q4_BYTES;
+    (void)n;
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        float scale = load_scale(in + Q4_LINES, r);
+        for (unsigned c = 0; c < GROUP; c++)
+            w[r * GROUP + c] = (float)((in[q4_at(r, c)] >> q4_shift(c) & 15) - 8) * scale;
+    }
+}
+
+/* ---- the table ---- */
+
+static const struct format formats[N_TYPES] = {
+    {TERN_F32, "f32", 1, 64, 32, encode_f32, decode_f32},
+    {TERN_F16, "f16", 1, 32, 16, encode_f16, decode_f16},
+    {TERN_BF16, "bf16", 1, 32, 16, encode_bf16, decode_bf16},
+    {TERN_Q8, "q8", GROUP, Q8_BYTES, 8.5, encode_q8, decode_q8},
+    {TERN_Q4, "q4", GROUP, Q4_BYTES, 4.5, encode_q4, decode_q4},
+};
+
+const struct format *format_find(uint64_t type)
+{
+    return type < N_TYPES ? &formats[type] : NULL;
+}
+
+bool format_size(const struct format *f, uint64_t rows, uint64_t k, uint64_t matrices,
+                 uint64_t *bytes)
+{
+    uint64_t tiles, groups, n;
+    return rows && k && matrices && size_round_up(rows, TILE_ROWS, &tiles) &&
+           size_round_up(k, f->group, &groups) && size_mul(groups / f->group, f->group_bytes, &n) &&
+           size_mul(n, tiles / TILE_ROWS, &n) && size_mul(n, matrices, bytes);
+}
+
+size_t format_tile_bytes(const struct format *f, uint64_t k)
+{
+    uint64_t bytes = 0;
+    bool fits = format_size(f, TILE_ROWS, k, 1, &bytes);
+    assert(fits);
+    (void)fits;
+    return (size_t)bytes;
+}
+
+static unsigned block_columns(uint64_t k, uint64_t block)
+{
+    uint64_t left = k - block * GROUP;
+    return left < GROUP ? (unsigned)left : GROUP;
+}
+
+void format_decode_row(const struct format *f, float *y, const void *data, uint64_t row, uint64_t k)
+{
+    const char *tile = (const char *)data + row / TILE_ROWS * format_tile_bytes(f, k);
+    float w[TILE_ROWS * GROUP];
+    for (uint64_t b = 0; b * GROUP < k; b++) {
+        unsigned n = block_columns(k, b);
+        f->decode(w, tile, b, n);
+        memcpy(y + b * GROUP, w + row % TILE_ROWS * GROUP, n * sizeof *y);
+    }
+}
+
+void format_encode_matrix(const struct format *f, void *data, const float *w, uint64_t rows,
+                          uint64_t k)
+{
+    char *tile = data;
+    float block[TILE_ROWS * GROUP];
+    for (uint64_t row = 0; row < rows; row += TILE_ROWS, tile += format_tile_bytes(f, k))
+        for (uint64_t b = 0; b * GROUP < k; b++) {
+            unsigned n = block_columns(k, b);
+            memset(block, 0, sizeof block);
+            for (uint64_t r = row; r < rows && r < row + TILE_ROWS; r++)
+                memcpy(block + (r - row) * GROUP, w + r * k + b * GROUP, n * sizeof *w);
+            f->encode(tile, b, block, n);
+        }
+}

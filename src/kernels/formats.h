@@ -1,0 +1,111 @@
+/* The weight formats: numbers in, tiles out, and back. This table alone knows how a format lies in
+ * memory (drawn in src/model/FORMAT.md, "Tiles"); its encoders and decoders are the definition, and
+ * kernels are compared with them.
+ *
+ * A matrix [rows, k] is cut into tiles of 16 rows; a tile into blocks of 32 k. Encoders and
+ * decoders work on one block at a time, as plain f32 w [16, 32], row-major.
+ *
+ * ADDING A FORMAT: a number in enum tern_type, a row in formats.c with its encoder and decoder. */
+#ifndef KERNELS_FORMATS_H
+#define KERNELS_FORMATS_H
+
+#include "base/bytes.h"
+#include "tern.h"
+
+enum {
+    TILE_ROWS = 16, /* rows of a tile */
+    GROUP = 32,     /* k of a block: weights and activations that share a scale */
+    N_TYPES = 5     /* enum tern_type */
+};
+
+struct format {
+    enum tern_type type;
+    const char *name;
+    unsigned group;       /* k is padded to a multiple of it: 32 for quantized types, else 1 */
+    unsigned group_bytes; /* of one tile's `group` k: f32 64, f16 and bf16 32, q8 544, q4 288 */
+    double bits;          /* a weight, scales included */
+
+    /* Block number `block` of a tile from w [16, 32]; only its first n k are there (n < 32 in the
+     * last block of a tile), the rest of w is zero. Finite w only. */
+    void (*encode)(void *tile, uint64_t block, const float *w, unsigned n);
+
+    /* w [16, 32] from block number `block` of a tile of which n k are stored; the rest is zero. */
+    void (*decode)(float *w, const void *tile, uint64_t block, unsigned n);
+};
+
+/* The format of a type id as it stands in a file, or NULL when unknown. */
+const struct format *format_find(uint64_t type);
+
+/* Bytes of one tile of `k`, and of a whole tensor. Only for shapes that format_size accepted. */
+size_t format_tile_bytes(const struct format *f, uint64_t k);
+
+/* *bytes = the size of a tensor of any shape, even from a file; false when it does not fit a u64
+ * or a dimension is zero. */
+bool format_size(const struct format *f, uint64_t rows, uint64_t k, uint64_t matrices,
+                 uint64_t *bytes);
+
+/* y [k] = row `row` of the matrix at `data`. */
+void format_decode_row(const struct format *f, float *y, const void *data, uint64_t row,
+                       uint64_t k);
+
+/* The tensor at `data` (format_size bytes) from w [rows, k], row-major. For tests and small jobs.
+ */
+void format_encode_matrix(const struct format *f, void *data, const float *w, uint64_t rows,
+                          uint64_t k);
+
+/* ---- half precision: IEEE binary16 and bfloat16, round to nearest even, with subnormals.
+ * Overflow gives infinity; a NaN stays one, made quiet, as processors do it. */
+
+static inline uint32_t f32_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline float f32_of_bits(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static inline float f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
+    if (rest < 0x0400) /* zero or subnormal: rest * 2^-24, exact */
+        return f32_of_bits(sign | f32_bits((float)rest * 0x1p-24f));
+    if (rest > 0x7c00)
+        return f32_of_bits(sign | 0x7fc00000 | rest << 13);
+    if (rest == 0x7c00)
+        return f32_of_bits(sign | 0x7f800000);
+    return f32_of_bits(sign | ((rest << 13) + ((127 - 15) << 23)));
+}
+
+static inline uint16_t f16_of_f32(float x)
+{
+    uint32_t u = f32_bits(x), sign = u >> 16 & 0x8000, rest = u & 0x7fffffff;
+    if (rest > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00 | (rest >> 13 & 0x3ff));
+    if (rest >= 0x477ff000) /* 65520 and more round to infinity */
+        return (uint16_t)(sign | 0x7c00);
+    if (rest < 0x38800000) /* below 2^-14: the sum's last bit is 2^-24, so the adder rounds */
+        return (uint16_t)(sign | (f32_bits(f32_of_bits(rest) + 0.5f) - 0x3f000000));
+    rest += 0x0fff + (rest >> 13 & 1);
+    return (uint16_t)(sign | ((rest - ((127 - 15) << 23)) >> 13));
+}
+
+static inline float bf16_to_f32(uint16_t b)
+{
+    return f32_of_bits((uint32_t)b << 16);
+}
+
+static inline uint16_t bf16_of_f32(float x)
+{
+    uint32_t u = f32_bits(x);
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+#endif
