@@ -1,0 +1,274 @@
+/* Pages, tables and counts of the KV cache: see cache.h. */
+#include "model/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/memory.h"
+
+/* A window that no position of the context can feel is none. */
+static size_t effective_window(size_t window, size_t n_ctx)
+{
+    return window >= n_ctx ? 0 : window;
+}
+
+static size_t blocks_of(size_t n)
+{
+    return (n + BLOCK - 1) / BLOCK;
+}
+
+static int find_class(struct cache *c, size_t window)
+{
+    int i = 0;
+    while (i < c->n_classes && c->classes[i].window != window)
+        i++;
+    if (i == c->n_classes)
+        c->classes[c->n_classes++].window = window;
+    return i;
+}
+
+/* Classes, layer offsets and page sizes from the model's layers; sizes only, no memory of pages. */
+static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
+{
+    for (size_t l = 0; l < m->n_layers; l++) {
+        const struct layer *w = &m->layers[l];
+        struct cache_layer *at = &c->layers[l];
+        at->class = find_class(c, effective_window(w->window, c->n_ctx));
+        struct cache_class *class = &c->classes[at->class];
+        at->kv_bytes = BLOCK * w->head_dim * cache_value_bytes(c->type);
+        at->offset = class->page_bytes;
+        class->page_bytes += 2 * w->n_kv_heads * at->kv_bytes; /* < 2^35 a layer: no overflow */
+    }
+    uint64_t total = 0;
+    for (int i = 0; i < c->n_classes; i++) {
+        struct cache_class *class = &c->classes[i];
+        size_t live = class->window ? class->window + n_batch + CACHE_ROLLBACK : c->n_ctx;
+        uint64_t bytes;
+        class->max_pages = blocks_of(live) + (class->window != 0);
+        if (class->max_pages > c->n_blocks)
+            class->max_pages = c->n_blocks;
+        class->n_pages = class->max_pages * c->n_seqs;
+        if (!size_mul(class->n_pages, class->page_bytes, &bytes) || !size_add(total, bytes, &total))
+            return false;
+    }
+    c->range_bytes = (size_t)total;
+    return true;
+}
+
+static enum tern_status plan(struct cache *c, const struct model *m, enum tern_cache_type type,
+                             size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e)
+{
+    *c = (struct cache){.type = type, .n_ctx = n_ctx, .n_seqs = n_seqs, .n_layers = m->n_layers};
+    c->n_blocks = blocks_of(n_ctx);
+    c->classes = calloc(m->n_layers, sizeof *c->classes);
+    c->layers = calloc(m->n_layers, sizeof *c->layers);
+    c->length = calloc(n_seqs, sizeof *c->length);
+    if (!c->classes || !c->layers || !c->length)
+        return error_memory(e, "the cache's tables", m->n_layers * sizeof *c->classes);
+    if (!plan_classes(c, m, n_batch))
+        return error_set(e, TERN_NO_MEMORY,
+                         "a KV cache of %zu sequences of %zu positions does not fit any memory",
+                         n_seqs, n_ctx);
+    return TERN_OK;
+}
+
+uint64_t cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
+                     size_t n_batch, size_t n_seqs)
+{
+    struct cache c;
+    uint64_t bytes = UINT64_MAX;
+    if (!plan(&c, m, type, n_ctx, n_batch, n_seqs, NULL))
+        bytes = c.range_bytes;
+    cache_close(&c);
+    return bytes;
+}
+
+static enum tern_status open_class(struct cache_class *class, size_t n_seqs, size_t n_blocks,
+                                   struct tern_error *e)
+{
+    class->users = calloc(class->n_pages, sizeof *class->users);
+    class->free_pages = calloc(class->n_pages, sizeof *class->free_pages);
+    class->table = calloc(n_seqs * n_blocks, sizeof *class->table);
+    if (!class->users || !class->free_pages || !class->table)
+        return error_memory(e, "the cache's page table", n_seqs * n_blocks * sizeof(int32_t));
+    for (size_t i = 0; i < class->n_pages; i++) /* page 0 is taken first */
+        class->free_pages[class->n_free++] = (int32_t)(class->n_pages - 1 - i);
+    for (size_t i = 0; i < n_seqs * n_blocks; i++)
+        class->table[i] = -1;
+    return TERN_OK;
+}
+
+enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_cache_type type,
+                            size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e)
+{
+    enum tern_status s = plan(c, m, type, n_ctx, n_batch, n_seqs, e);
+    if (!s && !(c->range = memory_reserve(c->range_bytes)))
+        s = error_set(e, TERN_NO_MEMORY,
+                      "not enough memory for a KV cache of %zu positions (%zu MiB): try a smaller "
+                      "context",
+                      n_ctx, c->range_bytes >> 20);
+    unsigned char *at = c->range;
+    for (int i = 0; i < c->n_classes && !s; i++) {
+        c->classes[i].pages = at;
+        at += c->classes[i].n_pages * c->classes[i].page_bytes;
+        s = open_class(&c->classes[i], n_seqs, c->n_blocks, e);
+    }
+    if (s)
+        cache_close(c);
+    return s;
+}
+
+void cache_close(struct cache *c)
+{
+    for (int i = 0; i < c->n_classes && c->classes; i++) {
+        free(c->classes[i].users);
+        free(c->classes[i].free_pages);
+        free(c->classes[i].table);
+    }
+    if (c->range)
+        memory_release(c->range, c->range_bytes);
+    free(c->classes);
+    free(c->layers);
+    free(c->length);
+    *c = (struct cache){0};
+}
+
+static int32_t *table_of(const struct cache *c, const struct cache_class *class, size_t seq)
+{
+    return class->table + seq * c->n_blocks;
+}
+
+static int32_t take_page(struct cache_class *class)
+{
+    int32_t page = class->free_pages[--class->n_free];
+    class->users[page] = 1;
+    return page;
+}
+
+static void drop_page(struct cache_class *class, int32_t *entry)
+{
+    if (*entry >= 0 && --class->users[*entry] == 0)
+        class->free_pages[class->n_free++] = *entry;
+    *entry = -1;
+}
+
+static void drop_blocks(const struct cache *c, struct cache_class *class, size_t seq, size_t begin,
+                        size_t end)
+{
+    int32_t *table = table_of(c, class, seq);
+    for (size_t b = begin; b < end; b++)
+        drop_page(class, &table[b]);
+}
+
+void cache_extend(struct cache *c, size_t seq, size_t n)
+{
+    for (int i = 0; i < c->n_classes; i++) {
+        int32_t *table = table_of(c, &c->classes[i], seq);
+        for (size_t b = c->length[seq] / BLOCK; b < blocks_of(c->length[seq] + n); b++)
+            if (table[b] < 0)
+                table[b] = take_page(&c->classes[i]);
+    }
+}
+
+/* First block that position n (the next one), or one up to the rollback margin before it, sees. */
+static size_t first_block(const struct cache_class *class, size_t n)
+{
+    size_t back = class->window + CACHE_ROLLBACK;
+    return !class->window || n < back ? 0 : (n - back) / BLOCK;
+}
+
+void cache_commit(struct cache *c, size_t seq, size_t n)
+{
+    c->length[seq] += (uint32_t)n;
+    for (int i = 0; i < c->n_classes; i++) {
+        struct cache_class *class = &c->classes[i];
+        drop_blocks(c, class, seq, 0, first_block(class, c->length[seq]));
+        drop_blocks(c, class, seq, blocks_of(c->length[seq]), c->n_blocks);
+    }
+}
+
+/* True when the class still holds everything that position n of the sequence sees. */
+static bool can_continue(const struct cache *c, const struct cache_class *class, size_t seq,
+                         size_t n)
+{
+    const int32_t *table = table_of(c, class, seq);
+    size_t first = class->window && n >= class->window ? n - class->window + 1 : 0;
+    for (size_t b = first / BLOCK; b < blocks_of(n); b++)
+        if (table[b] < 0)
+            return false;
+    return true;
+}
+
+static size_t can_keep(const struct cache *c, size_t seq, size_t n)
+{
+    if (n > c->length[seq])
+        n = c->length[seq];
+    for (int i = 0; i < c->n_classes; i++)
+        if (!can_continue(c, &c->classes[i], seq, n))
+            return 0;
+    return n;
+}
+
+/* Gives the sequence its own copy of the page that its next position will be written to. */
+static void own_last_page(struct cache *c, struct cache_class *class, size_t seq, size_t n)
+{
+    int32_t *entry = &table_of(c, class, seq)[n / BLOCK];
+    if (n % BLOCK == 0 || *entry < 0 || class->users[*entry] == 1)
+        return;
+    int32_t shared = *entry;
+    class->users[shared]--;
+    *entry = take_page(class);
+    memcpy(class->pages + (size_t)*entry * class->page_bytes,
+           class->pages + (size_t)shared * class->page_bytes, class->page_bytes);
+}
+
+size_t cache_keep(struct cache *c, size_t seq, size_t n)
+{
+    n = can_keep(c, seq, n);
+    c->length[seq] = (uint32_t)n;
+    for (int i = 0; i < c->n_classes; i++) {
+        drop_blocks(c, &c->classes[i], seq, blocks_of(n), c->n_blocks);
+        if (n == 0)
+            continue;
+        own_last_page(c, &c->classes[i], seq, n);
+    }
+    return n;
+}
+
+size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n)
+{
+    if (from == to)
+        return cache_keep(c, from, n);
+    n = can_keep(c, from, n);
+    cache_keep(c, to, 0);
+    for (int i = 0; i < c->n_classes; i++) {
+        struct cache_class *class = &c->classes[i];
+        const int32_t *source = table_of(c, class, from);
+        int32_t *target = table_of(c, class, to);
+        for (size_t b = first_block(class, n); b < blocks_of(n); b++)
+            if ((target[b] = source[b]) >= 0)
+                class->users[target[b]]++;
+        own_last_page(c, class, to, n);
+    }
+    c->length[to] = (uint32_t)n;
+    return n;
+}
+
+static unsigned char *page_of(const struct cache *c, size_t layer, size_t seq, size_t position)
+{
+    const struct cache_layer *at = &c->layers[layer];
+    const struct cache_class *class = &c->classes[at->class];
+    int32_t page = table_of(c, class, seq)[position / BLOCK];
+    return class->pages + (size_t)page * class->page_bytes + at->offset;
+}
+
+void *cache_k(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head)
+{
+    return page_of(c, layer, seq, position) + 2 * kv_head * c->layers[layer].kv_bytes;
+}
+
+void *cache_v(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head)
+{
+    return page_of(c, layer, seq, position) + (2 * kv_head + 1) * c->layers[layer].kv_bytes;
+}

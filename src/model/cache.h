@@ -1,0 +1,82 @@
+/* The KV cache: pages of one attention block. In: keys and values by layer and position; out: the
+ * K and V of a block. Knows pages, sequences and sliding windows; no arithmetic.
+ *
+ * A page holds 256 positions of every layer of one window class (all full-attention layers are one
+ * class, each distinct window is another). Inside it, per layer and KV head:
+ *
+ *   K  16 tiles [head_dim][16 positions]   position p is lane p % 16 of tile p / 16 % 16
+ *   V  [256 positions][head_dim]
+ *
+ * A sequence is a table of pages per class, indexed by position / 256. Pages are counted: a shared
+ * page is full and never written, so a fork copies at most one page per class. A windowed class
+ * frees the pages that no later position can see, but for a margin that lets tern_seq_keep go
+ * back a little. All pages lie in one reserved range that takes memory as it fills. */
+#ifndef MODEL_CACHE_H
+#define MODEL_CACHE_H
+
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+#include "model/model.h"
+
+enum { CACHE_ROLLBACK = 64 }; /* positions that a windowed class keeps beyond its window */
+
+struct cache_class {
+    size_t window;          /* 0: none */
+    size_t page_bytes;      /* of all its layers */
+    size_t max_pages;       /* of one sequence at a time */
+    size_t n_pages;         /* of all sequences */
+    unsigned char *pages;   /* [n_pages, page_bytes]; inside the reserved range */
+    uint32_t *users;        /* [n_pages] sequences that hold a page */
+    int32_t *free_pages;    /* [n_free] stack */
+    size_t n_free;
+    int32_t *table;         /* [n_seqs, n_blocks] page, or -1 */
+};
+
+struct cache_layer {
+    int class;
+    size_t offset;   /* of the layer inside a page */
+    size_t kv_bytes; /* of one head's K, and of its V */
+};
+
+struct cache {
+    enum tern_cache_type type;
+    size_t n_ctx, n_seqs, n_blocks, n_layers;
+    int n_classes;
+    struct cache_class *classes; /* [n_classes] */
+    struct cache_layer *layers;  /* [n_layers] */
+    uint32_t *length;            /* [n_seqs] positions evaluated */
+    void *range;
+    size_t range_bytes;
+};
+
+/* Bytes that the cache would reserve; UINT64_MAX when that does not fit. */
+uint64_t cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
+                     size_t n_batch, size_t n_seqs);
+
+enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_cache_type type,
+                            size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e);
+void cache_close(struct cache *c);
+
+/* Takes the pages that positions length .. length + n - 1 of a sequence need; n_ctx and n_batch
+ * bound them, so this cannot fail. */
+void cache_extend(struct cache *c, size_t seq, size_t n);
+
+/* Ends a step: the sequence is `n` positions longer (0: as it was, its new pages are given back),
+ * and a windowed class gives up the pages that are out of sight. */
+void cache_commit(struct cache *c, size_t seq, size_t n);
+
+/* tern_seq_keep and tern_seq_fork. */
+size_t cache_keep(struct cache *c, size_t seq, size_t n);
+size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n);
+
+/* K and V of a KV head in the block of 256 positions that holds `position`; borrowed. */
+void *cache_k(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
+void *cache_v(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
+
+static inline size_t cache_value_bytes(enum tern_cache_type type)
+{
+    return type == TERN_CACHE_F32 ? 4 : 2;
+}
+
+#endif
