@@ -1,0 +1,56 @@
+/* The tokenizer: text in, token ids out, and back. It is a list of steps read from the section
+ * `tokenizer` of the weights file (TOKENIZER.md): added tokens, normalizer, pre-tokenizer, model
+ * (SentencePiece BPE by scores, or BPE by ranks of merges), ids added around the text, decoder.
+ *
+ * The whole section is validated by tokenizer_open; afterwards only memory can fail. A tokenizer
+ * never changes once open: any number of threads may use one. */
+#ifndef TEXT_TOKENIZER_H
+#define TEXT_TOKENIZER_H
+
+#include "base/keys.h"
+
+struct tokenizer;
+struct decoder;
+
+/* Reads the section from its parsed keys, or from its raw bytes (8-byte aligned). Their memory
+ * must outlive the tokenizer. `vocab` is the number of rows of the model's embedding: more tokens
+ * than that are refused; with fewer, the ids above have no text. */
+enum tern_status tokenizer_open(struct tokenizer **out, struct keys *keys, uint64_t vocab,
+                                struct tern_error *e);
+enum tern_status tokenizer_open_bytes(struct tokenizer **out, const void *section, size_t n,
+                                      uint64_t vocab, struct tern_error *e);
+void tokenizer_close(struct tokenizer *t);
+
+/* Ids of text[0..n). `flags` are TERN_ADD_SPECIAL and TERN_PARSE_SPECIAL of tern.h: without the
+ * second (plain mode) special tokens written in the text stay text. At most `max` ids are written;
+ * *n_out is the full count. TERN_NO_MEMORY is the only failure (texts take up to about 50 bytes
+ * of working memory per byte). */
+enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
+                                  unsigned flags, int32_t *out, size_t max, size_t *n_out,
+                                  struct tern_error *e);
+
+/* Bytes of a token as they stand in the vocabulary (SentencePiece's U+2581 for a space and names
+ * such as <0x0A> are kept; the alphabet of byte-level BPE is undone); borrowed from the section.
+ * "" of length 0 for an id without text or out of range. */
+const char *tokenizer_text(const struct tokenizer *t, int32_t id, size_t *n);
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
+
+/* Id of the added token with exactly this content, or -1. */
+int32_t tokenizer_find(const struct tokenizer *t, const char *content, size_t n);
+
+uint64_t tokenizer_n_tokens(const struct tokenizer *t); /* tokens stored; at most vocab */
+int32_t tokenizer_bos(const struct tokenizer *t);       /* -1: none */
+int32_t tokenizer_eos(const struct tokenizer *t);       /* -1: none */
+
+/* Streaming decoder: ids in, whole UTF-8 characters out. Pushing cannot fail: all memory is taken
+ * by open. To continue a text, push its ids first and drop what comes out, because the space that
+ * a tokenizer puts before the text is removed from the very first token only. An id out of range
+ * gives no text. Special tokens give their text if `show_special`, else nothing. The text returned
+ * is borrowed until the next call. */
+enum tern_status decoder_open(struct decoder **out, const struct tokenizer *t, bool show_special,
+                              struct tern_error *e);
+void decoder_close(struct decoder *d);
+const char *decoder_push(struct decoder *d, int32_t id, size_t *n);
+const char *decoder_finish(struct decoder *d, size_t *n); /* the rest; then as after open */
+
+#endif
