@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.10"
+# dependencies = [
+#   "numpy==2.4.6",
+#   "safetensors==0.8.0",
+#   "sentencepiece==0.2.3",
+#   "tokenizers==0.23.3",
+#   "tqdm==4.70.1",
+#   "xxhash==4.1.0",
+# ]
+# ///
+"""Converts a model to tern's weights file.
+
+    tools/convert.py SOURCE OUT.bin [--type f32|f16|bf16|q8|q4] [--tokenizer FILE]
+
+SOURCE is a Hugging Face directory, a GGUF file, or a llama2.c checkpoint. Without --type every matrix
+keeps the type it has, bit for bit; q8 and q4 are made by ./quantize. Exit codes: 0 done, 2 usage,
+3 a file that is not what it should be, 4 input or output failed, 5 out of memory.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+from ternlib import errors, keys, tiles, weights
+from ternlib.errors import ConvertError
+from ternlib.source import Source, pieces, packed_config, slots
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSION = "0.1.0"  # TERN_VERSION of include/tern.h
+LOSSY = ("q8", "q4")
+
+
+def load(path: Path, tokenizer: Path | None) -> Source:
+    """The source, by what it is rather than by its name."""
+    if path.is_dir():
+        from ternlib import huggingface
+
+        return huggingface.load(path, tokenizer)
+    with open(path, "rb") as f:
+        head = f.read(8)
+    if head[:4] == b"GGUF":
+        from ternlib import ggufsource
+
+        return ggufsource.load(path, tokenizer)
+    refuse_known(path, head)
+    from ternlib import llama2c
+
+    return llama2c.load(path, tokenizer)
+
+
+def refuse_known(path: Path, head: bytes) -> None:
+    """Files that are something else get a sentence that says what."""
+    if head[:4] == weights.MAGIC:
+        raise ConvertError(f"{path} is a tern weights file already; ./quantize changes its type", errors.USAGE)
+    if head[:4] == b"PK\3\4" or head[:2] == b"\x80\x02":
+        raise ConvertError(
+            f"{path} is a PyTorch pickle, which may run code when read; save the model as safetensors", errors.USAGE
+        )
+    if path.suffix == ".safetensors" or path.name == "config.json":
+        raise ConvertError(f"{path} is one file of a model; name its directory, {path.parent}", errors.USAGE)
+
+
+def stored_type(kind: int, wanted: str | None) -> int:
+    """The type in which a matrix of `kind` is written (before ./quantize, for q8 and q4)."""
+    if wanted is None or tiles.TYPES[kind].name == wanted:
+        return kind
+    if wanted in LOSSY:
+        return kind if kind <= tiles.BF16 else tiles.F32
+    return tiles.BY_NAME[wanted]
+
+
+def tensors(source: Source, wanted: str | None) -> list[weights.Tensor]:
+    """The directory: every tensor that the features ask for, of the shape that they ask for."""
+    out = []
+    for slot in slots(source.config):
+        m = source.matrices[slot.name]
+        kind = tiles.F32 if slot.vector else stored_type(m.kind, wanted)
+        out.append(weights.Tensor(slot.name, kind, slot.rows, slot.k, pieces(m, kind)))
+    return out
+
+
+def sections(source: Source, sealed: bool) -> dict[str, bytes]:
+    """The bodies of all sections but the directory."""
+    try:
+        from ternlib import tokenizer
+    except ImportError:
+        tokenizer = None
+
+    provenance = {"name": source.name, "source": source.origin}
+    if source.licence:
+        provenance["licence"] = source.licence
+    provenance["converter"] = f"tern {VERSION} convert.py"
+    out = {
+        "config": keys.pack(packed_config(source.config)),
+        "tokenizer": tokenizer.section(source.tokenizer) if tokenizer else keys.pack({}),
+        "generation": keys.pack(source.generation, frozenset(source.generation)),
+        "provenance": keys.pack(provenance, frozenset(provenance)),
+    }
+    vectors = tokenizer.vectors(source.tokenizer) if tokenizer else None
+    if vectors:
+        out["vectors"] = keys.pack(vectors, frozenset(vectors))
+    if sealed:
+        out["seal"] = weights.blank_seal()
+    return out
+
+
+@contextmanager
+def temporary(out: Path):
+    """A file beside `out` that replaces it at the end, or is removed when anything fails."""
+    fd, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".tmp", dir=out.parent)
+    try:
+        umask = os.umask(0)
+        os.umask(umask)
+        os.fchmod(fd, 0o666 & ~umask)
+        os.close(fd)
+        yield Path(name)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def publish(temp: Path, out: Path) -> None:
+    """The file, on the disk, under its own name."""
+    with open(temp, "r+b") as f:
+        weights.sync(f)
+    os.replace(temp, out)
+    folder = os.open(out.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def program(name: str) -> Path | None:
+    """A program of this repository, when it is built."""
+    path = ROOT / name
+    return path if os.access(path, os.X_OK) else None
+
+
+def call(arguments: list, what: str) -> str:
+    """Runs one of our programs; its own sentence becomes the error."""
+    done = subprocess.run([str(a) for a in arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        reason = said[-1] if said else f"exit code {done.returncode}"
+        raise ConvertError(f"{what} failed: {reason}", done.returncode if 2 <= done.returncode <= 6 else 1)
+    return done.stdout
+
+
+def seal(path: Path) -> str:
+    """Asks the engine for the file's fingerprint and writes it into the file."""
+    text = call([ROOT / "run", path, "--seal-value"], "./run --seal-value on the converted file").strip()
+    with open(path, "r+b") as f:
+        weights.patch_seal(f, int(text, 16))
+    return text
+
+
+def convert(source: Source, out: Path, wanted: str | None) -> None:
+    """Writes the file, quantized when asked, sealed when the engine is built."""
+    if wanted in LOSSY and any(source.matrices[s.name].kind != tiles.BY_NAME[wanted] for s in slots(source.config) if not s.vector):
+        quantizer = program("quantize")
+        if quantizer is None:
+            raise ConvertError(f"--type {wanted} needs the program {ROOT / 'quantize'}; build it with `make`", errors.USAGE)
+    else:
+        quantizer = None
+    sealed = program("run") is not None
+    with temporary(out) as temp:
+        write(temp, sections(source, sealed), tensors(source, wanted))
+        if quantizer:
+            with temporary(out) as second:
+                call([quantizer, temp, second, wanted], "./quantize")
+                os.replace(second, temp)
+        fingerprint = seal(temp) if sealed else None
+        publish(temp, out)
+    size = out.stat().st_size
+    print(f"{out}: {source.name}, {size / 1e6:.1f} MB" + (f", seal {fingerprint}" if fingerprint else ""))
+    if not sealed:
+        print("no seal was written, because ./run is not built: `make`, then convert again to have one")
+
+
+def write(path: Path, bodies: dict[str, bytes], entries: list[weights.Tensor]) -> None:
+    """The lossless file, with a progress bar on a terminal."""
+    from tqdm import tqdm
+
+    total = sum(t.size for t in entries)
+    with open(path, "r+b") as f, tqdm(
+        total=total, unit="B", unit_scale=True, desc="writing", disable=not sys.stderr.isatty(), leave=False
+    ) as bar:
+        weights.write(f, bodies, entries, bar.update)
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="convert.py", description="Converts a model to tern's weights file.")
+    parser.add_argument("source", type=Path, help="Hugging Face directory, GGUF file or llama2.c checkpoint")
+    parser.add_argument("out", type=Path, help="the weights file to write")
+    parser.add_argument("--type", choices=list(tiles.BY_NAME), help="type of the matrices (default: as they are)")
+    parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="tokenizer file, where it is not beside the model")
+    return parser.parse_args(arguments)
+
+
+def check_paths(source: Path, out: Path) -> None:
+    """Mistakes in the arguments that would cost a file or an hour."""
+    if not source.exists():
+        raise ConvertError(f"{source} does not exist", errors.IO)
+    if out.is_dir():
+        raise ConvertError(f"{out} is a directory; name the file to write", errors.USAGE)
+    if not out.parent.is_dir():
+        raise ConvertError(f"{out.parent}, where {out.name} is to be written, is not a directory", errors.IO)
+    if out.exists() and source.exists() and os.path.samefile(source, out):
+        raise ConvertError(f"{out} is the source itself; name another file to write", errors.USAGE)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    try:
+        check_paths(options.source, options.out)
+        source = load(options.source, options.tokenizer)
+        for note in source.notes:
+            print(note)
+        convert(source, options.out, options.type)
+    except ConvertError as e:
+        print(f"convert.py: {e}", file=sys.stderr)
+        return e.code
+    except OSError as e:
+        print(f"convert.py: {e.filename or options.out}: {e.strerror or e}", file=sys.stderr)
+        return errors.IO
+    except MemoryError:
+        print("convert.py: not enough memory", file=sys.stderr)
+        return errors.MEMORY
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(main())

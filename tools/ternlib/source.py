@@ -1,0 +1,222 @@
+"""What a reader of a foreign format hands over: features, matrices that can be read in pieces, and texts.
+
+Every reader (llama2c.py, huggingface.py, ggufsource.py) returns a Source; convert.py turns any Source
+into a weights file. `slots` is the one place that knows which tensors a model of given features has.
+"""
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from . import tiles, weights
+from .errors import IO, ConvertError
+from .tiles import BF16, F16, F32, GROUP, Q4, Q8
+
+# Limits of the engine's reader, so that a file that it would refuse is not written.
+MAX_LAYERS = 1024
+MAX_WIDTH = 1 << 20
+MAX_VOCAB = 1 << 24
+MAX_SEQ = 1 << 30
+
+
+@dataclass
+class Source:
+    """`config` has the keys of FORMAT.md with per-layer lists; `matrices` our tensor names."""
+
+    name: str
+    origin: str
+    config: dict[str, Any]
+    matrices: dict[str, "Matrix"]
+    tokenizer: Any = None  # what ternlib.tokenizer made of the source
+    generation: dict[str, Any] = field(default_factory=dict)
+    licence: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+class File:
+    """A file of a known size, read at offsets; a short read is an error, never a crash."""
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = os.fspath(path)
+        self.fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self.fd).st_size
+
+    def read(self, offset: int, n: int) -> bytearray:
+        """Exactly n bytes at the offset. The caller has checked n against the size."""
+        data = bytearray(n)
+        view, done = memoryview(data), 0
+        while done < n:
+            got = os.preadv(self.fd, [view[done:]], offset + done)
+            if got == 0:
+                raise ConvertError(
+                    f"{self.path} ended at byte {offset + done} while it was read; it was {self.size} "
+                    "bytes long when opened, so something else is changing it",
+                    IO,
+                )
+            done += got
+        return data
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __del__(self):
+        self.close()
+
+
+@dataclass
+class Matrix:
+    """[rows, k] somewhere in a source file, row after row without gaps.
+
+    `heads`: rows of one head that are stored interleaved (0, 1 turn together) and are handed out
+    half-split (i turns with i + heads / 2); 0: rows are handed out as stored.
+    """
+
+    name: str
+    kind: int
+    rows: int
+    k: int
+    file: File
+    offset: int
+    heads: int = 0
+
+    @property
+    def row_bytes(self) -> int:
+        return {F32: 4, F16: 2, BF16: 2}[self.kind] * self.k if self.kind <= BF16 else self._blocks * self.k // GROUP
+
+    @property
+    def _blocks(self) -> int:
+        """Bytes of one group of 32 in GGUF: an f16 scale, then the values."""
+        return 34 if self.kind == Q8 else 18
+
+    def read(self, first: int, n: int):
+        """Rows first .. first + n, in the form that tiles.py takes."""
+        if not self.heads:
+            return self._stored(first, n)
+        d = self.heads
+        start = first // d * d
+        end = min(-(-(first + n) // d) * d, self.rows)
+        whole = np.arange(start, end)
+        in_head = whole % d
+        order = whole - in_head + 2 * (in_head % (d // 2)) + in_head // (d // 2) - start
+        order = order[first - start : first - start + n]
+        rows = self._stored(start, end - start)
+        return tuple(part[order] for part in rows) if self.kind > BF16 else rows[order]
+
+    def _stored(self, first: int, n: int):
+        data = self.file.read(self.offset + first * self.row_bytes, n * self.row_bytes)
+        if self.kind <= BF16:
+            return np.frombuffer(data, tiles.TYPES[self.kind].bits).reshape(n, self.k)
+        values = ("v", "i1", (32,)) if self.kind == Q8 else ("v", "u1", (16,))
+        blocks = np.frombuffer(data, [("scale", "<u2"), values]).reshape(n, self.k // GROUP)
+        q = blocks["v"]
+        if self.kind == Q4:  # low nibbles are elements 0 to 15, high ones 16 to 31
+            q = np.concatenate([q & 15, q >> 4], axis=2).view("i1") - np.int8(8)
+        return np.ascontiguousarray(q), np.ascontiguousarray(blocks["scale"])
+
+    def vector(self) -> np.ndarray:
+        """The whole of a small tensor as f32, in one line."""
+        return tiles.values(self.kind, self.read(0, self.rows), self.k).reshape(-1)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tensor that the model must have; vectors are always stored as f32."""
+
+    name: str
+    rows: int
+    k: int
+    vector: bool = False
+
+
+def slots(config: dict[str, Any]) -> Iterator[Slot]:
+    """All tensors of a model with these features, in the order of the directory."""
+    dim, vocab = config["dim"], config["vocab"]
+    yield Slot("embed", vocab, dim)
+    for i in range(config["n_layers"]):
+        head_dim, hidden = config["head_dim"][i], config["hidden"][i]
+        q_rows, kv_rows = config["n_heads"][i] * head_dim, config["n_kv_heads"][i] * head_dim
+        rows = {"q": q_rows, "k": kv_rows, "v": kv_rows, "o": dim, "gate": hidden, "up": hidden, "down": dim}
+        ks = {"o": q_rows, "down": hidden}
+        attn_bias, ffn_bias = config["attn_bias"][i], config["ffn_bias"][i]
+        layer = f"layer.{i}."
+        yield Slot(layer + "attn_norm", dim, 1, True)
+        yield Slot(layer + "ffn_norm", dim, 1, True)
+        for part, n in rows.items():
+            yield Slot(layer + part, n, ks.get(part, dim))
+        for bit, part in enumerate("qkvo"):
+            if attn_bias >> bit & 1:
+                yield Slot(f"{layer}{part}_bias", rows[part], 1, True)
+        for bit, part in enumerate(("gate", "up", "down")):
+            if ffn_bias >> bit & 1:
+                yield Slot(f"{layer}{part}_bias", rows[part], 1, True)
+    yield Slot("final_norm", dim, 1, True)
+    if not config["head_tied"]:
+        yield Slot("head", vocab, dim)
+
+
+def packed_config(config: dict[str, Any]) -> dict[str, Any]:
+    """The config as it is stored: a list of equal values becomes one value."""
+    out = {}
+    for key, value in config.items():
+        if isinstance(value, list) and all(v == value[0] for v in value):
+            value = value[0]
+        out[key] = value
+    return out
+
+
+def in_range(value: int, low: int, high: int, what: str) -> int:
+    """The value, or an error that names it."""
+    if not low <= value <= high:
+        raise ConvertError(f"{what} is {value}; it must be {low} to {high}")
+    return value
+
+
+def check_config(c: dict[str, Any]) -> None:
+    """What the engine will demand of the numbers, said before anything is written."""
+    in_range(c["n_layers"], 1, MAX_LAYERS, "the number of layers")
+    in_range(c["dim"], 1, MAX_WIDTH, "the width of the model")
+    in_range(c["vocab"], 1, MAX_VOCAB, "the size of the vocabulary")
+    in_range(c["max_seq"], 1, MAX_SEQ, "the number of positions")
+    for i in range(c["n_layers"]):
+        heads = in_range(c["n_heads"][i], 1, MAX_WIDTH, f"the number of heads in layer {i}")
+        kv = in_range(c["n_kv_heads"][i], 1, MAX_WIDTH, f"the number of key/value heads in layer {i}")
+        if heads % kv:
+            raise ConvertError(f"layer {i} has {heads} heads, which {kv} key/value heads do not divide")
+        if in_range(c["head_dim"][i], 2, MAX_WIDTH, f"the size of a head in layer {i}") % 2:
+            raise ConvertError(f"the size of a head in layer {i} is {c['head_dim'][i]}; RoPE needs an even one")
+        in_range(heads * c["head_dim"][i], 1, MAX_WIDTH, f"the width of all heads in layer {i}")
+        in_range(c["hidden"][i], 1, MAX_WIDTH, f"the width of the feed-forward step in layer {i}")
+
+
+def pieces(matrix: Matrix, kind: int) -> Callable[[], Iterator[np.ndarray]]:
+    """The tiles of a matrix as `kind`, some rows at a time."""
+
+    def run() -> Iterator[np.ndarray]:
+        at_a_time = weights.PIECE_BYTES // (matrix.k * 4) // tiles.TILE_ROWS * tiles.TILE_ROWS
+        at_a_time = max(at_a_time, tiles.TILE_ROWS)
+        for first in range(0, matrix.rows, at_a_time):
+            rows = matrix.read(first, min(at_a_time, matrix.rows - first))
+            yield tiles.tile(kind, _as(matrix, rows, kind))
+
+    return run
+
+
+def _as(m: Matrix, rows, kind: int):
+    """Rows of the matrix's type as rows of another type; what cannot be represented is an error."""
+    if kind == m.kind:
+        if kind == Q8 and np.any(rows[0] == -128):
+            raise ConvertError(
+                f"{m.name} holds -128, which q8 (-127 to 127) cannot represent; use --type f32, which keeps every value"
+            )
+        return rows
+    x = tiles.values(m.kind, rows, m.k)
+    if tiles.overflows(kind, x):
+        worst = np.abs(x[np.isfinite(x)]).max()
+        raise ConvertError(
+            f"{m.name} holds the value {worst:g}, which is too large for {tiles.TYPES[kind].name}; use --type f32"
+        )
+    return tiles.bits(kind, x)

@@ -1,0 +1,152 @@
+"""Writes the weights file (src/model/FORMAT.md): start, sections, tensor directory, tiles, checksums.
+
+In:  section bodies, and matrices that hand out their rows piece by piece, so that memory stays small.
+Out: a complete file at a path of the caller, who renames it into place; `patch_seal` finishes it.
+"""
+
+import os
+import struct
+from dataclasses import dataclass
+from typing import BinaryIO, Callable, Iterator
+
+import numpy as np
+import xxhash
+
+from . import keys, tiles
+from .errors import BAD_FILE, ConvertError
+
+MAGIC, MAJOR, MINOR, MODEL = b"TERN", 1, 0, 1
+START_BYTES, ENTRY_BYTES, PAGE, LINE = 64, 40, 4096, 64
+MAX_HEADER = 64 << 20
+ARITH = 1  # TERN_ARITH of include/tern.h
+CRITICAL = frozenset({"config", "tensors", "tokenizer"})
+PIECE_BYTES = 32 << 20  # of a source matrix in memory at a time
+
+
+@dataclass
+class Tensor:
+    """One entry of the directory; `pieces` yields its tiles in order, as contiguous arrays."""
+
+    name: str
+    kind: int
+    rows: int
+    k: int
+    pieces: Callable[[], Iterator[np.ndarray]]
+
+    @property
+    def size(self) -> int:
+        return tiles.tensor_bytes(self.kind, self.rows, self.k)
+
+
+def align(n: int, to: int) -> int:
+    return n + -n % to
+
+
+def _directory(tensors: list[Tensor], offsets: list[int], sums: list[int]) -> bytes:
+    out = [struct.pack("<Q", len(tensors))]
+    for t, offset, checksum in zip(tensors, offsets, sums):
+        label = t.name.encode("ascii")
+        out.append(struct.pack("<Q", len(label)) + label + bytes(-len(label) % 8))
+        entry = (t.kind, tiles.TILE_ROWS, t.rows, t.k, 1, offset, t.size, checksum)
+        out.append(struct.pack("<8Q", *entry))
+    return b"".join(out)
+
+
+def _header(sections: dict[str, bytes], file_bytes: int, content_id: int) -> bytes:
+    """Start, section table and bodies, with the header's checksum."""
+    table, bodies, at = [], [], START_BYTES + ENTRY_BYTES * len(sections)
+    for tag, body in sections.items():
+        label = tag.encode("ascii").ljust(16, b"\0")
+        table.append(label + struct.pack("<3Q", int(tag in CRITICAL), at, len(body)))
+        bodies.append(body + bytes(-len(body) % 8))
+        at += len(bodies[-1])
+    start = struct.pack(
+        "<4sHH7Q", MAGIC, MAJOR, MINOR, MODEL, at, file_bytes, 0, content_id, len(sections), 0
+    )
+    return _checksummed(b"".join([start, *table, *bodies]))
+
+
+def _checksummed(header: bytes) -> bytes:
+    zeroed = header[:32] + bytes(8) + header[40:]
+    return header[:32] + struct.pack("<Q", xxhash.xxh64_intdigest(zeroed)) + header[40:]
+
+
+def layout(header_bytes: int, tensors: list[Tensor]) -> tuple[list[int], int]:
+    """Offset of every tensor, and the bytes of the file."""
+    offsets, at = [], align(header_bytes, PAGE)
+    for t in tensors:
+        at = align(at, LINE)
+        offsets.append(at)
+        at += t.size
+    return offsets, at
+
+
+def write(
+    out: BinaryIO,
+    sections: dict[str, bytes],
+    tensors: list[Tensor],
+    progress: Callable[[int], None] = lambda n: None,
+) -> None:
+    """Writes a whole file: `sections` in their order, with `tensors` put after `config`."""
+    blank = [0] * len(tensors)
+    ordered = {"config": sections["config"], "tensors": _directory(tensors, blank, blank), **sections}
+    header_bytes = len(_header(ordered, 0, 0))
+    if header_bytes > MAX_HEADER:
+        raise ConvertError(
+            f"the header would take {header_bytes} bytes, more than the {MAX_HEADER} of the format; "
+            "its largest part is the tokenizer",
+            BAD_FILE,
+        )
+    offsets, file_bytes = layout(header_bytes, tensors)
+    sums = []
+    for t, offset in zip(tensors, offsets):
+        out.seek(offset)
+        sums.append(_write_tensor(out, t, progress))
+    content_id = xxhash.xxh64_intdigest(struct.pack(f"<{len(sums)}Q", *sums))
+    ordered["tensors"] = _directory(tensors, offsets, sums)
+    out.seek(0)
+    out.write(_header(ordered, file_bytes, content_id))
+    out.truncate(file_bytes)
+
+
+def _write_tensor(out: BinaryIO, t: Tensor, progress: Callable[[int], None]) -> int:
+    """Writes the tiles of a tensor at the current place; its checksum."""
+    hasher, written = xxhash.xxh64(), 0
+    for piece in t.pieces():
+        data = memoryview(piece.reshape(-1).view("u1"))
+        out.write(data)
+        hasher.update(data)
+        written += len(data)
+        progress(len(data))
+    assert written == t.size, (t.name, written, t.size)
+    return hasher.intdigest()
+
+
+def blank_seal() -> bytes:
+    """The body of a seal whose fingerprint is not known yet."""
+    return keys.pack({"arith": ARITH, "fingerprint": 0})
+
+
+def patch_seal(out: BinaryIO, fingerprint: int) -> None:
+    """Puts the fingerprint into the seal section of a file that was written here."""
+    out.seek(0)
+    start = out.read(START_BYTES)
+    (header_bytes,) = struct.unpack_from("<Q", start, 16)
+    header = bytearray(start + out.read(header_bytes - START_BYTES))
+    (n_sections,) = struct.unpack_from("<Q", header, 48)
+    body = keys.pack({"arith": ARITH, "fingerprint": fingerprint})
+    for i in range(n_sections):
+        entry = START_BYTES + ENTRY_BYTES * i
+        tag = bytes(header[entry : entry + 16]).rstrip(b"\0")
+        offset, size = struct.unpack_from("<2Q", header, entry + 24)
+        if tag == b"seal":
+            assert size == len(body)
+            header[offset : offset + size] = body
+    out.seek(0)
+    out.write(_checksummed(bytes(header)))
+
+
+def sync(out: BinaryIO) -> None:
+    """Everything written so far is on the disk."""
+    out.flush()
+    os.fsync(out.fileno())
