@@ -13,7 +13,8 @@ struct fpenv {
 /* Sets the exact state and returns the caller's. */
 struct fpenv fpenv_enter(void);
 
-/* Restores what fpenv_enter returned, its exception flags included. */
+/* Restores what fpenv_enter returned (on x86 with the exception flags, which share its register).
+ */
 void fpenv_leave(struct fpenv saved);
 
 #endif

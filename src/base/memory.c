@@ -1,0 +1,93 @@
+/* Memory: see memory.h. The limit that counts is the least along the way from the process's own
+ * cgroup up to the root, less what is used there; clean file pages count as free. */
+#include "base/memory.h"
+
+#include "base/procfs.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+
+/* The number in the line "NAME number" of a text; false when it is not there. */
+static bool line_number(const char *text, const char *name, uint64_t *out)
+{
+    const size_t n = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, name, n) && (line[n] == ' ' || line[n] == ':')) {
+            const char *at = line + n + 1;
+            at += strspn(at, " \t");
+            return procfs_u64(&at, out);
+        }
+    }
+    return false;
+}
+
+/* What one cgroup leaves; UINT64_MAX when it has no limit. */
+static uint64_t cgroup_available(const struct procfs_cgroup *g)
+{
+    char text[8192];
+    uint64_t limit, used, file = 0;
+
+    if (!procfs_cgroup_u64(g, g->v2 ? "memory.max" : "memory.limit_in_bytes", &limit) ||
+        !procfs_cgroup_u64(g, g->v2 ? "memory.current" : "memory.usage_in_bytes", &used))
+        return UINT64_MAX;
+    if (procfs_cgroup_read(g, "memory.stat", text, sizeof text))
+        (void)line_number(text, g->v2 ? "inactive_file" : "total_inactive_file", &file);
+    used -= file < used ? file : used;
+    return limit > used ? limit - used : 0;
+}
+
+uint64_t memory_available_at(const char *root)
+{
+    char text[8192];
+    struct procfs_cgroup g;
+    uint64_t kib, least = UINT64_MAX;
+
+    if (procfs_read(root, "/proc/meminfo", text, sizeof text) &&
+        line_number(text, "MemAvailable", &kib) && kib <= UINT64_MAX / 1024)
+        least = kib * 1024;
+    for (bool more = procfs_cgroup_find(&g, root, "memory"); more; more = procfs_cgroup_up(&g)) {
+        const uint64_t here = cgroup_available(&g);
+        if (here < least)
+            least = here;
+    }
+    return least;
+}
+
+uint64_t memory_available(void)
+{
+    return memory_available_at("");
+}
+
+void *memory_reserve(size_t n)
+{
+    void *p =
+        mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void memory_release(void *p, size_t n)
+{
+    if (p)
+        munmap(p, n);
+}
+
+void memory_discard(void *p, size_t n)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)p + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)p + n) / page * page;
+    if (begin >= end)
+        return;
+#ifdef __linux__
+    madvise((void *)begin, end - begin, MADV_DONTNEED);
+#else /* where MADV_DONTNEED is only a hint */
+    mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+#endif
+}

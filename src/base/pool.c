@@ -1,0 +1,320 @@
+/* The thread pool: see pool.h. A run publishes its function and bumps `epoch`, on which workers
+ * wait; each worker subtracts itself from `pending`, on which the caller waits. Who waits spins for
+ * about 30 us, longer than the caller's work between two runs, then sleeps: on a futex on Linux, on
+ * a condition elsewhere (and with -DPOOL_PORTABLE). With more threads than processors a spinning
+ * thread would keep the others from running, so nobody spins. */
+#include "base/pool.h"
+
+#include "base/clock.h"
+#include "base/fpenv.h"
+#include "base/quota.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__linux__) && !defined(POOL_PORTABLE)
+#define POOL_FUTEX
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+enum {
+    MAX_THREADS = 1024,
+    SPIN_NS = 30000,
+    SPIN_STEP = 64,        /* pauses between two looks at the clock */
+    STACK_BYTES = 1 << 20, /* kernels keep small tiles on the stack, nothing large */
+};
+
+/* A number that threads wait for to change. */
+struct event {
+    _Alignas(64) atomic_uint value;
+    atomic_uint sleepers;
+#ifndef POOL_FUTEX
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+#endif
+};
+
+struct worker {
+    struct pool *pool;
+    pthread_t thread;
+    int index;
+};
+
+struct pool {
+    struct event epoch, pending;
+    _Alignas(64) atomic_size_t next; /* dynamic runs: the first item that nobody has taken */
+    _Alignas(64) pool_fn fn;         /* these four are written before epoch changes */
+    void *arg;
+    size_t n_items;
+    bool dynamic, stop, spin;
+    bool running; /* guards against a run within a run */
+    int n_threads, n_started;
+    pthread_mutex_t step;
+    struct worker workers[];
+};
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+static void cpu_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb"); /* `yield` does nothing on most cores */
+#endif
+}
+
+/* True when the value stopped being `old` within SPIN_NS. */
+static bool event_spin(struct event *ev, unsigned old)
+{
+    uint64_t end = 0;
+    for (unsigned i = 1;; i++) {
+        if (atomic_load_explicit(&ev->value, memory_order_acquire) != old)
+            return true;
+        cpu_pause();
+        if (i % SPIN_STEP)
+            continue;
+        const uint64_t now = clock_ns();
+        if (!end)
+            end = now + SPIN_NS;
+        else if (now >= end)
+            return false;
+    }
+}
+
+/* The order that loses no wake-up: a waiter counts itself, then looks at the value; who changes the
+ * value does so first, then looks at the count. All of it sequentially consistent. */
+#ifdef POOL_FUTEX
+
+static void event_init(struct event *ev)
+{
+    (void)ev;
+}
+
+static void event_close(struct event *ev)
+{
+    (void)ev;
+}
+
+static void event_sleep(struct event *ev, unsigned old)
+{
+    atomic_fetch_add(&ev->sleepers, 1);
+    while (atomic_load(&ev->value) == old)
+        syscall(SYS_futex, &ev->value, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    atomic_fetch_sub(&ev->sleepers, 1);
+}
+
+static void event_wake(struct event *ev)
+{
+    if (atomic_load(&ev->sleepers))
+        syscall(SYS_futex, &ev->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+#else
+
+static void event_init(struct event *ev)
+{
+    pthread_mutex_init(&ev->mutex, NULL);
+    pthread_cond_init(&ev->changed, NULL);
+}
+
+static void event_close(struct event *ev)
+{
+    pthread_cond_destroy(&ev->changed);
+    pthread_mutex_destroy(&ev->mutex);
+}
+
+static void event_sleep(struct event *ev, unsigned old)
+{
+    pthread_mutex_lock(&ev->mutex);
+    atomic_fetch_add(&ev->sleepers, 1);
+    while (atomic_load(&ev->value) == old)
+        pthread_cond_wait(&ev->changed, &ev->mutex);
+    atomic_fetch_sub(&ev->sleepers, 1);
+    pthread_mutex_unlock(&ev->mutex);
+}
+
+static void event_wake(struct event *ev)
+{
+    if (atomic_load(&ev->sleepers)) {
+        pthread_mutex_lock(&ev->mutex);
+        pthread_cond_broadcast(&ev->changed);
+        pthread_mutex_unlock(&ev->mutex);
+    }
+}
+
+#endif
+
+static void event_wait(const struct pool *p, struct event *ev, unsigned old)
+{
+    if (!p->spin || !event_spin(ev, old))
+        event_sleep(ev, old);
+}
+
+/* ---- work ---------------------------------------------------------------------------------- */
+
+static void run_share(struct pool *p, int thread)
+{
+    if (p->dynamic) {
+        size_t i;
+        while ((i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->n_items)
+            p->fn(p->arg, i, i + 1, thread);
+        return;
+    }
+    const size_t n = (size_t)p->n_threads, t = (size_t)thread;
+    const size_t each = p->n_items / n, more = p->n_items % n; /* the first `more` get one more */
+    const size_t begin = t * each + (t < more ? t : more);
+    const size_t end = begin + each + (t < more);
+    if (begin < end)
+        p->fn(p->arg, begin, end, thread);
+}
+
+static void *worker_main(void *arg)
+{
+    const struct worker *w = arg;
+    struct pool *p = w->pool;
+
+    fpenv_enter();
+    for (unsigned seen = 0;; seen++) {
+        event_wait(p, &p->epoch, seen);
+        if (p->stop)
+            return NULL;
+        run_share(p, w->index);
+        if (atomic_fetch_sub(&p->pending.value, 1) == 1)
+            event_wake(&p->pending);
+    }
+}
+
+static void run_all(struct pool *p, size_t n_items, pool_fn fn, void *arg, bool dynamic)
+{
+    assert(!p->running);
+    p->running = true;
+    p->fn = fn, p->arg = arg, p->n_items = n_items, p->dynamic = dynamic;
+    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    atomic_store(&p->pending.value, (unsigned)p->n_threads - 1);
+    atomic_fetch_add(&p->epoch.value, 1);
+    event_wake(&p->epoch);
+    run_share(p, 0);
+    for (unsigned left; (left = atomic_load(&p->pending.value));)
+        event_wait(p, &p->pending, left);
+    p->running = false;
+}
+
+void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg)
+{
+    if (p->n_threads == 1 || n_items == 1) {
+        if (n_items)
+            fn(arg, 0, n_items, 0);
+    } else if (n_items) {
+        run_all(p, n_items, fn, arg, false);
+    }
+}
+
+void pool_run_dynamic(struct pool *p, size_t n_items, pool_fn fn, void *arg)
+{
+    if (p->n_threads == 1 || n_items <= 1) {
+        for (size_t i = 0; i < n_items; i++)
+            fn(arg, i, i + 1, 0);
+    } else {
+        run_all(p, n_items, fn, arg, true);
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* Signals are for the threads of the program that uses the library, except those that a thread's
+ * own access raises: blocked, they would end the process without asking its handler. */
+static void worker_signals(sigset_t *set)
+{
+    static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        sigdelset(set, own[i]);
+}
+
+/* Starts the workers; they inherit the signal mask. False when the system has no more threads. */
+static bool start_workers(struct pool *p)
+{
+    pthread_attr_t attr;
+    sigset_t mask, old;
+    bool ok = true;
+
+    worker_signals(&mask);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &mask, &old);
+    for (int i = 1; i < p->n_threads && ok; i++) {
+        struct worker *w = &p->workers[i - 1];
+        w->pool = p, w->index = i;
+        ok = !pthread_create(&w->thread, &attr, worker_main, w);
+        p->n_started += ok;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return ok;
+}
+
+enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *e)
+{
+    *out = NULL;
+    if (n_threads < 1 || n_threads > MAX_THREADS)
+        return error_set(e, TERN_USAGE, "%d threads asked for; 1 to %d are possible", n_threads,
+                         MAX_THREADS);
+    size_t bytes = sizeof(struct pool) + (size_t)(n_threads - 1) * sizeof(struct worker);
+    bytes = (bytes + 63) / 64 * 64;
+    struct pool *p = aligned_alloc(64, bytes);
+    if (!p)
+        return error_memory(e, "the thread pool", bytes);
+    memset(p, 0, bytes);
+    p->n_threads = n_threads;
+    p->spin = n_threads <= quota_processors();
+    event_init(&p->epoch);
+    event_init(&p->pending);
+    pthread_mutex_init(&p->step, NULL);
+    if (!start_workers(p)) {
+        const int n = p->n_started + 1;
+        pool_close(p);
+        return error_set(e, TERN_NO_MEMORY,
+                         "the system starts only %d of %d threads; ask for fewer", n, n_threads);
+    }
+    *out = p;
+    return TERN_OK;
+}
+
+void pool_close(struct pool *p)
+{
+    if (!p)
+        return;
+    p->stop = true;
+    atomic_fetch_add(&p->epoch.value, 1);
+    event_wake(&p->epoch);
+    for (int i = 0; i < p->n_started; i++)
+        pthread_join(p->workers[i].thread, NULL);
+    pthread_mutex_destroy(&p->step);
+    event_close(&p->pending);
+    event_close(&p->epoch);
+    free(p);
+}
+
+int pool_threads(const struct pool *p)
+{
+    return p->n_threads;
+}
+
+void pool_lock(struct pool *p)
+{
+    pthread_mutex_lock(&p->step);
+}
+
+void pool_unlock(struct pool *p)
+{
+    pthread_mutex_unlock(&p->step);
+}
