@@ -63,6 +63,7 @@ enum tern_status weights_bind(struct weights *w, const char *name, unsigned type
 enum tern_status weights_all_bound(const struct weights *w, struct tern_error *e);
 
 uint64_t weights_content_id(const struct weights *w);
+uint64_t weights_header_bytes(const struct weights *w);
 uint64_t weights_file_bytes(const struct weights *w);
 void weights_mapping(const struct weights *w, const void **start, size_t *bytes);
 

@@ -1,0 +1,139 @@
+/* Files: see file.h. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CHUNK_MAX = 1 << 30 }; /* Linux moves at most 2 GiB - 4 KiB in a call */
+
+static int open_again(const char *path, int flags)
+{
+    int fd;
+    do
+        fd = open(path, flags | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+enum tern_status file_open(int *fd, uint64_t *bytes, const char *path, struct tern_error *e)
+{
+    struct stat st;
+    *fd = open_again(path, O_RDONLY | O_NONBLOCK); /* a pipe must not make us wait for its writer */
+    if (*fd < 0)
+        return error_io(e, path, "cannot open");
+    enum tern_status s = TERN_OK;
+    if (fstat(*fd, &st))
+        s = error_io(e, path, "cannot ask for its size");
+    else if (S_ISDIR(st.st_mode))
+        s = error_set(e, TERN_BAD_FILE, "%s: it is a folder, not a file", path);
+    else if (!S_ISREG(st.st_mode))
+        s = error_set(e, TERN_BAD_FILE, "%s: it is a pipe or a device, not a regular file", path);
+    if (s) {
+        file_close(*fd);
+        *fd = -1;
+        return s;
+    }
+    *bytes = (uint64_t)st.st_size;
+    return TERN_OK;
+}
+
+enum tern_status file_open_write(int *fd, int create, const char *path, struct tern_error *e)
+{
+    *fd = open_again(path, create ? O_RDWR | O_CREAT | O_TRUNC : O_RDWR);
+    return *fd < 0 ? error_io(e, path, create ? "cannot create" : "cannot open for writing")
+                   : TERN_OK;
+}
+
+void file_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+enum tern_status file_read_at(int fd, void *p, size_t n, uint64_t offset, const char *path,
+                              struct tern_error *e)
+{
+    char *at = p;
+    while (n) {
+        ssize_t got = pread(fd, at, n < CHUNK_MAX ? n : CHUNK_MAX, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_io(e, path, "cannot read");
+        if (got == 0)
+            return error_set(e, TERN_IO, "%s: it became shorter while it was read", path);
+        at += got, n -= (size_t)got, offset += (uint64_t)got;
+    }
+    return TERN_OK;
+}
+
+enum tern_status file_write_at(int fd, const void *p, size_t n, uint64_t offset, const char *path,
+                               struct tern_error *e)
+{
+    const char *at = p;
+    while (n) {
+        ssize_t put = pwrite(fd, at, n < CHUNK_MAX ? n : CHUNK_MAX, (off_t)offset);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return error_io(e, path, "cannot write");
+        at += put, n -= (size_t)put, offset += (uint64_t)put;
+    }
+    return TERN_OK;
+}
+
+enum tern_status file_take_temporary(char **name, const char *path, struct tern_error *e)
+{
+    size_t n = strlen(path) + 32;
+    *name = malloc(n);
+    if (!*name)
+        return error_memory(e, "a file name", n);
+    snprintf(*name, n, "%s.%ld.tmp", path, (long)getpid());
+    return TERN_OK;
+}
+
+static enum tern_status sync_path(const char *path, int flags, struct tern_error *e)
+{
+    int fd = open_again(path, flags);
+    if (fd < 0)
+        return error_io(e, path, "cannot open to sync");
+    int failed;
+    do
+        failed = fsync(fd);
+    while (failed && errno == EINTR);
+    enum tern_status s = TERN_OK;
+    if (failed && errno != EINVAL) /* file systems that cannot sync a folder say EINVAL */
+        s = error_io(e, path, "cannot sync");
+    close(fd);
+    return s;
+}
+
+enum tern_status file_replace(const char *temporary, const char *path, struct tern_error *e)
+{
+    enum tern_status s = sync_path(temporary, O_RDWR, e);
+    if (s)
+        return s;
+    if (rename(temporary, path))
+        return error_io(e, path, "cannot rename the finished file to this name");
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) + 1 : 2; /* with the slash, which the root needs */
+    char *folder = malloc(n + 1);
+    if (!folder)
+        return TERN_OK; /* the file is whole and in place; only its name may still be unsynced */
+    memcpy(folder, slash ? path : "./", n);
+    folder[n] = 0;
+    sync_path(folder, O_RDONLY | O_DIRECTORY, NULL); /* some folders may not be opened: no error */
+    free(folder);
+    return TERN_OK;
+}
+
+void file_remove(const char *path)
+{
+    if (path)
+        unlink(path);
+}

@@ -1,0 +1,35 @@
+/* Files: whole reads and writes, and replacing a file in one step. Interrupted and short calls are
+ * continued; every failure is TERN_IO with the path and the system's reason. file.c alone calls
+ * open, pread, pwrite, fsync and rename. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Opens an existing regular file for reading. A folder, pipe or device is TERN_BAD_FILE. */
+enum tern_status file_open(int *fd, uint64_t *bytes, const char *path, struct tern_error *e);
+
+/* Opens for reading and writing: an existing file, or (create) a new or emptied one. */
+enum tern_status file_open_write(int *fd, int create, const char *path, struct tern_error *e);
+
+void file_close(int fd); /* -1 is fine */
+
+/* Reads or writes n bytes at an offset; the end of the file before them is TERN_IO. */
+enum tern_status file_read_at(int fd, void *p, size_t n, uint64_t offset, const char *path,
+                              struct tern_error *e);
+enum tern_status file_write_at(int fd, const void *p, size_t n, uint64_t offset, const char *path,
+                               struct tern_error *e);
+
+/* Name for a temporary file beside `path`: the caller frees it. TERN_NO_MEMORY. */
+enum tern_status file_take_temporary(char **name, const char *path, struct tern_error *e);
+
+/* Makes the finished file `temporary` the file `path`: sync, rename, sync of the folder. After a
+ * crash `path` is the old file or the new one, whole. */
+enum tern_status file_replace(const char *temporary, const char *path, struct tern_error *e);
+
+void file_remove(const char *path); /* NULL is fine; nothing is reported */
+
+#endif

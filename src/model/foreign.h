@@ -1,0 +1,12 @@
+/* Recognises what people give by mistake for a weights file (GGUF, safetensors, llama2.c, ...). */
+#ifndef MODEL_FOREIGN_H
+#define MODEL_FOREIGN_H
+
+#include "base/error.h"
+
+/* TERN_BAD_FILE with a sentence that names the file's format and what to do, from its first n bytes
+ * (at most 64 are looked at) and its size. */
+enum tern_status foreign_refuse(const unsigned char *p, size_t n, uint64_t file_bytes,
+                                struct tern_error *e);
+
+#endif
