@@ -23,6 +23,7 @@
 
 enum {
     BLOCK = 256,      /* positions of an attention block, and of a cache page */
+    LANES = 16,       /* of a lane sum, and positions of a K tile */
     N_CACHE_TYPES = 2 /* enum tern_cache_type */
 };
 

@@ -225,7 +225,7 @@ static enum tern_status read_config(struct model *m, struct shape **shapes, stru
 
 enum { ANY_TYPE = 1 << TERN_F32 | 1 << TERN_F16 | 1 << TERN_BF16 | 1 << TERN_Q8 | 1 << TERN_Q4 };
 
-static enum tern_status bind_matrix(const struct model *m, const char *name, size_t rows, size_t k,
+static enum tern_status bind_matrix(struct model *m, const char *name, size_t rows, size_t k,
                                     struct matrix *out, struct tern_error *e)
 {
     const struct tensor *t;
@@ -235,7 +235,7 @@ static enum tern_status bind_matrix(const struct model *m, const char *name, siz
     return s;
 }
 
-static enum tern_status bind_vector(const struct model *m, const char *name, size_t n,
+static enum tern_status bind_vector(struct model *m, const char *name, size_t n,
                                     const float **out, struct tern_error *e)
 {
     const struct tensor *t;
@@ -245,7 +245,7 @@ static enum tern_status bind_vector(const struct model *m, const char *name, siz
     return s;
 }
 
-static enum tern_status bind_norm(const struct model *m, size_t l, const char *part,
+static enum tern_status bind_norm(struct model *m, size_t l, const char *part,
                                   const float **out, struct tern_error *e)
 {
     char name[64];
@@ -254,7 +254,7 @@ static enum tern_status bind_norm(const struct model *m, size_t l, const char *p
 }
 
 /* layer.L.PART [rows, k], and layer.L.PART_bias [rows] where the config says so. */
-static enum tern_status bind_linear(const struct model *m, size_t l, const char *part, size_t rows,
+static enum tern_status bind_linear(struct model *m, size_t l, const char *part, size_t rows,
                                     size_t k, int has_bias, struct matrix *out,
                                     struct tern_error *e)
 {

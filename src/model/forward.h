@@ -1,0 +1,79 @@
+/* The forward pass: a batch of rows in, logits out, keys and values into the cache. Everything it
+ * needs is settled by forward_open; running a batch allocates nothing and cannot fail. */
+#ifndef MODEL_FORWARD_H
+#define MODEL_FORWARD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/pool.h"
+#include "kernels/kernels.h"
+#include "model/cache.h"
+#include "model/model.h"
+
+struct row { /* one token of the batch */
+    uint32_t seq, position;
+    tern_token token;
+    unsigned flags; /* TERN_ROW_LOGITS */
+};
+
+/* Rows of activations in the forms that matmul reads (struct activations), with room to write. */
+struct lines {
+    float *x;
+    int8_t *q;
+    float *scale;
+    int32_t *sum;
+    size_t stride, group_stride;
+};
+
+/* What each thread has for itself. */
+struct scratch {
+    struct lines in;        /* one row: the input of a step when the batch is one row */
+    float *gate, *up;       /* [n_batch, 32] */
+    uint16_t *half;         /* [head_dim] */
+    float *scores;          /* [group, 256] */
+    float *m, *l, *a;       /* of a block:     [group], [group], [group, head_dim] */
+    float *M, *L, *A;       /* of the blocks so far */
+};
+
+struct forward {
+    const struct model *model;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct cache *cache;
+    size_t n_batch;
+
+    struct row *rows; /* [n_batch] */
+    size_t n, n_logits;
+
+    float *x, *y;     /* [n_batch, dim] residual stream; what a step adds to it */
+    float *q, *k, *v; /* [n_batch, heads * head_dim] */
+    float *att;       /* [n_batch, n_heads * head_dim] */
+    struct lines in;  /* [n_batch, ...] input of a step */
+    struct lines ffn; /* [n_batch, hidden] input of the down projection */
+    float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
+    float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
+    size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride, head_stride;
+    struct scratch *scratch; /* [threads] */
+
+    struct arena arena; /* owns all of the above */
+    atomic_int cancel;
+    atomic_int bad; /* 0, or 1 + 4 * layer + enum bad_step, of the first value out of range */
+};
+
+enum bad_step { BAD_KEY, BAD_VALUE, BAD_LOGIT };
+
+/* Bytes that forward_open would take; UINT64_MAX when that does not fit. */
+uint64_t forward_bytes(const struct model *m, size_t n_batch, int n_threads);
+
+enum tern_status forward_open(struct forward *f, const struct model *m, const struct kernels *k,
+                              struct pool *pool, struct cache *cache, size_t n_batch,
+                              struct tern_error *e);
+void forward_close(struct forward *f);
+
+/* Evaluates rows[0 .. n), leaves n_logits rows of logits, lengthens the sequences. The rows of a
+ * sequence are neighbours and begin at its length. TERN_CANCELLED leaves every sequence as it was. */
+enum tern_status forward_run(struct forward *f);
+
+#endif
