@@ -131,6 +131,9 @@ struct kernels {
  * known-answer test: a few hundred operations whose results are constants (TERN_INTERNAL). */
 enum tern_status kernels_init(struct kernels *k, const char *cpu, struct tern_error *e);
 
+/* Fills k for a processor with the CPU bits `cpu` (base/cpu.h) and no others, without a test. */
+void kernels_fill(struct kernels *k, unsigned cpu);
+
 /* Names of the targets built into this library, narrow to wide, NULL at the end. */
 const char *const *kernels_targets(void);
 

@@ -1,0 +1,174 @@
+/* The known-answer test of kernels_init: see known.h. When the canonical arithmetic changes (a new
+ * TERN_ARITH), `prog_kernels --known` prints the new constants. */
+#include "kernels/known.h"
+
+#include <string.h>
+
+#include "base/xxh64.h"
+
+enum { ROWS = 32, K = 72, N = 3, STRIDE = 128, DIM = 8 };
+
+/* Inputs, scratch and results of one slot; about 40 KB of stack. */
+struct desk {
+    _Alignas(64) float x[N * STRIDE], y[N * STRIDE], z[N * STRIDE];
+    _Alignas(64) int8_t q[N * STRIDE];
+    _Alignas(64) float scale[N * 16];
+    _Alignas(64) int32_t sum[N * 16];
+    _Alignas(64) float numbers[ROWS * K];
+    _Alignas(64) float w[ROWS * 96];           /* K rounded up to 96 */
+    _Alignas(64) float cache[2 * BLOCK * DIM]; /* K, then V */
+    _Alignas(64) float scores[N * BLOCK];
+};
+
+/* Exact values in (-8, 8), one half of them small. */
+static void fill(float *x, size_t n, uint32_t seed)
+{
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525 + 1013904223;
+        float v = (float)((int32_t)(seed & 0xffffff00) / 256);
+        x[i] = v * (seed & 0x10000 ? 0x1p-20f : 0x1p-24f);
+    }
+}
+
+/* The hash h goes on with n bytes. */
+static uint64_t hash(uint64_t h, const void *p, size_t n)
+{
+    return h * 0x9e3779b97f4a7c15 + xxh64(p, n);
+}
+
+static uint64_t hash_rows(const float *y, size_t n)
+{
+    uint64_t h = 0;
+    for (size_t i = 0; i < N; i++)
+        h = hash(h, y + i * STRIDE, n * sizeof *y);
+    return h;
+}
+
+static uint64_t run_matmul(const struct kernels *k, struct desk *d, int type)
+{
+    format_encode_matrix(format_find((uint64_t)type), d->w, d->numbers, ROWS, K);
+    for (size_t i = 0; i < N; i++)
+        k->quantize(d->q + i * STRIDE, d->scale + i * 16, d->sum + i * 16, d->x + i * STRIDE, K);
+    struct activations x = {N, K, STRIDE, 16, d->x, d->q, d->scale, d->sum};
+    k->matmul[type](d->y, STRIDE, d->w, 0, ROWS / TILE_ROWS, &x);
+    return hash_rows(d->y, ROWS);
+}
+
+static uint64_t run_get_row(const struct kernels *k, struct desk *d, int type)
+{
+    format_encode_matrix(format_find((uint64_t)type), d->w, d->numbers, ROWS, K);
+    for (size_t i = 0; i < N; i++)
+        k->get_row[type](d->y + i * STRIDE, d->w, K, 15 * i);
+    return hash_rows(d->y, K);
+}
+
+static uint64_t run_quantize(const struct kernels *k, struct desk *d, int arg)
+{
+    (void)arg;
+    k->quantize(d->q, d->scale, d->sum, d->x, K);
+    return hash(hash(hash(0, d->q, 96), d->scale, 12), d->sum, 12);
+}
+
+/* Three queries over one block, then merged into one. */
+static uint64_t run_attend(const struct kernels *k, struct desk *d, int type)
+{
+    float m[N], l[N];
+    char *v = (char *)d->cache + sizeof d->cache / (type == TERN_CACHE_F16 ? 4 : 2);
+    if (type == TERN_CACHE_F16)
+        for (size_t i = 0; i < 2 * BLOCK * DIM; i++) { /* in place: halves never overtake */
+            uint16_t h = f16_of_f32(d->cache[i]);
+            memcpy((char *)d->cache + 2 * i, &h, sizeof h);
+        }
+    struct attend b = {N,   DIM,    DIM,   d->x, STRIDE, d->cache, v,      77,
+                       131, 0.125f, 20.0f, m,    l,      d->y,     STRIDE, d->scores};
+    k->attend[type](&b);
+    for (size_t i = 1; i < N; i++)
+        k->merge(&m[0], &l[0], d->y, m[i], l[i], d->y + i * STRIDE, DIM);
+    return hash(hash(hash_rows(d->y, DIM), m, sizeof m), l, sizeof l);
+}
+
+enum { RMSNORM, ADD, SWIGLU, ROPE_ANGLES, ROPE, TO_F16, IN_RANGE, DIVIDE, LOG_SUM_EXP };
+
+static uint64_t run_row(const struct kernels *k, struct desk *d, int slot)
+{
+    static const float freq[5] = {1, 0.5f, 0.1f, 0.01f, 1e-4f};
+    for (size_t i = 0; i < N; i++) {
+        float *x = d->x + i * STRIDE, *y = d->y + i * STRIDE, *z = d->z + i * STRIDE;
+        if (slot == RMSNORM)
+            k->rmsnorm(y, x, z, K + i, 1e-5f);
+        else if (slot == ADD)
+            k->add(y, x, K + i);
+        else if (slot == SWIGLU)
+            k->swiglu(y, x, z, K + i);
+        else if (slot == ROPE_ANGLES)
+            k->rope_angles(y, y + 36, freq, 5, 12345 * (uint32_t)i, 1.5f);
+        else if (slot == ROPE)
+            k->rope(x, y, z, 20 + i);
+        else if (slot == TO_F16)
+            k->to_f16((uint16_t *)(void *)y, x, K + i);
+        else if (slot == IN_RANGE)
+            y[0] = (float)(k->in_range(x, K + i, 8) + 2 * k->in_range(x, K + i, 1));
+        else if (slot == DIVIDE)
+            k->divide(y, x, z[3], K + i);
+        else
+            y[0] = k->log_sum_exp(x, K + i);
+    }
+    return hash(hash(0, d->x, sizeof d->x), d->y, sizeof d->y);
+}
+
+struct known {
+    const char *name;
+    uint64_t (*run)(const struct kernels *k, struct desk *d, int arg);
+    int arg;
+    uint64_t answer; /* of ref.c */
+};
+
+static const struct known table[] = {
+    {"matmul f32", run_matmul, TERN_F32, 0x9cf5fdf3a5348322},
+    {"matmul f16", run_matmul, TERN_F16, 0xd01f5675a678fc03},
+    {"matmul bf16", run_matmul, TERN_BF16, 0x0b10e71ea2a485dc},
+    {"matmul q8", run_matmul, TERN_Q8, 0xafe70b7139ee587c},
+    {"matmul q4", run_matmul, TERN_Q4, 0x3e60e315cd51a517},
+    {"get_row f32", run_get_row, TERN_F32, 0xec05e8e2344bcd58},
+    {"get_row f16", run_get_row, TERN_F16, 0x567866d9030e46c2},
+    {"get_row bf16", run_get_row, TERN_BF16, 0x997096ae0944b630},
+    {"get_row q8", run_get_row, TERN_Q8, 0xceb7060243429d67},
+    {"get_row q4", run_get_row, TERN_Q4, 0xf927bcc95ddff535},
+    {"quantize", run_quantize, 0, 0xebcc1ae33847b259},
+    {"rmsnorm", run_row, RMSNORM, 0x8cf91bc801e5cc2a},
+    {"add", run_row, ADD, 0x18d4528cfc8bd148},
+    {"swiglu", run_row, SWIGLU, 0x791817c07c7e12da},
+    {"rope_angles", run_row, ROPE_ANGLES, 0x5e5ee780b925c742},
+    {"rope", run_row, ROPE, 0x591dd57a540f9902},
+    {"to_f16", run_row, TO_F16, 0xde47e62d5bb7f216},
+    {"in_range", run_row, IN_RANGE, 0x44fa4cf26b28a5cd},
+    {"attend f16", run_attend, TERN_CACHE_F16, 0xff5d13f8191be6a4},
+    {"attend f32", run_attend, TERN_CACHE_F32, 0x04746ce540c06342},
+    {"divide", run_row, DIVIDE, 0xaa95fac8d3a0d8e3},
+    {"log_sum_exp", run_row, LOG_SUM_EXP, 0x2e5da69ddc27a595},
+};
+
+const char *known_answer(const struct kernels *k, size_t i, uint64_t *answer)
+{
+    if (i >= sizeof table / sizeof *table)
+        return NULL;
+    struct desk d;
+    memset(&d, 0, sizeof d);
+    fill(d.x, N * STRIDE, 1);
+    fill(d.y, N * STRIDE, 2);
+    fill(d.z, N * STRIDE, 3);
+    fill(d.numbers, ROWS * K, 4);
+    fill(d.cache, 2 * BLOCK * DIM, 5);
+    *answer = table[i].run(k, &d, table[i].arg);
+    return table[i].name;
+}
+
+const char *known_wrong(const struct kernels *k)
+{
+    const char *name;
+    uint64_t answer;
+    for (size_t i = 0; (name = known_answer(k, i, &answer)); i++)
+        if (answer != table[i].answer)
+            return name;
+    return NULL;
+}
