@@ -1,0 +1,221 @@
+"""Reads a Hugging Face directory: config.json, safetensors, tokenizer, generation_config.json, LICENSE.
+
+In:  the directory. Out: a Source whose matrices have the types of the files, read in pieces.
+Families are in families.py; this file alone knows the names and habits of such directories.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import safetensors_file
+from .errors import IO, USAGE, ConvertError
+from .families import FAMILIES, HUGGINGFACE, Config, source_name
+from .safetensors_file import TYPES, Entry, parse_json
+from .source import Matrix, Source, check_config, slots
+
+IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$")  # computed from the config instead
+MAX_TEXT = 256 << 20
+LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
+
+
+def load(folder: Path, tokenizer: Path | None) -> Source:
+    """The model of a directory."""
+    if not (folder / "config.json").exists():
+        raise ConvertError(f"{folder} has no config.json, so it is not a model in Hugging Face layout", USAGE)
+    values = read_object(folder / "config.json")
+    kind = values.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise ConvertError(
+            f"{folder / 'config.json'}: the model_type {kind!r} is not understood; known are {', '.join(FAMILIES)}"
+        )
+    notes: list[str] = []
+    config = _features(folder, kind, values)
+    entries = _entries(folder)
+    _settle_head(folder, config, entries, notes)
+    matrices = _matrices(folder, config, entries)
+    check_config(config)
+    return Source(
+        name=folder.resolve().name,
+        origin=f"Hugging Face directory {folder.resolve().name}, {kind}",
+        config=config,
+        matrices=matrices,
+        tokenizer=_tokenizer(folder, tokenizer, config["vocab"]),
+        generation=_generation(folder, values, config["vocab"], notes),
+        licence=_licence(folder),
+        notes=notes,
+    )
+
+
+def read_text(path: Path) -> bytes:
+    if path.stat().st_size > MAX_TEXT:
+        raise ConvertError(f"{path} has {path.stat().st_size} bytes, too many for what it should be")
+    return path.read_bytes()
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON file that must hold an object."""
+    value = parse_json(read_text(path), str(path))
+    if not isinstance(value, dict):
+        raise ConvertError(f"{path} does not hold a JSON object")
+    return value
+
+
+def _features(folder: Path, kind: str, values: dict[str, Any]) -> dict[str, Any]:
+    where, family = str(folder / "config.json"), FAMILIES[kind]
+    named = values.get("architectures")
+    if named is not None and named != [family.architecture]:
+        raise ConvertError(f"{where}: architectures is {named!r}; of {kind}, only [{family.architecture!r}] is read")
+    config = Config(where, values)
+    features = family.features(config)
+    config.finish()
+    return features
+
+
+def _entries(folder: Path) -> dict[str, Entry]:
+    """All tensors of model.safetensors, or of the shards that the index names."""
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.exists():
+        return safetensors_file.read(single)
+    if not index.exists():
+        hint = ": its weights are PyTorch pickles, which may run code when read; save them as safetensors"
+        pickled = any(folder.glob("pytorch_model*.bin"))
+        raise ConvertError(f"{folder} has no model.safetensors{hint if pickled else ''}")
+    places = read_object(index).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(p, str) for p in places.values()):
+        raise ConvertError(f"{index} has no weight_map from names to files")
+    entries: dict[str, Entry] = {}
+    for shard in sorted(set(places.values())):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.safetensors", shard):
+            raise ConvertError(f"{index} names the file {shard!r}, which is not a safetensors file beside it")
+        if not (folder / shard).exists():
+            raise ConvertError(f"{index} names {shard}, which does not exist: the model is not whole", IO)
+        for name, entry in safetensors_file.read(folder / shard).items():
+            if name in entries:
+                raise ConvertError(f"tensor {name!r} is in {entries[name].file.path} and in {folder / shard}")
+            if places.get(name) != shard:
+                raise ConvertError(f"{folder / shard} holds tensor {name!r}, which {index} does not place there")
+            entries[name] = entry
+    for name, shard in places.items():
+        if name not in entries:
+            raise ConvertError(f"{index} places tensor {name!r} in {shard}, which does not hold it")
+    return entries
+
+
+def _settle_head(folder: Path, config: dict[str, Any], entries: dict[str, Entry], notes: list[str]) -> None:
+    """Tied as transformers does it: when both tensors are there and differ, the head is its own."""
+    embed, head = (entries.get(HUGGINGFACE[part]) for part in ("embed", "head"))
+    if not config["head_tied"] or head is None:
+        return
+    if embed is None:
+        entries[HUGGINGFACE["embed"]] = entries.pop(HUGGINGFACE["head"])
+    elif _equal(embed, head):
+        del entries[HUGGINGFACE["head"]]
+    else:
+        config["head_tied"] = 0
+        notes.append(
+            f"{folder}: config.json says that the head is the embedding, but the two differ; both are kept"
+        )
+
+
+def _equal(a: Entry, b: Entry) -> bool:
+    """Whether two tensors hold the same bits."""
+    if (a.dtype, a.shape) != (b.dtype, b.shape) or a.dtype not in TYPES:
+        return False
+    size = int(np.prod(a.shape, dtype=object)) * TYPES[a.dtype][1]
+    step = 16 << 20
+    return all(
+        a.file.read(a.offset + at, min(step, size - at)) == b.file.read(b.offset + at, min(step, size - at))
+        for at in range(0, size, step)
+    )
+
+
+def _matrices(folder: Path, config: dict[str, Any], entries: dict[str, Entry]) -> dict[str, Matrix]:
+    """Every tensor that the model must have, of the right shape; any other one is refused."""
+    out, wanted = {}, set()
+    for slot in slots(config):
+        name = source_name(HUGGINGFACE, slot.name)
+        wanted.add(name)
+        entry = entries.get(name)
+        if entry is None:
+            hint = ""
+            if slot.name == "head":
+                hint = "; if the embedding is meant to be the head, config.json must say tie_word_embeddings: true"
+            raise ConvertError(f"{folder} lacks the tensor {name!r}{hint}")
+        shape = (slot.rows,) if slot.vector else (slot.rows, slot.k)
+        if entry.shape != shape:
+            raise ConvertError(
+                f"{entry.file.path}: tensor {name!r} is {list(entry.shape)}, but config.json asks for {list(shape)}"
+            )
+        if entry.dtype not in TYPES:
+            raise ConvertError(f"{entry.file.path}: tensor {name!r} is {entry.dtype}; F32, F16 and BF16 are read")
+        out[slot.name] = Matrix(name, TYPES[entry.dtype][0], slot.rows, slot.k, entry.file, entry.offset)
+    for name, entry in entries.items():
+        if name not in wanted and not IGNORED_TENSORS.search(name):
+            raise ConvertError(f"{entry.file.path} holds the tensor {name!r}, which a model of this config does not have")
+    return out
+
+
+def _tokenizer(folder: Path, given: Path | None, vocab: int):
+    try:
+        from . import tokenizer
+    except ImportError:
+        return None
+    return tokenizer.from_huggingface(folder, given, vocab)
+
+
+def _generation(folder: Path, config: dict[str, Any], vocab: int, notes: list[str]) -> dict[str, Any]:
+    """Defaults of sampling that the model states, and the tokens that end a text."""
+    path = folder / "generation_config.json"
+    values = read_object(path) if path.exists() else {}
+    out: dict[str, Any] = {}
+    if values.get("do_sample") is False:
+        out["temperature"] = 0.0
+    else:
+        for theirs, ours, high in (
+            ("temperature", "temperature", 1e6),
+            ("top_k", "top_k", 1 << 31),
+            ("top_p", "top_p", 1.0),
+            ("min_p", "min_p", 1.0),
+        ):
+            value = values.get(theirs)
+            if value is not None:
+                out[ours] = _in_range(path, theirs, value, 0, high, whole=theirs == "top_k")
+    if values.get("repetition_penalty") is not None:
+        out["repeat_penalty"] = _in_range(path, "repetition_penalty", values["repetition_penalty"], 1e-3, 1e3)
+    ends = end_tokens(path, values.get("eos_token_id")) | end_tokens(folder / "config.json", config.get("eos_token_id"))
+    for end in sorted(ends):
+        if end >= vocab:
+            notes.append(f"{folder}: the end token {end} is left out, because the vocabulary has {vocab} tokens")
+    out["end_tokens"] = [end for end in sorted(ends) if end < vocab]
+    return out
+
+
+def _in_range(path: Path, key: str, value: Any, low: float, high: float, whole: bool = False):
+    good = isinstance(value, int) if whole else isinstance(value, (int, float))
+    if isinstance(value, bool) or not good or not low <= value <= high:
+        raise ConvertError(f"{path}: {key} is {value!r}; it must be a number from {low:g} to {high:g}")
+    return value if whole else float(value)
+
+
+def end_tokens(path: Path, value: Any) -> set[int]:
+    """eos_token_id: null, an id, or a list of ids."""
+    ids = [] if value is None else value if isinstance(value, list) else [value]
+    if not all(type(i) is int and 0 <= i < 1 << 32 for i in ids):
+        raise ConvertError(f"{path}: eos_token_id is {value!r}; it must be a token id or a list of them")
+    return set(ids)
+
+
+def _licence(folder: Path) -> str:
+    """The text of the licence file, or the name that the model card states."""
+    for name in LICENCES:
+        if (folder / name).is_file():
+            return read_text(folder / name).decode("utf-8", "replace")
+    card = folder / "README.md"
+    if card.is_file():
+        head = re.match(r"---\s*\n(.*?)\n---", read_text(card).decode("utf-8", "replace"), re.S)
+        name = re.search(r"^license:\s*(\S+)\s*$", head.group(1), re.M) if head else None
+        return name.group(1) if name else ""
+    return ""
