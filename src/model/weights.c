@@ -170,6 +170,7 @@ static enum tern_status parse_section(struct weights *w, size_t i, uint64_t *end
         return error_set(e, TERN_BAD_FILE, "the padding before section '%s' is not zero", s->tag);
     s->critical = flags & 1;
     s->data = w->header + offset;
+    s->offset = offset;
     s->bytes = (size_t)bytes;
     *end = stop;
     return TERN_OK;

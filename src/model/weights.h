@@ -27,6 +27,7 @@ struct section {
     char tag[17];
     bool critical;
     const void *data; /* on 8 bytes, borrowed until weights_close */
+    uint64_t offset;  /* in the file */
     size_t bytes;
 };
 

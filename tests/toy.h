@@ -1,0 +1,52 @@
+/* Toy models: tiny, valid weights files of any shape, with weights from a seeded generator that
+ * tools/ternlib/toy.py reproduces bit for bit. In: a shape. Out: a file made by model/writer.c.
+ *
+ * Value i (row-major) of the tensor NAME, in f32:
+ *
+ *   mix(x)  = splitmix64's output for state x: x += 0x9E3779B97F4A7C15 (all modulo 2^64), then
+ *             x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9, x = (x ^ x >> 27) * 0x94D049BB133111EB,
+ *             x ^ x >> 31
+ *   key     = seed ^ fnv1a64(NAME)
+ *   u(i)    = ((int64)(mix(key + i * 0x9E3779B97F4A7C15) >> 40) - 2^23) * 2^-23     exact, [-1, 1)
+ *   norm weights ("..._norm")    1 + u * 0.25
+ *   biases ("..._bias")          u * 0.5
+ *   embed                        u
+ *   head                         u * (float)(4 * sqrt(3 / k))     sqrt and / in binary64
+ *   other matrices [rows, k]     u * (float)sqrt(3 / k)
+ *
+ * then encoded to the toy's type. RoPE: inv_freq[i] = (float)pow(theta, -2 i / head_dim), binary64;
+ * attn_scale = (float)(1 / sqrt(head_dim)). */
+#ifndef TESTS_TOY_H
+#define TESTS_TOY_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+enum { TOY_MAX_LAYERS = 16 };
+
+struct toy {
+    uint64_t seed;
+    uint64_t n_layers, dim, n_heads, n_kv_heads, head_dim, hidden, vocab, max_seq;
+    uint64_t window[TOY_MAX_LAYERS]; /* per layer; 0: none */
+    double rope_theta;               /* 0: no RoPE */
+    float norm_eps;
+    int untied;                   /* a head of its own */
+    uint64_t attn_bias, ffn_bias; /* bits as in FORMAT.md */
+    enum tern_type type;          /* of the matrices */
+    const void *tokenizer;        /* body of the section, or NULL: none */
+    size_t tokenizer_bytes;
+};
+
+/* 2 layers, dim 64, 4 heads over 2 of 16, hidden 160, vocab 259, 64 positions, tied, f32. */
+struct toy toy_default(void);
+
+enum tern_status toy_write(const char *path, const struct toy *toy, struct tern_error *e);
+
+/* values [n] of the tensor, before encoding; k as in the formula. */
+void toy_values(float *values, size_t n, uint64_t seed, const char *name, uint64_t k);
+
+/* A fresh path for a file of this process, in TMPDIR or /tmp; `size` bytes of room. */
+void toy_path(char *path, size_t size, const char *name);
+
+#endif
