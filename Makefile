@@ -1,13 +1,19 @@
-# tern. `make` builds run and quantize; `make help` lists the rest.
+# tern. `make` builds the programs and the library; `make help` lists the rest.
 #
 # CC, CFLAGS, LDFLAGS, PREFIX and DESTDIR are honoured. BUILD names the folder of the objects, so
-# that several builds (compilers, sanitizers, targets) can live side by side.
+# that several builds (compilers, sanitizers, targets) can live side by side; other flags in the
+# same folder rebuild it. EXTRA adds compiler flags, PORTABLE=1 leaves out what is Linux's own.
 #
 # A file of src/kernels named <arch>_<isa>.c is built only for that architecture, with the flags
 # that its first line states as `/* cflags: ... */`. Nothing else knows a target's flags.
+#
+# tests/test_*.c are Check suites, tests/prog_*.c plain programs that print what they found (so they
+# also run where Check is not, as under an emulator), tests/fuzz_*.c libFuzzer targets, and every
+# other tests/*.c helps them all. Each is linked with the library; none needs a line here.
 
 CC ?= cc
 AR ?= ar
+CLANG ?= clang
 CFLAGS ?= -O3 -g
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -15,14 +21,26 @@ BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
+FUZZ_SECONDS ?= 60
+# How to run a program built for another machine: EMULATOR="qemu-aarch64 -cpu max".
+EMULATOR ?=
+
+VERSION := $(shell sed -n 's/^.define TERN_VERSION "\(.*\)"/\1/p' include/tern.h)
+SONAME := libtern.so.$(firstword $(subst ., ,$(VERSION)))
+IS_CLANG := $(findstring clang,$(shell $(CC) --version))
 
 # After the user's flags, because exactness depends on them (README, "Exact").
 STRICT := -std=c11 -D_DEFAULT_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc -fPIC -pthread \
 	-fvisibility=hidden -ffp-contract=off -fno-fast-math -fno-unsafe-math-optimizations \
-	-fno-math-errno -fno-trapping-math
-WARN := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+	-fno-associative-math -fno-reciprocal-math -fno-finite-math-only -fsigned-zeros \
+	-fno-rounding-math -fno-math-errno -fno-trapping-math
+WARN := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+	$(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-overriding-t-option -Wno-overriding-option)
+PORTABLE_FLAGS := $(if $(PORTABLE),-DPOOL_PORTABLE -DFPENV_PORTABLE)
+FLAGS = $(CFLAGS) $(STRICT) $(WARN) $(PORTABLE_FLAGS) $(EXTRA)
+LINK = $(CC) $(CFLAGS) $(EXTRA) -pthread $(LDFLAGS)
 
-ARCH := $(shell $(CC) -dumpmachine | sed -e 's/^x86_64.*/x86/;s/^i[3-6]86.*/x86/;s/^aarch64.*/arm/;s/^arm64.*/arm/;s/-.*//')
+ARCH := $(shell $(CC) -dumpmachine | sed -e 's/^x86_64.*/x86/;s/^aarch64.*/arm/;s/^arm64.*/arm/;s/-.*//')
 
 LIB_SRC := $(filter-out src/kernels/x86_%.c src/kernels/arm_%.c,\
 	$(wildcard src/base/*.c src/kernels/*.c src/model/*.c src/text/*.c src/engine/*.c)) \
@@ -31,26 +49,164 @@ LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 PROGRAMS := $(patsubst src/app/main_%.c,%,$(wildcard src/app/main_*.c))
 APP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/app/main_%.c,$(wildcard src/app/*.c)))
 
-all: $(PROGRAMS)
+SUITES := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
+PROGS := $(patsubst tests/%.c,%,$(wildcard tests/prog_*.c))
+FUZZERS := $(patsubst tests/%.c,%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
+HELP_OBJ := $(patsubst %.c,$(BUILD)/%.o,\
+	$(filter-out tests/test_%.c tests/prog_%.c tests/fuzz_%.c,$(wildcard tests/*.c)))
+HELP_LIB := $(if $(HELP_OBJ),$(BUILD)/tests/libhelp.a)
+# Suites in which threads meet: the thread sanitizer runs these.
+THREADED := $(filter test_pool test_engine test_generate test_exact,$(SUITES))
 
-$(BUILD)/%.o: %.c
+# One job per processor, unless make was started with a number of its own.
+JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
+SUBMAKE = $(MAKE) --no-print-directory $(JOBS)
+
+all: $(PROGRAMS) lib
+
+lib: $(BUILD)/libtern.a $(BUILD)/libtern.so
+
+# ---- objects --------------------------------------------------------------------------------
+
+$(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(STRICT) $(WARN) $(EXTRA) $(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<) -MMD -MP -c $< -o $@
+	@echo '$(CC) $(FLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LDFLAGS)' > $@
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) $(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<) \
+		$(if $(filter tests/test_%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
+
+# ---- programs and library -------------------------------------------------------------------
 
 $(BUILD)/libtern.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+$(BUILD)/libtern.so: $(LIB_OBJ)
+	$(LINK) -shared -Wl,-soname,$(SONAME) $^ -lm -o $@
+
 $(PROGRAMS:%=$(BUILD)/%): $(BUILD)/%: $(BUILD)/src/app/main_%.o $(APP_OBJ) $(BUILD)/libtern.a
-	$(CC) $(CFLAGS) $(EXTRA) -pthread $(LDFLAGS) $^ -lm -o $@
+	$(LINK) $^ -lm -o $@
 
 $(PROGRAMS): %: $(BUILD)/%
 	@cp -f $< $@
 
+# ---- tests ----------------------------------------------------------------------------------
+
+$(BUILD)/tests/libhelp.a: $(HELP_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(SUITES:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
+	$(LINK) $^ $$(pkg-config --libs check) -lm -o $@
+
+$(PROGS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
+	$(LINK) $^ -lm -o $@
+
+# Any compiler's replay of the corpus, and the fuzzers themselves (in a build with libFuzzer).
+$(FUZZERS:%=$(BUILD)/tests/replay_%): $(BUILD)/tests/replay_%: $(BUILD)/tests/%.o \
+		$(BUILD)/tests/fuzz_main.o $(HELP_LIB) $(BUILD)/libtern.a
+	$(LINK) $^ -lm -o $@
+
+$(FUZZERS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
+	$(LINK) -fsanitize=fuzzer $^ -lm -o $@
+
+suites: $(SUITES:%=$(BUILD)/tests/%)
+progs: $(PROGS:%=$(BUILD)/tests/%)
+replays: $(FUZZERS:%=$(BUILD)/tests/replay_%)
+
+# The whole suite. Installs what it lacks (see tests/need-tools), or says what to install.
+test:
+	@tests/need-tools
+	@$(SUBMAKE) all suites progs replays
+	@BUILD=$(BUILD) CC="$(CC)" tests/run-tests
+
+# What runs without Check, a shell or Python: for cross builds, with EMULATOR.
+test-progs:
+	@$(SUBMAKE) progs replays
+	@BUILD=$(BUILD) EMULATOR="$(EMULATOR)" KINDS="prog replay" tests/run-tests
+
+# The C suites under the address and undefined-behaviour sanitizers, then the threaded ones under
+# the thread sanitizer.
+sanitize:
+	@tests/need-tools
+	@$(SUBMAKE) BUILD=build-asan EXTRA="$(EXTRA) -fsanitize=address,undefined \
+		-fno-sanitize-recover=all -fno-omit-frame-pointer" CFLAGS="-O1 -g" test-sanitized
+	@$(SUBMAKE) BUILD=build-tsan EXTRA="$(EXTRA) -fsanitize=thread" CFLAGS="-O1 -g" test-threaded
+
+test-sanitized: suites progs replays $(PROGRAMS:%=$(BUILD)/%)
+	@BUILD=$(BUILD) CK_FORK=no KINDS="c prog replay" tests/run-tests
+
+test-threaded: $(THREADED:%=$(BUILD)/tests/%)
+	@BUILD=$(BUILD) CK_FORK=no KINDS=c ONLY="$(THREADED)" tests/run-tests
+
+# Each fuzzer for FUZZ_SECONDS; new inputs go to build-fuzz/corpus, failures stop with their file.
+fuzz:
+	@$(SUBMAKE) BUILD=build-fuzz CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
+		-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzzers
+	@for f in $(FUZZERS); do \
+		mkdir -p build-fuzz/corpus/$$f tests/corpus/$$f; \
+		build-fuzz/tests/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=512 \
+			-print_final_stats=1 -artifact_prefix=build-fuzz/ \
+			build-fuzz/corpus/$$f tests/corpus/$$f || exit 1; \
+	done
+
+fuzzers: $(FUZZERS:%=$(BUILD)/tests/%)
+
+# ---- install --------------------------------------------------------------------------------
+
+# run is installed as `tern`, any other program X as `tern-X`.
+INSTALLED = $(DESTDIR)$(BINDIR)/$(patsubst tern-run,tern,tern-$(1))
+
+install: all
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) \
+		$(DESTDIR)$(MANDIR)/man1
+	$(foreach p,$(PROGRAMS),install -m 755 $(BUILD)/$(p) $(call INSTALLED,$(p)) &&) true
+	install -m 644 include/tern.h $(DESTDIR)$(INCLUDEDIR)/tern.h
+	install -m 644 $(BUILD)/libtern.a $(DESTDIR)$(LIBDIR)/libtern.a
+	install -m 755 $(BUILD)/libtern.so $(DESTDIR)$(LIBDIR)/libtern.so.$(VERSION)
+	ln -sf libtern.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libtern.so
+	sed -e 's,@PREFIX@,$(PREFIX),;s,@LIBDIR@,$(LIBDIR),;s,@INCLUDEDIR@,$(INCLUDEDIR),' \
+		-e 's,@VERSION@,$(VERSION),' src/engine/tern.pc.in \
+		> $(DESTDIR)$(LIBDIR)/pkgconfig/tern.pc
+	$(if $(wildcard src/app/tern.1),install -m 644 src/app/tern.1 $(DESTDIR)$(MANDIR)/man1/tern.1)
+
+uninstall:
+	rm -f $(foreach p,$(PROGRAMS),$(call INSTALLED,$(p))) $(DESTDIR)$(INCLUDEDIR)/tern.h \
+		$(DESTDIR)$(LIBDIR)/libtern.a $(DESTDIR)$(LIBDIR)/libtern.so \
+		$(DESTDIR)$(LIBDIR)/$(SONAME) $(DESTDIR)$(LIBDIR)/libtern.so.$(VERSION) \
+		$(DESTDIR)$(LIBDIR)/pkgconfig/tern.pc $(DESTDIR)$(MANDIR)/man1/tern.1
+
+# ---- housekeeping ---------------------------------------------------------------------------
+
+format:
+	clang-format -i include/*.h $(wildcard src/*/*.[ch]) $(wildcard tests/*.[ch])
+
+# The longest files and functions, and the size of the programs.
+stats:
+	@tests/layers.sh --longest
+	@size $(wildcard $(PROGRAMS:%=$(BUILD)/%)) 2>/dev/null || true
+
 clean:
 	rm -rf build build-* $(PROGRAMS)
 
-.PHONY: all clean
+help:
+	@echo 'make             the programs ($(PROGRAMS)) and the library'
+	@echo 'make test        everything that can be tested; installs what it lacks or says so'
+	@echo 'make sanitize    the C tests under the address, undefined and thread sanitizers'
+	@echo 'make fuzz        each fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs clang)'
+	@echo 'make test-progs  the tests without Check: for cross builds, with EMULATOR="qemu-aarch64"'
+	@echo 'make install     programs, library, header, man page; PREFIX=$(PREFIX), DESTDIR'
+	@echo 'make uninstall   takes away what install put there'
+	@echo 'make format      clang-format over all C files'
+	@echo 'make stats       the longest files and functions, the size of the programs'
+	@echo 'make clean       removes build, build-* and the programs'
+	@echo 'Another compiler or target: make CC=aarch64-linux-gnu-gcc BUILD=build-arm'
+
+.PHONY: all lib suites progs replays fuzzers test test-progs test-sanitized test-threaded sanitize \
+	fuzz install uninstall format stats clean help FORCE
 .SECONDARY:
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

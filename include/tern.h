@@ -1,6 +1,6 @@
 /* tern.h: the whole public interface of tern, an engine for decoder-only language models on CPUs.
  *
- * A complete program (tests/test_example.c compiles and runs exactly these lines):
+ * A complete program (tests/install.sh compiles and runs exactly these lines):
  *
  * EXAMPLE
  *   #include <stdio.h>
@@ -48,6 +48,9 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default) /* the shared library exports this header and no more */
 #endif
 
 #define TERN_VERSION "0.1.0"
@@ -306,6 +309,9 @@ const char *tern_version(void);      /* "0.1.0" */
 const char *tern_build_info(void);   /* compiler, targets built, arithmetic, format */
 const char *tern_type_name(enum tern_type type);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -7,8 +7,9 @@
 #include <float.h>
 #include <limits.h>
 
-#ifdef __FAST_MATH__
-#error "tern promises exact bits: compile without -ffast-math and -Ofast"
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    defined(__NO_SIGNED_ZEROS__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "tern promises exact bits: compile without -ffast-math, its parts, and -Ofast"
 #endif
 
 #if FLT_EVAL_METHOD != 0

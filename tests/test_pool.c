@@ -1,0 +1,320 @@
+/* The thread pool: every item is run once, by the thread that the contract names, in the state that
+ * exactness needs. Also what the thread sanitizer watches. */
+#include "base/pool.h"
+
+#include <check.h>
+#include <float.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_ITEMS = 5000, ROUNDS = 2000 };
+
+static struct pool *open_pool(int n_threads)
+{
+    struct tern_error e = {0};
+    struct pool *p = NULL;
+    ck_assert_msg(pool_open(&p, n_threads, &e) == TERN_OK, "%s", e.text);
+    ck_assert_int_eq(pool_threads(p), n_threads);
+    return p;
+}
+
+struct tally {
+    unsigned char runs[MAX_ITEMS]; /* how often each item was run */
+    unsigned char who[MAX_ITEMS];  /* by which thread */
+    atomic_int n_empty, n_long;    /* calls with no item, with more than one */
+};
+
+static void tally_items(void *arg, size_t begin, size_t end, int thread)
+{
+    struct tally *t = arg;
+    t->n_empty += begin >= end;
+    t->n_long += end - begin > 1;
+    for (size_t i = begin; i < end; i++) {
+        t->runs[i]++;
+        t->who[i] = (unsigned char)thread;
+    }
+}
+
+/* True when each of the first n items, and no other below `max`, was run once. */
+static bool all_once(const struct tally *t, size_t n, size_t max)
+{
+    for (size_t i = 0; i < max; i++)
+        if (t->runs[i] != (i < n))
+            return false;
+    return !t->n_empty;
+}
+
+/* Every count from 0 up: each item once, contiguous ascending ranges that differ by one at most. */
+START_TEST(static_split)
+{
+    struct pool *p = open_pool(_i);
+    for (size_t n = 0; n < 70; n++) {
+        struct tally t = {0};
+        size_t share[16] = {0};
+        pool_run(p, n, tally_items, &t);
+        ck_assert(all_once(&t, n, 70));
+        for (size_t i = 0; i < n; i++) {
+            ck_assert(i == 0 || t.who[i] >= t.who[i - 1]);
+            share[t.who[i]]++;
+        }
+        for (int k = 0; k < _i; k++) {
+            const size_t low = n / (size_t)_i;
+            ck_assert(n == 1 || share[k] == low || share[k] == low + 1);
+        }
+    }
+    pool_close(p);
+}
+END_TEST
+
+START_TEST(dynamic_split)
+{
+    struct pool *p = open_pool(_i);
+    for (size_t n = 0; n < 70; n++) {
+        struct tally t = {0};
+        pool_run_dynamic(p, n, tally_items, &t);
+        ck_assert(all_once(&t, n, 70));
+        ck_assert_int_eq(t.n_long, 0);
+    }
+    pool_close(p);
+}
+END_TEST
+
+static void note_caller(void *arg, size_t begin, size_t end, int thread)
+{
+    (void)begin, (void)end, (void)thread;
+    *(pthread_t *)arg = pthread_self();
+}
+
+START_TEST(one_item_runs_on_the_caller)
+{
+    struct pool *p = open_pool(4);
+    pthread_t who = {0};
+    pool_run(p, 1, note_caller, &who);
+    ck_assert(pthread_equal(who, pthread_self()));
+    memset(&who, 0, sizeof who);
+    pool_run_dynamic(p, 1, note_caller, &who);
+    ck_assert(pthread_equal(who, pthread_self()));
+    pool_close(p);
+}
+END_TEST
+
+/* A chain: each run reads what the run before wrote in other threads. Without a barrier the thread
+ * sanitizer reports it, and the sums differ. */
+struct chain {
+    unsigned from[256], to[256];
+};
+
+static void chain_step(void *arg, size_t begin, size_t end, int thread)
+{
+    struct chain *c = arg;
+    (void)thread;
+    for (size_t i = begin; i < end; i++)
+        c->to[i] = c->from[(i * 7 + 13) % 256] + c->from[255 - i];
+}
+
+static unsigned chain_run(struct pool *p, unsigned n_steps)
+{
+    struct chain c;
+    for (unsigned i = 0; i < 256; i++)
+        c.from[i] = i;
+    for (unsigned s = 0; s < n_steps; s++) {
+        if (s % 3 == 2)
+            pool_run_dynamic(p, 256, chain_step, &c);
+        else
+            pool_run(p, 256, chain_step, &c);
+        memcpy(c.from, c.to, sizeof c.from);
+    }
+    return c.from[100];
+}
+
+START_TEST(a_run_is_a_barrier)
+{
+    struct pool *one = open_pool(1), *many = open_pool(_i);
+    ck_assert_uint_eq(chain_run(many, ROUNDS), chain_run(one, ROUNDS));
+    pool_close(many);
+    pool_close(one);
+}
+END_TEST
+
+/* Many short runs of random sizes, with pauses in which the workers fall asleep. */
+START_TEST(torture)
+{
+    struct pool *p = open_pool(_i);
+    struct tally *t = calloc(1, sizeof *t);
+    uint32_t seed = 1, n_good = 0;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        seed = seed * 1664525u + 1013904223u;
+        const size_t n = (seed >> 8) % (round % 10 ? 40 : MAX_ITEMS);
+        memset(t->runs, 0, MAX_ITEMS);
+        if (seed >> 31)
+            pool_run(p, n, tally_items, t);
+        else
+            pool_run_dynamic(p, n, tally_items, t);
+        n_good += all_once(t, n, MAX_ITEMS);
+        if (round % 500 == 0) {
+            struct timespec nap = {0, 200000};
+            nanosleep(&nap, NULL);
+        }
+    }
+    ck_assert_uint_eq(n_good, ROUNDS);
+    free(t);
+    pool_close(p);
+}
+END_TEST
+
+static void run_inner(void *arg, size_t begin, size_t end, int thread)
+{
+    (void)begin, (void)end, (void)thread;
+    chain_run(arg, 20);
+}
+
+/* Pools side by side, opened and closed in every order, also while the other works. */
+START_TEST(pools_are_independent)
+{
+    for (int round = 0; round < 50; round++) {
+        struct pool *a = open_pool(1 + round % 4), *b = open_pool(1 + round % 3);
+        pool_run(a, 1, run_inner, b);
+        if (round % 2) {
+            pool_close(a);
+            ck_assert_uint_ne(chain_run(b, 5), 0);
+            pool_close(b);
+        } else {
+            pool_close(b);
+            ck_assert_uint_ne(chain_run(a, 5), 0);
+            pool_close(a);
+        }
+    }
+    pool_close(NULL);
+}
+END_TEST
+
+struct locked {
+    struct pool *pool;
+    unsigned n_done;
+};
+
+static void add_items(void *arg, size_t begin, size_t end, int thread)
+{
+    unsigned *sums = arg;
+    sums[thread] += (unsigned)(end - begin);
+}
+
+static void *locked_main(void *arg)
+{
+    struct locked *l = arg;
+    for (int i = 0; i < 200; i++) {
+        unsigned sums[4] = {0};
+        pool_lock(l->pool);
+        pool_run(l->pool, 97, add_items, sums);
+        l->n_done += sums[0] + sums[1] + sums[2] + sums[3] == 97;
+        pool_unlock(l->pool);
+    }
+    return NULL;
+}
+
+/* Contexts in different threads share one pool, one step at a time. */
+START_TEST(lock_serves_one_step_at_a_time)
+{
+    struct locked l = {open_pool(4), 0};
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, locked_main, &l), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(l.n_done, 600);
+    pool_close(l.pool);
+}
+END_TEST
+
+struct seen {
+    float third[4]; /* 1 / 3 and a denormal, computed by each thread */
+    volatile float tiny[4];
+    sigset_t blocked[4];
+};
+
+static void look_around(void *arg, size_t begin, size_t end, int thread)
+{
+    struct seen *s = arg;
+    volatile float one = 1, three = 3, small = FLT_MIN;
+    (void)begin, (void)end;
+    s->third[thread] = one / three;
+    s->tiny[thread] = small / 2 * 1.0f;
+    pthread_sigmask(SIG_BLOCK, NULL, &s->blocked[thread]);
+}
+
+/* Threads keep denormals and round to nearest, whatever the thread that opened the pool does. */
+START_TEST(workers_have_the_exact_state)
+{
+    struct seen s = {{0}, {0}, {{{0}}}};
+    struct pool *p;
+#if defined(__x86_64__)
+    const unsigned caller = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(caller | 0x8040 | 0x6000); /* FTZ, DAZ, towards zero */
+    p = open_pool(4);
+    __builtin_ia32_ldmxcsr(caller);
+#else
+    p = open_pool(4);
+#endif
+    pool_run(p, 4, look_around, &s);
+    for (int i = 1; i < 4; i++) {
+        ck_assert(s.third[i] == s.third[0]);
+        ck_assert(s.tiny[i] == FLT_MIN / 2);
+    }
+    pool_close(p);
+}
+END_TEST
+
+/* Ctrl-C goes to the program's thread; a fault of the worker's own must reach its handler. */
+START_TEST(workers_block_foreign_signals_only)
+{
+    struct seen s = {{0}, {0}, {{{0}}}};
+    struct pool *p = open_pool(2);
+    pool_run(p, 2, look_around, &s);
+    ck_assert(!sigismember(&s.blocked[0], SIGINT));
+    ck_assert(sigismember(&s.blocked[1], SIGINT));
+    ck_assert(sigismember(&s.blocked[1], SIGTERM));
+    ck_assert(!sigismember(&s.blocked[1], SIGBUS));
+    pool_close(p);
+}
+END_TEST
+
+START_TEST(impossible_counts_are_refused)
+{
+    struct tern_error e = {0};
+    struct pool *p = (struct pool *)&e;
+    ck_assert_int_eq(pool_open(&p, 0, &e), TERN_USAGE);
+    ck_assert_ptr_null(p);
+    ck_assert_int_eq(pool_open(&p, -3, &e), TERN_USAGE);
+    ck_assert_int_eq(pool_open(&p, 100000, &e), TERN_USAGE);
+    ck_assert_ptr_nonnull(strstr(e.text, "100000"));
+    ck_assert_int_eq(pool_open(&p, 0, NULL), TERN_USAGE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("pool");
+    TCase *t = tcase_create("pool");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, static_split, 1, 9);
+    tcase_add_loop_test(t, dynamic_split, 1, 9);
+    tcase_add_test(t, one_item_runs_on_the_caller);
+    tcase_add_loop_test(t, a_run_is_a_barrier, 2, 6);
+    tcase_add_loop_test(t, torture, 1, 8);
+    tcase_add_test(t, pools_are_independent);
+    tcase_add_test(t, lock_serves_one_step_at_a_time);
+    tcase_add_test(t, workers_have_the_exact_state);
+    tcase_add_test(t, workers_block_foreign_signals_only);
+    tcase_add_test(t, impossible_counts_are_refused);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    const int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
