@@ -51,7 +51,6 @@ enum tern_status forward_run(struct forward *f)
     if (done)
         step_logits(f);
     commit_sequences(f, done);
-    f->n = 0;
     return done ? TERN_OK : TERN_CANCELLED;
 }
 

@@ -1,0 +1,273 @@
+/* tern_context: the memory plan, batches, sequences, logits and their fingerprint. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "engine/engine.h"
+
+enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
+
+static uint64_t plan_bytes(const struct tern_model *m, const struct tern_memory *p,
+                           enum tern_cache_type type)
+{
+    uint64_t cache = cache_bytes(m->model, type, p->n_ctx, p->n_batch, p->n_seqs);
+    uint64_t batch = forward_bytes(m->model, p->n_batch, pool_threads(m->pool)), sum;
+    return size_add(cache, batch, &sum) ? sum : UINT64_MAX;
+}
+
+/* The largest context, in whole pages but at most the model's, that half the free memory holds. */
+static void reduce_context(const struct tern_model *m, struct tern_memory *p,
+                           enum tern_cache_type type)
+{
+    uint32_t full = p->n_ctx, low = 1, high = (full + BLOCK - 1) / BLOCK;
+    if (plan_bytes(m, p, type) <= p->available / 2)
+        return;
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        p->n_ctx = middle * BLOCK;
+        if (plan_bytes(m, p, type) <= p->available / 2)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    p->n_ctx = low * BLOCK < full ? low * BLOCK : full;
+    p->reduced = p->n_ctx < full;
+}
+
+EXPORT void tern_context_plan(const tern_model *m, const struct tern_context_params *params,
+                              struct tern_memory *plan)
+{
+    static const struct tern_context_params defaults = {0};
+    const struct tern_context_params *p = params ? params : &defaults;
+    uint64_t rows;
+    *plan = (struct tern_memory){
+        .weights = weights_file_bytes(m->model->weights),
+        .available = memory_available(),
+        .n_ctx = p->n_ctx ? p->n_ctx : (uint32_t)m->model->max_seq,
+        .n_seqs = p->n_seqs ? p->n_seqs : 1,
+        .n_batch = p->n_batch ? p->n_batch : DEFAULT_BATCH,
+    };
+    rows = (uint64_t)plan->n_ctx * plan->n_seqs;
+    if (plan->n_batch > rows)
+        plan->n_batch = (uint32_t)rows;
+    if (!p->n_ctx)
+        reduce_context(m, plan, p->cache_type);
+    plan->cache = cache_bytes(m->model, p->cache_type, plan->n_ctx, plan->n_batch, plan->n_seqs);
+    plan->batch = forward_bytes(m->model, plan->n_batch, pool_threads(m->pool));
+}
+
+static enum tern_status check_plan(const struct tern_memory *p, enum tern_cache_type type,
+                                   struct tern_error *e)
+{
+    uint64_t sum;
+    if (type != TERN_CACHE_F16 && type != TERN_CACHE_F32)
+        return error_set(e, TERN_USAGE, "cache type %d is unknown", (int)type);
+    if (p->n_ctx > MAX_CTX || p->n_batch > MAX_BATCH || p->n_seqs > MAX_SEQS)
+        return error_set(e, TERN_USAGE,
+                         "a context of %u positions, batch %u and %u sequences was asked for, at "
+                         "most %d, %d and %d are possible",
+                         p->n_ctx, p->n_batch, p->n_seqs, MAX_CTX, MAX_BATCH, MAX_SEQS);
+    if (!size_add(p->cache, p->batch, &sum) || sum > p->available)
+        return error_set(e, TERN_NO_MEMORY,
+                         "a context of %u positions needs %llu MiB of cache and %llu MiB for the "
+                         "batch, %llu MiB are free: ask for a smaller context",
+                         p->n_ctx, (unsigned long long)(p->cache >> 20),
+                         (unsigned long long)(p->batch >> 20),
+                         (unsigned long long)(p->available >> 20));
+    return TERN_OK;
+}
+
+static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
+                                   const struct tern_context_params *p, struct tern_error *e)
+{
+    const struct tern_memory *plan = &c->memory;
+    enum tern_cache_type type = p ? p->cache_type : TERN_CACHE_F16;
+    enum tern_status s;
+    tern_context_plan(m, p, &c->memory);
+    if ((s = check_plan(plan, type, e)) ||
+        (s = cache_open(&c->cache, m->model, type, plan->n_ctx, plan->n_batch, plan->n_seqs, e)) ||
+        (s = forward_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch,
+                          e)))
+        return s;
+    c->fingerprint = p && p->fingerprint;
+    xxh64_init(&c->hash, 0);
+    c->pending = calloc(plan->n_seqs, sizeof *c->pending);
+    c->candidates = calloc(m->model->vocab, sizeof *c->candidates);
+    if (!c->pending || !c->candidates)
+        return error_memory(e, "the sampler", m->model->vocab * sizeof *c->candidates);
+    return TERN_OK;
+}
+
+EXPORT enum tern_status tern_context_open(tern_context **out, tern_model *m,
+                                          const struct tern_context_params *params,
+                                          struct tern_error *e)
+{
+    struct tern_context *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c)
+        return error_memory(e, "a context", sizeof *c);
+    c->model = m;
+    atomic_fetch_add(&m->n_contexts, 1);
+    enum tern_status s = open_parts(c, m, params, e);
+    if (s)
+        tern_context_close(c);
+    else
+        *out = c;
+    return s;
+}
+
+EXPORT void tern_context_close(tern_context *c)
+{
+    if (!c)
+        return;
+    forward_close(&c->forward);
+    cache_close(&c->cache);
+    free(c->pending);
+    free(c->candidates);
+    atomic_fetch_sub(&c->model->n_contexts, 1);
+    free(c);
+}
+
+EXPORT void tern_context_memory(const tern_context *c, struct tern_memory *plan)
+{
+    *plan = c->memory;
+}
+
+EXPORT tern_model *tern_context_model(const tern_context *c)
+{
+    return c->model;
+}
+
+/* ---- batch -------------------------------------------------------------------------------- */
+
+/* What is wrong with adding this row; TERN_OK when nothing is. */
+static enum tern_status check_row(const struct tern_context *c, uint32_t seq, tern_token token,
+                                  unsigned flags, struct tern_error *e)
+{
+    const struct forward *f = &c->forward;
+    if (seq >= c->memory.n_seqs)
+        return error_set(e, TERN_USAGE, "sequence %u does not exist: the context has %u", seq,
+                         c->memory.n_seqs);
+    if (token < 0 || (size_t)token >= c->model->model->vocab)
+        return error_set(e, TERN_USAGE, "token %d is outside the vocabulary of %zu", token,
+                         c->model->model->vocab);
+    if (f->n == c->memory.n_batch)
+        return error_set(e, TERN_LIMIT, "the batch is full: %u rows", c->memory.n_batch);
+    if (c->cache.length[seq] + c->pending[seq] >= c->memory.n_ctx)
+        return error_set(e, TERN_LIMIT, "the context is full: %u positions", c->memory.n_ctx);
+    if (c->pending[seq] && f->rows[f->n - 1].seq != seq)
+        return error_set(e, TERN_USAGE, "the rows of sequence %u are not neighbours in the batch",
+                         seq);
+    if ((flags & TERN_ROW_LOGITS) && c->n_logit_rows == TERN_MAX_LOGITS)
+        return error_set(e, TERN_LIMIT, "more than %d rows of a batch ask for logits",
+                         TERN_MAX_LOGITS);
+    return TERN_OK;
+}
+
+EXPORT enum tern_status tern_batch_add(tern_context *c, uint32_t seq, tern_token token,
+                                       unsigned flags, struct tern_error *e)
+{
+    enum tern_status s = check_row(c, seq, token, flags, e);
+    if (s)
+        return s;
+    uint32_t position = c->cache.length[seq] + c->pending[seq]++;
+    c->forward.rows[c->forward.n++] = (struct row){seq, position, token, flags};
+    if (flags & TERN_ROW_LOGITS)
+        c->logit_position[c->n_logit_rows++] = position;
+    return TERN_OK;
+}
+
+EXPORT void tern_batch_clear(tern_context *c)
+{
+    for (size_t i = 0; i < c->forward.n; i++)
+        c->pending[c->forward.rows[i].seq] = 0;
+    c->forward.n = 0;
+    c->n_logit_rows = 0;
+}
+
+static void hash_logits(struct tern_context *c)
+{
+    for (size_t i = 0; i < c->forward.n_logits; i++) {
+        xxh64_update(&c->hash, &c->logit_position[i], sizeof *c->logit_position);
+        xxh64_update(&c->hash, c->forward.logits + i * c->forward.vocab_stride,
+                     c->model->model->vocab * sizeof(float));
+        c->hashed_rows++;
+    }
+}
+
+EXPORT enum tern_status tern_forward(tern_context *c)
+{
+    enum tern_status s = TERN_OK;
+    struct fpenv saved = fpenv_enter();
+    if (c->forward.n) {
+        pool_lock(c->model->pool);
+        s = forward_run(&c->forward);
+        pool_unlock(c->model->pool);
+        if (!s && c->fingerprint)
+            hash_logits(c);
+    } else {
+        c->forward.n_logits = 0;
+    }
+    tern_batch_clear(c);
+    fpenv_leave(saved);
+    return s;
+}
+
+EXPORT void tern_cancel(tern_context *c)
+{
+    atomic_store(&c->forward.cancel, 1);
+}
+
+EXPORT const float *tern_logits(const tern_context *c, size_t i)
+{
+    return i < c->forward.n_logits ? c->forward.logits + i * c->forward.vocab_stride : NULL;
+}
+
+EXPORT size_t tern_n_logits(const tern_context *c)
+{
+    return c->forward.n_logits;
+}
+
+EXPORT enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)
+{
+    static const char *const steps[] = {"a key", "a value"};
+    int bad = atomic_load(&c->forward.bad);
+    if (!bad)
+        return TERN_OK;
+    int layer = (bad - 1) / 4, step = (bad - 1) % 4;
+    if (step == BAD_LOGIT)
+        return error_set(e, TERN_LIMIT,
+                         "a logit is not a finite number: the weights or the file may be damaged "
+                         "(--check tells)");
+    return error_set(e, TERN_LIMIT,
+                     "layer %d: %s is not finite or exceeds the range of the %s cache%s", layer,
+                     steps[step], c->cache.type == TERN_CACHE_F32 ? "f32" : "f16",
+                     c->cache.type == TERN_CACHE_F32 ? "" : ": try --cache-type f32");
+}
+
+EXPORT uint64_t tern_fingerprint(const tern_context *c, uint64_t *rows)
+{
+    if (rows)
+        *rows = c->hashed_rows;
+    return xxh64_digest(&c->hash);
+}
+
+/* ---- sequences ---------------------------------------------------------------------------- */
+
+EXPORT uint32_t tern_seq_length(const tern_context *c, uint32_t seq)
+{
+    return seq < c->memory.n_seqs ? c->cache.length[seq] : 0;
+}
+
+EXPORT uint32_t tern_seq_keep(tern_context *c, uint32_t seq, uint32_t n)
+{
+    tern_batch_clear(c);
+    return seq < c->memory.n_seqs ? (uint32_t)cache_keep(&c->cache, seq, n) : 0;
+}
+
+EXPORT uint32_t tern_seq_fork(tern_context *c, uint32_t from, uint32_t to, uint32_t n)
+{
+    tern_batch_clear(c);
+    if (from >= c->memory.n_seqs || to >= c->memory.n_seqs)
+        return 0;
+    return (uint32_t)cache_fork(&c->cache, from, to, n);
+}

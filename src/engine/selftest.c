@@ -1,0 +1,267 @@
+/* tern_model_selftest and the seal: proves that file, build and machine agree with the source. */
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+enum { SEAL_ROWS = 16 };
+
+struct selftest {
+    struct tern_model *m;
+    void (*report)(void *arg, const char *line);
+    void *arg;
+    struct tern_error *e;
+};
+
+static void say(const struct selftest *t, const char *part, const char *what)
+{
+    char line[160];
+    if (!t->report)
+        return;
+    snprintf(line, sizeof line, "%-10s %s", part, what);
+    t->report(t->arg, line);
+}
+
+/* ---- seal --------------------------------------------------------------------------------- */
+
+/* Evaluates tokens as one sequence in a context of its own; all rows ask for logits, or the last. */
+static enum tern_status evaluate(struct tern_model *m, const uint32_t *tokens, size_t n, bool all,
+                                 tern_context **ctx, struct tern_error *e)
+{
+    struct tern_context_params p = {.n_ctx = (uint32_t)n,
+                                    .n_batch = n < SEAL_ROWS ? (uint32_t)n : SEAL_ROWS,
+                                    .cache_type = TERN_CACHE_F32,
+                                    .fingerprint = all};
+    enum tern_status s = tern_context_open(ctx, m, &p, e);
+    for (size_t i = 0; i < n && !s; i++) {
+        s = tern_batch_add(*ctx, 0, (tern_token)tokens[i],
+                           all || i + 1 == n ? TERN_ROW_LOGITS : 0, e);
+        if (!s && ((i + 1) % p.n_batch == 0 || i + 1 == n))
+            s = tern_forward(*ctx);
+    }
+    return s ? s : tern_numeric_status(*ctx, e);
+}
+
+EXPORT enum tern_status tern_model_seal(tern_model *m, uint64_t *fingerprint, struct tern_error *e)
+{
+    uint32_t tokens[SEAL_ROWS];
+    size_t n = m->model->max_seq < SEAL_ROWS ? m->model->max_seq : SEAL_ROWS;
+    tern_context *ctx = NULL;
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = (uint32_t)((i * 7919 + 13) % m->model->vocab);
+    enum tern_status s = evaluate(m, tokens, n, true, &ctx, e);
+    *fingerprint = s ? 0 : tern_fingerprint(ctx, NULL);
+    tern_context_close(ctx);
+    return s;
+}
+
+static enum tern_status test_seal(const struct selftest *t)
+{
+    struct keys keys;
+    bool found;
+    uint64_t arith = 0, want = 0, got;
+    enum tern_status s = engine_section(t->m, "seal", &keys, &found, t->e);
+    if (!s && found && !(s = keys_u64(&keys, "arith", &arith, t->e)))
+        s = keys_u64(&keys, "fingerprint", &want, t->e);
+    keys_close(&keys);
+    if (s)
+        return s;
+    if (arith != TERN_ARITH) {
+        say(t, "seal", arith ? "made with another revision of the arithmetic: not compared"
+                             : "none in this file: not compared");
+        return TERN_OK;
+    }
+    if ((s = tern_model_seal(t->m, &got, t->e)))
+        return s;
+    if (got != want)
+        return error_set(t->e, TERN_INTERNAL,
+                         "seal: fingerprint %016llx, the file says %016llx: this build, machine or "
+                         "file computes other bits",
+                         (unsigned long long)got, (unsigned long long)want);
+    say(t, "seal", "equal bit for bit");
+    return TERN_OK;
+}
+
+/* ---- tokenizer vectors -------------------------------------------------------------------- */
+
+struct vectors {
+    const char *text;
+    const uint32_t *lengths, *ids, *id_lengths;
+    uint64_t text_bytes, n, n_ids, n_id_lengths;
+};
+
+static enum tern_status bad_vectors(const struct selftest *t)
+{
+    return error_set(t->e, TERN_BAD_FILE, "section 'vectors': its lengths do not fit its contents");
+}
+
+static enum tern_status compare_ids(const struct selftest *t, const char *mode, size_t i,
+                                    const char *text, size_t n, unsigned flags,
+                                    const uint32_t *want, size_t n_want)
+{
+    size_t n_got = 0, same = 0;
+    tern_token *got = malloc((n_want + 1) * sizeof *got);
+    if (!got)
+        return error_memory(t->e, "ids", (n_want + 1) * sizeof *got);
+    enum tern_status s = tern_tokenize(t->m, text, n, flags, got, n_want + 1, &n_got, t->e);
+    while (!s && same < n_want && same < n_got && (uint32_t)got[same] == want[same])
+        same++;
+    free(got);
+    if (!s && (n_got != n_want || same != n_want))
+        return error_set(t->e, TERN_INTERNAL,
+                         "tokenizer, %s mode, string %zu: id %zu differs from the source's", mode,
+                         i, same);
+    return s;
+}
+
+static enum tern_status compare_all(const struct selftest *t, const char *mode, unsigned flags,
+                                    const struct vectors *v)
+{
+    uint64_t at = 0, id_at = 0;
+    if (v->n_id_lengths != v->n)
+        return bad_vectors(t);
+    for (size_t i = 0; i < v->n; i++) {
+        uint32_t n = load_u32(&v->lengths[i]), n_ids = load_u32(&v->id_lengths[i]);
+        if (n > v->text_bytes - at || n_ids > v->n_ids - id_at)
+            return bad_vectors(t);
+        enum tern_status s = compare_ids(t, mode, i, v->text + at, n, flags, v->ids + id_at, n_ids);
+        if (s)
+            return s;
+        at += n, id_at += n_ids;
+    }
+    return TERN_OK;
+}
+
+static enum tern_status test_mode(const struct selftest *t, struct keys *keys, const char *mode,
+                                  unsigned flags, struct vectors *v)
+{
+    char ids[32], lengths[32];
+    enum tern_status s;
+    snprintf(ids, sizeof ids, "%s.ids", mode);
+    snprintf(lengths, sizeof lengths, "%s.lengths", mode);
+    v->ids = v->id_lengths = NULL;
+    v->n_ids = v->n_id_lengths = 0;
+    if ((s = keys_u32s(keys, ids, &v->ids, &v->n_ids, t->e)) ||
+        (s = keys_u32s(keys, lengths, &v->id_lengths, &v->n_id_lengths, t->e)))
+        return s;
+    return v->id_lengths ? compare_all(t, mode, flags, v) : TERN_OK;
+}
+
+static enum tern_status test_tokenizer(const struct selftest *t, struct keys *keys)
+{
+    struct vectors v = {0};
+    char line[80];
+    enum tern_status s;
+    if ((s = keys_text(keys, "text.bytes", &v.text, &v.text_bytes, t->e)) ||
+        (s = keys_u32s(keys, "text.lengths", &v.lengths, &v.n, t->e)))
+        return s;
+    if (v.n == 0 || !t->m->tokenizer) {
+        say(t, "tokenizer", "no vectors in this file: not compared");
+        return TERN_OK;
+    }
+    if ((s = test_mode(t, keys, "plain", 0, &v)) ||
+        (s = test_mode(t, keys, "parse", TERN_PARSE_SPECIAL, &v)))
+        return s;
+    snprintf(line, sizeof line, "%llu strings give the source's ids in both modes",
+             (unsigned long long)v.n);
+    say(t, "tokenizer", line);
+    return TERN_OK;
+}
+
+/* ---- golden logits of the source ---------------------------------------------------------- */
+
+struct golden {
+    const uint32_t *tokens, *ids;
+    const float *values;
+    uint64_t n_tokens, n_ids, n_values;
+    float bound;
+};
+
+static enum tern_status compare_golden(const struct selftest *t, const struct golden *g,
+                                       const float *logits)
+{
+    float worst = 0, largest = 0;
+    char line[96];
+    for (uint64_t i = 0; i < g->n_ids; i++) {
+        float want = load_f32(&g->values[i]), d = logits[load_u32(&g->ids[i])] - want;
+        worst = d > worst ? d : -d > worst ? -d : worst;
+        largest = want > largest ? want : -want > largest ? -want : largest;
+    }
+    if (!(worst <= g->bound * largest))
+        return error_set(t->e, TERN_INTERNAL,
+                         "golden logits: max |a - b| is %g, the source allows %g", (double)worst,
+                         (double)(g->bound * largest));
+    snprintf(line, sizeof line, "max |a - b| %.3g of max |b| %.3g over %llu logits", (double)worst,
+             (double)largest, (unsigned long long)g->n_ids);
+    say(t, "logits", line);
+    return TERN_OK;
+}
+
+static bool ids_in_vocab(const uint32_t *ids, uint64_t n, size_t vocab)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (load_u32(&ids[i]) >= vocab)
+            return false;
+    return true;
+}
+
+static enum tern_status test_logits(const struct selftest *t, struct keys *keys)
+{
+    struct golden g = {0};
+    tern_context *ctx = NULL;
+    enum tern_status s;
+    if ((s = keys_u32s(keys, "logits.tokens", &g.tokens, &g.n_tokens, t->e)) ||
+        (s = keys_u32s(keys, "logits.ids", &g.ids, &g.n_ids, t->e)) ||
+        (s = keys_f32s(keys, "logits.values", &g.values, &g.n_values, t->e)) ||
+        (s = keys_f32(keys, "logits.bound", &g.bound, t->e)))
+        return s;
+    if (g.n_tokens == 0) {
+        say(t, "logits", "no golden logits in this file: not compared");
+        return TERN_OK;
+    }
+    if (g.n_ids != g.n_values || g.n_tokens > t->m->model->max_seq ||
+        !ids_in_vocab(g.tokens, g.n_tokens, t->m->model->vocab) ||
+        !ids_in_vocab(g.ids, g.n_ids, t->m->model->vocab))
+        return bad_vectors(t);
+    if (!(s = evaluate(t->m, g.tokens, (size_t)g.n_tokens, false, &ctx, t->e)))
+        s = compare_golden(t, &g, tern_logits(ctx, 0));
+    tern_context_close(ctx);
+    return s;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------- */
+
+static enum tern_status test_vectors(const struct selftest *t)
+{
+    struct keys keys;
+    bool found;
+    enum tern_status s = engine_section(t->m, "vectors", &keys, &found, t->e);
+    if (s)
+        return s;
+    if (!found)
+        say(t, "vectors", "none in this file: not compared");
+    else if (!(s = test_tokenizer(t, &keys)))
+        s = test_logits(t, &keys);
+    keys_close(&keys);
+    return s;
+}
+
+EXPORT enum tern_status tern_model_selftest(tern_model *m,
+                                            void (*report)(void *arg, const char *line), void *arg,
+                                            struct tern_error *e)
+{
+    struct selftest t = {m, report, arg, e};
+    struct kernels again;
+    enum tern_status s;
+    if ((s = kernels_init(&again, m->kernels.name, e)))
+        return s;
+    say(&t, "kernels", m->kernels.name);
+    if ((s = tern_model_check(m, e)))
+        return s;
+    say(&t, "file", "every checksum holds");
+    if ((s = test_vectors(&t)))
+        return s;
+    return test_seal(&t);
+}
