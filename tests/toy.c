@@ -164,12 +164,19 @@ static void all_tensors(struct walk *a)
 
 /* ---- sections ---- */
 
+static bool has_rope(const struct toy *t)
+{
+    return t->rope_theta != 0 || t->inv_freq != NULL;
+}
+
 static void rope_keys(struct keywriter *k, const struct toy *t)
 {
     float inv_freq[512];
     size_t half = t->head_dim / 2 < 512 ? (size_t)t->head_dim / 2 : 512;
     for (size_t i = 0; i < half; i++)
-        inv_freq[i] = (float)pow(t->rope_theta, -2.0 * (double)i / (double)t->head_dim);
+        inv_freq[i] =
+            t->inv_freq ? t->inv_freq[i]
+                        : (float)pow(t->rope_theta, -2.0 * (double)i / (double)t->head_dim);
     keywriter_add(k, "rope.0.inv_freq", true, KEY_F32, inv_freq, half);
     keywriter_f32(k, "rope.0.factor", 1);
 }
@@ -187,12 +194,12 @@ static void config_keys(struct keywriter *k, const struct toy *t)
     keywriter_u64(k, "head_dim", t->head_dim);
     keywriter_u64(k, "hidden", t->hidden);
     keywriter_add(k, "window", true, KEY_U64, t->window, t->n_layers);
-    keywriter_u64(k, "rope_set", t->rope_theta != 0);
+    keywriter_u64(k, "rope_set", has_rope(t));
     keywriter_f32(k, "attn_scale", (float)(1 / sqrt((double)t->head_dim)));
     keywriter_u64(k, "attn_bias", t->attn_bias);
     keywriter_u64(k, "ffn_bias", t->ffn_bias);
     keywriter_text(k, "activation", "silu");
-    if (t->rope_theta != 0)
+    if (has_rope(t))
         rope_keys(k, t);
 }
 

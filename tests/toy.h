@@ -14,8 +14,8 @@
  *   head                         u * (float)(4 * sqrt(3 / k))     sqrt and / in binary64
  *   other matrices [rows, k]     u * (float)sqrt(3 / k)
  *
- * then encoded to the toy's type. RoPE: inv_freq[i] = (float)pow(theta, -2 i / head_dim), binary64;
- * attn_scale = (float)(1 / sqrt(head_dim)). */
+ * then encoded to the toy's type. RoPE: inv_freq[i] = (float)pow(theta, -2 i / head_dim), binary64,
+ * where inv_freq is not given; attn_scale = (float)(1 / sqrt(head_dim)). */
 #ifndef TESTS_TOY_H
 #define TESTS_TOY_H
 
@@ -30,6 +30,7 @@ struct toy {
     uint64_t n_layers, dim, n_heads, n_kv_heads, head_dim, hidden, vocab, max_seq;
     uint64_t window[TOY_MAX_LAYERS]; /* per layer; 0: none */
     double rope_theta;               /* 0: no RoPE */
+    const float *inv_freq;           /* [head_dim / 2] in the place of rope_theta's, or NULL */
     float norm_eps;
     int untied;                   /* a head of its own */
     uint64_t attn_bias, ffn_bias; /* bits as in FORMAT.md */
