@@ -48,8 +48,16 @@ class Config:
     `names` maps those names to the ones in the file, where they differ, for reading and for messages.
     """
 
-    def __init__(self, where: str, values: dict[str, Any], names: dict[str, str] | None = None):
+    def __init__(
+        self,
+        where: str,
+        values: dict[str, Any],
+        names: dict[str, str] | None = None,
+        harmless: frozenset[str] = HARMLESS,
+        neutral: dict[str, tuple] | None = None,
+    ):
         self.where, self.values, self.names, self.used = where, values, names or {}, set()
+        self.harmless, self.neutral = harmless, NEUTRAL if neutral is None else neutral
 
     def name(self, key: str) -> str:
         return self.names.get(key, key)
@@ -104,19 +112,19 @@ class Config:
 
     def finish(self) -> None:
         """Refuses the first key that nobody read and that is not known to be harmless."""
-        for key in sorted(set(self.values) - self.used - HARMLESS):
+        for key in sorted(set(self.values) - self.used - self.harmless):
             if key == "quantization_config" and self.values[key] is not None:
                 raise ConvertError(
                     f"{self.where} has quantization_config: the model is quantized in a way that is not read here; "
                     "convert the unquantized model, with --type q8 or q4 if it should be small"
                 )
-            if key not in NEUTRAL:
+            if key not in self.neutral:
                 raise ConvertError(
                     f"{self.where}: the key {key!r} is not understood, and the model might need it; "
-                    "tools/ternlib/families.py lists the keys that are"
+                    "tools/ternlib/families.py says which keys are"
                 )
-            if self.values[key] not in NEUTRAL[key]:
-                raise self.refuse(key, " or ".join(repr(v) for v in NEUTRAL[key]))
+            if self.values[key] not in self.neutral[key]:
+                raise self.refuse(key, " or ".join(repr(v) for v in self.neutral[key]))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Inverse frequencies of RoPE, computed in binary64 and rounded once to f32.
+"""Inverse frequencies of RoPE in binary64; they are rounded to f32 once, when they are stored.
 
-In:  base, rotary dims, and the scaling as a model's config states it. Out: f32 [dims / 2].
+In:  base, rotary dims, and the scaling as a model's config states it. Out: f64 [dims / 2].
 To add a scaling: a function in SCALINGS, which takes (frequencies, parameters) and may read its keys.
 """
 
@@ -72,17 +72,22 @@ class Parameters:
 
 
 def frequencies(base: float, dims: int, parameters: Parameters) -> np.ndarray:
-    """f32 [dims / 2] with the scaling applied; a key of the scaling that nobody read is refused."""
-    freq = SCALINGS[parameters.scaling()](plain(base, dims), parameters)
+    """f64 [dims / 2] with the scaling applied; a key of the scaling that nobody read is refused."""
+    try:
+        freq = SCALINGS[parameters.scaling()](plain(base, dims), parameters)
+    except (OverflowError, ZeroDivisionError):
+        raise ConvertError(f"{parameters.where}: the frequencies for the base {base:g} are beyond binary64") from None
     unknown = sorted(set(parameters.values) - parameters.used)
     if unknown:
         raise ConvertError(f"{parameters.where}: the key {unknown[0]!r} is not understood")
-    return rounded(freq)
+    return checked(freq)
 
 
-def rounded(freq: list[float]) -> np.ndarray:
-    """Rounded once to f32; zero or infinity is refused."""
-    out = np.asarray(freq, "<f8").astype("<f4")
-    if not np.all(np.isfinite(out) & (out > 0)):
+def checked(freq) -> np.ndarray:
+    """The frequencies, all of which f32 can hold above 0."""
+    out = np.asarray(freq, "<f8")
+    with np.errstate(over="ignore", under="ignore"):
+        single = out.astype("<f4")
+    if not np.all(np.isfinite(single) & (single > 0)):
         raise ConvertError("a RoPE frequency is not a number that f32 can hold above 0")
     return out

@@ -1,0 +1,199 @@
+"""Reads a GGUF model: the keys of its architecture become the config of a family, its tensors matrices.
+
+In:  the file, whose vocabulary is inside. Out: a Source; Q8_0 becomes q8 and Q4_0 q4, value for value.
+This file alone knows what llama.cpp's own converter did: q and k rows of Llama-family files are
+permuted to interleaved RoPE, and the scaling of Llama 3.1 is a tensor of divisors.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from . import gguf_file, rope, tiles
+from .errors import USAGE, ConvertError
+from .families import FAMILIES, GGUF, Config, source_name
+from .gguf_file import Entry, Gguf
+from .source import MAX_SEQ, Matrix, Source, check_config, slots
+
+TYPES = {"F32": tiles.F32, "F16": tiles.F16, "BF16": tiles.BF16, "Q8_0": tiles.Q8, "Q4_0": tiles.Q4}
+IGNORED_TENSORS = (".attn_rot_embd.weight", "rope.freqs")  # tables of old files, computed instead
+END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
+
+# Keys of the architecture under the names of transformers.
+KEYS = {
+    "num_hidden_layers": "block_count",
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "sliding_window": "attention.sliding_window",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+    "max_position_embeddings": "context_length",
+    "rope_theta": "rope.freq_base",
+    "vocab_size": "vocab_size",
+}
+HARMLESS = ("tensor_data_layout", "rope.scaling.finetuned", "rope.scaling.original_context_length")
+NEUTRAL = {
+    "attention.causal": (True,),
+    "attention.layer_norm_epsilon": (0,),
+    "expert_count": (0,),
+    "expert_used_count": (0,),
+    "rope.scaling.attn_factor": (1,),
+    "rope.scaling.yarn_log_multiplier": (0,),
+}
+
+
+def load(path: Path, tokenizer: Path | None) -> Source:
+    """The model of a file."""
+    if tokenizer is not None:
+        raise ConvertError(f"{path} carries its own vocabulary; leave --tokenizer out", USAGE)
+    g = gguf_file.read(path)
+    arch = g.keys.get("general.architecture")
+    if not isinstance(arch, str) or arch not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise ConvertError(f"{path}: the architecture {arch!r} is not understood; known are {known}")
+    if g.keys.get("split.count", 1) != 1:
+        raise ConvertError(f"{path} is one of {g.keys['split.count']} parts; join them with llama-gguf-split --merge", USAGE)
+    notes: list[str] = []
+    config = _features(path, arch, g, notes)
+    matrices = _matrices(path, config, g.tensors, FAMILIES[arch].interleaved)
+    check_config(config)
+    return Source(
+        name=_text(g.keys, "general.name") or path.stem,
+        origin=f"GGUF file {path.name}, {arch}",
+        config=config,
+        matrices=matrices,
+        tokenizer=_tokenizer(g.keys, config["vocab"]),
+        generation={"end_tokens": _end_tokens(path, g.keys, config["vocab"])},
+        licence=_text(g.keys, "general.license"),
+        notes=notes,
+    )
+
+
+def _text(keys: dict[str, Any], name: str) -> str:
+    value = keys.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _plain(value: Any) -> Any:
+    """Arrays of numbers as lists, as a config has them."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _features(path: Path, arch: str, g: Gguf, notes: list[str]) -> dict[str, Any]:
+    """The family's features from the keys, and from the tensors what no key says."""
+    embed = g.tensors.get(GGUF["embed"])
+    if embed is None or len(embed.shape) != 2:
+        raise ConvertError(f"{path} has no matrix {GGUF['embed']!r}: it is a vocabulary or a part, not a model")
+    prefix = arch + "."
+    values = {name: _plain(v) for name, v in g.keys.items() if name.startswith(prefix)}
+    values[prefix + "vocab_size"] = embed.shape[1]
+    names = {ours: prefix + theirs for ours, theirs in KEYS.items()}
+    if not values.get(names["rope_theta"], 10000.0):
+        del values[names["rope_theta"]]
+    harmless = frozenset(prefix + name for name in HARMLESS)
+    c = Config(str(path), values, names, harmless, {prefix + name: allowed for name, allowed in NEUTRAL.items()})
+    _put_scaling(c, prefix)
+    config = FAMILIES[arch].features(c)
+    _check_widths(c, prefix, config)
+    _put_window(c, config, notes)
+    c.finish()
+    config["head_tied"] = int(GGUF["head"] not in g.tensors)
+    _put_biases(config, g.tensors)
+    _put_divisors(path, config, g.tensors)
+    return config
+
+
+def _put_scaling(c: Config, prefix: str) -> None:
+    """The keys of RoPE scaling as the dictionary that transformers has."""
+    names = {"type": "rope.scaling.type", "factor": "rope.scaling.factor", "old": "rope.scale_linear"}
+    kind, factor, old = (c.get(prefix + name, None) for name in names.values())
+    if kind not in (None, "none", "linear"):
+        raise ConvertError(f"{c.where}: {prefix}{names['type']} is {kind!r}; 'none' and 'linear' are understood")
+    factor = factor if factor is not None else old
+    if kind != "none" and factor not in (None, 0, 1):
+        c.values["rope_scaling"] = {"rope_type": "linear", "factor": factor}
+
+
+def _check_widths(c: Config, prefix: str, config: dict[str, Any]) -> None:
+    """Heads whose values are of another size, or turn only in part, are not this graph."""
+    for name in ("attention.value_length", "rope.dimension_count"):
+        value = c.get(prefix + name, config["head_dim"][0])
+        if value != config["head_dim"][0]:
+            raise ConvertError(f"{c.where}: {prefix}{name} is {value!r}, but a head has {config['head_dim'][0]} dimensions")
+
+
+def _put_window(c: Config, config: dict[str, Any], notes: list[str]) -> None:
+    if c.get("sliding_window", None) is not None:
+        config["window"] = [c.integer("sliding_window", MAX_SEQ)] * config["n_layers"]
+    else:
+        notes.append(
+            f"{c.where} does not say whether attention has a window, so it gets none "
+            "(GGUF files of Mistral 7B v0.1 have lost theirs, 4096: convert the original instead)"
+        )
+
+
+def _put_biases(config: dict[str, Any], tensors: dict[str, Entry]) -> None:
+    """A bias is a feature when its tensor is there; GGUF has no key for it."""
+    for i in range(config["n_layers"]):
+        for key, parts in (("attn_bias", "q k v o"), ("ffn_bias", "gate up down")):
+            for bit, part in enumerate(parts.split()):
+                if source_name(GGUF, f"layer.{i}.{part}_bias") in tensors:
+                    config[key][i] |= 1 << bit
+
+
+def _put_divisors(path: Path, config: dict[str, Any], tensors: dict[str, Entry]) -> None:
+    """`rope_freqs`: what each frequency is divided by (the scaling of Llama 3.1)."""
+    entry = tensors.get("rope_freqs.weight")
+    if entry is None:
+        return
+    freq = config["rope.0.inv_freq"]
+    if entry.shape != (len(freq),) or entry.dtype != "F32":
+        raise ConvertError(f"{path}: rope_freqs.weight is {entry.dtype} {list(entry.shape)}; F32 [{len(freq)}] is needed")
+    divisors = Matrix(entry.name, tiles.F32, len(freq), 1, entry.file, entry.offset).vector().astype("f8")
+    if not all(1e-6 < d < 1e6 for d in divisors):
+        raise ConvertError(f"{path}: rope_freqs.weight holds a divisor that is not a sensible number above 0")
+    config["rope.0.inv_freq"] = rope.checked(freq / divisors)
+
+
+def _matrices(path: Path, config: dict[str, Any], tensors: dict[str, Entry], interleaved: bool) -> dict[str, Matrix]:
+    """Every tensor that the model must have, of the right shape; any other one is refused."""
+    out, wanted = {}, {"rope_freqs.weight"}
+    for slot in slots(config):
+        name = source_name(GGUF, slot.name)
+        wanted.add(name)
+        entry = tensors.get(name)
+        if entry is None:
+            raise ConvertError(f"{path} lacks the tensor {name!r}")
+        shape = (slot.rows,) if slot.vector else (slot.k, slot.rows)
+        if entry.shape != shape:
+            raise ConvertError(f"{path}: tensor {name!r} is {list(entry.shape)}, but its keys ask for {list(shape)}")
+        kind = TYPES[entry.dtype]
+        if slot.vector and kind > tiles.BF16:
+            raise ConvertError(f"{path}: tensor {name!r} is {entry.dtype}; norms and biases must be F32, F16 or BF16")
+        turns = slot.name.rsplit(".", 1)[-1] in ("q", "k", "q_bias", "k_bias")
+        heads = config["head_dim"][0] if interleaved and turns else 0
+        out[slot.name] = Matrix(name, kind, slot.rows, slot.k, entry.file, entry.offset, heads)
+    for name in tensors:
+        if name not in wanted and not name.endswith(IGNORED_TENSORS):
+            raise ConvertError(f"{path} holds the tensor {name!r}, which a model of these keys does not have")
+    return out
+
+
+def _end_tokens(path: Path, keys: dict[str, Any], vocab: int) -> list[int]:
+    ends = set()
+    for key in END_KEYS:
+        value = keys.get("tokenizer.ggml." + key)
+        if value is not None:
+            if type(value) is not int or not 0 <= value < vocab:
+                raise ConvertError(f"{path}: tokenizer.ggml.{key} is {value!r}, but the vocabulary has {vocab} tokens")
+            ends.add(value)
+    return sorted(ends)
+
+
+def _tokenizer(keys: dict[str, Any], vocab: int):
+    try:
+        from . import tokenizer
+    except ImportError:
+        return None
+    return tokenizer.from_gguf(keys, vocab)
