@@ -79,7 +79,7 @@ static enum tern_status read_layer_key(struct keys *keys, const struct layer_key
 {
     const uint64_t *values = NULL;
     uint64_t count = 0;
-    size_t step;
+    size_t step = 0;
     enum tern_status s = keys_u64s(keys, key->name, &values, &count, e);
     if (s || (!values && !key->needed))
         return s;
@@ -105,7 +105,7 @@ static enum tern_status read_attn_scale(struct keys *keys, struct model *m, stru
 {
     const float *values = NULL;
     uint64_t count = 0;
-    size_t step;
+    size_t step = 0;
     enum tern_status s = keys_f32s(keys, "attn_scale", &values, &count, e);
     if (s)
         return s;
