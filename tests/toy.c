@@ -174,9 +174,9 @@ static void rope_keys(struct keywriter *k, const struct toy *t)
     float inv_freq[512];
     size_t half = t->head_dim / 2 < 512 ? (size_t)t->head_dim / 2 : 512;
     for (size_t i = 0; i < half; i++)
-        inv_freq[i] =
-            t->inv_freq ? t->inv_freq[i]
-                        : (float)pow(t->rope_theta, -2.0 * (double)i / (double)t->head_dim);
+        inv_freq[i] = t->inv_freq
+                          ? t->inv_freq[i]
+                          : (float)(1 / pow(t->rope_theta, 2.0 * (double)i / (double)t->head_dim));
     keywriter_add(k, "rope.0.inv_freq", true, KEY_F32, inv_freq, half);
     keywriter_f32(k, "rope.0.factor", 1);
 }

@@ -14,8 +14,8 @@
  *   head                         u * (float)(4 * sqrt(3 / k))     sqrt and / in binary64
  *   other matrices [rows, k]     u * (float)sqrt(3 / k)
  *
- * then encoded to the toy's type. RoPE: inv_freq[i] = (float)pow(theta, -2 i / head_dim), binary64,
- * where inv_freq is not given; attn_scale = (float)(1 / sqrt(head_dim)). */
+ * then encoded to the toy's type. RoPE: inv_freq[i] = (float)(1 / pow(theta, 2 i / head_dim)) in
+ * binary64, where inv_freq is not given; attn_scale = (float)(1 / sqrt(head_dim)). */
 #ifndef TESTS_TOY_H
 #define TESTS_TOY_H
 

@@ -29,7 +29,8 @@ struct format {
      * last block of a tile), the rest of w is zero. Finite w only. */
     void (*encode)(void *tile, uint64_t block, const float *w, unsigned n);
 
-    /* w [16, 32] from block number `block` of a tile of which n k are stored; the rest is zero. */
+    /* w [16, 32] from block number `block` of a tile; k from n on are padding, zero as in the file.
+     */
     void (*decode)(float *w, const void *tile, uint64_t block, unsigned n);
 };
 

@@ -1,0 +1,239 @@
+/* Quantizes a weights file: see quantize.h. Tiles are the work items; a chunk of them is encoded by
+ * all threads, then written by the caller. Sums of errors are kept per tile and added in the order
+ * of the tiles, so that the report does not depend on the threads either. */
+#include "model/quantize.h"
+
+#include "kernels/formats.h"
+#include "model/weights.h"
+#include "model/writer.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    CHUNK_BYTES = 8 << 20, /* encoded at a time, but at least one tile */
+    CHUNK_TILES = 4096
+};
+
+struct tile_error {
+    double square,
+        max; /* sum of squared differences, largest one; max is not finite for bad input */
+};
+
+struct job {
+    const struct weights *in;
+    struct writer *out;
+    enum tern_type type;
+    struct pool *pool;
+    /* the chunk in work */
+    const struct tensor *tensor;
+    const struct format *from, *to;
+    uint64_t first;            /* its first tile, counted through all matrices of the tensor */
+    unsigned char *data;       /* [CHUNK_BYTES, or one tile of the largest] */
+    struct tile_error *errors; /* [CHUNK_TILES] */
+};
+
+/* The type that tensor t gets: matrices the asked one unless they are as small already, the rest
+ * what it is. */
+static enum tern_type type_of(const struct tensor *t, enum tern_type asked)
+{
+    static const char *const matrices[] = {"embed", "q",  "k",    "v",   "o",
+                                           "gate",  "up", "down", "head"};
+    const char *dot = strrchr(t->name, '.');
+    const char *part = dot ? dot + 1 : t->name;
+    if (format_find(t->type)->bits <= format_find(asked)->bits)
+        return t->type;
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        if (!strcmp(part, matrices[i]))
+            return asked;
+    return t->type;
+}
+
+/* ---- one tile ---- */
+
+/* Sets what is padding in w [16, 32] to zero: rows from n_rows, columns from n. */
+static void clear_padding(float *w, unsigned n_rows, unsigned n)
+{
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        for (unsigned c = 0; c < GROUP; c++)
+            if (r >= n_rows || c >= n)
+                w[r * GROUP + c] = 0;
+}
+
+static void add_errors(struct tile_error *e, const float *want, const float *got)
+{
+    for (unsigned i = 0; i < TILE_ROWS * GROUP; i++) {
+        double d = (double)want[i] - (double)got[i];
+        d = d < 0 ? -d : d;
+        e->square += d * d;
+        if (!(d <= e->max)) /* a NaN is taken, and then kept */
+            e->max = d;
+    }
+}
+
+static struct tile_error encode_tile(const struct job *j, const char *source, char *out,
+                                     unsigned n_rows)
+{
+    struct tile_error e = {0, 0};
+    float w[TILE_ROWS * GROUP], back[TILE_ROWS * GROUP];
+    uint64_t k = j->tensor->k;
+    for (uint64_t b = 0; b * GROUP < k; b++) {
+        unsigned n = k - b * GROUP < GROUP ? (unsigned)(k - b * GROUP) : GROUP;
+        j->from->decode(w, source, b, n);
+        clear_padding(w, n_rows, n);
+        j->to->encode(out, b, w, n);
+        j->to->decode(back, out, b, n);
+        add_errors(&e, w, back);
+    }
+    return e;
+}
+
+/* Tiles first + begin .. first + end - 1 of the tensor. */
+static void encode_tiles(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct job *j = arg;
+    const struct tensor *t = j->tensor;
+    size_t bytes_in = format_tile_bytes(j->from, t->k), bytes_out = format_tile_bytes(j->to, t->k);
+    uint64_t tiles = (t->rows + TILE_ROWS - 1) / TILE_ROWS; /* of a matrix */
+    (void)thread;
+    for (size_t i = begin; i < end; i++) {
+        uint64_t left = t->rows - (j->first + i) % tiles * TILE_ROWS;
+        j->errors[i] = encode_tile(j, (const char *)t->data + (j->first + i) * bytes_in,
+                                   (char *)j->data + i * bytes_out,
+                                   left < TILE_ROWS ? (unsigned)left : TILE_ROWS);
+    }
+}
+
+/* ---- one tensor ---- */
+
+static size_t chunk_tiles(size_t tile_bytes)
+{
+    size_t n = CHUNK_BYTES / tile_bytes;
+    return n < 1 ? 1 : n < CHUNK_TILES ? n : CHUNK_TILES;
+}
+
+static enum tern_status quantize_tensor(struct job *j, struct tern_quantize_report *r,
+                                        struct tern_error *e)
+{
+    const struct tensor *t = j->tensor;
+    size_t tile_bytes = format_tile_bytes(j->to, t->k), room = chunk_tiles(tile_bytes);
+    uint64_t n_tiles = (t->rows + TILE_ROWS - 1) / TILE_ROWS * t->matrices;
+    double square = 0;
+    for (j->first = 0; j->first < n_tiles; j->first += room) {
+        size_t n = n_tiles - j->first < room ? (size_t)(n_tiles - j->first) : room;
+        pool_run(j->pool, n, encode_tiles, j);
+        for (size_t i = 0; i < n; i++) {
+            square += j->errors[i].square;
+            if (!(j->errors[i].max <= FLT_MAX))
+                return error_set(e, TERN_LIMIT,
+                                 "%s: tensor '%s' holds a value that is not finite, or too large "
+                                 "for %s",
+                                 weights_path(j->in), t->name, j->to->name);
+            r->max_error = j->errors[i].max > r->max_error ? j->errors[i].max : r->max_error;
+        }
+        enum tern_status s = writer_data(j->out, j->data, n * tile_bytes, e);
+        if (s)
+            return s;
+    }
+    double n = (double)t->rows * (double)t->k * (double)t->matrices;
+    r->rmse = (double)sqrtf((float)(square / n));
+    return TERN_OK;
+}
+
+static enum tern_status copy_tensor(struct job *j, struct tern_error *e)
+{
+    enum tern_status s = TERN_OK;
+    uint64_t bytes = j->tensor->bytes;
+    for (uint64_t at = 0; !s && at < bytes; at += CHUNK_BYTES) {
+        uint64_t n = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
+        s = writer_data(j->out, (const char *)j->tensor->data + at, (size_t)n, e);
+    }
+    return s;
+}
+
+/* ---- the whole file ---- */
+
+static enum tern_status allocate(struct job *j, struct tern_error *e)
+{
+    size_t bytes = CHUNK_BYTES;
+    for (size_t i = 0; i < weights_count(j->in); i++) {
+        const struct tensor *t = weights_at(j->in, i);
+        size_t tile = format_tile_bytes(format_find(type_of(t, j->type)), t->k);
+        bytes = tile > bytes ? tile : bytes;
+    }
+    j->data = malloc(bytes);
+    j->errors = malloc(CHUNK_TILES * sizeof *j->errors);
+    return j->data && j->errors ? TERN_OK : error_memory(e, "encoded tiles", bytes);
+}
+
+/* Sections and shapes of the new file; the total of source bytes. */
+static enum tern_status declare(struct job *j, uint64_t *total, struct tern_error *e)
+{
+    enum tern_status s = TERN_OK;
+    bool changes = false;
+    for (size_t i = 0; !s && i < weights_n_sections(j->in); i++) {
+        const struct section *c = weights_section_at(j->in, i);
+        if (strcmp(c->tag, "tensors") && strcmp(c->tag, "seal"))
+            s = writer_section(j->out, c->tag, c->critical, c->data, c->bytes, e);
+    }
+    if (!s)
+        s = writer_empty_seal(j->out, e);
+    for (size_t i = 0; !s && i < weights_count(j->in); i++) {
+        const struct tensor *t = weights_at(j->in, i);
+        enum tern_type type = type_of(t, j->type);
+        changes |= type != t->type;
+        *total += t->bytes;
+        s = writer_tensor(j->out, t->name, type, t->rows, t->k, t->matrices, e);
+    }
+    if (!s && !changes)
+        return error_set(e, TERN_USAGE, "%s: no matrix of it is larger than %s already",
+                         weights_path(j->in), format_find(j->type)->name);
+    return s;
+}
+
+static enum tern_status convert(struct job *j,
+                                void (*report)(void *arg, const struct tern_quantize_report *r),
+                                void *arg, struct tern_error *e)
+{
+    uint64_t done = 0, total = 0;
+    enum tern_status s = declare(j, &total, e);
+    for (size_t i = 0; !s && i < weights_count(j->in); i++) {
+        const struct tensor *t = j->tensor = weights_at(j->in, i);
+        struct tern_quantize_report r = {.name = t->name, .from = t->type, .bytes_in = t->bytes};
+        r.to = type_of(t, j->type);
+        j->from = format_find(r.from);
+        j->to = format_find(r.to);
+        s = r.to == r.from ? copy_tensor(j, e) : quantize_tensor(j, &r, e);
+        format_size(j->to, t->rows, t->k, t->matrices, &r.bytes_out);
+        r.done = done += t->bytes;
+        r.total = total;
+        if (!s && report)
+            report(arg, &r);
+    }
+    return s ? s : writer_finish(j->out, e);
+}
+
+enum tern_status quantize_file(const char *in, const char *out, enum tern_type type,
+                               struct pool *pool,
+                               void (*report)(void *arg, const struct tern_quantize_report *r),
+                               void *arg, struct tern_error *e)
+{
+    struct weights *w;
+    if (type != TERN_Q8 && type != TERN_Q4)
+        return error_set(e, TERN_USAGE, "matrices are quantized to q8 or q4");
+    enum tern_status s = weights_open(&w, in, e);
+    if (s)
+        return s;
+    struct job j = {.in = w, .type = type, .pool = pool};
+    s = allocate(&j, e);
+    if (!s)
+        s = writer_open(&j.out, out, e);
+    if (!s)
+        s = convert(&j, report, arg, e);
+    writer_close(j.out);
+    free(j.data);
+    free(j.errors);
+    weights_close(w);
+    return s;
+}
