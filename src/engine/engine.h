@@ -52,4 +52,9 @@ struct tern_context {
 enum tern_status engine_section(const struct tern_model *m, const char *tag, struct keys *keys,
                                 bool *found, struct tern_error *e);
 
+/* max |a - b| / max |b| of the model's logits against the source's golden ones, and the bound that
+ * the file states for it; *found is false when it has none. */
+enum tern_status engine_golden(struct tern_model *m, bool *found, float *error, float *bound,
+                               struct tern_error *e);
+
 #endif
