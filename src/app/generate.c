@@ -1,0 +1,220 @@
+/* Generation: see generate.h. */
+#include "app/generate.h"
+
+#include "app/files.h"
+#include "app/number.h"
+#include "app/out.h"
+#include "app/plan.h"
+#include "app/signals.h"
+#include "app/stats.h"
+#include "app/tokens.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct prompt {
+    char *text; /* owned, [n] */
+    size_t n;
+    tern_token *tokens; /* owned, [n_tokens] */
+    size_t n_tokens;
+};
+
+static void prompt_close(struct prompt *p)
+{
+    free(p->text);
+    free(p->tokens);
+}
+
+static enum tern_status take_text(const struct options *o, struct prompt *p, struct tern_error *e)
+{
+    const struct option_value *prompt = &o->value[OPT_PROMPT], *file = &o->value[OPT_FILE];
+    if (file->given)
+        return files_take(file->text, &p->text, &p->n, e);
+    p->n = prompt->given ? strlen(prompt->text) : 0;
+    p->text = malloc(p->n + 1);
+    if (!p->text) {
+        snprintf(e->text, sizeof e->text, "not enough memory for the prompt");
+        return e->code = TERN_NO_MEMORY;
+    }
+    memcpy(p->text, prompt->given ? prompt->text : "", p->n + 1);
+    return TERN_OK;
+}
+
+static enum tern_status prompt_open(struct prompt *p, const tern_model *model,
+                                    const struct options *o, unsigned flags, struct tern_error *e)
+{
+    memset(p, 0, sizeof *p);
+    if (o->value[OPT_PARSE_SPECIAL].given)
+        flags |= TERN_PARSE_SPECIAL;
+    enum tern_status s = take_text(o, p, e);
+    return s ? s : tokens_take(model, p->text, p->n, flags, &p->tokens, &p->n_tokens, e);
+}
+
+enum tern_status generate_tokenize(const tern_model *model, const struct options *o,
+                                   struct tern_error *e)
+{
+    struct prompt p;
+    enum tern_status s = prompt_open(&p, model, o, 0, e);
+    for (size_t i = 0; !s && i < p.n_tokens; i++)
+        if (!out_print(i ? " %d" : "%d", (int)p.tokens[i]))
+            break;
+    if (!s)
+        out_write("\n", 1);
+    prompt_close(&p);
+    return s;
+}
+
+/* A text that begins with nothing begins with BOS, also where a tokenizer adds none. */
+static enum tern_status check_prompt(struct prompt *p, const tern_model *model,
+                                     const struct tern_memory *plan, struct tern_error *e)
+{
+    struct tern_model_info info;
+    tern_model_info(model, &info);
+    if (!p->n_tokens && info.bos >= 0)
+        p->tokens[p->n_tokens++] = info.bos;
+    if (!p->n_tokens) {
+        snprintf(e->text, sizeof e->text,
+                 "the model has no token that begins a text: give it a prompt");
+        return e->code = TERN_USAGE;
+    }
+    if (p->n_tokens > plan->n_ctx) {
+        snprintf(e->text, sizeof e->text,
+                 "the prompt has %zu tokens and the context %u positions (the model was made for "
+                 "%llu): give a shorter prompt or a larger -c",
+                 p->n_tokens, plan->n_ctx, (unsigned long long)info.max_seq);
+        return e->code = TERN_LIMIT;
+    }
+    return TERN_OK;
+}
+
+/* Ten digits at most, so that a person can type it. */
+static uint64_t random_seed(void)
+{
+    uint32_t seed = 0;
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, &seed, sizeof seed) != sizeof seed) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        seed = (uint32_t)t.tv_nsec ^ (uint32_t)t.tv_sec * 2654435761u ^ (uint32_t)getpid();
+    }
+    if (fd >= 0)
+        close(fd);
+    return seed;
+}
+
+static struct tern_sampler_params sampler_of(const tern_model *model, const struct options *o)
+{
+    const struct option_value *v = o->value;
+    struct tern_sampler_params p = tern_sampler_defaults(model);
+    if (v[OPT_TEMP].given)
+        p.temperature = (float)v[OPT_TEMP].real;
+    if (v[OPT_GREEDY].given)
+        p.temperature = 0;
+    if (v[OPT_TOP_K].given)
+        p.top_k = (uint32_t)v[OPT_TOP_K].integer;
+    if (v[OPT_TOP_P].given)
+        p.top_p = (float)v[OPT_TOP_P].real;
+    if (v[OPT_MIN_P].given)
+        p.min_p = (float)v[OPT_MIN_P].real;
+    if (v[OPT_REPEAT_PENALTY].given)
+        p.repeat_penalty = (float)v[OPT_REPEAT_PENALTY].real;
+    if (v[OPT_REPEAT_LAST_N].given)
+        p.repeat_last_n = (uint32_t)v[OPT_REPEAT_LAST_N].integer;
+    p.seed = v[OPT_SEED].given ? v[OPT_SEED].seed : random_seed();
+    return p;
+}
+
+static int on_text(void *arg, tern_token token, const char *text, size_t n)
+{
+    (void)arg, (void)token;
+    return !out_write(text, n) || signals_caught();
+}
+
+static int on_prompt(void *arg, size_t done, size_t total)
+{
+    (void)arg, (void)done, (void)total;
+    return signals_caught() != 0;
+}
+
+static void print_end(tern_context *ctx, const struct options *o, const struct stats *stats)
+{
+    struct tern_memory plan;
+    struct tern_model_info info;
+    tern_context_memory(ctx, &plan);
+    tern_model_info(tern_context_model(ctx), &info);
+    if (o->value[OPT_QUIET].given)
+        return;
+    if (stats->result.reason == TERN_STOP_CONTEXT)
+        fprintf(stderr, "context: all %u positions are full (the model was made for %llu)\n",
+                plan.n_ctx, (unsigned long long)info.max_seq);
+    stats_print(stats, ctx, o->value[OPT_VERBOSE].given);
+}
+
+static void print_fingerprint(const tern_context *ctx)
+{
+    uint64_t rows, fingerprint = tern_fingerprint(ctx, &rows);
+    fprintf(stderr, "fingerprint: %016llx arith=%d rows=%llu\n", (unsigned long long)fingerprint,
+            TERN_ARITH, (unsigned long long)rows);
+}
+
+static enum tern_status generate(tern_context *ctx, const struct options *o,
+                                 const struct prompt *prompt, struct stats *stats,
+                                 struct tern_error *e)
+{
+    const struct option_value *v = o->value;
+    struct tern_sampler_params sampler = sampler_of(tern_context_model(ctx), o);
+    struct tern_generate_params p = tern_generate_defaults();
+    p.tokens = prompt->tokens;
+    p.n_tokens = prompt->n_tokens;
+    p.n_predict = v[OPT_N_PREDICT].given ? v[OPT_N_PREDICT].integer : -1;
+    p.ignore_end = v[OPT_IGNORE_EOS].given;
+    p.logits_all = v[OPT_FINGERPRINT].given && v[OPT_FINGERPRINT].text;
+    p.sampler = &sampler;
+    p.stop = o->stop;
+    p.n_stop = o->n_stop;
+    p.on_text = on_text;
+    p.on_prompt = on_prompt;
+    stats->seed = sampler.seed;
+    stats->is_random = sampler.temperature > 0;
+    if (!v[OPT_NO_ECHO].given && !out_write(prompt->text, prompt->n)) {
+        stats->result.reason = TERN_STOP_CANCELLED;
+        return TERN_CANCELLED;
+    }
+    enum tern_status s = tern_generate(ctx, &p, &stats->result, e);
+    out_write("\n", 1);
+    return s;
+}
+
+enum tern_status generate_run(tern_model *model, const struct options *o, double load_seconds,
+                              struct tern_error *e)
+{
+    struct prompt prompt;
+    struct tern_memory plan;
+    struct stats stats = {.load_seconds = load_seconds};
+    tern_context *ctx = NULL;
+    double start = stats_clock();
+    plan_make(model, o, 0, &plan);
+    enum tern_status s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL, e);
+    if (!s)
+        s = check_prompt(&prompt, model, &plan, e);
+    if (!s)
+        s = plan_open(&ctx, model, o, 0, e);
+    if (!s) {
+        stats.load_seconds += stats_clock() - start;
+        s = generate(ctx, o, &prompt, &stats, e);
+        stats.total_seconds = load_seconds + stats_clock() - start;
+        if (!s)
+            s = tern_numeric_status(ctx, e);
+        if (!out_closed() && (!s || s == TERN_CANCELLED))
+            print_end(ctx, o, &stats);
+        if (o->value[OPT_FINGERPRINT].given)
+            print_fingerprint(ctx);
+    }
+    plan_close(ctx);
+    prompt_close(&prompt);
+    return s;
+}

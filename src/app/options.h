@@ -1,0 +1,76 @@
+/* The options of `run`: one table drives parsing, ranges, --help, and (checked by
+ * tests/test_cli.py) the man page. ADDING AN OPTION: a name in enum option, a row in the table of
+ * options.c, a paragraph in tern.1. */
+#ifndef APP_OPTIONS_H
+#define APP_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tern.h"
+
+enum option {
+    OPT_MODEL,
+    OPT_PROMPT,
+    OPT_FILE,
+    OPT_N_PREDICT,
+    OPT_STOP,
+    OPT_IGNORE_EOS,
+    OPT_PARSE_SPECIAL,
+    OPT_NO_ECHO,
+    OPT_SEED,
+    OPT_TEMP,
+    OPT_TOP_K,
+    OPT_TOP_P,
+    OPT_MIN_P,
+    OPT_REPEAT_PENALTY,
+    OPT_REPEAT_LAST_N,
+    OPT_GREEDY,
+    OPT_CTX_SIZE,
+    OPT_CACHE_TYPE,
+    OPT_BATCH_SIZE,
+    OPT_THREADS,
+    OPT_CPU,
+    OPT_FINGERPRINT,
+    OPT_VERBOSE,
+    OPT_QUIET,
+    OPT_PERPLEXITY, /* from here on: another job than generating */
+    OPT_PERPLEXITY_LINES,
+    OPT_PERPLEXITY_LLAMACPP,
+    OPT_STRIDE,
+    OPT_TOKENIZE,
+    OPT_INFO,
+    OPT_CHECK,
+    OPT_SELFTEST,
+    OPT_SEAL_VALUE,
+    OPT_HELP,
+    OPT_HELP_LLAMA2C,
+    OPT_VERSION,
+    N_OPTIONS
+};
+
+struct option_value {
+    bool given;
+    int64_t integer;  /* of an option with an integer */
+    uint64_t seed;    /* of --seed */
+    double real;      /* of an option with a real number */
+    const char *text; /* as written; borrowed from argv */
+};
+
+struct options {
+    struct option_value value[N_OPTIONS];
+    enum option job;   /* OPT_PERPLEXITY ... OPT_VERSION, or N_OPTIONS: generate */
+    const char *model; /* NULL: none was named */
+    const char **stop; /* [n_stop], as many as argv has room for */
+    size_t n_stop;
+};
+
+/* Reads argv. TERN_USAGE with one sentence that names the option. */
+enum tern_status options_open(struct options *o, int argc, char **argv, struct tern_error *e);
+void options_close(struct options *o);
+
+/* --help, from the table; at most 80 columns. Written to standard output. */
+void options_help(void);
+
+#endif

@@ -1,0 +1,71 @@
+/* Standard output: see out.h. */
+#include "app/out.h"
+
+#include "app/signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int failed; /* errno of the first write that failed */
+
+void out_init(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", O_RDWR); /* takes the lowest free number: fd */
+    signal(SIGPIPE, SIG_IGN);
+#ifdef SIGXFSZ
+    signal(SIGXFSZ, SIG_IGN);
+#endif
+}
+
+bool out_write(const char *text, size_t n)
+{
+    while (n && !failed) {
+        ssize_t done = write(STDOUT_FILENO, text, n);
+        if (done > 0) {
+            text += done;
+            n -= (size_t)done;
+        } else if (done < 0 && errno == EAGAIN) {
+            struct pollfd p = {STDOUT_FILENO, POLLOUT, 0};
+            poll(&p, 1, -1);
+        } else if (done < 0 && errno != EINTR) {
+            failed = errno;
+        }
+        if (n && signals_caught())
+            return false;
+    }
+    return !failed;
+}
+
+bool out_print(const char *format, ...)
+{
+    char text[2048];
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    if (n < 0)
+        return false;
+    return out_write(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+bool out_closed(void)
+{
+    return failed == EPIPE;
+}
+
+enum tern_status out_status(struct tern_error *e)
+{
+    if (!failed || failed == EPIPE)
+        return TERN_OK;
+    e->code = TERN_IO;
+    snprintf(e->text, sizeof e->text, "standard output: cannot write: %s", strerror(failed));
+    return TERN_IO;
+}

@@ -1,0 +1,18 @@
+/* From options to a context: what will be taken is said before it is taken. */
+#ifndef APP_PLAN_H
+#define APP_PLAN_H
+
+#include "app/options.h"
+
+/* What plan_open would take. `n_ctx` is the number of positions when --ctx-size is not given (0:
+ * the model's). */
+void plan_make(const tern_model *model, const struct options *o, uint32_t n_ctx,
+               struct tern_memory *plan);
+
+/* Opens the context on which signals then act. Before: the plan on standard error with --verbose,
+ * and, unless --quiet, one line when memory made the context smaller than the model's. */
+enum tern_status plan_open(tern_context **out, tern_model *model, const struct options *o,
+                           uint32_t n_ctx, struct tern_error *e);
+void plan_close(tern_context *ctx);
+
+#endif

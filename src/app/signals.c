@@ -1,0 +1,59 @@
+/* Signals: see signals.h. The handlers use only what is async-signal-safe: write, _exit, volatile
+ * flags and tern_cancel. */
+#include "app/signals.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t caught;
+static tern_context *volatile watched;
+static char bus_text[4400];
+static size_t bus_bytes;
+
+static void on_stop(int number)
+{
+    if (caught || !watched)
+        _exit(128 + number);
+    caught = number;
+    tern_cancel(watched);
+}
+
+static void on_bus(int number)
+{
+    (void)number;
+    (void)!write(STDERR_FILENO, bus_text, bus_bytes);
+    _exit(TERN_IO);
+}
+
+static void handle(int number, void (*handler)(int))
+{
+    struct sigaction a, before;
+    memset(&a, 0, sizeof a);
+    a.sa_handler = handler; /* no SA_RESTART: a blocked write must return */
+    sigemptyset(&a.sa_mask);
+    sigaction(number, NULL, &before);
+    if (before.sa_handler != SIG_IGN) /* nohup, or a job in the background */
+        sigaction(number, &a, NULL);
+}
+
+void signals_init(const char *program, const char *model)
+{
+    snprintf(bus_text, sizeof bus_text, "\n%s: %.4096s: model file changed while running\n",
+             program, model);
+    bus_bytes = strlen(bus_text);
+    handle(SIGINT, on_stop);
+    handle(SIGTERM, on_stop);
+    handle(SIGBUS, on_bus);
+}
+
+void signals_watch(tern_context *ctx)
+{
+    watched = ctx;
+}
+
+int signals_caught(void)
+{
+    return caught;
+}

@@ -1,0 +1,18 @@
+/* Signals of a program. SIGINT and SIGTERM: the first stops the evaluation cleanly, the second
+ * (or one at a time when nothing is evaluated) ends the program at once, with 130 and 143.
+ * SIGBUS: the weights file was cut while it was mapped; one sentence, exit code 4. */
+#ifndef APP_SIGNALS_H
+#define APP_SIGNALS_H
+
+#include "tern.h"
+
+/* Installs the handlers. `model` is the path to be named. */
+void signals_init(const char *program, const char *model);
+
+/* From now on the first signal cancels `ctx`; NULL: every signal ends the program. */
+void signals_watch(tern_context *ctx);
+
+/* The signal that asked to stop, or 0. */
+int signals_caught(void);
+
+#endif

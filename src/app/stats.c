@@ -1,0 +1,72 @@
+/* Statistics: see stats.h. */
+#include "app/stats.h"
+
+#include "app/number.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static double rate(double n, double seconds)
+{
+    return seconds > 0 ? n / seconds : 0;
+}
+
+/* Each token of the text but the last was evaluated, and read the weights once. */
+static double bandwidth(const struct stats *s, const struct tern_model_info *info)
+{
+    double n = s->result.n_generated ? (double)s->result.n_generated - 1 : 0;
+    return rate(n * (double)info->token_bytes, s->result.generate_seconds) / 1e9;
+}
+
+static void print_line(const struct stats *s, const struct tern_model_info *info, uint64_t bytes)
+{
+    char memory[32];
+    const struct tern_generate_result *r = &s->result;
+    fprintf(stderr, "prompt %zu tokens, %.1f/s; text %zu tokens, %.1f/s, %.2f GB/s; memory %s",
+            r->n_prompt, rate((double)r->n_prompt, r->prompt_seconds), r->n_generated,
+            rate((double)r->n_generated, r->generate_seconds), bandwidth(s, info),
+            number_bytes(bytes, memory, sizeof memory));
+    if (s->is_random)
+        fprintf(stderr, "; seed %llu", (unsigned long long)s->seed);
+    fputc('\n', stderr);
+}
+
+static void print_table(const struct stats *s, const struct tern_model_info *info, uint64_t bytes)
+{
+    static const char *const reasons[] = {"end token", "number of tokens", "full context",
+                                          "stop string", "cancelled"};
+    char a[32];
+    const struct tern_generate_result *r = &s->result;
+    size_t n = sizeof a;
+    fprintf(stderr, "total duration:       %s\n", number_seconds(s->total_seconds, a, n));
+    fprintf(stderr, "load duration:        %s\n", number_seconds(s->load_seconds, a, n));
+    fprintf(stderr, "prompt eval count:    %zu token(s)\n", r->n_prompt);
+    fprintf(stderr, "prompt eval duration: %s\n", number_seconds(r->prompt_seconds, a, n));
+    fprintf(stderr, "prompt eval rate:     %.2f tokens/s\n",
+            rate((double)r->n_prompt, r->prompt_seconds));
+    fprintf(stderr, "eval count:           %zu token(s)\n", r->n_generated);
+    fprintf(stderr, "eval duration:        %s\n", number_seconds(r->generate_seconds, a, n));
+    fprintf(stderr, "eval rate:            %.2f tokens/s\n",
+            rate((double)r->n_generated, r->generate_seconds));
+    fprintf(stderr, "weights read:         %.2f GB/s\n", bandwidth(s, info));
+    fprintf(stderr, "memory:               %s\n", number_bytes(bytes, a, n));
+    fprintf(stderr, "ended by:             %s\n", reasons[r->reason]);
+    if (s->is_random)
+        fprintf(stderr, "seed:                 %llu\n", (unsigned long long)s->seed);
+}
+
+void stats_print(const struct stats *s, const tern_context *ctx, int verbose)
+{
+    struct tern_model_info info;
+    struct tern_memory plan;
+    tern_model_info(tern_context_model(ctx), &info);
+    tern_context_memory(ctx, &plan);
+    (verbose ? print_table : print_line)(s, &info, plan.weights + plan.cache + plan.batch);
+}
+
+double stats_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}

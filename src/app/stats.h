@@ -1,0 +1,19 @@
+/* The statistics of a run, for people: one line, or with --verbose a table in ollama's words. */
+#ifndef APP_STATS_H
+#define APP_STATS_H
+
+#include "tern.h"
+
+struct stats {
+    struct tern_generate_result result;
+    double load_seconds, total_seconds;
+    uint64_t seed;
+    int is_random; /* the seed had a part in the text */
+};
+
+void stats_print(const struct stats *s, const tern_context *ctx, int verbose); /* to stderr */
+
+/* Seconds of a clock that only goes forward. */
+double stats_clock(void);
+
+#endif
