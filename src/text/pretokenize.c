@@ -1,0 +1,119 @@
+/* Pre-tokenizer steps: see pretokenize.h. Step i hands each of its pieces to step i + 1 at once;
+ * the depth of the calls is the number of steps, never that of the text. */
+#include "text/pretokenize.h"
+
+#include "text/patterns.h"
+#include "text/unicode.h"
+
+static bool run_step(struct pretokenize *r, size_t i, const char *p, size_t n, bool first);
+
+/* End of the match of a split or digits step that begins at p[at], or `at`. */
+static size_t match(const struct step *step, const char *p, size_t at, size_t n)
+{
+    size_t len;
+    if (step->kind == STEP_DIGITS)
+        return unicode_class(unicode_decode(p + at, n - at, &len)) & UNICODE_NUMERIC ? at + len
+                                                                                     : at;
+    if (step->pattern >= 0)
+        return pattern_match(step->pattern, p, at, n);
+    bool here = step->from_n <= n - at && memcmp(p + at, step->from, step->from_n) == 0;
+    return here ? at + step->from_n : at;
+}
+
+/* End of the stretch that begins at `at`: one match (*hit), or all up to the next match. */
+static size_t stretch(const struct step *step, const char *p, size_t at, size_t n, bool *hit)
+{
+    size_t len, end = match(step, p, at, n);
+    *hit = end > at;
+    if (*hit)
+        return end;
+    do {
+        unicode_decode(p + end, n - end, &len);
+        end += len;
+    } while (end < n && match(step, p, end, n) == end);
+    return end;
+}
+
+/* Cuts at matches. `open`..`at` is what waits to be joined with what follows. */
+static bool split(struct pretokenize *r, size_t i, const char *p, size_t n, bool first)
+{
+    const struct step *step = &r->steps->list[i];
+    uint64_t behavior = step->behavior;
+    bool hit, before = false;
+    size_t open = 0;
+    if (step->kind == STEP_DIGITS)
+        behavior = step->number ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
+    for (size_t at = 0, end; at < n; at = end, before = hit) {
+        end = stretch(step, p, at, n, &hit);
+        hit ^= step->invert;
+        bool cut = behavior == SPLIT_CONTIGUOUS ? hit != before
+                   : behavior == SPLIT_PREVIOUS ? !(hit && !before)
+                   : behavior == SPLIT_NEXT     ? !(before && !hit)
+                                                : true;
+        if (cut && at > open) {
+            if (!run_step(r, i + 1, p + open, at - open, first && open == 0))
+                return false;
+            open = at;
+        }
+        if (behavior == SPLIT_REMOVED && hit)
+            open = end;
+    }
+    return open == n || run_step(r, i + 1, p + open, n - open, first && open == 0);
+}
+
+static bool starts_with(const char *p, size_t n, const char *with, size_t with_n)
+{
+    return with_n <= n && memcmp(p, with, with_n) == 0;
+}
+
+/* Spaces become the replacement character, one is put before, and each begins a piece. */
+static bool metaspace(struct pretokenize *r, size_t i, const char *p, size_t n, bool first)
+{
+    const struct step *step = &r->steps->list[i];
+    struct buffer *b = &r->scratch[i];
+    bool ok = true;
+    b->n = 0;
+    if (!starts_with(p, n, " ", 1) && !starts_with(p, n, step->to, step->to_n) &&
+        (step->scheme == PREPEND_ALWAYS || (step->scheme == PREPEND_FIRST && first)))
+        ok = buffer_add(b, step->to, step->to_n);
+    for (size_t k = 0; ok && k < n; k++)
+        ok = p[k] == ' ' ? buffer_add(b, step->to, step->to_n) : buffer_add(b, p + k, 1);
+    if (!ok || !step->split)
+        return ok && run_step(r, i + 1, b->p, b->n, first);
+    size_t open = 0;
+    for (size_t k = 1; k <= b->n; k++)
+        if (k == b->n || starts_with(b->p + k, b->n - k, step->to, step->to_n)) {
+            if (!run_step(r, i + 1, b->p + open, k - open, first && open == 0))
+                return false;
+            open = k;
+        }
+    return true;
+}
+
+static bool prefix(struct pretokenize *r, size_t i, const char *p, size_t n, bool first)
+{
+    struct buffer *b = &r->scratch[i];
+    if (p[0] == ' ')
+        return run_step(r, i + 1, p, n, first);
+    b->n = 0;
+    return buffer_add(b, " ", 1) && buffer_add(b, p, n) && run_step(r, i + 1, b->p, b->n, first);
+}
+
+static bool run_step(struct pretokenize *r, size_t i, const char *p, size_t n, bool first)
+{
+    if (i == r->steps->n)
+        return r->word(r->arg, p, n);
+    switch (r->steps->list[i].kind) {
+    case STEP_METASPACE:
+        return metaspace(r, i, p, n, first);
+    case STEP_PREFIX:
+        return prefix(r, i, p, n, first);
+    default:
+        return split(r, i, p, n, first);
+    }
+}
+
+bool pretokenize_run(struct pretokenize *r, const char *p, size_t n, bool first)
+{
+    return n == 0 || run_step(r, 0, p, n, first);
+}

@@ -1,0 +1,48 @@
+/* The lists of steps that a tokenizer is made of: "normalizer.N", "pre.N" and "decoder.N" with
+ * their parameters, read from the section and checked. ADDING A STEP: a row of `forms` in steps.c,
+ * its case in normalize.c, pretokenize.c or decoder.c, TOKENIZER.md, tools/ternlib/tokenizer.py. */
+#ifndef TEXT_STEPS_H
+#define TEXT_STEPS_H
+
+#include "base/keys.h"
+
+enum step_kind {
+    STEP_PREPEND,    /* normalizer: `to` before a text that is not empty */
+    STEP_REPLACE,    /* normalizer, decoder: every `from` becomes `to` */
+    STEP_NFC,        /* normalizer */
+    STEP_TRIM,       /* normalizer: SentencePiece's remove_extra_whitespaces */
+    STEP_SPLIT,      /* pre: at the matches of `pattern` or of the literal `from` */
+    STEP_DIGITS,     /* pre: at numeric characters; number 1: each alone, 0: runs */
+    STEP_PREFIX,     /* pre: a space before a text that does not begin with one */
+    STEP_METASPACE,  /* pre and decoder: a space is `to`; scheme says where one is put before */
+    STEP_BYTES,      /* decoder: byte tokens give their byte */
+    STEP_STRIP,      /* decoder: up to `number` copies of `from` off the start of the text */
+    STEP_BYTE_LEVEL, /* decoder: tokens are bytes, joined before they are read as UTF-8 */
+};
+
+enum { SPLIT_REMOVED, SPLIT_ISOLATED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS };
+enum { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
+enum { STEPS_MAX = 16, STEP_TEXT_MAX = 256 };
+
+struct step {
+    enum step_kind kind;
+    const char *from, *to; /* borrowed */
+    size_t from_n, to_n;   /* bytes */
+    uint64_t number;       /* digits: individual; strip: count */
+    uint64_t scheme;       /* metaspace: enum PREPEND_ */
+    uint64_t behavior;     /* split: enum SPLIT_ */
+    bool invert;           /* split: the matches are what lies between the pattern's matches */
+    bool split;            /* metaspace: begin a new piece at every replacement character */
+    int pattern;           /* split: number for pattern_match, or -1: the literal `from` */
+};
+
+struct steps {
+    struct step list[STEPS_MAX];
+    size_t n;
+};
+
+/* Reads list.0, list.1, ... ; a name or value that is not known is refused by its name. */
+enum tern_status steps_read(struct steps *steps, struct keys *keys, const char *list,
+                            struct tern_error *e);
+
+#endif
