@@ -147,7 +147,7 @@ uint64_t forward_bytes(const struct model *m, size_t n_batch, int n_threads)
     struct forward f = {.model = m, .n_batch = n_batch};
     struct arena a = {0};
     layout(&f, &a, n_threads);
-    return a.bad ? UINT64_MAX : a.size;
+    return a.bad ? UINT64_MAX : a.used;
 }
 
 enum tern_status forward_open(struct forward *f, const struct model *m, const struct kernels *k,
