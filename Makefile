@@ -159,7 +159,7 @@ fuzzers: $(FUZZERS:%=$(BUILD)/tests/%)
 # run is installed as `tern`, any other program X as `tern-X`.
 INSTALLED = $(DESTDIR)$(BINDIR)/$(patsubst tern-run,tern,tern-$(1))
 
-install: all
+install: $(PROGRAMS:%=$(BUILD)/%) lib
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) \
 		$(DESTDIR)$(MANDIR)/man1
 	$(foreach p,$(PROGRAMS),install -m 755 $(BUILD)/$(p) $(call INSTALLED,$(p)) &&) true
