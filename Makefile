@@ -116,11 +116,11 @@ suites: $(SUITES:%=$(BUILD)/tests/%)
 progs: $(PROGS:%=$(BUILD)/tests/%)
 replays: $(FUZZERS:%=$(BUILD)/tests/replay_%)
 
-# The whole suite. Installs what it lacks (see tests/need-tools), or says what to install.
+# The whole suite, or the KINDS of tests/run-tests alone. Installs what it lacks, or says what to.
 test:
 	@tests/need-tools
 	@$(SUBMAKE) all suites progs replays
-	@BUILD=$(BUILD) CC="$(CC)" tests/run-tests
+	@BUILD=$(BUILD) CC="$(CC)" KINDS="$(KINDS)" tests/run-tests
 
 # What runs without Check, a shell or Python: for cross builds, with EMULATOR.
 test-progs:
