@@ -1,0 +1,123 @@
+/* Fidelity: the golden models' logits and greedy tokens against those of transformers, which
+ * tools/golden.py recorded. f32 weights and cache; per row max|a - b| <= 1e-4 max|b|. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "golden.h"
+
+enum { MAX_PROMPT = 4096, CHUNK = 100 };
+
+static const double bound = 1e-4;
+
+static tern_token argmax(const float *logits, size_t n)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return (tern_token)best;
+}
+
+/* max|a - b| / max|b| */
+static double distance(const float *a, const float *b, size_t n)
+{
+    double far = 0, most = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        far = d > far || isnan(d) ? d : far;
+        most = fabs((double)b[i]) > most ? fabs((double)b[i]) : most;
+    }
+    return far / most;
+}
+
+static int recorded(const struct golden *g, size_t position)
+{
+    for (size_t i = 0; i < g->n_rows; i++)
+        if (g->at[i] == position)
+            return (int)i;
+    return -1;
+}
+
+/* The next batch of ids [n], which begin at `at`; compares the recorded rows, and returns the
+ * likeliest token after the last. */
+static tern_token feed(tern_context *ctx, const struct golden *g, const tern_token *ids, size_t at,
+                       size_t n, double *worst)
+{
+    struct tern_error e = {0};
+    for (size_t i = 0; i < n; i++) {
+        unsigned wants = recorded(g, at + i) >= 0 || i == n - 1 ? TERN_ROW_LOGITS : 0;
+        ck_assert_msg(!tern_batch_add(ctx, 0, ids[i], wants, &e), "%s", e.text);
+    }
+    ck_assert_int_eq(tern_forward(ctx), TERN_OK);
+    const float *logits = NULL;
+    for (size_t i = 0, row = 0; i < n; i++) {
+        int r = recorded(g, at + i);
+        if (r < 0 && i < n - 1)
+            continue;
+        logits = tern_logits(ctx, row++);
+        double d = r < 0 ? 0 : distance(logits, g->row[r], g->toy.vocab);
+        ck_assert_msg(d <= bound, "%s: position %zu is off by %g", g->name, at + i, d);
+        *worst = d > *worst ? d : *worst;
+    }
+    return argmax(logits, g->toy.vocab);
+}
+
+static void follow(tern_context *ctx, const struct golden *g)
+{
+    static tern_token ids[MAX_PROMPT];
+    double worst = 0;
+    tern_token next = 0;
+    golden_prompt(ids, g->n_prompt, g->prompt_seed, g->toy.vocab);
+    for (size_t at = 0; at < g->n_prompt; at += CHUNK) {
+        size_t n = g->n_prompt - at < CHUNK ? g->n_prompt - at : CHUNK;
+        next = feed(ctx, g, ids + at, at, n, &worst);
+    }
+    for (size_t i = 0; i < GOLDEN_GREEDY; i++) {
+        ck_assert_msg(next == (tern_token)g->greedy[i], "%s: greedy token %zu is %d, not %d",
+                      g->name, i, (int)next, (int)g->greedy[i]);
+        if (i + 1 < GOLDEN_GREEDY)
+            next = feed(ctx, g, &next, g->n_prompt + i, 1, &worst);
+    }
+    printf("%-14s within %.2g of transformers\n", g->name, worst);
+}
+
+START_TEST(test_logits_and_tokens)
+{
+    static struct golden g;
+    struct tern_error e = {0};
+    struct tern_context_params params = {.cache_type = TERN_CACHE_F32, .n_batch = CHUNK};
+    tern_model *model = NULL;
+    tern_context *ctx = NULL;
+    char path[256];
+    golden_read(&g, golden_names[_i]);
+    ck_assert_uint_ge(g.n_rows, 6);
+    golden_write(path, sizeof path, &g.toy, TERN_F32);
+    params.n_ctx = (uint32_t)g.n_prompt + GOLDEN_GREEDY;
+    ck_assert_msg(!tern_model_open(&model, path, NULL, &e), "%s", e.text);
+    ck_assert_msg(!tern_context_open(&ctx, model, &params, &e), "%s", e.text);
+    follow(ctx, &g);
+    ck_assert_int_eq(tern_numeric_status(ctx, &e), TERN_OK);
+    tern_context_close(ctx);
+    tern_model_close(model);
+    remove(path);
+}
+END_TEST
+
+int main(void)
+{
+    int n = 0;
+    while (golden_names[n])
+        n++;
+    Suite *suite = suite_create("golden");
+    TCase *tc = tcase_create("transformers");
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, test_logits_and_tokens, 0, n);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
