@@ -2,8 +2,8 @@
 # /// script
 # requires-python = ">=3.10"
 # dependencies = [
-#   "numpy==2.4.6",
-#   "safetensors==0.8.0",
+#   "numpy==2.4.6; python_version >= '3.11'",
+#   "numpy==2.2.6; python_version < '3.11'",
 #   "sentencepiece==0.2.3",
 #   "tokenizers==0.23.3",
 #   "tqdm==4.70.1",
@@ -68,12 +68,8 @@ def refuse_known(path: Path, head: bytes) -> None:
 
 
 def stored_type(kind: int, wanted: str | None) -> int:
-    """The type in which a matrix of `kind` is written (before ./quantize, for q8 and q4)."""
-    if wanted is None or tiles.TYPES[kind].name == wanted:
-        return kind
-    if wanted in LOSSY:
-        return kind if kind <= tiles.BF16 else tiles.F32
-    return tiles.BY_NAME[wanted]
+    """The type in which a matrix of `kind` is written; q8 and q4 are left to ./quantize."""
+    return kind if wanted is None or wanted in LOSSY else tiles.BY_NAME[wanted]
 
 
 def tensors(source: Source, wanted: str | None) -> list[weights.Tensor]:
@@ -97,10 +93,13 @@ def sections(source: Source, sealed: bool) -> dict[str, bytes]:
     if source.licence:
         provenance["licence"] = source.licence
     provenance["converter"] = f"tern {VERSION} convert.py"
+    generation = dict(source.generation)
+    if source.end_tokens:
+        generation["end_tokens"] = source.end_tokens
     out = {
         "config": keys.pack(packed_config(source.config)),
-        "tokenizer": tokenizer.section(source.tokenizer) if tokenizer else keys.pack({}),
-        "generation": keys.pack(source.generation, frozenset(source.generation)),
+        "tokenizer": keys.pack(source.tokenizer or {}),
+        "generation": keys.pack(generation, frozenset(generation)),
         "provenance": keys.pack(provenance, frozenset(provenance)),
     }
     vectors = tokenizer.vectors(source.tokenizer) if tokenizer else None
@@ -162,25 +161,33 @@ def seal(path: Path) -> str:
     return text
 
 
+def quantizer(source: Source, wanted: str | None) -> Path | None:
+    """The program that makes the wanted type, when any matrix is larger than that."""
+    if wanted not in LOSSY:
+        return None
+    kinds = [source.matrices[s.name].kind for s in slots(source.config) if not s.vector]
+    if all(kind >= tiles.BY_NAME[wanted] for kind in kinds):
+        return None
+    path = program("quantize")
+    if path is None:
+        raise ConvertError(f"--type {wanted} needs the program {ROOT / 'quantize'}; build it with `make`", errors.USAGE)
+    return path
+
+
 def convert(source: Source, out: Path, wanted: str | None) -> None:
-    """Writes the file, quantized when asked, sealed when the engine is built."""
-    if wanted in LOSSY and any(source.matrices[s.name].kind != tiles.BY_NAME[wanted] for s in slots(source.config) if not s.vector):
-        quantizer = program("quantize")
-        if quantizer is None:
-            raise ConvertError(f"--type {wanted} needs the program {ROOT / 'quantize'}; build it with `make`", errors.USAGE)
-    else:
-        quantizer = None
-    sealed = program("run") is not None
+    """Writes the file: by ./quantize, which seals it, or as it is, sealed when the engine is built."""
+    lossy = quantizer(source, wanted)
+    sealed = lossy is not None or program("run") is not None
     with temporary(out) as temp:
-        write(temp, sections(source, sealed), tensors(source, wanted))
-        if quantizer:
+        write(temp, sections(source, sealed and not lossy), tensors(source, wanted))
+        if lossy:
             with temporary(out) as second:
-                call([quantizer, temp, second, wanted], "./quantize")
+                call([lossy, temp, second, wanted], "./quantize")
                 os.replace(second, temp)
-        fingerprint = seal(temp) if sealed else None
+        elif sealed:
+            seal(temp)
         publish(temp, out)
-    size = out.stat().st_size
-    print(f"{out}: {source.name}, {size / 1e6:.1f} MB" + (f", seal {fingerprint}" if fingerprint else ""))
+    print(f"{out}: {source.name}, {out.stat().st_size / 1e6:.1f} MB{', sealed' if sealed else ''}")
     if not sealed:
         print("no seal was written, because ./run is not built: `make`, then convert again to have one")
 

@@ -64,7 +64,7 @@ def load(path: Path, tokenizer: Path | None) -> Source:
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(g.keys, config["vocab"]),
-        generation={"end_tokens": _end_tokens(path, g.keys, config["vocab"])},
+        end_tokens=_end_tokens(path, g.keys, config["vocab"]),
         licence=_text(g.keys, "general.license"),
         notes=notes,
     )

@@ -37,13 +37,15 @@ def load(folder: Path, tokenizer: Path | None) -> Source:
     _settle_head(folder, config, entries, notes)
     matrices = _matrices(folder, config, entries)
     check_config(config)
+    generation = folder / "generation_config.json"
     return Source(
         name=folder.resolve().name,
         origin=f"Hugging Face directory {folder.resolve().name}, {kind}",
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(folder, tokenizer, config["vocab"]),
-        generation=_generation(folder, values, config["vocab"], notes),
+        generation=_generation(generation),
+        end_tokens=_end_tokens(folder, values, generation, config["vocab"], notes),
         licence=_licence(folder),
         notes=notes,
     )
@@ -166,31 +168,30 @@ def _tokenizer(folder: Path, given: Path | None, vocab: int):
     return tokenizer.from_huggingface(folder, given, vocab)
 
 
-def _generation(folder: Path, config: dict[str, Any], vocab: int, notes: list[str]) -> dict[str, Any]:
-    """Defaults of sampling that the model states, and the tokens that end a text."""
-    path = folder / "generation_config.json"
+def _generation(path: Path) -> dict[str, Any]:
+    """Defaults of sampling that the model states."""
     values = read_object(path) if path.exists() else {}
     out: dict[str, Any] = {}
     if values.get("do_sample") is False:
         out["temperature"] = 0.0
     else:
-        for theirs, ours, high in (
-            ("temperature", "temperature", 1e6),
-            ("top_k", "top_k", 1 << 31),
-            ("top_p", "top_p", 1.0),
-            ("min_p", "min_p", 1.0),
-        ):
-            value = values.get(theirs)
-            if value is not None:
-                out[ours] = _in_range(path, theirs, value, 0, high, whole=theirs == "top_k")
+        for name, high in (("temperature", 1e6), ("top_k", 1 << 31), ("top_p", 1.0), ("min_p", 1.0)):
+            if values.get(name) is not None:
+                out[name] = _in_range(path, name, values[name], 0, high, whole=name == "top_k")
     if values.get("repetition_penalty") is not None:
         out["repeat_penalty"] = _in_range(path, "repetition_penalty", values["repetition_penalty"], 1e-3, 1e3)
-    ends = end_tokens(path, values.get("eos_token_id")) | end_tokens(folder / "config.json", config.get("eos_token_id"))
+    return out
+
+
+def _end_tokens(folder: Path, config: dict[str, Any], path: Path, vocab: int, notes: list[str]) -> list[int]:
+    """What ends a text, by both files."""
+    ends = _ids(folder / "config.json", config.get("eos_token_id"))
+    if path.exists():
+        ends |= _ids(path, read_object(path).get("eos_token_id"))
     for end in sorted(ends):
         if end >= vocab:
             notes.append(f"{folder}: the end token {end} is left out, because the vocabulary has {vocab} tokens")
-    out["end_tokens"] = [end for end in sorted(ends) if end < vocab]
-    return out
+    return [end for end in sorted(ends) if end < vocab]
 
 
 def _in_range(path: Path, key: str, value: Any, low: float, high: float, whole: bool = False):
@@ -200,7 +201,7 @@ def _in_range(path: Path, key: str, value: Any, low: float, high: float, whole: 
     return value if whole else float(value)
 
 
-def end_tokens(path: Path, value: Any) -> set[int]:
+def _ids(path: Path, value: Any) -> set[int]:
     """eos_token_id: null, an id, or a list of ids."""
     ids = [] if value is None else value if isinstance(value, list) else [value]
     if not all(type(i) is int and 0 <= i < 1 << 32 for i in ids):

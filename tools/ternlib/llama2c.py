@@ -9,7 +9,9 @@ import struct
 from pathlib import Path
 from typing import Iterator
 
-from . import rope
+import numpy as np
+
+from . import keys, rope
 from .errors import USAGE, ConvertError
 from .source import File, Matrix, Source, check_config, slots
 from .tiles import F32
@@ -45,7 +47,7 @@ def load(path: Path, tokenizer: Path | None) -> Source:
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(path, tokenizer, config["vocab"]),
-        generation={"end_tokens": END_TOKENS},
+        end_tokens=[end for end in END_TOKENS if end < config["vocab"]],
     )
 
 
@@ -136,8 +138,43 @@ def _tokenizer(path: Path, given: Path | None, vocab: int):
             f"{path} needs its tokenizer, and there is no tokenizer.bin beside it; name it with --tokenizer FILE",
             USAGE,
         )
-    try:
-        from . import tokenizer
-    except ImportError:
-        return None
-    return tokenizer.from_llama2c(where, vocab)
+    return _section(File(where), vocab)
+
+
+def _section(file: File, vocab: int) -> dict:
+    """Keys of the section `tokenizer`: pieces with their scores, ids 0 to 2 unknown, BOS and EOS."""
+    if file.size < 4 or file.size > 1 << 28:
+        raise ConvertError(f"{file.path} has {file.size} bytes, which no llama2.c tokenizer has")
+    data, at = bytes(file.read(0, file.size)), 4
+    pieces, scores = [], []
+    for i in range(vocab):
+        if at + 8 > len(data):
+            raise ConvertError(f"{file.path} ends after {i} tokens, but the model has {vocab}")
+        score, n = struct.unpack_from("<fi", data, at)
+        at += 8
+        if n < 0 or n > len(data) - at or not math.isfinite(score):
+            raise ConvertError(f"{file.path}: token {i} has {n} bytes and the score {score}: the file is damaged")
+        pieces.append(data[at : at + n])
+        scores.append(score)
+        at += n
+    if at != len(data):
+        raise ConvertError(f"{file.path} holds more than the {vocab} tokens of the model: it belongs to another")
+    types = bytes([2, 3, 3] + [6] * 256 + [1] * vocab)[:vocab]
+    return {
+        "kind": "spm",
+        "tokens.bytes": b"".join(pieces),
+        "tokens.lengths": keys.U32s(map(len, pieces)),
+        "tokens.types": types,
+        "scores": np.array(scores, "<f4"),
+        "byte_fallback": 1,
+        "unk": 0,
+        "bos": 1,
+        "eos": 2,
+        "add.before": keys.U32s([1]),
+        "normalizer.0": "prepend",
+        "normalizer.0.text": " ",
+        "decoder.0": "byte_fallback",
+        "decoder.1": "strip",
+        "decoder.1.text": " ",
+        "decoder.1.count": 1,
+    }

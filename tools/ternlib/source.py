@@ -31,6 +31,7 @@ class Source:
     matrices: dict[str, "Matrix"]
     tokenizer: Any = None  # what ternlib.tokenizer made of the source
     generation: dict[str, Any] = field(default_factory=dict)
+    end_tokens: list[int] = field(default_factory=list)
     licence: str = ""
     notes: list[str] = field(default_factory=list)
 

@@ -1,0 +1,725 @@
+"""Tests of tools/convert.py: makes tiny sources of every format, converts them, and reads the result back.
+
+Nothing from outside the repository is needed, no network, no PyTorch. Expected values come from the
+packages that define the formats (safetensors, gguf) and from plain numpy, not from the converter.
+"""
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import struct
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import gguf
+import numpy as np
+import safetensors
+import tokenizers
+import xxhash
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import convert  # noqa: E402
+from ternlib import families, rope, tiles, weights  # noqa: E402
+from ternlib.errors import ConvertError  # noqa: E402
+from ternlib.reader import WeightsFile  # noqa: E402
+
+HF, GG = families.HUGGINGFACE, families.GGUF
+SMALL = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 300, "hidden_size": 48,
+    "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2,
+    "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "hidden_act": "silu", "rope_theta": 10000.0,
+    "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": False, "torch_dtype": "float32",
+}  # fmt: skip
+
+
+def shapes(c: dict, biases: str = "") -> dict[str, tuple[int, ...]]:
+    """Our tensor names and their shapes in a Hugging Face file, written out for the tests."""
+    d, h, hd = c["hidden_size"], c["intermediate_size"], c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    q, kv = c["num_attention_heads"] * hd, c["num_key_value_heads"] * hd
+    rows = {"q": q, "k": kv, "v": kv, "o": d, "gate": h, "up": h, "down": d}
+    out = {"embed": (c["vocab_size"], d)}
+    for i in range(c["num_hidden_layers"]):
+        at = f"layer.{i}."
+        out |= {at + "attn_norm": (d,), at + "ffn_norm": (d,)}
+        for part, n in rows.items():
+            out[at + part] = (n, {"o": q, "down": h}.get(part, d))
+            if part in biases.split():
+                out[f"{at}{part}_bias"] = (n,)
+    out["final_norm"] = (d,)
+    if not c["tie_word_embeddings"]:
+        out["head"] = (c["vocab_size"], d)
+    return out
+
+
+def tensors(c: dict, biases: str = "", seed: int = 1) -> dict[str, np.ndarray]:
+    """Random f32 values that f16 and bf16 hold exactly."""
+    rng = np.random.default_rng(seed)
+    return {n: (rng.integers(-120, 121, s) / 64).astype("f4") for n, s in shapes(c, biases).items()}
+
+
+def bf16(x: np.ndarray) -> np.ndarray:
+    return (x.view("u4") >> 16).astype("<u2")
+
+
+def safetensors_file(path: Path, values: dict[str, np.ndarray], dtype: str = "float32") -> None:
+    """Written by the safetensors package."""
+    stored = {n: bf16(x) if dtype == "bfloat16" else np.ascontiguousarray(x, dtype) for n, x in values.items()}
+    spec = {
+        n: safetensors.TensorSpec(dtype=dtype, shape=values[n].shape, data_ptr=x.ctypes.data, data_len=x.nbytes)
+        for n, x in stored.items()
+    }
+    path.write_bytes(safetensors.serialize(spec))
+
+
+def tokenizer_json(path: Path, n: int = 300) -> None:
+    """A byte-level BPE of n tokens at most, with <s> and </s> as 1 and 2."""
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    for letter in sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()):
+        vocab[letter] = len(vocab)
+    merges = [("t", "h"), ("th", "e"), ("Ġ", "the")]
+    for a, b in merges:
+        vocab[a + b] = len(vocab)
+    t = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=merges))
+    t.add_special_tokens([tokenizers.AddedToken(s, special=True) for s in ("<unk>", "<s>", "</s>")])
+    t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = tokenizers.decoders.ByteLevel()
+    assert len(vocab) <= n
+    t.save(str(path))
+
+
+def huggingface(folder: Path, c: dict, values: dict[str, np.ndarray], dtype: str = "float32", shards: int = 1) -> Path:
+    """A directory as transformers writes it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(c))
+    tokenizer_json(folder / "tokenizer.json")
+    named = {families.source_name(HF, n): x for n, x in values.items()}
+    if shards == 1:
+        safetensors_file(folder / "model.safetensors", named, dtype)
+        return folder
+    places = {}
+    for i in range(shards):
+        part = dict(list(named.items())[i::shards])
+        name = f"model-{i + 1:05}-of-{shards:05}.safetensors"
+        safetensors_file(folder / name, part, dtype)
+        places |= dict.fromkeys(part, name)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return folder
+
+
+def interleaved(x: np.ndarray, head_dim: int) -> np.ndarray:
+    """Rows of half-split heads as llama2.c and llama.cpp store them (llama.cpp's `permute`)."""
+    heads = len(x) // head_dim
+    return x.reshape(heads, 2, head_dim // 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
+
+
+def turned(name: str) -> bool:
+    return name.split(".")[-1] in ("q", "k", "q_bias", "k_bias")
+
+
+def tokenizer_bin(path: Path, n: int = 300) -> Path:
+    """llama2.c's format: longest piece, then score, length and bytes of each."""
+    pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n"] + [b"<0x%02X>" % i for i in range(256)]
+    pieces += [b" ", b"t", b"h", b"e", b"a", b"th", b"the", b" the"]
+    pieces += [b"w%d" % i for i in range(n - len(pieces))]
+    body = b"".join(struct.pack("<fi", -float(i), len(p)) + p for i, p in enumerate(pieces[:n]))
+    path.write_bytes(struct.pack("<i", max(map(len, pieces))) + body)
+    return path
+
+
+def llama2c(path: Path, c: dict, values: dict[str, np.ndarray], version: int) -> Path:
+    """A checkpoint as llama2.c's export.py writes it."""
+    d, heads, vocab = c["hidden_size"], c["num_attention_heads"], c["vocab_size"]
+    tied, layers = c["tie_word_embeddings"], range(c["num_hidden_layers"])
+    stored = {n: interleaved(x, d // heads) if turned(n) else x for n, x in values.items()}
+    sizes = [d, c["intermediate_size"], len(layers), heads, c["num_key_value_heads"], vocab, c["max_position_embeddings"]]
+    each = {p: [stored[f"layer.{i}.{p}"] for i in layers] for p in "attn_norm q k v o ffn_norm gate down up".split()}
+    if version == 0:
+        sizes[5] = vocab if tied else -vocab
+        head = struct.pack("<7i", *sizes)
+        tables = np.full((2, sizes[6], d // heads // 2), 0.5, "f4")
+        body = [stored["embed"], *each["attn_norm"], *each["q"], *each["k"], *each["v"], *each["o"], *each["ffn_norm"]]
+        body += [*each["gate"], *each["down"], *each["up"], stored["final_norm"], tables]
+    else:
+        head = struct.pack("<Ii7iB", 0x616B3432, 1, *sizes, int(tied)).ljust(256, b"\0")
+        body = [*each["attn_norm"], *each["ffn_norm"], stored["final_norm"], stored["embed"]]
+        body += [x for p in "q k v o gate down up".split() for x in each[p]]
+    body += [] if tied else [stored["head"]]
+    path.write_bytes(head + b"".join(np.ascontiguousarray(x, "<f4").tobytes() for x in body))
+    return path
+
+
+def gguf_model(
+    path: Path, c: dict, values: dict[str, np.ndarray], quant: str = "F32", arch: str = "llama", divisors=None, extra=()
+) -> tuple[Path, dict[str, np.ndarray]]:
+    """A file written by the gguf package; also the values that it holds, in our layout."""
+    kind = gguf.GGMLQuantizationType[quant]
+    w = gguf.GGUFWriter(str(path), arch)
+    w.add_name("tiny")
+    w.add_block_count(c["num_hidden_layers"])
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv(c["num_key_value_heads"])
+    w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    w.add_rope_freq_base(c["rope_theta"])
+    for add in extra:
+        add(w)
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)] + ["▁", "t", "h", "e", "th", "the"]
+    tokens += [f"w{i}" for i in range(c["vocab_size"] - len(tokens))]
+    w.add_tokenizer_model("llama")
+    w.add_token_list(tokens)
+    w.add_token_scores([-float(i) for i in range(len(tokens))])
+    w.add_token_types([2, 3, 3] + [6] * 256 + [1] * (len(tokens) - 259))
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    held = {}
+    head_dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    for name, x in values.items():
+        permuted = arch == "llama" and turned(name)
+        stored = interleaved(x, head_dim) if permuted else x
+        if x.ndim == 1:
+            w.add_tensor(families.source_name(GG, name), stored)
+            held[name] = x
+            continue
+        data = gguf.quants.quantize(stored, kind)
+        w.add_tensor(families.source_name(GG, name), data, raw_dtype=kind)
+        back = gguf.quants.dequantize(data, kind).reshape(x.shape).astype("f4")
+        if permuted:
+            heads = len(x) // head_dim
+            back = back.reshape(heads, head_dim // 2, 2, -1).swapaxes(1, 2).reshape(x.shape)
+        held[name] = back
+    if divisors is not None:
+        w.add_tensor("rope_freqs.weight", np.asarray(divisors, "f4"))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    return path, held
+
+
+def run(*arguments) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of convert.py in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = convert.main([str(a) for a in arguments])
+        except SystemExit as e:
+            code = e.code
+    return code, out.getvalue(), err.getvalue()
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = Path(tempfile.mkdtemp())
+        self.out = self.dir / "out.bin"
+        self.addCleanup(shutil.rmtree, self.dir)
+        # A run program of another build or of a half-finished one must not decide these tests.
+        self.addCleanup(setattr, convert, "ROOT", convert.ROOT)
+        convert.ROOT = self.dir
+
+    def converted(self, *arguments) -> WeightsFile:
+        code, out, err = run(*arguments[:1], self.out, *arguments[1:])
+        self.assertEqual((code, err), (0, ""))
+        return WeightsFile(self.out)
+
+    def refused(self, *arguments, code: int = 3) -> str:
+        """The sentence; nothing is left behind."""
+        before = sorted(os.listdir(self.dir))
+        got, _, err = run(*arguments[:1], self.out, *arguments[1:])
+        self.assertEqual(got, code, err)
+        self.assertEqual(err.count("\n"), 1, err)
+        self.assertEqual(before, sorted(os.listdir(self.dir)))
+        return err
+
+    def same(self, w: WeightsFile, values: dict[str, np.ndarray], kind: int):
+        self.assertEqual(list(w.tensors), ordered(values))
+        for name, x in values.items():
+            np.testing.assert_array_equal(w.values(name), x.reshape(len(x), -1), name)
+            self.assertEqual(w.tensors[name]["kind"], tiles.F32 if x.ndim == 1 else kind, name)
+
+
+def ordered(values: dict) -> list[str]:
+    """The directory's order: matrices of a layer before its biases."""
+    parts = "attn_norm ffn_norm q k v o gate up down".split()
+    parts += [p + "_bias" for p in "q k v o gate up down".split()]
+    layers = 1 + max(int(n.split(".")[1]) for n in values if n.startswith("layer."))
+    names = ["embed"] + [f"layer.{i}.{p}" for i in range(layers) for p in parts] + ["final_norm", "head"]
+    return [n for n in names if n in values]
+
+
+class Llama2c(Case):
+    def test_both_versions_hold_the_same_model(self):
+        for tied in (True, False):
+            c = SMALL | {"tie_word_embeddings": tied}
+            values = tensors(c)
+            tokenizer_bin(self.dir / "tokenizer.bin")
+            for version in (0, 1):
+                w = self.converted(llama2c(self.dir / "m.bin", c, values, version))
+                self.same(w, values, tiles.F32)
+                self.assertEqual(w.config["head_tied"], int(tied))
+                self.assertEqual(w.config["n_kv_heads"], 2)
+                self.assertEqual(w.config["max_seq"], 256)
+                self.assertEqual(list(w.keys("generation")["end_tokens"]), [1, 2])
+
+    def test_tokenizer_can_be_named_and_must_be_there(self):
+        source = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 0)
+        self.assertIn("--tokenizer", self.refused(source, code=2))
+        self.converted(source, "--tokenizer", tokenizer_bin(self.dir / "other.bin"))
+
+    def test_a_cut_or_lengthened_file_is_refused(self):
+        source = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 1)
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        whole = source.read_bytes()
+        for data in (whole[:-1], whole + b"\0", whole[:200], whole[:3], b"", whole[:256]):
+            source.write_bytes(data)
+            self.refused(source)
+
+    def test_other_versions_are_named(self):
+        source = self.dir / "m.bin"
+        source.write_bytes(struct.pack("<Ii", 0x616B3432, 2).ljust(300, b"\0"))
+        self.assertIn("version 2", self.refused(source))
+
+
+class HuggingFace(Case):
+    def test_types_and_shards(self):
+        for dtype, kind in (("float32", tiles.F32), ("float16", tiles.F16), ("bfloat16", tiles.BF16)):
+            for shards in (1, 3):
+                folder = self.dir / f"{dtype}{shards}"
+                values = tensors(SMALL)
+                w = self.converted(huggingface(folder, SMALL, values, dtype, shards))
+                self.same(w, values, kind)
+
+    def test_features_of_llama(self):
+        w = self.converted(huggingface(self.dir / "m", SMALL, tensors(SMALL)))
+        self.assertEqual(
+            {k: v for k, v in w.config.items() if not k.startswith("rope.")},
+            {
+                "n_layers": 2, "dim": 48, "vocab": 300, "max_seq": 256, "norm_eps": float(np.float32(1e-5)),
+                "head_tied": 0, "n_heads": 6, "n_kv_heads": 2, "head_dim": 8, "hidden": 80, "window": 0, "rope_set": 1,
+                "attn_scale": float(np.float32(8**-0.5)), "attn_bias": 0, "ffn_bias": 0, "activation": b"silu",
+            },
+        )  # fmt: skip
+        self.assertEqual(w.config["rope.0.factor"], 1.0)
+        self.assertEqual(w.config["rope.0.inv_freq"].tolist(), np.array([1, 0.1, 0.01, 0.001], "f4").tolist())
+
+    def test_biases_and_head_dim(self):
+        c = SMALL | {"attention_bias": True, "mlp_bias": True, "head_dim": 16}
+        values = tensors(c, "q k v o gate up down")
+        w = self.converted(huggingface(self.dir / "m", c, values))
+        self.same(w, values, tiles.F32)
+        self.assertEqual((w.config["attn_bias"], w.config["ffn_bias"], w.config["head_dim"]), (15, 7, 16))
+
+    def test_tied_heads(self):
+        c = SMALL | {"tie_word_embeddings": True}
+        values = tensors(c)
+        self.assertEqual(self.converted(huggingface(self.dir / "a", c, values)).config["head_tied"], 1)
+        both = values | {"head": values["embed"]}
+        self.assertEqual(self.converted(huggingface(self.dir / "b", c, both)).config["head_tied"], 1)
+        differ = values | {"head": values["embed"] + 1}
+        w = self.converted(huggingface(self.dir / "c", c, differ))
+        self.same(w, differ, tiles.F32)
+        only = {n: x for n, x in values.items() if n != "embed"} | {"head": values["embed"]}
+        self.same(self.converted(huggingface(self.dir / "d", c, only)), values, tiles.F32)
+        self.assertIn("tie_word_embeddings", self.refused(huggingface(self.dir / "e", SMALL, values)))
+
+    def test_windows(self):
+        mistral = SMALL | {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 32}
+        values = tensors(SMALL)
+        self.assertEqual(self.converted(huggingface(self.dir / "a", mistral, values)).config["window"], 32)
+        none = mistral | {"sliding_window": None}
+        self.assertEqual(self.converted(huggingface(self.dir / "b", none, values)).config["window"], 0)
+        qwen = SMALL | {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "sliding_window": 16}
+        qwen |= {"use_sliding_window": True, "max_window_layers": 1}
+        biased = tensors(SMALL, "q k v")
+        w = self.converted(huggingface(self.dir / "c", qwen, biased))
+        self.assertEqual((w.per_layer("window"), w.config["attn_bias"]), ([0, 16], 7))
+        self.same(w, biased, tiles.F32)
+        listed = qwen | {"layer_types": ["sliding_attention", "full_attention"]}
+        self.assertEqual(self.converted(huggingface(self.dir / "d", listed, biased)).per_layer("window"), [16, 0])
+        off = qwen | {"use_sliding_window": False}
+        self.assertEqual(self.converted(huggingface(self.dir / "e", off, biased)).config["window"], 0)
+
+    def test_old_and_new_spelling_of_rope_agree(self):
+        scaling = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+        old = SMALL | {"rope_theta": 500000.0, "rope_scaling": scaling | {"rope_type": "llama3"}}
+        new = {k: v for k, v in SMALL.items() if k not in ("rope_theta", "torch_dtype")} | {"dtype": "float32"}
+        new["rope_parameters"] = scaling | {"rope_type": "llama3", "rope_theta": 500000.0}
+        values = tensors(SMALL)
+        a = self.converted(huggingface(self.dir / "m", old, values)).config["rope.0.inv_freq"]
+        b = self.converted(huggingface(self.dir / "m", new, values)).config["rope.0.inv_freq"]
+        np.testing.assert_array_equal(a, b)
+        # The third and fourth waves are longer than the 64 positions, so they are slowed by 8.
+        plain = 500000.0 ** (-np.arange(4) / 4)
+        self.assertEqual(a[0], np.float32(1))
+        np.testing.assert_allclose(a[2:], plain[2:] / 8, rtol=1e-7)
+        old["rope_scaling"] = {"type": "linear", "factor": 4.0}
+        c = self.converted(huggingface(self.dir / "m", old, values)).config["rope.0.inv_freq"]
+        np.testing.assert_allclose(c, plain / 4, rtol=1e-7)
+
+    def test_generation_defaults_and_licence(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        stated = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "eos_token_id": [2, 7], "repetition_penalty": 1.1}
+        (folder / "generation_config.json").write_text(json.dumps(stated))
+        (folder / "LICENSE").write_text("Be kind.\n")
+        w = self.converted(folder)
+        g = w.keys("generation")
+        self.assertEqual(g["end_tokens"].tolist(), [2, 7])
+        self.assertEqual([np.float32(g[k]) for k in ("temperature", "top_p")], [np.float32(0.6), np.float32(0.9)])
+        self.assertEqual(np.float32(g["repeat_penalty"]), np.float32(1.1))
+        self.assertNotIn("top_k", g)
+        self.assertEqual(w.keys("provenance")["licence"], b"Be kind.\n")
+
+    def test_unknown_keys_are_refused_by_name(self):
+        values = tensors(SMALL)
+        for key, value in {
+            "logit_scale": 0.5, "rope_interleaved": True, "partial_rotary_factor": 0.5, "hidden_act": "gelu",
+            "quantization_config": {"bits": 4}, "layer_types": ["sliding_attention"] * 2, "sliding_window": 7,
+        }.items():  # fmt: skip
+            self.assertIn(key, self.refused(huggingface(self.dir / "m", SMALL | {key: value}, values)))
+        for scaling, word in (
+            ({"rope_type": "yarn", "factor": 4.0}, "yarn"),
+            ({"type": "dynamic", "factor": 4.0}, "dynamic"),
+            ({"type": "linear", "factor": 4.0, "beta": 1}, "beta"),
+            ({"type": "linear"}, "factor"),
+        ):
+            self.assertIn(word, self.refused(huggingface(self.dir / "m", SMALL | {"rope_scaling": scaling}, values)))
+        self.assertIn("gemma9", self.refused(huggingface(self.dir / "m", SMALL | {"model_type": "gemma9"}, values)))
+
+    def test_values_of_keys_are_checked(self):
+        values = tensors(SMALL)
+        for key, value in {
+            "hidden_size": "48", "num_hidden_layers": 0, "num_attention_heads": -6, "rms_norm_eps": None,
+            "vocab_size": 1 << 40, "num_key_value_heads": 4, "rope_theta": True, "head_dim": 7, "eos_token_id": "x",
+            "num_hidden_layers ": 2, "intermediate_size": 80.0, "tie_word_embeddings": "no", "rope_parameters": [1],
+        }.items():  # fmt: skip
+            self.assertIn(key.strip(), self.refused(huggingface(self.dir / "m", SMALL | {key: value}, values)) + "head_dim num_key_value_heads num_attention_heads")
+
+    def test_missing_extra_and_misshapen_tensors(self):
+        values = tensors(SMALL)
+        less = {n: x for n, x in values.items() if n != "layer.1.up"}
+        self.assertIn("layers.1.mlp.up_proj.weight", self.refused(huggingface(self.dir / "m", SMALL, less)))
+        wrong = values | {"layer.0.v": np.zeros((48, 16), "f4")}
+        self.assertIn("[16, 48]", self.refused(huggingface(self.dir / "m", SMALL, wrong)))
+        folder = huggingface(self.dir / "m", SMALL, values)
+        named = {families.source_name(HF, n): x for n, x in values.items()}
+        safetensors_file(folder / "model.safetensors", named | {"model.layers.2.mlp.up_proj.weight": np.zeros((2, 2), "f4")})
+        self.assertIn("layers.2.mlp", self.refused(folder))
+        safetensors_file(folder / "model.safetensors", named | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.zeros(4, "f4")})
+        self.same(self.converted(folder), values, tiles.F32)
+
+    def test_shards_must_fit_their_index(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL), shards=2)
+        index = folder / "model.safetensors.index.json"
+        good = json.loads(index.read_text())
+        for change in ("../x.safetensors", "model-00003-of-00002.safetensors", 7):
+            bad = {"weight_map": good["weight_map"] | {"lm_head.weight": change}}
+            index.write_text(json.dumps(bad))
+            self.refused(folder)
+        bad = dict(good["weight_map"])
+        del bad["lm_head.weight"]
+        index.write_text(json.dumps({"weight_map": bad}))
+        self.assertIn("lm_head.weight", self.refused(folder))
+        index.write_text(json.dumps({"weight_map": good["weight_map"] | {"ghost": good["weight_map"]["lm_head.weight"]}}))
+        self.assertIn("ghost", self.refused(folder))
+
+    def test_other_files_say_what_to_do(self):
+        folder = self.dir / "m"
+        huggingface(folder, SMALL, tensors(SMALL))
+        self.assertIn(str(folder), self.refused(folder / "model.safetensors", code=2))
+        (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+        self.assertIn("pickle", self.refused(folder))
+        self.assertIn("config.json", self.refused(self.dir, code=2))
+        self.refused(self.dir / "absent", code=4)
+
+
+class Gguf(Case):
+    C = SMALL | {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4}
+
+    def test_types(self):
+        for quant, kind in (
+            ("F32", tiles.F32), ("F16", tiles.F16), ("BF16", tiles.BF16), ("Q8_0", tiles.Q8), ("Q4_0", tiles.Q4),
+        ):  # fmt: skip
+            path, held = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), quant)
+            w = self.converted(path)
+            self.same(w, held, kind)
+            self.assertEqual(w.keys("generation")["end_tokens"], 2)
+            self.assertEqual(w.keys("provenance")["name"], b"tiny")
+
+    def test_tied_head_biases_and_qwen2(self):
+        c = self.C | {"tie_word_embeddings": True}
+        path, held = gguf_model(self.dir / "m.gguf", c, tensors(c, "q k v"))
+        w = self.converted(path)
+        self.same(w, held, tiles.F32)
+        self.assertEqual((w.config["head_tied"], w.config["attn_bias"]), (1, 7))
+        path, held = gguf_model(self.dir / "m.gguf", c, tensors(c, "q k v"), arch="qwen2")
+        self.same(self.converted(path), held, tiles.F32)
+
+    def test_rope_divisors_and_scaling(self):
+        divisors = np.linspace(1, 8, 8)
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), divisors=divisors)
+        plain = 10000.0 ** (-np.arange(8) / 8)
+        got = self.converted(path).config["rope.0.inv_freq"]
+        np.testing.assert_allclose(got, plain / divisors.astype("f4"), rtol=1e-7)
+        linear = [lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR), lambda w: w.add_rope_scaling_factor(4.0)]
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=linear)
+        np.testing.assert_allclose(self.converted(path).config["rope.0.inv_freq"], plain / 4, rtol=1e-7)
+        yarn = [lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN), lambda w: w.add_rope_scaling_factor(4.0)]
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=yarn)
+        self.assertIn("yarn", self.refused(path))
+
+    def test_what_gguf_does_not_say_is_said(self):
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C))
+        code, out, _ = run(path, self.out)
+        self.assertEqual((code, "window" in out), (0, True))
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=[lambda w: w.add_sliding_window(32)])
+        self.assertEqual(self.converted(path).config["window"], 32)
+
+    def test_minus_128_is_refused_and_f32_is_the_way_out(self):
+        path, held = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), "Q8_0")
+        reader = gguf.GGUFReader(path, "r+")
+        next(t for t in reader.tensors if t.name == "blk.1.ffn_up.weight").data[3, 2] = 0x80
+        del reader
+        self.assertIn("--type f32", self.refused(path))
+        w = self.converted(path, "--type", "f32")
+        self.assertTrue(np.all(w.values("layer.1.up")[4:] == held["layer.1.up"][4:]))
+
+    def test_keys_and_tensors_that_are_not_understood(self):
+        for key, add in {
+            "llama.expert_count": lambda w: w.add_expert_count(8),
+            "llama.logit_scale": lambda w: w.add_logit_scale(2.0),
+            "llama.rope.dimension_count": lambda w: w.add_rope_dimension_count(8),
+            "attention.value_length": lambda w: w.add_value_length(8),
+            "blk.0.attn_q_norm.weight": lambda w: w.add_tensor("blk.0.attn_q_norm.weight", np.zeros(4, "f4")),
+        }.items():
+            path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=[add])
+            self.assertIn(key, self.refused(path))
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), arch="mamba")
+        self.assertIn("mamba", self.refused(path))
+        self.refused(path, "--tokenizer", "x", code=2)
+
+
+class Types(Case):
+    def test_conversions_round_to_nearest_even(self):
+        x = np.array([[1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-11, 1 + 3 * 2**-11, -0.0, 2.0**-24, 2.0**-25, 3.4e38]], "f4")
+        self.assertEqual(tiles.bits(tiles.BF16, x)[0, :2].tolist(), [0x3F80, 0x3F82])
+        self.assertEqual(tiles.bits(tiles.F16, x)[0, 2:7].tolist(), [0x3C00, 0x3C02, 0x8000, 1, 0])
+        self.assertTrue(tiles.overflows(tiles.F16, x))
+        self.assertTrue(tiles.overflows(tiles.BF16, np.array([[3.4e38]], "f4")))
+        self.assertFalse(tiles.overflows(tiles.F16, np.array([[np.inf, np.nan, 65504.0]], "f4")))
+        self.assertEqual(tiles.bits(tiles.BF16, np.array([[np.nan, np.inf]], "f4"))[0].tolist(), [0x7FC0, 0x7F80])
+
+    def test_types_on_request(self):
+        values = tensors(SMALL)
+        folder = huggingface(self.dir / "m", SMALL, values, "bfloat16")
+        for name in ("f32", "f16", "bf16"):
+            self.same(self.converted(folder, "--type", name), values, tiles.BY_NAME[name])
+        values["layer.0.gate"][5, 7] = 1e6
+        huggingface(folder, SMALL, values)
+        self.assertIn("gate_proj", self.refused(folder, "--type", "f16"))
+
+    def test_quantizing_needs_the_program(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        self.assertIn("make", self.refused(folder, "--type", "q8", code=2))
+
+    def test_tiles_by_hand(self):
+        """Every byte of small tiles against the picture in FORMAT.md."""
+        bits = np.arange(18 * 3, dtype="<u4").reshape(18, 3)
+        flat = tiles.tile(tiles.F32, bits).reshape(-1)
+        for tile in range(2):
+            for k in range(3):
+                for r in range(16):
+                    row = 16 * tile + r
+                    want = bits[row, k] if row < 18 else 0
+                    self.assertEqual(flat[(tile * 3 + k) * 16 + r], want)
+        rng = np.random.default_rng(3)
+        q, scales = rng.integers(-127, 128, (17, 2, 32), "i1"), rng.integers(0, 60000, (17, 2), "<u2")
+        data = tiles.tile(tiles.Q8, (q, scales)).tobytes()
+        self.assertEqual(len(data), tiles.tensor_bytes(tiles.Q8, 17, 64))
+        for row in (0, 5, 16):
+            for k in (0, 7, 31, 32, 63):
+                at = ((row // 16) * 2 + k // 32) * 544 + (k % 32 // 4) * 64 + 4 * (row % 16) + k % 4
+                self.assertEqual(struct.unpack_from("b", data, at)[0], q[row, k // 32, k % 32])
+            at = (row // 16 * 2 + 1) * 544 + 512 + 2 * (row % 16)
+            self.assertEqual(struct.unpack_from("<H", data, at)[0], scales[row, 1])
+        q = rng.integers(-8, 8, (17, 2, 32), "i1")
+        data = tiles.tile(tiles.Q4, (q, scales)).tobytes()
+        for row in (0, 5, 16):
+            for k in range(64):
+                j, half = k % 32 // 8, k % 8 // 4
+                at = ((row // 16) * 2 + k // 32) * 288 + j * 64 + 4 * (row % 16) + k % 4
+                self.assertEqual((data[at] >> 4 * half & 15) - 8, q[row, k // 32, k % 32])
+        self.assertEqual(data[2 * 288 + 4 :][:60], b"\x88" * 60)  # padding rows are nibble 8
+        for kind, rows in ((tiles.Q4, (q, scales)), (tiles.Q8, (q, scales))):
+            back = tiles.untile(kind, tiles.tile(kind, rows).tobytes(), 17, 64)
+            np.testing.assert_array_equal(back[0], q)
+            np.testing.assert_array_equal(back[1], scales)
+
+
+class File(Case):
+    def test_layout_and_checksums(self):
+        w = self.converted(huggingface(self.dir / "m", SMALL, tensors(SMALL), "float16"))
+        data = self.out.read_bytes()
+        self.assertEqual((len(data), w.file_bytes % 64), (w.file_bytes, 0))
+        at, sums = w.header_bytes, b""
+        for i, t in enumerate(w.tensors.values()):
+            start = t["offset"]
+            self.assertEqual(start, weights.align(at, 64 if i else 4096))
+            self.assertEqual(data[at:start], bytes(start - at))
+            at = start + t["bytes"]
+            sums += struct.pack("<Q", xxhash.xxh64_intdigest(data[start:at]))
+            self.assertEqual(sums[-8:], struct.pack("<Q", t["xxh64"]))
+        self.assertEqual(at, len(data))
+        self.assertEqual(w.content_id, xxhash.xxh64_intdigest(sums))
+        self.assertEqual(list(w.sections)[:4], ["config", "tensors", "tokenizer", "generation"])
+
+    def test_same_bytes_every_time(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        self.converted(folder)
+        first = self.out.read_bytes()
+        whole = weights.PIECE_BYTES
+        self.addCleanup(setattr, weights, "PIECE_BYTES", whole)
+        weights.PIECE_BYTES = 1
+        self.converted(folder)
+        self.assertEqual(first, self.out.read_bytes())
+
+    def test_old_output_survives_a_failure(self):
+        self.out.write_bytes(b"old")
+        values = tensors(SMALL)
+        values["head"][0, 0] = 1e9
+        self.refused(huggingface(self.dir / "m", SMALL, values), "--type", "f16")
+        self.assertEqual(self.out.read_bytes(), b"old")
+
+    def test_usage(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        self.assertEqual(run(folder)[0], 2)
+        self.assertEqual(run(folder, self.out, "--type", "q3")[0], 2)
+        self.assertEqual(run(folder, self.dir)[0], 2)
+        self.assertEqual(run(folder, self.dir / "no" / "x.bin")[0], 4)
+        self.converted(folder)
+        self.assertEqual(run(self.out, self.out)[0], 2)
+        self.assertIn("already", run(self.out, self.dir / "b.bin")[2])
+
+    def test_seal_is_asked_for_and_written(self):
+        fake = self.dir / "run"
+        fake.write_text("#!/bin/sh\necho 00000000deadbeef\n")
+        fake.chmod(0o755)
+        w = self.converted(huggingface(self.dir / "m", SMALL, tensors(SMALL)))
+        self.assertEqual(w.keys("seal"), {"arith": weights.ARITH, "fingerprint": 0xDEADBEEF})
+        fake.write_text("#!/bin/sh\necho 'the engine says no' >&2; exit 3\n")
+        self.assertIn("the engine says no", self.refused(self.dir / "m"))
+
+    def test_versions_are_those_of_the_engine(self):
+        header = (ROOT / "include" / "tern.h").read_text()
+        self.assertIn(f'#define TERN_VERSION "{convert.VERSION}"', header)
+        self.assertIn(f"#define TERN_ARITH {weights.ARITH} ", header)
+        pins = (ROOT / "tools" / "requirements.txt").read_text()
+        script = (ROOT / "tools" / "convert.py").read_text().split("# ///")[1]
+        for line in script.splitlines():
+            if "==" in line:
+                self.assertIn(line.strip('#", ').replace("'", '"'), pins)
+
+
+class Damage(Case):
+    """Thousands of damaged sources: each is converted, or refused with one sentence."""
+
+    ROUNDS = int(os.environ.get("CONVERT_FUZZ", "300"))
+
+    def mutate(self, rng: random.Random, data: bytes, head: int) -> bytes:
+        """A few changes, most of them in the first `head` bytes."""
+        out = bytearray(data)
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            at = rng.randrange(min(head, len(out)) if rng.random() < 0.9 else len(out))
+            kind = rng.randrange(6)
+            if kind == 0:
+                out[at] = rng.randrange(256)
+            elif kind == 1:
+                out[at] ^= 1 << rng.randrange(8)
+            elif kind == 2:
+                out[at : at + 8] = struct.pack("<Q", rng.choice((0, 1, 1 << 31, 1 << 32, 1 << 62, 2**64 - 1, rng.getrandbits(64))))
+            elif kind == 3:
+                del out[at : at + rng.choice((1, 4, 8, 100))]
+            elif kind == 4:
+                out[at:at] = out[at : at + rng.choice((1, 8, 60))]
+            else:
+                del out[at:]
+            if not out:
+                break
+        return bytes(out)
+
+    def attack(self, source: Path, file: Path, head: int, seed: int):
+        whole, rng, done = file.read_bytes(), random.Random(seed), 0
+        for i in range(self.ROUNDS):
+            file.write_bytes(self.mutate(rng, whole, head))
+            code, _, err = run(source, self.out)
+            self.assertIn(code, (0, 2, 3, 4), (i, err))
+            if code:
+                self.assertEqual(err.count("\n"), 1, (i, err))
+                self.assertEqual([n for n in os.listdir(self.dir) if n.endswith(".tmp")], [])
+            else:
+                WeightsFile(self.out)
+                done += 1
+        return done
+
+    def test_llama2c(self):
+        c = SMALL | {"hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 20}
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        for version in (0, 1):
+            source = llama2c(self.dir / "m.bin", c, tensors(c), version)
+            self.attack(source, source, 60, version)
+        self.attack(llama2c(source, c, tensors(c), 1), self.dir / "tokenizer.bin", 200, 5)
+
+    def test_huggingface(self):
+        c = SMALL | {"hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 20}
+        folder = huggingface(self.dir / "m", c, tensors(c))
+        (folder / "generation_config.json").write_text('{"eos_token_id": [2, 3], "temperature": 0.7, "top_k": 40}')
+        for i, name in enumerate(("model.safetensors", "config.json", "generation_config.json", "tokenizer.json")):
+            whole = (folder / name).read_bytes()
+            done = self.attack(folder, folder / name, 3000, i)
+            self.assertLess(done, self.ROUNDS, name)
+            (folder / name).write_bytes(whole)
+        folder = huggingface(self.dir / "s", c, tensors(c), shards=2)
+        self.attack(folder, folder / "model.safetensors.index.json", 3000, 9)
+
+    def test_gguf(self):
+        c = Gguf.C | {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+        path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), "Q8_0")
+        self.attack(path, path, 600, 1)
+        path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), "Q4_0")
+        self.attack(path, path, 1 << 20, 2)
+
+
+class Frequencies(unittest.TestCase):
+    def test_rounded_once_from_binary64(self):
+        for base, dims in ((10000.0, 128), (500000.0, 64), (1e6, 96)):
+            got = rope.frequencies(base, dims, rope.Parameters("x", {"rope_theta": base})).astype("f4")
+            for i, f in enumerate(got):
+                exact = np.longdouble(base) ** (np.longdouble(-2 * i) / dims)
+                self.assertEqual(f, np.float32(exact))
+
+    def test_llama3_blends_between_the_two_waves(self):
+        p = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+        p["original_max_position_embeddings"] = 8192
+        got = rope.frequencies(500000.0, 128, rope.Parameters("x", p))
+        plain = np.array(rope.plain(500000.0, 128))
+        wave = 2 * np.pi / plain
+        np.testing.assert_array_equal(got[wave < 2048], plain[wave < 2048])
+        np.testing.assert_array_equal(got[wave > 8192], plain[wave > 8192] / 8)
+        middle = (wave >= 2048) & (wave <= 8192)
+        self.assertGreater(middle.sum(), 3)
+        self.assertTrue(np.all((got[middle] < plain[middle]) & (got[middle] > plain[middle] / 8)))
+
+    def test_beyond_binary64(self):
+        with self.assertRaises(ConvertError):
+            rope.frequencies(1e300, 64, rope.Parameters("x", {}))
+
+
+if __name__ == "__main__":
+    unittest.main()
