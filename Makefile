@@ -2,7 +2,8 @@
 #
 # CC, CFLAGS, LDFLAGS, PREFIX and DESTDIR are honoured. BUILD names the folder of the objects, so
 # that several builds (compilers, sanitizers, targets) can live side by side; other flags in the
-# same folder rebuild it. EXTRA adds compiler flags, PORTABLE=1 leaves out what is Linux's own.
+# same folder rebuild it. EXTRA adds compiler flags, PORTABLE=1 leaves out what is Linux's own, V=1
+# shows whole commands.
 #
 # A file of src/kernels named <arch>_<isa>.c is built only for that architecture, with the flags
 # that its first line states as `/* cflags: ... */`. Nothing else knows a target's flags.
@@ -62,6 +63,11 @@ THREADED := $(filter test_pool test_engine test_generate test_exact,$(SUITES))
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 SUBMAKE = $(MAKE) --no-print-directory $(JOBS)
 
+# Commands are shown by what they make, whole with V=1, not at all with -s.
+Q := $(if $(V),,@)
+SILENT := $(findstring s,$(firstword -$(MAKEFLAGS)))
+SAY := $(if $(V)$(SILENT),@:,@printf '  %-4s %s\n')
+
 all: $(PROGRAMS) lib
 
 lib: $(BUILD)/libtern.a $(BUILD)/libtern.so
@@ -74,20 +80,24 @@ $(BUILD)/flags: FORCE
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<) \
+	$(SAY) CC $<
+	$(Q)$(CC) $(FLAGS) $(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<) \
 		$(if $(filter tests/test_%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
 
 # ---- programs and library -------------------------------------------------------------------
 
 $(BUILD)/libtern.a: $(LIB_OBJ)
+	$(SAY) AR $@
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 $(BUILD)/libtern.so: $(LIB_OBJ)
-	$(LINK) -shared -Wl,-soname,$(SONAME) $^ -lm -o $@
+	$(SAY) LINK $@
+	$(Q)$(filter-out -static,$(LINK)) -shared -Wl,-soname,$(SONAME) $^ -lm -o $@
 
 $(PROGRAMS:%=$(BUILD)/%): $(BUILD)/%: $(BUILD)/src/app/main_%.o $(APP_OBJ) $(BUILD)/libtern.a
-	$(LINK) $^ -lm -o $@
+	$(SAY) LINK $@
+	$(Q)$(LINK) $^ -lm -o $@
 
 $(PROGRAMS): %: $(BUILD)/%
 	@cp -f $< $@
@@ -95,22 +105,27 @@ $(PROGRAMS): %: $(BUILD)/%
 # ---- tests ----------------------------------------------------------------------------------
 
 $(BUILD)/tests/libhelp.a: $(HELP_OBJ)
+	$(SAY) AR $@
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 $(SUITES:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
-	$(LINK) $^ $$(pkg-config --libs check) -lm -o $@
+	$(SAY) LINK $@
+	$(Q)$(LINK) $^ $$(pkg-config --libs check) -lm -o $@
 
 $(PROGS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
-	$(LINK) $^ -lm -o $@
+	$(SAY) LINK $@
+	$(Q)$(LINK) $^ -lm -o $@
 
 # Any compiler's replay of the corpus, and the fuzzers themselves (in a build with libFuzzer).
 $(FUZZERS:%=$(BUILD)/tests/replay_%): $(BUILD)/tests/replay_%: $(BUILD)/tests/%.o \
 		$(BUILD)/tests/fuzz_main.o $(HELP_LIB) $(BUILD)/libtern.a
-	$(LINK) $^ -lm -o $@
+	$(SAY) LINK $@
+	$(Q)$(LINK) $^ -lm -o $@
 
 $(FUZZERS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
-	$(LINK) -fsanitize=fuzzer $^ -lm -o $@
+	$(SAY) LINK $@
+	$(Q)$(LINK) -fsanitize=fuzzer $^ -lm -o $@
 
 suites: $(SUITES:%=$(BUILD)/tests/%)
 progs: $(PROGS:%=$(BUILD)/tests/%)
