@@ -65,7 +65,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(JOBS)
 
 # Commands are shown by what they make, whole with V=1, not at all with -s.
 Q := $(if $(V),,@)
-SILENT := $(findstring s,$(firstword -$(MAKEFLAGS)))
+SILENT := $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 SAY := $(if $(V)$(SILENT),@:,@printf '  %-4s %s\n')
 
 all: $(PROGRAMS) lib
