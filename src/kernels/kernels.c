@@ -18,7 +18,7 @@ struct target {
 /* Narrow to wide: each overrides slots of those before it. */
 static const struct target targets[] = {
     {"ref", 0, ref_init},
-#if defined(__x86_64__) && defined(KERNELS_X86)
+#if defined(__x86_64__)
     {"avx2", CPU_AVX2, x86_avx2_init},
     {"avx512", CPU_AVX512, x86_avx512_init},
     {"avx512", CPU_AVX512 | CPU_AVX512_VNNI, x86_avx512vnni_init},
@@ -31,7 +31,7 @@ static const struct target targets[] = {
 
 static const char *const names[] = {
     "ref",
-#if defined(__x86_64__) && defined(KERNELS_X86)
+#if defined(__x86_64__)
     "avx2", "avx512",
 #endif
 #if defined(__aarch64__) && defined(KERNELS_ARM)

@@ -141,29 +141,52 @@ static void matmul_q4(float *y, size_t y_stride, const void *w, size_t tile0, si
     matmul_int(y, y_stride, value_q4, 256, w, tile0, tile1, x);
 }
 
+/* y[c] = w[row, c] for k of float lines */
+static void get_row_float(float *y, line_fn line, const void *w, size_t k, size_t row)
+{
+    for (size_t c = 0; c < k; c++) {
+        float wc[TILE_ROWS];
+        line(wc, w, row / TILE_ROWS * k + c);
+        y[c] = wc[row % TILE_ROWS];
+    }
+}
+
 static void get_row_f32(float *y, const void *w, size_t k, size_t row)
 {
-    format_decode_row(format_find(TERN_F32), y, w, row, k);
+    get_row_float(y, line_f32, w, k, row);
 }
 
 static void get_row_f16(float *y, const void *w, size_t k, size_t row)
 {
-    format_decode_row(format_find(TERN_F16), y, w, row, k);
+    get_row_float(y, line_f16, w, k, row);
 }
 
 static void get_row_bf16(float *y, const void *w, size_t k, size_t row)
 {
-    format_decode_row(format_find(TERN_BF16), y, w, row, k);
+    get_row_float(y, line_bf16, w, k, row);
+}
+
+/* y[c] = integer * scale of its block */
+static void get_row_int(float *y, value_fn value, size_t lines, const void *w, size_t k, size_t row)
+{
+    size_t groups = (k + GROUP - 1) / GROUP, block_bytes = lines + 2 * TILE_ROWS;
+    const unsigned char *tile = (const unsigned char *)w + row / TILE_ROWS * groups * block_bytes;
+    for (size_t c = 0; c < k; c++) {
+        const unsigned char *block = tile + c / GROUP * block_bytes;
+        uint16_t scale;
+        memcpy(&scale, block + lines + 2 * (row % TILE_ROWS), sizeof scale);
+        y[c] = (float)value(block, row % TILE_ROWS, c % GROUP) * f16_to_f32(scale);
+    }
 }
 
 static void get_row_q8(float *y, const void *w, size_t k, size_t row)
 {
-    format_decode_row(format_find(TERN_Q8), y, w, row, k);
+    get_row_int(y, value_q8, 512, w, k, row);
 }
 
 static void get_row_q4(float *y, const void *w, size_t k, size_t row)
 {
-    format_decode_row(format_find(TERN_Q4), y, w, row, k);
+    get_row_int(y, value_q4, 256, w, k, row);
 }
 
 /* ---- rows of activations ---- */

@@ -1,0 +1,240 @@
+/* The vector vocabulary of simd_*.h in AVX2, FMA and F16C: 8 lanes. Every operation is the IEEE
+ * one of a lane; loads need no alignment. */
+#ifndef KERNELS_OPS_AVX2_H
+#define KERNELS_OPS_AVX2_H
+
+#include <immintrin.h>
+
+#include "kernels/kernels.h"
+
+#define SIMD static inline __attribute__((always_inline))
+
+enum {
+    WIDTH = 8,
+    TILES = 1,  /* tiles of a matmul that run together for several rows of x, */
+    TOKENS = 4, /* rows of x that do, */
+    PARTS = 2,  /* and vectors of a row of V that do */
+};
+
+typedef __m256 vf;
+typedef __m256 vm;
+
+/* All bits of the first n < 8 lanes */
+SIMD __m256i first(size_t n)
+{
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane);
+}
+
+SIMD vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+/* n < WIDTH elements, then +0; nothing beyond is read */
+SIMD vf vf_load_n(const float *p, size_t n)
+{
+    return _mm256_maskload_ps(p, first(n));
+}
+
+SIMD void vf_store(float *p, vf x)
+{
+    _mm256_storeu_ps(p, x);
+}
+
+SIMD void vf_store_n(float *p, vf x, size_t n)
+{
+    _mm256_maskstore_ps(p, first(n), x);
+}
+
+SIMD vf vf_load_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+
+SIMD vf vf_load_f16_n(const uint16_t *p, size_t n)
+{
+    uint16_t h[8] = {0};
+    memcpy(h, p, n * sizeof *h);
+    return vf_load_f16(h);
+}
+
+SIMD vf vf_load_bf16(const uint16_t *p)
+{
+    __m256i w = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
+}
+
+SIMD void vf_store_f16(uint16_t *p, vf x)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+SIMD void vf_store_f16_n(uint16_t *p, vf x, size_t n)
+{
+    uint16_t h[8];
+    vf_store_f16(h, x);
+    memcpy(p, h, n * sizeof *h);
+}
+
+/* Whole numbers in [-128, 127] */
+SIMD void vf_store_int8(int8_t *p, vf x)
+{
+    __m256i i = _mm256_cvtps_epi32(x);
+    __m128i h = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_packs_epi16(h, h));
+}
+
+SIMD vf vf_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+/* 0, 1, 2 ... */
+SIMD vf vf_count(void)
+{
+    return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+SIMD vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+SIMD vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+SIMD vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+SIMD vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+/* a * b + c */
+SIMD vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+/* c - a * b */
+SIMD vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
+/* a > b ? a : b */
+SIMD vf vf_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+SIMD vf vf_abs(vf a)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+
+/* |a| with the sign of b */
+SIMD vf vf_copysign(vf a, vf b)
+{
+    return _mm256_or_ps(vf_abs(a), _mm256_and_ps(_mm256_set1_ps(-0.0f), b));
+}
+
+SIMD vm vf_lt(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+
+SIMD vm vf_le(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LE_OQ);
+}
+
+/* m ? a : b */
+SIMD vf vf_select(vm m, vf a, vf b)
+{
+    return _mm256_blendv_ps(b, a, m);
+}
+
+/* p * 2^n for t = ROUND + n */
+SIMD vf vf_scale(vf p, vf t)
+{
+    __m256i n = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
+}
+
+/* Largest lane of values that are not NaN; sum of whole numbers: any order */
+SIMD float vf_top(vf a)
+{
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+
+SIMD float vf_total(vf a)
+{
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+
+/* ---- integer dots: 8 rows x 4 k of weights against 4 k of one x ----
+ * vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
+ * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
+
+enum { BIAS_Q8 = 0, BIAS_Q4 = 8 };
+
+typedef __m256i vx;
+typedef __m256i va;
+typedef struct {
+    __m256i size, sign;
+} vw;
+
+SIMD vx vx_load(const int8_t *q)
+{
+    int32_t four;
+    memcpy(&four, q, 4);
+    return _mm256_set1_epi32(four);
+}
+
+SIMD vw vw_q8(const unsigned char *p)
+{
+    __m256i w = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return (vw){_mm256_abs_epi8(w), w};
+}
+
+SIMD void vw_q4(vw *w, const unsigned char *p)
+{
+    __m256i pair = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    __m256i low = _mm256_set1_epi8(15);
+    w[0].size = _mm256_and_si256(pair, low);
+    w[1].size = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
+}
+
+SIMD va va_start(const int32_t *bias, bool q4)
+{
+    (void)bias, (void)q4;
+    return _mm256_setzero_si256();
+}
+
+SIMD va va_dot(va a, vw w, vx x, bool q4)
+{
+    if (q4)
+        return _mm256_add_epi16(a, _mm256_maddubs_epi16(w.size, x));
+    __m256i two = _mm256_maddubs_epi16(w.size, _mm256_sign_epi8(x, w.sign));
+    return _mm256_add_epi32(a, _mm256_madd_epi16(two, _mm256_set1_epi16(1)));
+}
+
+SIMD vf va_end(va a, const int32_t *bias, bool q4)
+{
+    if (q4)
+        a = _mm256_add_epi32(_mm256_madd_epi16(a, _mm256_set1_epi16(1)), _mm256_set1_epi32(*bias));
+    return _mm256_cvtepi32_ps(a);
+}
+
+#endif

@@ -1,0 +1,274 @@
+/* The vector vocabulary of simd_*.h in AVX-512 (F, BW, VL, DQ), and with VNNI where the compiler
+ * is told so: 16 lanes. Every operation is the IEEE one of a lane; loads need no alignment. */
+#ifndef KERNELS_OPS_AVX512_H
+#define KERNELS_OPS_AVX512_H
+
+#include <immintrin.h>
+
+#include "kernels/kernels.h"
+
+#define SIMD static inline __attribute__((always_inline))
+
+enum {
+    WIDTH = 16,
+    TILES = 2,  /* tiles of a matmul that run together for several rows of x, */
+    TOKENS = 8, /* rows of x that do, */
+    PARTS = 2,  /* and vectors of a row of V that do */
+};
+
+typedef __m512 vf;
+typedef __mmask16 vm;
+
+SIMD __mmask16 first(size_t n)
+{
+    return (__mmask16)((1u << n) - 1);
+}
+
+SIMD vf vf_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+/* n < WIDTH elements, then +0; nothing beyond is read */
+SIMD vf vf_load_n(const float *p, size_t n)
+{
+    return _mm512_maskz_loadu_ps(first(n), p);
+}
+
+SIMD void vf_store(float *p, vf x)
+{
+    _mm512_storeu_ps(p, x);
+}
+
+SIMD void vf_store_n(float *p, vf x, size_t n)
+{
+    _mm512_mask_storeu_ps(p, first(n), x);
+}
+
+SIMD vf vf_load_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+SIMD vf vf_load_f16_n(const uint16_t *p, size_t n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p));
+}
+
+SIMD vf vf_load_bf16(const uint16_t *p)
+{
+    __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+}
+
+SIMD void vf_store_f16_n(uint16_t *p, vf x, size_t n)
+{
+    _mm256_mask_storeu_epi16(p, first(n), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+SIMD void vf_store_f16(uint16_t *p, vf x)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* Whole numbers in [-128, 127] */
+SIMD void vf_store_int8(int8_t *p, vf x)
+{
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
+SIMD vf vf_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+/* 0, 1, 2 ... */
+SIMD vf vf_count(void)
+{
+    return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+SIMD vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+SIMD vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+SIMD vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+SIMD vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+/* a * b + c */
+SIMD vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* c - a * b */
+SIMD vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+/* a > b ? a : b */
+SIMD vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+SIMD vf vf_abs(vf a)
+{
+    return _mm512_abs_ps(a);
+}
+
+/* |a| with the sign of b */
+SIMD vf vf_copysign(vf a, vf b)
+{
+    __m512i sign = _mm512_set1_epi32((int)0x80000000);
+    return _mm512_castsi512_ps(
+        _mm512_ternarylogic_epi32(sign, _mm512_castps_si512(b), _mm512_castps_si512(a), 0xca));
+}
+
+SIMD vm vf_lt(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+
+SIMD vm vf_le(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
+}
+
+/* m ? a : b */
+SIMD vf vf_select(vm m, vf a, vf b)
+{
+    return _mm512_mask_blend_ps(m, b, a);
+}
+
+/* p * 2^n for t = ROUND + n */
+SIMD vf vf_scale(vf p, vf t)
+{
+    __m512i n = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), n));
+}
+
+/* Largest lane of values that are not NaN; sum of whole numbers: any order */
+SIMD float vf_top(vf a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+
+SIMD float vf_total(vf a)
+{
+    return _mm512_reduce_add_ps(a);
+}
+
+/* ---- integer dots: 16 rows x 4 k of weights against 4 k of one x ---- */
+
+typedef __m512i vx;
+typedef __m512i va;
+
+SIMD vx vx_load(const int8_t *q)
+{
+    int32_t four;
+    memcpy(&four, q, 4);
+    return _mm512_set1_epi32(four);
+}
+
+#ifdef __AVX512VNNI__
+
+/* vpdpbusd takes unsigned weights: they are stored plus BIAS, which the sum of x takes back. */
+enum { BIAS_Q8 = 128, BIAS_Q4 = 8 };
+
+typedef __m512i vw;
+
+SIMD vw vw_q8(const unsigned char *p)
+{
+    return _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8((char)0x80));
+}
+
+SIMD void vw_q4(vw *w, const unsigned char *p)
+{
+    __m512i pair = _mm512_loadu_si512(p), low = _mm512_set1_epi8(15);
+    w[0] = _mm512_and_si512(pair, low);
+    w[1] = _mm512_and_si512(_mm512_srli_epi16(pair, 4), low);
+}
+
+SIMD va va_start(const int32_t *bias, bool q4)
+{
+    (void)q4;
+    return _mm512_set1_epi32(*bias);
+}
+
+SIMD va va_dot(va a, vw w, vx x, bool q4)
+{
+    (void)q4;
+    return _mm512_dpbusd_epi32(a, w, x);
+}
+
+SIMD vf va_end(va a, const int32_t *bias, bool q4)
+{
+    (void)bias, (void)q4;
+    return _mm512_cvtepi32_ps(a);
+}
+
+#else
+
+/* vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
+ * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
+enum { BIAS_Q8 = 0, BIAS_Q4 = 8 };
+
+typedef struct {
+    __m512i size;
+    __mmask64 negative;
+} vw;
+
+SIMD vw vw_q8(const unsigned char *p)
+{
+    __m512i w = _mm512_loadu_si512(p);
+    return (vw){_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
+}
+
+SIMD void vw_q4(vw *w, const unsigned char *p)
+{
+    __m512i pair = _mm512_loadu_si512(p), low = _mm512_set1_epi8(15);
+    w[0].size = _mm512_and_si512(pair, low);
+    w[1].size = _mm512_and_si512(_mm512_srli_epi16(pair, 4), low);
+    w[0].negative = w[1].negative = 0;
+}
+
+SIMD va va_start(const int32_t *bias, bool q4)
+{
+    (void)bias, (void)q4;
+    return _mm512_setzero_si512();
+}
+
+SIMD va va_dot(va a, vw w, vx x, bool q4)
+{
+    if (q4)
+        return _mm512_add_epi16(a, _mm512_maddubs_epi16(w.size, x));
+    x = _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x);
+    __m512i two = _mm512_maddubs_epi16(w.size, x);
+    return _mm512_add_epi32(a, _mm512_madd_epi16(two, _mm512_set1_epi16(1)));
+}
+
+SIMD vf va_end(va a, const int32_t *bias, bool q4)
+{
+    if (q4)
+        a = _mm512_add_epi32(_mm512_madd_epi16(a, _mm512_set1_epi16(1)), _mm512_set1_epi32(*bias));
+    return _mm512_cvtepi32_ps(a);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,46 @@
+/* exp and tanh of a vector: math.c step by step, lane by lane. Included after a vocabulary
+ * (ops_*.h). */
+#ifndef KERNELS_SIMD_MATH_H
+#define KERNELS_SIMD_MATH_H
+
+#include <math.h>
+
+#include "kernels/math_constants.h"
+
+/* p * r + c */
+SIMD vf step(vf p, vf r, float c)
+{
+    return vf_fma(p, r, vf_set1(c));
+}
+
+SIMD vf vf_exp(vf x)
+{
+    vf t = vf_fma(x, vf_set1(LOG2_E), vf_set1(ROUND));
+    vf n = vf_sub(t, vf_set1(ROUND));
+    vf r = vf_fnma(n, vf_set1(LN2_HI), x);
+    r = vf_fnma(n, vf_set1(LN2_LO), r);
+    vf p = step(vf_set1(EXP_6), r, EXP_5);
+    p = step(p, r, EXP_4);
+    p = step(p, r, EXP_3);
+    p = step(p, r, EXP_2);
+    p = step(p, r, 1);
+    p = step(p, r, 1);
+    vf y = vf_scale(p, t);
+    y = vf_select(vf_lt(x, vf_set1(EXP_MIN)), vf_set1(0), y);
+    return vf_select(vf_le(x, vf_set1(EXP_MAX)), y, vf_add(x, vf_set1(INFINITY)));
+}
+
+SIMD vf vf_tanh(vf x)
+{
+    vf a = vf_abs(x), z = vf_mul(x, x), one = vf_set1(1);
+    vf p = step(vf_set1(TANH_11), z, TANH_9);
+    p = step(p, z, TANH_7);
+    p = step(p, z, TANH_5);
+    p = step(p, z, TANH_3);
+    vf small = vf_fma(vf_mul(x, z), p, x);
+    vf large = vf_div(vf_set1(2), vf_add(vf_exp(vf_add(a, a)), one));
+    large = vf_copysign(vf_sub(one, large), x);
+    return vf_select(vf_lt(a, vf_set1(TANH_SMALL)), small, large);
+}
+
+#endif

@@ -1,0 +1,221 @@
+/* The kernels over one row of activations, in the vocabulary of ops_*.h. `rows_init` sets them. */
+#ifndef KERNELS_SIMD_ROWS_H
+#define KERNELS_SIMD_ROWS_H
+
+#include "kernels/math.h"
+#include "kernels/simd_math.h"
+
+enum { PER_16 = 16 / WIDTH };
+
+/* A loop over [0, n) in steps of whole vectors; the last, shorter one has `tail` elements. */
+#define VECTORS(i, n) for (; (i) + WIDTH <= (n); (i) += WIDTH)
+
+/* The canonical sum of 16 lanes, s [PER_16] */
+SIMD float sum_16(const vf *s)
+{
+    float lane[16];
+    for (size_t v = 0; v < PER_16; v++)
+        vf_store(lane + v * WIDTH, s[v]);
+    for (size_t half = 8; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
+/* The 16 elements at x, or the first n of them and +0 */
+SIMD void load_16(vf *v, const float *x, size_t n)
+{
+    for (size_t j = 0; j < PER_16; j++) {
+        size_t at = j * WIDTH;
+        v[j] = at + WIDTH <= n ? vf_load(x + at) : at < n ? vf_load_n(x + at, n - at) : vf_set1(0);
+    }
+}
+
+/* One group of which n <= 32 values are there */
+SIMD void quantize_group(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)
+{
+    vf v[GROUP / WIDTH], top = vf_set1(0), total = vf_set1(0);
+    load_16(v, x, n < 16 ? n : 16);
+    load_16(v + PER_16, n > 16 ? x + 16 : x, n > 16 ? n - 16 : 0);
+    for (size_t j = 0; j < GROUP / WIDTH; j++)
+        top = vf_max(vf_abs(v[j]), top);
+    float m = vf_top(top);
+    bool zero = m < 0x1p-100f;
+    vf inverse = vf_set1(zero ? 0 : 127 / m);
+    for (size_t j = 0; j < GROUP / WIDTH; j++) {
+        vf y = vf_mul(v[j], inverse), max = vf_set1(127), min = vf_set1(-127);
+        y = vf_select(vf_lt(max, y), max, y);
+        y = vf_select(vf_lt(y, min), min, y);
+        y = vf_select(vf_le(y, y), y, vf_set1(0)); /* NaN */
+        y = vf_sub(vf_add(y, vf_set1(ROUND)), vf_set1(ROUND));
+        total = vf_add(total, y);
+        vf_store_int8(q + j * WIDTH, y);
+    }
+    *scale = zero ? 0 : m / 127;
+    *sum = (int32_t)vf_total(total);
+}
+
+static void quantize(int8_t *q, float *scale, int32_t *sum, const float *x, size_t k)
+{
+    size_t g = 0;
+    for (; (g + 1) * GROUP <= k; g++)
+        quantize_group(q + g * GROUP, scale + g, sum + g, x + g * GROUP, GROUP);
+    if (g * GROUP < k)
+        quantize_group(q + g * GROUP, scale + g, sum + g, x + g * GROUP, k - g * GROUP);
+}
+
+static void rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)
+{
+    vf s[PER_16], v[PER_16];
+    size_t i = 0;
+    load_16(s, x, 0);
+    for (; i < n; i += 16) {
+        load_16(v, x + i, n - i < 16 ? n - i : 16);
+        for (size_t j = 0; j < PER_16; j++)
+            s[j] = vf_fma(v[j], v[j], s[j]);
+    }
+    vf r = vf_set1(1 / sqrtf(sum_16(s) / (float)n + eps));
+    i = 0;
+    VECTORS(i, n)
+    vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), r), vf_load(w + i)));
+    if (i < n)
+        vf_store_n(y + i, vf_mul(vf_mul(vf_load_n(x + i, n - i), r), vf_load_n(w + i, n - i)),
+                   n - i);
+}
+
+static void add(float *y, const float *x, size_t n)
+{
+    size_t i = 0;
+    VECTORS(i, n)
+    vf_store(y + i, vf_add(vf_load(y + i), vf_load(x + i)));
+    if (i < n)
+        vf_store_n(y + i, vf_add(vf_load_n(y + i, n - i), vf_load_n(x + i, n - i)), n - i);
+}
+
+SIMD vf swiglu_v(vf gate, vf up)
+{
+    vf e = vf_exp(vf_mul(gate, vf_set1(-1)));
+    return vf_mul(vf_div(gate, vf_add(vf_set1(1), e)), up);
+}
+
+static void swiglu(float *y, const float *gate, const float *up, size_t n)
+{
+    size_t i = 0;
+    VECTORS(i, n)
+    vf_store(y + i, swiglu_v(vf_load(gate + i), vf_load(up + i)));
+    if (i < n)
+        vf_store_n(y + i, swiglu_v(vf_load_n(gate + i, n - i), vf_load_n(up + i, n - i)), n - i);
+}
+
+static void rope(float *x, const float *c, const float *s, size_t half)
+{
+    size_t i = 0;
+    for (; i < half; i += WIDTH) {
+        size_t n = half - i;
+        bool whole = n >= WIDTH;
+        float *p = x + i, *r = x + half + i;
+        vf a = whole ? vf_load(p) : vf_load_n(p, n), b = whole ? vf_load(r) : vf_load_n(r, n);
+        vf cos = whole ? vf_load(c + i) : vf_load_n(c + i, n);
+        vf sin = whole ? vf_load(s + i) : vf_load_n(s + i, n);
+        vf turned = vf_fnma(b, sin, vf_mul(a, cos));
+        b = vf_fma(a, sin, vf_mul(b, cos));
+        if (whole)
+            vf_store(p, turned), vf_store(r, b);
+        else
+            vf_store_n(p, turned, n), vf_store_n(r, b, n);
+    }
+}
+
+static void to_f16(uint16_t *y, const float *x, size_t n)
+{
+    size_t i = 0;
+    VECTORS(i, n)
+    vf_store_f16(y + i, vf_load(x + i));
+    if (i < n)
+        vf_store_f16_n(y + i, vf_load_n(x + i, n - i), n - i);
+}
+
+static bool in_range(const float *x, size_t n, float limit)
+{
+    vf outside = vf_set1(0), one = vf_set1(1), max = vf_set1(limit);
+    size_t i = 0;
+    VECTORS(i, n)
+    outside = vf_select(vf_le(vf_abs(vf_load(x + i)), max), outside, one);
+    if (i < n)
+        outside = vf_select(vf_le(vf_abs(vf_load_n(x + i, n - i)), max), outside, one);
+    return vf_top(outside) == 0;
+}
+
+/* y[i] = fma(a[i], c, b[i]); y may be a or b */
+SIMD void scale_add(float *y, const float *a, float c, const float *b, size_t n)
+{
+    size_t i = 0;
+    vf factor = vf_set1(c);
+    VECTORS(i, n)
+    vf_store(y + i, vf_fma(vf_load(a + i), factor, vf_load(b + i)));
+    if (i < n)
+        vf_store_n(y + i, vf_fma(vf_load_n(a + i, n - i), factor, vf_load_n(b + i, n - i)), n - i);
+}
+
+static void merge(float *M, float *L, float *A, float m, float l, const float *a, size_t n)
+{
+    if (m <= *M) {
+        float c = math_exp(m - *M);
+        *L = fmaf(l, c, *L);
+        scale_add(A, a, c, A, n);
+    } else {
+        float c = math_exp(*M - m);
+        *L = fmaf(*L, c, l);
+        scale_add(A, A, c, a, n);
+        *M = m;
+    }
+}
+
+static void divide(float *y, const float *x, float d, size_t n)
+{
+    size_t i = 0;
+    vf by = vf_set1(d);
+    VECTORS(i, n)
+    vf_store(y + i, vf_div(vf_load(x + i), by));
+    if (i < n)
+        vf_store_n(y + i, vf_div(vf_load_n(x + i, n - i), by), n - i);
+}
+
+static float log_sum_exp(const float *x, size_t n)
+{
+    vf s[PER_16], top = vf_set1(x[0]), count = vf_count();
+    size_t i = 0;
+    VECTORS(i, n)
+    top = vf_max(vf_load(x + i), top);
+    float m = vf_top(top);
+    for (; i < n; i++)
+        m = x[i] > m ? x[i] : m;
+    vf max = vf_set1(m);
+    load_16(s, x, 0);
+    for (i = 0; i < n; i += 16) {
+        vf v[PER_16];
+        load_16(v, x + i, n - i < 16 ? n - i : 16);
+        for (size_t j = 0; j < PER_16; j++) {
+            vf left = vf_set1(n - i < 16 ? (float)(n - i) - (float)(j * WIDTH) : 16);
+            vf e = vf_select(vf_lt(count, left), vf_exp(vf_sub(v[j], max)), vf_set1(0));
+            s[j] = vf_add(s[j], e);
+        }
+    }
+    return m + math_log(sum_16(s));
+}
+
+SIMD void rows_init(struct kernels *k)
+{
+    k->quantize = quantize;
+    k->rmsnorm = rmsnorm;
+    k->add = add;
+    k->swiglu = swiglu;
+    k->rope = rope;
+    k->to_f16 = to_f16;
+    k->in_range = in_range;
+    k->merge = merge;
+    k->divide = divide;
+    k->log_sum_exp = log_sum_exp;
+}
+
+#endif

@@ -1,0 +1,15 @@
+/* cflags: -mavx2 -mfma -mf16c */
+/* The target avx2: every kernel in registers of 8 lanes. */
+#include "kernels/ops_avx2.h"
+#include "kernels/targets.h"
+/* after its vocabulary: */
+#include "kernels/simd_float.h"
+#include "kernels/simd_int.h"
+#include "kernels/simd_rows.h"
+
+void x86_avx2_init(struct kernels *k)
+{
+    rows_init(k);
+    float_init(k);
+    int_init(k);
+}

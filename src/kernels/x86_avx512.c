@@ -1,0 +1,15 @@
+/* cflags: -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq */
+/* The target avx512: every kernel in registers of 16 lanes. */
+#include "kernels/ops_avx512.h"
+#include "kernels/targets.h"
+/* after its vocabulary: */
+#include "kernels/simd_float.h"
+#include "kernels/simd_int.h"
+#include "kernels/simd_rows.h"
+
+void x86_avx512_init(struct kernels *k)
+{
+    rows_init(k);
+    float_init(k);
+    int_init(k);
+}

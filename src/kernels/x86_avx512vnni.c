@@ -1,0 +1,11 @@
+/* cflags: -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni */
+/* The target avx512 on a processor with VNNI: its integer dots. */
+#include "kernels/ops_avx512.h"
+#include "kernels/targets.h"
+/* after its vocabulary: */
+#include "kernels/simd_int.h"
+
+void x86_avx512vnni_init(struct kernels *k)
+{
+    int_init(k);
+}

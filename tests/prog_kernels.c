@@ -1,0 +1,44 @@
+/* Trials of every kernel of every target against ref.c as a plain program, for emulators and other
+ * machines: prints a line per target with a hash of ref.c's results, which is the same everywhere.
+ *   prog_kernels [TRIALS [SEED]]    prog_kernels --bench    prog_kernels --known */
+#include <inttypes.h>
+
+#include "kernel_trials.h"
+#include "kernels/known.h"
+
+static int run_trials(size_t count, uint64_t seed)
+{
+    struct trial t;
+    trial_open(&t);
+    for (size_t i = 0; i < N_LEVELS; i++) {
+        const struct level *level = level_find(i);
+        if (!level)
+            continue;
+        t.hash = 0;
+        int failures = 0;
+        for (size_t slot = 0; slot < N_SLOTS; slot++)
+            failures += trial_run(&t, level, slot, seed, count);
+        printf("%-14s %016" PRIx64 " %d failures\n", level->name, t.hash, failures);
+    }
+    trial_close(&t);
+    return t.failures != 0;
+}
+
+static int print_known(void)
+{
+    struct kernels k;
+    uint64_t answer;
+    const char *name;
+    kernels_fill(&k, 0);
+    for (size_t i = 0; (name = known_answer(&k, i, &answer)); i++)
+        printf("%-14s 0x%016" PRIx64 "\n", name, answer);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "--known"))
+        return print_known();
+    size_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 200;
+    return run_trials(count, argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
+}
