@@ -10,7 +10,8 @@
 #
 # tests/test_*.c are Check suites, tests/prog_*.c plain programs that print what they found (so they
 # also run where Check is not, as under an emulator), tests/fuzz_*.c libFuzzer targets, and every
-# other tests/*.c helps them all. Each is linked with the library; none needs a line here.
+# other tests/*.c helps them all. Each is linked with the library; none needs a line here. A first
+# line `/* ldflags: ... */` adds flags for linking it.
 
 CC ?= cc
 AR ?= ar
@@ -109,9 +110,11 @@ $(BUILD)/tests/libhelp.a: $(HELP_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
+ldflags_of = $(shell sed -n '1s,^/\* ldflags: \(.*\) \*/.*,\1,p' $(1))
+
 $(SUITES:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $^ $$(pkg-config --libs check) -lm -o $@
+	$(Q)$(LINK) $(call ldflags_of,$(@:$(BUILD)/%=%.c)) $^ $$(pkg-config --libs check) -lm -o $@
 
 $(PROGS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
@@ -121,11 +124,11 @@ $(PROGS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
 $(FUZZERS:%=$(BUILD)/tests/replay_%): $(BUILD)/tests/replay_%: $(BUILD)/tests/%.o \
 		$(BUILD)/tests/fuzz_main.o $(HELP_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $^ -lm -o $@
+	$(Q)$(LINK) $(call ldflags_of,$(@:$(BUILD)/tests/replay_%=tests/%.c)) $^ -lm -o $@
 
 $(FUZZERS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) -fsanitize=fuzzer $^ -lm -o $@
+	$(Q)$(LINK) $(call ldflags_of,$(@:$(BUILD)/%=%.c)) -fsanitize=fuzzer $^ -lm -o $@
 
 suites: $(SUITES:%=$(BUILD)/tests/%)
 progs: $(PROGS:%=$(BUILD)/tests/%)

@@ -1,0 +1,133 @@
+/* Watches and fails allocations: see allocs.h. A table holds the blocks made since allocs_start, so
+ * that older ones, and those of libc's own, may be freed at any time. */
+#include "allocs.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *__real_malloc(size_t n);
+void __real_free(void *p);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void __wrap_free(void *p);
+
+enum { SLOTS = 1 << 14 };
+
+static struct {
+    void *p; /* NULL: never used; GONE: freed */
+    size_t bytes;
+} table[SLOTS];
+static char gone_mark;
+#define GONE ((void *)&gone_mark)
+
+static size_t count, fail_at, live, live_bytes, peak, used;
+static int fail_rest, active;
+
+static size_t slot_of(const void *p)
+{
+    return (size_t)(((uintptr_t)p >> 4) * 0x9E3779B1u) % SLOTS;
+}
+
+static void put(void *p, size_t n)
+{
+    size_t i = slot_of(p);
+    if (!active)
+        return;
+    if (++used > SLOTS / 2)
+        abort(); /* a test that makes more blocks needs a larger table */
+    while (table[i].p)
+        i = (i + 1) % SLOTS;
+    table[i].p = p, table[i].bytes = n;
+    live++;
+    live_bytes += n;
+    peak = live_bytes > peak ? live_bytes : peak;
+}
+
+static void take(const void *p)
+{
+    size_t i = slot_of(p);
+    if (!active || !p)
+        return;
+    while (table[i].p && table[i].p != p)
+        i = (i + 1) % SLOTS;
+    if (!table[i].p)
+        return;
+    table[i].p = GONE;
+    live--;
+    live_bytes -= table[i].bytes;
+}
+
+void allocs_start(size_t at, int rest)
+{
+    memset(table, 0, sizeof table);
+    active = 1;
+    fail_at = at, fail_rest = rest;
+    count = live = live_bytes = peak = used = 0;
+}
+
+void allocs_stop(void)
+{
+    active = 0;
+    fail_at = 0;
+}
+
+size_t allocs_count(void)
+{
+    return count;
+}
+
+size_t allocs_peak(void)
+{
+    return peak;
+}
+
+size_t allocs_live(void)
+{
+    return live;
+}
+
+static int fails(void)
+{
+    count++;
+    if (!active || !fail_at || (count != fail_at && !(fail_rest && count > fail_at)))
+        return 0;
+    errno = ENOMEM;
+    return 1;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    void *p = fails() ? NULL : __real_malloc(n);
+    if (p)
+        put(p, n);
+    return p;
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    if (size && n > SIZE_MAX / size)
+        return NULL;
+    void *p = __wrap_malloc(n * size);
+    return p ? memset(p, 0, n * size) : NULL;
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    if (fails())
+        return NULL;
+    take(p);
+    void *grown = __real_realloc(p, n);
+    if (grown)
+        put(grown, n);
+    return grown;
+}
+
+void __wrap_free(void *p)
+{
+    take(p);
+    __real_free(p);
+}

@@ -1,0 +1,18 @@
+/* Watches and fails allocations. For programs linked with
+ *   -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
+ * which a test asks for in its first line (Makefile, "ldflags"). Not for several threads. */
+#ifndef TESTS_ALLOCS_H
+#define TESTS_ALLOCS_H
+
+#include <stddef.h>
+
+/* Forgets all counts; then the fail_at-th allocation from now fails (0: none), and with
+ * fail_rest also every one after it. */
+void allocs_start(size_t fail_at, int fail_rest);
+void allocs_stop(void); /* nothing fails or is counted any more */
+
+size_t allocs_count(void); /* allocations since allocs_start, failed ones included */
+size_t allocs_peak(void);  /* most bytes that lived at the same time since allocs_start */
+size_t allocs_live(void);  /* blocks made since allocs_start and not yet freed */
+
+#endif
