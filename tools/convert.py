@@ -28,7 +28,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from ternlib import errors, keys, tiles, weights
+from ternlib import errors, ggufsource, huggingface, keys, llama2c, tiles, tokenizer, weights
 from ternlib.errors import ConvertError
 from ternlib.source import Source, pieces, packed_config, slots
 
@@ -37,22 +37,16 @@ VERSION = "0.1.0"  # TERN_VERSION of include/tern.h
 LOSSY = ("q8", "q4")
 
 
-def load(path: Path, tokenizer: Path | None) -> Source:
+def load(path: Path, tokenizer_file: Path | None) -> Source:
     """The source, by what it is rather than by its name."""
     if path.is_dir():
-        from ternlib import huggingface
-
-        return huggingface.load(path, tokenizer)
+        return huggingface.load(path, tokenizer_file)
     with open(path, "rb") as f:
         head = f.read(8)
     if head[:4] == b"GGUF":
-        from ternlib import ggufsource
-
-        return ggufsource.load(path, tokenizer)
+        return ggufsource.load(path, tokenizer_file)
     refuse_known(path, head)
-    from ternlib import llama2c
-
-    return llama2c.load(path, tokenizer)
+    return llama2c.load(path, tokenizer_file)
 
 
 def refuse_known(path: Path, head: bytes) -> None:
@@ -84,11 +78,6 @@ def tensors(source: Source, wanted: str | None) -> list[weights.Tensor]:
 
 def sections(source: Source, sealed: bool) -> dict[str, bytes]:
     """The bodies of all sections but the directory."""
-    try:
-        from ternlib import tokenizer
-    except ImportError:
-        tokenizer = None
-
     provenance = {"name": source.name, "source": source.origin}
     if source.licence:
         provenance["licence"] = source.licence
@@ -98,11 +87,11 @@ def sections(source: Source, sealed: bool) -> dict[str, bytes]:
         generation["end_tokens"] = source.end_tokens
     out = {
         "config": keys.pack(packed_config(source.config)),
-        "tokenizer": keys.pack(source.tokenizer or {}),
+        "tokenizer": tokenizer.section(source.tokenizer),
         "generation": keys.pack(generation, frozenset(generation)),
         "provenance": keys.pack(provenance, frozenset(provenance)),
     }
-    vectors = tokenizer.vectors(source.tokenizer) if tokenizer else None
+    vectors = tokenizer.vectors(source.tokenizer)
     if vectors:
         out["vectors"] = keys.pack(vectors, frozenset(vectors))
     if sealed:

@@ -8,7 +8,7 @@ permuted to interleaved RoPE, and the scaling of Llama 3.1 is a tensor of diviso
 from pathlib import Path
 from typing import Any
 
-from . import gguf_file, rope, tiles
+from . import gguf_file, rope, tiles, tokenizer
 from .errors import USAGE, ConvertError
 from .families import FAMILIES, GGUF, Config, source_name
 from .gguf_file import Entry, Gguf
@@ -43,9 +43,9 @@ NEUTRAL = {
 }
 
 
-def load(path: Path, tokenizer: Path | None) -> Source:
+def load(path: Path, tokenizer_file: Path | None) -> Source:
     """The model of a file."""
-    if tokenizer is not None:
+    if tokenizer_file is not None:
         raise ConvertError(f"{path} carries its own vocabulary; leave --tokenizer out", USAGE)
     g = gguf_file.read(path)
     arch = g.keys.get("general.architecture")
@@ -63,7 +63,7 @@ def load(path: Path, tokenizer: Path | None) -> Source:
         origin=f"GGUF file {path.name}, {arch}",
         config=config,
         matrices=matrices,
-        tokenizer=_tokenizer(g.keys, config["vocab"]),
+        tokenizer=tokenizer.from_gguf(g.keys, config["vocab"]),
         end_tokens=_end_tokens(path, g.keys, config["vocab"]),
         licence=_text(g.keys, "general.license"),
         notes=notes,
@@ -189,11 +189,3 @@ def _end_tokens(path: Path, keys: dict[str, Any], vocab: int) -> list[int]:
                 raise ConvertError(f"{path}: tokenizer.ggml.{key} is {value!r}, but the vocabulary has {vocab} tokens")
             ends.add(value)
     return sorted(ends)
-
-
-def _tokenizer(keys: dict[str, Any], vocab: int):
-    try:
-        from . import tokenizer
-    except ImportError:
-        return None
-    return tokenizer.from_gguf(keys, vocab)

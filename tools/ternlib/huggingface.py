@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import safetensors_file
+from . import safetensors_file, tokenizer
 from .errors import IO, USAGE, ConvertError
 from .families import FAMILIES, HUGGINGFACE, Config, source_name
 from .safetensors_file import TYPES, Entry, parse_json
@@ -21,7 +21,7 @@ MAX_TEXT = 256 << 20
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
 
-def load(folder: Path, tokenizer: Path | None) -> Source:
+def load(folder: Path, tokenizer_file: Path | None) -> Source:
     """The model of a directory."""
     if not (folder / "config.json").exists():
         raise ConvertError(f"{folder} has no config.json, so it is not a model in Hugging Face layout", USAGE)
@@ -43,7 +43,7 @@ def load(folder: Path, tokenizer: Path | None) -> Source:
         origin=f"Hugging Face directory {folder.resolve().name}, {kind}",
         config=config,
         matrices=matrices,
-        tokenizer=_tokenizer(folder, tokenizer, config["vocab"]),
+        tokenizer=tokenizer.from_huggingface(folder, tokenizer_file, config["vocab"]),
         generation=_generation(generation),
         end_tokens=_end_tokens(folder, values, generation, config["vocab"], notes),
         licence=_licence(folder),
@@ -159,13 +159,6 @@ def _matrices(folder: Path, config: dict[str, Any], entries: dict[str, Entry]) -
             raise ConvertError(f"{entry.file.path} holds the tensor {name!r}, which a model of this config does not have")
     return out
 
-
-def _tokenizer(folder: Path, given: Path | None, vocab: int):
-    try:
-        from . import tokenizer
-    except ImportError:
-        return None
-    return tokenizer.from_huggingface(folder, given, vocab)
 
 
 def _generation(path: Path) -> dict[str, Any]:

@@ -9,9 +9,7 @@ import struct
 from pathlib import Path
 from typing import Iterator
 
-import numpy as np
-
-from . import keys, rope
+from . import rope, tokenizer
 from .errors import USAGE, ConvertError
 from .source import File, Matrix, Source, check_config, slots
 from .tiles import F32
@@ -27,8 +25,8 @@ def is_v1(head: bytes) -> bool:
     return len(head) >= 4 and struct.unpack_from("<I", head)[0] == V1_MAGIC
 
 
-def load(path: Path, tokenizer: Path | None) -> Source:
-    """The model of a checkpoint; its tokenizer is `tokenizer`, or tokenizer.bin beside it."""
+def load(path: Path, tokenizer_file: Path | None) -> Source:
+    """The model of a checkpoint; its tokenizer is `tokenizer_file`, or tokenizer.bin beside it."""
     file = File(path)
     if is_v1(bytes(file.read(0, min(4, file.size)))):
         sizes, tied, offset, version = _v1_header(file)
@@ -46,7 +44,7 @@ def load(path: Path, tokenizer: Path | None) -> Source:
         origin=f"llama2.c v{version} checkpoint {path.name}",
         config=config,
         matrices=matrices,
-        tokenizer=_tokenizer(path, tokenizer, config["vocab"]),
+        tokenizer=_tokenizer(path, tokenizer_file, config["vocab"]),
         end_tokens=[end for end in END_TOKENS if end < config["vocab"]],
     )
 
@@ -131,50 +129,11 @@ def _matrices(config: dict, file: File, offset: int, version: int) -> tuple[dict
     return out, offset
 
 
-def _tokenizer(path: Path, given: Path | None, vocab: int):
+def _tokenizer(path: Path, given: Path | None, vocab: int) -> tokenizer.Tokenizer:
     where = given or path.with_name("tokenizer.bin")
     if given is None and not where.exists():
         raise ConvertError(
             f"{path} needs its tokenizer, and there is no tokenizer.bin beside it; name it with --tokenizer FILE",
             USAGE,
         )
-    return _section(File(where), vocab)
-
-
-def _section(file: File, vocab: int) -> dict:
-    """Keys of the section `tokenizer`: pieces with their scores, ids 0 to 2 unknown, BOS and EOS."""
-    if file.size < 4 or file.size > 1 << 28:
-        raise ConvertError(f"{file.path} has {file.size} bytes, which no llama2.c tokenizer has")
-    data, at = bytes(file.read(0, file.size)), 4
-    pieces, scores = [], []
-    for i in range(vocab):
-        if at + 8 > len(data):
-            raise ConvertError(f"{file.path} ends after {i} tokens, but the model has {vocab}")
-        score, n = struct.unpack_from("<fi", data, at)
-        at += 8
-        if n < 0 or n > len(data) - at or not math.isfinite(score):
-            raise ConvertError(f"{file.path}: token {i} has {n} bytes and the score {score}: the file is damaged")
-        pieces.append(data[at : at + n])
-        scores.append(score)
-        at += n
-    if at != len(data):
-        raise ConvertError(f"{file.path} holds more than the {vocab} tokens of the model: it belongs to another")
-    types = bytes([2, 3, 3] + [6] * 256 + [1] * vocab)[:vocab]
-    return {
-        "kind": "spm",
-        "tokens.bytes": b"".join(pieces),
-        "tokens.lengths": keys.U32s(map(len, pieces)),
-        "tokens.types": types,
-        "scores": np.array(scores, "<f4"),
-        "byte_fallback": 1,
-        "unk": 0,
-        "bos": 1,
-        "eos": 2,
-        "add.before": keys.U32s([1]),
-        "normalizer.0": "prepend",
-        "normalizer.0.text": " ",
-        "decoder.0": "byte_fallback",
-        "decoder.1": "strip",
-        "decoder.1.text": " ",
-        "decoder.1.count": 1,
-    }
+    return tokenizer.from_llama2c(where, vocab)

@@ -13,6 +13,7 @@ import numpy as np
 from . import tiles, weights
 from .errors import IO, ConvertError
 from .tiles import BF16, F16, F32, GROUP, Q4, Q8
+from .tokenizer import Tokenizer
 
 # Limits of the engine's reader, so that a file that it would refuse is not written.
 MAX_LAYERS = 1024
@@ -29,7 +30,7 @@ class Source:
     origin: str
     config: dict[str, Any]
     matrices: dict[str, "Matrix"]
-    tokenizer: Any = None  # what ternlib.tokenizer made of the source
+    tokenizer: Tokenizer | None
     generation: dict[str, Any] = field(default_factory=dict)
     end_tokens: list[int] = field(default_factory=list)
     licence: str = ""
