@@ -1,0 +1,165 @@
+/* quantize IN OUT q8|q4: writes a smaller weights file. In: options, a weights file. Out: the new
+ * file, a table of each tensor's error on stdout, a progress bar on stderr. All work is
+ * tern_quantize's; this file only talks to the user. Exit codes: enum tern_status. */
+#include "app/number.h"
+#include "app/out.h"
+#include "app/signals.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: quantize IN.bin OUT.bin q8|q4 [-t N] [-q]\n"
+    "\n"
+    "Writes IN.bin to OUT.bin with its matrices as q8 (8.5 bits a weight) or q4 (4.5 bits), and\n"
+    "prints the error of each tensor. OUT.bin has the same bytes for any number of threads.\n"
+    "\n"
+    "  -t, --threads N   threads to use (default: as many as this machine has for us)\n"
+    "  -q, --quiet       no table and no progress bar\n"
+    "      --version     version of tern\n"
+    "  -h, --help        this text\n";
+
+struct options {
+    const char *in, *out;
+    enum tern_type type;
+    int n_threads;
+    bool quiet, done; /* done: --help or --version was answered */
+};
+
+struct display {
+    bool bar; /* stderr is a terminal */
+    bool header;
+    uint64_t bytes_in, bytes_out;
+};
+
+/* ---- options ---- */
+
+static int wrong(const char *what, const char *argument)
+{
+    fprintf(stderr, "quantize: %s%s%s\n(try quantize --help)\n", what, *argument ? ": " : "",
+            argument);
+    return TERN_USAGE;
+}
+
+/* 1 .. 1024; 0 for anything else. */
+static int parse_threads(const char *s)
+{
+    uint64_t n = 0;
+    return number_u64(s, &n) && n <= 1024 ? (int)n : 0;
+}
+
+static bool is(const char *arg, const char *brief, const char *full)
+{
+    return !strcmp(arg, brief) || !strcmp(arg, full);
+}
+
+static int parse_option(struct options *o, const char *arg, const char *value, int *used)
+{
+    if (is(arg, "-h", "--help"))
+        o->done = true, out_print("%s", usage);
+    else if (!strcmp(arg, "--version"))
+        o->done = true, out_print("quantize (tern %s; %s)\n", tern_version(), tern_build_info());
+    else if (is(arg, "-q", "--quiet"))
+        o->quiet = true;
+    else if (!is(arg, "-t", "--threads"))
+        return wrong("unknown option", arg);
+    else if (!value || !(o->n_threads = parse_threads(value)))
+        return wrong("--threads wants a number from 1 to 1024", value ? value : "");
+    else
+        *used = 2;
+    return TERN_OK;
+}
+
+static int parse_operands(struct options *o, const char *const *operands, int n)
+{
+    if (n < 3)
+        return wrong("three arguments are needed: IN.bin OUT.bin q8|q4", "");
+    if (n > 3)
+        return wrong("one argument too many", operands[3]);
+    if (strcmp(operands[2], "q8") && strcmp(operands[2], "q4"))
+        return wrong("the type must be q8 or q4", operands[2]);
+    o->in = operands[0];
+    o->out = operands[1];
+    o->type = strcmp(operands[2], "q8") ? TERN_Q4 : TERN_Q8;
+    return TERN_OK;
+}
+
+static int parse(struct options *o, int argc, char **argv)
+{
+    const char *operands[4] = {0};
+    int n = 0;
+    for (int i = 1, used; i < argc; i += used) {
+        used = 1;
+        if (argv[i][0] == '-' && argv[i][1]) {
+            int s = parse_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &used);
+            if (s || o->done)
+                return s;
+        } else if (n < 4) {
+            operands[n++] = argv[i];
+        }
+    }
+    return parse_operands(o, operands, n);
+}
+
+/* ---- what the user sees ---- */
+
+static void draw_bar(double share)
+{
+    enum { WIDTH = 40 };
+    char bar[WIDTH + 1] = {0};
+    for (int i = 0; i < WIDTH; i++)
+        bar[i] = i < share * WIDTH ? '#' : '.';
+    fprintf(stderr, "\r%s %3.0f %%", bar, 100 * share);
+    fflush(stderr);
+}
+
+static void clear_bar(const struct display *d)
+{
+    if (d->bar)
+        fputs("\r\033[K", stderr);
+}
+
+static void show(void *arg, const struct tern_quantize_report *r)
+{
+    struct display *d = arg;
+    clear_bar(d);
+    if (!d->header)
+        out_print("%-24s %-4s    %-4s %14s %14s %12s %12s\n", "tensor", "from", "to",
+                  "bytes before", "bytes after", "rms error", "max error");
+    d->header = true;
+    out_print("%-24s %-4s -> %-4s %14llu %14llu", r->name, tern_type_name(r->from),
+              tern_type_name(r->to), (unsigned long long)r->bytes_in,
+              (unsigned long long)r->bytes_out);
+    if (r->from != r->to)
+        out_print(" %12.4g %12.4g", r->rmse, r->max_error);
+    out_print("\n");
+    d->bytes_in += r->bytes_in;
+    d->bytes_out += r->bytes_out;
+    if (d->bar)
+        draw_bar((double)r->done / (double)r->total);
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {0};
+    struct tern_error e = {0};
+    out_init();
+    struct display d = {.bar = isatty(STDERR_FILENO)};
+    int s = parse(&o, argc, argv);
+    if (!s && !o.done) {
+        signals_init("quantize", o.in);
+        s = tern_quantize(o.in, o.out, o.type, o.n_threads, o.quiet ? NULL : show, &d, &e);
+        if (!o.quiet)
+            clear_bar(&d);
+        if (!s && !o.quiet)
+            out_print("%s: %llu bytes of tensors, %.1f %% of %s\n", o.out,
+                      (unsigned long long)d.bytes_out,
+                      100 * (double)d.bytes_out / (double)d.bytes_in, o.in);
+    }
+    if (!s)
+        s = out_status(&e);
+    if (s && e.text[0])
+        fprintf(stderr, "quantize: %s\n", e.text);
+    return s;
+}
