@@ -13,6 +13,7 @@
 """Converts a model to tern's weights file.
 
     tools/convert.py SOURCE OUT.bin [--type f32|f16|bf16|q8|q4] [--tokenizer FILE]
+                     [--reference-logits]
 
 SOURCE is a Hugging Face directory, a GGUF file, or a llama2.c checkpoint. Without --type every matrix
 keeps the type it has, bit for bit; q8 and q4 are made by ./quantize. Exit codes: 0 done, 2 usage,
@@ -28,7 +29,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from ternlib import errors, ggufsource, huggingface, keys, llama2c, tiles, tokenizer, weights
+from ternlib import errors, ggufsource, huggingface, keys, llama2c, reference, tiles, tokenizer, weights
 from ternlib.errors import ConvertError
 from ternlib.source import Source, pieces, packed_config, slots
 
@@ -76,8 +77,8 @@ def tensors(source: Source, wanted: str | None) -> list[weights.Tensor]:
     return out
 
 
-def sections(source: Source, sealed: bool) -> dict[str, bytes]:
-    """The bodies of all sections but the directory."""
+def sections(source: Source, golden: dict, sealed: bool) -> dict[str, bytes]:
+    """The bodies of all sections but the directory; `golden` are logits of the source, or nothing."""
     provenance = {"name": source.name, "source": source.origin}
     if source.licence:
         provenance["licence"] = source.licence
@@ -91,7 +92,7 @@ def sections(source: Source, sealed: bool) -> dict[str, bytes]:
         "generation": keys.pack(generation, frozenset(generation)),
         "provenance": keys.pack(provenance, frozenset(provenance)),
     }
-    vectors = tokenizer.vectors(source.tokenizer)
+    vectors = (tokenizer.vectors(source.tokenizer) or {}) | golden
     if vectors:
         out["vectors"] = keys.pack(vectors, frozenset(vectors))
     if sealed:
@@ -163,12 +164,12 @@ def quantizer(source: Source, wanted: str | None) -> Path | None:
     return path
 
 
-def convert(source: Source, out: Path, wanted: str | None) -> None:
+def convert(source: Source, out: Path, wanted: str | None, golden: dict) -> None:
     """Writes the file: by ./quantize, which seals it, or as it is, sealed when the engine is built."""
     lossy = quantizer(source, wanted)
     sealed = lossy is not None or program("run") is not None
     with temporary(out) as temp:
-        write(temp, sections(source, sealed and not lossy), tensors(source, wanted))
+        write(temp, sections(source, golden, sealed and not lossy), tensors(source, wanted))
         if lossy:
             with temporary(out) as second:
                 call([lossy, temp, second, wanted], "./quantize")
@@ -198,6 +199,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("out", type=Path, help="the weights file to write")
     parser.add_argument("--type", choices=list(tiles.BY_NAME), help="type of the matrices (default: as they are)")
     parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="tokenizer file, where it is not beside the model")
+    parser.add_argument("--reference-logits", action="store_true", help="store logits by transformers for --selftest")
     return parser.parse_args(arguments)
 
 
@@ -220,7 +222,12 @@ def main(arguments: list[str] | None = None) -> int:
         source = load(options.source, options.tokenizer)
         for note in source.notes:
             print(note)
-        convert(source, options.out, options.type)
+        golden = {}
+        if options.reference_logits:
+            if not options.source.is_dir():
+                raise ConvertError("--reference-logits needs a Hugging Face directory", errors.USAGE)
+            golden = reference.logits(options.source, source, options.type)
+        convert(source, options.out, options.type, golden)
     except ConvertError as e:
         print(f"convert.py: {e}", file=sys.stderr)
         return e.code
