@@ -1,8 +1,9 @@
 /* Trials of every kernel of every target against ref.c as a plain program, for emulators and other
  * machines: prints a line per target with a hash of ref.c's results, which is the same everywhere.
- *   prog_kernels [TRIALS [SEED]]    prog_kernels --bench    prog_kernels --known */
+ *   prog_kernels [TRIALS [SEED]]    prog_kernels --bench [NAME]    prog_kernels --known */
 #include <inttypes.h>
 
+#include "kernel_bench.h"
 #include "kernel_trials.h"
 #include "kernels/known.h"
 
@@ -39,6 +40,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "--known"))
         return print_known();
+    if (argc > 1 && !strcmp(argv[1], "--bench"))
+        return bench_all(argc > 2 ? argv[2] : NULL);
     size_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 200;
     return run_trials(count, argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
 }

@@ -23,7 +23,7 @@ static const struct target targets[] = {
     {"avx512", CPU_AVX512, x86_avx512_init},
     {"avx512", CPU_AVX512 | CPU_AVX512_VNNI, x86_avx512vnni_init},
 #endif
-#if defined(__aarch64__) && defined(KERNELS_ARM)
+#if defined(__aarch64__)
     {"neon", CPU_NEON, arm_neon_init},
     {"neon", CPU_NEON | CPU_DOTPROD, arm_dotprod_init},
 #endif
@@ -34,7 +34,7 @@ static const char *const names[] = {
 #if defined(__x86_64__)
     "avx2", "avx512",
 #endif
-#if defined(__aarch64__) && defined(KERNELS_ARM)
+#if defined(__aarch64__)
     "neon",
 #endif
     NULL,

@@ -30,12 +30,12 @@ enum {
 /* n rows of k activations, as matmul reads them: x for float weights, the rest for int8 weights. */
 struct activations {
     size_t n, k;
-    size_t stride;        /* floats between rows of x, and bytes between rows of q; multiple of 64 */
-    size_t group_stride;  /* values between rows of scale and sum */
-    const float *x;       /* [n, stride] */
-    const int8_t *q;      /* [n, stride]        zero from k to the next multiple of 32 */
-    const float *scale;   /* [n, group_stride]  one per 32 of q */
-    const int32_t *sum;   /* [n, group_stride]  of the 32 q: undoes an implied zero point */
+    size_t stride;       /* floats between rows of x, and bytes between rows of q; multiple of 64 */
+    size_t group_stride; /* values between rows of scale and sum */
+    const float *x;      /* [n, stride] */
+    const int8_t *q;     /* [n, stride]        zero from k to the next multiple of 32 */
+    const float *scale;  /* [n, group_stride]  one per 32 of q */
+    const int32_t *sum;  /* [n, group_stride]  of the 32 q: undoes an implied zero point */
 };
 
 /* y[i, r] = sum_c w[r, c] * x[i, c]   for rows r of tiles tile0 <= t < tile1, all i < x->n
@@ -78,10 +78,10 @@ typedef bool (*in_range_fn)(const float *x, size_t n, float limit);
 
 /* Attention of n_q queries that share one KV head over one block of positions, of which only
  * lo <= p < hi (within the block) are visible. For query g:
- *   s[p] = (fma over d ascending of q[g, d] * k[d, p], from +0) * scale;  softcap > 0: cap * tanh(s / cap)
- *   m[g] = max s;  e[p] = exp(s[p] - m);  l[g] = lane_sum(e), lane = p mod 16
- *   a[g, d] = fma(e[p], v[p, d], a[g, d]), p ascending, from +0
- * A masked position takes part in no operation, and its K and V are not read as values. */
+ *   s[p] = (fma over d ascending of q[g, d] * k[d, p], from +0) * scale;  softcap > 0: cap * tanh(s
+ * / cap) m[g] = max s;  e[p] = exp(s[p] - m);  l[g] = lane_sum(e), lane = p mod 16 a[g, d] =
+ * fma(e[p], v[p, d], a[g, d]), p ascending, from +0 A masked position takes part in no operation,
+ * and its K and V are not read as values. */
 struct attend {
     size_t n_q, k_dim, v_dim; /* queries; dims of a key, of a value */
     const float *q;           /* [n_q, q_stride] */
@@ -90,8 +90,8 @@ struct attend {
     const void *v; /* [256, v_dim] */
     size_t lo, hi; /* 0 <= lo < hi <= 256 */
     float scale, softcap;
-    float *m, *l;  /* [n_q] */
-    float *a;      /* [n_q, a_stride] */
+    float *m, *l; /* [n_q] */
+    float *a;     /* [n_q, a_stride] */
     size_t a_stride;
     float *scores; /* scratch [n_q, 256] */
 };

@@ -4,8 +4,8 @@
 #ifndef KERNELS_MATH_H
 #define KERNELS_MATH_H
 
-float math_exp(float x);  /* +0 below the smallest normal result, +inf above the largest */
-float math_log(float x);  /* x > 0; -inf at 0, NaN below */
+float math_exp(float x); /* +0 below the smallest normal result, +inf above the largest */
+float math_log(float x); /* x > 0; -inf at 0, NaN below */
 float math_tanh(float x);
 float math_erf(float x);
 /* sin and cos of an angle in radians; range reduction in binary64. */

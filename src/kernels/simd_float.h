@@ -7,7 +7,7 @@
 #include "kernels/simd_math.h"
 #include "kernels/simd_rows.h"
 
-enum { DECODE_TILES = 4, AHEAD = 2048 }; /* tiles in flight for one row; bytes of prefetch */
+enum { AHEAD = 2048 }; /* bytes of prefetch */
 
 /* A matrix of lines. Part p of line c begins at element
  * c * line + (p / tile_parts) * tile + (p % tile_parts) * WIDTH. */
@@ -112,9 +112,9 @@ SIMD void matmul_float(float *y, size_t y_stride, const void *w, enum tern_type 
     struct lines m = {
         .type = type, .line = TILE_ROWS, .tile = tile, .tile_parts = PER_16, .n = x->k};
     if (x->n == 1)
-        for (; t + DECODE_TILES <= tile1; t += DECODE_TILES) {
+        for (; t + FLOAT_DECODE <= tile1; t += FLOAT_DECODE) {
             m.w = (const char *)w + t * tile * bytes;
-            dot_lines(y + t * TILE_ROWS, 0, m, x->x, 0, DECODE_TILES * PER_16, 1);
+            dot_lines(y + t * TILE_ROWS, 0, m, x->x, 0, FLOAT_DECODE * PER_16, 1);
         }
     else
         for (; TILES > 1 && t + TILES <= tile1; t += TILES) {

@@ -5,7 +5,6 @@
 
 enum {
     INT_PER_16 = 16 / WIDTH,
-    INT_DECODE_TILES = 4,
     INT_AHEAD = 1536, /* bytes of prefetch */
     CHUNK = 64,       /* groups whose biases are computed together */
     Q8_LINES = 512,   /* bytes of a block before its scales */
@@ -159,10 +158,10 @@ SIMD void matmul_int(float *y, size_t y_stride, const void *w, bool q4, size_t t
                        q4};
     y += t * TILE_ROWS;
     if (x->n == 1)
-        for (; t + INT_DECODE_TILES <= tile1; t += INT_DECODE_TILES) {
-            dot_blocks(y, 0, b, INT_DECODE_TILES * INT_PER_16, 1);
-            b.w += INT_DECODE_TILES * tile;
-            y += INT_DECODE_TILES * TILE_ROWS;
+        for (; t + INT_DECODE <= tile1; t += INT_DECODE) {
+            dot_blocks(y, 0, b, INT_DECODE * INT_PER_16, 1);
+            b.w += INT_DECODE * tile;
+            y += INT_DECODE * TILE_ROWS;
         }
     else
         for (; TILES > 1 && t + TILES <= tile1; t += TILES) {

@@ -1,0 +1,11 @@
+/* cflags: -march=armv8.2-a+dotprod */
+/* The target neon on a processor with the dot product: its integer dots. */
+#include "kernels/ops_neon.h"
+#include "kernels/targets.h"
+/* after its vocabulary: */
+#include "kernels/simd_int.h"
+
+void arm_dotprod_init(struct kernels *k)
+{
+    int_init(k);
+}

@@ -1,0 +1,14 @@
+/* The target neon: every kernel in registers of 4 lanes. */
+#include "kernels/ops_neon.h"
+#include "kernels/targets.h"
+/* after its vocabulary: */
+#include "kernels/simd_float.h"
+#include "kernels/simd_int.h"
+#include "kernels/simd_rows.h"
+
+void arm_neon_init(struct kernels *k)
+{
+    rows_init(k);
+    float_init(k);
+    int_init(k);
+}

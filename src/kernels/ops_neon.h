@@ -1,0 +1,271 @@
+/* The vector vocabulary of simd_*.h in AArch64's NEON, and with sdot where the compiler is told so:
+ * 4 lanes. Every operation is the IEEE one of a lane; loads need no alignment. */
+#ifndef KERNELS_OPS_NEON_H
+#define KERNELS_OPS_NEON_H
+
+#include <arm_neon.h>
+
+#include "kernels/kernels.h"
+
+#define SIMD static inline __attribute__((always_inline))
+
+enum {
+    WIDTH = 4,
+    TILES = 1,        /* tiles of a matmul that run together for several rows of x, */
+    TOKENS = 4,       /* rows of x that do, */
+    PARTS = 4,        /* and vectors of a row of V that do */
+    FLOAT_DECODE = 4, /* tiles in flight for one row of x: float weights */
+    INT_DECODE = 2,   /* and integer weights */
+};
+
+typedef float32x4_t vf;
+typedef uint32x4_t vm;
+
+SIMD vf vf_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+/* n < WIDTH elements, then +0; nothing beyond is read */
+SIMD vf vf_load_n(const float *p, size_t n)
+{
+    float x[4] = {0};
+    memcpy(x, p, n * sizeof *x);
+    return vld1q_f32(x);
+}
+
+SIMD void vf_store(float *p, vf x)
+{
+    vst1q_f32(p, x);
+}
+
+SIMD void vf_store_n(float *p, vf x, size_t n)
+{
+    float y[4];
+    vst1q_f32(y, x);
+    memcpy(p, y, n * sizeof *y);
+}
+
+SIMD vf vf_load_f16(const uint16_t *p)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+
+SIMD vf vf_load_f16_n(const uint16_t *p, size_t n)
+{
+    uint16_t h[4] = {0};
+    memcpy(h, p, n * sizeof *h);
+    return vf_load_f16(h);
+}
+
+SIMD vf vf_load_bf16(const uint16_t *p)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
+}
+
+SIMD void vf_store_f16(uint16_t *p, vf x)
+{
+    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(x)));
+}
+
+SIMD void vf_store_f16_n(uint16_t *p, vf x, size_t n)
+{
+    uint16_t h[4];
+    vf_store_f16(h, x);
+    memcpy(p, h, n * sizeof *h);
+}
+
+/* Whole numbers in [-128, 127] */
+SIMD void vf_store_int8(int8_t *p, vf x)
+{
+    int16x4_t h = vqmovn_s32(vcvtnq_s32_f32(x));
+    int8x8_t b = vqmovn_s16(vcombine_s16(h, h));
+    int8_t all[8];
+    vst1_s8(all, b);
+    memcpy(p, all, 4);
+}
+
+SIMD vf vf_set1(float x)
+{
+    return vdupq_n_f32(x);
+}
+
+/* 0, 1, 2 ... */
+SIMD vf vf_count(void)
+{
+    static const float count[4] = {0, 1, 2, 3};
+    return vld1q_f32(count);
+}
+
+SIMD vf vf_add(vf a, vf b)
+{
+    return vaddq_f32(a, b);
+}
+
+SIMD vf vf_sub(vf a, vf b)
+{
+    return vsubq_f32(a, b);
+}
+
+SIMD vf vf_mul(vf a, vf b)
+{
+    return vmulq_f32(a, b);
+}
+
+SIMD vf vf_div(vf a, vf b)
+{
+    return vdivq_f32(a, b);
+}
+
+/* a * b + c */
+SIMD vf vf_fma(vf a, vf b, vf c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+/* c - a * b */
+SIMD vf vf_fnma(vf a, vf b, vf c)
+{
+    return vfmsq_f32(c, a, b);
+}
+
+/* a > b ? a : b */
+SIMD vf vf_max(vf a, vf b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+
+SIMD vf vf_abs(vf a)
+{
+    return vabsq_f32(a);
+}
+
+/* |a| with the sign of b */
+SIMD vf vf_copysign(vf a, vf b)
+{
+    return vbslq_f32(vdupq_n_u32(0x80000000), b, a);
+}
+
+SIMD vm vf_lt(vf a, vf b)
+{
+    return vcltq_f32(a, b);
+}
+
+SIMD vm vf_le(vf a, vf b)
+{
+    return vcleq_f32(a, b);
+}
+
+/* m ? a : b */
+SIMD vf vf_select(vm m, vf a, vf b)
+{
+    return vbslq_f32(m, a, b);
+}
+
+/* p * 2^n for t = ROUND + n */
+SIMD vf vf_scale(vf p, vf t)
+{
+    int32x4_t n = vshlq_n_s32(vreinterpretq_s32_f32(t), 23);
+    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), n));
+}
+
+/* Largest lane of values that are not NaN; sum of whole numbers: any order */
+SIMD float vf_top(vf a)
+{
+    return vmaxvq_f32(a);
+}
+
+SIMD float vf_total(vf a)
+{
+    return vaddvq_f32(a);
+}
+
+/* ---- integer dots: 4 rows x 4 k of weights against 4 k of one x, all signed ---- */
+
+enum { BIAS_Q8 = 0, BIAS_Q4 = 0 };
+
+typedef int8x16_t vx;
+typedef int8x16_t vw;
+
+SIMD vx vx_load(const int8_t *q)
+{
+    int32_t four;
+    memcpy(&four, q, 4);
+    return vreinterpretq_s8_s32(vdupq_n_s32(four));
+}
+
+SIMD vw vw_q8(const unsigned char *p)
+{
+    return vreinterpretq_s8_u8(vld1q_u8(p));
+}
+
+SIMD void vw_q4(vw *w, const unsigned char *p)
+{
+    uint8x16_t pair = vld1q_u8(p);
+    int8x16_t zero_point = vdupq_n_s8(8);
+    w[0] = vsubq_s8(vreinterpretq_s8_u8(vandq_u8(pair, vdupq_n_u8(15))), zero_point);
+    w[1] = vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(pair, 4)), zero_point);
+}
+
+#ifdef __ARM_FEATURE_DOTPROD
+
+typedef int32x4_t va;
+
+SIMD va va_start(const int32_t *bias, bool q4)
+{
+    (void)bias, (void)q4;
+    return vdupq_n_s32(0);
+}
+
+SIMD va va_dot(va a, vw w, vx x, bool q4)
+{
+    (void)q4;
+    return vdotq_s32(a, w, x);
+}
+
+SIMD vf va_end(va a, const int32_t *bias, bool q4)
+{
+    (void)bias, (void)q4;
+    return vcvtq_f32_s32(a);
+}
+
+#else
+
+/* Rows 0 and 1, rows 2 and 3. q4 sums a group in int16, two lanes a row in va_end (at most
+ * 8 * 8 * 127 a lane); q8 goes to int32 at once. */
+typedef struct {
+    int32x4_t low, high;
+} va;
+
+SIMD va va_start(const int32_t *bias, bool q4)
+{
+    (void)bias, (void)q4;
+    return (va){vdupq_n_s32(0), vdupq_n_s32(0)};
+}
+
+SIMD va va_dot(va a, vw w, vx x, bool q4)
+{
+    if (q4) {
+        int16x8_t low = vreinterpretq_s16_s32(a.low), high = vreinterpretq_s16_s32(a.high);
+        low = vmlal_s8(low, vget_low_s8(w), vget_low_s8(x));
+        high = vmlal_high_s8(high, w, x);
+        return (va){vreinterpretq_s32_s16(low), vreinterpretq_s32_s16(high)};
+    }
+    a.low = vpadalq_s16(a.low, vmull_s8(vget_low_s8(w), vget_low_s8(x)));
+    a.high = vpadalq_s16(a.high, vmull_high_s8(w, x));
+    return a;
+}
+
+SIMD vf va_end(va a, const int32_t *bias, bool q4)
+{
+    (void)bias;
+    if (q4) {
+        a.low = vpaddlq_s16(vreinterpretq_s16_s32(a.low));
+        a.high = vpaddlq_s16(vreinterpretq_s16_s32(a.high));
+    }
+    return vcvtq_f32_s32(vpaddq_s32(a.low, a.high));
+}
+
+#endif
+
+#endif
