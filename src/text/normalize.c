@@ -1,7 +1,7 @@
 /* Normalizer steps: see normalize.h. Each writes the whole text into a scratch buffer. */
 #include "text/normalize.h"
 
-#include "text/unicode.h"
+#include "text/nfc.h"
 
 static const char BLOCK[] = "\xE2\x96\x81"; /* U+2581, SentencePiece's visible space */
 
@@ -52,7 +52,7 @@ static bool run_step(struct buffer *out, const struct step *step, const char *p,
     case STEP_TRIM:
         return trim(out, p, n);
     case STEP_NFC:
-        return buffer_add(out, p, n);
+        return nfc_append(out, p, n);
     default:
         return true; /* not of this list: steps_read refused it */
     }

@@ -2,6 +2,8 @@
  * (well-formed UTF-8), so surrogates and overlong forms are broken at their second byte. */
 #include "text/unicode.h"
 
+#include "text/unicode_tables.h"
+
 static const char REPLACEMENT[] = "\xEF\xBF\xBD";
 
 /* Length of the sequence that byte a begins (0: none) and the range of its second byte. */
@@ -92,11 +94,29 @@ bool unicode_repair(struct buffer *out, const char *p, size_t n)
     return buffer_add(out, p + from, n - from);
 }
 
+/* Value of the last range that begins at or before c, of ranges[lo..hi]. */
+static unsigned in_range(const uint32_t *ranges, size_t lo, size_t hi, uint32_t c)
+{
+    while (lo < hi) {
+        size_t mid = hi - (hi - lo) / 2;
+        if (ranges[mid] >> 8 <= c)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return ranges[lo] & 0xFF;
+}
+
 unsigned unicode_class(uint32_t c)
 {
-    if (c >= '0' && c <= '9')
-        return UNICODE_NUMBER | UNICODE_NUMERIC | UNICODE_WORD;
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
-        return UNICODE_LETTER | UNICODE_WORD;
-    return c == ' ' || (c >= 9 && c <= 13) ? UNICODE_SPACE | UNICODE_BLANK : 0;
+    if (c < 128)
+        return UNICODE_ASCII[c];
+    if (c >= UNICODE_BAD)
+        return 0;
+    return in_range(UNICODE_CLASSES, UNICODE_INDEX[c >> 8], UNICODE_INDEX[(c >> 8) + 1], c);
+}
+
+unsigned unicode_rank(uint32_t c)
+{
+    return c < 0x300 ? 0 : in_range(UNICODE_RANKS, 0, UNICODE_RANKS_N - 1, c);
 }

@@ -38,4 +38,7 @@ enum {
 };
 unsigned unicode_class(uint32_t c);
 
+/* Order of the canonical combining class of c among all classes; 0 for a starter. */
+unsigned unicode_rank(uint32_t c);
+
 #endif
