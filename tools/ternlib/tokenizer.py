@@ -6,55 +6,19 @@ Out: Tokenizer; section(tokenizer) for the weights file; vectors(tokenizer) for 
 A step or option that the engine has no equal of is refused by its name.
 """
 
+import base64
+import json
+import re
 import struct
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from . import hf_tokenizer as hf
 from . import keys
 from . import sentencepiece_file as spf
 from .errors import IO, ConvertError
-
-ABSENT, NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(7)
-SPECIAL, LSTRIP, RSTRIP, SINGLE_WORD, NORMALIZED = 1, 2, 4, 8, 16
-BLOCK = "\u2581"
-
-
-@dataclass
-class Added:
-    """An added token: found in the text whatever stands around it."""
-
-    id: int
-    content: str
-    flags: int = 0
-
-
-@dataclass
-class Tokenizer:
-    """What the section holds; the fields are named as its keys."""
-
-    kind: str  # "spm" or "bpe"
-    tokens: list[bytes]
-    types: bytearray
-    scores: list[float] | None = None
-    merges: np.ndarray | None = None  # [n, 3] left, right, result; in order of rank
-    byte_level: bool = False
-    byte_fallback: bool = False
-    fuse_unk: bool = False
-    ignore_merges: bool = False
-    unk: int | None = None
-    bos: int | None = None
-    eos: int | None = None
-    before: list[int] = field(default_factory=list)
-    after: list[int] = field(default_factory=list)
-    added: list[Added] = field(default_factory=list)
-    normalizer: list[dict] = field(default_factory=list)
-    pre: list[dict] = field(default_factory=list)
-    decoder: list[dict] = field(default_factory=list)
-    reference: object | None = None  # .encode(text, parse) and .decode(ids), by the reference package
-    origin: str = ""
-
+from .tokenizer_parts import BLOCK, SPECIAL, Added, Tokenizer
 
 # ---- the section ---------------------------------------------------------------------------------
 
@@ -102,9 +66,9 @@ def section(t: Tokenizer | None) -> bytes:
     return keys.pack(section_keys(t) if t else {})
 
 
-def _fit(t: Tokenizer, vocab: int | None) -> Tokenizer:
+def _fit(t: Tokenizer | None, vocab: int | None) -> Tokenizer | None:
     """Checks the tokenizer against the rows of the model's embedding."""
-    if vocab is not None and len(t.tokens) > vocab:
+    if t and vocab is not None and len(t.tokens) > vocab:
         raise ConvertError(f"{t.origin} has {len(t.tokens)} tokens, but the model's vocabulary has {vocab} rows")
     return t
 
@@ -120,20 +84,20 @@ def _read(path: Path) -> bytes:
 
 
 class SentencePieceReference:
-    """The sentencepiece package. Parse mode, which it lacks, is put together: control pieces are found in the
+    """The sentencepiece package. Parse mode, which it lacks, is put together: the special pieces are found in the
     text, leftmost and longest first, and what lies between is encoded piece by piece."""
 
-    def __init__(self, model: spf.Model, data: bytes):
+    def __init__(self, data: bytes, special: dict[str, int]):
         import sentencepiece
 
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=data)
-        self.control = {p.text.decode(): i for i, p in enumerate(model.pieces) if p.kind == spf.CONTROL}
+        self.special = special
         self.name = f"sentencepiece {sentencepiece.__version__}"
 
     def encode(self, text: str, parse: bool) -> list[int]:
         ids: list[int] = []
-        for piece in split_at(text, self.control) if parse else [text]:
-            ids += [self.control[piece]] if parse and piece in self.control else self.processor.encode(piece)
+        for piece in split_at(text, self.special) if parse else [text]:
+            ids += [self.special[piece]] if parse and piece in self.special else self.processor.encode(piece)
         return ids
 
     def decode(self, ids: list[int]) -> str:
@@ -150,8 +114,10 @@ def split_at(text: str, tokens) -> list[str]:
     return [part for part in re.split("(" + "|".join(map(re.escape, longest_first)) + ")", text) if part]
 
 
-def from_sentencepiece(model: spf.Model, origin: str, data: bytes | None = None) -> Tokenizer:
-    """The tokenizer of a SentencePiece BPE model."""
+def from_sentencepiece(
+    model: spf.Model, origin: str, data: bytes | None = None, parsed: tuple = (spf.CONTROL,)
+) -> Tokenizer:
+    """The tokenizer of a SentencePiece BPE model. Parse mode looks for the pieces of the types `parsed`."""
     if model.model_type != spf.BPE:
         raise ConvertError(f"{origin}: SentencePiece model type {model.model_type}; only BPE (2) is supported")
     for what, refused in (
@@ -170,7 +136,7 @@ def from_sentencepiece(model: spf.Model, origin: str, data: bytes | None = None)
     ids = {name: i if 0 <= i < len(t.tokens) else None for name, i in model.ids.items()}
     t.unk, t.bos, t.eos = ids["unk"], ids["bos"], ids["eos"]
     t.before = [t.bos] if t.bos is not None else []
-    t.added = [Added(i, p.text.decode(), SPECIAL) for i, p in enumerate(model.pieces) if p.kind == spf.CONTROL and p.text]
+    t.added = [Added(i, p.text.decode(), SPECIAL) for i, p in enumerate(model.pieces) if p.kind in parsed and p.text]
     if model.remove_extra_whitespaces:
         t.normalizer.append({"step": "trim_spaces"})
     if model.add_dummy_prefix:
@@ -180,7 +146,7 @@ def from_sentencepiece(model: spf.Model, origin: str, data: bytes | None = None)
     if model.add_dummy_prefix or model.remove_extra_whitespaces:
         t.decoder.append({"step": "strip", "text": " ", "count": 1})
     try:
-        t.reference = SentencePieceReference(model, data or spf.serialize(model))
+        t.reference = SentencePieceReference(data or spf.serialize(model), {a.content: a.id for a in t.added})
     except ImportError:
         pass
     return t
@@ -216,21 +182,206 @@ def from_llama2c(path: Path, vocab: int) -> Tokenizer:
     return from_sentencepiece(model, str(path))
 
 
+# ---- lists of ranks, and vocabulary with merges ---------------------------------------------------
+
+LLAMA3_SPECIAL = [
+    "<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>",
+    "<|reserved_special_token_2|>", "<|reserved_special_token_3|>", "<|start_header_id|>", "<|end_header_id|>",
+    "<|reserved_special_token_4|>", "<|eot_id|>", *(f"<|reserved_special_token_{i}|>" for i in range(5, 251)),
+]  # fmt: skip
+RANK_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?\n")
+
+
+def from_ranks(data: bytes, origin: str, added: list[str] | None = None) -> Tokenizer:
+    """Llama 3's tokenizer.model: a line "base64 rank" per token; the special tokens follow by their fixed names."""
+    ranks: dict[bytes, int] = {}
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            token, rank = line.split()
+            ranks[base64.b64decode(token, validate=True)] = int(rank)
+        except ValueError:
+            raise ConvertError(f"{origin}, line {number}: want a token in base64 and its rank") from None
+    if sorted(ranks.values()) != list(range(len(ranks))):
+        raise ConvertError(f"{origin}: the ranks are not 0 to {len(ranks) - 1}")
+    names = LLAMA3_SPECIAL if added is None else added
+    special = [hf.added_entry(len(ranks) + i, name, True) for i, name in enumerate(names)]
+    vocab = {hf.alphabet_text(token): rank for token, rank in ranks.items()}
+    bos = [(names[0], len(ranks))]
+    made = hf.byte_level_json(vocab, hf.merges_of_ranks(ranks), hf.LLAMA3, special, ignore_merges=True, before=bos)
+    return hf.from_json(made, origin, {"eos_token": names[1]})
+
+
+def _json(path: Path) -> dict:
+    try:
+        value = json.loads(_read(path).decode("utf-8"))
+    except ValueError as e:
+        raise ConvertError(f"{path} is not JSON: {e}") from None
+    if not isinstance(value, dict):
+        raise ConvertError(f"{path} is not a JSON object")
+    return value
+
+
+def _content(value) -> str | None:
+    """A token of tokenizer_config.json: a name, or an object with it."""
+    return value.get("content") if isinstance(value, dict) else value
+
+
+def _names(folder: Path) -> dict:
+    """bos_token and eos_token of a folder's tokenizer_config.json."""
+    path = folder / "tokenizer_config.json"
+    config = _json(path) if path.exists() else {}
+    return {name: _content(config.get(name)) for name in ("bos_token", "eos_token")}
+
+
+def read_merges(path: Path) -> list[str]:
+    """The lines of merges.txt or vocab.bpe, without the version at its head."""
+    lines = _read(path).decode("utf-8").split("\n")
+    return [line.rstrip("\r") for i, line in enumerate(lines) if line.strip("\r") and not (i == 0 and line.startswith("#version"))]
+
+
+def from_vocab_and_merges(vocab_path: Path, merges_path: Path) -> Tokenizer:
+    """vocab.json with merges.txt, or encoder.json with vocab.bpe. These do not say how text is cut into words;
+    tokenizer_config.json's class does, or the size of the vocabulary."""
+    vocab, merges = _json(vocab_path), read_merges(merges_path)
+    config_path = vocab_path.with_name("tokenizer_config.json")
+    config = _json(config_path) if config_path.exists() else {}
+    kind = config.get("tokenizer_class", "").removesuffix("Fast")
+    known = config.get("added_tokens_decoder", {})
+    added = [hf.added_entry(int(i), **entry) for i, entry in known.items()]
+    options: dict = {}
+    if kind == "Qwen2Tokenizer":
+        options = {"pattern": hf.QWEN2, "nfc": True}
+    elif kind == "GPT2Tokenizer" or (not kind and len(vocab) == 50257):
+        options = {"pattern": None, "prefix_space": bool(config.get("add_prefix_space", False))}
+        if "<|endoftext|>" in vocab and not added:
+            added = [hf.added_entry(vocab["<|endoftext|>"], "<|endoftext|>", True)]
+    elif not kind and len(vocab) >= 128000:
+        options = {"pattern": hf.LLAMA3, "ignore_merges": True}
+    else:
+        raise ConvertError(f"{vocab_path} does not say how text is cut into words; tokenizer.json does: name it with --tokenizer")
+    made = hf.byte_level_json(vocab, merges, added=added, **options)
+    return hf.from_json(made, str(vocab_path), _names(vocab_path.parent))
+
+
 # ---- any source ----------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Tokenizer | None:
+    """The tokenizer of a file of any known kind, or of a folder; None for a folder without one."""
+    path = Path(path)
+    if path.is_dir():
+        names = ("tokenizer.json", "tokenizer.model", "vocab.json", "encoder.json")
+        found = [path / name for name in names if (path / name).exists()]
+        return read(found[0]) if found else None
+    for vocab, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
+        if path.name in (vocab, merges):
+            return from_vocab_and_merges(path.with_name(vocab), path.with_name(merges))
+    data = _read(path)
+    if data[:1] == b"{":
+        text = data.decode("utf-8", "replace")
+        return hf.from_json(_json(path), str(path), _names(path.parent), text)
+    if RANK_LINE.match(data):
+        return from_ranks(data, str(path))
+    if data[:1] != b"\n":
+        raise ConvertError(f"{path} is no tokenizer that is known here")
+    return from_sentencepiece(spf.parse(data), str(path), data)
 
 
 def from_huggingface(folder: Path, given: Path | None, vocab: int) -> Tokenizer | None:
     """The tokenizer of a model folder, or the file `given` in its place; None where there is none."""
-    for path in [given] if given else [folder / "tokenizer.model"]:
-        if path.exists():
-            data = _read(path)
-            return _fit(from_sentencepiece(spf.parse(data), str(path), data), vocab)
-    return None
+    return _fit(read(given or folder), vocab)
 
 
-def from_gguf(values: dict, vocab: int) -> Tokenizer | None:
-    """The tokenizer of a GGUF file's keys."""
-    raise ConvertError("vocabularies of GGUF files are not supported yet")
+# ---- GGUF ----------------------------------------------------------------------------------------
+
+GGUF_PATTERNS = {
+    "gpt-2": {"pattern": None},
+    "llama-bpe": {"pattern": hf.LLAMA3, "ignore_merges": True},
+    "llama3": {"pattern": hf.LLAMA3, "ignore_merges": True},
+    "llama-v3": {"pattern": hf.LLAMA3, "ignore_merges": True},
+    "qwen2": {"pattern": hf.QWEN2},
+    "smollm": {"pattern": None, "digits": True},
+}
+
+
+class GgufKeys:
+    """Keys under tokenizer.ggml., with their defaults."""
+
+    def __init__(self, values: dict):
+        self.values = values
+
+    def get(self, name: str, default=None):
+        return self.values.get("tokenizer.ggml." + name, default)
+
+    def list(self, name: str, count: int | None = None) -> list:
+        value = self.get(name)
+        if value is None or isinstance(value, (str, int, float)) or (count is not None and len(value) != count):
+            raise ConvertError(f"tokenizer.ggml.{name} is missing or of the wrong length")
+        return list(value)
+
+    def id(self, name: str, count: int) -> int | None:
+        value = self.get(name + "_token_id")
+        return value if isinstance(value, int) and 0 <= value < count else None
+
+
+def _gguf_spm(g: GgufKeys, tokens: list[str]) -> Tokenizer:
+    """llama.cpp's rules: user-defined tokens are found in the raw text, and each piece of text gets the prefix."""
+    kinds = [int(k) for k in g.list("token_type", len(tokens))]
+    scores = [float(s) for s in g.list("scores", len(tokens))]
+    model = spf.Model(add_dummy_prefix=bool(g.get("add_space_prefix", True)), remove_extra_whitespaces=False)
+    if g.get("remove_extra_whitespaces", False) or len(g.get("precompiled_charsmap", "")):
+        raise ConvertError("the GGUF file's tokenizer normalizes its text, which is not supported")
+    model.pieces = [spf.Piece(text.encode(), score, kind) for text, score, kind in zip(tokens, scores, kinds)]
+    model.ids = {"unk": -1, "bos": -1, "eos": -1, "pad": -1}
+    for short, name in (("unk", "unknown"), ("bos", "bos"), ("eos", "eos")):
+        found = g.id(name, len(tokens))
+        model.ids[short] = -1 if found is None else found
+    model.byte_fallback = kinds.count(spf.BYTE) == 256
+    user = [i for i, kind in enumerate(kinds) if kind == spf.USER]
+    for i, piece in enumerate(model.pieces):
+        if i == model.ids["unk"]:
+            piece.kind = spf.UNKNOWN  # files disagree: the id decides
+        elif piece.kind == spf.UNKNOWN:
+            piece.kind = spf.CONTROL
+        elif piece.kind == spf.USER:
+            piece.kind = spf.NORMAL
+    t = from_sentencepiece(model, "the GGUF file", parsed=(spf.CONTROL, spf.UNKNOWN))
+    t.added += [Added(i, tokens[i], 0) for i in user if tokens[i]]
+    if user:
+        t.reference = None
+    t.before = [t.bos] if t.bos is not None and g.get("add_bos_token", True) else []
+    t.after = [t.eos] if t.eos is not None and g.get("add_eos_token", False) else []
+    return t
+
+
+def _gguf_bpe(g: GgufKeys, tokens: list[str]) -> Tokenizer:
+    pre = g.get("pre", "default")
+    if pre not in GGUF_PATTERNS:
+        raise ConvertError(f"the GGUF file's pre-tokenizer {pre!r} is not supported")
+    kinds = [int(k) for k in g.list("token_type", len(tokens))]
+    names = {name: (tokens[i], i) for name in ("bos", "eos") if (i := g.id(name, len(tokens))) is not None}
+    add_bos = g.get("add_bos_token", pre in ("llama-bpe", "llama3", "llama-v3"))
+    made = hf.byte_level_json(
+        {text: i for i, text in enumerate(tokens) if kinds[i] == spf.NORMAL},
+        g.list("merges"),
+        added=[hf.added_entry(i, tokens[i], kinds[i] == spf.CONTROL) for i, k in enumerate(kinds) if k in (spf.CONTROL, spf.USER)],
+        before=[names["bos"]] if add_bos and "bos" in names else [],
+        after=[names["eos"]] if g.get("add_eos_token", False) and "eos" in names else [],
+        **GGUF_PATTERNS[pre],
+    )
+    return hf.from_json(made, "the GGUF file", {f"{name}_token": text for name, (text, _) in names.items()})
+
+
+def from_gguf(values: dict, vocab: int | None) -> Tokenizer | None:
+    """The tokenizer of a GGUF file's keys, under llama.cpp's rules; None where it has none."""
+    g = GgufKeys(values)
+    kind = g.get("model")
+    if kind is None or kind == "none":
+        return None
+    if kind not in ("llama", "gpt2"):
+        raise ConvertError(f"the GGUF file's tokenizer {kind!r} is not supported")
+    tokens = [str(token) for token in g.list("tokens")]
+    return _fit(_gguf_spm(g, tokens) if kind == "llama" else _gguf_bpe(g, tokens), vocab)
 
 
 # ---- vectors of the self test --------------------------------------------------------------------

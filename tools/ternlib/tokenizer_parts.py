@@ -1,0 +1,44 @@
+"""The object that every reader of a tokenizer gives: what the section `tokenizer` holds (src/text/TOKENIZER.md)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+ABSENT, NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(7)
+SPECIAL, LSTRIP, RSTRIP, SINGLE_WORD, NORMALIZED = 1, 2, 4, 8, 16
+BLOCK = "\u2581"
+
+
+@dataclass
+class Added:
+    """An added token: found in the text whatever stands around it."""
+
+    id: int
+    content: str
+    flags: int = 0
+
+
+@dataclass
+class Tokenizer:
+    """What the section holds; the fields are named as its keys."""
+
+    kind: str  # "spm" or "bpe"
+    tokens: list[bytes]
+    types: bytearray
+    scores: list[float] | None = None
+    merges: np.ndarray | None = None  # [n, 3] left, right, result; in order of rank
+    byte_level: bool = False
+    byte_fallback: bool = False
+    fuse_unk: bool = False
+    ignore_merges: bool = False
+    unk: int | None = None
+    bos: int | None = None
+    eos: int | None = None
+    before: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+    added: list[Added] = field(default_factory=list)
+    normalizer: list[dict] = field(default_factory=list)
+    pre: list[dict] = field(default_factory=list)
+    decoder: list[dict] = field(default_factory=list)
+    reference: object | None = None  # .encode(text, parse) and .decode(ids), by the reference package
+    origin: str = ""
