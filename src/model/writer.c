@@ -143,12 +143,15 @@ enum tern_status writer_tensor(struct writer *w, const char *name, enum tern_typ
 /* Places sections and tensors. */
 static enum tern_status settle(struct writer *w, struct tern_error *e)
 {
-    uint64_t directory = 8, at = LAYOUT_START_BYTES + LAYOUT_SECTION_BYTES * w->n_sections;
+    uint64_t directory = 8, at;
     bool fits = true;
+    if (w->n_sections == TENSORS_AT)
+        add_section(w, "tensors", true, NULL, 0);
     assert(w->n_sections > TENSORS_AT && w->n_tensors);
     for (size_t i = 0; i < w->n_tensors; i++)
         directory += LAYOUT_MIN_ENTRY - 8 + (strlen(w->tensors[i].name) + 7) / 8 * 8;
     w->sections[TENSORS_AT].bytes = directory;
+    at = LAYOUT_START_BYTES + LAYOUT_SECTION_BYTES * w->n_sections;
     for (size_t i = 0; i < w->n_sections; i++) {
         w->sections[i].offset = at;
         at = (at + w->sections[i].bytes + 7) / 8 * 8;
