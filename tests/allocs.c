@@ -71,7 +71,6 @@ void allocs_start(size_t at, int rest)
 
 void allocs_stop(void)
 {
-    active = 0;
     fail_at = 0;
 }
 

@@ -9,7 +9,7 @@
 /* Forgets all counts; then the fail_at-th allocation from now fails (0: none), and with
  * fail_rest also every one after it. */
 void allocs_start(size_t fail_at, int fail_rest);
-void allocs_stop(void); /* nothing fails or is counted any more */
+void allocs_stop(void); /* nothing fails any more (Check's own calls must not) */
 
 size_t allocs_count(void); /* allocations since allocs_start, failed ones included */
 size_t allocs_peak(void);  /* most bytes that lived at the same time since allocs_start */
