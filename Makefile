@@ -57,8 +57,8 @@ FUZZERS := $(patsubst tests/%.c,%,$(filter-out tests/fuzz_main.c,$(wildcard test
 HELP_OBJ := $(patsubst %.c,$(BUILD)/%.o,\
 	$(filter-out tests/test_%.c tests/prog_%.c tests/fuzz_%.c,$(wildcard tests/*.c)))
 HELP_LIB := $(if $(HELP_OBJ),$(BUILD)/tests/libhelp.a)
-# Suites in which threads meet: the thread sanitizer runs these.
-THREADED := $(filter test_pool test_engine test_generate test_exact,$(SUITES))
+# Suites in which threads meet, and so what the thread sanitizer runs.
+THREADED = $(patsubst tests/%.c,%,$(shell grep -lE 'pthread_create|pool_open|n_threads' tests/test_*.c))
 
 # One job per processor, unless make was started with a number of its own.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))

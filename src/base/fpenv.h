@@ -1,5 +1,6 @@
 /* The floating-point state that exact arithmetic needs: round to nearest even, denormals kept (no
  * FTZ, no DAZ), no traps. Every public call enters it and leaves it again; pool threads live in it.
+ * A function that calls these does no arithmetic itself: compilers may move it across the call.
  * fpenv.c alone knows the control registers. */
 #ifndef BASE_FPENV_H
 #define BASE_FPENV_H
