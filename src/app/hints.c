@@ -90,8 +90,8 @@ const char *hints_value(const char *spelled, const char *value)
 void hints_help_llama2c(void)
 {
     out_print("llama2.c                 here\n"
-              "run model.bin            ./run model.bin, after tools/convert.py made model.bin of\n"
-              "                         llama2.c's file and its tokenizer.bin\n"
+              "run model.bin            ./run model.bin, after tools/convert.py made model.bin\n"
+              "                         of llama2.c's file and its tokenizer.bin\n"
               "-t 0.8   temperature     --temp 0.8           (-t is the number of threads)\n"
               "-p 0.9   top-p           --top-p 0.9          (-p is the prompt)\n"
               "-s 42    seed            -s 42                (other numbers, so another text)\n"

@@ -25,8 +25,17 @@ void out_init(void)
 #endif
 }
 
+/* After a signal nothing waits for a reader that does not read. */
+static bool may_write(void)
+{
+    struct pollfd p = {STDOUT_FILENO, POLLOUT, 0};
+    return !signals_caught() || poll(&p, 1, 0) > 0;
+}
+
 bool out_write(const char *text, size_t n)
 {
+    if (!may_write())
+        return false;
     while (n && !failed) {
         ssize_t done = write(STDOUT_FILENO, text, n);
         if (done > 0) {
