@@ -17,8 +17,8 @@ enum {
 };
 
 struct tile_error {
-    double square,
-        max; /* sum of squared differences, largest one; max is not finite for bad input */
+    double square, max; /* sum of squared differences, largest one */
+    bool bad;           /* a value is not finite, or became so */
 };
 
 struct job {
@@ -67,15 +67,15 @@ static void add_errors(struct tile_error *e, const float *want, const float *got
         double d = (double)want[i] - (double)got[i];
         d = d < 0 ? -d : d;
         e->square += d * d;
-        if (!(d <= e->max)) /* a NaN is taken, and then kept */
-            e->max = d;
+        e->max = d > e->max ? d : e->max;
+        e->bad |= !(d <= FLT_MAX);
     }
 }
 
 static struct tile_error encode_tile(const struct job *j, const char *source, char *out,
                                      unsigned n_rows)
 {
-    struct tile_error e = {0, 0};
+    struct tile_error e = {0, 0, false};
     float w[TILE_ROWS * GROUP], back[TILE_ROWS * GROUP];
     uint64_t k = j->tensor->k;
     for (uint64_t b = 0; b * GROUP < k; b++) {
@@ -125,7 +125,7 @@ static enum tern_status quantize_tensor(struct job *j, struct tern_quantize_repo
         pool_run(j->pool, n, encode_tiles, j);
         for (size_t i = 0; i < n; i++) {
             square += j->errors[i].square;
-            if (!(j->errors[i].max <= FLT_MAX))
+            if (j->errors[i].bad)
                 return error_set(e, TERN_LIMIT,
                                  "%s: tensor '%s' holds a value that is not finite, or too large "
                                  "for %s",

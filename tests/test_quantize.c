@@ -1,0 +1,347 @@
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* The writer of weights files, and quantize on top of it. */
+#include "allocs.h"
+#include "image.h"
+
+#include "kernels/formats.h"
+#include "model/quantize.h"
+#include "model/weights.h"
+#include "model/writer.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char from[256], to[256];
+static struct tern_error e;
+
+static void setup(void)
+{
+    toy_path(from, sizeof from, "from.bin");
+    toy_path(to, sizeof to, "to.bin");
+    e = (struct tern_error){TERN_OK, ""};
+}
+
+static void teardown(void)
+{
+    unlink(from);
+    unlink(to);
+}
+
+static void expect(enum tern_status got, enum tern_status status, const char *text)
+{
+    ck_assert_msg(got == status && e.code == status, "status %d: %s", got, e.text);
+    ck_assert_msg(strstr(e.text, text), "'%s' lacks '%s'", e.text, text);
+}
+
+/* Rows, k and heads that fill neither tiles nor groups. */
+static struct toy odd_shape(enum tern_type type)
+{
+    struct toy t = toy_default();
+    t.dim = 40, t.head_dim = 10, t.hidden = 72, t.vocab = 259, t.untied = 1;
+    t.attn_bias = 7, t.ffn_bias = 7, t.type = type;
+    return t;
+}
+
+static void write_toy(const struct toy *t)
+{
+    ck_assert_msg(!toy_write(from, t, &e), "%s", e.text);
+}
+
+static enum tern_status quantize(enum tern_type type, int n_threads)
+{
+    struct pool *pool;
+    ck_assert_int_eq(pool_open(&pool, n_threads, &e), TERN_OK);
+    enum tern_status s = quantize_file(from, to, type, pool, NULL, NULL, &e);
+    pool_close(pool);
+    return s;
+}
+
+static struct image file_image(const char *path)
+{
+    struct image i = {malloc(1 << 20), 0};
+    FILE *f = fopen(path, "rb");
+    ck_assert(f && i.p);
+    i.n = fread(i.p, 1, 1 << 20, f);
+    fclose(f);
+    ck_assert_uint_lt(i.n, 1 << 20);
+    return i;
+}
+
+static void expect_same(const struct image *a, const struct image *b)
+{
+    ck_assert_uint_eq(a->n, b->n);
+    ck_assert_int_eq(memcmp(a->p, b->p, a->n), 0);
+}
+
+/* ---- quantize ---- */
+
+/* The source type, and the type that is asked for; a toy written in that type at once. */
+static const enum tern_type steps[][2] = {{TERN_F32, TERN_Q8}, {TERN_F32, TERN_Q4}};
+
+START_TEST(same_bytes_as_encoded_at_once)
+{
+    struct toy t = odd_shape(steps[_i][0]), direct = odd_shape(steps[_i][1]);
+    struct image want = image_of(&direct);
+    write_toy(&t);
+    for (int n_threads = 1; n_threads <= 7; n_threads++) {
+        ck_assert_int_eq(quantize(steps[_i][1], n_threads), TERN_OK);
+        struct image got = file_image(to);
+        expect_same(&got, &want);
+        image_close(&got);
+    }
+    image_close(&want);
+}
+END_TEST
+
+/* From types that have rounded already: the same as decoding and encoding each tensor. */
+static const enum tern_type rounded[][2] = {{TERN_F16, TERN_Q8},
+                                            {TERN_BF16, TERN_Q8},
+                                            {TERN_F16, TERN_Q4},
+                                            {TERN_BF16, TERN_Q4},
+                                            {TERN_Q8, TERN_Q4}};
+
+static void compare_tensor(const struct tensor *a, const struct tensor *b)
+{
+    ck_assert(!strcmp(a->name, b->name) && a->rows == b->rows && a->k == b->k);
+    if (a->type == b->type) {
+        ck_assert(a->bytes == b->bytes && !memcmp(a->data, b->data, (size_t)a->bytes));
+        return;
+    }
+    float *w = malloc((size_t)(a->rows * a->k) * sizeof *w);
+    unsigned char *data = malloc((size_t)b->bytes);
+    for (uint64_t r = 0; r < a->rows; r++)
+        format_decode_row(format_find(a->type), w + r * a->k, a->data, r, a->k);
+    format_encode_matrix(format_find(b->type), data, w, a->rows, a->k);
+    ck_assert_int_eq(memcmp(data, b->data, (size_t)b->bytes), 0);
+    free(w);
+    free(data);
+}
+
+START_TEST(rounded_sources)
+{
+    struct toy t = odd_shape(rounded[_i][0]);
+    struct weights *a, *b;
+    write_toy(&t);
+    ck_assert_int_eq(quantize(rounded[_i][1], 2), TERN_OK);
+    ck_assert(!weights_open(&a, from, &e) && !weights_open(&b, to, &e));
+    ck_assert_int_eq(weights_check(b, NULL, NULL, &e), TERN_OK);
+    ck_assert_uint_eq(weights_count(a), weights_count(b));
+    for (size_t i = 0; i < weights_count(a); i++) {
+        const struct tensor *x = weights_at(b, i);
+        ck_assert_int_eq(x->type, x->k == 1 ? TERN_F32 : rounded[_i][1]);
+        compare_tensor(weights_at(a, i), x);
+    }
+    weights_close(a);
+    weights_close(b);
+}
+END_TEST
+
+struct seen {
+    size_t n;
+    uint64_t done;
+};
+
+static void see(void *arg, const struct tern_quantize_report *r)
+{
+    struct seen *seen = arg;
+    seen->n++;
+    seen->done += r->bytes_in;
+    ck_assert_uint_eq(r->done, seen->done);
+    ck_assert_uint_le(r->done, r->total);
+    if (r->from == r->to) {
+        ck_assert(r->rmse == 0 && r->max_error == 0 && r->bytes_in == r->bytes_out);
+        return;
+    }
+    ck_assert(r->from == TERN_F32 && r->to == TERN_Q8);
+    ck_assert(r->rmse > 0 && r->rmse < r->max_error);
+    if (!strcmp(r->name, "embed")) /* uniform in [-1, 1): steps of 1 / 127, errors uniform in one */
+        ck_assert(fabs(r->rmse - 1 / 127.0 / sqrt(12)) < 2e-4 && r->max_error < 0.51 / 127);
+}
+
+START_TEST(reports_every_tensor)
+{
+    struct toy t = odd_shape(TERN_F32);
+    struct seen seen = {0};
+    struct pool *pool;
+    write_toy(&t);
+    ck_assert_int_eq(pool_open(&pool, 2, &e), TERN_OK);
+    ck_assert_int_eq(quantize_file(from, to, TERN_Q8, pool, see, &seen, &e), TERN_OK);
+    pool_close(pool);
+    ck_assert_uint_eq(seen.n, 2 * (2 + 7 + 6) + 3);
+}
+END_TEST
+
+START_TEST(nothing_to_make_smaller)
+{
+    struct toy t = odd_shape(TERN_Q4);
+    write_toy(&t);
+    expect(quantize(TERN_Q4, 1), TERN_USAGE, "no matrix of it is larger than q4");
+    expect(quantize(TERN_Q8, 1), TERN_USAGE, "no matrix of it is larger than q8");
+    expect(quantize(TERN_F16, 1), TERN_USAGE, "to q8 or q4");
+}
+END_TEST
+
+/* One value of layer.1.up set to something that no scale can hold. */
+static const uint32_t hostile[] = {0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff, 0x4d000000};
+
+START_TEST(values_that_do_not_fit_are_named)
+{
+    struct toy t = odd_shape(TERN_F32);
+    struct weights *w;
+    write_toy(&t);
+    ck_assert_int_eq(weights_open(&w, from, &e), TERN_OK);
+    const struct tensor *up = weights_find(w, "layer.1.up");
+    struct image i = file_image(from);
+    memcpy(i.p + up->offset + 64 * 33, &hostile[_i], 4);
+    weights_close(w);
+    image_save(&i, from);
+    image_close(&i);
+    expect(quantize(TERN_Q8, 1), TERN_LIMIT,
+           "tensor 'layer.1.up' holds a value that is not finite");
+    expect(quantize(TERN_Q4, 3), TERN_LIMIT,
+           "tensor 'layer.1.up' holds a value that is not finite");
+}
+END_TEST
+
+/* A file whose padding is not zero (only a hostile one): the padding of the result is. */
+START_TEST(padding_is_cleared)
+{
+    struct toy t = odd_shape(TERN_F32), direct = odd_shape(TERN_Q8);
+    struct image i = image_of(&t), want = image_of(&direct), got;
+    const float nan = NAN;
+    size_t offset = (size_t) * (uint64_t *)(void *)(i.p + image_fields(&i, 0) + 40);
+    memcpy(i.p + offset + 64 * 40 * 16 + 15 * 4, &nan, sizeof nan); /* row 271 of 259 */
+    image_save(&i, from);
+    ck_assert_int_eq(quantize(TERN_Q8, 1), TERN_OK);
+    got = file_image(to);
+    expect_same(&got, &want);
+    image_close(&got), image_close(&want), image_close(&i);
+}
+END_TEST
+
+/* ---- writer ---- */
+
+START_TEST(sections_are_copied)
+{
+    struct toy t = odd_shape(TERN_F32);
+    struct weights *w;
+    size_t n = 0;
+    t.tokenizer = "0123456789", t.tokenizer_bytes = 10;
+    write_toy(&t);
+    ck_assert_int_eq(writer_patch_seal(from, 1, 0x1122334455667788, &e), TERN_OK);
+    ck_assert_int_eq(quantize(TERN_Q8, 1), TERN_OK);
+    ck_assert_int_eq(weights_open(&w, to, &e), TERN_OK);
+    const void *body = weights_section(w, "tokenizer", &n);
+    ck_assert(n == 10 && !memcmp(body, "0123456789", 10));
+    struct keys keys;
+    uint64_t arith = 9, fingerprint = 9;
+    body = weights_section(w, "seal", &n);
+    ck_assert(body && !keys_parse(&keys, "seal", body, n, &e));
+    ck_assert(!keys_u64(&keys, "arith", &arith, &e) && arith == 0);
+    ck_assert(!keys_u64(&keys, "fingerprint", &fingerprint, &e) && fingerprint == 0);
+    keys_close(&keys);
+    weights_close(w);
+}
+END_TEST
+
+START_TEST(seal_is_patched)
+{
+    struct toy t = toy_default();
+    struct weights *w;
+    struct keys keys;
+    size_t n = 0;
+    uint64_t arith = 0, fingerprint = 0;
+    write_toy(&t);
+    struct image before = file_image(from);
+    ck_assert_int_eq(writer_patch_seal(from, 1, 0x1122334455667788, &e), TERN_OK);
+    struct image after = file_image(from);
+    ck_assert_uint_eq(before.n, after.n);
+    ck_assert_int_eq(memcmp(before.p + 4096, after.p + 4096, after.n - 4096), 0);
+    ck_assert_msg(!weights_open(&w, from, &e), "%s", e.text);
+    const void *body = weights_section(w, "seal", &n);
+    ck_assert(!keys_parse(&keys, "seal", body, n, &e));
+    ck_assert(!keys_u64(&keys, "arith", &arith, &e) && arith == 1);
+    ck_assert(!keys_u64(&keys, "fingerprint", &fingerprint, &e));
+    ck_assert_uint_eq(fingerprint, 0x1122334455667788);
+    keys_close(&keys);
+    weights_close(w);
+    expect(writer_patch_bound(from, 1, &e), TERN_BAD_FILE, "it has no section 'vectors'");
+    ck_assert_int_eq(writer_patch_seal(from, 0, 0, &e), TERN_OK);
+    image_close(&after);
+    after = file_image(from);
+    expect_same(&before, &after);
+    image_close(&before), image_close(&after);
+}
+END_TEST
+
+START_TEST(a_full_disk_is_an_error)
+{
+    struct toy t = toy_default();
+    expect(toy_write("/dev/full", &t, &e), TERN_IO, "/dev/full: cannot write: No space left");
+    expect(toy_write("/nowhere/x.bin", &t, &e), TERN_IO, "/nowhere/x.bin: cannot create");
+}
+END_TEST
+
+/* ---- no memory ---- */
+
+static enum tern_status job(int number)
+{
+    static struct pool *pool;
+    struct toy t = toy_default();
+    t.n_layers = 1;
+    if (number == 0)
+        return toy_write(from, &t, &e);
+    if (number == 1)
+        return writer_patch_seal(from, 1, 2, &e);
+    enum tern_status s = pool_open(&pool, 1, &e);
+    if (!s)
+        s = quantize_file(from, to, TERN_Q8, pool, NULL, NULL, &e);
+    pool_close(pool);
+    return s;
+}
+
+START_TEST(every_allocation_fails_in_turn)
+{
+    for (int number = 0; number < 3; number++)
+        for (int rest = 0; rest < 2; rest++) {
+            ck_assert_int_eq(job(0), TERN_OK);
+            enum tern_status s = TERN_NO_MEMORY;
+            for (size_t n = 1; s; n++) {
+                allocs_start(n, rest);
+                s = job(number);
+                size_t live = allocs_live();
+                allocs_stop();
+                ck_assert_msg(live == 0, "job %d, allocation %zu: %zu left", number, n, live);
+                ck_assert_uint_lt(n, 1000);
+                if (s)
+                    expect(s, TERN_NO_MEMORY, "not enough memory");
+            }
+        }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("quantize");
+    TCase *tc = tcase_create("quantize");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, same_bytes_as_encoded_at_once, 0, 2);
+    tcase_add_loop_test(tc, rounded_sources, 0, 5);
+    tcase_add_test(tc, reports_every_tensor);
+    tcase_add_test(tc, nothing_to_make_smaller);
+    tcase_add_loop_test(tc, values_that_do_not_fit_are_named, 0, 5);
+    tcase_add_test(tc, padding_is_cleared);
+    tcase_add_test(tc, sections_are_copied);
+    tcase_add_test(tc, seal_is_patched);
+    tcase_add_test(tc, a_full_disk_is_an_error);
+    tcase_add_test(tc, every_allocation_fails_in_turn);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
