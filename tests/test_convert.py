@@ -278,6 +278,13 @@ class Llama2c(Case):
         self.assertIn("--tokenizer", self.refused(source, code=2))
         self.converted(source, "--tokenizer", tokenizer_bin(self.dir / "other.bin"))
 
+    def test_heads_are_turned_whole_however_small_the_pieces(self):
+        c = SMALL | {"num_attention_heads": 2}  # heads of 24 rows do not fit tiles of 16
+        values = tensors(c)
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        with unittest.mock.patch.object(weights, "PIECE_BYTES", 1):
+            self.same(self.converted(llama2c(self.dir / "m.bin", c, values, 1)), values, tiles.F32)
+
     def test_a_cut_or_lengthened_file_is_refused(self):
         source = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 1)
         tokenizer_bin(self.dir / "tokenizer.bin")
@@ -434,6 +441,46 @@ class HuggingFace(Case):
         index.write_text(json.dumps({"weight_map": good["weight_map"] | {"ghost": good["weight_map"]["lm_head.weight"]}}))
         self.assertIn("ghost", self.refused(folder))
 
+    def test_safetensors_headers_that_lie(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        file = folder / "model.safetensors"
+        whole = file.read_bytes()
+        (n,) = struct.unpack_from("<Q", whole)
+        header, data = json.loads(whole[8 : 8 + n]), whole[8 + n :]
+        norm = "model.norm.weight"
+        begin, end = header[norm]["data_offsets"]
+        good = header[norm]
+
+        def write(entry, body=data, text=None):
+            text = text or json.dumps(header | {norm: entry})
+            file.write_bytes(struct.pack("<Q", len(text)) + text.encode() + body)
+
+        write(good)
+        self.converted(folder)
+        for word, entry in {
+            "begins at": good | {"data_offsets": [begin - 4, end - 4]},
+            "has 196 bytes": good | {"data_offsets": [begin, end + 4]},
+            "has 192 bytes": good | {"shape": [49]},
+            "damaged": good | {"data_offsets": [end, begin]},
+            "entry of": good | {"shape": [-48]},
+            "entry": {"dtype": "F32"},
+            "F64": {"dtype": "F64", "shape": [24], "data_offsets": [begin, end]},
+            "I8": {"dtype": "I8", "shape": [48], "data_offsets": [begin, end]},
+        }.items():
+            write(entry)
+            said = self.refused(folder)
+            self.assertTrue(word in said or word == "F64", said)
+        for body in (data[:-1], data + b"\0"):
+            write(good, body)
+            self.assertIn("cut or damaged", self.refused(folder))
+        twice = json.dumps(header)[:-1] + f', "{norm}": {json.dumps(good)}}}'
+        write(good, text=twice)
+        self.assertIn("twice", self.refused(folder))
+        file.write_bytes(struct.pack("<Q", 1 << 60) + whole[8:])
+        self.refused(folder)
+        write(good, text="[" * 100000)
+        self.refused(folder)
+
     def test_other_files_say_what_to_do(self):
         folder = self.dir / "m"
         huggingface(folder, SMALL, tensors(SMALL))
@@ -503,6 +550,46 @@ class Gguf(Case):
         self.assertIn("--type f32", self.refused(path))
         w = self.converted(path, "--type", "f32")
         self.assertTrue(np.all(w.values("layer.1.up")[4:] == held["layer.1.up"][4:]))
+
+    def test_files_that_lie(self):
+        """Written by hand: a key and tensors [name, dims, type, offset] over 256 bytes of data."""
+
+        def text(t):
+            return struct.pack("<Q", len(t)) + t.encode()
+
+        def write(infos, keys=(), n_tensors=None, n_keys=None, version=3):
+            out = b"GGUF" + struct.pack("<IQQ", version, n_tensors or len(infos), n_keys or len(keys) + 1)
+            out += text("general.architecture") + struct.pack("<I", 8) + text("llama")
+            for name, kind, value in keys:
+                out += text(name) + struct.pack("<I", kind) + value
+            for name, dims, kind, offset in infos:
+                out += text(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims)
+                out += struct.pack("<IQ", kind, offset)
+            path.write_bytes(out + bytes(-len(out) % 32) + bytes(256))
+            return self.refused(path)
+
+        path, number = self.dir / "m.gguf", struct.pack("<I", 1)
+        self.assertIn("token_embd", write([["a", [8], 0, 0]]))  # sound so far
+        self.assertIn("inside another", write([["a", [16], 0, 0], ["b", [8], 0, 32]]))
+        self.assertIn("not aligned", write([["a", [8], 0, 8]]))
+        self.assertIn("cut or damaged", write([["a", [65], 0, 0]]))
+        self.assertIn("cut or damaged", write([["a", [1 << 62, 1 << 62], 0, 0]]))
+        self.assertIn("tensor 'a' twice", write([["a", [8], 0, 0], ["a", [8], 0, 32]]))
+        self.assertIn("key 'x' twice", write([], [("x", 4, number), ("x", 4, number)]))
+        self.assertIn("not possible", write([["a", [8], 8, 0]]))
+        self.assertIn("not possible", write([["a", [0], 0, 0]]))
+        self.assertIn("Q4_K", write([["a", [256], 12, 0]]))
+        self.assertIn("type 99", write([["a", [8], 99, 0]]))
+        self.assertIn("dimensions", write([["a", [1] * 5, 0, 0]]))
+        self.assertIn("the type 77", write([], [("x", 77, number)]))
+        self.assertIn("claims", write([], [("x", 9, struct.pack("<IQ", 8, 1 << 40))]))
+        self.assertIn("would take", write([], [("x", 9, struct.pack("<IQ", 4, 1 << 40))]))
+        self.assertIn("array of the type 9", write([], [("x", 9, struct.pack("<IQ", 9, 1))]))
+        self.assertIn("alignment", write([["a", [8], 0, 0]], [("general.alignment", 4, struct.pack("<I", 3))]))
+        self.assertIn("0 dimensions", write([], n_tensors=1 << 60))
+        self.assertIn("would take", write([], n_keys=1 << 60))
+        self.assertIn("big-endian", write([], version=3 << 24))
+        self.assertIn("version 1", write([], version=1))
 
     def test_keys_and_tensors_that_are_not_understood(self):
         for key, add in {
@@ -578,7 +665,8 @@ class Types(Case):
 
 class File(Case):
     def test_layout_and_checksums(self):
-        w = self.converted(huggingface(self.dir / "m", SMALL, tensors(SMALL), "float16"))
+        c = SMALL | {"intermediate_size": 81}  # so that tensors end between lines
+        w = self.converted(huggingface(self.dir / "m", c, tensors(c), "float16"))
         data = self.out.read_bytes()
         self.assertEqual((len(data), w.file_bytes % 64), (w.file_bytes, 0))
         at, sums = w.header_bytes, b""
@@ -597,10 +685,8 @@ class File(Case):
         folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
         self.converted(folder)
         first = self.out.read_bytes()
-        whole = weights.PIECE_BYTES
-        self.addCleanup(setattr, weights, "PIECE_BYTES", whole)
-        weights.PIECE_BYTES = 1
-        self.converted(folder)
+        with unittest.mock.patch.object(weights, "PIECE_BYTES", 1):
+            self.converted(folder)
         self.assertEqual(first, self.out.read_bytes())
 
     def test_old_output_survives_a_failure(self):

@@ -134,13 +134,22 @@ def program(name: str) -> Path | None:
 
 
 def call(arguments: list, what: str) -> str:
-    """Runs one of our programs; its own sentence becomes the error."""
-    done = subprocess.run([str(a) for a in arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        reason = said[-1] if said else f"exit code {done.returncode}"
-        raise ConvertError(f"{what} failed: {reason}", done.returncode if 2 <= done.returncode <= 6 else 1)
-    return done.stdout
+    """Runs one of our programs; its last line on stderr becomes the error. On a terminal it shows its progress."""
+    shown = sys.stderr.isatty()
+    child = subprocess.Popen(
+        [str(a) for a in arguments], stdout=subprocess.PIPE, stderr=None if shown else subprocess.PIPE, text=True
+    )
+    try:
+        out, said = child.communicate()
+    except BaseException:
+        child.terminate()
+        child.wait()
+        raise
+    if child.returncode:
+        lines = (said or "").strip().splitlines()
+        reason = lines[-1] if lines else "see above" if shown else f"exit code {child.returncode}"
+        raise ConvertError(f"{what} failed: {reason}", child.returncode if 2 <= child.returncode <= 6 else 1)
+    return out
 
 
 def seal(path: Path) -> str:
