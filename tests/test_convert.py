@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import convert  # noqa: E402
-from ternlib import families, rope, tiles, tokenizer, weights  # noqa: E402
+from ternlib import families, rope, tiles, weights  # noqa: E402
 from ternlib.errors import ConvertError  # noqa: E402
 from ternlib.reader import WeightsFile  # noqa: E402
 
@@ -491,15 +491,6 @@ class HuggingFace(Case):
         self.refused(self.dir / "absent", code=4)
 
 
-def vocabularies_of_gguf() -> bool:
-    try:
-        tokenizer.from_gguf({}, 1)
-    except ConvertError as e:
-        return "not supported yet" not in str(e)
-    return True
-
-
-@unittest.skipUnless(vocabularies_of_gguf(), "vocabularies of GGUF files are not read yet")
 class Gguf(Case):
     C = SMALL | {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4}
 
@@ -587,7 +578,7 @@ class Gguf(Case):
         self.assertIn("array of the type 9", write([], [("x", 9, struct.pack("<IQ", 9, 1))]))
         self.assertIn("alignment", write([["a", [8], 0, 0]], [("general.alignment", 4, struct.pack("<I", 3))]))
         self.assertIn("0 dimensions", write([], n_tensors=1 << 60))
-        self.assertIn("would take", write([], n_keys=1 << 60))
+        self.assertIn("twice", write([], n_keys=1 << 60))  # zeros read as keys without names
         self.assertIn("big-endian", write([], version=3 << 24))
         self.assertIn("version 1", write([], version=1))
 
@@ -783,12 +774,11 @@ class Damage(Case):
         for i, name in enumerate(("model.safetensors", "config.json", "generation_config.json", "tokenizer.json")):
             whole = (folder / name).read_bytes()
             done = self.attack(folder, folder / name, 3000, i)
-            self.assertTrue(done < self.ROUNDS or name == "tokenizer.json", name)
+            self.assertLess(done, self.ROUNDS, name)
             (folder / name).write_bytes(whole)
         folder = huggingface(self.dir / "s", c, tensors(c), shards=2)
         self.attack(folder, folder / "model.safetensors.index.json", 3000, 9)
 
-    @unittest.skipUnless(vocabularies_of_gguf(), "vocabularies of GGUF files are not read yet")
     def test_gguf(self):
         c = Gguf.C | {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
         path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), "Q8_0")

@@ -86,13 +86,15 @@ def sections(source: Source, golden: dict, sealed: bool) -> dict[str, bytes]:
     generation = dict(source.generation)
     if source.end_tokens:
         generation["end_tokens"] = source.end_tokens
+    with errors.reading(f"the tokenizer of {source.name}"):
+        tokens, vectors = tokenizer.section(source.tokenizer), tokenizer.vectors(source.tokenizer) or {}
     out = {
         "config": keys.pack(packed_config(source.config)),
-        "tokenizer": tokenizer.section(source.tokenizer),
+        "tokenizer": tokens,
         "generation": keys.pack(generation, frozenset(generation)),
         "provenance": keys.pack(provenance, frozenset(provenance)),
     }
-    vectors = (tokenizer.vectors(source.tokenizer) or {}) | golden
+    vectors |= golden
     if vectors:
         out["vectors"] = keys.pack(vectors, frozenset(vectors))
     if sealed:

@@ -1,5 +1,7 @@
 """The one error that the tools show to a person: a clear sentence and an exit code, no traceback."""
 
+from contextlib import contextmanager
+
 USAGE, BAD_FILE, IO, MEMORY = 2, 3, 4, 5
 
 
@@ -11,6 +13,13 @@ class ConvertError(Exception):
         self.code = code
 
 
-def count(n: int, what: str) -> str:
-    """'1 row', '2 rows'."""
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+@contextmanager
+def reading(what: str):
+    """Whatever a package or parser stumbles over in a damaged file becomes one sentence that names the file."""
+    try:
+        yield
+    except (ConvertError, OSError, MemoryError):
+        raise
+    except Exception as e:
+        reason = " ".join(f"{type(e).__name__}: {e}".split())[:200]
+        raise ConvertError(f"{what} is damaged, or of a kind that is not known here ({reason})") from e

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import gguf_file, rope, tiles, tokenizer
-from .errors import USAGE, ConvertError
+from .errors import USAGE, ConvertError, reading
 from .families import FAMILIES, GGUF, Config, source_name
 from .gguf_file import Entry, Gguf
 from .source import MAX_SEQ, Matrix, Source, check_config, slots
@@ -63,7 +63,7 @@ def load(path: Path, tokenizer_file: Path | None) -> Source:
         origin=f"GGUF file {path.name}, {arch}",
         config=config,
         matrices=matrices,
-        tokenizer=tokenizer.from_gguf(g.keys, config["vocab"]),
+        tokenizer=_tokenizer(path, g.keys, config["vocab"]),
         end_tokens=_end_tokens(path, g.keys, config["vocab"]),
         licence=_text(g.keys, "general.license"),
         notes=notes,
@@ -189,3 +189,8 @@ def _end_tokens(path: Path, keys: dict[str, Any], vocab: int) -> list[int]:
                 raise ConvertError(f"{path}: tokenizer.ggml.{key} is {value!r}, but the vocabulary has {vocab} tokens")
             ends.add(value)
     return sorted(ends)
+
+
+def _tokenizer(path: Path, keys: dict[str, Any], vocab: int) -> tokenizer.Tokenizer | None:
+    with reading(f"the vocabulary in {path}"):
+        return tokenizer.from_gguf(keys, vocab)

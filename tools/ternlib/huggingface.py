@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import safetensors_file, tokenizer
-from .errors import IO, USAGE, ConvertError
+from .errors import IO, USAGE, ConvertError, reading
 from .families import FAMILIES, HUGGINGFACE, Config, source_name
 from .safetensors_file import TYPES, Entry, parse_json
 from .source import Matrix, Source, check_config, slots
@@ -43,7 +43,7 @@ def load(folder: Path, tokenizer_file: Path | None) -> Source:
         origin=f"Hugging Face directory {folder.resolve().name}, {kind}",
         config=config,
         matrices=matrices,
-        tokenizer=tokenizer.from_huggingface(folder, tokenizer_file, config["vocab"]),
+        tokenizer=_tokenizer(folder, tokenizer_file, config["vocab"], notes),
         generation=_generation(generation),
         end_tokens=_end_tokens(folder, values, generation, config["vocab"], notes),
         licence=_licence(folder),
@@ -200,6 +200,14 @@ def _ids(path: Path, value: Any) -> set[int]:
     if not all(type(i) is int and 0 <= i < 1 << 32 for i in ids):
         raise ConvertError(f"{path}: eos_token_id is {value!r}; it must be a token id or a list of them")
     return set(ids)
+
+
+def _tokenizer(folder: Path, given: Path | None, vocab: int, notes: list[str]) -> tokenizer.Tokenizer | None:
+    with reading(f"the tokenizer {given or f'in {folder}'}"):
+        found = tokenizer.from_huggingface(folder, given, vocab)
+    if found is None:
+        notes.append(f"{folder} has no tokenizer, so the model will take and give token ids only")
+    return found
 
 
 def _licence(folder: Path) -> str:

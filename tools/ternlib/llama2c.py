@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Iterator
 
 from . import rope, tokenizer
-from .errors import USAGE, ConvertError
+from .errors import USAGE, ConvertError, reading
 from .source import File, Matrix, Source, check_config, slots
 from .tiles import F32
 
@@ -136,4 +136,5 @@ def _tokenizer(path: Path, given: Path | None, vocab: int) -> tokenizer.Tokenize
             f"{path} needs its tokenizer, and there is no tokenizer.bin beside it; name it with --tokenizer FILE",
             USAGE,
         )
-    return tokenizer.from_llama2c(where, vocab)
+    with reading(str(where)):
+        return tokenizer.from_llama2c(where, vocab)
