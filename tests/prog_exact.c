@@ -227,7 +227,7 @@ static void check_plain(const struct subject *s, const char *cpu, int n_threads,
 static void check_splits(const struct subject *s, size_t step)
 {
     struct run r;
-    run_open(&r, s, "split", NULL, 2, 1);
+    run_open(&r, s, "split", NULL, 1, 1);
     for (size_t n = 1; n < s->length; n += step) {
         tern_seq_keep(r.ctx, 0, 0);
         feed(&r, 0, 0, n, 512);
@@ -256,7 +256,7 @@ static size_t kept(const struct run *r, size_t answer, size_t n)
 static void check_keeps(const struct subject *s)
 {
     struct run r;
-    run_open(&r, s, "keep", NULL, 2, 1);
+    run_open(&r, s, "keep", NULL, 1, 1);
     feed(&r, 0, 0, s->length, 512);
     for (size_t n = s->length; n-- > 0;) {
         size_t to = n + TAIL < s->length ? n + TAIL : s->length;
@@ -269,7 +269,7 @@ static void check_keeps(const struct subject *s)
 static void check_far_keeps(const struct subject *s, size_t step)
 {
     struct run r;
-    run_open(&r, s, "keep of all", NULL, 2, 1);
+    run_open(&r, s, "keep of all", NULL, 1, 1);
     for (size_t n = 0; n < s->length; n += step) {
         size_t at = tern_seq_length(r.ctx, 0);
         feed(&r, 0, at, s->length, 512);
@@ -283,7 +283,7 @@ static void check_far_keeps(const struct subject *s, size_t step)
 static void check_forks(const struct subject *s)
 {
     struct run r;
-    run_open(&r, s, "fork", NULL, 2, 2);
+    run_open(&r, s, "fork", NULL, 1, 2);
     for (size_t n = 0; n < s->length; n++) {
         size_t to = n + TAIL < s->length ? n + TAIL : s->length;
         size_t from = kept(&r, tern_seq_fork(r.ctx, 0, 1, (uint32_t)n), n);
