@@ -42,7 +42,11 @@ SMALL = {
 
 def shapes(c: dict, biases: str = "") -> dict[str, tuple[int, ...]]:
     """Our tensor names and their shapes in a Hugging Face file, written out for the tests."""
-    d, h, hd = c["hidden_size"], c["intermediate_size"], c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    d, h, hd = (
+        c["hidden_size"],
+        c["intermediate_size"],
+        c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"],
+    )
     q, kv = c["num_attention_heads"] * hd, c["num_key_value_heads"] * hd
     rows = {"q": q, "k": kv, "v": kv, "o": d, "gate": h, "up": h, "down": d}
     out = {"embed": (c["vocab_size"], d)}
@@ -139,8 +143,19 @@ def llama2c(path: Path, c: dict, values: dict[str, np.ndarray], version: int) ->
     d, heads, vocab = c["hidden_size"], c["num_attention_heads"], c["vocab_size"]
     tied, layers = c["tie_word_embeddings"], range(c["num_hidden_layers"])
     stored = {n: interleaved(x, d // heads) if turned(n) else x for n, x in values.items()}
-    sizes = [d, c["intermediate_size"], len(layers), heads, c["num_key_value_heads"], vocab, c["max_position_embeddings"]]
-    each = {p: [stored[f"layer.{i}.{p}"] for i in layers] for p in "attn_norm q k v o ffn_norm gate down up".split()}
+    sizes = [
+        d,
+        c["intermediate_size"],
+        len(layers),
+        heads,
+        c["num_key_value_heads"],
+        vocab,
+        c["max_position_embeddings"],
+    ]
+    each = {
+        p: [stored[f"layer.{i}.{p}"] for i in layers]
+        for p in ["attn_norm", "q", "k", "v", "o", "ffn_norm", "gate", "down", "up"]
+    }
     if version == 0:
         sizes[5] = vocab if tied else -vocab
         head = struct.pack("<7i", *sizes)
@@ -150,7 +165,7 @@ def llama2c(path: Path, c: dict, values: dict[str, np.ndarray], version: int) ->
     else:
         head = struct.pack("<Ii7iB", 0x616B3432, 1, *sizes, int(tied)).ljust(256, b"\0")
         body = [*each["attn_norm"], *each["ffn_norm"], stored["final_norm"], stored["embed"]]
-        body += [x for p in "q k v o gate down up".split() for x in each[p]]
+        body += [x for p in ["q", "k", "v", "o", "gate", "down", "up"] for x in each[p]]
     body += [] if tied else [stored["head"]]
     path.write_bytes(head + b"".join(np.ascontiguousarray(x, "<f4").tobytes() for x in body))
     return path
@@ -252,8 +267,8 @@ class Case(unittest.TestCase):
 
 def ordered(values: dict) -> list[str]:
     """The directory's order: matrices of a layer before its biases."""
-    parts = "attn_norm ffn_norm q k v o gate up down".split()
-    parts += [p + "_bias" for p in "q k v o gate up down".split()]
+    parts = ["attn_norm", "ffn_norm", "q", "k", "v", "o", "gate", "up", "down"]
+    parts += [p + "_bias" for p in ["q", "k", "v", "o", "gate", "up", "down"]]
     layers = 1 + max(int(n.split(".")[1]) for n in values if n.startswith("layer."))
     names = ["embed"] + [f"layer.{i}.{p}" for i in range(layers) for p in parts] + ["final_norm", "head"]
     return [n for n in names if n in values]
@@ -359,7 +374,12 @@ class HuggingFace(Case):
         self.assertEqual(self.converted(huggingface(self.dir / "e", off, biased)).config["window"], 0)
 
     def test_old_and_new_spelling_of_rope_agree(self):
-        scaling = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+        scaling = {
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        }
         old = SMALL | {"rope_theta": 500000.0, "rope_scaling": scaling | {"rope_type": "llama3"}}
         new = {k: v for k, v in SMALL.items() if k not in ("rope_theta", "torch_dtype")} | {"dtype": "float32"}
         new["rope_parameters"] = scaling | {"rope_type": "llama3", "rope_theta": 500000.0}
@@ -377,7 +397,13 @@ class HuggingFace(Case):
 
     def test_generation_defaults_and_licence(self):
         folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
-        stated = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "eos_token_id": [2, 7], "repetition_penalty": 1.1}
+        stated = {
+            "do_sample": True,
+            "temperature": 0.6,
+            "top_p": 0.9,
+            "eos_token_id": [2, 7],
+            "repetition_penalty": 1.1,
+        }
         (folder / "generation_config.json").write_text(json.dumps(stated))
         (folder / "LICENSE").write_text("Be kind.\n")
         w = self.converted(folder)
@@ -406,12 +432,22 @@ class HuggingFace(Case):
 
     def test_values_of_keys_are_checked(self):
         values = tensors(SMALL)
-        for key, value in {
-            "hidden_size": "48", "num_hidden_layers": 0, "num_attention_heads": -6, "rms_norm_eps": None,
-            "vocab_size": 1 << 40, "num_key_value_heads": 4, "rope_theta": True, "head_dim": 7, "eos_token_id": "x",
-            "num_hidden_layers ": 2, "intermediate_size": 80.0, "tie_word_embeddings": "no", "rope_parameters": [1],
-        }.items():  # fmt: skip
-            self.assertIn(key.strip(), self.refused(huggingface(self.dir / "m", SMALL | {key: value}, values)) + "head_dim num_key_value_heads num_attention_heads")
+        for key, value, word in (
+            ("hidden_size", "48", "hidden_size is '48'"),
+            ("hidden_size", 50, "hidden_size 50 is not a multiple"),
+            ("num_hidden_layers", 0, "num_hidden_layers is 0"),
+            ("num_attention_heads", -6, "num_attention_heads is -6"),
+            ("num_key_value_heads", 4, "6 heads, which 4 key/value heads do not divide"),
+            ("head_dim", 7, "head in layer 0 is 7"),
+            ("rms_norm_eps", None, "rms_norm_eps is None"),
+            ("vocab_size", 1 << 40, "vocab_size is 1099511627776"),
+            ("rope_theta", True, "rope_theta is True"),
+            ("rope_parameters", [1], "rope_parameters is [1]"),
+            ("eos_token_id", "x", "eos_token_id is 'x'"),
+            ("intermediate_size", 80.0, "intermediate_size is 80.0"),
+            ("tie_word_embeddings", "no", "tie_word_embeddings is 'no'"),
+        ):
+            self.assertIn(word, self.refused(huggingface(self.dir / "m", SMALL | {key: value}, values)))
 
     def test_missing_extra_and_misshapen_tensors(self):
         values = tensors(SMALL)
@@ -421,9 +457,13 @@ class HuggingFace(Case):
         self.assertIn("[16, 48]", self.refused(huggingface(self.dir / "m", SMALL, wrong)))
         folder = huggingface(self.dir / "m", SMALL, values)
         named = {families.source_name(HF, n): x for n, x in values.items()}
-        safetensors_file(folder / "model.safetensors", named | {"model.layers.2.mlp.up_proj.weight": np.zeros((2, 2), "f4")})
+        safetensors_file(
+            folder / "model.safetensors", named | {"model.layers.2.mlp.up_proj.weight": np.zeros((2, 2), "f4")}
+        )
         self.assertIn("layers.2.mlp", self.refused(folder))
-        safetensors_file(folder / "model.safetensors", named | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.zeros(4, "f4")})
+        safetensors_file(
+            folder / "model.safetensors", named | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.zeros(4, "f4")}
+        )
         self.same(self.converted(folder), values, tiles.F32)
 
     def test_shards_must_fit_their_index(self):
@@ -438,7 +478,9 @@ class HuggingFace(Case):
         del bad["lm_head.weight"]
         index.write_text(json.dumps({"weight_map": bad}))
         self.assertIn("lm_head.weight", self.refused(folder))
-        index.write_text(json.dumps({"weight_map": good["weight_map"] | {"ghost": good["weight_map"]["lm_head.weight"]}}))
+        index.write_text(
+            json.dumps({"weight_map": good["weight_map"] | {"ghost": good["weight_map"]["lm_head.weight"]}})
+        )
         self.assertIn("ghost", self.refused(folder))
 
     def test_safetensors_headers_that_lie(self):
@@ -519,7 +561,10 @@ class Gguf(Case):
         plain = 10000.0 ** (-np.arange(8) / 8)
         got = self.converted(path).config["rope.0.inv_freq"]
         np.testing.assert_allclose(got, plain / divisors.astype("f4"), rtol=1e-7)
-        linear = [lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR), lambda w: w.add_rope_scaling_factor(4.0)]
+        linear = [
+            lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR),
+            lambda w: w.add_rope_scaling_factor(4.0),
+        ]
         path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=linear)
         np.testing.assert_allclose(self.converted(path).config["rope.0.inv_freq"], plain / 4, rtol=1e-7)
         yarn = [lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN), lambda w: w.add_rope_scaling_factor(4.0)]
@@ -734,7 +779,9 @@ class Damage(Case):
             elif kind == 1:
                 out[at] ^= 1 << rng.randrange(8)
             elif kind == 2:
-                out[at : at + 8] = struct.pack("<Q", rng.choice((0, 1, 1 << 31, 1 << 32, 1 << 62, 2**64 - 1, rng.getrandbits(64))))
+                out[at : at + 8] = struct.pack(
+                    "<Q", rng.choice((0, 1, 1 << 31, 1 << 32, 1 << 62, 2**64 - 1, rng.getrandbits(64)))
+                )
             elif kind == 3:
                 del out[at : at + rng.choice((1, 4, 8, 100))]
             elif kind == 4:

@@ -31,7 +31,7 @@ from pathlib import Path
 
 from ternlib import errors, ggufsource, huggingface, keys, llama2c, reference, tiles, tokenizer, weights
 from ternlib.errors import ConvertError
-from ternlib.source import Source, pieces, packed_config, slots
+from ternlib.source import Source, packed_config, pieces, slots
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"  # TERN_VERSION of include/tern.h
@@ -198,9 +198,12 @@ def write(path: Path, bodies: dict[str, bytes], entries: list[weights.Tensor]) -
     from tqdm import tqdm
 
     total = sum(t.size for t in entries)
-    with open(path, "r+b") as f, tqdm(
-        total=total, unit="B", unit_scale=True, desc="writing", disable=not sys.stderr.isatty(), leave=False
-    ) as bar:
+    with (
+        open(path, "r+b") as f,
+        tqdm(
+            total=total, unit="B", unit_scale=True, desc="writing", disable=not sys.stderr.isatty(), leave=False
+        ) as bar,
+    ):
         weights.write(f, bodies, entries, bar.update)
 
 
@@ -209,7 +212,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("source", type=Path, help="Hugging Face directory, GGUF file or llama2.c checkpoint")
     parser.add_argument("out", type=Path, help="the weights file to write")
     parser.add_argument("--type", choices=list(tiles.BY_NAME), help="type of the matrices (default: as they are)")
-    parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="tokenizer file, where it is not beside the model")
+    parser.add_argument(
+        "--tokenizer", type=Path, metavar="FILE", help="tokenizer file, where it is not beside the model"
+    )
     parser.add_argument("--reference-logits", action="store_true", help="store logits by transformers for --selftest")
     return parser.parse_args(arguments)
 

@@ -6,8 +6,9 @@ computes; NEUTRAL ones are understood at one value only; any other key is refuse
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 from . import rope
 from .errors import ConvertError
@@ -16,12 +17,46 @@ from .source import MAX_LAYERS, MAX_SEQ, MAX_VOCAB, MAX_WIDTH, in_range
 REQUIRED = object()
 
 HARMLESS = frozenset(
-    """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path architectures
-    attention_dropout bos_token_id chunk_size_feed_forward dtype eos_token_id finetuning_task hidden_dropout
-    id2label initializer_range is_decoder is_llama_config keys_to_ignore_at_inference label2id model_type
-    output_attentions output_hidden_states pad_token_id prefix pretraining_tp problem_type return_dict
-    sep_token_id task_specific_params tokenizer_class torch_dtype torchscript transformers.js_config
-    transformers_version unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache""".split()
+    [
+        "_attn_implementation",
+        "_attn_implementation_autoset",
+        "_commit_hash",
+        "_name_or_path",
+        "architectures",
+        "attention_dropout",
+        "bos_token_id",
+        "chunk_size_feed_forward",
+        "dtype",
+        "eos_token_id",
+        "finetuning_task",
+        "hidden_dropout",
+        "id2label",
+        "initializer_range",
+        "is_decoder",
+        "is_llama_config",
+        "keys_to_ignore_at_inference",
+        "label2id",
+        "model_type",
+        "output_attentions",
+        "output_hidden_states",
+        "pad_token_id",
+        "prefix",
+        "pretraining_tp",
+        "problem_type",
+        "return_dict",
+        "sep_token_id",
+        "task_specific_params",
+        "tokenizer_class",
+        "torch_dtype",
+        "torchscript",
+        "transformers.js_config",
+        "transformers_version",
+        "unk_token_id",
+        "unsloth_fixed",
+        "unsloth_version",
+        "use_bfloat16",
+        "use_cache",
+    ]
 )
 
 NEUTRAL: dict[str, tuple] = {

@@ -113,7 +113,9 @@ def read(path: str | os.PathLike) -> Gguf:
     for i in range(n_keys):
         name = c.text(f"the name of key {i}")
         if len(name) > MAX_KEY or name in keys:
-            raise ConvertError(f"{path} has the key {name[:80]!r} twice" if name in keys else f"{path}: key {i} is too long")
+            raise ConvertError(
+                f"{path} has the key {name[:80]!r} twice" if name in keys else f"{path}: key {i} is too long"
+            )
         keys[name] = c.value(c.u32(f"key {name!r}"), f"key {name!r}")
     infos = _infos(c, n_tensors)
     return Gguf(keys, _placed(file, infos, c.at, keys.get("general.alignment", 32)))
@@ -159,7 +161,8 @@ def _placed(file: File, infos: dict, head: int, alignment: Any) -> dict[str, Ent
         end = offset + elements // block * size
         if base + end > file.size:
             raise ConvertError(
-                f"{file.path}: tensor {name!r} ends at byte {base + end}, but the file has {file.size}: it is cut or damaged"
+                f"{file.path}: tensor {name!r} ends at byte {base + end}, but the file has {file.size}: "
+                "it is cut or damaged"
             )
         out[name] = Entry(name, dtype, shape, file, base + offset)
     return out

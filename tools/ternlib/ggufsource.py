@@ -53,11 +53,13 @@ def load(path: Path, tokenizer_file: Path | None) -> Source:
         known = ", ".join(FAMILIES)
         raise ConvertError(f"{path}: the architecture {arch!r} is not understood; known are {known}")
     if g.keys.get("split.count", 1) != 1:
-        raise ConvertError(f"{path} is one of {g.keys['split.count']} parts; join them with llama-gguf-split --merge", USAGE)
+        raise ConvertError(
+            f"{path} is one of {g.keys['split.count']} parts; join them with llama-gguf-split --merge", USAGE
+        )
     notes: list[str] = []
     config = _features(path, arch, g, notes)
-    matrices = _matrices(path, config, g.tensors, FAMILIES[arch].interleaved)
     check_config(config)
+    matrices = _matrices(path, config, g.tensors, FAMILIES[arch].interleaved)
     return Source(
         name=_text(g.keys, "general.name") or path.stem,
         origin=f"GGUF file {path.name}, {arch}",
@@ -120,7 +122,9 @@ def _check_widths(c: Config, prefix: str, config: dict[str, Any]) -> None:
     for name in ("attention.value_length", "rope.dimension_count"):
         value = c.get(prefix + name, config["head_dim"][0])
         if value != config["head_dim"][0]:
-            raise ConvertError(f"{c.where}: {prefix}{name} is {value!r}, but a head has {config['head_dim'][0]} dimensions")
+            raise ConvertError(
+                f"{c.where}: {prefix}{name} is {value!r}, but a head has {config['head_dim'][0]} dimensions"
+            )
 
 
 def _put_window(c: Config, config: dict[str, Any], notes: list[str]) -> None:
@@ -149,7 +153,9 @@ def _put_divisors(path: Path, config: dict[str, Any], tensors: dict[str, Entry])
         return
     freq = config["rope.0.inv_freq"]
     if entry.shape != (len(freq),) or entry.dtype != "F32":
-        raise ConvertError(f"{path}: rope_freqs.weight is {entry.dtype} {list(entry.shape)}; F32 [{len(freq)}] is needed")
+        raise ConvertError(
+            f"{path}: rope_freqs.weight is {entry.dtype} {list(entry.shape)}; F32 [{len(freq)}] is needed"
+        )
     divisors = Matrix(entry.name, tiles.F32, len(freq), 1, entry.file, entry.offset).vector().astype("f8")
     if not all(1e-6 < d < 1e6 for d in divisors):
         raise ConvertError(f"{path}: rope_freqs.weight holds a divisor that is not a sensible number above 0")

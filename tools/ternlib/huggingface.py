@@ -33,10 +33,10 @@ def load(folder: Path, tokenizer_file: Path | None) -> Source:
         )
     notes: list[str] = []
     config = _features(folder, kind, values)
+    check_config(config)
     entries = _entries(folder)
     _settle_head(folder, config, entries, notes)
     matrices = _matrices(folder, config, entries)
-    check_config(config)
     generation = folder / "generation_config.json"
     return Source(
         name=folder.resolve().name,
@@ -117,9 +117,7 @@ def _settle_head(folder: Path, config: dict[str, Any], entries: dict[str, Entry]
         del entries[HUGGINGFACE["head"]]
     else:
         config["head_tied"] = 0
-        notes.append(
-            f"{folder}: config.json says that the head is the embedding, but the two differ; both are kept"
-        )
+        notes.append(f"{folder}: config.json says that the head is the embedding, but the two differ; both are kept")
 
 
 def _equal(a: Entry, b: Entry) -> bool:
@@ -156,9 +154,10 @@ def _matrices(folder: Path, config: dict[str, Any], entries: dict[str, Entry]) -
         out[slot.name] = Matrix(name, TYPES[entry.dtype][0], slot.rows, slot.k, entry.file, entry.offset)
     for name, entry in entries.items():
         if name not in wanted and not IGNORED_TENSORS.search(name):
-            raise ConvertError(f"{entry.file.path} holds the tensor {name!r}, which a model of this config does not have")
+            raise ConvertError(
+                f"{entry.file.path} holds the tensor {name!r}, which a model of this config does not have"
+            )
     return out
-
 
 
 def _generation(path: Path) -> dict[str, Any]:

@@ -6,8 +6,8 @@ It alone knows the order of the tensors in these files, and that q and k are sto
 
 import math
 import struct
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 from . import rope, tokenizer
 from .errors import USAGE, ConvertError, reading
@@ -79,9 +79,7 @@ def _v1_header(file: File) -> tuple[tuple[int, ...], bool, int, int]:
 def _config(path: Path, sizes: tuple[int, ...], tied: bool) -> dict:
     dim, hidden, layers, heads, kv_heads, vocab, positions = sizes
     if min(sizes) < 1 or layers > 1024 or heads > dim or dim % heads or (dim // heads) % 2:
-        raise ConvertError(
-            f"{path} is not a llama2.c checkpoint, or a damaged one: its header says {_spelled(sizes)}"
-        )
+        raise ConvertError(f"{path} is not a llama2.c checkpoint, or a damaged one: its header says {_spelled(sizes)}")
     head_dim = dim // heads
     config = {
         "n_layers": layers, "dim": dim, "vocab": vocab, "max_seq": positions,

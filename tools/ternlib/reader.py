@@ -20,8 +20,18 @@ class WeightsFile:
         self.path = Path(path)
         with open(path, "rb") as f:
             head = f.read(START_BYTES)
-            magic, self.major, self.minor, self.kind, self.header_bytes, self.file_bytes, self.checksum, \
-                self.content_id, n_sections, _ = struct.unpack("<4sHH7Q", head)
+            (
+                magic,
+                self.major,
+                self.minor,
+                self.kind,
+                self.header_bytes,
+                self.file_bytes,
+                self.checksum,
+                self.content_id,
+                n_sections,
+                _,
+            ) = struct.unpack("<4sHH7Q", head)
             if magic != MAGIC:
                 raise ValueError(f"{path} is not a weights file")
             self.header = head + f.read(self.header_bytes - START_BYTES)

@@ -5,7 +5,7 @@ To add a scaling: a function in SCALINGS, which takes (frequencies, parameters) 
 """
 
 import math
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 

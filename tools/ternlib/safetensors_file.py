@@ -56,7 +56,9 @@ def read(path: str | os.PathLike) -> dict[str, Entry]:
         raise ConvertError(f"{path} has {file.size} bytes, too few for a safetensors file")
     (n,) = struct.unpack("<Q", file.read(0, 8))
     if n > min(MAX_HEADER, file.size - 8):
-        raise ConvertError(f"{path} says that its header has {n} bytes, but the file has {file.size}: it is cut or damaged")
+        raise ConvertError(
+            f"{path} says that its header has {n} bytes, but the file has {file.size}: it is cut or damaged"
+        )
     header = parse_json(bytes(file.read(8, n)), f"the header of {path}")
     if not isinstance(header, dict):
         raise ConvertError(f"the header of {path} is not an object")

@@ -5,8 +5,9 @@ into a weights file. `slots` is the one place that knows which tensors a model o
 """
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator
+from typing import Any
 
 import numpy as np
 

@@ -6,8 +6,9 @@ Out: a complete file at a path of the caller, who renames it into place; `patch_
 
 import os
 import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Callable, Iterator
+from typing import BinaryIO
 
 import numpy as np
 import xxhash
@@ -60,9 +61,7 @@ def _header(sections: dict[str, bytes], file_bytes: int, content_id: int) -> byt
         table.append(label + struct.pack("<3Q", int(tag in CRITICAL), at, len(body)))
         bodies.append(body + bytes(-len(body) % 8))
         at += len(bodies[-1])
-    start = struct.pack(
-        "<4sHH7Q", MAGIC, MAJOR, MINOR, MODEL, at, file_bytes, 0, content_id, len(sections), 0
-    )
+    start = struct.pack("<4sHH7Q", MAGIC, MAJOR, MINOR, MODEL, at, file_bytes, 0, content_id, len(sections), 0)
     return _checksummed(b"".join([start, *table, *bodies]))
 
 
