@@ -1,0 +1,261 @@
+/* The public interface: contexts of one model in several threads, generation, memory plans. */
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tern.h"
+#include "toy.h"
+
+static char path[256];
+static tern_model *model;
+
+static void open_model(int n_threads)
+{
+    struct tern_error e = {0};
+    struct toy toy = toy_default();
+    struct tern_model_params p = {.n_threads = n_threads};
+    toy_path(path, sizeof path, "engine");
+    ck_assert_msg(!toy_write(path, &toy, &e), "%s", e.text);
+    ck_assert_msg(!tern_model_open(&model, path, &p, &e), "%s", e.text);
+}
+
+static void setup(void)
+{
+    open_model(2);
+}
+
+static void teardown(void)
+{
+    tern_model_close(model);
+    unlink(path);
+}
+
+static tern_context *open_context(const struct tern_context_params *p)
+{
+    struct tern_error e = {0};
+    tern_context *ctx = NULL;
+    ck_assert_msg(!tern_context_open(&ctx, model, p, &e), "%s", e.text);
+    return ctx;
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+struct job {
+    int seed;
+    uint64_t fingerprint;
+};
+
+/* Generates greedily from a prompt of the job's own; asserts nothing, for it runs in any thread. */
+static void *generate_job(void *arg)
+{
+    struct job *job = arg;
+    struct tern_context_params cp = {.fingerprint = 1};
+    struct tern_sampler_params greedy = {0};
+    struct tern_generate_params p = tern_generate_defaults();
+    tern_token prompt[5];
+    tern_context *ctx = NULL;
+    for (int i = 0; i < 5; i++)
+        prompt[i] = (tern_token)(job->seed * 31 + i * 17) % 259;
+    p.tokens = prompt, p.n_tokens = 5, p.n_predict = 40, p.sampler = &greedy;
+    if (!tern_context_open(&ctx, model, &cp, NULL) && !tern_generate(ctx, &p, NULL, NULL))
+        job->fingerprint = tern_fingerprint(ctx, NULL);
+    tern_context_close(ctx);
+    return NULL;
+}
+
+START_TEST(contexts_of_one_model_live_in_different_threads)
+{
+    struct job alone[4], together[4];
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        alone[i] = together[i] = (struct job){.seed = i + 1};
+        generate_job(&alone[i]);
+        ck_assert(alone[i].fingerprint != 0);
+    }
+    for (int i = 0; i < 4; i++)
+        ck_assert(!pthread_create(&threads[i], NULL, generate_job, &together[i]));
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert(together[i].fingerprint == alone[i].fingerprint);
+    }
+}
+END_TEST
+
+/* ---- generation --------------------------------------------------------------------------- */
+
+struct seen {
+    tern_token tokens[128];
+    size_t n, stop_after;
+};
+
+static int see(void *arg, tern_token token, const char *text, size_t n)
+{
+    struct seen *seen = arg;
+    (void)text, (void)n;
+    seen->tokens[seen->n++] = token;
+    return seen->n == seen->stop_after;
+}
+
+static struct tern_generate_params params(struct seen *seen, const tern_token *prompt, size_t n,
+                                          int64_t n_predict)
+{
+    struct tern_generate_params p = tern_generate_defaults();
+    p.tokens = prompt, p.n_tokens = n, p.n_predict = n_predict;
+    p.on_text = see, p.arg = seen;
+    return p;
+}
+
+/* Chooses `n` tokens by hand, one batch each. */
+static void generate_by_hand(tern_context *ctx, const tern_token *prompt, size_t n_prompt,
+                             const struct tern_sampler_params *sampler, tern_token *out, size_t n)
+{
+    tern_token history[128];
+    memcpy(history, prompt, n_prompt * sizeof *prompt);
+    for (size_t i = 0; i < n_prompt; i++)
+        ck_assert(!tern_batch_add(ctx, 0, prompt[i], i + 1 == n_prompt ? TERN_ROW_LOGITS : 0, NULL));
+    for (size_t i = 0; i < n; i++) {
+        ck_assert(!tern_forward(ctx));
+        ck_assert_uint_eq(tern_n_logits(ctx), 1);
+        out[i] = tern_sample(ctx, sampler, tern_logits(ctx, 0), history, n_prompt + i,
+                             tern_seq_length(ctx, 0));
+        history[n_prompt + i] = out[i];
+        ck_assert(!tern_batch_add(ctx, 0, out[i], TERN_ROW_LOGITS, NULL));
+    }
+}
+
+START_TEST(generate_is_the_loop_by_hand)
+{
+    static const tern_token prompt[3] = {7, 200, 31};
+    struct tern_sampler_params sampler = tern_sampler_defaults(model);
+    struct seen seen = {0};
+    struct tern_generate_params p = params(&seen, prompt, 3, 20);
+    struct tern_generate_result r;
+    tern_token want[20];
+    tern_context *ctx = open_context(NULL);
+    sampler.seed = 99, sampler.repeat_penalty = 1.1f;
+    p.sampler = &sampler;
+    ck_assert(!tern_generate(ctx, &p, &r, NULL));
+    ck_assert_uint_eq(r.n_prompt, 3);
+    ck_assert_uint_eq(r.n_generated, 20);
+    ck_assert_int_eq(r.reason, TERN_STOP_LENGTH);
+    ck_assert_uint_eq(tern_seq_keep(ctx, 0, 0), 0);
+    generate_by_hand(ctx, prompt, 3, &sampler, want, 20);
+    ck_assert_uint_eq(seen.n, 20);
+    ck_assert_mem_eq(seen.tokens, want, sizeof want);
+    tern_context_close(ctx);
+}
+END_TEST
+
+START_TEST(generation_says_why_it_ended)
+{
+    static const tern_token prompt[2] = {1, 2};
+    struct tern_context_params cp = {.n_ctx = 10};
+    struct tern_generate_result r;
+    struct seen seen = {0};
+    struct tern_generate_params p = params(&seen, prompt, 2, -1);
+    tern_context *ctx = open_context(&cp);
+    ck_assert(!tern_generate(ctx, &p, &r, NULL)); /* ten positions: the 11th token is not read */
+    ck_assert_int_eq(r.reason, TERN_STOP_CONTEXT);
+    ck_assert_uint_eq(r.n_generated, 9);
+    tern_seq_keep(ctx, 0, 0);
+    seen = (struct seen){.stop_after = 4};
+    ck_assert(!tern_generate(ctx, &p, &r, NULL));
+    ck_assert_int_eq(r.reason, TERN_STOP_CANCELLED);
+    ck_assert_uint_eq(r.n_generated, 4);
+    tern_seq_keep(ctx, 0, 0);
+    p.n_predict = 0;
+    ck_assert(!tern_generate(ctx, &p, &r, NULL));
+    ck_assert_int_eq(r.reason, TERN_STOP_LENGTH);
+    ck_assert_uint_eq(r.n_generated, 0);
+    ck_assert_uint_eq(tern_seq_length(ctx, 0), 2);
+    tern_context_close(ctx);
+}
+END_TEST
+
+START_TEST(a_prompt_that_does_not_fit_is_refused_whole)
+{
+    tern_token prompt[12] = {0};
+    struct tern_context_params cp = {.n_ctx = 10};
+    struct tern_error e = {0};
+    struct seen seen = {0};
+    struct tern_generate_params p = params(&seen, prompt, 11, -1);
+    tern_context *ctx = open_context(&cp);
+    ck_assert_int_eq(tern_generate(ctx, &p, NULL, &e), TERN_LIMIT);
+    ck_assert_msg(strstr(e.text, "11 tokens") && strstr(e.text, "10"), "%s", e.text);
+    ck_assert_uint_eq(tern_seq_length(ctx, 0), 0);
+    p.n_tokens = 0;
+    ck_assert_int_eq(tern_generate(ctx, &p, NULL, &e), TERN_USAGE); /* no tokenizer, no BOS */
+    p.n_tokens = 2, prompt[1] = 259;
+    ck_assert_int_eq(tern_generate(ctx, &p, NULL, &e), TERN_USAGE);
+    ck_assert_msg(strstr(e.text, "259"), "%s", e.text);
+    tern_context_close(ctx);
+}
+END_TEST
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+START_TEST(a_plan_that_cannot_be_met_is_refused_with_numbers)
+{
+    struct tern_error e = {0};
+    tern_context *ctx = NULL;
+    struct tern_context_params p = {.n_ctx = 1 << 24, .n_seqs = 4096};
+    ck_assert_int_eq(tern_context_open(&ctx, model, &p, &e), TERN_NO_MEMORY);
+    ck_assert_msg(strstr(e.text, "16777216") && strstr(e.text, "MiB"), "%s", e.text);
+    p = (struct tern_context_params){.n_ctx = UINT32_MAX};
+    ck_assert_int_eq(tern_context_open(&ctx, model, &p, &e), TERN_USAGE);
+    p = (struct tern_context_params){.n_batch = UINT32_MAX, .n_seqs = UINT32_MAX};
+    ck_assert_int_eq(tern_context_open(&ctx, model, &p, &e), TERN_USAGE);
+    ck_assert_ptr_null(ctx);
+}
+END_TEST
+
+START_TEST(a_plan_states_what_is_taken)
+{
+    struct tern_memory plan, taken;
+    tern_context_plan(model, NULL, &plan);
+    tern_context *ctx = open_context(NULL);
+    tern_context_memory(ctx, &taken);
+    ck_assert_uint_eq(plan.n_ctx, 64);
+    ck_assert_uint_eq(plan.n_batch, 64);
+    ck_assert_uint_eq(plan.cache, taken.cache);
+    ck_assert_uint_eq(plan.batch, taken.batch);
+    ck_assert_uint_eq(plan.cache, 2 * 2 * 2 * 256 * 16 * 2); /* layers, K and V, heads, f16 */
+    tern_context_close(ctx);
+}
+END_TEST
+
+START_TEST(thread_counts_out_of_range_are_refused)
+{
+    struct tern_error e = {0};
+    tern_model *other = NULL;
+    struct tern_model_params p = {.n_threads = -1};
+    ck_assert_int_eq(tern_model_open(&other, path, &p, &e), TERN_USAGE);
+    p.n_threads = 1 << 20;
+    ck_assert_int_eq(tern_model_open(&other, path, &p, &e), TERN_USAGE);
+    p = (struct tern_model_params){.cpu = "pentium"};
+    ck_assert_int_eq(tern_model_open(&other, path, &p, &e), TERN_USAGE);
+    ck_assert_ptr_null(other);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine");
+    TCase *tests = tcase_create("engine");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, contexts_of_one_model_live_in_different_threads);
+    tcase_add_test(tests, generate_is_the_loop_by_hand);
+    tcase_add_test(tests, generation_says_why_it_ended);
+    tcase_add_test(tests, a_prompt_that_does_not_fit_is_refused_whole);
+    tcase_add_test(tests, a_plan_that_cannot_be_met_is_refused_with_numbers);
+    tcase_add_test(tests, a_plan_states_what_is_taken);
+    tcase_add_test(tests, thread_counts_out_of_range_are_refused);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
