@@ -27,6 +27,11 @@ TEST_STORIES = 100  # the last ones of the sample: never trained on, the accepta
 VALID_STORIES, VALID_EVERY = 30, 13  # every 13th of the 390 before them: watched during training, never trained on
 PICTURE_BOOKS = 711  # the last documents of the corpus are the modern picture books (credits.tsv)
 SAMPLING = {"temperature": 0.7, "top_k": 40, "top_p": 0.95, "min_p": 0.05}  # defaults that go with the model
+LICENCE = """The weights may be used, changed and passed on by anyone under the MIT licence of the tern project.
+They were trained on public-domain books, FairytaleQA (Apache-2.0), African Storybook and Pratham Books picture books
+(CC BY 4.0, credits in models/CREDITS.md) and a sample of TinyStories (CDLA-Sharing-1.0). Whoever passes the weights on
+passes those credits on.
+"""
 NAME_VARIANTS = 6  # copies of every sample story with its characters renamed, against learning by heart
 
 
@@ -272,9 +277,12 @@ def build(config):
 # ---------------------------------------------------------------- train
 
 
-def schedule(step, args):
-    """Factor on the learning rate: short warm-up, flat, then linear to zero from --decay-from to --steps."""
+def schedule(step, args, spent):
+    """Factor on the learning rate: short warm-up, flat, then linear to zero from --decay-from to --steps;
+    with --minutes linear to zero over this run, `spent` being the share of them gone (a shared machine's speed varies)."""
     warm = min(1.0, (step + 1) / args.warmup)
+    if args.minutes:
+        return warm * max(0.0, 1 - spent)
     if step < args.decay_from:
         return warm
     return warm * (args.steps - step) / (args.steps - args.decay_from)
@@ -342,12 +350,14 @@ def train(args):
     rows, tokens = args.micro_batch, args.micro_batch * args.seq
     pieces = args.batch // tokens
     mean, clock, since, saved = None, time.time(), 0, time.time()
-    while step < args.steps and not (work / "stop").exists():
+    begun, spent = time.time(), 0.0
+    while step < args.steps and spent < 1 and not (work / "stop").exists():
+        spent = (time.time() - begun) / 60 / args.minutes if args.minutes else 0.0
         rng = np.random.default_rng([args.seed, step])
         picks = rng.choice(len(names), size=pieces * rows, p=share)
         batch = torch.from_numpy(np.stack([streams[names[i]].window(args.seq) for i in picks]))
         seen.update({names[i]: args.seq * int(n) for i, n in zip(*np.unique(picks, return_counts=True))})
-        factor, loss = schedule(step, args), 0.0
+        factor, loss = schedule(step, args, spent), 0.0
         for part in batch.split(rows):
             piece = forward(part[:, :-1].contiguous(), part[:, 1:].contiguous()) / pieces
             piece.backward()
@@ -408,6 +418,7 @@ def export(args):
         "added_tokens_decoder": {"0": {"content": EOT, "lstrip": False, "normalized": False, "rstrip": False,
                                        "single_word": False, "special": True}}})
     (out / "tokenizer.json").write_bytes((work / "tokenizer.json").read_bytes())
+    (out / "LICENSE").write_text(LICENCE, encoding="utf8")  # the converter stores it in the weights file
     print(f"{out}: step {state['step']}, {sum(t.numel() for t in tensors.values())} parameters")
 
 
@@ -537,7 +548,7 @@ def main():
     command(prepare, text="../shared/data/text", work="build/fable")
     command(tokenizer, work="build/fable")
     command(train, work="build/fable", steps=3000, decay_from=2000, warmup=60, lr=3e-3, weight_decay=0.1, batch=8192,
-            micro_batch=16, seq=256, mix="books=35,tales=37,pictures=14,stories=14", seed=1, threads=2, log_every=20,
+            minutes=0.0, micro_batch=16, seq=256, mix="books=35,tales=37,pictures=14,stories=14", seed=1, threads=2, log_every=20,
             valid_every=100, compile=True, resume=True)
     command(export, work="build/fable", out="build/fable/hf")
     command(evaluate, work="build/fable", hf="build/fable/hf", baseline="", samples="", prompt="The cat sat", seeds=50,
