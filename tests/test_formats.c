@@ -281,7 +281,6 @@ START_TEST(rows_come_back)
 END_TEST
 
 /* What was decoded is encoded to the same bytes: to quantize twice is to quantize once. */
- */
 START_TEST(encoding_again_changes_nothing)
 {
     fill_matrix(1);
