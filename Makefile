@@ -131,8 +131,11 @@ $(FUZZERS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
 	$(Q)$(LINK) $(call ldflags_of,$(@:$(BUILD)/%=%.c)) -fsanitize=fuzzer $^ -lm -o $@
 
 suites: $(SUITES:%=$(BUILD)/tests/%)
+	@:
 progs: $(PROGS:%=$(BUILD)/tests/%)
+	@:
 replays: $(FUZZERS:%=$(BUILD)/tests/replay_%)
+	@:
 
 # The whole suite, or the KINDS of tests/run-tests alone. Installs what it lacks, or says what to.
 test:
