@@ -546,6 +546,20 @@ class Gguf(Case):
             self.assertEqual(w.keys("generation")["end_tokens"], 2)
             self.assertEqual(w.keys("provenance")["name"], b"tiny")
 
+    def test_q6_k_is_kept_as_f32(self):
+        c = self.C | {"hidden_size": 256, "num_hidden_layers": 1}
+        rng = np.random.default_rng(5)
+        blocks = rng.integers(0, 256, (c["vocab_size"], 210), "u1")
+        blocks[:, 208:] = rng.uniform(-4, 4, (len(blocks), 1)).astype("<f2").view("u1")
+        q6 = gguf.GGMLQuantizationType.Q6_K
+        extra = [lambda w: w.add_tensor("output.weight", blocks, raw_dtype=q6)]
+        tied = c | {"tie_word_embeddings": True}
+        path, held = gguf_model(self.dir / "m.gguf", tied, tensors(tied), "Q4_0", extra=extra)
+        w = self.converted(path)
+        np.testing.assert_array_equal(w.values("head"), gguf.quants.dequantize(blocks, q6))
+        self.assertEqual([w.tensors[n]["kind"] for n in ("embed", "head")], [tiles.Q4, tiles.F32])
+        self.assertIn("Q6_K", run(path, self.out)[1])
+
     def test_tied_head_biases_and_qwen2(self):
         c = self.C | {"tie_word_embeddings": True}
         path, held = gguf_model(self.dir / "m.gguf", c, tensors(c, "q k v"))
@@ -697,6 +711,22 @@ class Types(Case):
             back = tiles.untile(kind, tiles.tile(kind, rows).tobytes(), 17, 64)
             np.testing.assert_array_equal(back[0], q)
             np.testing.assert_array_equal(back[1], scales)
+
+
+class Containers(Case):
+    def test_all_hold_the_same_model(self):
+        values, ids, configs = tensors(SMALL), set(), set()
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        for source in (
+            huggingface(self.dir / "hf", SMALL, values),
+            gguf_model(self.dir / "m.gguf", SMALL, values)[0],
+            llama2c(self.dir / "m0.bin", SMALL, values, 0),
+            llama2c(self.dir / "m1.bin", SMALL, values, 1),
+        ):
+            w = self.converted(source)
+            ids.add(w.content_id)
+            configs.add(w.sections["config"])
+        self.assertEqual((len(ids), len(configs)), (1, 1))
 
 
 class File(Case):

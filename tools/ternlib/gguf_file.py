@@ -20,7 +20,7 @@ BOOL, STRING, ARRAY = 7, 8, 9
 TENSOR_TYPES = {
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 8: ("Q8_0", 32, 34), 30: ("BF16", 1, 2),
     3: ("Q4_1", 32, 0), 6: ("Q5_0", 32, 0), 7: ("Q5_1", 32, 0), 9: ("Q8_1", 32, 0), 10: ("Q2_K", 256, 0),
-    11: ("Q3_K", 256, 0), 12: ("Q4_K", 256, 0), 13: ("Q5_K", 256, 0), 14: ("Q6_K", 256, 0), 28: ("F64", 1, 0),
+    11: ("Q3_K", 256, 0), 12: ("Q4_K", 256, 0), 13: ("Q5_K", 256, 0), 14: ("Q6_K", 256, 210), 28: ("F64", 1, 0),
 }  # fmt: skip
 MAX_DIMS, MAX_KEY, MAX_NAME, PAGE = 4, 65535, 1024, 1 << 20
 
@@ -148,7 +148,7 @@ def _placed(file: File, infos: dict, head: int, alignment: Any) -> dict[str, Ent
         dtype, block, size = TENSOR_TYPES.get(kind, (f"type {kind}", 1, 0))
         if not size:
             raise ConvertError(
-                f"{file.path}: tensor {name!r} is {dtype}; F32, F16, BF16, Q8_0 and Q4_0 are read: "
+                f"{file.path}: tensor {name!r} is {dtype}; F32, F16, BF16, Q8_0, Q4_0 and Q6_K are read: "
                 "take the model in one of these, or its original, with --type q8 or q4"
             )
         elements = 1

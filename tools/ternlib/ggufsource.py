@@ -1,12 +1,15 @@
 """Reads a GGUF model: the keys of its architecture become the config of a family, its tensors matrices.
 
-In:  the file, whose vocabulary is inside. Out: a Source; Q8_0 becomes q8 and Q4_0 q4, value for value.
+In:  the file, whose vocabulary is inside. Out: a Source; Q8_0 becomes q8, Q4_0 q4 and Q6_K f32, value for value.
 This file alone knows what llama.cpp's own converter did: q and k rows of Llama-family files are
 permuted to interleaved RoPE, and the scaling of Llama 3.1 is a tensor of divisors.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from . import gguf_file, rope, tiles, tokenizer
 from .errors import USAGE, ConvertError, reading
@@ -14,7 +17,15 @@ from .families import FAMILIES, GGUF, Config, source_name
 from .gguf_file import Entry, Gguf
 from .source import MAX_SEQ, Matrix, Source, check_config, slots
 
-TYPES = {"F32": tiles.F32, "F16": tiles.F16, "BF16": tiles.BF16, "Q8_0": tiles.Q8, "Q4_0": tiles.Q4}
+TYPES = {"F32": tiles.F32, "F16": tiles.F16, "BF16": tiles.BF16}
+# The types of blocks: ours, which holds every value of theirs, and what a block is.
+BLOCKS = {
+    "Q8_0": (tiles.Q8, 32, np.dtype([("d", "<u2"), ("q", "i1", 32)])),
+    "Q4_0": (tiles.Q4, 32, np.dtype([("d", "<u2"), ("q", "u1", 16)])),
+    # low [half, part, 32], high [half, 32], scales [half, quarter, 2]: a block is 2 halves of 4 quarters of 32
+    "Q6_K": (tiles.F32, 256, np.dtype([("low", "u1", (2, 2, 32)), ("high", "u1", (2, 32)),
+                                       ("scales", "i1", (2, 4, 2)), ("d", "<f2")])),
+}  # fmt: skip
 IGNORED_TENSORS = (".attn_rot_embd.weight", "rope.freqs")  # tables of old files, computed instead
 END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
@@ -43,6 +54,38 @@ NEUTRAL = {
 }
 
 
+@dataclass
+class Blocks(Matrix):
+    """A matrix of GGUF's quantized types."""
+
+    dtype: str = ""
+
+    @property
+    def row_bytes(self) -> int:
+        _, weights, block = BLOCKS[self.dtype]
+        return self.k // weights * block.itemsize
+
+    def _decoded(self, data: bytearray, n: int):
+        blocks = np.frombuffer(data, BLOCKS[self.dtype][2]).reshape(n, -1)
+        if self.dtype == "Q6_K":
+            return _q6_k(blocks).view("<u4")
+        q = blocks["q"]
+        if self.dtype == "Q4_0":  # low nibbles are elements 0 to 15, high ones 16 to 31
+            q = np.concatenate([q & 15, q >> 4], axis=2).view("i1") - np.int8(8)
+        return np.ascontiguousarray(q), np.ascontiguousarray(blocks["d"])
+
+
+def _q6_k(blocks: np.ndarray) -> np.ndarray:
+    """f32 [n, k]: d * scale * (q - 32), of which f32 holds every bit; quarter j has bits 2 j of `high`."""
+    n = len(blocks)
+    low = blocks["low"]
+    low = np.concatenate([low & 15, low >> 4], axis=3)  # [n, block, half, quarter, 32]
+    high = blocks["high"][:, :, :, None, :] >> np.arange(0, 8, 2, dtype="u1")[:, None] & 3
+    q = (low | high << 4).astype("<f4") - np.float32(32)
+    scales = blocks["scales"] * blocks["d"].astype("<f4")[:, :, None, None, None]
+    return (q.reshape(*q.shape[:-1], 2, 16) * scales[..., None]).reshape(n, -1)
+
+
 def load(path: Path, tokenizer_file: Path | None) -> Source:
     """The model of a file."""
     if tokenizer_file is not None:
@@ -59,6 +102,9 @@ def load(path: Path, tokenizer_file: Path | None) -> Source:
     notes: list[str] = []
     config = _features(path, arch, g, notes)
     check_config(config)
+    wide = [name for name, entry in g.tensors.items() if entry.dtype == "Q6_K"]
+    if wide:
+        notes.append(f"{path}: {', '.join(wide)} in Q6_K, kept exactly as f32; --type q8 makes it small again")
     matrices = _matrices(path, config, g.tensors, FAMILIES[arch].interleaved)
     return Source(
         name=_text(g.keys, "general.name") or path.stem,
@@ -174,12 +220,15 @@ def _matrices(path: Path, config: dict[str, Any], tensors: dict[str, Entry], int
         shape = (slot.rows,) if slot.vector else (slot.k, slot.rows)
         if entry.shape != shape:
             raise ConvertError(f"{path}: tensor {name!r} is {list(entry.shape)}, but its keys ask for {list(shape)}")
-        kind = TYPES[entry.dtype]
-        if slot.vector and kind > tiles.BF16:
+        if slot.vector and entry.dtype not in TYPES:
             raise ConvertError(f"{path}: tensor {name!r} is {entry.dtype}; norms and biases must be F32, F16 or BF16")
         turns = slot.name.rsplit(".", 1)[-1] in ("q", "k", "q_bias", "k_bias")
         heads = config["head_dim"][0] if interleaved and turns else 0
-        out[slot.name] = Matrix(name, kind, slot.rows, slot.k, entry.file, entry.offset, heads)
+        where = (slot.rows, slot.k, entry.file, entry.offset, heads)
+        if entry.dtype in TYPES:
+            out[slot.name] = Matrix(name, TYPES[entry.dtype], *where)
+        else:
+            out[slot.name] = Blocks(name, BLOCKS[entry.dtype][0], *where, entry.dtype)
     for name in tensors:
         if name not in wanted and not name.endswith(IGNORED_TENSORS):
             raise ConvertError(f"{path} holds the tensor {name!r}, which a model of these keys does not have")

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import tiles, weights
 from .errors import IO, ConvertError
-from .tiles import BF16, F16, F32, GROUP, Q4, Q8
+from .tiles import BF16, Q8
 from .tokenizer import Tokenizer
 
 # Limits of the engine's reader, so that a file that it would refuse is not written.
@@ -40,6 +40,8 @@ class Source:
 
 class File:
     """A file of a known size, read at offsets; a short read is an error, never a crash."""
+
+    fd = -1
 
     def __init__(self, path: str | os.PathLike):
         self.path = os.fspath(path)
@@ -72,7 +74,7 @@ class File:
 
 @dataclass
 class Matrix:
-    """[rows, k] somewhere in a source file, row after row without gaps.
+    """[rows, k] of numbers somewhere in a source file, row after row without gaps.
 
     `heads`: rows of one head that are stored interleaved (0, 1 turn together) and are handed out
     half-split (i turns with i + heads / 2); 0: rows are handed out as stored.
@@ -88,12 +90,7 @@ class Matrix:
 
     @property
     def row_bytes(self) -> int:
-        return {F32: 4, F16: 2, BF16: 2}[self.kind] * self.k if self.kind <= BF16 else self._blocks * self.k // GROUP
-
-    @property
-    def _blocks(self) -> int:
-        """Bytes of one group of 32 in GGUF: an f16 scale, then the values."""
-        return 34 if self.kind == Q8 else 18
+        return np.dtype(tiles.TYPES[self.kind].bits).itemsize * self.k
 
     def read(self, first: int, n: int):
         """Rows first .. first + n, in the form that tiles.py takes."""
@@ -111,14 +108,11 @@ class Matrix:
 
     def _stored(self, first: int, n: int):
         data = self.file.read(self.offset + first * self.row_bytes, n * self.row_bytes)
-        if self.kind <= BF16:
-            return np.frombuffer(data, tiles.TYPES[self.kind].bits).reshape(n, self.k)
-        values = ("v", "i1", (32,)) if self.kind == Q8 else ("v", "u1", (16,))
-        blocks = np.frombuffer(data, [("scale", "<u2"), values]).reshape(n, self.k // GROUP)
-        q = blocks["v"]
-        if self.kind == Q4:  # low nibbles are elements 0 to 15, high ones 16 to 31
-            q = np.concatenate([q & 15, q >> 4], axis=2).view("i1") - np.int8(8)
-        return np.ascontiguousarray(q), np.ascontiguousarray(blocks["scale"])
+        return self._decoded(data, n)
+
+    def _decoded(self, data: bytearray, n: int):
+        """n rows from their bytes."""
+        return np.frombuffer(data, tiles.TYPES[self.kind].bits).reshape(n, self.k)
 
     def vector(self) -> np.ndarray:
         """The whole of a small tensor as f32, in one line."""
