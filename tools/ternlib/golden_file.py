@@ -82,7 +82,7 @@ class Golden:
 
 
 def read(path: Path) -> Golden:
-    """The golden test in a file; its features are left out (the C side reads them)."""
+    """The golden test in a file, without its features of f32 (only C needs those)."""
     golden = Golden("", "", {}, {}, 0, 0, 0, [])
     for line in path.read_text().splitlines():
         key, _, value = line.partition(" ")
@@ -100,7 +100,9 @@ def read(path: Path) -> Golden:
         elif key == "quirk":
             ratio, name = value.split(" ", 1)
             golden.quirks[name] = float(ratio)
-        elif key in ("vocab", "dim"):
+        elif key == "window":
+            golden.features[key] = [int(word) for word in value.split()]
+        elif value.isdigit():
             golden.features[key] = int(value)
     return golden
 
