@@ -134,10 +134,23 @@ static int on_text(void *arg, tern_token token, const char *text, size_t n)
     return !out_write(text, n) || signals_caught();
 }
 
+/* A prompt that takes its time says how far it is, where no text on the terminal is in the way. */
 static int on_prompt(void *arg, size_t done, size_t total)
 {
-    (void)arg, (void)done, (void)total;
+    const double *start = arg; /* NULL: says nothing */
+    if (start && stats_clock() - *start > 0.5) {
+        if (done < total)
+            fprintf(stderr, "\rprompt: %zu of %zu tokens ", done, total);
+        else
+            fprintf(stderr, "\r%40s\r", "");
+    }
     return signals_caught() != 0;
+}
+
+static bool shows_progress(const struct options *o)
+{
+    return isatty(STDERR_FILENO) && !o->value[OPT_QUIET].given &&
+           (o->value[OPT_NO_ECHO].given || !isatty(STDOUT_FILENO));
 }
 
 static void print_end(tern_context *ctx, const struct options *o, const struct stats *stats)
@@ -168,6 +181,7 @@ static enum tern_status generate(tern_context *ctx, const struct options *o,
     const struct option_value *v = o->value;
     struct tern_sampler_params sampler = sampler_of(tern_context_model(ctx), o);
     struct tern_generate_params p = tern_generate_defaults();
+    double start = stats_clock();
     p.tokens = prompt->tokens;
     p.n_tokens = prompt->n_tokens;
     p.n_predict = v[OPT_N_PREDICT].given ? v[OPT_N_PREDICT].integer : -1;
@@ -178,6 +192,7 @@ static enum tern_status generate(tern_context *ctx, const struct options *o,
     p.n_stop = o->n_stop;
     p.on_text = on_text;
     p.on_prompt = on_prompt;
+    p.arg = shows_progress(o) ? &start : NULL;
     stats->seed = sampler.seed;
     stats->is_random = sampler.temperature > 0;
     if (!v[OPT_NO_ECHO].given && !out_write(prompt->text, prompt->n)) {
