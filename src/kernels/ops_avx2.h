@@ -15,7 +15,7 @@ enum {
     TOKENS = 4,       /* rows of x that do, */
     PARTS = 2,        /* and vectors of a row of V that do */
     FLOAT_DECODE = 4, /* tiles in flight for one row of x: float weights */
-    INT_DECODE = 4,   /* and integer weights */
+    INT_DECODE = 2,   /* and integer weights */
 };
 
 typedef __m256 vf;

@@ -41,7 +41,7 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, const int32_
         for (size_t t = 0; t < tokens; t++)
             dot[p][t] = va_start(bias + t * CHUNK, b->q4);
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (size_t j = 0; j < 4; j++) { /* two quads of k at a time */
         vw w[8][2];
 #pragma GCC unroll 8
