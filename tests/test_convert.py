@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import convert  # noqa: E402
-from ternlib import families, rope, tiles, weights  # noqa: E402
+from ternlib import families, rope, source, tiles, weights  # noqa: E402
 from ternlib.errors import ConvertError  # noqa: E402
 from ternlib.reader import WeightsFile  # noqa: E402
 
@@ -761,6 +761,37 @@ class File(Case):
         values["head"][0, 0] = 1e9
         self.refused(huggingface(self.dir / "m", SMALL, values), "--type", "f16")
         self.assertEqual(self.out.read_bytes(), b"old")
+
+    def test_interrupting_leaves_nothing(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        before = sorted(os.listdir(self.dir))
+        for stop, code in ((KeyboardInterrupt, 130), (SystemExit(143), 143), (OSError(28, "No space left"), 4)):
+            with unittest.mock.patch.object(weights, "_write_tensor", side_effect=stop):
+                self.assertEqual(run(folder, self.out)[0], code)
+            self.assertEqual(before, sorted(os.listdir(self.dir)))
+
+    def test_limits_are_those_of_the_engine(self):
+        text = (ROOT / "src" / "model" / "model.c").read_text()
+        for name, value in (
+            ("MAX_LAYERS", "1024"), ("MAX_WIDTH", "1 << 20"), ("MAX_HEADS", "4096"), ("MAX_HEAD_DIM", "1024"),
+            ("MAX_VOCAB", "1 << 24"), ("MAX_SEQ", "1 << 24"),
+        ):  # fmt: skip
+            self.assertIn(f"{name} = {value},", text)
+            number, _, shift = value.partition(" << ")
+            self.assertEqual(getattr(source, name), int(number) << int(shift or 0))
+
+    def test_a_model_without_tokenizer_is_said_to_be_one(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        (folder / "tokenizer.json").unlink()
+        code, out, _ = run(folder, self.out)
+        self.assertEqual((code, "no tokenizer" in out), (0, True))
+        self.assertNotIn("tokenizer", WeightsFile(self.out).sections)
+
+    def test_too_many_tokens(self):
+        c = SMALL | {"vocab_size": 100}
+        said = self.refused(huggingface(self.dir / "m", c, tensors(c)))
+        self.assertIn("262", said)
+        self.assertIn("100", said)
 
     def test_usage(self):
         folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))

@@ -87,10 +87,11 @@ def sections(source: Source, golden: dict, sealed: bool) -> dict[str, bytes]:
     if source.end_tokens:
         generation["end_tokens"] = source.end_tokens
     with errors.reading(f"the tokenizer of {source.name}"):
-        tokens, vectors = tokenizer.section(source.tokenizer), tokenizer.vectors(source.tokenizer) or {}
+        tokens = {"tokenizer": tokenizer.section(source.tokenizer)} if source.tokenizer else {}
+        vectors = tokenizer.vectors(source.tokenizer) or {}
     out = {
         "config": keys.pack(packed_config(source.config)),
-        "tokenizer": tokens,
+        **tokens,
         "generation": keys.pack(generation, frozenset(generation)),
         "provenance": keys.pack(provenance, frozenset(provenance)),
     }

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import rope
 from .errors import ConvertError
-from .source import MAX_LAYERS, MAX_SEQ, MAX_VOCAB, MAX_WIDTH, in_range
+from .source import MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_SEQ, MAX_VOCAB, MAX_WIDTH, MAX_WINDOW, in_range
 
 REQUIRED = object()
 
@@ -175,14 +175,14 @@ def graph(c: Config, positions: int, attn_bias: int = 0, ffn_bias: int = 0, kv_h
     """The Llama graph: what every family here shares. Windows are added by the family."""
     n = c.integer("num_hidden_layers", MAX_LAYERS)
     dim = c.integer("hidden_size", MAX_WIDTH)
-    heads = c.integers("num_attention_heads", MAX_WIDTH, n)
-    kv = c.integers("num_key_value_heads", MAX_WIDTH, n, kv_heads or heads[0])
+    heads = c.integers("num_attention_heads", MAX_HEADS, n)
+    kv = c.integers("num_key_value_heads", MAX_HEADS, n, kv_heads or heads[0])
     if c.get("head_dim", None) is None:
         if any(dim % h for h in heads):
             raise ConvertError(f"{c.where}: {c.name('hidden_size')} {dim} is not a multiple of {heads[0]} heads")
         head_dim = [dim // h for h in heads]
     else:
-        head_dim = c.integers("head_dim", MAX_WIDTH, n)
+        head_dim = c.integers("head_dim", MAX_HEAD_DIM, n)
     if len(set(head_dim)) > 1:
         raise ConvertError(f"{c.where}: heads of different sizes, {sorted(set(head_dim))}, are not understood")
     if c.get("hidden_act", "silu") != "silu":
@@ -241,7 +241,7 @@ def _llama(c: Config) -> dict:
 def _mistral(c: Config) -> dict:
     f = graph(c, 131072, kv_heads=8)
     n = f["n_layers"]
-    window = None if c.get("sliding_window", 4096) is None else c.integer("sliding_window", MAX_SEQ, 4096)
+    window = None if c.get("sliding_window", 4096) is None else c.integer("sliding_window", MAX_WINDOW, 4096)
     _same_types(c, n, "sliding_attention" if window else "full_attention")
     f["window"] = [window or 0] * n
     return f
@@ -260,7 +260,7 @@ def _qwen2(c: Config) -> dict:
     if "sliding_attention" in kinds:
         if not windowed:
             raise c.refuse("layer_types", "'full_attention' for all layers, as use_sliding_window is off")
-        window = c.integer("sliding_window", MAX_SEQ, 4096)
+        window = c.integer("sliding_window", MAX_WINDOW, 4096)
         f["window"] = [window if kind == "sliding_attention" else 0 for kind in kinds]
     return f
 

@@ -15,7 +15,7 @@ from . import gguf_file, rope, tiles, tokenizer
 from .errors import USAGE, ConvertError, reading
 from .families import FAMILIES, GGUF, Config, source_name
 from .gguf_file import Entry, Gguf
-from .source import MAX_SEQ, Matrix, Source, check_config, slots
+from .source import MAX_WINDOW, Matrix, Source, check_config, slots
 
 TYPES = {"F32": tiles.F32, "F16": tiles.F16, "BF16": tiles.BF16}
 # The types of blocks: ours, which holds every value of theirs, and what a block is.
@@ -175,7 +175,7 @@ def _check_widths(c: Config, prefix: str, config: dict[str, Any]) -> None:
 
 def _put_window(c: Config, config: dict[str, Any], notes: list[str]) -> None:
     if c.get("sliding_window", None) is not None:
-        config["window"] = [c.integer("sliding_window", MAX_SEQ)] * config["n_layers"]
+        config["window"] = [c.integer("sliding_window", MAX_WINDOW)] * config["n_layers"]
     else:
         notes.append(
             f"{c.where} does not say whether attention has a window, so it gets none "

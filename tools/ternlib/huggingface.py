@@ -167,7 +167,7 @@ def _generation(path: Path) -> dict[str, Any]:
     if values.get("do_sample") is False:
         out["temperature"] = 0.0
     else:
-        for name, high in (("temperature", 1e6), ("top_k", 1 << 31), ("top_p", 1.0), ("min_p", 1.0)):
+        for name, high in (("temperature", 1e3), ("top_k", 1 << 31), ("top_p", 1.0), ("min_p", 1.0)):
             if values.get(name) is not None:
                 out[name] = _in_range(path, name, values[name], 0, high, whole=name == "top_k")
     if values.get("repetition_penalty") is not None:

@@ -20,7 +20,10 @@ from .tokenizer import Tokenizer
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20
 MAX_VOCAB = 1 << 24
-MAX_SEQ = 1 << 30
+MAX_SEQ = 1 << 24
+MAX_HEADS = 4096
+MAX_HEAD_DIM = 1024
+MAX_WINDOW = (1 << 32) - 1
 
 
 @dataclass
@@ -179,11 +182,11 @@ def check_config(c: dict[str, Any]) -> None:
     in_range(c["vocab"], 1, MAX_VOCAB, "the size of the vocabulary")
     in_range(c["max_seq"], 1, MAX_SEQ, "the number of positions")
     for i in range(c["n_layers"]):
-        heads = in_range(c["n_heads"][i], 1, MAX_WIDTH, f"the number of heads in layer {i}")
-        kv = in_range(c["n_kv_heads"][i], 1, MAX_WIDTH, f"the number of key/value heads in layer {i}")
+        heads = in_range(c["n_heads"][i], 1, MAX_HEADS, f"the number of heads in layer {i}")
+        kv = in_range(c["n_kv_heads"][i], 1, MAX_HEADS, f"the number of key/value heads in layer {i}")
         if heads % kv:
             raise ConvertError(f"layer {i} has {heads} heads, which {kv} key/value heads do not divide")
-        if in_range(c["head_dim"][i], 2, MAX_WIDTH, f"the size of a head in layer {i}") % 2:
+        if in_range(c["head_dim"][i], 2, MAX_HEAD_DIM, f"the size of a head in layer {i}") % 2:
             raise ConvertError(f"the size of a head in layer {i} is {c['head_dim'][i]}; RoPE needs an even one")
         in_range(heads * c["head_dim"][i], 1, MAX_WIDTH, f"the width of all heads in layer {i}")
         in_range(c["hidden"][i], 1, MAX_WIDTH, f"the width of the feed-forward step in layer {i}")
