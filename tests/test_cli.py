@@ -220,6 +220,8 @@ class Text(Cli):
         self.assertRegex(done.stderr.decode(), r"eval count: +19 token\(s\)\n(.*\n)*ended by: +full context")
         done = self.run_it(self.model, "x" * 19, "-c", 20, "--ignore-eos", "-v")
         self.assertRegex(done.stderr.decode(), r"eval count: +1 token\(s\)\n(.*\n)*ended by: +full context")
+        done = self.run_it(self.model, "x", "-c", 257, "-n", 1)
+        self.assertRegex(done.stderr.decode(), r"\Acontext: 257 positions, but the model was made for 256\n")
         for n, alias in ((0, "-n"), (1, "--predict"), (17, "--max-new-tokens")):
             done = self.run_it(self.model, "x", alias, n, "--ignore-eos", "-v")
             self.assertRegex(done.stderr.decode(), rf"\neval count: +{n} token\(s\)\n")
@@ -462,6 +464,7 @@ class Usage(Cli):
 
     def test_wrong_usage(self):
         self.assertIn("usage", self.bad(2))
+        self.assertIn("usage", self.bad(2, ""))
         self.assertIn("usage", self.bad(2, "-n", "5"))
         self.assertIn("needs a value", self.bad(2, self.model, "-n"))
         self.assertIn("needs a value", self.bad(2, self.model, "--temp"))

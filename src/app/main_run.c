@@ -137,7 +137,7 @@ static enum tern_status run(const struct options *o, struct tern_error *e)
     tern_model *model = NULL;
     if (do_help(o))
         return TERN_OK;
-    if (!o->model) {
+    if (!o->model || !*o->model) {
         snprintf(e->text, sizeof e->text,
                  "no weights file; usage: run MODEL [PROMPT] [options] (--help lists them)");
         return e->code = TERN_USAGE;

@@ -112,16 +112,16 @@ const char *number_seconds(double seconds, char *buffer, size_t n)
     return buffer;
 }
 
-/* e^x = (e^(x / 2^k))^(2^k) with |x / 2^k| < 2^-6 by its series: 10 terms reach 2^-70. To lose
+/* e^x = (e^(x / 2^k))^(2^k) with 0 <= x / 2^k <= 2^-6 by its series: 10 terms reach 2^-70. To lose
  * nothing in the squarings, e^y - 1 is carried: (1 + d)^2 - 1 = d (2 + d). */
 double number_exp(double x)
 {
     int k = 0;
     if (!(x < 709.8))
         return x > 0 ? INFINITY : x;
-    if (x < -745)
-        return 0;
-    for (; x > 0x1p-6 || x < -0x1p-6; k++)
+    if (x < 0)
+        return 1 / number_exp(-x);
+    for (; x > 0x1p-6; k++)
         x /= 2;
     double d = 0;
     for (int i = 10; i > 0; i--)

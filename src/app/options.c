@@ -57,7 +57,7 @@ static const struct row {
     [OPT_REPEAT_LAST_N] = {NULL, "repeat-last-n", 0, "", INTEGER, "N", 0, 2147483647,
                            "tokens that count as recent; default 64"},
     [OPT_GREEDY] = {NULL, "greedy", 0, "", FLAG, "", 0, 0, "the same as --temp 0"},
-    [OPT_CTX_SIZE] = {"Memory and machine", "ctx-size", 'c', "", INTEGER, "N", 1, 2147483647,
+    [OPT_CTX_SIZE] = {"Memory and machine", "ctx-size", 'c', "", INTEGER, "N", 1, 16777216,
                       "positions; default: the model's, or what half of the memory holds"},
     [OPT_CACHE_TYPE] = {NULL, "cache-type", 0, "", CHOICE, "f16|f32", 0, 0,
                         "type of the cached keys and values; default f16"},

@@ -41,7 +41,12 @@ static void say(const tern_model *model, const struct options *o, const struct t
                 number_bytes(plan->weights, a, sizeof a), number_bytes(plan->cache, b, sizeof b),
                 plan->n_ctx, number_bytes(plan->batch, c, sizeof c), d);
     }
-    if (plan->reduced && !o->value[OPT_QUIET].given)
+    if (o->value[OPT_QUIET].given)
+        return;
+    if (plan->n_ctx > info.max_seq)
+        fprintf(stderr, "context: %u positions, but the model was made for %llu\n", plan->n_ctx,
+                (unsigned long long)info.max_seq);
+    if (plan->reduced)
         fprintf(stderr,
                 "context: %u positions instead of the model's %llu, to stay within half of the "
                 "available memory (%s); -c sets it\n",
