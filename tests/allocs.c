@@ -24,7 +24,8 @@ static struct {
 static char gone_mark;
 #define GONE ((void *)&gone_mark)
 
-static size_t count, fail_at, live, live_bytes, peak, used;
+static size_t used[SLOTS / 2], n_used; /* slots of the table that are not empty */
+static size_t count, fail_at, live, live_bytes, peak;
 static int fail_rest, active;
 
 static size_t slot_of(const void *p)
@@ -37,10 +38,11 @@ static void put(void *p, size_t n)
     size_t i = slot_of(p);
     if (!active)
         return;
-    if (++used > SLOTS / 2)
+    if (n_used == SLOTS / 2)
         abort(); /* a test that makes more blocks needs a larger table */
     while (table[i].p)
         i = (i + 1) % SLOTS;
+    used[n_used++] = i;
     table[i].p = p, table[i].bytes = n;
     live++;
     live_bytes += n;
@@ -63,10 +65,11 @@ static void take(const void *p)
 
 void allocs_start(size_t at, int rest)
 {
-    memset(table, 0, sizeof table);
+    while (n_used)
+        table[used[--n_used]].p = NULL;
     active = 1;
     fail_at = at, fail_rest = rest;
-    count = live = live_bytes = peak = used = 0;
+    count = live = live_bytes = peak = 0;
 }
 
 void allocs_stop(void)
