@@ -5,7 +5,6 @@ What test_golden.c proves of the engine, this proves of config.json: each key mu
 """
 
 import contextlib
-import ctypes
 import io
 import json
 import os
@@ -21,56 +20,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import convert  # noqa: E402
-from ternlib import golden_file, toy  # noqa: E402
+from ternlib import engine, golden_file, toy  # noqa: E402
 
 GOLDEN = sorted(path for path in (ROOT / "tests" / "golden").glob("*.txt") if path.stem != "fingerprints")
+LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
 BOUND = 1e-4
-CHUNK = 30
-WANTS_LOGITS, CACHE_F32 = 1, 1
-
-
-class Error(ctypes.Structure):
-    """struct tern_error"""
-
-    _fields_ = [("code", ctypes.c_int), ("text", ctypes.c_char * 512)]
-
-
-class ContextParams(ctypes.Structure):
-    """struct tern_context_params"""
-
-    _fields_ = [(name, ctypes.c_uint32) for name in ("n_ctx", "n_batch", "n_seqs")]
-    _fields_ += [("cache_type", ctypes.c_int), ("fingerprint", ctypes.c_int)]
-
-
-class Engine:
-    """The few calls of tern.h that this test needs."""
-
-    def __init__(self):
-        self.lib = ctypes.CDLL(str(Path(os.environ.get("BUILD", "build")).resolve() / "libtern.so"))
-        self.lib.tern_logits.restype = ctypes.POINTER(ctypes.c_float)
-        self.error = Error()
-
-    def call(self, name: str, *arguments):
-        if getattr(self.lib, name)(*arguments, ctypes.byref(self.error)):
-            raise AssertionError(f"{name}: {self.error.text.decode()}")
-
-    def logits(self, path: Path, ids: list[int], vocab: int) -> np.ndarray:
-        """[len(ids), vocab]: the logits after each token, with an f32 cache."""
-        model, ctx = ctypes.c_void_p(), ctypes.c_void_p()
-        params = ContextParams(n_ctx=len(ids), n_batch=CHUNK, cache_type=CACHE_F32)
-        self.call("tern_model_open", ctypes.byref(model), os.fsencode(path), None)
-        self.call("tern_context_open", ctypes.byref(ctx), model, ctypes.byref(params))
-        out = np.empty((len(ids), vocab), np.float32)
-        for at in range(0, len(ids), CHUNK):
-            chunk = ids[at : at + CHUNK]
-            for token in chunk:
-                self.call("tern_batch_add", ctx, 0, token, WANTS_LOGITS)
-            assert self.lib.tern_forward(ctx) == 0
-            for i in range(len(chunk)):
-                out[at + i] = np.ctypeslib.as_array(self.lib.tern_logits(ctx, ctypes.c_size_t(i)), (vocab,))
-        self.lib.tern_context_close(ctx)
-        self.lib.tern_model_close(model)
-        return out
 
 
 def tokenizer_json(vocab: int) -> dict:
@@ -98,19 +52,14 @@ def directory(folder: Path, golden: golden_file.Golden, config: dict) -> None:
 class GoldenModels(unittest.TestCase):
     """One test per golden file, made below."""
 
-    engine: Engine
-
-    @classmethod
-    def setUpClass(cls):
-        cls.engine = Engine()
-
     def hold(self, golden: golden_file.Golden, config: dict) -> None:
         ids = golden.tokens()[:-1]
         with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()) as said:
             source, out = Path(temp) / "source", Path(temp) / "out.bin"
             directory(source, golden, config)
             self.assertEqual(convert.main([str(source), str(out)]), 0, said.getvalue())
-            logits = self.engine.logits(out, ids, golden.features["vocab"])
+            with engine.Engine(LIBRARY, out, golden.features["vocab"], len(ids)) as e:
+                logits = e.logits(ids)
         self.assertGreaterEqual(len(golden.rows), 6)
         for at, row in golden.rows.items():
             self.assertLessEqual(np.abs(logits[at] - row).max(), BOUND * np.abs(row).max(), f"position {at}")
