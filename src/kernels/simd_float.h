@@ -10,11 +10,12 @@
 enum { AHEAD = 2048 }; /* bytes of prefetch */
 
 /* A matrix of lines. Part p of line c begins at element
- * c * line + (p / tile_parts) * tile + (p % tile_parts) * WIDTH. */
+ * c * line + (p / tile_parts) * tile + (p % tile_parts) * WIDTH, and of y at element
+ * (p / tile_parts) * y_tile + (p % tile_parts) * WIDTH. A tile of 0 is one tile met twice. */
 struct lines {
     const void *w;
     enum tern_type type;
-    size_t line, tile, tile_parts;
+    size_t line, tile, y_tile, tile_parts;
     size_t n;    /* lines */
     size_t last; /* elements of the last part, when `partial`; else it is whole */
     bool partial;
@@ -47,10 +48,10 @@ SIMD void prefetch_line(const struct lines *m, size_t c, size_t parts)
             __builtin_prefetch(p + part / m->tile_parts * m->tile * bytes);
 }
 
-/* y[t, p * WIDTH + j] = sum_c x[t, c] * w[c, part p, lane j] by fma, c ascending, from +0, for
- * `parts` parts and `tokens` rows of x, both constants where this is called. */
-SIMD void dot_lines(float *y, size_t y_stride, struct lines m, const float *x, size_t x_stride,
-                    size_t parts, size_t tokens)
+/* y[t][part p, lane j] = sum_c x[t][c] * w[c, part p, lane j] by fma, c ascending, from +0, for
+ * `parts` parts and `tokens` rows, both constants where this is called. */
+SIMD void dot_lines(float *const *y, struct lines m, const float *const *x, size_t parts,
+                    size_t tokens)
 {
     vf acc[16][8]; /* [parts, tokens]: registers, once unrolled */
 #pragma GCC unroll 16
@@ -66,7 +67,7 @@ SIMD void dot_lines(float *y, size_t y_stride, struct lines m, const float *x, s
             w[p] = load_part(&m, c, p, m.partial && p + 1 == parts);
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++) {
-            vf xt = vf_set1(x[t * x_stride + c]);
+            vf xt = vf_set1(x[t][c]);
 #pragma GCC unroll 16
             for (size_t p = 0; p < parts; p++)
                 acc[p][t] = vf_fma(w[p], xt, acc[p][t]);
@@ -76,7 +77,7 @@ SIMD void dot_lines(float *y, size_t y_stride, struct lines m, const float *x, s
     for (size_t p = 0; p < parts; p++)
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++) {
-            float *to = y + t * y_stride + p * WIDTH;
+            float *to = y[t] + p / m.tile_parts * m.y_tile + p % m.tile_parts * WIDTH;
             if (m.partial && p + 1 == parts)
                 vf_store_n(to, acc[p][t], m.last);
             else
@@ -84,23 +85,31 @@ SIMD void dot_lines(float *y, size_t y_stride, struct lines m, const float *x, s
         }
 }
 
-/* The same for any number of rows of x: TOKENS of them together, then fewer. */
+/* The same for rows first .. rows - 1, of which `tokens` at most: beyond the end the last row is
+ * computed again, which writes the same numbers to the same place. */
+SIMD void dot_some(float *y, size_t y_stride, struct lines m, const float *x, size_t x_stride,
+                   size_t first, size_t rows, size_t parts, size_t tokens)
+{
+    float *to[8];
+    const float *from[8];
+#pragma GCC unroll 8
+    for (size_t t = 0; t < tokens; t++) {
+        size_t row = first + t < rows ? first + t : rows - 1;
+        to[t] = y + row * y_stride;
+        from[t] = x + row * x_stride;
+    }
+    dot_lines(to, m, from, parts, tokens);
+}
+
+/* The same for any number of rows. */
 SIMD void dot_rows(float *y, size_t y_stride, struct lines m, const float *x, size_t x_stride,
                    size_t rows, size_t parts)
 {
-    size_t t = 0;
-    for (; t + TOKENS <= rows; t += TOKENS)
-        dot_lines(y + t * y_stride, y_stride, m, x + t * x_stride, x_stride, parts, TOKENS);
-    if (TOKENS > 4 && rows - t >= 4) {
-        dot_lines(y + t * y_stride, y_stride, m, x + t * x_stride, x_stride, parts, 4);
-        t += 4;
-    }
-    if (rows - t >= 2) {
-        dot_lines(y + t * y_stride, y_stride, m, x + t * x_stride, x_stride, parts, 2);
-        t += 2;
-    }
-    if (rows - t >= 1)
-        dot_lines(y + t * y_stride, y_stride, m, x + t * x_stride, x_stride, parts, 1);
+    for (size_t i = 0; i < rows; i += TOKENS)
+        if (TOKENS > 4 && rows - i <= 4)
+            dot_some(y, y_stride, m, x, x_stride, i, rows, parts, 4);
+        else
+            dot_some(y, y_stride, m, x, x_stride, i, rows, parts, TOKENS);
 }
 
 /* ---- matmul ---- */
@@ -109,21 +118,20 @@ SIMD void matmul_float(float *y, size_t y_stride, const void *w, enum tern_type 
                        size_t tile1, const struct activations *x)
 {
     size_t tile = x->k * TILE_ROWS, bytes = type == TERN_F32 ? 4 : 2, t = tile0;
-    struct lines m = {
-        .type = type, .line = TILE_ROWS, .tile = tile, .tile_parts = PER_16, .n = x->k};
-    if (x->n == 1)
-        for (; t + FLOAT_DECODE <= tile1; t += FLOAT_DECODE) {
-            m.w = (const char *)w + t * tile * bytes;
-            dot_lines(y + t * TILE_ROWS, 0, m, x->x, 0, FLOAT_DECODE * PER_16, 1);
-        }
-    else
-        for (; TILES > 1 && t + TILES <= tile1; t += TILES) {
-            m.w = (const char *)w + t * tile * bytes;
-            dot_rows(y + t * TILE_ROWS, y_stride, m, x->x, x->stride, x->n, TILES * PER_16);
-        }
-    for (; t < tile1; t++) {
+    struct lines m = {.type = type, .line = TILE_ROWS, .tile_parts = PER_16, .n = x->k};
+    m.tile = tile, m.y_tile = TILE_ROWS;
+    for (; x->n == 1 && t + FLOAT_DECODE <= tile1; t += FLOAT_DECODE) {
         m.w = (const char *)w + t * tile * bytes;
-        dot_rows(y + t * TILE_ROWS, y_stride, m, x->x, x->stride, x->n, PER_16);
+        dot_some(y + t * TILE_ROWS, 0, m, x->x, 0, 0, 1, FLOAT_DECODE * PER_16, 1);
+    }
+    for (; t < tile1; t += TILES) {
+        m.w = (const char *)w + t * tile * bytes;
+        if (t + TILES > tile1)
+            m.tile = m.y_tile = 0;
+        if (x->n == 1)
+            dot_some(y + t * TILE_ROWS, 0, m, x->x, 0, 0, 1, TILES * PER_16, 1);
+        else
+            dot_rows(y + t * TILE_ROWS, y_stride, m, x->x, x->stride, x->n, TILES * PER_16);
     }
 }
 
@@ -147,23 +155,30 @@ static void matmul_bf16(float *y, size_t y_stride, const void *w, size_t tile0, 
 
 /* ---- attention ---- */
 
+/* dot_rows for queries: one alone, as in decoding without shared heads, is not computed twice. */
+SIMD void dot_queries(float *y, size_t y_stride, struct lines m, const float *x, size_t x_stride,
+                      size_t rows, size_t parts)
+{
+    if (rows == 1)
+        dot_some(y, 0, m, x, 0, 0, 1, parts, 1);
+    else
+        dot_rows(y, y_stride, m, x, x_stride, rows, parts);
+}
+
 /* scores [n_q, 256] = q . k for the tiles that hold visible positions; no scale yet. Meanwhile the
  * V of the visible positions is prefetched, a line per step. */
 SIMD void score(const struct attend *b, enum tern_type type)
 {
-    size_t bytes = type == TERN_F32 ? 4 : 2, tile = b->k_dim * TILE_ROWS, t = b->lo / TILE_ROWS;
+    size_t bytes = type == TERN_F32 ? 4 : 2, tile = b->k_dim * TILE_ROWS;
     size_t end = (b->hi + TILE_ROWS - 1) / TILE_ROWS;
-    struct lines m = {
-        .type = type, .line = TILE_ROWS, .tile = tile, .tile_parts = PER_16, .n = b->k_dim};
-    for (; TILES > 1 && t + TILES <= end; t += TILES) {
+    struct lines m = {.type = type, .line = TILE_ROWS, .tile_parts = PER_16, .n = b->k_dim};
+    m.tile = tile, m.y_tile = TILE_ROWS;
+    for (size_t t = b->lo / TILE_ROWS; t < end; t += TILES) {
         m.w = (const char *)b->k + t * tile * bytes;
         m.next = (const char *)b->v + t * TILE_ROWS * b->v_dim * bytes;
-        dot_rows(b->scores + t * TILE_ROWS, BLOCK, m, b->q, b->q_stride, b->n_q, TILES * PER_16);
-    }
-    for (; t < end; t++) {
-        m.w = (const char *)b->k + t * tile * bytes;
-        m.next = (const char *)b->v + t * TILE_ROWS * b->v_dim * bytes;
-        dot_rows(b->scores + t * TILE_ROWS, BLOCK, m, b->q, b->q_stride, b->n_q, PER_16);
+        if (t + TILES > end)
+            m.tile = m.y_tile = 0;
+        dot_queries(b->scores + t * TILE_ROWS, BLOCK, m, b->q, b->q_stride, b->n_q, TILES * PER_16);
     }
 }
 
@@ -206,25 +221,22 @@ SIMD void weigh(float *s, const struct attend *b, float *m, float *l)
 SIMD void mix(const struct attend *b, enum tern_type type)
 {
     size_t bytes = type == TERN_F32 ? 4 : 2, d = 0;
-    struct lines m = {.type = type, .line = b->v_dim, .tile_parts = 1, .n = b->hi - b->lo};
+    struct lines m = {.type = type, .line = b->v_dim, .tile_parts = PARTS, .n = b->hi - b->lo};
     const char *v = (const char *)b->v + b->lo * b->v_dim * bytes;
     const float *e = b->scores + b->lo;
-    m.tile = WIDTH;
-    m.next = NULL;
     for (; d + PARTS * WIDTH <= b->v_dim; d += PARTS * WIDTH) {
         m.w = v + d * bytes;
-        dot_rows(b->a + d, b->a_stride, m, e, BLOCK, b->n_q, PARTS);
+        dot_queries(b->a + d, b->a_stride, m, e, BLOCK, b->n_q, PARTS);
     }
     for (; d + WIDTH <= b->v_dim; d += WIDTH) {
         m.w = v + d * bytes;
         dot_rows(b->a + d, b->a_stride, m, e, BLOCK, b->n_q, 1);
     }
-    if (d < b->v_dim) {
-        m.w = v + d * bytes;
-        m.partial = true;
-        m.last = b->v_dim - d;
-        dot_rows(b->a + d, b->a_stride, m, e, BLOCK, b->n_q, 1);
-    }
+    m.partial = true;
+    m.last = b->v_dim - d;
+    m.w = v + d * bytes;
+    for (size_t i = 0; m.last && i < b->n_q; i++)
+        dot_some(b->a + d, b->a_stride, m, e, BLOCK, i, b->n_q, 1, 1);
 }
 
 SIMD void attend(const struct attend *b, enum tern_type type)

@@ -11,15 +11,17 @@ enum {
     Q4_LINES = 256
 };
 
-/* A matrix of blocks; for one row or several of x */
+/* A matrix of blocks, and the rows of x and y that meet it */
 struct blocks {
     const unsigned char *w; /* first tile */
-    size_t tile;            /* bytes between tiles */
-    const int8_t *q;
-    const float *scale;
-    const int32_t *sum;
-    size_t stride, group_stride, groups;
+    size_t tile, y_tile;    /* bytes between tiles, floats between their rows of y; 0: one tile met
+                               twice */
+    size_t groups;
     bool q4;
+    const int8_t *q[8]; /* [tokens] */
+    const float *scale[8];
+    const int32_t *sum[8];
+    float *y[8];
 };
 
 /* acc[p][t] += dot * (ws * xs) for group g of all tiles (parts) and rows (tokens);
@@ -56,7 +58,7 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, const int32_
         }
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++) {
-            const int8_t *q = b->q + t * b->stride + g * GROUP + 8 * j;
+            const int8_t *q = b->q[t] + g * GROUP + 8 * j;
             vx x0 = vx_load(q), x1 = vx_load(q + 4);
 #pragma GCC unroll 8
             for (size_t p = 0; p < parts; p++)
@@ -72,7 +74,7 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, const int32_
         vf ws = vf_load_f16((const uint16_t *)(const void *)scales);
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++) {
-            vf s = vf_mul(ws, vf_set1(b->scale[t * b->group_stride + g]));
+            vf s = vf_mul(ws, vf_set1(b->scale[t][g]));
             acc[p][t] = vf_fma(va_end(dot[p][t], bias + t * CHUNK, b->q4), s, acc[p][t]);
         }
     }
@@ -84,11 +86,11 @@ SIMD void find_biases(int32_t *bias, const struct blocks *b, size_t g, size_t n,
     int32_t factor = b->q4 ? -BIAS_Q4 : -BIAS_Q8;
     for (size_t t = 0; factor && t < tokens; t++)
         for (size_t i = 0; i < n; i++)
-            bias[t * CHUNK + i] = factor * b->sum[t * b->group_stride + g + i];
+            bias[t * CHUNK + i] = factor * b->sum[t][g + i];
 }
 
-/* y[t, 16 * tile + r] for `parts` vectors of rows and `tokens` rows of x, both constants */
-SIMD void dot_blocks(float *y, size_t y_stride, struct blocks b, size_t parts, size_t tokens)
+/* y[t][r] for `parts` vectors of rows of w and `tokens` rows of x, both constants */
+SIMD void dot_blocks(const struct blocks *b, size_t parts, size_t tokens)
 {
     vf acc[8][8];
     int32_t bias[8 * CHUNK];
@@ -97,49 +99,44 @@ SIMD void dot_blocks(float *y, size_t y_stride, struct blocks b, size_t parts, s
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++)
             acc[p][t] = vf_set1(0);
-    for (size_t g0 = 0; g0 < b.groups; g0 += CHUNK) {
-        size_t n = b.groups - g0 < CHUNK ? b.groups - g0 : CHUNK;
-        find_biases(bias, &b, g0, n, tokens);
+    for (size_t g0 = 0; g0 < b->groups; g0 += CHUNK) {
+        size_t n = b->groups - g0 < CHUNK ? b->groups - g0 : CHUNK;
+        find_biases(bias, b, g0, n, tokens);
         for (size_t i = 0; i < n; i++)
-            add_group(acc, &b, g0 + i, bias + i, parts, tokens);
+            add_group(acc, b, g0 + i, bias + i, parts, tokens);
     }
 #pragma GCC unroll 8
     for (size_t p = 0; p < parts; p++)
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++)
-            vf_store(y + t * y_stride + p * WIDTH, acc[p][t]);
+            vf_store(b->y[t] + p / INT_PER_16 * b->y_tile + p % INT_PER_16 * WIDTH, acc[p][t]);
 }
 
-SIMD struct blocks skip_rows(struct blocks b, size_t n)
+/* The same for the rows of x from `first` on, `tokens` at most: beyond the end the last row is
+ * computed again, which writes the same numbers to the same place. */
+SIMD void dot_some_blocks(struct blocks b, float *y, size_t y_stride, const struct activations *x,
+                          size_t first, size_t parts, size_t tokens)
 {
-    b.q += n * b.stride;
-    b.scale += n * b.group_stride;
-    b.sum += n * b.group_stride;
-    return b;
+#pragma GCC unroll 8
+    for (size_t t = 0; t < tokens; t++) {
+        size_t row = first + t < x->n ? first + t : x->n - 1;
+        b.q[t] = x->q + row * x->stride;
+        b.scale[t] = x->scale + row * x->group_stride;
+        b.sum[t] = x->sum + row * x->group_stride;
+        b.y[t] = y + row * y_stride;
+    }
+    dot_blocks(&b, parts, tokens);
 }
 
-/* The same for any number of rows of x: TOKENS of them together, then fewer. */
-SIMD void dot_block_rows(float *y, size_t y_stride, struct blocks b, size_t rows, size_t parts)
+/* The same for all rows of x. */
+SIMD void dot_all_blocks(struct blocks b, float *y, size_t y_stride, const struct activations *x,
+                         size_t parts)
 {
-    for (; rows >= TOKENS; rows -= TOKENS) {
-        dot_blocks(y, y_stride, b, parts, TOKENS);
-        b = skip_rows(b, TOKENS);
-        y += TOKENS * y_stride;
-    }
-    if (TOKENS > 4 && rows >= 4) {
-        dot_blocks(y, y_stride, b, parts, 4);
-        b = skip_rows(b, 4);
-        y += 4 * y_stride;
-        rows -= 4;
-    }
-    if (rows >= 2) {
-        dot_blocks(y, y_stride, b, parts, 2);
-        b = skip_rows(b, 2);
-        y += 2 * y_stride;
-        rows -= 2;
-    }
-    if (rows)
-        dot_blocks(y, y_stride, b, parts, 1);
+    for (size_t i = 0; i < x->n; i += TOKENS)
+        if (TOKENS > 4 && x->n - i <= 4)
+            dot_some_blocks(b, y, y_stride, x, i, parts, 4);
+        else
+            dot_some_blocks(b, y, y_stride, x, i, parts, TOKENS);
 }
 
 SIMD void matmul_int(float *y, size_t y_stride, const void *w, bool q4, size_t tile0, size_t tile1,
@@ -147,32 +144,19 @@ SIMD void matmul_int(float *y, size_t y_stride, const void *w, bool q4, size_t t
 {
     size_t groups = (x->k + GROUP - 1) / GROUP, t = tile0;
     size_t tile = groups * ((q4 ? Q4_LINES : Q8_LINES) + 2 * TILE_ROWS);
-    struct blocks b = {(const unsigned char *)w + t * tile,
-                       tile,
-                       x->q,
-                       x->scale,
-                       x->sum,
-                       x->stride,
-                       x->group_stride,
-                       groups,
-                       q4};
-    y += t * TILE_ROWS;
-    if (x->n == 1)
-        for (; t + INT_DECODE <= tile1; t += INT_DECODE) {
-            dot_blocks(y, 0, b, INT_DECODE * INT_PER_16, 1);
-            b.w += INT_DECODE * tile;
-            y += INT_DECODE * TILE_ROWS;
-        }
-    else
-        for (; TILES > 1 && t + TILES <= tile1; t += TILES) {
-            dot_block_rows(y, y_stride, b, x->n, TILES * INT_PER_16);
-            b.w += TILES * tile;
-            y += TILES * TILE_ROWS;
-        }
-    for (; t < tile1; t++) {
-        dot_block_rows(y, y_stride, b, x->n, INT_PER_16);
-        b.w += tile;
-        y += TILE_ROWS;
+    struct blocks b = {.tile = tile, .y_tile = TILE_ROWS, .groups = groups, .q4 = q4};
+    for (; x->n == 1 && t + INT_DECODE <= tile1; t += INT_DECODE) {
+        b.w = (const unsigned char *)w + t * tile;
+        dot_some_blocks(b, y + t * TILE_ROWS, 0, x, 0, INT_DECODE * INT_PER_16, 1);
+    }
+    for (; t < tile1; t += TILES) {
+        b.w = (const unsigned char *)w + t * tile;
+        if (t + TILES > tile1)
+            b.tile = b.y_tile = 0;
+        if (x->n == 1)
+            dot_some_blocks(b, y + t * TILE_ROWS, 0, x, 0, TILES * INT_PER_16, 1);
+        else
+            dot_all_blocks(b, y + t * TILE_ROWS, y_stride, x, TILES * INT_PER_16);
     }
 }
 
