@@ -1,11 +1,12 @@
-/* Drives a bare tokenizer section for tools/check_tokenizer.py.
+/* Without arguments: 1 MiB of whatever is awkward is encoded in near-linear time, under a second.
+ * Else it drives a bare tokenizer section for tools/check_tokenizer.py:
  *   prog_tokenizer SECTION   requests on stdin, answers on stdout, little-endian:
  *     u32 'e', u32 flags (as tern_tokenize), u32 bytes, text   ->  u32 n, u32 ids [n]
  *     u32 'd', u32 show_special, u32 n, u32 ids [n]            ->  u32 bytes, text */
-#include "text/tokenizer.h"
+#include "vocabulary.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+#include <time.h>
 
 static void *read_file(const char *path, size_t *n)
 {
@@ -29,10 +30,12 @@ static int answer(const void *p, uint32_t n, size_t size)
 
 static int encode(const struct tokenizer *t, uint32_t flags, const char *text, uint32_t n)
 {
-    size_t max = n + (size_t)64, got;
-    int32_t *ids = malloc(max * sizeof *ids);
+    size_t got;
     struct tern_error e = {0};
-    if (!ids || tokenizer_encode(t, text, n, flags, ids, max, &got, &e) || got > max)
+    if (tokenizer_encode(t, text, n, flags, NULL, 0, &got, &e))
+        return fprintf(stderr, "%s\n", e.text), 1;
+    int32_t *ids = malloc((got + 1) * sizeof *ids);
+    if (!ids || tokenizer_encode(t, text, n, flags, ids, got, &got, &e))
         return fprintf(stderr, "%s\n", e.text), 1;
     answer(ids, (uint32_t)got, sizeof *ids);
     free(ids);
@@ -78,13 +81,78 @@ static int serve(const struct tokenizer *t)
     return 0;
 }
 
+/* ---- time ------------------------------------------------------------------------------------ */
+
+enum { MIB = 1 << 20 };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Seconds to encode n bytes of `unit` over and over; of random bytes for an empty unit. */
+static double seconds(const struct tokenizer *t, const char *unit, size_t n)
+{
+    char *text = malloc(n);
+    int32_t *ids = malloc(2 * n * sizeof *ids);
+    size_t got, len = strlen(unit);
+    uint64_t x = 1;
+    if (!text || !ids)
+        exit(1);
+    for (size_t i = 0; i < n; i++)
+        text[i] = len ? unit[i % len] : (char)((x = x * 6364136223846793005u + 1) >> 56);
+    double begin = now();
+    if (tokenizer_encode(t, text, n, TERN_PARSE_SPECIAL, ids, 2 * n, &got, NULL))
+        exit(1);
+    double took = now() - begin;
+    free(text);
+    free(ids);
+    return took;
+}
+
+/* Eight times the text may take 32 times as long (memory and a busy machine have their share in
+ * that), not 64. The best of a few tries counts. */
+static int too_slow(const struct tokenizer *t, const char *name, const char *unit)
+{
+    double part = 1e9, whole = 1e9;
+    for (int i = 0; i < 5; i++) {
+        double p = seconds(t, unit, MIB / 8), w = seconds(t, unit, MIB);
+        part = p < part ? p : part;
+        whole = w < whole ? w : whole;
+        if (whole < 1 && whole < 32 * part)
+            return 0;
+    }
+    printf("%s: %.4f s for 128 KiB of '%s', %.4f s for 1 MiB\n", name, part, unit, whole);
+    return 1;
+}
+
+static int measure(void)
+{
+    static const char *const names[] = {"gpt2",     "llama3",   "qwen2",        "smollm2",
+                                        "hf-llama", "hf-gemma", "hf-metaspace", "spm"};
+    static const char *const units[] = {"a", "_", " ", "\n", "1", "ab", "\xE4\xBD\xA0",
+                                        "\xF0\x9F\x91\xA8\xE2\x80\x8D", "e\xCC\x81", "<", "'", " x", ""};
+    int failed = 0, n = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct vocabulary v;
+        vocabulary_open(&v, names[i]);
+        for (size_t k = 0; k < sizeof units / sizeof *units; k++, n++)
+            failed += too_slow(v.t, names[i], units[k]);
+        vocabulary_close(&v);
+    }
+    printf("%d passed, %d failed\n", n - failed, failed);
+    return failed != 0;
+}
+
 int main(int argc, char **argv)
 {
     struct tokenizer *t;
     struct tern_error e = {0};
     size_t n = 0;
-    if (argc != 2)
-        return 77;
+    if (argc < 2)
+        return measure();
     void *section = read_file(argv[1], &n);
     if (!section || tokenizer_open_bytes(&t, section, n, UINT32_MAX, &e))
         return fprintf(stderr, "%s: %s\n", argv[1], section ? e.text : "cannot read"), 3;

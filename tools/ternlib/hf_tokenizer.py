@@ -6,6 +6,7 @@ has no equal of is refused by its name. ADDING A STEP: its branch in NORMALIZERS
 
 import json
 import re
+import unicodedata
 from functools import cache
 
 import numpy as np
@@ -223,6 +224,18 @@ def _token_bytes(text: str, byte_level: bool) -> bytes:
     return text.encode("utf-8") if data is None else data
 
 
+def _normalized(text: str, t: Tokenizer) -> str:
+    """The text after the normalizer: what a normalized added token is decoded to."""
+    for step in t.normalizer:
+        if step["step"] == "prepend":
+            text = step["text"] + text
+        elif step["step"] == "replace":
+            text = text.replace(step["from"], step["to"])
+        elif step["step"] == "nfc":
+            text = unicodedata.normalize("NFC", text)
+    return text
+
+
 def _vocabulary(vocab: dict[str, int], added: list[dict], t: Tokenizer) -> None:
     size = 1 + max([*vocab.values(), *(a["id"] for a in added)], default=-1)
     if len(set(vocab.values())) != len(vocab) or size > 1 << 28:
@@ -240,7 +253,8 @@ def _vocabulary(vocab: dict[str, int], added: list[dict], t: Tokenizer) -> None:
         i, content = a["id"], a["content"]
         if vocab.get(content, i) != i or by_id.setdefault(i, content) != content:
             raise ConvertError(f"{t.origin}: added token {content!r} has the id {i} of another token")
-        t.tokens[i] = _token_bytes(content, t.byte_level)
+        if t.types[i] == ABSENT:
+            t.tokens[i] = _token_bytes(_normalized(content, t) if a["normalized"] else content, t.byte_level)
         flags = {"special": SPECIAL, "lstrip": LSTRIP, "rstrip": RSTRIP, "single_word": SINGLE_WORD, "normalized": NORMALIZED}
         if content:
             t.added.append(Added(i, content, sum(bit for name, bit in flags.items() if a[name])))

@@ -144,7 +144,7 @@ def from_sentencepiece(
     t.normalizer.append({"step": "replace", "from": " ", "to": BLOCK})
     t.decoder = [{"step": "replace", "from": BLOCK, "to": " "}, {"step": "byte_fallback"}]
     if model.add_dummy_prefix or model.remove_extra_whitespaces:
-        t.decoder.append({"step": "strip", "text": " ", "count": 1})
+        t.decoder.append({"step": "strip", "text": " ", "count": 65535 if model.remove_extra_whitespaces else 1})
     try:
         t.reference = SentencePieceReference(data or spf.serialize(model), {a.content: a.id for a in t.added})
     except ImportError:
@@ -387,13 +387,13 @@ def from_gguf(values: dict, vocab: int | None) -> Tokenizer | None:
 # ---- vectors of the self test --------------------------------------------------------------------
 
 
-def vectors(t: Tokenizer | None) -> dict | None:
+def vectors(t: Tokenizer | None, more: list[str] | None = None) -> dict | None:
     """Strings and their ids by the reference package, for the weights file's self test."""
     if t is None or t.reference is None:
         return None
     from .hard_strings import vector_strings
 
-    strings = vector_strings([a.content for a in t.added if a.flags & SPECIAL])
+    strings = vector_strings([a.content for a in t.added if a.flags & SPECIAL]) + (more or [])
     out = {
         "text.bytes": b"".join(s.encode() for s in strings),
         "text.lengths": keys.U32s([len(s.encode()) for s in strings]),

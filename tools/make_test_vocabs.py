@@ -1,0 +1,332 @@
+"""Writes tests/tokenizers/*.bin: a small vocabulary of every kind and pattern, with the reference's answers.
+
+Every vocabulary is trained here on text made from word lists, by the tokenizers and sentencepiece packages; they also
+give the ids of 10,000 hard strings in both modes, and the texts of ids. The strings come from a seeded generator that
+tests/hard_strings.c repeats, so only hashes are stored, one per 100 strings, beside some whole examples.
+Usage: tools/make_test_vocabs.py [NAME ...]
+
+A file is a key block (src/model/FORMAT.md):
+  section                        body of a section `tokenizer`
+  text.*, plain.*, parse.*       vectors, as in a weights file; their strings are the fragments of the hard ones
+  seed                           of the generator
+  hash.plain, hash.parse [100]   XXH64 of (u32 n, u32 ids [n]) of 100 strings after another
+  hash.text [100]                XXH64 of (u32 bytes, text): what the plain ids, then the parse ids of each decode to
+  hash.random [20]               the same of 100 random lists of ids
+"""
+
+import io
+import json
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+import xxhash
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from ternlib import hf_tokenizer as hf  # noqa: E402
+from ternlib import keys, tokenizer  # noqa: E402
+from ternlib import sentencepiece_file as spf  # noqa: E402
+from ternlib.hard_strings import Random, hard_string, random_ids, vector_strings  # noqa: E402
+from ternlib.tokenizer_parts import BYTE, SPECIAL, Tokenizer as Ours  # noqa: E402
+
+OUT = Path(__file__).resolve().parent.parent / "tests" / "tokenizers"
+STRINGS, CHUNK, LISTS = 10_000, 100, 2_000
+WORDS = """the of and a to in is was he for it with as his on be at by had not are but from or have an they which one you
+were her all she there would their we him been has when who will more no if out so said what up its about into than them
+can only other new some could time these two may then do first any my now such like our over man me even most made after
+also did many before must through back years where much your way well down should because each just those people mister
+once upon little girl boy named happy friend park play played ball big small house tree dog cat sat mat found home day
+night mother father wanted loved saw went looked very good great asked help together tokenizer tokenization merging
+return print import void struct static const while for else elif class def self none true false null int char float
+don't can't it's we'll they're I've I'd I'm o'clock café naïve façade résumé über straße Ångström señor coöperate
+привет мир это не на что как слово дом γειά σου κόσμε λόγος שלום עולם مرحبا بالعالم नमस्ते दुनिया สวัสดี 你好 世界 中文 字符
+日本語 テキスト です ます 한국어 텍스트 안녕 세상 e\u0301te\u0301 n\u0303 🙂 🚀 👍 ❤️ 👨‍👩‍👧 0 1 2 10 42 100 1984 2024 3.14 1,000 x² ½ ٣ Ⅷ""".split()
+MARKS = [". ", ", ", "! ", "? ", "; ", ": ", "\n", "\n\n", "  ", "\n    ", "\t", " - ", "... ", " (", ") ", '" ', " = ", "{}", "[0]", "'s ", "\r\n"]
+FLAGGED = [
+    AddedToken("<s>", special=True, normalized=False),
+    AddedToken("</s>", special=True, normalized=False),
+    AddedToken("<|sp|>", special=True, normalized=True),
+    AddedToken("<left>", lstrip=True, normalized=False),
+    AddedToken("<right>", rstrip=True, normalized=False),
+    AddedToken("<both>", special=True, lstrip=True, rstrip=True, normalized=False),
+    AddedToken("word", single_word=True, normalized=False),
+    AddedToken("Wörd", single_word=True, normalized=True),
+    AddedToken("<<", normalized=False),
+    AddedToken("<<<", normalized=False),
+    AddedToken("<s><s>", normalized=False),
+    AddedToken("  ", normalized=False),
+    AddedToken("\n\n\n", normalized=False, rstrip=True),
+    AddedToken("e\u0301!", normalized=True),
+    AddedToken("two words", normalized=True, lstrip=True),
+    AddedToken("日本", normalized=False, single_word=True, lstrip=True),
+    AddedToken("é", normalized=False, special=True),
+]
+EXTRA = [
+    "<s>", "</s>", "<|sp|>", "a <left> b", "a <right> b", " \n<both>\t x", "word", "sword", "words", "a word.", "wordé", "_word", "Wo\u0308rd",
+    "<<<", "<<<<", "<s><s><s>", "   ", "\n\n\n\n  a", "é!", "e\u0301!", "  two words", " 日本 ", "日本語", "é", "<right>  <left>", "<both> <both>",
+]  # fmt: skip
+
+
+def corpus() -> list[str]:
+    """Lines of words, the earlier ones of the list more often, between marks."""
+    lines = []
+    for i in range(4000):
+        r, line = Random(7, i), ""
+        for _ in range(4 + r.below(12)):
+            line += WORDS[r.below(1 + r.below(len(WORDS)))] + (MARKS[r.below(len(MARKS))] if r.below(4) == 0 else " ")
+        lines.append(line)
+    return lines
+
+
+def train(t: Tokenizer, size: int, alphabet: list[str], special: list) -> Tokenizer:
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, initial_alphabet=alphabet, special_tokens=special, limit_alphabet=400, show_progress=False
+    )
+    t.train_from_iterator(corpus(), trainer)
+    return t
+
+
+def byte_level(size: int, steps: list, special: list = (), nfc: bool = False, **model) -> Tokenizer:
+    t = Tokenizer(models.BPE(**model))
+    t.normalizer = normalizers.NFC() if nfc else None
+    t.pre_tokenizer = pre_tokenizers.Sequence(steps) if len(steps) > 1 else steps[0]
+    t.decoder = decoders.ByteLevel()
+    return train(t, size, pre_tokenizers.ByteLevel.alphabet(), list(special))
+
+
+def split(pattern: str) -> list:
+    step = pre_tokenizers.Split(Regex(pattern), "isolated", invert=False)
+    return [step, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+
+
+def template(t: Tokenizer, single: str) -> None:
+    names = [part for part in single.split() if part != "$A"]
+    pairs = [(name, t.token_to_id(name)) for name in names]
+    t.post_processor = processors.TemplateProcessing(single=single, special_tokens=pairs)
+
+
+def gpt2() -> Tokenizer:
+    t = byte_level(1200, [pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    t.add_special_tokens(["<|endoftext|>"])
+    return t
+
+
+def gpt2_prefix() -> Tokenizer:
+    t = byte_level(600, [pre_tokenizers.ByteLevel(add_prefix_space=True)], ["<s>", "</s>"])
+    t.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0))
+    return t
+
+
+def llama3() -> Tokenizer:
+    t = byte_level(1200, split(hf.LLAMA3), ignore_merges=True)
+    t.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"])
+    template(t, "<|begin_of_text|> $A")
+    return t
+
+
+def qwen2() -> Tokenizer:
+    t = byte_level(1200, split(hf.QWEN2), nfc=True)
+    t.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    t.add_tokens([AddedToken("<think>", normalized=False), AddedToken("e\u0301nd", normalized=True)])
+    return t
+
+
+def smollm2() -> Tokenizer:
+    steps = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    return byte_level(1200, steps, ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<repo_name>"])
+
+
+def added() -> Tokenizer:
+    t = byte_level(500, [pre_tokenizers.ByteLevel(add_prefix_space=False)], nfc=True)
+    t.add_tokens(FLAGGED)
+    template(t, "<s> $A </s>")
+    return t
+
+
+def splits() -> Tokenizer:
+    steps = [
+        pre_tokenizers.Split("x", "merged_with_previous"),
+        pre_tokenizers.Split("a", "merged_with_next"),
+        pre_tokenizers.Split("!", "removed"),
+        pre_tokenizers.Split("..", "contiguous"),
+        pre_tokenizers.Split("e", "isolated", invert=True),
+        pre_tokenizers.Digits(individual_digits=False),
+        pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False),
+    ]
+    return byte_level(500, steps)
+
+
+def characters(size: int, special: list, **model) -> Tokenizer:
+    """BPE over characters, the fallback bytes in the vocabulary."""
+    t = Tokenizer(models.BPE(unk_token="<unk>", **model))
+    t.normalizer = normalizers.Replace(" ", "\u2581")
+    bytes_ = [f"<0x{b:02X}>" for b in range(256)] if model.get("byte_fallback") else []
+    t.pre_tokenizer = pre_tokenizers.Split("\u2581", "merged_with_next")
+    train(t, size, [], ["<unk>", "<s>", "</s>", *bytes_])
+    data = json.loads(t.to_str())
+    data["added_tokens"] = [a for a in data["added_tokens"] if not hf.BYTE_TOKEN.fullmatch(a["content"])]
+    data["pre_tokenizer"] = None
+    t = Tokenizer.from_str(json.dumps(data))
+    t.add_tokens(special)
+    return t
+
+
+SPM_DECODER = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+
+
+def hf_llama() -> Tokenizer:
+    t = characters(1200, [], byte_fallback=True, fuse_unk=True)
+    t.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    t.decoder = decoders.Sequence([*SPM_DECODER, decoders.Strip(" ", 1, 0)])
+    template(t, "<s> $A")
+    return t
+
+
+def hf_gemma() -> Tokenizer:
+    t = characters(1000, [AddedToken("\n\n", normalized=False), AddedToken("   ", normalized=False)], byte_fallback=True, fuse_unk=True)
+    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    t.decoder = decoders.Sequence(SPM_DECODER)
+    return t
+
+
+def hf_metaspace(scheme: str, split: bool, fuse: bool, flagged: list):
+    def build() -> Tokenizer:
+        t = characters(700, flagged, fuse_unk=fuse)
+        t.normalizer = None
+        t.pre_tokenizer = pre_tokenizers.Metaspace("\u2581", scheme, split)
+        t.decoder = decoders.Metaspace("\u2581", scheme, split)
+        return t
+
+    return build
+
+
+def hf_partial() -> Tokenizer:
+    """Byte fallback that lacks bytes: characters that need them are unknown."""
+    t = hf_llama()
+    data = json.loads(t.to_str())
+    vocab = data["model"]["vocab"]
+    for b in (0x0A, 0x80, 0xE4, 0x9F):
+        vocab[f"[gone {b}]"] = vocab.pop(f"<0x{b:02X}>")
+    data["model"]["fuse_unk"] = False
+    return Tokenizer.from_str(json.dumps(data))
+
+
+def spm(**options):
+    def build() -> bytes:
+        out = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(line for text in corpus() for line in text.split("\n")),
+            model_writer=out,
+            model_type="bpe",
+            vocab_size=900,
+            normalization_rule_name="identity",
+            allow_whitespace_only_pieces=True,
+            num_threads=1,
+            minloglevel=2,
+            hard_vocab_limit=False,
+            **options,
+        )
+        return out.getvalue()
+
+    return build
+
+
+def spm_unused() -> bytes:
+    """Every third longer piece unused: merged through, then taken apart again."""
+    model = spf.parse(spm(byte_fallback=True, remove_extra_whitespaces=False)())
+    for i, piece in enumerate(model.pieces):
+        if piece.kind == spf.NORMAL and len(piece.text.decode()) > 1 and i % 3 == 0:
+            piece.kind = spf.UNUSED
+    return spf.serialize(model)
+
+
+VOCABULARIES = {
+    "gpt2": gpt2,
+    "gpt2-prefix": gpt2_prefix,
+    "llama3": llama3,
+    "qwen2": qwen2,
+    "smollm2": smollm2,
+    "added": added,
+    "splits": splits,
+    "hf-llama": hf_llama,
+    "hf-partial": hf_partial,
+    "hf-gemma": hf_gemma,
+    "hf-metaspace": hf_metaspace("always", True, True, []),
+    "hf-first": hf_metaspace("first", False, False, FLAGGED[:9]),
+    "hf-never": hf_metaspace("never", True, True, FLAGGED[:4]),
+    "spm": spm(byte_fallback=True, remove_extra_whitespaces=False, split_digits=True),
+    "spm-trim": spm(character_coverage=0.98, control_symbols=["<pad>"], user_defined_symbols=["<sep>", "ing", "in", "日本", "ä", "\n"]),
+    "spm-plain": spm(byte_fallback=True, add_dummy_prefix=False, remove_extra_whitespaces=False, user_defined_symbols=["\u2581\u2581", "<u>"]),
+    "spm-unused": spm_unused,
+}
+
+
+def answers(ids: list[int]) -> bytes:
+    return struct.pack(f"<I{len(ids)}I", len(ids), *ids)
+
+
+def texts(t: Ours, ids: list[int]) -> bytes:
+    """What the ids decode to, and its length. sentencepiece writes unknown pieces as a symbol: they are left out."""
+    text = t.reference.decode([i for i in ids if t.kind != "spm" or i != t.unk]).encode()
+    return struct.pack("<I", len(text)) + text
+
+
+def decodable(t: Ours, ids: list[int]) -> list[int]:
+    """The ids without special ones, and without a byte token after another: the package turns a run of bytes with one
+    broken character into U+FFFD as a whole, which a stream cannot know in time."""
+    special = {a.id for a in t.added if a.flags & SPECIAL} | {t.unk}
+    out: list[int] = []
+    for i in ids:
+        if i in special or t.types[i] == BYTE and out and t.types[out[-1]] == BYTE and t.kind == "bpe":
+            continue
+        out.append(i)
+    return out
+
+
+def hashes(parts: list[bytes]) -> np.ndarray:
+    sums = [xxhash.xxh64(b"".join(parts[i : i + CHUNK])).intdigest() for i in range(0, len(parts), CHUNK)]
+    return np.array(sums, dtype=np.uint64)
+
+
+def describe(t: Ours, seed: int) -> dict:
+    """The keys of a test file."""
+    specials = [a.content for a in t.added if a.flags & SPECIAL]
+    fragments = [s.encode() for s in [*vector_strings(specials), *EXTRA]]
+    contents = [a.content.encode() for a in t.added]
+    strings = [hard_string(seed, i, fragments, t.tokens, contents).decode("utf-8", "replace") for i in range(STRINGS)]
+    plain = [t.reference.encode(s, False) for s in strings]
+    parse = [t.reference.encode(s, True) for s in strings]
+    lists = [decodable(t, random_ids(~seed, i, len(t.tokens))) for i in range(LISTS)]
+    out = {"section": tokenizer.section(t)} | tokenizer.vectors(t, EXTRA)
+    return out | {
+        "seed": seed,
+        "hash.plain": hashes([answers(ids) for ids in plain]),
+        "hash.parse": hashes([answers(ids) for ids in parse]),
+        "hash.text": hashes([texts(t, a) + texts(t, b) for a, b in zip(plain, parse)]),
+        "hash.random": hashes([texts(t, ids) for ids in lists]),
+    }
+
+
+def ours(name: str) -> Ours:
+    made = VOCABULARIES[name]()
+    if isinstance(made, bytes):
+        return tokenizer.from_sentencepiece(spf.parse(made), name, made)
+    text = made.to_str()
+    return hf.from_json(json.loads(text), name, {}, text)
+
+
+def main() -> None:
+    OUT.mkdir(exist_ok=True)
+    names = list(VOCABULARIES)
+    for name in sys.argv[1:] or names:
+        data = keys.pack(describe(ours(name), 1000 + names.index(name)))
+        (OUT / f"{name}.bin").write_bytes(data)
+        print(f"{name}: {len(data)} bytes")
+
+
+if __name__ == "__main__":
+    main()
