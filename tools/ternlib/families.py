@@ -180,7 +180,7 @@ def graph(c: Config, positions: int, attn_bias: int = 0, ffn_bias: int = 0, kv_h
     if c.get("head_dim", None) is None:
         if any(dim % h for h in heads):
             raise ConvertError(f"{c.where}: {c.name('hidden_size')} {dim} is not a multiple of {heads[0]} heads")
-        head_dim = [dim // h for h in heads]
+        head_dim = [in_range(dim // h, 1, MAX_HEAD_DIM, f"{c.where}: the size of a head") for h in heads]
     else:
         head_dim = c.integers("head_dim", MAX_HEAD_DIM, n)
     if len(set(head_dim)) > 1:

@@ -89,10 +89,9 @@ def _config(path: Path, sizes: tuple[int, ...], tied: bool) -> dict:
         "window": [0] * layers, "rope_set": [1] * layers,
         "attn_scale": [1 / math.sqrt(head_dim)] * layers,
         "attn_bias": [0] * layers, "ffn_bias": [0] * layers, "activation": "silu",
-        "rope.0.inv_freq": rope.checked(rope.plain(THETA, head_dim)), "rope.0.factor": 1.0,
     }  # fmt: skip
     check_config(config)
-    return config
+    return config | {"rope.0.inv_freq": rope.checked(rope.plain(THETA, head_dim)), "rope.0.factor": 1.0}
 
 
 def _order(config: dict, version: int) -> Iterator[str]:
