@@ -355,6 +355,15 @@ class Perplexity(Cli):
         small = self.measure("--perplexity", None, "-c", 64, "--stride", 63, "-b", 5, text=text)
         self.assertEqual(small["nll"], windows["nll"])
 
+    def test_the_token_chosen_is_the_most_probable(self):
+        for prompt in "abcdefghijklmnopqrstuvwxyz":
+            best = self.good(self.model, prompt, "-n", 1, "-q", "--no-echo", "--greedy", "--cache-type", "f32")[:-1]
+            if len(best) == 1 and best.decode().isprintable():
+                break
+        tried = sorted({best.decode(), *"etaoin shrdlu ETAOIN SHRDLU 0123456789"})
+        nll = {c: self.measure("--perplexity-lines", None, text=(prompt + c).encode())["nll"] for c in tried}
+        self.assertEqual(min(nll, key=nll.get), best.decode())
+
     def test_lines_are_cut_at_the_context(self):
         got = self.measure("--perplexity-lines", None, "-c", 32, text=b"a" * 100 + b"\n\nbb")
         self.assertEqual(got["tokens"], 31 + 2)
@@ -409,6 +418,11 @@ class Usage(Cli):
                     self.assertTrue(text.stderr.startswith(f"run: {name}".encode()), text.stderr)
         self.assertIn("from 0 to 1000", self.bad(2, self.model, "--temp", "1001"))
         self.assertIn("ref|avx2", self.bad(2, self.model, "--cpu", "sse"))
+        for name, value in (
+            ("-t", 0), ("-t", 1025), ("-b", 0), ("-b", 65537), ("-c", 0), ("-c", 16777217), ("-n", 2147483648),
+            ("--top-k", 2147483648), ("--repeat-last-n", 2147483648),
+        ):  # fmt: skip
+            self.assertRegex(self.bad(2, self.model, name, value), rf"run: {name}: .* from -?\d+ to \d+")
         self.bad(2, self.model, "--fingerprint=some")
         self.bad(2, self.model, "--stop", "")
 
@@ -586,10 +600,19 @@ class Signals(Cli):
         self.assertEqual(p.returncode, 130, err)
 
     def test_reader_that_does_not_read(self):
-        p = self.endless()
+        for seed in range(20):  # a character must end where the pipe is full
+            args = [self.long, "abc", "--ignore-eos", "-n", 4200, "-s", seed]
+            try:
+                self.good(*args)[:4096].decode()
+                break
+            except UnicodeDecodeError:
+                pass
+        p = self.start(*args)
         fcntl.fcntl(p.stdout.fileno(), 1031, 4096)  # F_SETPIPE_SZ
-        while struct.unpack("i", fcntl.ioctl(p.stdout.fileno(), termios.FIONREAD, bytes(4)))[0] < 4090:
+        for _ in range(500):
             time.sleep(0.02)
+            if struct.unpack("i", fcntl.ioctl(p.stdout.fileno(), termios.FIONREAD, bytes(4)))[0] == 4096:
+                break
         time.sleep(0.1)
         p.send_signal(signal.SIGINT)
         self.assertEqual(p.wait(10), 130)
@@ -603,10 +626,11 @@ class Signals(Cli):
         p.stdout.close()
 
     def test_ignored_signal_stays_ignored(self):
-        line = 'trap "" INT; "$RUN" "$M" x -n 200 --ignore-eos -q -s 1 & p=$!; kill -INT $p; wait $p; echo $?'
+        line = 'trap "" INT; "$RUN" "$M" x --ignore-eos -n 9000 & p=$!; sleep 0.2; kill -INT $p; wait $p; echo $?'
         done = subprocess.run(
-            ["bash", "-c", line], capture_output=True, env={**os.environ, "RUN": RUN, "M": self.model}
+            ["bash", "-c", line], capture_output=True, env={**os.environ, "RUN": RUN, "M": self.long}
         )
+        self.assertIn(b"text 9000 tokens", done.stderr)
         self.assertEqual(done.stdout.splitlines()[-1], b"0")
 
     def test_perplexity_stops(self):

@@ -11,11 +11,8 @@ static struct tern_context_params params_of(const struct options *o, uint32_t n_
 {
     const struct option_value *v = o->value;
     struct tern_context_params p = {0};
-    bool all = v[OPT_FINGERPRINT].given && v[OPT_FINGERPRINT].text;
     p.n_ctx = v[OPT_CTX_SIZE].given ? (uint32_t)v[OPT_CTX_SIZE].integer : n_ctx;
     p.n_batch = (uint32_t)v[OPT_BATCH_SIZE].integer;
-    if (all && (p.n_batch == 0 || p.n_batch > TERN_MAX_LOGITS))
-        p.n_batch = TERN_MAX_LOGITS; /* every row of a batch asks for logits */
     if (v[OPT_CACHE_TYPE].given && !strcmp(v[OPT_CACHE_TYPE].text, "f32"))
         p.cache_type = TERN_CACHE_F32;
     p.fingerprint = v[OPT_FINGERPRINT].given;
