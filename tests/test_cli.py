@@ -1,121 +1,14 @@
-"""The program run, driven as people drive it, on toy models made here: options, streams, signals."""
+"""The program run, driven as people drive it: texts, reports, usage."""
 
-import fcntl
 import os
-import pty
 import re
 import shutil
-import signal
-import struct
 import subprocess
-import sys
-import tempfile
-import termios
 import time
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-from ternlib import keys, tiles, toy, toyfile, weights  # noqa: E402
-
-RUN = os.environ.get("RUN", "./run")
-MAN = ROOT / "src/app/tern.1"
-VOCAB = 259
-
-
-def tokenizer_section() -> bytes:
-    """<unk>, BOS, EOS and the 256 bytes: byte b is token b + 3, every text comes back as it was."""
-    tokens = [b"<unk>", b"<s>", b"</s>"] + [b"<0x%02X>" % b for b in range(256)]
-    return keys.pack({
-        "kind": "spm",
-        "tokens.bytes": b"".join(tokens),
-        "tokens.lengths": keys.U32s([len(t) for t in tokens]),
-        "tokens.types": bytes([2, 3, 3] + [6] * 256),
-        "scores": [0.0] * VOCAB,
-        "byte_fallback": 1,
-        "unk": 0,
-        "bos": 1,
-        "eos": 2,
-        "add.before": keys.U32s([1]),
-        "decoder.0": "byte_fallback",
-    })
-
-
-def write_model(path: Path, max_seq: int, norm: float | None = None) -> None:
-    """A toy with the tokenizer above; `norm`: value of every weight of the final norm."""
-    config = {
-        "n_layers": 2, "dim": 64, "vocab": VOCAB, "max_seq": max_seq, "norm_eps": 1e-5,
-        "head_tied": 1, "n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "hidden": 160,
-        "window": [0, 0], "attn_bias": 0, "ffn_bias": 0,
-    }  # fmt: skip
-
-    def entry(name: str, shape: tuple[int, ...]) -> weights.Tensor:
-        rows, k = shape if len(shape) == 2 else (shape[0], 1)
-        values = toy.values(name, shape, 5).reshape(rows, k)
-        if norm is not None and name == "final_norm":
-            values = values * 0 + values.dtype.type(norm)
-        pieces = [tiles.tile(tiles.F32, toyfile.encode(tiles.F32, values))]
-        return weights.Tensor(name, tiles.F32, rows, k, lambda: iter(pieces))
-
-    sections = {
-        "config": keys.pack(toyfile.config_keys(config)),
-        "tokenizer": tokenizer_section(),
-        "provenance": keys.pack({"name": "toy", "licence": "first\nsecond \x1b[31m line"}),
-        "seal": weights.blank_seal(),
-    }
-    with open(path, "w+b") as out:
-        weights.write(out, sections, [entry(*item) for item in toy.shapes(config).items()])
-
-
-class Cli(unittest.TestCase):
-    """Runs the program; stdin is empty unless given."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.dir = Path(tempfile.mkdtemp(prefix="tern-cli-"))
-        cls.addClassCleanup(shutil.rmtree, cls.dir)
-        cls.model = str(cls.dir / "toy.bin")
-        cls.long = str(cls.dir / "long.bin")
-        write_model(Path(cls.model), 256)
-        write_model(Path(cls.long), 65536)
-
-    def run_it(self, *args, stdin=b"", **more) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [RUN, *map(str, args)], input=stdin, capture_output=True, timeout=120, **more
-        )
-
-    def good(self, *args, **more) -> bytes:
-        done = self.run_it(*args, **more)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
-    def bad(self, code: int, *args, **more) -> str:
-        """Ends with `code`, writes nothing to stdout and one line to stderr, which is returned."""
-        done = self.run_it(*args, **more)
-        text = done.stderr.decode()
-        self.assertEqual(done.returncode, code, f"{args}: {text}")
-        self.assertEqual(done.stdout, b"")
-        self.assertRegex(text, r"\Arun: [^\n]+\n\Z")
-        return text
-
-    def start(self, *args, **more) -> subprocess.Popen:
-        p = subprocess.Popen(
-            [RUN, *map(str, args)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            **{"stdout": subprocess.PIPE, **more},
-        )  # fmt: skip
-        self.addCleanup(self.reap, p)
-        return p
-
-    @staticmethod
-    def reap(p: subprocess.Popen) -> None:
-        if p.poll() is None:
-            p.kill()
-        p.wait()
-        for f in (p.stdout, p.stderr):
-            if f:
-                f.close()
+from cli_case import MAN, ROOT, RUN, Cli, weights, write_model
 
 
 class Text(Cli):
@@ -134,10 +27,9 @@ class Text(Cli):
         want = self.good(self.model, "The cat", *common)
         for args in (
             ["-p", "The cat", self.model], ["--prompt=The cat", self.model], ["-m", self.model, "The cat"],
-            ["-pThe cat", "--model", self.model], ["-f", file, self.model], [self.model, "--", "The cat"],
+            ["-pThe cat", "--model", self.model], ["-f", file, self.model], ["--", self.model, "The cat"],
         ):  # fmt: skip
-            self.assertEqual(self.good(*args, *(common if "--" not in args else [])) if "--" not in args
-                             else self.good(*common, *args), want)  # fmt: skip
+            self.assertEqual(self.good(*common, *args), want, args)
         for args in ([self.model, "-"], ["-f", "-", self.model], [self.model, "--file=-"]):
             self.assertEqual(self.good(*args, *common, stdin=b"The cat"), want)
 
@@ -326,66 +218,6 @@ class Reports(Cli):
         self.assertEqual(len(fffd.split()), 3000)
 
 
-class Perplexity(Cli):
-    def measure(self, *args, text: bytes) -> dict[str, float]:
-        file = self.dir / "text.txt"
-        file.write_bytes(text)
-        out = self.good(self.model, *[file if a is None else a for a in args], "--cache-type", "f32").decode()
-        return {m[1]: float(m[2]) for m in re.finditer(r"(?m)^(\S+) +([\d.]+)", out)}
-
-    def test_windows(self):
-        text = b"some words of a text " * 30  # 630 tokens
-        one = self.measure("--perplexity", None, "-c", 64, text=text[:60])
-        line = self.measure("--perplexity-lines", None, text=text[:60])
-        self.assertEqual(one["nll"], line["nll"])
-        self.assertEqual(one["tokens"], 60)
-        self.assertAlmostEqual(one["bits/token"], one["bits/byte"])
-        self.assertAlmostEqual(one["bits/token"], one["nll"] / 60 / 0.69314718, places=3)
-        self.assertAlmostEqual(one["perplexity"] / 2 ** one["bits/token"], 1, places=3)
-        for c, stride in ((64, None), (64, 1), (64, 63), (17, 5), (4, 3), (256, None), (250, 100)):
-            more = [] if stride is None else ["--stride", stride]
-            got = self.measure("--perplexity", None, "-c", c, *more, text=text)
-            self.assertEqual(got["tokens"], 630, (c, stride))
-            self.assertEqual(got["window"], c)
-        # windows that do not overlap are lines of 63 bytes
-        cut = b"\n".join(text[i : i + 63] for i in range(0, 630, 63))
-        lines = self.measure("--perplexity-lines", None, text=cut + b"\n\n")
-        windows = self.measure("--perplexity", None, "-c", 64, "--stride", 63, text=text)
-        self.assertEqual(lines["nll"], windows["nll"])
-        small = self.measure("--perplexity", None, "-c", 64, "--stride", 63, "-b", 5, text=text)
-        self.assertEqual(small["nll"], windows["nll"])
-
-    def test_the_token_chosen_is_the_most_probable(self):
-        for prompt in "abcdefghijklmnopqrstuvwxyz":
-            best = self.good(self.model, prompt, "-n", 1, "-q", "--no-echo", "--greedy", "--cache-type", "f32")[:-1]
-            if len(best) == 1 and best.decode().isprintable():
-                break
-        tried = sorted({best.decode(), *"etaoin shrdlu ETAOIN SHRDLU 0123456789"})
-        nll = {c: self.measure("--perplexity-lines", None, text=(prompt + c).encode())["nll"] for c in tried}
-        self.assertEqual(min(nll, key=nll.get), best.decode())
-
-    def test_lines_are_cut_at_the_context(self):
-        got = self.measure("--perplexity-lines", None, "-c", 32, text=b"a" * 100 + b"\n\nbb")
-        self.assertEqual(got["tokens"], 31 + 2)
-        self.assertAlmostEqual(got["bits/byte"] * 33, got["nll"] / 0.69314718, delta=0.01)
-
-    def test_llamacpp(self):
-        got = self.measure("--perplexity-llamacpp", None, "-c", 64, text=b"abcdefg " * 100 + b"\n")
-        self.assertEqual(got["tokens"], 801 // 64 * 31)
-        done = self.run_it(self.model, "--perplexity-llamacpp", self.dir / "text.txt")  # window 256
-        self.assertEqual(done.returncode, 0)
-        text = self.bad(6, self.model, "--perplexity-llamacpp", "-", stdin=b"abc")
-        self.assertIn("512", text)
-
-    def test_refusals(self):
-        self.bad(6, self.model, "--perplexity", "-", stdin=b"")
-        self.bad(6, self.model, "--perplexity-lines", "-", stdin=b"\n\n")
-        self.bad(4, self.model, "--perplexity", self.dir / "missing")
-        self.bad(2, self.model, "--perplexity", "-", "-c", 3, stdin=b"abc")
-        self.bad(2, self.model, "--perplexity", "-", "-c", 64, "--stride", 64, stdin=b"abc")
-        self.bad(2, self.model, "--stride", 64)
-
-
 BAD_INTEGERS = (
     "", " ", "x", "1x", "x1", "1.5", "1e3", "1,000", "1_000", "0x10", "+5", " 5", "5 ", "5\n", "--5", "-",
     "-2", "-9223372036854775808", "99999999999999999999", "18446744073709551616", "1/2", "nan", "inf",
@@ -511,179 +343,6 @@ class Usage(Cli):
             self.bad(2, "--zzz")
             best = min(best, time.monotonic() - begin)
         self.assertLess(best, 0.1)
-
-
-class Streams(Cli):
-    def shell(self, line: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            ["bash", "-c", line], capture_output=True, timeout=60, stdin=subprocess.DEVNULL,
-            env={**os.environ, "RUN": RUN, "M": self.model, "L": self.long},
-        )  # fmt: skip
-
-    def test_reader_that_goes_away(self):
-        done = self.shell('"$RUN" "$L" $\'one\\ntwo\' --ignore-eos | head -1; echo ${PIPESTATUS[0]}')
-        self.assertEqual(done.stdout, b"one\n0\n")
-        self.assertEqual(done.stderr, b"")
-        done = self.shell('"$RUN" --help | true; echo ${PIPESTATUS[0]}')
-        self.assertEqual((done.stdout, done.stderr), (b"0\n", b""))
-
-    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
-    def test_full_disk(self):
-        for job in ('"$M" x', "--help", '"$M" --info', '"$M" --tokenize abc'):
-            done = self.shell(f'"$RUN" {job} > /dev/full')
-            self.assertEqual(done.returncode, 4, job)
-            self.assertRegex(done.stderr.splitlines()[-1], rb"run: standard output: cannot write: ")
-
-    def test_closed_descriptors(self):
-        want = self.good(self.model, "x", "-n", 9, "-s", 1, "-q")
-        done = self.shell('"$RUN" "$M" x -n 9 -s 1 -q <&-')
-        self.assertEqual((done.returncode, done.stdout), (0, want))
-        done = self.shell('"$RUN" "$M" x -n 9 -s 1 2>&-')
-        self.assertEqual((done.returncode, done.stdout), (0, want))
-        done = self.shell('"$RUN" "$M" x -n 9 -s 1 >&-')
-        self.assertEqual((done.returncode, done.stdout), (0, b""))
-        done = self.shell('"$RUN" "$M" x -n 9 -s 1 <&- >&- 2>&-')
-        self.assertEqual(done.returncode, 0)
-        self.assertEqual(self.shell('"$RUN" "$M" - -n 9 -s 1 <&-').returncode, 0)  # an empty prompt
-
-    def test_text_arrives_as_it_is_made(self):
-        p = self.start(self.long, "abc", "--ignore-eos", "-n", 60000, "-q")
-        self.assertEqual(os.read(p.stdout.fileno(), 3), b"abc")
-        seen = [len(os.read(p.stdout.fileno(), 65536)) for _ in range(5)]
-        self.assertIsNone(p.poll())
-        self.assertLess(max(seen), 65536)
-
-    def test_environment(self):
-        want = self.good(self.model, "x", "-n", 20, "-s", 1, "-q", "--temp", "0.7")
-        for env in ({}, {"LC_ALL": "de_DE.UTF-8"}, {"LC_ALL": "tr_TR"}, {"TERM": "dumb"}, {"NO_COLOR": "1"}):
-            self.assertEqual(
-                self.good(self.model, "x", "-n", 20, "-s", 1, "-q", "--temp", "0.7", env=env), want
-            )
-
-
-class Signals(Cli):
-    def endless(self, **more) -> subprocess.Popen:
-        p = self.start(self.long, "abc", "--ignore-eos", **more)
-        return p
-
-    def check_stop(self, number: int, code: int, seconds: float) -> None:
-        p = self.endless()
-        out = os.read(p.stdout.fileno(), 4)
-        time.sleep(seconds)
-        p.send_signal(number)
-        more, err = p.communicate(timeout=20)
-        out += more
-        self.assertEqual(p.returncode, code)
-        self.assertEqual(out[:3], b"abc")
-        self.assertEqual(out[-1:], b"\n")
-        out.decode("utf-8")
-        self.assertRegex(err.decode(), r"\Aprompt 4 tokens, .* text \d+ tokens, .*\n\Z")
-
-    def test_first_signal_stops_cleanly(self):
-        for i in range(12):
-            self.check_stop(signal.SIGINT, 130, i * 0.02)
-        for i in range(3):
-            self.check_stop(signal.SIGTERM, 143, i * 0.05)
-
-    def test_signal_while_reading_the_prompt(self):
-        p = subprocess.Popen(
-            [RUN, self.long, "-", "--no-echo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self.addCleanup(self.reap, p)
-        p.stdin.write(b"a" * 60000)
-        p.stdin.close()
-        p.stdin = None
-        time.sleep(0.5)
-        p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=20)
-        self.assertEqual(p.returncode, 130, err)
-
-    def test_reader_that_does_not_read(self):
-        for seed in range(20):  # a character must end where the pipe is full
-            args = [self.long, "abc", "--ignore-eos", "-n", 4200, "-s", seed]
-            try:
-                self.good(*args)[:4096].decode()
-                break
-            except UnicodeDecodeError:
-                pass
-        p = self.start(*args)
-        fcntl.fcntl(p.stdout.fileno(), 1031, 4096)  # F_SETPIPE_SZ
-        for _ in range(500):
-            time.sleep(0.02)
-            if struct.unpack("i", fcntl.ioctl(p.stdout.fileno(), termios.FIONREAD, bytes(4)))[0] == 4096:
-                break
-        time.sleep(0.1)
-        p.send_signal(signal.SIGINT)
-        self.assertEqual(p.wait(10), 130)
-
-    def test_before_the_text_the_first_signal_ends_at_once(self):
-        p = subprocess.Popen([RUN, self.model, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        time.sleep(0.3)
-        p.send_signal(signal.SIGINT)
-        self.assertEqual(p.wait(10), 130)
-        p.stdin.close()
-        p.stdout.close()
-
-    def test_ignored_signal_stays_ignored(self):
-        line = 'trap "" INT; "$RUN" "$M" x --ignore-eos -n 9000 & p=$!; sleep 0.2; kill -INT $p; wait $p; echo $?'
-        done = subprocess.run(
-            ["bash", "-c", line], capture_output=True, env={**os.environ, "RUN": RUN, "M": self.long}
-        )
-        self.assertIn(b"text 9000 tokens", done.stderr)
-        self.assertEqual(done.stdout.splitlines()[-1], b"0")
-
-    def test_perplexity_stops(self):
-        file = self.dir / "much.txt"
-        file.write_bytes(b"many words " * 100000)
-        p = self.start(self.long, "--perplexity", file, "-c", 64)
-        time.sleep(1)
-        p.send_signal(signal.SIGINT)
-        out, _ = p.communicate(timeout=20)
-        self.assertEqual(p.returncode, 130)
-        self.assertIn(b"perplexity", out)
-
-    def test_terminal(self):
-        pid, fd = pty.fork()
-        if pid == 0:
-            os.execv(RUN, [RUN, self.long, "abc", "--ignore-eos"])
-        data = b""
-        while len(data) < 200:
-            data += os.read(fd, 100)
-        os.write(fd, b"\x03")
-        try:
-            while piece := os.read(fd, 65536):
-                data += piece
-        except OSError:
-            pass  # the terminal is gone
-        _, status = os.waitpid(pid, 0)
-        os.close(fd)
-        self.assertEqual(os.waitstatus_to_exitcode(status), 130)
-        self.assertRegex(data, rb"\nprompt 4 tokens, .* seed \d+\r\n\Z")
-        self.assertNotIn(b"\x1b", data.replace(b"\x1b", b"", data.count(b"\x1b")))
-
-    def test_stop_and_continue(self):
-        p = self.endless()
-        os.read(p.stdout.fileno(), 10)
-        p.send_signal(signal.SIGSTOP)
-        time.sleep(0.1)
-        p.send_signal(signal.SIGCONT)
-        p.send_signal(signal.SIGWINCH)
-        os.read(p.stdout.fileno(), 10)
-        p.send_signal(signal.SIGINT)
-        p.communicate(timeout=20)
-        self.assertEqual(p.returncode, 130)
-
-    def test_weights_file_cut_while_running(self):
-        for threads in (1, 2, 4):
-            path = self.dir / f"cut{threads}.bin"
-            shutil.copy(self.long, path)
-            p = self.start(path, "abc", "--ignore-eos", "-t", threads)
-            os.read(p.stdout.fileno(), 20)
-            os.truncate(path, 4096)
-            _, err = p.communicate(timeout=20)
-            self.assertEqual(p.returncode, 4, err)
-            self.assertIn(f"run: {path}: model file changed while running".encode(), err)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,190 @@
+"""The program run with pipes, terminals, full disks and signals."""
+
+import fcntl
+import os
+import pty
+import shutil
+import signal
+import struct
+import subprocess
+import termios
+import time
+import unittest
+
+from cli_case import RUN, Cli
+
+
+class Streams(Cli):
+    def shell(self, line: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            ["bash", "-c", line], capture_output=True, timeout=60, stdin=subprocess.DEVNULL,
+            env={**os.environ, "RUN": RUN, "M": self.model, "L": self.long},
+        )  # fmt: skip
+
+    def test_reader_that_goes_away(self):
+        done = self.shell('"$RUN" "$L" $\'one\\ntwo\' --ignore-eos | head -1; echo ${PIPESTATUS[0]}')
+        self.assertEqual(done.stdout, b"one\n0\n")
+        self.assertEqual(done.stderr, b"")
+        done = self.shell('"$RUN" --help | true; echo ${PIPESTATUS[0]}')
+        self.assertEqual((done.stdout, done.stderr), (b"0\n", b""))
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
+    def test_full_disk(self):
+        for job in ('"$M" x', "--help", '"$M" --info', '"$M" --tokenize abc'):
+            done = self.shell(f'"$RUN" {job} > /dev/full')
+            self.assertEqual(done.returncode, 4, job)
+            self.assertRegex(done.stderr.splitlines()[-1], rb"run: standard output: cannot write: ")
+
+    def test_closed_descriptors(self):
+        want = self.good(self.model, "x", "-n", 9, "-s", 1, "-q")
+        done = self.shell('"$RUN" "$M" x -n 9 -s 1 -q <&-')
+        self.assertEqual((done.returncode, done.stdout), (0, want))
+        done = self.shell('"$RUN" "$M" x -n 9 -s 1 2>&-')
+        self.assertEqual((done.returncode, done.stdout), (0, want))
+        done = self.shell('"$RUN" "$M" x -n 9 -s 1 >&-')
+        self.assertEqual((done.returncode, done.stdout), (0, b""))
+        done = self.shell('"$RUN" "$M" x -n 9 -s 1 <&- >&- 2>&-')
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.shell('"$RUN" "$M" - -n 9 -s 1 <&-').returncode, 0)  # an empty prompt
+
+    def test_text_arrives_as_it_is_made(self):
+        p = self.start(self.long, "abc", "--ignore-eos", "-n", 60000, "-q")
+        self.assertEqual(os.read(p.stdout.fileno(), 3), b"abc")
+        seen = [len(os.read(p.stdout.fileno(), 65536)) for _ in range(5)]
+        self.assertIsNone(p.poll())
+        self.assertLess(max(seen), 65536)
+
+    def test_environment(self):
+        want = self.good(self.model, "x", "-n", 20, "-s", 1, "-q", "--temp", "0.7")
+        for env in ({}, {"LC_ALL": "de_DE.UTF-8"}, {"LC_ALL": "tr_TR"}, {"TERM": "dumb"}, {"NO_COLOR": "1"}):
+            self.assertEqual(
+                self.good(self.model, "x", "-n", 20, "-s", 1, "-q", "--temp", "0.7", env=env), want
+            )
+
+
+class Signals(Cli):
+    def endless(self, **more) -> subprocess.Popen:
+        p = self.start(self.long, "abc", "--ignore-eos", **more)
+        return p
+
+    def check_stop(self, number: int, code: int, seconds: float) -> None:
+        p = self.endless()
+        out = os.read(p.stdout.fileno(), 4)
+        time.sleep(seconds)
+        p.send_signal(number)
+        more, err = p.communicate(timeout=20)
+        out += more
+        self.assertEqual(p.returncode, code)
+        self.assertEqual(out[:3], b"abc")
+        self.assertEqual(out[-1:], b"\n")
+        out.decode("utf-8")
+        self.assertRegex(err.decode(), r"\Aprompt 4 tokens, .* text \d+ tokens, .*\n\Z")
+
+    def test_first_signal_stops_cleanly(self):
+        for i in range(12):
+            self.check_stop(signal.SIGINT, 130, i * 0.02)
+        for i in range(3):
+            self.check_stop(signal.SIGTERM, 143, i * 0.05)
+
+    def test_signal_while_reading_the_prompt(self):
+        p = subprocess.Popen(
+            [RUN, self.long, "-", "--no-echo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.addCleanup(self.reap, p)
+        p.stdin.write(b"a" * 60000)
+        p.stdin.close()
+        p.stdin = None
+        time.sleep(0.5)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=20)
+        self.assertEqual(p.returncode, 130, err)
+
+    def test_reader_that_does_not_read(self):
+        for seed in range(20):  # a character must end where the pipe is full
+            args = [self.long, "abc", "--ignore-eos", "-n", 4200, "-s", seed]
+            try:
+                self.good(*args)[:4096].decode()
+                break
+            except UnicodeDecodeError:
+                pass
+        p = self.start(*args)
+        fcntl.fcntl(p.stdout.fileno(), 1031, 4096)  # F_SETPIPE_SZ
+        for _ in range(500):
+            time.sleep(0.02)
+            if struct.unpack("i", fcntl.ioctl(p.stdout.fileno(), termios.FIONREAD, bytes(4)))[0] == 4096:
+                break
+        time.sleep(0.1)
+        p.send_signal(signal.SIGINT)
+        self.assertEqual(p.wait(10), 130)
+
+    def test_before_the_text_the_first_signal_ends_at_once(self):
+        p = subprocess.Popen([RUN, self.model, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        time.sleep(0.3)
+        p.send_signal(signal.SIGINT)
+        self.assertEqual(p.wait(10), 130)
+        p.stdin.close()
+        p.stdout.close()
+
+    def test_ignored_signal_stays_ignored(self):
+        line = 'trap "" INT; "$RUN" "$M" x --ignore-eos -n 9000 & p=$!; sleep 0.2; kill -INT $p; wait $p; echo $?'
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, env={**os.environ, "RUN": RUN, "M": self.long}
+        )
+        self.assertIn(b"text 9000 tokens", done.stderr)
+        self.assertEqual(done.stdout.splitlines()[-1], b"0")
+
+    def test_perplexity_stops(self):
+        file = self.dir / "much.txt"
+        file.write_bytes(b"many words " * 100000)
+        p = self.start(self.long, "--perplexity", file, "-c", 64)
+        time.sleep(1)
+        p.send_signal(signal.SIGINT)
+        out, _ = p.communicate(timeout=20)
+        self.assertEqual(p.returncode, 130)
+        self.assertIn(b"perplexity", out)
+
+    def test_terminal(self):
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execv(RUN, [RUN, self.long, "abc", "--ignore-eos"])
+        data = b""
+        while len(data) < 200:
+            data += os.read(fd, 100)
+        os.write(fd, b"\x03")
+        try:
+            while piece := os.read(fd, 65536):
+                data += piece
+        except OSError:
+            pass  # the terminal is gone
+        _, status = os.waitpid(pid, 0)
+        os.close(fd)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 130)
+        self.assertRegex(data, rb"\nprompt 4 tokens, .* seed \d+\r\n\Z")
+
+    def test_stop_and_continue(self):
+        p = self.endless()
+        os.read(p.stdout.fileno(), 10)
+        p.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        p.send_signal(signal.SIGCONT)
+        p.send_signal(signal.SIGWINCH)
+        os.read(p.stdout.fileno(), 10)
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=20)
+        self.assertEqual(p.returncode, 130)
+
+    def test_weights_file_cut_while_running(self):
+        for threads in (1, 2, 4):
+            path = self.dir / f"cut{threads}.bin"
+            shutil.copy(self.long, path)
+            p = self.start(path, "abc", "--ignore-eos", "-t", threads)
+            os.read(p.stdout.fileno(), 20)
+            os.truncate(path, 4096)
+            _, err = p.communicate(timeout=20)
+            self.assertEqual(p.returncode, 4, err)
+            self.assertIn(f"run: {path}: model file changed while running".encode(), err)
+
+
+if __name__ == "__main__":
+    unittest.main()
