@@ -823,6 +823,10 @@ class File(Case):
         self.assertEqual(w.keys("seal"), {"arith": weights.ARITH, "fingerprint": 0xDEADBEEF})
         fake.write_text("#!/bin/sh\necho 'the engine says no' >&2; exit 3\n")
         self.assertIn("the engine says no", self.refused(self.dir / "m"))
+        fake.write_text("#!/bin/sh\necho 'too large for this machine' >&2; exit 5\n")
+        code, out, _ = run(self.dir / "m", self.out)
+        self.assertEqual((code, "too large for this machine" in out), (0, True))
+        self.assertNotIn("seal", WeightsFile(self.out).sections)
 
     def test_versions_are_those_of_the_engine(self):
         header = (ROOT / "include" / "tern.h").read_text()

@@ -156,11 +156,18 @@ def call(arguments: list, what: str) -> str:
 
 
 def seal(path: Path) -> str:
-    """Asks the engine for the file's fingerprint and writes it into the file."""
-    text = call([ROOT / "run", path, "--seal-value"], "./run --seal-value on the converted file").strip()
+    """Asks the engine for the file's fingerprint and writes it into the file. Returns why that was not possible."""
+    fingerprint, why = None, ""
+    try:
+        text = call([ROOT / "run", path, "--seal-value"], "./run --seal-value on the converted file")
+        fingerprint = int(text.strip(), 16)
+    except ConvertError as e:
+        if e.code != errors.MEMORY:  # anything else means that the engine does not take this file
+            raise
+        why = str(e)
     with open(path, "r+b") as f:
-        weights.patch_seal(f, int(text, 16))
-    return text
+        weights.patch_seal(f, fingerprint)
+    return why
 
 
 def quantizer(source: Source, wanted: str | None) -> Path | None:
@@ -178,20 +185,20 @@ def quantizer(source: Source, wanted: str | None) -> Path | None:
 
 def convert(source: Source, out: Path, wanted: str | None, golden: dict) -> None:
     """Writes the file: by ./quantize, which seals it, or as it is, sealed when the engine is built."""
-    lossy = quantizer(source, wanted)
-    sealed = lossy is not None or program("run") is not None
+    lossy, engine = quantizer(source, wanted), program("run")
+    why = "" if lossy or engine else "./run is not built: `make`, then convert again to have one"
     with temporary(out) as temp:
-        write(temp, sections(source, golden, sealed and not lossy), tensors(source, wanted))
+        write(temp, sections(source, golden, engine is not None and not lossy), tensors(source, wanted))
         if lossy:
             with temporary(out) as second:
                 call([lossy, temp, second, wanted], "./quantize")
                 os.replace(second, temp)
-        elif sealed:
-            seal(temp)
+        elif engine:
+            why = seal(temp)
         publish(temp, out)
-    print(f"{out}: {source.name}, {out.stat().st_size / 1e6:.1f} MB{', sealed' if sealed else ''}")
-    if not sealed:
-        print("no seal was written, because ./run is not built: `make`, then convert again to have one")
+    print(f"{out}: {source.name}, {out.stat().st_size / 1e6:.1f} MB{'' if why else ', sealed'}")
+    if why:
+        print(f"no seal was written, because {why}")
 
 
 def write(path: Path, bodies: dict[str, bytes], entries: list[weights.Tensor]) -> None:

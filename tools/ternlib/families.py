@@ -17,7 +17,7 @@ from .source import MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_SEQ, MAX_VOCAB, MAX
 REQUIRED = object()
 
 HARMLESS = frozenset(
-    [
+    {
         "_attn_implementation",
         "_attn_implementation_autoset",
         "_commit_hash",
@@ -29,6 +29,7 @@ HARMLESS = frozenset(
         "dtype",
         "eos_token_id",
         "finetuning_task",
+        "gradient_checkpointing",
         "hidden_dropout",
         "id2label",
         "initializer_range",
@@ -36,6 +37,7 @@ HARMLESS = frozenset(
         "is_llama_config",
         "keys_to_ignore_at_inference",
         "label2id",
+        "max_sequence_length",
         "model_type",
         "output_attentions",
         "output_hidden_states",
@@ -56,7 +58,7 @@ HARMLESS = frozenset(
         "unsloth_version",
         "use_bfloat16",
         "use_cache",
-    ]
+    }
 )
 
 NEUTRAL: dict[str, tuple] = {
@@ -164,11 +166,12 @@ class Config:
 
 @dataclass(frozen=True)
 class Family:
-    """`features` reads a config; `interleaved` says that GGUF files hold q and k rows permuted."""
+    """`features` reads a config; `interleaved`: GGUF files of this architecture hold q and k rows permuted
+    (None: GGUF has no architecture of this name)."""
 
     architecture: str
     features: Callable[[Config], dict[str, Any]]
-    interleaved: bool
+    interleaved: bool | None
 
 
 def graph(c: Config, positions: int, attn_bias: int = 0, ffn_bias: int = 0, kv_heads: int | None = None) -> dict:
@@ -267,7 +270,7 @@ def _qwen2(c: Config) -> dict:
 
 FAMILIES = {
     "llama": Family("LlamaForCausalLM", _llama, True),
-    "mistral": Family("MistralForCausalLM", _mistral, True),
+    "mistral": Family("MistralForCausalLM", _mistral, None),
     "qwen2": Family("Qwen2ForCausalLM", _qwen2, False),
 }
 

@@ -92,9 +92,9 @@ def load(path: Path, tokenizer_file: Path | None) -> Source:
         raise ConvertError(f"{path} carries its own vocabulary; leave --tokenizer out", USAGE)
     g = gguf_file.read(path)
     arch = g.keys.get("general.architecture")
-    if not isinstance(arch, str) or arch not in FAMILIES:
-        known = ", ".join(FAMILIES)
-        raise ConvertError(f"{path}: the architecture {arch!r} is not understood; known are {known}")
+    known = [name for name, family in FAMILIES.items() if family.interleaved is not None]
+    if arch not in known:
+        raise ConvertError(f"{path}: the architecture {arch!r} is not understood; known are {', '.join(known)}")
     if g.keys.get("split.count", 1) != 1:
         raise ConvertError(
             f"{path} is one of {g.keys['split.count']} parts; join them with llama-gguf-split --merge", USAGE
@@ -105,7 +105,7 @@ def load(path: Path, tokenizer_file: Path | None) -> Source:
     wide = [name for name, entry in g.tensors.items() if entry.dtype == "Q6_K"]
     if wide:
         notes.append(f"{path}: {', '.join(wide)} in Q6_K, kept exactly as f32; --type q8 makes it small again")
-    matrices = _matrices(path, config, g.tensors, FAMILIES[arch].interleaved)
+    matrices = _matrices(path, config, g.tensors, bool(FAMILIES[arch].interleaved))
     return Source(
         name=_text(g.keys, "general.name") or path.stem,
         origin=f"GGUF file {path.name}, {arch}",

@@ -126,21 +126,22 @@ def blank_seal() -> bytes:
     return keys.pack({"arith": 0, "fingerprint": 0})
 
 
-def patch_seal(out: BinaryIO, fingerprint: int) -> None:
-    """Puts the fingerprint into the seal section of a file that was written here."""
+def patch_seal(out: BinaryIO, fingerprint: int | None) -> None:
+    """Puts the fingerprint into the seal section of a file that was written here; without one, the section
+    becomes one that readers skip."""
     out.seek(0)
     start = out.read(START_BYTES)
     (header_bytes,) = struct.unpack_from("<Q", start, 16)
     header = bytearray(start + out.read(header_bytes - START_BYTES))
     (n_sections,) = struct.unpack_from("<Q", header, 48)
-    body = keys.pack({"arith": ARITH, "fingerprint": fingerprint})
-    for i in range(n_sections):
-        entry = START_BYTES + ENTRY_BYTES * i
-        tag = bytes(header[entry : entry + 16]).rstrip(b"\0")
+    for entry in range(START_BYTES, START_BYTES + ENTRY_BYTES * n_sections, ENTRY_BYTES):
+        if header[entry : entry + 16].rstrip(b"\0") != b"seal":
+            continue
         offset, size = struct.unpack_from("<2Q", header, entry + 24)
-        if tag == b"seal":
-            assert size == len(body)
-            header[offset : offset + size] = body
+        if fingerprint is None:
+            header[entry : entry + 16] = b"unsealed".ljust(16, b"\0")
+        else:
+            header[offset : offset + size] = keys.pack({"arith": ARITH, "fingerprint": fingerprint})
     out.seek(0)
     out.write(_checksummed(bytes(header)))
 
