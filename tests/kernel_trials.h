@@ -261,6 +261,10 @@ static void quantize(struct trial *t)
     if (rnd_in(t, 0, 7) == 0) /* values that meet a half */
         for (size_t i = 0; i < n; i++)
             x[i] = i % 32 ? (float)rnd_in(t, 0, 253) - 126.5f : 127;
+    if (rnd_in(t, 0, 7) == 0) /* groups whose largest value is, or just misses, the limit of zero */
+        for (size_t i = 0; i < n; i++)
+            x[i] = i % 32 ? rnd_float(t, PLAIN) * 0x1p-102f
+                          : f32_of_bits(f32_bits(0x1p-100f) - (i / 32 + t->seed) % 2);
     if (rnd_in(t, 0, 7) == 0) /* not finite */
         x[rnd_in(t, 0, n - 1)] = rnd_in(t, 0, 1) ? f32_of_bits(0x7f800000) : f32_of_bits(~0u);
     int8_t *q = take(t, up), *q_ref = take(t, up);

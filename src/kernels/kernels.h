@@ -9,8 +9,12 @@
  * (what padding holds must not change a result). Other float pointers need not be aligned (heads
  * of 24 or 80 dims lie side by side). Weights and cache end where they end: no read beyond.
  *
+ * The SIMD targets share their kernels: simd_*.h write them in a small vector vocabulary, and an
+ * ops_<isa>.h is that vocabulary in one instruction set.
+ *
  * ADDING A TARGET: one file <arch>_<isa>.c whose first line states its compiler flags, with a
- * function void <arch>_<isa>_init(struct kernels *k), and one row in kernels.c. */
+ * function void <arch>_<isa>_init(struct kernels *k), usually an ops_<isa>.h for it, and one row in
+ * kernels.c. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 
