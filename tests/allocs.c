@@ -17,7 +17,7 @@ void __wrap_free(void *p);
 
 enum { SLOTS = 1 << 14 };
 
-static struct {
+static struct block {
     void *p; /* NULL: never used; GONE: freed */
     size_t bytes;
 } table[SLOTS];
@@ -33,17 +33,39 @@ static size_t slot_of(const void *p)
     return (size_t)(((uintptr_t)p >> 4) * 0x9E3779B1u) % SLOTS;
 }
 
-static void put(void *p, size_t n)
+static void insert(struct block b)
 {
-    size_t i = slot_of(p);
-    if (!active)
-        return;
-    if (n_used == SLOTS / 2)
-        abort(); /* a test that makes more blocks needs a larger table */
+    size_t i = slot_of(b.p);
     while (table[i].p)
         i = (i + 1) % SLOTS;
     used[n_used++] = i;
-    table[i].p = p, table[i].bytes = n;
+    table[i] = b;
+}
+
+/* Drops what was freed from the table. */
+static void compact(void)
+{
+    static struct block kept[SLOTS / 2];
+    size_t n = 0;
+    for (size_t i = 0; i < n_used; i++) {
+        if (table[used[i]].p != GONE)
+            kept[n++] = table[used[i]];
+        table[used[i]].p = NULL;
+    }
+    n_used = 0;
+    while (n)
+        insert(kept[--n]);
+}
+
+static void put(void *p, size_t n)
+{
+    if (!active)
+        return;
+    if (n_used == SLOTS / 2)
+        compact();
+    if (n_used == SLOTS / 2)
+        abort(); /* a test with more live blocks needs a larger table */
+    insert((struct block){p, n});
     live++;
     live_bytes += n;
     peak = live_bytes > peak ? live_bytes : peak;
