@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -738,6 +739,57 @@ class Containers(Case):
             ids.add(w.content_id)
             configs.add(w.sections["config"])
         self.assertEqual((len(ids), len(configs)), (1, 1))
+
+
+PROGRAMS = {name: os.environ.get(name.upper(), "") for name in ("run", "quantize")}
+
+
+@unittest.skipUnless(all(os.access(p, os.X_OK) for p in PROGRAMS.values()), "RUN and QUANTIZE are not built")
+class Engine(Case):
+    """What is written here, taken by the programs that `make` built."""
+
+    def setUp(self):
+        super().setUp()
+        for name, path in PROGRAMS.items():
+            (self.dir / name).symlink_to(Path(path).resolve())
+
+    def selftest(self) -> str:
+        done = subprocess.run([self.dir / "run", self.out, "--selftest"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_every_container_gives_the_same_logits(self):
+        values = {n: x / 8 if x.ndim > 1 else x for n, x in tensors(SMALL).items()}
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        seals = set()
+        for made in (
+            huggingface(self.dir / "hf", SMALL, values),
+            gguf_model(self.dir / "m.gguf", SMALL, values)[0],
+            llama2c(self.dir / "m0.bin", SMALL, values, 0),
+        ):
+            seals.add(self.converted(made).keys("seal")["fingerprint"])
+            self.assertIn("equal bit for bit", self.selftest())
+        self.assertEqual(len(seals), 1)
+
+    def test_quantized(self):
+        folder = huggingface(self.dir / "hf", SMALL, tensors(SMALL), "bfloat16")
+        for name in ("q8", "q4"):
+            w = self.converted(folder, "--type", name)
+            self.assertEqual(w.tensors["layer.0.q"]["kind"], tiles.BY_NAME[name])
+            self.assertIn("equal bit for bit", self.selftest())
+        path, held = gguf_model(self.dir / "m.gguf", Gguf.C, tensors(Gguf.C), "Q4_0")
+        self.same(self.converted(path, "--type", "q8"), held, tiles.Q4)  # smaller already: nothing to gain
+        self.selftest()
+
+    def test_windows_biases_and_scaled_frequencies_are_taken(self):
+        qwen = SMALL | {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "sliding_window": 16}
+        qwen |= {"use_sliding_window": True, "max_window_layers": 1}
+        self.converted(huggingface(self.dir / "a", qwen, tensors(SMALL, "q k v")))
+        self.selftest()
+        c = SMALL | {"attention_bias": True, "mlp_bias": True, "head_dim": 16, "tie_word_embeddings": True}
+        c["rope_scaling"] = {"type": "linear", "factor": 4.0}
+        self.converted(huggingface(self.dir / "b", c, tensors(c, "q k v o gate up down"), "float16"))
+        self.selftest()
 
 
 class File(Case):
