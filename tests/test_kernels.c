@@ -1,12 +1,14 @@
 /* The kernels: every slot of every target this machine has gives the bits of ref.c (random shapes
  * and numbers, kernel_trials.h; SEED varies them), ref.c is right in binary64, and kernels_init
- * finds a kernel that is not. KERNELS_EXHAUSTIVE=1 adds all 2^32 inputs of f32 to f16. */
+ * finds a kernel that is not. KERNELS_EXHAUSTIVE=1 adds all 2^32 inputs of f32 to f16,
+ * and all arguments of exp and tanh from -0 to -110. */
 #include <check.h>
 #include <math.h>
 
 #include "kernel_trials.h"
 #include "kernels/known.h"
 #include "kernels/math.h"
+#include "kernels/math_constants.h"
 
 enum { TRIALS = 400 };
 
@@ -176,28 +178,38 @@ static void exps_of(const struct kernels *k, float *e, const float *s, float sof
     k->attend[TERN_CACHE_F32](&b);
 }
 
+/* s[0] is 0, the largest */
+static void check_exps(const struct kernels *k, const float *s)
+{
+    float e[BLOCK];
+    for (int capped = 0; capped < 2; capped++) {
+        exps_of(k, e, s, capped ? 5 : 0);
+        for (size_t i = 0; i < BLOCK; i++) {
+            float want = math_exp(capped ? 5 * math_tanh(s[i] / 5) : s[i]);
+            if (f32_bits(e[i]) != f32_bits(want))
+                ck_abort_msg("%s: exp(%a), capped %d: got %a, want %a", k->name, s[i], capped, e[i],
+                             want);
+        }
+    }
+}
+
 START_TEST(exp_and_tanh)
 {
     const struct level *level = level_find((size_t)_i);
     if (!level)
         return;
     struct kernels k;
-    float s[BLOCK] = {0}, e[BLOCK];
+    float s[BLOCK] = {0};
     kernels_fill(&k, level->cpu);
-    uint32_t u = 0x80000000; /* every 8191st number from -0 to -110 */
-    while (u < 0xc2dc0000) {
-        for (size_t i = 1; i < BLOCK; i++, u += 8191)
+    uint32_t edges[] = {f32_bits(EXP_MIN), f32_bits(5 * -TANH_SMALL)};
+    for (size_t i = 1; i < BLOCK; i++) /* numbers around both edges */
+        s[i] = f32_of_bits(edges[i / 128] + (uint32_t)(i % 128) - 64);
+    check_exps(&k, s);
+    uint32_t u = 0x80000000, step = getenv("KERNELS_EXHAUSTIVE") ? 1 : 8191;
+    while (u < 0xc2dc0000) { /* from -0 to -110 */
+        for (size_t i = 1; i < BLOCK; i++, u += step)
             s[i] = f32_of_bits(u);
-        exps_of(&k, e, s, 0);
-        for (size_t i = 0; i < BLOCK; i++)
-            if (f32_bits(e[i]) != f32_bits(math_exp(s[i])))
-                ck_abort_msg("%s: exp(%a) is %a, want %a", level->name, s[i], e[i], math_exp(s[i]));
-        exps_of(&k, e, s, 5);
-        for (size_t i = 0; i < BLOCK; i++) {
-            float want = math_exp(5 * math_tanh(s[i] / 5));
-            if (f32_bits(e[i]) != f32_bits(want))
-                ck_abort_msg("%s: capped exp of %a is %a, want %a", level->name, s[i], e[i], want);
-        }
+        check_exps(&k, s);
     }
 }
 END_TEST
