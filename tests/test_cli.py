@@ -257,6 +257,8 @@ class Usage(Cli):
             self.assertRegex(self.bad(2, self.model, name, value), rf"run: {name}: .* from -?\d+ to \d+")
         self.bad(2, self.model, "--fingerprint=some")
         self.bad(2, self.model, "--stop", "")
+        self.assertIn("'1?'", self.bad(2, self.model, "-n", "1\n"))
+        self.assertIn("?[31m", self.bad(4, "\x1b[31m"))
 
     def test_good_values(self):
         for name, values in {

@@ -151,6 +151,15 @@ static enum tern_status run(const struct options *o, struct tern_error *e)
     return s;
 }
 
+/* One line, whatever names and values a sentence quotes. */
+static void print_error(const char *file, char *text)
+{
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 32 || *c == 127)
+            *c = '?';
+    fprintf(stderr, "run: %s%s%s\n", file, *file ? ": " : "", text);
+}
+
 /* What the shell is told, after the sentence for the person. */
 static int finish(enum tern_status s, const struct options *o, struct tern_error *e)
 {
@@ -163,7 +172,7 @@ static int finish(enum tern_status s, const struct options *o, struct tern_error
     if (s) {
         size_t n = o->model ? strlen(o->model) : 0;
         bool named = !n || !strncmp(e->text, o->model, n) || s != TERN_BAD_FILE;
-        fprintf(stderr, "run: %s%s%s\n", named ? "" : o->model, named ? "" : ": ", e->text);
+        print_error(named ? "" : o->model, e->text);
     }
     return (int)s;
 }
