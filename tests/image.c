@@ -149,3 +149,11 @@ size_t image_fields(const struct image *i, size_t number)
     size_t at = image_tensor(i, number);
     return at + 8 + up8(load_u64(i->p + at));
 }
+
+void image_repair_tensor(struct image *i, size_t number)
+{
+    unsigned char *fields = i->p + image_fields(i, number);
+    uint64_t sum = xxh64(i->p + load_u64(fields + 40), (size_t)load_u64(fields + 48));
+    memcpy(fields + 56, &sum, sizeof sum);
+    image_repair(i->p, i->n);
+}

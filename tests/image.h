@@ -18,6 +18,9 @@ void image_close(struct image *i);
  * sense. For any bytes. */
 void image_repair(unsigned char *p, size_t n);
 
+/* Makes the checksum of a valid image's tensor right again, and repairs the rest. */
+void image_repair_tensor(struct image *i, size_t number);
+
 void image_save(const struct image *i, const char *path);
 
 /* Offsets in a valid image. */

@@ -3,6 +3,7 @@
 #include "allocs.h"
 #include "image.h"
 
+#include "base/bytes.h"
 #include "kernels/formats.h"
 #include "model/quantize.h"
 #include "model/weights.h"
@@ -190,13 +191,11 @@ static const uint32_t hostile[] = {0x7fc00000, 0x7f800000, 0xff800000, 0x7f7ffff
 START_TEST(values_that_do_not_fit_are_named)
 {
     struct toy t = odd_shape(TERN_F32);
-    struct weights *w;
-    write_toy(&t);
-    ck_assert_int_eq(weights_open(&w, from, &e), TERN_OK);
-    const struct tensor *up = weights_find(w, "layer.1.up");
-    struct image i = file_image(from);
-    memcpy(i.p + up->offset + 64 * 33, &hostile[_i], 4);
-    weights_close(w);
+    struct image i = image_of(&t);
+    const size_t up = 1 + 15 + 7; /* embed, layer 0, and the same place in layer 1 */
+    ck_assert_int_eq(memcmp(i.p + image_tensor(&i, up) + 8, "layer.1.up", 10), 0);
+    memcpy(i.p + load_u64(i.p + image_fields(&i, up) + 40) + 64 * 33, &hostile[_i], 4);
+    image_repair_tensor(&i, up);
     image_save(&i, from);
     image_close(&i);
     expect(quantize(TERN_Q8, 1), TERN_LIMIT,
@@ -206,14 +205,27 @@ START_TEST(values_that_do_not_fit_are_named)
 }
 END_TEST
 
+START_TEST(damage_is_not_sealed_in)
+{
+    struct toy t = odd_shape(TERN_F32);
+    struct image i = image_of(&t);
+    i.p[load_u64(i.p + image_fields(&i, 1) + 40)] ^= 1; /* a norm, which is only copied */
+    image_save(&i, from);
+    expect(quantize(TERN_Q8, 1), TERN_BAD_FILE,
+           "tensor 'layer.0.attn_norm' do not have the checksum");
+    image_close(&i);
+}
+END_TEST
+
 /* A file whose padding is not zero (only a hostile one): the padding of the result is. */
 START_TEST(padding_is_cleared)
 {
     struct toy t = odd_shape(TERN_F32), direct = odd_shape(TERN_Q8);
     struct image i = image_of(&t), want = image_of(&direct), got;
     const float nan = NAN;
-    size_t offset = (size_t) * (uint64_t *)(void *)(i.p + image_fields(&i, 0) + 40);
+    size_t offset = (size_t)load_u64(i.p + image_fields(&i, 0) + 40);
     memcpy(i.p + offset + 64 * 40 * 16 + 15 * 4, &nan, sizeof nan); /* row 271 of 259 */
+    image_repair_tensor(&i, 0);
     image_save(&i, from);
     ck_assert_int_eq(quantize(TERN_Q8, 1), TERN_OK);
     got = file_image(to);
@@ -333,6 +345,7 @@ int main(void)
     tcase_add_test(tc, reports_every_tensor);
     tcase_add_test(tc, nothing_to_make_smaller);
     tcase_add_loop_test(tc, values_that_do_not_fit_are_named, 0, 5);
+    tcase_add_test(tc, damage_is_not_sealed_in);
     tcase_add_test(tc, padding_is_cleared);
     tcase_add_test(tc, sections_are_copied);
     tcase_add_test(tc, seal_is_patched);

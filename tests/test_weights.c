@@ -266,6 +266,21 @@ START_TEST(bytes_after_the_end)
 }
 END_TEST
 
+START_TEST(more_sections_than_allowed)
+{
+    struct toy t = toy_default();
+    char body[4000] = "room for a long table";
+    t.tokenizer = body, t.tokenizer_bytes = sizeof body;
+    struct image i = image_of(&t);
+    struct weights *w;
+    i.p[48] = 65;
+    image_repair(i.p, i.n);
+    image_save(&i, path);
+    expect(weights_open(&w, path, &e), TERN_BAD_FILE, "cannot hold 65 sections");
+    image_close(&i);
+}
+END_TEST
+
 /* Every byte of the header set to other values, checksums repaired: refused as a bad file, or a
  * model like any other (its numbers are used by test_engine). */
 static void flip_bytes(bool repair, size_t *opened)
@@ -457,6 +472,7 @@ int main(void)
     tcase_add_test(tc, the_example_of_the_document);
     tcase_add_test(tc, cut_at_every_byte);
     tcase_add_test(tc, bytes_after_the_end);
+    tcase_add_test(tc, more_sections_than_allowed);
     tcase_add_test(tc, every_header_byte_changed);
     tcase_add_test(tc, every_header_byte_changed_and_repaired);
     tcase_add_test(tc, damaged_tensors);

@@ -37,7 +37,7 @@ struct display {
 
 static int wrong(const char *what, const char *argument)
 {
-    fprintf(stderr, "quantize: %s%s%s\n(try quantize --help)\n", what, *argument ? ": " : "",
+    fprintf(stderr, "quantize: %s%s%s; see quantize --help\n", what, *argument ? ": " : "",
             argument);
     return TERN_USAGE;
 }

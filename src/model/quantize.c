@@ -204,7 +204,9 @@ static enum tern_status convert(struct job *j,
         r.to = type_of(t, j->type);
         j->from = format_find(r.from);
         j->to = format_find(r.to);
-        s = r.to == r.from ? copy_tensor(j, e) : quantize_tensor(j, &r, e);
+        s = weights_check_tensor(j->in, t, e); /* or damage would get a valid checksum */
+        if (!s)
+            s = r.to == r.from ? copy_tensor(j, e) : quantize_tensor(j, &r, e);
         format_size(j->to, t->rows, t->k, t->matrices, &r.bytes_out);
         r.done = done += t->bytes;
         r.total = total;

@@ -74,4 +74,8 @@ enum tern_status weights_check(const struct weights *w,
                                int (*progress)(void *arg, uint64_t done, uint64_t total), void *arg,
                                struct tern_error *e);
 
+/* The checksum of one tensor alone. */
+enum tern_status weights_check_tensor(const struct weights *w, const struct tensor *t,
+                                      struct tern_error *e);
+
 #endif

@@ -1,0 +1,130 @@
+"""The program quantize, driven as people drive it."""
+
+import os
+import subprocess
+import unittest
+import unittest.mock
+from pathlib import Path
+
+import numpy as np
+from cli_case import Cli, write_model
+
+from ternlib import keys, weights
+from ternlib.reader import WeightsFile
+
+QUANTIZE = os.environ.get("QUANTIZE", "./quantize")
+
+
+def with_golden_logits(path: Path, bound: float) -> None:
+    """Adds vectors to a toy whose golden logit is far from what the model says."""
+    vectors = keys.pack({
+        "logits.tokens": keys.U32s([1, 5, 9]), "logits.ids": keys.U32s([4, 7]),
+        "logits.values": np.array([3.0, -9.0], np.float32), "logits.bound": bound,
+    })  # fmt: skip
+    write = weights.write
+
+    def write_more(out, sections, tensors):
+        write(out, {**sections, "vectors": vectors}, tensors)
+
+    with unittest.mock.patch.object(weights, "write", write_more):
+        write_model(path, 64)
+
+
+class Quantize(Cli):
+    def call(self, *args) -> subprocess.CompletedProcess:
+        return subprocess.run([QUANTIZE, *map(str, args)], capture_output=True, timeout=120)
+
+    def refused(self, code: int, *args) -> str:
+        done = self.call(*args)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertRegex(done.stderr.decode(), r"\Aquantize: [^\n]+\n\Z")
+        return done.stderr.decode()
+
+    def test_the_result_proves_itself(self):
+        for kind in ("q8", "q4"):
+            out = self.dir / f"{kind}.bin"
+            done = self.call(self.model, out, kind)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            lines = done.stdout.decode().splitlines()
+            self.assertEqual(lines[0].split()[:3], ["tensor", "from", "to"])
+            self.assertEqual(lines[1].split()[:4], ["embed", "f32", "->", kind])
+            self.assertEqual(len(lines), 1 + 20 + 1)
+            self.assertLess(out.stat().st_size, Path(self.model).stat().st_size / 2)
+            report = self.good(out, "--selftest").decode()
+            self.assertIn("seal       equal bit for bit", report)
+            self.good(out, "--check")
+            self.assertIn(kind, self.good(out, "--info").decode())
+
+    def test_same_bytes_for_any_number_of_threads(self):
+        files = [self.dir / f"t{n}.bin" for n in (1, 2, 5)]
+        for n, file in zip((1, 2, 5), files):
+            self.assertEqual(self.call(self.model, file, "q4", "-t", n, "-q").stdout, b"")
+        self.assertEqual(len({file.read_bytes() for file in files}), 1)
+
+    def test_in_place_and_twice(self):
+        file = self.dir / "place.bin"
+        write_model(file, 256)
+        self.assertEqual(self.call(file, file, "q8").returncode, 0)
+        before = file.read_bytes()
+        self.assertIn("no matrix of it is larger than q8", self.refused(2, file, file, "q8"))
+        self.assertEqual(file.read_bytes(), before)
+        self.assertEqual(self.call(file, file, "q4").returncode, 0)
+        self.good(file, "--selftest")
+
+    def test_the_bound_of_golden_logits_is_measured(self):
+        source, out = self.dir / "golden.bin", self.dir / "golden8.bin"
+        with_golden_logits(source, 1e-4)
+        self.assertIn("golden logits", self.run_it(source, "--selftest").stderr.decode())
+        self.assertEqual(self.call(source, out, "q8").returncode, 0)
+        self.assertIn("logits", self.good(out, "--selftest").decode())
+        self.assertGreater(WeightsFile(out).keys("vectors")["logits.bound"], 0.01)
+        with_golden_logits(source, 1000.0)
+        self.assertEqual(self.call(source, out, "q8").returncode, 0)
+        self.assertEqual(WeightsFile(out).keys("vectors")["logits.bound"], 1000.0)
+
+    def test_wrong_arguments(self):
+        a, b = self.model, self.dir / "never.bin"
+        self.assertIn("three arguments", self.refused(2))
+        self.assertIn("three arguments", self.refused(2, a, b))
+        self.assertIn("too many: x", self.refused(2, a, b, "q8", "x"))
+        self.assertIn("q8 or q4: q5", self.refused(2, a, b, "q5"))
+        self.assertIn("unknown option: --type", self.refused(2, a, b, "--type", "q8"))
+        for n in ("0", "-1", "x", "", "1025", "99999999999999999999"):
+            self.assertIn("--threads wants a number from 1 to 1024", self.refused(2, a, b, "q8", "-t", n))
+        self.assertIn("--threads wants", self.refused(2, a, b, "q8", "-t"))
+        self.assertFalse(b.exists())
+        for option in ("--help", "-h", "--version"):
+            done = self.call(option)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertGreater(len(done.stdout), 10)
+
+    def test_files_that_do_not_serve(self):
+        out = self.dir / "kept.bin"
+        out.write_bytes(b"what was there")
+        bad = self.dir / "bad.bin"
+        bad.write_bytes(Path(self.model).read_bytes()[:-1])
+        self.assertIn("bad.bin: it is cut", self.refused(3, bad, out, "q8"))
+        bad.write_bytes(b"GGUF" + bytes(100))
+        self.assertIn("tools/convert.py", self.refused(3, bad, out, "q8"))
+        self.assertIn("is a folder", self.refused(3, self.dir, out, "q8"))
+        self.assertIn("cannot open", self.refused(4, self.dir / "none.bin", out, "q8"))
+        self.assertIn("cannot create", self.refused(4, self.model, self.dir / "none/x.bin", "q8"))
+        self.assertIn("cannot rename", self.refused(4, self.model, self.dir, "q8"))
+        damaged = bytearray(Path(self.model).read_bytes())
+        damaged[-1] ^= 1
+        bad.write_bytes(damaged)
+        self.assertIn("'final_norm' do not have the checksum", self.refused(3, bad, out, "q8"))
+        self.assertEqual(out.read_bytes(), b"what was there")
+        self.assertEqual(list(self.dir.glob("*.tmp")), [])
+        self.assertEqual(list(self.dir.parent.glob(self.dir.name + ".*.tmp")), [])
+
+    def test_standard_output_that_is_full(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [QUANTIZE, self.model, self.dir / "full.bin", "q8"], stdout=full, stderr=subprocess.PIPE
+            )
+        self.assertEqual(done.returncode, 4, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
