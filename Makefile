@@ -141,7 +141,7 @@ replays: $(FUZZERS:%=$(BUILD)/tests/replay_%)
 test:
 	@tests/need-tools
 	@$(SUBMAKE) all suites progs replays
-	@BUILD=$(BUILD) CC="$(CC)" KINDS="$(KINDS)" tests/run-tests
+	@BUILD=$(BUILD) CC="$(CC)" KINDS="$(KINDS)" QUICK="$(QUICK)" tests/run-tests
 
 # What runs without Check, a shell or Python: for cross builds, with EMULATOR.
 test-progs:
@@ -157,7 +157,7 @@ sanitize:
 	@$(SUBMAKE) BUILD=build-tsan EXTRA="$(EXTRA) -fsanitize=thread" CFLAGS="-O1 -g" test-threaded
 
 test-sanitized: suites progs replays $(PROGRAMS:%=$(BUILD)/%)
-	@BUILD=$(BUILD) CK_FORK=no KINDS="c prog replay" tests/run-tests
+	@BUILD=$(BUILD) QUICK=1 CK_FORK=no KINDS="c prog replay" tests/run-tests
 
 test-threaded: $(THREADED:%=$(BUILD)/tests/%)
 	@BUILD=$(BUILD) CK_FORK=no KINDS=c ONLY="$(THREADED)" tests/run-tests

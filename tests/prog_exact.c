@@ -5,7 +5,7 @@
  *                        tests/golden/fingerprints.txt, then in other ways; each pair of thread
  *                        count and chunk comes up with some model
  *   prog_exact --full    every model in every way: minutes
- *   prog_exact --quick   constants and targets only, fewer positions; the default in an emulator
+ *   prog_exact --quick   constants and targets only, fewer positions; the default where QUICK is set
  *   prog_exact --print   prints the constants instead of checking them
  *
  * The truth inside one build is the hash of each position's logits, from a run in small chunks by
@@ -430,7 +430,7 @@ int main(int argc, char **argv)
 {
     static const char *const names[] = {"", "--full", "--quick", "--print"};
     enum mode mode = SHARE;
-    if (argc == 1 && getenv("EMULATOR") && *getenv("EMULATOR")) /* run-tests says that it is slow */
+    if (argc == 1 && getenv("QUICK") && *getenv("QUICK")) /* run-tests says that the build is slow */
         mode = FAST;
     for (size_t i = 0; argc > 1 && i < COUNT(names); i++)
         if (strcmp(argv[1], names[i]) == 0)
