@@ -338,6 +338,8 @@ START_TEST(malformed)
         ck_assert_msg(s == TERN_OK, "%s: refused: %s", k->what, e.text);
     } else {
         ck_assert_msg(s == TERN_BAD_FILE && e.code == s, "%s: status %d: %s", k->what, s, e.text);
+        ck_assert_msg(!strncmp(e.text, path, strlen(path)), "%s: no path: %s", k->what, e.text);
+        ck_assert_msg(!strstr(e.text + 1, path), "%s: two paths: %s", k->what, e.text);
         ck_assert_msg(strstr(e.text, k->want), "%s: '%s' lacks '%s'", k->what, e.text, k->want);
         ck_assert_msg(peak <= 4 * i.n + (1 << 20), "%s: %zu bytes of heap", k->what, peak);
     }

@@ -23,6 +23,17 @@ enum tern_status error_io(struct tern_error *e, const char *path, const char *wh
     return error_set(e, TERN_IO, "%s: %s: %s", path, what, strerror(errno));
 }
 
+enum tern_status error_in(struct tern_error *e, enum tern_status code, const char *path)
+{
+    enum { SHOWN = 160 };
+    size_t n = strlen(path);
+    if (!e)
+        return code;
+    struct tern_error inner = *e;
+    return error_set(e, code, "%s%s: %s", n > SHOWN ? "..." : "",
+                     n > SHOWN ? path + n - SHOWN : path, inner.text);
+}
+
 enum tern_status error_memory(struct tern_error *e, const char *what, size_t n)
 {
     return error_set(e, TERN_NO_MEMORY, "not enough memory for %s (%zu bytes)", what, n);

@@ -18,6 +18,9 @@ enum tern_status error_set(struct tern_error *e, enum tern_status code, const ch
 /* error_set(TERN_IO) with the text of errno at its end: "PATH: cannot read: No such file". */
 enum tern_status error_io(struct tern_error *e, const char *path, const char *what);
 
+/* Puts the path, or the end of a long one, before e's message; returns code. */
+enum tern_status error_in(struct tern_error *e, enum tern_status code, const char *path);
+
 /* error_set(TERN_NO_MEMORY): "not enough memory for WHAT (N bytes)". */
 enum tern_status error_memory(struct tern_error *e, const char *what, size_t n);
 

@@ -131,10 +131,8 @@ static enum tern_status open_parts(struct tern_model *m, const char *path,
     m->sampler = sampler_defaults();
     if ((s = kernels_init(&m->kernels, p->cpu, e)) || (s = model_open(&m->model, path, e)))
         return s;
-    if ((s = read_provenance(m, e)) || (s = read_generation(m, e)) || (s = open_tokenizer(m, e))) {
-        struct tern_error inner = e ? *e : (struct tern_error){0};
-        return error_set(e, s, "%s: %s", path, inner.text);
-    }
+    if ((s = read_provenance(m, e)) || (s = read_generation(m, e)) || (s = open_tokenizer(m, e)))
+        return error_in(e, s, path);
     return open_pool(m, p->n_threads, e);
 }
 

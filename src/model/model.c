@@ -311,7 +311,9 @@ enum tern_status model_open(struct model **out, const char *path, struct tern_er
     *out = NULL;
     if (!m)
         return error_memory(e, "the model", sizeof *m);
-    if (!(s = weights_open(&m->weights, path, e)) && !(s = read_config(m, &shapes, e)))
+    if (!(s = weights_open(&m->weights, path, e)) && (s = read_config(m, &shapes, e)))
+        error_in(e, s, path);
+    else if (!s)
         s = bind(m, shapes, e);
     free(shapes);
     if (s) {

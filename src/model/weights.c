@@ -398,17 +398,6 @@ static enum tern_status open_parts(struct weights *w, int fd, uint64_t actual, s
     return s ? s : map_file(w, fd, e);
 }
 
-/* Puts the path, or the end of a long one, before the message. */
-static void add_path(struct tern_error *e, const char *path)
-{
-    enum { SHOWN = 160 };
-    struct tern_error inner = *e;
-    size_t n = strlen(path);
-    if (strncmp(inner.text, path, n)) /* base/file.h says the path itself */
-        error_set(e, inner.code, "%s%s: %s", n > SHOWN ? "..." : "",
-                  n > SHOWN ? path + n - SHOWN : path, inner.text);
-}
-
 static enum tern_status open_path(int *fd, uint64_t *bytes, const char *path, struct tern_error *e)
 {
     struct stat st;
@@ -438,8 +427,8 @@ enum tern_status weights_open(struct weights **out, const char *path, struct ter
     } else {
         memcpy(w->path, path, strlen(path) + 1);
         s = open_parts(w, fd, actual, e);
-        if (s)
-            add_path(e, path);
+        if (s && strncmp(e->text, path, strlen(path))) /* base/file.h says it itself */
+            error_in(e, s, path);
     }
     file_close(fd);
     if (s)
