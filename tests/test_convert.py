@@ -372,6 +372,8 @@ class HuggingFace(Case):
         mistral = SMALL | {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 32}
         values = tensors(SMALL)
         self.assertEqual(self.converted(huggingface(self.dir / "a", mistral, values)).config["window"], 32)
+        listed = mistral | {"layer_types": ["sliding_attention", "full_attention"]}
+        self.assertIn("layer_types", self.refused(huggingface(self.dir / "b", listed, values)))
         none = mistral | {"sliding_window": None}
         self.assertEqual(self.converted(huggingface(self.dir / "b", none, values)).config["window"], 0)
         qwen = SMALL | {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "sliding_window": 16}
@@ -424,6 +426,11 @@ class HuggingFace(Case):
         self.assertEqual([np.float32(g[k]) for k in ("temperature", "top_p")], [np.float32(0.6), np.float32(0.9)])
         self.assertEqual(np.float32(g["repeat_penalty"]), np.float32(1.1))
         self.assertNotIn("top_k", g)
+        (folder / "generation_config.json").write_text('{"eos_token_id": 300, "do_sample": false, "temperature": 0.6}')
+        code, out, _ = run(folder, self.out)
+        self.assertEqual((code, "300" in out), (0, True))
+        g = WeightsFile(self.out).keys("generation")
+        self.assertEqual((g["end_tokens"], g["temperature"]), (2, 0.0))
         self.assertEqual(w.keys("provenance")["licence"], b"Be kind.\n")
 
     def test_unknown_keys_are_refused_by_name(self):
@@ -524,6 +531,10 @@ class HuggingFace(Case):
             write(entry)
             said = self.refused(folder)
             self.assertTrue(word in said or word == "F64", said)
+        last = max(header, key=lambda name: header[name]["data_offsets"])
+        moved = header[last] | {"data_offsets": [at + 4 for at in header[last]["data_offsets"]]}
+        write(good, data + bytes(4), json.dumps(header | {last: moved}))
+        self.assertIn("begins at", self.refused(folder))
         for body in (data[:-1], data + b"\0"):
             write(good, body)
             self.assertIn("cut or damaged", self.refused(folder))

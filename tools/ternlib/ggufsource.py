@@ -137,8 +137,6 @@ def _features(path: Path, arch: str, g: Gguf, notes: list[str]) -> dict[str, Any
     values = {name: _plain(v) for name, v in g.keys.items() if name.startswith(prefix)}
     values[prefix + "vocab_size"] = embed.shape[1]
     names = {ours: prefix + theirs for ours, theirs in KEYS.items()}
-    if not values.get(names["rope_theta"], 10000.0):
-        del values[names["rope_theta"]]
     harmless = frozenset(prefix + name for name in HARMLESS)
     c = Config(str(path), values, names, harmless, {prefix + name: allowed for name, allowed in NEUTRAL.items()})
     _put_scaling(c, prefix)
