@@ -189,7 +189,7 @@ SIMD float vf_total(vf a)
  * vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
  * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
 
-enum { BIAS_Q8 = 0, BIAS_Q4 = 8 };
+enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TOKENS = 4 };
 
 typedef __m256i vx;
 typedef __m256i va;

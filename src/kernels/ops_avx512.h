@@ -190,7 +190,7 @@ SIMD vx vx_load(const int8_t *q)
 #ifdef __AVX512VNNI__
 
 /* vpdpbusd takes unsigned weights: they are stored plus BIAS, which the sum of x takes back. */
-enum { BIAS_Q8 = 128, BIAS_Q4 = 8 };
+enum { BIAS_Q8 = 128, BIAS_Q4 = 8, INT_TOKENS = 8 };
 
 typedef __m512i vw;
 
@@ -228,7 +228,7 @@ SIMD vf va_end(va a, const int32_t *bias, bool q4)
 
 /* vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
  * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
-enum { BIAS_Q8 = 0, BIAS_Q4 = 8 };
+enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TOKENS = 4 };
 
 typedef struct {
     __m512i size;

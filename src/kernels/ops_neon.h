@@ -182,7 +182,7 @@ SIMD float vf_total(vf a)
 
 /* ---- integer dots: 4 rows x 4 k of weights against 4 k of one x, all signed ---- */
 
-enum { BIAS_Q8 = 0, BIAS_Q4 = 0 };
+enum { BIAS_Q8 = 0, BIAS_Q4 = 0, INT_TOKENS = 4 };
 
 typedef int8x16_t vx;
 typedef int8x16_t vw;

@@ -132,11 +132,11 @@ SIMD void dot_some_blocks(struct blocks b, float *y, size_t y_stride, const stru
 SIMD void dot_all_blocks(struct blocks b, float *y, size_t y_stride, const struct activations *x,
                          size_t parts)
 {
-    for (size_t i = 0; i < x->n; i += TOKENS)
-        if (TOKENS > 4 && x->n - i <= 4)
+    for (size_t i = 0; i < x->n; i += INT_TOKENS)
+        if (INT_TOKENS > 4 && x->n - i <= 4)
             dot_some_blocks(b, y, y_stride, x, i, parts, 4);
         else
-            dot_some_blocks(b, y, y_stride, x, i, parts, TOKENS);
+            dot_some_blocks(b, y, y_stride, x, i, parts, INT_TOKENS);
 }
 
 SIMD void matmul_int(float *y, size_t y_stride, const void *w, bool q4, size_t tile0, size_t tile1,
