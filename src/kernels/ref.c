@@ -1,6 +1,7 @@
+/* cflags: -fno-tree-vectorize */
 /* The definition of every kernel (kernels.h has formulas and shapes): plain C, one operation after
- * the other in canonical order. Slow on purpose; a target that gives other bits is wrong. It runs
- * where nothing else can, and in the tests, as the answer. */
+ * the other in canonical order. Slow on purpose, and small; a target that gives other bits is
+ * wrong. It runs where nothing else can, and in the tests, as the answer. */
 #include <math.h>
 
 #include "kernels/kernels.h"
