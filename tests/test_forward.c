@@ -273,7 +273,7 @@ START_TEST(test_gqa_is_mha_of_repeated_heads)
     run_close(&r);
     run_write(&r, mha);
     for (int l = 0; l < 2; l++) {
-        char name[2][16];
+        char name[2][32];
         snprintf(name[0], sizeof *name, "layer.%d.k", l);
         snprintf(name[1], sizeof *name, "layer.%d.v", l);
         repeat_heads(&r, &gqa, name[0]);
@@ -352,25 +352,31 @@ START_TEST(test_fork)
 }
 END_TEST
 
-/* A window lets go of the past: keep and fork then answer 0, and leave the sequence empty. */
+/* A window lets go of the past, but for 64 positions that keep and fork may go back. Beyond that
+ * they answer 0, and leave the sequence empty. At 530 the first block of a window of 10 is gone
+ * from sight, at 530 - 64 it is not. */
 START_TEST(test_keep_with_a_window)
 {
+    enum { N = 530, BACK = 64 };
     struct toy toy = small_toy();
     struct run r;
-    tern_token ids[MAX];
+    tern_token ids[N];
     toy.window[0] = 10;
     run_open(&r, toy, 2);
-    make_ids(ids, MAX, 12);
-    feed_fresh(&r, ids, MAX, one);
+    make_ids(ids, N, 12);
+    feed_fresh(&r, ids, N, one);
     ck_assert_uint_eq(tern_seq_fork(r.ctx, 0, 1, 5), 0);
-    ck_assert_uint_eq(tern_seq_length(r.ctx, 0), MAX);
-    ck_assert_uint_eq(tern_seq_keep(r.ctx, 0, MAX - 64), MAX - 64);
-    feed(&r, 0, ids + MAX - 64, 64, two);
-    ck_assert(same(two[63], one[MAX - 1]));
+    ck_assert_uint_eq(tern_seq_length(r.ctx, 0), N);
+    ck_assert_uint_eq(tern_seq_fork(r.ctx, 0, 1, N - BACK), N - BACK);
+    feed(&r, 1, ids + N - BACK, BACK, two);
+    ck_assert(same(two[0], one[N - BACK]) && same(two[BACK - 1], one[N - 1]));
+    ck_assert_uint_eq(tern_seq_keep(r.ctx, 0, N - BACK), N - BACK);
+    feed(&r, 0, ids + N - BACK, BACK, two);
+    ck_assert(same(two[0], one[N - BACK]) && same(two[BACK - 1], one[N - 1]));
     ck_assert_uint_eq(tern_seq_keep(r.ctx, 0, 100), 0);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 0), 0);
-    feed(&r, 0, ids, MAX, two);
-    ck_assert(same(two[MAX - 1], one[MAX - 1]));
+    feed(&r, 0, ids, N, two);
+    ck_assert(same(two[N - 1], one[N - 1]));
     run_close(&r);
 }
 END_TEST
