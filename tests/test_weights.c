@@ -150,6 +150,27 @@ START_TEST(binding_names_what_is_wrong)
 }
 END_TEST
 
+START_TEST(several_matrices_are_not_one)
+{
+    static const unsigned char zeros[2 * 288];
+    struct keywriter k;
+    struct writer *w;
+    struct weights *r;
+    const struct tensor *x;
+    keywriter_init(&k);
+    ck_assert(!writer_open(&w, path, &e) &&
+              !writer_section(w, "config", true, k.data, k.bytes, &e) &&
+              !writer_tensor(w, "x", TERN_Q4, 16, 32, 2, &e) &&
+              !writer_data(w, zeros, sizeof zeros, &e) && !writer_finish(w, &e));
+    writer_close(w);
+    keywriter_close(&k);
+    ck_assert_int_eq(weights_open(&r, path, &e), TERN_OK);
+    expect(weights_bind(r, "x", 1 << TERN_Q4, 16, 32, &x, &e), TERN_BAD_FILE,
+           "tensor 'x' is [2, 16, 32], the config wants [16, 32]");
+    weights_close(r);
+}
+END_TEST
+
 /* ---- the worked example of FORMAT.md ---- */
 
 static unsigned hex(const char *s)
@@ -469,6 +490,7 @@ int main(void)
     tcase_add_test(tc, tensors_hold_the_toys_values);
     tcase_add_test(tc, sections_and_config);
     tcase_add_test(tc, binding_names_what_is_wrong);
+    tcase_add_test(tc, several_matrices_are_not_one);
     tcase_add_test(tc, the_example_of_the_document);
     tcase_add_test(tc, cut_at_every_byte);
     tcase_add_test(tc, bytes_after_the_end);
