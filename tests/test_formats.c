@@ -7,6 +7,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* As ck_assert_msg, but quick when it holds: for the inside of long loops. */
+#define HOLDS(condition, ...)          \
+    do {                               \
+        if (!(condition))              \
+            ck_abort_msg(__VA_ARGS__); \
+    } while (0)
+
 static uint64_t state = 1;
 
 static float uniform(void) /* [-1, 1) */
@@ -30,11 +37,11 @@ START_TEST(f16_reads_every_value)
     for (unsigned h = 0; h < 0x10000; h++) {
         float x = f16_to_f32((uint16_t)h);
         if ((h & 0x7c00) != 0x7c00)
-            ck_assert_msg((double)x == f16_value(h) && !signbit(x) == !(h & 0x8000), "%04x", h);
+            HOLDS((double)x == f16_value(h) && !signbit(x) == !(h & 0x8000), "%04x", h);
         else if (h & 0x3ff)
-            ck_assert_msg(isnan(x) && !signbit(x) == !(h & 0x8000), "%04x", h);
+            HOLDS(isnan(x) && !signbit(x) == !(h & 0x8000), "%04x", h);
         else
-            ck_assert_msg(isinf(x) && !signbit(x) == !(h & 0x8000), "%04x", h);
+            HOLDS(isinf(x) && !signbit(x) == !(h & 0x8000), "%04x", h);
     }
 }
 END_TEST
@@ -47,10 +54,11 @@ START_TEST(f16_rounds_to_nearest_even)
         unsigned even = h & 1 ? h + 1 : h;
         for (unsigned sign = 0; sign < 2; sign++) {
             float s = sign ? -1 : 1;
-            ck_assert_uint_eq(f16_of_f32(s * (float)f16_value(h)), h | sign << 15);
-            ck_assert_uint_eq(f16_of_f32(s * middle), even | sign << 15);
-            ck_assert_uint_eq(f16_of_f32(s * nextafterf(middle, 0)), h | sign << 15);
-            ck_assert_uint_eq(f16_of_f32(s * nextafterf(middle, INFINITY)), (h + 1) | sign << 15);
+            HOLDS(f16_of_f32(s * (float)f16_value(h)) == (h | sign << 15), "%04x", h);
+            HOLDS(f16_of_f32(s * middle) == (even | sign << 15), "%04x", h);
+            HOLDS(f16_of_f32(s * nextafterf(middle, 0)) == (h | sign << 15), "%04x", h);
+            HOLDS(f16_of_f32(s * nextafterf(middle, INFINITY)) == ((h + 1) | sign << 15), "%04x",
+                  h);
         }
     }
     ck_assert_uint_eq(f16_of_f32(nextafterf(65520, 0)), 0x7bff);
@@ -66,11 +74,11 @@ START_TEST(bf16_rounds_to_nearest_even)
 {
     for (unsigned h = 0; h < 0x7f80; h++) {
         uint32_t bits = h << 16;
-        ck_assert_uint_eq(f32_bits(bf16_to_f32((uint16_t)h)), bits);
-        ck_assert_uint_eq(bf16_of_f32(f32_of_bits(bits | 0x7fff)), h);
-        ck_assert_uint_eq(bf16_of_f32(f32_of_bits(bits | 0x8000)), h & 1 ? h + 1 : h);
-        ck_assert_uint_eq(bf16_of_f32(f32_of_bits(bits | 0x8001)), h + 1);
-        ck_assert_uint_eq(bf16_of_f32(f32_of_bits(bits | 0x80007fff)), h | 0x8000);
+        HOLDS(f32_bits(bf16_to_f32((uint16_t)h)) == bits, "%04x", h);
+        HOLDS(bf16_of_f32(f32_of_bits(bits | 0x7fff)) == h, "%04x", h);
+        HOLDS(bf16_of_f32(f32_of_bits(bits | 0x8000)) == (h & 1 ? h + 1 : h), "%04x", h);
+        HOLDS(bf16_of_f32(f32_of_bits(bits | 0x8001)) == (h + 1), "%04x", h);
+        HOLDS(bf16_of_f32(f32_of_bits(bits | 0x80007fff)) == (h | 0x8000), "%04x", h);
     }
     ck_assert_uint_eq(bf16_of_f32(INFINITY), 0x7f80);
     ck_assert_uint_eq(bf16_of_f32(f32_of_bits(0x7f800001)), 0x7fc0);
@@ -120,9 +128,9 @@ START_TEST(sizes_that_overflow)
                                 groups * f->group <= UINT64_MAX &&
                                 groups * f->group_bytes <= UINT64_MAX &&
                                 tiles <= UINT64_MAX / (uint64_t)(groups * f->group_bytes);
-                    ck_assert_int_eq(format_size(f, rows, k, 1, &bytes), fits);
-                    if (fits)
-                        ck_assert_uint_eq(bytes, (uint64_t)(tiles * groups * f->group_bytes));
+                    HOLDS(format_size(f, rows, k, 1, &bytes) == fits, "2^%d, 2^%d, %zu", a, b, m);
+                    HOLDS(!fits || bytes == (uint64_t)(tiles * groups * f->group_bytes),
+                          "2^%d, 2^%d, %zu", a, b, m);
                 }
     uint64_t bytes;
     ck_assert(!format_size(format_find(0), 0, 1, 1, &bytes));
@@ -169,9 +177,9 @@ START_TEST(float_tiles)
     for (int r = 0; r < 16 * TILES; r++)
         for (int c = 0; c < COLUMNS; c++) {
             int at = (r / 16 * COLUMNS + c) * 16 + r % 16;
-            ck_assert_uint_eq(f32_bits(f32[at]), f32_bits(value(r, c)));
-            ck_assert_uint_eq(f16[at], f16_of_f32(value(r, c)));
-            ck_assert_uint_eq(bf16[at], bf16_of_f32(value(r, c)));
+            HOLDS(f32_bits(f32[at]) == f32_bits(value(r, c)), "[%d, %d]", r, c);
+            HOLDS(f16[at] == f16_of_f32(value(r, c)), "[%d, %d]", r, c);
+            HOLDS(bf16[at] == bf16_of_f32(value(r, c)), "[%d, %d]", r, c);
         }
     free(f32), free(f16), free(bf16);
 }
@@ -204,15 +212,15 @@ static void check_quantized(enum tern_type type)
             int q[32];
             uint16_t scale = reference_group(type, r, g, q), stored;
             memcpy(&stored, p + lines + 2 * (r % 16), 2);
-            ck_assert_uint_eq(stored, scale);
+            HOLDS(stored == scale, "[%d, %d]", r, g);
             for (int j = 0; type == TERN_Q8 && j < 8; j++)
                 for (int i = 0; i < 4; i++)
-                    ck_assert_int_eq((int8_t)p[64 * j + 4 * (r % 16) + i], q[4 * j + i]);
+                    HOLDS((int8_t)p[64 * j + 4 * (r % 16) + i] == q[4 * j + i], "[%d, %d]", r, g);
             for (int j = 0; type == TERN_Q4 && j < 4; j++)
                 for (int i = 0; i < 4; i++) {
                     int byte = p[64 * j + 4 * (r % 16) + i];
-                    ck_assert_int_eq((byte & 15) - 8, q[8 * j + i]);
-                    ck_assert_int_eq((byte >> 4) - 8, q[8 * j + 4 + i]);
+                    HOLDS((byte & 15) - 8 == q[8 * j + i], "[%d, %d]", r, g);
+                    HOLDS((byte >> 4) - 8 == q[8 * j + 4 + i], "[%d, %d]", r, g);
                 }
         }
     free(data);

@@ -265,11 +265,13 @@ START_TEST(cut_at_every_byte)
     struct weights *w;
     image_save(&base, path);
     for (size_t n = base.n; n-- > 0;) {
-        ck_assert_int_eq(truncate(path, (off_t)n), 0);
+        if (truncate(path, (off_t)n))
+            ck_abort_msg("cannot truncate %s", path);
         allocs_start(0, 0);
-        expect(weights_open(&w, path, &e), TERN_BAD_FILE, n ? "it is cut" : "it is empty");
-        ck_assert_uint_eq(allocs_live(), 0);
-        ck_assert_uint_le(allocs_peak(), 4096);
+        enum tern_status s = weights_open(&w, path, &e);
+        if (s != TERN_BAD_FILE || !strstr(e.text, n ? "it is cut" : "it is empty") ||
+            allocs_live() || allocs_peak() > 4096)
+            ck_abort_msg("%zu bytes: %d %s, heap %zu", n, s, e.text, allocs_peak());
     }
 }
 END_TEST
@@ -316,15 +318,17 @@ static void flip_bytes(bool repair, size_t *opened)
                 image_repair(i.p, i.n);
             bool same = !memcmp(i.p, base.p, i.n);
             FILE *f = fopen(path, "r+b"); /* in place: only the header changes */
-            ck_assert(f && fwrite(i.p, 1, header, f) == header && !fclose(f));
+            if (!f || fwrite(i.p, 1, header, f) != header || fclose(f))
+                ck_abort_msg("cannot write %s", path);
             image_close(&i);
             allocs_start(0, 0);
             enum tern_status s = model_open(&m, path, &e);
             *opened += s == TERN_OK && !same;
-            ck_assert_msg(s == TERN_OK || (s == TERN_BAD_FILE && e.text[0]), "byte %zu: %d", at, s);
-            ck_assert_uint_le(allocs_peak(), 4 * base.n + (1 << 20));
+            bool small = allocs_peak() <= 4 * base.n + (1 << 20);
             model_close(m);
-            ck_assert_uint_eq(allocs_live(), 0);
+            if (!small || allocs_live() || (s && (s != TERN_BAD_FILE || !e.text[0])))
+                ck_abort_msg("byte %zu: %d %s, small %d, %zu blocks left", at, s, e.text, small,
+                             allocs_live());
         }
 }
 
