@@ -140,21 +140,21 @@ replays: $(FUZZERS:%=$(BUILD)/tests/replay_%)
 # The whole suite, or the KINDS of tests/run-tests alone. Installs what it lacks, or says what to.
 test:
 	@tests/need-tools
-	@$(SUBMAKE) all suites progs replays
+	+@$(SUBMAKE) all suites progs replays
 	@BUILD=$(BUILD) CC="$(CC)" KINDS="$(KINDS)" QUICK="$(QUICK)" tests/run-tests
 
 # What runs without Check, a shell or Python: for cross builds, with EMULATOR.
 test-progs:
-	@$(SUBMAKE) progs replays
+	+@$(SUBMAKE) progs replays
 	@BUILD=$(BUILD) EMULATOR="$(EMULATOR)" KINDS="prog replay" tests/run-tests
 
 # The C suites under the address and undefined-behaviour sanitizers, then the threaded ones under
 # the thread sanitizer.
 sanitize:
 	@tests/need-tools
-	@$(SUBMAKE) BUILD=build-asan EXTRA="$(EXTRA) -fsanitize=address,undefined \
+	+@$(SUBMAKE) BUILD=build-asan EXTRA="$(EXTRA) -fsanitize=address,undefined \
 		-fno-sanitize-recover=all -fno-omit-frame-pointer" CFLAGS="-O1 -g" test-sanitized
-	@$(SUBMAKE) BUILD=build-tsan EXTRA="$(EXTRA) -fsanitize=thread" CFLAGS="-O1 -g" test-threaded
+	+@$(SUBMAKE) BUILD=build-tsan EXTRA="$(EXTRA) -fsanitize=thread" CFLAGS="-O1 -g" test-threaded
 
 test-sanitized: suites progs replays $(PROGRAMS:%=$(BUILD)/%)
 	@BUILD=$(BUILD) QUICK=1 CK_FORK=no KINDS="c prog replay" tests/run-tests
@@ -164,7 +164,7 @@ test-threaded: $(THREADED:%=$(BUILD)/tests/%)
 
 # Each fuzzer for FUZZ_SECONDS; new inputs go to build-fuzz/corpus, failures stop with their file.
 fuzz:
-	@$(SUBMAKE) BUILD=build-fuzz CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
+	+@$(SUBMAKE) BUILD=build-fuzz CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
 		-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzzers
 	@for f in $(FUZZERS); do \
 		mkdir -p build-fuzz/corpus/$$f tests/corpus/$$f; \

@@ -151,6 +151,8 @@ int main(int argc, char **argv)
     struct tokenizer *t;
     struct tern_error e = {0};
     size_t n = 0;
+    if (argc < 2 && getenv("QUICK") && *getenv("QUICK"))
+        return 77; /* time says nothing where the build is slow */
     if (argc < 2)
         return measure();
     void *section = read_file(argv[1], &n);
