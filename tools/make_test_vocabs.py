@@ -3,7 +3,7 @@
 Every vocabulary is trained here on text made from word lists, by the tokenizers and sentencepiece packages; they also
 give the ids of 10,000 hard strings in both modes, and the texts of ids. The strings come from a seeded generator that
 tests/hard_strings.c repeats, so only hashes are stored, one per 100 strings, beside some whole examples.
-Usage: tools/make_test_vocabs.py [NAME ...]
+Usage: tools/make_test_vocabs.py [NAME ...]; with --corpus it writes what the fuzzer begins with.
 
 A file is a key block (src/model/FORMAT.md):
   section                        body of a section `tokenizer`
@@ -31,7 +31,7 @@ from ternlib import hf_tokenizer as hf  # noqa: E402
 from ternlib import keys, tokenizer  # noqa: E402
 from ternlib import sentencepiece_file as spf  # noqa: E402
 from ternlib.hard_strings import Random, hard_string, random_ids, vector_strings  # noqa: E402
-from ternlib.tokenizer_parts import BYTE, SPECIAL, Tokenizer as Ours  # noqa: E402
+from ternlib.tokenizer_parts import BYTE, SPECIAL, Added, Tokenizer as Ours  # noqa: E402
 
 OUT = Path(__file__).resolve().parent.parent / "tests" / "tokenizers"
 STRINGS, CHUNK, LISTS = 10_000, 100, 2_000
@@ -72,30 +72,40 @@ EXTRA = [
 
 
 def corpus() -> list[str]:
-    """Lines of words, the earlier ones of the list more often, between marks."""
+    """Lines of words and numbers, the earlier words of the list more often, between marks."""
     lines = []
     for i in range(4000):
         r, line = Random(7, i), ""
         for _ in range(4 + r.below(12)):
-            line += WORDS[r.below(1 + r.below(len(WORDS)))] + (MARKS[r.below(len(MARKS))] if r.below(4) == 0 else " ")
+            line += WORDS[r.below(1 + r.below(len(WORDS)))] if r.below(8) else str(r.below(10 ** (1 + r.below(4))))
+            line += MARKS[r.below(len(MARKS))] * (1 + r.below(2)) if r.below(3) == 0 else " "
         lines.append(line)
     return lines
 
 
-def train(t: Tokenizer, size: int, alphabet: list[str], special: list) -> Tokenizer:
+def train(t: Tokenizer, size: int, alphabet: list[str], special: list, split) -> Tokenizer:
+    """Half the training is on the words that `split` gives, half on short pieces of text that reach over their ends.
+    So there are merges that only a cut in the right place keeps from happening."""
+    across, words = [], []
+    for line in corpus():
+        across += [line[i : i + 12] for i in range(0, len(line), 12)]
+        words += [word for word, _ in split.pre_tokenize_str(line)]
     trainer = trainers.BpeTrainer(
         vocab_size=size, initial_alphabet=alphabet, special_tokens=special, limit_alphabet=400, show_progress=False
     )
-    t.train_from_iterator(corpus(), trainer)
+    t.train_from_iterator(across + words, trainer)
     return t
 
 
 def byte_level(size: int, steps: list, special: list = (), nfc: bool = False, **model) -> Tokenizer:
     t = Tokenizer(models.BPE(**model))
     t.normalizer = normalizers.NFC() if nfc else None
-    t.pre_tokenizer = pre_tokenizers.Sequence(steps) if len(steps) > 1 else steps[0]
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     t.decoder = decoders.ByteLevel()
-    return train(t, size, pre_tokenizers.ByteLevel.alphabet(), list(special))
+    words = pre_tokenizers.Split(Regex(hf.GPT2), "isolated")
+    train(t, size, pre_tokenizers.ByteLevel.alphabet(), list(special), words)
+    t.pre_tokenizer = pre_tokenizers.Sequence(steps) if len(steps) > 1 else steps[0]
+    return t
 
 
 def split(pattern: str) -> list:
@@ -122,7 +132,10 @@ def gpt2_prefix() -> Tokenizer:
 
 
 def llama3() -> Tokenizer:
-    t = byte_level(1200, split(hf.LLAMA3), ignore_merges=True)
+    """Without every seventh merge, so that some tokens are found only as whole words."""
+    data = json.loads(byte_level(1200, split(hf.LLAMA3), ignore_merges=True).to_str())
+    data["model"]["merges"] = [merge for i, merge in enumerate(data["model"]["merges"]) if i % 7]
+    t = Tokenizer.from_str(json.dumps(data))
     t.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"])
     template(t, "<|begin_of_text|> $A")
     return t
@@ -165,11 +178,9 @@ def characters(size: int, special: list, **model) -> Tokenizer:
     t = Tokenizer(models.BPE(unk_token="<unk>", **model))
     t.normalizer = normalizers.Replace(" ", "\u2581")
     bytes_ = [f"<0x{b:02X}>" for b in range(256)] if model.get("byte_fallback") else []
-    t.pre_tokenizer = pre_tokenizers.Split("\u2581", "merged_with_next")
-    train(t, size, [], ["<unk>", "<s>", "</s>", *bytes_])
+    train(t, size, [], ["<unk>", "<s>", "</s>", *bytes_], pre_tokenizers.Split(" ", "merged_with_next"))
     data = json.loads(t.to_str())
     data["added_tokens"] = [a for a in data["added_tokens"] if not hf.BYTE_TOKEN.fullmatch(a["content"])]
-    data["pre_tokenizer"] = None
     t = Tokenizer.from_str(json.dumps(data))
     t.add_tokens(special)
     return t
@@ -260,7 +271,7 @@ VOCABULARIES = {
     "hf-never": hf_metaspace("never", True, True, FLAGGED[:4]),
     "spm": spm(byte_fallback=True, remove_extra_whitespaces=False, split_digits=True),
     "spm-trim": spm(character_coverage=0.98, control_symbols=["<pad>"], user_defined_symbols=["<sep>", "ing", "in", "日本", "ä", "\n"]),
-    "spm-plain": spm(byte_fallback=True, add_dummy_prefix=False, remove_extra_whitespaces=False, user_defined_symbols=["\u2581\u2581", "<u>"]),
+    "spm-plain": spm(byte_fallback=True, split_by_whitespace=False, add_dummy_prefix=False, remove_extra_whitespaces=False, user_defined_symbols=["\u2581\u2581", "<u>"]),
     "spm-unused": spm_unused,
 }
 
@@ -319,8 +330,54 @@ def ours(name: str) -> Ours:
     return hf.from_json(json.loads(text), name, {}, text)
 
 
+def tiny(kind: str) -> Ours:
+    """A tokenizer of a dozen tokens that has every sort of key, for the fuzzer to begin with."""
+    names = ["<unk>", "<s>", "</s>", "a", "b", "ab", "\u2581", "\u2581a", "\u2581ab", "<0x0A>", "<0xC3>", "  "]
+    t = Ours(kind, [n.encode() for n in names], bytearray([2, 3, 3, 1, 1, 1, 1, 1, 5, 6, 6, 4]))
+    t.unk, t.bos, t.eos, t.before, t.after = 0, 1, 2, [1], [2]
+    t.byte_fallback = t.fuse_unk = True
+    t.added = [Added(1, "<s>", 1), Added(2, "</s>", 15), Added(11, "  ", 16)]
+    t.normalizer = [{"step": "nfc"}, {"step": "prepend", "text": "\u2581"}, {"step": "replace", "from": " ", "to": "\u2581"}]
+    t.decoder = [{"step": "replace", "from": "\u2581", "to": " "}, {"step": "byte_fallback"}, {"step": "strip", "text": " ", "count": 1}]
+    if kind == "spm":
+        t.normalizer.insert(0, {"step": "trim_spaces"})
+        t.scores = [-float(i) for i in range(len(names))]
+    else:
+        t.types = bytearray(1 if kind == 5 else kind for kind in t.types)
+        t.merges = np.array([[3, 4, 5], [6, 3, 7], [7, 4, 8]])
+        t.pre = [
+            {"step": "metaspace", "text": "\u2581", "scheme": 1, "split": 1},
+            {"step": "digits", "individual": 1},
+            {"step": "split", "text": "b", "behavior": "merged_with_next", "invert": 0},
+        ]
+    return t
+
+
+def tiny_bytes() -> Ours:
+    t = Ours("bpe", [b"a", b" ", b" a", b"1", b"<s>", b"\n"], bytearray([1, 1, 1, 1, 0, 1]), byte_level=True, ignore_merges=True)
+    t.merges = np.array([[1, 0, 2]])
+    t.added = [Added(4, "<s>", 3)]
+    t.pre = [{"step": "prefix_space"}, {"step": "split", "pattern": hf.LLAMA3, "behavior": "isolated", "invert": 0}]
+    t.decoder = [{"step": "byte_level"}]
+    return t
+
+
+def write_corpus() -> None:
+    """What the fuzzer begins with: sections, and texts for the vocabularies (tests/fuzz_tokenizer.c)."""
+    folder = OUT.parent / "corpus" / "fuzz_tokenizer"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, t in (("spm", tiny("spm")), ("bpe", tiny("bpe")), ("bytes", tiny_bytes())):
+        (folder / f"section-{name}").write_bytes(b"\0" + tokenizer.section(t))
+    fragments = [s.encode() for s in [*vector_strings([]), *EXTRA]]
+    for which in range(24):
+        text = b"".join(hard_string(5, 3 * which + i, fragments, fragments, fragments) for i in range(3))
+        (folder / f"text-{which}").write_bytes(bytes([2 * which + 1]) + text)
+
+
 def main() -> None:
     OUT.mkdir(exist_ok=True)
+    if sys.argv[1:] == ["--corpus"]:
+        return write_corpus()
     names = list(VOCABULARIES)
     for name in sys.argv[1:] or names:
         data = keys.pack(describe(ours(name), 1000 + names.index(name)))
