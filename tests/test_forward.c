@@ -352,6 +352,34 @@ START_TEST(test_fork)
 }
 END_TEST
 
+/* A sequence that is truncated inside a shared page gets its own before it writes there. */
+START_TEST(test_keep_inside_a_shared_page)
+{
+    for (uint32_t back = 0; back < 2; back++) {
+        struct run r;
+        tern_token ids[520], other[8];
+        uint32_t stays = 1 - back;
+        run_open(&r, small_toy(), 2);
+        make_ids(ids, 520, 16);
+        make_ids(other, 8, 17);
+        feed_fresh(&r, ids, 520, one);
+        ck_assert_uint_eq(tern_seq_fork(r.ctx, 0, 1, 520), 520);
+        ck_assert_uint_eq(tern_seq_keep(r.ctx, back, 300), 300);
+        feed(&r, back, other, 8, two);
+        ck_assert_uint_eq(tern_seq_keep(r.ctx, back, 100), 100);
+        feed(&r, back, other, 8, two);
+        ck_assert_uint_eq(tern_seq_keep(r.ctx, stays, 519), 519);
+        feed(&r, stays, ids + 519, 1, two);
+        ck_assert(same(two[0], one[519]));
+        ck_assert_uint_eq(tern_seq_keep(r.ctx, back, 100), 100);
+        feed(&r, back, ids + 100, 420, two);
+        for (size_t i = 100; i < 520; i++)
+            ck_assert_msg(same(two[i - 100], one[i]), "row %zu", i);
+        run_close(&r);
+    }
+}
+END_TEST
+
 /* A window lets go of the past, but for 64 positions that keep and fork may go back. Beyond that
  * they answer 0, and leave the sequence empty. At 530 the first block of a window of 10 is gone
  * from sight, at 530 - 64 it is not. */
@@ -589,6 +617,7 @@ int main(void)
     tcase_add_test(rows, test_order_of_sequences);
     tcase_add_test(rows, test_keep);
     tcase_add_test(rows, test_fork);
+    tcase_add_test(rows, test_keep_inside_a_shared_page);
     tcase_add_test(rows, test_keep_with_a_window);
     tcase_add_test(rows, test_cancel_leaves_sequences);
     tcase_add_test(rows, test_cancel_from_another_thread);
