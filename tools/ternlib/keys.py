@@ -30,9 +30,9 @@ def _encode(value) -> tuple[int, int, bytes]:
     array = np.asarray(value)
     if array.dtype == np.uint32:
         return U32, array.size, array.astype("<u4").tobytes()
-    if array.dtype.kind == "f":
+    if array.dtype.kind == "f" and array.size:
         return F32, array.size, array.astype("<f4").tobytes()
-    if array.size == 0 or array.dtype.kind in "iu":
+    if array.size == 0 or array.dtype.kind in "iu":  # an empty list has no type: u64
         return U64, array.size, array.astype("<u8").tobytes()
     raise TypeError(f"a key cannot hold {type(value)}")
 
