@@ -420,7 +420,7 @@ END_TEST
 START_TEST(a_long_path_leaves_room_for_the_reason)
 {
     struct weights *w;
-    char name[420];
+    char name[900];
     int n = snprintf(name, sizeof name, "%s", path);
     unlink(path);
     ck_assert_int_eq(mkdir(path, 0700), 0);
