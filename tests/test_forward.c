@@ -625,6 +625,8 @@ int main(void)
     tcase_add_test(rows, test_full_context);
     tcase_add_test(rows, test_empty_batch);
     tcase_add_test(rows, test_numeric_status);
+    tcase_set_timeout(reach, 120);
+    tcase_set_timeout(rows, 120);
     suite_add_tcase(suite, reach);
     suite_add_tcase(suite, rows);
     SRunner *runner = srunner_create(suite);
