@@ -220,7 +220,8 @@ uint64_t tern_fingerprint(const tern_context *ctx, uint64_t *rows);
 uint32_t tern_seq_length(const tern_context *ctx, uint32_t seq);
 
 /* Truncates a sequence to its first n tokens and returns how many could be kept: n, or less where
- * a sliding window has freed what they need (then 0). Feed the rest again. */
+ * a sliding window has freed what they need (then 0). Feed the rest again. A batch that is being
+ * built is dropped, here and in tern_seq_fork. */
 uint32_t tern_seq_keep(tern_context *ctx, uint32_t seq, uint32_t n);
 
 /* Makes `to` the first n tokens of `from`, sharing its pages; returns as tern_seq_keep does. */
