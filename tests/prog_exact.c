@@ -4,7 +4,7 @@
  *   prog_exact           every model, weight type and cache type against its constant in
  *                        tests/golden/fingerprints.txt, then in other ways; each pair of thread
  *                        count and chunk comes up with some model
- *   prog_exact --full    every model in every way: minutes
+ *   prog_exact --full [MODEL]   every way with every model, or with one: many minutes
  *   prog_exact --quick   constants and targets only, fewer positions; the default where QUICK is
  * set prog_exact --print   prints the constants instead of checking them
  *
@@ -413,11 +413,14 @@ static void check_subject(struct subject *s, enum mode mode, size_t i)
         check_share(s, i);
 }
 
-static void check_all(enum mode mode)
+/* All models, or the one named. */
+static void check_all(enum mode mode, const char *only)
 {
     static struct subject s;
-    size_t i = 0;
     for (size_t m = 0; golden_names[m] != NULL; m++) {
+        size_t i = 10 * m;
+        if (only && strcmp(only, golden_names[m]) != 0)
+            continue;
         golden_read(&s.g, golden_names[m]);
         golden_prompt(s.ids, LENGTH, s.g.prompt_seed + 1, s.g.toy.vocab);
         for (int type = 0; type < 5; type++) {
@@ -446,7 +449,7 @@ int main(int argc, char **argv)
         printf("# Fingerprints of the golden models (tests/prog_exact --print), arith %d.\n"
                "# model, weights, cache, fingerprint of the first %d rows, of %d rows\n",
                TERN_ARITH, QUICK, LENGTH);
-    check_all(mode);
+    check_all(mode, argc > 2 ? argv[2] : NULL);
     if (mode != PRINT)
         printf("%u passed, %u failed\n", runs - bad_runs, bad_runs);
     return bad_runs != 0;
