@@ -1,12 +1,12 @@
 /* Exactness: the golden models give the same bits however they are run. A plain program, so that it
  * also runs cross-compiled under an emulator; `make test` and tests/exact-matrix run it.
  *
- *   prog_exact           every model, weight type and cache type against its constant in
- *                        tests/golden/fingerprints.txt, then in other ways; each pair of thread
- *                        count and chunk comes up with some model
- *   prog_exact --full [MODEL]   every way with every model, or with one: many minutes
- *   prog_exact --quick   constants and targets only, fewer positions; the default where QUICK is
- * set prog_exact --print   prints the constants instead of checking them
+ *   prog_exact               every model, weight type and cache type against its constant in
+ *                            tests/golden/fingerprints.txt, then in other ways; each pair of
+ *                            thread count and chunk comes up with some model
+ *   prog_exact --full MODEL  every way with one model, or with all: many minutes
+ *   prog_exact --quick       constants and targets, fewer positions; the default if QUICK is set
+ *   prog_exact --print       prints the constants instead of checking them
  *
  * The truth inside one build is the hash of each position's logits, from a run in small chunks by
  * one thread; that run as a whole is held to the constant. Exit code 1: something differed. */
