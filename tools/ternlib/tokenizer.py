@@ -7,6 +7,7 @@ A step or option that the engine has no equal of is refused by its name.
 """
 
 import base64
+import itertools
 import json
 import re
 import struct
@@ -152,15 +153,17 @@ def from_sentencepiece(
     return t
 
 
-def from_llama2c(path: Path, vocab: int) -> Tokenizer:
+def from_llama2c(path: Path, vocab: int | None) -> Tokenizer:
     """llama2.c's tokenizer.bin: a SentencePiece BPE whose pieces were written with plain spaces.
 
     int32 longest; then per token f32 score, int32 bytes, text. Ids 0, 1, 2 are <unk>, BOS and EOS;
-    3 to 258 are the bytes.
+    3 to 258 are the bytes. The file does not say how many tokens it has: `vocab`, or all to its end.
     """
     data, at = _read(path), 4
     model = spf.Model(remove_extra_whitespaces=False)
-    for i in range(vocab):
+    for i in itertools.count():
+        if i == vocab or (vocab is None and at >= len(data)):
+            break
         if at + 8 > len(data):
             raise ConvertError(f"{path} ends at token {i}, but the model has {vocab}")
         score, size = struct.unpack_from("<fi", data, at)
