@@ -43,6 +43,8 @@ void xxh64_init(struct xxh64 *h, uint64_t seed)
 void xxh64_update(struct xxh64 *h, const void *p, size_t n)
 {
     const unsigned char *at = p;
+    if (!n) /* then p may be NULL, which memcpy does not take */
+        return;
     h->total += n;
     if (h->n_rest) {
         size_t fill = sizeof h->rest - h->n_rest;
