@@ -14,8 +14,8 @@ static const struct {
     const char *name;
     bool lossless; /* plain ids decode to the repaired text */
 } vocabularies[] = {
-    {"gpt2", true},         {"llama3", true},    {"qwen2", false},     {"smollm2", true},
-    {"added", false},       {"splits", false},   {"hf-llama", false},  {"hf-partial", false},
+    {"gpt2", true},          {"llama3", true},    {"qwen2", false},     {"smollm2", true},
+    {"added", false},        {"splits", false},   {"hf-llama", false},  {"hf-partial", false},
     {"hf-metaspace", false}, {"spm-trim", false}, {"spm-plain", false}, {"spm-unused", false},
 };
 enum { N = sizeof vocabularies / sizeof *vocabularies };

@@ -129,8 +129,9 @@ static int measure(void)
 {
     static const char *const names[] = {"gpt2",     "llama3",   "qwen2",        "smollm2",
                                         "hf-llama", "hf-gemma", "hf-metaspace", "spm"};
-    static const char *const units[] = {"a", "_", " ", "\n", "1", "ab", "\xE4\xBD\xA0",
-                                        "\xF0\x9F\x91\xA8\xE2\x80\x8D", "e\xCC\x81", "<", "'", " x", ""};
+    static const char *const units[] = {
+        "a",         "_", " ", "\n", "1", "ab", "\xE4\xBD\xA0", "\xF0\x9F\x91\xA8\xE2\x80\x8D",
+        "e\xCC\x81", "<", "'", " x", ""};
     int failed = 0, n = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct vocabulary v;

@@ -1,6 +1,6 @@
-/* Rules that tokenizers commonly get wrong, each a row or a test. The rows' ids are the reference's;
- * tools/make_test_vocabs.py has the vocabularies, with merges that reach over the ends of words, so
- * that a cut in the wrong place shows. */
+/* Rules that tokenizers commonly get wrong, each a row or a test. The rows' ids are the
+ * reference's; tools/make_test_vocabs.py has the vocabularies, with merges that reach over the ends
+ * of words, so that a cut in the wrong place shows. */
 #include "vocabulary.h"
 
 #include <check.h>
@@ -36,9 +36,11 @@ static const struct {
     {2, "added", PARSE, "a \012<left> b", "a|<left>| b"},
     {2, "added", PARSE, "a <right>\011 b", "a| |<right>|b"},
     {2, "added", PARSE, "a \343\200\200<both>\302\240\012b", "a|<both>|b"},
-    {2, "added", PARSE, "word words sword w\303\266rd word.", "word| w|or|d|s| s|w|or|d| w|\303|\266|r|d| |word|."},
+    {2, "added", PARSE, "word words sword w\303\266rd word.",
+     "word| w|or|d|s| s|w|or|d| w|\303|\266|r|d| |word|."},
     {3, "hf-llama", 0, " the the", "\342\226\201|\342\226\201the|\342\226\201the"},
-    {3, "hf-llama", PARSE, "<s> the</s>the", "<s>|\342\226\201|\342\226\201the|</s>|\342\226\201the"},
+    {3, "hf-llama", PARSE, "<s> the</s>the",
+     "<s>|\342\226\201|\342\226\201the|</s>|\342\226\201the"},
     {3, "hf-metaspace", 0, " the", "\342\226\201the"},
     {3, "hf-metaspace", 0, "\342\226\201the", "\342\226\201the"},
     {3, "hf-first", PARSE, "the<s>the", "\342\226\201the|<s>|the"},
@@ -53,14 +55,19 @@ static const struct {
     {5, "hf-llama", 0, "antidisestablish", "\342\226\201an|t|id|i|se|st|a|b|l|is|h"},
     {5, "spm-trim", 0, "inging xing", "\342\226\201|ing|ing|\342\226\201|<unk>|ing"},
     {5, "spm", 0, "\342\202\254", "\342\226\201|<0xE2>|<0x82>|<0xAC>"},
-    {5, "hf-partial", 0, "\012\011\303\244\302\204", "\342\226\201\012|\011|<0xC3>|<0xA4>|<0xC2>|<0x84>"},
+    {5, "hf-partial", 0, "\012\011\303\244\302\204",
+     "\342\226\201\012|\011|<0xC3>|<0xA4>|<0xC2>|<0x84>"},
     {5, "hf-metaspace", 0, "\342\202\254\342\202\254 a", "\342\226\201|<unk>|\342\226\201a"},
     {5, "hf-first", 0, "\342\202\254\342\202\254 a", "\342\226\201|<unk>|<unk>|\342\226\201a"},
     {6, "spm-trim", 0, "  the   the  ", "\342\226\201the|\342\226\201the"},
-    {6, "spm", 0, "  the   the  ", "\342\226\201\342\226\201|\342\226\201the|\342\226\201\342\226\201|\342\226\201the|\342\226\201\342\226\201"},
-    {7, "llama3", 0, "little when together looked xlittle tokenizer merging made people", "little| when| together| looked| |x|l|i|t|t|le| tokenizer| merging| made| people"},
+    {6, "spm", 0, "  the   the  ",
+     "\342\226\201\342\226\201|\342\226\201the|\342\226\201\342\226\201|\342\226\201the|"
+     "\342\226\201\342\226\201"},
+    {7, "llama3", 0, "little when together looked xlittle tokenizer merging made people",
+     "little| when| together| looked| |x|l|i|t|t|le| tokenizer| merging| made| people"},
     {7, "llama3", 0, " little when littles", " little| when| l|i|t|t|le|s"},
-    {8, "llama3", 0, "it's IT'S it'\305\277 it\342\200\231s", "it|'s| I|T|'|S| it|'|\305|\277| it|\342\200|\231|s"},
+    {8, "llama3", 0, "it's IT'S it'\305\277 it\342\200\231s",
+     "it|'s| I|T|'|S| it|'|\305|\277| it|\342\200|\231|s"},
     {8, "gpt2", 0, "it's IT'S it'\305\277", "it|'s| I|T|'|S| it|'|\305|\277"},
     {9, "llama3", 0, "a   b", "a|  | b"},
     {9, "llama3", 0, "a  \012  b", "a|  |\012| | b"},
@@ -71,11 +78,13 @@ static const struct {
     {10, "qwen2", 0, "123", "1|2|3"},
     {10, "smollm2", 0, "12\302\262\302\275", "1|2|\302|\262|\302|\275"},
     {10, "gpt2", 0, "12345\302\262", "1|23|4|5|\302|\262"},
-    {12, "hf-gemma", 0, "the little  girl", "the|\342\226\201little|\342\226\201\342\226\201|g|irl"},
+    {12, "hf-gemma", 0, "the little  girl",
+     "the|\342\226\201little|\342\226\201\342\226\201|g|irl"},
     {12, "hf-gemma", 0, "a    \012\012\012", "a|   |\342\226\201|\012\012|\012"},
     {13, "splits", 0, "axxa!x..e..e12e", " a|x| |x| a| |x| |..| e| |..| e| 1|2| e"},
     {13, "gpt2-prefix", 0, "the the", " the| the"},
-    {14, "qwen2", 0, "e\314\201 \342\204\253 s\314\207\314\243", "\303\251| \303|\205| |\341|\271|\251"},
+    {14, "qwen2", 0, "e\314\201 \342\204\253 s\314\207\314\243",
+     "\303\251| \303|\205| |\341|\271|\251"},
     {14, "gpt2", 0, "e\314\201", "e|\314\201"},
     {14, "llama3", 0, "\342\204\253", "\342|\204|\253"},
     {15, "llama3", ADD | PARSE, "<|begin_of_text|>a", "<|begin_of_text|>|<|begin_of_text|>|a"},
@@ -148,15 +157,20 @@ static void check_stream(const char *name, bool show, const char *const *tokens,
     vocabulary_close(&v);
 }
 
-#define STREAM(name, show, want, ...)                                                              \
+#define STREAM(name, show, want, ...) \
     check_stream(name, show, (const char *const[]){__VA_ARGS__, NULL}, want)
 
 START_TEST(rule_16_broken_bytes)
 {
     /* byte tokens: one U+FFFD for each byte; byte-level: one for each maximal subpart */
-    STREAM("hf-llama", 0, "||\xEF\xBF\xBD\xEF\xBF\xBD" "a||\xEF\xBF\xBD", "<0xE4>", "<0xBD>", "a",
-           "<0xE4>");
-    STREAM("gpt2", 0, "||\xEF\xBF\xBD" "a||\xEF\xBF\xBD", "\xE4", "\xBD", "a", "\xE4");
+    STREAM("hf-llama", 0,
+           "||\xEF\xBF\xBD\xEF\xBF\xBD"
+           "a||\xEF\xBF\xBD",
+           "<0xE4>", "<0xBD>", "a", "<0xE4>");
+    STREAM("gpt2", 0,
+           "||\xEF\xBF\xBD"
+           "a||\xEF\xBF\xBD",
+           "\xE4", "\xBD", "a", "\xE4");
     STREAM("hf-llama", 0, "\xEF\xBF\xBD|", "<0xFF>");
     /* one space off the start of the text, and of nothing else */
     STREAM("hf-llama", 0, "| the|", "\xE2\x96\x81", "\xE2\x96\x81the");
@@ -209,7 +223,9 @@ static struct block four_tokens(void)
     static const uint64_t one = 1;
     struct block k = {0};
     put_text(&k, "kind", "bpe");
-    put_text(&k, "tokens.bytes", "abab" "ab");
+    put_text(&k, "tokens.bytes",
+             "abab"
+             "ab");
     put(&k, "tokens.lengths", 4, lengths, 4);
     put(&k, "tokens.types", 3, "\1\1\1\0", 4);
     put(&k, "merges", 4, merges, 3);
@@ -269,7 +285,7 @@ END_TEST
 /* Plain text never becomes a special token, whatever it says. */
 START_TEST(test_plain_is_plain)
 {
-    static const char *const names[] = {"gpt2", "llama3", "qwen2",     "smollm2",  "added",
+    static const char *const names[] = {"gpt2", "llama3",   "qwen2",    "smollm2", "added",
                                         "spm",  "hf-llama", "hf-first", "spm-trim"};
     struct vocabulary v;
     vocabulary_open(&v, names[_i]);

@@ -29,7 +29,8 @@ void added_sort(struct added_set *set)
     }
 }
 
-/* First of list[lo..hi), all longer than `depth` and alike up to it, whose byte there is >= want. */
+/* First of list[lo..hi), all longer than `depth` and alike up to it, whose byte there is >= want.
+ */
 static uint32_t lower(const struct added_token *list, uint32_t lo, uint32_t hi, size_t depth,
                       unsigned want)
 {

@@ -6,17 +6,17 @@
 #include "base/keys.h"
 
 enum { /* flags of an added token, as stored */
-    ADDED_SPECIAL = 1,
-    ADDED_LSTRIP = 2,      /* swallows the whitespace before */
-    ADDED_RSTRIP = 4,      /* swallows the whitespace behind */
-    ADDED_SINGLE_WORD = 8, /* not beside a word character */
-    ADDED_NORMALIZED = 16, /* looked for in the normalized text, in its normalized form */
-    ADDED_FLAGS = 31,
+       ADDED_SPECIAL = 1,
+       ADDED_LSTRIP = 2,      /* swallows the whitespace before */
+       ADDED_RSTRIP = 4,      /* swallows the whitespace behind */
+       ADDED_SINGLE_WORD = 8, /* not beside a word character */
+       ADDED_NORMALIZED = 16, /* looked for in the normalized text, in its normalized form */
+       ADDED_FLAGS = 31,
 };
 enum { ADDED_MAX = 1024 }; /* bytes of an added token */
 
 struct added_token {
-    const char *p; /* [n], borrowed */
+    const char *p;            /* [n], borrowed */
     uint32_t n, flags, order; /* order: of two with the same text the lower is taken */
     int32_t id;
 };

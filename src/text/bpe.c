@@ -62,8 +62,8 @@ static bool add_units(struct encoding *c, const char *p, size_t n)
     for (size_t at = 0; at < n; at += len) {
         if (!t->byte_level)
             unicode_decode(p + at, n - at, &len);
-        int32_t id = t->byte_level ? t->byte_unit[(unsigned char)p[at]]
-                                   : vocab_find(&t->vocab, p + at, len);
+        int32_t id =
+            t->byte_level ? t->byte_unit[(unsigned char)p[at]] : vocab_find(&t->vocab, p + at, len);
         if (id >= 0) {
             if ((unk_len && !merge_add(&c->merge, unk_at, unk_len, t->unk, false)) ||
                 !merge_add(&c->merge, at, len, id, false))
@@ -75,8 +75,7 @@ static bool add_units(struct encoding *c, const char *p, size_t n)
             return false;
         if (done || t->unk < 0)
             continue;
-        if (unk_len && !t->fuse_unk &&
-            !merge_add(&c->merge, unk_at, unk_len, t->unk, false))
+        if (unk_len && !t->fuse_unk && !merge_add(&c->merge, unk_at, unk_len, t->unk, false))
             return false;
         unk_at = unk_len && t->fuse_unk ? unk_at : at;
         unk_len = unk_len && t->fuse_unk ? unk_len + len : len;

@@ -21,24 +21,24 @@ struct ranks {
 
 struct tokenizer {
     struct vocab vocab;
-    struct added_set raw, normalized; /* added tokens before and after the normalizer */
-    struct buffer added_text;         /* the normalized forms */
+    struct added_set raw, normalized;          /* added tokens before and after the normalizer */
+    struct buffer added_text;                  /* the normalized forms */
     const uint32_t *added_ids, *added_lengths; /* [n_added], and their contents; borrowed */
     const char *added_bytes;
     size_t n_added;
-    unsigned char *special;           /* [vocab.n], owned */
+    unsigned char *special; /* [vocab.n], owned */
     struct steps normalizer, pre, decoder;
     enum model_kind kind;
-    bool byte_level;    /* bpe: the units are bytes, else characters */
-    bool byte_fallback; /* an unknown character becomes its byte tokens, if all exist */
-    bool fuse_unk;      /* neighbouring unknown characters become one `unk` */
-    bool ignore_merges; /* bpe: a word that is a token is that token */
-    bool has_unused;    /* spm: some token is TOKEN_UNUSED */
-    int32_t unk, bos, eos;  /* or -1 */
-    int32_t byte_unit[256]; /* byte_level: token of each single byte, or -1 */
-    const float *scores;    /* [vocab.n] spm; borrowed */
-    struct ranks ranks;     /* bpe */
-    struct added_set users; /* spm: tokens of type USER */
+    bool byte_level;                /* bpe: the units are bytes, else characters */
+    bool byte_fallback;             /* an unknown character becomes its byte tokens, if all exist */
+    bool fuse_unk;                  /* neighbouring unknown characters become one `unk` */
+    bool ignore_merges;             /* bpe: a word that is a token is that token */
+    bool has_unused;                /* spm: some token is TOKEN_UNUSED */
+    int32_t unk, bos, eos;          /* or -1 */
+    int32_t byte_unit[256];         /* byte_level: token of each single byte, or -1 */
+    const float *scores;            /* [vocab.n] spm; borrowed */
+    struct ranks ranks;             /* bpe */
+    struct added_set users;         /* spm: tokens of type USER */
     const uint32_t *before, *after; /* ids added around the text; borrowed */
     size_t n_before, n_after;
 };

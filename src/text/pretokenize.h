@@ -7,7 +7,7 @@
 
 struct pretokenize {
     const struct steps *steps;
-    struct buffer scratch[STEPS_MAX]; /* owned; [i] holds what step i rewrote */
+    struct buffer scratch[STEPS_MAX];                 /* owned; [i] holds what step i rewrote */
     bool (*word)(void *arg, const char *p, size_t n); /* false stops */
     void *arg;
 };

@@ -82,8 +82,7 @@ static bool add_symbols(struct encoding *c, const char *p, size_t n)
     const struct tokenizer *t = c->t;
     size_t len;
     for (size_t at = 0; at < n; at += len) {
-        const struct added_token *user =
-            t->users.n ? added_match(&t->users, p + at, n - at) : NULL;
+        const struct added_token *user = t->users.n ? added_match(&t->users, p + at, n - at) : NULL;
         if (user)
             len = user->n;
         else
@@ -135,8 +134,7 @@ static enum tern_status read_users(struct tokenizer *t, struct tern_error *e)
         if (len > ADDED_MAX || !unicode_valid(p, len))
             return error_set(e, TERN_BAD_FILE,
                              "tokenizer: user-defined token %u is too long or not UTF-8", id);
-        t->users.list[t->users.n++] =
-            (struct added_token){p, (uint32_t)len, 0, id, (int32_t)id};
+        t->users.list[t->users.n++] = (struct added_token){p, (uint32_t)len, 0, id, (int32_t)id};
     }
     added_sort(&t->users);
     return TERN_OK;

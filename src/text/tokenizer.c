@@ -186,8 +186,8 @@ static enum tern_status read_all(struct tokenizer *t, struct keys *keys, uint64_
         (s = read_kind(t, keys, e)) || (s = read_special(t, e)) ||
         (s = steps_read(&t->normalizer, keys, "normalizer", e)) ||
         (s = steps_read(&t->pre, keys, "pre", e)) ||
-        (s = steps_read(&t->decoder, keys, "decoder", e)) ||
-        (s = decoder_check(&t->decoder, e)) || (s = read_added(t, keys, e)))
+        (s = steps_read(&t->decoder, keys, "decoder", e)) || (s = decoder_check(&t->decoder, e)) ||
+        (s = read_added(t, keys, e)))
         return s;
     return keys_unknown(keys, e);
 }

@@ -28,12 +28,12 @@ bool unicode_repair(struct buffer *out, const char *p, size_t n);
 /* Properties. They come from different libraries inside the reference, which differ in Unicode
  * version, so they are kept apart although some nearly agree. */
 enum {
-    UNICODE_LETTER = 1,   /* \p{L} of a Split pattern */
-    UNICODE_NUMBER = 2,   /* \p{N} of a Split pattern */
-    UNICODE_SPACE = 4,    /* \s of a Split pattern */
-    UNICODE_NUMERIC = 8,  /* what Digits splits at */
-    UNICODE_WORD = 16,    /* \w that single_word looks at */
-    UNICODE_BLANK = 32,   /* \s that lstrip and rstrip swallow */
+    UNICODE_LETTER = 1,    /* \p{L} of a Split pattern */
+    UNICODE_NUMBER = 2,    /* \p{N} of a Split pattern */
+    UNICODE_SPACE = 4,     /* \s of a Split pattern */
+    UNICODE_NUMERIC = 8,   /* what Digits splits at */
+    UNICODE_WORD = 16,     /* \w that single_word looks at */
+    UNICODE_BLANK = 32,    /* \s that lstrip and rstrip swallow */
     UNICODE_UNSTABLE = 64, /* NFC may change a text that holds it */
 };
 unsigned unicode_class(uint32_t c);

@@ -123,8 +123,9 @@ static enum tern_status place(struct vocab *v, const uint32_t *lengths, uint64_t
     }
     v->start[v->n] = (uint32_t)at;
     if (at != n_bytes)
-        return error_set(e, TERN_BAD_FILE, "tokenizer: the token lengths do not add up to the "
-                                           "%llu bytes of text stored",
+        return error_set(e, TERN_BAD_FILE,
+                         "tokenizer: the token lengths do not add up to the "
+                         "%llu bytes of text stored",
                          (unsigned long long)n_bytes);
     return TERN_OK;
 }
@@ -144,8 +145,7 @@ static enum tern_status take_memory(struct vocab *v, struct tern_error *e)
     return TERN_OK;
 }
 
-enum tern_status vocab_open(struct vocab *v, struct keys *keys, uint64_t rows,
-                            struct tern_error *e)
+enum tern_status vocab_open(struct vocab *v, struct keys *keys, uint64_t rows, struct tern_error *e)
 {
     const uint32_t *lengths = NULL;
     const char *types = NULL;
@@ -157,9 +157,10 @@ enum tern_status vocab_open(struct vocab *v, struct keys *keys, uint64_t rows,
         (s = keys_text(keys, "tokens.types", &types, &n_types, e)))
         return s;
     if (n == 0 || n_types != n || n_bytes > UINT32_MAX)
-        return error_set(e, TERN_BAD_FILE,
-                         "tokenizer: %llu token lengths with %llu types (both must be there, alike)",
-                         (unsigned long long)n, (unsigned long long)n_types);
+        return error_set(
+            e, TERN_BAD_FILE,
+            "tokenizer: %llu token lengths with %llu types (both must be there, alike)",
+            (unsigned long long)n, (unsigned long long)n_types);
     if (n > rows || n > 1u << 28)
         return error_set(e, TERN_BAD_FILE,
                          "tokenizer: %llu tokens, but the model's vocabulary has %llu rows",

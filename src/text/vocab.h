@@ -5,14 +5,15 @@
 
 #include "base/keys.h"
 
-enum token_type { /* the numbers of SentencePiece; 0 is ours */
-    TOKEN_ABSENT = 0, /* not found by its bytes: an added token, a hole, padding */
-    TOKEN_NORMAL = 1,
-    TOKEN_UNKNOWN = 2,
-    TOKEN_CONTROL = 3,
-    TOKEN_USER = 4, /* SentencePiece's user-defined symbols: matched first, never merged */
-    TOKEN_UNUSED = 5, /* may be made by merging, then is taken apart again */
-    TOKEN_BYTE = 6,   /* <0x00> to <0xFF> */
+enum token_type {                   /* the numbers of SentencePiece; 0 is ours */
+                  TOKEN_ABSENT = 0, /* not found by its bytes: an added token, a hole, padding */
+                  TOKEN_NORMAL = 1,
+                  TOKEN_UNKNOWN = 2,
+                  TOKEN_CONTROL = 3,
+                  TOKEN_USER =
+                      4, /* SentencePiece's user-defined symbols: matched first, never merged */
+                  TOKEN_UNUSED = 5, /* may be made by merging, then is taken apart again */
+                  TOKEN_BYTE = 6,   /* <0x00> to <0xFF> */
 };
 
 enum { VOCAB_TOKEN_MAX = 4096 }; /* bytes of a token that is looked up */
