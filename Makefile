@@ -16,7 +16,11 @@
 CC ?= cc
 AR ?= ar
 CLANG ?= clang
-CFLAGS ?= -O3 -g
+# Kernels gain a tenth from -O3, the rest only size.
+ifeq ($(origin CFLAGS),undefined)
+CFLAGS := -O2 -g -fno-asynchronous-unwind-tables
+KERNEL_CFLAGS := -O3
+endif
 BUILD ?= build
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
@@ -35,18 +39,18 @@ IS_CLANG := $(findstring clang,$(shell $(CC) --version))
 STRICT := -std=c11 -D_DEFAULT_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc -fPIC -pthread \
 	-fvisibility=hidden -ffp-contract=off -fno-fast-math -fno-unsafe-math-optimizations \
 	-fno-associative-math -fno-reciprocal-math -fno-finite-math-only -fsigned-zeros \
-	-fno-rounding-math -fno-math-errno -fno-trapping-math
+	-fno-rounding-math -fno-math-errno -fno-trapping-math -ffunction-sections
 WARN := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	$(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-overriding-t-option -Wno-overriding-option)
-PORTABLE_FLAGS := $(if $(PORTABLE),-DPOOL_PORTABLE -DFPENV_PORTABLE)
+PORTABLE_FLAGS := $(if $(PORTABLE),-DPOOL_PORTABLE -DFPENV_PORTABLE) $(if $(REF_ONLY),-DREF_ONLY)
 FLAGS = $(CFLAGS) $(STRICT) $(WARN) $(PORTABLE_FLAGS) $(EXTRA)
-LINK = $(CC) $(CFLAGS) $(EXTRA) -pthread $(LDFLAGS)
+LINK = $(CC) $(CFLAGS) $(EXTRA) -pthread -Wl,--gc-sections $(LDFLAGS)
 
 ARCH := $(shell $(CC) -dumpmachine | sed -e 's/^x86_64.*/x86/;s/^aarch64.*/arm/;s/^arm64.*/arm/;s/-.*//')
 
 LIB_SRC := $(filter-out src/kernels/x86_%.c src/kernels/arm_%.c,\
 	$(wildcard src/base/*.c src/kernels/*.c src/model/*.c src/text/*.c src/engine/*.c)) \
-	$(wildcard src/kernels/$(ARCH)_*.c)
+	$(if $(REF_ONLY),,$(wildcard src/kernels/$(ARCH)_*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 PROGRAMS := $(patsubst src/app/main_%.c,%,$(wildcard src/app/main_*.c))
 APP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/app/main_%.c,$(wildcard src/app/*.c)))
@@ -82,7 +86,8 @@ $(BUILD)/flags: FORCE
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(SAY) CC $<
-	$(Q)$(CC) $(FLAGS) $(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<) \
+	$(Q)$(CC) $(FLAGS) $(if $(filter src/kernels/$(ARCH)_%,$<),$(KERNEL_CFLAGS)) \
+		$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<) \
 		$(if $(filter tests/test_%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
 
 # ---- programs and library -------------------------------------------------------------------

@@ -18,12 +18,12 @@ struct target {
 /* Narrow to wide: each overrides slots of those before it. */
 static const struct target targets[] = {
     {"ref", 0, ref_init},
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(REF_ONLY)
     {"avx2", CPU_AVX2, x86_avx2_init},
     {"avx512", CPU_AVX512, x86_avx512_init},
     {"avx512", CPU_AVX512 | CPU_AVX512_VNNI, x86_avx512vnni_init},
 #endif
-#if defined(__aarch64__)
+#if defined(__aarch64__) && !defined(REF_ONLY)
     {"neon", CPU_NEON, arm_neon_init},
     {"neon", CPU_NEON | CPU_DOTPROD, arm_dotprod_init},
 #endif
@@ -31,10 +31,10 @@ static const struct target targets[] = {
 
 static const char *const names[] = {
     "ref",
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(REF_ONLY)
     "avx2", "avx512",
 #endif
-#if defined(__aarch64__)
+#if defined(__aarch64__) && !defined(REF_ONLY)
     "neon",
 #endif
     NULL,
