@@ -54,10 +54,10 @@ extern "C" {
 #endif
 
 #define TERN_VERSION "0.1.0"
-#define TERN_ARITH 1         /* revision of the canonical arithmetic (README, "Exact") */
-#define TERN_FORMAT_MAJOR 1  /* weights file: another major is refused, any minor is read */
+#define TERN_ARITH 1        /* revision of the canonical arithmetic (README, "Exact") */
+#define TERN_FORMAT_MAJOR 1 /* weights file: another major is refused, any minor is read */
 #define TERN_FORMAT_MINOR 0
-#define TERN_MAX_LOGITS 32   /* logit rows that one batch may ask for */
+#define TERN_MAX_LOGITS 32 /* logit rows that one batch may ask for */
 
 typedef int32_t tern_token;
 typedef struct tern_model tern_model;
@@ -94,18 +94,18 @@ struct tern_model_params {
 
 struct tern_model_info {
     uint64_t n_layers, dim, vocab, n_heads, n_kv_heads, head_dim, hidden; /* of the first layer */
-    uint64_t max_seq;    /* positions that the model was made for */
-    uint64_t window;     /* of the narrowest layer; 0: none */
-    uint64_t n_params;   /* weights, without padding; a tied head counts once */
-    uint64_t file_bytes; /* the whole weights file */
+    uint64_t max_seq;     /* positions that the model was made for */
+    uint64_t window;      /* of the narrowest layer; 0: none */
+    uint64_t n_params;    /* weights, without padding; a tied head counts once */
+    uint64_t file_bytes;  /* the whole weights file */
     uint64_t token_bytes; /* bytes of weights that one decoded token reads */
     uint64_t content_id;
-    enum tern_type type; /* of the largest tensor */
+    enum tern_type type;                                         /* of the largest tensor */
     const char *type_name, *name, *source, *licence, *converter; /* borrowed; "" if absent */
-    const char *cpu;           /* target in use */
+    const char *cpu;                                             /* target in use */
     int n_threads;
-    const char *threads_why;   /* one line: what was chosen and why */
-    tern_token bos;            /* -1: none */
+    const char *threads_why; /* one line: what was chosen and why */
+    tern_token bos;          /* -1: none */
     int has_chat, is_sealed;
 };
 
@@ -175,7 +175,7 @@ struct tern_context_params {
     int fingerprint; /* hash the logits of every logit row (tern_fingerprint) */
 };
 
-struct tern_memory { /* bytes */
+struct tern_memory {                           /* bytes */
     uint64_t weights, cache, batch, available; /* available: what machine or container allows */
     uint32_t n_ctx, n_batch, n_seqs;           /* as resolved */
     int reduced;                               /* n_ctx is below the model's, for memory */
@@ -232,11 +232,11 @@ uint32_t tern_seq_fork(tern_context *ctx, uint32_t from, uint32_t to, uint32_t n
 /* Order: repeat penalty, temperature 0 (argmax, lowest id on ties) or: top_k, top_p, min_p,
  * temperature, draw. Random numbers are u(seed, index, draw), never a state. */
 struct tern_sampler_params {
-    float temperature;    /* 0: greedy */
-    uint32_t top_k;       /* 0: off */
-    float top_p;          /* 1: off */
-    float min_p;          /* 0: off */
-    float repeat_penalty; /* 1: off */
+    float temperature;      /* 0: greedy */
+    uint32_t top_k;         /* 0: off */
+    float top_p;            /* 1: off */
+    float min_p;            /* 0: off */
+    float repeat_penalty;   /* 1: off */
     uint32_t repeat_last_n; /* tokens that the penalty looks back on */
     uint64_t seed;
 };
@@ -259,14 +259,14 @@ struct tern_generate_params {
     uint32_t seq;
     const char *prompt; /* text ... */
     size_t prompt_bytes;
-    unsigned tokenize_flags;        /* defaults: TERN_ADD_SPECIAL */
-    const tern_token *tokens;       /* ... or ids, used when not NULL */
+    unsigned tokenize_flags;  /* defaults: TERN_ADD_SPECIAL */
+    const tern_token *tokens; /* ... or ids, used when not NULL */
     size_t n_tokens;
-    int64_t n_predict;              /* -1: to an end token or a full context */
-    int ignore_end;                 /* end tokens are text like any other */
-    int logits_all;                 /* ask for the logits of every prompt row (fingerprint) */
+    int64_t n_predict; /* -1: to an end token or a full context */
+    int ignore_end;    /* end tokens are text like any other */
+    int logits_all;    /* ask for the logits of every prompt row (fingerprint) */
     const struct tern_sampler_params *sampler; /* NULL: tern_sampler_defaults */
-    const char *const *stop;        /* strings that end the text; they are not emitted */
+    const char *const *stop;                   /* strings that end the text; they are not emitted */
     size_t n_stop;
     /* Called with every piece of text as it is made (whole UTF-8 characters; token -1 for text
      * that was held back); non-zero stops. May be NULL. */
@@ -276,11 +276,16 @@ struct tern_generate_params {
     void *arg;
 };
 
-enum tern_stop_reason { TERN_STOP_END, TERN_STOP_LENGTH, TERN_STOP_CONTEXT, TERN_STOP_STRING,
-                        TERN_STOP_CANCELLED };
+enum tern_stop_reason {
+    TERN_STOP_END,
+    TERN_STOP_LENGTH,
+    TERN_STOP_CONTEXT,
+    TERN_STOP_STRING,
+    TERN_STOP_CANCELLED
+};
 
 struct tern_generate_result {
-    size_t n_prompt, n_generated;        /* tokens evaluated as prompt, tokens chosen */
+    size_t n_prompt, n_generated; /* tokens evaluated as prompt, tokens chosen */
     double prompt_seconds, generate_seconds;
     enum tern_stop_reason reason;
 };
@@ -299,15 +304,16 @@ struct tern_quantize_report { /* one per tensor, as it is written */
 };
 
 /* Writes `in` to `out` with its matrices as `type` (TERN_Q8 or TERN_Q4); the same bytes for any
- * thread count. Written to a temporary file beside `out`, synced, then renamed. */
+ * thread count. Written to a temporary file beside `out`, synced, then renamed. Non-zero from
+ * `report` (which may be NULL) stops with TERN_CANCELLED and leaves nothing behind. */
 enum tern_status tern_quantize(const char *in, const char *out, enum tern_type type, int n_threads,
-                               void (*report)(void *arg, const struct tern_quantize_report *r),
+                               int (*report)(void *arg, const struct tern_quantize_report *r),
                                void *arg, struct tern_error *e);
 
 /* ---- odds and ends ------------------------------------------------------------------------ */
 
-const char *tern_version(void);      /* "0.1.0" */
-const char *tern_build_info(void);   /* compiler, targets built, arithmetic, format */
+const char *tern_version(void);    /* "0.1.0" */
+const char *tern_build_info(void); /* compiler, targets built, arithmetic, format */
 const char *tern_type_name(enum tern_type type);
 
 #ifdef __GNUC__

@@ -141,11 +141,11 @@ START_TEST(rounded_sources)
 END_TEST
 
 struct seen {
-    size_t n;
+    size_t n, stop_after; /* 0: never */
     uint64_t done;
 };
 
-static void see(void *arg, const struct tern_quantize_report *r)
+static int see(void *arg, const struct tern_quantize_report *r)
 {
     struct seen *seen = arg;
     seen->n++;
@@ -154,12 +154,13 @@ static void see(void *arg, const struct tern_quantize_report *r)
     ck_assert_uint_le(r->done, r->total);
     if (r->from == r->to) {
         ck_assert(r->rmse == 0 && r->max_error == 0 && r->bytes_in == r->bytes_out);
-        return;
+        return seen->n == seen->stop_after;
     }
     ck_assert(r->from == TERN_F32 && r->to == TERN_Q8);
     ck_assert(r->rmse > 0 && r->rmse < r->max_error);
     if (!strcmp(r->name, "embed")) /* uniform in [-1, 1): steps of 1 / 127, errors uniform in one */
         ck_assert(fabs(r->rmse - 1 / 127.0 / sqrt(12)) < 2e-4 && r->max_error < 0.51 / 127);
+    return seen->n == seen->stop_after;
 }
 
 START_TEST(reports_every_tensor)
@@ -172,6 +173,17 @@ START_TEST(reports_every_tensor)
     ck_assert_int_eq(quantize_file(from, to, TERN_Q8, pool, see, &seen, &e), TERN_OK);
     pool_close(pool);
     ck_assert_uint_eq(seen.n, 2 * (2 + 7 + 6) + 3);
+}
+END_TEST
+
+START_TEST(stops_when_the_report_says_so)
+{
+    struct toy t = odd_shape(TERN_F32);
+    struct seen seen = {.stop_after = 3};
+    write_toy(&t);
+    ck_assert_int_eq(tern_quantize(from, to, TERN_Q8, 1, see, &seen, &e), TERN_CANCELLED);
+    ck_assert_uint_eq(seen.n, 3);
+    ck_assert_int_ne(access(to, F_OK), 0);
 }
 END_TEST
 
@@ -343,6 +355,7 @@ int main(void)
     tcase_add_loop_test(tc, same_bytes_as_encoded_at_once, 0, 2);
     tcase_add_loop_test(tc, rounded_sources, 0, 5);
     tcase_add_test(tc, reports_every_tensor);
+    tcase_add_test(tc, stops_when_the_report_says_so);
     tcase_add_test(tc, nothing_to_make_smaller);
     tcase_add_loop_test(tc, values_that_do_not_fit_are_named, 0, 5);
     tcase_add_test(tc, damage_is_not_sealed_in);

@@ -29,7 +29,7 @@ struct options {
 
 struct display {
     bool bar; /* stderr is a terminal */
-    bool header;
+    bool header, quiet;
     uint64_t bytes_in, bytes_out;
 };
 
@@ -120,9 +120,12 @@ static void clear_bar(const struct display *d)
         fputs("\r\033[K", stderr);
 }
 
-static void show(void *arg, const struct tern_quantize_report *r)
+/* Shows a tensor that is done; non-zero when a signal asked to stop. */
+static int show(void *arg, const struct tern_quantize_report *r)
 {
     struct display *d = arg;
+    if (d->quiet)
+        return signals_caught();
     clear_bar(d);
     if (!d->header)
         out_print("%-24s %-4s    %-4s %14s %14s %12s %12s\n", "tensor", "from", "to",
@@ -138,6 +141,7 @@ static void show(void *arg, const struct tern_quantize_report *r)
     d->bytes_out += r->bytes_out;
     if (d->bar)
         draw_bar((double)r->done / (double)r->total);
+    return signals_caught();
 }
 
 int main(int argc, char **argv)
@@ -149,7 +153,9 @@ int main(int argc, char **argv)
     int s = parse(&o, argc, argv);
     if (!s && !o.done) {
         signals_init("quantize", o.in);
-        s = tern_quantize(o.in, o.out, o.type, o.n_threads, o.quiet ? NULL : show, &d, &e);
+        signals_note();
+        d.quiet = o.quiet;
+        s = tern_quantize(o.in, o.out, o.type, o.n_threads, show, &d, &e);
         if (!o.quiet)
             clear_bar(&d);
         if (!s && !o.quiet)
@@ -159,6 +165,8 @@ int main(int argc, char **argv)
     }
     if (!s)
         s = out_status(&e);
+    if (s == TERN_CANCELLED)
+        s = 128 + signals_caught();
     if (s && e.text[0])
         fprintf(stderr, "quantize: %s\n", e.text);
     return s;

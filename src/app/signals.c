@@ -11,13 +11,15 @@ static volatile sig_atomic_t caught;
 static tern_context *volatile watched;
 static char bus_text[4400];
 static size_t bus_bytes;
+static volatile sig_atomic_t noting;
 
 static void on_stop(int number)
 {
-    if (caught || !watched)
+    if (caught || (!watched && !noting))
         _exit(128 + number);
     caught = number;
-    tern_cancel(watched);
+    if (watched)
+        tern_cancel(watched);
 }
 
 static void on_bus(int number)
@@ -51,6 +53,11 @@ void signals_init(const char *program, const char *model)
 void signals_watch(tern_context *ctx)
 {
     watched = ctx;
+}
+
+void signals_note(void)
+{
+    noting = 1;
 }
 
 int signals_caught(void)

@@ -12,6 +12,9 @@ void signals_init(const char *program, const char *model);
 /* From now on the first signal cancels `ctx`; NULL: every signal ends the program. */
 void signals_watch(tern_context *ctx);
 
+/* From now on the first signal is only noted, for a program that asks signals_caught. */
+void signals_note(void);
+
 /* The signal that asked to stop, or 0. */
 int signals_caught(void);
 

@@ -14,7 +14,7 @@ struct request {
     const char *in;
     enum tern_type type;
     int n_threads;
-    void (*report)(void *arg, const struct tern_quantize_report *r);
+    int (*report)(void *arg, const struct tern_quantize_report *r);
     void *arg;
 };
 
@@ -49,7 +49,7 @@ static enum tern_status finish_file(const struct request *q, const char *path, s
 
 EXPORT enum tern_status
 tern_quantize(const char *in, const char *out, enum tern_type type, int n_threads,
-              void (*report)(void *arg, const struct tern_quantize_report *r), void *arg,
+              int (*report)(void *arg, const struct tern_quantize_report *r), void *arg,
               struct tern_error *e)
 {
     struct request q = {in, type, n_threads, report, arg};

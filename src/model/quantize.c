@@ -193,7 +193,7 @@ static enum tern_status declare(struct job *j, uint64_t *total, struct tern_erro
 }
 
 static enum tern_status convert(struct job *j,
-                                void (*report)(void *arg, const struct tern_quantize_report *r),
+                                int (*report)(void *arg, const struct tern_quantize_report *r),
                                 void *arg, struct tern_error *e)
 {
     uint64_t done = 0, total = 0;
@@ -210,15 +210,15 @@ static enum tern_status convert(struct job *j,
         format_size(j->to, t->rows, t->k, t->matrices, &r.bytes_out);
         r.done = done += t->bytes;
         r.total = total;
-        if (!s && report)
-            report(arg, &r);
+        if (!s && report && report(arg, &r))
+            s = error_set(e, TERN_CANCELLED, "stopped; no file was written");
     }
     return s ? s : writer_finish(j->out, e);
 }
 
 enum tern_status quantize_file(const char *in, const char *out, enum tern_type type,
                                struct pool *pool,
-                               void (*report)(void *arg, const struct tern_quantize_report *r),
+                               int (*report)(void *arg, const struct tern_quantize_report *r),
                                void *arg, struct tern_error *e)
 {
     struct weights *w;

@@ -8,11 +8,11 @@
 #include "base/pool.h"
 
 /* Writes `out` under its name (give a temporary one): the same bytes for any pool. `report` may be
- * NULL. TERN_USAGE when there is nothing to make smaller; TERN_LIMIT, naming the tensor, for a
+ * NULL; non-zero from it stops with TERN_CANCELLED. TERN_USAGE when there is nothing to make smaller; TERN_LIMIT, naming the tensor, for a
  * value that is not finite or too large for the type. */
 enum tern_status quantize_file(const char *in, const char *out, enum tern_type type,
                                struct pool *pool,
-                               void (*report)(void *arg, const struct tern_quantize_report *r),
+                               int (*report)(void *arg, const struct tern_quantize_report *r),
                                void *arg, struct tern_error *e);
 
 #endif
