@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
+#include "image.h"
 #include "tern.h"
 #include "toy.h"
 
@@ -114,7 +116,8 @@ static void generate_by_hand(tern_context *ctx, const tern_token *prompt, size_t
     tern_token history[128];
     memcpy(history, prompt, n_prompt * sizeof *prompt);
     for (size_t i = 0; i < n_prompt; i++)
-        ck_assert(!tern_batch_add(ctx, 0, prompt[i], i + 1 == n_prompt ? TERN_ROW_LOGITS : 0, NULL));
+        ck_assert(
+            !tern_batch_add(ctx, 0, prompt[i], i + 1 == n_prompt ? TERN_ROW_LOGITS : 0, NULL));
     for (size_t i = 0; i < n; i++) {
         ck_assert(!tern_forward(ctx));
         ck_assert_uint_eq(tern_n_logits(ctx), 1);
@@ -194,6 +197,35 @@ START_TEST(a_prompt_that_does_not_fit_is_refused_whole)
 }
 END_TEST
 
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+/* Integers hide what is not finite, so the input of every quantized matrix is looked at. */
+START_TEST(a_value_that_is_not_finite_is_named_with_its_layer)
+{
+    static const uint32_t nan = 0x7fc00000;
+    static const tern_token prompt[1] = {1};
+    size_t ffn_norm = 0;
+    struct tern_error e = {0};
+    struct seen seen = {0};
+    struct tern_generate_params p = params(&seen, prompt, 1, 3);
+    struct toy toy = toy_default();
+    toy.type = TERN_Q8;
+    struct image i = image_of(&toy);
+    while (memcmp(i.p + image_tensor(&i, ffn_norm) + 8, "layer.1.ffn_norm", 16))
+        ffn_norm++;
+    memcpy(i.p + load_u64(i.p + image_fields(&i, ffn_norm) + 40) + 20, &nan, 4);
+    image_repair_tensor(&i, ffn_norm);
+    image_save(&i, path);
+    image_close(&i);
+    tern_model_close(model);
+    ck_assert_msg(!tern_model_open(&model, path, NULL, &e), "%s", e.text);
+    tern_context *ctx = open_context(NULL);
+    ck_assert_int_eq(tern_generate(ctx, &p, NULL, &e), TERN_LIMIT);
+    ck_assert_msg(strstr(e.text, "layer 1: the input of a matrix is not finite"), "%s", e.text);
+    tern_context_close(ctx);
+}
+END_TEST
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 START_TEST(a_plan_that_cannot_be_met_is_refused_with_numbers)
@@ -249,6 +281,7 @@ int main(void)
     tcase_add_test(tests, generate_is_the_loop_by_hand);
     tcase_add_test(tests, generation_says_why_it_ended);
     tcase_add_test(tests, a_prompt_that_does_not_fit_is_refused_whole);
+    tcase_add_test(tests, a_value_that_is_not_finite_is_named_with_its_layer);
     tcase_add_test(tests, a_plan_that_cannot_be_met_is_refused_with_numbers);
     tcase_add_test(tests, a_plan_states_what_is_taken);
     tcase_add_test(tests, thread_counts_out_of_range_are_refused);

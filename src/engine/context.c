@@ -229,7 +229,7 @@ EXPORT size_t tern_n_logits(const tern_context *c)
 
 EXPORT enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)
 {
-    static const char *const steps[] = {"a key", "a value"};
+    static const char *const steps[] = {"a key", "a value", "the input of a matrix"};
     int bad = atomic_load(&c->forward.bad);
     if (!bad)
         return TERN_OK;
@@ -238,6 +238,11 @@ EXPORT enum tern_status tern_numeric_status(const tern_context *c, struct tern_e
         return error_set(e, TERN_LIMIT,
                          "a logit is not a finite number: the weights or the file may be damaged "
                          "(--check tells)");
+    if (step == BAD_INPUT)
+        return error_set(e, TERN_LIMIT,
+                         "layer %d: %s is not finite: the weights or the file may be damaged "
+                         "(--check tells)",
+                         layer, steps[step]);
     return error_set(e, TERN_LIMIT,
                      "layer %d: %s is not finite or exceeds the range of the %s cache%s", layer,
                      steps[step], c->cache.type == TERN_CACHE_F32 ? "f32" : "f16",

@@ -275,7 +275,9 @@ EXPORT const char *tern_version(void)
 #else
 #define COMPILER "gcc " __VERSION__
 #endif
-#if defined(__x86_64__)
+#if defined(REF_ONLY)
+#define TARGETS "ref"
+#elif defined(__x86_64__)
 #define TARGETS "ref avx2 avx512"
 #elif defined(__aarch64__)
 #define TARGETS "ref neon"
@@ -285,6 +287,7 @@ EXPORT const char *tern_version(void)
 
 EXPORT const char *tern_build_info(void)
 {
-    return COMPILER "; targets " TARGETS "; arith " TEXT(TERN_ARITH) "; format " TEXT(
-        TERN_FORMAT_MAJOR) "." TEXT(TERN_FORMAT_MINOR);
+    return COMPILER
+        "; targets " TARGETS
+        "; arith " TEXT(TERN_ARITH) "; format " TEXT(TERN_FORMAT_MAJOR) "." TEXT(TERN_FORMAT_MINOR);
 }

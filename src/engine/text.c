@@ -83,9 +83,9 @@ EXPORT tern_token tern_sample(tern_context *ctx, const struct tern_sampler_param
                               uint64_t index)
 {
     struct fpenv saved = fpenv_enter();
-    tern_token token = sampler_pick(params ? params : &ctx->model->sampler, logits,
-                                    ctx->model->model->vocab, history, n_history, index,
-                                    ctx->candidates);
+    tern_token token =
+        sampler_pick(params ? params : &ctx->model->sampler, logits, ctx->model->model->vocab,
+                     history, n_history, index, ctx->candidates);
     fpenv_leave(saved);
     return token;
 }

@@ -73,8 +73,8 @@ static enum tern_status plan(struct cache *c, const struct model *m, enum tern_c
     return TERN_OK;
 }
 
-uint64_t cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
-                     size_t n_batch, size_t n_seqs)
+uint64_t cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx, size_t n_batch,
+                     size_t n_seqs)
 {
     struct cache c;
     uint64_t bytes = UINT64_MAX;

@@ -22,15 +22,15 @@
 enum { CACHE_ROLLBACK = 64 }; /* positions that a windowed class keeps beyond its window */
 
 struct cache_class {
-    size_t window;          /* 0: none */
-    size_t page_bytes;      /* of all its layers */
-    size_t max_pages;       /* of one sequence at a time */
-    size_t n_pages;         /* of all sequences */
-    unsigned char *pages;   /* [n_pages, page_bytes]; inside the reserved range */
-    uint32_t *users;        /* [n_pages] sequences that hold a page */
-    int32_t *free_pages;    /* [n_free] stack */
+    size_t window;        /* 0: none */
+    size_t page_bytes;    /* of all its layers */
+    size_t max_pages;     /* of one sequence at a time */
+    size_t n_pages;       /* of all sequences */
+    unsigned char *pages; /* [n_pages, page_bytes]; inside the reserved range */
+    uint32_t *users;      /* [n_pages] sequences that hold a page */
+    int32_t *free_pages;  /* [n_free] stack */
     size_t n_free;
-    int32_t *table;         /* [n_seqs, n_blocks] page, or -1 */
+    int32_t *table; /* [n_seqs, n_blocks] page, or -1 */
 };
 
 struct cache_layer {
@@ -51,8 +51,8 @@ struct cache {
 };
 
 /* Bytes that the cache would reserve; UINT64_MAX when that does not fit. */
-uint64_t cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
-                     size_t n_batch, size_t n_seqs);
+uint64_t cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx, size_t n_batch,
+                     size_t n_seqs);
 
 enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_cache_type type,
                             size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e);

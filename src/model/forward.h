@@ -29,12 +29,12 @@ struct lines {
 
 /* What each thread has for itself. */
 struct scratch {
-    struct lines in;        /* one row: the input of a step when the batch is one row */
-    float *gate, *up;       /* [n_batch, 32] */
-    uint16_t *half;         /* [head_dim] */
-    float *scores;          /* [group, 256] */
-    float *m, *l, *a;       /* of a block:     [group], [group], [group, head_dim] */
-    float *M, *L, *A;       /* of the blocks so far */
+    struct lines in;  /* one row: the input of a step when the batch is one row */
+    float *gate, *up; /* [n_batch, 32] */
+    uint16_t *half;   /* [head_dim] */
+    float *scores;    /* [group, 256] */
+    float *m, *l, *a; /* of a block:     [group], [group], [group, head_dim] */
+    float *M, *L, *A; /* of the blocks so far */
 };
 
 struct forward {
@@ -47,11 +47,11 @@ struct forward {
     struct row *rows; /* [n_batch] */
     size_t n, n_logits;
 
-    float *x, *y;     /* [n_batch, dim] residual stream; what a step adds to it */
-    float *q, *k, *v; /* [n_batch, heads * head_dim] */
-    float *att;       /* [n_batch, n_heads * head_dim] */
-    struct lines in;  /* [n_batch, ...] input of a step */
-    struct lines ffn; /* [n_batch, hidden] input of the down projection */
+    float *x, *y;               /* [n_batch, dim] residual stream; what a step adds to it */
+    float *q, *k, *v;           /* [n_batch, heads * head_dim] */
+    float *att;                 /* [n_batch, n_heads * head_dim] */
+    struct lines in;            /* [n_batch, ...] input of a step */
+    struct lines ffn;           /* [n_batch, hidden] input of the down projection */
     float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
     float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
     size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride, head_stride;
@@ -62,7 +62,7 @@ struct forward {
     atomic_int bad; /* 0, or 1 + 4 * layer + enum bad_step, of the first value out of range */
 };
 
-enum bad_step { BAD_KEY, BAD_VALUE, BAD_LOGIT };
+enum bad_step { BAD_KEY, BAD_VALUE, BAD_INPUT, BAD_LOGIT };
 
 /* Bytes that forward_open would take; UINT64_MAX when that does not fit. */
 uint64_t forward_bytes(const struct model *m, size_t n_batch, int n_threads);
@@ -73,7 +73,8 @@ enum tern_status forward_open(struct forward *f, const struct model *m, const st
 void forward_close(struct forward *f);
 
 /* Evaluates rows[0 .. n), leaves n_logits rows of logits, lengthens the sequences. The rows of a
- * sequence are neighbours and begin at its length. TERN_CANCELLED leaves every sequence as it was. */
+ * sequence are neighbours and begin at its length. TERN_CANCELLED leaves every sequence as it was.
+ */
 enum tern_status forward_run(struct forward *f);
 
 #endif

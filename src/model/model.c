@@ -235,8 +235,8 @@ static enum tern_status bind_matrix(struct model *m, const char *name, size_t ro
     return s;
 }
 
-static enum tern_status bind_vector(struct model *m, const char *name, size_t n,
-                                    const float **out, struct tern_error *e)
+static enum tern_status bind_vector(struct model *m, const char *name, size_t n, const float **out,
+                                    struct tern_error *e)
 {
     const struct tensor *t;
     enum tern_status s = weights_bind(m->weights, name, 1 << TERN_F32, n, 1, &t, e);
@@ -245,8 +245,8 @@ static enum tern_status bind_vector(struct model *m, const char *name, size_t n,
     return s;
 }
 
-static enum tern_status bind_norm(struct model *m, size_t l, const char *part,
-                                  const float **out, struct tern_error *e)
+static enum tern_status bind_norm(struct model *m, size_t l, const char *part, const float **out,
+                                  struct tern_error *e)
 {
     char name[64];
     snprintf(name, sizeof name, "layer.%zu.%s", l, part);

@@ -10,7 +10,6 @@
 struct job { /* what the pool's items of one step share */
     struct forward *f;
     const struct layer *w;
-    const struct matrix *matrix;
     const struct input *in;
     const struct activations *act;
 };
@@ -25,17 +24,40 @@ static size_t ceil_div(size_t a, size_t b)
     return (a + b - 1) / b;
 }
 
+static void mark_bad(struct forward *f, size_t l, enum bad_step step)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&f->bad, &none, 1 + 4 * (int)l + (int)step);
+}
+
+static size_t layer_index(const struct forward *f, const struct layer *w)
+{
+    return (size_t)(w - f->model->layers);
+}
+
+/* x [n] as the quantized columns c .. c + n - 1 of row `at`; c is a multiple of 32. Quantizing
+ * hides what is not finite, so it is looked for here. */
+static void quantize_row(struct forward *f, size_t l, const struct lines *to, size_t at, size_t c,
+                         const float *x, size_t n)
+{
+    size_t group = at * to->group_stride + c / GROUP;
+    if (!f->kernels->in_range(x, n, FLT_MAX))
+        mark_bad(f, l, l < f->model->n_layers ? BAD_INPUT : BAD_LOGIT);
+    f->kernels->quantize(to->q + at * to->stride + c, to->scale + group, to->sum + group, x, n);
+}
+
 /* ---- input of a matrix: normed, and quantized where the matrix's format wants it ----------- */
 
 struct input {
-    const float *src;  /* [n, stride] */
+    const float *src; /* [n, stride] */
     size_t stride, n, k;
     const float *norm; /* [k], or NULL */
     bool quantize;     /* a matrix reads q, scale and sum */
+    size_t layer;      /* n_layers: the head */
 };
 
-static void input_row(const struct forward *f, const struct input *in, size_t row,
-                      const struct lines *to, size_t at)
+static void input_row(struct forward *f, const struct input *in, size_t row, const struct lines *to,
+                      size_t at)
 {
     const float *x = in->src + row * in->stride;
     if (in->norm) {
@@ -44,13 +66,12 @@ static void input_row(const struct forward *f, const struct input *in, size_t ro
         x = y;
     }
     if (in->quantize)
-        f->kernels->quantize(to->q + at * to->stride, to->scale + at * to->group_stride,
-                             to->sum + at * to->group_stride, x, in->k);
+        quantize_row(f, in->layer, to, at, 0, x, in->k);
 }
 
 static struct activations lines_view(const struct lines *from, size_t n, size_t k)
 {
-    return (struct activations){n,       k,           from->stride, from->group_stride,
+    return (struct activations){n,       k,       from->stride, from->group_stride,
                                 from->x, from->q, from->scale,  from->sum};
 }
 
@@ -75,7 +96,7 @@ static void input_prepare(struct forward *f, const struct input *in)
 }
 
 /* The prepared rows; a single row is prepared here, by every thread for itself. */
-static struct activations input_view(const struct forward *f, const struct input *in, int thread)
+static struct activations input_view(struct forward *f, const struct input *in, int thread)
 {
     const struct lines *lines = &f->in;
     if (input_is_plain(in))
@@ -88,12 +109,6 @@ static struct activations input_view(const struct forward *f, const struct input
 }
 
 /* ---- pieces ------------------------------------------------------------------------------- */
-
-static void mark_bad(struct forward *f, size_t l, enum bad_step step)
-{
-    int none = 0;
-    atomic_compare_exchange_strong(&f->bad, &none, 1 + 4 * (int)l + (int)step);
-}
 
 /* y[i, r] = sum_c w[r, c] x[i, c] + bias[r]   for the rows r of tiles tile0 <= t < tile1 */
 static void linear(const struct forward *f, float *y, size_t y_stride, const struct matrix *w,
@@ -184,7 +199,7 @@ static void project_heads(const struct job *job, const struct matrix *m, size_t 
 {
     struct forward *f = job->f;
     const struct layer *w = job->w;
-    size_t d = w->head_dim, l = (size_t)(w - f->model->layers);
+    size_t d = w->head_dim, l = layer_index(f, w);
     bool is_q = m == &w->q, is_key = m == &w->k;
     float *y = is_q ? f->q : is_key ? f->k : f->v;
     size_t stride = is_q ? f->q_stride : f->kv_stride;
@@ -221,6 +236,7 @@ void step_project_qkv(struct forward *f, const struct layer *w)
                        .n = f->n,
                        .k = f->model->dim,
                        .norm = w->attn_norm,
+                       .layer = layer_index(f, w),
                        .quantize = type_is_quantized(w->q.type) || type_is_quantized(w->k.type) ||
                                    type_is_quantized(w->v.type)};
     size_t unit = unit_heads(w->head_dim);
@@ -249,12 +265,19 @@ static void attend_group(struct forward *f, const struct layer *w, size_t i, siz
                          struct scratch *s)
 {
     const struct row *row = &f->rows[i];
-    size_t group = w->n_heads / w->n_kv_heads, d = w->head_dim, l = (size_t)(w - f->model->layers);
+    size_t group = w->n_heads / w->n_kv_heads, d = w->head_dim, l = layer_index(f, w);
     size_t end = (size_t)row->position + 1;
     size_t begin = w->window && end > w->window ? end - w->window : 0;
-    struct attend b = {.n_q = group, .k_dim = d, .v_dim = d, .q_stride = d, .scale = w->attn_scale,
+    struct attend b = {.n_q = group,
+                       .k_dim = d,
+                       .v_dim = d,
+                       .q_stride = d,
+                       .scale = w->attn_scale,
                        .q = f->q + i * f->q_stride + kv_head * group * d,
-                       .m = s->m, .l = s->l, .a = s->a, .a_stride = f->head_stride,
+                       .m = s->m,
+                       .l = s->l,
+                       .a = s->a,
+                       .a_stride = f->head_stride,
                        .scores = s->scores};
     for (size_t p = begin; p < end; p = (p / BLOCK + 1) * BLOCK) {
         size_t block = p / BLOCK * BLOCK;
@@ -303,7 +326,11 @@ static void out_items(void *arg, size_t begin, size_t end, int thread)
 
 void step_project_out(struct forward *f, const struct layer *w)
 {
-    struct input in = {.src = f->att, .stride = f->q_stride, .n = f->n, .k = w->o.k,
+    struct input in = {.src = f->att,
+                       .stride = f->q_stride,
+                       .n = f->n,
+                       .k = w->o.k,
+                       .layer = layer_index(f, w),
                        .quantize = type_is_quantized(w->o.type)};
     input_prepare(f, &in);
     pool_run(f->pool, ceil_div(w->o.rows, TILE_ROWS), out_items,
@@ -346,8 +373,7 @@ static void gate_up_group(struct forward *f, const struct layer *w, size_t group
         float *y = to->x + i * to->stride + c;
         f->kernels->swiglu(y, s->gate + i * GROUP, s->up + i * GROUP, n);
         if (type_is_quantized(w->down.type))
-            f->kernels->quantize(to->q + i * to->stride + c, to->scale + i * to->group_stride + group,
-                                 to->sum + i * to->group_stride + group, y, n);
+            quantize_row(f, layer_index(f, w), to, i, c, y, n);
     }
 }
 
@@ -361,8 +387,12 @@ static void gate_up_items(void *arg, size_t begin, size_t end, int thread)
 
 void step_gate_up(struct forward *f, const struct layer *w)
 {
-    struct input in = {.src = f->x, .stride = f->dim_stride, .n = f->n, .k = f->model->dim,
+    struct input in = {.src = f->x,
+                       .stride = f->dim_stride,
+                       .n = f->n,
+                       .k = f->model->dim,
                        .norm = w->ffn_norm,
+                       .layer = layer_index(f, w),
                        .quantize =
                            type_is_quantized(w->gate.type) || type_is_quantized(w->up.type)};
     input_prepare(f, &in);
@@ -398,8 +428,12 @@ static void gather_logit_rows(struct forward *f)
 void step_logits(struct forward *f)
 {
     gather_logit_rows(f);
-    struct input in = {.src = f->y, .stride = f->dim_stride, .n = f->n_logits, .k = f->model->dim,
+    struct input in = {.src = f->y,
+                       .stride = f->dim_stride,
+                       .n = f->n_logits,
+                       .k = f->model->dim,
                        .norm = f->model->final_norm,
+                       .layer = f->model->n_layers,
                        .quantize = type_is_quantized(f->model->head.type)};
     if (f->n_logits == 0)
         return;
