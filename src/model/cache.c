@@ -63,8 +63,7 @@ static enum tern_status plan(struct cache *c, const struct model *m, enum tern_c
     c->n_blocks = blocks_of(n_ctx);
     c->classes = calloc(m->n_layers, sizeof *c->classes);
     c->layers = calloc(m->n_layers, sizeof *c->layers);
-    c->length = calloc(n_seqs, sizeof *c->length);
-    if (!c->classes || !c->layers || !c->length)
+    if (!c->classes || !c->layers)
         return error_memory(e, "the cache's tables", m->n_layers * sizeof *c->classes);
     if (!plan_classes(c, m, n_batch))
         return error_set(e, TERN_NO_MEMORY,
@@ -108,6 +107,8 @@ enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_ca
                       "not enough memory for a KV cache of %zu positions (%zu MiB): try a smaller "
                       "context",
                       n_ctx, c->range_bytes >> 20);
+    if (!s && !(c->length = calloc(n_seqs, sizeof *c->length)))
+        s = error_memory(e, "the sequences", n_seqs * sizeof *c->length);
     unsigned char *at = c->range;
     for (int i = 0; i < c->n_classes && !s; i++) {
         c->classes[i].pages = at;
