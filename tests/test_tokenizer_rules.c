@@ -1,6 +1,7 @@
 /* Rules that tokenizers commonly get wrong, each a row or a test. The rows' ids are the
  * reference's; tools/make_test_vocabs.py has the vocabularies, with merges that reach over the ends
  * of words, so that a cut in the wrong place shows. */
+#include "base/keywriter.h"
 #include "vocabulary.h"
 
 #include <check.h>
@@ -191,84 +192,57 @@ END_TEST
 
 /* ---- what is refused, and ids with equal bytes --------------------------------------------- */
 
-/* A key block of text keys and u32 arrays, written by hand. */
-struct block {
-    struct buffer b;
-    uint64_t n;
-};
-
-static void put(struct block *k, const char *name, uint64_t type, const void *p, uint64_t count)
-{
-    static const char zeros[8];
-    size_t width = type == 1 ? 8 : type == 3 ? 1 : 4, name_n = strlen(name);
-    uint64_t head[4] = {1, type, count, name_n};
-    if (k->n++ == 0)
-        ck_assert(buffer_add(&k->b, zeros, 8));
-    ck_assert(buffer_add(&k->b, (const char *)head, sizeof head) &&
-              buffer_add(&k->b, name, name_n) && buffer_add(&k->b, zeros, -name_n % 8) &&
-              buffer_add(&k->b, p, count * width) &&
-              buffer_add(&k->b, zeros, -(count * width) % 8));
-    memcpy(k->b.p, &k->n, 8);
-}
-
-static void put_text(struct block *k, const char *name, const char *text)
-{
-    put(k, name, 3, text, strlen(text));
-}
-
 /* Byte-level BPE of the tokens a, b, ab and again ab, the last one found by nothing. */
-static struct block four_tokens(void)
+static void four_tokens(struct keywriter *k)
 {
     static const uint32_t lengths[] = {1, 1, 2, 2}, merges[] = {0, 1, 2};
-    static const uint64_t one = 1;
-    struct block k = {0};
-    put_text(&k, "kind", "bpe");
-    put_text(&k, "tokens.bytes",
-             "abab"
-             "ab");
-    put(&k, "tokens.lengths", 4, lengths, 4);
-    put(&k, "tokens.types", 3, "\1\1\1\0", 4);
-    put(&k, "merges", 4, merges, 3);
-    put(&k, "byte_level", 1, &one, 1);
-    put_text(&k, "decoder.0", "byte_level");
-    return k;
+    keywriter_init(k);
+    keywriter_text(k, "kind", "bpe");
+    keywriter_text(k, "tokens.bytes", "ababab");
+    keywriter_add(k, "tokens.lengths", true, KEY_U32, lengths, 4);
+    keywriter_add(k, "tokens.types", true, KEY_TEXT, "\1\1\1\0", 4);
+    keywriter_add(k, "merges", true, KEY_U32, merges, 3);
+    keywriter_u64(k, "byte_level", 1);
+    keywriter_text(k, "decoder.0", "byte_level");
 }
 
-static void check_refused(struct block *k, const char *word)
+static void check_refused(struct keywriter *k, const char *word)
 {
     struct tokenizer *t;
     struct tern_error e = {0};
-    ck_assert_int_eq(tokenizer_open_bytes(&t, k->b.p, k->b.n, 100, &e), TERN_BAD_FILE);
+    ck_assert_int_eq(tokenizer_open_bytes(&t, k->data, k->bytes, 100, &e), TERN_BAD_FILE);
     ck_assert_msg(strstr(e.text, word) != NULL, "'%s' does not name '%s'", e.text, word);
-    buffer_close(&k->b);
+    keywriter_close(k);
 }
 
 START_TEST(rules_6_11_refused_by_name)
 {
-    static const uint64_t zero = 0;
-    struct block k = four_tokens();
-    put_text(&k, "pre.0", "split");
-    put_text(&k, "pre.0.pattern", "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*");
-    put_text(&k, "pre.0.behavior", "isolated");
-    put(&k, "pre.0.invert", 1, &zero, 1);
+    struct keywriter k;
+    four_tokens(&k);
+    keywriter_text(&k, "pre.0", "split");
+    keywriter_text(&k, "pre.0.pattern",
+                   "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*");
+    keywriter_text(&k, "pre.0.behavior", "isolated");
+    keywriter_u64(&k, "pre.0.invert", 0);
     check_refused(&k, "p{Lu}");
-    k = four_tokens();
-    put_text(&k, "normalizer.0", "precompiled");
+    four_tokens(&k);
+    keywriter_text(&k, "normalizer.0", "precompiled");
     check_refused(&k, "precompiled");
-    k = four_tokens();
-    put_text(&k, "charsmap", "x");
+    four_tokens(&k);
+    keywriter_text(&k, "charsmap", "x");
     check_refused(&k, "charsmap");
 }
 END_TEST
 
 START_TEST(rule_19_equal_bytes)
 {
-    struct block k = four_tokens();
+    struct keywriter k;
     struct tokenizer *t;
     struct decoder *d;
     int32_t id;
     size_t n;
-    ck_assert_int_eq(tokenizer_open_bytes(&t, k.b.p, k.b.n, 100, NULL), TERN_OK);
+    four_tokens(&k);
+    ck_assert_int_eq(tokenizer_open_bytes(&t, k.data, k.bytes, 100, NULL), TERN_OK);
     ck_assert_int_eq(tokenizer_encode(t, "ab", 2, 0, &id, 1, &n, NULL), TERN_OK);
     ck_assert(n == 1 && id == 2);
     ck_assert_int_eq(decoder_open(&d, t, 0, NULL), TERN_OK);
@@ -278,7 +252,7 @@ START_TEST(rule_19_equal_bytes)
     }
     decoder_close(d);
     tokenizer_close(t);
-    buffer_close(&k.b);
+    keywriter_close(&k);
 }
 END_TEST
 

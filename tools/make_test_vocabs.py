@@ -166,7 +166,7 @@ def splits() -> Tokenizer:
         pre_tokenizers.Split("a", "merged_with_next"),
         pre_tokenizers.Split("!", "removed"),
         pre_tokenizers.Split("..", "contiguous"),
-        pre_tokenizers.Split("e", "isolated", invert=True),
+        pre_tokenizers.Split("e", "merged_with_next", invert=True),
         pre_tokenizers.Digits(individual_digits=False),
         pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False),
     ]
@@ -247,11 +247,14 @@ def spm(**options):
 
 
 def spm_unused() -> bytes:
-    """Every third longer piece unused: merged through, then taken apart again."""
+    """Every third longer piece unused: merged through, then taken apart again. Every eleventh user-defined: cut out
+    first, though longer pieces hold it. Scores of both signs."""
     model = spf.parse(spm(byte_fallback=True, remove_extra_whitespaces=False)())
     for i, piece in enumerate(model.pieces):
-        if piece.kind == spf.NORMAL and len(piece.text.decode()) > 1 and i % 3 == 0:
-            piece.kind = spf.UNUSED
+        if piece.kind == spf.NORMAL:
+            piece.score += 300.0
+            longer = len(piece.text.decode()) > 1
+            piece.kind = spf.USER if longer and i % 11 == 0 else spf.UNUSED if longer and i % 3 == 0 else spf.NORMAL
     return spf.serialize(model)
 
 
