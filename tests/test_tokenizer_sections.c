@@ -4,6 +4,7 @@
 #include "text/tokenizer.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 
 struct entry {
@@ -108,8 +109,8 @@ static const struct {
     {0, TEXT("decoder.1", "byte_level"), "decoder.1"},
     {0, TEXT("secret", "x"), "secret"},
     {1, F32("scores", 0, 0, -1, 0), "scores"},
-    {1, F32("scores", 0, 0, (float)(0.0 / 0.0), 0, 0), "score of token 2"},
-    {1, F32("scores", 0, 0, (float)(1.0 / 0.0), 0, 0), "score of token 2"},
+    {1, F32("scores", 0, 0, NAN, 0, 0), "score of token 2"},
+    {1, F32("scores", 0, 0, INFINITY, 0, 0), "score of token 2"},
     {1, U32("merges", 0, 1, 2), "merges"},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };

@@ -35,12 +35,19 @@ class Engine:
     def __init__(self, section: bytes):
         build = os.environ.get("BUILD", "build")
         program = f"{build}/tests/prog_tokenizer"
-        subprocess.run(["make", "-s", f"BUILD={build}", program], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        if not (ROOT / program).exists():
+            subprocess.run(["make", "-s", f"BUILD={build}", program], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         self.file = tempfile.NamedTemporaryFile(suffix=".section")
         self.file.write(section)
         self.file.flush()
         arguments = [str(ROOT / program), self.file.name]
         self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+        self.file.close()
 
     def _ask(self, kind: str, flags: int, payload: bytes, n: int, width: int) -> bytes:
         self.process.stdin.write(struct.pack("<III", ord(kind), flags, n) + payload)
@@ -136,6 +143,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConvertError("no reference package reads this tokenizer: compare with --vectors", USAGE)
     else:
         compare(t, engine, options.strings, options.seed, report)
+    engine.close()
     name = "given vectors" if options.vectors else t.reference.name
     print(f"{options.path}: {report.compared - report.differ} of {report.compared} comparisons with {name} agree")
     return 1 if report.differ else 0

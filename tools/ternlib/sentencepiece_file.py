@@ -4,6 +4,7 @@ In:  the bytes of a tokenizer.model. Out: Model, and back to bytes (to build a r
 Field numbers: sentencepiece_model.proto of the sentencepiece package.
 """
 
+import math
 import struct
 from dataclasses import dataclass, field
 
@@ -72,15 +73,22 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
+def _typed(value, kind: type, size: int | None = None):
+    """The value of a field, which must be a number, or bytes (so many)."""
+    if not isinstance(value, kind) or (size is not None and len(value) != size):
+        raise ConvertError("the SentencePiece file is cut or broken")
+    return value
+
+
 def _piece(data: bytes) -> Piece:
     piece = Piece(b"")
-    for number, value in _fields(data):
+    for number, value in _fields(_typed(data, bytes)):
         if number == 1:
-            piece.text = bytes(value)
+            piece.text = _typed(value, bytes)
         elif number == 2:
-            (piece.score,) = struct.unpack("<f", value)
+            (piece.score,) = struct.unpack("<f", _typed(value, bytes, 4))
         elif number == 3:
-            piece.kind = value
+            piece.kind = _typed(value, int)
     return piece
 
 
@@ -92,7 +100,7 @@ def parse(data: bytes) -> Model:
         if number == 1:
             model.pieces.append(_piece(value))
         elif number == 2:
-            for n, v in _fields(value):
+            for n, v in _fields(_typed(value, bytes)):
                 if n == 3:
                     model.model_type = v
                 elif n == 24:
@@ -100,11 +108,11 @@ def parse(data: bytes) -> Model:
                 elif n == 35:
                     model.byte_fallback = bool(v)
                 elif n in names:
-                    model.ids[names[n]] = _signed(v)
+                    model.ids[names[n]] = _signed(_typed(v, int))
         elif number == 3:
-            for n, v in _fields(value):
+            for n, v in _fields(_typed(value, bytes)):
                 if n == 2:
-                    model.charsmap = bytes(v)
+                    model.charsmap = _typed(v, bytes)
                 elif n == 3:
                     model.add_dummy_prefix = bool(v)
                 elif n == 4:
@@ -112,9 +120,11 @@ def parse(data: bytes) -> Model:
                 elif n == 5:
                     model.escape_whitespaces = bool(v)
         elif number == 5:
-            model.denormalizer = b"".join(bytes(v) for n, v in _fields(value) if n == 2)
+            model.denormalizer = b"".join(_typed(v, bytes) for n, v in _fields(_typed(value, bytes)) if n == 2)
     if not model.pieces:
         raise ConvertError("the SentencePiece file has no pieces")
+    if any(not NORMAL <= piece.kind <= BYTE or not math.isfinite(piece.score) for piece in model.pieces):
+        raise ConvertError("the SentencePiece file is cut or broken")
     return model
 
 

@@ -271,11 +271,17 @@ def from_vocab_and_merges(vocab_path: Path, merges_path: Path) -> Tokenizer:
 
 def read(path: Path) -> Tokenizer | None:
     """The tokenizer of a file of any known kind, or of a folder; None for a folder without one."""
-    path = Path(path)
+    try:
+        return _read_any(Path(path))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+        raise ConvertError(f"{path} is damaged, or no tokenizer that is known here ({type(e).__name__}: {e})") from None
+
+
+def _read_any(path: Path) -> Tokenizer | None:
     if path.is_dir():
         names = ("tokenizer.json", "tokenizer.model", "vocab.json", "encoder.json")
         found = [path / name for name in names if (path / name).exists()]
-        return read(found[0]) if found else None
+        return _read_any(found[0]) if found else None
     for vocab, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
         if path.name in (vocab, merges):
             return from_vocab_and_merges(path.with_name(vocab), path.with_name(merges))

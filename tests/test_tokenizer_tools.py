@@ -1,0 +1,206 @@
+"""Tests of the tokenizer readers (tools/ternlib): every source of one vocabulary gives the same section, and what the
+engine has no equal of is refused by its name. The ids themselves are the matter of test_tokenizer.c."""
+
+import base64
+import copy
+import json
+import struct
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import check_tokenizer  # noqa: E402
+from ternlib import hf_tokenizer as hf  # noqa: E402
+from ternlib import keys, tokenizer  # noqa: E402
+from ternlib import sentencepiece_file as spf  # noqa: E402
+from ternlib.errors import ConvertError  # noqa: E402
+from ternlib.hard_strings import FIXED  # noqa: E402
+
+WORDS = [b"th", b"the", b" t", b" th", b" the", b"12", b"123", b"1234", b"\n\n", b"  ", b"'s", b"\xc3\xa9"]
+RANKS = {bytes([b]): b for b in range(256)} | {word: 256 + i for i, word in enumerate(WORDS)}
+
+
+def level_json(**options) -> dict:
+    vocab = {hf.alphabet_text(token): rank for token, rank in RANKS.items()}
+    special = [hf.added_entry(len(RANKS), "<|endoftext|>", True)]
+    return hf.byte_level_json(vocab, hf.merges_of_ranks(RANKS), added=special, **options)
+
+
+def spm_model() -> spf.Model:
+    model = spf.Model(remove_extra_whitespaces=False)
+    model.pieces = [spf.Piece(b"<unk>", 0.0, spf.UNKNOWN), spf.Piece(b"<s>", 0.0, spf.CONTROL), spf.Piece(b"</s>", 0.0, spf.CONTROL)]
+    model.pieces += [spf.Piece(b"<0x%02X>" % b, 0.0, spf.BYTE) for b in range(256)]
+    for i, text in enumerate(("\u2581", "t", "h", "e", "th", "he", "\u2581t", "\u2581th", "\u2581the", "\u2581\u2581")):
+        model.pieces.append(spf.Piece(text.encode(), -float(i)))
+    return model
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def write(self, name: str, data) -> Path:
+        path = self.folder / name
+        path.write_bytes(data if isinstance(data, bytes) else (data if isinstance(data, str) else json.dumps(data)).encode())
+        return path
+
+
+class Sources(Folder):
+    def test_vocabulary_and_merges_equal_tokenizer_json(self):
+        made = level_json(pattern=hf.QWEN2, nfc=True)
+        merges = "#version: 0.2\n" + "\n".join(" ".join(m) for m in made["model"]["merges"]) + "\n"
+        self.write("vocab.json", made["model"]["vocab"])
+        self.write("merges.txt", merges)
+        entry = {k: v for k, v in made["added_tokens"][0].items() if k != "id"}
+        config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": {str(len(RANKS)): entry}, "eos_token": "<|endoftext|>"}
+        self.write("tokenizer_config.json", config)
+        from_parts = tokenizer.section(tokenizer.from_huggingface(self.folder, None, 1000))
+        self.write("tokenizer.json", made)
+        self.assertEqual(tokenizer.section(tokenizer.from_huggingface(self.folder, None, 1000)), from_parts)
+
+    def test_ranks_equal_tokenizer_json(self):
+        lines = b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in RANKS.items())
+        t = tokenizer.read(self.write("tokenizer.model", lines))
+        self.assertEqual((len(t.tokens), t.bos, t.before), (len(RANKS) + 256, len(RANKS), [len(RANKS)]))
+        self.assertTrue(t.ignore_merges)
+        self.assertEqual(tokenizer.section_keys(t)["pre.0.pattern"], hf.LLAMA3)
+
+    def test_sentencepiece_and_llama2c_and_gguf_agree(self):
+        model = spm_model()
+        t = tokenizer.read(self.write("tokenizer.model", spf.serialize(model)))
+        longest = struct.pack("<i", 9)
+        texts = [p.text.replace("\u2581".encode(), b" ") for p in model.pieces]
+        texts[1:3] = b"\n<s>\n", b"\n</s>\n"
+        rows = [struct.pack("<fi", p.score, len(text)) + text for p, text in zip(model.pieces, texts)]
+        path = self.write("tokenizer.bin", longest + b"".join(rows))
+        self.assertEqual(tokenizer.section(tokenizer.from_llama2c(path, len(rows))), tokenizer.section(t))
+        values = {"model": "llama", "tokens": [p.text.decode() for p in model.pieces], "scores": [p.score for p in model.pieces]}
+        values |= {"token_type": [p.kind for p in model.pieces], "bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0}
+        g = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, 1000)
+        g.added = [a for a in g.added if a.content != "<unk>"]  # llama.cpp parses it, SentencePiece does not
+        self.assertEqual(tokenizer.section(g), tokenizer.section(t))
+
+    def test_gguf_bytes(self):
+        made = level_json(pattern=hf.LLAMA3, ignore_merges=True, before=[("<|endoftext|>", len(RANKS))])
+        want = hf.from_json(made, "", {"bos_token": "<|endoftext|>"})
+        tokens = [*made["model"]["vocab"], "<|endoftext|>"]
+        values = {"model": "gpt2", "pre": "llama-bpe", "tokens": tokens, "bos_token_id": len(RANKS)}
+        values |= {"token_type": [1] * len(RANKS) + [3], "merges": [" ".join(m) for m in made["model"]["merges"]]}
+        got = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, None)
+        self.assertEqual(tokenizer.section(got), tokenizer.section(want))
+        with self.assertRaisesRegex(ConvertError, "pre-tokenizer 'default'"):
+            tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items() if k != "pre"}, None)
+
+    def test_no_tokenizer(self):
+        self.assertIsNone(tokenizer.from_huggingface(self.folder, None, 10))
+        self.assertIsNone(tokenizer.from_gguf({}, 10))
+        self.assertEqual(tokenizer.section(None), keys.pack({}))
+        self.assertIsNone(tokenizer.vectors(None))
+
+    def test_too_many_tokens(self):
+        self.write("tokenizer.json", level_json(pattern=None))
+        with self.assertRaisesRegex(ConvertError, f"{len(RANKS) + 1} tokens.*has 10 rows"):
+            tokenizer.from_huggingface(self.folder, None, 10)
+
+    def test_vectors_hold_both_modes(self):
+        t = tokenizer.read(self.write("tokenizer.json", level_json(pattern=None)))
+        v = tokenizer.vectors(t)
+        self.assertEqual(len(v["text.lengths"]), len(v["plain.lengths"]))
+        self.assertGreater(len(v["text.lengths"]), 190)
+        self.assertIn(len(RANKS), v["parse.ids"])
+        self.assertNotIn(len(RANKS), v["plain.ids"])
+        self.assertEqual(len(FIXED), len(set(FIXED)))
+
+
+class Refusals(Folder):
+    def refuse(self, word: str, **changes) -> None:
+        data = copy.deepcopy(level_json(pattern=hf.LLAMA3))
+        for path, value in changes.items():
+            *way, last = path.split("__")
+            node = data
+            for step in way:
+                node = node[step]
+            node[last] = value
+        with self.assertRaises(ConvertError) as caught:
+            hf.from_json(data, "it")
+        self.assertIn(word, str(caught.exception))
+
+    def test_by_name(self):
+        regex = {"type": "Split", "pattern": {"Regex": "\\p{Han}+"}, "behavior": "Isolated", "invert": False}
+        level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+        self.refuse("Unigram", model__type="Unigram")
+        self.refuse("dropout", model__dropout=0.1)
+        self.refuse("end_of_word_suffix", model__end_of_word_suffix="</w>")
+        self.refuse("'Lowercase'", normalizer={"type": "Lowercase"})
+        self.refuse("\\\\s+", normalizer={"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "})
+        self.refuse("Han", pre_tokenizer={"type": "Sequence", "pretokenizers": [regex, level]})
+        self.refuse("'Digits' after", pre_tokenizer={"type": "Sequence", "pretokenizers": [level, {"type": "Digits"}]})
+        self.refuse("'Whitespace'", pre_tokenizer={"type": "Whitespace"})
+        self.refuse("no decoder", decoder=None)
+        self.refuse("ByteLevel must be", decoder={"type": "Fuse"})
+        self.refuse("'Strip'", decoder={"type": "Sequence", "decoders": [level, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})
+        self.refuse("WordPiece", decoder={"type": "Sequence", "decoders": [level, {"type": "WordPiece"}]})
+        self.refuse("post-processor", post_processor={"type": "Odd"})
+        self.refuse("merge 0", model__merges=["a"])
+        self.refuse("unknown token", model__unk_token="<nope>")
+        self.refuse("of another token", added_tokens=[hf.added_entry(5, "<x>", True)])
+
+    def test_sentencepiece(self):
+        for word, changes in (
+            ("model type 1", {"model_type": spf.UNIGRAM}),
+            ("precompiled_charsmap", {"charsmap": b"x"}),
+            ("treat_whitespace_as_suffix", {"whitespace_as_suffix": True}),
+            ("escape_whitespaces", {"escape_whitespaces": False}),
+        ):
+            model = spm_model()
+            for name, value in changes.items():
+                setattr(model, name, value)
+            with self.assertRaisesRegex(ConvertError, word):
+                tokenizer.read(self.write("tokenizer.model", spf.serialize(model)))
+
+    def test_broken_files(self):
+        for name, data, word in (
+            ("tokenizer.json", b"{", "not JSON"),
+            ("tokenizer.json", b"{}", "damaged"),
+            ("tokenizer.json", b'{"model": {"type": "BPE", "vocab": 3}, "decoder": {"type": "ByteLevel"}}', "ByteLevel must"),
+            ("tokenizer.json", b'{"model": {"type": "BPE", "vocab": 3}, "decoder": {"type": "Fuse"}}', "damaged"),
+            ("tokenizer.model", b"\n\5\n\1\xff\x18\3", "damaged"),
+            ("tokenizer.model", b"\n\xff\xff\xff", "cut or broken"),
+            ("tokenizer.model", b"\n\2\x10\0", "cut or broken"),
+            ("tokenizer.model", b"\n\2\x08\0", "cut or broken"),
+            ("tokenizer.model", b"IQ== 0\nIg== 2\n", "ranks are not 0 to 1"),
+            ("tokenizer.model", b"IQ== 0\nnonsense\n", "line 2"),
+            ("tokenizer.model", b"what", "no tokenizer that is known"),
+        ):
+            with self.subTest(data), self.assertRaisesRegex(ConvertError, word):
+                tokenizer.read(self.write(name, data))
+        whole = struct.pack("<i", 5) + struct.pack("<fi", 0.0, 5) + b"<unk>"
+        for data, word in ((whole[:-1], "does not hold"), (whole, "ends at token 1"), (struct.pack("<ifi", 5, 0.0, -1), "-1 bytes")):
+            with self.subTest(data), self.assertRaisesRegex(ConvertError, word):
+                tokenizer.from_llama2c(self.write("tokenizer.bin", data), 2)
+
+
+class Check(Folder):
+    def test_engine_and_package_agree(self):
+        path = self.write("tokenizer.json", level_json(pattern=hf.QWEN2, nfc=True))
+        options = check_tokenizer.argparse.Namespace(path=path, source=None, strings=200, seed=3, vectors=None)
+        self.assertEqual(check_tokenizer.run(options), 0)
+
+    def test_a_difference_is_seen(self):
+        path = self.write("tokenizer.json", level_json(pattern=hf.QWEN2))
+        t = check_tokenizer.load(path)
+        t.pre[0]["pattern"] = hf.LLAMA3
+        report = check_tokenizer.Report()
+        check_tokenizer.SHOWN = 0
+        engine = check_tokenizer.Engine(tokenizer.section(t))
+        check_tokenizer.compare(t, engine, 50, 1, report)
+        engine.close()
+        self.assertGreater(report.differ, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
