@@ -168,7 +168,7 @@ class Refusals(Folder):
             ("tokenizer.json", b"{}", "damaged"),
             ("tokenizer.json", b'{"model": {"type": "BPE", "vocab": 3}, "decoder": {"type": "ByteLevel"}}', "ByteLevel must"),
             ("tokenizer.json", b'{"model": {"type": "BPE", "vocab": 3}, "decoder": {"type": "Fuse"}}', "damaged"),
-            ("tokenizer.model", b"\n\5\n\1\xff\x18\3", "damaged"),
+            ("tokenizer.model", b"\n\5\n\1\xff\x18\3\x12\2\x18\2", "damaged"),
             ("tokenizer.model", b"\n\xff\xff\xff", "cut or broken"),
             ("tokenizer.model", b"\n\2\x10\0", "cut or broken"),
             ("tokenizer.model", b"\n\2\x08\0", "cut or broken"),
