@@ -165,7 +165,7 @@ test-sanitized: suites progs replays $(PROGRAMS:%=$(BUILD)/%)
 	@BUILD=$(BUILD) QUICK=1 CK_FORK=no KINDS="c prog replay" tests/run-tests
 
 test-threaded: $(THREADED:%=$(BUILD)/tests/%)
-	@BUILD=$(BUILD) CK_FORK=no KINDS=c ONLY="$(THREADED)" tests/run-tests
+	@BUILD=$(BUILD) QUICK=1 CK_FORK=no KINDS=c ONLY="$(THREADED)" tests/run-tests
 
 # Each fuzzer for FUZZ_SECONDS; new inputs go to build-fuzz/corpus, failures stop with their file.
 fuzz:
