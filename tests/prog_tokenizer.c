@@ -112,26 +112,39 @@ static double seconds(const struct tokenizer *t, const char *unit, size_t n)
     return took;
 }
 
-/* The best of a few tries counts, for the sake of busy machines; a quadratic step takes minutes. */
+/* Seconds of processor time that 1 MiB may take: one, and more where the program itself is slow. A
+ * quadratic step would take an hour. */
+static double limit(void)
+{
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return 30;
+#elif defined(__has_feature)
+    return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 30 : 1;
+#else
+    const char *emulator = getenv("EMULATOR");
+    return emulator && *emulator ? 60 : 1;
+#endif
+}
+
+/* The best of a few tries counts, for the sake of busy machines. */
 static int too_slow(const struct tokenizer *t, const char *name, const char *unit)
 {
     double best = 1e9;
-    for (int i = 0; i < 5 && best >= 1; i++) {
+    for (int i = 0; i < 5 && best >= limit(); i++) {
         double s = seconds(t, unit, MIB);
         best = s < best ? s : best;
     }
-    if (best >= 1)
+    if (best >= limit())
         printf("%s: %.3f s for 1 MiB of '%s'\n", name, best, unit);
-    return best >= 1;
+    return best >= limit();
 }
 
 static int measure(void)
 {
-    static const char *const names[] = {"gpt2",     "llama3",   "qwen2",        "smollm2",
-                                        "hf-llama", "hf-gemma", "hf-metaspace", "spm"};
+    static const char *const names[] = {"gpt2", "llama3", "qwen2", "hf-llama", "spm"};
     static const char *const units[] = {
-        "a",         "_", " ", "\n", "1", "ab", "\xE4\xBD\xA0", "\xF0\x9F\x91\xA8\xE2\x80\x8D",
-        "e\xCC\x81", "<", "'", " x", ""};
+        "a",         "_", " ", "\n", "1", "\xE4\xBD\xA0", "\xF0\x9F\x91\xA8\xE2\x80\x8D",
+        "e\xCC\x81", "'", ""};
     int failed = 0, n = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct vocabulary v;

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+enum { WAYS = 4 }; /* children of a node of the heap: half the cache misses of two */
+
 /* Makes room for one more element of `size` bytes in *p [n] of [*cap]. */
 static bool grow(void **p, size_t n, size_t *cap, size_t size)
 {
@@ -55,21 +57,28 @@ static bool push(struct merge *m, struct pair pair)
     if (!ok)
         return false;
     size_t i = m->n_heap++;
-    for (; i && pair.order < m->heap[(i - 1) / 2].order; i = (i - 1) / 2)
-        m->heap[i] = m->heap[(i - 1) / 2];
+    for (; i && pair.order < m->heap[(i - 1) / WAYS].order; i = (i - 1) / WAYS)
+        m->heap[i] = m->heap[(i - 1) / WAYS];
     m->heap[i] = pair;
     return true;
+}
+
+/* Number of the least child of heap[i], or n_heap when it has none. */
+static size_t least_child(const struct merge *m, size_t i)
+{
+    size_t first = WAYS * i + 1, end = first + WAYS < m->n_heap ? first + WAYS : m->n_heap;
+    size_t least = first < m->n_heap ? first : m->n_heap;
+    for (size_t k = first + 1; k < end; k++)
+        if (m->heap[k].order < m->heap[least].order)
+            least = k;
+    return least;
 }
 
 static struct pair pop(struct merge *m)
 {
     struct pair top = m->heap[0], last = m->heap[--m->n_heap];
     size_t i = 0, child;
-    while ((child = 2 * i + 1) < m->n_heap) {
-        if (child + 1 < m->n_heap && m->heap[child + 1].order < m->heap[child].order)
-            child++;
-        if (last.order <= m->heap[child].order)
-            break;
+    while ((child = least_child(m, i)) < m->n_heap && m->heap[child].order < last.order) {
         m->heap[i] = m->heap[child];
         i = child;
     }
