@@ -233,6 +233,8 @@ def check_paths(source: Path, out: Path) -> None:
         raise ConvertError(f"{source} does not exist", errors.IO)
     if out.is_dir():
         raise ConvertError(f"{out} is a directory; name the file to write", errors.USAGE)
+    if out.is_symlink() or (out.exists() and not out.is_file()):
+        raise ConvertError(f"{out} is no regular file (a link, pipe or device); give another name", errors.USAGE)
     if not out.parent.is_dir():
         raise ConvertError(f"{out.parent}, where {out.name} is to be written, is not a directory", errors.IO)
     if out.exists() and source.exists() and os.path.samefile(source, out):

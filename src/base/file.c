@@ -113,6 +113,23 @@ static enum tern_status sync_path(const char *path, int flags, struct tern_error
     return s;
 }
 
+enum tern_status file_check_target(const char *path, const char *source, struct tern_error *e)
+{
+    struct stat there, in;
+    if (!*path)
+        return error_set(e, TERN_USAGE, "the new file needs a name");
+    if (lstat(path, &there))
+        return errno == ENOENT ? TERN_OK : error_io(e, path, "cannot look at it");
+    if (!S_ISREG(there.st_mode))
+        return error_set(e, TERN_USAGE,
+                         "%s is there and no regular file (a folder, link, pipe or device): give "
+                         "another name",
+                         path);
+    if (!stat(source, &in) && in.st_dev == there.st_dev && in.st_ino == there.st_ino)
+        return error_set(e, TERN_USAGE, "%s is the file that is read: give another name", path);
+    return TERN_OK;
+}
+
 enum tern_status file_replace(const char *temporary, const char *path, struct tern_error *e)
 {
     enum tern_status s = sync_path(temporary, O_RDWR, e);

@@ -26,6 +26,10 @@ enum tern_status file_write_at(int fd, const void *p, size_t n, uint64_t offset,
 /* Name for a temporary file beside `path`: the caller frees it. TERN_NO_MEMORY. */
 enum tern_status file_take_temporary(char **name, const char *path, struct tern_error *e);
 
+/* TERN_USAGE unless file_replace may put a file there: `path` is new, or a regular file (not a
+ * link) other than `source`. Ask before the work. */
+enum tern_status file_check_target(const char *path, const char *source, struct tern_error *e);
+
 /* Makes the finished file `temporary` the file `path`: sync, rename, sync of the folder. After a
  * crash `path` is the old file or the new one, whole. */
 enum tern_status file_replace(const char *temporary, const char *path, struct tern_error *e);

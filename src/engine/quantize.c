@@ -62,6 +62,8 @@ tern_quantize(const char *in, const char *out, enum tern_type type, int n_thread
     else if (!n_threads)
         q.n_threads = quota_threads(why, sizeof why);
     if (!s)
+        s = file_check_target(out, in, e);
+    if (!s)
         s = file_take_temporary(&temporary, out, e);
     if (!s)
         s = write_file(&q, temporary, e);
