@@ -202,7 +202,8 @@ void tern_batch_clear(tern_context *ctx);
 
 /* Evaluates the batch and empties it. Allocates nothing and cannot fail, except that tern_cancel
  * (callable from another thread or a signal handler) ends it between layers with TERN_CANCELLED,
- * leaving every sequence as it was. */
+ * leaving every sequence as it was. A
+ * cancel between two calls ends the next one; tern_generate forgets one that came before it. */
 enum tern_status tern_forward(tern_context *ctx);
 void tern_cancel(tern_context *ctx);
 

@@ -177,6 +177,38 @@ START_TEST(generation_says_why_it_ended)
 }
 END_TEST
 
+START_TEST(a_stop_wins_over_the_last_token)
+{
+    static const tern_token prompt[2] = {1, 2};
+    struct tern_generate_result r;
+    struct seen seen = {.stop_after = 4};
+    struct tern_generate_params p = params(&seen, prompt, 2, 4);
+    tern_context *ctx = open_context(NULL);
+    ck_assert(!tern_generate(ctx, &p, &r, NULL));
+    ck_assert_int_eq(r.reason, TERN_STOP_CANCELLED);
+    ck_assert_uint_eq(r.n_generated, 4);
+    tern_context_close(ctx);
+}
+END_TEST
+
+START_TEST(a_cancel_does_not_outlive_its_call)
+{
+    static const tern_token prompt[2] = {1, 2};
+    struct tern_generate_result r;
+    struct seen seen = {0};
+    struct tern_generate_params p = params(&seen, prompt, 2, 4);
+    tern_context *ctx = open_context(NULL);
+    tern_cancel(ctx);
+    ck_assert(!tern_generate(ctx, &p, &r, NULL));
+    ck_assert_int_eq(r.reason, TERN_STOP_LENGTH);
+    tern_cancel(ctx);
+    ck_assert_int_eq(tern_forward(ctx), TERN_OK); /* an empty batch takes it */
+    ck_assert(!tern_batch_add(ctx, 0, 1, 0, NULL));
+    ck_assert_int_eq(tern_forward(ctx), TERN_OK);
+    tern_context_close(ctx);
+}
+END_TEST
+
 START_TEST(a_prompt_that_does_not_fit_is_refused_whole)
 {
     tern_token prompt[12] = {0};
@@ -280,6 +312,8 @@ int main(void)
     tcase_add_test(tests, contexts_of_one_model_live_in_different_threads);
     tcase_add_test(tests, generate_is_the_loop_by_hand);
     tcase_add_test(tests, generation_says_why_it_ended);
+    tcase_add_test(tests, a_stop_wins_over_the_last_token);
+    tcase_add_test(tests, a_cancel_does_not_outlive_its_call);
     tcase_add_test(tests, a_prompt_that_does_not_fit_is_refused_whole);
     tcase_add_test(tests, a_value_that_is_not_finite_is_named_with_its_layer);
     tcase_add_test(tests, a_plan_that_cannot_be_met_is_refused_with_numbers);

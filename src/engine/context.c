@@ -206,6 +206,7 @@ EXPORT enum tern_status tern_forward(tern_context *c)
             hash_logits(c);
     } else {
         c->forward.n_logits = 0;
+        atomic_store(&c->forward.cancel, 0);
     }
     tern_batch_clear(c);
     fpenv_leave(saved);

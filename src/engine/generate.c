@@ -227,6 +227,8 @@ static enum tern_status start_decoder(struct generation *g)
 static bool is_last(struct generation *g, tern_token token)
 {
     struct tern_generate_result *r = g->result;
+    if (g->stopped)
+        return true;
     if (!g->p->ignore_end && tern_token_is_end(g->ctx->model, token))
         r->reason = TERN_STOP_END;
     else if (g->p->n_predict >= 0 && r->n_generated >= (uint64_t)g->p->n_predict)
@@ -234,7 +236,7 @@ static bool is_last(struct generation *g, tern_token token)
     else if (tern_seq_length(g->ctx, g->p->seq) >= g->ctx->memory.n_ctx)
         r->reason = TERN_STOP_CONTEXT;
     else
-        return g->stopped;
+        return false;
     return true;
 }
 
@@ -297,7 +299,9 @@ EXPORT enum tern_status tern_generate(tern_context *ctx, const struct tern_gener
     if (g.p->sampler && (s = sampler_check(g.p->sampler, e)))
         return s;
     tern_batch_clear(ctx);
+    atomic_store(&ctx->forward.cancel, 0);
     s = run(&g);
+    atomic_store(&ctx->forward.cancel, 0);
     tern_decoder_close(g.decoder);
     free(g.hold.text);
     free(g.tokens);
