@@ -118,6 +118,13 @@ def section_of(path: Path) -> bytes:
     raise ConvertError(f"{path} has no tokenizer")
 
 
+def is_weights_file(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open(path, "rb") as f:
+        return f.read(4) == b"TERN"
+
+
 def load(path: Path) -> Tokenizer:
     with open(path, "rb") if path.is_file() else open(os.devnull, "rb") as f:
         gguf = f.read(4) == b"GGUF"
@@ -134,6 +141,8 @@ def load(path: Path) -> Tokenizer:
 
 def run(options: argparse.Namespace) -> int:
     is_model = options.source is not None
+    if not is_model and is_weights_file(options.path):
+        raise ConvertError(f"{options.path} is a weights file: --source names the tokenizer that it was made from", USAGE)
     t = load(options.source or options.path)
     engine = Engine(section_of(options.path) if is_model else tokenizer.section(t))
     report = Report()

@@ -224,7 +224,7 @@ enum tern_status generate_run(tern_model *model, const struct options *o, double
         stats.total_seconds = load_seconds + stats_clock() - start;
         if (!s)
             s = tern_numeric_status(ctx, e);
-        if (!out_closed() && (!s || s == TERN_CANCELLED))
+        if (!out_closed() && stats.result.n_prompt && (!s || s == TERN_CANCELLED))
             print_end(ctx, o, &stats);
         if (o->value[OPT_FINGERPRINT].given)
             print_fingerprint(ctx);

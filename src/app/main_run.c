@@ -65,7 +65,7 @@ static enum tern_status run_perplexity(tern_context *ctx, const struct options *
     if (p.tokens && (!s || s == TERN_CANCELLED)) {
         out_print("window      %u", job.window);
         out_print(o->job == OPT_PERPLEXITY ? ", stride %u\n" : "\n", job.stride);
-        perplexity_print(&p);
+        perplexity_print(&p, !s);
     }
     return s;
 }

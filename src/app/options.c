@@ -53,7 +53,7 @@ static const struct row {
     [OPT_MIN_P] = {NULL, "min-p", 0, "", REAL, "X", 0, 1,
                    "leave out tokens below X times the largest probability; default 0.05; 0: off"},
     [OPT_REPEAT_PENALTY] = {NULL, "repeat-penalty", 0, "repetition-penalty", REAL, "X", 0, 1000,
-                            "divide the logits of recent tokens by X; default 1: off"},
+                            "divide the logits of recent tokens by X; default 1; 0, 1: off"},
     [OPT_REPEAT_LAST_N] = {NULL, "repeat-last-n", 0, "", INTEGER, "N", 0, 2147483647,
                            "tokens that count as recent; default 64"},
     [OPT_GREEDY] = {NULL, "greedy", 0, "", FLAG, "", 0, 0, "the same as --temp 0"},

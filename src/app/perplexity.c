@@ -66,9 +66,8 @@ static enum tern_status text_bytes(const tern_model *model, const tern_token *to
 static enum tern_status too_short(struct tern_error *e, size_t n, size_t want)
 {
     snprintf(e->text, sizeof e->text,
-             "the text has %zu tokens, and perplexity needs %zu: give a longer text or a smaller "
-             "-c",
-             n, want);
+             "the text has %zu tokens, and perplexity needs %zu: give a longer text%s", n, want,
+             want > 2 ? " or a smaller -c" : "");
     return e->code = TERN_LIMIT;
 }
 
@@ -119,12 +118,17 @@ enum tern_status perplexity_windows(const struct perplexity_job *job, struct per
         return s;
     p->total = n;
     p->bytes = job->n;
+    if (n && tokens_prefix(model) < 0) { /* then the first token is not scored */
+        uint64_t first = 0;
+        s = text_bytes(model, tokens, 1, &first, e);
+        p->bytes -= first < p->bytes ? first : p->bytes;
+    }
     sequence = malloc(job->window * sizeof *sequence);
     if (!sequence)
         s = no_memory(e);
-    else if (n < 2)
+    else if (!s && n < 2)
         s = too_short(e, n, 2);
-    else
+    else if (!s)
         s = slide(job, p, tokens, n, sequence, e);
     free(sequence);
     free(tokens);
@@ -217,7 +221,7 @@ enum tern_status perplexity_llamacpp(const struct perplexity_job *job, struct pe
 /* ---- result ------------------------------------------------------------------------------- */
 
 /* The standard error is that of the mean of independent values, carried through exp. */
-void perplexity_print(const struct perplexity *p)
+void perplexity_print(const struct perplexity *p, bool whole)
 {
     double n = (double)p->tokens, mean = p->nll / n;
     double variance = p->nll2 / n - mean * mean, value = number_exp(mean);
@@ -226,5 +230,8 @@ void perplexity_print(const struct perplexity *p)
     out_print("nll         %.4f\n", p->nll);
     out_print("perplexity  %.4f +/- %.4f\n", value, error);
     out_print("bits/token  %.4f\n", mean / LN2);
-    out_print("bits/byte   %.4f\n", p->nll / LN2 / (double)p->bytes);
+    if (whole)
+        out_print("bits/byte   %.4f\n", p->nll / LN2 / (double)p->bytes);
+    else
+        out_print("stopped     before the end of the text\n");
 }

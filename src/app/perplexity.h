@@ -3,6 +3,7 @@
 #ifndef APP_PERPLEXITY_H
 #define APP_PERPLEXITY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,7 +45,7 @@ enum tern_status perplexity_lines(const struct perplexity_job *job, struct perpl
 enum tern_status perplexity_llamacpp(const struct perplexity_job *job, struct perplexity *p,
                                      struct tern_error *e);
 
-/* Writes the result to standard output. */
-void perplexity_print(const struct perplexity *p);
+/* Writes the result to standard output; what is not of the whole text says so. */
+void perplexity_print(const struct perplexity *p, bool whole);
 
 #endif
