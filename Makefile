@@ -169,7 +169,7 @@ test-threaded: $(THREADED:%=$(BUILD)/tests/%)
 
 # Each fuzzer for FUZZ_SECONDS; new inputs go to build-fuzz/corpus, failures stop with their file.
 fuzz:
-	+@$(SUBMAKE) BUILD=build-fuzz CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
+	+@$(SUBMAKE) BUILD=build-fuzz REF_ONLY=1 CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
 		-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzzers
 	@for f in $(FUZZERS); do \
 		mkdir -p build-fuzz/corpus/$$f tests/corpus/$$f; \
