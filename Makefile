@@ -2,8 +2,9 @@
 #
 # CC, CFLAGS, LDFLAGS, PREFIX and DESTDIR are honoured. BUILD names the folder of the objects, so
 # that several builds (compilers, sanitizers, targets) can live side by side; other flags in the
-# same folder rebuild it. EXTRA adds compiler flags, PORTABLE=1 leaves out what is Linux's own, V=1
-# shows whole commands.
+# same folder rebuild it. EXTRA adds compiler flags, PORTABLE=1 leaves out what is Linux's own,
+# REF_ONLY=1 every target but plain C (sanitizers take minutes to compile the others), V=1 shows whole
+# commands.
 #
 # A file of src/kernels named <arch>_<isa>.c is built only for that architecture, with the flags
 # that its first line states as `/* cflags: ... */`. Nothing else knows a target's flags.
