@@ -90,10 +90,17 @@ EXPORT tern_token tern_sample(tern_context *ctx, const struct tern_sampler_param
     return token;
 }
 
+/* Not inlined, so that no compiler moves the subtraction out of the exact state. */
+static __attribute__((noinline)) double logprob(const tern_model *m, const float *logits,
+                                                tern_token token)
+{
+    return (double)logits[token] - (double)m->kernels.log_sum_exp(logits, m->model->vocab);
+}
+
 EXPORT double tern_logprob(const tern_model *m, const float *logits, tern_token token)
 {
     struct fpenv saved = fpenv_enter();
-    double p = (double)logits[token] - (double)m->kernels.log_sum_exp(logits, m->model->vocab);
+    double p = logprob(m, logits, token);
     fpenv_leave(saved);
     return p;
 }
