@@ -106,7 +106,6 @@ EXPORT enum tern_status tern_context_open(tern_context **out, tern_model *m,
     if (!c)
         return error_memory(e, "a context", sizeof *c);
     c->model = m;
-    atomic_fetch_add(&m->n_contexts, 1);
     enum tern_status s = open_parts(c, m, params, e);
     if (s)
         tern_context_close(c);
@@ -123,7 +122,6 @@ EXPORT void tern_context_close(tern_context *c)
     cache_close(&c->cache);
     free(c->pending);
     free(c->candidates);
-    atomic_fetch_sub(&c->model->n_contexts, 1);
     free(c);
 }
 

@@ -31,7 +31,6 @@ struct tern_model {
     size_t n_end_tokens;
     char *name, *source, *licence, *converter; /* owned; NULL if absent */
     char threads_why[160];
-    atomic_int n_contexts;
 };
 
 struct tern_context {
