@@ -87,9 +87,16 @@ struct tern_error {
 
 enum tern_type { TERN_F32 = 0, TERN_F16 = 1, TERN_BF16 = 2, TERN_Q8 = 3, TERN_Q4 = 4 };
 
+/* Where the weights are. Both give the same bits; a copy starts later. Without TERN_LOAD_LOCK the
+ * system may drop mapped weights and read them again; with it, opening fails where they do not fit
+ * into what this user may lock. */
+enum { TERN_LOAD_COPY = 1, TERN_LOAD_LOCK = 2 };
+
 struct tern_model_params {
     int n_threads;   /* 0: chosen from affinity, cpuset, cgroup quota and physical cores */
     const char *cpu; /* NULL: the best target; or "ref", "avx2", "avx512", "neon" */
+    unsigned load;   /* 0: mapped from the file; TERN_LOAD_COPY: in memory on huge pages, read by
+                        all threads; | TERN_LOAD_LOCK: kept in memory */
 };
 
 struct tern_model_info {
@@ -115,7 +122,7 @@ struct tern_tensor_info {
     uint64_t rows, k, matrices, bytes, checksum;
 };
 
-/* Maps the file at `path`, checks its header and binds it. The tensor bytes are not touched. */
+/* Maps the file at `path`, checks its header and binds it. Mapped tensor bytes are not touched. */
 enum tern_status tern_model_open(tern_model **out, const char *path,
                                  const struct tern_model_params *params, struct tern_error *e);
 void tern_model_close(tern_model *model); /* every context must be closed before */
@@ -163,7 +170,8 @@ int tern_token_is_end(const tern_model *model, tern_token token); /* an end-of-t
 
 /* ---- context: the KV cache and the memory of one batch ------------------------------------ */
 
-enum tern_cache_type { TERN_CACHE_F16 = 0, TERN_CACHE_F32 = 1 };
+/* q8: a group of 32 dims of a key or value is 32 integers in [-127, 127] and an f16 scale */
+enum tern_cache_type { TERN_CACHE_F16 = 0, TERN_CACHE_F32 = 1, TERN_CACHE_Q8 = 2 };
 
 enum { TERN_ROW_LOGITS = 1 }; /* flags of a batch row */
 
@@ -267,7 +275,13 @@ struct tern_generate_params {
     int ignore_end;    /* end tokens are text like any other */
     int logits_all;    /* ask for the logits of every prompt row (fingerprint) */
     const struct tern_sampler_params *sampler; /* NULL: tern_sampler_defaults */
-    const char *const *stop;                   /* strings that end the text; they are not emitted */
+    /* Speculation: tokens are guessed and evaluated several in a batch, as many as the clock shows
+     * to be worth it, or none. It changes the speed and nothing else: not a bit, not a callback. */
+    uint32_t lookup;     /* guess at most so many from repetitions in the text; 0: off */
+    tern_context *draft; /* guess by a smaller model with the same tokens; NULL: off. Its sequence 0
+                          * should hold what `seq` holds, or nothing, and follows the text */
+    uint32_t draft_max;  /* guesses of the draft at a time; 0: 16 */
+    const char *const *stop; /* strings that end the text; they are not emitted */
     size_t n_stop;
     /* Called with every piece of text as it is made (whole UTF-8 characters; token -1 for text
      * that was held back); non-zero stops. May be NULL. */
@@ -289,11 +303,18 @@ struct tern_generate_result {
     size_t n_prompt, n_generated; /* tokens evaluated as prompt, tokens chosen */
     double prompt_seconds, generate_seconds;
     enum tern_stop_reason reason;
+    size_t n_steps;               /* batches evaluated after the prompt */
+    size_t n_drafted, n_accepted; /* tokens guessed and tried; of them, tokens of the text */
 };
 
 struct tern_generate_params tern_generate_defaults(void);
 enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_params *params,
                                struct tern_generate_result *result, struct tern_error *e);
+
+/* TERN_USAGE, naming the first token that differs, unless `draft` has the tokens of `model`, but
+ * for rows without text at the end of a vocabulary: what tern_generate asks of a draft. */
+enum tern_status tern_draft_check(const tern_model *model, const tern_model *draft,
+                                  struct tern_error *e);
 
 /* ---- files -------------------------------------------------------------------------------- */
 
@@ -301,21 +322,89 @@ struct tern_quantize_report { /* one per tensor, as it is written */
     const char *name;
     enum tern_type from, to;
     uint64_t bytes_in, bytes_out, done, total; /* done, total: bytes of the whole job */
+    uint64_t weights;                          /* values of the tensor, without padding */
     double rmse, max_error;                    /* of the values, against the source tensor */
 };
 
-/* Writes `in` to `out` with its matrices as `type` (TERN_Q8 or TERN_Q4); the same bytes for any
- * thread count. Written to a temporary file beside `out`, synced, then renamed. Non-zero from
- * `report` (which may be NULL) stops with TERN_CANCELLED and leaves nothing behind. */
-enum tern_status tern_quantize(const char *in, const char *out, enum tern_type type, int n_threads,
-                               int (*report)(void *arg, const struct tern_quantize_report *r),
-                               void *arg, struct tern_error *e);
+struct tern_quantize_params {
+    enum tern_type type; /* of the matrices: TERN_Q8 or TERN_Q4 */
+    int n_threads;       /* 0: as many as this machine has for us */
+    /* TERN_Q4 only: matrices that become q8, separated by commas: "head,down,layer.0"; or NULL */
+    const char *keep_q8;
+    /* TERN_Q4 only: a text like those that the model will see. The model is run over it, and codes
+     * are chosen for the inputs that its matrices then get; NULL: for any input. */
+    const char *text;
+    size_t text_bytes;
+    /* May be NULL; non-zero stops with TERN_CANCELLED and leaves nothing behind. */
+    int (*report)(void *arg, const struct tern_quantize_report *r);
+    void *arg;
+};
+
+/* Writes the weights file `in` to `out` with smaller matrices; the same bytes for any thread
+ * count. Written to a temporary file beside `out`, synced, then renamed. */
+enum tern_status tern_quantize(const char *in, const char *out,
+                               const struct tern_quantize_params *params, struct tern_error *e);
+
+/* ---- measuring (the program bench uses all of it) ------------------------------------------- */
+
+struct tern_shape {
+    uint64_t dim, hidden, n_layers, n_heads, n_kv_heads, head_dim, vocab, max_seq;
+    int tied; /* the embedding is the output head */
+};
+
+/* Writes a weights file with random weights of a scale that keeps logits finite; all matrices are
+ * of `type`, there is no tokenizer. The same bytes for any number of threads (0: chosen). The file
+ * at `path` is created or emptied; on failure it is left as it is, useless. */
+enum tern_status tern_random_model(const char *path, const struct tern_shape *shape,
+                                   enum tern_type type, uint64_t seed, int n_threads,
+                                   struct tern_error *e);
+/* How large that file is, or a little less. */
+enum tern_status tern_shape_bytes(const struct tern_shape *shape, enum tern_type type,
+                                  uint64_t *bytes, struct tern_error *e);
+
+/* What the batch that is being built must read at least (every weight and every visible key and
+ * value once) and compute (multiply-adds of its matmuls, and of scores and values). */
+struct tern_cost {
+    uint64_t weight_bytes, cache_bytes, matmul_macs, attention_macs;
+};
+void tern_batch_cost(const tern_context *ctx, struct tern_cost *cost);
+
+/* Hashes the logits of the last tern_forward into the fingerprint, for contexts that do not do so
+ * by themselves: outside of what is timed. */
+void tern_fingerprint_begin(tern_context *ctx); /* forgets what was hashed so far */
+void tern_fingerprint_add(tern_context *ctx);
+
+/* What the machine can do, with the model's threads and target: measured when asked, each time in
+ * about a fifth of a second. A meter holds the buffer that is read: 512 MiB, or less where memory
+ * is short. It must be closed before the model. */
+typedef struct tern_meter tern_meter;
+enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e);
+void tern_meter_close(tern_meter *meter);
+double tern_meter_read(tern_meter *meter); /* GB/s of plain reads of memory */
+/* 1e9 multiply-adds a second of the widest instruction that matmuls with weights of `type` can use,
+ * operands in registers; *instruction (may be NULL) names it. 0 where there is only plain C. */
+double tern_meter_peak(tern_meter *meter, enum tern_type type, const char **instruction);
+
+/* Time per operation of every batch from start to stop. No bit of any result changes, and nothing
+ * is slower while no profile runs. */
+struct tern_op {
+    const char *name; /* static */
+    uint64_t calls;
+    double seconds;      /* as the caller sees them, waiting included */
+    double wait_seconds; /* in which a thread had nothing to do, mean over the threads */
+    uint64_t bytes, macs;
+};
+enum tern_status tern_profile_start(tern_context *ctx, struct tern_error *e); /* from zero */
+void tern_profile_stop(tern_context *ctx);
+/* Fills ops [max] in the order of the forward pass; returns how many operations there are. */
+size_t tern_profile(const tern_context *ctx, struct tern_op *ops, size_t max);
 
 /* ---- odds and ends ------------------------------------------------------------------------ */
 
 const char *tern_version(void);    /* "0.1.0" */
 const char *tern_build_info(void); /* compiler, targets built, arithmetic, format */
 const char *tern_type_name(enum tern_type type);
+const char *tern_cache_type_name(enum tern_cache_type type); /* "f16"; NULL: there is no such */
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

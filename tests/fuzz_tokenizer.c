@@ -14,9 +14,11 @@ static const struct {
     const char *name;
     bool lossless; /* plain ids decode to the repaired text */
 } vocabularies[] = {
-    {"gpt2", true},          {"llama3", true},    {"qwen2", false},     {"smollm2", true},
-    {"added", false},        {"splits", false},   {"hf-llama", false},  {"hf-partial", false},
-    {"hf-metaspace", false}, {"spm-trim", false}, {"spm-plain", false}, {"spm-unused", false},
+    {"gpt2", true},          {"llama3", true},    {"qwen2", false},        {"smollm2", true},
+    {"added", false},        {"splits", false},   {"hf-llama", false},     {"hf-partial", false},
+    {"hf-metaspace", false}, {"spm-trim", false}, {"spm-plain", false},    {"spm-unused", false},
+    {"o200k", true},         {"deepseek2", true}, {"deepseek3", true},     {"falcon", true},
+    {"uni-map", false},      {"hf-uni", false},   {"hf-uni-bytes", false}, {"llamacpp", true},
 };
 enum { N = sizeof vocabularies / sizeof *vocabularies };
 

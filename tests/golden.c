@@ -5,9 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const golden_names[] = {"llama-mha",    "llama-gqa", "llama-mqa", "llama-bias",
-                                    "llama-linear", "llama3",    "mistral",   "mistral-long",
-                                    "qwen2",        NULL};
+#include "model/writer.h"
+
+const char *const golden_names[] = {
+    "llama-mha", "llama-gqa", "llama-mqa", "llama-bias", "llama-linear", "llama3", "mistral",
+    "mistral-long", "qwen2", "gemma2", "falcon-40b", "gpt-oss", "mixtral", "olmo2", "qwen2-moe",
+    /* without constants */
+    "cohere", "falcon", "gemma", "gemma3", "gpt-neox", "gpt2", "granite", "llama-yarn", "olmo",
+    "phi", "phi3", "phi3-long", "qwen3", "qwen3-moe", "smollm3", "stablelm", "stablelm-12b",
+    "starcoder2", NULL};
 
 void golden_prompt(tern_token *ids, size_t n, uint64_t seed, uint64_t vocab)
 {
@@ -27,70 +33,93 @@ static float hex_float(const char *eight_digits)
     return value;
 }
 
-static void read_numbers(uint64_t *out, size_t max, char *text)
+static size_t read_numbers(uint64_t *out, size_t max, char *text)
 {
-    for (size_t n = 0; n < max; n++) {
-        char *end;
+    size_t n = 0;
+    for (char *end; n < max; n++, text = end) {
         out[n] = strtoull(text, &end, 10);
         if (end == text)
             break;
-        text = end;
     }
+    return n;
 }
 
 static void read_row(struct golden *g, char *text)
 {
     char *digits;
     g->at[g->n_rows] = strtoul(text, &digits, 10);
-    for (size_t i = 0; i < g->toy.vocab; i++)
+    for (size_t i = 0; i < g->vocab; i++)
         g->row[g->n_rows][i] = hex_float(digits + 1 + 8 * i);
     g->n_rows++;
 }
 
-static void read_line(struct golden *g, const char *key, char *text)
+/* "NAME rows k matrices any|f32|ones" */
+static void read_tensor(struct golden *g, char *text)
 {
-    uint64_t tied = 0, n_prompt = 0;
-    struct toy *t = &g->toy;
+    struct golden_tensor *t = &g->tensors[g->n_tensors++];
+    uint64_t sizes[3] = {0};
+    size_t n = strcspn(text, " ");
+    snprintf(t->name, sizeof t->name, "%.*s", (int)n, text);
+    read_numbers(sizes, 3, text + n);
+    t->rows = sizes[0], t->k = sizes[1], t->matrices = sizes[2];
+    t->ones = strstr(text + n, " ones") != NULL;
+    t->f32 = t->ones || strstr(text + n, " f32") != NULL;
+}
+
+/* "NAME values" of a config key */
+static void read_key(struct golden *g, const char *kind, char *text)
+{
+    enum { MAX = 512 };
+    uint64_t sizes[MAX];
+    float numbers[MAX];
+    char *values = strchr(text, ' ');
+    size_t n = 0;
+    *values++ = 0;
+    values[strcspn(values, "\n")] = 0;
+    if (strcmp(kind, "text") == 0) {
+        keywriter_text(&g->config, text, values);
+        return;
+    }
+    if (strcmp(kind, "u64") == 0) {
+        n = read_numbers(sizes, MAX, values);
+        keywriter_add(&g->config, text, true, KEY_U64, sizes, n);
+        if (strcmp(text, "vocab") == 0)
+            g->vocab = sizes[0];
+        for (size_t i = 0; i < n && strcmp(text, "window") == 0; i++)
+            g->windowed |= sizes[i] != 0;
+        return;
+    }
+    for (; n < MAX && strlen(values) >= 9 * n + 8; n++)
+        numbers[n] = hex_float(values + 9 * n);
+    keywriter_add(&g->config, text, true, KEY_F32, numbers, n);
+}
+
+static void read_line(struct golden *g, const char *word, char *text)
+{
     const struct {
-        const char *key;
+        const char *word;
         uint64_t *to;
         size_t max;
     } numbers[] = {
-        {"n_layers", &t->n_layers, 1},
-        {"dim", &t->dim, 1},
-        {"vocab", &t->vocab, 1},
-        {"max_seq", &t->max_seq, 1},
-        {"n_heads", &t->n_heads, 1},
-        {"n_kv_heads", &t->n_kv_heads, 1},
-        {"head_dim", &t->head_dim, 1},
-        {"hidden", &t->hidden, 1},
-        {"attn_bias", &t->attn_bias, 1},
-        {"ffn_bias", &t->ffn_bias, 1},
-        {"weights_seed", &t->seed, 1},
-        {"window", t->window, TOY_MAX_LAYERS},
+        {"weights_seed", &g->seed, 1},
         {"prompt_seed", &g->prompt_seed, 1},
+        {"prompt", &g->n_prompt, 1},
         {"greedy", g->greedy, GOLDEN_GREEDY},
-        {"head_tied", &tied, 1},
-        {"prompt", &n_prompt, 1},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(key, numbers[i].key) == 0)
+        if (strcmp(word, numbers[i].word) == 0)
             read_numbers(numbers[i].to, numbers[i].max, text);
-    if (strcmp(key, "head_tied") == 0)
-        t->untied = !tied;
-    if (strcmp(key, "prompt") == 0)
-        g->n_prompt = (size_t)n_prompt;
-    if (strcmp(key, "norm_eps") == 0)
-        t->norm_eps = hex_float(text);
-    for (size_t i = 0; strcmp(key, "inv_freq") == 0 && i < t->head_dim / 2; i++)
-        g->inv_freq[i] = hex_float(text + 9 * i);
-    if (strcmp(key, "row") == 0 && g->n_rows < GOLDEN_ROWS)
+    if (strcmp(word, "u64") == 0 || strcmp(word, "f32") == 0 || strcmp(word, "text") == 0)
+        read_key(g, word, text);
+    if (strcmp(word, "tensor") == 0 && g->n_tensors < GOLDEN_TENSORS)
+        read_tensor(g, text);
+    if (strcmp(word, "row") == 0 && g->n_rows < GOLDEN_ROWS)
         read_row(g, text);
 }
 
 void golden_read(struct golden *g, const char *name)
 {
-    char path[256], line[4096];
+    char path[256], line[8192];
     snprintf(path, sizeof path, "tests/golden/%s.txt", name);
     FILE *f = fopen(path, "r");
     if (f == NULL) {
@@ -99,7 +128,7 @@ void golden_read(struct golden *g, const char *name)
     }
     memset(g, 0, sizeof *g);
     g->name = name;
-    g->toy.inv_freq = g->inv_freq;
+    keywriter_init(&g->config);
     while (fgets(line, sizeof line, f) != NULL) {
         char *space = strchr(line, ' ');
         if (space == NULL)
@@ -110,14 +139,50 @@ void golden_read(struct golden *g, const char *name)
     fclose(f);
 }
 
-void golden_write(char *path, size_t size, const struct toy *toy, enum tern_type type)
+/* A vector of ones, padded with zeros */
+static enum tern_status write_ones(struct writer *w, size_t n, struct tern_error *e)
+{
+    float values[1024] = {0};
+    for (size_t i = 0; i < n && i < 1008; i++)
+        values[i] = 1;
+    return writer_data(w, values, (n + 15) / 16 * 64, e);
+}
+
+static enum tern_status write_model(struct writer *w, const struct golden *g, enum tern_type type,
+                                    struct tern_error *e)
+{
+    enum tern_status s = writer_section(w, "config", true, g->config.data, g->config.bytes, e);
+    if (!s)
+        s = toy_last_sections(w, e);
+    for (size_t i = 0; i < g->n_tensors && !s; i++) {
+        const struct golden_tensor *t = &g->tensors[i];
+        s = writer_tensor(w, t->name, t->f32 ? TERN_F32 : type, t->rows, t->k, t->matrices, e);
+    }
+    for (size_t i = 0; i < g->n_tensors && !s; i++) {
+        const struct golden_tensor *t = &g->tensors[i];
+        s = t->ones ? write_ones(w, (size_t)t->rows, e)
+                    : toy_data(w, t->name, t->f32 ? TERN_F32 : type, t->rows, t->k, t->matrices,
+                               g->seed, e);
+    }
+    return s ? s : writer_finish(w, e);
+}
+
+void golden_write(char *path, size_t size, const struct golden *g, enum tern_type type)
 {
     struct tern_error e = {0};
-    struct toy typed = *toy;
-    typed.type = type;
+    struct writer *w = NULL;
     toy_path(path, size, "golden.bin");
-    if (toy_write(path, &typed, &e)) {
+    enum tern_status s = writer_open(&w, path, &e);
+    if (!s)
+        s = write_model(w, g, type, &e);
+    writer_close(w);
+    if (s) {
         fprintf(stderr, "%s\n", e.text);
-        exit((int)e.code);
+        exit((int)s);
     }
+}
+
+void golden_close(struct golden *g)
+{
+    keywriter_close(&g->config);
 }

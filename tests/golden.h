@@ -1,22 +1,35 @@
-/* Golden tests, read: tests/golden/NAME.txt (tools/golden.py wrote it) in; the model as a toy, its
- * tokens and the reference's logits out. For tests and tests/prog_*.c alike: no Check here.
- * tools/ternlib/golden_file.py explains the lines of the file. */
+/* Golden tests, read: tests/golden/NAME.txt (tools/golden.py wrote it) in; the model in the words
+ * of src/model/FORMAT.md, its tokens and the reference's logits out. For tests and tests/prog_*.c
+ * alike: no Check here. tools/ternlib/golden_file.py explains the lines of the file. */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 
+#include <stdbool.h>
+
+#include "base/keywriter.h"
 #include "toy.h"
 
-enum { GOLDEN_FREQS = 64, GOLDEN_ROWS = 8, GOLDEN_VOCAB = 96, GOLDEN_GREEDY = 32 };
+enum { GOLDEN_ROWS = 8, GOLDEN_VOCAB = 96, GOLDEN_GREEDY = 32, GOLDEN_TENSORS = 256 };
 
-/* All golden tests, NULL at the end. */
+/* All golden tests, NULL at the end; the first GOLDEN_EXACT have constants in fingerprints.txt. */
 extern const char *const golden_names[];
+enum { GOLDEN_EXACT = 15 };
+
+struct golden_tensor {
+    char name[48];
+    uint64_t rows, k, matrices;
+    bool f32;  /* in files of every type */
+    bool ones; /* every value is 1 */
+};
 
 struct golden {
     const char *name;
-    struct toy toy; /* f32; its inv_freq points into this struct */
-    float inv_freq[GOLDEN_FREQS];
-    uint64_t prompt_seed;
-    size_t n_prompt;
+    uint64_t vocab, seed;    /* seed: of the weights (toy.h) */
+    bool windowed;           /* some layer has a window */
+    struct keywriter config; /* the section; freed by golden_close */
+    struct golden_tensor tensors[GOLDEN_TENSORS];
+    size_t n_tensors;
+    uint64_t prompt_seed, n_prompt;
     uint64_t greedy[GOLDEN_GREEDY]; /* the reference's continuation */
     size_t n_rows, at[GOLDEN_ROWS]; /* recorded rows, and their positions */
     float row[GOLDEN_ROWS][GOLDEN_VOCAB];
@@ -28,7 +41,9 @@ void golden_read(struct golden *g, const char *name);
 /* The first n tokens of the sequence that `seed` starts (golden_file.prompt_ids). */
 void golden_prompt(tern_token *ids, size_t n, uint64_t seed, uint64_t vocab);
 
-/* Writes the toy to a fresh path with its matrices as `type`; exits when it cannot. */
-void golden_write(char *path, size_t size, const struct toy *toy, enum tern_type type);
+/* Writes the model to a fresh path with its matrices as `type`; exits when it cannot. */
+void golden_write(char *path, size_t size, const struct golden *g, enum tern_type type);
+
+void golden_close(struct golden *g);
 
 #endif

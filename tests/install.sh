@@ -39,7 +39,8 @@ pc() {
 
 check install build_as install
 for file in bin/tern include/tern.h lib/libtern.a lib/libtern.so lib/libtern.so.0 \
-    lib/pkgconfig/tern.pc share/man/man1/tern.1; do
+    lib/pkgconfig/tern.pc share/man/man1/tern.1 \
+    bin/tern-bench share/man/man1/tern-bench.1; do
     check installed test -s "$dest$prefix/$file"
 done
 check "pc version" test "$(pc --modversion tern)" = \

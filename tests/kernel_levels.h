@@ -14,6 +14,7 @@ struct level {
 
 static const struct level levels[] = {
     {"avx2", CPU_AVX2},
+    {"avx2 vnni", CPU_AVX2 | CPU_AVX_VNNI},
     {"avx512", CPU_AVX2 | CPU_AVX512},
     {"avx512 vnni", CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI},
     {"neon", CPU_NEON},

@@ -15,7 +15,7 @@
 
 /* ---- a trial's world ---- */
 
-enum { N_REGIONS = 24, REGION = 1 << 20, CANARY = 64 };
+enum { N_REGIONS = 48, REGION = 1 << 20, CANARY = 64 };
 
 struct trial {
     struct kernels k, ref;
@@ -160,19 +160,28 @@ static void *take_weights(struct trial *t, enum tern_type type, size_t tiles, si
     return w;
 }
 
-static void fill_int8(struct trial *t, struct activations *x, int8_t *q, float *scale, int32_t *sum)
+/* Quantized activations in the form that n wants; what rows beyond n hold stays NaN. */
+static void take_ints(struct trial *t, struct activations *x)
 {
     size_t extreme = rnd_in(t, 0, 7), kind = rnd_in(t, 0, TINY), groups = (x->k + 31) / 32;
+    size_t padded = (groups + 15) / 16 * 16;
+    int8_t *q = take(t, (groups * 32 + 63) / 64 * 64);
+    float *scale = take(t, padded * 4);
+    int32_t *sum = take(t, padded * 4);
+    struct octet *octets = take(t, (x->n + 7) / 8 * groups * sizeof *octets);
+    x->q = q, x->scale = scale, x->sum = sum, x->octets = octets;
     for (size_t i = 0; i < x->n; i++)
         for (size_t g = 0; g < groups; g++) {
+            struct octet *o = &octets[octet_at(i, g, x->k)];
             int32_t total = 0;
-            for (size_t c = g * 32; c < g * 32 + 32; c++) {
+            for (size_t c = 0; c < 32; c++) {
                 int v = extreme == 0 ? -127 : extreme == 1 ? 127 : (int)rnd_in(t, 0, 254) - 127;
-                q[i * x->stride + c] = (int8_t)(c < x->k ? v : 0);
-                total += c < x->k ? v : 0;
+                v = g * 32 + c < x->k ? v : 0;
+                q[g * 32 + c] = o->q[c / 4][i % 8][c % 4] = (int8_t)v;
+                total += v;
             }
-            sum[i * x->group_stride + g] = total;
-            scale[i * x->group_stride + g] = rnd_float(t, kind);
+            sum[g] = o->sum[i % 8] = total;
+            scale[g] = o->scale[i % 8] = rnd_float(t, kind);
         }
 }
 
@@ -182,17 +191,15 @@ static void try_matmul(struct trial *t, enum tern_type type)
     size_t k = rnd_in(t, 0, 1) ? 1 + t->seed % 67 : rnd_in(t, 1, 300);
     size_t tiles = rnd_in(t, 1, 9), tile0 = rnd_in(t, 0, tiles - 1);
     size_t tile1 = rnd_in(t, tile0, tiles), y_stride = tiles * 16 + 16 * rnd_in(t, 0, 1);
-    size_t stride = (k + 63) / 64 * 64, group_stride = (stride / 32 + 15) / 16 * 16;
+    size_t stride = (k + 15) / 16 * 16;
     snprintf(t->shape, sizeof t->shape, "n %zu k %zu tiles %zu..%zu of %zu", n, k, tile0, tile1,
              tiles);
-    float *x = take(t, n * stride * 4), *scale = take(t, n * group_stride * 4);
-    int8_t *q = take(t, n * stride);
-    int32_t *sum = take(t, n * group_stride * 4);
+    float *x = take(t, n * stride * 4);
     size_t kind = rnd_in(t, 0, N_KINDS - 1);
-    struct activations a = {n, k, stride, group_stride, x, q, scale, sum};
+    struct activations a = {.n = n, .k = k, .stride = stride, .x = x};
     for (size_t i = 0; i < n * k; i++)
         x[i / k * stride + i % k] = rnd_float(t, kind);
-    fill_int8(t, &a, q, scale, sum);
+    take_ints(t, &a);
     void *w = take_weights(t, type, tiles, k);
     size_t bytes = n * y_stride * 4;
     float *got = take(t, bytes), *want = take(t, bytes);
@@ -275,6 +282,14 @@ static void quantize(struct trial *t)
     same_bytes(t, "q", q, q_ref, up);
     same_floats(t, "scale", s, s_ref, up / 32);
     same_bytes(t, "sum", sum, sum_ref, up / 8);
+    size_t bytes = up / 32 * sizeof(struct octet), row = rnd_in(t, 0, 7);
+    struct octet *o = take(t, bytes), *o_ref = take(t, bytes);
+    t->k.quantize_octets(o, row, x, n);
+    t->ref.quantize_octets(o_ref, row, x, n);
+    same_bytes(t, "octets", o, o_ref, bytes);
+    for (size_t i = 0; i < up; i++)
+        if (q_ref[i] != o_ref[i / 32].q[i % 32 / 4][row][i % 4])
+            mismatch(t, "octet", i, o_ref[i / 32].q[i % 32 / 4][row][i % 4], q_ref[i]);
 }
 
 static void rmsnorm(struct trial *t)
@@ -296,6 +311,44 @@ static void add(struct trial *t)
     t->k.add(got, x, n);
     t->ref.add(want, x, n);
     same_floats(t, "y", got, want, n);
+}
+
+static void layernorm(struct trial *t)
+{
+    size_t n = rnd_in(t, 1, 300), kind = rnd_in(t, 0, 1) ? PLAIN : TINY;
+    const float *x = take_floats(t, n, kind), *w = take_floats(t, n, PLAIN);
+    const float *b = rnd(t) % 2 ? take_floats(t, n, PLAIN) : NULL;
+    float *want = take(t, n * 4), *got = take(t, n * 4);
+    snprintf(t->shape, sizeof t->shape, "n %zu", n);
+    t->ref.layernorm(want, x, w, b, n, 1e-5f);
+    t->k.layernorm(got, x, w, b, n, 1e-5f);
+    same_floats(t, "y", got, want, n);
+}
+
+static void activate(struct trial *t)
+{
+    size_t n = rnd_in(t, 1, 100), kind = rnd_in(t, 0, N_ACTIVATIONS - 1);
+    const float *gate = take_floats(t, n, rnd_in(t, PLAIN, ZEROS));
+    const float *up = rnd(t) % 4 || kind == ACT_SWIGLU_OAI ? take_floats(t, n, PLAIN) : NULL;
+    float *want = take(t, n * 4), *got = take(t, n * 4);
+    snprintf(t->shape, sizeof t->shape, "n %zu, kind %zu", n, kind);
+    t->ref.activate(want, gate, up, n, (enum activation)kind, 0.5f);
+    t->k.activate(got, gate, up, n, (enum activation)kind, 0.5f);
+    same_floats(t, "y", got, want, n);
+}
+
+/* scale, softcap and clamp, one after another */
+static void in_place(struct trial *t)
+{
+    size_t n = rnd_in(t, 1, 100);
+    float *want = take_floats(t, n, rnd_in(t, PLAIN, ZEROS)), *got = take(t, n * 4);
+    const float *other = take_floats(t, n, PLAIN);
+    memcpy(got, want, n * 4);
+    snprintf(t->shape, sizeof t->shape, "n %zu", n);
+    t->ref.add_scaled(want, other, 1.3f, n), t->k.add_scaled(got, other, 1.3f, n);
+    t->ref.scale(want, 3.7f, n), t->ref.softcap(want, 5, n), t->ref.clamp(want, 4, n);
+    t->k.scale(got, 3.7f, n), t->k.softcap(got, 5, n), t->k.clamp(got, 4, n);
+    same_floats(t, "x", got, want, n);
 }
 
 static void swiglu(struct trial *t)
@@ -385,52 +438,120 @@ static void log_sum_exp(struct trial *t)
 
 /* ---- attention ---- */
 
-/* K or V: only positions lo..hi-1 hold numbers. `at` finds the index of position p, dim d. */
+/* One value of K or V: number i of the block, or for q8 what its integer and scale are */
+static void put_value(struct trial *t, enum tern_cache_type type, char *cache, size_t i,
+                      size_t kind)
+{
+    if (type == TERN_CACHE_F32)
+        ((float *)(void *)cache)[i] = rnd_float(t, kind);
+    else
+        rnd_halves(t, (uint16_t *)(void *)cache + i, 1, 0x7c00, kind);
+}
+
+/* Position p of K or V of a q8 cache, padding of the dims included */
+static void put_q8(struct trial *t, char *cache, size_t dim, size_t p, bool is_k, size_t kind)
+{
+    size_t groups = (dim + 31) / 32, extreme = rnd_in(t, 0, 3);
+    for (size_t d = 0; d < groups * 32; d++) {
+        size_t tile = (p / 16 * groups + d / 32) * 544;
+        size_t at = is_k ? tile + d % 32 / 4 * 64 + p % 16 * 4 + d % 4 : p * groups * 32 + d;
+        cache[at] = (char)(d >= dim       ? 0
+                           : extreme == 0 ? (rnd_in(t, 0, 1) ? 127 : -127)
+                                          : (int)rnd_in(t, 0, 254) - 127);
+        at = is_k ? tile + 512 + p % 16 * 2 : (BLOCK * 16 * groups + d / 32 * BLOCK + p) * 2;
+        if (d % 32 == 0)
+            rnd_halves(t, (uint16_t *)(void *)(cache + at), 1, 0x7c00, kind);
+    }
+}
+
+/* K or V: only positions lo..hi-1 hold numbers. */
 static void *take_cache(struct trial *t, enum tern_cache_type type, size_t dim, size_t lo,
                         size_t hi, bool is_k)
 {
     size_t kind = rnd_in(t, 0, 3) ? PLAIN : TINY;
-    char *cache = take(t, BLOCK * dim * (type == TERN_CACHE_F32 ? 4 : 2));
+    char *cache = take(t, attend_bytes(type, dim));
     for (size_t p = lo; p < hi; p++)
-        for (size_t d = 0; d < dim; d++) {
-            size_t i = is_k ? (p / 16 * dim + d) * 16 + p % 16 : p * dim + d;
-            if (type == TERN_CACHE_F32)
-                ((float *)(void *)cache)[i] = rnd_float(t, kind);
-            else
-                rnd_halves(t, (uint16_t *)(void *)cache + i, 1, 0x7c00, kind);
-        }
+        if (type == TERN_CACHE_Q8)
+            put_q8(t, cache, dim, p, is_k, kind);
+        else
+            for (size_t d = 0; d < dim; d++)
+                put_value(t, type, cache, is_k ? (p / 16 * dim + d) * 16 + p % 16 : p * dim + d,
+                          kind);
     return cache;
+}
+
+/* What the queries see: the same, or ascending as the rows of a prompt do, quickly or slowly */
+static struct span *take_spans(struct trial *t, size_t n, struct span *all)
+{
+    struct span *see = take(t, n * sizeof *see);
+    size_t lo = rnd_in(t, 0, 3) ? rnd_in(t, 0, 255) : 0;
+    size_t hi = rnd_in(t, 0, 3) ? rnd_in(t, lo + 1, 256) : rnd_in(t, 0, 1) ? 256 : lo + 1;
+    bool window = rnd_in(t, 0, 2) == 0, causal = rnd_in(t, 0, 1);
+    size_t rows = rnd_in(t, 1, 4), pace = rnd_in(t, 0, 3) ? 1 : 20;
+    for (size_t g = 0; g < n; g++) {
+        size_t a = window ? lo + g / rows * pace : lo, b = causal ? hi + g / rows * pace : hi;
+        b = b > BLOCK ? BLOCK : b;
+        see[g] = (struct span){(uint16_t)(a < b ? a : b - 1), (uint16_t)b};
+    }
+    *all = (struct span){see[0].lo, see[n - 1].hi};
+    return see;
+}
+
+static struct queries take_queries(struct trial *t, enum tern_cache_type type, size_t n, size_t dim)
+{
+    size_t up = (dim + 31) / 32 * 32, groups = up / 32;
+    struct queries x = {.n = n, .k = dim};
+    if (type != TERN_CACHE_Q8) {
+        x.stride = dim + rnd_in(t, 0, 20);
+        float *q = take(t, ((n - 1) * x.stride + dim) * 4);
+        for (size_t i = 0; i < n * dim; i++)
+            q[i / dim * x.stride + i % dim] = rnd_float(t, PLAIN);
+        x.x = q;
+        return x;
+    }
+    x.stride = up + rnd_in(t, 0, 20), x.group_stride = groups + rnd_in(t, 0, 3);
+    int8_t *q = take(t, (n - 1) * x.stride + up);
+    float *scale = take(t, ((n - 1) * x.group_stride + groups) * 4);
+    int32_t *sum = take(t, ((n - 1) * x.group_stride + groups) * 4);
+    size_t extreme = rnd_in(t, 0, 7), kind = rnd_in(t, 0, TINY);
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < up; d++) {
+            int v = extreme == 0 ? -127 : extreme == 1 ? 127 : (int)rnd_in(t, 0, 254) - 127;
+            int32_t *total = &sum[i * x.group_stride + d / 32];
+            v = d < dim ? v : 0;
+            q[i * x.stride + d] = (int8_t)v;
+            *total = d % 32 ? *total + v : v;
+            scale[i * x.group_stride + d / 32] = rnd_float(t, kind);
+        }
+    x.q = q, x.scale = scale, x.sum = sum;
+    return x;
 }
 
 static void try_attend(struct trial *t, enum tern_cache_type type)
 {
-    struct attend b = {.n_q = rnd_in(t, 1, 17)};
-    b.k_dim = rnd_in(t, 1, 100);
-    b.v_dim = rnd_in(t, 0, 1) ? b.k_dim : rnd_in(t, 1, 100);
-    b.lo = rnd_in(t, 0, 3) ? rnd_in(t, 0, 255) : 0;
-    b.hi = rnd_in(t, 0, 3) ? rnd_in(t, b.lo + 1, 256) : rnd_in(t, 0, 1) ? 256 : b.lo + 1;
-    b.q_stride = b.k_dim + rnd_in(t, 0, 20), b.a_stride = b.v_dim + rnd_in(t, 0, 20);
+    struct span all;
+    size_t n = rnd_in(t, 1, 17), k_dim = rnd_in(t, 1, 100);
+    struct attend b = {.v_dim = rnd_in(t, 0, 1) ? k_dim : rnd_in(t, 1, 100)};
+    b.q = take_queries(t, type, n, k_dim);
+    b.see = take_spans(t, n, &all);
+    b.a_stride = b.v_dim + rnd_in(t, 0, 20);
     b.scale = rnd_float(t, rnd_in(t, 0, 7) ? PLAIN : TINY); /* TINY: scores of both zeros */
     b.softcap = rnd_in(t, 0, 2) ? 0 : 3;
-    snprintf(t->shape, sizeof t->shape, "n_q %zu k_dim %zu v_dim %zu lo %zu hi %zu cap %g", b.n_q,
-             b.k_dim, b.v_dim, b.lo, b.hi, (double)b.softcap);
-    size_t n_q = ((b.n_q - 1) * b.q_stride + b.k_dim) * 4;
-    size_t n_a = ((b.n_q - 1) * b.a_stride + b.v_dim) * 4;
-    float *q = take(t, n_q);
-    for (size_t i = 0; i < b.n_q * b.k_dim; i++)
-        q[i / b.k_dim * b.q_stride + i % b.k_dim] = rnd_float(t, PLAIN);
-    b.q = q;
-    b.k = take_cache(t, type, b.k_dim, b.lo, b.hi, true);
-    b.v = take_cache(t, type, b.v_dim, b.lo, b.hi, false);
+    snprintf(t->shape, sizeof t->shape, "n_q %zu k_dim %zu v_dim %zu lo %u hi %u cap %g", n, k_dim,
+             b.v_dim, all.lo, all.hi, (double)b.softcap);
+    size_t n_a = ((n - 1) * b.a_stride + b.v_dim) * 4;
+    b.k = take_cache(t, type, k_dim, all.lo, all.hi, true);
+    b.v = take_cache(t, type, b.v_dim, all.lo, all.hi, false);
+    b.next = rnd_in(t, 0, 1) ? b.k : NULL;
     struct attend want = b;
-    b.scores = take(t, b.n_q * BLOCK * 4), want.scores = take(t, b.n_q * BLOCK * 4);
-    b.m = take(t, b.n_q * 4), want.m = take(t, b.n_q * 4);
-    b.l = take(t, b.n_q * 4), want.l = take(t, b.n_q * 4);
+    b.scores = take(t, n * BLOCK * 4), want.scores = take(t, n * BLOCK * 4);
+    b.m = take(t, n * 4), want.m = take(t, n * 4);
+    b.l = take(t, n * 4), want.l = take(t, n * 4);
     b.a = take(t, n_a), want.a = take(t, n_a);
-    t->k.attend[type](&b);
-    t->ref.attend[type](&want);
-    same_floats(t, "m", b.m, want.m, b.n_q);
-    same_floats(t, "l", b.l, want.l, b.n_q);
+    attend_block(&t->k, type, &b);
+    attend_block(&t->ref, type, &want);
+    same_floats(t, "m", b.m, want.m, n);
+    same_floats(t, "l", b.l, want.l, n);
     same_floats(t, "a", b.a, want.a, n_a / 4);
 }
 
@@ -442,6 +563,56 @@ static void attend_f16(struct trial *t)
 static void attend_f32(struct trial *t)
 {
     try_attend(t, TERN_CACHE_F32);
+}
+
+static void attend_q8(struct trial *t)
+{
+    try_attend(t, TERN_CACHE_Q8);
+}
+
+static void mix_heads(struct trial *t)
+{
+    enum { MOST = 9 };
+    struct attend got[MOST], want[MOST];
+    size_t heads = rnd_in(t, 1, MOST), n = rnd_in(t, 1, 3), dim = rnd_in(t, 1, 40), in_a = 0;
+    size_t lo = rnd_in(t, 0, 255), hi = rnd_in(t, lo + 1, 256);
+    struct span *see = take(t, n * sizeof *see);
+    for (size_t g = 0; g < n; g++)
+        see[g] = (struct span){(uint16_t)lo, (uint16_t)hi};
+    dim = rnd_in(t, 0, 2) ? dim : rnd_in(t, 1, 2) * 8;
+    snprintf(t->shape, sizeof t->shape, "heads %zu n_q %zu v_dim %zu lo %zu hi %zu", heads, n, dim,
+             lo, hi);
+    for (size_t h = 0; h < heads; h++) {
+        struct attend b = {.q.n = n, .v_dim = dim, .see = see, .a_stride = dim + rnd_in(t, 0, 20)};
+        b.a_stride = h ? got[0].a_stride : b.a_stride;
+        in_a = ((n - 1) * b.a_stride + dim) * 4;
+        b.v = take_cache(t, TERN_CACHE_F16, dim, lo, hi, false);
+        b.scores = take(t, n * BLOCK * 4);
+        for (size_t g = 0; g < n; g++)
+            for (size_t p = lo; p < hi; p++)
+                b.scores[g * BLOCK + p] = rnd_float(t, PLAIN);
+        got[h] = want[h] = b;
+        got[h].a = take(t, in_a), want[h].a = take(t, in_a);
+    }
+    t->k.mix_heads(got, heads);
+    t->ref.mix_heads(want, heads);
+    for (size_t h = 0; h < heads; h++)
+        same_floats(t, "a", got[h].a, want[h].a, in_a / 4);
+}
+
+static void widen(struct trial *t)
+{
+    for (int type = 0; type < N_CACHE_TYPES; type++) {
+        size_t dim = rnd_in(t, 1, 100), n = 16 * rnd_in(t, 1, 16);
+        if (!t->ref.widen[type])
+            continue;
+        snprintf(t->shape, sizeof t->shape, "dim %zu n %zu", dim, n);
+        void *v = take_cache(t, (enum tern_cache_type)type, dim, 0, n, false);
+        float *got = take(t, n * dim * 4), *want = take(t, n * dim * 4);
+        t->k.widen[type](got, v, dim, n);
+        t->ref.widen[type](want, v, dim, n);
+        same_floats(t, "y", got, want, n * dim);
+    }
 }
 
 static void merge(struct trial *t)
@@ -469,25 +640,15 @@ struct slot {
 };
 
 static const struct slot slots[] = {
-    {"matmul f32", matmul_f32},
-    {"matmul f16", matmul_f16},
-    {"matmul bf16", matmul_bf16},
-    {"matmul q8", matmul_q8},
-    {"matmul q4", matmul_q4},
-    {"get_row", get_row},
-    {"quantize", quantize},
-    {"rmsnorm", rmsnorm},
-    {"add", add},
-    {"swiglu", swiglu},
-    {"rope_angles", rope_angles},
-    {"rope", rope},
-    {"to_f16", to_f16},
-    {"in_range", in_range},
-    {"attend f16", attend_f16},
-    {"attend f32", attend_f32},
-    {"merge", merge},
-    {"divide", divide},
-    {"log_sum_exp", log_sum_exp},
+    {"matmul f32", matmul_f32}, {"matmul f16", matmul_f16},   {"matmul bf16", matmul_bf16},
+    {"matmul q8", matmul_q8},   {"matmul q4", matmul_q4},     {"get_row", get_row},
+    {"quantize", quantize},     {"rmsnorm", rmsnorm},         {"add", add},
+    {"swiglu", swiglu},         {"layernorm", layernorm},     {"activate", activate},
+    {"in place", in_place},     {"rope_angles", rope_angles}, {"rope", rope},
+    {"to_f16", to_f16},         {"in_range", in_range},       {"attend f16", attend_f16},
+    {"attend f32", attend_f32}, {"attend q8", attend_q8},     {"widen", widen},
+    {"merge", merge},           {"divide", divide},           {"log_sum_exp", log_sum_exp},
+    {"mix_heads", mix_heads},
 };
 
 enum { N_SLOTS = sizeof slots / sizeof *slots };

@@ -4,7 +4,8 @@
  *   prog_exact               every model, weight type and cache type against its constant in
  *                            tests/golden/fingerprints.txt, then in other ways; each pair of
  *                            thread count and chunk comes up with some model
- *   prog_exact --full MODEL  every way with one model, or with all: many minutes
+ *   prog_exact --full MODEL  every way with one model, or with all: many minutes; a line for each
+ *                            property of each subject as it is done
  *   prog_exact --quick       constants and targets, fewer positions; the default if QUICK is set
  *   prog_exact --print       prints the constants instead of checking them
  *
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/xxh64.h"
 #include "golden.h"
@@ -30,7 +32,6 @@ enum {
 static const int thread_counts[] = {1, 2, 3, 4, 7};
 static const size_t chunks[] = {1, 2, 3, 7, 16, 64, 512};
 static const char *const targets[] = {"ref", "avx2", "avx512", "neon"};
-static const char *const cache_names[] = {"f16", "f32"};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -54,6 +55,7 @@ struct run {
 };
 
 static unsigned runs, bad_runs, differences; /* what the last line says */
+static uint64_t rows_checked;
 
 static void differ(const struct run *r, const char *how, size_t position)
 {
@@ -61,8 +63,8 @@ static void differ(const struct run *r, const char *how, size_t position)
     tern_model_info(r->model, &info);
     if (differences++ < 20)
         printf("DIFFERS: %s %s, %s cache, %s, %d threads, %s: %s %zu\n", r->s->g.name,
-               tern_type_name(r->s->type), cache_names[r->s->cache], info.cpu, info.n_threads,
-               r->what, how, position);
+               tern_type_name(r->s->type), tern_cache_type_name(r->s->cache), info.cpu,
+               info.n_threads, r->what, how, position);
 }
 
 static void die(const struct subject *s, const char *what, const struct tern_error *e)
@@ -109,19 +111,21 @@ static void add(const struct run *r, uint32_t seq, tern_token token, bool logits
 static uint64_t row_hash(const struct run *r, size_t i)
 {
     const float *logits = tern_logits(r->ctx, i);
-    return logits ? xxh64(logits, r->s->g.toy.vocab * sizeof *logits) : 0;
+    return logits ? xxh64(logits, r->s->g.vocab * sizeof *logits) : 0;
 }
 
 static void check_row(const struct run *r, size_t i, size_t position)
 {
+    rows_checked++;
     if (row_hash(r, i) != r->s->rows[position])
         differ(r, "position", position);
 }
 
-/* A long chunk asks for the logits of some rows only: TERN_MAX_LOGITS at most. */
+/* A long chunk asks for the logits of some rows only, TERN_MAX_LOGITS at most: the first ones,
+ * which follow a cut, the last, and some between. */
 static bool wants_logits(size_t at, size_t from, size_t to)
 {
-    return to - from <= TERN_MAX_LOGITS || at % 20 == 19 || at == to - 1;
+    return to - from <= TERN_MAX_LOGITS || at < from + TAIL || at % 20 == 19 || at == to - 1;
 }
 
 /* Evaluates positions from .. to - 1 of the sequence in one batch, and checks what it gives. */
@@ -170,7 +174,7 @@ static void measure(struct subject *s)
 static void print_constants(const struct subject *s)
 {
     printf("%s %s %s %016" PRIx64 " %016" PRIx64 "\n", s->g.name, tern_type_name(s->type),
-           cache_names[s->cache], s->fingerprint[0], s->fingerprint[1]);
+           tern_cache_type_name(s->cache), s->fingerprint[0], s->fingerprint[1]);
 }
 
 /* The constants of the subject; zeros when the file has none. */
@@ -178,7 +182,7 @@ static void find_constants(const struct subject *s, uint64_t wanted[2])
 {
     char line[128], start[96];
     snprintf(start, sizeof start, "%s %s %s ", s->g.name, tern_type_name(s->type),
-             cache_names[s->cache]);
+             tern_cache_type_name(s->cache));
     FILE *f = fopen("tests/golden/fingerprints.txt", "r");
     wanted[0] = wanted[1] = 0;
     while (f != NULL && fgets(line, sizeof line, f) != NULL) {
@@ -204,7 +208,7 @@ static void check_constants(const struct subject *s)
         bad_runs++;
         printf("DIFFERS: %s %s, %s cache: fingerprint of %zu rows is %016" PRIx64
                ", the constant %016" PRIx64 "\n",
-               s->g.name, tern_type_name(s->type), cache_names[s->cache], lengths[i],
+               s->g.name, tern_type_name(s->type), tern_cache_type_name(s->cache), lengths[i],
                s->fingerprint[i], wanted[i]);
     }
 }
@@ -236,18 +240,10 @@ static void check_splits(const struct subject *s, size_t step)
     run_close(&r);
 }
 
-static bool has_window(const struct toy *toy)
-{
-    for (size_t l = 0; l < toy->n_layers; l++)
-        if (toy->window[l])
-            return true;
-    return false;
-}
-
 /* What keep and fork may answer: n, or 0 where a window has let go of the past. */
 static size_t kept(const struct run *r, size_t answer, size_t n)
 {
-    if (answer != n && (answer != 0 || !has_window(&r->s->g.toy)))
+    if (answer != n && (answer != 0 || !r->s->g.windowed))
         differ(r, "kept too little of", n);
     return answer;
 }
@@ -283,7 +279,7 @@ static void stray(const struct run *r, uint32_t seq)
 {
     size_t room = r->s->length - tern_seq_length(r->ctx, seq);
     for (size_t i = 0; i < TAIL && i < room; i++)
-        add(r, seq, (r->s->ids[i] + 1) % (tern_token)r->s->g.toy.vocab, false);
+        add(r, seq, (r->s->ids[i] + 1) % (tern_token)r->s->g.vocab, false);
     tern_forward(r->ctx);
 }
 
@@ -342,18 +338,55 @@ static void check_mates(const struct subject *s, int n_threads)
 
 enum mode { SHARE, FULL, FAST, PRINT };
 
-static void check_product(const struct subject *s)
+/* What one property of a subject took: the line of --full. Called before each with NULL. */
+static void tell(const struct subject *s, const char *property)
 {
-    for (size_t c = 0; c < COUNT(targets); c++)
+    static unsigned runs_then, differences_then;
+    static uint64_t rows_then;
+    static clock_t then; /* CPU time of all threads: other programs do not count */
+    if (property != NULL) {
+        printf("%-12s %-4s %-4s %-24s %4u runs %8" PRIu64 " rows %6.1f s CPU, %u differ\n",
+               s->g.name, tern_type_name(s->type), tern_cache_type_name(s->cache), property,
+               runs - runs_then, rows_checked - rows_then,
+               (double)(clock() - then) / CLOCKS_PER_SEC, differences - differences_then);
+        fflush(stdout);
+    }
+    runs_then = runs;
+    rows_then = rows_checked;
+    differences_then = differences;
+    then = clock();
+}
+
+/* Every target by every thread count by every chunk. */
+static void check_every_plain(const struct subject *s)
+{
+    char property[32];
+    for (size_t c = 0; c < COUNT(targets); c++) {
+        unsigned before = runs;
         for (size_t t = 0; t < COUNT(thread_counts); t++)
             for (size_t k = 0; k < COUNT(chunks); k++)
                 check_plain(s, targets[c], thread_counts[t], chunks[k], s->length);
+        snprintf(property, sizeof property, "threads x chunks, %s", targets[c]);
+        if (runs > before) /* this machine has the target */
+            tell(s, property);
+    }
+}
+
+static void check_product(const struct subject *s)
+{
+    tell(s, NULL);
+    check_every_plain(s);
     check_splits(s, 1);
+    tell(s, "split at each");
     check_keeps(s);
+    tell(s, "keep of each, downwards");
     check_far_keeps(s, 1);
+    tell(s, "keep of each, from all");
     check_forks(s);
+    tell(s, "fork at each");
     for (size_t t = 0; t < COUNT(thread_counts); t++)
         check_mates(s, thread_counts[t]);
+    tell(s, "mates x threads");
 }
 
 /* Tiny chunks cross the first block's end, and that is enough of them. */
@@ -363,10 +396,10 @@ static size_t enough(const struct subject *s, size_t chunk)
 }
 
 /* Each target, with the threads and chunk that are subject i's turn; ref.c, which is slow, with one
- * of the two cache types. */
+ * of the cache types. */
 static void check_targets(const struct subject *s, size_t i)
 {
-    for (size_t c = (i / 2 + i) % 2; c < COUNT(targets); c++) {
+    for (size_t c = (i / 3 + i) % 3 != 0; c < COUNT(targets); c++) {
         size_t chunk = chunks[(i + 3 * c) % COUNT(chunks)];
         check_plain(s, targets[c], thread_counts[(i + c) % COUNT(thread_counts)], chunk,
                     c == 0 ? QUICK : enough(s, chunk));
@@ -379,7 +412,7 @@ static void check_share(const struct subject *s, size_t i)
     check_targets(s, i);
     check_plain(s, NULL, thread_counts[i % COUNT(thread_counts)], chunks[i % COUNT(chunks)],
                 enough(s, chunks[i % COUNT(chunks)]));
-    switch ((i + i / 10) % 5) { /* 10 subjects a model: each cut meets each type in some model */
+    switch ((i + i / 15) % 5) { /* 15 subjects a model: each cut meets each type in some model */
     case 0:
         check_splits(s, 13);
         break;
@@ -417,21 +450,22 @@ static void check_subject(struct subject *s, enum mode mode, size_t i)
 static void check_all(enum mode mode, const char *only)
 {
     static struct subject s;
-    for (size_t m = 0; golden_names[m] != NULL; m++) {
-        size_t i = 10 * m;
+    for (size_t m = 0; m < GOLDEN_EXACT; m++) {
+        size_t i = 15 * m;
         if (only && strcmp(only, golden_names[m]) != 0)
             continue;
         golden_read(&s.g, golden_names[m]);
-        golden_prompt(s.ids, LENGTH, s.g.prompt_seed + 1, s.g.toy.vocab);
+        golden_prompt(s.ids, LENGTH, s.g.prompt_seed + 1, s.g.vocab);
         for (int type = 0; type < 5; type++) {
             s.type = (enum tern_type)type;
-            golden_write(s.path, sizeof s.path, &s.g.toy, s.type);
-            for (int cache = 0; cache < 2; cache++, i++) {
+            golden_write(s.path, sizeof s.path, &s.g, s.type);
+            for (int cache = 0; tern_cache_type_name(cache); cache++, i++) {
                 s.cache = (enum tern_cache_type)cache;
                 check_subject(&s, mode, i);
             }
             remove(s.path);
         }
+        golden_close(&s.g);
     }
 }
 
@@ -452,5 +486,8 @@ int main(int argc, char **argv)
     check_all(mode, argc > 2 ? argv[2] : NULL);
     if (mode != PRINT)
         printf("%u passed, %u failed\n", runs - bad_runs, bad_runs);
+    if (mode == FULL)
+        printf("%" PRIu64 " rows checked, %.0f s CPU\n", rows_checked,
+               (double)clock() / CLOCKS_PER_SEC);
     return bad_runs != 0;
 }

@@ -1,6 +1,7 @@
 /* Trials of every kernel of every target against ref.c as a plain program, for emulators and other
  * machines: prints a line per target with a hash of ref.c's results, which is the same everywhere.
- *   prog_kernels [TRIALS [SEED]]    prog_kernels --bench [NAME]    prog_kernels --known */
+ *   prog_kernels [TRIALS [SEED]]    prog_kernels --bench [NAME [THREADS]]    prog_kernels --known
+ */
 #include <inttypes.h>
 
 #include "kernel_bench.h"
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--known"))
         return print_known();
     if (argc > 1 && !strcmp(argv[1], "--bench"))
-        return bench_all(argc > 2 ? argv[2] : NULL);
+        return bench_all(argc > 2 && *argv[2] ? argv[2] : NULL, argc > 3 ? atoi(argv[3]) : 1);
     size_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 200;
     return run_trials(count, argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
 }

@@ -1,18 +1,32 @@
-/* How long a barrier of the pool takes: an empty run over as many items as threads. Prints the
- * median and the 99th percentile per thread count; fails where one is so long that a thread must
- * have spun while another waited for its processor. A plain program: also for other machines. */
+/* What a barrier of the pool costs: ns per run of as many items as threads.
+ *   prog_pool          empty barriers of 1, the default and too many threads; fails where one is so
+ *                      long that a thread must have spun while another waited for its processor
+ *   prog_pool --bench  items of 0, 10 and 100 us: alone, with too many threads, with all threads on
+ *                      one processor, beside a restless process for every processor (Linux)
+ *
+ * A plain program: also for other machines. */
+#define _GNU_SOURCE /* sched_setaffinity */
 #include "base/clock.h"
 #include "base/pool.h"
 #include "base/quota.h"
 
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { RUNS = 20000, WORST_MEDIAN_NS = 1000000 };
+enum { RUNS = 20000, WORST_MEDIAN_NS = 1000000, MAX_RIVALS = 64 };
 
-static void do_nothing(void *arg, size_t begin, size_t end, int thread)
+static void work(void *arg, size_t begin, size_t end, int thread)
 {
-    (void)arg, (void)begin, (void)end, (void)thread;
+    const uint64_t ns = *(const uint64_t *)arg;
+    (void)begin, (void)end, (void)thread;
+    if (ns)
+        for (const uint64_t start = clock_ns(); clock_ns() - start < ns;)
+            ;
 }
 
 static int compare(const void *a, const void *b)
@@ -21,38 +35,99 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Times `runs` barriers of n threads; true when the median is sane. */
-static int measure(int n, size_t runs)
+/* Times up to RUNS barriers of n threads, about a second of them; true when the median is sane. */
+static int measure(const char *name, int n, uint64_t work_ns, size_t runs)
 {
     static uint64_t ns[RUNS];
     struct tern_error e = {0};
     struct pool *p = NULL;
+    const uint64_t start = clock_ns();
+    size_t done = 0;
+    uint64_t now = start;
 
     if (pool_open(&p, n, &e)) {
         printf("%s\n", e.text);
         return 0;
     }
-    for (size_t i = 0; i < runs; i++) {
+    while (done < runs && now - start < 1000000000u) {
         const uint64_t begin = clock_ns();
-        pool_run(p, (size_t)n, do_nothing, NULL);
-        ns[i] = clock_ns() - begin;
+        pool_run(p, (size_t)n, work, &work_ns);
+        now = clock_ns();
+        ns[done++] = now - begin;
     }
     pool_close(p);
-    qsort(ns, runs, sizeof ns[0], compare);
-    printf("%d threads: median %llu ns, 99 %% %llu ns\n", n, (unsigned long long)ns[runs / 2],
-           (unsigned long long)ns[runs * 99 / 100]);
-    return ns[runs / 2] < WORST_MEDIAN_NS;
+    qsort(ns, done, sizeof ns[0], compare);
+    printf("%-16s %2d threads, work %6llu ns: mean %8llu, median %8llu, 99 %% %8llu ns\n", name, n,
+           (unsigned long long)work_ns, (unsigned long long)((now - start) / done),
+           (unsigned long long)ns[done / 2], (unsigned long long)ns[done * 99 / 100]);
+    fflush(stdout);
+    return ns[done / 2] < WORST_MEDIAN_NS;
 }
 
-int main(void)
+static void measure_works(const char *name, int n)
+{
+    static const uint64_t works[] = {0, 10000, 100000};
+    for (size_t i = 0; i < sizeof works / sizeof *works; i++)
+        measure(name, n, works[i], RUNS);
+}
+
+#ifdef __linux__
+/* Processes that never rest, one for each processor. */
+static int start_rivals(pid_t *pids)
+{
+    int n = quota_processors();
+    n = n > MAX_RIVALS ? MAX_RIVALS : n;
+    for (int i = 0; i < n; i++) {
+        pids[i] = fork();
+        if (!pids[i])
+            for (volatile unsigned spin = 0;;)
+                spin++;
+    }
+    return n;
+}
+
+static void bench_crowded(int n)
+{
+    pid_t pids[MAX_RIVALS];
+    cpu_set_t all, one;
+    const int rivals = start_rivals(pids);
+    measure_works("rivals", n);
+    for (int i = 0; i < rivals; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+    if (sched_getaffinity(0, sizeof all, &all))
+        return;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all) && !CPU_COUNT(&one))
+            CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    measure_works("one processor", n);
+    sched_setaffinity(0, sizeof all, &all);
+}
+#else
+static void bench_crowded(int n)
+{
+    (void)n;
+}
+#endif
+
+int main(int argc, char **argv)
 {
     char why[160];
     const int n = quota_threads(why, sizeof why), many = quota_processors() + 1;
-    int ok = measure(1, RUNS);
 
     printf("%s\n", why);
+    if (argc > 1 && !strcmp(argv[1], "--bench")) {
+        measure_works("alone", n > 1 ? n : 2);
+        measure_works("too many", many);
+        bench_crowded(n > 1 ? n : 2);
+        return 0;
+    }
+    int ok = measure("alone", 1, 0, RUNS);
     if (n > 1)
-        ok &= measure(n, RUNS);
-    ok &= measure(many, 2000);
+        ok &= measure("alone", n, 0, RUNS);
+    ok &= measure("too many", many, 0, 2000);
     return !ok;
 }

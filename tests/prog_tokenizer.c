@@ -2,11 +2,20 @@
  * Else it drives a bare tokenizer section for tools/check_tokenizer.py:
  *   prog_tokenizer SECTION   requests on stdin, answers on stdout, little-endian:
  *     u32 'e', u32 flags (as tern_tokenize), u32 bytes, text   ->  u32 n, u32 ids [n]
- *     u32 'd', u32 show_special, u32 n, u32 ids [n]            ->  u32 bytes, text */
+ *     u32 'd', u32 show_special, u32 n, u32 ids [n]            ->  u32 bytes, text
+ *     u32 't', u32 flags, u32 n, u32 bytes [n], texts           ->  u32 2 + n_ids, f64 seconds, ids
+ */
 #include "vocabulary.h"
 
 #include <stdio.h>
 #include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static void *read_file(const char *path, size_t *n)
 {
@@ -64,10 +73,43 @@ static int decode(const struct tokenizer *t, bool show, const int32_t *ids, uint
     return 0;
 }
 
+/* Encodes n texts one after another; the answer begins with the seconds that it took. */
+static int encode_timed(const struct tokenizer *t, uint32_t flags, uint32_t n)
+{
+    uint32_t *lengths = malloc((n + 1) * sizeof *lengths);
+    size_t bytes = 0, used = 2, got;
+    if (!lengths || fread(lengths, sizeof *lengths, n, stdin) != n)
+        return 1;
+    for (uint32_t i = 0; i < n; i++)
+        bytes += lengths[i];
+    char *text = malloc(bytes + 1);
+    int32_t *ids = malloc((2 * bytes + 16 * (size_t)n + 2) * sizeof *ids);
+    if (!text || !ids || fread(text, 1, bytes, stdin) != bytes)
+        return 1;
+    double begin = now();
+    for (uint32_t i = 0; i < n; text += lengths[i++], used += got)
+        if (tokenizer_encode(t, text, lengths[i], flags, ids + used, 2 * lengths[i] + 16, &got,
+                             NULL))
+            return 1;
+    double took = now() - begin;
+    memcpy(ids, &took, sizeof took);
+    answer(ids, (uint32_t)used, sizeof *ids);
+    free(lengths);
+    free(text - bytes);
+    free(ids);
+    return 0;
+}
+
 static int serve(const struct tokenizer *t)
 {
     uint32_t head[3];
     while (fread(head, sizeof head, 1, stdin) == 1) {
+        if (head[0] == 't') {
+            if (encode_timed(t, head[1], head[2]))
+                return 1;
+            fflush(stdout);
+            continue;
+        }
         size_t bytes = head[2] * (size_t)(head[0] == 'd' ? 4 : 1);
         char *p = malloc(bytes + 1);
         if (!p || fread(p, 1, bytes, stdin) != bytes)
@@ -84,13 +126,6 @@ static int serve(const struct tokenizer *t)
 /* ---- time ------------------------------------------------------------------------------------ */
 
 enum { MIB = 1 << 20 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Seconds to encode n bytes of `unit` over and over; of random bytes for an empty unit. */
 static double seconds(const struct tokenizer *t, const char *unit, size_t n)
@@ -141,10 +176,24 @@ static int too_slow(const struct tokenizer *t, const char *name, const char *uni
 
 static int measure(void)
 {
-    static const char *const names[] = {"gpt2", "llama3", "qwen2", "hf-llama", "spm"};
-    static const char *const units[] = {
-        "a",         "_", " ", "\n", "1", "\xE4\xBD\xA0", "\xF0\x9F\x91\xA8\xE2\x80\x8D",
-        "e\xCC\x81", "'", ""};
+    static const char *const names[] = {"gpt2",   "llama3",   "qwen2",     "hf-llama",
+                                        "spm",    "o200k",    "deepseek2", "deepseek3",
+                                        "falcon", "llamacpp", "uni-map",   "hf-uni"};
+    static const char *const units[] = {"a",
+                                        "_",
+                                        " ",
+                                        "\n",
+                                        "1",
+                                        "\xE4\xBD\xA0",
+                                        "\xF0\x9F\x91\xA8\xE2\x80\x8D",
+                                        "e\xCC\x81",
+                                        "'",
+                                        "",
+                                        "A\xCA\xB0",
+                                        "\xD0\x94",
+                                        "  x",
+                                        "\xCD\x8F",
+                                        "\xE3\x80\x80"};
     int failed = 0, n = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct vocabulary v;

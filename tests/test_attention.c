@@ -44,10 +44,13 @@ static void attend(const struct kernels *k, const struct head *h, float *out, co
 {
     static float scores[MAX_DIM * BLOCK];
     float m[MAX_DIM], l[MAX_DIM];
-    struct attend b = {.n_q = n_q, .k_dim = h->k_dim, .v_dim = h->v_dim, .q = q};
-    b.q_stride = h->k_dim, b.a_stride = h->v_dim, b.lo = lo, b.hi = hi, b.scale = scale;
+    struct span see[MAX_DIM];
+    for (size_t g = 0; g < n_q; g++)
+        see[g] = (struct span){(uint16_t)lo, (uint16_t)hi};
+    struct attend b = {.v_dim = h->v_dim, .a_stride = h->v_dim, .see = see, .scale = scale};
+    b.q = (struct queries){.n = n_q, .k = h->k_dim, .stride = h->k_dim, .x = q};
     b.k = h->k, b.v = h->v, b.m = m, b.l = l, b.a = out, b.scores = scores;
-    k->attend[h->type](&b);
+    attend_block(k, h->type, &b);
     for (size_t g = 0; g < n_q; g++)
         k->divide(out + g * h->v_dim, out + g * h->v_dim, l[g], h->v_dim);
 }

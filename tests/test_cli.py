@@ -33,6 +33,24 @@ class Text(Cli):
         for args in ([self.model, "-"], ["-f", "-", self.model], [self.model, "--file=-"]):
             self.assertEqual(self.good(*args, *common, stdin=b"The cat"), want)
 
+    def test_guesses_change_nothing(self):
+        prompt = "one two three one two three one two " * 3
+        for choice in (["--greedy"], ["-s", 4, "--temp", "0.3"]):
+            args = [self.model, prompt, *choice, "-n", 100, "--ignore-eos", "-q", "--fingerprint"]
+            plain = self.run_it(*args)
+            for more in (["--lookup"], ["--lookup=3"], ["--draft", self.model], ["-md", self.long, "--lookup"]):
+                done = self.run_it(*args, *more)
+                self.assertEqual((done.stdout, done.stderr), (plain.stdout, plain.stderr), more)
+        text = self.run_it(self.model, prompt, "--greedy", "-n", 100, "--draft", self.model, "-v").stderr.decode()
+        self.assertRegex(text, r"(?m)^draft: weights .*B, cache ")
+        self.assertRegex(text, r"(?m)^guesses tried: +\d+ token\(s\), \d+ right\nsteps: +\d+$")
+
+    def test_drafts_that_do_not_fit(self):
+        self.assertIn("token 0 is", self.bad(2, "models/fable.bin", "x", "--draft", self.model))
+        self.assertIn("--draft nowhere: ", self.bad(4, self.model, "x", "--draft", "nowhere"))
+        self.assertIn("--draft README.md: ", self.bad(3, self.model, "x", "--draft", "README.md"))
+        self.assertIn("from 1 to 31", self.bad(2, self.model, "x", "--lookup=32"))
+
     def test_stdin_is_read_only_when_asked(self):
         read, write = os.pipe()
         p = self.start(self.model, "x", "-n", 3, "-q")
@@ -229,7 +247,7 @@ BAD_REALS = (
     "1e5.0", "٣", "½", "1%", "0,9", "$1", "true", "null",
 )  # fmt: skip
 BAD_WORDS = (
-    "", " ", "f", "f1", "f16 ", " f16", "F16", "f64", "f16|f32", "q8", "avx", "AVX2", "avx512f", "sse",
+    "", " ", "f", "f1", "f16 ", " f16", "F16", "f64", "f16|f32", "q4", "avx", "AVX2", "avx512f", "sse",
     "x86", "native", "auto", "avx2,avx512", "|", "ref|", "re", "reff", "0", "1", "null", "none", "all", "\n",
     "f16\n", "half", "float", "-",
 )  # fmt: skip
@@ -266,7 +284,7 @@ class Usage(Cli):
             "--top-p": ("0", "1", "1.0", "0.00001", "1e-400"),
             "-s": ("0", "18446744073709551615"), "--seed": ("00042",), "-n": ("-1", "0"), "-t": ("1", "64"),
             "--top-k": ("0", "2147483647"), "--repeat-penalty": ("0", "1", "1.1"), "-b": ("1", "65536"),
-            "--cache-type": ("f16", "f32"), "--cpu": ("ref",), "-c": ("10",),
+            "--cache-type": ("f16", "f32", "q8"), "--cpu": ("ref",), "-c": ("10",),
         }.items():  # fmt: skip
             for value in values:
                 self.good(self.model, "x", "-q", *([] if name == "-n" else ["-n", 2]), name, value)
@@ -304,7 +322,7 @@ class Usage(Cli):
 
     def test_hints_for_other_programs(self):
         for name in (
-            "-ngl", "--n-gpu-layers", "--mlock", "--no-mmap", "-ub", "-ctk", "-fa", "-sys", "-cnv", "-e",
+            "-ngl", "--n-gpu-layers", "--no-mmap", "-ub", "-ctk", "-fa", "-sys", "-cnv", "-e",
             "--grammar", "-j", "--presence-penalty", "--no-display-prompt", "--log-disable", "-hf", "--chat",
         ):  # fmt: skip
             self.assertRegex(self.bad(2, self.model, name), rf"run: {name}: ")

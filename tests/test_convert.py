@@ -29,11 +29,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import convert  # noqa: E402
-from ternlib import families, rope, source, tiles, weights  # noqa: E402
+from ternlib import layouts, rope, source, tiles, weights  # noqa: E402
 from ternlib.errors import ConvertError  # noqa: E402
 from ternlib.reader import WeightsFile  # noqa: E402
 
-HF, GG = families.HUGGINGFACE, families.GGUF
+HF, GG = layouts.HUGGINGFACE, layouts.GGUF
 SMALL = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 300, "hidden_size": 48,
     "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2,
@@ -106,7 +106,7 @@ def huggingface(folder: Path, c: dict, values: dict[str, np.ndarray], dtype: str
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(c))
     tokenizer_json(folder / "tokenizer.json")
-    named = {families.source_name(HF, n): x for n, x in values.items()}
+    named = {layouts.source_name(HF, n): x for n, x in values.items()}
     if shards == 1:
         safetensors_file(folder / "model.safetensors", named, dtype)
         return folder
@@ -204,11 +204,11 @@ def gguf_model(
         permuted = arch == "llama" and turned(name)
         stored = interleaved(x, head_dim) if permuted else x
         if x.ndim == 1:
-            w.add_tensor(families.source_name(GG, name), stored)
+            w.add_tensor(layouts.source_name(GG, name), stored)
             held[name] = x
             continue
         data = gguf.quants.quantize(stored, kind)
-        w.add_tensor(families.source_name(GG, name), data, raw_dtype=kind)
+        w.add_tensor(layouts.source_name(GG, name), data, raw_dtype=kind)
         back = gguf.quants.dequantize(data, kind).reshape(x.shape).astype("f4")
         if permuted:
             heads = len(x) // head_dim
@@ -436,13 +436,13 @@ class HuggingFace(Case):
     def test_unknown_keys_are_refused_by_name(self):
         values = tensors(SMALL)
         for key, value in {
-            "logit_scale": 0.5, "rope_interleaved": True, "partial_rotary_factor": 0.5, "hidden_act": "gelu",
+            "logit_scale": 0.5, "rope_interleaved": True, "partial_rotary_factor": 0.5, "hidden_act": "tanh",
             "quantization_config": {"bits": 4}, "layer_types": ["sliding_attention"] * 2, "sliding_window": 7,
         }.items():  # fmt: skip
             self.assertIn(key, self.refused(huggingface(self.dir / "m", SMALL | {key: value}, values)))
         for scaling, word in (
-            ({"rope_type": "yarn", "factor": 4.0}, "yarn"),
-            ({"type": "dynamic", "factor": 4.0}, "dynamic"),
+            ({"rope_type": "yarm", "factor": 4.0}, "yarm"),
+            ({"type": "dynamic", "factor": 4.0}, "--rope-length"),
             ({"type": "linear", "factor": 4.0, "beta": 1}, "beta"),
             ({"type": "linear"}, "factor"),
         ):
@@ -457,7 +457,7 @@ class HuggingFace(Case):
             ("num_hidden_layers", 0, "num_hidden_layers is 0"),
             ("num_attention_heads", -6, "num_attention_heads is -6"),
             ("num_key_value_heads", 4, "6 heads, which 4 key/value heads do not divide"),
-            ("head_dim", 7, "head in layer 0 is 7"),
+            ("head_dim", 7, "7 of 7 dimensions"),
             ("rms_norm_eps", None, "rms_norm_eps is None"),
             ("vocab_size", 1 << 40, "vocab_size is 1099511627776"),
             ("rope_theta", True, "rope_theta is True"),
@@ -475,7 +475,7 @@ class HuggingFace(Case):
         wrong = values | {"layer.0.v": np.zeros((48, 16), "f4")}
         self.assertIn("[16, 48]", self.refused(huggingface(self.dir / "m", SMALL, wrong)))
         folder = huggingface(self.dir / "m", SMALL, values)
-        named = {families.source_name(HF, n): x for n, x in values.items()}
+        named = {layouts.source_name(HF, n): x for n, x in values.items()}
         safetensors_file(
             folder / "model.safetensors", named | {"model.layers.2.mlp.up_proj.weight": np.zeros((2, 2), "f4")}
         )
@@ -845,7 +845,7 @@ class File(Case):
             self.assertEqual(before, sorted(os.listdir(self.dir)))
 
     def test_limits_are_those_of_the_engine(self):
-        text = (ROOT / "src" / "model" / "model.c").read_text()
+        text = (ROOT / "src" / "model" / "config.c").read_text()
         for name, value in (
             ("MAX_LAYERS", "1024"), ("MAX_WIDTH", "1 << 20"), ("MAX_HEADS", "4096"), ("MAX_HEAD_DIM", "1024"),
             ("MAX_VOCAB", "1 << 24"), ("MAX_SEQ", "1 << 24"),

@@ -595,6 +595,11 @@ START_TEST(test_numeric_status)
     ck_assert_ptr_nonnull(strstr(e.text, "layer 0"));
     ck_assert_ptr_nonnull(strstr(e.text, "value"));
     ck_assert_int_eq(status_with("layer.0.v_bias", 7, -1e6f, TERN_CACHE_F32, &e), TERN_OK);
+    ck_assert_int_eq(status_with("layer.0.v_bias", 7, -8e6f, TERN_CACHE_Q8, &e), TERN_OK);
+    ck_assert_int_eq(status_with("layer.0.v_bias", 7, -9e6f, TERN_CACHE_Q8, &e), TERN_LIMIT);
+    ck_assert_ptr_nonnull(strstr(e.text, "value"));
+    ck_assert_int_eq(status_with("layer.1.k_bias", 3, 9e6f, TERN_CACHE_Q8, &e), TERN_LIMIT);
+    ck_assert_ptr_nonnull(strstr(e.text, "q8 cache: try --cache-type f32"));
     ck_assert_int_eq(status_with("head", 5, INFINITY, TERN_CACHE_F16, &e), TERN_LIMIT);
     ck_assert_ptr_nonnull(strstr(e.text, "logit"));
     ck_assert_int_eq(status_with("final_norm", 5, NAN, TERN_CACHE_F32, &e), TERN_LIMIT);

@@ -57,11 +57,11 @@ static tern_token feed(tern_context *ctx, const struct golden *g, const tern_tok
         if (r < 0 && i < n - 1)
             continue;
         logits = tern_logits(ctx, row++);
-        double d = r < 0 ? 0 : distance(logits, g->row[r], g->toy.vocab);
+        double d = r < 0 ? 0 : distance(logits, g->row[r], g->vocab);
         ck_assert_msg(d <= bound, "%s: position %zu is off by %g", g->name, at + i, d);
         *worst = d > *worst ? d : *worst;
     }
-    return argmax(logits, g->toy.vocab);
+    return argmax(logits, g->vocab);
 }
 
 static void follow(tern_context *ctx, const struct golden *g)
@@ -69,7 +69,7 @@ static void follow(tern_context *ctx, const struct golden *g)
     static tern_token ids[MAX_PROMPT];
     double worst = 0;
     tern_token next = 0;
-    golden_prompt(ids, g->n_prompt, g->prompt_seed, g->toy.vocab);
+    golden_prompt(ids, g->n_prompt, g->prompt_seed, g->vocab);
     for (size_t at = 0; at < g->n_prompt; at += CHUNK) {
         size_t n = g->n_prompt - at < CHUNK ? g->n_prompt - at : CHUNK;
         next = feed(ctx, g, ids + at, at, n, &worst);
@@ -93,7 +93,7 @@ START_TEST(test_logits_and_tokens)
     char path[256];
     golden_read(&g, golden_names[_i]);
     ck_assert_uint_ge(g.n_rows, 6);
-    golden_write(path, sizeof path, &g.toy, TERN_F32);
+    golden_write(path, sizeof path, &g, TERN_F32);
     params.n_ctx = (uint32_t)g.n_prompt + GOLDEN_GREEDY;
     ck_assert_msg(!tern_model_open(&model, path, NULL, &e), "%s", e.text);
     ck_assert_msg(!tern_context_open(&ctx, model, &params, &e), "%s", e.text);
@@ -101,6 +101,7 @@ START_TEST(test_logits_and_tokens)
     ck_assert_int_eq(tern_numeric_status(ctx, &e), TERN_OK);
     tern_context_close(ctx);
     tern_model_close(model);
+    golden_close(&g);
     remove(path);
 }
 END_TEST

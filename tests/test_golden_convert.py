@@ -20,11 +20,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import convert  # noqa: E402
-from ternlib import engine, golden_file, toy  # noqa: E402
+from ternlib import engine, golden_file, places  # noqa: E402
+from ternlib.config import Config  # noqa: E402
+from ternlib.families import FAMILIES  # noqa: E402
+from ternlib.layouts import Layout  # noqa: E402
+from ternlib.source import slots  # noqa: E402
 
 GOLDEN = sorted(path for path in (ROOT / "tests" / "golden").glob("*.txt") if path.stem != "fingerprints")
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
 BOUND = 1e-4
+EXPERTS = ("block_sparse_moe.", "experts.0.")  # in the names of tensors of single experts
 
 
 def tokenizer_json(vocab: int) -> dict:
@@ -40,25 +45,30 @@ def tokenizer_json(vocab: int) -> dict:
     }  # fmt: skip
 
 
-def directory(folder: Path, golden: golden_file.Golden, config: dict) -> None:
-    """The golden model as a Hugging Face directory."""
+def directory(folder: Path, golden: golden_file.Golden, config: dict, published: bool) -> None:
+    """The golden model as a Hugging Face directory; published models have a tensor for each expert."""
     folder.mkdir()
-    weights = {golden_file.hugging_face_name(n): w for n, w in toy.weights(golden.features, golden.weights_seed).items()}
+    kind = config["model_type"]
+    features = FAMILIES[kind].features(Config("golden", dict(config), FAMILIES[kind].aliases, rope_length=golden.prompt + len(golden.greedy)))
+    layout, state, weights = Layout(kind, features, lambda name: published and any(part in name for part in EXPERTS)), {}, golden.weights()
+    for slot in slots(features):
+        places.put(state, slot, layout.places(slot), weights[slot.name])
     (folder / "config.json").write_text(json.dumps(config))
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer_json(golden.features["vocab"])))
-    safetensors.numpy.save_file(weights, folder / "model.safetensors")
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer_json(golden.keys["vocab"])))
+    safetensors.numpy.save_file(state, folder / "model.safetensors")
 
 
 class GoldenModels(unittest.TestCase):
     """One test per golden file, made below."""
 
-    def hold(self, golden: golden_file.Golden, config: dict) -> None:
+    def hold(self, golden: golden_file.Golden, config: dict, published: bool) -> None:
         ids = golden.tokens()[:-1]
         with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()) as said:
             source, out = Path(temp) / "source", Path(temp) / "out.bin"
-            directory(source, golden, config)
-            self.assertEqual(convert.main([str(source), str(out)]), 0, said.getvalue())
-            with engine.Engine(LIBRARY, out, golden.features["vocab"], len(ids)) as e:
+            directory(source, golden, config, published)
+            length = str(golden.prompt + len(golden.greedy))
+            self.assertEqual(convert.main([str(source), str(out), "--rope-length", length]), 0, said.getvalue())
+            with engine.Engine(LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
                 logits = e.logits(ids)
         self.assertGreaterEqual(len(golden.rows), 6)
         for at, row in golden.rows.items():
@@ -70,9 +80,9 @@ def test_of(path: Path):
     def test(self):
         golden = golden_file.read(path)
         with self.subTest(spelling="transformers 5"):
-            self.hold(golden, golden.config)
+            self.hold(golden, golden.config, False)
         with self.subTest(spelling="published"):
-            self.hold(golden, golden_file.published_config(golden.config))
+            self.hold(golden, golden_file.published_config(golden.config), True)
 
     return test
 

@@ -60,7 +60,8 @@ static void ref_matmul(struct trial *t, enum tern_type type)
     format_encode_matrix(f, data, w, 16, k);
     format_decode_row(f, row_of_w, data, row, k);
     t->ref.quantize(q, scale, sum, x, k);
-    struct activations a = {1, k, up, 16, x, q, scale, sum};
+    struct activations a = {
+        .n = 1, .k = k, .stride = up, .x = x, .q = q, .scale = scale, .sum = sum};
     t->ref.matmul[type](y, 16, data, 0, 1, &a);
     double want = 0, size = 0;
     for (size_t i = 0; i < k; i++) {
@@ -118,15 +119,15 @@ static void ref_attend(struct trial *t)
 {
     enum { DIM = 24 };
     float *q = take_floats(t, DIM, PLAIN), scores[BLOCK], m, l, a[DIM];
-    struct attend b = {.n_q = 1, .k_dim = DIM, .v_dim = DIM, .q = q, .scale = 0.3f};
-    b.lo = rnd_in(t, 0, 255);
-    b.hi = rnd_in(t, b.lo + 1, 256);
-    float *k = take_cache(t, TERN_CACHE_F32, DIM, b.lo, b.hi, true);
-    float *v = take_cache(t, TERN_CACHE_F32, DIM, b.lo, b.hi, false);
+    struct span see = {.lo = (uint16_t)rnd_in(t, 0, 255)};
+    see.hi = (uint16_t)rnd_in(t, see.lo + 1u, 256);
+    struct attend b = {.q = {.n = 1, .k = DIM, .x = q}, .v_dim = DIM, .see = &see, .scale = 0.3f};
+    float *k = take_cache(t, TERN_CACHE_F32, DIM, see.lo, see.hi, true);
+    float *v = take_cache(t, TERN_CACHE_F32, DIM, see.lo, see.hi, false);
     b.k = k, b.v = v, b.m = &m, b.l = &l, b.a = a, b.scores = scores;
-    t->ref.attend[TERN_CACHE_F32](&b);
+    attend_block(&t->ref, TERN_CACHE_F32, &b);
     double total = 0, want[DIM] = {0};
-    for (size_t p = b.lo; p < b.hi; p++) {
+    for (size_t p = see.lo; p < see.hi; p++) {
         double s = 0;
         for (size_t d = 0; d < DIM; d++)
             s += (double)q[d] * k[(p / 16 * DIM + d) * 16 + p % 16];
@@ -172,10 +173,11 @@ static void exps_of(const struct kernels *k, float *e, const float *s, float sof
     for (size_t p = 0; p < BLOCK; p++)
         identity[p * BLOCK + p] = 1;
     memcpy(keys, s, sizeof keys);
-    struct attend b = {.n_q = 1, .k_dim = 1, .v_dim = BLOCK, .q = &one, .scale = 1};
-    b.k = keys, b.v = identity, b.hi = BLOCK, b.softcap = softcap;
+    struct span see = {0, BLOCK};
+    struct attend b = {.q = {.n = 1, .k = 1, .x = &one}, .v_dim = BLOCK, .scale = 1, .see = &see};
+    b.k = keys, b.v = identity, b.softcap = softcap;
     b.m = &m, b.l = &l, b.a = e, b.scores = scores;
-    k->attend[TERN_CACHE_F32](&b);
+    attend_block(k, TERN_CACHE_F32, &b);
 }
 
 /* s[0] is 0, the largest */
@@ -303,8 +305,11 @@ START_TEST(known_answers_find_faults)
     k.matmul[TERN_F16] = good.matmul[TERN_BF16];
     ck_assert_str_eq(known_wrong(&k), "matmul f16");
     k = good;
-    k.attend[TERN_CACHE_F32] = good.attend[TERN_CACHE_F16];
+    k.score[TERN_CACHE_F32] = good.score[TERN_CACHE_F16];
     ck_assert_str_eq(known_wrong(&k), "attend f32");
+    k = good;
+    k.mix[TERN_CACHE_Q8] = good.mix[TERN_CACHE_F16];
+    ck_assert_str_eq(known_wrong(&k), "attend q8");
 }
 END_TEST
 

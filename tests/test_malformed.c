@@ -216,7 +216,7 @@ static const struct kind kinds[] = {
     KIND("norm_eps -1", "config key 'norm_eps'", FLOAT("norm_eps", 0xbf800000)),
     KIND("attn_scale NaN", "config key 'attn_scale'", FLOAT("attn_scale", NOT_A_NUMBER)),
     KIND("frequency infinite", "rope.0.inv_freq", FLOAT("rope.0.inv_freq", 0x7f800000)),
-    KIND("activation", "'activation' is 'salu', want 'silu'", LETTER("activation", 1, 'a')),
+    KIND("activation", "'activation' is 'salu', want 'silu' or another", LETTER("activation", 1, 'a')),
     /* directory */
     KIND("no tensor", "cannot hold 0 tensors", BODY("tensors", 0, 8, 0)),
     KIND("2^64 - 1 tensors", "cannot hold 18446744073709551615", BODY("tensors", 0, 8, UINT64_MAX)),

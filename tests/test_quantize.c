@@ -17,6 +17,7 @@
 
 static char from[256], to[256];
 static struct tern_error e;
+static const struct quantize_options q8 = {.type = TERN_Q8};
 
 static void setup(void)
 {
@@ -55,7 +56,8 @@ static enum tern_status quantize(enum tern_type type, int n_threads)
 {
     struct pool *pool;
     ck_assert_int_eq(pool_open(&pool, n_threads, &e), TERN_OK);
-    enum tern_status s = quantize_file(from, to, type, pool, NULL, NULL, &e);
+    enum tern_status s =
+        quantize_file(from, to, &(struct quantize_options){.type = type}, pool, NULL, NULL, &e);
     pool_close(pool);
     return s;
 }
@@ -79,16 +81,13 @@ static void expect_same(const struct image *a, const struct image *b)
 
 /* ---- quantize ---- */
 
-/* The source type, and the type that is asked for; a toy written in that type at once. */
-static const enum tern_type steps[][2] = {{TERN_F32, TERN_Q8}, {TERN_F32, TERN_Q4}};
-
 START_TEST(same_bytes_as_encoded_at_once)
 {
-    struct toy t = odd_shape(steps[_i][0]), direct = odd_shape(steps[_i][1]);
+    struct toy t = odd_shape(TERN_F32), direct = odd_shape(TERN_Q8);
     struct image want = image_of(&direct);
     write_toy(&t);
     for (int n_threads = 1; n_threads <= 7; n_threads++) {
-        ck_assert_int_eq(quantize(steps[_i][1], n_threads), TERN_OK);
+        ck_assert_int_eq(quantize(TERN_Q8, n_threads), TERN_OK);
         struct image got = file_image(to);
         expect_same(&got, &want);
         image_close(&got);
@@ -97,12 +96,96 @@ START_TEST(same_bytes_as_encoded_at_once)
 }
 END_TEST
 
+/* q4 of a toy with `options`, with codes fitted to the tokens where there are any. */
+static struct image quantized(const char *keep, const tern_token *tokens, size_t n, int n_threads)
+{
+    struct quantize_options o = {.type = TERN_Q4, .keep_q8 = keep};
+    struct calibration_text text = {.tokens = tokens, .n = n, .bos = 1};
+    struct kernels kernels;
+    struct pool *pool;
+    struct model *m;
+    ck_assert(!pool_open(&pool, n_threads, &e) && !kernels_init(&kernels, NULL, &e));
+    ck_assert_msg(!model_open(&m, from, &e), "%s", e.text);
+    if (tokens)
+        ck_assert(!calibrate_open(&o.calibration, m, &kernels, pool, &text, &e));
+    ck_assert_msg(!quantize_file(from, to, &o, pool, NULL, NULL, &e), "%s", e.text);
+    calibrate_close(o.calibration);
+    model_close(m);
+    pool_close(pool);
+    return file_image(to);
+}
+
+/* Plain and calibrated, on matrices that fill neither tiles nor groups, tied and not. */
+START_TEST(threads_change_no_byte_of_q4)
+{
+    enum { TEXT = 150 };
+    struct toy t = odd_shape(_i & 2 ? TERN_Q8 : TERN_F32);
+    tern_token tokens[TEXT];
+    for (int i = 0; i < TEXT; i++)
+        tokens[i] = i * i * 31 % 259;
+    t.untied = _i & 1;
+    write_toy(&t);
+    struct image plain = quantized(NULL, NULL, 0, 1), fitted = quantized(NULL, tokens, TEXT, 1);
+    ck_assert_uint_eq(plain.n, fitted.n);
+    ck_assert(memcmp(plain.p, fitted.p, plain.n) != 0);
+    for (int n_threads = 2; n_threads <= 5; n_threads++) {
+        struct image a = quantized(NULL, NULL, 0, n_threads);
+        struct image b = quantized(NULL, tokens, TEXT, n_threads);
+        expect_same(&a, &plain);
+        expect_same(&b, &fitted);
+        image_close(&a), image_close(&b);
+    }
+    image_close(&plain), image_close(&fitted);
+}
+END_TEST
+
+/* Types of embed, head, layer.0.v, layer.1.v, layer.1.q for a list. */
+static const struct kept {
+    int untied;
+    const char *list;
+    enum tern_type types[5];
+} kept[] = {{1, "head", {TERN_Q4, TERN_Q8, TERN_Q4, TERN_Q4, TERN_Q4}},
+            {0, "head", {TERN_Q8, 0, TERN_Q4, TERN_Q4, TERN_Q4}},
+            {1, "v,embed", {TERN_Q8, TERN_Q4, TERN_Q8, TERN_Q8, TERN_Q4}},
+            {1, "layer.1", {TERN_Q4, TERN_Q4, TERN_Q4, TERN_Q8, TERN_Q8}},
+            {1, "layer.1.v", {TERN_Q4, TERN_Q4, TERN_Q4, TERN_Q8, TERN_Q4}}};
+
+START_TEST(tensors_are_kept_at_q8)
+{
+    static const char *const names[] = {"embed", "head", "layer.0.v", "layer.1.v", "layer.1.q"};
+    struct toy t = odd_shape(TERN_F32);
+    struct weights *w;
+    t.untied = kept[_i].untied;
+    write_toy(&t);
+    struct image i = quantized(kept[_i].list, NULL, 0, 2);
+    image_close(&i);
+    ck_assert(!weights_open(&w, to, &e));
+    for (int n = 0; n < 5; n++) {
+        const struct tensor *x = weights_find(w, names[n]);
+        ck_assert_msg(!x || x->type == kept[_i].types[n], "%s", names[n]);
+    }
+    weights_close(w);
+}
+END_TEST
+
+START_TEST(lists_that_name_nothing)
+{
+    static const char *const lists[] = {"x", "v,x", "v,,q", "layer.2", "layer.1.", "hea", ",v"};
+    struct toy t = odd_shape(TERN_F32);
+    write_toy(&t);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        struct tern_quantize_params p = {.type = TERN_Q4, .n_threads = 1, .keep_q8 = lists[i]};
+        expect(tern_quantize(from, to, &p, &e), TERN_USAGE, "no tensor or part of a layer is named");
+    }
+    struct tern_quantize_params eight = {.type = TERN_Q8, .n_threads = 1, .keep_q8 = "v"};
+    expect(tern_quantize(from, to, &eight, &e), TERN_USAGE, "where the others become q4");
+    eight = (struct tern_quantize_params){.type = TERN_Q8, .n_threads = 1, .text = "a"};
+    expect(tern_quantize(from, to, &eight, &e), TERN_USAGE, "for q4 only");
+}
+END_TEST
+
 /* From types that have rounded already: the same as decoding and encoding each tensor. */
-static const enum tern_type rounded[][2] = {{TERN_F16, TERN_Q8},
-                                            {TERN_BF16, TERN_Q8},
-                                            {TERN_F16, TERN_Q4},
-                                            {TERN_BF16, TERN_Q4},
-                                            {TERN_Q8, TERN_Q4}};
+static const enum tern_type rounded[] = {TERN_F16, TERN_BF16};
 
 static void compare_tensor(const struct tensor *a, const struct tensor *b)
 {
@@ -123,16 +206,16 @@ static void compare_tensor(const struct tensor *a, const struct tensor *b)
 
 START_TEST(rounded_sources)
 {
-    struct toy t = odd_shape(rounded[_i][0]);
+    struct toy t = odd_shape(rounded[_i]);
     struct weights *a, *b;
     write_toy(&t);
-    ck_assert_int_eq(quantize(rounded[_i][1], 2), TERN_OK);
+    ck_assert_int_eq(quantize(TERN_Q8, 2), TERN_OK);
     ck_assert(!weights_open(&a, from, &e) && !weights_open(&b, to, &e));
     ck_assert_int_eq(weights_check(b, NULL, NULL, &e), TERN_OK);
     ck_assert_uint_eq(weights_count(a), weights_count(b));
     for (size_t i = 0; i < weights_count(a); i++) {
         const struct tensor *x = weights_at(b, i);
-        ck_assert_int_eq(x->type, x->k == 1 ? TERN_F32 : rounded[_i][1]);
+        ck_assert_int_eq(x->type, x->k == 1 ? TERN_F32 : TERN_Q8);
         compare_tensor(weights_at(a, i), x);
     }
     weights_close(a);
@@ -170,7 +253,7 @@ START_TEST(reports_every_tensor)
     struct pool *pool;
     write_toy(&t);
     ck_assert_int_eq(pool_open(&pool, 2, &e), TERN_OK);
-    ck_assert_int_eq(quantize_file(from, to, TERN_Q8, pool, see, &seen, &e), TERN_OK);
+    ck_assert_int_eq(quantize_file(from, to, &q8, pool, see, &seen, &e), TERN_OK);
     pool_close(pool);
     ck_assert_uint_eq(seen.n, 2 * (2 + 7 + 6) + 3);
 }
@@ -181,7 +264,8 @@ START_TEST(stops_when_the_report_says_so)
     struct toy t = odd_shape(TERN_F32);
     struct seen seen = {.stop_after = 3};
     write_toy(&t);
-    ck_assert_int_eq(tern_quantize(from, to, TERN_Q8, 1, see, &seen, &e), TERN_CANCELLED);
+    struct tern_quantize_params p = {.type = TERN_Q8, .n_threads = 1, .report = see, .arg = &seen};
+    ck_assert_int_eq(tern_quantize(from, to, &p, &e), TERN_CANCELLED);
     ck_assert_uint_eq(seen.n, 3);
     ck_assert_int_ne(access(to, F_OK), 0);
 }
@@ -311,6 +395,29 @@ END_TEST
 
 /* ---- no memory ---- */
 
+static enum tern_status calibrated_job(void)
+{
+    static const tern_token tokens[] = {3, 1, 4, 1, 5};
+    struct quantize_options o = {.type = TERN_Q4};
+    struct calibration_text text = {.tokens = tokens, .n = 5, .bos = 1};
+    struct kernels kernels;
+    struct pool *pool;
+    struct model *m = NULL;
+    enum tern_status s = pool_open(&pool, 1, &e);
+    if (!s)
+        s = kernels_init(&kernels, NULL, &e);
+    if (!s)
+        s = model_open(&m, from, &e);
+    if (!s)
+        s = calibrate_open(&o.calibration, m, &kernels, pool, &text, &e);
+    if (!s)
+        s = quantize_file(from, to, &o, pool, NULL, NULL, &e);
+    calibrate_close(o.calibration);
+    model_close(m);
+    pool_close(pool);
+    return s;
+}
+
 static enum tern_status job(int number)
 {
     static struct pool *pool;
@@ -320,16 +427,18 @@ static enum tern_status job(int number)
         return toy_write(from, &t, &e);
     if (number == 1)
         return writer_patch_seal(from, 1, 2, &e);
+    if (number == 3)
+        return calibrated_job();
     enum tern_status s = pool_open(&pool, 1, &e);
     if (!s)
-        s = quantize_file(from, to, TERN_Q8, pool, NULL, NULL, &e);
+        s = quantize_file(from, to, &q8, pool, NULL, NULL, &e);
     pool_close(pool);
     return s;
 }
 
 START_TEST(every_allocation_fails_in_turn)
 {
-    for (int number = 0; number < 3; number++)
+    for (int number = 0; number < 4; number++)
         for (int rest = 0; rest < 2; rest++) {
             ck_assert_int_eq(job(0), TERN_OK);
             enum tern_status s = TERN_NO_MEMORY;
@@ -352,8 +461,11 @@ int main(void)
     Suite *suite = suite_create("quantize");
     TCase *tc = tcase_create("quantize");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, same_bytes_as_encoded_at_once, 0, 2);
-    tcase_add_loop_test(tc, rounded_sources, 0, 5);
+    tcase_add_test(tc, same_bytes_as_encoded_at_once);
+    tcase_add_loop_test(tc, threads_change_no_byte_of_q4, 0, 4);
+    tcase_add_loop_test(tc, tensors_are_kept_at_q8, 0, 5);
+    tcase_add_test(tc, lists_that_name_nothing);
+    tcase_add_loop_test(tc, rounded_sources, 0, 2);
     tcase_add_test(tc, reports_every_tensor);
     tcase_add_test(tc, stops_when_the_report_says_so);
     tcase_add_test(tc, nothing_to_make_smaller);

@@ -1,6 +1,7 @@
 """The program quantize, driven as people drive it."""
 
 import os
+import re
 import subprocess
 import unittest
 import unittest.mock
@@ -13,6 +14,14 @@ from ternlib import keys, weights
 from ternlib.reader import WeightsFile
 
 QUANTIZE = os.environ.get("QUANTIZE", "./quantize")
+FABLE = Path(__file__).parent.parent / "models" / "fable.bin"
+OPENINGS = ("The cat", "One day", "Mom", "A boy", "Once upon a time", "The sun", "In the forest",
+            "Tom", "Lily", "There was", "The king", "Ben and Sam", "A little bird", "The old man")  # fmt: skip
+
+
+def perplexity(printed: str) -> float:
+    """The number after the word in what run --perplexity prints."""
+    return float(re.search(r"perplexity:? +([0-9.]+)", printed)[1])
 
 
 def with_golden_logits(path: Path, bound: float) -> None:
@@ -72,6 +81,39 @@ class Quantize(Cli):
         for n, file in zip((1, 2, 5), files):
             self.assertEqual(self.call(self.model, file, "q4", "-t", n, "-q").stdout, b"")
         self.assertEqual(len({file.read_bytes() for file in files}), 1)
+
+    def test_codes_fitted_to_a_text(self):
+        text, other = self.dir / "text.txt", self.dir / "other.txt"
+        tell = [self.good(FABLE, opening, "-n", "250", "--seed", "1") for opening in OPENINGS]
+        text.write_bytes(b"\n\n".join(tell[:-3]))
+        other.write_bytes(b"\n\n".join(tell[-3:]))
+        nll = {}
+        for name, *options in (("plain",), ("fitted", "--calibrate", text),
+                               ("kept", "--keep-q8", "head,down", "--calibrate", text)):  # fmt: skip
+            out = self.dir / f"{name}.bin"
+            done = self.call(FABLE, out, "q4", *options)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertRegex(done.stdout.decode().splitlines()[-1], r"[45]\.\d{3} bits a weight$")
+            self.good(out, "--check")
+            self.good(out, "--selftest")
+            nll[name] = perplexity(self.good(out, "--perplexity", other).decode())
+        best = perplexity(self.good(FABLE, "--perplexity", other).decode())
+        self.assertLess(nll["fitted"], nll["plain"])
+        self.assertLess(abs(nll["kept"] - best), abs(nll["fitted"] - best))
+        two = self.dir / "two.bin"
+        self.assertEqual(self.call(FABLE, two, "q4", "--calibrate", text, "-t", 1, "-q").stdout, b"")
+        self.assertEqual(two.read_bytes(), (self.dir / "fitted.bin").read_bytes())
+
+    def test_wrong_calibration(self):
+        out, empty = self.dir / "never4.bin", self.dir / "empty.txt"
+        empty.write_bytes(b"")
+        self.assertIn("is empty", self.refused(2, FABLE, out, "q4", "--calibrate", empty))
+        self.assertIn("none.txt", self.refused(4, FABLE, out, "q4", "--calibrate", self.dir / "none.txt"))
+        self.assertIn("for q4 only", self.refused(2, self.model, out, "q8", "--calibrate", self.model))
+        self.assertIn("wants a file", self.refused(2, self.model, out, "q4", "--calibrate"))
+        self.assertIn("wants names", self.refused(2, self.model, out, "q4", "--keep-q8"))
+        self.assertIn("named 'x'", self.refused(2, self.model, out, "q4", "--keep-q8", "down,x"))
+        self.assertFalse(out.exists())
 
     def test_twice(self):
         file, eight, four = (self.dir / f"{name}.bin" for name in ("twice", "twice8", "twice4"))

@@ -14,7 +14,7 @@ struct reference {
     size_t n;
 };
 
-static struct sampler_item scratch[MAX_VOCAB];
+static struct sampler_item scratch[2 * MAX_VOCAB];
 
 static uint64_t next(uint64_t *state)
 {

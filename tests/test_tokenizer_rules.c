@@ -14,11 +14,12 @@ enum { ADD = TERN_ADD_SPECIAL, PARSE = TERN_PARSE_SPECIAL };
  *  3 Prepend before every piece, Metaspace unless one is there; first, never, always
  *  4 empty text gives no prefix; one space gives two
  *  5 score or rank, then leftmost; user-defined pieces first; byte fallback whole or not; fuse_unk
- *  6 remove_extra_whitespaces
+ *  6 remove_extra_whitespaces, precompiled_charsmap
  *  7 ignore_merges: a whole word that is a token wins
  *  8 contractions fold U+017F with (?i:), and only then
  *  9 \s+(?!\S) gives one back; line breaks; what \s is
  * 10 groups of digits: three from the left, single, all; Digits knows superscripts
+ * 11 o200k and Tekken: letters without case and marks are capital and small; / after punctuation
  * 12 Gemma: no split ever fires, merging runs over the whole text
  * 13 behaviors of Split, invert; use_regex off; add_prefix_space
  * 14 form C, or not
@@ -64,6 +65,17 @@ static const struct {
     {6, "spm", 0, "  the   the  ",
      "\342\226\201\342\226\201|\342\226\201the|\342\226\201\342\226\201|\342\226\201the|"
      "\342\226\201\342\226\201"},
+    {5, "uni", 0, "mother \342\202\254",
+     "\342\226\201|m|o|t|h|e|r|\342\226\201|<0xE2>|<0x82>|<0xAC>"},
+    {5, "uni-user", 0, "xing ingin", "\342\226\201|<unk>|ing|\342\226\201|ing|in"},
+    {5, "hf-uni", 0, "a\342\202\254\342\202\254b", "\342\226\201a|<unk>|b"},
+    {6, "uni-map", 0, " \357\254\201n  \357\274\241e\314\201\343\200\200x\342\200\213y",
+     "\342\226\201|f|in|\342\226\201|<unk>|\303\251|\342\226\201|<unk>|y"},
+    {6, "spm-map", 0, "\302\275 \357\274\255\011!",
+     "\342\226\2011|<0xE2>|<0x81>|<0x84>|2|\342\226\201|<0x4D>|\342\226\201!"},
+    {6, "hf-uni", 0, "\357\274\264he e\314\201 \342\204\242\314\201 a",
+     "\342\226\201|<unk>|h|e|\342\226\201|\303\251|\342\226\201|<unk>|\342\226\201a"},
+    {6, "hf-uni-bytes", 0, "the   end  ", "the|\342\226\201|e|n|d"},
     {7, "llama3", 0, "little when together looked xlittle tokenizer merging made people",
      "little| when| together| looked| |x|l|i|t|t|le| tokenizer| merging| made| people"},
     {7, "llama3", 0, " little when littles", " little| when| l|i|t|t|le|s"},
@@ -79,6 +91,15 @@ static const struct {
     {10, "qwen2", 0, "123", "1|2|3"},
     {10, "smollm2", 0, "12\302\262\302\275", "1|2|\302|\262|\302|\275"},
     {10, "gpt2", 0, "12345\302\262", "1|23|4|5|\302|\262"},
+    {10, "falcon", 0, " 1111 s\302\262 \320\274!$A", " |11|1|1| s|\302|\262| |\320|\274|!$|A"},
+    {10, "deepseek3", 0, "11111!A", "11|1|11|!A"},
+    {9, "deepseek2", 0, "A \012 b\343\200\200\344\270\255A   ",
+     "A| |\012| b|\343\200\200|\344\270\255|A|  | "},
+    {11, "o200k", 0, "AAbb AbA's \312\260A'sA!/\012/A",
+     "AA|bb| |Ab|A'|s| \312\260|A'|s|A|!/|\012/|A"},
+    {11, "o200k", 0, "A\314\201\314\201b !\314\201A 1111",
+     "A\314\201|\314\201b| !|\314\201|A| |11|1|1"},
+    {11, "tekken", 0, "Ab's 11 \312\260AA/\012/", "Ab|'s| |1|1| \312\260|AA|/|\012/"},
     {12, "hf-gemma", 0, "the little  girl",
      "the|\342\226\201little|\342\226\201\342\226\201|g|irl"},
     {12, "hf-gemma", 0, "a    \012\012\012", "a|   |\342\226\201|\012\012|\012"},

@@ -8,6 +8,7 @@ import struct
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +40,22 @@ def spm_model() -> spf.Model:
     return model
 
 
+def charsmap_blob(table: dict[bytes, bytes]) -> bytes:
+    """A precompiled_charsmap of keys of one and two bytes, the second below the first: a double array laid out by hand.
+    The node of a key K stands at 512 (1 + K's number); its children at that place ^ their byte, its value at the place."""
+    units, texts = [0] * 4096, b""
+    base = {b"": 256} | {key: 512 * (1 + i) for i, key in enumerate(sorted({k[:n] for k in table for n in (1, 2)} & {*table}))}
+    units[0] = 256 << 10
+    for key, at in base.items():
+        if not key:
+            continue
+        place = base[key[:-1]] ^ key[-1]
+        units[place] = (at ^ place) << 10 | 1 << 8 | key[-1]
+        units[at] = 1 << 31 | len(texts)
+        texts += table[key] + b"\0"
+    return struct.pack("<I", 4 * len(units)) + struct.pack(f"<{len(units)}I", *units) + texts
+
+
 class Folder(unittest.TestCase):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -64,7 +81,11 @@ class Sources(Folder):
 
     def test_ranks_equal_tokenizer_json(self):
         lines = b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in RANKS.items())
-        t = tokenizer.read(self.write("tokenizer.model", lines))
+        path = self.write("tokenizer.model", lines)
+        with self.assertRaisesRegex(ConvertError, "only Llama 3's 128000"):
+            tokenizer.read(path)
+        with unittest.mock.patch.object(tokenizer, "LLAMA3_RANKS", len(RANKS)):
+            t = tokenizer.read(path)
         self.assertEqual((len(t.tokens), t.bos, t.before), (len(RANKS) + 256, len(RANKS), [len(RANKS)]))
         self.assertTrue(t.ignore_merges)
         self.assertEqual(tokenizer.section_keys(t)["pre.0.pattern"], hf.LLAMA3)
@@ -92,8 +113,28 @@ class Sources(Folder):
         values |= {"token_type": [1] * len(RANKS) + [3], "merges": [" ".join(m) for m in made["model"]["merges"]]}
         got = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, None)
         self.assertEqual(tokenizer.section(got), tokenizer.section(want))
-        with self.assertRaisesRegex(ConvertError, "pre-tokenizer 'default'"):
-            tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items() if k != "pre"}, None)
+        for name, want in tokenizer.GGUF_PATTERNS.items():
+            got = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": name}).items()}, None)
+            want = hf.from_json(hf.byte_level_json(made["model"]["vocab"], made["model"]["merges"], added=made["added_tokens"], **want), "")
+            self.assertEqual((got.pre, got.ignore_merges), (want.pre, want.ignore_merges))
+        plain = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items() if k != "pre"}, None)
+        self.assertEqual([step["pattern"] for step in plain.pre], hf.LLAMA_CPP_DEFAULT)
+        with self.assertRaisesRegex(ConvertError, "pre-tokenizer 'nonsense'"):
+            tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": "nonsense"}).items()}, None)
+
+    def test_gguf_unigram(self):
+        model = spm_model()
+        model.model_type = spf.UNIGRAM
+        model.charsmap = charsmap_blob({b"a": b"the", b"ab": b""})
+        t = tokenizer.read(self.write("tokenizer.model", spf.serialize(model)))
+        self.assertEqual((t.kind, t.f32_sums, t.log_probs[-1], t.normalizer[1]["step"]), ("unigram", True, -19.0, "charsmap"))
+        self.assertEqual((t.normalizer[1]["from.bytes"], t.normalizer[1]["to.lengths"]), (b"aab", keys.U32s([3, 0])))
+        values = {"model": "t5", "tokens": [p.text.decode() for p in model.pieces], "scores": [p.score for p in model.pieces]}
+        values |= {"token_type": [p.kind for p in model.pieces], "bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0}
+        values |= {"precompiled_charsmap": list(model.charsmap), "add_space_prefix": True, "add_bos_token": True, "add_eos_token": False}
+        g = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, 1000)
+        g.added = [a for a in g.added if a.content != "<unk>"]
+        self.assertEqual(tokenizer.section(g), tokenizer.section(t))
 
     def test_no_tokenizer(self):
         self.assertIsNone(tokenizer.from_huggingface(self.folder, None, 10))
@@ -132,13 +173,15 @@ class Refusals(Folder):
     def test_by_name(self):
         regex = {"type": "Split", "pattern": {"Regex": "\\p{Han}+"}, "behavior": "Isolated", "invert": False}
         level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
-        self.refuse("Unigram", model__type="Unigram")
+        self.refuse("WordPiece", model__type="WordPiece")
+        self.refuse("without unk_id", model={"type": "Unigram", "vocab": [["a", -1.0]]}, pre_tokenizer=None, decoder={"type": "Fuse"})
+        self.refuse("'NFKC'", normalizer={"type": "NFKC"})
         self.refuse("dropout", model__dropout=0.1)
         self.refuse("end_of_word_suffix", model__end_of_word_suffix="</w>")
         self.refuse("'Lowercase'", normalizer={"type": "Lowercase"})
         self.refuse("\\\\s+", normalizer={"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "})
         self.refuse("Han", pre_tokenizer={"type": "Sequence", "pretokenizers": [regex, level]})
-        self.refuse("'Digits' after", pre_tokenizer={"type": "Sequence", "pretokenizers": [level, {"type": "Digits"}]})
+        self.refuse("'Punctuation' after", pre_tokenizer={"type": "Sequence", "pretokenizers": [level, {"type": "Punctuation"}]})
         self.refuse("'Whitespace'", pre_tokenizer={"type": "Whitespace"})
         self.refuse("no decoder", decoder=None)
         self.refuse("ByteLevel must be", decoder={"type": "Fuse"})
@@ -151,8 +194,10 @@ class Refusals(Folder):
 
     def test_sentencepiece(self):
         for word, changes in (
-            ("model type 1", {"model_type": spf.UNIGRAM}),
-            ("precompiled_charsmap", {"charsmap": b"x"}),
+            ("model type 3", {"model_type": 3}),
+            ("precompiled_charsmap is cut", {"charsmap": b"x"}),
+            ("precompiled_charsmap is cut", {"charsmap": struct.pack("<3I", 4, 0, 0)}),
+            ("user-defined pieces with a precompiled", {"charsmap": b"x", "pieces": [spf.Piece(b"a", 0.0, spf.USER)]}),
             ("treat_whitespace_as_suffix", {"whitespace_as_suffix": True}),
             ("escape_whitespaces", {"escape_whitespaces": False}),
         ):

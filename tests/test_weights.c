@@ -93,7 +93,7 @@ START_TEST(tensors_hold_the_toys_values)
     struct weights *w = open_toy(&t);
     const struct tensor *x;
     float want[160 * 64], got[64];
-    ck_assert_int_eq(weights_bind(w, "layer.1.gate", 1 << TERN_F32, 160, 64, &x, &e), TERN_OK);
+    ck_assert_int_eq(weights_bind(w, "layer.1.gate", 1 << TERN_F32, 160, 64, 1, &x, &e), TERN_OK);
     toy_values(want, 160 * 64, t.seed, "layer.1.gate", 64);
     for (size_t r = 0; r < 160; r++) {
         format_decode_row(format_find(x->type), got, x->data, r, 64);
@@ -133,16 +133,16 @@ START_TEST(binding_names_what_is_wrong)
     struct weights *w = open_toy(&t);
     const struct tensor *x;
     const unsigned any = (1 << N_TYPES) - 1;
-    expect(weights_bind(w, "layer.0.x", any, 64, 64, &x, &e), TERN_BAD_FILE,
+    expect(weights_bind(w, "layer.0.x", any, 64, 64, 1, &x, &e), TERN_BAD_FILE,
            "tensor 'layer.0.x' [64, 64] is missing");
-    expect(weights_bind(w, "layer.0.k", any, 64, 64, &x, &e), TERN_BAD_FILE,
+    expect(weights_bind(w, "layer.0.k", any, 64, 64, 1, &x, &e), TERN_BAD_FILE,
            "tensor 'layer.0.k' is [32, 64], the config wants [64, 64]");
-    expect(weights_bind(w, "layer.0.k", 1 << TERN_F32 | 1 << TERN_F16, 32, 64, &x, &e),
+    expect(weights_bind(w, "layer.0.k", 1 << TERN_F32 | 1 << TERN_F16, 32, 64, 1, &x, &e),
            TERN_BAD_FILE, "tensor 'layer.0.k' is q8, want f32 or f16");
     for (size_t i = 0; i < weights_count(w); i++) {
         const struct tensor *y = weights_at(w, i);
         expect(weights_all_bound(w, &e), TERN_BAD_FILE, y->name);
-        ck_assert_int_eq(weights_bind(w, y->name, any, y->rows, y->k, &x, &e), TERN_OK);
+        ck_assert_int_eq(weights_bind(w, y->name, any, y->rows, y->k, 1, &x, &e), TERN_OK);
         ck_assert_ptr_eq(x, y);
     }
     ck_assert_int_eq(weights_all_bound(w, &e), TERN_OK);
@@ -165,7 +165,7 @@ START_TEST(several_matrices_are_not_one)
     writer_close(w);
     keywriter_close(&k);
     ck_assert_int_eq(weights_open(&r, path, &e), TERN_OK);
-    expect(weights_bind(r, "x", 1 << TERN_Q4, 16, 32, &x, &e), TERN_BAD_FILE,
+    expect(weights_bind(r, "x", 1 << TERN_Q4, 16, 32, 1, &x, &e), TERN_BAD_FILE,
            "tensor 'x' is [2, 16, 32], the config wants [16, 32]");
     weights_close(r);
 }
@@ -240,13 +240,13 @@ START_TEST(the_example_of_the_document)
     ck_assert_msg(!weights_open(&w, path, &e), "%s", e.text);
     ck_assert_int_eq(weights_check(w, NULL, NULL, &e), TERN_OK);
     ck_assert(!keys_u64(weights_config(w), "dim", &dim, &e) && dim == 3);
-    ck_assert(!weights_bind(w, "embed", 1 << TERN_Q8, 2, 3, &x, &e));
+    ck_assert(!weights_bind(w, "embed", 1 << TERN_Q8, 2, 3, 1, &x, &e));
     format_decode_row(format_find(TERN_Q8), row, x->data, 0, 3);
     const float scale = f16_to_f32(0x2408);
     ck_assert(row[0] == 64 * scale && row[1] == -127 * scale && row[2] == 32 * scale);
     format_decode_row(format_find(TERN_Q8), row, x->data, 1, 3);
     ck_assert(row[0] == 0 && row[1] == 0 && row[2] == 127);
-    ck_assert(!weights_bind(w, "final_norm", 1 << TERN_F32, 3, 1, &x, &e));
+    ck_assert(!weights_bind(w, "final_norm", 1 << TERN_F32, 3, 1, 1, &x, &e));
     const float *norm = x->data;
     ck_assert(norm[0] == 1 && norm[1] == 1.5f && norm[2] == -0.5f && norm[3] == 0);
     weights_close(w);

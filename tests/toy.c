@@ -89,22 +89,25 @@ struct walk {
     struct tern_error *e;
 };
 
-static void write_tensor(struct walk *a, const char *name, const struct format *f, uint64_t rows,
-                         uint64_t k)
+enum tern_status toy_data(struct writer *w, const char *name, enum tern_type type, uint64_t rows,
+                          uint64_t k, uint64_t matrices, uint64_t seed, struct tern_error *e)
 {
+    const struct format *f = format_find(type);
+    size_t n = (size_t)(rows * k);
     uint64_t bytes = 0;
     format_size(f, rows, k, 1, &bytes);
-    float *values = malloc((size_t)(rows * k) * sizeof *values);
-    void *data = malloc((size_t)bytes);
+    float *values = malloc(n * (size_t)matrices * sizeof *values);
+    char *data = malloc((size_t)(bytes * matrices));
+    enum tern_status s = error_memory(e, "a toy tensor", (size_t)(bytes * matrices));
     if (values && data) {
-        toy_values(values, (size_t)(rows * k), a->toy->seed, name, k);
-        format_encode_matrix(f, data, values, rows, k);
-        a->status = writer_data(a->w, data, (size_t)bytes, a->e);
-    } else {
-        a->status = error_memory(a->e, "a toy tensor", (size_t)bytes);
+        toy_values(values, n * (size_t)matrices, seed, name, k);
+        for (size_t i = 0; i < matrices; i++)
+            format_encode_matrix(f, data + i * bytes, values + i * n, rows, k);
+        s = writer_data(w, data, (size_t)(bytes * matrices), e);
     }
     free(values);
     free(data);
+    return s;
 }
 
 /* layer < 0: the name stands alone */
@@ -119,7 +122,7 @@ static void tensor(struct walk *a, int layer, const char *name, enum tern_type t
     else
         snprintf(full, sizeof full, "layer.%d.%s", layer, name);
     if (a->data)
-        write_tensor(a, full, format_find(type), rows, k);
+        a->status = toy_data(a->w, full, type, rows, k, 1, a->toy->seed, a->e);
     else
         a->status = writer_tensor(a->w, full, type, rows, k, 1, a->e);
 }
@@ -212,6 +215,15 @@ static enum tern_status keys_section(struct writer *w, const char *tag, bool cri
     return s;
 }
 
+enum tern_status toy_last_sections(struct writer *w, struct tern_error *e)
+{
+    struct keywriter k;
+    keywriter_init(&k);
+    keywriter_text(&k, "name", "toy");
+    enum tern_status s = keys_section(w, "provenance", false, &k, e);
+    return s ? s : writer_empty_seal(w, e);
+}
+
 static enum tern_status sections(struct writer *w, const struct toy *t, struct tern_error *e)
 {
     struct keywriter k;
@@ -220,12 +232,7 @@ static enum tern_status sections(struct writer *w, const struct toy *t, struct t
     enum tern_status s = keys_section(w, "config", true, &k, e);
     if (!s && t->tokenizer)
         s = writer_section(w, "tokenizer", true, t->tokenizer, t->tokenizer_bytes, e);
-    if (s)
-        return s;
-    keywriter_init(&k);
-    keywriter_text(&k, "name", "toy");
-    s = keys_section(w, "provenance", false, &k, e);
-    return s ? s : writer_empty_seal(w, e);
+    return s ? s : toy_last_sections(w, e);
 }
 
 enum tern_status toy_write(const char *path, const struct toy *toy, struct tern_error *e)

@@ -12,7 +12,7 @@
  *   biases ("..._bias")          u * 0.5
  *   embed                        u
  *   head                         u * (float)(4 * sqrt(3 / k))     sqrt and / in binary64
- *   other matrices [rows, k]     u * (float)sqrt(3 / k)
+ *   other tensors [rows, k]      u * (float)sqrt(3 / k)
  *
  * then encoded to the toy's type. RoPE: inv_freq[i] = (float)(1 / pow(theta, 2 i / head_dim)) in
  * binary64, where inv_freq is not given; attn_scale = (float)(1 / sqrt(head_dim)). */
@@ -46,6 +46,14 @@ enum tern_status toy_write(const char *path, const struct toy *toy, struct tern_
 
 /* values [n] of the tensor, before encoding; k as in the formula. */
 void toy_values(float *values, size_t n, uint64_t seed, const char *name, uint64_t k);
+
+/* The values of `matrices` matrices [rows, k], encoded, as the writer's next tensor. */
+struct writer;
+enum tern_status toy_data(struct writer *w, const char *name, enum tern_type type, uint64_t rows,
+                          uint64_t k, uint64_t matrices, uint64_t seed, struct tern_error *e);
+
+/* Ends the sections of a toy: provenance, and an empty seal. */
+enum tern_status toy_last_sections(struct writer *w, struct tern_error *e);
 
 /* A fresh path for a file of this process, in TMPDIR or /tmp; `size` bytes of room. */
 void toy_path(char *path, size_t size, const char *name);

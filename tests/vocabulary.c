@@ -11,17 +11,18 @@ static void demand(bool ok, const char *what)
     exit(1);
 }
 
-static void read_file(struct vocabulary *v, const char *name)
+static char *read_file(const char *name, int n_name, size_t *bytes)
 {
     char path[256];
-    snprintf(path, sizeof path, "tests/tokenizers/%s.bin", name);
+    snprintf(path, sizeof path, "tests/tokenizers/%.*s.bin", n_name, name);
     FILE *f = fopen(path, "rb");
     demand(f && fseek(f, 0, SEEK_END) == 0 && ftell(f) > 0, path);
-    v->file_bytes = (size_t)ftell(f);
+    *bytes = (size_t)ftell(f);
     rewind(f);
-    v->file = malloc(v->file_bytes);
-    demand(v->file && fread(v->file, 1, v->file_bytes, f) == v->file_bytes, path);
+    char *p = malloc(*bytes);
+    demand(p && fread(p, 1, *bytes, f) == *bytes, path);
     fclose(f);
+    return p;
 }
 
 static struct strings strings_of(struct keys *keys, const char *bytes, const char *lengths)
@@ -40,18 +41,37 @@ static struct strings strings_of(struct keys *keys, const char *bytes, const cha
     return s;
 }
 
+/* The fragments of the file, or of the one that it names. */
+static void find_fragments(struct vocabulary *v)
+{
+    const char *name = NULL;
+    uint64_t n = 0;
+    struct keys other = {0}, *keys = &v->keys;
+    struct tern_error e = {0};
+    keys_text(keys, "fragments", &name, &n, NULL);
+    if (name) {
+        size_t bytes;
+        v->other = read_file(name, (int)n, &bytes);
+        demand(!keys_parse(&other, "fragments", v->other, bytes, &e), e.text);
+        keys = &other;
+    }
+    v->lean = name != NULL;
+    v->fragments = strings_of(keys, "text.bytes", "text.lengths");
+    keys_close(&other);
+}
+
 void vocabulary_open(struct vocabulary *v, const char *name)
 {
     struct tern_error e = {0};
     *v = (struct vocabulary){0};
-    read_file(v, name);
+    v->file = read_file(name, 100, &v->file_bytes);
     demand(!keys_parse(&v->keys, name, v->file, v->file_bytes, &e) &&
                !keys_text(&v->keys, "section", &v->section, &v->section_bytes, &e) &&
                !keys_u64(&v->keys, "seed", &v->seed, &e) &&
                !keys_parse(&v->section_keys, "tokenizer", v->section, v->section_bytes, &e) &&
                !tokenizer_open_bytes(&v->t, v->section, v->section_bytes, UINT32_MAX, &e),
            e.text);
-    v->fragments = strings_of(&v->keys, "text.bytes", "text.lengths");
+    find_fragments(v);
     v->tokens = strings_of(&v->section_keys, "tokens.bytes", "tokens.lengths");
     v->added = strings_of(&v->section_keys, "added.bytes", "added.lengths");
 }
@@ -65,6 +85,7 @@ void vocabulary_close(struct vocabulary *v)
     free((void *)v->tokens.start);
     free((void *)v->added.start);
     free(v->file);
+    free(v->other);
 }
 
 size_t vocabulary_encode(const struct vocabulary *v, const char *text, size_t n, unsigned flags,

@@ -7,7 +7,8 @@
 #include "text/tokenizer.h"
 
 struct vocabulary {
-    char *file;
+    char *file, *other; /* other: whose fragments it uses */
+    bool lean;          /* without whole examples */
     size_t file_bytes;
     struct keys keys, section_keys;
     const char *section;

@@ -13,7 +13,7 @@
 """Converts a model to tern's weights file.
 
     tools/convert.py SOURCE OUT.bin [--type f32|f16|bf16|q8|q4] [--tokenizer FILE]
-                     [--reference-logits]
+                     [--rope-length N] [--reference-logits]
 
 SOURCE is a Hugging Face directory, a GGUF file, or a llama2.c checkpoint. Without --type every matrix
 keeps the type it has, bit for bit; q8 and q4 are made by ./quantize. Exit codes: 0 done, 2 usage,
@@ -31,17 +31,17 @@ from pathlib import Path
 
 from ternlib import errors, ggufsource, huggingface, keys, llama2c, reference, tiles, tokenizer, weights
 from ternlib.errors import ConvertError
-from ternlib.source import Source, packed_config, pieces, slots
+from ternlib.source import Source, packed_config, pieces, slots, vector_pieces
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"  # TERN_VERSION of include/tern.h
 LOSSY = ("q8", "q4")
 
 
-def load(path: Path, tokenizer_file: Path | None) -> Source:
+def load(path: Path, tokenizer_file: Path | None, rope_length: int | None) -> Source:
     """The source, by what it is rather than by its name."""
     if path.is_dir():
-        return huggingface.load(path, tokenizer_file)
+        return huggingface.load(path, tokenizer_file, rope_length)
     with open(path, "rb") as f:
         head = f.read(8)
     if head[:4] == b"GGUF":
@@ -72,8 +72,9 @@ def tensors(source: Source, wanted: str | None) -> list[weights.Tensor]:
     out = []
     for slot in slots(source.config):
         m = source.matrices[slot.name]
-        kind = tiles.F32 if slot.vector else stored_type(m.kind, wanted)
-        out.append(weights.Tensor(slot.name, kind, slot.rows, slot.k, pieces(m, kind)))
+        kind = tiles.F32 if slot.vector or slot.exact else stored_type(m.kind, wanted)
+        data = vector_pieces(m) if slot.vector else pieces(m, kind)
+        out.append(weights.Tensor(slot.name, kind, slot.rows, slot.k, data, slot.matrices))
     return out
 
 
@@ -174,7 +175,7 @@ def quantizer(source: Source, wanted: str | None) -> Path | None:
     """The program that makes the wanted type, when any matrix is larger than that."""
     if wanted not in LOSSY:
         return None
-    kinds = [source.matrices[s.name].kind for s in slots(source.config) if not s.vector]
+    kinds = [source.matrices[s.name].kind for s in slots(source.config) if not (s.vector or s.exact)]
     if all(kind >= tiles.BY_NAME[wanted] for kind in kinds):
         return None
     path = program("quantize")
@@ -223,6 +224,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--tokenizer", type=Path, metavar="FILE", help="tokenizer file, where it is not beside the model"
     )
+    parser.add_argument(
+        "--rope-length", type=int, metavar="N", help="tokens of the longest text, where RoPE scaling depends on it"
+    )
     parser.add_argument("--reference-logits", action="store_true", help="store logits by transformers for --selftest")
     return parser.parse_args(arguments)
 
@@ -245,7 +249,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         check_paths(options.source, options.out)
-        source = load(options.source, options.tokenizer)
+        source = load(options.source, options.tokenizer, options.rope_length)
         for note in source.notes:
             print(note)
         golden = {}

@@ -15,7 +15,6 @@ To add a family: one entry in FAMILIES, run, commit the file; `make test` finds 
 """
 
 import argparse
-import dataclasses
 import math
 import sys
 from collections.abc import Callable
@@ -26,7 +25,10 @@ import numpy as np
 import torch
 import transformers
 
-from ternlib import golden_file, toy
+from ternlib import families, golden_file, places
+from ternlib.config import Config
+from ternlib.layouts import Layout
+from ternlib.source import check_config, packed_config, slots
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "golden"
 BOUND = 1e-4  # of max|b| in a row
@@ -41,11 +43,12 @@ class Family:
     """A model and what to switch off in it. A quirk is changes to the config, or a function of (weights, config)."""
 
     name: str
-    model: str  # transformers' prefix: Llama, Mistral, Qwen2
+    model: str  # transformers' prefix: Llama, Mistral, Qwen2; its config class is of that name
     config: dict
     quirks: dict[str, dict | Callable] = field(default_factory=dict)
     prompt: int = 24
     rows: tuple[int, ...] = (0, 7, 16, 23, 39, 54)
+    distinct: int = GREEDY // 4  # tokens that the continuation must have; a tied head after a scaled embedding repeats
 
 
 def interleaved(weights: dict, config) -> dict:
@@ -71,10 +74,10 @@ def modulo_heads(weights: dict, config) -> dict:
     return out
 
 
-def without(part: str) -> Callable:
-    """The quirk `part` (a bias): zeros in its place."""
+def without(part: str, value: float = 0) -> Callable:
+    """The quirk `part` (a bias, or the weights of a norm with `value` 1): the same number everywhere in its place."""
     return lambda weights, _: {
-        name: np.zeros_like(w) if name.endswith("." + part) else w for name, w in weights.items()
+        name: np.full_like(w, value) if name.split(".")[-1] == part else w for name, w in weights.items()
     }
 
 
@@ -87,7 +90,8 @@ def config(dim: int, heads: int, kv: int, head_dim: int, hidden: int, theta: dic
     keys = dict(hidden_size=dim, num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim)
     keys |= dict(intermediate_size=hidden, num_hidden_layers=2, vocab_size=96, max_position_embeddings=1024)
     keys |= dict(rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=theta, bos_token_id=1, eos_token_id=2)
-    return keys | rest
+    keys |= {"pad_token_id": 0} | rest
+    return {key: value for key, value in keys.items() if key not in ("rms_norm_eps", "head_dim", "intermediate_size") or value is not None}
 
 
 LLAMA3 = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=512)
@@ -145,24 +149,210 @@ FAMILIES = [
         {part: without(part) for part in BIASES[:3]}
         | {"no window": {"use_sliding_window": False}, "window everywhere": {"max_window_layers": 0}},
     ),
+    Family(
+        "qwen3", "Qwen3",
+        config(40, 4, 2, 24, 64, rope(1000000.0), use_sliding_window=True, sliding_window=6, max_window_layers=1),
+        {part: without(part, 1) for part in ("q_norm", "k_norm")}
+        | {"no window": {"use_sliding_window": False}, "rope order": interleaved, "head groups": modulo_heads},
+    ),
+    Family(
+        "gemma", "Gemma",
+        config(48, 4, 1, 24, 64, rope(10000.0), tie_word_embeddings=True),
+        {"activation": {"hidden_act": "silu"}, "norm weights": without("attn_norm", 1), "rope order": interleaved},
+        distinct=1,
+    ),
+    Family(
+        "gemma2", "Gemma2",
+        config(48, 4, 2, 24, 64, rope(10000.0), num_hidden_layers=4, tie_word_embeddings=True, sliding_window=7,
+               query_pre_attn_scalar=40, attn_logit_softcapping=0.5, final_logit_softcapping=3.0,
+               rms_norm_eps=1e-6),
+        {"attention cap": {"attn_logit_softcapping": None}, "logit cap": {"final_logit_softcapping": None},
+         "scale": {"query_pre_attn_scalar": 24}, "window": {"sliding_window": 8},
+         "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2}}
+        | {part: without(part, 1) for part in ("attn_post_norm", "ffn_norm", "ffn_post_norm")},
+        distinct=1,
+    ),
+    Family(
+        "gemma3", "Gemma3Text",
+        config(48, 4, 2, 24, 64,
+               {"full_attention": rope(1000000.0, "linear", factor=8.0), "sliding_attention": rope(10000.0)},
+               num_hidden_layers=6, tie_word_embeddings=True, sliding_window=7, query_pre_attn_scalar=40,
+               rms_norm_eps=1e-6),
+        {"scale": {"query_pre_attn_scalar": 24}, "window": {"sliding_window": 8},
+         "linear": {"rope_parameters": {"full_attention": rope(1000000.0), "sliding_attention": rope(10000.0)}},
+         "local base": {"rope_parameters": {"full_attention": rope(1000000.0, "linear", factor=8.0),
+                                            "sliding_attention": rope(1000000.0)}}}
+        | {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")},
+        distinct=1,
+    ),
+    Family(
+        "phi3", "Phi3",
+        config(64, 4, 2, 16, 64, rope(10000.0, "longrope", short_factor=[1.0, 1.1, 1.3, 1.5, 1.7, 2.0],
+                                      long_factor=[1.0, 2.0, 4.0, 8.0, 8.0, 9.0], partial_rotary_factor=0.75),
+               max_position_embeddings=256, original_max_position_embeddings=64, sliding_window=20),
+        {"window": {"sliding_window": None}, "order of fused rows": interleaved, "head groups": modulo_heads},
+    ),
+    Family(
+        "phi3-long", "Phi3",
+        config(32, 4, 2, 8, 64, rope(10000.0, "longrope", short_factor=[1.0, 1.2, 1.4, 1.5],
+                                     long_factor=[1.0, 2.0, 4.0, 8.0], partial_rotary_factor=1.0),
+               max_position_embeddings=256, original_max_position_embeddings=32),
+        {"rope order": interleaved},
+        prompt=40,
+    ),
+    Family(
+        "smollm3", "SmolLM3",
+        config(48, 4, 2, 12, 64, rope(2000000.0), num_hidden_layers=4, tie_word_embeddings=True,
+               use_sliding_window=True, sliding_window=6, no_rope_layers=[1, 0, 1, 0]),
+        {"no window": {"use_sliding_window": False}, "rope everywhere": {"no_rope_layers": [1, 1, 1, 1]},
+         "the other layers": {"no_rope_layers": [0, 1, 0, 1]}},
+    ),
+    Family(
+        "mixtral", "Mixtral",
+        config(32, 4, 2, 8, 48, rope(10000.0), num_local_experts=5, num_experts_per_tok=2, sliding_window=9),
+        {"one expert": {"num_experts_per_tok": 1}, "three": {"num_experts_per_tok": 3},
+         "no window": {"sliding_window": None}},
+    ),
+    Family(
+        "qwen2-moe", "Qwen2Moe",
+        config(32, 4, 2, 8, 64, rope(10000.0), num_hidden_layers=3, num_experts=6, num_experts_per_tok=3,
+               moe_intermediate_size=40, shared_expert_intermediate_size=24, mlp_only_layers=[1]),
+        {"normalized": {"norm_topk_prob": True}, "two experts": {"num_experts_per_tok": 2},
+         "shared switch": without("shared_switch"), "q_bias": without("q_bias")},
+    ),
+    Family(
+        "qwen3-moe", "Qwen3Moe",
+        config(32, 4, 2, 12, 64, rope(10000.0), num_hidden_layers=4, num_experts=6, num_experts_per_tok=3,
+               moe_intermediate_size=40, norm_topk_prob=True, decoder_sparse_step=2),
+        {"not normalized": {"norm_topk_prob": False}, "two experts": {"num_experts_per_tok": 2},
+         "q_norm": without("q_norm", 1)},
+    ),
+    Family(
+        "olmo", "Olmo",
+        config(48, 4, 2, 12, 64, rope(10000.0), clip_qkv=0.9, rms_norm_eps=None),
+        {"clip": {"clip_qkv": None}, "rope order": interleaved},
+    ),
+    Family(
+        "olmo2", "Olmo2",
+        config(48, 4, 2, 12, 64, rope(500000.0), rms_norm_eps=1e-6),
+        {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")}
+        | {"rope order": interleaved},
+    ),
+    Family(
+        "granite", "Granite",
+        config(48, 4, 2, 12, 64, rope(10000.0), embedding_multiplier=6.0, residual_multiplier=0.4,
+               attention_multiplier=0.15, logits_scaling=5.0, attention_bias=True, mlp_bias=True),
+        {"embedding": {"embedding_multiplier": 1.0}, "residual": {"residual_multiplier": 1.0},
+         "attention": {"attention_multiplier": 0.3}, "logits": {"logits_scaling": 1.0}},
+    ),
+    Family(
+        "stablelm", "StableLm",
+        config(48, 4, 2, 12, 64, rope(10000.0, partial_rotary_factor=0.5), use_qkv_bias=True, layer_norm_eps=1e-5, rms_norm_eps=None),
+        {part: without(part) for part in ("q_bias", "v_bias", "attn_norm_bias", "ffn_norm_bias", "final_norm_bias")}
+        | {"partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
+    ),
+    Family(
+        "stablelm-12b", "StableLm",
+        config(48, 4, 2, 12, 64, rope(10000.0, partial_rotary_factor=0.5), qk_layernorm=True,
+               use_parallel_residual=True, layer_norm_eps=1e-5, rms_norm_eps=None),
+        {"q_norm": without("q_norm", 1), "k_norm": without("k_norm", 1)},
+    ),
+    Family(
+        "falcon", "Falcon",
+        config(48, 4, 1, None, None, rope(10000.0), tie_word_embeddings=True, layer_norm_epsilon=1e-5, bias=True, rms_norm_eps=None),
+        {"activation": {"activation": "silu"}, "o_bias": without("o_bias"), "rope order": interleaved},
+        distinct=1,
+    ),
+    Family(
+        "falcon-40b", "Falcon",
+        config(48, 6, 2, None, None, rope(10000.0), layer_norm_epsilon=1e-5, new_decoder_architecture=True,
+               num_kv_heads=2, ffn_hidden_size=100, tie_word_embeddings=True, rms_norm_eps=None),
+        {"second norm": without("ffn_norm", 1), "head groups": modulo_heads},
+        distinct=1,
+    ),
+    Family(
+        "gpt-neox", "GPTNeoX",
+        config(48, 4, 4, 12, 64, rope(10000.0, partial_rotary_factor=0.5), layer_norm_eps=1e-5, rms_norm_eps=None),
+        {"parallel": {"use_parallel_residual": False}, "activation": {"hidden_act": "silu"},
+         "v_bias": without("v_bias"), "up_bias": without("up_bias"), "second norm": without("ffn_norm", 1)},
+    ),
+    Family(
+        "starcoder2", "Starcoder2",
+        config(48, 4, 2, 12, 64, rope(10000.0), norm_epsilon=1e-5, sliding_window=9, rms_norm_eps=None),
+        {"window": {"sliding_window": None}, "activation": {"hidden_act": "silu"}, "down_bias": without("down_bias")},
+        distinct=1,
+    ),
+    Family(
+        "cohere", "Cohere",
+        config(48, 4, 2, 12, 64, rope(10000.0), layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.25,
+               use_qk_norm=True, rms_norm_eps=None),
+        {"logit scale": {"logit_scale": 0.5}, "q_norm": without("q_norm", 1), "k_norm": without("k_norm", 1),
+         "rope order": interleaved},
+        distinct=1,
+    ),
+    Family(
+        "gpt-oss", "GptOss",
+        config(32, 4, 2, 12, 40, rope(150000.0, "yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+                                      original_max_position_embeddings=64),
+               num_local_experts=5, num_experts_per_tok=2, sliding_window=7, swiglu_limit=0.7),
+        {"sinks": without("sinks", -40), "clamp": {"swiglu_limit": 7.0}, "router bias": without("router_bias"),
+         "expert bias": without("gate_bias"), "yarn": {"rope_parameters": rope(150000.0)},
+         "which layers": {"layer_types": ["full_attention", "sliding_attention"]}},
+    ),
+    Family(
+        "gpt2", "GPT2",
+        dict(n_embd=48, n_head=4, n_layer=2, vocab_size=96, n_positions=64, layer_norm_epsilon=1e-5, bos_token_id=1,
+             eos_token_id=2),
+        {"positions": without("positions"), "activation": {"activation_function": "silu"}, "q_bias": without("q_bias")},
+        distinct=1,
+    ),
+    Family(
+        "phi", "Phi",
+        config(48, 4, 2, 12, 64, rope(10000.0, partial_rotary_factor=0.5), layer_norm_eps=1e-5, rms_norm_eps=None),
+        {"head bias": without("head_bias"), "o_bias": without("o_bias"),
+         "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
+    ),
+    Family(
+        "llama-yarn", "Llama",
+        config(48, 4, 2, 16, 64, rope(10000.0, "yarn", factor=4.0, original_max_position_embeddings=64)),
+        {"scaling": {"rope_parameters": rope(10000.0)}},
+        prompt=100, rows=(0, 7, 63, 64, 99, 130),
+    ),
 ]
 
 
 def build_config(family: Family, changes: dict | None = None):
     """transformers' config object; head_dim is a plain attribute where the class lacks the key."""
     made = getattr(transformers, family.model + "Config")(**(family.config | (changes or {})))
-    made.head_dim = family.config["head_dim"]
+    if "head_dim" in family.config and not hasattr(made, "head_dim"):
+        made.head_dim = family.config["head_dim"]
     made._attn_implementation = "eager"
+    made._experts_implementation = "eager"
     return made
 
 
-def build_model(family: Family, made, weights: dict, dtype=torch.float32):
+def features(family: Family, made) -> dict:
+    """The model in the words of FORMAT.md, as the converter reads its config.json: the logits will judge it."""
+    kind = made.model_type
+    config = Config(
+        f"{family.name}: config.json", config_json(made), families.FAMILIES[kind].aliases,
+        rope_length=family.prompt + GREEDY,
+    )  # fmt: skip
+    out = families.FAMILIES[kind].features(config)
+    config.finish()
+    check_config(out)
+    return out
+
+
+def build_model(made, shape: dict, weights: dict, dtype=torch.float32):
     """The model in transformers with `weights` in the names of FORMAT.md."""
-    model = getattr(transformers, family.model + "ForCausalLM")(made).to(dtype).eval()
-    state = {golden_file.hugging_face_name(n): torch.tensor(w, dtype=dtype) for n, w in weights.items()}
-    if made.tie_word_embeddings:
-        state["lm_head.weight"] = state["model.embed_tokens.weight"]
-    model.load_state_dict(state, strict=True)
+    model = getattr(transformers, families.FAMILIES[made.model_type].architecture)(made).to(dtype).eval()
+    layout, state = Layout(made.model_type, shape, lambda name: name in model.state_dict()), {}
+    for slot in slots(shape):
+        places.put(state, slot, layout.places(slot), weights[slot.name])
+    if shape["head_tied"]:
+        state[layout.name("head")] = state[layout.name("embed")]
+    model.load_state_dict({name: torch.tensor(w, dtype=dtype) for name, w in state.items()}, strict=True)
     return model
 
 
@@ -184,46 +374,6 @@ def continue_greedily(model, ids: list[int]) -> list[int]:
     return out
 
 
-def inverse_frequencies(made) -> np.ndarray:
-    """Of RoPE, in binary64, rounded once (the converter has its own; this one checks it)."""
-    p, dim = made.rope_parameters, made.head_dim
-    freq = [p["rope_theta"] ** (-2.0 * i / dim) for i in range(dim // 2)]
-    if p["rope_type"] == "linear":
-        freq = [f / p["factor"] for f in freq]
-    if p["rope_type"] == "llama3":
-        low, high, length = p["low_freq_factor"], p["high_freq_factor"], p["original_max_position_embeddings"]
-        for i, f in enumerate(freq):
-            turns = length * f / (2 * math.pi)
-            smooth = min(max((turns - low) / (high - low), 0.0), 1.0)
-            freq[i] = (1 - smooth) * f / p["factor"] + smooth * f
-    return np.array(freq, np.float64).astype(np.float32)
-
-
-def features(family: Family, made) -> dict:
-    """The model in the words of FORMAT.md."""
-    n = made.num_hidden_layers
-    kinds = getattr(made, "layer_types", None)
-    window = getattr(made, "sliding_window", None) or 0
-    windows = [0 if kinds and kinds[i] == "full_attention" else window for i in range(n)]
-    qkv = 7 if family.model == "Qwen2" else 15 * bool(getattr(made, "attention_bias", False))
-    return {
-        "n_layers": n,
-        "dim": made.hidden_size,
-        "vocab": made.vocab_size,
-        "max_seq": made.max_position_embeddings,
-        "norm_eps": np.float32([made.rms_norm_eps]),
-        "head_tied": made.tie_word_embeddings,
-        "n_heads": made.num_attention_heads,
-        "n_kv_heads": made.num_key_value_heads,
-        "head_dim": made.head_dim,
-        "hidden": made.intermediate_size,
-        "window": windows,
-        "attn_bias": qkv,
-        "ffn_bias": 7 * bool(getattr(made, "mlp_bias", False)),
-        "inv_freq": inverse_frequencies(made),
-    }
-
-
 def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Per row: max|a - b| in bounds of b."""
     return np.abs(a.astype(np.float64) - b).max(-1) / (BOUND * np.abs(b).max(-1))
@@ -236,9 +386,10 @@ def refusal(family: Family, weights: dict, ids: list[int], logits: np.ndarray) -
     lead = ((best[:, 1] - best[:, 0]) / (BOUND * np.abs(chosen).max(-1))).min()
     if lead < LEAD:
         return f"a greedy choice leads by {lead:.1f} bounds", {}
-    if len(set(ids[family.prompt :])) < GREEDY // 4:
+    if len(set(ids[family.prompt :])) < family.distinct:
         return "the continuation repeats itself", {}
-    exact = run(build_model(family, build_config(family), weights, torch.float64), ids[:-1])
+    made = build_config(family)
+    exact = run(build_model(made, features(family, made), weights, torch.float64), ids[:-1])
     error = distance(logits, exact)[list(family.rows)].max()
     if error > 0.5:
         return f"the reference itself is off by {error:.2f} bounds", {}
@@ -246,7 +397,8 @@ def refusal(family: Family, weights: dict, ids: list[int], logits: np.ndarray) -
     for name, quirk in family.quirks.items():
         made = build_config(family, quirk if isinstance(quirk, dict) else None)
         other = weights if isinstance(quirk, dict) else quirk(weights, made)
-        worth[name] = distance(run(build_model(family, made, other), ids[:-1]), logits)[list(family.rows)].max()
+        shape = features(family, made)
+        worth[name] = distance(run(build_model(made, shape, other), ids[:-1]), logits)[list(family.rows)].max()
         if worth[name] < CHANGE:
             return f"without {name} the logits change by {worth[name]:.0f} bounds only", {}
     return "", worth
@@ -256,9 +408,11 @@ def make(family: Family, say: Callable[[str], None]) -> golden_file.Golden:
     """The golden test of the first seed that will do."""
     made = build_config(family)
     shape = features(family, made)
+    layout = Layout(made.model_type, shape, lambda name: False)
+    ones = {slot.name for slot in slots(shape) if layout.places(slot)[0].ones}
     for seed in range(1, SEEDS):
-        weights = toy.weights(shape, seed)
-        model = build_model(family, made, weights)
+        weights = {slot.name: golden_file.weights_of(slot, seed, ones) for slot in slots(shape)}
+        model = build_model(made, shape, weights)
         prompt = golden_file.prompt_ids(seed, family.prompt, made.vocab_size)
         greedy = continue_greedily(model, prompt)
         ids = prompt + greedy
@@ -272,15 +426,16 @@ def make(family: Family, say: Callable[[str], None]) -> golden_file.Golden:
             rows = {at: logits[at] for at in family.rows}
             versions = f"transformers {transformers.__version__} torch {torch.__version__}"
             return golden_file.Golden(
-                family.name, versions, config_json(family, made), shape, seed, seed, family.prompt, greedy, worth, rows
-            )
+                family.name, versions, config_json(made), packed_config(shape), list(slots(shape)), seed, seed,
+                family.prompt, greedy, worth, rows, ones,
+            )  # fmt: skip
     raise SystemExit(f"{family.name}: no seed below {SEEDS} will do")
 
 
-def config_json(family: Family, made) -> dict:
+def config_json(made) -> dict:
     """config.json as transformers saves it beside the weights of such a model."""
     saved = made.to_diff_dict()
-    return saved | {"architectures": [family.model + "ForCausalLM"], "dtype": "float32"}
+    return saved | {"architectures": [families.FAMILIES[made.model_type].architecture], "dtype": "float32"}
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ Usage: tools/make_test_vocabs.py [NAME ...]; with --corpus it writes what the fu
 
 A file is a key block (src/model/FORMAT.md):
   section                        body of a section `tokenizer`
+  fragments                      name of the file whose text.* hold; then there are no examples
   text.*, plain.*, parse.*       vectors, as in a weights file; their strings are the fragments of the hard ones
   seed                           of the generator
   hash.plain, hash.parse [100]   XXH64 of (u32 n, u32 ids [n]) of 100 strings after another
@@ -18,6 +19,8 @@ import io
 import json
 import struct
 import sys
+import tempfile
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -189,6 +192,59 @@ def characters(size: int, special: list, **model) -> Tokenizer:
 SPM_DECODER = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
 
 
+AWKWARD = "Ab'sl \n\r/!1$\u02b0\u0301\u4e2d\u00b2\u017f\u3000\u0436\u043c\u3002\u01c5"
+
+
+def pairs() -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """A byte-level vocabulary of all pairs of awkward characters, so that every cut between two of them shows."""
+    vocab = {c: b for c, b in hf.byte_alphabet().items()}
+    merges: list[tuple[str, str]] = []
+
+    def add(left: str, right: str) -> None:
+        merges.append((left, right))
+        vocab.setdefault(left + right, len(vocab))
+
+    units = [hf.alphabet_text(c.encode()) for c in AWKWARD]
+    for unit in units:
+        for i in range(1, len(unit)):
+            if (unit[:i], unit[i]) not in merges:
+                add(unit[:i], unit[i])
+    both = [(left, right) for left in units for right in units]
+    order = [Random(9, i).next() for i in range(len(both))]
+    for _, pair in sorted(zip(order, both)):
+        add(*pair)
+    return vocab, merges
+
+
+def stepped(steps: list, nfc: bool = False, **model):
+    """A small byte-level vocabulary behind other pre-tokenizers."""
+
+    def build() -> Tokenizer:
+        t = Tokenizer(models.BPE(*pairs(), **model))
+        t.normalizer = normalizers.NFC() if nfc else None
+        t.pre_tokenizer = pre_tokenizers.Sequence(steps)
+        t.decoder = decoders.ByteLevel()
+        t.add_special_tokens(["<|endoftext|>"])
+        return t
+
+    return build
+
+
+def splits_by(*patterns: str) -> list:
+    """The steps of Split with each pattern."""
+    return [pre_tokenizers.Split(Regex(p), "isolated") for p in patterns]
+
+
+LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+DIGITS = pre_tokenizers.Digits(individual_digits=True)
+FALCON = [
+    pre_tokenizers.Punctuation("contiguous"),
+    pre_tokenizers.ByteLevel(add_prefix_space=False),
+    pre_tokenizers.Digits(individual_digits=False),
+    *splits_by(hf.THREE_DIGITS),
+]
+
+
 def hf_llama() -> Tokenizer:
     t = characters(1200, [], byte_fallback=True, fuse_unk=True)
     t.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
@@ -229,17 +285,15 @@ def hf_partial() -> Tokenizer:
 def spm(**options):
     def build() -> bytes:
         out = io.BytesIO()
+        defaults = {"model_type": "bpe", "vocab_size": 900, "normalization_rule_name": "identity"}
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(line for text in corpus() for line in text.split("\n")),
             model_writer=out,
-            model_type="bpe",
-            vocab_size=900,
-            normalization_rule_name="identity",
             allow_whitespace_only_pieces=True,
             num_threads=1,
             minloglevel=2,
             hard_vocab_limit=False,
-            **options,
+            **defaults | options,
         )
         return out.getvalue()
 
@@ -258,6 +312,60 @@ def spm_unused() -> bytes:
     return spf.serialize(model)
 
 
+def rules() -> list[tuple[str, str]]:
+    """What a small normalizer changes: some compatibility characters, sequences, spaces; some vanish."""
+    out = {chr(c): unicodedata.normalize("NFKC", chr(c)) for low, high in MAPPED for c in range(low, high + 1)}
+    out |= {c + m: unicodedata.normalize("NFC", c + m) for c in "aeinouAE" for m in "\u0300\u0301\u0303\u0308"}
+    out |= {c: " " for c in "\t\n\r\u0085\u2028"} | {c: "" for c in "\x01\x02\x7f\u200b\ufeff"}
+    return [(a, b) for a, b in out.items() if a != b]
+
+
+MAPPED = [(0xA0, 0xBE), (0x2000, 0x200A), (0x2070, 0x2079), (0x2100, 0x2126), (0x2160, 0x2169), (0x3000, 0x3000), (0xFB00, 0xFB06), (0xFF01, 0xFF3A)]
+
+
+def mapped(**options):
+    """A unigram model, or another, with a normalizer of its own."""
+
+    def build() -> bytes:
+        with tempfile.NamedTemporaryFile("w", suffix=".tsv") as f:
+            for sides in rules():
+                f.write("\t".join(" ".join(f"{ord(c):X}" for c in side) for side in sides) + "\n")
+            f.flush()
+            return spm(**{"model_type": "unigram", "vocab_size": 400, "normalization_rule_tsv": f.name} | options)()
+
+    return build
+
+
+def coarse(build, step: float):
+    """Scores in steps, so that many ways to cut a text add up to the same."""
+
+    def rounded() -> bytes:
+        model = spf.parse(build())
+        for piece in model.pieces:
+            piece.score = float(round(piece.score / step) * step)
+        return spf.serialize(model)
+
+    return rounded
+
+
+def hf_unigram(pre, *more, fallback: bool = False):
+    """The package's unigram, as transformers makes it of SentencePiece models."""
+
+    def build() -> Tokenizer:
+        model = spf.parse(mapped(byte_fallback=fallback, vocab_size=600 if fallback else 400)())
+        t = Tokenizer(models.Unigram([(p.text.decode(), p.score) for p in model.pieces], 0, fallback))
+        t.normalizer = normalizers.Sequence([normalizers.Precompiled(model.charsmap), *more])
+        t.pre_tokenizer = pre
+        t.decoder = decoders.Sequence(SPM_DECODER[::2]) if fallback else decoders.Metaspace("\u2581", "always", True)
+        t.add_special_tokens(["<unk>", "<s>", "</s>"])
+        t.add_tokens([AddedToken("the", normalized=False), *([] if more else [AddedToken("  ", normalized=True)])])
+        template(t, "$A </s>")
+        return t
+
+    return build
+
+
+METASPACE = pre_tokenizers.Metaspace("\u2581", "always", True)
 VOCABULARIES = {
     "gpt2": gpt2,
     "gpt2-prefix": gpt2_prefix,
@@ -277,6 +385,25 @@ VOCABULARIES = {
     "spm-plain": spm(byte_fallback=True, split_by_whitespace=False, add_dummy_prefix=False, remove_extra_whitespaces=False, user_defined_symbols=["\u2581\u2581", "<u>"]),
     "spm-unused": spm_unused,
 }
+# Those without whole examples; their strings are made of the fragments of gpt2.
+LEAN = {
+    "o200k": stepped([pre_tokenizers.Split(Regex(hf.O200K), "removed", invert=True), LEVEL]),
+    "tekken": stepped([*splits_by(hf.TEKKEN), LEVEL], ignore_merges=True),
+    "deepseek2": stepped([*splits_by(*hf.DEEPSEEK2), DIGITS, LEVEL]),
+    "deepseek3": stepped([*splits_by(*hf.DEEPSEEK3), LEVEL]),
+    "deepseek-coder": stepped([*splits_by(*hf.DEEPSEEK_CODER), DIGITS, LEVEL]),
+    "falcon": stepped(FALCON),
+    "llamacpp": stepped([*splits_by(*hf.LLAMA_CPP_DEFAULT), LEVEL]),
+    "command-r": stepped([DIGITS, pre_tokenizers.ByteLevel(add_prefix_space=False)], nfc=True),
+    "uni": spm(model_type="unigram", vocab_size=500, byte_fallback=True, remove_extra_whitespaces=False),
+    "uni-user": spm(model_type="unigram", vocab_size=400, user_defined_symbols=["<sep>", "ing", "in", "日本", "ä"], split_by_whitespace=False),
+    "uni-coarse": coarse(spm(model_type="unigram", vocab_size=400), 1),
+    "uni-map": mapped(),
+    "spm-map": mapped(model_type="bpe", remove_extra_whitespaces=False, byte_fallback=True, vocab_size=600),
+    "hf-uni": hf_unigram(pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), METASPACE])),
+    "hf-uni-bytes": hf_unigram(METASPACE, normalizers.Strip(False, True), normalizers.Replace(Regex(" {2,}"), "\u2581"), fallback=True),
+}
+VOCABULARIES |= LEAN
 
 
 def answers(ids: list[int]) -> bytes:
@@ -285,7 +412,7 @@ def answers(ids: list[int]) -> bytes:
 
 def texts(t: Ours, ids: list[int]) -> bytes:
     """What the ids decode to, and its length. sentencepiece writes unknown pieces as a symbol: they are left out."""
-    text = t.reference.decode([i for i in ids if t.kind != "spm" or i != t.unk]).encode()
+    text = t.reference.decode([i for i in ids if i != t.unk or not t.scores and not t.f32_sums]).encode()
     return struct.pack("<I", len(text)) + text
 
 
@@ -295,7 +422,7 @@ def decodable(t: Ours, ids: list[int]) -> list[int]:
     special = {a.id for a in t.added if a.flags & SPECIAL} | {t.unk}
     out: list[int] = []
     for i in ids:
-        if i in special or t.types[i] == BYTE and out and t.types[out[-1]] == BYTE and t.kind == "bpe":
+        if i in special or t.types[i] == BYTE and out and t.types[out[-1]] == BYTE and not t.scores and not t.f32_sums:
             continue
         out.append(i)
     return out
@@ -306,16 +433,16 @@ def hashes(parts: list[bytes]) -> np.ndarray:
     return np.array(sums, dtype=np.uint64)
 
 
-def describe(t: Ours, seed: int) -> dict:
+def describe(t: Ours, seed: int, lean: bool) -> dict:
     """The keys of a test file."""
-    specials = [a.content for a in t.added if a.flags & SPECIAL]
+    specials = ["<|endoftext|>"] if lean else [a.content for a in t.added if a.flags & SPECIAL]
     fragments = [s.encode() for s in [*vector_strings(specials), *EXTRA]]
     contents = [a.content.encode() for a in t.added]
     strings = [hard_string(seed, i, fragments, t.tokens, contents).decode("utf-8", "replace") for i in range(STRINGS)]
     plain = [t.reference.encode(s, False) for s in strings]
     parse = [t.reference.encode(s, True) for s in strings]
     lists = [decodable(t, random_ids(~seed, i, len(t.tokens))) for i in range(LISTS)]
-    out = {"section": tokenizer.section(t)} | tokenizer.vectors(t, EXTRA)
+    out = {"section": tokenizer.section(t)} | ({"fragments": "gpt2"} if lean else tokenizer.vectors(t, EXTRA))
     return out | {
         "seed": seed,
         "hash.plain": hashes([answers(ids) for ids in plain]),
@@ -345,6 +472,12 @@ def tiny(kind: str) -> Ours:
     if kind == "spm":
         t.normalizer.insert(0, {"step": "trim_spaces"})
         t.scores = [-float(i) for i in range(len(names))]
+    elif kind == "unigram":
+        table = {"from.bytes": "e\u0301x".encode(), "from.lengths": keys.U32s([3, 1]), "to.bytes": b" a ", "to.lengths": keys.U32s([2, 1])}
+        t.normalizer[:1] = [{"step": "charsmap", "graphemes": 1} | table, {"step": "strip", "sides": 3}]
+        t.normalizer.append({"step": "replace_runs", "from": "\u2581", "to": " "})
+        t.log_probs = [-float(i) for i in range(len(names) + 1)]
+        t.pre = [{"step": "whitespace"}, {"step": "punctuation", "behavior": "contiguous"}, {"step": "digits", "individual": 0, "bytes": 1}]
     else:
         t.types = bytearray(1 if kind == 5 else kind for kind in t.types)
         t.merges = np.array([[3, 4, 5], [6, 3, 7], [7, 4, 8]])
@@ -369,7 +502,7 @@ def write_corpus() -> None:
     """What the fuzzer begins with: sections, and texts for the vocabularies (tests/fuzz_tokenizer.c)."""
     folder = OUT.parent / "corpus" / "fuzz_tokenizer"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, t in (("spm", tiny("spm")), ("bpe", tiny("bpe")), ("bytes", tiny_bytes())):
+    for name, t in (("spm", tiny("spm")), ("bpe", tiny("bpe")), ("unigram", tiny("unigram")), ("bytes", tiny_bytes())):
         (folder / f"section-{name}").write_bytes(b"\0" + tokenizer.section(t))
     fragments = [s.encode() for s in [*vector_strings([]), *EXTRA]]
     for which in range(24):
@@ -383,7 +516,7 @@ def main() -> None:
         return write_corpus()
     names = list(VOCABULARIES)
     for name in sys.argv[1:] or names:
-        data = keys.pack(describe(ours(name), 1000 + names.index(name)))
+        data = keys.pack(describe(ours(name), 1000 + names.index(name), name in LEAN))
         (OUT / f"{name}.bin").write_bytes(data)
         print(f"{name}: {len(data)} bytes")
 

@@ -28,7 +28,7 @@ TEST_STORIES = 100  # the last ones of the sample: never trained on, the accepta
 VALID_STORIES, VALID_EVERY = 30, 13  # every 13th of the 390 before them: watched during training, never trained on
 PICTURE_BOOKS = 711  # the last documents of the corpus are the modern picture books (credits.tsv)
 # Defaults that go with the model: cool enough for grammar, and a penalty without which phrases recur.
-SAMPLING = {"temperature": 0.6, "top_k": 40, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 1.13}
+SAMPLING = {"temperature": 0.5, "top_k": 40, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.15}
 LICENCE = """The weights may be used, changed and passed on by anyone under the MIT licence of the tern project.
 They were trained on public-domain books, FairytaleQA (Apache-2.0), African Storybook and Pratham Books picture books
 (CC BY 4.0, credits in models/CREDITS.md) and a sample of TinyStories (CDLA-Sharing-1.0). Whoever passes the weights on
@@ -186,14 +186,15 @@ def tokenizer(args):
 
 
 class Stream:
-    """Endless windows of `length + 1` tokens from one split; documents are shuffled anew every pass."""
+    """Endless windows of `length + 1` tokens from one split; documents are shuffled anew every pass.
+    `whole`: a document that a window cut off begins the next one, as long as it is not longer than a window."""
 
-    def __init__(self, path, seed):
+    def __init__(self, path, seed, whole):
         import numpy as np
 
         data = np.load(path)
         self.docs = np.split(data["ids"], np.cumsum(data["lengths"])[:-1])
-        self.seed, self.epoch, self.at, self.ids = seed, 0, 0, None
+        self.seed, self.epoch, self.at, self.ids, self.whole = seed, 0, 0, None, whole
 
     def window(self, length):
         import numpy as np
@@ -203,8 +204,10 @@ class Stream:
         if self.ids is None:
             order = np.random.default_rng([self.seed, self.epoch]).permutation(len(self.docs))
             self.ids = np.concatenate([self.docs[i] for i in order])
+            self.starts = np.cumsum([0] + [len(self.docs[i]) for i in order])
         row = self.ids[self.at: self.at + length + 1]
-        self.at += length
+        cut = self.starts[np.searchsorted(self.starts, self.at + length, "right") - 1]
+        self.at = int(cut) if self.whole and cut > self.at else self.at + length
         return row.astype(np.int64)
 
 
@@ -217,6 +220,20 @@ def build(config):
     from torch import nn
 
     c = config
+
+    def attend(q, k, v):
+        """Causal attention, q [batch, kv head, query heads of it, time, head_dim], in blocks of queries that meet no
+        later key: quicker than the fused kernel on a CPU."""
+        out, group = [], q.shape[2]
+        for start in range(0, q.shape[3], 128):
+            end = min(start + 128, q.shape[3])
+            block = q[:, :, :, start:end].flatten(2, 3)
+            scores = (block @ k[:, :, :end].transpose(-1, -2)).float() * c.head_dim**-0.5
+            later = torch.arange(end)[None, :] > torch.arange(start, end)[:, None]
+            scores = scores.masked_fill(later.repeat(group, 1), float("-inf"))
+            a = torch.softmax(scores, -1).to(v.dtype) @ v[:, :, :end]
+            out.append(a.unflatten(2, (group, end - start)))
+        return torch.cat(out, 3)
 
     class Layer(nn.Module):
         def __init__(self):
@@ -231,8 +248,15 @@ def build(config):
             self.input_layernorm = nn.RMSNorm(c.dim, c.eps)
             self.post_attention_layernorm = nn.RMSNorm(c.dim, c.eps)
 
-        def forward(self, x, cos, sin):  # x: [batch, time, dim]
+        def forward(self, x, cos, sin, drop):  # x: [batch, time, dim]; drop: [batch], what share of a branch's columns
             B, T, _ = x.shape
+
+            def dropped(branch):  # one mask for all positions of a row
+                if drop is None:
+                    return branch
+                keep = torch.rand(B, c.dim) >= drop[:, None]
+                return branch * (keep / (1 - drop[:, None])).to(branch.dtype)[:, None]
+
             h = self.input_layernorm(x)
             heads = lambda t, n: t.view(B, T, n, c.head_dim).transpose(1, 2)  # [batch, head, time, head_dim]
 
@@ -244,11 +268,10 @@ def build(config):
             k = rotate(heads(self.k_proj(h), c.kv_heads))
             v = heads(self.v_proj(h), c.kv_heads)
             group = c.heads // c.kv_heads  # query heads per KV head
-            k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-            a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.o_proj(a.transpose(1, 2).reshape(B, T, -1))
+            a = attend(q.unflatten(1, (c.kv_heads, group)), k, v).flatten(1, 2)
+            x = x + dropped(self.o_proj(a.transpose(1, 2).reshape(B, T, -1)))
             h = self.post_attention_layernorm(x)
-            return x + self.down_proj(F.silu(self.gate_proj(h)) * self.up_proj(h))
+            return x + dropped(self.down_proj(F.silu(self.gate_proj(h)) * self.up_proj(h)))
 
     class Model(nn.Module):
         def __init__(self):
@@ -265,11 +288,11 @@ def build(config):
                     last = "o_proj" in name or "down_proj" in name
                     nn.init.normal_(p, 0, 0.02 / (math.sqrt(2 * c.layers) if last else 1))
 
-        def forward(self, ids, targets):
+        def forward(self, ids, targets, drop=None):
             T = ids.shape[1]
             x = self.embed_tokens(ids)
             for layer in self.layers:
-                x = layer(x, self.cos[:T], self.sin[:T])
+                x = layer(x, self.cos[:T], self.sin[:T], drop)
             logits = F.linear(self.norm(x), self.embed_tokens.weight).float()
             return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
@@ -290,6 +313,17 @@ def schedule(step, args, spent):
     return warm * (args.steps - step) / (args.steps - args.decay_from)
 
 
+def shares(mix, names):
+    """"books=35,tales=65" -> the share of each split, in the order of names, as an array that sums to 1."""
+    import numpy as np
+
+    given = {n: float(w) for n, w in (item.split("=") for item in mix.split(","))}
+    weights = np.array([given.pop(n, 0.0) for n in names])
+    if given or weights.sum() <= 0:
+        raise SystemExit(f"train.py: --mix {mix}: the splits are {', '.join(names)}")
+    return weights / weights.sum()
+
+
 def train(args):
     """Muon for the matrices, AdamW for embedding and norms; bf16 autocast over f32 weights; WSD schedule."""
     import numpy as np
@@ -306,10 +340,11 @@ def train(args):
                             adjust_lr_fn="match_rms_adamw")  # so that one learning rate serves both optimizers
     adamw = torch.optim.AdamW([{"params": embedding, "weight_decay": args.weight_decay},
                                {"params": norms, "weight_decay": 0.0}], lr=args.lr, betas=(0.9, 0.95), fused=True)
-    mix = {n: float(w) for n, w in (item.split("=") for item in args.mix.split(","))}
-    names = list(mix)
-    share = np.array([mix[n] for n in names]) / sum(mix.values())
-    streams = {n: Stream(work / f"{n}.npz", args.seed) for n in ("books", "tales", "pictures", "stories")}
+    names, short = ["books", "tales", "pictures", "stories"], ["pictures", "stories"]
+    first = shares(args.mix, names)
+    last = shares(args.mix_end, names) if args.mix_end else first
+    rates = np.array([args.dropout if n in short else 0.0 for n in names], np.float32)
+    streams = {n: Stream(work / f"{n}.npz", args.seed, n in short) for n in names}
     step, seen = 0, Counter()
     if args.resume and (work / "last.pt").exists():
         state = torch.load(work / "last.pt", weights_only=False)
@@ -329,9 +364,9 @@ def train(args):
         torch.save(state, work / "next.tmp")
         os.replace(work / "next.tmp", work / "last.pt")
 
-    def forward(ids, targets):
+    def forward(ids, targets, drop):
         with torch.autocast("cpu", torch.bfloat16):
-            return compiled(ids, targets)
+            return compiled(ids, targets, drop if args.dropout else None)
 
     held = np.load(work / "valid.npz")
     starts = np.concatenate([[0], np.cumsum(held["lengths"])])
@@ -356,12 +391,13 @@ def train(args):
     while step < args.steps and spent < 1 and not (work / "stop").exists():
         spent = (time.time() - begun) / 60 / args.minutes if args.minutes else 0.0
         rng = np.random.default_rng([args.seed, step])
-        picks = rng.choice(len(names), size=pieces * rows, p=share)
+        done = spent if args.minutes else step / args.steps
+        picks = rng.choice(len(names), size=pieces * rows, p=(1 - done) * first + done * last)
         batch = torch.from_numpy(np.stack([streams[names[i]].window(args.seq) for i in picks]))
         seen.update({names[i]: args.seq * int(n) for i, n in zip(*np.unique(picks, return_counts=True))})
         factor, loss = schedule(step, args, spent), 0.0
-        for part in batch.split(rows):
-            piece = forward(part[:, :-1].contiguous(), part[:, 1:].contiguous()) / pieces
+        for part, drop in zip(batch.split(rows), torch.from_numpy(rates[picks]).split(rows)):
+            piece = forward(part[:, :-1].contiguous(), part[:, 1:].contiguous(), drop) / pieces
             piece.backward()
             loss += piece.item()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -566,7 +602,7 @@ def main():
     command(prepare, text="../shared/data/text", work="build/fable")
     command(tokenizer, work="build/fable")
     command(train, work="build/fable", steps=3000, decay_from=2000, warmup=60, lr=3e-3, weight_decay=0.1, batch=8192,
-            minutes=0.0, micro_batch=16, seq=256, mix="books=35,tales=37,pictures=14,stories=14", seed=1, threads=2, log_every=20,
+            minutes=0.0, micro_batch=16, seq=256, mix="books=35,tales=37,pictures=14,stories=14", mix_end="", dropout=0.0, seed=1, threads=2, log_every=20,
             valid_every=100, compile=True, resume=True)
     command(average, work="build/fable", first="", second="", share=0.5)
     command(export, work="build/fable", out="build/fable/hf")

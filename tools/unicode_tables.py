@@ -6,14 +6,24 @@ and none from the standard. Usage: tools/unicode_tables.py > src/text/unicode_ta
 """
 
 import functools
+import io
 import sys
+import tempfile
+from pathlib import Path
 
+import sentencepiece
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from ternlib import sentencepiece_file as spf  # noqa: E402
+
 LETTER, NUMBER, SPACE, NUMERIC, WORD, BLANK, UNSTABLE = (1 << i for i in range(7))
+UPPER, LOWER, SYMBOL, PUNCT, PUNCTUATION, EXTENDS, CONTROL = (1 << i for i in range(7, 14))
 SCALARS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)
+FOLD = 0x33400  # classes above this are those of U+E0000 to U+E0FFF
 
 
 def matching(pattern: str) -> set[int]:
@@ -52,6 +62,41 @@ def word() -> set[int]:
 
 def blank() -> set[int]:
     return added(AddedToken("X", lstrip=True, normalized=False), lambda e: e.offsets[0] == (0, 2))
+
+
+def punctuation() -> set[int]:
+    """Code points that Punctuation splits off."""
+    rest = pre_tokenizers.Punctuation("removed").pre_tokenize_str("".join(map(chr, SCALARS)))
+    out = set(SCALARS)
+    for _, (start, end) in rest:
+        out.difference_update(SCALARS[start:end])
+    return out
+
+
+def to_x(points: list[int]) -> normalizers.Precompiled:
+    """The normalizer that turns each of the code points, and whatever grapheme of 5 bytes it begins, into an X."""
+    out = io.BytesIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+        rules.writelines(f"{c:X}\t58\n" for c in points)
+        rules.flush()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["a b c"] * 10), model_writer=out, model_type="char", vocab_size=9,
+            hard_vocab_limit=False, normalization_rule_tsv=rules.name, minloglevel=2,
+        )  # fmt: skip
+    return normalizers.Precompiled(spf.parse(out.getvalue()).charsmap)
+
+
+def extends() -> set[int]:
+    """Code points that belong to the grapheme before them."""
+    x = to_x([ord("a")])
+    return {c for c in SCALARS if x.normalize_str("a" + chr(c)) == "X"}
+
+
+def control() -> set[int]:
+    """Code points that nothing extends. Those of 4 bytes are not asked for: their graphemes are too long."""
+    points = [c for c in range(1, 0x10000) if c != ord("X") and not 0xD800 <= c < 0xE000]
+    x = to_x(points)
+    return {c for c in points if x.normalize_str(chr(c) + "\u0301") != "X"}
 
 
 def check_folds() -> None:
@@ -140,19 +185,52 @@ def ranges(value: dict[int, int]) -> list[int]:
     return out
 
 
-def block_index(packed: list[int]) -> list[int]:
-    """For every block of 256 code points the number of the range that its first one lies in; and one more."""
-    out, i = [], 0
-    for block in range(0x110000 >> 8):
-        while i + 1 < len(packed) and packed[i + 1] >> 8 <= block << 8:
-            i += 1
-        out.append(i)
-    return [*out, len(packed) - 1]
+def fold(c: int) -> int:
+    """Place of a code point in the tables of classes: planes 3 to 13 and 15 on hold nothing but zeros and are left out."""
+    return c if c < FOLD else c - 0xE0000 + FOLD
+
+
+def blocks(value: dict[int, int]) -> tuple[list[int], list[int], list[int]]:
+    """Ranges, as (start & 255) << 8 | kind; for every block of 256 folded code points the last range before it; and of
+    each kind the value of its even and of its odd code points: capital and small letters often alternate."""
+    if set(value) - {c for c in range(0x110000) if c < FOLD or 0xE0000 <= c < 0xE1000}:
+        sys.exit(f"a code point that is not folded has a class: {max(value):#x}")
+    folded = {fold(c): v for c, v in value.items()}
+    kinds, starts, pair = [], [], [None, None]
+    for c in range(FOLD + 0x1000):
+        v = folded.get(c, 0)
+        if pair[c & 1] not in (None, v) or not starts:
+            starts.append(c)
+            pair = [None, None]
+            kinds.append(pair)
+        pair[c & 1] = v
+    whole = [tuple(p[0] if v is None else v for v in p) if p[0] is not None else (p[1], p[1]) for p in kinds]
+    table = sorted(set(whole))
+    if len(table) > 256:
+        sys.exit(f"{len(table)} kinds of ranges, more than a byte tells apart")
+    packed = [start << 8 | table.index(pair) for start, pair in zip(starts, whole)]
+    index = [max(0, sum(1 for r in packed if r >> 8 < block << 8) - 1) for block in range((FOLD + 0x1000 >> 8) + 1)]
+    return [r & 0xFFFF for r in packed], index, [v for pair in table for v in pair]
+
+
+def planes(table: list[tuple[int, ...]]) -> tuple[list[int], list[int]]:
+    """The rows without their planes, by planes and then by code point; and where each pair of planes (of c << 4 |
+    of what it becomes) ends."""
+    keyed = {}
+    for c, *rest in sorted(table):
+        if len({r >> 16 for r in rest}) != 1 or (len(rest) == 2 and rest[0] >> 16 != c >> 16):
+            sys.exit(f"U+{c:04X} becomes code points of two planes")
+        keyed.setdefault(c >> 16 << 4 | rest[0] >> 16, []).append((c & 0xFFFF, *(r & 0xFFFF for r in rest)))
+    rows, ends = [], []
+    for key in sorted(keyed):
+        rows += keyed[key]
+        ends += [key, len(rows)]
+    return [n for row in rows for n in row], ends
 
 
 def emit(name: str, numbers: list[int], kind: str = "uint32_t", shape: str = "", counted: bool = True) -> None:
     print(f"\nconst {kind} {name}[]{shape} = {{")
-    per = 10 if kind == "uint32_t" else 14
+    per = 10 if kind == "uint32_t" else 12
     rows = [f"{n:#x}" for n in numbers]
     if shape:
         width = int(shape[1:-1])
@@ -180,21 +258,34 @@ def main() -> None:
         (WORD, word()),
         (BLANK, blank()),
         (UNSTABLE, unstable),
+        (UPPER, matching(r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+")),
+        (LOWER, matching(r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]+")),
+        (SYMBOL, matching(r"[\p{P}\p{S}]+")),
+        (PUNCT, matching(r"\p{P}+")),
+        (PUNCTUATION, punctuation()),
+        (EXTENDS, extends()),
+        (CONTROL, control()),
     ):
         for c in members:
             classes[c] = classes.get(c, 0) | bit
     print("/* Generated by tools/unicode_tables.py from the answers of tokenizers " + tokenizers.__version__ + ". */")
     print("/* clang-format off */")
     print('#include "text/unicode_tables.h"')
-    emit("UNICODE_CLASSES", ranges(classes))
-    emit("UNICODE_ASCII", [classes.get(c, 0) for c in range(128)], "unsigned char", counted=False)
-    emit("UNICODE_INDEX", block_index(ranges(classes)), "uint16_t", counted=False)
+    packed, index, kinds = blocks(classes)
+    emit("UNICODE_CLASSES", packed, "uint16_t", counted=False)
+    emit("UNICODE_INDEX", index, "uint16_t", counted=False)
+    emit("UNICODE_KINDS", kinds, "uint16_t", shape="[2]", counted=False)
+    emit("UNICODE_ASCII", [classes.get(c, 0) for c in range(128)], "uint16_t", counted=False)
     emit("UNICODE_RANKS", ranges(ranks))
-    ordered = sorted(pairs)
-    emit("UNICODE_PAIRS", [n for c in ordered for n in (c, *pairs[c])], shape="[3]")
-    emit("UNICODE_SINGLES", [n for c in sorted(singles) for n in (c, singles[c])], shape="[2]")
+    rows, ends = planes([(c, *pairs[c]) for c in pairs])
+    emit("UNICODE_PAIRS", rows, "uint16_t", shape="[3]", counted=False)
+    emit("UNICODE_PAIR_PLANES", ends, "uint16_t", shape="[2]")
+    ordered = sorted(pairs)  # as the rows are: a pair stays in its plane
     index = {c: i for i, c in enumerate(ordered)}
     emit("UNICODE_COMPOSED", [index[c] for c in sorted(composed, key=lambda c: pairs[c])], "uint16_t")
+    rows, ends = planes(list(singles.items()))
+    emit("UNICODE_SINGLES", rows, "uint16_t", shape="[2]", counted=False)
+    emit("UNICODE_SINGLE_PLANES", ends, "uint16_t", shape="[2]")
 
 
 if __name__ == "__main__":

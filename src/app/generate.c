@@ -23,6 +23,11 @@ struct prompt {
     size_t n_tokens;
 };
 
+struct draft {
+    tern_model *model;
+    tern_context *ctx;
+};
+
 static void prompt_close(struct prompt *p)
 {
     free(p->text);
@@ -131,7 +136,7 @@ static struct tern_sampler_params sampler_of(const tern_model *model, const stru
 static int on_text(void *arg, tern_token token, const char *text, size_t n)
 {
     (void)arg, (void)token;
-    return !out_write(text, n) || signals_caught();
+    return !out_stream(text, n) || signals_caught();
 }
 
 /* A prompt that takes its time says how far it is, where no text on the terminal is in the way. */
@@ -174,7 +179,7 @@ static void print_fingerprint(const tern_context *ctx)
             TERN_ARITH, (unsigned long long)rows);
 }
 
-static enum tern_status generate(tern_context *ctx, const struct options *o,
+static enum tern_status generate(tern_context *ctx, tern_context *draft, const struct options *o,
                                  const struct prompt *prompt, struct stats *stats,
                                  struct tern_error *e)
 {
@@ -186,6 +191,9 @@ static enum tern_status generate(tern_context *ctx, const struct options *o,
     p.n_tokens = prompt->n_tokens;
     p.n_predict = v[OPT_N_PREDICT].given ? v[OPT_N_PREDICT].integer : -1;
     p.ignore_end = v[OPT_IGNORE_EOS].given;
+    if (v[OPT_LOOKUP].given)
+        p.lookup = v[OPT_LOOKUP].text ? (uint32_t)v[OPT_LOOKUP].integer : TERN_MAX_LOGITS - 1;
+    p.draft = draft;
     p.logits_all = v[OPT_FINGERPRINT].given && v[OPT_FINGERPRINT].text;
     p.sampler = &sampler;
     p.stop = o->stop;
@@ -193,6 +201,7 @@ static enum tern_status generate(tern_context *ctx, const struct options *o,
     p.on_text = on_text;
     p.on_prompt = on_prompt;
     p.arg = shows_progress(o) ? &start : NULL;
+    stats->guesses = p.lookup || draft;
     stats->seed = sampler.seed;
     stats->is_random = sampler.temperature > 0;
     if (!v[OPT_NO_ECHO].given && !out_write(prompt->text, prompt->n)) {
@@ -204,32 +213,80 @@ static enum tern_status generate(tern_context *ctx, const struct options *o,
     return s;
 }
 
+/* A context for the model of --draft, as long as both models allow; none without the option. */
+static enum tern_status draft_open(struct draft *d, tern_model *model, const struct options *o,
+                                   uint32_t n_ctx, struct tern_error *e)
+{
+    struct tern_model_info info;
+    struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
+                                       .cpu = o->value[OPT_CPU].text,
+                                       .load = plan_load(o)};
+    const char *path = o->value[OPT_DRAFT].text;
+    *d = (struct draft){0};
+    if (!path)
+        return TERN_OK;
+    struct tern_error cause = {0};
+    enum tern_status s = tern_model_open(&d->model, path, &params, &cause);
+    if (!s && !(s = tern_draft_check(model, d->model, &cause))) {
+        tern_model_info(d->model, &info);
+        if (n_ctx > info.max_seq)
+            n_ctx = (uint32_t)info.max_seq;
+        s = plan_draft(&d->ctx, d->model, o, n_ctx, &cause);
+    }
+    if (s && !strncmp(cause.text, path, strlen(path))) /* it is named already */
+        snprintf(e->text, sizeof e->text, "--draft %.500s", cause.text);
+    else if (s)
+        snprintf(e->text, sizeof e->text, "--draft %.200s: %.300s", path, cause.text);
+    return e->code = s;
+}
+
+static void draft_close(struct draft *d)
+{
+    tern_context_close(d->ctx);
+    tern_model_close(d->model);
+}
+
+static enum tern_status generate_with(tern_context *ctx, tern_context *draft,
+                                      const struct options *o, const struct prompt *prompt,
+                                      struct stats *stats, struct tern_error *e)
+{
+    struct tern_memory plan = {0};
+    if (draft)
+        tern_context_memory(draft, &plan);
+    stats->draft_bytes = plan.weights + plan.cache + plan.batch;
+    enum tern_status s = generate(ctx, draft, o, prompt, stats, e);
+    stats->total_seconds = stats_clock() - stats->start;
+    if (!s)
+        s = tern_numeric_status(ctx, e);
+    if (!out_closed() && stats->result.n_prompt && (!s || s == TERN_CANCELLED))
+        print_end(ctx, o, stats);
+    if (o->value[OPT_FINGERPRINT].given)
+        print_fingerprint(ctx);
+    return s;
+}
+
 enum tern_status generate_run(tern_model *model, const struct options *o, double load_seconds,
                               struct tern_error *e)
 {
     struct prompt prompt;
     struct tern_memory plan;
-    struct stats stats = {.load_seconds = load_seconds};
+    struct stats stats = {.start = stats_clock() - load_seconds};
+    struct draft draft = {0};
     tern_context *ctx = NULL;
-    double start = stats_clock();
     plan_make(model, o, 0, &plan);
     enum tern_status s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL, e);
     if (!s)
         s = check_prompt(&prompt, model, &plan, e);
     if (!s)
+        s = draft_open(&draft, model, o, plan.n_ctx, e);
+    if (!s)
         s = plan_open(&ctx, model, o, 0, e);
     if (!s) {
-        stats.load_seconds += stats_clock() - start;
-        s = generate(ctx, o, &prompt, &stats, e);
-        stats.total_seconds = load_seconds + stats_clock() - start;
-        if (!s)
-            s = tern_numeric_status(ctx, e);
-        if (!out_closed() && stats.result.n_prompt && (!s || s == TERN_CANCELLED))
-            print_end(ctx, o, &stats);
-        if (o->value[OPT_FINGERPRINT].given)
-            print_fingerprint(ctx);
+        stats.load_seconds = stats_clock() - stats.start;
+        s = generate_with(ctx, draft.ctx, o, &prompt, &stats, e);
     }
     plan_close(ctx);
+    draft_close(&draft);
     prompt_close(&prompt);
     return s;
 }

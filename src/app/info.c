@@ -40,6 +40,20 @@ static void show_tokenizer(const tern_model *model, const struct tern_model_info
     out_print("%s, %zu special\n", !shown ? " none" : shown > 16 ? " ..." : "", special);
 }
 
+/* Bytes that a position takes in a cache of each type; of a page, for windows need more at first */
+static void show_cache(const tern_model *model)
+{
+    const char *name;
+    out_print("cache       ");
+    for (int t = 0; (name = tern_cache_type_name(t)); t++) {
+        struct tern_context_params p = {.n_ctx = 256, .cache_type = t};
+        struct tern_memory plan;
+        tern_context_plan(model, &p, &plan);
+        out_print("%s%llu (%s)", t ? ", " : "", (ull)plan.cache / 256, name);
+    }
+    out_print(" bytes a position\n");
+}
+
 static void show_tensors(const tern_model *model)
 {
     out_print("\n%-24s %-5s %8s %8s %4s %14s  %s\n", "tensor", "type", "rows", "k", "n", "bytes",
@@ -74,6 +88,7 @@ void info_describe(const tern_model *model, const char *path, int verbose)
     if (i.window)
         out_print(", window %llu", (ull)i.window);
     out_print("\npositions   %llu\n", (ull)i.max_seq);
+    show_cache(model);
     show_tokenizer(model, &i);
     out_print("chat        %s\n", i.has_chat ? "yes" : "no");
     out_print("machine     %s, %s\n", i.cpu, i.threads_why);

@@ -133,7 +133,8 @@ static bool do_help(const struct options *o)
 static enum tern_status run(const struct options *o, struct tern_error *e)
 {
     struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
-                                       .cpu = o->value[OPT_CPU].text};
+                                       .cpu = o->value[OPT_CPU].text,
+                                       .load = plan_load(o)};
     tern_model *model = NULL;
     if (do_help(o))
         return TERN_OK;
@@ -171,7 +172,8 @@ static int finish(enum tern_status s, const struct options *o, struct tern_error
         s = out_status(e);
     if (s) {
         size_t n = o->model ? strlen(o->model) : 0;
-        bool named = !n || !strncmp(e->text, o->model, n) || s != TERN_BAD_FILE;
+        bool named = !n || !strncmp(e->text, o->model, n) || s != TERN_BAD_FILE ||
+                     !strncmp(e->text, "--", 2);
         print_error(named ? "" : o->model, e->text);
     }
     return (int)s;

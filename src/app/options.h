@@ -1,14 +1,10 @@
-/* The options of `run`: one table drives parsing, ranges, --help, and (checked by
- * tests/test_cli.py) the man page. ADDING AN OPTION: a name in enum option, a row in the table of
+/* The options of `run`: one table, read by parser.c, from which all else follows; tests/test_cli.py
+ * holds the man page to it. ADDING AN OPTION: a name in enum option, a row in the table of
  * options.c, a paragraph in tern.1. */
 #ifndef APP_OPTIONS_H
 #define APP_OPTIONS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "tern.h"
+#include "app/parser.h"
 
 enum option {
     OPT_MODEL,
@@ -32,6 +28,10 @@ enum option {
     OPT_BATCH_SIZE,
     OPT_THREADS,
     OPT_CPU,
+    OPT_LOAD,
+    OPT_MLOCK,
+    OPT_LOOKUP,
+    OPT_DRAFT,
     OPT_FINGERPRINT,
     OPT_VERBOSE,
     OPT_QUIET,
@@ -48,14 +48,6 @@ enum option {
     OPT_HELP_LLAMA2C,
     OPT_VERSION,
     N_OPTIONS
-};
-
-struct option_value {
-    bool given;
-    int64_t integer;  /* of an option with an integer */
-    uint64_t seed;    /* of --seed */
-    double real;      /* of an option with a real number */
-    const char *text; /* as written; borrowed from argv */
 };
 
 struct options {

@@ -2,6 +2,7 @@
 #include "app/out.h"
 
 #include "app/signals.h"
+#include "app/stats.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,12 @@
 #include <unistd.h>
 
 static int failed; /* errno of the first write that failed */
+
+/* Text that comes within a millisecond of the last write waits for more: a call of the system for
+ * each token costs as much as half a token of a small model. */
+static char held[4096];
+static size_t n_held;
+static double last_write; /* stats_clock */
 
 void out_init(void)
 {
@@ -32,7 +39,7 @@ static bool may_write(void)
     return !signals_caught() || poll(&p, 1, 0) > 0;
 }
 
-bool out_write(const char *text, size_t n)
+static bool write_all(const char *text, size_t n)
 {
     if (!may_write())
         return false;
@@ -51,6 +58,33 @@ bool out_write(const char *text, size_t n)
             return false;
     }
     return !failed;
+}
+
+static bool write_held(void)
+{
+    size_t n = n_held;
+    n_held = 0;
+    return !n || write_all(held, n);
+}
+
+bool out_write(const char *text, size_t n)
+{
+    return write_held() && write_all(text, n);
+}
+
+bool out_stream(const char *text, size_t n)
+{
+    double now = stats_clock();
+    if (n > sizeof held - n_held && !write_held())
+        return false;
+    if (n > sizeof held)
+        return write_all(text, n);
+    memcpy(held + n_held, text, n);
+    n_held += n;
+    if (now - last_write < 1e-3)
+        return !failed;
+    last_write = now;
+    return write_held();
 }
 
 bool out_print(const char *format, ...)

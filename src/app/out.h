@@ -15,6 +15,10 @@ void out_init(void);
 
 /* Writes all n bytes now. False once anything has failed, or when a signal asked to stop. */
 bool out_write(const char *text, size_t n);
+
+/* The same for text that comes in many pieces: some of it may wait for the next call of either. */
+bool out_stream(const char *text, size_t n);
+
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif

@@ -11,8 +11,15 @@ void plan_make(const tern_model *model, const struct options *o, uint32_t n_ctx,
 
 /* Opens the context on which signals then act. Before: the plan on standard error with --verbose,
  * and, unless --quiet, one line when memory made the context smaller than the model's. */
+/* How the weights are loaded, of tern_model_params. */
+unsigned plan_load(const struct options *o);
+
 enum tern_status plan_open(tern_context **out, tern_model *model, const struct options *o,
                            uint32_t n_ctx, struct tern_error *e);
+
+/* The same for the draft's model, whose context no signal acts on. */
+enum tern_status plan_draft(tern_context **out, tern_model *model, const struct options *o,
+                            uint32_t n_ctx, struct tern_error *e);
 void plan_close(tern_context *ctx);
 
 #endif

@@ -11,11 +11,11 @@ static double rate(double n, double seconds)
     return seconds > 0 ? n / seconds : 0;
 }
 
-/* Each token of the text but the last was evaluated, and read the weights once. */
+/* Every step of the text read the weights once. */
 static double bandwidth(const struct stats *s, const struct tern_model_info *info)
 {
-    double n = s->result.n_generated ? (double)s->result.n_generated - 1 : 0;
-    return rate(n * (double)info->token_bytes, s->result.generate_seconds) / 1e9;
+    return rate((double)s->result.n_steps * (double)info->token_bytes, s->result.generate_seconds) /
+           1e9;
 }
 
 static void print_line(const struct stats *s, const struct tern_model_info *info, uint64_t bytes)
@@ -26,6 +26,8 @@ static void print_line(const struct stats *s, const struct tern_model_info *info
             r->n_prompt, rate((double)r->n_prompt, r->prompt_seconds), r->n_generated,
             rate((double)r->n_generated, r->generate_seconds), bandwidth(s, info),
             number_bytes(bytes, memory, sizeof memory));
+    if (r->n_drafted)
+        fprintf(stderr, "; guesses %zu of %zu right", r->n_accepted, r->n_drafted);
     if (s->is_random)
         fprintf(stderr, "; seed %llu", (unsigned long long)s->seed);
     fputc('\n', stderr);
@@ -48,6 +50,11 @@ static void print_table(const struct stats *s, const struct tern_model_info *inf
     fprintf(stderr, "eval duration:        %s\n", number_seconds(r->generate_seconds, a, n));
     fprintf(stderr, "eval rate:            %.2f tokens/s\n",
             rate((double)r->n_generated, r->generate_seconds));
+    if (s->guesses) {
+        fprintf(stderr, "guesses tried:        %zu token(s), %zu right\n", r->n_drafted,
+                r->n_accepted);
+        fprintf(stderr, "steps:                %zu\n", r->n_steps);
+    }
     fprintf(stderr, "weights read:         %.2f GB/s\n", bandwidth(s, info));
     fprintf(stderr, "memory:               %s\n", number_bytes(bytes, a, n));
     fprintf(stderr, "ended by:             %s\n", reasons[r->reason]);
@@ -61,7 +68,7 @@ void stats_print(const struct stats *s, const tern_context *ctx, int verbose)
     struct tern_memory plan;
     tern_model_info(tern_context_model(ctx), &info);
     tern_context_memory(ctx, &plan);
-    (verbose ? print_table : print_line)(s, &info, plan.weights + plan.cache + plan.batch);
+    (verbose ? print_table : print_line)(s, &info, plan.weights + plan.cache + plan.batch + s->draft_bytes);
 }
 
 double stats_clock(void)

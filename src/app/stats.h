@@ -6,8 +6,10 @@
 
 struct stats {
     struct tern_generate_result result;
-    double load_seconds, total_seconds;
+    double start, load_seconds, total_seconds; /* start: of the clock */
     uint64_t seed;
+    uint64_t draft_bytes; /* of memory, beside the model's own */
+    int guesses;   /* speculation was asked for */
     int is_random; /* the seed had a part in the text */
 };
 

@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifndef MAP_NORESERVE
@@ -71,10 +72,46 @@ void *memory_reserve(size_t n)
     return p == MAP_FAILED ? NULL : p;
 }
 
+void memory_advise_huge(void *p, size_t n)
+{
+#ifdef MADV_HUGEPAGE
+    (void)madvise(p, n, MADV_HUGEPAGE); /* without them it is slower, and right */
+#else
+    (void)p, (void)n;
+#endif
+}
+
 void memory_release(void *p, size_t n)
 {
     if (p)
         munmap(p, n);
+}
+
+bool memory_replace(void *p, size_t n)
+{
+    if (mmap(p, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+        MAP_FAILED)
+        return false;
+#ifdef MADV_HUGEPAGE
+    madvise(p, n, MADV_HUGEPAGE); /* where it is refused, small pages do */
+#endif
+    return true;
+}
+
+void memory_expect(const void *p, size_t n)
+{
+#ifdef MADV_WILLNEED
+    madvise((void *)p, n, MADV_WILLNEED);
+#else
+    (void)p, (void)n;
+#endif
+}
+
+bool memory_lock(const void *p, size_t n, uint64_t *limit)
+{
+    struct rlimit r;
+    *limit = getrlimit(RLIMIT_MEMLOCK, &r) || r.rlim_cur == RLIM_INFINITY ? UINT64_MAX : r.rlim_cur;
+    return !mlock(p, n);
 }
 
 void memory_discard(void *p, size_t n)

@@ -3,6 +3,7 @@
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,7 +15,19 @@ uint64_t memory_available_at(const char *root); /* files under `root` in place o
 /* A page-aligned range that reads as zeros and takes memory only where it is touched; NULL when
  * the system refuses. n > 0. */
 void *memory_reserve(size_t n);
+/* Asks for large pages under a reserved range, before it is touched. */
+void memory_advise_huge(void *p, size_t n);
 void memory_release(void *p, size_t n); /* the whole range; NULL is fine */
+
+/* Makes the whole pages that hold p .. p + n, a file's mapping, private memory that reads as zeros,
+ * on huge pages where the system has them. False when it refuses; then the range is gone. */
+bool memory_replace(void *p, size_t n);
+
+/* p .. p + n, a file's mapping, will be read soon: a hint. */
+void memory_expect(const void *p, size_t n);
+
+/* Keeps p .. p + n in memory; false with errno and the bytes that this process may lock. */
+bool memory_lock(const void *p, size_t n, uint64_t *limit);
 
 /* Gives back the memory of the whole pages inside p .. p + n, which then read as zeros. */
 void memory_discard(void *p, size_t n);

@@ -1,8 +1,12 @@
 /* The thread pool: see pool.h. A run publishes its function and bumps `epoch`, on which workers
- * wait; each worker subtracts itself from `pending`, on which the caller waits. Who waits spins for
- * about 30 us, longer than the caller's work between two runs, then sleeps: on a futex on Linux, on
- * a condition elsewhere (and with -DPOOL_PORTABLE). With more threads than processors a spinning
- * thread would keep the others from running, so nobody spins. */
+ * wait; each share of it is claimed, done and subtracted from `pending`, on which the caller waits.
+ * A worker claims its own share; the caller, when done with its own, those of workers that have not
+ * begun, so that it never waits for a thread that has no processor or is still waking.
+ *
+ * Who waits spins first and then sleeps: on a futex on Linux, on a condition elsewhere (and with
+ * -DPOOL_PORTABLE). How long to spin is learned: longer when what was waited for came soon, half as
+ * long when it did not, because then somebody else had the processor, and spinning only keeps him.
+ * With more threads than processors nobody spins at all. */
 #include "base/pool.h"
 
 #include "base/clock.h"
@@ -27,8 +31,10 @@
 
 enum {
     MAX_THREADS = 1024,
-    SPIN_NS = 30000,
-    SPIN_STEP = 64,        /* pauses between two looks at the clock */
+    SPIN_STEP = 64,        /* pauses between two looks at the clock, about 1 us */
+    SPIN_FIRST_NS = 30000, /* longer than a caller's work between two runs of a token */
+    SPIN_LEAST_NS = 2000,
+    SPIN_MOST_NS = 100000, /* about what it costs to sleep and to be woken */
     STACK_BYTES = 1 << 20, /* kernels keep small tiles on the stack, nothing large */
 };
 
@@ -43,9 +49,11 @@ struct event {
 };
 
 struct worker {
+    _Alignas(64) atomic_uint claimed; /* epoch whose share of this worker is the last one claimed */
     struct pool *pool;
     pthread_t thread;
     int index;
+    uint64_t spin_ns;
 };
 
 struct pool {
@@ -54,9 +62,12 @@ struct pool {
     _Alignas(64) pool_fn fn;         /* these four are written before epoch changes */
     void *arg;
     size_t n_items;
-    bool dynamic, stop, spin;
-    bool running; /* guards against a run within a run */
+    atomic_bool stop; /* a late worker looks at it while the caller goes on */
+    bool dynamic, spin;
+    atomic_int caller; /* its processor */
+    bool running;      /* guards against a run within a run */
     int n_threads, n_started;
+    uint64_t spin_ns; /* of the caller */
     pthread_mutex_t step;
     struct worker workers[];
 };
@@ -72,22 +83,20 @@ static void cpu_pause(void)
 #endif
 }
 
-/* True when the value stopped being `old` within SPIN_NS. */
-static bool event_spin(struct event *ev, unsigned old)
+static bool event_is(const struct event *ev, unsigned old)
 {
-    uint64_t end = 0;
-    for (unsigned i = 1;; i++) {
-        if (atomic_load_explicit(&ev->value, memory_order_acquire) != old)
+    return atomic_load_explicit(&ev->value, memory_order_acquire) == old;
+}
+
+/* True when the value stopped being `old` within a few pauses. */
+static bool event_glance(const struct event *ev, unsigned old)
+{
+    for (unsigned i = 0; i < SPIN_STEP; i++) {
+        if (!event_is(ev, old))
             return true;
         cpu_pause();
-        if (i % SPIN_STEP)
-            continue;
-        const uint64_t now = clock_ns();
-        if (!end)
-            end = now + SPIN_NS;
-        else if (now >= end)
-            return false;
     }
+    return false;
 }
 
 /* The order that loses no wake-up: a waiter counts itself, then looks at the value; who changes the
@@ -153,15 +162,31 @@ static void event_wake(struct event *ev)
 
 #endif
 
-static void event_wait(const struct pool *p, struct event *ev, unsigned old)
+/* Waits until the value is no longer `old`. *spin_ns is how long to spin, and learns. */
+static void event_wait(struct event *ev, unsigned old, uint64_t *spin_ns)
 {
-    if (!p->spin || !event_spin(ev, old))
+    if (!*spin_ns) {
         event_sleep(ev, old);
+        return;
+    }
+    if (event_glance(ev, old))
+        return;
+    const uint64_t begin = clock_ns();
+    uint64_t waited = 0;
+    while (!event_glance(ev, old) && (waited = clock_ns() - begin) < *spin_ns)
+        ;
+    if (event_is(ev, old))
+        event_sleep(ev, old), waited = clock_ns() - begin;
+    if (waited > SPIN_MOST_NS)
+        *spin_ns = *spin_ns / 2 > SPIN_LEAST_NS ? *spin_ns / 2 : SPIN_LEAST_NS;
+    else if (waited > *spin_ns / 2)
+        *spin_ns = *spin_ns * 2 < SPIN_MOST_NS ? *spin_ns * 2 : SPIN_MOST_NS;
 }
 
 /* ---- work ---------------------------------------------------------------------------------- */
 
-static void run_share(struct pool *p, int thread)
+/* Share `share` of the run, on thread `thread`. */
+static void run_share(struct pool *p, int share, int thread)
 {
     if (p->dynamic) {
         size_t i;
@@ -169,7 +194,7 @@ static void run_share(struct pool *p, int thread)
             p->fn(p->arg, i, i + 1, thread);
         return;
     }
-    const size_t n = (size_t)p->n_threads, t = (size_t)thread;
+    const size_t n = (size_t)p->n_threads, t = (size_t)share;
     const size_t each = p->n_items / n, more = p->n_items % n; /* the first `more` get one more */
     const size_t begin = t * each + (t < more ? t : more);
     const size_t end = begin + each + (t < more);
@@ -177,20 +202,52 @@ static void run_share(struct pool *p, int thread)
         p->fn(p->arg, begin, end, thread);
 }
 
+/* Takes a worker's share of run `epoch`, of which all shares of the run before were taken. Who has
+ * a share may read what the run published: the caller waits for it. */
+static bool claim(struct worker *w, unsigned epoch)
+{
+    unsigned before = epoch - 1;
+    return atomic_compare_exchange_strong(&w->claimed, &before, epoch);
+}
+
+/* The system may start or wake a worker on the caller's processor and leave it there for a tenth of
+ * a second, in which the two only disturb each other. */
+static void step_aside(struct pool *p)
+{
+    const int here = quota_here();
+    if (p->spin && here >= 0 && here == atomic_load_explicit(&p->caller, memory_order_relaxed))
+        quota_leave(here);
+}
+
 static void *worker_main(void *arg)
 {
-    const struct worker *w = arg;
+    struct worker *w = arg;
     struct pool *p = w->pool;
 
     fpenv_enter();
-    for (unsigned seen = 0;; seen++) {
-        event_wait(p, &p->epoch, seen);
+    for (unsigned seen = 0;;) {
+        event_wait(&p->epoch, seen, &w->spin_ns);
+        seen = atomic_load(&p->epoch.value);
         if (p->stop)
             return NULL;
-        run_share(p, w->index);
+        if (!claim(w, seen)) {
+            step_aside(p);
+            continue;
+        }
+        run_share(p, w->index, w->index);
         if (atomic_fetch_sub(&p->pending.value, 1) == 1)
             event_wake(&p->pending);
     }
+}
+
+/* The caller does the shares that nobody has begun. */
+static void run_left(struct pool *p, unsigned epoch)
+{
+    for (int i = 0; i < p->n_started; i++)
+        if (claim(&p->workers[i], epoch)) {
+            run_share(p, i + 1, 0);
+            atomic_fetch_sub(&p->pending.value, 1);
+        }
 }
 
 static void run_all(struct pool *p, size_t n_items, pool_fn fn, void *arg, bool dynamic)
@@ -200,11 +257,15 @@ static void run_all(struct pool *p, size_t n_items, pool_fn fn, void *arg, bool 
     p->fn = fn, p->arg = arg, p->n_items = n_items, p->dynamic = dynamic;
     atomic_store_explicit(&p->next, 0, memory_order_relaxed);
     atomic_store(&p->pending.value, (unsigned)p->n_threads - 1);
-    atomic_fetch_add(&p->epoch.value, 1);
+    atomic_store_explicit(&p->caller, quota_here(), memory_order_relaxed);
+    const unsigned epoch = atomic_fetch_add(&p->epoch.value, 1) + 1;
     event_wake(&p->epoch);
-    run_share(p, 0);
-    for (unsigned left; (left = atomic_load(&p->pending.value));)
-        event_wait(p, &p->pending, left);
+    run_share(p, 0, 0);
+    unsigned left = atomic_load(&p->pending.value);
+    if (left && !(p->spin && event_glance(&p->pending, left)))
+        run_left(p, epoch);
+    while ((left = atomic_load(&p->pending.value)))
+        event_wait(&p->pending, left, &p->spin_ns);
     p->running = false;
 }
 
@@ -253,7 +314,7 @@ static bool start_workers(struct pool *p)
     pthread_sigmask(SIG_SETMASK, &mask, &old);
     for (int i = 1; i < p->n_threads && ok; i++) {
         struct worker *w = &p->workers[i - 1];
-        w->pool = p, w->index = i;
+        w->pool = p, w->index = i, w->spin_ns = p->spin_ns;
         ok = !pthread_create(&w->thread, &attr, worker_main, w);
         p->n_started += ok;
     }
@@ -276,6 +337,7 @@ enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *
     memset(p, 0, bytes);
     p->n_threads = n_threads;
     p->spin = n_threads <= quota_processors();
+    p->spin_ns = p->spin ? SPIN_FIRST_NS : 0;
     event_init(&p->epoch);
     event_init(&p->pending);
     pthread_mutex_init(&p->step, NULL);

@@ -22,9 +22,10 @@ enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *
 void pool_close(struct pool *p); /* NULL is fine */
 int pool_threads(const struct pool *p);
 
-/* Runs fn once per thread over contiguous ranges that differ by at most one item, ascending with
- * the thread. With one item or one thread fn runs on the caller at once. Not to be called from
- * within fn, nor by two threads at a time (pool_lock). */
+/* Runs fn over pool_threads contiguous ranges that differ by at most one item: range t on thread t,
+ * or on the caller, as thread 0, when t has not begun by the time the caller is done with its own.
+ * With one item or one thread fn runs on the caller at once. Not to be called from within fn, nor
+ * by two threads at a time (pool_lock). */
 void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg);
 
 /* As pool_run, but a thread takes the next item when it is free: for items of unequal size.

@@ -197,6 +197,30 @@ int quota_threads(char *why, size_t n)
     return choose("", mask_of_process(), why, n);
 }
 
+int quota_here(void)
+{
+#ifdef __linux__
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
+void quota_leave(int cpu)
+{
+#ifdef __linux__
+    const struct mask all = mask_of_process();
+    struct mask others = all;
+    if (cpu < 0 || !mask_has(&all, (uint64_t)cpu) || mask_count(&all) < 2)
+        return;
+    others.bits[cpu / 64] &= ~((uint64_t)1 << cpu % 64);
+    if (!sched_setaffinity(0, sizeof others, (const cpu_set_t *)&others))
+        (void)!sched_setaffinity(0, sizeof all, (const cpu_set_t *)&all);
+#else
+    (void)cpu;
+#endif
+}
+
 int quota_threads_at(const char *root, const char *cpus, char *why, size_t n)
 {
     return choose(root, mask_parse(cpus), why, n);

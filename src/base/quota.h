@@ -15,8 +15,15 @@ int quota_threads(char *why, size_t n);
  * quota. More threads than this should not spin. */
 int quota_processors(void);
 
-/* The same, with the files under `root` in place of / and the affinity mask `cpus` ("0-3,6") in
- * place of the process's: for tests. */
+/* The processor that the calling thread is on; -1 where the system does not tell. */
+int quota_here(void);
+
+/* Moves the calling thread off that processor to another that it may use, if there is one. It is
+ * not kept from coming back. */
+void quota_leave(int cpu);
+
+/* quota_threads and quota_processors with the files under `root` in place of / and the affinity
+ * mask `cpus` ("0-3,6") in place of the process's: for tests. */
 int quota_threads_at(const char *root, const char *cpus, char *why, size_t n);
 int quota_processors_at(const char *root, const char *cpus);
 

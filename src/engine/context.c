@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "engine/engine.h"
+#include "model/load.h"
 
 enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
 
@@ -10,7 +11,7 @@ static uint64_t plan_bytes(const struct tern_model *m, const struct tern_memory 
                            enum tern_cache_type type)
 {
     uint64_t cache = cache_bytes(m->model, type, p->n_ctx, p->n_batch, p->n_seqs);
-    uint64_t batch = forward_bytes(m->model, p->n_batch, pool_threads(m->pool)), sum;
+    uint64_t batch = forward_bytes(m->model, p->n_ctx, p->n_batch, pool_threads(m->pool)), sum;
     return size_add(cache, batch, &sum) ? sum : UINT64_MAX;
 }
 
@@ -52,14 +53,18 @@ EXPORT void tern_context_plan(const tern_model *m, const struct tern_context_par
     if (!p->n_ctx)
         reduce_context(m, plan, p->cache_type);
     plan->cache = cache_bytes(m->model, p->cache_type, plan->n_ctx, plan->n_batch, plan->n_seqs);
-    plan->batch = forward_bytes(m->model, plan->n_batch, pool_threads(m->pool));
+    plan->batch = forward_bytes(m->model, plan->n_ctx, plan->n_batch, pool_threads(m->pool));
 }
 
-static enum tern_status check_plan(const struct tern_memory *p, enum tern_cache_type type,
-                                   struct tern_error *e)
+static enum tern_status check_plan(const struct model *m, const struct tern_memory *p,
+                                   enum tern_cache_type type, struct tern_error *e)
 {
     uint64_t sum;
-    if (type != TERN_CACHE_F16 && type != TERN_CACHE_F32)
+    if (m->positions && p->n_ctx > m->max_seq)
+        return error_set(e, TERN_USAGE,
+                         "a context of %u positions was asked for, but the model has learned %zu",
+                         p->n_ctx, m->max_seq);
+    if (!tern_cache_type_name(type))
         return error_set(e, TERN_USAGE, "cache type %d is unknown", (int)type);
     if (p->n_ctx > MAX_CTX || p->n_batch > MAX_BATCH || p->n_seqs > MAX_SEQS)
         return error_set(e, TERN_USAGE,
@@ -83,7 +88,7 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
     enum tern_cache_type type = p ? p->cache_type : TERN_CACHE_F16;
     enum tern_status s;
     tern_context_plan(m, p, &c->memory);
-    if ((s = check_plan(plan, type, e)) ||
+    if ((s = check_plan(m->model, plan, type, e)) ||
         (s = cache_open(&c->cache, m->model, type, plan->n_ctx, plan->n_batch, plan->n_seqs, e)) ||
         (s = forward_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch,
                           e)))
@@ -91,7 +96,7 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
     c->fingerprint = p && p->fingerprint;
     xxh64_init(&c->hash, 0);
     c->pending = calloc(plan->n_seqs, sizeof *c->pending);
-    c->candidates = calloc(m->model->vocab, sizeof *c->candidates);
+    c->candidates = calloc(sampler_scratch(m->model->vocab), sizeof *c->candidates);
     if (!c->pending || !c->candidates)
         return error_memory(e, "the sampler", m->model->vocab * sizeof *c->candidates);
     return TERN_OK;
@@ -107,6 +112,8 @@ EXPORT enum tern_status tern_context_open(tern_context **out, tern_model *m,
         return error_memory(e, "a context", sizeof *c);
     c->model = m;
     enum tern_status s = open_parts(c, m, params, e);
+    if (!s && c->memory.weights <= c->memory.available)
+        load_ahead(m->model->weights);
     if (s)
         tern_context_close(c);
     else
@@ -118,6 +125,7 @@ EXPORT void tern_context_close(tern_context *c)
 {
     if (!c)
         return;
+    tern_profile_stop(c);
     forward_close(&c->forward);
     cache_close(&c->cache);
     free(c->pending);
@@ -164,6 +172,7 @@ static enum tern_status check_row(const struct tern_context *c, uint32_t seq, te
 EXPORT enum tern_status tern_batch_add(tern_context *c, uint32_t seq, tern_token token,
                                        unsigned flags, struct tern_error *e)
 {
+    context_drop(c);
     enum tern_status s = check_row(c, seq, token, flags, e);
     if (s)
         return s;
@@ -182,9 +191,9 @@ EXPORT void tern_batch_clear(tern_context *c)
     c->n_logit_rows = 0;
 }
 
-static void hash_logits(struct tern_context *c)
+EXPORT void tern_fingerprint_add(tern_context *c)
 {
-    for (size_t i = 0; i < c->forward.n_logits; i++) {
+    for (size_t i = c->first_logits, n = i + tern_n_logits(c); i < n; i++) {
         xxh64_update(&c->hash, &c->logit_position[i], sizeof *c->logit_position);
         xxh64_update(&c->hash, c->forward.logits + i * c->forward.vocab_stride,
                      c->model->model->vocab * sizeof(float));
@@ -192,23 +201,73 @@ static void hash_logits(struct tern_context *c)
     }
 }
 
+static enum tern_status evaluate(struct tern_context *c)
+{
+    struct fpenv saved = fpenv_enter();
+    pool_lock(c->model->pool);
+    if (c->forward.profile)
+        c->forward.profile->count(c->model->model, &c->cache, c->forward.rows, c->forward.n,
+                                  c->forward.profile->cost);
+    enum tern_status s = forward_run(&c->forward);
+    pool_unlock(c->model->pool);
+    fpenv_leave(saved);
+    tern_batch_clear(c);
+    c->first_logits = 0;
+    return s;
+}
+
 EXPORT enum tern_status tern_forward(tern_context *c)
 {
-    enum tern_status s = TERN_OK;
-    struct fpenv saved = fpenv_enter();
-    if (c->forward.n) {
-        pool_lock(c->model->pool);
-        s = forward_run(&c->forward);
-        pool_unlock(c->model->pool);
-        if (!s && c->fingerprint)
-            hash_logits(c);
-    } else {
+    context_drop(c);
+    if (!c->forward.n) {
         c->forward.n_logits = 0;
         atomic_store(&c->forward.cancel, 0);
+        return TERN_OK;
     }
-    tern_batch_clear(c);
-    fpenv_leave(saved);
+    enum tern_status s = evaluate(c);
+    if (!s && c->fingerprint)
+        tern_fingerprint_add(c);
     return s;
+}
+
+/* ---- rows on trial ------------------------------------------------------------------------ */
+
+enum tern_status context_try(struct tern_context *c, bool *usable)
+{
+    c->cache.ahead_seq = c->forward.rows[0].seq;
+    c->cache.n_ahead = (uint32_t)c->forward.n;
+    enum tern_status s = evaluate(c);
+    *usable = !s && !atomic_load(&c->forward.bad);
+    if (s)
+        c->cache.n_ahead = 0; /* the sequence is as it was */
+    else if (!*usable)
+        context_drop(c), atomic_store(&c->forward.bad, 0);
+    return s;
+}
+
+enum tern_status context_show(struct tern_context *c)
+{
+    if (atomic_exchange(&c->forward.cancel, 0)) {
+        context_drop(c);
+        c->forward.n_logits = 0;
+        return TERN_CANCELLED;
+    }
+    c->first_logits = (uint32_t)c->forward.n_logits - c->cache.n_ahead--;
+    cache_commit(&c->cache, c->cache.ahead_seq, 0);
+    if (c->fingerprint)
+        tern_fingerprint_add(c);
+    return TERN_OK;
+}
+
+void context_drop(struct tern_context *c)
+{
+    struct cache *cache = &c->cache;
+    uint32_t n = cache->n_ahead;
+    if (!n)
+        return;
+    cache->n_ahead = 0;
+    c->forward.n_logits -= n;
+    cache_keep(cache, cache->ahead_seq, cache->length[cache->ahead_seq] - n);
 }
 
 EXPORT void tern_cancel(tern_context *c)
@@ -218,12 +277,14 @@ EXPORT void tern_cancel(tern_context *c)
 
 EXPORT const float *tern_logits(const tern_context *c, size_t i)
 {
-    return i < c->forward.n_logits ? c->forward.logits + i * c->forward.vocab_stride : NULL;
+    size_t row = c->first_logits + i;
+    return i < tern_n_logits(c) ? c->forward.logits + row * c->forward.vocab_stride : NULL;
 }
 
 EXPORT size_t tern_n_logits(const tern_context *c)
 {
-    return c->forward.n_logits;
+    size_t unseen = c->first_logits + c->cache.n_ahead;
+    return c->forward.n_logits > unseen ? c->forward.n_logits - unseen : 0;
 }
 
 EXPORT enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)
@@ -244,7 +305,7 @@ EXPORT enum tern_status tern_numeric_status(const tern_context *c, struct tern_e
                          layer, steps[step]);
     return error_set(e, TERN_LIMIT,
                      "layer %d: %s is not finite or exceeds the range of the %s cache%s", layer,
-                     steps[step], c->cache.type == TERN_CACHE_F32 ? "f32" : "f16",
+                     steps[step], tern_cache_type_name(c->cache.type),
                      c->cache.type == TERN_CACHE_F32 ? "" : ": try --cache-type f32");
 }
 
@@ -259,17 +320,19 @@ EXPORT uint64_t tern_fingerprint(const tern_context *c, uint64_t *rows)
 
 EXPORT uint32_t tern_seq_length(const tern_context *c, uint32_t seq)
 {
-    return seq < c->memory.n_seqs ? c->cache.length[seq] : 0;
+    return seq < c->memory.n_seqs ? (uint32_t)cache_length(&c->cache, seq) : 0;
 }
 
 EXPORT uint32_t tern_seq_keep(tern_context *c, uint32_t seq, uint32_t n)
 {
+    context_drop(c);
     tern_batch_clear(c);
     return seq < c->memory.n_seqs ? (uint32_t)cache_keep(&c->cache, seq, n) : 0;
 }
 
 EXPORT uint32_t tern_seq_fork(tern_context *c, uint32_t from, uint32_t to, uint32_t n)
 {
+    context_drop(c);
     tern_batch_clear(c);
     if (from >= c->memory.n_seqs || to >= c->memory.n_seqs)
         return 0;

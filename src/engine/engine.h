@@ -41,11 +41,22 @@ struct tern_context {
     struct sampler_item *candidates; /* [vocab] scratch of the sampler */
     uint32_t *pending;               /* [n_seqs] rows of the batch being built */
     uint32_t n_logit_rows;           /* of the batch being built */
+    uint32_t first_logits;           /* first logit row of the last batch that can be seen */
     uint64_t logit_position[TERN_MAX_LOGITS];
     bool fingerprint;
     struct xxh64 hash;
     uint64_t hashed_rows;
 };
+
+/* Evaluates the batch, whose rows are of one sequence and all ask for logits, on trial: lengths,
+ * logits, fingerprint and numeric status stay as they are until context_show makes the rows seen,
+ * one by one, each as tern_forward would have left it (a cancel between two rows included). What is
+ * not shown leaves no trace: the next batch, or context_drop, takes it back. *usable is false when
+ * a value was not finite: then nothing is on trial, and the rows are to be evaluated one at a
+ * time, because it may come from a row that would never have been evaluated. */
+enum tern_status context_try(struct tern_context *c, bool *usable);
+enum tern_status context_show(struct tern_context *c);
+void context_drop(struct tern_context *c);
 
 /* Section bodies of the file as parsed keys; false when the section is absent. */
 enum tern_status engine_section(const struct tern_model *m, const char *tag, struct keys *keys,

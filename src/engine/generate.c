@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/speculate.h"
 
 /* Text that might be the beginning of a stop string is held back here. */
 struct hold {
@@ -16,11 +16,13 @@ struct generation {
     const struct tern_generate_params *p;
     struct tern_generate_result *result;
     struct tern_error *error;
+    size_t capacity;
     tern_token *tokens; /* [capacity] prompt, then what was chosen: the sampler's history */
     size_t n_tokens;
     tern_decoder *decoder; /* NULL: a model without tokenizer */
     struct hold hold;
     bool stopped; /* by a stop string or a callback */
+    struct speculate speculate;
 };
 
 EXPORT struct tern_generate_params tern_generate_defaults(void)
@@ -46,6 +48,7 @@ static enum tern_status take_tokens(struct generation *g, size_t n_prompt)
     size_t room = g->ctx->memory.n_ctx - tern_seq_length(g->ctx, g->p->seq);
     if (n_prompt > room)
         return too_long(g, n_prompt);
+    g->capacity = room + 1;
     g->tokens = malloc((room + 1) * sizeof *g->tokens);
     return g->tokens ? TERN_OK : error_memory(g->error, "tokens", (room + 1) * sizeof *g->tokens);
 }
@@ -258,8 +261,7 @@ static enum tern_status generate_tokens(struct generation *g)
         last = is_last(g, token);
         if (s || last || (s = tern_numeric_status(g->ctx, g->error)))
             break;
-        if (!(s = tern_batch_add(g->ctx, g->p->seq, token, TERN_ROW_LOGITS, g->error)))
-            s = tern_forward(g->ctx);
+        s = speculate_advance(&g->speculate, g->n_tokens, g->error);
     }
     return s;
 }
@@ -268,6 +270,9 @@ static enum tern_status run(struct generation *g)
 {
     uint64_t start = clock_ns();
     enum tern_status s = start_prompt(g);
+    if (!s)
+        s = speculate_open(&g->speculate, g->ctx, g->p, g->result, g->tokens, g->capacity,
+                           g->error);
     if (!s && !(s = start_decoder(g)))
         s = read_prompt(g);
     uint64_t middle = clock_ns();
@@ -302,6 +307,7 @@ EXPORT enum tern_status tern_generate(tern_context *ctx, const struct tern_gener
     atomic_store(&ctx->forward.cancel, 0);
     s = run(&g);
     atomic_store(&ctx->forward.cancel, 0);
+    speculate_close(&g.speculate);
     tern_decoder_close(g.decoder);
     free(g.hold.text);
     free(g.tokens);

@@ -4,8 +4,10 @@
 #include "kernels/targets.h"
 /* after its vocabulary: */
 #include "kernels/simd_int.h"
+#include "kernels/simd_score.h"
 
 void arm_dotprod_init(struct kernels *k)
 {
     int_init(k);
+    score_init(k);
 }

@@ -2,13 +2,19 @@
 #include "kernels/ops_neon.h"
 #include "kernels/targets.h"
 /* after its vocabulary: */
+#include "kernels/simd_attend.h"
+#include "kernels/simd_features.h"
 #include "kernels/simd_float.h"
 #include "kernels/simd_int.h"
 #include "kernels/simd_rows.h"
+#include "kernels/simd_score.h"
 
 void arm_neon_init(struct kernels *k)
 {
     rows_init(k);
+    features_init(k);
     float_init(k);
+    attend_init(k);
     int_init(k);
+    score_init(k);
 }

@@ -153,6 +153,17 @@ static void encode_q4(void *tile, uint64_t block, const float *w, unsigned n)
     }
 }
 
+void format_store_q4(void *tile, uint64_t block, const float (*q)[TILE_ROWS], const float *scale)
+{
+    unsigned char *out = (unsigned char *)tile + block * Q4_BYTES;
+    memset(out, 0, Q4_LINES);
+    for (unsigned c = 0; c < GROUP; c++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            out[q4_at(r, c)] |= (unsigned char)((unsigned)((int)q[c][r] + 8) << q4_shift(c));
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        store_scale(out + Q4_LINES, r, scale[r]);
+}
+
 static void decode_q4(float *w, const void *tile, uint64_t block, unsigned n)
 {
     const unsigned char *in = (const unsigned char *)tile + block * Q4_BYTES;

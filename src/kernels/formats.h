@@ -54,6 +54,10 @@ void format_decode_row(const struct format *f, float *y, const void *data, uint6
 void format_encode_matrix(const struct format *f, void *data, const float *w, uint64_t rows,
                           uint64_t k);
 
+/* A block of q4 from codes q [32 columns, 16 rows], whole numbers from -8 to 7, and scales [16]:
+ * for an encoder that chooses them itself. */
+void format_store_q4(void *tile, uint64_t block, const float (*q)[TILE_ROWS], const float *scale);
+
 /* ---- half precision: IEEE binary16 and bfloat16, round to nearest even, with subnormals.
  * Overflow gives infinity; a NaN stays one, made quiet, as processors do it. */
 

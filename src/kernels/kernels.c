@@ -20,6 +20,7 @@ static const struct target targets[] = {
     {"ref", 0, ref_init},
 #if defined(__x86_64__) && !defined(REF_ONLY)
     {"avx2", CPU_AVX2, x86_avx2_init},
+    {"avx2", CPU_AVX2 | CPU_AVX_VNNI, x86_avxvnni_init},
     {"avx512", CPU_AVX512, x86_avx512_init},
     {"avx512", CPU_AVX512 | CPU_AVX512_VNNI, x86_avx512vnni_init},
 #endif

@@ -4,9 +4,9 @@
  *
  * Shapes are [rows, cols], row-major, last index fastest. A kernel reads and writes exactly the
  * elements that its comment names, with these exceptions: matmul writes whole tiles of 16 into y,
- * whose rows are 64-byte aligned and padded to 16 floats, and the x, q, scale and sum of its
- * activations are 64-byte aligned with rows padded to 64 bytes, so that whole lines may be read
- * (what padding holds must not change a result). Other float pointers need not be aligned (heads
+ * whose rows are 64-byte aligned and padded to 16 floats, and its activations are 64-byte aligned
+ * with rows padded to 64 bytes, so that whole lines and octets may be read (what padding holds must
+ * not change a result). Other float pointers need not be aligned (heads
  * of 24 or 80 dims lie side by side). Weights and cache end where they end: no read beyond.
  *
  * The SIMD targets share their kernels: simd_*.h write them in a small vector vocabulary, and an
@@ -28,19 +28,38 @@
 enum {
     BLOCK = 256,      /* positions of an attention block, and of a cache page */
     LANES = 16,       /* of a lane sum, and positions of a K tile */
-    N_CACHE_TYPES = 2 /* enum tern_cache_type */
+    OCTET = 8,        /* rows of x that lie together for matmul */
+    N_CACHE_TYPES = 3 /* enum tern_cache_type */
 };
 
-/* n rows of k activations, as matmul reads them: x for float weights, the rest for int8 weights. */
+/* 32 k of eight quantized rows in the order in which matmul meets them: q[k / 4][row][k mod 4] */
+struct octet {
+    int8_t q[GROUP / 4][OCTET][4];
+    int32_t sum[OCTET];
+    float scale[OCTET];
+};
+
+/* n rows of k activations, as matmul reads them: x for float weights, the rest for int8 weights,
+ * in one of two forms. */
 struct activations {
     size_t n, k;
-    size_t stride;       /* floats between rows of x, and bytes between rows of q; multiple of 64 */
-    size_t group_stride; /* values between rows of scale and sum */
-    const float *x;      /* [n, stride] */
-    const int8_t *q;     /* [n, stride]        zero from k to the next multiple of 32 */
-    const float *scale;  /* [n, group_stride]  one per 32 of q */
-    const int32_t *sum;  /* [n, group_stride]  of the 32 q: undoes an implied zero point */
+    size_t stride;  /* floats between rows of x, a multiple of 16 */
+    const float *x; /* [n, stride] */
+
+    /* n == 1 */
+    const int8_t *q;    /* [k]  zero from k to the next multiple of 32 */
+    const float *scale; /* [groups of 32] */
+    const int32_t *sum; /* [groups of 32]  of the q: undoes an implied zero point */
+
+    /* n > 1 */
+    const struct octet *octets; /* [n / 8 rounded up, groups of 32] */
 };
+
+/* Number `group` of the octets of row `row` */
+static inline size_t octet_at(size_t row, size_t group, size_t k)
+{
+    return row / OCTET * ((k + GROUP - 1) / GROUP) + group;
+}
 
 /* y[i, r] = sum_c w[r, c] * x[i, c]   for rows r of tiles tile0 <= t < tile1, all i < x->n
  *   w  first tile of the matrix, in the slot's format (src/model/FORMAT.md); [rows, k]
@@ -58,6 +77,9 @@ typedef void (*get_row_fn)(float *y, const void *w, size_t k, size_t row);
  * rne of a value outside [-127, 127] (not finite input only) is clamped; NaN gives 0. */
 typedef void (*quantize_fn)(int8_t *q, float *scale, int32_t *sum, const float *x, size_t k);
 
+/* The same into row `row` of eight, from octet to octet */
+typedef void (*quantize_octets_fn)(struct octet *to, size_t row, const float *x, size_t k);
+
 /* y[i] = (x[i] * r) * w[i],  r = 1 / sqrt(lane_sum(x * x by fma) / n + eps)   x, w, y [n] */
 typedef void (*rmsnorm_fn)(float *y, const float *x, const float *w, size_t n, float eps);
 
@@ -66,6 +88,33 @@ typedef void (*add_fn)(float *y, const float *x, size_t n);
 
 /* y[i] = gate[i] / (1 + exp(-gate[i])) * up[i]   [n]; y may be gate or up */
 typedef void (*swiglu_fn)(float *y, const float *gate, const float *up, size_t n);
+
+/* LayerNorm: mean = lane_sum(x) / n, d = x - mean, r = 1 / sqrt(lane_sum(d * d by fma) / n + eps),
+ * y[i] = (d[i] * r) * w[i] + b[i]   x, w, b, y [n]; b may be NULL: no addition */
+typedef void (*layernorm_fn)(float *y, const float *x, const float *w, const float *b, size_t n,
+                             float eps);
+
+/* The other activations: y[i] = act(gate[i]) * up[i], or act(gate[i]) where up is NULL   [n]
+ *   silu        g / (1 + exp(-g))
+ *   gelu        (g * 0.5) * (1 + erf(g * sqrt(1/2)))
+ *   gelu_tanh   (g * 0.5) * (1 + tanh(u)), u = sqrt(2/pi) * fma(0.044715 * g * g, g, g)
+ *   relu2       m * m, m = max(g, 0)
+ *   swiglu_oai  g = min(g, limit), h = clamp(up, +-limit): (g / (1 + exp(-1.702 * g))) * (h + 1) */
+enum activation { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU2, ACT_SWIGLU_OAI, N_ACTIVATIONS };
+typedef void (*activate_fn)(float *y, const float *gate, const float *up, size_t n,
+                            enum activation kind, float limit);
+
+/* y[i] = fma(x[i], c, y[i])   [n] */
+typedef void (*add_scaled_fn)(float *y, const float *x, float c, size_t n);
+
+/* x[i] *= c   [n] */
+typedef void (*scale_fn)(float *x, float c, size_t n);
+
+/* x[i] = cap * tanh(x[i] / cap)   [n] */
+typedef void (*softcap_fn)(float *x, float cap, size_t n);
+
+/* x[i] clamped to [-limit, limit]; a NaN stays   [n] */
+typedef void (*clamp_fn)(float *x, float limit, size_t n);
 
 /* c[i] = cos(pos * inv_freq[i]) * factor, s[i] = sin(...) * factor   [half] */
 typedef void (*rope_angles_fn)(float *c, float *s, const float *inv_freq, size_t half,
@@ -80,26 +129,54 @@ typedef void (*to_f16_fn)(uint16_t *y, const float *x, size_t n);
 /* True when every |x[i]| <= limit (false on NaN)   [n], no alignment */
 typedef bool (*in_range_fn)(const float *x, size_t n, float limit);
 
-/* Attention of n_q queries that share one KV head over one block of positions, of which only
- * lo <= p < hi (within the block) are visible. For query g:
- *   s[p] = (fma over d ascending of q[g, d] * k[d, p], from +0) * scale;  softcap > 0: cap * tanh(s
- * / cap) m[g] = max s;  e[p] = exp(s[p] - m);  l[g] = lane_sum(e), lane = p mod 16 a[g, d] =
- * fma(e[p], v[p, d], a[g, d]), p ascending, from +0 A masked position takes part in no operation,
- * and its K and V are not read as values. */
+/* Attention of n_q = q.n queries [k_dim = q.k] that share one KV head over one block of positions.
+ * Query g sees the positions lo <= p < hi of see[g], at least one. In three steps:
+ *
+ * - score: s[g, p] = fma over d ascending of q[g, d] * k[d, p], from +0;
+ *   q8: acc = fma((float)dot, ks[p] * qs[g], acc), groups of 32 dims ascending, from +0
+ * - weigh: s = s * scale; softcap > 0: s = cap * tanh(s / cap); m[g] = max s;
+ *   e[p] = exp(s[p] - m); l[g] = lane_sum(e), lane = p mod 16
+ * - mix: a[g, d] = fma(e[p], v[p, d], a[g, d]), p ascending, from +0; q8: v is (float)q * scale
+ *
+ * A masked position takes part in no operation, and its K and V are not read as values. Between the
+ * steps, `scores` holds s and then e of the visible positions, and anything elsewhere.
+ *
+ * K and V of a block, in the slot's cache type (attend_bytes each):
+ *   f16, f32  K [16 tiles][k_dim][16 positions]   V [256][v_dim]
+ *   q8        K 16 q8 tiles (src/model/FORMAT.md), rows are positions, dims padded to 32
+ *             V int8 [256][v_dim padded to 32], then f16 scales [v_dim / 32][256] */
+struct span {
+    uint16_t lo, hi; /* 0 <= lo < hi <= 256 */
+};
+struct queries { /* [n, k]: x for float types, q, scale and sum (see quantize) for q8 */
+    size_t n, k;
+    size_t stride;       /* between rows of x, and of q */
+    size_t group_stride; /* between rows of scale and sum */
+    const float *x;
+    const int8_t *q;
+    const float *scale;
+    const int32_t *sum;
+};
 struct attend {
-    size_t n_q, k_dim, v_dim; /* queries; dims of a key, of a value */
-    const float *q;           /* [n_q, q_stride] */
-    size_t q_stride;
-    const void *k; /* 16 tiles [k_dim, 16 positions] in the slot's cache type */
-    const void *v; /* [256, v_dim] */
-    size_t lo, hi; /* 0 <= lo < hi <= 256 */
+    struct queries q;
+    const void *k, *v; /* of the block */
+    size_t v_dim;
+    const void *next;       /* K that will be read next, to prefetch; NULL: none */
+    const struct span *see; /* [n_q] */
     float scale, softcap;
     float *m, *l; /* [n_q] */
     float *a;     /* [n_q, a_stride] */
     size_t a_stride;
-    float *scores; /* scratch [n_q, 256] */
+    float *scores; /* [n_q, 256] */
 };
 typedef void (*attend_fn)(const struct attend *b);
+
+/* mix of an f16 cache for n KV heads, each with as many queries, which all see the same */
+typedef void (*mix_heads_fn)(const struct attend *b, size_t n);
+
+/* V of positions 0 .. n - 1 of a block as f32, for mix of f32.   y [n, dim], v [256, dim]
+ * f16: K as well, n a multiple of 16 */
+typedef void (*widen_fn)(float *y, const void *v, size_t dim, size_t n);
 
 /* Merges block (m, l, a) into the running (M, L, A), per query; a, A [n]:
  *   m <= M: c = exp(m - M), L = fma(l, c, L), A = fma(a, c, A)
@@ -117,14 +194,23 @@ struct kernels {
     matmul_fn matmul[N_TYPES];
     get_row_fn get_row[N_TYPES];
     quantize_fn quantize;
+    quantize_octets_fn quantize_octets;
     rmsnorm_fn rmsnorm;
     add_fn add;
     swiglu_fn swiglu;
+    layernorm_fn layernorm;
+    activate_fn activate;
+    add_scaled_fn add_scaled;
+    scale_fn scale;
+    softcap_fn softcap;
+    clamp_fn clamp;
     rope_angles_fn rope_angles;
     rope_fn rope;
     to_f16_fn to_f16;
     in_range_fn in_range;
-    attend_fn attend[N_CACHE_TYPES];
+    attend_fn score[N_CACHE_TYPES], weigh, mix[N_CACHE_TYPES];
+    mix_heads_fn mix_heads;
+    widen_fn widen[N_CACHE_TYPES]; /* f32: NULL */
     merge_fn merge;
     divide_fn divide;
     log_sum_exp_fn log_sum_exp;
@@ -140,6 +226,23 @@ void kernels_fill(struct kernels *k, unsigned cpu);
 
 /* Names of the targets built into this library, narrow to wide, NULL at the end. */
 const char *const *kernels_targets(void);
+
+/* Bytes of K, and of V, of one head in a block */
+static inline size_t attend_bytes(enum tern_cache_type type, size_t dim)
+{
+    size_t groups = (dim + GROUP - 1) / GROUP;
+    return BLOCK *
+           (type == TERN_CACHE_Q8 ? groups * (GROUP + 2) : dim * (type == TERN_CACHE_F32 ? 4 : 2));
+}
+
+/* All three steps */
+static inline void attend_block(const struct kernels *k, enum tern_cache_type type,
+                                const struct attend *b)
+{
+    k->score[type](b);
+    k->weigh(b);
+    k->mix[type](b);
+}
 
 /* True when matmul of this type reads q, scale and sum rather than x. */
 static inline bool type_is_quantized(enum tern_type type)

@@ -55,6 +55,11 @@
 #define ERFC_6 -0x1.cee09cp-12f
 #define ERFC_7 0x1.6bf684p-16f
 
+/* gelu_tanh: sqrt(2 / pi) and 0.044715; swiglu_oai */
+#define GELU_SCALE 0.7978845608f
+#define GELU_CUBE 0.044715f
+#define SWIGLU_ALPHA 1.702f
+
 /* sin and cos, binary64: pi/2 in parts of 20, 20 and 53 bits */
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1
 #define HALF_PI_1 0x1.921fap0

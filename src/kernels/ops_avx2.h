@@ -14,8 +14,7 @@ enum {
     TILES = 1,        /* tiles of a matmul that run together for several rows of x, */
     TOKENS = 4,       /* rows of x that do, */
     PARTS = 2,        /* and vectors of a row of V that do */
-    FLOAT_DECODE = 4, /* tiles in flight for one row of x: float weights */
-    INT_DECODE = 2,   /* and integer weights */
+    FLOAT_DECODE = 4, /* tiles in flight for one row of x of float weights */
 };
 
 typedef __m256 vf;
@@ -85,6 +84,12 @@ SIMD void vf_store_int8(int8_t *p, vf x)
     __m256i i = _mm256_cvtps_epi32(x);
     __m128i h = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
     _mm_storel_epi64((__m128i *)p, _mm_packs_epi16(h, h));
+}
+
+SIMD vf vf_load_int8(const int8_t *p)
+{
+    __m128i q = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
 }
 
 SIMD vf vf_set1(float x)
@@ -185,17 +190,10 @@ SIMD float vf_total(vf a)
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
 }
 
-/* ---- integer dots: 8 rows x 4 k of weights against 4 k of one x ----
- * vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
- * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
-
-enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TOKENS = 4 };
+/* ---- integer dots: 8 rows x 4 k of weights against 4 k of one x ---- */
 
 typedef __m256i vx;
 typedef __m256i va;
-typedef struct {
-    __m256i size, sign;
-} vw;
 
 SIMD vx vx_load(const int8_t *q)
 {
@@ -203,6 +201,55 @@ SIMD vx vx_load(const int8_t *q)
     memcpy(&four, q, 4);
     return _mm256_set1_epi32(four);
 }
+
+#ifdef __AVXVNNI__
+
+/* vpdpbusd takes unsigned weights: they are stored plus BIAS, which the sum of x takes back. */
+enum { BIAS_Q8 = 128, BIAS_Q4 = 8, INT_TILES = 1, INT_TOKENS = 4, INT_UNROLL = 2 };
+
+typedef __m256i vw;
+
+SIMD vw vw_q8(const unsigned char *p)
+{
+    __m256i w = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80));
+}
+
+SIMD void vw_q4(vw *w, const unsigned char *p)
+{
+    __m256i pair = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    __m256i low = _mm256_set1_epi8(15);
+    w[0] = _mm256_and_si256(pair, low);
+    w[1] = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
+}
+
+SIMD va va_start(const int32_t *bias, bool q4)
+{
+    (void)q4;
+    return _mm256_set1_epi32(*bias);
+}
+
+SIMD va va_dot(va a, vw w, vx x, bool q4)
+{
+    (void)q4;
+    return _mm256_dpbusd_avx_epi32(a, w, x);
+}
+
+SIMD vf va_end(va a, const int32_t *bias, bool q4)
+{
+    (void)bias, (void)q4;
+    return _mm256_cvtepi32_ps(a);
+}
+
+#else
+
+/* vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
+ * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
+enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TILES = 1, INT_TOKENS = 4, INT_UNROLL = 2 };
+
+typedef struct {
+    __m256i size, sign;
+} vw;
 
 SIMD vw vw_q8(const unsigned char *p)
 {
@@ -238,5 +285,7 @@ SIMD vf va_end(va a, const int32_t *bias, bool q4)
         a = _mm256_add_epi32(_mm256_madd_epi16(a, _mm256_set1_epi16(1)), _mm256_set1_epi32(*bias));
     return _mm256_cvtepi32_ps(a);
 }
+
+#endif
 
 #endif

@@ -14,8 +14,7 @@ enum {
     TILES = 2,        /* tiles of a matmul that run together for several rows of x, */
     TOKENS = 8,       /* rows of x that do, */
     PARTS = 2,        /* and vectors of a row of V that do */
-    FLOAT_DECODE = 4, /* tiles in flight for one row of x: float weights */
-    INT_DECODE = 4,   /* and integer weights */
+    FLOAT_DECODE = 4, /* tiles in flight for one row of x of float weights */
 };
 
 typedef __m512 vf;
@@ -77,6 +76,12 @@ SIMD void vf_store_f16(uint16_t *p, vf x)
 SIMD void vf_store_int8(int8_t *p, vf x)
 {
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
+SIMD vf vf_load_int8(const int8_t *p)
+{
+    __m128i q = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q));
 }
 
 SIMD vf vf_set1(float x)
@@ -190,7 +195,7 @@ SIMD vx vx_load(const int8_t *q)
 #ifdef __AVX512VNNI__
 
 /* vpdpbusd takes unsigned weights: they are stored plus BIAS, which the sum of x takes back. */
-enum { BIAS_Q8 = 128, BIAS_Q4 = 8, INT_TOKENS = 8 };
+enum { BIAS_Q8 = 128, BIAS_Q4 = 8, INT_TILES = 2, INT_TOKENS = 8, INT_UNROLL = 4 };
 
 typedef __m512i vw;
 
@@ -202,6 +207,7 @@ SIMD vw vw_q8(const unsigned char *p)
 SIMD void vw_q4(vw *w, const unsigned char *p)
 {
     __m512i pair = _mm512_loadu_si512(p), low = _mm512_set1_epi8(15);
+    __asm__("" : "+v"(pair)); /* one load, not one in each of the next two instructions */
     w[0] = _mm512_and_si512(pair, low);
     w[1] = _mm512_and_si512(_mm512_srli_epi16(pair, 4), low);
 }
@@ -228,7 +234,7 @@ SIMD vf va_end(va a, const int32_t *bias, bool q4)
 
 /* vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
  * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
-enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TOKENS = 4 };
+enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TILES = 2, INT_TOKENS = 4, INT_UNROLL = 2 };
 
 typedef struct {
     __m512i size;

@@ -14,8 +14,7 @@ enum {
     TILES = 1,        /* tiles of a matmul that run together for several rows of x, */
     TOKENS = 4,       /* rows of x that do, */
     PARTS = 4,        /* and vectors of a row of V that do */
-    FLOAT_DECODE = 4, /* tiles in flight for one row of x: float weights */
-    INT_DECODE = 2,   /* and integer weights */
+    FLOAT_DECODE = 4, /* tiles in flight for one row of x of float weights */
 };
 
 typedef float32x4_t vf;
@@ -83,6 +82,14 @@ SIMD void vf_store_int8(int8_t *p, vf x)
     int8_t all[8];
     vst1_s8(all, b);
     memcpy(p, all, 4);
+}
+
+SIMD vf vf_load_int8(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, 4);
+    int8x8_t q = vreinterpret_s8_s32(vdup_n_s32(four));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(q))));
 }
 
 SIMD vf vf_set1(float x)
@@ -182,7 +189,7 @@ SIMD float vf_total(vf a)
 
 /* ---- integer dots: 4 rows x 4 k of weights against 4 k of one x, all signed ---- */
 
-enum { BIAS_Q8 = 0, BIAS_Q4 = 0, INT_TOKENS = 4 };
+enum { BIAS_Q8 = 0, BIAS_Q4 = 0, INT_TILES = 1, INT_TOKENS = 4, INT_UNROLL = 2 };
 
 typedef int8x16_t vx;
 typedef int8x16_t vw;

@@ -6,6 +6,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/math.h"
+#include "kernels/math_constants.h"
 #include "kernels/targets.h"
 
 /* ---- order of sums ---- */
@@ -113,6 +114,15 @@ static void block_int(float *y, value_fn value, const unsigned char *block, cons
     }
 }
 
+/* *xs and q [32] of row `row`, group g of x */
+static void group_of(int8_t *q, float *xs, const struct activations *x, size_t row, size_t g)
+{
+    const struct octet *o = &x->octets[octet_at(row, g, x->k)];
+    *xs = x->n == 1 ? x->scale[g] : o->scale[row % OCTET];
+    for (size_t c = 0; c < GROUP; c++)
+        q[c] = x->n == 1 ? x->q[g * GROUP + c] : o->q[c / 4][row % OCTET][c % 4];
+}
+
 /* lines: bytes of a block's integers, before its 16 f16 scales */
 static void matmul_int(float *y, size_t y_stride, value_fn value, size_t lines, const void *w,
                        size_t tile0, size_t tile1, const struct activations *x)
@@ -124,9 +134,12 @@ static void matmul_int(float *y, size_t y_stride, value_fn value, size_t lines, 
             const unsigned char *block = (const unsigned char *)w + t * groups * block_bytes;
             for (size_t r = 0; r < TILE_ROWS; r++)
                 row[r] = 0;
-            for (size_t g = 0; g < groups; g++, block += block_bytes)
-                block_int(row, value, block, block + lines, x->q + i * x->stride + g * GROUP,
-                          x->scale[i * x->group_stride + g]);
+            for (size_t g = 0; g < groups; g++, block += block_bytes) {
+                int8_t q[GROUP];
+                float xs;
+                group_of(q, &xs, x, i, g);
+                block_int(row, value, block, block + lines, q, xs);
+            }
         }
 }
 
@@ -225,6 +238,16 @@ static void quantize(int8_t *q, float *scale, int32_t *sum, const float *x, size
                        k - c < GROUP ? k - c : GROUP);
 }
 
+static void quantize_octets(struct octet *to, size_t row, const float *x, size_t k)
+{
+    for (size_t c = 0; c < k; c += GROUP, to++) {
+        int8_t q[GROUP];
+        quantize_group(q, &to->scale[row], &to->sum[row], x + c, k - c < GROUP ? k - c : GROUP);
+        for (size_t i = 0; i < GROUP; i++)
+            to->q[i / 4][row][i % 4] = q[i];
+    }
+}
+
 static void rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)
 {
     float lane[16] = {0};
@@ -245,6 +268,77 @@ static void swiglu(float *y, const float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] = gate[i] / (1 + math_exp(-gate[i])) * up[i];
+}
+
+static void layernorm(float *y, const float *x, const float *w, const float *b, size_t n, float eps)
+{
+    float lane[16] = {0}, square[16] = {0};
+    for (size_t i = 0; i < n; i++)
+        lane[i % 16] += x[i];
+    float mean = sum_lanes(lane) / (float)n;
+    for (size_t i = 0; i < n; i++)
+        square[i % 16] = fmaf(x[i] - mean, x[i] - mean, square[i % 16]);
+    float r = 1 / sqrtf(sum_lanes(square) / (float)n + eps);
+    for (size_t i = 0; i < n; i++) {
+        y[i] = ((x[i] - mean) * r) * w[i];
+        if (b)
+            y[i] += b[i];
+    }
+}
+
+static float activation(float g, enum activation kind)
+{
+    float m = g > 0 ? g : 0;
+    switch (kind) {
+    case ACT_GELU:
+        return (g * 0.5f) * (1 + math_erf(g * ROOT_HALF));
+    case ACT_GELU_TANH:
+        return (g * 0.5f) * (1 + math_tanh(GELU_SCALE * fmaf(GELU_CUBE * g * g, g, g)));
+    case ACT_RELU2:
+        return m * m;
+    case ACT_SWIGLU_OAI:
+        return g / (1 + math_exp(g * -SWIGLU_ALPHA));
+    default:
+        return g / (1 + math_exp(-g));
+    }
+}
+
+static void activate(float *y, const float *gate, const float *up, size_t n, enum activation kind,
+                     float limit)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i], u = up ? up[i] : 1;
+        if (kind == ACT_SWIGLU_OAI) {
+            g = g > limit ? limit : g;
+            u = u > limit ? limit : u < -limit ? -limit : u;
+            u += 1;
+        }
+        y[i] = activation(g, kind) * u;
+    }
+}
+
+static void add_scaled(float *y, const float *x, float c, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = fmaf(x[i], c, y[i]);
+}
+
+static void scale(float *x, float c, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= c;
+}
+
+static void softcap(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = cap * math_tanh(x[i] / cap);
+}
+
+static void clamp(float *x, float limit, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
 }
 
 static void rope_angles(float *c, float *s, const float *inv_freq, size_t half, uint32_t position,
@@ -283,68 +377,145 @@ static bool in_range(const float *x, size_t n, float limit)
 
 /* ---- attention ---- */
 
-/* s[p] for lo <= p < hi: q [k_dim] against the keys; s [256] */
-static void score(float *s, const struct attend *b, line_fn line, const float *q)
+/* s[r] = q of query g . k[16 * tile + r]; s [16] */
+typedef void (*score_tile_fn)(float *s, const struct attend *b, size_t g, size_t tile);
+
+static void score_tile_f32(float *s, const struct attend *b, size_t g, size_t tile)
 {
-    for (size_t p = b->lo; p < b->hi; p++) {
-        float acc = 0, k[16];
-        for (size_t d = 0; d < b->k_dim; d++) {
-            line(k, b->k, p / 16 * b->k_dim + d);
-            acc = fmaf(q[d], k[p % 16], acc);
-        }
-        acc *= b->scale;
-        s[p] = b->softcap > 0 ? b->softcap * math_tanh(acc / b->softcap) : acc;
-    }
+    tile_float(s, line_f32, b->k, tile, b->q.x + g * b->q.stride, b->q.k);
 }
 
-/* s[p] becomes exp(s[p] - m); *m and *l as in kernels.h */
-static void weigh(float *s, const struct attend *b, float *m, float *l)
+static void score_tile_f16(float *s, const struct attend *b, size_t g, size_t tile)
+{
+    tile_float(s, line_f16, b->k, tile, b->q.x + g * b->q.stride, b->q.k);
+}
+
+static void score_tile_q8(float *s, const struct attend *b, size_t g, size_t tile)
+{
+    size_t groups = (b->q.k + GROUP - 1) / GROUP;
+    const unsigned char *k = (const unsigned char *)b->k + tile * groups * 544;
+    memset(s, 0, TILE_ROWS * sizeof *s);
+    for (size_t i = 0; i < groups; i++)
+        block_int(s, value_q8, k + i * 544, k + i * 544 + 512, b->q.q + g * b->q.stride + i * GROUP,
+                  b->q.scale[g * b->q.group_stride + i]);
+}
+
+/* The tiles that a query sees; of the first and the last, only the positions that it sees. */
+static void score(const struct attend *b, score_tile_fn score_tile)
+{
+    for (size_t g = 0; g < b->q.n; g++)
+        for (size_t t = b->see[g].lo / TILE_ROWS; t * TILE_ROWS < b->see[g].hi; t++) {
+            float s[TILE_ROWS];
+            score_tile(s, b, g, t);
+            for (size_t r = 0, p = t * TILE_ROWS; r < TILE_ROWS; r++, p++)
+                if (p >= b->see[g].lo && p < b->see[g].hi)
+                    b->scores[g * BLOCK + p] = s[r];
+        }
+}
+
+static void score_f32(const struct attend *b)
+{
+    score(b, score_tile_f32);
+}
+
+static void score_f16(const struct attend *b)
+{
+    score(b, score_tile_f16);
+}
+
+static void score_q8(const struct attend *b)
+{
+    score(b, score_tile_q8);
+}
+
+/* s [256] becomes e, *m and *l as in kernels.h */
+static void weigh_query(float *s, struct span see, const struct attend *b, float *m, float *l)
 {
     float lane[16] = {0};
-    *m = s[b->lo];
-    for (size_t p = b->lo; p < b->hi; p++)
+    for (size_t p = see.lo; p < see.hi; p++) {
+        s[p] *= b->scale;
+        s[p] = b->softcap > 0 ? b->softcap * math_tanh(s[p] / b->softcap) : s[p];
+    }
+    *m = s[see.lo];
+    for (size_t p = see.lo; p < see.hi; p++)
         *m = max_of(s[p], *m);
     *m += 0.0f; /* -0 becomes +0: the order of the comparisons leaves no trace */
-    for (size_t p = b->lo; p < b->hi; p++) {
+    for (size_t p = see.lo; p < see.hi; p++) {
         s[p] = math_exp(s[p] - *m);
         lane[p % 16] += s[p];
     }
     *l = sum_lanes(lane);
 }
 
-/* a[d] = sum_p e[p] * v[p, d];  `half` values: f16 */
-static void mix(float *a, const float *e, const struct attend *b, bool half)
+static void weigh(const struct attend *b)
 {
-    for (size_t d = 0; d < b->v_dim; d++) {
-        float acc = 0;
-        for (size_t p = b->lo; p < b->hi; p++) {
-            size_t i = p * b->v_dim + d;
-            acc = fmaf(e[p],
-                       half ? f16_to_f32(((const uint16_t *)b->v)[i]) : ((const float *)b->v)[i],
-                       acc);
+    for (size_t g = 0; g < b->q.n; g++)
+        weigh_query(b->scores + g * BLOCK, b->see[g], b, &b->m[g], &b->l[g]);
+}
+
+/* v[p, d] of a block; dim: values of a position */
+typedef float (*v_fn)(const void *v, size_t dim, size_t p, size_t d);
+
+static float v_f32(const void *v, size_t dim, size_t p, size_t d)
+{
+    return ((const float *)v)[p * dim + d];
+}
+
+static float v_f16(const void *v, size_t dim, size_t p, size_t d)
+{
+    return f16_to_f32(((const uint16_t *)v)[p * dim + d]);
+}
+
+static float v_q8(const void *v, size_t dim, size_t p, size_t d)
+{
+    size_t padded = (dim + GROUP - 1) / GROUP * GROUP;
+    const int8_t *q = v;
+    const uint16_t *scales = (const uint16_t *)(const void *)(q + BLOCK * padded);
+    return (float)q[p * padded + d] * f16_to_f32(scales[d / GROUP * BLOCK + p]);
+}
+
+static void mix(const struct attend *b, v_fn value)
+{
+    for (size_t g = 0; g < b->q.n; g++)
+        for (size_t d = 0; d < b->v_dim; d++) {
+            float acc = 0;
+            for (size_t p = b->see[g].lo; p < b->see[g].hi; p++)
+                acc = fmaf(b->scores[g * BLOCK + p], value(b->v, b->v_dim, p, d), acc);
+            b->a[g * b->a_stride + d] = acc;
         }
-        a[d] = acc;
-    }
 }
 
-static void attend_f16(const struct attend *b)
+static void mix_f32(const struct attend *b)
 {
-    for (size_t g = 0; g < b->n_q; g++) {
-        float *s = b->scores + g * BLOCK;
-        score(s, b, line_f16, b->q + g * b->q_stride);
-        weigh(s, b, &b->m[g], &b->l[g]);
-        mix(b->a + g * b->a_stride, s, b, true);
-    }
+    mix(b, v_f32);
 }
 
-static void attend_f32(const struct attend *b)
+static void mix_f16(const struct attend *b)
 {
-    for (size_t g = 0; g < b->n_q; g++) {
-        float *s = b->scores + g * BLOCK;
-        score(s, b, line_f32, b->q + g * b->q_stride);
-        weigh(s, b, &b->m[g], &b->l[g]);
-        mix(b->a + g * b->a_stride, s, b, false);
-    }
+    mix(b, v_f16);
+}
+
+static void mix_q8(const struct attend *b)
+{
+    mix(b, v_q8);
+}
+
+static void mix_heads(const struct attend *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        mix_f16(&b[i]);
+}
+
+static void widen_f16(float *y, const void *v, size_t dim, size_t n)
+{
+    for (size_t i = 0; i < n * dim; i++)
+        y[i] = f16_to_f32(((const uint16_t *)v)[i]);
+}
+
+static void widen_q8(float *y, const void *v, size_t dim, size_t n)
+{
+    for (size_t i = 0; i < n * dim; i++)
+        y[i] = v_q8(v, dim, i / dim, i % dim);
 }
 
 static void merge(float *M, float *L, float *A, float m, float l, const float *a, size_t n)
@@ -386,14 +557,25 @@ void ref_init(struct kernels *k)
         .matmul = {matmul_f32, matmul_f16, matmul_bf16, matmul_q8, matmul_q4},
         .get_row = {get_row_f32, get_row_f16, get_row_bf16, get_row_q8, get_row_q4},
         .quantize = quantize,
+        .quantize_octets = quantize_octets,
         .rmsnorm = rmsnorm,
         .add = add,
         .swiglu = swiglu,
+        .layernorm = layernorm,
+        .activate = activate,
+        .add_scaled = add_scaled,
+        .scale = scale,
+        .softcap = softcap,
+        .clamp = clamp,
         .rope_angles = rope_angles,
         .rope = rope,
         .to_f16 = to_f16,
         .in_range = in_range,
-        .attend = {attend_f16, attend_f32},
+        .score = {score_f16, score_f32, score_q8},
+        .weigh = weigh,
+        .mix = {mix_f16, mix_f32, mix_q8},
+        .mix_heads = mix_heads,
+        .widen = {widen_f16, NULL, widen_q8},
         .merge = merge,
         .divide = divide,
         .log_sum_exp = log_sum_exp,

@@ -5,33 +5,48 @@
 
 enum {
     INT_PER_16 = 16 / WIDTH,
-    INT_AHEAD = 1536, /* bytes of prefetch */
-    CHUNK = 64,       /* groups whose biases are computed together */
+    INT_AHEAD = 4096, /* bytes of prefetch */
     Q8_LINES = 512,   /* bytes of a block before its scales */
     Q4_LINES = 256
 };
 
-/* A matrix of blocks, and the rows of x and y that meet it */
+/* A matrix of blocks, and the rows of x that meet it: one row (q, scale and sum one after the
+ * other), or octets, beginning at some row of the first */
 struct blocks {
     const unsigned char *w; /* first tile */
     size_t tile, y_tile;    /* bytes between tiles, floats between their rows of y; 0: one tile met
                                twice */
     size_t groups;
-    bool q4;
-    const int8_t *q[8]; /* [tokens] */
-    const float *scale[8];
-    const int32_t *sum[8];
-    float *y[8];
+    bool q4, one; /* constants where this is used */
+    const int8_t *q;
+    const float *scale;
+    const int32_t *sum;
 };
 
-/* acc[p][t] += dot * (ws * xs) for group g of all tiles (parts) and rows (tokens);
- * bias [8, CHUNK] at this group's column */
-SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, const int32_t *bias,
-                    size_t parts, size_t tokens)
+/* Bytes from group to group of x, and from quad to quad of k */
+SIMD size_t x_group(const struct blocks *b, size_t one)
+{
+    return b->one ? one : sizeof(struct octet);
+}
+
+SIMD size_t x_quad(const struct blocks *b)
+{
+    return b->one ? 4 : 4 * OCTET;
+}
+
+/* acc[p][t] += dot * (ws * xs) for group g of all tiles (parts) and rows (tokens) */
+SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts, size_t tokens)
 {
     size_t lines = b->q4 ? Q4_LINES : Q8_LINES, bytes = lines + 2 * TILE_ROWS;
     const unsigned char *block[8];
+    const int8_t *q = b->q + g * x_group(b, GROUP);
+    const float *xs = (const float *)(const void *)((const char *)b->scale + g * x_group(b, 4));
+    const int32_t *sum = (const int32_t *)(const void *)((const char *)b->sum + g * x_group(b, 4));
+    int32_t bias[8]; /* what the sum takes back */
     va dot[8][8];
+#pragma GCC unroll 8
+    for (size_t t = 0; t < tokens; t++)
+        bias[t] = -(b->q4 ? BIAS_Q4 : BIAS_Q8) * sum[t];
 #pragma GCC unroll 8
     for (size_t p = 0; p < parts; p++) {
         block[p] = b->w + p / INT_PER_16 * b->tile + g * bytes;
@@ -41,9 +56,9 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, const int32_
                 __builtin_prefetch(block[p] + INT_AHEAD + i);
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++)
-            dot[p][t] = va_start(bias + t * CHUNK, b->q4);
+            dot[p][t] = va_start(bias + t, b->q4);
     }
-#pragma GCC unroll 2
+#pragma GCC unroll INT_UNROLL
     for (size_t j = 0; j < 4; j++) { /* two quads of k at a time */
         vw w[8][2];
 #pragma GCC unroll 8
@@ -56,17 +71,15 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, const int32_
                 w[p][1] = vw_q8(block[p] + (2 * j + 1) * 64 + part);
             }
         }
+#pragma GCC unroll 2
+        for (size_t i = 0; i < 2; i++)
 #pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++) {
-            const int8_t *q = b->q[t] + g * GROUP + 8 * j;
-            vx x0 = vx_load(q), x1 = vx_load(q + 4);
+            for (size_t t = 0; t < tokens; t++) {
+                vx x = vx_load(q + (2 * j + i) * x_quad(b) + 4 * t);
 #pragma GCC unroll 8
-            for (size_t p = 0; p < parts; p++)
-                dot[p][t] = va_dot(dot[p][t], w[p][0], x0, b->q4);
-#pragma GCC unroll 8
-            for (size_t p = 0; p < parts; p++)
-                dot[p][t] = va_dot(dot[p][t], w[p][1], x1, b->q4);
-        }
+                for (size_t p = 0; p < parts; p++)
+                    dot[p][t] = va_dot(dot[p][t], w[p][i], x, b->q4);
+            }
     }
 #pragma GCC unroll 8
     for (size_t p = 0; p < parts; p++) {
@@ -74,69 +87,54 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, const int32_
         vf ws = vf_load_f16((const uint16_t *)(const void *)scales);
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++) {
-            vf s = vf_mul(ws, vf_set1(b->scale[t][g]));
-            acc[p][t] = vf_fma(va_end(dot[p][t], bias + t * CHUNK, b->q4), s, acc[p][t]);
+            vf s = vf_mul(ws, vf_set1(xs[t]));
+            acc[p][t] = vf_fma(va_end(dot[p][t], bias + t, b->q4), s, acc[p][t]);
         }
     }
 }
 
-/* What the sums of x take back, for n groups from g on: -BIAS * sum */
-SIMD void find_biases(int32_t *bias, const struct blocks *b, size_t g, size_t n, size_t tokens)
-{
-    int32_t factor = b->q4 ? -BIAS_Q4 : -BIAS_Q8;
-    for (size_t t = 0; factor && t < tokens; t++)
-        for (size_t i = 0; i < n; i++)
-            bias[t * CHUNK + i] = factor * b->sum[t][g + i];
-}
-
-/* y[t][r] for `parts` vectors of rows of w and `tokens` rows of x, both constants */
-SIMD void dot_blocks(const struct blocks *b, size_t parts, size_t tokens)
+/* y[t][r] for `parts` vectors of rows of w and `tokens` rows of x (both constants), of which the
+ * first n are stored */
+SIMD void dot_blocks(float *y, size_t y_stride, const struct blocks *b, size_t parts, size_t tokens,
+                     size_t n)
 {
     vf acc[8][8];
-    int32_t bias[8 * CHUNK];
 #pragma GCC unroll 8
     for (size_t p = 0; p < parts; p++)
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++)
             acc[p][t] = vf_set1(0);
-    for (size_t g0 = 0; g0 < b->groups; g0 += CHUNK) {
-        size_t n = b->groups - g0 < CHUNK ? b->groups - g0 : CHUNK;
-        find_biases(bias, b, g0, n, tokens);
-        for (size_t i = 0; i < n; i++)
-            add_group(acc, b, g0 + i, bias + i, parts, tokens);
-    }
+    for (size_t g = 0; g < b->groups; g++)
+        add_group(acc, b, g, parts, tokens);
 #pragma GCC unroll 8
-    for (size_t p = 0; p < parts; p++)
+    for (size_t t = 0; t < tokens; t++)
+        if (t < n)
 #pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++)
-            vf_store(b->y[t] + p / INT_PER_16 * b->y_tile + p % INT_PER_16 * WIDTH, acc[p][t]);
+            for (size_t p = 0; p < parts; p++)
+                vf_store(y + t * y_stride + p / INT_PER_16 * b->y_tile + p % INT_PER_16 * WIDTH,
+                         acc[p][t]);
 }
 
-/* The same for the rows of x from `first` on, `tokens` at most: beyond the end the last row is
- * computed again, which writes the same numbers to the same place. */
-SIMD void dot_some_blocks(struct blocks b, float *y, size_t y_stride, const struct activations *x,
-                          size_t first, size_t parts, size_t tokens)
+/* The same for one row of x. */
+SIMD void dot_one(float *y, struct blocks b, const struct activations *x, size_t parts)
 {
-#pragma GCC unroll 8
-    for (size_t t = 0; t < tokens; t++) {
-        size_t row = first + t < x->n ? first + t : x->n - 1;
-        b.q[t] = x->q + row * x->stride;
-        b.scale[t] = x->scale + row * x->group_stride;
-        b.sum[t] = x->sum + row * x->group_stride;
-        b.y[t] = y + row * y_stride;
-    }
-    dot_blocks(&b, parts, tokens);
+    b.one = true, b.q = x->q, b.scale = x->scale, b.sum = x->sum;
+    dot_blocks(y, 0, &b, parts, 1, 1);
 }
 
 /* The same for all rows of x. */
-SIMD void dot_all_blocks(struct blocks b, float *y, size_t y_stride, const struct activations *x,
-                         size_t parts)
+SIMD void dot_octets(float *y, size_t y_stride, struct blocks b, const struct activations *x,
+                     size_t parts)
 {
-    for (size_t i = 0; i < x->n; i += INT_TOKENS)
-        if (INT_TOKENS > 4 && x->n - i <= 4)
-            dot_some_blocks(b, y, y_stride, x, i, parts, 4);
+    for (size_t i = 0; i < x->n; i += INT_TOKENS) {
+        const struct octet *o = x->octets + octet_at(i, 0, x->k);
+        size_t lane = i % OCTET, left = x->n - i;
+        b.q = o->q[0][lane], b.scale = o->scale + lane, b.sum = o->sum + lane;
+        if (INT_TOKENS > 4 && left <= 4)
+            dot_blocks(y + i * y_stride, y_stride, &b, parts, 4, left);
         else
-            dot_some_blocks(b, y, y_stride, x, i, parts, INT_TOKENS);
+            dot_blocks(y + i * y_stride, y_stride, &b, parts, INT_TOKENS, left);
+    }
 }
 
 SIMD void matmul_int(float *y, size_t y_stride, const void *w, bool q4, size_t tile0, size_t tile1,
@@ -145,18 +143,15 @@ SIMD void matmul_int(float *y, size_t y_stride, const void *w, bool q4, size_t t
     size_t groups = (x->k + GROUP - 1) / GROUP, t = tile0;
     size_t tile = groups * ((q4 ? Q4_LINES : Q8_LINES) + 2 * TILE_ROWS);
     struct blocks b = {.tile = tile, .y_tile = TILE_ROWS, .groups = groups, .q4 = q4};
-    for (; x->n == 1 && t + INT_DECODE <= tile1; t += INT_DECODE) {
+    for (; x->n == 1 && t < tile1; t++) { /* one stream through memory */
         b.w = (const unsigned char *)w + t * tile;
-        dot_some_blocks(b, y + t * TILE_ROWS, 0, x, 0, INT_DECODE * INT_PER_16, 1);
+        dot_one(y + t * TILE_ROWS, b, x, INT_PER_16);
     }
-    for (; t < tile1; t += TILES) {
+    for (; t < tile1; t += INT_TILES) {
         b.w = (const unsigned char *)w + t * tile;
-        if (t + TILES > tile1)
+        if (t + INT_TILES > tile1)
             b.tile = b.y_tile = 0;
-        if (x->n == 1)
-            dot_some_blocks(b, y + t * TILE_ROWS, 0, x, 0, TILES * INT_PER_16, 1);
-        else
-            dot_all_blocks(b, y + t * TILE_ROWS, y_stride, x, TILES * INT_PER_16);
+        dot_octets(y + t * TILE_ROWS, y_stride, b, x, INT_TILES * INT_PER_16);
     }
 }
 

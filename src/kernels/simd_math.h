@@ -1,4 +1,4 @@
-/* exp and tanh of a vector: math.c step by step, lane by lane. Included after a vocabulary
+/* exp, tanh and erf of a vector: math.c step by step, lane by lane. Included after a vocabulary
  * (ops_*.h). */
 #ifndef KERNELS_SIMD_MATH_H
 #define KERNELS_SIMD_MATH_H
@@ -41,6 +41,27 @@ SIMD vf vf_tanh(vf x)
     vf large = vf_div(vf_set1(2), vf_add(vf_exp(vf_add(a, a)), one));
     large = vf_copysign(vf_sub(one, large), x);
     return vf_select(vf_lt(a, vf_set1(TANH_SMALL)), small, large);
+}
+
+SIMD vf vf_erf(vf x)
+{
+    vf a = vf_abs(x), z = vf_mul(x, x), one = vf_set1(1), four = vf_set1(4);
+    vf p = step(vf_set1(ERF_12), z, ERF_10);
+    p = step(p, z, ERF_8);
+    p = step(p, z, ERF_6);
+    p = step(p, z, ERF_4);
+    p = step(p, z, ERF_2);
+    p = step(p, z, ERF_0);
+    vf small = vf_fma(x, p, x), in = vf_select(vf_lt(four, a), four, a);
+    vf q = step(vf_set1(ERFC_7), in, ERFC_6);
+    q = step(q, in, ERFC_5);
+    q = step(q, in, ERFC_4);
+    q = step(q, in, ERFC_3);
+    q = step(q, in, ERFC_2);
+    q = step(q, in, ERFC_1);
+    q = step(q, in, ERFC_0);
+    vf large = vf_sub(one, vf_exp(vf_mul(q, vf_set1(-1))));
+    return vf_select(vf_lt(a, one), small, vf_copysign(large, x));
 }
 
 #endif

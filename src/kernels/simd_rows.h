@@ -64,6 +64,21 @@ static void quantize(int8_t *q, float *scale, int32_t *sum, const float *x, size
         quantize_group(q + g * GROUP, scale + g, sum + g, x + g * GROUP, k - g * GROUP);
 }
 
+static void quantize_octets(struct octet *to, size_t row, const float *x, size_t k)
+{
+    int32_t q[GROUP / 4];
+    for (; k > 0; to++, x += GROUP) {
+        size_t n = k < GROUP ? k : GROUP;
+        if (n == GROUP)
+            quantize_group((int8_t *)q, &to->scale[row], &to->sum[row], x, GROUP);
+        else
+            quantize_group((int8_t *)q, &to->scale[row], &to->sum[row], x, n);
+        for (size_t i = 0; i < GROUP / 4; i++)
+            memcpy(to->q[i][row], &q[i], 4);
+        k -= n;
+    }
+}
+
 static void rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)
 {
     vf s[PER_16], v[PER_16];
@@ -207,6 +222,7 @@ static float log_sum_exp(const float *x, size_t n)
 SIMD void rows_init(struct kernels *k)
 {
     k->quantize = quantize;
+    k->quantize_octets = quantize_octets;
     k->rmsnorm = rmsnorm;
     k->add = add;
     k->swiglu = swiglu;

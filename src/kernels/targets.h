@@ -7,6 +7,7 @@
 
 void ref_init(struct kernels *k);
 void x86_avx2_init(struct kernels *k);
+void x86_avxvnni_init(struct kernels *k);
 void x86_avx512_init(struct kernels *k);
 void x86_avx512vnni_init(struct kernels *k);
 void arm_neon_init(struct kernels *k);

@@ -3,13 +3,17 @@
 #include "kernels/ops_avx512.h"
 #include "kernels/targets.h"
 /* after its vocabulary: */
+#include "kernels/simd_attend.h"
 #include "kernels/simd_float.h"
 #include "kernels/simd_int.h"
 #include "kernels/simd_rows.h"
+#include "kernels/simd_score.h"
 
 void x86_avx512_init(struct kernels *k)
 {
     rows_init(k);
     float_init(k);
+    attend_init(k);
     int_init(k);
+    score_init(k);
 }

@@ -7,6 +7,8 @@
 #include "base/bytes.h"
 #include "base/memory.h"
 
+enum { HUGE_FROM = 16 << 20 }; /* bytes of a cache that large pages make faster to read */
+
 /* A window that no position of the context can feel is none. */
 static size_t effective_window(size_t window, size_t n_ctx)
 {
@@ -36,7 +38,7 @@ static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
         struct cache_layer *at = &c->layers[l];
         at->class = find_class(c, effective_window(w->window, c->n_ctx));
         struct cache_class *class = &c->classes[at->class];
-        at->kv_bytes = BLOCK * w->head_dim * cache_value_bytes(c->type);
+        at->kv_bytes = attend_bytes(c->type, w->head_dim);
         at->offset = class->page_bytes;
         class->page_bytes += 2 * w->n_kv_heads * at->kv_bytes; /* < 2^35 a layer: no overflow */
     }
@@ -109,6 +111,8 @@ enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_ca
                       n_ctx, c->range_bytes >> 20);
     if (!s && !(c->length = calloc(n_seqs, sizeof *c->length)))
         s = error_memory(e, "the sequences", n_seqs * sizeof *c->length);
+    if (!s && c->range_bytes >= HUGE_FROM)
+        memory_advise_huge(c->range, c->range_bytes);
     unsigned char *at = c->range;
     for (int i = 0; i < c->n_classes && !s; i++) {
         c->classes[i].pages = at;
@@ -172,6 +176,12 @@ void cache_extend(struct cache *c, size_t seq, size_t n)
     }
 }
 
+size_t cache_length(const struct cache *c, size_t seq)
+{
+    size_t n = c->length[seq], trial = seq == c->ahead_seq ? c->n_ahead : 0;
+    return n > trial ? n - trial : 0;
+}
+
 /* First block that position n (the next one), or one up to the rollback margin before it, sees. */
 static size_t first_block(const struct cache_class *class, size_t n)
 {
@@ -184,7 +194,7 @@ void cache_commit(struct cache *c, size_t seq, size_t n)
     c->length[seq] += (uint32_t)n;
     for (int i = 0; i < c->n_classes; i++) {
         struct cache_class *class = &c->classes[i];
-        drop_blocks(c, class, seq, 0, first_block(class, c->length[seq]));
+        drop_blocks(c, class, seq, 0, first_block(class, cache_length(c, seq)));
         drop_blocks(c, class, seq, blocks_of(c->length[seq]), c->n_blocks);
     }
 }

@@ -4,8 +4,8 @@
  * A page holds 256 positions of every layer of one window class (all full-attention layers are one
  * class, each distinct window is another). Inside it, per layer and KV head:
  *
- *   K  16 tiles [head_dim][16 positions]   position p is lane p % 16 of tile p / 16 % 16
- *   V  [256 positions][head_dim]
+ *   K  16 tiles of 16 positions   position p is lane p % 16 of tile p / 16 % 16
+ *   V  [256 positions][head_dim]  both as kernels.h says, attend_bytes each
  *
  * A sequence is a table of pages per class, indexed by position / 256. Pages are counted: a shared
  * page is full and never written, so a fork copies at most one page per class. A windowed class
@@ -46,6 +46,8 @@ struct cache {
     struct cache_class *classes; /* [n_classes] */
     struct cache_layer *layers;  /* [n_layers] */
     uint32_t *length;            /* [n_seqs] positions evaluated */
+    uint32_t ahead_seq, n_ahead; /* the last positions of a sequence, evaluated on trial: until it
+                                  * is known that they stay, no page is given up for them */
     void *range;
     size_t range_bytes;
 };
@@ -66,6 +68,8 @@ void cache_extend(struct cache *c, size_t seq, size_t n);
  * and a windowed class gives up the pages that are out of sight. */
 void cache_commit(struct cache *c, size_t seq, size_t n);
 
+size_t cache_length(const struct cache *c, size_t seq); /* without what is on trial */
+
 /* tern_seq_keep and tern_seq_fork. */
 size_t cache_keep(struct cache *c, size_t seq, size_t n);
 size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n);
@@ -73,10 +77,5 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n);
 /* K and V of a KV head in the block of 256 positions that holds `position`; borrowed. */
 void *cache_k(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
 void *cache_v(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
-
-static inline size_t cache_value_bytes(enum tern_cache_type type)
-{
-    return type == TERN_CACHE_F32 ? 4 : 2;
-}
 
 #endif

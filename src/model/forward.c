@@ -3,14 +3,29 @@
 
 #include <stdbool.h>
 
+#include "model/step_tools.h"
 #include "model/steps.h"
+
+static void watch(struct forward *f, const struct layer *w, enum watch_point at)
+{
+    if (f->watch)
+        f->watch(f->watch_arg, f, (size_t)(w - f->model->layers), at);
+}
 
 static void layer(struct forward *f, const struct layer *w)
 {
-    step_project_qkv(f, w);  /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; K, V into the cache */
-    step_attend(f, w);       /* att = softmax(q K^T * scale) V, head by head */
-    step_project_out(f, w);  /* x += att Wo */
-    step_gate_up(f, w);      /* ffn = silu(norm(x) Wgate) * (norm(x) Wup) */
+    watch(f, w, WATCH_ATTENTION);
+    step_project_qkv(f, w); /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; K, V into the cache */
+    step_attend(f, w);      /* att = softmax(q K^T * scale) V, head by head */
+    watch(f, w, WATCH_OUT);
+    step_project_out(f, w); /* x += att Wo */
+    watch(f, w, WATCH_FFN);
+    if (w->experts.n) {
+        step_experts(f, w); /* x += weighted sum of what the chosen experts give */
+        return;
+    }
+    step_gate_up(f, w); /* ffn = silu(norm(x) Wgate) * (norm(x) Wup) */
+    watch(f, w, WATCH_DOWN);
     step_project_down(f, w); /* x += ffn Wdown */
 }
 
@@ -47,6 +62,7 @@ enum tern_status forward_run(struct forward *f)
     step_embed(f);
     while (l < f->model->n_layers && !atomic_load(&f->cancel))
         layer(f, &f->model->layers[l++]);
+    watch(f, f->model->layers + l, WATCH_ATTENTION);
     bool done = !atomic_exchange(&f->cancel, 0);
     if (done)
         step_logits(f);
@@ -56,65 +72,38 @@ enum tern_status forward_run(struct forward *f)
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-static size_t max_size(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t round_up(size_t n, size_t m)
-{
-    return (n + m - 1) / m * m;
-}
-
-static void take_lines(struct arena *a, struct lines *in, size_t n, size_t k, bool with_x)
-{
-    in->stride = round_up(k, 64);
-    in->group_stride = round_up(in->stride / GROUP, 16);
-    in->x = with_x ? arena_take(a, n * in->stride, sizeof *in->x) : NULL;
-    in->q = arena_take(a, n * in->stride, sizeof *in->q);
-    in->scale = arena_take(a, n * in->group_stride, sizeof *in->scale);
-    in->sum = arena_take(a, n * in->group_stride, sizeof *in->sum);
-}
-
 struct widths { /* the widest layer's */
-    size_t q, kv, hidden, head_dim, group, half;
+    size_t q, kv, hidden, half;
+    bool aside; /* some layer is parallel or has a shared expert */
 };
 
 static struct widths widths_of(const struct model *m)
 {
-    struct widths max = {1, 1, 1, 1, 1, 1};
+    struct widths max = {1, 1, 1, 1, false};
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         max.q = max_size(max.q, w->n_heads * w->head_dim);
         max.kv = max_size(max.kv, w->n_kv_heads * w->head_dim);
-        max.hidden = max_size(max.hidden, w->hidden);
-        max.head_dim = max_size(max.head_dim, w->head_dim);
-        max.group = max_size(max.group, w->n_heads / w->n_kv_heads);
+        max.hidden = max_size(max.hidden, w->experts.n ? w->experts.shared_hidden : w->hidden);
         max.half = max_size(max.half, w->rope ? w->rope->half : 1);
+        max.aside |= w->parallel || w->experts.shared_hidden;
     }
     return max;
 }
 
-static void take_scratch(struct arena *a, struct scratch *s, size_t n_batch, size_t head_stride,
-                         size_t dim, const struct widths *max)
+static void take_scratch(struct arena *a, struct scratch *s, size_t gate_floats, size_t dim,
+                         const struct widths *max, const struct attention *attention)
 {
     struct scratch none;
     s = s ? s : &none; /* measuring: there is no scratch yet */
-    take_lines(a, &s->in, 1, max_size(dim, max->q), true);
-    s->gate = arena_take(a, n_batch * GROUP, sizeof(float));
-    s->up = arena_take(a, n_batch * GROUP, sizeof(float));
-    s->half = arena_take(a, max->head_dim, sizeof *s->half);
-    s->scores = arena_take(a, max->group * BLOCK, sizeof(float));
-    s->m = arena_take(a, max->group, sizeof(float));
-    s->l = arena_take(a, max->group, sizeof(float));
-    s->a = arena_take(a, max->group * head_stride, sizeof(float));
-    s->M = arena_take(a, max->group, sizeof(float));
-    s->L = arena_take(a, max->group, sizeof(float));
-    s->A = arena_take(a, max->group * head_stride, sizeof(float));
+    lines_take(a, &s->in, 1, max_size(dim, max->q));
+    s->gate = arena_take(a, gate_floats, sizeof(float));
+    s->up = arena_take(a, gate_floats, sizeof(float));
+    attention_take_scratch(attention, a, &s->attention);
 }
 
 /* Cuts everything from the arena; with an empty arena it only measures. */
-static void layout(struct forward *f, struct arena *a, int n_threads)
+static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threads)
 {
     const struct model *m = f->model;
     struct widths max = widths_of(m);
@@ -123,30 +112,34 @@ static void layout(struct forward *f, struct arena *a, int n_threads)
     f->q_stride = round_up(max.q, 64);
     f->kv_stride = round_up(max.kv, 64);
     f->rope_stride = round_up(max.half, 16);
-    f->head_stride = round_up(max.head_dim, 16);
+    f->gate_floats = max_size(max_size(n, 2), round_up(max.hidden, GROUP) / GROUP) * GROUP;
     f->vocab_stride = round_up(m->vocab, 64);
     f->rows = arena_take(a, n, sizeof *f->rows);
     f->x = arena_take(a, n * f->dim_stride, size);
     f->y = arena_take(a, n * f->dim_stride, size);
+    f->z = max.aside ? arena_take(a, n * f->dim_stride, size) : NULL;
     f->q = arena_take(a, n * f->q_stride, size);
     f->k = arena_take(a, n * f->kv_stride, size);
     f->v = arena_take(a, n * f->kv_stride, size);
     f->att = arena_take(a, n * f->q_stride, size);
-    take_lines(a, &f->in, n, max_size(m->dim, max.q), true);
-    take_lines(a, &f->ffn, n, max.hidden, true);
+    lines_take(a, &f->in, n, max_size(m->dim, max.q));
+    lines_take(a, &f->ffn, n, max.hidden);
     f->rope_cos = arena_take(a, m->n_ropes * n * f->rope_stride, size);
     f->rope_sin = arena_take(a, m->n_ropes * n * f->rope_stride, size);
     f->logits = arena_take(a, TERN_MAX_LOGITS * f->vocab_stride, size);
+    attention_take(&f->attention, a, m, n_ctx, n);
+    experts_take(&f->experts, a, m, n, f->dim_stride);
     f->scratch = arena_take(a, (size_t)n_threads, sizeof *f->scratch);
     for (int t = 0; t < n_threads; t++)
-        take_scratch(a, f->scratch ? &f->scratch[t] : NULL, n, f->head_stride, m->dim, &max);
+        take_scratch(a, f->scratch ? &f->scratch[t] : NULL, f->gate_floats, m->dim, &max,
+                     &f->attention);
 }
 
-uint64_t forward_bytes(const struct model *m, size_t n_batch, int n_threads)
+uint64_t forward_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads)
 {
     struct forward f = {.model = m, .n_batch = n_batch};
     struct arena a = {0};
-    layout(&f, &a, n_threads);
+    layout(&f, &a, n_ctx, n_threads);
     return a.bad ? UINT64_MAX : a.used;
 }
 
@@ -156,10 +149,10 @@ enum tern_status forward_open(struct forward *f, const struct model *m, const st
 {
     *f = (struct forward){
         .model = m, .kernels = k, .pool = pool, .cache = cache, .n_batch = n_batch};
-    layout(f, &f->arena, pool_threads(pool));
+    layout(f, &f->arena, cache->n_ctx, pool_threads(pool));
     enum tern_status s = arena_open(&f->arena, "the batch (try a smaller batch)", e);
     if (!s)
-        layout(f, &f->arena, pool_threads(pool));
+        layout(f, &f->arena, cache->n_ctx, pool_threads(pool));
     return s;
 }
 

@@ -9,8 +9,12 @@
 #include "base/arena.h"
 #include "base/pool.h"
 #include "kernels/kernels.h"
+#include "model/attention.h"
 #include "model/cache.h"
+#include "model/experts.h"
+#include "model/lines.h"
 #include "model/model.h"
+#include "model/profile.h"
 
 struct row { /* one token of the batch */
     uint32_t seq, position;
@@ -18,23 +22,19 @@ struct row { /* one token of the batch */
     unsigned flags; /* TERN_ROW_LOGITS */
 };
 
-/* Rows of activations in the forms that matmul reads (struct activations), with room to write. */
-struct lines {
-    float *x;
-    int8_t *q;
-    float *scale;
-    int32_t *sum;
-    size_t stride, group_stride;
-};
-
 /* What each thread has for itself. */
 struct scratch {
     struct lines in;  /* one row: the input of a step when the batch is one row */
-    float *gate, *up; /* [n_batch, 32] */
-    uint16_t *half;   /* [head_dim] */
-    float *scores;    /* [group, 256] */
-    float *m, *l, *a; /* of a block:     [group], [group], [group, head_dim] */
-    float *M, *L, *A; /* of the blocks so far */
+    float *gate, *up; /* [gate_floats]: several groups of 32 of all rows */
+    struct attention_scratch attention;
+};
+
+/* Where somebody may look at the inputs of a layer's matrices. */
+enum watch_point {
+    WATCH_ATTENTION, /* x, before q, k, v and their norm */
+    WATCH_OUT,       /* att */
+    WATCH_FFN,       /* x, before gate, up and their norm */
+    WATCH_DOWN,      /* ffn */
 };
 
 struct forward {
@@ -43,19 +43,29 @@ struct forward {
     struct pool *pool;
     struct cache *cache;
     size_t n_batch;
+    struct profile *profile; /* borrowed; NULL: nobody measures */
 
     struct row *rows; /* [n_batch] */
     size_t n, n_logits;
 
-    float *x, *y;               /* [n_batch, dim] residual stream; what a step adds to it */
-    float *q, *k, *v;           /* [n_batch, heads * head_dim] */
-    float *att;                 /* [n_batch, n_heads * head_dim] */
-    struct lines in;            /* [n_batch, ...] input of a step */
-    struct lines ffn;           /* [n_batch, hidden] input of the down projection */
+    float *x, *y;     /* [n_batch, dim] residual stream; what a step adds to it */
+    float *z;         /* [n_batch, dim] and what a parallel step or a shared expert adds; or NULL */
+    float *q, *k, *v; /* [n_batch, heads * head_dim] */
+    float *att;       /* [n_batch, n_heads * head_dim] */
+    struct lines in;  /* [n_batch, ...] input of a step */
+    struct lines ffn; /* [n_batch, hidden] input of the down projection */
     float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
     float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
-    size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride, head_stride;
+    size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride;
+    size_t gate_floats;
     struct scratch *scratch; /* [threads] */
+    struct attention attention;
+    struct expert_work experts;
+
+    /* Called at each watch_point of each layer, and after the last one (layer n_layers, x before
+     * the final norm); NULL: nobody looks. It may set `cancel`. */
+    void (*watch)(void *arg, struct forward *f, size_t layer, enum watch_point at);
+    void *watch_arg;
 
     struct arena arena; /* owns all of the above */
     atomic_int cancel;
@@ -65,7 +75,7 @@ struct forward {
 enum bad_step { BAD_KEY, BAD_VALUE, BAD_INPUT, BAD_LOGIT };
 
 /* Bytes that forward_open would take; UINT64_MAX when that does not fit. */
-uint64_t forward_bytes(const struct model *m, size_t n_batch, int n_threads);
+uint64_t forward_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads);
 
 enum tern_status forward_open(struct forward *f, const struct model *m, const struct kernels *k,
                               struct pool *pool, struct cache *cache, size_t n_batch,

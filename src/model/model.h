@@ -1,21 +1,23 @@
 /* A model: the configuration as features, and every tensor bound with its expected shape. In: a
- * weights file. Out: structs that the forward pass reads. Knows config keys and tensor names;
- * knows no model family. ADDING A FEATURE: a key in model.c, a field here, its step in steps.c,
- * its row in FORMAT.md.
+ * weights file. Out: structs that the forward pass reads. Knows config keys (config.c) and tensor
+ * names (model.c); knows no model family. ADDING A FEATURE: a key in config.c, a field here, its
+ * tensors in model.c, its step in steps.c, its row in FORMAT.md.
  *
  * The vocabulary of sizes, used in every shape comment:
  *   dim         width of the residual stream
  *   n_heads     query heads of a layer;  n_kv_heads: key/value heads, a divisor of n_heads
  *   head_dim    size of one head
- *   hidden      width of the feed-forward step
+ *   hidden      width of the feed-forward step, or of one expert
  *   vocab       tokens;  max_seq: positions that the model was made for */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
+#include "kernels/kernels.h" /* enum activation */
 #include "model/weights.h"
 
 struct matrix {
@@ -31,29 +33,81 @@ struct rope_set {
     float factor;          /* attention factor, multiplies cos and sin */
 };
 
+/* A norm over n values; kind rms or layer is the model's. weight NULL: there is no such norm. */
+struct norm {
+    const float *weight, *bias; /* [n]; bias may be NULL */
+};
+
+/* Order of FORMAT.md's numbers. */
+enum qk_norm { QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER };
+enum router_score { ROUTER_SOFTMAX, ROUTER_SOFTMAX_CHOSEN, ROUTER_SIGMOID };
+
+/* Feed-forward experts: the router chooses n_used of n for each row. */
+struct experts {
+    size_t n, n_used;         /* n 0: the layer has none */
+    size_t score;             /* enum router_score */
+    size_t normalize;         /* weights of the chosen are divided by their sum */
+    float factor;             /* then multiplied by this */
+    struct matrix router;     /* [n, dim] f32; its bias is part of the score */
+    const float *select_bias; /* [n] added for the choice only, or NULL */
+    size_t shared_hidden;     /* of the expert that every row takes; 0: none */
+    struct matrix shared_gate, shared_up, shared_down;
+    struct matrix shared_switch; /* [1, dim] f32: times sigmoid of it; data NULL: always whole */
+};
+
+/* Sizes and switches of a layer, as the config has them (FORMAT.md, "Config keys") */
+struct shape {
+    size_t n_heads, n_kv_heads, head_dim, hidden;
+    size_t window; /* 0: none; W: position i sees j with i - W < j <= i */
+    size_t rope_set;
+    size_t attn_bias, ffn_bias, norms, qk_norm, sinks, parallel, gated;
+    size_t n_experts, experts_used, router_score, router_normalize, router_bias, select_bias;
+    size_t shared_hidden, shared_switch;
+    float attn_scale, attn_cap, qkv_clip, ffn_clamp, router_factor;
+};
+
 struct layer {
+    size_t index; /* in the model */
     size_t n_heads, n_kv_heads, head_dim, hidden;
     size_t window;               /* 0: none; W: position i sees j with i - W < j <= i */
     const struct rope_set *rope; /* NULL: none */
     float attn_scale;
-    const float *attn_norm, *ffn_norm; /* [dim] */
-    struct matrix q;                   /* [n_heads * head_dim, dim] */
-    struct matrix k, v;                /* [n_kv_heads * head_dim, dim] */
-    struct matrix o;                   /* [dim, n_heads * head_dim] */
-    struct matrix gate, up;            /* [hidden, dim] */
-    struct matrix down;                /* [dim, hidden] */
+    float attn_cap;     /* > 0: scores become cap * tanh(score / cap) */
+    float qkv_clip;     /* > 0: q, k and v are clamped to +-clip */
+    const float *sinks; /* [n_heads] a score without a value, or NULL */
+    struct norm attn_norm, attn_post_norm, ffn_norm, ffn_post_norm; /* [dim] */
+    enum qk_norm qk_norm;
+    struct norm q_norm, k_norm; /* [head_dim], or [heads * head_dim] */
+    bool parallel;              /* attention and feed-forward read the same x */
+    struct matrix q;            /* [n_heads * head_dim, dim] */
+    struct matrix k;            /* [n_kv_heads * head_dim, dim] */
+    struct matrix v;            /* [n_kv_heads * head_dim, dim] */
+    struct matrix o;            /* [dim, n_heads * head_dim] */
+    bool gated;
+    float ffn_clamp;        /* ACT_SWIGLU_OAI: of gate and up */
+    struct matrix gate, up; /* [hidden, dim]; one for each expert; gate only if gated */
+    struct matrix down;     /* [dim, hidden]; one for each expert */
+    struct experts experts;
 };
 
 struct model {
     struct weights *weights; /* owned; every pointer above borrows from it */
     size_t n_layers, dim, vocab, max_seq;
     float norm_eps;
+    bool layer_norm; /* norms are LayerNorm, not RMSNorm */
+    enum activation activation;
+    float embed_scale, residual_scale, logit_scale;
+    float logit_cap;      /* > 0: logits become cap * tanh(logit / cap) */
     struct layer *layers; /* [n_layers] */
     struct rope_set *ropes;
     size_t n_ropes;
     struct matrix embed, head; /* [vocab, dim]; the same tensor when tied */
-    const float *final_norm;   /* [dim] */
-    int head_tied;
+    const float *positions;    /* [max_seq, dim] learned, added to the embedding; or NULL */
+    struct norm final_norm;    /* [dim] */
+    size_t head_tied;
+    /* what config.c read and model.c binds */
+    struct shape *shapes; /* [n_layers]; only while opening */
+    size_t norm_bias, head_bias, learned_positions;
 };
 
 enum tern_status model_open(struct model **out, const char *path, struct tern_error *e);

@@ -3,7 +3,9 @@
  * of the tiles, so that the report does not depend on the threads either. */
 #include "model/quantize.h"
 
+#include "base/arena.h"
 #include "kernels/formats.h"
+#include "model/encode.h"
 #include "model/weights.h"
 #include "model/writer.h"
 
@@ -24,8 +26,12 @@ struct tile_error {
 struct job {
     const struct weights *in;
     struct writer *out;
-    enum tern_type type;
+    const struct quantize_options *o;
     struct pool *pool;
+    struct arena arena;
+    float *lines;   /* [threads, n_lines, 16] columns of a tile: what q4 has lost so far */
+    size_t n_lines; /* the largest k, rounded up to 32 */
+    const struct factor *factor; /* of the tensor in work; NULL: its inputs are not known */
     /* the chunk in work */
     const struct tensor *tensor;
     const struct format *from, *to;
@@ -34,20 +40,63 @@ struct job {
     struct tile_error *errors; /* [CHUNK_TILES] */
 };
 
+/* True when the item [n] of keep_q8 means tensor `name`. */
+static bool item_names(const struct weights *w, const char *item, size_t n, const char *name)
+{
+    const char *dot = strrchr(name, '.'), *part = dot ? dot + 1 : name;
+    if (n == 4 && !strncmp(item, "head", n) && !weights_find(w, "head"))
+        return !strcmp(name, "embed");
+    return (!strncmp(name, item, n) && (!name[n] || name[n] == '.')) ||
+           (!strncmp(part, item, n) && !part[n]);
+}
+
+static bool is_kept(const struct job *j, const char *name)
+{
+    const char *item = j->o->keep_q8;
+    while (item && *item) {
+        size_t n = strcspn(item, ",");
+        if (item_names(j->in, item, n, name))
+            return true;
+        item += n + (item[n] == ',');
+    }
+    return false;
+}
+
 /* The type that tensor t gets: matrices the asked one unless they are as small already, the rest
  * what it is. */
-static enum tern_type type_of(const struct tensor *t, enum tern_type asked)
+static enum tern_type type_of(const struct job *j, const struct tensor *t)
 {
-    static const char *const matrices[] = {"embed", "q",  "k",    "v",   "o",
-                                           "gate",  "up", "down", "head"};
+    static const char *const matrices[] = {"embed", "q",           "k",         "v",
+                                           "o",     "gate",        "up",        "down",
+                                           "head",  "shared_gate", "shared_up", "shared_down"};
     const char *dot = strrchr(t->name, '.');
     const char *part = dot ? dot + 1 : t->name;
+    enum tern_type asked = is_kept(j, t->name) ? TERN_Q8 : j->o->type;
     if (format_find(t->type)->bits <= format_find(asked)->bits)
         return t->type;
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
         if (!strcmp(part, matrices[i]))
             return asked;
     return t->type;
+}
+
+/* Refuses an item of keep_q8 that means nothing. */
+static enum tern_status check_kept(const struct job *j, struct tern_error *e)
+{
+    const char *item = j->o->keep_q8;
+    if (item && j->o->type != TERN_Q4)
+        return error_set(e, TERN_USAGE, "tensors can be kept at q8 where the others become q4");
+    while (item && *item) {
+        size_t n = strcspn(item, ","), i = 0;
+        while (i < weights_count(j->in) &&
+               !(n && item_names(j->in, item, n, weights_at(j->in, i)->name)))
+            i++;
+        if (i == weights_count(j->in))
+            return error_set(e, TERN_USAGE, "%s: no tensor or part of a layer is named '%.*s'",
+                             weights_path(j->in), (int)n, item);
+        item += n + (item[n] == ',');
+    }
+    return TERN_OK;
 }
 
 /* ---- one tile ---- */
@@ -72,8 +121,52 @@ static void add_errors(struct tile_error *e, const float *want, const float *got
     }
 }
 
+/* to [32, 16] = w [16, 32] turned */
+static void turn(float *to, const float *w)
+{
+    for (unsigned c = 0; c < GROUP; c++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            to[c * TILE_ROWS + r] = w[r * GROUP + c];
+}
+
+/* The part of the factor that block `block` of a tile needs; `fix` gets what the errors of the
+ * columns before it, lines [16 a column], add to its weights. */
+static void feel_errors(const struct job *j, struct group *g, const float *lines, size_t block,
+                        float *fix)
+{
+    const struct factor *f = j->factor;
+    size_t column = block * GROUP, first = column / f->block * f->block;
+    const float *u = f->u + column * f->stride;
+    struct activations x = {.n = GROUP, .k = column - first, .stride = f->stride, .x = u};
+    g->u = u + (column - first);
+    g->u_stride = f->stride;
+    g->d = f->d + column;
+    if (column == first)
+        return;
+    calibrate_kernels(j->o->calibration)
+        ->matmul[TERN_F32](fix, TILE_ROWS, lines + first * TILE_ROWS, 0, 1, &x);
+    g->fix = fix;
+}
+
+/* Block `block` of a q4 tile from w [16, 32]; its errors go into the tile's lines. */
+static void encode_q4(const struct job *j, char *out, size_t block, const float *w, float *lines)
+{
+    float *turned = lines + block * GROUP * TILE_ROWS;
+    _Alignas(64) float fix[GROUP * TILE_ROWS];
+    struct group g = {.w = turned};
+    struct codes c;
+    turn(turned, w);
+    if (j->factor)
+        feel_errors(j, &g, lines, block, fix);
+    encode_group(&g, &c);
+    format_store_q4(out, block, (const float(*)[TILE_ROWS])c.q, c.scale);
+    for (unsigned i = 0; i < GROUP; i++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            turned[i * TILE_ROWS + r] -= c.scale[r] * c.q[i][r];
+}
+
 static struct tile_error encode_tile(const struct job *j, const char *source, char *out,
-                                     unsigned n_rows)
+                                     unsigned n_rows, float *lines)
 {
     struct tile_error e = {0, 0, false};
     float w[TILE_ROWS * GROUP], back[TILE_ROWS * GROUP];
@@ -82,7 +175,10 @@ static struct tile_error encode_tile(const struct job *j, const char *source, ch
         unsigned n = k - b * GROUP < GROUP ? (unsigned)(k - b * GROUP) : GROUP;
         j->from->decode(w, source, b, n);
         clear_padding(w, n_rows, n);
-        j->to->encode(out, b, w, n);
+        if (j->to->type == TERN_Q4)
+            encode_q4(j, out, (size_t)b, w, lines);
+        else
+            j->to->encode(out, b, w, n);
         j->to->decode(back, out, b, n);
         add_errors(&e, w, back);
     }
@@ -96,12 +192,12 @@ static void encode_tiles(void *arg, size_t begin, size_t end, int thread)
     const struct tensor *t = j->tensor;
     size_t bytes_in = format_tile_bytes(j->from, t->k), bytes_out = format_tile_bytes(j->to, t->k);
     uint64_t tiles = (t->rows + TILE_ROWS - 1) / TILE_ROWS; /* of a matrix */
-    (void)thread;
+    float *lines = j->lines + (size_t)thread * j->n_lines * TILE_ROWS;
     for (size_t i = begin; i < end; i++) {
         uint64_t left = t->rows - (j->first + i) % tiles * TILE_ROWS;
         j->errors[i] = encode_tile(j, (const char *)t->data + (j->first + i) * bytes_in,
                                    (char *)j->data + i * bytes_out,
-                                   left < TILE_ROWS ? (unsigned)left : TILE_ROWS);
+                                   left < TILE_ROWS ? (unsigned)left : TILE_ROWS, lines);
     }
 }
 
@@ -154,17 +250,30 @@ static enum tern_status copy_tensor(struct job *j, struct tern_error *e)
 
 /* ---- the whole file ---- */
 
+static void layout(struct job *j, size_t bytes)
+{
+    j->data = arena_take(&j->arena, bytes, 1);
+    j->errors = arena_take(&j->arena, CHUNK_TILES, sizeof *j->errors);
+    j->lines = arena_take(&j->arena, (uint64_t)pool_threads(j->pool) * j->n_lines,
+                          TILE_ROWS * sizeof *j->lines);
+}
+
 static enum tern_status allocate(struct job *j, struct tern_error *e)
 {
     size_t bytes = CHUNK_BYTES;
     for (size_t i = 0; i < weights_count(j->in); i++) {
         const struct tensor *t = weights_at(j->in, i);
-        size_t tile = format_tile_bytes(format_find(type_of(t, j->type)), t->k);
+        enum tern_type type = type_of(j, t);
+        size_t tile = format_tile_bytes(format_find(type), t->k);
         bytes = tile > bytes ? tile : bytes;
+        if (type == TERN_Q4 && t->k > j->n_lines)
+            j->n_lines = (size_t)(t->k + GROUP - 1) / GROUP * GROUP;
     }
-    j->data = malloc(bytes);
-    j->errors = malloc(CHUNK_TILES * sizeof *j->errors);
-    return j->data && j->errors ? TERN_OK : error_memory(e, "encoded tiles", bytes);
+    layout(j, bytes);
+    enum tern_status s = arena_open(&j->arena, "encoded tiles", e);
+    if (!s)
+        layout(j, bytes);
+    return s;
 }
 
 /* Sections and shapes of the new file; the total of source bytes. */
@@ -181,14 +290,14 @@ static enum tern_status declare(struct job *j, uint64_t *total, struct tern_erro
         s = writer_empty_seal(j->out, e);
     for (size_t i = 0; !s && i < weights_count(j->in); i++) {
         const struct tensor *t = weights_at(j->in, i);
-        enum tern_type type = type_of(t, j->type);
+        enum tern_type type = type_of(j, t);
         changes |= type != t->type;
         *total += t->bytes;
         s = writer_tensor(j->out, t->name, type, t->rows, t->k, t->matrices, e);
     }
     if (!s && !changes)
         return error_set(e, TERN_USAGE, "%s: no matrix of it is larger than %s already",
-                         weights_path(j->in), format_find(j->type)->name);
+                         weights_path(j->in), format_find(j->o->type)->name);
     return s;
 }
 
@@ -201,13 +310,17 @@ static enum tern_status convert(struct job *j,
     for (size_t i = 0; !s && i < weights_count(j->in); i++) {
         const struct tensor *t = j->tensor = weights_at(j->in, i);
         struct tern_quantize_report r = {.name = t->name, .from = t->type, .bytes_in = t->bytes};
-        r.to = type_of(t, j->type);
+        r.to = type_of(j, t);
         j->from = format_find(r.from);
         j->to = format_find(r.to);
+        j->factor = NULL;
         s = weights_check_tensor(j->in, t, e); /* or damage would get a valid checksum */
+        if (!s && j->o->calibration && r.to == TERN_Q4 && r.from != TERN_Q4)
+            s = calibrate_find(j->o->calibration, t->name, &j->factor, e);
         if (!s)
             s = r.to == r.from ? copy_tensor(j, e) : quantize_tensor(j, &r, e);
         format_size(j->to, t->rows, t->k, t->matrices, &r.bytes_out);
+        r.weights = t->rows * t->k * t->matrices;
         r.done = done += t->bytes;
         r.total = total;
         if (!s && report && report(arg, &r))
@@ -216,26 +329,27 @@ static enum tern_status convert(struct job *j,
     return s ? s : writer_finish(j->out, e);
 }
 
-enum tern_status quantize_file(const char *in, const char *out, enum tern_type type,
+enum tern_status quantize_file(const char *in, const char *out, const struct quantize_options *o,
                                struct pool *pool,
                                int (*report)(void *arg, const struct tern_quantize_report *r),
                                void *arg, struct tern_error *e)
 {
     struct weights *w;
-    if (type != TERN_Q8 && type != TERN_Q4)
+    if (o->type != TERN_Q8 && o->type != TERN_Q4)
         return error_set(e, TERN_USAGE, "matrices are quantized to q8 or q4");
     enum tern_status s = weights_open(&w, in, e);
     if (s)
         return s;
-    struct job j = {.in = w, .type = type, .pool = pool};
-    s = allocate(&j, e);
+    struct job j = {.in = w, .o = o, .pool = pool};
+    s = check_kept(&j, e);
+    if (!s)
+        s = allocate(&j, e);
     if (!s)
         s = writer_open(&j.out, out, e);
     if (!s)
         s = convert(&j, report, arg, e);
     writer_close(j.out);
-    free(j.data);
-    free(j.errors);
+    arena_close(&j.arena);
     weights_close(w);
     return s;
 }

@@ -7,43 +7,27 @@
 #include <float.h>
 #include <string.h>
 
+#include "model/attention.h"
+#include "model/step_tools.h"
+
 struct job { /* what the pool's items of one step share */
     struct forward *f;
     const struct layer *w;
     const struct input *in;
     const struct activations *act;
+    const struct norm *norm;
 };
 
-static size_t min_size(size_t a, size_t b)
+void quantize_row(struct forward *f, size_t l, const struct lines *to, size_t rows, size_t k,
+                  size_t at, size_t c, const float *x, size_t n)
 {
-    return a < b ? a : b;
-}
-
-static size_t ceil_div(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static void mark_bad(struct forward *f, size_t l, enum bad_step step)
-{
-    int none = 0;
-    atomic_compare_exchange_strong(&f->bad, &none, 1 + 4 * (int)l + (int)step);
-}
-
-static size_t layer_index(const struct forward *f, const struct layer *w)
-{
-    return (size_t)(w - f->model->layers);
-}
-
-/* x [n] as the quantized columns c .. c + n - 1 of row `at`; c is a multiple of 32. Quantizing
- * hides what is not finite, so it is looked for here. */
-static void quantize_row(struct forward *f, size_t l, const struct lines *to, size_t at, size_t c,
-                         const float *x, size_t n)
-{
-    size_t group = at * to->group_stride + c / GROUP;
+    size_t group = c / GROUP;
     if (!f->kernels->in_range(x, n, FLT_MAX))
         mark_bad(f, l, l < f->model->n_layers ? BAD_INPUT : BAD_LOGIT);
-    f->kernels->quantize(to->q + at * to->stride + c, to->scale + group, to->sum + group, x, n);
+    if (rows == 1)
+        f->kernels->quantize(to->q + c, to->scale + group, to->sum + group, x, n);
+    else
+        f->kernels->quantize_octets(to->octets + octet_at(at, group, k), at % OCTET, x, n);
 }
 
 /* ---- input of a matrix: normed, and quantized where the matrix's format wants it ----------- */
@@ -51,28 +35,28 @@ static void quantize_row(struct forward *f, size_t l, const struct lines *to, si
 struct input {
     const float *src; /* [n, stride] */
     size_t stride, n, k;
-    const float *norm; /* [k], or NULL */
-    bool quantize;     /* a matrix reads q, scale and sum */
-    size_t layer;      /* n_layers: the head */
+    const struct norm *norm; /* NULL, or one without weights: none */
+    bool quantize;           /* a matrix reads q, scale and sum */
+    size_t layer;            /* n_layers: the head */
 };
 
 static void input_row(struct forward *f, const struct input *in, size_t row, const struct lines *to,
                       size_t at)
 {
     const float *x = in->src + row * in->stride;
-    if (in->norm) {
+    if (has_norm(in->norm)) {
         float *y = to->x + at * to->stride;
-        f->kernels->rmsnorm(y, x, in->norm, in->k, f->model->norm_eps);
+        norm_row(f, y, x, in->norm, in->k);
         x = y;
     }
     if (in->quantize)
-        quantize_row(f, in->layer, to, at, 0, x, in->k);
+        quantize_row(f, in->layer, to, in->n, in->k, at, 0, x, in->k);
 }
 
 static struct activations lines_view(const struct lines *from, size_t n, size_t k)
 {
-    return (struct activations){n,       k,       from->stride, from->group_stride,
-                                from->x, from->q, from->scale,  from->sum};
+    return (struct activations){n,       k,           from->stride, from->x,
+                                from->q, from->scale, from->sum,    from->octets};
 }
 
 static void input_items(void *arg, size_t begin, size_t end, int thread)
@@ -85,14 +69,15 @@ static void input_items(void *arg, size_t begin, size_t end, int thread)
 
 static bool input_is_plain(const struct input *in)
 {
-    return !in->norm && !in->quantize;
+    return !has_norm(in->norm) && !in->quantize;
 }
 
 /* Prepares the rows of a batch, each by one thread. A single row waits for input_view. */
 static void input_prepare(struct forward *f, const struct input *in)
 {
     if (in->n > 1 && !input_is_plain(in))
-        pool_run(f->pool, in->n, input_items, &(struct job){.f = f, .in = in});
+        profile_run(f->profile, OP_NORM, f->pool, in->n, input_items,
+                    &(struct job){.f = f, .in = in});
 }
 
 /* The prepared rows; a single row is prepared here, by every thread for itself. */
@@ -103,16 +88,17 @@ static struct activations input_view(struct forward *f, const struct input *in, 
         return (struct activations){.n = in->n, .k = in->k, .stride = in->stride, .x = in->src};
     if (in->n == 1) {
         lines = &f->scratch[thread].in;
+        uint64_t start = profile_begin(f->profile);
         input_row(f, in, 0, lines, 0);
+        profile_end(f->profile, thread, start);
     }
     return lines_view(lines, in->n, in->k);
 }
 
 /* ---- pieces ------------------------------------------------------------------------------- */
 
-/* y[i, r] = sum_c w[r, c] x[i, c] + bias[r]   for the rows r of tiles tile0 <= t < tile1 */
-static void linear(const struct forward *f, float *y, size_t y_stride, const struct matrix *w,
-                   size_t tile0, size_t tile1, const struct activations *x)
+void linear(const struct forward *f, float *y, size_t y_stride, const struct matrix *w,
+            size_t tile0, size_t tile1, const struct activations *x)
 {
     size_t r0 = tile0 * TILE_ROWS, r1 = min_size(tile1 * TILE_ROWS, w->rows);
     f->kernels->matmul[w->type](y, y_stride, w->data, tile0, tile1, x);
@@ -128,8 +114,12 @@ static void embed_items(void *arg, size_t begin, size_t end, int thread)
     const struct model *m = f->model;
     (void)thread;
     for (size_t i = begin; i < end; i++) {
-        f->kernels->get_row[m->embed.type](f->x + i * f->dim_stride, m->embed.data, m->dim,
-                                           (size_t)f->rows[i].token);
+        float *x = f->x + i * f->dim_stride;
+        f->kernels->get_row[m->embed.type](x, m->embed.data, m->dim, (size_t)f->rows[i].token);
+        if (m->embed_scale != 1)
+            f->kernels->scale(x, m->embed_scale, m->dim);
+        if (m->positions)
+            f->kernels->add(x, m->positions + f->rows[i].position * m->dim, m->dim);
         for (size_t r = 0; r < m->n_ropes; r++) {
             size_t at = (r * f->n_batch + i) * f->rope_stride;
             f->kernels->rope_angles(f->rope_cos + at, f->rope_sin + at, m->ropes[r].inv_freq,
@@ -140,7 +130,7 @@ static void embed_items(void *arg, size_t begin, size_t end, int thread)
 
 void step_embed(struct forward *f)
 {
-    pool_run(f->pool, f->n, embed_items, &(struct job){.f = f});
+    profile_run(f->profile, OP_EMBED, f->pool, f->n, embed_items, &(struct job){.f = f});
 }
 
 /* ---- q, k, v: by whole heads, or as many as end on a tile ---------------------------------- */
@@ -161,36 +151,30 @@ static void rope_heads(const struct forward *f, const struct rope_set *rope, flo
         f->kernels->rope(x + h * head_dim, f->rope_cos + at, f->rope_sin + at, rope->half);
 }
 
-/* One key [head_dim] into its lane of a K tile: k[tile][d][lane]. */
-static void store_key(void *k, enum tern_cache_type type, const void *key, size_t head_dim,
-                      size_t position)
+/* Norms of q or k heads h0 .. h1 - 1, one by one */
+static void norm_heads(const struct forward *f, const struct layer *w, const struct norm *norm,
+                       float *x, size_t h0, size_t h1)
 {
-    size_t p = position % BLOCK, at = p / LANES * head_dim * LANES + p % LANES;
-    for (size_t d = 0; d < head_dim; d++, at += LANES)
-        if (type == TERN_CACHE_F32)
-            ((float *)k)[at] = ((const float *)key)[d];
+    size_t d = w->head_dim;
+    for (size_t h = h0; h < h1; h++, x += d)
+        if (w->qk_norm == QK_HEAD_LAYER)
+            f->kernels->layernorm(x, x, norm->weight + h * d, NULL, d, f->model->norm_eps);
         else
-            ((uint16_t *)k)[at] = ((const uint16_t *)key)[d];
+            f->kernels->rmsnorm(x, x, norm->weight, d, f->model->norm_eps);
 }
 
-/* One head's key or value x [head_dim] of row i, rounded to the cache's type. */
-static void store_head(struct forward *f, size_t l, const struct row *row, size_t head, bool is_key,
-                       const float *x, size_t head_dim, struct scratch *s)
+/* x [h1 - h0, head_dim]: heads of q, k or v of row i, projected, become what attention reads. */
+static void finish_heads(struct forward *f, const struct layer *w, const struct matrix *m, float *x,
+                         size_t i, size_t h0, size_t h1, struct scratch *s)
 {
-    enum tern_cache_type type = f->cache->type;
-    size_t p = row->position, bytes = cache_value_bytes(type);
-    const void *rounded = x;
-    if (!f->kernels->in_range(x, head_dim, type == TERN_CACHE_F32 ? FLT_MAX : 65504.0f))
-        mark_bad(f, l, is_key ? BAD_KEY : BAD_VALUE);
-    if (type == TERN_CACHE_F16) {
-        f->kernels->to_f16(s->half, x, head_dim);
-        rounded = s->half;
-    }
-    if (is_key)
-        store_key(cache_k(f->cache, l, row->seq, p, head), type, rounded, head_dim, p);
-    else
-        memcpy((char *)cache_v(f->cache, l, row->seq, p, head) + p % BLOCK * head_dim * bytes,
-               rounded, head_dim * bytes);
+    bool is_q = m == &w->q, is_key = m == &w->k;
+    size_t d = w->head_dim;
+    if ((is_q || is_key) && (w->qk_norm == QK_HEAD || w->qk_norm == QK_HEAD_LAYER))
+        norm_heads(f, w, is_q ? &w->q_norm : &w->k_norm, x, h0, h1);
+    if (w->rope && (is_q || is_key))
+        rope_heads(f, w->rope, x, i, h1 - h0, d);
+    for (size_t h = h0; !is_q && h < h1; h++)
+        attention_store(f, w->index, &f->rows[i], h, is_key, x + (h - h0) * d, d, &s->attention);
 }
 
 /* Heads h0 .. h1 - 1 of one of the three matrices, all rows of the batch. */
@@ -199,17 +183,32 @@ static void project_heads(const struct job *job, const struct matrix *m, size_t 
 {
     struct forward *f = job->f;
     const struct layer *w = job->w;
-    size_t d = w->head_dim, l = layer_index(f, w);
-    bool is_q = m == &w->q, is_key = m == &w->k;
-    float *y = is_q ? f->q : is_key ? f->k : f->v;
-    size_t stride = is_q ? f->q_stride : f->kv_stride;
+    size_t d = w->head_dim, stride = m == &w->q ? f->q_stride : f->kv_stride;
+    float *y = m == &w->q ? f->q : m == &w->k ? f->k : f->v;
     linear(f, y, stride, m, h0 * d / TILE_ROWS, ceil_div(h1 * d, TILE_ROWS), act);
     for (size_t i = 0; i < f->n; i++) {
-        float *head = y + i * stride + h0 * d;
-        if (w->rope && (is_q || is_key))
-            rope_heads(f, w->rope, head, i, h1 - h0, d);
-        for (size_t h = h0; !is_q && h < h1; h++)
-            store_head(f, l, &f->rows[i], h, is_key, head + (h - h0) * d, d, s);
+        float *x = y + i * stride + h0 * d;
+        if (w->qkv_clip > 0)
+            f->kernels->clamp(x, w->qkv_clip, (h1 - h0) * d);
+        if (w->qk_norm != QK_FULL || m == &w->v)
+            finish_heads(f, w, m, x, i, h0, h1, s);
+    }
+}
+
+/* The rest of q and k of a row where a norm goes over all heads together */
+static void full_norm_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct job *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    struct scratch *s = &f->scratch[thread];
+    for (size_t i = begin; i < end; i++) {
+        float *q = f->q + i * f->q_stride, *k = f->k + i * f->kv_stride;
+        f->kernels->rmsnorm(q, q, w->q_norm.weight, w->n_heads * w->head_dim, f->model->norm_eps);
+        f->kernels->rmsnorm(k, k, w->k_norm.weight, w->n_kv_heads * w->head_dim,
+                            f->model->norm_eps);
+        finish_heads(f, w, &w->q, q, i, 0, w->n_heads, s);
+        finish_heads(f, w, &w->k, k, i, 0, w->n_kv_heads, s);
     }
 }
 
@@ -220,12 +219,14 @@ static void qkv_items(void *arg, size_t begin, size_t end, int thread)
     struct activations act = input_view(job->f, job->in, thread);
     size_t unit = unit_heads(w->head_dim);
     size_t n_q = ceil_div(w->n_heads, unit), n_kv = ceil_div(w->n_kv_heads, unit);
-    for (size_t i = begin; i < end; i++) {
-        bool is_q = i < n_q;
-        const struct matrix *m = is_q ? &w->q : i < n_q + n_kv ? &w->k : &w->v;
+    for (size_t i = begin, stop; i < end; i = stop) { /* the units of one matrix at once */
+        bool is_q = i < n_q, is_k = !is_q && i < n_q + n_kv;
+        const struct matrix *m = is_q ? &w->q : is_k ? &w->k : &w->v;
+        size_t first = is_q ? 0 : is_k ? n_q : n_q + n_kv;
         size_t heads = is_q ? w->n_heads : w->n_kv_heads;
-        size_t h0 = (is_q ? i : (i - n_q) % n_kv) * unit;
-        project_heads(job, m, h0, min_size(h0 + unit, heads), &act, &job->f->scratch[thread]);
+        stop = min_size(end, first + (is_q ? n_q : n_kv));
+        project_heads(job, m, (i - first) * unit, min_size((stop - first) * unit, heads), &act,
+                      &job->f->scratch[thread]);
     }
 }
 
@@ -235,93 +236,60 @@ void step_project_qkv(struct forward *f, const struct layer *w)
                        .stride = f->dim_stride,
                        .n = f->n,
                        .k = f->model->dim,
-                       .norm = w->attn_norm,
-                       .layer = layer_index(f, w),
+                       .norm = &w->attn_norm,
+                       .layer = w->index,
                        .quantize = type_is_quantized(w->q.type) || type_is_quantized(w->k.type) ||
                                    type_is_quantized(w->v.type)};
     size_t unit = unit_heads(w->head_dim);
     input_prepare(f, &in);
-    pool_run(f->pool, ceil_div(w->n_heads, unit) + 2 * ceil_div(w->n_kv_heads, unit), qkv_items,
-             &(struct job){.f = f, .w = w, .in = &in});
-}
-
-/* ---- attention: a row and a KV head with all its query heads, block by block ---------------- */
-
-static void merge_block(const struct forward *f, struct scratch *s, size_t group, size_t head_dim,
-                        bool first)
-{
-    for (size_t g = 0; g < group; g++) {
-        float *A = s->A + g * f->head_stride, *a = s->a + g * f->head_stride;
-        if (first) {
-            s->M[g] = s->m[g], s->L[g] = s->l[g];
-            memcpy(A, a, head_dim * sizeof *A);
-        } else {
-            f->kernels->merge(&s->M[g], &s->L[g], A, s->m[g], s->l[g], a, head_dim);
-        }
-    }
-}
-
-static void attend_group(struct forward *f, const struct layer *w, size_t i, size_t kv_head,
-                         struct scratch *s)
-{
-    const struct row *row = &f->rows[i];
-    size_t group = w->n_heads / w->n_kv_heads, d = w->head_dim, l = layer_index(f, w);
-    size_t end = (size_t)row->position + 1;
-    size_t begin = w->window && end > w->window ? end - w->window : 0;
-    struct attend b = {.n_q = group,
-                       .k_dim = d,
-                       .v_dim = d,
-                       .q_stride = d,
-                       .scale = w->attn_scale,
-                       .q = f->q + i * f->q_stride + kv_head * group * d,
-                       .m = s->m,
-                       .l = s->l,
-                       .a = s->a,
-                       .a_stride = f->head_stride,
-                       .scores = s->scores};
-    for (size_t p = begin; p < end; p = (p / BLOCK + 1) * BLOCK) {
-        size_t block = p / BLOCK * BLOCK;
-        b.k = cache_k(f->cache, l, row->seq, p, kv_head);
-        b.v = cache_v(f->cache, l, row->seq, p, kv_head);
-        b.lo = p - block, b.hi = min_size(end - block, BLOCK);
-        f->kernels->attend[f->cache->type](&b);
-        merge_block(f, s, group, d, p == begin);
-    }
-    for (size_t g = 0; g < group; g++)
-        f->kernels->divide(f->att + i * f->q_stride + (kv_head * group + g) * d,
-                           s->A + g * f->head_stride, s->L[g], d);
-}
-
-static void attend_items(void *arg, size_t begin, size_t end, int thread)
-{
-    const struct job *job = arg;
-    for (size_t i = begin; i < end; i++)
-        attend_group(job->f, job->w, i / job->w->n_kv_heads, i % job->w->n_kv_heads,
-                     &job->f->scratch[thread]);
-}
-
-void step_attend(struct forward *f, const struct layer *w)
-{
-    pool_run_dynamic(f->pool, f->n * w->n_kv_heads, attend_items, &(struct job){.f = f, .w = w});
+    profile_run(f->profile, OP_QKV, f->pool,
+                ceil_div(w->n_heads, unit) + 2 * ceil_div(w->n_kv_heads, unit), qkv_items,
+                &(struct job){.f = f, .w = w, .in = &in});
+    if (w->qk_norm == QK_FULL)
+        profile_run(f->profile, OP_QKV, f->pool, f->n, full_norm_items,
+                    &(struct job){.f = f, .w = w});
 }
 
 /* ---- projections that add to the residual stream, by tiles --------------------------------- */
 
-/* x[:, tiles] += act W (+ bias) */
-static void add_tiles(struct forward *f, const struct matrix *w, size_t tile0, size_t tile1,
-                      const struct activations *act)
+void step_join(const struct forward *f, size_t i, float *y, size_t c0, size_t c1)
 {
-    size_t r0 = tile0 * TILE_ROWS, r1 = min_size(tile1 * TILE_ROWS, w->rows);
-    linear(f, f->y, f->dim_stride, w, tile0, tile1, act);
-    for (size_t i = 0; i < act->n; i++)
-        f->kernels->add(f->x + i * f->dim_stride + r0, f->y + i * f->dim_stride + r0, r1 - r0);
+    if (f->model->residual_scale != 1)
+        f->kernels->scale(y + c0, f->model->residual_scale, c1 - c0);
+    f->kernels->add(f->x + i * f->dim_stride + c0, y + c0, c1 - c0);
 }
 
+/* What attention adds waits in f->z, where feed-forward reads the same x. */
 static void out_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct job *job = arg;
-    struct activations act = input_view(job->f, job->in, thread);
-    add_tiles(job->f, &job->w->o, begin, end, &act);
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    struct activations act = input_view(f, job->in, thread);
+    size_t c0 = begin * TILE_ROWS, c1 = min_size(end * TILE_ROWS, w->o.rows);
+    linear(f, w->parallel ? f->z : f->y, f->dim_stride, &w->o, begin, end, &act);
+    for (size_t i = 0; i < f->n && !w->parallel && !has_norm(&w->attn_post_norm); i++)
+        step_join(f, i, f->y + i * f->dim_stride, c0, c1);
+}
+
+/* Rows of y, normed, join the stream. */
+static void post_norm_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct job *job = arg;
+    struct forward *f = job->f;
+    (void)thread;
+    for (size_t i = begin; i < end; i++) {
+        float *y = f->y + i * f->dim_stride;
+        norm_row(f, y, y, job->norm, f->model->dim);
+        step_join(f, i, y, 0, f->model->dim);
+    }
+}
+
+void step_post_norm(struct forward *f, const struct norm *norm)
+{
+    if (has_norm(norm))
+        profile_run(f->profile, OP_NORM, f->pool, f->n, post_norm_items,
+                    &(struct job){.f = f, .norm = norm});
 }
 
 void step_project_out(struct forward *f, const struct layer *w)
@@ -330,59 +298,85 @@ void step_project_out(struct forward *f, const struct layer *w)
                        .stride = f->q_stride,
                        .n = f->n,
                        .k = w->o.k,
-                       .layer = layer_index(f, w),
+                       .layer = w->index,
                        .quantize = type_is_quantized(w->o.type)};
     input_prepare(f, &in);
-    pool_run(f->pool, ceil_div(w->o.rows, TILE_ROWS), out_items,
-             &(struct job){.f = f, .w = w, .in = &in});
+    profile_run(f->profile, OP_OUT, f->pool, ceil_div(w->o.rows, TILE_ROWS), out_items,
+                &(struct job){.f = f, .w = w, .in = &in});
+    step_post_norm(f, &w->attn_post_norm);
 }
 
 static void down_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct job *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    size_t c0 = begin * TILE_ROWS, c1 = min_size(end * TILE_ROWS, w->down.rows);
     (void)thread;
-    add_tiles(job->f, &job->w->down, begin, end, job->act);
+    linear(f, f->y, f->dim_stride, &w->down, begin, end, job->act);
+    for (size_t i = 0; i < f->n; i++) {
+        if (w->parallel)
+            step_join(f, i, f->z + i * f->dim_stride, c0, c1);
+        if (!has_norm(&w->ffn_post_norm))
+            step_join(f, i, f->y + i * f->dim_stride, c0, c1);
+    }
 }
 
 void step_project_down(struct forward *f, const struct layer *w)
 {
     struct activations act = lines_view(&f->ffn, f->n, w->hidden);
-    pool_run(f->pool, ceil_div(w->down.rows, TILE_ROWS), down_items,
-             &(struct job){.f = f, .w = w, .act = &act});
+    profile_run(f->profile, OP_DOWN, f->pool, ceil_div(w->down.rows, TILE_ROWS), down_items,
+                &(struct job){.f = f, .w = w, .act = &act});
+    step_post_norm(f, &w->ffn_post_norm);
 }
 
-/* ---- gated feed-forward: 32 rows of gate and up together, one group of the down projection -- */
+/* ---- feed-forward: 32 rows of gate and up together, one group of the down projection -------- */
 
-/* Rows r0 .. r0 + n - 1 as a matrix of their own; r0 is a multiple of 16. */
-static struct matrix matrix_rows(const struct matrix *w, size_t r0, size_t n)
+/* y = act(gate) * up   [n]; without a gate y = act(up) */
+static void activate(const struct forward *f, const struct layer *w, float *y, const float *gate,
+                     const float *up, size_t n)
 {
-    size_t tile_bytes = format_tile_bytes(format_find(w->type), w->k);
-    return (struct matrix){(const char *)w->data + r0 / TILE_ROWS * tile_bytes, w->type, n, w->k,
-                           w->bias ? w->bias + r0 : NULL};
+    if (w->gated && f->model->activation == ACT_SILU)
+        f->kernels->swiglu(y, gate, up, n);
+    else
+        f->kernels->activate(y, w->gated ? gate : up, w->gated ? up : NULL, n, f->model->activation,
+                             w->ffn_clamp);
 }
 
-static void gate_up_group(struct forward *f, const struct layer *w, size_t group,
-                          const struct activations *act, struct scratch *s)
+void ffn_columns(struct forward *f, const struct layer *w, size_t expert, const struct ffn_rows *r,
+                 size_t c, size_t n, struct scratch *s)
 {
-    struct lines *to = &f->ffn;
-    size_t c = group * GROUP, n = min_size(GROUP, w->hidden - c);
-    struct matrix gate = matrix_rows(&w->gate, c, n), up = matrix_rows(&w->up, c, n);
-    linear(f, s->gate, GROUP, &gate, 0, ceil_div(n, TILE_ROWS), act);
-    linear(f, s->up, GROUP, &up, 0, ceil_div(n, TILE_ROWS), act);
-    for (size_t i = 0; i < f->n; i++) {
-        float *y = to->x + i * to->stride + c;
-        f->kernels->swiglu(y, s->gate + i * GROUP, s->up + i * GROUP, n);
-        if (type_is_quantized(w->down.type))
-            quantize_row(f, layer_index(f, w), to, i, c, y, n);
+    size_t stride = round_up(n, GROUP), tiles = ceil_div(n, TILE_ROWS);
+    struct matrix up = matrix_rows(&w->up, expert, c, n);
+    if (w->gated) {
+        struct matrix gate = matrix_rows(&w->gate, expert, c, n);
+        linear(f, s->gate, stride, &gate, 0, tiles, r->in);
     }
+    linear(f, s->up, stride, &up, 0, tiles, r->in);
+    for (size_t i = 0; i < r->n; i++) {
+        float *y = r->to->x + (r->first + i) * r->to->stride + c;
+        activate(f, w, y, s->gate + i * stride, s->up + i * stride, n);
+        if (type_is_quantized(w->down.type))
+            quantize_row(f, w->index, r->to, r->form, w->hidden, r->first + i, c, y, n);
+    }
+}
+
+/* The groups begin .. end - 1, for which s->gate and s->up have room. */
+static void gate_up_groups(struct forward *f, const struct layer *w, size_t begin, size_t end,
+                           const struct activations *act, struct scratch *s)
+{
+    size_t c = begin * GROUP, n = min_size((end - begin) * GROUP, w->hidden - c);
+    struct ffn_rows rows = {.in = act, .to = &f->ffn, .first = 0, .n = f->n, .form = f->n};
+    ffn_columns(f, w, 0, &rows, c, n, s);
 }
 
 static void gate_up_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct job *job = arg;
     struct activations act = input_view(job->f, job->in, thread);
-    for (size_t i = begin; i < end; i++)
-        gate_up_group(job->f, job->w, i, &act, &job->f->scratch[thread]);
+    size_t step = job->f->gate_floats / GROUP / job->f->n;
+    for (size_t i = begin; i < end; i += step)
+        gate_up_groups(job->f, job->w, i, min_size(i + step, end), &act, &job->f->scratch[thread]);
 }
 
 void step_gate_up(struct forward *f, const struct layer *w)
@@ -391,13 +385,33 @@ void step_gate_up(struct forward *f, const struct layer *w)
                        .stride = f->dim_stride,
                        .n = f->n,
                        .k = f->model->dim,
-                       .norm = w->ffn_norm,
-                       .layer = layer_index(f, w),
+                       .norm = layer_ffn_norm(w),
+                       .layer = w->index,
                        .quantize =
                            type_is_quantized(w->gate.type) || type_is_quantized(w->up.type)};
     input_prepare(f, &in);
-    pool_run(f->pool, ceil_div(w->hidden, GROUP), gate_up_items,
-             &(struct job){.f = f, .w = w, .in = &in});
+    profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, GROUP), gate_up_items,
+                &(struct job){.f = f, .w = w, .in = &in});
+}
+
+/* ---- the expert that every row takes: a dense step whose output waits in f->z ---------------- */
+
+static void shared_down_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct job *job = arg;
+    (void)thread;
+    linear(job->f, job->f->z, job->f->dim_stride, &job->w->down, begin, end, job->act);
+}
+
+void step_shared_expert(struct forward *f, const struct layer *w)
+{
+    struct layer dense = *w;
+    dense.gate = w->experts.shared_gate, dense.up = w->experts.shared_up;
+    dense.down = w->experts.shared_down, dense.hidden = w->experts.shared_hidden;
+    step_gate_up(f, &dense);
+    struct activations act = lines_view(&f->ffn, f->n, dense.hidden);
+    profile_run(f->profile, OP_DOWN, f->pool, ceil_div(dense.down.rows, TILE_ROWS),
+                shared_down_items, &(struct job){.f = f, .w = &dense, .act = &act});
 }
 
 /* ---- logits ------------------------------------------------------------------------------- */
@@ -410,9 +424,15 @@ static void logits_items(void *arg, size_t begin, size_t end, int thread)
     struct activations act = input_view(f, job->in, thread);
     size_t r0 = begin * TILE_ROWS, r1 = min_size(end * TILE_ROWS, head->rows);
     linear(f, f->logits, f->vocab_stride, head, begin, end, &act);
-    for (size_t i = 0; i < act.n; i++)
-        if (!f->kernels->in_range(f->logits + i * f->vocab_stride + r0, r1 - r0, FLT_MAX))
+    for (size_t i = 0; i < act.n; i++) {
+        float *y = f->logits + i * f->vocab_stride + r0;
+        if (f->model->logit_scale != 1)
+            f->kernels->scale(y, f->model->logit_scale, r1 - r0);
+        if (!f->kernels->in_range(y, r1 - r0, FLT_MAX)) /* a cap would hide it */
             mark_bad(f, f->model->n_layers, BAD_LOGIT);
+        if (f->model->logit_cap > 0)
+            f->kernels->softcap(y, f->model->logit_cap, r1 - r0);
+    }
 }
 
 /* Moves the rows that want logits to the front of y, where nothing else needs to be by now. */
@@ -432,12 +452,12 @@ void step_logits(struct forward *f)
                        .stride = f->dim_stride,
                        .n = f->n_logits,
                        .k = f->model->dim,
-                       .norm = f->model->final_norm,
+                       .norm = &f->model->final_norm,
                        .layer = f->model->n_layers,
                        .quantize = type_is_quantized(f->model->head.type)};
     if (f->n_logits == 0)
         return;
     input_prepare(f, &in);
-    pool_run(f->pool, ceil_div(f->model->vocab, TILE_ROWS), logits_items,
-             &(struct job){.f = f, .in = &in});
+    profile_run(f->profile, OP_LOGITS, f->pool, ceil_div(f->model->vocab, TILE_ROWS), logits_items,
+                &(struct job){.f = f, .in = &in});
 }

@@ -23,6 +23,10 @@ void step_gate_up(struct forward *f, const struct layer *w);
 /* x += ffn Wdown (+ bias) */
 void step_project_down(struct forward *f, const struct layer *w);
 
+/* x += sum over the experts e that the router chose of weight[e] * ffn_e(norm(x)), and the shared
+ * one; in the place of the two steps above */
+void step_experts(struct forward *f, const struct layer *w);
+
 /* logits = norm(x) Whead   of the rows that asked for them */
 void step_logits(struct forward *f);
 

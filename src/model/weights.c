@@ -26,7 +26,8 @@ struct weights {
     char *names;                   /* all tensor names, each with its NUL */
     size_t n_tensors;
     struct keys config;
-    void *map; /* [file_bytes], or NULL */
+    void *map;          /* [file_bytes], or NULL */
+    struct stat opened; /* the file as it was */
 };
 
 typedef unsigned long long ull; /* for printf */
@@ -395,6 +396,8 @@ static enum tern_status open_parts(struct weights *w, int fd, uint64_t actual, s
         s = parse_config(w, e);
     if (!s)
         s = parse_directory(w, e);
+    if (!s && fstat(fd, &w->opened))
+        s = error_io(e, w->path, "cannot ask for its times");
     return s ? s : map_file(w, fd, e);
 }
 
@@ -520,6 +523,18 @@ uint64_t weights_file_bytes(const struct weights *w)
     return w->file_bytes;
 }
 
+enum tern_status weights_unchanged(const struct weights *w, int fd, struct tern_error *e)
+{
+    const struct stat *a = &w->opened;
+    struct stat b;
+    if (fstat(fd, &b))
+        return error_io(e, w->path, "cannot ask for its times");
+    if (a->st_dev != b.st_dev || a->st_ino != b.st_ino || a->st_size != b.st_size ||
+        a->st_mtim.tv_sec != b.st_mtim.tv_sec || a->st_mtim.tv_nsec != b.st_mtim.tv_nsec)
+        return error_set(e, TERN_IO, "%s: it was changed while it was opened", w->path);
+    return TERN_OK;
+}
+
 void weights_mapping(const struct weights *w, const void **start, size_t *bytes)
 {
     *start = w->map;
@@ -528,12 +543,13 @@ void weights_mapping(const struct weights *w, const void **start, size_t *bytes)
 
 /* ---- binding ---- */
 
-static void shape_text(char *out, size_t size, const struct tensor *t)
+static const char *shape_text(char *out, size_t size, uint64_t matrices, uint64_t rows, uint64_t k)
 {
-    if (t->matrices == 1)
-        snprintf(out, size, "[%llu, %llu]", (ull)t->rows, (ull)t->k);
+    if (matrices == 1)
+        snprintf(out, size, "[%llu, %llu]", (ull)rows, (ull)k);
     else
-        snprintf(out, size, "[%llu, %llu, %llu]", (ull)t->matrices, (ull)t->rows, (ull)t->k);
+        snprintf(out, size, "[%llu, %llu, %llu]", (ull)matrices, (ull)rows, (ull)k);
+    return out;
 }
 
 static void types_text(char *out, size_t size, unsigned mask)
@@ -547,19 +563,19 @@ static void types_text(char *out, size_t size, unsigned mask)
 }
 
 enum tern_status weights_bind(struct weights *w, const char *name, unsigned type_mask,
-                              uint64_t rows, uint64_t k, const struct tensor **out,
-                              struct tern_error *e)
+                              uint64_t rows, uint64_t k, uint64_t matrices,
+                              const struct tensor **out, struct tern_error *e)
 {
     const struct tensor *t = weights_find(w, name);
-    char found[80], types[64];
+    char want[80], found[80], types[64];
+    shape_text(want, sizeof want, matrices, rows, k);
     if (!t)
-        return error_set(e, TERN_BAD_FILE, "%s: tensor '%s' [%llu, %llu] is missing", w->path, name,
-                         (ull)rows, (ull)k);
-    shape_text(found, sizeof found, t);
+        return error_set(e, TERN_BAD_FILE, "%s: tensor '%s' %s is missing", w->path, name, want);
+    shape_text(found, sizeof found, t->matrices, t->rows, t->k);
     types_text(types, sizeof types, type_mask);
-    if (t->rows != rows || t->k != k || t->matrices != 1)
-        return error_set(e, TERN_BAD_FILE, "%s: tensor '%s' is %s, the config wants [%llu, %llu]",
-                         w->path, name, found, (ull)rows, (ull)k);
+    if (t->rows != rows || t->k != k || t->matrices != matrices)
+        return error_set(e, TERN_BAD_FILE, "%s: tensor '%s' is %s, the config wants %s", w->path,
+                         name, found, want);
     if (!(type_mask >> t->type & 1))
         return error_set(e, TERN_BAD_FILE, "%s: tensor '%s' is %s, want %s", w->path, name,
                          format_find(t->type)->name, types);

@@ -54,11 +54,11 @@ size_t weights_count(const struct weights *w);
 const struct tensor *weights_at(const struct weights *w, size_t i);
 const struct tensor *weights_find(const struct weights *w, const char *name); /* NULL if absent */
 
-/* The tensor `name`, which must be one matrix [rows, k] of a type in type_mask (bits 1 << type),
- * and is marked as bound. Errors name the tensor, what was found and what is wanted. */
+/* The tensor `name`, which must be `matrices` matrices [rows, k] of a type in type_mask (bits
+ * 1 << type), and is marked as bound. Errors name the tensor, what was found and what is wanted. */
 enum tern_status weights_bind(struct weights *w, const char *name, unsigned type_mask,
-                              uint64_t rows, uint64_t k, const struct tensor **out,
-                              struct tern_error *e);
+                              uint64_t rows, uint64_t k, uint64_t matrices,
+                              const struct tensor **out, struct tern_error *e);
 
 /* TERN_BAD_FILE, naming it, when the file holds a tensor that nobody bound. */
 enum tern_status weights_all_bound(const struct weights *w, struct tern_error *e);
@@ -67,6 +67,9 @@ uint64_t weights_content_id(const struct weights *w);
 uint64_t weights_header_bytes(const struct weights *w);
 uint64_t weights_file_bytes(const struct weights *w);
 void weights_mapping(const struct weights *w, const void **start, size_t *bytes);
+
+/* TERN_IO unless fd is the file that was opened, as it was then. */
+enum tern_status weights_unchanged(const struct weights *w, int fd, struct tern_error *e);
 
 /* Verifies every tensor's checksum and the zeros between tensors; reads the whole file. `progress`
  * (may be NULL) gets the bytes done and of all; non-zero stops with TERN_CANCELLED. */

@@ -31,6 +31,11 @@ enum tern_status writer_tensor(struct writer *w, const char *name, enum tern_typ
 /* The next n bytes of tensor data, in directory order, without the gaps. */
 enum tern_status writer_data(struct writer *w, const void *data, size_t n, struct tern_error *e);
 
+/* The same in two steps, so that several threads may write (base/file.h): where the next bytes of
+ * the current tensor go, and then, when they are there, what they are. n is not beyond its end. */
+enum tern_status writer_next(struct writer *w, int *fd, uint64_t *offset, struct tern_error *e);
+void writer_add(struct writer *w, const void *data, size_t n);
+
 /* The header, when every tensor has all its bytes. */
 enum tern_status writer_finish(struct writer *w, struct tern_error *e);
 

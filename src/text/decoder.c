@@ -166,7 +166,7 @@ const char *decoder_push(struct decoder *d, int32_t id, size_t *n_out)
         n = with_tail(d, p, n);
         give_bytes(d, d->text, n, false, true);
     } else if (byte >= 0) {
-        if (d->t->kind == MODEL_SPM)
+        if (d->t->kind == MODEL_SPM || d->t->f32_sums)
             d->strip_left = 0; /* SentencePiece strips pieces alone, the other kind any text */
         n = with_tail(d, &one, 1);
         give_bytes(d, d->text, n, true, true);

@@ -15,18 +15,36 @@ static bool add_point(struct buffer *points, uint32_t c)
     return buffer_add(points, (const char *)&c, sizeof c);
 }
 
-/* Row of table[n][width] whose first number is c, or NULL. */
-static const uint32_t *row_of(const uint32_t *table, size_t n, size_t width, uint32_t c)
+/* Row of table[][width] that begins with c, with c's plane, or NULL; *plane: that of the rest. */
+static const uint16_t *row_of(const uint16_t *table, const uint16_t (*planes)[2], size_t n_planes,
+                              size_t width, uint32_t c, uint32_t *plane)
 {
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (table[mid * width] < c)
-            lo = mid + 1;
-        else
-            hi = mid;
+    for (size_t i = 0; i < n_planes; i++) {
+        size_t lo = i ? planes[i - 1][1] : 0, end = planes[i][1], hi = end;
+        if (planes[i][0] >> 4 != c >> 16)
+            continue;
+        while (lo < hi) {
+            size_t mid = lo + (hi - lo) / 2;
+            if (table[mid * width] < (c & 0xFFFF))
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        *plane = (uint32_t)(planes[i][0] & 15) << 16;
+        if (lo < end && table[lo * width] == (c & 0xFFFF))
+            return table + lo * width;
     }
-    return lo < n && table[lo * width] == c ? table + lo * width : NULL;
+    return NULL;
+}
+
+static const uint16_t *pair_of(uint32_t c, uint32_t *plane)
+{
+    return row_of(UNICODE_PAIRS[0], UNICODE_PAIR_PLANES, UNICODE_PAIR_PLANES_N, 3, c, plane);
+}
+
+static const uint16_t *single_of(uint32_t c, uint32_t *plane)
+{
+    return row_of(UNICODE_SINGLES[0], UNICODE_SINGLE_PLANES, UNICODE_SINGLE_PLANES_N, 2, c, plane);
 }
 
 static bool decompose_hangul(struct buffer *points, uint32_t s)
@@ -39,20 +57,30 @@ static bool decompose_hangul(struct buffer *points, uint32_t s)
 static bool decompose(struct buffer *points, uint32_t c)
 {
     uint32_t seconds[8]; /* the longest decomposition has 4 */
+    uint32_t plane = 0;
     size_t n = 0;
     if (c >= S_BASE && c < S_BASE + S_COUNT)
         return decompose_hangul(points, c - S_BASE);
-    const uint32_t *single = row_of(UNICODE_SINGLES[0], UNICODE_SINGLES_N, 2, c), *pair;
+    const uint16_t *single = single_of(c, &plane), *pair;
     if (single)
-        return add_point(points, single[1]);
-    while (n < 8 && (pair = row_of(UNICODE_PAIRS[0], UNICODE_PAIRS_N, 3, c))) {
-        seconds[n++] = pair[2];
-        c = pair[1];
+        return add_point(points, plane | single[1]);
+    while (n < 8 && (pair = pair_of(c, &plane))) {
+        seconds[n++] = plane | pair[2];
+        c = plane | pair[1];
     }
     bool ok = add_point(points, c);
     while (ok && n)
         ok = add_point(points, seconds[--n]);
     return ok;
+}
+
+/* The plane of a row of PAIRS, whose code points share it. */
+static uint32_t pair_plane(size_t row)
+{
+    size_t i = 0;
+    while (row >= UNICODE_PAIR_PLANES[i][1])
+        i++;
+    return (uint32_t)(UNICODE_PAIR_PLANES[i][0] & 15) << 16;
 }
 
 /* What a and b compose to, or 0. */
@@ -67,10 +95,11 @@ static uint32_t compose(uint32_t a, uint32_t b)
     size_t lo = 0, hi = UNICODE_COMPOSED_N;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        const uint32_t *pair = UNICODE_PAIRS[UNICODE_COMPOSED[mid]];
-        uint64_t key = (uint64_t)pair[1] << 32 | pair[2];
+        const uint16_t *pair = UNICODE_PAIRS[UNICODE_COMPOSED[mid]];
+        uint32_t plane = pair_plane(UNICODE_COMPOSED[mid]);
+        uint64_t key = (uint64_t)(plane | pair[1]) << 32 | plane | pair[2];
         if (key == want)
-            return pair[0];
+            return plane | pair[0];
         if (key < want)
             lo = mid + 1;
         else

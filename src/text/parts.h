@@ -1,5 +1,5 @@
 /* What a tokenizer consists of, for its own files: tokenizer.c reads it from the section and
- * encodes, spm.c and bpe.c turn a word into ids, decoder.c goes back. */
+ * encodes, spm.c, bpe.c and unigram.c turn a word into ids, decoder.c goes back. */
 #ifndef TEXT_PARTS_H
 #define TEXT_PARTS_H
 
@@ -8,9 +8,10 @@
 #include "text/merge.h"
 #include "text/steps.h"
 #include "text/tokenizer.h"
+#include "text/trie.h"
 #include "text/vocab.h"
 
-enum model_kind { MODEL_SPM, MODEL_BPE };
+enum model_kind { MODEL_SPM, MODEL_BPE, MODEL_UNIGRAM };
 
 /* Merges by rank: an open hash table over (left, right), at most half full. */
 struct ranks {
@@ -34,9 +35,13 @@ struct tokenizer {
     bool fuse_unk;                  /* neighbouring unknown characters become one `unk` */
     bool ignore_merges;             /* bpe: a word that is a token is that token */
     bool has_unused;                /* spm: some token is TOKEN_UNUSED */
+    bool cuts_at_space;             /* no token reaches from another character into a U+2581 */
     int32_t unk, bos, eos;          /* or -1 */
     int32_t byte_unit[256];         /* byte_level: token of each single byte, or -1 */
     const float *scores;            /* [vocab.n] spm; borrowed */
+    const double *log_probs;        /* [vocab.n + 1] unigram, the last an unknown character's */
+    bool f32_sums;                  /* unigram: sums are kept in binary32 */
+    struct trie trie;               /* unigram: the tokens */
     struct ranks ranks;             /* bpe */
     struct added_set users;         /* spm: tokens of type USER */
     const uint32_t *before, *after; /* ids added around the text; borrowed */
@@ -49,7 +54,9 @@ struct encoding {
     int32_t *out; /* [max] */
     size_t max, n;
     struct merge merge;
-    uint32_t *cuts; /* spm: [vocab.n] where an unused token is taken apart; owned, or NULL */
+    uint32_t *cuts;     /* spm: [vocab.n] where an unused token is taken apart; owned, or NULL */
+    struct buffer best; /* unigram */
+    double total; /* unigram: score of what is before the word, if it is part of a longer one */
 };
 
 static inline bool encoding_put(struct encoding *c, int32_t id)
@@ -63,6 +70,11 @@ static inline bool encoding_put(struct encoding *c, int32_t id)
 /* Appends the ids of one word p[0..n), n > 0. False: no memory. */
 bool spm_word(struct encoding *c, const char *p, size_t n);
 bool bpe_word(struct encoding *c, const char *p, size_t n);
+bool unigram_word(struct encoding *c, const char *p, size_t n);
+
+/* Appends what stands for the unknown p[0..n): byte tokens if all exist, else `unk`, but not after
+ * another one where they are fused. */
+void put_unknown(struct encoding *c, const char *p, size_t n, bool *after_unk);
 
 /* Checks that the decoder's steps stand in an order that decoder.c can stream. */
 enum tern_status decoder_check(const struct steps *steps, struct tern_error *e);
@@ -70,7 +82,9 @@ enum tern_status decoder_check(const struct steps *steps, struct tern_error *e);
 /* Read their keys and check them. */
 enum tern_status spm_open(struct tokenizer *t, struct keys *keys, struct tern_error *e);
 enum tern_status bpe_open(struct tokenizer *t, struct keys *keys, struct tern_error *e);
+enum tern_status unigram_open(struct tokenizer *t, struct keys *keys, struct tern_error *e);
 void spm_close(struct tokenizer *t);
 void bpe_close(struct tokenizer *t);
+void unigram_close(struct tokenizer *t);
 
 #endif

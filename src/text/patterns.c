@@ -1,11 +1,28 @@
 /* Pattern scanners: see patterns.h. The alternatives of an expression are tried in their order, as
- * a backtracking engine does; comments give the alternative. L, N, S are its \p{L}, \p{N}, \s. */
+ * a backtracking engine does; comments give the alternative. L, N, S are its \p{L}, \p{N}, \s; U
+ * and W its capital and small letters, to both of which belong letters without case and marks. */
 #include "text/patterns.h"
 
 #include "base/keys.h"
 #include "text/unicode.h"
 
-enum { L = UNICODE_LETTER, N = UNICODE_NUMBER, S = UNICODE_SPACE };
+enum {
+    L = UNICODE_LETTER,
+    N = UNICODE_NUMBER,
+    S = UNICODE_SPACE,
+    U = UNICODE_UPPER,
+    W = UNICODE_LOWER,
+    PS = UNICODE_SYMBOL,
+    LM = U | W, /* [\p{L}\p{M}] */
+};
+
+/* A pattern: its text, and the scanner with its parameters. */
+struct pattern {
+    const char *text;
+    size_t (*match)(const struct pattern *self, const char *text, size_t at, size_t n);
+    unsigned class; /* classes that it looks for */
+    int number;     /* most characters of a kind in a row, or 0 */
+};
 
 static unsigned class_at(const char *text, size_t at, size_t n, size_t *len)
 {
@@ -67,8 +84,9 @@ static size_t lines(const char *text, size_t at, size_t n)
 }
 
 /* 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
-static size_t gpt2(const char *text, size_t at, size_t n)
+static size_t gpt2(const struct pattern *self, const char *text, size_t at, size_t n)
 {
+    (void)self;
     size_t len, from = at + (text[at] == ' '), end = contraction(text, at, n, false);
     if (end > at)
         return end;
@@ -82,9 +100,31 @@ static size_t gpt2(const char *text, size_t at, size_t n)
     return spaces(text, at, n);
 }
 
+/* At most `most` characters of the classes. */
+static size_t few(const char *text, size_t at, size_t n, unsigned classes, int most)
+{
+    size_t len;
+    while (most-- && at < n && class_at(text, at, n, &len) & classes)
+        at += len;
+    return at;
+}
+
+/* ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ , with `slash` [\r\n/]* */
+static size_t others(const char *text, size_t at, size_t n, bool slash)
+{
+    size_t from = at + (text[at] == ' '), end = run(text, from, n, L | N | S, false);
+    if (end > from) {
+        while (end < n && (newline(text[end]) || (slash && text[end] == '/')))
+            end++;
+        return end;
+    }
+    end = lines(text, at, n);
+    return end > at ? end : spaces(text, at, n);
+}
+
 /* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*
  * |\s*[\r\n]+|\s+(?!\S)|\s+ */
-static size_t cl100k(const char *text, size_t at, size_t n, int digits)
+static size_t cl100k(const struct pattern *self, const char *text, size_t at, size_t n)
 {
     size_t len, next, end = contraction(text, at, n, true);
     if (end > at)
@@ -94,14 +134,66 @@ static size_t cl100k(const char *text, size_t at, size_t n, int digits)
         follows = class_at(text, at + len, n, &next);
     if (class & L || (follows & L && !(class & N) && !newline(text[at])))
         return run(text, class & L ? at : at + len, n, L, true);
-    if (class & N) {
-        for (end = at; digits-- && end < n && class_at(text, end, n, &len) & N;)
-            end += len;
-        return end;
+    return class & N ? few(text, at, n, N, self->number) : others(text, at, n, false);
+}
+
+/* U*W+ from `from`, or `from`. U* takes all it can, and gives back up to the last that is also W.
+ */
+static size_t small_end(const char *text, size_t from, size_t n)
+{
+    size_t len, end = from, last = from;
+    for (; end < n; end += len) {
+        unsigned class = class_at(text, end, n, &len);
+        if (!(class & U))
+            return class & W ? run(text, end, n, W, true) : last;
+        if (class & W)
+            last = end + len;
     }
-    size_t from = at + (text[at] == ' ');
-    end = run(text, from, n, L | N | S, false);
-    if (end > from) {
+    return last;
+}
+
+/* [^\r\n\p{L}\p{N}]?U*W+ | [^\r\n\p{L}\p{N}]?U+W* , then the rest of the pattern. With `class`, a
+ * contraction belongs to the word before it. */
+static size_t o200k(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    size_t len, end, next = at;
+    unsigned class = class_at(text, at, n, &len);
+    if (!(class & (L | N)) && !newline(text[at]))
+        next = at + len;
+    end = small_end(text, next, n);
+    if (end == next)
+        end = small_end(text, at, n);
+    if (end == at && (end = run(text, next, n, U, true)) == next)
+        end = run(text, at, n, U, true);
+    if (end > at)
+        return self->class && end < n ? contraction(text, end, n, true) : end;
+    return class & N ? few(text, at, n, N, self->number) : others(text, at, n, true);
+}
+
+static bool is_ascii_letter(char c)
+{
+    return (c | 32) >= 'a' && (c | 32) <= 'z';
+}
+
+/* [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+ * | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+static size_t deepseek3(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    size_t len, end = at + 1, from = at + (text[at] == ' ');
+    (void)self;
+    unsigned class = class_at(text, at, n, &len);
+    if (class & PS && text[at] > 0) {
+        while (end < n && is_ascii_letter(text[end]))
+            end++;
+        if (end > at + 1)
+            return end;
+    }
+    if (!(class & (LM | PS)) && !newline(text[at]) &&
+        (end = run(text, at + len, n, LM, true)) > at + len)
+        return end;
+    if (class & LM)
+        return run(text, at, n, LM, true);
+    if ((end = run(text, from, n, PS, true)) > from) {
         while (end < n && newline(text[end]))
             end++;
         return end;
@@ -110,27 +202,163 @@ static size_t cl100k(const char *text, size_t at, size_t n, int digits)
     return end > at ? end : spaces(text, at, n);
 }
 
-static size_t llama3(const char *text, size_t at, size_t n)
+/* [class]+ or, with a number, [class]{1,number} */
+static size_t classes(const struct pattern *self, const char *text, size_t at, size_t n)
 {
-    return cl100k(text, at, n, 3);
+    return self->number ? few(text, at, n, self->class, self->number)
+                        : run(text, at, n, self->class, true);
 }
 
-static size_t qwen2(const char *text, size_t at, size_t n)
+/* \s?[class]+ */
+static size_t spaced(const struct pattern *self, const char *text, size_t at, size_t n)
 {
-    return cl100k(text, at, n, 1);
+    size_t len, end;
+    if (class_at(text, at, n, &len) & S &&
+        (end = run(text, at + len, n, self->class, true)) > at + len)
+        return end;
+    return run(text, at, n, self->class, true);
 }
 
-static const struct {
-    const char *text;
-    size_t (*match)(const char *text, size_t at, size_t n);
-} patterns[] = {
-    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", gpt2},
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}"
-     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     llama3},
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
-     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     qwen2},
+/* Whether c is in the class that the pattern spells out: characters, and ranges a-b. With `number`
+ * all of them are capital or small letters, which is seen sooner. */
+static bool spelled(const struct pattern *self, uint32_t c)
+{
+    const char *p = strchr(self->text, '[') + 1, *end = strrchr(self->text, ']');
+    unsigned class = unicode_class(c);
+    if (self->number && !(class & U) == !(class & W))
+        return false;
+    while (p < end) {
+        size_t len;
+        uint32_t low = unicode_decode(p, (size_t)(end - p), &len), high = low;
+        p += len;
+        if (*p == '-') {
+            high = unicode_decode(p + 1, (size_t)(end - p), &len);
+            p += 1 + len;
+        }
+        if (c >= low && c <= high)
+            return true;
+        if (c < 128 && low >= 128) /* ASCII comes first */
+            return false;
+    }
+    return false;
+}
+
+/* [spelled]+ , and with `class` \s?[spelled]+ */
+static size_t letters(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    size_t len, from = at;
+    if (self->class && class_at(text, at, n, &len) & self->class)
+        from += len;
+    size_t end = from;
+    while (end < n && spelled(self, unicode_decode(text + end, n - end, &len)))
+        end += len;
+    if (end > from || from == at)
+        return end;
+    for (end = at; end < n && spelled(self, unicode_decode(text + end, n - end, &len));)
+        end += len;
+    return end;
+}
+
+/* \s+$ : to the end of the text or of a line. Where it does not match it matches nowhere in the
+ * same run of whitespace, which is looked at once. */
+static size_t trailing(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    size_t len, back = at;
+    (void)self;
+    while (back && ((unsigned char)text[--back] & 0xC0) == 0x80)
+        ;
+    if (at && class_at(text, back, at, &len) & S)
+        return at;
+    size_t end = run(text, at, n, S, true);
+    if (end == n)
+        return end;
+    while (end > at && text[end] != '\n')
+        end--;
+    return end;
+}
+
+static size_t line_break(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    (void)self;
+    (void)n;
+    return at + newline(text[at]);
+}
+
+/* [0-9][0-9][0-9] */
+static size_t three_digits(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    (void)self;
+    for (size_t i = at; i < at + 3; i++)
+        if (i >= n || text[i] < '0' || text[i] > '9')
+            return at;
+    return at + 3;
+}
+
+/* [\p{P}\$\+<=>\^~\|]+ */
+static size_t marks(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    size_t len;
+    for (; at < n; at += len)
+        if (!(class_at(text, at, n, &len) & self->class) &&
+            !(text[at] && strchr("$+<=>^~|", text[at])))
+            break;
+    return at;
+}
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define CL100K(digits)                                          \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits \
+                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define O200K(tail, digits)                                                                       \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"    \
+    "+" tail "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}" \
+    "\\p{M}]*" tail "|\\p{N}" digits                                                              \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+/* The published files have the characters CR and LF in these, not their escapes; both are known. */
+#define DEEPSEEK3(crlf)                                                           \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^" crlf               \
+    "\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[" crlf "]*|\\s*[" crlf \
+    "]+|\\s+(?!\\S)|\\s+"
+
+static const struct pattern patterns[] = {
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", gpt2, 0,
+     0},
+    {CL100K("{1,3}"), cl100k, 0, 3},                 /* Llama 3, OLMo 2, Phi-4 */
+    {CL100K(""), cl100k, 0, 1},                      /* Qwen2, StableLM 2 */
+    {O200K(CONTRACTIONS "?", "{1,3}"), o200k, 1, 3}, /* gpt-oss, Phi-4-mini */
+    {O200K("", ""), o200k, 0, 1},                    /* Tekken */
+    {"\\p{N}", classes, N, 1},
+    {"\\p{N}+", classes, N, 0},
+    {"\\p{N}{1,3}", classes, N, 3}, /* DeepSeek-V3 */
+    {"[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+", letters, 0, 0},
+    {DEEPSEEK3("\r\n"), deepseek3, 0, 0},
+    {DEEPSEEK3("\\r\\n"), deepseek3, 0, 0},
+    {"[\r\n]", line_break, 0, 0}, /* DeepSeek-V2 */
+    {"[\\r\\n]", line_break, 0, 0},
+    {"\\s?[A-Za-z\u00B5\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u01BA\u01BC-\u01BF\u01C4-\u0293\u0295-"
+     "\u02AF"
+     "\u0370-\u0373\u0376\u0377\u037B-\u037D\u037F\u0386\u0388-\u038A\u038C\u038E-\u03A1\u03A3-"
+     "\u03F5"
+     "\u03F7-\u0481\u048A-\u052F\u0531-\u0556\u10A0-\u10C5\u13A0-\u13F5\u13F8-\u13FD\u1C90-\u1CBA"
+     "\u1CBD-\u1CBF\u1D00-\u1D2B\u1D6B-\u1D77\u1D79-\u1D9A\u1E00-\u1F15\u1F18-\u1F1D\u1F20-\u1F45"
+     "\u1F48-\u1F4D\u1F50-\u1F57\u1F59\u1F5B\u1F5D\u1F5F-\u1F7D\u1F80-\u1FB4\u1FB6-\u1FBC\u1FBE"
+     "\u1FC2-\u1FC4\u1FC6-\u1FCC\u1FD0-\u1FD3\u1FD6-\u1FDB\u1FE0-\u1FEC\u1FF2-\u1FF4\u1FF6-\u1FFC"
+     "\u2102\u2107\u210A-\u2113\u2115\u2119-\u211D\u2124\u2126\u2128\u212A-\u212D\u212F-"
+     "\u2134\u2139"
+     "\u213C-\u213F\u2145-\u2149\u214E\u2183\u2184\u2C00-\u2C7B\u2C7E-\u2CE4\u2CEB-"
+     "\u2CEE\u2CF2\u2CF3"
+     "\uA640-\uA66D\uA680-\uA69B\uA722-\uA76F\uA771-\uA787\uA78B-\uA78E\uAB70-\uABBF\uFB00-\uFB06"
+     "\uFB13-\uFB17\uFF21-\uFF3A\uFF41-\uFF5A\U00010400-\U0001044F\U000104B0-\U000104D3"
+     "\U000104D8-\U000104FB\U00010C80-\U00010CB2\U00010CC0-\U00010CF2\U000118A0-\U000118DF"
+     "\U0001E900-\U0001E943]+",
+     letters, S, 1},
+    {"\\s?[!-/:-~\uFF01-\uFF0F\uFF1A-\uFF5E\u2018-\u201F\u3000-\u3002]+", letters, S, 0},
+    {"\\s+$", trailing, 0, 0},
+    {"[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+", letters, 0, 0},
+    {"\\s?\\p{L}+", spaced, L, 0}, /* DeepSeek-Coder */
+    {"\\s?\\p{P}+", spaced, UNICODE_PUNCT, 0},
+    {"[0-9][0-9][0-9]", three_digits, 0, 0},                /* Falcon */
+    {"[\\p{P}\\$\\+<=>\\^~\\|]+", marks, UNICODE_PUNCT, 0}, /* llama.cpp's default */
 };
 
 int pattern_find(const char *p, size_t n)
@@ -143,5 +371,5 @@ int pattern_find(const char *p, size_t n)
 
 size_t pattern_match(int pattern, const char *text, size_t at, size_t n)
 {
-    return patterns[pattern].match(text, at, n);
+    return patterns[pattern].match(&patterns[pattern], text, at, n);
 }

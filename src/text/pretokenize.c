@@ -7,13 +7,27 @@
 
 static bool run_step(struct pretokenize *r, size_t i, const char *p, size_t n, bool first);
 
-/* End of the match of a split or digits step that begins at p[at], or `at`. */
+/* The character that byte-level BPE writes a byte as. */
+static uint32_t alphabet(unsigned char byte)
+{
+    if (byte <= 32 || (byte >= 127 && byte <= 160))
+        return 256u + (byte <= 32 ? byte : byte - 94u);
+    return byte == 173 ? 256 + 67 : byte;
+}
+
+/* The character or byte at p[0..n), and its length. */
+static uint32_t unit(const struct step *step, const char *p, size_t n, size_t *len)
+{
+    *len = 1;
+    return step->bytes ? alphabet((unsigned char)*p) : unicode_decode(p, n, len);
+}
+
+/* End of the match of a split or class step that begins at p[at], or `at`. */
 static size_t match(const struct step *step, const char *p, size_t at, size_t n)
 {
     size_t len;
-    if (step->kind == STEP_DIGITS)
-        return unicode_class(unicode_decode(p + at, n - at, &len)) & UNICODE_NUMERIC ? at + len
-                                                                                     : at;
+    if (step->kind == STEP_CLASS)
+        return unicode_class(unit(step, p + at, n - at, &len)) & step->number ? at + len : at;
     if (step->pattern >= 0)
         return pattern_match(step->pattern, p, at, n);
     bool here = step->from_n <= n - at && memcmp(p + at, step->from, step->from_n) == 0;
@@ -28,7 +42,7 @@ static size_t stretch(const struct step *step, const char *p, size_t at, size_t 
     if (*hit)
         return end;
     do {
-        unicode_decode(p + end, n - end, &len);
+        unit(step, p + end, n - end, &len);
         end += len;
     } while (end < n && match(step, p, end, n) == end);
     return end;
@@ -41,8 +55,6 @@ static bool split(struct pretokenize *r, size_t i, const char *p, size_t n, bool
     uint64_t behavior = step->behavior;
     bool hit, before = false;
     size_t open = 0;
-    if (step->kind == STEP_DIGITS)
-        behavior = step->number ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
     for (size_t at = 0, end; at < n; at = end, before = hit) {
         end = stretch(step, p, at, n, &hit);
         hit ^= step->invert;

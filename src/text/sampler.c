@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 struct candidates {
     struct sampler_item *item; /* [n]: a heap of n - sorted, then the best, best last */
@@ -82,19 +83,40 @@ static void make_heap(struct sampler_item *heap, size_t n, bool worst_first)
         sift(heap, n, i, worst_first);
 }
 
-/* Keeps the k best of c, in any order: a heap of k with the worst at its root meets the rest. */
-static void keep_best(struct candidates *c, size_t k)
+enum { SPAN = 32 }; /* values looked at together, which compilers make vectors of */
+
+static bool any_above(const float *x, float limit)
 {
-    if (k >= c->n)
-        return;
-    make_heap(c->item, k, true);
-    for (size_t i = k; i < c->n; i++) {
-        if (before(c->item[i], c->item[0])) {
-            c->item[0] = c->item[i];
-            sift(c->item, k, 0, true);
+    int above = 0;
+    for (size_t i = 0; i < SPAN; i++)
+        above |= x[i] > limit;
+    return above;
+}
+
+static struct sampler_item item_of(const float *logits, size_t id)
+{
+    return (struct sampler_item){isnan(logits[id]) ? -INFINITY : logits[id], (tern_token)id};
+}
+
+/* item[0 .. k) = the k < n best logits, in any order: a heap of k with the worst at its root meets
+ * the rest, most of which are below it. Ids ascend, so that an equal one does not come before. */
+static void take_best(struct sampler_item *item, const float *logits, size_t n, size_t k)
+{
+    size_t i = 0;
+    for (; i < k; i++)
+        item[i] = item_of(logits, i);
+    make_heap(item, k, true);
+    while (i < n) {
+        if (i + SPAN <= n && !any_above(logits + i, item[0].value)) {
+            i += SPAN;
+            continue;
         }
+        for (size_t end = i + SPAN < n ? i + SPAN : n; i < end; i++)
+            if (logits[i] > item[0].value) {
+                item[0] = item_of(logits, i);
+                sift(item, k, 0, true);
+            }
     }
-    c->n = k;
 }
 
 /* The i-th best candidate; i is at most the number asked for so far. */
@@ -153,35 +175,33 @@ static tern_token draw(struct candidates *c, size_t keep, float max, float tempe
     return best(c, keep - 1).id;
 }
 
-static void fill(struct sampler_item *item, const float *logits, size_t vocab)
-{
-    for (size_t i = 0; i < vocab; i++)
-        item[i] = (struct sampler_item){isnan(logits[i]) ? -INFINITY : logits[i], (tern_token)i};
-}
-
-/* Writes from `logits`, not from `item`, so that a token that occurs twice is punished once. */
-static void penalise(struct sampler_item *item, const float *logits, size_t vocab,
-                     const tern_token *history, size_t n_history,
-                     const struct tern_sampler_params *p)
+/* Reads `logits` and writes `x`, so that a token that occurs twice is punished once. */
+static void penalise(float *x, const float *logits, size_t vocab, const tern_token *history,
+                     size_t n_history, const struct tern_sampler_params *p)
 {
     size_t first = n_history > p->repeat_last_n ? n_history - p->repeat_last_n : 0;
-    if (p->repeat_penalty == 1.0f || p->repeat_penalty == 0.0f)
-        return;
+    memcpy(x, logits, vocab * sizeof *x);
     for (size_t i = first; i < n_history; i++) {
         size_t id = (size_t)history[i];
         if (history[i] < 0 || id >= vocab || isnan(logits[id]))
             continue;
-        item[id].value =
-            logits[id] > 0.0f ? logits[id] / p->repeat_penalty : logits[id] * p->repeat_penalty;
+        x[id] = logits[id] > 0.0f ? logits[id] / p->repeat_penalty : logits[id] * p->repeat_penalty;
     }
 }
 
-static struct sampler_item largest(const struct sampler_item *item, size_t n)
+/* The first of the largest logits; those that are not numbers count as -inf. */
+static struct sampler_item largest(const float *logits, size_t n)
 {
-    struct sampler_item top = item[0];
-    for (size_t i = 1; i < n; i++)
-        if (item[i].value > top.value)
-            top = item[i];
+    struct sampler_item top = item_of(logits, 0);
+    for (size_t i = 1; i < n;) {
+        if (i + SPAN <= n && !any_above(logits + i, top.value)) {
+            i += SPAN;
+            continue;
+        }
+        for (size_t end = i + SPAN < n ? i + SPAN : n; i < end; i++)
+            if (logits[i] > top.value)
+                top = item_of(logits, i);
+    }
     return top;
 }
 
@@ -189,15 +209,21 @@ tern_token sampler_pick(const struct tern_sampler_params *params, const float *l
                         const tern_token *history, size_t n_history, uint64_t index,
                         struct sampler_item *scratch)
 {
-    fill(scratch, logits, vocab);
-    penalise(scratch, logits, vocab, history, n_history, params);
-    struct sampler_item top = largest(scratch, vocab);
+    struct candidates c = {scratch, vocab, 0};
+    if (params->repeat_penalty != 1.0f && params->repeat_penalty != 0.0f) {
+        float *punished = (float *)(void *)(scratch + vocab);
+        penalise(punished, logits, vocab, history, n_history, params);
+        logits = punished;
+    }
+    struct sampler_item top = largest(logits, vocab);
     if (params->temperature == 0.0f || !isfinite(top.value))
         return top.id;
 
-    struct candidates c = {scratch, vocab, 0};
-    if (params->top_k)
-        keep_best(&c, params->top_k);
+    if (params->top_k && params->top_k < vocab)
+        c.n = params->top_k, take_best(c.item, logits, vocab, c.n);
+    else
+        for (size_t i = 0; i < vocab; i++)
+            c.item[i] = item_of(logits, i);
     make_heap(c.item, c.n, false);
     size_t keep = c.n;
     if (params->top_p < 1.0f)

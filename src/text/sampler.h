@@ -36,11 +36,17 @@ enum tern_status sampler_check(const struct tern_sampler_params *params, struct 
  *   mix(z): z += 0x9e3779b97f4a7c15, then the finalizer of splitmix64 (Steele et al. 2014) */
 float sampler_uniform(uint64_t seed, uint64_t index, uint64_t draw);
 
+/* Items that sampler_pick needs room for: the candidates and, behind them, punished logits. */
+static inline size_t sampler_scratch(size_t vocab)
+{
+    return vocab + (vocab + 1) / 2;
+}
+
 /* Picks a token.
  *   logits   [vocab], vocab >= 1
  *   history  [n_history] tokens so far, oldest first; may be NULL when n_history is 0
  *   index    number of the token being chosen
- *   scratch  [vocab], the caller's; its contents before and after mean nothing
+ *   scratch  [sampler_scratch(vocab)], the caller's; its contents before and after mean nothing
  * Allocates nothing. O(vocab) and, for the c candidates that a stage looks at, O(c log vocab). */
 tern_token sampler_pick(const struct tern_sampler_params *params, const float *logits, size_t vocab,
                         const tern_token *history, size_t n_history, uint64_t index,

@@ -36,7 +36,7 @@ static void note(void *model, const struct symbol *left, int32_t id)
         c->cuts[id] = left->len;
 }
 
-static void put_unknown(struct encoding *c, const char *p, size_t n, bool *after_unk)
+void put_unknown(struct encoding *c, const char *p, size_t n, bool *after_unk)
 {
     const struct tokenizer *t = c->t;
     bool bytes = t->byte_fallback;

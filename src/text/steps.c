@@ -2,8 +2,10 @@
 #include "text/steps.h"
 
 #include "text/patterns.h"
+#include "text/unicode.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 struct form {
     const char *list, *name;
@@ -15,8 +17,13 @@ static const struct form forms[] = {
     {"normalizer", "replace", STEP_REPLACE},
     {"normalizer", "nfc", STEP_NFC},
     {"normalizer", "trim_spaces", STEP_TRIM},
+    {"normalizer", "charsmap", STEP_CHARSMAP},
+    {"normalizer", "strip", STEP_BLANKS},
+    {"normalizer", "replace_runs", STEP_RUNS},
     {"pre", "split", STEP_SPLIT},
     {"pre", "digits", STEP_DIGITS},
+    {"pre", "punctuation", STEP_PUNCTUATION},
+    {"pre", "whitespace", STEP_WHITESPACE},
     {"pre", "prefix_space", STEP_PREFIX},
     {"pre", "metaspace", STEP_METASPACE},
     {"decoder", "replace", STEP_REPLACE},
@@ -81,26 +88,118 @@ static enum tern_status flag(struct reader *r, const char *parameter, bool *out,
     return s;
 }
 
-static enum tern_status read_split(struct reader *r, struct step *step, struct tern_error *e)
+static enum tern_status read_behavior(struct reader *r, struct step *step, struct tern_error *e)
 {
     static const char *const names[] = {"removed", "isolated", "merged_with_previous",
                                         "merged_with_next", "contiguous"};
     const char *p = NULL;
     size_t n = 0;
     enum tern_status s = text(r, "behavior", &p, &n, e);
-    if (s || (s = flag(r, "invert", &step->invert, e)))
+    if (s)
         return s;
     while (step->behavior <= SPLIT_CONTIGUOUS && !text_is(p, n, names[step->behavior]))
         step->behavior++;
-    if (step->behavior > SPLIT_CONTIGUOUS)
-        return refuse(r, "behavior", p, n, e);
+    return step->behavior > SPLIT_CONTIGUOUS ? refuse(r, "behavior", p, n, e) : TERN_OK;
+}
+
+static enum tern_status read_split(struct reader *r, struct step *step, struct tern_error *e)
+{
+    const char *p = NULL;
+    size_t n = 0;
+    enum tern_status s = read_behavior(r, step, e);
+    if (s || (s = flag(r, "invert", &step->invert, e)))
+        return s;
     step->pattern = -1;
     if (!keys_find(r->keys, key_name(r, "pattern")))
         return text(r, "text", &step->from, &step->from_n, e);
-    if ((s = text(r, "pattern", &p, &n, e)))
-        return s;
+    enum tern_status found = keys_text(r->keys, r->name, &p, &n, e);
+    if (found)
+        return found;
     step->pattern = pattern_find(p, n);
     return step->pattern < 0 ? refuse(r, "pattern", p, n, e) : TERN_OK;
+}
+
+/* A step that splits at the characters of a class. */
+static enum tern_status read_class(struct reader *r, struct step *step, struct tern_error *e)
+{
+    enum tern_status s = TERN_OK;
+    uint64_t individual = 0;
+    if (step->kind == STEP_WHITESPACE) {
+        step->number = UNICODE_BLANK;
+        step->behavior = SPLIT_REMOVED;
+    } else if (step->kind == STEP_PUNCTUATION) {
+        step->number = UNICODE_PUNCTUATION;
+        s = read_behavior(r, step, e);
+    } else {
+        step->number = UNICODE_NUMERIC;
+        s = number(r, "individual", 2, &individual, e);
+        step->behavior = individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
+        if (!s && keys_find(r->keys, key_name(r, "bytes")))
+            s = flag(r, "bytes", &step->bytes, e);
+    }
+    step->kind = STEP_CLASS;
+    return s;
+}
+
+/* `bytes` and `lengths` of the texts called `name`. */
+static enum tern_status read_texts(struct reader *r, const char *name, const char **bytes,
+                                   const uint32_t **lengths, uint64_t *n, struct tern_error *e)
+{
+    char parameter[16];
+    uint64_t n_bytes = 0, sum = 0;
+    snprintf(parameter, sizeof parameter, "%s.bytes", name);
+    enum tern_status s = keys_text(r->keys, key_name(r, parameter), bytes, &n_bytes, e);
+    if (s)
+        return s;
+    snprintf(parameter, sizeof parameter, "%s.lengths", name);
+    if ((s = keys_u32s(r->keys, key_name(r, parameter), lengths, n, e)))
+        return s;
+    for (uint64_t i = 0; i < *n && sum <= n_bytes; i++)
+        sum += (*lengths)[i];
+    if (!*n || *n > 1 << 24 || sum != n_bytes || n_bytes > UINT32_MAX ||
+        !unicode_valid(*bytes, n_bytes))
+        return error_set(e, TERN_BAD_FILE, "tokenizer: %s are no lengths of its texts", r->name);
+    return TERN_OK;
+}
+
+static enum tern_status build_map(struct charsmap *map, const char *from, const uint32_t *lengths,
+                                  uint64_t n, struct tern_error *e)
+{
+    struct trie_key *list = malloc(n * sizeof *list);
+    map->start = malloc((n + 1) * sizeof *map->start);
+    uint32_t start = 0;
+    bool ok = list && map->start, empty = false;
+    for (uint64_t i = 0; ok && i < n; from += lengths[i++]) {
+        map->start[i] = start;
+        start += map->to_lengths[i];
+        empty |= lengths[i] == 0;
+        list[i] = (struct trie_key){from, lengths[i], (int32_t)i};
+    }
+    ok = ok && !empty && trie_open(&map->trie, list, (uint32_t)n);
+    free(list);
+    if (empty)
+        return error_set(e, TERN_BAD_FILE, "tokenizer: a charsmap changes the empty text");
+    return ok ? TERN_OK : error_memory(e, "the charsmap", n * sizeof *list);
+}
+
+static enum tern_status read_charsmap(struct reader *r, struct step *step, struct tern_error *e)
+{
+    struct charsmap *map = step->map = calloc(1, sizeof *map);
+    const char *from = "";
+    const uint32_t *lengths = NULL;
+    uint64_t n = 0, n_to = 0;
+    enum tern_status s;
+    if (!map)
+        return error_memory(e, "the charsmap", sizeof *map);
+    map->to = "";
+    if ((s = flag(r, "graphemes", &step->graphemes, e)) ||
+        (s = read_texts(r, "from", &from, &lengths, &n, e)) ||
+        (s = read_texts(r, "to", &map->to, &map->to_lengths, &n_to, e)))
+        return s;
+    if (n != n_to)
+        return error_set(e, TERN_BAD_FILE, "tokenizer: a charsmap has %llu texts for %llu",
+                         (unsigned long long)n_to, (unsigned long long)n);
+    return build_map(map, from, lengths, n, e);
 }
 
 static enum tern_status read_parameters(struct reader *r, struct step *step, struct tern_error *e)
@@ -110,12 +209,19 @@ static enum tern_status read_parameters(struct reader *r, struct step *step, str
     case STEP_PREPEND:
         return text(r, "text", &step->to, &step->to_n, e);
     case STEP_REPLACE:
+    case STEP_RUNS:
         s = text(r, "from", &step->from, &step->from_n, e);
         return s ? s : text(r, "to", &step->to, &step->to_n, e);
     case STEP_SPLIT:
         return read_split(r, step, e);
     case STEP_DIGITS:
-        return number(r, "individual", 2, &step->number, e);
+    case STEP_PUNCTUATION:
+    case STEP_WHITESPACE:
+        return read_class(r, step, e);
+    case STEP_CHARSMAP:
+        return read_charsmap(r, step, e);
+    case STEP_BLANKS:
+        return number(r, "sides", 4, &step->number, e);
     case STEP_METASPACE:
         if ((s = text(r, "text", &step->to, &step->to_n, e)) ||
             (s = number(r, "scheme", PREPEND_ALWAYS + 1, &step->scheme, e)))
@@ -129,6 +235,7 @@ static enum tern_status read_parameters(struct reader *r, struct step *step, str
     case STEP_PREFIX:
     case STEP_BYTES:
     case STEP_BYTE_LEVEL:
+    case STEP_CLASS:
         break;
     }
     return TERN_OK;
@@ -153,13 +260,25 @@ enum tern_status steps_read(struct steps *steps, struct keys *keys, const char *
                             struct tern_error *e)
 {
     struct reader r = {.keys = keys, .list = list};
-    for (steps->n = 0; keys_find(keys, key_name(&r, "")); r.number = ++steps->n) {
+    for (steps->n = 0; keys_find(keys, key_name(&r, "")); r.number = steps->n) {
         if (steps->n == STEPS_MAX)
             return error_set(e, TERN_BAD_FILE, "tokenizer: more than %d steps in '%s'", STEPS_MAX,
                              list);
-        enum tern_status s = read_step(&r, &steps->list[steps->n], e);
+        enum tern_status s = read_step(&r, &steps->list[steps->n++], e);
         if (s)
             return s;
     }
     return TERN_OK;
+}
+
+void steps_close(struct steps *steps)
+{
+    for (size_t i = 0; i < steps->n; i++) {
+        struct charsmap *map = steps->list[i].map;
+        if (!map)
+            continue;
+        trie_close(&map->trie);
+        free(map->start);
+        free(map);
+    }
 }

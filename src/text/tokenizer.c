@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-enum { TEXT_MAX = 1 << 30 }; /* bytes; symbols are numbered with 31 bits */
+enum { TEXT_MAX = 1 << 30 };                /* bytes; symbols are numbered with 31 bits */
+static const char BLOCK[] = "\xE2\x96\x81"; /* U+2581, SentencePiece's visible space */
 
 static enum tern_status read_flag(struct keys *keys, const char *name, bool *out,
                                   struct tern_error *e)
@@ -146,6 +147,16 @@ static enum tern_status read_added(struct tokenizer *t, struct keys *keys, struc
 
 /* ---- open --------------------------------------------------------------------------------- */
 
+static const struct {
+    const char *name;
+    enum tern_status (*open)(struct tokenizer *t, struct keys *keys, struct tern_error *e);
+    bool (*word)(struct encoding *c, const char *p, size_t n);
+} kinds[] = {
+    [MODEL_SPM] = {"spm", spm_open, spm_word},
+    [MODEL_BPE] = {"bpe", bpe_open, bpe_word},
+    [MODEL_UNIGRAM] = {"unigram", unigram_open, unigram_word},
+};
+
 static enum tern_status read_kind(struct tokenizer *t, struct keys *keys, struct tern_error *e)
 {
     const char *p = "";
@@ -153,11 +164,13 @@ static enum tern_status read_kind(struct tokenizer *t, struct keys *keys, struct
     enum tern_status s = keys_text(keys, "kind", &p, &n, e);
     if (s)
         return s;
-    t->kind = text_is(p, n, "spm") ? MODEL_SPM : MODEL_BPE;
-    if (t->kind == MODEL_BPE && !text_is(p, n, "bpe"))
-        return error_set(e, TERN_BAD_FILE, "tokenizer: kind '%.*s' is not known to this version",
-                         (int)(n > 100 ? 100 : n), p);
-    return t->kind == MODEL_SPM ? spm_open(t, keys, e) : bpe_open(t, keys, e);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (text_is(p, n, kinds[i].name)) {
+            t->kind = (enum model_kind)i;
+            return kinds[i].open(t, keys, e);
+        }
+    return error_set(e, TERN_BAD_FILE, "tokenizer: kind '%.*s' is not known to this version",
+                     (int)(n > 100 ? 100 : n), p);
 }
 
 static enum tern_status read_special(struct tokenizer *t, struct tern_error *e)
@@ -170,6 +183,36 @@ static enum tern_status read_special(struct tokenizer *t, struct tern_error *e)
     return TERN_OK;
 }
 
+/* Where in p[1..n) the next run of U+2581 begins, or n. */
+static size_t next_space(const char *p, size_t n)
+{
+    for (size_t i = 1; i + 3 <= n; i++) {
+        const char *q = memchr(p + i, BLOCK[0], n - 2 - i);
+        if (!q)
+            break;
+        i = (size_t)(q - p);
+        if (memcmp(q, BLOCK, 3) == 0 && (i < 3 || memcmp(q - 3, BLOCK, 3) != 0))
+            return i;
+    }
+    return n;
+}
+
+/* Whether words may be cut before every run of U+2581 without changing an id: joining then never
+ * reaches over the cut, and a known token ends a run of unknown characters. */
+static bool may_cut(const struct tokenizer *t)
+{
+    const struct vocab *v = &t->vocab;
+    size_t n;
+    if (t->byte_level || t->ignore_merges || t->has_unused || vocab_find(v, BLOCK, 3) < 0)
+        return false;
+    for (uint32_t id = 0; id < v->n; id++) {
+        const char *p = vocab_text(v, (int32_t)id, &n);
+        if (v->types[id] != TOKEN_ABSENT && next_space(p, n) < n)
+            return false;
+    }
+    return true;
+}
+
 static enum tern_status read_all(struct tokenizer *t, struct keys *keys, uint64_t rows,
                                  struct tern_error *e)
 {
@@ -179,6 +222,7 @@ static enum tern_status read_all(struct tokenizer *t, struct keys *keys, uint64_
         (s = read_flag(keys, "byte_fallback", &t->byte_fallback, e)) ||
         (s = read_flag(keys, "fuse_unk", &t->fuse_unk, e)) ||
         (s = read_flag(keys, "ignore_merges", &t->ignore_merges, e)) ||
+        (s = read_flag(keys, "f32_sums", &t->f32_sums, e)) ||
         (s = read_id(t, keys, "unk", &t->unk, e)) || (s = read_id(t, keys, "bos", &t->bos, e)) ||
         (s = read_id(t, keys, "eos", &t->eos, e)) ||
         (s = read_ids(t, keys, "add.before", &t->before, &t->n_before, e)) ||
@@ -189,6 +233,7 @@ static enum tern_status read_all(struct tokenizer *t, struct keys *keys, uint64_
         (s = steps_read(&t->decoder, keys, "decoder", e)) || (s = decoder_check(&t->decoder, e)) ||
         (s = read_added(t, keys, e)))
         return s;
+    t->cuts_at_space = may_cut(t);
     return keys_unknown(keys, e);
 }
 
@@ -227,6 +272,10 @@ void tokenizer_close(struct tokenizer *t)
     vocab_close(&t->vocab);
     spm_close(t);
     bpe_close(t);
+    unigram_close(t);
+    steps_close(&t->normalizer);
+    steps_close(&t->pre);
+    steps_close(&t->decoder);
     free(t->raw.list);
     free(t->normalized.list);
     buffer_close(&t->added_text);
@@ -252,7 +301,14 @@ static bool on_token(void *arg, int32_t id)
 static bool on_word(void *arg, const char *p, size_t n)
 {
     struct run *r = arg;
-    return r->ids.t->kind == MODEL_SPM ? spm_word(&r->ids, p, n) : bpe_word(&r->ids, p, n);
+    const struct tokenizer *t = r->ids.t;
+    r->ids.total = 0;
+    for (size_t len; n; p += len, n -= len) {
+        len = t->cuts_at_space ? next_space(p, n) : n;
+        if (!kinds[t->kind].word(&r->ids, p, len))
+            return false;
+    }
+    return true;
 }
 
 static bool on_normalized(void *arg, const char *p, size_t n, bool first)
@@ -310,6 +366,7 @@ enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, s
         buffer_close(&r.pre.scratch[i]);
     merge_close(&r.ids.merge);
     free(r.ids.cuts);
+    buffer_close(&r.ids.best);
     return ok ? TERN_OK : error_memory(e, "tokenizing a text", n);
 }
 

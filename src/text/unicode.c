@@ -75,9 +75,18 @@ size_t unicode_tail(const char *p, size_t n)
 bool unicode_valid(const char *p, size_t n)
 {
     size_t len;
-    for (size_t i = 0; i < n; i += len)
+    uint64_t eight;
+    for (size_t i = 0; i < n; i += len) {
+        for (; n - i >= 8; i += 8) { /* mostly ASCII */
+            memcpy(&eight, p + i, 8);
+            if (eight & 0x8080808080808080u)
+                break;
+        }
+        if (i == n)
+            break;
         if (unicode_decode(p + i, n - i, &len) == UNICODE_BAD)
             return false;
+    }
     return true;
 }
 
@@ -94,29 +103,37 @@ bool unicode_repair(struct buffer *out, const char *p, size_t n)
     return buffer_add(out, p + from, n - from);
 }
 
-/* Value of the last range that begins at or before c, of ranges[lo..hi]. */
-static unsigned in_range(const uint32_t *ranges, size_t lo, size_t hi, uint32_t c)
-{
-    while (lo < hi) {
-        size_t mid = hi - (hi - lo) / 2;
-        if (ranges[mid] >> 8 <= c)
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    return ranges[lo] & 0xFF;
-}
-
 unsigned unicode_class(uint32_t c)
 {
     if (c < 128)
         return UNICODE_ASCII[c];
-    if (c >= UNICODE_BAD)
-        return 0;
-    return in_range(UNICODE_CLASSES, UNICODE_INDEX[c >> 8], UNICODE_INDEX[(c >> 8) + 1], c);
+    if (c >= UNICODE_FOLD) {
+        if (c < 0xE0000 || c >= 0xE1000)
+            return 0;
+        c = c - 0xE0000 + UNICODE_FOLD;
+    }
+    size_t lo = UNICODE_INDEX[c >> 8], hi = UNICODE_INDEX[(c >> 8) + 1];
+    while (lo < hi) {
+        size_t mid = hi - (hi - lo) / 2;
+        if (UNICODE_CLASSES[mid] >> 8 <= (c & 0xFF))
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return UNICODE_KINDS[UNICODE_CLASSES[lo] & 0xFF][c & 1];
 }
 
 unsigned unicode_rank(uint32_t c)
 {
-    return c < 0x300 ? 0 : in_range(UNICODE_RANKS, 0, UNICODE_RANKS_N - 1, c);
+    if (c < 0x300)
+        return 0;
+    size_t lo = 0, hi = UNICODE_RANKS_N - 1;
+    while (lo < hi) {
+        size_t mid = hi - (hi - lo) / 2;
+        if (UNICODE_RANKS[mid] >> 8 <= c)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return UNICODE_RANKS[lo] & 0xFF;
 }

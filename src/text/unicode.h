@@ -28,13 +28,20 @@ bool unicode_repair(struct buffer *out, const char *p, size_t n);
 /* Properties. They come from different libraries inside the reference, which differ in Unicode
  * version, so they are kept apart although some nearly agree. */
 enum {
-    UNICODE_LETTER = 1,    /* \p{L} of a Split pattern */
-    UNICODE_NUMBER = 2,    /* \p{N} of a Split pattern */
-    UNICODE_SPACE = 4,     /* \s of a Split pattern */
-    UNICODE_NUMERIC = 8,   /* what Digits splits at */
-    UNICODE_WORD = 16,     /* \w that single_word looks at */
-    UNICODE_BLANK = 32,    /* \s that lstrip and rstrip swallow */
-    UNICODE_UNSTABLE = 64, /* NFC may change a text that holds it */
+    UNICODE_LETTER = 1,         /* \p{L} of a Split pattern */
+    UNICODE_NUMBER = 2,         /* \p{N} of a Split pattern */
+    UNICODE_SPACE = 4,          /* \s of a Split pattern */
+    UNICODE_NUMERIC = 8,        /* what Digits splits at */
+    UNICODE_WORD = 16,          /* \w that single_word looks at */
+    UNICODE_BLANK = 32,         /* \s that lstrip and rstrip swallow */
+    UNICODE_UNSTABLE = 64,      /* NFC may change a text that holds it */
+    UNICODE_UPPER = 128,        /* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] of a Split pattern */
+    UNICODE_LOWER = 256,        /* [\p{Ll}\p{Lm}\p{Lo}\p{M}] of a Split pattern */
+    UNICODE_SYMBOL = 512,       /* [\p{P}\p{S}] of a Split pattern */
+    UNICODE_PUNCT = 1024,       /* \p{P} of a Split pattern */
+    UNICODE_PUNCTUATION = 2048, /* what Punctuation splits at */
+    UNICODE_EXTENDS = 4096,     /* continues a grapheme */
+    UNICODE_CONTROL = 8192,     /* is always a grapheme of its own */
 };
 unsigned unicode_class(uint32_t c);
 

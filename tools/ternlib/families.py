@@ -1,315 +1,534 @@
-"""Model families: from the keys of a config to the features of FORMAT.md, and the names of tensors.
+"""Model families: from the keys of a config to the features of FORMAT.md.
 
-To add a family that is one of the graphs here: write a function that calls `graph`, and add a row to
-FAMILIES. Every key that the function reads is understood; HARMLESS keys do not change what the model
-computes; NEUTRAL ones are understood at one value only; any other key is refused by its name.
+To add a family that is one of the graphs here: a function that calls `graph` and changes what differs, a row in FAMILIES,
+and, where its tensors are named or stored in another way, in layouts.py. Every key that the function reads is
+understood; other keys are refused by their names (config.py).
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import rope
+from .config import REQUIRED, Config
 from .errors import ConvertError
-from .source import MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_SEQ, MAX_VOCAB, MAX_WIDTH, MAX_WINDOW, in_range
-
-REQUIRED = object()
-
-HARMLESS = frozenset(
-    {
-        "_attn_implementation",
-        "_attn_implementation_autoset",
-        "_commit_hash",
-        "_name_or_path",
-        "architectures",
-        "attention_dropout",
-        "bos_token_id",
-        "chunk_size_feed_forward",
-        "dtype",
-        "eos_token_id",
-        "finetuning_task",
-        "gradient_checkpointing",
-        "hidden_dropout",
-        "id2label",
-        "initializer_range",
-        "is_decoder",
-        "is_llama_config",
-        "keys_to_ignore_at_inference",
-        "label2id",
-        "max_sequence_length",
-        "model_type",
-        "output_attentions",
-        "output_hidden_states",
-        "pad_token_id",
-        "prefix",
-        "pretraining_tp",
-        "problem_type",
-        "return_dict",
-        "sep_token_id",
-        "task_specific_params",
-        "tokenizer_class",
-        "torch_dtype",
-        "torchscript",
-        "transformers.js_config",
-        "transformers_version",
-        "unk_token_id",
-        "unsloth_fixed",
-        "unsloth_version",
-        "use_bfloat16",
-        "use_cache",
-    }
+from .source import (
+    MAX_HEAD_DIM,
+    MAX_HEADS,
+    MAX_LAYERS,
+    MAX_SEQ,
+    MAX_VOCAB,
+    MAX_WIDTH,
+    MAX_WINDOW,
+    NORM_ATTN,
+    NORM_ATTN_POST,
+    NORM_FFN,
+    NORM_FFN_POST,
+    QK_FULL,
+    QK_HEAD,
+    QK_HEAD_LAYER,
+    SOFTMAX,
+    SOFTMAX_CHOSEN,
+    in_range,
 )
 
-NEUTRAL: dict[str, tuple] = {
-    "add_cross_attention": (False, None),
-    "attention_bias": (False, None),
-    "cross_attention_hidden_size": (None,),
-    "hidden_act": ("silu",),
-    "is_encoder_decoder": (False, None),
-    "mlp_bias": (False, None),
-    "partial_rotary_factor": (1, None),
-    "pruned_heads": ({}, None),
-    "quantization_config": (None,),
-    "rope_interleaved": (False, None),
-    "sliding_window": (None,),
-    "tie_encoder_decoder": (False, None),
-    "use_mrope": (False, None),
-    "use_sliding_window": (False, None),
-}
-
-
-class Config:
-    """Typed access to the keys of a config, under the names of transformers; it remembers what was read.
-
-    `names` maps those names to the ones in the file, where they differ, for reading and for messages.
-    """
-
-    def __init__(
-        self,
-        where: str,
-        values: dict[str, Any],
-        names: dict[str, str] | None = None,
-        harmless: frozenset[str] = HARMLESS,
-        neutral: dict[str, tuple] | None = None,
-    ):
-        self.where, self.values, self.names, self.used = where, values, names or {}, set()
-        self.harmless, self.neutral = harmless, NEUTRAL if neutral is None else neutral
-
-    def name(self, key: str) -> str:
-        return self.names.get(key, key)
-
-    def get(self, key: str, default: Any = REQUIRED) -> Any:
-        self.used.add(self.name(key))
-        value = self.values.get(self.name(key), default)
-        if value is REQUIRED:
-            raise ConvertError(f"{self.where} lacks the key {self.name(key)!r}")
-        return value
-
-    def refuse(self, key: str, wanted: str) -> ConvertError:
-        value = repr(self.values.get(self.name(key)))
-        value = value if len(value) <= 80 else value[:77] + "..."
-        return ConvertError(f"{self.where}: {self.name(key)} is {value}; it must be {wanted}")
-
-    def integer(self, key: str, high: int, default: Any = REQUIRED) -> int:
-        """A whole number, 1 to `high`; null counts as absent."""
-        value = self.get(key, default)
-        value = default if value is None and default is not REQUIRED else value
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self.refuse(key, "a whole number")
-        return in_range(value, 1, high, f"{self.where}: {self.name(key)}")
-
-    def integers(self, key: str, high: int, n: int, default: Any = REQUIRED) -> list[int]:
-        """One whole number for every layer; a list gives each its own."""
-        value = self.get(key, default)
-        if not isinstance(value, list):
-            return [self.integer(key, high, default)] * n
-        if len(value) != n or not all(type(v) is int for v in value):
-            raise self.refuse(key, f"a whole number, or {n} of them")
-        return [in_range(v, 1, high, f"{self.where}: {self.name(key)}") for v in value]
-
-    def number(self, key: str, default: Any = REQUIRED) -> float:
-        """A finite number above 0."""
-        value = self.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e30:
-            raise self.refuse(key, "a number above 0")
-        return float(value)
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        value = self.get(key, default)
-        if not isinstance(value, (bool, int)) and value is not None:
-            raise self.refuse(key, "true or false")
-        return bool(value)
-
-    def table(self, key: str) -> dict[str, Any]:
-        value = self.get(key, None)
-        if value is not None and not isinstance(value, dict):
-            raise self.refuse(key, "an object")
-        return dict(value or {})
-
-    def finish(self) -> None:
-        """Refuses the first key that nobody read and that is not known to be harmless."""
-        for key in sorted(set(self.values) - self.used - self.harmless):
-            if key == "quantization_config" and self.values[key] is not None:
-                raise ConvertError(
-                    f"{self.where} has quantization_config: the model is quantized in a way that is not read here; "
-                    "convert the unquantized model, with --type q8 or q4 if it should be small"
-                )
-            if key not in self.neutral:
-                raise ConvertError(
-                    f"{self.where}: the key {key!r} is not understood, and the model might need it; "
-                    "tools/ternlib/families.py says which keys are"
-                )
-            if self.values[key] not in self.neutral[key]:
-                raise self.refuse(key, " or ".join(repr(v) for v in self.neutral[key]))
+ACTIVATIONS = {
+    "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh", "relu2": "relu2",
+}  # fmt: skip
+FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 @dataclass(frozen=True)
 class Family:
-    """`features` reads a config; `interleaved`: GGUF files of this architecture hold q and k rows permuted
-    (None: GGUF has no architecture of this name)."""
+    """`features` reads a config, in which `aliases` maps the common names of keys to this family's.
+    `interleaved`: GGUF files of this architecture hold q and k rows permuted (None: they are not read)."""
 
     architecture: str
     features: Callable[[Config], dict[str, Any]]
-    interleaved: bool | None
+    interleaved: bool | None = None
+    aliases: dict[str, str] = field(default_factory=dict)
 
 
-def graph(c: Config, positions: int, attn_bias: int = 0, ffn_bias: int = 0, kv_heads: int | None = None) -> dict:
-    """The Llama graph: what every family here shares. Windows are added by the family."""
+def graph(
+    c: Config,
+    positions: int,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    theta: float = 10000.0,
+    eps: tuple[str, float] = ("rms_norm_eps", 1e-6),
+    act: tuple[str, str] = ("hidden_act", "silu"),
+    tied: bool = False,
+    partial: float | None = None,
+    hidden: int | None = None,
+    ropes: bool = True,
+) -> dict[str, Any]:
+    """The Llama graph, with the defaults of the family's config class. What differs is changed by the family."""
     n = c.integer("num_hidden_layers", MAX_LAYERS)
     dim = c.integer("hidden_size", MAX_WIDTH)
     heads = c.integers("num_attention_heads", MAX_HEADS, n)
     kv = c.integers("num_key_value_heads", MAX_HEADS, n, kv_heads or heads[0])
-    if c.get("head_dim", None) is None:
+    size = _head_dims(c, n, dim, heads, head_dim)
+    name = c.get(*act)
+    if name not in ACTIVATIONS:
+        raise c.refuse(act[0], " or ".join(repr(a) for a in ACTIVATIONS))
+    max_seq = c.integer("max_position_embeddings", MAX_SEQ, positions)
+    out = {
+        "n_layers": n, "dim": dim, "vocab": c.integer("vocab_size", MAX_VOCAB), "max_seq": max_seq,
+        "norm_eps": c.number(*eps), "head_tied": int(c.flag("tie_word_embeddings", tied)),
+        "n_heads": heads, "n_kv_heads": kv, "head_dim": size,
+        "hidden": c.integers("intermediate_size", MAX_WIDTH, n, hidden or REQUIRED),
+        "window": [0] * n, "rope_set": [int(ropes)] * n,
+        "attn_scale": [1 / math.sqrt(d) for d in size],
+        "attn_bias": [0] * n, "ffn_bias": [0] * n, "activation": ACTIVATIONS[name],
+    }  # fmt: skip
+    if ropes:
+        new, old = c.table("rope_parameters"), c.table("rope_scaling")
+        values, where = (old, "rope_scaling") if old else (new, "rope_parameters")
+        values.setdefault("rope_theta", c.get("rope_theta", theta))
+        if partial is not None:
+            partial = values.get("partial_rotary_factor", c.get("partial_rotary_factor", partial))
+        elif values.pop("partial_rotary_factor", 1) not in (1, None):
+            raise ConvertError(f"{c.where}: {where} has a partial_rotary_factor, which this family does not know")
+        put_rope(c, out, 0, values, where, size[0], 1.0 if partial is None else partial)
+    return out
+
+
+def _head_dims(c: Config, n: int, dim: int, heads: list[int], default: int | None) -> list[int]:
+    if c.get("head_dim", None) is not None:
+        size = c.integers("head_dim", MAX_HEAD_DIM, n)
+    elif default:
+        size = [default] * n
+    else:
         if any(dim % h for h in heads):
             raise ConvertError(f"{c.where}: {c.name('hidden_size')} {dim} is not a multiple of {heads[0]} heads")
-        head_dim = [in_range(dim // h, 1, MAX_HEAD_DIM, f"{c.where}: the size of a head") for h in heads]
-    else:
-        head_dim = c.integers("head_dim", MAX_HEAD_DIM, n)
-    if len(set(head_dim)) > 1:
-        raise ConvertError(f"{c.where}: heads of different sizes, {sorted(set(head_dim))}, are not understood")
-    if c.get("hidden_act", "silu") != "silu":
-        raise c.refuse("hidden_act", "'silu'")
-    max_seq = c.integer("max_position_embeddings", MAX_SEQ, positions)
-    return {
-        "n_layers": n, "dim": dim, "vocab": c.integer("vocab_size", MAX_VOCAB), "max_seq": max_seq,
-        "norm_eps": c.number("rms_norm_eps", 1e-6), "head_tied": int(c.flag("tie_word_embeddings")),
-        "n_heads": heads, "n_kv_heads": kv, "head_dim": head_dim,
-        "hidden": c.integers("intermediate_size", MAX_WIDTH, n), "window": [0] * n, "rope_set": [1] * n,
-        "attn_scale": [1 / math.sqrt(d) for d in head_dim],
-        "attn_bias": [attn_bias] * n, "ffn_bias": [ffn_bias] * n, "activation": "silu",
-        "rope.0.inv_freq": _frequencies(c, head_dim[0], max_seq), "rope.0.factor": 1.0,
-    }  # fmt: skip
+        size = [in_range(dim // h, 1, MAX_HEAD_DIM, f"{c.where}: the size of a head") for h in heads]
+    if len(set(size)) > 1:
+        raise ConvertError(f"{c.where}: heads of different sizes, {sorted(set(size))}, are not understood")
+    return size
 
 
-def _frequencies(c: Config, dims: int, max_seq: int):
-    """RoPE as transformers reads it: rope_scaling, else rope_parameters, each above rope_theta."""
-    new, old = c.table("rope_parameters"), c.table("rope_scaling")
-    values, where = (old, "rope_scaling") if old else (new, "rope_parameters")
-    values.setdefault("rope_theta", c.get("rope_theta", 10000.0))
-    if values.get("partial_rotary_factor") in (1, None):
-        values.pop("partial_rotary_factor", None)
-    parameters = rope.Parameters(f"{c.where}: {where}", values)
+def put_rope(c: Config, f: dict, i: int, values: dict, where: str, head_dim: int, partial: float = 1.0) -> None:
+    """RoPE set `i` of the features from a dictionary as transformers has it."""
+    if isinstance(partial, bool) or not isinstance(partial, (int, float)) or not 0 < partial <= 1:
+        raise ConvertError(f"{c.where}: partial_rotary_factor is {partial!r}; it must be above 0 and at most 1")
+    in_range(head_dim, 2, MAX_HEAD_DIM, f"{c.where}: the size of a head")
+    dims = int(head_dim * partial)
+    if dims < 2 or dims % 2:
+        raise ConvertError(f"{c.where}: {dims} of {head_dim} dimensions of a head would turn; RoPE needs an even number")
+    parameters = rope.Parameters(f"{c.where}: {where}", values, f["max_seq"], c.rope_length)
     original = c.get("original_max_position_embeddings", None)
-    if parameters.scaling() == "llama3":
+    if parameters.scaling() in ("llama3", "yarn", "longrope"):
         values["original_max_position_embeddings"] = (
-            original or values.get("original_max_position_embeddings") or max_seq
+            original or values.get("original_max_position_embeddings") or f["max_seq"]
         )
-    return rope.frequencies(parameters.number("rope_theta"), dims, parameters)
+    f[f"rope.{i}.inv_freq"] = rope.frequencies(parameters.number("rope_theta"), dims, parameters)
+    f[f"rope.{i}.factor"] = parameters.factor
+    if parameters.limit:  # the reference changes all positions when a text grows beyond it: one file, one choice
+        if (c.rope_length or 0) > parameters.limit:
+            f[f"rope.{i}.inv_freq"] = rope.checked(parameters.long)
+        elif f["max_seq"] > parameters.limit:
+            c.notes.append(
+                f"{c.where}: made for texts of at most {parameters.limit} tokens; for longer ones, to {f['max_seq']}, "
+                f"convert with --rope-length {f['max_seq']}"
+            )
+            f["max_seq"] = parameters.limit
 
 
-def _layer_types(c: Config, n: int, default: list[str]) -> list[str]:
-    """`layer_types` of transformers 5: the kind of attention of each layer."""
+def layer_types(c: Config, n: int, default: list[str]) -> list[str]:
+    """`layer_types` of transformers: the kind of attention of each layer."""
     kinds = c.get("layer_types", None)
     kinds = default if kinds is None else kinds
-    known = ("full_attention", "sliding_attention")
-    if not isinstance(kinds, list) or len(kinds) != n or not all(k in known for k in kinds):
-        raise c.refuse("layer_types", f"{n} of {known[0]!r} or {known[1]!r}")
+    if not isinstance(kinds, list) or len(kinds) != n or not all(k in (FULL, SLIDING) for k in kinds):
+        raise c.refuse("layer_types", f"{n} of {FULL!r} or {SLIDING!r}")
     return kinds
 
 
 def _same_types(c: Config, n: int, kind: str) -> None:
     """Families that treat all layers alike do not read layer_types, so it must say just that."""
-    if set(_layer_types(c, n, [kind] * n)) != {kind}:
+    if set(layer_types(c, n, [kind] * n)) != {kind}:
         raise c.refuse("layer_types", f"{kind!r} for all layers")
 
 
+def put_windows(c: Config, f: dict, kinds: list[str], default: int) -> None:
+    """The layers of the sliding kind get the window."""
+    if SLIDING in kinds:
+        window = c.integer("sliding_window", MAX_WINDOW, default)
+        f["window"] = [window if kind == SLIDING else 0 for kind in kinds]
+    else:
+        c.get("sliding_window", default)
+
+
+def _window_of_all(c: Config, f: dict, default: int | None) -> None:
+    """A window that all layers have, or none: `sliding_window` may be null."""
+    window = c.get("sliding_window", default)
+    n = f["n_layers"]
+    if window is not None:
+        f["window"] = [c.integer("sliding_window", MAX_WINDOW, default or REQUIRED)] * n
+    _same_types(c, n, FULL if window is None else SLIDING)
+
+
+def _biases(f: dict, attn: int = 0, ffn: int = 0) -> None:
+    n = f["n_layers"]
+    f["attn_bias"], f["ffn_bias"] = [attn] * n, [ffn] * n
+
+
+def _all(f: dict, **values: Any) -> None:
+    """The same values in all layers."""
+    for key, value in values.items():
+        f[key] = [value] * f["n_layers"]
+
+
 def _llama(c: Config) -> dict:
-    attn, ffn = c.flag("attention_bias"), c.flag("mlp_bias")
-    f = graph(c, 2048, attn_bias=15 * attn, ffn_bias=7 * ffn)
-    _same_types(c, f["n_layers"], "full_attention")
+    f = graph(c, 2048)
+    _biases(f, 15 * c.flag("attention_bias"), 7 * c.flag("mlp_bias"))
+    _same_types(c, f["n_layers"], FULL)
     return f
 
 
 def _mistral(c: Config) -> dict:
     f = graph(c, 131072, kv_heads=8)
-    n = f["n_layers"]
-    window = None if c.get("sliding_window", 4096) is None else c.integer("sliding_window", MAX_WINDOW, 4096)
-    _same_types(c, n, "sliding_attention" if window else "full_attention")
-    f["window"] = [window or 0] * n
+    _window_of_all(c, f, 4096)
     return f
+
+
+def _qwen_windows(c: Config, f: dict) -> None:
+    """A window, when used, holds for the layers from max_window_layers on, unless layer_types says which."""
+    n, used, full = f["n_layers"], c.flag("use_sliding_window"), c.get("max_window_layers", 28)
+    if type(full) is not int:
+        raise c.refuse("max_window_layers", "a whole number")
+    windowed = used and c.get("sliding_window", 4096) is not None
+    kinds = layer_types(c, n, [SLIDING if windowed and i >= full else FULL for i in range(n)])
+    if SLIDING in kinds and not windowed:
+        raise c.refuse("layer_types", f"{FULL!r} for all layers, as use_sliding_window is off")
+    put_windows(c, f, kinds, 4096)
 
 
 def _qwen2(c: Config) -> dict:
-    """q, k and v have biases; a window, when used, holds for the layers from max_window_layers on."""
-    f = graph(c, 32768, attn_bias=7, kv_heads=32)
-    n = f["n_layers"]
-    used, window, full = c.flag("use_sliding_window"), c.get("sliding_window", 4096), c.get("max_window_layers", 28)
-    if type(full) is not int:
-        raise c.refuse("max_window_layers", "a whole number")
-    windowed = used and window is not None
-    default = ["sliding_attention" if windowed and i >= full else "full_attention" for i in range(n)]
-    kinds = _layer_types(c, n, default)
-    if "sliding_attention" in kinds:
-        if not windowed:
-            raise c.refuse("layer_types", "'full_attention' for all layers, as use_sliding_window is off")
-        window = c.integer("sliding_window", MAX_WINDOW, 4096)
-        f["window"] = [window if kind == "sliding_attention" else 0 for kind in kinds]
+    f = graph(c, 32768, kv_heads=32)
+    _biases(f, 7)
+    _qwen_windows(c, f)
     return f
 
 
+def _qwen3(c: Config) -> dict:
+    f = graph(c, 32768, kv_heads=32, head_dim=128)
+    _biases(f, 15 * c.flag("attention_bias"))
+    _all(f, qk_norm=QK_HEAD)
+    _qwen_windows(c, f)
+    return f
+
+
+def _sparse_layers(c: Config, f: dict, expert_hidden: int, n_experts: int, used: int) -> list[int]:
+    """Which layers have experts; their sizes are set."""
+    n, step = f["n_layers"], c.integer("decoder_sparse_step", MAX_LAYERS, 1)
+    dense = c.get("mlp_only_layers", None) or []
+    experts = c.integer("num_experts", 1024, c.get("num_local_experts", n_experts))
+    used = c.integer("num_experts_per_tok", 1024, used)
+    sparse = [int(i not in dense and (i + 1) % step == 0) for i in range(n)]
+    width = c.integer("moe_intermediate_size", MAX_WIDTH, expert_hidden)
+    f["hidden"] = [width if s else h for s, h in zip(sparse, f["hidden"])]
+    f["n_experts"], f["experts_used"] = [experts * s for s in sparse], [used * s for s in sparse]
+    f["router_normalize"] = [int(c.flag("norm_topk_prob")) * s for s in sparse]
+    _all(f, router_score=SOFTMAX)
+    return sparse
+
+
+def _qwen2_moe(c: Config) -> dict:
+    f = graph(c, 32768, kv_heads=16, hidden=5632)
+    n = f["n_layers"]
+    _biases(f, 7 * c.flag("qkv_bias", True))
+    sparse = _sparse_layers(c, f, 1408, 60, 4)
+    shared = c.integer("shared_expert_intermediate_size", MAX_WIDTH, 5632)
+    f["shared_hidden"], f["shared_switch"] = [shared * s for s in sparse], sparse
+    used, full = c.flag("use_sliding_window"), c.get("max_window_layers", 28)
+    put_windows(c, f, layer_types(c, n, [SLIDING if used and i % 2 == 0 and i < full else FULL for i in range(n)]), 4096)
+    return f
+
+
+def _qwen3_moe(c: Config) -> dict:
+    f = graph(c, 32768, kv_heads=4, hidden=6144)
+    _biases(f, 15 * c.flag("attention_bias"))
+    _all(f, qk_norm=QK_HEAD)
+    _sparse_layers(c, f, 768, 128, 8)
+    c.get("max_window_layers", None)
+    if c.flag("use_sliding_window"):
+        _window_of_all(c, f, 4096)
+    else:
+        c.get("sliding_window", None)
+        _same_types(c, f["n_layers"], FULL)
+    return f
+
+
+def _gemma_graph(c: Config, **defaults: Any) -> dict:
+    f = graph(c, head_dim=256, tied=True, **defaults)
+    if c.flag("use_bidirectional_attention"):
+        raise c.refuse("use_bidirectional_attention", "false")
+    _biases(f, 15 * c.flag("attention_bias"))
+    f["embed_scale"] = math.sqrt(f["dim"])
+    return f
+
+
+def _gemma(c: Config) -> dict:
+    """`hidden_act: gelu` of the first files means the tanh form; hidden_activation, where given, stands above it."""
+    f = _gemma_graph(c, positions=8192, kv_heads=16, act=("hidden_act", "gelu_pytorch_tanh"))
+    act = c.get("hidden_activation", None)
+    f["activation"] = ACTIVATIONS.get(act, "gelu_tanh") if act else f["activation"]
+    f["activation"] = "gelu_tanh" if f["activation"] == "gelu" else f["activation"]
+    return f
+
+
+def _caps(c: Config, f: dict, attention: float, logits: float) -> None:
+    """Soft caps; null is none."""
+    for key, default, ours in (
+        ("attn_logit_softcapping", attention, "attn_cap"),
+        ("final_logit_softcapping", logits, "logit_cap"),
+    ):
+        if c.get(key, default or None) is not None:
+            cap = c.number(key, default)
+            f[ours] = [cap] * f["n_layers"] if ours == "attn_cap" else cap
+
+
+def _sandwich(c: Config, f: dict) -> None:
+    _all(f, norms=NORM_ATTN | NORM_ATTN_POST | NORM_FFN | NORM_FFN_POST)
+    _all(f, attn_scale=1 / math.sqrt(c.number("query_pre_attn_scalar", 256)))
+
+
+def _gemma2(c: Config) -> dict:
+    f = _gemma_graph(c, positions=8192, kv_heads=4, act=("hidden_activation", "gelu_pytorch_tanh"))
+    c.get("hidden_act", None)
+    _sandwich(c, f)
+    _caps(c, f, 50.0, 30.0)
+    n = f["n_layers"]
+    put_windows(c, f, layer_types(c, n, [FULL if i % 2 else SLIDING for i in range(n)]), 4096)
+    return f
+
+
+def _gemma3(c: Config) -> dict:
+    """Five layers with a window and a base of their own to one without; q and k norms."""
+    f = _gemma_graph(c, positions=131072, kv_heads=4, act=("hidden_activation", "gelu_pytorch_tanh"), ropes=False)
+    c.get("hidden_act", None)
+    _sandwich(c, f)
+    _caps(c, f, 0, 0)
+    _all(f, qk_norm=QK_HEAD)
+    n, pattern = f["n_layers"], c.integer("sliding_window_pattern", MAX_LAYERS, 6)
+    kinds = layer_types(c, n, [SLIDING if (i + 1) % pattern else FULL for i in range(n)])
+    put_windows(c, f, kinds, 4096)
+    new, old = c.table("rope_parameters"), c.table("rope_scaling")
+    full, local = dict(new.pop(FULL, None) or {}), dict(new.pop(SLIDING, None) or {})
+    full = full | new | old
+    full.setdefault("rope_theta", c.get("rope_theta", 1_000_000.0))
+    local.setdefault("rope_theta", c.get("rope_local_base_freq", 10_000.0))
+    for i, values in enumerate((full, local)):
+        put_rope(c, f, i, values, "rope_parameters", f["head_dim"][0], values.get("partial_rotary_factor", 1.0))
+    f["rope_set"] = [1 if kind == FULL else 2 for kind in kinds]
+    return f
+
+
+def _phi3(c: Config) -> dict:
+    f = graph(c, 4096, hidden=8192, eps=("rms_norm_eps", 1e-5), partial=1.0)
+    _window_of_all(c, f, None)
+    return f
+
+
+def _smollm3(c: Config) -> dict:
+    """A 1 in no_rope_layers means that the layer has RoPE; windows, where used, fall on the others."""
+    f = graph(c, 32768, kv_heads=4, theta=2_000_000.0, tied=True)
+    n, interval = f["n_layers"], c.integer("no_rope_layer_interval", MAX_LAYERS, 4)
+    _biases(f, 15 * c.flag("attention_bias"), 7 * c.flag("mlp_bias"))
+    has = c.get("no_rope_layers", None)
+    has = [int((i + 1) % interval != 0) for i in range(n)] if has is None else has
+    if not isinstance(has, list) or len(has) < n or not all(v in (0, 1) for v in has):
+        raise c.refuse("no_rope_layers", f"{n} of 0 or 1")
+    f["rope_set"] = has[:n]
+    used = c.flag("use_sliding_window") and c.get("sliding_window", None) is not None
+    kinds = layer_types(c, n, [FULL if not used or has[i] else SLIDING for i in range(n)])
+    put_windows(c, f, kinds, 0)
+    return f
+
+
+def _mixtral(c: Config) -> dict:
+    f = graph(c, 131072, kv_heads=8, hidden=14336, eps=("rms_norm_eps", 1e-5))
+    _window_of_all(c, f, None)
+    _all(f, n_experts=c.integer("num_local_experts", 1024, 8))
+    _all(f, experts_used=c.integer("num_experts_per_tok", 1024, 2))
+    _all(f, router_score=SOFTMAX, router_normalize=1)
+    return f
+
+
+def _olmo(c: Config) -> dict:
+    """LayerNorm with neither weight nor bias: the weights are stored as ones."""
+    f = graph(c, 2048, eps=("layer_norm_eps", 1e-5), hidden=11008)
+    _biases(f, 15 * c.flag("attention_bias"))
+    f["norm"] = "layer"
+    if c.get("clip_qkv", None) is not None:
+        _all(f, qkv_clip=c.number("clip_qkv"))
+    return f
+
+
+def _olmo2(c: Config) -> dict:
+    f = graph(c, 2048, eps=("rms_norm_eps", 1e-5), hidden=11008)
+    _biases(f, 15 * c.flag("attention_bias"))
+    _all(f, norms=NORM_ATTN_POST | NORM_FFN_POST, qk_norm=QK_FULL)
+    return f
+
+
+def _granite(c: Config) -> dict:
+    f = graph(c, 2048, hidden=11008)
+    _biases(f, 15 * c.flag("attention_bias"), 7 * c.flag("mlp_bias"))
+    _all(f, attn_scale=c.number("attention_multiplier", 1.0))
+    f["embed_scale"] = c.number("embedding_multiplier", 1.0)
+    f["residual_scale"] = c.number("residual_multiplier", 1.0)
+    f["logit_scale"] = 1 / c.number("logits_scaling", 1.0)
+    return f
+
+
+def _layer_norms(f: dict, bias: bool, parallel: bool = False) -> None:
+    f["norm"], f["norm_bias"] = "layer", int(bias)
+    if parallel:
+        _all(f, parallel=1, norms=NORM_ATTN)
+
+
+def _stablelm(c: Config) -> dict:
+    f = graph(c, 4096, kv_heads=32, hidden=6912, eps=("layer_norm_eps", 1e-5), partial=0.25)
+    _biases(f, 7 * c.flag("use_qkv_bias"))
+    _layer_norms(f, True, c.flag("use_parallel_residual"))
+    if c.flag("qk_layernorm"):
+        _all(f, qk_norm=QK_HEAD_LAYER)
+    return f
+
+
+def _falcon(c: Config) -> dict:
+    dim, heads = c.integer("hidden_size", MAX_WIDTH), c.integer("num_attention_heads", MAX_HEADS)
+    new, multi = c.flag("new_decoder_architecture"), c.flag("multi_query", True)
+    kv = c.integer("num_kv_heads", MAX_HEADS, heads) if new else (1 if multi else heads)
+    c.get("num_kv_heads", None)
+    f = graph(
+        c, 2048, kv_heads=kv, hidden=4 * dim, eps=("layer_norm_epsilon", 1e-5), act=("activation", "gelu"), tied=True
+    )
+    if c.flag("alibi"):
+        raise c.refuse("alibi", "false: biases by distance are not among the features")
+    two = c.get("num_ln_in_parallel_attn", None)
+    two = 2 if two is None and new else two
+    parallel = c.flag("parallel_attn", True) or new
+    _layer_norms(f, True)
+    _all(f, ffn_gated=0, parallel=int(parallel), norms=NORM_ATTN | NORM_FFN)
+    if parallel and two != 2:
+        _all(f, norms=NORM_ATTN)
+    biased = c.flag("bias")
+    _biases(f, 15 * biased, 6 * biased)
+    return f
+
+
+def _gpt_neox(c: Config) -> dict:
+    f = graph(
+        c, 2048, eps=("layer_norm_eps", 1e-5), act=("hidden_act", "gelu"),
+        theta=c.get("rotary_emb_base", 10000.0), partial=c.get("rotary_pct", 0.25),
+    )  # fmt: skip
+    _layer_norms(f, True)
+    _biases(f, 15 * c.flag("attention_bias", True), 6)
+    _all(f, ffn_gated=0, parallel=int(c.flag("use_parallel_residual", True)))
+    return f
+
+
+def _starcoder2(c: Config) -> dict:
+    f = graph(
+        c, 4096, kv_heads=2, hidden=12288, eps=("norm_epsilon", 1e-5), act=("hidden_act", "gelu_pytorch_tanh"), tied=True
+    )
+    biased = c.flag("use_bias", True)
+    _biases(f, 15 * biased, 6 * biased)
+    _layer_norms(f, True)
+    _all(f, ffn_gated=0)
+    _window_of_all(c, f, None)
+    return f
+
+
+def _cohere(c: Config) -> dict:
+    f = graph(c, 8192, hidden=22528, eps=("layer_norm_eps", 1e-5), tied=True)
+    _biases(f, 15 * c.flag("attention_bias"))
+    _layer_norms(f, False, True)
+    f["logit_scale"] = c.number("logit_scale", 0.0625)
+    if c.flag("use_qk_norm"):
+        _all(f, qk_norm=QK_HEAD_LAYER)
+    return f
+
+
+def _gpt_oss(c: Config) -> dict:
+    """Scores have a sink without a value; experts clamp, with biases; every second layer has a window."""
+    yarn = {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
+    if not (c.get("rope_parameters", None) or c.get("rope_scaling", None)):
+        c.values["rope_parameters"] = yarn | {"original_max_position_embeddings": 4096}
+    f = graph(c, 131072, kv_heads=8, head_dim=64, hidden=2880, eps=("rms_norm_eps", 1e-5), theta=150000.0)
+    n = f["n_layers"]
+    if c.get("swiglu_alpha", 1.702) != 1.702:
+        raise c.refuse("swiglu_alpha", "1.702")
+    _biases(f, 15 * c.flag("attention_bias", True), 7)
+    f["activation"] = "swiglu_oai"
+    _all(f, ffn_clamp=c.number("swiglu_limit", 7.0), attn_sinks=1)
+    _all(f, n_experts=c.integer("num_local_experts", 1024, 128))
+    _all(f, experts_used=c.integer("num_experts_per_tok", 1024, 4), router_score=SOFTMAX_CHOSEN, router_bias=1)
+    put_windows(c, f, layer_types(c, n, [FULL if i % 2 else SLIDING for i in range(n)]), 128)
+    return f
+
+
+def _gpt2(c: Config) -> dict:
+    dim = c.integer("hidden_size", MAX_WIDTH)
+    f = graph(
+        c, 1024, hidden=4 * dim, eps=("layer_norm_epsilon", 1e-5), act=("activation_function", "gelu_new"), tied=True,
+        ropes=False,
+    )  # fmt: skip
+    f["learned_positions"] = 1
+    _biases(f, 15, 6)
+    _layer_norms(f, True)
+    _all(f, ffn_gated=0)
+    if not c.flag("scale_attn_weights", True):
+        _all(f, attn_scale=1.0)
+    if c.flag("scale_attn_by_inverse_layer_idx"):
+        f["attn_scale"] = [s / (i + 1) for i, s in enumerate(f["attn_scale"])]
+    return f
+
+
+def _phi(c: Config) -> dict:
+    f = graph(
+        c, 2048, hidden=8192, eps=("layer_norm_eps", 1e-5), act=("hidden_act", "gelu_new"), partial=0.5
+    )
+    if c.flag("qk_layernorm"):
+        raise c.refuse("qk_layernorm", "false")
+    _biases(f, 15, 6)
+    _layer_norms(f, True, True)
+    _all(f, ffn_gated=0)
+    f["head_bias"] = 1
+    return f
+
+
+GPT2_NAMES = {
+    "hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
+    "max_position_embeddings": "n_positions", "intermediate_size": "n_inner",
+}  # fmt: skip
+
 FAMILIES = {
     "llama": Family("LlamaForCausalLM", _llama, True),
-    "mistral": Family("MistralForCausalLM", _mistral, None),
+    "mistral": Family("MistralForCausalLM", _mistral),
     "qwen2": Family("Qwen2ForCausalLM", _qwen2, False),
+    "qwen3": Family("Qwen3ForCausalLM", _qwen3),
+    "qwen2_moe": Family("Qwen2MoeForCausalLM", _qwen2_moe),
+    "qwen3_moe": Family("Qwen3MoeForCausalLM", _qwen3_moe),
+    "gemma": Family("GemmaForCausalLM", _gemma),
+    "gemma2": Family("Gemma2ForCausalLM", _gemma2),
+    "gemma3_text": Family("Gemma3ForCausalLM", _gemma3),
+    "phi3": Family("Phi3ForCausalLM", _phi3),
+    "smollm3": Family("SmolLM3ForCausalLM", _smollm3),
+    "mixtral": Family("MixtralForCausalLM", _mixtral),
+    "olmo": Family("OlmoForCausalLM", _olmo),
+    "olmo2": Family("Olmo2ForCausalLM", _olmo2),
+    "granite": Family("GraniteForCausalLM", _granite),
+    "stablelm": Family("StableLmForCausalLM", _stablelm),
+    "falcon": Family("FalconForCausalLM", _falcon, aliases={"intermediate_size": "ffn_hidden_size"}),
+    "gpt_neox": Family("GPTNeoXForCausalLM", _gpt_neox),
+    "starcoder2": Family("Starcoder2ForCausalLM", _starcoder2),
+    "cohere": Family("CohereForCausalLM", _cohere),
+    "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
+    "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
+    "phi": Family("PhiForCausalLM", _phi),
 }
-
-# Our names of tensors (FORMAT.md) in the two formats; {} is the layer.
-HUGGINGFACE = {
-    "embed": "model.embed_tokens.weight",
-    "attn_norm": "model.layers.{}.input_layernorm.weight",
-    "ffn_norm": "model.layers.{}.post_attention_layernorm.weight",
-    "q": "model.layers.{}.self_attn.q_proj.weight",
-    "k": "model.layers.{}.self_attn.k_proj.weight",
-    "v": "model.layers.{}.self_attn.v_proj.weight",
-    "o": "model.layers.{}.self_attn.o_proj.weight",
-    "gate": "model.layers.{}.mlp.gate_proj.weight",
-    "up": "model.layers.{}.mlp.up_proj.weight",
-    "down": "model.layers.{}.mlp.down_proj.weight",
-    "final_norm": "model.norm.weight",
-    "head": "lm_head.weight",
-}
-GGUF = {
-    "embed": "token_embd.weight",
-    "attn_norm": "blk.{}.attn_norm.weight",
-    "ffn_norm": "blk.{}.ffn_norm.weight",
-    "q": "blk.{}.attn_q.weight",
-    "k": "blk.{}.attn_k.weight",
-    "v": "blk.{}.attn_v.weight",
-    "o": "blk.{}.attn_output.weight",
-    "gate": "blk.{}.ffn_gate.weight",
-    "up": "blk.{}.ffn_up.weight",
-    "down": "blk.{}.ffn_down.weight",
-    "final_norm": "output_norm.weight",
-    "head": "output.weight",
-}
-
-
-def source_name(names: dict[str, str], ours: str) -> str:
-    """The name in the source of one of our tensors: 'layer.3.q_bias' is blk.3.attn_q.bias in GGUF."""
-    layer, part = "", ours
-    if ours.startswith("layer."):
-        _, layer, part = ours.split(".")
-    if part.endswith("_bias"):
-        return names[part.removesuffix("_bias")].removesuffix("weight").format(layer) + "bias"
-    return names[part].format(layer)

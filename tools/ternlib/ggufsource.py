@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from . import gguf_file, rope, tiles, tokenizer
+from .config import Config
 from .errors import USAGE, ConvertError, reading
-from .families import FAMILIES, GGUF, Config, source_name
+from .families import FAMILIES
 from .gguf_file import Entry, Gguf
+from .layouts import GGUF, source_name
 from .source import MAX_WINDOW, Matrix, Source, check_config, slots
 
 TYPES = {"F32": tiles.F32, "F16": tiles.F16, "BF16": tiles.BF16}

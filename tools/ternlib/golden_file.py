@@ -1,8 +1,9 @@
 """Golden tests: the text files tests/golden/*.txt, and the models that they speak of as Hugging Face directories.
 
 A golden file is lines of `key values`; tests/golden.h reads the same lines in C. Floats are the eight hex digits of
-their f32 bits. `config` is the config.json that transformers wrote; keys from `n_layers` to `weights_seed` describe the
-same model in the words of src/model/FORMAT.md; the prompt is rule(prompt_seed); `row P` are the logits at position P.
+their f32 bits. `config` is the config.json that transformers wrote; `u64`, `f32` and `text` lines are the keys of the
+same model in the words of src/model/FORMAT.md, `tensor NAME rows k matrices any|f32` its tensors, whose values are
+toy.h's for weights_seed; the prompt is rule(prompt_seed); `row P` are the logits at position P.
 """
 
 import json
@@ -11,36 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from . import toy
+from .source import Slot
+
 MASK = (1 << 64) - 1
-
-# Hugging Face's names of the tensors of this graph, {} the layer; the other side is FORMAT.md's.
-NAMES = {
-    "attn_norm": "input_layernorm.weight",
-    "q": "self_attn.q_proj.weight",
-    "k": "self_attn.k_proj.weight",
-    "v": "self_attn.v_proj.weight",
-    "o": "self_attn.o_proj.weight",
-    "ffn_norm": "post_attention_layernorm.weight",
-    "gate": "mlp.gate_proj.weight",
-    "up": "mlp.up_proj.weight",
-    "down": "mlp.down_proj.weight",
-    "q_bias": "self_attn.q_proj.bias",
-    "k_bias": "self_attn.k_proj.bias",
-    "v_bias": "self_attn.v_proj.bias",
-    "o_bias": "self_attn.o_proj.bias",
-    "gate_bias": "mlp.gate_proj.bias",
-    "up_bias": "mlp.up_proj.bias",
-    "down_bias": "mlp.down_proj.bias",
-}
-
-
-def hugging_face_name(name: str) -> str:
-    """`layer.3.q` is `model.layers.3.self_attn.q_proj.weight`."""
-    if name.startswith("layer."):
-        _, layer, part = name.split(".")
-        return f"model.layers.{layer}.{NAMES[part]}"
-    return {"embed": "model.embed_tokens.weight", "final_norm": "model.norm.weight", "head": "lm_head.weight"}[name]
-
 
 def prompt_ids(seed: int, count: int, vocab: int) -> list[int]:
     """The prompt of a golden test: the top bits of a 64-bit congruential generator, modulo vocab."""
@@ -58,22 +33,27 @@ class Golden:
     name: str
     made: str  # versions of the reference
     config: dict  # config.json as transformers wrote it
-    features: dict  # FORMAT.md's keys: ints, lists of ints, or float arrays
+    keys: dict  # of the weights file (FORMAT.md)
+    slots: list[Slot]
     weights_seed: int
     prompt_seed: int
     prompt: int  # tokens
     greedy: list[int]
     quirks: dict[str, float] = field(default_factory=dict)  # change of the logits without it, in bounds
     rows: dict[int, np.ndarray] = field(default_factory=dict)  # position: logits [vocab]
+    ones: set[str] = field(default_factory=set)  # tensors that the source lacks: all values are 1
 
     def tokens(self) -> list[int]:
         """Prompt and greedy continuation."""
-        return prompt_ids(self.prompt_seed, self.prompt, self.features["vocab"]) + self.greedy
+        return prompt_ids(self.prompt_seed, self.prompt, self.keys["vocab"]) + self.greedy
 
     def write(self, path: Path) -> None:
         """Writes the file."""
         lines = [f"name {self.name}", f"made {self.made}", f"config {json.dumps(self.config, sort_keys=True)}"]
-        lines += [f"{key} {_words(value)}" for key, value in self.features.items()]
+        lines += [f"{_kind(value)} {key} {_words(value)}" for key, value in self.keys.items()]
+        for slot in self.slots:
+            kind = "ones" if slot.name in self.ones else "f32" if slot.vector or slot.exact else "any"
+            lines.append(f"tensor {slot.name} {slot.rows} {slot.k} {slot.matrices} {kind}")
         lines += [f"weights_seed {self.weights_seed}", f"prompt_seed {self.prompt_seed}", f"prompt {self.prompt}"]
         lines += [f"greedy {_words(self.greedy)}"]
         lines += [f"quirk {ratio:.0f} {name}" for name, ratio in self.quirks.items()]
@@ -81,9 +61,23 @@ class Golden:
         path.write_text("\n".join(lines) + "\n")
 
 
+    def weights(self) -> dict[str, np.ndarray]:
+        """The tensors, f32: [rows, k], or [matrices, rows, k], or [rows] of a vector."""
+        return {slot.name: weights_of(slot, self.weights_seed, self.ones) for slot in self.slots}
+
+
+def weights_of(slot: Slot, seed: int, ones: set[str]) -> np.ndarray:
+    """The values of a tensor of the golden model with this seed."""
+    if slot.name in ones:
+        return np.ones(slot.rows, np.float32)
+    shape = (slot.rows,) if slot.vector else (slot.rows, slot.k)
+    shape = (slot.matrices, *shape) if slot.matrices > 1 else shape
+    return toy.values(slot.name, shape, seed)
+
+
 def read(path: Path) -> Golden:
-    """The golden test in a file, without its features of f32 (only C needs those)."""
-    golden = Golden("", "", {}, {}, 0, 0, 0, [])
+    """The golden test in a file; of its keys, those that are one whole number."""
+    golden = Golden("", "", {}, {}, [], 0, 0, 0, [])
     for line in path.read_text().splitlines():
         key, _, value = line.partition(" ")
         if key in ("name", "made"):
@@ -100,10 +94,14 @@ def read(path: Path) -> Golden:
         elif key == "quirk":
             ratio, name = value.split(" ", 1)
             golden.quirks[name] = float(ratio)
-        elif key == "window":
-            golden.features[key] = [int(word) for word in value.split()]
-        elif value.isdigit():
-            golden.features[key] = int(value)
+        elif key == "tensor":
+            name, rows, k, matrices, kind = value.split()
+            exact = kind != "any"
+            golden.ones |= {name} if kind == "ones" else set()
+            golden.slots.append(Slot(name, int(rows), int(k), exact and k == "1", int(matrices), exact and k != "1"))
+        elif key == "u64" and value.count(" ") == 1:
+            name, number = value.split()
+            golden.keys[name] = int(number)
     return golden
 
 
@@ -111,8 +109,15 @@ def published_config(config: dict) -> dict:
     """The same config.json in the spelling that models were published with before transformers 5."""
     old = {key: value for key, value in config.items() if key not in ("rope_parameters", "dtype", "layer_types")}
     rope = dict(config.get("rope_parameters") or {})
-    old["rope_theta"] = rope.pop("rope_theta", 10000.0)
-    old["rope_scaling"] = rope if rope.get("rope_type", "default") != "default" else None
+    if "full_attention" in rope:  # Gemma 3
+        old["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = dict(rope["full_attention"])
+    if rope:
+        neox = config["model_type"] == "gpt_neox"
+        old["rotary_emb_base" if neox else "rope_theta"] = rope.pop("rope_theta", 10000.0)
+        if "partial_rotary_factor" in rope:
+            old["rotary_pct" if neox else "partial_rotary_factor"] = rope.pop("partial_rotary_factor")
+        old["rope_scaling"] = rope if rope.get("rope_type", "default") != "default" else None
     old["torch_dtype"] = config.get("dtype", "float32")
     old["transformers_version"] = "4.46.0"
     return old
@@ -122,9 +127,17 @@ def _hex(values: np.ndarray) -> str:
     return np.asarray(values, "<f4").view("<u4").astype(">u4").tobytes().hex()
 
 
+def _kind(value) -> str:
+    if isinstance(value, str):
+        return "text"
+    first = np.asarray(value).reshape(-1)[0]
+    return "f32" if np.asarray(first).dtype.kind == "f" else "u64"
+
+
 def _words(value) -> str:
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        return " ".join(_hex(value[i : i + 1]) for i in range(value.size))
-    if isinstance(value, (list, tuple)):
-        return " ".join(str(int(item)) for item in value)
-    return str(int(value))
+    if isinstance(value, str):
+        return value
+    values = np.asarray(value).reshape(-1)
+    if values.dtype.kind == "f":
+        return " ".join(_hex(values[i : i + 1]) for i in range(values.size))
+    return " ".join(str(int(item)) for item in values)

@@ -4,6 +4,7 @@ In:  the parsed JSON. Out: a Tokenizer whose ids equal the package's. Every step
 has no equal of is refused by its name. ADDING A STEP: its branch in NORMALIZERS, PRE_TOKENIZERS or DECODERS.
 """
 
+import base64
 import json
 import re
 import unicodedata
@@ -11,14 +12,55 @@ from functools import cache
 
 import numpy as np
 
+from . import charsmap
 from .errors import ConvertError
-from .tokenizer_parts import ABSENT, BYTE, LSTRIP, NORMAL, NORMALIZED, RSTRIP, SINGLE_WORD, SPECIAL, Added, Tokenizer
+from .tokenizer_parts import ABSENT, BYTE, CONTROL, LSTRIP, NORMAL, NORMALIZED, RSTRIP, SINGLE_WORD, SPECIAL, UNKNOWN, Added, Tokenizer
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-_CL100K = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_CL100K = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3 = _CL100K % r"\p{N}{1,3}"
 QWEN2 = _CL100K % r"\p{N}"
-PATTERNS = {GPT2, LLAMA3, QWEN2}  # those of src/text/patterns.c, by their exact text
+_CAPITALS, _SMALL = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_O200K = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_CAPITALS}*{_SMALL}+%s|[^\r\n\p{{L}}\p{{N}}]?{_CAPITALS}+{_SMALL}*%s|%s"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+O200K = _O200K % (_CONTRACTIONS + "?", _CONTRACTIONS + "?", r"\p{N}{1,3}")
+TEKKEN = _O200K % ("", "", r"\p{N}")
+_DEEPSEEK3 = (
+    r"""[!"#$%%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^%s\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
+    r"| ?[\p{P}\p{S}]+[%s]*|\s*[%s]+|\s+(?!\S)|\s+"
+)
+_HAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+# Split one after another, each isolated. CR and LF are themselves in these.
+DEEPSEEK3 = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", _DEEPSEEK3 % (("\r\n",) * 3)]
+DEEPSEEK2 = [
+    "[\r\n]",
+    r"\s?["
+    "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373\u0376\u0377"
+    "\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556"
+    "\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77\u1d79-\u1d9a"
+    "\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4"
+    "\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc"
+    "\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f"
+    "\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b"
+    "\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a"
+    "\U00010400-\U0001044f\U000104b0-\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2"
+    "\U000118a0-\U000118df\U0001e900-\U0001e943]+",
+    "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
+    r"\s+$",
+    _HAN,
+]
+DEEPSEEK_CODER = ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _HAN]
+THREE_DIGITS = "[0-9][0-9][0-9]"
+# What llama.cpp does where a file names no pre-tokenizer.
+LLAMA_CPP_DEFAULT = [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", THREE_DIGITS]
+# Those of src/text/patterns.c, by their exact text.
+PATTERNS = {
+    GPT2, LLAMA3, QWEN2, O200K, TEKKEN, r"\p{N}", *DEEPSEEK3, _DEEPSEEK3 % ((r"\r\n",) * 3), *DEEPSEEK2, r"[\r\n]",
+    *DEEPSEEK_CODER, *LLAMA_CPP_DEFAULT,
+}  # fmt: skip
 BEHAVIORS = {
     "Removed": "removed",
     "Isolated": "isolated",
@@ -47,6 +89,30 @@ class TokenizersReference:
 
     def decode(self, ids: list[int]) -> str:
         return self.tokenizer.decode(ids, skip_special_tokens=True)
+
+
+class UnigramReference(TokenizersReference):
+    """The package finds every piece of a unigram model in a text, special ones too, when they are written there. In
+    plain mode no special token may result (README), so there they bear names that no text has."""
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        import tokenizers
+
+        data = json.loads(text)
+        vocab = data["model"]["vocab"]
+        secret = {a["content"]: f"\0{a['id']}\1" for a in data["added_tokens"] if a["special"]}
+        if data["model"].get("unk_id") is not None:
+            secret.setdefault(vocab[data["model"]["unk_id"]][0], "\0unk\1")
+        for entry in [*vocab, *data["added_tokens"]]:
+            name = 0 if isinstance(entry, list) else "content"
+            entry[name] = secret.get(entry[name], entry[name])
+        data["post_processor"] = None
+        self.plain = tokenizers.Tokenizer.from_str(json.dumps(data))
+        self.plain.encode_special_tokens = True
+
+    def encode(self, text: str, parse: bool) -> list[int]:
+        return super().encode(text, parse) if parse else self.plain.encode(text, add_special_tokens=False).ids
 
 
 @cache
@@ -97,11 +163,25 @@ def _normalizer(node: dict, where: str) -> list[dict]:
     kind = node["type"]
     if kind == "Prepend":
         return [{"step": "prepend", "text": node["prepend"]}] if node["prepend"] else []
+    if kind == "Replace" and node["pattern"].get("Regex") == " {2,}":
+        return [{"step": "replace_runs", "from": " ", "to": node["content"]}]
     if kind == "Replace":
         return [{"step": "replace", "from": _literal(node, where), "to": node["content"]}]
     if kind == "NFC":
         return [{"step": "nfc"}]
+    if kind == "Precompiled":
+        blob = base64.b64decode(node["precompiled_charsmap"] or "")
+        return [charsmap.step(blob, graphemes=True)] if blob else []
+    if kind == "Strip":
+        sides = node["strip_left"] + 2 * node["strip_right"]
+        return [{"step": "strip", "sides": sides}] if sides else []
     raise ConvertError(f"{where} is {kind!r}, which is not supported")
+
+
+def _behavior(name: str, where: str) -> str:
+    if name not in BEHAVIORS:
+        raise ConvertError(f"{where} has the behavior {name!r}, which is not supported")
+    return BEHAVIORS[name]
 
 
 def _split(node: dict, where: str) -> list[dict]:
@@ -113,9 +193,7 @@ def _split(node: dict, where: str) -> list[dict]:
         step["pattern"] = pattern["Regex"]
     else:
         step["text"] = pattern["String"]
-    if behavior not in BEHAVIORS:
-        raise ConvertError(f"{where} has the behavior {behavior!r}, which is not supported")
-    return [step | {"behavior": BEHAVIORS[behavior], "invert": int(node.get("invert", False))}]
+    return [step | {"behavior": _behavior(behavior, where), "invert": int(node.get("invert", False))}]
 
 
 def _scheme(node: dict, where: str) -> int:
@@ -132,6 +210,10 @@ def _pre_tokenizer(node: dict, where: str) -> list[dict]:
         return _split(node, where)
     if kind == "Digits":
         return [{"step": "digits", "individual": int(node.get("individual_digits", False))}]
+    if kind == "Punctuation":
+        return [{"step": "punctuation", "behavior": _behavior(node.get("behavior", "Isolated"), where)}]
+    if kind == "WhitespaceSplit":
+        return [{"step": "whitespace"}]
     if kind == "Metaspace":
         step = {"step": "metaspace", "text": node["replacement"], "scheme": _scheme(node, where)}
         return [step | {"split": int(node.get("split", True))}]
@@ -159,15 +241,26 @@ def _decoder(node: dict, where: str, fused: bool) -> list[dict]:
     raise ConvertError(f"{where} is {node!r}, which is not supported")
 
 
+def _on_bytes(step: dict, node: dict, where: str) -> dict:
+    """A step after ByteLevel, which sees the alphabet of bytes. Digits sees numbers in it, [0-9] is the same there."""
+    if step["step"] == "digits":
+        return step | {"bytes": 1}
+    if step["step"] == "split" and step.get("pattern") == THREE_DIGITS:
+        return step
+    raise ConvertError(f"{where}: {node['type']!r} after ByteLevel is not supported")
+
+
 def _steps(data: dict, t: Tokenizer) -> None:
     for i, node in enumerate(_flatten(data.get("normalizer"), "normalizers")):
         t.normalizer += _normalizer(node, f"{t.origin}: normalizer {i}")
     nodes = _flatten(data.get("pre_tokenizer"), "pretokenizers")
     for i, node in enumerate(nodes):
-        if node["type"] == "ByteLevel" and i + 1 < len(nodes):
-            raise ConvertError(f"{t.origin}: pre-tokenizer {nodes[i + 1]['type']!r} after ByteLevel is not supported")
-        t.pre += _pre_tokenizer(node, f"{t.origin}: pre-tokenizer {i}")
-    t.byte_level = bool(nodes) and nodes[-1]["type"] == "ByteLevel"
+        after = any(before["type"] == "ByteLevel" for before in nodes[:i])
+        steps = _pre_tokenizer(node, f"{t.origin}: pre-tokenizer {i}")
+        if after:
+            steps = [_on_bytes(step, node, f"{t.origin}: pre-tokenizer {i}") for step in steps]
+        t.pre += steps
+    t.byte_level = any(node["type"] == "ByteLevel" for node in nodes)
     decoders = _flatten(data.get("decoder"), "decoders")
     if not decoders:
         raise ConvertError(f"{t.origin} has no decoder: tokens joined by spaces are not supported")
@@ -209,14 +302,16 @@ def _post_processor(data: dict, t: Tokenizer) -> None:
 # ---- vocabulary ----------------------------------------------------------------------------------
 
 
-def _model(data: dict, origin: str) -> dict:
+def _model(data: dict, origin: str) -> tuple[dict, dict[str, int]]:
+    """The model, and its vocabulary by text."""
     model = data["model"]
-    if model.get("type", "BPE") != "BPE":
-        raise ConvertError(f"{origin}: the model {model['type']!r} is not supported; only BPE is")
+    kind = model.get("type", "BPE")
+    if kind not in ("BPE", "Unigram"):
+        raise ConvertError(f"{origin}: the model {kind!r} is not supported; BPE and Unigram are")
     for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(option):
             raise ConvertError(f"{origin}: the option {option} = {model[option]!r} is not supported")
-    return model
+    return model, {text: i for i, (text, _) in enumerate(model["vocab"])} if kind == "Unigram" else model["vocab"]
 
 
 def _token_bytes(text: str, byte_level: bool) -> bytes:
@@ -275,26 +370,50 @@ def _merges(merges: list, vocab: dict[str, int], t: Tokenizer) -> None:
     t.merges = np.array([(*pair, joined) for pair, joined in ranked.items()], dtype=np.uint32).reshape(-1, 3)
 
 
+def _unigram(model: dict, t: Tokenizer) -> None:
+    """Scores; of two pieces with one text the later is found. Special pieces are never found in a text (README)."""
+    scores = [float(score) for _, score in model["vocab"]]
+    t.log_probs = scores + [0.0] * (len(t.tokens) - len(scores)) + [min(scores) - 10]
+    t.fuse_unk = True
+    t.unk = model.get("unk_id")
+    if t.unk is None:
+        raise ConvertError(f"{t.origin}: a Unigram model without unk_id is not supported")
+    for i, (text, _) in enumerate(model["vocab"]):
+        t.tokens[i] = t.tokens[i] or text.encode("utf-8")
+    for i in [a.id for a in t.added if a.flags & SPECIAL] + [t.unk]:
+        t.types[i] = UNKNOWN if i == t.unk else CONTROL
+
+
+def _bpe(model: dict, vocab: dict[str, int], t: Tokenizer) -> None:
+    _merges(model["merges"], vocab, t)
+    if model.get("unk_token") is not None:
+        if model["unk_token"] not in vocab:
+            raise ConvertError(f"{t.origin}: the unknown token {model['unk_token']!r} is not in the vocabulary")
+        t.unk = vocab[model["unk_token"]]
+
+
 def from_json(data: dict, origin: str, names: dict | None = None, text: str | None = None) -> Tokenizer:
     """The tokenizer of a parsed tokenizer.json. `names`: bos_token and eos_token of tokenizer_config.json."""
-    model = _model(data, origin)
-    t = Tokenizer("bpe", [], bytearray(), origin=origin)
+    model, vocab = _model(data, origin)
+    unigram = isinstance(model["vocab"], list)
+    t = Tokenizer("unigram" if unigram else "bpe", [], bytearray(), origin=origin)
     t.byte_fallback = bool(model.get("byte_fallback"))
     t.fuse_unk = bool(model.get("fuse_unk"))
     t.ignore_merges = bool(model.get("ignore_merges"))
     _steps(data, t)
-    _vocabulary(model["vocab"], data.get("added_tokens") or [], t)
-    _merges(model["merges"], model["vocab"], t)
+    if unigram and t.byte_level:
+        raise ConvertError(f"{origin}: a Unigram model with ByteLevel is not supported")
+    _vocabulary(vocab, data.get("added_tokens") or [], t)
+    if unigram:
+        _unigram(model, t)
+    else:
+        _bpe(model, vocab, t)
     _post_processor(data, t)
-    if model.get("unk_token") is not None:
-        if model["unk_token"] not in model["vocab"]:
-            raise ConvertError(f"{origin}: the unknown token {model['unk_token']!r} is not in the vocabulary")
-        t.unk = model["vocab"][model["unk_token"]]
-    ids = model["vocab"] | {a.content: a.id for a in t.added}
+    ids = vocab | {a.content: a.id for a in t.added}
     t.bos = ids.get((names or {}).get("bos_token"), t.before[0] if t.before else None)
     t.eos = ids.get((names or {}).get("eos_token"), t.after[-1] if t.after else None)
     try:
-        t.reference = TokenizersReference(text or json.dumps(data))
+        t.reference = (UnigramReference if unigram else TokenizersReference)(text or json.dumps(data))
     except ImportError:
         pass
     return t
@@ -308,24 +427,40 @@ def added_entry(i: int, content: str, special: bool, **flags: bool) -> dict:
     return {"id": i, "content": content, "special": special} | base | flags
 
 
+def split_nodes(patterns: list[str]) -> list[dict]:
+    """Pre-tokenizers that split with one pattern after another."""
+    return [{"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False} for p in patterns]
+
+
+def level_node(use_regex: bool, prefix_space: bool = False) -> dict:
+    return {"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": True, "use_regex": use_regex}
+
+
+def falcon_nodes() -> list[dict]:
+    """Falcon's pre-tokenizers: the last two see the alphabet of bytes."""
+    digits = {"type": "Digits", "individual_digits": False}
+    return [{"type": "Punctuation", "behavior": "Contiguous"}, level_node(True), digits, *split_nodes([THREE_DIGITS])]
+
+
 def byte_level_json(
     vocab: dict[str, int],
     merges: list,
-    pattern: str | None,
+    pattern: str | list[str] | None,
     added: list[dict],
     *,
     nfc: bool = False,
     digits: bool = False,
     prefix_space: bool = False,
+    nodes: list[dict] | None = None,
     ignore_merges: bool = False,
     before: list[tuple[str, int]] = (),
     after: list[tuple[str, int]] = (),
 ) -> dict:
-    """A tokenizer.json of byte-level BPE. `pattern` None: ByteLevel's own (GPT-2's)."""
-    level = {"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": True, "use_regex": pattern is None}
-    steps = [{"type": "Digits", "individual_digits": True}] if digits else []
-    if pattern is not None:
-        steps.append({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False})
+    """A tokenizer.json of byte-level BPE. `pattern` None: ByteLevel's own (GPT-2's). `digits`: each apart, after the
+    patterns or before ByteLevel's. `nodes`: all pre-tokenizers, in place of these."""
+    level = level_node(pattern is None, prefix_space)
+    steps = split_nodes([pattern] if isinstance(pattern, str) else pattern or [])
+    steps += [{"type": "Digits", "individual_digits": True}] if digits else []
     tokens = [*before, *after]
     template = [{"SpecialToken": {"id": name, "type_id": 0}} for name, _ in before]
     template += [{"Sequence": {"id": "A", "type_id": 0}}]
@@ -342,7 +477,7 @@ def byte_level_json(
         "padding": None,
         "added_tokens": sorted(added, key=lambda a: a["id"]),
         "normalizer": {"type": "NFC"} if nfc else None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, level]},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": nodes or [*steps, level]},
         "post_processor": processor if tokens else None,
         "decoder": level,
         "model": {

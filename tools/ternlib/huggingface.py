@@ -11,32 +11,39 @@ from typing import Any
 import numpy as np
 
 from . import safetensors_file, tokenizer
+from .config import Config
 from .errors import IO, USAGE, ConvertError, reading
-from .families import FAMILIES, HUGGINGFACE, Config, source_name
+from .families import FAMILIES
+from .layouts import Layout
+from .places import matrix
 from .safetensors_file import TYPES, Entry, parse_json
 from .source import Matrix, Source, check_config, slots
 
-IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$")  # computed from the config instead
+# Computed from the config instead; masks of old GPT-2 and NeoX files.
+IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\.attention\.(masked_)?bias$")
+# Composite models: the type that holds a text model, and that one's.
+COMPOSITE = {"gemma3": "gemma3_text"}
+VISION = re.compile(r"(^|\.)(vision_tower|multi_modal_projector)\.")
 MAX_TEXT = 256 << 20
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
 
-def load(folder: Path, tokenizer_file: Path | None) -> Source:
-    """The model of a directory."""
+def load(folder: Path, tokenizer_file: Path | None, rope_length: int | None = None) -> Source:
+    """The model of a directory; rope_length: positions that a dynamic RoPE scaling is converted for."""
     if not (folder / "config.json").exists():
         raise ConvertError(f"{folder} has no config.json, so it is not a model in Hugging Face layout", USAGE)
     values = read_object(folder / "config.json")
-    kind = values.get("model_type")
+    kind, values = _text_model(folder, values)
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise ConvertError(
             f"{folder / 'config.json'}: the model_type {kind!r} is not understood; known are {', '.join(FAMILIES)}"
         )
     notes: list[str] = []
-    config = _features(folder, kind, values)
+    config = _features(folder, kind, values, rope_length, notes)
     check_config(config)
-    entries = _entries(folder)
-    _settle_head(folder, config, entries, notes)
-    matrices = _matrices(folder, config, entries)
+    entries = _plain_names(kind, _entries(folder))
+    _settle_head(folder, Layout(kind, config, entries.__contains__), config, entries, notes)
+    matrices = _matrices(folder, kind, config, entries)
     generation = folder / "generation_config.json"
     return Source(
         name=folder.resolve().name,
@@ -65,14 +72,46 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _features(folder: Path, kind: str, values: dict[str, Any]) -> dict[str, Any]:
+def _text_model(folder: Path, values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Type and config of the text model; of a composite one, its part."""
+    kind = values.get("model_type")
+    if kind not in COMPOSITE:
+        return kind, values
+    inner = values.get("text_config")
+    if not isinstance(inner, dict):
+        raise ConvertError(f"{folder / 'config.json'}: text_config of a {kind} model is not an object")
+    inner = dict(inner)
+    for key in ("eos_token_id", "tie_word_embeddings"):
+        if key in values:
+            inner.setdefault(key, values[key])
+    inner.pop("architectures", None)
+    return COMPOSITE[kind], inner
+
+
+def _plain_names(kind: str, entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Tensors under the names of the text model alone: without the prefixes of composite models, with that of GPT-2."""
+    out: dict[str, Entry] = {}
+    for name, entry in entries.items():
+        if kind in COMPOSITE.values():
+            if VISION.search(name):
+                continue
+            name = re.sub(r"^(language_model\.model|model\.language_model)\.", "model.", name)
+            name = name.removeprefix("language_model.")
+        if kind == "gpt2" and not name.startswith(("transformer.", "lm_head.")):
+            name = "transformer." + name
+        out[name] = entry
+    return out
+
+
+def _features(folder: Path, kind: str, values: dict[str, Any], rope_length: int | None, notes: list[str]) -> dict[str, Any]:
     where, family = str(folder / "config.json"), FAMILIES[kind]
     named = values.get("architectures")
     if named is not None and named != [family.architecture]:
         raise ConvertError(f"{where}: architectures is {named!r}; of {kind}, only [{family.architecture!r}] is read")
-    config = Config(where, values)
+    config = Config(where, values, family.aliases, rope_length=rope_length)
     features = family.features(config)
     config.finish()
+    notes += config.notes
     return features
 
 
@@ -106,15 +145,18 @@ def _entries(folder: Path) -> dict[str, Entry]:
     return entries
 
 
-def _settle_head(folder: Path, config: dict[str, Any], entries: dict[str, Entry], notes: list[str]) -> None:
+def _settle_head(
+    folder: Path, layout: Layout, config: dict[str, Any], entries: dict[str, Entry], notes: list[str]
+) -> None:
     """Tied as transformers does it: when both tensors are there and differ, the head is its own."""
-    embed, head = (entries.get(HUGGINGFACE[part]) for part in ("embed", "head"))
+    embed_name, head_name = layout.name("embed"), layout.name("head")
+    embed, head = entries.get(embed_name), entries.get(head_name)
     if not config["head_tied"] or head is None:
         return
     if embed is None:
-        entries[HUGGINGFACE["embed"]] = entries.pop(HUGGINGFACE["head"])
+        entries[embed_name] = entries.pop(head_name)
     elif _equal(embed, head):
-        del entries[HUGGINGFACE["head"]]
+        del entries[head_name]
     else:
         config["head_tied"] = 0
         notes.append(f"{folder}: config.json says that the head is the embedding, but the two differ; both are kept")
@@ -132,26 +174,13 @@ def _equal(a: Entry, b: Entry) -> bool:
     )
 
 
-def _matrices(folder: Path, config: dict[str, Any], entries: dict[str, Entry]) -> dict[str, Matrix]:
+def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str, Entry]) -> dict[str, Matrix]:
     """Every tensor that the model must have, of the right shape; any other one is refused."""
-    out, wanted = {}, set()
+    layout, out, wanted = Layout(kind, config, entries.__contains__), {}, set()
     for slot in slots(config):
-        name = source_name(HUGGINGFACE, slot.name)
-        wanted.add(name)
-        entry = entries.get(name)
-        if entry is None:
-            hint = ""
-            if slot.name == "head":
-                hint = "; if the embedding is meant to be the head, config.json must say tie_word_embeddings: true"
-            raise ConvertError(f"{folder} lacks the tensor {name!r}{hint}")
-        shape = (slot.rows,) if slot.vector else (slot.rows, slot.k)
-        if entry.shape != shape:
-            raise ConvertError(
-                f"{entry.file.path}: tensor {name!r} is {list(entry.shape)}, but config.json asks for {list(shape)}"
-            )
-        if entry.dtype not in TYPES:
-            raise ConvertError(f"{entry.file.path}: tensor {name!r} is {entry.dtype}; F32, F16 and BF16 are read")
-        out[slot.name] = Matrix(name, TYPES[entry.dtype][0], slot.rows, slot.k, entry.file, entry.offset)
+        places = layout.places(slot)
+        out[slot.name] = matrix(slot, places, entries, str(folder))
+        wanted |= {place.name for place in places}
     for name, entry in entries.items():
         if name not in wanted and not IGNORED_TENSORS.search(name):
             raise ConvertError(

@@ -46,22 +46,107 @@ def _llama3(freq: list[float], p: "Parameters") -> list[float]:
     return out
 
 
-SCALINGS: dict[str, Callable] = {"default": _default, "linear": _linear, "llama3": _llama3}
+def _yarn(freq: list[float], p: "Parameters") -> list[float]:
+    """YaRN (Peng et al., 2023): fast waves are kept, slow ones slowed by the factor, a linear ramp between."""
+    original = p.number("original_max_position_embeddings")
+    factor = p.number("factor", 0) or p.max_seq / original
+    fast, slow = p.number("beta_fast", 32) or 32, p.number("beta_slow", 1) or 1
+    dims = 2 * len(freq)
+
+    def dimension(turns: float) -> float:
+        return dims * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(p.base))
+
+    low, high = dimension(fast), dimension(slow)
+    if p.flag("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, dims - 1)
+    high = high + 0.001 if low == high else high
+    scale, all_dims = p.number("mscale", 0), p.number("mscale_all_dim", 0)
+    p.factor = p.number("attention_factor", 0) or (
+        _mscale(factor, scale) / _mscale(factor, all_dims) if scale and all_dims else _mscale(factor, 1)
+    )
+    out = []
+    for i, f in enumerate(freq):
+        ramp = min(max((i - low) / (high - low), 0.0), 1.0)
+        out.append(f / factor * ramp + f * (1 - ramp))
+    return out
+
+
+def _mscale(factor: float, scale: float) -> float:
+    return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
+
+
+def _longrope(freq: list[float], p: "Parameters") -> list[float]:
+    """LongRoPE (Ding et al., 2024): a divisor for each frequency, others beyond the original length."""
+    original = p.number("original_max_position_embeddings")
+    factor = p.number("factor", 0) or p.max_seq / original
+    p.factor = p.number("attention_factor", 0) or (
+        1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
+    )
+    short, long = p.numbers("short_factor", len(freq)), p.numbers("long_factor", len(freq))
+    p.long = [f / d for f, d in zip(freq, long)]
+    p.limit = int(original)
+    return [f / d for f, d in zip(freq, short)]
+
+
+def _dynamic(freq: list[float], p: "Parameters") -> list[float]:
+    """Dynamic NTK for a text of `length` positions: the reference's own result depends on how it was cut."""
+    factor, dims = p.number("factor"), 2 * len(freq)
+    if p.length is None:
+        raise ConvertError(
+            f"{p.where}: dynamic scaling depends on the length of the text; say for which with --rope-length N"
+        )
+    length = max(p.length, p.max_seq)
+    base = p.base * ((factor * length / p.max_seq) - (factor - 1)) ** (dims / (dims - 2))
+    return plain(base, dims)
+
+
+SCALINGS: dict[str, Callable] = {
+    "default": _default,
+    "linear": _linear,
+    "llama3": _llama3,
+    "yarn": _yarn,
+    "longrope": _longrope,
+    "dynamic": _dynamic,
+}
 
 
 class Parameters:
-    """A RoPE dictionary of a config; remembers which keys were read, so that the others are refused."""
+    """A RoPE dictionary of a config; remembers which keys were read, so that the others are refused.
 
-    def __init__(self, where: str, values: dict):
-        self.where, self.values, self.used = where, values, {"rope_type", "type", "rope_theta"}
+    max_seq: positions of the model. length: of the texts that a dynamic scaling is converted for, or None.
+    After `frequencies`: factor, of cos and sin; long and limit, a second set and the length from which it holds.
+    """
 
-    def number(self, key: str) -> float:
-        """A finite number above zero."""
+    def __init__(self, where: str, values: dict, max_seq: int = 0, length: int | None = None):
+        self.where, self.values, self.max_seq, self.length = where, values, max_seq, length
+        self.used = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
+        self.base, self.factor, self.long, self.limit = 0.0, 1.0, None, 0
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A finite number above zero; null and absence are the default, where there is one."""
         self.used.add(key)
         value = self.values.get(key)
+        if value is None and default is not None:
+            return default
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e30:
             raise ConvertError(f"{self.where}: {key} is {value!r}; it must be a number above 0")
         return float(value)
+
+    def numbers(self, key: str, n: int) -> list[float]:
+        self.used.add(key)
+        value = self.values.get(key)
+        good = isinstance(value, list) and len(value) == n
+        if not good or not all(type(v) in (int, float) and 1e-30 < v < 1e30 for v in value):
+            raise ConvertError(f"{self.where}: {key} must be {n} numbers above 0")
+        return [float(v) for v in value]
+
+    def flag(self, key: str, default: bool) -> bool:
+        self.used.add(key)
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise ConvertError(f"{self.where}: {key} is {value!r}; it must be true or false")
+        return value
 
     def scaling(self) -> str:
         kind = self.values.get("rope_type", self.values.get("type", "default"))
@@ -73,6 +158,7 @@ class Parameters:
 
 def frequencies(base: float, dims: int, parameters: Parameters) -> np.ndarray:
     """f64 [dims / 2] with the scaling applied; a key of the scaling that nobody read is refused."""
+    parameters.base = base
     try:
         freq = SCALINGS[parameters.scaling()](plain(base, dims), parameters)
     except (OverflowError, ZeroDivisionError):

@@ -124,47 +124,114 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Slot:
-    """A tensor that the model must have; vectors are always stored as f32."""
+    """A tensor that the model must have: `matrices` matrices [rows, k], or a vector [rows]. Those that are `exact`,
+    and vectors, are always stored as f32."""
 
     name: str
     rows: int
     k: int
     vector: bool = False
+    matrices: int = 1
+    exact: bool = False
+
+
+# Config keys that a file leaves out at these values (FORMAT.md).
+DEFAULTS = {
+    "embed_scale": 1, "residual_scale": 1, "logit_scale": 1, "logit_cap": 0, "head_bias": 0, "norm": "rms",
+    "norm_bias": 0, "learned_positions": 0, "norms": 5, "qk_norm": 0, "attn_sinks": 0, "parallel": 0, "ffn_gated": 1,
+    "attn_cap": 0, "qkv_clip": 0, "ffn_clamp": 0, "n_experts": 0, "experts_used": 0,
+    "router_score": 0, "router_normalize": 0, "router_bias": 0, "router_select_bias": 0, "router_factor": 1,
+    "shared_hidden": 0, "shared_switch": 0,
+}  # fmt: skip
+# Those of them, and others, that are f32.
+NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
+           "router_factor", "attn_scale", "norm_eps"}  # fmt: skip
+NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST = 1, 2, 4, 8
+QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER = range(4)
+SOFTMAX, SOFTMAX_CHOSEN, SIGMOID = range(3)
+
+
+def feature(config: dict[str, Any], key: str, layer: int) -> Any:
+    """The value of a key in a layer, or its default."""
+    value = config.get(key, DEFAULTS.get(key))
+    return value[layer] if isinstance(value, list) else value
 
 
 def slots(config: dict[str, Any]) -> Iterator[Slot]:
     """All tensors of a model with these features, in the order of the directory."""
     dim, vocab = config["dim"], config["vocab"]
     yield Slot("embed", vocab, dim)
+    if config.get("learned_positions"):
+        yield Slot("positions", config["max_seq"] * dim, 1, True)
     for i in range(config["n_layers"]):
-        head_dim, hidden = config["head_dim"][i], config["hidden"][i]
-        q_rows, kv_rows = config["n_heads"][i] * head_dim, config["n_kv_heads"][i] * head_dim
-        rows = {"q": q_rows, "k": kv_rows, "v": kv_rows, "o": dim, "gate": hidden, "up": hidden, "down": dim}
-        ks = {"o": q_rows, "down": hidden}
-        attn_bias, ffn_bias = config["attn_bias"][i], config["ffn_bias"][i]
-        layer = f"layer.{i}."
-        yield Slot(layer + "attn_norm", dim, 1, True)
-        yield Slot(layer + "ffn_norm", dim, 1, True)
-        for part, n in rows.items():
-            yield Slot(layer + part, n, ks.get(part, dim))
-        for bit, part in enumerate("qkvo"):
-            if attn_bias >> bit & 1:
-                yield Slot(f"{layer}{part}_bias", rows[part], 1, True)
-        for bit, part in enumerate(("gate", "up", "down")):
-            if ffn_bias >> bit & 1:
-                yield Slot(f"{layer}{part}_bias", rows[part], 1, True)
-    yield Slot("final_norm", dim, 1, True)
+        yield from _layer_slots(config, i)
+    yield from _norm_slots(config, "final_norm", dim)
     if not config["head_tied"]:
         yield Slot("head", vocab, dim)
+    if config.get("head_bias"):
+        yield Slot("head_bias", vocab, 1, True)
+
+
+def _norm_slots(config: dict[str, Any], name: str, n: int) -> Iterator[Slot]:
+    yield Slot(name, n, 1, True)
+    if config.get("norm_bias"):
+        yield Slot(name + "_bias", n, 1, True)
+
+
+def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
+    def value(key: str) -> Any:
+        return feature(config, key, i)
+
+    dim, head_dim, hidden, layer = config["dim"], value("head_dim"), value("hidden"), f"layer.{i}."
+    q_rows, k_rows = value("n_heads") * head_dim, value("n_kv_heads") * head_dim
+    rows = {"q": q_rows, "k": k_rows, "v": k_rows, "o": dim}
+    rows |= {"gate": hidden, "up": hidden, "down": dim}
+    ks = {"o": q_rows, "down": hidden}
+    experts, shared = value("n_experts"), value("shared_hidden")
+    if not value("ffn_gated"):
+        del rows["gate"]
+    for bit, norm in enumerate(("attn_norm", "attn_post_norm", "ffn_norm", "ffn_post_norm")):
+        if value("norms") >> bit & 1:
+            yield from _norm_slots(config, layer + norm, dim)
+    for part, n in rows.items():
+        yield Slot(layer + part, n, ks.get(part, dim), matrices=experts or 1 if part in FFN_PARTS else 1)
+    for part, bias in [*zip("qkvo", _bits(value("attn_bias"))), *zip(FFN_PARTS, _bits(value("ffn_bias")))]:
+        if bias and part in rows:
+            yield Slot(f"{layer}{part}_bias", rows[part] * (experts or 1 if part in FFN_PARTS else 1), 1, True)
+    if value("qk_norm"):
+        full = value("qk_norm") != QK_HEAD
+        yield Slot(layer + "q_norm", q_rows if full else head_dim, 1, True)
+        yield Slot(layer + "k_norm", k_rows if full else head_dim, 1, True)
+    if value("attn_sinks"):
+        yield Slot(layer + "sinks", value("n_heads"), 1, True)
+    if experts:
+        yield Slot(layer + "router", experts, dim, exact=True)
+        if value("router_bias"):
+            yield Slot(layer + "router_bias", experts, 1, True)
+        if value("router_select_bias"):
+            yield Slot(layer + "router_select_bias", experts, 1, True)
+    if shared:
+        for part in FFN_PARTS if value("ffn_gated") else FFN_PARTS[1:]:
+            yield Slot(f"{layer}shared_{part}", *((dim, shared) if part == "down" else (shared, dim)))
+    if value("shared_switch"):
+        yield Slot(layer + "shared_switch", 1, dim, exact=True)
+
+
+FFN_PARTS = ("gate", "up", "down")
+
+
+def _bits(mask: int) -> list[int]:
+    return [mask >> bit & 1 for bit in range(4)]
 
 
 def packed_config(config: dict[str, Any]) -> dict[str, Any]:
-    """The config as it is stored: a list of equal values becomes one value."""
+    """The config as it is stored: a list of equal values becomes one value, and a default is left out."""
     out = {}
     for key, value in config.items():
         if isinstance(value, list) and all(v == value[0] for v in value):
             value = value[0]
-        out[key] = value
+        if key not in DEFAULTS or isinstance(value, list) or value != DEFAULTS[key]:
+            out[key] = float(value) if key in NUMBERS and not isinstance(value, list) else value
     return out
 
 
@@ -193,14 +260,29 @@ def check_config(c: dict[str, Any]) -> None:
 
 
 def pieces(matrix: Matrix, kind: int) -> Callable[[], Iterator[np.ndarray]]:
-    """The tiles of a matrix as `kind`, some rows at a time."""
+    """The tiles of a matrix, or of the matrices of several experts, as `kind`, some rows at a time."""
 
     def run() -> Iterator[np.ndarray]:
-        at_a_time = weights.PIECE_BYTES // (matrix.k * 4) // tiles.TILE_ROWS * tiles.TILE_ROWS
-        at_a_time = max(at_a_time, tiles.TILE_ROWS)
-        for first in range(0, matrix.rows, at_a_time):
-            rows = matrix.read(first, min(at_a_time, matrix.rows - first))
-            yield tiles.tile(kind, _as(matrix, rows, kind))
+        for part in getattr(matrix, "parts", None) or [matrix]:
+            yield from _tiles(part, kind)
+
+    return run
+
+
+def _tiles(matrix: Matrix, kind: int) -> Iterator[np.ndarray]:
+    at_a_time = weights.PIECE_BYTES // (matrix.k * 4) // tiles.TILE_ROWS * tiles.TILE_ROWS
+    at_a_time = max(at_a_time, tiles.TILE_ROWS)
+    for first in range(0, matrix.rows, at_a_time):
+        rows = matrix.read(first, min(at_a_time, matrix.rows - first))
+        yield tiles.tile(kind, _as(matrix, rows, kind))
+
+
+def vector_pieces(matrix: Matrix) -> Callable[[], Iterator[np.ndarray]]:
+    """The tiles of a vector: f32, padded to 16."""
+
+    def run() -> Iterator[np.ndarray]:
+        x = matrix.vector()
+        yield tiles.tile(tiles.F32, tiles.bits(tiles.F32, x.reshape(-1, 1)))
 
     return run
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from . import charsmap
 from . import hf_tokenizer as hf
 from . import keys
 from . import sentencepiece_file as spf
@@ -42,9 +43,11 @@ def section_keys(t: Tokenizer) -> dict:
     }
     if t.scores is not None:
         out["scores"] = np.array(t.scores, dtype=np.float32)
+    if t.log_probs is not None:
+        out["log_probs"] = np.array(t.log_probs, dtype="<f8").view("<u8")
     if t.merges is not None:
         out["merges"] = np.asarray(t.merges, dtype=np.uint32).reshape(-1)
-    for name in ("byte_level", "byte_fallback", "fuse_unk", "ignore_merges"):
+    for name in ("byte_level", "byte_fallback", "fuse_unk", "ignore_merges", "f32_sums"):
         if getattr(t, name):
             out[name] = 1
     for name in ("unk", "bos", "eos"):
@@ -115,14 +118,35 @@ def split_at(text: str, tokens) -> list[str]:
     return [part for part in re.split("(" + "|".join(map(re.escape, longest_first)) + ")", text) if part]
 
 
+def _unigram(t: Tokenizer, model: spf.Model) -> None:
+    """Scores of a SentencePiece unigram model, in its own arithmetic: those of user-defined pieces make sure that they
+    win, and an unknown character costs 10 more than the worst piece."""
+    normal = [np.float32(p.score) for p in model.pieces if p.kind == spf.NORMAL]
+    best = max([np.finfo(np.float32).tiny, *normal])
+    t.log_probs = [
+        float(np.float32(len(p.text)) * best) - 0.1 if p.kind == spf.USER else float(np.float32(p.score)) for p in model.pieces
+    ]
+    t.log_probs.append(float(min([np.finfo(np.float32).max, *normal]) - np.float32(10)))
+    t.f32_sums = True
+
+
+def _normalizer(model: spf.Model) -> list[dict]:
+    """SentencePiece's normalizer as steps. The prefix stands before a text, unless only removed spaces were in it."""
+    prefix = [{"step": "prepend", "text": BLOCK}] if model.add_dummy_prefix else []
+    charmap = [charsmap.step(model.charsmap, graphemes=False)] if model.charsmap else []
+    trim = [{"step": "trim_spaces"}] if model.remove_extra_whitespaces else []
+    return [*(charmap + trim + prefix if trim else prefix + charmap), {"step": "replace", "from": " ", "to": BLOCK}]
+
+
 def from_sentencepiece(
     model: spf.Model, origin: str, data: bytes | None = None, parsed: tuple = (spf.CONTROL,)
 ) -> Tokenizer:
-    """The tokenizer of a SentencePiece BPE model. Parse mode looks for the pieces of the types `parsed`."""
-    if model.model_type != spf.BPE:
-        raise ConvertError(f"{origin}: SentencePiece model type {model.model_type}; only BPE (2) is supported")
+    """The tokenizer of a SentencePiece BPE or unigram model. Parse mode looks for the pieces of the types `parsed`."""
+    kinds = {spf.BPE: "spm", spf.UNIGRAM: "unigram"}
+    if model.model_type not in kinds:
+        raise ConvertError(f"{origin}: SentencePiece model type {model.model_type}; only unigram (1) and BPE (2) are supported")
     for what, refused in (
-        ("a precompiled_charsmap", model.charsmap),
+        ("user-defined pieces with a precompiled_charsmap", model.charsmap and any(p.kind == spf.USER for p in model.pieces)),
         ("a denormalizer", model.denormalizer),
         ("treat_whitespace_as_suffix", model.whitespace_as_suffix),
         ("escape_whitespaces off", not model.escape_whitespaces),
@@ -130,19 +154,18 @@ def from_sentencepiece(
     ):
         if refused:
             raise ConvertError(f"{origin} uses {what}, which is not supported")
-    t = Tokenizer("spm", [p.text for p in model.pieces], bytearray(p.kind for p in model.pieces), origin=origin)
-    t.scores = [p.score for p in model.pieces]
+    t = Tokenizer(kinds[model.model_type], [p.text for p in model.pieces], bytearray(p.kind for p in model.pieces), origin=origin)
+    if t.kind == "spm":
+        t.scores = [p.score for p in model.pieces]
+    else:
+        _unigram(t, model)
     t.byte_fallback = model.byte_fallback
     t.fuse_unk = True
     ids = {name: i if 0 <= i < len(t.tokens) else None for name, i in model.ids.items()}
     t.unk, t.bos, t.eos = ids["unk"], ids["bos"], ids["eos"]
     t.before = [t.bos] if t.bos is not None else []
     t.added = [Added(i, p.text.decode(), SPECIAL) for i, p in enumerate(model.pieces) if p.kind in parsed and p.text]
-    if model.remove_extra_whitespaces:
-        t.normalizer.append({"step": "trim_spaces"})
-    if model.add_dummy_prefix:
-        t.normalizer.append({"step": "prepend", "text": BLOCK})
-    t.normalizer.append({"step": "replace", "from": " ", "to": BLOCK})
+    t.normalizer = _normalizer(model)
     t.decoder = [{"step": "replace", "from": BLOCK, "to": " "}, {"step": "byte_fallback"}]
     if model.add_dummy_prefix or model.remove_extra_whitespaces:
         t.decoder.append({"step": "strip", "text": " ", "count": 65535 if model.remove_extra_whitespaces else 1})
@@ -195,6 +218,9 @@ LLAMA3_SPECIAL = [
 RANK_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?\n")
 
 
+LLAMA3_RANKS = 128000
+
+
 def from_ranks(data: bytes, origin: str, added: list[str] | None = None) -> Tokenizer:
     """Llama 3's tokenizer.model: a line "base64 rank" per token; the special tokens follow by their fixed names."""
     ranks: dict[bytes, int] = {}
@@ -206,6 +232,11 @@ def from_ranks(data: bytes, origin: str, added: list[str] | None = None) -> Toke
             raise ConvertError(f"{origin}, line {number}: want a token in base64 and its rank") from None
     if sorted(ranks.values()) != list(range(len(ranks))):
         raise ConvertError(f"{origin}: the ranks are not 0 to {len(ranks) - 1}")
+    if added is None and len(ranks) != LLAMA3_RANKS:
+        raise ConvertError(
+            f"{origin} lists {len(ranks)} tiktoken ranks; only Llama 3's {LLAMA3_RANKS} come with a known pattern: "
+            "use the model's tokenizer.json"
+        )
     names = LLAMA3_SPECIAL if added is None else added
     special = [hf.added_entry(len(ranks) + i, name, True) for i, name in enumerate(names)]
     vocab = {hf.alphabet_text(token): rank for token, rank in ranks.items()}
@@ -303,14 +334,23 @@ def from_huggingface(folder: Path, given: Path | None, vocab: int) -> Tokenizer 
 
 # ---- GGUF ----------------------------------------------------------------------------------------
 
-GGUF_PATTERNS = {
-    "gpt-2": {"pattern": None},
-    "llama-bpe": {"pattern": hf.LLAMA3, "ignore_merges": True},
-    "llama3": {"pattern": hf.LLAMA3, "ignore_merges": True},
-    "llama-v3": {"pattern": hf.LLAMA3, "ignore_merges": True},
-    "qwen2": {"pattern": hf.QWEN2},
-    "smollm": {"pattern": None, "digits": True},
-}
+_CL100K: dict = {"pattern": hf.LLAMA3}
+_GPT2: dict = {"pattern": None}
+# tokenizer.ggml.pre: how the text is cut, by the models' own rules where llama.cpp's only come near them.
+GGUF_PATTERNS: dict[str, dict] = {
+    "default": {"pattern": hf.LLAMA_CPP_DEFAULT},
+    "deepseek-llm": {"pattern": hf.DEEPSEEK2, "digits": True},
+    "deepseek-coder": {"pattern": hf.DEEPSEEK_CODER, "digits": True},
+    "falcon": {"pattern": None, "nodes": hf.falcon_nodes()},
+    "tekken": {"pattern": hf.TEKKEN, "ignore_merges": True},
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"), _CL100K | {"ignore_merges": True}),
+    **dict.fromkeys(("dbrx", "smaug-bpe", "chatglm-bpe", "glm4"), _CL100K),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "grok-2", "solar-open"), {"pattern": hf.QWEN2}),
+    **dict.fromkeys(("gpt-2", "phi-2", "olmo", "mpt", "jais", "exaone4", "trillion", "gigachat", "granite-docling"), _GPT2),
+    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"), _GPT2 | {"digits": True}),
+    **dict.fromkeys(("gpt-4o", "llama4", "kanana2", "minimax-m2"), {"pattern": hf.O200K}),
+    **dict.fromkeys(("deepseek-v3", "hunyuan-dense", "joyai-llm"), {"pattern": hf.DEEPSEEK3}),
+}  # fmt: skip
 
 
 class GgufKeys:
@@ -333,33 +373,44 @@ class GgufKeys:
         return value if isinstance(value, int) and 0 <= value < count else None
 
 
-def _gguf_spm(g: GgufKeys, tokens: list[str]) -> Tokenizer:
-    """llama.cpp's rules: user-defined tokens are found in the raw text, and each piece of text gets the prefix."""
+def _gguf_model(g: GgufKeys, tokens: list[str], kind: int) -> spf.Model:
+    """The keys as a SentencePiece model."""
+    unigram = kind == spf.UNIGRAM
     kinds = [int(k) for k in g.list("token_type", len(tokens))]
     scores = [float(s) for s in g.list("scores", len(tokens))]
-    model = spf.Model(add_dummy_prefix=bool(g.get("add_space_prefix", True)), remove_extra_whitespaces=False)
-    if g.get("remove_extra_whitespaces", False) or len(g.get("precompiled_charsmap", "")):
+    model = spf.Model(model_type=kind, add_dummy_prefix=bool(g.get("add_space_prefix", not unigram)))
+    model.remove_extra_whitespaces = bool(g.get("remove_extra_whitespaces", False))
+    model.charsmap = bytes(bytearray(c & 255 for c in g.get("precompiled_charsmap", ())))
+    if not unigram and (model.charsmap or model.remove_extra_whitespaces):
         raise ConvertError("the GGUF file's tokenizer normalizes its text, which is not supported")
     model.pieces = [spf.Piece(text.encode(), score, kind) for text, score, kind in zip(tokens, scores, kinds)]
     model.ids = {"unk": -1, "bos": -1, "eos": -1, "pad": -1}
     for short, name in (("unk", "unknown"), ("bos", "bos"), ("eos", "eos")):
         found = g.id(name, len(tokens))
         model.ids[short] = -1 if found is None else found
+    if unigram and model.ids["unk"] < 0:
+        model.ids["unk"] = next((i for i, k in enumerate(kinds) if k == spf.UNKNOWN), -1)
     model.byte_fallback = kinds.count(spf.BYTE) == 256
-    user = [i for i, kind in enumerate(kinds) if kind == spf.USER]
+    return model
+
+
+def _gguf_spm(g: GgufKeys, tokens: list[str], kind: int) -> Tokenizer:
+    """llama.cpp's rules: user-defined tokens are found in the raw text, and each piece of text gets the prefix."""
+    model = _gguf_model(g, tokens, kind)
+    user = [i for i, piece in enumerate(model.pieces) if piece.kind == spf.USER]
     for i, piece in enumerate(model.pieces):
         if i == model.ids["unk"]:
             piece.kind = spf.UNKNOWN  # files disagree: the id decides
         elif piece.kind == spf.UNKNOWN:
             piece.kind = spf.CONTROL
         elif piece.kind == spf.USER:
-            piece.kind = spf.NORMAL
+            piece.kind = spf.UNUSED if kind == spf.UNIGRAM else spf.NORMAL
     t = from_sentencepiece(model, "the GGUF file", parsed=(spf.CONTROL, spf.UNKNOWN))
     t.added += [Added(i, tokens[i], 0) for i in user if tokens[i]]
     if user:
         t.reference = None
-    t.before = [t.bos] if t.bos is not None and g.get("add_bos_token", True) else []
-    t.after = [t.eos] if t.eos is not None and g.get("add_eos_token", False) else []
+    t.before = [t.bos] if t.bos is not None and g.get("add_bos_token", kind == spf.BPE) else []
+    t.after = [t.eos] if t.eos is not None and g.get("add_eos_token", kind == spf.UNIGRAM) else []
     return t
 
 
@@ -369,7 +420,7 @@ def _gguf_bpe(g: GgufKeys, tokens: list[str]) -> Tokenizer:
         raise ConvertError(f"the GGUF file's pre-tokenizer {pre!r} is not supported")
     kinds = [int(k) for k in g.list("token_type", len(tokens))]
     names = {name: (tokens[i], i) for name in ("bos", "eos") if (i := g.id(name, len(tokens))) is not None}
-    add_bos = g.get("add_bos_token", pre in ("llama-bpe", "llama3", "llama-v3"))
+    add_bos = g.get("add_bos_token", "ignore_merges" in GGUF_PATTERNS[pre])  # so llama.cpp has it
     made = hf.byte_level_json(
         {text: i for i, text in enumerate(tokens) if kinds[i] == spf.NORMAL},
         g.list("merges"),
@@ -387,10 +438,11 @@ def from_gguf(values: dict, vocab: int | None) -> Tokenizer | None:
     kind = g.get("model")
     if kind is None or kind == "none":
         return None
-    if kind not in ("llama", "gpt2"):
+    pieces = {"llama": spf.BPE, "t5": spf.UNIGRAM}
+    if kind != "gpt2" and kind not in pieces:
         raise ConvertError(f"the GGUF file's tokenizer {kind!r} is not supported")
     tokens = [str(token) for token in g.list("tokens")]
-    return _fit(_gguf_spm(g, tokens) if kind == "llama" else _gguf_bpe(g, tokens), vocab)
+    return _fit(_gguf_spm(g, tokens, pieces[kind]) if kind in pieces else _gguf_bpe(g, tokens), vocab)
 
 
 # ---- vectors of the self test --------------------------------------------------------------------

@@ -22,10 +22,12 @@ class Added:
 class Tokenizer:
     """What the section holds; the fields are named as its keys."""
 
-    kind: str  # "spm" or "bpe"
+    kind: str  # "spm", "bpe" or "unigram"
     tokens: list[bytes]
     types: bytearray
     scores: list[float] | None = None
+    log_probs: list[float] | None = None  # of the tokens of a unigram model, and at the end of an unknown character
+    f32_sums: bool = False  # a unigram model's sums are kept in binary32, as SentencePiece's
     merges: np.ndarray | None = None  # [n, 3] left, right, result; in order of rank
     byte_level: bool = False
     byte_fallback: bool = False

@@ -34,7 +34,7 @@ def values(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     elif name.endswith("_bias"):
         u = u * np.float32(0.5)
     elif name != "embed":
-        u = u * np.float32((4 if name == "head" else 1) * math.sqrt(3.0 / shape[1]))
+        u = u * np.float32((4 if name == "head" else 1) * math.sqrt(3.0 / (shape[-1] if len(shape) > 1 else 1)))
     return u.reshape(shape)
 
 
@@ -55,8 +55,3 @@ def shapes(config: dict) -> dict[str, tuple[int, ...]]:
     if not config["head_tied"]:
         out["head"] = (config["vocab"], dim)
     return out
-
-
-def weights(config: dict, seed: int) -> dict[str, np.ndarray]:
-    """All tensors of the toy model, f32, by name."""
-    return {name: values(name, shape, seed) for name, shape in shapes(config).items()}

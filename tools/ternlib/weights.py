@@ -33,10 +33,11 @@ class Tensor:
     rows: int
     k: int
     pieces: Callable[[], Iterator[np.ndarray]]
+    matrices: int = 1
 
     @property
     def size(self) -> int:
-        return tiles.tensor_bytes(self.kind, self.rows, self.k)
+        return tiles.tensor_bytes(self.kind, self.rows, self.k) * self.matrices
 
 
 def align(n: int, to: int) -> int:
@@ -48,7 +49,7 @@ def _directory(tensors: list[Tensor], offsets: list[int], sums: list[int]) -> by
     for t, offset, checksum in zip(tensors, offsets, sums):
         label = t.name.encode("ascii")
         out.append(struct.pack("<Q", len(label)) + label + bytes(-len(label) % 8))
-        entry = (t.kind, tiles.TILE_ROWS, t.rows, t.k, 1, offset, t.size, checksum)
+        entry = (t.kind, tiles.TILE_ROWS, t.rows, t.k, t.matrices, offset, t.size, checksum)
         out.append(struct.pack("<8Q", *entry))
     return b"".join(out)
 

@@ -1,0 +1,40 @@
+/* Speculation: evaluates a token together with guesses of those that follow it, in one batch. In:
+ * the tokens as they are chosen; out: their logits, the very bits that a row at a time would give.
+ * Guesses come from lookup.h and draft.h; whether any are worth trying, pace.h decides by the
+ * clock. */
+#ifndef ENGINE_SPECULATE_H
+#define ENGINE_SPECULATE_H
+
+#include "engine/draft.h"
+#include "engine/lookup.h"
+#include "engine/pace.h"
+
+struct speculate {
+    struct tern_context *ctx;
+    const struct tern_generate_params *p;
+    struct tern_generate_result *result;
+    const tern_token *text; /* borrowed: prompt, then what was chosen */
+    uint32_t start;         /* positions of the sequence before the text */
+    bool with_lookup, with_draft;
+    struct lookup lookup;
+    struct draft draft;
+    struct pace pace;
+    tern_token guess[TERN_MAX_LOGITS];
+    size_t n_guess, right; /* of the last trial, and how many of them came true */
+    bool drafted;          /* the draft model made them */
+};
+
+/* `text` will hold at most `room` tokens. Checks the parameters; half-built is fine to close. */
+enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
+                                const struct tern_generate_params *p,
+                                struct tern_generate_result *result, const tern_token *text,
+                                size_t room, struct tern_error *e);
+
+/* Takes back what is on trial. */
+void speculate_close(struct speculate *s);
+
+/* Makes the logits of text[n - 1], just chosen, the last ones of the context, as a batch of that
+ * token would. */
+enum tern_status speculate_advance(struct speculate *s, size_t n, struct tern_error *e);
+
+#endif

@@ -1,0 +1,397 @@
+/* Attention of a group of queries over one block of positions, in the vocabulary of ops_*.h. Both
+ * dots run through one micro-kernel: lines of a matrix, whose lanes are outputs, times scalars; in
+ * score a line is one dim of the keys and the scalars are queries, in mix a line is the value of
+ * one position and the scalars are weights. `attend_init` sets the slots, but score of q8
+ * (simd_score.h). */
+#ifndef KERNELS_SIMD_ATTEND_H
+#define KERNELS_SIMD_ATTEND_H
+
+#include "kernels/simd_math.h"
+#include "kernels/simd_rows.h"
+
+#define NOINLINE __attribute__((noinline)) /* for size */
+
+/* Vector p of line c is at byte c * line + p * part. */
+struct strip {
+    const char *w;
+    size_t n, line, part;
+    size_t y_part;      /* floats between the vectors of y */
+    size_t last;        /* elements of the last vector that are there */
+    const float *scale; /* [n] q8: of the lines */
+    const char *ahead;  /* prefetched meanwhile: of line c, `step` bytes at c * stride */
+    size_t step, stride;
+};
+
+/* Rows of x and of y that meet a strip */
+struct meet {
+    float *y;
+    const float *x;
+    size_t y_stride, x_stride;
+    size_t rows; /* 1 .. TOKENS */
+    bool more;   /* y goes on from what it holds */
+};
+
+SIMD vf strip_load(const struct strip *s, enum tern_cache_type type, size_t c, size_t p, bool whole)
+{
+    const char *at = s->w + c * s->line + p * s->part;
+    if (type == TERN_CACHE_Q8)
+        return vf_mul(vf_load_int8((const int8_t *)at), vf_set1(s->scale[c]));
+    if (type == TERN_CACHE_F32)
+        return whole ? vf_load((const float *)(const void *)at)
+                     : vf_load_n((const float *)(const void *)at, s->last);
+    return whole ? vf_load_f16((const uint16_t *)(const void *)at)
+                 : vf_load_f16_n((const uint16_t *)(const void *)at, s->last);
+}
+
+/* y[t][part p, lane j] = sum_c x[t][c] * w[c, part p, lane j] by fma, c ascending, from +0 or, for
+ * `more`, from what y holds. `parts`, `tokens` and `whole` (all lanes of the last vector are there)
+ * are constants where this is called. Beyond the last row it is computed again, which writes the
+ * same numbers to the same place. */
+SIMD void strip_dot(const struct strip *s, enum tern_cache_type type, const struct meet *m,
+                    size_t parts, size_t tokens, bool whole)
+{
+    vf acc[4][8]; /* [parts, tokens]: registers, once unrolled */
+    float *y[8];
+    const float *x[8];
+#pragma GCC unroll 8
+    for (size_t t = 0; t < tokens; t++) {
+        size_t row = t < m->rows ? t : m->rows - 1;
+        y[t] = m->y + row * m->y_stride;
+        x[t] = m->x + row * m->x_stride;
+#pragma GCC unroll 4
+        for (size_t p = 0; p < parts; p++)
+            acc[p][t] = vf_set1(0);
+    }
+    if (m->more)
+#pragma GCC unroll 8
+        for (size_t t = 0; t < tokens; t++)
+#pragma GCC unroll 4
+            for (size_t p = 0; p < parts; p++)
+                acc[p][t] = whole ? vf_load(y[t] + p * s->y_part) : vf_load_n(y[t], s->last);
+    for (size_t c = 0; c < s->n; c++) {
+        vf w[4];
+        for (size_t i = 0; i < s->step; i += 64)
+            __builtin_prefetch(s->ahead + c * s->stride + i);
+#pragma GCC unroll 4
+        for (size_t p = 0; p < parts; p++)
+            w[p] = strip_load(s, type, c, p, whole);
+#pragma GCC unroll 8
+        for (size_t t = 0; t < tokens; t++) {
+            vf xt = vf_set1(x[t][c]);
+#pragma GCC unroll 4
+            for (size_t p = 0; p < parts; p++)
+                acc[p][t] = vf_fma(w[p], xt, acc[p][t]);
+        }
+    }
+#pragma GCC unroll 8
+    for (size_t t = 0; t < tokens; t++)
+#pragma GCC unroll 4
+        for (size_t p = 0; p < parts; p++)
+            if (whole)
+                vf_store(y[t] + p * s->y_part, acc[p][t]);
+            else
+                vf_store_n(y[t], acc[p][t], s->last);
+}
+
+/* PARTS whole vectors, or one */
+SIMD void strip_run(const struct strip *s, enum tern_cache_type type, const struct meet *m,
+                    bool one)
+{
+    if (!one && TOKENS > 4 && m->rows > 4)
+        strip_dot(s, type, m, PARTS, TOKENS, true);
+    else if (!one && m->rows > 2)
+        strip_dot(s, type, m, PARTS, 4, true);
+    else if (!one && m->rows == 2)
+        strip_dot(s, type, m, PARTS, 2, true);
+    else if (!one)
+        strip_dot(s, type, m, PARTS, 1, true);
+    else if (s->last == WIDTH) /* one chain of fma takes as long as TOKENS of them */
+        strip_dot(s, type, m, 1, TOKENS, true);
+    else
+        strip_dot(s, type, m, 1, TOKENS, false);
+}
+
+typedef void (*strip_fn)(const struct strip *s, const struct meet *m, bool one);
+
+static void strip_f16(const struct strip *s, const struct meet *m, bool one)
+{
+    strip_run(s, TERN_CACHE_F16, m, one);
+}
+
+static void strip_f32(const struct strip *s, const struct meet *m, bool one)
+{
+    strip_run(s, TERN_CACHE_F32, m, one);
+}
+
+static void strip_q8(const struct strip *s, const struct meet *m, bool one)
+{
+    strip_run(s, TERN_CACHE_Q8, m, one);
+}
+
+/* ---- score ---- */
+
+/* PARTS vectors of positions at a time. Meanwhile the V of the block is prefetched: as many bytes.
+ */
+static NOINLINE void score(const struct attend *b, strip_fn run, size_t size)
+{
+    size_t line = TILE_ROWS * size, tile = b->q.k * line;
+    size_t end = (b->see[b->q.n - 1].hi + TILE_ROWS - 1u) / TILE_ROWS;
+    struct strip s = {.n = b->q.k, .line = line, .last = WIDTH, .y_part = WIDTH};
+    s.part = TILES > 1 ? tile : line / PER_16;
+    s.step = s.stride = TILES * line;
+    for (size_t t = b->see[0].lo / TILE_ROWS; t < end; t += TILES) {
+        s.w = (const char *)b->k + t * tile;
+        s.ahead = (const char *)b->v + t * tile;
+        if (t + TILES > end) /* one tile met twice */
+            s.part = s.y_part = 0;
+        for (size_t g = 0; g < b->q.n; g += TOKENS) {
+            size_t rows = b->q.n - g < TOKENS ? b->q.n - g : TOKENS;
+            run(&s,
+                &(struct meet){b->scores + g * BLOCK + t * TILE_ROWS, b->q.x + g * b->q.stride,
+                               BLOCK, b->q.stride, rows, false},
+                false);
+            s.step = 0;
+        }
+        s.step = s.stride;
+    }
+}
+
+static void score_f16(const struct attend *b)
+{
+    score(b, strip_f16, 2);
+}
+
+static void score_f32(const struct attend *b)
+{
+    score(b, strip_f32, 4);
+}
+
+/* ---- weigh ---- */
+
+/* visible ? x : other, for the positions p, p + 1 ... */
+SIMD vf visible(struct span see, size_t p, vf x, vf other)
+{
+    if (p >= see.lo && p + WIDTH <= see.hi)
+        return x;
+    vf at = vf_add(vf_set1((float)p), vf_count());
+    x = vf_select(vf_lt(at, vf_set1((float)see.lo)), other, x);
+    return vf_select(vf_lt(at, vf_set1((float)see.hi)), x, other);
+}
+
+SIMD void weigh_query(float *s, struct span see, const struct attend *b, float *m, float *l)
+{
+    size_t from = see.lo / 16 * 16;
+    vf top = vf_set1(-INFINITY), sum[PER_16], scale = vf_set1(b->scale), cap = vf_set1(b->softcap);
+    for (size_t p = from; p < see.hi; p += WIDTH) {
+        vf x = vf_mul(vf_load(s + p), scale);
+        if (b->softcap > 0)
+            x = vf_mul(cap, vf_tanh(vf_div(x, cap)));
+        x = visible(see, p, x, vf_set1(-INFINITY));
+        vf_store(s + p, x);
+        top = vf_max(x, top);
+    }
+    *m = vf_top(top) + 0.0f; /* -0 becomes +0 */
+    vf max = vf_set1(*m);
+    load_16(sum, s, 0);
+    for (size_t p = from; p < see.hi; p += 16)
+        for (size_t j = 0; j < PER_16; j++) {
+            size_t at = p + j * WIDTH;
+            vf e = vf_exp(vf_sub(vf_load(s + at), max));
+            e = visible(see, at, e, vf_set1(0));
+            vf_store(s + at, e);
+            sum[j] = vf_add(sum[j], e);
+        }
+    *l = sum_16(sum);
+}
+
+static void weigh(const struct attend *b)
+{
+    for (size_t g = 0; g < b->q.n; g++)
+        weigh_query(b->scores + g * BLOCK, b->see[g], b, &b->m[g], &b->l[g]);
+}
+
+/* ---- mix ---- */
+
+/* A column of V, the dims d, d + 1 ... of PARTS vectors or one, for query g and its next
+ * neighbours */
+struct column {
+    strip_fn run;
+    struct strip strip; /* of all positions */
+    size_t d;
+    bool one;
+};
+
+static NOINLINE void mix_span(const struct attend *b, const struct column *v, size_t g, size_t rows,
+                              size_t lo, size_t hi, bool more)
+{
+    struct strip s = v->strip;
+    s.n = hi - lo;
+    s.w += lo * s.line;
+    s.ahead += lo * s.line;
+    s.scale += lo;
+    v->run(&s,
+           &(struct meet){b->a + g * b->a_stride + v->d, b->scores + g * BLOCK + lo, b->a_stride,
+                          BLOCK, rows, more},
+           v->one);
+}
+
+/* First what each query sees alone before the positions that all of them see, then those, then the
+ * rest of each. */
+static NOINLINE void mix_rows(const struct attend *b, const struct column *v, size_t first,
+                              size_t rows)
+{
+    const struct span *see = b->see + first;
+    struct span all = {see[rows - 1].lo, see[0].hi};
+    bool more = all.lo > see[0].lo, apart = all.lo >= all.hi;
+    for (size_t i = 0; i < rows && (more || apart); i++)
+        mix_span(b, v, first + i, 1, see[i].lo, apart ? see[i].hi : all.lo, false);
+    if (apart)
+        return;
+    mix_span(b, v, first, rows, all.lo, all.hi, more);
+    for (size_t i = 0; i < rows; i++)
+        if (see[i].hi > all.hi)
+            mix_span(b, v, first + i, 1, all.hi, see[i].hi, true);
+}
+
+/* scales of 32 dims, of all positions, as f32 */
+static NOINLINE void widen_scales(float *scale, const void *v, size_t v_dim, size_t d)
+{
+    const char *scales = (const char *)v + (v_dim + 31) / 32 * 32 * BLOCK;
+    const uint16_t *h = (const uint16_t *)(const void *)scales + d / 32 * BLOCK;
+    for (size_t p = 0; p < BLOCK; p += WIDTH)
+        vf_store(scale + p, vf_load_f16(h + p));
+}
+
+/* `size` bytes a value, `dims` of them a position. Meanwhile the next K is prefetched: as many
+ * bytes. */
+static NOINLINE void mix(const struct attend *b, strip_fn run, size_t size, size_t dims)
+{
+    float scale[BLOCK];
+    struct column v = {.run = run};
+    v.strip = (struct strip){.line = dims * size, .part = WIDTH * size, .y_part = WIDTH};
+    v.strip.scale = scale, v.strip.stride = v.strip.line;
+    for (size_t d = 0; d < b->v_dim; d += (v.one ? 1 : PARTS) * WIDTH) {
+        size_t left = b->v_dim - d;
+        v.d = d;
+        v.one = left < PARTS * WIDTH;
+        v.strip.last = left < WIDTH ? left : WIDTH;
+        v.strip.w = (const char *)b->v + d * size;
+        v.strip.ahead = b->next ? (const char *)b->next + d * size : v.strip.w;
+        v.strip.step = (v.one ? 1 : PARTS) * WIDTH * size;
+        if (run == strip_q8 && d % GROUP == 0)
+            widen_scales(scale, b->v, b->v_dim, d);
+        for (size_t g = 0; g < b->q.n; g += TOKENS) {
+            mix_rows(b, &v, g, b->q.n - g < TOKENS ? b->q.n - g : TOKENS);
+            v.strip.step = 0;
+        }
+    }
+}
+
+static void mix_f16(const struct attend *b)
+{
+    mix(b, strip_f16, 2, b->v_dim);
+}
+
+static void mix_f32(const struct attend *b)
+{
+    mix(b, strip_f32, 4, b->v_dim);
+}
+
+static void mix_q8(const struct attend *b)
+{
+    mix(b, strip_q8, 1, (b->v_dim + 31) / 32 * 32);
+}
+
+/* Four heads of at most WIDTH dims and two queries, of which the last may be there again: eight
+ * chains of fma side by side, where each alone would wait for itself. */
+SIMD void mix_four(const struct attend *b, size_t n, bool whole)
+{
+    const uint16_t *v[4];
+    const float *e[4][2];
+    size_t dim = b->v_dim, second = b->q.n - 1;
+    vf acc[4][2];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) {
+        const struct attend *head = &b[i < n ? i : n - 1];
+        v[i] = head->v;
+        e[i][0] = head->scores;
+        e[i][1] = head->scores + second * BLOCK;
+        acc[i][0] = acc[i][1] = vf_set1(0);
+    }
+    for (size_t p = b->see->lo; p < b->see->hi; p++)
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; i++) {
+            vf w = whole ? vf_load_f16(v[i] + p * dim) : vf_load_f16_n(v[i] + p * dim, dim);
+            acc[i][0] = vf_fma(w, vf_set1(e[i][0][p]), acc[i][0]);
+            acc[i][1] = vf_fma(w, vf_set1(e[i][1][p]), acc[i][1]);
+        }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) {
+        const struct attend *head = &b[i < n ? i : n - 1];
+        float *a[2] = {head->a, head->a + second * b->a_stride};
+        for (size_t t = 0; t < 2; t++)
+            if (whole)
+                vf_store(a[t], acc[i][t]);
+            else
+                vf_store_n(a[t], acc[i][t], dim);
+    }
+}
+
+static void mix_heads(const struct attend *b, size_t n)
+{
+    if (b->v_dim > WIDTH || b->q.n > 2) {
+        for (size_t i = 0; i < n; i++)
+            mix_f16(&b[i]);
+        return;
+    }
+    for (size_t i = 0; i < n; i += 4)
+        if (b->v_dim == WIDTH)
+            mix_four(b + i, n - i < 4 ? n - i : 4, true);
+        else
+            mix_four(b + i, n - i < 4 ? n - i : 4, false);
+}
+
+/* ---- widen ---- */
+
+static void widen_f16(float *y, const void *v, size_t dim, size_t n)
+{
+    const uint16_t *h = v;
+    size_t i = 0, end = n * dim;
+    VECTORS(i, end)
+    vf_store(y + i, vf_load_f16(h + i));
+    if (i < end)
+        vf_store_n(y + i, vf_load_f16_n(h + i, end - i), end - i);
+}
+
+static void widen_q8(float *y, const void *v, size_t dim, size_t n)
+{
+    size_t padded = (dim + 31) / 32 * 32;
+    float scale[BLOCK];
+    for (size_t d = 0; d < dim; d += WIDTH) {
+        if (d % 32 == 0)
+            widen_scales(scale, v, dim, d);
+        for (size_t p = 0; p < n; p++) {
+            vf x = vf_load_int8((const int8_t *)v + p * padded + d);
+            x = vf_mul(x, vf_set1(scale[p]));
+            if (dim - d < WIDTH)
+                vf_store_n(y + p * dim + d, x, dim - d);
+            else
+                vf_store(y + p * dim + d, x);
+        }
+    }
+}
+
+SIMD void attend_init(struct kernels *k)
+{
+    k->score[TERN_CACHE_F16] = score_f16;
+    k->score[TERN_CACHE_F32] = score_f32;
+    k->weigh = weigh;
+    k->mix[TERN_CACHE_F16] = mix_f16;
+    k->mix[TERN_CACHE_F32] = mix_f32;
+    k->mix[TERN_CACHE_Q8] = mix_q8;
+    k->mix_heads = mix_heads;
+    k->widen[TERN_CACHE_F16] = widen_f16;
+    k->widen[TERN_CACHE_Q8] = widen_q8;
+}
+
+#endif

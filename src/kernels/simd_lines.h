@@ -1,0 +1,116 @@
+/* Lines of a matrix, whose lanes are outputs, times scalars of x, in the vocabulary of ops_*.h: the
+ * micro-kernel of matmul with float weights and of both halves of attention. */
+#ifndef KERNELS_SIMD_LINES_H
+#define KERNELS_SIMD_LINES_H
+
+enum {
+    AHEAD = 2048,  /* bytes of prefetch, */
+    SHORT = 16384, /* but not for tiles so short that most of it is read already */
+};
+
+/* A matrix of lines. Part p of line c begins at element
+ * c * line + (p / tile_parts) * tile + (p % tile_parts) * WIDTH, and of y at element
+ * (p / tile_parts) * y_tile + (p % tile_parts) * WIDTH. A tile of 0 is one tile met twice. */
+struct lines {
+    const void *w;
+    enum tern_type type;
+    size_t line, tile, y_tile, tile_parts;
+    size_t n;    /* lines */
+    size_t last; /* elements of the last part, when `partial`; else it is whole */
+    bool partial;
+    const char *next; /* memory to prefetch, a cache line per line, or NULL: AHEAD of w */
+};
+
+SIMD vf load_part(const struct lines *m, size_t c, size_t part, bool partial)
+{
+    size_t i = c * m->line + part / m->tile_parts * m->tile + part % m->tile_parts * WIDTH;
+    if (m->type == TERN_F32) {
+        const float *p = (const float *)m->w + i;
+        return partial ? vf_load_n(p, m->last) : vf_load(p);
+    }
+    const uint16_t *p = (const uint16_t *)m->w + i;
+    if (m->type == TERN_BF16)
+        return vf_load_bf16(p);
+    return partial ? vf_load_f16_n(p, m->last) : vf_load_f16(p);
+}
+
+SIMD void prefetch_line(const struct lines *m, size_t c, size_t parts)
+{
+    size_t bytes = m->type == TERN_F32 ? 4 : 2;
+    if (m->next) {
+        __builtin_prefetch(m->next + c * 64);
+        return;
+    }
+    if (m->n * m->line * bytes <= SHORT)
+        return;
+    const char *p = (const char *)m->w + c * m->line * bytes + AHEAD;
+    for (size_t part = 0; part < parts; part += m->tile_parts)
+        if (c * m->line * bytes % 64 == 0)
+            __builtin_prefetch(p + part / m->tile_parts * m->tile * bytes);
+}
+
+/* y[t][part p, lane j] = sum_c x[t][c] * w[c, part p, lane j] by fma, c ascending, from +0, for
+ * `parts` parts and `tokens` rows, both constants where this is called. */
+SIMD void dot_lines(float *const *y, struct lines m, const float *const *x, size_t parts,
+                    size_t tokens)
+{
+    vf acc[16][8]; /* [parts, tokens]: registers, once unrolled */
+#pragma GCC unroll 16
+    for (size_t p = 0; p < parts; p++)
+#pragma GCC unroll 8
+        for (size_t t = 0; t < tokens; t++)
+            acc[p][t] = vf_set1(0);
+    for (size_t c = 0; c < m.n; c++) {
+        vf w[16];
+        prefetch_line(&m, c, parts);
+#pragma GCC unroll 16
+        for (size_t p = 0; p < parts; p++)
+            w[p] = load_part(&m, c, p, m.partial && p + 1 == parts);
+#pragma GCC unroll 8
+        for (size_t t = 0; t < tokens; t++) {
+            vf xt = vf_set1(x[t][c]);
+#pragma GCC unroll 16
+            for (size_t p = 0; p < parts; p++)
+                acc[p][t] = vf_fma(w[p], xt, acc[p][t]);
+        }
+    }
+#pragma GCC unroll 16
+    for (size_t p = 0; p < parts; p++)
+#pragma GCC unroll 8
+        for (size_t t = 0; t < tokens; t++) {
+            float *to = y[t] + p / m.tile_parts * m.y_tile + p % m.tile_parts * WIDTH;
+            if (m.partial && p + 1 == parts)
+                vf_store_n(to, acc[p][t], m.last);
+            else
+                vf_store(to, acc[p][t]);
+        }
+}
+
+/* The same for rows first .. rows - 1, of which `tokens` at most: beyond the end the last row is
+ * computed again, which writes the same numbers to the same place. */
+SIMD void dot_some(float *y, size_t y_stride, struct lines m, const float *x, size_t x_stride,
+                   size_t first, size_t rows, size_t parts, size_t tokens)
+{
+    float *to[8];
+    const float *from[8];
+#pragma GCC unroll 8
+    for (size_t t = 0; t < tokens; t++) {
+        size_t row = first + t < rows ? first + t : rows - 1;
+        to[t] = y + row * y_stride;
+        from[t] = x + row * x_stride;
+    }
+    dot_lines(to, m, from, parts, tokens);
+}
+
+/* The same for any number of rows. */
+SIMD void dot_rows(float *y, size_t y_stride, struct lines m, const float *x, size_t x_stride,
+                   size_t rows, size_t parts)
+{
+    for (size_t i = 0; i < rows; i += TOKENS)
+        if (TOKENS > 4 && rows - i <= 4)
+            dot_some(y, y_stride, m, x, x_stride, i, rows, parts, 4);
+        else
+            dot_some(y, y_stride, m, x, x_stride, i, rows, parts, TOKENS);
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* cflags: -mavx2 -mfma -mf16c -mavxvnni */
+/* The target avx2 on a processor with AVX-VNNI: its integer dots. */
+#include "kernels/ops_avx2.h"
+#include "kernels/targets.h"
+/* after its vocabulary: */
+#include "kernels/simd_int.h"
+#include "kernels/simd_score.h"
+
+void x86_avxvnni_init(struct kernels *k)
+{
+    int_init(k);
+    score_init(k);
+}

@@ -1,0 +1,474 @@
+/* Attention: see steps.h. A tile is some neighbouring rows of a sequence; an item is a tile and a
+ * KV head with the query heads that share it. The blocks that a tile sees follow one another, each
+ * is read once for all queries of the item, and each row merges its blocks in order (README,
+ * "Exact"). Where there are too few items for the threads, the blocks are shared out instead: then
+ * results of blocks are kept, and merged in a second run. Both ways give the same bits. */
+#include "model/attention.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "model/step_tools.h"
+#include "model/steps.h"
+
+enum {
+    TILE_FLOATS = 128 * 64, /* of the queries of a tile: with K and V of a block they fill half of
+                               a cache of 512 KiB */
+    AT_ONCE = 16,           /* queries of a tile whose scores exist at a time */
+    WIDEN_FROM = 24,        /* queries that make it pay to widen K and V first */
+    SPLIT_FROM = 3,         /* blocks that make it pay to share them out */
+    SPLIT_ROWS = 4,         /* rows at full depth whose blocks can be shared out */
+    NARROW = 16,            /* dims of a head for which it pays to take */
+    HEADS = 4               /* KV heads together */
+};
+
+/* ---- memory ---- */
+
+/* Rows of a tile, at most */
+static size_t tile_rows(const struct layer *w, size_t n_batch)
+{
+    size_t queries = TILE_FLOATS / max_size(w->head_dim, 16);
+    size_t rows = queries / (w->n_heads / w->n_kv_heads);
+    return rows < 1 ? 1 : min_size(rows, n_batch);
+}
+
+void attention_take(struct attention *t, struct arena *a, const struct model *m, size_t n_ctx,
+                    size_t n_batch)
+{
+    size_t heads = 1;
+    t->max_queries = t->max_dim = 1;
+    for (size_t l = 0; l < m->n_layers; l++) {
+        const struct layer *w = &m->layers[l];
+        size_t queries = w->n_heads / w->n_kv_heads * max_size(HEADS, tile_rows(w, n_batch));
+        t->max_queries = max_size(t->max_queries, queries);
+        t->max_dim = max_size(t->max_dim, w->head_dim);
+        heads = max_size(heads, w->n_heads);
+    }
+    t->groups = ceil_div(t->max_dim, GROUP);
+    t->stride = t->groups * GROUP;
+    t->capacity = heads * ceil_div(n_ctx, BLOCK) * min_size(n_batch, SPLIT_ROWS);
+    t->tiles = arena_take(a, n_batch, sizeof *t->tiles);
+    t->m = arena_take(a, t->capacity, sizeof *t->m);
+    t->l = arena_take(a, t->capacity, sizeof *t->l);
+    t->a = arena_take(a, t->capacity * t->stride, sizeof *t->a);
+}
+
+void attention_take_scratch(const struct attention *t, struct arena *a, struct attention_scratch *s)
+{
+    size_t n = t->max_queries;
+    s->x = arena_take(a, n * t->stride, sizeof *s->x);
+    s->q = arena_take(a, n * t->stride, sizeof *s->q);
+    s->q_scale = arena_take(a, n * t->groups, sizeof *s->q_scale);
+    s->q_sum = arena_take(a, n * t->groups, sizeof *s->q_sum);
+    s->wide = arena_take(a, 2 * BLOCK * t->max_dim, sizeof *s->wide);
+    s->see = arena_take(a, n, sizeof *s->see);
+    s->scores = arena_take(a, AT_ONCE * BLOCK, sizeof *s->scores);
+    s->m = arena_take(a, n, sizeof *s->m);
+    s->l = arena_take(a, n, sizeof *s->l);
+    s->a = arena_take(a, n * t->stride, sizeof *s->a);
+    s->M = arena_take(a, n, sizeof *s->M);
+    s->L = arena_take(a, n, sizeof *s->L);
+    s->A = arena_take(a, n * t->stride, sizeof *s->A);
+    s->q8 = arena_take(a, t->stride, sizeof *s->q8);
+    s->scale = arena_take(a, t->groups, sizeof *s->scale);
+    s->sum = arena_take(a, t->groups, sizeof *s->sum);
+    s->half = arena_take(a, t->max_dim, sizeof *s->half);
+}
+
+/* ---- into the cache ---- */
+
+/* One key [head_dim] into its lane of a K tile: k[tile][d][lane]. */
+static void store_key(void *k, enum tern_cache_type type, const void *key, size_t head_dim,
+                      size_t p)
+{
+    size_t at = p / LANES * head_dim * LANES + p % LANES;
+    for (size_t d = 0; d < head_dim; d++, at += LANES)
+        if (type == TERN_CACHE_F32)
+            ((float *)k)[at] = ((const float *)key)[d];
+        else
+            ((uint16_t *)k)[at] = ((const uint16_t *)key)[d];
+}
+
+/* One quantized key into its row of a q8 tile */
+static void store_key_q8(unsigned char *k, const int8_t *q, const uint16_t *scale, size_t groups,
+                         size_t p)
+{
+    const struct format *q8 = format_find(TERN_Q8);
+    k += p / LANES * groups * q8->group_bytes;
+    for (size_t g = 0; g < groups; g++, k += q8->group_bytes, q += GROUP) {
+        for (size_t c = 0; c < GROUP; c += 4)
+            memcpy(k + (c * LANES + 4 * (p % LANES)), q + c, 4);
+        memcpy(k + GROUP * LANES + 2 * (p % LANES), scale + g, sizeof *scale);
+    }
+}
+
+/* One quantized value into its row of V, and its scales behind all rows */
+static void store_value_q8(unsigned char *v, const int8_t *q, const uint16_t *scale, size_t groups,
+                           size_t p)
+{
+    uint16_t *scales = (uint16_t *)(void *)(v + BLOCK * groups * GROUP);
+    memcpy(v + p * groups * GROUP, q, groups * GROUP);
+    for (size_t g = 0; g < groups; g++)
+        scales[g * BLOCK + p] = scale[g];
+}
+
+static void store_q8(const struct forward *f, void *to, bool is_key, const float *x,
+                     size_t head_dim, size_t p, struct attention_scratch *s)
+{
+    size_t groups = ceil_div(head_dim, GROUP);
+    f->kernels->quantize(s->q8, s->scale, s->sum, x, head_dim);
+    f->kernels->to_f16(s->half, s->scale, groups);
+    (is_key ? store_key_q8 : store_value_q8)(to, s->q8, s->half, groups, p);
+}
+
+/* Largest size of a value: f16's, and for q8 f16's scale's */
+static float cache_limit(enum tern_cache_type type)
+{
+    return type == TERN_CACHE_F32 ? FLT_MAX : type == TERN_CACHE_F16 ? 65504.0f : 127 * 65504.0f;
+}
+
+void attention_store(struct forward *f, size_t l, const struct row *row, size_t head, bool is_key,
+                     const float *x, size_t head_dim, struct attention_scratch *s)
+{
+    enum tern_cache_type type = f->cache->type;
+    size_t p = row->position % BLOCK, bytes = head_dim * (type == TERN_CACHE_F32 ? 4 : 2);
+    void *to = (is_key ? cache_k : cache_v)(f->cache, l, row->seq, row->position, head);
+    const void *rounded = x;
+    if (!f->kernels->in_range(x, head_dim, cache_limit(type)))
+        mark_bad(f, l, is_key ? BAD_KEY : BAD_VALUE);
+    if (type == TERN_CACHE_F16) {
+        f->kernels->to_f16(s->half, x, head_dim);
+        rounded = s->half;
+    }
+    if (type == TERN_CACHE_Q8)
+        store_q8(f, to, is_key, x, head_dim, p, s);
+    else if (is_key)
+        store_key(to, type, rounded, head_dim, p);
+    else
+        memcpy((char *)to + p * bytes, rounded, bytes);
+}
+
+/* ---- one block ---- */
+
+struct attend_job {
+    struct forward *f;
+    const struct layer *w;
+    size_t l, group; /* layer; query heads of an item, */
+    size_t heads;    /* which share this many KV heads: one, or HEADS for a single row */
+};
+
+/* Positions begin .. end - 1 that a row sees */
+struct range {
+    size_t begin, end;
+};
+
+static struct range row_sees(const struct attend_job *job, size_t row)
+{
+    size_t end = (size_t)job->f->rows[row].position + 1, window = job->w->window;
+    return (struct range){window && end > window ? end - window : 0, end};
+}
+
+/* The queries of an item, in the form that score reads */
+static void take_queries(const struct attend_job *job, const struct attention_tile *t, size_t head,
+                         struct attention_scratch *s)
+{
+    const struct forward *f = job->f;
+    const struct attention *a = &f->attention;
+    size_t d = job->w->head_dim;
+    for (size_t i = 0; i < t->rows * job->group; i++) {
+        const float *q = f->q + (t->row + i / job->group) * f->q_stride +
+                         (head * job->group + i % job->group) * d;
+        if (f->cache->type == TERN_CACHE_Q8)
+            f->kernels->quantize(s->q + i * a->stride, s->q_scale + i * a->groups,
+                                 s->q_sum + i * a->groups, q, d);
+        else
+            memcpy(s->x + i * a->stride, q, d * sizeof *q);
+    }
+}
+
+/* K and V of a block as the steps of attention are to read them */
+struct page {
+    const void *k, *v;
+    enum tern_cache_type k_type, v_type;
+};
+
+/* For many queries, what is read often is widened to f32 once: exact, and so the same bits. */
+static void page_widen(struct page *page, const struct kernels *k, size_t d, size_t n, float *wide)
+{
+    if (page->k_type == TERN_CACHE_F16) {
+        k->widen[TERN_CACHE_F16](wide, page->k, d, n);
+        page->k = wide;
+        page->k_type = TERN_CACHE_F32;
+    }
+    k->widen[page->v_type](wide + BLOCK * d, page->v, d, n);
+    page->v = wide + BLOCK * d;
+    page->v_type = TERN_CACHE_F32;
+}
+
+/* Sets see [queries] of the rows that see a position of the block; they are neighbours: rows
+ * result.begin .. result.end - 1 of the tile. */
+static struct range block_rows(const struct attend_job *job, const struct attention_tile *t,
+                               size_t block, struct span *see)
+{
+    struct range rows = {t->rows, t->rows};
+    for (size_t i = 0; i < t->rows; i++) {
+        struct range sees = row_sees(job, t->row + i);
+        size_t lo = max_size(sees.begin, block * BLOCK);
+        size_t hi = min_size(sees.end, (block + 1) * BLOCK);
+        if (lo >= hi)
+            continue;
+        rows.begin = min_size(rows.begin, i);
+        rows.end = i + 1;
+        for (size_t g = 0; g < job->group; g++)
+            see[i * job->group + g] =
+                (struct span){(uint16_t)(lo - block * BLOCK), (uint16_t)(hi - block * BLOCK)};
+    }
+    return rows;
+}
+
+static const void *next_key(const struct attend_job *job, const struct attention_tile *t,
+                            size_t head, size_t block)
+{
+    if (block + 1 == t->block + t->n_blocks)
+        return NULL;
+    return cache_k(job->f->cache, job->l, job->f->rows[t->row].seq, (block + 1) * BLOCK, head);
+}
+
+/* m, l, a [group] of one block and several KV heads, for a single row and an f16 cache: the work of
+ * one narrow head is a chain that waits for itself, so the chains of all go side by side. */
+static void attend_heads(const struct attend_job *job, const struct attention_tile *t, size_t head,
+                         size_t block, struct attention_scratch *s, float *m, float *l, float *a)
+{
+    const struct forward *f = job->f;
+    size_t d = job->w->head_dim, stride = f->attention.stride, n = job->group / job->heads;
+    size_t seq = f->rows[t->row].seq;
+    struct attend b[HEADS], all;
+    for (size_t h = 0, i = 0; h < job->heads; h++, i += n) {
+        size_t kv_head = head * job->heads + h;
+        b[h] = (struct attend){.q = {.n = n, .k = d, .stride = stride, .x = s->x + i * stride},
+                               .v_dim = d,
+                               .a_stride = stride,
+                               .scale = job->w->attn_scale,
+                               .softcap = job->w->attn_cap};
+        b[h].k = cache_k(f->cache, job->l, seq, block * BLOCK, kv_head);
+        b[h].v = cache_v(f->cache, job->l, seq, block * BLOCK, kv_head);
+        b[h].see = s->see + i, b[h].scores = s->scores + i * BLOCK;
+        b[h].m = m + i, b[h].l = l + i, b[h].a = a + i * stride;
+        f->kernels->score[TERN_CACHE_F16](&b[h]);
+    }
+    all = b[0];
+    all.q.n = job->group;
+    f->kernels->weigh(&all);
+    f->kernels->mix_heads(b, job->heads);
+}
+
+/* m, l, a [queries of the tile] of one block and KV head; the rows that see it */
+static struct range attend_page(const struct attend_job *job, const struct attention_tile *t,
+                                size_t head, size_t block, struct attention_scratch *s, float *m,
+                                float *l, float *a)
+{
+    const struct forward *f = job->f;
+    const struct kernels *k = f->kernels;
+    size_t d = job->w->head_dim, seq = f->rows[t->row].seq, stride = f->attention.stride;
+    size_t groups = f->attention.groups;
+    enum tern_cache_type type = f->cache->type;
+    struct range rows = block_rows(job, t, block, s->see);
+    size_t begin = rows.begin * job->group, end = rows.end * job->group;
+    if (job->heads > 1) {
+        attend_heads(job, t, head, block, s, m, l, a);
+        return rows;
+    }
+    struct page page = {cache_k(f->cache, job->l, seq, block * BLOCK, head),
+                        cache_v(f->cache, job->l, seq, block * BLOCK, head), type, type};
+    if (type != TERN_CACHE_F32 && end - begin >= WIDEN_FROM)
+        page_widen(&page, k, d, round_up(s->see[end - 1].hi, LANES), s->wide);
+    struct attend b = {.k = page.k, .v = page.v, .v_dim = d, .a_stride = stride};
+    b.scale = job->w->attn_scale, b.softcap = job->w->attn_cap, b.scores = s->scores,
+    b.next = next_key(job, t, head, block);
+    for (size_t i = begin; i < end; i += AT_ONCE) {
+        b.q = (struct queries){min_size(AT_ONCE, end - i),
+                               d,
+                               stride,
+                               groups,
+                               s->x + i * stride,
+                               s->q + i * stride,
+                               s->q_scale + i * groups,
+                               s->q_sum + i * groups};
+        b.see = s->see + i, b.m = m + i, b.l = l + i, b.a = a + i * stride;
+        k->score[page.k_type](&b);
+        k->weigh(&b);
+        k->mix[page.v_type](&b);
+    }
+    return rows;
+}
+
+/* Merges (m, l, a [d]) of a block of a row and query head into (M, L, A). A sink comes before the
+ * first: a score without a value. */
+static void merge(const struct attend_job *job, bool first, size_t head, float *M, float *L,
+                  float *A, float m, float l, const float *a)
+{
+    if (first && job->w->sinks) {
+        *M = job->w->sinks[head], *L = 1;
+        memset(A, 0, job->w->head_dim * sizeof *A);
+        first = false;
+    }
+    if (first) {
+        *M = m, *L = l;
+        memcpy(A, a, job->w->head_dim * sizeof *A);
+    } else {
+        job->f->kernels->merge(M, L, A, m, l, a, job->w->head_dim);
+    }
+}
+
+static void finish(const struct attend_job *job, size_t row, size_t head, const float *A, float L)
+{
+    struct forward *f = job->f;
+    f->kernels->divide(f->att + row * f->q_stride + head * job->w->head_dim, A, L,
+                       job->w->head_dim);
+}
+
+/* ---- items: a tile and a KV head, block after block ---- */
+
+static void attend_item(const struct attend_job *job, const struct attention_tile *t, size_t head,
+                        struct attention_scratch *s)
+{
+    size_t group = job->group, stride = job->f->attention.stride;
+    take_queries(job, t, head, s);
+    for (size_t block = t->block; block < t->block + t->n_blocks; block++) {
+        struct range rows = attend_page(job, t, head, block, s, s->m, s->l, s->a);
+        for (size_t i = rows.begin * group; i < rows.end * group; i++)
+            merge(job, block == row_sees(job, t->row + i / group).begin / BLOCK,
+                  head * group + i % group, &s->M[i], &s->L[i], s->A + i * stride, s->m[i], s->l[i],
+                  s->a + i * stride);
+    }
+    for (size_t i = 0; i < t->rows * group; i++)
+        finish(job, t->row + i / group, head * group + i % group, s->A + i * stride, s->L[i]);
+}
+
+static void attend_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct attend_job *job = arg;
+    const struct forward *f = job->f;
+    size_t heads = job->w->n_kv_heads / job->heads;
+    for (size_t i = begin; i < end; i++)
+        attend_item(job, &f->attention.tiles[i / heads], i % heads, &f->scratch[thread].attention);
+}
+
+/* ---- units: a block of an item, kept; then merged ---- */
+
+/* Place of the results of a tile's KV head and block */
+static size_t partial_of(const struct attend_job *job, const struct attention_tile *t, size_t head,
+                         size_t block)
+{
+    return t->partial + (head * t->n_blocks + block - t->block) * t->rows * job->group;
+}
+
+static void attend_units(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct attend_job *job = arg;
+    struct forward *f = job->f;
+    struct attention_scratch *s = &f->scratch[thread].attention;
+    const struct attention_tile *t = f->attention.tiles;
+    size_t at_head = SIZE_MAX;
+    for (size_t u = begin; u < end; u++) {
+        while (u >= t->unit + t->n_blocks * job->w->n_kv_heads)
+            t++, at_head = SIZE_MAX;
+        size_t head = (u - t->unit) / t->n_blocks, block = t->block + (u - t->unit) % t->n_blocks;
+        size_t at = partial_of(job, t, head, block);
+        if (head != at_head)
+            take_queries(job, t, head, s);
+        at_head = head;
+        attend_page(job, t, head, block, s, f->attention.m + at, f->attention.l + at,
+                    f->attention.a + at * f->attention.stride);
+    }
+}
+
+/* One row and query head of a tile; M, L, A: scratch */
+static void merge_units(const struct attend_job *job, const struct attention_tile *t, size_t row,
+                        size_t head, struct attention_scratch *s)
+{
+    const struct attention *p = &job->f->attention;
+    struct range sees = row_sees(job, t->row + row);
+    size_t first = sees.begin / BLOCK, g = row * job->group + head % job->group;
+    for (size_t block = first; block * BLOCK < sees.end; block++) {
+        size_t at = partial_of(job, t, head / job->group, block) + g;
+        merge(job, block == first, head, s->M, s->L, s->A, p->m[at], p->l[at],
+              p->a + at * p->stride);
+    }
+    finish(job, t->row + row, head, s->A, s->L[0]);
+}
+
+static void merge_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct attend_job *job = arg;
+    struct forward *f = job->f;
+    size_t heads = job->w->n_heads;
+    for (size_t i = begin; i < end; i++) {
+        const struct attention_tile *t = &f->attention.tiles[i / heads];
+        for (size_t row = 0; row < t->rows; row++)
+            merge_units(job, t, row, i % heads, &f->scratch[thread].attention);
+    }
+}
+
+/* ---- the step ---- */
+
+/* Cuts the batch into tiles of at most `max` rows. */
+static void make_tiles(const struct attend_job *job, size_t max)
+{
+    struct forward *f = job->f;
+    struct attention *a = &f->attention;
+    size_t unit = 0, partial = 0;
+    a->n_tiles = 0;
+    for (size_t i = 0, end; i < f->n; i = end) {
+        for (end = i + 1; end < f->n && end - i < max && f->rows[end].seq == f->rows[i].seq;)
+            end++;
+        size_t block = row_sees(job, i).begin / BLOCK;
+        size_t n = ceil_div(row_sees(job, end - 1).end, BLOCK) - block;
+        a->tiles[a->n_tiles++] = (struct attention_tile){i, end - i, block, n, unit, partial};
+        unit += n * job->w->n_kv_heads;
+        partial += n * job->w->n_heads * (end - i);
+    }
+}
+
+/* True when sharing out whole items would leave more than a ninth of the threads' time unused, and
+ * the blocks are enough, and not too many to keep. */
+static bool must_split(const struct attend_job *job, size_t threads)
+{
+    const struct attention *a = &job->f->attention;
+    const struct attention_tile *last = &a->tiles[a->n_tiles - 1];
+    size_t items = a->n_tiles * job->w->n_kv_heads;
+    size_t partial = last->partial + last->n_blocks * job->w->n_heads * last->rows;
+    return ceil_div(items, threads) * threads * 8 > items * 9 && items < 8 * threads &&
+           last->n_blocks >= SPLIT_FROM && partial <= a->capacity;
+}
+
+/* KV heads that an item takes together: narrow ones, when one thread has a single row */
+static size_t heads_together(const struct forward *f, const struct layer *w)
+{
+    bool alone = f->n == 1 && pool_threads(f->pool) == 1 && f->cache->type == TERN_CACHE_F16;
+    size_t n = w->head_dim <= NARROW && w->n_heads / w->n_kv_heads * HEADS <= AT_ONCE ? HEADS : 1;
+    while (w->n_kv_heads % n)
+        n--;
+    return alone ? n : 1;
+}
+
+void step_attend(struct forward *f, const struct layer *w)
+{
+    size_t heads = heads_together(f, w), group = w->n_heads / w->n_kv_heads * heads;
+    struct attend_job job = {f, w, w->index, group, heads};
+    size_t threads = (size_t)pool_threads(f->pool), rows = tile_rows(w, f->n_batch);
+    while (rows > 1 && rows * job.group > AT_ONCE &&
+           ceil_div(f->n, rows) * w->n_kv_heads < 4 * threads)
+        rows = ceil_div(rows, 2);
+    make_tiles(&job, rows);
+    if (must_split(&job, threads)) {
+        const struct attention_tile *last = &f->attention.tiles[f->attention.n_tiles - 1];
+        profile_run(f->profile, OP_ATTEND, f->pool, last->unit + last->n_blocks * w->n_kv_heads,
+                    attend_units, &job);
+        profile_run(f->profile, OP_ATTEND, f->pool, f->attention.n_tiles * w->n_heads, merge_items,
+                    &job);
+    } else {
+        profile_run_dynamic(f->profile, OP_ATTEND, f->pool,
+                            f->attention.n_tiles * w->n_kv_heads / heads, attend_items, &job);
+    }
+}

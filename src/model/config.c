@@ -1,0 +1,313 @@
+/* Config keys to features: see config.h, and FORMAT.md for what each key means. */
+#include "model/config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/keys.h"
+
+enum {
+    MAX_LAYERS = 1024,
+    MAX_WIDTH = 1 << 20, /* of anything that activations are as wide as */
+    MAX_HEADS = 4096,
+    MAX_HEAD_DIM = 1024,
+    MAX_VOCAB = 1 << 24,
+    MAX_SEQ = 1 << 24, /* a position must be exact in f32 */
+    MAX_ROPES = 8,
+    MAX_EXPERTS = 1024,
+};
+
+/* A key that holds one value for each of n structs, or one for all of them. */
+struct size_key {
+    const char *name;
+    uint64_t low, high;
+    size_t field;    /* offset of a size_t */
+    uint64_t absent; /* the default, or NEEDED */
+};
+
+struct number_key {
+    const char *name;
+    float low, high;
+    size_t field; /* offset of a float */
+    float absent; /* the default; NAN: the key is needed */
+};
+
+#define NEEDED UINT64_MAX
+#define OF_MODEL(field) offsetof(struct model, field)
+#define OF_LAYER(field) offsetof(struct shape, field)
+#define MAX_NUMBER 0x1p100f
+
+static const struct size_key model_sizes[] = {
+    {"n_layers", 1, MAX_LAYERS, OF_MODEL(n_layers), NEEDED},
+    {"dim", 1, MAX_WIDTH, OF_MODEL(dim), NEEDED},
+    {"vocab", 1, MAX_VOCAB, OF_MODEL(vocab), NEEDED},
+    {"max_seq", 1, MAX_SEQ, OF_MODEL(max_seq), NEEDED},
+    {"head_tied", 0, 1, OF_MODEL(head_tied), NEEDED},
+    {"head_bias", 0, 1, OF_MODEL(head_bias), 0},
+    {"norm_bias", 0, 1, OF_MODEL(norm_bias), 0},
+    {"learned_positions", 0, 1, OF_MODEL(learned_positions), 0},
+};
+
+static const struct number_key model_numbers[] = {
+    {"norm_eps", 0, MAX_NUMBER, OF_MODEL(norm_eps), NAN},
+    {"embed_scale", -MAX_NUMBER, MAX_NUMBER, OF_MODEL(embed_scale), 1},
+    {"residual_scale", -MAX_NUMBER, MAX_NUMBER, OF_MODEL(residual_scale), 1},
+    {"logit_scale", -MAX_NUMBER, MAX_NUMBER, OF_MODEL(logit_scale), 1},
+    {"logit_cap", 0, MAX_NUMBER, OF_MODEL(logit_cap), 0},
+};
+
+static const struct size_key layer_sizes[] = {
+    {"n_heads", 1, MAX_HEADS, OF_LAYER(n_heads), NEEDED},
+    {"n_kv_heads", 1, MAX_HEADS, OF_LAYER(n_kv_heads), NEEDED},
+    {"head_dim", 1, MAX_HEAD_DIM, OF_LAYER(head_dim), NEEDED},
+    {"hidden", 1, MAX_WIDTH, OF_LAYER(hidden), NEEDED},
+    {"window", 0, UINT32_MAX, OF_LAYER(window), 0},
+    {"rope_set", 0, MAX_ROPES, OF_LAYER(rope_set), 0},
+    {"attn_bias", 0, 15, OF_LAYER(attn_bias), 0},
+    {"ffn_bias", 0, 7, OF_LAYER(ffn_bias), 0},
+    {"norms", 0, 15, OF_LAYER(norms), NORM_ATTN | NORM_FFN},
+    {"qk_norm", 0, QK_HEAD_LAYER, OF_LAYER(qk_norm), QK_NONE},
+    {"attn_sinks", 0, 1, OF_LAYER(sinks), 0},
+    {"parallel", 0, 1, OF_LAYER(parallel), 0},
+    {"ffn_gated", 0, 1, OF_LAYER(gated), 1},
+    {"n_experts", 0, MAX_EXPERTS, OF_LAYER(n_experts), 0},
+    {"experts_used", 0, MAX_EXPERTS, OF_LAYER(experts_used), 0},
+    {"router_score", 0, ROUTER_SIGMOID, OF_LAYER(router_score), ROUTER_SOFTMAX},
+    {"router_normalize", 0, 1, OF_LAYER(router_normalize), 0},
+    {"router_bias", 0, 1, OF_LAYER(router_bias), 0},
+    {"router_select_bias", 0, 1, OF_LAYER(select_bias), 0},
+    {"shared_hidden", 0, MAX_WIDTH, OF_LAYER(shared_hidden), 0},
+    {"shared_switch", 0, 1, OF_LAYER(shared_switch), 0},
+};
+
+static const struct number_key layer_numbers[] = {
+    {"attn_scale", -MAX_NUMBER, MAX_NUMBER, OF_LAYER(attn_scale), NAN},
+    {"attn_cap", 0, MAX_NUMBER, OF_LAYER(attn_cap), 0},
+    {"qkv_clip", 0, MAX_NUMBER, OF_LAYER(qkv_clip), 0},
+    {"ffn_clamp", 0, MAX_NUMBER, OF_LAYER(ffn_clamp), 0},
+    {"router_factor", -MAX_NUMBER, MAX_NUMBER, OF_LAYER(router_factor), 1},
+};
+
+static const char *const activations[N_ACTIVATIONS] = {"silu", "gelu", "gelu_tanh", "relu2",
+                                                       "swiglu_oai"};
+
+static enum tern_status out_of_range(const char *key, uint64_t value, uint64_t low, uint64_t high,
+                                     struct tern_error *e)
+{
+    return error_set(e, TERN_BAD_FILE, "config key '%s' is %llu, want %llu to %llu", key,
+                     (unsigned long long)value, (unsigned long long)low, (unsigned long long)high);
+}
+
+/* *step: 0 when the key has one value for all, 1 when it has n. */
+static enum tern_status check_count(uint64_t count, const char *name, size_t n, size_t *step,
+                                    struct tern_error *e)
+{
+    *step = count == n && n > 1;
+    if (count == 1 || count == n)
+        return TERN_OK;
+    if (n == 1)
+        if (n == 1)
+            return error_set(e, TERN_BAD_FILE, "config key '%s' has %llu values, want one", name,
+                             (unsigned long long)count);
+    return error_set(e, TERN_BAD_FILE, "config key '%s' has %llu values, want 1 or %zu", name,
+                     (unsigned long long)count, n);
+}
+
+static enum tern_status missing(const char *name, struct tern_error *e)
+{
+    return error_set(e, TERN_BAD_FILE, "config key '%s' is missing", name);
+}
+
+/* The key into its field of the n structs [n] of `size` bytes at `to`. */
+static enum tern_status read_size(struct keys *keys, const struct size_key *key, void *to,
+                                  size_t size, size_t n, struct tern_error *e)
+{
+    const uint64_t *values = NULL;
+    uint64_t count = 1;
+    size_t step = 0;
+    enum tern_status s = keys_u64s(keys, key->name, &values, &count, e);
+    if (s || (!values && key->absent == NEEDED))
+        return s ? s : missing(key->name, e);
+    if (values && (s = check_count(count, key->name, n, &step, e)))
+        return s;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t value = values ? load_u64(&values[i * step]) : key->absent;
+        if (value < key->low || value > key->high)
+            return out_of_range(key->name, value, key->low, key->high, e);
+        *(size_t *)((char *)to + i * size + key->field) = (size_t)value;
+    }
+    return TERN_OK;
+}
+
+static enum tern_status read_number(struct keys *keys, const struct number_key *key, void *to,
+                                    size_t size, size_t n, struct tern_error *e)
+{
+    const float *values = NULL;
+    uint64_t count = 1;
+    size_t step = 0;
+    enum tern_status s = keys_f32s(keys, key->name, &values, &count, e);
+    if (s || (!values && key->absent != key->absent))
+        return s ? s : missing(key->name, e);
+    if (values && (s = check_count(count, key->name, n, &step, e)))
+        return s;
+    for (size_t i = 0; i < n; i++) {
+        float value = values ? load_f32(&values[i * step]) : key->absent;
+        if (!(value >= key->low && value <= key->high))
+            return error_set(e, TERN_BAD_FILE,
+                             "config key '%s' holds a number that is not finite, or too %s",
+                             key->name, value < key->low ? "small" : "large");
+        *(float *)((char *)to + i * size + key->field) = value;
+    }
+    return TERN_OK;
+}
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static enum tern_status read_all(struct keys *keys, const struct size_key *sizes, size_t n_sizes,
+                                 const struct number_key *numbers, size_t n_numbers, void *to,
+                                 size_t size, size_t n, struct tern_error *e)
+{
+    enum tern_status s = TERN_OK;
+    for (size_t i = 0; i < n_sizes && !s; i++)
+        s = read_size(keys, &sizes[i], to, size, n, e);
+    for (size_t i = 0; i < n_numbers && !s; i++)
+        s = read_number(keys, &numbers[i], to, size, n, e);
+    return s;
+}
+
+/* A text key that must be one of the n names. */
+static enum tern_status read_name(struct keys *keys, const char *key, const char *const *names,
+                                  size_t n, size_t *out, struct tern_error *e)
+{
+    const char *text = NULL;
+    uint64_t bytes = 0;
+    enum tern_status s = keys_text(keys, key, &text, &bytes, e);
+    for (*out = 0; !s && text && *out < n; ++*out)
+        if (text_is(text, bytes, names[*out]))
+            return TERN_OK;
+    if (s || !text) {
+        *out = 0;
+        return s;
+    }
+    return error_set(e, TERN_BAD_FILE, "config key '%s' is '%.*s', want '%s' or another that %s",
+                     key, (int)(bytes < 64 ? bytes : 64), text, names[0],
+                     "src/model/FORMAT.md lists");
+}
+
+/* ---- RoPE sets ---------------------------------------------------------------------------- */
+
+static enum tern_status read_frequencies(struct keys *keys, const char *name, const float **out,
+                                         size_t *half, struct tern_error *e)
+{
+    uint64_t count = 0;
+    enum tern_status s = keys_f32s(keys, name, out, &count, e);
+    if (s || !*out)
+        return s;
+    if (count == 0 || count > MAX_HEAD_DIM / 2)
+        return out_of_range(name, count, 1, MAX_HEAD_DIM / 2, e);
+    for (size_t j = 0; j < count; j++)
+        if (!(load_f32(&(*out)[j]) - load_f32(&(*out)[j]) == 0))
+            return error_set(e, TERN_BAD_FILE, "config key '%s' holds a value that is not finite",
+                             name);
+    *half = (size_t)count;
+    return TERN_OK;
+}
+
+static enum tern_status read_rope(struct keys *keys, struct rope_set *rope, size_t i,
+                                  struct tern_error *e)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rope.%zu.inv_freq", i);
+    enum tern_status s = read_frequencies(keys, name, &rope->inv_freq, &rope->half, e);
+    if (s || !rope->inv_freq)
+        return s;
+    rope->factor = 1;
+    snprintf(name, sizeof name, "rope.%zu.factor", i);
+    return keys_f32(keys, name, &rope->factor, e);
+}
+
+static enum tern_status read_ropes(struct keys *keys, struct model *m, struct tern_error *e)
+{
+    m->ropes = calloc(MAX_ROPES, sizeof *m->ropes);
+    if (!m->ropes)
+        return error_memory(e, "the RoPE sets", MAX_ROPES * sizeof *m->ropes);
+    for (; m->n_ropes < MAX_ROPES; m->n_ropes++) {
+        enum tern_status s = read_rope(keys, &m->ropes[m->n_ropes], m->n_ropes, e);
+        if (s)
+            return s;
+        if (!m->ropes[m->n_ropes].inv_freq)
+            break;
+    }
+    return TERN_OK;
+}
+
+/* ---- what the features of one layer demand of each other ----------------------------------- */
+
+static enum tern_status check_heads(const struct model *m, const struct shape *s, size_t l,
+                                    struct tern_error *e)
+{
+    if (s->n_heads % s->n_kv_heads)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: n_kv_heads %zu does not divide n_heads %zu",
+                         l, s->n_kv_heads, s->n_heads);
+    if (s->n_heads * s->head_dim > MAX_WIDTH)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: n_heads * head_dim is %zu, want at most %d",
+                         l, s->n_heads * s->head_dim, MAX_WIDTH);
+    if (s->rope_set > m->n_ropes)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: RoPE set %zu of %zu is wanted", l,
+                         s->rope_set, m->n_ropes);
+    if (s->rope_set && 2 * m->ropes[s->rope_set - 1].half > s->head_dim)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: %zu rotary dims exceed head_dim %zu", l,
+                         2 * m->ropes[s->rope_set - 1].half, s->head_dim);
+    return TERN_OK;
+}
+
+static enum tern_status check_ffn(const struct model *m, const struct shape *s, size_t l,
+                                  struct tern_error *e)
+{
+    if (s->experts_used > s->n_experts || (s->n_experts && !s->experts_used))
+        return error_set(e, TERN_BAD_FILE, "layer %zu: experts_used is %zu, of %zu experts", l,
+                         s->experts_used, s->n_experts);
+    if (!s->n_experts && (s->shared_hidden || s->router_bias || s->select_bias))
+        return error_set(e, TERN_BAD_FILE, "layer %zu: a router without experts", l);
+    if ((s->norms & NORM_FFN) == 0 && !s->parallel && (s->norms & NORM_FFN_POST) == 0)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: its feed-forward step has no norm", l);
+    if (s->parallel && (s->n_experts || s->norms & NORM_ATTN_POST))
+        return error_set(e, TERN_BAD_FILE,
+                         "layer %zu: a parallel layer has %s, which is not understood", l,
+                         s->n_experts ? "experts" : "a norm after attention");
+    if (m->activation == ACT_SWIGLU_OAI && !s->gated)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: swiglu_oai without a gate", l);
+    return TERN_OK;
+}
+
+static enum tern_status check_shape(const struct model *m, const struct shape *s, size_t l,
+                                    struct tern_error *e)
+{
+    enum tern_status status = check_heads(m, s, l, e);
+    return status ? status : check_ffn(m, s, l, e);
+}
+
+enum tern_status config_read(struct model *m, struct keys *keys, struct tern_error *e)
+{
+    static const char *const norms[] = {"rms", "layer"};
+    size_t activation = 0, norm = 0;
+    enum tern_status s = read_all(keys, model_sizes, COUNT(model_sizes), model_numbers,
+                                  COUNT(model_numbers), m, sizeof *m, 1, e);
+    if (s || (s = read_name(keys, "activation", activations, N_ACTIVATIONS, &activation, e)) ||
+        (s = read_name(keys, "norm", norms, COUNT(norms), &norm, e)))
+        return s;
+    m->activation = (enum activation)activation;
+    m->layer_norm = norm == 1;
+    m->shapes = calloc(m->n_layers, sizeof *m->shapes);
+    if (!m->shapes)
+        return error_memory(e, "the layers", m->n_layers * sizeof *m->shapes);
+    if ((s = read_all(keys, layer_sizes, COUNT(layer_sizes), layer_numbers, COUNT(layer_numbers),
+                      m->shapes, sizeof *m->shapes, m->n_layers, e)) ||
+        (s = read_ropes(keys, m, e)))
+        return s;
+    for (size_t l = 0; l < m->n_layers; l++)
+        if ((s = check_shape(m, &m->shapes[l], l, e)))
+            return s;
+    return keys_unknown(keys, e);
+}

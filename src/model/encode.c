@@ -1,0 +1,138 @@
+/* The search for q4's scales: see encode.h. All loops run over the 16 rows of a tile innermost.
+ *
+ * With errors e_i = w_i - s q_i and u from the factor of X^T X, the loss of a row is the sum over
+ * columns j of d_j (e_j + sum_{i<j} u_ij e_i)^2 = d_j (b_j - s p_j)^2, where
+ *
+ *   b_j = w_j + fix_j + sum_{i<j} u_ij w_i       p_j = q_j + sum_{i<j} u_ij q_i
+ *
+ * and columns outside the group are in `fix`. Column by column the best q_j is (b_j - s f_j) / s
+ * rounded, f_j = p_j - q_j; given all q, the best s is sum d b p / sum d p^2. This is GPTQ
+ * (Frantar et al. 2022) in the form of LDLQ (Chee et al. 2023), with the scale searched. */
+#include "model/encode.h"
+
+#include <float.h>
+
+enum { REFINEMENTS = 2 };
+
+/* The largest value becomes code -8 or 7, or something close to it, by these candidates. */
+static const float steps[] = {0, -1.5f, -1.25f, -1, -0.75f, -0.5f, -0.25f, 0.25f, 0.5f, 1, 1.5f};
+
+/* What a group's scales are tried on. */
+struct trial {
+    const struct group *g;
+    float b[GROUP][TILE_ROWS];
+};
+
+/* sum[r] += sum over columns i < j of u_ij x[i, r] */
+static void feel(const struct group *g, unsigned j, float (*x)[TILE_ROWS], float *sum)
+{
+    for (unsigned i = 0; i < j; i++) {
+        float u = g->u[j * g->u_stride + i];
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            sum[r] += u * x[i][r];
+    }
+}
+
+/* Fills c->q and c->loss for c->scale; refined [16] = the best scales for those codes. */
+static void try_scales(const struct trial *t, struct codes *c, float *refined)
+{
+    float inverse[TILE_ROWS], bp[TILE_ROWS] = {0}, pp[TILE_ROWS] = {0};
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        inverse[r] = c->scale[r] != 0 ? 1 / c->scale[r] : 0;
+        c->loss[r] = 0;
+    }
+    for (unsigned j = 0; j < GROUP; j++) {
+        float f[TILE_ROWS] = {0}, d = t->g->d ? t->g->d[j] : 1;
+        if (t->g->u)
+            feel(t->g, j, c->q, f);
+        for (unsigned r = 0; r < TILE_ROWS; r++) {
+            float s = c->scale[r], b = t->b[j][r], q = (b - s * f[r]) * inverse[r];
+            q = q > -8 ? q : -8;
+            q = q < 7 ? q : 7;
+            c->q[j][r] = q = (q + 0x1.8p23f) - 0x1.8p23f; /* to the nearest whole number */
+            float p = q + f[r], rest = b - s * p;
+            c->loss[r] += d * rest * rest;
+            bp[r] += d * b * p;
+            pp[r] += d * p * p;
+        }
+    }
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        refined[r] = pp[r] > 0 ? bp[r] / pp[r] : 0;
+}
+
+static void keep_better(struct codes *best, const struct codes *c)
+{
+    bool better[TILE_ROWS];
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        better[r] = c->loss[r] < best->loss[r];
+        best->loss[r] = better[r] ? c->loss[r] : best->loss[r];
+        best->scale[r] = better[r] ? c->scale[r] : best->scale[r];
+    }
+    for (unsigned j = 0; j < GROUP; j++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            best->q[j][r] = better[r] ? c->q[j][r] : best->q[j][r];
+}
+
+/* f16(x) as f32; a zero of either sign gives +0 */
+static float stored(float x)
+{
+    uint16_t h = f16_of_f32(x);
+    return h & 0x7fff ? f16_to_f32(h) : 0;
+}
+
+/* largest [16] = the value of largest magnitude that a row has to represent */
+static void find_largest(const struct group *g, float *largest)
+{
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        float m = -1;
+        for (unsigned j = 0; j < GROUP; j++) {
+            float x = g->w[j * TILE_ROWS + r] + (g->fix ? g->fix[j * TILE_ROWS + r] : 0);
+            float a = x < 0 ? -x : x;
+            largest[r] = a > m ? x : largest[r];
+            m = a > m ? a : m;
+        }
+    }
+}
+
+static void start(struct trial *t, const struct group *g, struct codes *best)
+{
+    float w[GROUP][TILE_ROWS];
+    memcpy(w, g->w, sizeof w);
+    memcpy(t->b, w, sizeof w);
+    t->g = g;
+    for (unsigned j = 0; j < GROUP; j++) {
+        for (unsigned r = 0; g->fix && r < TILE_ROWS; r++)
+            t->b[j][r] += g->fix[j * TILE_ROWS + r];
+        if (g->u)
+            feel(g, j, w, t->b[j]);
+    }
+    memset(best, 0, sizeof *best);
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        best->loss[r] = FLT_MAX;
+}
+
+void encode_group(const struct group *g, struct codes *best)
+{
+    struct trial t;
+    struct codes c;
+    float largest[TILE_ROWS] = {0}, refined[TILE_ROWS];
+    start(&t, g, best);
+    find_largest(g, largest);
+    for (size_t k = 0; k < 2 * sizeof steps / sizeof *steps; k++) {
+        float by = k % 2 ? 7 + steps[k / 2] : -8 - steps[k / 2];
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            c.scale[r] = stored(largest[r] / by);
+        if (k == 0)
+            memcpy(best->scale, c.scale, sizeof c.scale); /* kept where no loss is finite */
+        try_scales(&t, &c, refined);
+        keep_better(best, &c);
+    }
+    memcpy(c.scale, best->scale, sizeof c.scale);
+    for (unsigned k = 0; k < REFINEMENTS; k++) {
+        try_scales(&t, &c, refined);
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            c.scale[r] = stored(refined[r]);
+        try_scales(&t, &c, refined);
+        keep_better(best, &c);
+    }
+}

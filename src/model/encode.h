@@ -1,0 +1,27 @@
+/* The search for q4's scales. In: 32 columns of 16 rows. Out: their codes and scales. Nearest
+ * rounding (formats.c) divides by the value of largest magnitude; here 22 scales of either sign
+ * around it are tried, the best is refined by least squares, and where the inputs of the matrix
+ * are known, the error made in a column is made good in the columns after it (factor.h). */
+#ifndef MODEL_ENCODE_H
+#define MODEL_ENCODE_H
+
+#include "kernels/formats.h"
+
+struct group {
+    const float *w;   /* [32 columns, 16 rows] the weights */
+    const float *fix; /* [32, 16] what the errors of earlier groups add to them, or NULL */
+    const float *u;   /* row j, column i < j: error of column i felt in column j; NULL: none is */
+    size_t u_stride;
+    const float *d; /* [32] weight of a squared error in a column; NULL: all alike */
+};
+
+struct codes {
+    float q[GROUP][TILE_ROWS]; /* whole numbers, -8 .. 7 */
+    float scale[TILE_ROWS];    /* values of f16; a zero is +0 */
+    float loss[TILE_ROWS];     /* sum over j of d_j (b_j - scale p_j)^2, b and p as in encode.c */
+};
+
+/* Finite w only; others give a scale that is not finite. */
+void encode_group(const struct group *g, struct codes *best);
+
+#endif

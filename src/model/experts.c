@@ -1,0 +1,278 @@
+/* Feed-forward by experts: see steps.h. A router scores them for each row and chooses some; the
+ * rows of an expert are gathered so that they lie together, and each expert meets its rows as a
+ * dense step does. What a row's experts give is added in the order of their ids (README, "Exact").
+ */
+#include "model/experts.h"
+
+#include <string.h>
+
+#include "kernels/math.h"
+#include "model/step_tools.h"
+#include "model/steps.h"
+
+struct expert_job {
+    struct forward *f;
+    const struct layer *w;
+};
+
+/* ---- memory ---- */
+
+static size_t places_of(const struct layer *w, size_t n_batch)
+{
+    size_t rows = n_batch * w->experts.n_used;
+    return round_up(rows + min_size(w->experts.n, rows) * (OCTET - 1), OCTET);
+}
+
+void experts_take(struct expert_work *e, struct arena *a, const struct model *m, size_t n_batch,
+                  size_t dim_stride)
+{
+    size_t places = 0, used = 0, n = 0, hidden = 1;
+    for (size_t l = 0; l < m->n_layers; l++) {
+        const struct layer *w = &m->layers[l];
+        if (!w->experts.n)
+            continue;
+        places = max_size(places, places_of(w, n_batch));
+        used = max_size(used, w->experts.n_used);
+        n = max_size(n, w->experts.n);
+        hidden = max_size(hidden, w->hidden);
+    }
+    e->max_used = used;
+    if (!n)
+        return;
+    e->chosen = arena_take(a, n_batch * used, sizeof *e->chosen);
+    e->first = arena_take(a, n + 1, sizeof *e->first);
+    e->count = arena_take(a, n, sizeof *e->count);
+    e->active = arena_take(a, n, sizeof *e->active);
+    e->scores = arena_take(a, n_batch * round_up(n, 16), sizeof *e->scores);
+    e->score_stride = round_up(n, 16);
+    e->taken = arena_take(a, n_batch * n, sizeof *e->taken);
+    e->n = n;
+    lines_take(a, &e->in, places, m->dim);
+    lines_take(a, &e->ffn, places, hidden);
+    e->y = arena_take(a, places * dim_stride, sizeof *e->y);
+}
+
+/* ---- the choice ---- */
+
+/* Scores become weights: softmax over all of them, or sigmoid; softmax over the chosen waits. */
+static void weigh(float *s, size_t n, size_t kind)
+{
+    float max = s[0], sum = 0;
+    for (size_t i = 1; i < n; i++)
+        max = s[i] > max ? s[i] : max;
+    for (size_t i = 0; i < n && kind == ROUTER_SOFTMAX; i++)
+        sum += s[i] = math_exp(s[i] - max);
+    for (size_t i = 0; i < n && kind == ROUTER_SOFTMAX; i++)
+        s[i] /= sum;
+    for (size_t i = 0; i < n && kind == ROUTER_SIGMOID; i++)
+        s[i] = 1 / (1 + math_exp(-s[i]));
+}
+
+/* Marks the n_used experts of the highest scores (plus the bias of the choice); ties go to the
+ * lower id. */
+static void take_best(const struct experts *x, const float *s, bool *taken)
+{
+    memset(taken, 0, x->n * sizeof *taken);
+    for (size_t j = 0; j < x->n_used; j++) {
+        size_t best = x->n;
+        float top = 0;
+        for (size_t i = 0; i < x->n; i++) {
+            float v = x->select_bias ? s[i] + x->select_bias[i] : s[i];
+            if (!taken[i] && (best == x->n || v > top))
+                best = i, top = v;
+        }
+        taken[best] = true;
+    }
+}
+
+/* The weights of the chosen, in the order of their ids */
+static void settle_weights(const struct experts *x, struct choice *c)
+{
+    float sum = 0, max = c[0].weight;
+    for (size_t j = 1; j < x->n_used; j++)
+        max = c[j].weight > max ? c[j].weight : max;
+    for (size_t j = 0; j < x->n_used; j++) {
+        if (x->score == ROUTER_SOFTMAX_CHOSEN)
+            c[j].weight = math_exp(c[j].weight - max);
+        sum += c[j].weight;
+    }
+    for (size_t j = 0; j < x->n_used; j++) {
+        if (x->normalize || x->score == ROUTER_SOFTMAX_CHOSEN)
+            c[j].weight /= sum;
+        c[j].weight *= x->factor;
+    }
+}
+
+static void choose(struct expert_work *e, const struct experts *x, size_t row, float *scores)
+{
+    struct choice *c = e->chosen + row * e->max_used;
+    bool *taken = e->taken + row * e->n;
+    weigh(scores, x->n, x->score);
+    take_best(x, scores, taken);
+    for (size_t i = 0, j = 0; i < x->n; i++)
+        if (taken[i])
+            c[j++] = (struct choice){(uint32_t)i, 0, scores[i]};
+    settle_weights(x, c);
+}
+
+static void route_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct expert_job *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    size_t dim = f->model->dim, stride = f->in.stride;
+    (void)thread;
+    for (size_t i = begin; i < end; i++) {
+        float *x = f->in.x + i * stride, *scores = f->experts.scores + i * f->experts.score_stride;
+        const struct norm *norm = layer_ffn_norm(w);
+        if (has_norm(norm))
+            norm_row(f, x, f->x + i * f->dim_stride, norm, dim);
+        else
+            memcpy(x, f->x + i * f->dim_stride, dim * sizeof *x);
+        linear(f, scores, f->experts.score_stride, &w->experts.router, 0,
+               ceil_div(w->experts.n, TILE_ROWS),
+               &(struct activations){.n = 1, .k = dim, .stride = stride, .x = x});
+        choose(&f->experts, &w->experts, i, scores);
+    }
+}
+
+/* Gives the rows of each expert neighbouring places, which begin at an octet. */
+static void place_rows(struct forward *f, const struct experts *x)
+{
+    struct expert_work *e = &f->experts;
+    memset(e->count, 0, x->n * sizeof *e->count);
+    for (size_t i = 0; i < f->n * x->n_used; i++)
+        e->count[e->chosen[i / x->n_used * e->max_used + i % x->n_used].expert]++;
+    size_t at = 0;
+    e->n_active = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        e->first[i] = at;
+        at += round_up(e->count[i], OCTET);
+        if (e->count[i])
+            e->active[e->n_active++] = (uint32_t)i;
+        e->count[i] = 0;
+    }
+    for (size_t i = 0; i < f->n * x->n_used; i++) {
+        struct choice *c = &e->chosen[i / x->n_used * e->max_used + i % x->n_used];
+        c->place = (uint32_t)(e->first[c->expert] + e->count[c->expert]++);
+    }
+}
+
+static void gather_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct expert_job *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    struct expert_work *e = &f->experts;
+    size_t used = w->experts.n_used, dim = f->model->dim;
+    (void)thread;
+    for (size_t i = begin; i < end; i++) {
+        const float *x = f->in.x + i / used * f->in.stride;
+        size_t place = e->chosen[i / used * e->max_used + i % used].place;
+        memcpy(e->in.x + place * e->in.stride, x, dim * sizeof *x);
+        if (type_is_quantized(w->up.type))
+            quantize_row(f, w->index, &e->in, 2, dim, place, 0, x, dim);
+    }
+}
+
+/* ---- one expert ---- */
+
+/* Its rows among the lines: at least two, as the form of a batch wants it. */
+static struct activations rows_of(const struct expert_work *e, const struct lines *from,
+                                  size_t expert, size_t k)
+{
+    size_t first = e->first[expert];
+    return (struct activations){.n = max_size(e->count[expert], 2),
+                                .k = k,
+                                .stride = from->stride,
+                                .x = from->x + first * from->stride,
+                                .octets = from->octets + octet_at(first, 0, k)};
+}
+
+static void gate_up_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct expert_job *job = arg;
+    struct expert_work *e = &job->f->experts;
+    size_t hidden = job->w->hidden, groups = ceil_div(hidden, GROUP);
+    for (size_t i = begin; i < end; i++) {
+        size_t expert = e->active[i / groups], c = i % groups * GROUP;
+        struct activations act = rows_of(e, &e->in, expert, job->f->model->dim);
+        struct ffn_rows rows = {&act, &e->ffn, e->first[expert], e->count[expert], 2};
+        ffn_columns(job->f, job->w, expert, &rows, c, min_size(GROUP, hidden - c),
+                    &job->f->scratch[thread]);
+    }
+}
+
+static void down_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct expert_job *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    struct expert_work *e = &f->experts;
+    size_t tiles = ceil_div(f->model->dim, TILE_ROWS);
+    (void)thread;
+    for (size_t i = begin; i < end; i++) {
+        size_t expert = e->active[i / tiles], tile = i % tiles;
+        struct activations act = rows_of(e, &e->ffn, expert, w->hidden);
+        struct matrix down = matrix_rows(&w->down, expert, 0, w->down.rows);
+        linear(f, e->y + e->first[expert] * f->dim_stride, f->dim_stride, &down, tile, tile + 1,
+               &act);
+    }
+}
+
+/* ---- the sum ---- */
+
+/* f->z += what the shared expert gives, in proportion to its switch */
+static void add_shared(const struct expert_job *job, size_t i, float *y)
+{
+    struct forward *f = job->f;
+    const struct experts *x = &job->w->experts;
+    size_t dim = f->model->dim;
+    _Alignas(64) float on[TILE_ROWS];
+    if (!x->shared_hidden)
+        return;
+    if (!x->shared_switch.data) {
+        f->kernels->add(y, f->z + i * f->dim_stride, dim);
+        return;
+    }
+    linear(f, on, TILE_ROWS, &x->shared_switch, 0, 1,
+           &(struct activations){
+               .n = 1, .k = dim, .stride = f->in.stride, .x = f->in.x + i * f->in.stride});
+    f->kernels->add_scaled(y, f->z + i * f->dim_stride, 1 / (1 + math_exp(-on[0])), dim);
+}
+
+static void sum_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct expert_job *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    struct expert_work *e = &f->experts;
+    (void)thread;
+    for (size_t i = begin; i < end; i++) {
+        float *y = f->y + i * f->dim_stride;
+        memset(y, 0, f->model->dim * sizeof *y);
+        for (size_t j = 0; j < w->experts.n_used; j++) {
+            const struct choice *c = &e->chosen[i * e->max_used + j];
+            f->kernels->add_scaled(y, e->y + c->place * f->dim_stride, c->weight, f->model->dim);
+        }
+        add_shared(job, i, y);
+        if (!has_norm(&w->ffn_post_norm))
+            step_join(f, i, y, 0, f->model->dim);
+    }
+}
+
+void step_experts(struct forward *f, const struct layer *w)
+{
+    struct expert_job job = {.f = f, .w = w};
+    if (w->experts.shared_hidden)
+        step_shared_expert(f, w);
+    profile_run(f->profile, OP_NORM, f->pool, f->n, route_items, &job);
+    place_rows(f, &w->experts);
+    profile_run(f->profile, OP_NORM, f->pool, f->n * w->experts.n_used, gather_items, &job);
+    profile_run(f->profile, OP_GATE_UP, f->pool, f->experts.n_active * ceil_div(w->hidden, GROUP),
+                gate_up_items, &job);
+    profile_run(f->profile, OP_DOWN, f->pool,
+                f->experts.n_active * ceil_div(f->model->dim, TILE_ROWS), down_items, &job);
+    profile_run(f->profile, OP_DOWN, f->pool, f->n, sum_items, &job);
+    step_post_norm(f, &w->ffn_post_norm);
+}

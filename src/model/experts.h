@@ -1,0 +1,35 @@
+/* The memory of feed-forward by experts: which rows went where. The step is step_experts. */
+#ifndef MODEL_EXPERTS_H
+#define MODEL_EXPERTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "kernels/kernels.h"
+#include "model/lines.h"
+#include "model/model.h"
+
+struct choice { /* of an expert by a row */
+    uint32_t expert, place;
+    float weight;
+};
+
+struct expert_work {
+    size_t n, max_used;    /* experts, and those of a row, at most */
+    struct choice *chosen; /* [n_batch, max_used] by ascending expert */
+    float *scores;         /* [n_batch, score_stride] */
+    bool *taken;           /* [n_batch, n] */
+    size_t score_stride;
+    size_t *first, *count; /* [n] places of an expert's rows */
+    uint32_t *active;      /* [n_active] experts that have rows */
+    size_t n_active;
+    struct lines in, ffn; /* [places] inputs of gate and up, of down */
+    float *y;             /* [places, dim_stride] */
+};
+
+/* Cuts the memory from the arena, or measures it; nothing for a model without experts. */
+void experts_take(struct expert_work *e, struct arena *a, const struct model *m, size_t n_batch,
+                  size_t dim_stride);
+
+#endif

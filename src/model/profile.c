@@ -1,0 +1,140 @@
+/* Profiles: see profile.h. It alone knows what an operation costs. */
+#include "model/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/cache.h"
+#include "model/forward.h"
+
+const char *profile_name(enum operation op)
+{
+    static const char *const names[N_OPERATIONS] = {
+        [OP_EMBED] = "embed", [OP_NORM] = "norm+quantize",
+        [OP_QKV] = "qkv",     [OP_ATTEND] = "attend",
+        [OP_OUT] = "out",     [OP_GATE_UP] = "gate_up",
+        [OP_DOWN] = "down",   [OP_LOGITS] = "logits",
+    };
+    return names[op];
+}
+
+/* ---- time --------------------------------------------------------------------------------- */
+
+static void timed_items(void *arg, size_t begin, size_t end, int thread)
+{
+    struct profile *p = arg;
+    uint64_t start = clock_ns();
+    p->fn(p->arg, begin, end, thread);
+    p->threads[thread].busy_ns += clock_ns() - start;
+}
+
+static void run(struct profile *p, enum operation op, bool dynamic, struct pool *pool, size_t n,
+                pool_fn fn, void *arg)
+{
+    uint64_t busy = 0, inner = 0, threads = (uint64_t)p->n_threads;
+    memset(p->threads, 0, threads * sizeof *p->threads);
+    p->fn = fn, p->arg = arg;
+    uint64_t start = clock_ns();
+    (dynamic ? pool_run_dynamic : pool_run)(pool, n, timed_items, p);
+    uint64_t ns = clock_ns() - start;
+    for (uint64_t t = 0; t < threads; t++)
+        busy += p->threads[t].busy_ns, inner += p->threads[t].inner_ns;
+    busy /= threads, inner /= threads;
+    p->ops[op].calls++;
+    p->ops[op].ns += ns - inner;
+    p->ops[op].wait_ns += ns > busy ? ns - busy : 0;
+    p->ops[OP_NORM].calls += inner > 0;
+    p->ops[OP_NORM].ns += inner;
+}
+
+enum tern_status profile_open(struct profile **out, int n_threads, struct tern_error *e)
+{
+    struct profile *p = calloc(1, sizeof *p);
+    size_t bytes = (size_t)n_threads * sizeof *p->threads;
+    *out = NULL;
+    if (p)
+        p->threads = aligned_alloc(64, bytes);
+    if (!p || !p->threads) {
+        profile_close(p);
+        return error_memory(e, "the profile", bytes);
+    }
+    p->run = run, p->count = profile_cost;
+    p->n_threads = n_threads;
+    *out = p;
+    return TERN_OK;
+}
+
+void profile_close(struct profile *p)
+{
+    if (!p)
+        return;
+    free(p->threads);
+    free(p);
+}
+
+/* ---- cost --------------------------------------------------------------------------------- */
+
+static void add_matrix(struct profile_cost *cost, const struct matrix *w, uint64_t rows)
+{
+    if (!w->data)
+        return;
+    cost->bytes += (w->rows + TILE_ROWS - 1) / TILE_ROWS *
+                   (uint64_t)format_tile_bytes(format_find(w->type), w->k);
+    cost->macs += rows * w->rows * w->k;
+}
+
+/* Positions that the row at `position` sees. */
+static uint64_t visible(const struct layer *w, uint64_t position)
+{
+    return w->window && position >= w->window ? w->window : position + 1;
+}
+
+/* q k^T and p v of every row; K and V of what the rows of a sequence see together, once. */
+static void add_attention(struct profile_cost *cost, const struct cache *cache, size_t l,
+                          const struct layer *w, const struct row *rows, size_t n)
+{
+    uint64_t pair = 2 * (uint64_t)cache->layers[l].kv_bytes * w->n_kv_heads;
+    for (size_t i = 0; i < n; i++) {
+        cost->macs += 2 * visible(w, rows[i].position) * w->n_heads * w->head_dim;
+        uint64_t seen = visible(w, rows[i].position);
+        if (i && rows[i - 1].seq == rows[i].seq)
+            seen = 1; /* what the row before saw is counted */
+        cost->bytes += seen * pair / BLOCK;
+    }
+}
+
+static void add_layer(struct profile_cost *cost, const struct cache *cache, size_t l,
+                      const struct model *m, const struct row *rows, size_t n)
+{
+    const struct layer *w = &m->layers[l];
+    cost[OP_NORM].bytes += 2 * m->dim * sizeof(float);
+    add_matrix(&cost[OP_QKV], &w->q, n);
+    add_matrix(&cost[OP_QKV], &w->k, n);
+    add_matrix(&cost[OP_QKV], &w->v, n);
+    add_attention(&cost[OP_ATTEND], cache, l, w, rows, n);
+    add_matrix(&cost[OP_OUT], &w->o, n);
+    for (size_t i = 0; i < (w->experts.n ? w->experts.n_used : 1); i++) {
+        add_matrix(&cost[OP_GATE_UP], &w->gate, n);
+        add_matrix(&cost[OP_GATE_UP], &w->up, n);
+        add_matrix(&cost[OP_DOWN], &w->down, n);
+    }
+    add_matrix(&cost[OP_GATE_UP], &w->experts.shared_gate, n);
+    add_matrix(&cost[OP_GATE_UP], &w->experts.shared_up, n);
+    add_matrix(&cost[OP_DOWN], &w->experts.shared_down, n);
+}
+
+void profile_cost(const struct model *m, const struct cache *cache, const struct row *rows,
+                  size_t n, struct profile_cost *cost)
+{
+    uint64_t logits = 0;
+    for (size_t i = 0; i < n; i++)
+        logits += (rows[i].flags & TERN_ROW_LOGITS) != 0;
+    cost[OP_EMBED].bytes +=
+        n * ((uint64_t)format_tile_bytes(format_find(m->embed.type), m->embed.k) / TILE_ROWS);
+    for (size_t l = 0; l < m->n_layers; l++)
+        add_layer(cost, cache, l, m, rows, n);
+    if (logits) {
+        cost[OP_NORM].bytes += m->dim * sizeof(float);
+        add_matrix(&cost[OP_LOGITS], &m->head, logits);
+    }
+}

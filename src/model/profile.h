@@ -1,0 +1,100 @@
+/* Where a batch's time goes: every run of the pool belongs to an operation, and while a profile is
+ * attached to struct forward, its time and each thread's share of work are added up. Without one,
+ * profile_run is pool_run behind one test of a pointer, and profile.c is not even linked. Timing
+ * changes no bit: the same functions get the same items.
+ * ADDING AN OPERATION: a name here, its name and cost in profile.c. */
+#ifndef MODEL_PROFILE_H
+#define MODEL_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/pool.h"
+#include "model/model.h"
+
+struct cache;
+struct row;
+
+enum operation {
+    OP_EMBED,
+    OP_NORM, /* norms and quantization of a step's input */
+    OP_QKV,
+    OP_ATTEND,
+    OP_OUT,
+    OP_GATE_UP,
+    OP_DOWN,
+    OP_LOGITS,
+    N_OPERATIONS
+};
+
+struct profile_cost { /* of a batch, from its shape alone */
+    uint64_t bytes;   /* weights and cache that must be read once */
+    uint64_t macs;    /* multiply-adds of matmuls and attention */
+};
+
+struct profile_op {
+    uint64_t calls, ns;
+    uint64_t wait_ns; /* mean over the threads of the time in which a thread had no work */
+};
+
+struct profile_thread { /* within one run of the pool; on a cache line of its own */
+    _Alignas(64) uint64_t busy_ns;
+    uint64_t inner_ns; /* of busy_ns: preparing the one row of the batch */
+};
+
+struct profile { /* the two functions are pointers so that programs that never measure lack them */
+    void (*count)(const struct model *m, const struct cache *cache, const struct row *rows,
+                  size_t n, struct profile_cost *cost);
+    void (*run)(struct profile *p, enum operation op, bool dynamic, struct pool *pool, size_t n,
+                pool_fn fn, void *arg);
+    struct profile_op ops[N_OPERATIONS];
+    struct profile_cost cost[N_OPERATIONS];
+    struct profile_thread *threads;
+    int n_threads;
+    pool_fn fn; /* of the current run */
+    void *arg;
+};
+
+enum tern_status profile_open(struct profile **out, int n_threads, struct tern_error *e);
+void profile_close(struct profile *p); /* NULL is fine */
+
+/* Adds what evaluating rows [n] as one batch must read and compute to cost [N_OPERATIONS]. The rows
+ * of a sequence share its cache, and all rows share the weights. */
+void profile_cost(const struct model *m, const struct cache *cache, const struct row *rows,
+                  size_t n, struct profile_cost *cost);
+
+const char *profile_name(enum operation op);
+
+/* pool_run and pool_run_dynamic, for operation `op` of the profile (NULL: none). */
+static inline void profile_run(struct profile *p, enum operation op, struct pool *pool, size_t n,
+                               pool_fn fn, void *arg)
+{
+    if (p)
+        p->run(p, op, false, pool, n, fn, arg);
+    else
+        pool_run(pool, n, fn, arg);
+}
+
+static inline void profile_run_dynamic(struct profile *p, enum operation op, struct pool *pool,
+                                       size_t n, pool_fn fn, void *arg)
+{
+    if (p)
+        p->run(p, op, true, pool, n, fn, arg);
+    else
+        pool_run_dynamic(pool, n, fn, arg);
+}
+
+/* Around work inside an item that is not the run's own operation but OP_NORM. */
+static inline uint64_t profile_begin(const struct profile *p)
+{
+    return p ? clock_ns() : 0;
+}
+
+static inline void profile_end(struct profile *p, int thread, uint64_t begin)
+{
+    if (p)
+        p->threads[thread].inner_ns += clock_ns() - begin;
+}
+
+#endif

@@ -1,0 +1,159 @@
+"""Where a tensor of ours lies in a Hugging Face model: the differences that are only storage.
+
+In:  a Place (source tensor, which of its rows, in which order, transposed or not, plus one). Out: a Matrix that hands
+out rows as FORMAT.md wants them. The same Places, followed backwards by `put`, make a source from our tensors: so the
+golden tests build the reference's model.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import tiles
+from .errors import ConvertError
+from .source import Matrix, Slot
+
+
+@dataclass(frozen=True)
+class Place:
+    """`shape` is the source tensor's; ours are its rows `rows` in that order (None: all of them, in order).
+
+    transposed: the source is [k, rows]. index: it has a leading dimension of experts, of which this is one.
+    add_one: norms that are stored less one. ones: the source has no such tensor; every value is 1.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    rows: np.ndarray | None = None
+    transposed: bool = False
+    index: int | None = None
+    add_one: bool = False
+    ones: bool = False
+
+
+def plain(name: str, slot: Slot) -> Place:
+    """The whole of the source tensor."""
+    return Place(name, (slot.rows,) if slot.vector else (slot.rows, slot.k))
+
+
+def rows_of(name: str, slot: Slot, rows: np.ndarray, total: int, **rest) -> Place:
+    """Some rows of a source tensor that has `total` of them."""
+    return Place(name, (total,) if slot.vector else (total, slot.k), rows, **rest)
+
+
+def interleaved(n_heads: int, head_dim: int, rotary: int) -> np.ndarray:
+    """Source rows of half-split heads, when the source turns 0 with 1, 2 with 3 ... of the first `rotary` dims."""
+    head = np.concatenate([np.arange(0, rotary, 2), np.arange(1, rotary, 2), np.arange(rotary, head_dim)])
+    return (np.arange(n_heads)[:, None] * head_dim + head).ravel()
+
+
+def heads_of(first: int, n_heads: int, step: int, head_dim: int) -> np.ndarray:
+    """Source rows of heads that begin at `first` and lie `step` rows apart."""
+    return (first + np.arange(n_heads)[:, None] * step + np.arange(head_dim)).ravel()
+
+
+@dataclass
+class Placed(Matrix):
+    """A Matrix at a Place."""
+
+    place: Place | None = None
+    _whole: np.ndarray | None = field(default=None, repr=False)
+
+    def read(self, first: int, n: int) -> np.ndarray:
+        if self.place.ones:
+            return tiles.bits(self.kind, np.ones((n, self.k), np.float32))
+        if self.place.transposed:
+            return self._columns(first, n)
+        if self.place.rows is None:
+            return self._stored(first, n)
+        return self._gather(self.place.rows[first : first + n])
+
+    def _gather(self, rows: np.ndarray) -> np.ndarray:
+        """Runs of neighbours are read at once; a scattered span that is not much larger than its rows, whole."""
+        low, high = int(rows.min()), int(rows.max()) + 1
+        if high - low <= 4 * len(rows):
+            return self._stored(low, high - low)[rows - low]
+        starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
+        ends = np.append(starts[1:], len(rows))
+        return np.concatenate([self._stored(int(rows[a]), b - a) for a, b in zip(starts, ends)])
+
+    def _columns(self, first: int, n: int) -> np.ndarray:
+        """Rows of a matrix that is stored [k, rows]; the whole of it is in memory until its last row is read."""
+        if self._whole is None:
+            total = self.place.shape[-1]
+            bits = tiles.TYPES[self.kind].bits
+            data = self.file.read(self.offset, self.k * total * np.dtype(bits).itemsize)
+            self._whole = np.frombuffer(data, bits).reshape(self.k, total)
+        rows = np.arange(self.rows) if self.place.rows is None else self.place.rows
+        out = np.ascontiguousarray(self._whole[:, rows[first : first + n]].T)
+        if first + n >= self.rows:
+            self._whole = None
+        return out
+
+    def vector(self) -> np.ndarray:
+        x = super().vector()
+        return x + np.float32(1) if self.place.add_one else x
+
+
+@dataclass
+class Parts(Matrix):
+    """One tensor of ours from several of the source: matrices of experts, or pieces of a vector, one after another."""
+
+    parts: list[Matrix] = field(default_factory=list)
+
+    def vector(self) -> np.ndarray:
+        return np.concatenate([part.vector() for part in self.parts])
+
+
+def matrix(slot: Slot, places: list[Place], entries: dict, where: str) -> Matrix:
+    """The tensor of ours that lies at these places; the source's tensors must be of their shapes and one type."""
+    parts = [_part(slot, place, entries, where, len(places)) for place in places]
+    if len(parts) == 1:
+        return parts[0]
+    kinds = {part.kind for part in parts}
+    if len(kinds) > 1:
+        raise ConvertError(f"{where}: the parts of {slot.name} ({parts[0].name} ...) are of different types")
+    first = parts[0]
+    return Parts(first.name, first.kind, slot.rows, slot.k, first.file, first.offset, parts=parts)
+
+
+def _part(slot: Slot, place: Place, entries: dict, where: str, n_parts: int) -> Matrix:
+    rows = slot.rows // n_parts if slot.vector else slot.rows
+    if place.ones:
+        return Placed(slot.name, tiles.F32, rows, slot.k, None, 0, place=place)
+    entry = entries.get(place.name)
+    if entry is None:
+        hint = "; if the embedding is meant to be the head, config.json must say tie_word_embeddings: true"
+        raise ConvertError(f"{where} lacks the tensor {place.name!r}{hint if slot.name == 'head' else ''}")
+    if entry.shape != place.shape:
+        raise ConvertError(
+            f"{entry.file.path}: tensor {place.name!r} is {list(entry.shape)}, "
+            f"but config.json asks for {list(place.shape)}"
+        )
+    kinds = {"F32": tiles.F32, "F16": tiles.F16, "BF16": tiles.BF16}
+    if entry.dtype not in kinds:
+        raise ConvertError(f"{entry.file.path}: tensor {place.name!r} is {entry.dtype}; F32, F16 and BF16 are read")
+    kind = kinds[entry.dtype]
+    offset = entry.offset
+    if place.index is not None:
+        offset += place.index * int(np.prod(place.shape[1:])) * np.dtype(tiles.TYPES[kind].bits).itemsize
+    return Placed(place.name, kind, rows, slot.k, entry.file, offset, place=place)
+
+
+def put(state: dict[str, np.ndarray], slot: Slot, places: list[Place], values: np.ndarray) -> None:
+    """Writes our tensor, f32, into the source tensors of `state`, which are made as they come up."""
+    shape = (slot.rows // len(places),) if slot.vector else (slot.rows, slot.k)
+    for place, part in zip(places, values.reshape(len(places), *shape)):
+        if place.ones:
+            continue
+        whole = state.setdefault(place.name, np.full(place.shape, np.nan, np.float32))
+        at = whole if place.index is None else whole[place.index]
+        part = part - np.float32(1) if place.add_one else part
+        if place.transposed:
+            at[:, slice(None) if place.rows is None else place.rows] = part.T
+        elif place.rows is None:
+            at[...] = part.reshape(at.shape)
+        elif slot.vector:
+            at.reshape(-1)[place.rows] = part
+        else:
+            at[place.rows] = part
