@@ -25,7 +25,7 @@ KERNEL_CFLAGS := -O3 $(if $(findstring clang,$(shell $(CC) --version)),-fno-vect
 SMALL_CFLAGS := -Os
 endif
 SMALL := src/app/% src/engine/% src/model/model.c src/model/config.c src/model/experts.c src/model/w% src/model/quantize.c src/model/cache.c \
-	src/text/tokenizer.c src/text/steps.c src/text/vocab.c src/text/decoder.c src/text/nfc.c src/text/patterns.c \
+	src/text/tokenizer.c src/text/steps.c src/text/vocab.c src/text/decoder.c src/text/nfc.c src/text/patterns.c src/text/chat.c \
 	src/base/quota.c src/base/procfs.c src/base/key% src/base/file.c src/base/memory.c \
 	src/kernels/known.c
 BUILD ?= build

@@ -168,6 +168,55 @@ const char *tern_token_text(const tern_model *model, tern_token token, size_t *n
 int tern_token_is_special(const tern_model *model, tern_token token);
 int tern_token_is_end(const tern_model *model, tern_token token); /* an end-of-text/turn token */
 
+/* ---- chat --------------------------------------------------------------------------------- */
+
+/* A conversation is written the way that the model learned it, by the template that the converter
+ * stored in the file or by a built-in one: special tokens, and between them runs of text, joined
+ * and then encoded in plain mode, so that no text of a message becomes a special token.
+ * Messages: at most one "system" first, then "user" and "assistant" in turns, "user" first. */
+struct tern_chat_message {
+    const char *role; /* "system", "user" or "assistant" */
+    const char *text; /* an answer with its thoughts, if any, as the model wrote them */
+    size_t bytes;
+    /* Of an assistant, or NULL: the ids of `text` as they were sampled, with the end token if there
+     * was one. They are kept as they are where the template writes the text whole behind what asked
+     * for it; where it does not (it drops the thoughts of earlier answers), the text is encoded. */
+    const tern_token *tokens;
+    size_t n_tokens;
+};
+
+enum {
+    TERN_CHAT_GENERATE = 1, /* end with what asks the model for an answer */
+    TERN_CHAT_THINK = 2,    /* with thinking, or without; neither: the template's default */
+    TERN_CHAT_NO_THINK = 4,
+};
+
+struct tern_chat_info {
+    const char *name; /* of the template; borrowed until tern_chat_use or close */
+    int thinking;     /* 0: it knows no choice; 1: thinks by default; 2: does so when asked */
+    int takes_system; /* it has a place for a system text */
+    tern_token end;   /* ends an answer, and counts for tern_token_is_end; -1: no single token */
+    const char *stop; /* what ends an answer as text, for `stop` of tern_generate, or NULL */
+};
+
+/* What is used now; 0, and *info zero, when the file has no template and none was chosen. */
+int tern_chat_info(const tern_model *model, struct tern_chat_info *info);
+
+/* Chooses a built-in template by name, or the file's own (NULL). TERN_USAGE when there is none of
+ * that name. Not while another thread uses the model. */
+enum tern_status tern_chat_use(tern_model *model, const char *name, struct tern_error *e);
+const char *tern_chat_builtin(size_t i); /* names, 0 upwards; NULL: no more */
+
+/* The conversation as token ids, or as text with special tokens spelled out. At most `max` are
+ * written, *n gets the full count. TERN_USAGE when the model has no template, when the roles do not
+ * alternate, or when the template has no form for such a conversation (no system text, ...). */
+enum tern_status tern_chat_tokens(const tern_model *model, const struct tern_chat_message *messages,
+                                  size_t n_messages, unsigned flags, tern_token *tokens, size_t max,
+                                  size_t *n, struct tern_error *e);
+enum tern_status tern_chat_text(const tern_model *model, const struct tern_chat_message *messages,
+                                size_t n_messages, unsigned flags, char *text, size_t max,
+                                size_t *n, struct tern_error *e);
+
 /* ---- context: the KV cache and the memory of one batch ------------------------------------ */
 
 /* q8: a group of 32 dims of a key or value is 32 integers in [-127, 127] and an f16 scale */

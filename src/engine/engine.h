@@ -13,6 +13,7 @@
 #include "model/cache.h"
 #include "model/forward.h"
 #include "model/model.h"
+#include "text/chat.h"
 #include "text/sampler.h"
 #include "text/tokenizer.h"
 
@@ -26,6 +27,7 @@ struct tern_model {
     struct kernels kernels;
     struct pool *pool;
     struct tokenizer *tokenizer; /* NULL: a file without one, ids only */
+    struct chat *chat;           /* NULL: no template */
     struct tern_sampler_params sampler;
     tern_token end_tokens[MAX_END_TOKENS];
     size_t n_end_tokens;
@@ -61,6 +63,9 @@ void context_drop(struct tern_context *c);
 /* Section bodies of the file as parsed keys; false when the section is absent. */
 enum tern_status engine_section(const struct tern_model *m, const char *tag, struct keys *keys,
                                 bool *found, struct tern_error *e);
+
+/* Opens the built-in template `name`, or the file's own (NULL; none if it has none). */
+enum tern_status engine_open_chat(struct tern_model *m, const char *name, struct tern_error *e);
 
 /* max |a - b| / max |b| of the model's logits against the source's golden ones, and the bound that
  * the file states for it; *found is false when it has none. */

@@ -134,7 +134,8 @@ static enum tern_status open_parts(struct tern_model *m, const char *path,
     m->sampler = sampler_defaults();
     if ((s = kernels_init(&m->kernels, p->cpu, e)) || (s = model_open(&m->model, path, e)))
         return s;
-    if ((s = read_provenance(m, e)) || (s = read_generation(m, e)) || (s = open_tokenizer(m, e)))
+    if ((s = read_provenance(m, e)) || (s = read_generation(m, e)) || (s = open_tokenizer(m, e)) ||
+        (s = engine_open_chat(m, NULL, e)))
         return error_in(e, s, path);
     if (!(s = open_pool(m, p->n_threads, e)) && p->load & TERN_LOAD_COPY)
         s = load_copy(m->model->weights, m->pool, e);
@@ -164,6 +165,7 @@ EXPORT void tern_model_close(tern_model *m)
     if (!m)
         return;
     pool_close(m->pool);
+    chat_close(m->chat);
     tokenizer_close(m->tokenizer);
     model_close(m->model);
     free(m->name);

@@ -22,9 +22,10 @@ struct ranks {
 
 struct tokenizer {
     struct vocab vocab;
-    struct added_set raw, normalized;          /* added tokens before and after the normalizer */
-    struct buffer added_text;                  /* the normalized forms */
-    const uint32_t *added_ids, *added_lengths; /* [n_added], and their contents; borrowed */
+    struct added_set raw, normalized; /* added tokens before and after the normalizer */
+    struct buffer added_text;         /* the normalized forms */
+    /* [n_added], and their contents; borrowed */
+    const uint32_t *added_ids, *added_lengths, *added_flags;
     const char *added_bytes;
     size_t n_added;
     unsigned char *special; /* [vocab.n], owned */

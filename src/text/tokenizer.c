@@ -68,8 +68,7 @@ static enum tern_status check_added(const char *p, uint32_t n, uint32_t i, uint3
 }
 
 /* Checks every added token and puts it into its set. */
-static enum tern_status place_added(struct tokenizer *t, uint64_t n_bytes, const uint32_t *flags,
-                                    struct tern_error *e)
+static enum tern_status place_added(struct tokenizer *t, uint64_t n_bytes, struct tern_error *e)
 {
     uint64_t at = 0;
     for (size_t i = 0; i < t->n_added; at += t->added_lengths[i++]) {
@@ -77,12 +76,13 @@ static enum tern_status place_added(struct tokenizer *t, uint64_t n_bytes, const
         uint32_t n = t->added_lengths[i], id = t->added_ids[i];
         if (n > n_bytes - at)
             return error_set(e, TERN_BAD_FILE, "tokenizer: added token %zu ends past its text", i);
-        enum tern_status s = check_added(p, n, (uint32_t)i, flags[i], e);
+        enum tern_status s = check_added(p, n, (uint32_t)i, t->added_flags[i], e);
         if (s)
             return s;
-        struct added_set *set = flags[i] & ADDED_NORMALIZED ? &t->normalized : &t->raw;
-        set->list[set->n++] = (struct added_token){p, n, flags[i], (uint32_t)i, (int32_t)id};
-        t->special[id] |= flags[i] & ADDED_SPECIAL;
+        struct added_set *set = t->added_flags[i] & ADDED_NORMALIZED ? &t->normalized : &t->raw;
+        set->list[set->n++] =
+            (struct added_token){p, n, t->added_flags[i], (uint32_t)i, (int32_t)id};
+        t->special[id] |= t->added_flags[i] & ADDED_SPECIAL;
     }
     if (at != n_bytes)
         return error_set(e, TERN_BAD_FILE, "tokenizer: text follows the last added token");
@@ -117,13 +117,12 @@ static enum tern_status normalize_added(struct tokenizer *t, struct buffer scrat
 
 static enum tern_status read_added(struct tokenizer *t, struct keys *keys, struct tern_error *e)
 {
-    const uint32_t *flags = NULL;
     uint64_t n_bytes = 0, n_lengths = 0, n_flags = 0;
     enum tern_status s;
     if ((s = read_ids(t, keys, "added.ids", &t->added_ids, &t->n_added, e)) ||
         (s = keys_text(keys, "added.bytes", &t->added_bytes, &n_bytes, e)) ||
         (s = keys_u32s(keys, "added.lengths", &t->added_lengths, &n_lengths, e)) ||
-        (s = keys_u32s(keys, "added.flags", &flags, &n_flags, e)))
+        (s = keys_u32s(keys, "added.flags", &t->added_flags, &n_flags, e)))
         return s;
     size_t n = t->n_added;
     if (n_lengths != n || n_flags != n)
@@ -134,7 +133,7 @@ static enum tern_status read_added(struct tokenizer *t, struct keys *keys, struc
     if (!t->raw.list || !t->normalized.list)
         return error_memory(e, "the added tokens", 2 * (n + 1) * sizeof *t->raw.list);
     struct buffer scratch[2] = {{0}};
-    if (!(s = place_added(t, n_bytes, flags, e)))
+    if (!(s = place_added(t, n_bytes, e)))
         s = normalize_added(t, scratch, e);
     buffer_close(&scratch[0]);
     buffer_close(&scratch[1]);
@@ -333,7 +332,8 @@ static bool encode(struct run *r, const char *text, size_t n, unsigned flags)
     for (size_t i = 0; i < t->n_before && flags & TERN_ADD_SPECIAL; i++)
         encoding_put(&r->ids, (int32_t)t->before[i]);
     r->plain = !(flags & TERN_PARSE_SPECIAL);
-    if (!added_split(&t->raw, text, n, r->plain, true, (struct added_sink){on_raw, on_token, r}))
+    if (!added_split(&t->raw, text, n, r->plain, !(flags & TOKENIZER_CONTINUES),
+                     (struct added_sink){on_raw, on_token, r}))
         return false;
     for (size_t i = 0; i < t->n_after && flags & TERN_ADD_SPECIAL; i++)
         encoding_put(&r->ids, (int32_t)t->after[i]);
@@ -385,12 +385,14 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
     return id >= 0 && (uint32_t)id < t->vocab.n && t->special[id];
 }
 
-int32_t tokenizer_find(const struct tokenizer *t, const char *content, size_t n)
+int32_t tokenizer_find(const struct tokenizer *t, const char *content, size_t n, uint32_t *flags)
 {
     const char *p = t->added_bytes;
     for (size_t i = 0; i < t->n_added; p += t->added_lengths[i++])
-        if (t->added_lengths[i] == n && memcmp(p, content, n) == 0)
+        if (t->added_lengths[i] == n && memcmp(p, content, n) == 0) {
+            *flags = t->added_flags[i];
             return (int32_t)t->added_ids[i];
+        }
     return -1;
 }
 

@@ -25,6 +25,7 @@ void tokenizer_close(struct tokenizer *t);
  * second (plain mode) special tokens written in the text stay text. At most `max` ids are written;
  * *n_out is the full count. Fails with TERN_NO_MEMORY (a text takes up to about 50 bytes of
  * working memory per byte) or, above 1 GiB, TERN_LIMIT. */
+enum { TOKENIZER_CONTINUES = 1 << 8 }; /* a flag beside them: the text does not begin a text */
 enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
                                   unsigned flags, int32_t *out, size_t max, size_t *n_out,
                                   struct tern_error *e);
@@ -35,8 +36,8 @@ enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, s
 const char *tokenizer_text(const struct tokenizer *t, int32_t id, size_t *n);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 
-/* Id of the added token with exactly this content, or -1. */
-int32_t tokenizer_find(const struct tokenizer *t, const char *content, size_t n);
+/* Id of the added token with exactly this content, or -1; *flags are those of text/added.h. */
+int32_t tokenizer_find(const struct tokenizer *t, const char *content, size_t n, uint32_t *flags);
 
 uint64_t tokenizer_n_tokens(const struct tokenizer *t); /* tokens stored; at most vocab */
 int32_t tokenizer_bos(const struct tokenizer *t);       /* -1: none */

@@ -1,0 +1,85 @@
+/* Chat templates of tern.h: the file's own and the built-in ones, behind the handle. */
+#include <string.h>
+
+#include "engine/engine.h"
+
+/* The token that ends an answer ends a text, too. */
+static void add_end(struct tern_model *m, tern_token end)
+{
+    if (end >= 0 && !tern_token_is_end(m, end) && m->n_end_tokens < MAX_END_TOKENS)
+        m->end_tokens[m->n_end_tokens++] = end;
+}
+
+static enum tern_status no_template(struct tern_error *e)
+{
+    return error_set(e, TERN_USAGE, "the model file has no chat template: choose a built-in one");
+}
+
+enum tern_status engine_open_chat(struct tern_model *m, const char *name, struct tern_error *e)
+{
+    struct chat *c = NULL;
+    size_t n;
+    const void *body = weights_section(m->model->weights, "chat", &n);
+    enum tern_status s = TERN_OK;
+    if (name && m->tokenizer)
+        s = chat_open_builtin(&c, m->tokenizer, name, e);
+    else if (body && m->tokenizer)
+        s = chat_open(&c, m->tokenizer, body, n, e);
+    if (s)
+        return s;
+    chat_close(m->chat);
+    if ((m->chat = c))
+        add_end(m, chat_info(c)->end);
+    return TERN_OK;
+}
+
+EXPORT enum tern_status tern_chat_use(tern_model *m, const char *name, struct tern_error *e)
+{
+    if (!m->tokenizer)
+        return error_set(e, TERN_USAGE, "the model file has no tokenizer, so it cannot chat");
+    enum tern_status s = engine_open_chat(m, name, e);
+    return s || m->chat ? s : no_template(e);
+}
+
+EXPORT const char *tern_chat_builtin(size_t i)
+{
+    return chat_builtin(i);
+}
+
+EXPORT int tern_chat_info(const tern_model *m, struct tern_chat_info *info)
+{
+    *info = m->chat ? *chat_info(m->chat) : (struct tern_chat_info){.name = "", .end = -1};
+    return m->chat != NULL;
+}
+
+EXPORT enum tern_status tern_chat_tokens(const tern_model *m,
+                                         const struct tern_chat_message *messages,
+                                         size_t n_messages, unsigned flags, tern_token *tokens,
+                                         size_t max, size_t *n, struct tern_error *e)
+{
+    struct chat_text text = {0};
+    struct fpenv saved = fpenv_enter();
+    *n = 0;
+    enum tern_status s =
+        m->chat ? chat_render(m->chat, messages, n_messages, flags, &text, e) : no_template(e);
+    if (!s)
+        s = chat_encode(m->chat, &text, tokens, max, n, e);
+    chat_text_close(&text);
+    fpenv_leave(saved);
+    return s;
+}
+
+EXPORT enum tern_status tern_chat_text(const tern_model *m,
+                                       const struct tern_chat_message *messages, size_t n_messages,
+                                       unsigned flags, char *text, size_t max, size_t *n,
+                                       struct tern_error *e)
+{
+    struct chat_text out = {0};
+    *n = 0;
+    enum tern_status s =
+        m->chat ? chat_render(m->chat, messages, n_messages, flags, &out, e) : no_template(e);
+    if (!s && (*n = out.text.n))
+        memcpy(text, out.text.p, *n < max ? *n : max);
+    chat_text_close(&out);
+    return s;
+}
