@@ -29,11 +29,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import convert  # noqa: E402
-from ternlib import layouts, rope, source, tiles, weights  # noqa: E402
+from ternlib import gguf_families, layouts, rope, source, tiles, weights  # noqa: E402
 from ternlib.errors import ConvertError  # noqa: E402
 from ternlib.reader import WeightsFile  # noqa: E402
 
-HF, GG = layouts.HUGGINGFACE, layouts.GGUF
+HF, GG = layouts.HUGGINGFACE, gguf_families.NAMES
 SMALL = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 300, "hidden_size": 48,
     "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2,
@@ -604,9 +604,9 @@ class Gguf(Case):
         ]
         path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=linear)
         np.testing.assert_allclose(self.converted(path).config["rope.0.inv_freq"], plain / 4, rtol=1e-7)
-        yarn = [lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN), lambda w: w.add_rope_scaling_factor(4.0)]
-        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=yarn)
-        self.assertIn("yarn", self.refused(path))
+        other = [lambda w: w.add_string("llama.rope.scaling.type", "spiral")]
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=other)
+        self.assertIn("spiral", self.refused(path))
 
     def test_what_gguf_does_not_say_is_said(self):
         path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C))
@@ -651,7 +651,8 @@ class Gguf(Case):
         self.assertIn("key 'x' twice", write([], [("x", 4, number), ("x", 4, number)]))
         self.assertIn("not possible", write([["a", [8], 8, 0]]))
         self.assertIn("not possible", write([["a", [0], 0, 0]]))
-        self.assertIn("Q4_K", write([["a", [256], 12, 0]]))
+        self.assertIn("IQ2_XXS", write([["a", [256], 16, 0]]))
+        self.assertIn("cut or damaged", write([["a", [512], 12, 0]]))
         self.assertIn("type 99", write([["a", [8], 99, 0]]))
         self.assertIn("dimensions", write([["a", [1] * 5, 0, 0]]))
         self.assertIn("the type 77", write([], [("x", 77, number)]))
@@ -666,7 +667,7 @@ class Gguf(Case):
 
     def test_keys_and_tensors_that_are_not_understood(self):
         for key, add in {
-            "llama.expert_count": lambda w: w.add_expert_count(8),
+            "blk.0.ffn_gate_exps.weight": lambda w: w.add_expert_count(8),
             "llama.logit_scale": lambda w: w.add_logit_scale(2.0),
             "llama.rope.dimension_count": lambda w: w.add_rope_dimension_count(8),
             "attention.value_length": lambda w: w.add_value_length(8),

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from ternlib import errors, ggufsource, huggingface, keys, llama2c, reference, tiles, tokenizer, weights
 from ternlib.errors import ConvertError
+from ternlib.settings import Settings
 from ternlib.source import Source, packed_config, pieces, slots, vector_pieces
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,16 +39,16 @@ VERSION = "0.1.0"  # TERN_VERSION of include/tern.h
 LOSSY = ("q8", "q4")
 
 
-def load(path: Path, tokenizer_file: Path | None, rope_length: int | None) -> Source:
+def load(path: Path, tokenizer_file: Path | None, rope_length: int | None, settings: Settings) -> Source:
     """The source, by what it is rather than by its name."""
     if path.is_dir():
-        return huggingface.load(path, tokenizer_file, rope_length)
+        return huggingface.load(path, tokenizer_file, rope_length, settings)
     with open(path, "rb") as f:
         head = f.read(8)
     if head[:4] == b"GGUF":
-        return ggufsource.load(path, tokenizer_file)
+        return ggufsource.load(path, tokenizer_file, rope_length, settings)
     refuse_known(path, head)
-    return llama2c.load(path, tokenizer_file)
+    return llama2c.load(path, tokenizer_file, settings)
 
 
 def refuse_known(path: Path, head: bytes) -> None:
@@ -227,6 +228,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--rope-length", type=int, metavar="N", help="tokens of the longest text, where RoPE scaling depends on it"
     )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="a feature (window=4096; a value for each layer with commas between) or a key of the source's config",
+    )  # fmt: skip
     parser.add_argument("--reference-logits", action="store_true", help="store logits by transformers for --selftest")
     return parser.parse_args(arguments)
 
@@ -249,7 +254,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         check_paths(options.source, options.out)
-        source = load(options.source, options.tokenizer, options.rope_length)
+        source = load(options.source, options.tokenizer, options.rope_length, Settings(options.set))
         for note in source.notes:
             print(note)
         golden = {}

@@ -42,12 +42,10 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 @dataclass(frozen=True)
 class Family:
-    """`features` reads a config, in which `aliases` maps the common names of keys to this family's.
-    `interleaved`: GGUF files of this architecture hold q and k rows permuted (None: they are not read)."""
+    """`features` reads a config, in which `aliases` maps the common names of keys to this family's."""
 
     architecture: str
     features: Callable[[Config], dict[str, Any]]
-    interleaved: bool | None = None
     aliases: dict[str, str] = field(default_factory=dict)
 
 
@@ -508,9 +506,9 @@ GPT2_NAMES = {
 }  # fmt: skip
 
 FAMILIES = {
-    "llama": Family("LlamaForCausalLM", _llama, True),
+    "llama": Family("LlamaForCausalLM", _llama),
     "mistral": Family("MistralForCausalLM", _mistral),
-    "qwen2": Family("Qwen2ForCausalLM", _qwen2, False),
+    "qwen2": Family("Qwen2ForCausalLM", _qwen2),
     "qwen3": Family("Qwen3ForCausalLM", _qwen3),
     "qwen2_moe": Family("Qwen2MoeForCausalLM", _qwen2_moe),
     "qwen3_moe": Family("Qwen3MoeForCausalLM", _qwen3_moe),

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 
 from .errors import ConvertError
+from .gguf_types import FORMATS
 from .source import File
 
 NUMBERS = {0: "u1", 1: "i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 10: "<u8", 11: "<i8", 12: "<f8"}
 BOOL, STRING, ARRAY = 7, 8, 9
-# type number -> (name, weights in a block, bytes of a block); only those that can be read have a size
+# The names of tensor types by their numbers; those in gguf_types.FORMATS can be read.
 TENSOR_TYPES = {
-    0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 8: ("Q8_0", 32, 34), 30: ("BF16", 1, 2),
-    3: ("Q4_1", 32, 0), 6: ("Q5_0", 32, 0), 7: ("Q5_1", 32, 0), 9: ("Q8_1", 32, 0), 10: ("Q2_K", 256, 0),
-    11: ("Q3_K", 256, 0), 12: ("Q4_K", 256, 0), 13: ("Q5_K", 256, 0), 14: ("Q6_K", 256, 210), 28: ("F64", 1, 0),
+    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K",
+    12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S",
+    20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64",
+    29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip
 MAX_DIMS, MAX_KEY, MAX_NAME, PAGE = 4, 65535, 1024, 1 << 20
 
@@ -145,12 +147,13 @@ def _placed(file: File, infos: dict, head: int, alignment: Any) -> dict[str, Ent
         raise ConvertError(f"{file.path}: general.alignment is {alignment!r}; it must be a power of two")
     base, end, out = head + -head % alignment, 0, {}
     for name, (shape, kind, offset) in sorted(infos.items(), key=lambda item: item[1][2]):
-        dtype, block, size = TENSOR_TYPES.get(kind, (f"type {kind}", 1, 0))
-        if not size:
+        dtype = TENSOR_TYPES.get(kind, f"type {kind}")
+        if dtype not in FORMATS:
             raise ConvertError(
-                f"{file.path}: tensor {name!r} is {dtype}; F32, F16, BF16, Q8_0, Q4_0 and Q6_K are read: "
+                f"{file.path}: tensor {name!r} is {dtype}; {', '.join(FORMATS)} are read: "
                 "take the model in one of these, or its original, with --type q8 or q4"
             )
+        block = FORMATS[dtype].weights
         elements = 1
         for n in shape:
             elements *= n
@@ -158,7 +161,7 @@ def _placed(file: File, infos: dict, head: int, alignment: Any) -> dict[str, Ent
             raise ConvertError(f"{file.path}: tensor {name!r} is {dtype} {list(shape)}, which is not possible")
         if offset % alignment or offset < end:
             raise ConvertError(f"{file.path}: tensor {name!r} begins at {offset}, inside another or not aligned")
-        end = offset + elements // block * size
+        end = offset + FORMATS[dtype].row_bytes(elements)
         if base + end > file.size:
             raise ConvertError(
                 f"{file.path}: tensor {name!r} ends at byte {base + end}, but the file has {file.size}: "

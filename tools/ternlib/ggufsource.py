@@ -1,123 +1,67 @@
 """Reads a GGUF model: the keys of its architecture become the config of a family, its tensors matrices.
 
-In:  the file, whose vocabulary is inside. Out: a Source; Q8_0 becomes q8, Q4_0 q4 and Q6_K f32, value for value.
-This file alone knows what llama.cpp's own converter did: q and k rows of Llama-family files are
-permuted to interleaved RoPE, and the scaling of Llama 3.1 is a tensor of divisors.
+In:  the file, whose vocabulary is inside. Out: a Source whose matrices have the values of the file, bit for bit.
+gguf_families.py says what the files of each architecture mean, gguf_types.py how their numbers are written.
 """
 
-from dataclasses import dataclass
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import gguf_file, rope, tiles, tokenizer
+from . import gguf_file, gguf_types, rope, tiles, tokenizer
 from .config import Config
 from .errors import USAGE, ConvertError, reading
 from .families import FAMILIES
+from .gguf_families import HARMLESS, KEYS, NAMES, NEUTRAL, Architecture, Facts, GgufLayout, architecture, known
 from .gguf_file import Entry, Gguf
-from .layouts import GGUF, source_name
-from .source import MAX_WINDOW, Matrix, Source, check_config, slots
+from .layouts import source_name
+from .places import matrix
+from .settings import Settings
+from .source import Encoding, Matrix, Source, check_config, slots
 
-TYPES = {"F32": tiles.F32, "F16": tiles.F16, "BF16": tiles.BF16}
-# The types of blocks: ours, which holds every value of theirs, and what a block is.
-BLOCKS = {
-    "Q8_0": (tiles.Q8, 32, np.dtype([("d", "<u2"), ("q", "i1", 32)])),
-    "Q4_0": (tiles.Q4, 32, np.dtype([("d", "<u2"), ("q", "u1", 16)])),
-    # low [half, part, 32], high [half, 32], scales [half, quarter, 2]: a block is 2 halves of 4 quarters of 32
-    "Q6_K": (tiles.F32, 256, np.dtype([("low", "u1", (2, 2, 32)), ("high", "u1", (2, 32)),
-                                       ("scales", "i1", (2, 4, 2)), ("d", "<f2")])),
-}  # fmt: skip
 IGNORED_TENSORS = (".attn_rot_embd.weight", "rope.freqs")  # tables of old files, computed instead
+ROPE_TENSORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
-
-# Keys of the architecture under the names of transformers.
-KEYS = {
-    "num_hidden_layers": "block_count",
-    "hidden_size": "embedding_length",
-    "intermediate_size": "feed_forward_length",
-    "num_attention_heads": "attention.head_count",
-    "num_key_value_heads": "attention.head_count_kv",
-    "head_dim": "attention.key_length",
-    "sliding_window": "attention.sliding_window",
-    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
-    "max_position_embeddings": "context_length",
-    "rope_theta": "rope.freq_base",
-    "vocab_size": "vocab_size",
-}
-HARMLESS = ("tensor_data_layout", "rope.scaling.finetuned", "rope.scaling.original_context_length")
-NEUTRAL = {
-    "attention.causal": (True,),
-    "attention.layer_norm_epsilon": (0,),
-    "expert_count": (0,),
-    "expert_used_count": (0,),
-    "rope.scaling.attn_factor": (1,),
-    "rope.scaling.yarn_log_multiplier": (0,),
-}
+CHUNK = 16 << 20
 
 
-@dataclass
-class Blocks(Matrix):
-    """A matrix of GGUF's quantized types."""
-
-    dtype: str = ""
-
-    @property
-    def row_bytes(self) -> int:
-        _, weights, block = BLOCKS[self.dtype]
-        return self.k // weights * block.itemsize
-
-    def _decoded(self, data: bytearray, n: int):
-        blocks = np.frombuffer(data, BLOCKS[self.dtype][2]).reshape(n, -1)
-        if self.dtype == "Q6_K":
-            return _q6_k(blocks).view("<u4")
-        q = blocks["q"]
-        if self.dtype == "Q4_0":  # low nibbles are elements 0 to 15, high ones 16 to 31
-            q = np.concatenate([q & 15, q >> 4], axis=2).view("i1") - np.int8(8)
-        return np.ascontiguousarray(q), np.ascontiguousarray(blocks["d"])
-
-
-def _q6_k(blocks: np.ndarray) -> np.ndarray:
-    """f32 [n, k]: d * scale * (q - 32), of which f32 holds every bit; quarter j has bits 2 j of `high`."""
-    n = len(blocks)
-    low = blocks["low"]
-    low = np.concatenate([low & 15, low >> 4], axis=3)  # [n, block, half, quarter, 32]
-    high = blocks["high"][:, :, :, None, :] >> np.arange(0, 8, 2, dtype="u1")[:, None] & 3
-    q = (low | high << 4).astype("<f4") - np.float32(32)
-    scales = blocks["scales"] * blocks["d"].astype("<f4")[:, :, None, None, None]
-    return (q.reshape(*q.shape[:-1], 2, 16) * scales[..., None]).reshape(n, -1)
-
-
-def load(path: Path, tokenizer_file: Path | None) -> Source:
-    """The model of a file."""
+def load(
+    path: Path, tokenizer_file: Path | None, rope_length: int | None = None, settings: Settings | None = None
+) -> Source:
+    """The model of a file; rope_length: positions that a RoPE scaling which depends on them is converted for."""
     if tokenizer_file is not None:
         raise ConvertError(f"{path} carries its own vocabulary; leave --tokenizer out", USAGE)
+    settings = settings or Settings()
     g = gguf_file.read(path)
-    arch = g.keys.get("general.architecture")
-    known = [name for name, family in FAMILIES.items() if family.interleaved is not None]
-    if arch not in known:
-        raise ConvertError(f"{path}: the architecture {arch!r} is not understood; known are {', '.join(known)}")
+    name = g.keys.get("general.architecture")
+    arch = architecture(name, _experts(g, name)) if isinstance(name, str) else None
+    if arch is None:
+        raise ConvertError(f"{path}: the architecture {name!r} is not understood; known are {', '.join(known())}")
     if g.keys.get("split.count", 1) != 1:
         raise ConvertError(
             f"{path} is one of {g.keys['split.count']} parts; join them with llama-gguf-split --merge", USAGE
         )
-    notes: list[str] = []
-    config = _features(path, arch, g, notes)
+    model = _Model(path, name, arch, g, rope_length, settings)
+    config = model.features()
     check_config(config)
-    wide = [name for name, entry in g.tensors.items() if entry.dtype == "Q6_K"]
-    if wide:
-        notes.append(f"{path}: {', '.join(wide)} in Q6_K, kept exactly as f32; --type q8 makes it small again")
-    matrices = _matrices(path, config, g.tensors, bool(FAMILIES[arch].interleaved))
+    matrices = model.matrices(config)
     return Source(
         name=_text(g.keys, "general.name") or path.stem,
-        origin=f"GGUF file {path.name}, {arch}",
+        origin=f"GGUF file {path.name}, {name}",
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(path, g.keys, config["vocab"]),
         end_tokens=_end_tokens(path, g.keys, config["vocab"]),
         licence=_text(g.keys, "general.license"),
-        notes=notes,
+        notes=model.notes,
     )
+
+
+def _experts(g: Gguf, name: str) -> int:
+    value = g.keys.get(f"{name}.expert_count", 0)
+    return value if type(value) is int else 0
 
 
 def _text(keys: dict[str, Any], name: str) -> str:
@@ -126,113 +70,249 @@ def _text(keys: dict[str, Any], name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays of numbers as lists, as a config has them."""
-    return value.tolist() if hasattr(value, "tolist") else value
+    """Values as a config has them: lists, and floats of f32 as the shortest decimal number that rounds to them."""
+    if isinstance(value, float):
+        return float(str(np.float32(value)))
+    if isinstance(value, np.ndarray):
+        return [_plain(v) for v in value.tolist()]
+    return value
 
 
-def _features(path: Path, arch: str, g: Gguf, notes: list[str]) -> dict[str, Any]:
-    """The family's features from the keys, and from the tensors what no key says."""
-    embed = g.tensors.get(GGUF["embed"])
-    if embed is None or len(embed.shape) != 2:
-        raise ConvertError(f"{path} has no matrix {GGUF['embed']!r}: it is a vocabulary or a part, not a model")
-    prefix = arch + "."
-    values = {name: _plain(v) for name, v in g.keys.items() if name.startswith(prefix)}
-    values[prefix + "vocab_size"] = embed.shape[1]
-    names = {ours: prefix + theirs for ours, theirs in KEYS.items()}
-    harmless = frozenset(prefix + name for name in HARMLESS)
-    c = Config(str(path), values, names, harmless, {prefix + name: allowed for name, allowed in NEUTRAL.items()})
-    _put_scaling(c, prefix)
-    config = FAMILIES[arch].features(c)
-    _check_widths(c, prefix, config)
-    _put_window(c, config, notes)
-    c.finish()
-    config["head_tied"] = int(GGUF["head"] not in g.tensors)
-    _put_biases(config, g.tensors)
-    _put_divisors(path, config, g.tensors)
-    return config
+class _Model:
+    """One file, on its way to features and matrices."""
 
+    def __init__(
+        self, path: Path, name: str, arch: Architecture, g: Gguf, rope_length: int | None, settings: Settings
+    ):
+        self.path, self.arch, self.settings, self.notes = path, arch, settings, []
+        self.entries = {n: dataclasses.replace(e, shape=e.shape[::-1]) for n, e in g.tensors.items()}
+        self.prefix = name + "."
+        values = {n: _plain(v) for n, v in g.keys.items() if n.startswith(self.prefix)}
+        embed = self.entries.get(NAMES["embed"])
+        if embed is None or len(embed.shape) != 2:
+            raise ConvertError(f"{path} has no matrix {NAMES['embed']!r}: it is a vocabulary or a part, not a model")
+        values[self.prefix + "vocab_size"] = embed.shape[0]
+        names = {ours: self.prefix + theirs for ours, theirs in KEYS.items()}
+        harmless = frozenset(self.prefix + n for n in HARMLESS)
+        neutral = {self.prefix + n: allowed for n, allowed in NEUTRAL.items()}
+        self.c = Config(str(path), values, names, harmless, neutral, rope_length)
+        self.names: dict[str, str] = {}
 
-def _put_scaling(c: Config, prefix: str) -> None:
-    """The keys of RoPE scaling as the dictionary that transformers has."""
-    names = {"type": "rope.scaling.type", "factor": "rope.scaling.factor", "old": "rope.scale_linear"}
-    kind, factor, old = (c.get(prefix + name, None) for name in names.values())
-    if kind not in (None, "none", "linear"):
-        raise ConvertError(f"{c.where}: {prefix}{names['type']} is {kind!r}; 'none' and 'linear' are understood")
-    factor = factor if factor is not None else old
-    if kind != "none" and factor not in (None, 0, 1):
-        c.values["rope_scaling"] = {"rope_type": "linear", "factor": factor}
+    # ---- features
 
+    def features(self) -> dict[str, Any]:
+        """The family's features from the keys, and from the tensors what no key says."""
+        self.settings.for_source(self.c)
+        self._find()
+        self._put_head_dim()
+        self._put_scaling()
+        self._assume()
+        config = FAMILIES[self.arch.family].features(self.c)
+        self._check_widths(config)
+        if "window" in self.settings:
+            self.c.get("sliding_window", None)
+        self.c.finish()
+        self.notes += self.c.notes
+        self._note_window(config)
+        config["head_tied"] = int(self._tied())
+        self._put_biases(config)
+        self._put_divisors(config)
+        self.settings.features(config)
+        return config
 
-def _check_widths(c: Config, prefix: str, config: dict[str, Any]) -> None:
-    """Heads whose values are of another size, or turn only in part, are not this graph."""
-    for name in ("attention.value_length", "rope.dimension_count"):
-        value = c.get(prefix + name, config["head_dim"][0])
-        if value != config["head_dim"][0]:
+    def _key(self, name: str) -> Any:
+        return self.c.values.get(self.c.name(name))
+
+    def _put(self, name: str, value: Any) -> None:
+        """A key's value, unless the user has set it."""
+        if name not in self.settings:
+            self.c.values[self.c.name(name)] = value
+
+    def _find(self) -> None:
+        """What the architecture means, and what the file's tensors say."""
+        facts = Facts(self.entries.__contains__, lambda name: self.c.get(name, None), dict(self.arch.fixed))
+        if self.arch.find:
+            self.arch.find(facts)
+        for name, value in facts.values.items():
+            self._put(name, value)
+        self.names = facts.names
+        self.facts = facts
+
+    def _put_head_dim(self) -> None:
+        """Absent sizes follow from the others, for all architectures in the same way."""
+        dim, heads = self._key("hidden_size"), self._key("num_attention_heads")
+        if self._key("num_key_value_heads") is None and heads is not None:
+            self._put("num_key_value_heads", heads)
+        first = heads[0] if isinstance(heads, list) and heads else heads
+        if self._key("head_dim") is None and type(dim) is int and type(first) is int and first > 0:
+            if dim % first:
+                raise ConvertError(f"{self.path}: {self.prefix}embedding_length {dim} is not a multiple of {first} heads")
+            self._put("head_dim", dim // first)
+        turning = self.c.get("partial_rotary_factor", self.c.values.get(self.prefix + "rope.dimension_count"))
+        size = self._key("head_dim")
+        self.c.used.add(self.prefix + "rope.dimension_count")
+        if self.arch.partial and type(turning) is int and type(size) is int and 0 < turning <= size:
+            part = turning / size
+            self._put("partial_rotary_factor", part if int(size * part) == turning else np.nextafter(part, 2).item())
+
+    def _put_scaling(self) -> None:
+        """The keys and tensors of RoPE scaling as the dictionary that transformers has."""
+        def key(name: str) -> Any:
+            return self.c.get(self.prefix + "rope." + name, None)
+
+        kind, factor, old = key("scaling.type"), key("scaling.factor"), key("scale_linear")
+        original = self.c.values.get(self.prefix + "rope.scaling.original_context_length")
+        fast, slow = key("scaling.yarn_beta_fast"), key("scaling.yarn_beta_slow")
+        short = self._factors("rope_factors_short.weight")
+        if kind not in (None, "none", "linear", "yarn", "longrope"):
             raise ConvertError(
-                f"{c.where}: {prefix}{name} is {value!r}, but a head has {config['head_dim'][0]} dimensions"
+                f"{self.path}: {self.prefix}rope.scaling.type is {kind!r}; none, linear, yarn and longrope are understood"
+            )
+        values: dict[str, Any] = {}
+        if short is not None:
+            values = {"rope_type": "longrope", "short_factor": short, "attention_factor": key("scaling.attn_factor")}
+            values["long_factor"] = self._factors("rope_factors_long.weight")
+        elif kind == "yarn":
+            values = {"rope_type": "yarn", "factor": factor, "beta_fast": fast, "beta_slow": slow}
+            values |= {"truncate": False} if self.arch.family == "gpt_oss" else {}
+        elif kind != "none" and (factor or old) not in (None, 0, 1):
+            values = {"rope_type": "linear", "factor": factor or old}
+        if kind == "longrope" and not values:
+            raise ConvertError(f"{self.path} says longrope, but lacks the tensor 'rope_factors_short.weight'")
+        if values and original and values["rope_type"] != "linear":
+            values["original_max_position_embeddings"] = original
+        if values:
+            self._put("rope_scaling", {name: value for name, value in values.items() if value is not None})
+
+    def _factors(self, name: str) -> list[float] | None:
+        """A small tensor of numbers, as decimal as they were written."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return None
+        if len(entry.shape) != 1 or entry.dtype != "F32" or entry.shape[0] > 1024:
+            raise ConvertError(f"{self.path}: {name} is {entry.dtype} {list(entry.shape)}; a short list of F32 is needed")
+        x = Matrix(name, tiles.F32, entry.shape[0], 1, entry.file, entry.offset).vector()
+        return [_plain(float(v)) for v in x]
+
+    def _assume(self) -> None:
+        """What the file does not say, said to the user."""
+        for name, value in self.arch.assumed.items():
+            if self._key(name) is not None or name in self.settings:
+                continue
+            value = value(self.facts) if callable(value) else value
+            self._put(name, value)
+            shown = ",".join(map(str, value)) if isinstance(value, list) else value
+            self.notes.append(f"{self.path} does not say {name}; assumed: {shown} (--set {name}=... changes it)")
+
+    def _check_widths(self, config: dict[str, Any]) -> None:
+        """Heads whose values are of another size, or turn only in part, are not this graph."""
+        for name in ("attention.value_length", *(() if self.arch.partial else ("rope.dimension_count",))):
+            value = self.c.get(self.prefix + name, config["head_dim"][0])
+            if value != config["head_dim"][0]:
+                raise ConvertError(
+                    f"{self.path}: {self.prefix}{name} is {value!r}, but a head has {config['head_dim'][0]} dimensions"
+                )
+
+    def _note_window(self, config: dict[str, Any]) -> None:
+        if self.arch.windows and not any(config["window"]) and "window" not in self.settings:
+            mistral = " (Mistral 7B v0.1 has 4096)" if self.prefix == "llama." else ""
+            self.notes.append(
+                f"{self.path} does not say whether attention has a window, so it gets none{mistral}; "
+                "--set window=N gives one to all layers, --set window=N,0,... to some"
+            )
+
+    def _tied(self) -> bool:
+        """Without a head of its own, or with one that is the embedding once more."""
+        embed, head = self.entries[NAMES["embed"]], self.entries.get(NAMES["head"])
+        if head is None or (embed.dtype, embed.shape) != (head.dtype, head.shape):
+            return head is None
+        size = self._format(embed).row_bytes(embed.shape[0] * embed.shape[1])
+        return all(
+            embed.file.read(embed.offset + at, min(CHUNK, size - at))
+            == head.file.read(head.offset + at, min(CHUNK, size - at))
+            for at in range(0, size, CHUNK)
+        )
+
+    def _put_biases(self, config: dict[str, Any]) -> None:
+        """A bias is a feature when its tensor is there; GGUF has no key for it."""
+        for i in range(config["n_layers"]):
+            for key, parts in (("attn_bias", "q k v o"), ("ffn_bias", "gate up down")):
+                config[key][i] = sum(1 << bit for bit, part in enumerate(parts.split()) if self._has_bias(i, part))
+
+    def _has_bias(self, layer: int, part: str) -> bool:
+        fused = {"q": "qkv", "k": "qkv", "v": "qkv"}.get(part, part + "_exps" if part + "_exps" in NAMES else part)
+        names = NAMES | self.arch.names
+        return any(source_name(names, f"layer.{layer}.{name}_bias") in self.entries for name in (part, fused))
+
+    def _put_divisors(self, config: dict[str, Any]) -> None:
+        """`rope_freqs`: what each frequency is divided by (the scaling of Llama 3.1)."""
+        divisors = self._factors("rope_freqs.weight")
+        if divisors is None:
+            return
+        freq = config["rope.0.inv_freq"]
+        if len(divisors) != len(freq):
+            raise ConvertError(f"{self.path}: rope_freqs.weight has {len(divisors)} numbers; {len(freq)} are needed")
+        if not all(1e-6 < d < 1e6 for d in divisors):
+            raise ConvertError(f"{self.path}: rope_freqs.weight holds a divisor that is not a sensible number above 0")
+        config["rope.0.inv_freq"] = rope.divided(freq, np.array(divisors, "<f8"))
+
+    # ---- matrices
+
+    def matrices(self, config: dict[str, Any]) -> dict[str, Matrix]:
+        """Every tensor that the model must have, of the right shape; any other one is refused."""
+        layout = GgufLayout(self.arch, self.names, config, self.entries)
+        out, wanted = {}, {*ROPE_TENSORS}
+        if config["head_tied"]:
+            wanted.add(NAMES["head"])
+        for slot in slots(config):
+            places = layout.places(slot)
+            out[slot.name] = matrix(slot, places, self.entries, str(self.path), self._format, "its keys ask")
+            wanted |= {place.name for place in places}
+        for name in self.entries:
+            if name not in wanted and not name.endswith(IGNORED_TENSORS):
+                raise ConvertError(f"{self.path} holds the tensor {name!r}, which a model of these keys does not have")
+        self._note_types(out)
+        return out
+
+    def _format(self, entry: Entry) -> Encoding:
+        """How a tensor's numbers are written; MXFP4 is q8 where the scales are such that q8 holds its values."""
+        if entry.dtype == "MXFP4" and self._fits_half(entry):
+            return gguf_types.MXFP4_Q8
+        return gguf_types.FORMATS[entry.dtype]
+
+    def _fits_half(self, entry: Entry) -> bool:
+        known = self.__dict__.setdefault("halves", {})
+        if entry.name not in known:
+            block = gguf_types.MXFP4_Q8.block
+            size = int(np.prod(entry.shape, dtype=object)) // 32 * block.itemsize
+            step = CHUNK // block.itemsize * block.itemsize
+            known[entry.name] = all(
+                gguf_types.fits_half(
+                    *gguf_types.codes(np.frombuffer(entry.file.read(entry.offset + at, min(step, size - at)), block))
+                )
+                for at in range(0, size, step)
+            )
+        return known[entry.name]
+
+    def _note_types(self, out: dict[str, Matrix]) -> None:
+        """Formats that no smaller type of ours holds exactly."""
+        wide = {}
+        for m in out.values():
+            for part in getattr(m, "parts", None) or [m]:
+                if part.format.block is not None and part.kind == tiles.F32:
+                    n, size = wide.get(part.format.name, (0, 0))
+                    wide[part.format.name] = n + part.rows * part.k, size + part.rows * part.row_bytes
+        if wide:
+            weights, size = (sum(v[i] for v in wide.values()) for i in (0, 1))
+            self.notes.append(
+                f"{self.path}: weights in {', '.join(sorted(wide))} are kept exactly, as f32: {_bytes(4 * weights)} instead "
+                f"of {_bytes(size)}; --type q8 ({_bytes(weights * 17 // 16)}) or q4 ({_bytes(weights * 9 // 16)}) makes "
+                "them small again"
             )
 
 
-def _put_window(c: Config, config: dict[str, Any], notes: list[str]) -> None:
-    if c.get("sliding_window", None) is not None:
-        config["window"] = [c.integer("sliding_window", MAX_WINDOW)] * config["n_layers"]
-    else:
-        notes.append(
-            f"{c.where} does not say whether attention has a window, so it gets none "
-            "(GGUF files of Mistral 7B v0.1 have lost theirs, 4096: convert the original instead)"
-        )
-
-
-def _put_biases(config: dict[str, Any], tensors: dict[str, Entry]) -> None:
-    """A bias is a feature when its tensor is there; GGUF has no key for it."""
-    for i in range(config["n_layers"]):
-        for key, parts in (("attn_bias", "q k v o"), ("ffn_bias", "gate up down")):
-            for bit, part in enumerate(parts.split()):
-                if source_name(GGUF, f"layer.{i}.{part}_bias") in tensors:
-                    config[key][i] |= 1 << bit
-
-
-def _put_divisors(path: Path, config: dict[str, Any], tensors: dict[str, Entry]) -> None:
-    """`rope_freqs`: what each frequency is divided by (the scaling of Llama 3.1)."""
-    entry = tensors.get("rope_freqs.weight")
-    if entry is None:
-        return
-    freq = config["rope.0.inv_freq"]
-    if entry.shape != (len(freq),) or entry.dtype != "F32":
-        raise ConvertError(
-            f"{path}: rope_freqs.weight is {entry.dtype} {list(entry.shape)}; F32 [{len(freq)}] is needed"
-        )
-    divisors = Matrix(entry.name, tiles.F32, len(freq), 1, entry.file, entry.offset).vector().astype("f8")
-    if not all(1e-6 < d < 1e6 for d in divisors):
-        raise ConvertError(f"{path}: rope_freqs.weight holds a divisor that is not a sensible number above 0")
-    config["rope.0.inv_freq"] = rope.checked(freq / divisors)
-
-
-def _matrices(path: Path, config: dict[str, Any], tensors: dict[str, Entry], interleaved: bool) -> dict[str, Matrix]:
-    """Every tensor that the model must have, of the right shape; any other one is refused."""
-    out, wanted = {}, {"rope_freqs.weight"}
-    for slot in slots(config):
-        name = source_name(GGUF, slot.name)
-        wanted.add(name)
-        entry = tensors.get(name)
-        if entry is None:
-            raise ConvertError(f"{path} lacks the tensor {name!r}")
-        shape = (slot.rows,) if slot.vector else (slot.k, slot.rows)
-        if entry.shape != shape:
-            raise ConvertError(f"{path}: tensor {name!r} is {list(entry.shape)}, but its keys ask for {list(shape)}")
-        if slot.vector and entry.dtype not in TYPES:
-            raise ConvertError(f"{path}: tensor {name!r} is {entry.dtype}; norms and biases must be F32, F16 or BF16")
-        turns = slot.name.rsplit(".", 1)[-1] in ("q", "k", "q_bias", "k_bias")
-        heads = config["head_dim"][0] if interleaved and turns else 0
-        where = (slot.rows, slot.k, entry.file, entry.offset, heads)
-        if entry.dtype in TYPES:
-            out[slot.name] = Matrix(name, TYPES[entry.dtype], *where)
-        else:
-            out[slot.name] = Blocks(name, BLOCKS[entry.dtype][0], *where, entry.dtype)
-    for name in tensors:
-        if name not in wanted and not name.endswith(IGNORED_TENSORS):
-            raise ConvertError(f"{path} holds the tensor {name!r}, which a model of these keys does not have")
-    return out
+def _bytes(n: int) -> str:
+    return f"{n / 1e9:.2f} GB" if n >= 1e9 else f"{n / 1e6:.1f} MB"
 
 
 def _end_tokens(path: Path, keys: dict[str, Any], vocab: int) -> list[int]:

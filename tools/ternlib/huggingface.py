@@ -17,6 +17,7 @@ from .families import FAMILIES
 from .layouts import Layout
 from .places import matrix
 from .safetensors_file import TYPES, Entry, parse_json
+from .settings import Settings
 from .source import Matrix, Source, check_config, slots
 
 # Computed from the config instead; masks of old GPT-2 and NeoX files.
@@ -28,7 +29,9 @@ MAX_TEXT = 256 << 20
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
 
-def load(folder: Path, tokenizer_file: Path | None, rope_length: int | None = None) -> Source:
+def load(
+    folder: Path, tokenizer_file: Path | None, rope_length: int | None = None, settings: Settings | None = None
+) -> Source:
     """The model of a directory; rope_length: positions that a dynamic RoPE scaling is converted for."""
     if not (folder / "config.json").exists():
         raise ConvertError(f"{folder} has no config.json, so it is not a model in Hugging Face layout", USAGE)
@@ -39,7 +42,7 @@ def load(folder: Path, tokenizer_file: Path | None, rope_length: int | None = No
             f"{folder / 'config.json'}: the model_type {kind!r} is not understood; known are {', '.join(FAMILIES)}"
         )
     notes: list[str] = []
-    config = _features(folder, kind, values, rope_length, notes)
+    config = _features(folder, kind, values, rope_length, notes, settings or Settings())
     check_config(config)
     entries = _plain_names(kind, _entries(folder))
     _settle_head(folder, Layout(kind, config, entries.__contains__), config, entries, notes)
@@ -103,14 +106,18 @@ def _plain_names(kind: str, entries: dict[str, Entry]) -> dict[str, Entry]:
     return out
 
 
-def _features(folder: Path, kind: str, values: dict[str, Any], rope_length: int | None, notes: list[str]) -> dict[str, Any]:
+def _features(
+    folder: Path, kind: str, values: dict[str, Any], rope_length: int | None, notes: list[str], settings: Settings
+) -> dict[str, Any]:
     where, family = str(folder / "config.json"), FAMILIES[kind]
     named = values.get("architectures")
     if named is not None and named != [family.architecture]:
         raise ConvertError(f"{where}: architectures is {named!r}; of {kind}, only [{family.architecture!r}] is read")
-    config = Config(where, values, family.aliases, rope_length=rope_length)
+    config = Config(where, dict(values), family.aliases, rope_length=rope_length)
+    settings.for_source(config)
     features = family.features(config)
     config.finish()
+    settings.features(features)
     notes += config.notes
     return features
 

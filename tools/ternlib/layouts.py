@@ -1,4 +1,4 @@
-"""Where each family keeps its tensors in a Hugging Face directory, and their names in GGUF.
+"""Where each family keeps its tensors in a Hugging Face directory.
 
 Out: for a slot (a tensor that the features ask for) the Places in the source, one for each expert where there are many.
 To add a family whose tensors differ: its names in NAMES, and where they are not whole, plain tensors, a function in
@@ -13,7 +13,7 @@ import numpy as np
 from .places import Place, heads_of, interleaved, plain, rows_of
 from .source import Slot, feature
 
-# Our names of tensors (FORMAT.md) in the two formats; {} is the layer, {e} the expert.
+# Our names of tensors (FORMAT.md) there; {} is the layer.
 HUGGINGFACE = {
     "embed": "model.embed_tokens.weight",
     "attn_norm": "model.layers.{}.input_layernorm.weight",
@@ -36,23 +36,6 @@ HUGGINGFACE = {
     "final_norm": "model.norm.weight",
     "head": "lm_head.weight",
 }
-GGUF = {
-    "embed": "token_embd.weight",
-    "attn_norm": "blk.{}.attn_norm.weight",
-    "ffn_norm": "blk.{}.ffn_norm.weight",
-    "q": "blk.{}.attn_q.weight",
-    "k": "blk.{}.attn_k.weight",
-    "v": "blk.{}.attn_v.weight",
-    "o": "blk.{}.attn_output.weight",
-    "q_norm": "blk.{}.attn_q_norm.weight",
-    "k_norm": "blk.{}.attn_k_norm.weight",
-    "gate": "blk.{}.ffn_gate.weight",
-    "up": "blk.{}.ffn_up.weight",
-    "down": "blk.{}.ffn_down.weight",
-    "final_norm": "output_norm.weight",
-    "head": "output.weight",
-}
-
 _LAYER = "model.layers.{}."
 _SANDWICH = {
     "attn_post_norm": _LAYER + "post_attention_layernorm.weight",
@@ -96,7 +79,7 @@ NAMES: dict[str, dict[str, str]] = {
 
 
 def source_name(names: dict[str, str], ours: str) -> str:
-    """The name in the source of one of our tensors: 'layer.3.q_bias' is blk.3.attn_q.bias in GGUF."""
+    """The name in a source of one of our tensors: 'layer.3.q_bias' is blk.3.attn_q.bias in GGUF."""
     layer, part = "", ours
     if ours.startswith("layer."):
         _, layer, part = ours.split(".")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from . import rope, tokenizer
 from .errors import USAGE, ConvertError, reading
+from .settings import Settings
 from .source import File, Matrix, Source, check_config, slots
 from .tiles import F32
 
@@ -25,7 +26,7 @@ def is_v1(head: bytes) -> bool:
     return len(head) >= 4 and struct.unpack_from("<I", head)[0] == V1_MAGIC
 
 
-def load(path: Path, tokenizer_file: Path | None) -> Source:
+def load(path: Path, tokenizer_file: Path | None, settings: Settings | None = None) -> Source:
     """The model of a checkpoint; its tokenizer is `tokenizer_file`, or tokenizer.bin beside it."""
     file = File(path)
     if is_v1(bytes(file.read(0, min(4, file.size)))):
@@ -33,6 +34,9 @@ def load(path: Path, tokenizer_file: Path | None) -> Source:
     else:
         sizes, tied, offset, version = _v0_header(file)
     config = _config(path, sizes, tied)
+    if settings:
+        settings.only_features()
+        settings.features(config)
     matrices, end = _matrices(config, file, offset, version)
     if end != file.size:
         raise ConvertError(

@@ -5,13 +5,15 @@ out rows as FORMAT.md wants them. The same Places, followed backwards by `put`, 
 golden tests build the reference's model.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from . import tiles
 from .errors import ConvertError
-from .source import Matrix, Slot
+from .source import PLAIN, Encoding, Matrix, Slot
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Placed(Matrix):
     place: Place | None = None
     _whole: np.ndarray | None = field(default=None, repr=False)
 
-    def read(self, first: int, n: int) -> np.ndarray:
+    def read(self, first: int, n: int):
         if self.place.ones:
             return tiles.bits(self.kind, np.ones((n, self.k), np.float32))
         if self.place.transposed:
@@ -68,14 +70,16 @@ class Placed(Matrix):
             return self._stored(first, n)
         return self._gather(self.place.rows[first : first + n])
 
-    def _gather(self, rows: np.ndarray) -> np.ndarray:
+    def _gather(self, rows: np.ndarray):
         """Runs of neighbours are read at once; a scattered span that is not much larger than its rows, whole."""
         low, high = int(rows.min()), int(rows.max()) + 1
         if high - low <= 4 * len(rows):
-            return self._stored(low, high - low)[rows - low]
+            found = self._stored(low, high - low)
+            return tuple(part[rows - low] for part in found) if isinstance(found, tuple) else found[rows - low]
         starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
         ends = np.append(starts[1:], len(rows))
-        return np.concatenate([self._stored(int(rows[a]), b - a) for a, b in zip(starts, ends)])
+        found = [self._stored(int(rows[a]), b - a) for a, b in zip(starts, ends)]
+        return tuple(map(np.concatenate, zip(*found))) if isinstance(found[0], tuple) else np.concatenate(found)
 
     def _columns(self, first: int, n: int) -> np.ndarray:
         """Rows of a matrix that is stored [k, rows]; the whole of it is in memory until its last row is read."""
@@ -105,19 +109,37 @@ class Parts(Matrix):
         return np.concatenate([part.vector() for part in self.parts])
 
 
-def matrix(slot: Slot, places: list[Place], entries: dict, where: str) -> Matrix:
-    """The tensor of ours that lies at these places; the source's tensors must be of their shapes and one type."""
-    parts = [_part(slot, place, entries, where, len(places)) for place in places]
+NUMBERS = {encoding.name: encoding for encoding in PLAIN.values()}
+
+
+def plain_numbers(entry) -> Encoding:
+    """The format of a tensor of a Hugging Face directory."""
+    if entry.dtype not in NUMBERS:
+        raise ConvertError(f"{entry.file.path}: tensor {entry.name!r} is {entry.dtype}; F32, F16 and BF16 are read")
+    return NUMBERS[entry.dtype]
+
+
+def matrix(
+    slot: Slot,
+    places: list[Place],
+    entries: dict,
+    where: str,
+    format_of: Callable[[Any], Encoding] = plain_numbers,
+    asks: str = "config.json asks",
+) -> Matrix:
+    """The tensor of ours that lies at these places, of which the source's tensors must have the shapes. Parts of several
+    types become f32, which holds the values of all."""
+    parts = [_part(slot, place, entries, where, len(places), format_of, asks) for place in places]
     if len(parts) == 1:
         return parts[0]
-    kinds = {part.kind for part in parts}
-    if len(kinds) > 1:
-        raise ConvertError(f"{where}: the parts of {slot.name} ({parts[0].name} ...) are of different types")
     first = parts[0]
-    return Parts(first.name, first.kind, slot.rows, slot.k, first.file, first.offset, parts=parts)
+    kind = first.kind if all(part.kind == first.kind for part in parts) else tiles.F32
+    return Parts(first.name, kind, slot.rows, slot.k, first.file, first.offset, parts=parts)
 
 
-def _part(slot: Slot, place: Place, entries: dict, where: str, n_parts: int) -> Matrix:
+def _part(
+    slot: Slot, place: Place, entries: dict, where: str, n_parts: int, format_of: Callable[[Any], Encoding], asks: str
+) -> Matrix:
     rows = slot.rows // n_parts if slot.vector else slot.rows
     if place.ones:
         return Placed(slot.name, tiles.F32, rows, slot.k, None, 0, place=place)
@@ -127,17 +149,16 @@ def _part(slot: Slot, place: Place, entries: dict, where: str, n_parts: int) -> 
         raise ConvertError(f"{where} lacks the tensor {place.name!r}{hint if slot.name == 'head' else ''}")
     if entry.shape != place.shape:
         raise ConvertError(
-            f"{entry.file.path}: tensor {place.name!r} is {list(entry.shape)}, "
-            f"but config.json asks for {list(place.shape)}"
+            f"{entry.file.path}: tensor {place.name!r} is {list(entry.shape)}, but {asks} for {list(place.shape)}"
         )
-    kinds = {"F32": tiles.F32, "F16": tiles.F16, "BF16": tiles.BF16}
-    if entry.dtype not in kinds:
-        raise ConvertError(f"{entry.file.path}: tensor {place.name!r} is {entry.dtype}; F32, F16 and BF16 are read")
-    kind = kinds[entry.dtype]
-    offset = entry.offset
+    encoding, offset = format_of(entry), entry.offset
+    if slot.vector and encoding.block:
+        raise ConvertError(
+            f"{entry.file.path}: tensor {place.name!r} is {entry.dtype}; norms and biases must be F32, F16 or BF16"
+        )
     if place.index is not None:
-        offset += place.index * int(np.prod(place.shape[1:])) * np.dtype(tiles.TYPES[kind].bits).itemsize
-    return Placed(place.name, kind, rows, slot.k, entry.file, offset, place=place)
+        offset += place.index * encoding.row_bytes(int(np.prod(place.shape[1:], dtype=object)))
+    return Placed(place.name, encoding.kind, rows, slot.k, entry.file, offset, encoding=encoding, place=place)
 
 
 def put(state: dict[str, np.ndarray], slot: Slot, places: list[Place], values: np.ndarray) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import tiles, weights
 from .errors import IO, ConvertError
-from .tiles import BF16, Q8
+from .tiles import BF16, F16, F32, Q8
 from .tokenizer import Tokenizer
 
 # Limits of the engine's reader, so that a file that it would refuse is not written.
@@ -75,12 +75,37 @@ class File:
         self.close()
 
 
+@dataclass(frozen=True)
+class Encoding:
+    """A source's format of numbers: its name, our type that holds its values, weights in a block, the block, and what
+    turns blocks [n, k / weights] into rows in the form that tiles.py takes. Without a block: plain numbers."""
+
+    name: str
+    kind: int
+    weights: int = 1
+    block: np.dtype | None = None
+    decode: Callable | None = None
+
+    def row_bytes(self, k: int) -> int:
+        item = self.block.itemsize if self.block else np.dtype(tiles.TYPES[self.kind].bits).itemsize
+        return k // self.weights * item
+
+    def decoded(self, data: bytearray, n: int):
+        """n rows from their bytes."""
+        if self.block is None:
+            return np.frombuffer(data, tiles.TYPES[self.kind].bits).reshape(n, -1)
+        return self.decode(np.frombuffer(data, self.block).reshape(n, -1))
+
+
+PLAIN = {kind: Encoding(tiles.TYPES[kind].name.upper(), kind) for kind in (F32, F16, BF16)}
+
+
 @dataclass
 class Matrix:
     """[rows, k] of numbers somewhere in a source file, row after row without gaps.
 
     `heads`: rows of one head that are stored interleaved (0, 1 turn together) and are handed out
-    half-split (i turns with i + heads / 2); 0: rows are handed out as stored.
+    half-split (i turns with i + heads / 2); 0: rows are handed out as stored. `encoding`: None for plain numbers.
     """
 
     name: str
@@ -90,10 +115,15 @@ class Matrix:
     file: File
     offset: int
     heads: int = 0
+    encoding: Encoding | None = None
+
+    @property
+    def format(self) -> Encoding:
+        return self.encoding or PLAIN[self.kind]
 
     @property
     def row_bytes(self) -> int:
-        return np.dtype(tiles.TYPES[self.kind].bits).itemsize * self.k
+        return self.format.row_bytes(self.k)
 
     def read(self, first: int, n: int):
         """Rows first .. first + n, in the form that tiles.py takes."""
@@ -107,15 +137,11 @@ class Matrix:
         order = whole - in_head + 2 * (in_head % (d // 2)) + in_head // (d // 2) - start
         order = order[first - start : first - start + n]
         rows = self._stored(start, end - start)
-        return tuple(part[order] for part in rows) if self.kind > BF16 else rows[order]
+        return tuple(part[order] for part in rows) if isinstance(rows, tuple) else rows[order]
 
     def _stored(self, first: int, n: int):
         data = self.file.read(self.offset + first * self.row_bytes, n * self.row_bytes)
-        return self._decoded(data, n)
-
-    def _decoded(self, data: bytearray, n: int):
-        """n rows from their bytes."""
-        return np.frombuffer(data, tiles.TYPES[self.kind].bits).reshape(n, self.k)
+        return self.format.decoded(data, n)
 
     def vector(self) -> np.ndarray:
         """The whole of a small tensor as f32, in one line."""

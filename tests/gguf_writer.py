@@ -1,0 +1,323 @@
+"""Writes a Hugging Face model as a GGUF file, for tests: with the gguf package's writer and its maps of tensor names,
+and, family by family, what llama.cpp's convert_hf_to_gguf.py does to keys and tensors. Nothing of tools/ternlib is used.
+
+In:  config.json in the spelling before transformers 5 (rope_theta, rope_scaling), tensors as f32 by their names there.
+"""
+
+import math
+import re
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+ARCHES = {
+    "llama": "LLAMA", "mistral": "LLAMA", "mixtral": "LLAMA", "qwen2": "QWEN2", "qwen3": "QWEN3",
+    "qwen2_moe": "QWEN2MOE", "qwen3_moe": "QWEN3MOE", "gemma": "GEMMA", "gemma2": "GEMMA2", "gemma3_text": "GEMMA3",
+    "phi": "PHI2", "phi3": "PHI3", "smollm3": "SMOLLM3", "olmo": "OLMO", "olmo2": "OLMO2", "granite": "GRANITE",
+    "stablelm": "STABLELM", "falcon": "FALCON", "gpt_neox": "GPTNEOX", "starcoder2": "STARCODER2",
+    "cohere": "COMMAND_R", "gpt_oss": "GPT_OSS", "gpt2": "GPT2",
+}  # fmt: skip
+PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite")
+EXPERT = re.compile(r"(model\.layers\.\d+\.)(block_sparse_moe|mlp)\.experts\.(\d+)\.(\w+)\.weight")
+MERGED = {"w1": "feed_forward.experts.w1", "w2": "feed_forward.experts.w2", "w3": "feed_forward.experts.w3"}
+
+
+# ---- keys
+
+
+def _usual(w: gguf.GGUFWriter, c: dict) -> None:
+    """What the script's TextModel writes for most families."""
+    for names, add in (
+        (("max_position_embeddings", "n_ctx", "n_positions"), w.add_context_length),
+        (("hidden_size",), w.add_embedding_length),
+        (("intermediate_size",), w.add_feed_forward_length),
+        (("num_attention_heads",), w.add_head_count),
+        (("num_key_value_heads",), w.add_head_count_kv),
+        (("rope_theta",), w.add_rope_freq_base),
+        (("rms_norm_eps",), w.add_layer_norm_rms_eps),
+        (("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"), w.add_layer_norm_eps),
+        (("num_local_experts", "num_experts"), w.add_expert_count),
+        (("num_experts_per_tok",), w.add_expert_used_count),
+        (("head_dim",), w.add_key_length),
+        (("head_dim",), w.add_value_length),
+    ):
+        value = next((c[name] for name in names if c.get(name) is not None), None)
+        if value is not None:
+            add(value)
+    scaling = c.get("rope_scaling") or {}
+    kind = scaling.get("rope_type", scaling.get("type"))
+    if kind in ("linear", "yarn"):
+        w.add_rope_scaling_type(gguf.RopeScalingType(kind))
+        w.add_rope_scaling_factor(scaling["factor"])
+    if kind == "yarn":
+        w.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])
+
+
+def _llama_keys(w, c):
+    _usual(w, c)
+    w.add_vocab_size(c["vocab_size"])
+    w.add_rope_dimension_count(c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"])
+
+
+def _moe_keys(w, c):
+    _usual(w, c)
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    if "shared_expert_intermediate_size" in c:
+        w.add_expert_shared_feed_forward_length(c["shared_expert_intermediate_size"])
+
+
+def _gemma_keys(w, c):
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv(c["num_key_value_heads"])
+    w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    w.add_key_length(c["head_dim"])
+    w.add_value_length(c["head_dim"])
+    if c["model_type"] == "gemma2":
+        w.add_attn_logit_softcapping(c["attn_logit_softcapping"])
+        w.add_final_logit_softcapping(c["final_logit_softcapping"])
+    if c["model_type"] != "gemma":
+        w.add_sliding_window(c["sliding_window"])
+    if c["model_type"] == "gemma3_text":
+        w.add_rope_freq_base(c["rope_theta"])
+        if c.get("rope_scaling"):
+            w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+            w.add_rope_scaling_factor(c["rope_scaling"]["factor"])
+
+
+def _partial(c: dict, key: str) -> int:
+    return int(c[key] * (c["hidden_size"] // c["num_attention_heads"]))
+
+
+def _phi2_keys(w, c):
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(c["intermediate_size"])  # the script says 4 times the width
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv(c["num_key_value_heads"])
+    w.add_layer_norm_eps(c["layer_norm_eps"])
+    w.add_rope_dimension_count(_partial(c, "partial_rotary_factor"))
+
+
+def _phi3_keys(w, c):
+    original = c["original_max_position_embeddings"]
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_rope_scaling_orig_ctx_len(original)
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv(c["num_key_value_heads"])
+    w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    w.add_rope_dimension_count(_partial(c, "partial_rotary_factor"))
+    w.add_rope_freq_base(c["rope_theta"])
+    w.add_sliding_window(c["sliding_window"] or 0)
+    scale = c["max_position_embeddings"] / original
+    w.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(scale) / math.log(original)) if scale > 1 else 1.0)
+    w.add_tensor("rope_factors_long.weight", np.array(c["rope_scaling"]["long_factor"], "f4"))
+    w.add_tensor("rope_factors_short.weight", np.array(c["rope_scaling"]["short_factor"], "f4"))
+
+
+def _olmo_keys(w, c):
+    _usual(w, c)
+    w.add_layer_norm_eps(1e-5)
+    w.add_clamp_kqv(c["clip_qkv"])
+
+
+def _granite_keys(w, c):
+    _llama_keys(w, {k: v for k, v in c.items() if k != "head_dim"})
+    w.add_attention_scale(c["attention_multiplier"])
+    w.add_embedding_scale(c["embedding_multiplier"])
+    w.add_residual_scale(c["residual_multiplier"])
+    w.add_logit_scale(c["logits_scaling"])
+
+
+def _stablelm_keys(w, c):
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_rope_dimension_count(_partial(c, "partial_rotary_factor"))
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv(c["num_key_value_heads"])
+    w.add_parallel_residual(c["use_parallel_residual"])
+    w.add_layer_norm_eps(c["layer_norm_eps"])
+
+
+def _falcon_keys(w, c):
+    w.add_context_length(c["max_position_embeddings"])  # the script says 2048
+    w.add_tensor_data_layout("jploski")
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(c["ffn_hidden_size"])  # the script says 4 times the width
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv(c["num_key_value_heads"])
+    w.add_layer_norm_eps(c["layer_norm_epsilon"])
+
+
+def _neox_keys(w, c):
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_rope_dimension_count(_partial(c, "rotary_pct"))
+    w.add_head_count(c["num_attention_heads"])
+    w.add_parallel_residual(c["use_parallel_residual"])
+    w.add_layer_norm_eps(c["layer_norm_eps"])
+
+
+def _cohere_keys(w, c):
+    _usual(w, c)
+    w.add_logit_scale(c["logit_scale"])
+    w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+
+
+def _gpt_oss_keys(w, c):
+    _usual(w, c)
+    w.add_sliding_window(c["sliding_window"])
+    w.add_expert_feed_forward_length(c["intermediate_size"])
+
+
+def _gpt2_keys(w, c):
+    w.add_context_length(c["n_positions"])
+    w.add_embedding_length(c["n_embd"])
+    w.add_feed_forward_length(4 * c["n_embd"])
+    w.add_head_count(c["n_head"])
+    w.add_layer_norm_eps(c["layer_norm_epsilon"])
+
+
+KEYS = {
+    "llama": _llama_keys, "mistral": _llama_keys, "mixtral": _llama_keys, "smollm3": _llama_keys,
+    "qwen2_moe": _moe_keys, "qwen3_moe": _moe_keys, "gemma": _gemma_keys, "gemma2": _gemma_keys,
+    "gemma3_text": _gemma_keys, "phi": _phi2_keys, "phi3": _phi3_keys, "olmo": _olmo_keys, "granite": _granite_keys,
+    "stablelm": _stablelm_keys, "falcon": _falcon_keys, "gpt_neox": _neox_keys, "cohere": _cohere_keys,
+    "gpt_oss": _gpt_oss_keys, "gpt2": _gpt2_keys,
+}  # fmt: skip
+
+
+# ---- tensors
+
+
+def permute(x: np.ndarray, heads: int) -> np.ndarray:
+    """Half-split heads as interleaved ones."""
+    return x.reshape(heads, 2, len(x) // heads // 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
+
+
+def _falcon_qkv(x: np.ndarray, c: dict) -> np.ndarray:
+    n, kv = c["num_attention_heads"], c["num_key_value_heads"]
+    parts = x.reshape(kv, n // kv + 2, c["hidden_size"] // n, *x.shape[1:])
+    return np.concatenate([p.reshape(-1, *x.shape[1:]) for p in (parts[:, :-2], parts[:, -2], parts[:, -1])])
+
+
+def _neox_qkv(x: np.ndarray, c: dict) -> np.ndarray:
+    parts = x.reshape(c["num_attention_heads"], 3, -1, *x.shape[1:])
+    return np.concatenate([parts[:, i].reshape(-1, *x.shape[1:]) for i in range(3)])
+
+
+def _gpt_oss(name: str, x: np.ndarray):
+    """The experts' matrices as published in bf16 are transposed, gate and up by turns."""
+    if name.endswith("sinks"):
+        yield name + ".weight", x
+    elif "gate_up_proj" in name:
+        kind, x = ("bias", x) if name.endswith("_bias") else ("weight", x.swapaxes(1, 2))
+        base = name.split("gate_up_proj")[0]
+        yield f"{base}gate_proj.{kind}", x[:, ::2]
+        yield f"{base}up_proj.{kind}", x[:, 1::2]
+    elif "experts.down_proj" in name:
+        bias = name.endswith("_bias")
+        yield (name.replace("_bias", ".bias"), x) if bias else (name + ".weight", x.swapaxes(1, 2))
+    else:
+        yield name, x
+
+
+def _changed(kind: str, c: dict, name: str, x: np.ndarray):
+    """(name, values) of one tensor as the script stores it."""
+    if kind in PERMUTED and name.endswith(("q_proj.weight", "q_proj.bias")):
+        x = permute(x, c["num_attention_heads"])
+    if kind in PERMUTED and name.endswith(("k_proj.weight", "k_proj.bias")):
+        x = permute(x, c["num_key_value_heads"])
+    if kind.startswith("gemma"):
+        if name == "lm_head.weight":
+            return
+        x = x + np.float32(1) if name.endswith("norm.weight") else x
+    if kind == "falcon" and c["new_decoder_architecture"]:  # as published
+        name = name.replace("input_layernorm", "ln_attn").replace("post_attention_layernorm", "ln_mlp")
+    if "query_key_value" in name:
+        x = _falcon_qkv(x, c) if kind == "falcon" else _neox_qkv(x, c)
+    if kind == "gpt2" and name.endswith((".c_attn.weight", ".c_proj.weight", ".c_fc.weight")):
+        x = x.T
+    if kind == "gpt_oss":
+        yield from _gpt_oss(name, x)
+        return
+    yield name, x
+
+
+def _merged(state: dict) -> dict:
+    """Tensors of experts and of heads' norms, stacked."""
+    out, stacks = {}, {}
+    for name, x in state.items():
+        expert, norm = EXPERT.fullmatch(name), re.fullmatch(r"(.*_layernorm)\.norms\.(\d+)\.weight", name)
+        if expert:
+            at, _, number, part = expert.groups()
+            layer = at.split(".")[2]
+            merged = f"layers.{layer}.{MERGED[part]}" if part in MERGED else f"{at}mlp.experts.{part}"
+            stacks.setdefault(merged + ".weight", {})[int(number)] = x
+        elif norm:
+            stacks.setdefault(norm.group(1) + ".weight", {})[int(norm.group(2))] = x
+        else:
+            out[name] = x
+    return out | {name: np.stack([parts[i] for i in range(len(parts))]) for name, parts in stacks.items()}
+
+
+def _rope_freqs(c: dict) -> np.ndarray | None:
+    """The divisors of llama3 scaling, computed in f32 as the script does."""
+    p = c.get("rope_scaling") or {}
+    if p.get("rope_type") != "llama3":
+        return None
+    dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    freqs = np.float32(1) / np.float32(c["rope_theta"]) ** (np.arange(0, dim, 2, dtype="f4") / np.float32(dim))
+    out, old = [], p["original_max_position_embeddings"]
+    for f in freqs:
+        wave = np.float32(2 * math.pi) / f
+        smooth = (np.float32(old) / wave - p["low_freq_factor"]) / (p["high_freq_factor"] - p["low_freq_factor"])
+        if wave < old / p["high_freq_factor"]:
+            out.append(1)
+        elif wave > old / p["low_freq_factor"]:
+            out.append(p["factor"])
+        else:
+            out.append(1 / ((1 - smooth) / p["factor"] + smooth))
+    return np.array(out, "f4")
+
+
+def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], more=lambda w: None) -> None:
+    """The whole file, f32; `more` may add keys."""
+    kind = c["model_type"]
+    arch = getattr(gguf.MODEL_ARCH, ARCHES[kind])
+    layers = c.get("num_hidden_layers") or c["n_layer"]
+    w = gguf.GGUFWriter(str(path), gguf.MODEL_ARCH_NAMES[arch])
+    w.add_name("golden")
+    w.add_block_count(layers)
+    w.add_file_type(0)
+    KEYS.get(kind, _usual)(w, c)
+    more(w)
+    w.add_tokenizer_model("llama")
+    w.add_token_list(tokens)
+    w.add_token_scores([0.0] * len(tokens))
+    w.add_token_types([2 if i == 0 else 1 for i in range(len(tokens))])  # an unknown one must be there
+    w.add_unk_token_id(0)
+    w.add_eos_token_id(c["eos_token_id"])
+    divisors = _rope_freqs(c)
+    if divisors is not None:
+        w.add_tensor("rope_freqs.weight", divisors)
+    names = gguf.get_tensor_name_map(arch, layers)
+    dense = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, layers)  # the script has none for layers without experts
+    for name, x in _merged(state).items():
+        for changed, values in _changed(kind, c, name, x):
+            found = names.get_name(changed, (".weight", ".bias")) or dense.get_name(changed, (".weight", ".bias"))
+            assert found, changed
+            w.add_tensor(found, np.ascontiguousarray(values.squeeze(), "f4"))
+            if kind == "gpt2" and found == "token_embd.weight":
+                w.add_tensor("output.weight", np.ascontiguousarray(values, "f4"))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
