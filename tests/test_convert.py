@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import convert  # noqa: E402
-from ternlib import gguf_families, layouts, rope, source, tiles, weights  # noqa: E402
+from ternlib import gguf_families, layouts, rope, settings, source, tiles, weights  # noqa: E402
 from ternlib.errors import ConvertError  # noqa: E402
 from ternlib.reader import WeightsFile  # noqa: E402
 
@@ -614,6 +614,26 @@ class Gguf(Case):
         self.assertEqual((code, "window" in out), (0, True))
         path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=[lambda w: w.add_sliding_window(32)])
         self.assertEqual(self.converted(path).config["window"], 32)
+
+    def test_chat_template_is_as_in_a_directory(self):
+        """Both kinds of source hand it out in the same way."""
+        template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+        path, _ = gguf_model(
+            self.dir / "m.gguf", self.C, tensors(self.C), extra=[lambda w: w.add_chat_template(template)]
+        )
+        folder = huggingface(self.dir / "hf", self.C, tensors(self.C))
+        config = {"chat_template": template, "bos_token": "<s>", "eos_token": {"content": "</s>"}}
+        listed = config | {"chat_template": [{"name": "tool", "template": "x"}, {"name": "default", "template": template}]}
+        sources = [convert.load(path, None, None, settings.Settings())]
+        for each in (config, listed):
+            (folder / "tokenizer_config.json").write_text(json.dumps(each))
+            sources.append(convert.load(folder, None, None, settings.Settings()))
+        (folder / "chat_template.jinja").write_text(template)
+        (folder / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": "other"}))
+        sources.append(convert.load(folder, None, None, settings.Settings()))
+        for source in sources:
+            self.assertEqual(source.template, template)
+            self.assertEqual(source.template_tokens, {"bos_token": "<s>", "eos_token": "</s>"})
 
     def test_minus_128_is_refused_and_f32_is_the_way_out(self):
         path, held = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), "Q8_0")

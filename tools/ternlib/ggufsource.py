@@ -19,7 +19,7 @@ from .gguf_file import Entry, Gguf
 from .layouts import source_name
 from .places import matrix
 from .settings import Settings
-from .source import Encoding, Matrix, Source, check_config, slots
+from .source import TEMPLATE_TOKENS, Encoding, Matrix, Source, check_config, slots
 
 IGNORED_TENSORS = (".attn_rot_embd.weight", "rope.freqs")  # tables of old files, computed instead
 ROPE_TENSORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
@@ -56,6 +56,8 @@ def load(
         end_tokens=_end_tokens(path, g.keys, config["vocab"]),
         licence=_text(g.keys, "general.license"),
         notes=model.notes,
+        template=_text(g.keys, "tokenizer.chat_template"),
+        template_tokens=_template_tokens(g.keys),
     )
 
 
@@ -324,6 +326,14 @@ def _end_tokens(path: Path, keys: dict[str, Any], vocab: int) -> list[int]:
                 raise ConvertError(f"{path}: tokenizer.ggml.{key} is {value!r}, but the vocabulary has {vocab} tokens")
             ends.add(value)
     return sorted(ends)
+
+
+def _template_tokens(keys: dict[str, Any]) -> dict[str, str]:
+    tokens = keys.get("tokenizer.ggml.tokens")
+    names = {"unk_token": "unknown_token_id", "pad_token": "padding_token_id"}
+    ids = {name: keys.get("tokenizer.ggml." + names.get(name, name + "_id")) for name in TEMPLATE_TOKENS}
+    good = isinstance(tokens, list)
+    return {name: tokens[i] for name, i in ids.items() if good and type(i) is int and 0 <= i < len(tokens)}
 
 
 def _tokenizer(path: Path, keys: dict[str, Any], vocab: int) -> tokenizer.Tokenizer | None:

@@ -18,7 +18,7 @@ from .layouts import Layout
 from .places import matrix
 from .safetensors_file import TYPES, Entry, parse_json
 from .settings import Settings
-from .source import Matrix, Source, check_config, slots
+from .source import TEMPLATE_TOKENS, Matrix, Source, check_config, slots
 
 # Computed from the config instead; masks of old GPT-2 and NeoX files.
 IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\.attention\.(masked_)?bias$")
@@ -58,6 +58,8 @@ def load(
         end_tokens=_end_tokens(folder, values, generation, config["vocab"], notes),
         licence=_licence(folder),
         notes=notes,
+        template=_template(folder),
+        template_tokens=_template_tokens(folder),
     )
 
 
@@ -243,6 +245,30 @@ def _tokenizer(folder: Path, given: Path | None, vocab: int, notes: list[str]) -
     if found is None:
         notes.append(f"{folder} has no tokenizer, so the model will take and give token ids only")
     return found
+
+
+def _tokenizer_config(folder: Path) -> dict[str, Any]:
+    path = folder / "tokenizer_config.json"
+    return read_object(path) if path.is_file() else {}
+
+
+def _template(folder: Path) -> str:
+    """The chat template: a file of its own, or a key, or the one named default of a list; "" for none."""
+    own = folder / "chat_template.jinja"
+    if own.is_file():
+        return read_text(own).decode("utf-8", "replace")
+    value = _tokenizer_config(folder).get("chat_template")
+    if isinstance(value, list):
+        named = {v.get("name"): v.get("template") for v in value if isinstance(v, dict)}
+        value = named.get("default")
+    return value if isinstance(value, str) else ""
+
+
+def _template_tokens(folder: Path) -> dict[str, str]:
+    """Texts of the special tokens, which are texts or objects with `content`."""
+    found = {name: _tokenizer_config(folder).get(name) for name in TEMPLATE_TOKENS}
+    texts = {name: v.get("content") if isinstance(v, dict) else v for name, v in found.items()}
+    return {name: v for name, v in texts.items() if isinstance(v, str)}
 
 
 def _licence(folder: Path) -> str:

@@ -24,11 +24,13 @@ MAX_SEQ = 1 << 24
 MAX_HEADS = 4096
 MAX_HEAD_DIM = 1024
 MAX_WINDOW = (1 << 32) - 1
+TEMPLATE_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
 
 
 @dataclass
 class Source:
-    """`config` has the keys of FORMAT.md with per-layer lists; `matrices` our tensor names."""
+    """`config` has the keys of FORMAT.md with per-layer lists; `matrices` our tensor names. `template`: the chat template
+    (Jinja) as the source has it, and what it may name: bos_token, eos_token, unk_token, pad_token."""
 
     name: str
     origin: str
@@ -39,6 +41,8 @@ class Source:
     end_tokens: list[int] = field(default_factory=list)
     licence: str = ""
     notes: list[str] = field(default_factory=list)
+    template: str = ""
+    template_tokens: dict[str, str] = field(default_factory=dict)
 
 
 class File:
