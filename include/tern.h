@@ -285,6 +285,23 @@ uint32_t tern_seq_keep(tern_context *ctx, uint32_t seq, uint32_t n);
 /* Makes `to` the first n tokens of `from`, sharing its pages; returns as tern_seq_keep does. */
 uint32_t tern_seq_fork(tern_context *ctx, uint32_t from, uint32_t to, uint32_t n);
 
+/* The tokens of a sequence, tern_seq_length of them; borrowed until the context is used again. */
+const tern_token *tern_seq_tokens(const tern_context *ctx, uint32_t seq);
+
+/* Keeps what the sequence already holds of tokens[0..n), its longest common beginning but for the
+ * last token, whose logits are wanted, and returns how many: evaluate the others. */
+uint32_t tern_seq_reuse(tern_context *ctx, uint32_t seq, const tern_token *tokens, size_t n);
+
+/* Session files: a sequence, to go on with another time, bit for bit. A session can be loaded with
+ * the model and the cache type that it was saved with, and the same TERN_ARITH; context, batch and
+ * threads may be others. Saving replaces the file in one step: after a crash it is the old or the
+ * new one. Loading verifies every byte first (TERN_BAD_FILE); until then, and after an error, the
+ * sequence is as it was. It needs the file's size in memory for as long as it takes. */
+enum tern_status tern_session_save(tern_context *ctx, uint32_t seq, const char *path,
+                                   struct tern_error *e);
+enum tern_status tern_session_load(tern_context *ctx, uint32_t seq, const char *path,
+                                   struct tern_error *e);
+
 /* ---- sampling ----------------------------------------------------------------------------- */
 
 /* Order: repeat penalty, temperature 0 (argmax, lowest id on ties) or: top_k, top_p, min_p,
@@ -323,12 +340,17 @@ struct tern_generate_params {
     int64_t n_predict; /* -1: to an end token or a full context */
     int ignore_end;    /* end tokens are text like any other */
     int logits_all;    /* ask for the logits of every prompt row (fingerprint) */
+    /* When the context is full, 0: the text ends; 1: its first `keep` tokens (at most half of the
+     * context) and the newest half of the others go on as the prompt of a new text would, evaluated
+     * afresh, bit for bit, with the random numbers of their new positions. */
+    int shift;
+    uint32_t keep;
     const struct tern_sampler_params *sampler; /* NULL: tern_sampler_defaults */
     /* Speculation: tokens are guessed and evaluated several in a batch, as many as the clock shows
      * to be worth it, or none. It changes the speed and nothing else: not a bit, not a callback. */
     uint32_t lookup;     /* guess at most so many from repetitions in the text; 0: off */
     tern_context *draft; /* guess by a smaller model with the same tokens; NULL: off. Its sequence 0
-                          * should hold what `seq` holds, or nothing, and follows the text */
+                          * follows the text */
     uint32_t draft_max;  /* guesses of the draft at a time; 0: 16 */
     const char *const *stop; /* strings that end the text; they are not emitted */
     size_t n_stop;
@@ -354,8 +376,13 @@ struct tern_generate_result {
     enum tern_stop_reason reason;
     size_t n_steps;               /* batches evaluated after the prompt */
     size_t n_drafted, n_accepted; /* tokens guessed and tried; of them, tokens of the text */
+    size_t n_shifts, n_shifted;   /* shifts; tokens that they evaluated again, */
+    double shift_seconds;         /* as a part of generate_seconds */
+    tern_token last;              /* the last one chosen, which the sequence does not hold; or -1 */
 };
 
+/* The prompt goes behind what the sequence holds: tern_seq_reuse first, where it may hold some of
+ * the prompt itself. */
 struct tern_generate_params tern_generate_defaults(void);
 enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_params *params,
                                struct tern_generate_result *result, struct tern_error *e);

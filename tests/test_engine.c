@@ -285,7 +285,8 @@ START_TEST(a_plan_states_what_is_taken)
     ck_assert_uint_eq(plan.n_batch, 64);
     ck_assert_uint_eq(plan.cache, taken.cache);
     ck_assert_uint_eq(plan.batch, taken.batch);
-    ck_assert_uint_eq(plan.cache, 2 * 2 * 2 * 256 * 16 * 2); /* layers, K and V, heads, f16 */
+    ck_assert_uint_eq(plan.cache, 2 * 2 * 2 * 256 * 16 * 2 + /* layers, K and V, heads, f16 */
+                                      64 * sizeof(tern_token));
     tern_context_close(ctx);
 }
 END_TEST

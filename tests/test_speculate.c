@@ -173,6 +173,10 @@ static void make_plan(struct plan *plan, uint64_t seed)
         plan->draft = plan->model == TEXT_MODEL || dice(2) ? plan->model : (int)dice(TEXT_MODEL);
     plan->p.draft_max = dice(20);
     plan->p.lookup = plan->draft >= 0 && dice(2) ? 0 : 1 + dice(40);
+    plan->p.shift = (int)dice(2);
+    plan->p.keep = dice(300);
+    if (plan->p.shift)
+        plan->p.n_predict = (int64_t)dice(900);
 }
 
 struct outcome {
@@ -234,7 +238,9 @@ static void compare(struct outcome *with, const struct outcome *without, unsigne
             ck_assert_msg(!memcmp(&t->sights[k], &u->sights[k], sizeof *t->sights),
                           "seed %lu: callback %zu differs", seed, k);
         ck_assert_msg(a->reason == b->reason && a->n_generated == b->n_generated &&
-                          a->n_prompt == b->n_prompt && t->forked == u->forked,
+                          a->n_prompt == b->n_prompt && a->last == b->last &&
+                          a->n_shifts == b->n_shifts && a->n_shifted == b->n_shifted &&
+                          t->forked == u->forked,
                       "seed %lu: the result differs", seed);
         ck_assert(b->n_drafted == 0 && b->n_accepted == 0 && a->n_accepted <= a->n_drafted);
         ck_assert(b->n_steps <= b->n_generated && a->n_steps + a->n_accepted == b->n_steps);

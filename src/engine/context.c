@@ -177,6 +177,7 @@ EXPORT enum tern_status tern_batch_add(tern_context *c, uint32_t seq, tern_token
     if (s)
         return s;
     uint32_t position = c->cache.length[seq] + c->pending[seq]++;
+    c->cache.tokens[(size_t)seq * c->memory.n_ctx + position] = token;
     c->forward.rows[c->forward.n++] = (struct row){seq, position, token, flags};
     if (flags & TERN_ROW_LOGITS)
         c->logit_position[c->n_logit_rows++] = position;

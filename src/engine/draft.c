@@ -51,11 +51,11 @@ EXPORT enum tern_status tern_draft_check(const struct tern_model *model,
 
 /* ---- guesses ------------------------------------------------------------------------------ */
 
-void draft_init(struct draft *d, struct tern_context *ctx)
+void draft_init(struct draft *d, struct tern_context *ctx, const tern_token *text, size_t n)
 {
     *d = (struct draft){.ctx = ctx, .chance = CHANCE};
     if (ctx)
-        d->start = tern_seq_length(ctx, 0);
+        d->fed = tern_seq_reuse(ctx, 0, text, n);
 }
 
 size_t draft_lag(struct draft *d, const tern_token *text, size_t n)
@@ -66,8 +66,7 @@ size_t draft_lag(struct draft *d, const tern_token *text, size_t n)
     d->n_guess = 0;
     if (d->fed >= n)
         d->fed = n - 1; /* the last one again, for its logits */
-    if (tern_seq_keep(d->ctx, 0, d->start + (uint32_t)d->fed) < d->start + d->fed)
-        d->start = 0, d->fed = 0;
+    d->fed = tern_seq_keep(d->ctx, 0, (uint32_t)d->fed);
     return n - d->fed;
 }
 
@@ -98,7 +97,7 @@ void draft_guess(struct draft *d, const tern_token *text, size_t n, size_t max,
 {
     static const struct tern_sampler_params greedy = {.temperature = 0};
     (void)draft_lag(d, text, n);
-    size_t room = d->ctx->memory.n_ctx - d->start;
+    size_t room = d->ctx->memory.n_ctx;
     if (n > room || !take_in(d, text, n, cancel))
         return;
     uint64_t begin = clock_ns();

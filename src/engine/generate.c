@@ -16,8 +16,8 @@ struct generation {
     const struct tern_generate_params *p;
     struct tern_generate_result *result;
     struct tern_error *error;
-    size_t capacity;
-    tern_token *tokens; /* [capacity] prompt, then what was chosen: the sampler's history */
+    tern_token *tokens; /* [n_ctx + 1] what the sequence holds, the prompt, what was chosen: the
+                         * sampler's history */
     size_t n_tokens;
     tern_decoder *decoder; /* NULL: a model without tokenizer */
     struct hold hold;
@@ -42,76 +42,87 @@ static enum tern_status too_long(const struct generation *g, size_t n)
                      c->model->model->max_seq);
 }
 
-/* Room for the prompt and for everything that the context can hold beyond it. */
-static enum tern_status take_tokens(struct generation *g, size_t n_prompt)
-{
-    size_t room = g->ctx->memory.n_ctx - tern_seq_length(g->ctx, g->p->seq);
-    if (n_prompt > room)
-        return too_long(g, n_prompt);
-    g->capacity = room + 1;
-    g->tokens = malloc((room + 1) * sizeof *g->tokens);
-    return g->tokens ? TERN_OK : error_memory(g->error, "tokens", (room + 1) * sizeof *g->tokens);
-}
-
-static enum tern_status tokenize_prompt(struct generation *g)
+static enum tern_status take_prompt(struct generation *g, size_t start, size_t room, size_t *n)
 {
     const struct tern_generate_params *p = g->p;
-    size_t room = g->ctx->memory.n_ctx - tern_seq_length(g->ctx, p->seq);
-    enum tern_status s = take_tokens(g, 0);
-    if (!s)
-        s = tern_tokenize(g->ctx->model, p->prompt, p->prompt_bytes, p->tokenize_flags, g->tokens,
-                          room, &g->n_tokens, g->error);
-    return !s && g->n_tokens > room ? too_long(g, g->n_tokens) : s;
-}
-
-static enum tern_status start_prompt(struct generation *g)
-{
-    const struct tern_generate_params *p = g->p;
-    enum tern_status s;
-    if (p->tokens) {
-        if ((s = take_tokens(g, p->n_tokens)))
-            return s;
-        memcpy(g->tokens, p->tokens, p->n_tokens * sizeof *g->tokens);
-        g->n_tokens = p->n_tokens;
-    } else if ((s = tokenize_prompt(g))) {
-        return s;
-    }
-    if (g->n_tokens == 0 && g->ctx->model->tokenizer &&
-        tokenizer_bos(g->ctx->model->tokenizer) >= 0)
-        g->tokens[g->n_tokens++] = tokenizer_bos(g->ctx->model->tokenizer);
-    if (g->n_tokens == 0)
-        return error_set(g->error, TERN_USAGE,
-                         "the prompt has no tokens, and the model has none to begin a text with");
-    g->result->n_prompt = g->n_tokens;
+    if (!p->tokens)
+        return tern_tokenize(g->ctx->model, p->prompt, p->prompt_bytes, p->tokenize_flags,
+                             g->tokens + start, room, n, g->error);
+    *n = p->n_tokens;
+    if (*n && *n <= room)
+        memcpy(g->tokens + start, p->tokens, *n * sizeof *g->tokens);
     return TERN_OK;
 }
 
-/* Adds tokens[i .. end) as one batch; the last token of the prompt always asks for its logits. */
-static enum tern_status add_chunk(struct generation *g, size_t i, size_t end)
+/* The whole text, with room for all that the context can hold and a token more. */
+static enum tern_status start_prompt(struct generation *g)
+{
+    size_t n = 0, start = tern_seq_length(g->ctx, g->p->seq), room = g->ctx->memory.n_ctx - start;
+    const struct tokenizer *t = g->ctx->model->tokenizer;
+    g->tokens = malloc((start + room + 1) * sizeof *g->tokens);
+    if (!g->tokens)
+        return error_memory(g->error, "tokens", (start + room + 1) * sizeof *g->tokens);
+    memcpy(g->tokens, tern_seq_tokens(g->ctx, g->p->seq), start * sizeof *g->tokens);
+    enum tern_status s = take_prompt(g, start, room, &n);
+    if (s)
+        return s;
+    if (n == 0 && t && tokenizer_bos(t) >= 0)
+        g->tokens[start + n++] = tokenizer_bos(t);
+    if (n == 0)
+        return error_set(g->error, TERN_USAGE,
+                         "the prompt has no tokens, and the model has none to begin a text with");
+    if (n > room)
+        return too_long(g, n);
+    g->n_tokens = start + n;
+    g->result->n_prompt = n;
+    return TERN_OK;
+}
+
+/* Adds tokens[i .. end) as one batch; the last token of the text always asks for its logits. */
+static enum tern_status add_chunk(struct generation *g, size_t i, size_t end, bool all)
 {
     enum tern_status s = TERN_OK;
     for (; i < end && !s; i++) {
-        bool logits = g->p->logits_all || i + 1 == g->n_tokens;
+        bool logits = all || i + 1 == g->n_tokens;
         s = tern_batch_add(g->ctx, g->p->seq, g->tokens[i], logits ? TERN_ROW_LOGITS : 0, g->error);
     }
     return s;
 }
 
-static enum tern_status read_prompt(struct generation *g)
+/* Evaluates tokens[from ..), with the logits of all or of the last. */
+static enum tern_status read_tokens(struct generation *g, size_t from, bool all, bool report)
 {
     size_t chunk = g->ctx->memory.n_batch;
     enum tern_status s = TERN_OK;
-    if (g->p->logits_all && chunk > TERN_MAX_LOGITS)
+    if (all && chunk > TERN_MAX_LOGITS)
         chunk = TERN_MAX_LOGITS;
-    for (size_t i = 0, end; i < g->n_tokens && !s && !g->stopped; i = end) {
+    for (size_t i = from, end; i < g->n_tokens && !s && !g->stopped; i = end) {
         end = g->n_tokens - i < chunk ? g->n_tokens : i + chunk;
-        if ((s = add_chunk(g, i, end)))
+        if ((s = add_chunk(g, i, end, all)))
             tern_batch_clear(g->ctx);
         else
             s = tern_forward(g->ctx);
-        if (!s && g->p->on_prompt && g->p->on_prompt(g->p->arg, end, g->n_tokens))
+        if (!s && report && g->p->on_prompt(g->p->arg, end - from, g->n_tokens - from))
             g->stopped = true, g->result->reason = TERN_STOP_CANCELLED;
     }
+    return s;
+}
+
+/* The context is full, but the last token: the first ones and the newest half of the others become
+ * the text, evaluated as a new one. */
+static enum tern_status shift_context(struct generation *g)
+{
+    uint64_t begin = clock_ns();
+    size_t most = g->ctx->memory.n_ctx / 2, keep = g->p->keep < most ? g->p->keep : most;
+    size_t newest = (g->n_tokens - keep) / 2;
+    memmove(g->tokens + keep, g->tokens + g->n_tokens - newest, newest * sizeof *g->tokens);
+    g->n_tokens = keep + newest;
+    size_t from = tern_seq_reuse(g->ctx, g->p->seq, g->tokens, g->n_tokens);
+    speculate_restart(&g->speculate, g->n_tokens);
+    enum tern_status s = read_tokens(g, from, false, false);
+    g->result->n_shifts++;
+    g->result->n_shifted += g->n_tokens - from;
+    g->result->shift_seconds += (double)(clock_ns() - begin) * 1e-9;
     return s;
 }
 
@@ -236,7 +247,7 @@ static bool is_last(struct generation *g, tern_token token)
         r->reason = TERN_STOP_END;
     else if (g->p->n_predict >= 0 && r->n_generated >= (uint64_t)g->p->n_predict)
         r->reason = TERN_STOP_LENGTH;
-    else if (tern_seq_length(g->ctx, g->p->seq) >= g->ctx->memory.n_ctx)
+    else if (!g->p->shift && tern_seq_length(g->ctx, g->p->seq) >= g->ctx->memory.n_ctx)
         r->reason = TERN_STOP_CONTEXT;
     else
         return false;
@@ -254,14 +265,17 @@ static enum tern_status generate_tokens(struct generation *g)
         const float *logits = tern_logits(g->ctx, tern_n_logits(g->ctx) - 1);
         tern_token token = tern_sample(g->ctx, g->p->sampler, logits, g->tokens, g->n_tokens,
                                        tern_seq_length(g->ctx, g->p->seq));
-        g->tokens[g->n_tokens++] = token;
+        g->tokens[g->n_tokens++] = g->result->last = token;
         g->result->n_generated++;
         if (g->p->ignore_end || !tern_token_is_end(g->ctx->model, token))
             s = put_token(g, token);
         last = is_last(g, token);
         if (s || last || (s = tern_numeric_status(g->ctx, g->error)))
             break;
-        s = speculate_advance(&g->speculate, g->n_tokens, g->error);
+        if (tern_seq_length(g->ctx, g->p->seq) >= g->ctx->memory.n_ctx)
+            s = shift_context(g);
+        else
+            s = speculate_advance(&g->speculate, g->n_tokens, g->error);
     }
     return s;
 }
@@ -271,10 +285,11 @@ static enum tern_status run(struct generation *g)
     uint64_t start = clock_ns();
     enum tern_status s = start_prompt(g);
     if (!s)
-        s = speculate_open(&g->speculate, g->ctx, g->p, g->result, g->tokens, g->capacity,
+        s = speculate_open(&g->speculate, g->ctx, g->p, g->result, g->tokens, g->n_tokens,
                            g->error);
     if (!s && !(s = start_decoder(g)))
-        s = read_prompt(g);
+        s = read_tokens(g, g->n_tokens - g->result->n_prompt, g->p->logits_all,
+                        g->p->on_prompt != NULL);
     uint64_t middle = clock_ns();
     if (!s)
         s = generate_tokens(g);
@@ -297,7 +312,7 @@ EXPORT enum tern_status tern_generate(tern_context *ctx, const struct tern_gener
     struct generation g = {.ctx = ctx, .p = params ? params : &defaults, .error = e};
     enum tern_status s;
     g.result = result ? result : &unused;
-    *g.result = (struct tern_generate_result){0};
+    *g.result = (struct tern_generate_result){.last = -1};
     if (g.p->seq >= ctx->memory.n_seqs)
         return error_set(e, TERN_USAGE, "sequence %u does not exist: the context has %u", g.p->seq,
                          ctx->memory.n_seqs);

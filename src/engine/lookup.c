@@ -5,6 +5,7 @@
 #include "engine/lookup.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MIN_BITS = 8, MAX_BITS = 17, LONGEST = 8, COMPARED = 40, MEMORY = 24 };
 
@@ -17,6 +18,12 @@ bool lookup_open(struct lookup *l, const tern_token *text, size_t room)
         l->bits++;
     l->slots = calloc((size_t)1 << l->bits, sizeof *l->slots);
     return l->slots != NULL;
+}
+
+void lookup_clear(struct lookup *l)
+{
+    l->n = l->at = l->length = 0;
+    memset(l->slots, 0, sizeof *l->slots << l->bits);
 }
 
 void lookup_close(struct lookup *l)

@@ -26,6 +26,7 @@ struct lookup {
 /* `text` will hold at most `room` tokens. False without memory. */
 bool lookup_open(struct lookup *l, const tern_token *text, size_t room);
 void lookup_close(struct lookup *l);
+void lookup_clear(struct lookup *l); /* the text begins anew; what was learned stays */
 
 /* Takes text[n], in constant time and memory. */
 void lookup_push(struct lookup *l);

@@ -18,18 +18,18 @@ static double seconds_since(uint64_t begin)
 enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
                                 const struct tern_generate_params *p,
                                 struct tern_generate_result *result, const tern_token *text,
-                                size_t room, struct tern_error *e)
+                                size_t n, struct tern_error *e)
 {
+    size_t room = ctx->memory.n_ctx + 1;
     enum tern_status status;
     *s = (struct speculate){.ctx = ctx, .p = p, .result = result, .text = text};
-    s->start = tern_seq_length(ctx, p->seq);
     if (p->draft && p->draft == ctx)
         return error_set(e, TERN_USAGE, "the draft's context must be another one");
     if (p->draft && (status = tern_draft_check(ctx->model, p->draft->model, e)))
         return status;
     s->with_draft = p->draft != NULL;
     s->with_lookup = p->lookup > 0;
-    draft_init(&s->draft, p->draft);
+    draft_init(&s->draft, p->draft, text, n);
     pace_init(&s->pace);
     if (s->with_lookup && !lookup_open(&s->lookup, text, room))
         return error_memory(e, "the index of the text", room * sizeof *text);
@@ -41,8 +41,17 @@ void speculate_close(struct speculate *s)
     if (!s->ctx)
         return;
     context_drop(s->ctx);
-    draft_finish(&s->draft, s->text, tern_seq_length(s->ctx, s->p->seq) - s->start);
+    draft_finish(&s->draft, s->text, tern_seq_length(s->ctx, s->p->seq));
     lookup_close(&s->lookup);
+}
+
+void speculate_restart(struct speculate *s, size_t n)
+{
+    s->n_guess = 0;
+    if (s->with_lookup)
+        lookup_clear(&s->lookup);
+    s->with_draft = s->p->draft != NULL;
+    draft_init(&s->draft, s->p->draft, s->text, n);
 }
 
 /* ---- which guesses ------------------------------------------------------------------------ */

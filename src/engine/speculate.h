@@ -13,8 +13,7 @@ struct speculate {
     struct tern_context *ctx;
     const struct tern_generate_params *p;
     struct tern_generate_result *result;
-    const tern_token *text; /* borrowed: prompt, then what was chosen */
-    uint32_t start;         /* positions of the sequence before the text */
+    const tern_token *text; /* borrowed: all of the sequence */
     bool with_lookup, with_draft;
     struct lookup lookup;
     struct draft draft;
@@ -24,14 +23,18 @@ struct speculate {
     bool drafted;          /* the draft model made them */
 };
 
-/* `text` will hold at most `room` tokens. Checks the parameters; half-built is fine to close. */
+/* `text` holds n tokens now, and later at most one more than the context. Checks the parameters;
+ * half-built is fine to close. */
 enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
                                 const struct tern_generate_params *p,
                                 struct tern_generate_result *result, const tern_token *text,
-                                size_t room, struct tern_error *e);
+                                size_t n, struct tern_error *e);
 
 /* Takes back what is on trial. */
 void speculate_close(struct speculate *s);
+
+/* The text is another one now, of n tokens. */
+void speculate_restart(struct speculate *s, size_t n);
 
 /* Makes the logits of text[n - 1], just chosen, the last ones of the context, as a batch of that
  * token would. */

@@ -112,13 +112,16 @@ static void store_value_q8(unsigned char *v, const int8_t *q, const uint16_t *sc
         scales[g * BLOCK + p] = scale[g];
 }
 
-static void store_q8(const struct forward *f, void *to, bool is_key, const float *x,
-                     size_t head_dim, size_t p, struct attention_scratch *s)
+void attention_put(void *to, enum tern_cache_type type, bool is_key, const void *x,
+                   const uint16_t *scale, size_t head_dim, size_t p)
 {
-    size_t groups = ceil_div(head_dim, GROUP);
-    f->kernels->quantize(s->q8, s->scale, s->sum, x, head_dim);
-    f->kernels->to_f16(s->half, s->scale, groups);
-    (is_key ? store_key_q8 : store_value_q8)(to, s->q8, s->half, groups, p);
+    size_t bytes = head_dim * (type == TERN_CACHE_F32 ? 4 : 2);
+    if (type == TERN_CACHE_Q8)
+        (is_key ? store_key_q8 : store_value_q8)(to, x, scale, ceil_div(head_dim, GROUP), p);
+    else if (is_key)
+        store_key(to, type, x, head_dim, p);
+    else
+        memcpy((char *)to + p * bytes, x, bytes);
 }
 
 /* Largest size of a value: f16's, and for q8 f16's scale's */
@@ -131,7 +134,6 @@ void attention_store(struct forward *f, size_t l, const struct row *row, size_t 
                      const float *x, size_t head_dim, struct attention_scratch *s)
 {
     enum tern_cache_type type = f->cache->type;
-    size_t p = row->position % BLOCK, bytes = head_dim * (type == TERN_CACHE_F32 ? 4 : 2);
     void *to = (is_key ? cache_k : cache_v)(f->cache, l, row->seq, row->position, head);
     const void *rounded = x;
     if (!f->kernels->in_range(x, head_dim, cache_limit(type)))
@@ -140,12 +142,12 @@ void attention_store(struct forward *f, size_t l, const struct row *row, size_t 
         f->kernels->to_f16(s->half, x, head_dim);
         rounded = s->half;
     }
-    if (type == TERN_CACHE_Q8)
-        store_q8(f, to, is_key, x, head_dim, p, s);
-    else if (is_key)
-        store_key(to, type, rounded, head_dim, p);
-    else
-        memcpy((char *)to + p * bytes, rounded, bytes);
+    if (type == TERN_CACHE_Q8) {
+        f->kernels->quantize(s->q8, s->scale, s->sum, x, head_dim);
+        f->kernels->to_f16(s->half, s->scale, ceil_div(head_dim, GROUP));
+        rounded = s->q8;
+    }
+    attention_put(to, type, is_key, rounded, s->half, head_dim, row->position % BLOCK);
 }
 
 /* ---- one block ---- */

@@ -59,4 +59,9 @@ void attention_take_scratch(const struct attention *t, struct arena *a,
 void attention_store(struct forward *f, size_t l, const struct row *row, size_t head, bool is_key,
                      const float *x, size_t head_dim, struct attention_scratch *s);
 
+/* Puts it, in the cache's type (q8: integers and scales), to position p of the head's K or V of a
+ * block. */
+void attention_put(void *to, enum tern_cache_type type, bool is_key, const void *x,
+                   const uint16_t *scale, size_t head_dim, size_t p);
+
 #endif

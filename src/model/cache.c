@@ -42,11 +42,10 @@ static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
         at->offset = class->page_bytes;
         class->page_bytes += 2 * w->n_kv_heads * at->kv_bytes; /* < 2^35 a layer: no overflow */
     }
-    uint64_t total = 0;
+    uint64_t total = 0, bytes;
     for (int i = 0; i < c->n_classes; i++) {
         struct cache_class *class = &c->classes[i];
         size_t live = class->window ? class->window + n_batch + CACHE_ROLLBACK : c->n_ctx;
-        uint64_t bytes;
         class->max_pages = blocks_of(live) + (class->window != 0);
         if (class->max_pages > c->n_blocks)
             class->max_pages = c->n_blocks;
@@ -54,6 +53,9 @@ static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
         if (!size_mul(class->n_pages, class->page_bytes, &bytes) || !size_add(total, bytes, &total))
             return false;
     }
+    if (!size_mul(c->n_seqs * sizeof *c->tokens, c->n_ctx, &bytes) ||
+        !size_add(total, bytes, &total))
+        return false;
     c->range_bytes = (size_t)total;
     return true;
 }
@@ -119,6 +121,7 @@ enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_ca
         at += c->classes[i].n_pages * c->classes[i].page_bytes;
         s = open_class(&c->classes[i], n_seqs, c->n_blocks, e);
     }
+    c->tokens = (void *)at;
     if (s)
         cache_close(c);
     return s;
@@ -199,13 +202,18 @@ void cache_commit(struct cache *c, size_t seq, size_t n)
     }
 }
 
+/* First block that position n itself sees. */
+static size_t needed_block(const struct cache_class *class, size_t n)
+{
+    return class->window && n >= class->window ? (n - class->window + 1) / BLOCK : 0;
+}
+
 /* True when the class still holds everything that position n of the sequence sees. */
 static bool can_continue(const struct cache *c, const struct cache_class *class, size_t seq,
                          size_t n)
 {
     const int32_t *table = table_of(c, class, seq);
-    size_t first = class->window && n >= class->window ? n - class->window + 1 : 0;
-    for (size_t b = first / BLOCK; b < blocks_of(n); b++)
+    for (size_t b = needed_block(class, n); b < blocks_of(n); b++)
         if (table[b] < 0)
             return false;
     return true;
@@ -262,8 +270,45 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n)
                 class->users[target[b]]++;
         own_last_page(c, class, to, n);
     }
+    memcpy(c->tokens + to * c->n_ctx, c->tokens + from * c->n_ctx, n * sizeof *c->tokens);
     c->length[to] = (uint32_t)n;
     return n;
+}
+
+size_t cache_first(const struct cache *c, size_t layer, size_t seq)
+{
+    const struct cache_class *class = &c->classes[c->layers[layer].class];
+    size_t b = first_block(class, c->length[seq]);
+    while (b < blocks_of(c->length[seq]) && table_of(c, class, seq)[b] < 0)
+        b++;
+    return b;
+}
+
+bool cache_fits(const struct cache *c, size_t n, const uint64_t *first)
+{
+    for (size_t l = 0; l < c->n_layers; l++) {
+        const struct cache_class *class = &c->classes[c->layers[l].class];
+        size_t same = 0; /* the first layer of the class */
+        while (c->layers[same].class != c->layers[l].class)
+            same++;
+        if (first[l] < first_block(class, n) || first[l] > needed_block(class, n) ||
+            first[l] != first[same])
+            return false;
+    }
+    return true;
+}
+
+void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first)
+{
+    cache_keep(c, seq, 0);
+    for (size_t l = 0; l < c->n_layers; l++) {
+        struct cache_class *class = &c->classes[c->layers[l].class];
+        int32_t *table = table_of(c, class, seq);
+        for (size_t b = first[l]; b < blocks_of(n); b++)
+            if (table[b] < 0)
+                table[b] = take_page(class);
+    }
+    c->length[seq] = (uint32_t)n;
 }
 
 static unsigned char *page_of(const struct cache *c, size_t layer, size_t seq, size_t position)

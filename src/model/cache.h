@@ -14,6 +14,7 @@
 #ifndef MODEL_CACHE_H
 #define MODEL_CACHE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
@@ -46,6 +47,7 @@ struct cache {
     struct cache_class *classes; /* [n_classes] */
     struct cache_layer *layers;  /* [n_layers] */
     uint32_t *length;            /* [n_seqs] positions evaluated */
+    tern_token *tokens; /* [n_seqs, n_ctx] of each position; inside the range, after the pages */
     uint32_t ahead_seq, n_ahead; /* the last positions of a sequence, evaluated on trial: until it
                                   * is known that they stay, no page is given up for them */
     void *range;
@@ -73,6 +75,14 @@ size_t cache_length(const struct cache *c, size_t seq); /* without what is on tr
 /* tern_seq_keep and tern_seq_fork. */
 size_t cache_keep(struct cache *c, size_t seq, size_t n);
 size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n);
+
+/* First block that the sequence holds of what a layer sees. */
+size_t cache_first(const struct cache *c, size_t layer, size_t seq);
+
+/* True when first [n_layers] can be the first blocks of a sequence of n positions (at most n_ctx).
+ * Then cache_refill makes it one, with pages of any content; its old ones are given back. */
+bool cache_fits(const struct cache *c, size_t n, const uint64_t *first);
+void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first);
 
 /* K and V of a KV head in the block of 256 positions that holds `position`; borrowed. */
 void *cache_k(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);

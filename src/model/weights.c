@@ -17,7 +17,7 @@
 struct weights {
     char *path;
     unsigned char *header; /* [header_bytes], private */
-    uint64_t header_bytes, file_bytes, content_id;
+    uint64_t kind, header_bytes, file_bytes, content_id;
     struct section sections[LAYOUT_MAX_SECTIONS];
     size_t n_sections;
     struct tensor *tensors;        /* [n_tensors], file order */
@@ -39,7 +39,7 @@ static enum tern_status bad_start(struct tern_error *e, const char *what)
 
 /* ---- start ---- */
 
-static enum tern_status check_version(const unsigned char *p, struct tern_error *e)
+static enum tern_status check_version(const unsigned char *p, uint64_t want, struct tern_error *e)
 {
     static const char *const kinds[] = {"", "a model", "an adapter", "a session"};
     unsigned major = load_u32(p + LAYOUT_VERSION) & 0xffff;
@@ -49,18 +49,18 @@ static enum tern_status check_version(const unsigned char *p, struct tern_error 
                          "its format version is %u, this program (%s) reads version %d; convert it "
                          "again, or use the matching version of tern",
                          major, TERN_VERSION, TERN_FORMAT_MAJOR);
+    if (kind == want)
+        return TERN_OK;
     if (kind == 0 || kind > 3)
-        return error_set(e, TERN_BAD_FILE, "its kind is %llu, want 1 (a model)", (ull)kind);
-    if (kind != LAYOUT_KIND_MODEL)
-        return error_set(e, TERN_BAD_FILE, "it holds %s, want a model", kinds[kind]);
-    return TERN_OK;
+        return error_set(e, TERN_BAD_FILE, "its kind is %llu, want %s", (ull)kind, kinds[want]);
+    return error_set(e, TERN_BAD_FILE, "it holds %s, want %s", kinds[kind], kinds[want]);
 }
 
 /* Start of the file, p [64] -> header_bytes and file_bytes, both possible. */
 static enum tern_status parse_start(struct weights *w, const unsigned char *p, uint64_t actual,
                                     struct tern_error *e)
 {
-    enum tern_status s = check_version(p, e);
+    enum tern_status s = check_version(p, w->kind, e);
     if (s)
         return s;
     w->header_bytes = load_u64(p + LAYOUT_HEADER_BYTES);
@@ -412,7 +412,8 @@ static enum tern_status open_path(int *fd, uint64_t *bytes, const char *path, st
     return file_open(fd, bytes, path, e);
 }
 
-enum tern_status weights_open(struct weights **out, const char *path, struct tern_error *e)
+enum tern_status weights_open_kind(struct weights **out, const char *path, uint64_t kind,
+                                   struct tern_error *e)
 {
     struct tern_error mine;
     uint64_t actual;
@@ -429,6 +430,7 @@ enum tern_status weights_open(struct weights **out, const char *path, struct ter
         s = error_memory(e, "the weights file", sizeof *w);
     } else {
         memcpy(w->path, path, strlen(path) + 1);
+        w->kind = kind;
         s = open_parts(w, fd, actual, e);
         if (s && strncmp(e->text, path, strlen(path))) /* base/file.h says it itself */
             error_in(e, s, path);

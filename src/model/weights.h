@@ -12,6 +12,7 @@
 #define MODEL_WEIGHTS_H
 
 #include "base/keys.h"
+#include "model/layout.h"
 #include "tern.h"
 
 struct tensor {
@@ -33,7 +34,13 @@ struct section {
 
 struct weights;
 
-enum tern_status weights_open(struct weights **out, const char *path, struct tern_error *e);
+enum tern_status weights_open_kind(struct weights **out, const char *path, uint64_t kind,
+                                   struct tern_error *e);
+static inline enum tern_status weights_open(struct weights **out, const char *path,
+                                            struct tern_error *e)
+{
+    return weights_open_kind(out, path, LAYOUT_KIND_MODEL, e);
+}
 void weights_close(struct weights *w);
 
 /* The path as it was opened. */

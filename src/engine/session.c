@@ -1,0 +1,49 @@
+/* Sequences that outlive a context, or a text that was changed. */
+#include "model/session.h"
+
+#include "engine/engine.h"
+
+EXPORT const tern_token *tern_seq_tokens(const tern_context *c, uint32_t seq)
+{
+    return seq < c->memory.n_seqs ? c->cache.tokens + (size_t)seq * c->memory.n_ctx : NULL;
+}
+
+EXPORT uint32_t tern_seq_reuse(tern_context *c, uint32_t seq, const tern_token *tokens, size_t n)
+{
+    const tern_token *held = tern_seq_tokens(c, seq);
+    uint32_t i = 0, length = tern_seq_length(c, seq);
+    while (i < length && i + 1 < n && held[i] == tokens[i])
+        i++;
+    return tern_seq_keep(c, seq, i);
+}
+
+static enum tern_status check_seq(tern_context *c, uint32_t seq, struct tern_error *e)
+{
+    context_drop(c);
+    tern_batch_clear(c);
+    return seq < c->memory.n_seqs
+               ? TERN_OK
+               : error_set(e, TERN_USAGE, "sequence %u does not exist: the context has %u", seq,
+                           c->memory.n_seqs);
+}
+
+EXPORT enum tern_status tern_session_save(tern_context *c, uint32_t seq, const char *path,
+                                          struct tern_error *e)
+{
+    enum tern_status s = check_seq(c, seq, e);
+    if (!s && !(s = tern_numeric_status(c, e)))
+        s = session_save(&c->cache, seq, c->model->model, path, e);
+    return s;
+}
+
+EXPORT enum tern_status tern_session_load(tern_context *c, uint32_t seq, const char *path,
+                                          struct tern_error *e)
+{
+    enum tern_status s = check_seq(c, seq, e);
+    if (s)
+        return s;
+    pool_lock(c->model->pool);
+    s = session_load(&c->cache, seq, c->model->model, c->model->pool, path, e);
+    pool_unlock(c->model->pool);
+    return s;
+}
