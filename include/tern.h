@@ -475,6 +475,49 @@ void tern_profile_stop(tern_context *ctx);
 /* Fills ops [max] in the order of the forward pass; returns how many operations there are. */
 size_t tern_profile(const tern_context *ctx, struct tern_op *ops, size_t max);
 
+/* ---- looking inside ------------------------------------------------------------------------- */
+
+struct tern_row { /* of a batch */
+    uint32_t seq, position;
+    tern_token token;
+    unsigned flags;
+};
+
+/* What one step gave: f32 as it was used, before any quantization. Borrowed during the call. */
+struct tern_observation {
+    uint64_t layer;        /* 0 .. n_layers - 1; n_layers: of final_norm and logits */
+    const char *operation; /* static; a name below */
+    size_t rows, columns;
+    const float *values; /* [rows, columns], rows `stride` floats apart */
+    size_t stride;
+    const struct tern_row *at; /* [rows] of the batch; for layer n_layers those with logits alone */
+};
+typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
+
+/* Calls fn, in the thread of tern_forward, after the steps of every later batch of the context; fn
+ * NULL: no more. No bit of any result changes, and without it nothing is slower. In this order:
+ *   embed           [dim]  the stream x as layer 0 gets it (of layer 0 only)
+ *   attn_norm       [dim]
+ *   q, k, v         [heads * head_dim] as attention reads them: q and k normed and turned by RoPE
+ *                   (halves of a head turn together, however the source stored them), before the
+ *                   cache rounds k and v
+ *   attend          [n_heads * head_dim]
+ *   o               [dim]  what attention adds to x (times the residual multiplier); or, where
+ *   attn_post_norm  [dim]  is, this is what it adds, and o is what it is the norm of
+ *   middle          [dim]  x after attention; not where feed-forward is parallel
+ *   ffn_norm        [dim]
+ *   gate, up, act   [hidden] act is what `down` reads: activation(gate) * up, or activation(up)
+ *   down            [dim]  what feed-forward adds to x, with ffn_post_norm as with o; or of experts
+ *   router          [experts] the weight of each, 0 if not chosen, and in the place of down
+ *   experts         [dim]  their sum with the shared one
+ *   ffn_post_norm   [dim]
+ *   out             [dim]  x after the layer
+ *   final_norm      [dim], logits [vocab]
+ * A layer that lacks a step lacks its operation. Tokens that were guessed (struct
+ * tern_generate_params) are seen too, though they may be taken back. */
+enum tern_status tern_observe(tern_context *ctx, tern_observe_fn fn, void *arg,
+                              struct tern_error *e);
+
 /* ---- odds and ends ------------------------------------------------------------------------ */
 
 const char *tern_version(void);    /* "0.1.0" */

@@ -126,6 +126,7 @@ EXPORT void tern_context_close(tern_context *c)
     if (!c)
         return;
     tern_profile_stop(c);
+    observe_close(c->observer);
     forward_close(&c->forward);
     cache_close(&c->cache);
     free(c->pending);
@@ -136,6 +137,14 @@ EXPORT void tern_context_close(tern_context *c)
 EXPORT void tern_context_memory(const tern_context *c, struct tern_memory *plan)
 {
     *plan = c->memory;
+}
+
+EXPORT enum tern_status tern_observe(tern_context *c, tern_observe_fn fn, void *arg,
+                                     struct tern_error *e)
+{
+    observe_close(c->observer);
+    c->observer = NULL;
+    return fn ? observe_open(&c->observer, &c->forward, fn, arg, e) : TERN_OK;
 }
 
 EXPORT tern_model *tern_context_model(const tern_context *c)

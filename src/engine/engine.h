@@ -13,6 +13,7 @@
 #include "model/cache.h"
 #include "model/forward.h"
 #include "model/model.h"
+#include "model/observe.h"
 #include "text/chat.h"
 #include "text/sampler.h"
 #include "text/tokenizer.h"
@@ -39,6 +40,7 @@ struct tern_context {
     struct tern_model *model; /* borrowed */
     struct cache cache;
     struct forward forward;
+    struct observer *observer; /* NULL: nobody looks */
     struct tern_memory memory;
     struct sampler_item *candidates; /* [vocab] scratch of the sampler */
     uint32_t *pending;               /* [n_seqs] rows of the batch being built */

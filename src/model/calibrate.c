@@ -10,7 +10,7 @@
 
 enum {
     MAX_SEQUENCE = 512, /* tokens that see each other, and rows of a batch */
-    POINTS = 4,         /* enum watch_point; the head has only the first */
+    POINTS = 4,         /* of enum watch_point: inputs; the head has only the first */
     BUDGET = 1 << 30    /* bytes of sums held at a time, but at least one unit */
 };
 
@@ -71,7 +71,7 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
 {
     struct calibration *c = arg;
     size_t unit = layer < c->model->n_layers ? layer + 1 : 0;
-    if (unit >= c->begin && unit < c->end) {
+    if ((int)at < POINTS && unit >= c->begin && unit < c->end) {
         size_t k = point_columns(c, unit, at);
         take_inputs(c, f, unit, at, k);
         gram_add(&c->grams[unit - c->begin][at], &c->scratch, f->n, k, c->kernels, c->pool);

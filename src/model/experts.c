@@ -274,5 +274,4 @@ void step_experts(struct forward *f, const struct layer *w)
     profile_run(f->profile, OP_DOWN, f->pool,
                 f->experts.n_active * ceil_div(f->model->dim, TILE_ROWS), down_items, &job);
     profile_run(f->profile, OP_DOWN, f->pool, f->n, sum_items, &job);
-    step_post_norm(f, &w->ffn_post_norm);
 }

@@ -16,17 +16,22 @@ static void layer(struct forward *f, const struct layer *w)
 {
     watch(f, w, WATCH_ATTENTION);
     step_project_qkv(f, w); /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; K, V into the cache */
-    step_attend(f, w);      /* att = softmax(q K^T * scale) V, head by head */
+    watch(f, w, WATCH_ATTEND);
+    step_attend(f, w); /* att = softmax(q K^T * scale) V, head by head */
     watch(f, w, WATCH_OUT);
-    step_project_out(f, w); /* x += att Wo */
+    step_project_out(f, w); /* x += y = att Wo; or, where y has a norm, */
+    watch(f, w, WATCH_ATTN_POST);
+    step_post_norm(f, &w->attn_post_norm); /* x += norm(y) */
     watch(f, w, WATCH_FFN);
     if (w->experts.n) {
-        step_experts(f, w); /* x += weighted sum of what the chosen experts give */
-        return;
+        step_experts(f, w); /* x += y = weighted sum of what the chosen experts give */
+    } else {
+        step_gate_up(f, w); /* ffn = silu(norm(x) Wgate) * (norm(x) Wup) */
+        watch(f, w, WATCH_DOWN);
+        step_project_down(f, w); /* x += y = ffn Wdown */
     }
-    step_gate_up(f, w); /* ffn = silu(norm(x) Wgate) * (norm(x) Wup) */
-    watch(f, w, WATCH_DOWN);
-    step_project_down(f, w); /* x += ffn Wdown */
+    watch(f, w, WATCH_FFN_POST);
+    step_post_norm(f, &w->ffn_post_norm); /* x += norm(y) */
 }
 
 /* First row after `i` that belongs to another sequence. */
@@ -64,8 +69,10 @@ enum tern_status forward_run(struct forward *f)
         layer(f, &f->model->layers[l++]);
     watch(f, f->model->layers + l, WATCH_ATTENTION);
     bool done = !atomic_exchange(&f->cancel, 0);
-    if (done)
+    if (done) {
         step_logits(f);
+        watch(f, f->model->layers + l, WATCH_LOGITS);
+    }
     commit_sequences(f, done);
     return done ? TERN_OK : TERN_CANCELLED;
 }

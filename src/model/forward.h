@@ -29,12 +29,17 @@ struct scratch {
     struct attention_scratch attention;
 };
 
-/* Where somebody may look at the inputs of a layer's matrices. */
+/* Where somebody may look: before the step that reads ... */
 enum watch_point {
-    WATCH_ATTENTION, /* x, before q, k, v and their norm */
+    WATCH_ATTENTION, /* x, through the norm of q, k and v */
     WATCH_OUT,       /* att */
-    WATCH_FFN,       /* x, before gate, up and their norm */
+    WATCH_FFN,       /* x, through the norm of gate and up */
     WATCH_DOWN,      /* ffn */
+    /* those above are the inputs of a layer's matrices, which calibrate.c counts */
+    WATCH_ATTEND,    /* q, k, v */
+    WATCH_ATTN_POST, /* y, or z where attention and feed-forward are parallel */
+    WATCH_FFN_POST,  /* y */
+    WATCH_LOGITS,    /* after the last step: logits, and in y the rows that asked for them */
 };
 
 struct forward {
@@ -54,6 +59,7 @@ struct forward {
     float *att;       /* [n_batch, n_heads * head_dim] */
     struct lines in;  /* [n_batch, ...] input of a step */
     struct lines ffn; /* [n_batch, hidden] input of the down projection */
+    float *gate, *up; /* like ffn.x: what it was made of, kept for who watches; NULL: nobody */
     float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
     float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
     size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride;
@@ -62,8 +68,9 @@ struct forward {
     struct attention attention;
     struct expert_work experts;
 
-    /* Called at each watch_point of each layer, and after the last one (layer n_layers, x before
-     * the final norm); NULL: nobody looks. It may set `cancel`. */
+    /* Called at each watch_point of each layer that it has, and with layer n_layers after the last
+     * (WATCH_ATTENTION, x before the final norm; WATCH_LOGITS); NULL: nobody looks. It changes
+     * nothing but `cancel`. */
     void (*watch)(void *arg, struct forward *f, size_t layer, enum watch_point at);
     void *watch_arg;
 

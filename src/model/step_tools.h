@@ -102,9 +102,6 @@ void ffn_columns(struct forward *f, const struct layer *w, size_t expert, const 
 /* x[i, c] += y[i, c] * residual_scale   for c0 <= c < c1 */
 void step_join(const struct forward *f, size_t i, float *y, size_t c0, size_t c1);
 
-/* Rows of y, normed, join the stream, where the layer has such a norm. */
-void step_post_norm(struct forward *f, const struct norm *norm);
-
 /* f->z = the shared expert of norm(x) */
 void step_shared_expert(struct forward *f, const struct layer *w);
 

@@ -303,7 +303,6 @@ void step_project_out(struct forward *f, const struct layer *w)
     input_prepare(f, &in);
     profile_run(f->profile, OP_OUT, f->pool, ceil_div(w->o.rows, TILE_ROWS), out_items,
                 &(struct job){.f = f, .w = w, .in = &in});
-    step_post_norm(f, &w->attn_post_norm);
 }
 
 static void down_items(void *arg, size_t begin, size_t end, int thread)
@@ -327,7 +326,6 @@ void step_project_down(struct forward *f, const struct layer *w)
     struct activations act = lines_view(&f->ffn, f->n, w->hidden);
     profile_run(f->profile, OP_DOWN, f->pool, ceil_div(w->down.rows, TILE_ROWS), down_items,
                 &(struct job){.f = f, .w = w, .act = &act});
-    step_post_norm(f, &w->ffn_post_norm);
 }
 
 /* ---- feed-forward: 32 rows of gate and up together, one group of the down projection -------- */
@@ -343,6 +341,18 @@ static void activate(const struct forward *f, const struct layer *w, float *y, c
                              w->ffn_clamp);
 }
 
+/* What the activation reads, for who watches */
+static void keep_columns(struct forward *f, const struct layer *w, const struct ffn_rows *r,
+                         size_t c, size_t n, const struct scratch *s)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        size_t from = i * round_up(n, GROUP), to = (r->first + i) * r->to->stride + c;
+        memcpy(f->up + to, s->up + from, n * sizeof *f->up);
+        if (w->gated)
+            memcpy(f->gate + to, s->gate + from, n * sizeof *f->gate);
+    }
+}
+
 void ffn_columns(struct forward *f, const struct layer *w, size_t expert, const struct ffn_rows *r,
                  size_t c, size_t n, struct scratch *s)
 {
@@ -353,6 +363,8 @@ void ffn_columns(struct forward *f, const struct layer *w, size_t expert, const 
         linear(f, s->gate, stride, &gate, 0, tiles, r->in);
     }
     linear(f, s->up, stride, &up, 0, tiles, r->in);
+    if (f->up && r->to == &f->ffn)
+        keep_columns(f, w, r, c, n, s);
     for (size_t i = 0; i < r->n; i++) {
         float *y = r->to->x + (r->first + i) * r->to->stride + c;
         activate(f, w, y, s->gate + i * stride, s->up + i * stride, n);

@@ -14,16 +14,19 @@ void step_project_qkv(struct forward *f, const struct layer *w);
 /* att[i, h] = sum_j softmax_j(q[i, h] . k[j] * scale) v[j]   over the visible positions j */
 void step_attend(struct forward *f, const struct layer *w);
 
-/* x += att Wo (+ bias) */
+/* y = att Wo (+ bias);  x += y, unless y is to be normed first, or waits in z (parallel) */
 void step_project_out(struct forward *f, const struct layer *w);
+
+/* x += norm(y)   where the layer has such a norm */
+void step_post_norm(struct forward *f, const struct norm *norm);
 
 /* ffn = silu(norm(x) Wgate) * (norm(x) Wup) */
 void step_gate_up(struct forward *f, const struct layer *w);
 
-/* x += ffn Wdown (+ bias) */
+/* y = ffn Wdown (+ bias);  x += y, unless y is to be normed first */
 void step_project_down(struct forward *f, const struct layer *w);
 
-/* x += sum over the experts e that the router chose of weight[e] * ffn_e(norm(x)), and the shared
+/* y = sum over the experts e that the router chose of weight[e] * ffn_e(norm(x)), and the shared
  * one; in the place of the two steps above */
 void step_experts(struct forward *f, const struct layer *w);
 
