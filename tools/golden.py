@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Makes the golden tests: tests/golden/NAME.txt, the truth that tern's logits are held to.
 
-    tools/golden.py [NAME ...]          writes tests/golden/NAME.txt (all without a name)
+    tools/golden.py [NAME ...]                   writes tests/golden/NAME.txt (all without a name)
+    tools/golden.py --sample NAME DIR            a model of that entry, all of it random, as a Hugging Face directory
+    tools/golden.py --probes SOURCE OUT.npz      what every step of a model gives, for `run --verify OUT.npz`; SOURCE is
+                                                 a Hugging Face directory, or the NAME of a golden test
 
 Needs torch and transformers (not in requirements.txt: only whoever adds a family runs this). For each family it builds
 tiny models whose weights come from the seeded generator of tests/toy.c and ternlib/toy.py, runs transformers (eager
@@ -25,7 +28,7 @@ import numpy as np
 import torch
 import transformers
 
-from ternlib import families, golden_file, places
+from ternlib import families, golden_file, huggingface, places, probes
 from ternlib.config import Config
 from ternlib.layouts import Layout
 from ternlib.source import check_config, packed_config, slots
@@ -438,17 +441,57 @@ def config_json(made) -> dict:
     return saved | {"architectures": [families.FAMILIES[made.model_type].architecture], "dtype": "float32"}
 
 
+@torch.no_grad()
+def sample(family: Family, folder: Path) -> None:
+    """A model of this family as its publisher would store it; norms, biases and all else differ from what they are
+    before training, so that nothing can be forgotten unseen."""
+    model = transformers.AutoModelForCausalLM.from_config(build_config(family))
+    for value in model.parameters():
+        noise = torch.randn(value.shape)
+        value.copy_(value + 0.3 * noise if value.dim() == 1 else noise / math.sqrt(value.shape[-1]))
+    model.save_pretrained(folder)
+
+
+def write_probes(source: str, out: Path, n: int, n_rows: int) -> None:
+    """Probes of a directory, for n tokens of its vocabulary, or of a golden test, for its own tokens."""
+    if Path(source).is_dir():
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            source, dtype=torch.float32, attn_implementation="eager", local_files_only=True
+        )  # fmt: skip
+        kind, shape, _ = huggingface.features(Path(source), n, [])
+        ids = golden_file.prompt_ids(1, n, shape["vocab"])
+    else:
+        golden = golden_file.read(FOLDER / f"{source}.txt")
+        family = next(family for family in FAMILIES if family.name == source)
+        made = build_config(family)
+        kind, shape = made.model_type, features(family, made)
+        model = build_model(made, shape, golden.weights())
+        ids = golden.tokens()[:-1]
+    positions = sorted({round(at) for at in np.linspace(0, len(ids) - 1, n_rows)})
+    np.savez(out, **probes.probe(model, kind, shape, ids, positions))
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Makes the golden tests with transformers.")
+    parser = argparse.ArgumentParser(description="Makes the golden tests, and probes, with transformers.")
     parser.add_argument("names", nargs="*", help="families (default: all)")
-    names = parser.parse_args().names
+    parser.add_argument("--sample", nargs=2, metavar=("NAME", "DIR"), help="write a random model of a family")
+    parser.add_argument("--probes", nargs=2, metavar=("SOURCE", "OUT"), help="write what every step gives")
+    parser.add_argument("--tokens", type=int, default=64, help="tokens of the probes of a directory (default: 64)")
+    parser.add_argument("--rows", type=int, default=8, help="rows that the probes keep (default: 8)")
+    given = parser.parse_args()
     known = {family.name: family for family in FAMILIES}
-    for name in names:
+    for name in [*given.names, *(given.sample or [])[:1]]:
         if name not in known:
             parser.error(f"no family {name}; known: {', '.join(known)}")
     torch.manual_seed(0)
+    if given.sample:
+        sample(known[given.sample[0]], Path(given.sample[1]))
+    if given.probes:
+        write_probes(given.probes[0], Path(given.probes[1]), given.tokens, given.rows)
+    if given.sample or given.probes:
+        return 0
     FOLDER.mkdir(exist_ok=True)
-    for name in names or known:
+    for name in given.names or known:
         golden = make(known[name], lambda line: print(line, file=sys.stderr))
         golden.write(FOLDER / f"{name}.txt")
     return 0

@@ -33,17 +33,8 @@ def load(
     folder: Path, tokenizer_file: Path | None, rope_length: int | None = None, settings: Settings | None = None
 ) -> Source:
     """The model of a directory; rope_length: positions that a dynamic RoPE scaling is converted for."""
-    if not (folder / "config.json").exists():
-        raise ConvertError(f"{folder} has no config.json, so it is not a model in Hugging Face layout", USAGE)
-    values = read_object(folder / "config.json")
-    kind, values = _text_model(folder, values)
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        raise ConvertError(
-            f"{folder / 'config.json'}: the model_type {kind!r} is not understood; known are {', '.join(FAMILIES)}"
-        )
     notes: list[str] = []
-    config = _features(folder, kind, values, rope_length, notes, settings or Settings())
-    check_config(config)
+    kind, config, values = features(folder, rope_length, notes, settings)
     entries = _plain_names(kind, _entries(folder))
     _settle_head(folder, Layout(kind, config, entries.__contains__), config, entries, notes)
     matrices = _matrices(folder, kind, config, entries)
@@ -61,6 +52,22 @@ def load(
         template=_template(folder),
         template_tokens=_template_tokens(folder),
     )
+
+
+def features(
+    folder: Path, rope_length: int | None, notes: list[str], settings: Settings | None = None
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The family of a directory, its features in the words of FORMAT.md, and the config that says so."""
+    if not (folder / "config.json").exists():
+        raise ConvertError(f"{folder} has no config.json, so it is not a model in Hugging Face layout", USAGE)
+    kind, values = _text_model(folder, read_object(folder / "config.json"))
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise ConvertError(
+            f"{folder / 'config.json'}: the model_type {kind!r} is not understood; known are {', '.join(FAMILIES)}"
+        )
+    config = _features(folder, kind, values, rope_length, notes, settings or Settings())
+    check_config(config)
+    return kind, config, values
 
 
 def read_text(path: Path) -> bytes:
