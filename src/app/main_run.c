@@ -11,6 +11,7 @@
 #include "app/plan.h"
 #include "app/signals.h"
 #include "app/stats.h"
+#include "app/verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,8 @@ static enum tern_status do_job(tern_model *model, const struct options *o, doubl
     case OPT_PERPLEXITY_LINES:
     case OPT_PERPLEXITY_LLAMACPP:
         return perplexity(model, o, e);
+    case OPT_VERIFY:
+        return verify_run(model, o, e);
     case OPT_TOKENIZE:
         return generate_tokenize(model, o, e);
     case OPT_INFO:

@@ -75,6 +75,11 @@ static const struct option_row rows[N_OPTIONS] = {
                                  "the same by the procedure of llama.cpp's program"},
     [OPT_STRIDE] = {NULL, "stride", 0, "", INTEGER, "N", 1, 2147483647,
                     "tokens from window to window of --perplexity; default: half a window"},
+    [OPT_VERIFY] = {NULL, "verify", 0, "", JOB, "FILE", 0, JOB_VALUE,
+                    "compare every step with the probes of tools/golden.py, and name the first "
+                    "layer and operation that differs"},
+    [OPT_VERIFY_BOUND] = {NULL, "verify-bound", 0, "", REAL, "X", 0, 1e9,
+                          "of the largest value in a row; default: 1e-4 for f32 weights"},
     [OPT_TOKENIZE] = {NULL, "tokenize", 0, "", JOB, "", 0, 0,
                       "print the token ids of the prompt, without BOS"},
     [OPT_INFO] = {NULL, "info", 0, "", JOB, "", 0, 0, "describe the weights file"},
@@ -140,6 +145,8 @@ static enum tern_status check_whole(const struct options *o, struct tern_error *
             return TERN_USAGE;
     if (o->value[OPT_STRIDE].given && o->job != OPT_PERPLEXITY)
         return parser_usage(e, "--stride belongs to --perplexity");
+    if (o->value[OPT_VERIFY_BOUND].given && o->job != OPT_VERIFY)
+        return parser_usage(e, "--verify-bound belongs to --verify");
     bool prompt = o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
     if (prompt && o->job != N_OPTIONS && o->job != OPT_TOKENIZE && o->job < OPT_HELP)
         return parser_usage(e, "--%s takes no prompt", rows[o->job].name);
