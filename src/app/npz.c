@@ -52,14 +52,16 @@ static uint32_t crc32(const unsigned char *p, size_t n)
 /* Sets rows and columns from "(8, 64)", "(8,)"; false for any other text, or without a number. */
 static bool read_shape(struct npz_array *a, const char *text)
 {
-    size_t size[2] = {0, 1}, n = 0;
-    for (char *end; n < 2 && *text >= '0' && *text <= '9'; n++, text = end) {
-        unsigned long long v = strtoull(text, &end, 10);
-        if (v == 0 || v > UINT32_MAX)
+    uint64_t size[2] = {0, 1};
+    size_t n = 0;
+    for (; n < 2 && *text >= '0' && *text <= '9'; n++) {
+        for (size[n] = 0; *text >= '0' && *text <= '9'; text++)
+            if ((size[n] = size[n] * 10 + (uint64_t)(*text - '0')) > UINT32_MAX)
+                return false;
+        text += *text == ',';
+        text += *text == ' ';
+        if (!size[n])
             return false;
-        size[n] = (size_t)v;
-        end += *end == ',';
-        end += *end == ' ';
     }
     a->rows = size[0], a->columns = size[1];
     return n && *text == ')';
