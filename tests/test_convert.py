@@ -22,14 +22,16 @@ from pathlib import Path
 import gguf
 import numpy as np
 import safetensors
+import safetensors.numpy
 import tokenizers
 import xxhash
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
 import convert  # noqa: E402
-from ternlib import gguf_families, layouts, rope, settings, source, tiles, weights  # noqa: E402
+import gguf_writer  # noqa: E402
+from ternlib import gguf_families, gguf_types, layouts, rope, settings, source, tiles, weights  # noqa: E402
 from ternlib.errors import ConvertError  # noqa: E402
 from ternlib.reader import WeightsFile  # noqa: E402
 
@@ -569,19 +571,50 @@ class Gguf(Case):
             self.assertEqual(w.keys("generation")["end_tokens"], 2)
             self.assertEqual(w.keys("provenance")["name"], b"tiny")
 
-    def test_q6_k_is_kept_as_f32(self):
-        c = self.C | {"hidden_size": 256, "num_hidden_layers": 1}
-        rng = np.random.default_rng(5)
-        blocks = rng.integers(0, 256, (c["vocab_size"], 210), "u1")
-        blocks[:, 208:] = rng.uniform(-4, 4, (len(blocks), 1)).astype("<f2").view("u1")
-        q6 = gguf.GGMLQuantizationType.Q6_K
-        extra = [lambda w: w.add_tensor("output.weight", blocks, raw_dtype=q6)]
-        tied = c | {"tie_word_embeddings": True}
-        path, held = gguf_model(self.dir / "m.gguf", tied, tensors(tied), "Q4_0", extra=extra)
-        w = self.converted(path)
-        np.testing.assert_array_equal(w.values("head"), gguf.quants.dequantize(blocks, q6))
-        self.assertEqual([w.tensors[n]["kind"] for n in ("embed", "head")], [tiles.Q4, tiles.F32])
-        self.assertIn("Q6_K", run(path, self.out)[1])
+    def blocks(self, rng, quant: str, rows: int, k: int) -> np.ndarray:
+        """Random bytes of a type, with scales that are sensible numbers."""
+        encoding = gguf_types.FORMATS[quant]
+        data = np.zeros((rows, k // encoding.weights), encoding.block)
+        raw = data.view("u1")
+        raw[:] = rng.integers(0, 256, raw.shape, "u1")
+        for name in {"d", "m"} & set(encoding.block.names):
+            data[name] = rng.uniform(-4, 4, data.shape).astype("<f2").view("<u2")
+        if quant == "MXFP4":
+            data["e"] = rng.integers(gguf_types.HALF_LOW, gguf_types.HALF_HIGH + 1, data.shape)
+        return data.view("u1").reshape(rows, -1)
+
+    def test_every_type_has_the_values_that_the_format_means(self):
+        """Held to the gguf package, bit for bit."""
+        c = self.C | {"hidden_size": 256, "num_hidden_layers": 1, "tie_word_embeddings": True}
+        kinds = {"Q8_0": tiles.Q8, "Q5_0": tiles.Q8, "IQ4_NL": tiles.Q8, "MXFP4": tiles.Q8, "Q4_0": tiles.Q4}
+        for quant in [name for name, e in gguf_types.FORMATS.items() if e.block]:
+            with self.subTest(quant), np.errstate(over="ignore"):
+                kind = gguf.GGMLQuantizationType[quant]
+                data = self.blocks(np.random.default_rng(5), quant, c["vocab_size"], 256)
+                if quant == "Q8_0":
+                    data[data == 0x80] = 0
+                extra = [lambda w: w.add_tensor("output.weight", data, raw_dtype=kind)]
+                path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), extra=extra)
+                w = self.converted(path)
+                self.assertEqual(w.tensors["head"]["kind"], kinds.get(quant, tiles.F32))
+                values = w.values("head")
+                np.testing.assert_array_equal(values, gguf.quants.dequantize(data, kind))
+                told = f"{quant} are kept exactly, as f32" in run(path, self.out)[1]
+                self.assertEqual(told, quant not in kinds)
+                np.testing.assert_array_equal(self.converted(path, "--type", "f32").values("head"), values)
+
+    def test_mxfp4_beyond_f16_becomes_f32(self):
+        c = self.C | {"hidden_size": 256, "num_hidden_layers": 1, "tie_word_embeddings": True}
+        data = self.blocks(np.random.default_rng(5), "MXFP4", c["vocab_size"], 256)
+        extra = [lambda w: w.add_tensor("output.weight", data, raw_dtype=gguf.GGMLQuantizationType.MXFP4)]
+        for exponent, codes, kind in ((0, 0x80, tiles.Q8), (100, 0x10, tiles.F32), (144, 0x01, tiles.F32)):
+            data[7, :17] = [exponent] + [codes] * 16
+            path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), extra=extra)
+            w = self.converted(path)
+            self.assertEqual(w.tensors["head"]["kind"], kind, exponent)
+            np.testing.assert_array_equal(
+                w.values("head"), gguf.quants.dequantize(data, gguf.GGMLQuantizationType.MXFP4)
+            )
 
     def test_tied_head_biases_and_qwen2(self):
         c = self.C | {"tie_word_embeddings": True}
@@ -698,6 +731,153 @@ class Gguf(Case):
         path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), arch="mamba")
         self.assertIn("mamba", self.refused(path))
         self.refused(path, "--tokenizer", "x", code=2)
+
+
+class GptOss(Case):
+    """gpt-oss as released: experts in MXFP4, in a directory and in GGUF."""
+
+    C = {
+        "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "vocab_size": 300, "hidden_size": 64,
+        "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 16, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "rope_theta": 150000.0,
+        "num_local_experts": 3, "num_experts_per_tok": 2, "sliding_window": 8, "swiglu_limit": 7.0,
+        "tie_word_embeddings": False, "eos_token_id": 2, "attention_bias": True,
+        "layer_types": ["sliding_attention"],
+        "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+                         "original_max_position_embeddings": 64},
+        "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]},
+    }  # fmt: skip
+
+    def model(self, rng) -> dict[str, np.ndarray]:
+        """Tensors by their names in a directory, experts as [experts, rows, k] of values that MXFP4 has."""
+        d, h, n, vocab = 64, 96, 3, 300
+        at = "model.layers.0."
+        sizes = {"model.embed_tokens.weight": (vocab, d), "lm_head.weight": (vocab, d), "model.norm.weight": (d,)}
+        sizes |= {at + "input_layernorm.weight": (d,), at + "post_attention_layernorm.weight": (d,)}
+        sizes |= {at + f"self_attn.{p}_proj.weight": (r, k) for p, r, k in [("q", d, d), ("k", 32, d), ("v", 32, d), ("o", d, d)]}
+        sizes |= {at + f"self_attn.{p}_proj.bias": (r,) for p, r in [("q", d), ("k", 32), ("v", 32), ("o", d)]}
+        sizes |= {at + "self_attn.sinks": (4,), at + "mlp.router.weight": (n, d), at + "mlp.router.bias": (n,)}
+        sizes |= {at + "mlp.experts.gate_up_proj_bias": (n, 2 * h), at + "mlp.experts.down_proj_bias": (n, d)}
+        out = {name: (rng.integers(-120, 121, size) / 64).astype("f4") for name, size in sizes.items()}
+        for name, size in (("gate_up_proj", (n, 2 * h, d)), ("down_proj", (n, d, h))):
+            values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], "f4")[rng.integers(0, 8, size)]
+            scale = 2.0 ** rng.integers(-8, 3, (*size[:-1], size[-1] // 32))
+            values = values * np.where(rng.random(size) < 0.5, -1, 1) * np.repeat(scale, 32, axis=-1)
+            out[f"{at}mlp.experts.{name}"] = values.astype("f4")
+        return out
+
+    @staticmethod
+    def packed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Codes, two neighbours in a byte, and exponents, by trial of all exponents."""
+        groups = x.reshape(*x.shape[:-1], -1, 32)
+        table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], "f4")
+        codes = np.full(groups.shape, 255, "u1")
+        exponents = np.zeros(groups.shape[:-1], "u1")
+        for e in range(110, 135):
+            scaled = np.abs(groups) / 2.0 ** (e - 127)
+            index = np.searchsorted(table, scaled).clip(0, 7)
+            good = np.all(table[index] == scaled, axis=-1)
+            codes[good], exponents[good] = (index + 8 * (groups < 0))[good], e
+        assert codes.max() < 16
+        return codes[..., 0::2] | codes[..., 1::2] << 4, exponents
+
+    def directory(self, tensors: dict[str, np.ndarray], packed: bool) -> Path:
+        folder = self.dir / ("packed" if packed else "plain")
+        folder.mkdir()
+        c, out = dict(self.C), {}
+        for name, x in tensors.items():
+            if name.endswith("_proj") and packed:
+                out[name + "_blocks"], out[name + "_scales"] = self.packed(x)
+            elif name.endswith("_proj"):
+                out[name] = np.ascontiguousarray(x.swapaxes(1, 2))
+            else:
+                out[name] = x
+        if not packed:
+            del c["quantization_config"]
+        (folder / "config.json").write_text(json.dumps(c))
+        tokenizer_json(folder / "tokenizer.json")
+        safetensors.numpy.save_file(out, folder / "model.safetensors")
+        return folder
+
+    def gguf(self, tensors: dict[str, np.ndarray]) -> Path:
+        plain = {name: x.swapaxes(1, 2) if name.endswith("_proj") else x for name, x in tensors.items()}
+        experts = {}
+
+        def more(w):
+            add = w.add_tensor
+
+            def quantized(name, x):
+                if name.endswith("_exps.weight"):
+                    experts[name] = gguf.quants.quantize(x, gguf.GGMLQuantizationType.MXFP4)
+                    assert np.array_equal(gguf.quants.dequantize(experts[name], gguf.GGMLQuantizationType.MXFP4), x)
+                    add(name, experts[name], raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+                else:
+                    add(name, x)
+
+            w.add_tensor = quantized
+
+        gguf_writer.write(self.dir / "m.gguf", self.C, plain, [f"w{i}" for i in range(300)], more)
+        return self.dir / "m.gguf"
+
+    def test_directory_packed_or_not_and_gguf_agree(self):
+        values = self.model(np.random.default_rng(3))
+        plain = self.converted(self.directory(values, False))
+        wanted = {name: plain.values(name) for name in plain.tensors}
+        config = plain.config
+        for source in (self.directory(values, True), self.gguf(values)):
+            w = self.converted(source)
+            self.assertEqual(list(w.tensors), list(wanted))
+            for name, x in wanted.items():
+                np.testing.assert_array_equal(w.values(name), x, name)
+            for part in ("gate", "up", "down"):
+                self.assertEqual(w.tensors[f"layer.0.{part}"]["kind"], tiles.Q8)
+            for key, value in config.items():
+                np.testing.assert_array_equal(w.config[key], value, key)
+
+    def test_scales_that_f16_lacks(self):
+        values = self.model(np.random.default_rng(3))
+        name = "model.layers.0.mlp.experts.gate_up_proj"
+        values[name][1, 5, :32] *= 2.0**-40 / np.abs(values[name][1, 5, :32]).max()  # a row of up
+        tiny = values[name][1, 5, :32]
+        tiny[:] = np.where(tiny == 0, 0, np.float32(2.0**-40))
+        folder = self.directory(values | {name: values[name] * 1}, False)
+        wanted = {n: x for w in [self.converted(folder)] for n in w.tensors for x in [w.values(n)]}
+        packed = self.packed
+        with unittest.mock.patch.object(GptOss, "packed", staticmethod(lambda x: self.with_tiny(packed, x))):
+            folder = self.directory(values, True)
+        w = self.converted(folder)
+        kinds = {part: w.tensors[f"layer.0.{part}"]["kind"] for part in ("gate", "up", "down")}
+        self.assertEqual(kinds, {"gate": tiles.Q8, "up": tiles.F32, "down": tiles.Q8})
+        for n, x in wanted.items():
+            np.testing.assert_array_equal(w.values(n), x, n)
+
+    @staticmethod
+    def with_tiny(packed, x: np.ndarray):
+        """Packs values of which those below 2^-30 are 0 or 2^-40."""
+        small = (np.abs(x) < 2.0**-30) & (x != 0)
+        codes, exponents = packed(np.where(small, 0, x).astype("f4"))
+        groups = small.reshape(*exponents.shape, 32)
+        own = np.where(groups, 2, 0).astype("u1")
+        some = groups.any(axis=-1)
+        codes[some] = (own[..., 0::2] | own[..., 1::2] << 4)[some]
+        exponents[some] = 127 - 40
+        return codes, exponents
+
+    def test_what_does_not_fit_is_refused(self):
+        values = self.model(np.random.default_rng(3))
+        folder = self.directory(values, True)
+        stored = safetensors.numpy.load_file(folder / "model.safetensors")
+        scales = "model.layers.0.mlp.experts.down_proj_scales"
+        for change in ({scales: stored[scales][:, :5]}, {scales: stored[scales].astype("f4")}):
+            safetensors.numpy.save_file(
+                {n: np.ascontiguousarray(x) for n, x in (stored | change).items()}, folder / "model.safetensors"
+            )
+            self.assertIn(scales, self.refused(folder))
+        safetensors.numpy.save_file({n: x for n, x in stored.items() if n != scales}, folder / "model.safetensors")
+        self.assertIn(scales, self.refused(folder))
+        safetensors.numpy.save_file(stored, folder / "model.safetensors")
+        (folder / "config.json").write_text(json.dumps(self.C | {"quantization_config": {"quant_method": "gptq"}}))
+        self.assertIn("quantization_config", self.refused(folder))
 
 
 class Types(Case):

@@ -454,6 +454,8 @@ def _cohere(c: Config) -> dict:
 
 def _gpt_oss(c: Config) -> dict:
     """Scores have a sink without a value; experts clamp, with biases; every second layer has a window."""
+    if c.table("quantization_config").get("quant_method", "mxfp4") != "mxfp4":
+        raise c.refuse("quantization_config", "MXFP4's, or none")
     yarn = {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
     if not (c.get("rope_parameters", None) or c.get("rope_scaling", None)):
         c.values["rope_parameters"] = yarn | {"original_max_position_embeddings": 4096}

@@ -196,7 +196,7 @@ def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str
     for slot in slots(config):
         places = layout.places(slot)
         out[slot.name] = matrix(slot, places, entries, str(folder))
-        wanted |= {place.name for place in places}
+        wanted |= {place.name for place in places} | {place.scales for place in places}
     for name, entry in entries.items():
         if name not in wanted and not IGNORED_TENSORS.search(name):
             raise ConvertError(

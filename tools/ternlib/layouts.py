@@ -239,10 +239,16 @@ def _mixtral(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
 
 
 def _gpt_oss(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
-    """Experts [experts, k, rows], the rows of gate and up by turns."""
+    """Experts [experts, k, rows], the rows of gate and up by turns; or, as released, [experts, rows, k] in MXFP4."""
     prefix, n = _LAYER.format(layer) + "mlp.experts.", at.value("n_experts", layer)
     hidden, dim = at.value("hidden", layer), at.config["dim"]
     turns = 2 * np.arange(hidden)
+    if part in ("gate", "up", "down") and at.has(prefix + "down_proj_blocks"):
+        name, total, rows = prefix + "gate_up_proj", 2 * hidden, turns + (part == "up")
+        if part == "down":
+            name, total, rows = prefix + "down_proj", dim, None
+        shape = (n, total, slot.k // 32, 16)
+        return [Place(name + "_blocks", shape, rows, index=e, scales=name + "_scales") for e in range(n)]
     if part in ("gate", "up"):
         shape, rows = (n, dim, 2 * hidden), turns + (part == "up")
         return [Place(prefix + "gate_up_proj", shape, rows, transposed=True, index=e) for e in range(n)]

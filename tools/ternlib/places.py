@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from . import tiles
+from . import gguf_types, tiles
 from .errors import ConvertError
-from .source import PLAIN, Encoding, Matrix, Slot
+from .source import PLAIN, Encoding, File, Matrix, Slot
+from .weights import PIECE_BYTES
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Place:
 
     transposed: the source is [k, rows]. index: it has a leading dimension of experts, of which this is one.
     add_one: norms that are stored less one. ones: the source has no such tensor; every value is 1.
+    scales: the source is MXFP4, `shape` [..., k / 32, 16] of codes, and this tensor [..., k / 32] has the exponents.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Place:
     index: int | None = None
     add_one: bool = False
     ones: bool = False
+    scales: str = ""
 
 
 def plain(name: str, slot: Slot) -> Place:
@@ -100,6 +103,46 @@ class Placed(Matrix):
 
 
 @dataclass
+class Mxfp4(Placed):
+    """A Matrix in two tensors: codes of which the lower half of a byte comes first, and exponents."""
+
+    exponents: tuple[File, int] | None = None  # where those of its first row are
+
+    @property
+    def row_bytes(self) -> int:
+        return self.k // 2
+
+    def _stored(self, first: int, n: int):
+        groups = self.k // 32
+        codes = np.frombuffer(self.file.read(self.offset + first * self.row_bytes, n * self.row_bytes), "u1")
+        file, offset = self.exponents
+        e = np.frombuffer(file.read(offset + first * groups, n * groups), "u1").reshape(n, groups)
+        q = gguf_types.E2M1[np.stack([codes & 15, codes >> 4], axis=-1)].reshape(n, groups, 32)
+        if self.kind == tiles.Q8:
+            return gguf_types.half_scaled(q, e)
+        with np.errstate(over="ignore"):
+            return (gguf_types.power(e)[..., None] * q.astype("<f4")).reshape(n, self.k).view("<u4")
+
+    def fits_half(self) -> bool:
+        """Whether q8 holds its values."""
+        step = max(PIECE_BYTES // self.k, 1)
+        kind, self.kind = self.kind, tiles.F32
+        rows = np.arange(self.rows) if self.place.rows is None else self.place.rows
+        file, offset = self.exponents
+        fits = True
+        for first in range(0, self.rows, step):
+            part = rows[first : first + step]
+            low, n = int(part.min()), int(np.ptp(part)) + 1
+            groups = self.k // 32
+            e = np.frombuffer(file.read(offset + low * groups, n * groups), "u1").reshape(n, groups)[part - low]
+            if not gguf_types.fits_half(np.ones((*e.shape, 1), "u1"), e):  # only zeros may have such exponents
+                q = self.read(first, len(part)).reshape(*e.shape, 32) << np.uint32(1)  # without signs
+                fits = fits and gguf_types.fits_half(q, e)
+        self.kind = kind
+        return fits
+
+
+@dataclass
 class Parts(Matrix):
     """One tensor of ours from several of the source: matrices of experts, or pieces of a vector, one after another."""
 
@@ -130,6 +173,9 @@ def matrix(
     """The tensor of ours that lies at these places, of which the source's tensors must have the shapes. Parts of several
     types become f32, which holds the values of all."""
     parts = [_part(slot, place, entries, where, len(places), format_of, asks) for place in places]
+    if isinstance(parts[0], Mxfp4) and all(part.fits_half() for part in parts):
+        for part in parts:
+            part.kind = tiles.Q8
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -151,6 +197,8 @@ def _part(
         raise ConvertError(
             f"{entry.file.path}: tensor {place.name!r} is {list(entry.shape)}, but {asks} for {list(place.shape)}"
         )
+    if place.scales:
+        return _mxfp4(slot, place, entry, entries.get(place.scales), where)
     encoding, offset = format_of(entry), entry.offset
     if slot.vector and encoding.block:
         raise ConvertError(
@@ -159,6 +207,23 @@ def _part(
     if place.index is not None:
         offset += place.index * encoding.row_bytes(int(np.prod(place.shape[1:], dtype=object)))
     return Placed(place.name, encoding.kind, rows, slot.k, entry.file, offset, encoding=encoding, place=place)
+
+
+def _mxfp4(slot: Slot, place: Place, codes, exponents, where: str) -> Mxfp4:
+    if exponents is None:
+        raise ConvertError(f"{where} lacks the tensor {place.scales!r}")
+    if exponents.shape != place.shape[:-1]:
+        raise ConvertError(
+            f"{where}: tensor {place.scales!r} is {list(exponents.shape)}, but {list(place.shape[:-1])} is needed"
+        )
+    for entry in (codes, exponents):
+        if entry.dtype != "U8":
+            raise ConvertError(f"{entry.file.path}: tensor {entry.name!r} is {entry.dtype}; U8 is needed")
+    per, expert = int(np.prod(place.shape[1:-1], dtype=object)), place.index or 0
+    return Mxfp4(
+        place.name, tiles.F32, slot.rows, slot.k, codes.file, codes.offset + expert * per * 16,
+        encoding=gguf_types.FORMATS["MXFP4"], place=place, exponents=(exponents.file, exponents.offset + expert * per),
+    )  # fmt: skip
 
 
 def put(state: dict[str, np.ndarray], slot: Slot, places: list[Place], values: np.ndarray) -> None:

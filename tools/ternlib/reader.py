@@ -71,15 +71,27 @@ class WeightsFile:
             raise ValueError(f"{self.path}: the checksum of {name} is wrong")
         return data
 
-    def rows(self, name: str):
-        """The rows as stored: bits [rows, k], or (q, scales) of a quantized type."""
-        t = self.tensors[name]
-        return tiles.untile(t["kind"], self.raw(name), t["rows"], t["k"])
+    def rows(self, name: str, matrix: int = 0):
+        """The rows of a matrix as stored: bits [rows, k], or (q, scales) of a quantized type."""
+        t, data = self.tensors[name], self.raw(name)
+        size = len(data) // t["matrices"]
+        return tiles.untile(t["kind"], data[matrix * size : (matrix + 1) * size], t["rows"], t["k"])
 
     def values(self, name: str) -> np.ndarray:
-        """The tensor as f32 [rows, k]."""
+        """The tensor as f32 [rows, k]; those of several matrices one after another."""
         t = self.tensors[name]
-        return tiles.values(t["kind"], self.rows(name), t["k"])
+        parts = [tiles.values(t["kind"], self.rows(name, i), t["k"]) for i in range(t["matrices"])]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def some(self, name: str, matrix: int, first: int, n: int) -> np.ndarray:
+        """f32 [n, k]: rows of a matrix from `first`, a multiple of 16; nothing else is read."""
+        t = self.tensors[name]
+        tile = tiles.tensor_bytes(t["kind"], tiles.TILE_ROWS, t["k"])
+        begin = t["offset"] + matrix * (t["bytes"] // t["matrices"]) + first // tiles.TILE_ROWS * tile
+        with open(self.path, "rb") as f:
+            f.seek(begin)
+            data = f.read(-(-n // tiles.TILE_ROWS) * tile)
+        return tiles.values(t["kind"], tiles.untile(t["kind"], data, n, t["k"]), t["k"])
 
     def per_layer(self, key: str) -> list:
         """A config key as one value for each layer."""

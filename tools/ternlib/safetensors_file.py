@@ -15,6 +15,7 @@ from .tiles import BF16, F16, F32
 
 MAX_HEADER = 100_000_000
 TYPES = {"F32": (F32, 4), "F16": (F16, 2), "BF16": (BF16, 2)}
+BYTES = {"F32": 4, "F16": 2, "BF16": 2, "U8": 1}
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,6 @@ def _places(path, header: dict, file: File, base: int):
         elements = 1
         for x in shape:
             elements *= x
-        if dtype in TYPES and elements * TYPES[dtype][1] != end - begin:
+        if dtype in BYTES and elements * BYTES[dtype] != end - begin:
             raise ConvertError(f"{path}: tensor {name!r} is {dtype} {shape}, but has {end - begin} bytes")
         yield name, begin, end, Entry(name, dtype, tuple(shape), file, base + begin)
