@@ -322,10 +322,73 @@ class Llama2c(Case):
                     source.write_bytes(struct.pack("<7i", *sizes) + bytes(64))
                     self.refused(source)
 
+    def version2(self, c: dict, values: dict, group: int, scale) -> dict[str, np.ndarray]:
+        """Writes m.bin as llama2.c's export.py does in version 2; `scale` gives the scale of a group from its largest
+        weight. Returns the values that the file holds."""
+        path, layers, held = self.dir / "m.bin", range(c["num_hidden_layers"]), dict(values)
+        body = [values[f"layer.{i}.attn_norm"] for i in layers] + [values[f"layer.{i}.ffn_norm"] for i in layers]
+        body.append(values["final_norm"])
+        order = ["embed"] + [f"layer.{i}.{p}" for p in ("q", "k", "v", "o", "gate", "down", "up") for i in layers]
+        for name in order + ([] if c["tie_word_embeddings"] else ["head"]):
+            x = interleaved(values[name], c["hidden_size"] // c["num_attention_heads"]) if turned(name) else values[name]
+            groups = x.reshape(-1, group)
+            scales = scale(np.abs(groups).max(axis=1)).astype("<f4")
+            q = np.rint(groups / scales[:, None]).clip(-127, 127).astype("i1")
+            body += [q, scales]
+            back = (q.astype("f4") * scales[:, None]).reshape(x.shape)
+            if turned(name):
+                d = c["hidden_size"] // c["num_attention_heads"]
+                back = back.reshape(len(x) // d, d // 2, 2, -1).swapaxes(1, 2).reshape(x.shape)
+            held[name] = back
+        sizes = [c[n] for n in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                                "num_key_value_heads", "vocab_size", "max_position_embeddings")]  # fmt: skip
+        head = struct.pack("<Ii7iBi", 0x616B3432, 2, *sizes, int(c["tie_word_embeddings"]), group).ljust(256, b"\0")
+        path.write_bytes(head + b"".join(x.astype("<f4").tobytes() if x.dtype != np.int8 else x.tobytes() for x in body))
+        return held
+
+    def test_version_2(self):
+        """Scales that f16 has: q8, bit for bit; others, or rows and groups that do not fit: f32, value for value."""
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        power = lambda m: 2.0 ** np.ceil(np.log2(np.maximum(m, 2.0**-8) / 127))  # noqa: E731
+        exact = lambda m: np.maximum(m, 2.0**-8) / 127  # noqa: E731
+        c = SMALL | {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+        small = c | {"hidden_size": 48, "intermediate_size": 80}
+        for what, shape, group, scale, kind in (
+            ("fits", c, 32, power, tiles.Q8), ("larger groups", c, 64, power, tiles.Q8),
+            ("own scales", c, 32, exact, tiles.F32), ("small groups", c, 16, power, tiles.F32),
+            ("short rows", small, 16, power, tiles.F32), ("groups over rows", small, 96, power, tiles.F32),
+            ("tied", c | {"tie_word_embeddings": True}, 32, power, tiles.Q8),
+        ):  # fmt: skip
+            with self.subTest(what):
+                held = self.version2(shape, tensors(shape), group, scale)
+                w = self.converted(self.dir / "m.bin")
+                self.same(w, held, kind)
+                told = run(self.dir / "m.bin", self.out)[1]
+                self.assertEqual("kept exactly, as f32" in told, kind == tiles.F32)
+                self.same(self.converted(self.dir / "m.bin", "--type", "f32"), held, tiles.F32)
+
+    def test_version_2_with_pieces_of_a_few_rows(self):
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        c = SMALL | {"hidden_size": 48, "intermediate_size": 96}
+        self.addCleanup(setattr, weights, "PIECE_BYTES", weights.PIECE_BYTES)
+        weights.PIECE_BYTES = 16 * 48 * 4
+        held = self.version2(c, tensors(c), 96, lambda m: np.maximum(m, 2.0**-8) / 127)
+        self.same(self.converted(self.dir / "m.bin"), held, tiles.F32)
+
+    def test_version_2_that_lies(self):
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        self.version2(SMALL, tensors(SMALL), 16, lambda m: np.maximum(m, 1))
+        whole = (self.dir / "m.bin").read_bytes()
+        for group, said in ((0, "group"), (-5, "group"), (1 << 30, "group"), (7, "whole groups"), (48, "asks for")):
+            (self.dir / "m.bin").write_bytes(whole[:37] + struct.pack("<i", group) + whole[41:])
+            self.assertIn(said, self.refused(self.dir / "m.bin"))
+        (self.dir / "m.bin").write_bytes(whole[:-1])
+        self.assertIn("asks for", self.refused(self.dir / "m.bin"))
+
     def test_other_versions_are_named(self):
         source = self.dir / "m.bin"
-        source.write_bytes(struct.pack("<Ii", 0x616B3432, 2).ljust(300, b"\0"))
-        self.assertIn("version 2", self.refused(source))
+        source.write_bytes(struct.pack("<Ii", 0x616B3432, 3).ljust(300, b"\0"))
+        self.assertIn("version 3", self.refused(source))
 
 
 class HuggingFace(Case):
