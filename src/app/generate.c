@@ -5,6 +5,7 @@
 #include "app/number.h"
 #include "app/out.h"
 #include "app/plan.h"
+#include "app/session.h"
 #include "app/signals.h"
 #include "app/stats.h"
 #include "app/tokens.h"
@@ -16,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { KEEP = 4 }; /* first tokens that a shift keeps, where nothing else is said */
+
 struct prompt {
     char *text; /* owned, [n] */
     size_t n;
@@ -23,15 +26,15 @@ struct prompt {
     size_t n_tokens;
 };
 
-struct draft {
-    tern_model *model;
-    tern_context *ctx;
-};
-
 static void prompt_close(struct prompt *p)
 {
     free(p->text);
     free(p->tokens);
+}
+
+static bool has_prompt(const struct options *o)
+{
+    return o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
 }
 
 static enum tern_status take_text(const struct options *o, struct prompt *p, struct tern_error *e)
@@ -158,18 +161,20 @@ static bool shows_progress(const struct options *o)
            (o->value[OPT_NO_ECHO].given || !isatty(STDOUT_FILENO));
 }
 
-static void print_end(tern_context *ctx, const struct options *o, const struct stats *stats)
+void generation_print(const struct generation *g)
 {
     struct tern_memory plan;
     struct tern_model_info info;
-    tern_context_memory(ctx, &plan);
-    tern_model_info(tern_context_model(ctx), &info);
-    if (o->value[OPT_QUIET].given)
+    tern_context_memory(g->ctx, &plan);
+    tern_model_info(g->model, &info);
+    if (g->o->value[OPT_QUIET].given)
         return;
-    if (stats->result.reason == TERN_STOP_CONTEXT)
-        fprintf(stderr, "context: all %u positions are full (the model was made for %llu)\n",
+    if (g->stats.result.reason == TERN_STOP_CONTEXT)
+        fprintf(stderr,
+                "context: all %u positions are full (the model was made for %llu); --context-shift "
+                "goes on\n",
                 plan.n_ctx, (unsigned long long)info.max_seq);
-    stats_print(stats, ctx, o->value[OPT_VERBOSE].given);
+    stats_print(&g->stats, g->ctx, g->o->value[OPT_VERBOSE].given);
 }
 
 static void print_fingerprint(const tern_context *ctx)
@@ -179,90 +184,122 @@ static void print_fingerprint(const tern_context *ctx)
             TERN_ARITH, (unsigned long long)rows);
 }
 
-static enum tern_status generate(tern_context *ctx, tern_context *draft, const struct options *o,
-                                 const struct prompt *prompt, struct stats *stats,
-                                 struct tern_error *e)
-{
-    const struct option_value *v = o->value;
-    struct tern_sampler_params sampler = sampler_of(tern_context_model(ctx), o);
-    struct tern_generate_params p = tern_generate_defaults();
-    double start = stats_clock();
-    p.tokens = prompt->tokens;
-    p.n_tokens = prompt->n_tokens;
-    p.n_predict = v[OPT_N_PREDICT].given ? v[OPT_N_PREDICT].integer : -1;
-    p.ignore_end = v[OPT_IGNORE_EOS].given;
-    if (v[OPT_LOOKUP].given)
-        p.lookup = v[OPT_LOOKUP].text ? (uint32_t)v[OPT_LOOKUP].integer : TERN_MAX_LOGITS - 1;
-    p.draft = draft;
-    p.logits_all = v[OPT_FINGERPRINT].given && v[OPT_FINGERPRINT].text;
-    p.sampler = &sampler;
-    p.stop = o->stop;
-    p.n_stop = o->n_stop;
-    p.on_text = on_text;
-    p.on_prompt = on_prompt;
-    p.arg = shows_progress(o) ? &start : NULL;
-    stats->guesses = p.lookup || draft;
-    stats->seed = sampler.seed;
-    stats->is_random = sampler.temperature > 0;
-    if (!v[OPT_NO_ECHO].given && !out_write(prompt->text, prompt->n)) {
-        stats->result.reason = TERN_STOP_CANCELLED;
-        return TERN_CANCELLED;
-    }
-    enum tern_status s = tern_generate(ctx, &p, &stats->result, e);
-    out_write("\n", 1);
-    return s;
-}
-
 /* A context for the model of --draft, as long as both models allow; none without the option. */
-static enum tern_status draft_open(struct draft *d, tern_model *model, const struct options *o,
-                                   uint32_t n_ctx, struct tern_error *e)
+static enum tern_status draft_open(struct generation *g, uint32_t n_ctx, struct tern_error *e)
 {
+    const struct options *o = g->o;
     struct tern_model_info info;
+    struct tern_memory plan;
     struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
                                        .cpu = o->value[OPT_CPU].text,
                                        .load = plan_load(o)};
     const char *path = o->value[OPT_DRAFT].text;
-    *d = (struct draft){0};
     if (!path)
         return TERN_OK;
     struct tern_error cause = {0};
-    enum tern_status s = tern_model_open(&d->model, path, &params, &cause);
-    if (!s && !(s = tern_draft_check(model, d->model, &cause))) {
-        tern_model_info(d->model, &info);
+    enum tern_status s = tern_model_open(&g->draft_model, path, &params, &cause);
+    if (!s && !(s = tern_draft_check(g->model, g->draft_model, &cause))) {
+        tern_model_info(g->draft_model, &info);
         if (n_ctx > info.max_seq)
             n_ctx = (uint32_t)info.max_seq;
-        s = plan_draft(&d->ctx, d->model, o, n_ctx, &cause);
+        s = plan_draft(&g->p.draft, g->draft_model, o, n_ctx, &cause);
     }
-    if (s && !strncmp(cause.text, path, strlen(path))) /* it is named already */
+    if (!s) {
+        tern_context_memory(g->p.draft, &plan);
+        g->stats.draft_bytes = plan.weights + plan.cache + plan.batch;
+    } else if (!strncmp(cause.text, path, strlen(path))) { /* it is named already */
         snprintf(e->text, sizeof e->text, "--draft %.500s", cause.text);
-    else if (s)
+    } else {
         snprintf(e->text, sizeof e->text, "--draft %.200s: %.300s", path, cause.text);
+    }
     return e->code = s;
 }
 
-static void draft_close(struct draft *d)
+/* The sampler, and what else of tern_generate's parameters the options say. */
+void generation_set(struct generation *g)
 {
-    tern_context_close(d->ctx);
-    tern_model_close(d->model);
+    const struct option_value *v = g->o->value;
+    struct tern_generate_params *p = &g->p;
+    g->sampler = sampler_of(g->model, g->o);
+    p->n_predict = v[OPT_N_PREDICT].given ? v[OPT_N_PREDICT].integer : -1;
+    p->ignore_end = v[OPT_IGNORE_EOS].given;
+    if (v[OPT_LOOKUP].given)
+        p->lookup = v[OPT_LOOKUP].text ? (uint32_t)v[OPT_LOOKUP].integer : TERN_MAX_LOGITS - 1;
+    p->shift = v[OPT_CONTEXT_SHIFT].given;
+    p->keep = v[OPT_KEEP].given ? (uint32_t)v[OPT_KEEP].integer : KEEP; /* -1: all of the prompt */
+    p->logits_all = v[OPT_FINGERPRINT].given && v[OPT_FINGERPRINT].text;
+    p->sampler = &g->sampler;
+    p->stop = g->o->stop;
+    p->n_stop = g->o->n_stop;
+    g->stats.guesses = p->lookup || p->draft;
+    g->stats.seed = g->sampler.seed;
+    g->stats.is_random = g->sampler.temperature > 0;
 }
 
-static enum tern_status generate_with(tern_context *ctx, tern_context *draft,
-                                      const struct options *o, const struct prompt *prompt,
-                                      struct stats *stats, struct tern_error *e)
+enum tern_status generation_open(struct generation *g, tern_model *model, const struct options *o,
+                                 double load_seconds, struct tern_error *e)
 {
-    struct tern_memory plan = {0};
-    if (draft)
-        tern_context_memory(draft, &plan);
-    stats->draft_bytes = plan.weights + plan.cache + plan.batch;
-    enum tern_status s = generate(ctx, draft, o, prompt, stats, e);
-    stats->total_seconds = stats_clock() - stats->start;
+    struct tern_memory plan;
+    *g = (struct generation){.o = o, .model = model, .p = tern_generate_defaults()};
+    g->stats.start = stats_clock() - load_seconds;
+    g->p.on_text = on_text;
+    plan_make(model, o, 0, &plan);
+    enum tern_status s = draft_open(g, plan.n_ctx, e);
     if (!s)
-        s = tern_numeric_status(ctx, e);
-    if (!out_closed() && stats->result.n_prompt && (!s || s == TERN_CANCELLED))
-        print_end(ctx, o, stats);
-    if (o->value[OPT_FINGERPRINT].given)
-        print_fingerprint(ctx);
-    return s;
+        s = plan_open(&g->ctx, model, o, 0, e);
+    generation_set(g);
+    g->stats.load_seconds = stats_clock() - g->stats.start;
+    return s ? s : session_open(g->ctx, o, e);
+}
+
+void generation_close(struct generation *g)
+{
+    plan_close(g->ctx);
+    tern_context_close(g->p.draft);
+    tern_model_close(g->draft_model);
+}
+
+enum tern_status generation_run(struct generation *g, const tern_token *tokens, size_t n,
+                                struct tern_error *e)
+{
+    g->stats.n_held = tern_seq_reuse(g->ctx, 0, tokens, n);
+    g->p.tokens = tokens + g->stats.n_held;
+    g->p.n_tokens = n - g->stats.n_held;
+    if (g->o->value[OPT_KEEP].integer < 0)
+        g->p.keep = (uint32_t)n;
+    enum tern_status s = tern_generate(g->ctx, &g->p, &g->stats.result, e);
+    out_write("\n", 1);
+    g->stats.total_seconds = stats_clock() - g->stats.start;
+    return s ? s : tern_numeric_status(g->ctx, e);
+}
+
+enum tern_status generation_end(struct generation *g, enum tern_status s, struct tern_error *e)
+{
+    if (g->o->value[OPT_FINGERPRINT].given)
+        print_fingerprint(g->ctx);
+    return s && s != TERN_CANCELLED ? s : session_keep(g->ctx, g->o, g->stats.result.last, e);
+}
+
+/* ---- one text ----------------------------------------------------------------------------- */
+
+static enum tern_status generate(struct generation *g, const struct prompt *prompt,
+                                 struct tern_error *e)
+{
+    double start = stats_clock();
+    g->p.on_prompt = on_prompt;
+    g->p.arg = shows_progress(g->o) ? &start : NULL;
+    if (!g->o->value[OPT_NO_ECHO].given && !out_write(prompt->text, prompt->n)) {
+        g->stats.result.reason = TERN_STOP_CANCELLED;
+        return TERN_CANCELLED;
+    }
+    const tern_token *tokens = prompt->tokens;
+    size_t n = prompt->n_tokens;
+    if (!has_prompt(g->o) && tern_seq_length(g->ctx, 0)) /* of the session, to go on with */
+        tokens = tern_seq_tokens(g->ctx, 0), n = tern_seq_length(g->ctx, 0);
+    enum tern_status s = generation_run(g, tokens, n, e);
+    if (!out_closed() && g->stats.result.n_prompt && (!s || s == TERN_CANCELLED))
+        generation_print(g);
+    return generation_end(g, s, e);
 }
 
 enum tern_status generate_run(tern_model *model, const struct options *o, double load_seconds,
@@ -270,23 +307,14 @@ enum tern_status generate_run(tern_model *model, const struct options *o, double
 {
     struct prompt prompt;
     struct tern_memory plan;
-    struct stats stats = {.start = stats_clock() - load_seconds};
-    struct draft draft = {0};
-    tern_context *ctx = NULL;
+    struct generation g = {0};
     plan_make(model, o, 0, &plan);
     enum tern_status s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL, e);
     if (!s)
         s = check_prompt(&prompt, model, &plan, e);
-    if (!s)
-        s = draft_open(&draft, model, o, plan.n_ctx, e);
-    if (!s)
-        s = plan_open(&ctx, model, o, 0, e);
-    if (!s) {
-        stats.load_seconds = stats_clock() - stats.start;
-        s = generate_with(ctx, draft.ctx, o, &prompt, &stats, e);
-    }
-    plan_close(ctx);
-    draft_close(&draft);
+    if (!s && !(s = generation_open(&g, model, o, load_seconds, e)))
+        s = generate(&g, &prompt, e);
+    generation_close(&g);
     prompt_close(&prompt);
     return s;
 }

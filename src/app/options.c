@@ -45,6 +45,14 @@ static const struct option_row rows[N_OPTIONS] = {
                       "positions; default: the model's, or what half of the memory holds"},
     [OPT_CACHE_TYPE] = {NULL, "cache-type", 0, "", CHOICE, "f16|f32|q8", 0, 0,
                         "type of the cached keys and values; default f16"},
+    [OPT_SESSION] = {NULL, "session", 0, "prompt-cache", TEXT, "FILE", 0, 0,
+                     "go on from what FILE holds of the prompt, and save the text to it at the "
+                     "end; without a prompt: go on with its text"},
+    [OPT_CONTEXT_SHIFT] = {NULL, "context-shift", 0, "", FLAG, "", 0, 0,
+                           "when the context is full, go on with its first tokens and the newest "
+                           "half of the others; default: stop"},
+    [OPT_KEEP] = {NULL, "keep", 0, "", INTEGER, "N", -1, 16777216,
+                  "first tokens that --context-shift keeps; default 4; -1: the prompt"},
     [OPT_BATCH_SIZE] = {NULL, "batch-size", 'b', "", INTEGER, "N", 1, 65536,
                         "tokens of the prompt evaluated at once; default 512"},
     [OPT_THREADS] = {NULL, "threads", 't', "", INTEGER, "N", 1, 1024,
@@ -147,6 +155,10 @@ static enum tern_status check_whole(const struct options *o, struct tern_error *
         return parser_usage(e, "--stride belongs to --perplexity");
     if (o->value[OPT_VERIFY_BOUND].given && o->job != OPT_VERIFY)
         return parser_usage(e, "--verify-bound belongs to --verify");
+    if (o->value[OPT_KEEP].given && !o->value[OPT_CONTEXT_SHIFT].given)
+        return parser_usage(e, "--keep belongs to --context-shift");
+    if (o->value[OPT_SESSION].given && o->job != N_OPTIONS && o->job < OPT_HELP)
+        return exclude(o, OPT_SESSION, o->job, e);
     bool prompt = o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
     if (prompt && o->job != N_OPTIONS && o->job != OPT_TOKENIZE && o->job < OPT_HELP)
         return parser_usage(e, "--%s takes no prompt", rows[o->job].name);

@@ -7,10 +7,11 @@
 struct stats {
     struct tern_generate_result result;
     double start, load_seconds, total_seconds; /* start: of the clock */
+    size_t n_held; /* tokens of the prompt that the context held already */
     uint64_t seed;
     uint64_t draft_bytes; /* of memory, beside the model's own */
-    int guesses;   /* speculation was asked for */
-    int is_random; /* the seed had a part in the text */
+    int guesses;          /* speculation was asked for */
+    int is_random;        /* the seed had a part in the text */
 };
 
 void stats_print(const struct stats *s, const tern_context *ctx, int verbose); /* to stderr */

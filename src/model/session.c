@@ -152,7 +152,7 @@ static enum tern_status check_value(struct keys *keys, const char *name, uint64_
     enum tern_status s = keys_u64(keys, name, &found, e);
     return s || found == want
                ? s
-               : error_set(e, TERN_BAD_FILE, "it was saved with another %s (%016llx, not %016llx)",
+               : error_set(e, TERN_BAD_FILE, "it was saved with another %s (%llx, not %llx)",
                            what, (ull)found, (ull)want);
 }
 

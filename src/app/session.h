@@ -1,0 +1,15 @@
+/* The file of --session: what the cache held when the last run ended. */
+#ifndef APP_SESSION_H
+#define APP_SESSION_H
+
+#include "app/options.h"
+
+/* Restores it, if it was asked for and the file is there. */
+enum tern_status session_open(tern_context *ctx, const struct options *o, struct tern_error *e);
+
+/* Writes it, if it was asked for: with `last`, the token that was chosen last and is not evaluated
+ * yet (-1: none), unless that ends a text. */
+enum tern_status session_keep(tern_context *ctx, const struct options *o, tern_token last,
+                              struct tern_error *e);
+
+#endif

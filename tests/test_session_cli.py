@@ -1,0 +1,67 @@
+"""The program run: sessions between runs, and contexts that fill up."""
+
+import re
+import unittest
+
+from cli_case import Cli
+
+FILL = ["--ignore-eos", "--temp", "1.1", "-s", 3]
+
+
+class Sessions(Cli):
+    def mark(self, *args) -> tuple[bytes, bytes, str]:
+        done = self.run_it(*args, "--fingerprint", "-v")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        mark = re.search(rb"fingerprint: .*\n", done.stderr)[0]
+        return done.stdout, mark, done.stderr.decode()
+
+    def test_a_session_changes_nothing_but_the_time(self):
+        for cache in ("f16", "f32", "q8"):
+            file = self.dir / f"session-{cache}"
+            args = [self.model, "-n", 20, "--cache-type", cache, *FILL]
+            for prompt, held in (("one two", 0), ("one two three", 8), ("one", 3), ("other", 2), ("other", 5)):
+                want = self.mark(*args, prompt)
+                text, mark, report = self.mark(*args, prompt, "--session", file)
+                self.assertEqual((text, mark), want[:2])
+                found = re.search(r"prompt already held: +(\d+)", report)
+                self.assertEqual(int(found[1]) if found else 0, held, report)
+            whole = self.good(*args, "other", "-n", 40)
+            self.good(*args, "other", "--session", file)
+            more = self.good(*args, "--session", file)  # its text goes on
+            self.assertEqual(whole, self.good(*args, "other")[:-1] + more)
+
+    def test_sessions_that_do_not_fit(self):
+        file = self.dir / "session"
+        self.good(self.model, "some text", "-n", 5, "--session", file)
+        held = file.read_bytes()
+        for code, words, args in (
+            (3, "another type of cache", [self.model, "x", "--cache-type", "q8"]),
+            (3, "another model", ["models/fable.bin", "x"]),
+            (6, "tokens and the context 5", [self.model, "x", "-c", 5]),
+        ):
+            self.assertIn(words, self.bad(code, *args, "--session", file))
+            self.assertEqual(file.read_bytes(), held)
+        file.write_bytes(held[:-1])
+        self.assertIn(f"run: --session {file}: it is cut", self.bad(3, self.model, "x", "--session", file))
+        self.assertIn("holds a model", self.bad(3, self.model, "x", "--session", self.model))
+        self.assertIn("--session and --perplexity", self.bad(2, self.model, "--session", file, "--perplexity", "x"))
+        done = self.run_it(self.model, "x", "-n", 2, "-q", "--session", "/nowhere/at/all")
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr, rb"\Arun: --session /nowhere/at/all\S* cannot create: .*\n\Z")
+
+    def test_full_contexts(self):
+        args = [self.model, "a b c", *FILL, "-c", 60]
+        done = self.run_it(*args)
+        self.assertIn(b"context: all 60 positions are full", done.stderr)
+        long = self.run_it(*args, "--context-shift", "-n", 300)
+        self.assertRegex(long.stderr, rb"; context shifts \d+, \d+ tokens again in [0-9.]+m?s;")
+        self.assertTrue(long.stdout.startswith(done.stdout[:-1]))
+        for more in (["--keep", 0], ["--keep", -1], ["--keep", 50]):
+            self.assertNotEqual(self.good(*args, "--context-shift", "-n", 300, *more), long.stdout)
+        self.assertEqual(self.good(*args, "--context-shift", "-n", 300, "--lookup", "--keep", 4), long.stdout)
+        self.assertIn("--keep belongs to", self.bad(2, *args, "--keep", 5))
+        self.assertIn("the context 60 positions", self.bad(6, self.model, "x" * 99, "-c", 60, "--context-shift"))
+
+
+if __name__ == "__main__":
+    unittest.main()
