@@ -4,6 +4,7 @@
 # dependencies = [
 #   "numpy==2.4.6; python_version >= '3.11'",
 #   "numpy==2.2.6; python_version < '3.11'",
+#   "jinja2==3.1.6",
 #   "sentencepiece==0.2.3",
 #   "tokenizers==0.23.3",
 #   "tqdm==4.70.1",
@@ -13,7 +14,7 @@
 """Converts a model to tern's weights file.
 
     tools/convert.py SOURCE OUT.bin [--type f32|f16|bf16|q8|q4] [--tokenizer FILE]
-                     [--rope-length N] [--reference-logits]
+                     [--rope-length N] [--template NAME|FILE] [--reference-logits]
 
 SOURCE is a Hugging Face directory, a GGUF file, or a llama2.c checkpoint. Without --type every matrix
 keeps the type it has, bit for bit; q8 and q4 are made by ./quantize. Exit codes: 0 done, 2 usage,
@@ -29,7 +30,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from ternlib import errors, ggufsource, huggingface, keys, llama2c, reference, tiles, tokenizer, weights
+from ternlib import chat, errors, ggufsource, huggingface, keys, llama2c, reference, tiles, tokenizer, weights
 from ternlib.errors import ConvertError
 from ternlib.settings import Settings
 from ternlib.source import Source, packed_config, pieces, slots, vector_pieces
@@ -97,6 +98,9 @@ def sections(source: Source, golden: dict, sealed: bool) -> dict[str, bytes]:
         "generation": keys.pack(generation, frozenset(generation)),
         "provenance": keys.pack(provenance, frozenset(provenance)),
     }
+    if source.chat:
+        out["chat"] = chat.section(source.chat)
+        vectors |= chat.vectors(source.chat, source.tokenizer)
     vectors |= golden
     if vectors:
         out["vectors"] = keys.pack(vectors, frozenset(vectors))
@@ -232,6 +236,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--set", action="append", default=[], metavar="KEY=VALUE",
         help="a feature (window=4096; a value for each layer with commas between) or a key of the source's config",
     )  # fmt: skip
+    parser.add_argument(
+        "--template", metavar="NAME", help=f"chat template in place of the source's: {', '.join(chat.BUILTIN)}, or a file"
+    )
     parser.add_argument("--reference-logits", action="store_true", help="store logits by transformers for --selftest")
     return parser.parse_args(arguments)
 
@@ -255,6 +262,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         check_paths(options.source, options.out)
         source = load(options.source, options.tokenizer, options.rope_length, Settings(options.set))
+        source.chat = chat.of_source(source, options.template, source.notes)
         for note in source.notes:
             print(note)
         golden = {}

@@ -54,6 +54,23 @@ static void show_cache(const tern_model *model)
     out_print(" bytes a position\n");
 }
 
+static void show_chat(const tern_model *model)
+{
+    static const char *const thinking[] = {"", ", thinks unless told otherwise",
+                                           ", thinks when told to"};
+    struct tern_chat_info c;
+    if (!tern_chat_info(model, &c)) {
+        out_print("chat        no template\n");
+        return;
+    }
+    out_print("chat        template %s%s%s", c.name, thinking[c.thinking],
+              c.takes_system ? "" : ", takes no system text");
+    if (c.end >= 0)
+        out_print(", an answer ends with token %d\n", (int)c.end);
+    else
+        out_print("\n");
+}
+
 static void show_tensors(const tern_model *model)
 {
     out_print("\n%-24s %-5s %8s %8s %4s %14s  %s\n", "tensor", "type", "rows", "k", "n", "bytes",
@@ -90,7 +107,7 @@ void info_describe(const tern_model *model, const char *path, int verbose)
     out_print("\npositions   %llu\n", (ull)i.max_seq);
     show_cache(model);
     show_tokenizer(model, &i);
-    out_print("chat        %s\n", i.has_chat ? "yes" : "no");
+    show_chat(model);
     out_print("machine     %s, %s\n", i.cpu, i.threads_why);
     show_tensors(model);
 }

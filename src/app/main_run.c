@@ -149,6 +149,8 @@ static enum tern_status run(const struct options *o, struct tern_error *e)
     double start = stats_clock();
     signals_init("run", o->model);
     enum tern_status s = tern_model_open(&model, o->model, &params, e);
+    if (!s && o->value[OPT_TEMPLATE].given)
+        s = tern_chat_use(model, o->value[OPT_TEMPLATE].text, e);
     if (!s)
         s = do_job(model, o, stats_clock() - start, e);
     tern_model_close(model);

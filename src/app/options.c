@@ -25,6 +25,8 @@ static const struct option_row rows[N_OPTIONS] = {
                            "special tokens written in the prompt become tokens, not text"},
     [OPT_NO_ECHO] = {NULL, "no-echo", 0, "", FLAG, "", 0, 0,
                      "write the continuation alone, without the prompt"},
+    [OPT_TEMPLATE] = {NULL, "template", 0, "chat-template", TEXT, "NAME", 0, 0,
+                      "chat by a built-in template (chatml, llama3, ...), not by the file's own"},
     [OPT_SEED] = {"Choice of tokens (defaults: the model's own, else as stated)", "seed", 's', "",
                   SEED, "N", 0, 0, "random numbers; default: another seed each time, printed"},
     [OPT_TEMP] = {NULL, "temp", 0, "temperature", REAL, "X", 0, 1000,

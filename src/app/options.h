@@ -15,6 +15,7 @@ enum option {
     OPT_IGNORE_EOS,
     OPT_PARSE_SPECIAL,
     OPT_NO_ECHO,
+    OPT_TEMPLATE,
     OPT_SEED,
     OPT_TEMP,
     OPT_TOP_K,

@@ -173,6 +173,105 @@ static enum tern_status test_tokenizer(const struct selftest *t, struct keys *ke
     return TERN_OK;
 }
 
+/* ---- rendered chats ----------------------------------------------------------------------- */
+
+enum { CHAT_HAS_SYSTEM = 8, CHAT_MESSAGES = 16 }; /* beside the flags of tern.h; at most */
+
+/* A list of pieces in a section: a block, and the length of each piece. */
+struct pieces {
+    const void *block;
+    const uint32_t *lengths;
+    uint64_t n, size, at, used; /* pieces, elements of the block; how many are taken */
+    size_t width;               /* bytes of an element */
+};
+
+/* The next piece, of *n elements; NULL when there is none, or not all of it. */
+static const void *next_piece(struct pieces *p, size_t *n)
+{
+    if (p->at >= p->n || (*n = load_u32(&p->lengths[p->at])) > p->size - p->used)
+        return NULL;
+    const void *piece = (const char *)p->block + p->used * p->width;
+    p->at++, p->used += *n;
+    return piece;
+}
+
+struct chats {
+    struct pieces messages, texts, ids;
+    const uint32_t *counts, *flags;
+    uint64_t n, n_flags;
+};
+
+/* Compares conversation i as text and as ids. */
+static enum tern_status compare_chat(const struct selftest *t, struct chats *v, size_t i)
+{
+    struct tern_chat_message m[CHAT_MESSAGES];
+    uint32_t count = load_u32(&v->counts[i]), flags = load_u32(&v->flags[i]);
+    size_t n_text, n_ids, n = 0, first = flags & CHAT_HAS_SYSTEM ? 0 : 1;
+    const char *text = next_piece(&v->texts, &n_text);
+    const void *ids = next_piece(&v->ids, &n_ids);
+    if (!text || !ids || count > CHAT_MESSAGES)
+        return bad_vectors(t->e);
+    for (size_t j = 0; j < count; j++) {
+        size_t role = j + first;
+        m[j] = (struct tern_chat_message){.role = !role      ? "system"
+                                                  : role % 2 ? "user"
+                                                             : "assistant"};
+        if (!(m[j].text = next_piece(&v->messages, &m[j].bytes)))
+            return bad_vectors(t->e);
+    }
+    flags &= CHAT_HAS_SYSTEM - 1;
+    char *got = malloc(n_text + n_ids * sizeof(tern_token) + 1);
+    if (!got)
+        return error_memory(t->e, "a conversation", n_text);
+    enum tern_status s = tern_chat_text(t->m, m, count, flags, got, n_text, &n, t->e);
+    bool same = !s && n == n_text && memcmp(got, text, n) == 0;
+    if (same &&
+        !(s = tern_chat_tokens(t->m, m, count, flags, (tern_token *)(void *)got, n_ids, &n, t->e)))
+        same = n == n_ids && memcmp(got, ids, n * sizeof(tern_token)) == 0;
+    free(got);
+    return s || same ? s
+                     : error_set(t->e, TERN_INTERNAL,
+                                 "chat: conversation %zu differs from what the source's template "
+                                 "makes of it",
+                                 i);
+}
+
+static enum tern_status read_pieces(struct keys *keys, const char *name, const char *lengths,
+                                    bool ids, struct pieces *p, struct tern_error *e)
+{
+    p->width = ids ? sizeof(uint32_t) : 1;
+    const uint32_t *block = NULL;
+    const char *text = NULL;
+    enum tern_status s = ids ? keys_u32s(keys, name, &block, &p->size, e)
+                             : keys_text(keys, name, &text, &p->size, e);
+    p->block = ids ? (const void *)block : text;
+    return s ? s : keys_u32s(keys, lengths, &p->lengths, &p->n, e);
+}
+
+static enum tern_status test_chats(const struct selftest *t, struct keys *keys)
+{
+    struct chats v = {0};
+    char line[80];
+    enum tern_status s;
+    if ((s = keys_u32s(keys, "chat.counts", &v.counts, &v.n, t->e)) ||
+        (s = keys_u32s(keys, "chat.flags", &v.flags, &v.n_flags, t->e)) ||
+        (s = read_pieces(keys, "chat.bytes", "chat.lengths", false, &v.messages, t->e)) ||
+        (s = read_pieces(keys, "chat.text.bytes", "chat.text.lengths", false, &v.texts, t->e)) ||
+        (s = read_pieces(keys, "chat.ids", "chat.id_lengths", true, &v.ids, t->e)))
+        return s;
+    if (v.n == 0 || !t->m->chat)
+        return TERN_OK;
+    if (v.n_flags != v.n)
+        return bad_vectors(t->e);
+    for (size_t i = 0; i < v.n && !s; i++)
+        s = compare_chat(t, &v, i);
+    snprintf(line, sizeof line, "%llu conversations are as the source's template writes them",
+             (unsigned long long)v.n);
+    if (!s)
+        say(t, "chat", line);
+    return s;
+}
+
 /* ---- golden logits of the source ---------------------------------------------------------- */
 
 struct golden {
@@ -270,7 +369,7 @@ static enum tern_status test_vectors(const struct selftest *t)
         return s;
     if (!found)
         say(t, "vectors", "none in this file: not compared");
-    else if (!(s = test_tokenizer(t, &keys)))
+    else if (!(s = test_tokenizer(t, &keys)) && !(s = test_chats(t, &keys)))
         s = test_logits(t);
     keys_close(&keys);
     return s;

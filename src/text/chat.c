@@ -5,8 +5,6 @@
 #include "text/chat_rules.h"
 #include "text/unicode.h"
 
-#include <stdio.h>
-
 enum { DEPTH_MAX = 4, RULES_MAX = 256, STOP_MAX = 48 };
 enum { SYSTEM_BITS = CHAT_SYSTEM | CHAT_SYSTEM_EMPTY | CHAT_SYSTEM_BLANK };
 enum {
@@ -394,9 +392,10 @@ static enum tern_status find_end(struct chat *c, struct tern_error *e)
 
 static enum tern_status finish(struct chat *c, struct tern_error *e)
 {
+    const unsigned always = CHAT_SYSTEM | CHAT_GENERATE | (c->info.thinking == 1 ? CHAT_THINK : 0u);
     c->info.name = c->name;
-    c->info.takes_system = find_rule(c, CHAT_USER | CHAT_FIRST | CHAT_LAST | CHAT_FINAL |
-                                            CHAT_SYSTEM | CHAT_GENERATE) != NULL;
+    c->info.takes_system = find_rule(c, CHAT_USER | CHAT_FIRST | CHAT_LAST | CHAT_FINAL | always) &&
+                           find_rule(c, CHAT_END | always);
     return find_end(c, e);
 }
 
@@ -460,20 +459,43 @@ static enum tern_status read_rules(struct chat *c, const uint32_t *when, const u
     return s || !n_bytes ? s : bad_rule(c->n, e);
 }
 
+static enum tern_status use_known(struct chat *c, const char *name, size_t n, enum tern_status code,
+                                  struct tern_error *e)
+{
+    const struct chat_known *k = chat_known;
+    while (k->name && !text_is(name, n, k->name))
+        k++;
+    if (!k->name) {
+        char names[256] = "";
+        for (k = chat_known; k->name; k++)
+            strcat(strcat(names, " "), k->name);
+        return error_set(e, code, "there is no built-in chat template '%.*s'; there are:%s",
+                         (int)(n > 40 ? 40 : n), name, names);
+    }
+    memcpy(c->name, name, n);
+    c->rules = k->rules;
+    c->n = k->n;
+    c->info.thinking = k->thinking;
+    return TERN_OK;
+}
+
 static enum tern_status read_section(struct chat *c, struct keys *keys, struct tern_error *e)
 {
     const char *name = "", *text = "";
     const uint32_t *when = NULL, *lengths = NULL;
-    uint64_t n_name = 0, n_text = 0, n_when = 0, n = 0, thinking = 0;
+    uint64_t n_name = 0, n_text = 0, n_when = 0, n = 0, thinking = 0, builtin = 0;
     enum tern_status s;
     if ((s = keys_text(keys, "name", &name, &n_name, e)) ||
+        (s = keys_u64(keys, "builtin", &builtin, e)) ||
         (s = keys_u64(keys, "thinking", &thinking, e)) ||
         (s = keys_u32s(keys, "rules.when", &when, &n_when, e)) ||
         (s = keys_u32s(keys, "rules.lengths", &lengths, &n, e)) ||
         (s = keys_text(keys, "rules.text", &text, &n_text, e)) || (s = keys_unknown(keys, e)))
         return s;
-    if (n == 0 || n > RULES_MAX || n_when != 2 * n || thinking > 2 || n_name >= sizeof c->name ||
-        memchr(name, 0, n_name))
+    if (builtin == 1)
+        return use_known(c, name, n_name, TERN_BAD_FILE, e);
+    if (builtin || n == 0 || n > RULES_MAX || n_when != 2 * n || thinking > 2 ||
+        n_name >= sizeof c->name || memchr(name, 0, n_name))
         return error_set(
             e, TERN_BAD_FILE,
             "section 'chat': the numbers of its rules differ, or a value is out of range");
@@ -522,20 +544,9 @@ enum tern_status chat_open(struct chat **out, const struct tokenizer *t, const v
 enum tern_status chat_open_builtin(struct chat **out, const struct tokenizer *t, const char *name,
                                    struct tern_error *e)
 {
-    const struct chat_known *k = chat_known;
     *out = NULL;
-    while (k->name && strcmp(k->name, name) != 0)
-        k++;
-    if (!k->name)
-        return error_set(e, TERN_USAGE, "there is no chat template '%.40s'", name);
     struct chat *c = new_chat(t, e);
-    if (!c)
-        return TERN_NO_MEMORY;
-    snprintf(c->name, sizeof c->name, "%s", k->name);
-    c->rules = k->rules;
-    c->n = k->n;
-    c->info.thinking = k->thinking;
-    return give(out, c, TERN_OK, e);
+    return c ? give(out, c, use_known(c, name, strlen(name), TERN_USAGE, e), e) : TERN_NO_MEMORY;
 }
 
 const char *chat_builtin(size_t i)

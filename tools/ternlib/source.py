@@ -43,6 +43,7 @@ class Source:
     notes: list[str] = field(default_factory=list)
     template: str = ""
     template_tokens: dict[str, str] = field(default_factory=dict)
+    chat: Any = None  # the rules made of it: a chat.Chat, or None
 
 
 class File:

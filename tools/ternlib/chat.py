@@ -1,0 +1,208 @@
+"""The chat template of a model: where sources keep it, its rules, their proof, and the section `chat` (FORMAT.md).
+
+In:  chat_template.jinja or tokenizer_config.json of a directory, tokenizer.chat_template of a GGUF file, a file that is
+     named, or the name of a template that is built into the engine.
+Out: Chat; section(chat) for the weights file, vectors(chat, ...) for its self test. A template that rules cannot follow
+     is refused with the reason (chat_fit.Beyond): the model is converted without one.
+"""
+
+import datetime
+import signal
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import chat_rules as cr
+from . import keys
+from .errors import USAGE, ConvertError
+from .source import Source
+from .tokenizer_parts import SPECIAL, Tokenizer
+
+BUILTIN = ("chatml",)
+PROVED = 600  # conversations that every template is proved on
+STORED = 16  # of them kept for --selftest
+SECONDS = 60
+GENERATE, THINK, NO_THINK, HAS_SYSTEM = 1, 2, 4, 8  # flags of tern.h, and one of FORMAT.md
+
+
+@dataclass
+class Chat:
+    """Rules of a template; or `builtin`, the name of one that the engine knows."""
+
+    name: str
+    rules: list[cr.Rule] = field(default_factory=list)
+    thinking: int = 0  # 0 it knows no choice, 1 it thinks by default, 2 when asked
+    builtin: bool = False
+    notes: list[str] = field(default_factory=list)
+    template: Any = None
+
+
+@contextmanager
+def time_limit(seconds: int):
+    """A template is a program: one that runs on and on is stopped."""
+    from .chat_fit import Beyond
+
+    def stop(*_):
+        raise Beyond(f"it runs for more than {seconds} seconds")
+
+    try:
+        before = signal.signal(signal.SIGALRM, stop)
+    except ValueError:  # not the main thread
+        yield
+        return
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def specials(t: Tokenizer) -> frozenset[str]:
+    """Texts of the special tokens."""
+    return frozenset(a.content for a in t.added if a.flags & SPECIAL)
+
+
+def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: datetime.datetime | None = None) -> Chat:
+    """The rules of a template, proved. Raises chat_fit.Beyond with the reason when it has none."""
+    import jinja2
+
+    from . import chat_fit, chat_jinja
+
+    try:
+        template = chat_jinja.Template(source, tokens, date or chat_jinja.DATE)
+    except jinja2.TemplateError as e:
+        raise chat_fit.Beyond(f"it is not valid: {e}") from None
+    with time_limit(SECONDS):
+        fit = chat_fit.Fit(template, specials(t))
+        chat = Chat(name, fit.rules(), default_thinking(fit), template=template)
+        prove(chat)
+    if template.dated:
+        chat.notes.append(f"the chat template writes the date; it is fixed to {template.date:%-d %B %Y}")
+    return chat
+
+
+def default_thinking(fit) -> int:
+    """What the template does unasked."""
+    from . import chat_fit
+
+    if not fit.knows:
+        return 0
+    for number, think in ((1, True), (2, False)):
+        if all(fit.try_render(f, None) == fit.try_render(f, think) for f in chat_fit.forms(False)):
+            return number
+    raise chat_fit.Beyond("unasked, it does neither what it does with thinking nor without")
+
+
+def render(chat: Chat, messages: list[dict], generate: bool, think: bool | None) -> list[cr.Step]:
+    """What the engine will make of a conversation."""
+    return cr.render(chat.rules, messages, generate, chat.thinking == 1 if think is None else think)
+
+
+def prove(chat: Chat) -> None:
+    """Byte equality with the template itself."""
+    from .chat_conversations import conversations
+    from .chat_fit import Beyond
+    from .chat_jinja import Rejected
+
+    proved = 0
+    for messages, generate, think in conversations(PROVED):
+        try:
+            want = chat.template.render(messages, generate, think)
+        except Rejected:
+            continue
+        try:
+            got = cr.text_of(render(chat, messages, generate, think))
+        except cr.NoRule:
+            continue  # a form that it does not take
+        if got != want:
+            raise Beyond(f"it writes {difference(want, got)}")
+        proved += 1
+    if proved < PROVED // 3:
+        raise Beyond(f"it takes only {proved} of {PROVED} conversations")
+
+
+def difference(want: str, got: str) -> str:
+    at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))
+    return f"{want[max(at - 20, 0) : at + 30]!r} where rules give {got[max(at - 20, 0) : at + 30]!r}"
+
+
+# ---- a source's template -------------------------------------------------------------------------
+
+
+def of_source(source: Source, chosen: str | None, notes: list[str]) -> Chat | None:
+    """The chat of a source: its own template, or the one that the user chose; None, and a note why, when there is none."""
+    if source.tokenizer is None or not (chosen or source.template):
+        return None
+    if chosen in BUILTIN:
+        return Chat(chosen, builtin=True)
+    try:
+        from .chat_fit import Beyond
+    except ImportError:
+        notes.append("no chat template is stored: the package jinja2 is not installed")
+        return None
+    text, name = source.template, f"the template of {source.name}"
+    if chosen:
+        path = Path(chosen)
+        if not path.is_file():
+            raise ConvertError(f"--template {chosen}: no file, and no template of {', '.join(BUILTIN)}", USAGE)
+        text, name = path.read_text("utf-8", "replace"), path.name
+    try:
+        chat = learn(Path(chosen).stem if chosen else source.name, text, source.template_tokens, source.tokenizer)
+    except Beyond as e:
+        if chosen:
+            raise ConvertError(f"{name} cannot be stored as rules: {e}") from None
+        notes.append(f"no chat template is stored: {name} cannot be stored as rules: {e}; --template names another one")
+        return None
+    notes += chat.notes
+    return chat
+
+
+def section(chat: Chat) -> bytes:
+    """The body of the section `chat`."""
+    name = chat.name.encode()[:63].decode("utf-8", "ignore")
+    if chat.builtin:
+        return keys.pack({"name": name, "builtin": 1})
+    texts = [cr.encode(rule.program) for rule in chat.rules]
+    return keys.pack(
+        {
+            "name": name,
+            "thinking": chat.thinking,
+            "rules.when": keys.U32s([x for rule in chat.rules for x in (rule.mask, rule.value)]),
+            "rules.lengths": keys.U32s([len(text) for text in texts]),
+            "rules.text": b"".join(texts),
+        }
+    )
+
+
+def vectors(chat: Chat, t: Tokenizer) -> dict:
+    """Conversations, what the template itself makes of them, and the ids of that by the reference package."""
+    from .chat_conversations import conversations
+    from .chat_jinja import Rejected
+
+    if chat.builtin or t.reference is None:
+        return {}
+    special, chosen = specials(t), []
+    for messages, generate, think in conversations(PROVED, seed=2):
+        if len(chosen) == STORED or any(s in m["content"] for s in special for m in messages):
+            continue  # texts that look like special tokens are tokens to the reference
+        try:
+            text = chat.template.render(messages, generate, think)
+            render(chat, messages, generate, think)
+        except (Rejected, cr.NoRule):
+            continue
+        flags = (GENERATE if generate else 0) | (0 if think is None else THINK if think else NO_THINK)
+        flags |= HAS_SYSTEM if messages[0]["role"] == "system" else 0
+        chosen.append((messages, flags, text, t.reference.encode(text, True)))
+    contents = [m["content"].encode() for messages, *_ in chosen for m in messages]
+    return {
+        "chat.counts": keys.U32s([len(messages) for messages, *_ in chosen]),
+        "chat.flags": keys.U32s([flags for _, flags, *_ in chosen]),
+        "chat.bytes": b"".join(contents),
+        "chat.lengths": keys.U32s([len(c) for c in contents]),
+        "chat.text.bytes": b"".join(text.encode() for _, _, text, _ in chosen),
+        "chat.text.lengths": keys.U32s([len(text.encode()) for _, _, text, _ in chosen]),
+        "chat.ids": keys.U32s([i for *_, ids in chosen for i in ids]),
+        "chat.id_lengths": keys.U32s([len(ids) for *_, ids in chosen]),
+    }
