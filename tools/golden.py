@@ -242,6 +242,18 @@ FAMILIES = [
         | {"rope order": interleaved},
     ),
     Family(
+        "olmo3", "Olmo3",
+        config(48, 4, 2, 12, 64,
+               {"full_attention": rope(500000.0, "yarn", factor=8.0, beta_fast=32.0, beta_slow=1.0,
+                                       original_max_position_embeddings=64),
+                "sliding_attention": rope(500000.0)},
+               num_hidden_layers=4, sliding_window=7, rms_norm_eps=1e-6),
+        {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")}
+        | {"window": {"sliding_window": 8}, "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2},
+           "yarn": {"rope_parameters": {"full_attention": rope(500000.0), "sliding_attention": rope(500000.0)}}},
+        prompt=100, rows=(0, 7, 63, 64, 99, 130),
+    ),
+    Family(
         "granite", "Granite",
         config(48, 4, 2, 12, 64, rope(10000.0), embedding_multiplier=6.0, residual_multiplier=0.4,
                attention_multiplier=0.15, logits_scaling=5.0, attention_bias=True, mlp_bias=True),

@@ -303,6 +303,18 @@ def _gemma2(c: Config) -> dict:
     return f
 
 
+def _two_ropes(c: Config, f: dict, kinds: list[str], theta: float, local_theta: float) -> None:
+    """Layers with a window turn by frequencies of their own. Older files state the others' alone."""
+    new, old = c.table("rope_parameters"), c.table("rope_scaling")
+    full, local = dict(new.pop(FULL, None) or {}), dict(new.pop(SLIDING, None) or {})
+    full = full | new | old
+    full.setdefault("rope_theta", c.get("rope_theta", theta))
+    local.setdefault("rope_theta", local_theta)
+    for i, values in enumerate((full, local)):
+        put_rope(c, f, i, values, "rope_parameters", f["head_dim"][0], values.get("partial_rotary_factor", 1.0))
+    f["rope_set"] = [1 if kind == FULL else 2 for kind in kinds]
+
+
 def _gemma3(c: Config) -> dict:
     """Five layers with a window and a base of their own to one without; q and k norms."""
     f = _gemma_graph(c, positions=131072, kv_heads=4, act=("hidden_activation", "gelu_pytorch_tanh"), ropes=False)
@@ -313,14 +325,7 @@ def _gemma3(c: Config) -> dict:
     n, pattern = f["n_layers"], c.integer("sliding_window_pattern", MAX_LAYERS, 6)
     kinds = layer_types(c, n, [SLIDING if (i + 1) % pattern else FULL for i in range(n)])
     put_windows(c, f, kinds, 4096)
-    new, old = c.table("rope_parameters"), c.table("rope_scaling")
-    full, local = dict(new.pop(FULL, None) or {}), dict(new.pop(SLIDING, None) or {})
-    full = full | new | old
-    full.setdefault("rope_theta", c.get("rope_theta", 1_000_000.0))
-    local.setdefault("rope_theta", c.get("rope_local_base_freq", 10_000.0))
-    for i, values in enumerate((full, local)):
-        put_rope(c, f, i, values, "rope_parameters", f["head_dim"][0], values.get("partial_rotary_factor", 1.0))
-    f["rope_set"] = [1 if kind == FULL else 2 for kind in kinds]
+    _two_ropes(c, f, kinds, 1_000_000.0, c.get("rope_local_base_freq", 10_000.0))
     return f
 
 
@@ -369,6 +374,18 @@ def _olmo2(c: Config) -> dict:
     f = graph(c, 2048, eps=("rms_norm_eps", 1e-5), hidden=11008)
     _biases(f, 15 * c.flag("attention_bias"))
     _all(f, norms=NORM_ATTN_POST | NORM_FFN_POST, qk_norm=QK_FULL)
+    return f
+
+
+def _olmo3(c: Config) -> dict:
+    """OLMo 2, of whose layers three of four have a window, and the others alone a scaling of RoPE."""
+    f = graph(c, 2048, eps=("rms_norm_eps", 1e-5), hidden=11008, ropes=False)
+    _biases(f, 15 * c.flag("attention_bias"))
+    _all(f, norms=NORM_ATTN_POST | NORM_FFN_POST, qk_norm=QK_FULL)
+    n = f["n_layers"]
+    kinds = layer_types(c, n, [SLIDING if (i + 1) % 4 else FULL for i in range(n)])
+    put_windows(c, f, kinds, 4096)
+    _two_ropes(c, f, kinds, 500_000.0, 500_000.0)
     return f
 
 
@@ -522,6 +539,7 @@ FAMILIES = {
     "mixtral": Family("MixtralForCausalLM", _mixtral),
     "olmo": Family("OlmoForCausalLM", _olmo),
     "olmo2": Family("Olmo2ForCausalLM", _olmo2),
+    "olmo3": Family("Olmo3ForCausalLM", _olmo3),
     "granite": Family("GraniteForCausalLM", _granite),
     "stablelm": Family("StableLmForCausalLM", _stablelm),
     "falcon": Family("FalconForCausalLM", _falcon, aliases={"intermediate_size": "ffn_hidden_size"}),

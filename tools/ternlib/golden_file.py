@@ -109,8 +109,9 @@ def published_config(config: dict) -> dict:
     """The same config.json in the spelling that models were published with before transformers 5."""
     old = {key: value for key, value in config.items() if key not in ("rope_parameters", "dtype", "layer_types")}
     rope = dict(config.get("rope_parameters") or {})
-    if "full_attention" in rope:  # Gemma 3
-        old["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+    if "full_attention" in rope:  # Gemma 3, OLMo 3
+        if config["model_type"] != "olmo3":
+            old["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
         rope = dict(rope["full_attention"])
     if rope:
         neox = config["model_type"] == "gpt_neox"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import ConvertError
 from .places import Place, heads_of, interleaved, plain, rows_of
 from .source import Slot, feature
 
@@ -49,6 +50,7 @@ NAMES: dict[str, dict[str, str]] = {
     "gemma2": _SANDWICH,
     "gemma3_text": _SANDWICH,
     "olmo2": _SANDWICH,
+    "olmo3": _SANDWICH,
     "mixtral": {"router": _LAYER + "block_sparse_moe.gate.weight"},
     "gpt_oss": {"router": _LAYER + "mlp.router.weight"},
     "starcoder2": {"up": _LAYER + "mlp.c_fc.weight", "down": _LAYER + "mlp.c_proj.weight"},
@@ -100,7 +102,10 @@ class Layout:
         return feature(self.config, key, layer)
 
     def name(self, ours: str) -> str:
-        return source_name(self.names, ours)
+        try:
+            return source_name(self.names, ours)
+        except KeyError:
+            raise ConvertError(f"the {ours!r} of a {self.kind} model has no name in tools/ternlib/layouts.py yet") from None
 
     def places(self, slot: Slot) -> list[Place]:
         layer, part = -1, slot.name
