@@ -306,6 +306,13 @@ FAMILIES = [
         distinct=1,
     ),
     Family(
+        "glm4", "Glm4",
+        config(48, 4, 2, 20, 64, rope(10000.0, partial_rotary_factor=0.5), attention_bias=True),
+        {part: without(part, 1) for part in ("attn_post_norm", "ffn_norm", "ffn_post_norm")}
+        | {part: without(part) for part in ("q_bias", "v_bias")}
+        | {"rope order": interleaved, "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
+    ),
+    Family(
         "gpt-oss", "GptOss",
         config(32, 4, 2, 12, 40, rope(150000.0, "yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
                                       original_max_position_embeddings=64),

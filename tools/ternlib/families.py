@@ -469,6 +469,13 @@ def _cohere(c: Config) -> dict:
     return f
 
 
+def _glm4(c: Config) -> dict:
+    f = graph(c, 131072, kv_heads=2, head_dim=128, hidden=13696, eps=("rms_norm_eps", 1.5625e-7), partial=0.5)
+    _biases(f, 7 * c.flag("attention_bias", True))
+    _all(f, norms=NORM_ATTN | NORM_ATTN_POST | NORM_FFN | NORM_FFN_POST)
+    return f
+
+
 def _gpt_oss(c: Config) -> dict:
     """Scores have a sink without a value; experts clamp, with biases; every second layer has a window."""
     if c.table("quantization_config").get("quant_method", "mxfp4") != "mxfp4":
@@ -546,6 +553,7 @@ FAMILIES = {
     "gpt_neox": Family("GPTNeoXForCausalLM", _gpt_neox),
     "starcoder2": Family("Starcoder2ForCausalLM", _starcoder2),
     "cohere": Family("CohereForCausalLM", _cohere),
+    "glm4": Family("Glm4ForCausalLM", _glm4),
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),

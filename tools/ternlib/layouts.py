@@ -51,6 +51,10 @@ NAMES: dict[str, dict[str, str]] = {
     "gemma3_text": _SANDWICH,
     "olmo2": _SANDWICH,
     "olmo3": _SANDWICH,
+    "glm4": {
+        "attn_post_norm": _LAYER + "post_self_attn_layernorm.weight",
+        "ffn_post_norm": _LAYER + "post_mlp_layernorm.weight",
+    },
     "mixtral": {"router": _LAYER + "block_sparse_moe.gate.weight"},
     "gpt_oss": {"router": _LAYER + "mlp.router.weight"},
     "starcoder2": {"up": _LAYER + "mlp.c_fc.weight", "down": _LAYER + "mlp.c_proj.weight"},
@@ -145,6 +149,21 @@ def _phi3(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     return None
 
 
+def _neighbours(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """RoPE turns neighbours, so q and k are put in the other order: rows, biases and norms; of the dimensions that turn."""
+    if part not in ("q", "k", "q_bias", "k_bias", "q_norm", "k_norm"):
+        return None
+    heads, d = at.value("n_heads" if part[0] == "q" else "n_kv_heads", layer), at.value("head_dim", layer)
+    order = interleaved(heads, d, 2 * len(at.config["rope.0.inv_freq"]))
+    if part.endswith("_norm"):
+        return [Place(at.name(slot.name), (heads, d), order)]
+    return [rows_of(at.name(slot.name), slot, order, slot.rows)]
+
+
+def _glm4(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    return _phi3(at, slot, layer, part) if part in ("gate", "up") else _neighbours(at, slot, layer, part)
+
+
 def _gemma(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """Norm weights are stored less one."""
     if part.endswith("_norm"):
@@ -192,17 +211,6 @@ def _stablelm(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | No
     heads = at.value("n_heads" if part == "q_norm" else "n_kv_heads", layer)
     name = _LAYER.format(layer) + f"self_attn.{part[0]}_layernorm.norms."
     return [Place(f"{name}{h}.weight", (slot.rows // heads,)) for h in range(heads)]
-
-
-def _cohere(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
-    """RoPE turns neighbours, so q and k are put in the other order: rows, biases and norms."""
-    if part not in ("q", "k", "q_bias", "k_bias", "q_norm", "k_norm"):
-        return None
-    heads, d = at.value("n_heads" if part[0] == "q" else "n_kv_heads", layer), at.value("head_dim", layer)
-    order = interleaved(heads, d, d)
-    if part.endswith("_norm"):
-        return [Place(at.name(slot.name), (heads, d), order)]
-    return [rows_of(at.name(slot.name), slot, order, slot.rows)]
 
 
 def _gpt2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
@@ -276,8 +284,9 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "gpt_neox": _neox,
     "falcon": _falcon,
     "stablelm": _stablelm,
-    "cohere": _cohere,
+    "cohere": _neighbours,
     "gpt2": _gpt2,
     "mixtral": _mixtral,
     "gpt_oss": _gpt_oss,
+    "glm4": _glm4,
 }
