@@ -113,7 +113,7 @@ class Verify(unittest.TestCase):
             self.assertEqual(self.verify(self.model, self.probes("qwen3"), *options).returncode, 0, options)
         got = self.verify(self.model, self.probes("qwen3"), "--verify-bound", "1e-9")
         self.assertEqual(got.returncode, 6)
-        self.assertIn("above the bound of 1e-09", got.stderr)
+        self.assertIn("the bound is 1e-09", got.stderr)
         got = self.verify(self.model, self.probes("qwen3"), "--cache-type", "f16")
         self.assertIn("run: layer 0, attend is the first", got.stderr)
         self.assertEqual(self.verify(self.model, self.probes("qwen3"), "--cache-type", "f16", "--verify-bound", "1e-2").returncode, 0)
@@ -147,7 +147,7 @@ class Verify(unittest.TestCase):
     def test_more_rows_than_a_batch_has_logits(self):
         arrays = {"tokens": np.arange(90, dtype="<i4"), "positions": np.arange(80, dtype="<i4")}
         got = self.verify(self.model, self.saved(arrays | {"logits": np.full((80, 96), np.inf, "<f4")}))
-        self.assertIn("logits is the first that differs: at position 0 by inf", got.stderr)
+        self.assertIn("logits is the first that differs: at position 0 and, over all rows, by up to inf of", got.stderr)
 
     def test_files_that_are_no_probes(self):
         def of(**more):

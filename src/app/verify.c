@@ -31,7 +31,7 @@ struct verify {
 static double bound_of(enum tern_type type)
 {
     static const double bounds[] = {
-        [TERN_F32] = 1e-4, [TERN_F16] = 1e-2, [TERN_BF16] = 5e-2, [TERN_Q8] = 1e-1, [TERN_Q4] = 1};
+        [TERN_F32] = 1e-4, [TERN_F16] = 1e-2, [TERN_BF16] = 5e-2, [TERN_Q8] = 0.2, [TERN_Q4] = 2};
     return bounds[type];
 }
 
@@ -72,9 +72,11 @@ static void compare(struct verify *v, const struct tern_observation *o, struct n
             continue;
         double d = distance(o->values + r * o->stride, probe, p);
         probe->seen++;
-        if (!(d <= probe->worst))
-            probe->worst = d, probe->at = p;
-        if (!(d <= t->worst))
+        if (d > v->bound && probe->worst <= v->bound)
+            probe->at = p;
+        if (d > probe->worst)
+            probe->worst = d;
+        if (d > t->worst)
             t->worst = d, t->layer = o->layer;
     }
 }
@@ -178,8 +180,8 @@ static enum tern_status judge(const struct verify *v, struct tern_error *e)
         say_name(a->name, name, sizeof name);
         if (a->seen)
             snprintf(e->text, sizeof e->text,
-                     "%s is the first that differs: at position %d by %.2g of the largest value of "
-                     "its row, above the bound of %g",
+                     "%s is the first that differs: at position %d and, over all rows, by up to "
+                     "%.2g of the largest value of the row; the bound is %g",
                      name, (int)npz_int(v->positions, a->at), a->worst, v->bound);
         else
             snprintf(e->text, sizeof e->text,
