@@ -466,11 +466,14 @@ static enum tern_status use_known(struct chat *c, const char *name, size_t n, en
     while (k->name && !text_is(name, n, k->name))
         k++;
     if (!k->name) {
-        char names[256] = "";
+        struct buffer names = {0};
         for (k = chat_known; k->name; k++)
-            strcat(strcat(names, " "), k->name);
-        return error_set(e, code, "there is no built-in chat template '%.*s'; there are:%s",
-                         (int)(n > 40 ? 40 : n), name, names);
+            if (!buffer_add(&names, " ", 1) || !buffer_add(&names, k->name, strlen(k->name)))
+                break;
+        error_set(e, code, "there is no built-in chat template '%.*s'; there are:%.*s",
+                  (int)(n > 40 ? 40 : n), name, (int)names.n, names.p ? names.p : "");
+        buffer_close(&names);
+        return code;
     }
     memcpy(c->name, name, n);
     c->rules = k->rules;
