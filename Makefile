@@ -26,7 +26,7 @@ SMALL_CFLAGS := -Os
 endif
 FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c \
 	$(patsubst %,src/model/%.c,steps attention forward encode factor calibrate) \
-	$(patsubst %,src/text/%.c,bpe merge spm unigram pretokenize sampler)
+	$(patsubst %,src/text/%.c,bpe merge spm unigram pretokenize candidates)
 SMALL := src/kernels/known.c src/kernels/formats.c
 BUILD ?= build
 PREFIX ?= /usr/local

@@ -162,6 +162,9 @@ enum tern_status tern_decoder_open(tern_decoder **out, const tern_model *model, 
 void tern_decoder_close(tern_decoder *d);
 const char *tern_decoder_push(tern_decoder *d, tern_token token, size_t *n);
 const char *tern_decoder_finish(tern_decoder *d, size_t *n);
+/* A token's own bytes, as they stand within a text (part of a character perhaps), also of special
+ * tokens; the decoder's state stays. Borrowed until the next call on the decoder. */
+const char *tern_decoder_bytes(tern_decoder *d, tern_token token, size_t *n);
 
 /* Stored bytes of a token as they stand in the vocabulary; borrowed from the model. */
 const char *tern_token_text(const tern_model *model, tern_token token, size_t *n);
@@ -304,26 +307,78 @@ enum tern_status tern_session_load(tern_context *ctx, uint32_t seq, const char *
 
 /* ---- sampling ----------------------------------------------------------------------------- */
 
-/* Order: repeat penalty, temperature 0 (argmax, lowest id on ties) or: top_k, top_p, min_p,
- * temperature, draw. Random numbers are u(seed, index, draw), never a state. */
+enum tern_stage { /* in the default order */
+                  TERN_STAGE_PENALTIES = 1,
+                  TERN_STAGE_DRY,
+                  TERN_STAGE_TOP_N_SIGMA,
+                  TERN_STAGE_TOP_K,
+                  TERN_STAGE_TYPICAL,
+                  TERN_STAGE_TOP_P,
+                  TERN_STAGE_MIN_P,
+                  TERN_STAGE_XTC,
+                  TERN_STAGE_TEMPERATURE,
+                  TERN_N_STAGES
+};
+
+struct tern_bias {
+    tern_token token;
+    float value; /* added to its logit; -INFINITY: never this token */
+};
+
+/* First bias, then the stages in `order`, then the draw. Formulas: src/text/sampler.h. Random
+ * numbers are u(seed, index, draw), never a state. temperature 0 (the largest, the lowest id on
+ * ties) and mirostat know no stages but penalties, DRY and temperature. */
 struct tern_sampler_params {
     float temperature;      /* 0: greedy */
     uint32_t top_k;         /* 0: off */
     float top_p;            /* 1: off */
     float min_p;            /* 0: off */
-    float repeat_penalty;   /* 1: off */
-    uint32_t repeat_last_n; /* tokens that the penalty looks back on */
+    float repeat_penalty;   /* 0, 1: off */
+    uint32_t repeat_last_n; /* tokens that the three penalties look back on */
     uint64_t seed;
+    float frequency_penalty, presence_penalty; /* 0: off */
+    float typical_p;                           /* 0, 1: off */
+    float top_n_sigma;                         /* 0 and below: off */
+    float xtc_probability, xtc_threshold;      /* probability 0: off */
+    float dry_multiplier, dry_base;            /* multiplier 0: off */
+    uint32_t dry_allowed_length, dry_last_n;
+    const char *const *dry_breakers; /* [n_dry_breakers]; NULL: "\n", ":", "\"" and "*" */
+    size_t n_dry_breakers;
+    uint32_t mirostat; /* 0: off; 2 */
+    float mirostat_tau, mirostat_eta;
+    /* Mirostat's state, the caller's: 2 * tau to begin with, changed by every choice. NULL: 2 * tau;
+     * tern_generate then keeps one of its own. */
+    float *mu;
+    const struct tern_bias *bias; /* [n_bias] */
+    size_t n_bias;
+    unsigned char order[TERN_N_STAGES]; /* enum tern_stage, 0 after the last; order[0] 0: default */
 };
 
-/* The model's own defaults (its generation section) over tern's: 0.8, 40, 0.95, 0.05, 1, 64, 0. */
+/* The model's own defaults (its generation section) over tern's: temperature 0.8, top_k 40, top_p
+ * 0.95, min_p 0.05, repeat_last_n 64, xtc_threshold 0.1, dry_base 1.75, dry_allowed_length 2,
+ * dry_last_n all, tau 5, eta 0.1, the rest off. */
 struct tern_sampler_params tern_sampler_defaults(const tern_model *model);
+
+/* Sets the order to what a text such as "top_k;penalties;temperature" names: penalties, dry,
+ * top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature, each at most once. A stage that is not
+ * named is off. TERN_USAGE names what is wrong. */
+enum tern_status tern_sampler_order(struct tern_sampler_params *params, const char *text,
+                                    struct tern_error *e);
 
 /* Picks a token for `logits` [vocab]. `history` are the tokens so far (for penalties), `index` the
  * number of the token being chosen. */
 tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *params,
                        const float *logits, const tern_token *history, size_t n_history,
                        uint64_t index);
+
+struct tern_choice {
+    tern_token token;
+    double logprob; /* as tern_logprob gives it */
+};
+
+/* The `max` most probable tokens, most probable first, the lower id on ties; returns how many:
+ * `max`, or the whole vocabulary. */
+size_t tern_top(tern_context *ctx, const float *logits, struct tern_choice *top, size_t max);
 
 /* log softmax(logits)[token], natural log; lane sum and logarithm of the canonical arithmetic. */
 double tern_logprob(const tern_model *model, const float *logits, tern_token token);
@@ -357,6 +412,9 @@ struct tern_generate_params {
     /* Called with every piece of text as it is made (whole UTF-8 characters; token -1 for text
      * that was held back); non-zero stops. May be NULL. */
     int (*on_text)(void *arg, tern_token token, const char *text, size_t n);
+    /* Called with every token that is chosen, a last end token included, before its text, and with
+     * the logits [vocab] that it was chosen from; non-zero stops. May be NULL. */
+    int (*on_token)(void *arg, tern_token token, const float *logits);
     /* Called after each prompt chunk; non-zero stops. May be NULL. */
     int (*on_prompt)(void *arg, size_t done, size_t total);
     void *arg;

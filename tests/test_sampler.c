@@ -1,4 +1,5 @@
 /* Sampler against a plain reference: full sort, double precision, one array of probabilities. */
+#include "kernels/kernels.h"
 #include "text/sampler.h"
 
 #include <check.h>
@@ -15,6 +16,14 @@ struct reference {
 };
 
 static struct sampler_item scratch[2 * MAX_VOCAB];
+static struct kernels kernels;
+
+static tern_token choose(const struct tern_sampler_params *p, const float *logits, size_t vocab,
+                         const tern_token *history, size_t n_history, uint64_t index)
+{
+    struct sampler s = {.vocab = vocab, .log_sum_exp = kernels.log_sum_exp, .scratch = scratch};
+    return sampler_pick(&s, p, logits, history, n_history, index);
+}
 
 static uint64_t next(uint64_t *state)
 {
@@ -67,7 +76,7 @@ static struct tern_sampler_params plain(void)
 static tern_token pick(const struct tern_sampler_params *p, const float *logits, size_t vocab,
                        uint64_t index)
 {
-    return sampler_pick(p, logits, vocab, NULL, 0, index, scratch);
+    return choose(p, logits, vocab, NULL, 0, index);
 }
 
 /* ---- random numbers ---------------------------------------------------------------------- */
@@ -132,12 +141,12 @@ START_TEST(penalty_divides_or_multiplies_once)
     p.temperature = 0, p.repeat_penalty = 2;
     float logits[] = {3.9f, 8, -4, -3};
     tern_token twice[] = {1, 1, 1};
-    ck_assert_int_eq(sampler_pick(&p, logits, 4, twice, 3, 0, scratch), 1); /* 4 > 3.9 */
+    ck_assert_int_eq(choose(&p, logits, 4, twice, 3, 0), 1); /* 4 > 3.9 */
     logits[0] = 4.1f;
-    ck_assert_int_eq(sampler_pick(&p, logits, 4, twice, 3, 0, scratch), 0);
+    ck_assert_int_eq(choose(&p, logits, 4, twice, 3, 0), 0);
     float negative[] = {-4, -3};
     tern_token one[] = {1};
-    ck_assert_int_eq(sampler_pick(&p, negative, 2, one, 1, 0, scratch), 0); /* -6 < -4 */
+    ck_assert_int_eq(choose(&p, negative, 2, one, 1, 0), 0); /* -6 < -4 */
 }
 END_TEST
 
@@ -147,18 +156,18 @@ START_TEST(penalty_looks_back_on_last_n)
     p.temperature = 0, p.repeat_penalty = 2, p.repeat_last_n = 2;
     float logits[] = {5, 9, 6, 8};
     tern_token history[] = {1, 3, 2};
-    ck_assert_int_eq(sampler_pick(&p, logits, 4, history, 3, 0, scratch), 1); /* out of reach */
+    ck_assert_int_eq(choose(&p, logits, 4, history, 3, 0), 1); /* out of reach */
     tern_token edge[] = {3, 1, 2};
-    ck_assert_int_eq(sampler_pick(&p, logits, 4, edge, 3, 0, scratch), 3);
+    ck_assert_int_eq(choose(&p, logits, 4, edge, 3, 0), 3);
     p.repeat_last_n = 3;
-    ck_assert_int_eq(sampler_pick(&p, logits, 4, history, 3, 0, scratch), 0);
+    ck_assert_int_eq(choose(&p, logits, 4, history, 3, 0), 0);
     p.repeat_last_n = 0;
-    ck_assert_int_eq(sampler_pick(&p, logits, 4, history, 3, 0, scratch), 1);
+    ck_assert_int_eq(choose(&p, logits, 4, history, 3, 0), 1);
     p.repeat_last_n = 1000;
     tern_token strange[] = {-1, 4, INT32_MAX, INT32_MIN};
-    ck_assert_int_eq(sampler_pick(&p, logits, 4, strange, 4, 0, scratch), 1);
+    ck_assert_int_eq(choose(&p, logits, 4, strange, 4, 0), 1);
     p.repeat_penalty = 0;
-    ck_assert_int_eq(sampler_pick(&p, logits, 4, history, 3, 0, scratch), 1);
+    ck_assert_int_eq(choose(&p, logits, 4, history, 3, 0), 1);
 }
 END_TEST
 
@@ -169,7 +178,7 @@ START_TEST(penalty_comes_before_the_cuts)
     float logits[] = {5, 4, 1};
     tern_token history[] = {0};
     for (uint64_t i = 0; i < 50; i++)
-        ck_assert_int_eq(sampler_pick(&p, logits, 3, history, 1, i, scratch), 1);
+        ck_assert_int_eq(choose(&p, logits, 3, history, 1, i), 1);
 }
 END_TEST
 
@@ -316,21 +325,22 @@ START_TEST(parameters_are_checked)
 {
     struct tern_error e = {0};
     struct tern_sampler_params p = sampler_defaults();
-    ck_assert_int_eq(sampler_check(&p, &e), TERN_OK);
+    ck_assert_int_eq(sampler_check(&p, 10, &e), TERN_OK);
     p.temperature = -1;
-    ck_assert_int_eq(sampler_check(&p, &e), TERN_USAGE);
+    ck_assert_int_eq(sampler_check(&p, 10, &e), TERN_USAGE);
     ck_assert_str_eq(e.text, "sampler: temperature is -1, want 0 to 1000");
     p = sampler_defaults(), p.top_p = 1.5f;
-    ck_assert_int_eq(sampler_check(&p, &e), TERN_USAGE);
+    ck_assert_int_eq(sampler_check(&p, 10, &e), TERN_USAGE);
     p = sampler_defaults(), p.min_p = NAN;
-    ck_assert_int_eq(sampler_check(&p, &e), TERN_USAGE);
+    ck_assert_int_eq(sampler_check(&p, 10, &e), TERN_USAGE);
     p = sampler_defaults(), p.repeat_penalty = INFINITY;
-    ck_assert_int_eq(sampler_check(&p, &e), TERN_USAGE);
+    ck_assert_int_eq(sampler_check(&p, 10, &e), TERN_USAGE);
 }
 END_TEST
 
 int main(void)
 {
+    kernels_init(&kernels, NULL, NULL);
     Suite *suite = suite_create("sampler");
     TCase *tc = tcase_create("all");
     tcase_set_timeout(tc, 120);

@@ -96,10 +96,13 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
     c->fingerprint = p && p->fingerprint;
     xxh64_init(&c->hash, 0);
     c->pending = calloc(plan->n_seqs, sizeof *c->pending);
-    c->candidates = calloc(sampler_scratch(m->model->vocab), sizeof *c->candidates);
-    if (!c->pending || !c->candidates)
-        return error_memory(e, "the sampler", m->model->vocab * sizeof *c->candidates);
-    return TERN_OK;
+    size_t room = sampler_scratch(m->model->vocab);
+    c->sampler.vocab = m->model->vocab;
+    c->sampler.log_sum_exp = m->kernels.log_sum_exp;
+    c->sampler.scratch = calloc(room, sizeof *c->sampler.scratch);
+    if (!c->pending || !c->sampler.scratch)
+        return error_memory(e, "the sampler", room * sizeof *c->sampler.scratch);
+    return m->tokenizer ? decoder_open(&c->sampler.decoder, m->tokenizer, true, e) : TERN_OK;
 }
 
 EXPORT enum tern_status tern_context_open(tern_context **out, tern_model *m,
@@ -130,7 +133,8 @@ EXPORT void tern_context_close(tern_context *c)
     forward_close(&c->forward);
     cache_close(&c->cache);
     free(c->pending);
-    free(c->candidates);
+    free(c->sampler.scratch);
+    decoder_close(c->sampler.decoder);
     free(c);
 }
 

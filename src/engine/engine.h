@@ -42,7 +42,7 @@ struct tern_context {
     struct forward forward;
     struct observer *observer; /* NULL: nobody looks */
     struct tern_memory memory;
-    struct sampler_item *candidates; /* [vocab] scratch of the sampler */
+    struct sampler sampler; /* owns scratch and decoder */
     uint32_t *pending;               /* [n_seqs] rows of the batch being built */
     uint32_t n_logit_rows;           /* of the batch being built */
     uint32_t first_logits;           /* first logit row of the last batch that can be seen */

@@ -22,6 +22,8 @@ struct generation {
     tern_decoder *decoder; /* NULL: a model without tokenizer */
     struct hold hold;
     bool stopped; /* by a stop string or a callback */
+    struct tern_sampler_params sampler;
+    float mu; /* the sampler's, unless the caller has one */
     struct speculate speculate;
 };
 
@@ -263,10 +265,12 @@ static enum tern_status generate_tokens(struct generation *g)
         g->result->reason = TERN_STOP_LENGTH;
     while (!last && !s) {
         const float *logits = tern_logits(g->ctx, tern_n_logits(g->ctx) - 1);
-        tern_token token = tern_sample(g->ctx, g->p->sampler, logits, g->tokens, g->n_tokens,
+        tern_token token = tern_sample(g->ctx, &g->sampler, logits, g->tokens, g->n_tokens,
                                        tern_seq_length(g->ctx, g->p->seq));
         g->tokens[g->n_tokens++] = g->result->last = token;
         g->result->n_generated++;
+        if (g->p->on_token && g->p->on_token(g->p->arg, token, logits))
+            g->stopped = true, g->result->reason = TERN_STOP_CANCELLED;
         if (g->p->ignore_end || !tern_token_is_end(g->ctx->model, token))
             s = put_token(g, token);
         last = is_last(g, token);
@@ -316,7 +320,11 @@ EXPORT enum tern_status tern_generate(tern_context *ctx, const struct tern_gener
     if (g.p->seq >= ctx->memory.n_seqs)
         return error_set(e, TERN_USAGE, "sequence %u does not exist: the context has %u", g.p->seq,
                          ctx->memory.n_seqs);
-    if (g.p->sampler && (s = sampler_check(g.p->sampler, e)))
+    g.sampler = g.p->sampler ? *g.p->sampler : ctx->model->sampler;
+    g.mu = 2 * g.sampler.mirostat_tau;
+    if (!g.sampler.mu)
+        g.sampler.mu = &g.mu;
+    if ((s = sampler_check(&g.sampler, ctx->model->model->vocab, e)))
         return s;
     tern_batch_clear(ctx);
     atomic_store(&ctx->forward.cancel, 0);

@@ -91,7 +91,7 @@ static enum tern_status read_generation(struct tern_model *m, struct tern_error 
         !(s = keys_f32(&keys, "repeat_penalty", &p->repeat_penalty, e)))
         s = read_end_tokens(m, &keys, e);
     p->top_k = top_k < m->model->vocab ? (uint32_t)top_k : 0;
-    if (!s && sampler_check(p, e))
+    if (!s && sampler_check(p, m->model->vocab, e))
         s = error_set(e, TERN_BAD_FILE, "section 'generation' holds a value out of range");
     keys_close(&keys);
     return s;

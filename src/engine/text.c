@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
+#include "text/candidates.h"
 
 struct tern_decoder {
     struct decoder *decoder;
@@ -59,6 +60,11 @@ EXPORT const char *tern_decoder_finish(tern_decoder *d, size_t *n)
     return decoder_finish(d->decoder, n);
 }
 
+EXPORT const char *tern_decoder_bytes(tern_decoder *d, tern_token token, size_t *n)
+{
+    return decoder_bytes(d->decoder, token, n);
+}
+
 EXPORT const char *tern_token_text(const tern_model *m, tern_token token, size_t *n)
 {
     *n = 0;
@@ -78,14 +84,19 @@ EXPORT int tern_token_is_end(const tern_model *m, tern_token token)
     return 0;
 }
 
+EXPORT enum tern_status tern_sampler_order(struct tern_sampler_params *params, const char *text,
+                                           struct tern_error *e)
+{
+    return sampler_order(params, text, e);
+}
+
 EXPORT tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *params,
                               const float *logits, const tern_token *history, size_t n_history,
                               uint64_t index)
 {
     struct fpenv saved = fpenv_enter();
-    tern_token token =
-        sampler_pick(params ? params : &ctx->model->sampler, logits, ctx->model->model->vocab,
-                     history, n_history, index, ctx->candidates);
+    tern_token token = sampler_pick(&ctx->sampler, params ? params : &ctx->model->sampler, logits,
+                                    history, n_history, index);
     fpenv_leave(saved);
     return token;
 }
@@ -103,4 +114,20 @@ EXPORT double tern_logprob(const tern_model *m, const float *logits, tern_token 
     double p = logprob(m, logits, token);
     fpenv_leave(saved);
     return p;
+}
+
+EXPORT size_t tern_top(tern_context *ctx, const float *logits, struct tern_choice *top, size_t max)
+{
+    struct fpenv saved = fpenv_enter();
+    struct candidates c;
+    candidates_init(&c, &ctx->sampler, logits);
+    if (max < c.n)
+        c.n = max;
+    double sum = (double)ctx->model->kernels.log_sum_exp(logits, ctx->sampler.vocab);
+    for (size_t i = 0; i < c.n; i++) {
+        struct sampler_item item = candidates_at(&c, i);
+        top[i] = (struct tern_choice){item.id, (double)item.value - sum};
+    }
+    fpenv_leave(saved);
+    return c.n;
 }

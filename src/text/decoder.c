@@ -180,6 +180,22 @@ const char *decoder_push(struct decoder *d, int32_t id, size_t *n_out)
     return d->out;
 }
 
+const char *decoder_bytes(struct decoder *d, int32_t id, size_t *n)
+{
+    bool begun = d->begun;
+    const char *p = tokenizer_text(d->t, id, n);
+    int byte = d->bytes ? vocab_byte(p, *n) : -1;
+    if (d->byte_level)
+        return p;
+    d->begun = true;
+    if (byte >= 0)
+        *n = 1, d->text[0] = (char)byte;
+    else
+        *n = rewrite(d, p, *n);
+    d->begun = begun;
+    return d->text;
+}
+
 const char *decoder_finish(struct decoder *d, size_t *n)
 {
     d->n_out = 0;

@@ -53,5 +53,7 @@ enum tern_status decoder_open(struct decoder **out, const struct tokenizer *t, b
 void decoder_close(struct decoder *d);
 const char *decoder_push(struct decoder *d, int32_t id, size_t *n);
 const char *decoder_finish(struct decoder *d, size_t *n); /* the rest; then as after open */
+/* A token's own bytes within a text; the state stays. Borrowed until the next call. */
+const char *decoder_bytes(struct decoder *d, int32_t id, size_t *n);
 
 #endif
