@@ -107,9 +107,8 @@ static enum tern_status check_count(uint64_t count, const char *name, size_t n, 
     if (count == 1 || count == n)
         return TERN_OK;
     if (n == 1)
-        if (n == 1)
-            return error_set(e, TERN_BAD_FILE, "config key '%s' has %llu values, want one", name,
-                             (unsigned long long)count);
+        return error_set(e, TERN_BAD_FILE, "config key '%s' has %llu values, want one", name,
+                         (unsigned long long)count);
     return error_set(e, TERN_BAD_FILE, "config key '%s' has %llu values, want 1 or %zu", name,
                      (unsigned long long)count, n);
 }
@@ -222,9 +221,9 @@ static enum tern_status read_rope(struct keys *keys, struct rope_set *rope, size
     enum tern_status s = read_frequencies(keys, name, &rope->inv_freq, &rope->half, e);
     if (s || !rope->inv_freq)
         return s;
-    rope->factor = 1;
     snprintf(name, sizeof name, "rope.%zu.factor", i);
-    return keys_f32(keys, name, &rope->factor, e);
+    const struct number_key factor = {name, -MAX_NUMBER, MAX_NUMBER, 0, 1};
+    return read_number(keys, &factor, &rope->factor, 0, 1, e);
 }
 
 static enum tern_status read_ropes(struct keys *keys, struct model *m, struct tern_error *e)
