@@ -285,9 +285,45 @@ static void wrong_divide(float *y, const float *x, float d, size_t n)
         y[i] = x[i] * (1 / d);
 }
 
+static struct kernels good;
+
+static void wrong_layernorm(float *y, const float *x, const float *w, const float *b, size_t n,
+                            float eps)
+{
+    (void)b;
+    good.layernorm(y, x, w, NULL, n, eps);
+}
+
+static void wrong_activate(float *y, const float *gate, const float *up, size_t n,
+                           enum activation kind, float limit)
+{
+    good.activate(y, gate, up, n, kind == ACT_GELU ? ACT_GELU_TANH : kind, limit);
+}
+
+static void wrong_row(float *x, float c, size_t n)
+{
+    (void)x, (void)c, (void)n;
+}
+
+static void wrong_add_scaled(float *y, const float *x, float c, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i] * c; /* two roundings */
+}
+
+static void wrong_mix_heads(const struct attend *b, size_t n)
+{
+    good.mix_heads(b, n - 1);
+}
+
+static void wrong_widen(float *y, const void *v, size_t dim, size_t n)
+{
+    good.widen[TERN_CACHE_F16](y, v, dim, n - 16);
+}
+
 START_TEST(known_answers_find_faults)
 {
-    struct kernels good, k;
+    struct kernels k;
     kernels_fill(&good, 0);
     ck_assert_ptr_null(known_wrong(&good));
     for (size_t i = 0; i < N_LEVELS; i++)
@@ -310,6 +346,31 @@ START_TEST(known_answers_find_faults)
     k = good;
     k.mix[TERN_CACHE_Q8] = good.mix[TERN_CACHE_F16];
     ck_assert_str_eq(known_wrong(&k), "attend q8");
+    k = good;
+    k.layernorm = wrong_layernorm;
+    ck_assert_str_eq(known_wrong(&k), "layernorm");
+    k = good;
+    k.activate = wrong_activate;
+    ck_assert_str_eq(known_wrong(&k), "gelu");
+    k = good;
+    k.add_scaled = wrong_add_scaled;
+    ck_assert_str_eq(known_wrong(&k), "add_scaled");
+    k = good;
+    k.clamp = wrong_row;
+    ck_assert_str_eq(known_wrong(&k), "clamp");
+    k.softcap = wrong_row;
+    ck_assert_str_eq(known_wrong(&k), "softcap");
+    k.scale = wrong_row;
+    ck_assert_str_eq(known_wrong(&k), "scale");
+    k = good;
+    k.mix_heads = wrong_mix_heads;
+    ck_assert_str_eq(known_wrong(&k), "mix_heads");
+    k = good;
+    k.widen[TERN_CACHE_F16] = wrong_widen;
+    ck_assert_str_eq(known_wrong(&k), "widen f16");
+    k = good;
+    k.widen[TERN_CACHE_Q8] = wrong_widen;
+    ck_assert_str_eq(known_wrong(&k), "widen q8");
 }
 END_TEST
 

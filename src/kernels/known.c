@@ -117,7 +117,59 @@ static uint64_t run_attend(const struct kernels *k, struct desk *d, int type)
     return hash(hash(hash_rows(d->y, DIM), m, sizeof m), l, sizeof l);
 }
 
-enum { RMSNORM, ADD, SWIGLU, ROPE_ANGLES, ROPE, TO_F16, IN_RANGE, DIVIDE, LOG_SUM_EXP };
+/* Two heads of one query each over one f16 block, from weights as they lie in `scores` */
+static uint64_t run_mix_heads(const struct kernels *k, struct desk *d, int arg)
+{
+    const struct span see = {77, 131};
+    struct attend b[2];
+    (void)arg;
+    halve(d->cache, 2 * BLOCK * DIM);
+    for (size_t h = 0; h < 2; h++) {
+        b[h] = (struct attend){.q = {.n = 1, .k = DIM}, .v_dim = DIM, .see = &see};
+        b[h].v = (const char *)d->cache + h * attend_bytes(TERN_CACHE_F16, DIM);
+        b[h].a = d->y + h * STRIDE, b[h].a_stride = STRIDE, b[h].scores = d->scores + h * BLOCK;
+    }
+    k->mix_heads(b, 2);
+    return hash_rows(d->y, DIM);
+}
+
+static uint64_t run_widen(const struct kernels *k, struct desk *d, int type)
+{
+    const char *v = (const char *)d->cache;
+    if (type == TERN_CACHE_F16)
+        halve(d->cache, BLOCK * DIM);
+    else
+        make_q8(d, (char *)d->cache + attend_bytes((enum tern_cache_type)type, DIM));
+    v += attend_bytes((enum tern_cache_type)type, DIM) * (type == TERN_CACHE_Q8);
+    k->widen[type](d->y, v, DIM, 32);
+    return hash_rows(d->y, STRIDE);
+}
+
+static uint64_t run_activate(const struct kernels *k, struct desk *d, int kind)
+{
+    for (size_t i = 0; i < N; i++) {
+        const float *up = i ? d->z + i * STRIDE : NULL;
+        k->activate(d->y + i * STRIDE, d->x + i * STRIDE, up, K + i, (enum activation)kind, 5);
+    }
+    return hash_rows(d->y, STRIDE);
+}
+
+enum {
+    RMSNORM,
+    ADD,
+    SWIGLU,
+    ROPE_ANGLES,
+    ROPE,
+    TO_F16,
+    IN_RANGE,
+    DIVIDE,
+    LOG_SUM_EXP,
+    LAYERNORM,
+    ADD_SCALED,
+    SCALE,
+    SOFTCAP,
+    CLAMP
+};
 
 static uint64_t run_row(const struct kernels *k, struct desk *d, int slot)
 {
@@ -140,8 +192,18 @@ static uint64_t run_row(const struct kernels *k, struct desk *d, int slot)
             y[0] = (float)(k->in_range(x, K + i, 8) + 2 * k->in_range(x, K + i, 1));
         else if (slot == DIVIDE)
             k->divide(y, x, z[3], K + i);
-        else
+        else if (slot == LOG_SUM_EXP)
             y[0] = k->log_sum_exp(x, K + i);
+        else if (slot == LAYERNORM)
+            k->layernorm(y, x, z, i ? d->numbers : NULL, K + i, 1e-5f);
+        else if (slot == ADD_SCALED)
+            k->add_scaled(y, x, z[3], K + i);
+        else if (slot == SCALE)
+            k->scale(x, z[3], K + i);
+        else if (slot == SOFTCAP)
+            k->softcap(x, 3, K + i);
+        else
+            k->clamp(x, 3, K + i);
     }
     return hash(hash(0, d->x, sizeof d->x), d->y, sizeof d->y);
 }
@@ -177,6 +239,19 @@ static const struct known table[] = {
     {"attend q8", run_attend, TERN_CACHE_Q8, 0xb872a025b8f73533},
     {"divide", run_row, DIVIDE, 0xaa95fac8d3a0d8e3},
     {"log_sum_exp", run_row, LOG_SUM_EXP, 0x2e5da69ddc27a595},
+    {"layernorm", run_row, LAYERNORM, 0x55e4c9acc3706f0c},
+    {"add_scaled", run_row, ADD_SCALED, 0x0f9462878f00a44a},
+    {"scale", run_row, SCALE, 0x754d3d3e5107f908},
+    {"softcap", run_row, SOFTCAP, 0x9db5883ce2ad6340},
+    {"clamp", run_row, CLAMP, 0xb1a018966e308701},
+    {"silu", run_activate, ACT_SILU, 0xa5bc6922c38edefd},
+    {"gelu", run_activate, ACT_GELU, 0x6c00b9eb64b929c8},
+    {"gelu_tanh", run_activate, ACT_GELU_TANH, 0xca4db2451e3d94e1},
+    {"relu2", run_activate, ACT_RELU2, 0xf6cb118e73149057},
+    {"swiglu_oai", run_activate, ACT_SWIGLU_OAI, 0x8665498bd757bc5e},
+    {"mix_heads", run_mix_heads, 0, 0xf1a068c7d6c56f78},
+    {"widen f16", run_widen, TERN_CACHE_F16, 0x8bfc8b57ae3af54c},
+    {"widen q8", run_widen, TERN_CACHE_Q8, 0x2efc36482e278cb8},
 };
 
 const char *known_answer(const struct kernels *k, size_t i, uint64_t *answer)
@@ -190,7 +265,7 @@ const char *known_answer(const struct kernels *k, size_t i, uint64_t *answer)
     fill(d.z, N * STRIDE, 3);
     fill(d.numbers, ROWS * K, 4);
     fill(d.cache, 2 * BLOCK * DIM, 5);
-    fill(d.scores, BLOCK, 6);
+    fill(d.scores, N * BLOCK, 6);
     *answer = table[i].run(k, &d, table[i].arg);
     return table[i].name;
 }
