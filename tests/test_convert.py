@@ -1104,7 +1104,7 @@ class File(Case):
         folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
         before = sorted(os.listdir(self.dir))
         for stop, code in ((KeyboardInterrupt, 130), (SystemExit(143), 143), (OSError(28, "No space left"), 4)):
-            with unittest.mock.patch.object(weights, "_write_tensor", side_effect=stop):
+            with unittest.mock.patch.object(weights, "_write_tensors", side_effect=stop):
                 self.assertEqual(run(folder, self.out)[0], code)
             self.assertEqual(before, sorted(os.listdir(self.dir)))
 

@@ -7,6 +7,7 @@ Out: a complete file at a path of the caller, who renames it into place; `patch_
 import os
 import struct
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -71,14 +72,20 @@ def _checksummed(header: bytes) -> bytes:
     return header[:32] + struct.pack("<Q", xxhash.xxh64_intdigest(zeroed)) + header[40:]
 
 
-def layout(header_bytes: int, tensors: list[Tensor]) -> tuple[list[int], int]:
+def layout(header: int, tensors: list[Tensor]) -> tuple[list[int], int]:
     """Offset of every tensor, and the bytes of the file."""
-    offsets, at = [], align(header_bytes, PAGE)
+    offsets, at = [], align(header, PAGE)
     for t in tensors:
         at = align(at, LINE)
         offsets.append(at)
         at += t.size
     return offsets, at
+
+
+def header_bytes(sections: dict[str, bytes], tensors: list[Tensor]) -> int:
+    """Bytes of everything before the first tensor."""
+    blank = [0] * len(tensors)
+    return len(_header({"tensors": _directory(tensors, blank, blank), **sections}, 0, 0))
 
 
 def write(
@@ -88,38 +95,48 @@ def write(
     progress: Callable[[int], None] = lambda n: None,
 ) -> None:
     """Writes a whole file: `sections` in their order, with `tensors` put after `config`."""
-    blank = [0] * len(tensors)
-    ordered = {"config": sections["config"], "tensors": _directory(tensors, blank, blank), **sections}
-    header_bytes = len(_header(ordered, 0, 0))
-    if header_bytes > MAX_HEADER:
+    size = header_bytes(sections, tensors)
+    if size > MAX_HEADER:
         raise ConvertError(
-            f"the header would take {header_bytes} bytes, more than the {MAX_HEADER} of the format; "
+            f"the header would take {size} bytes, more than the {MAX_HEADER} of the format; "
             "its largest part is the tokenizer",
             BAD_FILE,
         )
-    offsets, file_bytes = layout(header_bytes, tensors)
-    sums = []
-    for t, offset in zip(tensors, offsets):
-        out.seek(offset)
-        sums.append(_write_tensor(out, t, progress))
+    offsets, file_bytes = layout(size, tensors)
+    sums = _write_tensors(out, tensors, offsets, progress)
     content_id = xxhash.xxh64_intdigest(struct.pack(f"<{len(sums)}Q", *sums))
-    ordered["tensors"] = _directory(tensors, offsets, sums)
+    directory = _directory(tensors, offsets, sums)
+    ordered = {"config": sections["config"], "tensors": directory, **sections}
     out.seek(0)
     out.write(_header(ordered, file_bytes, content_id))
     out.truncate(file_bytes)
 
 
-def _write_tensor(out: BinaryIO, t: Tensor, progress: Callable[[int], None]) -> int:
-    """Writes the tiles of a tensor at the current place; its checksum."""
-    hasher, written = xxhash.xxh64(), 0
-    for piece in t.pieces():
+def _write_tensors(
+    out: BinaryIO, tensors: list[Tensor], offsets: list[int], progress: Callable[[int], None]
+) -> list[int]:
+    """Writes the tiles of all tensors at their places; their checksums."""
+    hashers, written = [xxhash.xxh64() for _ in tensors], [0] * len(tensors)
+    for i, piece in _ahead((i, piece) for i, t in enumerate(tensors) for piece in t.pieces()):
         data = memoryview(piece.reshape(-1).view("u1"))
+        out.seek(offsets[i] + written[i])
         out.write(data)
-        hasher.update(data)
-        written += len(data)
+        hashers[i].update(data)
+        written[i] += len(data)
         progress(len(data))
-    assert written == t.size, (t.name, written, t.size)
-    return hasher.intdigest()
+    for t, n in zip(tensors, written):
+        assert n == t.size, (t.name, n, t.size)
+    return [h.intdigest() for h in hashers]
+
+
+def _ahead(items: Iterator) -> Iterator:
+    """The same items, of which the next is made in another thread while this one is used."""
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(next, items, end)
+            yield item
 
 
 def blank_seal() -> bytes:
