@@ -9,6 +9,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -31,7 +32,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
 import convert  # noqa: E402
 import gguf_writer  # noqa: E402
-from ternlib import gguf_families, gguf_types, layouts, rope, settings, source, tiles, weights  # noqa: E402
+from ternlib import compare, gguf_families, gguf_types, layouts, rope, settings, source, tiles, weights  # noqa: E402
 from ternlib.errors import ConvertError  # noqa: E402
 from ternlib.reader import WeightsFile  # noqa: E402
 
@@ -1056,6 +1057,26 @@ class Engine(Case):
         self.same(self.converted(path, "--type", "q8"), held, tiles.Q4)  # smaller already: nothing to gain
         self.selftest()
 
+    def test_check_of_what_quantize_made(self):
+        folder = huggingface(self.dir / "hf", SMALL, tensors(SMALL))
+        for name in ("q8", "q4"):
+            code, out, err = run(folder, self.out, "--type", name, "--check")
+            self.assertEqual((code, err), (0, ""))
+            self.assertRegex(out, rf"{name} differs by at most \d+\.\d+%.*--selftest passed")
+            stated = int(re.search(r"\((\d+) bytes\)", run(folder, "--dry-run", "--type", name)[1]).group(1))
+            self.assertLess(abs(stated - self.out.stat().st_size), 16384)
+        other = tensors(SMALL, seed=2) | {n: x for n, x in tensors(SMALL).items() if x.ndim == 1}
+        source = convert.load(huggingface(self.dir / "other", SMALL, other), None, None, settings.Settings())
+        with self.assertRaisesRegex(ConvertError, "embed, q4, differs"):
+            compare.check(source, self.out)
+
+    def test_check_of_the_engine_fails(self):
+        folder = huggingface(self.dir / "hf", SMALL, tensors(SMALL))
+        (self.dir / "run").unlink()
+        (self.dir / "run").write_text('#!/bin/sh\n[ "$2" != --selftest ] || { echo "ids differ" >&2; exit 3; }\necho 0\n')
+        (self.dir / "run").chmod(0o755)
+        self.assertIn("ids differ", self.refused(folder, "--check"))
+
     def test_windows_biases_and_scaled_frequencies_are_taken(self):
         qwen = SMALL | {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "sliding_window": 16}
         qwen |= {"use_sliding_window": True, "max_window_layers": 1}
@@ -1065,6 +1086,89 @@ class Engine(Case):
         c["rope_scaling"] = {"type": "linear", "factor": 4.0}
         self.converted(huggingface(self.dir / "b", c, tensors(c, "q k v o gate up down"), "float16"))
         self.selftest()
+
+
+class Plan(Case):
+    """--dry-run and --check."""
+
+    def sources(self):
+        c = SMALL | {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96}
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        yield huggingface(self.dir / "m", c, tensors(c), "bfloat16")
+        yield gguf_model(self.dir / "m.gguf", c, tensors(c), "Q8_0")[0]
+        yield llama2c(self.dir / "m.bin", c, tensors(c), 1)
+
+    def test_dry_run_says_the_size_and_writes_nothing(self):
+        for source in self.sources():
+            for more in ((), ("--type", "f16")):
+                before = sorted(os.listdir(self.dir))
+                code, out, err = run(source, "--dry-run", *more)
+                self.assertEqual((code, err), (0, ""))
+                self.assertEqual(before, sorted(os.listdir(self.dir)))
+                self.converted(source, *more)
+                self.assertIn(f"({self.out.stat().st_size} bytes)", out)
+                self.out.unlink()
+                for word in ("layers     2", "4 heads of 16 with 2", "300 rows", "no template", "layer.*.gate"):
+                    self.assertIn(word, out)
+        self.assertEqual(run(source)[0], 2)  # neither OUT nor --dry-run
+
+    def test_check_passes(self):
+        for source in self.sources():
+            for more in ((), ("--type", "f16"), ("--type", "f32")):
+                code, out, err = run(source, self.out, "--check", *more)
+                self.assertEqual((code, err), (0, ""))
+                self.assertRegex(out, r"(\d+) of \1 tensors have the source's values; ./run is not built")
+
+    def test_check_finds_one_wrong_bit(self):
+        """In any tensor, in any type; the file is not published."""
+        write = convert.write
+        for source in self.sources():
+            for name in ("embed", "layer.1.down", "layer.0.attn_norm", "head"):
+
+                def wrong(path, bodies, entries):
+                    write(path, bodies, entries)
+                    with open(path, "r+b") as f:
+                        f.seek(WeightsFile(path).tensors[name]["offset"] + 3)
+                        byte = f.read(1)[0]
+                        f.seek(-1, 1)
+                        f.write(bytes([byte ^ 1]))
+
+                with unittest.mock.patch.object(convert, "write", wrong):
+                    self.assertIn(name, self.refused(source, "--check", code=1))
+
+    def test_room_on_the_disk_is_asked_for(self):
+        source = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        with unittest.mock.patch("shutil.disk_usage", return_value=shutil._ntuple_diskusage(1 << 30, 1 << 30, 1000)):
+            self.assertIn("free on its disk", self.refused(source, code=4))
+
+
+class Set(Case):
+    """--set."""
+
+    def test_features_and_keys_of_the_source(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        w = self.converted(folder, "--set", "window=7", "--set", "norm_eps=1e-3", "--set", "max_seq=99")
+        self.assertEqual((w.config["window"], w.config["max_seq"]), (7, 99))
+        self.assertEqual(w.config["norm_eps"], np.float32(1e-3))
+        w = self.converted(folder, "--set", "window=7,0", "--set", "attn_scale=0.5")
+        self.assertEqual(list(w.config["window"]), [7, 0])
+        self.assertEqual(w.config["attn_scale"], 0.5)
+        w = self.converted(folder, "--set", "rope_theta=500", "--set", "hidden_act=gelu_new")
+        self.assertEqual(w.config["activation"], b"gelu_tanh")
+        np.testing.assert_allclose(w.config["rope.0.inv_freq"], 500.0 ** (-np.arange(4) / 4), rtol=1e-7)
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        checkpoint = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 1)
+        self.assertEqual(self.converted(checkpoint, "--set", "window=5").config["window"], 5)
+        self.assertIn("no such key", self.refused(checkpoint, "--set", "rope_theta=5", code=2))
+
+    def test_nonsense_is_refused(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        for pair in ("window", "=4", "window=", "window=x", "window=-1", "window=1,2,3", "norm_eps=one", "rope_set=2",
+                     "activation=tanh", "window=99999999999"):  # fmt: skip
+            self.assertIn("--set", self.refused(folder, "--set", pair, code=2), pair)
+        self.assertIn("twice", self.refused(folder, "--set", "window=1", "--set", "window=2", code=2))
+        self.assertIn("'spiral'", self.refused(folder, "--set", "spiral=2"))
+        self.assertIn("rope_theta", self.refused(folder, "--set", "rope_theta=-1"))
 
 
 class File(Case):

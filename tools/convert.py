@@ -13,8 +13,9 @@
 # ///
 """Converts a model to tern's weights file.
 
-    tools/convert.py SOURCE OUT.bin [--type f32|f16|bf16|q8|q4] [--tokenizer FILE]
-                     [--rope-length N] [--template NAME|FILE] [--reference-logits]
+    tools/convert.py SOURCE OUT.bin [--type f32|f16|bf16|q8|q4] [--tokenizer FILE] [--rope-length N]
+                     [--set KEY=VALUE] [--template NAME|FILE] [--check] [--reference-logits]
+    tools/convert.py SOURCE --dry-run
 
 SOURCE is a Hugging Face directory, a GGUF file, or a llama2.c checkpoint. Without --type every matrix
 keeps the type it has, bit for bit; q8 and q4 are made by ./quantize. Exit codes: 0 done, 2 usage,
@@ -23,14 +24,18 @@ keeps the type it has, bit for bit; q8 and q4 are made by ./quantize. Exit codes
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from ternlib import chat, errors, ggufsource, huggingface, keys, llama2c, reference, tiles, tokenizer, weights
+from ternlib import (
+    chat, compare, errors, ggufsource, huggingface, keys, llama2c, overview, reference, tiles, tokenizer, weights,
+)  # fmt: skip
 from ternlib.errors import ConvertError
 from ternlib.settings import Settings
 from ternlib.source import Source, packed_config, pieces, slots, vector_pieces
@@ -189,42 +194,85 @@ def quantizer(source: Source, wanted: str | None) -> Path | None:
     return path
 
 
-def convert(source: Source, out: Path, wanted: str | None, golden: dict) -> None:
+def bodies_of(source: Source, wanted: str | None, golden: dict) -> dict[str, bytes]:
+    """The sections of the file that is written here; ./quantize makes a seal of its own."""
+    return sections(source, golden, program("run") is not None and quantizer(source, wanted) is None)
+
+
+def make_room(out: Path, need: int) -> None:
+    free = shutil.disk_usage(out.parent).free
+    if free < need:
+        raise ConvertError(
+            f"{out} needs {overview.size(need)} free on its disk while it is made, and {overview.size(free)} are", errors.IO
+        )
+
+
+def convert(source: Source, out: Path, wanted: str | None, golden: dict, check: bool = False) -> None:
     """Writes the file: by ./quantize, which seals it, or as it is, sealed when the engine is built."""
+    start = time.monotonic()
     lossy, engine = quantizer(source, wanted), program("run")
     why = "" if lossy or engine else "./run is not built: `make`, then convert again to have one"
+    bodies, entries = bodies_of(source, wanted, golden), tensors(source, wanted)
+    make_room(out, overview.room(bodies, entries, wanted if lossy else None))
     with temporary(out) as temp:
-        write(temp, sections(source, golden, engine is not None and not lossy), tensors(source, wanted))
+        write(temp, bodies, entries)
         if lossy:
             with temporary(out) as second:
                 call([lossy, temp, second, wanted], "./quantize")
                 os.replace(second, temp)
         elif engine:
             why = seal(temp)
+        if check:
+            print(checked(source, temp, out))
         publish(temp, out)
-    print(f"{out}: {source.name}, {out.stat().st_size / 1e6:.1f} MB{'' if why else ', sealed'}")
+    seconds = time.monotonic() - start
+    print(f"{out}: {source.name}, {overview.written(out, entries, wanted, seconds)}{'' if why else ', sealed'}")
     if why:
         print(f"no seal was written, because {why}")
 
 
-def write(path: Path, bodies: dict[str, bytes], entries: list[weights.Tensor]) -> None:
-    """The lossless file, with a progress bar on a terminal."""
+def checked(source: Source, path: Path, out: Path) -> str:
+    """Reads the file again, compares it with the source, and has the engine test it."""
+    total = sum(slot.rows * slot.k * slot.matrices for slot in slots(source.config) if not slot.vector)
+    with bar(total, "checking", "") as progress:
+        found = compare.check(source, path, progress.update)
+    engine = program("run")
+    if engine is None:
+        return f"checked: {found}; ./run is not built, so its --check and --selftest were not run"
+    for option in ("--check", "--selftest"):
+        try:
+            call([engine, path, option], f"./run {option} on the converted file")
+        except ConvertError as e:
+            if e.code != errors.MEMORY:
+                raise
+            return f"checked: {found}; the engine's tests were not run: {e}"
+    return f"checked: {found}; ./run --check and --selftest passed"
+
+
+def bar(total: int, what: str, unit: str = "B"):
+    """A progress bar, on a terminal."""
     from tqdm import tqdm
 
-    total = sum(t.size for t in entries)
-    with (
-        open(path, "r+b") as f,
-        tqdm(
-            total=total, unit="B", unit_scale=True, desc="writing", disable=not sys.stderr.isatty(), leave=False
-        ) as bar,
-    ):
-        weights.write(f, bodies, entries, bar.update)
+    shown = sys.stderr.isatty()
+    return tqdm(total=total, unit=unit, unit_scale=True, desc=what, disable=not shown, leave=False)
+
+
+def show_plan(source: Source, wanted: str | None) -> None:
+    bodies = sections(source, {}, program("run") is not None and wanted not in LOSSY)
+    for line in overview.plan(source, bodies, tensors(source, wanted), wanted):
+        print(line)
+
+
+def write(path: Path, bodies: dict[str, bytes], entries: list[weights.Tensor]) -> None:
+    """The lossless file, with a progress bar on a terminal."""
+    with open(path, "r+b") as f, bar(sum(t.size for t in entries), "writing") as progress:
+        weights.write(f, bodies, entries, progress.update)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="convert.py", description="Converts a model to tern's weights file.")
     parser.add_argument("source", type=Path, help="Hugging Face directory, GGUF file or llama2.c checkpoint")
-    parser.add_argument("out", type=Path, help="the weights file to write")
+    parser.add_argument("out", type=Path, nargs="?", help="the weights file to write")
     parser.add_argument("--type", choices=list(tiles.BY_NAME), help="type of the matrices (default: as they are)")
     parser.add_argument(
         "--tokenizer", type=Path, metavar="FILE", help="tokenizer file, where it is not beside the model"
@@ -240,13 +288,20 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--template", metavar="NAME", help=f"chat template in place of the source's: {', '.join(chat.BUILTIN)}, or a file"
     )
     parser.add_argument("--reference-logits", action="store_true", help="store logits by transformers for --selftest")
-    return parser.parse_args(arguments)
+    parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
+    parser.add_argument("--check", action="store_true", help="compare the file with the source, and run its own tests")
+    options = parser.parse_args(arguments)
+    if options.out is None and not options.dry_run:
+        parser.error("name the weights file to write, or give --dry-run")
+    return options
 
 
-def check_paths(source: Path, out: Path) -> None:
+def check_paths(source: Path, out: Path | None) -> None:
     """Mistakes in the arguments that would cost a file or an hour."""
     if not source.exists():
         raise ConvertError(f"{source} does not exist", errors.IO)
+    if out is None:
+        return
     if out.is_dir():
         raise ConvertError(f"{out} is a directory; name the file to write", errors.USAGE)
     if out.is_symlink() or (out.exists() and not out.is_file()):
@@ -265,12 +320,15 @@ def main(arguments: list[str] | None = None) -> int:
         source.chat = chat.of_source(source, options.template, source.notes)
         for note in source.notes:
             print(note)
+        if options.dry_run:
+            show_plan(source, options.type)
+            return 0
         golden = {}
         if options.reference_logits:
             if not options.source.is_dir():
                 raise ConvertError("--reference-logits needs a Hugging Face directory", errors.USAGE)
             golden = reference.logits(options.source, source, options.type)
-        convert(source, options.out, options.type, golden)
+        convert(source, options.out, options.type, golden, options.check)
     except ConvertError as e:
         print(f"convert.py: {e}", file=sys.stderr)
         return e.code

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import gguf_file, gguf_types, rope, tiles, tokenizer
+from . import gguf_file, gguf_types, overview, rope, tiles, tokenizer
 from .config import Config
 from .errors import USAGE, ConvertError, reading
 from .families import FAMILIES
@@ -50,6 +50,7 @@ def load(
     return Source(
         name=_text(g.keys, "general.name") or path.stem,
         origin=f"GGUF file {path.name}, {name}",
+        family=name,
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(path, g.keys, config["vocab"]),
@@ -307,14 +308,10 @@ class _Model:
         if wide:
             weights, size = (sum(v[i] for v in wide.values()) for i in (0, 1))
             self.notes.append(
-                f"{self.path}: weights in {', '.join(sorted(wide))} are kept exactly, as f32: {_bytes(4 * weights)} instead "
-                f"of {_bytes(size)}; --type q8 ({_bytes(weights * 17 // 16)}) or q4 ({_bytes(weights * 9 // 16)}) makes "
+                f"{self.path}: weights in {', '.join(sorted(wide))} are kept exactly, as f32: {overview.size(4 * weights)} instead "
+                f"of {overview.size(size)}; --type q8 ({overview.size(weights * 17 // 16)}) or q4 ({overview.size(weights * 9 // 16)}) makes "
                 "them small again"
             )
-
-
-def _bytes(n: int) -> str:
-    return f"{n / 1e9:.2f} GB" if n >= 1e9 else f"{n / 1e6:.1f} MB"
 
 
 def _end_tokens(path: Path, keys: dict[str, Any], vocab: int) -> list[int]:

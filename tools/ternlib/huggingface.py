@@ -42,6 +42,7 @@ def load(
     return Source(
         name=folder.resolve().name,
         origin=f"Hugging Face directory {folder.resolve().name}, {kind}",
+        family=kind,
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(folder, tokenizer_file, config["vocab"], notes),

@@ -99,6 +99,7 @@ def load(path: Path, tokenizer_file: Path | None, settings: Settings | None = No
     return Source(
         name=path.stem,
         origin=f"llama2.c v{version} checkpoint {path.name}",
+        family="llama",
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(path, tokenizer_file, config["vocab"]),

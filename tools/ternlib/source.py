@@ -41,6 +41,7 @@ class Source:
     end_tokens: list[int] = field(default_factory=list)
     licence: str = ""
     notes: list[str] = field(default_factory=list)
+    family: str = ""
     template: str = ""
     template_tokens: dict[str, str] = field(default_factory=dict)
     chat: Any = None  # the rules made of it: a chat.Chat, or None
