@@ -16,7 +16,7 @@ ARCHES = {
     "qwen2_moe": "QWEN2MOE", "qwen3_moe": "QWEN3MOE", "gemma": "GEMMA", "gemma2": "GEMMA2", "gemma3_text": "GEMMA3",
     "phi": "PHI2", "phi3": "PHI3", "smollm3": "SMOLLM3", "olmo": "OLMO", "olmo2": "OLMO2", "granite": "GRANITE",
     "stablelm": "STABLELM", "falcon": "FALCON", "gpt_neox": "GPTNEOX", "starcoder2": "STARCODER2",
-    "cohere": "COMMAND_R", "gpt_oss": "GPT_OSS", "gpt2": "GPT2",
+    "cohere": "COMMAND_R", "gpt_oss": "GPT_OSS", "gpt2": "GPT2", "olmo3": "OLMO2", "glm4": "GLM4",
 }  # fmt: skip
 PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite")
 EXPERT = re.compile(r"(model\.layers\.\d+\.)(block_sparse_moe|mlp)\.experts\.(\d+)\.(\w+)\.weight")
@@ -126,6 +126,19 @@ def _olmo_keys(w, c):
     w.add_clamp_kqv(c["clip_qkv"])
 
 
+def _olmo3_keys(w, c):
+    _usual(w, c)
+    factor = c["rope_scaling"].get("attention_factor") or 0.1 * math.log(c["rope_scaling"]["factor"]) + 1
+    w.add_rope_scaling_attn_factors(factor)
+    w.add_sliding_window(c["sliding_window"])
+    w.add_sliding_window_pattern([(i + 1) % 4 != 0 for i in range(c["num_hidden_layers"])])
+
+
+def _glm4_keys(w, c):
+    _usual(w, c)
+    w.add_rope_dimension_count(int(c["head_dim"] * c["partial_rotary_factor"]))
+
+
 def _granite_keys(w, c):
     _llama_keys(w, {k: v for k, v in c.items() if k != "head_dim"})
     w.add_attention_scale(c["attention_multiplier"])
@@ -190,7 +203,7 @@ KEYS = {
     "qwen2_moe": _moe_keys, "qwen3_moe": _moe_keys, "gemma": _gemma_keys, "gemma2": _gemma_keys,
     "gemma3_text": _gemma_keys, "phi": _phi2_keys, "phi3": _phi3_keys, "olmo": _olmo_keys, "granite": _granite_keys,
     "stablelm": _stablelm_keys, "falcon": _falcon_keys, "gpt_neox": _neox_keys, "cohere": _cohere_keys,
-    "gpt_oss": _gpt_oss_keys, "gpt2": _gpt2_keys,
+    "gpt_oss": _gpt_oss_keys, "gpt2": _gpt2_keys, "olmo3": _olmo3_keys, "glm4": _glm4_keys,
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .families import FULL, SLIDING
 from .places import Place, interleaved
 from .source import QK_HEAD, Slot, feature
 
@@ -30,6 +31,7 @@ KEYS = {
     "num_kv_heads": "attention.head_count_kv",
     "head_dim": "attention.key_length",
     "sliding_window": "attention.sliding_window",
+    "sliding_window_pattern": "attention.sliding_window_pattern",
     "clip_qkv": "attention.clamp_kqv",
     "attention_multiplier": "attention.scale",
     "attn_logit_softcapping": "attn_logit_softcapping",
@@ -157,6 +159,12 @@ def _cohere(f: Facts) -> None:
     f.values["use_qk_norm"] = f.has(NAMES["q_norm"].format(0))
 
 
+def _olmo3(f: Facts) -> None:
+    pattern = f.key("sliding_window_pattern")
+    if isinstance(pattern, list):
+        f.values["layer_types"] = [SLIDING if windowed else FULL for windowed in pattern]
+
+
 def _gpt_oss(f: Facts) -> None:
     f.values["intermediate_size"] = f.key("moe_intermediate_size") or f.key("intermediate_size")
 
@@ -212,12 +220,14 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "olmo": Architecture("olmo", True, assumed=_THETA, ones=True),
     "olmo2": Architecture("olmo2", assumed={"rope_theta": 500_000.0}),
+    "olmo2+windows": Architecture("olmo3", find=_olmo3, assumed={"rope_theta": 500_000.0}),
     "granite": Architecture("granite", True, assumed=_THETA),
     "stablelm": Architecture("stablelm", partial=True, find=_stablelm, assumed=_THETA),
     "falcon": Architecture("falcon", find=_falcon, assumed=_THETA),
     "gptneox": Architecture("gpt_neox", partial=True, assumed=_THETA),
     "starcoder2": Architecture("starcoder2", find=_llama, assumed=_THETA, windows=True),
     "command-r": Architecture("cohere", True, find=_cohere, assumed=_THETA),
+    "glm4": Architecture("glm4", True, partial=True, assumed=_THETA),
     "gpt-oss": Architecture(
         "gpt_oss", find=_gpt_oss, assumed={"swiglu_limit": 7.0, "rope_theta": 150_000.0},
         names={"ffn_norm": _BLOCK + "post_attention_norm.weight"},
@@ -226,9 +236,12 @@ ARCHITECTURES: dict[str, Architecture] = {
 }  # fmt: skip
 
 
-def architecture(name: str, experts: int) -> Architecture | None:
-    """The row of a file; Mixtral's files say llama."""
-    return ARCHITECTURES.get("llama+experts" if name == "llama" and experts else name)
+def architecture(name: str, keys: dict[str, Any]) -> Architecture | None:
+    """The row of a file; Mixtral's files say llama, and OLMo 3's olmo2."""
+    for variant, key in (("experts", "expert_count"), ("windows", "attention.sliding_window")):
+        if f"{name}+{variant}" in ARCHITECTURES and keys.get(f"{name}.{key}"):
+            return ARCHITECTURES[f"{name}+{variant}"]
+    return ARCHITECTURES.get(name)
 
 
 def known() -> list[str]:
@@ -294,7 +307,7 @@ class GgufLayout:
         if base.endswith("_norm") and self.value("qk_norm", layer) == QK_HEAD:
             heads = 1
         d = self.value("head_dim", layer)
-        return interleaved(heads, d, d)
+        return interleaved(heads, d, 2 * len(self.config["rope.0.inv_freq"]))
 
     def _gate_in_up(self, layer: int) -> bool:
         """Whether the rows of gate stand above those of up in one tensor."""

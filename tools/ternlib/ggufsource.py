@@ -36,7 +36,7 @@ def load(
     settings = settings or Settings()
     g = gguf_file.read(path)
     name = g.keys.get("general.architecture")
-    arch = architecture(name, _experts(g, name)) if isinstance(name, str) else None
+    arch = architecture(name, g.keys) if isinstance(name, str) else None
     if arch is None:
         raise ConvertError(f"{path}: the architecture {name!r} is not understood; known are {', '.join(known())}")
     if g.keys.get("split.count", 1) != 1:
@@ -60,11 +60,6 @@ def load(
         template=_text(g.keys, "tokenizer.chat_template"),
         template_tokens=_template_tokens(g.keys),
     )
-
-
-def _experts(g: Gguf, name: str) -> int:
-    value = g.keys.get(f"{name}.expert_count", 0)
-    return value if type(value) is int else 0
 
 
 def _text(keys: dict[str, Any], name: str) -> str:
@@ -177,6 +172,8 @@ class _Model:
             values["long_factor"] = self._factors("rope_factors_long.weight")
         elif kind == "yarn":
             values = {"rope_type": "yarn", "factor": factor, "beta_fast": fast, "beta_slow": slow}
+            if self.arch.family == "olmo3":  # elsewhere it would be one more factor
+                values["attention_factor"] = key("scaling.attn_factor")
             values |= {"truncate": False} if self.arch.family == "gpt_oss" else {}
         elif kind != "none" and (factor or old) not in (None, 0, 1):
             values = {"rope_type": "linear", "factor": factor or old}

@@ -42,7 +42,8 @@ def plan(source: Source, bodies: dict[str, bytes], entries: list[weights.Tensor]
     yield f"  layers     {c['n_layers']}, width {c['dim']}, {_heads(c)}, {_ffn(c)}"
     yield f"  positions  {c['max_seq']}{_windows(c)}"
     yield f"  tokens     {c['vocab']} rows, {_tokenizer(source)}; ends a text: {_numbers(source.end_tokens) or 'none'}"
-    yield f"  chat       {'template' if source.template else 'no template'}"
+    refused = "template, which could not be taken over" if source.template else "no template"
+    yield f"  chat       {'template' if source.chat else refused}"
     yield "  tensors"
     yield from _tensors(source, entries, wanted)
     total = file_bytes(bodies, entries, wanted)
