@@ -23,6 +23,31 @@ class ContextParams(ctypes.Structure):
     _fields_ += [("cache_type", ctypes.c_int), ("fingerprint", ctypes.c_int)]
 
 
+class ChatMessage(ctypes.Structure):
+    """struct tern_chat_message"""
+
+    _fields_ = [("role", ctypes.c_char_p), ("text", ctypes.c_char_p), ("bytes", ctypes.c_size_t)]
+    _fields_ += [("tokens", ctypes.POINTER(ctypes.c_int32)), ("n_tokens", ctypes.c_size_t)]
+
+
+class ChatInfo(ctypes.Structure):
+    """struct tern_chat_info"""
+
+    _fields_ = [("name", ctypes.c_char_p), ("thinking", ctypes.c_int), ("takes_system", ctypes.c_int)]
+    _fields_ += [("end", ctypes.c_int32), ("stop", ctypes.c_char_p)]
+
+
+def chat_messages(messages: list[dict]):
+    """[{"role", "content"}], of an assistant perhaps with "tokens", as an array of struct tern_chat_message."""
+    out = (ChatMessage * len(messages))()
+    for m, made in zip(messages, out):
+        text, ids = m["content"].encode(), m.get("tokens")
+        made.role, made.text, made.bytes = m["role"].encode(), text, len(text)
+        if ids is not None:
+            made.tokens, made.n_tokens = (ctypes.c_int32 * len(ids))(*ids), len(ids)
+    return out
+
+
 class Engine:
     """A model and one context of `n_ctx` positions, with an f32 cache; a with-statement closes both."""
 
@@ -51,6 +76,32 @@ class Engine:
         ids = (ctypes.c_int32 * room)()
         size = (ctypes.c_size_t(len(text)), ADD_SPECIAL, ids, ctypes.c_size_t(room), ctypes.byref(n))
         self._call("tern_tokenize", self.model, text, *size)
+        return list(ids[: n.value])
+
+    def chat_use(self, name: str | None) -> None:
+        """A built-in chat template, or the file's own."""
+        self._call("tern_chat_use", self.model, name and name.encode())
+
+    def chat_info(self) -> ChatInfo | None:
+        info = ChatInfo()
+        return info if self.lib.tern_chat_info(self.model, ctypes.byref(info)) else None
+
+    def chat_text(self, messages: list[dict], flags: int) -> bytes:
+        """The conversation as text; RuntimeError where the template has no form for it."""
+        made, n = chat_messages(messages), ctypes.c_size_t()
+        what = (self.model, made, ctypes.c_size_t(len(messages)), flags)
+        self._call("tern_chat_text", *what, None, ctypes.c_size_t(0), ctypes.byref(n))
+        out = ctypes.create_string_buffer(n.value + 1)
+        self._call("tern_chat_text", *what, out, n, ctypes.byref(n))
+        return out.raw[: n.value]
+
+    def chat_tokens(self, messages: list[dict], flags: int) -> list[int]:
+        """The conversation as ids."""
+        made, n = chat_messages(messages), ctypes.c_size_t()
+        what = (self.model, made, ctypes.c_size_t(len(messages)), flags)
+        self._call("tern_chat_tokens", *what, None, ctypes.c_size_t(0), ctypes.byref(n))
+        ids = (ctypes.c_int32 * (n.value + 1))()
+        self._call("tern_chat_tokens", *what, ids, n, ctypes.byref(n))
         return list(ids[: n.value])
 
     def logits(self, ids: list[int]) -> np.ndarray:

@@ -47,8 +47,10 @@ def config_keys(config: dict, rope_theta: float = 10000.0) -> dict:
     return out
 
 
-def write(out: BinaryIO, config: dict, seed: int, kind: int, rope_theta: float = 10000.0) -> None:
-    """A whole weights file without tokenizer."""
+def write(
+    out: BinaryIO, config: dict, seed: int, kind: int, rope_theta: float = 10000.0, more: dict[str, bytes] | None = None
+) -> None:
+    """A whole weights file, without tokenizer unless it is among the sections `more`."""
 
     def entry(name: str, shape: tuple[int, ...]) -> weights.Tensor:
         rows, k = shape if len(shape) == 2 else (shape[0], 1)
@@ -61,6 +63,7 @@ def write(out: BinaryIO, config: dict, seed: int, kind: int, rope_theta: float =
 
     sections = {
         "config": keys.pack(config_keys(config, rope_theta)),
+        **(more or {}),
         "provenance": keys.pack({"name": "toy"}),
         "seal": keys.pack({"arith": 0, "fingerprint": 0}),
     }

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Chat templates: the rules that the converter finds, and what the engine makes of them, against the templates themselves.
+
+tests/chat_templates holds the templates of well-known models. Each is learned with a small tokenizer that has its special
+tokens, stored in a toy's weights file, and rendered by the engine: text equal to jinja2's, ids equal to those of the
+tokenizers package on the text between the special tokens, joined. Where transformers is installed, it renders, too.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import tokenizers  # noqa: E402
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers  # noqa: E402
+
+from ternlib import chat, chat_fit, chat_jinja, engine, hf_tokenizer, keys, tiles, tokenizer, toyfile, weights  # noqa: E402
+from ternlib.chat_conversations import conversations  # noqa: E402
+
+BUILD = ROOT / os.environ.get("BUILD", "build")
+RUN = os.environ.get("RUN", str(BUILD / "run"))
+TEMPLATES = sorted((ROOT / "tests" / "chat_templates").glob("*.jinja"))
+CONVERSATIONS = 240
+REFUSED = {"gpt-oss": "the model itself is to write <|channel|>"}
+SPECIAL = re.compile(r"<\|[\w]+\|>|<(?:start|end)_of_turn>|\[/?(?:INST|SYSTEM_PROMPT)\]|<｜[\w▁]+｜>")
+MORE = {"phi-4": ["<|im_sep|>"], "phi-3-small": ["<|user|>", "<|assistant|>", "<|system|>"], "stablelm-2": ["<|user|>", "<|system|>"]}
+# How the tokenizers of these families are made; all others are byte-level.
+KINDS = {"llama-2": "prepend", "mistral-v0.1": "prepend", "mistral-v0.2": "first", "mistral-v0.3": "first", "zephyr": "first",
+         "gemma-1": "never", "gemma-2": "never", "gemma-3": "never", "phi-3": "rstrip", "phi-3.5": "rstrip"}  # fmt: skip
+WORDS = ["the", "is", "in", "You", "user", "assistant", "system", "It", "es", "\n\n", "##", "an"]
+
+
+def special_tokens(name: str, source: str) -> list[str]:
+    own = ["<s>", "</s>", "<unk>", *SPECIAL.findall(source), *MORE.get(name, [])]
+    return [s for s in dict.fromkeys(own) if "tool" not in s and s != "<|role|>"]
+
+
+def make_tokenizer(name: str, source: str) -> tokenizers.Tokenizer:
+    """All bytes, a few words, and the special tokens of the template."""
+    kind = KINDS.get(name, "bytes")
+    special = special_tokens(name, source)
+    vocab = {s: i for i, s in enumerate(special)}
+    level = kind in ("bytes", "rstrip")
+    if level:
+        units = sorted(pre_tokenizers.ByteLevel.alphabet())
+        word = [hf_tokenizer.alphabet_text(w.encode()) for w in WORDS] + ["ĠH", "Ġt"]
+    else:
+        units = [f"<0x{b:02X}>" for b in range(256)] + [chr(c) for c in range(33, 127)] + ["▁"]
+        word = [w for w in WORDS if w != "\n\n"] + ["▁H", "▁t"]
+    for unit in units:
+        vocab.setdefault(unit, len(vocab))
+    merges = []
+    for w in word:
+        for i in range(2, len(w) + 1):
+            pair = (w[: i - 1], w[i - 1])
+            if pair not in merges and pair[0] in vocab and pair[1] in vocab:
+                merges.append(pair)
+                vocab.setdefault(w[:i], len(vocab))
+    t = tokenizers.Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=not level))
+    if level:
+        t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    elif kind == "prepend":
+        t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    elif kind == "first":
+        t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    else:
+        t.normalizer = normalizers.Replace(" ", "▁")
+    if not level:
+        t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    rstrip = {"<|user|>", "<|assistant|>", "<|end|>", "<|system|>"} if kind == "rstrip" else set()
+    t.add_special_tokens([AddedToken(s, special=True, normalized=False, rstrip=s in rstrip) for s in special])
+    return t
+
+
+class Oracle:
+    """Ids by the tokenizers package: special tokens where the template wrote them, and between them plain text."""
+
+    def __init__(self, made: tokenizers.Tokenizer):
+        made_json = json.loads(made.to_str())
+        self.whole = made
+        self.first = tokenizers.Tokenizer.from_str(json.dumps(made_json))
+        if (made_json.get("pre_tokenizer") or {}).get("prepend_scheme") == "first":
+            made_json["pre_tokenizer"]["prepend_scheme"] = "never"
+        self.later = tokenizers.Tokenizer.from_str(json.dumps(made_json))
+        self.first.encode_special_tokens = self.later.encode_special_tokens = True
+        self.special = {a["content"]: a for a in made_json["added_tokens"]}
+
+    def hide(self, text: str) -> str:
+        """A text in which no special token is found, until show() undoes it."""
+        return re.sub("|".join(map(re.escape, sorted(self.special, key=len, reverse=True))), lambda m: "\ue000" + m[0][0] + "\ue001" + m[0][1:], text)
+
+    @staticmethod
+    def show(text: str) -> str:
+        return re.sub("\ue000(.)\ue001", r"\1", text)
+
+    def ids(self, hidden: str) -> list[int]:
+        """Of a rendering with hidden texts."""
+        out, after = [], None
+        for piece in tokenizer.split_at(hidden, self.special):
+            if piece in self.special:
+                out.append(self.special[piece]["id"])
+            else:
+                text = self.show(piece)
+                if after and after["rstrip"]:
+                    text = text.lstrip(" \t\n\r\u3000\u00a0\u2028\u2029\x0b\x0c\x85")
+                out += (self.later if after else self.first).encode(text, add_special_tokens=False).ids if text else []
+            after = self.special.get(piece)
+        return out
+
+
+def transformers_render(source: str):
+    """transformers' own compiled template, or None."""
+    try:
+        from transformers.utils.chat_template_utils import _compile_jinja_template
+    except ImportError:
+        return None
+    return _compile_jinja_template(source)
+
+
+def weights_file(path: Path, t: tokenizer.Tokenizer, more: dict) -> Path:
+    """A toy with that tokenizer and those sections."""
+    config = {"n_layers": 1, "dim": 8, "vocab": len(t.tokens), "max_seq": 64, "norm_eps": 1e-5, "head_tied": 1}
+    config |= {"n_heads": 1, "n_kv_heads": 1, "head_dim": 8, "hidden": 8, "window": [0], "attn_bias": 0, "ffn_bias": 0}
+    with open(path, "w+b") as f:
+        toyfile.write(f, config, 1, tiles.F32, more={"tokenizer": tokenizer.section(t), **more})
+    return path
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tern-chat-")
+        self.addCleanup(folder.cleanup)
+        self.dir = Path(folder.name)
+
+    def learn(self, path: Path):
+        """(oracle tokenizer, our tokenizer, chat, source) of a template."""
+        source = path.read_text()
+        made = make_tokenizer(path.stem, source)
+        t = hf_tokenizer.from_json(json.loads(made.to_str()), path.stem, {"bos_token": "<s>", "eos_token": "</s>"}, made.to_str())
+        tokens = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+        return made, t, chat.learn(path.stem, source, tokens, t), source
+
+    def open(self, path: Path, t: tokenizer.Tokenizer) -> engine.Engine:
+        return engine.Engine(BUILD / "libtern.so", path, len(t.tokens), 16)
+
+
+class Templates(Case):
+    def test_engine_equals_the_templates(self):
+        for path in TEMPLATES:
+            with self.subTest(path.stem):
+                if path.stem in REFUSED:
+                    with self.assertRaisesRegex(chat_fit.Beyond, re.escape(REFUSED[path.stem])):
+                        self.learn(path)
+                else:
+                    self.check(path)
+
+    def check(self, path: Path) -> None:
+        made, t, learned, source = self.learn(path)
+        oracle, theirs, same, n = Oracle(made), transformers_render(source), 0, 0
+        file = weights_file(self.dir / "m.bin", t, {"chat": chat.section(learned)})
+        with self.open(file, t) as e:
+            self.assertEqual(e.chat_info().thinking, learned.thinking)
+            for messages, generate, think in conversations(CONVERSATIONS * 2, seed=3):
+                try:
+                    want = learned.template.render(messages, generate, think)
+                    hidden = [m | {"content": oracle.hide(m["content"])} for m in messages]
+                    hidden = learned.template.render(hidden, generate, think)
+                except chat_jinja.Rejected:
+                    continue
+                flags = int(generate) | (0 if think is None else 2 if think else 4)
+                try:
+                    text, ids = e.chat_text(messages, flags).decode(), e.chat_tokens(messages, flags)
+                except RuntimeError:
+                    self.assertEqual(messages[0]["role"], "system", "the engine has no form for it")
+                    self.assertFalse(e.chat_info().takes_system)
+                    continue
+                self.assertEqual(text, want)
+                if oracle.show(hidden) == want:  # else the template trims, and the hidden edges differ
+                    self.assertEqual(ids, oracle.ids(hidden), (messages, want))
+                    n += 1
+                if not any(s in m["content"] for s in oracle.special for m in messages):
+                    self.assertEqual(ids, made.encode(want, add_special_tokens=False).ids)
+                if theirs and not learned.template.dated:
+                    told = {} if think is None or learned.template.thinking is None else {learned.template.thinking: think}
+                    args = learned.template.tokens | told | {"messages": messages, "add_generation_prompt": generate}
+                    self.assertEqual(theirs.render(tools=None, documents=None, **args), want)
+                same += 1
+        self.assertGreaterEqual(same, 200)
+        self.assertGreaterEqual(n, 200)
+
+
+if __name__ == "__main__":
+    unittest.main()
