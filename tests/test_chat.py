@@ -6,6 +6,8 @@ tokens, stored in a toy's weights file, and rendered by the engine: text equal t
 tokenizers package on the text between the special tokens, joined. Where transformers is installed, it renders, too.
 """
 
+import ctypes
+import itertools
 import json
 import os
 import re
@@ -194,6 +196,64 @@ class Templates(Case):
                 same += 1
         self.assertGreaterEqual(same, 200)
         self.assertGreaterEqual(n, 200)
+
+
+# What the built-in templates are equal to, but for what they do not do: default system texts, dates, thoughts of the last answer.
+BUILTIN = {"chatml": "chatml", "gemma": "gemma-3", "granite": "granite-3.0", "llama2": "llama-2", "mistral": "mistral-v0.3",
+           "phi3": "phi-3.5", "qwen3": "qwen3", "vicuna": "vicuna", "zephyr": "zephyr"}  # fmt: skip
+LLAMA3 = (
+    "{{ bos_token }}{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + m.content | trim"
+    " + '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+)
+
+
+class Builtin(Case):
+    def test_names(self):
+        made = make_tokenizer("chatml", "")
+        t = hf_tokenizer.from_json(json.loads(made.to_str()), "x", {}, made.to_str())
+        with self.open(weights_file(self.dir / "m.bin", t, {}), t) as e:
+            e.lib.tern_chat_builtin.restype = ctypes.c_char_p
+            names = list(iter(lambda i=itertools.count(): e.lib.tern_chat_builtin(ctypes.c_size_t(next(i))), None))
+            self.assertEqual(tuple(n.decode() for n in names), chat.BUILTIN)
+            self.assertEqual({*BUILTIN, "llama3"}, {*chat.BUILTIN})
+            self.assertIsNone(e.chat_info())
+            with self.assertRaisesRegex(RuntimeError, "no built-in chat template 'x'; there are: chatml gemma"):
+                e.chat_use("x")
+            with self.assertRaisesRegex(RuntimeError, "has no chat template"):
+                e.chat_use(None)
+            e.chat_use("chatml")  # without its special tokens: as text
+            self.assertEqual((e.chat_info().end, e.chat_info().stop), (-1, b"<|im_end|>"))
+            text = e.chat_text([{"role": "user", "content": "Hi"}], 1)
+            self.assertEqual(text, b"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+            ids = e.chat_tokens([{"role": "user", "content": "Hi"}], 1)
+            self.assertEqual(ids, made.encode(text.decode(), add_special_tokens=False).ids)
+
+    def test_equal_the_templates(self):
+        for name in chat.BUILTIN:
+            with self.subTest(name):
+                path = ROOT / "tests" / "chat_templates" / f"{BUILTIN.get(name, '')}.jinja"
+                self.check(name, path.stem, LLAMA3 if name == "llama3" else path.read_text())
+
+    def check(self, name: str, stem: str, source: str) -> None:
+        made = make_tokenizer(stem, source)
+        t = hf_tokenizer.from_json(json.loads(made.to_str()), name, {"bos_token": "<s>", "eos_token": "</s>"}, made.to_str())
+        template = chat_jinja.Template(source, {"bos_token": "<s>", "eos_token": "</s>"})
+        stored = chat.section(chat.Chat(name, builtin=True))
+        n = 0
+        with self.open(weights_file(self.dir / "m.bin", t, {"chat": stored}), t) as e:
+            self.assertEqual(e.chat_info().name, name.encode())
+            self.assertGreaterEqual(e.chat_info().end, 0)
+            self.assertTrue(e.chat_info().takes_system)
+            for messages, generate, think in conversations(400, seed=4):
+                if name == "qwen3" and messages[-1]["role"] == "assistant" or name == "phi3" and not generate:
+                    continue
+                flags = int(generate) | (0 if think is None else 2 if think else 4)
+                want = template.render(messages, generate, think)
+                self.assertEqual(e.chat_text(messages, flags).decode(), want)
+                if not any(s in m["content"] for s in special_tokens(stem, source) for m in messages):
+                    self.assertEqual(e.chat_tokens(messages, flags), made.encode(want, add_special_tokens=False).ids)
+                n += 1
+        self.assertGreaterEqual(n, 190)
 
 
 if __name__ == "__main__":

@@ -450,9 +450,10 @@ static enum tern_status read_rules(struct chat *c, const uint32_t *when, const u
     if (!c->own)
         return error_memory(e, "the chat rules", c->n * sizeof *c->own);
     for (size_t i = 0; i < c->n && !s; i++) {
-        if (lengths[i] > n_bytes)
+        if (lengths[i] > n_bytes || (when[2 * i] | when[2 * i + 1]) >= 2 * CHAT_THINK)
             return bad_rule(i, e);
-        c->own[i] = (struct chat_rule){when[2 * i], when[2 * i + 1], lengths[i], p};
+        c->own[i] =
+            (struct chat_rule){(uint16_t)when[2 * i], (uint16_t)when[2 * i + 1], lengths[i], p};
         p += lengths[i], n_bytes -= lengths[i];
         s = check_rule(c, i, e);
     }
@@ -482,6 +483,13 @@ static enum tern_status use_known(struct chat *c, const char *name, size_t n, en
     return TERN_OK;
 }
 
+static bool is_printable(const char *p, size_t n)
+{
+    while (n && (unsigned char)p[n - 1] >= 32 && p[n - 1] != 127)
+        n--;
+    return n == 0;
+}
+
 static enum tern_status read_section(struct chat *c, struct keys *keys, struct tern_error *e)
 {
     const char *name = "", *text = "";
@@ -498,7 +506,7 @@ static enum tern_status read_section(struct chat *c, struct keys *keys, struct t
     if (builtin == 1)
         return use_known(c, name, n_name, TERN_BAD_FILE, e);
     if (builtin || n == 0 || n > RULES_MAX || n_when != 2 * n || thinking > 2 ||
-        n_name >= sizeof c->name || memchr(name, 0, n_name))
+        n_name >= sizeof c->name || !is_printable(name, n_name))
         return error_set(
             e, TERN_BAD_FILE,
             "section 'chat': the numbers of its rules differ, or a value is out of range");

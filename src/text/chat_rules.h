@@ -5,7 +5,8 @@
 #include "text/chat.h"
 
 struct chat_rule {
-    uint32_t mask, value, n;
+    uint16_t mask, value; /* of enum chat_when */
+    uint32_t n;
     const char *p; /* [n] */
 };
 

@@ -19,7 +19,7 @@ from .errors import USAGE, ConvertError
 from .source import Source
 from .tokenizer_parts import SPECIAL, Tokenizer
 
-BUILTIN = ("chatml",)
+BUILTIN = ("chatml", "gemma", "granite", "llama2", "llama3", "mistral", "phi3", "qwen3", "vicuna", "zephyr")
 PROVED = 600  # conversations that every template is proved on
 STORED = 16  # of them kept for --selftest
 SECONDS = 60
