@@ -2,7 +2,9 @@
 
 import os
 import re
+import shlex
 import shutil
+import struct
 import subprocess
 import time
 import unittest
@@ -355,6 +357,34 @@ class Usage(Cli):
         data = Path(self.model).read_bytes()
         (self.dir / "short").write_bytes(data[:-1])
         self.assertIn(str(self.dir / "short"), self.bad(3, self.dir / "short", "x"))
+
+    def test_other_formats_say_which_command_converts_them(self):
+        """Words that a shell takes as they are meant; the source's own path, and another file to write."""
+        tensors = b'{"a":{}}'.ljust(200)
+        llama2c = struct.pack("<7i", 64, 172, 5, 8, 4, 512, 512) + bytes(100)
+        folder = self.dir / "a $HOME's `x` é\\"
+        folder.mkdir()
+        for name, data, source, out in (
+            ("x.gguf", b"GGUF" + bytes(200), "x.gguf", "x.bin"),
+            ("it's \"x\".gguf", b"GGUF" + bytes(200), "it's \"x\".gguf", "it's \"x\".bin"),
+            ("-m.gguf", b"GGUF" + bytes(200), "./-m.gguf", "./-m.bin"),
+            ("x.bin", llama2c, "x.bin", "x-tern.bin"),
+            ("ak42", struct.pack("<Ii", 0x616B3432, 1).ljust(300, b"\0"), "ak42", "ak42-tern.bin"),
+            ("model.safetensors", struct.pack("<Q", 100) + tensors, ".", "model.bin"),
+            (".", None, ".", "model.bin"),
+        ):
+            for where in (None, folder):
+                if data is not None:
+                    ((where or self.dir) / name).write_bytes(data)
+                given = str(where / name) if where else "./" + name if name.startswith("-") else name
+                said = self.bad(3, given, cwd=self.dir)
+                words = shlex.split(said.strip().split("first with ")[1])
+                self.assertEqual(words[0], "tools/convert.py")
+                self.assertEqual(Path(self.dir, words[1]).resolve(), Path(where or self.dir, source).resolve(), said)
+                self.assertEqual(words[2], folder.name + ".bin" if where and data is None else out)
+        long = self.dir / ("x" * 200)
+        long.write_bytes(b"GGUF" + bytes(200))
+        self.assertIn("tools/convert.py FILE OUT.bin", self.bad(3, long.name, cwd=self.dir))
 
     def test_help_needs_no_model_and_is_fast(self):
         best = 9.0

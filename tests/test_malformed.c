@@ -216,7 +216,8 @@ static const struct kind kinds[] = {
     KIND("norm_eps -1", "config key 'norm_eps'", FLOAT("norm_eps", 0xbf800000)),
     KIND("attn_scale NaN", "config key 'attn_scale'", FLOAT("attn_scale", NOT_A_NUMBER)),
     KIND("frequency infinite", "rope.0.inv_freq", FLOAT("rope.0.inv_freq", 0x7f800000)),
-    KIND("activation", "'activation' is 'salu', want 'silu' or another", LETTER("activation", 1, 'a')),
+    KIND("activation", "'activation' is 'salu', want 'silu' or another",
+         LETTER("activation", 1, 'a')),
     /* directory */
     KIND("no tensor", "cannot hold 0 tensors", BODY("tensors", 0, 8, 0)),
     KIND("2^64 - 1 tensors", "cannot hold 18446744073709551615", BODY("tensors", 0, 8, UINT64_MAX)),
@@ -339,7 +340,8 @@ START_TEST(malformed)
     } else {
         ck_assert_msg(s == TERN_BAD_FILE && e.code == s, "%s: status %d: %s", k->what, s, e.text);
         ck_assert_msg(!strncmp(e.text, path, strlen(path)), "%s: no path: %s", k->what, e.text);
-        ck_assert_msg(!strstr(e.text + 1, path), "%s: two paths: %s", k->what, e.text);
+        const char *again = strstr(e.text + 1, path); /* the command that converts it may name it */
+        ck_assert_msg(!again || again[strlen(path)] != ':', "%s: two paths: %s", k->what, e.text);
         ck_assert_msg(strstr(e.text, k->want), "%s: '%s' lacks '%s'", k->what, e.text, k->want);
         ck_assert_msg(peak <= 4 * i.n + (1 << 20), "%s: %zu bytes of heap", k->what, peak);
     }

@@ -94,7 +94,7 @@ static enum tern_status read_header(struct weights *w, int fd, uint64_t actual,
     if (s)
         return s;
     if (memcmp(start, LAYOUT_MAGIC, n < 4 ? n : 4))
-        return foreign_refuse(start, n, actual, e);
+        return foreign_refuse(w->path, start, n, actual, e);
     if (n < sizeof start)
         return error_set(e, TERN_BAD_FILE, "it is cut: %zu bytes are there, not even a start of %d",
                          n, LAYOUT_START_BYTES);
@@ -405,10 +405,7 @@ static enum tern_status open_path(int *fd, uint64_t *bytes, const char *path, st
 {
     struct stat st;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return error_set(e, TERN_BAD_FILE,
-                         "%s: it is a folder, not a weights file; convert a model's folder with "
-                         "tools/convert.py FOLDER OUT.bin",
-                         path);
+        return foreign_folder(path, e);
     return file_open(fd, bytes, path, e);
 }
 
