@@ -396,7 +396,7 @@ START_TEST(not_a_file)
     char long_path[600];
     expect(weights_open(&w, path, &e), TERN_IO, "cannot open: No such file");
     ck_assert_ptr_null(w);
-    expect(weights_open(&w, "/", &e), TERN_BAD_FILE, "it is a folder, not a weights file; convert");
+    expect(weights_open(&w, "/", &e), TERN_BAD_FILE, "it is a folder, not a tern weights file; convert");
     expect(weights_open(&w, "/dev/null", &e), TERN_BAD_FILE, "it is a pipe or a device");
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     expect(weights_open(&w, path, &e), TERN_BAD_FILE, "it is a pipe or a device");

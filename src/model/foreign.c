@@ -69,7 +69,7 @@ static enum tern_status convertible(const char *path, const char *what, bool fol
         stem--;
     stem = stem > base + 1 && *ending ? stem - 1 : n;
     const char *name = path + base;
-    if (n - base <= 2 && *name == '.') /* . and .. */
+    if (n == base || (n - base <= 2 && *name == '.')) /* no name: / . .. */
         name = "model", base = 0, stem = 5;
     if (folder_of)
         path = base ? path : ".", n = base ? base : 1;
