@@ -153,6 +153,12 @@ static void make_plan(struct plan *plan, uint64_t seed)
                                                  .repeat_penalty = dice(2) ? 1 : 1.1f,
                                                  .repeat_last_n = dice(80),
                                                  .seed = seed};
+    plan->sampler.mirostat = dice(4) ? 0 : 2, plan->sampler.mirostat_tau = 0.5f * (float)dice(12);
+    plan->sampler.mirostat_eta = 0.3f;
+    plan->sampler.dry_multiplier = dice(3) ? 0 : 0.5f, plan->sampler.dry_base = 1.75f;
+    plan->sampler.dry_allowed_length = 1 + dice(3), plan->sampler.dry_last_n = dice(200);
+    plan->sampler.xtc_probability = dice(3) ? 0 : 0.5f, plan->sampler.xtc_threshold = 0.05f;
+    plan->sampler.frequency_penalty = dice(3) ? 0 : 0.3f;
     plan->p = tern_generate_defaults();
     plan->p.tokens = plan->prompt;
     plan->p.n_tokens = make_prompt(
@@ -185,6 +191,7 @@ struct outcome {
     enum tern_status numeric;
     uint64_t fingerprint, rows;
     uint32_t length, kept, forked_length;
+    float mu; /* mirostat's, over both texts */
 };
 
 static void run(const struct plan *plan, bool guess, struct outcome *o)
@@ -193,7 +200,10 @@ static void run(const struct plan *plan, bool guess, struct outcome *o)
     struct tern_generate_params p = plan->p;
     tern_context *ctx = NULL, *draft = NULL;
     memset(o, 0, sizeof *o);
-    p.sampler = &plan->sampler, p.stop = plan->stop, p.tokens = plan->prompt;
+    struct tern_sampler_params sampler = plan->sampler;
+    o->mu = 2 * sampler.mirostat_tau;
+    sampler.mu = &o->mu;
+    p.sampler = &sampler, p.stop = plan->stop, p.tokens = plan->prompt;
     ck_assert_msg(!tern_context_open(&ctx, models[plan->model], &plan->context, &e), "%s", e.text);
     if (guess && plan->draft >= 0) {
         ck_assert(!tern_context_open(&draft, models[plan->draft], &plan->draft_context, NULL));
@@ -229,6 +239,7 @@ static void run(const struct plan *plan, bool guess, struct outcome *o)
 
 static void compare(struct outcome *with, const struct outcome *without, unsigned long seed)
 {
+    ck_assert_msg(with->mu == without->mu, "seed %lu: mu differs", seed);
     for (int i = 0; i < 2; i++) {
         struct tern_generate_result *a = &with->result[i];
         const struct tern_generate_result *b = &without->result[i];

@@ -1,6 +1,7 @@
 /* Results: see bench_print.h. */
 #include "app/bench_print.h"
 
+#include "app/json.h"
 #include "app/number.h"
 #include "app/out.h"
 
@@ -156,19 +157,16 @@ static void print_csv(const struct bench_printer *p, const struct fields *f)
     }
 }
 
-static void print_string(const struct bench_printer *p, const char *value)
+static void put(void *arg, const char *text, size_t n)
 {
-    char text[6 * sizeof((struct field *)0)->text + 1];
-    size_t n = 0;
-    for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
-            text[n++] = '\\';
-        if ((unsigned char)*value < 32)
-            n += (size_t)snprintf(text + n, 7, "\\u%04x", (unsigned)*value);
-        else
-            text[n++] = *value;
-    }
-    say(p, "\"%.*s\"", (int)n, text);
+    say(arg, "%.*s", (int)n, text);
+}
+
+static void print_string(struct bench_printer *p, const char *value)
+{
+    say(p, "\"");
+    json_text(put, p, value, strlen(value));
+    say(p, "\"");
 }
 
 static void print_samples(const struct bench_printer *p, const char *gap, const char *name,
@@ -196,7 +194,7 @@ static void print_json_ops(const struct bench_printer *p, const char *gap,
 }
 
 /* One object; `gap` between its fields. */
-static void print_object(const struct bench_printer *p, const char *gap, const struct fields *f,
+static void print_object(struct bench_printer *p, const char *gap, const struct fields *f,
                          const struct bench_result *r)
 {
     for (size_t i = 0; i < f->n; i++) {
@@ -212,7 +210,7 @@ static void print_object(const struct bench_printer *p, const char *gap, const s
         print_json_ops(p, gap, r);
 }
 
-static void print_json(const struct bench_printer *p, const struct fields *f,
+static void print_json(struct bench_printer *p, const struct fields *f,
                        const struct bench_result *r)
 {
     say(p, p->n ? ",\n  " : "\n  ");
@@ -220,7 +218,7 @@ static void print_json(const struct bench_printer *p, const struct fields *f,
     say(p, "\n  }");
 }
 
-static void print_json_line(const struct bench_printer *p, const struct fields *f,
+static void print_json_line(struct bench_printer *p, const struct fields *f,
                             const struct bench_result *r)
 {
     print_object(p, " ", f, r);

@@ -11,6 +11,7 @@
 #include "app/tokens.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,37 +117,65 @@ static uint64_t random_seed(void)
 
 static struct tern_sampler_params sampler_of(const tern_model *model, const struct options *o)
 {
+#define FIELD(name) offsetof(struct tern_sampler_params, name)
+    static const struct {
+        unsigned char option, field;
+    } reals[] = {{OPT_TEMP, FIELD(temperature)},
+                 {OPT_TOP_P, FIELD(top_p)},
+                 {OPT_MIN_P, FIELD(min_p)},
+                 {OPT_REPEAT_PENALTY, FIELD(repeat_penalty)},
+                 {OPT_PRESENCE_PENALTY, FIELD(presence_penalty)},
+                 {OPT_FREQUENCY_PENALTY, FIELD(frequency_penalty)},
+                 {OPT_DRY_MULTIPLIER, FIELD(dry_multiplier)},
+                 {OPT_DRY_BASE, FIELD(dry_base)},
+                 {OPT_TOP_N_SIGMA, FIELD(top_n_sigma)},
+                 {OPT_TYPICAL, FIELD(typical_p)},
+                 {OPT_XTC_PROBABILITY, FIELD(xtc_probability)},
+                 {OPT_XTC_THRESHOLD, FIELD(xtc_threshold)},
+                 {OPT_MIROSTAT_TAU, FIELD(mirostat_tau)},
+                 {OPT_MIROSTAT_ETA, FIELD(mirostat_eta)}},
+      integers[] = {{OPT_TOP_K, FIELD(top_k)},
+                    {OPT_REPEAT_LAST_N, FIELD(repeat_last_n)},
+                    {OPT_DRY_ALLOWED_LENGTH, FIELD(dry_allowed_length)},
+                    {OPT_DRY_LAST_N, FIELD(dry_last_n)}};
     const struct option_value *v = o->value;
     struct tern_sampler_params p = tern_sampler_defaults(model);
-    if (v[OPT_TEMP].given)
-        p.temperature = (float)v[OPT_TEMP].real;
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        if (v[reals[i].option].given)
+            *(float *)(void *)((char *)&p + reals[i].field) = (float)v[reals[i].option].real;
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        if (v[integers[i].option].given) /* -1: all that there is */
+            *(uint32_t *)(void *)((char *)&p + integers[i].field) =
+                (uint32_t)v[integers[i].option].integer;
     if (v[OPT_GREEDY].given)
         p.temperature = 0;
-    if (v[OPT_TOP_K].given)
-        p.top_k = (uint32_t)v[OPT_TOP_K].integer;
-    if (v[OPT_TOP_P].given)
-        p.top_p = (float)v[OPT_TOP_P].real;
-    if (v[OPT_MIN_P].given)
-        p.min_p = (float)v[OPT_MIN_P].real;
-    if (v[OPT_REPEAT_PENALTY].given)
-        p.repeat_penalty = (float)v[OPT_REPEAT_PENALTY].real;
-    if (v[OPT_REPEAT_LAST_N].given)
-        p.repeat_last_n = (uint32_t)v[OPT_REPEAT_LAST_N].integer;
+    p.mirostat = v[OPT_MIROSTAT].given && *v[OPT_MIROSTAT].text == '2' ? 2 : 0;
+    p.bias = o->bias, p.n_bias = o->n_bias;
+    p.dry_breakers = v[OPT_DRY_BREAKER].given ? o->breakers : NULL;
+    p.n_dry_breakers = o->n_breakers;
+    memcpy(p.order, o->order.order, sizeof p.order);
     p.seed = v[OPT_SEED].given ? v[OPT_SEED].seed : random_seed();
     return p;
 }
 
-static int on_text(void *arg, tern_token token, const char *text, size_t n)
+static int on_token(void *arg, tern_token token, const float *logits)
 {
-    (void)arg, (void)token;
-    return !out_stream(text, n) || signals_caught();
+    struct generation *g = arg;
+    return !report_token(&g->report, token, logits);
 }
 
-/* A prompt that takes its time says how far it is, where no text on the terminal is in the way. */
+static int on_text(void *arg, tern_token token, const char *text, size_t n)
+{
+    struct generation *g = arg;
+    (void)token;
+    bool done = g->report.is_json ? report_text(&g->report, text, n) : out_stream(text, n);
+    return !done || signals_caught();
+}
+
 static int on_prompt(void *arg, size_t done, size_t total)
 {
-    const double *start = arg; /* NULL: says nothing */
-    if (start && stats_clock() - *start > 0.5) {
+    const struct generation *g = arg;
+    if (g->waits_since > 0 && stats_clock() - g->waits_since > 0.5) {
         if (done < total)
             fprintf(stderr, "\rprompt: %zu of %zu tokens ", done, total);
         else
@@ -155,6 +184,7 @@ static int on_prompt(void *arg, size_t done, size_t total)
     return signals_caught() != 0;
 }
 
+/* Where no text on the terminal is in the way. */
 static bool shows_progress(const struct options *o)
 {
     return isatty(STDERR_FILENO) && !o->value[OPT_QUIET].given &&
@@ -243,10 +273,15 @@ enum tern_status generation_open(struct generation *g, tern_model *model, const 
     *g = (struct generation){.o = o, .model = model, .p = tern_generate_defaults()};
     g->stats.start = stats_clock() - load_seconds;
     g->p.on_text = on_text;
+    g->p.arg = g;
     plan_make(model, o, 0, &plan);
     enum tern_status s = draft_open(g, plan.n_ctx, e);
     if (!s)
         s = plan_open(&g->ctx, model, o, 0, e);
+    if (!s)
+        s = report_open(&g->report, g->ctx, o, e);
+    if (!s && report_wants_tokens(&g->report))
+        g->p.on_token = on_token;
     generation_set(g);
     g->stats.load_seconds = stats_clock() - g->stats.start;
     return s ? s : session_open(g->ctx, o, e);
@@ -254,6 +289,7 @@ enum tern_status generation_open(struct generation *g, tern_model *model, const 
 
 void generation_close(struct generation *g)
 {
+    report_close(&g->report);
     plan_close(g->ctx);
     tern_context_close(g->p.draft);
     tern_model_close(g->draft_model);
@@ -268,7 +304,7 @@ enum tern_status generation_run(struct generation *g, const tern_token *tokens, 
     if (g->o->value[OPT_KEEP].integer < 0)
         g->p.keep = (uint32_t)n;
     enum tern_status s = tern_generate(g->ctx, &g->p, &g->stats.result, e);
-    out_write("\n", 1);
+    out_write("\n", !g->report.is_json);
     g->stats.total_seconds = stats_clock() - g->stats.start;
     return s ? s : tern_numeric_status(g->ctx, e);
 }
@@ -285,10 +321,10 @@ enum tern_status generation_end(struct generation *g, enum tern_status s, struct
 static enum tern_status generate(struct generation *g, const struct prompt *prompt,
                                  struct tern_error *e)
 {
-    double start = stats_clock();
     g->p.on_prompt = on_prompt;
-    g->p.arg = shows_progress(g->o) ? &start : NULL;
-    if (!g->o->value[OPT_NO_ECHO].given && !out_write(prompt->text, prompt->n)) {
+    g->waits_since = shows_progress(g->o) ? stats_clock() : 0;
+    if (!g->o->value[OPT_NO_ECHO].given && !g->report.is_json &&
+        !out_write(prompt->text, prompt->n)) {
         g->stats.result.reason = TERN_STOP_CANCELLED;
         return TERN_CANCELLED;
     }
@@ -297,7 +333,9 @@ static enum tern_status generate(struct generation *g, const struct prompt *prom
     if (!has_prompt(g->o) && tern_seq_length(g->ctx, 0)) /* of the session, to go on with */
         tokens = tern_seq_tokens(g->ctx, 0), n = tern_seq_length(g->ctx, 0);
     enum tern_status s = generation_run(g, tokens, n, e);
-    if (!out_closed() && g->stats.result.n_prompt && (!s || s == TERN_CANCELLED))
+    bool ended = g->stats.result.n_prompt && (!s || s == TERN_CANCELLED);
+    report_end(&g->report, ended ? &g->stats : NULL);
+    if (!out_closed() && ended)
         generation_print(g);
     return generation_end(g, s, e);
 }

@@ -4,6 +4,7 @@
 #define APP_GENERATE_H
 
 #include "app/options.h"
+#include "app/report.h"
 #include "app/stats.h"
 
 /* A context, and how texts are generated with it: for one text, and for the answers of a chat. */
@@ -14,6 +15,8 @@ struct generation {
     struct tern_sampler_params sampler;
     struct tern_generate_params p;
     struct stats stats;
+    struct report report;
+    double waits_since; /* a prompt that takes its time says how far it is; 0: it does not */
 };
 
 /* Opens the draft and the context and restores the session. To be closed also after an error. */

@@ -11,7 +11,6 @@ static const char no_chat[] = "there is no chat here: run continues a text";
 static const char no_grammar[] = "the form of the output cannot be constrained here";
 static const char no_gpu[] = "everything runs on the processor here";
 static const char cache_types[] = "keys and values have one type here, set by --cache-type";
-static const char penalties[] = "the one penalty here is --repeat-penalty";
 static const char system_prompt[] = "there is no system prompt here: run continues a text";
 
 static const struct {
@@ -48,8 +47,6 @@ static const struct {
     {"--no-display-prompt", "it is called --no-echo here"},
     {"--log-disable", "it is called -q here"},
     {"--do-sample", "sampling is the default here; --greedy switches it off"},
-    {"--presence-penalty", penalties},
-    {"--frequency-penalty", penalties},
     {"--grammar", no_grammar},
     {"--grammar-file", no_grammar},
     {"-j", no_grammar},

@@ -2,8 +2,10 @@
 #include "app/options.h"
 
 #include "app/hints.h"
+#include "app/number.h"
 #include "app/out.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,8 +42,46 @@ static const struct option_row rows[N_OPTIONS] = {
                    "leave out tokens below X times the largest probability; default 0.05; 0: off"},
     [OPT_REPEAT_PENALTY] = {NULL, "repeat-penalty", 0, "repetition-penalty", REAL, "X", 0, 1000,
                             "divide the logits of recent tokens by X; default 1; 0, 1: off"},
-    [OPT_REPEAT_LAST_N] = {NULL, "repeat-last-n", 0, "", INTEGER, "N", 0, 2147483647,
-                           "tokens that count as recent; default 64"},
+    [OPT_REPEAT_LAST_N] = {NULL, "repeat-last-n", 0, "", INTEGER, "N", -1, 2147483647,
+                           "tokens that count as recent; default 64; -1: all"},
+    [OPT_PRESENCE_PENALTY] = {NULL, "presence-penalty", 0, "", REAL, "X", -1000, 1000,
+                              "subtract X from the logits of recent tokens; default 0"},
+    [OPT_FREQUENCY_PENALTY] = {NULL, "frequency-penalty", 0, "", REAL, "X", -1000, 1000,
+                               "subtract X for each time that a token is recent; default 0"},
+    [OPT_DRY_MULTIPLIER] = {NULL, "dry-multiplier", 0, "", REAL, "X", 0, 1000,
+                            "DRY, against repeated passages: a token that makes one of L tokens "
+                            "longer loses X * base^(L - allowed); default 0: off"},
+    [OPT_DRY_BASE] = {NULL, "dry-base", 0, "", REAL, "X", 0, 1000, "default 1.75"},
+    [OPT_DRY_ALLOWED_LENGTH] = {NULL, "dry-allowed-length", 0, "", INTEGER, "N", 0, 2147483647,
+                                "default 2"},
+    [OPT_DRY_LAST_N] = {NULL, "dry-penalty-last-n", 0, "", INTEGER, "N", -1, 2147483647,
+                        "tokens in which DRY looks; default -1: all"},
+    [OPT_DRY_BREAKER] = {NULL, "dry-sequence-breaker", 0, "", LIST, "TEXT", 0, 0,
+                         "text over which no passage reaches, instead of line feed, : \" and *; may "
+                         "be given several times; none: no such text"},
+    [OPT_TOP_N_SIGMA] = {NULL, "top-nsigma", 0, "top-n-sigma", REAL, "X", -1, 1000,
+                         "leave out logits more than X standard deviations below the largest; "
+                         "default 0: off"},
+    [OPT_TYPICAL] = {NULL, "typical", 0, "typical-p", REAL, "X", 0, 1,
+                     "choose among the tokens nearest to the expected surprise that make up X of "
+                     "the probability; default 1: off"},
+    [OPT_XTC_PROBABILITY] = {NULL, "xtc-probability", 0, "", REAL, "X", 0, 1,
+                             "XTC: with probability X leave out the most probable tokens; "
+                             "default 0"},
+    [OPT_XTC_THRESHOLD] = {NULL, "xtc-threshold", 0, "", REAL, "X", 0, 1,
+                           "those of at least X but for the last; default 0.1"},
+    [OPT_MIROSTAT] = {NULL, "mirostat", 0, "", CHOICE, "0|2", 0, 0,
+                      "hold the surprise of a token near a target; instead of all that cuts"},
+    [OPT_MIROSTAT_TAU] = {NULL, "mirostat-ent", 0, "mirostat-tau", REAL, "X", 0, 1000,
+                          "the target in bits; default 5"},
+    [OPT_MIROSTAT_ETA] = {NULL, "mirostat-lr", 0, "mirostat-eta", REAL, "X", 0, 1,
+                          "how fast it is approached; default 0.1"},
+    [OPT_LOGIT_BIAS] = {NULL, "logit-bias", 'l', "", LIST, "ID+X", 0, 0,
+                        "add X (-X, -inf) to the logit of token ID; may be given several times"},
+    [OPT_SAMPLERS] = {NULL, "samplers", 0, "", TEXT, "LIST", 0, 0,
+                      "the steps and their order, as in top_k;temperature; default: all, as they "
+                      "stand here: penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, "
+                      "temperature"},
     [OPT_GREEDY] = {NULL, "greedy", 0, "", FLAG, "", 0, 0, "the same as --temp 0"},
     [OPT_CTX_SIZE] = {"Memory and machine", "ctx-size", 'c', "", INTEGER, "N", 1, 16777216,
                       "positions; default: the model's, or what half of the memory holds"},
@@ -71,7 +111,13 @@ static const struct option_row rows[N_OPTIONS] = {
                     "guess tokens, at most N at a time, from repetitions in prompt and text"},
     [OPT_DRAFT] = {NULL, "draft", 0, "model-draft -md", TEXT, "FILE", 0, 0,
                    "guess tokens with the small model in FILE, which must have the same tokens"},
-    [OPT_FINGERPRINT] = {"Reports", "fingerprint", 0, "", OPTIONAL_CHOICE, "all", 0, 0,
+    [OPT_LOGPROBS] = {"Reports", "logprobs", 0, "", INTEGER, "N", 0, 1000,
+                      "print each token's log-probability before all of the above, and those of "
+                      "the N most probable ones"},
+    [OPT_JSONL] = {NULL, "jsonl", 0, "", FLAG, "", 0, 0,
+                   "instead of the text, a JSON object a line for each token, and one for the "
+                   "whole"},
+    [OPT_FINGERPRINT] = {NULL, "fingerprint", 0, "", OPTIONAL_CHOICE, "all", 0, 0,
                          "print the hash of the logits of every row from which a token was chosen; "
                          "all: of the prompt's rows too"},
     [OPT_VERBOSE] = {NULL, "verbose", 'v', "", FLAG, "", 0, 0,
@@ -167,18 +213,49 @@ static enum tern_status check_whole(const struct options *o, struct tern_error *
     return TERN_OK;
 }
 
-/* The texts of --stop, in their order. */
-static enum tern_status take_stops(struct options *o, const struct parser *p, struct tern_error *e)
+/* ID+X or ID-X. */
+static bool read_bias(const char *text, struct tern_bias *b)
 {
-    o->stop = calloc(p->n_texts + 1, sizeof *o->stop);
-    if (!o->stop)
+    char id[12];
+    int64_t token;
+    double value;
+    size_t n = strspn(text, "0123456789");
+    if (n >= sizeof id || (text[n] != '+' && text[n] != '-'))
+        return false;
+    memcpy(id, text, n);
+    id[n] = 0;
+    if (!number_i64(id, &token) || token > INT32_MAX)
+        return false;
+    if (!strcmp(text + n + 1, "inf"))
+        value = HUGE_VAL;
+    else if (text[n + 1] == '-' || !number_real(text + n + 1, &value))
+        return false;
+    *b = (struct tern_bias){(tern_token)token, (float)(text[n] == '-' ? -value : value)};
+    return true;
+}
+
+/* Options that may be given several times, in their order. */
+static enum tern_status take_lists(struct options *o, const struct parser *p, struct tern_error *e)
+{
+    o->stop = calloc(2 * p->n_texts + 2, sizeof *o->stop);
+    o->bias = calloc(p->n_texts + 1, sizeof *o->bias);
+    if (!o->stop || !o->bias)
         return parser_no_memory(e);
+    o->breakers = o->stop + p->n_texts + 1;
     for (size_t i = 0; i < p->n_texts; i++) {
-        if (!*p->texts[i].text)
+        const char *text = p->texts[i].text;
+        if (p->texts[i].option == OPT_LOGIT_BIAS && !read_bias(text, &o->bias[o->n_bias++]))
+            return parser_usage(e, "--logit-bias: '%.100s' is not like 42+1.5, 42-1 or 42-inf",
+                                text);
+        if (p->texts[i].option == OPT_DRY_BREAKER && strcmp(text, "none"))
+            o->breakers[o->n_breakers++] = text;
+        if (p->texts[i].option == OPT_STOP && !*text)
             return parser_usage(e, "--stop: the text to stop at is empty");
-        o->stop[o->n_stop++] = p->texts[i].text;
+        if (p->texts[i].option == OPT_STOP)
+            o->stop[o->n_stop++] = text;
     }
-    return TERN_OK;
+    const char *order = o->value[OPT_SAMPLERS].text;
+    return order ? tern_sampler_order(&o->order, order, e) : TERN_OK;
 }
 
 enum tern_status options_open(struct options *o, int argc, char **argv, struct tern_error *e)
@@ -188,7 +265,7 @@ enum tern_status options_open(struct options *o, int argc, char **argv, struct t
     enum tern_status s = parser_open(&p, &table, o->value, argc, argv, e);
     o->job = (enum option)p.job;
     if (!s)
-        s = take_stops(o, &p, e);
+        s = take_lists(o, &p, e);
     if (!s)
         s = take_words(o, &p, e);
     if (!s)
@@ -200,7 +277,8 @@ enum tern_status options_open(struct options *o, int argc, char **argv, struct t
 void options_close(struct options *o)
 {
     free(o->stop);
-    o->stop = NULL;
+    free(o->bias);
+    o->stop = NULL, o->bias = NULL;
 }
 
 void options_help(void)

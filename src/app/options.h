@@ -23,6 +23,22 @@ enum option {
     OPT_MIN_P,
     OPT_REPEAT_PENALTY,
     OPT_REPEAT_LAST_N,
+    OPT_PRESENCE_PENALTY,
+    OPT_FREQUENCY_PENALTY,
+    OPT_DRY_MULTIPLIER,
+    OPT_DRY_BASE,
+    OPT_DRY_ALLOWED_LENGTH,
+    OPT_DRY_LAST_N,
+    OPT_DRY_BREAKER,
+    OPT_TOP_N_SIGMA,
+    OPT_TYPICAL,
+    OPT_XTC_PROBABILITY,
+    OPT_XTC_THRESHOLD,
+    OPT_MIROSTAT,
+    OPT_MIROSTAT_TAU,
+    OPT_MIROSTAT_ETA,
+    OPT_LOGIT_BIAS,
+    OPT_SAMPLERS,
     OPT_GREEDY,
     OPT_CTX_SIZE,
     OPT_CACHE_TYPE,
@@ -36,6 +52,8 @@ enum option {
     OPT_MLOCK,
     OPT_LOOKUP,
     OPT_DRAFT,
+    OPT_LOGPROBS,
+    OPT_JSONL,
     OPT_FINGERPRINT,
     OPT_VERBOSE,
     OPT_QUIET,
@@ -60,8 +78,11 @@ struct options {
     struct option_value value[N_OPTIONS];
     enum option job;   /* OPT_PERPLEXITY ... OPT_VERSION, or N_OPTIONS: generate */
     const char *model; /* NULL: none was named */
-    const char **stop; /* [n_stop], as many as argv has room for */
-    size_t n_stop;
+    const char **stop, **breakers; /* [n_stop], [n_breakers] of one array; owned */
+    size_t n_stop, n_breakers;
+    struct tern_bias *bias; /* [n_bias], owned */
+    size_t n_bias;
+    struct tern_sampler_params order; /* of --samplers; nothing else of it */
 };
 
 /* Reads argv. TERN_USAGE with one sentence that names the option. */
