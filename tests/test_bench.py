@@ -57,6 +57,12 @@ class Bench(Cli):
         )
         self.assertEqual(len({r["fingerprint"] for r in found if r["type_k"] == "f16"}), 1)
 
+    def test_a_limit_that_nobody_measured_is_none(self):
+        rows = self.call(*SMALL, "--no-limits").stdout.splitlines()[2:]
+        self.assertEqual([row.split("|")[-3].strip() for row in rows], ["-", "-"])
+        rows = self.call(*SMALL).stdout.splitlines()[2:]
+        self.assertRegex("".join(rows), r"% of [1-9][0-9.]* GB/s")
+
     def test_wrong_options_are_named_in_a_sentence(self):
         for args, want in (
             ([], "nothing to measure"), (["--shpe", "15m"], "did you mean --shape?"),

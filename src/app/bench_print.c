@@ -240,7 +240,10 @@ static void print_row(const struct bench_printer *p, const struct bench_result *
     /* never wider than its column, however fast the model is */
     int decimals = r->avg_ts + r->stddev_ts < 10000 ? 2 : 0;
     snprintf(speed, sizeof speed, "%.*f ± %.*f", decimals, r->avg_ts, decimals, r->stddev_ts);
-    if (r->plan.n_prompt ? r->plan.n_gen && bytes > macs : true)
+    bool reads = r->plan.n_prompt ? r->plan.n_gen && bytes > macs : true;
+    if ((reads ? r->read_gbs : r->peak_gmacs) <= 0) /* nobody measured, or plain C */
+        snprintf(limit, sizeof limit, "-");
+    else if (reads)
         snprintf(limit, sizeof limit, "%.0f %% of %.1f GB/s", bytes, r->read_gbs);
     else
         snprintf(limit, sizeof limit, "%.0f %% of %.0f GMAC/s", macs, r->peak_gmacs);
