@@ -89,6 +89,37 @@ START_TEST(changed)
 }
 END_TEST
 
+/* The same inside the first member, with the checksum made right again, so that it hides nothing.
+ */
+START_TEST(changed_behind_the_checksum)
+{
+    struct reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
+    const unsigned char *end = find_end(&r);
+    size_t entry = u32(end + 16), at = u32((unsigned char *)file + entry + 42);
+    size_t data = at + HEAD_BYTES + u16(r.bytes + at + 26) + u16(r.bytes + at + 28);
+    size_t n = u32(r.bytes + entry + 24), refused = 0;
+    for (size_t i = data; i < data + n; i++)
+        for (int value = 0; value < 256; value++) {
+            struct tern_error e = {0};
+            struct npz z;
+            char was = file[i];
+            file[i] = (char)value;
+            uint32_t sum = crc32(r.bytes + data, n);
+            memcpy(file + entry + 16, &sum, sizeof sum);
+            enum tern_status s = read_bytes(&z, file, file_bytes, &e);
+            ck_assert(s == TERN_OK || s == TERN_BAD_FILE);
+            refused += s != TERN_OK;
+            if (!s) {
+                ck_assert_uint_eq(z.arrays->rows * z.arrays->columns, 6);
+                ck_assert_ptr_eq(z.arrays->data, z.bytes + data + n - 24);
+            }
+            npz_close(&z);
+            file[i] = was;
+        }
+    ck_assert_uint_gt(refused, 4000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("npz");
@@ -97,6 +128,7 @@ int main(void)
     tcase_add_test(tc, numbers);
     tcase_add_test(tc, cut_off);
     tcase_add_test(tc, changed);
+    tcase_add_test(tc, changed_behind_the_checksum);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

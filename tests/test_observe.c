@@ -118,6 +118,7 @@ static void check_stream(const struct watcher *w)
         down = down ? down : find(w, l, "down");
         down = down ? down : find(w, l, "experts");
         ck_assert(o && down && find(w, l, "q") && find(w, l, "k") && find(w, l, "v"));
+        ck_assert(find(w, l, "k")->hash != find(w, l, "v")->hash);
         float sum = x->first + o->first;
         if (middle)
             ck_assert(middle->first == sum);
