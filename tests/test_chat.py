@@ -6,7 +6,9 @@ tokens, stored in a toy's weights file, and rendered by the engine: text equal t
 tokenizers package on the text between the special tokens, joined. Where transformers is installed, it renders, too.
 """
 
+import contextlib
 import ctypes
+import io
 import itertools
 import json
 import os
@@ -20,10 +22,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+import numpy as np  # noqa: E402
+import safetensors.numpy  # noqa: E402
 import tokenizers  # noqa: E402
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers  # noqa: E402
 
-from ternlib import chat, chat_fit, chat_jinja, engine, hf_tokenizer, keys, tiles, tokenizer, toyfile, weights  # noqa: E402
+import convert  # noqa: E402
+from ternlib import chat, chat_fit, chat_jinja, engine, hf_tokenizer, keys, settings, tiles, tokenizer, toyfile  # noqa: E402
 from ternlib.chat_conversations import conversations  # noqa: E402
 
 BUILD = ROOT / os.environ.get("BUILD", "build")
@@ -254,6 +259,131 @@ class Builtin(Case):
                     self.assertEqual(e.chat_tokens(messages, flags), made.encode(want, add_special_tokens=False).ids)
                 n += 1
         self.assertGreaterEqual(n, 190)
+
+
+class Convert(Case):
+    """tools/convert.py and ./run on a small model with a template."""
+
+    C = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16, "intermediate_size": 16,
+         "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "max_position_embeddings": 64,
+         "rms_norm_eps": 1e-5, "hidden_act": "silu", "rope_theta": 1e4, "tie_word_embeddings": True, "eos_token_id": 1}  # fmt: skip
+
+    def model(self, stem: str, source: str) -> Path:
+        """A directory as transformers writes it."""
+        made, folder = make_tokenizer(stem, source), self.dir / "model"
+        folder.mkdir(exist_ok=True)
+        vocab, one, rng = made.get_vocab_size(), np.ones(16, np.float32), np.random.default_rng(1)
+        parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj")
+        values = {"model.embed_tokens.weight": rng.standard_normal((vocab, 16), np.float32), "model.norm.weight": one}
+        for part in (*parts, "mlp.down_proj"):
+            values[f"model.layers.0.{part}.weight"] = rng.standard_normal((16, 16), np.float32)
+        values |= {f"model.layers.0.{n}.weight": one for n in ("input_layernorm", "post_attention_layernorm")}
+        safetensors.numpy.save_file(values, folder / "model.safetensors")
+        (folder / "config.json").write_text(json.dumps(self.C | {"vocab_size": vocab}))
+        made.save(str(folder / "tokenizer.json"))
+        config = {"bos_token": "<s>", "eos_token": "</s>", "chat_template": source}
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+        return folder
+
+    def call(self, *arguments) -> tuple[int, str, str]:
+        done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def convert(self, *arguments) -> tuple[int, str, str]:
+        return self.call(sys.executable, ROOT / "tools" / "convert.py", self.dir / "model", self.dir / "m.bin", *arguments)
+
+    def test_stored_template_proves_itself(self):
+        self.model("qwen3", (ROOT / "tests/chat_templates/qwen3.jinja").read_text())
+        code, out, err = self.convert()
+        self.assertEqual((code, err), (0, ""))
+        self.assertNotIn("chat template", out)
+        code, out, err = self.call(RUN, self.dir / "m.bin", "--selftest")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn(f"{chat.STORED} conversations are as the source's template writes them", out)
+        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], r"chat +template model, thinks unless told otherwise, ")
+        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info", "--template", "gemma")[1], r"chat +template gemma\n")
+        code, _, err = self.call(RUN, self.dir / "m.bin", "--info", "--template", "nobody")
+        self.assertEqual(code, 2)
+        self.assertIn("no built-in chat template 'nobody'; there are: chatml", err)
+
+    def test_selftest_names_the_chat_that_differs(self):
+        folder = self.model("gemma-3", (ROOT / "tests/chat_templates/gemma-3.jinja").read_text())
+        source = convert.load(folder, None, None, settings.Settings())
+        source.chat = chat.of_source(source, None, source.notes)
+        vectors = chat.vectors(source.chat, source.tokenizer)
+        stored = {"chat": chat.section(source.chat)}
+        last = np.array(vectors["chat.ids"])
+        last[-1] ^= 1
+        text = bytearray(vectors["chat.text.bytes"])
+        text[0] ^= 1
+        counts = np.array(vectors["chat.counts"])
+        counts[-1] += 1
+        for change, word in (
+            ({"chat.ids": keys.U32s(last)}, f"chat: conversation {chat.STORED - 1} differs"),
+            ({"chat.text.bytes": bytes(text)}, "chat: conversation 0 differs"),
+            ({"chat.counts": keys.U32s(counts)}, "its lengths do not fit"),
+            ({"chat.counts": keys.U32s([99] * chat.STORED)}, "its lengths do not fit"),
+            ({"chat.flags": keys.U32s([1])}, "its lengths do not fit"),
+            ({"chat.id_lengths": keys.U32s([1 << 31] * chat.STORED)}, "its lengths do not fit"),
+        ):
+            made = stored | {"vectors": keys.pack(vectors | change)}
+            code, _, err = self.call(RUN, weights_file(self.dir / "bad.bin", source.tokenizer, made), "--selftest")
+            self.assertIn(code, (1, 3))
+            self.assertIn(word, err)
+
+    def test_refused_template_leaves_a_model(self):
+        self.addCleanup(setattr, convert, "ROOT", convert.ROOT)
+        convert.ROOT = self.dir  # without a program to seal with, which takes time
+        for source, reason in (
+            ("{% for m in messages %}{{ m.content | upper }}{% endfor %}", "leaves out a message"),
+            ("{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}", "writes a text twice"),
+            ("{% for m in messages %}{{ m.content | replace(' ', '') }}.{% endfor %}", "changes the texts"),
+            ("{% for m in messages %}{{ m.content | length }}{{ m.content }}{% endfor %}", "changes the texts"),
+            ("{% for m in messages %}{{ m.content }}{{ '!' if 'ï' in m.content }}{% endfor %}", "it writes '.*!"),
+            ("{% for m in messages | reverse if m.role != 'system' %}{{ m.content }}{% endfor %}", "order of messages"),
+            ("{% for m in messages | reverse %}{{ m.content }}{% endfor %}", "system text behind"),
+            ("{% for m in messages %}{{ loop.index }}{{ m.content }}{% endfor %}", "in different ways"),
+            ("{{ raise_exception('never') }}", "rejects every conversation: never"),
+            ("{% if %}", "is not valid"),
+            ("{{ messages.__class__ }}{{ ''.__class__.__mro__ }}", "rejects every conversation: SecurityError"),
+            ("\1{% for m in messages %}{{ m.content }}.{% endfor %}", "control characters"),
+        ):
+            with self.subTest(source):
+                self.model("x", source)
+                said = io.StringIO()
+                with contextlib.redirect_stdout(said):
+                    code = convert.main([str(self.dir / "model"), str(self.dir / "m.bin")])
+                self.assertEqual(code, 0)
+                self.assertRegex(said.getvalue(), f"no chat template is stored: .*{reason}.*--template")
+        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], "chat +no template")
+
+    def test_template_is_chosen(self):
+        self.model("x", "{{ raise_exception('never') }}")
+        self.assertEqual(self.convert("--template", "zephyr")[0], 0)
+        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], "chat +template zephyr, an answer ends with token 1")
+        self.assertEqual(self.convert("--template", ROOT / "tests/chat_templates/llama-2.jinja")[0], 0)
+        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], "chat +template llama-2")
+        code, _, err = self.convert("--template", "nobody")
+        self.assertEqual(code, 2)
+        self.assertIn("no template of chatml", err)
+
+    def test_date_is_fixed(self):
+        self.model("llama-3.2", (ROOT / "tests/chat_templates/llama-3.2.jinja").read_text())
+        code, out, _ = self.convert()
+        self.assertEqual(code, 0)
+        self.assertIn("writes the date; it is fixed to 26 July 2024", out)
+
+
+class EndTokens(Case):
+    def test_all_end_tokens_stop(self):
+        """Those of generation_config.json, a list, and the one that ends the template's answers."""
+        made = make_tokenizer("chatml", "<|im_start|><|im_end|>")
+        t = hf_tokenizer.from_json(json.loads(made.to_str()), "x", {"eos_token": "</s>"}, made.to_str())
+        more = {"generation": keys.pack({"end_tokens": [1, 2]}), "chat": chat.section(chat.Chat("chatml", builtin=True))}
+        with self.open(weights_file(self.dir / "m.bin", t, more), t) as e:
+            ends = [i for i in range(len(t.tokens)) if e.lib.tern_token_is_end(e.model, i)]
+            self.assertEqual(ends, [1, 2, made.token_to_id("<|im_end|>")])
+            self.assertEqual(e.chat_info().end, made.token_to_id("<|im_end|>"))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,11 @@ def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: da
         fit = chat_fit.Fit(template, specials(t))
         chat = Chat(name, fit.rules(), default_thinking(fit), template=template)
         prove(chat)
+    try:
+        for rule in chat.rules:
+            cr.encode(rule.program)
+    except ValueError as e:
+        raise chat_fit.Beyond(str(e)) from None
     if template.dated:
         chat.notes.append(f"the chat template writes the date; it is fixed to {template.date:%-d %B %Y}")
     return chat
