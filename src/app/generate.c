@@ -340,7 +340,7 @@ static enum tern_status generate(struct generation *g, const struct prompt *prom
     return generation_end(g, s, e);
 }
 
-enum tern_status generate_run(tern_model *model, const struct options *o, double load_seconds,
+enum tern_status generate_run(tern_model *model, struct options *o, double load_seconds,
                               struct tern_error *e)
 {
     struct prompt prompt;

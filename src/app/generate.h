@@ -35,7 +35,7 @@ enum tern_status generation_end(struct generation *g, enum tern_status s, struct
 
 /* `load_seconds`: what opening the model took, for the statistics. TERN_CANCELLED when a signal or
  * a failing standard output ended the text. */
-enum tern_status generate_run(tern_model *model, const struct options *o, double load_seconds,
+enum tern_status generate_run(tern_model *model, struct options *o, double load_seconds,
                               struct tern_error *e);
 
 /* Prints the token ids of the prompt on one line. */

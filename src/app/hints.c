@@ -7,11 +7,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char no_chat[] = "there is no chat here: run continues a text";
 static const char no_grammar[] = "the form of the output cannot be constrained here";
 static const char no_gpu[] = "everything runs on the processor here";
 static const char cache_types[] = "keys and values have one type here, set by --cache-type";
-static const char system_prompt[] = "there is no system prompt here: run continues a text";
 
 static const struct {
     const char *argument, *hint;
@@ -19,14 +17,7 @@ static const struct {
     {"-i", "llama2.c's -i is the second argument, or -p, here"},
     {"-z", "llama2.c's -z is not needed: the tokenizer is in the weights file (tools/convert.py "
            "--tokenizer puts it there)"},
-    {"-y", system_prompt},
-    {"-sys", system_prompt},
-    {"--system", system_prompt},
-    {"--system-prompt", system_prompt},
-    {"--chat", no_chat},
-    {"-cnv", no_chat},
-    {"--conversation", no_chat},
-    {"--interactive", no_chat},
+    {"-y", "llama2.c's -y is called --system here"},
     {"-e", "escapes are the shell's business: $'one\\ntwo'"},
     {"--escape", "escapes are the shell's business: $'one\\ntwo'"},
     {"--no-escape", "not needed: escapes are never interpreted"},
@@ -78,8 +69,7 @@ const char *hints_value(const char *spelled, const char *value)
     if (!strcmp(spelled, "-m") && !strcmp(value, "generate"))
         return "llama2.c's -m generate is what run does by default; -m names the weights file here";
     if (!strcmp(spelled, "-m") && !strcmp(value, "chat"))
-        return "llama2.c's -m chat has no equal (run continues a text); -m names the weights file "
-               "here";
+        return "llama2.c's -m chat is called --chat here; -m names the weights file here";
     return NULL;
 }
 
@@ -95,8 +85,8 @@ void hints_help_llama2c(void)
               "-n 0     full context    leave -n out\n"
               "-i text  prompt          second argument, or -p text\n"
               "-z file  tokenizer       in model.bin: tools/convert.py --tokenizer file\n"
-              "-m mode  generate, chat  generate             (-m is the weights file; no chat)\n"
-              "-y text  system prompt   none                 (no chat)\n"
+              "-m mode  generate, chat  --chat for a chat    (-m is the weights file)\n"
+              "-y text  system prompt   --system text\n"
               "\n"
               "llama2.c samples with temperature 1 and top-p 0.9 by default. The same here:\n"
               "  ./run model.bin \"text\" --temp 1 --top-p 0.9 --top-k 0 --min-p 0\n"

@@ -1,5 +1,6 @@
 /* run: the program that continues texts. Options in, one job done, an exit code out; the jobs are
  * in the other files of this folder. It is a client of tern.h like any other. */
+#include "app/chat.h"
 #include "app/files.h"
 #include "app/generate.h"
 #include "app/hints.h"
@@ -93,7 +94,7 @@ static enum tern_status perplexity(tern_model *model, const struct options *o, s
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-static enum tern_status do_job(tern_model *model, const struct options *o, double load_seconds,
+static enum tern_status do_job(tern_model *model, struct options *o, double load_seconds,
                                struct tern_error *e)
 {
     switch (o->job) {
@@ -115,7 +116,7 @@ static enum tern_status do_job(tern_model *model, const struct options *o, doubl
     case OPT_SEAL_VALUE:
         return info_seal(model, e);
     default:
-        return generate_run(model, o, load_seconds, e);
+        return (chat_wanted(model, o) ? chat_run : generate_run)(model, o, load_seconds, e);
     }
 }
 
@@ -133,7 +134,7 @@ static bool do_help(const struct options *o)
     return true;
 }
 
-static enum tern_status run(const struct options *o, struct tern_error *e)
+static enum tern_status run(struct options *o, struct tern_error *e)
 {
     struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
                                        .cpu = o->value[OPT_CPU].text,

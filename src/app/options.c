@@ -27,6 +27,15 @@ static const struct option_row rows[N_OPTIONS] = {
                            "special tokens written in the prompt become tokens, not text"},
     [OPT_NO_ECHO] = {NULL, "no-echo", 0, "", FLAG, "", 0, 0,
                      "write the continuation alone, without the prompt"},
+    [OPT_CHAT] = {"Chat (also without a prompt on a terminal, if the file has a template)", "chat",
+                  0, "conversation -cnv", FLAG, "", 0, 0,
+                  "answer messages; of a prompt or a pipe: one; /? lists commands"},
+    [OPT_SYSTEM] = {NULL, "system", 0, "system-prompt -sys", TEXT, "TEXT", 0, 0,
+                    "the system text, with which the conversation begins"},
+    [OPT_SYSTEM_FILE] = {NULL, "system-file", 0, "system-prompt-file", TEXT, "FILE", 0, 0,
+                         "read the system text from FILE"},
+    [OPT_THINK] = {NULL, "think", 0, "", CHOICE, "on|off", 0, 0,
+                   "let the model think before it answers; default: the template's"},
     [OPT_TEMPLATE] = {NULL, "template", 0, "chat-template", TEXT, "NAME", 0, 0,
                       "chat by a built-in template (chatml, llama3, ...), not by the file's own"},
     [OPT_SEED] = {"Choice of tokens (defaults: the model's own, else as stated)", "seed", 's', "",
@@ -56,9 +65,10 @@ static const struct option_row rows[N_OPTIONS] = {
                                 "default 2"},
     [OPT_DRY_LAST_N] = {NULL, "dry-penalty-last-n", 0, "", INTEGER, "N", -1, 2147483647,
                         "tokens in which DRY looks; default -1: all"},
-    [OPT_DRY_BREAKER] = {NULL, "dry-sequence-breaker", 0, "", LIST, "TEXT", 0, 0,
-                         "text over which no passage reaches, instead of line feed, : \" and *; may "
-                         "be given several times; none: no such text"},
+    [OPT_DRY_BREAKER] =
+        {NULL, "dry-sequence-breaker", 0, "", LIST, "TEXT", 0, 0,
+         "text over which no passage reaches, instead of line feed, : \" and *; may "
+         "be given several times; none: no such text"},
     [OPT_TOP_N_SIGMA] = {NULL, "top-nsigma", 0, "top-n-sigma", REAL, "X", -1, 1000,
                          "leave out logits more than X standard deviations below the largest; "
                          "default 0: off"},
@@ -194,8 +204,10 @@ static enum tern_status exclude(const struct options *o, enum option a, enum opt
 
 static enum tern_status check_whole(const struct options *o, struct tern_error *e)
 {
-    static const enum option pairs[][2] = {
-        {OPT_PROMPT, OPT_FILE}, {OPT_GREEDY, OPT_TEMP}, {OPT_VERBOSE, OPT_QUIET}};
+    static const enum option pairs[][2] = {{OPT_PROMPT, OPT_FILE},
+                                           {OPT_GREEDY, OPT_TEMP},
+                                           {OPT_SYSTEM, OPT_SYSTEM_FILE},
+                                           {OPT_VERBOSE, OPT_QUIET}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (exclude(o, pairs[i][0], pairs[i][1], e))
             return TERN_USAGE;
@@ -279,6 +291,39 @@ void options_close(struct options *o)
     free(o->stop);
     free(o->bias);
     o->stop = NULL, o->bias = NULL;
+}
+
+static bool is_settable(int id)
+{
+    static const unsigned char more[] = {OPT_N_PREDICT, OPT_IGNORE_EOS,    OPT_SYSTEM,
+                                         OPT_THINK,     OPT_CONTEXT_SHIFT, OPT_KEEP,
+                                         OPT_LOOKUP,    OPT_VERBOSE};
+    static const unsigned char less[] = {OPT_LOGIT_BIAS, OPT_DRY_BREAKER, OPT_SAMPLERS};
+    if (id >= OPT_SEED && id <= OPT_GREEDY)
+        return !memchr(less, id, sizeof less);
+    return memchr(more, id, sizeof more) != NULL;
+}
+
+enum tern_status options_set(struct options *o, char *word, struct tern_error *e)
+{
+    struct option_value value[N_OPTIONS] = {{0}};
+    char *argv[] = {word, word};
+    struct parser p;
+    int id = 0;
+    enum tern_status s = parser_open(&p, &table, value, 2, argv, e);
+    parser_close(&p);
+    if (s)
+        return s;
+    while (id < N_OPTIONS && !value[id].given)
+        id++;
+    if (!is_settable(id))
+        return parser_usage(e, "%.100s cannot be changed here", word);
+    if (rows[id].kind == FLAG)
+        value[id].given = !o->value[id].given;
+    if (id == OPT_TEMP)
+        o->value[OPT_GREEDY].given = false;
+    o->value[id] = value[id];
+    return TERN_OK;
 }
 
 void options_help(void)

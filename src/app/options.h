@@ -15,6 +15,10 @@ enum option {
     OPT_IGNORE_EOS,
     OPT_PARSE_SPECIAL,
     OPT_NO_ECHO,
+    OPT_CHAT,
+    OPT_SYSTEM,
+    OPT_SYSTEM_FILE,
+    OPT_THINK,
     OPT_TEMPLATE,
     OPT_SEED,
     OPT_TEMP,
@@ -76,8 +80,8 @@ enum option {
 
 struct options {
     struct option_value value[N_OPTIONS];
-    enum option job;   /* OPT_PERPLEXITY ... OPT_VERSION, or N_OPTIONS: generate */
-    const char *model; /* NULL: none was named */
+    enum option job;               /* OPT_PERPLEXITY ... OPT_VERSION, or N_OPTIONS: generate */
+    const char *model;             /* NULL: none was named */
     const char **stop, **breakers; /* [n_stop], [n_breakers] of one array; owned */
     size_t n_stop, n_breakers;
     struct tern_bias *bias; /* [n_bias], owned */
@@ -88,6 +92,10 @@ struct options {
 /* Reads argv. TERN_USAGE with one sentence that names the option. */
 enum tern_status options_open(struct options *o, int argc, char **argv, struct tern_error *e);
 void options_close(struct options *o);
+
+/* Changes one option of a chat: "--NAME=VALUE", which must live as long as o. A flag that is on
+ * goes off. TERN_USAGE when the value is wrong, or the option not one that can change. */
+enum tern_status options_set(struct options *o, char *word, struct tern_error *e);
 
 /* --help, from the table; at most 80 columns. Written to standard output. */
 void options_help(void);

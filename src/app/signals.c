@@ -64,3 +64,8 @@ int signals_caught(void)
 {
     return caught;
 }
+
+void signals_clear(void)
+{
+    caught = 0;
+}

@@ -18,4 +18,7 @@ void signals_note(void);
 /* The signal that asked to stop, or 0. */
 int signals_caught(void);
 
+/* It did stop: the next one is the first again. */
+void signals_clear(void);
+
 #endif
