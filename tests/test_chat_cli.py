@@ -10,7 +10,9 @@ import termios
 import time
 import unittest
 
+import test_chat
 from cli_case import RUN, Cli
+from ternlib import chat
 
 WAIT = int(os.environ.get("WAIT", 60))  # seconds for what should come at once
 PROMPT = b">>> "
@@ -263,6 +265,56 @@ class Chat(Cli):
             t = Terminal([self.model, *self.args], env)
             self.addCleanup(t.close)
             self.assertEqual(b"\x1b[" in t.until(b">>> "), codes)
+
+
+class OwnTemplate(Cli):
+    """A model with the template of Qwen3, of which it knows nothing."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        made, t, learned, _ = test_chat.Case().learn(test_chat.ROOT / "tests/chat_templates/qwen3.jinja")
+        cls.end = made.token_to_id("<|im_end|>")
+        cls.model = cls.dir / "qwen3.bin"
+        test_chat.weights_file(cls.model, t, {"chat": chat.section(learned)})
+
+    def open(self, *args) -> Terminal:
+        t = Terminal([self.model, "-s", 5, "-c", 400, "--temp", 2, "-v", *args])
+        self.addCleanup(t.close)
+        self.assertIn(b", template qwen3, 400 positions", t.until(PROMPT))
+        return t
+
+    def test_a_terminal_is_enough(self):
+        t = self.open("-n", 5)
+        self.assertIn(b"total duration", t.say("Hello"))
+        piped = self.run_it(self.model, "-n", 5, "-q")  # but not a pipe
+        self.assertEqual((piped.returncode, piped.stderr), (0, b""))
+
+    def test_the_end_of_a_turn_ends_the_answer(self):
+        t = self.open("--logit-bias", f"{self.end}+4")
+        for _ in range(3):
+            self.assertRegex(t.say("Hello"), rb"ended by: +end token")
+        t = self.open("--logit-bias", f"{self.end}+4", "--ignore-eos", "-n", 60)
+        self.assertRegex(t.say("Hello"), rb"ended by: +number of tokens")
+
+    def test_what_the_template_takes_back_is_read_again(self):
+        """Before an answer without thoughts it writes an empty thought, which is gone in the turns after."""
+        asked = {}
+        for think in ("on", "off"):
+            t = self.open("-n", 20, "--think", think)
+            shown = t.say("Hello"), t.say("Well?"), t.say("/regen")
+            counts = [[int(m) for m in re.findall(rb"(?:already held|prompt eval count): +(\d+)", s)] for s in shown]
+            asked[think] = counts[0][0]
+            answers = [re.split(rb"total duration", s)[0] for s in shown]
+            self.assertEqual(answers[1], answers[2])
+            if think == "off":
+                self.assertEqual(counts[1][0], asked["on"])
+                self.assertLess(asked["on"], asked["off"])
+            else:
+                self.assertEqual(counts[1][0], asked["on"] + 19)
+            file = self.dir / "thoughts.jsonl"
+            self.assertEqual(t.say(f"/save {file}"), b"")
+        self.assertIn("'maybe' is not one of on|off", self.bad(2, self.model, "x", "--think", "maybe"))
 
 
 if __name__ == "__main__":
