@@ -5,6 +5,7 @@ out rows as FORMAT.md wants them. The same Places, followed backwards by `put`, 
 golden tests build the reference's model.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +64,8 @@ class Placed(Matrix):
 
     place: Place | None = None
     _whole: np.ndarray | None = field(default=None, repr=False)
+    _left: int = 0  # rows that nobody has read yet
+    _lock: Any = field(default_factory=threading.Lock, repr=False)
 
     def read(self, first: int, n: int):
         if self.place.ones:
@@ -85,17 +88,19 @@ class Placed(Matrix):
         return tuple(map(np.concatenate, zip(*found))) if isinstance(found[0], tuple) else np.concatenate(found)
 
     def _columns(self, first: int, n: int) -> np.ndarray:
-        """Rows of a matrix that is stored [k, rows]; the whole of it is in memory until its last row is read."""
-        if self._whole is None:
-            total = self.place.shape[-1]
-            bits = tiles.TYPES[self.kind].bits
-            data = self.file.read(self.offset, self.k * total * np.dtype(bits).itemsize)
-            self._whole = np.frombuffer(data, bits).reshape(self.k, total)
+        """Rows of a matrix that is stored [k, rows]; the whole of it is in memory until all its rows were read."""
+        with self._lock:
+            if self._whole is None:
+                total = self.place.shape[-1]
+                bits = tiles.TYPES[self.kind].bits
+                data = self.file.read(self.offset, self.k * total * np.dtype(bits).itemsize)
+                self._whole, self._left = np.frombuffer(data, bits).reshape(self.k, total), self.rows
+            whole = self._whole
+            self._left -= n
+            if self._left <= 0:
+                self._whole = None
         rows = np.arange(self.rows) if self.place.rows is None else self.place.rows
-        out = np.ascontiguousarray(self._whole[:, rows[first : first + n]].T)
-        if first + n >= self.rows:
-            self._whole = None
-        return out
+        return np.ascontiguousarray(whole[:, rows[first : first + n]].T)
 
     def vector(self) -> np.ndarray:
         x = super().vector()

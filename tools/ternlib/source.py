@@ -7,6 +7,7 @@ into a weights file. `slots` is the one place that knows which tensors a model o
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -291,22 +292,21 @@ def check_config(c: dict[str, Any]) -> None:
         in_range(c["hidden"][i], 1, MAX_WIDTH, f"the width of the feed-forward step in layer {i}")
 
 
-def pieces(matrix: Matrix, kind: int) -> Callable[[], Iterator[np.ndarray]]:
-    """The tiles of a matrix, or of the matrices of several experts, as `kind`, some rows at a time."""
+def pieces(matrix: Matrix, kind: int) -> Callable[[], Iterator[Callable[[], np.ndarray]]]:
+    """The tiles of a matrix, or of the matrices of several experts, as `kind`: functions for some rows at a time."""
 
-    def run() -> Iterator[np.ndarray]:
+    def run() -> Iterator[Callable[[], np.ndarray]]:
         for part in getattr(matrix, "parts", None) or [matrix]:
-            yield from _tiles(part, kind)
+            at_a_time = weights.PIECE_BYTES // (part.k * 4) // tiles.TILE_ROWS * tiles.TILE_ROWS
+            at_a_time = max(at_a_time, tiles.TILE_ROWS)
+            for first in range(0, part.rows, at_a_time):
+                yield partial(_tiles, part, kind, first, min(at_a_time, part.rows - first))
 
     return run
 
 
-def _tiles(matrix: Matrix, kind: int) -> Iterator[np.ndarray]:
-    at_a_time = weights.PIECE_BYTES // (matrix.k * 4) // tiles.TILE_ROWS * tiles.TILE_ROWS
-    at_a_time = max(at_a_time, tiles.TILE_ROWS)
-    for first in range(0, matrix.rows, at_a_time):
-        rows = matrix.read(first, min(at_a_time, matrix.rows - first))
-        yield tiles.tile(kind, _as(matrix, rows, kind))
+def _tiles(matrix: Matrix, kind: int, first: int, n: int) -> np.ndarray:
+    return tiles.tile(kind, _as(matrix, matrix.read(first, n), kind))
 
 
 def vector_pieces(matrix: Matrix) -> Callable[[], Iterator[np.ndarray]]:

@@ -6,8 +6,9 @@ Out: a complete file at a path of the caller, who renames it into place; `patch_
 
 import os
 import struct
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -22,18 +23,20 @@ START_BYTES, ENTRY_BYTES, PAGE, LINE = 64, 40, 4096, 64
 MAX_HEADER = 64 << 20
 ARITH = 1  # TERN_ARITH of include/tern.h
 CRITICAL = frozenset({"config", "tensors", "tokenizer"})
-PIECE_BYTES = 32 << 20  # of a source matrix in memory at a time
+PIECE_BYTES = 32 << 20  # of a source matrix in memory at a time, as f32, in each thread
+THREADS = min(os.cpu_count() or 1, 4)
 
 
 @dataclass
 class Tensor:
-    """One entry of the directory; `pieces` yields its tiles in order, as contiguous arrays."""
+    """One entry of the directory; `pieces` yields its tiles in order, as contiguous arrays, or as functions that return
+    them and may be called in several threads at once."""
 
     name: str
     kind: int
     rows: int
     k: int
-    pieces: Callable[[], Iterator[np.ndarray]]
+    pieces: Callable[[], Iterator[np.ndarray | Callable[[], np.ndarray]]]
     matrices: int = 1
 
     @property
@@ -117,7 +120,7 @@ def _write_tensors(
 ) -> list[int]:
     """Writes the tiles of all tensors at their places; their checksums."""
     hashers, written = [xxhash.xxh64() for _ in tensors], [0] * len(tensors)
-    for i, piece in _ahead((i, piece) for i, t in enumerate(tensors) for piece in t.pieces()):
+    for i, piece in _made(tensors):
         data = memoryview(piece.reshape(-1).view("u1"))
         out.seek(offsets[i] + written[i])
         out.write(data)
@@ -129,14 +132,23 @@ def _write_tensors(
     return [h.intdigest() for h in hashers]
 
 
-def _ahead(items: Iterator) -> Iterator:
-    """The same items, of which the next is made in another thread while this one is used."""
-    end = object()
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, items, end)
-        while (item := coming.result()) is not end:
-            coming = pool.submit(next, items, end)
-            yield item
+def _made(tensors: list[Tensor]) -> Iterator[tuple[int, np.ndarray]]:
+    """Tensor and tiles of all pieces in order; the next ones are made in other threads while one is used."""
+    pool, coming = ThreadPoolExecutor(THREADS), deque()
+    try:
+        for i, piece in ((i, piece) for i, t in enumerate(tensors) for piece in t.pieces()):
+            coming.append((i, pool.submit(piece) if callable(piece) else piece))
+            if len(coming) > THREADS:
+                yield _next(coming)
+        while coming:
+            yield _next(coming)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _next(coming: deque) -> tuple[int, np.ndarray]:
+    i, piece = coming.popleft()
+    return i, piece.result() if isinstance(piece, Future) else piece
 
 
 def blank_seal() -> bytes:

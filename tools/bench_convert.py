@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Measures tools/convert.py on a model of full size: seconds, speed and memory beside a plain copy of the same bytes.
+
+    tools/bench_convert.py FOLDER [--shape 7b|1b|tiny] [--type q8|q4] [--rounds N] [--limit-gb G]
+
+In FOLDER, which needs room for three times the model, it makes a sharded bf16 directory of random weights. Then, in turns,
+the file system's copy of it and the converter, each beginning with a cold source and ending with its output on the disk.
+Memory is the peak of resident pages of convert.py itself, and of the programs that it runs; a mapped file counts into the
+latter. --limit-gb (root, cgroup v1): all of it runs in a group with no more memory than that, page cache included.
+Everything made is deleted.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+TOOLS = Path(__file__).resolve().parent
+SHAPES = {  # width, FFN, layers, heads, KV heads, vocabulary
+    "7b": (4096, 11008, 32, 32, 32, 32000), "1b": (2048, 5632, 22, 32, 4, 32000), "tiny": (512, 1376, 4, 8, 8, 4000),
+}  # fmt: skip
+SHARD = 5 << 30
+
+
+def tensors(shape: tuple[int, ...]) -> dict[str, list[int]]:
+    """Names and shapes of a Llama model."""
+    dim, hidden, layers, heads, kv, vocab = shape
+    kv_rows = dim // heads * kv
+    out = {"model.embed_tokens.weight": [vocab, dim], "lm_head.weight": [vocab, dim], "model.norm.weight": [dim]}
+    for i in range(layers):
+        at = f"model.layers.{i}."
+        out |= {at + "input_layernorm.weight": [dim], at + "post_attention_layernorm.weight": [dim]}
+        for part, rows in (("q", dim), ("k", kv_rows), ("v", kv_rows), ("o", dim)):
+            out[f"{at}self_attn.{part}_proj.weight"] = [rows, dim]
+        out |= {at + "mlp.gate_proj.weight": [hidden, dim], at + "mlp.up_proj.weight": [hidden, dim]}
+        out[at + "mlp.down_proj.weight"] = [dim, hidden]
+    return out
+
+
+def size(shape: list[int]) -> int:
+    return 2 * int(np.prod(shape))
+
+
+def make(folder: Path, shape: tuple[int, ...]) -> int:
+    """The directory; bytes of its weights."""
+    dim, hidden, layers, heads, kv, vocab = shape
+    folder.mkdir()
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": vocab, "hidden_size": dim}
+    config |= {"intermediate_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
+    config |= {"num_key_value_heads": kv, "max_position_embeddings": 4096, "tie_word_embeddings": False}
+    (folder / "config.json").write_text(json.dumps(config))
+    shards: list[dict[str, list[int]]] = [{}]
+    for name, dims in tensors(shape).items():
+        if sum(map(size, shards[-1].values())) + size(dims) > SHARD:
+            shards.append({})
+        shards[-1][name] = dims
+    normal = np.random.default_rng(1).standard_normal(1 << 24, "f4") * np.float32(0.02)
+    noise = memoryview((normal.view("u4") >> 16).astype("<u2")).cast("B")
+    places = {}
+    for i, shard in enumerate(shards):
+        file = folder / f"model-{i + 1:05}-of-{len(shards):05}.safetensors"
+        places |= dict.fromkeys(shard, file.name)
+        write_shard(file, shard, noise)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return sum(size(dims) for shard in shards for dims in shard.values())
+
+
+def write_shard(file: Path, shard: dict[str, list[int]], noise: memoryview) -> None:
+    header, at = {}, 0
+    for name, dims in shard.items():
+        header[name] = {"dtype": "BF16", "shape": dims, "data_offsets": [at, at + size(dims)]}
+        at += size(dims)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(file, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        while at:
+            at -= f.write(noise[: min(at, len(noise))])
+        os.fsync(f.fileno())
+
+
+def cold(folder: Path) -> None:
+    """The files of the folder leave the page cache."""
+    for file in folder.iterdir():
+        with open(file, "rb") as f:
+            os.fsync(f.fileno())
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def copy(source: Path, to: Path) -> float:
+    """Seconds of cp, until the copy is on the disk."""
+    cold(source)
+    begin = time.monotonic()
+    subprocess.run(["cp", "-r", source, to], check=True)
+    for file in to.iterdir():
+        with open(file, "rb") as f:
+            os.fsync(f.fileno())
+    seconds = time.monotonic() - begin
+    shutil.rmtree(to)
+    return seconds
+
+
+MEASURED = """
+import resource, sys
+sys.path.insert(0, {tools!r})
+import convert
+code = convert.main(sys.argv[1:])
+peak = [resource.getrusage(who).ru_maxrss // 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print("peak", *peak)
+sys.exit(code)
+"""
+
+
+def convert(source: Path, out: Path, kind: str | None) -> tuple[float, int, int, int]:
+    """Seconds, bytes written, and the peaks in MiB of convert.py and of what it ran."""
+    cold(source)
+    more = ["--type", kind] if kind else []
+    begin = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED.format(tools=str(TOOLS)), source, out, *more], stdout=subprocess.PIPE, text=True
+    )
+    seconds = time.monotonic() - begin
+    if done.returncode:
+        sys.exit(done.returncode)
+    own, others = map(int, done.stdout.split("peak")[-1].split())
+    written = out.stat().st_size
+    out.unlink()
+    return seconds, written, own, others
+
+
+def limit(gigabytes: float) -> Path:
+    """Puts this process, and what it starts, into a memory group of its own."""
+    group = Path("/sys/fs/cgroup/memory/tern-bench-convert")
+    group.mkdir(exist_ok=True)
+    (group / "memory.limit_in_bytes").write_text(str(int(gigabytes * 1e9)))
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    return group
+
+
+def report(what: str, seconds: list[float], total: int, more: str = "") -> None:
+    s = statistics.median(seconds)
+    print(f"{what:<24}{s:8.1f} s  {total / 1e6 / s:7.0f} MB/s{more}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measures tools/convert.py beside a plain copy.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--shape", choices=list(SHAPES), default="7b")
+    parser.add_argument("--type", choices=("q8", "q4"))
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--limit-gb", type=float)
+    o = parser.parse_args()
+    if o.limit_gb:
+        limit(o.limit_gb)
+    work = o.folder / "bench-convert"
+    work.mkdir()
+    try:
+        total = make(work / "model", SHAPES[o.shape])
+        print(f"{o.shape}: {total / 1e9:.2f} GB of bf16", flush=True)
+        copies, runs = [], []
+        for _ in range(o.rounds):
+            copies.append(copy(work / "model", work / "copy"))
+            runs.append(convert(work / "model", work / "out.bin", o.type))
+            report("cp", copies[-1:], total)
+            more = f"  {runs[-1][1] / 1e9:.2f} GB written, peak {runs[-1][2]} MiB, what it ran {runs[-1][3]} MiB"
+            report(f"convert.py {o.type or ''}", [runs[-1][0]], total, more)
+        if o.rounds > 1:
+            report("median: cp", copies, total)
+            report(f"median: convert.py {o.type or ''}", [r[0] for r in runs], total)
+    finally:
+        shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
