@@ -10,6 +10,9 @@
 
 enum { END_BYTES = 22, ENTRY_BYTES = 46, HEAD_BYTES = 30, COMMENT_BYTES = 65535, MAX_TEXT = 256 };
 
+#define NO_ARRAY "is not an array of numpy"
+#define DAMAGED "is damaged, or larger than 4 GiB"
+
 struct reader {
     const char *path;
     const unsigned char *bytes;
@@ -70,19 +73,15 @@ static bool read_shape(struct npz_array *a, const char *text)
 /* The text in front of the numbers. */
 static enum tern_status read_text(const struct reader *r, struct npz_array *a, const char *text)
 {
-    static const char descr[] = "'descr': '<", order[] = "'fortran_order': False",
-                      shape[] = "'shape': (";
+    static const char descr[] = "'descr': '<", shape[] = "'shape': (";
     const char *d = strstr(text, descr), *s = strstr(text, shape);
-    if (!d || !s)
-        return refuse(r, a->name, "is not an array of little-endian numbers");
-    d += sizeof descr - 1;
-    a->kind = *d;
-    if ((*d != 'f' && *d != 'i') || d[1] != '4' || d[2] != '\'')
-        return refuse(r, a->name, "is neither float32 nor int32: use astype");
-    if (!strstr(text, order))
-        return refuse(r, a->name, "is in Fortran order: use numpy.ascontiguousarray");
+    a->kind = d ? d[sizeof descr - 1] : 0;
+    if (!s || (a->kind != 'f' && a->kind != 'i') || strncmp(d + sizeof descr, "4'", 2))
+        return refuse(r, a->name, "is neither float32 nor int32: use astype('<f4')");
+    if (!strstr(text, "'fortran_order': False"))
+        return refuse(r, a->name, "is in Fortran order: use ascontiguousarray");
     if (!read_shape(a, s + sizeof shape - 1))
-        return refuse(r, a->name, "has not one or two dimensions, none of them empty");
+        return refuse(r, a->name, "must have one or two dimensions, none of them empty");
     return TERN_OK;
 }
 
@@ -93,10 +92,10 @@ static enum tern_status read_array(const struct reader *r, struct npz_array *a,
     char text[MAX_TEXT] = {0};
     size_t lead = n >= 12 && p[6] > 1 ? 12 : 10;
     if (n < lead || memcmp(p, "\x93NUMPY", 6))
-        return refuse(r, a->name, "is not an array of numpy");
+        return refuse(r, a->name, NO_ARRAY);
     size_t length = lead == 10 ? u16(p + 8) : u32(p + 8);
     if (length > n - lead || length >= sizeof text)
-        return refuse(r, a->name, "begins with a text that is too long");
+        return refuse(r, a->name, NO_ARRAY);
     memcpy(text, p + lead, length);
     enum tern_status s = read_text(r, a, text);
     if (s)
@@ -104,7 +103,7 @@ static enum tern_status read_array(const struct reader *r, struct npz_array *a,
     a->data = (const char *)p + lead + length;
     n -= lead + length;
     if (n % 4 || n / 4 / a->columns != a->rows || n / 4 % a->columns)
-        return refuse(r, a->name, "is shorter or longer than its shape");
+        return refuse(r, a->name, NO_ARRAY);
     return TERN_OK;
 }
 
@@ -115,18 +114,18 @@ static enum tern_status read_member(const struct reader *r, struct npz_array *a,
 {
     size_t n_name = u16(entry + 28), n = u32(entry + 24), at = u32(entry + 42);
     if (n_name < 5 || n_name - 4 >= sizeof a->name || memchr(entry + ENTRY_BYTES, 0, n_name))
-        return refuse(r, "", "a member has a name that no array has");
+        return refuse(r, "a member", NO_ARRAY);
     memcpy(a->name, entry + ENTRY_BYTES, n_name - 4);
     if (u16(entry + 10))
         return refuse(r, a->name, "is compressed: write the file with numpy.savez");
     if (at > r->n || r->n - at < HEAD_BYTES || memcmp(r->bytes + at, "PK\3\4", 4))
-        return refuse(r, a->name, "is not where the directory says, or beyond 4 GiB");
+        return refuse(r, a->name, DAMAGED);
     size_t skip = HEAD_BYTES + u16(r->bytes + at + 26) + u16(r->bytes + at + 28);
     if (skip > r->n - at || n > r->n - at - skip)
-        return refuse(r, a->name, "is cut off");
+        return refuse(r, a->name, DAMAGED);
     const unsigned char *data = r->bytes + at + skip;
     if (crc32(data, n) != u32(entry + 16))
-        return refuse(r, a->name, "is damaged: its checksum differs");
+        return refuse(r, a->name, DAMAGED);
     return read_array(r, a, data, n);
 }
 
@@ -143,18 +142,18 @@ static enum tern_status read_directory(const struct reader *r, struct npz *z)
 {
     const unsigned char *end = find_end(r);
     if (!end)
-        return refuse(r, "", "is not a file of numpy.savez, or cut off");
+        return refuse(r, "", DAMAGED ", or no file of numpy.savez");
     size_t n = u16(end + 10), at = u32(end + 16);
     z->arrays = calloc(n + 1, sizeof *z->arrays);
     if (!z->arrays)
-        return r->e->code = TERN_NO_MEMORY;
+        return refuse(r, "", "does not fit into memory"), r->e->code = TERN_NO_MEMORY;
     for (; z->n_arrays < n; z->n_arrays++) {
-        const unsigned char *p = r->bytes + at;
+        const unsigned char *p = r->bytes + (at < r->n ? at : 0);
         if (at > r->n || r->n - at < ENTRY_BYTES || memcmp(p, "PK\1\2", 4))
-            return refuse(r, "", "has a damaged directory, or is larger than 4 GiB");
+            return refuse(r, "", DAMAGED);
         size_t bytes = (size_t)ENTRY_BYTES + u16(p + 28) + u16(p + 30) + u16(p + 32);
         if (bytes > r->n - at)
-            return refuse(r, "", "has a damaged directory");
+            return refuse(r, "", DAMAGED);
         enum tern_status s = read_member(r, &z->arrays[z->n_arrays], p);
         if (s)
             return s;

@@ -31,7 +31,7 @@ struct verify {
 static double bound_of(enum tern_type type)
 {
     static const double bounds[] = {
-        [TERN_F32] = 1e-4, [TERN_F16] = 1e-2, [TERN_BF16] = 5e-2, [TERN_Q8] = 0.2, [TERN_Q4] = 2};
+        [TERN_F32] = 1e-4, [TERN_F16] = 0.02, [TERN_BF16] = 0.1, [TERN_Q8] = 0.5, [TERN_Q4] = 4};
     return bounds[type];
 }
 
