@@ -21,6 +21,9 @@ struct blocks {
     const int8_t *q;
     const float *scale;
     const int32_t *sum;
+    const unsigned char
+        *next; /* memory to prefetch, `ahead` bytes a group; for one row: INT_AHEAD */
+    size_t ahead;
 };
 
 /* Bytes from group to group of x, and from quad to quad of k */
@@ -50,7 +53,7 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts
 #pragma GCC unroll 8
     for (size_t p = 0; p < parts; p++) {
         block[p] = b->w + p / INT_PER_16 * b->tile + g * bytes;
-        if (p % INT_PER_16 == 0)
+        if (b->one && p % INT_PER_16 == 0)
 #pragma GCC unroll 9
             for (size_t i = 0; i < bytes; i += 64)
                 __builtin_prefetch(block[p] + INT_AHEAD + i);
@@ -58,6 +61,8 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts
         for (size_t t = 0; t < tokens; t++)
             dot[p][t] = va_start(bias + t, b->q4);
     }
+    for (size_t i = 0; !b->one && i < b->ahead; i += 64)
+        __builtin_prefetch(b->next + g * b->ahead + i);
 #pragma GCC unroll INT_UNROLL
     for (size_t j = 0; j < 4; j++) { /* two quads of k at a time */
         vw w[8][2];
@@ -122,14 +127,20 @@ SIMD void dot_one(float *y, struct blocks b, const struct activations *x, size_t
     dot_blocks(y, 0, &b, parts, 1, 1);
 }
 
-/* The same for all rows of x. */
+/* The same for all rows of x. Meanwhile the next tiles, `bytes` of them, come nearer. */
 SIMD void dot_octets(float *y, size_t y_stride, struct blocks b, const struct activations *x,
-                     size_t parts)
+                     size_t parts, size_t bytes)
 {
-    for (size_t i = 0; i < x->n; i += INT_TOKENS) {
+    size_t times = (x->n + INT_TOKENS - 1) / INT_TOKENS;
+    const unsigned char *end = b.w + 2 * bytes;
+    b.ahead = (bytes / (times * b.groups) + 63) / 64 * 64;
+    b.next = b.w + bytes;
+    for (size_t i = 0; i < x->n; i += INT_TOKENS, b.next += b.groups * b.ahead) {
         const struct octet *o = x->octets + octet_at(i, 0, x->k);
         size_t lane = i % OCTET, left = x->n - i;
         b.q = o->q[0][lane], b.scale = o->scale + lane, b.sum = o->sum + lane;
+        if (b.next >= end)
+            b.ahead = 0;
         if (INT_TOKENS > 4 && left <= 4)
             dot_blocks(y + i * y_stride, y_stride, &b, parts, 4, left);
         else
@@ -151,7 +162,7 @@ SIMD void matmul_int(float *y, size_t y_stride, const void *w, bool q4, size_t t
         b.w = (const unsigned char *)w + t * tile;
         if (t + INT_TILES > tile1)
             b.tile = b.y_tile = 0;
-        dot_octets(y + t * TILE_ROWS, y_stride, b, x, INT_TILES * INT_PER_16);
+        dot_octets(y + t * TILE_ROWS, y_stride, b, x, INT_TILES * INT_PER_16, INT_TILES * tile);
     }
 }
 

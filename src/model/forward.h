@@ -25,7 +25,7 @@ struct row { /* one token of the batch */
 /* What each thread has for itself. */
 struct scratch {
     struct lines in;  /* one row: the input of a step when the batch is one row */
-    float *gate, *up; /* [gate_floats]: several groups of 32 of all rows */
+    float *gate, *up; /* [gate_floats]: some columns of the rows that go together */
     struct attention_scratch attention;
 };
 

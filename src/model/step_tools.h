@@ -6,6 +6,11 @@
 
 #include "model/forward.h"
 
+enum {
+    MOST_ROWS = 272, /* of a batch that go through a step together */
+    COLUMNS = 128    /* of its output that are finished together, where there are several rows */
+};
+
 static inline size_t max_size(size_t a, size_t b)
 {
     return a > b ? a : b;

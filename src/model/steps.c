@@ -10,9 +10,14 @@
 #include "model/attention.h"
 #include "model/step_tools.h"
 
+enum {
+    TOGETHER = 384 << 10 /* bytes of activations that fit beside weights into a cache of 1 MiB */
+};
+
 struct job { /* what the pool's items of one step share */
     struct forward *f;
     const struct layer *w;
+    const struct matrix *m;
     const struct input *in;
     const struct activations *act;
     const struct norm *norm;
@@ -53,10 +58,11 @@ static void input_row(struct forward *f, const struct input *in, size_t row, con
         quantize_row(f, in->layer, to, in->n, in->k, at, 0, x, in->k);
 }
 
-static struct activations lines_view(const struct lines *from, size_t n, size_t k)
+static struct activations lines_view(const struct lines *from, size_t n, size_t k, bool quantized)
 {
-    return (struct activations){n,       k,           from->stride, from->x,
-                                from->q, from->scale, from->sum,    from->octets};
+    return (struct activations){
+        n,       k,           from->stride, from->x,
+        from->q, from->scale, from->sum,    quantized ? from->octets : NULL};
 }
 
 static void input_items(void *arg, size_t begin, size_t end, int thread)
@@ -92,7 +98,7 @@ static struct activations input_view(struct forward *f, const struct input *in, 
         input_row(f, in, 0, lines, 0);
         profile_end(f->profile, thread, start);
     }
-    return lines_view(lines, in->n, in->k);
+    return lines_view(lines, in->n, in->k, in->quantize);
 }
 
 /* ---- pieces ------------------------------------------------------------------------------- */
@@ -104,6 +110,44 @@ void linear(const struct forward *f, float *y, size_t y_stride, const struct mat
     f->kernels->matmul[w->type](y, y_stride, w->data, tile0, tile1, x);
     for (size_t i = 0; w->bias && i < x->n; i++)
         f->kernels->add(y + i * y_stride + r0, w->bias + r0, r1 - r0);
+}
+
+/* Rows row .. row + n - 1 of the batch and their activations, and units begin .. end - 1 of a
+ * thread's share of a step */
+struct piece {
+    size_t row, n, begin, end;
+    struct activations act;
+    int thread;
+};
+
+typedef void (*piece_fn)(const struct job *job, const struct piece *p);
+
+/* Rows that go through a step together, so that they stay in a cache while tiles pass by; of
+ * `left` rows, all when few more are left. */
+static size_t rows_together(const struct activations *act, size_t left)
+{
+    size_t row = act->octets ? sizeof(struct octet) / OCTET * ceil_div(act->k, GROUP)
+                             : act->k * sizeof *act->x;
+    size_t n = min_size(max_size(TOGETHER / row / OCTET, 4) * OCTET, MOST_ROWS - 2 * OCTET);
+    return left < n + 2 * OCTET ? left : n;
+}
+
+/* All rows of act and units begin .. end - 1, piece by piece, of at most `step` units where there
+ * is more than a row */
+static void in_pieces(const struct job *job, const struct activations *act, size_t begin,
+                      size_t end, size_t step, piece_fn fn, int thread)
+{
+    struct piece p = {.act = *act, .thread = thread};
+    for (; p.row < act->n; p.row += p.n) {
+        p.act.n = p.n = rows_together(act, act->n - p.row);
+        if (p.act.octets)
+            p.act.octets = act->octets + octet_at(p.row, 0, act->k);
+        p.act.x = act->x + p.row * act->stride;
+        for (p.begin = begin; p.begin < end; p.begin = p.end) {
+            p.end = act->n == 1 ? end : min_size(p.begin + step, end);
+            fn(job, &p);
+        }
+    }
 }
 
 /* ---- embedding and positions -------------------------------------------------------------- */
@@ -177,21 +221,23 @@ static void finish_heads(struct forward *f, const struct layer *w, const struct 
         attention_store(f, w->index, &f->rows[i], h, is_key, x + (h - h0) * d, d, &s->attention);
 }
 
-/* Heads h0 .. h1 - 1 of one of the three matrices, all rows of the batch. */
-static void project_heads(const struct job *job, const struct matrix *m, size_t h0, size_t h1,
-                          const struct activations *act, struct scratch *s)
+/* Heads p->begin .. p->end - 1 of one of the three matrices */
+static void project_heads(const struct job *job, const struct piece *p)
 {
     struct forward *f = job->f;
     const struct layer *w = job->w;
+    const struct matrix *m = job->m;
     size_t d = w->head_dim, stride = m == &w->q ? f->q_stride : f->kv_stride;
+    size_t h0 = p->begin, h1 = p->end, end = p->row + p->n;
     float *y = m == &w->q ? f->q : m == &w->k ? f->k : f->v;
-    linear(f, y, stride, m, h0 * d / TILE_ROWS, ceil_div(h1 * d, TILE_ROWS), act);
-    for (size_t i = 0; i < f->n; i++) {
+    linear(f, y + p->row * stride, stride, m, h0 * d / TILE_ROWS, ceil_div(h1 * d, TILE_ROWS),
+           &p->act);
+    for (size_t i = p->row; i < end; i++) {
         float *x = y + i * stride + h0 * d;
         if (w->qkv_clip > 0)
             f->kernels->clamp(x, w->qkv_clip, (h1 - h0) * d);
         if (w->qk_norm != QK_FULL || m == &w->v)
-            finish_heads(f, w, m, x, i, h0, h1, s);
+            finish_heads(f, w, m, x, i, h0, h1, &f->scratch[p->thread]);
     }
 }
 
@@ -214,19 +260,19 @@ static void full_norm_items(void *arg, size_t begin, size_t end, int thread)
 
 static void qkv_items(void *arg, size_t begin, size_t end, int thread)
 {
-    const struct job *job = arg;
-    const struct layer *w = job->w;
-    struct activations act = input_view(job->f, job->in, thread);
-    size_t unit = unit_heads(w->head_dim);
+    struct job job = *(const struct job *)arg;
+    const struct layer *w = job.w;
+    struct activations act = input_view(job.f, job.in, thread);
+    size_t unit = unit_heads(w->head_dim), step = ceil_div(COLUMNS, unit * w->head_dim) * unit;
     size_t n_q = ceil_div(w->n_heads, unit), n_kv = ceil_div(w->n_kv_heads, unit);
     for (size_t i = begin, stop; i < end; i = stop) { /* the units of one matrix at once */
         bool is_q = i < n_q, is_k = !is_q && i < n_q + n_kv;
-        const struct matrix *m = is_q ? &w->q : is_k ? &w->k : &w->v;
         size_t first = is_q ? 0 : is_k ? n_q : n_q + n_kv;
         size_t heads = is_q ? w->n_heads : w->n_kv_heads;
+        job.m = is_q ? &w->q : is_k ? &w->k : &w->v;
         stop = min_size(end, first + (is_q ? n_q : n_kv));
-        project_heads(job, m, (i - first) * unit, min_size((stop - first) * unit, heads), &act,
-                      &job->f->scratch[thread]);
+        in_pieces(&job, &act, (i - first) * unit, min_size((stop - first) * unit, heads), step,
+                  project_heads, thread);
     }
 }
 
@@ -260,16 +306,22 @@ void step_join(const struct forward *f, size_t i, float *y, size_t c0, size_t c1
 }
 
 /* What attention adds waits in f->z, where feed-forward reads the same x. */
+static void project_out(const struct job *job, const struct piece *p)
+{
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, w->o.rows);
+    float *y = (w->parallel ? f->z : f->y) + p->row * f->dim_stride;
+    linear(f, y, f->dim_stride, &w->o, p->begin, p->end, &p->act);
+    for (size_t i = 0; i < p->n && !w->parallel && !has_norm(&w->attn_post_norm); i++)
+        step_join(f, p->row + i, y + i * f->dim_stride, c0, c1);
+}
+
 static void out_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct job *job = arg;
-    struct forward *f = job->f;
-    const struct layer *w = job->w;
-    struct activations act = input_view(f, job->in, thread);
-    size_t c0 = begin * TILE_ROWS, c1 = min_size(end * TILE_ROWS, w->o.rows);
-    linear(f, w->parallel ? f->z : f->y, f->dim_stride, &w->o, begin, end, &act);
-    for (size_t i = 0; i < f->n && !w->parallel && !has_norm(&w->attn_post_norm); i++)
-        step_join(f, i, f->y + i * f->dim_stride, c0, c1);
+    struct activations act = input_view(job->f, job->in, thread);
+    in_pieces(job, &act, begin, end, COLUMNS / TILE_ROWS, project_out, thread);
 }
 
 /* Rows of y, normed, join the stream. */
@@ -305,15 +357,13 @@ void step_project_out(struct forward *f, const struct layer *w)
                 &(struct job){.f = f, .w = w, .in = &in});
 }
 
-static void down_items(void *arg, size_t begin, size_t end, int thread)
+static void project_down(const struct job *job, const struct piece *p)
 {
-    const struct job *job = arg;
     struct forward *f = job->f;
     const struct layer *w = job->w;
-    size_t c0 = begin * TILE_ROWS, c1 = min_size(end * TILE_ROWS, w->down.rows);
-    (void)thread;
-    linear(f, f->y, f->dim_stride, &w->down, begin, end, job->act);
-    for (size_t i = 0; i < f->n; i++) {
+    size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, w->down.rows);
+    linear(f, f->y + p->row * f->dim_stride, f->dim_stride, &w->down, p->begin, p->end, &p->act);
+    for (size_t i = p->row; i < p->row + p->n; i++) {
         if (w->parallel)
             step_join(f, i, f->z + i * f->dim_stride, c0, c1);
         if (!has_norm(&w->ffn_post_norm))
@@ -321,9 +371,15 @@ static void down_items(void *arg, size_t begin, size_t end, int thread)
     }
 }
 
+static void down_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct job *job = arg;
+    in_pieces(job, job->act, begin, end, COLUMNS / TILE_ROWS, project_down, thread);
+}
+
 void step_project_down(struct forward *f, const struct layer *w)
 {
-    struct activations act = lines_view(&f->ffn, f->n, w->hidden);
+    struct activations act = lines_view(&f->ffn, f->n, w->hidden, type_is_quantized(w->down.type));
     profile_run(f->profile, OP_DOWN, f->pool, ceil_div(w->down.rows, TILE_ROWS), down_items,
                 &(struct job){.f = f, .w = w, .act = &act});
 }
@@ -373,22 +429,20 @@ void ffn_columns(struct forward *f, const struct layer *w, size_t expert, const 
     }
 }
 
-/* The groups begin .. end - 1, for which s->gate and s->up have room. */
-static void gate_up_groups(struct forward *f, const struct layer *w, size_t begin, size_t end,
-                           const struct activations *act, struct scratch *s)
+static void gate_up_groups(const struct job *job, const struct piece *p)
 {
-    size_t c = begin * GROUP, n = min_size((end - begin) * GROUP, w->hidden - c);
-    struct ffn_rows rows = {.in = act, .to = &f->ffn, .first = 0, .n = f->n, .form = f->n};
-    ffn_columns(f, w, 0, &rows, c, n, s);
+    struct forward *f = job->f;
+    size_t c = p->begin * GROUP, n = min_size(p->end * GROUP, job->w->hidden) - c;
+    struct ffn_rows rows = {&p->act, &f->ffn, p->row, p->n, f->n};
+    ffn_columns(f, job->w, 0, &rows, c, n, &f->scratch[p->thread]);
 }
 
 static void gate_up_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct job *job = arg;
     struct activations act = input_view(job->f, job->in, thread);
-    size_t step = job->f->gate_floats / GROUP / job->f->n;
-    for (size_t i = begin; i < end; i += step)
-        gate_up_groups(job->f, job->w, i, min_size(i + step, end), &act, &job->f->scratch[thread]);
+    size_t step = job->f->gate_floats / GROUP / min_size(act.n, MOST_ROWS);
+    in_pieces(job, &act, begin, end, min_size(step, COLUMNS / GROUP), gate_up_groups, thread);
 }
 
 void step_gate_up(struct forward *f, const struct layer *w)
@@ -421,7 +475,8 @@ void step_shared_expert(struct forward *f, const struct layer *w)
     dense.gate = w->experts.shared_gate, dense.up = w->experts.shared_up;
     dense.down = w->experts.shared_down, dense.hidden = w->experts.shared_hidden;
     step_gate_up(f, &dense);
-    struct activations act = lines_view(&f->ffn, f->n, dense.hidden);
+    struct activations act =
+        lines_view(&f->ffn, f->n, dense.hidden, type_is_quantized(dense.down.type));
     profile_run(f->profile, OP_DOWN, f->pool, ceil_div(dense.down.rows, TILE_ROWS),
                 shared_down_items, &(struct job){.f = f, .w = &dense, .act = &act});
 }
