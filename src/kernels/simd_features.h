@@ -6,20 +6,6 @@
 #include "kernels/simd_math.h"
 #include "kernels/simd_rows.h"
 
-/* `rest` elements of x at most, and +0 */
-SIMD vf load_some(const float *x, size_t rest)
-{
-    return rest >= WIDTH ? vf_load(x) : vf_load_n(x, rest);
-}
-
-SIMD void store_some(float *y, vf v, size_t rest)
-{
-    if (rest >= WIDTH)
-        vf_store(y, v);
-    else
-        vf_store_n(y, v, rest);
-}
-
 static void layernorm(float *y, const float *x, const float *w, const float *b, size_t n, float eps)
 {
     vf sum[PER_16], square[PER_16], v[PER_16], count = vf_count();

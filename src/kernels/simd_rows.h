@@ -10,6 +10,20 @@ enum { PER_16 = 16 / WIDTH };
 /* A loop over [0, n) in steps of whole vectors; the last, shorter one has `tail` elements. */
 #define VECTORS(i, n) for (; (i) + WIDTH <= (n); (i) += WIDTH)
 
+/* `rest` elements of x at most, and +0 */
+SIMD vf load_some(const float *x, size_t rest)
+{
+    return rest >= WIDTH ? vf_load(x) : vf_load_n(x, rest);
+}
+
+SIMD void store_some(float *y, vf v, size_t rest)
+{
+    if (rest >= WIDTH)
+        vf_store(y, v);
+    else
+        vf_store_n(y, v, rest);
+}
+
 /* The canonical sum of 16 lanes, s [PER_16] */
 SIMD float sum_16(const vf *s)
 {
@@ -27,7 +41,7 @@ SIMD void load_16(vf *v, const float *x, size_t n)
 {
     for (size_t j = 0; j < PER_16; j++) {
         size_t at = j * WIDTH;
-        v[j] = at + WIDTH <= n ? vf_load(x + at) : at < n ? vf_load_n(x + at, n - at) : vf_set1(0);
+        v[j] = at < n ? load_some(x + at, n - at) : vf_set1(0);
     }
 }
 
@@ -90,21 +104,16 @@ static void rmsnorm(float *y, const float *x, const float *w, size_t n, float ep
             s[j] = vf_fma(v[j], v[j], s[j]);
     }
     vf r = vf_set1(1 / sqrtf(sum_16(s) / (float)n + eps));
-    i = 0;
-    VECTORS(i, n)
-    vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), r), vf_load(w + i)));
-    if (i < n)
-        vf_store_n(y + i, vf_mul(vf_mul(vf_load_n(x + i, n - i), r), vf_load_n(w + i, n - i)),
-                   n - i);
+    for (i = 0; i < n; i += WIDTH) {
+        vf scaled = vf_mul(load_some(x + i, n - i), r);
+        store_some(y + i, vf_mul(scaled, load_some(w + i, n - i)), n - i);
+    }
 }
 
 static void add(float *y, const float *x, size_t n)
 {
-    size_t i = 0;
-    VECTORS(i, n)
-    vf_store(y + i, vf_add(vf_load(y + i), vf_load(x + i)));
-    if (i < n)
-        vf_store_n(y + i, vf_add(vf_load_n(y + i, n - i), vf_load_n(x + i, n - i)), n - i);
+    for (size_t i = 0; i < n; i += WIDTH)
+        store_some(y + i, vf_add(load_some(y + i, n - i), load_some(x + i, n - i)), n - i);
 }
 
 SIMD vf swiglu_v(vf gate, vf up)
@@ -115,29 +124,18 @@ SIMD vf swiglu_v(vf gate, vf up)
 
 static void swiglu(float *y, const float *gate, const float *up, size_t n)
 {
-    size_t i = 0;
-    VECTORS(i, n)
-    vf_store(y + i, swiglu_v(vf_load(gate + i), vf_load(up + i)));
-    if (i < n)
-        vf_store_n(y + i, swiglu_v(vf_load_n(gate + i, n - i), vf_load_n(up + i, n - i)), n - i);
+    for (size_t i = 0; i < n; i += WIDTH)
+        store_some(y + i, swiglu_v(load_some(gate + i, n - i), load_some(up + i, n - i)), n - i);
 }
 
 static void rope(float *x, const float *c, const float *s, size_t half)
 {
-    size_t i = 0;
-    for (; i < half; i += WIDTH) {
+    for (size_t i = 0; i < half; i += WIDTH) {
         size_t n = half - i;
-        bool whole = n >= WIDTH;
-        float *p = x + i, *r = x + half + i;
-        vf a = whole ? vf_load(p) : vf_load_n(p, n), b = whole ? vf_load(r) : vf_load_n(r, n);
-        vf cos = whole ? vf_load(c + i) : vf_load_n(c + i, n);
-        vf sin = whole ? vf_load(s + i) : vf_load_n(s + i, n);
-        vf turned = vf_fnma(b, sin, vf_mul(a, cos));
-        b = vf_fma(a, sin, vf_mul(b, cos));
-        if (whole)
-            vf_store(p, turned), vf_store(r, b);
-        else
-            vf_store_n(p, turned, n), vf_store_n(r, b, n);
+        vf a = load_some(x + i, n), b = load_some(x + half + i, n);
+        vf cos = load_some(c + i, n), sin = load_some(s + i, n);
+        store_some(x + i, vf_fnma(b, sin, vf_mul(a, cos)), n);
+        store_some(x + half + i, vf_fma(a, sin, vf_mul(b, cos)), n);
     }
 }
 
@@ -153,23 +151,17 @@ static void to_f16(uint16_t *y, const float *x, size_t n)
 static bool in_range(const float *x, size_t n, float limit)
 {
     vf outside = vf_set1(0), one = vf_set1(1), max = vf_set1(limit);
-    size_t i = 0;
-    VECTORS(i, n)
-    outside = vf_select(vf_le(vf_abs(vf_load(x + i)), max), outside, one);
-    if (i < n)
-        outside = vf_select(vf_le(vf_abs(vf_load_n(x + i, n - i)), max), outside, one);
+    for (size_t i = 0; i < n; i += WIDTH)
+        outside = vf_select(vf_le(vf_abs(load_some(x + i, n - i)), max), outside, one);
     return vf_top(outside) == 0;
 }
 
 /* y[i] = fma(a[i], c, b[i]); y may be a or b */
 SIMD void scale_add(float *y, const float *a, float c, const float *b, size_t n)
 {
-    size_t i = 0;
     vf factor = vf_set1(c);
-    VECTORS(i, n)
-    vf_store(y + i, vf_fma(vf_load(a + i), factor, vf_load(b + i)));
-    if (i < n)
-        vf_store_n(y + i, vf_fma(vf_load_n(a + i, n - i), factor, vf_load_n(b + i, n - i)), n - i);
+    for (size_t i = 0; i < n; i += WIDTH)
+        store_some(y + i, vf_fma(load_some(a + i, n - i), factor, load_some(b + i, n - i)), n - i);
 }
 
 static void merge(float *M, float *L, float *A, float m, float l, const float *a, size_t n)
@@ -188,12 +180,9 @@ static void merge(float *M, float *L, float *A, float m, float l, const float *a
 
 static void divide(float *y, const float *x, float d, size_t n)
 {
-    size_t i = 0;
     vf by = vf_set1(d);
-    VECTORS(i, n)
-    vf_store(y + i, vf_div(vf_load(x + i), by));
-    if (i < n)
-        vf_store_n(y + i, vf_div(vf_load_n(x + i, n - i), by), n - i);
+    for (size_t i = 0; i < n; i += WIDTH)
+        store_some(y + i, vf_div(load_some(x + i, n - i), by), n - i);
 }
 
 static float log_sum_exp(const float *x, size_t n)
