@@ -272,9 +272,9 @@ START_TEST(a_session_of_something_else_is_refused)
         size_t byte;
         unsigned char value;
         const char *words;
-    } cases[] = {{"arith", 0, 99, "revision of the arithmetic"},
-                 {"model", 3, 1, "another model"},
-                 {"config", 3, 1, "config of the model"},
+    } cases[] = {{"owner", 0, 99, "revision of the arithmetic"},
+                 {"owner", 8 + 3, 1, "another model"},
+                 {"owner", 16 + 3, 1, "config of the model"},
                  {"tokens", 0, 200, "outside the vocabulary of 40"},
                  {"first", 8, 1, "blocks"},
                  {"first", 7, 1, "blocks"}};

@@ -1,121 +1,191 @@
-/* Session files: see session.h. */
+/* Session files: see session.h. The file is small but for its one tensor: it is written here by
+ * hand, and read as any weights file is. */
 #include "model/session.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/keywriter.h"
+#include "base/keys.h"
 #include "model/attention.h"
 #include "model/layout.h"
 #include "model/load.h"
-#include "model/writer.h"
 
 typedef unsigned long long ull; /* for printf */
 
-/* A layer's share of the blocks first .. end is one f32 tensor of this name, [16, k]. */
-struct share {
-    char name[16];
-    size_t first, end, bytes; /* blocks; bytes of one */
-    uint64_t k;
-};
+enum { N_OWNERS = 4, NAME = 8, KEY_BYTES = 4 * 8 + NAME, ENTRY_BYTES = 8 + 8 + NAME + 8 * 8 };
 
-static struct share share_of(const struct cache *c, const struct model *m, size_t l, size_t first,
-                             size_t n)
-{
-    struct share s = {.first = first, .end = (n + BLOCK - 1) / BLOCK};
-    s.bytes = 2 * m->layers[l].n_kv_heads * c->layers[l].kv_bytes;
-    s.k = (s.end - first) * (s.bytes / (TILE_ROWS * sizeof(float)));
-    snprintf(s.name, sizeof s.name, "layer.%zu", l);
-    return s;
-}
-
-/* The features that no tensor shows, such as the RoPE frequencies. */
-static uint64_t config_hash(const struct model *m)
+/* What a session belongs to: arithmetic, model, its config (whose features no tensor shows, such as
+ * the RoPE frequencies), type of cache. */
+static void owners_of(const struct cache *c, const struct model *m, uint64_t owner[N_OWNERS])
 {
     size_t n = 0;
-    const void *body = weights_section(m->weights, "config", &n);
-    return xxh64(body, n);
+    const void *config = weights_section(m->weights, "config", &n);
+    owner[0] = TERN_ARITH;
+    owner[1] = weights_content_id(m->weights);
+    owner[2] = xxh64(config, n);
+    owner[3] = c->type;
+}
+
+static size_t n_blocks(size_t n)
+{
+    return (n + BLOCK - 1) / BLOCK;
+}
+
+/* Bytes of a block of a layer, and of all that a sequence of n tokens holds. */
+static size_t block_bytes(const struct cache *c, const struct model *m, size_t l)
+{
+    return 2 * m->layers[l].n_kv_heads * c->layers[l].kv_bytes;
+}
+
+static uint64_t data_bytes(const struct cache *c, const struct model *m, const uint64_t *first,
+                           size_t n)
+{
+    uint64_t bytes = 0;
+    for (size_t l = 0; l < c->n_layers; l++)
+        bytes += (n_blocks(n) - first[l]) * block_bytes(c, m, l);
+    return bytes;
 }
 
 /* ---- save --------------------------------------------------------------------------------- */
 
-static void write_keys(struct keywriter *k, const struct cache *c, const struct model *m,
-                       size_t seq, uint64_t *first)
-{
-    for (size_t l = 0; l < c->n_layers; l++)
-        first[l] = cache_first(c, l, seq);
-    keywriter_u64(k, "arith", TERN_ARITH);
-    keywriter_u64(k, "model", weights_content_id(m->weights));
-    keywriter_u64(k, "config", config_hash(m));
-    keywriter_u64(k, "cache_type", c->type);
-    keywriter_add(k, "tokens", true, KEY_U32, c->tokens + seq * c->n_ctx, c->length[seq]);
-    keywriter_add(k, "first", true, KEY_U64, first, c->n_layers);
-}
+struct out {
+    const struct cache *c;
+    const struct model *m;
+    size_t seq, n;
+    const char *path;
+    int fd;
+    uint64_t at; /* where the next block goes */
+    struct xxh64 hash;
+    uint64_t first[]; /* [n_layers] */
+};
 
 /* What lies behind the sequence's end is of another text, or of none: it is not written. */
-static enum tern_status clear_tail(const struct cache *c, const struct layer *w,
-                                   unsigned char *block, size_t p, size_t kv_bytes,
-                                   struct tern_error *e)
+static void clear_tail(const struct out *o, size_t l, unsigned char *block, const void *zeros)
 {
-    void *zeros = calloc(w->head_dim + GROUP, sizeof(float));
-    if (!zeros)
-        return error_memory(e, "a key", w->head_dim * sizeof(float));
-    for (; p < BLOCK; p++)
+    const struct layer *w = &o->m->layers[l];
+    for (size_t p = o->n % BLOCK; p < BLOCK; p++)
         for (size_t h = 0; h < 2 * w->n_kv_heads; h++)
-            attention_put(block + h * kv_bytes, c->type, h % 2 == 0, zeros, zeros, w->head_dim, p);
-    free(zeros);
-    return TERN_OK;
+            attention_put(block + h * o->c->layers[l].kv_bytes, o->c->type, h % 2 == 0, zeros,
+                          zeros, w->head_dim, p);
 }
 
-static enum tern_status write_layer(struct writer *w, const struct cache *c, const struct model *m,
-                                    size_t seq, size_t l, struct tern_error *e)
+static enum tern_status write_layer(struct out *o, size_t l, struct tern_error *e)
 {
-    size_t n = c->length[seq];
-    struct share s = share_of(c, m, l, cache_first(c, l, seq), n);
-    unsigned char *block = malloc(s.bytes);
-    enum tern_status status = block ? TERN_OK : error_memory(e, "a block of the cache", s.bytes);
-    for (size_t b = s.first; b < s.end && !status; b++) {
-        memcpy(block, cache_k(c, l, seq, b * BLOCK, 0), s.bytes);
-        if (b == n / BLOCK)
-            status = clear_tail(c, &m->layers[l], block, n % BLOCK, c->layers[l].kv_bytes, e);
-        if (!status)
-            status = writer_data(w, block, s.bytes, e);
+    size_t bytes = block_bytes(o->c, o->m, l), zeros = bytes / BLOCK + GROUP; /* of a position */
+    unsigned char *block = calloc(1, bytes + zeros);
+    enum tern_status s = block ? TERN_OK : error_memory(e, "a block of the cache", bytes);
+    for (size_t b = o->first[l]; b < n_blocks(o->n) && !s; b++) {
+        memcpy(block, cache_k(o->c, l, o->seq, b * BLOCK, 0), bytes);
+        if (b == o->n / BLOCK)
+            clear_tail(o, l, block, block + bytes);
+        xxh64_update(&o->hash, block, bytes);
+        s = file_write_at(o->fd, block, bytes, o->at, o->path, e);
+        o->at += bytes;
     }
     free(block);
-    return status;
+    return s;
 }
 
-static enum tern_status write_all(struct writer *w, const struct cache *c, size_t seq,
-                                  const struct model *m, uint64_t *first, struct tern_error *e)
+static void put(unsigned char **at, const void *p, size_t n)
 {
-    struct keywriter k;
-    keywriter_init(&k);
-    write_keys(&k, c, m, seq, first);
-    enum tern_status s = k.failed ? error_memory(e, "the session", k.bytes)
-                                  : writer_section(w, "config", true, k.data, k.bytes, e);
-    keywriter_close(&k);
-    for (size_t l = 0; l < c->n_layers && !s; l++) {
-        struct share t = share_of(c, m, l, first[l], c->length[seq]);
-        s = writer_tensor(w, t.name, TERN_F32, TILE_ROWS, t.k, 1, e);
+    memcpy(*at, p, n);
+    *at += (n + 7) / 8 * 8; /* what is skipped is zero */
+}
+
+static void put_u64s(unsigned char **at, const uint64_t *values, size_t n)
+{
+    put(at, values, n * sizeof *values);
+}
+
+static void put_section(unsigned char **at, const char *tag, uint64_t offset, uint64_t bytes)
+{
+    put(at, tag, strlen(tag));
+    *at += LAYOUT_TAG_BYTES - (strlen(tag) + 7) / 8 * 8;
+    put_u64s(at, (const uint64_t[]){1, offset, bytes}, 3);
+}
+
+static void put_key(unsigned char **at, const char *name, uint64_t type, const void *values,
+                    uint64_t n)
+{
+    put_u64s(at, (const uint64_t[]){1, type, n, strlen(name)}, 4);
+    put(at, name, strlen(name));
+    put(at, values, n * (type == KEY_U64 ? 8 : 4));
+}
+
+/* Offset of the directory; the header ends with its one entry. */
+static size_t directory_at(const struct out *o)
+{
+    return LAYOUT_START_BYTES + 2 * LAYOUT_SECTION_BYTES + 8 + 3 * KEY_BYTES +
+           8 * (N_OWNERS + (o->n + 1) / 2 + o->c->n_layers);
+}
+
+/* header [directory + ENTRY_BYTES], zeroed */
+static void fill_header(const struct out *o, unsigned char *header, size_t directory, uint64_t data)
+{
+    size_t table = LAYOUT_START_BYTES, config = table + 2 * LAYOUT_SECTION_BYTES;
+    uint64_t owner[N_OWNERS], bytes = o->at - data, sum = xxh64_digest(&o->hash);
+    unsigned char *at = header + LAYOUT_KIND;
+    memcpy(header, LAYOUT_MAGIC, 4);
+    header[LAYOUT_VERSION] = TERN_FORMAT_MAJOR;
+    header[LAYOUT_VERSION + 2] = TERN_FORMAT_MINOR;
+    put_u64s(&at,
+             (const uint64_t[]){LAYOUT_KIND_SESSION, directory + ENTRY_BYTES, o->at, 0,
+                                xxh64(&sum, sizeof sum), 2},
+             6);
+    at = header + table;
+    put_section(&at, "config", config, directory - config);
+    put_section(&at, "tensors", directory, ENTRY_BYTES);
+    put_u64s(&at, (const uint64_t[]){3}, 1);
+    owners_of(o->c, o->m, owner);
+    put_key(&at, "owner", KEY_U64, owner, N_OWNERS);
+    put_key(&at, "tokens", KEY_U32, o->c->tokens + o->seq * o->c->n_ctx, o->n);
+    put_key(&at, "first", KEY_U64, o->first, o->c->n_layers);
+    put_u64s(&at, (const uint64_t[]){1, 5}, 2);
+    put(&at, "cache", 5);
+    put_u64s(&at,
+             (const uint64_t[]){TERN_F32, TILE_ROWS, TILE_ROWS, bytes / (TILE_ROWS * sizeof(float)),
+                                1, data, bytes, sum},
+             8);
+    sum = layout_header_checksum(header, directory + ENTRY_BYTES);
+    memcpy(header + LAYOUT_CHECKSUM, &sum, sizeof sum);
+}
+
+static enum tern_status write_all(struct out *o, struct tern_error *e)
+{
+    size_t directory = directory_at(o), bytes = directory + ENTRY_BYTES;
+    uint64_t data = (bytes + LAYOUT_DATA_ALIGN - 1) / LAYOUT_DATA_ALIGN * LAYOUT_DATA_ALIGN;
+    if (bytes > LAYOUT_MAX_HEADER)
+        return error_set(e, TERN_LIMIT, "a session cannot hold %zu tokens", o->n);
+    unsigned char *header = calloc(1, bytes);
+    enum tern_status s = header ? TERN_OK : error_memory(e, "a session", bytes);
+    o->at = data;
+    for (size_t l = 0; l < o->c->n_layers && !s; l++)
+        s = write_layer(o, l, e);
+    if (!s) {
+        fill_header(o, header, directory, data);
+        s = file_write_at(o->fd, header, bytes, 0, o->path, e);
     }
-    for (size_t l = 0; l < c->n_layers && !s; l++)
-        s = write_layer(w, c, m, seq, l, e);
-    return s ? s : writer_finish(w, e);
+    free(header);
+    return s;
 }
 
 static enum tern_status write_file(const struct cache *c, size_t seq, const struct model *m,
                                    const char *path, struct tern_error *e)
 {
-    struct writer *w = NULL;
-    uint64_t *first = calloc(c->n_layers, sizeof *first);
-    enum tern_status s = first ? writer_open_kind(&w, path, LAYOUT_KIND_SESSION, e)
-                               : error_memory(e, "a session", c->n_layers * sizeof *first);
+    size_t bytes = sizeof(struct out) + c->n_layers * sizeof(uint64_t);
+    struct out *o = calloc(1, bytes);
+    if (!o)
+        return error_memory(e, "a session", bytes);
+    o->c = c, o->m = m, o->seq = seq, o->n = c->length[seq], o->path = path;
+    xxh64_init(&o->hash, 0);
+    for (size_t l = 0; l < c->n_layers; l++)
+        o->first[l] = cache_first(c, l, seq);
+    enum tern_status s = file_open_write(&o->fd, 1, path, e);
     if (!s)
-        s = write_all(w, c, seq, m, first, e);
-    writer_close(w);
-    free(first);
+        s = write_all(o, e);
+    file_close(o->fd);
+    free(o);
     return s;
 }
 
@@ -138,29 +208,28 @@ enum tern_status session_save(const struct cache *c, size_t seq, const struct mo
 
 struct session {
     struct weights *file;
-    const uint32_t *tokens; /* [n], in the file's header */
-    uint64_t n;
-    const uint64_t *first; /* [n_first], of each layer */
-    uint64_t n_first;
+    const uint64_t *owner, *first; /* of each layer; in the file's header, as are */
+    const uint32_t *tokens;        /* [n] */
+    uint64_t n_owners, n_first, n;
+    const struct tensor *data;
 };
 
-/* One value of the file must be ours. */
-static enum tern_status check_value(struct keys *keys, const char *name, uint64_t want,
-                                    const char *what, struct tern_error *e)
+static enum tern_status check_owners(const struct session *t, const struct cache *c,
+                                     const struct model *m, struct tern_error *e)
 {
-    uint64_t found = ~want;
-    enum tern_status s = keys_u64(keys, name, &found, e);
-    return s || found == want
-               ? s
-               : error_set(e, TERN_BAD_FILE, "it was saved with another %s (%llx, not %llx)",
-                           what, (ull)found, (ull)want);
+    static const char *const what[] = {"revision of the arithmetic", "model", "config of the model",
+                                       "type of cache (--cache-type)"};
+    uint64_t ours[N_OWNERS];
+    owners_of(c, m, ours);
+    for (size_t i = 0; i < N_OWNERS; i++)
+        if (t->n_owners != N_OWNERS || t->owner[i] != ours[i])
+            return error_set(e, TERN_BAD_FILE, "it was saved with another %s", what[i]);
+    return TERN_OK;
 }
 
 static enum tern_status check_tokens(const struct session *t, const struct cache *c,
                                      const struct model *m, struct tern_error *e)
 {
-    if (!t->n)
-        return error_set(e, TERN_BAD_FILE, "it has no tokens");
     if (t->n > c->n_ctx)
         return error_set(e, TERN_LIMIT,
                          "it holds %llu tokens and the context %zu positions: ask for a larger "
@@ -170,48 +239,37 @@ static enum tern_status check_tokens(const struct session *t, const struct cache
         if (t->tokens[i] >= m->vocab)
             return error_set(e, TERN_BAD_FILE, "token %u is outside the vocabulary of %zu",
                              t->tokens[i], m->vocab);
+    if (!t->n || t->n_first != c->n_layers || !cache_fits(c, t->n, t->first))
+        return error_set(e, TERN_BAD_FILE, "its blocks are not those of %llu tokens", (ull)t->n);
     return TERN_OK;
 }
 
-static enum tern_status check_layers(struct session *t, struct keys *keys, const struct cache *c,
-                                     const struct model *m, struct tern_error *e)
-{
-    const struct tensor *unused;
-    enum tern_status s = keys_u64s(keys, "first", &t->first, &t->n_first, e);
-    if (!s && (t->n_first != c->n_layers || !cache_fits(c, t->n, t->first)))
-        s = error_set(e, TERN_BAD_FILE, "its blocks are not those of %llu tokens", (ull)t->n);
-    for (size_t l = 0; l < c->n_layers && !s; l++) {
-        struct share share = share_of(c, m, l, t->first[l], t->n);
-        s = weights_bind(t->file, share.name, 1u << TERN_F32, TILE_ROWS, share.k, 1, &unused, e);
-    }
-    return s;
-}
-
-/* Everything about the file but the bytes of its tensors. */
+/* Everything about the file but the bytes of its tensor. */
 static enum tern_status check_session(struct session *t, const struct cache *c,
                                       const struct model *m, struct tern_error *e)
 {
     struct keys *keys = weights_config(t->file);
     enum tern_status s;
-    if ((s = check_value(keys, "arith", TERN_ARITH, "revision of the arithmetic", e)) ||
-        (s = check_value(keys, "model", weights_content_id(m->weights), "model", e)) ||
-        (s = check_value(keys, "config", config_hash(m), "config of the model", e)) ||
-        (s = check_value(keys, "cache_type", c->type, "type of cache (--cache-type)", e)) ||
-        (s = keys_u32s(keys, "tokens", &t->tokens, &t->n, e)) || (s = check_tokens(t, c, m, e)) ||
-        (s = check_layers(t, keys, c, m, e)) || (s = keys_unknown(keys, e)))
+    if ((s = keys_u64s(keys, "owner", &t->owner, &t->n_owners, e)) ||
+        (s = keys_u32s(keys, "tokens", &t->tokens, &t->n, e)) ||
+        (s = keys_u64s(keys, "first", &t->first, &t->n_first, e)) || (s = keys_unknown(keys, e)) ||
+        (s = check_owners(t, c, m, e)) || (s = check_tokens(t, c, m, e)) ||
+        (s = weights_bind(t->file, "cache", 1u << TERN_F32, TILE_ROWS,
+                          data_bytes(c, m, t->first, t->n) / (TILE_ROWS * sizeof(float)), 1,
+                          &t->data, e)))
         return s;
     return weights_all_bound(t->file, e);
 }
 
 static void fill(struct cache *c, size_t seq, const struct model *m, const struct session *t)
 {
+    const unsigned char *data = t->data->data;
     cache_refill(c, seq, t->n, t->first);
     memcpy(c->tokens + seq * c->n_ctx, t->tokens, t->n * sizeof *t->tokens);
     for (size_t l = 0; l < c->n_layers; l++) {
-        struct share s = share_of(c, m, l, t->first[l], t->n);
-        const unsigned char *data = weights_find(t->file, s.name)->data;
-        for (size_t b = s.first; b < s.end; b++, data += s.bytes)
-            memcpy(cache_k(c, l, seq, b * BLOCK, 0), data, s.bytes);
+        size_t bytes = block_bytes(c, m, l);
+        for (size_t b = t->first[l]; b < n_blocks(t->n); b++, data += bytes)
+            memcpy(cache_k(c, l, seq, b * BLOCK, 0), data, bytes);
     }
 }
 

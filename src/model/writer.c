@@ -24,7 +24,6 @@ struct out_tensor {
 struct writer {
     char *path;
     int fd;
-    uint64_t kind;
     struct out_section sections[LAYOUT_MAX_SECTIONS];
     size_t n_sections;
     struct out_tensor *tensors; /* [n_tensors] */
@@ -39,12 +38,6 @@ enum { TENSORS_AT = 1 }; /* place of the directory among the sections */
 
 enum tern_status writer_open(struct writer **out, const char *path, struct tern_error *e)
 {
-    return writer_open_kind(out, path, LAYOUT_KIND_MODEL, e);
-}
-
-enum tern_status writer_open_kind(struct writer **out, const char *path, uint64_t kind,
-                                  struct tern_error *e)
-{
     struct writer *w = calloc(1, sizeof *w);
     *out = NULL;
     if (w)
@@ -55,7 +48,6 @@ enum tern_status writer_open_kind(struct writer **out, const char *path, uint64_
     }
     memcpy(w->path, path, strlen(path) + 1);
     xxh64_init(&w->hash, 0);
-    w->kind = kind;
     enum tern_status s = file_open_write(&w->fd, 1, path, e);
     if (s)
         writer_close(w);
@@ -269,7 +261,7 @@ static void fill_header(const struct writer *w, unsigned char *header)
     at[LAYOUT_VERSION] = TERN_FORMAT_MAJOR;
     at[LAYOUT_VERSION + 2] = TERN_FORMAT_MINOR;
     at += LAYOUT_KIND;
-    put(&at, w->kind);
+    put(&at, LAYOUT_KIND_MODEL);
     put(&at, w->header_bytes);
     put(&at, last->offset + last->bytes);
     put(&at, 0); /* checksum */

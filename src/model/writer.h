@@ -13,14 +13,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct writer;
 
 /* Creates or empties the file. */
 enum tern_status writer_open(struct writer **out, const char *path, struct tern_error *e);
-enum tern_status writer_open_kind(struct writer **out, const char *path, uint64_t kind,
-                                  struct tern_error *e); /* of model/layout.h */
 void writer_close(struct writer *w); /* before writer_finish: the file is left invalid */
 
 /* A section, copied. They keep their order; `tensors` comes by itself after the first. */
