@@ -357,6 +357,20 @@ class Convert(Case):
                 self.assertRegex(said.getvalue(), f"no chat template is stored: .*{reason}.*--template")
         self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], "chat +no template")
 
+    def test_endless_template_is_stopped(self):
+        self.addCleanup(setattr, chat, "SECONDS", chat.SECONDS)
+        chat.SECONDS = 1
+        inner = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}"
+        with self.assertRaisesRegex(chat_fit.Beyond, "runs for more than 1 second"):
+            made = make_tokenizer("x", "")
+            t = hf_tokenizer.from_json(json.loads(made.to_str()), "x", {}, made.to_str())
+            chat.learn("x", inner, {}, t)
+
+    def test_texts_that_a_template_reacts_to_are_told(self):
+        *_, learned, _ = self.learn(ROOT / "tests/chat_templates/smollm3.jinja")
+        self.assertEqual(len(learned.notes), 1)
+        self.assertIn("reacts to '/no_think', '/think' in a message", learned.notes[0])
+
     def test_template_is_chosen(self):
         self.model("x", "{{ raise_exception('never') }}")
         self.assertEqual(self.convert("--template", "zephyr")[0], 0)

@@ -83,6 +83,8 @@ def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: da
             cr.encode(rule.program)
     except ValueError as e:
         raise chat_fit.Beyond(str(e)) from None
+    if words := commands(chat):
+        chat.notes.append(f"the chat template reacts to {', '.join(map(repr, words))} in a message; stored as rules, it will not")
     if template.dated:
         chat.notes.append(f"the chat template writes the date; it is fixed to {template.date:%-d %B %Y}")
     return chat
@@ -126,6 +128,29 @@ def prove(chat: Chat) -> None:
         proved += 1
     if proved < PROVED // 3:
         raise Beyond(f"it takes only {proved} of {PROVED} conversations")
+
+
+def commands(chat: Chat) -> list[str]:
+    """Texts in messages that the template reacts to, and rules do not: SmolLM3's /no_think in a system text."""
+    from .chat_jinja import Rejected
+
+    def differs(text: str, place: int, generate: bool) -> bool:
+        texts = [text if i == place else "x" for i in range(4)]
+        messages = [{"role": r, "content": t} for r, t in zip(("system", "user", "assistant", "user"), texts)]
+        try:
+            return any(
+                chat.template.render(m, generate) != cr.text_of(render(chat, m, generate, None))
+                for m in (messages, messages[1:])
+                if place or m is messages
+            )
+        except (Rejected, cr.NoRule):
+            return False
+
+    def reacts(word: str) -> bool:
+        texts = [word, f"{word}a{word}", f"a {word} b", *(word + "x" + other for other in chat.template.commands)]
+        return any(differs(text, place, generate) for text in texts for place in range(4) for generate in (True, False))
+
+    return [word for word in chat.template.commands if reacts(word)]
 
 
 def difference(want: str, got: str) -> str:

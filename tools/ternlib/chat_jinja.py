@@ -12,6 +12,8 @@ import jinja2.ext
 import jinja2.meta
 import jinja2.sandbox
 
+from .errors import ConvertError
+
 DATE = datetime.datetime(2024, 7, 26)  # the day that Llama's template takes when it is given none
 THINKING = ("enable_thinking", "thinking")  # names under which templates are told whether to think
 
@@ -35,7 +37,8 @@ class _Generation(jinja2.ext.Extension):
 
 
 class Template:
-    """A compiled template. `tokens`: bos_token and so on, which it may name. `dated` tells whether it asked the date."""
+    """A compiled template. `tokens`: bos_token and so on, which it may name. `dated` tells whether it asked the date,
+    `commands` are texts that it may react to."""
 
     def __init__(self, source: str, tokens: dict[str, Any], date: datetime.datetime = DATE):
         env = jinja2.sandbox.ImmutableSandboxedEnvironment(
@@ -46,8 +49,21 @@ class Template:
         env.globals["strftime_now"] = self._strftime
         self.tokens, self.date, self.dated = tokens, date, False
         self.compiled = env.from_string(source)
-        named = jinja2.meta.find_undeclared_variables(env.parse(source))
+        tree = env.parse(source)
+        named = jinja2.meta.find_undeclared_variables(tree)
+        self.commands = sorted(self._commands(tree))
         self.thinking = next((name for name in THINKING if name in named), None)
+
+    @staticmethod
+    def _commands(tree: jinja2.nodes.Template) -> set[str]:
+        """Constants that the template looks for in texts: 'x' in text, text.startswith('x'), text.replace('x', ...)."""
+        found = []
+        for test in tree.find_all(jinja2.nodes.Compare):
+            found += [test.expr for operand in test.ops if operand.op in ("in", "notin")]
+        for call in tree.find_all(jinja2.nodes.Call):
+            if isinstance(call.node, jinja2.nodes.Getattr) and call.node.attr in ("startswith", "endswith", "replace", "split"):
+                found += call.args[:1]
+        return {c.value for c in found if isinstance(c, jinja2.nodes.Const) and isinstance(c.value, str) and c.value.strip()}
 
     @staticmethod
     def _tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False) -> str:
@@ -68,7 +84,7 @@ class Template:
             return self.compiled.render(
                 messages=messages, tools=None, documents=None, add_generation_prompt=generate, **self.tokens, **told
             )
-        except Rejected:
+        except (Rejected, ConvertError):  # the second: stopped from outside, for taking too long
             raise
         except Exception as e:  # whatever the template's code runs into
             raise Rejected(f"{type(e).__name__}: {e}") from None

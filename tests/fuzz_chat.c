@@ -1,0 +1,50 @@
+/* Fuzz target: chat templates. The input is a section `chat`, which is opened with the tokenizer of
+ * a test vocabulary and used on fixed conversations. Asserted: ids in range, and their number does
+ * not depend on the room for them. */
+#include "text/chat.h"
+#include "vocabulary.h"
+
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct tern_chat_message talk[] = {
+    {"system", " be \n", 5, NULL, 0},
+    {"user", "\xE3\x80\x80hi\xFF<|im_end|>", 17, NULL, 0},
+    {"assistant", "<think>\nx</think>\n\ny ", 21, NULL, 0},
+    {"user", "", 0, NULL, 0},
+};
+
+static void use(const struct chat *c, const struct tokenizer *t, size_t first, size_t n,
+                unsigned flags)
+{
+    struct chat_text out = {0};
+    int32_t ids[64];
+    size_t all, again;
+    if (!chat_render(c, talk + first, n, flags, &out, NULL) &&
+        !chat_encode(c, &out, NULL, 0, &all, NULL)) {
+        assert(!chat_encode(c, &out, ids, 64, &again, NULL) && again == all);
+        for (size_t i = 0; i < all && i < 64; i++)
+            assert(ids[i] >= 0 && (uint64_t)ids[i] < tokenizer_n_tokens(t));
+    }
+    chat_text_close(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct vocabulary v; /* kept for the whole run */
+    void *section = malloc(size + 1);
+    struct chat *c;
+    if (!v.t)
+        vocabulary_open(&v, "smollm2");
+    assert(section);
+    memcpy(section, data, size);
+    if (!chat_open(&c, v.t, section, size, NULL)) {
+        use(c, v.t, 0, 4, TERN_CHAT_GENERATE);
+        use(c, v.t, 0, 3, TERN_CHAT_THINK);
+        use(c, v.t, 1, 1, TERN_CHAT_GENERATE | TERN_CHAT_NO_THINK);
+        chat_close(c);
+    }
+    free(section);
+    return 0;
+}
