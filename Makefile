@@ -24,10 +24,9 @@ CFLAGS := -O2 -g -fno-asynchronous-unwind-tables
 KERNEL_CFLAGS := $(if $(findstring clang,$(shell $(CC) --version)),-fno-vectorize,-fno-tree-vectorize)
 SMALL_CFLAGS := -Os
 endif
-FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c \
-	$(patsubst %,src/model/%.c,steps attention forward encode factor calibrate) \
-	$(patsubst %,src/text/%.c,bpe merge spm unigram pretokenize candidates)
-SMALL := src/kernels/known.c src/kernels/formats.c
+FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c src/text/sampler.c \
+	$(patsubst %,src/model/%.c,encode factor calibrate)
+SMALL := $(patsubst %,src/kernels/%.c,known formats ref)
 BUILD ?= build
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
