@@ -5,6 +5,8 @@
 #ifndef TESTS_KERNEL_TRIALS_H
 #define TESTS_KERNEL_TRIALS_H
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,15 +279,20 @@ static void quantize(struct trial *t)
     int8_t *q = take(t, up), *q_ref = take(t, up);
     float *s = take(t, up / 8), *s_ref = take(t, up / 8);
     int32_t *sum = take(t, up / 8), *sum_ref = take(t, up / 8);
-    t->k.quantize(q, s, sum, x, n);
-    t->ref.quantize(q_ref, s_ref, sum_ref, x, n);
+    bool finite = true;
+    for (size_t i = 0; i < n; i++)
+        finite &= fabsf(x[i]) <= FLT_MAX;
+    if (t->k.quantize(q, s, sum, x, n) != finite ||
+        t->ref.quantize(q_ref, s_ref, sum_ref, x, n) != finite)
+        mismatch(t, "finite", 0, !finite, finite);
     same_bytes(t, "q", q, q_ref, up);
     same_floats(t, "scale", s, s_ref, up / 32);
     same_bytes(t, "sum", sum, sum_ref, up / 8);
     size_t bytes = up / 32 * sizeof(struct octet), row = rnd_in(t, 0, 7);
     struct octet *o = take(t, bytes), *o_ref = take(t, bytes);
-    t->k.quantize_octets(o, row, x, n);
-    t->ref.quantize_octets(o_ref, row, x, n);
+    if (t->k.quantize_octets(o, row, x, n) != finite ||
+        t->ref.quantize_octets(o_ref, row, x, n) != finite)
+        mismatch(t, "finite octets", 0, !finite, finite);
     same_bytes(t, "octets", o, o_ref, bytes);
     for (size_t i = 0; i < up; i++)
         if (q_ref[i] != o_ref[i / 32].q[i % 32 / 4][row][i % 4])

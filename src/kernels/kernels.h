@@ -74,11 +74,12 @@ typedef void (*get_row_fn)(float *y, const void *w, size_t k, size_t row);
 
 /* Groups of 32 of x [k]: m = max|x|; m < 2^-100: zeros, scale 0; else scale = m / 127,
  * q = rne(x * (127 / m)); sum = sum of q.   q [k rounded up to 32], scale and sum [its groups].
- * rne of a value outside [-127, 127] (not finite input only) is clamped; NaN gives 0. */
-typedef void (*quantize_fn)(int8_t *q, float *scale, int32_t *sum, const float *x, size_t k);
+ * Only input that is not finite has an rne that is not in [-127, 127]: NaN, which gives 0. False
+ * when there was such input. */
+typedef bool (*quantize_fn)(int8_t *q, float *scale, int32_t *sum, const float *x, size_t k);
 
 /* The same into row `row` of eight, from octet to octet */
-typedef void (*quantize_octets_fn)(struct octet *to, size_t row, const float *x, size_t k);
+typedef bool (*quantize_octets_fn)(struct octet *to, size_t row, const float *x, size_t k);
 
 /* y[i] = (x[i] * r) * w[i],  r = 1 / sqrt(lane_sum(x * x by fma) / n + eps)   x, w, y [n] */
 typedef void (*rmsnorm_fn)(float *y, const float *x, const float *w, size_t n, float eps);

@@ -190,6 +190,19 @@ SIMD float vf_total(vf a)
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
 }
 
+/* m[i] = vf_top(v[i]), sum[i] = vf_total(v[i])   for i < n */
+SIMD void vf_tops(float *m, const vf *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        m[i] = vf_top(v[i]);
+}
+
+SIMD void vf_totals(int32_t *sum, const vf *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] = (int32_t)vf_total(v[i]);
+}
+
 /* ---- integer dots: 8 rows x 4 k of weights against 4 k of one x ---- */
 
 typedef __m256i vx;

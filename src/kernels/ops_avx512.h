@@ -180,6 +180,34 @@ SIMD float vf_total(vf a)
     return _mm512_reduce_add_ps(a);
 }
 
+/* m[i] = vf_top(v[i]), sum[i] = vf_total(v[i])   for i < n, which is 4 or 1 */
+SIMD void vf_tops(float *m, const vf *v, size_t n)
+{
+    if (n == 1) {
+        *m = vf_top(*v);
+        return;
+    }
+    vf a = vf_max(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
+    vf b = vf_max(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
+    a = vf_max(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+    __m256 c = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    _mm_storeu_ps(m, _mm_max_ps(_mm256_castps256_ps128(c), _mm256_extractf128_ps(c, 1)));
+}
+
+SIMD void vf_totals(int32_t *sum, const vf *v, size_t n)
+{
+    if (n == 1) {
+        *sum = (int32_t)vf_total(*v);
+        return;
+    }
+    vf a = vf_add(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
+    vf b = vf_add(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
+    a = vf_add(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+    __m256 c = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 d = _mm_add_ps(_mm256_castps256_ps128(c), _mm256_extractf128_ps(c, 1));
+    _mm_storeu_si128((__m128i *)sum, _mm_cvtps_epi32(d));
+}
+
 /* ---- integer dots: 16 rows x 4 k of weights against 4 k of one x ---- */
 
 typedef __m512i vx;

@@ -187,6 +187,19 @@ SIMD float vf_total(vf a)
     return vaddvq_f32(a);
 }
 
+/* m[i] = vf_top(v[i]), sum[i] = vf_total(v[i])   for i < n */
+SIMD void vf_tops(float *m, const vf *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        m[i] = vf_top(v[i]);
+}
+
+SIMD void vf_totals(int32_t *sum, const vf *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] = (int32_t)vf_total(v[i]);
+}
+
 /* ---- integer dots: 4 rows x 4 k of weights against 4 k of one x, all signed ---- */
 
 enum { BIAS_Q8 = 0, BIAS_Q4 = 0, INT_TILES = 1, INT_TOKENS = 4, INT_UNROLL = 2 };

@@ -2,6 +2,7 @@
 /* The definition of every kernel (kernels.h has formulas and shapes): plain C, one operation after
  * the other in canonical order. Slow on purpose, and small; a target that gives other bits is
  * wrong. It runs where nothing else can, and in the tests, as the answer. */
+#include <float.h>
 #include <math.h>
 
 #include "kernels/kernels.h"
@@ -205,22 +206,21 @@ static void get_row_q4(float *y, const void *w, size_t k, size_t row)
 
 /* ---- rows of activations ---- */
 
-/* rne(x) clamped to [-127, 127]; a NaN gives 0 */
+/* rne(x); a NaN gives 0 */
 static int8_t round_q(float x)
 {
-    if (x > 127)
-        return 127;
-    if (x < -127)
-        return -127;
     return x == x ? (int8_t)((x + 0x1.8p23f) - 0x1.8p23f) : 0;
 }
 
 /* One group, of which n <= 32 values are there */
-static void quantize_group(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)
+static bool quantize_group(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)
 {
+    bool finite = true;
     float m = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         m = max_of(fabsf(x[i]), m);
+        finite &= fabsf(x[i]) <= FLT_MAX;
+    }
     float inverse = 127 / m;
     bool zero = m < 0x1p-100f;
     *scale = zero ? 0 : m / 127;
@@ -229,23 +229,29 @@ static void quantize_group(int8_t *q, float *scale, int32_t *sum, const float *x
         q[i] = i < n && !zero ? round_q(x[i] * inverse) : 0;
         *sum += q[i];
     }
+    return finite;
 }
 
-static void quantize(int8_t *q, float *scale, int32_t *sum, const float *x, size_t k)
+static bool quantize(int8_t *q, float *scale, int32_t *sum, const float *x, size_t k)
 {
+    bool finite = true;
     for (size_t c = 0; c < k; c += GROUP)
-        quantize_group(q + c, scale + c / GROUP, sum + c / GROUP, x + c,
-                       k - c < GROUP ? k - c : GROUP);
+        finite &= quantize_group(q + c, scale + c / GROUP, sum + c / GROUP, x + c,
+                                 k - c < GROUP ? k - c : GROUP);
+    return finite;
 }
 
-static void quantize_octets(struct octet *to, size_t row, const float *x, size_t k)
+static bool quantize_octets(struct octet *to, size_t row, const float *x, size_t k)
 {
+    bool finite = true;
     for (size_t c = 0; c < k; c += GROUP, to++) {
         int8_t q[GROUP];
-        quantize_group(q, &to->scale[row], &to->sum[row], x + c, k - c < GROUP ? k - c : GROUP);
+        finite &=
+            quantize_group(q, &to->scale[row], &to->sum[row], x + c, k - c < GROUP ? k - c : GROUP);
         for (size_t i = 0; i < GROUP; i++)
             to->q[i / 4][row][i % 4] = q[i];
     }
+    return finite;
 }
 
 static void rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)

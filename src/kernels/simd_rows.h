@@ -5,7 +5,10 @@
 #include "kernels/math.h"
 #include "kernels/simd_math.h"
 
-enum { PER_16 = 16 / WIDTH };
+enum {
+    PER_16 = 16 / WIDTH,
+    QUANTIZED = 4 /* groups that are quantized side by side */
+};
 
 /* A loop over [0, n) in steps of whole vectors; the last, shorter one has `tail` elements. */
 #define VECTORS(i, n) for (; (i) + WIDTH <= (n); (i) += WIDTH)
@@ -45,52 +48,84 @@ SIMD void load_16(vf *v, const float *x, size_t n)
     }
 }
 
-/* One group of which n <= 32 values are there */
-SIMD void quantize_group(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)
+/* `groups` of them, 1 or QUANTIZED, side by side; of the last the values up to x + n are there.
+ * A lane of *bad becomes 1 where a value is not finite. (127 / m) * m rounds to 127 at most. */
+SIMD void quantize_groups(int8_t *q, float *scale, int32_t *sum, const float *x, size_t groups,
+                          size_t n, vf *bad)
 {
-    vf v[GROUP / WIDTH], top = vf_set1(0), total = vf_set1(0);
-    load_16(v, x, n < 16 ? n : 16);
-    load_16(v + PER_16, n > 16 ? x + 16 : x, n > 16 ? n - 16 : 0);
-    for (size_t j = 0; j < GROUP / WIDTH; j++)
-        top = vf_max(vf_abs(v[j]), top);
-    float m = vf_top(top);
-    bool zero = m < 0x1p-100f;
-    vf inverse = vf_set1(zero ? 0 : 127 / m);
-    for (size_t j = 0; j < GROUP / WIDTH; j++) {
-        vf y = vf_mul(v[j], inverse), max = vf_set1(127), min = vf_set1(-127);
-        y = vf_select(vf_lt(max, y), max, y);
-        y = vf_select(vf_lt(y, min), min, y);
-        y = vf_select(vf_le(y, y), y, vf_set1(0)); /* NaN */
-        y = vf_sub(vf_add(y, vf_set1(ROUND)), vf_set1(ROUND));
-        total = vf_add(total, y);
-        vf_store_int8(q + j * WIDTH, y);
+    vf v[QUANTIZED][GROUP / WIDTH], top[QUANTIZED], total[QUANTIZED];
+    float m[QUANTIZED], inverse[QUANTIZED];
+#pragma GCC unroll 4
+    for (size_t g = 0; g < groups; g++) {
+        size_t left = n - g * GROUP;
+        load_16(v[g], x + g * GROUP, left < 16 ? left : 16);
+        load_16(v[g] + PER_16, left > 16 ? x + g * GROUP + 16 : x, left > 16 ? left - 16 : 0);
+        top[g] = total[g] = vf_set1(0);
+        for (size_t j = 0; j < GROUP / WIDTH; j++)
+            top[g] = vf_max(vf_abs(v[g][j]), top[g]);
     }
-    *scale = zero ? 0 : m / 127;
-    *sum = (int32_t)vf_total(total);
+    vf_tops(m, top, groups);
+    for (size_t g = 0; g < groups; g++) {
+        bool zero = m[g] < 0x1p-100f;
+        inverse[g] = zero ? 0 : 127 / m[g];
+        scale[g] = zero ? 0 : m[g] / 127;
+    }
+#pragma GCC unroll 4
+    for (size_t g = 0; g < groups; g++)
+        for (size_t j = 0; j < GROUP / WIDTH; j++) {
+            vf y = vf_mul(v[g][j], vf_set1(inverse[g]));
+            vm number = vf_le(y, y);
+            *bad = vf_select(number, *bad, vf_set1(1));
+            y = vf_select(number, y, vf_set1(0));
+            y = vf_sub(vf_add(y, vf_set1(ROUND)), vf_set1(ROUND));
+            total[g] = vf_add(total[g], y);
+            vf_store_int8(q + g * GROUP + j * WIDTH, y);
+        }
+    vf_totals(sum, total, groups);
 }
 
-static void quantize(int8_t *q, float *scale, int32_t *sum, const float *x, size_t k)
+static bool quantize(int8_t *q, float *scale, int32_t *sum, const float *x, size_t k)
 {
+    vf bad = vf_set1(0);
     size_t g = 0;
-    for (; (g + 1) * GROUP <= k; g++)
-        quantize_group(q + g * GROUP, scale + g, sum + g, x + g * GROUP, GROUP);
-    if (g * GROUP < k)
-        quantize_group(q + g * GROUP, scale + g, sum + g, x + g * GROUP, k - g * GROUP);
+    for (; (g + QUANTIZED) * GROUP <= k; g += QUANTIZED)
+        quantize_groups(q + g * GROUP, scale + g, sum + g, x + g * GROUP, QUANTIZED,
+                        QUANTIZED * GROUP, &bad);
+    for (; g * GROUP < k; g++)
+        quantize_groups(q + g * GROUP, scale + g, sum + g, x + g * GROUP, 1,
+                        k - g * GROUP < GROUP ? k - g * GROUP : GROUP, &bad);
+    return vf_top(bad) == 0;
 }
 
-static void quantize_octets(struct octet *to, size_t row, const float *x, size_t k)
+SIMD void to_octets(struct octet *to, size_t row, const int8_t *q, const float *scale,
+                    const int32_t *sum, size_t groups)
 {
-    int32_t q[GROUP / 4];
-    for (; k > 0; to++, x += GROUP) {
-        size_t n = k < GROUP ? k : GROUP;
-        if (n == GROUP)
-            quantize_group((int8_t *)q, &to->scale[row], &to->sum[row], x, GROUP);
-        else
-            quantize_group((int8_t *)q, &to->scale[row], &to->sum[row], x, n);
+    for (size_t g = 0; g < groups; g++, q += GROUP) {
+        to[g].scale[row] = scale[g];
+        to[g].sum[row] = sum[g];
+#pragma GCC unroll 8
         for (size_t i = 0; i < GROUP / 4; i++)
-            memcpy(to->q[i][row], &q[i], 4);
-        k -= n;
+            memcpy(to[g].q[i][row], q + 4 * i, 4);
     }
+}
+
+static bool quantize_octets(struct octet *to, size_t row, const float *x, size_t k)
+{
+    int8_t q[QUANTIZED * GROUP];
+    float scale[QUANTIZED];
+    int32_t sum[QUANTIZED];
+    vf bad = vf_set1(0);
+    size_t n = QUANTIZED * GROUP;
+    for (; k >= n; k -= n, x += n, to += QUANTIZED) {
+        quantize_groups(q, scale, sum, x, QUANTIZED, n, &bad);
+        to_octets(to, row, q, scale, sum, QUANTIZED);
+    }
+    for (; k > 0; k -= n, x += n, to++) {
+        n = k < GROUP ? k : GROUP;
+        quantize_groups(q, scale, sum, x, 1, n, &bad);
+        to_octets(to, row, q, scale, sum, 1);
+    }
+    return vf_top(bad) == 0;
 }
 
 static void rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)

@@ -26,13 +26,13 @@ struct job { /* what the pool's items of one step share */
 void quantize_row(struct forward *f, size_t l, const struct lines *to, size_t rows, size_t k,
                   size_t at, size_t c, const float *x, size_t n)
 {
+    const struct kernels *ks = f->kernels;
     size_t group = c / GROUP;
-    if (!f->kernels->in_range(x, n, FLT_MAX))
+    bool finite = rows == 1
+                      ? ks->quantize(to->q + c, to->scale + group, to->sum + group, x, n)
+                      : ks->quantize_octets(to->octets + octet_at(at, group, k), at % OCTET, x, n);
+    if (!finite)
         mark_bad(f, l, l < f->model->n_layers ? BAD_INPUT : BAD_LOGIT);
-    if (rows == 1)
-        f->kernels->quantize(to->q + c, to->scale + group, to->sum + group, x, n);
-    else
-        f->kernels->quantize_octets(to->octets + octet_at(at, group, k), at % OCTET, x, n);
 }
 
 /* ---- input of a matrix: normed, and quantized where the matrix's format wants it ----------- */
@@ -41,16 +41,16 @@ struct input {
     const float *src; /* [n, stride] */
     size_t stride, n, k;
     const struct norm *norm; /* NULL, or one without weights: none */
-    bool quantize;           /* a matrix reads q, scale and sum */
+    bool quantize, floats;   /* a matrix reads q, scale and sum; x */
     size_t layer;            /* n_layers: the head */
 };
 
 static void input_row(struct forward *f, const struct input *in, size_t row, const struct lines *to,
-                      size_t at)
+                      size_t at, int thread)
 {
     const float *x = in->src + row * in->stride;
     if (has_norm(in->norm)) {
-        float *y = to->x + at * to->stride;
+        float *y = in->floats ? to->x + at * to->stride : f->scratch[thread].in.x;
         norm_row(f, y, x, in->norm, in->k);
         x = y;
     }
@@ -68,9 +68,8 @@ static struct activations lines_view(const struct lines *from, size_t n, size_t 
 static void input_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct job *job = arg;
-    (void)thread;
     for (size_t row = begin; row < end; row++)
-        input_row(job->f, job->in, row, &job->f->in, row);
+        input_row(job->f, job->in, row, &job->f->in, row, thread);
 }
 
 static bool input_is_plain(const struct input *in)
@@ -95,7 +94,7 @@ static struct activations input_view(struct forward *f, const struct input *in, 
     if (in->n == 1) {
         lines = &f->scratch[thread].in;
         uint64_t start = profile_begin(f->profile);
-        input_row(f, in, 0, lines, 0);
+        input_row(f, in, 0, lines, 0, thread);
         profile_end(f->profile, thread, start);
     }
     return lines_view(lines, in->n, in->k, in->quantize);
@@ -285,7 +284,9 @@ void step_project_qkv(struct forward *f, const struct layer *w)
                        .norm = &w->attn_norm,
                        .layer = w->index,
                        .quantize = type_is_quantized(w->q.type) || type_is_quantized(w->k.type) ||
-                                   type_is_quantized(w->v.type)};
+                                   type_is_quantized(w->v.type),
+                       .floats = !type_is_quantized(w->q.type) || !type_is_quantized(w->k.type) ||
+                                 !type_is_quantized(w->v.type)};
     size_t unit = unit_heads(w->head_dim);
     input_prepare(f, &in);
     profile_run(f->profile, OP_QKV, f->pool,
@@ -453,8 +454,9 @@ void step_gate_up(struct forward *f, const struct layer *w)
                        .k = f->model->dim,
                        .norm = layer_ffn_norm(w),
                        .layer = w->index,
-                       .quantize =
-                           type_is_quantized(w->gate.type) || type_is_quantized(w->up.type)};
+                       .quantize = type_is_quantized(w->gate.type) || type_is_quantized(w->up.type),
+                       .floats = !type_is_quantized(w->up.type) ||
+                                 (w->gated && !type_is_quantized(w->gate.type))};
     input_prepare(f, &in);
     profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, GROUP), gate_up_items,
                 &(struct job){.f = f, .w = w, .in = &in});
@@ -521,7 +523,8 @@ void step_logits(struct forward *f)
                        .k = f->model->dim,
                        .norm = &f->model->final_norm,
                        .layer = f->model->n_layers,
-                       .quantize = type_is_quantized(f->model->head.type)};
+                       .quantize = type_is_quantized(f->model->head.type),
+                       .floats = !type_is_quantized(f->model->head.type)};
     if (f->n_logits == 0)
         return;
     input_prepare(f, &in);
