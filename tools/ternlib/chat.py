@@ -74,10 +74,15 @@ def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: da
         template = chat_jinja.Template(source, tokens, date or chat_jinja.DATE)
     except jinja2.TemplateError as e:
         raise chat_fit.Beyond(f"it is not valid: {e}") from None
-    with time_limit(SECONDS):
-        fit = chat_fit.Fit(template, specials(t))
-        chat = Chat(name, fit.rules(), default_thinking(fit), template=template)
-        prove(chat)
+    try:
+        with time_limit(SECONDS):
+            fit = chat_fit.Fit(template, specials(t))
+            chat = Chat(name, fit.rules(), default_thinking(fit), template=template)
+            prove(chat)
+    except ConvertError:
+        raise
+    except Exception as e:  # nothing that a template makes of texts may cost the model
+        raise chat_fit.Beyond(f"the search for them failed ({type(e).__name__}: {e})") from e
     try:
         for rule in chat.rules:
             cr.encode(rule.program)

@@ -215,7 +215,8 @@ class Fit:
         self.template, self.special = template, special
         self.knows = self.knows_thinking()
         self.found: dict[int, Program | None] = {}
-        self.example: dict[Program, tuple[Form, int]] = {}
+        self.made: tuple[dict, list[Rule]] | None = None  # the rules of `found` as it was then
+        self.example: dict[int, tuple[Form, int]] = {}  # a form and the number of a message with these conditions
 
     def knows_thinking(self) -> bool:
         """Whether being told to think changes anything."""
@@ -234,12 +235,18 @@ class Fit:
 
     def predicted(self, form: Form, texts: dict | None = None) -> str | None:
         try:
-            return cr.text_of(cr.render(rules_of(self.found), conversation(form, texts), form.generate, form.think))
+            return cr.text_of(cr.render(self.now(), conversation(form, texts), form.generate, form.think))
         except NoRule:
             return None
 
+    def now(self) -> list[Rule]:
+        """The rules of what was found so far."""
+        if self.made is None or self.made[0] is not self.found:
+            self.made = self.found, rules_of(self.found)
+        return self.made[1]
+
     def structure(self) -> None:
-        """Step 1: `found` and an example of each program."""
+        """Step 1: `found`, and an example of each of its conditions."""
         seen = []
         for form in forms(self.knows):
             text = self.out(form)
@@ -250,13 +257,16 @@ class Fit:
                 seen.append(cut(form, conversation(form), text))
         if not seen:
             raise Beyond(f"it rejects every conversation: {self.why()}")
-        if not any(("system",) in b for s in seen for b in s.before):
+        if not any(("system",) in b for s in seen for b in s.before):  # it takes a system text and drops it
+            for s in seen:
+                if s.form.system:
+                    self.learn(s.when(len(s.turns)), None)
             seen = [s for s in seen if not s.form.system]
         self.ends = suffixes(seen, self.special)
         for s in seen:
             for i, program in programs(s, self.ends, self.special).items():
                 self.learn(s.when(i), program)
-                self.example.setdefault(program, (s.form, i))
+                self.example.setdefault(s.when(i), (s.form, i))
 
     def why(self) -> str:
         try:
@@ -270,23 +280,33 @@ class Fit:
             raise Beyond("it writes the same kind of message in different ways")
 
     def trimming(self) -> None:
-        """Step 2, program by program."""
-        for program, (form, i) in self.example.items():
-            fitted = program
-            for name in ("system", "thinks", "answer", "whole"):
-                if (name,) in program:
-                    fitted = self.trim_part(program, fitted, name, form, i)
-            fitted = self.widen(program, fitted, form, i)
-            if fitted != program:
-                self.replace(program, fitted)
+        """Step 2, program by program; where its conditions are trimmed in different ways, in groups of these."""
+        for program in dict.fromkeys(self.found[when] for when in self.example):
+            left = [when for when in self.example if self.found[when] == program]
+            parts = [name for name in ("system", "thinks", "answer", "whole") if (name,) in program]
+            while parts and left:
+                form, i = self.example[left[0]]
+                fitted = program
+                for name in parts:
+                    fitted = self.trim_part(left, fitted, name, form, i)
+                fitted = self.widen(left, fitted, form, i)
+                alike = [when for when in left if self.holds(when, fitted, parts)]
+                self.replace(alike or left[:1], fitted)
+                left = [when for when in left[1:] if when not in alike]
 
-    def replace(self, old: Program, new: Program) -> None:
-        self.found = {w: new if p == old else p for w, p in self.found.items()}
+    def holds(self, when: int, program: Program, parts: list[str]) -> bool:
+        """Whether that program is right there."""
+        form, i = self.example[when]
+        texts = [t for name in parts for t in self.edged(name, form, i)[:: len(EDGES) + 1]]
+        return self.matches([when], program, form, texts) == len(texts)
 
-    def matches(self, old: Program, new: Program, form: Form, texts: list[dict]) -> int:
-        """How many of the conversations come out right when `new` is put in the place of `old`."""
+    def replace(self, whens: list[int], new: Program) -> None:
+        self.found = self.found | dict.fromkeys(whens, new)
+
+    def matches(self, whens: list[int], new: Program, form: Form, texts: list[dict]) -> int:
+        """How many of the conversations come out right when the program of these conditions is `new`."""
         kept, good = self.found, 0
-        self.replace(old, new)
+        self.replace(whens, new)
         for t in texts:
             good += self.predicted(form, t) == self.out(form, t)
         self.found = kept
@@ -308,7 +328,7 @@ class Fit:
                 out.append({i: f"{a}<think>{MARK.format(f't{i}')}</think>{MARK.format(i)}{b}"})
         return out
 
-    def trim_part(self, old: Program, program: Program, name: str, form: Form, i: int) -> Program:
+    def trim_part(self, whens: list[int], program: Program, name: str, form: Form, i: int) -> Program:
         """The program with that part trimmed as the template does."""
         texts = self.edged(name, form, i)
         for right, left in itertools.product(range(3), range(3)):
@@ -316,11 +336,11 @@ class Fit:
             if left or right:
                 at = program.index((name,))
                 new = (*program[:at], ("open",), (name,), ("close", left, right), *program[at + 1 :])
-            if self.matches(old, new, form, texts) == len(texts):
+            if self.matches(whens, new, form, texts) == len(texts):
                 return new
         raise Beyond(f"it changes the {'system text' if name == 'system' else 'texts of messages'}")
 
-    def widen(self, old: Program, program: Program, form: Form, i: int) -> Program:
+    def widen(self, whens: list[int], program: Program, form: Form, i: int) -> Program:
         """A text that is trimmed at its end may be trimmed together with what stands before it (Llama 2 does so)."""
         if i == form.turns or len(program) < 4:
             return program
@@ -328,7 +348,7 @@ class Fit:
         if ("system",) in program:
             blanks += [{i: b, "system": s} for b, s in itertools.product(BLANKS, BLANKS)]
         close = max((at for at, step in enumerate(program) if step[0] == "close"), default=None)
-        best, good = program, self.matches(old, program, form, blanks)
+        best, good = program, self.matches(whens, program, form, blanks)
         if close is None or good == len(blanks):
             return program
         for at in range(close - 3, -1, -1):
@@ -337,7 +357,7 @@ class Fit:
             _, left, right = program[close]
             inner = (("open",), program[close - 1], ("close", left, 0)) if left else (program[close - 1],)
             wide = (*program[:at], ("open",), *program[at : close - 2], *inner, ("close", 0, right), *program[close + 1 :])
-            now = self.matches(old, wide, form, blanks)
+            now = self.matches(whens, wide, form, blanks)
             if now > good:
                 best, good = wide, now
         return best
@@ -346,36 +366,41 @@ class Fit:
 
     def blanks(self) -> None:
         """Step 3: empty and blank texts that are written in another way, of the system and of messages."""
+        plain, other, alike = self.now(), {}, {}
         for form in forms(self.knows):
-            if form.thoughts or self.out(form) is None:
+            if form.thoughts or self.out(form) is None or self.predicted(form) is None:
                 continue
-            places = (["system"] if form.system and self.predicted(form) is not None else []) + list(range(form.turns))
-            for place in places:
-                for text in BLANKS:
-                    out = self.out(form, {place: text})
-                    if out is not None and out != self.predicted(form, {place: text}):
-                        self.learn_blank(form, {place: text}, place, out)
+            for place, text in itertools.product((["system"] if form.system else []) + list(range(form.turns)), BLANKS):
+                out = self.out(form, {place: text})
+                if out is not None and out != self.predicted(form, {place: text}):
+                    other |= self.blank(form, {place: text}, place, out)
+                elif place != "system":
+                    when, _ = self.written(form, {place: text})[place]
+                    alike[when] = cr.find(plain, when)
+        if other:
+            self.found = alike | self.found | other
 
-    def learn_blank(self, form: Form, texts: dict, place, out: str) -> None:
-        """`found` with what that conversation shows."""
+    def written(self, form: Form, texts: dict) -> list[tuple[int, str]]:
+        """Conditions of each message and of the end, and what they are written as."""
         messages = conversation(form, texts)
-        if place == "system":
-            s = cut(form, messages, out)
-            for i, program in programs(s, self.ends, self.special).items():
-                self.found[s.when(i)] = self.like(program)
-            return
         turns = [m["content"] for m in messages if m["role"] != "system"]
         system = messages[0]["content"] if form.system else None
-        always, written, whens = cr.when_always(system, form.generate, form.think), [], []
-        for i in range(len(turns) + 1):
-            when = always | (cr.when_end(len(turns)) if i == len(turns) else cr.when_message(turns[i], i, len(turns)))
-            text = turns[i] if i < len(turns) else ""
-            written.append(cr.text_of(cr.run(cr.find(rules_of(self.found), when), system, text)))
-            whens.append(when)
-        head, tail = "".join(written[:place]), "".join(written[place + 1 :])
+        always, out = cr.when_always(system, form.generate, form.think), []
+        for i, text in enumerate([*turns, ""]):
+            when = always | (cr.when_end(i) if i == len(turns) else cr.when_message(text, i, len(turns)))
+            out.append((when, cr.text_of(cr.run(cr.find(self.now(), when), system, text))))
+        return out
+
+    def blank(self, form: Form, texts: dict, place, out: str) -> dict[int, Program]:
+        """What that conversation, with an empty or blank text at `place`, shows to be written in another way."""
+        if place == "system":
+            s = cut(form, conversation(form, texts), out)
+            return {s.when(i): self.like(p) for i, p in programs(s, self.ends, self.special).items()}
+        written = self.written(form, texts)
+        head, tail = ("".join(text for _, text in part) for part in (written[:place], written[place + 1 :]))
         if len(head) + len(tail) > len(out) or not out.startswith(head) or not out.endswith(tail):
             raise Beyond("it lets an empty text change what stands around it")
-        self.found[whens[place]] = steps(out[len(head) : len(out) - len(tail)], self.special)
+        return {written[place][0]: steps(out[len(head) : len(out) - len(tail)], self.special)}
 
     def like(self, program: Program) -> Program:
         """The fitted program that this one is without its trimming, if there is one."""
@@ -402,4 +427,4 @@ class Fit:
         self.opening()
         self.trimming()
         self.blanks()
-        return rules_of(self.found)
+        return self.now()
