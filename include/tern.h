@@ -288,6 +288,14 @@ uint32_t tern_seq_keep(tern_context *ctx, uint32_t seq, uint32_t n);
 /* Makes `to` the first n tokens of `from`, sharing its pages; returns as tern_seq_keep does. */
 uint32_t tern_seq_fork(tern_context *ctx, uint32_t from, uint32_t to, uint32_t n);
 
+/* Some models (LongRoPE) turn keys and queries by other frequencies when a text is longer than a
+ * limit, at all of its positions. The batch that takes a sequence over the limit (or back, after
+ * tern_seq_keep) therefore evaluates the tokens before it again, in as many batches as that takes;
+ * a tern_cancel meanwhile leaves the tokens that were. With `n` expected positions beyond the limit
+ * a sequence is evaluated so from its first token on: for texts that come in several batches.
+ * Holds until it is called again; 0, and at the beginning: what it has is what counts. */
+void tern_seq_expect(tern_context *ctx, uint32_t seq, uint32_t n);
+
 /* The tokens of a sequence, tern_seq_length of them; borrowed until the context is used again. */
 const tern_token *tern_seq_tokens(const tern_context *ctx, uint32_t seq);
 
@@ -436,6 +444,7 @@ struct tern_generate_result {
     size_t n_drafted, n_accepted; /* tokens guessed and tried; of them, tokens of the text */
     size_t n_shifts, n_shifted;   /* shifts; tokens that they evaluated again, */
     double shift_seconds;         /* as a part of generate_seconds */
+    size_t n_again; /* tokens evaluated again, as tern_seq_expect explains */
     tern_token last;              /* the last one chosen, which the sequence does not hold; or -1 */
 };
 

@@ -49,7 +49,7 @@ def directory(folder: Path, golden: golden_file.Golden, config: dict, published:
     """The golden model as a Hugging Face directory; published models have a tensor for each expert."""
     folder.mkdir()
     kind = config["model_type"]
-    features = FAMILIES[kind].features(Config("golden", dict(config), FAMILIES[kind].aliases, rope_length=golden.prompt + len(golden.greedy)))
+    features = FAMILIES[kind].features(Config("golden", dict(config), FAMILIES[kind].aliases, rope_length=golden.prompt + len(golden.greedy) - 1))
     layout, state, weights = Layout(kind, features, lambda name: published and any(part in name for part in EXPERTS)), {}, golden.weights()
     for slot in slots(features):
         places.put(state, slot, layout.places(slot), weights[slot.name])
@@ -66,10 +66,10 @@ class GoldenModels(unittest.TestCase):
         with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()) as said:
             source, out = Path(temp) / "source", Path(temp) / "out.bin"
             directory(source, golden, config, published)
-            length = str(golden.prompt + len(golden.greedy))
+            length = str(golden.prompt + len(golden.greedy) - 1)
             self.assertEqual(convert.main([str(source), str(out), "--rope-length", length]), 0, said.getvalue())
             with engine.Engine(LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
-                logits = e.logits(ids)
+                logits = e.logits(ids, golden.prompt)
         self.assertGreaterEqual(len(golden.rows), 6)
         for at, row in golden.rows.items():
             self.assertLessEqual(np.abs(logits[at] - row).max(), BOUND * np.abs(row).max(), f"position {at}")

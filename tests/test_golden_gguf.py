@@ -55,7 +55,7 @@ class GoldenGguf(unittest.TestCase):
 
     def hold(self, golden: golden_file.Golden) -> None:
         config, ids = golden_file.published_config(golden.config), golden.tokens()[:-1]
-        length = ["--rope-length", golden.prompt + len(golden.greedy)]
+        length = ["--rope-length", golden.prompt + len(golden.greedy) - 1]
         with tempfile.TemporaryDirectory() as temp:
             folder, file, out = Path(temp) / "source", Path(temp) / "m.gguf", Path(temp) / "out.bin"
             golden_convert.directory(folder, golden, config, True)
@@ -73,7 +73,7 @@ class GoldenGguf(unittest.TestCase):
                 for pair in lacking:
                     self.assertIn(pair.split("=")[0], said)
             with engine.Engine(golden_convert.LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
-                logits = e.logits(ids)
+                logits = e.logits(ids, golden.prompt)
         for at, row in golden.rows.items():
             self.assertLessEqual(np.abs(logits[at] - row).max(), golden_convert.BOUND * np.abs(row).max(), at)
 

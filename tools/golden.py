@@ -51,6 +51,8 @@ class Family:
     quirks: dict[str, dict | Callable] = field(default_factory=dict)
     prompt: int = 24
     rows: tuple[int, ...] = (0, 7, 16, 23, 39, 54)
+    grows: bool = False  # the text outgrows a limit, beyond which all of it is evaluated otherwise
+    length: int = 0  # tokens of a longer text that the model has seen before, where that matters
     distinct: int = GREEDY // 4  # tokens that the continuation must have; a tied head after a scaled embedding repeats
 
 
@@ -202,6 +204,22 @@ FAMILIES = [
                max_position_embeddings=256, original_max_position_embeddings=32),
         {"rope order": interleaved},
         prompt=40,
+    ),
+    Family(
+        "phi3-grows", "Phi3",
+        config(32, 4, 2, 8, 64, rope(10000.0, "longrope", short_factor=[1.0, 1.2, 1.4, 1.5],
+                                     long_factor=[1.0, 2.0, 4.0, 8.0], partial_rotary_factor=1.0),
+               max_position_embeddings=256, original_max_position_embeddings=40, sliding_window=20),
+        {"the same factors": {"rope_parameters": rope(
+            10000.0, "longrope", short_factor=[1.0, 1.2, 1.4, 1.5], long_factor=[1.0, 1.2, 1.4, 1.5],
+            partial_rotary_factor=1.0)}},
+        rows=(0, 23, 24, 38, 39, 40, 41, 54), grows=True,
+    ),
+    Family(
+        "llama-dynamic", "Llama",
+        config(48, 4, 2, 16, 64, rope(10000.0, "dynamic", factor=3.0), max_position_embeddings=64),
+        {"scaling": {"rope_parameters": rope(10000.0)}},
+        prompt=100, rows=(0, 7, 63, 64, 99, 130), length=131,
     ),
     Family(
         "smollm3", "SmolLM3",
@@ -358,7 +376,7 @@ def features(family: Family, made) -> dict:
     kind = made.model_type
     config = Config(
         f"{family.name}: config.json", config_json(made), families.FAMILIES[kind].aliases,
-        rope_length=family.prompt + GREEDY,
+        rope_length=family.prompt + GREEDY - 1,
     )  # fmt: skip
     out = families.FAMILIES[kind].features(config)
     config.finish()
@@ -385,8 +403,27 @@ def run(model, ids: list[int]) -> np.ndarray:
 
 
 @torch.no_grad()
-def continue_greedily(model, ids: list[int]) -> list[int]:
-    """The next GREEDY tokens, with the reference's cache."""
+def look(family: Family, model, ids: list[int]) -> np.ndarray:
+    """Logits [len(ids), vocab] as a user of the family gets them."""
+    if family.length:  # the frequencies of dynamic scaling are those of the longest text so far
+        run(model, [0] * family.length)
+    if not family.grows:
+        return run(model, ids)
+    rows = [run(model, ids[: n + 1])[-1] for n in range(family.prompt, len(ids))]
+    return np.stack([*run(model, ids[: family.prompt]), *rows])
+
+
+@torch.no_grad()
+def continue_greedily(family: Family, model, ids: list[int]) -> list[int]:
+    """The next GREEDY tokens, with the reference's cache; where the text outgrows a limit, as its generate() does."""
+    if family.length:
+        run(model, [0] * family.length)
+    if family.grows:
+        text = torch.tensor([ids])
+        made = model.generate(
+            text, attention_mask=torch.ones_like(text), max_new_tokens=GREEDY, do_sample=False, eos_token_id=None
+        )
+        return made[0, len(ids) :].tolist()
     cache, feed, out = None, torch.tensor([ids]), []
     for _ in range(GREEDY):
         step = model(feed, past_key_values=cache, use_cache=True)
@@ -411,7 +448,7 @@ def refusal(family: Family, weights: dict, ids: list[int], logits: np.ndarray) -
     if len(set(ids[family.prompt :])) < family.distinct:
         return "the continuation repeats itself", {}
     made = build_config(family)
-    exact = run(build_model(made, features(family, made), weights, torch.float64), ids[:-1])
+    exact = look(family, build_model(made, features(family, made), weights, torch.float64), ids[:-1])
     error = distance(logits, exact)[list(family.rows)].max()
     if error > 0.5:
         return f"the reference itself is off by {error:.2f} bounds", {}
@@ -420,7 +457,7 @@ def refusal(family: Family, weights: dict, ids: list[int], logits: np.ndarray) -
         made = build_config(family, quirk if isinstance(quirk, dict) else None)
         other = weights if isinstance(quirk, dict) else quirk(weights, made)
         shape = features(family, made)
-        worth[name] = distance(run(build_model(made, shape, other), ids[:-1]), logits)[list(family.rows)].max()
+        worth[name] = distance(look(family, build_model(made, shape, other), ids[:-1]), logits)[list(family.rows)].max()
         if worth[name] < CHANGE:
             return f"without {name} the logits change by {worth[name]:.0f} bounds only", {}
     return "", worth
@@ -436,9 +473,9 @@ def make(family: Family, say: Callable[[str], None]) -> golden_file.Golden:
         weights = {slot.name: golden_file.weights_of(slot, seed, ones) for slot in slots(shape)}
         model = build_model(made, shape, weights)
         prompt = golden_file.prompt_ids(seed, family.prompt, made.vocab_size)
-        greedy = continue_greedily(model, prompt)
+        greedy = continue_greedily(family, model, prompt)
         ids = prompt + greedy
-        logits = run(model, ids[:-1])
+        logits = look(family, model, ids[:-1])
         if logits[family.prompt - 1 :].argmax(-1).tolist() != greedy:
             say(f"{family.name}: seed {seed}: with and without cache differ")
             continue

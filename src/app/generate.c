@@ -204,6 +204,11 @@ void generation_print(const struct generation *g)
                 "context: all %u positions are full (the model was made for %llu); --context-shift "
                 "goes on\n",
                 plan.n_ctx, (unsigned long long)info.max_seq);
+    if (g->stats.result.n_again)
+        fprintf(stderr,
+                "rope: the text outgrew the model's first frequencies: %zu tokens were evaluated "
+                "again with the second\n",
+                g->stats.result.n_again);
     stats_print(&g->stats, g->ctx, g->o->value[OPT_VERBOSE].given);
 }
 

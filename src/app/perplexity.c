@@ -21,6 +21,7 @@ static enum tern_status score(const struct perplexity_job *job, struct perplexit
     struct tern_memory plan;
     tern_context_memory(job->ctx, &plan);
     tern_seq_keep(job->ctx, 0, 0);
+    tern_seq_expect(job->ctx, 0, (uint32_t)n - 1);
     for (size_t i = 0; i + 1 < n;) {
         size_t scored = 0;
         for (size_t rows = 0; i + 1 < n && rows < plan.n_batch && scored < TERN_MAX_LOGITS;

@@ -128,6 +128,7 @@ static enum tern_status feed(struct verify *v, struct tern_error *e)
 {
     struct tern_memory plan;
     tern_context_memory(v->ctx, &plan);
+    tern_seq_expect(v->ctx, 0, (uint32_t)v->tokens->rows);
     for (size_t i = 0, p = 0; i < v->tokens->rows;) {
         size_t wanted = 0;
         for (size_t n = 0; n < plan.n_batch && i < v->tokens->rows; n++, i++) {

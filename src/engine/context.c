@@ -95,7 +95,10 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
         return s;
     c->fingerprint = p && p->fingerprint;
     xxh64_init(&c->hash, 0);
-    c->pending = calloc(plan->n_seqs, sizeof *c->pending);
+    c->pending = calloc(2 * (size_t)plan->n_seqs, sizeof *c->pending);
+    c->expected = c->pending + plan->n_seqs;
+    if (m->model->rope_limit && !(c->again = calloc(plan->n_batch, sizeof *c->again)))
+        return error_memory(e, "the rows of a batch", plan->n_batch * sizeof *c->again);
     size_t room = sampler_scratch(m->model->vocab);
     c->sampler.vocab = m->model->vocab;
     c->sampler.log_sum_exp = m->kernels.log_sum_exp;
@@ -133,6 +136,7 @@ EXPORT void tern_context_close(tern_context *c)
     forward_close(&c->forward);
     cache_close(&c->cache);
     free(c->pending);
+    free(c->again);
     free(c->sampler.scratch);
     decoder_close(c->sampler.decoder);
     free(c);
@@ -215,6 +219,69 @@ EXPORT void tern_fingerprint_add(tern_context *c)
     }
 }
 
+/* ---- RoPE sets with far frequencies --------------------------------------------------------- */
+
+static bool wants_far(const struct tern_context *c, uint32_t seq, uint32_t length)
+{
+    size_t limit = c->model->model->rope_limit;
+    return limit && (length > limit || c->expected[seq] > limit);
+}
+
+/* Makes the keys of a sequence those of the other frequencies: its tokens are evaluated again. A
+ * cancel leaves those that were. */
+static enum tern_status turn(struct tern_context *c, uint32_t seq, bool far)
+{
+    struct forward *f = &c->forward;
+    struct row *rows = f->rows;
+    const tern_token *tokens = tern_seq_tokens(c, seq);
+    size_t n_rows = f->n, length = c->cache.length[seq];
+    enum tern_status s = TERN_OK;
+    cache_keep(&c->cache, seq, 0);
+    c->cache.far[seq] = far;
+    f->rows = c->again;
+    for (size_t at = 0; at < length && !s; at += f->n) {
+        f->n = length - at < f->n_batch ? length - at : f->n_batch;
+        for (size_t i = 0; i < f->n; i++)
+            f->rows[i] = (struct row){seq, (uint32_t)(at + i), tokens[at + i], 0};
+        s = forward_run(f);
+    }
+    c->n_again += length;
+    f->rows = rows, f->n = n_rows;
+    return s;
+}
+
+/* One set for all positions of a sequence, by its length after this batch. */
+static enum tern_status settle(struct tern_context *c)
+{
+    enum tern_status s = TERN_OK;
+    for (size_t i = 0; i < c->forward.n && !s; i++) {
+        uint32_t seq = c->forward.rows[i].seq;
+        bool far = wants_far(c, seq, c->cache.length[seq] + c->pending[seq]);
+        if (far != c->cache.far[seq])
+            s = turn(c, seq, far);
+    }
+    return s;
+}
+
+enum tern_status context_settle(struct tern_context *c, uint32_t seq)
+{
+    struct fpenv saved = fpenv_enter();
+    pool_lock(c->model->pool);
+    bool far = wants_far(c, seq, c->cache.length[seq]);
+    enum tern_status s = far != c->cache.far[seq] ? turn(c, seq, far) : TERN_OK;
+    pool_unlock(c->model->pool);
+    fpenv_leave(saved);
+    return s;
+}
+
+EXPORT void tern_seq_expect(tern_context *c, uint32_t seq, uint32_t n)
+{
+    if (seq < c->memory.n_seqs)
+        c->expected[seq] = n;
+}
+
+/* ---- evaluation ----------------------------------------------------------------------------- */
+
 static enum tern_status evaluate(struct tern_context *c)
 {
     struct fpenv saved = fpenv_enter();
@@ -222,7 +289,9 @@ static enum tern_status evaluate(struct tern_context *c)
     if (c->forward.profile)
         c->forward.profile->count(c->model->model, &c->cache, c->forward.rows, c->forward.n,
                                   c->forward.profile->cost);
-    enum tern_status s = forward_run(&c->forward);
+    enum tern_status s = settle(c);
+    if (!s)
+        s = forward_run(&c->forward);
     pool_unlock(c->model->pool);
     fpenv_leave(saved);
     tern_batch_clear(c);

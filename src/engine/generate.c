@@ -98,6 +98,7 @@ static enum tern_status read_tokens(struct generation *g, size_t from, bool all,
     enum tern_status s = TERN_OK;
     if (all && chunk > TERN_MAX_LOGITS)
         chunk = TERN_MAX_LOGITS;
+    tern_seq_expect(g->ctx, g->p->seq, (uint32_t)g->n_tokens);
     for (size_t i = from, end; i < g->n_tokens && !s && !g->stopped; i = end) {
         end = g->n_tokens - i < chunk ? g->n_tokens : i + chunk;
         if ((s = add_chunk(g, i, end, all)))
@@ -107,6 +108,7 @@ static enum tern_status read_tokens(struct generation *g, size_t from, bool all,
         if (!s && report && g->p->on_prompt(g->p->arg, end - from, g->n_tokens - from))
             g->stopped = true, g->result->reason = TERN_STOP_CANCELLED;
     }
+    tern_seq_expect(g->ctx, g->p->seq, 0);
     return s;
 }
 
@@ -328,7 +330,9 @@ EXPORT enum tern_status tern_generate(tern_context *ctx, const struct tern_gener
         return s;
     tern_batch_clear(ctx);
     atomic_store(&ctx->forward.cancel, 0);
+    uint64_t before = ctx->n_again;
     s = run(&g);
+    g.result->n_again = (size_t)(ctx->n_again - before);
     atomic_store(&ctx->forward.cancel, 0);
     speculate_close(&g.speculate);
     tern_decoder_close(g.decoder);

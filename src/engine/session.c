@@ -31,6 +31,8 @@ EXPORT enum tern_status tern_session_save(tern_context *c, uint32_t seq, const c
                                           struct tern_error *e)
 {
     enum tern_status s = check_seq(c, seq, e);
+    if (!s && context_settle(c, seq))
+        return error_set(e, TERN_CANCELLED, "saving the session was cancelled");
     if (!s && !(s = tern_numeric_status(c, e)))
         s = session_save(&c->cache, seq, c->model->model, path, e);
     return s;
@@ -45,5 +47,8 @@ EXPORT enum tern_status tern_session_load(tern_context *c, uint32_t seq, const c
     pool_lock(c->model->pool);
     s = session_load(&c->cache, seq, c->model->model, c->model->pool, path, e);
     pool_unlock(c->model->pool);
+    size_t limit = c->model->model->rope_limit;
+    if (!s)
+        c->cache.far[seq] = limit && c->cache.length[seq] > limit;
     return s;
 }

@@ -63,6 +63,9 @@ static size_t most_guesses(const struct speculate *s)
     size_t most = MOST, used = tern_seq_length(s->ctx, s->p->seq) + 1;
     if (most > plan->n_ctx - used)
         most = plan->n_ctx - used;
+    size_t limit = s->ctx->model->model->rope_limit; /* not beyond it in one batch: see settle() */
+    if (limit && used <= limit + 1 && most + used > limit)
+        most = used <= limit ? limit - used : 0;
     if (most > plan->n_batch - 1)
         most = plan->n_batch - 1;
     if (s->p->n_predict >= 0 && most > (uint64_t)s->p->n_predict - s->result->n_generated - 1)

@@ -111,7 +111,8 @@ enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_ca
                       "not enough memory for a KV cache of %zu positions (%zu MiB): try a smaller "
                       "context",
                       n_ctx, c->range_bytes >> 20);
-    if (!s && !(c->length = calloc(n_seqs, sizeof *c->length)))
+    c->far = calloc(n_seqs, sizeof *c->far);
+    if (!s && (!c->far || !(c->length = calloc(n_seqs, sizeof *c->length))))
         s = error_memory(e, "the sequences", n_seqs * sizeof *c->length);
     if (!s && c->range_bytes >= HUGE_FROM)
         memory_advise_huge(c->range, c->range_bytes);
@@ -139,6 +140,7 @@ void cache_close(struct cache *c)
     free(c->classes);
     free(c->layers);
     free(c->length);
+    free(c->far);
     *c = (struct cache){0};
 }
 
@@ -272,6 +274,7 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n)
     }
     memcpy(c->tokens + to * c->n_ctx, c->tokens + from * c->n_ctx, n * sizeof *c->tokens);
     c->length[to] = (uint32_t)n;
+    c->far[to] = c->far[from];
     return n;
 }
 

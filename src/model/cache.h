@@ -47,6 +47,7 @@ struct cache {
     struct cache_class *classes; /* [n_classes] */
     struct cache_layer *layers;  /* [n_layers] */
     uint32_t *length;            /* [n_seqs] positions evaluated */
+    bool *far;                   /* [n_seqs] with the RoPE sets' far frequencies */
     tern_token *tokens; /* [n_seqs, n_ctx] of each position; inside the range, after the pages */
     uint32_t ahead_seq, n_ahead; /* the last positions of a sequence, evaluated on trial: until it
                                   * is known that they stay, no page is given up for them */

@@ -226,6 +226,26 @@ static enum tern_status read_rope(struct keys *keys, struct rope_set *rope, size
     return read_number(keys, &factor, &rope->factor, 0, 1, e);
 }
 
+/* The second frequencies of a set. All sets that have some must agree on their limit. */
+static enum tern_status read_far(struct keys *keys, struct model *m, size_t i,
+                                 struct tern_error *e)
+{
+    struct rope_set *rope = &m->ropes[i];
+    char name[32];
+    uint64_t limit = 0;
+    size_t half = 0;
+    snprintf(name, sizeof name, "rope.%zu.limit", i);
+    enum tern_status s = keys_u64(keys, name, &limit, e);
+    if (s || !limit)
+        return s;
+    if (limit > UINT32_MAX || (m->rope_limit && limit != m->rope_limit))
+        return out_of_range(name, limit, 1, m->rope_limit ? m->rope_limit : UINT32_MAX, e);
+    m->rope_limit = (size_t)limit;
+    snprintf(name, sizeof name, "rope.%zu.far_freq", i);
+    s = read_frequencies(keys, name, &rope->far, &half, e);
+    return s || half == rope->half ? s : out_of_range(name, half, rope->half, rope->half, e);
+}
+
 static enum tern_status read_ropes(struct keys *keys, struct model *m, struct tern_error *e)
 {
     m->ropes = calloc(MAX_ROPES, sizeof *m->ropes);
@@ -237,6 +257,8 @@ static enum tern_status read_ropes(struct keys *keys, struct model *m, struct te
             return s;
         if (!m->ropes[m->n_ropes].inv_freq)
             break;
+        if ((s = read_far(keys, m, m->n_ropes, e)))
+            return s;
     }
     return TERN_OK;
 }

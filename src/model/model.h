@@ -31,6 +31,7 @@ struct rope_set {
     const float *inv_freq; /* [half]; borrowed */
     size_t half;           /* dimension i < half turns with i + half */
     float factor;          /* attention factor, multiplies cos and sin */
+    const float *far;      /* [half] for texts longer than the model's rope_limit; or NULL */
 };
 
 /* A norm over n values; kind rms or layer is the model's. weight NULL: there is no such norm. */
@@ -101,6 +102,7 @@ struct model {
     struct layer *layers; /* [n_layers] */
     struct rope_set *ropes;
     size_t n_ropes;
+    size_t rope_limit; /* positions from which on the sets' far frequencies hold; 0: none has any */
     struct matrix embed, head; /* [vocab, dim]; the same tensor when tied */
     const float *positions;    /* [max_seq, dim] learned, added to the embedding; or NULL */
     struct norm final_norm;    /* [dim] */

@@ -165,8 +165,11 @@ static void embed_items(void *arg, size_t begin, size_t end, int thread)
             f->kernels->add(x, m->positions + f->rows[i].position * m->dim, m->dim);
         for (size_t r = 0; r < m->n_ropes; r++) {
             size_t at = (r * f->n_batch + i) * f->rope_stride;
-            f->kernels->rope_angles(f->rope_cos + at, f->rope_sin + at, m->ropes[r].inv_freq,
-                                    m->ropes[r].half, f->rows[i].position, m->ropes[r].factor);
+            const struct rope_set *set = &m->ropes[r];
+            bool far = set->far && f->cache->far[f->rows[i].seq];
+            f->kernels->rope_angles(f->rope_cos + at, f->rope_sin + at,
+                                    far ? set->far : set->inv_freq, set->half, f->rows[i].position,
+                                    set->factor);
         }
     }
 }

@@ -104,12 +104,15 @@ class Engine:
         self._call("tern_chat_tokens", *what, ids, n, ctypes.byref(n))
         return list(ids[: n.value])
 
-    def logits(self, ids: list[int]) -> np.ndarray:
-        """f32 [len(ids), vocab]: the logits after each token of a fresh sequence."""
+    def logits(self, ids: list[int], prompt: int | None = None) -> np.ndarray:
+        """f32 [len(ids), vocab]: the logits after each token of a fresh sequence, of which the first `prompt` (all) are
+        one text from the beginning and the others come one by one."""
+        prompt = len(ids) if prompt is None else prompt
         self.lib.tern_seq_keep(self.context, 0, 0)
         out = np.empty((len(ids), self.vocab), np.float32)
-        for at in range(0, len(ids), ROWS):
-            chunk = ids[at : at + ROWS]
+        for at in [*range(0, prompt, ROWS), *range(prompt, len(ids))]:
+            chunk = ids[at : min(at + ROWS, prompt)] if at < prompt else ids[at : at + 1]
+            self.lib.tern_seq_expect(self.context, 0, prompt if at < prompt else 0)
             for token in chunk:
                 self._call("tern_batch_add", self.context, 0, int(token), WANTS_LOGITS)
             if self.lib.tern_forward(self.context):

@@ -123,15 +123,9 @@ def put_rope(c: Config, f: dict, i: int, values: dict, where: str, head_dim: int
         )
     f[f"rope.{i}.inv_freq"] = rope.frequencies(parameters.number("rope_theta"), dims, parameters)
     f[f"rope.{i}.factor"] = parameters.factor
-    if parameters.limit:  # the reference changes all positions when a text grows beyond it: one file, one choice
-        if (c.rope_length or 0) > parameters.limit:
-            f[f"rope.{i}.inv_freq"] = rope.checked(parameters.long)
-        elif f["max_seq"] > parameters.limit:
-            c.notes.append(
-                f"{c.where}: made for texts of at most {parameters.limit} tokens; for longer ones, to {f['max_seq']}, "
-                f"convert with --rope-length {f['max_seq']}"
-            )
-            f["max_seq"] = parameters.limit
+    if parameters.limit:  # the reference changes all positions when a text grows beyond it, and so does the engine
+        f[f"rope.{i}.far_freq"] = rope.checked(parameters.long)
+        f[f"rope.{i}.limit"] = parameters.limit
 
 
 def layer_types(c: Config, n: int, default: list[str]) -> list[str]:
