@@ -92,6 +92,8 @@ static const struct rule rules[] = {
     LAYER_NUMBER("router_factor", 2, -0x1p101),
     {"rope.0.inv_freq", KEY_F32, FREQUENCIES, 1, NAN, NAN, false},
     {"rope.0.factor", KEY_F32, 1, 1, NAN, NAN, false},
+    {"rope.0.far_freq", KEY_F32, FREQUENCIES, 1, NAN, NAN, true},
+    {"rope.0.limit", KEY_U64, 1, 40, NAN, 4294967296, false},
 };
 
 enum { RULES = sizeof rules / sizeof *rules };

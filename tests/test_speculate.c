@@ -387,6 +387,7 @@ static void setup(void)
         toy.max_seq = 600;
         toy.seed = i == 3 ? 9 : 5, toy.untied = i == 3;
         toy.type = i == 2 ? TERN_Q8 : TERN_F32;
+        toy.rope_limit = i == 1 || i == 3 ? 150 : 0;
         for (size_t l = 0; i == 1 && l < toy.n_layers; l++)
             toy.window[l] = 20 + 30 * l;
         toy_path(paths[i], sizeof paths[i], "speculate");

@@ -174,7 +174,7 @@ static bool has_rope(const struct toy *t)
 
 static void rope_keys(struct keywriter *k, const struct toy *t)
 {
-    float inv_freq[512];
+    float inv_freq[512] = {0};
     size_t half = t->head_dim / 2 < 512 ? (size_t)t->head_dim / 2 : 512;
     for (size_t i = 0; i < half; i++)
         inv_freq[i] = t->inv_freq
@@ -182,6 +182,12 @@ static void rope_keys(struct keywriter *k, const struct toy *t)
                           : (float)(1 / pow(t->rope_theta, 2.0 * (double)i / (double)t->head_dim));
     keywriter_add(k, "rope.0.inv_freq", true, KEY_F32, inv_freq, half);
     keywriter_f32(k, "rope.0.factor", 1);
+    if (!t->rope_limit)
+        return;
+    for (size_t i = 0; i < half; i++)
+        inv_freq[i] /= 3;
+    keywriter_add(k, "rope.0.far_freq", true, KEY_F32, inv_freq, half);
+    keywriter_u64(k, "rope.0.limit", t->rope_limit);
 }
 
 static void config_keys(struct keywriter *k, const struct toy *t)

@@ -31,6 +31,7 @@ struct toy {
     uint64_t window[TOY_MAX_LAYERS]; /* per layer; 0: none */
     double rope_theta;               /* 0: no RoPE */
     const float *inv_freq;           /* [head_dim / 2] in the place of rope_theta's, or NULL */
+    uint64_t rope_limit;             /* 0: none; beyond it the frequencies are a third */
     float norm_eps;
     int untied;                   /* a head of its own */
     uint64_t attn_bias, ffn_bias; /* bits as in FORMAT.md */

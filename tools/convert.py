@@ -278,7 +278,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--tokenizer", type=Path, metavar="FILE", help="tokenizer file, where it is not beside the model"
     )
     parser.add_argument(
-        "--rope-length", type=int, metavar="N", help="tokens of the longest text, where RoPE scaling depends on it"
+        "--rope-length", type=int, metavar="N", help="tokens of the text that dynamic RoPE scaling is for"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE",

@@ -243,6 +243,8 @@ static enum tern_status read_far(struct keys *keys, struct model *m, size_t i,
     m->rope_limit = (size_t)limit;
     snprintf(name, sizeof name, "rope.%zu.far_freq", i);
     s = read_frequencies(keys, name, &rope->far, &half, e);
+    if (!s && !rope->far)
+        return missing(name, e);
     return s || half == rope->half ? s : out_of_range(name, half, rope->half, rope->half, e);
 }
 

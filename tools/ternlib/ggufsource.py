@@ -30,7 +30,7 @@ CHUNK = 16 << 20
 def load(
     path: Path, tokenizer_file: Path | None, rope_length: int | None = None, settings: Settings | None = None
 ) -> Source:
-    """The model of a file; rope_length: positions that a RoPE scaling which depends on them is converted for."""
+    """The model of a file; rope_length: positions that a dynamic RoPE scaling is converted for."""
     if tokenizer_file is not None:
         raise ConvertError(f"{path} carries its own vocabulary; leave --tokenizer out", USAGE)
     settings = settings or Settings()
