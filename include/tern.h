@@ -288,12 +288,10 @@ uint32_t tern_seq_keep(tern_context *ctx, uint32_t seq, uint32_t n);
 /* Makes `to` the first n tokens of `from`, sharing its pages; returns as tern_seq_keep does. */
 uint32_t tern_seq_fork(tern_context *ctx, uint32_t from, uint32_t to, uint32_t n);
 
-/* Some models (LongRoPE) turn keys and queries by other frequencies when a text is longer than a
- * limit, at all of its positions. The batch that takes a sequence over the limit (or back, after
- * tern_seq_keep) therefore evaluates the tokens before it again, in as many batches as that takes;
- * a tern_cancel meanwhile leaves the tokens that were. With `n` expected positions beyond the limit
- * a sequence is evaluated so from its first token on: for texts that come in several batches.
- * Holds until it is called again; 0, and at the beginning: what it has is what counts. */
+/* Some models (LongRoPE) turn all keys by other frequencies when a text is longer than a limit. The
+ * batch that takes a sequence over it (or back, after tern_seq_keep) evaluates the tokens before it
+ * again; a tern_cancel meanwhile leaves those that were. With `n` (until the next call; 0: none)
+ * positions expected, a text that comes in several batches is evaluated so from the beginning. */
 void tern_seq_expect(tern_context *ctx, uint32_t seq, uint32_t n);
 
 /* The tokens of a sequence, tern_seq_length of them; borrowed until the context is used again. */
@@ -315,17 +313,18 @@ enum tern_status tern_session_load(tern_context *ctx, uint32_t seq, const char *
 
 /* ---- sampling ----------------------------------------------------------------------------- */
 
-enum tern_stage { /* in the default order */
-                  TERN_STAGE_PENALTIES = 1,
-                  TERN_STAGE_DRY,
-                  TERN_STAGE_TOP_N_SIGMA,
-                  TERN_STAGE_TOP_K,
-                  TERN_STAGE_TYPICAL,
-                  TERN_STAGE_TOP_P,
-                  TERN_STAGE_MIN_P,
-                  TERN_STAGE_XTC,
-                  TERN_STAGE_TEMPERATURE,
-                  TERN_N_STAGES
+/* Steps of the choice of a token, in the default order. */
+enum tern_stage {
+    TERN_STAGE_PENALTIES = 1,
+    TERN_STAGE_DRY,
+    TERN_STAGE_TOP_N_SIGMA,
+    TERN_STAGE_TOP_K,
+    TERN_STAGE_TYPICAL,
+    TERN_STAGE_TOP_P,
+    TERN_STAGE_MIN_P,
+    TERN_STAGE_XTC,
+    TERN_STAGE_TEMPERATURE,
+    TERN_N_STAGES
 };
 
 struct tern_bias {
@@ -354,17 +353,14 @@ struct tern_sampler_params {
     size_t n_dry_breakers;
     uint32_t mirostat; /* 0: off; 2 */
     float mirostat_tau, mirostat_eta;
-    /* Mirostat's state, the caller's: 2 * tau to begin with, changed by every choice. NULL: 2 * tau;
-     * tern_generate then keeps one of its own. */
-    float *mu;
+    float *mu; /* mirostat's state, begun as 2 * tau; NULL: that (tern_generate: one of its own) */
     const struct tern_bias *bias; /* [n_bias] */
     size_t n_bias;
     unsigned char order[TERN_N_STAGES]; /* enum tern_stage, 0 after the last; order[0] 0: default */
 };
 
-/* The model's own defaults (its generation section) over tern's: temperature 0.8, top_k 40, top_p
- * 0.95, min_p 0.05, repeat_last_n 64, xtc_threshold 0.1, dry_base 1.75, dry_allowed_length 2,
- * dry_last_n all, tau 5, eta 0.1, the rest off. */
+/* The model's own defaults (its generation section) over tern's: 0.8, top_k 40, top_p 0.95, min_p
+ * 0.05, last_n 64, xtc 0.1, dry 1.75, 2, all, mirostat 5, 0.1, the rest off. */
 struct tern_sampler_params tern_sampler_defaults(const tern_model *model);
 
 /* Sets the order to what a text such as "top_k;penalties;temperature" names: penalties, dry,
@@ -444,7 +440,7 @@ struct tern_generate_result {
     size_t n_drafted, n_accepted; /* tokens guessed and tried; of them, tokens of the text */
     size_t n_shifts, n_shifted;   /* shifts; tokens that they evaluated again, */
     double shift_seconds;         /* as a part of generate_seconds */
-    size_t n_again; /* tokens evaluated again, as tern_seq_expect explains */
+    size_t n_again;               /* tokens evaluated again, as tern_seq_expect explains */
     tern_token last;              /* the last one chosen, which the sequence does not hold; or -1 */
 };
 

@@ -28,8 +28,7 @@ static struct tern_bias bias[MAX];
 
 static struct sampler sampler_of(size_t vocab)
 {
-    return (struct sampler){
-        .vocab = vocab, .log_sum_exp = kernels.log_sum_exp, .scratch = scratch};
+    return (struct sampler){.vocab = vocab, .log_sum_exp = kernels.log_sum_exp, .scratch = scratch};
 }
 
 /* ---- the same on every target --------------------------------------------------------------- */
@@ -178,19 +177,37 @@ struct session {
 
 static void set(struct tern_sampler_params *p, const char *name, double x)
 {
-#define REAL_(field) {#field, &p->field, NULL}
-#define NUMBER_(field) {#field, NULL, &p->field}
+#define REAL_(field)            \
+    {                           \
+#field, &p->field, NULL \
+    }
+#define NUMBER_(field)          \
+    {                           \
+#field, NULL, &p->field \
+    }
     const struct {
         const char *name;
         float *real;
         uint32_t *number;
     } fields[] = {
-        REAL_(temperature),        NUMBER_(top_k),          REAL_(top_p),
-        REAL_(min_p),              REAL_(repeat_penalty),   NUMBER_(repeat_last_n),
-        REAL_(frequency_penalty),  REAL_(presence_penalty), REAL_(typical_p),
-        REAL_(top_n_sigma),        REAL_(xtc_probability),  REAL_(xtc_threshold),
-        REAL_(dry_multiplier),     REAL_(dry_base),         NUMBER_(dry_allowed_length),
-        NUMBER_(dry_last_n),       NUMBER_(mirostat),       REAL_(mirostat_tau),
+        REAL_(temperature),
+        NUMBER_(top_k),
+        REAL_(top_p),
+        REAL_(min_p),
+        REAL_(repeat_penalty),
+        NUMBER_(repeat_last_n),
+        REAL_(frequency_penalty),
+        REAL_(presence_penalty),
+        REAL_(typical_p),
+        REAL_(top_n_sigma),
+        REAL_(xtc_probability),
+        REAL_(xtc_threshold),
+        REAL_(dry_multiplier),
+        REAL_(dry_base),
+        NUMBER_(dry_allowed_length),
+        NUMBER_(dry_last_n),
+        NUMBER_(mirostat),
+        REAL_(mirostat_tau),
         REAL_(mirostat_eta),
     };
     if (!strcmp(name, "seed"))

@@ -1,5 +1,5 @@
-/* Models whose texts turn by other frequencies beyond a limit: whatever led to a sequence, its logits
- * are those of a fresh one. What they should be is test_golden.c's affair (phi3-grows). */
+/* Models whose texts turn by other frequencies beyond a limit: whatever led to a sequence, its
+ * logits are those of a fresh one. What they should be is test_golden.c's affair (phi3-grows). */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +34,8 @@ static void add(tern_context *ctx, uint32_t seq, const tern_token *tokens, size_
 {
     struct tern_error e = {0};
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(
-            !tern_batch_add(ctx, seq, tokens[i], i + 1 == n ? TERN_ROW_LOGITS : 0, &e), "%s",
-            e.text);
+        ck_assert_msg(!tern_batch_add(ctx, seq, tokens[i], i + 1 == n ? TERN_ROW_LOGITS : 0, &e),
+                      "%s", e.text);
 }
 
 /* The logits after tokens [n], all in one batch. */
@@ -60,8 +59,8 @@ static void compare(tern_context *ctx, size_t row, enum tern_cache_type type, ui
 {
     float want[VOCAB];
     fresh(type, tern_seq_tokens(ctx, seq), tern_seq_length(ctx, seq), want);
-    ck_assert_msg(!memcmp(tern_logits(ctx, row), want, sizeof want), "sequence %u of %u tokens", seq,
-                  tern_seq_length(ctx, seq));
+    ck_assert_msg(!memcmp(tern_logits(ctx, row), want, sizeof want), "sequence %u of %u tokens",
+                  seq, tern_seq_length(ctx, seq));
 }
 
 START_TEST(the_limit_matters)

@@ -9,7 +9,7 @@
 struct report {
     const struct options *o;
     tern_context *ctx;
-    tern_decoder *decoder; /* NULL: a model without tokenizer */
+    tern_decoder *decoder;   /* NULL: a model without tokenizer */
     struct tern_choice *top; /* [--logprobs], owned */
     size_t index;            /* of the next token */
     bool is_json;

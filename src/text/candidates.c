@@ -1,4 +1,5 @@
-/* Candidates: see candidates.h. The best are taken one by one from a heap and lie sorted behind it. */
+/* Candidates: see candidates.h. The best are taken one by one from a heap and lie sorted behind it.
+ */
 #include "text/candidates.h"
 
 #include "kernels/math.h"

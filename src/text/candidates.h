@@ -14,7 +14,7 @@ struct candidates {
     float *own, *spare;        /* [vocab] scratch */
     struct sampler_item *item; /* [listed]: a heap, then `sorted` best ones, best last */
     size_t listed, sorted;
-    float limit; /* below every listed one */
+    float limit;     /* below every listed one */
     size_t first, n; /* the candidates are places first .. first + n - 1 of the order */
     bool closed;     /* the list is all there is; else the vocabulary's best are listed */
     float t;         /* the temperature so far */

@@ -12,8 +12,7 @@
 /* ---- parameters --------------------------------------------------------------------------- */
 
 /* Of the stages in the order of enum tern_stage, which is the default order. */
-static const char names[] =
-    "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature;";
+static const char names[] = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature;";
 
 struct tern_sampler_params sampler_defaults(void)
 {
@@ -32,9 +31,9 @@ struct tern_sampler_params sampler_defaults(void)
                                         .mirostat_eta = 0.1f};
 }
 
-#define RANGE(name, min, max)                                                                      \
-    {                                                                                              \
-        #name, offsetof(struct tern_sampler_params, name), min, max                                \
+#define RANGE(name, min, max)                                       \
+    {                                                               \
+#name, offsetof(struct tern_sampler_params, name), min, max \
     }
 
 static const struct range {
@@ -227,9 +226,8 @@ static void apply(struct choice *g, enum tern_stage stage)
 {
     const struct tern_sampler_params *p = g->p;
     struct candidates *c = &g->c;
-    if (stage == TERN_STAGE_PENALTIES &&
-        ((p->repeat_penalty != 1 && p->repeat_penalty != 0) || p->frequency_penalty != 0 ||
-         p->presence_penalty != 0))
+    if (stage == TERN_STAGE_PENALTIES && ((p->repeat_penalty != 1 && p->repeat_penalty != 0) ||
+                                          p->frequency_penalty != 0 || p->presence_penalty != 0))
         punish(g, penalties_repeat);
     if (stage == TERN_STAGE_DRY && p->dry_multiplier > 0)
         punish(g, penalties_dry);

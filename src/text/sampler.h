@@ -13,14 +13,12 @@
  *   top_n_sigma  those stay with v / t >= largest - top_n_sigma * (standard deviation of all v / t;
  *                Tang et al. 2024); -inf does not count
  *   top_k        the k best stay (v descending, id ascending)
- *   typ_p        the fewest stay whose p reach typical_p, those first whose -log p is nearest to the
- *                entropy (Meister et al. 2022); the lower id on ties
- *   top_p        the fewest best stay whose p reach top_p (Holtzman et al. 2019)
- *   min_p        those stay with w >= min_p
- *   xtc          when u(seed, index, 1) < xtc_probability: of those with p >= xtc_threshold all but
- *                the last go (the author's description in text-generation-webui, 2024)
- *   temperature  t = t * temperature
- * and then the draw: it walks the rest, best first, until the sum of p exceeds u(seed, index, 0).
+ *   typ_p        the fewest stay whose p reach typical_p, those first whose -log p is nearest to
+ * the entropy (Meister et al. 2022); the lower id on ties top_p        the fewest best stay whose p
+ * reach top_p (Holtzman et al. 2019) min_p        those stay with w >= min_p xtc          when
+ * u(seed, index, 1) < xtc_probability: of those with p >= xtc_threshold all but the last go (the
+ * author's description in text-generation-webui, 2024) temperature  t = t * temperature and then
+ * the draw: it walks the rest, best first, until the sum of p exceeds u(seed, index, 0).
  *
  * temperature 0: the largest value after bias, penalties and DRY, the lowest id on ties; nothing
  * else applies. mirostat: after bias, penalties, DRY and temperature, tokens with -log2 p > mu go
