@@ -3,6 +3,7 @@
  * to the templates themselves. ADDING A MALFORMED SECTION: a row of `cases`. */
 #include "base/keywriter.h"
 #include "text/chat.h"
+#include "text/unicode.h"
 #include "vocabulary.h"
 
 #include <check.h>
@@ -27,6 +28,7 @@ static void teardown(void)
 
 #define START "\1<|im_start|>\1"
 #define STOP "\1<|im_end|>\1\n"
+#define TRIMMED "\6\2\0078"
 
 static const struct rule plain[] = {
     {0x107, 0x104, "S:\5\nU:\2" STOP},
@@ -168,6 +170,35 @@ START_TEST(trims)
     rule[3] = (char)('0' + _i);
     struct chat *c = open_chat(rules, 3, 0, &k);
     is_text(c, &m, 1, 0, want[_i]);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* What Python's str.strip takes, and what looks like it. */
+START_TEST(trims_all_whitespace)
+{
+    static const uint32_t space[] = {
+        0x9,    0xA,    0xB,    0xC,    0xD,    0x1C,   0x1D,   0x1E,   0x1F,   0x20,
+        0x85,   0xA0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006,
+        0x2007, 0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000,
+    };
+    static const uint32_t other[] = {0, 0x1B, 0x21, 0x180E, 0x200B, 0x2060, 0xFEFF, 0xE020};
+    static const struct rule rules[] = {{3, 0, TRIMMED}, {3, 1, ""}, {3, 2, ""}};
+    struct keywriter k;
+    struct chat *c = open_chat(rules, 3, 0, &k);
+    for (size_t i = 0; i < sizeof space / sizeof *space + sizeof other / sizeof *other; i++) {
+        bool goes = i < sizeof space / sizeof *space;
+        char text[16];
+        struct chat_text out = {0};
+        size_t n = unicode_encode(goes ? space[i] : other[i - sizeof space / sizeof *space], text);
+        text[n] = 'x';
+        memcpy(text + n + 1, text, n);
+        const struct tern_chat_message m = {"user", text, 2 * n + 1, NULL, 0};
+        ck_assert_int_eq(chat_render(c, &m, 1, 0, &out, NULL), TERN_OK);
+        ck_assert_uint_eq(out.text.n, goes ? 1 : 2 * n + 1);
+        chat_text_close(&out);
+    }
     chat_close(c);
     keywriter_close(&k);
 }
@@ -461,6 +492,7 @@ int main(void)
     tcase_add_test(t, renders_rules);
     tcase_add_test(t, drops_thoughts);
     tcase_add_loop_test(t, trims, 0, 9);
+    tcase_add_test(t, trims_all_whitespace);
     tcase_add_test(t, trims_together);
     tcase_add_loop_test(t, knows_thinking, 0, 3);
     tcase_add_loop_test(t, refuses_what_has_no_form, 0, 6);

@@ -300,6 +300,7 @@ class Convert(Case):
         code, out, err = self.call(RUN, self.dir / "m.bin", "--selftest")
         self.assertEqual((code, err), (0, ""))
         self.assertIn(f"{chat.STORED} conversations are as the source's template writes them", out)
+        self.assertIn("conversations are as", self.call(RUN, self.dir / "m.bin", "--selftest", "--template", "gemma")[1])
         self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], r"chat +template model, thinks unless told otherwise, ")
         self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info", "--template", "gemma")[1], r"chat +template gemma\n")
         code, _, err = self.call(RUN, self.dir / "m.bin", "--info", "--template", "nobody")
