@@ -32,7 +32,8 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
 import convert  # noqa: E402
 import gguf_writer  # noqa: E402
-from ternlib import compare, gguf_families, gguf_types, layouts, rope, settings, source, tiles, weights  # noqa: E402
+import test_golden_convert as golden_convert  # noqa: E402
+from ternlib import compare, golden_file, gguf_families, gguf_types, layouts, rope, settings, source, tiles, weights  # noqa: E402
 from ternlib.errors import ConvertError  # noqa: E402
 from ternlib.reader import WeightsFile  # noqa: E402
 
@@ -174,6 +175,31 @@ def llama2c(path: Path, c: dict, values: dict[str, np.ndarray], version: int) ->
     body += [] if tied else [stored["head"]]
     path.write_bytes(head + b"".join(np.ascontiguousarray(x, "<f4").tobytes() for x in body))
     return path
+
+
+def version2(path: Path, c: dict, values: dict, group: int, scale) -> dict[str, np.ndarray]:
+    """Writes a file as llama2.c's export.py does in version 2; `scale` gives the scale of a group from its largest
+    weight. Returns the values that the file holds."""
+    layers, held = range(c["num_hidden_layers"]), dict(values)
+    body = [values[f"layer.{i}.attn_norm"] for i in layers] + [values[f"layer.{i}.ffn_norm"] for i in layers]
+    body.append(values["final_norm"])
+    order = ["embed"] + [f"layer.{i}.{p}" for p in ("q", "k", "v", "o", "gate", "down", "up") for i in layers]
+    for name in order + ([] if c["tie_word_embeddings"] else ["head"]):
+        x = interleaved(values[name], c["hidden_size"] // c["num_attention_heads"]) if turned(name) else values[name]
+        groups = x.reshape(-1, group)
+        scales = scale(np.abs(groups).max(axis=1)).astype("<f4")
+        q = np.rint(groups / scales[:, None]).clip(-127, 127).astype("i1")
+        body += [q, scales]
+        back = (q.astype("f4") * scales[:, None]).reshape(x.shape)
+        if turned(name):
+            d = c["hidden_size"] // c["num_attention_heads"]
+            back = back.reshape(len(x) // d, d // 2, 2, -1).swapaxes(1, 2).reshape(x.shape)
+        held[name] = back
+    sizes = [c[n] for n in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                            "num_key_value_heads", "vocab_size", "max_position_embeddings")]  # fmt: skip
+    head = struct.pack("<Ii7iBi", 0x616B3432, 2, *sizes, int(c["tie_word_embeddings"]), group).ljust(256, b"\0")
+    path.write_bytes(head + b"".join(x.astype("<f4").tobytes() if x.dtype != np.int8 else x.tobytes() for x in body))
+    return held
 
 
 def gguf_model(
@@ -323,30 +349,6 @@ class Llama2c(Case):
                     source.write_bytes(struct.pack("<7i", *sizes) + bytes(64))
                     self.refused(source)
 
-    def version2(self, c: dict, values: dict, group: int, scale) -> dict[str, np.ndarray]:
-        """Writes m.bin as llama2.c's export.py does in version 2; `scale` gives the scale of a group from its largest
-        weight. Returns the values that the file holds."""
-        path, layers, held = self.dir / "m.bin", range(c["num_hidden_layers"]), dict(values)
-        body = [values[f"layer.{i}.attn_norm"] for i in layers] + [values[f"layer.{i}.ffn_norm"] for i in layers]
-        body.append(values["final_norm"])
-        order = ["embed"] + [f"layer.{i}.{p}" for p in ("q", "k", "v", "o", "gate", "down", "up") for i in layers]
-        for name in order + ([] if c["tie_word_embeddings"] else ["head"]):
-            x = interleaved(values[name], c["hidden_size"] // c["num_attention_heads"]) if turned(name) else values[name]
-            groups = x.reshape(-1, group)
-            scales = scale(np.abs(groups).max(axis=1)).astype("<f4")
-            q = np.rint(groups / scales[:, None]).clip(-127, 127).astype("i1")
-            body += [q, scales]
-            back = (q.astype("f4") * scales[:, None]).reshape(x.shape)
-            if turned(name):
-                d = c["hidden_size"] // c["num_attention_heads"]
-                back = back.reshape(len(x) // d, d // 2, 2, -1).swapaxes(1, 2).reshape(x.shape)
-            held[name] = back
-        sizes = [c[n] for n in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-                                "num_key_value_heads", "vocab_size", "max_position_embeddings")]  # fmt: skip
-        head = struct.pack("<Ii7iBi", 0x616B3432, 2, *sizes, int(c["tie_word_embeddings"]), group).ljust(256, b"\0")
-        path.write_bytes(head + b"".join(x.astype("<f4").tobytes() if x.dtype != np.int8 else x.tobytes() for x in body))
-        return held
-
     def test_version_2(self):
         """Scales that f16 has: q8, bit for bit; others, or rows and groups that do not fit: f32, value for value."""
         tokenizer_bin(self.dir / "tokenizer.bin")
@@ -361,7 +363,7 @@ class Llama2c(Case):
             ("tied", c | {"tie_word_embeddings": True}, 32, power, tiles.Q8),
         ):  # fmt: skip
             with self.subTest(what):
-                held = self.version2(shape, tensors(shape), group, scale)
+                held = version2(self.dir / "m.bin", shape, tensors(shape), group, scale)
                 w = self.converted(self.dir / "m.bin")
                 self.same(w, held, kind)
                 told = run(self.dir / "m.bin", self.out)[1]
@@ -373,12 +375,12 @@ class Llama2c(Case):
         c = SMALL | {"hidden_size": 48, "intermediate_size": 96}
         self.addCleanup(setattr, weights, "PIECE_BYTES", weights.PIECE_BYTES)
         weights.PIECE_BYTES = 16 * 48 * 4
-        held = self.version2(c, tensors(c), 96, lambda m: np.maximum(m, 2.0**-8) / 127)
+        held = version2(self.dir / "m.bin", c, tensors(c), 96, lambda m: np.maximum(m, 2.0**-8) / 127)
         self.same(self.converted(self.dir / "m.bin"), held, tiles.F32)
 
     def test_version_2_that_lies(self):
         tokenizer_bin(self.dir / "tokenizer.bin")
-        self.version2(SMALL, tensors(SMALL), 16, lambda m: np.maximum(m, 1))
+        version2(self.dir / "m.bin", SMALL, tensors(SMALL), 16, lambda m: np.maximum(m, 1))
         whole = (self.dir / "m.bin").read_bytes()
         for group, said in ((0, "group"), (-5, "group"), (1 << 30, "group"), (7, "whole groups"), (48, "asks for")):
             (self.dir / "m.bin").write_bytes(whole[:37] + struct.pack("<i", group) + whole[41:])
@@ -1323,6 +1325,12 @@ class Damage(Case):
             self.attack(source, source, 60, version)
         self.attack(llama2c(source, c, tensors(c), 1), self.dir / "tokenizer.bin", 200, 5)
 
+    def test_llama2c_version_2(self):
+        c = SMALL | {"hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 20}
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        version2(self.dir / "m.bin", c, tensors(c), 4, lambda m: np.maximum(m, 1) / 127)
+        self.attack(self.dir / "m.bin", self.dir / "m.bin", 60, 2)
+
     def test_huggingface(self):
         c = SMALL | {"hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 20}
         folder = huggingface(self.dir / "m", c, tensors(c))
@@ -1341,6 +1349,23 @@ class Damage(Case):
         self.attack(path, path, 600, 1)
         path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), "Q4_0")
         self.attack(path, path, 1 << 20, 2)
+
+    def test_gguf_of_other_architectures(self):
+        """Their keys, fused tensors, experts, factors of RoPE."""
+        for i, name in enumerate(("phi3", "gpt-oss", "falcon-40b", "qwen2-moe")):
+            golden = golden_file.read(ROOT / "tests" / "golden" / f"{name}.txt")
+            folder, path = self.dir / name, self.dir / f"{name}.gguf"
+            config = golden_file.published_config(golden.config)
+            golden_convert.directory(folder, golden, config, True)
+            state = safetensors.numpy.load_file(folder / "model.safetensors")
+            gguf_writer.write(path, config, state, [f"w{i}" for i in range(golden.keys["vocab"])])
+            self.attack(path, path, 2500, i)
+
+    def test_mxfp4(self):
+        case = GptOss("test_directory_packed_or_not_and_gguf_agree")
+        case.dir = self.dir
+        folder = case.directory(case.model(np.random.default_rng(1)), True)
+        self.attack(folder, folder / "model.safetensors", 3000, 1)
 
 
 class Frequencies(unittest.TestCase):
