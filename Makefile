@@ -24,7 +24,7 @@ CFLAGS := -O2 -g -fno-asynchronous-unwind-tables
 KERNEL_CFLAGS := $(if $(findstring clang,$(shell $(CC) --version)),-fno-vectorize,-fno-tree-vectorize)
 SMALL_CFLAGS := -Os
 endif
-FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c src/text/sampler.c \
+FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c src/text/candidates.c \
 	$(patsubst %,src/model/%.c,encode factor calibrate)
 SMALL := $(patsubst %,src/kernels/%.c,known formats ref)
 BUILD ?= build

@@ -13,6 +13,8 @@ enum {
     SUMS = 8   /* of a deviation */
 };
 
+#define SMALL __attribute__((cold)) /* small rather than quick */
+
 static bool before(struct sampler_item a, struct sampler_item b)
 {
     return a.value > b.value || (a.value == b.value && a.id < b.id);
@@ -33,7 +35,7 @@ static __attribute__((noinline)) void sift(struct sampler_item *heap, size_t n, 
     heap[i] = x;
 }
 
-static void make_heap(struct sampler_item *heap, size_t n, bool worst_first)
+static SMALL void make_heap(struct sampler_item *heap, size_t n, bool worst_first)
 {
     for (size_t i = n / 2; i-- > 0;)
         sift(heap, n, i, worst_first);
@@ -79,14 +81,14 @@ void candidates_init(struct candidates *c, const struct sampler *s, const float 
     c->spare = c->own + s->vocab;
 }
 
-static void list(struct candidates *c, size_t n)
+static SMALL void list(struct candidates *c, size_t n)
 {
     c->listed = n;
     c->sorted = 0;
     make_heap(c->item, n, false);
 }
 
-static void list_all(struct candidates *c)
+static SMALL void list_all(struct candidates *c)
 {
     for (size_t i = 0; i < c->s->vocab; i++)
         c->item[i] = item_of(c->x, i);
@@ -95,7 +97,7 @@ static void list_all(struct candidates *c)
 
 /* Lists more of the vocabulary's best: HEAD of them, then those above a limit that sinks by half of
  * what it is below the best, then all. */
-static void list_more(struct candidates *c)
+static SMALL void list_more(struct candidates *c)
 {
     size_t n = 0, vocab = c->s->vocab, end = c->first + c->n;
     if (!c->listed) {
@@ -162,7 +164,7 @@ double candidates_total(struct candidates *c)
 }
 
 /* Moves the candidates to the front of the list, which then is all there is. */
-static void close_list(struct candidates *c)
+static SMALL void close_list(struct candidates *c)
 {
     if (is_whole(c) && !c->first) {
         list_all(c);
@@ -174,7 +176,7 @@ static void close_list(struct candidates *c)
     c->closed = true;
 }
 
-void candidates_change(struct candidates *c)
+SMALL void candidates_change(struct candidates *c)
 {
     if (!is_whole(c) || c->first) {
         close_list(c);
@@ -190,7 +192,7 @@ void candidates_change(struct candidates *c)
     c->t = 1;
 }
 
-void candidates_changed(struct candidates *c)
+SMALL void candidates_changed(struct candidates *c)
 {
     for (size_t i = 0; c->closed && i < c->n; i++)
         c->item[i] = item_of(c->x, (size_t)c->item[i].id);
@@ -198,7 +200,7 @@ void candidates_changed(struct candidates *c)
 }
 
 /* With y = (value - largest) / t, -log p - entropy is mean - y, where mean = sum of p * y. */
-void candidates_keep_typical(struct candidates *c, float share)
+SMALL void candidates_keep_typical(struct candidates *c, float share)
 {
     float best = candidates_at(c, 0).value;
     double sum = 0, mean = 0;
@@ -234,7 +236,7 @@ tern_token candidates_largest(const struct candidates *c)
     return top.id;
 }
 
-double candidates_deviation(struct candidates *c)
+SMALL double candidates_deviation(struct candidates *c)
 {
     double sum[SUMS] = {0}, squares[SUMS] = {0}, n = 0;
     float best = candidates_at(c, 0).value;
