@@ -36,13 +36,18 @@ def tokenizer_section() -> bytes:
     })
 
 
-def write_model(path: Path, max_seq: int, norm: float | None = None) -> None:
-    """A toy with the tokenizer above; `norm`: value of every weight of the final norm."""
+def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit: int = 0) -> None:
+    """A toy with the tokenizer above; `norm`: value of every weight of the final norm; `rope_limit`: positions beyond
+    which the frequencies are others."""
     config = {
         "n_layers": 2, "dim": 64, "vocab": VOCAB, "max_seq": max_seq, "norm_eps": 1e-5,
         "head_tied": 1, "n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "hidden": 160,
         "window": [0, 0], "attn_bias": 0, "ffn_bias": 0,
     }  # fmt: skip
+
+    features = toyfile.config_keys(config)
+    if rope_limit:
+        features |= {"rope.0.limit": rope_limit, "rope.0.far_freq": features["rope.0.inv_freq"] / 4}
 
     def entry(name: str, shape: tuple[int, ...]) -> weights.Tensor:
         rows, k = shape if len(shape) == 2 else (shape[0], 1)
@@ -53,7 +58,7 @@ def write_model(path: Path, max_seq: int, norm: float | None = None) -> None:
         return weights.Tensor(name, tiles.F32, rows, k, lambda: iter(pieces))
 
     sections = {
-        "config": keys.pack(toyfile.config_keys(config)),
+        "config": keys.pack(features),
         "tokenizer": tokenizer_section(),
         "provenance": keys.pack({"name": "toy", "licence": "first\nsecond \x1b[31m line"}),
         "seal": weights.blank_seal(),

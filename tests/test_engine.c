@@ -90,6 +90,9 @@ END_TEST
 struct seen {
     tern_token tokens[128];
     size_t n, stop_after;
+    tern_context *ctx; /* of watch() */
+    tern_token told[128];
+    size_t n_told;
 };
 
 static int see(void *arg, tern_token token, const char *text, size_t n)
@@ -147,6 +150,44 @@ START_TEST(generate_is_the_loop_by_hand)
     generate_by_hand(ctx, prompt, 3, &sampler, want, 20);
     ck_assert_uint_eq(seen.n, 20);
     ck_assert_mem_eq(seen.tokens, want, sizeof want);
+    tern_context_close(ctx);
+}
+END_TEST
+
+/* What on_token is told is what the loop by hand would see. */
+static int watch(void *arg, tern_token token, const float *logits)
+{
+    struct seen *seen = arg;
+    struct tern_choice top[3], all[300];
+    tern_context *ctx = seen->ctx;
+    ck_assert_ptr_eq(logits, tern_logits(ctx, tern_n_logits(ctx) - 1));
+    ck_assert_uint_eq(tern_top(ctx, logits, top, 3), 3);
+    size_t n = tern_top(ctx, logits, all, 300);
+    ck_assert_uint_eq(n, 259);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert(top[i].token == all[i].token && top[i].logprob == all[i].logprob);
+    for (size_t i = 0; i < n; i++) {
+        ck_assert(all[i].logprob == tern_logprob(model, logits, all[i].token));
+        ck_assert(!i || all[i].logprob < all[i - 1].logprob ||
+                  (all[i].logprob <= all[i - 1].logprob && all[i].token > all[i - 1].token));
+    }
+    seen->told[seen->n_told++] = token;
+    return seen->n_told == 15;
+}
+
+START_TEST(tokens_are_told_with_their_logits)
+{
+    static const tern_token prompt[3] = {7, 200, 31};
+    struct seen seen = {0};
+    struct tern_generate_params p = params(&seen, prompt, 3, 20);
+    struct tern_generate_result r;
+    tern_context *ctx = seen.ctx = open_context(NULL);
+    p.on_token = watch;
+    ck_assert(!tern_generate(ctx, &p, &r, NULL));
+    ck_assert_int_eq(r.reason, TERN_STOP_CANCELLED);
+    ck_assert_uint_eq(r.n_generated, 15);
+    ck_assert_uint_eq(seen.n, 15);
+    ck_assert_mem_eq(seen.told, seen.tokens, 15 * sizeof *seen.told);
     tern_context_close(ctx);
 }
 END_TEST
@@ -310,6 +351,7 @@ int main(void)
     Suite *suite = suite_create("engine");
     TCase *tests = tcase_create("engine");
     tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, tokens_are_told_with_their_logits);
     tcase_add_test(tests, contexts_of_one_model_live_in_different_threads);
     tcase_add_test(tests, generate_is_the_loop_by_hand);
     tcase_add_test(tests, generation_says_why_it_ended);

@@ -191,7 +191,7 @@ def settings() -> list[Setting]:
             {"xtc_probability": 1, "xtc_threshold": 0.05}, {"xtc_probability": 0.4, "xtc_threshold": 0.02},
             {"top_k": 20, "top_p": 0.8, "min_p": 0.05, "temperature": 0.8},
         ):  # fmt: skip
-            if x is not LARGE or len(out) % 3 == 0 or "xtc_probability" in params:
+            if x is not LARGE or len(out) % 3 == 0:
                 out.append(Setting(x, params))
             else:
                 out.append(Setting(LARGE[:100], params))
@@ -204,12 +204,12 @@ def settings() -> list[Setting]:
     ):  # fmt: skip
         out.append(Setting(SMALL[:12], params, TEXT))
     out.append(Setting(SMALL[:12], {}, [], {3: 2.5, 0: -np.inf, 7: -1}))
-    for i, order in enumerate(itertools.islice(itertools.permutations(DEFAULT_ORDER.split(";")), 0, None, 36_287)):
+    for i, order in enumerate(itertools.islice(itertools.permutations(DEFAULT_ORDER.split(";")), 0, None, 45_377)):
         params = {
             "repeat_penalty": 1.5, "top_k": 30, "top_p": 0.9, "min_p": 0.02, "typical_p": 0.97, "top_n_sigma": 2,
             "xtc_probability": 0.5, "xtc_threshold": 0.06, "temperature": 1.3, "dry_multiplier": 0.2,
         }  # fmt: skip
-        out.append(Setting(LARGE if i % 5 == 1 else SMALL, params, TEXT, order=";".join(order)))
+        out.append(Setting(LARGE if i == 1 else SMALL, params, TEXT, order=";".join(order)))
     out.append(Setting(SMALL, {"temperature": 3, "top_k": 5}, order="temperature"))
     return out
 

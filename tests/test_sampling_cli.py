@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from cli_case import RUN, VOCAB, Cli
+from cli_case import RUN, VOCAB, Cli, write_model
 
 WILD = ["--temp", 9, "--top-k", 0, "--top-p", 1, "--min-p", 0]  # every byte comes up, also broken UTF-8
 
@@ -63,6 +63,22 @@ class Sampling(Cli):
             for guess in (["--lookup"], ["--draft", self.model]):
                 done = self.run_it(*args, *more, *guess)
                 self.assertEqual((done.stdout, done.stderr), (plain.stdout, plain.stderr))
+
+
+class Growing(Cli):
+    def test_a_text_that_outgrows_its_frequencies(self):
+        path = self.dir / "grows.bin"
+        write_model(path, 256, rope_limit=50)
+        args = [path, "0123456789" * 4, "-n", 30, "-s", 1, "--ignore-eos", "--fingerprint"]
+        first = self.run_it(*args)
+        self.assertIn(b"rope: the text outgrew the model's first frequencies: 50 tokens were evaluated again", first.stderr)
+        for more in (["-b", 7], ["--lookup"], ["--draft", path], ["-t", 2], ["--cpu", "ref"]):
+            again = self.run_it(*args, *more)
+            self.assertEqual(again.stdout, first.stdout)
+            self.assertEqual(again.stderr.splitlines()[-1], first.stderr.splitlines()[-1])
+        self.assertNotIn(b"rope:", self.run_it(*args[:3], 9).stderr)
+        same = {self.good(path, "--perplexity", "LICENSE", "-c", 200, "-b", b) for b in (7, 50, 200)}
+        self.assertEqual(len(same), 1)
 
 
 class Reports(Cli):
