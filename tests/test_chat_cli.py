@@ -27,7 +27,7 @@ class Terminal:
         if self.pid == 0:
             mode = termios.tcgetattr(0)
             mode[1] &= ~termios.OPOST
-            mode[3] &= ~termios.ECHO
+            mode[3] = mode[3] & ~termios.ECHO | termios.NOFLSH  # Ctrl-C would drop what is on its way
             termios.tcsetattr(0, termios.TCSANOW, mode)
             os.execve(RUN, [RUN, *map(str, args)], {**os.environ, "NO_COLOR": "1", **(env or {})})
         self.status = None

@@ -167,11 +167,11 @@ static enum heard hear_line(struct chat *c, const char *prompt)
         }
         if (c->ended)
             return END;
-        ssize_t got = signals_caught() ? -1 : read(STDIN_FILENO, more, sizeof more);
-        if (signals_caught()) {
+        if (!signals_wait(STDIN_FILENO)) {
             in->n = 0;
             return INTERRUPT;
         }
+        ssize_t got = read(STDIN_FILENO, more, sizeof more);
         c->ended = got == 0 || (got < 0 && errno != EINTR);
         text_add(in, more, got > 0 ? (size_t)got : 0);
     }

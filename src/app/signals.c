@@ -2,9 +2,11 @@
  * flags and tern_cancel. */
 #include "app/signals.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t caught;
@@ -68,4 +70,22 @@ int signals_caught(void)
 void signals_clear(void)
 {
     caught = 0;
+}
+
+/* A signal between the last look and the wait must end the wait: so it may come in only there. (Pool
+ * threads take none.) */
+bool signals_wait(int fd)
+{
+    sigset_t stop, before;
+    fd_set fds;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    sigprocmask(SIG_BLOCK, &stop, &before);
+    do {
+        FD_ZERO(&fds);
+        FD_SET(fd, &fds);
+    } while (!caught && pselect(fd + 1, &fds, NULL, NULL, NULL, &before) < 0 && errno == EINTR);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return !caught;
 }

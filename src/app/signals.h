@@ -4,6 +4,8 @@
 #ifndef APP_SIGNALS_H
 #define APP_SIGNALS_H
 
+#include <stdbool.h>
+
 #include "tern.h"
 
 /* Installs the handlers. `model` is the path to be named. */
@@ -20,5 +22,8 @@ int signals_caught(void);
 
 /* It did stop: the next one is the first again. */
 void signals_clear(void);
+
+/* Waits until `fd` can be read; false: a signal asked to stop, then or before. */
+bool signals_wait(int fd);
 
 #endif
