@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Chat templates: the rules that the converter finds, and what the engine makes of them, against the templates themselves.
+"""Chat templates: the rules that the converter finds, and what the engine makes of them, against the templates.
 
 tests/chat_templates holds the templates of well-known models. Each is learned with a small tokenizer that has its special
 tokens, stored in a toy's weights file, and rendered by the engine: text equal to jinja2's, ids equal to those of the
@@ -34,10 +34,12 @@ from ternlib.chat_conversations import conversations  # noqa: E402
 BUILD = ROOT / os.environ.get("BUILD", "build")
 RUN = os.environ.get("RUN", str(BUILD / "run"))
 TEMPLATES = sorted((ROOT / "tests" / "chat_templates").glob("*.jinja"))
-CONVERSATIONS = 240
+CONVERSATIONS = 200
 REFUSED = {"gpt-oss": "the model itself is to write <|channel|>"}
 SPECIAL = re.compile(r"<\|[\w]+\|>|<(?:start|end)_of_turn>|\[/?(?:INST|SYSTEM_PROMPT)\]|<｜[\w▁]+｜>")
-MORE = {"phi-4": ["<|im_sep|>"], "phi-3-small": ["<|user|>", "<|assistant|>", "<|system|>"], "stablelm-2": ["<|user|>", "<|system|>"]}
+ROLES = ["<|user|>", "<|assistant|>", "<|system|>"]
+# Special tokens that these templates put together from pieces.
+MORE = {"phi-4": ["<|im_sep|>"], "phi-4-mini": ROLES, "phi-3-small": ROLES, "stablelm-2": ROLES}
 # How the tokenizers of these families are made; all others are byte-level.
 KINDS = {"llama-2": "prepend", "mistral-v0.1": "prepend", "mistral-v0.2": "first", "mistral-v0.3": "first", "zephyr": "first",
          "gemma-1": "never", "gemma-2": "never", "gemma-3": "never", "phi-3": "rstrip", "phi-3.5": "rstrip"}  # fmt: skip
@@ -86,6 +88,12 @@ def make_tokenizer(name: str, source: str) -> tokenizers.Tokenizer:
     return t
 
 
+def ours(made: tokenizers.Tokenizer) -> tokenizer.Tokenizer:
+    """The same as the converter reads it."""
+    text = made.to_str()
+    return hf_tokenizer.from_json(json.loads(text), "the test", {"bos_token": "<s>", "eos_token": "</s>"}, text)
+
+
 class Oracle:
     """Ids by the tokenizers package: special tokens where the template wrote them, and between them plain text."""
 
@@ -101,7 +109,8 @@ class Oracle:
 
     def hide(self, text: str) -> str:
         """A text in which no special token is found, until show() undoes it."""
-        return re.sub("|".join(map(re.escape, sorted(self.special, key=len, reverse=True))), lambda m: "\ue000" + m[0][0] + "\ue001" + m[0][1:], text)
+        longest_first = map(re.escape, sorted(self.special, key=len, reverse=True))
+        return re.sub("|".join(longest_first), lambda m: f"\ue000{m[0][0]}\ue001{m[0][1:]}", text)
 
     @staticmethod
     def show(text: str) -> str:
@@ -150,7 +159,7 @@ class Case(unittest.TestCase):
         """(oracle tokenizer, our tokenizer, chat, source) of a template."""
         source = path.read_text()
         made = make_tokenizer(path.stem, source)
-        t = hf_tokenizer.from_json(json.loads(made.to_str()), path.stem, {"bos_token": "<s>", "eos_token": "</s>"}, made.to_str())
+        t = ours(made)
         tokens = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
         return made, t, chat.learn(path.stem, source, tokens, t), source
 
@@ -174,7 +183,7 @@ class Templates(Case):
         file = weights_file(self.dir / "m.bin", t, {"chat": chat.section(learned)})
         with self.open(file, t) as e:
             self.assertEqual(e.chat_info().thinking, learned.thinking)
-            for messages, generate, think in conversations(CONVERSATIONS * 2, seed=3):
+            for messages, generate, think in conversations(3 * CONVERSATIONS, seed=3):
                 try:
                     want = learned.template.render(messages, generate, think)
                     hidden = [m | {"content": oracle.hide(m["content"])} for m in messages]
@@ -199,11 +208,12 @@ class Templates(Case):
                     args = learned.template.tokens | told | {"messages": messages, "add_generation_prompt": generate}
                     self.assertEqual(theirs.render(tools=None, documents=None, **args), want)
                 same += 1
-        self.assertGreaterEqual(same, 200)
-        self.assertGreaterEqual(n, 200)
+                if min(same, n) == CONVERSATIONS:
+                    break
+        self.assertEqual(min(same, n), CONVERSATIONS, "too few conversations were compared")
 
 
-# What the built-in templates are equal to, but for what they do not do: default system texts, dates, thoughts of the last answer.
+# What the built-in templates are equal to, but for what they do not do: the thoughts of a last answer, an EOS at the end.
 BUILTIN = {"chatml": "chatml", "gemma": "gemma-3", "granite": "granite-3.0", "llama2": "llama-2", "mistral": "mistral-v0.3",
            "phi3": "phi-3.5", "qwen3": "qwen3", "vicuna": "vicuna", "zephyr": "zephyr"}  # fmt: skip
 LLAMA3 = (
@@ -215,7 +225,7 @@ LLAMA3 = (
 class Builtin(Case):
     def test_names(self):
         made = make_tokenizer("chatml", "")
-        t = hf_tokenizer.from_json(json.loads(made.to_str()), "x", {}, made.to_str())
+        t = ours(made)
         with self.open(weights_file(self.dir / "m.bin", t, {}), t) as e:
             e.lib.tern_chat_builtin.restype = ctypes.c_char_p
             names = list(iter(lambda i=itertools.count(): e.lib.tern_chat_builtin(ctypes.c_size_t(next(i))), None))
@@ -241,7 +251,7 @@ class Builtin(Case):
 
     def check(self, name: str, stem: str, source: str) -> None:
         made = make_tokenizer(stem, source)
-        t = hf_tokenizer.from_json(json.loads(made.to_str()), name, {"bos_token": "<s>", "eos_token": "</s>"}, made.to_str())
+        t = ours(made)
         template = chat_jinja.Template(source, {"bos_token": "<s>", "eos_token": "</s>"})
         stored = chat.section(chat.Chat(name, builtin=True))
         n = 0
@@ -292,6 +302,9 @@ class Convert(Case):
     def convert(self, *arguments) -> tuple[int, str, str]:
         return self.call(sys.executable, ROOT / "tools" / "convert.py", self.dir / "model", self.dir / "m.bin", *arguments)
 
+    def info(self, *arguments) -> str:
+        return self.call(RUN, self.dir / "m.bin", "--info", *arguments)[1]
+
     def test_stored_template_proves_itself(self):
         self.model("qwen3", (ROOT / "tests/chat_templates/qwen3.jinja").read_text())
         code, out, err = self.convert()
@@ -301,8 +314,8 @@ class Convert(Case):
         self.assertEqual((code, err), (0, ""))
         self.assertIn(f"{chat.STORED} conversations are as the source's template writes them", out)
         self.assertIn("conversations are as", self.call(RUN, self.dir / "m.bin", "--selftest", "--template", "gemma")[1])
-        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], r"chat +template model, thinks unless told otherwise, ")
-        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info", "--template", "gemma")[1], r"chat +template gemma\n")
+        self.assertRegex(self.info(), r"chat +template model, thinks unless told otherwise, ")
+        self.assertRegex(self.info("--template", "gemma"), r"chat +template gemma\n")
         code, _, err = self.call(RUN, self.dir / "m.bin", "--info", "--template", "nobody")
         self.assertEqual(code, 2)
         self.assertIn("no built-in chat template 'nobody'; there are: chatml", err)
@@ -356,28 +369,27 @@ class Convert(Case):
                     code = convert.main([str(self.dir / "model"), str(self.dir / "m.bin")])
                 self.assertEqual(code, 0)
                 self.assertRegex(said.getvalue(), f"no chat template is stored: .*{reason}.*--template")
-        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], "chat +no template")
+        self.assertRegex(self.info(), "chat +no template")
 
     def test_endless_template_is_stopped(self):
         self.addCleanup(setattr, chat, "SECONDS", chat.SECONDS)
         chat.SECONDS = 1
-        inner = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}"
+        endless = "".join(f"{{% for {v} in range(9999) %}}" for v in "abc") + 3 * "{% endfor %}"
         with self.assertRaisesRegex(chat_fit.Beyond, "runs for more than 1 second"):
             made = make_tokenizer("x", "")
-            t = hf_tokenizer.from_json(json.loads(made.to_str()), "x", {}, made.to_str())
-            chat.learn("x", inner, {}, t)
+            t = ours(made)
+            chat.learn("x", endless, {}, t)
 
     def test_texts_that_a_template_reacts_to_are_told(self):
         *_, learned, _ = self.learn(ROOT / "tests/chat_templates/smollm3.jinja")
-        self.assertEqual(len(learned.notes), 1)
-        self.assertIn("reacts to '/no_think', '/think' in a message", learned.notes[0])
+        self.assertIn("reacts to '/no_think', '/system_override', '/think' in a message", learned.notes[0])
 
     def test_template_is_chosen(self):
         self.model("x", "{{ raise_exception('never') }}")
         self.assertEqual(self.convert("--template", "zephyr")[0], 0)
-        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], "chat +template zephyr, an answer ends with token 1")
+        self.assertRegex(self.info(), "chat +template zephyr, an answer ends with token 1")
         self.assertEqual(self.convert("--template", ROOT / "tests/chat_templates/llama-2.jinja")[0], 0)
-        self.assertRegex(self.call(RUN, self.dir / "m.bin", "--info")[1], "chat +template llama-2")
+        self.assertRegex(self.info(), "chat +template llama-2")
         code, _, err = self.convert("--template", "nobody")
         self.assertEqual(code, 2)
         self.assertIn("no template of chatml", err)
@@ -393,7 +405,7 @@ class EndTokens(Case):
     def test_all_end_tokens_stop(self):
         """Those of generation_config.json, a list, and the one that ends the template's answers."""
         made = make_tokenizer("chatml", "<|im_start|><|im_end|>")
-        t = hf_tokenizer.from_json(json.loads(made.to_str()), "x", {"eos_token": "</s>"}, made.to_str())
+        t = ours(made)
         more = {"generation": keys.pack({"end_tokens": [1, 2]}), "chat": chat.section(chat.Chat("chatml", builtin=True))}
         with self.open(weights_file(self.dir / "m.bin", t, more), t) as e:
             ends = [i for i in range(len(t.tokens)) if e.lib.tern_token_is_end(e.model, i)]

@@ -22,7 +22,7 @@ from .tokenizer_parts import SPECIAL, Tokenizer
 BUILTIN = ("chatml", "gemma", "granite", "llama2", "llama3", "mistral", "phi3", "qwen3", "vicuna", "zephyr")
 PROVED = 600  # conversations that every template is proved on
 STORED = 16  # of them kept for --selftest
-SECONDS = 60
+SECONDS = 30
 GENERATE, THINK, NO_THINK, HAS_SYSTEM = 1, 2, 4, 8  # flags of tern.h, and one of FORMAT.md
 
 
@@ -40,23 +40,23 @@ class Chat:
 
 @contextmanager
 def time_limit(seconds: int):
-    """A template is a program: one that runs on and on is stopped."""
+    """A template is a program: one that runs on and on, in processor time, is stopped."""
     from .chat_fit import Beyond
 
     def stop(*_):
         raise Beyond(f"it runs for more than {seconds} seconds")
 
     try:
-        before = signal.signal(signal.SIGALRM, stop)
+        before = signal.signal(signal.SIGVTALRM, stop)
     except ValueError:  # not the main thread
         yield
         return
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def specials(t: Tokenizer) -> frozenset[str]:
@@ -89,7 +89,8 @@ def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: da
     except ValueError as e:
         raise chat_fit.Beyond(str(e)) from None
     if words := commands(chat):
-        chat.notes.append(f"the chat template reacts to {', '.join(map(repr, words))} in a message; stored as rules, it will not")
+        named = ", ".join(map(repr, words))
+        chat.notes.append(f"the chat template reacts to {named} in a message; stored as rules, it will not")
     if template.dated:
         chat.notes.append(f"the chat template writes the date; it is fixed to {template.date:%-d %B %Y}")
     return chat
@@ -167,7 +168,7 @@ def difference(want: str, got: str) -> str:
 
 
 def of_source(source: Source, chosen: str | None, notes: list[str]) -> Chat | None:
-    """The chat of a source: its own template, or the one that the user chose; None, and a note why, when there is none."""
+    """The chat of a source: its own template, or the one that the user chose; None, with a note why, if there is none."""
     if source.tokenizer is None or not (chosen or source.template):
         return None
     if chosen in BUILTIN:
