@@ -1158,6 +1158,11 @@ class Set(Case):
         w = self.converted(folder, "--set", "rope_theta=500", "--set", "hidden_act=gelu_new")
         self.assertEqual(w.config["activation"], b"gelu_tanh")
         np.testing.assert_allclose(w.config["rope.0.inv_freq"], 500.0 ** (-np.arange(4) / 4), rtol=1e-7)
+        new = {k: v for k, v in SMALL.items() if k != "rope_theta"}
+        new["rope_parameters"] = {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0}
+        nested = huggingface(self.dir / "n", new, tensors(SMALL))
+        w = self.converted(nested, "--set", "rope_theta=500", "--set", "factor=4")
+        np.testing.assert_allclose(w.config["rope.0.inv_freq"], 500.0 ** (-np.arange(4) / 4) / 4, rtol=1e-7)
         tokenizer_bin(self.dir / "tokenizer.bin")
         checkpoint = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 1)
         self.assertEqual(self.converted(checkpoint, "--set", "window=5").config["window"], 5)

@@ -39,10 +39,19 @@ class Settings:
         return key in self.values
 
     def for_source(self, c: Any) -> None:
-        """Keys of the source, into its Config."""
-        for key, value in self.values.items():
-            if key not in MODEL and key not in LAYER:
-                c.values[c.name(key)] = _guessed(value)
+        """Keys of the source, into its Config; those of a RoPE dictionary, into that."""
+        for key, text in self.values.items():
+            if key in MODEL or key in LAYER:
+                continue
+            tables = [c.name(name) for name in ("rope_parameters", "rope_scaling")]
+            found = [name for name in tables if isinstance(c.values.get(name), dict)]
+            if any(key in part for name in found for part in c.values[name].values() if isinstance(part, dict)):
+                raise ConvertError(f"--set {key}: {c.where} has one for each kind of attention; change the file", USAGE)
+            inside = [name for name in found if key in c.values[name]]
+            for name in inside:
+                c.values[name] = c.values[name] | {key: _guessed(text)}
+            if not inside:
+                c.values[c.name(key)] = _guessed(text)
 
     def features(self, config: dict[str, Any]) -> None:
         """Features, into those of the model."""
