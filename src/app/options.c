@@ -54,44 +54,42 @@ static const struct option_row rows[N_OPTIONS] = {
     [OPT_REPEAT_LAST_N] = {NULL, "repeat-last-n", 0, "", INTEGER, "N", -1, 2147483647,
                            "tokens that count as recent; default 64; -1: all"},
     [OPT_PRESENCE_PENALTY] = {NULL, "presence-penalty", 0, "", REAL, "X", -1000, 1000,
-                              "subtract X from the logits of recent tokens; default 0"},
+                              "subtract X from the logits of recent tokens"},
     [OPT_FREQUENCY_PENALTY] = {NULL, "frequency-penalty", 0, "", REAL, "X", -1000, 1000,
-                               "subtract X for each time that a token is recent; default 0"},
+                               "the same for each time that a token is recent"},
     [OPT_DRY_MULTIPLIER] = {NULL, "dry-multiplier", 0, "", REAL, "X", 0, 1000,
-                            "DRY, against repeated passages: a token that makes one of L tokens "
-                            "longer loses X * base^(L - allowed); default 0: off"},
+                            "DRY: a token that makes a repetition of L tokens longer "
+                            "loses X * base^(L - allowed); default 0: off"},
     [OPT_DRY_BASE] = {NULL, "dry-base", 0, "", REAL, "X", 0, 1000, "default 1.75"},
     [OPT_DRY_ALLOWED_LENGTH] = {NULL, "dry-allowed-length", 0, "", INTEGER, "N", 0, 2147483647,
                                 "default 2"},
     [OPT_DRY_LAST_N] = {NULL, "dry-penalty-last-n", 0, "", INTEGER, "N", -1, 2147483647,
                         "tokens in which DRY looks; default -1: all"},
-    [OPT_DRY_BREAKER] =
-        {NULL, "dry-sequence-breaker", 0, "", LIST, "TEXT", 0, 0,
-         "text over which no passage reaches, instead of line feed, : \" and *; may "
-         "be given several times; none: no such text"},
+    [OPT_DRY_BREAKER] = {NULL, "dry-sequence-breaker", 0, "", LIST, "TEXT", 0, 0,
+                         "repetitions end at TEXT; default: line feed, :, \" and *; "
+                         "none: nowhere; may be given several times"},
     [OPT_TOP_N_SIGMA] = {NULL, "top-nsigma", 0, "top-n-sigma", REAL, "X", -1, 1000,
-                         "leave out logits more than X standard deviations below the largest; "
-                         "default 0: off"},
+                         "leave out logits X standard deviations below the largest; 0: "
+                         "off"},
     [OPT_TYPICAL] = {NULL, "typical", 0, "typical-p", REAL, "X", 0, 1,
-                     "choose among the tokens nearest to the expected surprise that make up X of "
-                     "the probability; default 1: off"},
+                     "choose among the tokens of most usual surprise that make up "
+                     "X of the probability; 1: off"},
     [OPT_XTC_PROBABILITY] = {NULL, "xtc-probability", 0, "", REAL, "X", 0, 1,
-                             "XTC: with probability X leave out the most probable tokens; "
-                             "default 0"},
+                             "XTC: leave out the most probable tokens, with probability X"},
     [OPT_XTC_THRESHOLD] = {NULL, "xtc-threshold", 0, "", REAL, "X", 0, 1,
-                           "those of at least X but for the last; default 0.1"},
+                           "all of at least X but the last; default 0.1"},
     [OPT_MIROSTAT] = {NULL, "mirostat", 0, "", CHOICE, "0|2", 0, 0,
-                      "hold the surprise of a token near a target; instead of all that cuts"},
+                      "hold the surprise of tokens near a target"},
     [OPT_MIROSTAT_TAU] = {NULL, "mirostat-ent", 0, "mirostat-tau", REAL, "X", 0, 1000,
                           "the target in bits; default 5"},
     [OPT_MIROSTAT_ETA] = {NULL, "mirostat-lr", 0, "mirostat-eta", REAL, "X", 0, 1,
                           "how fast it is approached; default 0.1"},
     [OPT_LOGIT_BIAS] = {NULL, "logit-bias", 'l', "", LIST, "ID+X", 0, 0,
-                        "add X (-X, -inf) to the logit of token ID; may be given several times"},
+                        "add X, -X, -inf to a logit; may be given several times"},
     [OPT_SAMPLERS] = {NULL, "samplers", 0, "", TEXT, "LIST", 0, 0,
-                      "the steps and their order, as in top_k;temperature; default: all, as they "
-                      "stand here: penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, "
-                      "temperature"},
+                      "the steps, in order, between ; of penalties, dry, "
+                      "top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature; "
+                      "default: all, so"},
     [OPT_GREEDY] = {NULL, "greedy", 0, "", FLAG, "", 0, 0, "the same as --temp 0"},
     [OPT_CTX_SIZE] = {"Memory and machine", "ctx-size", 'c', "", INTEGER, "N", 1, 16777216,
                       "positions; default: the model's, or what half of the memory holds"},
@@ -122,11 +120,11 @@ static const struct option_row rows[N_OPTIONS] = {
     [OPT_DRAFT] = {NULL, "draft", 0, "model-draft -md", TEXT, "FILE", 0, 0,
                    "guess tokens with the small model in FILE, which must have the same tokens"},
     [OPT_LOGPROBS] = {"Reports", "logprobs", 0, "", INTEGER, "N", 0, 1000,
-                      "print each token's log-probability before all of the above, and those of "
-                      "the N most probable ones"},
+                      "print the log-probability of each token, and the N largest, "
+                      "of the model's own logits"},
     [OPT_JSONL] = {NULL, "jsonl", 0, "", FLAG, "", 0, 0,
-                   "instead of the text, a JSON object a line for each token, and one for the "
-                   "whole"},
+                   "instead of the text, a line of JSON for each token and for "
+                   "the whole"},
     [OPT_FINGERPRINT] = {NULL, "fingerprint", 0, "", OPTIONAL_CHOICE, "all", 0, 0,
                          "print the hash of the logits of every row from which a token was chosen; "
                          "all: of the prompt's rows too"},

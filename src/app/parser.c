@@ -142,7 +142,7 @@ static enum tern_status bad_value(const struct option_table *t, const struct opt
             spelled, value);
     if (r->kind == CHOICE || r->kind == OPTIONAL_CHOICE)
         return parser_usage(e, "%.40s: '%.100s' is not one of %s", spelled, value, r->value);
-    return parser_usage(e, "%.40s: '%.100s' is not %s from %.0f to %.0f", spelled, value,
+    return parser_usage(e, "%.40s: '%.100s' is not %s from %d to %d", spelled, value,
                         r->kind == REAL ? "a number" : "an integer", r->min, r->max);
 }
 
@@ -154,8 +154,8 @@ static bool read_value(const struct option_table *t, const struct option_row *r,
         if (!value)
             return true; /* fall through */
     case INTEGER:
-        return number_i64(value, &v->integer) && (double)v->integer >= r->min &&
-               (double)v->integer <= r->max;
+        return number_i64(value, &v->integer) && v->integer >= r->min &&
+               v->integer <= r->max;
     case SEED:
         return number_u64(value, &v->seed);
     case REAL:

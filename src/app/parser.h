@@ -32,7 +32,7 @@ struct option_row {
     const char *aliases; /* separated by spaces; "-ctk": a short one of several letters */
     enum option_kind kind;
     const char *value; /* name of the value; a choice: its words, separated by | */
-    double min, max;   /* of a number */
+    int32_t min, max;  /* of a number */
     const char *help;
 };
 
