@@ -394,6 +394,13 @@ class Convert(Case):
         self.assertEqual(code, 2)
         self.assertIn("no template of chatml", err)
 
+    def test_tokens_that_nobody_names_are_the_tokenizers(self):
+        folder = self.model("llama-2", (ROOT / "tests/chat_templates/llama-2.jinja").read_text())
+        source = convert.load(folder, None, None, settings.Settings())
+        self.assertEqual(chat.named_tokens(source), {"bos_token": "<s>", "eos_token": "</s>"})
+        source.template_tokens = {"bos_token": "</s>"}
+        self.assertEqual(chat.named_tokens(source), {"bos_token": "</s>", "eos_token": "</s>"})
+
     def test_date_is_fixed(self):
         self.model("llama-3.2", (ROOT / "tests/chat_templates/llama-3.2.jinja").read_text())
         code, out, _ = self.convert()

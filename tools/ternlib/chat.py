@@ -185,7 +185,7 @@ def of_source(source: Source, chosen: str | None, notes: list[str]) -> Chat | No
             raise ConvertError(f"--template {chosen}: no file, and no template of {', '.join(BUILTIN)}", USAGE)
         text, name = path.read_text("utf-8", "replace"), path.name
     try:
-        chat = learn(Path(chosen).stem if chosen else source.name, text, source.template_tokens, source.tokenizer)
+        chat = learn(Path(chosen).stem if chosen else source.name, text, named_tokens(source), source.tokenizer)
     except Beyond as e:
         if chosen:
             raise ConvertError(f"{name} cannot be stored as rules: {e}") from None
@@ -193,6 +193,15 @@ def of_source(source: Source, chosen: str | None, notes: list[str]) -> Chat | No
         return None
     notes += chat.notes
     return chat
+
+
+def named_tokens(source: Source) -> dict[str, str]:
+    """What the template may name; BOS and EOS of the tokenizer where the source names none."""
+    t, out = source.tokenizer, {}
+    for name, number in (("bos_token", t.bos), ("eos_token", t.eos)):
+        if number is not None:
+            out[name] = next((a.content for a in t.added if a.id == number), t.tokens[number].decode("utf-8", "replace"))
+    return out | source.template_tokens
 
 
 def section(chat: Chat) -> bytes:
