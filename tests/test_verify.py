@@ -99,6 +99,7 @@ class Verify(unittest.TestCase):
                 got = self.verify(self.make(name, lambda *_: None, *options), self.probes(name))
                 self.assertEqual((got.returncode, got.stderr), (0, ""), got.stdout)
                 self.assertIn("\nok: ", got.stdout)
+                self.assertNotIn("no probe", got.stdout)
 
     def test_what_is_broken_is_named(self):
         for name, what, how, wanted in BREAKS:

@@ -140,8 +140,8 @@ static const struct option_row rows[N_OPTIONS] = {
     [OPT_STRIDE] = {NULL, "stride", 0, "", INTEGER, "N", 1, 2147483647,
                     "tokens from window to window of --perplexity; default: half a window"},
     [OPT_VERIFY] = {NULL, "verify", 0, "", JOB, "FILE", 0, JOB_VALUE,
-                    "compare every step with the probes of tools/golden.py, and name the first "
-                    "layer and operation that differs"},
+                    "compare every step with probes of the original model, and name the first "
+                    "that differs"},
     [OPT_VERIFY_BOUND] = {NULL, "verify-bound", 0, "", REAL, "X", 0, 1e9,
                           "of the largest value in a row; default: 1e-4 for f32 weights"},
     [OPT_TOKENIZE] = {NULL, "tokenize", 0, "", JOB, "", 0, 0,
