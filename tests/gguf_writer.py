@@ -17,8 +17,10 @@ ARCHES = {
     "phi": "PHI2", "phi3": "PHI3", "smollm3": "SMOLLM3", "olmo": "OLMO", "olmo2": "OLMO2", "granite": "GRANITE",
     "stablelm": "STABLELM", "falcon": "FALCON", "gpt_neox": "GPTNEOX", "starcoder2": "STARCODER2",
     "cohere": "COMMAND_R", "gpt_oss": "GPT_OSS", "gpt2": "GPT2", "olmo3": "OLMO2", "glm4": "GLM4",
+    "cohere2": "COHERE2", "exaone4": "EXAONE4", "olmoe": "OLMOE", "arcee": "ARCEE", "seed_oss": "SEED_OSS",
+    "ernie4_5": "ERNIE4_5",
 }  # fmt: skip
-PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite")
+PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite", "arcee")
 EXPERT = re.compile(r"(model\.layers\.\d+\.)(block_sparse_moe|mlp)\.experts\.(\d+)\.(\w+)\.weight")
 MERGED = {"w1": "feed_forward.experts.w1", "w2": "feed_forward.experts.w2", "w3": "feed_forward.experts.w3"}
 
@@ -184,6 +186,19 @@ def _cohere_keys(w, c):
     w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
 
 
+def _cohere2_keys(w, c):
+    _cohere_keys(w, c)
+    w.add_sliding_window(c["sliding_window"])
+    w.add_vocab_size(c["vocab_size"])
+
+
+def _exaone4_keys(w, c):
+    _usual(w, c)
+    w.add_vocab_size(c["vocab_size"])
+    w.add_sliding_window(c["sliding_window"])
+    w.add_sliding_window_pattern([(i + 1) % 4 != 0 for i in range(c["num_hidden_layers"])])
+
+
 def _gpt_oss_keys(w, c):
     _usual(w, c)
     w.add_sliding_window(c["sliding_window"])
@@ -204,6 +219,7 @@ KEYS = {
     "gemma3_text": _gemma_keys, "phi": _phi2_keys, "phi3": _phi3_keys, "olmo": _olmo_keys, "granite": _granite_keys,
     "stablelm": _stablelm_keys, "falcon": _falcon_keys, "gpt_neox": _neox_keys, "cohere": _cohere_keys,
     "gpt_oss": _gpt_oss_keys, "gpt2": _gpt2_keys, "olmo3": _olmo3_keys, "glm4": _glm4_keys,
+    "cohere2": _cohere2_keys, "exaone4": _exaone4_keys, "arcee": _llama_keys,
 }  # fmt: skip
 
 

@@ -11,9 +11,10 @@ const char *const golden_names[] = {
     "llama-mha", "llama-gqa", "llama-mqa", "llama-bias", "llama-linear", "llama3", "mistral",
     "mistral-long", "qwen2", "gemma2", "falcon-40b", "gpt-oss", "mixtral", "olmo2", "qwen2-moe",
     /* without constants */
-    "cohere", "falcon", "gemma", "gemma3", "glm4", "gpt-neox", "gpt2", "granite", "llama-dynamic",
-    "llama-yarn", "olmo", "olmo3", "phi", "phi3", "phi3-grows", "phi3-long", "qwen3", "qwen3-moe",
-    "smollm3", "stablelm", "stablelm-12b", "starcoder2", NULL};
+    "arcee", "cohere", "cohere2", "ernie4_5", "exaone4", "falcon", "gemma", "gemma3", "glm4",
+    "gpt-neox", "gpt2", "granite", "llama-dynamic", "llama-yarn", "olmo", "olmo3", "olmoe", "phi",
+    "phi3", "phi3-grows", "phi3-long", "qwen3", "qwen3-moe", "seed-oss", "smollm3", "stablelm",
+    "stablelm-12b", "starcoder2", NULL};
 
 void golden_prompt(tern_token *ids, size_t n, uint64_t seed, uint64_t vocab)
 {

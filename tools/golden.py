@@ -324,6 +324,44 @@ FAMILIES = [
         distinct=1,
     ),
     Family(
+        "cohere2", "Cohere2",
+        config(48, 4, 2, 12, 64, rope(10000.0), num_hidden_layers=4, sliding_window=7, layer_norm_eps=1e-5,
+               tie_word_embeddings=True, logit_scale=0.25, rms_norm_eps=None),
+        {"logit scale": {"logit_scale": 0.5}, "window": {"sliding_window": 8}, "rope order": interleaved,
+         "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2}},
+        distinct=1,
+    ),
+    Family(
+        "exaone4", "Exaone4",
+        config(48, 4, 2, 12, 64, rope(1000000.0), num_hidden_layers=4, sliding_window=7, sliding_window_pattern=4),
+        {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")}
+        | {"window": {"sliding_window": 8}, "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2}},
+    ),
+    Family(
+        "olmoe", "Olmoe",
+        config(32, 4, 2, 8, 24, rope(10000.0), num_experts=6, num_experts_per_tok=3),
+        {"normalized": {"norm_topk_prob": True}, "two experts": {"num_experts_per_tok": 2}}
+        | {part: without(part, 1) for part in ("q_norm", "k_norm")},
+    ),
+    Family(
+        "arcee", "Arcee",
+        config(48, 4, 2, 12, 64, rope(10000.0), attention_bias=True, mlp_bias=True),
+        {part: without(part) for part in ("q_bias", "v_bias", "o_bias", "up_bias", "down_bias")}
+        | {"activation": {"hidden_act": "gelu"}},
+    ),
+    Family(
+        "seed-oss", "SeedOss",
+        config(48, 4, 2, 20, 64, rope(10000.0), attention_dropout=0.0, residual_dropout=0.0),
+        {part: without(part) for part in ("q_bias", "v_bias")} | {"head groups": modulo_heads},
+    ),
+    Family(
+        "ernie4_5", "Ernie4_5",
+        config(48, 4, 2, 20, 64, rope(500000.0), use_bias=True, tie_word_embeddings=True),
+        {part: without(part) for part in ("q_bias", "v_bias", "o_bias", "gate_bias", "down_bias")}
+        | {"rope order": interleaved},
+        distinct=1,
+    ),
+    Family(
         "glm4", "Glm4",
         config(48, 4, 2, 20, 64, rope(10000.0, partial_rotary_factor=0.5), attention_bias=True),
         {part: without(part, 1) for part in ("attn_post_norm", "ffn_norm", "ffn_post_norm")}

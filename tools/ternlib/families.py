@@ -20,7 +20,6 @@ from .source import (
     MAX_SEQ,
     MAX_VOCAB,
     MAX_WIDTH,
-    MAX_WINDOW,
     NORM_ATTN,
     NORM_ATTN_POST,
     NORM_FFN,
@@ -32,12 +31,12 @@ from .source import (
     SOFTMAX_CHOSEN,
     in_range,
 )
+from .windows import FULL, SLIDING, layer_types, put_windows, same_types, window_of_all
 
 ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh", "relu2": "relu2",
 }  # fmt: skip
-FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 @dataclass(frozen=True)
@@ -128,39 +127,6 @@ def put_rope(c: Config, f: dict, i: int, values: dict, where: str, head_dim: int
         f[f"rope.{i}.limit"] = parameters.limit
 
 
-def layer_types(c: Config, n: int, default: list[str]) -> list[str]:
-    """`layer_types` of transformers: the kind of attention of each layer."""
-    kinds = c.get("layer_types", None)
-    kinds = default if kinds is None else kinds
-    if not isinstance(kinds, list) or len(kinds) != n or not all(k in (FULL, SLIDING) for k in kinds):
-        raise c.refuse("layer_types", f"{n} of {FULL!r} or {SLIDING!r}")
-    return kinds
-
-
-def _same_types(c: Config, n: int, kind: str) -> None:
-    """Families that treat all layers alike do not read layer_types, so it must say just that."""
-    if set(layer_types(c, n, [kind] * n)) != {kind}:
-        raise c.refuse("layer_types", f"{kind!r} for all layers")
-
-
-def put_windows(c: Config, f: dict, kinds: list[str], default: int) -> None:
-    """The layers of the sliding kind get the window."""
-    if SLIDING in kinds:
-        window = c.integer("sliding_window", MAX_WINDOW, default)
-        f["window"] = [window if kind == SLIDING else 0 for kind in kinds]
-    else:
-        c.get("sliding_window", default)
-
-
-def _window_of_all(c: Config, f: dict, default: int | None) -> None:
-    """A window that all layers have, or none: `sliding_window` may be null."""
-    window = c.get("sliding_window", default)
-    n = f["n_layers"]
-    if window is not None:
-        f["window"] = [c.integer("sliding_window", MAX_WINDOW, default or REQUIRED)] * n
-    _same_types(c, n, FULL if window is None else SLIDING)
-
-
 def _biases(f: dict, attn: int = 0, ffn: int = 0) -> None:
     n = f["n_layers"]
     f["attn_bias"], f["ffn_bias"] = [attn] * n, [ffn] * n
@@ -175,13 +141,13 @@ def _all(f: dict, **values: Any) -> None:
 def _llama(c: Config) -> dict:
     f = graph(c, 2048)
     _biases(f, 15 * c.flag("attention_bias"), 7 * c.flag("mlp_bias"))
-    _same_types(c, f["n_layers"], FULL)
+    same_types(c, f["n_layers"], FULL)
     return f
 
 
 def _mistral(c: Config) -> dict:
     f = graph(c, 131072, kv_heads=8)
-    _window_of_all(c, f, 4096)
+    window_of_all(c, f, 4096)
     return f
 
 
@@ -246,10 +212,10 @@ def _qwen3_moe(c: Config) -> dict:
     _sparse_layers(c, f, 768, 128, 8)
     c.get("max_window_layers", None)
     if c.flag("use_sliding_window"):
-        _window_of_all(c, f, 4096)
+        window_of_all(c, f, 4096)
     else:
         c.get("sliding_window", None)
-        _same_types(c, f["n_layers"], FULL)
+        same_types(c, f["n_layers"], FULL)
     return f
 
 
@@ -325,7 +291,7 @@ def _gemma3(c: Config) -> dict:
 
 def _phi3(c: Config) -> dict:
     f = graph(c, 4096, hidden=8192, eps=("rms_norm_eps", 1e-5), partial=1.0)
-    _window_of_all(c, f, None)
+    window_of_all(c, f, None)
     return f
 
 
@@ -347,7 +313,7 @@ def _smollm3(c: Config) -> dict:
 
 def _mixtral(c: Config) -> dict:
     f = graph(c, 131072, kv_heads=8, hidden=14336, eps=("rms_norm_eps", 1e-5))
-    _window_of_all(c, f, None)
+    window_of_all(c, f, None)
     _all(f, n_experts=c.integer("num_local_experts", 1024, 8))
     _all(f, experts_used=c.integer("num_experts_per_tok", 1024, 2))
     _all(f, router_score=SOFTMAX, router_normalize=1)
@@ -449,7 +415,7 @@ def _starcoder2(c: Config) -> dict:
     _biases(f, 15 * biased, 6 * biased)
     _layer_norms(f, True)
     _all(f, ffn_gated=0)
-    _window_of_all(c, f, None)
+    window_of_all(c, f, None)
     return f
 
 
@@ -460,6 +426,65 @@ def _cohere(c: Config) -> dict:
     f["logit_scale"] = c.number("logit_scale", 0.0625)
     if c.flag("use_qk_norm"):
         _all(f, qk_norm=QK_HEAD_LAYER)
+    return f
+
+
+def _cohere2(c: Config) -> dict:
+    """Command R7B and A: layers with a window turn, the others do not."""
+    f = graph(c, 8192, hidden=22528, eps=("layer_norm_eps", 1e-5), tied=True)
+    n, pattern = f["n_layers"], c.integer("sliding_window_pattern", MAX_LAYERS, 4)
+    _biases(f, 15 * c.flag("attention_bias"))
+    _layer_norms(f, False, True)
+    f["logit_scale"] = c.number("logit_scale", 0.0625)
+    kinds = layer_types(c, n, [SLIDING if (i + 1) % pattern else FULL for i in range(n)])
+    put_windows(c, f, kinds, 4096)
+    f["rope_set"] = [int(kind == SLIDING) for kind in kinds]
+    return f
+
+
+def _exaone4(c: Config) -> dict:
+    """Norms after each step alone; where some layers have a window, the others do not turn."""
+    f = graph(c, 2048, kv_heads=32, hidden=16384, eps=("rms_norm_eps", 1e-5))
+    n, window, pattern = f["n_layers"], c.get("sliding_window", 4096), c.get("sliding_window_pattern", 4)
+    _all(f, norms=NORM_ATTN_POST | NORM_FFN_POST, qk_norm=QK_HEAD)
+    if isinstance(pattern, str) and pattern:  # L and G by turns
+        local = [pattern[i % len(pattern)] == "L" and i < n - 1 for i in range(n)]
+    else:
+        local = [type(pattern) is int and pattern > 0 and (i + 1) % pattern != 0 for i in range(n)]
+    kinds = layer_types(c, n, [SLIDING if window and is_local else FULL for is_local in local])
+    put_windows(c, f, kinds, 4096)
+    if window:
+        f["rope_set"] = [int(kind == SLIDING) for kind in kinds]
+    return f
+
+
+def _olmoe(c: Config) -> dict:
+    f = graph(c, 4096, hidden=2048, eps=("rms_norm_eps", 1e-5))
+    _biases(f, 15 * c.flag("attention_bias"))
+    if c.get("clip_qkv", None) is not None:
+        raise c.refuse("clip_qkv", "null: q and k are clipped after their norm, which is not among the features")
+    _all(f, qk_norm=QK_FULL, router_score=SOFTMAX, router_normalize=int(c.flag("norm_topk_prob")))
+    _all(f, n_experts=c.integer("num_experts", 1024, c.get("num_local_experts", 64)))
+    _all(f, experts_used=c.integer("num_experts_per_tok", 1024, 8))
+    return f
+
+
+def _arcee(c: Config) -> dict:
+    f = graph(c, 4096, hidden=18432, eps=("rms_norm_eps", 1e-5), act=("hidden_act", "relu2"))
+    _biases(f, 15 * c.flag("attention_bias"), 6 * c.flag("mlp_bias"))
+    _all(f, ffn_gated=0)
+    return f
+
+
+def _seed_oss(c: Config) -> dict:
+    f = graph(c, 524288, kv_heads=8, head_dim=128, hidden=27648)
+    _biases(f, 7 * c.flag("attention_bias", True) + 8 * c.flag("attention_out_bias"), 7 * c.flag("mlp_bias"))
+    return f
+
+
+def _ernie(c: Config) -> dict:
+    f = graph(c, 131072, kv_heads=2, head_dim=128, hidden=3072, eps=("rms_norm_eps", 1e-5), theta=500000.0, tied=True)
+    _biases(f, 15 * c.flag("use_bias"), 7 * c.flag("use_bias"))
     return f
 
 
@@ -547,6 +572,12 @@ FAMILIES = {
     "gpt_neox": Family("GPTNeoXForCausalLM", _gpt_neox),
     "starcoder2": Family("Starcoder2ForCausalLM", _starcoder2),
     "cohere": Family("CohereForCausalLM", _cohere),
+    "cohere2": Family("Cohere2ForCausalLM", _cohere2),
+    "exaone4": Family("Exaone4ForCausalLM", _exaone4),
+    "olmoe": Family("OlmoeForCausalLM", _olmoe),
+    "arcee": Family("ArceeForCausalLM", _arcee),
+    "seed_oss": Family("SeedOssForCausalLM", _seed_oss),
+    "ernie4_5": Family("Ernie4_5ForCausalLM", _ernie),
     "glm4": Family("Glm4ForCausalLM", _glm4),
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .families import FULL, SLIDING
 from .places import Place, interleaved
 from .source import QK_HEAD, Slot, feature
+from .windows import FULL, SLIDING
 
 # Keys of the architecture under the names of transformers.
 KEYS = {
@@ -159,7 +159,7 @@ def _cohere(f: Facts) -> None:
     f.values["use_qk_norm"] = f.has(NAMES["q_norm"].format(0))
 
 
-def _olmo3(f: Facts) -> None:
+def _pattern(f: Facts) -> None:
     pattern = f.key("sliding_window_pattern")
     if isinstance(pattern, list):
         f.values["layer_types"] = [SLIDING if windowed else FULL for windowed in pattern]
@@ -220,7 +220,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "olmo": Architecture("olmo", True, assumed=_THETA, ones=True),
     "olmo2": Architecture("olmo2", assumed={"rope_theta": 500_000.0}),
-    "olmo2+windows": Architecture("olmo3", find=_olmo3, assumed={"rope_theta": 500_000.0}),
+    "olmo2+windows": Architecture("olmo3", find=_pattern, assumed={"rope_theta": 500_000.0}),
     "granite": Architecture("granite", True, assumed=_THETA),
     "stablelm": Architecture("stablelm", partial=True, find=_stablelm, assumed=_THETA),
     "falcon": Architecture("falcon", find=_falcon, assumed=_THETA),
@@ -228,6 +228,12 @@ ARCHITECTURES: dict[str, Architecture] = {
     "starcoder2": Architecture("starcoder2", find=_llama, assumed=_THETA, windows=True),
     "command-r": Architecture("cohere", True, find=_cohere, assumed=_THETA),
     "glm4": Architecture("glm4", True, partial=True, assumed=_THETA),
+    "cohere2": Architecture("cohere2", True, assumed=_THETA),
+    "exaone4": Architecture("exaone4", find=_pattern, assumed=_THETA),
+    "olmoe": Architecture("olmoe", assumed=_THETA | {"norm_topk_prob": False}),
+    "arcee": Architecture("arcee", True, assumed=_THETA),
+    "seed_oss": Architecture("seed_oss", assumed=_THETA, names={"ffn_norm": _BLOCK + "post_attention_norm.weight"}),
+    "ernie4_5": Architecture("ernie4_5", True, assumed={"rope_theta": 500_000.0}),
     "gpt-oss": Architecture(
         "gpt_oss", find=_gpt_oss, assumed={"swiglu_limit": 7.0, "rope_theta": 150_000.0},
         names={"ffn_norm": _BLOCK + "post_attention_norm.weight"},

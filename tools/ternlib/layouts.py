@@ -51,6 +51,7 @@ NAMES: dict[str, dict[str, str]] = {
     "gemma3_text": _SANDWICH,
     "olmo2": _SANDWICH,
     "olmo3": _SANDWICH,
+    "exaone4": _SANDWICH,
     "glm4": {
         "attn_post_norm": _LAYER + "post_self_attn_layernorm.weight",
         "ffn_post_norm": _LAYER + "post_mlp_layernorm.weight",
@@ -285,6 +286,8 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "falcon": _falcon,
     "stablelm": _stablelm,
     "cohere": _neighbours,
+    "cohere2": _neighbours,
+    "ernie4_5": _neighbours,
     "gpt2": _gpt2,
     "mixtral": _mixtral,
     "gpt_oss": _gpt_oss,
