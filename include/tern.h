@@ -577,7 +577,8 @@ typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
  *   out             [dim]  x after the layer
  *   final_norm      [dim], logits [vocab]
  * A layer that lacks a step lacks its operation. Tokens that were guessed (struct
- * tern_generate_params) are seen too, though they may be taken back. */
+ * tern_generate_params) are seen too, though they may be taken back, and those that are evaluated
+ * again (tern_seq_expect) each time. */
 enum tern_status tern_observe(tern_context *ctx, tern_observe_fn fn, void *arg,
                               struct tern_error *e);
 
