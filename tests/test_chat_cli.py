@@ -153,7 +153,8 @@ class Chat(Cli):
     def test_settings(self):
         t = self.open()
         first = t.say("Hello")
-        for command, args in (("temp 0", ["--temp", 0]), ("temp 1.5", ["--temp", 1.5]), ("top_k 3", ["--temp", 1.5, "--top-k", 3])):
+        for command, args in (("temp 0", ["--temp", 0]), ("temp 1.5", ["--temp", 1.5]), ("top_k 3", ["--temp", 1.5, "--top-k", 3]),
+                              ("n 9", ["--temp", 1.5, "--top-k", 3, "-n", 9])):  # fmt: skip
             self.assertEqual(t.say(f"/set {command}"), b"")
             t.say("/clear")
             self.assertEqual(t.say("Hello"), self.once("Hello", *args))

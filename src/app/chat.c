@@ -211,7 +211,7 @@ static const char help[] =
     "/regen            answer the last message again\n"
     "/save FILE        write the conversation, a line of JSON a message\n"
     "/load FILE        go on with a saved conversation\n"
-    "/set NAME VALUE   change an option: temp, top-k, top-p, min-p, seed, n-predict, system,\n"
+    "/set NAME VALUE   change an option: temp, top-k, top-p, min-p, seed, n, system,\n"
     "                  think on|off, ...; flags switch on and off: /set verbose\n"
     "/bye              leave; so do Ctrl-D and Ctrl-C twice\n"
     "\"\"\" begins and ends a message of several lines; so does a backslash at a line's end.\n";
@@ -239,14 +239,16 @@ static enum tern_status set(struct chat *c, const char *name, const char *value,
     char *word = malloc(n);
     if (!word)
         return no_memory(e);
-    snprintf(word, n, "--%s%s%s", name, *value ? "=" : "", value);
+    bool letter = !name[1]; /* as in -n50 */
+    snprintf(word, n, "%s%s%s%s", letter ? "-" : "--", name, *value && !letter ? "=" : "", value);
     for (char *p = word; *p && *p != '='; p++)
         *p = *p == '_' ? '-' : *p;
     text_add(&c->settings, (char *)&word, sizeof word);
     if (c->settings.failed)
         free(word);
+    const char *before = c->o->value[OPT_SYSTEM].text;
     enum tern_status s = c->settings.failed ? no_memory(e) : options_set(c->o, word, e);
-    return s || strcmp(name, "system") ? s : set_system(c, e);
+    return s || c->o->value[OPT_SYSTEM].text == before ? s : set_system(c, e);
 }
 
 static enum tern_status again(struct chat *c, struct tern_error *e)
