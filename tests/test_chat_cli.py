@@ -252,6 +252,13 @@ class Chat(Cli):
         want = self.once("Hello")
         for _ in range(2):
             self.assertEqual(self.once("Hello", "--session", file), want)
+        silent = self.dir / "silent.session"
+        self.good(self.long, "Hello", "-n", 3, "--session", silent)
+        held = silent.read_bytes()
+        t = self.open("--session", silent, model=self.long)
+        os.write(t.fd, b"/bye\n")
+        self.assertEqual(t.end()[0], 0)
+        self.assertEqual(silent.read_bytes(), held)
         t = self.open("--session", file, "-v")
         self.assertRegex(t.say("Hello"), rb"already held: +\d+")
         os.write(t.fd, b"/bye\n")

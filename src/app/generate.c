@@ -277,6 +277,7 @@ enum tern_status generation_open(struct generation *g, tern_model *model, const 
     struct tern_memory plan;
     *g = (struct generation){.o = o, .model = model, .p = tern_generate_defaults()};
     g->stats.start = stats_clock() - load_seconds;
+    g->stats.result.last = -1;
     g->p.on_text = on_text;
     g->p.arg = g;
     plan_make(model, o, 0, &plan);
