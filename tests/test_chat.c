@@ -129,6 +129,42 @@ START_TEST(renders_rules)
 }
 END_TEST
 
+/* Which messages of six, and their end, meet a condition: users, assistants and the end. */
+START_TEST(knows_conditions)
+{
+    static const struct {
+        unsigned bit, flags;
+        const char *want[2]; /* without and with a system text */
+    } rows[] = {
+        {CHAT_FIRST, 0, {"UAuauae", "UAuauae"}},
+        {CHAT_LAST, 0, {"uauauAE", "uauauAE"}},
+        {CHAT_FINAL, 0, {"uauaUAe", "uauaUAe"}},
+        {CHAT_EMPTY, 0, {"uaUauae", "uaUauae"}},
+        {CHAT_BLANK, 0, {"uaUAuae", "uaUAuae"}},
+        {CHAT_THOUGHT, 0, {"uauauAe", "uauauAe"}},
+        {CHAT_SYSTEM, 0, {"uauauae", "UAUAUAE"}},
+        {CHAT_SYSTEM_BLANK, 0, {"uauauae", "UAUAUAE"}},
+        {CHAT_SYSTEM_EMPTY, 0, {"uauauae", "uauauae"}},
+        {CHAT_GENERATE, 0, {"uauauae", "uauauae"}},
+        {CHAT_GENERATE, TERN_CHAT_GENERATE, {"UAUAUAE", "UAUAUAE"}},
+        {CHAT_THINK, TERN_CHAT_THINK, {"UAUAUAE", "UAUAUAE"}},
+    };
+    static const struct tern_chat_message talk[] = {
+        SYSTEM(" \n"),   USER("x"), ASSISTANT("x"),       USER(""),
+        ASSISTANT("\t"), USER("x"), ASSISTANT("</think>")};
+    const unsigned bit = rows[_i].bit;
+    const struct rule rules[] = {{3 | bit, bit, "U"},     {3, 0, "u"},
+                                 {3 | bit, 1 | bit, "A"}, {3, 1, "a"},
+                                 {3 | bit, 2 | bit, "E"}, {3, 2, "e"}};
+    struct keywriter k;
+    struct chat *c = open_chat(rules, 6, 0, &k);
+    is_text(c, talk + 1, 6, rows[_i].flags, rows[_i].want[0]);
+    is_text(c, talk, 7, rows[_i].flags, rows[_i].want[1]);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
 START_TEST(drops_thoughts)
 {
     struct keywriter k;
@@ -145,6 +181,8 @@ START_TEST(drops_thoughts)
     is_text(c, talk, 2, 0, "a</think>b[x|\n\n z\n]");
     const struct tern_chat_message none[] = {USER(""), ASSISTANT("<think> x")};
     is_text(c, none, 2, 0, "[|<think> x]");
+    const struct tern_chat_message twice[] = {USER(""), ASSISTANT("a<think>b<think>c</think>d")};
+    is_text(c, twice, 2, 0, "[c|d]");
     chat_close(c);
     keywriter_close(&k);
 }
@@ -313,6 +351,12 @@ static void continues(const struct chat *c, const char *answer, const int32_t *s
     ck_assert_mem_eq(next, asked, n_asked * sizeof *next);
     ck_assert_mem_eq(next + n_asked, sampled, whole * sizeof *next);
     ck_assert_int_eq(next[n_asked + whole], stop);
+    for (size_t max = n_asked; max < n_next; max++) {
+        int32_t part[128];
+        memset(part, 0x55, sizeof part);
+        ck_assert_uint_eq(ids_of(c, talk, 3, TERN_CHAT_GENERATE, part, max), n_next);
+        ck_assert(memcmp(part, next, max * sizeof *next) == 0 && part[max] == 0x55555555);
+    }
     ck_assert(n_next != n_text || memcmp(next, text, n_next * sizeof *next) != 0);
 }
 
@@ -490,6 +534,7 @@ int main(void)
     TCase *t = tcase_create("chat");
     tcase_add_unchecked_fixture(t, setup, teardown);
     tcase_add_test(t, renders_rules);
+    tcase_add_loop_test(t, knows_conditions, 0, 12);
     tcase_add_test(t, drops_thoughts);
     tcase_add_loop_test(t, trims, 0, 9);
     tcase_add_test(t, trims_all_whitespace);
