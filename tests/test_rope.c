@@ -119,7 +119,13 @@ static void step(tern_context *ctx, enum tern_cache_type type, uint32_t n_batch)
         if (n)
             order[rows++] = s;
     }
-    if (!tern_forward(ctx))
+    uint32_t before[N_SEQS];
+    for (uint32_t s = 0; s < N_SEQS; s++)
+        before[s] = tern_seq_length(ctx, s);
+    if (tern_forward(ctx))
+        for (uint32_t s = 0; s < N_SEQS; s++)
+            ck_assert_uint_eq(tern_seq_length(ctx, s), before[s]);
+    else
         for (size_t i = 0; i < rows; i++)
             compare(ctx, i, type, order[i]);
 }

@@ -236,6 +236,8 @@ static enum tern_status turn(struct tern_context *c, uint32_t seq, bool far)
     const tern_token *tokens = tern_seq_tokens(c, seq);
     size_t n_rows = f->n, length = c->cache.length[seq];
     enum tern_status s = TERN_OK;
+    if (atomic_exchange(&f->cancel, 0))
+        return TERN_CANCELLED;
     cache_keep(&c->cache, seq, 0);
     c->cache.far[seq] = far;
     f->rows = c->again;
