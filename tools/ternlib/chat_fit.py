@@ -57,7 +57,7 @@ def conversation(form: Form, texts: dict | None = None) -> list[dict]:
     for i in range(form.turns):
         text = MARK.format(i)
         if i % 2 and form.thoughts:
-            text = f"<think>{MARK.format(f't{i}')}</think>{text}"
+            text = f"{MARK.format('j')}<think>{MARK.format(f't{i}')}</think>{text}"
         out.append({"role": "assistant" if i % 2 else "user", "content": texts.get(i, text)})
     return out
 

@@ -324,7 +324,7 @@ def _end_tokens(path: Path, keys: dict[str, Any], vocab: int) -> list[int]:
 
 def _template_tokens(keys: dict[str, Any]) -> dict[str, str]:
     tokens = keys.get("tokenizer.ggml.tokens")
-    names = {"unk_token": "unknown_token_id", "pad_token": "padding_token_id"}
+    names = {"unk_token": "unknown_token_id", "pad_token": "padding_token_id", "sep_token": "seperator_token_id"}
     ids = {name: keys.get("tokenizer.ggml." + names.get(name, name + "_id")) for name in TEMPLATE_TOKENS}
     good = isinstance(tokens, list)
     return {name: tokens[i] for name, i in ids.items() if good and type(i) is int and 0 <= i < len(tokens)}

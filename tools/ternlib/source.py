@@ -25,13 +25,13 @@ MAX_SEQ = 1 << 24
 MAX_HEADS = 4096
 MAX_HEAD_DIM = 1024
 MAX_WINDOW = (1 << 32) - 1
-TEMPLATE_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
+TEMPLATE_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
 
 @dataclass
 class Source:
     """`config` has the keys of FORMAT.md with per-layer lists; `matrices` our tensor names. `template`: the chat template
-    (Jinja) as the source has it, and what it may name: bos_token, eos_token, unk_token, pad_token."""
+    (Jinja) as the source has it, and what it may name: bos_token, eos_token and so on."""
 
     name: str
     origin: str
