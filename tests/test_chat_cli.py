@@ -305,6 +305,18 @@ class OwnTemplate(Cli):
         t = self.open("--logit-bias", f"{self.end}+4", "--ignore-eos", "-n", 60)
         self.assertRegex(t.say("Hello"), rb"ended by: +number of tokens")
 
+    def test_an_end_that_is_text_ends_the_answer(self):
+        source = ("{% for m in messages %}{{ 'Q: ' + m.content + '\nA: ' if m.role == 'user' else m.content + '!\n' }}"
+                  "{% endfor %}")  # fmt: skip
+        path = self.dir / "plain.jinja"
+        path.write_text(source)
+        made, t, learned, _ = test_chat.Case().learn(path)
+        test_chat.weights_file(self.dir / "plain.bin", t, {"chat": chat.section(learned)})
+        done = self.run_it(self.dir / "plain.bin", "--chat", "Hi", "-c", 400, "-s", 5, "--temp", 2, "-v",
+                           "--logit-bias", f"{made.token_to_id('!')}+4", "--logit-bias", f"{made.token_to_id('Ċ')}+4")  # fmt: skip
+        self.assertIn(b"ended by:             stop string", done.stderr)
+        self.assertNotIn(b"!\n", done.stdout[:-1])
+
     def test_what_the_template_takes_back_is_read_again(self):
         """Before an answer without thoughts it writes an empty thought, which is gone in the turns after."""
         asked = {}
