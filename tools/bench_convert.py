@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures tools/convert.py on a model of full size: seconds, speed and memory beside a plain copy of the same bytes.
 
-    tools/bench_convert.py FOLDER [--shape 7b|1b|tiny] [--type q8|q4] [--rounds N] [--limit-gb G]
+    tools/bench_convert.py FOLDER [--shape 7b|1b|tiny | --model DIR] [--type q8|q4] [--rounds N] [--limit-gb G]
 
-In FOLDER, which needs room for three times the model, it makes a sharded bf16 directory of random weights. Then, in turns,
-the file system's copy of it and the converter, each beginning with a cold source and ending with its output on the disk.
+In FOLDER, which needs room for three times the model, it makes a sharded bf16 directory of random weights, or takes the
+one that --model names. Then, in turns, the file system's copy of it and the converter, each beginning with a cold source and ending with its output on the disk.
 Memory is the peak of resident pages of convert.py itself, and of the programs that it runs; a mapped file counts into the
 latter. --limit-gb (root, cgroup v1): all of it runs in a group with no more memory than that, page cache included.
 Everything made is deleted.
@@ -49,8 +49,8 @@ def size(shape: list[int]) -> int:
     return 2 * int(np.prod(shape))
 
 
-def make(folder: Path, shape: tuple[int, ...]) -> int:
-    """The directory; bytes of its weights."""
+def make(folder: Path, shape: tuple[int, ...]) -> None:
+    """The directory."""
     dim, hidden, layers, heads, kv, vocab = shape
     folder.mkdir()
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": vocab, "hidden_size": dim}
@@ -70,7 +70,6 @@ def make(folder: Path, shape: tuple[int, ...]) -> int:
         places |= dict.fromkeys(shard, file.name)
         write_shard(file, shard, noise)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
-    return sum(size(dims) for shard in shards for dims in shard.values())
 
 
 def write_shard(file: Path, shard: dict[str, list[int]], noise: memoryview) -> None:
@@ -154,6 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measures tools/convert.py beside a plain copy.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--shape", choices=list(SHAPES), default="7b")
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--type", choices=("q8", "q4"))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--limit-gb", type=float)
@@ -163,12 +163,15 @@ def main() -> None:
     work = o.folder / "bench-convert"
     work.mkdir()
     try:
-        total = make(work / "model", SHAPES[o.shape])
-        print(f"{o.shape}: {total / 1e9:.2f} GB of bf16", flush=True)
+        model = o.model or work / "model"
+        if not o.model:
+            make(model, SHAPES[o.shape])
+        total = sum(file.stat().st_size for file in model.iterdir())
+        print(f"{o.model or o.shape}: {total / 1e9:.2f} GB", flush=True)
         copies, runs = [], []
         for _ in range(o.rounds):
-            copies.append(copy(work / "model", work / "copy"))
-            runs.append(convert(work / "model", work / "out.bin", o.type))
+            copies.append(copy(model, work / "copy"))
+            runs.append(convert(model, work / "out.bin", o.type))
             report("cp", copies[-1:], total)
             more = f"  {runs[-1][1] / 1e9:.2f} GB written, peak {runs[-1][2]} MiB, what it ran {runs[-1][3]} MiB"
             report(f"convert.py {o.type or ''}", [runs[-1][0]], total, more)

@@ -23,7 +23,7 @@ START_BYTES, ENTRY_BYTES, PAGE, LINE = 64, 40, 4096, 64
 MAX_HEADER = 64 << 20
 ARITH = 1  # TERN_ARITH of include/tern.h
 CRITICAL = frozenset({"config", "tensors", "tokenizer"})
-PIECE_BYTES = 32 << 20  # of a source matrix in memory at a time, as f32, in each thread
+PIECE_BYTES = 4 << 20  # of a source matrix at a time, as f32, in each thread; more costs page faults, fewer calls
 THREADS = min(os.cpu_count() or 1, 4)
 
 
