@@ -784,6 +784,37 @@ class Gguf(Case):
         self.assertIn("big-endian", write([], version=3 << 24))
         self.assertIn("version 1", write([], version=1))
 
+    def test_models_in_parts(self):
+        path, held = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), "Q8_0")
+        reader = gguf.GGUFReader(path)
+        w = gguf.GGUFWriter(str(self.dir / "p.gguf"), "llama", split_max_tensors=8)
+        for field in reader.fields.values():
+            kind = field.types[0]
+            if not field.name.startswith(("GGUF.", "general.architecture")):
+                w.add_key_value(field.name, field.contents(), kind, field.types[-1] if kind == 9 else None)
+        for t in reader.tensors:
+            w.add_tensor(t.name, np.array(t.data), raw_dtype=t.tensor_type)
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+        parts = sorted(self.dir.glob("p-*-of-*.gguf"))
+        self.assertGreater(len(parts), 2)
+        for part in parts:
+            self.same(self.converted(part), held, tiles.Q8)
+        whole = parts[1].read_bytes()
+        parts[1].unlink()
+        self.assertIn(parts[1].name, self.refused(parts[0], code=4))
+        parts[1].write_bytes(parts[2].read_bytes())
+        self.assertIn("says that it is part 2", self.refused(parts[0]))
+        parts[1].write_bytes(whole)
+        other = self.dir / "other.gguf"
+        other.write_bytes(whole)
+        self.assertIn("give them their names", self.refused(other))
+        for add in (lambda w: w.add_string("split.count", "x"), lambda w: w.add_uint32("split.count", 1 << 31)):
+            path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=[add])
+            self.assertIn("split.count is", self.refused(path))
+
     def test_keys_and_tensors_that_are_not_understood(self):
         for key, add in {
             "blk.0.ffn_gate_exps.weight": lambda w: w.add_expert_count(8),

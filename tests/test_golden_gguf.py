@@ -51,6 +51,7 @@ class GoldenGguf(unittest.TestCase):
         self.assertEqual(list(ours.tensors), list(wanted.tensors))
         for name, tensor in wanted.tensors.items():
             self.assertEqual(ours.tensors[name]["xxh64"], tensor["xxh64"], name)
+        self.assertEqual(ours.keys("generation"), wanted.keys("generation"))
         self.assertEqual(ours.keys("tokenizer")["tokens.bytes"], wanted.keys("tokenizer")["tokens.bytes"])
 
     def hold(self, golden: golden_file.Golden) -> None:

@@ -5,13 +5,14 @@ out of memory or fail anywhere. Here every length is checked against what is lef
 """
 
 import os
+import re
 import struct
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .errors import ConvertError
+from .errors import IO, ConvertError
 from .gguf_types import FORMATS
 from .source import File
 
@@ -24,7 +25,8 @@ TENSOR_TYPES = {
     20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64",
     29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip
-MAX_DIMS, MAX_KEY, MAX_NAME, PAGE = 4, 65535, 1024, 1 << 20
+MAX_DIMS, MAX_KEY, MAX_NAME, MAX_PARTS, PAGE = 4, 65535, 1024, 1000, 1 << 20
+PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,40 @@ class _Cursor:
 class Gguf:
     keys: dict[str, Any]
     tensors: dict[str, Entry]
+
+
+def read_all(path: str | os.PathLike) -> Gguf:
+    """The keys and tensors of a model; of one in parts (NAME-00001-of-00003.gguf), of all of them, whichever is named."""
+    one = read(path)
+    n = one.keys.get("split.count", 1)
+    if n in (0, 1):
+        return one
+    if type(n) is not int or not 2 <= n <= MAX_PARTS:
+        raise ConvertError(f"{path}: split.count is {n!r}; 1 to {MAX_PARTS} parts are possible")
+    name = PART.fullmatch(os.path.basename(path))
+    if not name or int(name.group(3)) != n:
+        raise ConvertError(
+            f"{path} is one of {n} parts, but is not called NAME-00001-of-{n:05}.gguf as they are; give them their names, "
+            "or join them with llama-gguf-split --merge"
+        )
+    tensors: dict[str, Entry] = {}
+    first = one
+    for i in range(n):
+        part = os.path.join(os.path.dirname(path), f"{name.group(1)}-{i + 1:05}-of-{n:05}.gguf")
+        if not os.path.exists(part):
+            raise ConvertError(f"{path} is one of {n} parts, and {part} is not there: the model is not whole", IO)
+        g = read(part)
+        if g.keys.get("split.no") != i or g.keys.get("split.count") != n:
+            raise ConvertError(f"{part} says that it is part {g.keys.get('split.no')} of {g.keys.get('split.count')}")
+        twice = tensors.keys() & g.tensors.keys()
+        if twice:
+            raise ConvertError(f"{part} holds the tensor {min(twice)!r}, which an earlier part holds too")
+        tensors |= g.tensors
+        first = g if i == 0 else first
+    total = first.keys.get("split.tensors.count", len(tensors))
+    if total != len(tensors):
+        raise ConvertError(f"{path}: the {n} parts hold {len(tensors)} tensors, but should hold {total}")
+    return Gguf(first.keys, tensors)
 
 
 def read(path: str | os.PathLike) -> Gguf:

@@ -34,15 +34,11 @@ def load(
     if tokenizer_file is not None:
         raise ConvertError(f"{path} carries its own vocabulary; leave --tokenizer out", USAGE)
     settings = settings or Settings()
-    g = gguf_file.read(path)
+    g = gguf_file.read_all(path)
     name = g.keys.get("general.architecture")
     arch = architecture(name, g.keys) if isinstance(name, str) else None
     if arch is None:
         raise ConvertError(f"{path}: the architecture {name!r} is not understood; known are {', '.join(known())}")
-    if g.keys.get("split.count", 1) != 1:
-        raise ConvertError(
-            f"{path} is one of {g.keys['split.count']} parts; join them with llama-gguf-split --merge", USAGE
-        )
     model = _Model(path, name, arch, g, rope_length, settings)
     config = model.features()
     check_config(config)
