@@ -191,6 +191,38 @@ START_TEST(who_stops_looking_sees_no_more)
 }
 END_TEST
 
+static void cancel_at_q(void *arg, const struct tern_observation *o)
+{
+    if (o->layer == 1 && !strcmp(o->operation, "q"))
+        tern_cancel(arg);
+    ck_assert(o->layer < 2 || !o->rows);
+}
+
+START_TEST(who_looks_may_cancel)
+{
+    struct tern_error e = {0};
+    struct toy toy = toy_default();
+    tern_model *model = NULL;
+    tern_context *ctx = NULL;
+    char path[256];
+    toy_path(path, sizeof path, "observe");
+    toy.n_layers = 3;
+    ck_assert(!toy_write(path, &toy, &e) && !tern_model_open(&model, path, NULL, &e) &&
+              !tern_context_open(&ctx, model, NULL, &e));
+    ck_assert(!tern_batch_add(ctx, 0, 5, 0, &e) && !tern_forward(ctx));
+    ck_assert(!tern_observe(ctx, cancel_at_q, ctx, &e));
+    ck_assert(!tern_batch_add(ctx, 0, 6, TERN_ROW_LOGITS, &e));
+    ck_assert_int_eq(tern_forward(ctx), TERN_CANCELLED);
+    ck_assert_uint_eq(tern_seq_length(ctx, 0), 1);
+    ck_assert(!tern_observe(ctx, NULL, NULL, &e));
+    ck_assert(!tern_batch_add(ctx, 0, 6, 0, &e) && !tern_forward(ctx));
+    ck_assert_uint_eq(tern_seq_length(ctx, 0), 2);
+    tern_context_close(ctx);
+    tern_model_close(model);
+    remove(path);
+}
+END_TEST
+
 int main(void)
 {
     int n = 0;
@@ -201,6 +233,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, looking_changes_nothing, 0, n);
     tcase_add_test(tc, who_stops_looking_sees_no_more);
+    tcase_add_test(tc, who_looks_may_cancel);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -37,7 +37,7 @@ SIMD vf activation(vf g, enum activation kind)
 {
     vf one = vf_set1(1), half = vf_mul(g, vf_set1(0.5f));
     vf positive = vf_select(vf_lt(vf_set1(0), g), g, vf_set1(0));
-    vf square = vf_mul(vf_mul(vf_set1(GELU_CUBE), g), g);
+    vf square = vf_mul(vf_mul(vf_set1(GELU_CUBE), g), g), alpha;
     switch (kind) {
     case ACT_GELU:
         return vf_mul(half, vf_add(one, vf_erf(vf_mul(g, vf_set1(ROOT_HALF)))));
@@ -46,10 +46,9 @@ SIMD vf activation(vf g, enum activation kind)
                       vf_add(one, vf_tanh(vf_mul(vf_set1(GELU_SCALE), vf_fma(square, g, g)))));
     case ACT_RELU2:
         return vf_mul(positive, positive);
-    case ACT_SWIGLU_OAI:
-        return vf_div(g, vf_add(one, vf_exp(vf_mul(g, vf_set1(-SWIGLU_ALPHA)))));
-    default:
-        return vf_div(g, vf_add(one, vf_exp(vf_mul(g, vf_set1(-1)))));
+    default: /* g * sigmoid(alpha * g) */
+        alpha = vf_set1(kind == ACT_SWIGLU_OAI ? -SWIGLU_ALPHA : -1);
+        return vf_div(g, vf_add(one, vf_exp(vf_mul(g, alpha))));
     }
 }
 

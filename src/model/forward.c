@@ -67,7 +67,8 @@ enum tern_status forward_run(struct forward *f)
     step_embed(f);
     while (l < f->model->n_layers && !atomic_load(&f->cancel))
         layer(f, &f->model->layers[l++]);
-    watch(f, f->model->layers + l, WATCH_ATTENTION);
+    if (l == f->model->n_layers)
+        watch(f, f->model->layers + l, WATCH_ATTENTION);
     bool done = !atomic_exchange(&f->cancel, 0);
     if (done) {
         step_logits(f);
