@@ -198,6 +198,35 @@ START_TEST(test_order_of_sequences)
 }
 END_TEST
 
+/* A prompt goes through a step in pieces of rows: any number of them gives the logits of a few. */
+START_TEST(test_pieces_of_a_prompt)
+{
+    static const enum tern_type types[] = {TERN_F32, TERN_Q4};
+    static const size_t lengths[] = {96, 97, 111, 112, 113, 256, 257, 271, 272, 273, 529, MAX};
+    struct toy toy = small_toy();
+    struct tern_error e = {0};
+    tern_token ids[MAX];
+    struct run r;
+    toy.type = types[_i], toy.hidden = 3072;
+    run_open(&r, toy, 1);
+    make_ids(ids, MAX, 12);
+    feed_fresh(&r, ids, MAX, one);
+    tern_context_close(r.ctx);
+    struct tern_context_params cp = {.n_ctx = CTX, .n_batch = MAX, .cache_type = TERN_CACHE_F32};
+    ck_assert_msg(!tern_context_open(&r.ctx, r.model, &cp, &e), "%s", e.text);
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        size_t n = lengths[k], first = n - TERN_MAX_LOGITS;
+        tern_seq_keep(r.ctx, 0, 0);
+        for (size_t i = 0; i < n; i++)
+            add(&r, 0, ids[i], i < first ? 0 : TERN_ROW_LOGITS);
+        ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
+        for (size_t i = first; i < n; i++)
+            ck_assert_msg(same(tern_logits(r.ctx, i - first), one[i]), "%zu rows, row %zu", n, i);
+    }
+    run_close(&r);
+}
+END_TEST
+
 START_TEST(test_keep)
 {
     struct run r;
@@ -306,6 +335,7 @@ int main(void)
     tcase_add_test(reach, test_order_matters_by_rope_alone);
     tcase_add_loop_test(reach, test_gqa_is_mha_of_repeated_heads, 1, 4);
     tcase_add_test(rows, test_order_of_sequences);
+    tcase_add_loop_test(rows, test_pieces_of_a_prompt, 0, 2);
     tcase_add_test(rows, test_keep);
     tcase_add_test(rows, test_fork);
     tcase_add_test(rows, test_keep_inside_a_shared_page);

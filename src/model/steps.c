@@ -121,13 +121,13 @@ struct piece {
 
 typedef void (*piece_fn)(const struct job *job, const struct piece *p);
 
-/* Rows that go through a step together, so that they stay in a cache while tiles pass by; of
- * `left` rows, all when few more are left. */
+/* Rows that go through a step together, so that they stay in a cache while tiles pass by (floats
+ * take so long that what passes by is the weights); of `left` rows, all when few more are left. */
 static size_t rows_together(const struct activations *act, size_t left)
 {
-    size_t row = act->octets ? sizeof(struct octet) / OCTET * ceil_div(act->k, GROUP)
-                             : act->k * sizeof *act->x;
-    size_t n = min_size(max_size(TOGETHER / row / OCTET, 4) * OCTET, MOST_ROWS - 2 * OCTET);
+    size_t row = sizeof(struct octet) / OCTET * ceil_div(act->k, GROUP);
+    size_t n = act->octets ? max_size(TOGETHER / row / OCTET, 4) * OCTET : MOST_ROWS;
+    n = min_size(n, MOST_ROWS - 2 * OCTET);
     return left < n + 2 * OCTET ? left : n;
 }
 
