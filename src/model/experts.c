@@ -209,14 +209,14 @@ static void down_items(void *arg, size_t begin, size_t end, int thread)
     struct forward *f = job->f;
     const struct layer *w = job->w;
     struct expert_work *e = &f->experts;
-    size_t tiles = ceil_div(f->model->dim, TILE_ROWS);
+    size_t tiles = ceil_div(f->model->dim, TILE_ROWS), pairs = ceil_div(tiles, 2);
     (void)thread;
     for (size_t i = begin; i < end; i++) {
-        size_t expert = e->active[i / tiles], tile = i % tiles;
+        size_t expert = e->active[i / pairs], tile = i % pairs * 2;
         struct activations act = rows_of(e, &e->ffn, expert, w->hidden);
         struct matrix down = matrix_rows(&w->down, expert, 0, w->down.rows);
-        linear(f, e->y + e->first[expert] * f->dim_stride, f->dim_stride, &down, tile, tile + 1,
-               &act);
+        linear(f, e->y + e->first[expert] * f->dim_stride, f->dim_stride, &down, tile,
+               min_size(tile + 2, tiles), &act);
     }
 }
 
@@ -272,6 +272,6 @@ void step_experts(struct forward *f, const struct layer *w)
     profile_run(f->profile, OP_GATE_UP, f->pool, f->experts.n_active * ceil_div(w->hidden, GROUP),
                 gate_up_items, &job);
     profile_run(f->profile, OP_DOWN, f->pool,
-                f->experts.n_active * ceil_div(f->model->dim, TILE_ROWS), down_items, &job);
+                f->experts.n_active * ceil_div(f->model->dim, 2 * TILE_ROWS), down_items, &job);
     profile_run(f->profile, OP_DOWN, f->pool, f->n, sum_items, &job);
 }
