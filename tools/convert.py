@@ -203,7 +203,8 @@ def make_room(out: Path, need: int) -> None:
     free = shutil.disk_usage(out.parent).free
     if free < need:
         raise ConvertError(
-            f"{out} needs {overview.size(need)} free on its disk while it is made, and {overview.size(free)} are", errors.IO
+            f"{out} needs {overview.size(need)} free on its disk while it is made, and {overview.size(free)} are",
+            errors.IO,
         )
 
 

@@ -32,7 +32,8 @@ def check(source: Source, path: Path, progress: Callable[[int], None] = lambda n
         m, kind = source.matrices[slot.name], file.tensors[slot.name]["kind"]
         error = _tensor(m, slot, file, progress)
         if error > (0 if m.kind == kind else BOUNDS.get(kind, 0)):
-            raise _wrong(path, f"{slot.name}, {tiles.TYPES[kind].name}, differs from the source by {error:.3g} of its length")
+            what = f"{slot.name}, {tiles.TYPES[kind].name}"
+            raise _wrong(path, f"{what}, differs from the source by {error:.3g} of its length")
         if kind in BOUNDS and error > 0:
             name = tiles.TYPES[kind].name
             worst[name] = max(worst.get(name, (0.0, "")), (error, slot.name))

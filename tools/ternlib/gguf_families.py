@@ -51,8 +51,9 @@ KEYS = {
     "use_parallel_residual": "use_parallel_residual",
     "vocab_size": "vocab_size",
 }
-HARMLESS = ("tensor_data_layout", "mm.tokens_per_image", "rope.scaling.finetuned", "rope.scaling.original_context_length", "attention.value_length_swa",
-            "attention.key_length_swa", "rope.dimension_count_swa")  # fmt: skip
+HARMLESS = (
+    "tensor_data_layout", "mm.tokens_per_image", "rope.scaling.finetuned", "rope.scaling.original_context_length",
+)  # fmt: skip
 # Keys that are understood at these values only.
 NEUTRAL = {
     "attention.causal": (True,),

@@ -112,8 +112,8 @@ def read_all(path: str | os.PathLike) -> Gguf:
     name = PART.fullmatch(os.path.basename(path))
     if not name or int(name.group(3)) != n:
         raise ConvertError(
-            f"{path} is one of {n} parts, but is not called NAME-00001-of-{n:05}.gguf as they are; give them their names, "
-            "or join them with llama-gguf-split --merge"
+            f"{path} is one of {n} parts, but is not called NAME-00001-of-{n:05}.gguf as they are; "
+            "give them their names, or join them with llama-gguf-split --merge"
         )
     tensors: dict[str, Entry] = {}
     first = one

@@ -300,10 +300,10 @@ class _Model:
                     wide[part.format.name] = n + part.rows * part.k, size + part.rows * part.row_bytes
         if wide:
             weights, size = (sum(v[i] for v in wide.values()) for i in (0, 1))
+            f32, q8, q4, now = map(overview.size, (4 * weights, weights * 17 // 16, weights * 9 // 16, size))
             self.notes.append(
-                f"{self.path}: weights in {', '.join(sorted(wide))} are kept exactly, as f32: {overview.size(4 * weights)} instead "
-                f"of {overview.size(size)}; --type q8 ({overview.size(weights * 17 // 16)}) or q4 ({overview.size(weights * 9 // 16)}) makes "
-                "them small again"
+                f"{self.path}: weights in {', '.join(sorted(wide))} are kept exactly, as f32: {f32} instead of {now}; "
+                f"--type q8 ({q8}) or q4 ({q4}) makes them small again"
             )
 
 

@@ -38,7 +38,8 @@ def plan(source: Source, bodies: dict[str, bytes], entries: list[weights.Tensor]
     """The model, its tensors, and what will be written."""
     c = source.config
     yield f"{source.origin}: {source.name}"
-    yield f"  family     {source.family or source.origin}, {sum(t.rows * t.k * t.matrices for t in entries) / 1e6:,.1f} M weights"
+    weights_of_all = sum(t.rows * t.k * t.matrices for t in entries)
+    yield f"  family     {source.family or source.origin}, {weights_of_all / 1e6:,.1f} M weights"
     yield f"  layers     {c['n_layers']}, width {c['dim']}, {_heads(c)}, {_ffn(c)}"
     yield f"  positions  {c['max_seq']}{_windows(c)}"
     yield f"  tokens     {c['vocab']} rows, {_tokenizer(source)}; ends a text: {_numbers(source.end_tokens) or 'none'}"

@@ -1,0 +1,305 @@
+"""What tools/convert.py writes: the file, its plan and check, and how the engine takes it."""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import unittest
+import unittest.mock
+from pathlib import Path
+
+import numpy as np
+import xxhash
+
+from convert_case import BLOCKS, ROOT, SMALL, Case, gguf_model, huggingface, llama2c, run, tensors, tokenizer_bin
+import convert
+from ternlib import compare, rope, settings, source, tiles, weights
+from ternlib.errors import ConvertError
+from ternlib.reader import WeightsFile
+
+PROGRAMS = {name: os.environ.get(name.upper(), "") for name in ("run", "quantize")}
+
+
+@unittest.skipUnless(all(os.access(p, os.X_OK) for p in PROGRAMS.values()), "RUN and QUANTIZE are not built")
+class Engine(Case):
+    """What is written here, taken by the programs that `make` built."""
+
+    def setUp(self):
+        super().setUp()
+        for name, path in PROGRAMS.items():
+            (self.dir / name).symlink_to(Path(path).resolve())
+
+    def selftest(self) -> str:
+        done = subprocess.run([self.dir / "run", self.out, "--selftest"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_every_container_gives_the_same_logits(self):
+        values = {n: x / 8 if x.ndim > 1 else x for n, x in tensors(SMALL).items()}
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        seals = set()
+        for made in (
+            huggingface(self.dir / "hf", SMALL, values),
+            gguf_model(self.dir / "m.gguf", SMALL, values)[0],
+            llama2c(self.dir / "m0.bin", SMALL, values, 0),
+        ):
+            seals.add(self.converted(made).keys("seal")["fingerprint"])
+            self.assertIn("equal bit for bit", self.selftest())
+        self.assertEqual(len(seals), 1)
+
+    def test_quantized(self):
+        folder = huggingface(self.dir / "hf", SMALL, tensors(SMALL), "bfloat16")
+        for name in ("q8", "q4"):
+            w = self.converted(folder, "--type", name)
+            self.assertEqual(w.tensors["layer.0.q"]["kind"], tiles.BY_NAME[name])
+            self.assertIn("equal bit for bit", self.selftest())
+        path, held = gguf_model(self.dir / "m.gguf", BLOCKS, tensors(BLOCKS), "Q4_0")
+        self.same(self.converted(path, "--type", "q8"), held, tiles.Q4)  # smaller already: nothing to gain
+        self.selftest()
+
+    def test_check_of_what_quantize_made(self):
+        folder = huggingface(self.dir / "hf", SMALL, tensors(SMALL))
+        for name in ("q8", "q4"):
+            code, out, err = run(folder, self.out, "--type", name, "--check")
+            self.assertEqual((code, err), (0, ""))
+            self.assertRegex(out, rf"{name} differs by at most \d+\.\d+%.*--selftest passed")
+            stated = int(re.search(r"\((\d+) bytes\)", run(folder, "--dry-run", "--type", name)[1]).group(1))
+            self.assertLess(abs(stated - self.out.stat().st_size), 16384)
+        other = tensors(SMALL, seed=2) | {n: x for n, x in tensors(SMALL).items() if x.ndim == 1}
+        source = convert.load(huggingface(self.dir / "other", SMALL, other), None, None, settings.Settings())
+        with self.assertRaisesRegex(ConvertError, "embed, q4, differs"):
+            compare.check(source, self.out)
+
+    def test_check_of_the_engine_fails(self):
+        folder = huggingface(self.dir / "hf", SMALL, tensors(SMALL))
+        (self.dir / "run").unlink()
+        (self.dir / "run").write_text('#!/bin/sh\n[ "$2" != --selftest ] || { echo "ids differ" >&2; exit 3; }\necho 0\n')
+        (self.dir / "run").chmod(0o755)
+        self.assertIn("ids differ", self.refused(folder, "--check"))
+
+    def test_windows_biases_and_scaled_frequencies_are_taken(self):
+        qwen = SMALL | {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "sliding_window": 16}
+        qwen |= {"use_sliding_window": True, "max_window_layers": 1}
+        self.converted(huggingface(self.dir / "a", qwen, tensors(SMALL, "q k v")))
+        self.selftest()
+        c = SMALL | {"attention_bias": True, "mlp_bias": True, "head_dim": 16, "tie_word_embeddings": True}
+        c["rope_scaling"] = {"type": "linear", "factor": 4.0}
+        self.converted(huggingface(self.dir / "b", c, tensors(c, "q k v o gate up down"), "float16"))
+        self.selftest()
+
+
+class Plan(Case):
+    """--dry-run and --check."""
+
+    def sources(self):
+        c = SMALL | {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96}
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        yield huggingface(self.dir / "m", c, tensors(c), "bfloat16")
+        yield gguf_model(self.dir / "m.gguf", c, tensors(c), "Q8_0")[0]
+        yield llama2c(self.dir / "m.bin", c, tensors(c), 1)
+
+    def test_dry_run_says_the_size_and_writes_nothing(self):
+        for source in self.sources():
+            for more in ((), ("--type", "f16")):
+                before = sorted(os.listdir(self.dir))
+                code, out, err = run(source, "--dry-run", *more)
+                self.assertEqual((code, err), (0, ""))
+                self.assertEqual(before, sorted(os.listdir(self.dir)))
+                self.converted(source, *more)
+                self.assertIn(f"({self.out.stat().st_size} bytes)", out)
+                self.out.unlink()
+                for word in ("layers     2", "4 heads of 16 with 2", "300 rows", "no template", "layer.*.gate"):
+                    self.assertIn(word, out)
+        self.assertEqual(run(source)[0], 2)  # neither OUT nor --dry-run
+
+    def test_check_passes(self):
+        for source in self.sources():
+            for more in ((), ("--type", "f16"), ("--type", "f32")):
+                code, out, err = run(source, self.out, "--check", *more)
+                self.assertEqual((code, err), (0, ""))
+                self.assertRegex(out, r"(\d+) of \1 tensors have the source's values; ./run is not built")
+
+    def test_check_finds_one_wrong_bit(self):
+        """In any tensor, in any type; the file is not published."""
+        write = convert.write
+        for source in self.sources():
+            for name in ("embed", "layer.1.down", "layer.0.attn_norm", "head"):
+
+                def wrong(path, bodies, entries):
+                    write(path, bodies, entries)
+                    with open(path, "r+b") as f:
+                        f.seek(WeightsFile(path).tensors[name]["offset"] + 3)
+                        byte = f.read(1)[0]
+                        f.seek(-1, 1)
+                        f.write(bytes([byte ^ 1]))
+
+                with unittest.mock.patch.object(convert, "write", wrong):
+                    self.assertIn(name, self.refused(source, "--check", code=1))
+
+    def test_room_on_the_disk_is_asked_for(self):
+        source = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        with unittest.mock.patch("shutil.disk_usage", return_value=shutil._ntuple_diskusage(1 << 30, 1 << 30, 1000)):
+            self.assertIn("free on its disk", self.refused(source, code=4))
+
+
+class Set(Case):
+    """--set."""
+
+    def test_features_and_keys_of_the_source(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        w = self.converted(folder, "--set", "window=7", "--set", "norm_eps=1e-3", "--set", "max_seq=99")
+        self.assertEqual((w.config["window"], w.config["max_seq"]), (7, 99))
+        self.assertEqual(w.config["norm_eps"], np.float32(1e-3))
+        w = self.converted(folder, "--set", "window=7,0", "--set", "attn_scale=0.5")
+        self.assertEqual(list(w.config["window"]), [7, 0])
+        self.assertEqual(w.config["attn_scale"], 0.5)
+        w = self.converted(folder, "--set", "rope_theta=500", "--set", "hidden_act=gelu_new")
+        self.assertEqual(w.config["activation"], b"gelu_tanh")
+        np.testing.assert_allclose(w.config["rope.0.inv_freq"], 500.0 ** (-np.arange(4) / 4), rtol=1e-7)
+        new = {k: v for k, v in SMALL.items() if k != "rope_theta"}
+        new["rope_parameters"] = {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0}
+        nested = huggingface(self.dir / "n", new, tensors(SMALL))
+        w = self.converted(nested, "--set", "rope_theta=500", "--set", "factor=4")
+        np.testing.assert_allclose(w.config["rope.0.inv_freq"], 500.0 ** (-np.arange(4) / 4) / 4, rtol=1e-7)
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        checkpoint = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 1)
+        self.assertEqual(self.converted(checkpoint, "--set", "window=5").config["window"], 5)
+        self.assertIn("no such key", self.refused(checkpoint, "--set", "rope_theta=5", code=2))
+
+    def test_nonsense_is_refused(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        for pair in ("window", "=4", "window=", "window=x", "window=-1", "window=1,2,3", "norm_eps=one", "rope_set=2",
+                     "activation=tanh", "window=99999999999"):  # fmt: skip
+            self.assertIn("--set", self.refused(folder, "--set", pair, code=2), pair)
+        self.assertIn("twice", self.refused(folder, "--set", "window=1", "--set", "window=2", code=2))
+        self.assertIn("'spiral'", self.refused(folder, "--set", "spiral=2"))
+        self.assertIn("rope_theta", self.refused(folder, "--set", "rope_theta=-1"))
+
+
+class File(Case):
+    def test_layout_and_checksums(self):
+        c = SMALL | {"intermediate_size": 81}  # so that tensors end between lines
+        w = self.converted(huggingface(self.dir / "m", c, tensors(c), "float16"))
+        data = self.out.read_bytes()
+        self.assertEqual((len(data), w.file_bytes % 64), (w.file_bytes, 0))
+        at, sums = w.header_bytes, b""
+        for i, t in enumerate(w.tensors.values()):
+            start = t["offset"]
+            self.assertEqual(start, weights.align(at, 64 if i else 4096))
+            self.assertEqual(data[at:start], bytes(start - at))
+            at = start + t["bytes"]
+            sums += struct.pack("<Q", xxhash.xxh64_intdigest(data[start:at]))
+            self.assertEqual(sums[-8:], struct.pack("<Q", t["xxh64"]))
+        self.assertEqual(at, len(data))
+        self.assertEqual(w.content_id, xxhash.xxh64_intdigest(sums))
+        self.assertEqual(list(w.sections)[:4], ["config", "tensors", "tokenizer", "generation"])
+
+    def test_same_bytes_every_time(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        self.converted(folder)
+        first = self.out.read_bytes()
+        with unittest.mock.patch.object(weights, "PIECE_BYTES", 1):
+            self.converted(folder)
+        self.assertEqual(first, self.out.read_bytes())
+
+    def test_old_output_survives_a_failure(self):
+        self.out.write_bytes(b"old")
+        values = tensors(SMALL)
+        values["head"][0, 0] = 1e9
+        self.refused(huggingface(self.dir / "m", SMALL, values), "--type", "f16")
+        self.assertEqual(self.out.read_bytes(), b"old")
+
+    def test_interrupting_leaves_nothing(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        before = sorted(os.listdir(self.dir))
+        for stop, code in ((KeyboardInterrupt, 130), (SystemExit(143), 143), (OSError(28, "No space left"), 4)):
+            with unittest.mock.patch.object(weights, "_write_tensors", side_effect=stop):
+                self.assertEqual(run(folder, self.out)[0], code)
+            self.assertEqual(before, sorted(os.listdir(self.dir)))
+
+    def test_limits_are_those_of_the_engine(self):
+        text = (ROOT / "src" / "model" / "config.c").read_text()
+        for name, value in (
+            ("MAX_LAYERS", "1024"), ("MAX_WIDTH", "1 << 20"), ("MAX_HEADS", "4096"), ("MAX_HEAD_DIM", "1024"),
+            ("MAX_VOCAB", "1 << 24"), ("MAX_SEQ", "1 << 24"),
+        ):  # fmt: skip
+            self.assertIn(f"{name} = {value},", text)
+            number, _, shift = value.partition(" << ")
+            self.assertEqual(getattr(source, name), int(number) << int(shift or 0))
+
+    def test_a_model_without_tokenizer_is_said_to_be_one(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        (folder / "tokenizer.json").unlink()
+        code, out, _ = run(folder, self.out)
+        self.assertEqual((code, "no tokenizer" in out), (0, True))
+        self.assertNotIn("tokenizer", WeightsFile(self.out).sections)
+
+    def test_too_many_tokens(self):
+        c = SMALL | {"vocab_size": 100}
+        said = self.refused(huggingface(self.dir / "m", c, tensors(c)))
+        self.assertIn("262", said)
+        self.assertIn("100", said)
+
+    def test_usage(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        self.assertEqual(run(folder)[0], 2)
+        self.assertEqual(run(folder, self.out, "--type", "q3")[0], 2)
+        self.assertEqual(run(folder, self.dir)[0], 2)
+        self.assertEqual(run(folder, self.dir / "no" / "x.bin")[0], 4)
+        self.converted(folder)
+        self.assertGreaterEqual(self.synced.call_count, 2)  # the file, and the directory after renaming
+        self.assertEqual(run(self.out, self.out)[0], 2)
+        self.assertIn("already", run(self.out, self.dir / "b.bin")[2])
+
+    def test_seal_is_asked_for_and_written(self):
+        fake = self.dir / "run"
+        fake.write_text("#!/bin/sh\necho 00000000deadbeef\n")
+        fake.chmod(0o755)
+        w = self.converted(huggingface(self.dir / "m", SMALL, tensors(SMALL)))
+        self.assertEqual(w.keys("seal"), {"arith": weights.ARITH, "fingerprint": 0xDEADBEEF})
+        fake.write_text("#!/bin/sh\necho 'the engine says no' >&2; exit 3\n")
+        self.assertIn("the engine says no", self.refused(self.dir / "m"))
+        fake.write_text("#!/bin/sh\necho 'too large for this machine' >&2; exit 5\n")
+        code, out, _ = run(self.dir / "m", self.out)
+        self.assertEqual((code, "too large for this machine" in out), (0, True))
+        self.assertNotIn("seal", WeightsFile(self.out).sections)
+
+    def test_versions_are_those_of_the_engine(self):
+        header = (ROOT / "include" / "tern.h").read_text()
+        self.assertIn(f'#define TERN_VERSION "{convert.VERSION}"', header)
+        self.assertIn(f"#define TERN_ARITH {weights.ARITH} ", header)
+        pins = (ROOT / "tools" / "requirements.txt").read_text()
+        script = (ROOT / "tools" / "convert.py").read_text().split("# ///")[1]
+        for line in script.splitlines():
+            if "==" in line:
+                self.assertIn(line.strip('#", ').replace("'", '"'), pins)
+
+
+class Frequencies(unittest.TestCase):
+    def test_rounded_once_from_binary64(self):
+        for base, dims in ((10000.0, 128), (500000.0, 64), (1e6, 96)):
+            got = rope.frequencies(base, dims, rope.Parameters("x", {"rope_theta": base})).astype("f4")
+            for i, f in enumerate(got):
+                exact = np.longdouble(base) ** (np.longdouble(-2 * i) / dims)
+                self.assertEqual(f, np.float32(exact))
+
+    def test_llama3_blends_between_the_two_waves(self):
+        p = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+        p["original_max_position_embeddings"] = 8192
+        got = rope.frequencies(500000.0, 128, rope.Parameters("x", p))
+        plain = np.array(rope.plain(500000.0, 128))
+        wave = 2 * np.pi / plain
+        np.testing.assert_array_equal(got[wave < 2048], plain[wave < 2048])
+        np.testing.assert_array_equal(got[wave > 8192], plain[wave > 8192] / 8)
+        middle = (wave >= 2048) & (wave <= 8192)
+        self.assertGreater(middle.sum(), 3)
+        self.assertTrue(np.all((got[middle] < plain[middle]) & (got[middle] > plain[middle] / 8)))
+
+    def test_beyond_binary64(self):
+        with self.assertRaises(ConvertError):
+            rope.frequencies(1e300, 64, rope.Parameters("x", {}))
+
+
+if __name__ == "__main__":
+    unittest.main()
