@@ -81,7 +81,7 @@ class Cli(unittest.TestCase):
 
     def run_it(self, *args, stdin=b"", **more) -> subprocess.CompletedProcess:
         return subprocess.run(
-            [os.path.abspath(RUN), *map(str, args)], input=stdin, capture_output=True, timeout=120, **more
+            [os.path.abspath(RUN), *map(str, args)], input=stdin, capture_output=True, timeout=300, **more
         )
 
     def good(self, *args, **more) -> bytes:

@@ -25,7 +25,7 @@ LLAMA_BENCH = """build_commit build_number cpu_info gpu_info backends model_file
 
 class Bench(Cli):
     def call(self, *args, **more) -> subprocess.CompletedProcess:
-        return subprocess.run([BENCH, *map(str, args)], capture_output=True, timeout=120, text=True, **more)
+        return subprocess.run([BENCH, *map(str, args)], capture_output=True, timeout=300, text=True, **more)
 
     def lines(self, *args, **more) -> list[dict]:
         done = self.call(*args, "-o", "jsonl", **more)
@@ -174,7 +174,7 @@ class Bench(Cli):
         self.addCleanup(self.reap, p)
         time.sleep(3)
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=300)
         self.assertEqual((p.returncode, err), (130, b""))
         self.assertIsInstance(json.loads(out), list)
 

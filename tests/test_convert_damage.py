@@ -52,9 +52,9 @@ class Damage(Case):
         whole, rng, done = file.read_bytes(), random.Random(seed), 0
         for i in range(self.ROUNDS):
             file.write_bytes(self.mutate(rng, whole, head))
-            begin = time.monotonic()
+            begin = time.process_time()
             code, _, err = run(source, self.out)
-            self.assertLess(time.monotonic() - begin, 20, (i, err))
+            self.assertLess(time.process_time() - begin, 20, (i, err))
             self.assertIn(code, (0, 2, 3, 4), (i, err))
             if code:
                 self.assertEqual(err.count("\n"), 1, (i, err))

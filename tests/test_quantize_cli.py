@@ -41,7 +41,7 @@ def with_golden_logits(path: Path, bound: float) -> None:
 
 class Quantize(Cli):
     def call(self, *args) -> subprocess.CompletedProcess:
-        return subprocess.run([QUANTIZE, *map(str, args)], capture_output=True, timeout=120)
+        return subprocess.run([QUANTIZE, *map(str, args)], capture_output=True, timeout=300)
 
     def refused(self, code: int, *args) -> str:
         done = self.call(*args)

@@ -17,7 +17,7 @@ from cli_case import RUN, Cli
 class Streams(Cli):
     def shell(self, line: str) -> subprocess.CompletedProcess:
         return subprocess.run(
-            ["bash", "-c", line], capture_output=True, timeout=60, stdin=subprocess.DEVNULL,
+            ["bash", "-c", line], capture_output=True, timeout=240, stdin=subprocess.DEVNULL,
             env={**os.environ, "RUN": RUN, "M": self.model, "L": self.long},
         )  # fmt: skip
 
@@ -72,7 +72,7 @@ class Signals(Cli):
         out = os.read(p.stdout.fileno(), 4)
         time.sleep(seconds)
         p.send_signal(number)
-        more, err = p.communicate(timeout=20)
+        more, err = p.communicate(timeout=120)
         out += more
         self.assertEqual(p.returncode, code)
         self.assertEqual(out[:3], b"abc")
@@ -97,7 +97,7 @@ class Signals(Cli):
         p.stdin = None
         time.sleep(0.5)
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=120)
         self.assertEqual(p.returncode, 130, err)
 
     def test_reader_that_does_not_read(self):
@@ -140,7 +140,7 @@ class Signals(Cli):
         p = self.start(self.long, "--perplexity", file, "-c", 64)
         time.sleep(1)
         p.send_signal(signal.SIGINT)
-        out, _ = p.communicate(timeout=20)
+        out, _ = p.communicate(timeout=120)
         self.assertEqual(p.returncode, 130)
         self.assertIn(b"perplexity", out)
 
@@ -171,7 +171,7 @@ class Signals(Cli):
         p.send_signal(signal.SIGWINCH)
         os.read(p.stdout.fileno(), 10)
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=20)
+        p.communicate(timeout=120)
         self.assertEqual(p.returncode, 130)
 
     def test_weights_file_cut_while_running(self):
@@ -181,7 +181,7 @@ class Signals(Cli):
             p = self.start(path, "abc", "--ignore-eos", "-t", threads)
             os.read(p.stdout.fileno(), 20)
             os.truncate(path, 4096)
-            _, err = p.communicate(timeout=20)
+            _, err = p.communicate(timeout=120)
             self.assertEqual(p.returncode, 4, err)
             self.assertIn(f"run: {path}: model file changed while running".encode(), err)
 

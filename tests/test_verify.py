@@ -88,7 +88,7 @@ class Verify(unittest.TestCase):
         return out
 
     def verify(self, model: Path, probes: Path, *options: str) -> subprocess.CompletedProcess:
-        return subprocess.run([RUN, model, "--verify", probes, *options], capture_output=True, text=True, timeout=60)
+        return subprocess.run([RUN, model, "--verify", probes, *options], capture_output=True, text=True, timeout=240)
 
     def probes(self, name: str) -> Path:
         return ROOT / "tests" / "probes" / f"{name}.npz"
