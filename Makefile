@@ -21,7 +21,7 @@ CLANG ?= clang
 # vectors already: -O3 and the loop vectorizer make them a quarter larger and no faster.
 ifeq ($(origin CFLAGS),undefined)
 CFLAGS := -O2 -g -fno-asynchronous-unwind-tables
-KERNEL_CFLAGS := $(if $(findstring clang,$(shell $(CC) --version)),-fno-vectorize,-fno-tree-vectorize)
+KERNEL_CFLAGS := $(if $(findstring clang,$(shell $(CC) --version)),-fno-vectorize,-fno-tree-vectorize -funswitch-loops)
 SMALL_CFLAGS := -Os
 endif
 FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c src/text/candidates.c \

@@ -44,6 +44,7 @@ SIMD void prefetch_line(const struct lines *m, size_t c, size_t parts)
     if (m->n * m->line * bytes <= SHORT)
         return;
     const char *p = (const char *)m->w + c * m->line * bytes + AHEAD;
+#pragma GCC unroll 16
     for (size_t part = 0; part < parts; part += m->tile_parts)
         if (c * m->line * bytes % 64 == 0)
             __builtin_prefetch(p + part / m->tile_parts * m->tile * bytes);
