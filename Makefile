@@ -25,7 +25,7 @@ KERNEL_CFLAGS := $(if $(findstring clang,$(shell $(CC) --version)),-fno-vectoriz
 SMALL_CFLAGS := -Os
 endif
 FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c src/text/candidates.c \
-	$(patsubst %,src/model/%.c,encode factor calibrate)
+	$(patsubst %,src/model/%.c,steps attention forward encode factor calibrate)
 SMALL := $(patsubst %,src/kernels/%.c,known formats ref)
 BUILD ?= build
 PREFIX ?= /usr/local
