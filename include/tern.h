@@ -401,7 +401,7 @@ struct tern_generate_params {
     int logits_all;    /* ask for the logits of every prompt row (fingerprint) */
     /* When the context is full, 0: the text ends; 1: its first `keep` tokens (at most half of the
      * context) and the newest half of the others go on as the prompt of a new text would, evaluated
-     * afresh, bit for bit, with the random numbers of their new positions. */
+     * afresh, bit for bit, with the random numbers of their new positions and mu begun anew. */
     int shift;
     uint32_t keep;
     const struct tern_sampler_params *sampler; /* NULL: tern_sampler_defaults */

@@ -377,16 +377,20 @@ END_TEST
 
 /* ---- shift ---------------------------------------------------------------------------------- */
 
+static int mirostat; /* of generate() */
+static uint32_t lookup = 5;
+
 static struct tern_generate_result generate(tern_context *ctx, const tern_token *prompt, size_t n,
                                             int64_t n_predict, int shift, uint32_t keep)
 {
     struct tern_error e = {0};
     struct tern_sampler_params sampler = {
         .temperature = 1.2f, .repeat_penalty = 1.3f, .repeat_last_n = 64, .top_p = 1, .seed = 3};
+    sampler.mirostat = mirostat, sampler.mirostat_tau = 3, sampler.mirostat_eta = 0.5f;
     struct tern_generate_params p = tern_generate_defaults();
     struct tern_generate_result r;
     p.tokens = prompt, p.n_tokens = n, p.n_predict = n_predict, p.ignore_end = 1;
-    p.shift = shift, p.keep = keep, p.sampler = &sampler, p.lookup = 5;
+    p.shift = shift, p.keep = keep, p.sampler = &sampler, p.lookup = lookup;
     ck_assert_msg(!tern_generate(ctx, &p, &r, &e), "%s", e.text);
     return r;
 }
@@ -433,6 +437,17 @@ START_TEST(a_shift_gives_the_bits_of_a_new_text)
 }
 END_TEST
 
+START_TEST(a_shift_begins_mirostat_anew)
+{
+    struct toy toy = toy_default();
+    open_toy(&toy);
+    for (mirostat = 2, lookup = 0; lookup <= 5; lookup += 5)
+        check_shift(TERN_CACHE_F16, 63, 17, 9);
+    mirostat = 0, lookup = 5;
+    close_all();
+}
+END_TEST
+
 START_TEST(contexts_of_any_size_shift_and_full_ones_stop)
 {
     struct toy toy = toy_default();
@@ -465,6 +480,7 @@ int main(void)
     tcase_add_test(tests, a_killed_save_leaves_a_whole_file);
     tcase_add_test(tests, what_a_sequence_holds_is_not_evaluated_again);
     tcase_add_loop_test(tests, a_shift_gives_the_bits_of_a_new_text, 0, n);
+    tcase_add_test(tests, a_shift_begins_mirostat_anew);
     tcase_add_test(tests, contexts_of_any_size_shift_and_full_ones_stop);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -123,6 +123,7 @@ static enum tern_status shift_context(struct generation *g)
     g->n_tokens = keep + newest;
     size_t from = tern_seq_reuse(g->ctx, g->p->seq, g->tokens, g->n_tokens);
     speculate_restart(&g->speculate, g->n_tokens);
+    *g->sampler.mu = 2 * g->sampler.mirostat_tau;
     enum tern_status s = read_tokens(g, from, false, false);
     g->result->n_shifts++;
     g->result->n_shifted += g->n_tokens - from;
