@@ -276,6 +276,67 @@ class File(Case):
                 self.assertIn(line.strip('#", ').replace("'", '"'), pins)
 
 
+class Paths(Case):
+    """OUT is never a file that the conversion reads, under whatever name; SOURCE is a file or a directory."""
+
+    def kept(self, out: Path, source: Path, *more):
+        before = out.read_bytes()
+        code, _, err = run(source, out, *more)
+        self.assertEqual((code, err.count("\n")), (2, 1), err)
+        self.assertIn(f"{out} is ", err)
+        self.assertEqual(out.read_bytes(), before)
+
+    def test_files_of_a_directory(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL), shards=2)
+        (folder / "LICENSE").write_text("Be kind.")
+        (folder / "more").mkdir()
+        (folder / "more" / "notes.txt").write_text("mine")
+        for path in [p for p in folder.rglob("*") if p.is_file()]:
+            self.kept(path, folder)
+        blob, shard = self.dir / "blob", folder / "model-00001-of-00002.safetensors"
+        shard.rename(blob)
+        shard.symlink_to(blob)
+        self.kept(blob, folder)
+        (self.dir / "hard").hardlink_to(folder / "config.json")
+        self.kept(self.dir / "hard", folder)
+        self.kept(folder / "LICENSE", self.dir / "m" / ".." / "m")
+        self.out = folder / "tern.bin"
+        self.converted(folder)
+        self.converted(folder)  # a weights file is no part of the source
+
+    def test_parts_of_a_gguf(self):
+        path, _ = gguf_model(self.dir / "m.gguf", SMALL, tensors(SMALL))
+        first, second, other = (self.dir / f"m-0000{i}-of-0000{n}.gguf" for i, n in ((1, 2), (2, 2), (1, 3)))
+        for part in (first, second, other):
+            part.write_bytes(path.read_bytes())
+        self.kept(first, first)
+        self.kept(second, first)
+        self.kept(first, second)
+        self.assertEqual(run(first, other)[0], 0)  # of another model
+
+    def test_tokenizers_and_templates(self):
+        checkpoint = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 1)
+        beside = tokenizer_bin(self.dir / "tokenizer.bin")
+        self.kept(beside, checkpoint)
+        named = tokenizer_bin(self.dir / "named.bin")
+        self.kept(named, checkpoint, "--tokenizer", named)
+        template = self.dir / "t.jinja"
+        template.write_text("{{ messages[0].content }}")
+        self.kept(template, checkpoint, "--template", template)
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        other = huggingface(self.dir / "other", SMALL, tensors(SMALL))
+        self.kept(other / "tokenizer.json", folder, "--tokenizer", other)
+        (other / "tokenizer_config.json").write_text("{}")
+        self.kept(other / "tokenizer_config.json", folder, "--tokenizer", other / "tokenizer.json")
+
+    def test_pipes_and_devices_are_not_waited_for(self):
+        os.mkfifo(self.dir / "pipe")
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        for name in (self.dir / "pipe", "/dev/null"):
+            self.assertIn("pipe or a device", self.refused(name, code=2))
+            self.assertIn("pipe or a device", self.refused(folder, "--tokenizer", name, code=2))
+
+
 class Frequencies(unittest.TestCase):
     def test_rounded_once_from_binary64(self):
         for base, dims in ((10000.0, 128), (500000.0, 64), (1e6, 96)):

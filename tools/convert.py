@@ -34,7 +34,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ternlib import (
-    chat, compare, errors, ggufsource, huggingface, keys, llama2c, overview, reference, tiles, tokenizer, weights,
+    chat, compare, errors, ggufsource, huggingface, keys, llama2c, overview, paths, reference, tiles, tokenizer, weights,
 )  # fmt: skip
 from ternlib.errors import ConvertError
 from ternlib.settings import Settings
@@ -297,26 +297,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def check_paths(source: Path, out: Path | None) -> None:
-    """Mistakes in the arguments that would cost a file or an hour."""
-    if not source.exists():
-        raise ConvertError(f"{source} does not exist", errors.IO)
-    if out is None:
-        return
-    if out.is_dir():
-        raise ConvertError(f"{out} is a directory; name the file to write", errors.USAGE)
-    if out.is_symlink() or (out.exists() and not out.is_file()):
-        raise ConvertError(f"{out} is no regular file (a link, pipe or device); give another name", errors.USAGE)
-    if not out.parent.is_dir():
-        raise ConvertError(f"{out.parent}, where {out.name} is to be written, is not a directory", errors.IO)
-    if out.exists() and source.exists() and os.path.samefile(source, out):
-        raise ConvertError(f"{out} is the source itself; name another file to write", errors.USAGE)
-
-
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
-        check_paths(options.source, options.out)
+        paths.check(options.source, options.out, options.tokenizer, options.template)
         source = load(options.source, options.tokenizer, options.rope_length, Settings(options.set))
         source.chat = chat.of_source(source, options.template, source.notes)
         for note in source.notes:
