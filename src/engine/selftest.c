@@ -206,7 +206,7 @@ static enum tern_status compare_chat(const struct selftest *t, struct chats *v, 
 {
     struct tern_chat_message m[CHAT_MESSAGES];
     uint32_t count = load_u32(&v->counts[i]), flags = load_u32(&v->flags[i]);
-    size_t n_text, n_ids, n = 0, first = flags & CHAT_HAS_SYSTEM ? 0 : 1;
+    size_t n_text = 0, n_ids = 0, n = 0, first = flags & CHAT_HAS_SYSTEM ? 0 : 1;
     const char *text = next_piece(&v->texts, &n_text);
     const void *ids = next_piece(&v->ids, &n_ids);
     if (!text || !ids || count > CHAT_MESSAGES)
