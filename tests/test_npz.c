@@ -89,8 +89,27 @@ START_TEST(changed)
 }
 END_TEST
 
-/* The same inside the first member, with the checksum made right again, so that it hides nothing.
- */
+/* A name that the directory and the member do not agree about. */
+START_TEST(changed_names)
+{
+    struct reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
+    size_t at = u32(find_end(&r) + 16);
+    for (size_t k = 0; k < 2; k++, at += ENTRY_BYTES + u16(r.bytes + at + 28))
+        for (size_t bit = 0; bit < 8 * (size_t)u16(r.bytes + at + 28); bit++)
+            for (int local = 0; local < 2; local++) {
+                struct tern_error e = {0};
+                struct npz z;
+                char *name =
+                    file + (local ? u32(r.bytes + at + 42) + HEAD_BYTES : at + ENTRY_BYTES);
+                name[bit / 8] ^= (char)(1 << bit % 8);
+                ck_assert_int_eq(read_bytes(&z, file, file_bytes, &e), TERN_BAD_FILE);
+                npz_close(&z);
+                name[bit / 8] ^= (char)(1 << bit % 8);
+            }
+}
+END_TEST
+
+/* Any byte of the first member, with the checksum made right again, so that it hides nothing. */
 START_TEST(changed_behind_the_checksum)
 {
     struct reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
@@ -128,6 +147,7 @@ int main(void)
     tcase_add_test(tc, numbers);
     tcase_add_test(tc, cut_off);
     tcase_add_test(tc, changed);
+    tcase_add_test(tc, changed_names);
     tcase_add_test(tc, changed_behind_the_checksum);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

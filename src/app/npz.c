@@ -121,7 +121,8 @@ static enum tern_status read_member(const struct reader *r, struct npz_array *a,
     if (at > r->n || r->n - at < HEAD_BYTES || memcmp(r->bytes + at, "PK\3\4", 4))
         return refuse(r, a->name, DAMAGED);
     size_t skip = HEAD_BYTES + u16(r->bytes + at + 26) + u16(r->bytes + at + 28);
-    if (skip > r->n - at || n > r->n - at - skip)
+    if (skip > r->n - at || n > r->n - at - skip || u16(r->bytes + at + 26) != n_name ||
+        memcmp(r->bytes + at + HEAD_BYTES, entry + ENTRY_BYTES, n_name))
         return refuse(r, a->name, DAMAGED);
     const unsigned char *data = r->bytes + at + skip;
     if (crc32(data, n) != u32(entry + 16))
