@@ -13,8 +13,11 @@ TOKENIZER_PARTS = ("vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "tok
 
 def check(source: Path, out: Path | None, tokenizer: Path | None = None, template: str | None = None) -> None:
     """The source can be read, OUT can be written, and OUT is nothing that the source reads."""
+    if not source.exists():
+        raise ConvertError(f"{source} does not exist", IO)
     for path in filter(None, (source, tokenizer)):
-        _check_in(path)
+        if path.exists() and not path.is_dir() and not path.is_file():
+            raise ConvertError(f"{path} is a pipe or a device; name a file or a directory", USAGE)
     if out is None:
         return
     _check_out(out)
@@ -25,13 +28,6 @@ def check(source: Path, out: Path | None, tokenizer: Path | None = None, templat
     for path in _read_with(source, out, tokenizer, template):
         if path.exists() and os.path.samefile(path, out):
             raise ConvertError(f"{out} is {path}, which the conversion reads; name another file to write", USAGE)
-
-
-def _check_in(path: Path) -> None:
-    if not path.exists():
-        raise ConvertError(f"{path} does not exist", IO)
-    if not path.is_dir() and not path.is_file():
-        raise ConvertError(f"{path} is a pipe or a device; name a file or a directory", USAGE)
 
 
 def _check_out(out: Path) -> None:
