@@ -98,7 +98,7 @@ class Verify(unittest.TestCase):
             for options in ((), ("--type", "f16"), ("--type", "bf16"), ("--type", "q8")):
                 got = self.verify(self.make(name, lambda *_: None, *options), self.probes(name))
                 self.assertEqual((got.returncode, got.stderr), (0, ""), got.stdout)
-                self.assertIn("\nok: ", got.stdout)
+                self.assertRegex(got.stdout, r"\nok: (\d+) of \1 operations compared, of all layers: ")
                 self.assertNotIn("no probe", got.stdout)
 
     def test_what_is_broken_is_named(self):
@@ -139,6 +139,10 @@ class Verify(unittest.TestCase):
         got = self.verify(self.model, self.saved({k: v for k, v in self.sound().items() if "gate" not in k}))
         self.assertEqual((got.returncode, got.stderr), (0, ""))
         self.assertRegex(got.stdout, r"\ngate +no probe\n")
+        n = len(self.sound()) - 2
+        self.assertRegex(got.stdout, rf"\nok: {n - 2} of {n} operations compared, of all layers: each is within 0.0001 of")
+        got = self.verify(self.model, self.saved({k: v for k, v in self.sound().items() if k != "layer.1.gate"}), "-b", "7")
+        self.assertRegex(got.stdout, rf"\nok: {n - 1} of {n} operations compared")
 
     def test_numbers_that_are_none(self):
         arrays = self.sound()
@@ -169,6 +173,14 @@ class Verify(unittest.TestCase):
             (lambda: of(positions=np.array([0, 500], "<i4")), "positions must ascend, and be of the tokens"),
             (lambda: of(positions=np.zeros(2, "<f4")), "lacks tokens or positions"),
             (lambda: self.saved({"a": np.zeros(3, "<f4")}), "lacks tokens or positions"),
+            (lambda: self.saved({k: v for k, v in self.sound().items() if v.ndim == 1}), "has no probes"),
+            (lambda: of(**{"laier.1.down": np.zeros((2, 40), "<f4")}), "laier.1.down is no operation: "),
+            (lambda: of(**{"layer.1.dawn": np.zeros((2, 40), "<f4")}), "layer.1.dawn is no operation: "),
+            (lambda: of(**{"layer.1.logits": np.zeros((2, 40), "<f4")}), "layer.1.logits is no operation: "),
+            (lambda: of(**{"layer.x.q": np.zeros((2, 40), "<f4")}), "layer.x.q is no operation: "),
+            (lambda: of(q=np.zeros((2, 40), "<f4")), "q is no operation: "),
+            (lambda: of(**{"layer.1.": np.zeros((2, 40), "<f4")}), "layer.1. is no operation: "),
+            (lambda: of(**{"layer.1.gate up": np.zeros((2, 40), "<f4")}), "layer.1.gate up is no operation: "),
             (lambda: of(**{"a" * 70: np.zeros(3, "<f4")}), "a member is not an array of numpy"),
             (lambda: self.model, "is damaged, or larger than 4 GiB, or no file of numpy.savez"),
         ]  # fmt: skip

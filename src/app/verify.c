@@ -14,7 +14,7 @@ enum { MAX_OPERATIONS = 32 };
 struct tally { /* of an operation over all layers */
     const char *name;
     double worst;
-    uint64_t layer; /* of the worst */
+    uint64_t layer, end; /* of the worst; after those counted */
     bool probed;
 };
 
@@ -23,9 +23,14 @@ struct verify {
     struct npz probes;
     const struct npz_array *tokens, *positions;
     struct tally tallies[MAX_OPERATIONS];
-    size_t n_tallies;
+    size_t n_tallies, n_operations; /* of a layer; of all */
     double bound;
 };
+
+/* Names of tern_observe, those of layers first. */
+static const char in_layers[] = " attn_norm q k v attend o attn_post_norm middle ffn_norm gate up "
+                                "act down router experts ffn_post_norm out ",
+                  outside[] = " embed final_norm logits ";
 
 /* What a file of this type may differ from its source in f32 (README, "Extend"). */
 static double bound_of(enum tern_type type)
@@ -88,6 +93,8 @@ static void observe(void *arg, const struct tern_observation *o)
     struct tern_model_info info;
     struct tally *t = tally_of(v, o->operation);
     tern_model_info(tern_context_model(v->ctx), &info);
+    if (o->layer >= t->end)
+        t->end = o->layer + 1, v->n_operations++;
     bool whole = o->layer == info.n_layers || !strcmp(o->operation, "embed");
     snprintf(name, sizeof name, "layer.%llu.%s", (unsigned long long)o->layer, o->operation);
     struct npz_array *probe = npz_find(&v->probes, whole ? o->operation : name);
@@ -106,6 +113,25 @@ static enum tern_status fail(enum tern_status s, struct tern_error *e, const cha
     return e->code = s;
 }
 
+static enum tern_status unknown(struct tern_error *e, const char *path, const char *name)
+{
+    snprintf(e->text, sizeof e->text,
+             "%.200s: %s is no operation: the file is damaged, or made by another program", path,
+             name);
+    return e->code = TERN_BAD_FILE;
+}
+
+/* "logits", "layer.3.q" */
+static bool is_operation(const char *name)
+{
+    char word[sizeof((struct npz_array *)0)->name + 2];
+    size_t digits = strncmp(name, "layer.", 6) ? 0 : strspn(name + 6, "0123456789");
+    bool layer = digits && name[6 + digits] == '.';
+    name += layer ? 7 + digits : 0;
+    snprintf(word, sizeof word, " %s ", name);
+    return *name && !strchr(name, ' ') && strstr(layer ? in_layers : outside, word);
+}
+
 static enum tern_status check(struct verify *v, const char *path, struct tern_error *e)
 {
     const struct npz_array *t = v->tokens = npz_find(&v->probes, "tokens"),
@@ -116,10 +142,17 @@ static enum tern_status check(struct verify *v, const char *path, struct tern_er
     for (size_t i = 0; i < p->rows; i++)
         if (npz_int(p, i) < (i ? npz_int(p, i - 1) + 1 : 0) || (size_t)npz_int(p, i) >= t->rows)
             return fail(TERN_BAD_FILE, e, path, "positions must ascend, and be of the tokens");
-    for (struct npz_array *a = v->probes.arrays; a < v->probes.arrays + v->probes.n_arrays; a++)
-        if (a != t && a != p && (a->kind != 'f' || a->rows != p->rows))
+    if (v->probes.n_arrays == 2)
+        return fail(TERN_BAD_FILE, e, path, "has no probes, only tokens and positions");
+    for (struct npz_array *a = v->probes.arrays; a < v->probes.arrays + v->probes.n_arrays; a++) {
+        if (a == t || a == p)
+            continue;
+        if (!is_operation(a->name))
+            return unknown(e, path, a->name);
+        if (a->kind != 'f' || a->rows != p->rows)
             return fail(TERN_BAD_FILE, e, path,
                         "a probe is not float32, or has not as many rows as there are positions");
+    }
     return TERN_OK;
 }
 
@@ -191,7 +224,10 @@ static enum tern_status judge(const struct verify *v, struct tern_error *e)
                      name, a->columns);
         return e->code = TERN_LIMIT;
     }
-    out_print("\nok: every operation is within %g of the largest value of its row\n", v->bound);
+    out_print(
+        "\nok: %zu of %zu operations compared, of all layers: each is within %g of the largest "
+        "value of its row\n",
+        v->probes.n_arrays - 2, v->n_operations, v->bound);
     return TERN_OK;
 }
 
