@@ -298,6 +298,28 @@ class OwnTemplate(Cli):
         piped = self.run_it(self.model, "-n", 5, "-q")  # but not a pipe
         self.assertEqual((piped.returncode, piped.stderr), (0, b""))
 
+    def test_a_session_goes_on_with_its_text(self):
+        """Of a model that has no token to begin a text, also at a terminal."""
+        made, t, learned, _ = test_chat.Case().learn(test_chat.ROOT / "tests/chat_templates/qwen3.jinja")
+        t.bos = None
+        model, file = self.dir / "nobos.bin", self.dir / "text.session"
+        test_chat.weights_file(model, t, {"chat": chat.section(learned)})
+        args = [model, "-s", 5, "--ignore-eos", "-q", "--jsonl", "-n"]
+
+        def ids(shown: bytes) -> list[bytes]:
+            return re.findall(rb'"id":(\d+)', shown)
+
+        whole = ids(self.good(*args, 9, "One two"))
+        begun = ids(self.good(*args, 5, "One two", "--session", file))
+        held = file.read_bytes()
+        self.assertEqual(begun + ids(self.good(*args, 4, "--session", file)), whole)
+        file.write_bytes(held)
+        t = Terminal([*args, 4, "--session", file])
+        self.addCleanup(t.close)
+        status, shown = t.end()
+        self.assertEqual((status, ids(shown)), (0, whole[5:]))
+        self.assertIn("no token that begins a text", self.bad(2, *args, 4, "--session", self.dir / "none"))
+
     def test_the_end_of_a_turn_ends_the_answer(self):
         t = self.open("--logit-bias", f"{self.end}+4")
         for _ in range(3):

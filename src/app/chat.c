@@ -401,8 +401,8 @@ bool chat_wanted(const tern_model *model, const struct options *o)
     if (o->value[OPT_CHAT].given || o->value[OPT_SYSTEM].given || o->value[OPT_SYSTEM_FILE].given ||
         o->value[OPT_THINK].given || o->value[OPT_TEMPLATE].given)
         return true;
-    return !has_prompt(o) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
-           tern_chat_info(model, &info);
+    return !has_prompt(o) && !o->value[OPT_SESSION].given && isatty(STDIN_FILENO) &&
+           isatty(STDOUT_FILENO) && tern_chat_info(model, &info);
 }
 
 enum tern_status chat_run(tern_model *model, struct options *o, double load_seconds,

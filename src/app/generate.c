@@ -85,11 +85,6 @@ static enum tern_status check_prompt(struct prompt *p, const tern_model *model,
     tern_model_info(model, &info);
     if (!p->n_tokens && info.bos >= 0)
         p->tokens[p->n_tokens++] = info.bos;
-    if (!p->n_tokens) {
-        snprintf(e->text, sizeof e->text,
-                 "the model has no token that begins a text: give it a prompt");
-        return e->code = TERN_USAGE;
-    }
     if (p->n_tokens > plan->n_ctx) {
         snprintf(e->text, sizeof e->text,
                  "the prompt has %zu tokens and the context %u positions (the model was made for "
@@ -327,6 +322,15 @@ enum tern_status generation_end(struct generation *g, enum tern_status s, struct
 static enum tern_status generate(struct generation *g, const struct prompt *prompt,
                                  struct tern_error *e)
 {
+    const tern_token *tokens = prompt->tokens;
+    size_t n = prompt->n_tokens;
+    if (!has_prompt(g->o) && tern_seq_length(g->ctx, 0)) /* of the session, to go on with */
+        tokens = tern_seq_tokens(g->ctx, 0), n = tern_seq_length(g->ctx, 0);
+    if (!n) {
+        snprintf(e->text, sizeof e->text,
+                 "the model has no token that begins a text: give it a prompt");
+        return e->code = TERN_USAGE;
+    }
     g->p.on_prompt = on_prompt;
     g->waits_since = shows_progress(g->o) ? stats_clock() : 0;
     if (!g->o->value[OPT_NO_ECHO].given && !g->report.is_json &&
@@ -334,10 +338,6 @@ static enum tern_status generate(struct generation *g, const struct prompt *prom
         g->stats.result.reason = TERN_STOP_CANCELLED;
         return TERN_CANCELLED;
     }
-    const tern_token *tokens = prompt->tokens;
-    size_t n = prompt->n_tokens;
-    if (!has_prompt(g->o) && tern_seq_length(g->ctx, 0)) /* of the session, to go on with */
-        tokens = tern_seq_tokens(g->ctx, 0), n = tern_seq_length(g->ctx, 0);
     enum tern_status s = generation_run(g, tokens, n, e);
     bool ended = g->stats.result.n_prompt && (!s || s == TERN_CANCELLED);
     report_end(&g->report, ended ? &g->stats : NULL);
