@@ -3,8 +3,11 @@
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
+import sys
+import time
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -335,6 +338,56 @@ class Paths(Case):
         for name in (self.dir / "pipe", "/dev/null"):
             self.assertIn("pipe or a device", self.refused(name, code=2))
             self.assertIn("pipe or a device", self.refused(folder, "--tokenizer", name, code=2))
+
+
+class Stopped(Case):
+    """convert.py as a program that a signal ends."""
+
+    def program(self) -> Path:
+        """A copy, beside which other programs may stand."""
+        home = self.dir / "tern"
+        shutil.copytree(ROOT / "tools", home / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+        return home
+
+    def start(self, home: Path, *arguments, **env) -> subprocess.Popen:
+        """In a session of its own, so that a signal can go to all of its programs, as Ctrl-C does."""
+        p = subprocess.Popen(
+            [sys.executable, home / "tools" / "convert.py", *arguments], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | env,
+        )  # fmt: skip
+        self.addCleanup(p.kill)
+        return p
+
+    def wait_for(self, p: subprocess.Popen, there) -> None:
+        while not there():
+            self.assertIsNone(p.poll(), "it ended too early")
+            time.sleep(0.01)
+
+    def test_nothing_is_left_of_quantize(self):
+        """Which leaves its own temporary file where it is killed."""
+        folder, home = huggingface(self.dir / "m", SMALL, tensors(SMALL)), self.program()
+        (home / "quantize").write_text('#!/bin/sh\n: > "$2.$$.tmp"; : > "$0.began"\nexec sleep 600\n')
+        (home / "quantize").chmod(0o755)
+        before = sorted(os.listdir(self.dir))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            p = self.start(home, folder, self.out, "--type", "q4")
+            self.wait_for(p, (home / "quantize.began").exists)
+            (home / "quantize.began").unlink()
+            os.killpg(p.pid, number)
+            self.assertEqual(p.communicate(timeout=120), ("", ""))
+            self.assertEqual(p.returncode, 128 + number)
+            self.assertEqual(before, sorted(os.listdir(self.dir)))
+
+    def test_a_program_that_stops_gets_no_second_signal(self):
+        child = subprocess.Popen(["true"])
+        with unittest.mock.patch.object(child, "terminate") as terminate:
+            with unittest.mock.patch.object(convert, "PATIENCE", 120):
+                convert.end(child)
+        terminate.assert_not_called()
+        child = subprocess.Popen(["sh", "-c", "trap '' TERM; read x"], stdin=subprocess.PIPE)
+        with child.stdin, unittest.mock.patch.object(convert, "PATIENCE", 0.01):
+            convert.end(child)
+        self.assertIn(child.returncode, (-signal.SIGTERM, -signal.SIGKILL))
 
 
 class Frequencies(unittest.TestCase):

@@ -43,6 +43,7 @@ from ternlib.source import Source, packed_config, pieces, slots, vector_pieces
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"  # TERN_VERSION of include/tern.h
 LOSSY = ("q8", "q4")
+PATIENCE = 3  # seconds that a program has to stop by itself
 
 
 def load(path: Path, tokenizer_file: Path | None, rope_length: int | None, settings: Settings) -> Source:
@@ -147,6 +148,18 @@ def program(name: str) -> Path | None:
     return path if os.access(path, os.X_OK) else None
 
 
+def end(child: subprocess.Popen) -> None:
+    """Waits for a program that shall stop. A signal to the whole group has reached it too, and it is cleaning up: a
+    second one would end it at once."""
+    for harder in (child.terminate, child.kill):
+        try:
+            child.wait(PATIENCE)
+            return
+        except subprocess.TimeoutExpired:
+            harder()
+    child.wait()
+
+
 def call(arguments: list, what: str) -> str:
     """Runs one of our programs; its last line on stderr becomes the error. On a terminal it shows its progress."""
     shown = sys.stderr.isatty()
@@ -156,8 +169,7 @@ def call(arguments: list, what: str) -> str:
     try:
         out, said = child.communicate()
     except BaseException:
-        child.terminate()
-        child.wait()
+        end(child)
         raise
     if child.returncode:
         lines = (said or "").strip().splitlines()
@@ -218,7 +230,9 @@ def convert(source: Source, out: Path, wanted: str | None, golden: dict, check: 
     with temporary(out) as temp:
         write(temp, bodies, entries)
         if lossy:
-            with temporary(out) as second:
+            # A folder, because ./quantize has temporary names of its own, which it leaves when it is killed.
+            with tempfile.TemporaryDirectory(prefix=f".{out.name}.", suffix=".tmp", dir=out.parent) as room:
+                second = Path(room) / out.name
                 call([lossy, temp, second, wanted], "./quantize")
                 os.replace(second, temp)
         elif engine:
@@ -328,6 +342,18 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
+def stop(number: int, _) -> None:
+    """The first signal ends the program; those that follow must not end its cleaning up."""
+    for each in STOPS:
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for each in STOPS:
+        if signal.getsignal(each) != signal.SIG_IGN:  # nohup, or a job in the background
+            signal.signal(each, stop)
     sys.exit(main())
