@@ -150,6 +150,18 @@ class Chat(Cli):
         os.write(t.fd, b"/bye\n")
         self.assertEqual(t.end(), (0, b""))
 
+    def test_an_answer_stays_until_there_is_another(self):
+        t = self.open()
+        file = self.dir / "stays.jsonl"
+        t.say("Hello")
+        t.say(f"/save {file}")
+        held = file.read_bytes()
+        t.say("/set n 0")
+        for command in ("/regen", "/regen", "What?"):
+            t.say(command)
+            t.say(f"/save {file}")
+            self.assertEqual(file.read_bytes(), held)
+
     def test_settings(self):
         t = self.open()
         first = t.say("Hello")
@@ -234,7 +246,12 @@ class Chat(Cli):
         t.say("/set n-predict 200")
         self.assertEqual(len(t.say("Hello")) > 100, True)
         self.assertIn(b"context: the oldest 1 turns were dropped", t.say("Well?"))
-        self.assertIn(b"the conversation has", t.say("x" * 200))
+        file = self.dir / "kept.jsonl"
+        t.say(f"/save {file}")
+        held = file.read_bytes()
+        self.assertRegex(t.say("x" * 200), rb"\Athe message alone has \d+ tokens and the context 100 positions")
+        t.say(f"/save {file}")
+        self.assertEqual(file.read_bytes(), held)  # nothing was dropped for what is refused
 
     def test_pipes(self):
         want = self.once("one\ntwo")

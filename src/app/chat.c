@@ -52,17 +52,20 @@ static int on_text(void *arg, tern_token token, const char *text, size_t n)
     return c->show(&c->g, token, text, n) || c->answer.failed;
 }
 
-/* The conversation as ids, *n of them. */
-static enum tern_status render(struct chat *c, size_t *n, struct tern_error *e)
+/* The conversation but for its `less` oldest messages as ids, *n of them. */
+static enum tern_status render(struct chat *c, size_t less, size_t *n, struct tern_error *e)
 {
+    struct tern_chat_message *list = c->said.list + less, held = *list;
     const struct option_value *think = &c->o->value[OPT_THINK];
     unsigned flags = TERN_CHAT_GENERATE;
     size_t first = !c->said.list->text;
     if (think->given)
         flags |= strcmp(think->text, "on") ? TERN_CHAT_NO_THINK : TERN_CHAT_THINK;
     for (;;) {
-        enum tern_status s = tern_chat_tokens(c->g.model, c->said.list + first, c->said.n - first,
+        *list = *c->said.list; /* the system text in front of what is left */
+        enum tern_status s = tern_chat_tokens(c->g.model, list + first, c->said.n - less - first,
                                               flags, c->tokens, c->room, n, e);
+        *list = held;
         if (s || *n <= c->room)
             return s;
         tern_token *more = realloc(c->tokens, *n * sizeof *more);
@@ -72,26 +75,22 @@ static enum tern_status render(struct chat *c, size_t *n, struct tern_error *e)
     }
 }
 
-/* As render, of what the context holds: all, or with --context-shift without the oldest turns. */
-static enum tern_status fit(struct chat *c, size_t *n, struct tern_error *e)
+/* As render, of what the context holds: all, or with --context-shift without the oldest turns,
+ * *drop of them. */
+static enum tern_status fit(struct chat *c, size_t *n, size_t *drop, struct tern_error *e)
 {
     struct tern_memory plan;
-    size_t dropped = 0;
     tern_context_memory(c->g.ctx, &plan);
-    enum tern_status s = render(c, n, e);
-    bool shift = c->o->value[OPT_CONTEXT_SHIFT].given && *n >= plan.n_ctx;
-    for (; !s && shift && *n > plan.n_ctx / 2 && c->said.n > 2; dropped++) {
-        conversation_drop(&c->said);
-        s = render(c, n, e);
-    }
-    if (dropped)
-        fprintf(stderr, "context: the oldest %zu turns were dropped\n", dropped);
+    enum tern_status s = render(c, 0, n, e);
+    bool may = c->o->value[OPT_CONTEXT_SHIFT].given, shift = may && *n >= plan.n_ctx;
+    while (!s && shift && *n > plan.n_ctx / 2 && c->said.n > 2 + 2 * *drop)
+        s = render(c, 2 * ++*drop, n, e);
     if (s || *n < plan.n_ctx)
         return s;
     snprintf(e->text, sizeof e->text,
-             "the conversation has %zu tokens and the context %u positions: /clear it, or use "
-             "--context-shift or a larger -c",
-             *n, plan.n_ctx);
+             "the %s has %zu tokens and the context %u positions: %s or use a larger -c",
+             may ? "message alone" : "conversation", *n, plan.n_ctx,
+             may ? "shorten it" : "/clear it, use --context-shift");
     return e->code = TERN_LIMIT;
 }
 
@@ -117,6 +116,11 @@ static enum tern_status remember(struct chat *c, size_t n, struct tern_error *e)
     return s;
 }
 
+static bool is_answered(const struct chat *c)
+{
+    return *c->said.list[c->said.n - 1].role == 'a';
+}
+
 static void set_stops(struct chat *c)
 {
     c->g.p.stop = c->stop;
@@ -124,23 +128,27 @@ static void set_stops(struct chat *c)
         c->stop[c->g.p.n_stop++] = c->info.stop;
 }
 
-/* Answers the last message; without an answer that message is gone. */
+/* Answers the last message, if it can; only then are older ones dropped. */
 static enum tern_status answer(struct chat *c, struct tern_error *e)
 {
-    size_t n = 0;
+    size_t n = 0, drop = 0;
     generation_set(&c->g);
     set_stops(c);
     c->answer.n = 0;
-    enum tern_status s = fit(c, &n, e);
+    enum tern_status s = fit(c, &n, &drop, e);
     if (!s)
         s = generation_run(&c->g, c->tokens, n, e);
     report_end(&c->g.report, s ? NULL : &c->g.stats);
     c->g.report.index = 0;
     if (!s && c->g.stats.result.n_generated)
         s = remember(c, n, e);
-    else
-        conversation_cut(&c->said, c->said.n - 1);
-    if (!s && (c->o->value[OPT_VERBOSE].given || c->g.stats.result.reason == TERN_STOP_CONTEXT))
+    if (s)
+        return s;
+    if (drop && is_answered(c))
+        fprintf(stderr, "context: the oldest %zu turns were dropped\n", drop);
+    while (drop-- && is_answered(c))
+        conversation_drop(&c->said);
+    if (c->o->value[OPT_VERBOSE].given || c->g.stats.result.reason == TERN_STOP_CONTEXT)
         generation_print(&c->g);
     return s;
 }
@@ -255,8 +263,15 @@ static enum tern_status again(struct chat *c, struct tern_error *e)
 {
     if (c->said.n < 3)
         return fail(e, TERN_USAGE, "there is no answer yet");
-    conversation_cut(&c->said, c->said.n - 1);
-    return answer(c, e);
+    struct tern_chat_message old = c->said.list[--c->said.n]; /* stays if there is no other */
+    enum tern_status s = answer(c, e);
+    if (!is_answered(c)) {
+        c->said.list[c->said.n++] = old;
+        return s;
+    }
+    free((char *)old.text);
+    free((tern_token *)old.tokens);
+    return s;
 }
 
 /* The command in c->line, a string; *leave: it was /bye. */
@@ -297,7 +312,9 @@ static enum tern_status obey(struct chat *c, bool *leave, struct tern_error *e)
 static enum tern_status ask(struct chat *c, const char *text, size_t n, struct tern_error *e)
 {
     enum tern_status s = conversation_add(&c->said, "user", text, n, e);
-    return s ? s : answer(c, e);
+    if (!s && ((s = answer(c, e)), !is_answered(c)))
+        conversation_cut(&c->said, c->said.n - 1);
+    return s;
 }
 
 /* One line or message; false at the end. */
