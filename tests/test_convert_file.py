@@ -121,7 +121,28 @@ class Plan(Case):
             for more in ((), ("--type", "f16"), ("--type", "f32")):
                 code, out, err = run(source, self.out, "--check", *more)
                 self.assertEqual((code, err), (0, ""))
-                self.assertRegex(out, r"(\d+) of \1 tensors have the source's values; ./run is not built")
+                all_equal = r"(\d+) of \1 tensors have the source's values; ./run is not built"
+                blocks = r"5 of 21 tensors .*; 16 rounded to f16, .* by at most 0.0\d% .*\); ./run is not built"
+                self.assertRegex(out, blocks if source.suffix == ".gguf" and "f16" in more else all_equal)
+
+    def test_check_says_what_was_rounded(self):
+        values = tensors(SMALL)  # which f16 and bf16 hold
+        for name, error in (("layer.0.q", 0.0), ("layer.1.up", 2.0**-11)):
+            values[name][3, 5] = 1 + error
+        values["head"][7, 2] = values["head"][290, 1] = -1e-9
+        folder = huggingface(self.dir / "m", SMALL, values)
+        n = len(values)
+        for kind, want in (
+            ("f32", f"{n} of {n} tensors have the source's values"),
+            ("f16", f"{n - 2} of {n} tensors have the source's values; 2 rounded to f16, each value by at most 0.05% "
+                    "(layer.1.up); 2 values that were not zero became zero"),
+            ("bf16", f"{n - 2} of {n} tensors have the source's values; 2 rounded to bf16, each value by at most "
+                     r"0.\d\d% (head)"),
+        ):  # fmt: skip
+            code, out, err = run(folder, self.out, "--check", "--type", kind)
+            self.assertEqual((code, err), (0, ""))
+            pattern = "checked: " + want.replace("(", r"\(").replace(")", r"\)") + "; ./run is not built"
+            self.assertRegex(out, pattern)
 
     def test_check_finds_one_wrong_bit(self):
         """In any tensor, in any type; the file is not published."""
