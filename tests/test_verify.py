@@ -108,6 +108,8 @@ class Verify(unittest.TestCase):
                 self.assertEqual(got.returncode, 6, got.stdout + got.stderr)
                 self.assertTrue(got.stderr.startswith(f"run: {wanted}is the first that differs: at position "), got.stderr)
                 self.assertNotIn("ok:", got.stdout)
+                again = got.stderr.endswith("; if layouts.py has changed since the probes were taken, take them again\n")
+                self.assertEqual(again, wanted.split()[-1] in ("q", "k", "gate", "up"), got.stderr)
 
     def test_any_batch_threads_and_bound(self):
         for options in (["-b", "1"], ["-b", "7", "-t", "2"], ["--cpu", "ref"]):
