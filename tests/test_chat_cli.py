@@ -198,10 +198,38 @@ class Chat(Cli):
             file.write_text(text)
             self.assertIn(b"line %d is not the next message" % line, t.say(f"/load {file}"), text)
         self.assertEqual(t.say("/regen"), first)
-        file.write_bytes(b' {"name":"x\\n", "content" :"\\ud83d\\ude42\\u0436\\ud800\\/\\t","role":"user"} \r\n')
+        user = b' {"name":"x\\n", "content" :"\\ud83d\\ude42\\u0436\\ud800\\/\\t","role":"user"} \r\n'
+        answer = b'{"role": "assistant", "content": "y"}\n'
+        for text, words in ((b"", b"no answered message"), (b'{"role": "system", "content": "x"}', b"no answered message"),
+                            (user, b"no answered message"), (user + answer + user, b"last message has no answer")):  # fmt: skip
+            file.write_bytes(text)
+            self.assertIn(b"bad.jsonl: it", t.say(f"/load {file}"))
+            self.assertIn(words, t.say(f"/load {file}"))
+        self.assertIn(b"no answered message", t.say("/load /dev/null"))
+        self.assertEqual(t.say("/regen"), first)
+        file.write_bytes(user + answer)
         self.assertEqual(t.say(f"/load {file}"), b"")
         self.assertEqual(t.say(f"/save {file}"), b"")
-        self.assertEqual(json.loads(file.read_text()), {"role": "user", "content": "🙂ж\ufffd/\t"})
+        saved = [json.loads(line) for line in file.read_text().splitlines()]
+        self.assertEqual(saved, [{"role": "user", "content": "🙂ж\ufffd/\t"}, {"role": "assistant", "content": "y"}])
+
+    def test_saving_touches_one_file(self):
+        t = self.open()
+        os.write(t.fd, b"a\xff\xc3 \xed\xa0\x80\n")
+        t.until(PROMPT)
+        file, link, pipe = self.dir / "one.jsonl", self.dir / "link", self.dir / "pipe"
+        beside = self.dir / "one.jsonl.tmp"
+        beside.write_text("mine")
+        file.write_text("before")
+        link.symlink_to(file)
+        os.mkfifo(pipe)
+        for path in (link, pipe, self.dir):
+            self.assertIn(b"is there and no regular file", t.say(f"/save {path}"))
+        self.assertEqual(file.read_text(), "before")
+        self.assertEqual(t.say(f"/save {file}"), b"")
+        self.assertEqual(beside.read_text(), "mine")
+        self.assertEqual(json.loads(file.read_text().splitlines()[0])["content"], "a\ufffd\ufffd \ufffd\ufffd\ufffd")
+        self.assertEqual(list(self.dir.glob("*.jsonl.*.tmp")), [])
 
     def test_signals(self):
         t = self.open("-n", 60000, "--context-shift", model=self.long)

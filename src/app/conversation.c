@@ -2,11 +2,13 @@
 #include "app/conversation.h"
 
 #include "app/files.h"
+#include "app/json.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void text_add(struct text *t, const char *p, size_t n)
@@ -110,20 +112,21 @@ static enum tern_status fail(const char *path, struct tern_error *e)
     return e->code = TERN_IO;
 }
 
-static void add_json(struct text *t, const char *p, size_t n)
+static void put(void *arg, const char *text, size_t n)
 {
-    char code[8];
-    for (size_t i = 0; i < n; i++)
-        if (p[i] == '"' || p[i] == '\\' || (unsigned char)p[i] < 32)
-            text_add(t, code, (size_t)snprintf(code, sizeof code, "\\u%04x", p[i]));
-        else
-            text_add(t, p + i, 1);
+    text_add(arg, text, n);
 }
 
 static enum tern_status write_text(const struct text *t, const char *temporary, const char *path,
                                    struct tern_error *e)
 {
-    FILE *f = fopen(temporary, "wb");
+    struct stat there;
+    if (!lstat(path, &there) && !S_ISREG(there.st_mode)) {
+        snprintf(e->text, sizeof e->text, "%.300s is there and no regular file: give another name",
+                 path);
+        return e->code = TERN_USAGE;
+    }
+    FILE *f = fopen(temporary, "wbx");
     if (!f)
         return fail(path, e);
     bool good = fwrite(t->p, 1, t->n, f) == t->n && !fflush(f) && !fsync(fileno(f));
@@ -138,16 +141,17 @@ enum tern_status conversation_save(const struct conversation *c, const char *pat
                                    struct tern_error *e)
 {
     struct text t = {0}, temporary = {0};
+    char end[32];
     for (size_t i = !c->list->text; i < c->n; i++) {
         const struct tern_chat_message *m = &c->list[i];
         text_add(&t, "{\"role\": \"", 10);
         text_add(&t, m->role, strlen(m->role));
         text_add(&t, "\", \"content\": \"", 15);
-        add_json(&t, m->text, m->bytes);
+        json_text(put, &t, m->text, m->bytes);
         text_add(&t, "\"}\n", 3);
     }
     text_add(&temporary, path, strlen(path));
-    text_add(&temporary, ".tmp", 5);
+    text_add(&temporary, end, (size_t)snprintf(end, sizeof end, ".%ld.tmp", (long)getpid()) + 1);
     enum tern_status s =
         t.failed || temporary.failed ? no_memory(e) : write_text(&t, temporary.p, path, e);
     text_close(&t);
@@ -288,6 +292,11 @@ enum tern_status conversation_load(struct conversation *c, const char *path, str
                      path, line);
     }
     free(text);
+    if (!s && (loaded.n < 3 || loaded.n % 2 == 0)) {
+        snprintf(e->text, sizeof e->text, "%.300s: %s", path,
+                 loaded.n < 3 ? "it holds no answered message" : "its last message has no answer");
+        s = TERN_BAD_FILE;
+    }
     conversation_close(s ? &loaded : c);
     if (!s)
         *c = loaded;
