@@ -162,6 +162,14 @@ class Chat(Cli):
             t.say(f"/save {file}")
             self.assertEqual(file.read_bytes(), held)
 
+    def test_lines_that_the_terminal_cuts(self):
+        t = self.open()
+        first = t.say("Hello")
+        for n in (4095, 5000):
+            self.assertRegex(t.say("x" * n), rb"\Anot sent: a terminal cuts lines at 4095 bytes; [^\n]*\Z")
+        self.assertEqual(t.say("/regen"), first)
+        self.assertIn(b"the conversation has", t.say("x" * 4094))
+
     def test_settings(self):
         t = self.open()
         first = t.say("Hello")
@@ -178,6 +186,9 @@ class Chat(Cli):
         self.assertIn(b"total duration:", (t.say("/set verbose"), t.say("/regen"))[1])
         self.assertNotIn(b"total duration:", (t.say("/set verbose"), t.say("/regen"))[1])
         self.assertIn(b"is not a number from 0 to 1000", t.say("/set temp hot"))
+        self.assertEqual(t.say("/set seed 5 "), b"")
+        self.assertIn(b"--think: the chat template knows no choice", t.say("/set think on"))
+        self.assertIn(b"--logit-bias=5+1 cannot be changed here", t.say("/set logit-bias 5+1"))
         self.assertIn(b"--ctx-size=5 cannot be changed here", t.say("/set ctx-size 5"))
         self.assertIn(b"did you mean --temp?", t.say("/set tmep 5"))
         self.assertIn(b"no such command", t.say("/set"))

@@ -25,10 +25,13 @@ struct chat {
     size_t room;
     struct text answer, input, line;
     bool ended;               /* there is no more input */
+    bool cut;                 /* the message has a line that the terminal may have cut */
     const char **stop;        /* of the options and of the template */
     struct text settings;     /* char *: what /set was given, for as long as the chat lasts */
     const char *bold, *plain; /* codes of the terminal, or "" */
 };
+
+enum { LINE_MAX_BYTES = 4095 }; /* of a terminal in canonical mode: it drops what comes after */
 
 enum heard { LINE, INTERRUPT, END };
 
@@ -41,6 +44,11 @@ static enum tern_status fail(struct tern_error *e, enum tern_status s, const cha
 static enum tern_status no_memory(struct tern_error *e)
 {
     return fail(e, TERN_NO_MEMORY, "not enough memory for the conversation");
+}
+
+static enum tern_status no_thinking(struct tern_error *e)
+{
+    return fail(e, TERN_USAGE, "--think: the chat template knows no choice of thinking");
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -170,6 +178,7 @@ static enum heard hear_line(struct chat *c, const char *prompt)
         if (end || (c->ended && in->n)) {
             size_t n = end ? (size_t)(end - in->p) : in->n, used = n + (end != NULL);
             text_add(&c->line, in->p, n);
+            c->cut |= n >= LINE_MAX_BYTES;
             memmove(in->p, in->p + used, in->n -= used);
             return LINE;
         }
@@ -197,6 +206,7 @@ static enum heard hear(struct chat *c, bool *quoted)
 {
     static const char quotes[] = "\"\"\"";
     c->line.n = 0;
+    c->cut = false;
     enum heard h = hear_line(c, ">>> ");
     *quoted = h == LINE && c->line.n >= 3 && !memcmp(c->line.p, quotes, 3);
     if (*quoted)
@@ -255,7 +265,12 @@ static enum tern_status set(struct chat *c, const char *name, const char *value,
     if (c->settings.failed)
         free(word);
     const char *before = c->o->value[OPT_SYSTEM].text;
+    struct option_value think = c->o->value[OPT_THINK];
     enum tern_status s = c->settings.failed ? no_memory(e) : options_set(c->o, word, e);
+    if (c->o->value[OPT_THINK].given && !c->info.thinking) {
+        c->o->value[OPT_THINK] = think;
+        return no_thinking(e);
+    }
     return s || c->o->value[OPT_SYSTEM].text == before ? s : set_system(c, e);
 }
 
@@ -281,6 +296,8 @@ static enum tern_status obey(struct chat *c, bool *leave, struct tern_error *e)
     if (*value)
         *value++ = 0;
     value += strspn(value, " ");
+    for (size_t n = strlen(value); n && strchr(" \t\r", value[n - 1]);)
+        value[--n] = 0;
     rest = value + strcspn(value, " ");
     bool needs_file = !strcmp(name, "save") || !strcmp(name, "load");
     if (needs_file && !*value)
@@ -338,6 +355,10 @@ static bool turn(struct chat *c, bool *warned, struct tern_error *e)
     text_add(&c->line, "", 1);
     if (c->line.failed)
         s = no_memory(e);
+    else if (c->cut)
+        s = fail(e, TERN_LIMIT,
+                 "not sent: a terminal cuts lines at 4095 bytes; write shorter lines between "
+                 "\"\"\", or use --file or a pipe");
     else if (!quoted && *c->line.p == '/')
         s = obey(c, &leave, e);
     else if (c->line.n > 1)
@@ -399,7 +420,7 @@ static enum tern_status check(struct chat *c, struct tern_error *e)
     if (!tern_chat_info(c->g.model, &c->info))
         return no_template(e);
     if (c->o->value[OPT_THINK].given && !c->info.thinking)
-        return fail(e, TERN_USAGE, "--think: the chat template knows no choice of thinking");
+        return no_thinking(e);
     c->stop = calloc(c->o->n_stop + 1, sizeof *c->stop);
     if (!c->stop)
         return no_memory(e);
