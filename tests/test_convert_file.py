@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import struct
@@ -398,6 +399,32 @@ class Stopped(Case):
             self.assertEqual(p.communicate(timeout=120), ("", ""))
             self.assertEqual(p.returncode, 128 + number)
             self.assertEqual(before, sorted(os.listdir(self.dir)))
+
+    def test_a_package_that_is_missing(self):
+        """The sentence has the command that installs all of them, whatever the folder is called."""
+        home = self.program().rename(self.dir / "it's mine")
+        for name in ("numpy", "xxhash", "tqdm"):
+            with self.subTest(name):
+                (self.dir / name).mkdir()
+                (self.dir / name / f"{name}.py").write_text(f"raise ImportError('No module\\nnamed {name!s}')\n")
+                p = self.start(home, "m", self.out, PYTHONPATH=str(self.dir / name))
+                out, err = p.communicate(timeout=120)
+                self.assertEqual((p.returncode, out, err.count("\n")), (2, "", 1), err)
+                self.assertIn(f"No module named {name}", err)
+                install = re.search(r"`(python3 -m venv .*?)`", err).group(1)
+                self.assertEqual(shlex.split(install)[:4], ["python3", "-m", "venv", ".venv"])
+                pins = Path(shlex.split(install)[-1])
+                self.assertTrue(pins.samefile(home / "tools" / "requirements.txt"))
+
+    def test_interrupted_while_it_begins(self):
+        """Without a traceback."""
+        began, home = self.dir / "began", self.program()
+        (self.dir / "numpy.py").write_text(f"open({str(began)!r}, 'w').close()\nimport time\ntime.sleep(600)\n")
+        p = self.start(home, "m", self.out, PYTHONPATH=str(self.dir))
+        self.wait_for(p, began.exists)
+        os.killpg(p.pid, signal.SIGINT)
+        self.assertEqual(p.communicate(timeout=120), ("", ""))
+        self.assertEqual(p.returncode, -signal.SIGINT)
 
     def test_a_program_that_stops_gets_no_second_signal(self):
         child = subprocess.Popen(["true"])

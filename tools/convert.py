@@ -18,14 +18,19 @@
     tools/convert.py SOURCE --dry-run
 
 SOURCE is a Hugging Face directory, a GGUF file, or a llama2.c checkpoint. Without --type every matrix
-keeps the type it has, bit for bit; q8 and q4 are made by ./quantize. Exit codes: 0 done, 2 usage,
-3 a file that is not what it should be, 4 input or output failed, 5 out of memory.
+keeps the type it has, bit for bit; q8 and q4 are made by ./quantize. Exit codes: 0 done, 2 usage or a
+Python package is missing, 3 a file that is not what it should be, 4 input or output failed, 5 out of memory.
 """
+
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback of an import; there is nothing to clean up yet
 
 import argparse
 import os
+import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -33,12 +38,31 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from ternlib import (
-    chat, compare, errors, ggufsource, huggingface, keys, llama2c, overview, paths, reference, tiles, tokenizer, weights,
-)  # fmt: skip
-from ternlib.errors import ConvertError
-from ternlib.settings import Settings
-from ternlib.source import Source, packed_config, pieces, slots, vector_pieces
+
+def missing(e: ImportError) -> str:
+    """What to do about a package that is not there."""
+    here = Path(__file__).resolve()
+    pins, program = (shlex.quote(str(path)) for path in (here.with_name("requirements.txt"), here))
+    return (
+        f"convert.py: this Python lacks a package ({' '.join(str(e).split())[:200]}); run `python3 -m venv .venv && "
+        f".venv/bin/pip install -r {pins}`, then `.venv/bin/python {program}` in place of convert.py"
+    )
+
+
+try:
+    from tqdm import tqdm
+
+    from ternlib import (
+        chat, compare, errors, ggufsource, huggingface, keys, llama2c, overview, paths, reference, tiles, tokenizer, weights,
+    )  # fmt: skip
+    from ternlib.errors import ConvertError
+    from ternlib.settings import Settings
+    from ternlib.source import Source, packed_config, pieces, slots, vector_pieces
+except ImportError as e:
+    if __name__ != "__main__" or (e.name or "").startswith("ternlib"):
+        raise
+    print(missing(e), file=sys.stderr)
+    sys.exit(2)
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"  # TERN_VERSION of include/tern.h
@@ -266,8 +290,6 @@ def checked(source: Source, path: Path, out: Path) -> str:
 
 def bar(total: int, what: str, unit: str = "B"):
     """A progress bar, on a terminal."""
-    from tqdm import tqdm
-
     shown = sys.stderr.isatty()
     return tqdm(total=total, unit=unit, unit_scale=True, desc=what, disable=not shown, leave=False)
 
