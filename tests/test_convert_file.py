@@ -202,6 +202,41 @@ class Set(Case):
         self.assertIn("rope_theta", self.refused(folder, "--set", "rope_theta=-1"))
 
 
+    def test_no_setting_is_without_effect(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        (folder / "generation_config.json").write_text('{"eos_token_id": 7}')
+        ends = lambda *a: self.converted(folder, *a).keys("generation").get("end_tokens")  # noqa: E731
+        self.assertEqual(list(ends()), [2, 7])
+        self.assertEqual(list(ends("--set", "eos_token_id=5,9")), [5, 9])
+        for pair in ("model_type=mistral", "architectures=x", "bos_token_id=5", "use_cache=false", "norm_eps=0"):
+            self.assertIn("--set", self.refused(folder, "--set", pair, code=2), pair)
+        self.assertIn("rms_norm_eps", self.refused(folder, "--set", "rms_norm_eps=0"))
+        gguf = gguf_model(self.dir / "m.gguf", SMALL, tensors(SMALL))[0]
+        for source in (folder, gguf):
+            self.assertIn("leave it out", self.refused(source, "--rope-length", "64", code=2))
+        scaled = SMALL | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}
+        folder = huggingface(self.dir / "d", scaled, tensors(SMALL))
+        self.converted(folder, "--rope-length", "64")
+        for length in ("0", "-5"):
+            self.assertIn("1 or more", self.refused(folder, "--rope-length", length, code=2))
+
+    def test_keys_that_are_not_understood_can_be_ignored(self):
+        odd = SMALL | {"spiral": 2, "helix": 3, "logit_scale": 0.5}
+        folder = huggingface(self.dir / "m", odd, tensors(SMALL))
+        said = self.refused(folder)
+        for word in ("'spiral'", "'helix'", "'logit_scale'", "=ignore"):
+            self.assertIn(word, said)
+        drop = [word for key in ("spiral", "helix", "logit_scale") for word in ("--set", f"{key}=ignore")]
+        self.same(self.converted(folder, *drop), tensors(SMALL), tiles.F32)
+        self.assertIn("'helix' is ignored", run(folder, self.out, *drop)[1])
+        self.assertIn("'helix'", self.refused(folder, *drop[:2], *drop[4:]))
+        self.assertIn("depends", self.refused(folder, *drop, "--set", "rope_theta=ignore", code=2))
+        self.assertIn("no such key", self.refused(folder, *drop, "--set", "window=ignore", code=2))
+        checkpoint = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 1)
+        tokenizer_bin(self.dir / "tokenizer.bin")
+        self.assertIn("no such key", self.refused(checkpoint, "--set", "window=ignore", code=2))
+
+
 class File(Case):
     def test_layout_and_checksums(self):
         c = SMALL | {"intermediate_size": 81}  # so that tensors end between lines

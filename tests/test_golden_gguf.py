@@ -56,21 +56,20 @@ class GoldenGguf(unittest.TestCase):
 
     def hold(self, golden: golden_file.Golden) -> None:
         config, ids = golden_file.published_config(golden.config), golden.tokens()[:-1]
-        length = ["--rope-length", golden.prompt + len(golden.greedy) - 1]
         with tempfile.TemporaryDirectory() as temp:
             folder, file, out = Path(temp) / "source", Path(temp) / "m.gguf", Path(temp) / "out.bin"
             golden_convert.directory(folder, golden, config, True)
             state = safetensors.numpy.load_file(folder / "model.safetensors")
             vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
             gguf_writer.write(file, config, state, list(vocabulary))
-            self.convert(folder, Path(temp) / "wanted.bin", *length)
+            self.convert(folder, Path(temp) / "wanted.bin")
             lacking = LACKING.get(golden.name, [])
-            said = self.convert(file, out, *length, *[word for pair in lacking for word in ("--set", pair)])
+            said = self.convert(file, out, *[word for pair in lacking for word in ("--set", pair)])
             self.same(WeightsFile(out), WeightsFile(Path(temp) / "wanted.bin"))
             for pair in lacking:  # what is set is no longer assumed
                 self.assertNotIn(pair.split("=")[0], said)
             if lacking:
-                said = self.convert(file, Path(temp) / "assumed.bin", *length)
+                said = self.convert(file, Path(temp) / "assumed.bin")
                 for pair in lacking:
                     self.assertIn(pair.split("=")[0], said)
             with engine.Engine(golden_convert.LIBRARY, out, golden.keys["vocab"], len(ids)) as e:

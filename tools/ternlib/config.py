@@ -6,24 +6,32 @@ any other key that nobody reads is refused by its name.
 
 from typing import Any
 
-from .errors import ConvertError
+from .errors import USAGE, ConvertError
 from .source import in_range
 
 REQUIRED = object()
 
 HARMLESS = frozenset(
     {
-        "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_experts_implementation", "_name_or_path", "_sliding_window_pattern", "architectures",
-        "attention_dropout", "attn_pdrop", "bos_token_id", "cache_implementation", "chunk_size_feed_forward",
-        "classifier_dropout", "dtype", "embd_pdrop", "embedding_dropout", "eos_token_id", "finetuning_task",
-        "gradient_checkpointing", "hidden_dropout", "initializer_range", "is_decoder", "is_llama_config",
-        "keys_to_ignore_at_inference", "max_sequence_length", "model_type", "n_ctx", "output_attentions",
-        "output_hidden_states", "output_router_logits", "pad_token_id", "prefix", "pretraining_tp", "problem_type",
-        "reorder_and_upcast_attn", "resid_pdrop", "residual_dropout", "return_dict", "router_aux_loss_coef",
-        "router_jitter_noise", "sep_token_id", "summary_activation", "summary_first_dropout",
-        "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params", "tokenizer_class",
-        "torch_dtype", "torchscript", "transformers.js_config", "transformers_version", "unk_token_id",
-        "unsloth_fixed", "unsloth_version", "use_cache",
+        "_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal", "_commit_hash",
+        "_experts_implementation", "_name_or_path", "_sliding_window_pattern", "architectures", "attention_dropout",
+        "attention_probs_dropout_prob", "attn_dropout", "attn_implementation", "attn_pdrop", "auto_map",
+        "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "cache_implementation", "chunk_size_feed_forward",
+        "classifier_dropout", "decoder_start_token_id", "diversity_penalty", "do_sample", "dropout", "dtype",
+        "early_stopping", "embd_pdrop", "embedding_dropout", "encoder_no_repeat_ngram_size", "eos_token_id",
+        "exponential_decay_length_penalty", "ffn_dropout", "finetuning_task", "forced_bos_token_id",
+        "forced_eos_token_id", "gradient_checkpointing", "hidden_dropout", "hidden_dropout_prob", "id2label",
+        "initializer_range", "is_decoder", "is_llama_config", "keys_to_ignore_at_inference", "label2id",
+        "length_penalty", "max_length", "max_sequence_length", "min_length", "mlp_dropout", "model_max_length",
+        "model_type", "n_ctx", "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_labels",
+        "num_return_sequences", "output_attentions", "output_hidden_states", "output_router_logits", "output_scores",
+        "pad_token_id", "prefix", "pretraining_tp", "problem_type", "remove_invalid_values", "reorder_and_upcast_attn",
+        "repetition_penalty", "resid_pdrop", "residual_dropout", "return_dict", "return_dict_in_generate",
+        "router_aux_loss_coef", "router_jitter_noise", "sep_token_id", "summary_activation", "summary_first_dropout",
+        "summary_proj_to_labels", "summary_type", "summary_use_proj", "suppress_tokens", "task_specific_params",
+        "temperature", "tf_legacy_loss", "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript",
+        "transformers.js_config", "transformers_version", "typical_p", "unk_token_id", "unsloth_fixed",
+        "unsloth_version", "use_bfloat16", "use_cache", "use_flash_attn",
     }
 )  # fmt: skip
 
@@ -66,6 +74,9 @@ class Config:
         self.rope_length = rope_length
         self.notes: list[str] = []  # what the user should know of the choices made
         self.harmless, self.neutral = harmless, NEUTRAL if neutral is None else neutral
+        self.given: set[str] = set()  # keys that the user has set
+        self.dropped: set[str] = set()  # keys that the user wants ignored
+        self.length_used = False
 
     def name(self, key: str) -> str:
         return self.names.get(key, key)
@@ -118,18 +129,53 @@ class Config:
             raise self.refuse(key, "an object")
         return dict(value or {})
 
+    def ignore(self, *keys: str) -> None:
+        """Keys that files of this family have and the reference does not read."""
+        self.harmless = self.harmless | {self.name(key) for key in keys}
+
+    def only(self, key: str, *allowed: Any) -> None:
+        """A key that the reference does not read: absent, or one of these values, which mean what it computes."""
+        if self.name(key) in self.values and self.values[self.name(key)] not in allowed:
+            raise self.refuse(key, " or ".join(repr(v) for v in allowed))
+        self.ignore(key)
+
     def finish(self) -> None:
-        """Refuses the first key that nobody read and that is not known to be harmless."""
-        for key in sorted(set(self.values) - self.used - self.harmless):
-            if key == "quantization_config" and self.values[key] is not None:
-                raise ConvertError(
-                    f"{self.where} has quantization_config: the model is quantized in a way that is not read here; "
-                    "convert the unquantized model, with --type q8 or q4 if it should be small"
-                )
-            if key not in self.neutral:
-                raise ConvertError(
-                    f"{self.where}: the key {key!r} is not understood, and the model might need it; "
-                    "tools/ternlib/families.py says which keys are"
-                )
+        """Refuses, all at once, the keys that nobody read and that are not known to be harmless."""
+        self._finish_settings()
+        keys = sorted(set(self.values) - self.used - self.harmless - self.dropped)
+        if self.values.get("quantization_config") is not None and "quantization_config" in keys:
+            raise ConvertError(
+                f"{self.where} has quantization_config: the model is quantized in a way that is not read here; "
+                "convert the unquantized model, with --type q8 or q4 if it should be small"
+            )
+        unknown = [key for key in keys if key not in self.neutral]
+        if unknown:
+            names, many = ", ".join(map(repr, unknown)), len(unknown) > 1
+            raise ConvertError(
+                f"{self.where}: the {'keys' if many else 'key'} {names} {'are' if many else 'is'} not understood, and the "
+                f"model might need {'them' if many else 'it'}; --set {unknown[0]}=ignore leaves {'one' if many else 'it'} out"
+            )
+        for key in keys:
             if self.values[key] not in self.neutral[key]:
                 raise self.refuse(key, " or ".join(repr(v) for v in self.neutral[key]))
+
+    def _finish_settings(self) -> None:
+        """What the user gave must have an effect, and what is to be ignored must be of no use here."""
+        for key in sorted(self.given & self.harmless - self.used):
+            raise ConvertError(f"--set {key}: nothing that is converted depends on this key", USAGE)
+        for key in sorted(self.dropped):
+            if key in self.used or key == "quantization_config":
+                raise ConvertError(f"--set {key}=ignore: the model of {self.where} depends on this key", USAGE)
+            self.notes.append(f"{self.where}: the key {key!r} is ignored, as --set says")
+
+    def check_length(self) -> None:
+        """--rope-length must be a length, of a model that takes one."""
+        if self.rope_length is None:
+            return
+        if self.rope_length < 1:
+            raise ConvertError(f"--rope-length takes a number of tokens, 1 or more, not {self.rope_length}", USAGE)
+        if not self.length_used:
+            raise ConvertError(
+                f"--rope-length is for models with dynamic scaling of RoPE, which {self.where} does not have; leave it out",
+                USAGE,
+            )

@@ -115,6 +115,8 @@ def put_rope(c: Config, f: dict, i: int, values: dict, where: str, head_dim: int
     if dims < 2 or dims % 2:
         raise ConvertError(f"{c.where}: {dims} of {head_dim} dimensions of a head would turn; RoPE needs an even number")
     parameters = rope.Parameters(f"{c.where}: {where}", values, f["max_seq"], c.rope_length)
+    if parameters.scaling() == "dynamic":
+        c.length_used = True
     original = c.get("original_max_position_embeddings", None)
     if parameters.scaling() in ("llama3", "yarn", "longrope"):
         values["original_max_position_embeddings"] = (

@@ -106,6 +106,7 @@ class _Model:
         if "window" in self.settings:
             self.c.get("sliding_window", None)
         self.c.finish()
+        self.c.check_length()
         self.notes += self.c.notes
         self._note_window(config)
         config["head_tied"] = int(self._tied())

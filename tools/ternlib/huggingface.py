@@ -47,7 +47,7 @@ def load(
         matrices=matrices,
         tokenizer=_tokenizer(folder, tokenizer_file, config["vocab"], notes),
         generation=_generation(generation),
-        end_tokens=_end_tokens(folder, values, generation, config["vocab"], notes),
+        end_tokens=_end_tokens(folder, values, generation, config["vocab"], notes, settings),
         licence=_licence(folder),
         notes=notes,
         template=_template(folder),
@@ -66,7 +66,7 @@ def features(
         raise ConvertError(
             f"{folder / 'config.json'}: the model_type {kind!r} is not understood; known are {', '.join(FAMILIES)}"
         )
-    config = _features(folder, kind, values, rope_length, notes, settings or Settings())
+    config, values = _features(folder, kind, values, rope_length, notes, settings)
     check_config(config)
     return kind, config, values
 
@@ -117,19 +117,26 @@ def _plain_names(kind: str, entries: dict[str, Entry]) -> dict[str, Entry]:
 
 
 def _features(
-    folder: Path, kind: str, values: dict[str, Any], rope_length: int | None, notes: list[str], settings: Settings
-) -> dict[str, Any]:
+    folder: Path, kind: str, values: dict[str, Any], rope_length: int | None, notes: list[str],
+    settings: Settings | None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Features, and the config with what the user has set."""
     where, family = str(folder / "config.json"), FAMILIES[kind]
     named = values.get("architectures")
     if named is not None and named != [family.architecture]:
         raise ConvertError(f"{where}: architectures is {named!r}; of {kind}, only [{family.architecture!r}] is read")
     config = Config(where, dict(values), family.aliases, rope_length=rope_length)
-    settings.for_source(config)
+    given = settings or Settings()
+    given.for_source(config)
+    if "eos_token_id" in given:
+        config.get("eos_token_id")
     features = family.features(config)
     config.finish()
-    settings.features(features)
+    if settings is not None:
+        config.check_length()
+    given.features(features)
     notes += config.notes
-    return features
+    return features, config.values
 
 
 def _entries(folder: Path) -> dict[str, Entry]:
@@ -221,10 +228,13 @@ def _generation(path: Path) -> dict[str, Any]:
     return out
 
 
-def _end_tokens(folder: Path, config: dict[str, Any], path: Path, vocab: int, notes: list[str]) -> list[int]:
-    """What ends a text, by both files."""
+def _end_tokens(
+    folder: Path, config: dict[str, Any], path: Path, vocab: int, notes: list[str], settings: Settings | None
+) -> list[int]:
+    """What ends a text, by both files, or by what the user has set alone."""
+    given = settings is not None and "eos_token_id" in settings
     ends = _ids(folder / "config.json", config.get("eos_token_id"))
-    if path.exists():
+    if path.exists() and not given:
         ends |= _ids(path, read_object(path).get("eos_token_id"))
     for end in sorted(ends):
         if end >= vocab:

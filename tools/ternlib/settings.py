@@ -2,7 +2,7 @@
 
 FEATURES, in the words of src/model/FORMAT.md, hold for the model as it is written: one value for all layers, or one for
 each with commas between. Any other key is one of the source's config in the spelling of transformers (rope_theta,
-query_pre_attn_scalar), and is read as if it had stood there.
+query_pre_attn_scalar), and is read as if it had stood there; KEY=ignore leaves out a key that is not understood.
 """
 
 from typing import Any
@@ -19,6 +19,8 @@ LAYER = {
     "parallel": int, "experts_used": int, "router_score": int, "router_normalize": int, "router_factor": float,
 }  # fmt: skip
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu2", "swiglu_oai")
+IGNORE = "ignore"
+FIXED = ("model_type", "architectures")  # they say what the source is
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
@@ -41,6 +43,13 @@ class Settings:
     def for_source(self, c: Any) -> None:
         """Keys of the source, into its Config; those of a RoPE dictionary, into that."""
         for key, text in self.values.items():
+            if key in FIXED:
+                raise ConvertError(f"--set {key}: what family a model is of cannot be set; change the file", USAGE)
+            if text == IGNORE:
+                if c.name(key) not in c.values:
+                    raise ConvertError(f"--set {key}={IGNORE}: {c.where} has no such key", USAGE)
+                c.dropped.add(c.name(key))
+                continue
             if key in MODEL or key in LAYER:
                 continue
             tables = [c.name(name) for name in ("rope_parameters", "rope_scaling")]
@@ -52,10 +61,13 @@ class Settings:
                 c.values[name] = c.values[name] | {key: _guessed(text)}
             if not inside:
                 c.values[c.name(key)] = _guessed(text)
+                c.given.add(c.name(key))
 
     def features(self, config: dict[str, Any]) -> None:
         """Features, into those of the model."""
         for key, text in self.values.items():
+            if text == IGNORE:
+                continue  # a key of the source that has the name of a feature
             if key in MODEL:
                 config[key] = _of(MODEL[key], key, text)
             elif key in LAYER:
@@ -75,7 +87,7 @@ class Settings:
     def only_features(self) -> None:
         """For sources without a config of their own."""
         for key in self.values:
-            if key not in MODEL and key not in LAYER:
+            if key not in MODEL and key not in LAYER or self.values[key] == IGNORE:
                 raise ConvertError(
                     f"--set {key}: this source has no such key; {', '.join([*MODEL, *LAYER])} can be set", USAGE
                 )
@@ -89,6 +101,8 @@ def _of(kind: type, key: str, text: str) -> Any:
         raise ConvertError(f"--set {key} takes {what}, not {text!r}", USAGE) from None
     if kind is int and not 0 <= value < 1 << 32 or kind is float and not -1e30 < value < 1e30:
         raise ConvertError(f"--set {key}={text} is out of range", USAGE)
+    if key == "norm_eps" and value <= 0:
+        raise ConvertError(f"--set norm_eps={text} must be a number above 0", USAGE)
     return value
 
 
