@@ -20,8 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import convert  # noqa: E402
-from ternlib import engine, golden_file, places  # noqa: E402
+from ternlib import engine, golden_file, huggingface, places  # noqa: E402
 from ternlib.config import Config  # noqa: E402
+from ternlib.errors import ConvertError  # noqa: E402
 from ternlib.families import FAMILIES  # noqa: E402
 from ternlib.layouts import Layout  # noqa: E402
 from ternlib.source import slots  # noqa: E402
@@ -75,6 +76,84 @@ class GoldenModels(unittest.TestCase):
         for at, row in golden.rows.items():
             self.assertLessEqual(np.abs(logits[at] - row).max(), BOUND * np.abs(row).max(), f"position {at}")
         self.assertEqual(logits[golden.prompt - 1 :].argmax(-1).tolist(), golden.greedy)
+
+
+# Keys of published files that transformers does not read: what it computes, and what would be something else.
+PUBLISHED = {
+    "llama": ({"auto_map": {}, "model_max_length": 9, "attention_probs_dropout_prob": 0.1, "hidden_dropout_prob": 0.1}, {}),
+    "phi3": (
+        {"full_attn_mod": 1, "interpolate_factor": 1, "lm_head_bias": False},
+        {"full_attn_mod": 2, "interpolate_factor": 2, "lm_head_bias": True},
+    ),
+    "gpt_oss": ({"experts_per_token": None, "initial_context_length": 4096}, {"experts_per_token": 99}),
+    "gemma2": ({"sliding_window_size": None}, {"sliding_window_size": 99}),
+    "smollm3": ({"max_window_layers": 28}, {}),
+    "starcoder2": (
+        {"activation_function": "gelu_pytorch_tanh", "attention_softmax_in_fp32": True, "layer_norm_epsilon": 1e-5,
+         "mlp_type": "default", "norm_type": "layer_norm", "scale_attention_softmax_in_fp32": True,
+         "scale_attn_weights": True},
+        {"activation_function": "relu", "layer_norm_epsilon": 1e-3, "mlp_type": "gated", "norm_type": "rms_norm",
+         "scale_attn_weights": False},
+    ),
+    "cohere2": (
+        {"layer_switch": 4, "order_of_interleaved_layers": "local_attn_first", "position_embedding_type": "rope_gptj",
+         "rotary_pct": 1.0, "use_embedding_sharing": True, "use_gated_activation": True, "use_parallel_block": True,
+         "use_parallel_embedding": False},
+        {"layer_switch": 99, "order_of_interleaved_layers": "x", "position_embedding_type": "alibi", "rotary_pct": 0.5,
+         "use_embedding_sharing": False, "use_gated_activation": False, "use_parallel_block": False},
+    ),
+    "ernie4_5": (
+        {"compression_ratio": 1.0, "fuse_rms_norm": True, "use_rmsnorm": True, "weight_share_add_bias": True},
+        {"compression_ratio": 2.0, "use_rmsnorm": False},
+    ),
+    "stablelm": (
+        {"norm_eps": 1e-5, "rope_pct": None, "rotary_scaling_factor": 1.0},
+        {"norm_eps": 1e-3, "rope_pct": 0.75, "rotary_scaling_factor": 2.0},
+    ),
+    "gemma3_text": ({}, {"attn_logit_softcapping": 50.0}),
+    "olmo": ({"layer_norm_eps": 1e-5}, {"layer_norm_eps": 1e-6}),
+    "mixtral": ({}, {"num_local_experts": 1}),
+}  # fmt: skip
+PUBLISHED["cohere"] = tuple({k: v for k, v in d.items() if k != "layer_switch"} for d in PUBLISHED["cohere2"])
+SAME = {
+    "experts_per_token": "num_experts_per_tok", "sliding_window_size": "sliding_window",
+    "rope_pct": "partial_rotary_factor",
+}  # fmt: skip
+
+
+class PublishedKeys(unittest.TestCase):
+    def features(self, config: dict) -> dict:
+        with tempfile.TemporaryDirectory() as temp:
+            (Path(temp) / "config.json").write_text(json.dumps(config))
+            return huggingface.features(Path(temp), 64, [])[1]
+
+    def configs(self) -> dict:
+        """The first golden config of each family, as published."""
+        out = {}
+        for path in GOLDEN:
+            config = golden_file.published_config(golden_file.read(path).config)
+            out.setdefault(config["model_type"], config)
+        return out
+
+    def test_keys_that_the_reference_does_not_read(self):
+        configs = self.configs()
+        self.assertEqual(set(PUBLISHED) - set(configs), set())
+        for kind, (fine, wrong) in PUBLISHED.items():
+            fine = {key: configs[kind][SAME[key]] if key in SAME else value for key, value in fine.items()}
+            with self.subTest(kind):
+                wanted = self.features(configs[kind])
+                np.testing.assert_equal(self.features(configs[kind] | fine), wanted)
+            for key, value in wrong.items():
+                with self.subTest(kind, key=key), self.assertRaises(ConvertError) as refused:
+                    self.features(configs[kind] | fine | {key: value})
+                self.assertIn("1 experts" if kind == "mixtral" else key, str(refused.exception))
+
+    def test_longrope_by_its_first_names(self):
+        config = next(c for path in GOLDEN if (c := golden_file.published_config(golden_file.read(path).config))["model_type"] == "phi3" and c.get("rope_scaling"))
+        wanted = self.features(config)
+        for name in ("su", "yarn"):
+            scaling = {k: v for k, v in config["rope_scaling"].items() if k != "rope_type"} | {"type": name}
+            np.testing.assert_equal(self.features(config | {"rope_scaling": scaling}), wanted)
 
 
 def test_of(path: Path):

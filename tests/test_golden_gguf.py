@@ -77,6 +77,21 @@ class GoldenGguf(unittest.TestCase):
         for at, row in golden.rows.items():
             self.assertLessEqual(np.abs(logits[at] - row).max(), golden_convert.BOUND * np.abs(row).max(), at)
 
+    def test_olmo3_turns_by_the_base_of_the_file(self):
+        """A window layer's base is that of the file, as there is one only."""
+        golden = next(g for path in golden_convert.GOLDEN if (g := golden_file.read(path)).config["model_type"] == "olmo3")
+        config = golden_file.published_config(golden.config) | {"rope_theta": 4000.0}
+        with tempfile.TemporaryDirectory() as temp:
+            folder, file, out = Path(temp) / "source", Path(temp) / "m.gguf", Path(temp) / "out.bin"
+            golden_convert.directory(folder, golden, config, True)
+            state = safetensors.numpy.load_file(folder / "model.safetensors")
+            vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+            gguf_writer.write(file, config, state, list(vocabulary))
+            for base, words in ((4000.0, []), (900.0, ["--set", "rope_theta=900"])):
+                self.convert(file, out, *words)
+                freq = WeightsFile(out).config["rope.1.inv_freq"]
+                np.testing.assert_allclose(freq, base ** (-np.arange(len(freq)) / len(freq)), rtol=1e-6)
+
     def test_every_architecture_is_here(self):
         written = {gguf_writer.gguf.MODEL_ARCH_NAMES[getattr(gguf_writer.gguf.MODEL_ARCH, a)] for a in gguf_writer.ARCHES.values()}
         self.assertEqual(written, {name.split("+")[0] for name in ARCHITECTURES})

@@ -282,6 +282,8 @@ def _gemma3(c: Config) -> dict:
     f = _gemma_graph(c, positions=131072, kv_heads=4, act=("hidden_activation", "gelu_pytorch_tanh"), ropes=False)
     c.get("hidden_act", None)
     _sandwich(c, f)
+    if c.get("attn_logit_softcapping", None) is not None:
+        raise c.refuse("attn_logit_softcapping", "null: the reference does not cap the scores of this family")
     _caps(c, f, 0, 0)
     _all(f, qk_norm=QK_HEAD)
     n, pattern = f["n_layers"], c.integer("sliding_window_pattern", MAX_LAYERS, 6)
@@ -292,6 +294,12 @@ def _gemma3(c: Config) -> dict:
 
 
 def _phi3(c: Config) -> dict:
+    """The first files say su, or yarn, for longrope."""
+    for name in ("rope_parameters", "rope_scaling"):
+        values = c.table(name)
+        for key in ("type", "rope_type"):
+            if values.get(key) in ("su", "yarn"):
+                c.values[c.name(name)] = values | {key: "longrope"}
     f = graph(c, 4096, hidden=8192, eps=("rms_norm_eps", 1e-5), partial=1.0)
     window_of_all(c, f, None)
     return f
@@ -323,8 +331,10 @@ def _mixtral(c: Config) -> dict:
 
 
 def _olmo(c: Config) -> dict:
-    """LayerNorm with neither weight nor bias: the weights are stored as ones."""
+    """LayerNorm with neither weight nor bias: the weights are stored as ones. Its eps is no key of the reference."""
     f = graph(c, 2048, eps=("layer_norm_eps", 1e-5), hidden=11008)
+    if f["norm_eps"] != 1e-5:
+        raise c.refuse("layer_norm_eps", "1e-05, which the reference uses always, or absent")
     _biases(f, 15 * c.flag("attention_bias"))
     f["norm"] = "layer"
     if c.get("clip_qkv", None) is not None:
@@ -347,7 +357,7 @@ def _olmo3(c: Config) -> dict:
     n = f["n_layers"]
     kinds = layer_types(c, n, [SLIDING if (i + 1) % 4 else FULL for i in range(n)])
     put_windows(c, f, kinds, 4096)
-    _two_ropes(c, f, kinds, 500_000.0, 500_000.0)
+    _two_ropes(c, f, kinds, 500_000.0, c.get("rope_local_base_freq", 500_000.0))
     return f
 
 

@@ -166,6 +166,12 @@ def _pattern(f: Facts) -> None:
         f.values["layer_types"] = [SLIDING if windowed else FULL for windowed in pattern]
 
 
+def _olmo3(f: Facts) -> None:
+    """Without a base of their own, layers with a window turn by that of the others."""
+    _pattern(f)
+    f.values["rope_local_base_freq"] = f.key("rope_local_base_freq") or f.key("rope_theta") or 500_000.0
+
+
 def _gpt_oss(f: Facts) -> None:
     f.values["intermediate_size"] = f.key("moe_intermediate_size") or f.key("intermediate_size")
 
@@ -221,7 +227,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "olmo": Architecture("olmo", True, assumed=_THETA, ones=True),
     "olmo2": Architecture("olmo2", assumed={"rope_theta": 500_000.0}),
-    "olmo2+windows": Architecture("olmo3", find=_pattern, assumed={"rope_theta": 500_000.0}),
+    "olmo2+windows": Architecture("olmo3", find=_olmo3, assumed={"rope_theta": 500_000.0}),
     "granite": Architecture("granite", True, assumed=_THETA),
     "stablelm": Architecture("stablelm", partial=True, find=_stablelm, assumed=_THETA),
     "falcon": Architecture("falcon", find=_falcon, assumed=_THETA),

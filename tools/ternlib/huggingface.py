@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import safetensors_file, tokenizer
+from . import published, safetensors_file, tokenizer
 from .config import Config
 from .errors import IO, USAGE, ConvertError, reading
 from .families import FAMILIES
@@ -131,6 +131,7 @@ def _features(
     if "eos_token_id" in given:
         config.get("eos_token_id")
     features = family.features(config)
+    published.accept(kind, config, features)
     config.finish()
     if settings is not None:
         config.check_length()

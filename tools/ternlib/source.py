@@ -289,6 +289,9 @@ def check_config(c: dict[str, Any]) -> None:
         if in_range(c["head_dim"][i], 2, MAX_HEAD_DIM, f"the size of a head in layer {i}") % 2:
             raise ConvertError(f"the size of a head in layer {i} is {c['head_dim'][i]}; RoPE needs an even one")
         in_range(heads * c["head_dim"][i], 1, MAX_WIDTH, f"the width of all heads in layer {i}")
+        experts, used = feature(c, "n_experts", i), feature(c, "experts_used", i)
+        if used > experts:
+            raise ConvertError(f"layer {i} has {experts} experts, of which a token cannot use {used}")
         in_range(c["hidden"][i], 1, MAX_WIDTH, f"the width of the feed-forward step in layer {i}")
 
 

@@ -1,0 +1,51 @@
+"""Keys of config.json files as models were published, which the reference does not read.
+
+Nothing is computed from them, so those that could mean something must have the value that the reference computes with.
+To add a family's: a row in IGNORED or ONLY, or, where the value is that of another key, a line in `accept`.
+"""
+
+from typing import Any
+
+from .config import Config
+
+IGNORED = {
+    "smollm3": ("max_window_layers",),
+    "gpt_oss": ("initial_context_length",),
+    "starcoder2": ("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"),
+    "cohere": ("use_parallel_embedding",),
+    "cohere2": ("use_parallel_embedding",),
+    "ernie4_5": ("fuse_rms_norm", "weight_share_add_bias"),
+}
+_COHERE: dict[str, tuple] = {
+    "order_of_interleaved_layers": ("local_attn_first",), "position_embedding_type": ("rope_gptj",),
+    "rotary_pct": (1,), "use_embedding_sharing": (True,), "use_gated_activation": (True,),
+    "use_parallel_block": (True,),
+}  # fmt: skip
+ONLY: dict[str, dict[str, tuple]] = {
+    "phi3": {"full_attn_mod": (1,), "interpolate_factor": (1,), "lm_head_bias": (False,)},
+    "starcoder2": {"mlp_type": ("default",), "norm_type": ("layer_norm",), "scale_attn_weights": (True,)},
+    "cohere": _COHERE,
+    "cohere2": _COHERE | {"use_qk_norm": (False, None)},
+    "ernie4_5": {"compression_ratio": (1,), "use_rmsnorm": (True,)},
+    "stablelm": {"rotary_scaling_factor": (1, None)},
+}
+
+
+def accept(kind: str, c: Config, f: dict[str, Any]) -> None:
+    """The keys of a family, whose features have been read from the config."""
+    c.ignore(*IGNORED.get(kind, ()))
+    for key, allowed in ONLY.get(kind, {}).items():
+        c.only(key, *allowed)
+    if kind == "gemma2":
+        c.only("sliding_window_size", c.get("sliding_window", 4096))
+    elif kind == "gpt_oss":
+        c.only("experts_per_token", f["experts_used"][0])
+    elif kind == "starcoder2":
+        c.only("activation_function", c.get("hidden_act", "gelu_pytorch_tanh"))
+        c.only("layer_norm_epsilon", f["norm_eps"])
+    elif kind == "cohere2":
+        c.only("layer_switch", c.get("sliding_window_pattern", 4))
+    elif kind == "stablelm":
+        turning = c.get("partial_rotary_factor", 0.25)
+        c.only("norm_eps", f["norm_eps"])
+        c.only("rope_pct", (c.table("rope_scaling") or c.table("rope_parameters")).get("partial_rotary_factor", turning))
