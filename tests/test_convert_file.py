@@ -198,7 +198,7 @@ class Set(Case):
                      "activation=tanh", "window=99999999999"):  # fmt: skip
             self.assertIn("--set", self.refused(folder, "--set", pair, code=2), pair)
         self.assertIn("twice", self.refused(folder, "--set", "window=1", "--set", "window=2", code=2))
-        self.assertIn("'spiral'", self.refused(folder, "--set", "spiral=2"))
+        self.assertIn("'spiral'", self.refused(folder, "--set", "spiral=2", code=2))
         self.assertIn("rope_theta", self.refused(folder, "--set", "rope_theta=-1"))
 
 
@@ -214,6 +214,8 @@ class Set(Case):
         gguf = gguf_model(self.dir / "m.gguf", SMALL, tensors(SMALL))[0]
         for source in (folder, gguf):
             self.assertIn("leave it out", self.refused(source, "--rope-length", "64", code=2))
+            for pair in ("spiral=2", "bos_token_id=5"):
+                self.assertIn("depends", self.refused(source, "--set", pair, code=2))
         scaled = SMALL | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}
         folder = huggingface(self.dir / "d", scaled, tensors(SMALL))
         self.converted(folder, "--rope-length", "64")

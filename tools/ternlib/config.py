@@ -161,8 +161,9 @@ class Config:
 
     def _finish_settings(self) -> None:
         """What the user gave must have an effect, and what is to be ignored must be of no use here."""
-        for key in sorted(self.given & self.harmless - self.used):
-            raise ConvertError(f"--set {key}: nothing that is converted depends on this key", USAGE)
+        for key in sorted(self.given - self.used):
+            if key in self.harmless or key not in self.neutral:
+                raise ConvertError(f"--set {key!r}: nothing that is converted from {self.where} depends on this key", USAGE)
         for key in sorted(self.dropped):
             if key in self.used or key == "quantization_config":
                 raise ConvertError(f"--set {key}=ignore: the model of {self.where} depends on this key", USAGE)
