@@ -184,6 +184,8 @@ class Verify(unittest.TestCase):
             (lambda: of(**{"layer.1.": np.zeros((2, 40), "<f4")}), "layer.1. is no operation: "),
             (lambda: of(**{"layer.1.gate up": np.zeros((2, 40), "<f4")}), "layer.1.gate up is no operation: "),
             (lambda: of(**{"a" * 70: np.zeros(3, "<f4")}), "a member is not an array of numpy"),
+            (lambda: of(**{"a\x1b[2J": np.zeros(3, "<f4")}), "a member is not an array of numpy"),
+            (lambda: of(**{"\u00e9": np.zeros(3, "<f4")}), "a member is not an array of numpy"),
             (lambda: self.model, "is damaged, or larger than 4 GiB, or no file of numpy.savez"),
         ]  # fmt: skip
         for make, wanted in cases:

@@ -107,13 +107,21 @@ static enum tern_status read_array(const struct reader *r, struct npz_array *a,
     return TERN_OK;
 }
 
+/* A name that may be printed. */
+static bool is_plain(const unsigned char *p, size_t n)
+{
+    while (n && p[n - 1] >= ' ' && p[n - 1] <= '~')
+        n--;
+    return !n;
+}
+
 /* The member that an entry of the directory names; the entry's 46 bytes, name and more are inside
  * the file. */
 static enum tern_status read_member(const struct reader *r, struct npz_array *a,
                                     const unsigned char *entry)
 {
     size_t n_name = u16(entry + 28), n = u32(entry + 24), at = u32(entry + 42);
-    if (n_name < 5 || n_name - 4 >= sizeof a->name || memchr(entry + ENTRY_BYTES, 0, n_name))
+    if (n_name < 5 || n_name - 4 >= sizeof a->name || !is_plain(entry + ENTRY_BYTES, n_name))
         return refuse(r, "a member", NO_ARRAY);
     memcpy(a->name, entry + ENTRY_BYTES, n_name - 4);
     if (u16(entry + 10))
