@@ -89,6 +89,20 @@ START_TEST(changed)
 }
 END_TEST
 
+/* An end that counts fewer members than there are. */
+START_TEST(changed_count)
+{
+    struct reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
+    for (char n = 0; n < 2; n++) {
+        struct tern_error e = {0};
+        struct npz z;
+        file[find_end(&r) - r.bytes + 10] = n;
+        ck_assert_int_eq(read_bytes(&z, file, file_bytes, &e), TERN_BAD_FILE);
+        npz_close(&z);
+    }
+}
+END_TEST
+
 /* A name that the directory and the member do not agree about. */
 START_TEST(changed_names)
 {
@@ -147,6 +161,7 @@ int main(void)
     tcase_add_test(tc, numbers);
     tcase_add_test(tc, cut_off);
     tcase_add_test(tc, changed);
+    tcase_add_test(tc, changed_count);
     tcase_add_test(tc, changed_names);
     tcase_add_test(tc, changed_behind_the_checksum);
     suite_add_tcase(suite, tc);

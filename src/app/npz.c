@@ -168,7 +168,7 @@ static enum tern_status read_directory(const struct reader *r, struct npz *z)
             return s;
         at += bytes;
     }
-    return TERN_OK;
+    return at == (size_t)(end - r->bytes) ? TERN_OK : refuse(r, "", DAMAGED);
 }
 
 enum tern_status npz_open(struct npz *z, const char *path, struct tern_error *e)
