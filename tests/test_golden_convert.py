@@ -112,7 +112,7 @@ PUBLISHED = {
     ),
     "gemma3_text": ({}, {"attn_logit_softcapping": 50.0}),
     "olmo": ({"layer_norm_eps": 1e-5}, {"layer_norm_eps": 1e-6}),
-    "mixtral": ({}, {"num_local_experts": 1}),
+    "mixtral": ({}, {"num_local_experts": 1}),  # of which a token would use 2
 }  # fmt: skip
 PUBLISHED["cohere"] = tuple({k: v for k, v in d.items() if k != "layer_switch"} for d in PUBLISHED["cohere2"])
 SAME = {
@@ -124,8 +124,11 @@ SAME = {
 class PublishedKeys(unittest.TestCase):
     def features(self, config: dict) -> dict:
         with tempfile.TemporaryDirectory() as temp:
-            (Path(temp) / "config.json").write_text(json.dumps(config))
-            return huggingface.features(Path(temp), 64, [])[1]
+            return huggingface.features(self.written(Path(temp), config), 64, [])[1]
+
+    def written(self, folder: Path, config: dict) -> Path:
+        (folder / "config.json").write_text(json.dumps(config))
+        return folder
 
     def configs(self) -> dict:
         """The first golden config of each family, as published."""
@@ -147,6 +150,33 @@ class PublishedKeys(unittest.TestCase):
                 with self.subTest(kind, key=key), self.assertRaises(ConvertError) as refused:
                     self.features(configs[kind] | fine | {key: value})
                 self.assertIn("1 experts" if kind == "mixtral" else key, str(refused.exception))
+
+    def test_one_expert_is_no_choice(self):
+        """A Mixtral of one expert computes what a Mistral does."""
+        golden = next(g for path in GOLDEN if (g := golden_file.read(path)).config["model_type"] == "mixtral")
+        base = golden_file.published_config(golden.config) | {"num_local_experts": 1, "num_experts_per_tok": 1}
+        mistral = {k: v for k, v in base.items() if "experts" not in k and not k.startswith("router")}
+        mistral |= {"model_type": "mistral", "architectures": ["MistralForCausalLM"]}
+        ids, found = golden.tokens()[:8], []
+        for config in (base, mistral):
+            with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()):
+                source, out, rng = Path(temp) / "source", Path(temp) / "out.bin", np.random.default_rng(3)
+                source.mkdir()
+                kind, features, _ = huggingface.features(self.written(source, config), None, [])
+                layout, state = Layout(kind, features, lambda name: any(part in name for part in EXPERTS)), {}
+                for slot in slots(features):
+                    shape = (slot.rows,) if slot.vector else (slot.rows, slot.k)
+                    router = slot.name.endswith("router")
+                    values = np.ones(shape, "f4") if router else rng.standard_normal(shape, "f4") / 8
+                    places.put(state, slot, layout.places(slot), values)
+                single = "model.layers.0.block_sparse_moe.experts.0.w1.weight"
+                self.assertEqual(single in state, kind == "mixtral")
+                (source / "tokenizer.json").write_text(json.dumps(tokenizer_json(golden.keys["vocab"])))
+                safetensors.numpy.save_file(state, source / "model.safetensors")
+                self.assertEqual(convert.main([str(source), str(out)]), 0)
+                with engine.Engine(LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
+                    found.append(np.array(e.logits(ids, 1)))
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
 
     def test_longrope_by_its_first_names(self):
         config = next(c for path in GOLDEN if (c := golden_file.published_config(golden_file.read(path).config))["model_type"] == "phi3" and c.get("rope_scaling"))

@@ -118,7 +118,7 @@ class Layout:
             _, number, part = slot.name.split(".")
             layer = int(number)
         found = self.special(self, slot, layer, part) if self.special else None
-        if found is None and slot.matrices > 1:
+        if found is None and part in ("gate", "up", "down") and self.value("n_experts", layer):
             found = _experts(self, slot, layer, part)
         return found if found is not None else [plain(self.name(slot.name), slot)]
 
