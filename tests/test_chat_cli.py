@@ -320,6 +320,20 @@ class Chat(Cli):
         os.write(t.fd, b"/bye\n")
         self.assertEqual(t.end()[0], 0)
 
+    def test_every_way_to_leave_saves_the_same_session(self):
+        counts = set()
+        for leave in (b"/bye\n", b"\x04", b"\x03"):
+            file = self.dir / "leave.session"
+            file.unlink(missing_ok=True)
+            t = self.open("--session", file, "-v")
+            t.say("Hello")
+            os.write(t.fd, leave)
+            if leave == b"\x03":
+                t.until(PROMPT)
+                os.write(t.fd, leave)
+            counts.add(re.search(rb"session: (\d+) tokens saved", t.end()[1])[1])
+        self.assertEqual(len(counts), 1)
+
     def test_colour_is_for_terminals(self):
         t = self.open(env={"NO_COLOR": "", "TERM": "xterm"})
         self.assertIn(b"\x1b[0m", t.say("/clear"))

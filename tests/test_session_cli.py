@@ -47,7 +47,31 @@ class Sessions(Cli):
         self.assertIn("--session and --perplexity", self.bad(2, self.model, "--session", file, "--perplexity", "x"))
         done = self.run_it(self.model, "x", "-n", 2, "-q", "--session", "/nowhere/at/all")
         self.assertEqual(done.returncode, 4)
-        self.assertRegex(done.stderr, rb"\Arun: --session /nowhere/at/all\S* cannot create: .*\n\Z")
+        self.assertEqual(done.stdout, b"")  # before the text
+        self.assertRegex(done.stderr, rb"\Arun: --session /nowhere/at/all: cannot write to its folder: .*\n\Z")
+        link = self.dir / "link"
+        link.symlink_to(file)
+        self.assertIn("is a link: name the file itself", self.bad(2, self.model, "x", "--session", link))
+        self.assertIn("the model has no token 99999999, its last is 258", self.bad(2, self.model, "x", "-l", "99999999+1"))
+
+    def ids(self, *args) -> list[bytes]:
+        return re.findall(rb'"id":(\d+)', self.good("models/fable.bin", *args, *FILL, "--jsonl", "-q"))
+
+    def test_sessions_of_full_contexts(self):
+        """No token is lost or written twice."""
+        file = self.dir / "full"
+        whole = self.ids("Once", "-c", 50)
+        begun = self.ids("Once", "-c", 40, "--session", file)
+        self.assertEqual(begun, whole[: 40 - 2])  # the last one has its position too
+        self.assertEqual(self.ids("-c", 40, "--session", file), [])
+        self.assertEqual(self.ids("-c", 50, "--session", file), whole[38:48])
+        for keep in ([], ["--keep", 0], ["--keep", 30]):
+            args = ["-c", 40, "--context-shift", *keep, "-n"]
+            for n in (38, 39, 40):
+                file.unlink()
+                whole = self.ids("Once", *args, n + 9)
+                begun = self.ids("Once", *args, n, "--session", file)
+                self.assertEqual(begun + self.ids(*args, 9, "--session", file), whole)
 
     def test_full_contexts(self):
         args = [self.model, "a b c", *FILL, "-c", 60]

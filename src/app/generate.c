@@ -266,6 +266,18 @@ void generation_set(struct generation *g)
     g->stats.is_random = g->sampler.temperature > 0;
 }
 
+static enum tern_status check_bias(const tern_model *model, const struct options *o,
+                                   struct tern_error *e)
+{
+    struct tern_model_info info;
+    tern_model_info(model, &info);
+    for (size_t i = 0; i < o->n_bias; i++)
+        if ((uint64_t)o->bias[i].token >= info.vocab)
+            return parser_usage(e, "--logit-bias: the model has no token %d, its last is %llu",
+                                (int)o->bias[i].token, (unsigned long long)info.vocab - 1);
+    return TERN_OK;
+}
+
 enum tern_status generation_open(struct generation *g, tern_model *model, const struct options *o,
                                  double load_seconds, struct tern_error *e)
 {
@@ -285,6 +297,8 @@ enum tern_status generation_open(struct generation *g, tern_model *model, const 
         g->p.on_token = on_token;
     generation_set(g);
     g->stats.load_seconds = stats_clock() - g->stats.start;
+    if (!s)
+        s = check_bias(model, o, e);
     return s ? s : session_open(g->ctx, o, e);
 }
 
@@ -296,6 +310,15 @@ void generation_close(struct generation *g)
     tern_model_close(g->draft_model);
 }
 
+/* A session holds the last token too, which else needs no position: so many tokens may follow the n
+ * of the prompt. -1: any number. */
+static int64_t room_for_session(const struct generation *g, size_t n)
+{
+    struct tern_memory plan;
+    tern_context_memory(g->ctx, &plan);
+    return g->o->value[OPT_SESSION].given && !g->p.shift ? (int64_t)plan.n_ctx - (int64_t)n : -1;
+}
+
 enum tern_status generation_run(struct generation *g, const tern_token *tokens, size_t n,
                                 struct tern_error *e)
 {
@@ -304,7 +327,13 @@ enum tern_status generation_run(struct generation *g, const tern_token *tokens, 
     g->p.n_tokens = n - g->stats.n_held;
     if (g->o->value[OPT_KEEP].integer < 0)
         g->p.keep = (uint32_t)n;
+    int64_t room = room_for_session(g, n);
+    bool full = room >= 0 && (g->p.n_predict < 0 || g->p.n_predict > room);
+    if (full)
+        g->p.n_predict = room;
     enum tern_status s = tern_generate(g->ctx, &g->p, &g->stats.result, e);
+    if (full && g->stats.result.reason == TERN_STOP_LENGTH)
+        g->stats.result.reason = TERN_STOP_CONTEXT;
     out_write("\n", !g->report.is_json);
     g->stats.total_seconds = stats_clock() - g->stats.start;
     return s ? s : tern_numeric_status(g->ctx, e);
@@ -314,7 +343,9 @@ enum tern_status generation_end(struct generation *g, enum tern_status s, struct
 {
     if (g->o->value[OPT_FINGERPRINT].given)
         print_fingerprint(g->ctx);
-    return s && s != TERN_CANCELLED ? s : session_keep(g->ctx, g->o, g->stats.result.last, e);
+    return s && s != TERN_CANCELLED
+               ? s
+               : session_keep(g->ctx, g->o, g->stats.result.last, g->p.keep, e);
 }
 
 /* ---- one text ----------------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
 enum tern_status session_open(tern_context *ctx, const struct options *o, struct tern_error *e);
 
 /* Writes it, if it was asked for: with `last`, the token that was chosen last and is not evaluated
- * yet (-1: none), unless that ends a text. */
+ * yet (-1: none), unless that ends a text. `keep`: first tokens that a shift keeps. */
 enum tern_status session_keep(tern_context *ctx, const struct options *o, tern_token last,
-                              struct tern_error *e);
+                              size_t keep, struct tern_error *e);
 
 #endif
