@@ -103,12 +103,13 @@ PUBLISHED = {
          "use_embedding_sharing": False, "use_gated_activation": False, "use_parallel_block": False},
     ),
     "ernie4_5": (
-        {"compression_ratio": 1.0, "fuse_rms_norm": True, "use_rmsnorm": True, "weight_share_add_bias": True},
+        {"compression_ratio": 1.0, "fuse_rms_norm": True, "use_flash_attention": True, "use_rmsnorm": True,
+         "weight_share_add_bias": True},
         {"compression_ratio": 2.0, "use_rmsnorm": False},
     ),
     "stablelm": (
-        {"norm_eps": 1e-5, "rope_pct": None, "rotary_scaling_factor": 1.0},
-        {"norm_eps": 1e-3, "rope_pct": 0.75, "rotary_scaling_factor": 2.0},
+        {"norm_eps": 1e-5, "num_heads": None, "rope_pct": None, "rotary_scaling_factor": 1.0},
+        {"norm_eps": 1e-3, "num_heads": 99, "rope_pct": 0.75, "rotary_scaling_factor": 2.0},
     ),
     "gemma3_text": ({}, {"attn_logit_softcapping": 50.0}),
     "olmo": ({"layer_norm_eps": 1e-5}, {"layer_norm_eps": 1e-6}),
@@ -117,7 +118,7 @@ PUBLISHED = {
 PUBLISHED["cohere"] = tuple({k: v for k, v in d.items() if k != "layer_switch"} for d in PUBLISHED["cohere2"])
 SAME = {
     "experts_per_token": "num_experts_per_tok", "sliding_window_size": "sliding_window",
-    "rope_pct": "partial_rotary_factor",
+    "num_heads": "num_attention_heads", "rope_pct": "partial_rotary_factor",
 }  # fmt: skip
 
 

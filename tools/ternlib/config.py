@@ -31,7 +31,7 @@ HARMLESS = frozenset(
         "summary_proj_to_labels", "summary_type", "summary_use_proj", "suppress_tokens", "task_specific_params",
         "temperature", "tf_legacy_loss", "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript",
         "transformers.js_config", "transformers_version", "typical_p", "unk_token_id", "unsloth_fixed",
-        "unsloth_version", "use_bfloat16", "use_cache", "use_flash_attn",
+        "unsloth_version", "use_bfloat16", "use_cache", "use_flash_attention", "use_flash_attn",
     }
 )  # fmt: skip
 

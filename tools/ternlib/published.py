@@ -48,4 +48,5 @@ def accept(kind: str, c: Config, f: dict[str, Any]) -> None:
     elif kind == "stablelm":
         turning = c.get("partial_rotary_factor", 0.25)
         c.only("norm_eps", f["norm_eps"])
+        c.only("num_heads", f["n_heads"][0])
         c.only("rope_pct", (c.table("rope_scaling") or c.table("rope_parameters")).get("partial_rotary_factor", turning))
