@@ -52,7 +52,7 @@ class Sessions(Cli):
         link = self.dir / "link"
         link.symlink_to(file)
         self.assertIn("is a link: name the file itself", self.bad(2, self.model, "x", "--session", link))
-        self.assertIn("the model has no token 99999999, its last is 258", self.bad(2, self.model, "x", "-l", "99999999+1"))
+        self.assertIn("token 99999999 is not in the model's vocabulary of 259", self.bad(2, self.model, "x", "-l", "99999999+1"))
 
     def ids(self, *args) -> list[bytes]:
         return re.findall(rb'"id":(\d+)', self.good("models/fable.bin", *args, *FILL, "--jsonl", "-q"))

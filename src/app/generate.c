@@ -273,8 +273,9 @@ static enum tern_status check_bias(const tern_model *model, const struct options
     tern_model_info(model, &info);
     for (size_t i = 0; i < o->n_bias; i++)
         if ((uint64_t)o->bias[i].token >= info.vocab)
-            return parser_usage(e, "--logit-bias: the model has no token %d, its last is %llu",
-                                (int)o->bias[i].token, (unsigned long long)info.vocab - 1);
+            return parser_usage(e,
+                                "--logit-bias: token %d is not in the model's vocabulary of %llu",
+                                (int)o->bias[i].token, (unsigned long long)info.vocab);
     return TERN_OK;
 }
 
