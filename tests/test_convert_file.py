@@ -18,7 +18,7 @@ import xxhash
 
 from convert_case import BLOCKS, ROOT, SMALL, Case, gguf_model, huggingface, llama2c, run, tensors, tokenizer_bin
 import convert
-from ternlib import compare, rope, settings, source, tiles, weights
+from ternlib import compare, gguf_file, rope, settings, source, tiles, weights
 from ternlib.errors import ConvertError
 from ternlib.reader import WeightsFile
 
@@ -279,6 +279,24 @@ class File(Case):
             with unittest.mock.patch.object(weights, "_write_tensors", side_effect=stop):
                 self.assertEqual(run(folder, self.out)[0], code)
             self.assertEqual(before, sorted(os.listdir(self.dir)))
+
+    def test_numbers_that_are_not_finite_are_refused(self):
+        """In any type of the source, of any tensor, for any type of the file; the sentence has the tensor's name."""
+        for at, name in (("layer.1.down", "model.layers.1.mlp.down_proj.weight"), ("final_norm", "model.norm.weight")):
+            for value, what in ((np.nan, "a NaN"), (-np.inf, "an infinite value")):
+                values = tensors(SMALL)
+                values[at].reshape(-1)[-1] = value
+                for stored in ("float32", "float16", "bfloat16"):
+                    folder = huggingface(self.dir / "m", SMALL, values, stored)
+                    for kind in ("f32", "f16", "bf16"):
+                        said = self.refused(folder, "--type", kind)
+                        self.assertIn(f"model.safetensors: {name} holds {what}", said)
+        path, _ = gguf_model(self.dir / "m.gguf", BLOCKS, tensors(BLOCKS), "Q8_0")
+        entry = gguf_file.read_all(path).tensors["output.weight"]
+        with open(path, "r+b") as f:
+            f.seek(entry.offset)
+            f.write(struct.pack("<e", np.inf) + bytes(32))  # a block: 32 times 0 * infinity
+        self.assertIn("output.weight holds a NaN", self.refused(path))
 
     def test_limits_are_those_of_the_engine(self):
         text = (ROOT / "src" / "model" / "config.c").read_text()

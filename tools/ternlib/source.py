@@ -309,15 +309,28 @@ def pieces(matrix: Matrix, kind: int) -> Callable[[], Iterator[Callable[[], np.n
 
 
 def _tiles(matrix: Matrix, kind: int, first: int, n: int) -> np.ndarray:
-    return tiles.tile(kind, _as(matrix, matrix.read(first, n), kind))
+    rows = matrix.read(first, n)
+    _check_finite(matrix, matrix.kind, rows, matrix.k)
+    return tiles.tile(kind, _as(matrix, rows, kind))
+
+
+def _check_finite(m: Matrix, kind: int, rows, k: int) -> None:
+    """Rows [n, k] of the matrix must hold no NaN and no infinite value: no such model works."""
+    if tiles.finite(kind, rows):
+        return
+    with np.errstate(invalid="ignore"):
+        x = tiles.values(kind, rows, k)
+    what = "a NaN" if np.isnan(x).any() else "an infinite value"
+    raise ConvertError(f"{m.file.path}: {m.name} holds {what}, which no model can have: the file is damaged")
 
 
 def vector_pieces(matrix: Matrix) -> Callable[[], Iterator[np.ndarray]]:
     """The tiles of a vector: f32, padded to 16."""
 
     def run() -> Iterator[np.ndarray]:
-        x = matrix.vector()
-        yield tiles.tile(tiles.F32, tiles.bits(tiles.F32, x.reshape(-1, 1)))
+        bits = tiles.bits(tiles.F32, matrix.vector().reshape(-1, 1))
+        _check_finite(matrix, tiles.F32, bits, 1)
+        yield tiles.tile(tiles.F32, bits)
 
     return run
 
