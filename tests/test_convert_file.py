@@ -215,7 +215,7 @@ class Set(Case):
         for source in (folder, gguf):
             self.assertIn("leave it out", self.refused(source, "--rope-length", "64", code=2))
             for pair in ("spiral=2", "bos_token_id=5"):
-                self.assertIn("depends", self.refused(source, "--set", pair, code=2))
+                self.assertIn("no use", self.refused(source, "--set", pair, code=2))
         scaled = SMALL | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}
         folder = huggingface(self.dir / "d", scaled, tensors(SMALL))
         self.converted(folder, "--rope-length", "64")
@@ -232,6 +232,10 @@ class Set(Case):
         self.same(self.converted(folder, *drop), tensors(SMALL), tiles.F32)
         self.assertIn("'helix' is ignored", run(folder, self.out, *drop)[1])
         self.assertIn("'helix'", self.refused(folder, *drop[:2], *drop[4:]))
+        extra = [lambda w: w.add_uint32("llama.spiral", 2), lambda w: w.add_uint32("llama.helix", 3)]
+        gguf = gguf_model(self.dir / "m.gguf", SMALL, tensors(SMALL), extra=extra)[0]
+        self.assertIn("'llama.helix', 'llama.spiral' are", self.refused(gguf))
+        self.converted(gguf, "--set", "llama.spiral=ignore", "--set", "llama.helix=ignore")
         self.assertIn("depends", self.refused(folder, *drop, "--set", "rope_theta=ignore", code=2))
         self.assertIn("no such key", self.refused(folder, *drop, "--set", "window=ignore", code=2))
         checkpoint = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 1)

@@ -152,8 +152,9 @@ class Config:
         if unknown:
             names, many = ", ".join(map(repr, unknown)), len(unknown) > 1
             raise ConvertError(
-                f"{self.where}: the {'keys' if many else 'key'} {names} {'are' if many else 'is'} not understood, and the "
-                f"model might need {'them' if many else 'it'}; --set {unknown[0]}=ignore leaves {'one' if many else 'it'} out"
+                f"{self.where}: the {'keys' if many else 'key'} {names} {'are' if many else 'is'} not understood, "
+                f"and the model might need {'them' if many else 'it'}; "
+                f"--set {unknown[0]}=ignore leaves {'one' if many else 'it'} out"
             )
         for key in keys:
             if self.values[key] not in self.neutral[key]:
@@ -163,7 +164,7 @@ class Config:
         """What the user gave must have an effect, and what is to be ignored must be of no use here."""
         for key in sorted(self.given - self.used):
             if key in self.harmless or key not in self.neutral:
-                raise ConvertError(f"--set {key!r}: nothing that is converted from {self.where} depends on this key", USAGE)
+                raise ConvertError(f"--set {key!r}: the config in {self.where} has no use for this key", USAGE)
         for key in sorted(self.dropped):
             if key in self.used or key == "quantization_config":
                 raise ConvertError(f"--set {key}=ignore: the model of {self.where} depends on this key", USAGE)
@@ -177,6 +178,6 @@ class Config:
             raise ConvertError(f"--rope-length takes a number of tokens, 1 or more, not {self.rope_length}", USAGE)
         if not self.length_used:
             raise ConvertError(
-                f"--rope-length is for models with dynamic scaling of RoPE, which {self.where} does not have; leave it out",
+                f"--rope-length is for dynamic scaling of RoPE, which {self.where} does not have; leave it out",
                 USAGE,
             )
