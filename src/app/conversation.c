@@ -177,9 +177,9 @@ static void add_utf8(struct text *t, int c)
 {
     char b[4];
     size_t n = 1 + (c > 0x7f) + (c > 0x7ff) + (c > 0xffff);
-    for (size_t i = n; i-- > 1; c >>= 6)
-        b[i] = (char)(0x80 | (c & 0x3f));
-    b[0] = (char)(n == 1 ? c : (0xf00 >> n & 0xff) | c);
+    b[0] = (char)(n == 1 ? c : (0xf00 >> n & 0xff) | c >> 6 * (n - 1));
+    for (size_t i = 1; i < n; i++)
+        b[i] = (char)(0x80 | (c >> 6 * (n - 1 - i) & 0x3f));
     text_add(t, b, n);
 }
 
