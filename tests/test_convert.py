@@ -10,7 +10,7 @@ import numpy as np
 from convert_case import (
     HF, SMALL, Case, gguf_model, huggingface, llama2c, run, safetensors_file, tensors, tokenizer_bin, version2,
 )  # fmt: skip
-from ternlib import layouts, source, tiles, weights
+from ternlib import layouts, tiles, weights
 from ternlib.reader import WeightsFile
 
 

@@ -13,7 +13,7 @@ import safetensors.numpy
 from convert_case import BLOCKS, Case, gguf_model, huggingface, run, tensors, tokenizer_json
 import convert
 import gguf_writer
-from ternlib import gguf_types, settings, source, tiles
+from ternlib import gguf_types, settings, tiles
 
 
 class Gguf(Case):

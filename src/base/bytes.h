@@ -65,12 +65,6 @@ static inline uint64_t bytes_u64(struct bytes *b)
     return p ? load_u64(p) : 0;
 }
 
-static inline uint32_t bytes_u32(struct bytes *b)
-{
-    const void *p = bytes_take(b, 4);
-    return p ? load_u32(p) : 0;
-}
-
 /* Skips zero bytes up to the next multiple of 8 from `start`; a byte that is not zero is bad. */
 static inline void bytes_align8(struct bytes *b, const void *start)
 {

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from .layouts import Layout
-from .source import Slot, feature, slots
+from .source import feature, slots
 
 NORMS = ("attn_norm", "attn_post_norm", "ffn_norm", "ffn_post_norm")
 # The order of the forward pass
