@@ -189,7 +189,7 @@ fuzz:
 	@for f in $(FUZZERS); do \
 		mkdir -p build-fuzz/corpus/$$f tests/corpus/$$f; \
 		build-fuzz/tests/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=30 -rss_limit_mb=512 \
-			-print_final_stats=1 -artifact_prefix=build-fuzz/ \
+			-verbosity=0 -print_final_stats=1 -artifact_prefix=build-fuzz/ \
 			build-fuzz/corpus/$$f tests/corpus/$$f || exit 1; \
 	done
 
