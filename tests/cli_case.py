@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -65,6 +66,23 @@ def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit:
     }
     with open(path, "w+b") as out:
         weights.write(out, sections, [entry(*item) for item in toy.shapes(config).items()])
+
+
+def until(condition, seconds: float = 120) -> None:
+    """Waits until condition() holds. What runs beside a test may take the processor for seconds: no test may
+    take a pause for progress."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("the program did not get there")
+        time.sleep(0.005)
+
+
+def catches(p: subprocess.Popen, number: int) -> bool:
+    """Whether the process has a handler for the signal."""
+    with open(f"/proc/{p.pid}/status") as f:
+        caught = next(line for line in f if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
 
 
 class Cli(unittest.TestCase):

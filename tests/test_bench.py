@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from cli_case import ROOT, Cli
+from cli_case import ROOT, Cli, catches, until
 
 BENCH = os.environ.get("BENCH", "./bench")
 TINY = "dim=64,hidden=160,layers=2,heads=4,kv_heads=2,head_dim=16,vocab=250,tied"
@@ -172,7 +172,8 @@ class Bench(Cli):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self.addCleanup(self.reap, p)
-        time.sleep(3)
+        until(lambda: catches(p, signal.SIGINT))
+        time.sleep(0.5)
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=300)
         self.assertEqual((p.returncode, err), (130, b""))
