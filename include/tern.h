@@ -85,7 +85,14 @@ struct tern_error {
 
 /* ---- model -------------------------------------------------------------------------------- */
 
-enum tern_type { TERN_F32 = 0, TERN_F16 = 1, TERN_BF16 = 2, TERN_Q8 = 3, TERN_Q4 = 4 };
+enum tern_type {
+    TERN_F32 = 0,
+    TERN_F16 = 1,
+    TERN_BF16 = 2,
+    TERN_Q8 = 3,
+    TERN_Q4 = 4,
+    TERN_Q4C = 5
+};
 
 /* Where the weights are. Both give the same bits; a copy starts later. Without TERN_LOAD_LOCK the
  * system may drop mapped weights and read them again; with it, opening fails where they do not fit

@@ -142,8 +142,9 @@ static void rnd_halves(struct trial *t, uint16_t *h, size_t n, uint16_t exponent
 
 static void *take_weights(struct trial *t, enum tern_type type, size_t tiles, size_t k)
 {
-    size_t bytes = tiles * format_tile_bytes(format_find(type), k);
-    size_t block = format_find(type)->group_bytes, kind = rnd_in(t, 0, TINY);
+    const struct format *f = format_find(type);
+    size_t tile = format_tile_bytes(f, k), bytes = tiles * tile;
+    size_t head = f->head_bytes, block = f->group_bytes, kind = rnd_in(t, 0, TINY);
     char *w = take(t, bytes);
     if (type == TERN_F32) {
         for (size_t i = 0; i < bytes / 4; i++)
@@ -157,8 +158,9 @@ static void *take_weights(struct trial *t, enum tern_type type, size_t tiles, si
     size_t extreme = rnd_in(t, 0, 7);
     for (size_t i = 0; i < bytes; i++)
         w[i] = extreme == 0 ? (char)-127 : extreme == 1 ? 127 : extreme == 2 ? -1 : (char)rnd(t);
-    for (size_t i = 0; i < bytes; i += block)
-        rnd_halves(t, (uint16_t *)(void *)(w + i + block - 32), 16, 0x7c00, kind);
+    for (size_t i = 0; i < bytes; i += tile) /* q4c: any table, of any bytes */
+        for (size_t j = i + head; j < i + tile; j += block)
+            rnd_halves(t, (uint16_t *)(void *)(w + j + block - 32), 16, 0x7c00, kind);
     return w;
 }
 
@@ -246,6 +248,11 @@ static void matmul_q8(struct trial *t)
 static void matmul_q4(struct trial *t)
 {
     try_matmul(t, TERN_Q4);
+}
+
+static void matmul_q4c(struct trial *t)
+{
+    try_matmul(t, TERN_Q4C);
 }
 
 static void get_row(struct trial *t)
@@ -528,7 +535,8 @@ static struct queries take_queries(struct trial *t, enum tern_cache_type type, s
             v = d < dim ? v : 0;
             q[i * x.stride + d] = (int8_t)v;
             *total = d % 32 ? *total + v : v;
-            scale[i * x.group_stride + d / 32] = rnd_float(t, kind);
+            float s = rnd_float(t, kind); /* small enough that scores are finite */
+            scale[i * x.group_stride + d / 32] = fabsf(s) > 0x1p68f ? s * 0x1p-60f : s;
         }
     x.q = q, x.scale = scale, x.sum = sum;
     return x;
@@ -647,14 +655,31 @@ struct slot {
 };
 
 static const struct slot slots[] = {
-    {"matmul f32", matmul_f32}, {"matmul f16", matmul_f16},   {"matmul bf16", matmul_bf16},
-    {"matmul q8", matmul_q8},   {"matmul q4", matmul_q4},     {"get_row", get_row},
-    {"quantize", quantize},     {"rmsnorm", rmsnorm},         {"add", add},
-    {"swiglu", swiglu},         {"layernorm", layernorm},     {"activate", activate},
-    {"in place", in_place},     {"rope_angles", rope_angles}, {"rope", rope},
-    {"to_f16", to_f16},         {"in_range", in_range},       {"attend f16", attend_f16},
-    {"attend f32", attend_f32}, {"attend q8", attend_q8},     {"widen", widen},
-    {"merge", merge},           {"divide", divide},           {"log_sum_exp", log_sum_exp},
+    {"matmul f32", matmul_f32},
+    {"matmul f16", matmul_f16},
+    {"matmul bf16", matmul_bf16},
+    {"matmul q8", matmul_q8},
+    {"matmul q4", matmul_q4},
+    {"matmul q4c", matmul_q4c},
+    {"get_row", get_row},
+    {"quantize", quantize},
+    {"rmsnorm", rmsnorm},
+    {"add", add},
+    {"swiglu", swiglu},
+    {"layernorm", layernorm},
+    {"activate", activate},
+    {"in place", in_place},
+    {"rope_angles", rope_angles},
+    {"rope", rope},
+    {"to_f16", to_f16},
+    {"in_range", in_range},
+    {"attend f16", attend_f16},
+    {"attend f32", attend_f32},
+    {"attend q8", attend_q8},
+    {"widen", widen},
+    {"merge", merge},
+    {"divide", divide},
+    {"log_sum_exp", log_sum_exp},
     {"mix_heads", mix_heads},
 };
 

@@ -35,8 +35,8 @@ static const char in_layers[] = " attn_norm q k v attend o attn_post_norm middle
 /* What a file of this type may differ from its source in f32 (README, "Extend"). */
 static double bound_of(enum tern_type type)
 {
-    static const double bounds[] = {
-        [TERN_F32] = 1e-4, [TERN_F16] = 0.02, [TERN_BF16] = 0.1, [TERN_Q8] = 0.5, [TERN_Q4] = 4};
+    static const double bounds[] = {[TERN_F32] = 1e-4, [TERN_F16] = 0.02, [TERN_BF16] = 0.1,
+                                    [TERN_Q8] = 0.5,   [TERN_Q4] = 4,     [TERN_Q4C] = 4};
     return bounds[type];
 }
 

@@ -38,7 +38,7 @@ struct job {
     struct part part;
     uint64_t index, first; /* its number; its tile with which the chunk begins */
     size_t tile_bytes, block_bytes;
-    unsigned char *blocks; /* [BLOCKS, block_bytes] */
+    unsigned char *blocks; /* a head, then [BLOCKS, block_bytes] */
     unsigned char *data;   /* the chunk */
     int fd;                /* where it goes */
     uint64_t offset;
@@ -143,6 +143,7 @@ static void make_table(struct job *j)
 {
     float w[BLOCK_VALUES];
     uint64_t state = j->seed ^ j->index << 32;
+    format_start_tile(j->format, j->blocks, NULL);
     for (unsigned b = 0; b < BLOCKS; b++) {
         make_block(j, &state, w, TILE_ROWS, GROUP);
         j->format->encode(j->blocks, b, w, GROUP);
@@ -153,11 +154,14 @@ static void fill_tile(const struct job *j, uint64_t tile, unsigned char *at)
 {
     uint64_t n_blocks = (j->part.k + GROUP - 1) / GROUP, left = j->part.rows - tile * TILE_ROWS;
     uint64_t state = (j->seed ^ j->index << 32) + (tile + 1) * 0xd1342543de82ef95u;
+    size_t head = j->format->head_bytes;
+    memcpy(at, j->blocks, head);
     for (uint64_t b = 0; b < n_blocks; b++) {
         uint64_t n = j->part.k - b * GROUP;
         if (left >= TILE_ROWS && n >= GROUP) {
-            memcpy(at + b * j->block_bytes,
-                   j->blocks + next_random(&state) % BLOCKS * j->block_bytes, j->block_bytes);
+            memcpy(at + head + b * j->block_bytes,
+                   j->blocks + head + next_random(&state) % BLOCKS * j->block_bytes,
+                   j->block_bytes);
         } else { /* padding: a block of its own */
             float w[BLOCK_VALUES];
             n = n < GROUP ? n : GROUP;
@@ -270,7 +274,7 @@ static enum tern_status allocate(struct job *j, struct tern_error *e)
         bytes = tile > bytes ? tile : bytes;
     }
     j->block_bytes = (size_t)GROUP / j->format->group * j->format->group_bytes;
-    j->blocks = malloc(BLOCKS * j->block_bytes);
+    j->blocks = malloc(j->format->head_bytes + BLOCKS * j->block_bytes);
     j->data = malloc(bytes);
     return j->blocks && j->data ? TERN_OK : error_memory(e, "random tiles", bytes);
 }

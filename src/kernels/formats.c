@@ -68,7 +68,7 @@ static void decode_bf16(float *w, const void *tile, uint64_t block, unsigned n)
 
 /* ---- quantized formats: the lines of a block, then 16 f16 scales ---- */
 
-enum { Q8_LINES = 512, Q8_BYTES = 544, Q4_LINES = 256, Q4_BYTES = 288 };
+enum { Q8_LINES = 512, Q8_BYTES = 544, Q4_LINES = 256, Q4_BYTES = 288, Q4C_HEAD = 32 };
 
 static float load_scale(const unsigned char *scales, unsigned r)
 {
@@ -87,6 +87,18 @@ static float store_scale(unsigned char *scales, unsigned r, float x)
     return f16_to_f32(h);
 }
 
+/* The value of largest magnitude, the first of several */
+static float largest_of(const float *w, unsigned n)
+{
+    float m = 0, largest = 0;
+    for (unsigned i = 0; i < n; i++) {
+        float a = w[i] < 0 ? -w[i] : w[i];
+        if (a > largest)
+            largest = a, m = w[i];
+    }
+    return m;
+}
+
 /* Line c / 4, byte 4 r + c % 4 holds row r, k c. */
 static unsigned q8_at(unsigned r, unsigned c)
 {
@@ -98,12 +110,8 @@ static void encode_q8(void *tile, uint64_t block, const float *w, unsigned n)
     unsigned char *out = (unsigned char *)tile + block * Q8_BYTES;
     (void)n;
     for (unsigned r = 0; r < TILE_ROWS; r++, w += GROUP) {
-        float m = 0;
-        for (unsigned c = 0; c < GROUP; c++) {
-            float a = w[c] < 0 ? -w[c] : w[c];
-            m = a > m ? a : m;
-        }
-        float scale = store_scale(out + Q8_LINES, r, m / 127);
+        float m = largest_of(w, GROUP);
+        float scale = store_scale(out + Q8_LINES, r, (m < 0 ? -m : m) / 127);
         for (unsigned c = 0; c < GROUP; c++) {
             int q = scale != 0 ? round_into(w[c] / scale, -127, 127) : 0;
             out[q8_at(r, c)] = (unsigned char)q;
@@ -133,19 +141,24 @@ static unsigned q4_shift(unsigned c)
     return c & 4;
 }
 
+/* A block from codes [32 columns, 16 rows] and scales [16] */
+static void store_codes(unsigned char *out, const uint8_t (*codes)[TILE_ROWS], const float *scale)
+{
+    memset(out, 0, Q4_LINES);
+    for (unsigned c = 0; c < GROUP; c++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            out[q4_at(r, c)] |= (unsigned char)(codes[c][r] << q4_shift(c));
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        store_scale(out + Q4_LINES, r, scale[r]);
+}
+
 static void encode_q4(void *tile, uint64_t block, const float *w, unsigned n)
 {
     unsigned char *out = (unsigned char *)tile + block * Q4_BYTES;
     (void)n;
     memset(out, 0, Q4_LINES);
     for (unsigned r = 0; r < TILE_ROWS; r++, w += GROUP) {
-        float m = 0, largest = 0; /* the value of largest magnitude, and that magnitude */
-        for (unsigned c = 0; c < GROUP; c++) {
-            float a = w[c] < 0 ? -w[c] : w[c];
-            if (a > largest)
-                largest = a, m = w[c];
-        }
-        float scale = store_scale(out + Q4_LINES, r, m / -8);
+        float scale = store_scale(out + Q4_LINES, r, largest_of(w, GROUP) / -8);
         for (unsigned c = 0; c < GROUP; c++) {
             int q = scale != 0 ? round_into(w[c] / scale, -8, 7) : 0;
             out[q4_at(r, c)] |= (unsigned char)((unsigned)(q + 8) << q4_shift(c));
@@ -155,13 +168,12 @@ static void encode_q4(void *tile, uint64_t block, const float *w, unsigned n)
 
 void format_store_q4(void *tile, uint64_t block, const float (*q)[TILE_ROWS], const float *scale)
 {
-    unsigned char *out = (unsigned char *)tile + block * Q4_BYTES;
-    memset(out, 0, Q4_LINES);
+    uint8_t codes[GROUP][TILE_ROWS];
     for (unsigned c = 0; c < GROUP; c++)
         for (unsigned r = 0; r < TILE_ROWS; r++)
-            out[q4_at(r, c)] |= (unsigned char)((unsigned)((int)q[c][r] + 8) << q4_shift(c));
-    for (unsigned r = 0; r < TILE_ROWS; r++)
-        store_scale(out + Q4_LINES, r, scale[r]);
+            codes[c][r] = (uint8_t)((int)q[c][r] + 8);
+    store_codes((unsigned char *)tile + block * Q4_BYTES, (const uint8_t(*)[TILE_ROWS])codes,
+                scale);
 }
 
 static void decode_q4(float *w, const void *tile, uint64_t block, unsigned n)
@@ -175,14 +187,77 @@ static void decode_q4(float *w, const void *tile, uint64_t block, unsigned n)
     }
 }
 
+/* ---- q4c: a tile's table of 16 int8, 16 zero bytes, then blocks as those of q4 ---- */
+
+/* +-(3 i^2 + 39.5 i) / 4: for weights that no better table was made for */
+static const int8_t general[CODES] = {-127, -106, -86, -68, -52, -36, -23, -11,
+                                      0,    11,   23,  36,  52,  68,  86,  106};
+
+void format_start_tile(const struct format *f, void *tile, const int8_t *table)
+{
+    if (!f->head_bytes)
+        return;
+    memset(tile, 0, f->head_bytes);
+    memcpy(tile, table ? table : general, CODES);
+}
+
+void format_store_q4c(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
+                      const float *scale)
+{
+    store_codes((unsigned char *)tile + Q4C_HEAD + block * Q4_BYTES, codes, scale);
+}
+
+/* The code whose value is nearest to x, the lowest of several */
+static uint8_t nearest(const int8_t *table, float x)
+{
+    unsigned best = 0;
+    for (unsigned i = 1; i < CODES; i++) {
+        float d = (float)table[i] - x, b = (float)table[best] - x;
+        if ((d < 0 ? -d : d) < (b < 0 ? -b : b))
+            best = i;
+    }
+    return (uint8_t)best;
+}
+
+static void encode_q4c(void *tile, uint64_t block, const float *w, unsigned n)
+{
+    const int8_t *table = tile;
+    uint8_t codes[GROUP][TILE_ROWS];
+    float scales[TILE_ROWS], values[CODES];
+    (void)n;
+    for (unsigned i = 0; i < CODES; i++)
+        values[i] = table[i];
+    float top = largest_of(values, CODES);
+    for (unsigned r = 0; r < TILE_ROWS; r++, w += GROUP) {
+        float scale = top != 0 ? f16_to_f32(f16_of_f32(largest_of(w, GROUP) / top)) : 0;
+        scales[r] = scale;
+        for (unsigned c = 0; c < GROUP; c++)
+            codes[c][r] = nearest(table, scale != 0 ? w[c] / scale : 0);
+    }
+    format_store_q4c(tile, block, (const uint8_t(*)[TILE_ROWS])codes, scales);
+}
+
+static void decode_q4c(float *w, const void *tile, uint64_t block, unsigned n)
+{
+    const unsigned char *in = (const unsigned char *)tile + Q4C_HEAD + block * Q4_BYTES;
+    const int8_t *table = tile;
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        float scale = load_scale(in + Q4_LINES, r);
+        for (unsigned c = 0; c < GROUP; c++) /* the value of padding need not be zero */
+            w[r * GROUP + c] =
+                c < n ? (float)table[in[q4_at(r, c)] >> q4_shift(c) & 15] * scale : 0;
+    }
+}
+
 /* ---- the table ---- */
 
 static const struct format formats[N_TYPES] = {
-    {TERN_F32, "f32", 1, 64, 32, encode_f32, decode_f32},
-    {TERN_F16, "f16", 1, 32, 16, encode_f16, decode_f16},
-    {TERN_BF16, "bf16", 1, 32, 16, encode_bf16, decode_bf16},
-    {TERN_Q8, "q8", GROUP, Q8_BYTES, 8.5, encode_q8, decode_q8},
-    {TERN_Q4, "q4", GROUP, Q4_BYTES, 4.5, encode_q4, decode_q4},
+    {TERN_F32, "f32", 1, 64, 0, 32, encode_f32, decode_f32},
+    {TERN_F16, "f16", 1, 32, 0, 16, encode_f16, decode_f16},
+    {TERN_BF16, "bf16", 1, 32, 0, 16, encode_bf16, decode_bf16},
+    {TERN_Q8, "q8", GROUP, Q8_BYTES, 0, 8.5, encode_q8, decode_q8},
+    {TERN_Q4, "q4", GROUP, Q4_BYTES, 0, 4.5, encode_q4, decode_q4},
+    {TERN_Q4C, "q4c", GROUP, Q4_BYTES, Q4C_HEAD, 4.5, encode_q4c, decode_q4c},
 };
 
 const struct format *format_find(uint64_t type)
@@ -196,7 +271,8 @@ bool format_size(const struct format *f, uint64_t rows, uint64_t k, uint64_t mat
     uint64_t tiles, groups, n;
     return rows && k && matrices && size_round_up(rows, TILE_ROWS, &tiles) &&
            size_round_up(k, f->group, &groups) && size_mul(groups / f->group, f->group_bytes, &n) &&
-           size_mul(n, tiles / TILE_ROWS, &n) && size_mul(n, matrices, bytes);
+           size_add(n, f->head_bytes, &n) && size_mul(n, tiles / TILE_ROWS, &n) &&
+           size_mul(n, matrices, bytes);
 }
 
 size_t format_tile_bytes(const struct format *f, uint64_t k)
@@ -230,7 +306,8 @@ void format_encode_matrix(const struct format *f, void *data, const float *w, ui
 {
     char *tile = data;
     float block[TILE_ROWS * GROUP];
-    for (uint64_t row = 0; row < rows; row += TILE_ROWS, tile += format_tile_bytes(f, k))
+    for (uint64_t row = 0; row < rows; row += TILE_ROWS, tile += format_tile_bytes(f, k)) {
+        format_start_tile(f, tile, NULL);
         for (uint64_t b = 0; b * GROUP < k; b++) {
             unsigned n = block_columns(k, b);
             memset(block, 0, sizeof block);
@@ -238,4 +315,5 @@ void format_encode_matrix(const struct format *f, void *data, const float *w, ui
                 memcpy(block + (r - row) * GROUP, w + r * k + b * GROUP, n * sizeof *w);
             f->encode(tile, b, block, n);
         }
+    }
 }

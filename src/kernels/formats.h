@@ -15,22 +15,23 @@
 enum {
     TILE_ROWS = 16, /* rows of a tile */
     GROUP = 32,     /* k of a block: weights and activations that share a scale */
-    N_TYPES = 5     /* enum tern_type */
+    CODES = 16,     /* values of a table of q4c */
+    N_TYPES = 6     /* enum tern_type */
 };
 
 struct format {
     enum tern_type type;
     const char *name;
     unsigned group;       /* k is padded to a multiple of it: 32 for quantized types, else 1 */
-    unsigned group_bytes; /* of one tile's `group` k: f32 64, f16 and bf16 32, q8 544, q4 288 */
+    unsigned group_bytes; /* of one tile's `group` k: f32 64, f16, bf16 32, q8 544, q4, q4c 288 */
+    unsigned head_bytes;  /* of a tile, before its blocks: q4c 32, else 0 */
     double bits;          /* a weight, scales included */
 
     /* Block number `block` of a tile from w [16, 32]; only its first n k are there (n < 32 in the
-     * last block of a tile), the rest of w is zero. Finite w only. */
+     * last block of a tile), the rest of w is zero. Finite w only. The tile's head is there. */
     void (*encode)(void *tile, uint64_t block, const float *w, unsigned n);
 
-    /* w [16, 32] from block number `block` of a tile; k from n on are padding, zero as in the file.
-     */
+    /* w [16, 32] from block number `block` of a tile; k from n on are padding: zero. */
     void (*decode)(float *w, const void *tile, uint64_t block, unsigned n);
 };
 
@@ -57,6 +58,13 @@ void format_encode_matrix(const struct format *f, void *data, const float *w, ui
 /* A block of q4 from codes q [32 columns, 16 rows], whole numbers from -8 to 7, and scales [16]:
  * for an encoder that chooses them itself. */
 void format_store_q4(void *tile, uint64_t block, const float (*q)[TILE_ROWS], const float *scale);
+
+/* The same of q4c: codes [32 columns, 16 rows] below 16. */
+void format_store_q4c(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
+                      const float *scale);
+
+/* The head of a tile: nothing, or q4c's table [CODES], in [-127, 127]; NULL: a general one. */
+void format_start_tile(const struct format *f, void *tile, const int8_t *table);
 
 /* ---- half precision: IEEE binary16 and bfloat16, round to nearest even, with subnormals.
  * Overflow gives infinity; a NaN stays one, made quiet, as processors do it. */

@@ -69,48 +69,52 @@ static void matmul_float(float *y, size_t y_stride, line_fn line, const void *w,
             tile_float(y + i * y_stride + t * TILE_ROWS, line, w, t, x->x + i * x->stride, x->k);
 }
 
-static void matmul_f32(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
-                       const struct activations *x)
-{
-    matmul_float(y, y_stride, line_f32, w, tile0, tile1, x);
-}
+/* The integer at row r, k c of a block; table: what the tile begins with */
+typedef int (*value_fn)(const int8_t *table, const unsigned char *block, size_t r, size_t c);
 
-static void matmul_f16(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
-                       const struct activations *x)
+static int value_q8(const int8_t *table, const unsigned char *block, size_t r, size_t c)
 {
-    matmul_float(y, y_stride, line_f16, w, tile0, tile1, x);
-}
-
-static void matmul_bf16(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
-                        const struct activations *x)
-{
-    matmul_float(y, y_stride, line_bf16, w, tile0, tile1, x);
-}
-
-/* The integer at row r, k c of a block */
-typedef int (*value_fn)(const unsigned char *block, size_t r, size_t c);
-
-static int value_q8(const unsigned char *block, size_t r, size_t c)
-{
+    (void)table;
     return (int8_t)block[c / 4 * 64 + 4 * r + c % 4];
 }
 
-static int value_q4(const unsigned char *block, size_t r, size_t c)
+static unsigned nibble(const unsigned char *block, size_t r, size_t c)
 {
     unsigned pair = block[c / 8 * 64 + 4 * r + c % 4];
-    return (int)(c % 8 < 4 ? pair & 15 : pair >> 4) - 8;
+    return c % 8 < 4 ? pair & 15 : pair >> 4;
 }
 
+static int value_q4(const int8_t *table, const unsigned char *block, size_t r, size_t c)
+{
+    (void)table;
+    return (int)nibble(block, r, c) - 8;
+}
+
+static int value_q4c(const int8_t *table, const unsigned char *block, size_t r, size_t c)
+{
+    return table[nibble(block, r, c)];
+}
+
+/* A format of integers: of a tile, the bytes before its blocks; of a block, those before its 16
+ * f16 scales */
+struct ints {
+    value_fn value;
+    size_t head, lines;
+};
+
+static const struct ints q8 = {value_q8, 0, 512}, q4 = {value_q4, 0, 256},
+                         q4c = {value_q4c, 32, 256};
+
 /* y[r] += (sum_c w[r, c] * q[c]) * (ws[r] * xs) over one group of 32; the dot is exact */
-static void block_int(float *y, value_fn value, const unsigned char *block, const void *scales,
-                      const int8_t *q, float xs)
+static void block_int(float *y, const struct ints *f, const int8_t *table,
+                      const unsigned char *block, const int8_t *q, float xs)
 {
     float ws[TILE_ROWS];
-    line_f16(ws, scales, 0);
+    line_f16(ws, block + f->lines, 0);
     for (size_t r = 0; r < TILE_ROWS; r++) {
         int dot = 0;
         for (size_t c = 0; c < GROUP; c++)
-            dot += value(block, r, c) * q[c];
+            dot += f->value(table, block, r, c) * q[c];
         y[r] = fmaf((float)dot, ws[r] * xs, y[r]);
     }
 }
@@ -124,36 +128,25 @@ static void group_of(int8_t *q, float *xs, const struct activations *x, size_t r
         q[c] = x->n == 1 ? x->q[g * GROUP + c] : o->q[c / 4][row % OCTET][c % 4];
 }
 
-/* lines: bytes of a block's integers, before its 16 f16 scales */
-static void matmul_int(float *y, size_t y_stride, value_fn value, size_t lines, const void *w,
-                       size_t tile0, size_t tile1, const struct activations *x)
+static void matmul_int(float *y, size_t y_stride, const struct ints *f, const void *w, size_t tile0,
+                       size_t tile1, const struct activations *x)
 {
-    size_t groups = (x->k + GROUP - 1) / GROUP, block_bytes = lines + 2 * TILE_ROWS;
+    size_t groups = (x->k + GROUP - 1) / GROUP, block_bytes = f->lines + 2 * TILE_ROWS;
     for (size_t i = 0; i < x->n; i++)
         for (size_t t = tile0; t < tile1; t++) {
             float *row = y + i * y_stride + t * TILE_ROWS;
-            const unsigned char *block = (const unsigned char *)w + t * groups * block_bytes;
+            const unsigned char *tile = w, *block;
+            tile += t * (f->head + groups * block_bytes);
+            block = tile + f->head;
             for (size_t r = 0; r < TILE_ROWS; r++)
                 row[r] = 0;
             for (size_t g = 0; g < groups; g++, block += block_bytes) {
                 int8_t q[GROUP];
                 float xs;
                 group_of(q, &xs, x, i, g);
-                block_int(row, value, block, block + lines, q, xs);
+                block_int(row, f, (const int8_t *)tile, block, q, xs);
             }
         }
-}
-
-static void matmul_q8(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
-                      const struct activations *x)
-{
-    matmul_int(y, y_stride, value_q8, 512, w, tile0, tile1, x);
-}
-
-static void matmul_q4(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
-                      const struct activations *x)
-{
-    matmul_int(y, y_stride, value_q4, 256, w, tile0, tile1, x);
 }
 
 /* y[c] = w[row, c] for k of float lines */
@@ -166,43 +159,39 @@ static void get_row_float(float *y, line_fn line, const void *w, size_t k, size_
     }
 }
 
-static void get_row_f32(float *y, const void *w, size_t k, size_t row)
-{
-    get_row_float(y, line_f32, w, k, row);
-}
-
-static void get_row_f16(float *y, const void *w, size_t k, size_t row)
-{
-    get_row_float(y, line_f16, w, k, row);
-}
-
-static void get_row_bf16(float *y, const void *w, size_t k, size_t row)
-{
-    get_row_float(y, line_bf16, w, k, row);
-}
-
 /* y[c] = integer * scale of its block */
-static void get_row_int(float *y, value_fn value, size_t lines, const void *w, size_t k, size_t row)
+static void get_row_int(float *y, const struct ints *f, const void *w, size_t k, size_t row)
 {
-    size_t groups = (k + GROUP - 1) / GROUP, block_bytes = lines + 2 * TILE_ROWS;
-    const unsigned char *tile = (const unsigned char *)w + row / TILE_ROWS * groups * block_bytes;
+    size_t groups = (k + GROUP - 1) / GROUP, block_bytes = f->lines + 2 * TILE_ROWS;
+    const unsigned char *tile = w;
+    tile += row / TILE_ROWS * (f->head + groups * block_bytes);
     for (size_t c = 0; c < k; c++) {
-        const unsigned char *block = tile + c / GROUP * block_bytes;
+        const unsigned char *block = tile + f->head + c / GROUP * block_bytes;
         uint16_t scale;
-        memcpy(&scale, block + lines + 2 * (row % TILE_ROWS), sizeof scale);
-        y[c] = (float)value(block, row % TILE_ROWS, c % GROUP) * f16_to_f32(scale);
+        memcpy(&scale, block + f->lines + 2 * (row % TILE_ROWS), sizeof scale);
+        y[c] = (float)f->value((const int8_t *)tile, block, row % TILE_ROWS, c % GROUP) *
+               f16_to_f32(scale);
     }
 }
 
-static void get_row_q8(float *y, const void *w, size_t k, size_t row)
-{
-    get_row_int(y, value_q8, 512, w, k, row);
-}
+/* Both slots of a format, by the functions of its kind */
+#define SLOTS(name, kind, format)                                                     \
+    static void matmul_##name(float *y, size_t y_stride, const void *w, size_t tile0, \
+                              size_t tile1, const struct activations *x)              \
+    {                                                                                 \
+        matmul_##kind(y, y_stride, format, w, tile0, tile1, x);                       \
+    }                                                                                 \
+    static void get_row_##name(float *y, const void *w, size_t k, size_t row)         \
+    {                                                                                 \
+        get_row_##kind(y, format, w, k, row);                                         \
+    }
 
-static void get_row_q4(float *y, const void *w, size_t k, size_t row)
-{
-    get_row_int(y, value_q4, 256, w, k, row);
-}
+SLOTS(f32, float, line_f32)
+SLOTS(f16, float, line_f16)
+SLOTS(bf16, float, line_bf16)
+SLOTS(q8, int, &q8)
+SLOTS(q4, int, &q4)
+SLOTS(q4c, int, &q4c)
 
 /* ---- rows of activations ---- */
 
@@ -402,7 +391,7 @@ static void score_tile_q8(float *s, const struct attend *b, size_t g, size_t til
     const unsigned char *k = (const unsigned char *)b->k + tile * groups * 544;
     memset(s, 0, TILE_ROWS * sizeof *s);
     for (size_t i = 0; i < groups; i++)
-        block_int(s, value_q8, k + i * 544, k + i * 544 + 512, b->q.q + g * b->q.stride + i * GROUP,
+        block_int(s, &q8, NULL, k + i * 544, b->q.q + g * b->q.stride + i * GROUP,
                   b->q.scale[g * b->q.group_stride + i]);
 }
 
@@ -560,8 +549,8 @@ void ref_init(struct kernels *k)
 {
     *k = (struct kernels){
         .name = "ref",
-        .matmul = {matmul_f32, matmul_f16, matmul_bf16, matmul_q8, matmul_q4},
-        .get_row = {get_row_f32, get_row_f16, get_row_bf16, get_row_q8, get_row_q4},
+        .matmul = {matmul_f32, matmul_f16, matmul_bf16, matmul_q8, matmul_q4, matmul_q4c},
+        .get_row = {get_row_f32, get_row_f16, get_row_bf16, get_row_q8, get_row_q4, get_row_q4c},
         .quantize = quantize,
         .quantize_octets = quantize_octets,
         .rmsnorm = rmsnorm,

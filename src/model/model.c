@@ -9,7 +9,7 @@
 #include "kernels/formats.h"
 #include "model/config.h"
 
-enum { ANY_TYPE = 1 << TERN_F32 | 1 << TERN_F16 | 1 << TERN_BF16 | 1 << TERN_Q8 | 1 << TERN_Q4 };
+enum { ANY_TYPE = (1 << N_TYPES) - 1 };
 
 enum { NO_LAYER = -1 };
 

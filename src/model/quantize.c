@@ -171,6 +171,7 @@ static struct tile_error encode_tile(const struct job *j, const char *source, ch
     struct tile_error e = {0, 0, false};
     float w[TILE_ROWS * GROUP], back[TILE_ROWS * GROUP];
     uint64_t k = j->tensor->k;
+    format_start_tile(j->to, out, NULL);
     for (uint64_t b = 0; b * GROUP < k; b++) {
         unsigned n = k - b * GROUP < GROUP ? (unsigned)(k - b * GROUP) : GROUP;
         j->from->decode(w, source, b, n);
