@@ -85,14 +85,8 @@ struct tern_error {
 
 /* ---- model -------------------------------------------------------------------------------- */
 
-enum tern_type {
-    TERN_F32 = 0,
-    TERN_F16 = 1,
-    TERN_BF16 = 2,
-    TERN_Q8 = 3,
-    TERN_Q4 = 4,
-    TERN_Q4C = 5
-};
+/* Numbered from 0, as in a weights file */
+enum tern_type { TERN_F32, TERN_F16, TERN_BF16, TERN_Q8, TERN_Q4, TERN_Q4C };
 
 /* Where the weights are. Both give the same bits; a copy starts later. Without TERN_LOAD_LOCK the
  * system may drop mapped weights and read them again; with it, opening fails where they do not fit
@@ -269,8 +263,8 @@ void tern_batch_clear(tern_context *ctx);
 
 /* Evaluates the batch and empties it. Allocates nothing and cannot fail, except that tern_cancel
  * (callable from another thread or a signal handler) ends it between layers with TERN_CANCELLED,
- * leaving every sequence as it was. A
- * cancel between two calls ends the next one; tern_generate forgets one that came before it. */
+ * leaving every sequence as it was. A cancel between two calls ends the next one; tern_generate
+ * forgets one that came before it. */
 enum tern_status tern_forward(tern_context *ctx);
 void tern_cancel(tern_context *ctx);
 
