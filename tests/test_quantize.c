@@ -180,7 +180,7 @@ START_TEST(lists_that_name_nothing)
     struct tern_quantize_params eight = {.type = TERN_Q8, .n_threads = 1, .keep_q8 = "v"};
     expect(tern_quantize(from, to, &eight, &e), TERN_USAGE, "where the others become q4");
     eight = (struct tern_quantize_params){.type = TERN_Q8, .n_threads = 1, .text = "a"};
-    expect(tern_quantize(from, to, &eight, &e), TERN_USAGE, "for q4 only");
+    expect(tern_quantize(from, to, &eight, &e), TERN_USAGE, "for q4 and q4c only");
 }
 END_TEST
 
@@ -277,7 +277,7 @@ START_TEST(nothing_to_make_smaller)
     write_toy(&t);
     expect(quantize(TERN_Q4, 1), TERN_USAGE, "no matrix of it is larger than q4");
     expect(quantize(TERN_Q8, 1), TERN_USAGE, "no matrix of it is larger than q8");
-    expect(quantize(TERN_F16, 1), TERN_USAGE, "to q8 or q4");
+    expect(quantize(TERN_F16, 1), TERN_USAGE, "to q8, q4 or q4c");
 }
 END_TEST
 

@@ -50,7 +50,7 @@ class Quantize(Cli):
         return done.stderr.decode()
 
     def test_the_result_proves_itself(self):
-        for kind in ("q8", "q4"):
+        for kind in ("q8", "q4", "q4c"):
             out = self.dir / f"{kind}.bin"
             done = self.call(self.model, out, kind)
             self.assertEqual((done.returncode, done.stderr), (0, b""))
@@ -77,10 +77,11 @@ class Quantize(Cli):
         self.assertIn("needs a name", self.refused(2, self.model, "", "q8"))
 
     def test_same_bytes_for_any_number_of_threads(self):
-        files = [self.dir / f"t{n}.bin" for n in (1, 2, 5)]
-        for n, file in zip((1, 2, 5), files):
-            self.assertEqual(self.call(self.model, file, "q4", "-t", n, "-q").stdout, b"")
-        self.assertEqual(len({file.read_bytes() for file in files}), 1)
+        for kind in ("q4", "q4c"):
+            files = [self.dir / f"{kind}-t{n}.bin" for n in (1, 2, 5)]
+            for n, file in zip((1, 2, 5), files):
+                self.assertEqual(self.call(self.model, file, kind, "-t", n, "-q").stdout, b"")
+            self.assertEqual(len({file.read_bytes() for file in files}), 1)
 
     def test_codes_fitted_to_a_text(self):
         text, other = self.dir / "text.txt", self.dir / "other.txt"
@@ -109,7 +110,7 @@ class Quantize(Cli):
         empty.write_bytes(b"")
         self.assertIn("is empty", self.refused(2, FABLE, out, "q4", "--calibrate", empty))
         self.assertIn("none.txt", self.refused(4, FABLE, out, "q4", "--calibrate", self.dir / "none.txt"))
-        self.assertIn("for q4 only", self.refused(2, self.model, out, "q8", "--calibrate", self.model))
+        self.assertIn("for q4 and q4c only", self.refused(2, self.model, out, "q8", "--calibrate", self.model))
         self.assertIn("wants a file", self.refused(2, self.model, out, "q4", "--calibrate"))
         self.assertIn("wants names", self.refused(2, self.model, out, "q4", "--keep-q8"))
         self.assertIn("named 'x'", self.refused(2, self.model, out, "q4", "--keep-q8", "down,x"))
@@ -139,7 +140,7 @@ class Quantize(Cli):
         self.assertIn("three arguments", self.refused(2))
         self.assertIn("three arguments", self.refused(2, a, b))
         self.assertIn("too many: x", self.refused(2, a, b, "q8", "x"))
-        self.assertIn("q8 or q4: q5", self.refused(2, a, b, "q5"))
+        self.assertIn("q8, q4 or q4c: q5", self.refused(2, a, b, "q5"))
         self.assertIn("unknown option: --type", self.refused(2, a, b, "--type", "q8"))
         for n in ("0", "-1", "x", "", "1025", "99999999999999999999"):
             self.assertIn("--threads wants a number from 1 to 1024", self.refused(2, a, b, "q8", "-t", n))

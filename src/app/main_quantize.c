@@ -1,4 +1,4 @@
-/* quantize IN OUT q8|q4: writes a smaller weights file. In: options, a weights file. Out: the new
+/* quantize IN OUT q8|q4|q4c: writes a smaller weights file. In: options, a weights file. Out: the new
  * file, a table of each tensor's error on stdout, a progress bar on stderr. All work is
  * tern_quantize's; this file only talks to the user. Exit codes: enum tern_status. */
 #include "app/files.h"
@@ -12,17 +12,18 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: quantize IN.bin OUT.bin q8|q4 [options]\n"
+    "usage: quantize IN.bin OUT.bin q8|q4|q4c [options]\n"
     "\n"
-    "Writes IN.bin to OUT.bin with its matrices as q8 (8.5 bits a weight) or q4 (4.5 bits), and\n"
-    "prints the error of each tensor. OUT.bin has the same bytes for any number of threads.\n"
+    "Writes IN.bin to OUT.bin with its matrices as q8 (8.5 bits a weight), q4 or q4c (4.5 bits),\n"
+    "and prints the error of each tensor. OUT.bin has the same bytes for any number of threads.\n"
+    "q4c loses less than q4: its codes stand for 16 values that lie closer together near zero.\n"
     "\n"
     "      --calibrate FILE\n"
-    "                    q4: fit the codes to a text like those that the model will see; a few\n"
-    "                    hundred KB are enough, the first 131072 tokens count\n"
+    "                    q4, q4c: fit the codes to a text like those that the model will see; a\n"
+    "                    few hundred KB are enough, the first 131072 tokens count\n"
     "      --keep-q8 LIST\n"
-    "                    q4: these matrices become q8: parts or names, separated by commas, as in\n"
-    "                    head,down,layer.0\n"
+    "                    q4, q4c: these matrices become q8: parts or names, separated by commas,\n"
+    "                    as in head,down,layer.0\n"
     "  -t, --threads N   threads to use (default: as many as this machine has for us)\n"
     "  -q, --quiet       no table and no progress bar\n"
     "      --version     version of tern\n"
@@ -90,16 +91,19 @@ static int parse_option(struct options *o, const char *arg, const char *value, i
 
 static int parse_operands(struct options *o, const char *const *operands, int n)
 {
+    static const enum tern_type types[] = {TERN_Q8, TERN_Q4, TERN_Q4C};
     if (n < 3)
-        return wrong("three arguments are needed: IN.bin OUT.bin q8|q4", "");
+        return wrong("three arguments are needed: IN.bin OUT.bin q8|q4|q4c", "");
     if (n > 3)
         return wrong("one argument too many", operands[3]);
-    if (strcmp(operands[2], "q8") && strcmp(operands[2], "q4"))
-        return wrong("the type must be q8 or q4", operands[2]);
     o->in = operands[0];
     o->out = operands[1];
-    o->p.type = strcmp(operands[2], "q8") ? TERN_Q4 : TERN_Q8;
-    return TERN_OK;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(operands[2], tern_type_name(types[i]))) {
+            o->p.type = types[i];
+            return TERN_OK;
+        }
+    return wrong("the type must be q8, q4 or q4c", operands[2]);
 }
 
 static int parse(struct options *o, int argc, char **argv)

@@ -1,4 +1,4 @@
-/* The search for q4's scales: see encode.h. All loops run over the 16 rows of a tile innermost.
+/* The search for scales: see encode.h. All loops run over the 16 rows of a tile innermost.
  *
  * With errors e_i = w_i - s q_i and u from the factor of X^T X, the loss of a row is the sum over
  * columns j of d_j (e_j + sum_{i<j} u_ij e_i)^2 = d_j (b_j - s p_j)^2, where
@@ -14,7 +14,8 @@
 
 enum { REFINEMENTS = 2 };
 
-/* The largest value becomes code -8 or 7, or something close to it, by these candidates. */
+/* The largest value becomes the first or last of the table, -8 or 7, or what is so many eighths of
+ * the range away from it, by these candidates. */
 static const float steps[] = {0, -1.5f, -1.25f, -1, -0.75f, -0.5f, -0.25f, 0.25f, 0.5f, 1, 1.5f};
 
 /* What a group's scales are tried on. */
@@ -33,6 +34,30 @@ static void feel(const struct group *g, unsigned j, float (*x)[TILE_ROWS], float
     }
 }
 
+/* x [16] = the nearest of -8 .. 7 */
+static void round_whole(float *x)
+{
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        float q = x[r] > -8 ? x[r] : -8;
+        q = q < 7 ? q : 7;
+        x[r] = (q + 0x1.8p23f) - 0x1.8p23f; /* to the nearest whole number */
+    }
+}
+
+/* x [16] = the nearest of the table, the lower of two; a NaN gives the first */
+static void round_into_table(float *x, const int8_t *table)
+{
+    float q[TILE_ROWS];
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        q[r] = table[0];
+    for (unsigned i = 1; i < CODES; i++) {
+        float gap = (float)(table[i] - table[i - 1]), middle = (float)table[i] - gap / 2;
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            q[r] += x[r] > middle ? gap : 0;
+    }
+    memcpy(x, q, sizeof q);
+}
+
 /* Fills c->q and c->loss for c->scale; refined [16] = the best scales for those codes. */
 static void try_scales(const struct trial *t, struct codes *c, float *refined)
 {
@@ -45,12 +70,14 @@ static void try_scales(const struct trial *t, struct codes *c, float *refined)
         float f[TILE_ROWS] = {0}, d = t->g->d ? t->g->d[j] : 1;
         if (t->g->u)
             feel(t->g, j, c->q, f);
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            c->q[j][r] = (t->b[j][r] - c->scale[r] * f[r]) * inverse[r];
+        if (t->g->table)
+            round_into_table(c->q[j], t->g->table);
+        else
+            round_whole(c->q[j]);
         for (unsigned r = 0; r < TILE_ROWS; r++) {
-            float s = c->scale[r], b = t->b[j][r], q = (b - s * f[r]) * inverse[r];
-            q = q > -8 ? q : -8;
-            q = q < 7 ? q : 7;
-            c->q[j][r] = q = (q + 0x1.8p23f) - 0x1.8p23f; /* to the nearest whole number */
-            float p = q + f[r], rest = b - s * p;
+            float b = t->b[j][r], p = c->q[j][r] + f[r], rest = b - c->scale[r] * p;
             c->loss[r] += d * rest * rest;
             bp[r] += d * b * p;
             pp[r] += d * p * p;
@@ -116,10 +143,12 @@ void encode_group(const struct group *g, struct codes *best)
     struct trial t;
     struct codes c;
     float largest[TILE_ROWS] = {0}, refined[TILE_ROWS];
+    float low = g->table ? g->table[0] : -8, high = g->table ? g->table[CODES - 1] : 7;
+    float eighth = g->table ? (high - low) / 16 : 1;
     start(&t, g, best);
     find_largest(g, largest);
     for (size_t k = 0; k < 2 * sizeof steps / sizeof *steps; k++) {
-        float by = k % 2 ? 7 + steps[k / 2] : -8 - steps[k / 2];
+        float by = k % 2 ? high + steps[k / 2] * eighth : low - steps[k / 2] * eighth;
         for (unsigned r = 0; r < TILE_ROWS; r++)
             c.scale[r] = stored(largest[r] / by);
         if (k == 0)

@@ -1,7 +1,7 @@
-/* The search for q4's scales. In: 32 columns of 16 rows. Out: their codes and scales. Nearest
- * rounding (formats.c) divides by the value of largest magnitude; here 22 scales of either sign
- * around it are tried, the best is refined by least squares, and where the inputs of the matrix
- * are known, the error made in a column is made good in the columns after it (factor.h). */
+/* The search for the scales of q4 and q4c. In: 32 columns of 16 rows. Out: their values and scales.
+ * Nearest rounding (formats.c) divides by the value of largest magnitude; here 22 scales of either
+ * sign around it are tried, the best is refined by least squares, and where the inputs of the
+ * matrix are known, the error made in a column is made good in the columns after it (factor.h). */
 #ifndef MODEL_ENCODE_H
 #define MODEL_ENCODE_H
 
@@ -13,10 +13,11 @@ struct group {
     const float *u;   /* row j, column i < j: error of column i felt in column j; NULL: none is */
     size_t u_stride;
     const float *d; /* [32] weight of a squared error in a column; NULL: all alike */
+    const int8_t *table; /* [16] ascending: what a code stands for; NULL: -8 .. 7 */
 };
 
 struct codes {
-    float q[GROUP][TILE_ROWS]; /* whole numbers, -8 .. 7 */
+    float q[GROUP][TILE_ROWS]; /* what the codes stand for: whole numbers */
     float scale[TILE_ROWS];    /* values of f16; a zero is +0 */
     float loss[TILE_ROWS];     /* sum over j of d_j (b_j - scale p_j)^2, b and p as in encode.c */
 };

@@ -29,7 +29,7 @@ struct job {
     const struct quantize_options *o;
     struct pool *pool;
     struct arena arena;
-    float *lines;   /* [threads, n_lines, 16] columns of a tile: what q4 has lost so far */
+    float *lines;   /* [threads, n_lines, 16] columns of a tile: what is lost of them so far */
     size_t n_lines; /* the largest k, rounded up to 32 */
     const struct factor *factor; /* of the tensor in work; NULL: its inputs are not known */
     /* the chunk in work */
@@ -39,6 +39,12 @@ struct job {
     unsigned char *data;       /* [CHUNK_BYTES, or one tile of the largest] */
     struct tile_error *errors; /* [CHUNK_TILES] */
 };
+
+/* Whether a scale and codes for this type are searched for. */
+static bool is_searched(enum tern_type type)
+{
+    return type == TERN_Q4 || type == TERN_Q4C;
+}
 
 /* True when the item [n] of keep_q8 means tensor `name`. */
 static bool item_names(const struct weights *w, const char *item, size_t n, const char *name)
@@ -84,8 +90,9 @@ static enum tern_type type_of(const struct job *j, const struct tensor *t)
 static enum tern_status check_kept(const struct job *j, struct tern_error *e)
 {
     const char *item = j->o->keep_q8;
-    if (item && j->o->type != TERN_Q4)
-        return error_set(e, TERN_USAGE, "tensors can be kept at q8 where the others become q4");
+    if (item && j->o->type == TERN_Q8)
+        return error_set(e, TERN_USAGE,
+                         "tensors can be kept at q8 where the others become q4 or q4c");
     while (item && *item) {
         size_t n = strcspn(item, ","), i = 0;
         while (i < weights_count(j->in) &&
@@ -148,18 +155,35 @@ static void feel_errors(const struct job *j, struct group *g, const float *lines
     g->fix = fix;
 }
 
-/* Block `block` of a q4 tile from w [16, 32]; its errors go into the tile's lines. */
-static void encode_q4(const struct job *j, char *out, size_t block, const float *w, float *lines)
+static void store_codes(const struct job *j, char *out, size_t block, const struct codes *c,
+                        const int8_t *table)
+{
+    uint8_t codes[GROUP][TILE_ROWS];
+    if (j->to->type == TERN_Q4) {
+        format_store_q4(out, block, (const float(*)[TILE_ROWS])c->q, c->scale);
+        return;
+    }
+    for (unsigned i = 0; i < GROUP; i++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            for (codes[i][r] = 0; table[codes[i][r]] < c->q[i][r];)
+                codes[i][r]++;
+    format_store_q4c(out, block, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
+}
+
+/* Block `block` of a tile from w [16, 32], whose head is there; its errors go into the tile's
+ * lines. */
+static void encode_searched(const struct job *j, char *out, size_t block, const float *w, float *lines)
 {
     float *turned = lines + block * GROUP * TILE_ROWS;
     _Alignas(64) float fix[GROUP * TILE_ROWS];
-    struct group g = {.w = turned};
+    const int8_t *table = j->to->type == TERN_Q4C ? (const int8_t *)out : NULL;
+    struct group g = {.w = turned, .table = table};
     struct codes c;
     turn(turned, w);
     if (j->factor)
         feel_errors(j, &g, lines, block, fix);
     encode_group(&g, &c);
-    format_store_q4(out, block, (const float(*)[TILE_ROWS])c.q, c.scale);
+    store_codes(j, out, block, &c, table);
     for (unsigned i = 0; i < GROUP; i++)
         for (unsigned r = 0; r < TILE_ROWS; r++)
             turned[i * TILE_ROWS + r] -= c.scale[r] * c.q[i][r];
@@ -176,8 +200,8 @@ static struct tile_error encode_tile(const struct job *j, const char *source, ch
         unsigned n = k - b * GROUP < GROUP ? (unsigned)(k - b * GROUP) : GROUP;
         j->from->decode(w, source, b, n);
         clear_padding(w, n_rows, n);
-        if (j->to->type == TERN_Q4)
-            encode_q4(j, out, (size_t)b, w, lines);
+        if (is_searched(j->to->type))
+            encode_searched(j, out, (size_t)b, w, lines);
         else
             j->to->encode(out, b, w, n);
         j->to->decode(back, out, b, n);
@@ -267,7 +291,7 @@ static enum tern_status allocate(struct job *j, struct tern_error *e)
         enum tern_type type = type_of(j, t);
         size_t tile = format_tile_bytes(format_find(type), t->k);
         bytes = tile > bytes ? tile : bytes;
-        if (type == TERN_Q4 && t->k > j->n_lines)
+        if (is_searched(type) && t->k > j->n_lines)
             j->n_lines = (size_t)(t->k + GROUP - 1) / GROUP * GROUP;
     }
     layout(j, bytes);
@@ -316,7 +340,7 @@ static enum tern_status convert(struct job *j,
         j->to = format_find(r.to);
         j->factor = NULL;
         s = weights_check_tensor(j->in, t, e); /* or damage would get a valid checksum */
-        if (!s && j->o->calibration && r.to == TERN_Q4 && r.from != TERN_Q4)
+        if (!s && j->o->calibration && is_searched(r.to) && r.to != r.from)
             s = calibrate_find(j->o->calibration, t->name, &j->factor, e);
         if (!s)
             s = r.to == r.from ? copy_tensor(j, e) : quantize_tensor(j, &r, e);
@@ -336,8 +360,8 @@ enum tern_status quantize_file(const char *in, const char *out, const struct qua
                                void *arg, struct tern_error *e)
 {
     struct weights *w;
-    if (o->type != TERN_Q8 && o->type != TERN_Q4)
-        return error_set(e, TERN_USAGE, "matrices are quantized to q8 or q4");
+    if (o->type != TERN_Q8 && !is_searched(o->type))
+        return error_set(e, TERN_USAGE, "matrices are quantized to q8, q4 or q4c");
     enum tern_status s = weights_open(&w, in, e);
     if (s)
         return s;
