@@ -207,12 +207,36 @@ SIMD void vf_totals(int32_t *sum, const vf *v, size_t n)
 
 typedef __m256i vx;
 typedef __m256i va;
+typedef __m256i vt; /* a table of 16 bytes, twice */
 
 SIMD vx vx_load(const int8_t *q)
 {
     int32_t four;
     memcpy(&four, q, 4);
     return _mm256_set1_epi32(four);
+}
+
+SIMD vt vt_load(const unsigned char *p)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+/* Low nibbles, high nibbles */
+SIMD void split(__m256i *n, const unsigned char *p)
+{
+    __m256i pair = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    __m256i low = _mm256_set1_epi8(15);
+    n[0] = _mm256_and_si256(pair, low);
+    n[1] = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
+}
+
+/* The values of the low nibbles at p, and those of the high ones 64 bytes later */
+SIMD void vt_look_up(unsigned char *to, const unsigned char *p, vt table)
+{
+    __m256i n[2];
+    split(n, p);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_shuffle_epi8(table, n[0]));
+    _mm256_storeu_si256((__m256i *)(void *)(to + 64), _mm256_shuffle_epi8(table, n[1]));
 }
 
 #ifdef __AVXVNNI__
@@ -230,10 +254,15 @@ SIMD vw vw_q8(const unsigned char *p)
 
 SIMD void vw_q4(vw *w, const unsigned char *p)
 {
-    __m256i pair = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    __m256i low = _mm256_set1_epi8(15);
-    w[0] = _mm256_and_si256(pair, low);
-    w[1] = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
+    split(w, p);
+}
+
+SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
+{
+    table = _mm256_xor_si256(table, _mm256_set1_epi8((char)0x80));
+    split(w, p);
+    w[0] = _mm256_shuffle_epi8(table, w[0]);
+    w[1] = _mm256_shuffle_epi8(table, w[1]);
 }
 
 SIMD va va_start(const int32_t *bias, bool q4)
@@ -264,18 +293,30 @@ typedef struct {
     __m256i size, sign;
 } vw;
 
+SIMD vw vw_signed(__m256i w)
+{
+    return (vw){_mm256_abs_epi8(w), w};
+}
+
 SIMD vw vw_q8(const unsigned char *p)
 {
-    __m256i w = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    return (vw){_mm256_abs_epi8(w), w};
+    return vw_signed(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
 
 SIMD void vw_q4(vw *w, const unsigned char *p)
 {
-    __m256i pair = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    __m256i low = _mm256_set1_epi8(15);
-    w[0].size = _mm256_and_si256(pair, low);
-    w[1].size = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
+    __m256i n[2];
+    split(n, p);
+    w[0].size = n[0];
+    w[1].size = n[1];
+}
+
+SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
+{
+    __m256i n[2];
+    split(n, p);
+    w[0] = vw_signed(_mm256_shuffle_epi8(table, n[0]));
+    w[1] = vw_signed(_mm256_shuffle_epi8(table, n[1]));
 }
 
 SIMD va va_start(const int32_t *bias, bool q4)

@@ -212,12 +212,36 @@ SIMD void vf_totals(int32_t *sum, const vf *v, size_t n)
 
 typedef __m512i vx;
 typedef __m512i va;
+typedef __m512i vt; /* a table of 16 bytes, four times */
 
 SIMD vx vx_load(const int8_t *q)
 {
     int32_t four;
     memcpy(&four, q, 4);
     return _mm512_set1_epi32(four);
+}
+
+SIMD vt vt_load(const unsigned char *p)
+{
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+/* Low nibbles, high nibbles */
+SIMD void split(__m512i *n, const unsigned char *p)
+{
+    __m512i pair = _mm512_loadu_si512(p), low = _mm512_set1_epi8(15);
+    __asm__("" : "+v"(pair)); /* one load, not one in each of the next two instructions */
+    n[0] = _mm512_and_si512(pair, low);
+    n[1] = _mm512_and_si512(_mm512_srli_epi16(pair, 4), low);
+}
+
+/* The values of the low nibbles at p, and those of the high ones 64 bytes later */
+SIMD void vt_look_up(unsigned char *to, const unsigned char *p, vt table)
+{
+    __m512i n[2];
+    split(n, p);
+    _mm512_storeu_si512(to, _mm512_shuffle_epi8(table, n[0]));
+    _mm512_storeu_si512(to + 64, _mm512_shuffle_epi8(table, n[1]));
 }
 
 #ifdef __AVX512VNNI__
@@ -234,10 +258,15 @@ SIMD vw vw_q8(const unsigned char *p)
 
 SIMD void vw_q4(vw *w, const unsigned char *p)
 {
-    __m512i pair = _mm512_loadu_si512(p), low = _mm512_set1_epi8(15);
-    __asm__("" : "+v"(pair)); /* one load, not one in each of the next two instructions */
-    w[0] = _mm512_and_si512(pair, low);
-    w[1] = _mm512_and_si512(_mm512_srli_epi16(pair, 4), low);
+    split(w, p);
+}
+
+SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
+{
+    table = _mm512_xor_si512(table, _mm512_set1_epi8((char)0x80));
+    split(w, p);
+    w[0] = _mm512_shuffle_epi8(table, w[0]);
+    w[1] = _mm512_shuffle_epi8(table, w[1]);
 }
 
 SIMD va va_start(const int32_t *bias, bool q4)
@@ -269,18 +298,30 @@ typedef struct {
     __mmask64 negative;
 } vw;
 
+SIMD vw vw_signed(__m512i w)
+{
+    return (vw){_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
+}
+
 SIMD vw vw_q8(const unsigned char *p)
 {
-    __m512i w = _mm512_loadu_si512(p);
-    return (vw){_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
+    return vw_signed(_mm512_loadu_si512(p));
 }
 
 SIMD void vw_q4(vw *w, const unsigned char *p)
 {
-    __m512i pair = _mm512_loadu_si512(p), low = _mm512_set1_epi8(15);
-    w[0].size = _mm512_and_si512(pair, low);
-    w[1].size = _mm512_and_si512(_mm512_srli_epi16(pair, 4), low);
-    w[0].negative = w[1].negative = 0;
+    __m512i n[2];
+    split(n, p);
+    w[0] = (vw){n[0], 0};
+    w[1] = (vw){n[1], 0};
+}
+
+SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
+{
+    __m512i n[2];
+    split(n, p);
+    w[0] = vw_signed(_mm512_shuffle_epi8(table, n[0]));
+    w[1] = vw_signed(_mm512_shuffle_epi8(table, n[1]));
 }
 
 SIMD va va_start(const int32_t *bias, bool q4)

@@ -206,6 +206,7 @@ enum { BIAS_Q8 = 0, BIAS_Q4 = 0, INT_TILES = 1, INT_TOKENS = 4, INT_UNROLL = 2 }
 
 typedef int8x16_t vx;
 typedef int8x16_t vw;
+typedef int8x16_t vt; /* a table of 16 bytes */
 
 SIMD vx vx_load(const int8_t *q)
 {
@@ -219,12 +220,42 @@ SIMD vw vw_q8(const unsigned char *p)
     return vreinterpretq_s8_u8(vld1q_u8(p));
 }
 
-SIMD void vw_q4(vw *w, const unsigned char *p)
+/* Low nibbles, high nibbles */
+SIMD void split(uint8x16_t *n, const unsigned char *p)
 {
     uint8x16_t pair = vld1q_u8(p);
-    int8x16_t zero_point = vdupq_n_s8(8);
-    w[0] = vsubq_s8(vreinterpretq_s8_u8(vandq_u8(pair, vdupq_n_u8(15))), zero_point);
-    w[1] = vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(pair, 4)), zero_point);
+    n[0] = vandq_u8(pair, vdupq_n_u8(15));
+    n[1] = vshrq_n_u8(pair, 4);
+}
+
+SIMD void vw_q4(vw *w, const unsigned char *p)
+{
+    uint8x16_t n[2];
+    split(n, p);
+    w[0] = vsubq_s8(vreinterpretq_s8_u8(n[0]), vdupq_n_s8(8));
+    w[1] = vsubq_s8(vreinterpretq_s8_u8(n[1]), vdupq_n_s8(8));
+}
+
+SIMD vt vt_load(const unsigned char *p)
+{
+    return vw_q8(p);
+}
+
+SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
+{
+    uint8x16_t n[2];
+    split(n, p);
+    w[0] = vqtbl1q_s8(table, n[0]);
+    w[1] = vqtbl1q_s8(table, n[1]);
+}
+
+/* The values of the low nibbles at p, and those of the high ones 64 bytes later */
+SIMD void vt_look_up(unsigned char *to, const unsigned char *p, vt table)
+{
+    vw w[2];
+    vw_q4c(w, p, table);
+    vst1q_s8((int8_t *)to, w[0]);
+    vst1q_s8((int8_t *)to + 64, w[1]);
 }
 
 #ifdef __ARM_FEATURE_DOTPROD

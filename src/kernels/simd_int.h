@@ -1,5 +1,5 @@
-/* matmul with q8 and q4 weights in the vocabulary of ops_*.h: integer dots of groups of 32, whose
- * lanes are rows of a tile. `int_init` sets the slots. */
+/* matmul with q8, q4 and q4c weights in the vocabulary of ops_*.h: integer dots of groups of 32,
+ * whose lanes are rows of a tile. `int_init` sets the slots. */
 #ifndef KERNELS_SIMD_INT_H
 #define KERNELS_SIMD_INT_H
 
@@ -7,17 +7,22 @@ enum {
     INT_PER_16 = 16 / WIDTH,
     INT_AHEAD = 4096, /* bytes of prefetch */
     Q8_LINES = 512,   /* bytes of a block before its scales */
-    Q4_LINES = 256
+    Q4_LINES = 256,
+    Q4C_HEAD = 32,         /* bytes of a tile before its blocks */
+    EXPANDED = 16,         /* groups of q4c that become q8 at a time, */
+    STEP = 9 * 64,         /* bytes from one to the next, */
+    TILE = EXPANDED * STEP /* and from tile to tile of these */
 };
 
 /* A matrix of blocks, and the rows of x that meet it: one row (q, scale and sum one after the
  * other), or octets, beginning at some row of the first */
 struct blocks {
-    const unsigned char *w; /* first tile */
+    const unsigned char *w; /* first block of the first tile */
     size_t tile, y_tile;    /* bytes between tiles, floats between their rows of y; 0: one tile met
                                twice */
-    size_t groups;
-    bool q4, one; /* constants where this is used */
+    size_t groups, step;    /* blocks of a tile, bytes from one to the next */
+    enum tern_type type;    /* this and `one`: constants where this is used */
+    bool one, more;         /* more: the sums begin with what y holds */
     const int8_t *q;
     const float *scale;
     const int32_t *sum;
@@ -37,10 +42,31 @@ SIMD size_t x_quad(const struct blocks *b)
     return b->one ? 4 : 4 * OCTET;
 }
 
+/* Bytes of a block before its scales */
+SIMD size_t block_lines(enum tern_type type)
+{
+    return type == TERN_Q8 ? Q8_LINES : Q4_LINES;
+}
+
+/* w [2]: quads 2 j and 2 j + 1 of k, of the rows of part p; of q4c, in the first tile */
+SIMD void load_quads(vw *w, const struct blocks *b, const unsigned char *block, size_t j, size_t p)
+{
+    const unsigned char *at = block + p % INT_PER_16 * 4 * WIDTH;
+    if (b->type == TERN_Q4) {
+        vw_q4(w, at + j * 64);
+    } else if (b->type == TERN_Q4C) {
+        vw_q4c(w, at + j * 64, vt_load(b->w - Q4C_HEAD));
+    } else {
+        w[0] = vw_q8(at + 2 * j * 64);
+        w[1] = vw_q8(at + (2 * j + 1) * 64);
+    }
+}
+
 /* acc[p][t] += dot * (ws * xs) for group g of all tiles (parts) and rows (tokens) */
 SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts, size_t tokens)
 {
-    size_t lines = b->q4 ? Q4_LINES : Q8_LINES, bytes = lines + 2 * TILE_ROWS;
+    size_t lines = block_lines(b->type);
+    bool q4 = b->type == TERN_Q4; /* q4c's values are those of q8 */
     const unsigned char *block[8];
     const int8_t *q = b->q + g * x_group(b, GROUP);
     const float *xs = (const float *)(const void *)((const char *)b->scale + g * x_group(b, 4));
@@ -49,17 +75,17 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts
     va dot[8][8];
 #pragma GCC unroll 8
     for (size_t t = 0; t < tokens; t++)
-        bias[t] = -(b->q4 ? BIAS_Q4 : BIAS_Q8) * sum[t];
+        bias[t] = -(q4 ? BIAS_Q4 : BIAS_Q8) * sum[t];
 #pragma GCC unroll 8
     for (size_t p = 0; p < parts; p++) {
-        block[p] = b->w + p / INT_PER_16 * b->tile + g * bytes;
+        block[p] = b->w + p / INT_PER_16 * b->tile + g * b->step;
         if (b->one && p % INT_PER_16 == 0)
 #pragma GCC unroll 9
-            for (size_t i = 0; i < bytes; i += 64)
+            for (size_t i = 0; i < b->step; i += 64)
                 __builtin_prefetch(block[p] + INT_AHEAD + i);
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++)
-            dot[p][t] = va_start(bias + t, b->q4);
+            dot[p][t] = va_start(bias + t, q4);
     }
     for (size_t i = 0; !b->one && i < b->ahead; i += 64)
         __builtin_prefetch(b->next + g * b->ahead + i);
@@ -67,15 +93,8 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts
     for (size_t j = 0; j < 4; j++) { /* two quads of k at a time */
         vw w[8][2];
 #pragma GCC unroll 8
-        for (size_t p = 0; p < parts; p++) {
-            size_t part = p % INT_PER_16 * 4 * WIDTH;
-            if (b->q4) {
-                vw_q4(w[p], block[p] + j * 64 + part);
-            } else {
-                w[p][0] = vw_q8(block[p] + 2 * j * 64 + part);
-                w[p][1] = vw_q8(block[p] + (2 * j + 1) * 64 + part);
-            }
-        }
+        for (size_t p = 0; p < parts; p++)
+            load_quads(w[p], b, block[p], j, p);
 #pragma GCC unroll 2
         for (size_t i = 0; i < 2; i++)
 #pragma GCC unroll 8
@@ -83,7 +102,7 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts
                 vx x = vx_load(q + (2 * j + i) * x_quad(b) + 4 * t);
 #pragma GCC unroll 8
                 for (size_t p = 0; p < parts; p++)
-                    dot[p][t] = va_dot(dot[p][t], w[p][i], x, b->q4);
+                    dot[p][t] = va_dot(dot[p][t], w[p][i], x, q4);
             }
     }
 #pragma GCC unroll 8
@@ -93,9 +112,14 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++) {
             vf s = vf_mul(ws, vf_set1(xs[t]));
-            acc[p][t] = vf_fma(va_end(dot[p][t], bias + t, b->q4), s, acc[p][t]);
+            acc[p][t] = vf_fma(va_end(dot[p][t], bias + t, q4), s, acc[p][t]);
         }
     }
+}
+
+SIMD size_t y_at(const struct blocks *b, size_t y_stride, size_t p, size_t t)
+{
+    return t * y_stride + p / INT_PER_16 * b->y_tile + p % INT_PER_16 * WIDTH;
 }
 
 /* y[t][r] for `parts` vectors of rows of w and `tokens` rows of x (both constants), of which the
@@ -108,7 +132,7 @@ SIMD void dot_blocks(float *y, size_t y_stride, const struct blocks *b, size_t p
     for (size_t p = 0; p < parts; p++)
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++)
-            acc[p][t] = vf_set1(0);
+            acc[p][t] = b->more && t < n ? vf_load(y + y_at(b, y_stride, p, t)) : vf_set1(0);
     for (size_t g = 0; g < b->groups; g++)
         add_group(acc, b, g, parts, tokens);
 #pragma GCC unroll 8
@@ -116,27 +140,18 @@ SIMD void dot_blocks(float *y, size_t y_stride, const struct blocks *b, size_t p
         if (t < n)
 #pragma GCC unroll 8
             for (size_t p = 0; p < parts; p++)
-                vf_store(y + t * y_stride + p / INT_PER_16 * b->y_tile + p % INT_PER_16 * WIDTH,
-                         acc[p][t]);
+                vf_store(y + y_at(b, y_stride, p, t), acc[p][t]);
 }
 
-/* The same for one row of x. */
-SIMD void dot_one(float *y, struct blocks b, const struct activations *x, size_t parts)
-{
-    b.one = true, b.q = x->q, b.scale = x->scale, b.sum = x->sum;
-    dot_blocks(y, 0, &b, parts, 1, 1);
-}
-
-/* The same for all rows of x. Meanwhile the next tiles, `bytes` of them, come nearer. */
+/* The same for all rows of x, from group g0 on. Meanwhile b.next, `bytes` of it, comes nearer. */
 SIMD void dot_octets(float *y, size_t y_stride, struct blocks b, const struct activations *x,
-                     size_t parts, size_t bytes)
+                     size_t g0, size_t bytes)
 {
-    size_t times = (x->n + INT_TOKENS - 1) / INT_TOKENS;
-    const unsigned char *end = b.w + 2 * bytes;
+    size_t times = (x->n + INT_TOKENS - 1) / INT_TOKENS, parts = INT_TILES * INT_PER_16;
+    const unsigned char *end = b.next + bytes;
     b.ahead = (bytes / (times * b.groups) + 63) / 64 * 64;
-    b.next = b.w + bytes;
     for (size_t i = 0; i < x->n; i += INT_TOKENS, b.next += b.groups * b.ahead) {
-        const struct octet *o = x->octets + octet_at(i, 0, x->k);
+        const struct octet *o = x->octets + octet_at(i, g0, x->k);
         size_t lane = i % OCTET, left = x->n - i;
         b.q = o->q[0][lane], b.scale = o->scale + lane, b.sum = o->sum + lane;
         if (b.next >= end)
@@ -148,40 +163,113 @@ SIMD void dot_octets(float *y, size_t y_stride, struct blocks b, const struct ac
     }
 }
 
-SIMD void matmul_int(float *y, size_t y_stride, const void *w, bool q4, size_t tile0, size_t tile1,
-                     const struct activations *x)
+/* The same of q8, for whoever has blocks of it. */
+static __attribute__((noinline)) void octets_q8(float *y, size_t y_stride, struct blocks b,
+                                                const struct activations *x, size_t g0,
+                                                size_t bytes)
 {
-    size_t groups = (x->k + GROUP - 1) / GROUP, t = tile0;
-    size_t tile = groups * ((q4 ? Q4_LINES : Q8_LINES) + 2 * TILE_ROWS);
-    struct blocks b = {.tile = tile, .y_tile = TILE_ROWS, .groups = groups, .q4 = q4};
-    for (; x->n == 1 && t < tile1; t++) { /* one stream through memory */
-        b.w = (const unsigned char *)w + t * tile;
-        dot_one(y + t * TILE_ROWS, b, x, INT_PER_16);
+    b.type = TERN_Q8, b.one = false;
+    dot_octets(y, y_stride, b, x, g0, bytes);
+}
+
+/* Tiles of x->k columns, w not set */
+SIMD struct blocks blocks_of(enum tern_type type, const struct activations *x)
+{
+    size_t groups = (x->k + GROUP - 1) / GROUP, step = block_lines(type) + 2 * TILE_ROWS;
+    return (struct blocks){.tile = groups * step + (type == TERN_Q4C ? Q4C_HEAD : 0),
+                           .y_tile = TILE_ROWS,
+                           .groups = groups,
+                           .step = step,
+                           .type = type};
+}
+
+/* One row of x: one stream through memory. */
+SIMD void matmul_one(float *y, const unsigned char *w, enum tern_type type, size_t tile0,
+                     size_t tile1, const struct activations *x)
+{
+    struct blocks b = blocks_of(type, x);
+    b.one = true, b.q = x->q, b.scale = x->scale, b.sum = x->sum;
+    for (size_t t = tile0; t < tile1; t++) {
+        b.w = w + (t + 1) * b.tile - b.groups * b.step;
+        dot_blocks(y + t * TILE_ROWS, 0, &b, INT_PER_16, 1, 1);
     }
-    for (; t < tile1; t += INT_TILES) {
-        b.w = (const unsigned char *)w + t * tile;
+}
+
+SIMD void matmul_int(float *y, size_t y_stride, const unsigned char *w, enum tern_type type,
+                     size_t tile0, size_t tile1, const struct activations *x)
+{
+    struct blocks b = blocks_of(type, x);
+    size_t tile = b.tile, bytes = INT_TILES * tile;
+    if (x->n == 1) {
+        matmul_one(y, w, type, tile0, tile1, x);
+        return;
+    }
+    for (size_t t = tile0; t < tile1; t += INT_TILES) {
+        float *to = y + t * TILE_ROWS;
+        b.w = w + t * tile;
+        b.next = b.w + bytes;
         if (t + INT_TILES > tile1)
             b.tile = b.y_tile = 0;
-        dot_octets(y + t * TILE_ROWS, y_stride, b, x, INT_TILES * INT_PER_16, INT_TILES * tile);
+        if (type == TERN_Q8)
+            octets_q8(to, y_stride, b, x, 0, bytes);
+        else
+            dot_octets(to, y_stride, b, x, 0, bytes);
     }
 }
 
 static void matmul_q8(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
                       const struct activations *x)
 {
-    matmul_int(y, y_stride, w, false, tile0, tile1, x);
+    matmul_int(y, y_stride, w, TERN_Q8, tile0, tile1, x);
 }
 
 static void matmul_q4(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
                       const struct activations *x)
 {
-    matmul_int(y, y_stride, w, true, tile0, tile1, x);
+    matmul_int(y, y_stride, w, TERN_Q4, tile0, tile1, x);
+}
+
+/* n blocks of q8, with the values and scales of those of q4c at `from` */
+SIMD void expand(unsigned char *to, const unsigned char *from, vt table, size_t n)
+{
+    for (; n > 0; n--, to += STEP, from += Q4_LINES + 2 * TILE_ROWS) {
+#pragma GCC unroll 8
+        for (size_t i = 0; i < Q4_LINES; i += 4 * WIDTH)
+            vt_look_up(to + i + i / 64 * 64, from + i, table);
+        memcpy(to + Q8_LINES, from + Q4_LINES, 2 * TILE_ROWS);
+    }
+}
+
+/* Several rows of x meet a few groups of INT_TILES tiles, which have become q8 for them. */
+static void matmul_q4c(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
+                       const struct activations *x)
+{
+    _Alignas(64) unsigned char q8[INT_TILES * TILE];
+    const struct blocks all = blocks_of(TERN_Q4C, x);
+    if (x->n == 1) {
+        matmul_one(y, w, TERN_Q4C, tile0, tile1, x);
+        return;
+    }
+    for (size_t t = tile0; t < tile1; t += INT_TILES)
+        for (size_t g = 0; g < all.groups; g += EXPANDED) {
+            struct blocks b = {.w = q8, .tile = TILE, .y_tile = TILE_ROWS, .step = STEP};
+            const unsigned char *from = (const unsigned char *)w + t * all.tile;
+            b.groups = all.groups - g < EXPANDED ? all.groups - g : EXPANDED;
+            b.more = g > 0;
+            for (size_t i = 0; i < INT_TILES && t + i < tile1; i++, from += all.tile)
+                expand(q8 + i * TILE, from + Q4C_HEAD + g * all.step, vt_load(from), b.groups);
+            if (t + INT_TILES > tile1)
+                b.tile = b.y_tile = 0;
+            b.next = from + INT_TILES * g * all.step;
+            octets_q8(y + t * TILE_ROWS, y_stride, b, x, g, INT_TILES * b.groups * all.step);
+        }
 }
 
 SIMD void int_init(struct kernels *k)
 {
     k->matmul[TERN_Q8] = matmul_q8;
     k->matmul[TERN_Q4] = matmul_q4;
+    k->matmul[TERN_Q4C] = matmul_q4c;
 }
 
 #endif
