@@ -7,6 +7,7 @@ and none from the standard. Usage: tools/unicode_tables.py > src/text/unicode_ta
 
 import functools
 import io
+import itertools
 import sys
 import tempfile
 from pathlib import Path
@@ -175,72 +176,102 @@ def decompositions() -> tuple[dict[int, tuple[int, int]], dict[int, int], set[in
     return pairs, singles, composed
 
 
-def ranges(value: dict[int, int]) -> list[int]:
-    """start << 8 | value wherever the value of a code point differs from that of the one before."""
-    out, before = [], -1
-    for c in range(0x110000):
-        if value.get(c, 0) != before:
-            before = value.get(c, 0)
-            out.append(c << 8 | before)
-    return out
+class Packer:
+    """Packs numbers for src/text/unicode_data.c: each bit by a model of its place, which adapts (an adaptive binary
+    range coder, as LZMA has: Martin, 1979). Models begin at 0, which is a probability of 1/2."""
+
+    def __init__(self) -> None:
+        self.low, self.range, self.shifts, self.models = 0, 2**32 - 1, 0, {}
+
+    def bit(self, model: tuple, bit: int) -> None:
+        zero = 2048 + self.models.get(model, 0)  # of 4096
+        bound = (self.range >> 12) * zero
+        self.low, self.range = (self.low + bound, self.range - bound) if bit else (self.low, bound)
+        self.models[model] = zero - 2048 + (-(zero >> 4) if bit else 4096 - zero >> 4)
+        while self.range < 1 << 24:
+            self.low, self.range, self.shifts = self.low << 8, self.range << 8, self.shifts + 1
+
+    def tree(self, model: tuple, value: int, bits: int) -> None:
+        """A number below 2 ** bits, high bits first."""
+        for i in reversed(range(bits)):
+            self.bit((*model, 1 << bits - 1 - i | value >> i + 1), value >> i & 1)
+
+    def number(self, model: tuple, value: int) -> None:
+        """Any number from 0: that of the bits of value + 1 below the highest, in unary, and then those bits."""
+        more = (value + 1).bit_length() - 1
+        for i in range(more + 1):
+            self.bit((*model, "more", i), i < more)
+        for i in reversed(range(more)):
+            above = value + 1 >> i + 1
+            self.bit((*model, more, above if above < 16 else 0), value + 1 >> i & 1)
+
+    def difference(self, model: tuple, value: int) -> None:
+        self.number(model, 2 * value if value >= 0 else -2 * value - 1)
+
+    def packed(self) -> list[int]:
+        return list(self.low.to_bytes(self.shifts + 4, "big"))
+
+
+def runs(values: list[int]) -> list[tuple[int, int]]:
+    """(value, how often) of neighbours that are equal."""
+    return [(value, len(list(group))) for value, group in itertools.groupby(values)]
 
 
 def fold(c: int) -> int:
-    """Place of a code point in the tables of classes: planes 3 to 13 and 15 on hold nothing but zeros and are left out."""
+    """Place of a code point in the table of classes: planes 3 to 13 and 15 on hold nothing but zeros and are left out."""
     return c if c < FOLD else c - 0xE0000 + FOLD
 
 
-def blocks(value: dict[int, int]) -> tuple[list[int], list[int], list[int]]:
-    """Ranges, as (start & 255) << 8 | kind; for every block of 256 folded code points the last range before it; and of
-    each kind the value of its even and of its odd code points: capital and small letters often alternate."""
-    if set(value) - {c for c in range(0x110000) if c < FOLD or 0xE0000 <= c < 0xE1000}:
-        sys.exit(f"a code point that is not folded has a class: {max(value):#x}")
-    folded = {fold(c): v for c, v in value.items()}
-    kinds, starts, pair = [], [], [None, None]
-    for c in range(FOLD + 0x1000):
-        v = folded.get(c, 0)
-        if pair[c & 1] not in (None, v) or not starts:
-            starts.append(c)
-            pair = [None, None]
-            kinds.append(pair)
-        pair[c & 1] = v
-    whole = [tuple(p[0] if v is None else v for v in p) if p[0] is not None else (p[1], p[1]) for p in kinds]
-    table = sorted(set(whole))
-    if len(table) > 256:
-        sys.exit(f"{len(table)} kinds of ranges, more than a byte tells apart")
-    packed = [start << 8 | table.index(pair) for start, pair in zip(starts, whole)]
-    index = [max(0, sum(1 for r in packed if r >> 8 < block << 8) - 1) for block in range((FOLD + 0x1000 >> 8) + 1)]
-    return [r & 0xFFFF for r in packed], index, [v for pair in table for v in pair]
+def pack_classes(packer: Packer, classes: dict[int, int]) -> list[int]:
+    """Packs the kind of every folded code point, in runs, and returns the class of every kind."""
+    folded = [0] * (FOLD + 0x1000)
+    for c, value in classes.items():
+        if not (c < FOLD or 0xE0000 <= c < 0xE1000):
+            sys.exit(f"a code point that is not folded has a class: {c:#x}")
+        folded[fold(c)] = value
+    kinds = sorted(set(folded))
+    if len(kinds) > 32:
+        sys.exit(f"{len(kinds)} kinds of code points, more than 5 bits tell apart")
+    before = 0
+    for kind, n in runs([kinds.index(value) for value in folded]):
+        packer.tree(("kind", before), kind, 5)
+        packer.number(("run", kind), n - 1)
+        before = kind
+    return kinds
 
 
-def planes(table: list[tuple[int, ...]]) -> tuple[list[int], list[int]]:
-    """The rows without their planes, by planes and then by code point; and where each pair of planes (of c << 4 |
-    of what it becomes) ends."""
-    keyed = {}
-    for c, *rest in sorted(table):
-        if len({r >> 16 for r in rest}) != 1 or (len(rest) == 2 and rest[0] >> 16 != c >> 16):
-            sys.exit(f"U+{c:04X} becomes code points of two planes")
-        keyed.setdefault(c >> 16 << 4 | rest[0] >> 16, []).append((c & 0xFFFF, *(r & 0xFFFF for r in rest)))
-    rows, ends = [], []
-    for key in sorted(keyed):
-        rows += keyed[key]
-        ends += [key, len(rows)]
-    return [n for row in rows for n in row], ends
+def pack_ranks(packer: Packer, ranks: dict[int, int]) -> None:
+    """Packs the rank of every code point in runs, the last of which is the last that is not 0."""
+    before = 0
+    for rank, n in runs([ranks.get(c, 0) for c in range(max(ranks) + 1)]):
+        packer.tree(("rank", before > 0), rank, 6)
+        packer.number(("ranked", rank > 0), n - 1)
+        before = rank
+    packer.tree(("rank", True), 63, 6)
 
 
-def emit(name: str, numbers: list[int], kind: str = "uint32_t", shape: str = "", counted: bool = True) -> None:
-    print(f"\nconst {kind} {name}[]{shape} = {{")
-    per = 10 if kind == "uint32_t" else 12
-    rows = [f"{n:#x}" for n in numbers]
-    if shape:
-        width = int(shape[1:-1])
-        rows = ["{" + ", ".join(rows[i : i + width]) + "}" for i in range(0, len(rows), width)]
-        per = 8 // width
-    for i in range(0, len(rows), per):
-        print("    " + ", ".join(rows[i : i + per]) + ",")
+def pack_forms(packer: Packer, pairs: dict[int, tuple[int, int]], singles: dict[int, int], composed: set[int]) -> None:
+    """Packs every code point that is taken apart: its distance, what it becomes, if a pair its second and whether it is
+    composed again; the last is followed by a distance of 0."""
+    before = first = second = 0
+    for c in sorted([*pairs, *singles]):
+        packer.number(("step",), c - before)
+        packer.bit(("pair",), c in pairs)
+        to = pairs[c][0] if c in pairs else singles[c]
+        packer.difference(("to", c in pairs), to - first)
+        if c in pairs:
+            packer.difference(("second",), pairs[c][1] - second)
+            packer.bit(("composed",), c in composed)
+            second = pairs[c][1]
+        before, first = c, to
+    packer.number(("step",), 0)
+
+
+def emit(name: str, numbers: list[int], kind: str) -> None:
+    print(f"\nconst {kind} {name}[] = {{")
+    for i in range(0, len(numbers), 16):
+        print("    " + ", ".join(f"{n:#x}" for n in numbers[i : i + 16]) + ",")
     print("};")
-    if counted:
-        print(f"const size_t {name}_N = {len(rows)};")
 
 
 def main() -> None:
@@ -271,21 +302,13 @@ def main() -> None:
     print("/* Generated by tools/unicode_tables.py from the answers of tokenizers " + tokenizers.__version__ + ". */")
     print("/* clang-format off */")
     print('#include "text/unicode_tables.h"')
-    packed, index, kinds = blocks(classes)
-    emit("UNICODE_CLASSES", packed, "uint16_t", counted=False)
-    emit("UNICODE_INDEX", index, "uint16_t", counted=False)
-    emit("UNICODE_KINDS", kinds, "uint16_t", shape="[2]", counted=False)
-    emit("UNICODE_ASCII", [classes.get(c, 0) for c in range(128)], "uint16_t", counted=False)
-    emit("UNICODE_RANKS", ranges(ranks))
-    rows, ends = planes([(c, *pairs[c]) for c in pairs])
-    emit("UNICODE_PAIRS", rows, "uint16_t", shape="[3]", counted=False)
-    emit("UNICODE_PAIR_PLANES", ends, "uint16_t", shape="[2]")
-    ordered = sorted(pairs)  # as the rows are: a pair stays in its plane
-    index = {c: i for i, c in enumerate(ordered)}
-    emit("UNICODE_COMPOSED", [index[c] for c in sorted(composed, key=lambda c: pairs[c])], "uint16_t")
-    rows, ends = planes(list(singles.items()))
-    emit("UNICODE_SINGLES", rows, "uint16_t", shape="[2]", counted=False)
-    emit("UNICODE_SINGLE_PLANES", ends, "uint16_t", shape="[2]")
+    packer = Packer()
+    emit("UNICODE_KINDS", pack_classes(packer, classes), "uint16_t")
+    emit("UNICODE_PACKED_CLASSES", packer.packed(), "unsigned char")
+    packer = Packer()
+    pack_ranks(packer, ranks)
+    pack_forms(packer, pairs, singles, composed)
+    emit("UNICODE_PACKED_FORMS", packer.packed(), "unsigned char")
 
 
 if __name__ == "__main__":

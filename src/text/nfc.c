@@ -5,7 +5,6 @@
 #include "text/nfc.h"
 
 #include "text/unicode.h"
-#include "text/unicode_tables.h"
 
 enum { S_BASE = 0xAC00, L_BASE = 0x1100, V_BASE = 0x1161, T_BASE = 0x11A7 };
 enum { L_COUNT = 19, V_COUNT = 21, T_COUNT = 28, S_COUNT = L_COUNT * V_COUNT * T_COUNT };
@@ -15,36 +14,9 @@ static bool add_point(struct buffer *points, uint32_t c)
     return buffer_add(points, (const char *)&c, sizeof c);
 }
 
-/* Row of table[][width] that begins with c, with c's plane, or NULL; *plane: that of the rest. */
-static const uint16_t *row_of(const uint16_t *table, const uint16_t (*planes)[2], size_t n_planes,
-                              size_t width, uint32_t c, uint32_t *plane)
+static unsigned rank_of(uint32_t c)
 {
-    for (size_t i = 0; i < n_planes; i++) {
-        size_t lo = i ? planes[i - 1][1] : 0, end = planes[i][1], hi = end;
-        if (planes[i][0] >> 4 != c >> 16)
-            continue;
-        while (lo < hi) {
-            size_t mid = lo + (hi - lo) / 2;
-            if (table[mid * width] < (c & 0xFFFF))
-                lo = mid + 1;
-            else
-                hi = mid;
-        }
-        *plane = (uint32_t)(planes[i][0] & 15) << 16;
-        if (lo < end && table[lo * width] == (c & 0xFFFF))
-            return table + lo * width;
-    }
-    return NULL;
-}
-
-static const uint16_t *pair_of(uint32_t c, uint32_t *plane)
-{
-    return row_of(UNICODE_PAIRS[0], UNICODE_PAIR_PLANES, UNICODE_PAIR_PLANES_N, 3, c, plane);
-}
-
-static const uint16_t *single_of(uint32_t c, uint32_t *plane)
-{
-    return row_of(UNICODE_SINGLES[0], UNICODE_SINGLE_PLANES, UNICODE_SINGLE_PLANES_N, 2, c, plane);
+    return (unsigned)unicode_form(UNICODE_RANK | c);
 }
 
 static bool decompose_hangul(struct buffer *points, uint32_t s)
@@ -57,30 +29,19 @@ static bool decompose_hangul(struct buffer *points, uint32_t s)
 static bool decompose(struct buffer *points, uint32_t c)
 {
     uint32_t seconds[8]; /* the longest decomposition has 4 */
-    uint32_t plane = 0;
     size_t n = 0;
+    uint64_t form;
     if (c >= S_BASE && c < S_BASE + S_COUNT)
         return decompose_hangul(points, c - S_BASE);
-    const uint16_t *single = single_of(c, &plane), *pair;
-    if (single)
-        return add_point(points, plane | single[1]);
-    while (n < 8 && (pair = pair_of(c, &plane))) {
-        seconds[n++] = plane | pair[2];
-        c = plane | pair[1];
+    while (n < 8 && (form = unicode_form(c))) {
+        c = (uint32_t)(form >> 32);
+        if ((uint32_t)form)
+            seconds[n++] = (uint32_t)form;
     }
     bool ok = add_point(points, c);
     while (ok && n)
         ok = add_point(points, seconds[--n]);
     return ok;
-}
-
-/* The plane of a row of PAIRS, whose code points share it. */
-static uint32_t pair_plane(size_t row)
-{
-    size_t i = 0;
-    while (row >= UNICODE_PAIR_PLANES[i][1])
-        i++;
-    return (uint32_t)(UNICODE_PAIR_PLANES[i][0] & 15) << 16;
 }
 
 /* What a and b compose to, or 0. */
@@ -91,21 +52,7 @@ static uint32_t compose(uint32_t a, uint32_t b)
     if (a >= S_BASE && a < S_BASE + S_COUNT && (a - S_BASE) % T_COUNT == 0 && b > T_BASE &&
         b < T_BASE + T_COUNT)
         return a + (b - T_BASE);
-    uint64_t want = (uint64_t)a << 32 | b;
-    size_t lo = 0, hi = UNICODE_COMPOSED_N;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        const uint16_t *pair = UNICODE_PAIRS[UNICODE_COMPOSED[mid]];
-        uint32_t plane = pair_plane(UNICODE_COMPOSED[mid]);
-        uint64_t key = (uint64_t)(plane | pair[1]) << 32 | plane | pair[2];
-        if (key == want)
-            return plane | pair[0];
-        if (key < want)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return 0;
+    return (uint32_t)unicode_form((uint64_t)a << 32 | b);
 }
 
 /* Sorts c[0..n) by rank, equals in their order: a pass over all for each rank, so it is linear. */
@@ -114,7 +61,7 @@ static bool sort_marks(struct buffer *scratch, uint32_t *c, size_t n)
     unsigned before = 0, rank, top = 0;
     bool sorted = true;
     for (size_t i = 0; i < n; i++, before = rank) {
-        rank = unicode_rank(c[i]);
+        rank = rank_of(c[i]);
         sorted &= rank >= before;
         top = rank > top ? rank : top;
     }
@@ -123,7 +70,7 @@ static bool sort_marks(struct buffer *scratch, uint32_t *c, size_t n)
     scratch->n = 0;
     for (rank = 1; rank <= top; rank++)
         for (size_t i = 0; i < n; i++)
-            if (unicode_rank(c[i]) == rank && !add_point(scratch, c[i]))
+            if (rank_of(c[i]) == rank && !add_point(scratch, c[i]))
                 return false;
     memcpy(c, scratch->p, n * sizeof *c);
     return true;
@@ -132,7 +79,7 @@ static bool sort_marks(struct buffer *scratch, uint32_t *c, size_t n)
 static bool sort_all(struct buffer *scratch, uint32_t *c, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end + 1) {
-        for (end = i; end < n && unicode_rank(c[end]); end++)
+        for (end = i; end < n && rank_of(c[end]); end++)
             ;
         if (end - i > 1 && !sort_marks(scratch, c + i, end - i))
             return false;
@@ -147,7 +94,7 @@ static size_t compose_all(uint32_t *c, size_t n)
     size_t kept = 0, starter = SIZE_MAX;
     int between = -1; /* rank of the last mark kept behind the starter */
     for (size_t i = 0; i < n; i++) {
-        int rank = (int)unicode_rank(c[i]);
+        int rank = (int)rank_of(c[i]);
         uint32_t whole = starter != SIZE_MAX && between < rank ? compose(c[starter], c[i]) : 0;
         if (whole) {
             c[starter] = whole;

@@ -2,8 +2,6 @@
  * (well-formed UTF-8), so surrogates and overlong forms are broken at their second byte. */
 #include "text/unicode.h"
 
-#include "text/unicode_tables.h"
-
 static const char REPLACEMENT[] = "\xEF\xBF\xBD";
 
 /* Length of the sequence that byte a begins (0: none) and the range of its second byte. */
@@ -101,39 +99,4 @@ bool unicode_repair(struct buffer *out, const char *p, size_t n)
         from = i + len;
     }
     return buffer_add(out, p + from, n - from);
-}
-
-unsigned unicode_class(uint32_t c)
-{
-    if (c < 128)
-        return UNICODE_ASCII[c];
-    if (c >= UNICODE_FOLD) {
-        if (c < 0xE0000 || c >= 0xE1000)
-            return 0;
-        c = c - 0xE0000 + UNICODE_FOLD;
-    }
-    size_t lo = UNICODE_INDEX[c >> 8], hi = UNICODE_INDEX[(c >> 8) + 1];
-    while (lo < hi) {
-        size_t mid = hi - (hi - lo) / 2;
-        if (UNICODE_CLASSES[mid] >> 8 <= (c & 0xFF))
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    return UNICODE_KINDS[UNICODE_CLASSES[lo] & 0xFF][c & 1];
-}
-
-unsigned unicode_rank(uint32_t c)
-{
-    if (c < 0x300)
-        return 0;
-    size_t lo = 0, hi = UNICODE_RANKS_N - 1;
-    while (lo < hi) {
-        size_t mid = hi - (hi - lo) / 2;
-        if (UNICODE_RANKS[mid] >> 8 <= c)
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    return UNICODE_RANKS[lo] & 0xFF;
 }

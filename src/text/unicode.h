@@ -45,7 +45,11 @@ enum {
 };
 unsigned unicode_class(uint32_t c);
 
-/* Order of the canonical combining class of c among all classes; 0 for a starter. */
-unsigned unicode_rank(uint32_t c);
+/* What normalization asks for, by one key; 0 where there is none:
+ *   c                        what c is taken apart into, one step: first << 32 | second (or 0)
+ *   UNICODE_RANK | c         order of the canonical combining class of c among all classes
+ *   first << 32 | second     what the two are composed to */
+#define UNICODE_RANK ((uint64_t)1 << 63)
+uint64_t unicode_form(uint64_t key);
 
 #endif
