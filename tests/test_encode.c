@@ -156,7 +156,7 @@ START_TEST(factors_multiply_back)
 {
     struct setting s;
     open_setting(&s, widths[_i], 2);
-    ck_assert(factor_make(&s.factor, &s.gram, s.pool));
+    ck_assert(factor_make(&s.factor, &s.gram, 0.01, s.pool));
     double mean = 0, d = 0;
     for (size_t i = 0; i < s.gram.k; i++)
         mean += (double)s.gram.h[i * s.gram.stride + i] / (double)s.gram.k;
@@ -189,10 +189,10 @@ START_TEST(threads_change_no_bit)
 {
     struct setting a, b;
     open_setting(&a, 172, 1);
-    ck_assert(factor_make(&a.factor, &a.gram, a.pool));
+    ck_assert(factor_make(&a.factor, &a.gram, 0.01, a.pool));
     for (int n_threads = 2; n_threads <= 5; n_threads++) {
         open_setting(&b, 172, n_threads);
-        ck_assert(factor_make(&b.factor, &b.gram, b.pool));
+        ck_assert(factor_make(&b.factor, &b.gram, 0.01, b.pool));
         ck_assert(!memcmp(a.factor.d, b.factor.d, a.gram.k * sizeof(float)));
         for (size_t j = 0; j < a.gram.k; j++)
             ck_assert(!memcmp(a.factor.u + j * a.factor.stride, b.factor.u + j * b.factor.stride,
@@ -208,16 +208,16 @@ START_TEST(zeros_and_infinities)
     struct setting s;
     open_setting(&s, 64, 1);
     memset(s.gram.h, 0, s.gram.k * s.gram.stride * sizeof(float));
-    ck_assert(factor_make(&s.factor, &s.gram, s.pool));
+    ck_assert(factor_make(&s.factor, &s.gram, 0.01, s.pool));
     for (size_t j = 0; j < 64; j++) {
         ck_assert(s.factor.d[j] == 1);
         for (size_t i = 0; i < j; i++)
             ck_assert(s.factor.u[j * s.factor.stride + i] == 0);
     }
     s.gram.h[5 * s.gram.stride + 5] = INFINITY;
-    ck_assert(!factor_make(&s.factor, &s.gram, s.pool));
+    ck_assert(!factor_make(&s.factor, &s.gram, 0.01, s.pool));
     s.gram.h[5 * s.gram.stride + 5] = NAN;
-    ck_assert(!factor_make(&s.factor, &s.gram, s.pool));
+    ck_assert(!factor_make(&s.factor, &s.gram, 0.01, s.pool));
     close_setting(&s);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* quantize IN OUT q8|q4|q4c: writes a smaller weights file. In: options, a weights file. Out: the new
- * file, a table of each tensor's error on stdout, a progress bar on stderr. All work is
+/* quantize IN OUT q8|q4|q4c: writes a smaller weights file. In: options, a weights file. Out: the
+ * new file, a table of each tensor's error on stdout, a progress bar on stderr. All work is
  * tern_quantize's; this file only talks to the user. Exit codes: enum tern_status. */
 #include "app/files.h"
 #include "app/number.h"

@@ -146,6 +146,10 @@ static enum tern_status hold(struct calibration *c, size_t unit, struct tern_err
 
 /* ---- factors ---- */
 
+/* Of the mean diagonal. An embedding that is also the head is looked up too, and there each column
+ * counts alike. */
+static const double DAMPING = 0.01, DAMPING_TIED = 1;
+
 /* The unit and point that a tensor reads at; false for what is no matrix of a known kind. */
 static bool place_of(const struct calibration *c, const char *tensor, size_t *unit,
                      enum watch_point *at)
@@ -189,7 +193,8 @@ enum tern_status calibrate_find(struct calibration *c, const char *tensor, const
         s = hold(c, unit, e);
     if (!s && (unit != c->factor_unit || at != c->factor_point)) {
         c->factor_unit = SIZE_MAX;
-        if (!factor_make(&c->factor, &c->grams[unit - c->begin][at], c->pool))
+        double damping = unit == 0 && c->model->head_tied ? DAMPING_TIED : DAMPING;
+        if (!factor_make(&c->factor, &c->grams[unit - c->begin][at], damping, c->pool))
             return error_set(e, TERN_LIMIT,
                              "the inputs of tensor '%s' over the calibration text are too large to "
                              "be summed",

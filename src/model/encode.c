@@ -12,7 +12,7 @@
 
 #include <float.h>
 
-enum { REFINEMENTS = 2 };
+enum { REFINEMENTS = 2, ROUNDS = 2 };
 
 /* The largest value becomes the first or last of the table, -8 or 7, or what is so many eighths of
  * the range away from it, by these candidates. */
@@ -58,6 +58,14 @@ static void round_into_table(float *x, const int8_t *table)
     memcpy(x, q, sizeof q);
 }
 
+static void round_codes(float *x, const int8_t *table)
+{
+    if (table)
+        round_into_table(x, table);
+    else
+        round_whole(x);
+}
+
 /* Fills c->q and c->loss for c->scale; refined [16] = the best scales for those codes. */
 static void try_scales(const struct trial *t, struct codes *c, float *refined)
 {
@@ -72,10 +80,7 @@ static void try_scales(const struct trial *t, struct codes *c, float *refined)
             feel(t->g, j, c->q, f);
         for (unsigned r = 0; r < TILE_ROWS; r++)
             c->q[j][r] = (t->b[j][r] - c->scale[r] * f[r]) * inverse[r];
-        if (t->g->table)
-            round_into_table(c->q[j], t->g->table);
-        else
-            round_whole(c->q[j]);
+        round_codes(c->q[j], t->g->table);
         for (unsigned r = 0; r < TILE_ROWS; r++) {
             float b = t->b[j][r], p = c->q[j][r] + f[r], rest = b - c->scale[r] * p;
             c->loss[r] += d * rest * rest;
@@ -163,5 +168,65 @@ void encode_group(const struct group *g, struct codes *best)
             c.scale[r] = stored(refined[r]);
         try_scales(&t, &c, refined);
         keep_better(best, &c);
+    }
+}
+
+/* ---- polish: with a change z of the errors of a row, e^T H e changes by 2 z^T H e + z^T H z ----
+ */
+
+/* z = -ds q of the best step ds of the scale, unless its rounding to f16 makes that a loss. */
+static void polish_scales(struct codes *c, const float (*h)[GROUP], float (*e)[TILE_ROWS],
+                          float (*he)[TILE_ROWS])
+{
+    float hq[GROUP][TILE_ROWS] = {{0}}, qhe[TILE_ROWS] = {0}, qhq[TILE_ROWS] = {0}, step[TILE_ROWS];
+    for (unsigned j = 0; j < GROUP; j++)
+        for (unsigned i = 0; i < GROUP; i++)
+            for (unsigned r = 0; r < TILE_ROWS; r++)
+                hq[j][r] += h[j][i] * c->q[i][r];
+    for (unsigned j = 0; j < GROUP; j++)
+        for (unsigned r = 0; r < TILE_ROWS; r++) {
+            qhe[r] += c->q[j][r] * he[j][r];
+            qhq[r] += c->q[j][r] * hq[j][r];
+        }
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        float s = stored(qhq[r] > 0 ? c->scale[r] + qhe[r] / qhq[r] : c->scale[r]);
+        step[r] = s - c->scale[r];
+        if (step[r] * (step[r] * qhq[r] - 2 * qhe[r]) < 0)
+            c->scale[r] = s;
+        else
+            step[r] = 0;
+    }
+    for (unsigned j = 0; j < GROUP; j++)
+        for (unsigned r = 0; r < TILE_ROWS; r++) {
+            e[j][r] -= step[r] * c->q[j][r];
+            he[j][r] -= step[r] * hq[j][r];
+        }
+}
+
+/* One code a row: the parabola's minimum, rounded. */
+static void polish_column(struct codes *c, unsigned j, const int8_t *table, const float (*h)[GROUP],
+                          float (*e)[TILE_ROWS], float (*he)[TILE_ROWS])
+{
+    float q[TILE_ROWS];
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        q[r] = c->q[j][r] + (c->scale[r] != 0 ? he[j][r] / (h[j][j] * c->scale[r]) : 0);
+    round_codes(q, table);
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        float z = (c->q[j][r] - q[r]) * c->scale[r];
+        c->q[j][r] = q[r];
+        e[j][r] += q[r] = z;
+    }
+    for (unsigned i = 0; i < GROUP; i++)
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            he[i][r] += h[i][j] * q[r];
+}
+
+void polish_group(struct codes *c, const int8_t *table, const float (*h)[GROUP],
+                  float (*e)[TILE_ROWS], float (*he)[TILE_ROWS])
+{
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        polish_scales(c, h, e, he);
+        for (unsigned j = 0; j < GROUP; j++)
+            polish_column(c, j, table, h, e, he);
     }
 }

@@ -12,7 +12,7 @@ struct group {
     const float *fix; /* [32, 16] what the errors of earlier groups add to them, or NULL */
     const float *u;   /* row j, column i < j: error of column i felt in column j; NULL: none is */
     size_t u_stride;
-    const float *d; /* [32] weight of a squared error in a column; NULL: all alike */
+    const float *d;      /* [32] weight of a squared error in a column; NULL: all alike */
     const int8_t *table; /* [16] ascending: what a code stands for; NULL: -8 .. 7 */
 };
 
@@ -24,5 +24,11 @@ struct codes {
 
 /* Finite w only; others give a scale that is not finite. */
 void encode_group(const struct group *g, struct codes *best);
+
+/* Descends on e^T H e for the errors e of all columns, those of other groups held: the best scales
+ * for the codes, then the best code of each column in turn, twice. h [32, 32] is the group's part
+ * of H, e [32, 16] its errors and he [32, 16] = H e; all but h and the losses are kept true. */
+void polish_group(struct codes *c, const int8_t *table, const float (*h)[GROUP],
+                  float (*e)[TILE_ROWS], float (*he)[TILE_ROWS]);
 
 #endif

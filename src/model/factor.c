@@ -11,8 +11,6 @@ enum {
     APART = 8         /* doubles between rows, lest they meet in the cache */
 };
 
-static const double DAMPING = 0.01; /* of the mean diagonal */
-
 static size_t round_to(size_t n, size_t m)
 {
     return (n + m - 1) / m * m;
@@ -120,6 +118,7 @@ static void layout_factor(struct factor *f, size_t k)
     struct gram g = gram_shape(k);
     f->u = arena_take(&f->arena, (uint64_t)g.k * g.stride, sizeof(float));
     f->d = arena_take(&f->arena, g.k, sizeof(float));
+    f->diagonal = arena_take(&f->arena, g.k, sizeof(float));
     f->work = arena_take(&f->arena, (uint64_t)g.block * (g.block + APART + PANEL), sizeof(double));
 }
 
@@ -201,19 +200,26 @@ static void eliminate(struct elimination *m, struct pool *pool)
     }
 }
 
-/* Copies a block of H with its columns turned round; false when it is not finite. */
-static bool load_block(struct elimination *m, const struct gram *g, size_t first)
+/* Copies a block of H with its columns turned round and its diagonal damped, which f keeps, and
+ * makes it whole; false when it is not finite. */
+static bool load_block(struct elimination *m, struct factor *f, const struct gram *g, size_t first,
+                       double damping)
 {
     double mean = 0;
     for (size_t i = 0; i < m->n; i++)
         mean += (double)g->h[(first + i) * g->stride + i] / (double)m->n;
     if (!(mean <= FLT_MAX))
         return false;
-    double damping = mean > 0 ? mean * DAMPING : 1;
-    for (size_t i = 0; i < m->n; i++)
-        for (size_t j = 0; j <= i; j++)
+    damping = mean > 0 ? mean * damping : 1;
+    for (size_t i = 0; i < m->n; i++) {
+        float *row = g->h + (first + i) * g->stride;
+        f->diagonal[first + i] = (float)((double)row[i] + damping);
+        for (size_t j = 0; j <= i; j++) {
             m->a[(m->n - 1 - j) * m->stride + m->n - 1 - i] =
-                (double)g->h[(first + i) * g->stride + j] + (i == j ? damping : 0);
+                (double)row[j] + (i == j ? damping : 0);
+            g->h[(first + j) * g->stride + i] = row[j];
+        }
+    }
     return true;
 }
 
@@ -235,14 +241,14 @@ static bool store_block(const struct elimination *m, struct factor *f, size_t fi
     return good;
 }
 
-bool factor_make(struct factor *f, const struct gram *g, struct pool *pool)
+bool factor_make(struct factor *f, const struct gram *g, double damping, struct pool *pool)
 {
-    f->k = g->k, f->stride = g->stride, f->block = g->block;
+    f->k = g->k, f->stride = g->stride, f->block = g->block, f->h = g->h;
     for (size_t first = 0; first < g->k; first += g->block) {
         size_t n = g->k - first < g->block ? g->k - first : g->block;
         struct elimination m = {
             .a = f->work, .p = f->work + n * (n + APART), .n = n, .stride = n + APART};
-        if (!load_block(&m, g, first))
+        if (!load_block(&m, f, g, first, damping))
             return false;
         eliminate(&m, pool);
         if (!store_block(&m, f, first))

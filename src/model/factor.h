@@ -19,8 +19,10 @@ struct gram {                /* H, lower triangle within the blocks */
 
 struct factor {
     size_t k, stride, block;
-    float *u; /* [k, stride]: row j holds u_ij for the columns i < j of its block */
-    float *d; /* [k] */
+    float *u;        /* [k, stride]: row j holds u_ij for the columns i < j of its block */
+    float *d;        /* [k] */
+    float *diagonal; /* [k] of H, damped */
+    const float *h;  /* [k, stride] all of H's blocks, not damped, borrowed */
     double *work;
     struct arena arena;
 };
@@ -50,8 +52,8 @@ void gram_add(const struct gram *g, struct gram_scratch *s, size_t n, size_t k,
 enum tern_status factor_open(struct factor *f, size_t k, struct tern_error *e);
 void factor_close(struct factor *f);
 
-/* Factors g with 1 % of its mean diagonal added to it. False when g is not finite; a gram of zeros
- * gives U = 1, d = 1. */
-bool factor_make(struct factor *f, const struct gram *g, struct pool *pool);
+/* Factors g with `damping` times its mean diagonal added to it, and fills the upper triangle of its
+ * blocks. False when g is not finite; a gram of zeros gives U = 1, d = 1. */
+bool factor_make(struct factor *f, const struct gram *g, double damping, struct pool *pool);
 
 #endif

@@ -15,7 +15,8 @@
 
 enum {
     CHUNK_BYTES = 8 << 20, /* encoded at a time, but at least one tile */
-    CHUNK_TILES = 4096
+    CHUNK_TILES = 4096,
+    POLISHES = 2 /* of a tile whose inputs are known; a third gains a tenth as much */
 };
 
 struct tile_error {
@@ -29,8 +30,9 @@ struct job {
     const struct quantize_options *o;
     struct pool *pool;
     struct arena arena;
-    float *lines;   /* [threads, n_lines, 16] columns of a tile: what is lost of them so far */
-    size_t n_lines; /* the largest k, rounded up to 32 */
+    float *lines;        /* [threads, n_lines, 16] columns of a tile: what is lost of them so far */
+    struct codes *codes; /* [threads, n_lines / 32] of its blocks */
+    size_t n_lines;      /* the largest k, rounded up to 32 */
     const struct factor *factor; /* of the tensor in work; NULL: its inputs are not known */
     /* the chunk in work */
     const struct tensor *tensor;
@@ -170,39 +172,87 @@ static void store_codes(const struct job *j, char *out, size_t block, const stru
     format_store_q4c(out, block, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
 }
 
-/* Block `block` of a tile from w [16, 32], whose head is there; its errors go into the tile's
- * lines. */
-static void encode_searched(const struct job *j, char *out, size_t block, const float *w, float *lines)
+/* Block `block` of a tile, whose columns are the last of `lines`, which become its errors. */
+static void encode_block(const struct job *j, size_t block, const int8_t *table, float *lines,
+                         struct codes *c)
 {
-    float *turned = lines + block * GROUP * TILE_ROWS;
     _Alignas(64) float fix[GROUP * TILE_ROWS];
-    const int8_t *table = j->to->type == TERN_Q4C ? (const int8_t *)out : NULL;
-    struct group g = {.w = turned, .table = table};
-    struct codes c;
-    turn(turned, w);
+    float *own = lines + block * GROUP * TILE_ROWS;
+    struct group g = {.w = own, .table = table};
     if (j->factor)
         feel_errors(j, &g, lines, block, fix);
-    encode_group(&g, &c);
-    store_codes(j, out, block, &c, table);
+    encode_group(&g, c);
     for (unsigned i = 0; i < GROUP; i++)
         for (unsigned r = 0; r < TILE_ROWS; r++)
-            turned[i * TILE_ROWS + r] -= c.scale[r] * c.q[i][r];
+            own[i * TILE_ROWS + r] -= c->scale[r] * c->q[i][r];
+}
+
+/* Block `block` once more, now that the errors of all columns are in `lines`. */
+static void polish_block(const struct job *j, size_t block, const int8_t *table, float *lines,
+                         struct codes *c)
+{
+    const struct factor *f = j->factor;
+    size_t column = block * GROUP, first = column / f->block * f->block;
+    size_t n = f->k - first < f->block ? f->k - first : f->block;
+    const float *rows = f->h + column * f->stride;
+    float(*e)[TILE_ROWS] = (float(*)[TILE_ROWS])(lines + column * TILE_ROWS), h[GROUP][GROUP];
+    _Alignas(64) float he[GROUP][TILE_ROWS];
+    struct activations x = {.n = GROUP, .k = n, .stride = f->stride, .x = rows};
+    calibrate_kernels(j->o->calibration)
+        ->matmul[TERN_F32](he[0], TILE_ROWS, lines + first * TILE_ROWS, 0, 1, &x);
+    for (unsigned i = 0; i < GROUP; i++) {
+        memcpy(h[i], rows + i * f->stride + column - first, sizeof h[i]);
+        float damping = f->diagonal[column + i] - h[i][i];
+        h[i][i] += damping;
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            he[i][r] += damping * e[i][r];
+    }
+    polish_group(c, table, (const float(*)[GROUP])h, e, he);
+}
+
+/* A tile whose head is there, from its columns in `lines`. */
+static void encode_searched(const struct job *j, char *out, float *lines, struct codes *codes)
+{
+    const int8_t *table = j->to->type == TERN_Q4C ? (const int8_t *)out : NULL;
+    size_t n = (size_t)(j->tensor->k + GROUP - 1) / GROUP;
+    for (size_t b = 0; b < n; b++)
+        encode_block(j, b, table, lines, &codes[b]);
+    for (size_t b = 0; j->factor && b < POLISHES * n; b++)
+        polish_block(j, b % n, table, lines, &codes[b % n]);
+    for (size_t b = 0; b < n; b++)
+        store_codes(j, out, b, &codes[b], table);
+}
+
+/* w [16, 32] = block `block` of the source's tile, without its padding; how many columns that has
+ */
+static unsigned take_block(const struct job *j, const char *source, uint64_t block, unsigned n_rows,
+                           float *w)
+{
+    uint64_t left = j->tensor->k - block * GROUP;
+    unsigned n = left < GROUP ? (unsigned)left : GROUP;
+    j->from->decode(w, source, block, n);
+    clear_padding(w, n_rows, n);
+    return n;
 }
 
 static struct tile_error encode_tile(const struct job *j, const char *source, char *out,
-                                     unsigned n_rows, float *lines)
+                                     unsigned n_rows, int thread)
 {
     struct tile_error e = {0, 0, false};
     float w[TILE_ROWS * GROUP], back[TILE_ROWS * GROUP];
+    float *lines = j->lines + (size_t)thread * j->n_lines * TILE_ROWS;
     uint64_t k = j->tensor->k;
+    bool searched = is_searched(j->to->type);
     format_start_tile(j->to, out, NULL);
+    for (uint64_t b = 0; searched && b * GROUP < k; b++) {
+        take_block(j, source, b, n_rows, w);
+        turn(lines + b * GROUP * TILE_ROWS, w);
+    }
+    if (searched)
+        encode_searched(j, out, lines, j->codes + (size_t)thread * j->n_lines / GROUP);
     for (uint64_t b = 0; b * GROUP < k; b++) {
-        unsigned n = k - b * GROUP < GROUP ? (unsigned)(k - b * GROUP) : GROUP;
-        j->from->decode(w, source, b, n);
-        clear_padding(w, n_rows, n);
-        if (is_searched(j->to->type))
-            encode_searched(j, out, (size_t)b, w, lines);
-        else
+        unsigned n = take_block(j, source, b, n_rows, w);
+        if (!searched)
             j->to->encode(out, b, w, n);
         j->to->decode(back, out, b, n);
         add_errors(&e, w, back);
@@ -217,12 +267,11 @@ static void encode_tiles(void *arg, size_t begin, size_t end, int thread)
     const struct tensor *t = j->tensor;
     size_t bytes_in = format_tile_bytes(j->from, t->k), bytes_out = format_tile_bytes(j->to, t->k);
     uint64_t tiles = (t->rows + TILE_ROWS - 1) / TILE_ROWS; /* of a matrix */
-    float *lines = j->lines + (size_t)thread * j->n_lines * TILE_ROWS;
     for (size_t i = begin; i < end; i++) {
         uint64_t left = t->rows - (j->first + i) % tiles * TILE_ROWS;
         j->errors[i] = encode_tile(j, (const char *)t->data + (j->first + i) * bytes_in,
                                    (char *)j->data + i * bytes_out,
-                                   left < TILE_ROWS ? (unsigned)left : TILE_ROWS, lines);
+                                   left < TILE_ROWS ? (unsigned)left : TILE_ROWS, thread);
     }
 }
 
@@ -281,6 +330,8 @@ static void layout(struct job *j, size_t bytes)
     j->errors = arena_take(&j->arena, CHUNK_TILES, sizeof *j->errors);
     j->lines = arena_take(&j->arena, (uint64_t)pool_threads(j->pool) * j->n_lines,
                           TILE_ROWS * sizeof *j->lines);
+    j->codes = arena_take(&j->arena, (uint64_t)pool_threads(j->pool) * (j->n_lines / GROUP),
+                          sizeof *j->codes);
 }
 
 static enum tern_status allocate(struct job *j, struct tern_error *e)
