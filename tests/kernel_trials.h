@@ -193,6 +193,8 @@ static void try_matmul(struct trial *t, enum tern_type type)
 {
     size_t n = rnd_in(t, 0, 3) ? rnd_in(t, 1, 19) : 1;
     size_t k = rnd_in(t, 0, 1) ? 1 + t->seed % 67 : rnd_in(t, 1, 300);
+    if (rnd_in(t, 0, 7) == 0) /* more than q4c makes q8 of at a time */
+        k += 500;
     size_t tiles = rnd_in(t, 1, 9), tile0 = rnd_in(t, 0, tiles - 1);
     size_t tile1 = rnd_in(t, tile0, tiles), y_stride = tiles * 16 + 16 * rnd_in(t, 0, 1);
     size_t stride = (k + 15) / 16 * 16;
