@@ -266,6 +266,122 @@ START_TEST(quantized_by_hand)
 }
 END_TEST
 
+/* ---- q4c, by the words of FORMAT.md ---- */
+
+enum { HEAD = 32, Q4C_TILE = HEAD + GROUPS * 288 };
+
+/* The last has nothing but zeros. */
+static const int8_t tables[][16] = {
+    {-127, -102, -82, -65, -49, -35, -22, -11, 0, 11, 22, 35, 49, 65, 84, 107},
+    {5, 90, -7, 127, 33, -33, 5, 64, -90, 12, -127, 100, 7, -60, 77, -5}, /* unsorted, no zero */
+    {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},            /* of MXFP4 */
+    {0},
+};
+
+/* Nearest code, the lowest of several */
+static int reference_code(const int8_t *table, float x)
+{
+    int best = 0;
+    for (int i = 1; i < 16; i++)
+        if (fabsf((float)table[i] - x) < fabsf((float)table[best] - x))
+            best = i;
+    return best;
+}
+
+/* The tile at row 16 t of the matrix, encoded under a table */
+static void encode_tile(unsigned char *tile, const int8_t *table, int t)
+{
+    const struct format *f = format_find(TERN_Q4C);
+    memset(tile, 0xa5, Q4C_TILE);
+    format_start_tile(f, tile, table);
+    for (int g = 0; g < GROUPS; g++) {
+        float w[16 * 32];
+        for (int i = 0; i < 16 * 32; i++)
+            w[i] = value(16 * t + i / 32, 32 * g + i % 32);
+        f->encode(tile, (uint64_t)g, w, g ? COLUMNS - 32 : 32);
+    }
+}
+
+/* Row r of group g as it lies in the tile: codes, and the scale in binary */
+static uint16_t read_group(const unsigned char *tile, int r, int g, int codes[32])
+{
+    const unsigned char *p = tile + HEAD + g * 288;
+    uint16_t scale;
+    for (int k = 0; k < 32; k++) {
+        int pair = p[64 * (k / 8) + 4 * r + k % 4];
+        codes[k] = k % 8 < 4 ? pair & 15 : pair >> 4;
+    }
+    memcpy(&scale, p + 256 + 2 * r, 2);
+    return scale;
+}
+
+/* Group g of row 16 t + r; top: the table's value of largest magnitude, the first of several */
+static void check_q4c(const unsigned char *tile, float top, int t, int r, int g)
+{
+    int codes[32];
+    uint16_t want = 0, scale = read_group(tile, r, g, codes);
+    float m = 0;
+    for (int k = 0; k < 32; k++)
+        if (fabsf(value(16 * t + r, 32 * g + k)) > fabsf(m))
+            m = value(16 * t + r, 32 * g + k);
+    if (top != 0 && f16_of_f32(m / top) & 0x7fff)
+        want = f16_of_f32(m / top);
+    HOLDS(scale == want, "[%d, %d]", 16 * t + r, g);
+    for (int k = 0; k < 32; k++) {
+        float x = want ? value(16 * t + r, 32 * g + k) / f16_to_f32(want) : 0;
+        HOLDS(codes[k] == reference_code((const int8_t *)tile, x), "[%d, %d]", 16 * t + r,
+              32 * g + k);
+    }
+}
+
+START_TEST(tiles_of_q4c)
+{
+    const int8_t *table = tables[_i];
+    unsigned char tile[Q4C_TILE];
+    float top = 0;
+    for (int i = 0; i < 16; i++)
+        top = fabsf((float)table[i]) > fabsf(top) ? (float)table[i] : top;
+    for (size_t n = 0; n < TILES * sizeof magnitudes / sizeof *magnitudes; n++) {
+        fill_matrix(magnitudes[n / TILES]);
+        encode_tile(tile, table, n % TILES);
+        ck_assert_mem_eq(tile, table, 16);
+        for (int i = 16; i < HEAD; i++)
+            ck_assert_int_eq(tile[i], 0);
+        for (int i = 0; i < 16 * GROUPS; i++)
+            check_q4c(tile, top, n % TILES, i / GROUPS, i % GROUPS);
+    }
+}
+END_TEST
+
+/* Decoded are table[code] * scale, and +0 for padding of k, whatever code it has. */
+START_TEST(q4c_comes_back)
+{
+    const struct format *f = format_find(TERN_Q4C);
+    const int8_t *table = tables[_i];
+    uint8_t codes[32][16];
+    unsigned char tile[Q4C_TILE];
+    float scale[16], w[16 * 32];
+    format_start_tile(f, tile, table);
+    for (int i = 0; i < 16 * 32; i++)
+        codes[i / 16][i % 16] = (uint8_t)((uniform() + 1) * 8);
+    for (int r = 0; r < 16; r++)
+        scale[r] = f16_to_f32(f16_of_f32(r ? uniform() : -0.0f));
+    for (unsigned g = 0; g < GROUPS; g++) {
+        unsigned n = g ? COLUMNS - 32 : 32;
+        format_store_q4c(tile, g, (const uint8_t(*)[16])codes, scale);
+        f->decode(w, tile, g, n);
+        for (unsigned i = 0; i < 16 * 32; i++) {
+            int got[32];
+            float s = i / 32 ? scale[i / 32] : 0, want = (float)table[codes[i % 32][i / 32]] * s;
+            uint16_t stored = read_group(tile, (int)i / 32, (int)g, got);
+            ck_assert_uint_eq(stored, f16_of_f32(s)); /* -0 is stored as +0 */
+            ck_assert_int_eq(got[i % 32], codes[i % 32][i / 32]);
+            ck_assert_uint_eq(f32_bits(w[i]), f32_bits(i % 32 < n ? want : 0));
+        }
+    }
+}
+END_TEST
+
 /* ---- back to numbers ---- */
 
 START_TEST(rows_come_back)
@@ -317,6 +433,8 @@ int main(void)
     tcase_add_test(tc, float_tiles);
     tcase_add_loop_test(tc, quantized_tiles, 0, (int)(sizeof magnitudes / sizeof *magnitudes));
     tcase_add_test(tc, quantized_by_hand);
+    tcase_add_loop_test(tc, tiles_of_q4c, 0, (int)(sizeof tables / sizeof *tables));
+    tcase_add_loop_test(tc, q4c_comes_back, 0, (int)(sizeof tables / sizeof *tables));
     tcase_add_test(tc, rows_come_back);
     tcase_add_test(tc, encoding_again_changes_nothing);
     suite_add_tcase(suite, tc);
