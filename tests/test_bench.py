@@ -162,9 +162,9 @@ class Bench(Cli):
         self.assertEqual(len({r["content_id"] for r in many}), 1)
 
     def test_types_of_random_weights(self):
-        found = self.lines("--shape", TINY, "--type", "f32,f16,bf16,q8,q4", "-p", 0, "-n", 2, *FAST, "-t", 1)
-        self.assertEqual([r["weight_type"] for r in found], ["f32", "f16", "bf16", "q8", "q4"])
-        self.assertEqual(len({r["content_id"] for r in found}), 5)
+        found = self.lines("--shape", TINY, "--type", "f32,f16,bf16,q8,q4,q4c", "-p", 0, "-n", 2, *FAST, "-t", 1)
+        self.assertEqual([r["weight_type"] for r in found], ["f32", "f16", "bf16", "q8", "q4", "q4c"])
+        self.assertEqual(len({r["content_id"] for r in found}), 6)
 
     def test_interrupt_keeps_what_is_done(self):
         p = subprocess.Popen(

@@ -247,7 +247,7 @@ int main(void)
     Suite *suite = suite_create("measure");
     TCase *tc = tcase_create("measure");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, random_models_are_sound, TERN_F32, TERN_Q4 + 1);
+    tcase_add_loop_test(tc, random_models_are_sound, TERN_F32, TERN_Q4C + 1);
     tcase_add_test(tc, random_models_do_not_depend_on_threads);
     tcase_add_test(tc, wrong_shapes_are_refused);
     tcase_add_loop_test(tc, a_profile_counts_and_changes_nothing, 1, 4);

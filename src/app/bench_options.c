@@ -14,7 +14,7 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
     [BENCH_SHAPE] = {NULL, "shape", 0, "", LIST, "SHAPE", 0, 0,
                      "random weights instead of a file: a name or sizes, both listed below"},
     [BENCH_TYPE] = {NULL, "type", 0, "", LIST, "LIST", 0, 0,
-                    "weight types of --shape: f32, f16, bf16, q8, q4; default q8"},
+                    "weight types of --shape: f32, f16, bf16, q8, q4, q4c; default q8"},
     [BENCH_PROMPT] = {"Tests (LIST: 1,2 or 1-4 or 1-9+2 or 1-8*2; repeated options add)",
                       "n-prompt", 'p', "", LIST, "LIST", 0, 0,
                       "tokens of a prompt; default 512; 0: no such test"},
@@ -160,7 +160,7 @@ static bool add_threads(struct bench_list *list, const char *text, size_t n)
 
 static bool add_type(struct bench_list *list, const char *text, size_t n)
 {
-    for (int t = TERN_F32; t <= TERN_Q4; t++)
+    for (int t = TERN_F32; t <= TERN_Q4C; t++)
         if (strlen(tern_type_name(t)) == n && !memcmp(tern_type_name(t), text, n))
             return add(list, (uint64_t)t);
     return false;
@@ -250,8 +250,8 @@ static enum tern_status read_lists(struct bench_options *o, const struct parser 
                           "a list of numbers or ranges from 1 to 1024", e)) ||
            (s = read_list(p, BENCH_BATCH, &o->batch, add_positive,
                           "a list of numbers or ranges from 1 to 65536", e)) ||
-           (s = read_list(p, BENCH_TYPE, &o->types, add_type, "a list of f32, f16, bf16, q8 and q4",
-                          e)) ||
+           (s = read_list(p, BENCH_TYPE, &o->types, add_type,
+                          "a list of f32, f16, bf16, q8, q4 and q4c", e)) ||
            (s = read_pg(o, p, e)) || (s = read_caches(o, p, e)));
     default_to(&o->prompt, 512);
     default_to(&o->gen, 128);
