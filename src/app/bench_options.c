@@ -9,53 +9,56 @@
 #include <string.h>
 
 static const struct option_row rows[N_BENCH_OPTIONS] = {
-    [BENCH_MODEL] = {"What is measured", "model", 'm', "", LIST, "FILE", 0, 0,
-                     "a weights file, like every argument without a dash; may be repeated"},
-    [BENCH_SHAPE] = {NULL, "shape", 0, "", LIST, "SHAPE", 0, 0,
-                     "random weights instead of a file: a name or sizes, both listed below"},
-    [BENCH_TYPE] = {NULL, "type", 0, "", LIST, "LIST", 0, 0,
-                    "weight types of --shape: f32, f16, bf16, q8, q4, q4c; default q8"},
-    [BENCH_PROMPT] = {"Tests (LIST: 1,2 or 1-4 or 1-9+2 or 1-8*2; repeated options add)",
-                      "n-prompt", 'p', "", LIST, "LIST", 0, 0,
-                      "tokens of a prompt; default 512; 0: no such test"},
-    [BENCH_GEN] = {NULL, "n-gen", 'n', "", LIST, "LIST", 0, 0,
-                   "tokens generated one by one; default 128; 0: no such test"},
-    [BENCH_PG] = {NULL, "pg", 0, "-pg", LIST, "PP,TG", 0, 0,
-                  "a prompt and then tokens, as one test; may be repeated"},
-    [BENCH_DEPTH] = {NULL, "n-depth", 'd', "", LIST, "LIST", 0, 0,
-                     "tokens in the cache before each test; default 0"},
-    [BENCH_THREADS] = {NULL, "threads", 't', "", LIST, "LIST", 0, 0,
-                       "default: what processors, affinity and quota allow"},
-    [BENCH_BATCH] = {NULL, "batch-size", 'b', "", LIST, "LIST", 0, 0,
-                     "tokens of a prompt evaluated at once; default 512"},
-    [BENCH_CACHE] = {NULL, "cache-type", 0, "", LIST, "LIST", 0, 0,
-                     "types of the cached keys and values; default f16"},
-    [BENCH_CACHE_K] = {NULL, "cache-type-k", 0, "-ctk", LIST, "LIST", 0, 0,
-                       "the same: keys and values have one type here"},
-    [BENCH_CACHE_V] = {NULL, "cache-type-v", 0, "-ctv", LIST, "LIST", 0, 0,
-                       "the same; must agree with --cache-type-k"},
-    [BENCH_LOAD] = {NULL, "load", 0, "", CHOICE, "map|copy", 0, 0,
-                    "weights mapped from the file, or copied to huge pages; default map"},
-    [BENCH_CPU] = {NULL, "cpu", 0, "", TEXT, "NAME", 0, 0,
-                   "instruction set, as in run; default: the best"},
-    [BENCH_REPETITIONS] = {"How", "repetitions", 'r', "", INTEGER, "N", 1, 1000,
-                           "times that each test is repeated; default 5"},
-    [BENCH_DELAY] = {NULL, "delay", 0, "", INTEGER, "N", 0, 3600,
-                     "seconds of rest before each test; default 0"},
-    [BENCH_NO_WARMUP] = {NULL, "no-warmup", 0, "", FLAG, "", 0, 0,
-                         "do not run each test once before it counts"},
-    [BENCH_NO_LIMITS] = {NULL, "no-limits", 0, "", FLAG, "", 0, 0,
-                         "do not measure the machine beside each test; its fields are 0"},
-    [BENCH_OPS] = {NULL, "ops", 0, "", FLAG, "", 0, 0,
-                   "one more repetition, which tells where its time goes"},
-    [BENCH_OUTPUT] = {"Output", "output", 'o', "", CHOICE, "md|csv|json|jsonl", 0, 0,
-                      "form of the results on standard output; default md"},
-    [BENCH_OUTPUT_ERR] = {NULL, "output-err", 0, "-oe", CHOICE, "md|csv|json|jsonl", 0, 0,
-                          "results on standard error too; default none"},
-    [BENCH_PROGRESS] = {NULL, "progress", 0, "", FLAG, "", 0, 0,
-                        "say on standard error what is being done"},
-    [BENCH_HELP] = {NULL, "help", 'h', "", JOB, "", 0, 0, "this text"},
-    [BENCH_VERSION] = {NULL, "version", 0, "", JOB, "", 0, 0, "version of tern"},
+    [BENCH_MODEL] = OPTION('m', LIST, 0, 0, "model", "FILE",
+                           "What is measured\n"
+                           "a weights file, like every argument without a dash; may be repeated"),
+    [BENCH_SHAPE] = OPTION(0, LIST, 0, 0, "shape", "SHAPE",
+                           "random weights instead of a file: a name or sizes, both listed below"),
+    [BENCH_TYPE] = OPTION(0, LIST, 0, 0, "type", "LIST",
+                          "weight types of --shape: f32, f16, bf16, q8, q4, q4c; default q8"),
+    [BENCH_PROMPT] = OPTION('p', LIST, 0, 0, "n-prompt", "LIST",
+                            "Tests (LIST: 1,2 or 1-4 or 1-9+2 or 1-8*2; repeated options add)\n"
+                            "tokens of a prompt; default 512; 0: no such test"),
+    [BENCH_GEN] = OPTION('n', LIST, 0, 0, "n-gen", "LIST",
+                         "tokens generated one by one; default 128; 0: no such test"),
+    [BENCH_PG] = OPTION(0, LIST, 0, 0, "pg -pg", "PP,TG",
+                        "a prompt and then tokens, as one test; may be repeated"),
+    [BENCH_DEPTH] = OPTION('d', LIST, 0, 0, "n-depth", "LIST",
+                           "tokens in the cache before each test; default 0"),
+    [BENCH_THREADS] = OPTION('t', LIST, 0, 0, "threads", "LIST",
+                             "default: what processors, affinity and quota allow"),
+    [BENCH_BATCH] = OPTION('b', LIST, 0, 0, "batch-size", "LIST",
+                           "tokens of a prompt evaluated at once; default 512"),
+    [BENCH_CACHE] = OPTION(0, LIST, 0, 0, "cache-type", "LIST",
+                           "types of the cached keys and values; default f16"),
+    [BENCH_CACHE_K] = OPTION(0, LIST, 0, 0, "cache-type-k -ctk", "LIST",
+                             "the same: keys and values have one type here"),
+    [BENCH_CACHE_V] = OPTION(0, LIST, 0, 0, "cache-type-v -ctv", "LIST",
+                             "the same; must agree with --cache-type-k"),
+    [BENCH_LOAD] = OPTION(0, CHOICE, 0, 0, "load", "map|copy",
+                          "weights mapped from the file, or copied to huge pages; default map"),
+    [BENCH_CPU] =
+        OPTION(0, TEXT, 0, 0, "cpu", "NAME", "instruction set, as in run; default: the best"),
+    [BENCH_REPETITIONS] = OPTION('r', INTEGER, 1, 1000, "repetitions", "N",
+                                 "How\n"
+                                 "times that each test is repeated; default 5"),
+    [BENCH_DELAY] =
+        OPTION(0, INTEGER, 0, 3600, "delay", "N", "seconds of rest before each test; default 0"),
+    [BENCH_NO_WARMUP] =
+        OPTION(0, FLAG, 0, 0, "no-warmup", "", "do not run each test once before it counts"),
+    [BENCH_NO_LIMITS] = OPTION(0, FLAG, 0, 0, "no-limits", "",
+                               "do not measure the machine beside each test; its fields are 0"),
+    [BENCH_OPS] =
+        OPTION(0, FLAG, 0, 0, "ops", "", "one more repetition, which tells where its time goes"),
+    [BENCH_OUTPUT] = OPTION('o', CHOICE, 0, 0, "output", "md|csv|json|jsonl",
+                            "Output\n"
+                            "form of the results on standard output; default md"),
+    [BENCH_OUTPUT_ERR] = OPTION(0, CHOICE, 0, 0, "output-err -oe", "md|csv|json|jsonl",
+                                "results on standard error too; default none"),
+    [BENCH_PROGRESS] =
+        OPTION(0, FLAG, 0, 0, "progress", "", "say on standard error what is being done"),
+    [BENCH_HELP] = OPTION('h', JOB, 0, 0, "help", "", "this text"),
+    [BENCH_VERSION] = OPTION(0, JOB, 0, 0, "version", "", "version of tern"),
 };
 
 /* llama-bench's options that mean nothing here. */
@@ -183,8 +186,8 @@ static enum tern_status read_list(const struct parser *p, int id, struct bench_l
         for (bool more = p->texts[i].option == id; more;) {
             size_t n = strcspn(text, ",");
             if (!add_part(list, text, n))
-                return parser_usage(e, "--%s: '%.100s' is not %s", rows[id].name, p->texts[i].text,
-                                    want);
+                return parser_usage(e, "--%.*s: '%.100s' is not %s", OPTION_NAME(&rows[id]),
+                                    p->texts[i].text, want);
             more = text[n] == ',';
             text += n + more;
         }

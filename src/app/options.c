@@ -10,153 +10,158 @@
 #include <string.h>
 
 static const struct option_row rows[N_OPTIONS] = {
-    [OPT_MODEL] = {"Text", "model", 'm', "", TEXT, "FILE", 0, 0,
-                   "the weights file; default: the first argument"},
-    [OPT_PROMPT] = {NULL, "prompt", 'p', "", TEXT, "TEXT", 0, 0,
-                    "the text to continue; default: the second argument; - as second argument "
-                    "reads standard input"},
-    [OPT_FILE] = {NULL, "file", 'f', "", TEXT, "FILE", 0, 0,
-                  "read the prompt from FILE, every byte of it; -: standard input"},
-    [OPT_N_PREDICT] = {NULL, "n-predict", 'n', "predict max-new-tokens", INTEGER, "N", -1,
-                       2147483647,
-                       "stop after N new tokens; default -1: at an end token or a full context"},
-    [OPT_STOP] = {NULL, "stop", 'r', "reverse-prompt", LIST, "TEXT", 0, 0,
-                  "stop before TEXT would be written; may be given several times"},
-    [OPT_IGNORE_EOS] = {NULL, "ignore-eos", 0, "", FLAG, "", 0, 0, "do not stop at an end token"},
-    [OPT_PARSE_SPECIAL] = {NULL, "parse-special", 0, "", FLAG, "", 0, 0,
-                           "special tokens written in the prompt become tokens, not text"},
-    [OPT_NO_ECHO] = {NULL, "no-echo", 0, "", FLAG, "", 0, 0,
-                     "write the continuation alone, without the prompt"},
-    [OPT_CHAT] = {"Chat (also without a prompt on a terminal, if the file has a template)", "chat",
-                  0, "conversation -cnv", FLAG, "", 0, 0,
-                  "answer messages; of a prompt or a pipe: one; /? lists commands"},
-    [OPT_SYSTEM] = {NULL, "system", 0, "system-prompt -sys", TEXT, "TEXT", 0, 0,
-                    "the system text, with which the conversation begins"},
-    [OPT_SYSTEM_FILE] = {NULL, "system-file", 0, "system-prompt-file", TEXT, "FILE", 0, 0,
-                         "read the system text from FILE"},
-    [OPT_THINK] = {NULL, "think", 0, "", CHOICE, "on|off", 0, 0,
-                   "let the model think before it answers; default: the template's"},
-    [OPT_TEMPLATE] = {NULL, "template", 0, "chat-template", TEXT, "NAME", 0, 0,
-                      "chat by a built-in template (chatml, llama3, ...), not by the file's own"},
-    [OPT_SEED] = {"Choice of tokens (defaults: the model's own, else as stated)", "seed", 's', "",
-                  SEED, "N", 0, 0, "random numbers; default: another seed each time, printed"},
-    [OPT_TEMP] = {NULL, "temp", 0, "temperature", REAL, "X", 0, 1000,
-                  "temperature, 0 to 1000; default 0.8; 0: always the most probable token"},
-    [OPT_TOP_K] = {NULL, "top-k", 0, "", INTEGER, "N", 0, 2147483647,
-                   "choose among the N most probable tokens; default 40; 0: off"},
-    [OPT_TOP_P] = {NULL, "top-p", 0, "", REAL, "X", 0, 1,
-                   "choose among the tokens that make up X of the probability; default 0.95; "
-                   "1: off"},
-    [OPT_MIN_P] = {NULL, "min-p", 0, "", REAL, "X", 0, 1,
-                   "leave out tokens below X times the largest probability; default 0.05; 0: off"},
-    [OPT_REPEAT_PENALTY] = {NULL, "repeat-penalty", 0, "repetition-penalty", REAL, "X", 0, 1000,
-                            "divide the logits of recent tokens by X; default 1; 0, 1: off"},
-    [OPT_REPEAT_LAST_N] = {NULL, "repeat-last-n", 0, "", INTEGER, "N", -1, 2147483647,
-                           "tokens that count as recent; default 64; -1: all"},
-    [OPT_PRESENCE_PENALTY] = {NULL, "presence-penalty", 0, "", REAL, "X", -1000, 1000,
-                              "subtract X from the logits of recent tokens"},
-    [OPT_FREQUENCY_PENALTY] = {NULL, "frequency-penalty", 0, "", REAL, "X", -1000, 1000,
-                               "the same for each time that a token is recent"},
-    [OPT_DRY_MULTIPLIER] = {NULL, "dry-multiplier", 0, "", REAL, "X", 0, 1000,
-                            "DRY: a token that makes a repetition of L tokens longer "
-                            "loses X * base^(L - allowed); default 0: off"},
-    [OPT_DRY_BASE] = {NULL, "dry-base", 0, "", REAL, "X", 0, 1000, "default 1.75"},
-    [OPT_DRY_ALLOWED_LENGTH] = {NULL, "dry-allowed-length", 0, "", INTEGER, "N", 0, 2147483647,
-                                "default 2"},
-    [OPT_DRY_LAST_N] = {NULL, "dry-penalty-last-n", 0, "", INTEGER, "N", -1, 2147483647,
-                        "tokens in which DRY looks; default -1: all"},
-    [OPT_DRY_BREAKER] = {NULL, "dry-sequence-breaker", 0, "", LIST, "TEXT", 0, 0,
-                         "repetitions end at TEXT; default: line feed, :, \" and *; "
-                         "none: nowhere; may be given several times"},
-    [OPT_TOP_N_SIGMA] = {NULL, "top-nsigma", 0, "top-n-sigma", REAL, "X", -1, 1000,
-                         "leave out logits X standard deviations below the largest; 0: "
-                         "off"},
-    [OPT_TYPICAL] = {NULL, "typical", 0, "typical-p", REAL, "X", 0, 1,
-                     "choose among the tokens of most usual surprise that make up "
-                     "X of the probability; 1: off"},
-    [OPT_XTC_PROBABILITY] = {NULL, "xtc-probability", 0, "", REAL, "X", 0, 1,
-                             "XTC: leave out the most probable tokens, with probability X"},
-    [OPT_XTC_THRESHOLD] = {NULL, "xtc-threshold", 0, "", REAL, "X", 0, 1,
-                           "all of at least X but the last; default 0.1"},
-    [OPT_MIROSTAT] = {NULL, "mirostat", 0, "", CHOICE, "0|2", 0, 0,
-                      "hold the surprise of tokens near a target"},
-    [OPT_MIROSTAT_TAU] = {NULL, "mirostat-ent", 0, "mirostat-tau", REAL, "X", 0, 1000,
-                          "the target in bits; default 5"},
-    [OPT_MIROSTAT_ETA] = {NULL, "mirostat-lr", 0, "mirostat-eta", REAL, "X", 0, 1,
-                          "how fast it is approached; default 0.1"},
-    [OPT_LOGIT_BIAS] = {NULL, "logit-bias", 'l', "", LIST, "ID+X", 0, 0,
-                        "add X, -X, -inf to a logit; may be given several times"},
-    [OPT_SAMPLERS] = {NULL, "samplers", 0, "", TEXT, "LIST", 0, 0,
-                      "the steps, in order, between ; of penalties, dry, "
-                      "top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature; "
-                      "default: all, so"},
-    [OPT_GREEDY] = {NULL, "greedy", 0, "", FLAG, "", 0, 0, "the same as --temp 0"},
-    [OPT_CTX_SIZE] = {"Memory and machine", "ctx-size", 'c', "", INTEGER, "N", 1, 16777216,
-                      "positions; default: the model's, or what half of the memory holds"},
-    [OPT_CACHE_TYPE] = {NULL, "cache-type", 0, "", CHOICE, "f16|f32|q8", 0, 0,
-                        "type of the cached keys and values; default f16"},
-    [OPT_SESSION] = {NULL, "session", 0, "prompt-cache", TEXT, "FILE", 0, 0,
-                     "go on from what FILE holds of the prompt, and save the text to it at the "
-                     "end; without a prompt: go on with its text"},
-    [OPT_CONTEXT_SHIFT] = {NULL, "context-shift", 0, "", FLAG, "", 0, 0,
-                           "when the context is full, go on with its first tokens and the newest "
-                           "half of the others; default: stop"},
-    [OPT_KEEP] = {NULL, "keep", 0, "", INTEGER, "N", -1, 16777216,
-                  "first tokens that --context-shift keeps; default 4; -1: the prompt"},
-    [OPT_BATCH_SIZE] = {NULL, "batch-size", 'b', "", INTEGER, "N", 1, 65536,
-                        "tokens of the prompt evaluated at once; default 512"},
-    [OPT_THREADS] = {NULL, "threads", 't', "", INTEGER, "N", 1, 1024,
-                     "default: what processors, affinity and quota allow"},
-    [OPT_CPU] = {NULL, "cpu", 0, "", CHOICE, "ref|avx2|avx512|neon", 0, 0,
-                 "instruction set; default: the best; every one gives the same bits"},
-    [OPT_LOAD] = {NULL, "load", 0, "", CHOICE, "map|copy", 0, 0,
-                  "map the weights file and run in place, or copy it into memory on huge pages; "
-                  "default map"},
-    [OPT_MLOCK] = {NULL, "mlock", 0, "", FLAG, "", 0, 0,
-                   "keep the weights in memory, so that the system cannot drop or swap them"},
-    [OPT_LOOKUP] = {"Speed by guessing (never changes the text; only done while it pays)", "lookup",
-                    0, "", OPTIONAL_INTEGER, "N", 1, 31,
-                    "guess tokens, at most N at a time, from repetitions in prompt and text"},
-    [OPT_DRAFT] = {NULL, "draft", 0, "model-draft -md", TEXT, "FILE", 0, 0,
-                   "guess tokens with the small model in FILE, which must have the same tokens"},
-    [OPT_LOGPROBS] = {"Reports", "logprobs", 0, "", INTEGER, "N", 0, 1000,
-                      "print the log-probability of each token, and the N largest, "
-                      "of the model's own logits"},
-    [OPT_JSONL] = {NULL, "jsonl", 0, "", FLAG, "", 0, 0,
-                   "instead of the text, a line of JSON for each token and for "
-                   "the whole"},
-    [OPT_FINGERPRINT] = {NULL, "fingerprint", 0, "", OPTIONAL_CHOICE, "all", 0, 0,
-                         "print the hash of the logits of every row from which a token was chosen; "
-                         "all: of the prompt's rows too"},
-    [OPT_VERBOSE] = {NULL, "verbose", 'v', "", FLAG, "", 0, 0,
-                     "memory plan, machine and full statistics"},
-    [OPT_QUIET] = {NULL, "quiet", 'q', "silent", FLAG, "", 0, 0, "nothing but errors"},
-    [OPT_PERPLEXITY] = {"Instead of a text", "perplexity", 0, "", JOB, "FILE", 0, JOB_VALUE,
-                        "perplexity of a text, by overlapping windows of --ctx-size"},
-    [OPT_PERPLEXITY_LINES] = {NULL, "perplexity-lines", 0, "", JOB, "FILE", 0, JOB_VALUE,
-                              "the same, every line that is not empty for itself"},
-    [OPT_PERPLEXITY_LLAMACPP] = {NULL, "perplexity-llamacpp", 0, "", JOB, "FILE", 0, JOB_VALUE,
-                                 "the same by the procedure of llama.cpp's program"},
-    [OPT_STRIDE] = {NULL, "stride", 0, "", INTEGER, "N", 1, 2147483647,
-                    "tokens from window to window of --perplexity; default: half a window"},
-    [OPT_VERIFY] = {NULL, "verify", 0, "", JOB, "FILE", 0, JOB_VALUE,
-                    "compare every step with probes of the original model, and name the first "
-                    "that differs"},
-    [OPT_VERIFY_BOUND] = {NULL, "verify-bound", 0, "", REAL, "X", 0, 1e9,
-                          "of the largest value in a row; default: 1e-4 for f32 weights"},
-    [OPT_TOKENIZE] = {NULL, "tokenize", 0, "", JOB, "", 0, 0,
-                      "print the token ids of the prompt, without BOS"},
-    [OPT_INFO] = {NULL, "info", 0, "", JOB, "", 0, 0, "describe the weights file"},
-    [OPT_CHECK] = {NULL, "check", 0, "", JOB, "", 0, 0, "verify the checksum of every tensor"},
-    [OPT_SELFTEST] = {NULL, "selftest", 0, "", JOB, "", 0, 0,
-                      "prove file, program and machine: kernels, tokenizer, logits, seal"},
-    [OPT_SEAL_VALUE] = {NULL, "seal-value", 0, "", JOB, "", 0, 0,
-                        "print the fingerprint that a seal of this file stores"},
-    [OPT_HELP] = {NULL, "help", 'h', "", JOB, "", 0, 0, "this text"},
-    [OPT_HELP_LLAMA2C] = {NULL, "help-llama2c", 0, "", JOB, "", 0, 0,
-                          "what llama2.c's options are called here"},
-    [OPT_VERSION] = {NULL, "version", 0, "", JOB, "", 0, 0,
-                     "version, compiler, instruction sets, arithmetic, file format"},
+    [OPT_MODEL] = OPTION('m', TEXT, 0, 0, "model", "FILE",
+                         "Text\n"
+                         "the weights file; default: the first argument"),
+    [OPT_PROMPT] = OPTION('p', TEXT, 0, 0, "prompt", "TEXT",
+                          "the text to continue; default: the second argument; - as second "
+                          "argument reads standard input"),
+    [OPT_FILE] = OPTION('f', TEXT, 0, 0, "file", "FILE",
+                        "read the prompt from FILE, every byte of it; -: standard input"),
+    [OPT_N_PREDICT] =
+        OPTION('n', INTEGER, -1, 2147483647, "n-predict predict max-new-tokens", "N",
+               "stop after N new tokens; default -1: at an end token or a full context"),
+    [OPT_STOP] = OPTION('r', LIST, 0, 0, "stop reverse-prompt", "TEXT",
+                        "stop before TEXT would be written; may be given several times"),
+    [OPT_IGNORE_EOS] = OPTION(0, FLAG, 0, 0, "ignore-eos", "", "do not stop at an end token"),
+    [OPT_PARSE_SPECIAL] = OPTION(0, FLAG, 0, 0, "parse-special", "",
+                                 "special tokens written in the prompt become tokens, not text"),
+    [OPT_NO_ECHO] =
+        OPTION(0, FLAG, 0, 0, "no-echo", "", "write the continuation alone, without the prompt"),
+    [OPT_CHAT] = OPTION(0, FLAG, 0, 0, "chat conversation -cnv", "",
+                        "Chat (also without a prompt on a terminal, if the file has a template)\n"
+                        "answer messages; of a prompt or a pipe: one; /? lists commands"),
+    [OPT_SYSTEM] = OPTION(0, TEXT, 0, 0, "system system-prompt -sys", "TEXT",
+                          "the system text, with which the conversation begins"),
+    [OPT_SYSTEM_FILE] = OPTION(0, TEXT, 0, 0, "system-file system-prompt-file", "FILE",
+                               "read the system text from FILE"),
+    [OPT_THINK] = OPTION(0, CHOICE, 0, 0, "think", "on|off",
+                         "let the model think before it answers; default: the template's"),
+    [OPT_TEMPLATE] =
+        OPTION(0, TEXT, 0, 0, "template chat-template", "NAME",
+               "chat by a built-in template (chatml, llama3, ...), not by the file's own"),
+    [OPT_SEED] = OPTION('s', SEED, 0, 0, "seed", "N",
+                        "Choice of tokens (defaults: the model's own, else as stated)\n"
+                        "random numbers; default: another seed each time, printed"),
+    [OPT_TEMP] = OPTION(0, REAL, 0, 1000, "temp temperature", "X",
+                        "temperature, 0 to 1000; default 0.8; 0: always the most probable token"),
+    [OPT_TOP_K] = OPTION(0, INTEGER, 0, 2147483647, "top-k", "N",
+                         "choose among the N most probable tokens; default 40; 0: off"),
+    [OPT_TOP_P] =
+        OPTION(0, REAL, 0, 1, "top-p", "X",
+               "choose among the tokens that make up X of the probability; default 0.95; 1: off"),
+    [OPT_MIN_P] =
+        OPTION(0, REAL, 0, 1, "min-p", "X",
+               "leave out tokens below X times the largest probability; default 0.05; 0: off"),
+    [OPT_REPEAT_PENALTY] = OPTION(0, REAL, 0, 1000, "repeat-penalty repetition-penalty", "X",
+                                  "divide the logits of recent tokens by X; default 1; 0, 1: off"),
+    [OPT_REPEAT_LAST_N] = OPTION(0, INTEGER, -1, 2147483647, "repeat-last-n", "N",
+                                 "tokens that count as recent; default 64; -1: all"),
+    [OPT_PRESENCE_PENALTY] = OPTION(0, REAL, -1000, 1000, "presence-penalty", "X",
+                                    "subtract X from the logits of recent tokens"),
+    [OPT_FREQUENCY_PENALTY] = OPTION(0, REAL, -1000, 1000, "frequency-penalty", "X",
+                                     "the same for each time that a token is recent"),
+    [OPT_DRY_MULTIPLIER] = OPTION(0, REAL, 0, 1000, "dry-multiplier", "X",
+                                  "DRY: a token that makes a repetition of L tokens longer loses X "
+                                  "* base^(L - allowed); default 0: off"),
+    [OPT_DRY_BASE] = OPTION(0, REAL, 0, 1000, "dry-base", "X", "default 1.75"),
+    [OPT_DRY_ALLOWED_LENGTH] =
+        OPTION(0, INTEGER, 0, 2147483647, "dry-allowed-length", "N", "default 2"),
+    [OPT_DRY_LAST_N] = OPTION(0, INTEGER, -1, 2147483647, "dry-penalty-last-n", "N",
+                              "tokens in which DRY looks; default -1: all"),
+    [OPT_DRY_BREAKER] = OPTION(0, LIST, 0, 0, "dry-sequence-breaker", "TEXT",
+                               "repetitions end at TEXT; default: line feed, :, \" and *; none: "
+                               "nowhere; may be given several times"),
+    [OPT_TOP_N_SIGMA] = OPTION(0, REAL, -1, 1000, "top-nsigma top-n-sigma", "X",
+                               "leave out logits X standard deviations below the largest; 0: off"),
+    [OPT_TYPICAL] = OPTION(
+        0, REAL, 0, 1, "typical typical-p", "X",
+        "choose among the tokens of most usual surprise that make up X of the probability; 1: off"),
+    [OPT_XTC_PROBABILITY] = OPTION(0, REAL, 0, 1, "xtc-probability", "X",
+                                   "XTC: leave out the most probable tokens, with probability X"),
+    [OPT_XTC_THRESHOLD] =
+        OPTION(0, REAL, 0, 1, "xtc-threshold", "X", "all of at least X but the last; default 0.1"),
+    [OPT_MIROSTAT] =
+        OPTION(0, CHOICE, 0, 0, "mirostat", "0|2", "hold the surprise of tokens near a target"),
+    [OPT_MIROSTAT_TAU] =
+        OPTION(0, REAL, 0, 1000, "mirostat-ent mirostat-tau", "X", "the target in bits; default 5"),
+    [OPT_MIROSTAT_ETA] = OPTION(0, REAL, 0, 1, "mirostat-lr mirostat-eta", "X",
+                                "how fast it is approached; default 0.1"),
+    [OPT_LOGIT_BIAS] = OPTION('l', LIST, 0, 0, "logit-bias", "ID+X",
+                              "add X, -X, -inf to a logit; may be given several times"),
+    [OPT_SAMPLERS] = OPTION(0, TEXT, 0, 0, "samplers", "LIST",
+                            "the steps, in order, between ; of penalties, dry, top_n_sigma, top_k, "
+                            "typ_p, top_p, min_p, xtc, temperature; default: all, so"),
+    [OPT_GREEDY] = OPTION(0, FLAG, 0, 0, "greedy", "", "the same as --temp 0"),
+    [OPT_CTX_SIZE] = OPTION('c', INTEGER, 1, 16777216, "ctx-size", "N",
+                            "Memory and machine\n"
+                            "positions; default: the model's, or what half of the memory holds"),
+    [OPT_CACHE_TYPE] = OPTION(0, CHOICE, 0, 0, "cache-type", "f16|f32|q8",
+                              "type of the cached keys and values; default f16"),
+    [OPT_SESSION] = OPTION(0, TEXT, 0, 0, "session prompt-cache", "FILE",
+                           "go on from what FILE holds of the prompt, and save the text to it at "
+                           "the end; without a prompt: go on with its text"),
+    [OPT_CONTEXT_SHIFT] = OPTION(0, FLAG, 0, 0, "context-shift", "",
+                                 "when the context is full, go on with its first tokens and the "
+                                 "newest half of the others; default: stop"),
+    [OPT_KEEP] = OPTION(0, INTEGER, -1, 16777216, "keep", "N",
+                        "first tokens that --context-shift keeps; default 4; -1: the prompt"),
+    [OPT_BATCH_SIZE] = OPTION('b', INTEGER, 1, 65536, "batch-size", "N",
+                              "tokens of the prompt evaluated at once; default 512"),
+    [OPT_THREADS] = OPTION('t', INTEGER, 1, 1024, "threads", "N",
+                           "default: what processors, affinity and quota allow"),
+    [OPT_CPU] = OPTION(0, CHOICE, 0, 0, "cpu", "ref|avx2|avx512|neon",
+                       "instruction set; default: the best; every one gives the same bits"),
+    [OPT_LOAD] = OPTION(
+        0, CHOICE, 0, 0, "load", "map|copy",
+        "map the weights file and run in place, or copy it into memory on huge pages; default map"),
+    [OPT_MLOCK] = OPTION(0, FLAG, 0, 0, "mlock", "",
+                         "keep the weights in memory, so that the system cannot drop or swap them"),
+    [OPT_LOOKUP] = OPTION(0, OPTIONAL_INTEGER, 1, 31, "lookup", "N",
+                          "Speed by guessing (never changes the text; only done while it pays)\n"
+                          "guess tokens, at most N at a time, from repetitions in prompt and text"),
+    [OPT_DRAFT] =
+        OPTION(0, TEXT, 0, 0, "draft model-draft -md", "FILE",
+               "guess tokens with the small model in FILE, which must have the same tokens"),
+    [OPT_LOGPROBS] = OPTION(
+        0, INTEGER, 0, 1000, "logprobs", "N",
+        "Reports\n"
+        "print the log-probability of each token, and the N largest, of the model's own logits"),
+    [OPT_JSONL] = OPTION(0, FLAG, 0, 0, "jsonl", "",
+                         "instead of the text, a line of JSON for each token and for the whole"),
+    [OPT_FINGERPRINT] = OPTION(0, OPTIONAL_CHOICE, 0, 0, "fingerprint", "all",
+                               "print the hash of the logits of every row from which a token was "
+                               "chosen; all: of the prompt's rows too"),
+    [OPT_VERBOSE] =
+        OPTION('v', FLAG, 0, 0, "verbose", "", "memory plan, machine and full statistics"),
+    [OPT_QUIET] = OPTION('q', FLAG, 0, 0, "quiet silent", "", "nothing but errors"),
+    [OPT_PERPLEXITY] = OPTION(0, JOB, 0, JOB_VALUE, "perplexity", "FILE",
+                              "Instead of a text\n"
+                              "perplexity of a text, by overlapping windows of --ctx-size"),
+    [OPT_PERPLEXITY_LINES] = OPTION(0, JOB, 0, JOB_VALUE, "perplexity-lines", "FILE",
+                                    "the same, every line that is not empty for itself"),
+    [OPT_PERPLEXITY_LLAMACPP] = OPTION(0, JOB, 0, JOB_VALUE, "perplexity-llamacpp", "FILE",
+                                       "the same by the procedure of llama.cpp's program"),
+    [OPT_STRIDE] = OPTION(0, INTEGER, 1, 2147483647, "stride", "N",
+                          "tokens from window to window of --perplexity; default: half a window"),
+    [OPT_VERIFY] = OPTION(
+        0, JOB, 0, JOB_VALUE, "verify", "FILE",
+        "compare every step with probes of the original model, and name the first that differs"),
+    [OPT_VERIFY_BOUND] = OPTION(0, REAL, 0, 1e9, "verify-bound", "X",
+                                "of the largest value in a row; default: 1e-4 for f32 weights"),
+    [OPT_TOKENIZE] =
+        OPTION(0, JOB, 0, 0, "tokenize", "", "print the token ids of the prompt, without BOS"),
+    [OPT_INFO] = OPTION(0, JOB, 0, 0, "info", "", "describe the weights file"),
+    [OPT_CHECK] = OPTION(0, JOB, 0, 0, "check", "", "verify the checksum of every tensor"),
+    [OPT_SELFTEST] = OPTION(0, JOB, 0, 0, "selftest", "",
+                            "prove file, program and machine: kernels, tokenizer, logits, seal"),
+    [OPT_SEAL_VALUE] = OPTION(0, JOB, 0, 0, "seal-value", "",
+                              "print the fingerprint that a seal of this file stores"),
+    [OPT_HELP] = OPTION('h', JOB, 0, 0, "help", "", "this text"),
+    [OPT_HELP_LLAMA2C] =
+        OPTION(0, JOB, 0, 0, "help-llama2c", "", "what llama2.c's options are called here"),
+    [OPT_VERSION] = OPTION(0, JOB, 0, 0, "version", "",
+                           "version, compiler, instruction sets, arithmetic, file format"),
 };
 
 static const struct option_table table = {
@@ -196,7 +201,8 @@ static enum tern_status exclude(const struct options *o, enum option a, enum opt
                                 struct tern_error *e)
 {
     if (o->value[a].given && o->value[b].given)
-        return parser_usage(e, "--%s and --%s cannot go together", rows[a].name, rows[b].name);
+        return parser_usage(e, "--%.*s and --%.*s cannot go together", OPTION_NAME(&rows[a]),
+                            OPTION_NAME(&rows[b]));
     return TERN_OK;
 }
 
@@ -219,7 +225,7 @@ static enum tern_status check_whole(const struct options *o, struct tern_error *
         return exclude(o, OPT_SESSION, o->job, e);
     bool prompt = o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
     if (prompt && o->job != N_OPTIONS && o->job != OPT_TOKENIZE && o->job < OPT_HELP)
-        return parser_usage(e, "--%s takes no prompt", rows[o->job].name);
+        return parser_usage(e, "--%.*s takes no prompt", OPTION_NAME(&rows[o->job]));
     return TERN_OK;
 }
 

@@ -30,6 +30,11 @@ static bool may_take_value(const struct option_row *r)
     return r->kind == OPTIONAL_CHOICE || r->kind == OPTIONAL_INTEGER;
 }
 
+static const char *value_name(const struct option_row *r)
+{
+    return r->text + strlen(r->text) + 1;
+}
+
 static bool takes_value(const struct option_row *r)
 {
     return r->kind != FLAG && !may_take_value(r) && !(r->kind == JOB && r->max != JOB_VALUE);
@@ -61,8 +66,7 @@ static bool in_list(const char *list, char gap, const char *text, size_t n)
 static int find_name(const struct option_table *t, const char *name, size_t n)
 {
     int i = 0;
-    while (i < t->n && !in_list(t->rows[i].name, ' ', name, n) &&
-           !in_list(t->rows[i].aliases, ' ', name, n))
+    while (i < t->n && !in_list(t->rows[i].text, ' ', name, n))
         i++;
     return i;
 }
@@ -116,10 +120,8 @@ static enum tern_status unknown(const struct option_table *t, const char *argume
 {
     const char *name = argument + strspn(argument, "-"), *found = NULL;
     size_t n = strcspn(name, "="), bytes = 0, best = 3;
-    for (int i = 0; n > 1 && n < 32 && i < t->n; i++) {
-        try_names(t->rows[i].name, name, n, &found, &bytes, &best);
-        try_names(t->rows[i].aliases, name, n, &found, &bytes, &best);
-    }
+    for (int i = 0; n > 1 && n < 32 && i < t->n; i++)
+        try_names(t->rows[i].text, name, n, &found, &bytes, &best);
     if (found)
         return parser_usage(e, "unknown option '%.100s'; did you mean %s%.*s?", argument,
                             *found == '-' ? "" : "--", (int)bytes, found);
@@ -141,7 +143,7 @@ static enum tern_status bad_value(const struct option_table *t, const struct opt
             "the option, every run takes another seed)",
             spelled, value);
     if (r->kind == CHOICE || r->kind == OPTIONAL_CHOICE)
-        return parser_usage(e, "%.40s: '%.100s' is not one of %s", spelled, value, r->value);
+        return parser_usage(e, "%.40s: '%.100s' is not one of %s", spelled, value, value_name(r));
     return parser_usage(e, "%.40s: '%.100s' is not %s from %d to %d", spelled, value,
                         r->kind == REAL ? "a number" : "an integer", r->min, r->max);
 }
@@ -154,15 +156,14 @@ static bool read_value(const struct option_table *t, const struct option_row *r,
         if (!value)
             return true; /* fall through */
     case INTEGER:
-        return number_i64(value, &v->integer) && v->integer >= r->min &&
-               v->integer <= r->max;
+        return number_i64(value, &v->integer) && v->integer >= r->min && v->integer <= r->max;
     case SEED:
         return number_u64(value, &v->seed);
     case REAL:
         return number_real(value, &v->real) && v->real >= r->min && v->real <= r->max;
     case CHOICE:
     case OPTIONAL_CHOICE:
-        return !value || in_list(r->value, '|', value, strlen(value));
+        return !value || in_list(value_name(r), '|', value, strlen(value));
     case TEXT:
     case LIST:
         return !t->value_hint(spelled, value);
@@ -184,7 +185,8 @@ static enum tern_status store(struct parser *p, int id, const char *spelled, con
         p->texts[p->n_texts++] = (struct parser_text){id, value};
     if (r->kind == JOB) {
         if (p->job != p->table->n && p->job != id)
-            return parser_usage(e, "--%s and --%s cannot go together", rows[p->job].name, r->name);
+            return parser_usage(e, "--%.*s and --%.*s cannot go together",
+                                OPTION_NAME(&rows[p->job]), OPTION_NAME(r));
         p->job = id;
     }
     return TERN_OK;
@@ -231,7 +233,7 @@ static enum tern_status parse_option(struct parser *p, int argc, char **argv, in
     }
     if (takes_value(r) && !value) {
         if (*i + 1 >= argc)
-            return parser_usage(e, "%s needs a value: %s", spelled, r->value);
+            return parser_usage(e, "%s needs a value: %s", spelled, value_name(r));
         value = argv[++*i];
     }
     return store(p, id, spelled, value, e);
@@ -296,22 +298,24 @@ static void wrap(size_t at, const char *text)
 static void help_row(const struct option_row *r)
 {
     char left[80], right[512];
+    const char *names = r->text, *value = value_name(r), *help = value + strlen(value) + 1;
+    const char *title = help, *gap = "; also";
     size_t at, n;
-    if (r->letter)
-        at = (size_t)snprintf(left, sizeof left, "  -%c, --%s", r->letter, r->name);
+    help += strcspn(help, "\n");
+    if (*help)
+        out_print("\n%.*s\n", (int)(help++ - title), title);
     else
-        at = (size_t)snprintf(left, sizeof left, "      --%s", r->name);
-    if (may_take_value(r))
-        at += (size_t)snprintf(left + at, sizeof left - at, "[=%s]", r->value);
-    else if (takes_value(r))
-        at += (size_t)snprintf(left + at, sizeof left - at, " %s", r->value);
-    size_t used = (size_t)snprintf(right, sizeof right, "%s", r->help);
-    const char *aliases = r->aliases, *gap = "; also";
-    for (const char *word; (word = next_word(&aliases, ' ', &n)); gap = ",")
+        help = title;
+    const char *name = next_word(&names, ' ', &n);
+    at = (size_t)snprintf(left, sizeof left, r->letter ? "  -%c, --%.*s" : "     %c--%.*s",
+                          r->letter ? r->letter : ' ', (int)n, name);
+    if (takes_value(r) || may_take_value(r))
+        at +=
+            (size_t)snprintf(left + at, sizeof left - at, takes_value(r) ? " %s" : "[=%s]", value);
+    size_t used = (size_t)snprintf(right, sizeof right, "%s", help);
+    for (const char *word; (word = next_word(&names, ' ', &n)); gap = ",")
         used += (size_t)snprintf(right + used, sizeof right - used, "%s %s%.*s", gap,
                                  *word == '-' ? "" : "--", (int)n, word);
-    if (r->group)
-        out_print("\n%s\n", r->group);
     out_print("%s", left);
     wrap(at, right);
 }

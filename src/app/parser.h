@@ -26,15 +26,19 @@ enum option_kind {
 enum { JOB_VALUE = 1 }; /* in .max of a JOB: it takes a value */
 
 struct option_row {
-    const char *group; /* title above this row in --help, or NULL */
-    const char *name;
-    char letter;         /* 0: none */
-    const char *aliases; /* separated by spaces; "-ctk": a short one of several letters */
-    enum option_kind kind;
-    const char *value; /* name of the value; a choice: its words, separated by | */
-    int32_t min, max;  /* of a number */
-    const char *help;
+    const char *text; /* three strings: see OPTION */
+    int32_t min, max; /* of a number */
+    char letter;      /* 0: none */
+    unsigned char kind;
 };
+
+/* names: of the option, and then others that it has in other programs, separated by spaces; "-ctk":
+ * a short one of several letters. value: its name; a choice: its words, separated by |. help: a
+ * line of its own before the text is a title above this row. */
+#define OPTION(letter, kind, min, max, names, value, help) \
+    {                                                      \
+        names "\0" value "\0" help, min, max, letter, kind \
+    }
 
 struct option_table {
     const struct option_row *rows; /* [n] */
@@ -70,6 +74,9 @@ enum tern_status parser_open(struct parser *p, const struct option_table *table,
                              struct option_value *value, int argc, char **argv,
                              struct tern_error *e);
 void parser_close(struct parser *p);
+
+/* The name of an option, for printf's %.*s. */
+#define OPTION_NAME(row) (int)strcspn((row)->text, " "), (row)->text
 
 /* The rows of --help, at most 80 columns, written to standard output. */
 void parser_help(const struct option_table *table);
