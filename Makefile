@@ -17,16 +17,23 @@
 CC ?= cc
 AR ?= ar
 CLANG ?= clang
-# What runs once a call or less is as good when it is small; FAST runs more often than that. Kernels are
-# vectors already: -O3 makes them 6 KB larger and no faster.
+# What runs once a call or less is as good when it is small; FAST runs more often than that; BRISK, for
+# every character of a text or only where there are experts, is fast enough at -Os. Of what -Oz
+# (-Os before gcc 12) includes, gcc's results get smaller without some: 3 KB. Kernels are vectors already:
+# -O3 makes them 6 KB larger and no faster.
 ifeq ($(origin CFLAGS),undefined)
 CFLAGS := -O2 -g -fno-asynchronous-unwind-tables
 KERNEL_CFLAGS := $(if $(findstring clang,$(shell $(CC) --version)),-fno-vectorize,-fno-tree-vectorize -funswitch-loops)
-SMALL_CFLAGS := -Os
+BRISK_CFLAGS := -Os
+SMALL_CFLAGS := $(shell $(CC) -Oz -E -x c /dev/null >/dev/null 2>&1 && echo -Oz || echo -Os) \
+	$(if $(findstring clang,$(shell $(CC) --version)),,-fno-expensive-optimizations -fno-thread-jumps \
+	-fno-tree-dominator-opts -fno-caller-saves -fno-optimize-sibling-calls -fno-move-loop-invariants)
 endif
 FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c src/text/candidates.c \
 	$(patsubst %,src/model/%.c,steps attention forward encode factor calibrate)
-SMALL := $(patsubst %,src/kernels/%.c,known formats ref)
+BRISK := src/kernels/ref.c src/model/experts.c $(patsubst %,src/text/%.c,\
+	unicode unicode_data patterns pretokenize normalize tokenizer added trie merge bpe spm unigram)
+SMALL := src/kernels/known.c src/kernels/formats.c
 BUILD ?= build
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
@@ -101,7 +108,8 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(SAY) CC $<
 	$(Q)$(CC) $(FLAGS) $(if $(filter src/kernels/$(ARCH)_%,$<),$(KERNEL_CFLAGS)) \
-		$(if $(filter $(SMALL),$<)$(filter-out $(FAST),$<),$(SMALL_CFLAGS)) \
+		$(if $(filter $(BRISK),$<),$(BRISK_CFLAGS),\
+			$(if $(filter $(SMALL),$<)$(filter-out $(FAST),$<),$(SMALL_CFLAGS))) \
 		$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<) \
 		$(if $(filter tests/test_%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
 
