@@ -389,6 +389,30 @@ class Types(Case):
             np.testing.assert_array_equal(back[0], q)
             np.testing.assert_array_equal(back[1], scales)
 
+    def test_tiles_with_tables(self):
+        rng = np.random.default_rng(2)
+        q, scales = rng.integers(0, 16, (17, 2, 32), "u1"), rng.integers(1, 30000, (17, 2), "<u2")
+        tables = np.repeat(rng.integers(-127, 128, (2, 16), "i1"), 16, axis=0)[:17]
+        data = tiles.tile(tiles.Q4C, (q, scales, tables)).tobytes()
+        size = 32 + 2 * 288
+        self.assertEqual((len(data), tiles.tensor_bytes(tiles.Q4C, 17, 64)), (2 * size, 2 * size))
+        want = np.empty((17, 64), "f4")
+        for row in range(17):
+            self.assertEqual(data[row // 16 * size : row // 16 * size + 32], tables[row].tobytes() + bytes(16))
+            for k in range(64):
+                block = row // 16 * size + 32 + k // 32 * 288
+                code = data[block + k % 32 // 8 * 64 + 4 * (row % 16) + k % 4] >> (k & 4) & 15
+                self.assertEqual(code, q[row, k // 32, k % 32])
+                scale = np.frombuffer(data, "<f2", 1, block + 256 + 2 * (row % 16))[0]
+                want[row, k] = np.float32(tables[row, code]) * np.float32(scale)
+        zero = int(np.abs(tables[16]).argmin())
+        self.assertEqual(data[size + 32 + 4 :][:60], bytes([zero * 17]) * 60)  # padding rows: nearest to 0
+        self.assertEqual(data[size + 32 + 258 :][:30], bytes(30))
+        back = tiles.untile(tiles.Q4C, data, 17, 64)
+        for got, put in zip(back, (q, scales, tables)):
+            np.testing.assert_array_equal(got, put)
+        np.testing.assert_array_equal(tiles.values(tiles.Q4C, back, 64), want)
+
 
 class Containers(Case):
     def test_all_hold_the_same_model(self):

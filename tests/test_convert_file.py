@@ -54,7 +54,7 @@ class Engine(Case):
 
     def test_quantized(self):
         folder = huggingface(self.dir / "hf", SMALL, tensors(SMALL), "bfloat16")
-        for name in ("q8", "q4"):
+        for name in ("q8", "q4", "q4c"):
             w = self.converted(folder, "--type", name)
             self.assertEqual(w.tensors["layer.0.q"]["kind"], tiles.BY_NAME[name])
             self.assertIn("equal bit for bit", self.selftest())
@@ -62,9 +62,22 @@ class Engine(Case):
         self.same(self.converted(path, "--type", "q8"), held, tiles.Q4)  # smaller already: nothing to gain
         self.selftest()
 
+    def test_codes_of_a_table_run_as_they_are(self):
+        """MXFP4 is q4c, also where a type is asked for that is no smaller."""
+        values = {n: x / 8 if x.ndim > 1 else x for n, x in tensors(BLOCKS).items()}
+        path, held = gguf_model(self.dir / "m.gguf", BLOCKS, values, "MXFP4")
+        for more in ((), ("--type", "q4"), ("--type", "q4c"), ("--type", "q8")):
+            code, out, err = run(path, self.out, "--check", *more)
+            self.assertEqual((code, err), (0, ""))
+            self.assertRegex(out, r"(\d+) of \1 tensors have the source's values")
+            self.same(WeightsFile(self.out), held, tiles.Q4C)
+            self.assertIn("equal bit for bit", self.selftest())
+            stated = re.search(r"\((\d+) bytes\)", run(path, "--dry-run", *more)[1]).group(1)
+            self.assertEqual(int(stated), self.out.stat().st_size)
+
     def test_check_of_what_quantize_made(self):
         folder = huggingface(self.dir / "hf", SMALL, tensors(SMALL))
-        for name in ("q8", "q4"):
+        for name in ("q8", "q4", "q4c"):
             code, out, err = run(folder, self.out, "--type", name, "--check")
             self.assertEqual((code, err), (0, ""))
             self.assertRegex(out, rf"{name} differs by at most \d+\.\d+%.*--selftest passed")
@@ -72,7 +85,7 @@ class Engine(Case):
             self.assertLess(abs(stated - self.out.stat().st_size), 16384)
         other = tensors(SMALL, seed=2) | {n: x for n, x in tensors(SMALL).items() if x.ndim == 1}
         source = convert.load(huggingface(self.dir / "other", SMALL, other), None, None, settings.Settings())
-        with self.assertRaisesRegex(ConvertError, "embed, q4, differs"):
+        with self.assertRaisesRegex(ConvertError, "embed, q4c, differs"):
             compare.check(source, self.out)
 
     def test_check_of_the_engine_fails(self):

@@ -22,6 +22,7 @@ class Gguf(Case):
     def test_types(self):
         for quant, kind in (
             ("F32", tiles.F32), ("F16", tiles.F16), ("BF16", tiles.BF16), ("Q8_0", tiles.Q8), ("Q4_0", tiles.Q4),
+            ("MXFP4", tiles.Q4C),
         ):  # fmt: skip
             path, held = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), quant)
             w = self.converted(path)
@@ -44,7 +45,7 @@ class Gguf(Case):
     def test_every_type_has_the_values_that_the_format_means(self):
         """Held to the gguf package, bit for bit."""
         c = self.C | {"hidden_size": 256, "num_hidden_layers": 1, "tie_word_embeddings": True}
-        kinds = {"Q8_0": tiles.Q8, "Q5_0": tiles.Q8, "IQ4_NL": tiles.Q8, "MXFP4": tiles.Q8, "Q4_0": tiles.Q4}
+        kinds = {"Q8_0": tiles.Q8, "Q5_0": tiles.Q8, "Q4_0": tiles.Q4, "IQ4_NL": tiles.Q4C, "MXFP4": tiles.Q4C}
         for quant in [name for name, e in gguf_types.FORMATS.items() if e.block]:
             with self.subTest(quant), np.errstate(over="ignore"):
                 kind = gguf.GGMLQuantizationType[quant]
@@ -65,7 +66,9 @@ class Gguf(Case):
         c = self.C | {"hidden_size": 256, "num_hidden_layers": 1, "tie_word_embeddings": True}
         data = self.blocks(np.random.default_rng(5), "MXFP4", c["vocab_size"], 256)
         extra = [lambda w: w.add_tensor("output.weight", data, raw_dtype=gguf.GGMLQuantizationType.MXFP4)]
-        for exponent, codes, kind in ((0, 0x80, tiles.Q8), (100, 0x10, tiles.F32), (144, 0x01, tiles.F32)):
+        for exponent, codes, kind in (
+            (0, 0x80, tiles.Q4C), (250, 0x08, tiles.Q4C), (100, 0x10, tiles.F32), (144, 0x01, tiles.F32),
+        ):  # fmt: skip
             data[7, :17] = [exponent] + [codes] * 16
             path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), extra=extra)
             w = self.converted(path)
@@ -319,7 +322,7 @@ class GptOss(Case):
             for name, x in wanted.items():
                 np.testing.assert_array_equal(w.values(name), x, name)
             for part in ("gate", "up", "down"):
-                self.assertEqual(w.tensors[f"layer.0.{part}"]["kind"], tiles.Q8)
+                self.assertEqual(w.tensors[f"layer.0.{part}"]["kind"], tiles.Q4C)
             for key, value in config.items():
                 np.testing.assert_array_equal(w.config[key], value, key)
 
@@ -336,7 +339,7 @@ class GptOss(Case):
             folder = self.directory(values, True)
         w = self.converted(folder)
         kinds = {part: w.tensors[f"layer.0.{part}"]["kind"] for part in ("gate", "up", "down")}
-        self.assertEqual(kinds, {"gate": tiles.Q8, "up": tiles.F32, "down": tiles.Q8})
+        self.assertEqual(kinds, {"gate": tiles.Q4C, "up": tiles.F32, "down": tiles.Q4C})
         for n, x in wanted.items():
             np.testing.assert_array_equal(w.values(n), x, n)
 

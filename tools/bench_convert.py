@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures tools/convert.py on a model of full size: seconds, speed and memory beside a plain copy of the same bytes.
 
-    tools/bench_convert.py FOLDER [--shape 7b|1b|tiny | --model DIR] [--type q8|q4] [--rounds N] [--limit-gb G]
+    tools/bench_convert.py FOLDER [--shape 7b|1b|tiny | --model DIR] [--type q8|q4|q4c] [--rounds N] [--limit-gb G]
 
 In FOLDER, which needs room for three times the model, it makes a sharded bf16 directory of random weights, or takes the
 one that --model names. Then, in turns, the file system's copy of it and the converter, each beginning with a cold source and ending with its output on the disk.
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--shape", choices=list(SHAPES), default="7b")
     parser.add_argument("--model", type=Path)
-    parser.add_argument("--type", choices=("q8", "q4"))
+    parser.add_argument("--type", choices=("q8", "q4", "q4c"))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--limit-gb", type=float)
     o = parser.parse_args()

@@ -13,12 +13,12 @@
 # ///
 """Converts a model to tern's weights file.
 
-    tools/convert.py SOURCE OUT.bin [--type f32|f16|bf16|q8|q4] [--tokenizer FILE] [--rope-length N]
+    tools/convert.py SOURCE OUT.bin [--type f32|f16|bf16|q8|q4|q4c] [--tokenizer FILE] [--rope-length N]
                      [--set KEY=VALUE] [--template NAME|FILE] [--check] [--reference-logits]
     tools/convert.py SOURCE --dry-run
 
 SOURCE is a Hugging Face directory, a GGUF file, or a llama2.c checkpoint. Without --type every matrix
-keeps the type it has, bit for bit; q8 and q4 are made by ./quantize. Exit codes: 0 done, 2 usage or a
+keeps the type it has, bit for bit; q8, q4 and q4c are made by ./quantize. Exit codes: 0 done, 2 usage or a
 Python package is missing, 3 a file that is not what it should be, 4 input or output failed, 5 out of memory.
 """
 
@@ -66,7 +66,7 @@ except ImportError as e:
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"  # TERN_VERSION of include/tern.h
-LOSSY = ("q8", "q4")
+LOSSY = ("q8", "q4", "q4c")
 PATIENCE = 3  # seconds that a program has to stop by itself
 
 
@@ -95,7 +95,7 @@ def refuse_known(path: Path, head: bytes) -> None:
 
 
 def stored_type(kind: int, wanted: str | None) -> int:
-    """The type in which a matrix of `kind` is written; q8 and q4 are left to ./quantize."""
+    """The type in which a matrix of `kind` is written; q8, q4 and q4c are left to ./quantize."""
     return kind if wanted is None or wanted in LOSSY else tiles.BY_NAME[wanted]
 
 

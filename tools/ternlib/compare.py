@@ -2,8 +2,9 @@
 
 Tensors of the source's type, and f32, must have its values; f16 and bf16 those values rounded, and it is said how many
 tensors that changed, by how much of a value, and how many values became zero. What ./quantize made
-may differ by what no correct encoder of groups of 32 exceeds: an error of half a step, of max / 127 or max / 8, in each
-weight is at most sqrt(32) / 254 or sqrt(32) / 16 of the group's length. A wrong tensor differs by about sqrt(2).
+may differ by what no correct encoder of groups of 32 exceeds: an error of half a step, of max / 127, max / 8 or, between
+the first two values of q4c, max * 25 / 127, in each weight is at most sqrt(32) / 254, sqrt(32) / 16 or sqrt(32) * 25 / 254
+of the group's length. A wrong tensor differs by about sqrt(2).
 """
 
 import math
@@ -19,7 +20,8 @@ from .reader import WeightsFile
 from .source import Matrix, Slot, Source, slots
 
 # ||file - source|| / ||source||; scales are rounded to f16, and q8's steps reach no further than 127.
-BOUNDS = {tiles.Q8: 1.05 * math.sqrt(32) / 254, tiles.Q4: 1.05 * math.sqrt(32) / 16}
+BOUNDS = {tiles.Q8: 1.05 * math.sqrt(32) / 254, tiles.Q4: 1.05 * math.sqrt(32) / 16,
+          tiles.Q4C: 1.05 * math.sqrt(32) * 25 / 254}  # fmt: skip
 
 
 @dataclass

@@ -1,15 +1,15 @@
 """The number formats of GGUF's tensors: what a block is, and which of our types holds each of its values.
 
 In:  the bytes of whole rows. Out: rows in the form that tiles.py takes, every value bit for bit what the format means.
-A format whose block of 32 is an int8 times a scale that f16 holds becomes q8 or q4; any other becomes f32, because no
-smaller type of ours holds offsets, or scales of 16 weights.
+A format whose block of 32 is an int8 times a scale that f16 holds becomes q8, or q4 or q4c where 4 bits say which; any
+other becomes f32, because no smaller type of ours holds offsets, or scales of 16 weights.
 To add a format: a function and a row in FORMATS, and its number in gguf_file.py.
 """
 
 import numpy as np
 
 from .source import Encoding
-from .tiles import BF16, F16, F32, Q4, Q8
+from .tiles import BF16, F16, F32, Q4, Q4C, Q8
 
 LOW_HIGH = np.array([0, 4], "u1")[:, None]
 QUARTERS = np.array([0, 2, 4, 6], "u1")[:, None]
@@ -44,6 +44,10 @@ def _scaled(q: np.ndarray, d: np.ndarray):
     return np.ascontiguousarray(q).view("i1"), np.ascontiguousarray(d)
 
 
+def _coded(codes: np.ndarray, d: np.ndarray, table: np.ndarray):
+    return np.ascontiguousarray(codes), np.ascontiguousarray(d), np.broadcast_to(table, (len(d), len(table)))
+
+
 def _q8_0(b):
     return _scaled(b["q"], b["d"])
 
@@ -57,7 +61,7 @@ def _q5_0(b):
 
 
 def _iq4_nl(b):
-    return _scaled(IQ4[_nibbles(b["q"])], b["d"])
+    return _coded(_nibbles(b["q"]), b["d"], IQ4)
 
 
 def _q4_1(b):
@@ -79,21 +83,26 @@ def _mxfp4(b):
         return _flat(power(b["e"])[..., None] * E2M1[_nibbles(b["q"])].astype("<f4"))
 
 
-def half_scaled(q: np.ndarray, e: np.ndarray):
-    """E2M1's doubled values [n, groups, 32] and exponents [n, groups] as q8: possible when `fits_half` says so."""
+def half_scaled(codes: np.ndarray, e: np.ndarray):
+    """E2M1's codes [n, groups, 32] and exponents [n, groups] as q4c: possible when `fits_half` says so."""
     with np.errstate(over="ignore"):
         d = power(e).astype("<f2")
-    d[~q.any(axis=2)] = 0
-    return _scaled(q, d.view("<u2"))
+    d[_zeros(codes)] = 0
+    return _coded(codes, d.view("<u2"), E2M1)
 
 
-def fits_half(q: np.ndarray, e: np.ndarray) -> bool:
-    """Whether every block that is not all zeros has an exponent whose scale f16 holds."""
-    return bool(np.all((e >= HALF_LOW) & (e <= HALF_HIGH) | ~q.any(axis=-1)))
+def _zeros(codes: np.ndarray) -> np.ndarray:
+    """Which blocks [..., 32] of E2M1's codes, of which 8 is zero too, are zeros alone."""
+    return ~(codes & 7).any(axis=-1)
 
 
-def _mxfp4_q8(b):
-    return half_scaled(E2M1[_nibbles(b["q"])], b["e"])
+def fits_half(codes: np.ndarray, e: np.ndarray) -> bool:
+    """Whether every block [..., 32] that is not all zeros has an exponent whose scale f16 holds."""
+    return bool(np.all((e >= HALF_LOW) & (e <= HALF_HIGH) | _zeros(codes)))
+
+
+def _mxfp4_q4c(b):
+    return half_scaled(_nibbles(b["q"]), b["e"])
 
 
 def _q2_k(b):
@@ -181,14 +190,14 @@ FORMATS: dict[str, Encoding] = {
     "Q5_K": Encoding("Q5_K", F32, 256, _block(D, M, K4, ("high", "u1", 32), ("q", "u1", (4, 32))), _q5_k),
     "Q6_K": Encoding("Q6_K", F32, 256, _block(("low", "u1", (2, 2, 32)), ("high", "u1", (2, 32)),
                                              ("scales", "i1", (2, 4, 2)), D), _q6_k),
-    "IQ4_NL": Encoding("IQ4_NL", Q8, 32, _block(D, N16), _iq4_nl),
+    "IQ4_NL": Encoding("IQ4_NL", Q4C, 32, _block(D, N16), _iq4_nl),
     "IQ4_XS": Encoding("IQ4_XS", F32, 256, _block(D, ("high", "<u2"), ("low", "u1", 4), ("q", "u1", (8, 16))), _iq4_xs),
     "MXFP4": Encoding("MXFP4", F32, 32, _block(("e", "u1"), N16), _mxfp4),
 }  # fmt: skip
 # MXFP4 where f16 holds every scale of a tensor.
-MXFP4_Q8 = Encoding("MXFP4", Q8, 32, _block(("e", "u1"), N16), _mxfp4_q8)
+MXFP4_Q4C = Encoding("MXFP4", Q4C, 32, _block(("e", "u1"), N16), _mxfp4_q4c)
 
 
-def codes(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """E2M1's codes, whose zeros are 0 and 8, as bytes that are 0 for those; and the exponents, of MXFP4 blocks."""
-    return block["q"] & 0x77, block["e"]
+def blocks_fit_half(block: np.ndarray) -> bool:
+    """`fits_half` of MXFP4 blocks."""
+    return fits_half(block["q"] & 7 | block["q"] >> 4, block["e"])

@@ -272,21 +272,19 @@ class _Model:
         return out
 
     def _format(self, entry: Entry) -> Encoding:
-        """How a tensor's numbers are written; MXFP4 is q8 where the scales are such that q8 holds its values."""
+        """How a tensor's numbers are written; MXFP4 is q4c where f16 holds all its scales."""
         if entry.dtype == "MXFP4" and self._fits_half(entry):
-            return gguf_types.MXFP4_Q8
+            return gguf_types.MXFP4_Q4C
         return gguf_types.FORMATS[entry.dtype]
 
     def _fits_half(self, entry: Entry) -> bool:
         known = self.__dict__.setdefault("halves", {})
         if entry.name not in known:
-            block = gguf_types.MXFP4_Q8.block
+            block = gguf_types.MXFP4_Q4C.block
             size = int(np.prod(entry.shape, dtype=object)) // 32 * block.itemsize
             step = CHUNK // block.itemsize * block.itemsize
             known[entry.name] = all(
-                gguf_types.fits_half(
-                    *gguf_types.codes(np.frombuffer(entry.file.read(entry.offset + at, min(step, size - at)), block))
-                )
+                gguf_types.blocks_fit_half(np.frombuffer(entry.file.read(entry.offset + at, min(step, size - at)), block))
                 for at in range(0, size, step)
             )
         return known[entry.name]
@@ -304,7 +302,7 @@ class _Model:
             f32, q8, q4, now = map(overview.size, (4 * weights, weights * 17 // 16, weights * 9 // 16, size))
             self.notes.append(
                 f"{self.path}: weights in {', '.join(sorted(wide))} are kept exactly, as f32: {f32} instead of {now}; "
-                f"--type q8 ({q8}) or q4 ({q4}) makes them small again"
+                f"--type q8 ({q8}), q4 or q4c ({q4}) makes them small again"
             )
 
 

@@ -9,7 +9,7 @@ from .source import Matrix, Source, feature
 
 # What ./quantize makes smaller (type_of in src/model/quantize.c).
 QUANTIZED = ("embed", "q", "k", "v", "o", "gate", "up", "down", "head", "shared_gate", "shared_up", "shared_down")
-BITS = {tiles.F32: 32, tiles.F16: 16, tiles.BF16: 16, tiles.Q8: 8.5, tiles.Q4: 4.5}
+BITS = {tiles.F32: 32, tiles.F16: 16, tiles.BF16: 16, tiles.Q8: 8.5, tiles.Q4: 4.5, tiles.Q4C: 4.5}
 KINDS = {"spm": "SentencePiece BPE", "bpe": "BPE", "unigram": "unigram"}
 
 
@@ -18,7 +18,7 @@ def size(n: float) -> str:
 
 
 def final_kind(t: weights.Tensor, wanted: str | None) -> int:
-    """The type that a tensor has in the end, where ./quantize makes q8 or q4."""
+    """The type that a tensor has in the end, where ./quantize makes q8, q4 or q4c."""
     asked = tiles.BY_NAME.get(wanted or "", t.kind)
     part = t.name.rsplit(".", 1)[-1]
     return asked if asked > tiles.BF16 and BITS[asked] < BITS[t.kind] and part in QUANTIZED else t.kind

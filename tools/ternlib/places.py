@@ -122,16 +122,16 @@ class Mxfp4(Placed):
         codes = np.frombuffer(self.file.read(self.offset + first * self.row_bytes, n * self.row_bytes), "u1")
         file, offset = self.exponents
         e = np.frombuffer(file.read(offset + first * groups, n * groups), "u1").reshape(n, groups)
-        q = gguf_types.E2M1[np.stack([codes & 15, codes >> 4], axis=-1)].reshape(n, groups, 32)
-        if self.kind == tiles.Q8:
-            return gguf_types.half_scaled(q, e)
+        codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(n, groups, 32)
+        if self.kind == tiles.Q4C:
+            return gguf_types.half_scaled(codes, e)
         with np.errstate(over="ignore"):
-            return (gguf_types.power(e)[..., None] * q.astype("<f4")).reshape(n, self.k).view("<u4")
+            return (gguf_types.power(e)[..., None] * gguf_types.E2M1[codes].astype("<f4")).reshape(n, self.k).view("<u4")
 
     def fits_half(self) -> bool:
-        """Whether q8 holds its values."""
+        """Whether q4c holds its values."""
         step = max(PIECE_BYTES // self.k, 1)
-        kind, self.kind = self.kind, tiles.F32
+        kind, self.kind = self.kind, tiles.Q4C
         rows = np.arange(self.rows) if self.place.rows is None else self.place.rows
         file, offset = self.exponents
         fits = True
@@ -141,8 +141,7 @@ class Mxfp4(Placed):
             groups = self.k // 32
             e = np.frombuffer(file.read(offset + low * groups, n * groups), "u1").reshape(n, groups)[part - low]
             if not gguf_types.fits_half(np.ones((*e.shape, 1), "u1"), e):  # only zeros may have such exponents
-                q = self.read(first, len(part)).reshape(*e.shape, 32) << np.uint32(1)  # without signs
-                fits = fits and gguf_types.fits_half(q, e)
+                fits = fits and gguf_types.fits_half(self.read(first, len(part))[0], e)
         self.kind = kind
         return fits
 
@@ -180,7 +179,7 @@ def matrix(
     parts = [_part(slot, place, entries, where, len(places), format_of, asks) for place in places]
     if isinstance(parts[0], Mxfp4) and all(part.fits_half() for part in parts):
         for part in parts:
-            part.kind = tiles.Q8
+            part.kind = tiles.Q4C
     if len(parts) == 1:
         return parts[0]
     first = parts[0]

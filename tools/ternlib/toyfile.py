@@ -11,8 +11,12 @@ import numpy as np
 from . import keys, rope, tiles, toy, weights
 
 
+# The table of q4c where no other is asked for (formats.c).
+GENERAL = np.array([-127, -102, -82, -65, -49, -35, -22, -11, 0, 11, 22, 35, 49, 65, 84, 107], np.int8)
+
+
 def encode(kind: int, x: np.ndarray):
-    """The rows of a matrix f32 [n, k] as tiles.tile wants them; q8 and q4 by FORMAT.md's encoders."""
+    """The rows of a matrix f32 [n, k] as tiles.tile wants them; q8, q4 and q4c by FORMAT.md's encoders."""
     if kind in (tiles.F32, tiles.F16, tiles.BF16):
         return tiles.bits(kind, x)
     n, k = x.shape
@@ -24,11 +28,14 @@ def encode(kind: int, x: np.ndarray):
     else:
         largest = np.abs(groups).argmax(axis=2)
         m = np.take_along_axis(groups, largest[:, :, None], axis=2)[:, :, 0]
-        scales, low, high = m / np.float32(-8), -8, 7
+        scales, low, high = m / np.float32(-8 if kind == tiles.Q4 else -127), -8, 7
     half = scales.astype("<f2")
     half[half == 0] = 0  # of either sign: +0
     divisor = half.astype(np.float32)[:, :, None]
     quotient = np.divide(groups, divisor, out=np.zeros_like(groups), where=divisor != 0)
+    if kind == tiles.Q4C:
+        distance = np.abs(quotient[..., None] - GENERAL.astype(np.float32))
+        return distance.argmin(axis=3).astype(np.uint8), half.view("<u2"), np.tile(GENERAL, (n, 1))
     return np.rint(quotient).clip(low, high).astype(np.int8), half.view("<u2")
 
 
