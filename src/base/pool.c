@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "base/quota.h"
+#include "base/strict.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -293,7 +294,7 @@ void pool_run_dynamic(struct pool *p, size_t n_items, pool_fn fn, void *arg)
 
 /* Signals are for the threads of the program that uses the library, except those that a thread's
  * own access raises: blocked, they would end the process without asking its handler. */
-static void worker_signals(sigset_t *set)
+static SMALL void worker_signals(sigset_t *set)
 {
     static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigfillset(set);
@@ -302,7 +303,7 @@ static void worker_signals(sigset_t *set)
 }
 
 /* Starts the workers; they inherit the signal mask. False when the system has no more threads. */
-static bool start_workers(struct pool *p)
+static SMALL bool start_workers(struct pool *p)
 {
     pthread_attr_t attr;
     sigset_t mask, old;
@@ -323,7 +324,7 @@ static bool start_workers(struct pool *p)
     return ok;
 }
 
-enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *e)
+SMALL enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *e)
 {
     *out = NULL;
     if (n_threads < 1 || n_threads > MAX_THREADS)
@@ -351,7 +352,7 @@ enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *
     return TERN_OK;
 }
 
-void pool_close(struct pool *p)
+SMALL void pool_close(struct pool *p)
 {
     if (!p)
         return;

@@ -208,52 +208,67 @@ static uint64_t run_row(const struct kernels *k, struct desk *d, int slot)
     return hash(hash(0, d->x, sizeof d->x), d->y, sizeof d->y);
 }
 
-struct known {
-    const char *name;
-    uint64_t (*run)(const struct kernels *k, struct desk *d, int arg);
-    int arg;
-    uint64_t answer; /* of ref.c */
+/* What a row of the table runs, with its argument. */
+enum {
+    RUN_MATMUL,
+    RUN_GET_ROW,
+    RUN_QUANTIZE,
+    RUN_ROW,
+    RUN_ATTEND,
+    RUN_ACTIVATE,
+    RUN_MIX_HEADS,
+    RUN_WIDEN
+};
+static uint64_t (*const runs[])(const struct kernels *k, struct desk *d, int arg) = {
+    [RUN_MATMUL] = run_matmul,       [RUN_GET_ROW] = run_get_row,
+    [RUN_QUANTIZE] = run_quantize,   [RUN_ROW] = run_row,
+    [RUN_ATTEND] = run_attend,       [RUN_ACTIVATE] = run_activate,
+    [RUN_MIX_HEADS] = run_mix_heads, [RUN_WIDEN] = run_widen,
 };
 
-static const struct known table[] = {
-    {"matmul f32", run_matmul, TERN_F32, 0x9cf5fdf3a5348322},
-    {"matmul f16", run_matmul, TERN_F16, 0xd01f5675a678fc03},
-    {"matmul bf16", run_matmul, TERN_BF16, 0x0b10e71ea2a485dc},
-    {"matmul q8", run_matmul, TERN_Q8, 0xafe70b7139ee587c},
-    {"matmul q4", run_matmul, TERN_Q4, 0x3e60e315cd51a517},
-    {"matmul q4c", run_matmul, TERN_Q4C, 0xd8ccdca6245d259c},
-    {"get_row f32", run_get_row, TERN_F32, 0xec05e8e2344bcd58},
-    {"get_row f16", run_get_row, TERN_F16, 0x567866d9030e46c2},
-    {"get_row bf16", run_get_row, TERN_BF16, 0x997096ae0944b630},
-    {"get_row q8", run_get_row, TERN_Q8, 0xceb7060243429d67},
-    {"get_row q4", run_get_row, TERN_Q4, 0xf927bcc95ddff535},
-    {"get_row q4c", run_get_row, TERN_Q4C, 0xcca079c223cb57cf},
-    {"quantize", run_quantize, 0, 0xebcc1ae33847b259},
-    {"rmsnorm", run_row, RMSNORM, 0x8cf91bc801e5cc2a},
-    {"add", run_row, ADD, 0x18d4528cfc8bd148},
-    {"swiglu", run_row, SWIGLU, 0x791817c07c7e12da},
-    {"rope_angles", run_row, ROPE_ANGLES, 0x5e5ee780b925c742},
-    {"rope", run_row, ROPE, 0x591dd57a540f9902},
-    {"to_f16", run_row, TO_F16, 0xde47e62d5bb7f216},
-    {"in_range", run_row, IN_RANGE, 0x44fa4cf26b28a5cd},
-    {"attend f16", run_attend, TERN_CACHE_F16, 0xff5d13f8191be6a4},
-    {"attend f32", run_attend, TERN_CACHE_F32, 0x04746ce540c06342},
-    {"attend q8", run_attend, TERN_CACHE_Q8, 0xb872a025b8f73533},
-    {"divide", run_row, DIVIDE, 0xaa95fac8d3a0d8e3},
-    {"log_sum_exp", run_row, LOG_SUM_EXP, 0x2e5da69ddc27a595},
-    {"layernorm", run_row, LAYERNORM, 0x55e4c9acc3706f0c},
-    {"add_scaled", run_row, ADD_SCALED, 0x0f9462878f00a44a},
-    {"scale", run_row, SCALE, 0x754d3d3e5107f908},
-    {"softcap", run_row, SOFTCAP, 0x9db5883ce2ad6340},
-    {"clamp", run_row, CLAMP, 0xb1a018966e308701},
-    {"silu", run_activate, ACT_SILU, 0xa5bc6922c38edefd},
-    {"gelu", run_activate, ACT_GELU, 0x6c00b9eb64b929c8},
-    {"gelu_tanh", run_activate, ACT_GELU_TANH, 0xca4db2451e3d94e1},
-    {"relu2", run_activate, ACT_RELU2, 0xf6cb118e73149057},
-    {"swiglu_oai", run_activate, ACT_SWIGLU_OAI, 0x8665498bd757bc5e},
-    {"mix_heads", run_mix_heads, 0, 0xf1a068c7d6c56f78},
-    {"widen f16", run_widen, TERN_CACHE_F16, 0x8bfc8b57ae3af54c},
-    {"widen q8", run_widen, TERN_CACHE_Q8, 0x2efc36482e278cb8},
+static const struct known {
+    char name[14];
+    unsigned char run, arg;
+    uint64_t answer; /* of ref.c */
+} table[] = {
+    {"matmul f32", RUN_MATMUL, TERN_F32, 0x9cf5fdf3a5348322},
+    {"matmul f16", RUN_MATMUL, TERN_F16, 0xd01f5675a678fc03},
+    {"matmul bf16", RUN_MATMUL, TERN_BF16, 0x0b10e71ea2a485dc},
+    {"matmul q8", RUN_MATMUL, TERN_Q8, 0xafe70b7139ee587c},
+    {"matmul q4", RUN_MATMUL, TERN_Q4, 0x3e60e315cd51a517},
+    {"matmul q4c", RUN_MATMUL, TERN_Q4C, 0xd8ccdca6245d259c},
+    {"get_row f32", RUN_GET_ROW, TERN_F32, 0xec05e8e2344bcd58},
+    {"get_row f16", RUN_GET_ROW, TERN_F16, 0x567866d9030e46c2},
+    {"get_row bf16", RUN_GET_ROW, TERN_BF16, 0x997096ae0944b630},
+    {"get_row q8", RUN_GET_ROW, TERN_Q8, 0xceb7060243429d67},
+    {"get_row q4", RUN_GET_ROW, TERN_Q4, 0xf927bcc95ddff535},
+    {"get_row q4c", RUN_GET_ROW, TERN_Q4C, 0xcca079c223cb57cf},
+    {"quantize", RUN_QUANTIZE, 0, 0xebcc1ae33847b259},
+    {"rmsnorm", RUN_ROW, RMSNORM, 0x8cf91bc801e5cc2a},
+    {"add", RUN_ROW, ADD, 0x18d4528cfc8bd148},
+    {"swiglu", RUN_ROW, SWIGLU, 0x791817c07c7e12da},
+    {"rope_angles", RUN_ROW, ROPE_ANGLES, 0x5e5ee780b925c742},
+    {"rope", RUN_ROW, ROPE, 0x591dd57a540f9902},
+    {"to_f16", RUN_ROW, TO_F16, 0xde47e62d5bb7f216},
+    {"in_range", RUN_ROW, IN_RANGE, 0x44fa4cf26b28a5cd},
+    {"attend f16", RUN_ATTEND, TERN_CACHE_F16, 0xff5d13f8191be6a4},
+    {"attend f32", RUN_ATTEND, TERN_CACHE_F32, 0x04746ce540c06342},
+    {"attend q8", RUN_ATTEND, TERN_CACHE_Q8, 0xb872a025b8f73533},
+    {"divide", RUN_ROW, DIVIDE, 0xaa95fac8d3a0d8e3},
+    {"log_sum_exp", RUN_ROW, LOG_SUM_EXP, 0x2e5da69ddc27a595},
+    {"layernorm", RUN_ROW, LAYERNORM, 0x55e4c9acc3706f0c},
+    {"add_scaled", RUN_ROW, ADD_SCALED, 0x0f9462878f00a44a},
+    {"scale", RUN_ROW, SCALE, 0x754d3d3e5107f908},
+    {"softcap", RUN_ROW, SOFTCAP, 0x9db5883ce2ad6340},
+    {"clamp", RUN_ROW, CLAMP, 0xb1a018966e308701},
+    {"silu", RUN_ACTIVATE, ACT_SILU, 0xa5bc6922c38edefd},
+    {"gelu", RUN_ACTIVATE, ACT_GELU, 0x6c00b9eb64b929c8},
+    {"gelu_tanh", RUN_ACTIVATE, ACT_GELU_TANH, 0xca4db2451e3d94e1},
+    {"relu2", RUN_ACTIVATE, ACT_RELU2, 0xf6cb118e73149057},
+    {"swiglu_oai", RUN_ACTIVATE, ACT_SWIGLU_OAI, 0x8665498bd757bc5e},
+    {"mix_heads", RUN_MIX_HEADS, 0, 0xf1a068c7d6c56f78},
+    {"widen f16", RUN_WIDEN, TERN_CACHE_F16, 0x8bfc8b57ae3af54c},
+    {"widen q8", RUN_WIDEN, TERN_CACHE_Q8, 0x2efc36482e278cb8},
 };
 
 const char *known_answer(const struct kernels *k, size_t i, uint64_t *answer)
@@ -268,7 +283,7 @@ const char *known_answer(const struct kernels *k, size_t i, uint64_t *answer)
     fill(d.numbers, ROWS * K, 4);
     fill(d.cache, 2 * BLOCK * DIM, 5);
     fill(d.scores, N * BLOCK, 6);
-    *answer = table[i].run(k, &d, table[i].arg);
+    *answer = runs[table[i].run](k, &d, table[i].arg);
     return table[i].name;
 }
 

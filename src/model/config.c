@@ -21,72 +21,73 @@ enum {
 /* A key that holds one value for each of n structs, or one for all of them. */
 struct size_key {
     const char *name;
-    uint64_t low, high;
-    size_t field;    /* offset of a size_t */
-    uint64_t absent; /* the default, or NEEDED */
+    unsigned char low;
+    uint16_t field; /* offset of a size_t */
+    uint32_t high;
+    uint32_t absent; /* the default, or NEEDED */
 };
 
 struct number_key {
     const char *name;
+    uint16_t field; /* offset of a float */
     float low, high;
-    size_t field; /* offset of a float */
     float absent; /* the default; NAN: the key is needed */
 };
 
-#define NEEDED UINT64_MAX
+#define NEEDED UINT32_MAX
 #define OF_MODEL(field) offsetof(struct model, field)
 #define OF_LAYER(field) offsetof(struct shape, field)
 #define MAX_NUMBER 0x1p100f
 
 static const struct size_key model_sizes[] = {
-    {"n_layers", 1, MAX_LAYERS, OF_MODEL(n_layers), NEEDED},
-    {"dim", 1, MAX_WIDTH, OF_MODEL(dim), NEEDED},
-    {"vocab", 1, MAX_VOCAB, OF_MODEL(vocab), NEEDED},
-    {"max_seq", 1, MAX_SEQ, OF_MODEL(max_seq), NEEDED},
-    {"head_tied", 0, 1, OF_MODEL(head_tied), NEEDED},
-    {"head_bias", 0, 1, OF_MODEL(head_bias), 0},
-    {"norm_bias", 0, 1, OF_MODEL(norm_bias), 0},
-    {"learned_positions", 0, 1, OF_MODEL(learned_positions), 0},
+    {"n_layers", 1, OF_MODEL(n_layers), MAX_LAYERS, NEEDED},
+    {"dim", 1, OF_MODEL(dim), MAX_WIDTH, NEEDED},
+    {"vocab", 1, OF_MODEL(vocab), MAX_VOCAB, NEEDED},
+    {"max_seq", 1, OF_MODEL(max_seq), MAX_SEQ, NEEDED},
+    {"head_tied", 0, OF_MODEL(head_tied), 1, NEEDED},
+    {"head_bias", 0, OF_MODEL(head_bias), 1, 0},
+    {"norm_bias", 0, OF_MODEL(norm_bias), 1, 0},
+    {"learned_positions", 0, OF_MODEL(learned_positions), 1, 0},
 };
 
 static const struct number_key model_numbers[] = {
-    {"norm_eps", 0, MAX_NUMBER, OF_MODEL(norm_eps), NAN},
-    {"embed_scale", -MAX_NUMBER, MAX_NUMBER, OF_MODEL(embed_scale), 1},
-    {"residual_scale", -MAX_NUMBER, MAX_NUMBER, OF_MODEL(residual_scale), 1},
-    {"logit_scale", -MAX_NUMBER, MAX_NUMBER, OF_MODEL(logit_scale), 1},
-    {"logit_cap", 0, MAX_NUMBER, OF_MODEL(logit_cap), 0},
+    {"norm_eps", OF_MODEL(norm_eps), 0, MAX_NUMBER, NAN},
+    {"embed_scale", OF_MODEL(embed_scale), -MAX_NUMBER, MAX_NUMBER, 1},
+    {"residual_scale", OF_MODEL(residual_scale), -MAX_NUMBER, MAX_NUMBER, 1},
+    {"logit_scale", OF_MODEL(logit_scale), -MAX_NUMBER, MAX_NUMBER, 1},
+    {"logit_cap", OF_MODEL(logit_cap), 0, MAX_NUMBER, 0},
 };
 
 static const struct size_key layer_sizes[] = {
-    {"n_heads", 1, MAX_HEADS, OF_LAYER(n_heads), NEEDED},
-    {"n_kv_heads", 1, MAX_HEADS, OF_LAYER(n_kv_heads), NEEDED},
-    {"head_dim", 1, MAX_HEAD_DIM, OF_LAYER(head_dim), NEEDED},
-    {"hidden", 1, MAX_WIDTH, OF_LAYER(hidden), NEEDED},
-    {"window", 0, UINT32_MAX, OF_LAYER(window), 0},
-    {"rope_set", 0, MAX_ROPES, OF_LAYER(rope_set), 0},
-    {"attn_bias", 0, 15, OF_LAYER(attn_bias), 0},
-    {"ffn_bias", 0, 7, OF_LAYER(ffn_bias), 0},
-    {"norms", 0, 15, OF_LAYER(norms), NORM_ATTN | NORM_FFN},
-    {"qk_norm", 0, QK_HEAD_LAYER, OF_LAYER(qk_norm), QK_NONE},
-    {"attn_sinks", 0, 1, OF_LAYER(sinks), 0},
-    {"parallel", 0, 1, OF_LAYER(parallel), 0},
-    {"ffn_gated", 0, 1, OF_LAYER(gated), 1},
-    {"n_experts", 0, MAX_EXPERTS, OF_LAYER(n_experts), 0},
-    {"experts_used", 0, MAX_EXPERTS, OF_LAYER(experts_used), 0},
-    {"router_score", 0, ROUTER_SIGMOID, OF_LAYER(router_score), ROUTER_SOFTMAX},
-    {"router_normalize", 0, 1, OF_LAYER(router_normalize), 0},
-    {"router_bias", 0, 1, OF_LAYER(router_bias), 0},
-    {"router_select_bias", 0, 1, OF_LAYER(select_bias), 0},
-    {"shared_hidden", 0, MAX_WIDTH, OF_LAYER(shared_hidden), 0},
-    {"shared_switch", 0, 1, OF_LAYER(shared_switch), 0},
+    {"n_heads", 1, OF_LAYER(n_heads), MAX_HEADS, NEEDED},
+    {"n_kv_heads", 1, OF_LAYER(n_kv_heads), MAX_HEADS, NEEDED},
+    {"head_dim", 1, OF_LAYER(head_dim), MAX_HEAD_DIM, NEEDED},
+    {"hidden", 1, OF_LAYER(hidden), MAX_WIDTH, NEEDED},
+    {"window", 0, OF_LAYER(window), UINT32_MAX, 0},
+    {"rope_set", 0, OF_LAYER(rope_set), MAX_ROPES, 0},
+    {"attn_bias", 0, OF_LAYER(attn_bias), 15, 0},
+    {"ffn_bias", 0, OF_LAYER(ffn_bias), 7, 0},
+    {"norms", 0, OF_LAYER(norms), 15, NORM_ATTN | NORM_FFN},
+    {"qk_norm", 0, OF_LAYER(qk_norm), QK_HEAD_LAYER, QK_NONE},
+    {"attn_sinks", 0, OF_LAYER(sinks), 1, 0},
+    {"parallel", 0, OF_LAYER(parallel), 1, 0},
+    {"ffn_gated", 0, OF_LAYER(gated), 1, 1},
+    {"n_experts", 0, OF_LAYER(n_experts), MAX_EXPERTS, 0},
+    {"experts_used", 0, OF_LAYER(experts_used), MAX_EXPERTS, 0},
+    {"router_score", 0, OF_LAYER(router_score), ROUTER_SIGMOID, ROUTER_SOFTMAX},
+    {"router_normalize", 0, OF_LAYER(router_normalize), 1, 0},
+    {"router_bias", 0, OF_LAYER(router_bias), 1, 0},
+    {"router_select_bias", 0, OF_LAYER(select_bias), 1, 0},
+    {"shared_hidden", 0, OF_LAYER(shared_hidden), MAX_WIDTH, 0},
+    {"shared_switch", 0, OF_LAYER(shared_switch), 1, 0},
 };
 
 static const struct number_key layer_numbers[] = {
-    {"attn_scale", -MAX_NUMBER, MAX_NUMBER, OF_LAYER(attn_scale), NAN},
-    {"attn_cap", 0, MAX_NUMBER, OF_LAYER(attn_cap), 0},
-    {"qkv_clip", 0, MAX_NUMBER, OF_LAYER(qkv_clip), 0},
-    {"ffn_clamp", 0, MAX_NUMBER, OF_LAYER(ffn_clamp), 0},
-    {"router_factor", -MAX_NUMBER, MAX_NUMBER, OF_LAYER(router_factor), 1},
+    {"attn_scale", OF_LAYER(attn_scale), -MAX_NUMBER, MAX_NUMBER, NAN},
+    {"attn_cap", OF_LAYER(attn_cap), 0, MAX_NUMBER, 0},
+    {"qkv_clip", OF_LAYER(qkv_clip), 0, MAX_NUMBER, 0},
+    {"ffn_clamp", OF_LAYER(ffn_clamp), 0, MAX_NUMBER, 0},
+    {"router_factor", OF_LAYER(router_factor), -MAX_NUMBER, MAX_NUMBER, 1},
 };
 
 static const char *const activations[N_ACTIVATIONS] = {"silu", "gelu", "gelu_tanh", "relu2",
@@ -222,13 +223,12 @@ static enum tern_status read_rope(struct keys *keys, struct rope_set *rope, size
     if (s || !rope->inv_freq)
         return s;
     snprintf(name, sizeof name, "rope.%zu.factor", i);
-    const struct number_key factor = {name, -MAX_NUMBER, MAX_NUMBER, 0, 1};
+    const struct number_key factor = {name, 0, -MAX_NUMBER, MAX_NUMBER, 1};
     return read_number(keys, &factor, &rope->factor, 0, 1, e);
 }
 
 /* The second frequencies of a set. All sets that have some must agree on their limit. */
-static enum tern_status read_far(struct keys *keys, struct model *m, size_t i,
-                                 struct tern_error *e)
+static enum tern_status read_far(struct keys *keys, struct model *m, size_t i, struct tern_error *e)
 {
     struct rope_set *rope = &m->ropes[i];
     char name[32];

@@ -2,6 +2,7 @@
  */
 #include "text/candidates.h"
 
+#include "base/strict.h"
 #include "kernels/math.h"
 
 #include <math.h>
@@ -12,8 +13,6 @@ enum {
     HEAD = 64, /* so many are listed first */
     SUMS = 8   /* of a deviation */
 };
-
-#define SMALL __attribute__((cold)) /* small rather than quick */
 
 static bool before(struct sampler_item a, struct sampler_item b)
 {
