@@ -1,4 +1,5 @@
-/* The q4 encoder: never worse than rounding to nearest, and the factors that it is guided by. */
+/* The encoder of q4 and q4c: never worse than rounding to nearest, exact where it can be, and the
+ * factors that it is guided by. */
 #include "toy.h"
 
 #include "base/pool.h"
@@ -48,20 +49,52 @@ static double loss_of(const struct group *g, unsigned r, const float *got)
     return loss;
 }
 
-/* Compares one group with nearest rounding, with and without weights of the columns. */
-static void compare(const struct group *g, int trial)
+/* GGUF's IQ4_NL, and the numbers of MXFP4 but for its second zero. */
+static const int8_t iq4[CODES] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113},
+                    mxfp4[CODES] = {-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12};
+
+static void nearest_rounding(float *back, const struct group *g)
 {
-    float nearest[TILE_ROWS * GROUP], back[TILE_ROWS * GROUP], block[TILE_ROWS * GROUP];
-    unsigned char tile[288];
-    struct codes c;
+    const struct format *f = format_find(g->table ? TERN_Q4C : TERN_Q4);
+    float block[TILE_ROWS * GROUP];
+    unsigned char tile[32 + 288];
     for (unsigned r = 0; r < TILE_ROWS; r++)
         for (unsigned j = 0; j < GROUP; j++)
             block[r * GROUP + j] = g->w[j * TILE_ROWS + r];
-    format_find(TERN_Q4)->encode(tile, 0, block, GROUP);
-    format_find(TERN_Q4)->decode(nearest, tile, 0, GROUP);
+    format_start_tile(f, tile, g->table);
+    f->encode(tile, 0, block, GROUP);
+    f->decode(back, tile, 0, GROUP);
+}
+
+/* What a file has of these codes: that is their values times their scales. */
+static void store_and_load(float *back, const struct codes *c, const int8_t *table)
+{
+    const struct format *f = format_find(table ? TERN_Q4C : TERN_Q4);
+    unsigned char tile[32 + 288];
+    uint8_t codes[GROUP][TILE_ROWS];
+    format_start_tile(f, tile, table);
+    for (unsigned j = 0; table && j < GROUP; j++)
+        for (unsigned r = 0; r < TILE_ROWS; r++) {
+            const int8_t *found = memchr(table, (int8_t)c->q[j][r], CODES);
+            ck_assert_msg(found != NULL, "%g is not in the table", (double)c->q[j][r]);
+            codes[j][r] = (uint8_t)(found - table);
+        }
+    if (table)
+        format_store_q4c(tile, 0, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
+    else
+        format_store_q4(tile, 0, (const float(*)[TILE_ROWS])c->q, c->scale);
+    f->decode(back, tile, 0, GROUP);
+}
+
+/* Compares one group with nearest rounding, with and without weights of the columns. */
+static void compare(const struct group *g, int trial)
+{
+    float nearest[TILE_ROWS * GROUP], back[TILE_ROWS * GROUP];
+    struct codes c;
+    nearest_rounding(nearest, g);
     encode_group(g, &c);
-    format_store_q4(tile, 0, (const float(*)[TILE_ROWS])c.q, c.scale);
-    format_find(TERN_Q4)->decode(back, tile, 0, GROUP);
+    store_and_load(back, &c, g->table);
     for (unsigned r = 0; r < TILE_ROWS; r++) {
         double ours = loss_of(g, r, back + r * GROUP), theirs = loss_of(g, r, nearest + r * GROUP);
         ck_assert_msg(ours <= theirs * (1 + 1e-5) + 1e-30, "trial %d row %u: %g, nearest %g", trial,
@@ -80,9 +113,132 @@ START_TEST(never_worse_than_nearest)
             for (unsigned r = 0; r < TILE_ROWS; r++)
                 w[j * TILE_ROWS + r] = weight(trial, r);
         }
-        compare(&(struct group){.w = w}, trial);
-        compare(&(struct group){.w = w, .d = d}, trial);
+        for (unsigned i = 0; i < 3; i++) {
+            const int8_t *table = i == 0 ? NULL : i == 1 ? iq4 : mxfp4;
+            compare(&(struct group){.w = w, .table = table}, trial);
+            compare(&(struct group){.w = w, .table = table, .d = d}, trial);
+        }
     }
+}
+END_TEST
+
+/* Numbers of a table times a scale of f16 come back as they were, when one is at an end of it. */
+START_TEST(numbers_of_the_table_are_kept)
+{
+    float w[GROUP * TILE_ROWS], back[TILE_ROWS * GROUP];
+    struct codes c;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        const int8_t *table = trial % 2 ? iq4 : mxfp4;
+        for (unsigned i = 0; i < GROUP * TILE_ROWS; i++) {
+            unsigned r = i % TILE_ROWS, at = i / TILE_ROWS == r ? r % 2 * (CODES - 1)
+                                                                : (unsigned)(8 + 7.99f * uniform());
+            float scale = f16_to_f32((uint16_t)(0x0400 + 37 * r + 251 * (unsigned)(trial % 100)));
+            w[i] = (float)table[at] * (r == 7 ? 0 : r % 3 ? scale : -scale);
+        }
+        encode_group(&(struct group){.w = w, .table = table}, &c);
+        store_and_load(back, &c, table);
+        for (unsigned i = 0; i < GROUP * TILE_ROWS; i++)
+            ck_assert_msg(back[i % TILE_ROWS * GROUP + i / TILE_ROWS] == w[i], "trial %d", trial);
+    }
+}
+END_TEST
+
+/* One huge value among small ones is kept as well as f16 holds its scale. */
+START_TEST(one_huge_value)
+{
+    for (int i = 0; i < 2; i++) {
+        float w[GROUP * TILE_ROWS], got[GROUP];
+        struct codes c;
+        for (unsigned j = 0; j < GROUP * TILE_ROWS; j++)
+            w[j] = 1e-3f * uniform();
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            w[r * TILE_ROWS + r] = r % 2 ? 30000 : -30000;
+        struct group g = {.w = w, .table = i ? mxfp4 : NULL};
+        encode_group(&g, &c);
+        for (unsigned r = 0; r < TILE_ROWS; r++) {
+            for (unsigned j = 0; j < GROUP; j++)
+                got[j] = c.scale[r] * c.q[j][r];
+            ck_assert(fabsf(got[r] - w[r * TILE_ROWS + r]) < 30000 * 0x1p-10f);
+        }
+    }
+}
+END_TEST
+
+/* ---- polish ---- */
+
+/* e^T H e of row r */
+static double whole_loss(const float (*h)[GROUP], const float (*e)[TILE_ROWS], unsigned r)
+{
+    double loss = 0;
+    for (unsigned i = 0; i < GROUP; i++)
+        for (unsigned j = 0; j < GROUP; j++)
+            loss += (double)e[i][r] * (double)h[i][j] * (double)e[j][r];
+    return loss;
+}
+
+/* H = sum of 40 squares of vectors whose neighbours are alike */
+static void make_h(float (*h)[GROUP])
+{
+    memset(h, 0, GROUP * sizeof *h);
+    for (int n = 0; n < 40; n++) {
+        float x[GROUP], last = 0;
+        for (unsigned i = 0; i < GROUP; i++)
+            x[i] = last = uniform() + 0.8f * last;
+        for (unsigned i = 0; i < GROUP; i++)
+            for (unsigned j = 0; j < GROUP; j++)
+                h[i][j] += x[i] * x[j];
+    }
+}
+
+static void multiply(float (*he)[TILE_ROWS], const float (*h)[GROUP], const float (*e)[TILE_ROWS])
+{
+    memset(he, 0, GROUP * sizeof *he);
+    for (unsigned i = 0; i < GROUP; i++)
+        for (unsigned j = 0; j < GROUP; j++)
+            for (unsigned r = 0; r < TILE_ROWS; r++)
+                he[i][r] += h[i][j] * e[j][r];
+}
+
+/* Never a loss for any row, a quarter or more gained in all; errors and H e stay true. */
+START_TEST(polish_descends)
+{
+    float w[GROUP * TILE_ROWS], h[GROUP][GROUP], e[GROUP][TILE_ROWS], he[GROUP][TILE_ROWS];
+    double before = 0, after = 0;
+    for (int trial = 0; trial < 40; trial++) {
+        struct group g = {.w = w, .table = trial % 2 ? iq4 : NULL};
+        struct codes c;
+        double was[TILE_ROWS];
+        make_h(h);
+        for (unsigned i = 0; i < GROUP * TILE_ROWS; i++)
+            w[i] = i % TILE_ROWS == 3 ? 0 : uniform() + uniform();
+        encode_group(&g, &c);
+        for (unsigned j = 0; j < GROUP; j++)
+            for (unsigned r = 0; r < TILE_ROWS; r++)
+                e[j][r] = w[j * TILE_ROWS + r] - c.scale[r] * c.q[j][r];
+        multiply(he, (const float(*)[GROUP])h, (const float(*)[TILE_ROWS])e);
+        for (unsigned r = 0; r < TILE_ROWS; r++)
+            before += was[r] =
+                whole_loss((const float(*)[GROUP])h, (const float(*)[TILE_ROWS])e, r);
+        polish_group(&c, g.table, (const float(*)[GROUP])h, e, he);
+        for (unsigned j = 0; j < GROUP; j++)
+            for (unsigned r = 0; r < TILE_ROWS; r++) {
+                float true_e = w[j * TILE_ROWS + r] - c.scale[r] * c.q[j][r];
+                ck_assert(fabsf(e[j][r] - true_e) < 1e-5f);
+                e[j][r] = true_e;
+            }
+        for (unsigned r = 0; r < TILE_ROWS; r++) {
+            double now = whole_loss((const float(*)[GROUP])h, (const float(*)[TILE_ROWS])e, r);
+            ck_assert_msg(now <= was[r] * (1 + 1e-5), "trial %d row %u: %g, was %g", trial, r, now,
+                          was[r]);
+            after += now;
+        }
+        float again[GROUP][TILE_ROWS];
+        multiply(again, (const float(*)[GROUP])h, (const float(*)[TILE_ROWS])e);
+        for (unsigned j = 0; j < GROUP; j++)
+            for (unsigned r = 0; r < TILE_ROWS; r++)
+                ck_assert(fabsf(he[j][r] - again[j][r]) < 1e-3f);
+    }
+    ck_assert_msg(after < 0.75 * before, "%g of %g", after, before);
 }
 END_TEST
 
@@ -238,6 +394,9 @@ int main(void)
     Suite *suite = suite_create("encode");
     TCase *tc = tcase_create("encode");
     tcase_add_test(tc, never_worse_than_nearest);
+    tcase_add_test(tc, numbers_of_the_table_are_kept);
+    tcase_add_test(tc, one_huge_value);
+    tcase_add_test(tc, polish_descends);
     tcase_add_test(tc, much_better_on_average);
     tcase_add_loop_test(tc, factors_multiply_back, 0, 4);
     tcase_add_test(tc, threads_change_no_bit);

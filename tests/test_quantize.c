@@ -96,10 +96,11 @@ START_TEST(same_bytes_as_encoded_at_once)
 }
 END_TEST
 
-/* q4 of a toy with `options`, with codes fitted to the tokens where there are any. */
-static struct image quantized(const char *keep, const tern_token *tokens, size_t n, int n_threads)
+/* A toy as q4 or q4c, with codes fitted to the tokens where there are any. */
+static struct image quantized(enum tern_type type, const char *keep, const tern_token *tokens,
+                              size_t n, int n_threads)
 {
-    struct quantize_options o = {.type = TERN_Q4, .keep_q8 = keep};
+    struct quantize_options o = {.type = type, .keep_q8 = keep};
     struct calibration_text text = {.tokens = tokens, .n = n, .bos = 1};
     struct kernels kernels;
     struct pool *pool;
@@ -116,21 +117,23 @@ static struct image quantized(const char *keep, const tern_token *tokens, size_t
 }
 
 /* Plain and calibrated, on matrices that fill neither tiles nor groups, tied and not. */
-START_TEST(threads_change_no_byte_of_q4)
+START_TEST(threads_change_no_byte)
 {
     enum { TEXT = 150 };
+    const enum tern_type type = _i & 4 ? TERN_Q4C : TERN_Q4;
     struct toy t = odd_shape(_i & 2 ? TERN_Q8 : TERN_F32);
     tern_token tokens[TEXT];
     for (int i = 0; i < TEXT; i++)
         tokens[i] = i * i * 31 % 259;
     t.untied = _i & 1;
     write_toy(&t);
-    struct image plain = quantized(NULL, NULL, 0, 1), fitted = quantized(NULL, tokens, TEXT, 1);
+    struct image plain = quantized(type, NULL, NULL, 0, 1),
+                 fitted = quantized(type, NULL, tokens, TEXT, 1);
     ck_assert_uint_eq(plain.n, fitted.n);
     ck_assert(memcmp(plain.p, fitted.p, plain.n) != 0);
     for (int n_threads = 2; n_threads <= 5; n_threads++) {
-        struct image a = quantized(NULL, NULL, 0, n_threads);
-        struct image b = quantized(NULL, tokens, TEXT, n_threads);
+        struct image a = quantized(type, NULL, NULL, 0, n_threads);
+        struct image b = quantized(type, NULL, tokens, TEXT, n_threads);
         expect_same(&a, &plain);
         expect_same(&b, &fitted);
         image_close(&a), image_close(&b);
@@ -157,7 +160,7 @@ START_TEST(tensors_are_kept_at_q8)
     struct weights *w;
     t.untied = kept[_i].untied;
     write_toy(&t);
-    struct image i = quantized(kept[_i].list, NULL, 0, 2);
+    struct image i = quantized(TERN_Q4, kept[_i].list, NULL, 0, 2);
     image_close(&i);
     ck_assert(!weights_open(&w, to, &e));
     for (int n = 0; n < 5; n++) {
@@ -175,7 +178,8 @@ START_TEST(lists_that_name_nothing)
     write_toy(&t);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         struct tern_quantize_params p = {.type = TERN_Q4, .n_threads = 1, .keep_q8 = lists[i]};
-        expect(tern_quantize(from, to, &p, &e), TERN_USAGE, "no tensor or part of a layer is named");
+        expect(tern_quantize(from, to, &p, &e), TERN_USAGE,
+               "no tensor or part of a layer is named");
     }
     struct tern_quantize_params eight = {.type = TERN_Q8, .n_threads = 1, .keep_q8 = "v"};
     expect(tern_quantize(from, to, &eight, &e), TERN_USAGE, "where the others become q4");
@@ -220,6 +224,48 @@ START_TEST(rounded_sources)
     }
     weights_close(a);
     weights_close(b);
+}
+END_TEST
+
+static double square_error(const struct format *f, const void *data, const float *w,
+                           const struct tensor *t)
+{
+    float row[128];
+    double sum = 0;
+    ck_assert_uint_le(t->k, 128);
+    for (uint64_t r = 0; r < t->rows; r++) {
+        format_decode_row(f, row, data, r, t->k);
+        for (uint64_t c = 0; c < t->k; c++)
+            sum += pow((double)row[c] - (double)w[r * t->k + c], 2);
+    }
+    return sum;
+}
+
+/* Each matrix is closer to the source than rounding to nearest makes it, and not much farther. */
+START_TEST(searched_types_are_closer_than_nearest)
+{
+    struct toy t = odd_shape(TERN_F32);
+    struct weights *a, *b;
+    const struct format *f = format_find(_i);
+    write_toy(&t);
+    ck_assert_int_eq(quantize((enum tern_type)_i, 2), TERN_OK);
+    ck_assert(!weights_open(&a, from, &e) && !weights_open(&b, to, &e));
+    for (size_t i = 0; i < weights_count(a); i++) {
+        const struct tensor *x = weights_at(a, i), *y = weights_at(b, i);
+        if (y->type == TERN_F32)
+            continue;
+        ck_assert_uint_eq(y->type, _i);
+        float *w = malloc((size_t)(x->rows * x->k) * sizeof *w);
+        unsigned char *data = malloc((size_t)y->bytes);
+        for (uint64_t r = 0; r < x->rows; r++)
+            format_decode_row(format_find(x->type), w + r * x->k, x->data, r, x->k);
+        format_encode_matrix(f, data, w, x->rows, x->k);
+        double ours = square_error(f, y->data, w, x), nearest = square_error(f, data, w, x);
+        ck_assert_msg(ours < nearest && ours > nearest / 2, "%s: %g, nearest %g", x->name, ours,
+                      nearest);
+        free(w), free(data);
+    }
+    weights_close(a), weights_close(b);
 }
 END_TEST
 
@@ -296,8 +342,9 @@ START_TEST(values_that_do_not_fit_are_named)
     image_close(&i);
     expect(quantize(TERN_Q8, 1), TERN_LIMIT,
            "tensor 'layer.1.up' holds a value that is not finite");
-    expect(quantize(TERN_Q4, 3), TERN_LIMIT,
-           "tensor 'layer.1.up' holds a value that is not finite");
+    for (enum tern_type type = TERN_Q4; type <= TERN_Q4C; type++)
+        expect(quantize(type, 3), TERN_LIMIT,
+               "tensor 'layer.1.up' holds a value that is not finite");
 }
 END_TEST
 
@@ -462,7 +509,8 @@ int main(void)
     TCase *tc = tcase_create("quantize");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, same_bytes_as_encoded_at_once);
-    tcase_add_loop_test(tc, threads_change_no_byte_of_q4, 0, 4);
+    tcase_add_loop_test(tc, threads_change_no_byte, 0, 8);
+    tcase_add_loop_test(tc, searched_types_are_closer_than_nearest, TERN_Q4, TERN_Q4C + 1);
     tcase_add_loop_test(tc, tensors_are_kept_at_q8, 0, 5);
     tcase_add_test(tc, lists_that_name_nothing);
     tcase_add_loop_test(tc, rounded_sources, 0, 2);

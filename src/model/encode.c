@@ -165,7 +165,7 @@ void encode_group(const struct group *g, struct codes *best)
     for (unsigned k = 0; k < REFINEMENTS; k++) {
         try_scales(&t, &c, refined);
         for (unsigned r = 0; r < TILE_ROWS; r++)
-            c.scale[r] = stored(refined[r]);
+            c.scale[r] = best->loss[r] < FLT_MAX ? stored(refined[r]) : best->scale[r];
         try_scales(&t, &c, refined);
         keep_better(best, &c);
     }

@@ -167,7 +167,7 @@ static void store_codes(const struct job *j, char *out, size_t block, const stru
     }
     for (unsigned i = 0; i < GROUP; i++)
         for (unsigned r = 0; r < TILE_ROWS; r++)
-            for (codes[i][r] = 0; table[codes[i][r]] < c->q[i][r];)
+            for (codes[i][r] = 0; codes[i][r] < CODES - 1 && table[codes[i][r]] < c->q[i][r];)
                 codes[i][r]++;
     format_store_q4c(out, block, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
 }
