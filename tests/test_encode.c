@@ -54,15 +54,24 @@ static const int8_t iq4[CODES] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113},
                     mxfp4[CODES] = {-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12};
 
-static void nearest_rounding(float *back, const struct group *g)
+/* Of the table asked for last */
+static const struct values *values_of(const int8_t *table)
 {
-    const struct format *f = format_find(g->table ? TERN_Q4C : TERN_Q4);
+    static struct values v;
+    if (table)
+        values_make(&v, table);
+    return table ? &v : NULL;
+}
+
+static void nearest_rounding(float *back, const struct group *g, const int8_t *table)
+{
+    const struct format *f = format_find(table ? TERN_Q4C : TERN_Q4);
     float block[TILE_ROWS * GROUP];
     unsigned char tile[32 + 288];
     for (unsigned r = 0; r < TILE_ROWS; r++)
         for (unsigned j = 0; j < GROUP; j++)
             block[r * GROUP + j] = g->w[j * TILE_ROWS + r];
-    format_start_tile(f, tile, g->table);
+    format_start_tile(f, tile, table);
     f->encode(tile, 0, block, GROUP);
     f->decode(back, tile, 0, GROUP);
 }
@@ -88,13 +97,13 @@ static void store_and_load(float *back, const struct codes *c, const int8_t *tab
 }
 
 /* Compares one group with nearest rounding, with and without weights of the columns. */
-static void compare(const struct group *g, int trial)
+static void compare(const struct group *g, const int8_t *table, int trial)
 {
     float nearest[TILE_ROWS * GROUP], back[TILE_ROWS * GROUP];
     struct codes c;
-    nearest_rounding(nearest, g);
+    nearest_rounding(nearest, g, table);
     encode_group(g, &c);
-    store_and_load(back, &c, g->table);
+    store_and_load(back, &c, table);
     for (unsigned r = 0; r < TILE_ROWS; r++) {
         double ours = loss_of(g, r, back + r * GROUP), theirs = loss_of(g, r, nearest + r * GROUP);
         ck_assert_msg(ours <= theirs * (1 + 1e-5) + 1e-30, "trial %d row %u: %g, nearest %g", trial,
@@ -115,8 +124,8 @@ START_TEST(never_worse_than_nearest)
         }
         for (unsigned i = 0; i < 3; i++) {
             const int8_t *table = i == 0 ? NULL : i == 1 ? iq4 : mxfp4;
-            compare(&(struct group){.w = w, .table = table}, trial);
-            compare(&(struct group){.w = w, .table = table, .d = d}, trial);
+            compare(&(struct group){.w = w, .values = values_of(table)}, table, trial);
+            compare(&(struct group){.w = w, .values = values_of(table), .d = d}, table, trial);
         }
     }
 }
@@ -135,7 +144,7 @@ START_TEST(numbers_of_the_table_are_kept)
             float scale = f16_to_f32((uint16_t)(0x0400 + 37 * r + 251 * (unsigned)(trial % 100)));
             w[i] = (float)table[at] * (r == 7 ? 0 : r % 3 ? scale : -scale);
         }
-        encode_group(&(struct group){.w = w, .table = table}, &c);
+        encode_group(&(struct group){.w = w, .values = values_of(table)}, &c);
         store_and_load(back, &c, table);
         for (unsigned i = 0; i < GROUP * TILE_ROWS; i++)
             ck_assert_msg(back[i % TILE_ROWS * GROUP + i / TILE_ROWS] == w[i], "trial %d", trial);
@@ -153,7 +162,7 @@ START_TEST(one_huge_value)
             w[j] = 1e-3f * uniform();
         for (unsigned r = 0; r < TILE_ROWS; r++)
             w[r * TILE_ROWS + r] = r % 2 ? 30000 : -30000;
-        struct group g = {.w = w, .table = i ? mxfp4 : NULL};
+        struct group g = {.w = w, .values = values_of(i ? mxfp4 : NULL)};
         encode_group(&g, &c);
         for (unsigned r = 0; r < TILE_ROWS; r++) {
             for (unsigned j = 0; j < GROUP; j++)
@@ -205,7 +214,7 @@ START_TEST(polish_descends)
     float w[GROUP * TILE_ROWS], h[GROUP][GROUP], e[GROUP][TILE_ROWS], he[GROUP][TILE_ROWS];
     double before = 0, after = 0;
     for (int trial = 0; trial < 40; trial++) {
-        struct group g = {.w = w, .table = trial % 2 ? iq4 : NULL};
+        struct group g = {.w = w, .values = values_of(trial % 2 ? iq4 : NULL)};
         struct codes c;
         double was[TILE_ROWS];
         make_h(h);
@@ -219,7 +228,7 @@ START_TEST(polish_descends)
         for (unsigned r = 0; r < TILE_ROWS; r++)
             before += was[r] =
                 whole_loss((const float(*)[GROUP])h, (const float(*)[TILE_ROWS])e, r);
-        polish_group(&c, g.table, (const float(*)[GROUP])h, e, he);
+        polish_group(&c, g.values, (const float(*)[GROUP])h, e, he);
         for (unsigned j = 0; j < GROUP; j++)
             for (unsigned r = 0; r < TILE_ROWS; r++) {
                 float true_e = w[j * TILE_ROWS + r] - c.scale[r] * c.q[j][r];

@@ -14,7 +14,7 @@
 
 enum { REFINEMENTS = 2, ROUNDS = 2 };
 
-/* The largest value becomes the first or last of the table, -8 or 7, or what is so many eighths of
+/* The largest value becomes the first or last value, -8 or 7, or what is so many eighths of
  * the range away from it, by these candidates. */
 static const float steps[] = {0, -1.5f, -1.25f, -1, -0.75f, -0.5f, -0.25f, 0.25f, 0.5f, 1, 1.5f};
 
@@ -44,24 +44,32 @@ static void round_whole(float *x)
     }
 }
 
-/* x [16] = the nearest of the table, the lower of two; a NaN gives the first */
-static void round_into_table(float *x, const int8_t *table)
+void values_make(struct values *v, const int8_t *table)
 {
-    float q[TILE_ROWS];
-    for (unsigned r = 0; r < TILE_ROWS; r++)
-        q[r] = table[0];
-    for (unsigned i = 1; i < CODES; i++) {
-        float gap = (float)(table[i] - table[i - 1]), middle = (float)table[i] - gap / 2;
-        for (unsigned r = 0; r < TILE_ROWS; r++)
-            q[r] += x[r] > middle ? gap : 0;
+    v->low = table[0], v->high = table[CODES - 1];
+    for (int i = 0, code = 0; i < 512; i++) { /* for numbers from (i - 256) / 2 on */
+        while (code < CODES - 1 && i - 256 >= table[code] + table[code + 1])
+            code++;
+        v->nearest[i] = table[code];
     }
-    memcpy(x, q, sizeof q);
 }
 
-static void round_codes(float *x, const int8_t *table)
+/* x [16] = the nearest of the values, the higher of two; a NaN gives the first */
+static void round_into(float *x, const struct values *v)
 {
-    if (table)
-        round_into_table(x, table);
+    int at[TILE_ROWS];
+    for (unsigned r = 0; r < TILE_ROWS; r++) {
+        float low = x[r] > -128 ? x[r] : -128;
+        at[r] = (int)((low < 127 ? low : 127) * 2 + 256);
+    }
+    for (unsigned r = 0; r < TILE_ROWS; r++)
+        x[r] = v->nearest[at[r]];
+}
+
+static void round_codes(float *x, const struct values *values)
+{
+    if (values)
+        round_into(x, values);
     else
         round_whole(x);
 }
@@ -80,7 +88,7 @@ static void try_scales(const struct trial *t, struct codes *c, float *refined)
             feel(t->g, j, c->q, f);
         for (unsigned r = 0; r < TILE_ROWS; r++)
             c->q[j][r] = (t->b[j][r] - c->scale[r] * f[r]) * inverse[r];
-        round_codes(c->q[j], t->g->table);
+        round_codes(c->q[j], t->g->values);
         for (unsigned r = 0; r < TILE_ROWS; r++) {
             float b = t->b[j][r], p = c->q[j][r] + f[r], rest = b - c->scale[r] * p;
             c->loss[r] += d * rest * rest;
@@ -148,8 +156,8 @@ void encode_group(const struct group *g, struct codes *best)
     struct trial t;
     struct codes c;
     float largest[TILE_ROWS] = {0}, refined[TILE_ROWS];
-    float low = g->table ? g->table[0] : -8, high = g->table ? g->table[CODES - 1] : 7;
-    float eighth = g->table ? (high - low) / 16 : 1;
+    float low = g->values ? g->values->low : -8, high = g->values ? g->values->high : 7;
+    float eighth = g->values ? (high - low) / 16 : 1;
     start(&t, g, best);
     find_largest(g, largest);
     for (size_t k = 0; k < 2 * sizeof steps / sizeof *steps; k++) {
@@ -204,13 +212,13 @@ static void polish_scales(struct codes *c, const float (*h)[GROUP], float (*e)[T
 }
 
 /* One code a row: the parabola's minimum, rounded. */
-static void polish_column(struct codes *c, unsigned j, const int8_t *table, const float (*h)[GROUP],
-                          float (*e)[TILE_ROWS], float (*he)[TILE_ROWS])
+static void polish_column(struct codes *c, unsigned j, const struct values *values,
+                          const float (*h)[GROUP], float (*e)[TILE_ROWS], float (*he)[TILE_ROWS])
 {
     float q[TILE_ROWS];
     for (unsigned r = 0; r < TILE_ROWS; r++)
         q[r] = c->q[j][r] + (c->scale[r] != 0 ? he[j][r] / (h[j][j] * c->scale[r]) : 0);
-    round_codes(q, table);
+    round_codes(q, values);
     for (unsigned r = 0; r < TILE_ROWS; r++) {
         float z = (c->q[j][r] - q[r]) * c->scale[r];
         c->q[j][r] = q[r];
@@ -221,12 +229,12 @@ static void polish_column(struct codes *c, unsigned j, const int8_t *table, cons
             he[i][r] += h[i][j] * q[r];
 }
 
-void polish_group(struct codes *c, const int8_t *table, const float (*h)[GROUP],
+void polish_group(struct codes *c, const struct values *values, const float (*h)[GROUP],
                   float (*e)[TILE_ROWS], float (*he)[TILE_ROWS])
 {
     for (unsigned round = 0; round < ROUNDS; round++) {
         polish_scales(c, h, e, he);
         for (unsigned j = 0; j < GROUP; j++)
-            polish_column(c, j, table, h, e, he);
+            polish_column(c, j, values, h, e, he);
     }
 }

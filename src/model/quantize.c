@@ -173,12 +173,12 @@ static void store_codes(const struct job *j, char *out, size_t block, const stru
 }
 
 /* Block `block` of a tile, whose columns are the last of `lines`, which become its errors. */
-static void encode_block(const struct job *j, size_t block, const int8_t *table, float *lines,
-                         struct codes *c)
+static void encode_block(const struct job *j, size_t block, const struct values *values,
+                         float *lines, struct codes *c)
 {
     _Alignas(64) float fix[GROUP * TILE_ROWS];
     float *own = lines + block * GROUP * TILE_ROWS;
-    struct group g = {.w = own, .table = table};
+    struct group g = {.w = own, .values = values};
     if (j->factor)
         feel_errors(j, &g, lines, block, fix);
     encode_group(&g, c);
@@ -188,8 +188,8 @@ static void encode_block(const struct job *j, size_t block, const int8_t *table,
 }
 
 /* Block `block` once more, now that the errors of all columns are in `lines`. */
-static void polish_block(const struct job *j, size_t block, const int8_t *table, float *lines,
-                         struct codes *c)
+static void polish_block(const struct job *j, size_t block, const struct values *values,
+                         float *lines, struct codes *c)
 {
     const struct factor *f = j->factor;
     size_t column = block * GROUP, first = column / f->block * f->block;
@@ -207,18 +207,21 @@ static void polish_block(const struct job *j, size_t block, const int8_t *table,
         for (unsigned r = 0; r < TILE_ROWS; r++)
             he[i][r] += damping * e[i][r];
     }
-    polish_group(c, table, (const float(*)[GROUP])h, e, he);
+    polish_group(c, values, (const float(*)[GROUP])h, e, he);
 }
 
 /* A tile whose head is there, from its columns in `lines`. */
 static void encode_searched(const struct job *j, char *out, float *lines, struct codes *codes)
 {
     const int8_t *table = j->to->type == TERN_Q4C ? (const int8_t *)out : NULL;
+    struct values own, *values = table ? &own : NULL;
+    if (table)
+        values_make(values, table);
     size_t n = (size_t)(j->tensor->k + GROUP - 1) / GROUP;
     for (size_t b = 0; b < n; b++)
-        encode_block(j, b, table, lines, &codes[b]);
+        encode_block(j, b, values, lines, &codes[b]);
     for (size_t b = 0; j->factor && b < POLISHES * n; b++)
-        polish_block(j, b % n, table, lines, &codes[b % n]);
+        polish_block(j, b % n, values, lines, &codes[b % n]);
     for (size_t b = 0; b < n; b++)
         store_codes(j, out, b, &codes[b], table);
 }
