@@ -11,6 +11,8 @@
 
 #define NOINLINE __attribute__((noinline)) /* for size */
 
+enum { TOGETHER = 4 }; /* vectors of weights whose exps are computed side by side */
+
 /* Vector p of line c is at byte c * line + p * part. */
 struct strip {
     const char *w;
@@ -178,10 +180,11 @@ SIMD vf visible(struct span see, size_t p, vf x, vf other)
     return vf_select(vf_lt(at, vf_set1((float)see.hi)), x, other);
 }
 
-SIMD void weigh_query(float *s, struct span see, const struct attend *b, float *m, float *l)
+/* s = scale * s, softly capped, from position `from` on, and -inf where it is masked; the largest
+ */
+SIMD float scale_query(float *s, struct span see, size_t from, const struct attend *b)
 {
-    size_t from = see.lo / 16 * 16;
-    vf top = vf_set1(-INFINITY), sum[PER_16], scale = vf_set1(b->scale), cap = vf_set1(b->softcap);
+    vf top = vf_set1(-INFINITY), scale = vf_set1(b->scale), cap = vf_set1(b->softcap);
     for (size_t p = from; p < see.hi; p += WIDTH) {
         vf x = vf_mul(vf_load(s + p), scale);
         if (b->softcap > 0)
@@ -190,24 +193,39 @@ SIMD void weigh_query(float *s, struct span see, const struct attend *b, float *
         vf_store(s + p, x);
         top = vf_max(x, top);
     }
-    *m = vf_top(top) + 0.0f; /* -0 becomes +0 */
-    vf max = vf_set1(*m);
+    return vf_top(top) + 0.0f; /* -0 becomes +0 */
+}
+
+/* s = exp(s - m), and 0 where it is masked; their sum */
+SIMD float exp_query(float *s, struct span see, size_t from, float m)
+{
+    vf e[TOGETHER], sum[PER_16], max = vf_set1(m);
     load_16(sum, s, 0);
-    for (size_t p = from; p < see.hi; p += 16)
-        for (size_t j = 0; j < PER_16; j++) {
-            size_t at = p + j * WIDTH;
-            vf e = vf_exp(vf_sub(vf_load(s + at), max));
-            e = visible(see, at, e, vf_set1(0));
-            vf_store(s + at, e);
-            sum[j] = vf_add(sum[j], e);
+    for (size_t p = from; p < see.hi; p += TOGETHER * WIDTH) {
+#pragma GCC unroll 4
+        for (size_t i = 0; i < TOGETHER; i++)
+            e[i] = vf_sub(vf_load(s + p + i * WIDTH), max);
+        vf_exps(e, TOGETHER);
+        if (p < see.lo || p + TOGETHER * WIDTH > see.hi)
+#pragma GCC unroll 4
+            for (size_t i = 0; i < TOGETHER; i++)
+                e[i] = visible(see, p + i * WIDTH, e[i], vf_set1(0));
+#pragma GCC unroll 4
+        for (size_t i = 0; i < TOGETHER; i++) {
+            vf_store(s + p + i * WIDTH, e[i]);
+            sum[i % PER_16] = vf_add(sum[i % PER_16], e[i]);
         }
-    *l = sum_16(sum);
+    }
+    return sum_16(sum);
 }
 
 static void weigh(const struct attend *b)
 {
+    size_t step = TOGETHER * WIDTH;
     for (size_t g = 0; g < b->q.n; g++)
-        weigh_query(b->scores + g * BLOCK, b->see[g], b, &b->m[g], &b->l[g]);
+        b->m[g] = scale_query(b->scores + g * BLOCK, b->see[g], b->see[g].lo / step * step, b);
+    for (size_t g = 0; g < b->q.n; g++)
+        b->l[g] = exp_query(b->scores + g * BLOCK, b->see[g], b->see[g].lo / step * step, b->m[g]);
 }
 
 /* ---- mix ---- */

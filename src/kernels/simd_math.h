@@ -13,21 +13,40 @@ SIMD vf step(vf p, vf r, float c)
     return vf_fma(p, r, vf_set1(c));
 }
 
+/* x[i] = exp(x[i])   [n]: chains of operations side by side, where each would wait for itself */
+SIMD void vf_exps(vf *x, size_t n)
+{
+    static const float c[] = {EXP_5, EXP_4, EXP_3, EXP_2, 1, 1};
+    vf t[4], r[4], p[4];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < n; i++)
+        t[i] = vf_fma(x[i], vf_set1(LOG2_E), vf_set1(ROUND));
+#pragma GCC unroll 4
+    for (size_t i = 0; i < n; i++)
+        r[i] = vf_fnma(vf_sub(t[i], vf_set1(ROUND)), vf_set1(LN2_HI), x[i]);
+#pragma GCC unroll 4
+    for (size_t i = 0; i < n; i++)
+        r[i] = vf_fnma(vf_sub(t[i], vf_set1(ROUND)), vf_set1(LN2_LO), r[i]);
+#pragma GCC unroll 4
+    for (size_t i = 0; i < n; i++)
+        p[i] = vf_set1(EXP_6);
+#pragma GCC unroll 6
+    for (size_t j = 0; j < 6; j++)
+#pragma GCC unroll 4
+        for (size_t i = 0; i < n; i++)
+            p[i] = step(p[i], r[i], c[j]);
+#pragma GCC unroll 4
+    for (size_t i = 0; i < n; i++) {
+        vf y = vf_scale(p[i], t[i]);
+        y = vf_select(vf_lt(x[i], vf_set1(EXP_MIN)), vf_set1(0), y);
+        x[i] = vf_select(vf_le(x[i], vf_set1(EXP_MAX)), y, vf_add(x[i], vf_set1(INFINITY)));
+    }
+}
+
 SIMD vf vf_exp(vf x)
 {
-    vf t = vf_fma(x, vf_set1(LOG2_E), vf_set1(ROUND));
-    vf n = vf_sub(t, vf_set1(ROUND));
-    vf r = vf_fnma(n, vf_set1(LN2_HI), x);
-    r = vf_fnma(n, vf_set1(LN2_LO), r);
-    vf p = step(vf_set1(EXP_6), r, EXP_5);
-    p = step(p, r, EXP_4);
-    p = step(p, r, EXP_3);
-    p = step(p, r, EXP_2);
-    p = step(p, r, 1);
-    p = step(p, r, 1);
-    vf y = vf_scale(p, t);
-    y = vf_select(vf_lt(x, vf_set1(EXP_MIN)), vf_set1(0), y);
-    return vf_select(vf_le(x, vf_set1(EXP_MAX)), y, vf_add(x, vf_set1(INFINITY)));
+    vf_exps(&x, 1);
+    return x;
 }
 
 SIMD vf vf_tanh(vf x)

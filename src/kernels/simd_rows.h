@@ -30,13 +30,12 @@ SIMD void store_some(float *y, vf v, size_t rest)
 /* The canonical sum of 16 lanes, s [PER_16] */
 SIMD float sum_16(const vf *s)
 {
-    float lane[16];
+    typedef float quad __attribute__((vector_size(16)));
+    quad lane[4];
     for (size_t v = 0; v < PER_16; v++)
-        vf_store(lane + v * WIDTH, s[v]);
-    for (size_t half = 8; half > 0; half /= 2)
-        for (size_t i = 0; i < half; i++)
-            lane[i] += lane[i + half];
-    return lane[0];
+        vf_store((float *)lane + v * WIDTH, s[v]);
+    quad sum = (lane[0] + lane[2]) + (lane[1] + lane[3]);
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
 /* The 16 elements at x, or the first n of them and +0 */
