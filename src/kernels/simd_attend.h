@@ -20,8 +20,8 @@ struct strip {
     size_t y_part;      /* floats between the vectors of y */
     size_t last;        /* elements of the last vector that are there */
     const float *scale; /* [n] q8: of the lines */
-    const char *ahead;  /* prefetched meanwhile: of line c, `step` bytes at c * stride */
-    size_t step, stride;
+    const char *ahead;  /* prefetched meanwhile, `step` bytes a line: in sequence, each cache */
+    size_t step;        /* line once. 0: nothing that is not there already */
 };
 
 /* Rows of x and of y that meet a strip */
@@ -72,8 +72,9 @@ SIMD void strip_dot(const struct strip *s, enum tern_cache_type type, const stru
                 acc[p][t] = whole ? vf_load(y[t] + p * s->y_part) : vf_load_n(y[t], s->last);
     for (size_t c = 0; c < s->n; c++) {
         vf w[4];
-        for (size_t i = 0; i < s->step; i += 64)
-            __builtin_prefetch(s->ahead + c * s->stride + i);
+        __builtin_prefetch(s->ahead + c * s->step);
+        if (type == TERN_CACHE_F32)
+            __builtin_prefetch(s->ahead + c * s->step + 64);
 #pragma GCC unroll 4
         for (size_t p = 0; p < parts; p++)
             w[p] = strip_load(s, type, c, p, whole);
@@ -140,10 +141,9 @@ static NOINLINE void score(const struct attend *b, strip_fn run, size_t size)
     size_t end = (b->see[b->q.n - 1].hi + TILE_ROWS - 1u) / TILE_ROWS;
     struct strip s = {.n = b->q.k, .line = line, .last = WIDTH, .y_part = WIDTH};
     s.part = TILES > 1 ? tile : line / PER_16;
-    s.step = s.stride = TILES * line;
     for (size_t t = b->see[0].lo / TILE_ROWS; t < end; t += TILES) {
         s.w = (const char *)b->k + t * tile;
-        s.ahead = (const char *)b->v + t * tile;
+        s.ahead = (const char *)b->v + t * tile, s.step = TILES * line;
         if (t + TILES > end) /* one tile met twice */
             s.part = s.y_part = 0;
         for (size_t g = 0; g < b->q.n; g += TOKENS) {
@@ -154,7 +154,6 @@ static NOINLINE void score(const struct attend *b, strip_fn run, size_t size)
                 false);
             s.step = 0;
         }
-        s.step = s.stride;
     }
 }
 
@@ -245,7 +244,7 @@ static NOINLINE void mix_span(const struct attend *b, const struct column *v, si
     struct strip s = v->strip;
     s.n = hi - lo;
     s.w += lo * s.line;
-    s.ahead += lo * s.line;
+    s.ahead += lo * s.step;
     s.scale += lo;
     v->run(&s,
            &(struct meet){b->a + g * b->a_stride + v->d, b->scores + g * BLOCK + lo, b->a_stride,
@@ -280,44 +279,48 @@ static NOINLINE void widen_scales(float *scale, const void *v, size_t v_dim, siz
         vf_store(scale + p, vf_load_f16(h + p));
 }
 
-/* `size` bytes a value, `dims` of them a position. Meanwhile the next K is prefetched: as many
- * bytes. */
-static NOINLINE void mix(const struct attend *b, strip_fn run, size_t size, size_t dims)
+/* Meanwhile the next K is prefetched; of q8, whose score takes less time, most of the next V too.
+ */
+static NOINLINE void mix(const struct attend *b, strip_fn run, enum tern_cache_type type)
 {
+    size_t size = type == TERN_CACHE_Q8 ? 1 : type == TERN_CACHE_F16 ? 2 : 4;
+    size_t dims = type == TERN_CACHE_Q8 ? (b->v_dim + 31) / 32 * 32 : b->v_dim;
     float scale[BLOCK];
     struct column v = {.run = run};
     v.strip = (struct strip){.line = dims * size, .part = WIDTH * size, .y_part = WIDTH};
-    v.strip.scale = scale, v.strip.stride = v.strip.line;
+    const char *ahead = b->next ? b->next : b->v;
+    size_t step = b->next ? PARTS * WIDTH * (type == TERN_CACHE_F32 ? 4 : 2) : 0;
+    v.strip.scale = scale;
     for (size_t d = 0; d < b->v_dim; d += (v.one ? 1 : PARTS) * WIDTH) {
         size_t left = b->v_dim - d;
         v.d = d;
         v.one = left < PARTS * WIDTH;
         v.strip.last = left < WIDTH ? left : WIDTH;
         v.strip.w = (const char *)b->v + d * size;
-        v.strip.ahead = b->next ? (const char *)b->next + d * size : v.strip.w;
-        v.strip.step = (v.one ? 1 : PARTS) * WIDTH * size;
-        if (run == strip_q8 && d % GROUP == 0)
+        v.strip.ahead = ahead, v.strip.step = step;
+        if (type == TERN_CACHE_Q8 && d % GROUP == 0)
             widen_scales(scale, b->v, b->v_dim, d);
         for (size_t g = 0; g < b->q.n; g += TOKENS) {
             mix_rows(b, &v, g, b->q.n - g < TOKENS ? b->q.n - g : TOKENS);
             v.strip.step = 0;
         }
+        ahead += BLOCK * step;
     }
 }
 
 static void mix_f16(const struct attend *b)
 {
-    mix(b, strip_f16, 2, b->v_dim);
+    mix(b, strip_f16, TERN_CACHE_F16);
 }
 
 static void mix_f32(const struct attend *b)
 {
-    mix(b, strip_f32, 4, b->v_dim);
+    mix(b, strip_f32, TERN_CACHE_F32);
 }
 
 static void mix_q8(const struct attend *b)
 {
-    mix(b, strip_q8, 1, (b->v_dim + 31) / 32 * 32);
+    mix(b, strip_q8, TERN_CACHE_Q8);
 }
 
 /* Four heads of at most WIDTH dims and two queries, of which the last may be there again: eight

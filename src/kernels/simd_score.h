@@ -15,6 +15,8 @@ struct score_part {
     size_t tile;            /* bytes to the other tile; 0: one tile met twice */
     const struct queries *q;
     size_t row[4];
+    const char *ahead; /* prefetched meanwhile, `step` bytes for four dims of a tile */
+    size_t step;
 };
 
 /* acc[p][t] += dot * (ks * qs) of group i of TILES * 16 positions, for `tokens` queries */
@@ -34,6 +36,8 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
 #pragma GCC unroll 2
     for (size_t j = 0; j < 8; j++) {
         vw w[4];
+        for (size_t t = 0; t < TILES; t++)
+            __builtin_prefetch(s->ahead + ((i * 8 + j) * TILES + t) * s->step);
 #pragma GCC unroll 4
         for (size_t p = 0; p < SCORE_PARTS; p++)
             w[p] =
@@ -91,9 +95,8 @@ static void score_q8(const struct attend *b)
     for (size_t t = b->see[0].lo / TILE_ROWS; t < end; t += TILES) {
         struct score_part s = {.k = (const unsigned char *)b->k + t * tile, .q = &b->q};
         s.tile = t + 1 < end ? tile : 0;
-        for (size_t at = 0; at < TILES * tile; at += 64)
-            __builtin_prefetch((const char *)b->v + t * tile + at);
-        for (size_t g = 0; g < b->q.n; g += 4)
+        s.ahead = (const char *)b->v + t * tile, s.step = SCORE_BLOCK / 8;
+        for (size_t g = 0; g < b->q.n; g += 4, s.step = 0)
             if (b->q.n - g > 1)
                 score_some(b, s, b->scores + t * TILE_ROWS, g, 4);
             else
