@@ -220,7 +220,8 @@ class HuggingFace(Case):
         for scaling, word in (
             ({"rope_type": "yarm", "factor": 4.0}, "yarm"),
             ({"type": "dynamic", "factor": 4.0}, "--rope-length"),
-            ({"type": "linear", "factor": 4.0, "beta": 1}, "beta"),
+            ({"type": "linear", "factor": 4.0, "beta": 1}, "key 'beta' is"),
+            ({"type": "linear", "factor": 4.0, "gamma": 1, "beta": 1}, "keys 'beta', 'gamma' are"),
             ({"type": "linear"}, "factor"),
         ):
             self.assertIn(word, self.refused(huggingface(self.dir / "m", SMALL | {"rope_scaling": scaling}, values)))

@@ -225,8 +225,15 @@ class Set(Case):
             self.assertIn("--set", self.refused(folder, "--set", pair, code=2), pair)
         self.assertIn("rms_norm_eps", self.refused(folder, "--set", "rms_norm_eps=0"))
         gguf = gguf_model(self.dir / "m.gguf", SMALL, tensors(SMALL))[0]
-        for source in (folder, gguf):
+        ends = lambda *a: self.converted(gguf, *a).keys("generation").get("end_tokens")  # noqa: E731
+        self.assertEqual(list(ends("--set", "eos_token_id=5,9")), [5, 9])
+        self.assertFalse(ends("--set", "eos_token_id=null"))
+        for wrong, code in (("x", 3), ("-1", 3), (str(SMALL["vocab_size"]), 2)):
+            self.assertIn("eos_token_id", self.refused(gguf, "--set", f"eos_token_id={wrong}", code=code))
+        checkpoint = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 0)
+        for source in (folder, gguf, checkpoint):
             self.assertIn("leave it out", self.refused(source, "--rope-length", "64", code=2))
+        for source in (folder, gguf):
             for pair in ("spiral=2", "bos_token_id=5"):
                 self.assertIn("no use", self.refused(source, "--set", pair, code=2))
         scaled = SMALL | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}

@@ -55,6 +55,7 @@ try:
     from ternlib import (
         chat, compare, errors, ggufsource, huggingface, keys, llama2c, overview, paths, reference, tiles, tokenizer, weights,
     )  # fmt: skip
+    from ternlib.config import check_length
     from ternlib.errors import ConvertError
     from ternlib.settings import Settings
     from ternlib.source import Source, packed_config, pieces, slots, vector_pieces
@@ -79,6 +80,7 @@ def load(path: Path, tokenizer_file: Path | None, rope_length: int | None, setti
     if head[:4] == b"GGUF":
         return ggufsource.load(path, tokenizer_file, rope_length, settings)
     refuse_known(path, head)
+    check_length(rope_length, False, str(path))
     return llama2c.load(path, tokenizer_file, settings)
 
 

@@ -171,13 +171,22 @@ class Config:
             self.notes.append(f"{self.where}: the key {key!r} is ignored, as --set says")
 
     def check_length(self) -> None:
-        """--rope-length must be a length, of a model that takes one."""
-        if self.rope_length is None:
-            return
-        if self.rope_length < 1:
-            raise ConvertError(f"--rope-length takes a number of tokens, 1 or more, not {self.rope_length}", USAGE)
-        if not self.length_used:
-            raise ConvertError(
-                f"--rope-length is for dynamic scaling of RoPE, which {self.where} does not have; leave it out",
-                USAGE,
-            )
+        check_length(self.rope_length, self.length_used, self.where)
+
+
+def check_length(length: int | None, used: bool, where: str) -> None:
+    """--rope-length must be a length, of a model that takes one."""
+    if length is None:
+        return
+    if length < 1:
+        raise ConvertError(f"--rope-length takes a number of tokens, 1 or more, not {length}", USAGE)
+    if not used:
+        raise ConvertError(f"--rope-length is for dynamic scaling of RoPE, which {where} does not have; leave it out", USAGE)
+
+
+def token_ids(where: str, value: Any) -> set[int]:
+    """eos_token_id: null, an id, or a list of ids."""
+    ids = [] if value is None else value if isinstance(value, list) else [value]
+    if not all(type(i) is int and 0 <= i < 1 << 32 for i in ids):
+        raise ConvertError(f"{where}: eos_token_id is {value!r}; it must be a token id or a list of them")
+    return set(ids)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import gguf_file, gguf_types, overview, rope, tiles, tokenizer
-from .config import Config
+from .config import Config, token_ids
 from .errors import USAGE, ConvertError, reading
 from .families import FAMILIES
 from .gguf_families import HARMLESS, KEYS, NAMES, NEUTRAL, Architecture, Facts, GgufLayout, architecture, known
@@ -50,7 +50,7 @@ def load(
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(path, g.keys, config["vocab"]),
-        end_tokens=_end_tokens(path, g.keys, config["vocab"]),
+        end_tokens=_end_tokens(path, g.keys, config["vocab"], model.c, settings),
         licence=_text(g.keys, "general.license"),
         notes=model.notes,
         template=_text(g.keys, "tokenizer.chat_template"),
@@ -103,6 +103,8 @@ class _Model:
         self._assume()
         config = FAMILIES[self.arch.family].features(self.c)
         self._check_widths(config)
+        if "eos_token_id" in self.settings:
+            self.c.get("eos_token_id")
         if "window" in self.settings:
             self.c.get("sliding_window", None)
         self.c.finish()
@@ -306,8 +308,14 @@ class _Model:
             )
 
 
-def _end_tokens(path: Path, keys: dict[str, Any], vocab: int) -> list[int]:
+def _end_tokens(path: Path, keys: dict[str, Any], vocab: int, config: Config, settings: Settings) -> list[int]:
+    """What ends a text, by the file, or by what the user has set alone."""
     ends = set()
+    if "eos_token_id" in settings:
+        ends = token_ids("--set", config.get("eos_token_id"))
+        if ends and max(ends) >= vocab:
+            raise ConvertError(f"--set eos_token_id: {max(ends)} is no token; the vocabulary has {vocab}", USAGE)
+        return sorted(ends)
     for key in END_KEYS:
         value = keys.get("tokenizer.ggml." + key)
         if value is not None:

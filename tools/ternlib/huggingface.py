@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import published, safetensors_file, tokenizer
-from .config import Config
+from .config import Config, token_ids
 from .errors import IO, USAGE, ConvertError, reading
 from .families import FAMILIES
 from .layouts import Layout
@@ -234,9 +234,9 @@ def _end_tokens(
 ) -> list[int]:
     """What ends a text, by both files, or by what the user has set alone."""
     given = settings is not None and "eos_token_id" in settings
-    ends = _ids(folder / "config.json", config.get("eos_token_id"))
+    ends = token_ids(str(folder / "config.json"), config.get("eos_token_id"))
     if path.exists() and not given:
-        ends |= _ids(path, read_object(path).get("eos_token_id"))
+        ends |= token_ids(str(path), read_object(path).get("eos_token_id"))
     for end in sorted(ends):
         if end >= vocab:
             notes.append(f"{folder}: the end token {end} is left out, because the vocabulary has {vocab} tokens")
@@ -248,14 +248,6 @@ def _in_range(path: Path, key: str, value: Any, low: float, high: float, whole: 
     if isinstance(value, bool) or not good or not low <= value <= high:
         raise ConvertError(f"{path}: {key} is {value!r}; it must be a number from {low:g} to {high:g}")
     return value if whole else float(value)
-
-
-def _ids(path: Path, value: Any) -> set[int]:
-    """eos_token_id: null, an id, or a list of ids."""
-    ids = [] if value is None else value if isinstance(value, list) else [value]
-    if not all(type(i) is int and 0 <= i < 1 << 32 for i in ids):
-        raise ConvertError(f"{path}: eos_token_id is {value!r}; it must be a token id or a list of them")
-    return set(ids)
 
 
 def _tokenizer(folder: Path, given: Path | None, vocab: int, notes: list[str]) -> tokenizer.Tokenizer | None:

@@ -165,7 +165,10 @@ def frequencies(base: float, dims: int, parameters: Parameters) -> np.ndarray:
         raise ConvertError(f"{parameters.where}: the frequencies for the base {base:g} are beyond binary64") from None
     unknown = sorted(set(parameters.values) - parameters.used)
     if unknown:
-        raise ConvertError(f"{parameters.where}: the key {unknown[0]!r} is not understood")
+        names, many = ", ".join(map(repr, unknown)), len(unknown) > 1
+        raise ConvertError(
+            f"{parameters.where}: the {'keys' if many else 'key'} {names} {'are' if many else 'is'} not understood"
+        )
     return checked(freq)
 
 
