@@ -31,7 +31,7 @@ SMALL_CFLAGS := $(shell $(CC) -Oz -E -x c /dev/null >/dev/null 2>&1 && echo -Oz 
 	-fno-tree-dominator-opts -fno-caller-saves -fno-optimize-sibling-calls -fno-move-loop-invariants)
 endif
 FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c src/text/candidates.c \
-	$(patsubst %,src/model/%.c,steps attention forward encode factor calibrate)
+	$(patsubst %,src/model/%.c,steps attention encode factor calibrate)
 BRISK := src/kernels/ref.c src/model/experts.c $(patsubst %,src/text/%.c,\
 	unicode unicode_data patterns pretokenize normalize tokenizer added trie merge bpe spm unigram)
 SMALL := src/kernels/known.c src/kernels/formats.c
