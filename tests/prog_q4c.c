@@ -43,13 +43,15 @@ static void randomize(unsigned char *tile, size_t groups, uint64_t *state)
             tile[HEAD + g * Q4_BLOCK + i] = (unsigned char)next(state);
 }
 
-/* A block of q8 from one of q4c, as FORMAT.md has them */
-static void widen(unsigned char *to, const unsigned char *from, const unsigned char *table)
+/* A block of q8 from one of q4c, as FORMAT.md has them; from column n on is padding: zero in q8 */
+static void widen(unsigned char *to, const unsigned char *from, const unsigned char *table,
+                  size_t n)
 {
     for (int r = 0; r < 16; r++)
         for (int k = 0; k < 32; k++) {
             int pair = from[k / 8 * 64 + 4 * r + k % 4];
-            to[k / 4 * 64 + 4 * r + k % 4] = table[k % 8 < 4 ? pair & 15 : pair >> 4];
+            int value = table[k % 8 < 4 ? pair & 15 : pair >> 4];
+            to[k / 4 * 64 + 4 * r + k % 4] = (unsigned char)((size_t)k < n ? value : 0);
         }
     memcpy(to + Q8_BLOCK - 32, from + Q4_BLOCK - 32, 32);
 }
@@ -64,7 +66,7 @@ static void write_tiles(struct writer *w, const struct tensor *t, uint64_t seed,
         memcpy(tile, (const unsigned char *)t->data + at, bytes);
         randomize(tile, groups, &seed);
         for (size_t g = 0; g < groups; g++)
-            widen(wide + g * Q8_BLOCK, tile + HEAD + g * Q4_BLOCK, tile);
+            widen(wide + g * Q8_BLOCK, tile + HEAD + g * Q4_BLOCK, tile, (size_t)t->k - 32 * g);
         if (as_q8)
             stop_if(writer_data(w, wide, groups * Q8_BLOCK, &e), &e);
         else
