@@ -81,7 +81,7 @@ static void activate(float *y, const float *gate, const float *up, size_t n, enu
 
 static void add_scaled(float *y, const float *x, float c, size_t n)
 {
-    scale_add(y, x, c, y, n);
+    scale_add(y, x, vf_set1(c), y, n);
 }
 
 static void scale(float *x, float c, size_t n)

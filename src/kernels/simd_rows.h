@@ -190,23 +190,24 @@ static bool in_range(const float *x, size_t n, float limit)
     return vf_top(outside) == 0;
 }
 
-/* y[i] = fma(a[i], c, b[i]); y may be a or b */
-SIMD void scale_add(float *y, const float *a, float c, const float *b, size_t n)
+/* y[i] = fma(a[i], c, b[i]); y may be a or b; all lanes of c are the same */
+SIMD void scale_add(float *y, const float *a, vf c, const float *b, size_t n)
 {
-    vf factor = vf_set1(c);
     for (size_t i = 0; i < n; i += WIDTH)
-        store_some(y + i, vf_fma(load_some(a + i, n - i), factor, load_some(b + i, n - i)), n - i);
+        store_some(y + i, vf_fma(load_some(a + i, n - i), c, load_some(b + i, n - i)), n - i);
 }
 
 static void merge(float *M, float *L, float *A, float m, float l, const float *a, size_t n)
 {
-    if (m <= *M) {
-        float c = math_exp(m - *M);
-        *L = fmaf(l, c, *L);
+    bool below = m <= *M;
+    vf c = vf_exp(vf_set1(below ? m - *M : *M - m));
+    float lane[WIDTH];
+    vf_store(lane, c);
+    if (below) {
+        *L = fmaf(l, *lane, *L);
         scale_add(A, a, c, A, n);
     } else {
-        float c = math_exp(*M - m);
-        *L = fmaf(*L, c, l);
+        *L = fmaf(*L, *lane, l);
         scale_add(A, A, c, a, n);
         *M = m;
     }

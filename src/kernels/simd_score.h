@@ -33,10 +33,10 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
         for (size_t p = 0; p < SCORE_PARTS; p++)
             dot[p][t] = va_start(&bias[t], false);
     }
-#pragma GCC unroll 2
+#pragma GCC unroll(2 * INT_UNROLL)
     for (size_t j = 0; j < 8; j++) {
         vw w[4];
-        for (size_t t = 0; t < TILES; t++)
+        for (size_t t = 0; t < TILES && s->step; t++)
             __builtin_prefetch(s->ahead + ((i * 8 + j) * TILES + t) * s->step);
 #pragma GCC unroll 4
         for (size_t p = 0; p < SCORE_PARTS; p++)
