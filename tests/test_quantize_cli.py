@@ -89,10 +89,12 @@ class Quantize(Cli):
         text.write_bytes(b"\n\n".join(tell[:-3]))
         other.write_bytes(b"\n\n".join(tell[-3:]))
         nll = {}
-        for name, *options in (("plain",), ("fitted", "--calibrate", text),
-                               ("kept", "--keep-q8", "head,down", "--calibrate", text)):  # fmt: skip
+        for name, kind, *options in (
+            ("plain", "q4"), ("fitted", "q4", "--calibrate", text),
+            ("kept", "q4", "--keep-q8", "head,down", "--calibrate", text), ("table", "q4c", "--calibrate", text),
+        ):  # fmt: skip
             out = self.dir / f"{name}.bin"
-            done = self.call(FABLE, out, "q4", *options)
+            done = self.call(FABLE, out, kind, *options)
             self.assertEqual((done.returncode, done.stderr), (0, b""))
             self.assertRegex(done.stdout.decode().splitlines()[-1], r"[45]\.\d{3} bits a weight$")
             self.good(out, "--check")
@@ -101,6 +103,7 @@ class Quantize(Cli):
         best = perplexity(self.good(FABLE, "--perplexity", other).decode())
         self.assertLess(nll["fitted"], nll["plain"])
         self.assertLess(abs(nll["kept"] - best), abs(nll["fitted"] - best))
+        self.assertLess(nll["table"], nll["plain"])
         two = self.dir / "two.bin"
         self.assertEqual(self.call(FABLE, two, "q4", "--calibrate", text, "-t", 1, "-q").stdout, b"")
         self.assertEqual(two.read_bytes(), (self.dir / "fitted.bin").read_bytes())

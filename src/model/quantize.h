@@ -1,6 +1,7 @@
-/* Quantizes a weights file: in, one of f32, f16, bf16 (or q8, for q4); out, the same model with its
- * matrices as q8 or q4. Norms, biases and other sections are copied, the seal is left empty.
- * Memory: the header and a few MiB, whatever the size of the model; more with a calibration. */
+/* Quantizes a weights file: in, one of f32, f16, bf16 (or q8, for q4 and q4c); out, the same model
+ * with its matrices as q8, q4 or q4c. Norms, biases and other sections are copied, the seal is left
+ * empty. Memory: the header and a few MiB, whatever the size of the model; more with a calibration.
+ */
 #ifndef MODEL_QUANTIZE_H
 #define MODEL_QUANTIZE_H
 
@@ -10,10 +11,10 @@
 
 struct quantize_options {
     enum tern_type type;
-    /* q4: tensors that become q8, separated by commas: names ("layer.0.down"), all of a layer
+    /* q4, q4c: tensors that become q8, separated by commas: names ("layer.0.down"), all of a layer
      * ("layer.0"), or parts ("down"); "head" is the embedding where that is the head too. */
     const char *keep_q8;             /* or NULL */
-    struct calibration *calibration; /* of the same file, for q4; or NULL */
+    struct calibration *calibration; /* of the same file, not for q8; or NULL */
 };
 
 /* Writes `out` under its name (give a temporary one): the same bytes for any pool. `report` may be
