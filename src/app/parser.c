@@ -300,7 +300,7 @@ static void help_row(const struct option_row *r)
     char left[80], right[512];
     const char *names = r->text, *value = value_name(r), *help = value + strlen(value) + 1;
     const char *title = help, *gap = "; also";
-    size_t at, n;
+    size_t at, n = 0;
     help += strcspn(help, "\n");
     if (*help)
         out_print("\n%.*s\n", (int)(help++ - title), title);
