@@ -291,8 +291,9 @@ uint32_t tern_seq_fork(tern_context *ctx, uint32_t from, uint32_t to, uint32_t n
 
 /* Some models (LongRoPE) turn all keys by other frequencies when a text is longer than a limit. The
  * batch that takes a sequence over it (or back, after tern_seq_keep) evaluates the tokens before it
- * again; a tern_cancel meanwhile leaves those that were. With `n` (until the next call; 0: none)
- * positions expected, a text that comes in several batches is evaluated so from the beginning. */
+ * again, all of them: a tern_cancel meanwhile ends the batch behind that. With `n` (until the next
+ * call; 0: none) positions expected, a text that comes in several batches is evaluated so from the
+ * beginning. */
 void tern_seq_expect(tern_context *ctx, uint32_t seq, uint32_t n);
 
 /* The tokens of a sequence, tern_seq_length of them; borrowed until the context is used again. */
@@ -402,7 +403,8 @@ struct tern_generate_params {
     int logits_all;    /* ask for the logits of every prompt row (fingerprint) */
     /* When the context is full, 0: the text ends; 1: its first `keep` tokens (at most half of the
      * context) and the newest half of the others go on as the prompt of a new text would, evaluated
-     * afresh, bit for bit, with the random numbers of their new positions and mu begun anew. */
+     * afresh, bit for bit, with the random numbers of their new positions and mu begun anew. A
+     * tern_cancel meanwhile ends the text when they all are. */
     int shift;
     uint32_t keep;
     const struct tern_sampler_params *sampler; /* NULL: tern_sampler_defaults */

@@ -86,6 +86,40 @@ START_TEST(the_limit_matters)
 }
 END_TEST
 
+static void cancel_at_once(void *arg, const struct tern_observation *o)
+{
+    (void)o;
+    tern_cancel(arg);
+}
+
+/* The tokens that are evaluated again are all there when that is cancelled, and the batch is not.
+ */
+START_TEST(a_cancelled_turn_leaves_the_sequence_as_it_was)
+{
+    tern_token tokens[LIMIT + 1];
+    for (int i = 0; i <= LIMIT; i++)
+        tokens[i] = (tern_token)dice(VOCAB);
+    tern_context *ctx = open_context(TERN_CACHE_F16, 7);
+    for (size_t at = 0; at < LIMIT; at += 5)
+        add(ctx, 0, tokens + at, 5), ck_assert(!tern_forward(ctx));
+    add(ctx, 0, tokens + LIMIT, 1);
+    ck_assert(!tern_observe(ctx, cancel_at_once, ctx, NULL));
+    ck_assert_int_eq(tern_forward(ctx), TERN_CANCELLED);
+    ck_assert(!tern_observe(ctx, NULL, NULL, NULL));
+    ck_assert_uint_eq(tern_seq_length(ctx, 0), LIMIT);
+    ck_assert(!memcmp(tern_seq_tokens(ctx, 0), tokens, LIMIT * sizeof *tokens));
+    add(ctx, 0, tokens + LIMIT, 1), ck_assert(!tern_forward(ctx));
+    compare(ctx, 0, TERN_CACHE_F16, 0);
+    tern_seq_keep(ctx, 0, LIMIT);
+    ck_assert(!tern_observe(ctx, cancel_at_once, ctx, NULL));
+    ck_assert(!tern_session_save(ctx, 0, session, NULL)); /* which turns it back */
+    ck_assert(!tern_observe(ctx, NULL, NULL, NULL));
+    ck_assert(!tern_session_load(ctx, 1, session, NULL));
+    ck_assert_uint_eq(tern_seq_length(ctx, 1), LIMIT);
+    tern_context_close(ctx);
+}
+END_TEST
+
 /* Batches of several sequences, truncations, forks, sessions and cancels, at random. */
 static void step(tern_context *ctx, enum tern_cache_type type, uint32_t n_batch)
 {
@@ -240,6 +274,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, the_limit_matters);
     tcase_add_loop_test(tests, every_way_gives_the_bits_of_a_fresh_run, 0, 2 * N_TYPES);
+    tcase_add_test(tests, a_cancelled_turn_leaves_the_sequence_as_it_was);
     tcase_add_test(tests, a_session_brings_its_own_frequencies);
     tcase_add_test(tests, a_generated_text_expects_nothing_of_the_next);
     tcase_add_test(tests, texts_do_not_depend_on_the_batch);

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,8 +317,9 @@ START_TEST(a_session_of_something_else_is_refused)
 }
 END_TEST
 
-/* Saves 200 and 300 tokens of the text by turns until it is killed, but not for ever. Without Check's
- * macros: each writes to a file that both processes share, and a kill can tear what it writes. */
+/* Saves 200 and 300 tokens of the text by turns until it is killed, but not for ever. Without
+ * Check's macros: each writes to a file that both processes share, and a kill can tear what it
+ * writes. */
 static bool save_by_turns(tern_context *ctx)
 {
     for (unsigned i = 0; i < 5000; i++) {
@@ -463,6 +465,53 @@ START_TEST(a_shift_begins_mirostat_anew)
 }
 END_TEST
 
+struct shift_canceller {
+    tern_context *ctx;
+    uint32_t full, at; /* cancels in the batch that begins there, after one that reached `full` */
+    bool shifted;
+};
+
+static void cancel_in_shift(void *arg, const struct tern_observation *o)
+{
+    struct shift_canceller *c = arg;
+    c->shifted |= o->at[0].position + 1 == c->full;
+    if (c->shifted && o->at[0].position == c->at)
+        tern_cancel(c->ctx);
+}
+
+/* Wherever a shift is cancelled, the sequence is the text that it makes, whole. */
+START_TEST(a_cancelled_shift_is_a_whole_text)
+{
+    enum { N = 20, FULL = 50, KEEP = 6, LEFT = KEEP + (FULL + 1 - KEEP) / 2 };
+    struct toy toy = toy_default();
+    struct tern_error e = {0};
+    tern_token kept[FULL];
+    open_toy(&toy);
+    for (uint32_t at = KEEP; at < LEFT; at += 5) {
+        tern_context *ctx = open_context(FULL, 5, TERN_CACHE_F16);
+        struct tern_generate_result r = generate(ctx, text, N, FULL - N + 1, 1, KEEP);
+        memcpy(kept, tern_seq_tokens(ctx, 0), KEEP * sizeof *kept);
+        memcpy(kept + KEEP, tern_seq_tokens(ctx, 0) + FULL - (LEFT - KEEP - 1),
+               (LEFT - KEEP - 1) * sizeof *kept);
+        kept[LEFT - 1] = r.last;
+        tern_seq_keep(ctx, 0, 0);
+        struct shift_canceller c = {ctx, FULL, at, false};
+        ck_assert(!tern_observe(ctx, cancel_in_shift, &c, &e));
+        r = generate(ctx, text, N, -1, 1, KEEP);
+        ck_assert(r.reason == TERN_STOP_CANCELLED && r.n_shifts == 1 &&
+                  r.n_generated == FULL - N + 1);
+        ck_assert_int_eq(r.last, -1);
+        ck_assert_uint_eq(tern_seq_length(ctx, 0), LEFT);
+        ck_assert(!memcmp(tern_seq_tokens(ctx, 0), kept, LEFT * sizeof *kept));
+        memcpy(kept + LEFT, text + LEFT, (FULL - LEFT) * sizeof *kept);
+        ck_assert(!tern_observe(ctx, NULL, NULL, &e));
+        ck_assert_uint_eq(mark(ctx, text, LEFT, FULL), fresh_mark(0, kept, LEFT, FULL));
+        tern_context_close(ctx);
+    }
+    close_all();
+}
+END_TEST
+
 START_TEST(contexts_of_any_size_shift_and_full_ones_stop)
 {
     struct toy toy = toy_default();
@@ -496,6 +545,7 @@ int main(void)
     tcase_add_test(tests, what_a_sequence_holds_is_not_evaluated_again);
     tcase_add_loop_test(tests, a_shift_gives_the_bits_of_a_new_text, 0, n);
     tcase_add_test(tests, a_shift_begins_mirostat_anew);
+    tcase_add_test(tests, a_cancelled_shift_is_a_whole_text);
     tcase_add_test(tests, contexts_of_any_size_shift_and_full_ones_stop);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

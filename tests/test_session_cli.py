@@ -1,9 +1,11 @@
 """The program run: sessions between runs, and contexts that fill up."""
 
 import re
+import signal
+import time
 import unittest
 
-from cli_case import Cli
+from cli_case import Cli, catches, until
 
 FILL = ["--ignore-eos", "--temp", "1.1", "-s", 3]
 
@@ -72,6 +74,20 @@ class Sessions(Cli):
                 whole = self.ids("Once", *args, n + 9)
                 begun = self.ids("Once", *args, n, "--session", file)
                 self.assertEqual(begun + self.ids(*args, 9, "--session", file), whole)
+
+    def test_a_prompt_that_was_not_read_leaves_the_session(self):
+        file = self.dir / "unread"
+        self.good(self.long, "abc", "-n", 5, *FILL, "--session", file)
+        held = file.read_bytes()
+        text = self.dir / "long.txt"
+        text.write_bytes(b"a" * 60000)
+        p = self.start(self.long, "-f", text, "--session", file)
+        until(lambda: catches(p, signal.SIGINT))
+        time.sleep(0.1)  # while it reads, or before that
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=120)
+        self.assertEqual(p.returncode, 130)
+        self.assertEqual(file.read_bytes(), held)
 
     def test_full_contexts(self):
         args = [self.model, "a b c", *FILL, "-c", 60]

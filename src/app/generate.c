@@ -346,7 +346,7 @@ enum tern_status generation_end(struct generation *g, enum tern_status s, struct
         print_fingerprint(g->ctx);
     return s && s != TERN_CANCELLED
                ? s
-               : session_keep(g->ctx, g->o, g->stats.result.last, g->p.keep, e);
+               : session_keep(g->ctx, g->o, g->stats.result.last, g->p.keep, g->unread, e);
 }
 
 /* ---- one text ----------------------------------------------------------------------------- */
@@ -371,6 +371,7 @@ static enum tern_status generate(struct generation *g, const struct prompt *prom
         return TERN_CANCELLED;
     }
     enum tern_status s = generation_run(g, tokens, n, e);
+    g->unread = !g->stats.result.n_generated && tern_seq_length(g->ctx, 0) < n;
     bool ended = g->stats.result.n_prompt && (!s || s == TERN_CANCELLED);
     report_end(&g->report, ended ? &g->stats : NULL);
     if (!out_closed() && ended)

@@ -16,6 +16,7 @@ struct generation {
     struct tern_generate_params p;
     struct stats stats;
     struct report report;
+    bool unread;        /* the one text was cancelled within its prompt */
     double waits_since; /* a prompt that takes its time says how far it is; 0: it does not */
 };
 

@@ -72,20 +72,27 @@ static enum tern_status add(tern_context *ctx, tern_token last, size_t keep, str
     keep = keep < (n - 1) / 2 ? keep : (n - 1) / 2;
     newest = (n - keep) / 2;
     memmove(tokens + keep, tokens + n - newest, newest * sizeof *tokens);
-    held = tern_seq_reuse(ctx, 0, tokens, keep + newest);
     struct tern_generate_params p = tern_generate_defaults();
-    p.tokens = tokens + held, p.n_tokens = keep + newest - held, p.n_predict = 0;
-    enum tern_status s = tern_generate(ctx, &p, NULL, e);
+    enum tern_status s;
+    do { /* twice after a signal */
+        held = tern_seq_reuse(ctx, 0, tokens, keep + newest);
+        p.tokens = tokens + held, p.n_tokens = keep + newest - held, p.n_predict = 0;
+        s = tern_generate(ctx, &p, NULL, e);
+    } while (!s && tern_seq_length(ctx, 0) < keep + newest);
     free(tokens);
     return s;
 }
 
 enum tern_status session_keep(tern_context *ctx, const struct options *o, tern_token last,
-                              size_t keep, struct tern_error *e)
+                              size_t keep, bool unread, struct tern_error *e)
 {
     const char *path = o->value[OPT_SESSION].text;
     if (!path)
         return TERN_OK;
+    if (unread) {
+        fprintf(stderr, "session: %s is left as it is: the prompt was not read to its end\n", path);
+        return TERN_OK;
+    }
     enum tern_status s = TERN_OK;
     if (last >= 0 && !tern_token_is_end(tern_context_model(ctx), last))
         s = add(ctx, last, keep, e);

@@ -227,53 +227,50 @@ static bool wants_far(const struct tern_context *c, uint32_t seq, uint32_t lengt
     return limit && (length > limit || c->expected[seq] > limit);
 }
 
-/* Makes the keys of a sequence those of the other frequencies: its tokens are evaluated again. A
- * cancel leaves those that were. */
-static enum tern_status turn(struct tern_context *c, uint32_t seq, bool far)
+/* Makes the keys of a sequence those of the other frequencies: its tokens are evaluated again, all
+ * of them, for a cancel that came meanwhile ends what follows. */
+static void turn(struct tern_context *c, uint32_t seq, bool far)
 {
     struct forward *f = &c->forward;
     struct row *rows = f->rows;
     const tern_token *tokens = tern_seq_tokens(c, seq);
     size_t n_rows = f->n, length = c->cache.length[seq];
-    enum tern_status s = TERN_OK;
-    if (atomic_exchange(&f->cancel, 0))
-        return TERN_CANCELLED;
+    bool held = forward_hold(f);
     cache_keep(&c->cache, seq, 0);
     c->cache.far[seq] = far;
     f->rows = c->again;
-    for (size_t at = 0; at < length && !s; at += f->n) {
+    for (size_t at = 0; at < length; at += f->n) {
         f->n = length - at < f->n_batch ? length - at : f->n_batch;
         for (size_t i = 0; i < f->n; i++)
             f->rows[i] = (struct row){seq, (uint32_t)(at + i), tokens[at + i], 0};
-        s = forward_run(f);
+        (void)forward_run(f);
     }
     c->n_again += length;
     f->rows = rows, f->n = n_rows;
-    return s;
+    if (!held && forward_release(f))
+        tern_cancel(c);
 }
 
 /* One set for all positions of a sequence, by its length after this batch. */
-static enum tern_status settle(struct tern_context *c)
+static void settle(struct tern_context *c)
 {
-    enum tern_status s = TERN_OK;
-    for (size_t i = 0; i < c->forward.n && !s; i++) {
+    for (size_t i = 0; i < c->forward.n && !forward_is_cancelled(&c->forward); i++) {
         uint32_t seq = c->forward.rows[i].seq;
         bool far = wants_far(c, seq, c->cache.length[seq] + c->pending[seq]);
         if (far != c->cache.far[seq])
-            s = turn(c, seq, far);
+            turn(c, seq, far);
     }
-    return s;
 }
 
-enum tern_status context_settle(struct tern_context *c, uint32_t seq)
+void context_settle(struct tern_context *c, uint32_t seq)
 {
     struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);
     bool far = wants_far(c, seq, c->cache.length[seq]);
-    enum tern_status s = far != c->cache.far[seq] ? turn(c, seq, far) : TERN_OK;
+    if (far != c->cache.far[seq])
+        turn(c, seq, far);
     pool_unlock(c->model->pool);
     fpenv_leave(saved);
-    return s;
 }
 
 EXPORT void tern_seq_expect(tern_context *c, uint32_t seq, uint32_t n)
@@ -291,9 +288,8 @@ static enum tern_status evaluate(struct tern_context *c)
     if (c->forward.profile)
         c->forward.profile->count(c->model->model, &c->cache, c->forward.rows, c->forward.n,
                                   c->forward.profile->cost);
-    enum tern_status s = settle(c);
-    if (!s)
-        s = forward_run(&c->forward);
+    settle(c);
+    enum tern_status s = forward_run(&c->forward);
     pool_unlock(c->model->pool);
     fpenv_leave(saved);
     tern_batch_clear(c);
@@ -357,7 +353,7 @@ void context_drop(struct tern_context *c)
 
 EXPORT void tern_cancel(tern_context *c)
 {
-    atomic_store(&c->forward.cancel, 1);
+    atomic_fetch_or(&c->forward.cancel, FORWARD_CANCEL);
 }
 
 EXPORT const float *tern_logits(const tern_context *c, size_t i)

@@ -43,12 +43,12 @@ struct tern_context {
     struct observer *observer; /* NULL: nobody looks */
     struct tern_memory memory;
     struct sampler sampler; /* owns scratch and decoder */
-    uint32_t *pending;               /* [n_seqs] rows of the batch being built */
-    uint32_t *expected;              /* [n_seqs] tern_seq_expect */
-    struct row *again;               /* [n_batch] rows of what is evaluated again; or NULL */
+    uint32_t *pending;      /* [n_seqs] rows of the batch being built */
+    uint32_t *expected;     /* [n_seqs] tern_seq_expect */
+    struct row *again;      /* [n_batch] rows of what is evaluated again; or NULL */
     uint64_t n_again;
-    uint32_t n_logit_rows;           /* of the batch being built */
-    uint32_t first_logits;           /* first logit row of the last batch that can be seen */
+    uint32_t n_logit_rows; /* of the batch being built */
+    uint32_t first_logits; /* first logit row of the last batch that can be seen */
     uint64_t logit_position[TERN_MAX_LOGITS];
     bool fingerprint;
     struct xxh64 hash;
@@ -66,7 +66,7 @@ enum tern_status context_show(struct tern_context *c);
 void context_drop(struct tern_context *c);
 
 /* Evaluates the sequence again if its RoPE frequencies are not those of its length. */
-enum tern_status context_settle(struct tern_context *c, uint32_t seq);
+void context_settle(struct tern_context *c, uint32_t seq);
 
 /* Section bodies of the file as parsed keys; false when the section is absent. */
 enum tern_status engine_section(const struct tern_model *m, const char *tag, struct keys *keys,

@@ -113,9 +113,12 @@ static enum tern_status read_tokens(struct generation *g, size_t from, bool all,
 }
 
 /* The context is full, but the last token: the first ones and the newest half of the others become
- * the text, evaluated as a new one. */
+ * the text, evaluated as a new one. A cancel meanwhile ends the text behind it, for a part of it
+ * would be another text. */
 static enum tern_status shift_context(struct generation *g)
 {
+    if (forward_is_cancelled(&g->ctx->forward))
+        return TERN_CANCELLED;
     uint64_t begin = clock_ns();
     size_t most = g->ctx->memory.n_ctx / 2, keep = g->p->keep < most ? g->p->keep : most;
     size_t newest = (g->n_tokens - keep) / 2;
@@ -124,7 +127,12 @@ static enum tern_status shift_context(struct generation *g)
     size_t from = tern_seq_reuse(g->ctx, g->p->seq, g->tokens, g->n_tokens);
     speculate_restart(&g->speculate, g->n_tokens);
     *g->sampler.mu = 2 * g->sampler.mirostat_tau;
+    forward_hold(&g->ctx->forward);
     enum tern_status s = read_tokens(g, from, false, false);
+    if (forward_release(&g->ctx->forward) && !s) {
+        g->result->last = -1;
+        s = TERN_CANCELLED;
+    }
     g->result->n_shifts++;
     g->result->n_shifted += g->n_tokens - from;
     g->result->shift_seconds += (double)(clock_ns() - begin) * 1e-9;

@@ -65,14 +65,16 @@ enum tern_status forward_run(struct forward *f)
     f->n_logits = 0;
     extend_sequences(f);
     step_embed(f);
-    while (l < f->model->n_layers && !atomic_load(&f->cancel))
+    while (l < f->model->n_layers && !forward_is_cancelled(f))
         layer(f, &f->model->layers[l++]);
     if (l == f->model->n_layers)
         watch(f, f->model->layers + l, WATCH_ATTENTION);
-    bool done = !atomic_exchange(&f->cancel, 0);
+    bool done = !forward_is_cancelled(f);
     if (done) {
         step_logits(f);
         watch(f, f->model->layers + l, WATCH_LOGITS);
+    } else {
+        atomic_store(&f->cancel, 0);
     }
     commit_sequences(f, done);
     return done ? TERN_OK : TERN_CANCELLED;

@@ -4,6 +4,7 @@
 #define MODEL_FORWARD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -75,9 +76,28 @@ struct forward {
     void *watch_arg;
 
     struct arena arena; /* owns all of the above */
-    atomic_int cancel;
-    atomic_int bad; /* 0, or 1 + 4 * layer + enum bad_step, of the first value out of range */
+    atomic_int cancel;  /* enum forward_cancel */
+    atomic_int bad;     /* 0, or 1 + 4 * layer + enum bad_step, of the first value out of range */
 };
+
+enum forward_cancel { FORWARD_CANCEL = 1, FORWARD_HELD = 2 };
+
+static inline bool forward_is_cancelled(struct forward *f)
+{
+    return atomic_load(&f->cancel) == FORWARD_CANCEL;
+}
+
+/* What is to be evaluated whole or not at all: a cancel waits from hold, which says whether it did
+ * already, to release, which says whether one came. */
+static inline bool forward_hold(struct forward *f)
+{
+    return atomic_fetch_or(&f->cancel, FORWARD_HELD) & FORWARD_HELD;
+}
+
+static inline bool forward_release(struct forward *f)
+{
+    return atomic_exchange(&f->cancel, 0) & FORWARD_CANCEL;
+}
 
 enum bad_step { BAD_KEY, BAD_VALUE, BAD_INPUT, BAD_LOGIT };
 
