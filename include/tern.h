@@ -291,9 +291,8 @@ uint32_t tern_seq_fork(tern_context *ctx, uint32_t from, uint32_t to, uint32_t n
 
 /* Some models (LongRoPE) turn all keys by other frequencies when a text is longer than a limit. The
  * batch that takes a sequence over it (or back, after tern_seq_keep) evaluates the tokens before it
- * again, all of them: a tern_cancel meanwhile ends the batch behind that. With `n` (until the next
- * call; 0: none) positions expected, a text that comes in several batches is evaluated so from the
- * beginning. */
+ * again, all of them, and only then heeds a tern_cancel. With `n` (until the next call; 0: none)
+ * positions expected, a text that comes in several batches is evaluated so from the beginning. */
 void tern_seq_expect(tern_context *ctx, uint32_t seq, uint32_t n);
 
 /* The tokens of a sequence, tern_seq_length of them; borrowed until the context is used again. */
@@ -303,11 +302,11 @@ const tern_token *tern_seq_tokens(const tern_context *ctx, uint32_t seq);
  * last token, whose logits are wanted, and returns how many: evaluate the others. */
 uint32_t tern_seq_reuse(tern_context *ctx, uint32_t seq, const tern_token *tokens, size_t n);
 
-/* Session files: a sequence, to go on with another time, bit for bit. A session can be loaded with
- * the model and the cache type that it was saved with, and the same TERN_ARITH; context, batch and
- * threads may be others. Saving replaces the file in one step: after a crash it is the old or the
- * new one. Loading verifies every byte first (TERN_BAD_FILE); until then, and after an error, the
- * sequence is as it was. It needs the file's size in memory for as long as it takes. */
+/* Session files: a sequence, to go on with another time, bit for bit (mirostat's mu is yours to
+ * keep), with its model, cache type and TERN_ARITH; context, batch and threads may be others.
+ * Saving replaces the file in one step, with the mode that it has (a new one: 0600). Loading
+ * verifies every byte first (TERN_BAD_FILE); until then, and after an error, the sequence is as it
+ * was. It needs the file's size in memory for as long as it takes. */
 enum tern_status tern_session_save(tern_context *ctx, uint32_t seq, const char *path,
                                    struct tern_error *e);
 enum tern_status tern_session_load(tern_context *ctx, uint32_t seq, const char *path,
@@ -403,8 +402,7 @@ struct tern_generate_params {
     int logits_all;    /* ask for the logits of every prompt row (fingerprint) */
     /* When the context is full, 0: the text ends; 1: its first `keep` tokens (at most half of the
      * context) and the newest half of the others go on as the prompt of a new text would, evaluated
-     * afresh, bit for bit, with the random numbers of their new positions and mu begun anew. A
-     * tern_cancel meanwhile ends the text when they all are. */
+     * afresh (all, also after a tern_cancel), with random numbers of their places and a new mu. */
     int shift;
     uint32_t keep;
     const struct tern_sampler_params *sampler; /* NULL: tern_sampler_defaults */

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import stat
 import select
 import signal
 import termios
@@ -216,7 +217,10 @@ class Chat(Cli):
             file.write_bytes(text)
             self.assertIn(b"bad.jsonl: it", t.say(f"/load {file}"))
             self.assertIn(words, t.say(f"/load {file}"))
-        self.assertIn(b"no answered message", t.say("/load /dev/null"))
+        file.write_bytes(b"")
+        self.assertIn(b"no answered message", t.say(f"/load {file}"))
+        for device in ("/dev/zero", "/dev/null", self.dir):
+            self.assertIn(b"is there and no regular file", t.say(f"/load {device}"))
         self.assertEqual(t.say("/regen"), first)
         file.write_bytes(user + answer)
         self.assertEqual(t.say(f"/load {file}"), b"")
@@ -236,8 +240,12 @@ class Chat(Cli):
         os.mkfifo(pipe)
         for path in (link, pipe, self.dir):
             self.assertIn(b"is there and no regular file", t.say(f"/save {path}"))
+        self.assertIn(b"is there and no regular file", t.say(f"/load {pipe}"))
         self.assertEqual(file.read_text(), "before")
-        self.assertEqual(t.say(f"/save {file}"), b"")
+        new = self.dir / "new.jsonl"
+        file.chmod(0o624)  # kept; a new one is its owner's alone
+        self.assertEqual(t.say(f"/save {file}") + t.say(f"/save {new}"), b"")
+        self.assertEqual([stat.S_IMODE(f.stat().st_mode) for f in (file, new)], [0o624, 0o600])
         self.assertEqual(beside.read_text(), "mine")
         self.assertEqual(json.loads(file.read_text().splitlines()[0])["content"], "a\ufffd\ufffd \ufffd\ufffd\ufffd")
         self.assertEqual(list(self.dir.glob("*.jsonl.*.tmp")), [])

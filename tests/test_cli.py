@@ -14,6 +14,10 @@ from cli_case import MAN, ROOT, RUN, Cli, weights, write_model
 
 
 class Text(Cli):
+    def test_inputs_without_end(self):
+        for args in (["-f", "/dev/zero"], ["--perplexity", "/dev/zero"], ["--chat", "--template", "chatml", "-f", "/dev/zero"]):
+            self.assertIn("/dev/zero: it has more than 256 MiB", self.bad(6, self.model, *args))
+
     def test_prompt_and_continuation(self):
         full = self.good(self.model, "The cat sat", "-s", 1, "-n", 20, "--ignore-eos")
         tail = self.good(self.model, "The cat sat", "-s", 1, "-n", 20, "--ignore-eos", "--no-echo")

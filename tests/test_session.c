@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -317,6 +318,35 @@ START_TEST(a_session_of_something_else_is_refused)
 }
 END_TEST
 
+static mode_t saved_mode(tern_context *ctx)
+{
+    struct stat there;
+    save(ctx);
+    ck_assert(!stat(file, &there));
+    return there.st_mode & 0777;
+}
+
+/* Whatever the umask; a text may be private. */
+START_TEST(a_saved_file_keeps_its_mode)
+{
+    struct toy toy = small_toy();
+    open_toy(&toy);
+    tern_context *ctx = open_context(40, 40, TERN_CACHE_F16);
+    feed(ctx, text, 0, 5, false);
+    unlink(file);
+    mode_t before = umask(0);
+    ck_assert_uint_eq(saved_mode(ctx), 0600);
+    ck_assert(!chmod(file, 0400));
+    ck_assert_uint_eq(saved_mode(ctx), 0400);
+    umask(077);
+    ck_assert(!chmod(file, 0664));
+    ck_assert_uint_eq(saved_mode(ctx), 0664);
+    umask(before);
+    tern_context_close(ctx);
+    close_all();
+}
+END_TEST
+
 /* Saves 200 and 300 tokens of the text by turns until it is killed, but not for ever. Without
  * Check's macros: each writes to a file that both processes share, and a kill can tear what it
  * writes. */
@@ -541,6 +571,7 @@ int main(void)
     tcase_add_test(tests, sessions_of_windowed_models_fit_any_context);
     tcase_add_test(tests, every_byte_of_a_session_counts);
     tcase_add_test(tests, a_session_of_something_else_is_refused);
+    tcase_add_test(tests, a_saved_file_keeps_its_mode);
     tcase_add_test(tests, a_killed_save_leaves_a_whole_file);
     tcase_add_test(tests, what_a_sequence_holds_is_not_evaluated_again);
     tcase_add_loop_test(tests, a_shift_gives_the_bits_of_a_new_text, 0, n);

@@ -5,6 +5,7 @@
 #include "app/json.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,13 @@ static enum tern_status fail(const char *path, struct tern_error *e)
     return e->code = TERN_IO;
 }
 
+static enum tern_status not_regular(const char *path, struct tern_error *e)
+{
+    snprintf(e->text, sizeof e->text, "%.300s is there and no regular file: give another name",
+             path);
+    return e->code = TERN_USAGE;
+}
+
 static void put(void *arg, const char *text, size_t n)
 {
     text_add(arg, text, n);
@@ -121,14 +129,15 @@ static enum tern_status write_text(const struct text *t, const char *temporary, 
                                    struct tern_error *e)
 {
     struct stat there;
-    if (!lstat(path, &there) && !S_ISREG(there.st_mode)) {
-        snprintf(e->text, sizeof e->text, "%.300s is there and no regular file: give another name",
-                 path);
-        return e->code = TERN_USAGE;
-    }
-    FILE *f = fopen(temporary, "wbx");
+    bool old = !lstat(path, &there);
+    if (old && !S_ISREG(there.st_mode))
+        return not_regular(path, e);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
     if (!f)
         return fail(path, e);
+    if (old)
+        (void)fchmod(fd, there.st_mode & 0777); /* some file systems know no modes */
     bool good = fwrite(t->p, 1, t->n, f) == t->n && !fflush(f) && !fsync(fileno(f));
     if (!(fclose(f) || !good || rename(temporary, path)))
         return TERN_OK;
@@ -276,8 +285,11 @@ static enum tern_status add_line(struct conversation *c, const char *p, const ch
 enum tern_status conversation_load(struct conversation *c, const char *path, struct tern_error *e)
 {
     struct conversation loaded;
+    struct stat there;
     char *text;
     size_t n, line = 0;
+    if (!stat(path, &there) && !S_ISREG(there.st_mode))
+        return not_regular(path, e); /* which may not end */
     enum tern_status s = files_take(path, &text, &n, e);
     if (s)
         return s;

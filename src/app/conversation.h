@@ -31,8 +31,9 @@ enum tern_status conversation_add(struct conversation *c, const char *role, cons
 void conversation_cut(struct conversation *c, size_t n); /* to its first n messages */
 void conversation_drop(struct conversation *c);          /* the oldest question and its answer */
 
-/* TERN_IO, TERN_BAD_FILE or TERN_NO_MEMORY, naming the file: then the file, or the conversation, is
- * as it was. */
+/* TERN_IO, TERN_BAD_FILE, TERN_LIMIT, TERN_NO_MEMORY, or TERN_USAGE for what is no regular file,
+ * naming the file: then the file, or the conversation, is as it was. A file keeps its mode; a new
+ * one is its owner's alone. */
 enum tern_status conversation_save(const struct conversation *c, const char *path,
                                    struct tern_error *e);
 enum tern_status conversation_load(struct conversation *c, const char *path, struct tern_error *e);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { FILE_MOST = 256 << 20 }; /* bytes: a device may not end */
+
 static enum tern_status fail(enum tern_status code, const char *path, const char *what,
                              struct tern_error *e)
 {
@@ -36,6 +38,8 @@ static enum tern_status read_all(int fd, const char *path, char **text, size_t *
         if (got == 0)
             break;
         *n += got > 0 ? (size_t)got : 0;
+        if (*n > FILE_MOST)
+            return fail(TERN_LIMIT, path, "it has more than 256 MiB", e);
     }
     (*text)[*n] = 0;
     return TERN_OK;
@@ -54,7 +58,7 @@ enum tern_status files_take(const char *path, char **text, size_t *n, struct ter
         close(fd);
     if (s) {
         free(*text);
-        *text = NULL;
+        *text = NULL, *n = 0;
     }
     return s;
 }

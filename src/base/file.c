@@ -11,11 +11,11 @@
 
 enum { CHUNK_MAX = 1 << 30 }; /* Linux moves at most 2 GiB - 4 KiB in a call */
 
-static int open_again(const char *path, int flags)
+static int open_again(const char *path, int flags, int mode)
 {
     int fd;
     do
-        fd = open(path, flags | O_CLOEXEC, 0666);
+        fd = open(path, flags | O_CLOEXEC, mode);
     while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -23,7 +23,8 @@ static int open_again(const char *path, int flags)
 enum tern_status file_open(int *fd, uint64_t *bytes, const char *path, struct tern_error *e)
 {
     struct stat st;
-    *fd = open_again(path, O_RDONLY | O_NONBLOCK); /* a pipe must not make us wait for its writer */
+    *fd = open_again(path, O_RDONLY | O_NONBLOCK,
+                     0); /* a pipe must not make us wait for its writer */
     if (*fd < 0)
         return error_io(e, path, "cannot open");
     enum tern_status s = TERN_OK;
@@ -42,10 +43,10 @@ enum tern_status file_open(int *fd, uint64_t *bytes, const char *path, struct te
     return TERN_OK;
 }
 
-enum tern_status file_open_write(int *fd, int create, const char *path, struct tern_error *e)
+enum tern_status file_open_write(int *fd, int mode, const char *path, struct tern_error *e)
 {
-    *fd = open_again(path, create ? O_RDWR | O_CREAT | O_TRUNC : O_RDWR);
-    return *fd < 0 ? error_io(e, path, create ? "cannot create" : "cannot open for writing")
+    *fd = open_again(path, mode ? O_RDWR | O_CREAT | O_TRUNC : O_RDWR, mode);
+    return *fd < 0 ? error_io(e, path, mode ? "cannot create" : "cannot open for writing")
                    : TERN_OK;
 }
 
@@ -99,7 +100,7 @@ enum tern_status file_take_temporary(char **name, const char *path, struct tern_
 
 static enum tern_status sync_path(const char *path, int flags, struct tern_error *e)
 {
-    int fd = open_again(path, flags);
+    int fd = open_again(path, flags, 0);
     if (fd < 0)
         return error_io(e, path, "cannot open to sync");
     int failed;

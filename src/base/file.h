@@ -12,8 +12,9 @@
 /* Opens an existing regular file for reading. A folder, pipe or device is TERN_BAD_FILE. */
 enum tern_status file_open(int *fd, uint64_t *bytes, const char *path, struct tern_error *e);
 
-/* Opens for reading and writing: an existing file, or (create) a new or emptied one. */
-enum tern_status file_open_write(int *fd, int create, const char *path, struct tern_error *e);
+/* Opens for reading and writing: an existing file (mode 0), or a new one of this mode, or an
+ * emptied one. */
+enum tern_status file_open_write(int *fd, int mode, const char *path, struct tern_error *e);
 
 void file_close(int fd); /* -1 is fine */
 

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/keys.h"
@@ -171,7 +172,7 @@ static enum tern_status write_all(struct out *o, struct tern_error *e)
 }
 
 static enum tern_status write_file(const struct cache *c, size_t seq, const struct model *m,
-                                   const char *path, struct tern_error *e)
+                                   const char *path, mode_t mode, struct tern_error *e)
 {
     size_t bytes = sizeof(struct out) + c->n_layers * sizeof(uint64_t);
     struct out *o = calloc(1, bytes);
@@ -181,9 +182,11 @@ static enum tern_status write_file(const struct cache *c, size_t seq, const stru
     xxh64_init(&o->hash, 0);
     for (size_t l = 0; l < c->n_layers; l++)
         o->first[l] = cache_first(c, l, seq);
-    enum tern_status s = file_open_write(&o->fd, 1, path, e);
-    if (!s)
+    enum tern_status s = file_open_write(&o->fd, 0600, path, e);
+    if (!s) {
+        (void)fchmod(o->fd, mode); /* some file systems know no modes */
         s = write_all(o, e);
+    }
     file_close(o->fd);
     free(o);
     return s;
@@ -193,12 +196,14 @@ enum tern_status session_save(const struct cache *c, size_t seq, const struct mo
                               const char *path, struct tern_error *e)
 {
     char *temporary = NULL;
+    struct stat there;
+    mode_t mode = stat(path, &there) ? 0600 : there.st_mode & 0777;
     if (!c->length[seq])
         return error_set(e, TERN_USAGE, "%s: the sequence is empty, there is nothing to save",
                          path);
     enum tern_status s = file_check_target(path, weights_path(m->weights), e);
     if (!s && !(s = file_take_temporary(&temporary, path, e)) &&
-        ((s = write_file(c, seq, m, temporary, e)) || (s = file_replace(temporary, path, e))))
+        ((s = write_file(c, seq, m, temporary, mode, e)) || (s = file_replace(temporary, path, e))))
         file_remove(temporary);
     free(temporary);
     return s;

@@ -48,7 +48,7 @@ enum tern_status writer_open(struct writer **out, const char *path, struct tern_
     }
     memcpy(w->path, path, strlen(path) + 1);
     xxh64_init(&w->hash, 0);
-    enum tern_status s = file_open_write(&w->fd, 1, path, e);
+    enum tern_status s = file_open_write(&w->fd, 0666, path, e);
     if (s)
         writer_close(w);
     else
