@@ -32,7 +32,8 @@
  * Rules of the whole interface. Handles are opaque; close(NULL) is allowed. A function that can
  * fail returns enum tern_status (TERN_OK is 0) and, when `e` is not NULL, writes one sentence into
  * it. A returned `const` pointer is borrowed; its comment says until when. Text is pointer and
- * length; NUL is a character. A zeroed parameter struct, or NULL in its place, means the defaults.
+ * length; NUL is a character. NULL for a parameter struct means the defaults; so does a zeroed one,
+ * but to generate and sample. The answer about an index or token that is none is empty or zero.
  *
  * Threads. One tern_context may be used by one thread at a time. Contexts of one model may live in
  * different threads; the model's pool serves one step at a time. Every call runs with
@@ -385,7 +386,7 @@ struct tern_choice {
  * `max`, or the whole vocabulary. */
 size_t tern_top(tern_context *ctx, const float *logits, struct tern_choice *top, size_t max);
 
-/* log softmax(logits)[token], natural log; lane sum and logarithm of the canonical arithmetic. */
+/* log softmax(logits)[token], natural log, -inf of no token; lane sum and logarithm canonical. */
 double tern_logprob(const tern_model *model, const float *logits, tern_token token);
 
 /* ---- generation --------------------------------------------------------------------------- */
@@ -467,7 +468,7 @@ struct tern_quantize_report { /* one per tensor, as it is written */
 };
 
 struct tern_quantize_params {
-    enum tern_type type; /* of the matrices: TERN_Q8 or TERN_Q4 */
+    enum tern_type type; /* of the matrices: TERN_Q8 (also if 0), TERN_Q4, TERN_Q4C */
     int n_threads;       /* 0: as many as this machine has for us */
     /* TERN_Q4 only: matrices that become q8, separated by commas: "head,down,layer.0"; or NULL */
     const char *keep_q8;

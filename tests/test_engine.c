@@ -1,6 +1,7 @@
 /* The public interface: contexts of one model in several threads, generation, memory plans. */
 #include <check.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -346,6 +347,70 @@ START_TEST(thread_counts_out_of_range_are_refused)
 }
 END_TEST
 
+/* NULL for parameters, and indices of nothing, wherever the interface takes them. */
+START_TEST(nothing_is_asked_of_nothing)
+{
+    static const size_t far[] = {1000, (size_t)1 << 20, SIZE_MAX / 64, SIZE_MAX};
+    struct tern_error e = {0};
+    struct tern_tensor_info tensor;
+    struct tern_memory plan;
+    struct tern_bias bias = {1 << 20, 1};
+    size_t n;
+    tern_context *ctx = open_context(NULL);
+    for (size_t k = 0; k < sizeof far / sizeof *far; k++) {
+        tern_token token = (tern_token)far[k];
+        tern_model_tensor(model, far[k], &tensor);
+        ck_assert(!*tensor.name && !tensor.bytes && !tensor.rows);
+        ck_assert_ptr_null(tern_chat_builtin(far[k]));
+        ck_assert_ptr_null(tern_logits(ctx, far[k]));
+        ck_assert_str_eq(tern_token_text(model, token, &n), "");
+        ck_assert(!n && !tern_token_is_special(model, token) && !tern_token_is_end(model, token));
+        uint32_t seq = (uint32_t)far[k];
+        ck_assert(!tern_seq_tokens(ctx, seq) && !tern_seq_length(ctx, seq));
+        ck_assert(!tern_seq_keep(ctx, seq, 1) && !tern_seq_reuse(ctx, seq, &token, 1));
+        ck_assert(!tern_seq_fork(ctx, seq, 0, 1) && !tern_seq_fork(ctx, 0, seq, 1));
+        tern_seq_expect(ctx, seq, 1);
+        ck_assert_int_eq(tern_batch_add(ctx, seq, 1, 0, &e), TERN_USAGE);
+        ck_assert_int_eq(tern_session_save(ctx, seq, path, &e), TERN_USAGE);
+        ck_assert_int_eq(tern_session_load(ctx, seq, path, &e), TERN_USAGE);
+        ck_assert_str_eq(tern_type_name((enum tern_type)seq), "unknown");
+        ck_assert_ptr_null(tern_cache_type_name((enum tern_cache_type)seq));
+    }
+    ck_assert(!tern_batch_add(ctx, 0, 1, TERN_ROW_LOGITS, NULL) && !tern_forward(ctx));
+    const float *logits = tern_logits(ctx, 0);
+    ck_assert(tern_logprob(model, logits, -1) < -1e300 &&
+              tern_logprob(model, logits, 1 << 20) < -1e300);
+    struct tern_sampler_params sampler = {.bias = &bias, .n_bias = 1};
+    tern_token best = tern_sample(ctx, &sampler, logits, NULL, 0, 0);
+    for (bias.token = -1; bias.token > -2000000000; bias.token -= 500000000)
+        ck_assert_int_eq(tern_sample(ctx, &sampler, logits, NULL, 0, 0), best);
+    (void)tern_sample(ctx, NULL, logits, NULL, 0, 0);
+    ck_assert(!tern_top(ctx, logits, NULL, 0) && !tern_profile(ctx, NULL, 0));
+    tern_context_plan(model, NULL, &plan);
+    ck_assert(plan.n_ctx > 0);
+    tern_context_close(ctx);
+}
+END_TEST
+
+START_TEST(quantizing_has_defaults)
+{
+    struct tern_quantize_params zeroed = {0};
+    struct tern_error e = {0};
+    struct tern_model_info info;
+    tern_model *small;
+    char out[300];
+    snprintf(out, sizeof out, "%s.q8", path);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(!tern_quantize(path, out, i ? &zeroed : NULL, &e), "%s", e.text);
+        ck_assert(!tern_model_open(&small, out, NULL, &e));
+        tern_model_info(small, &info);
+        ck_assert_int_eq(info.type, TERN_Q8);
+        tern_model_close(small);
+        unlink(out);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine");
@@ -362,6 +427,8 @@ int main(void)
     tcase_add_test(tests, a_plan_that_cannot_be_met_is_refused_with_numbers);
     tcase_add_test(tests, a_plan_states_what_is_taken);
     tcase_add_test(tests, thread_counts_out_of_range_are_refused);
+    tcase_add_test(tests, nothing_is_asked_of_nothing);
+    tcase_add_test(tests, quantizing_has_defaults);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

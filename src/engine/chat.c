@@ -43,7 +43,10 @@ EXPORT enum tern_status tern_chat_use(tern_model *m, const char *name, struct te
 
 EXPORT const char *tern_chat_builtin(size_t i)
 {
-    return chat_builtin(i);
+    size_t n = 0;
+    while (n < i && chat_builtin(n))
+        n++;
+    return chat_builtin(n);
 }
 
 EXPORT int tern_chat_info(const tern_model *m, struct tern_chat_info *info)

@@ -105,10 +105,12 @@ EXPORT enum tern_status tern_quantize(const char *in, const char *out,
                                       const struct tern_quantize_params *params,
                                       struct tern_error *e)
 {
-    struct request q = {in, params, params->n_threads};
+    struct tern_quantize_params p = params ? *params : (struct tern_quantize_params){0};
+    struct request q = {in, &p, p.n_threads};
     struct fpenv saved = fpenv_enter();
     char *temporary = NULL, why[160];
     enum tern_status s = TERN_OK;
+    p.type = p.type ? p.type : TERN_Q8;
     if (q.n_threads < 0 || q.n_threads > MAX_THREADS)
         s = error_set(e, TERN_USAGE, "%d threads were asked for, want 1 to %d", q.n_threads,
                       MAX_THREADS);

@@ -1,4 +1,5 @@
 /* Text and tokens of tern.h: the tokenizer, and the sampler, behind the handles. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "engine/engine.h"
@@ -110,6 +111,8 @@ static __attribute__((noinline)) double logprob(const tern_model *m, const float
 
 EXPORT double tern_logprob(const tern_model *m, const float *logits, tern_token token)
 {
+    if ((uint64_t)token >= m->model->vocab)
+        return (double)-INFINITY;
     struct fpenv saved = fpenv_enter();
     double p = logprob(m, logits, token);
     fpenv_leave(saved);

@@ -155,8 +155,9 @@ static void punish(struct choice *g, penalty_fn penalty)
 static void add_bias(struct choice *g)
 {
     candidates_change(&g->c);
-    for (size_t i = 0; i < g->p->n_bias; i++)
-        g->c.own[g->p->bias[i].token] += g->p->bias[i].value;
+    for (size_t i = 0; i < g->p->n_bias; i++) /* tern_sample's are not checked */
+        if ((size_t)g->p->bias[i].token < g->c.s->vocab)
+            g->c.own[g->p->bias[i].token] += g->p->bias[i].value;
     candidates_changed(&g->c);
 }
 
