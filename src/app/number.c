@@ -3,8 +3,6 @@
 
 #include <math.h> /* INFINITY */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static bool is_digit(char c)
 {
@@ -36,16 +34,58 @@ bool number_i64(const char *text, int64_t *out)
     return true;
 }
 
+/* Digits into *mantissa while it has room; those that it has no room for count in *exponent. */
+static const char *digits(const char *s, uint64_t *mantissa, int *exponent, bool fraction, int *n)
+{
+    for (; is_digit(*s); s++) {
+        bool room = *mantissa < UINT64_MAX / 10 - 1;
+        if (room)
+            *mantissa = *mantissa * 10 + (uint64_t)(*s - '0');
+        if (room == fraction && *exponent > -100000 && *exponent < 100000)
+            *exponent += fraction ? -1 : 1;
+        ++*n;
+    }
+    return s;
+}
+
+/* v * 10^exponent; one rounding when |exponent| is at most 22. */
+static double scale(double v, int exponent)
+{
+    static const double small[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    exponent = exponent > 400 ? 400 : exponent < -400 ? -400 : exponent;
+    for (; exponent > 22; exponent -= 22)
+        v *= 1e22;
+    for (; exponent < -22; exponent += 22)
+        v /= 1e22;
+    return exponent < 0 ? v / small[-exponent] : v * small[exponent];
+}
+
 bool number_real(const char *text, double *out)
 {
-    char *end;
-    size_t minus = *text == '-';
-    if ((!is_digit(text[minus]) && text[minus] != '.') || text[strspn(text, "0123456789.+-eE")])
+    uint64_t mantissa = 0, power = 0;
+    int exponent = 0, n = 0, n_power = 0, unused = 0;
+    bool minus = *text == '-';
+    const char *s = digits(text + minus, &mantissa, &exponent, false, &n);
+    if (*s == '.')
+        s = digits(s + 1, &mantissa, &exponent, true, &n);
+    if (!n)
         return false;
-    double v = strtod(text, &end); /* of the C locale: no program sets another */
-    if (end == text || *end || v - v != 0)
+    if (*s == 'e' || *s == 'E') {
+        bool down = *++s == '-';
+        s = digits(s + (*s == '-' || *s == '+'), &power, &unused, false, &n_power);
+        if (!n_power)
+            return false;
+        int p = power > 100000 ? 100000 : (int)power;
+        exponent += down ? -p : p;
+    }
+    if (*s)
         return false;
-    *out = v;
+    double v = mantissa ? scale((double)mantissa, exponent) : 0;
+    if (v > 1.7976931348623157e308)
+        return false;
+    *out = minus ? -v : v;
     return true;
 }
 

@@ -10,7 +10,7 @@
  */
 bool number_u64(const char *text, uint64_t *out); /* digits only; false when above 2^64 - 1 */
 bool number_i64(const char *text, int64_t *out);  /* one minus in front allowed */
-/* -1.5, .5, 5., 1e-3; the nearest binary64; false above the largest. */
+/* -1.5, .5, 5., 1e-3; exact to an ulp or two of binary64; false above the largest double. */
 bool number_real(const char *text, double *out);
 
 /* "1.5 MiB" into buffer [n]; returns buffer. */
