@@ -22,15 +22,17 @@ START_TEST(classes)
 }
 END_TEST
 
-/* Form C of every code point alone, behind a letter, and before a mark of another rank. */
+/* Form C of every code point alone, and where some are not stable: behind a letter, before a mark
+ * and before one of another rank. */
 START_TEST(normal_forms)
 {
     static const uint32_t other[][2] = {{0, 0}, {'a', 0}, {0, 0x301}, {0x4E, 0x5B0}};
     struct buffer out = {0};
     struct xxh64 h;
     xxh64_init(&h, 0);
-    for (uint32_t c = 1; c < END; c++)
-        for (size_t i = 0; i < sizeof other / sizeof *other && (c < 0xD800 || c >= 0xE000); i++) {
+    for (uint32_t c = 1; c < END; c++) {
+        size_t ways = c >= 0xD800 && c < 0xE000 ? 0 : c < 0x3400 || c >> 12 == 0x11 ? 4 : 1;
+        for (size_t i = 0; i < ways; i++) {
             char text[12];
             size_t n = 0;
             if (other[i][0])
@@ -42,8 +44,9 @@ START_TEST(normal_forms)
             ck_assert(nfc_append(&out, text, n));
             xxh64_update(&h, out.p, out.n);
         }
+    }
     buffer_close(&out);
-    ck_assert_uint_eq(xxh64_digest(&h), 11707399504207073729u);
+    ck_assert_uint_eq(xxh64_digest(&h), 1549894126344896846u);
 }
 END_TEST
 
