@@ -157,6 +157,113 @@ class Sources(Folder):
         self.assertEqual(len(FIXED), len(set(FIXED)))
 
 
+class StatedTokens(Folder):
+    """Added tokens that small files state beside a tokenizer. The ids are those of transformers 5.23's AutoTokenizer."""
+
+    TOKENS = {
+        "269": {"content": "<a>", "rstrip": True, "special": True},
+        "270": {"content": "<b>", "normalized": True},
+        "271": {"content": "<c>", "single_word": True, "lstrip": True, "special": True},
+    }
+    LLAMA = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+    def setUp(self):
+        super().setUp()
+        self.write("tokenizer.model", spf.serialize(spm_model()))
+
+    def read(self, config: dict, rows: int = 1000) -> tokenizer.Tokenizer:
+        self.write("tokenizer_config.json", self.LLAMA | config)
+        return tokenizer.from_huggingface(self.folder, None, rows)
+
+    def same(self, t: tokenizer.Tokenizer, texts: dict[str, list[int]]) -> None:
+        """The engine gives these ids, and those of the reference packages for hard strings."""
+        engine = check_tokenizer.Engine(tokenizer.section(t))
+        self.addCleanup(engine.close)
+        for text, ids in texts.items():
+            self.assertEqual(engine.encode(text.encode(), True), ids, text)
+        report = check_tokenizer.Report()
+        check_tokenizer.compare(t, engine, 300, 7, report)
+        self.assertEqual(report.differ, 0)
+
+    def test_flags_and_prefix(self):
+        stated = {"added_tokens_decoder": {i: {"normalized": False} | entry for i, entry in self.TOKENS.items()}}
+        glued = {"the<a> the<b>the": [267, 269, 263, 262, 270, 263, 262], "<a>the": [269, 263, 262]}
+        for config, texts in (
+            ({"legacy": True}, {"the<a> the<b>the": [267, 269, 267, 270, 267], "<a>the": [269, 267]}),
+            ({"legacy": False}, glued | {"t <c> t<c>": [265, 271, 265, 63, 102, 65]}),
+            ({}, glued),
+            ({"add_prefix_space": False}, glued | {"the<a> the<b>the": [263, 262, 269, 263, 262, 270, 263, 262]}),
+        ):
+            with self.subTest(config):
+                self.same(self.read(config | stated), texts)
+
+    def test_plain_mode_finds_those_that_are_not_special(self):
+        t = self.read({"legacy": True, "added_tokens_decoder": {"269": {"content": "<a>", "special": True}, "270": {"content": "<b>"}}})
+        self.same(t, {"<a><b>the": [269, 270, 267]})
+        self.assertEqual(t.reference.encode("<b>the", False), [270, 267])
+        self.assertNotIn(269, t.reference.encode("<a>", False))
+
+    def test_bos_and_eos(self):
+        for config, before, after in (({}, [1], []), ({"add_bos_token": False, "add_eos_token": True}, [], [2]), ({"bos_token": None}, [], [])):
+            t = self.read(config)
+            self.assertEqual((t.before, t.after), (before, after), config)
+        t = self.read({"eos_token": "<e>", "pad_token": {"content": "<p>"}, "add_eos_token": True, "added_tokens_decoder": self.TOKENS})
+        self.assertEqual((t.eos, t.after, t.tokens[272:]), (272, [272], [b"<e>", b"<p>"]))
+
+    def test_older_files(self):
+        self.write("added_tokens.json", {"<a>": 270, "<e>": 269})
+        self.write("special_tokens_map.json", {"eos_token": {"content": "<e>", "normalized": False}})
+        t = self.read({})
+        self.assertEqual((t.eos, len(t.tokens)), (269, 271))
+        self.assertEqual([a.flags for a in t.added if a.id > 268], [1, 0])
+        self.same(t, {"the<a>the<e>the": [267, 270, 263, 262, 269, 263, 262]})
+        self.write("added_tokens.json", [])
+        with self.assertRaisesRegex(ConvertError, "added_tokens.json is not a JSON object"):
+            self.read({})
+
+    def test_special_pieces_of_the_model(self):
+        model = spm_model()
+        model.pieces += [spf.Piece(b"<turn>", 0.0, spf.USER), spf.Piece(b"<x>", 0.0, spf.CONTROL)]
+        self.write("tokenizer.model", spf.serialize(model))
+        entries = {"269": {"content": "<turn>", "special": True}, "270": {"content": "<x>", "special": False, "normalized": False}}
+        t = self.read({"legacy": True, "added_tokens_decoder": entries})
+        self.same(t, {"<turn>t": [269, 265], "<x>t": [270, 265]})
+        self.assertNotIn(269, t.reference.encode("<turn>", False))
+        self.assertIn(270, t.reference.encode("<x>", False))
+
+    def test_beside_tokenizer_json(self):
+        self.write("tokenizer.json", level_json(pattern=hf.QWEN2))
+        n = len(RANKS) + 1
+        names = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<x>", "unk_token": "<none>"}
+        t = self.read(names | {"added_tokens_decoder": {str(n): {"content": "<x>", "special": True}}})
+        self.same(t, {"a<x>": [97, n]})
+        self.assertEqual((t.eos, len(t.tokens)), (n, n + 1))
+
+    def test_beyond_the_rows(self):
+        t = self.read({"added_tokens_decoder": self.TOKENS}, 270)
+        self.assertEqual((len(t.tokens), len(t.notes)), (270, 2))
+        self.assertRegex(t.notes[0], r"added token '<b>' \(270\) is left out, as the model has 270 rows")
+        self.assertNotIn("<b>", [a.content for a in t.added])
+
+    def test_refused_by_name(self):
+        a, late = {"content": "<a>"}, {"content": "<a>>", "normalized": False}
+        for config, word in (
+            ({"added_tokens_decoder": {"271": a}}, "'<a>' has the id 271, but 269 is the next that is free"),
+            ({"added_tokens_decoder": {"5": {"content": "<s>"}}}, "'<s>' has the id 5, but 1 is that token's"),
+            ({"added_tokens_decoder": {"269": a, "270": late}}, "'<a>' is normalized and overlaps with '<a>>'"),
+            ({"added_tokens_decoder": []}, "added_tokens_decoder is not an object"),
+            ({"added_tokens_decoder": {"x": a}}, "names the id 'x'"),
+            ({"added_tokens_decoder": {"269": "<a>"}}, "added_tokens_decoder.269 is '<a>'; it must be an object"),
+            ({"added_tokens_decoder": {"269": {}}}, "it must be a token's text"),
+            ({"added_tokens_decoder": {"269": a | {"lstrip": 1}}}, "lstrip of '<a>' is 1; it must be true or false"),
+            ({"additional_special_tokens": "<a>"}, "additional_special_tokens is not a list"),
+            ({"add_bos_token": "no"}, "add_bos_token is 'no'"),
+            ({"eos_token": 3}, "eos_token is 3"),
+        ):
+            with self.subTest(config), self.assertRaisesRegex(ConvertError, word):
+                self.read(config)
+
+
 class Refusals(Folder):
     def refuse(self, word: str, **changes) -> None:
         data = copy.deepcopy(level_json(pattern=hf.LLAMA3))

@@ -149,12 +149,15 @@ static bool charsmap_graphemes(struct buffer *out, const struct charsmap *map, c
     return true;
 }
 
-static bool run_step(struct buffer *out, const struct step *step, const char *p, size_t n)
+static bool run_step(struct buffer *out, const struct step *step, const char *p, size_t n,
+                     bool first)
 {
     out->n = 0;
     switch (step->kind) {
     case STEP_PREPEND:
-        return n == 0 || (buffer_add(out, step->to, step->to_n) && buffer_add(out, p, n));
+        if (n && (first || step->scheme != PREPEND_FIRST) && !buffer_add(out, step->to, step->to_n))
+            return false;
+        return buffer_add(out, p, n);
     case STEP_REPLACE:
         return replace(out, step, p, n);
     case STEP_TRIM:
@@ -174,11 +177,11 @@ static bool run_step(struct buffer *out, const struct step *step, const char *p,
 }
 
 bool normalize_run(const struct steps *steps, struct buffer scratch[2], const char *p, size_t n,
-                   const char **out, size_t *n_out)
+                   bool first, const char **out, size_t *n_out)
 {
     for (size_t i = 0; i < steps->n; i++) {
         struct buffer *b = &scratch[i % 2];
-        if (!run_step(b, &steps->list[i], p, n))
+        if (!run_step(b, &steps->list[i], p, n, first))
             return false;
         p = b->p;
         n = b->n;

@@ -5,9 +5,10 @@
 #include "text/buffer.h"
 #include "text/steps.h"
 
-/* Runs the steps over p[0..n), which is UTF-8. *out is borrowed from p or from one of the two
- * scratch buffers, until they are used again. False: no memory. */
+/* Runs the steps over p[0..n), which is UTF-8; `first`: it begins where the whole input begins.
+ * *out is borrowed from p or from one of the two scratch buffers, until they are used again. False:
+ * no memory. */
 bool normalize_run(const struct steps *steps, struct buffer scratch[2], const char *p, size_t n,
-                   const char **out, size_t *n_out);
+                   bool first, const char **out, size_t *n_out);
 
 #endif

@@ -207,6 +207,9 @@ static enum tern_status read_parameters(struct reader *r, struct step *step, str
     enum tern_status s;
     switch (step->kind) {
     case STEP_PREPEND:
+        if (keys_find(r->keys, key_name(r, "scheme")) &&
+            (s = number(r, "scheme", 2, &step->scheme, e)))
+            return s;
         return text(r, "text", &step->to, &step->to_n, e);
     case STEP_REPLACE:
     case STEP_RUNS:

@@ -36,7 +36,7 @@ struct step {
     const char *from, *to; /* borrowed */
     size_t from_n, to_n;   /* bytes */
     uint64_t number;       /* class: its bits; strip: count */
-    uint64_t scheme;       /* metaspace: enum PREPEND_ */
+    uint64_t scheme;       /* prepend (0 is always), metaspace: enum PREPEND_ */
     uint64_t behavior;     /* split, class: enum SPLIT_ */
     bool invert;           /* split: the matches are what lies between the pattern's matches */
     bool split;            /* metaspace: begin a new piece at every replacement character */

@@ -100,7 +100,7 @@ static enum tern_status normalize_added(struct tokenizer *t, struct buffer scrat
         struct added_token a = set->list[i];
         const char *p;
         size_t n;
-        if (!normalize_run(&t->normalizer, scratch, a.p, a.n, &p, &n) ||
+        if (!normalize_run(&t->normalizer, scratch, a.p, a.n, false, &p, &n) ||
             !buffer_add(&t->added_text, p, n))
             return error_memory(e, "the added tokens", t->added_text.n + n);
         if (n > ADDED_MAX)
@@ -320,7 +320,7 @@ static bool on_raw(void *arg, const char *p, size_t n, bool first)
 {
     struct run *r = arg;
     const struct tokenizer *t = r->ids.t;
-    if (!normalize_run(&t->normalizer, r->scratch, p, n, &p, &n))
+    if (!normalize_run(&t->normalizer, r->scratch, p, n, first, &p, &n))
         return false;
     return added_split(&t->normalized, p, n, r->plain, first,
                        (struct added_sink){on_normalized, on_token, r});

@@ -253,6 +253,7 @@ def _in_range(path: Path, key: str, value: Any, low: float, high: float, whole: 
 def _tokenizer(folder: Path, given: Path | None, vocab: int, notes: list[str]) -> tokenizer.Tokenizer | None:
     with reading(f"the tokenizer {given or f'in {folder}'}"):
         found = tokenizer.from_huggingface(folder, given, vocab)
+    notes += found.notes if found else []
     if found is None:
         notes.append(f"{folder} has no tokenizer, so the model will take and give token ids only")
     return found

@@ -7,6 +7,7 @@ A step or option that the engine has no equal of is refused by its name.
 """
 
 import base64
+import dataclasses
 import itertools
 import json
 import re
@@ -19,8 +20,10 @@ from . import charsmap
 from . import hf_tokenizer as hf
 from . import keys
 from . import sentencepiece_file as spf
-from .errors import IO, ConvertError
-from .tokenizer_parts import BLOCK, SPECIAL, Added, Tokenizer
+from . import stated_tokens
+from .errors import ConvertError
+from .stated_tokens import Stated, read_bytes, read_json
+from .tokenizer_parts import ABSENT, BLOCK, LSTRIP, NORMALIZED, RSTRIP, SPECIAL, Added, Tokenizer
 
 # ---- the section ---------------------------------------------------------------------------------
 
@@ -77,41 +80,54 @@ def _fit(t: Tokenizer | None, vocab: int | None) -> Tokenizer | None:
     return t
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as e:
-        raise ConvertError(f"{path}: cannot read: {e.strerror}", IO) from None
-
-
 # ---- SentencePiece -------------------------------------------------------------------------------
 
 
 class SentencePieceReference:
-    """The sentencepiece package. Parse mode, which it lacks, is put together: the special pieces are found in the
-    text, leftmost and longest first, and what lies between is encoded piece by piece."""
+    """The sentencepiece package, for the text between added tokens; these, which it lacks, are found by the tokenizers
+    package with all their flags. `later`: the model for a text that does not begin the input, where it is another."""
 
-    def __init__(self, data: bytes, special: dict[str, int]):
+    def __init__(self, data: bytes, t: Tokenizer, later: bytes | None = None):
         import sentencepiece
+        import tokenizers
+        from tokenizers import decoders
 
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=data)
-        self.special = special
+        self.later = sentencepiece.SentencePieceProcessor(model_proto=later) if later else self.processor
+        self.added, self.ids = t.added, {a.content: a.id for a in reversed(t.added)}
         self.name = f"sentencepiece {sentencepiece.__version__}"
+        # Every text between added tokens is the one unknown word of this vocabulary.
+        self.cutter = tokenizers.Tokenizer(tokenizers.models.WordLevel({"": 0}, unk_token=""))
+        for a in t.added:
+            flags = {name: bool(a.flags & bit) for name, bit in stated_tokens.FLAGS.items()}
+            (self.cutter.add_special_tokens if flags["special"] else self.cutter.add_tokens)(
+                [tokenizers.AddedToken(a.content, **flags)]
+            )
+        strip = [decoders.Strip(" ", step["count"], 0) for step in t.decoder if step["step"] == "strip"]
+        steps = [decoders.Replace(BLOCK, " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
+        self.joiner = decoders.Sequence(steps)
 
     def encode(self, text: str, parse: bool) -> list[int]:
+        self.cutter.encode_special_tokens = not parse
+        cut = self.cutter.encode(text, add_special_tokens=False)
         ids: list[int] = []
-        for piece in split_at(text, self.special) if parse else [text]:
-            ids += [self.special[piece]] if parse and piece in self.special else self.processor.encode(piece)
+        for found, (start, end) in zip(cut.ids, cut.offsets):
+            if found:
+                ids.append(self.ids[self.cutter.id_to_token(found)])
+            else:
+                ids += (self.later if start else self.processor).encode(text[start:end])
         return ids
 
     def decode(self, ids: list[int]) -> str:
-        return self.processor.decode(ids)
+        """Added tokens that the package lacks, or hides, are their texts; special ones are nothing."""
+        texts = {a.id: "" if a.flags & SPECIAL else a.content for a in self.added}
+        if all(i < len(self.processor) and not texts.get(i) for i in ids):
+            return self.processor.decode(ids)
+        return self.joiner.decode([texts[i] if i in texts else self.processor.id_to_piece(i) for i in ids])
 
 
 def split_at(text: str, tokens) -> list[str]:
     """The text cut at the tokens in it: leftmost, and of those the longest."""
-    import re
-
     if not tokens:
         return [text]
     longest_first = sorted(tokens, key=len, reverse=True)
@@ -130,18 +146,80 @@ def _unigram(t: Tokenizer, model: spf.Model) -> None:
     t.f32_sums = True
 
 
-def _normalizer(model: spf.Model) -> list[dict]:
-    """SentencePiece's normalizer as steps. The prefix stands before a text, unless only removed spaces were in it."""
-    prefix = [{"step": "prepend", "text": BLOCK}] if model.add_dummy_prefix else []
+def _normalizer(model: spf.Model, first: bool) -> list[dict]:
+    """SentencePiece's normalizer as steps. The prefix stands before a text, unless only removed spaces were in it;
+    `first`: before the one that begins the input, and not after an added token."""
+    prefix = [{"step": "prepend", "text": BLOCK} | ({"scheme": 1} if first else {})] if model.add_dummy_prefix else []
     charmap = [charsmap.step(model.charsmap, graphemes=False)] if model.charsmap else []
     trim = [{"step": "trim_spaces"}] if model.remove_extra_whitespaces else []
     return [*(charmap + trim + prefix if trim else prefix + charmap), {"step": "replace", "from": " ", "to": BLOCK}]
 
 
+def _settle(model: spf.Model, stated: Stated, tokens: list[stated_tokens.Token]) -> bool:
+    """Changes the model as the files beside it say; whether there was anything to change."""
+    before = model.add_dummy_prefix
+    if stated.llama() and stated.flag("add_prefix_space") is not None:
+        model.add_dummy_prefix = stated.flag("add_prefix_space")
+    pieces = [model.pieces[token.id] for token in tokens if token.id < len(model.pieces) and token.flags & SPECIAL]
+    found = [piece for piece in pieces if piece.kind in (spf.NORMAL, spf.USER, spf.UNUSED)]
+    for piece in found:
+        piece.kind = spf.CONTROL  # so that no text gives it but its name, and that in parse mode only
+    return bool(found) or model.add_dummy_prefix != before
+
+
+def _overlap(a: Added, b: Added) -> bool:
+    """Whether the two could begin or end inside one another in some text."""
+    x, y = a.content, b.content
+    beside = any(p.flags & (LSTRIP | RSTRIP) and q.content != q.content.strip() for p, q in ((a, b), (b, a)))
+    return x in y or y in x or beside or any(x[-n:] == y[:n] or y[-n:] == x[:n] for n in range(1, min(len(x), len(y))))
+
+
+def _flags_of(t: Tokenizer, charsmap: bool) -> None:
+    """The reference's normalizer changes nothing here, so that a normalized token is another only in that it is looked
+    for after those that are not: the same as at once, where it does not overlap with them."""
+    late = [a for a in t.added if a.flags & NORMALIZED]
+    early = [a for a in t.added if not a.flags & NORMALIZED]
+    for a in late:
+        other = next((b for b in early if _overlap(a, b)), None)
+        if other or charsmap:
+            why = f"overlaps with {other.content!r}, which is not" if other else "has a precompiled_charsmap beside it"
+            raise ConvertError(f"{t.origin}: the added token {a.content!r} is normalized and {why}: this is not supported")
+        a.flags &= ~NORMALIZED
+
+
+def _put_stated(t: Tokenizer, stated: Stated, tokens: list[stated_tokens.Token]) -> None:
+    """Added tokens, BOS and EOS of the files beside a SentencePiece model."""
+    for token in tokens:
+        if token.id == len(t.tokens):
+            t.tokens.append(token.content.encode())
+            t.types.append(ABSENT)
+            if t.scores is not None:
+                t.scores.append(0.0)
+            else:
+                t.log_probs.insert(-1, 0.0)
+        elif t.types[token.id] == spf.CONTROL and not token.flags & SPECIAL:
+            t.types[token.id] = ABSENT
+        t.added = [a for a in t.added if a.id != token.id] + [Added(token.id, token.content, token.flags)]
+    ids = {a.content: a.id for a in t.added}
+    for name in ("bos", "eos"):
+        if f"{name}_token" in stated.named:
+            content = stated.named[f"{name}_token"]
+            setattr(t, name, None if content is None else ids.get(content, getattr(t, name)))
+    add_bos = stated.flag("add_bos_token")
+    t.before = [t.bos] if t.bos is not None and (add_bos is None or add_bos) else []
+    t.after = [t.eos] if t.eos is not None and stated.flag("add_eos_token") else []
+
+
 def from_sentencepiece(
-    model: spf.Model, origin: str, data: bytes | None = None, parsed: tuple = (spf.CONTROL,)
+    model: spf.Model,
+    origin: str,
+    data: bytes | None = None,
+    parsed: tuple = (spf.CONTROL,),
+    stated: Stated | None = None,
+    rows: int | None = None,
 ) -> Tokenizer:
-    """The tokenizer of a SentencePiece BPE or unigram model. Parse mode looks for the pieces of the types `parsed`."""
+    """The tokenizer of a SentencePiece BPE or unigram model. Parse mode looks for the pieces of the types `parsed`, and
+    for the added tokens that the files beside it state, of which those are left out that have no row of the `rows`."""
     kinds = {spf.BPE: "spm", spf.UNIGRAM: "unigram"}
     if model.model_type not in kinds:
         raise ConvertError(f"{origin}: SentencePiece model type {model.model_type}; only unigram (1) and BPE (2) are supported")
@@ -154,6 +232,11 @@ def from_sentencepiece(
     ):
         if refused:
             raise ConvertError(f"{origin} uses {what}, which is not supported")
+    stated, notes = stated or Stated(), []
+    known = {p.text.decode("utf-8", "replace"): i for i, p in reversed([*enumerate(model.pieces)])}
+    tokens = stated.place(known, len(model.pieces), rows, notes)
+    data = None if _settle(model, stated, tokens) else data
+    first = stated.llama() and not stated.flag("legacy") and model.add_dummy_prefix
     t = Tokenizer(kinds[model.model_type], [p.text for p in model.pieces], bytearray(p.kind for p in model.pieces), origin=origin)
     if t.kind == "spm":
         t.scores = [p.score for p in model.pieces]
@@ -165,12 +248,16 @@ def from_sentencepiece(
     t.unk, t.bos, t.eos = ids["unk"], ids["bos"], ids["eos"]
     t.before = [t.bos] if t.bos is not None else []
     t.added = [Added(i, p.text.decode(), SPECIAL) for i, p in enumerate(model.pieces) if p.kind in parsed and p.text]
-    t.normalizer = _normalizer(model)
+    t.notes = notes
+    _put_stated(t, stated, tokens)
+    _flags_of(t, bool(model.charsmap))
+    t.normalizer = _normalizer(model, first)
     t.decoder = [{"step": "replace", "from": BLOCK, "to": " "}, {"step": "byte_fallback"}]
     if model.add_dummy_prefix or model.remove_extra_whitespaces:
         t.decoder.append({"step": "strip", "text": " ", "count": 65535 if model.remove_extra_whitespaces else 1})
     try:
-        t.reference = SentencePieceReference(data or spf.serialize(model), {a.content: a.id for a in t.added})
+        later = spf.serialize(dataclasses.replace(model, add_dummy_prefix=False)) if first else None
+        t.reference = SentencePieceReference(data or spf.serialize(model), t, later)
     except ImportError:
         pass
     return t
@@ -182,7 +269,7 @@ def from_llama2c(path: Path, vocab: int | None) -> Tokenizer:
     int32 longest; then per token f32 score, int32 bytes, text. Ids 0, 1, 2 are <unk>, BOS and EOS;
     3 to 258 are the bytes. The file does not say how many tokens it has: `vocab`, or all to its end.
     """
-    data, at = _read(path), 4
+    data, at = read_bytes(path), 4
     model = spf.Model(remove_extra_whitespaces=False)
     for i in itertools.count():
         if i == vocab or (vocab is None and at >= len(data)):
@@ -245,40 +332,18 @@ def from_ranks(data: bytes, origin: str, added: list[str] | None = None) -> Toke
     return hf.from_json(made, origin, {"eos_token": names[1]})
 
 
-def _json(path: Path) -> dict:
-    try:
-        value = json.loads(_read(path).decode("utf-8"))
-    except ValueError as e:
-        raise ConvertError(f"{path} is not JSON: {e}") from None
-    if not isinstance(value, dict):
-        raise ConvertError(f"{path} is not a JSON object")
-    return value
-
-
-def _content(value) -> str | None:
-    """A token of tokenizer_config.json: a name, or an object with it."""
-    return value.get("content") if isinstance(value, dict) else value
-
-
-def _names(folder: Path) -> dict:
-    """bos_token and eos_token of a folder's tokenizer_config.json."""
-    path = folder / "tokenizer_config.json"
-    config = _json(path) if path.exists() else {}
-    return {name: _content(config.get(name)) for name in ("bos_token", "eos_token")}
-
-
 def read_merges(path: Path) -> list[str]:
     """The lines of merges.txt or vocab.bpe, without the version at its head."""
-    lines = _read(path).decode("utf-8").split("\n")
+    lines = read_bytes(path).decode("utf-8").split("\n")
     return [line.rstrip("\r") for i, line in enumerate(lines) if line.strip("\r") and not (i == 0 and line.startswith("#version"))]
 
 
 def from_vocab_and_merges(vocab_path: Path, merges_path: Path) -> Tokenizer:
     """vocab.json with merges.txt, or encoder.json with vocab.bpe. These do not say how text is cut into words;
     tokenizer_config.json's class does, or the size of the vocabulary."""
-    vocab, merges = _json(vocab_path), read_merges(merges_path)
+    vocab, merges = read_json(vocab_path), read_merges(merges_path)
     config_path = vocab_path.with_name("tokenizer_config.json")
-    config = _json(config_path) if config_path.exists() else {}
+    config = read_json(config_path) if config_path.exists() else {}
     kind = config.get("tokenizer_class", "").removesuffix("Fast")
     known = config.get("added_tokens_decoder", {})
     added = [hf.added_entry(int(i), **entry) for i, entry in known.items()]
@@ -294,42 +359,63 @@ def from_vocab_and_merges(vocab_path: Path, merges_path: Path) -> Tokenizer:
     else:
         raise ConvertError(f"{vocab_path} does not say how text is cut into words; tokenizer.json does: name it with --tokenizer")
     made = hf.byte_level_json(vocab, merges, added=added, **options)
-    return hf.from_json(made, str(vocab_path), _names(vocab_path.parent))
+    return hf.from_json(made, str(vocab_path), stated_tokens.read(vocab_path.parent).named)
 
 
 # ---- any source ----------------------------------------------------------------------------------
 
 
-def read(path: Path) -> Tokenizer | None:
-    """The tokenizer of a file of any known kind, or of a folder; None for a folder without one."""
+def _with_stated(data: dict, origin: str, stated: Stated, rows: int | None, text: str) -> Tokenizer:
+    """tokenizer.json, and the added tokens that it lacks of those that the files beside it give ids."""
+    stated.tokens = [token for token in stated.tokens if token.id is not None]
+    if not stated.tokens:
+        return hf.from_json(data, origin, stated.named, text)
+    vocab, added, notes = data["model"]["vocab"], data.get("added_tokens") or [], []
+    known = {entry[0] for entry in vocab} if isinstance(vocab, list) else set(vocab)
+    known |= {entry["content"] for entry in added}
+    size = max(len(vocab), 1 + max((entry["id"] for entry in added), default=-1))
+    stated.tokens = [token for token in stated.tokens if token.content not in known]
+    tokens = stated.place({}, size, rows, notes)
+    if tokens:
+        names = stated_tokens.FLAGS.items()
+        added = added + [{"id": s.id, "content": s.content} | {name: bool(s.flags & bit) for name, bit in names} for s in tokens]
+        data = data | {"added_tokens": added}
+        text = json.dumps(data)
+    t = hf.from_json(data, origin, stated.named, text)
+    t.notes = notes
+    return t
+
+
+def read(path: Path, rows: int | None = None) -> Tokenizer | None:
+    """The tokenizer of a file of any known kind, or of a folder, for a model of so many rows; None for a folder without."""
     try:
-        return _read_any(Path(path))
+        return _read_any(Path(path), rows)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
         raise ConvertError(f"{path} is damaged, or no tokenizer that is known here ({type(e).__name__}: {e})") from None
 
 
-def _read_any(path: Path) -> Tokenizer | None:
+def _read_any(path: Path, rows: int | None) -> Tokenizer | None:
     if path.is_dir():
         names = ("tokenizer.json", "tokenizer.model", "vocab.json", "encoder.json")
         found = [path / name for name in names if (path / name).exists()]
-        return _read_any(found[0]) if found else None
+        return _read_any(found[0], rows) if found else None
     for vocab, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
         if path.name in (vocab, merges):
             return from_vocab_and_merges(path.with_name(vocab), path.with_name(merges))
-    data = _read(path)
+    data = read_bytes(path)
     if data[:1] == b"{":
         text = data.decode("utf-8", "replace")
-        return hf.from_json(_json(path), str(path), _names(path.parent), text)
+        return _with_stated(read_json(path), str(path), stated_tokens.read(path.parent), rows, text)
     if RANK_LINE.match(data):
         return from_ranks(data, str(path))
     if data[:1] != b"\n":
         raise ConvertError(f"{path} is no tokenizer that is known here")
-    return from_sentencepiece(spf.parse(data), str(path), data)
+    return from_sentencepiece(spf.parse(data), str(path), data, stated=stated_tokens.read(path.parent), rows=rows)
 
 
 def from_huggingface(folder: Path, given: Path | None, vocab: int) -> Tokenizer | None:
     """The tokenizer of a model folder, or the file `given` in its place; None where there is none."""
-    return _fit(read(given or folder), vocab)
+    return _fit(read(given or folder, vocab), vocab)
 
 
 # ---- GGUF ----------------------------------------------------------------------------------------

@@ -44,3 +44,4 @@ class Tokenizer:
     decoder: list[dict] = field(default_factory=list)
     reference: object | None = None  # .encode(text, parse) and .decode(ids), by the reference package
     origin: str = ""
+    notes: list[str] = field(default_factory=list)  # what the user should know of the choices made
