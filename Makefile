@@ -205,30 +205,31 @@ fuzzers: $(FUZZERS:%=$(BUILD)/tests/%)
 
 # ---- install --------------------------------------------------------------------------------
 
-# run is installed as `tern`, any other program X as `tern-X`.
-INSTALLED = $(DESTDIR)$(BINDIR)/$(patsubst tern-run,tern,tern-$(1))
+# run is installed as `tern`, any other program X as `tern-X`. Folders may have spaces in their names.
+IN_BINDIR = "$(DESTDIR)$(BINDIR)/$(patsubst tern-run,tern,tern-$(1))"
+IN_LIBDIR = "$(DESTDIR)$(LIBDIR)/$(1)"
+IN_MANDIR = "$(DESTDIR)$(MANDIR)/man1/$(notdir $(1))"
+HEADER = "$(DESTDIR)$(INCLUDEDIR)/tern.h"
 
 PAGES := $(wildcard src/app/*.1)
 
 install: $(PROGRAMS:%=$(BUILD)/%) lib
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) \
-		$(DESTDIR)$(MANDIR)/man1
-	$(foreach p,$(PROGRAMS),install -m 755 $(BUILD)/$(p) $(call INSTALLED,$(p)) &&) true
-	install -m 644 include/tern.h $(DESTDIR)$(INCLUDEDIR)/tern.h
-	install -m 644 $(BUILD)/libtern.a $(DESTDIR)$(LIBDIR)/libtern.a
-	install -m 755 $(BUILD)/libtern.so $(DESTDIR)$(LIBDIR)/libtern.so.$(VERSION)
-	ln -sf libtern.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libtern.so
+	install -d "$(DESTDIR)$(BINDIR)" $(call IN_LIBDIR,pkgconfig) "$(DESTDIR)$(INCLUDEDIR)" $(call IN_MANDIR)
+	$(foreach p,$(PROGRAMS),install -m 755 $(BUILD)/$(p) $(call IN_BINDIR,$(p)) &&) true
+	install -m 644 include/tern.h $(HEADER)
+	install -m 644 $(BUILD)/libtern.a $(call IN_LIBDIR,libtern.a)
+	install -m 755 $(BUILD)/libtern.so $(call IN_LIBDIR,libtern.so.$(VERSION))
+	ln -sf libtern.so.$(VERSION) $(call IN_LIBDIR,$(SONAME))
+	ln -sf $(SONAME) $(call IN_LIBDIR,libtern.so)
 	sed -e 's,@PREFIX@,$(PREFIX),;s,@LIBDIR@,$(LIBDIR),;s,@INCLUDEDIR@,$(INCLUDEDIR),' \
-		-e 's,@VERSION@,$(VERSION),' src/engine/tern.pc.in \
-		> $(DESTDIR)$(LIBDIR)/pkgconfig/tern.pc
-	install -m 644 $(PAGES) $(DESTDIR)$(MANDIR)/man1
+		-e 's,@VERSION@,$(VERSION),' src/engine/tern.pc.in > $(call IN_LIBDIR,pkgconfig/tern.pc)
+	$(foreach p,$(PAGES),install -m 644 $(p) $(call IN_MANDIR,$(p)) &&) true
 
 uninstall:
-	rm -f $(foreach p,$(PROGRAMS),$(call INSTALLED,$(p))) $(DESTDIR)$(INCLUDEDIR)/tern.h \
-		$(DESTDIR)$(LIBDIR)/libtern.a $(DESTDIR)$(LIBDIR)/libtern.so \
-		$(DESTDIR)$(LIBDIR)/$(SONAME) $(DESTDIR)$(LIBDIR)/libtern.so.$(VERSION) \
-		$(DESTDIR)$(LIBDIR)/pkgconfig/tern.pc $(PAGES:src/app/%=$(DESTDIR)$(MANDIR)/man1/%)
+	rm -f $(foreach p,$(PROGRAMS),$(call IN_BINDIR,$(p))) $(HEADER) $(call IN_LIBDIR,libtern.a) \
+		$(call IN_LIBDIR,libtern.so) $(call IN_LIBDIR,$(SONAME)) \
+		$(call IN_LIBDIR,libtern.so.$(VERSION)) $(call IN_LIBDIR,pkgconfig/tern.pc) \
+		$(foreach p,$(PAGES),$(call IN_MANDIR,$(p)))
 
 # ---- housekeeping ---------------------------------------------------------------------------
 

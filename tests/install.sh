@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs into an empty folder, builds the example of tern.h from there with what pkg-config says,
+# Installs into an empty folder (with spaces in its name), builds the example of tern.h from there with what pkg-config says,
 # against the shared and the static library, and as C++; runs it; uninstalls; nothing is left.
 # Ends with "N passed, N failed".
 set -u
@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-dest=$tmp/dest prefix=/opt/tern
+dest="$tmp/dest dir" prefix="/opt/my tern"
 passed=0 failed=0
 
 # check NAME COMMAND...: passes when the command does.
@@ -30,7 +30,7 @@ check_output() {
 }
 
 build_as() { # the flags of the build that is being tested, so that nothing is built anew
-    "$MAKE" --no-print-directory "$@" BUILD="$BUILD" CC="$CC" PREFIX=$prefix DESTDIR="$dest"
+    "$MAKE" --no-print-directory "$@" BUILD="$BUILD" CC="$CC" PREFIX="$prefix" DESTDIR="$dest"
 }
 
 pc() {
@@ -40,7 +40,7 @@ pc() {
 check install build_as install
 for file in bin/tern include/tern.h lib/libtern.a lib/libtern.so lib/libtern.so.0 \
     lib/pkgconfig/tern.pc share/man/man1/tern.1 \
-    bin/tern-bench share/man/man1/tern-bench.1; do
+    bin/tern-bench share/man/man1/tern-bench.1 bin/tern-quantize share/man/man1/tern-quantize.1; do
     check installed test -s "$dest$prefix/$file"
 done
 check "pc version" test "$(pc --modversion tern)" = \
@@ -49,19 +49,15 @@ check "pc version" test "$(pc --modversion tern)" = \
 # The example stands in tern.h between EXAMPLE and END.
 sed -n '/^ \* EXAMPLE/,/^ \* END/p' include/tern.h | sed '1d;$d;s/^ \* \{0,3\}//' >"$tmp/example.c"
 check "example found" grep -q 'int main' "$tmp/example.c"
-# shellcheck disable=SC2046
-{
-    check "shared" "$CC" -std=c11 -Wall -Wextra -Werror "$tmp/example.c" -o "$tmp/shared" \
-        $(pc --cflags --libs tern)
-    check "static" "$CC" -std=c11 -Wall -Wextra -Werror -static "$tmp/example.c" -o "$tmp/static" \
-        $(pc --static --cflags --libs tern)
-    echo '#include <tern.h>
-          int main() { return tern_model_n_tensors == 0; }' >"$tmp/plus.cc"
-    if command -v c++ >/dev/null; then
-        check "C++" c++ -Wall -Wextra -pedantic "$tmp/plus.cc" -o "$tmp/plus" \
-            $(pc --cflags --libs tern)
-    fi
-}
+eval "flags=($(pc --cflags --libs tern)) static=($(pc --static --cflags --libs tern))"
+check "shared" "$CC" -std=c11 -Wall -Wextra -Werror "$tmp/example.c" -o "$tmp/shared" "${flags[@]}"
+check "static" "$CC" -std=c11 -Wall -Wextra -Werror -static "$tmp/example.c" -o "$tmp/static" \
+    "${static[@]}"
+echo '#include <tern.h>
+      int main() { return tern_model_n_tensors == 0; }' >"$tmp/plus.cc"
+if command -v c++ >/dev/null; then
+    check "C++" c++ -Wall -Wextra -pedantic "$tmp/plus.cc" -o "$tmp/plus" "${flags[@]}"
+fi
 
 export LD_LIBRARY_PATH=$dest$prefix/lib
 for program in "$tmp/shared" "$tmp/static"; do
@@ -75,6 +71,7 @@ done
 [ ! -f models/fable.bin ] || check "same text" cmp "$tmp/shared.text" "$tmp/static.text"
 check_output "installed program" "tern" 0 "$dest$prefix/bin/tern" --version
 
+check "nothing beside it" test ! -e dir
 check uninstall build_as uninstall
 check "nothing left" test -z "$(find "$dest" ! -type d)"
 

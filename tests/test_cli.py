@@ -195,9 +195,14 @@ class Reports(Cli):
         self.assertLessEqual(max(map(len, self.good("--help-llama2c").decode().splitlines())), 80)
 
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
-    def test_man_page(self):
-        done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", MAN], capture_output=True)
+    def test_man_pages(self):
+        pages = sorted((ROOT / "src/app").glob("*.1"))
+        self.assertEqual([p.stem for p in pages], ["tern", "tern-bench", "tern-quantize"])
+        done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *pages], capture_output=True)
         self.assertEqual(done.stdout + done.stderr, b"")
+        for page in pages:  # the program that is built, and the one that is installed
+            name = page.stem.removeprefix("tern-").replace("tern", "run")
+            self.assertIn(f".Nm {name} ,\n.Nm {page.stem}\n.Nd ", page.read_text())
 
     def test_version(self):
         header = (ROOT / "include/tern.h").read_text()

@@ -153,6 +153,9 @@ class Quantize(Cli):
             done = self.call(option)
             self.assertEqual((done.returncode, done.stderr), (0, b""))
             self.assertGreater(len(done.stdout), 10)
+        page = (FABLE.parent.parent / "src/app/tern-quantize.1").read_text()
+        for name in re.findall(r"--([a-z][a-z0-9-]+)", self.call("--help").stdout.decode()):
+            self.assertIn(f"Fl -{name}", page)
 
     def test_files_that_do_not_serve(self):
         out = self.dir / "kept.bin"
