@@ -8,11 +8,13 @@ tokenizers package on the text between the special tokens, joined. Where transfo
 
 import contextlib
 import ctypes
+import functools
 import io
 import itertools
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -155,7 +157,9 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.dir = Path(folder.name)
 
-    def learn(self, path: Path):
+    @staticmethod
+    @functools.cache
+    def learn(path: Path):
         """(oracle tokenizer, our tokenizer, chat, source) of a template."""
         source = path.read_text()
         made = make_tokenizer(path.stem, source)
@@ -309,7 +313,7 @@ class Convert(Case):
         self.model("qwen3", (ROOT / "tests/chat_templates/qwen3.jinja").read_text())
         code, out, err = self.convert()
         self.assertEqual((code, err), (0, ""))
-        self.assertNotIn("chat template", out)
+        self.assertIn("reacts to '</tool_response>', '<tool_response>' in a message", out)
         code, out, err = self.call(RUN, self.dir / "m.bin", "--selftest")
         self.assertEqual((code, err), (0, ""))
         self.assertIn(f"{chat.STORED} conversations are as the source's template writes them", out)
@@ -371,19 +375,6 @@ class Convert(Case):
                 self.assertRegex(said.getvalue(), f"no chat template is stored: .*{reason}.*--template")
         self.assertRegex(self.info(), "chat +no template")
 
-    def test_endless_template_is_stopped(self):
-        self.addCleanup(setattr, chat, "SECONDS", chat.SECONDS)
-        chat.SECONDS = 1
-        endless = "".join(f"{{% for {v} in range(9999) %}}" for v in "abc") + 3 * "{% endfor %}"
-        with self.assertRaisesRegex(chat_fit.Beyond, "runs for more than 1 second"):
-            made = make_tokenizer("x", "")
-            t = ours(made)
-            chat.learn("x", endless, {}, t)
-
-    def test_texts_that_a_template_reacts_to_are_told(self):
-        *_, learned, _ = self.learn(ROOT / "tests/chat_templates/smollm3.jinja")
-        self.assertIn("reacts to '/no_think', '/system_override', '/think' in a message", learned.notes[0])
-
     def test_template_is_chosen(self):
         self.model("x", "{{ raise_exception('never') }}")
         self.assertEqual(self.convert("--template", "zephyr")[0], 0)
@@ -406,6 +397,93 @@ class Convert(Case):
         code, out, _ = self.convert()
         self.assertEqual(code, 0)
         self.assertIn("writes the date; it is fixed to 26 July 2024", out)
+
+
+class Proof(Case):
+    """What only long conversations and texts show, or one word; and what takes too much of the machine."""
+
+    TURN = "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+    REFUSED = (  # (what is looped over, what a message becomes, the reason)
+        ("messages[-8:]", TURN, "^with 8 messages it writes '<|im_start|>user"),
+        ("messages | batch(10) | first", TURN, "^with 1[01] messages"),
+        ("messages", TURN.replace("content", "content[:500]"), "^with a text of [0-9]+ words"),
+        ("messages", TURN.replace("content", "content[:9000]"), "^with a text of [0-9]+ (words|lines|characters)"),
+        ("messages", TURN.replace("content", "content | truncate(1000)"), "^with a text of [0-9]+ words"),
+        ("messages", "{% if m.content|length > 20*1024 %}!{% endif %}" + TURN, "^with a text of [0-9]+ "),
+        ("messages", "{% if m.content|length == 30 ** 3 %}!{% endif %}" + TURN, "^with a text of 27000 characters"),
+        ("messages", "{% if m.content|wordcount == 777 %}!{% endif %}" + TURN, "^with a text of 77[0-9] words"),
+        ("messages", "{% if messages|length > 9 %}!{% endif %}" + TURN, "^with 10 messages it writes '!"),
+        ("messages", "{% if messages|length == 1234 %}!{% endif %}" + TURN, "^with 1234 messages it writes '!"),
+        ("messages", "{% if messages|length * 3 == 201 %}!{% endif %}" + TURN, "^with 67 messages it writes '!"),
+        ("messages", "{% if messages|length > 20 %}{{ raise_exception('long') }}{% endif %}" + TURN, "^with 21 messages it refuses: long"),
+        ("messages", "{% if loop.index > 7 %}!{% endif %}" + TURN, "^with [78] messages"),
+        ("messages", "{% if loop.index % 8 == 0 %}!{% endif %}" + TURN, "^with [78] messages"),
+        ("messages", "{% if loop.index0 is divisibleby(53) and loop.index0 %}!{% endif %}" + TURN, "^with 5[34] messages"),
+        ("messages", "{% if m.content|length > 200001 %}!{% endif %}" + TURN, "^it has the number 200001 in line 1"),
+        ("messages", "{% if m.content|length > 10**6 %}!{% endif %}" + TURN, "^it has the number 1000000 in line 1"),
+        ("messages", TURN.replace("content", "content | replace('“', '\"')"), "^with '“' in a message"),
+        ("messages", TURN.replace("content", "content.replace('“', '\"')"), "^with '“' in a message"),
+        ("messages", TURN.replace("content", "content | replace('<br>', '\n')"), "^with '<br>' in a message"),
+        ("messages", TURN.replace("content", "content.split('::')[0]"), "^with '::' in a message"),
+        ("messages", TURN.replace("content", "content.removeprefix('/ask ')"), "^with '/ask ' in a message"),
+        ("messages", "{% set old = '¿' %}" + TURN.replace("content", "content | replace(old, '')"), "^with '¿' in a message"),
+        ("messages", TURN.replace("content", "content | replace('¿', '' if loop.index > 7 else '¿')"), "^with '¿' in 42 messages"),
+        ("messages", "{% if m.content.rstrip('#') != m.content and loop.last %}!{% endif %}" + TURN, "^with '#' in a message"),
+    )  # fmt: skip
+
+    @classmethod
+    def setUpClass(cls):
+        cls.tokenizer = ours(make_tokenizer("x", ""))
+
+    def learn_source(self, source: str):
+        return chat.learn("x", source, {}, self.tokenizer)
+
+    def test_what_few_and_short_messages_do_not_show_is_refused(self):
+        for loop, turn, reason in self.REFUSED:
+            with self.subTest(loop=loop, turn=turn), self.assertRaisesRegex(chat_fit.Beyond, reason):
+                self.learn_source(f"{{% for m in {loop} %}}{turn}{{% endfor %}}")
+
+    def test_harmless_constants_are_not_refused(self):
+        for turn in ("{% if m.role in ['user', 'system', 'assistant'] %}" + self.TURN + "{% endif %}",
+                     "{% if loop.index > 0 and m.content|length >= 0 %}" + self.TURN + "{% endif %}",
+                     "{% set unused = '“' %}{% set limit = 4096 %}" + self.TURN):  # fmt: skip
+            with self.subTest(turn):
+                self.assertEqual(self.learn_source("{% for m in messages %}" + turn + "{% endfor %}").notes, [])
+
+    def test_texts_that_a_template_reacts_to_are_told(self):
+        commands, response = "'/no_think', '/system_override', '/think'", "'</tool_response>', '<tool_response>'"
+        for name, words in (("smollm3", commands), ("qwen3", response)):
+            *_, learned, _ = self.learn(ROOT / f"tests/chat_templates/{name}.jinja")
+            self.assertEqual(learned.notes[0], f"the chat template reacts to {words} in a message; stored as rules, it will not")
+        for test, words in (("m.content in ['reset', '/clear']", "'/clear', 'reset'"), ("m.content == 'reset'", "'reset'"),
+                            ("m.content.startswith('/x')", "'/x'"), ("messages|length > 7 and '/x' in m.content", "'/x'")):  # fmt: skip
+            with self.subTest(test):
+                learned = self.learn_source("{% for m in messages %}{% if " + test + " %}!{% endif %}" + self.TURN + "{% endfor %}")
+                self.assertEqual([n.split("reacts to ")[1].split(" in a message")[0] for n in learned.notes], [words])
+
+    def test_endless_template_is_stopped(self):
+        self.addCleanup(setattr, chat, "SECONDS", chat.SECONDS)
+        chat.SECONDS = 1
+        endless = "".join(f"{{% for {v} in range(9999) %}}" for v in "abc") + 3 * "{% endfor %}"
+        with self.assertRaisesRegex(chat_fit.Beyond, "runs for more than 1 second"):
+            self.learn_source(endless)
+
+    @unittest.skipUnless(Path("/proc/self/statm").exists(), "no limit of memory on this system")
+    def test_template_that_takes_all_memory_is_stopped(self):
+        limit = resource.getrlimit(resource.RLIMIT_AS)
+        turns = "{% for m in messages %}" + self.TURN + "{% endfor %}"
+        for source in ("{{ 'x' * 10**10 }}", "{{ 'x' | center(99999999999) }}", "{{ '%099999999999d' % 1 }}",
+                       "{% set n = namespace(x=[1]) %}{% for i in range(99999) %}{% set n.x = n.x + n.x %}{% endfor %}",
+                       turns + "{{ 'x' * 999 * 999 * 999 if messages|length > 9 }}"):  # fmt: skip
+            with self.subTest(source), self.assertRaisesRegex(chat_fit.Beyond, "^it takes more than 512 MB of memory$"):
+                self.learn_source(source)
+        self.assertEqual(resource.getrlimit(resource.RLIMIT_AS), limit)
+
+    def test_numbers_that_take_all_time_are_refused(self):
+        squares = "{% set n = namespace(x=3) %}{% for i in range(99) %}{% set n.x = n.x * n.x %}{% endfor %}"
+        for source in ("{{ 9 ** (9 ** 9) }}", squares):
+            with self.subTest(source), self.assertRaisesRegex(chat_fit.Beyond, "rejects every conversation: a number of more than"):
+                self.learn_source(source)
 
 
 class EndTokens(Case):

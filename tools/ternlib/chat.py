@@ -6,9 +6,11 @@ Out: Chat; section(chat) for the weights file, vectors(chat, ...) for its self t
      is refused with the reason (chat_fit.Beyond): the model is converted without one.
 """
 
+import contextlib
 import datetime
+import itertools
 import signal
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from .tokenizer_parts import SPECIAL, Tokenizer
 BUILTIN = ("chatml", "gemma", "granite", "llama2", "llama3", "mistral", "phi3", "qwen3", "vicuna", "zephyr")
 PROVED = 600  # conversations that every template is proved on
 STORED = 16  # of them kept for --selftest
-SECONDS = 30
+SECONDS, MEGABYTES = 30, 512  # that a template may take
 GENERATE, THINK, NO_THINK, HAS_SYSTEM = 1, 2, 4, 8  # flags of tern.h, and one of FORMAT.md
 
 
@@ -38,7 +40,7 @@ class Chat:
     template: Any = None
 
 
-@contextmanager
+@contextlib.contextmanager
 def time_limit(seconds: int):
     """A template is a program: one that runs on and on, in processor time, is stopped."""
     from .chat_fit import Beyond
@@ -59,6 +61,29 @@ def time_limit(seconds: int):
         signal.signal(signal.SIGVTALRM, before)
 
 
+@contextlib.contextmanager
+def memory_limit(megabytes: int):
+    """And it may ask for any amount of memory: for more than that, beyond what is in use, it gets a MemoryError."""
+    from .chat_fit import Beyond
+
+    try:
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = used + (megabytes << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (wanted if soft == resource.RLIM_INFINITY else min(soft, wanted), hard))
+    except (ImportError, OSError, ValueError):  # a system that has no such limit
+        yield
+        return
+    try:
+        yield
+    except MemoryError:
+        raise Beyond(f"it takes more than {megabytes} MB of memory") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def specials(t: Tokenizer) -> frozenset[str]:
     """Texts of the special tokens."""
     return frozenset(a.content for a in t.added if a.flags & SPECIAL)
@@ -71,16 +96,15 @@ def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: da
     from . import chat_fit, chat_jinja
 
     try:
-        template = chat_jinja.Template(source, tokens, date or chat_jinja.DATE)
-    except jinja2.TemplateError as e:
-        raise chat_fit.Beyond(f"it is not valid: {e}") from None
-    try:
-        with time_limit(SECONDS):
+        with memory_limit(MEGABYTES), time_limit(SECONDS):
+            template = chat_jinja.Template(source, tokens, date or chat_jinja.DATE)
             fit = chat_fit.Fit(template, specials(t))
             chat = Chat(name, fit.rules(), default_thinking(fit), template=template)
-            prove(chat)
-    except ConvertError:
-        raise
+            reacts = prove(chat)
+    except jinja2.TemplateSyntaxError as e:
+        raise chat_fit.Beyond(f"it is not valid: {e}") from None
+    except ConvertError as e:
+        raise chat_fit.Beyond(str(e)) from None
     except Exception as e:  # nothing that a template makes of texts may cost the model
         raise chat_fit.Beyond(f"the search for them failed ({type(e).__name__}: {e})") from e
     try:
@@ -88,8 +112,8 @@ def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: da
             cr.encode(rule.program)
     except ValueError as e:
         raise chat_fit.Beyond(str(e)) from None
-    if words := commands(chat):
-        named = ", ".join(map(repr, words))
+    if reacts:
+        named = ", ".join(map(repr, reacts))
         chat.notes.append(f"the chat template reacts to {named} in a message; stored as rules, it will not")
     if template.dated:
         chat.notes.append(f"the chat template writes the date; it is fixed to {template.date:%-d %B %Y}")
@@ -113,50 +137,69 @@ def render(chat: Chat, messages: list[dict], generate: bool, think: bool | None)
     return cr.render(chat.rules, messages, generate, chat.thinking == 1 if think is None else think)
 
 
-def prove(chat: Chat) -> None:
-    """Byte equality with the template itself."""
+def compare(chat: Chat, messages: list[dict], generate: bool, think: bool | None) -> str | None:
+    """"" where rules write what the template does, else how not; None where one of both does not take a conversation."""
+    from .chat_jinja import Rejected
+
+    try:
+        want = chat.template.render(messages, generate, think)
+        got = cr.text_of(render(chat, messages, generate, think))
+    except (Rejected, cr.NoRule):
+        return None
+    return "" if got == want else f"it writes {difference(want, got)}"
+
+
+def prove(chat: Chat) -> list[str]:
+    """Byte equality with the template itself: in hard conversations, and in such as its own text suggests. Returns words
+    for which alone that is not so, as the template looks for them in messages."""
+    from . import chat_probes
     from .chat_conversations import conversations
     from .chat_fit import Beyond
-    from .chat_jinja import Rejected
 
     proved = 0
-    for messages, generate, think in conversations(PROVED):
-        try:
-            want = chat.template.render(messages, generate, think)
-        except Rejected:
-            continue
-        try:
-            got = cr.text_of(render(chat, messages, generate, think))
-        except cr.NoRule:
-            continue  # a form that it does not take
-        if got != want:
-            raise Beyond(f"it writes {difference(want, got)}")
-        proved += 1
+    for conversation in conversations(PROVED):
+        if (found := compare(chat, *conversation)) is not None:
+            proved += 1
+        if found:
+            raise Beyond(found)
     if proved < PROVED // 3:
         raise Beyond(f"it takes only {proved} of {PROVED} conversations")
+    known = chat_probes.constants(chat.template.tree)
+    for probe in itertools.chain(chat_probes.of_counts(known), chat_probes.of_lengths(known)):
+        differing(chat, probe, ())
+    reacts = {word for word in known.tested if any(differs(chat, probe) for probe in chat_probes.of_word(word, True))}
+    for pair, probe in chat_probes.of_pairs(known.tested - reacts):
+        if not reacts.issuperset(pair) and differs(chat, probe):
+            reacts.update(pair)
+    for word in sorted(known.words.union(chat_probes.WORDS) - known.tested):
+        for probe in chat_probes.of_word(word, False):
+            differing(chat, probe, reacts)
+    return sorted(reacts)
 
 
-def commands(chat: Chat) -> list[str]:
-    """Texts in messages that the template reacts to, and rules do not: SmolLM3's /no_think in a system text."""
+def differs(chat: Chat, probe) -> str | None:
+    """compare() of a probe; an error that rules do not foresee is a difference, too, but for one that a blank text meets."""
     from .chat_jinja import Rejected
 
-    def differs(text: str, place: int, generate: bool) -> bool:
-        texts = [text if i == place else "x" for i in range(4)]
-        messages = [{"role": r, "content": t} for r, t in zip(("system", "user", "assistant", "user"), texts)]
+    found = compare(chat, probe.messages, probe.generate, probe.think)
+    if found is None and all(m["content"].strip() for m in probe.messages):
         try:
-            return any(
-                chat.template.render(m, generate) != cr.text_of(render(chat, m, generate, None))
-                for m in (messages, messages[1:])
-                if place or m is messages
-            )
-        except (Rejected, cr.NoRule):
-            return False
+            render(chat, probe.messages, probe.generate, probe.think)
+            chat.template.render(probe.messages, probe.generate, probe.think)
+        except cr.NoRule:
+            return None
+        except Rejected as e:
+            return f"it refuses: {e}"
+    return found
 
-    def reacts(word: str) -> bool:
-        texts = [word, f"{word}a{word}", f"a {word} b", *(word + "x" + other for other in chat.template.commands)]
-        return any(differs(text, place, generate) for text in texts for place in range(4) for generate in (True, False))
 
-    return [word for word in chat.template.commands if reacts(word)]
+def differing(chat: Chat, probe, reacts: Iterable[str]) -> None:
+    """Raises Beyond where they are not equal, and none of these words is why."""
+    from .chat_fit import Beyond
+
+    found = differs(chat, probe)
+    if found and not any(word in m["content"] for word in reacts for m in probe.messages):
+        raise Beyond(f"{probe.about} {found}")
 
 
 def difference(want: str, got: str) -> str:
@@ -221,6 +264,8 @@ def section(chat: Chat) -> bytes:
     )
 
 
+@memory_limit(MEGABYTES)
+@time_limit(SECONDS)
 def vectors(chat: Chat, t: Tokenizer) -> dict:
     """Conversations, what the template itself makes of them, and the ids of that by the reference package."""
     from .chat_conversations import conversations

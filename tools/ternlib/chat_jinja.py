@@ -16,6 +16,7 @@ from .errors import ConvertError
 
 DATE = datetime.datetime(2024, 7, 26)  # the day that Llama's template takes when it is given none
 THINKING = ("enable_thinking", "thinking")  # names under which templates are told whether to think
+LARGEST = 4096  # bits of a number that a template computes
 
 
 class Rejected(Exception):
@@ -36,12 +37,24 @@ class _Generation(jinja2.ext.Extension):
         return caller()
 
 
+class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
+    """In which no single operation takes seconds: a time limit stops a program between two of them."""
+
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(self, context, operator, left, right):
+        bits = [n.bit_length() for n in (left, right) if isinstance(n, int)]
+        if len(bits) == 2 and (bits[0] * max(right, 1) if operator == "**" else sum(bits)) > LARGEST:
+            raise Rejected(f"a number of more than {LARGEST} bits")
+        return super().call_binop(context, operator, left, right)
+
+
 class Template:
     """A compiled template. `tokens`: bos_token and so on, which it may name. `dated` tells whether it asked the date,
-    `commands` are texts that it may react to."""
+    `tree` is its syntax."""
 
     def __init__(self, source: str, tokens: dict[str, Any], date: datetime.datetime = DATE):
-        env = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        env = _Sandbox(
             trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, jinja2.ext.loopcontrols]
         )
         env.filters["tojson"] = self._tojson
@@ -49,21 +62,9 @@ class Template:
         env.globals["strftime_now"] = self._strftime
         self.tokens, self.date, self.dated = tokens, date, False
         self.compiled = env.from_string(source)
-        tree = env.parse(source)
-        named = jinja2.meta.find_undeclared_variables(tree)
-        self.commands = sorted(self._commands(tree))
+        self.tree = env.parse(source)
+        named = jinja2.meta.find_undeclared_variables(env.parse(source))  # which changes what it is given
         self.thinking = next((name for name in THINKING if name in named), None)
-
-    @staticmethod
-    def _commands(tree: jinja2.nodes.Template) -> set[str]:
-        """Constants that the template looks for in texts: 'x' in text, text.startswith('x'), text.replace('x', ...)."""
-        found = []
-        for test in tree.find_all(jinja2.nodes.Compare):
-            found += [test.expr for operand in test.ops if operand.op in ("in", "notin")]
-        for call in tree.find_all(jinja2.nodes.Call):
-            if isinstance(call.node, jinja2.nodes.Getattr) and call.node.attr in ("startswith", "endswith", "replace", "split"):
-                found += call.args[:1]
-        return {c.value for c in found if isinstance(c, jinja2.nodes.Const) and isinstance(c.value, str) and c.value.strip()}
 
     @staticmethod
     def _tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False) -> str:
@@ -84,7 +85,7 @@ class Template:
             return self.compiled.render(
                 messages=messages, tools=None, documents=None, add_generation_prompt=generate, **self.tokens, **told
             )
-        except (Rejected, ConvertError):  # the second: stopped from outside, for taking too long
+        except (Rejected, ConvertError, MemoryError):  # the latter two: stopped from outside, for taking too much
             raise
         except Exception as e:  # whatever the template's code runs into
             raise Rejected(f"{type(e).__name__}: {e}") from None
