@@ -292,7 +292,7 @@ class Chat(Cli):
         t.say("/set context-shift")
         t.say("/set n-predict 200")
         self.assertEqual(len(t.say("Hello")) > 100, True)
-        self.assertIn(b"context: the oldest 1 turns were dropped", t.say("Well?"))
+        self.assertIn(b"context: the oldest 1 turn was dropped", t.say("Well?"))
         file = self.dir / "kept.jsonl"
         t.say(f"/save {file}")
         held = file.read_bytes()

@@ -196,7 +196,7 @@ class Reports(Cli):
 
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
     def test_man_pages(self):
-        pages = sorted((ROOT / "src/app").glob("*.1"))
+        pages = sorted((ROOT / "src/app").glob("*.1"), key=lambda page: page.stem)
         self.assertEqual([p.stem for p in pages], ["tern", "tern-bench", "tern-quantize"])
         done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *pages], capture_output=True)
         self.assertEqual(done.stdout + done.stderr, b"")
@@ -315,7 +315,14 @@ class Usage(Cli):
         ):  # fmt: skip
             text = self.bad(2, self.model, wrong, "1") if wrong != "-temp" else "--temp"
             self.assertIn(right, text)
-        self.assertNotIn("did you mean", self.bad(2, self.model, "--zzzzzz"))
+        for far in ("--zzzzzz", "-qv", "--x1"):
+            self.assertNotIn("did you mean", self.bad(2, self.model, far))
+        for cut, whole in (("--in", "info"), ("--ses", "session"), ("--tem", "temp"), ("--hepl", "help"), ("--ifno", "info")):
+            self.assertIn(f"did you mean --{whole}?", self.bad(2, self.model, cut))
+        for job in (["--perplexity", "x"], ["--tokenize", "x"], ["--info"], ["--verify", "x"]):
+            for of_a_text in ("--chat", "--jsonl", "--system=x", "--logprobs=1", "--lookup", "--context-shift"):
+                text = self.bad(2, self.model, *job, of_a_text)
+                self.assertIn(f"{of_a_text.split('=')[0]} and {job[0]} cannot go together", text)
         self.assertIn("--help", self.bad(2, self.model, "--zzzzzz"))
         self.assertIn("--", self.bad(2, self.model, "-5 degrees"))
         self.assertIn("-5 degrees", self.good(self.model, "-n", 0, "-q", "--", "-5 degrees").decode())

@@ -47,6 +47,8 @@ class Sessions(Cli):
         self.assertIn(f"run: --session {file}: it is cut", self.bad(3, self.model, "x", "--session", file))
         self.assertIn("holds a model", self.bad(3, self.model, "x", "--session", self.model))
         self.assertIn("--session and --perplexity", self.bad(2, self.model, "--session", file, "--perplexity", "x"))
+        self.assertRegex(self.bad(3, self.model, "x", "--session", self.dir), "it is a folder, not a file")
+        self.assertIn("it is not a session of tern", self.bad(3, self.model, "x", "--session", __file__))
         done = self.run_it(self.model, "x", "-n", 2, "-q", "--session", "/nowhere/at/all")
         self.assertEqual(done.returncode, 4)
         self.assertEqual(done.stdout, b"")  # before the text

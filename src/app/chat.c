@@ -153,7 +153,8 @@ static enum tern_status answer(struct chat *c, struct tern_error *e)
     if (s)
         return s;
     if (drop && is_answered(c))
-        fprintf(stderr, "context: the oldest %zu turns were dropped\n", drop);
+        fprintf(stderr, "context: the oldest %zu turn%s dropped\n", drop,
+                drop == 1 ? " was" : "s were");
     while (drop-- && is_answered(c))
         conversation_drop(&c->said);
     if (c->o->value[OPT_VERBOSE].given || c->g.stats.result.reason == TERN_STOP_CONTEXT)

@@ -131,7 +131,7 @@ static const struct option_row rows[N_OPTIONS] = {
                          "instead of the text, a line of JSON for each token and for the whole"),
     [OPT_FINGERPRINT] = OPTION(0, OPTIONAL_CHOICE, 0, 0, "fingerprint", "all",
                                "print the hash of the logits of every row from which a token was "
-                               "chosen; all: of the prompt's rows too"),
+                               "or could be chosen; all: of the prompt's rows too"),
     [OPT_VERBOSE] =
         OPTION('v', FLAG, 0, 0, "verbose", "", "memory plan, machine and full statistics"),
     [OPT_QUIET] = OPTION('q', FLAG, 0, 0, "quiet silent", "", "nothing but errors"),
@@ -212,6 +212,9 @@ static enum tern_status check_whole(const struct options *o, struct tern_error *
                                            {OPT_GREEDY, OPT_TEMP},
                                            {OPT_SYSTEM, OPT_SYSTEM_FILE},
                                            {OPT_VERBOSE, OPT_QUIET}};
+    static const unsigned char of_a_text[] = {
+        OPT_CHAT,   OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION,
+        OPT_LOOKUP, OPT_DRAFT,  OPT_CONTEXT_SHIFT, OPT_JSONL, OPT_LOGPROBS};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (exclude(o, pairs[i][0], pairs[i][1], e))
             return TERN_USAGE;
@@ -221,8 +224,9 @@ static enum tern_status check_whole(const struct options *o, struct tern_error *
         return parser_usage(e, "--verify-bound belongs to --verify");
     if (o->value[OPT_KEEP].given && !o->value[OPT_CONTEXT_SHIFT].given)
         return parser_usage(e, "--keep belongs to --context-shift");
-    if (o->value[OPT_SESSION].given && o->job != N_OPTIONS && o->job < OPT_HELP)
-        return exclude(o, OPT_SESSION, o->job, e);
+    for (size_t i = 0; i < sizeof of_a_text && o->job < OPT_HELP; i++)
+        if (exclude(o, of_a_text[i], o->job, e))
+            return TERN_USAGE;
     bool prompt = o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
     if (prompt && o->job != N_OPTIONS && o->job != OPT_TOKENIZE && o->job < OPT_HELP)
         return parser_usage(e, "--%.*s takes no prompt", OPTION_NAME(&rows[o->job]));

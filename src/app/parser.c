@@ -104,14 +104,20 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
     return d[n][m];
 }
 
+/* Cost of having meant a word: characters that lack, where it is only cut; else 32 an edit. */
 static void try_names(const char *list, const char *name, size_t n, const char **found,
                       size_t *bytes, size_t *best)
 {
-    size_t m, far;
+    size_t m, cost;
     for (const char *word; (word = next_word(&list, ' ', &m));) {
-        bool brief = *word == '-';
-        if (m < 32 && (far = distance(name, n, word + brief, m - brief)) < *best)
-            *best = far, *found = word, *bytes = m;
+        const char *begin = word + (*word == '-');
+        size_t length = m - (size_t)(begin - word);
+        if (length >= 32)
+            continue;
+        cost = length > n && !memcmp(begin, name, n) ? length - n
+                                                     : 32 * distance(name, n, begin, length);
+        if (cost < *best)
+            *best = cost, *found = word, *bytes = m;
     }
 }
 
@@ -119,7 +125,8 @@ static enum tern_status unknown(const struct option_table *t, const char *argume
                                 struct tern_error *e)
 {
     const char *name = argument + strspn(argument, "-"), *found = NULL;
-    size_t n = strcspn(name, "="), bytes = 0, best = 3;
+    size_t n = strcspn(name, "="), bytes = 0;
+    size_t best = n < 4 ? 2 * 32 : 3 * 32; /* of a short name two edits leave little */
     for (int i = 0; n > 1 && n < 32 && i < t->n; i++)
         try_names(t->rows[i].text, name, n, &found, &bytes, &best);
     if (found)

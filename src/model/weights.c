@@ -94,7 +94,9 @@ static enum tern_status read_header(struct weights *w, int fd, uint64_t actual,
     if (s)
         return s;
     if (memcmp(start, LAYOUT_MAGIC, n < 4 ? n : 4))
-        return foreign_refuse(w->path, start, n, actual, e);
+        return w->kind == LAYOUT_KIND_SESSION
+                   ? error_set(e, TERN_BAD_FILE, "it is not a session of tern")
+                   : foreign_refuse(w->path, start, n, actual, e);
     if (n < sizeof start)
         return error_set(e, TERN_BAD_FILE, "it is cut: %zu bytes are there, not even a start of %d",
                          n, LAYOUT_START_BYTES);
@@ -401,10 +403,11 @@ static enum tern_status open_parts(struct weights *w, int fd, uint64_t actual, s
     return s ? s : map_file(w, fd, e);
 }
 
-static enum tern_status open_path(int *fd, uint64_t *bytes, const char *path, struct tern_error *e)
+static enum tern_status open_path(int *fd, uint64_t *bytes, const char *path, uint64_t kind,
+                                  struct tern_error *e)
 {
     struct stat st;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    if (kind == LAYOUT_KIND_MODEL && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return foreign_folder(path, e);
     return file_open(fd, bytes, path, e);
 }
@@ -417,7 +420,7 @@ enum tern_status weights_open_kind(struct weights **out, const char *path, uint6
     int fd = -1;
     *out = NULL;
     e = e ? e : &mine;
-    enum tern_status s = open_path(&fd, &actual, path, e);
+    enum tern_status s = open_path(&fd, &actual, path, kind, e);
     if (s)
         return s;
     struct weights *w = calloc(1, sizeof *w);
