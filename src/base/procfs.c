@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -120,16 +121,17 @@ static bool match_mount(struct procfs_cgroup *g, char *line, const char *control
 
 bool procfs_cgroup_find(struct procfs_cgroup *g, const char *root, const char *controller)
 {
-    char path[PROCFS_PATH], text[65536];
+    enum { MOUNTS_BYTES = 65536 }; /* too many for a small stack */
+    char path[PROCFS_PATH], *text = malloc(MOUNTS_BYTES), *line;
+    bool found = false;
 
     g->root = root;
-    if (!find_path(root, controller, path, sizeof path, &g->v2) ||
-        !procfs_read(root, "/proc/self/mountinfo", text, sizeof text))
-        return false;
-    for (char *rest = text, *line; (line = next_field(&rest, '\n'));)
-        if (match_mount(g, line, controller, path))
-            return true;
-    return false;
+    if (text && find_path(root, controller, path, sizeof path, &g->v2) &&
+        procfs_read(root, "/proc/self/mountinfo", text, MOUNTS_BYTES))
+        for (char *rest = text; !found && (line = next_field(&rest, '\n'));)
+            found = match_mount(g, line, controller, path);
+    free(text);
+    return found;
 }
 
 bool procfs_cgroup_up(struct procfs_cgroup *g)

@@ -121,15 +121,17 @@ static void unpack_forms(struct unpacker *u)
 
 enum { READY = 2 };
 
-/* Unpacks, once, whichever thread comes first; the others wait for it. */
-static void need(atomic_int *state, const unsigned char *packed, void (*unpack)(struct unpacker *))
+/* Unpacks, once, whichever thread comes first; the others wait for it. u: zeroed, and no thread's
+ * stack need hold it. */
+static void need(atomic_int *state, struct unpacker *u, const unsigned char *packed,
+                 void (*unpack)(struct unpacker *))
 {
     int none = 0;
     if (atomic_compare_exchange_strong(state, &none, 1)) {
-        struct unpacker u = {.p = packed, .range = UINT32_MAX};
+        u->p = packed, u->range = UINT32_MAX;
         for (int i = 0; i < 4; i++)
-            u.code = u.code << 8 | *u.p++;
-        unpack(&u);
+            u->code = u->code << 8 | *u->p++;
+        unpack(u);
         atomic_store(state, READY);
     }
     while (atomic_load(state) != READY)
@@ -139,8 +141,9 @@ static void need(atomic_int *state, const unsigned char *packed, void (*unpack)(
 unsigned unicode_class(uint32_t c)
 {
     static atomic_int state;
+    static struct unpacker u;
     if (atomic_load_explicit(&state, memory_order_acquire) != READY)
-        need(&state, UNICODE_PACKED_CLASSES, unpack_kinds);
+        need(&state, &u, UNICODE_PACKED_CLASSES, unpack_kinds);
     if (c >= 0xE0000)
         c -= 0xE0000 - UNICODE_FOLD;
     else if (c >= UNICODE_FOLD)
@@ -151,7 +154,8 @@ unsigned unicode_class(uint32_t c)
 uint64_t unicode_form(uint64_t key)
 {
     static atomic_int state;
+    static struct unpacker u;
     if (atomic_load_explicit(&state, memory_order_acquire) != READY)
-        need(&state, UNICODE_PACKED_FORMS, unpack_forms);
+        need(&state, &u, UNICODE_PACKED_FORMS, unpack_forms);
     return forms[slot_of(key)].value;
 }
