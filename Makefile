@@ -18,17 +18,14 @@ CC ?= cc
 AR ?= ar
 CLANG ?= clang
 IS_CLANG := $(findstring clang,$(shell $(CC) --version))
-# What runs once a call or less is as good when it is small; FAST runs more often than that; BRISK, for
-# every character of a text or only where there are experts, is fast enough at -Os. Of what -Oz
-# (-Os before gcc 12) includes, gcc's results get smaller without some: 3 KB. Kernels are vectors already:
-# -O3 makes them 6 KB larger and no faster, and aligning what no loop comes back to makes all 1 KB larger.
+# What runs once a call or less is as good when it is small (-Os before gcc 12); FAST runs more often than
+# that; BRISK, for every character of a text or only where there are experts, is fast enough at -Os.
+# Kernels are vectors already: -O3 makes them 6 KB larger and no faster.
 ifeq ($(origin CFLAGS),undefined)
-CFLAGS := -O2 -g -fno-asynchronous-unwind-tables $(if $(IS_CLANG),,-fno-align-jumps -fno-align-labels)
+CFLAGS := -O2 -g -fno-asynchronous-unwind-tables
 KERNEL_CFLAGS := $(if $(IS_CLANG),-fno-vectorize,-fno-tree-vectorize -funswitch-loops)
 BRISK_CFLAGS := -Os
-SMALL_CFLAGS := $(shell $(CC) -Oz -E -x c /dev/null >/dev/null 2>&1 && echo -Oz || echo -Os) \
-	$(if $(IS_CLANG),,-fno-expensive-optimizations -fno-thread-jumps \
-	-fno-tree-dominator-opts -fno-caller-saves -fno-optimize-sibling-calls -fno-move-loop-invariants)
+SMALL_CFLAGS := $(shell $(CC) -Oz -E -x c /dev/null >/dev/null 2>&1 && echo -Oz || echo -Os)
 endif
 FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c src/text/candidates.c \
 	$(patsubst %,src/model/%.c,steps attention encode factor calibrate)
