@@ -223,6 +223,8 @@ class HuggingFace(Case):
             ({"type": "linear", "factor": 4.0, "beta": 1}, "key 'beta' is"),
             ({"type": "linear", "factor": 4.0, "gamma": 1, "beta": 1}, "keys 'beta', 'gamma' are"),
             ({"type": "linear"}, "factor"),
+            ({"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 10**30}, "embeddings is 1000000000000000000000000000000; it"),
+            ({"type": "longrope", "original_max_position_embeddings": 0.5}, "original_max_position_embeddings is 0.5; it must be 2 to"),
         ):
             self.assertIn(word, self.refused(huggingface(self.dir / "m", SMALL | {"rope_scaling": scaling}, values)))
         self.assertIn("gemma9", self.refused(huggingface(self.dir / "m", SMALL | {"model_type": "gemma9"}, values)))
@@ -243,6 +245,8 @@ class HuggingFace(Case):
             ("eos_token_id", "x", "eos_token_id is 'x'"),
             ("intermediate_size", 80.0, "intermediate_size is 80.0"),
             ("tie_word_embeddings", "no", "tie_word_embeddings is 'no'"),
+            ("model_type", ["llama"], "model_type ['llama'] is not understood"),
+            ("hidden_act", [], "hidden_act is []; it must be 'silu' or"),
         ):
             self.assertIn(word, self.refused(huggingface(self.dir / "m", SMALL | {key: value}, values)))
 

@@ -212,7 +212,10 @@ class Set(Case):
             self.assertIn("--set", self.refused(folder, "--set", pair, code=2), pair)
         self.assertIn("twice", self.refused(folder, "--set", "window=1", "--set", "window=2", code=2))
         self.assertIn("'spiral'", self.refused(folder, "--set", "spiral=2", code=2))
-        self.assertIn("rope_theta", self.refused(folder, "--set", "rope_theta=-1"))
+        for key, value in (("rope_theta", "-1"), ("rope_theta", "nan"), ("max_seq", "0"), ("rms_norm_eps", "0"), ("n_heads", "x")):
+            self.assertIn(f"--set {key!r}" if key == "n_heads" else f"with --set {key}={value}: ", self.refused(folder, "--set", f"{key}={value}", code=2))
+        broken = huggingface(self.dir / "b", SMALL | {"vocab_size": 0}, tensors(SMALL))
+        self.assertIn("vocab_size is 0", self.refused(broken, "--set", "max_seq=0"))
 
 
     def test_no_setting_is_without_effect(self):
@@ -223,13 +226,13 @@ class Set(Case):
         self.assertEqual(list(ends("--set", "eos_token_id=5,9")), [5, 9])
         for pair in ("model_type=mistral", "architectures=x", "bos_token_id=5", "use_cache=false", "norm_eps=0"):
             self.assertIn("--set", self.refused(folder, "--set", pair, code=2), pair)
-        self.assertIn("rms_norm_eps", self.refused(folder, "--set", "rms_norm_eps=0"))
+        self.assertIn("rms_norm_eps", self.refused(folder, "--set", "rms_norm_eps=0", code=2))
         gguf = gguf_model(self.dir / "m.gguf", SMALL, tensors(SMALL))[0]
         ends = lambda *a: self.converted(gguf, *a).keys("generation").get("end_tokens")  # noqa: E731
         self.assertEqual(list(ends("--set", "eos_token_id=5,9")), [5, 9])
         self.assertFalse(ends("--set", "eos_token_id=null"))
-        for wrong, code in (("x", 3), ("-1", 3), (str(SMALL["vocab_size"]), 2)):
-            self.assertIn("eos_token_id", self.refused(gguf, "--set", f"eos_token_id={wrong}", code=code))
+        for wrong in ("x", "-1", str(SMALL["vocab_size"])):
+            self.assertIn("eos_token_id", self.refused(gguf, "--set", f"eos_token_id={wrong}", code=2))
         checkpoint = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 0)
         for source in (folder, gguf, checkpoint):
             self.assertIn("leave it out", self.refused(source, "--rope-length", "64", code=2))

@@ -217,6 +217,7 @@ class Gguf(Case):
             "llama.rope.dimension_count": lambda w: w.add_rope_dimension_count(8),
             "attention.value_length": lambda w: w.add_value_length(8),
             "blk.0.attn_q_norm.weight": lambda w: w.add_tensor("blk.0.attn_q_norm.weight", np.zeros(4, "f4")),
+            "llama.expert_count is [1, 2]": lambda w: w.add_array("llama.expert_count", [1, 2]),
         }.items():
             path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=[add])
             self.assertIn(key, self.refused(path))

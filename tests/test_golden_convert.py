@@ -6,11 +6,13 @@ What test_golden.c proves of the engine, this proves of config.json: each key mu
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +153,42 @@ class PublishedKeys(unittest.TestCase):
                 with self.subTest(kind, key=key), self.assertRaises(ConvertError) as refused:
                     self.features(configs[kind] | fine | {key: value})
                 self.assertIn("1 experts" if kind == "mixtral" else key, str(refused.exception))
+
+    def test_values_of_wrong_kinds(self):
+        """Any value of any key, of every family, in both spellings: features, or one sentence that was meant."""
+        wrong = ([], {}, "x", None, -1, True, 0.5, 10**30, [[1]], ["llama"], float("nan"))
+        extra = {"rope_parameters": None, "rope_scaling": None, "mlp_only_layers": None, "original_max_position_embeddings": None}
+        configs = [c for path in GOLDEN for c in (golden_file.read(path).config, golden_file.published_config(golden_file.read(path).config))]
+        configs = {(c["model_type"], *sorted(c)): c for c in configs}.values()
+        folder = self.written(Path(self.enterContext(tempfile.TemporaryDirectory())), {})
+        for config in configs:
+            tables = [key for key, value in config.items() if isinstance(value, dict)]
+            places = [(key,) for key in config | extra] + [(key, inner) for key in tables for inner in config[key]]
+            for (key, *inner), value in itertools.product(places, wrong):
+                changed = config | {key: config[key] | {inner[0]: value} if inner else value}
+                try:
+                    with unittest.mock.patch.object(huggingface, "read_object", return_value=changed):
+                        huggingface.features(folder, 64, [])
+                except ConvertError as e:
+                    self.assertNotIn("of a kind that is not known here", str(e), (config["model_type"], key, inner, value))
+
+    def test_activation_of_gemma_1(self):
+        """As transformers 5 reads it: GemmaConfig makes gelu the tanh form, and the model computes with hidden_act alone."""
+        config = self.configs()["gemma"]
+        for act, other, want, says in (
+            ("gelu", "gelu_pytorch_tanh", "gelu_tanh", False),
+            ("gelu", None, "gelu_tanh", False),
+            ("gelu_pytorch_tanh", None, "gelu_tanh", False),
+            ("gelu", "silu", "gelu_tanh", True),
+            ("silu", "gelu_pytorch_tanh", "silu", True),
+            ("gelu", [], "gelu_tanh", True),
+        ):
+            with tempfile.TemporaryDirectory() as temp, self.subTest(act, other=other):
+                notes: list[str] = []
+                changed = config | {"hidden_act": act, "hidden_activation": other}
+                _, features, _ = huggingface.features(self.written(Path(temp), changed), None, notes)
+                self.assertEqual(features["activation"], want)
+                self.assertEqual(["hidden_activation" in note for note in notes], [True] * says)
 
     def test_one_expert_is_no_choice(self):
         """A Mixtral of one expert computes what a Mistral does."""

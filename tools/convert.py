@@ -72,6 +72,20 @@ PATIENCE = 3  # seconds that a program has to stop by itself
 
 
 def load(path: Path, tokenizer_file: Path | None, rope_length: int | None, settings: Settings) -> Source:
+    """The source. What is wrong with --set alone is a matter of usage, not of the file."""
+    try:
+        return read(path, tokenizer_file, rope_length, settings)
+    except ConvertError as e:
+        if e.code != errors.BAD_FILE or not settings.values:
+            raise
+        try:
+            read(path, tokenizer_file, rope_length, Settings())
+        except ConvertError:
+            raise e from None
+        raise ConvertError(f"with {settings}: {e}", errors.USAGE) from None
+
+
+def read(path: Path, tokenizer_file: Path | None, rope_length: int | None, settings: Settings) -> Source:
     """The source, by what it is rather than by its name."""
     if path.is_dir():
         return huggingface.load(path, tokenizer_file, rope_length, settings)

@@ -30,8 +30,9 @@ import transformers
 
 from ternlib import families, golden_file, huggingface, places, probes
 from ternlib.config import Config
+from ternlib.errors import ConvertError
 from ternlib.layouts import Layout
-from ternlib.source import check_config, packed_config, slots
+from ternlib.source import check_config, in_range, packed_config, slots
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "golden"
 BOUND = 1e-4  # of max|b| in a row
@@ -549,10 +550,10 @@ def sample(family: Family, folder: Path) -> None:
 def write_probes(source: str, out: Path, n: int, n_rows: int) -> None:
     """Probes of a directory, for n tokens of its vocabulary, or of a golden test, for its own tokens."""
     if Path(source).is_dir():
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            source, dtype=torch.float32, attn_implementation="eager", local_files_only=True
-        )  # fmt: skip
         kind, shape, _ = huggingface.features(Path(source), n, [])
+        in_range(n, 1, shape["max_seq"], f"{source}: --tokens")
+        load = transformers.AutoModelForCausalLM.from_pretrained
+        model = load(source, dtype=torch.float32, attn_implementation="eager", local_files_only=True)
         ids = golden_file.prompt_ids(1, n, shape["vocab"])
     else:
         golden = golden_file.read(FOLDER / f"{source}.txt")
@@ -581,7 +582,11 @@ def main() -> int:
     if given.sample:
         sample(known[given.sample[0]], Path(given.sample[1]))
     if given.probes:
-        write_probes(given.probes[0], Path(given.probes[1]), given.tokens, given.rows)
+        try:
+            in_range(given.rows, 1, 1 << 20, "--rows")
+            write_probes(given.probes[0], Path(given.probes[1]), given.tokens, given.rows)
+        except ConvertError as e:
+            parser.exit(e.code, f"golden.py: {e}\n")
     if given.sample or given.probes:
         return 0
     FOLDER.mkdir(exist_ok=True)

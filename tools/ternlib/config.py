@@ -123,10 +123,27 @@ class Config:
             raise self.refuse(key, "true or false")
         return bool(value)
 
-    def table(self, key: str) -> dict[str, Any]:
+    def choice(self, key: str, default: Any, known: Any) -> str:
+        """A text, one of those that are known."""
+        value = self.get(key, default)
+        if not isinstance(value, str) or value not in known:
+            raise self.refuse(key, " or ".join(repr(each) for each in known))
+        return value
+
+    def whole_numbers(self, key: str) -> list[int]:
+        """A list of whole numbers, of any length; null and absence are an empty one."""
         value = self.get(key, None)
+        if value is not None and not (isinstance(value, list) and all(type(v) is int for v in value)):
+            raise self.refuse(key, "a list of whole numbers")
+        return value or []
+
+    def table(self, key: str) -> dict[str, Any]:
+        return self.inner(key, self.get(key, None))
+
+    def inner(self, key: str, value: Any, part: str = "") -> dict[str, Any]:
+        """The object that the value of `key`, or its `part`, must be; null is an empty one."""
         if value is not None and not isinstance(value, dict):
-            raise self.refuse(key, "an object")
+            raise self.refuse(key, f"an object with an object {part!r}" if part else "an object")
         return dict(value or {})
 
     def ignore(self, *keys: str) -> None:

@@ -252,7 +252,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 def architecture(name: str, keys: dict[str, Any]) -> Architecture | None:
     """The row of a file; Mixtral's files say llama, and OLMo 3's olmo2."""
     for variant, key in (("experts", "expert_count"), ("windows", "attention.sliding_window")):
-        if f"{name}+{variant}" in ARCHITECTURES and keys.get(f"{name}.{key}"):
+        if f"{name}+{variant}" in ARCHITECTURES and np.any(keys.get(f"{name}.{key}", 0)):
             return ARCHITECTURES[f"{name}+{variant}"]
     return ARCHITECTURES.get(name)
 

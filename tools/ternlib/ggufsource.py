@@ -40,7 +40,8 @@ def load(
     if arch is None:
         raise ConvertError(f"{path}: the architecture {name!r} is not understood; known are {', '.join(known())}")
     model = _Model(path, name, arch, g, rope_length, settings)
-    config = model.features()
+    with reading(str(path)):
+        config = model.features()
     check_config(config)
     matrices = model.matrices(config)
     return Source(
@@ -312,7 +313,7 @@ def _end_tokens(path: Path, keys: dict[str, Any], vocab: int, config: Config, se
     """What ends a text, by the file, or by what the user has set alone."""
     ends = set()
     if "eos_token_id" in settings:
-        ends = token_ids("--set", config.get("eos_token_id"))
+        ends = token_ids(str(path), config.get("eos_token_id"))
         if ends and max(ends) >= vocab:
             raise ConvertError(f"--set eos_token_id: {max(ends)} is no token; the vocabulary has {vocab}", USAGE)
         return sorted(ends)

@@ -88,7 +88,7 @@ def read_object(path: Path) -> dict[str, Any]:
 def _text_model(folder: Path, values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Type and config of the text model; of a composite one, its part."""
     kind = values.get("model_type")
-    if kind not in COMPOSITE:
+    if not isinstance(kind, str) or kind not in COMPOSITE:
         return kind, values
     inner = values.get("text_config")
     if not isinstance(inner, dict):
@@ -130,9 +130,10 @@ def _features(
     given.for_source(config)
     if "eos_token_id" in given:
         config.get("eos_token_id")
-    features = family.features(config)
-    published.accept(kind, config, features)
-    config.finish()
+    with reading(where):
+        features = family.features(config)
+        published.accept(kind, config, features)
+        config.finish()
     if settings is not None:
         config.check_length()
     given.features(features)

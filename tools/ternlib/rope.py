@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .errors import ConvertError
+from .source import MAX_SEQ
 
 
 def plain(base: float, dims: int) -> list[float]:
@@ -30,7 +31,7 @@ def _linear(freq: list[float], p: "Parameters") -> list[float]:
 def _llama3(freq: list[float], p: "Parameters") -> list[float]:
     """Llama 3.1: long waves are slowed by the factor, short ones kept, those between blended."""
     factor, low, high = p.number("factor"), p.number("low_freq_factor"), p.number("high_freq_factor")
-    original = p.number("original_max_position_embeddings")
+    original = p.positions("original_max_position_embeddings")
     if low >= high:
         raise ConvertError(f"{p.where}: low_freq_factor {low:g} must be less than high_freq_factor {high:g}")
     out = []
@@ -48,7 +49,7 @@ def _llama3(freq: list[float], p: "Parameters") -> list[float]:
 
 def _yarn(freq: list[float], p: "Parameters") -> list[float]:
     """YaRN (Peng et al., 2023): fast waves are kept, slow ones slowed by the factor, a linear ramp between."""
-    original = p.number("original_max_position_embeddings")
+    original = p.positions("original_max_position_embeddings")
     factor = p.number("factor", 0) or p.max_seq / original
     fast, slow = p.number("beta_fast", 32) or 32, p.number("beta_slow", 1) or 1
     dims = 2 * len(freq)
@@ -78,7 +79,7 @@ def _mscale(factor: float, scale: float) -> float:
 
 def _longrope(freq: list[float], p: "Parameters") -> list[float]:
     """LongRoPE (Ding et al., 2024): a divisor for each frequency, others beyond the original length."""
-    original = p.number("original_max_position_embeddings")
+    original = p.positions("original_max_position_embeddings")
     factor = p.number("factor", 0) or p.max_seq / original
     p.factor = p.number("attention_factor", 0) or (
         1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
@@ -133,6 +134,13 @@ class Parameters:
             raise ConvertError(f"{self.where}: {key} is {value!r}; it must be a number above 0")
         return float(value)
 
+    def positions(self, key: str) -> float:
+        """A number of positions, from 2 on."""
+        value = self.number(key)
+        if not 2 <= value <= MAX_SEQ:
+            raise ConvertError(f"{self.where}: {key} is {self.values[key]!r}; it must be 2 to {MAX_SEQ}")
+        return value
+
     def numbers(self, key: str, n: int) -> list[float]:
         self.used.add(key)
         value = self.values.get(key)
@@ -180,7 +188,7 @@ def divided(freq: np.ndarray, divisors: np.ndarray) -> np.ndarray:
         d, f = blends[0], freq[np.flatnonzero(divisors == blends[0])[0]]
         turns = 1 + 3 * (factor / d - 1) / (factor - 1)  # waves of this length in the original one
         guess = {"factor": factor, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-        guess["original_max_position_embeddings"] = float(round(turns * 2 * math.pi / f))
+        guess["original_max_position_embeddings"] = float(min(max(round(turns * 2 * math.pi / f), 2), MAX_SEQ))
         exact = np.array(_llama3(list(freq), Parameters("rope_freqs.weight", guess)))
         if np.allclose(freq / exact, divisors, rtol=1e-5, atol=0):
             return checked(exact)

@@ -37,6 +37,9 @@ class Settings:
                 raise ConvertError(f"--set {key} is given twice", USAGE)
             self.values[key] = value
 
+    def __str__(self) -> str:
+        return " ".join(f"--set {key}={value}" for key, value in self.values.items())
+
     def __contains__(self, key: str) -> bool:
         return key in self.values
 
