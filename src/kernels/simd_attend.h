@@ -179,12 +179,20 @@ SIMD vf visible(struct span see, size_t p, vf x, vf other)
     return vf_select(vf_lt(at, vf_set1((float)see.hi)), x, other);
 }
 
-/* s = scale * s, softly capped, from position `from` on, and -inf where it is masked; the largest
- */
-SIMD float scale_query(float *s, struct span see, size_t from, const struct attend *b)
+/* The visible positions, and those that share TOGETHER vectors with them */
+SIMD struct span around(struct span see)
 {
+    size_t step = TOGETHER * WIDTH;
+    return (struct span){(uint16_t)(see.lo / step * step),
+                         (uint16_t)((see.hi + step - 1) / step * step)};
+}
+
+/* s = scale * s, softly capped, and -inf where it is masked; the largest */
+SIMD float scale_query(float *s, struct span see, const struct attend *b)
+{
+    struct span to = around(see);
     vf top = vf_set1(-INFINITY), scale = vf_set1(b->scale), cap = vf_set1(b->softcap);
-    for (size_t p = from; p < see.hi; p += WIDTH) {
+    for (size_t p = to.lo; p < to.hi; p += WIDTH) {
         vf x = vf_mul(vf_load(s + p), scale);
         if (b->softcap > 0)
             x = vf_mul(cap, vf_tanh(vf_div(x, cap)));
@@ -195,20 +203,16 @@ SIMD float scale_query(float *s, struct span see, size_t from, const struct atte
     return vf_top(top) + 0.0f; /* -0 becomes +0 */
 }
 
-/* s = exp(s - m), and 0 where it is masked; their sum */
-SIMD float exp_query(float *s, struct span see, size_t from, float m)
+/* s = exp(s - m), which is 0 where it is masked; their sum */
+SIMD float exp_query(float *s, struct span to, float m)
 {
     vf e[TOGETHER], sum[PER_16], max = vf_set1(m);
     load_16(sum, s, 0);
-    for (size_t p = from; p < see.hi; p += TOGETHER * WIDTH) {
+    for (size_t p = to.lo; p < to.hi; p += TOGETHER * WIDTH) {
 #pragma GCC unroll 4
         for (size_t i = 0; i < TOGETHER; i++)
             e[i] = vf_sub(vf_load(s + p + i * WIDTH), max);
         vf_exps(e, TOGETHER);
-        if (p < see.lo || p + TOGETHER * WIDTH > see.hi)
-#pragma GCC unroll 4
-            for (size_t i = 0; i < TOGETHER; i++)
-                e[i] = visible(see, p + i * WIDTH, e[i], vf_set1(0));
 #pragma GCC unroll 4
         for (size_t i = 0; i < TOGETHER; i++) {
             vf_store(s + p + i * WIDTH, e[i]);
@@ -220,11 +224,10 @@ SIMD float exp_query(float *s, struct span see, size_t from, float m)
 
 static void weigh(const struct attend *b)
 {
-    size_t step = TOGETHER * WIDTH;
     for (size_t g = 0; g < b->q.n; g++)
-        b->m[g] = scale_query(b->scores + g * BLOCK, b->see[g], b->see[g].lo / step * step, b);
+        b->m[g] = scale_query(b->scores + g * BLOCK, b->see[g], b);
     for (size_t g = 0; g < b->q.n; g++)
-        b->l[g] = exp_query(b->scores + g * BLOCK, b->see[g], b->see[g].lo / step * step, b->m[g]);
+        b->l[g] = exp_query(b->scores + g * BLOCK, around(b->see[g]), b->m[g]);
 }
 
 /* ---- mix ---- */
