@@ -247,7 +247,7 @@ help:
 	@echo 'make sanitize    the C tests under the address, undefined and thread sanitizers'
 	@echo 'make fuzz        each fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs clang)'
 	@echo 'make test-progs  the tests without Check: for cross builds, with EMULATOR="qemu-aarch64"'
-	@echo 'make install     programs, library, header, man page; PREFIX=$(PREFIX), DESTDIR'
+	@echo 'make install     programs, library, header, man pages; PREFIX=$(PREFIX), DESTDIR'
 	@echo 'make uninstall   takes away what install put there'
 	@echo 'make format      clang-format over all C files'
 	@echo 'make stats       the longest files and functions, the size of the programs'
