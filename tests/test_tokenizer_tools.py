@@ -336,6 +336,24 @@ class Refusals(Folder):
                 tokenizer.from_llama2c(self.write("tokenizer.bin", data), 2)
 
 
+class Swallowed(Folder):
+    """Whitespace that is an added token itself, after one that strips: the ids are those of tokenizers 0.23.3, which
+    drops it where it strips on its left, and else gives it too."""
+
+    def test_after_rstrip(self):
+        n = len(RANKS)
+        for flags, want in (({"lstrip": True}, [97, n, 98]), ({}, [97, n, n + 1, 98]), ({"lstrip": True, "rstrip": True}, [97, n, 98])):
+            made = level_json(pattern=hf.QWEN2)
+            made["added_tokens"] = [hf.added_entry(n, "<x>", False, rstrip=True), hf.added_entry(n + 1, "\t", False, **flags)]
+            t = tokenizer.read(self.write("tokenizer.json", made))
+            engine = check_tokenizer.Engine(tokenizer.section(t))
+            self.addCleanup(engine.close)
+            for text in ("a<x>\tb", "a<x> \tb"):
+                with self.subTest(flags, text=text):
+                    self.assertEqual(t.reference.encode(text, True), want)
+                    self.assertEqual(engine.encode(text.encode(), True), want)
+
+
 class Check(Folder):
     def test_engine_and_package_agree(self):
         path = self.write("tokenizer.json", level_json(pattern=hf.QWEN2, nfc=True))

@@ -84,11 +84,14 @@ static bool beside_word(const char *p, size_t n, size_t start, size_t stop)
            (stop < n && class_at(p + stop, n - stop, &len) & UNICODE_WORD);
 }
 
-/* Widens [*start, *stop) over whitespace, to the left not beyond `from`. */
+/* Widens [*start, *stop) over whitespace, to the left not beyond `from`; what was swallowed already
+ * is not stripped again, and nothing may be left. */
 static void swallow(const char *p, size_t n, unsigned flags, size_t from, size_t *start,
                     size_t *stop)
 {
     size_t len;
+    if (flags & ADDED_LSTRIP && *start < from)
+        *start = from;
     while (flags & ADDED_LSTRIP && *start > from) {
         size_t back = last_char(p, *start);
         if (!(class_at(p + *start - back, back, &len) & UNICODE_BLANK))
@@ -116,6 +119,8 @@ bool added_split(const struct added_set *set, const char *p, size_t n, bool plai
             (t->flags & ADDED_SINGLE_WORD && beside_word(p, n, start, stop)))
             continue;
         swallow(p, n, t->flags, from, &start, &stop);
+        if (start >= stop)
+            continue;
         if (from < start && !sink.text(sink.arg, p + from, start - from, first && from == 0))
             return false;
         if (!sink.token(sink.arg, t->id))
