@@ -433,8 +433,9 @@ class Paths(Case):
         folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
         other = huggingface(self.dir / "other", SMALL, tensors(SMALL))
         self.kept(other / "tokenizer.json", folder, "--tokenizer", other)
-        (other / "tokenizer_config.json").write_text("{}")
-        self.kept(other / "tokenizer_config.json", folder, "--tokenizer", other / "tokenizer.json")
+        for name in ("tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"):
+            (other / name).write_text("{}")
+            self.kept(other / name, folder, "--tokenizer", other / "tokenizer.json")
 
     def test_pipes_and_devices_are_not_waited_for(self):
         os.mkfifo(self.dir / "pipe")

@@ -8,7 +8,10 @@ from .errors import IO, USAGE, ConvertError
 from .gguf_file import PART
 from .weights import MAGIC
 
-TOKENIZER_PARTS = ("vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "tokenizer_config.json")
+TOKENIZER_PARTS = (
+    "vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "tokenizer_config.json", "added_tokens.json",
+    "special_tokens_map.json",
+)  # fmt: skip
 
 
 def check(source: Path, out: Path | None, tokenizer: Path | None = None, template: str | None = None) -> None:
