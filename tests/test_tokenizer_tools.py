@@ -245,6 +245,12 @@ class StatedTokens(Folder):
         self.assertRegex(t.notes[0], r"added token '<b>' \(270\) is left out, as the model has 270 rows")
         self.assertNotIn("<b>", [a.content for a in t.added])
 
+    def test_a_text_stated_twice_is_one_token(self):
+        for extra in (["<z>", "<z>", "<y>"], {"image_token": "<z>", "boi_token": "<z>", "eoi_token": "<y>"}):
+            t = self.read({"extra_special_tokens": extra})
+            self.assertEqual(t.tokens[269:], [b"<z>", b"<y>"])
+            self.same(t, {"<z>the<y>": [269, 263, 262, 270]})
+
     def test_refused_by_name(self):
         a, late = {"content": "<a>"}, {"content": "<a>>", "normalized": False}
         for config, word in (
@@ -257,7 +263,8 @@ class StatedTokens(Folder):
             ({"added_tokens_decoder": {"269": {}}}, "it must be a token's text"),
             ({"added_tokens_decoder": {"269": a | {"lstrip": 1}}}, "lstrip of '<a>' is 1; it must be true or false"),
             ({"additional_special_tokens": "<a>"}, "additional_special_tokens is not a list"),
-            ({"add_bos_token": "no"}, "add_bos_token is 'no'"),
+            ({"added_tokens_decoder": {"269": a, "270": a}}, "'<a>' has the id 270, but 269 is that token's already"),
+            ({"add_bos_token": "no"}, "tokenizer_config.json: add_bos_token is 'no'"),
             ({"eos_token": 3}, "eos_token is 3"),
         ):
             with self.subTest(config), self.assertRaisesRegex(ConvertError, word):

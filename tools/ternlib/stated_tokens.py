@@ -30,7 +30,8 @@ class Token:
 class Stated:
     """What the files say; `tokens` in the order in which ids are given."""
 
-    where: str = ""
+    where: str = ""  # tokenizer_config.json
+    where_ids: str = ""  # the file that states ids of added tokens
     config: dict[str, Any] = field(default_factory=dict)
     tokens: list[Token] = field(default_factory=list)
     named: dict[str, str | None] = field(default_factory=dict)  # of NAMED, those that are stated
@@ -49,20 +50,25 @@ class Stated:
 
     def place(self, known: dict[str, int], size: int, rows: int | None, notes: list[str]) -> list[Token]:
         """The tokens with their ids, above those `known` by their text, of which the next is `size`. Those that the
-        model has no row for are left out, and the notes say so: the reference would give it ids that it cannot look up."""
-        out = []
+        model has no row for are left out, and the notes say so: the reference would give it ids that it cannot look up.
+        A text that is stated twice is one token."""
+        out, known, placed = [], dict(known), set()
         for token in self.tokens:
-            i = known.get(token.content, size)
+            i = known.setdefault(token.content, size)
+            where = self.where if token.id is None else self.where_ids
             if token.id not in (None, i):
-                what = "is that token's in the vocabulary" if token.content in known else "is the next that is free"
+                what = "is that token's already" if i != size else "is the next that is free"
                 raise ConvertError(
-                    f"{self.where}: the added token {token.content!r} has the id {token.id}, but {i} {what}, "
+                    f"{where}: the added token {token.content!r} has the id {token.id}, but {i} {what}, "
                     "which the reference would give it; correct the id"
                 )
             if i == size:
                 size += 1
+            if i in placed:
+                continue
+            placed.add(i)
             if rows is not None and i >= rows:
-                notes.append(f"{self.where}: the added token {token.content!r} ({i}) is left out, as the model has {rows} rows")
+                notes.append(f"{where}: the added token {token.content!r} ({i}) is left out, as the model has {rows} rows")
                 continue
             out.append(Token(token.content, token.flags, i))
         return out
@@ -148,6 +154,7 @@ def read(folder: Path) -> Stated:
     """What the files of a folder state."""
     path = folder / "tokenizer_config.json"
     config, where = _read(path), str(path)
+    where_ids = where
     extra = _extra(config, where)
     if "added_tokens_decoder" in config:
         tokens = _decoder(config["added_tokens_decoder"], where)
@@ -155,8 +162,8 @@ def read(folder: Path) -> Stated:
         beside = _read(folder / "special_tokens_map.json")
         config = config | {key: value for key, value in beside.items() if key in NAMED}
         special = {_content(config.get(key), where, key) for key in NAMED} | {token.content for token in extra}
-        where = str(folder / "added_tokens.json")
-        tokens = _encoder(_read(folder / "added_tokens.json"), where, special)
+        where_ids = str(folder / "added_tokens.json")
+        tokens = _encoder(_read(folder / "added_tokens.json"), where_ids, special)
     named = {key: _content(config[key], where, key) for key in NAMED if key in config}
     known = {token.content for token in tokens}
     for token in tokens:
@@ -168,4 +175,4 @@ def read(folder: Path) -> Stated:
             tokens.append(Token(content, token.flags | SPECIAL))
             known.add(content)
     tokens += [token for token in extra if token.content not in known]
-    return Stated(where, config, [token for token in tokens if token.content], named)
+    return Stated(where, where_ids, config, [token for token in tokens if token.content], named)
