@@ -321,8 +321,8 @@ START_TEST(nothing_to_make_smaller)
 {
     struct toy t = odd_shape(TERN_Q4);
     write_toy(&t);
-    expect(quantize(TERN_Q4, 1), TERN_USAGE, "no matrix of it is larger than q4");
-    expect(quantize(TERN_Q8, 1), TERN_USAGE, "no matrix of it is larger than q8");
+    expect(quantize(TERN_Q4, 1), TERN_USAGE, "no matrix of it has more bits than q4");
+    expect(quantize(TERN_Q8, 1), TERN_USAGE, "no matrix of it has more bits than q8");
     expect(quantize(TERN_F16, 1), TERN_USAGE, "to q8, q4 or q4c");
 }
 END_TEST

@@ -123,7 +123,7 @@ class Quantize(Cli):
         file, eight, four = (self.dir / f"{name}.bin" for name in ("twice", "twice8", "twice4"))
         write_model(file, 256)
         self.assertEqual(self.call(file, eight, "q8").returncode, 0)
-        self.assertIn("no matrix of it is larger than q8", self.refused(2, eight, four, "q8"))
+        self.assertIn("no matrix of it has more bits than q8", self.refused(2, eight, four, "q8"))
         self.assertEqual(self.call(eight, four, "q4").returncode, 0)
         self.good(four, "--selftest")
 

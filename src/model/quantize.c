@@ -375,7 +375,7 @@ static enum tern_status declare(struct job *j, uint64_t *total, struct tern_erro
         s = writer_tensor(j->out, t->name, type, t->rows, t->k, t->matrices, e);
     }
     if (!s && !changes)
-        return error_set(e, TERN_USAGE, "%s: no matrix of it is larger than %s already",
+        return error_set(e, TERN_USAGE, "%s: no matrix of it has more bits than %s leaves it",
                          weights_path(j->in), format_find(j->o->type)->name);
     return s;
 }
