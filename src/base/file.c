@@ -23,8 +23,8 @@ static int open_again(const char *path, int flags, int mode)
 enum tern_status file_open(int *fd, uint64_t *bytes, const char *path, struct tern_error *e)
 {
     struct stat st;
-    *fd = open_again(path, O_RDONLY | O_NONBLOCK,
-                     0); /* a pipe must not make us wait for its writer */
+    /* not blocking: a pipe must not make us wait for its writer */
+    *fd = open_again(path, O_RDONLY | O_NONBLOCK, 0);
     if (*fd < 0)
         return error_io(e, path, "cannot open");
     enum tern_status s = TERN_OK;

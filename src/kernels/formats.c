@@ -68,8 +68,6 @@ static void decode_bf16(float *w, const void *tile, uint64_t block, unsigned n)
 
 /* ---- quantized formats: the lines of a block, then 16 f16 scales ---- */
 
-enum { Q8_LINES = 512, Q8_BYTES = 544, Q4_LINES = 256, Q4_BYTES = 288, Q4C_HEAD = 32 };
-
 static float load_scale(const unsigned char *scales, unsigned r)
 {
     uint16_t h;

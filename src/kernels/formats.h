@@ -19,6 +19,9 @@ enum {
     N_TYPES = 6     /* enum tern_type */
 };
 
+/* Bytes: the lines of a block, before its scales; a block; and what is before a tile's blocks. */
+enum { Q8_LINES = 512, Q8_BYTES = 544, Q4_LINES = 256, Q4_BYTES = 288, Q4C_HEAD = 32 };
+
 struct format {
     enum tern_type type;
     const char *name;

@@ -102,8 +102,8 @@ struct ints {
     size_t head, lines;
 };
 
-static const struct ints q8 = {value_q8, 0, 512}, q4 = {value_q4, 0, 256},
-                         q4c = {value_q4c, 32, 256};
+static const struct ints q8 = {value_q8, 0, Q8_LINES}, q4 = {value_q4, 0, Q4_LINES},
+                         q4c = {value_q4c, Q4C_HEAD, Q4_LINES};
 
 /* y[r] += (sum_c w[r, c] * q[c]) * (ws[r] * xs) over one group of 32; the dot is exact */
 static void block_int(float *y, const struct ints *f, const int8_t *table,
@@ -388,10 +388,10 @@ static void score_tile_f16(float *s, const struct attend *b, size_t g, size_t ti
 static void score_tile_q8(float *s, const struct attend *b, size_t g, size_t tile)
 {
     size_t groups = (b->q.k + GROUP - 1) / GROUP;
-    const unsigned char *k = (const unsigned char *)b->k + tile * groups * 544;
+    const unsigned char *k = (const unsigned char *)b->k + tile * groups * Q8_BYTES;
     memset(s, 0, TILE_ROWS * sizeof *s);
     for (size_t i = 0; i < groups; i++)
-        block_int(s, &q8, NULL, k + i * 544, b->q.q + g * b->q.stride + i * GROUP,
+        block_int(s, &q8, NULL, k + i * Q8_BYTES, b->q.q + g * b->q.stride + i * GROUP,
                   b->q.scale[g * b->q.group_stride + i]);
 }
 

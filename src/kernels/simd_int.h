@@ -5,10 +5,7 @@
 
 enum {
     INT_PER_16 = 16 / WIDTH,
-    INT_AHEAD = 4096, /* bytes of prefetch */
-    Q8_LINES = 512,   /* bytes of a block before its scales */
-    Q4_LINES = 256,
-    Q4C_HEAD = 32,         /* bytes of a tile before its blocks */
+    INT_AHEAD = 4096,      /* bytes of prefetch */
     EXPANDED = 16,         /* groups of q4c that become q8 at a time, */
     STEP = 9 * 64,         /* bytes from one to the next, */
     TILE = EXPANDED * STEP /* and from tile to tile of these */
@@ -232,7 +229,7 @@ static void matmul_q4(float *y, size_t y_stride, const void *w, size_t tile0, si
 /* n blocks of q8, with the values and scales of those of q4c at `from` */
 SIMD void expand(unsigned char *to, const unsigned char *from, vt table, size_t n)
 {
-    for (; n > 0; n--, to += STEP, from += Q4_LINES + 2 * TILE_ROWS) {
+    for (; n > 0; n--, to += STEP, from += Q4_BYTES) {
 #pragma GCC unroll 8
         for (size_t i = 0; i < Q4_LINES; i += 4 * WIDTH)
             vt_look_up(to + i + i / 64 * 64, from + i, table);
