@@ -2,36 +2,28 @@
 #
 # CC, CFLAGS, LDFLAGS, PREFIX and DESTDIR are honoured. BUILD names the folder of the objects, so
 # that several builds (compilers, sanitizers, targets) can live side by side; other flags in the
-# same folder rebuild it. EXTRA adds compiler flags, PORTABLE=1 leaves out what is Linux's own,
-# REF_ONLY=1 every target but plain C (sanitizers take minutes to compile the others), V=1 shows whole
-# commands.
+# same folder rebuild it. EXTRA adds compiler flags, PORTABLE=1 leaves out what only Linux has,
+# REF_ONLY=1 leaves out every target except plain C (the sanitizers take minutes to compile the
+# others), V=1 shows whole commands.
 #
-# A file of src/kernels named <arch>_<isa>.c is built only for that architecture, with the flags
-# that its first line states as `/* cflags: ... */`. Nothing else knows a target's flags.
+# A file of src/kernels named <arch>_<isa>.c is built only for that architecture. A file that needs
+# flags of its own states them in its first line as `/* cflags: ... */`; a level of optimization
+# there yields to CFLAGS from outside.
 #
-# tests/test_*.c are Check suites, tests/prog_*.c plain programs that print what they found (so they
-# also run where Check is not, as under an emulator), tests/fuzz_*.c libFuzzer targets, and every
-# other tests/*.c helps them all. Each is linked with the library; none needs a line here. A first
-# line `/* ldflags: ... */` adds flags for linking it.
+# tests/unit holds Check suites, tests/prog plain programs that print what they found (they also run
+# where Check is missing, as under an emulator), tests/fuzz libFuzzer targets, tests/support what
+# they share. Each is linked with the library; none needs a line here. A first line
+# `/* ldflags: ... */` adds flags for linking it.
 
 CC ?= cc
 AR ?= ar
 CLANG ?= clang
 IS_CLANG := $(findstring clang,$(shell $(CC) --version))
-# What runs once a call or less is as good when it is small (-Os before gcc 12); FAST runs more often than
-# that; BRISK, for every character of a text or only where there are experts, is fast enough at -Os.
-# Kernels are vectors already: -O3 makes them 6 KB larger and no faster.
+# What runs once a call or less is as good when it is small.
 ifeq ($(origin CFLAGS),undefined)
-CFLAGS := -O2 -g -fno-asynchronous-unwind-tables
-KERNEL_CFLAGS := $(if $(IS_CLANG),-fno-vectorize,-fno-tree-vectorize -funswitch-loops)
-BRISK_CFLAGS := -Os
-SMALL_CFLAGS := $(shell $(CC) -Oz -E -x c /dev/null >/dev/null 2>&1 && echo -Oz || echo -Os)
+CFLAGS := -Os -g -fno-asynchronous-unwind-tables
+OWN_LEVELS := 1
 endif
-FAST := src/kernels/% tests/% src/base/pool.c src/base/xxh64.c src/text/candidates.c \
-	$(patsubst %,src/model/%.c,steps attention encode factor calibrate)
-BRISK := src/kernels/ref.c src/model/experts.c $(patsubst %,src/text/%.c,\
-	unicode unicode_data patterns pretokenize normalize tokenizer added trie merge bpe spm unigram)
-SMALL := src/kernels/known.c src/kernels/formats.c
 BUILD ?= build
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
@@ -51,36 +43,34 @@ STRICT := -std=c11 -D_DEFAULT_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc -fPI
 	-fno-associative-math -fno-reciprocal-math -fno-finite-math-only -fsigned-zeros \
 	-fno-rounding-math -fno-math-errno -fno-trapping-math -ffunction-sections
 WARN := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
-	$(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-overriding-t-option -Wno-overriding-option)
+	$(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-overriding-t-option -Wno-overriding-option \
+		-Wno-ignored-optimization-argument)
 PORTABLE_FLAGS := $(if $(PORTABLE),-DPOOL_PORTABLE -DFPENV_PORTABLE) $(if $(REF_ONLY),-DREF_ONLY)
 FLAGS = $(CFLAGS) $(STRICT) $(WARN) $(PORTABLE_FLAGS) $(EXTRA)
-# Smaller programs, where the system can: code and constants in one segment (four pages of padding
-# less), and addresses in tables packed (9 KB less; the loader must know how, so by glibc's version).
-ONE_SEGMENT := -Wl,-z,noseparate-code
-PACKED = $(shell $(CC) -dM -E -include features.h -x c /dev/null 2>/dev/null | awk \
-	'$$2 ~ /^__GLIBC(_MINOR)?__$$/ { v[$$2] = $$3 } END { \
-	if (v["__GLIBC__"] * 1000 + v["__GLIBC_MINOR__"] >= 2036) print "-Wl,-z,pack-relative-relocs" }')
-LINK = $(CC) $(CFLAGS) $(EXTRA) -pthread -Wl,--gc-sections \
-	$(if $(findstring linux,$(TARGET)),$(ONE_SEGMENT)) $(if $(filter x86,$(ARCH)),$(PACKED)) $(LDFLAGS)
+LINK = $(CC) $(CFLAGS) $(EXTRA) -pthread -Wl,--gc-sections $(LDFLAGS)
 
 TARGET := $(shell $(CC) -dumpmachine)
 ARCH := $(shell echo $(TARGET) | sed -e 's/^x86_64.*/x86/;s/^aarch64.*/arm/;s/^arm64.*/arm/;s/-.*//')
 
-LIB_SRC := $(filter-out src/kernels/x86_%.c src/kernels/arm_%.c,\
-	$(wildcard src/base/*.c src/kernels/*.c src/model/*.c src/text/*.c src/engine/*.c)) \
-	$(if $(REF_ONLY),,$(wildcard src/kernels/$(ARCH)_*.c))
+# Rooms of the library: every folder of src but app. Vector files of other architectures stay out.
+LIB_SRC := $(filter-out src/app/% $(foreach other,x86 arm,\
+	$(if $(REF_ONLY)$(filter-out $(ARCH),$(other)),$(addprefix src/kernels/,$(other)_% peak/$(other)_%))),\
+	$(wildcard src/*/*.c src/*/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
-PROGRAMS := $(patsubst src/app/main_%.c,%,$(wildcard src/app/main_*.c))
-APP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/app/main_%.c,$(wildcard src/app/*.c)))
+# src/app/P/main_P.c makes the program P, with the other files of its folder and of src/app/cli.
+PROGRAMS := $(patsubst main_%.c,%,$(notdir $(wildcard src/app/*/main_*.c)))
+PROGRAM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/app/*/*.c))
+objects_of = $(filter $(BUILD)/src/app/$(1)/%,$(PROGRAM_OBJ))
+CLI_LIB := $(BUILD)/src/app/libcli.a
 
-SUITES := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
-PROGS := $(patsubst tests/%.c,%,$(wildcard tests/prog_*.c))
-FUZZERS := $(patsubst tests/%.c,%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
-HELP_OBJ := $(patsubst %.c,$(BUILD)/%.o,\
-	$(filter-out tests/test_%.c tests/prog_%.c tests/fuzz_%.c,$(wildcard tests/*.c)))
-HELP_LIB := $(if $(HELP_OBJ),$(BUILD)/tests/libhelp.a)
+SUITES := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+PROGS := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/prog_*.c))
+FUZZERS := $(patsubst tests/fuzz/%.c,%,$(filter-out %/fuzz_main.c,$(wildcard tests/fuzz/fuzz_*.c)))
+SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+SUPPORT_LIB := $(if $(SUPPORT_OBJ),$(BUILD)/tests/libsupport.a)
 # Suites in which threads meet, and so what the thread sanitizer runs.
-THREADED = $(patsubst tests/%.c,%,$(shell grep -lE 'pthread_create|pool_open|n_threads' tests/test_*.c))
+THREADED = $(notdir $(basename \
+	$(shell grep -lE 'pthread_create|pool_open|n_threads' tests/unit/test_*.c)))
 
 # One job per processor, unless make was started with a number of its own.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
@@ -104,11 +94,10 @@ $(BUILD)/flags: FORCE
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(SAY) CC $<
-	$(Q)$(CC) $(FLAGS) $(if $(filter src/kernels/$(ARCH)_%,$<),$(KERNEL_CFLAGS)) \
-		$(if $(filter $(BRISK),$<),$(BRISK_CFLAGS),\
-			$(if $(filter $(SMALL),$<)$(filter-out $(FAST),$<),$(SMALL_CFLAGS))) \
-		$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<) \
-		$(if $(filter tests/test_%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(FLAGS) $(filter-out $(if $(OWN_LEVELS),,-O%),\
+			$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<)) \
+		$(if $(filter tests/%,$<),-Itests/support) \
+		$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
 
 # ---- programs and library -------------------------------------------------------------------
 
@@ -121,7 +110,14 @@ $(BUILD)/libtern.so: $(LIB_OBJ)
 	$(SAY) LINK $@
 	$(Q)$(filter-out -static,$(LINK)) -shared -Wl,-soname,$(SONAME) $^ -lm -o $@
 
-$(PROGRAMS:%=$(BUILD)/%): $(BUILD)/%: $(BUILD)/src/app/main_%.o $(APP_OBJ) $(BUILD)/libtern.a
+$(CLI_LIB): $(call objects_of,cli)
+	$(SAY) AR $@
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+.SECONDEXPANSION:
+$(PROGRAMS:%=$(BUILD)/%): $(BUILD)/%: $$(call objects_of,$$*) $(CLI_LIB) \
+		$(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $^ -lm -o $@
 
@@ -130,30 +126,34 @@ $(PROGRAMS): %: $(BUILD)/%
 
 # ---- tests ----------------------------------------------------------------------------------
 
-$(BUILD)/tests/libhelp.a: $(HELP_OBJ)
+$(BUILD)/tests/libsupport.a: $(SUPPORT_OBJ)
 	$(SAY) AR $@
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
 ldflags_of = $(shell sed -n '1s,^/\* ldflags: \(.*\) \*/.*,\1,p' $(1))
 
-$(SUITES:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
+# Suites of programs' own files need them: src/app/cli.
+$(SUITES:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(SUPPORT_LIB) $(CLI_LIB) \
+		$(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $(call ldflags_of,$(@:$(BUILD)/%=%.c)) $^ $$(pkg-config --libs check) -lm -o $@
+	$(Q)$(LINK) $(call ldflags_of,tests/unit/$*.c) $^ $$(pkg-config --libs check) -lm -o $@
 
-$(PROGS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
+$(PROGS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/prog/%.o $(SUPPORT_LIB) \
+		$(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $^ -lm -o $@
 
 # Any compiler's replay of the corpus, and the fuzzers themselves (in a build with libFuzzer).
-$(FUZZERS:%=$(BUILD)/tests/replay_%): $(BUILD)/tests/replay_%: $(BUILD)/tests/%.o \
-		$(BUILD)/tests/fuzz_main.o $(HELP_LIB) $(BUILD)/libtern.a
+$(FUZZERS:%=$(BUILD)/tests/replay_%): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/%.o \
+		$(BUILD)/tests/fuzz/fuzz_main.o $(SUPPORT_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $(call ldflags_of,$(@:$(BUILD)/tests/replay_%=tests/%.c)) $^ -lm -o $@
+	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) $^ -lm -o $@
 
-$(FUZZERS:%=$(BUILD)/tests/%): %: %.o $(HELP_LIB) $(BUILD)/libtern.a
+$(FUZZERS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(SUPPORT_LIB) \
+		$(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $(call ldflags_of,$(@:$(BUILD)/%=%.c)) -fsanitize=fuzzer $^ -lm -o $@
+	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) -fsanitize=fuzzer $^ -lm -o $@
 
 suites: $(SUITES:%=$(BUILD)/tests/%)
 	@:
@@ -192,10 +192,10 @@ fuzz:
 	+@$(SUBMAKE) BUILD=build-fuzz REF_ONLY=1 CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
 		-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzzers
 	@for f in $(FUZZERS); do \
-		mkdir -p build-fuzz/corpus/$$f tests/corpus/$$f; \
+		mkdir -p build-fuzz/corpus/$$f tests/fuzz/corpus/$$f; \
 		build-fuzz/tests/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=30 -rss_limit_mb=512 \
 			-verbosity=0 -print_final_stats=1 -artifact_prefix=build-fuzz/ \
-			build-fuzz/corpus/$$f tests/corpus/$$f || exit 1; \
+			build-fuzz/corpus/$$f tests/fuzz/corpus/$$f || exit 1; \
 	done
 
 fuzzers: $(FUZZERS:%=$(BUILD)/tests/%)
@@ -208,7 +208,7 @@ IN_LIBDIR = "$(DESTDIR)$(LIBDIR)/$(1)"
 IN_MANDIR = "$(DESTDIR)$(MANDIR)/man1/$(notdir $(1))"
 HEADER = "$(DESTDIR)$(INCLUDEDIR)/tern.h"
 
-PAGES := $(wildcard src/app/*.1)
+PAGES := $(wildcard src/app/*/*.1)
 
 install: $(PROGRAMS:%=$(BUILD)/%) lib
 	install -d "$(DESTDIR)$(BINDIR)" $(call IN_LIBDIR,pkgconfig) "$(DESTDIR)$(INCLUDEDIR)" $(call IN_MANDIR)
@@ -231,11 +231,11 @@ uninstall:
 # ---- housekeeping ---------------------------------------------------------------------------
 
 format:
-	clang-format -i include/*.h $(wildcard src/*/*.[ch]) $(wildcard tests/*.[ch])
+	clang-format -i include/*.h $(wildcard src/*/*.[ch] src/*/*/*.[ch]) $(wildcard tests/*/*.[ch])
 
 # The longest files and functions, and the size of the programs.
 stats:
-	@tests/layers.sh --longest
+	@tests/rooms.sh --longest
 	@size $(wildcard $(PROGRAMS:%=$(BUILD)/%)) 2>/dev/null || true
 
 clean:

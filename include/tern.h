@@ -1,6 +1,6 @@
 /* tern.h: the whole public interface of tern, an engine for decoder-only language models on CPUs.
  *
- * A complete program (tests/install.sh compiles and runs exactly these lines):
+ * A complete program (tests/cli/install.sh compiles and runs exactly these lines):
  *
  * EXAMPLE
  *   #include <stdio.h>
@@ -334,7 +334,7 @@ struct tern_bias {
     float value; /* added to its logit; -INFINITY: never this token */
 };
 
-/* First bias, then the stages in `order`, then the draw. Formulas: src/text/sampler.h. Random
+/* First bias, then the stages in `order`, then the draw. Formulas: src/sample/sampler.h. Random
  * numbers are u(seed, index, draw), never a state. temperature 0 (the largest, the lowest id on
  * ties) and mirostat know no stages but penalties, DRY and temperature. */
 struct tern_sampler_params {

@@ -41,7 +41,7 @@ for file in "$BUILD/libtern.a" "$so"; do
 done
 
 needed() { readelf -d "$1" 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
-for file in "$so" $(for p in src/app/main_*.c; do p=${p#*main_}; echo "$BUILD/${p%.c}"; done); do
+for file in "$so" $(for p in src/app/*/main_*.c; do p=${p##*main_}; echo "$BUILD/${p%.c}"; done); do
     [ -f "$file" ] || continue
     needed "$file" | grep -vE '^(libc|libm|libpthread|ld-linux.*)\.so\.[0-9]+$' |
         rule "$file needs"

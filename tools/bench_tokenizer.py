@@ -3,7 +3,7 @@
     tools/bench_tokenizer.py SOURCE TEXT [--bytes N] [--document N] [--rounds N]
 
 SOURCE is whatever tools/check_tokenizer.py takes. TEXT is cut at line ends into documents of about --document bytes,
-which are encoded one after another, in plain mode, by tests/prog_tokenizer.c and by the package in turns; the best round
+which are encoded one after another, in plain mode, by tests/prog/prog_tokenizer.c and by the package in turns; the best round
 of each counts. Of the package's encode and encode_batch_fast (no offsets) the faster counts. The ids are compared.
 Exit code 1 when the ids differ or the engine is slower.
 """

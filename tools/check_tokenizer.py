@@ -4,7 +4,7 @@
     tools/check_tokenizer.py MODEL.bin --source SOURCE ...
 
 SOURCE is a tokenizer.json, tokenizer.model, vocab.json, tokenizer.bin, a GGUF file, or a folder with one of them. The
-section `tokenizer` is made from it, or taken from MODEL.bin, and driven through tests/prog_tokenizer.c; the package
+section `tokenizer` is made from it, or taken from MODEL.bin, and driven through tests/prog/prog_tokenizer.c; the package
 reads SOURCE itself. Compared: the ids of N hard strings in both modes, and the text of those ids. --vectors compares
 with ids made elsewhere: strings separated by a line `__ggml_vocab_test__`, and a line of ids for each.
 Exit code 1 when anything differs.
@@ -105,7 +105,7 @@ def compare_vectors(engine: Engine, inputs: Path, outputs: Path, report: Report)
 
 
 def section_of(path: Path) -> bytes:
-    """The body of the section `tokenizer` of a weights file (src/model/FORMAT.md)."""
+    """The body of the section `tokenizer` of a weights file (src/weights/FORMAT.md)."""
     with open(path, "rb") as f:
         start = f.read(64)
         (n,) = struct.unpack_from("<Q", start, 48)

@@ -7,7 +7,7 @@
                                                  a Hugging Face directory, or the NAME of a golden test
 
 Needs torch and transformers (not in requirements.txt: only whoever adds a family runs this). For each family it builds
-tiny models whose weights come from the seeded generator of tests/toy.c and ternlib/toy.py, runs transformers (eager
+tiny models whose weights come from the seeded generator of tests/support/toy.c and ternlib/toy.py, runs transformers (eager
 attention, f32) on a seeded prompt, and records config, 32 greedy tokens and some rows of logits. A seed is taken only if
 - every greedy choice leads by LEAD bounds, so that rounding cannot turn it;
 - transformers in f32 is within half a bound of itself with matrix products in f64: the bound asks for nothing that the

@@ -1,11 +1,11 @@
-"""Writes tests/tokenizers/*.bin: a small vocabulary of every kind and pattern, with the reference's answers.
+"""Writes tests/golden/tokenizers/*.bin: a small vocabulary of every kind and pattern, with the reference's answers.
 
 Every vocabulary is trained here on text made from word lists, by the tokenizers and sentencepiece packages; they also
 give the ids of 10,000 hard strings in both modes, and the texts of ids. The strings come from a seeded generator that
-tests/hard_strings.c repeats, so only hashes are stored, one per 100 strings, beside some whole examples.
+tests/support/hard_strings.c repeats, so only hashes are stored, one per 100 strings, beside some whole examples.
 Usage: tools/make_test_vocabs.py [NAME ...]; with --corpus it writes what the fuzzer begins with.
 
-A file is a key block (src/model/FORMAT.md):
+A file is a key block (src/weights/FORMAT.md):
   section                        body of a section `tokenizer`
   fragments                      name of the file whose text.* hold; then there are no examples
   text.*, plain.*, parse.*       vectors, as in a weights file; their strings are the fragments of the hard ones
@@ -36,7 +36,7 @@ from ternlib import sentencepiece_file as spf  # noqa: E402
 from ternlib.hard_strings import Random, hard_string, random_ids, vector_strings  # noqa: E402
 from ternlib.tokenizer_parts import BYTE, SPECIAL, Added, Tokenizer as Ours  # noqa: E402
 
-OUT = Path(__file__).resolve().parent.parent / "tests" / "tokenizers"
+OUT = Path(__file__).resolve().parent.parent / "tests" / "golden" / "tokenizers"
 STRINGS, CHUNK, LISTS = 10_000, 100, 2_000
 WORDS = """the of and a to in is was he for it with as his on be at by had not are but from or have an they which one you
 were her all she there would their we him been has when who will more no if out so said what up its about into than them
@@ -499,8 +499,8 @@ def tiny_bytes() -> Ours:
 
 
 def write_corpus() -> None:
-    """What the fuzzer begins with: sections, and texts for the vocabularies (tests/fuzz_tokenizer.c)."""
-    folder = OUT.parent / "corpus" / "fuzz_tokenizer"
+    """What the fuzzer begins with: sections, and texts for the vocabularies (tests/fuzz/fuzz_tokenizer.c)."""
+    folder = OUT.parents[1] / "fuzz" / "corpus" / "fuzz_tokenizer"
     folder.mkdir(parents=True, exist_ok=True)
     for name, t in (("spm", tiny("spm")), ("bpe", tiny("bpe")), ("unigram", tiny("unigram")), ("bytes", tiny_bytes())):
         (folder / f"section-{name}").write_bytes(b"\0" + tokenizer.section(t))

@@ -1,3 +1,4 @@
+/* cflags: -O2 */
 /* The thread pool: see pool.h. A run publishes its function and bumps `epoch`, on which workers
  * wait; each share of it is claimed, done and subtracted from `pending`, on which the caller waits.
  * A worker claims its own share; the caller, when done with its own, those of workers that have not
@@ -294,7 +295,7 @@ void pool_run_dynamic(struct pool *p, size_t n_items, pool_fn fn, void *arg)
 
 /* Signals are for the threads of the program that uses the library, except those that a thread's
  * own access raises: blocked, they would end the process without asking its handler. */
-static SMALL void worker_signals(sigset_t *set)
+static void worker_signals(sigset_t *set)
 {
     static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigfillset(set);
@@ -303,7 +304,7 @@ static SMALL void worker_signals(sigset_t *set)
 }
 
 /* Starts the workers; they inherit the signal mask. False when the system has no more threads. */
-static SMALL bool start_workers(struct pool *p)
+static bool start_workers(struct pool *p)
 {
     pthread_attr_t attr;
     sigset_t mask, old;
@@ -324,7 +325,7 @@ static SMALL bool start_workers(struct pool *p)
     return ok;
 }
 
-SMALL enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *e)
+enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *e)
 {
     *out = NULL;
     if (n_threads < 1 || n_threads > MAX_THREADS)
@@ -352,7 +353,7 @@ SMALL enum tern_status pool_open(struct pool **out, int n_threads, struct tern_e
     return TERN_OK;
 }
 
-SMALL void pool_close(struct pool *p)
+void pool_close(struct pool *p)
 {
     if (!p)
         return;

@@ -20,13 +20,6 @@
 #error "tern runs on little-endian machines only: its files are mapped and used in place"
 #endif
 
-/* What runs once, in a file that is compiled for speed: small rather than quick. */
-#ifdef __GNUC__
-#define SMALL __attribute__((cold))
-#else
-#define SMALL
-#endif
-
 _Static_assert(CHAR_BIT == 8 && sizeof(int) == 4 && sizeof(void *) == 8, "a 64-bit machine");
 
 #endif

@@ -1,3 +1,4 @@
+/* cflags: -O2 */
 /* XXH64: see xxh64.h. Four lanes eat 8 bytes each of every 32-byte stripe, are merged at the end,
  * and the tail is stirred in by words of 8, 4 and 1 bytes. */
 #include "base/xxh64.h"

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "engine/engine.h"
-#include "model/load.h"
+#include "weights/load.h"
 
 enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
 

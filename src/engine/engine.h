@@ -11,11 +11,11 @@
 #include "base/xxh64.h"
 #include "kernels/kernels.h"
 #include "model/cache.h"
-#include "model/forward.h"
+#include "model/state.h"
 #include "model/model.h"
-#include "model/observe.h"
+#include "engine/lab/observe.h"
 #include "text/chat.h"
-#include "text/sampler.h"
+#include "sample/sampler.h"
 #include "text/tokenizer.h"
 
 /* Marks what libtern.so exports; everything else stays inside. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/speculate.h"
+#include "engine/guess/speculate.h"
 
 /* Text that might be the beginning of a stop string is held back here. */
 struct hold {

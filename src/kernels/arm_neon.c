@@ -1,3 +1,4 @@
+/* cflags: -O2 -fno-tree-vectorize -funswitch-loops */
 /* The target neon: every kernel in registers of 4 lanes. */
 #include "kernels/ops_neon.h"
 #include "kernels/targets.h"

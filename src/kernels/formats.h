@@ -1,6 +1,6 @@
 /* The weight formats: numbers in, tiles out, and back. This table alone knows how a format lies in
- * memory (drawn in src/model/FORMAT.md, "Tiles"); its encoders and decoders are the definition, and
- * kernels are compared with them.
+ * memory (drawn in src/weights/FORMAT.md, "Tiles"); its encoders and decoders are the definition,
+ * and kernels are compared with them.
  *
  * A matrix [rows, k] is cut into tiles of 16 rows; a tile into blocks of 32 k. Encoders and
  * decoders work on one block at a time, as plain f32 w [16, 32], row-major.

@@ -6,7 +6,7 @@
 
 #include "base/cpu.h"
 #include "base/fpenv.h"
-#include "kernels/known.h"
+#include "kernels/known_answers.h"
 #include "kernels/targets.h"
 
 struct target {

@@ -62,7 +62,7 @@ static inline size_t octet_at(size_t row, size_t group, size_t k)
 }
 
 /* y[i, r] = sum_c w[r, c] * x[i, c]   for rows r of tiles tile0 <= t < tile1, all i < x->n
- *   w  first tile of the matrix, in the slot's format (src/model/FORMAT.md); [rows, k]
+ *   w  first tile of the matrix, in the slot's format (src/weights/FORMAT.md); [rows, k]
  *   y  [n, y_stride]; whole tiles are written
  * float weights: acc = fma(w, x, acc), c ascending over the true k, from +0.
  * int8, int4: acc = fma((float)dot, ws * xs, acc), groups of 32 ascending, from +0; dot exact. */
@@ -144,7 +144,7 @@ typedef bool (*in_range_fn)(const float *x, size_t n, float limit);
  *
  * K and V of a block, in the slot's cache type (attend_bytes each):
  *   f16, f32  K [16 tiles][k_dim][16 positions]   V [256][v_dim]
- *   q8        K 16 q8 tiles (src/model/FORMAT.md), rows are positions, dims padded to 32
+ *   q8        K 16 q8 tiles (src/weights/FORMAT.md), rows are positions, dims padded to 32
  *             V int8 [256][v_dim padded to 32], then f16 scales [v_dim / 32][256] */
 struct span {
     uint16_t lo, hi; /* 0 <= lo < hi <= 256 */

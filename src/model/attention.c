@@ -1,3 +1,4 @@
+/* cflags: -O2 */
 /* Attention: see steps.h. A tile is some neighbouring rows of a sequence; an item is a tile and a
  * KV head with the query heads that share it. The blocks that a tile sees follow one another, each
  * is read once for all queries of the item, and each row merges its blocks in order (README,

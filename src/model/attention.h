@@ -49,10 +49,10 @@ struct attention_scratch {
 };
 
 /* Cuts the memory from the arena, or measures it. */
-SMALL void attention_take(struct attention *t, struct arena *a, const struct model *m, size_t n_ctx,
-                          size_t n_batch);
-SMALL void attention_take_scratch(const struct attention *t, struct arena *a,
-                                  struct attention_scratch *s);
+void attention_take(struct attention *t, struct arena *a, const struct model *m, size_t n_ctx,
+                    size_t n_batch);
+void attention_take_scratch(const struct attention *t, struct arena *a,
+                            struct attention_scratch *s);
 
 /* One head's key or value x [head_dim] of a row, rounded to the cache's type; marks what is out of
  * its range. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/keys.h"
+#include "weights/keys.h"
 
 enum {
     MAX_LAYERS = 1024,
@@ -192,7 +192,7 @@ static enum tern_status read_name(struct keys *keys, const char *key, const char
     }
     return error_set(e, TERN_BAD_FILE, "config key '%s' is '%.*s', want '%s' or another that %s",
                      key, (int)(bytes < 64 ? bytes : 64), text, names[0],
-                     "src/model/FORMAT.md lists");
+                     "src/weights/FORMAT.md lists");
 }
 
 /* ---- RoPE sets ---------------------------------------------------------------------------- */

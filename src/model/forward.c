@@ -1,5 +1,5 @@
 /* The transformer on one page (layer and forward_run), and below it the memory it runs in. */
-#include "model/forward.h"
+#include "model/state.h"
 
 #include <stdbool.h>
 
@@ -87,7 +87,7 @@ struct widths { /* the widest layer's */
     bool aside; /* some layer is parallel or has a shared expert */
 };
 
-static SMALL struct widths widths_of(const struct model *m)
+static struct widths widths_of(const struct model *m)
 {
     struct widths max = {1, 1, 1, 1, false};
     for (size_t l = 0; l < m->n_layers; l++) {
@@ -101,8 +101,8 @@ static SMALL struct widths widths_of(const struct model *m)
     return max;
 }
 
-static SMALL void take_scratch(struct arena *a, struct scratch *s, size_t gate_floats, size_t dim,
-                               const struct widths *max, const struct attention *attention)
+static void take_scratch(struct arena *a, struct scratch *s, size_t gate_floats, size_t dim,
+                         const struct widths *max, const struct attention *attention)
 {
     struct scratch none;
     s = s ? s : &none; /* measuring: there is no scratch yet */
@@ -113,7 +113,7 @@ static SMALL void take_scratch(struct arena *a, struct scratch *s, size_t gate_f
 }
 
 /* Cuts everything from the arena; with an empty arena it only measures. */
-static SMALL void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threads)
+static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threads)
 {
     const struct model *m = f->model;
     struct widths max = widths_of(m);
@@ -146,7 +146,7 @@ static SMALL void layout(struct forward *f, struct arena *a, size_t n_ctx, int n
                      &f->attention);
 }
 
-SMALL uint64_t forward_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads)
+uint64_t forward_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads)
 {
     struct forward f = {.model = m, .n_batch = n_batch};
     struct arena a = {0};
@@ -154,9 +154,9 @@ SMALL uint64_t forward_bytes(const struct model *m, size_t n_ctx, size_t n_batch
     return a.bad ? UINT64_MAX : a.used;
 }
 
-SMALL enum tern_status forward_open(struct forward *f, const struct model *m,
-                                    const struct kernels *k, struct pool *pool, struct cache *cache,
-                                    size_t n_batch, struct tern_error *e)
+enum tern_status forward_open(struct forward *f, const struct model *m, const struct kernels *k,
+                              struct pool *pool, struct cache *cache, size_t n_batch,
+                              struct tern_error *e)
 {
     *f = (struct forward){
         .model = m, .kernels = k, .pool = pool, .cache = cache, .n_batch = n_batch};

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/keys.h"
+#include "weights/keys.h"
 #include "kernels/formats.h"
 #include "model/config.h"
 

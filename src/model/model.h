@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "kernels/kernels.h" /* enum activation */
-#include "model/weights.h"
+#include "weights/weights.h"
 
 struct matrix {
     const void *data; /* tiles [rows, k]; borrowed from the weights file */

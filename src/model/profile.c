@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "model/cache.h"
-#include "model/forward.h"
+#include "model/state.h"
 
 const char *profile_name(enum operation op)
 {

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "base/keys.h"
+#include "weights/keys.h"
 #include "model/attention.h"
-#include "model/layout.h"
-#include "model/load.h"
+#include "weights/file_layout.h"
+#include "weights/load.h"
 
 typedef unsigned long long ull; /* for printf */
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "model/forward.h"
+#include "model/state.h"
 
 enum {
     MOST_ROWS = 272, /* of a batch that go through a step together */

@@ -3,7 +3,7 @@
 #ifndef MODEL_STEPS_H
 #define MODEL_STEPS_H
 
-#include "model/forward.h"
+#include "model/state.h"
 
 /* x[i] = embed[token i];  cos and sin of every row's position for every RoPE set */
 void step_embed(struct forward *f);

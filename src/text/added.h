@@ -3,7 +3,7 @@
 #ifndef TEXT_ADDED_H
 #define TEXT_ADDED_H
 
-#include "base/keys.h"
+#include "weights/keys.h"
 
 enum { /* flags of an added token, as stored */
        ADDED_SPECIAL = 1,

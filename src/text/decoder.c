@@ -4,7 +4,7 @@
  * Broken bytes become U+FFFD: one for each byte where they come from byte tokens, one for each
  * maximal broken subpart in byte-level BPE, as in the reference. What differs by nature: a stream
  * has given away the whole characters of a run of byte tokens before the run breaks. */
-#include "text/parts.h"
+#include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
 #include <stdlib.h>

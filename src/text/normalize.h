@@ -3,7 +3,7 @@
 #define TEXT_NORMALIZE_H
 
 #include "text/buffer.h"
-#include "text/steps.h"
+#include "text/tokenizer_steps.h"
 
 /* Runs the steps over p[0..n), which is UTF-8; `first`: it begins where the whole input begins.
  * *out is borrowed from p or from one of the two scratch buffers, until they are used again. False:

@@ -3,7 +3,7 @@
  * and W its capital and small letters, to both of which belong letters without case and marks. */
 #include "text/patterns.h"
 
-#include "base/keys.h"
+#include "weights/keys.h"
 #include "text/unicode.h"
 
 enum {

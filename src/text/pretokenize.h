@@ -3,7 +3,7 @@
 #define TEXT_PRETOKENIZE_H
 
 #include "text/buffer.h"
-#include "text/steps.h"
+#include "text/tokenizer_steps.h"
 
 struct pretokenize {
     const struct steps *steps;

@@ -1,7 +1,7 @@
 /* SentencePiece BPE: a word is cut into characters (user-defined tokens first, longest first, and
  * never merged), then the neighbours whose joined bytes are the token of the best score are
  * joined, leftmost of equals, until none are left. Reference: sentencepiece, bpe_model.cc. */
-#include "text/parts.h"
+#include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Opens the tokenizer section and encodes: see tokenizer.h; TOKENIZER.md lists the keys. Text goes
  * added tokens (raw) -> normalizer -> added tokens (normalized) -> pre-tokenizer -> model. */
 #include "text/normalize.h"
-#include "text/parts.h"
+#include "text/tokenizer_parts.h"
 #include "text/pretokenize.h"
 #include "text/unicode.h"
 

@@ -7,7 +7,7 @@
 #ifndef TEXT_TOKENIZER_H
 #define TEXT_TOKENIZER_H
 
-#include "base/keys.h"
+#include "weights/keys.h"
 
 struct tokenizer;
 struct decoder;

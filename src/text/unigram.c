@@ -4,7 +4,7 @@
  * Sums are carried on over the cuts of a word, because their rounding decides ties. SentencePiece's
  * are binary32, those of the tokenizers package binary64.
  * References: sentencepiece, unigram_model.cc; the tokenizers package, models/unigram. */
-#include "text/parts.h"
+#include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
 struct best { /* the best way that ends at a byte; while ids are given: what begins there */

@@ -3,7 +3,7 @@
 #ifndef TEXT_VOCAB_H
 #define TEXT_VOCAB_H
 
-#include "base/keys.h"
+#include "weights/keys.h"
 
 enum token_type {                   /* the numbers of SentencePiece; 0 is ours */
                   TOKEN_ABSENT = 0, /* not found by its bytes: an added token, a hole, padding */

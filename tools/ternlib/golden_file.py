@@ -1,8 +1,8 @@
 """Golden tests: the text files tests/golden/*.txt, and the models that they speak of as Hugging Face directories.
 
-A golden file is lines of `key values`; tests/golden.h reads the same lines in C. Floats are the eight hex digits of
+A golden file is lines of `key values`; tests/support/golden.h reads the same lines in C. Floats are the eight hex digits of
 their f32 bits. `config` is the config.json that transformers wrote; `u64`, `f32` and `text` lines are the keys of the
-same model in the words of src/model/FORMAT.md, `tensor NAME rows k matrices any|f32` its tensors, whose values are
+same model in the words of src/weights/FORMAT.md, `tensor NAME rows k matrices any|f32` its tensors, whose values are
 toy.h's for weights_seed; the prompt is rule(prompt_seed); `row P` are the logits at position P.
 """
 

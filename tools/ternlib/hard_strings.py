@@ -1,4 +1,4 @@
-"""Strings that tokenizers get wrong: fixed ones, and a seeded generator that C reproduces (tests/hard_strings.c)."""
+"""Strings that tokenizers get wrong: fixed ones, and a seeded generator that C reproduces (tests/support/hard_strings.c)."""
 
 FIXED = [
     "", " ", "  ", "   ", "\t", "\n", "\n\n", "\n\n\n", "\t\n", " \n ", "\r\n", "\r\n\r\n", "a\u0085b", "a\u00a0b",

@@ -1,4 +1,4 @@
-"""Key blocks of the weights file: named, typed values (src/model/FORMAT.md draws the layout)."""
+"""Key blocks of the weights file: named, typed values (src/weights/FORMAT.md draws the layout)."""
 
 import struct
 

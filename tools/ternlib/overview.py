@@ -7,7 +7,7 @@ from pathlib import Path
 from . import tiles, weights
 from .source import Matrix, Source, feature
 
-# What ./quantize makes smaller (type_of in src/model/quantize.c).
+# What ./quantize makes smaller (type_of in src/quantize/quantize.c).
 QUANTIZED = ("embed", "q", "k", "v", "o", "gate", "up", "down", "head", "shared_gate", "shared_up", "shared_down")
 BITS = {tiles.F32: 32, tiles.F16: 16, tiles.BF16: 16, tiles.Q8: 8.5, tiles.Q4: 4.5, tiles.Q4C: 4.5}
 KINDS = {"spm": "SentencePiece BPE", "bpe": "BPE", "unigram": "unigram"}

@@ -193,6 +193,6 @@ class Recorder:
 
 
 def probe(model: Any, kind: str, features: dict[str, Any], ids: list[int], positions: list[int]) -> dict[str, np.ndarray]:
-    """The arrays of a file of probes: see src/app/verify.h."""
+    """The arrays of a file of probes: see src/app/run/verify.h."""
     head = {"tokens": np.array(ids, "<i4"), "positions": np.array(positions, "<i4")}
     return head | Recorder(model, kind, features, positions).run(ids)

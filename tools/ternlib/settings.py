@@ -1,6 +1,6 @@
 """What the user sets with --set KEY=VALUE, above what the source says.
 
-FEATURES, in the words of src/model/FORMAT.md, hold for the model as it is written: one value for all layers, or one for
+FEATURES, in the words of src/weights/FORMAT.md, hold for the model as it is written: one value for all layers, or one for
 each with commas between. Any other key is one of the source's config in the spelling of transformers (rope_theta,
 query_pre_attn_scalar), and is read as if it had stood there; KEY=ignore leaves out a key that is not understood.
 """

@@ -3,7 +3,7 @@
 In:  rows of a source matrix: bits [n, k] (u32 or u16) for f32, f16 and bf16; for q8 and q4 the pair
      (q int8 [n, k / 32, 32], scales u16 [n, k / 32]); for q4c those, of codes u8 below 16, and the tables int8 [n, 16]
      that say what a row's codes stand for, alike in the 16 rows of a tile.
-Out: the bytes of whole tiles, as src/model/FORMAT.md draws them, and back again.
+Out: the bytes of whole tiles, as src/weights/FORMAT.md draws them, and back again.
 To add a type: a row in TYPES and a case in tile, untile, values and bits.
 """
 

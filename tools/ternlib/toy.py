@@ -1,4 +1,4 @@
-"""Toy models in numpy: the tensors of tests/toy.c, bit for bit (tests/toy.h states the generator)."""
+"""Toy models in numpy: the tensors of tests/support/toy.c, bit for bit (tests/support/toy.h states the generator)."""
 
 import math
 

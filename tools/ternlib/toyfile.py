@@ -1,4 +1,4 @@
-"""Toy models as weights files: byte for byte what toy_write of tests/toy.c makes.
+"""Toy models as weights files: byte for byte what toy_write of tests/support/toy.c makes.
 
 In:  a config with FORMAT.md's keys, as ternlib.toy takes it, a seed and a type. Out: the file.
 """

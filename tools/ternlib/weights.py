@@ -1,4 +1,4 @@
-"""Writes the weights file (src/model/FORMAT.md): start, sections, tensor directory, tiles, checksums.
+"""Writes the weights file (src/weights/FORMAT.md): start, sections, tensor directory, tiles, checksums.
 
 In:  section bodies, and matrices that hand out their rows piece by piece, so that memory stays small.
 Out: a complete file at a path of the caller, who renames it into place; `patch_seal` finishes it.

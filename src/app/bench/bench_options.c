@@ -1,0 +1,326 @@
+/* Options of `bench`: see bench_options.h; parser.c knows how a command line is written. */
+#include "app/bench/bench_options.h"
+
+#include "app/bench/bench_shape.h"
+#include "app/cli/number.h"
+#include "app/cli/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option_row rows[N_BENCH_OPTIONS] = {
+    [BENCH_MODEL] = OPTION('m', LIST, 0, 0, "model", "FILE",
+                           "What is measured\n"
+                           "a weights file, like every argument without a dash; may be repeated"),
+    [BENCH_SHAPE] = OPTION(0, LIST, 0, 0, "shape", "SHAPE",
+                           "random weights instead of a file: a name or sizes, both listed below"),
+    [BENCH_TYPE] = OPTION(0, LIST, 0, 0, "type", "LIST",
+                          "weight types of --shape: f32, f16, bf16, q8, q4, q4c; default q8"),
+    [BENCH_PROMPT] = OPTION('p', LIST, 0, 0, "n-prompt", "LIST",
+                            "Tests (LIST: 1,2 or 1-4 or 1-9+2 or 1-8*2; repeated options add)\n"
+                            "tokens of a prompt; default 512; 0: no such test"),
+    [BENCH_GEN] = OPTION('n', LIST, 0, 0, "n-gen", "LIST",
+                         "tokens generated one by one; default 128; 0: no such test"),
+    [BENCH_PG] = OPTION(0, LIST, 0, 0, "pg -pg", "PP,TG",
+                        "a prompt and then tokens, as one test; may be repeated"),
+    [BENCH_DEPTH] = OPTION('d', LIST, 0, 0, "n-depth", "LIST",
+                           "tokens in the cache before each test; default 0"),
+    [BENCH_THREADS] = OPTION('t', LIST, 0, 0, "threads", "LIST",
+                             "default: what processors, affinity and quota allow"),
+    [BENCH_BATCH] = OPTION('b', LIST, 0, 0, "batch-size", "LIST",
+                           "tokens of a prompt evaluated at once; default 512"),
+    [BENCH_CACHE] = OPTION(0, LIST, 0, 0, "cache-type", "LIST",
+                           "types of the cached keys and values; default f16"),
+    [BENCH_CACHE_K] = OPTION(0, LIST, 0, 0, "cache-type-k -ctk", "LIST",
+                             "the same: keys and values have one type here"),
+    [BENCH_CACHE_V] = OPTION(0, LIST, 0, 0, "cache-type-v -ctv", "LIST",
+                             "the same; must agree with --cache-type-k"),
+    [BENCH_LOAD] = OPTION(0, CHOICE, 0, 0, "load", "map|copy",
+                          "weights mapped from the file, or copied to huge pages; default map"),
+    [BENCH_CPU] =
+        OPTION(0, TEXT, 0, 0, "cpu", "NAME", "instruction set, as in run; default: the best"),
+    [BENCH_REPETITIONS] = OPTION('r', INTEGER, 1, 1000, "repetitions", "N",
+                                 "How\n"
+                                 "times that each test is repeated; default 5"),
+    [BENCH_DELAY] =
+        OPTION(0, INTEGER, 0, 3600, "delay", "N", "seconds of rest before each test; default 0"),
+    [BENCH_NO_WARMUP] =
+        OPTION(0, FLAG, 0, 0, "no-warmup", "", "do not run each test once before it counts"),
+    [BENCH_NO_LIMITS] = OPTION(0, FLAG, 0, 0, "no-limits", "",
+                               "do not measure the machine beside each test; its fields are 0"),
+    [BENCH_OPS] =
+        OPTION(0, FLAG, 0, 0, "ops", "", "one more repetition, which tells where its time goes"),
+    [BENCH_OUTPUT] = OPTION('o', CHOICE, 0, 0, "output", "md|csv|json|jsonl",
+                            "Output\n"
+                            "form of the results on standard output; default md"),
+    [BENCH_OUTPUT_ERR] = OPTION(0, CHOICE, 0, 0, "output-err -oe", "md|csv|json|jsonl",
+                                "results on standard error too; default none"),
+    [BENCH_PROGRESS] =
+        OPTION(0, FLAG, 0, 0, "progress", "", "say on standard error what is being done"),
+    [BENCH_HELP] = OPTION('h', JOB, 0, 0, "help", "", "this text"),
+    [BENCH_VERSION] = OPTION(0, JOB, 0, 0, "version", "", "version of tern"),
+};
+
+/* llama-bench's options that mean nothing here. */
+static const char *find_hint(const char *argument)
+{
+    static const char no_gpu[] = "everything runs on the processor here";
+    static const struct {
+        const char *argument, *hint;
+    } hints[] = {
+        {"-ub", "there is one batch size here: -b"},
+        {"--ubatch-size", "there is one batch size here: -b"},
+        {"-ngl", no_gpu},
+        {"--n-gpu-layers", no_gpu},
+        {"-sm", no_gpu},
+        {"-mg", no_gpu},
+        {"-nkvo", no_gpu},
+        {"-fa", "attention is always computed by blocks here"},
+        {"--flash-attn", "attention is always computed by blocks here"},
+        {"-hf", "nothing is downloaded here: --shape measures a model's shape without its file"},
+    };
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        if (!strcmp(argument, hints[i].argument))
+            return hints[i].hint;
+    return NULL;
+}
+
+static const char *no_value_hint(const char *spelled, const char *value)
+{
+    (void)spelled, (void)value;
+    return NULL;
+}
+
+static const struct option_table table = {
+    .rows = rows,
+    .n = N_BENCH_OPTIONS,
+    .find_hint = find_hint,
+    .value_hint = no_value_hint,
+    .unknown = "",
+};
+
+/* ---- lists -------------------------------------------------------------------------------- */
+
+/* The number of text[0 .. n), at most max. */
+static bool read_number(const char *text, size_t n, uint64_t max, uint64_t *out)
+{
+    char digits[24] = {0};
+    if (!n || n >= sizeof digits)
+        return false;
+    memcpy(digits, text, n);
+    return number_u64(digits, out) && *out <= max;
+}
+
+static bool add(struct bench_list *list, uint64_t value)
+{
+    if (list->n == BENCH_VALUES)
+        return false;
+    list->value[list->n++] = (uint32_t)value;
+    return true;
+}
+
+/* "7", "1-4", "1-9+2" or "1-8*2" in text[0 .. n). */
+static bool add_range(struct bench_list *list, const char *text, size_t n, uint64_t min,
+                      uint64_t max)
+{
+    uint64_t first, last, step = 1;
+    size_t head = 0, tail, at;
+    while (head < n && text[head] != '-')
+        head++;
+    if (!read_number(text, head, max, &first) || first < min)
+        return false;
+    if (head == n)
+        return add(list, first);
+    for (tail = at = head + 1; at < n && text[at] != '+' && text[at] != '*';)
+        at++;
+    bool times = at < n && text[at] == '*';
+    if (!read_number(text + tail, at - tail, max, &last) || last < first ||
+        (at < n && (!read_number(text + at + 1, n - at - 1, max, &step) || step < 1)) ||
+        (times && (first < 1 || step < 2)))
+        return false;
+    for (uint64_t v = first; v <= last; v = times ? v * step : v + step)
+        if (!add(list, v))
+            return false;
+    return true;
+}
+
+typedef bool (*add_fn)(struct bench_list *list, const char *text, size_t n);
+
+static bool add_count(struct bench_list *list, const char *text, size_t n)
+{
+    return add_range(list, text, n, 0, 1 << 20);
+}
+
+static bool add_positive(struct bench_list *list, const char *text, size_t n)
+{
+    return add_range(list, text, n, 1, 65536);
+}
+
+static bool add_threads(struct bench_list *list, const char *text, size_t n)
+{
+    return add_range(list, text, n, 1, 1024);
+}
+
+static bool add_type(struct bench_list *list, const char *text, size_t n)
+{
+    for (int t = TERN_F32; t <= TERN_Q4C; t++)
+        if (strlen(tern_type_name(t)) == n && !memcmp(tern_type_name(t), text, n))
+            return add(list, (uint64_t)t);
+    return false;
+}
+
+static bool add_cache(struct bench_list *list, const char *text, size_t n)
+{
+    for (int t = 0; tern_cache_type_name(t); t++)
+        if (strlen(tern_cache_type_name(t)) == n && !memcmp(tern_cache_type_name(t), text, n))
+            return add(list, (uint64_t)t);
+    return false;
+}
+
+/* Every part between commas of every text that option `id` was given. */
+static enum tern_status read_list(const struct parser *p, int id, struct bench_list *list,
+                                  add_fn add_part, const char *want, struct tern_error *e)
+{
+    for (size_t i = 0; i < p->n_texts; i++) {
+        const char *text = p->texts[i].text;
+        for (bool more = p->texts[i].option == id; more;) {
+            size_t n = strcspn(text, ",");
+            if (!add_part(list, text, n))
+                return parser_usage(e, "--%.*s: '%.100s' is not %s", OPTION_NAME(&rows[id]),
+                                    p->texts[i].text, want);
+            more = text[n] == ',';
+            text += n + more;
+        }
+    }
+    return TERN_OK;
+}
+
+static void default_to(struct bench_list *list, uint32_t value)
+{
+    if (!list->n)
+        add(list, value);
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+static enum tern_status read_pg(struct bench_options *o, const struct parser *p,
+                                struct tern_error *e)
+{
+    for (size_t i = 0; i < p->n_texts; i++) {
+        const char *text = p->texts[i].text;
+        size_t n = strcspn(text, ",");
+        uint64_t pp, tg;
+        if (p->texts[i].option != BENCH_PG)
+            continue;
+        if (text[n] != ',' || !read_number(text, n, 1 << 20, &pp) ||
+            !read_number(text + n + 1, strlen(text + n + 1), 1 << 20, &tg) || !(pp + tg) ||
+            !add(&o->pg_prompt, pp) || !add(&o->pg_gen, tg))
+            return parser_usage(e, "--pg: '%.100s' is not two numbers of tokens, as in 512,128",
+                                text);
+    }
+    return TERN_OK;
+}
+
+static enum tern_status read_caches(struct bench_options *o, const struct parser *p,
+                                    struct tern_error *e)
+{
+    static const char want[] = "a list of f16, f32 and q8";
+    struct bench_list k = {.n = 0}, v = {.n = 0};
+    enum tern_status s;
+    if ((s = read_list(p, BENCH_CACHE, &o->caches, add_cache, want, e)) ||
+        (s = read_list(p, BENCH_CACHE_K, &k, add_cache, want, e)) ||
+        (s = read_list(p, BENCH_CACHE_V, &v, add_cache, want, e)))
+        return s;
+    if (k.n && v.n && (k.n != v.n || memcmp(k.value, v.value, k.n * sizeof *k.value)))
+        return parser_usage(e, "--cache-type-k and --cache-type-v differ, but keys and values have "
+                               "one type here");
+    const struct bench_list *more = k.n ? &k : &v;
+    for (size_t i = 0; i < more->n; i++)
+        if (!add(&o->caches, more->value[i]))
+            return parser_usage(e, "--cache-type: too many values");
+    return TERN_OK;
+}
+
+static enum tern_status read_lists(struct bench_options *o, const struct parser *p,
+                                   struct tern_error *e)
+{
+    static const char counts[] = "a list of numbers or ranges from 0 to 1048576";
+    enum tern_status s;
+    (void)((s = read_list(p, BENCH_PROMPT, &o->prompt, add_count, counts, e)) ||
+           (s = read_list(p, BENCH_GEN, &o->gen, add_count, counts, e)) ||
+           (s = read_list(p, BENCH_DEPTH, &o->depth, add_count, counts, e)) ||
+           (s = read_list(p, BENCH_THREADS, &o->threads, add_threads,
+                          "a list of numbers or ranges from 1 to 1024", e)) ||
+           (s = read_list(p, BENCH_BATCH, &o->batch, add_positive,
+                          "a list of numbers or ranges from 1 to 65536", e)) ||
+           (s = read_list(p, BENCH_TYPE, &o->types, add_type,
+                          "a list of f32, f16, bf16, q8, q4 and q4c", e)) ||
+           (s = read_pg(o, p, e)) || (s = read_caches(o, p, e)));
+    default_to(&o->prompt, 512);
+    default_to(&o->gen, 128);
+    default_to(&o->depth, 0);
+    default_to(&o->threads, 0);
+    default_to(&o->batch, 512);
+    default_to(&o->types, TERN_Q8);
+    default_to(&o->caches, TERN_CACHE_F16);
+    return s;
+}
+
+static enum tern_status read_models(struct bench_options *o, const struct parser *p,
+                                    struct tern_error *e)
+{
+    o->models = calloc(p->n_texts + p->n_words + 1, sizeof *o->models);
+    o->shapes = calloc(p->n_texts + 1, sizeof *o->shapes);
+    if (!o->models || !o->shapes)
+        return parser_no_memory(e);
+    for (size_t i = 0; i < p->n_texts; i++) {
+        if (p->texts[i].option == BENCH_MODEL)
+            o->models[o->n_models++] = p->texts[i].text;
+        if (p->texts[i].option == BENCH_SHAPE)
+            o->shapes[o->n_shapes++] = p->texts[i].text;
+    }
+    for (size_t i = 0; i < p->n_words; i++)
+        o->models[o->n_models++] = p->words[i];
+    if (!o->n_models && !o->n_shapes && o->job == N_BENCH_OPTIONS)
+        return parser_usage(e, "nothing to measure; usage: bench MODEL ... [options], or bench "
+                               "--shape 1.1b --type q4 (--help lists the options)");
+    if (o->value[BENCH_TYPE].given && !o->n_shapes)
+        return parser_usage(e, "--type belongs to --shape: a weights file has the types that it "
+                               "has (./quantize makes another)");
+    return TERN_OK;
+}
+
+enum tern_status bench_options_open(struct bench_options *o, int argc, char **argv,
+                                    struct tern_error *e)
+{
+    struct parser p;
+    memset(o, 0, sizeof *o);
+    enum tern_status s = parser_open(&p, &table, o->value, argc, argv, e);
+    o->job = (enum bench_option)p.job;
+    if (!s)
+        s = read_lists(o, &p, e);
+    if (!s)
+        s = read_models(o, &p, e);
+    parser_close(&p);
+    return s;
+}
+
+void bench_options_close(struct bench_options *o)
+{
+    free(o->models);
+    free(o->shapes);
+}
+
+void bench_options_help(void)
+{
+    out_print("usage: bench MODEL ... [options]\n"
+              "       bench --shape SHAPE --type LIST [options]\n"
+              "\n"
+              "Measures tokens per second beside what the machine can do. Options and fields\n"
+              "are llama-bench's where it has them.\n");
+    parser_help(&table);
+    out_print("\nShapes: %s,\n"
+              "or dim=N,hidden=N,layers=N,heads=N,kv_heads=N,head_dim=N,vocab=N[,tied]\n",
+              bench_shape_names());
+    out_print("\nExit codes: those of run.\n");
+}

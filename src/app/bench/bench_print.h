@@ -1,0 +1,23 @@
+/* Results of `bench` as Markdown, CSV, JSON or JSON lines: llama-bench's fields by name and in its
+ * order, then ours. ADDING A FIELD: a line in fill_fields of bench_print.c. */
+#ifndef BENCH_BENCH_PRINT_H
+#define BENCH_BENCH_PRINT_H
+
+#include "app/bench/bench_test.h"
+
+struct bench_printer {
+    const char *form; /* "md", "csv", "json", "jsonl", or NULL: nothing is printed */
+    bool to_stderr;
+    size_t n; /* results so far */
+    char *ops;
+    size_t ops_bytes; /* tables of operations, which follow the table of results */
+};
+
+void bench_print_begin(struct bench_printer *p);
+void bench_print(struct bench_printer *p, const struct bench_result *r);
+void bench_print_end(struct bench_printer *p);
+
+/* "pp512", "tg128 @ d512", "pp512+tg128" */
+void bench_test_name(const struct bench_plan *plan, char *text, size_t n);
+
+#endif

@@ -1,0 +1,50 @@
+/* One test of `bench`: a prompt, or tokens one by one, or both, from some depth of the cache on,
+ * repeated and timed. The token at position i is always (i * 7919 + 13) mod vocab, so that a test
+ * has one fingerprint on every machine. Only evaluation is timed: no sampling, no text. */
+#ifndef BENCH_BENCH_TEST_H
+#define BENCH_BENCH_TEST_H
+
+#include "tern.h"
+
+#include <stdbool.h>
+
+enum { BENCH_MAX_REPETITIONS = 1000, BENCH_MAX_OPS = 16 };
+
+struct bench_plan {
+    uint32_t n_prompt, n_gen, depth;
+    uint32_t n_batch;
+    enum tern_cache_type cache;
+    size_t repetitions;
+    bool warmup, ops, copy; /* copy: of the weights, not mapped */
+};
+
+struct bench_result {
+    struct bench_plan plan;
+    char model_file[256], model_type[96], cpu_info[128];
+    struct tern_model_info info; /* borrowed texts: until the model is closed */
+    char time[24];               /* when it began, UTC, ISO 8601 */
+    double ns[BENCH_MAX_REPETITIONS], ts[BENCH_MAX_REPETITIONS]; /* [repetitions] */
+    double avg_ns, stddev_ns, median_ns, avg_ts, stddev_ts, median_ts;
+    struct tern_cost cost;       /* of one repetition */
+    uint64_t fingerprint, rows;  /* of one repetition's logits; equal in all */
+    double read_gbs, peak_gmacs; /* the machine's, with the same threads */
+    const char *peak_name;
+    struct tern_op ops[BENCH_MAX_OPS]; /* [n_ops] */
+    size_t n_ops;
+    double ops_seconds; /* the whole repetition that ops are of */
+};
+
+/* Brings sequence 0 to `depth` tokens. */
+enum tern_status bench_fill(tern_context *ctx, uint32_t depth, uint32_t n_batch,
+                            struct tern_error *e);
+
+/* Runs r->plan on a context whose sequence 0 has plan.depth tokens, and leaves it so; fills r from
+ * `ns` to `rows`, and the operations. TERN_INTERNAL when two repetitions differ by a bit. */
+enum tern_status bench_run(tern_context *ctx, struct bench_result *r, struct tern_error *e);
+
+/* Tokens a second, and how much of the limits that is. */
+double bench_gbs(const struct bench_result *r);   /* bytes read of weights and cache */
+double bench_gmacs(const struct bench_result *r); /* multiply-adds, attention included */
+double bench_percent(double value, double limit); /* 0 without a limit */
+
+#endif

@@ -1,0 +1,64 @@
+/* Files: see files.h. */
+#include "app/cli/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_MOST = 256 << 20 }; /* bytes: a device may not end */
+
+static enum tern_status fail(enum tern_status code, const char *path, const char *what,
+                             struct tern_error *e)
+{
+    e->code = code;
+    snprintf(e->text, sizeof e->text, "%.300s: %s%s%s", strcmp(path, "-") ? path : "standard input",
+             what, code == TERN_IO ? ": " : "", code == TERN_IO ? strerror(errno) : "");
+    return code;
+}
+
+/* Reads to the end; what is held then is in *text, also after a failure. */
+static enum tern_status read_all(int fd, const char *path, char **text, size_t *n,
+                                 struct tern_error *e)
+{
+    for (size_t room = 0;;) {
+        if (*n + 1 >= room) {
+            room = room ? room + room / 2 : 65536;
+            char *more = realloc(*text, room);
+            if (!more)
+                return fail(TERN_NO_MEMORY, path, "does not fit into memory", e);
+            *text = more;
+        }
+        ssize_t got = read(fd, *text + *n, room - *n - 1);
+        if (got < 0 && errno != EINTR)
+            return fail(TERN_IO, path, "cannot read", e);
+        if (got == 0)
+            break;
+        *n += got > 0 ? (size_t)got : 0;
+        if (*n > FILE_MOST)
+            return fail(TERN_LIMIT, path, "it has more than 256 MiB", e);
+    }
+    (*text)[*n] = 0;
+    return TERN_OK;
+}
+
+enum tern_status files_take(const char *path, char **text, size_t *n, struct tern_error *e)
+{
+    bool is_input = !strcmp(path, "-");
+    int fd = is_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    *text = NULL;
+    *n = 0;
+    if (fd < 0)
+        return fail(TERN_IO, path, "cannot open", e);
+    enum tern_status s = read_all(fd, path, text, n, e);
+    if (!is_input)
+        close(fd);
+    if (s) {
+        free(*text);
+        *text = NULL, *n = 0;
+    }
+    return s;
+}

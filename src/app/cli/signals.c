@@ -1,0 +1,91 @@
+/* Signals: see signals.h. The handlers use only what is async-signal-safe: write, _exit, volatile
+ * flags and tern_cancel. */
+#include "app/cli/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/select.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t caught;
+static tern_context *volatile watched;
+static char bus_text[4400];
+static size_t bus_bytes;
+static volatile sig_atomic_t noting;
+
+static void on_stop(int number)
+{
+    if (caught || (!watched && !noting))
+        _exit(128 + number);
+    caught = number;
+    if (watched)
+        tern_cancel(watched);
+}
+
+static void on_bus(int number)
+{
+    (void)number;
+    (void)!write(STDERR_FILENO, bus_text, bus_bytes);
+    _exit(TERN_IO);
+}
+
+static void handle(int number, void (*handler)(int))
+{
+    struct sigaction a, before;
+    memset(&a, 0, sizeof a);
+    a.sa_handler = handler; /* no SA_RESTART: a blocked write must return */
+    sigemptyset(&a.sa_mask);
+    sigaction(number, NULL, &before);
+    if (before.sa_handler != SIG_IGN) /* nohup, or a job in the background */
+        sigaction(number, &a, NULL);
+}
+
+void signals_init(const char *program, const char *model)
+{
+    snprintf(bus_text, sizeof bus_text, "\n%s: %.4096s: model file changed while running\n",
+             program, model);
+    bus_bytes = strlen(bus_text);
+    handle(SIGINT, on_stop);
+    handle(SIGTERM, on_stop);
+    handle(SIGBUS, on_bus);
+}
+
+void signals_watch(tern_context *ctx)
+{
+    watched = ctx;
+}
+
+void signals_note(void)
+{
+    noting = 1;
+}
+
+int signals_caught(void)
+{
+    return caught;
+}
+
+void signals_clear(void)
+{
+    caught = 0;
+}
+
+/* A signal between the last look and the wait must end the wait: so it may come in only there.
+ * (Pool threads take none.) */
+bool signals_wait(int fd)
+{
+    sigset_t stop, before;
+    fd_set fds;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    sigprocmask(SIG_BLOCK, &stop, &before);
+    do {
+        FD_ZERO(&fds);
+        FD_SET(fd, &fds);
+    } while (!caught && pselect(fd + 1, &fds, NULL, NULL, NULL, &before) < 0 && errno == EINTR);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return !caught;
+}

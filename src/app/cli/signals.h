@@ -1,0 +1,29 @@
+/* Signals of a program. SIGINT and SIGTERM: the first stops the evaluation cleanly, the second
+ * (or one at a time when nothing is evaluated) ends the program at once, with 130 and 143.
+ * SIGBUS: the weights file was cut while it was mapped; one sentence, exit code 4. */
+#ifndef CLI_SIGNALS_H
+#define CLI_SIGNALS_H
+
+#include <stdbool.h>
+
+#include "tern.h"
+
+/* Installs the handlers. `model` is the path to be named. */
+void signals_init(const char *program, const char *model);
+
+/* From now on the first signal cancels `ctx`; NULL: every signal ends the program. */
+void signals_watch(tern_context *ctx);
+
+/* From now on the first signal is only noted, for a program that asks signals_caught. */
+void signals_note(void);
+
+/* The signal that asked to stop, or 0. */
+int signals_caught(void);
+
+/* It did stop: the next one is the first again. */
+void signals_clear(void);
+
+/* Waits until `fd` can be read; false: a signal asked to stop, then or before. */
+bool signals_wait(int fd);
+
+#endif

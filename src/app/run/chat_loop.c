@@ -1,0 +1,472 @@
+/* Chat: see chat.h. Questions come in, and answers go to standard output; prompts, hints and errors
+ * go to standard error. */
+#include "app/run/chat_loop.h"
+
+#include "app/run/conversation.h"
+#include "app/cli/files.h"
+#include "app/run/complete.h"
+#include "app/cli/out.h"
+#include "app/cli/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct chat {
+    struct generation g; /* first, for its callbacks get this struct */
+    int (*show)(void *arg, tern_token token, const char *text, size_t n); /* its own on_text */
+    struct options *o;
+    struct tern_chat_info info;
+    struct conversation said;
+    tern_token *tokens; /* [room] the conversation as the template writes it */
+    size_t room;
+    struct text answer, input, line;
+    bool ended;               /* there is no more input */
+    bool cut;                 /* the message has a line that the terminal may have cut */
+    const char **stop;        /* of the options and of the template */
+    struct text settings;     /* char *: what /set was given, for as long as the chat lasts */
+    const char *bold, *plain; /* codes of the terminal, or "" */
+};
+
+enum { LINE_MAX_BYTES = 4095 }; /* of a terminal in canonical mode: it drops what comes after */
+
+enum heard { LINE, INTERRUPT, END };
+
+static enum tern_status fail(struct tern_error *e, enum tern_status s, const char *text)
+{
+    snprintf(e->text, sizeof e->text, "%s", text);
+    return e->code = s;
+}
+
+static enum tern_status no_memory(struct tern_error *e)
+{
+    return fail(e, TERN_NO_MEMORY, "not enough memory for the conversation");
+}
+
+static enum tern_status no_thinking(struct tern_error *e)
+{
+    return fail(e, TERN_USAGE, "--think: the chat template knows no choice of thinking");
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static int on_text(void *arg, tern_token token, const char *text, size_t n)
+{
+    struct chat *c = arg;
+    text_add(&c->answer, text, n);
+    return c->show(&c->g, token, text, n) || c->answer.failed;
+}
+
+/* The conversation but for its `less` oldest messages as ids, *n of them. */
+static enum tern_status render(struct chat *c, size_t less, size_t *n, struct tern_error *e)
+{
+    struct tern_chat_message *list = c->said.list + less, held = *list;
+    const struct option_value *think = &c->o->value[OPT_THINK];
+    unsigned flags = TERN_CHAT_GENERATE;
+    size_t first = !c->said.list->text;
+    if (think->given)
+        flags |= strcmp(think->text, "on") ? TERN_CHAT_NO_THINK : TERN_CHAT_THINK;
+    for (;;) {
+        *list = *c->said.list; /* the system text in front of what is left */
+        enum tern_status s = tern_chat_tokens(c->g.model, list + first, c->said.n - less - first,
+                                              flags, c->tokens, c->room, n, e);
+        *list = held;
+        if (s || *n <= c->room)
+            return s;
+        tern_token *more = realloc(c->tokens, *n * sizeof *more);
+        if (!more)
+            return no_memory(e);
+        c->tokens = more, c->room = *n;
+    }
+}
+
+/* As render, of what the context holds: all, or with --context-shift without the oldest turns,
+ * *drop of them. */
+static enum tern_status fit(struct chat *c, size_t *n, size_t *drop, struct tern_error *e)
+{
+    struct tern_memory plan;
+    tern_context_memory(c->g.ctx, &plan);
+    enum tern_status s = render(c, 0, n, e);
+    bool may = c->o->value[OPT_CONTEXT_SHIFT].given, shift = may && *n >= plan.n_ctx;
+    while (!s && shift && *n > plan.n_ctx / 2 && c->said.n > 2 + 2 * *drop)
+        s = render(c, 2 * ++*drop, n, e);
+    if (s || *n < plan.n_ctx)
+        return s;
+    snprintf(e->text, sizeof e->text,
+             "the %s has %zu tokens and the context %u positions: %s or use a larger -c",
+             may ? "message alone" : "conversation", *n, plan.n_ctx,
+             may ? "shorten it" : "/clear it, use --context-shift");
+    return e->code = TERN_LIMIT;
+}
+
+/* The answer joins the conversation, with the ids that were chosen where they are all of it. */
+static enum tern_status remember(struct chat *c, size_t n, struct tern_error *e)
+{
+    const struct tern_generate_result *r = &c->g.stats.result;
+    size_t made = r->n_generated;
+    enum tern_status s =
+        conversation_add(&c->said, "assistant", c->answer.n ? c->answer.p : "", c->answer.n, e);
+    tern_token *tokens = s || !made ? NULL : malloc(made * sizeof *tokens);
+    if (!tokens)
+        return s;
+    if (r->n_shifts || r->reason == TERN_STOP_STRING ||
+        tern_seq_length(c->g.ctx, 0) != n + made - 1) {
+        free(tokens);
+        return s;
+    }
+    memcpy(tokens, tern_seq_tokens(c->g.ctx, 0) + n, (made - 1) * sizeof *tokens);
+    tokens[made - 1] = r->last;
+    c->said.list[c->said.n - 1].tokens = tokens;
+    c->said.list[c->said.n - 1].n_tokens = made;
+    return s;
+}
+
+static bool is_answered(const struct chat *c)
+{
+    return *c->said.list[c->said.n - 1].role == 'a';
+}
+
+static void set_stops(struct chat *c)
+{
+    c->g.p.stop = c->stop;
+    if (c->info.stop)
+        c->stop[c->g.p.n_stop++] = c->info.stop;
+}
+
+/* Answers the last message, if it can; only then are older ones dropped. */
+static enum tern_status answer(struct chat *c, struct tern_error *e)
+{
+    size_t n = 0, drop = 0;
+    generation_set(&c->g);
+    set_stops(c);
+    c->answer.n = 0;
+    enum tern_status s = fit(c, &n, &drop, e);
+    if (!s)
+        s = generation_run(&c->g, c->tokens, n, e);
+    report_end(&c->g.report, s ? NULL : &c->g.stats);
+    c->g.report.index = 0;
+    if (!s && c->g.stats.result.n_generated)
+        s = remember(c, n, e);
+    if (s)
+        return s;
+    if (drop && is_answered(c))
+        fprintf(stderr, "context: the oldest %zu turn%s dropped\n", drop,
+                drop == 1 ? " was" : "s were");
+    while (drop-- && is_answered(c))
+        conversation_drop(&c->said);
+    if (c->o->value[OPT_VERBOSE].given || c->g.stats.result.reason == TERN_STOP_CONTEXT)
+        generation_print(&c->g);
+    return s;
+}
+
+/* ---- input ---------------------------------------------------------------------------------- */
+
+static void show_prompt(const struct chat *c, const char *text)
+{
+    fprintf(stderr, "%s%s%s", c->bold, text, c->plain);
+}
+
+/* Appends the next line to c->line, without its line feed. */
+static enum heard hear_line(struct chat *c, const char *prompt)
+{
+    show_prompt(c, prompt);
+    for (;;) {
+        struct text *in = &c->input;
+        char more[4096], *end = in->n ? memchr(in->p, '\n', in->n) : NULL;
+        if (end || (c->ended && in->n)) {
+            size_t n = end ? (size_t)(end - in->p) : in->n, used = n + (end != NULL);
+            text_add(&c->line, in->p, n);
+            c->cut |= n >= LINE_MAX_BYTES;
+            memmove(in->p, in->p + used, in->n -= used);
+            return LINE;
+        }
+        if (c->ended)
+            return END;
+        if (!signals_wait(STDIN_FILENO)) {
+            in->n = 0;
+            return INTERRUPT;
+        }
+        ssize_t got = read(STDIN_FILENO, more, sizeof more);
+        c->ended = got == 0 || (got < 0 && errno != EINTR);
+        text_add(in, more, got > 0 ? (size_t)got : 0);
+    }
+}
+
+static bool ends_with(const struct text *t, size_t from, const char *mark)
+{
+    size_t n = strlen(mark);
+    return t->n >= from + n && !memcmp(t->p + t->n - n, mark, n);
+}
+
+/* A message into c->line: a line; lines joined by a backslash at their ends; or whatever is between
+ * two """. */
+static enum heard hear(struct chat *c, bool *quoted)
+{
+    static const char quotes[] = "\"\"\"";
+    c->line.n = 0;
+    c->cut = false;
+    enum heard h = hear_line(c, ">>> ");
+    *quoted = h == LINE && c->line.n >= 3 && !memcmp(c->line.p, quotes, 3);
+    if (*quoted)
+        memmove(c->line.p, c->line.p + 3, c->line.n -= 3);
+    while (h == LINE &&
+           (*quoted ? !ends_with(&c->line, 0, quotes) : ends_with(&c->line, 0, "\\"))) {
+        c->line.n -= !*quoted;
+        text_add(&c->line, "\n", 1);
+        h = hear_line(c, "... ");
+    }
+    if (*quoted && h == LINE)
+        c->line.n -= 3;
+    return h;
+}
+
+/* ---- commands ------------------------------------------------------------------------------- */
+
+static const char help[] =
+    "/clear            forget the conversation\n"
+    "/regen            answer the last message again\n"
+    "/save FILE        write the conversation, a line of JSON a message\n"
+    "/load FILE        go on with a saved conversation\n"
+    "/set NAME VALUE   change an option: temp, top-k, top-p, min-p, seed, n, system,\n"
+    "                  think on|off, ...; flags switch on and off: /set verbose\n"
+    "/bye              leave; so do Ctrl-D and Ctrl-C twice\n"
+    "\"\"\" begins and ends a message of several lines; so does a backslash at a line's end.\n";
+
+/* The system text of the options is the first message. */
+static enum tern_status set_system(struct chat *c, struct tern_error *e)
+{
+    const struct option_value *text = &c->o->value[OPT_SYSTEM];
+    const struct option_value *file = &c->o->value[OPT_SYSTEM_FILE];
+    char *held = NULL;
+    size_t n = text->given ? strlen(text->text) : 0;
+    if (!text->given && !file->given)
+        return TERN_OK;
+    enum tern_status s = text->given ? TERN_OK : files_take(file->text, &held, &n, e);
+    if (!s)
+        s = conversation_add(&c->said, "system", held ? held : text->text, n, e);
+    free(held);
+    return s;
+}
+
+static enum tern_status set(struct chat *c, const char *name, const char *value,
+                            struct tern_error *e)
+{
+    size_t n = strlen(name) + strlen(value) + 4;
+    char *word = malloc(n);
+    if (!word)
+        return no_memory(e);
+    bool letter = !name[1]; /* as in -n50 */
+    snprintf(word, n, "%s%s%s%s", letter ? "-" : "--", name, *value && !letter ? "=" : "", value);
+    for (char *p = word; *p && *p != '='; p++)
+        *p = *p == '_' ? '-' : *p;
+    text_add(&c->settings, (char *)&word, sizeof word);
+    if (c->settings.failed)
+        free(word);
+    const char *before = c->o->value[OPT_SYSTEM].text;
+    struct option_value think = c->o->value[OPT_THINK];
+    enum tern_status s = c->settings.failed ? no_memory(e) : options_set(c->o, word, e);
+    if (c->o->value[OPT_THINK].given && !c->info.thinking) {
+        c->o->value[OPT_THINK] = think;
+        return no_thinking(e);
+    }
+    return s || c->o->value[OPT_SYSTEM].text == before ? s : set_system(c, e);
+}
+
+static enum tern_status again(struct chat *c, struct tern_error *e)
+{
+    if (c->said.n < 3)
+        return fail(e, TERN_USAGE, "there is no answer yet");
+    struct tern_chat_message old = c->said.list[--c->said.n]; /* stays if there is no other */
+    enum tern_status s = answer(c, e);
+    if (!is_answered(c)) {
+        c->said.list[c->said.n++] = old;
+        return s;
+    }
+    free((char *)old.text);
+    free((tern_token *)old.tokens);
+    return s;
+}
+
+/* The command in c->line, a string; *leave: it was /bye. */
+static enum tern_status obey(struct chat *c, bool *leave, struct tern_error *e)
+{
+    char *name = c->line.p + 1, *value = name + strcspn(name, " "), *rest;
+    if (*value)
+        *value++ = 0;
+    value += strspn(value, " ");
+    for (size_t n = strlen(value); n && strchr(" \t\r", value[n - 1]);)
+        value[--n] = 0;
+    rest = value + strcspn(value, " ");
+    bool needs_file = !strcmp(name, "save") || !strcmp(name, "load");
+    if (needs_file && !*value)
+        return fail(e, TERN_USAGE, "the name of a file is missing");
+    if (!strcmp(name, "save"))
+        return conversation_save(&c->said, value, e);
+    if (!strcmp(name, "load"))
+        return conversation_load(&c->said, value, e);
+    if (!strcmp(name, "regen"))
+        return again(c, e);
+    if (!strcmp(name, "set") && *value) {
+        if (*rest)
+            *rest++ = 0;
+        return set(c, value, rest + strspn(rest, " "), e);
+    }
+    if (!strcmp(name, "clear"))
+        conversation_cut(&c->said, 1);
+    else if (!strcmp(name, "bye") || !strcmp(name, "exit") || !strcmp(name, "quit"))
+        *leave = true;
+    else if (!strcmp(name, "?") || !strcmp(name, "help"))
+        fputs(help, stderr);
+    else
+        return fail(e, TERN_USAGE, "there is no such command; /? lists all");
+    return TERN_OK;
+}
+
+/* ---- conversations -------------------------------------------------------------------------- */
+
+static enum tern_status ask(struct chat *c, const char *text, size_t n, struct tern_error *e)
+{
+    enum tern_status s = conversation_add(&c->said, "user", text, n, e);
+    if (!s && ((s = answer(c, e)), !is_answered(c)))
+        conversation_cut(&c->said, c->said.n - 1);
+    return s;
+}
+
+/* One line or message; false at the end. */
+static bool turn(struct chat *c, bool *warned, struct tern_error *e)
+{
+    bool quoted, leave = false;
+    enum heard h = hear(c, &quoted);
+    enum tern_status s = TERN_OK;
+    if (h == INTERRUPT) {
+        if (*warned || signals_caught() != SIGINT)
+            return false;
+        signals_clear();
+        fputs("\nCtrl-C again, Ctrl-D or /bye leaves\n", stderr);
+        return *warned = true;
+    }
+    *warned = false;
+    if (h == END) {
+        fputs("\n", stderr);
+        return false;
+    }
+    text_add(&c->line, "", 1);
+    if (c->line.failed)
+        s = no_memory(e);
+    else if (c->cut)
+        s = fail(e, TERN_LIMIT,
+                 "not sent: a terminal cuts lines at 4095 bytes; write shorter lines between "
+                 "\"\"\", or use --file or a pipe");
+    else if (!quoted && *c->line.p == '/')
+        s = obey(c, &leave, e);
+    else if (c->line.n > 1)
+        s = ask(c, c->line.p, c->line.n - 1, e);
+    if (signals_caught() == SIGINT)
+        signals_clear();
+    else if (s && s != TERN_CANCELLED)
+        fprintf(stderr, "%s\n", e->text);
+    return !leave && !signals_caught() && !out_closed();
+}
+
+static enum tern_status talk(struct chat *c, struct tern_error *e)
+{
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    struct tern_model_info info;
+    struct tern_memory plan;
+    bool warned = false;
+    bool colour = isatty(STDERR_FILENO) && !(no_color && *no_color) && term && strcmp(term, "dumb");
+    c->bold = colour ? "\033[1m" : "";
+    c->plain = colour ? "\033[0m" : "";
+    tern_model_info(c->g.model, &info);
+    tern_context_memory(c->g.ctx, &plan);
+    if (!c->o->value[OPT_QUIET].given)
+        fprintf(stderr, "%s, template %s, %u positions; /? lists commands\n",
+                *info.name ? info.name : c->o->model, c->info.name, plan.n_ctx);
+    while (turn(c, &warned, e))
+        ;
+    return generation_end(&c->g, TERN_OK, e);
+}
+
+/* The prompt, or all of standard input without the line feed at its end, is the only message. */
+static enum tern_status ask_once(struct chat *c, struct tern_error *e)
+{
+    const struct option_value *prompt = &c->o->value[OPT_PROMPT], *file = &c->o->value[OPT_FILE];
+    char *text = NULL;
+    size_t n = 0;
+    enum tern_status s = TERN_OK;
+    if (!prompt->given)
+        s = files_take(file->given ? file->text : "-", &text, &n, e);
+    n -= n && text[n - 1] == '\n';
+    if (!s)
+        s = prompt->given ? ask(c, prompt->text, strlen(prompt->text), e) : ask(c, text, n, e);
+    free(text);
+    return generation_end(&c->g, s, e);
+}
+
+static enum tern_status no_template(struct tern_error *e)
+{
+    size_t n = (size_t)snprintf(e->text, sizeof e->text,
+                                "the model has no chat template; choose one with --template:");
+    const char *name;
+    for (size_t i = 0; (name = tern_chat_builtin(i)) && n < sizeof e->text; i++)
+        n += (size_t)snprintf(e->text + n, sizeof e->text - n, " %s", name);
+    return e->code = TERN_USAGE;
+}
+
+static enum tern_status check(struct chat *c, struct tern_error *e)
+{
+    if (!tern_chat_info(c->g.model, &c->info))
+        return no_template(e);
+    if (c->o->value[OPT_THINK].given && !c->info.thinking)
+        return no_thinking(e);
+    c->stop = calloc(c->o->n_stop + 1, sizeof *c->stop);
+    if (!c->stop)
+        return no_memory(e);
+    memcpy(c->stop, c->o->stop, c->o->n_stop * sizeof *c->stop);
+    return set_system(c, e);
+}
+
+static bool has_prompt(const struct options *o)
+{
+    return o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
+}
+
+bool chat_wanted(const tern_model *model, const struct options *o)
+{
+    struct tern_chat_info info;
+    if (o->value[OPT_CHAT].given || o->value[OPT_SYSTEM].given || o->value[OPT_SYSTEM_FILE].given ||
+        o->value[OPT_THINK].given || o->value[OPT_TEMPLATE].given)
+        return true;
+    return !has_prompt(o) && !o->value[OPT_SESSION].given && isatty(STDIN_FILENO) &&
+           isatty(STDOUT_FILENO) && tern_chat_info(model, &info);
+}
+
+enum tern_status chat_run(tern_model *model, struct options *o, double load_seconds,
+                          struct tern_error *e)
+{
+    struct chat c = {.o = o, .g = {.model = model}};
+    enum tern_status s = conversation_open(&c.said, e);
+    if (!s && !(s = check(&c, e)) && !(s = generation_open(&c.g, model, o, load_seconds, e))) {
+        c.show = c.g.p.on_text;
+        c.g.p.on_text = on_text;
+        c.g.p.arg = &c;
+        s = !has_prompt(o) && isatty(STDIN_FILENO) ? talk(&c, e) : ask_once(&c, e);
+    }
+    generation_close(&c.g);
+    conversation_close(&c.said);
+    for (size_t i = 0; i + sizeof(char *) <= c.settings.n; i += sizeof(char *)) {
+        char *word;
+        memcpy(&word, c.settings.p + i, sizeof word);
+        free(word);
+    }
+    text_close(&c.settings);
+    text_close(&c.answer);
+    text_close(&c.input);
+    text_close(&c.line);
+    free(c.stop);
+    free(c.tokens);
+    return s;
+}

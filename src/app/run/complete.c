@@ -1,0 +1,398 @@
+/* Generation: see generate.h. */
+#include "app/cli/stopwatch.h"
+#include "app/run/complete.h"
+
+#include "app/cli/files.h"
+#include "app/cli/number.h"
+#include "app/cli/out.h"
+#include "app/run/plan.h"
+#include "app/run/resume.h"
+#include "app/cli/signals.h"
+#include "app/run/stats.h"
+#include "app/run/tokens.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { KEEP = 4 }; /* first tokens that a shift keeps, where nothing else is said */
+
+struct prompt {
+    char *text; /* owned, [n] */
+    size_t n;
+    tern_token *tokens; /* owned, [n_tokens] */
+    size_t n_tokens;
+};
+
+static void prompt_close(struct prompt *p)
+{
+    free(p->text);
+    free(p->tokens);
+}
+
+static bool has_prompt(const struct options *o)
+{
+    return o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
+}
+
+static enum tern_status take_text(const struct options *o, struct prompt *p, struct tern_error *e)
+{
+    const struct option_value *prompt = &o->value[OPT_PROMPT], *file = &o->value[OPT_FILE];
+    if (file->given)
+        return files_take(file->text, &p->text, &p->n, e);
+    p->n = prompt->given ? strlen(prompt->text) : 0;
+    p->text = malloc(p->n + 1);
+    if (!p->text) {
+        snprintf(e->text, sizeof e->text, "not enough memory for the prompt");
+        return e->code = TERN_NO_MEMORY;
+    }
+    memcpy(p->text, prompt->given ? prompt->text : "", p->n + 1);
+    return TERN_OK;
+}
+
+static enum tern_status prompt_open(struct prompt *p, const tern_model *model,
+                                    const struct options *o, unsigned flags, struct tern_error *e)
+{
+    memset(p, 0, sizeof *p);
+    if (o->value[OPT_PARSE_SPECIAL].given)
+        flags |= TERN_PARSE_SPECIAL;
+    enum tern_status s = take_text(o, p, e);
+    return s ? s : tokens_take(model, p->text, p->n, flags, &p->tokens, &p->n_tokens, e);
+}
+
+enum tern_status generate_tokenize(const tern_model *model, const struct options *o,
+                                   struct tern_error *e)
+{
+    struct prompt p;
+    enum tern_status s = prompt_open(&p, model, o, 0, e);
+    for (size_t i = 0; !s && i < p.n_tokens; i++)
+        if (!out_print(i ? " %d" : "%d", (int)p.tokens[i]))
+            break;
+    if (!s)
+        out_write("\n", 1);
+    prompt_close(&p);
+    return s;
+}
+
+/* A text that begins with nothing begins with BOS, also where a tokenizer adds none. */
+static enum tern_status check_prompt(struct prompt *p, const tern_model *model,
+                                     const struct tern_memory *plan, struct tern_error *e)
+{
+    struct tern_model_info info;
+    tern_model_info(model, &info);
+    if (!p->n_tokens && info.bos >= 0)
+        p->tokens[p->n_tokens++] = info.bos;
+    if (p->n_tokens > plan->n_ctx) {
+        snprintf(e->text, sizeof e->text,
+                 "the prompt has %zu tokens and the context %u positions (the model was made for "
+                 "%llu): give a shorter prompt or a larger -c",
+                 p->n_tokens, plan->n_ctx, (unsigned long long)info.max_seq);
+        return e->code = TERN_LIMIT;
+    }
+    return TERN_OK;
+}
+
+/* Ten digits at most, so that a person can type it. */
+static uint64_t random_seed(void)
+{
+    uint32_t seed = 0;
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, &seed, sizeof seed) != sizeof seed) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        seed = (uint32_t)t.tv_nsec ^ (uint32_t)t.tv_sec * 2654435761u ^ (uint32_t)getpid();
+    }
+    if (fd >= 0)
+        close(fd);
+    return seed;
+}
+
+static struct tern_sampler_params sampler_of(const tern_model *model, const struct options *o)
+{
+#define FIELD(name) offsetof(struct tern_sampler_params, name)
+    static const struct {
+        unsigned char option, field;
+    } reals[] = {{OPT_TEMP, FIELD(temperature)},
+                 {OPT_TOP_P, FIELD(top_p)},
+                 {OPT_MIN_P, FIELD(min_p)},
+                 {OPT_REPEAT_PENALTY, FIELD(repeat_penalty)},
+                 {OPT_PRESENCE_PENALTY, FIELD(presence_penalty)},
+                 {OPT_FREQUENCY_PENALTY, FIELD(frequency_penalty)},
+                 {OPT_DRY_MULTIPLIER, FIELD(dry_multiplier)},
+                 {OPT_DRY_BASE, FIELD(dry_base)},
+                 {OPT_TOP_N_SIGMA, FIELD(top_n_sigma)},
+                 {OPT_TYPICAL, FIELD(typical_p)},
+                 {OPT_XTC_PROBABILITY, FIELD(xtc_probability)},
+                 {OPT_XTC_THRESHOLD, FIELD(xtc_threshold)},
+                 {OPT_MIROSTAT_TAU, FIELD(mirostat_tau)},
+                 {OPT_MIROSTAT_ETA, FIELD(mirostat_eta)}},
+      integers[] = {{OPT_TOP_K, FIELD(top_k)},
+                    {OPT_REPEAT_LAST_N, FIELD(repeat_last_n)},
+                    {OPT_DRY_ALLOWED_LENGTH, FIELD(dry_allowed_length)},
+                    {OPT_DRY_LAST_N, FIELD(dry_last_n)}};
+    const struct option_value *v = o->value;
+    struct tern_sampler_params p = tern_sampler_defaults(model);
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        if (v[reals[i].option].given)
+            *(float *)(void *)((char *)&p + reals[i].field) = (float)v[reals[i].option].real;
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        if (v[integers[i].option].given) /* -1: all that there is */
+            *(uint32_t *)(void *)((char *)&p + integers[i].field) =
+                (uint32_t)v[integers[i].option].integer;
+    if (v[OPT_GREEDY].given)
+        p.temperature = 0;
+    p.mirostat = v[OPT_MIROSTAT].given && *v[OPT_MIROSTAT].text == '2' ? 2 : 0;
+    p.bias = o->bias, p.n_bias = o->n_bias;
+    p.dry_breakers = v[OPT_DRY_BREAKER].given ? o->breakers : NULL;
+    p.n_dry_breakers = o->n_breakers;
+    memcpy(p.order, o->order.order, sizeof p.order);
+    p.seed = v[OPT_SEED].given ? v[OPT_SEED].seed : random_seed();
+    return p;
+}
+
+static int on_token(void *arg, tern_token token, const float *logits)
+{
+    struct generation *g = arg;
+    return !report_token(&g->report, token, logits);
+}
+
+static int on_text(void *arg, tern_token token, const char *text, size_t n)
+{
+    struct generation *g = arg;
+    (void)token;
+    bool done = g->report.is_json ? report_text(&g->report, text, n) : out_stream(text, n);
+    return !done || signals_caught();
+}
+
+static int on_prompt(void *arg, size_t done, size_t total)
+{
+    const struct generation *g = arg;
+    if (g->waits_since > 0 && stopwatch_now() - g->waits_since > 0.5) {
+        if (done < total)
+            fprintf(stderr, "\rprompt: %zu of %zu tokens ", done, total);
+        else
+            fprintf(stderr, "\r%40s\r", "");
+    }
+    return signals_caught() != 0;
+}
+
+/* Where no text on the terminal is in the way. */
+static bool shows_progress(const struct options *o)
+{
+    return isatty(STDERR_FILENO) && !o->value[OPT_QUIET].given &&
+           (o->value[OPT_NO_ECHO].given || !isatty(STDOUT_FILENO));
+}
+
+void generation_print(const struct generation *g)
+{
+    struct tern_memory plan;
+    struct tern_model_info info;
+    tern_context_memory(g->ctx, &plan);
+    tern_model_info(g->model, &info);
+    if (g->o->value[OPT_QUIET].given)
+        return;
+    if (g->stats.result.reason == TERN_STOP_CONTEXT)
+        fprintf(stderr,
+                "context: all %u positions are full (the model was made for %llu); --context-shift "
+                "goes on\n",
+                plan.n_ctx, (unsigned long long)info.max_seq);
+    if (g->stats.result.n_again)
+        fprintf(stderr,
+                "rope: the text outgrew the model's first frequencies: %zu tokens were evaluated "
+                "again with the second\n",
+                g->stats.result.n_again);
+    stats_print(&g->stats, g->ctx, g->o->value[OPT_VERBOSE].given);
+}
+
+static void print_fingerprint(const tern_context *ctx)
+{
+    uint64_t rows, fingerprint = tern_fingerprint(ctx, &rows);
+    fprintf(stderr, "fingerprint: %016llx arith=%d rows=%llu\n", (unsigned long long)fingerprint,
+            TERN_ARITH, (unsigned long long)rows);
+}
+
+/* A context for the model of --draft, as long as both models allow; none without the option. */
+static enum tern_status draft_open(struct generation *g, uint32_t n_ctx, struct tern_error *e)
+{
+    const struct options *o = g->o;
+    struct tern_model_info info;
+    struct tern_memory plan;
+    struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
+                                       .cpu = o->value[OPT_CPU].text,
+                                       .load = plan_load(o)};
+    const char *path = o->value[OPT_DRAFT].text;
+    if (!path)
+        return TERN_OK;
+    struct tern_error cause = {0};
+    enum tern_status s = tern_model_open(&g->draft_model, path, &params, &cause);
+    if (!s && !(s = tern_draft_check(g->model, g->draft_model, &cause))) {
+        tern_model_info(g->draft_model, &info);
+        if (n_ctx > info.max_seq)
+            n_ctx = (uint32_t)info.max_seq;
+        s = plan_draft(&g->p.draft, g->draft_model, o, n_ctx, &cause);
+    }
+    if (!s) {
+        tern_context_memory(g->p.draft, &plan);
+        g->stats.draft_bytes = plan.weights + plan.cache + plan.batch;
+    } else if (!strncmp(cause.text, path, strlen(path))) { /* it is named already */
+        snprintf(e->text, sizeof e->text, "--draft %.500s", cause.text);
+    } else {
+        snprintf(e->text, sizeof e->text, "--draft %.200s: %.300s", path, cause.text);
+    }
+    return e->code = s;
+}
+
+/* The sampler, and what else of tern_generate's parameters the options say. */
+void generation_set(struct generation *g)
+{
+    const struct option_value *v = g->o->value;
+    struct tern_generate_params *p = &g->p;
+    g->sampler = sampler_of(g->model, g->o);
+    p->n_predict = v[OPT_N_PREDICT].given ? v[OPT_N_PREDICT].integer : -1;
+    p->ignore_end = v[OPT_IGNORE_EOS].given;
+    if (v[OPT_LOOKUP].given)
+        p->lookup = v[OPT_LOOKUP].text ? (uint32_t)v[OPT_LOOKUP].integer : TERN_MAX_LOGITS - 1;
+    p->shift = v[OPT_CONTEXT_SHIFT].given;
+    p->keep = v[OPT_KEEP].given ? (uint32_t)v[OPT_KEEP].integer : KEEP; /* -1: all of the prompt */
+    p->logits_all = v[OPT_FINGERPRINT].given && v[OPT_FINGERPRINT].text;
+    p->sampler = &g->sampler;
+    p->stop = g->o->stop;
+    p->n_stop = g->o->n_stop;
+    g->stats.guesses = p->lookup || p->draft;
+    g->stats.seed = g->sampler.seed;
+    g->stats.is_random = g->sampler.temperature > 0;
+}
+
+static enum tern_status check_bias(const tern_model *model, const struct options *o,
+                                   struct tern_error *e)
+{
+    struct tern_model_info info;
+    tern_model_info(model, &info);
+    for (size_t i = 0; i < o->n_bias; i++)
+        if ((uint64_t)o->bias[i].token >= info.vocab)
+            return parser_usage(e,
+                                "--logit-bias: token %d is not in the model's vocabulary of %llu",
+                                (int)o->bias[i].token, (unsigned long long)info.vocab);
+    return TERN_OK;
+}
+
+enum tern_status generation_open(struct generation *g, tern_model *model, const struct options *o,
+                                 double load_seconds, struct tern_error *e)
+{
+    struct tern_memory plan;
+    *g = (struct generation){.o = o, .model = model, .p = tern_generate_defaults()};
+    g->stats.start = stopwatch_now() - load_seconds;
+    g->stats.result.last = -1;
+    g->p.on_text = on_text;
+    g->p.arg = g;
+    plan_make(model, o, 0, &plan);
+    enum tern_status s = draft_open(g, plan.n_ctx, e);
+    if (!s)
+        s = plan_open(&g->ctx, model, o, 0, e);
+    if (!s)
+        s = report_open(&g->report, g->ctx, o, e);
+    if (!s && report_wants_tokens(&g->report))
+        g->p.on_token = on_token;
+    generation_set(g);
+    g->stats.load_seconds = stopwatch_now() - g->stats.start;
+    if (!s)
+        s = check_bias(model, o, e);
+    return s ? s : session_open(g->ctx, o, e);
+}
+
+void generation_close(struct generation *g)
+{
+    report_close(&g->report);
+    plan_close(g->ctx);
+    tern_context_close(g->p.draft);
+    tern_model_close(g->draft_model);
+}
+
+/* A session holds the last token too, which else needs no position: so many tokens may follow the n
+ * of the prompt. -1: any number. */
+static int64_t room_for_session(const struct generation *g, size_t n)
+{
+    struct tern_memory plan;
+    tern_context_memory(g->ctx, &plan);
+    return g->o->value[OPT_SESSION].given && !g->p.shift ? (int64_t)plan.n_ctx - (int64_t)n : -1;
+}
+
+enum tern_status generation_run(struct generation *g, const tern_token *tokens, size_t n,
+                                struct tern_error *e)
+{
+    g->stats.n_held = tern_seq_reuse(g->ctx, 0, tokens, n);
+    g->p.tokens = tokens + g->stats.n_held;
+    g->p.n_tokens = n - g->stats.n_held;
+    if (g->o->value[OPT_KEEP].integer < 0)
+        g->p.keep = (uint32_t)n;
+    int64_t room = room_for_session(g, n);
+    bool full = room >= 0 && (g->p.n_predict < 0 || g->p.n_predict > room);
+    if (full)
+        g->p.n_predict = room;
+    enum tern_status s = tern_generate(g->ctx, &g->p, &g->stats.result, e);
+    if (full && g->stats.result.reason == TERN_STOP_LENGTH)
+        g->stats.result.reason = TERN_STOP_CONTEXT;
+    out_write("\n", !g->report.is_json);
+    g->stats.total_seconds = stopwatch_now() - g->stats.start;
+    return s ? s : tern_numeric_status(g->ctx, e);
+}
+
+enum tern_status generation_end(struct generation *g, enum tern_status s, struct tern_error *e)
+{
+    if (g->o->value[OPT_FINGERPRINT].given)
+        print_fingerprint(g->ctx);
+    return s && s != TERN_CANCELLED
+               ? s
+               : session_keep(g->ctx, g->o, g->stats.result.last, g->p.keep, g->unread, e);
+}
+
+/* ---- one text ----------------------------------------------------------------------------- */
+
+static enum tern_status generate(struct generation *g, const struct prompt *prompt,
+                                 struct tern_error *e)
+{
+    const tern_token *tokens = prompt->tokens;
+    size_t n = prompt->n_tokens;
+    if (!has_prompt(g->o) && tern_seq_length(g->ctx, 0)) /* of the session, to go on with */
+        tokens = tern_seq_tokens(g->ctx, 0), n = tern_seq_length(g->ctx, 0);
+    if (!n) {
+        snprintf(e->text, sizeof e->text,
+                 "the model has no token that begins a text: give it a prompt");
+        return e->code = TERN_USAGE;
+    }
+    g->p.on_prompt = on_prompt;
+    g->waits_since = shows_progress(g->o) ? stopwatch_now() : 0;
+    if (!g->o->value[OPT_NO_ECHO].given && !g->report.is_json &&
+        !out_write(prompt->text, prompt->n)) {
+        g->stats.result.reason = TERN_STOP_CANCELLED;
+        return TERN_CANCELLED;
+    }
+    enum tern_status s = generation_run(g, tokens, n, e);
+    g->unread = !g->stats.result.n_generated && tern_seq_length(g->ctx, 0) < n;
+    bool ended = g->stats.result.n_prompt && (!s || s == TERN_CANCELLED);
+    report_end(&g->report, ended ? &g->stats : NULL);
+    if (!out_closed() && ended)
+        generation_print(g);
+    return generation_end(g, s, e);
+}
+
+enum tern_status generate_run(tern_model *model, struct options *o, double load_seconds,
+                              struct tern_error *e)
+{
+    struct prompt prompt;
+    struct tern_memory plan;
+    struct generation g = {0};
+    plan_make(model, o, 0, &plan);
+    enum tern_status s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL, e);
+    if (!s)
+        s = check_prompt(&prompt, model, &plan, e);
+    if (!s && !(s = generation_open(&g, model, o, load_seconds, e)))
+        s = generate(&g, &prompt, e);
+    generation_close(&g);
+    prompt_close(&prompt);
+    return s;
+}

@@ -1,0 +1,46 @@
+/* The main job: a prompt in; it and its continuation streamed to standard output; statistics,
+ * fingerprint and the reason of an early end to standard error. */
+#ifndef RUN_COMPLETE_H
+#define RUN_COMPLETE_H
+
+#include "app/run/run_options.h"
+#include "app/run/token_report.h"
+#include "app/run/stats.h"
+
+/* A context, and how texts are generated with it: for one text, and for the answers of a chat. */
+struct generation {
+    const struct options *o;
+    tern_model *model, *draft_model; /* borrowed; owned */
+    tern_context *ctx;
+    struct tern_sampler_params sampler;
+    struct tern_generate_params p;
+    struct stats stats;
+    struct report report;
+    bool unread;        /* the one text was cancelled within its prompt */
+    double waits_since; /* a prompt that takes its time says how far it is; 0: it does not */
+};
+
+/* Opens the draft and the context and restores the session. To be closed also after an error. */
+enum tern_status generation_open(struct generation *g, tern_model *model, const struct options *o,
+                                 double load_seconds, struct tern_error *e);
+void generation_close(struct generation *g);
+void generation_set(struct generation *g); /* after options were changed */
+
+/* Streams what follows the tokens, of which is evaluated only what the context does not hold. */
+enum tern_status generation_run(struct generation *g, const tern_token *tokens, size_t n,
+                                struct tern_error *e);
+void generation_print(const struct generation *g); /* statistics, unless --quiet */
+
+/* At the end of all texts: fingerprint and session. `s`: how they ended. */
+enum tern_status generation_end(struct generation *g, enum tern_status s, struct tern_error *e);
+
+/* `load_seconds`: what opening the model took, for the statistics. TERN_CANCELLED when a signal or
+ * a failing standard output ended the text. */
+enum tern_status generate_run(tern_model *model, struct options *o, double load_seconds,
+                              struct tern_error *e);
+
+/* Prints the token ids of the prompt on one line. */
+enum tern_status generate_tokenize(const tern_model *model, const struct options *o,
+                                   struct tern_error *e);
+
+#endif

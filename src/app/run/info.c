@@ -1,0 +1,147 @@
+/* Information about a weights file: see info.h. Text that comes from the file is shown with its
+ * control characters as '?', so that a file cannot play with the terminal. */
+#include "app/run/info.h"
+
+#include "app/cli/number.h"
+#include "app/cli/out.h"
+
+#include <string.h>
+
+typedef unsigned long long ull;
+
+static void show_text(const char *title, const char *text, int verbose)
+{
+    size_t n = verbose ? strlen(text) : strcspn(text, "\n");
+    if (!*text)
+        return;
+    out_print("%-12s", title);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '\n')
+            out_print("\n%12s", "");
+        else
+            out_write(c < 32 || c == 127 ? "?" : text + i, 1);
+    }
+    out_print(text[n] ? " ... (-v shows all)\n" : "\n");
+}
+
+static void show_tokenizer(const tern_model *model, const struct tern_model_info *info)
+{
+    size_t special = 0, shown = 0;
+    out_print("tokenizer   %llu tokens, ", (ull)info->vocab);
+    if (info->bos >= 0)
+        out_print("BOS %d, ", (int)info->bos);
+    out_print("end tokens");
+    for (uint64_t i = 0; i < info->vocab; i++) {
+        special += tern_token_is_special(model, (tern_token)i) != 0;
+        if (tern_token_is_end(model, (tern_token)i) && ++shown <= 16)
+            out_print(" %llu", (ull)i);
+    }
+    out_print("%s, %zu special\n", !shown ? " none" : shown > 16 ? " ..." : "", special);
+}
+
+/* Bytes that a position takes in a cache of each type; of a page, for windows need more at first */
+static void show_cache(const tern_model *model)
+{
+    const char *name;
+    out_print("cache       ");
+    for (int t = 0; (name = tern_cache_type_name(t)); t++) {
+        struct tern_context_params p = {.n_ctx = 256, .cache_type = t};
+        struct tern_memory plan;
+        tern_context_plan(model, &p, &plan);
+        out_print("%s%llu (%s)", t ? ", " : "", (ull)plan.cache / 256, name);
+    }
+    out_print(" bytes a position\n");
+}
+
+static void show_chat(const tern_model *model)
+{
+    static const char *const thinking[] = {"", ", thinks unless told otherwise",
+                                           ", thinks when told to"};
+    struct tern_chat_info c;
+    if (!tern_chat_info(model, &c)) {
+        out_print("chat        no template\n");
+        return;
+    }
+    out_print("chat        template %s%s%s", c.name, thinking[c.thinking],
+              c.takes_system ? "" : ", takes no system text");
+    if (c.end >= 0)
+        out_print(", an answer ends with token %d\n", (int)c.end);
+    else
+        out_print("\n");
+}
+
+static void show_tensors(const tern_model *model)
+{
+    out_print("\n%-24s %-5s %8s %8s %4s %14s  %s\n", "tensor", "type", "rows", "k", "n", "bytes",
+              "xxh64");
+    for (size_t i = 0; i < tern_model_n_tensors(model); i++) {
+        struct tern_tensor_info t;
+        tern_model_tensor(model, i, &t);
+        out_print("%-24s %-5s %8llu %8llu %4llu %14llu  %016llx\n", t.name, tern_type_name(t.type),
+                  (ull)t.rows, (ull)t.k, (ull)t.matrices, (ull)t.bytes, (ull)t.checksum);
+    }
+}
+
+void info_describe(const tern_model *model, const char *path, int verbose)
+{
+    struct tern_model_info i;
+    char size[32], token[32];
+    tern_model_info(model, &i);
+    out_print("file        %s, %llu bytes\n", path, (ull)i.file_bytes);
+    out_print("content id  %016llx\n", (ull)i.content_id);
+    show_text("name", i.name, verbose);
+    show_text("source", i.source, verbose);
+    show_text("licence", i.licence, verbose);
+    show_text("converter", i.converter, verbose);
+    out_print("sealed      %s\n", i.is_sealed ? "yes" : "no");
+    out_print("weights     %s, %llu parameters, %s; a token reads %s\n", i.type_name,
+              (ull)i.n_params, number_bytes(i.file_bytes, size, sizeof size),
+              number_bytes(i.token_bytes, token, sizeof token));
+    out_print("layers      %llu, dim %llu, hidden %llu\n", (ull)i.n_layers, (ull)i.dim,
+              (ull)i.hidden);
+    out_print("attention   %llu heads, %llu KV heads, head dim %llu", (ull)i.n_heads,
+              (ull)i.n_kv_heads, (ull)i.head_dim);
+    if (i.window)
+        out_print(", window %llu", (ull)i.window);
+    out_print("\npositions   %llu\n", (ull)i.max_seq);
+    show_cache(model);
+    show_tokenizer(model, &i);
+    show_chat(model);
+    out_print("machine     %s, %s\n", i.cpu, i.threads_why);
+    show_tensors(model);
+}
+
+enum tern_status info_check(tern_model *model, struct tern_error *e)
+{
+    struct tern_model_info info;
+    enum tern_status s = tern_model_check(model, e);
+    tern_model_info(model, &info);
+    if (!s)
+        out_print("ok: %zu tensors, %llu bytes\n", tern_model_n_tensors(model),
+                  (ull)info.file_bytes);
+    return s;
+}
+
+static void show_line(void *arg, const char *line)
+{
+    (void)arg;
+    out_print("%s\n", line);
+}
+
+enum tern_status info_selftest(tern_model *model, struct tern_error *e)
+{
+    enum tern_status s = tern_model_selftest(model, show_line, NULL, e);
+    if (!s)
+        out_print("ok\n");
+    return s;
+}
+
+enum tern_status info_seal(tern_model *model, struct tern_error *e)
+{
+    uint64_t fingerprint = 0;
+    enum tern_status s = tern_model_seal(model, &fingerprint, e);
+    if (!s)
+        out_print("%016llx\n", (ull)fingerprint);
+    return s;
+}

@@ -1,0 +1,200 @@
+/* run: the program that continues texts. Options in, one job done, an exit code out; the jobs are
+ * in the other files of this folder. It is a client of tern.h like any other. */
+#include "app/cli/stopwatch.h"
+#include "app/run/chat_loop.h"
+#include "app/cli/files.h"
+#include "app/run/complete.h"
+#include "app/run/hints.h"
+#include "app/run/info.h"
+#include "app/cli/number.h"
+#include "app/run/run_options.h"
+#include "app/cli/out.h"
+#include "app/run/perplexity.h"
+#include "app/run/plan.h"
+#include "app/cli/signals.h"
+#include "app/run/stats.h"
+#include "app/run/verify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WINDOW_DEFAULT = 2048, WINDOW_LLAMACPP = 512, WINDOW_MIN = 4 };
+
+/* ---- perplexity --------------------------------------------------------------------------- */
+
+static void show_progress(const struct perplexity *p)
+{
+    fprintf(stderr, "\r%3.0f %%, perplexity %.4f ", 100.0 * (double)p->done / (double)p->total,
+            number_exp(p->tokens ? p->nll / (double)p->tokens : 0));
+}
+
+static enum tern_status measure(struct perplexity_job *job, const struct options *o,
+                                struct perplexity *p, struct tern_error *e)
+{
+    switch (o->job) {
+    case OPT_PERPLEXITY:
+        return perplexity_windows(job, p, e);
+    case OPT_PERPLEXITY_LINES:
+        return perplexity_lines(job, p, e);
+    default:
+        return perplexity_llamacpp(job, p, e);
+    }
+}
+
+static enum tern_status run_perplexity(tern_context *ctx, const struct options *o, const char *text,
+                                       size_t n, struct tern_error *e)
+{
+    struct tern_memory plan;
+    struct perplexity p = {0};
+    bool quiet = o->value[OPT_QUIET].given;
+    tern_context_memory(ctx, &plan);
+    struct perplexity_job job = {.ctx = ctx, .text = text, .n = n, .window = plan.n_ctx};
+    const struct option_value *stride = &o->value[OPT_STRIDE];
+    job.stride = stride->given ? (uint32_t)stride->integer : plan.n_ctx / 2;
+    if (job.window < WINDOW_MIN || job.stride >= job.window) {
+        snprintf(e->text, sizeof e->text,
+                 "perplexity needs a context of at least %d positions (it is %u) and a stride "
+                 "below it (%u)",
+                 WINDOW_MIN, job.window, job.stride);
+        return e->code = TERN_USAGE;
+    }
+    if (!quiet && isatty(STDERR_FILENO))
+        job.progress = show_progress;
+    enum tern_status s = measure(&job, o, &p, e);
+    if (job.progress)
+        fprintf(stderr, "\r%40s\r", "");
+    if (p.tokens && (!s || s == TERN_CANCELLED)) {
+        out_print("window      %u", job.window);
+        out_print(o->job == OPT_PERPLEXITY ? ", stride %u\n" : "\n", job.stride);
+        perplexity_print(&p, !s);
+    }
+    return s;
+}
+
+static enum tern_status perplexity(tern_model *model, const struct options *o, struct tern_error *e)
+{
+    struct tern_model_info info;
+    char *text = NULL;
+    size_t n = 0;
+    tern_context *ctx = NULL;
+    uint64_t window = o->job == OPT_PERPLEXITY_LLAMACPP ? WINDOW_LLAMACPP : WINDOW_DEFAULT;
+    tern_model_info(model, &info);
+    if (window > info.max_seq)
+        window = info.max_seq;
+    enum tern_status s = files_take(o->value[o->job].text, &text, &n, e);
+    if (!s)
+        s = plan_open(&ctx, model, o, (uint32_t)window, e);
+    if (!s)
+        s = run_perplexity(ctx, o, text, n, e);
+    plan_close(ctx);
+    free(text);
+    return s;
+}
+
+/* ---- jobs --------------------------------------------------------------------------------- */
+
+static enum tern_status do_job(tern_model *model, struct options *o, double load_seconds,
+                               struct tern_error *e)
+{
+    switch (o->job) {
+    case OPT_PERPLEXITY:
+    case OPT_PERPLEXITY_LINES:
+    case OPT_PERPLEXITY_LLAMACPP:
+        return perplexity(model, o, e);
+    case OPT_VERIFY:
+        return verify_run(model, o, e);
+    case OPT_TOKENIZE:
+        return generate_tokenize(model, o, e);
+    case OPT_INFO:
+        info_describe(model, o->model, o->value[OPT_VERBOSE].given);
+        return TERN_OK;
+    case OPT_CHECK:
+        return info_check(model, e);
+    case OPT_SELFTEST:
+        return info_selftest(model, e);
+    case OPT_SEAL_VALUE:
+        return info_seal(model, e);
+    default:
+        return (chat_wanted(model, o) ? chat_run : generate_run)(model, o, load_seconds, e);
+    }
+}
+
+/* Jobs that need no model; false when there is none of them. */
+static bool do_help(const struct options *o)
+{
+    if (o->job == OPT_HELP)
+        options_help();
+    else if (o->job == OPT_HELP_LLAMA2C)
+        hints_help_llama2c();
+    else if (o->job == OPT_VERSION)
+        out_print("run (tern) %s\n%s\n", tern_version(), tern_build_info());
+    else
+        return false;
+    return true;
+}
+
+static enum tern_status run(struct options *o, struct tern_error *e)
+{
+    struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
+                                       .cpu = o->value[OPT_CPU].text,
+                                       .load = plan_load(o)};
+    tern_model *model = NULL;
+    if (do_help(o))
+        return TERN_OK;
+    if (!o->model || !*o->model) {
+        snprintf(e->text, sizeof e->text,
+                 "no weights file; usage: run MODEL [PROMPT] [options] (--help lists them)");
+        return e->code = TERN_USAGE;
+    }
+    double start = stopwatch_now();
+    signals_init("run", o->model);
+    enum tern_status s = tern_model_open(&model, o->model, &params, e);
+    if (!s && o->value[OPT_TEMPLATE].given)
+        s = tern_chat_use(model, o->value[OPT_TEMPLATE].text, e);
+    if (!s)
+        s = do_job(model, o, stopwatch_now() - start, e);
+    tern_model_close(model);
+    return s;
+}
+
+/* One line, whatever names and values a sentence quotes. */
+static void print_error(const char *file, char *text)
+{
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 32 || *c == 127)
+            *c = '?';
+    fprintf(stderr, "run: %s%s%s\n", file, *file ? ": " : "", text);
+}
+
+/* What the shell is told, after the sentence for the person. */
+static int finish(enum tern_status s, const struct options *o, struct tern_error *e)
+{
+    if (signals_caught() && (!s || s == TERN_CANCELLED))
+        return 128 + signals_caught();
+    if (out_closed())
+        return TERN_OK; /* the reader has had enough, and that is his right */
+    if (!s || s == TERN_CANCELLED)
+        s = out_status(e);
+    if (s) {
+        size_t n = o->model ? strlen(o->model) : 0;
+        bool named = !n || !strncmp(e->text, o->model, n) || s != TERN_BAD_FILE ||
+                     !strncmp(e->text, "--", 2);
+        print_error(named ? "" : o->model, e->text);
+    }
+    return (int)s;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    struct tern_error e = {0};
+    out_init();
+    enum tern_status s = options_open(&o, argc, argv, &e);
+    if (!s)
+        s = run(&o, &e);
+    int code = finish(s, &o, &e);
+    options_close(&o);
+    return code;
+}

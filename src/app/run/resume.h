@@ -1,0 +1,18 @@
+/* The file of --session: what the cache held when the last run ended. */
+#ifndef RUN_RESUME_H
+#define RUN_RESUME_H
+
+#include <stdbool.h>
+
+#include "app/run/run_options.h"
+
+/* Restores it, if it was asked for and the file is there. */
+enum tern_status session_open(tern_context *ctx, const struct options *o, struct tern_error *e);
+
+/* Writes it, if it was asked for: with `last`, the token that was chosen last and is not evaluated
+ * yet (-1: none), unless that ends a text. `keep`: first tokens that a shift keeps. `unread`: the
+ * context holds a part of the prompt alone, which is not worth the file that is there. */
+enum tern_status session_keep(tern_context *ctx, const struct options *o, tern_token last,
+                              size_t keep, bool unread, struct tern_error *e);
+
+#endif

@@ -1,0 +1,103 @@
+/* The options of `run`: one table, read by parser.c, from which all else follows;
+ * tests/cli/test_cli.py holds the man page to it. ADDING AN OPTION: a name in enum option, a row in
+ * the table of options.c, a paragraph in tern.1. */
+#ifndef RUN_RUN_OPTIONS_H
+#define RUN_RUN_OPTIONS_H
+
+#include "app/cli/parser.h"
+
+enum option {
+    OPT_MODEL,
+    OPT_PROMPT,
+    OPT_FILE,
+    OPT_N_PREDICT,
+    OPT_STOP,
+    OPT_IGNORE_EOS,
+    OPT_PARSE_SPECIAL,
+    OPT_NO_ECHO,
+    OPT_CHAT,
+    OPT_SYSTEM,
+    OPT_SYSTEM_FILE,
+    OPT_THINK,
+    OPT_TEMPLATE,
+    OPT_SEED,
+    OPT_TEMP,
+    OPT_TOP_K,
+    OPT_TOP_P,
+    OPT_MIN_P,
+    OPT_REPEAT_PENALTY,
+    OPT_REPEAT_LAST_N,
+    OPT_PRESENCE_PENALTY,
+    OPT_FREQUENCY_PENALTY,
+    OPT_DRY_MULTIPLIER,
+    OPT_DRY_BASE,
+    OPT_DRY_ALLOWED_LENGTH,
+    OPT_DRY_LAST_N,
+    OPT_DRY_BREAKER,
+    OPT_TOP_N_SIGMA,
+    OPT_TYPICAL,
+    OPT_XTC_PROBABILITY,
+    OPT_XTC_THRESHOLD,
+    OPT_MIROSTAT,
+    OPT_MIROSTAT_TAU,
+    OPT_MIROSTAT_ETA,
+    OPT_LOGIT_BIAS,
+    OPT_SAMPLERS,
+    OPT_GREEDY,
+    OPT_CTX_SIZE,
+    OPT_CACHE_TYPE,
+    OPT_SESSION,
+    OPT_CONTEXT_SHIFT,
+    OPT_KEEP,
+    OPT_BATCH_SIZE,
+    OPT_THREADS,
+    OPT_CPU,
+    OPT_LOAD,
+    OPT_MLOCK,
+    OPT_LOOKUP,
+    OPT_DRAFT,
+    OPT_LOGPROBS,
+    OPT_JSONL,
+    OPT_FINGERPRINT,
+    OPT_VERBOSE,
+    OPT_QUIET,
+    OPT_PERPLEXITY, /* from here on: another job than generating */
+    OPT_PERPLEXITY_LINES,
+    OPT_PERPLEXITY_LLAMACPP,
+    OPT_STRIDE,
+    OPT_VERIFY,
+    OPT_VERIFY_BOUND,
+    OPT_TOKENIZE,
+    OPT_INFO,
+    OPT_CHECK,
+    OPT_SELFTEST,
+    OPT_SEAL_VALUE,
+    OPT_HELP,
+    OPT_HELP_LLAMA2C,
+    OPT_VERSION,
+    N_OPTIONS
+};
+
+struct options {
+    struct option_value value[N_OPTIONS];
+    enum option job;               /* OPT_PERPLEXITY ... OPT_VERSION, or N_OPTIONS: generate */
+    const char *model;             /* NULL: none was named */
+    const char **stop, **breakers; /* [n_stop], [n_breakers] of one array; owned */
+    size_t n_stop, n_breakers;
+    struct tern_bias *bias; /* [n_bias], owned */
+    size_t n_bias;
+    struct tern_sampler_params order; /* of --samplers; nothing else of it */
+};
+
+/* Reads argv. TERN_USAGE with one sentence that names the option. */
+enum tern_status options_open(struct options *o, int argc, char **argv, struct tern_error *e);
+void options_close(struct options *o);
+
+/* Changes one option of a chat: "--NAME=VALUE", which must live as long as o. A flag that is on
+ * goes off. TERN_USAGE when the value is wrong, or the option not one that can change. */
+enum tern_status options_set(struct options *o, char *word, struct tern_error *e);
+
+/* --help, from the table; at most 80 columns. Written to standard output. */
+void options_help(void);
+
+#endif

@@ -1,0 +1,218 @@
+/* Speculation: see speculate.h. */
+#include "engine/guess/speculate.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+enum {
+    MOST = TERN_MAX_LOGITS - 1, /* guesses in a batch, beside the token itself */
+    DRAFT_MAX = 16
+};
+
+static double seconds_since(uint64_t begin)
+{
+    return (double)(clock_ns() - begin) * 1e-9;
+}
+
+enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
+                                const struct tern_generate_params *p,
+                                struct tern_generate_result *result, const tern_token *text,
+                                size_t n, struct tern_error *e)
+{
+    size_t room = ctx->memory.n_ctx + 1;
+    enum tern_status status;
+    *s = (struct speculate){.ctx = ctx, .p = p, .result = result, .text = text};
+    if (p->draft && p->draft == ctx)
+        return error_set(e, TERN_USAGE, "the draft's context must be another one");
+    if (p->draft && (status = tern_draft_check(ctx->model, p->draft->model, e)))
+        return status;
+    s->with_draft = p->draft != NULL;
+    s->with_lookup = p->lookup > 0;
+    draft_init(&s->draft, p->draft, text, n);
+    pace_init(&s->pace);
+    if (s->with_lookup && !lookup_open(&s->lookup, text, room))
+        return error_memory(e, "the index of the text", room * sizeof *text);
+    return TERN_OK;
+}
+
+void speculate_close(struct speculate *s)
+{
+    if (!s->ctx)
+        return;
+    context_drop(s->ctx);
+    draft_finish(&s->draft, s->text, tern_seq_length(s->ctx, s->p->seq));
+    lookup_close(&s->lookup);
+}
+
+void speculate_restart(struct speculate *s, size_t n)
+{
+    s->n_guess = 0;
+    if (s->with_lookup)
+        lookup_clear(&s->lookup);
+    s->with_draft = s->p->draft != NULL;
+    draft_init(&s->draft, s->p->draft, s->text, n);
+}
+
+/* ---- which guesses ------------------------------------------------------------------------ */
+
+/* Guesses that can be of use: they fit context and batch, and tokens are wanted. */
+static size_t most_guesses(const struct speculate *s)
+{
+    const struct tern_memory *plan = &s->ctx->memory;
+    size_t most = MOST, used = tern_seq_length(s->ctx, s->p->seq) + 1;
+    if (most > plan->n_ctx - used)
+        most = plan->n_ctx - used;
+    size_t limit = s->ctx->model->model->rope_limit; /* not beyond it in one batch: see settle() */
+    if (limit && used <= limit + 1 && most + used > limit)
+        most = used <= limit ? limit - used : 0;
+    if (most > plan->n_batch - 1)
+        most = plan->n_batch - 1;
+    if (s->p->n_predict >= 0 && most > (uint64_t)s->p->n_predict - s->result->n_generated - 1)
+        most = (size_t)((uint64_t)s->p->n_predict - s->result->n_generated - 1);
+    return most;
+}
+
+/* Guesses before one that ends the text or that the model does not have. */
+static size_t cut(const struct speculate *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n && s->guess[i] >= 0 && (size_t)s->guess[i] < s->ctx->model->model->vocab &&
+           (s->p->ignore_end || !tern_token_is_end(s->ctx->model, s->guess[i])))
+        i++;
+    return i;
+}
+
+static size_t choose_lookup(struct speculate *s, size_t most, float *gain)
+{
+    float chance[MOST];
+    *gain = 1;
+    if (!s->with_lookup)
+        return 0;
+    most = cut(
+        s, lookup_guess(&s->lookup, s->guess, chance, most < s->p->lookup ? most : s->p->lookup));
+    size_t n = pace_choose(&s->pace, chance, most, 0, gain);
+    if (most && !n)
+        pace_pass(&s->pace);
+    return n;
+}
+
+static size_t choose_draft(struct speculate *s, size_t n, size_t most, float *gain)
+{
+    struct draft *d = &s->draft;
+    float chance[MOST];
+    size_t max = s->p->draft_max ? s->p->draft_max : DRAFT_MAX;
+    *gain = 1;
+    if (!s->with_draft || s->pace.base <= 0)
+        return 0;
+    for (size_t i = 0; i < MOST; i++)
+        chance[i] = d->chance;
+    size_t m = pace_choose(&s->pace, chance, most < max ? most : max,
+                           (float)(d->each / s->pace.base), gain);
+    size_t lag = draft_lag(d, s->text, n);
+    if (m && d->fed && (double)lag * d->fill > (double)s->pace.credit * s->pace.base)
+        m = 0;
+    if (!m)
+        draft_pass(d), pace_pass(&s->pace);
+    return m;
+}
+
+/* Fills s->guess and returns how many to try; *extra gets the seconds that they cost. */
+static size_t make_guesses(struct speculate *s, size_t n, double *extra)
+{
+    float by_lookup, by_draft;
+    size_t most = most_guesses(s), found = choose_lookup(s, most, &by_lookup);
+    size_t drafts = choose_draft(s, n, most, &by_draft);
+    *extra = 0;
+    s->drafted = drafts && !(found && by_lookup >= by_draft);
+    if (!s->drafted)
+        return found;
+    bool first = s->draft.fed == 0; /* to read the prompt is the price of having a draft */
+    uint64_t begin = clock_ns();
+    draft_guess(&s->draft, s->text, n, drafts, &s->ctx->forward.cancel);
+    *extra = first ? 0 : seconds_since(begin);
+    if (!s->draft.n_guess)
+        s->with_draft = false; /* its context is full, or a token is none of its own */
+    memcpy(s->guess, s->draft.guess, sizeof s->guess);
+    return cut(s, s->draft.n_guess);
+}
+
+/* ---- steps -------------------------------------------------------------------------------- */
+
+/* The last trial is over: what it gave is known. */
+static void settle(struct speculate *s)
+{
+    if (!s->n_guess)
+        return;
+    pace_settle(&s->pace, s->right + 1);
+    if (s->drafted)
+        draft_learn(&s->draft, s->right);
+    s->n_guess = 0;
+}
+
+static enum tern_status step_plain(struct speculate *s, size_t n, struct tern_error *e)
+{
+    enum tern_status status = tern_batch_add(s->ctx, s->p->seq, s->text[n - 1], TERN_ROW_LOGITS, e);
+    if (status)
+        return status;
+    uint64_t begin = clock_ns();
+    status = tern_forward(s->ctx);
+    pace_plain(&s->pace, seconds_since(begin));
+    s->result->n_steps += !status;
+    return status;
+}
+
+static enum tern_status step_trial(struct speculate *s, size_t n, double extra,
+                                   struct tern_error *e)
+{
+    bool usable;
+    enum tern_status status = tern_batch_add(s->ctx, s->p->seq, s->text[n - 1], TERN_ROW_LOGITS, e);
+    for (size_t i = 0; i < s->n_guess && !status; i++)
+        status = tern_batch_add(s->ctx, s->p->seq, s->guess[i], TERN_ROW_LOGITS, e);
+    if (status)
+        return status;
+    uint64_t begin = clock_ns();
+    if ((status = context_try(s->ctx, &usable)))
+        return status;
+    if (!usable) {
+        s->with_lookup = s->with_draft = false;
+        s->n_guess = 0;
+        return step_plain(s, n, e);
+    }
+    pace_trial(&s->pace, s->n_guess + 1, seconds_since(begin), extra);
+    s->result->n_drafted += s->n_guess;
+    s->right = 0;
+    status = context_show(s->ctx);
+    s->result->n_steps += !status;
+    return status;
+}
+
+/* The prompt at once, and then token by token. */
+static void index_text(struct speculate *s, size_t n)
+{
+    bool prompt = s->lookup.n == 0;
+    while (s->lookup.n < n - prompt)
+        lookup_push(&s->lookup);
+    if (prompt) {
+        lookup_doubt(&s->lookup);
+        lookup_push(&s->lookup);
+    }
+}
+
+enum tern_status speculate_advance(struct speculate *s, size_t n, struct tern_error *e)
+{
+    double extra = 0;
+    if (s->with_lookup)
+        index_text(s, n);
+    if (s->ctx->cache.n_ahead && s->guess[s->right] == s->text[n - 1]) {
+        enum tern_status status = context_show(s->ctx);
+        s->right++;
+        s->result->n_accepted += !status;
+        return status;
+    }
+    context_drop(s->ctx);
+    settle(s);
+    if ((s->with_lookup || s->with_draft) && !atomic_load(&s->ctx->forward.bad))
+        s->n_guess = make_guesses(s, n, &extra);
+    return s->n_guess ? step_trial(s, n, extra, e) : step_plain(s, n, e);
+}

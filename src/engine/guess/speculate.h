@@ -1,0 +1,43 @@
+/* Speculation: evaluates a token together with guesses of those that follow it, in one batch. In:
+ * the tokens as they are chosen; out: their logits, the very bits that a row at a time would give.
+ * Guesses come from lookup.h and draft.h; whether any are worth trying, pace.h decides by the
+ * clock. */
+#ifndef GUESS_SPECULATE_H
+#define GUESS_SPECULATE_H
+
+#include "engine/guess/draft.h"
+#include "engine/guess/lookup.h"
+#include "engine/guess/pace.h"
+
+struct speculate {
+    struct tern_context *ctx;
+    const struct tern_generate_params *p;
+    struct tern_generate_result *result;
+    const tern_token *text; /* borrowed: all of the sequence */
+    bool with_lookup, with_draft;
+    struct lookup lookup;
+    struct draft draft;
+    struct pace pace;
+    tern_token guess[TERN_MAX_LOGITS];
+    size_t n_guess, right; /* of the last trial, and how many of them came true */
+    bool drafted;          /* the draft model made them */
+};
+
+/* `text` holds n tokens now, and later at most one more than the context. Checks the parameters;
+ * half-built is fine to close. */
+enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
+                                const struct tern_generate_params *p,
+                                struct tern_generate_result *result, const tern_token *text,
+                                size_t n, struct tern_error *e);
+
+/* Takes back what is on trial. */
+void speculate_close(struct speculate *s);
+
+/* The text is another one now, of n tokens. */
+void speculate_restart(struct speculate *s, size_t n);
+
+/* Makes the logits of text[n - 1], just chosen, the last ones of the context, as a batch of that
+ * token would. */
+enum tern_status speculate_advance(struct speculate *s, size_t n, struct tern_error *e);
+
+#endif

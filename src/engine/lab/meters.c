@@ -1,0 +1,132 @@
+/* tern_meter: the speed of the machine's memory and multipliers, with the threads of a model. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "engine/engine.h"
+#include "kernels/peak/peak.h"
+
+enum {
+    BUFFER_BYTES = 512 << 20, /* far beyond any cache, but at most an eighth of the free memory */
+    SLICE_BYTES = 1 << 20,    /* unit of the split over threads */
+    MEASURE_NS = 200000000,
+    MAX_PASSES = 256,
+};
+
+struct tern_meter {
+    struct tern_model *model; /* borrowed */
+    unsigned cpu;             /* bits of the model's target */
+    unsigned char *buffer;
+    size_t bytes;
+    /* the run in work */
+    const struct peak *peak;
+    uint64_t rounds;
+};
+
+static void touch_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct tern_meter *m = arg;
+    (void)thread;
+    memset(m->buffer + begin * SLICE_BYTES, 1, (end - begin) * SLICE_BYTES);
+}
+
+EXPORT enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e)
+{
+    struct tern_meter *m = calloc(1, sizeof *m);
+    uint64_t room = memory_available() / 8;
+    *out = NULL;
+    if (!m)
+        return error_memory(e, "the meter", sizeof *m);
+    m->model = model;
+    m->bytes = room < BUFFER_BYTES ? (size_t)(room / SLICE_BYTES + 1) * SLICE_BYTES : BUFFER_BYTES;
+    m->buffer = memory_reserve(m->bytes);
+    enum tern_status s = m->buffer ? cpu_parse(model->kernels.name, &m->cpu, e)
+                                   : error_memory(e, "the memory to be read", m->bytes);
+    if (s) {
+        tern_meter_close(m);
+        return s;
+    }
+    memory_advise_huge(m->buffer, m->bytes);
+    pool_lock(model->pool);
+    pool_run(model->pool, m->bytes / SLICE_BYTES, touch_items, m);
+    pool_unlock(model->pool);
+    *out = m;
+    return TERN_OK;
+}
+
+EXPORT void tern_meter_close(tern_meter *m)
+{
+    if (!m)
+        return;
+    memory_release(m->buffer, m->bytes);
+    free(m);
+}
+
+static void read_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct tern_meter *m = arg;
+    (void)thread;
+    peak_read(m->cpu, m->buffer + begin * SLICE_BYTES, (end - begin) * SLICE_BYTES);
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+EXPORT double tern_meter_read(tern_meter *m)
+{
+    uint64_t ns[MAX_PASSES], total = 0;
+    size_t n = 0;
+    pool_lock(m->model->pool);
+    while (n < MAX_PASSES && (n < 3 || total < MEASURE_NS)) {
+        uint64_t start = clock_ns();
+        pool_run(m->model->pool, m->bytes / SLICE_BYTES, read_items, m);
+        total += ns[n++] = clock_ns() - start;
+    }
+    pool_unlock(m->model->pool);
+    qsort(ns, n, sizeof *ns, compare);
+    return (double)m->bytes / (double)ns[n / 2]; /* of the median pass */
+}
+
+static void peak_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct tern_meter *m = arg;
+    (void)thread;
+    for (size_t i = begin; i < end; i++)
+        m->peak->run(m->rounds);
+}
+
+/* Multiply-adds a nanosecond when every thread runs `rounds`. */
+static double run_peak(struct tern_meter *m, uint64_t rounds, uint64_t *ns)
+{
+    size_t threads = (size_t)pool_threads(m->model->pool);
+    m->rounds = rounds;
+    uint64_t start = clock_ns();
+    pool_run(m->model->pool, threads, peak_items, m);
+    *ns = clock_ns() - start + 1;
+    return (double)rounds * m->peak->macs * (double)threads / (double)*ns;
+}
+
+EXPORT double tern_meter_peak(tern_meter *m, enum tern_type type, const char **instruction)
+{
+    uint64_t rounds = 1 << 14, ns;
+    double best = 0;
+    m->peak = peak_find(m->cpu, type_is_quantized(type));
+    if (instruction)
+        *instruction = m->peak ? m->peak->instruction : "";
+    if (!m->peak)
+        return 0;
+    pool_lock(m->model->pool);
+    for (int i = 0; i < 8; i++) { /* the first runs find the length of the others */
+        double speed = run_peak(m, rounds, &ns);
+        best = speed > best ? speed : best;
+        if (ns < MEASURE_NS / 8)
+            rounds = rounds * (MEASURE_NS / 8) / ns + 1;
+    }
+    pool_unlock(m->model->pool);
+    return best;
+}

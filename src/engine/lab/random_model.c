@@ -1,0 +1,304 @@
+/* tern_random_model: a weights file of any shape with random weights, so that a machine can be
+ * measured without a download. In: a shape, a type, a seed. Out: a file like any other, the same
+ * bytes for any number of threads. The tiles of a matrix are put together from a table of
+ * BLOCKS random blocks, because encoding every weight would take longer than writing it. */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "weights/keywriter.h"
+#include "base/quota.h"
+#include "engine/engine.h"
+#include "kernels/math.h"
+#include "weights/writer.h"
+
+enum {
+    BLOCKS = 256,          /* of 16 rows and 32 k */
+    CHUNK_BYTES = 8 << 20, /* written at a time, but at least one tile */
+    BLOCK_VALUES = TILE_ROWS * GROUP,
+    N_PARTS = 9 /* tensors of a layer */
+};
+
+struct part { /* one tensor */
+    char name[32];
+    uint64_t rows, k;
+    bool is_norm;
+};
+
+struct job {
+    const struct tern_shape *shape;
+    const struct format *format;
+    struct writer *out;
+    struct pool *pool;
+    uint64_t seed;
+    /* the tensor in work */
+    struct part part;
+    uint64_t index, first; /* its number; its tile with which the chunk begins */
+    size_t tile_bytes, block_bytes;
+    unsigned char *blocks; /* a head, then [BLOCKS, block_bytes] */
+    unsigned char *data;   /* the chunk */
+    int fd;                /* where it goes */
+    uint64_t offset;
+    atomic_bool failed; /* a thread could not write */
+};
+
+/* ---- shapes ------------------------------------------------------------------------------- */
+
+static uint64_t count_parts(const struct tern_shape *s)
+{
+    return 1 + N_PARTS * s->n_layers + 1 + !s->tied;
+}
+
+/* Tensor number i of the file, in the order of FORMAT.md. */
+static struct part find_part(const struct tern_shape *s, uint64_t i)
+{
+    static const char *const names[N_PARTS] = {"attn_norm", "q",    "k",  "v",   "o",
+                                               "ffn_norm",  "gate", "up", "down"};
+    uint64_t q = s->n_heads * s->head_dim, kv = s->n_kv_heads * s->head_dim;
+    const struct part parts[N_PARTS] = {
+        {"", s->dim, 1, true},          {"", q, s->dim, false},
+        {"", kv, s->dim, false},        {"", kv, s->dim, false},
+        {"", s->dim, q, false},         {"", s->dim, 1, true},
+        {"", s->hidden, s->dim, false}, {"", s->hidden, s->dim, false},
+        {"", s->dim, s->hidden, false}};
+    if (i == 0)
+        return (struct part){"embed", s->vocab, s->dim, false};
+    if (i == 1 + N_PARTS * s->n_layers)
+        return (struct part){"final_norm", s->dim, 1, true};
+    if (i > N_PARTS * s->n_layers)
+        return (struct part){"head", s->vocab, s->dim, false};
+    struct part p = parts[(i - 1) % N_PARTS];
+    snprintf(p.name, sizeof p.name, "layer.%llu.%s", (unsigned long long)((i - 1) / N_PARTS),
+             names[(i - 1) % N_PARTS]);
+    return p;
+}
+
+static enum tern_status check_shape(const struct tern_shape *s, struct tern_error *e)
+{
+    const struct {
+        const char *name;
+        uint64_t value, max;
+    } sizes[] = {{"dim", s->dim, 1 << 20},          {"hidden", s->hidden, 1 << 20},
+                 {"layers", s->n_layers, 1024},     {"heads", s->n_heads, 4096},
+                 {"kv_heads", s->n_kv_heads, 4096}, {"head_dim", s->head_dim, 1024},
+                 {"vocab", s->vocab, 1 << 24},      {"max_seq", s->max_seq, 1 << 24}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].max)
+            return error_set(e, TERN_USAGE, "shape: %s is %llu, want 1 to %llu", sizes[i].name,
+                             (unsigned long long)sizes[i].value, (unsigned long long)sizes[i].max);
+    if (s->n_heads % s->n_kv_heads)
+        return error_set(e, TERN_USAGE, "shape: %llu kv_heads do not divide %llu heads",
+                         (unsigned long long)s->n_kv_heads, (unsigned long long)s->n_heads);
+    if (s->head_dim % 2)
+        return error_set(e, TERN_USAGE, "shape: head_dim is %llu, want an even number",
+                         (unsigned long long)s->head_dim);
+    return TERN_OK;
+}
+
+EXPORT enum tern_status tern_shape_bytes(const struct tern_shape *shape, enum tern_type type,
+                                         uint64_t *bytes, struct tern_error *e)
+{
+    enum tern_status s = check_shape(shape, e);
+    if (!s && !format_find((uint64_t)type))
+        s = error_set(e, TERN_USAGE, "weight type %d is unknown", (int)type);
+    *bytes = 1 << 16; /* header and gaps, more or less */
+    for (uint64_t i = 0; !s && i < count_parts(shape); i++) {
+        struct part p = find_part(shape, i);
+        uint64_t n;
+        if (!format_size(format_find(p.is_norm ? TERN_F32 : type), p.rows, p.k, 1, &n) ||
+            !size_add(*bytes, n + 64, bytes))
+            s = error_set(e, TERN_USAGE, "shape: so large a file cannot be");
+    }
+    return s;
+}
+
+/* ---- random tiles ------------------------------------------------------------------------- */
+
+/* One step of splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* Values of magnitude a/8 .. a, where a = 1.62 / sqrt(k): a dot with k of them keeps the size of
+ * its input, and none is subnormal in any format. n_rows and n: what is not padding. */
+static void make_block(const struct job *j, uint64_t *state, float *w, unsigned n_rows, unsigned n)
+{
+    float a = 1.62f / sqrtf((float)j->part.k);
+    for (unsigned i = 0; i < BLOCK_VALUES; i++) {
+        uint64_t bits = next_random(state);
+        float size = a * (0.125f + 0.875f * (float)(bits >> 40) * 0x1p-24f);
+        bool inside = i / GROUP < n_rows && i % GROUP < n;
+        w[i] = !inside ? 0 : bits & 1 ? size : -size;
+    }
+}
+
+static void make_table(struct job *j)
+{
+    float w[BLOCK_VALUES];
+    uint64_t state = j->seed ^ j->index << 32;
+    format_start_tile(j->format, j->blocks, NULL);
+    for (unsigned b = 0; b < BLOCKS; b++) {
+        make_block(j, &state, w, TILE_ROWS, GROUP);
+        j->format->encode(j->blocks, b, w, GROUP);
+    }
+}
+
+static void fill_tile(const struct job *j, uint64_t tile, unsigned char *at)
+{
+    uint64_t n_blocks = (j->part.k + GROUP - 1) / GROUP, left = j->part.rows - tile * TILE_ROWS;
+    uint64_t state = (j->seed ^ j->index << 32) + (tile + 1) * 0xd1342543de82ef95u;
+    size_t head = j->format->head_bytes;
+    memcpy(at, j->blocks, head);
+    for (uint64_t b = 0; b < n_blocks; b++) {
+        uint64_t n = j->part.k - b * GROUP;
+        if (left >= TILE_ROWS && n >= GROUP) {
+            memcpy(at + head + b * j->block_bytes,
+                   j->blocks + head + next_random(&state) % BLOCKS * j->block_bytes,
+                   j->block_bytes);
+        } else { /* padding: a block of its own */
+            float w[BLOCK_VALUES];
+            n = n < GROUP ? n : GROUP;
+            make_block(j, &state, w, left < TILE_ROWS ? (unsigned)left : TILE_ROWS, (unsigned)n);
+            j->format->encode(at, b, w, (unsigned)n);
+        }
+    }
+}
+
+/* Tiles first + begin .. first + end - 1, made and written by one thread. */
+static void write_tiles(void *arg, size_t begin, size_t end, int thread)
+{
+    struct job *j = arg;
+    unsigned char *data = j->data + begin * j->tile_bytes;
+    (void)thread;
+    for (size_t i = begin; i < end; i++)
+        fill_tile(j, j->first + i, j->data + i * j->tile_bytes);
+    if (file_write_at(j->fd, data, (end - begin) * j->tile_bytes, j->offset + begin * j->tile_bytes,
+                      "", NULL))
+        atomic_store(&j->failed, true);
+}
+
+static enum tern_status write_matrix(struct job *j, struct tern_error *e)
+{
+    enum tern_status s = TERN_OK;
+    uint64_t n_tiles = (j->part.rows + TILE_ROWS - 1) / TILE_ROWS;
+    j->tile_bytes = format_tile_bytes(j->format, j->part.k);
+    size_t room = CHUNK_BYTES / j->tile_bytes > 1 ? CHUNK_BYTES / j->tile_bytes : 1;
+    make_table(j);
+    for (j->first = 0; !s && j->first < n_tiles; j->first += room) {
+        size_t n = n_tiles - j->first < room ? (size_t)(n_tiles - j->first) : room;
+        s = writer_next(j->out, &j->fd, &j->offset, e);
+        if (s)
+            break;
+        pool_run(j->pool, n, write_tiles, j);
+        if (atomic_load(&j->failed))
+            s = writer_data(j->out, j->data, n * j->tile_bytes, e); /* and says why it cannot */
+        else
+            writer_add(j->out, j->data, n * j->tile_bytes);
+    }
+    return s;
+}
+
+/* Weights of 1, padded with zeros. */
+static enum tern_status write_norm(struct job *j, struct tern_error *e)
+{
+    enum tern_status s = TERN_OK;
+    for (uint64_t i = 0; !s && i < j->part.rows; i += TILE_ROWS) {
+        float ones[TILE_ROWS] = {0};
+        for (uint64_t r = i; r < i + TILE_ROWS && r < j->part.rows; r++)
+            ones[r - i] = 1;
+        s = writer_data(j->out, ones, sizeof ones, e);
+    }
+    return s;
+}
+
+/* ---- the file ----------------------------------------------------------------------------- */
+
+static enum tern_status write_config(const struct job *j, struct tern_error *e)
+{
+    const struct tern_shape *p = j->shape;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {{"n_layers", p->n_layers},     {"dim", p->dim},
+                   {"vocab", p->vocab},           {"max_seq", p->max_seq},
+                   {"head_tied", p->tied != 0},   {"n_heads", p->n_heads},
+                   {"n_kv_heads", p->n_kv_heads}, {"head_dim", p->head_dim},
+                   {"hidden", p->hidden},         {"rope_set", 1}};
+    float inv_freq[512];
+    uint64_t half = p->head_dim / 2;
+    struct keywriter k;
+    keywriter_init(&k);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        keywriter_u64(&k, numbers[i].name, numbers[i].value);
+    for (uint64_t i = 0; i < half; i++) /* 10000^(-i / half) */
+        inv_freq[i] = math_exp(-9.210340372f * (float)i / (float)half);
+    keywriter_add(&k, "rope.0.inv_freq", true, KEY_F32, inv_freq, half);
+    keywriter_f32(&k, "norm_eps", 1e-5f);
+    keywriter_f32(&k, "attn_scale", 1 / sqrtf((float)p->head_dim));
+    keywriter_text(&k, "activation", "silu");
+    enum tern_status s = k.failed ? error_memory(e, "the config", k.bytes)
+                                  : writer_section(j->out, "config", true, k.data, k.bytes, e);
+    keywriter_close(&k);
+    return s;
+}
+
+static enum tern_status write_all(struct job *j, struct tern_error *e)
+{
+    enum tern_status s = write_config(j, e);
+    if (!s)
+        s = writer_empty_seal(j->out, e);
+    for (uint64_t i = 0; !s && i < count_parts(j->shape); i++) {
+        struct part p = find_part(j->shape, i);
+        s = writer_tensor(j->out, p.name, p.is_norm ? TERN_F32 : j->format->type, p.rows, p.k, 1,
+                          e);
+    }
+    for (j->index = 0; !s && j->index < count_parts(j->shape); j->index++) {
+        j->part = find_part(j->shape, j->index);
+        s = j->part.is_norm ? write_norm(j, e) : write_matrix(j, e);
+    }
+    return s ? s : writer_finish(j->out, e);
+}
+
+static enum tern_status allocate(struct job *j, struct tern_error *e)
+{
+    size_t bytes = CHUNK_BYTES;
+    for (uint64_t i = 0; i < count_parts(j->shape); i++) {
+        size_t tile = format_tile_bytes(j->format, find_part(j->shape, i).k);
+        bytes = tile > bytes ? tile : bytes;
+    }
+    j->block_bytes = (size_t)GROUP / j->format->group * j->format->group_bytes;
+    j->blocks = malloc(j->format->head_bytes + BLOCKS * j->block_bytes);
+    j->data = malloc(bytes);
+    return j->blocks && j->data ? TERN_OK : error_memory(e, "random tiles", bytes);
+}
+
+EXPORT enum tern_status tern_random_model(const char *path, const struct tern_shape *shape,
+                                          enum tern_type type, uint64_t seed, int n_threads,
+                                          struct tern_error *e)
+{
+    struct job j = {.shape = shape, .format = format_find((uint64_t)type), .seed = seed};
+    struct fpenv saved = fpenv_enter();
+    uint64_t bytes;
+    enum tern_status s = tern_shape_bytes(shape, type, &bytes, e);
+    if (!s)
+        s = pool_open(&j.pool, n_threads ? n_threads : quota_threads(NULL, 0), e);
+    if (!s)
+        s = allocate(&j, e);
+    if (!s)
+        s = writer_open(&j.out, path, e);
+    if (!s)
+        s = write_all(&j, e);
+    writer_close(j.out);
+    pool_close(j.pool);
+    free(j.blocks);
+    free(j.data);
+    fpenv_leave(saved);
+    return s;
+}

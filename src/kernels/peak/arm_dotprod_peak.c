@@ -1,0 +1,11 @@
+/* cflags: -fno-tree-vectorize -funswitch-loops -march=armv8.2-a+dotprod */
+/* The peak of the target neon on a processor with the dot product: see peak.h. */
+#include <arm_neon.h>
+
+#include "kernels/peak/peak_loop.h"
+
+#define STEP(a, x, y) vdotq_s32(a, x, y)
+#define ZERO8 vdupq_n_s8(0)
+PEAK_LOOP(run, int32x4_t, int8x16_t, ZERO8, STEP)
+
+const struct peak arm_dotprod_dot = {"sdot", CPU_NEON | CPU_DOTPROD, true, CHAINS * 16, run};

@@ -1,0 +1,11 @@
+/* cflags: -fno-tree-vectorize -funswitch-loops -mavx2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni */
+/* The peak of the target avx512 on a processor with VNNI: see peak.h. */
+#include <immintrin.h>
+
+#include "kernels/peak/peak_loop.h"
+
+#define STEP(a, x, y) _mm512_dpbusd_epi32(a, x, y)
+PEAK_LOOP(run, __m512i, __m512i, _mm512_setzero_si512(), STEP)
+
+const struct peak x86_avx512vnni_dot = {"vpdpbusd zmm", CPU_AVX512 | CPU_AVX512_VNNI, true,
+                                        CHAINS * 64, run};

@@ -1,0 +1,117 @@
+/* The forward pass: a batch of rows in, logits out, keys and values into the cache. Everything it
+ * needs is settled by forward_open; running a batch allocates nothing and cannot fail. */
+#ifndef MODEL_STATE_H
+#define MODEL_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/pool.h"
+#include "kernels/kernels.h"
+#include "model/attention.h"
+#include "model/cache.h"
+#include "model/experts.h"
+#include "model/lines.h"
+#include "model/model.h"
+#include "model/profile.h"
+
+struct row { /* one token of the batch */
+    uint32_t seq, position;
+    tern_token token;
+    unsigned flags; /* TERN_ROW_LOGITS */
+};
+
+/* What each thread has for itself. */
+struct scratch {
+    struct lines in;  /* one row: the input of a step when the batch is one row */
+    float *gate, *up; /* [gate_floats]: some columns of the rows that go together */
+    struct attention_scratch attention;
+};
+
+/* Where somebody may look: before the step that reads ... */
+enum watch_point {
+    WATCH_ATTENTION, /* x, through the norm of q, k and v */
+    WATCH_OUT,       /* att */
+    WATCH_FFN,       /* x, through the norm of gate and up */
+    WATCH_DOWN,      /* ffn */
+    /* those above are the inputs of a layer's matrices, which calibrate.c counts */
+    WATCH_ATTEND,    /* q, k, v */
+    WATCH_ATTN_POST, /* y, or z where attention and feed-forward are parallel */
+    WATCH_FFN_POST,  /* y */
+    WATCH_LOGITS,    /* after the last step: logits, and in y the rows that asked for them */
+};
+
+struct forward {
+    const struct model *model;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct cache *cache;
+    size_t n_batch;
+    struct profile *profile; /* borrowed; NULL: nobody measures */
+
+    struct row *rows; /* [n_batch] */
+    size_t n, n_logits;
+
+    float *x, *y;     /* [n_batch, dim] residual stream; what a step adds to it */
+    float *z;         /* [n_batch, dim] and what a parallel step or a shared expert adds; or NULL */
+    float *q, *k, *v; /* [n_batch, heads * head_dim] */
+    float *att;       /* [n_batch, n_heads * head_dim] */
+    struct lines in;  /* [n_batch, ...] input of a step */
+    struct lines ffn; /* [n_batch, hidden] input of the down projection */
+    float *gate, *up; /* like ffn.x: what it was made of, kept for who watches; NULL: nobody */
+    float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
+    float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
+    size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride;
+    size_t gate_floats;
+    struct scratch *scratch; /* [threads] */
+    struct attention attention;
+    struct expert_work experts;
+
+    /* Called at each watch_point of each layer that it has, and with layer n_layers after the last
+     * (WATCH_ATTENTION, x before the final norm; WATCH_LOGITS); NULL: nobody looks. It changes
+     * nothing but `cancel`. */
+    void (*watch)(void *arg, struct forward *f, size_t layer, enum watch_point at);
+    void *watch_arg;
+
+    struct arena arena; /* owns all of the above */
+    atomic_int cancel;  /* enum forward_cancel */
+    atomic_int bad;     /* 0, or 1 + 4 * layer + enum bad_step, of the first value out of range */
+};
+
+enum forward_cancel { FORWARD_CANCEL = 1, FORWARD_HELD = 2 };
+
+static inline bool forward_is_cancelled(struct forward *f)
+{
+    return atomic_load(&f->cancel) == FORWARD_CANCEL;
+}
+
+/* What is to be evaluated whole or not at all: a cancel waits from hold, which says whether it did
+ * already, to release, which says whether one came. */
+static inline bool forward_hold(struct forward *f)
+{
+    return atomic_fetch_or(&f->cancel, FORWARD_HELD) & FORWARD_HELD;
+}
+
+static inline bool forward_release(struct forward *f)
+{
+    return atomic_exchange(&f->cancel, 0) & FORWARD_CANCEL;
+}
+
+enum bad_step { BAD_KEY, BAD_VALUE, BAD_INPUT, BAD_LOGIT };
+
+/* Bytes that forward_open would take; UINT64_MAX when that does not fit. */
+uint64_t forward_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads);
+
+enum tern_status forward_open(struct forward *f, const struct model *m, const struct kernels *k,
+                              struct pool *pool, struct cache *cache, size_t n_batch,
+                              struct tern_error *e);
+void forward_close(struct forward *f);
+
+/* Evaluates rows[0 .. n), leaves n_logits rows of logits, lengthens the sequences. The rows of a
+ * sequence are neighbours and begin at its length. TERN_CANCELLED leaves every sequence as it was.
+ */
+enum tern_status forward_run(struct forward *f);
+
+#endif

@@ -1,0 +1,258 @@
+/* cflags: -O2 */
+/* Gathers the inputs of a model's matrices: see calibrate.h. A *unit* is the head (0) or a layer
+ * (1 + its number): in the order of a file whose head is tied, and all that is held at a time are
+ * neighbours. */
+#include "quantize/calibrate.h"
+
+#include <stdlib.h>
+
+#include "model/cache.h"
+#include "model/step_tools.h"
+
+enum {
+    MAX_SEQUENCE = 512, /* tokens that see each other, and rows of a batch */
+    POINTS = 4,         /* of enum watch_point: inputs; the head has only the first */
+    BUDGET = 1 << 30    /* bytes of sums held at a time, but at least one unit */
+};
+
+struct calibration {
+    const struct model *model;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct calibration_text text;
+    struct cache cache;
+    struct forward forward;
+    struct gram_scratch scratch;
+    struct factor factor;
+    size_t factor_unit; /* that `factor` is of; SIZE_MAX: none */
+    enum watch_point factor_point;
+    size_t begin, end;            /* units held */
+    struct gram (*grams)[POINTS]; /* [end - begin] */
+    struct arena arena;           /* owns their numbers */
+};
+
+static const struct layer *unit_layer(const struct calibration *c, size_t unit)
+{
+    return &c->model->layers[unit - 1];
+}
+
+/* Columns of the matrices that read at this point; 0: none. */
+static size_t point_columns(const struct calibration *c, size_t unit, enum watch_point at)
+{
+    if (unit == 0)
+        return at == WATCH_ATTENTION ? c->model->dim : 0;
+    const struct layer *w = unit_layer(c, unit);
+    return at == WATCH_OUT ? w->o.k : at == WATCH_DOWN ? w->hidden : c->model->dim;
+}
+
+/* ---- one look ---- */
+
+/* The input rows of the matrices, into the scratch. */
+static void take_inputs(struct calibration *c, const struct forward *f, size_t unit,
+                        enum watch_point at, size_t k)
+{
+    const struct layer *w = unit ? unit_layer(c, unit) : NULL;
+    const struct norm *norm = !w                      ? &c->model->final_norm
+                              : at == WATCH_ATTENTION ? &w->attn_norm
+                              : at == WATCH_FFN       ? layer_ffn_norm(w)
+                                                      : NULL;
+    for (size_t i = 0; i < f->n; i++) {
+        float *x = c->scratch.x + i * c->scratch.x_stride;
+        const float *from = at == WATCH_OUT    ? f->att + i * f->q_stride
+                            : at == WATCH_DOWN ? f->ffn.x + i * f->ffn.stride
+                                               : f->x + i * f->dim_stride;
+        if (has_norm(norm))
+            norm_row(f, x, from, norm, k);
+        else
+            memcpy(x, from, k * sizeof *x);
+    }
+}
+
+static void watch(void *arg, struct forward *f, size_t layer, enum watch_point at)
+{
+    struct calibration *c = arg;
+    size_t unit = layer < c->model->n_layers ? layer + 1 : 0;
+    if ((int)at < POINTS && unit >= c->begin && unit < c->end) {
+        size_t k = point_columns(c, unit, at);
+        take_inputs(c, f, unit, at, k);
+        gram_add(&c->grams[unit - c->begin][at], &c->scratch, f->n, k, c->kernels, c->pool);
+    }
+    if (c->begin > 0 && unit + 1 == c->end && at == WATCH_DOWN)
+        atomic_store(&f->cancel, 1); /* no later layer is of interest */
+}
+
+/* ---- a run over the text ---- */
+
+static enum tern_status run_text(struct calibration *c, struct tern_error *e)
+{
+    struct forward *f = &c->forward;
+    size_t lead = c->text.bos >= 0, room = f->n_batch - lead;
+    for (size_t at = 0; at < c->text.n; at += room) {
+        f->n = 0;
+        if (lead)
+            f->rows[f->n++] = (struct row){.token = c->text.bos};
+        for (size_t i = at; i < c->text.n && i < at + room; i++, f->n++)
+            f->rows[f->n] = (struct row){.position = (uint32_t)f->n, .token = c->text.tokens[i]};
+        (void)forward_run(f); /* cancelled by watch(), or whole */
+        cache_keep(&c->cache, 0, 0);
+    }
+    return atomic_load(&f->bad) ? error_set(e, TERN_LIMIT,
+                                            "the calibration text makes the model compute a value "
+                                            "that is not finite")
+                                : TERN_OK;
+}
+
+static uint64_t unit_bytes(const struct calibration *c, size_t unit)
+{
+    uint64_t bytes = 0;
+    for (int at = 0; at < POINTS; at++) {
+        size_t k = point_columns(c, unit, (enum watch_point)at);
+        bytes += k ? gram_bytes(k) : 0;
+    }
+    return bytes;
+}
+
+static void layout(struct calibration *c)
+{
+    c->grams = arena_take(&c->arena, c->end - c->begin, sizeof *c->grams);
+    for (size_t unit = c->begin; unit < c->end; unit++)
+        for (int at = 0; at < POINTS; at++) {
+            size_t k = point_columns(c, unit, (enum watch_point)at);
+            struct gram g = gram_shape(k ? k : 1);
+            g.h = k ? arena_take(&c->arena, (uint64_t)g.k * g.stride, sizeof *g.h) : NULL;
+            if (c->grams)
+                c->grams[unit - c->begin][at] = g;
+        }
+}
+
+/* Holds `unit` and what fits after it. */
+static enum tern_status hold(struct calibration *c, size_t unit, struct tern_error *e)
+{
+    uint64_t bytes = unit_bytes(c, unit);
+    arena_close(&c->arena);
+    c->arena = (struct arena){0};
+    c->begin = unit;
+    for (c->end = unit + 1; c->end <= c->model->n_layers; c->end++)
+        if ((bytes += unit_bytes(c, c->end)) > BUDGET)
+            break;
+    layout(c);
+    enum tern_status s = arena_open(&c->arena, "the sums over the calibration text", e);
+    if (s) {
+        c->end = c->begin;
+        return s;
+    }
+    layout(c);
+    return run_text(c, e);
+}
+
+/* ---- factors ---- */
+
+/* Of the mean diagonal. An embedding that is also the head is looked up too, and there each column
+ * counts alike. */
+static const double DAMPING = 0.01, DAMPING_TIED = 1;
+
+/* The unit and point that a tensor reads at; false for what is no matrix of a known kind. */
+static bool place_of(const struct calibration *c, const char *tensor, size_t *unit,
+                     enum watch_point *at)
+{
+    static const struct {
+        const char *part;
+        enum watch_point at;
+    } parts[] = {{"q", WATCH_ATTENTION}, {"k", WATCH_ATTENTION}, {"v", WATCH_ATTENTION},
+                 {"o", WATCH_OUT},       {"gate", WATCH_FFN},    {"up", WATCH_FFN},
+                 {"down", WATCH_DOWN}};
+    const char *dot = strrchr(tensor, '.');
+    *unit = 0, *at = WATCH_ATTENTION;
+    if (!dot)
+        return !strcmp(tensor, c->model->head_tied ? "embed" : "head");
+    if (strncmp(tensor, "layer.", 6))
+        return false;
+    for (const char *p = tensor + 6; p < dot && *p >= '0' && *p <= '9'; p++)
+        *unit = *unit * 10 + (size_t)(*p - '0');
+    *unit += 1;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strcmp(dot + 1, parts[i].part)) {
+            *at = parts[i].at;
+            if (*unit > c->model->n_layers)
+                return false;
+            return *at < WATCH_FFN ||
+                   !unit_layer(c, *unit)->experts.n; /* which see some rows each */
+        }
+    return false;
+}
+
+enum tern_status calibrate_find(struct calibration *c, const char *tensor, const struct factor **f,
+                                struct tern_error *e)
+{
+    size_t unit;
+    enum watch_point at;
+    *f = NULL;
+    if (!place_of(c, tensor, &unit, &at))
+        return TERN_OK;
+    enum tern_status s = TERN_OK;
+    if (unit < c->begin || unit >= c->end)
+        s = hold(c, unit, e);
+    if (!s && (unit != c->factor_unit || at != c->factor_point)) {
+        c->factor_unit = SIZE_MAX;
+        double damping = unit == 0 && c->model->head_tied ? DAMPING_TIED : DAMPING;
+        if (!factor_make(&c->factor, &c->grams[unit - c->begin][at], damping, c->pool))
+            return error_set(e, TERN_LIMIT,
+                             "the inputs of tensor '%s' over the calibration text are too large to "
+                             "be summed",
+                             tensor);
+        c->factor_unit = unit, c->factor_point = at;
+    }
+    *f = s ? NULL : &c->factor;
+    return s;
+}
+
+const struct kernels *calibrate_kernels(const struct calibration *c)
+{
+    return c->kernels;
+}
+
+/* ---- open and close ---- */
+
+static enum tern_status open_parts(struct calibration *c, struct tern_error *e)
+{
+    const struct model *m = c->model;
+    size_t n = m->max_seq < MAX_SEQUENCE ? m->max_seq : MAX_SEQUENCE, k = m->dim;
+    for (size_t l = 0; l < m->n_layers; l++)
+        k = max_size(k, max_size(m->layers[l].o.k, m->layers[l].hidden));
+    if (n < 2)
+        return error_set(e, TERN_USAGE, "the model holds %zu position: it cannot be calibrated", n);
+    enum tern_status s = cache_open(&c->cache, m, TERN_CACHE_F32, n, n, 1, e);
+    if (!s)
+        s = forward_open(&c->forward, m, c->kernels, c->pool, &c->cache, n, e);
+    if (!s)
+        s = gram_scratch_open(&c->scratch, n, k, pool_threads(c->pool), e);
+    if (!s)
+        s = factor_open(&c->factor, k, e);
+    c->forward.watch = watch;
+    c->forward.watch_arg = c;
+    return s;
+}
+
+enum tern_status calibrate_open(struct calibration **out, const struct model *m,
+                                const struct kernels *kernels, struct pool *pool,
+                                const struct calibration_text *text, struct tern_error *e)
+{
+    struct calibration *c = *out = calloc(1, sizeof *c);
+    if (!c)
+        return error_memory(e, "the calibration", sizeof *c);
+    c->model = m, c->kernels = kernels, c->pool = pool, c->text = *text;
+    c->factor_unit = SIZE_MAX;
+    return open_parts(c, e);
+}
+
+void calibrate_close(struct calibration *c)
+{
+    if (!c)
+        return;
+    arena_close(&c->arena);
+    factor_close(&c->factor);
+    gram_scratch_close(&c->scratch);
+    forward_close(&c->forward);
+    cache_close(&c->cache);
+    free(c);
+}

@@ -1,0 +1,91 @@
+/* What a tokenizer consists of, for its own files: tokenizer.c reads it from the section and
+ * encodes, spm.c, bpe.c and unigram.c turn a word into ids, decoder.c goes back. */
+#ifndef TEXT_TOKENIZER_PARTS_H
+#define TEXT_TOKENIZER_PARTS_H
+
+#include "text/added.h"
+#include "text/buffer.h"
+#include "text/merge.h"
+#include "text/tokenizer_steps.h"
+#include "text/tokenizer.h"
+#include "text/trie.h"
+#include "text/vocab.h"
+
+enum model_kind { MODEL_SPM, MODEL_BPE, MODEL_UNIGRAM };
+
+/* Merges by rank: an open hash table over (left, right), at most half full. */
+struct ranks {
+    const uint32_t *merges; /* [n, 3] left, right, result; borrowed */
+    uint32_t n, mask;
+    uint32_t *slots; /* [mask + 1] number of the merge + 1; owned */
+};
+
+struct tokenizer {
+    struct vocab vocab;
+    struct added_set raw, normalized; /* added tokens before and after the normalizer */
+    struct buffer added_text;         /* the normalized forms */
+    /* [n_added], and their contents; borrowed */
+    const uint32_t *added_ids, *added_lengths, *added_flags;
+    const char *added_bytes;
+    size_t n_added;
+    unsigned char *special; /* [vocab.n], owned */
+    struct steps normalizer, pre, decoder;
+    enum model_kind kind;
+    bool byte_level;                /* bpe: the units are bytes, else characters */
+    bool byte_fallback;             /* an unknown character becomes its byte tokens, if all exist */
+    bool fuse_unk;                  /* neighbouring unknown characters become one `unk` */
+    bool ignore_merges;             /* bpe: a word that is a token is that token */
+    bool has_unused;                /* spm: some token is TOKEN_UNUSED */
+    bool cuts_at_space;             /* no token reaches from another character into a U+2581 */
+    int32_t unk, bos, eos;          /* or -1 */
+    int32_t byte_unit[256];         /* byte_level: token of each single byte, or -1 */
+    const float *scores;            /* [vocab.n] spm; borrowed */
+    const double *log_probs;        /* [vocab.n + 1] unigram, the last an unknown character's */
+    bool f32_sums;                  /* unigram: sums are kept in binary32 */
+    struct trie trie;               /* unigram: the tokens */
+    struct ranks ranks;             /* bpe */
+    struct added_set users;         /* spm: tokens of type USER */
+    const uint32_t *before, *after; /* ids added around the text; borrowed */
+    size_t n_before, n_after;
+};
+
+/* Where ids go, and the memory of one call of tokenizer_encode. */
+struct encoding {
+    const struct tokenizer *t;
+    int32_t *out; /* [max] */
+    size_t max, n;
+    struct merge merge;
+    uint32_t *cuts;     /* spm: [vocab.n] where an unused token is taken apart; owned, or NULL */
+    struct buffer best; /* unigram */
+    double total; /* unigram: score of what is before the word, if it is part of a longer one */
+};
+
+static inline bool encoding_put(struct encoding *c, int32_t id)
+{
+    if (c->n < c->max)
+        c->out[c->n] = id;
+    c->n++;
+    return true;
+}
+
+/* Appends the ids of one word p[0..n), n > 0. False: no memory. */
+bool spm_word(struct encoding *c, const char *p, size_t n);
+bool bpe_word(struct encoding *c, const char *p, size_t n);
+bool unigram_word(struct encoding *c, const char *p, size_t n);
+
+/* Appends what stands for the unknown p[0..n): byte tokens if all exist, else `unk`, but not after
+ * another one where they are fused. */
+void put_unknown(struct encoding *c, const char *p, size_t n, bool *after_unk);
+
+/* Checks that the decoder's steps stand in an order that decoder.c can stream. */
+enum tern_status decoder_check(const struct steps *steps, struct tern_error *e);
+
+/* Read their keys and check them. */
+enum tern_status spm_open(struct tokenizer *t, struct keys *keys, struct tern_error *e);
+enum tern_status bpe_open(struct tokenizer *t, struct keys *keys, struct tern_error *e);
+enum tern_status unigram_open(struct tokenizer *t, struct keys *keys, struct tern_error *e);
+void spm_close(struct tokenizer *t);
+void bpe_close(struct tokenizer *t);
+void unigram_close(struct tokenizer *t);
+
+#endif

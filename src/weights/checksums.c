@@ -1,0 +1,75 @@
+/* Checksums of the tensor bytes: see weights_check in weights.h. */
+#include "weights/weights.h"
+
+#include "base/xxh64.h"
+
+enum { CHUNK = 4 << 20 }; /* bytes between two calls of progress */
+
+struct walk { /* a walk over the mapped bytes */
+    const struct weights *w;
+    const unsigned char *map;
+    uint64_t done, total;
+    int (*progress)(void *arg, uint64_t done, uint64_t total);
+    void *arg;
+};
+
+static enum tern_status check_gap(struct walk *at, uint64_t end, struct tern_error *e)
+{
+    for (; at->done < end; at->done++)
+        if (at->map[at->done])
+            return error_set(
+                e, TERN_BAD_FILE,
+                "%s: byte %llu, between two tensors, is not zero; the file is damaged: "
+                "copy or convert it again",
+                weights_path(at->w), (unsigned long long)at->done);
+    return TERN_OK;
+}
+
+static enum tern_status check_tensor(struct walk *at, const struct tensor *t, struct tern_error *e)
+{
+    uint64_t end = t->offset + t->bytes;
+    struct xxh64 h;
+    xxh64_init(&h, 0);
+    while (at->done < end) {
+        uint64_t n = end - at->done < CHUNK ? end - at->done : CHUNK;
+        xxh64_update(&h, at->map + at->done, (size_t)n);
+        at->done += n;
+        if (at->progress && at->progress(at->arg, at->done, at->total))
+            return error_set(e, TERN_CANCELLED, "%s: the check was stopped", weights_path(at->w));
+    }
+    if (xxh64_digest(&h) != t->checksum)
+        return error_set(e, TERN_BAD_FILE,
+                         "%s: the bytes of tensor '%s' do not have the checksum that its entry "
+                         "states; the file is damaged: copy or convert it again",
+                         weights_path(at->w), t->name);
+    return TERN_OK;
+}
+
+enum tern_status weights_check_tensor(const struct weights *w, const struct tensor *t,
+                                      struct tern_error *e)
+{
+    struct walk at = {.w = w, .map = (const unsigned char *)t->data - t->offset, .done = t->offset};
+    return check_tensor(&at, t, e);
+}
+
+enum tern_status weights_check(const struct weights *w,
+                               int (*progress)(void *arg, uint64_t done, uint64_t total), void *arg,
+                               struct tern_error *e)
+{
+    struct walk at = {.w = w, .progress = progress, .arg = arg};
+    const void *map;
+    size_t bytes;
+    weights_mapping(w, &map, &bytes);
+    at.map = map;
+    at.total = bytes;
+    at.done = weights_header_bytes(w); /* the header was checked when the file was opened */
+    for (size_t i = 0; i < weights_count(w); i++) {
+        const struct tensor *t = weights_at(w, i);
+        enum tern_status s = check_gap(&at, t->offset, e);
+        if (!s)
+            s = check_tensor(&at, t, e);
+        if (s)
+            return s;
+    }
+    return TERN_OK;
+}

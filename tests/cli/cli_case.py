@@ -1,0 +1,134 @@
+"""What the tests of the program run share: toy models with a tokenizer of bytes, and ways to call it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/convert")]
+
+from ternlib import keys, tiles, toy, toyfile, weights  # noqa: E402
+
+RUN = os.environ.get("RUN", "./run")
+MAN = ROOT / "src/app/run/tern.1"
+VOCAB = 259
+
+
+def tokenizer_section() -> bytes:
+    """<unk>, BOS, EOS and the 256 bytes: byte b is token b + 3, every text comes back as it was."""
+    tokens = [b"<unk>", b"<s>", b"</s>"] + [b"<0x%02X>" % b for b in range(256)]
+    return keys.pack({
+        "kind": "spm",
+        "tokens.bytes": b"".join(tokens),
+        "tokens.lengths": keys.U32s([len(t) for t in tokens]),
+        "tokens.types": bytes([2, 3, 3] + [6] * 256),
+        "scores": [0.0] * VOCAB,
+        "byte_fallback": 1,
+        "unk": 0,
+        "bos": 1,
+        "eos": 2,
+        "add.before": keys.U32s([1]),
+        "decoder.0": "byte_fallback",
+    })
+
+
+def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit: int = 0) -> None:
+    """A toy with the tokenizer above; `norm`: value of every weight of the final norm; `rope_limit`: positions beyond
+    which the frequencies are others."""
+    config = {
+        "n_layers": 2, "dim": 64, "vocab": VOCAB, "max_seq": max_seq, "norm_eps": 1e-5,
+        "head_tied": 1, "n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "hidden": 160,
+        "window": [0, 0], "attn_bias": 0, "ffn_bias": 0,
+    }  # fmt: skip
+
+    features = toyfile.config_keys(config)
+    if rope_limit:
+        features |= {"rope.0.limit": rope_limit, "rope.0.far_freq": features["rope.0.inv_freq"] / 4}
+
+    def entry(name: str, shape: tuple[int, ...]) -> weights.Tensor:
+        rows, k = shape if len(shape) == 2 else (shape[0], 1)
+        values = toy.values(name, shape, 5).reshape(rows, k)
+        if norm is not None and name == "final_norm":
+            values = values * 0 + values.dtype.type(norm)
+        pieces = [tiles.tile(tiles.F32, toyfile.encode(tiles.F32, values))]
+        return weights.Tensor(name, tiles.F32, rows, k, lambda: iter(pieces))
+
+    sections = {
+        "config": keys.pack(features),
+        "tokenizer": tokenizer_section(),
+        "provenance": keys.pack({"name": "toy", "licence": "first\nsecond \x1b[31m line"}),
+        "seal": weights.blank_seal(),
+    }
+    with open(path, "w+b") as out:
+        weights.write(out, sections, [entry(*item) for item in toy.shapes(config).items()])
+
+
+def until(condition, seconds: float = 120) -> None:
+    """Waits until condition() holds. What runs beside a test may take the processor for seconds: no test may
+    take a pause for progress."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("the program did not get there")
+        time.sleep(0.005)
+
+
+def catches(p: subprocess.Popen, number: int) -> bool:
+    """Whether the process has a handler for the signal."""
+    with open(f"/proc/{p.pid}/status") as f:
+        caught = next(line for line in f if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
+
+
+class Cli(unittest.TestCase):
+    """Runs the program; stdin is empty unless given."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = Path(tempfile.mkdtemp(prefix="tern-cli-"))
+        cls.addClassCleanup(shutil.rmtree, cls.dir)
+        cls.model = str(cls.dir / "toy.bin")
+        cls.long = str(cls.dir / "long.bin")
+        write_model(Path(cls.model), 256)
+        write_model(Path(cls.long), 65536)
+
+    def run_it(self, *args, stdin=b"", **more) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [os.path.abspath(RUN), *map(str, args)], input=stdin, capture_output=True, timeout=300, **more
+        )
+
+    def good(self, *args, **more) -> bytes:
+        done = self.run_it(*args, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def bad(self, code: int, *args, **more) -> str:
+        """Ends with `code`, writes nothing to stdout and one line to stderr, which is returned."""
+        done = self.run_it(*args, **more)
+        text = done.stderr.decode()
+        self.assertEqual(done.returncode, code, f"{args}: {text}")
+        self.assertEqual(done.stdout, b"")
+        self.assertRegex(text, r"\Arun: [^\n]+\n\Z")
+        return text
+
+    def start(self, *args, **more) -> subprocess.Popen:
+        p = subprocess.Popen(
+            [RUN, *map(str, args)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            **{"stdout": subprocess.PIPE, **more},
+        )  # fmt: skip
+        self.addCleanup(self.reap, p)
+        return p
+
+    @staticmethod
+    def reap(p: subprocess.Popen) -> None:
+        if p.poll() is None:
+            p.kill()
+        p.wait()
+        for f in (p.stdout, p.stderr):
+            if f:
+                f.close()

@@ -1,0 +1,442 @@
+"""The program run as a chat: at a terminal, driven by what it shows, and in pipes."""
+
+import json
+import os
+import pty
+import re
+import stat
+import select
+import signal
+import termios
+import time
+import unittest
+
+from cli_case import RUN, Cli  # first: it makes the next two importable
+
+import test_chat  # isort: skip
+from ternlib import chat
+
+WAIT = int(os.environ.get("WAIT", 60))  # seconds for what should come at once
+PROMPT = b">>> "
+
+
+class Terminal:
+    """A program on a terminal of its own, which does not echo."""
+
+    def __init__(self, args, env=None):
+        self.seen = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            mode = termios.tcgetattr(0)
+            mode[1] &= ~termios.OPOST
+            mode[3] = mode[3] & ~termios.ECHO | termios.NOFLSH  # Ctrl-C would drop what is on its way
+            termios.tcsetattr(0, termios.TCSANOW, mode)
+            os.execve(RUN, [RUN, *map(str, args)], {**os.environ, "NO_COLOR": "1", **(env or {})})
+        self.status = None
+
+    def read(self) -> bytes:
+        if not select.select([self.fd], [], [], WAIT)[0]:
+            raise AssertionError(f"nothing more came after {self.seen!r}")
+        try:
+            return os.read(self.fd, 65536)
+        except OSError:  # the program has closed its side
+            return b""
+
+    def until(self, end: bytes) -> bytes:
+        """What is shown up to `end`, and that no more."""
+        while end not in self.seen:
+            more = self.read()
+            if not more:
+                raise AssertionError(f"{end!r} did not come: {self.seen!r}")
+            self.seen += more
+        text, _, self.seen = self.seen.partition(end)
+        return text
+
+    def say(self, text: str) -> bytes:
+        """Types a line; what is shown before the next prompt."""
+        os.write(self.fd, text.encode() + b"\n")
+        return self.until(PROMPT).removesuffix(b"\n")
+
+    def end(self) -> tuple[int, bytes]:
+        """The exit status, and the last that was shown."""
+        limit = time.monotonic() + WAIT
+        while more := self.read():
+            self.seen += more
+        while self.status is None and time.monotonic() < limit:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+            time.sleep(0.005)
+        return self.status, self.seen
+
+    def close(self):
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+class Chat(Cli):
+    def setUp(self):
+        self.model = "models/fable.bin"
+        self.args = ["--template", "chatml", "-s", 5, "-n", 12, "--ignore-eos"]
+
+    def open(self, *args, model=None, env=None) -> Terminal:
+        t = Terminal([model or self.model, *self.args, *args], env)
+        self.addCleanup(t.close)
+        t.until(b">>> ")
+        return t
+
+    def once(self, text: str, *more) -> bytes:
+        return self.good(self.model, "--chat", text, *self.args, "-q", *more)[:-1]
+
+    def test_questions_and_answers(self):
+        t = Terminal([self.model, *self.args])
+        self.addCleanup(t.close)
+        self.assertIn(b"template chatml, 512 positions; /? lists commands", t.until(b">>> "))
+        first = t.say("Who are you?")
+        self.assertEqual(first, self.once("Who are you?"))
+        self.assertNotEqual(t.say("Who are you?"), first)
+        self.assertEqual(t.say(""), b"")
+        os.write(t.fd, b"\x04")
+        self.assertEqual(t.end(), (0, b"\n"))
+
+    def test_messages_of_several_lines(self):
+        t = self.open()
+        want = self.once("one\n\n two\n/bye")
+        os.write(t.fd, b'"""one\n')
+        self.assertEqual(t.until(b"... "), b"")
+        os.write(t.fd, b"\n two\n")
+        self.assertEqual(t.until(b"... "), b"")
+        self.assertEqual(t.until(b"... "), b"")
+        self.assertEqual(t.say('/bye"""'), want)
+        t.say("/clear")
+        self.assertEqual(t.say('"""one two"""'), self.once("one two"))
+        t.say("/clear")
+        os.write(t.fd, b"one\\\n")
+        t.until(b"... ")
+        self.assertEqual(t.say("two"), self.once("one\ntwo"))
+        t.say("/clear")
+        self.assertEqual(t.say('"""/bye"""'), self.once("/bye"))
+
+    def test_commands(self):
+        t = self.open()
+        file = self.dir / "talk.jsonl"
+        self.assertIn(b"/regen", t.say("/?"))
+        self.assertIn(b"no such command", t.say("/what"))
+        self.assertIn(b"no answer yet", t.say("/regen"))
+        first = t.say("Hello")
+        self.assertEqual(t.say("/regen"), first)
+        t.say("/set seed 6")
+        other = t.say("/regen")
+        self.assertNotEqual(other, first)
+        t.say("/set seed 5")
+        second = t.say('a "b" \\ \t ж🙂')
+        self.assertEqual(t.say(f"/save {file}"), b"")
+        saved = [json.loads(line) for line in file.read_text().splitlines()]
+        self.assertEqual([m["role"] for m in saved], ["user", "assistant"] * 2)
+        self.assertEqual([saved[0]["content"], saved[2]["content"]], ["Hello", 'a "b" \\ \t ж🙂'])
+        self.assertEqual(saved[1]["content"].encode(), other)
+        self.assertEqual(saved[3]["content"].encode(), second)
+        self.assertEqual(t.say("/clear"), b"")
+        t.say("/set seed 5")
+        self.assertEqual(t.say("Hello"), first)
+        self.assertEqual(t.say(f"/load {file}"), b"")
+        self.assertEqual(t.say("/regen"), second)
+        fresh = self.open()
+        fresh.say(f"/load {file}")
+        self.assertEqual(fresh.say("More?"), t.say("More?"))
+        self.assertIn(b"cannot open", t.say("/load /nowhere/x"))
+        self.assertIn(b"cannot write", t.say("/save /nowhere/x"))
+        self.assertIn(b"name of a file", t.say("/save"))
+        os.write(t.fd, b"/bye\n")
+        self.assertEqual(t.end(), (0, b""))
+
+    def test_an_answer_stays_until_there_is_another(self):
+        t = self.open()
+        file = self.dir / "stays.jsonl"
+        t.say("Hello")
+        t.say(f"/save {file}")
+        held = file.read_bytes()
+        t.say("/set n 0")
+        for command in ("/regen", "/regen", "What?"):
+            t.say(command)
+            t.say(f"/save {file}")
+            self.assertEqual(file.read_bytes(), held)
+
+    def test_lines_that_the_terminal_cuts(self):
+        t = self.open()
+        first = t.say("Hello")
+        for n in (4095, 5000):
+            self.assertRegex(t.say("x" * n), rb"\Anot sent: a terminal cuts lines at 4095 bytes; [^\n]*\Z")
+        self.assertEqual(t.say("/regen"), first)
+        self.assertIn(b"the conversation has", t.say("x" * 4094))
+
+    def test_settings(self):
+        t = self.open()
+        first = t.say("Hello")
+        for command, args in (("temp 0", ["--temp", 0]), ("temp 1.5", ["--temp", 1.5]), ("top_k 3", ["--temp", 1.5, "--top-k", 3]),
+                              ("n 9", ["--temp", 1.5, "--top-k", 3, "-n", 9])):  # fmt: skip
+            self.assertEqual(t.say(f"/set {command}"), b"")
+            t.say("/clear")
+            self.assertEqual(t.say("Hello"), self.once("Hello", *args))
+        t.say("/set system Speak  like a cat.")
+        self.assertEqual(t.say("/regen"), self.once("Hello", *args, "--system", "Speak  like a cat."))
+        file = self.dir / "system.txt"
+        file.write_text("Speak  like a cat.")
+        self.assertEqual(self.once("Hello", *args, "--system-file", file), self.once("Hello", *args, "--system", "Speak  like a cat."))
+        self.assertIn(b"total duration:", (t.say("/set verbose"), t.say("/regen"))[1])
+        self.assertNotIn(b"total duration:", (t.say("/set verbose"), t.say("/regen"))[1])
+        self.assertIn(b"is not a number from 0 to 1000", t.say("/set temp hot"))
+        self.assertEqual(t.say("/set seed 5 "), b"")
+        self.assertIn(b"--think: the chat template knows no choice", t.say("/set think on"))
+        self.assertIn(b"--logit-bias=5+1 cannot be changed here", t.say("/set logit-bias 5+1"))
+        self.assertIn(b"--ctx-size=5 cannot be changed here", t.say("/set ctx-size 5"))
+        self.assertIn(b"did you mean --temp?", t.say("/set tmep 5"))
+        self.assertIn(b"no such command", t.say("/set"))
+        self.assertIn("--think: the chat template knows no choice", self.bad(2, self.model, *self.args, "x", "--think", "on"))
+        self.assertNotEqual(first, self.once("Hello", *args))
+
+    def test_files_that_are_no_conversation(self):
+        t = self.open()
+        file = self.dir / "bad.jsonl"
+        first = t.say("Hello")
+        for text, line in (
+            ('{"role": "assistant", "content": "x"}', 1), ('{"role": "user", "content": "x"', 1), ("x", 1),
+            ('{"role": "user", "content": "x"}\n\n{"role": "user", "content": "x"}', 3), ('{"role": "user"}', 1),
+            ('{"role": "user", "content": "\\x"}', 1), ('{"role": "user", "content": "\\u12"}', 1),
+            ('{"role": "user", "content": 5}', 1), ('{"role": "user", "content": "x"} x', 1),
+            ('{"role": "user", "content": "x"}\n{"role": "system", "content": "x"}', 2),
+        ):  # fmt: skip
+            file.write_text(text)
+            self.assertIn(b"line %d is not the next message" % line, t.say(f"/load {file}"), text)
+        self.assertEqual(t.say("/regen"), first)
+        user = b' {"name":"x\\n", "content" :"\\ud83d\\ude42\\u0436\\ud800\\/\\t","role":"user"} \r\n'
+        answer = b'{"role": "assistant", "content": "y"}\n'
+        for text, words in ((b"", b"no answered message"), (b'{"role": "system", "content": "x"}', b"no answered message"),
+                            (user, b"no answered message"), (user + answer + user, b"last message has no answer")):  # fmt: skip
+            file.write_bytes(text)
+            self.assertIn(b"bad.jsonl: it", t.say(f"/load {file}"))
+            self.assertIn(words, t.say(f"/load {file}"))
+        file.write_bytes(b"")
+        self.assertIn(b"no answered message", t.say(f"/load {file}"))
+        for device in ("/dev/zero", "/dev/null", self.dir):
+            self.assertIn(b"is there and no regular file", t.say(f"/load {device}"))
+        self.assertEqual(t.say("/regen"), first)
+        file.write_bytes(user + answer)
+        self.assertEqual(t.say(f"/load {file}"), b"")
+        self.assertEqual(t.say(f"/save {file}"), b"")
+        saved = [json.loads(line) for line in file.read_text().splitlines()]
+        self.assertEqual(saved, [{"role": "user", "content": "🙂ж\ufffd/\t"}, {"role": "assistant", "content": "y"}])
+
+    def test_saving_touches_one_file(self):
+        t = self.open()
+        os.write(t.fd, b"a\xff\xc3 \xed\xa0\x80\n")
+        t.until(PROMPT)
+        file, link, pipe = self.dir / "one.jsonl", self.dir / "link", self.dir / "pipe"
+        beside = self.dir / "one.jsonl.tmp"
+        beside.write_text("mine")
+        file.write_text("before")
+        link.symlink_to(file)
+        os.mkfifo(pipe)
+        for path in (link, pipe, self.dir):
+            self.assertIn(b"is there and no regular file", t.say(f"/save {path}"))
+        self.assertIn(b"is there and no regular file", t.say(f"/load {pipe}"))
+        self.assertEqual(file.read_text(), "before")
+        new = self.dir / "new.jsonl"
+        file.chmod(0o624)  # kept; a new one is its owner's alone
+        self.assertEqual(t.say(f"/save {file}") + t.say(f"/save {new}"), b"")
+        self.assertEqual([stat.S_IMODE(f.stat().st_mode) for f in (file, new)], [0o624, 0o600])
+        self.assertEqual(beside.read_text(), "mine")
+        self.assertEqual(json.loads(file.read_text().splitlines()[0])["content"], "a\ufffd\ufffd \ufffd\ufffd\ufffd")
+        self.assertEqual(list(self.dir.glob("*.jsonl.*.tmp")), [])
+
+    def test_signals(self):
+        t = self.open("-n", 60000, "--context-shift", model=self.long)
+        os.write(t.fd, b"Hello\n")
+        t.seen += t.read()
+        os.write(t.fd, b"\x03")
+        t.until(PROMPT)
+        t.say("/set n-predict 5")
+        t.say("And now?")
+        os.write(t.fd, b"\x03")
+        self.assertIn(b"Ctrl-C again, Ctrl-D or /bye leaves", t.until(b">>> "))
+        t.say("/clear")
+        os.write(t.fd, b"\x03")
+        t.until(b">>> ")
+        os.write(t.fd, b"\x03")
+        self.assertEqual(t.end()[0], 130)
+        t = self.open()
+        os.kill(t.pid, signal.SIGTERM)
+        self.assertEqual(t.end()[0], 143)
+
+    def test_only_what_is_new_is_read(self):
+        def counts(shown: bytes) -> list[int]:
+            return [int(m) for m in re.findall(rb"(?:already held|prompt eval count): +(\d+)", shown)]
+
+        t = self.open("-v")
+        (n,) = counts(t.say("Hello"))
+        held, new = counts(t.say("Well?"))
+        self.assertEqual(held, n + 11)  # all but the last token that was chosen
+        self.assertEqual(counts(t.say("/regen")), [held + new - 1, 1])
+        shown = t.say("/set system x") + t.say("/regen")
+        self.assertLess(counts(shown)[0], 25)
+
+    def test_full_contexts(self):
+        t = self.open("-c", 100)
+        self.assertNotIn(b"context", t.say("Hello"))
+        self.assertRegex(t.say("x" * 24), rb"the conversation has \d+ tokens and the context 100 positions")
+        t.say("/clear")
+        shown = (t.say("/set n-predict -1"), t.say("Hello"))[1]
+        self.assertIn(b"context: all 100 positions are full", shown)
+        t.say("/clear")
+        t.say("/set context-shift")
+        t.say("/set n-predict 200")
+        self.assertEqual(len(t.say("Hello")) > 100, True)
+        self.assertIn(b"context: the oldest 1 turn was dropped", t.say("Well?"))
+        file = self.dir / "kept.jsonl"
+        t.say(f"/save {file}")
+        held = file.read_bytes()
+        self.assertRegex(t.say("x" * 200), rb"\Athe message alone has \d+ tokens and the context 100 positions")
+        t.say(f"/save {file}")
+        self.assertEqual(file.read_bytes(), held)  # nothing was dropped for what is refused
+
+    def test_pipes(self):
+        want = self.once("one\ntwo")
+        for args in (["--chat"], []):
+            self.assertEqual(self.good(self.model, *self.args, *args, stdin=b"one\ntwo\n"), want + b"\n")
+        file = self.dir / "question.txt"
+        file.write_text("one\ntwo\n")
+        self.assertEqual(self.good(self.model, "--chat", *self.args, "-f", file), want + b"\n")
+        self.assertIn("choose one with --template: ", self.bad(2, self.model, "--chat", "x"))
+        self.assertIn("--system and --system-file", self.bad(2, self.model, "--system", "x", "--system-file", "y"))
+        self.assertEqual(self.run_it(self.model, "--chat", *self.args, "--system-file", "/nowhere").returncode, 4)
+
+    def test_sessions(self):
+        file = self.dir / "chat.session"
+        want = self.once("Hello")
+        for _ in range(2):
+            self.assertEqual(self.once("Hello", "--session", file), want)
+        silent = self.dir / "silent.session"
+        self.good(self.long, "Hello", "-n", 3, "--session", silent)
+        held = silent.read_bytes()
+        t = self.open("--session", silent, model=self.long)
+        os.write(t.fd, b"/bye\n")
+        self.assertEqual(t.end()[0], 0)
+        self.assertEqual(silent.read_bytes(), held)
+        t = self.open("--session", file, "-v")
+        self.assertRegex(t.say("Hello"), rb"already held: +\d+")
+        os.write(t.fd, b"/bye\n")
+        self.assertEqual(t.end()[0], 0)
+
+    def test_every_way_to_leave_saves_the_same_session(self):
+        counts = set()
+        for leave in (b"/bye\n", b"\x04", b"\x03"):
+            file = self.dir / "leave.session"
+            file.unlink(missing_ok=True)
+            t = self.open("--session", file, "-v")
+            t.say("Hello")
+            os.write(t.fd, leave)
+            if leave == b"\x03":
+                t.until(PROMPT)
+                os.write(t.fd, leave)
+            counts.add(re.search(rb"session: (\d+) tokens saved", t.end()[1])[1])
+        self.assertEqual(len(counts), 1)
+
+    def test_colour_is_for_terminals(self):
+        t = self.open(env={"NO_COLOR": "", "TERM": "xterm"})
+        self.assertIn(b"\x1b[0m", t.say("/clear"))
+        os.write(t.fd, b"/bye\n")
+        for env, codes in (({"NO_COLOR": "", "TERM": "xterm"}, True), ({"NO_COLOR": "1", "TERM": "xterm"}, False),
+                           ({"NO_COLOR": "", "TERM": "dumb"}, False)):  # fmt: skip
+            t = Terminal([self.model, *self.args], env)
+            self.addCleanup(t.close)
+            self.assertEqual(b"\x1b[" in t.until(b">>> "), codes)
+
+
+class OwnTemplate(Cli):
+    """A model with the template of Qwen3, of which it knows nothing."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        made, t, learned, _ = test_chat.Case().learn(test_chat.ROOT / "tests/convert/chat_templates/qwen3.jinja")
+        cls.end = made.token_to_id("<|im_end|>")
+        cls.model = cls.dir / "qwen3.bin"
+        test_chat.weights_file(cls.model, t, {"chat": chat.section(learned)})
+
+    def open(self, *args) -> Terminal:
+        t = Terminal([self.model, "-s", 5, "-c", 400, "--temp", 2, "-v", *args])
+        self.addCleanup(t.close)
+        self.assertIn(b", template qwen3, 400 positions", t.until(PROMPT))
+        return t
+
+    def test_a_terminal_is_enough(self):
+        t = self.open("-n", 5)
+        self.assertIn(b"total duration", t.say("Hello"))
+        piped = self.run_it(self.model, "-n", 5, "-q")  # but not a pipe
+        self.assertEqual((piped.returncode, piped.stderr), (0, b""))
+
+    def test_a_session_goes_on_with_its_text(self):
+        """Of a model that has no token to begin a text, also at a terminal."""
+        made, t, learned, _ = test_chat.Case().learn(test_chat.ROOT / "tests/convert/chat_templates/qwen3.jinja")
+        t.bos = None
+        model, file = self.dir / "nobos.bin", self.dir / "text.session"
+        test_chat.weights_file(model, t, {"chat": chat.section(learned)})
+        args = [model, "-s", 5, "--ignore-eos", "-q", "--jsonl", "-n"]
+
+        def ids(shown: bytes) -> list[bytes]:
+            return re.findall(rb'"id":(\d+)', shown)
+
+        whole = ids(self.good(*args, 9, "One two"))
+        begun = ids(self.good(*args, 5, "One two", "--session", file))
+        held = file.read_bytes()
+        self.assertEqual(begun + ids(self.good(*args, 4, "--session", file)), whole)
+        file.write_bytes(held)
+        t = Terminal([*args, 4, "--session", file])
+        self.addCleanup(t.close)
+        status, shown = t.end()
+        self.assertEqual((status, ids(shown)), (0, whole[5:]))
+        self.assertIn("no token that begins a text", self.bad(2, *args, 4, "--session", self.dir / "none"))
+
+    def test_the_end_of_a_turn_ends_the_answer(self):
+        t = self.open("--logit-bias", f"{self.end}+4")
+        for _ in range(3):
+            self.assertRegex(t.say("Hello"), rb"ended by: +end token")
+        t = self.open("--logit-bias", f"{self.end}+4", "--ignore-eos", "-n", 60)
+        self.assertRegex(t.say("Hello"), rb"ended by: +number of tokens")
+
+    def test_an_end_that_is_text_ends_the_answer(self):
+        source = ("{% for m in messages %}{{ 'Q: ' + m.content + '\nA: ' if m.role == 'user' else m.content + '!\n' }}"
+                  "{% endfor %}")  # fmt: skip
+        path = self.dir / "plain.jinja"
+        path.write_text(source)
+        made, t, learned, _ = test_chat.Case().learn(path)
+        test_chat.weights_file(self.dir / "plain.bin", t, {"chat": chat.section(learned)})
+        done = self.run_it(self.dir / "plain.bin", "--chat", "Hi", "-c", 400, "-s", 5, "--temp", 2, "-v",
+                           "--logit-bias", f"{made.token_to_id('!')}+4", "--logit-bias", f"{made.token_to_id('Ċ')}+4")  # fmt: skip
+        self.assertIn(b"ended by:             stop string", done.stderr)
+        self.assertNotIn(b"!\n", done.stdout[:-1])
+
+    def test_what_the_template_takes_back_is_read_again(self):
+        """Before an answer without thoughts it writes an empty thought, which is gone in the turns after."""
+        asked = {}
+        for think in ("on", "off"):
+            t = self.open("-n", 20, "--think", think)
+            shown = t.say("Hello"), t.say("Well?"), t.say("/regen")
+            counts = [[int(m) for m in re.findall(rb"(?:already held|prompt eval count): +(\d+)", s)] for s in shown]
+            asked[think] = counts[0][0]
+            answers = [re.split(rb"total duration", s)[0] for s in shown]
+            self.assertEqual(answers[1], answers[2])
+            if think == "off":
+                self.assertEqual(counts[1][0], asked["on"])
+                self.assertLess(asked["on"], asked["off"])
+            else:
+                self.assertEqual(counts[1][0], asked["on"] + 19)
+            file = self.dir / "thoughts.jsonl"
+            self.assertEqual(t.say(f"/save {file}"), b"")
+        self.assertIn("'maybe' is not one of on|off", self.bad(2, self.model, "x", "--think", "maybe"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,203 @@
+"""run --verify: golden models, broken on purpose, against probes of transformers (tests/golden/probes, which tools/golden.py
+--probes NAME wrote): it names the first layer and operation that is wrong. Then files of probes that are not."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import safetensors.numpy
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/convert")]
+
+import convert  # noqa: E402
+from ternlib import golden_file  # noqa: E402
+from test_golden_convert import directory  # noqa: E402
+
+RUN = os.environ.get("RUN", "./run")
+
+
+def tensor(name: str, change):
+    """Breaks a tensor of model.safetensors; change(value, all of them) gives the new one."""
+
+    def apply(config: dict, state: dict) -> None:
+        state[name] = change(state[name], dict(state))
+
+    return apply
+
+
+def key(name: str, value):
+    def apply(config: dict, state: dict) -> None:
+        config[name] = value
+
+    return apply
+
+
+def swap(a: str, b: str):
+    def apply(config: dict, state: dict) -> None:
+        state[a], state[b] = state[b], state[a]
+
+    return apply
+
+
+BREAKS = [  # golden model, what, how, and what must be named
+    ("qwen3", "another theta", key("rope_parameters", {"rope_theta": 1e4, "rope_type": "default"}), "layer 0, q "),
+    ("qwen3", "norms of q and k swapped", swap("model.layers.1.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight"), "layer 1, q "),
+    ("qwen3", "a window forgotten", key("layer_types", ["full_attention"] * 2), "layer 1, attend "),
+    ("qwen3", "another layer's weights", tensor("model.layers.1.mlp.up_proj.weight", lambda _, s: s["model.layers.0.mlp.up_proj.weight"]), "layer 1, up "),
+    ("qwen3", "gate and up swapped", swap("model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.up_proj.weight"), "layer 0, gate "),
+    ("qwen3", "another eps", key("rms_norm_eps", 1e-2), "layer 0, attn_norm "),
+    ("llama-bias", "a bias forgotten", tensor("model.layers.1.self_attn.k_proj.bias", lambda v, _: v * 0), "layer 1, k "),
+    ("llama-bias", "heads in another order", tensor("model.layers.0.self_attn.o_proj.weight", lambda v, _: v[:, ::-1].copy()), "layer 0, o "),
+    ("gemma", "one is not added to a norm", tensor("model.layers.1.post_attention_layernorm.weight", lambda v, _: v - 1), "layer 1, ffn_norm "),
+    ("gemma", "the final norm", tensor("model.norm.weight", lambda v, _: v - 1), "final_norm "),
+    ("gemma", "another activation", key("hidden_act", "silu"), "layer 0, act "),
+    ("gemma", "another embedding", tensor("model.embed_tokens.weight", lambda v, _: v * 2), "embed "),
+]  # fmt: skip
+
+
+class Verify(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temp = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temp.cleanup)
+        cls.dir = Path(cls.temp.name)
+        cls.model = cls.make("qwen3", lambda *_: None)
+
+    @classmethod
+    def make(cls, name: str, break_it, *options: str) -> Path:
+        """The golden model, broken, converted."""
+        golden = golden_file.read(ROOT / "tests" / "golden" / f"{name}.txt")
+        with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()) as said:
+            source, out = Path(temp) / "source", cls.dir / f"{name}{len(list(cls.dir.iterdir()))}.bin"
+            directory(source, golden, golden.config, False)
+            config = json.loads((source / "config.json").read_text())
+            state = safetensors.numpy.load_file(source / "model.safetensors")
+            break_it(config, state)
+            (source / "config.json").write_text(json.dumps(config))
+            safetensors.numpy.save_file(state, source / "model.safetensors")
+            if convert.main([str(source), str(out), *options]):
+                raise AssertionError(said.getvalue())
+        return out
+
+    def verify(self, model: Path, probes: Path, *options: str) -> subprocess.CompletedProcess:
+        return subprocess.run([RUN, model, "--verify", probes, *options], capture_output=True, text=True, timeout=240)
+
+    def probes(self, name: str) -> Path:
+        return ROOT / "tests" / "golden" / "probes" / f"{name}.npz"
+
+    def test_sound_models_hold(self):
+        for name in ("qwen3", "llama-bias", "gemma"):
+            for options in ((), ("--type", "f16"), ("--type", "bf16"), ("--type", "q8")):
+                got = self.verify(self.make(name, lambda *_: None, *options), self.probes(name))
+                self.assertEqual((got.returncode, got.stderr), (0, ""), got.stdout)
+                self.assertRegex(got.stdout, r"\nok: (\d+) of \1 operations compared, of all layers: ")
+                self.assertNotIn("no probe", got.stdout)
+
+    def test_what_is_broken_is_named(self):
+        for name, what, how, wanted in BREAKS:
+            with self.subTest(model=name, broken=what):
+                got = self.verify(self.make(name, how), self.probes(name))
+                self.assertEqual(got.returncode, 6, got.stdout + got.stderr)
+                self.assertTrue(got.stderr.startswith(f"run: {wanted}is the first that differs: at position "), got.stderr)
+                self.assertNotIn("ok:", got.stdout)
+                again = got.stderr.endswith("; if layouts.py has changed since the probes were taken, take them again\n")
+                self.assertEqual(again, wanted.split()[-1] in ("q", "k", "gate", "up"), got.stderr)
+
+    def test_any_batch_threads_and_bound(self):
+        for options in (["-b", "1"], ["-b", "7", "-t", "2"], ["--cpu", "ref"]):
+            self.assertEqual(self.verify(self.model, self.probes("qwen3"), *options).returncode, 0, options)
+        got = self.verify(self.model, self.probes("qwen3"), "--verify-bound", "1e-9")
+        self.assertEqual(got.returncode, 6)
+        self.assertIn("the bound is 1e-09", got.stderr)
+        got = self.verify(self.model, self.probes("qwen3"), "--cache-type", "f16")
+        self.assertIn("run: layer 0, attend is the first", got.stderr)
+        self.assertEqual(self.verify(self.model, self.probes("qwen3"), "--cache-type", "f16", "--verify-bound", "1e-2").returncode, 0)
+
+    def test_probes_of_another_model(self):
+        got = self.verify(self.model, self.probes("gemma"))
+        self.assertEqual(got.returncode, 6)
+        self.assertIn("embed is the first that differs: the probes have 48 columns of it", got.stderr)
+
+    def sound(self) -> dict:
+        return dict(np.load(self.probes("qwen3")))
+
+    def saved(self, arrays: dict, save=np.savez) -> Path:
+        path = self.dir / "probes.npz"
+        save(path, **arrays)
+        return path
+
+    def test_an_operation_that_the_model_lacks(self):
+        got = self.verify(self.model, self.saved(self.sound() | {"layer.1.attn_post_norm": np.zeros((2, 40), "<f4")}))
+        self.assertEqual(got.returncode, 6)
+        self.assertIn("layer 1, attn_post_norm is the first that differs", got.stderr)
+        got = self.verify(self.model, self.saved({k: v for k, v in self.sound().items() if "gate" not in k}))
+        self.assertEqual((got.returncode, got.stderr), (0, ""))
+        self.assertRegex(got.stdout, r"\ngate +no probe\n")
+        n = len(self.sound()) - 2
+        self.assertRegex(got.stdout, rf"\nok: {n - 2} of {n} operations compared, of all layers: each is within 0.0001 of")
+        got = self.verify(self.model, self.saved({k: v for k, v in self.sound().items() if k != "layer.1.gate"}), "-b", "7")
+        self.assertRegex(got.stdout, rf"\nok: {n - 1} of {n} operations compared")
+
+    def test_numbers_that_are_none(self):
+        arrays = self.sound()
+        arrays["layer.1.k"][1, 3] = np.nan
+        self.assertIn("layer 1, k is the first", self.verify(self.model, self.saved(arrays)).stderr)
+
+    def test_more_rows_than_a_batch_has_logits(self):
+        arrays = {"tokens": np.arange(90, dtype="<i4"), "positions": np.arange(80, dtype="<i4")}
+        got = self.verify(self.model, self.saved(arrays | {"logits": np.full((80, 96), np.inf, "<f4")}))
+        self.assertIn("logits is the first that differs: at position 0 and, over all rows, by up to inf of", got.stderr)
+
+    def test_files_that_are_no_probes(self):
+        def of(**more):
+            return self.saved(self.sound() | more)
+
+        cases = [
+            (lambda: self.saved(self.sound(), np.savez_compressed), "tokens is compressed: write the file with numpy.savez"),
+            (lambda: of(embed=np.zeros((2, 40))), "embed is neither float32 nor int32"),
+            (lambda: of(embed=np.zeros((2, 40), ">f4")), "embed is neither float32 nor int32"),
+            (lambda: of(embed=np.zeros((40, 2), "<f4").T), "embed is in Fortran order"),
+            (lambda: of(embed=np.zeros((2, 4, 10), "<f4")), "embed must have one or two dimensions"),
+            (lambda: of(embed=np.zeros((2, 0), "<f4")), "embed must have one or two dimensions, none of them empty"),
+            (lambda: of(embed=np.float32(1)), "embed must have one or two dimensions"),
+            (lambda: of(embed=np.zeros((3, 40), "<f4")), "has not as many rows as there are positions"),
+            (lambda: of(embed=np.zeros((2, 40), "<i4")), "a probe is not float32"),
+            (lambda: of(positions=np.array([5, 5], "<i4")), "positions must ascend"),
+            (lambda: of(positions=np.array([-1, 5], "<i4")), "positions must ascend"),
+            (lambda: of(positions=np.array([0, 500], "<i4")), "positions must ascend, and be of the tokens"),
+            (lambda: of(positions=np.zeros(2, "<f4")), "lacks tokens or positions"),
+            (lambda: self.saved({"a": np.zeros(3, "<f4")}), "lacks tokens or positions"),
+            (lambda: self.saved({k: v for k, v in self.sound().items() if v.ndim == 1}), "has no probes"),
+            (lambda: of(**{"laier.1.down": np.zeros((2, 40), "<f4")}), "laier.1.down is no operation: "),
+            (lambda: of(**{"layer.1.dawn": np.zeros((2, 40), "<f4")}), "layer.1.dawn is no operation: "),
+            (lambda: of(**{"layer.1.logits": np.zeros((2, 40), "<f4")}), "layer.1.logits is no operation: "),
+            (lambda: of(**{"layer.x.q": np.zeros((2, 40), "<f4")}), "layer.x.q is no operation: "),
+            (lambda: of(q=np.zeros((2, 40), "<f4")), "q is no operation: "),
+            (lambda: of(**{"layer.1.": np.zeros((2, 40), "<f4")}), "layer.1. is no operation: "),
+            (lambda: of(**{"layer.1.gate up": np.zeros((2, 40), "<f4")}), "layer.1.gate up is no operation: "),
+            (lambda: of(**{"a" * 70: np.zeros(3, "<f4")}), "a member is not an array of numpy"),
+            (lambda: of(**{"a\x1b[2J": np.zeros(3, "<f4")}), "a member is not an array of numpy"),
+            (lambda: of(**{"\u00e9": np.zeros(3, "<f4")}), "a member is not an array of numpy"),
+            (lambda: self.model, "is damaged, or larger than 4 GiB, or no file of numpy.savez"),
+        ]  # fmt: skip
+        for make, wanted in cases:
+            with self.subTest(wanted=wanted):
+                got = self.verify(self.model, make())
+                self.assertEqual((got.returncode, got.stdout), (3, ""), got.stderr)
+                self.assertIn(wanted, got.stderr)
+        got = self.verify(self.model, of(tokens=np.full(55, 96, "<i4")))
+        self.assertEqual(got.returncode, 2)
+        self.assertIn("token 96 is outside the vocabulary", got.stderr)
+        self.assertEqual(self.verify(self.model, self.dir / "nothing").returncode, 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

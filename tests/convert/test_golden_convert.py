@@ -1,0 +1,243 @@
+"""The golden models through the converter: their Hugging Face directories, with config.json as transformers 5 writes
+it and as models were published before, converted, run by libtern.so, held to the logits of transformers.
+
+What test_golden.c proves of the engine, this proves of config.json: each key must arrive as the right feature.
+"""
+
+import contextlib
+import io
+import itertools
+import json
+import os
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from pathlib import Path
+
+import numpy as np
+import safetensors.numpy
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import convert  # noqa: E402
+from ternlib import engine, golden_file, huggingface, places  # noqa: E402
+from ternlib.config import Config  # noqa: E402
+from ternlib.errors import ConvertError  # noqa: E402
+from ternlib.families import FAMILIES  # noqa: E402
+from ternlib.layouts import Layout  # noqa: E402
+from ternlib.source import slots  # noqa: E402
+
+GOLDEN = sorted(path for path in (ROOT / "tests" / "golden").glob("*.txt") if path.stem != "fingerprints")
+LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
+BOUND = 1e-4
+EXPERTS = ("block_sparse_moe.", "experts.0.")  # in the names of tensors of single experts
+
+
+def tokenizer_json(vocab: int) -> dict:
+    """A tokenizer that has `vocab` letters and nothing else; the golden prompts are ids."""
+    letters = {chr(0x21 + i): i for i in range(vocab - 2)} | {"<s>": vocab - 2, "</s>": vocab - 1}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    return {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "pre_tokenizer": byte_level, "post_processor": None, "decoder": byte_level,
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                  "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                  "vocab": letters, "merges": []},
+    }  # fmt: skip
+
+
+def directory(folder: Path, golden: golden_file.Golden, config: dict, published: bool) -> None:
+    """The golden model as a Hugging Face directory; published models have a tensor for each expert."""
+    folder.mkdir()
+    kind = config["model_type"]
+    features = FAMILIES[kind].features(Config("golden", dict(config), FAMILIES[kind].aliases, rope_length=golden.prompt + len(golden.greedy) - 1))
+    layout, state, weights = Layout(kind, features, lambda name: published and any(part in name for part in EXPERTS)), {}, golden.weights()
+    for slot in slots(features):
+        places.put(state, slot, layout.places(slot), weights[slot.name])
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer_json(golden.keys["vocab"])))
+    safetensors.numpy.save_file(state, folder / "model.safetensors")
+
+
+class GoldenModels(unittest.TestCase):
+    """One test per golden file, made below."""
+
+    def hold(self, golden: golden_file.Golden, config: dict, published: bool) -> None:
+        ids = golden.tokens()[:-1]
+        with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()) as said:
+            source, out = Path(temp) / "source", Path(temp) / "out.bin"
+            directory(source, golden, config, published)
+            dynamic = "dynamic" in json.dumps(config)
+            length = ["--rope-length", str(golden.prompt + len(golden.greedy) - 1)] if dynamic else []
+            self.assertEqual(convert.main([str(source), str(out), *length]), 0, said.getvalue())
+            with engine.Engine(LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
+                logits = e.logits(ids, golden.prompt)
+        self.assertGreaterEqual(len(golden.rows), 6)
+        for at, row in golden.rows.items():
+            self.assertLessEqual(np.abs(logits[at] - row).max(), BOUND * np.abs(row).max(), f"position {at}")
+        self.assertEqual(logits[golden.prompt - 1 :].argmax(-1).tolist(), golden.greedy)
+
+
+# Keys of published files that transformers does not read: what it computes, and what would be something else.
+PUBLISHED = {
+    "llama": ({"auto_map": {}, "model_max_length": 9, "attention_probs_dropout_prob": 0.1, "hidden_dropout_prob": 0.1}, {}),
+    "phi3": (
+        {"full_attn_mod": 1, "interpolate_factor": 1, "lm_head_bias": False},
+        {"full_attn_mod": 2, "interpolate_factor": 2, "lm_head_bias": True},
+    ),
+    "gpt_oss": ({"experts_per_token": None, "initial_context_length": 4096}, {"experts_per_token": 99}),
+    "gemma2": ({"sliding_window_size": None}, {"sliding_window_size": 99}),
+    "smollm3": ({"max_window_layers": 28}, {}),
+    "starcoder2": (
+        {"activation_function": "gelu_pytorch_tanh", "attention_softmax_in_fp32": True, "layer_norm_epsilon": 1e-5,
+         "mlp_type": "default", "norm_type": "layer_norm", "scale_attention_softmax_in_fp32": True,
+         "scale_attn_weights": True},
+        {"activation_function": "relu", "layer_norm_epsilon": 1e-3, "mlp_type": "gated", "norm_type": "rms_norm",
+         "scale_attn_weights": False},
+    ),
+    "cohere2": (
+        {"layer_switch": 4, "order_of_interleaved_layers": "local_attn_first", "position_embedding_type": "rope_gptj",
+         "rotary_pct": 1.0, "use_embedding_sharing": True, "use_gated_activation": True, "use_parallel_block": True,
+         "use_parallel_embedding": False},
+        {"layer_switch": 99, "order_of_interleaved_layers": "x", "position_embedding_type": "alibi", "rotary_pct": 0.5,
+         "use_embedding_sharing": False, "use_gated_activation": False, "use_parallel_block": False},
+    ),
+    "ernie4_5": (
+        {"compression_ratio": 1.0, "fuse_rms_norm": True, "use_flash_attention": True, "use_rmsnorm": True,
+         "weight_share_add_bias": True},
+        {"compression_ratio": 2.0, "use_rmsnorm": False},
+    ),
+    "stablelm": (
+        {"norm_eps": 1e-5, "num_heads": None, "rope_pct": None, "rotary_scaling_factor": 1.0},
+        {"norm_eps": 1e-3, "num_heads": 99, "rope_pct": 0.75, "rotary_scaling_factor": 2.0},
+    ),
+    "gemma3_text": ({}, {"attn_logit_softcapping": 50.0}),
+    "olmo": ({"layer_norm_eps": 1e-5}, {"layer_norm_eps": 1e-6}),
+    "mixtral": ({}, {"num_local_experts": 1}),  # of which a token would use 2
+}  # fmt: skip
+PUBLISHED["cohere"] = tuple({k: v for k, v in d.items() if k != "layer_switch"} for d in PUBLISHED["cohere2"])
+SAME = {
+    "experts_per_token": "num_experts_per_tok", "sliding_window_size": "sliding_window",
+    "num_heads": "num_attention_heads", "rope_pct": "partial_rotary_factor",
+}  # fmt: skip
+
+
+class PublishedKeys(unittest.TestCase):
+    def features(self, config: dict) -> dict:
+        with tempfile.TemporaryDirectory() as temp:
+            return huggingface.features(self.written(Path(temp), config), 64, [])[1]
+
+    def written(self, folder: Path, config: dict) -> Path:
+        (folder / "config.json").write_text(json.dumps(config))
+        return folder
+
+    def configs(self) -> dict:
+        """The first golden config of each family, as published."""
+        out = {}
+        for path in GOLDEN:
+            config = golden_file.published_config(golden_file.read(path).config)
+            out.setdefault(config["model_type"], config)
+        return out
+
+    def test_keys_that_the_reference_does_not_read(self):
+        configs = self.configs()
+        self.assertEqual(set(PUBLISHED) - set(configs), set())
+        for kind, (fine, wrong) in PUBLISHED.items():
+            fine = {key: configs[kind][SAME[key]] if key in SAME else value for key, value in fine.items()}
+            with self.subTest(kind):
+                wanted = self.features(configs[kind])
+                np.testing.assert_equal(self.features(configs[kind] | fine), wanted)
+            for key, value in wrong.items():
+                with self.subTest(kind, key=key), self.assertRaises(ConvertError) as refused:
+                    self.features(configs[kind] | fine | {key: value})
+                self.assertIn("1 experts" if kind == "mixtral" else key, str(refused.exception))
+
+    def test_values_of_wrong_kinds(self):
+        """Any value of any key, of every family, in both spellings: features, or one sentence that was meant."""
+        wrong = ([], {}, "x", None, -1, True, 0.5, 10**30, [[1]], ["llama"], float("nan"))
+        extra = {"rope_parameters": None, "rope_scaling": None, "mlp_only_layers": None, "original_max_position_embeddings": None}
+        configs = [c for path in GOLDEN for c in (golden_file.read(path).config, golden_file.published_config(golden_file.read(path).config))]
+        configs = {(c["model_type"], *sorted(c)): c for c in configs}.values()
+        folder = self.written(Path(self.enterContext(tempfile.TemporaryDirectory())), {})
+        for config in configs:
+            tables = [key for key, value in config.items() if isinstance(value, dict)]
+            places = [(key,) for key in config | extra] + [(key, inner) for key in tables for inner in config[key]]
+            for (key, *inner), value in itertools.product(places, wrong):
+                changed = config | {key: config[key] | {inner[0]: value} if inner else value}
+                try:
+                    with unittest.mock.patch.object(huggingface, "read_object", return_value=changed):
+                        huggingface.features(folder, 64, [])
+                except ConvertError as e:
+                    self.assertNotIn("of a kind that is not known here", str(e), (config["model_type"], key, inner, value))
+
+    def test_activation_of_gemma_1(self):
+        """As transformers 5 reads it: GemmaConfig makes gelu the tanh form, and the model computes with hidden_act alone."""
+        config = self.configs()["gemma"]
+        for act, other, want, says in (
+            ("gelu", "gelu_pytorch_tanh", "gelu_tanh", False),
+            ("gelu", None, "gelu_tanh", False),
+            ("gelu_pytorch_tanh", None, "gelu_tanh", False),
+            ("gelu", "silu", "gelu_tanh", True),
+            ("silu", "gelu_pytorch_tanh", "silu", True),
+            ("gelu", [], "gelu_tanh", True),
+        ):
+            with tempfile.TemporaryDirectory() as temp, self.subTest(act, other=other):
+                notes: list[str] = []
+                changed = config | {"hidden_act": act, "hidden_activation": other}
+                _, features, _ = huggingface.features(self.written(Path(temp), changed), None, notes)
+                self.assertEqual(features["activation"], want)
+                self.assertEqual(["hidden_activation" in note for note in notes], [True] * says)
+
+    def test_one_expert_is_no_choice(self):
+        """A Mixtral of one expert computes what a Mistral does."""
+        golden = next(g for path in GOLDEN if (g := golden_file.read(path)).config["model_type"] == "mixtral")
+        base = golden_file.published_config(golden.config) | {"num_local_experts": 1, "num_experts_per_tok": 1}
+        mistral = {k: v for k, v in base.items() if "experts" not in k and not k.startswith("router")}
+        mistral |= {"model_type": "mistral", "architectures": ["MistralForCausalLM"]}
+        ids, found = golden.tokens()[:8], []
+        for config in (base, mistral):
+            with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()):
+                source, out, rng = Path(temp) / "source", Path(temp) / "out.bin", np.random.default_rng(3)
+                source.mkdir()
+                kind, features, _ = huggingface.features(self.written(source, config), None, [])
+                layout, state = Layout(kind, features, lambda name: any(part in name for part in EXPERTS)), {}
+                for slot in slots(features):
+                    shape = (slot.rows,) if slot.vector else (slot.rows, slot.k)
+                    router = slot.name.endswith("router")
+                    values = np.ones(shape, "f4") if router else rng.standard_normal(shape, "f4") / 8
+                    places.put(state, slot, layout.places(slot), values)
+                single = "model.layers.0.block_sparse_moe.experts.0.w1.weight"
+                self.assertEqual(single in state, kind == "mixtral")
+                (source / "tokenizer.json").write_text(json.dumps(tokenizer_json(golden.keys["vocab"])))
+                safetensors.numpy.save_file(state, source / "model.safetensors")
+                self.assertEqual(convert.main([str(source), str(out)]), 0)
+                with engine.Engine(LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
+                    found.append(np.array(e.logits(ids, 1)))
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
+
+    def test_longrope_by_its_first_names(self):
+        config = next(c for path in GOLDEN if (c := golden_file.published_config(golden_file.read(path).config))["model_type"] == "phi3" and c.get("rope_scaling"))
+        wanted = self.features(config)
+        for name in ("su", "yarn"):
+            scaling = {k: v for k, v in config["rope_scaling"].items() if k != "rope_type"} | {"type": name}
+            np.testing.assert_equal(self.features(config | {"rope_scaling": scaling}), wanted)
+
+
+def test_of(path: Path):
+    def test(self):
+        golden = golden_file.read(path)
+        with self.subTest(spelling="transformers 5"):
+            self.hold(golden, golden.config, False)
+        with self.subTest(spelling="published"):
+            self.hold(golden, golden_file.published_config(golden.config), True)
+
+    return test
+
+
+for each in GOLDEN:
+    setattr(GoldenModels, "test_" + each.stem.replace("-", "_"), test_of(each))
+
+if __name__ == "__main__":
+    unittest.main()

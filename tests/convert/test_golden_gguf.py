@@ -1,0 +1,113 @@
+"""The golden models as GGUF files: written by tests/convert/gguf_writer.py from their Hugging Face directories, converted, held
+to what the converter makes of the directories themselves (config, every tensor) and to the logits of transformers.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import safetensors.numpy
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import gguf_writer  # noqa: E402
+import test_golden_convert as golden_convert  # noqa: E402
+from test_golden_convert import convert, engine, golden_file  # noqa: E402
+
+from ternlib.gguf_families import ARCHITECTURES  # noqa: E402
+from ternlib.reader import WeightsFile  # noqa: E402
+
+# What these models have and a GGUF file does not say.
+LACKING = {
+    "mistral": ["window=8"],
+    "mistral-long": ["window=300"],
+    "mixtral": ["window=9"],
+    "qwen2": ["window=0,0,6,6,6,6"],
+    "qwen3": ["window=0,6"],
+    "starcoder2": ["window=9"],
+    "gemma2": ["query_pre_attn_scalar=40"],
+    "gemma3": ["query_pre_attn_scalar=40"],
+    "smollm3": ["no_rope_layers=1,0,1,0", "window=0,6,0,6"],
+    "gpt-oss": ["swiglu_limit=0.7"],
+}
+
+
+class GoldenGguf(unittest.TestCase):
+    """One test per golden file, made below."""
+
+    def convert(self, *arguments) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+            self.assertEqual(convert.main([str(a) for a in arguments]), 0, said.getvalue())
+        return said.getvalue()
+
+    def same(self, ours: WeightsFile, wanted: WeightsFile) -> None:
+        self.assertEqual(set(ours.config), set(wanted.config))
+        for key, value in wanted.config.items():
+            np.testing.assert_array_equal(ours.config[key], value, key)
+        self.assertEqual(list(ours.tensors), list(wanted.tensors))
+        for name, tensor in wanted.tensors.items():
+            self.assertEqual(ours.tensors[name]["xxh64"], tensor["xxh64"], name)
+        self.assertEqual(ours.keys("generation"), wanted.keys("generation"))
+        self.assertEqual(ours.keys("tokenizer")["tokens.bytes"], wanted.keys("tokenizer")["tokens.bytes"])
+
+    def hold(self, golden: golden_file.Golden) -> None:
+        config, ids = golden_file.published_config(golden.config), golden.tokens()[:-1]
+        with tempfile.TemporaryDirectory() as temp:
+            folder, file, out = Path(temp) / "source", Path(temp) / "m.gguf", Path(temp) / "out.bin"
+            golden_convert.directory(folder, golden, config, True)
+            state = safetensors.numpy.load_file(folder / "model.safetensors")
+            vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+            gguf_writer.write(file, config, state, list(vocabulary))
+            self.convert(folder, Path(temp) / "wanted.bin")
+            lacking = LACKING.get(golden.name, [])
+            said = self.convert(file, out, *[word for pair in lacking for word in ("--set", pair)])
+            self.same(WeightsFile(out), WeightsFile(Path(temp) / "wanted.bin"))
+            for pair in lacking:  # what is set is no longer assumed
+                self.assertNotIn(pair.split("=")[0], said)
+            if lacking:
+                said = self.convert(file, Path(temp) / "assumed.bin")
+                for pair in lacking:
+                    self.assertIn(pair.split("=")[0], said)
+            with engine.Engine(golden_convert.LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
+                logits = e.logits(ids, golden.prompt)
+        for at, row in golden.rows.items():
+            self.assertLessEqual(np.abs(logits[at] - row).max(), golden_convert.BOUND * np.abs(row).max(), at)
+
+    def test_olmo3_turns_by_the_base_of_the_file(self):
+        """A window layer's base is that of the file, as there is one only."""
+        golden = next(g for path in golden_convert.GOLDEN if (g := golden_file.read(path)).config["model_type"] == "olmo3")
+        config = golden_file.published_config(golden.config) | {"rope_theta": 4000.0}
+        with tempfile.TemporaryDirectory() as temp:
+            folder, file, out = Path(temp) / "source", Path(temp) / "m.gguf", Path(temp) / "out.bin"
+            golden_convert.directory(folder, golden, config, True)
+            state = safetensors.numpy.load_file(folder / "model.safetensors")
+            vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+            gguf_writer.write(file, config, state, list(vocabulary))
+            for base, words in ((4000.0, []), (900.0, ["--set", "rope_theta=900"])):
+                self.convert(file, out, *words)
+                freq = WeightsFile(out).config["rope.1.inv_freq"]
+                np.testing.assert_allclose(freq, base ** (-np.arange(len(freq)) / len(freq)), rtol=1e-6)
+
+    def test_every_architecture_is_here(self):
+        written = {gguf_writer.gguf.MODEL_ARCH_NAMES[getattr(gguf_writer.gguf.MODEL_ARCH, a)] for a in gguf_writer.ARCHES.values()}
+        self.assertEqual(written, {name.split("+")[0] for name in ARCHITECTURES})
+
+
+def test_of(path: Path):
+    return lambda self: self.hold(golden_file.read(path))
+
+
+for each in golden_convert.GOLDEN:
+    if each.stem == "llama-dynamic":
+        continue  # GGUF has no word for this scaling
+    if golden_file.read(each).config["model_type"] not in gguf_writer.ARCHES:
+        continue  # nor for this family
+    setattr(GoldenGguf, "test_" + each.stem.replace("-", "_"), test_of(each))
+del golden_convert.GoldenModels  # its tests run in their own file
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,383 @@
+"""Tests of the tokenizer readers (tools/ternlib): every source of one vocabulary gives the same section, and what the
+engine has no equal of is refused by its name. The ids themselves are the matter of test_tokenizer.c."""
+
+import base64
+import copy
+import json
+import struct
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import check_tokenizer  # noqa: E402
+from ternlib import hf_tokenizer as hf  # noqa: E402
+from ternlib import keys, tokenizer  # noqa: E402
+from ternlib import sentencepiece_file as spf  # noqa: E402
+from ternlib.errors import ConvertError  # noqa: E402
+from ternlib.hard_strings import FIXED  # noqa: E402
+
+WORDS = [b"th", b"the", b" t", b" th", b" the", b"12", b"123", b"1234", b"\n\n", b"  ", b"'s", b"\xc3\xa9"]
+RANKS = {bytes([b]): b for b in range(256)} | {word: 256 + i for i, word in enumerate(WORDS)}
+
+
+def level_json(**options) -> dict:
+    vocab = {hf.alphabet_text(token): rank for token, rank in RANKS.items()}
+    special = [hf.added_entry(len(RANKS), "<|endoftext|>", True)]
+    return hf.byte_level_json(vocab, hf.merges_of_ranks(RANKS), added=special, **options)
+
+
+def spm_model() -> spf.Model:
+    model = spf.Model(remove_extra_whitespaces=False)
+    model.pieces = [spf.Piece(b"<unk>", 0.0, spf.UNKNOWN), spf.Piece(b"<s>", 0.0, spf.CONTROL), spf.Piece(b"</s>", 0.0, spf.CONTROL)]
+    model.pieces += [spf.Piece(b"<0x%02X>" % b, 0.0, spf.BYTE) for b in range(256)]
+    for i, text in enumerate(("\u2581", "t", "h", "e", "th", "he", "\u2581t", "\u2581th", "\u2581the", "\u2581\u2581")):
+        model.pieces.append(spf.Piece(text.encode(), -float(i)))
+    return model
+
+
+def charsmap_blob(table: dict[bytes, bytes]) -> bytes:
+    """A precompiled_charsmap of keys of one and two bytes, the second below the first: a double array laid out by hand.
+    The node of a key K stands at 512 (1 + K's number); its children at that place ^ their byte, its value at the place."""
+    units, texts = [0] * 4096, b""
+    base = {b"": 256} | {key: 512 * (1 + i) for i, key in enumerate(sorted({k[:n] for k in table for n in (1, 2)} & {*table}))}
+    units[0] = 256 << 10
+    for key, at in base.items():
+        if not key:
+            continue
+        place = base[key[:-1]] ^ key[-1]
+        units[place] = (at ^ place) << 10 | 1 << 8 | key[-1]
+        units[at] = 1 << 31 | len(texts)
+        texts += table[key] + b"\0"
+    return struct.pack("<I", 4 * len(units)) + struct.pack(f"<{len(units)}I", *units) + texts
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def write(self, name: str, data) -> Path:
+        path = self.folder / name
+        path.write_bytes(data if isinstance(data, bytes) else (data if isinstance(data, str) else json.dumps(data)).encode())
+        return path
+
+
+class Sources(Folder):
+    def test_vocabulary_and_merges_equal_tokenizer_json(self):
+        made = level_json(pattern=hf.QWEN2, nfc=True)
+        merges = "#version: 0.2\n" + "\n".join(" ".join(m) for m in made["model"]["merges"]) + "\n"
+        self.write("vocab.json", made["model"]["vocab"])
+        self.write("merges.txt", merges)
+        entry = {k: v for k, v in made["added_tokens"][0].items() if k != "id"}
+        config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": {str(len(RANKS)): entry}, "eos_token": "<|endoftext|>"}
+        self.write("tokenizer_config.json", config)
+        from_parts = tokenizer.section(tokenizer.from_huggingface(self.folder, None, 1000))
+        self.write("tokenizer.json", made)
+        self.assertEqual(tokenizer.section(tokenizer.from_huggingface(self.folder, None, 1000)), from_parts)
+
+    def test_ranks_equal_tokenizer_json(self):
+        lines = b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in RANKS.items())
+        path = self.write("tokenizer.model", lines)
+        with self.assertRaisesRegex(ConvertError, "only Llama 3's 128000"):
+            tokenizer.read(path)
+        with unittest.mock.patch.object(tokenizer, "LLAMA3_RANKS", len(RANKS)):
+            t = tokenizer.read(path)
+        self.assertEqual((len(t.tokens), t.bos, t.before), (len(RANKS) + 256, len(RANKS), [len(RANKS)]))
+        self.assertTrue(t.ignore_merges)
+        self.assertEqual(tokenizer.section_keys(t)["pre.0.pattern"], hf.LLAMA3)
+
+    def test_sentencepiece_and_llama2c_and_gguf_agree(self):
+        model = spm_model()
+        t = tokenizer.read(self.write("tokenizer.model", spf.serialize(model)))
+        longest = struct.pack("<i", 9)
+        texts = [p.text.replace("\u2581".encode(), b" ") for p in model.pieces]
+        texts[1:3] = b"\n<s>\n", b"\n</s>\n"
+        rows = [struct.pack("<fi", p.score, len(text)) + text for p, text in zip(model.pieces, texts)]
+        path = self.write("tokenizer.bin", longest + b"".join(rows))
+        self.assertEqual(tokenizer.section(tokenizer.from_llama2c(path, len(rows))), tokenizer.section(t))
+        values = {"model": "llama", "tokens": [p.text.decode() for p in model.pieces], "scores": [p.score for p in model.pieces]}
+        values |= {"token_type": [p.kind for p in model.pieces], "bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0}
+        g = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, 1000)
+        g.added = [a for a in g.added if a.content != "<unk>"]  # llama.cpp parses it, SentencePiece does not
+        self.assertEqual(tokenizer.section(g), tokenizer.section(t))
+
+    def test_gguf_bytes(self):
+        made = level_json(pattern=hf.LLAMA3, ignore_merges=True, before=[("<|endoftext|>", len(RANKS))])
+        want = hf.from_json(made, "", {"bos_token": "<|endoftext|>"})
+        tokens = [*made["model"]["vocab"], "<|endoftext|>"]
+        values = {"model": "gpt2", "pre": "llama-bpe", "tokens": tokens, "bos_token_id": len(RANKS)}
+        values |= {"token_type": [1] * len(RANKS) + [3], "merges": [" ".join(m) for m in made["model"]["merges"]]}
+        got = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, None)
+        self.assertEqual(tokenizer.section(got), tokenizer.section(want))
+        for name, want in tokenizer.GGUF_PATTERNS.items():
+            got = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": name}).items()}, None)
+            want = hf.from_json(hf.byte_level_json(made["model"]["vocab"], made["model"]["merges"], added=made["added_tokens"], **want), "")
+            self.assertEqual((got.pre, got.ignore_merges), (want.pre, want.ignore_merges))
+        plain = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items() if k != "pre"}, None)
+        self.assertEqual([step["pattern"] for step in plain.pre], hf.LLAMA_CPP_DEFAULT)
+        with self.assertRaisesRegex(ConvertError, "pre-tokenizer 'nonsense'"):
+            tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": "nonsense"}).items()}, None)
+
+    def test_gguf_unigram(self):
+        model = spm_model()
+        model.model_type = spf.UNIGRAM
+        model.charsmap = charsmap_blob({b"a": b"the", b"ab": b""})
+        t = tokenizer.read(self.write("tokenizer.model", spf.serialize(model)))
+        self.assertEqual((t.kind, t.f32_sums, t.log_probs[-1], t.normalizer[1]["step"]), ("unigram", True, -19.0, "charsmap"))
+        self.assertEqual((t.normalizer[1]["from.bytes"], t.normalizer[1]["to.lengths"]), (b"aab", keys.U32s([3, 0])))
+        values = {"model": "t5", "tokens": [p.text.decode() for p in model.pieces], "scores": [p.score for p in model.pieces]}
+        values |= {"token_type": [p.kind for p in model.pieces], "bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0}
+        values |= {"precompiled_charsmap": list(model.charsmap), "add_space_prefix": True, "add_bos_token": True, "add_eos_token": False}
+        g = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, 1000)
+        g.added = [a for a in g.added if a.content != "<unk>"]
+        self.assertEqual(tokenizer.section(g), tokenizer.section(t))
+
+    def test_no_tokenizer(self):
+        self.assertIsNone(tokenizer.from_huggingface(self.folder, None, 10))
+        self.assertIsNone(tokenizer.from_gguf({}, 10))
+        self.assertEqual(tokenizer.section(None), keys.pack({}))
+        self.assertIsNone(tokenizer.vectors(None))
+
+    def test_too_many_tokens(self):
+        self.write("tokenizer.json", level_json(pattern=None))
+        with self.assertRaisesRegex(ConvertError, f"{len(RANKS) + 1} tokens.*has 10 rows"):
+            tokenizer.from_huggingface(self.folder, None, 10)
+
+    def test_vectors_hold_both_modes(self):
+        t = tokenizer.read(self.write("tokenizer.json", level_json(pattern=None)))
+        v = tokenizer.vectors(t)
+        self.assertEqual(len(v["text.lengths"]), len(v["plain.lengths"]))
+        self.assertGreater(len(v["text.lengths"]), 190)
+        self.assertIn(len(RANKS), v["parse.ids"])
+        self.assertNotIn(len(RANKS), v["plain.ids"])
+        self.assertEqual(len(FIXED), len(set(FIXED)))
+
+
+class StatedTokens(Folder):
+    """Added tokens that small files state beside a tokenizer. The ids are those of transformers 5.23's AutoTokenizer."""
+
+    TOKENS = {
+        "269": {"content": "<a>", "rstrip": True, "special": True},
+        "270": {"content": "<b>", "normalized": True},
+        "271": {"content": "<c>", "single_word": True, "lstrip": True, "special": True},
+    }
+    LLAMA = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+    def setUp(self):
+        super().setUp()
+        self.write("tokenizer.model", spf.serialize(spm_model()))
+
+    def read(self, config: dict, rows: int = 1000) -> tokenizer.Tokenizer:
+        self.write("tokenizer_config.json", self.LLAMA | config)
+        return tokenizer.from_huggingface(self.folder, None, rows)
+
+    def same(self, t: tokenizer.Tokenizer, texts: dict[str, list[int]]) -> None:
+        """The engine gives these ids, and those of the reference packages for hard strings."""
+        engine = check_tokenizer.Engine(tokenizer.section(t))
+        self.addCleanup(engine.close)
+        for text, ids in texts.items():
+            self.assertEqual(engine.encode(text.encode(), True), ids, text)
+        report = check_tokenizer.Report()
+        check_tokenizer.compare(t, engine, 300, 7, report)
+        self.assertEqual(report.differ, 0)
+
+    def test_flags_and_prefix(self):
+        stated = {"added_tokens_decoder": {i: {"normalized": False} | entry for i, entry in self.TOKENS.items()}}
+        glued = {"the<a> the<b>the": [267, 269, 263, 262, 270, 263, 262], "<a>the": [269, 263, 262]}
+        for config, texts in (
+            ({"legacy": True}, {"the<a> the<b>the": [267, 269, 267, 270, 267], "<a>the": [269, 267]}),
+            ({"legacy": False}, glued | {"t <c> t<c>": [265, 271, 265, 63, 102, 65]}),
+            ({}, glued),
+            ({"add_prefix_space": False}, glued | {"the<a> the<b>the": [263, 262, 269, 263, 262, 270, 263, 262]}),
+        ):
+            with self.subTest(config):
+                self.same(self.read(config | stated), texts)
+
+    def test_plain_mode_finds_those_that_are_not_special(self):
+        t = self.read({"legacy": True, "added_tokens_decoder": {"269": {"content": "<a>", "special": True}, "270": {"content": "<b>"}}})
+        self.same(t, {"<a><b>the": [269, 270, 267]})
+        self.assertEqual(t.reference.encode("<b>the", False), [270, 267])
+        self.assertNotIn(269, t.reference.encode("<a>", False))
+
+    def test_bos_and_eos(self):
+        for config, before, after in (({}, [1], []), ({"add_bos_token": False, "add_eos_token": True}, [], [2]), ({"bos_token": None}, [], [])):
+            t = self.read(config)
+            self.assertEqual((t.before, t.after), (before, after), config)
+        t = self.read({"eos_token": "<e>", "pad_token": {"content": "<p>"}, "add_eos_token": True, "added_tokens_decoder": self.TOKENS})
+        self.assertEqual((t.eos, t.after, t.tokens[272:]), (272, [272], [b"<e>", b"<p>"]))
+
+    def test_older_files(self):
+        self.write("added_tokens.json", {"<a>": 270, "<e>": 269})
+        self.write("special_tokens_map.json", {"eos_token": {"content": "<e>", "normalized": False}})
+        t = self.read({})
+        self.assertEqual((t.eos, len(t.tokens)), (269, 271))
+        self.assertEqual([a.flags for a in t.added if a.id > 268], [1, 0])
+        self.same(t, {"the<a>the<e>the": [267, 270, 263, 262, 269, 263, 262]})
+        self.write("added_tokens.json", [])
+        with self.assertRaisesRegex(ConvertError, "added_tokens.json is not a JSON object"):
+            self.read({})
+
+    def test_special_pieces_of_the_model(self):
+        model = spm_model()
+        model.pieces += [spf.Piece(b"<turn>", 0.0, spf.USER), spf.Piece(b"<x>", 0.0, spf.CONTROL)]
+        self.write("tokenizer.model", spf.serialize(model))
+        entries = {"269": {"content": "<turn>", "special": True}, "270": {"content": "<x>", "special": False, "normalized": False}}
+        t = self.read({"legacy": True, "added_tokens_decoder": entries})
+        self.same(t, {"<turn>t": [269, 265], "<x>t": [270, 265]})
+        self.assertNotIn(269, t.reference.encode("<turn>", False))
+        self.assertIn(270, t.reference.encode("<x>", False))
+
+    def test_beside_tokenizer_json(self):
+        self.write("tokenizer.json", level_json(pattern=hf.QWEN2))
+        n = len(RANKS) + 1
+        names = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<x>", "unk_token": "<none>"}
+        t = self.read(names | {"added_tokens_decoder": {str(n): {"content": "<x>", "special": True}}})
+        self.same(t, {"a<x>": [97, n]})
+        self.assertEqual((t.eos, len(t.tokens)), (n, n + 1))
+
+    def test_beyond_the_rows(self):
+        t = self.read({"added_tokens_decoder": self.TOKENS}, 270)
+        self.assertEqual((len(t.tokens), len(t.notes)), (270, 2))
+        self.assertRegex(t.notes[0], r"added token '<b>' \(270\) is left out, as the model has 270 rows")
+        self.assertNotIn("<b>", [a.content for a in t.added])
+
+    def test_a_text_stated_twice_is_one_token(self):
+        for extra in (["<z>", "<z>", "<y>"], {"image_token": "<z>", "boi_token": "<z>", "eoi_token": "<y>"}):
+            t = self.read({"extra_special_tokens": extra})
+            self.assertEqual(t.tokens[269:], [b"<z>", b"<y>"])
+            self.same(t, {"<z>the<y>": [269, 263, 262, 270]})
+
+    def test_refused_by_name(self):
+        a, late = {"content": "<a>"}, {"content": "<a>>", "normalized": False}
+        for config, word in (
+            ({"added_tokens_decoder": {"271": a}}, "'<a>' has the id 271, but 269 is the next that is free"),
+            ({"added_tokens_decoder": {"5": {"content": "<s>"}}}, "'<s>' has the id 5, but 1 is that token's"),
+            ({"added_tokens_decoder": {"269": a, "270": late}}, "'<a>' is normalized and overlaps with '<a>>'"),
+            ({"added_tokens_decoder": []}, "added_tokens_decoder is not an object"),
+            ({"added_tokens_decoder": {"x": a}}, "names the id 'x'"),
+            ({"added_tokens_decoder": {"269": "<a>"}}, "added_tokens_decoder.269 is '<a>'; it must be an object"),
+            ({"added_tokens_decoder": {"269": {}}}, "it must be a token's text"),
+            ({"added_tokens_decoder": {"269": a | {"lstrip": 1}}}, "lstrip of '<a>' is 1; it must be true or false"),
+            ({"additional_special_tokens": "<a>"}, "additional_special_tokens is not a list"),
+            ({"added_tokens_decoder": {"269": a, "270": a}}, "'<a>' has the id 270, but 269 is that token's already"),
+            ({"add_bos_token": "no"}, "tokenizer_config.json: add_bos_token is 'no'"),
+            ({"eos_token": 3}, "eos_token is 3"),
+        ):
+            with self.subTest(config), self.assertRaisesRegex(ConvertError, word):
+                self.read(config)
+
+
+class Refusals(Folder):
+    def refuse(self, word: str, **changes) -> None:
+        data = copy.deepcopy(level_json(pattern=hf.LLAMA3))
+        for path, value in changes.items():
+            *way, last = path.split("__")
+            node = data
+            for step in way:
+                node = node[step]
+            node[last] = value
+        with self.assertRaises(ConvertError) as caught:
+            hf.from_json(data, "it")
+        self.assertIn(word, str(caught.exception))
+
+    def test_by_name(self):
+        regex = {"type": "Split", "pattern": {"Regex": "\\p{Han}+"}, "behavior": "Isolated", "invert": False}
+        level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+        self.refuse("WordPiece", model__type="WordPiece")
+        self.refuse("without unk_id", model={"type": "Unigram", "vocab": [["a", -1.0]]}, pre_tokenizer=None, decoder={"type": "Fuse"})
+        self.refuse("'NFKC'", normalizer={"type": "NFKC"})
+        self.refuse("dropout", model__dropout=0.1)
+        self.refuse("end_of_word_suffix", model__end_of_word_suffix="</w>")
+        self.refuse("'Lowercase'", normalizer={"type": "Lowercase"})
+        self.refuse("\\\\s+", normalizer={"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "})
+        self.refuse("Han", pre_tokenizer={"type": "Sequence", "pretokenizers": [regex, level]})
+        self.refuse("'Punctuation' after", pre_tokenizer={"type": "Sequence", "pretokenizers": [level, {"type": "Punctuation"}]})
+        self.refuse("'Whitespace'", pre_tokenizer={"type": "Whitespace"})
+        self.refuse("no decoder", decoder=None)
+        self.refuse("ByteLevel must be", decoder={"type": "Fuse"})
+        self.refuse("'Strip'", decoder={"type": "Sequence", "decoders": [level, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})
+        self.refuse("WordPiece", decoder={"type": "Sequence", "decoders": [level, {"type": "WordPiece"}]})
+        self.refuse("post-processor", post_processor={"type": "Odd"})
+        self.refuse("merge 0", model__merges=["a"])
+        self.refuse("unknown token", model__unk_token="<nope>")
+        self.refuse("of another token", added_tokens=[hf.added_entry(5, "<x>", True)])
+
+    def test_sentencepiece(self):
+        for word, changes in (
+            ("model type 3", {"model_type": 3}),
+            ("precompiled_charsmap is cut", {"charsmap": b"x"}),
+            ("precompiled_charsmap is cut", {"charsmap": struct.pack("<3I", 4, 0, 0)}),
+            ("user-defined pieces with a precompiled", {"charsmap": b"x", "pieces": [spf.Piece(b"a", 0.0, spf.USER)]}),
+            ("treat_whitespace_as_suffix", {"whitespace_as_suffix": True}),
+            ("escape_whitespaces", {"escape_whitespaces": False}),
+        ):
+            model = spm_model()
+            for name, value in changes.items():
+                setattr(model, name, value)
+            with self.assertRaisesRegex(ConvertError, word):
+                tokenizer.read(self.write("tokenizer.model", spf.serialize(model)))
+
+    def test_broken_files(self):
+        for name, data, word in (
+            ("tokenizer.json", b"{", "not JSON"),
+            ("tokenizer.json", b"{}", "damaged"),
+            ("tokenizer.json", b'{"model": {"type": "BPE", "vocab": 3}, "decoder": {"type": "ByteLevel"}}', "ByteLevel must"),
+            ("tokenizer.json", b'{"model": {"type": "BPE", "vocab": 3}, "decoder": {"type": "Fuse"}}', "damaged"),
+            ("tokenizer.model", b"\n\5\n\1\xff\x18\3\x12\2\x18\2", "damaged"),
+            ("tokenizer.model", b"\n\xff\xff\xff", "cut or broken"),
+            ("tokenizer.model", b"\n\2\x10\0", "cut or broken"),
+            ("tokenizer.model", b"\n\2\x08\0", "cut or broken"),
+            ("tokenizer.model", b"IQ== 0\nIg== 2\n", "ranks are not 0 to 1"),
+            ("tokenizer.model", b"IQ== 0\nnonsense\n", "line 2"),
+            ("tokenizer.model", b"what", "no tokenizer that is known"),
+        ):
+            with self.subTest(data), self.assertRaisesRegex(ConvertError, word):
+                tokenizer.read(self.write(name, data))
+        whole = struct.pack("<i", 5) + struct.pack("<fi", 0.0, 5) + b"<unk>"
+        for data, word in ((whole[:-1], "does not hold"), (whole, "ends at token 1"), (struct.pack("<ifi", 5, 0.0, -1), "-1 bytes")):
+            with self.subTest(data), self.assertRaisesRegex(ConvertError, word):
+                tokenizer.from_llama2c(self.write("tokenizer.bin", data), 2)
+
+
+class Swallowed(Folder):
+    """Whitespace that is an added token itself, after one that strips: the ids are those of tokenizers 0.23.3, which
+    drops it where it strips on its left, and else gives it too."""
+
+    def test_after_rstrip(self):
+        n = len(RANKS)
+        for flags, want in (({"lstrip": True}, [97, n, 98]), ({}, [97, n, n + 1, 98]), ({"lstrip": True, "rstrip": True}, [97, n, 98])):
+            made = level_json(pattern=hf.QWEN2)
+            made["added_tokens"] = [hf.added_entry(n, "<x>", False, rstrip=True), hf.added_entry(n + 1, "\t", False, **flags)]
+            t = tokenizer.read(self.write("tokenizer.json", made))
+            engine = check_tokenizer.Engine(tokenizer.section(t))
+            self.addCleanup(engine.close)
+            for text in ("a<x>\tb", "a<x> \tb"):
+                with self.subTest(flags, text=text):
+                    self.assertEqual(t.reference.encode(text, True), want)
+                    self.assertEqual(engine.encode(text.encode(), True), want)
+
+
+class Check(Folder):
+    def test_engine_and_package_agree(self):
+        path = self.write("tokenizer.json", level_json(pattern=hf.QWEN2, nfc=True))
+        options = check_tokenizer.argparse.Namespace(path=path, source=None, strings=200, seed=3, vectors=None)
+        self.assertEqual(check_tokenizer.run(options), 0)
+
+    def test_a_difference_is_seen(self):
+        path = self.write("tokenizer.json", level_json(pattern=hf.QWEN2))
+        t = check_tokenizer.load(path)
+        t.pre[0]["pattern"] = hf.LLAMA3
+        report = check_tokenizer.Report()
+        check_tokenizer.SHOWN = 0
+        engine = check_tokenizer.Engine(tokenizer.section(t))
+        check_tokenizer.compare(t, engine, 50, 1, report)
+        engine.close()
+        self.assertGreater(report.differ, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,98 @@
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* Fuzzes whole weights files: any bytes, with the checksums repaired so that they hide nothing, are
+ * opened as a model; what opens is checked and evaluated. Refusing a file takes no more memory than
+ * 4 times its size and 1 MiB, and leaves none behind. An input is the beginning of a file: what its
+ * header states beyond (up to 256 KiB) is zeros. */
+#include "allocs.h"
+#include "image.h"
+
+#include "base/bytes.h"
+#include "weights/file_layout.h"
+#include "model/model.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { LARGEST = 256 << 10, POSITIONS = 8 };
+
+static char path[256];
+
+static void leave(void)
+{
+    unlink(path);
+}
+
+/* The file that the input stands for, under `path`; its size. */
+static size_t write_file(const uint8_t *data, size_t size)
+{
+    static unsigned char bytes[LARGEST];
+    static int fd = -1;
+    size_t n = size < LARGEST ? size : LARGEST, end = n;
+    if (fd < 0) {
+        toy_path(path, sizeof path, "fuzz.bin");
+        fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        atexit(leave);
+    }
+    memcpy(bytes, data, n);
+    if (n >= LAYOUT_START_BYTES && load_u64(bytes + LAYOUT_FILE_BYTES) <= LARGEST &&
+        load_u64(bytes + LAYOUT_FILE_BYTES) > n)
+        end = (size_t)load_u64(bytes + LAYOUT_FILE_BYTES);
+    memset(bytes + n, 0, end - n);
+    image_repair(bytes, end);
+    if (ftruncate(fd, 0) || pwrite(fd, bytes, end, 0) != (ssize_t)end)
+        abort();
+    return end;
+}
+
+/* Checks what every refusal must be. */
+static void judge(enum tern_status s, const struct tern_error *e, size_t file_bytes)
+{
+    if (s && (e->code != s || !e->text[0] || (s != TERN_BAD_FILE && s != TERN_LIMIT)))
+        abort();
+    if (s && allocs_peak() > 4 * file_bytes + (1 << 20))
+        abort();
+}
+
+static void evaluate(tern_model *m)
+{
+    const struct tern_context_params p = {.n_ctx = POSITIONS, .n_batch = POSITIONS};
+    struct tern_model_info info;
+    struct tern_error e;
+    tern_context *ctx;
+    tern_model_info(m, &info);
+    tern_model_check(m, &e);
+    if (tern_context_open(&ctx, m, &p, &e))
+        return;
+    for (uint64_t i = 0; i < POSITIONS; i++)
+        tern_batch_add(ctx, 0, (tern_token)(i % info.vocab), TERN_ROW_LOGITS, &e);
+    tern_forward(ctx);
+    tern_numeric_status(ctx, &e);
+    tern_context_close(ctx);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct tern_model_params p = {.n_threads = 1};
+    struct tern_error e = {TERN_OK, ""};
+    struct model *bound;
+    tern_model *m = NULL;
+    size_t n = write_file(data, size);
+    allocs_start(0, 0);
+    enum tern_status s = model_open(&bound, path, &e); /* quick; the rest only for good files */
+    judge(s, &e, n);
+    model_close(bound);
+    if (!s) {
+        s = tern_model_open(&m, path, &p, &e);
+        judge(s, &e, n);
+    }
+    if (!s)
+        evaluate(m);
+    tern_model_close(m);
+    if (allocs_live())
+        abort();
+    return 0;
+}

@@ -1,0 +1,49 @@
+/* Golden tests, read: tests/golden/NAME.txt (tools/golden.py wrote it) in; the model in the words
+ * of src/weights/FORMAT.md, its tokens and the reference's logits out. For tests and tests/prog_*.c
+ * alike: no Check here. tools/ternlib/golden_file.py explains the lines of the file. */
+#ifndef TESTS_GOLDEN_H
+#define TESTS_GOLDEN_H
+
+#include <stdbool.h>
+
+#include "weights/keywriter.h"
+#include "toy.h"
+
+enum { GOLDEN_ROWS = 8, GOLDEN_VOCAB = 96, GOLDEN_GREEDY = 32, GOLDEN_TENSORS = 256 };
+
+/* All golden tests, NULL at the end; the first GOLDEN_EXACT have constants in fingerprints.txt. */
+extern const char *const golden_names[];
+enum { GOLDEN_EXACT = 15 };
+
+struct golden_tensor {
+    char name[48];
+    uint64_t rows, k, matrices;
+    bool f32;  /* in files of every type */
+    bool ones; /* every value is 1 */
+};
+
+struct golden {
+    const char *name;
+    uint64_t vocab, seed;    /* seed: of the weights (toy.h) */
+    bool windowed;           /* some layer has a window */
+    struct keywriter config; /* the section; freed by golden_close */
+    struct golden_tensor tensors[GOLDEN_TENSORS];
+    size_t n_tensors;
+    uint64_t prompt_seed, n_prompt;
+    uint64_t greedy[GOLDEN_GREEDY]; /* the reference's continuation */
+    size_t n_rows, at[GOLDEN_ROWS]; /* recorded rows, and their positions */
+    float row[GOLDEN_ROWS][GOLDEN_VOCAB];
+};
+
+/* Reads the file below the working directory; exits with a message when it cannot. */
+void golden_read(struct golden *g, const char *name);
+
+/* The first n tokens of the sequence that `seed` starts (golden_file.prompt_ids). */
+void golden_prompt(tern_token *ids, size_t n, uint64_t seed, uint64_t vocab);
+
+/* Writes the model to a fresh path with its matrices as `type`; exits when it cannot. */
+void golden_write(char *path, size_t size, const struct golden *g, enum tern_type type);
+
+void golden_close(struct golden *g);
+
+#endif

@@ -1,0 +1,557 @@
+/* Chat templates: what rules make of a conversation, answers that stay as they were sampled, and
+ * sections that are not what they should be. tests/convert/test_chat.py holds the rules of real
+ * templates to the templates themselves. ADDING A MALFORMED SECTION: a row of `cases`. */
+#include "weights/keywriter.h"
+#include "text/chat.h"
+#include "text/unicode.h"
+#include "vocabulary.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+struct rule {
+    uint32_t mask, value;
+    const char *text;
+};
+
+static struct vocabulary v; /* has <|im_start|> and <|im_end|> */
+
+static void setup(void)
+{
+    vocabulary_open(&v, "smollm2");
+}
+
+static void teardown(void)
+{
+    vocabulary_close(&v);
+}
+
+#define START "\1<|im_start|>\1"
+#define STOP "\1<|im_end|>\1\n"
+#define TRIMMED "\6\2\0078"
+
+static const struct rule plain[] = {
+    {0x107, 0x104, "S:\5\nU:\2" STOP},
+    {3, 0, START "U:\6\2\0078" STOP},
+    {0x83, 0x81, START "A:\6\3\0071" STOP},
+    {3, 1, START "A:\2" STOP},
+    {0x803, 0x802, START "A:"},
+    {3, 2, ""},
+};
+
+/* The section of n rules; the caller frees its bytes. */
+static struct keywriter section(const struct rule *rules, size_t n, uint64_t thinking)
+{
+    struct keywriter k;
+    struct buffer text = {0};
+    uint32_t when[32], lengths[16];
+    for (size_t i = 0; i < n; i++) {
+        when[2 * i] = rules[i].mask;
+        when[2 * i + 1] = rules[i].value;
+        lengths[i] = (uint32_t)strlen(rules[i].text);
+        ck_assert(buffer_add(&text, rules[i].text, lengths[i]));
+    }
+    keywriter_init(&k);
+    keywriter_text(&k, "name", "test");
+    keywriter_u64(&k, "thinking", thinking);
+    keywriter_add(&k, "rules.when", true, KEY_U32, when, 2 * n);
+    keywriter_add(&k, "rules.lengths", true, KEY_U32, lengths, n);
+    keywriter_add(&k, "rules.text", true, KEY_TEXT, text.p, text.n);
+    ck_assert(!k.failed);
+    buffer_close(&text);
+    return k;
+}
+
+static struct chat *open_chat(const struct rule *rules, size_t n, uint64_t thinking,
+                              struct keywriter *k)
+{
+    struct chat *c;
+    struct tern_error e = {0};
+    *k = section(rules, n, thinking);
+    ck_assert_msg(chat_open(&c, v.t, k->data, k->bytes, &e) == TERN_OK, "%s", e.text);
+    return c;
+}
+
+#define SYSTEM(text)                             \
+    {                                            \
+        "system", text, sizeof text - 1, NULL, 0 \
+    }
+#define USER(text)                             \
+    {                                          \
+        "user", text, sizeof text - 1, NULL, 0 \
+    }
+#define ASSISTANT(text)                             \
+    {                                               \
+        "assistant", text, sizeof text - 1, NULL, 0 \
+    }
+
+/* The text of a conversation, which must be allowed. */
+static void is_text(const struct chat *c, const struct tern_chat_message *m, size_t n,
+                    unsigned flags, const char *want)
+{
+    struct chat_text out = {0};
+    struct tern_error e = {0};
+    ck_assert_msg(chat_render(c, m, n, flags, &out, &e) == TERN_OK, "%s", e.text);
+    ck_assert_msg(out.text.n == strlen(want) && memcmp(out.text.p, want, out.text.n) == 0,
+                  "got '%.*s', want '%s'", (int)out.text.n, out.text.p, want);
+    chat_text_close(&out);
+}
+
+static size_t ids_of(const struct chat *c, const struct tern_chat_message *m, size_t n,
+                     unsigned flags, int32_t *ids, size_t max)
+{
+    struct chat_text out = {0};
+    size_t n_ids;
+    ck_assert_int_eq(chat_render(c, m, n, flags, &out, NULL), TERN_OK);
+    ck_assert_int_eq(chat_encode(c, &out, ids, max, &n_ids, NULL), TERN_OK);
+    chat_text_close(&out);
+    return n_ids;
+}
+
+START_TEST(renders_rules)
+{
+    struct keywriter k;
+    struct chat *c = open_chat(plain, 6, 0, &k);
+    const struct tern_chat_message talk[] = {SYSTEM("Be."), USER(" hi "), ASSISTANT("yo"),
+                                             USER(" \n\xE3\x80\x80?\x1C\xC2\xA0")};
+    is_text(c, talk, 4, TERN_CHAT_GENERATE,
+            "S:Be.\nU: hi <|im_end|>\n<|im_start|>A:yo<|im_end|>\n<|im_start|>U:?<|im_end|>\n"
+            "<|im_start|>A:");
+    is_text(c, talk + 1, 1, 0, "<|im_start|>U:hi<|im_end|>\n");
+    is_text(c, talk + 1, 2, 0, "<|im_start|>U:hi<|im_end|>\n<|im_start|>A:yo<|im_end|>\n");
+    ck_assert_str_eq(chat_info(c)->name, "test");
+    ck_assert(chat_info(c)->takes_system);
+    size_t n;
+    const char *end = tokenizer_text(v.t, chat_info(c)->end, &n);
+    ck_assert(n == 10 && memcmp(end, "<|im_end|>", n) == 0 && !chat_info(c)->stop);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* Which messages of six, and their end, meet a condition: users, assistants and the end. */
+START_TEST(knows_conditions)
+{
+    static const struct {
+        unsigned bit, flags;
+        const char *want[2]; /* without and with a system text */
+    } rows[] = {
+        {CHAT_FIRST, 0, {"UAuauae", "UAuauae"}},
+        {CHAT_LAST, 0, {"uauauAE", "uauauAE"}},
+        {CHAT_FINAL, 0, {"uauaUAe", "uauaUAe"}},
+        {CHAT_EMPTY, 0, {"uaUauae", "uaUauae"}},
+        {CHAT_BLANK, 0, {"uaUAuae", "uaUAuae"}},
+        {CHAT_THOUGHT, 0, {"uauauAe", "uauauAe"}},
+        {CHAT_SYSTEM, 0, {"uauauae", "UAUAUAE"}},
+        {CHAT_SYSTEM_BLANK, 0, {"uauauae", "UAUAUAE"}},
+        {CHAT_SYSTEM_EMPTY, 0, {"uauauae", "uauauae"}},
+        {CHAT_GENERATE, 0, {"uauauae", "uauauae"}},
+        {CHAT_GENERATE, TERN_CHAT_GENERATE, {"UAUAUAE", "UAUAUAE"}},
+        {CHAT_THINK, TERN_CHAT_THINK, {"UAUAUAE", "UAUAUAE"}},
+    };
+    static const struct tern_chat_message talk[] = {
+        SYSTEM(" \n"),   USER("x"), ASSISTANT("x"),       USER(""),
+        ASSISTANT("\t"), USER("x"), ASSISTANT("</think>")};
+    const unsigned bit = rows[_i].bit;
+    const struct rule rules[] = {{3 | bit, bit, "U"},     {3, 0, "u"},
+                                 {3 | bit, 1 | bit, "A"}, {3, 1, "a"},
+                                 {3 | bit, 2 | bit, "E"}, {3, 2, "e"}};
+    struct keywriter k;
+    struct chat *c = open_chat(rules, 6, 0, &k);
+    is_text(c, talk + 1, 6, rows[_i].flags, rows[_i].want[0]);
+    is_text(c, talk, 7, rows[_i].flags, rows[_i].want[1]);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+START_TEST(drops_thoughts)
+{
+    struct keywriter k;
+    struct chat *c = open_chat(plain, 6, 0, &k);
+    const struct tern_chat_message talk[] = {
+        USER("a</think>b"), ASSISTANT("<think>x</think>y</think>\n\n z\n"), USER("")};
+    is_text(c, talk, 3, 0,
+            "<|im_start|>U:a</think>b<|im_end|>\n<|im_start|>A: z\n<|im_end|>\n"
+            "<|im_start|>U:<|im_end|>\n");
+    chat_close(c);
+    keywriter_close(&k);
+    static const struct rule thinks[] = {{3, 0, "\2"}, {3, 1, "[\4|\3]"}, {3, 2, ""}};
+    c = open_chat(thinks, 3, 0, &k);
+    is_text(c, talk, 2, 0, "a</think>b[x|\n\n z\n]");
+    const struct tern_chat_message none[] = {USER(""), ASSISTANT("<think> x")};
+    is_text(c, none, 2, 0, "[|<think> x]");
+    const struct tern_chat_message twice[] = {USER(""), ASSISTANT("a<think>b<think>c</think>d")};
+    is_text(c, twice, 2, 0, "[c|d]");
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* Text before and after trimming by code 0 to 8. */
+START_TEST(trims)
+{
+    static const char text[] = "\n \tx\xE2\x80\xA8\n";
+    static const char *const want[] = {"\n \tx\xE2\x80\xA8\n",
+                                       " \tx\xE2\x80\xA8\n",
+                                       "x\xE2\x80\xA8\n",
+                                       "\n \tx\xE2\x80\xA8",
+                                       " \tx\xE2\x80\xA8",
+                                       "x\xE2\x80\xA8",
+                                       "\n \tx",
+                                       " \tx",
+                                       "x"};
+    char rule[] = "\6\2\0070";
+    struct rule rules[] = {{3, 0, rule}, {3, 1, ""}, {3, 2, ""}};
+    const struct tern_chat_message m = USER(text);
+    struct keywriter k;
+    rule[3] = (char)('0' + _i);
+    struct chat *c = open_chat(rules, 3, 0, &k);
+    is_text(c, &m, 1, 0, want[_i]);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* What Python's str.strip takes, and what looks like it. */
+START_TEST(trims_all_whitespace)
+{
+    static const uint32_t space[] = {
+        0x9,    0xA,    0xB,    0xC,    0xD,    0x1C,   0x1D,   0x1E,   0x1F,   0x20,
+        0x85,   0xA0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006,
+        0x2007, 0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000,
+    };
+    static const uint32_t other[] = {0, 0x1B, 0x21, 0x180E, 0x200B, 0x2060, 0xFEFF, 0xE020};
+    static const struct rule rules[] = {{3, 0, TRIMMED}, {3, 1, ""}, {3, 2, ""}};
+    struct keywriter k;
+    struct chat *c = open_chat(rules, 3, 0, &k);
+    for (size_t i = 0; i < sizeof space / sizeof *space + sizeof other / sizeof *other; i++) {
+        bool goes = i < sizeof space / sizeof *space;
+        char text[16];
+        struct chat_text out = {0};
+        size_t n = unicode_encode(goes ? space[i] : other[i - sizeof space / sizeof *space], text);
+        text[n] = 'x';
+        memcpy(text + n + 1, text, n);
+        const struct tern_chat_message m = {"user", text, 2 * n + 1, NULL, 0};
+        ck_assert_int_eq(chat_render(c, &m, 1, 0, &out, NULL), TERN_OK);
+        ck_assert_uint_eq(out.text.n, goes ? 1 : 2 * n + 1);
+        chat_text_close(&out);
+    }
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+START_TEST(trims_together)
+{
+    static const struct rule rules[] = {{3, 0, "[\6a \6\2\0072\5\0076]"}, {3, 1, ""}, {3, 2, ""}};
+    const struct tern_chat_message talk[] = {SYSTEM(" \n"), USER(" "), SYSTEM(" s "), USER(" u ")};
+    struct keywriter k;
+    struct chat *c = open_chat(rules, 3, 0, &k);
+    is_text(c, talk, 2, 0, "[a]");
+    is_text(c, talk + 2, 2, 0, "[a u  s]");
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+START_TEST(knows_thinking)
+{
+    static const struct rule rules[] = {{3, 0, ""}, {3, 1, ""}, {0x1003, 0x1002, "T"}, {3, 2, "N"}};
+    const struct tern_chat_message m = USER("x");
+    struct keywriter k;
+    struct chat *c = open_chat(rules, 4, (uint64_t)_i, &k);
+    ck_assert_int_eq(chat_info(c)->thinking, _i);
+    is_text(c, &m, 1, 0, _i == 1 ? "T" : "N");
+    is_text(c, &m, 1, TERN_CHAT_THINK, "T");
+    is_text(c, &m, 1, TERN_CHAT_NO_THINK, "N");
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+START_TEST(refuses_what_has_no_form)
+{
+    static const struct rule rules[] = {{3, 0, "\2"}, {0x103, 1, "\2"}, {0x103, 2, ""}};
+    static const struct {
+        struct tern_chat_message m[3];
+        size_t n;
+        const char *word;
+    } talks[] = {
+        {{USER("")}, 0, "no message"},
+        {{SYSTEM("x")}, 1, "no message"},
+        {{ASSISTANT("x")}, 1, "message 0"},
+        {{USER("x"), USER("x")}, 2, "message 1"},
+        {{USER("x"), ASSISTANT("x"), SYSTEM("x")}, 3, "by 'system'"},
+        {{SYSTEM("x"), USER("x")},
+         2,
+         "'test' has no form for a conversation that begins with a system"},
+    };
+    struct keywriter k;
+    struct chat_text out = {0};
+    struct tern_error e = {0};
+    struct chat *c = open_chat(rules, 3, 0, &k);
+    ck_assert(!chat_info(c)->takes_system);
+    ck_assert_int_eq(chat_render(c, talks[_i].m, talks[_i].n, 0, &out, &e), TERN_USAGE);
+    ck_assert_msg(strstr(e.text, talks[_i].word) != NULL, "%s", e.text);
+    chat_text_close(&out);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* ---- ids ---------------------------------------------------------------------------------- */
+
+START_TEST(encodes_joined_runs)
+{
+    static const struct rule rules[] = {{3, 0, START "hel\2wor" STOP}, {3, 1, "\2"}, {3, 2, ""}};
+    const struct tern_chat_message talk[] = {USER("lo<|im_end|> "), ASSISTANT("x")};
+    struct keywriter k;
+    struct chat *c = open_chat(rules, 3, 0, &k);
+    int32_t ids[64], want[64], part[64];
+    uint32_t flags;
+    size_t n = ids_of(c, talk, 2, 0, ids, 64), n_part, n_want = 0;
+    want[n_want++] = tokenizer_find(v.t, "<|im_start|>", 12, &flags);
+    tokenizer_encode(v.t, "hello<|im_end|> wor", 19, 0, want + 1, 63, &n_part, NULL);
+    n_want += n_part;
+    want[n_want++] = tokenizer_find(v.t, "<|im_end|>", 10, &flags);
+    tokenizer_encode(v.t, "\nx", 2, 0, want + n_want, 20, &n_part, NULL);
+    n_want += n_part;
+    ck_assert_uint_eq(n, n_want);
+    ck_assert_mem_eq(ids, want, n * sizeof *ids);
+    for (size_t max = 0; max <= n; max++) { /* no more is written than there is room for */
+        memset(part, 0x55, sizeof part);
+        ck_assert_uint_eq(ids_of(c, talk, 2, 0, part, max), n);
+        ck_assert(memcmp(part, ids, max * sizeof *ids) == 0 && part[max] == 0x55555555);
+    }
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* What the last of two conversations shares with the first and the answer that followed it. */
+static void continues(const struct chat *c, const char *answer, const int32_t *sampled, size_t n,
+                      bool kept)
+{
+    const struct tern_chat_message talk[] = {
+        USER("Hi"), {"assistant", answer, strlen(answer), sampled, n}, USER("So?")};
+    int32_t asked[64], next[128], text[128];
+    uint32_t flags;
+    int32_t stop = tokenizer_find(v.t, "<|im_end|>", 10, &flags);
+    size_t n_asked = ids_of(c, talk, 1, TERN_CHAT_GENERATE, asked, 64);
+    size_t n_next = ids_of(c, talk, 3, TERN_CHAT_GENERATE, next, 128);
+    const struct tern_chat_message as_text[] = {
+        talk[0], {"assistant", answer, strlen(answer), NULL, 0}, talk[2]};
+    size_t n_text = ids_of(c, as_text, 3, TERN_CHAT_GENERATE, text, 128);
+    if (!kept) {
+        ck_assert(n_text == n_next && memcmp(next, text, n_next * sizeof *next) == 0);
+        return;
+    }
+    size_t whole = tokenizer_is_special(v.t, sampled[n - 1]) ? n - 1 : n;
+    ck_assert_mem_eq(next, asked, n_asked * sizeof *next);
+    ck_assert_mem_eq(next + n_asked, sampled, whole * sizeof *next);
+    ck_assert_int_eq(next[n_asked + whole], stop);
+    for (size_t max = n_asked; max < n_next; max++) {
+        int32_t part[128];
+        memset(part, 0x55, sizeof part);
+        ck_assert_uint_eq(ids_of(c, talk, 3, TERN_CHAT_GENERATE, part, max), n_next);
+        ck_assert(memcmp(part, next, max * sizeof *next) == 0 && part[max] == 0x55555555);
+    }
+    ck_assert(n_next != n_text || memcmp(next, text, n_next * sizeof *next) != 0);
+}
+
+START_TEST(keeps_sampled_ids)
+{
+    static const struct rule spaced[] = {{3, 0, START "U:\2" STOP},
+                                         {3, 1, START "A: \2 " STOP},
+                                         {0x803, 0x802, START "A:"},
+                                         {3, 2, ""}};
+    struct keywriter k, k2;
+    uint32_t flags;
+    int32_t stop = tokenizer_find(v.t, "<|im_end|>", 10, &flags);
+    int32_t other = tokenizer_find(v.t, "<|endoftext|>", 13, &flags), one[2], ended[4], replaced[4];
+    size_t n;
+    tokenizer_encode(v.t, "t", 1, 0, &ended[0], 1, &n, NULL); /* as no encoder has it */
+    tokenizer_encode(v.t, "h", 1, 0, &ended[1], 1, &n, NULL);
+    tokenizer_encode(v.t, "e", 1, 0, &ended[2], 1, &n, NULL);
+    tokenizer_encode(v.t, "the", 3, 0, one, 2, &n, NULL);
+    ck_assert_uint_eq(n, 1);
+    memcpy(replaced, ended, sizeof ended);
+    ended[3] = stop, replaced[3] = other;
+    struct chat *c = open_chat(plain, 6, 0, &k), *s = open_chat(spaced, 4, 0, &k2);
+    ck_assert(stop >= 0 && other >= 0);
+    continues(c, "the", ended, 4, true);
+    continues(c, "the", ended, 3, true);    /* cut by a limit */
+    continues(c, "the", replaced, 4, true); /* ended by another token */
+    continues(c, "t</think>he", ended, 4, false);
+    continues(s, "the", ended, 4, true); /* spaces that only the template writes */
+    chat_close(c);
+    chat_close(s);
+    keywriter_close(&k);
+    keywriter_close(&k2);
+}
+END_TEST
+
+/* An answer that the template begins in another way than it asks for is encoded afresh. */
+START_TEST(drops_sampled_ids)
+{
+    static const struct rule rules[] = {{3, 0, START "U:\2" STOP},
+                                        {3, 1, START "A:\2" STOP},
+                                        {0x803, 0x802, START "A:<think>\n\n</think>\n\n"},
+                                        {3, 2, ""}};
+    struct keywriter k;
+    int32_t one[1];
+    size_t n;
+    tokenizer_encode(v.t, "e", 1, 0, one, 1, &n, NULL);
+    const int32_t ids[] = {one[0], one[0]};
+    struct chat *c = open_chat(rules, 4, 0, &k);
+    continues(c, "ee", ids, 2, false);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* ---- malformed sections ------------------------------------------------------------------- */
+
+static const struct {
+    struct rule rules[2]; /* the second is empty */
+    uint64_t thinking;
+    const char *word;
+} cases[] = {
+    {{{3, 0, "\1<|im_start|>"}}, 0, "rule 0 is malformed"},
+    {{{3, 0, "\1<|im_\2|>\1"}}, 0, "malformed"},
+    {{{3, 0, "\1nothing\1"}}, 0, "names a special token"},
+    {{{3, 0, "\6"}}, 0, "malformed"},
+    {{{3, 0, "\6\007"}}, 0, "malformed"},
+    {{{3, 0, "\6\0079"}}, 0, "malformed"},
+    {{{3, 0, "\0078"}}, 0, "malformed"},
+    {{{3, 0, "\6\6\6\6\6\0070\0070\0070\0070\0070"}}, 0, "malformed"},
+    {{{3, 0, "\6" START "\0070"}}, 0, "malformed"},
+    {{{3, 0, "\6\10\0070"}}, 0, "malformed"},
+    {{{3, 2, "\2"}}, 0, "malformed"},
+    {{{3, 3, ""}}, 0, "malformed"},
+    {{{1, 0, ""}}, 0, "malformed"},
+    {{{3, 4, ""}}, 0, "malformed"},
+    {{{0x2003, 0x2000, ""}}, 0, "malformed"},
+    {{{3, 0, ""}}, 3, "out of range"},
+};
+
+START_TEST(refuses_malformed_rules)
+{
+    struct keywriter k = section(cases[_i].rules, 1, cases[_i].thinking);
+    struct chat *c;
+    struct tern_error e = {0};
+    ck_assert_int_eq(chat_open(&c, v.t, k.data, k.bytes, &e), TERN_BAD_FILE);
+    ck_assert_ptr_null(c);
+    ck_assert_msg(strstr(e.text, cases[_i].word) != NULL, "%s", e.text);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* Opens what may be anything; if it is a chat, uses it. */
+static void try_section(const unsigned char *p, size_t n)
+{
+    static const struct tern_chat_message talk[] = {SYSTEM(" a "), USER("b"),
+                                                    ASSISTANT("<think>c</think>d"), USER(" ")};
+    struct chat *c;
+    struct tern_error e = {0};
+    unsigned char *copy = malloc(n + 1); /* malloc's memory is aligned as sections are */
+    memcpy(copy, p, n);
+    enum tern_status s = chat_open(&c, v.t, copy, n, &e);
+    ck_assert(s == TERN_OK || (s == TERN_BAD_FILE && *e.text && !c));
+    for (unsigned i = 0; !s && i < 4; i++) {
+        struct chat_text out = {0};
+        int32_t ids[256];
+        size_t n_ids;
+        enum tern_status r = chat_render(c, talk + (i & 1), 3 + !(i & 1), i >> 1, &out, &e);
+        ck_assert(r == TERN_OK || r == TERN_USAGE);
+        if (!r)
+            ck_assert_int_eq(chat_encode(c, &out, ids, 256, &n_ids, &e), TERN_OK);
+        chat_text_close(&out);
+    }
+    chat_close(c);
+    free(copy);
+}
+
+START_TEST(survives_any_byte)
+{
+    static const unsigned char values[] = {0, 1, 2, 5, 6, 7, 8, 0x7F, 0x80, 0xFF};
+    struct keywriter k = section(plain, 6, 1);
+    for (size_t at = 0; at < k.bytes; at++) {
+        unsigned char old = k.data[at];
+        try_section(k.data, at);
+        for (size_t i = 0; i < sizeof values; i++) {
+            k.data[at] = values[i];
+            try_section(k.data, k.bytes);
+        }
+        k.data[at] = old;
+    }
+    keywriter_close(&k);
+}
+END_TEST
+
+START_TEST(refuses_other_keys)
+{
+    struct keywriter k = section(plain, 6, 1);
+    struct chat *c;
+    struct tern_error e = {0};
+    keywriter_close(&k);
+    keywriter_init(&k);
+    keywriter_text(&k, "name", "nobody's");
+    keywriter_u64(&k, "builtin", 1);
+    ck_assert_int_eq(chat_open(&c, v.t, k.data, k.bytes, &e), TERN_BAD_FILE);
+    ck_assert_msg(strstr(e.text, "no built-in chat template 'nobody's'") != NULL, "%s", e.text);
+    keywriter_text(&k, "later", "x");
+    ck_assert_int_eq(chat_open(&c, v.t, k.data, k.bytes, &e), TERN_BAD_FILE);
+    ck_assert_msg(strstr(e.text, "later") != NULL, "%s", e.text);
+    keywriter_close(&k);
+}
+END_TEST
+
+START_TEST(knows_builtin_templates)
+{
+    static const struct tern_chat_message talk[] = {SYSTEM("a"), USER("b"), ASSISTANT("c"),
+                                                    USER("d")};
+    const char *name;
+    size_t n = 0;
+    for (; (name = chat_builtin(n)); n++) {
+        struct chat *c;
+        struct chat_text out = {0};
+        ck_assert_int_eq(chat_open_builtin(&c, v.t, name, NULL), TERN_OK);
+        ck_assert_str_eq(chat_info(c)->name, name);
+        ck_assert(chat_info(c)->takes_system && (chat_info(c)->end >= 0 || chat_info(c)->stop));
+        ck_assert_int_eq(chat_render(c, talk, 4, TERN_CHAT_GENERATE, &out, NULL), TERN_OK);
+        chat_text_close(&out);
+        chat_close(c);
+    }
+    ck_assert_uint_eq(n, 10);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("chat");
+    TCase *t = tcase_create("chat");
+    tcase_add_unchecked_fixture(t, setup, teardown);
+    tcase_add_test(t, renders_rules);
+    tcase_add_loop_test(t, knows_conditions, 0, 12);
+    tcase_add_test(t, drops_thoughts);
+    tcase_add_loop_test(t, trims, 0, 9);
+    tcase_add_test(t, trims_all_whitespace);
+    tcase_add_test(t, trims_together);
+    tcase_add_loop_test(t, knows_thinking, 0, 3);
+    tcase_add_loop_test(t, refuses_what_has_no_form, 0, 6);
+    tcase_add_test(t, encodes_joined_runs);
+    tcase_add_test(t, keeps_sampled_ids);
+    tcase_add_test(t, drops_sampled_ids);
+    tcase_add_loop_test(t, refuses_malformed_rules, 0, (int)(sizeof cases / sizeof *cases));
+    tcase_add_test(t, survives_any_byte);
+    tcase_add_test(t, refuses_other_keys);
+    tcase_add_test(t, knows_builtin_templates);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

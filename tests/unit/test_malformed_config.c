@@ -1,0 +1,294 @@
+/* Malformed configs: every key that FORMAT.md lists gets every other type, a number of values that
+ * no model has, and values beyond both ends of its range, in each layer; each is refused by its
+ * name. What the features of a layer demand of each other is in the second table.
+ *
+ * ADDING A KEY: a row in `rules`; the test fails while a key of FORMAT.md has none. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "weights/keywriter.h"
+#include "model/config.h"
+
+enum { LAYERS = 2, FREQUENCIES = 4 };
+
+struct rule {
+    const char *key;
+    enum key_type type;
+    size_t values; /* 1, LAYERS (or 1), or of an array FREQUENCIES */
+    double good;
+    double below, above; /* just out of range; NAN: there is no such number */
+    bool needed;
+};
+
+#define OF_MODEL(key, good, below, above)         \
+    {                                             \
+        key, KEY_U64, 1, good, below, above, true \
+    }
+#define SWITCH(key)                       \
+    {                                     \
+        key, KEY_U64, 1, 1, NAN, 2, false \
+    }
+#define NUMBER(key, good, below)                     \
+    {                                                \
+        key, KEY_F32, 1, good, below, 0x1p101, false \
+    }
+#define OF_LAYER(key, good, below, above, needed)        \
+    {                                                    \
+        key, KEY_U64, LAYERS, good, below, above, needed \
+    }
+#define LAYER_SWITCH(key, good)                   \
+    {                                             \
+        key, KEY_U64, LAYERS, good, NAN, 2, false \
+    }
+#define LAYER_NUMBER(key, good, below)                    \
+    {                                                     \
+        key, KEY_F32, LAYERS, good, below, 0x1p101, false \
+    }
+
+static const struct rule rules[] = {
+    OF_MODEL("n_layers", LAYERS, 0, 1025),
+    OF_MODEL("dim", 32, 0, 1048577),
+    OF_MODEL("vocab", 40, 0, 16777217),
+    OF_MODEL("max_seq", 16, 0, 16777217),
+    OF_MODEL("head_tied", 1, NAN, 2),
+    SWITCH("head_bias"),
+    SWITCH("norm_bias"),
+    SWITCH("learned_positions"),
+    {"norm_eps", KEY_F32, 1, 1e-5, -1, 0x1p101, true},
+    NUMBER("embed_scale", 2, -0x1p101),
+    NUMBER("residual_scale", 2, -0x1p101),
+    NUMBER("logit_scale", 2, -0x1p101),
+    NUMBER("logit_cap", 30, -1),
+    {"norm", KEY_TEXT, 1, 0, NAN, NAN, false},
+    {"activation", KEY_TEXT, 1, 0, NAN, NAN, false},
+    OF_LAYER("n_heads", 2, 0, 4097, true),
+    OF_LAYER("n_kv_heads", 1, 0, 4097, true),
+    OF_LAYER("head_dim", 16, 0, 1025, true),
+    OF_LAYER("hidden", 48, 0, 1048577, true),
+    OF_LAYER("window", 7, NAN, 4294967296, false),
+    OF_LAYER("rope_set", 1, NAN, 9, false),
+    OF_LAYER("attn_bias", 15, NAN, 16, false),
+    OF_LAYER("ffn_bias", 7, NAN, 8, false),
+    OF_LAYER("norms", 15, NAN, 16, false),
+    OF_LAYER("qk_norm", 1, NAN, 4, false),
+    LAYER_SWITCH("attn_sinks", 1),
+    LAYER_SWITCH("parallel", 0),
+    LAYER_SWITCH("ffn_gated", 1),
+    OF_LAYER("n_experts", 4, NAN, 1025, false),
+    OF_LAYER("experts_used", 2, NAN, 1025, false),
+    OF_LAYER("router_score", 2, NAN, 3, false),
+    LAYER_SWITCH("router_normalize", 1),
+    LAYER_SWITCH("router_bias", 1),
+    LAYER_SWITCH("router_select_bias", 1),
+    OF_LAYER("shared_hidden", 16, NAN, 1048577, false),
+    LAYER_SWITCH("shared_switch", 1),
+    {"attn_scale", KEY_F32, LAYERS, 0.25, -0x1p101, 0x1p101, true},
+    LAYER_NUMBER("attn_cap", 50, -1),
+    LAYER_NUMBER("qkv_clip", 8, -1),
+    LAYER_NUMBER("ffn_clamp", 7, -1),
+    LAYER_NUMBER("router_factor", 2, -0x1p101),
+    {"rope.0.inv_freq", KEY_F32, FREQUENCIES, 1, NAN, NAN, false},
+    {"rope.0.factor", KEY_F32, 1, 1, NAN, NAN, false},
+    {"rope.0.far_freq", KEY_F32, FREQUENCIES, 1, NAN, NAN, true},
+    {"rope.0.limit", KEY_U64, 1, 40, NAN, 4294967296, false},
+};
+
+enum { RULES = sizeof rules / sizeof *rules };
+
+/* One key as it is written: `n` values, all `good`, but number `at` is `odd`. */
+struct value {
+    enum key_type type;
+    size_t n, at;
+    double odd;
+};
+
+static void add(struct keywriter *w, const struct rule *r, const struct value *v)
+{
+    uint64_t sizes[600];
+    uint32_t words[600];
+    float numbers[600];
+    char text[600];
+    for (size_t i = 0; i < v->n; i++) {
+        double x = i == v->at ? v->odd : r->good;
+        sizes[i] = x >= 0x1p64 ? UINT64_MAX : x >= 0 ? (uint64_t)x : 0;
+        words[i] = 1, text[i] = 'x', numbers[i] = (float)x;
+    }
+    const void *const data[] = {
+        [KEY_U64] = sizes, [KEY_F32] = numbers, [KEY_TEXT] = text, [KEY_U32] = words};
+    if (r->type == KEY_TEXT && v->type == KEY_TEXT && v->n == 1 && v->at)
+        keywriter_text(w, r->key, strcmp(r->key, "norm") ? "gelu" : "rms");
+    else
+        keywriter_add(w, r->key, true, v->type, data[v->type], v->n);
+}
+
+/* The config with rule `odd` written as *v says, or left out (v NULL); -1: sound. */
+static enum tern_status read_with(int odd, const struct value *v, struct tern_error *e)
+{
+    struct keywriter w;
+    struct keys keys = {0};
+    struct model m = {0};
+    keywriter_init(&w);
+    for (int i = 0; i < RULES; i++) {
+        const struct value sound = {rules[i].type, rules[i].values, SIZE_MAX, 0};
+        if (i != odd || v)
+            add(&w, &rules[i], i == odd ? v : &sound);
+    }
+    *e = (struct tern_error){0};
+    void *block = aligned_alloc(8, (w.bytes + 7) / 8 * 8);
+    memcpy(block, w.data, w.bytes);
+    enum tern_status s = keys_parse(&keys, "config", block, w.bytes, e);
+    if (!s)
+        s = config_read(&m, &keys, e);
+    free(m.shapes);
+    free(m.ropes);
+    keys_close(&keys);
+    keywriter_close(&w);
+    free(block);
+    return s;
+}
+
+static void refuse(int i, const char *what, struct value v)
+{
+    struct tern_error e;
+    enum tern_status s = read_with(i, &v, &e);
+    ck_assert_msg(s == TERN_BAD_FILE && e.code == s, "%s, %s: status %d", rules[i].key, what, s);
+    ck_assert_msg(strstr(e.text, rules[i].key), "%s, %s: %s", rules[i].key, what, e.text);
+}
+
+START_TEST(sound)
+{
+    struct tern_error e;
+    ck_assert_msg(!read_with(-1, NULL, &e), "%s", e.text);
+    for (int i = 0; i < RULES; i++) {
+        enum tern_status s = read_with(i, NULL, &e);
+        if (rules[i].needed)
+            ck_assert_msg(s == TERN_BAD_FILE && strstr(e.text, rules[i].key) &&
+                              strstr(e.text, "missing"),
+                          "without %s: %s", rules[i].key, e.text);
+    }
+}
+END_TEST
+
+START_TEST(types_and_counts)
+{
+    const struct rule *r = &rules[_i];
+    for (int t = KEY_U64; t <= KEY_U32; t++)
+        if (t != (int)r->type)
+            refuse(_i, "another type", (struct value){(enum key_type)t, r->values, SIZE_MAX, 0});
+    if (r->type == KEY_TEXT) {
+        refuse(_i, "an empty word", (struct value){r->type, 0, 0, 0});
+        refuse(_i, "another word", (struct value){r->type, 3, 0, 0});
+        return;
+    }
+    refuse(_i, "no value", (struct value){r->type, 0, 0, 0});
+    refuse(_i, "too many values",
+           (struct value){r->type, r->values > LAYERS ? 513 : 3, SIZE_MAX, 0});
+}
+END_TEST
+
+START_TEST(ranges)
+{
+    const struct rule *r = &rules[_i];
+    const double everywhere[] = {NAN, INFINITY, -INFINITY};
+    for (size_t at = 0; at < r->values; at++) {
+        if (!isnan(r->below))
+            refuse(_i, "below", (struct value){r->type, r->values, at, r->below});
+        if (!isnan(r->above))
+            refuse(_i, "above", (struct value){r->type, r->values, at, r->above});
+        if (r->type == KEY_U64)
+            refuse(_i, "2^64 - 1", (struct value){r->type, r->values, at, 0x1p64});
+        for (size_t i = 0; i < 3 && r->type == KEY_F32; i++)
+            refuse(_i, "not finite", (struct value){r->type, r->values, at, everywhere[i]});
+    }
+    if (r->values == LAYERS && !isnan(r->above))
+        refuse(_i, "one for all", (struct value){r->type, 1, 0, r->above});
+}
+END_TEST
+
+/* ---- what one feature demands of another --------------------------------------------------- */
+
+struct clash {
+    const char *what, *key, *want;
+    double value; /* in layer 1 */
+    size_t n;     /* values; 0: LAYERS */
+};
+
+static const struct clash clashes[] = {
+    {"heads", "n_kv_heads", "layer 1: n_kv_heads 3 does not divide n_heads 2", 3, 0},
+    {"rotary dims", "head_dim", "layer 1: 8 rotary dims exceed head_dim 6", 6, 0},
+    {"RoPE sets", "rope_set", "layer 1: RoPE set 2 of 1 is wanted", 2, 0},
+    {"experts", "experts_used", "layer 1: experts_used is 5, of 4 experts", 5, 0},
+    {"no expert", "experts_used", "layer 1: experts_used is 0, of 4 experts", 0, 0},
+    {"a router", "n_experts", "layer 1: experts_used is 2, of 0 experts", 0, 0},
+    {"norms", "norms", "layer 1: its feed-forward step has no norm", 3, 0},
+    {"parallel", "parallel", "layer 1: a parallel layer has experts", 1, 0},
+};
+
+START_TEST(what_does_not_go_together)
+{
+    const struct clash *c = &clashes[_i];
+    struct tern_error e;
+    int i = 0;
+    while (strcmp(rules[i].key, c->key))
+        i++;
+    enum tern_status s = read_with(i, &(struct value){rules[i].type, LAYERS, 1, c->value}, &e);
+    ck_assert_msg(s == TERN_BAD_FILE && strstr(e.text, c->want), "%s: %s", c->what, e.text);
+}
+END_TEST
+
+/* ---- the list of FORMAT.md ----------------------------------------------------------------- */
+
+static bool has_rule(const char *key, size_t n)
+{
+    for (int i = 0; i < RULES; i++) {
+        const char *mine = rules[i].key;
+        if (strlen(mine) == n && !strncmp(mine, key, n))
+            return true;
+        if (!strncmp(mine, "rope.0.", 7) && !strncmp(key, "rope.N.", 7) && strlen(mine) == n &&
+            !strncmp(mine + 7, key + 7, n - 7))
+            return true;
+    }
+    return false;
+}
+
+START_TEST(every_key_of_the_format)
+{
+    char line[1024];
+    int keys = 0;
+    bool inside = false;
+    FILE *f = fopen("src/weights/FORMAT.md", "r");
+    ck_assert_msg(f, "run this from the project's folder");
+    while (fgets(line, sizeof line, f)) {
+        if (!strncmp(line, "## ", 3))
+            inside = !strncmp(line, "## Config keys", 14);
+        char *bar = inside && line[0] == '|' ? strchr(line + 1, '|') : NULL;
+        for (char *k = line; bar && (k = strchr(k, '`')) && k < bar; k = strchr(k + 1, '`') + 1) {
+            size_t n = strcspn(k + 1, "`");
+            keys++;
+            ck_assert_msg(has_rule(k + 1, n), "%.*s of FORMAT.md has no rule here", (int)n, k + 1);
+        }
+    }
+    fclose(f);
+    ck_assert_int_ge(keys, RULES);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("malformed config");
+    TCase *tc = tcase_create("keys");
+    tcase_add_test(tc, sound);
+    tcase_add_loop_test(tc, types_and_counts, 0, RULES);
+    tcase_add_loop_test(tc, ranges, 0, RULES);
+    tcase_add_loop_test(tc, what_does_not_go_together, 0, (int)(sizeof clashes / sizeof *clashes));
+    tcase_add_test(tc, every_key_of_the_format);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,108 @@
+/* Numbers of the command line, against the C library's. */
+#include "app/cli/number.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+START_TEST(integers)
+{
+    uint64_t u = 7;
+    int64_t i = 7;
+    ck_assert(number_u64("18446744073709551615", &u) && u == UINT64_MAX);
+    ck_assert(!number_u64("18446744073709551616", &u) && u == UINT64_MAX);
+    ck_assert(!number_u64("99999999999999999999", &u));
+    ck_assert(number_u64("000", &u) && u == 0);
+    ck_assert(number_i64("-9223372036854775807", &i) && i == -INT64_MAX);
+    ck_assert(!number_i64("9223372036854775808", &i));
+    static const char *const bad[] = {"", "-", "--1", "+1", " 1", "1 ", "1.0", "0x1", "a", "1\n"};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        ck_assert_msg(!number_i64(bad[k], &i), "%s", bad[k]);
+        ck_assert_msg(!number_u64(bad[k], &u), "%s", bad[k]);
+    }
+    ck_assert(!number_u64("-0", &u));
+}
+END_TEST
+
+/* Up to 15 digits and a power of ten up to 22 there is one rounding: the very double of strtod. */
+START_TEST(reals)
+{
+    static const char *const exact[] = {
+        "0",    "1",    "0.8",      "-1.5",   ".5",      "5.",     "1e-3",      "1E5",
+        "1e22", "1e+2", "0.1e1",    "123e-2", "1e-22",   "0.0001", "999999999", "0.000000123",
+        "-.25", "00.5", "1.000000", "1e0",    "1.7e-20", "3e-05",  "64",        "0.95"};
+    double v = 0;
+    for (size_t k = 0; k < sizeof exact / sizeof *exact; k++) {
+        ck_assert_msg(number_real(exact[k], &v), "%s", exact[k]);
+        ck_assert_msg(v == strtod(exact[k], NULL), "%s: %.17g", exact[k], v);
+    }
+    static const char *const near[] = {"1.7976931348623157e308",
+                                       "1e308",
+                                       "2.5e-308",
+                                       "0.1000000000000000055511151231257827",
+                                       "123456789012345678901234567890e-20",
+                                       "0.00000000000000000000000000001e29",
+                                       "3.14159265358979323846264338327950288"};
+    for (size_t k = 0; k < sizeof near / sizeof *near; k++) {
+        ck_assert_msg(number_real(near[k], &v), "%s", near[k]);
+        ck_assert_double_le(fabs(v / strtod(near[k], NULL) - 1), 1e-14);
+    }
+    ck_assert(number_real("1e-400", &v) && v == 0);
+    ck_assert(number_real("0e999999999999999999999", &v) && v == 0);
+    static const char *const bad[] = {
+        "",    ".",   "-",   "e5",    "1e",    "1e+", "1,5",   "+1",   " 1",
+        "1 ",  "nan", "inf", "0x1p3", "1e400", "-.",  "1.2.3", "1e5.", "1e99999999999999999999",
+        "1e1x"};
+    v = 7;
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
+        ck_assert_msg(!number_real(bad[k], &v) && v == 7, "%s", bad[k]);
+}
+END_TEST
+
+START_TEST(exp_and_sqrt)
+{
+    for (double x = -700; x < 700; x += 0.37)
+        ck_assert_double_le(fabs(number_exp(x) / exp(x) - 1), 1e-12);
+    for (double x = -3; x < 20; x += 0.001)
+        ck_assert_double_le(fabs(number_exp(x) / exp(x) - 1), 1e-13);
+    ck_assert(number_exp(0) == 1);
+    ck_assert(number_exp(-1e6) == 0);
+    ck_assert(isinf(number_exp(1e6)));
+    ck_assert(isinf(number_exp(INFINITY)) && number_exp(-INFINITY) == 0);
+    ck_assert(isnan(number_exp(NAN)));
+    for (double x = 1e-300; x < 1e300; x *= 1.7)
+        ck_assert_double_le(fabs(number_sqrt(x) / sqrt(x) - 1), 1e-15);
+    ck_assert(number_sqrt(0) == 0 && number_sqrt(-1) == 0 && number_sqrt(4) == 2);
+    ck_assert(number_sqrt(NAN) == 0);
+    (void)number_sqrt(INFINITY); /* ends */
+}
+END_TEST
+
+START_TEST(for_people)
+{
+    char b[32];
+    ck_assert_str_eq(number_bytes(0, b, sizeof b), "0 bytes");
+    ck_assert_str_eq(number_bytes(1023, b, sizeof b), "1023 bytes");
+    ck_assert_str_eq(number_bytes(1536, b, sizeof b), "1.5 KiB");
+    ck_assert_str_eq(number_bytes(UINT64_MAX, b, sizeof b), "16.0 EiB");
+    ck_assert_str_eq(number_seconds(0.0123, b, sizeof b), "12.3ms");
+    ck_assert_str_eq(number_seconds(1.2345, b, sizeof b), "1.234s");
+    ck_assert_str_eq(number_seconds(125.5, b, sizeof b), "2m5.5s");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("number");
+    TCase *tc = tcase_create("all");
+    tcase_add_test(tc, integers);
+    tcase_add_test(tc, reals);
+    tcase_add_test(tc, exp_and_sqrt);
+    tcase_add_test(tc, for_people);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,315 @@
+/* Rules that tokenizers commonly get wrong, each a row or a test. The rows' ids are the
+ * reference's; tools/make_test_vocabs.py has the vocabularies, with merges that reach over the ends
+ * of words, so that a cut in the wrong place shows. */
+#include "weights/keywriter.h"
+#include "vocabulary.h"
+
+#include <check.h>
+#include <stdio.h>
+
+enum { ADD = TERN_ADD_SPECIAL, PARSE = TERN_PARSE_SPECIAL };
+
+/*  1 order: raw added tokens, normalizer, normalized ones; longest; plain mode skips special ones
+ *  2 lstrip and rstrip swallow all whitespace; single_word looks at word characters
+ *  3 Prepend before every piece, Metaspace unless one is there; first, never, always
+ *  4 empty text gives no prefix; one space gives two
+ *  5 score or rank, then leftmost; user-defined pieces first; byte fallback whole or not; fuse_unk
+ *  6 remove_extra_whitespaces, precompiled_charsmap
+ *  7 ignore_merges: a whole word that is a token wins
+ *  8 contractions fold U+017F with (?i:), and only then
+ *  9 \s+(?!\S) gives one back; line breaks; what \s is
+ * 10 groups of digits: three from the left, single, all; Digits knows superscripts
+ * 11 o200k and Tekken: letters without case and marks are capital and small; / after punctuation
+ * 12 Gemma: no split ever fires, merging runs over the whole text
+ * 13 behaviors of Split, invert; use_regex off; add_prefix_space
+ * 14 form C, or not
+ * 15 the post-processor decides on BOS and EOS, a literal BOS stays
+ * 18 add_dummy_prefix off
+ * 20 the piece behind a special token */
+static const struct {
+    int rule;
+    const char *vocabulary;
+    unsigned flags;
+    const char *text, *tokens; /* tokens: joined by | */
+} rows[] = {
+    {1, "added", PARSE, "e\314\201! a<<<b<s><s>", "\351!| a|<<<|b|<s><s>"},
+    {1, "added", 0, "<s><s> <<s>", "<s><s>| |<<|s|>"},
+    {1, "qwen2", PARSE, "e\314\201nd \303\251nd", "\351nd| |\351nd"},
+    {2, "added", PARSE, "a \012<left> b", "a|<left>| b"},
+    {2, "added", PARSE, "a <right>\011 b", "a| |<right>|b"},
+    {2, "added", PARSE, "a \343\200\200<both>\302\240\012b", "a|<both>|b"},
+    {2, "added", PARSE, "word words sword w\303\266rd word.",
+     "word| w|or|d|s| s|w|or|d| w|\303|\266|r|d| |word|."},
+    {3, "hf-llama", 0, " the the", "\342\226\201|\342\226\201the|\342\226\201the"},
+    {3, "hf-llama", PARSE, "<s> the</s>the",
+     "<s>|\342\226\201|\342\226\201the|</s>|\342\226\201the"},
+    {3, "hf-metaspace", 0, " the", "\342\226\201the"},
+    {3, "hf-metaspace", 0, "\342\226\201the", "\342\226\201the"},
+    {3, "hf-first", PARSE, "the<s>the", "\342\226\201the|<s>|the"},
+    {3, "hf-never", 0, "the the", "the|\342\226\201the"},
+    {4, "spm", 0, "", ""},
+    {4, "spm", 0, " ", "\342\226\201\342\226\201"},
+    {4, "hf-llama", 0, "", ""},
+    {4, "hf-llama", 0, " ", "\342\226\201\342\226\201"},
+    {4, "hf-metaspace", 0, "", ""},
+    {4, "gpt2-prefix", 0, "", ""},
+    {5, "spm", 0, "antidisestablish", "\342\226\201an|t|id|i|se|st|a|b|l|is|h"},
+    {5, "hf-llama", 0, "antidisestablish", "\342\226\201an|t|id|i|se|st|a|b|l|is|h"},
+    {5, "spm-trim", 0, "inging xing", "\342\226\201|ing|ing|\342\226\201|<unk>|ing"},
+    {5, "spm", 0, "\342\202\254", "\342\226\201|<0xE2>|<0x82>|<0xAC>"},
+    {5, "hf-partial", 0, "\012\011\303\244\302\204",
+     "\342\226\201\012|\011|<0xC3>|<0xA4>|<0xC2>|<0x84>"},
+    {5, "hf-metaspace", 0, "\342\202\254\342\202\254 a", "\342\226\201|<unk>|\342\226\201a"},
+    {5, "hf-first", 0, "\342\202\254\342\202\254 a", "\342\226\201|<unk>|<unk>|\342\226\201a"},
+    {6, "spm-trim", 0, "  the   the  ", "\342\226\201the|\342\226\201the"},
+    {6, "spm", 0, "  the   the  ",
+     "\342\226\201\342\226\201|\342\226\201the|\342\226\201\342\226\201|\342\226\201the|"
+     "\342\226\201\342\226\201"},
+    {5, "uni", 0, "mother \342\202\254",
+     "\342\226\201|m|o|t|h|e|r|\342\226\201|<0xE2>|<0x82>|<0xAC>"},
+    {5, "uni-user", 0, "xing ingin", "\342\226\201|<unk>|ing|\342\226\201|ing|in"},
+    {5, "hf-uni", 0, "a\342\202\254\342\202\254b", "\342\226\201a|<unk>|b"},
+    {6, "uni-map", 0, " \357\254\201n  \357\274\241e\314\201\343\200\200x\342\200\213y",
+     "\342\226\201|f|in|\342\226\201|<unk>|\303\251|\342\226\201|<unk>|y"},
+    {6, "spm-map", 0, "\302\275 \357\274\255\011!",
+     "\342\226\2011|<0xE2>|<0x81>|<0x84>|2|\342\226\201|<0x4D>|\342\226\201!"},
+    {6, "hf-uni", 0, "\357\274\264he e\314\201 \342\204\242\314\201 a",
+     "\342\226\201|<unk>|h|e|\342\226\201|\303\251|\342\226\201|<unk>|\342\226\201a"},
+    {6, "hf-uni-bytes", 0, "the   end  ", "the|\342\226\201|e|n|d"},
+    {7, "llama3", 0, "little when together looked xlittle tokenizer merging made people",
+     "little| when| together| looked| |x|l|i|t|t|le| tokenizer| merging| made| people"},
+    {7, "llama3", 0, " little when littles", " little| when| l|i|t|t|le|s"},
+    {8, "llama3", 0, "it's IT'S it'\305\277 it\342\200\231s",
+     "it|'s| I|T|'|S| it|'|\305|\277| it|\342\200|\231|s"},
+    {8, "gpt2", 0, "it's IT'S it'\305\277", "it|'s| I|T|'|S| it|'|\305|\277"},
+    {9, "llama3", 0, "a   b", "a|  | b"},
+    {9, "llama3", 0, "a  \012  b", "a|  |\012| | b"},
+    {9, "gpt2", 0, "a  \012  b", "a|  |\012 | b"},
+    {9, "gpt2", 0, "a\302\205\302\240\343\200\200b", "a|\302|\205|\302|\240|\343|\200|\200|b"},
+    {9, "gpt2", 0, "a\342\200\213\342\200\213 b", "a|\342\200|\213|\342\200|\213| b"},
+    {10, "llama3", 0, "1234567", "1|23|4|56|7"},
+    {10, "qwen2", 0, "123", "1|2|3"},
+    {10, "smollm2", 0, "12\302\262\302\275", "1|2|\302|\262|\302|\275"},
+    {10, "gpt2", 0, "12345\302\262", "1|23|4|5|\302|\262"},
+    {10, "falcon", 0, " 1111 s\302\262 \320\274!$A", " |11|1|1| s|\302|\262| |\320|\274|!$|A"},
+    {10, "deepseek3", 0, "11111!A", "11|1|11|!A"},
+    {9, "deepseek2", 0, "A \012 b\343\200\200\344\270\255A   ",
+     "A| |\012| b|\343\200\200|\344\270\255|A|  | "},
+    {11, "o200k", 0, "AAbb AbA's \312\260A'sA!/\012/A",
+     "AA|bb| |Ab|A'|s| \312\260|A'|s|A|!/|\012/|A"},
+    {11, "o200k", 0, "A\314\201\314\201b !\314\201A 1111",
+     "A\314\201|\314\201b| !|\314\201|A| |11|1|1"},
+    {11, "tekken", 0, "Ab's 11 \312\260AA/\012/", "Ab|'s| |1|1| \312\260|AA|/|\012/"},
+    {12, "hf-gemma", 0, "the little  girl",
+     "the|\342\226\201little|\342\226\201\342\226\201|g|irl"},
+    {12, "hf-gemma", 0, "a    \012\012\012", "a|   |\342\226\201|\012\012|\012"},
+    {13, "splits", 0, "axxa!x..e..e12e", " a|x| |x| a| |x| |..| e| |..| e| 1|2| e"},
+    {13, "gpt2-prefix", 0, "the the", " the| the"},
+    {14, "qwen2", 0, "e\314\201 \342\204\253 s\314\207\314\243",
+     "\303\251| \303|\205| |\341|\271|\251"},
+    {14, "gpt2", 0, "e\314\201", "e|\314\201"},
+    {14, "llama3", 0, "\342\204\253", "\342|\204|\253"},
+    {15, "llama3", ADD | PARSE, "<|begin_of_text|>a", "<|begin_of_text|>|<|begin_of_text|>|a"},
+    {15, "added", ADD, "a", "<s>|a|</s>"},
+    {15, "gpt2-prefix", ADD, "a", "<s>| a|</s>"},
+    {15, "spm", ADD, "a", "<s>|\342\226\201a"},
+    {18, "spm-plain", 0, " the", "\342\226\201the"},
+    {18, "spm", 0, " the", "\342\226\201\342\226\201|the"},
+    {20, "hf-llama", PARSE, "<s>the", "<s>|\342\226\201the"},
+    {20, "hf-first", PARSE, "<s>the", "<s>|the"},
+};
+
+static void check_row(const struct vocabulary *v, const char *text, size_t n, unsigned flags,
+                      const char *want)
+{
+    int32_t *ids;
+    struct buffer got = {0};
+    size_t len, n_ids = vocabulary_encode(v, text, n, flags, &ids);
+    for (size_t i = 0; i < n_ids; i++) {
+        const char *p = tokenizer_text(v->t, ids[i], &len);
+        ck_assert(buffer_add(&got, "|", i > 0) && buffer_add(&got, p, len));
+    }
+    ck_assert_msg(got.n == strlen(want) && (!got.n || memcmp(got.p, want, got.n) == 0),
+                  "'%s' gives '%.*s', want '%s'", text, (int)got.n, got.p ? got.p : "", want);
+    buffer_close(&got);
+    free(ids);
+}
+
+START_TEST(test_rows)
+{
+    struct vocabulary v;
+    vocabulary_open(&v, rows[_i].vocabulary);
+    check_row(&v, rows[_i].text, strlen(rows[_i].text), rows[_i].flags, rows[_i].tokens);
+    vocabulary_close(&v);
+}
+END_TEST
+
+/* ---- decoding ----------------------------------------------------------------------------- */
+
+static int32_t id_of(const struct vocabulary *v, const char *token)
+{
+    size_t n;
+    for (int32_t id = 0; (uint64_t)id < tokenizer_n_tokens(v->t); id++) {
+        const char *p = tokenizer_text(v->t, id, &n);
+        if (n == strlen(token) && memcmp(p, token, n) == 0)
+            return id;
+    }
+    ck_abort_msg("no token '%s'", token);
+    return -1;
+}
+
+/* Pushes the tokens and compares the pieces, joined by |, and the rest after the last |. */
+static void check_stream(const char *name, bool show, const char *const *tokens, const char *want)
+{
+    struct vocabulary v;
+    struct decoder *d;
+    struct buffer got = {0};
+    size_t n;
+    vocabulary_open(&v, name);
+    ck_assert_int_eq(decoder_open(&d, v.t, show, NULL), TERN_OK);
+    for (; *tokens; tokens++) {
+        const char *p = decoder_push(d, id_of(&v, *tokens), &n);
+        ck_assert(buffer_add(&got, p, n) && buffer_add(&got, "|", 1));
+    }
+    const char *p = decoder_finish(d, &n);
+    ck_assert(buffer_add(&got, p, n) && buffer_add(&got, "", 1));
+    ck_assert_str_eq(got.p, want);
+    buffer_close(&got);
+    decoder_close(d);
+    vocabulary_close(&v);
+}
+
+#define STREAM(name, show, want, ...) \
+    check_stream(name, show, (const char *const[]){__VA_ARGS__, NULL}, want)
+
+START_TEST(rule_16_broken_bytes)
+{
+    /* byte tokens: one U+FFFD for each byte; byte-level: one for each maximal subpart */
+    STREAM("hf-llama", 0,
+           "||\xEF\xBF\xBD\xEF\xBF\xBD"
+           "a||\xEF\xBF\xBD",
+           "<0xE4>", "<0xBD>", "a", "<0xE4>");
+    STREAM("gpt2", 0,
+           "||\xEF\xBF\xBD"
+           "a||\xEF\xBF\xBD",
+           "\xE4", "\xBD", "a", "\xE4");
+    STREAM("hf-llama", 0, "\xEF\xBF\xBD|", "<0xFF>");
+    /* one space off the start of the text, and of nothing else */
+    STREAM("hf-llama", 0, "| the|", "\xE2\x96\x81", "\xE2\x96\x81the");
+    STREAM("hf-llama", 0, "|the| the|", "<s>", "\xE2\x96\x81the", "\xE2\x96\x81the");
+    STREAM("hf-llama", 1, "<s>| the|", "<s>", "\xE2\x96\x81the");
+    STREAM("hf-gemma", 0, " the|", "\xE2\x96\x81the");
+}
+END_TEST
+
+START_TEST(rule_17_streaming)
+{
+    STREAM("gpt2", 0, "|||\xF0\x9F\x99\x82|", "\xF0", "\x9F", "\x99", "\x82");
+    STREAM("hf-llama", 0, "|||\xF0\x9F\x99\x82|", "<0xF0>", "<0x9F>", "<0x99>", "<0x82>");
+    STREAM("gpt2", 0, "||\xEF\xBF\xBD", "\xF0", "\x9F");
+    STREAM("hf-llama", 0, "||\xEF\xBF\xBD\xEF\xBF\xBD", "<0xF0>", "<0x9F>");
+}
+END_TEST
+
+/* ---- what is refused, and ids with equal bytes --------------------------------------------- */
+
+/* Byte-level BPE of the tokens a, b, ab and again ab, the last one found by nothing. */
+static void four_tokens(struct keywriter *k)
+{
+    static const uint32_t lengths[] = {1, 1, 2, 2}, merges[] = {0, 1, 2};
+    keywriter_init(k);
+    keywriter_text(k, "kind", "bpe");
+    keywriter_text(k, "tokens.bytes", "ababab");
+    keywriter_add(k, "tokens.lengths", true, KEY_U32, lengths, 4);
+    keywriter_add(k, "tokens.types", true, KEY_TEXT, "\1\1\1\0", 4);
+    keywriter_add(k, "merges", true, KEY_U32, merges, 3);
+    keywriter_u64(k, "byte_level", 1);
+    keywriter_text(k, "decoder.0", "byte_level");
+}
+
+static void check_refused(struct keywriter *k, const char *word)
+{
+    struct tokenizer *t;
+    struct tern_error e = {0};
+    ck_assert_int_eq(tokenizer_open_bytes(&t, k->data, k->bytes, 100, &e), TERN_BAD_FILE);
+    ck_assert_msg(strstr(e.text, word) != NULL, "'%s' does not name '%s'", e.text, word);
+    keywriter_close(k);
+}
+
+START_TEST(rules_6_11_refused_by_name)
+{
+    struct keywriter k;
+    four_tokens(&k);
+    keywriter_text(&k, "pre.0", "split");
+    keywriter_text(&k, "pre.0.pattern",
+                   "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*");
+    keywriter_text(&k, "pre.0.behavior", "isolated");
+    keywriter_u64(&k, "pre.0.invert", 0);
+    check_refused(&k, "p{Lu}");
+    four_tokens(&k);
+    keywriter_text(&k, "normalizer.0", "precompiled");
+    check_refused(&k, "precompiled");
+    four_tokens(&k);
+    keywriter_text(&k, "charsmap", "x");
+    check_refused(&k, "charsmap");
+}
+END_TEST
+
+START_TEST(rule_19_equal_bytes)
+{
+    struct keywriter k;
+    struct tokenizer *t;
+    struct decoder *d;
+    int32_t id;
+    size_t n;
+    four_tokens(&k);
+    ck_assert_int_eq(tokenizer_open_bytes(&t, k.data, k.bytes, 100, NULL), TERN_OK);
+    ck_assert_int_eq(tokenizer_encode(t, "ab", 2, 0, &id, 1, &n, NULL), TERN_OK);
+    ck_assert(n == 1 && id == 2);
+    ck_assert_int_eq(decoder_open(&d, t, 0, NULL), TERN_OK);
+    for (id = 2; id < 4; id++) {
+        const char *p = decoder_push(d, id, &n);
+        ck_assert(n == 2 && memcmp(p, "ab", 2) == 0);
+    }
+    decoder_close(d);
+    tokenizer_close(t);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* Plain text never becomes a special token, whatever it says. */
+START_TEST(test_plain_is_plain)
+{
+    static const char *const names[] = {"gpt2", "llama3",   "qwen2",    "smollm2", "added",
+                                        "spm",  "hf-llama", "hf-first", "spm-trim"};
+    struct vocabulary v;
+    vocabulary_open(&v, names[_i]);
+    for (uint32_t i = 0; i < v.added.n; i++) {
+        int32_t *ids;
+        size_t n = vocabulary_encode(&v, v.added.bytes + v.added.start[i],
+                                     v.added.start[i + 1] - v.added.start[i], 0, &ids);
+        for (size_t k = 0; k < n; k++) /* two of these have unknown characters */
+            ck_assert(!tokenizer_is_special(v.t, ids[k]) || ids[k] == id_of(&v, "<unk>"));
+        free(ids);
+    }
+    vocabulary_close(&v);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("tokenizer rules");
+    TCase *c = tcase_create("all");
+    tcase_add_loop_test(c, test_rows, 0, sizeof rows / sizeof *rows);
+    tcase_add_test(c, rule_16_broken_bytes);
+    tcase_add_test(c, rule_17_streaming);
+    tcase_add_test(c, rules_6_11_refused_by_name);
+    tcase_add_test(c, rule_19_equal_bytes);
+    tcase_add_loop_test(c, test_plain_is_plain, 0, 9);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

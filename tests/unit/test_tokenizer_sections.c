@@ -1,0 +1,243 @@
+/* Malformed tokenizer sections: each row changes or adds a key of a small valid section and names a
+ * word of the sentence that must refuse it. ADDING A CASE: a row of `cases`. */
+#include "weights/keywriter.h"
+#include "text/tokenizer.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+struct entry {
+    const char *name;
+    enum key_type type;
+    const void *values;
+    uint64_t count;
+};
+
+#define U32(name, ...)                                  \
+    {                                                   \
+        name, KEY_U32, (const uint32_t[]){__VA_ARGS__}, \
+            sizeof((const uint32_t[]){__VA_ARGS__}) / 4 \
+    }
+#define F32(name, ...)                                                                        \
+    {                                                                                         \
+        name, KEY_F32, (const float[]){__VA_ARGS__}, sizeof((const float[]){__VA_ARGS__}) / 4 \
+    }
+#define U64(name, value)                            \
+    {                                               \
+        name, KEY_U64, (const uint64_t[]){value}, 1 \
+    }
+#define TEXT(name, text)                      \
+    {                                         \
+        name, KEY_TEXT, text, sizeof text - 1 \
+    }
+
+/* Tokens 0 to 4: a, b, ab, <0x0A> and <s>, the last an added token. */
+static const struct entry bpe[] = {
+    TEXT("kind", "bpe"),
+    TEXT("tokens.bytes", "abab<0x0A><s>"),
+    U32("tokens.lengths", 1, 1, 2, 6, 3),
+    TEXT("tokens.types", "\1\1\1\6\0"),
+    U32("merges", 0, 1, 2),
+    U64("byte_fallback", 1),
+    U64("bos", 4),
+    U32("add.before", 4),
+    U32("added.ids", 4),
+    TEXT("added.bytes", "<s>"),
+    U32("added.lengths", 3),
+    U32("added.flags", 1),
+    TEXT("normalizer.0", "replace"),
+    TEXT("normalizer.0.from", " "),
+    TEXT("normalizer.0.to", "a"),
+    TEXT("pre.0", "split"),
+    TEXT("pre.0.text", "b"),
+    TEXT("pre.0.behavior", "isolated"),
+    U64("pre.0.invert", 0),
+    TEXT("decoder.0", "byte_fallback"),
+};
+static const struct entry spm[] = {
+    TEXT("kind", "spm"),
+    TEXT("tokens.bytes", "abab<0x0A><s>"),
+    U32("tokens.lengths", 1, 1, 2, 6, 3),
+    TEXT("tokens.types", "\1\1\1\6\3"),
+    F32("scores", 0, 0, -1, 0, 0),
+    TEXT("decoder.0", "byte_fallback"),
+};
+
+/* Tokens 0 to 4: a, b, ab, <unk> and U+2581. */
+static const uint64_t log_probs[] = {0xBFF0000000000000, 0, 0xC000000000000000, 0, 0, 0};
+static const uint64_t not_a_number[] = {0, 0, 0x7FF8000000000000, 0, 0, 0};
+static const struct entry unigram[] = {
+    TEXT("kind", "unigram"),
+    TEXT("tokens.bytes", "abab<unk>\xE2\x96\x81"),
+    U32("tokens.lengths", 1, 1, 2, 5, 3),
+    TEXT("tokens.types", "\1\1\1\2\1"),
+    {"log_probs", KEY_U64, log_probs, 6},
+    U64("unk", 3),
+    TEXT("normalizer.0", "charsmap"),
+    U64("normalizer.0.graphemes", 1),
+    TEXT("normalizer.0.from.bytes", "abc"),
+    U32("normalizer.0.from.lengths", 1, 2),
+    TEXT("normalizer.0.to.bytes", "xy"),
+    U32("normalizer.0.to.lengths", 0, 2),
+};
+
+enum base { BPE, SPM, UNIGRAM };
+static const struct {
+    const struct entry *list;
+    size_t n;
+} bases[] = {
+    [BPE] = {bpe, sizeof bpe / sizeof *bpe},
+    [SPM] = {spm, sizeof spm / sizeof *spm},
+    [UNIGRAM] = {unigram, sizeof unigram / sizeof *unigram},
+};
+
+static const struct {
+    enum base base;
+    struct entry change;
+    const char *word;
+} cases[] = {
+    {BPE, TEXT("kind", "wordpiece"), "wordpiece"},
+    {BPE, U64("kind", 1), "kind"},
+    {BPE, TEXT("tokens.bytes", "abab<0x0A><s"), "add up"},
+    {BPE, TEXT("tokens.bytes", "abab<0x0A><s>x"), "add up"},
+    {BPE, U32("tokens.lengths", 1, 1, 2, 6), "types"},
+    {BPE, U32("tokens.lengths", 1, 1, 2, 6, 0xFFFFFFFF), "add up"},
+    {BPE, TEXT("tokens.types", "\1\1\1\7\0"), "type"},
+    {BPE, TEXT("tokens.types", "\1\1\6\6\0"), "byte token"},
+    {BPE, TEXT("tokens.bytes", "abaa<0x0A><s>"), "merge 0"},
+    {BPE, TEXT("tokens.bytes", "aaab<0x0A><s>"), "repeats"},
+    {BPE, U32("merges", 0, 1), "merges"},
+    {BPE, U32("merges", 0, 1, 5), "merge 0"},
+    {BPE, U32("merges", 0x80000000, 1, 2), "merge 0"},
+    {BPE, U32("merges", 0, 1, 2, 0, 1, 2), "merge 1"},
+    {BPE, U64("byte_fallback", 2), "byte_fallback"},
+    {BPE, U64("bos", 5), "bos"},
+    {BPE, U64("unk", 0xFFFFFFFFFFFFFFFF), "unk"},
+    {BPE, U32("add.before", 5), "add.before"},
+    {BPE, U32("add.after", 0x80000000), "add.after"},
+    {BPE, U32("added.ids", 5), "added.ids"},
+    {BPE, U32("added.ids", 4, 4), "differ"},
+    {BPE, U32("added.lengths", 4), "past"},
+    {BPE, U32("added.lengths", 0), "empty"},
+    {BPE, TEXT("added.bytes", "<s>x"), "follows"},
+    {BPE, TEXT("added.bytes", "<s\xFF"), "UTF-8"},
+    {BPE, U32("added.flags", 32), "flags"},
+    {BPE, TEXT("normalizer.0", "lowercase"), "lowercase"},
+    {BPE, TEXT("normalizer.0", "split"), "split"},
+    {BPE, TEXT("normalizer.0.from", ""), "normalizer.0.from"},
+    {BPE, TEXT("normalizer.0.what", "x"), "normalizer.0.what"},
+    {BPE, TEXT("normalizer.1", "prepend"), "normalizer.1.text"},
+    {BPE, TEXT("normalizer.2", "nfc"), "normalizer.2"},
+    {BPE, TEXT("pre.0.behavior", "cut"), "cut"},
+    {BPE, U64("pre.0.invert", 2), "pre.0.invert"},
+    {BPE, TEXT("pre.0.pattern", "[a-z]+"), "[a-z]+"},
+    {BPE, TEXT("decoder.0", "wordpiece"), "wordpiece"},
+    {BPE, TEXT("decoder.1", "byte_fallback"), "decoder.1"},
+    {BPE, TEXT("decoder.1", "byte_level"), "decoder.1"},
+    {BPE, TEXT("secret", "x"), "secret"},
+    {SPM, F32("scores", 0, 0, -1, 0), "scores"},
+    {SPM, F32("scores", 0, 0, NAN, 0, 0), "score of token 2"},
+    {SPM, F32("scores", 0, 0, INFINITY, 0, 0), "score of token 2"},
+    {SPM, U32("merges", 0, 1, 2), "merges"},
+    {BPE, TEXT("pre.0", "punctuation"), "pre.0.text"},
+    {BPE, TEXT("pre.1", "digits"), "pre.1.individual"},
+    {BPE, TEXT("normalizer.1", "strip"), "normalizer.1.sides"},
+    {BPE, TEXT("normalizer.1", "replace_runs"), "normalizer.1.from"},
+    {UNIGRAM, {"log_probs", KEY_U64, log_probs, 5}, "5 log_probs"},
+    {UNIGRAM, {"log_probs", KEY_U64, not_a_number, 6}, "log_probs 2"},
+    {UNIGRAM, TEXT("tokens.bytes", "abab<unk>\xE2\x96\xFF"), "UTF-8"},
+    {UNIGRAM, U64("f32_sums", 2), "f32_sums"},
+    {UNIGRAM, U64("normalizer.0.graphemes", 2), "graphemes"},
+    {UNIGRAM, TEXT("normalizer.0.from.bytes", "ab"), "from.lengths"},
+    {UNIGRAM, TEXT("normalizer.0.from.bytes", "ab\xFF"), "from.lengths"},
+    {UNIGRAM, U32("normalizer.0.from.lengths", 0, 3), "empty text"},
+    {UNIGRAM, U32("normalizer.0.to.lengths", 0xFFFFFFFF, 3), "to.lengths"},
+    {UNIGRAM, U32("normalizer.0.to.lengths", 1, 1, 0), "3 texts for 2"},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+/* The section with one key changed or added; values stay where keys_parse will want them. */
+static void build(struct keywriter *k, const struct entry *base, size_t n,
+                  const struct entry *change)
+{
+    bool added = change != NULL;
+    keywriter_init(k);
+    for (size_t i = 0; i < n; i++) {
+        bool same = change && strcmp(base[i].name, change->name) == 0;
+        const struct entry *from = same ? change : &base[i];
+        added &= !same;
+        keywriter_add(k, from->name, true, from->type, from->values, from->count);
+    }
+    if (added)
+        keywriter_add(k, change->name, true, change->type, change->values, change->count);
+    ck_assert(!k->failed);
+}
+
+static enum tern_status open(enum base base, const struct entry *change, uint64_t rows,
+                             struct tern_error *e)
+{
+    struct keywriter k;
+    struct tokenizer *t;
+    build(&k, bases[base].list, bases[base].n, change);
+    enum tern_status s = tokenizer_open_bytes(&t, k.data, k.bytes, rows, e);
+    ck_assert((s == TERN_OK) == (t != NULL));
+    tokenizer_close(t);
+    keywriter_close(&k);
+    return s;
+}
+
+START_TEST(test_refused)
+{
+    struct tern_error e = {0};
+    ck_assert_int_eq(open(cases[_i].base, &cases[_i].change, 100, &e), TERN_BAD_FILE);
+    ck_assert_int_eq(e.code, TERN_BAD_FILE);
+    ck_assert_msg(strstr(e.text, cases[_i].word) != NULL, "'%s' does not say '%s'", e.text,
+                  cases[_i].word);
+}
+END_TEST
+
+START_TEST(test_valid)
+{
+    struct tern_error e = {0};
+    ck_assert_msg(open(BPE, NULL, 100, &e) == TERN_OK, "%s", e.text);
+    ck_assert_msg(open(UNIGRAM, NULL, 100, &e) == TERN_OK, "%s", e.text);
+    ck_assert_msg(open(SPM, NULL, 5, &e) == TERN_OK, "%s", e.text);
+    ck_assert_int_eq(open(SPM, NULL, 4, &e), TERN_BAD_FILE);
+    ck_assert_ptr_nonnull(strstr(e.text, "4 rows"));
+}
+END_TEST
+
+/* Seventeen steps are one too many. */
+START_TEST(test_too_many_steps)
+{
+    struct keywriter k;
+    struct tokenizer *t;
+    struct tern_error e = {0};
+    char name[] = "normalizer.00";
+    build(&k, spm, sizeof spm / sizeof *spm, NULL);
+    for (int i = 0; i < 17; i++) {
+        name[11] = (char)('0' + (i < 10 ? i : i / 10));
+        name[12] = (char)(i < 10 ? 0 : '0' + i % 10);
+        keywriter_text(&k, name, "nfc");
+    }
+    ck_assert_int_eq(tokenizer_open_bytes(&t, k.data, k.bytes, 100, &e), TERN_BAD_FILE);
+    ck_assert_ptr_nonnull(strstr(e.text, "16 steps"));
+    keywriter_close(&k);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("tokenizer sections");
+    TCase *c = tcase_create("all");
+    tcase_add_test(c, test_valid);
+    tcase_add_loop_test(c, test_refused, 0, N_CASES);
+    tcase_add_test(c, test_too_many_steps);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
