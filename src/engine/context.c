@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "engine/engine.h"
+#include "model/forward.h"
 #include "weights/load.h"
 
 enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
@@ -11,7 +12,7 @@ static uint64_t plan_bytes(const struct tern_model *m, const struct tern_memory 
                            enum tern_cache_type type)
 {
     uint64_t cache = cache_bytes(m->model, type, p->n_ctx, p->n_batch, p->n_seqs);
-    uint64_t batch = forward_bytes(m->model, p->n_ctx, p->n_batch, pool_threads(m->pool)), sum;
+    uint64_t batch = state_bytes(m->model, p->n_ctx, p->n_batch, pool_threads(m->pool)), sum;
     return size_add(cache, batch, &sum) ? sum : UINT64_MAX;
 }
 
@@ -53,7 +54,7 @@ EXPORT void tern_context_plan(const tern_model *m, const struct tern_context_par
     if (!p->n_ctx)
         reduce_context(m, plan, p->cache_type);
     plan->cache = cache_bytes(m->model, p->cache_type, plan->n_ctx, plan->n_batch, plan->n_seqs);
-    plan->batch = forward_bytes(m->model, plan->n_ctx, plan->n_batch, pool_threads(m->pool));
+    plan->batch = state_bytes(m->model, plan->n_ctx, plan->n_batch, pool_threads(m->pool));
 }
 
 static enum tern_status check_plan(const struct model *m, const struct tern_memory *p,
@@ -90,7 +91,7 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
     tern_context_plan(m, p, &c->memory);
     if ((s = check_plan(m->model, plan, type, e)) ||
         (s = cache_open(&c->cache, m->model, type, plan->n_ctx, plan->n_batch, plan->n_seqs, e)) ||
-        (s = forward_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch,
+        (s = state_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch,
                           e)))
         return s;
     c->fingerprint = p && p->fingerprint;
@@ -133,7 +134,7 @@ EXPORT void tern_context_close(tern_context *c)
         return;
     tern_profile_stop(c);
     observe_close(c->observer);
-    forward_close(&c->forward);
+    state_close(&c->forward);
     cache_close(&c->cache);
     free(c->pending);
     free(c->again);

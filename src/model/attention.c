@@ -1,34 +1,33 @@
 /* cflags: -O2 */
-/* Attention: see steps.h. A tile is some neighbouring rows of a sequence; an item is a tile and a
- * KV head with the query heads that share it. The blocks that a tile sees follow one another, each
+/* Attention: see attention.h. A strip is some neighbouring rows of a sequence; an item is a strip and a
+ * KV head with the query heads that share it. The blocks that a strip sees follow one another, each
  * is read once for all queries of the item, and each row merges its blocks in order (README,
  * "Exact"). Where there are too few items for the threads, the blocks are shared out instead: then
  * results of blocks are kept, and merged in a second run. Both ways give the same bits. */
 #include "model/attention.h"
 
-#include <float.h>
 #include <string.h>
 
-#include "model/step_tools.h"
-#include "model/steps.h"
+#include "base/sizes.h"
+#include "model/state.h"
 
 enum {
-    TILE_FLOATS = 128 * 64, /* of the queries of a tile: with K and V of a block they fill half of
+    STRIP_FLOATS = 128 * 64, /* of the queries of a strip: with K and V of a block they fill half of
                                a cache of 512 KiB */
-    AT_ONCE = 16,           /* queries of a tile whose scores exist at a time */
-    WIDEN_FROM = 24,        /* queries that make it pay to widen K and V first */
-    SPLIT_FROM = 3,         /* blocks that make it pay to share them out */
-    SPLIT_ROWS = 4,         /* rows at full depth whose blocks can be shared out */
-    NARROW = 16,            /* dims of a head for which it pays to take */
-    HEADS = 4               /* KV heads together */
+    AT_ONCE = 16,            /* queries of a strip whose scores exist at a time */
+    WIDEN_FROM = 24,         /* queries that make it pay to widen K and V first */
+    SPLIT_FROM = 3,          /* blocks that make it pay to share them out */
+    SPLIT_ROWS = 4,          /* rows at full depth whose blocks can be shared out */
+    NARROW = 16,             /* dims of a head for which it pays to take */
+    HEADS = 4                /* KV heads together */
 };
 
 /* ---- memory ---- */
 
-/* Rows of a tile, at most */
-static size_t tile_rows(const struct layer *w, size_t n_batch)
+/* Rows of a strip, at most */
+static size_t strip_rows(const struct layer *w, size_t n_batch)
 {
-    size_t queries = TILE_FLOATS / max_size(w->head_dim, 16);
+    size_t queries = STRIP_FLOATS / max_size(w->head_dim, 16);
     size_t rows = queries / (w->n_heads / w->n_kv_heads);
     return rows < 1 ? 1 : min_size(rows, n_batch);
 }
@@ -40,7 +39,7 @@ void attention_take(struct attention *t, struct arena *a, const struct model *m,
     t->max_queries = t->max_dim = 1;
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
-        size_t queries = w->n_heads / w->n_kv_heads * max_size(HEADS, tile_rows(w, n_batch));
+        size_t queries = w->n_heads / w->n_kv_heads * max_size(HEADS, strip_rows(w, n_batch));
         t->max_queries = max_size(t->max_queries, queries);
         t->max_dim = max_size(t->max_dim, w->head_dim);
         heads = max_size(heads, w->n_heads);
@@ -48,7 +47,7 @@ void attention_take(struct attention *t, struct arena *a, const struct model *m,
     t->groups = ceil_div(t->max_dim, GROUP);
     t->stride = t->groups * GROUP;
     t->capacity = heads * ceil_div(n_ctx, BLOCK) * min_size(n_batch, SPLIT_ROWS);
-    t->tiles = arena_take(a, n_batch, sizeof *t->tiles);
+    t->strips = arena_take(a, n_batch, sizeof *t->strips);
     t->m = arena_take(a, t->capacity, sizeof *t->m);
     t->l = arena_take(a, t->capacity, sizeof *t->l);
     t->a = arena_take(a, t->capacity * t->stride, sizeof *t->a);
@@ -76,81 +75,6 @@ void attention_take_scratch(const struct attention *t, struct arena *a, struct a
     s->half = arena_take(a, t->max_dim, sizeof *s->half);
 }
 
-/* ---- into the cache ---- */
-
-/* One key [head_dim] into its lane of a K tile: k[tile][d][lane]. */
-static void store_key(void *k, enum tern_cache_type type, const void *key, size_t head_dim,
-                      size_t p)
-{
-    size_t at = p / LANES * head_dim * LANES + p % LANES;
-    for (size_t d = 0; d < head_dim; d++, at += LANES)
-        if (type == TERN_CACHE_F32)
-            ((float *)k)[at] = ((const float *)key)[d];
-        else
-            ((uint16_t *)k)[at] = ((const uint16_t *)key)[d];
-}
-
-/* One quantized key into its row of a q8 tile */
-static void store_key_q8(unsigned char *k, const int8_t *q, const uint16_t *scale, size_t groups,
-                         size_t p)
-{
-    const struct format *q8 = format_find(TERN_Q8);
-    k += p / LANES * groups * q8->group_bytes;
-    for (size_t g = 0; g < groups; g++, k += q8->group_bytes, q += GROUP) {
-        for (size_t c = 0; c < GROUP; c += 4)
-            memcpy(k + (c * LANES + 4 * (p % LANES)), q + c, 4);
-        memcpy(k + GROUP * LANES + 2 * (p % LANES), scale + g, sizeof *scale);
-    }
-}
-
-/* One quantized value into its row of V, and its scales behind all rows */
-static void store_value_q8(unsigned char *v, const int8_t *q, const uint16_t *scale, size_t groups,
-                           size_t p)
-{
-    uint16_t *scales = (uint16_t *)(void *)(v + BLOCK * groups * GROUP);
-    memcpy(v + p * groups * GROUP, q, groups * GROUP);
-    for (size_t g = 0; g < groups; g++)
-        scales[g * BLOCK + p] = scale[g];
-}
-
-void attention_put(void *to, enum tern_cache_type type, bool is_key, const void *x,
-                   const uint16_t *scale, size_t head_dim, size_t p)
-{
-    size_t bytes = head_dim * (type == TERN_CACHE_F32 ? 4 : 2);
-    if (type == TERN_CACHE_Q8)
-        (is_key ? store_key_q8 : store_value_q8)(to, x, scale, ceil_div(head_dim, GROUP), p);
-    else if (is_key)
-        store_key(to, type, x, head_dim, p);
-    else
-        memcpy((char *)to + p * bytes, x, bytes);
-}
-
-/* Largest size of a value: f16's, and for q8 f16's scale's */
-static float cache_limit(enum tern_cache_type type)
-{
-    return type == TERN_CACHE_F32 ? FLT_MAX : type == TERN_CACHE_F16 ? 65504.0f : 127 * 65504.0f;
-}
-
-void attention_store(struct forward *f, size_t l, const struct row *row, size_t head, bool is_key,
-                     const float *x, size_t head_dim, struct attention_scratch *s)
-{
-    enum tern_cache_type type = f->cache->type;
-    void *to = (is_key ? cache_k : cache_v)(f->cache, l, row->seq, row->position, head);
-    const void *rounded = x;
-    if (!f->kernels->in_range(x, head_dim, cache_limit(type)))
-        mark_bad(f, l, is_key ? BAD_KEY : BAD_VALUE);
-    if (type == TERN_CACHE_F16) {
-        f->kernels->to_f16(s->half, x, head_dim);
-        rounded = s->half;
-    }
-    if (type == TERN_CACHE_Q8) {
-        f->kernels->quantize(s->q8, s->scale, s->sum, x, head_dim);
-        f->kernels->to_f16(s->half, s->scale, ceil_div(head_dim, GROUP));
-        rounded = s->q8;
-    }
-    attention_put(to, type, is_key, rounded, s->half, head_dim, row->position % BLOCK);
-}
-
 /* ---- one block ---- */
 
 struct attend_job {
@@ -172,7 +96,7 @@ static struct range row_sees(const struct attend_job *job, size_t row)
 }
 
 /* The queries of an item, in the form that score reads */
-static void take_queries(const struct attend_job *job, const struct attention_tile *t, size_t head,
+static void take_queries(const struct attend_job *job, const struct strip *t, size_t head,
                          struct attention_scratch *s)
 {
     const struct forward *f = job->f;
@@ -190,28 +114,29 @@ static void take_queries(const struct attend_job *job, const struct attention_ti
 }
 
 /* K and V of a block as the steps of attention are to read them */
-struct page {
+struct kv_block {
     const void *k, *v;
     enum tern_cache_type k_type, v_type;
 };
 
 /* For many queries, what is read often is widened to f32 once: exact, and so the same bits. */
-static void page_widen(struct page *page, const struct kernels *k, size_t d, size_t n, float *wide)
+static void widen_block(struct kv_block *kv, const struct kernels *k, size_t d, size_t n,
+                        float *wide)
 {
-    if (page->k_type == TERN_CACHE_F16) {
-        k->widen[TERN_CACHE_F16](wide, page->k, d, n);
-        page->k = wide;
-        page->k_type = TERN_CACHE_F32;
+    if (kv->k_type == TERN_CACHE_F16) {
+        k->widen[TERN_CACHE_F16](wide, kv->k, d, n);
+        kv->k = wide;
+        kv->k_type = TERN_CACHE_F32;
     }
-    k->widen[page->v_type](wide + BLOCK * d, page->v, d, n);
-    page->v = wide + BLOCK * d;
-    page->v_type = TERN_CACHE_F32;
+    k->widen[kv->v_type](wide + BLOCK * d, kv->v, d, n);
+    kv->v = wide + BLOCK * d;
+    kv->v_type = TERN_CACHE_F32;
 }
 
 /* Sets see [queries] of the rows that see a position of the block; they are neighbours: rows
- * result.begin .. result.end - 1 of the tile. */
-static struct range block_rows(const struct attend_job *job, const struct attention_tile *t,
-                               size_t block, struct span *see)
+ * result.begin .. result.end - 1 of the strip. */
+static struct range block_rows(const struct attend_job *job, const struct strip *t, size_t block,
+                               struct span *see)
 {
     struct range rows = {t->rows, t->rows};
     for (size_t i = 0; i < t->rows; i++) {
@@ -229,8 +154,8 @@ static struct range block_rows(const struct attend_job *job, const struct attent
     return rows;
 }
 
-static const void *next_key(const struct attend_job *job, const struct attention_tile *t,
-                            size_t head, size_t block)
+static const void *next_key(const struct attend_job *job, const struct strip *t, size_t head,
+                            size_t block)
 {
     if (block + 1 == t->block + t->n_blocks)
         return NULL;
@@ -239,7 +164,7 @@ static const void *next_key(const struct attend_job *job, const struct attention
 
 /* m, l, a [group] of one block and several KV heads, for a single row and an f16 cache: the work of
  * one narrow head is a chain that waits for itself, so the chains of all go side by side. */
-static void attend_heads(const struct attend_job *job, const struct attention_tile *t, size_t head,
+static void attend_heads(const struct attend_job *job, const struct strip *t, size_t head,
                          size_t block, struct attention_scratch *s, float *m, float *l, float *a)
 {
     const struct forward *f = job->f;
@@ -265,10 +190,10 @@ static void attend_heads(const struct attend_job *job, const struct attention_ti
     f->kernels->mix_heads(b, job->heads);
 }
 
-/* m, l, a [queries of the tile] of one block and KV head; the rows that see it */
-static struct range attend_page(const struct attend_job *job, const struct attention_tile *t,
-                                size_t head, size_t block, struct attention_scratch *s, float *m,
-                                float *l, float *a)
+/* m, l, a [queries of the strip] of one block and KV head; the rows that see it */
+static struct range attend_kv_block(const struct attend_job *job, const struct strip *t,
+                                    size_t head, size_t block, struct attention_scratch *s,
+                                    float *m, float *l, float *a)
 {
     const struct forward *f = job->f;
     const struct kernels *k = f->kernels;
@@ -281,11 +206,11 @@ static struct range attend_page(const struct attend_job *job, const struct atten
         attend_heads(job, t, head, block, s, m, l, a);
         return rows;
     }
-    struct page page = {cache_k(f->cache, job->l, seq, block * BLOCK, head),
-                        cache_v(f->cache, job->l, seq, block * BLOCK, head), type, type};
+    struct kv_block kv = {cache_k(f->cache, job->l, seq, block * BLOCK, head),
+                          cache_v(f->cache, job->l, seq, block * BLOCK, head), type, type};
     if (type != TERN_CACHE_F32 && end - begin >= WIDEN_FROM)
-        page_widen(&page, k, d, round_up(s->see[end - 1].hi, LANES), s->wide);
-    struct attend b = {.k = page.k, .v = page.v, .v_dim = d, .a_stride = stride};
+        widen_block(&kv, k, d, round_up(s->see[end - 1].hi, LANES), s->wide);
+    struct attend b = {.k = kv.k, .v = kv.v, .v_dim = d, .a_stride = stride};
     b.scale = job->w->attn_scale, b.softcap = job->w->attn_cap, b.scores = s->scores,
     b.next = next_key(job, t, head, block);
     for (size_t i = begin; i < end; i += AT_ONCE) {
@@ -298,9 +223,9 @@ static struct range attend_page(const struct attend_job *job, const struct atten
                                s->q_scale + i * groups,
                                s->q_sum + i * groups};
         b.see = s->see + i, b.m = m + i, b.l = l + i, b.a = a + i * stride;
-        k->score[page.k_type](&b);
+        k->score[kv.k_type](&b);
         k->weigh(&b);
-        k->mix[page.v_type](&b);
+        k->mix[kv.v_type](&b);
     }
     return rows;
 }
@@ -330,15 +255,15 @@ static void finish(const struct attend_job *job, size_t row, size_t head, const 
                        job->w->head_dim);
 }
 
-/* ---- items: a tile and a KV head, block after block ---- */
+/* ---- items: a strip and a KV head, block after block ---- */
 
-static void attend_item(const struct attend_job *job, const struct attention_tile *t, size_t head,
+static void attend_item(const struct attend_job *job, const struct strip *t, size_t head,
                         struct attention_scratch *s)
 {
     size_t group = job->group, stride = job->f->attention.stride;
     take_queries(job, t, head, s);
     for (size_t block = t->block; block < t->block + t->n_blocks; block++) {
-        struct range rows = attend_page(job, t, head, block, s, s->m, s->l, s->a);
+        struct range rows = attend_kv_block(job, t, head, block, s, s->m, s->l, s->a);
         for (size_t i = rows.begin * group; i < rows.end * group; i++)
             merge(job, block == row_sees(job, t->row + i / group).begin / BLOCK,
                   head * group + i % group, &s->M[i], &s->L[i], s->A + i * stride, s->m[i], s->l[i],
@@ -354,40 +279,40 @@ static void attend_items(void *arg, size_t begin, size_t end, int thread)
     const struct forward *f = job->f;
     size_t heads = job->w->n_kv_heads / job->heads;
     for (size_t i = begin; i < end; i++)
-        attend_item(job, &f->attention.tiles[i / heads], i % heads, &f->scratch[thread].attention);
+        attend_item(job, &f->attention.strips[i / heads], i % heads, &f->scratch[thread].attention);
 }
 
-/* ---- units: a block of an item, kept; then merged ---- */
+/* ---- parts: a block of an item, kept; then merged ---- */
 
-/* Place of the results of a tile's KV head and block */
-static size_t partial_of(const struct attend_job *job, const struct attention_tile *t, size_t head,
+/* Place of the results of a strip's KV head and block */
+static size_t partial_of(const struct attend_job *job, const struct strip *t, size_t head,
                          size_t block)
 {
     return t->partial + (head * t->n_blocks + block - t->block) * t->rows * job->group;
 }
 
-static void attend_units(void *arg, size_t begin, size_t end, int thread)
+static void attend_parts(void *arg, size_t begin, size_t end, int thread)
 {
     const struct attend_job *job = arg;
     struct forward *f = job->f;
     struct attention_scratch *s = &f->scratch[thread].attention;
-    const struct attention_tile *t = f->attention.tiles;
+    const struct strip *t = f->attention.strips;
     size_t at_head = SIZE_MAX;
     for (size_t u = begin; u < end; u++) {
-        while (u >= t->unit + t->n_blocks * job->w->n_kv_heads)
+        while (u >= t->part + t->n_blocks * job->w->n_kv_heads)
             t++, at_head = SIZE_MAX;
-        size_t head = (u - t->unit) / t->n_blocks, block = t->block + (u - t->unit) % t->n_blocks;
+        size_t head = (u - t->part) / t->n_blocks, block = t->block + (u - t->part) % t->n_blocks;
         size_t at = partial_of(job, t, head, block);
         if (head != at_head)
             take_queries(job, t, head, s);
         at_head = head;
-        attend_page(job, t, head, block, s, f->attention.m + at, f->attention.l + at,
-                    f->attention.a + at * f->attention.stride);
+        attend_kv_block(job, t, head, block, s, f->attention.m + at, f->attention.l + at,
+                        f->attention.a + at * f->attention.stride);
     }
 }
 
-/* One row and query head of a tile; M, L, A: scratch */
-static void merge_units(const struct attend_job *job, const struct attention_tile *t, size_t row,
+/* One row and query head of a strip; M, L, A: scratch */
+static void merge_parts(const struct attend_job *job, const struct strip *t, size_t row,
                         size_t head, struct attention_scratch *s)
 {
     const struct attention *p = &job->f->attention;
@@ -407,28 +332,28 @@ static void merge_items(void *arg, size_t begin, size_t end, int thread)
     struct forward *f = job->f;
     size_t heads = job->w->n_heads;
     for (size_t i = begin; i < end; i++) {
-        const struct attention_tile *t = &f->attention.tiles[i / heads];
+        const struct strip *t = &f->attention.strips[i / heads];
         for (size_t row = 0; row < t->rows; row++)
-            merge_units(job, t, row, i % heads, &f->scratch[thread].attention);
+            merge_parts(job, t, row, i % heads, &f->scratch[thread].attention);
     }
 }
 
 /* ---- the step ---- */
 
-/* Cuts the batch into tiles of at most `max` rows. */
-static void make_tiles(const struct attend_job *job, size_t max)
+/* Cuts the batch into strips of at most `max` rows. */
+static void cut_strips(const struct attend_job *job, size_t max)
 {
     struct forward *f = job->f;
     struct attention *a = &f->attention;
-    size_t unit = 0, partial = 0;
-    a->n_tiles = 0;
+    size_t part = 0, partial = 0;
+    a->n_strips = 0;
     for (size_t i = 0, end; i < f->n; i = end) {
         for (end = i + 1; end < f->n && end - i < max && f->rows[end].seq == f->rows[i].seq;)
             end++;
         size_t block = row_sees(job, i).begin / BLOCK;
         size_t n = ceil_div(row_sees(job, end - 1).end, BLOCK) - block;
-        a->tiles[a->n_tiles++] = (struct attention_tile){i, end - i, block, n, unit, partial};
-        unit += n * job->w->n_kv_heads;
+        a->strips[a->n_strips++] = (struct strip){i, end - i, block, n, part, partial};
+        part += n * job->w->n_kv_heads;
         partial += n * job->w->n_heads * (end - i);
     }
 }
@@ -438,8 +363,8 @@ static void make_tiles(const struct attend_job *job, size_t max)
 static bool must_split(const struct attend_job *job, size_t threads)
 {
     const struct attention *a = &job->f->attention;
-    const struct attention_tile *last = &a->tiles[a->n_tiles - 1];
-    size_t items = a->n_tiles * job->w->n_kv_heads;
+    const struct strip *last = &a->strips[a->n_strips - 1];
+    size_t items = a->n_strips * job->w->n_kv_heads;
     size_t partial = last->partial + last->n_blocks * job->w->n_heads * last->rows;
     return ceil_div(items, threads) * threads * 8 > items * 9 && items < 8 * threads &&
            last->n_blocks >= SPLIT_FROM && partial <= a->capacity;
@@ -457,21 +382,22 @@ static size_t heads_together(const struct forward *f, const struct layer *w)
 
 void step_attend(struct forward *f, const struct layer *w)
 {
+    state_watch(f, w->index, WATCH_ATTEND);
     size_t heads = heads_together(f, w), group = w->n_heads / w->n_kv_heads * heads;
     struct attend_job job = {f, w, w->index, group, heads};
-    size_t threads = (size_t)pool_threads(f->pool), rows = tile_rows(w, f->n_batch);
+    size_t threads = (size_t)pool_threads(f->pool), rows = strip_rows(w, f->n_batch);
     while (rows > 1 && rows * job.group > AT_ONCE &&
            ceil_div(f->n, rows) * w->n_kv_heads < 4 * threads)
         rows = ceil_div(rows, 2);
-    make_tiles(&job, rows);
+    cut_strips(&job, rows);
     if (must_split(&job, threads)) {
-        const struct attention_tile *last = &f->attention.tiles[f->attention.n_tiles - 1];
-        profile_run(f->profile, OP_ATTEND, f->pool, last->unit + last->n_blocks * w->n_kv_heads,
-                    attend_units, &job);
-        profile_run(f->profile, OP_ATTEND, f->pool, f->attention.n_tiles * w->n_heads, merge_items,
+        const struct strip *last = &f->attention.strips[f->attention.n_strips - 1];
+        profile_run(f->profile, OP_ATTEND, f->pool, last->part + last->n_blocks * w->n_kv_heads,
+                    attend_parts, &job);
+        profile_run(f->profile, OP_ATTEND, f->pool, f->attention.n_strips * w->n_heads, merge_items,
                     &job);
     } else {
         profile_run_dynamic(f->profile, OP_ATTEND, f->pool,
-                            f->attention.n_tiles * w->n_kv_heads / heads, attend_items, &job);
+                            f->attention.n_strips * w->n_kv_heads / heads, attend_items, &job);
     }
 }

@@ -1,4 +1,4 @@
-/* Feed-forward by experts: see steps.h. A router scores them for each row and chooses some; the
+/* Feed-forward by experts: see experts.h. A router scores them for each row and chooses some; the
  * rows of an expert are gathered so that they lie together, and each expert meets its rows as a
  * dense step does. What a row's experts give is added in the order of their ids (README, "Exact").
  */
@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "kernels/math.h"
-#include "model/step_tools.h"
-#include "model/steps.h"
+#include "base/sizes.h"
+#include "model/ffn.h"
+#include "model/linear.h"
+#include "model/residual.h"
 
 struct expert_job {
     struct forward *f;
@@ -47,8 +49,8 @@ void experts_take(struct expert_work *e, struct arena *a, const struct model *m,
     e->score_stride = round_up(n, 16);
     e->taken = arena_take(a, n_batch * n, sizeof *e->taken);
     e->n = n;
-    lines_take(a, &e->in, places, m->dim);
-    lines_take(a, &e->ffn, places, hidden);
+    act_buffer_take(a, &e->in, places, m->dim);
+    act_buffer_take(a, &e->ffn, places, hidden);
     e->y = arena_take(a, places * dim_stride, sizeof *e->y);
 }
 
@@ -124,7 +126,7 @@ static void route_items(void *arg, size_t begin, size_t end, int thread)
     (void)thread;
     for (size_t i = begin; i < end; i++) {
         float *x = f->in.x + i * stride, *scores = f->experts.scores + i * f->experts.score_stride;
-        const struct norm *norm = layer_ffn_norm(w);
+        const struct norm *norm = ffn_norm_of(w);
         if (has_norm(norm))
             norm_row(f, x, f->x + i * f->dim_stride, norm, dim);
         else
@@ -178,7 +180,7 @@ static void gather_items(void *arg, size_t begin, size_t end, int thread)
 /* ---- one expert ---- */
 
 /* Its rows among the lines: at least two, as the form of a batch wants it. */
-static struct activations rows_of(const struct expert_work *e, const struct lines *from,
+static struct activations rows_of(const struct expert_work *e, const struct act_buffer *from,
                                   size_t expert, size_t k)
 {
     size_t first = e->first[expert];
@@ -257,15 +259,16 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
         }
         add_shared(job, i, y);
         if (!has_norm(&w->ffn_post_norm))
-            step_join(f, i, y, 0, f->model->dim);
+            residual_add(f, i, y, 0, f->model->dim);
     }
 }
 
 void step_experts(struct forward *f, const struct layer *w)
 {
     struct expert_job job = {.f = f, .w = w};
+    state_watch(f, w->index, WATCH_FFN);
     if (w->experts.shared_hidden)
-        step_shared_expert(f, w);
+        ffn_shared_expert(f, w);
     profile_run(f->profile, OP_NORM, f->pool, f->n, route_items, &job);
     place_rows(f, &w->experts);
     profile_run(f->profile, OP_NORM, f->pool, f->n * w->experts.n_used, gather_items, &job);
@@ -274,4 +277,5 @@ void step_experts(struct forward *f, const struct layer *w)
     profile_run(f->profile, OP_DOWN, f->pool,
                 f->experts.n_active * ceil_div(f->model->dim, 2 * TILE_ROWS), down_items, &job);
     profile_run(f->profile, OP_DOWN, f->pool, f->n, sum_items, &job);
+    state_watch(f, w->index, WATCH_FFN_POST);
 }

@@ -1,4 +1,4 @@
-/* The memory of feed-forward by experts: which rows went where. The step is step_experts. */
+/* Feed-forward by experts, and its memory: which rows went where. */
 #ifndef MODEL_EXPERTS_H
 #define MODEL_EXPERTS_H
 
@@ -7,8 +7,10 @@
 
 #include "base/arena.h"
 #include "kernels/kernels.h"
-#include "model/lines.h"
+#include "model/act_buffer.h"
 #include "model/model.h"
+
+struct forward;
 
 struct choice { /* of an expert by a row */
     uint32_t expert, place;
@@ -24,12 +26,16 @@ struct expert_work {
     size_t *first, *count; /* [n] places of an expert's rows */
     uint32_t *active;      /* [n_active] experts that have rows */
     size_t n_active;
-    struct lines in, ffn; /* [places] inputs of gate and up, of down */
-    float *y;             /* [places, dim_stride] */
+    struct act_buffer in, ffn; /* [places] inputs of gate and up, of down */
+    float *y;                  /* [places, dim_stride] */
 };
 
 /* Cuts the memory from the arena, or measures it; nothing for a model without experts. */
 void experts_take(struct expert_work *e, struct arena *a, const struct model *m, size_t n_batch,
                   size_t dim_stride);
+
+/* y = sum over the experts e that the router chose of weight[e] * ffn_e(norm(x)), and the shared
+ * one;  x += y, unless y has a norm first */
+void step_experts(struct forward *f, const struct layer *w);
 
 #endif

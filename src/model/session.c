@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "weights/keys.h"
-#include "model/attention.h"
+#include "model/kv_store.h"
 #include "weights/file_layout.h"
 #include "weights/load.h"
 
@@ -67,8 +67,8 @@ static void clear_tail(const struct out *o, size_t l, unsigned char *block, cons
     const struct layer *w = &o->m->layers[l];
     for (size_t p = o->n % BLOCK; p < BLOCK; p++)
         for (size_t h = 0; h < 2 * w->n_kv_heads; h++)
-            attention_put(block + h * o->c->layers[l].kv_bytes, o->c->type, h % 2 == 0, zeros,
-                          zeros, w->head_dim, p);
+            kv_put(block + h * o->c->layers[l].kv_bytes, o->c->type, h % 2 == 0, zeros, zeros,
+                   w->head_dim, p);
 }
 
 static enum tern_status write_layer(struct out *o, size_t l, struct tern_error *e)

@@ -1,5 +1,5 @@
-/* The forward pass: a batch of rows in, logits out, keys and values into the cache. Everything it
- * needs is settled by forward_open; running a batch allocates nothing and cannot fail. */
+/* The state of the forward pass: the batch, the activations between its steps, and who watches. All
+ * memory is settled by state_open; running a batch allocates nothing and cannot fail. */
 #ifndef MODEL_STATE_H
 #define MODEL_STATE_H
 
@@ -10,10 +10,10 @@
 #include "base/arena.h"
 #include "base/pool.h"
 #include "kernels/kernels.h"
+#include "model/act_buffer.h"
 #include "model/attention.h"
 #include "model/cache.h"
 #include "model/experts.h"
-#include "model/lines.h"
 #include "model/model.h"
 #include "model/profile.h"
 
@@ -25,22 +25,22 @@ struct row { /* one token of the batch */
 
 /* What each thread has for itself. */
 struct scratch {
-    struct lines in;  /* one row: the input of a step when the batch is one row */
-    float *gate, *up; /* [gate_floats]: some columns of the rows that go together */
+    struct act_buffer in; /* one row: the input of a step when the batch is one row */
+    float *gate, *up;     /* [gate_floats]: some columns of the rows that go together */
     struct attention_scratch attention;
 };
 
-/* Where somebody may look: before the step that reads ... */
+/* Where somebody may look. A step calls state_watch with what it is about to read, or has made. */
 enum watch_point {
-    WATCH_ATTENTION, /* x, through the norm of q, k and v */
-    WATCH_OUT,       /* att */
-    WATCH_FFN,       /* x, through the norm of gate and up */
-    WATCH_DOWN,      /* ffn */
+    WATCH_ATTENTION, /* about to be read: x, through the norm of q, k and v */
+    WATCH_OUT,       /*   att */
+    WATCH_FFN,       /*   x, through the norm of gate and up */
+    WATCH_DOWN,      /*   ffn */
     /* those above are the inputs of a layer's matrices, which calibrate.c counts */
-    WATCH_ATTEND,    /* q, k, v */
-    WATCH_ATTN_POST, /* y, or z where attention and feed-forward are parallel */
-    WATCH_FFN_POST,  /* y */
-    WATCH_LOGITS,    /* after the last step: logits, and in y the rows that asked for them */
+    WATCH_ATTEND,    /*   q, k, v */
+    WATCH_ATTN_POST, /* made: y, or z where attention and feed-forward are parallel */
+    WATCH_FFN_POST,  /*   y */
+    WATCH_LOGITS,    /*   logits, and in y the rows that asked for them */
 };
 
 struct forward {
@@ -58,9 +58,9 @@ struct forward {
     float *z;         /* [n_batch, dim] and what a parallel step or a shared expert adds; or NULL */
     float *q, *k, *v; /* [n_batch, heads * head_dim] */
     float *att;       /* [n_batch, n_heads * head_dim] */
-    struct lines in;  /* [n_batch, ...] input of a step */
-    struct lines ffn; /* [n_batch, hidden] input of the down projection */
-    float *gate, *up; /* like ffn.x: what it was made of, kept for who watches; NULL: nobody */
+    struct act_buffer in;  /* [n_batch, ...] input of a step */
+    struct act_buffer ffn; /* [n_batch, hidden] input of the down projection */
+    float *gate, *up; /* [n_batch, ffn.stride] what ffn was made of, if somebody watches; or NULL */
     float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
     float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
     size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride;
@@ -101,17 +101,25 @@ static inline bool forward_release(struct forward *f)
 
 enum bad_step { BAD_KEY, BAD_VALUE, BAD_INPUT, BAD_LOGIT };
 
-/* Bytes that forward_open would take; UINT64_MAX when that does not fit. */
-uint64_t forward_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads);
+static inline void mark_bad(struct forward *f, size_t l, enum bad_step step)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&f->bad, &none, 1 + 4 * (int)l + (int)step);
+}
 
-enum tern_status forward_open(struct forward *f, const struct model *m, const struct kernels *k,
-                              struct pool *pool, struct cache *cache, size_t n_batch,
-                              struct tern_error *e);
-void forward_close(struct forward *f);
+/* Bytes that state_open would take; UINT64_MAX when that does not fit. */
+uint64_t state_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads);
 
-/* Evaluates rows[0 .. n), leaves n_logits rows of logits, lengthens the sequences. The rows of a
- * sequence are neighbours and begin at its length. TERN_CANCELLED leaves every sequence as it was.
- */
-enum tern_status forward_run(struct forward *f);
+enum tern_status state_open(struct forward *f, const struct model *m, const struct kernels *k,
+                            struct pool *pool, struct cache *cache, size_t n_batch,
+                            struct tern_error *e);
+void state_close(struct forward *f);
+
+/* Shows the state to who watches, if anybody does. `layer` is n_layers after the last layer. */
+static inline void state_watch(struct forward *f, size_t layer, enum watch_point at)
+{
+    if (f->watch)
+        f->watch(f->watch_arg, f, layer, at);
+}
 
 #endif

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 
 #include "model/cache.h"
-#include "model/step_tools.h"
+#include "base/sizes.h"
+#include "model/ffn.h"
+#include "model/forward.h"
+#include "model/residual.h"
 
 enum {
     MAX_SEQUENCE = 512, /* tokens that see each other, and rows of a batch */
@@ -54,7 +57,7 @@ static void take_inputs(struct calibration *c, const struct forward *f, size_t u
     const struct layer *w = unit ? unit_layer(c, unit) : NULL;
     const struct norm *norm = !w                      ? &c->model->final_norm
                               : at == WATCH_ATTENTION ? &w->attn_norm
-                              : at == WATCH_FFN       ? layer_ffn_norm(w)
+                              : at == WATCH_FFN       ? ffn_norm_of(w)
                                                       : NULL;
     for (size_t i = 0; i < f->n; i++) {
         float *x = c->scratch.x + i * c->scratch.x_stride;
@@ -223,7 +226,7 @@ static enum tern_status open_parts(struct calibration *c, struct tern_error *e)
         return error_set(e, TERN_USAGE, "the model holds %zu position: it cannot be calibrated", n);
     enum tern_status s = cache_open(&c->cache, m, TERN_CACHE_F32, n, n, 1, e);
     if (!s)
-        s = forward_open(&c->forward, m, c->kernels, c->pool, &c->cache, n, e);
+        s = state_open(&c->forward, m, c->kernels, c->pool, &c->cache, n, e);
     if (!s)
         s = gram_scratch_open(&c->scratch, n, k, pool_threads(c->pool), e);
     if (!s)
@@ -252,7 +255,7 @@ void calibrate_close(struct calibration *c)
     arena_close(&c->arena);
     factor_close(&c->factor);
     gram_scratch_close(&c->scratch);
-    forward_close(&c->forward);
+    state_close(&c->forward);
     cache_close(&c->cache);
     free(c);
 }

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/step_tools.h"
+#include "base/sizes.h"
+#include "model/residual.h"
 
 struct observer {
     struct forward *f;

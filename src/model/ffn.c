@@ -1,0 +1,160 @@
+/* cflags: -O2 */
+/* The dense feed-forward step: see ffn.h. 32 rows of gate and up are computed together, for they
+ * become one group of the input of down. */
+#include "model/ffn.h"
+
+#include <string.h>
+
+#include "base/sizes.h"
+#include "model/linear.h"
+#include "model/residual.h"
+
+struct ffn_job {
+    struct forward *f;
+    const struct layer *w;
+    const struct input *in;        /* of gate and up */
+    const struct activations *act; /* of down */
+};
+
+const struct norm *ffn_norm_of(const struct layer *w)
+{
+    return w->parallel && !has_norm(&w->ffn_norm) ? &w->attn_norm : &w->ffn_norm;
+}
+
+/* ---- gate and up ---- */
+
+/* y = act(gate) * up   [n]; without a gate y = act(up) */
+static void activate(const struct forward *f, const struct layer *w, float *y, const float *gate,
+                     const float *up, size_t n)
+{
+    if (w->gated && f->model->activation == ACT_SILU)
+        f->kernels->swiglu(y, gate, up, n);
+    else
+        f->kernels->activate(y, w->gated ? gate : up, w->gated ? up : NULL, n, f->model->activation,
+                             w->ffn_clamp);
+}
+
+/* What the activation reads, for who watches */
+static void keep_columns(struct forward *f, const struct layer *w, const struct ffn_rows *r,
+                         size_t c, size_t n, const struct scratch *s)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        size_t from = i * round_up(n, GROUP), to = (r->first + i) * r->to->stride + c;
+        memcpy(f->up + to, s->up + from, n * sizeof *f->up);
+        if (w->gated)
+            memcpy(f->gate + to, s->gate + from, n * sizeof *f->gate);
+    }
+}
+
+void ffn_columns(struct forward *f, const struct layer *w, size_t expert, const struct ffn_rows *r,
+                 size_t c, size_t n, struct scratch *s)
+{
+    size_t stride = round_up(n, GROUP), tiles = ceil_div(n, TILE_ROWS);
+    struct matrix up = matrix_rows(&w->up, expert, c, n);
+    if (w->gated) {
+        struct matrix gate = matrix_rows(&w->gate, expert, c, n);
+        linear(f, s->gate, stride, &gate, 0, tiles, r->in);
+    }
+    linear(f, s->up, stride, &up, 0, tiles, r->in);
+    if (f->up && r->to == &f->ffn)
+        keep_columns(f, w, r, c, n, s);
+    for (size_t i = 0; i < r->n; i++) {
+        float *y = r->to->x + (r->first + i) * r->to->stride + c;
+        activate(f, w, y, s->gate + i * stride, s->up + i * stride, n);
+        if (type_is_quantized(w->down.type))
+            quantize_row(f, w->index, r->to, r->form, w->hidden, r->first + i, c, y, n);
+    }
+}
+
+static void gate_up_groups(void *arg, const struct piece *p)
+{
+    const struct ffn_job *job = arg;
+    struct forward *f = job->f;
+    size_t c = p->begin * GROUP, n = min_size(p->end * GROUP, job->w->hidden) - c;
+    struct ffn_rows rows = {&p->act, &f->ffn, p->row, p->n, f->n};
+    ffn_columns(f, job->w, 0, &rows, c, n, &f->scratch[p->thread]);
+}
+
+static void gate_up_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct ffn_job *job = arg;
+    struct activations act = input_view(job->f, job->in, thread);
+    size_t step = job->f->gate_floats / GROUP / min_size(act.n, MOST_ROWS);
+    in_pieces(&act, begin, end, min_size(step, COLUMNS / GROUP), gate_up_groups, arg, thread);
+}
+
+static void gate_up(struct forward *f, const struct layer *w)
+{
+    struct input in = {.src = f->x,
+                       .stride = f->dim_stride,
+                       .n = f->n,
+                       .k = f->model->dim,
+                       .norm = ffn_norm_of(w),
+                       .layer = w->index,
+                       .quantize = type_is_quantized(w->gate.type) || type_is_quantized(w->up.type),
+                       .floats = !type_is_quantized(w->up.type) ||
+                                 (w->gated && !type_is_quantized(w->gate.type))};
+    input_prepare(f, &in);
+    profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, GROUP), gate_up_items,
+                &(struct ffn_job){.f = f, .w = w, .in = &in});
+}
+
+void step_gate_up(struct forward *f, const struct layer *w)
+{
+    state_watch(f, w->index, WATCH_FFN);
+    gate_up(f, w);
+}
+
+/* ---- down ---- */
+
+static void project_down(void *arg, const struct piece *p)
+{
+    const struct ffn_job *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, w->down.rows);
+    linear(f, f->y + p->row * f->dim_stride, f->dim_stride, &w->down, p->begin, p->end, &p->act);
+    for (size_t i = p->row; i < p->row + p->n; i++) {
+        if (w->parallel)
+            residual_add(f, i, f->z + i * f->dim_stride, c0, c1);
+        if (!has_norm(&w->ffn_post_norm))
+            residual_add(f, i, f->y + i * f->dim_stride, c0, c1);
+    }
+}
+
+static void down_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct ffn_job *job = arg;
+    in_pieces(job->act, begin, end, COLUMNS / TILE_ROWS, project_down, arg, thread);
+}
+
+void step_project_down(struct forward *f, const struct layer *w)
+{
+    state_watch(f, w->index, WATCH_DOWN);
+    struct activations act =
+        act_buffer_view(&f->ffn, f->n, w->hidden, type_is_quantized(w->down.type));
+    profile_run(f->profile, OP_DOWN, f->pool, ceil_div(w->down.rows, TILE_ROWS), down_items,
+                &(struct ffn_job){.f = f, .w = w, .act = &act});
+    state_watch(f, w->index, WATCH_FFN_POST);
+}
+
+/* ---- the shared expert: a dense step whose output waits in f->z ---- */
+
+static void shared_down_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct ffn_job *job = arg;
+    (void)thread;
+    linear(job->f, job->f->z, job->f->dim_stride, &job->w->down, begin, end, job->act);
+}
+
+void ffn_shared_expert(struct forward *f, const struct layer *w)
+{
+    struct layer dense = *w;
+    dense.gate = w->experts.shared_gate, dense.up = w->experts.shared_up;
+    dense.down = w->experts.shared_down, dense.hidden = w->experts.shared_hidden;
+    gate_up(f, &dense);
+    struct activations act =
+        act_buffer_view(&f->ffn, f->n, dense.hidden, type_is_quantized(dense.down.type));
+    profile_run(f->profile, OP_DOWN, f->pool, ceil_div(dense.down.rows, TILE_ROWS),
+                shared_down_items, &(struct ffn_job){.f = f, .w = &dense, .act = &act});
+}

@@ -1,0 +1,10 @@
+/* The last step: rows of the residual stream to logits. */
+#ifndef MODEL_HEAD_H
+#define MODEL_HEAD_H
+
+#include "model/state.h"
+
+/* logits = norm(x) Whead (+ bias) * logit_scale, capped   of the rows that asked for them */
+void step_logits(struct forward *f);
+
+#endif

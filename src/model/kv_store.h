@@ -1,0 +1,19 @@
+/* Keys and values into the cache, rounded to its type. */
+#ifndef MODEL_KV_STORE_H
+#define MODEL_KV_STORE_H
+
+#include <stdbool.h>
+
+#include "model/state.h"
+
+/* One head's key or value x [head_dim] of a row, rounded to the cache's type; marks what is out of
+ * its range. */
+void kv_store(struct forward *f, size_t l, const struct row *row, size_t head, bool is_key,
+              const float *x, size_t head_dim, struct attention_scratch *s);
+
+/* A key or value that has the cache's type (q8: integers and scales), to position p of the head's K
+ * or V of a block. */
+void kv_put(void *to, enum tern_cache_type type, bool is_key, const void *x, const uint16_t *scale,
+            size_t head_dim, size_t p);
+
+#endif

@@ -1,0 +1,121 @@
+/* cflags: -O2 */
+/* Linear maps: see linear.h. Work is never split inside an output element, so threads and pieces
+ * cannot change a bit. */
+#include "model/linear.h"
+
+#include "base/sizes.h"
+#include "model/residual.h"
+
+enum {
+    ACT_BYTES = 384 << 10 /* of activations: they fit beside weights into a cache of 1 MiB */
+};
+
+void quantize_row(struct forward *f, size_t l, const struct act_buffer *to, size_t rows, size_t k,
+                  size_t at, size_t c, const float *x, size_t n)
+{
+    const struct kernels *ks = f->kernels;
+    size_t group = c / GROUP;
+    bool finite = rows == 1
+                      ? ks->quantize(to->q + c, to->scale + group, to->sum + group, x, n)
+                      : ks->quantize_octets(to->octets + octet_at(at, group, k), at % OCTET, x, n);
+    if (!finite)
+        mark_bad(f, l, l < f->model->n_layers ? BAD_INPUT : BAD_LOGIT);
+}
+
+/* ---- input ---- */
+
+static void input_row(struct forward *f, const struct input *in, size_t row,
+                      const struct act_buffer *to, size_t at, int thread)
+{
+    const float *x = in->src + row * in->stride;
+    if (has_norm(in->norm)) {
+        float *y = in->floats ? to->x + at * to->stride : f->scratch[thread].in.x;
+        norm_row(f, y, x, in->norm, in->k);
+        x = y;
+    }
+    if (in->quantize)
+        quantize_row(f, in->layer, to, in->n, in->k, at, 0, x, in->k);
+}
+
+struct input_job {
+    struct forward *f;
+    const struct input *in;
+};
+
+static void input_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct input_job *job = arg;
+    for (size_t row = begin; row < end; row++)
+        input_row(job->f, job->in, row, &job->f->in, row, thread);
+}
+
+static bool input_is_plain(const struct input *in)
+{
+    return !has_norm(in->norm) && !in->quantize;
+}
+
+void input_prepare(struct forward *f, const struct input *in)
+{
+    if (in->n > 1 && !input_is_plain(in))
+        profile_run(f->profile, OP_NORM, f->pool, in->n, input_items,
+                    &(struct input_job){.f = f, .in = in});
+}
+
+struct activations input_view(struct forward *f, const struct input *in, int thread)
+{
+    const struct act_buffer *rows = &f->in;
+    if (input_is_plain(in))
+        return (struct activations){.n = in->n, .k = in->k, .stride = in->stride, .x = in->src};
+    if (in->n == 1) {
+        rows = &f->scratch[thread].in;
+        uint64_t start = profile_begin(f->profile);
+        input_row(f, in, 0, rows, 0, thread);
+        profile_end(f->profile, thread, start);
+    }
+    return act_buffer_view(rows, in->n, in->k, in->quantize);
+}
+
+/* ---- output ---- */
+
+void linear(const struct forward *f, float *y, size_t y_stride, const struct matrix *w,
+            size_t tile0, size_t tile1, const struct activations *x)
+{
+    size_t r0 = tile0 * TILE_ROWS, r1 = min_size(tile1 * TILE_ROWS, w->rows);
+    f->kernels->matmul[w->type](y, y_stride, w->data, tile0, tile1, x);
+    for (size_t i = 0; w->bias && i < x->n; i++)
+        f->kernels->add(y + i * y_stride + r0, w->bias + r0, r1 - r0);
+}
+
+struct matrix matrix_rows(const struct matrix *w, size_t at, size_t r0, size_t n)
+{
+    size_t tile_bytes = format_tile_bytes(format_find(w->type), w->k);
+    size_t tile = at * ceil_div(w->rows, TILE_ROWS) + r0 / TILE_ROWS;
+    return (struct matrix){(const char *)w->data + tile * tile_bytes, w->type, n, w->k,
+                           w->bias ? w->bias + at * w->rows + r0 : NULL};
+}
+
+/* Rows that go through a step together, so that they stay in a cache while tiles pass by (floats
+ * take so long that what passes by is the weights); of `left` rows, all when few more are left. */
+static size_t rows_together(const struct activations *act, size_t left)
+{
+    size_t row = sizeof(struct octet) / OCTET * ceil_div(act->k, GROUP);
+    size_t n = act->octets ? max_size(ACT_BYTES / row / OCTET, 4) * OCTET : MOST_ROWS;
+    n = min_size(n, MOST_ROWS - 2 * OCTET);
+    return left < n + 2 * OCTET ? left : n;
+}
+
+void in_pieces(const struct activations *act, size_t begin, size_t end, size_t step, piece_fn fn,
+               void *arg, int thread)
+{
+    struct piece p = {.act = *act, .thread = thread};
+    for (; p.row < act->n; p.row += p.n) {
+        p.act.n = p.n = rows_together(act, act->n - p.row);
+        if (p.act.octets)
+            p.act.octets = act->octets + octet_at(p.row, 0, act->k);
+        p.act.x = act->x + p.row * act->stride;
+        for (p.begin = begin; p.begin < end; p.begin = p.end) {
+            p.end = act->n == 1 ? end : min_size(p.begin + step, end);
+            fn(arg, &p);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+/* Linear maps: y = x W^T + bias over the rows of a batch. A step describes its input, prepares it
+ * once (norm, quantization), and works through its share of the output in pieces that stay in a
+ * cache. */
+#ifndef MODEL_LINEAR_H
+#define MODEL_LINEAR_H
+
+#include <stdbool.h>
+
+#include "model/state.h"
+
+enum {
+    MOST_ROWS = 272, /* rows of a batch that go through a step together, at most */
+    COLUMNS = 128 /* outputs of a matrix that are finished together, where there are several rows */
+};
+
+/* The rows that a step's matrices read: src, or norm(src), quantized where a matrix wants that. */
+struct input {
+    const float *src; /* [n, stride] */
+    size_t stride, n, k;
+    const struct norm *norm; /* NULL, or one without weights: none */
+    bool quantize, floats;   /* some matrix reads integers; some matrix reads f32 */
+    size_t layer;            /* n_layers: the head */
+};
+
+/* Prepares the rows of a batch, each by one thread. A single row waits for input_view. */
+void input_prepare(struct forward *f, const struct input *in);
+
+/* The prepared rows; a single row is prepared here, by every thread for itself. */
+struct activations input_view(struct forward *f, const struct input *in, int thread);
+
+/* y[i, r] = sum_c w[r, c] x[i, c] + bias[r]   for the rows r of tiles tile0 <= t < tile1 */
+void linear(const struct forward *f, float *y, size_t y_stride, const struct matrix *w,
+            size_t tile0, size_t tile1, const struct activations *x);
+
+/* x [n] as the quantized columns c .. c + n - 1 of row `at` of a buffer of `rows` rows of k; c is a
+ * multiple of 32. Quantizing hides what is not finite, so it is looked for here. */
+void quantize_row(struct forward *f, size_t l, const struct act_buffer *to, size_t rows, size_t k,
+                  size_t at, size_t c, const float *x, size_t n);
+
+/* Rows r0 .. r0 + n - 1 of matrix number `at` of w's (0, except for experts) as a matrix; r0 is a
+ * multiple of 16. */
+struct matrix matrix_rows(const struct matrix *w, size_t at, size_t r0, size_t n);
+
+/* Rows row .. row + n - 1 of the batch with their activations, and outputs begin .. end - 1 of a
+ * thread's share, counted as the step counts them: in heads, tiles or groups. */
+struct piece {
+    size_t row, n, begin, end;
+    struct activations act;
+    int thread;
+};
+
+typedef void (*piece_fn)(void *arg, const struct piece *p);
+
+/* All rows of act and outputs begin .. end - 1, piece by piece; of several rows, at most `step`
+ * outputs at a time. */
+void in_pieces(const struct activations *act, size_t begin, size_t end, size_t step, piece_fn fn,
+               void *arg, int thread);
+
+#endif

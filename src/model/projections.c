@@ -1,0 +1,178 @@
+/* cflags: -O2 */
+/* The linear maps around attention: see projections.h. q, k and v are split over threads by whole
+ * heads, the output by tiles of 16 rows.
+ * ADDING A FEATURE of q, k or v: its line where its place in the equations is. */
+#include "model/projections.h"
+
+#include "base/sizes.h"
+#include "model/kv_store.h"
+#include "model/linear.h"
+#include "model/residual.h"
+
+struct projection { /* what the pool's items of one step share */
+    struct forward *f;
+    const struct layer *w;
+    const struct matrix *m; /* of q, k and v, the one in work */
+    const struct input *in;
+};
+
+/* ---- q, k, v ---- */
+
+/* Heads that are projected together: as few as end on a tile */
+static size_t heads_on_tiles(size_t head_dim)
+{
+    size_t heads = 1;
+    while (heads * head_dim % TILE_ROWS)
+        heads++;
+    return heads;
+}
+
+static void rope_heads(const struct forward *f, const struct rope_set *rope, float *x, size_t i,
+                       size_t n_heads, size_t head_dim)
+{
+    size_t at = ((size_t)(rope - f->model->ropes) * f->n_batch + i) * f->rope_stride;
+    for (size_t h = 0; h < n_heads; h++)
+        f->kernels->rope(x + h * head_dim, f->rope_cos + at, f->rope_sin + at, rope->half);
+}
+
+/* Norms of q or k heads h0 .. h1 - 1, one by one */
+static void norm_heads(const struct forward *f, const struct layer *w, const struct norm *norm,
+                       float *x, size_t h0, size_t h1)
+{
+    size_t d = w->head_dim;
+    for (size_t h = h0; h < h1; h++, x += d)
+        if (w->qk_norm == QK_HEAD_LAYER)
+            f->kernels->layernorm(x, x, norm->weight + h * d, NULL, d, f->model->norm_eps);
+        else
+            f->kernels->rmsnorm(x, x, norm->weight, d, f->model->norm_eps);
+}
+
+/* x [h1 - h0, head_dim]: heads of q, k or v of row i, projected, become what attention reads. */
+static void finish_heads(struct forward *f, const struct layer *w, const struct matrix *m, float *x,
+                         size_t i, size_t h0, size_t h1, struct scratch *s)
+{
+    bool is_q = m == &w->q, is_key = m == &w->k;
+    size_t d = w->head_dim;
+    if ((is_q || is_key) && (w->qk_norm == QK_HEAD || w->qk_norm == QK_HEAD_LAYER))
+        norm_heads(f, w, is_q ? &w->q_norm : &w->k_norm, x, h0, h1);
+    if (w->rope && (is_q || is_key))
+        rope_heads(f, w->rope, x, i, h1 - h0, d);
+    for (size_t h = h0; !is_q && h < h1; h++)
+        kv_store(f, w->index, &f->rows[i], h, is_key, x + (h - h0) * d, d, &s->attention);
+}
+
+/* Heads p->begin .. p->end - 1 of one of the three matrices */
+static void project_heads(void *arg, const struct piece *p)
+{
+    const struct projection *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    const struct matrix *m = job->m;
+    size_t d = w->head_dim, stride = m == &w->q ? f->q_stride : f->kv_stride;
+    size_t h0 = p->begin, h1 = p->end, end = p->row + p->n;
+    float *y = m == &w->q ? f->q : m == &w->k ? f->k : f->v;
+    linear(f, y + p->row * stride, stride, m, h0 * d / TILE_ROWS, ceil_div(h1 * d, TILE_ROWS),
+           &p->act);
+    for (size_t i = p->row; i < end; i++) {
+        float *x = y + i * stride + h0 * d;
+        if (w->qkv_clip > 0)
+            f->kernels->clamp(x, w->qkv_clip, (h1 - h0) * d);
+        if (w->qk_norm != QK_FULL || m == &w->v)
+            finish_heads(f, w, m, x, i, h0, h1, &f->scratch[p->thread]);
+    }
+}
+
+/* The rest of q and k of a row where a norm goes over all heads together */
+static void full_norm_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct projection *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    struct scratch *s = &f->scratch[thread];
+    for (size_t i = begin; i < end; i++) {
+        float *q = f->q + i * f->q_stride, *k = f->k + i * f->kv_stride;
+        f->kernels->rmsnorm(q, q, w->q_norm.weight, w->n_heads * w->head_dim, f->model->norm_eps);
+        f->kernels->rmsnorm(k, k, w->k_norm.weight, w->n_kv_heads * w->head_dim,
+                            f->model->norm_eps);
+        finish_heads(f, w, &w->q, q, i, 0, w->n_heads, s);
+        finish_heads(f, w, &w->k, k, i, 0, w->n_kv_heads, s);
+    }
+}
+
+static void qkv_items(void *arg, size_t begin, size_t end, int thread)
+{
+    struct projection job = *(const struct projection *)arg;
+    const struct layer *w = job.w;
+    struct activations act = input_view(job.f, job.in, thread);
+    size_t unit = heads_on_tiles(w->head_dim), step = ceil_div(COLUMNS, unit * w->head_dim) * unit;
+    size_t n_q = ceil_div(w->n_heads, unit), n_kv = ceil_div(w->n_kv_heads, unit);
+    for (size_t i = begin, stop; i < end; i = stop) { /* the units of one matrix at once */
+        bool is_q = i < n_q, is_k = !is_q && i < n_q + n_kv;
+        size_t first = is_q ? 0 : is_k ? n_q : n_q + n_kv;
+        size_t heads = is_q ? w->n_heads : w->n_kv_heads;
+        job.m = is_q ? &w->q : is_k ? &w->k : &w->v;
+        stop = min_size(end, first + (is_q ? n_q : n_kv));
+        in_pieces(&act, (i - first) * unit, min_size((stop - first) * unit, heads), step,
+                  project_heads, &job, thread);
+    }
+}
+
+void step_project_qkv(struct forward *f, const struct layer *w)
+{
+    state_watch(f, w->index, WATCH_ATTENTION);
+    struct input in = {.src = f->x,
+                       .stride = f->dim_stride,
+                       .n = f->n,
+                       .k = f->model->dim,
+                       .norm = &w->attn_norm,
+                       .layer = w->index,
+                       .quantize = type_is_quantized(w->q.type) || type_is_quantized(w->k.type) ||
+                                   type_is_quantized(w->v.type),
+                       .floats = !type_is_quantized(w->q.type) || !type_is_quantized(w->k.type) ||
+                                 !type_is_quantized(w->v.type)};
+    size_t unit = heads_on_tiles(w->head_dim);
+    input_prepare(f, &in);
+    profile_run(f->profile, OP_QKV, f->pool,
+                ceil_div(w->n_heads, unit) + 2 * ceil_div(w->n_kv_heads, unit), qkv_items,
+                &(struct projection){.f = f, .w = w, .in = &in});
+    if (w->qk_norm == QK_FULL)
+        profile_run(f->profile, OP_QKV, f->pool, f->n, full_norm_items,
+                    &(struct projection){.f = f, .w = w});
+}
+
+/* ---- output ---- */
+
+/* What attention adds waits in f->z, where feed-forward reads the same x. */
+static void project_out(void *arg, const struct piece *p)
+{
+    const struct projection *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, w->o.rows);
+    float *y = (w->parallel ? f->z : f->y) + p->row * f->dim_stride;
+    linear(f, y, f->dim_stride, &w->o, p->begin, p->end, &p->act);
+    for (size_t i = 0; i < p->n && !w->parallel && !has_norm(&w->attn_post_norm); i++)
+        residual_add(f, p->row + i, y + i * f->dim_stride, c0, c1);
+}
+
+static void out_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct projection *job = arg;
+    struct activations act = input_view(job->f, job->in, thread);
+    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, project_out, arg, thread);
+}
+
+void step_project_out(struct forward *f, const struct layer *w)
+{
+    state_watch(f, w->index, WATCH_OUT);
+    struct input in = {.src = f->att,
+                       .stride = f->q_stride,
+                       .n = f->n,
+                       .k = w->o.k,
+                       .layer = w->index,
+                       .quantize = type_is_quantized(w->o.type)};
+    input_prepare(f, &in);
+    profile_run(f->profile, OP_OUT, f->pool, ceil_div(w->o.rows, TILE_ROWS), out_items,
+                &(struct projection){.f = f, .w = w, .in = &in});
+    state_watch(f, w->index, WATCH_ATTN_POST);
+}

@@ -1,0 +1,23 @@
+/* The residual stream x [n_batch, dim]: norms read it, steps add to it. */
+#ifndef MODEL_RESIDUAL_H
+#define MODEL_RESIDUAL_H
+
+#include <stdbool.h>
+
+#include "model/state.h"
+
+static inline bool has_norm(const struct norm *norm)
+{
+    return norm && norm->weight;
+}
+
+/* y = norm(x)   [n]; y may be x */
+void norm_row(const struct forward *f, float *y, const float *x, const struct norm *norm, size_t n);
+
+/* x[i, c] += y[i, c] * residual_scale   for c0 <= c < c1; y [dim] is scaled in place */
+void residual_add(const struct forward *f, size_t i, float *y, size_t c0, size_t c1);
+
+/* x += norm(y)   where the layer has such a norm */
+void step_post_norm(struct forward *f, const struct norm *norm);
+
+#endif
