@@ -75,6 +75,7 @@ static const struct target {
     const char *name;
     unsigned must, may;
 } targets[] = {
+    {"plain", 0, 0}, /* as ref; the graph is model/plain.c */
     {"ref", 0, 0},
     {"avx2", CPU_AVX2, CPU_AVX2 | CPU_AVX_VNNI},
     {"avx512", CPU_AVX512, CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI},

@@ -4,6 +4,8 @@
  * ADDING A TARGET: its file (kernels.h), its init in targets.h, its row here. */
 #include "kernels/kernels.h"
 
+#include <string.h>
+
 #include "base/cpu.h"
 #include "base/fpenv.h"
 #include "kernels/known_answers.h"
@@ -31,9 +33,9 @@ static const struct target targets[] = {
 };
 
 static const char *const names[] = {
-    "ref",
+    "plain", "ref",
 #if defined(__x86_64__) && !defined(REF_ONLY)
-    "avx2", "avx512",
+    "avx2",  "avx512",
 #endif
 #if defined(__aarch64__) && !defined(REF_ONLY)
     "neon",
@@ -62,6 +64,8 @@ enum tern_status kernels_init(struct kernels *k, const char *cpu, struct tern_er
     if (status)
         return status;
     kernels_fill(k, bits);
+    k->plain = cpu && !strcmp(cpu, "plain");
+    k->name = k->plain ? "plain" : k->name;
     struct fpenv saved = fpenv_enter();
     const char *wrong = known_wrong(k);
     fpenv_leave(saved);

@@ -191,7 +191,8 @@ typedef void (*divide_fn)(float *y, const float *x, float d, size_t n);
 typedef float (*log_sum_exp_fn)(const float *x, size_t n);
 
 struct kernels {
-    const char *name; /* of the widest target that set a slot: ref, avx2, avx512, neon */
+    const char *name; /* of the widest target that set a slot: ref, avx2, avx512, neon; or plain */
+    bool plain;       /* ref, and the graph is run by model/plain.c */
     matmul_fn matmul[N_TYPES];
     get_row_fn get_row[N_TYPES];
     quantize_fn quantize;

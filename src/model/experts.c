@@ -11,6 +11,7 @@
 #include "model/ffn.h"
 #include "model/linear.h"
 #include "model/residual.h"
+#include "model/router.h"
 
 struct expert_job {
     struct forward *f;
@@ -56,67 +57,6 @@ void experts_take(struct expert_work *e, struct arena *a, const struct model *m,
 
 /* ---- the choice ---- */
 
-/* Scores become weights: softmax over all of them, or sigmoid; softmax over the chosen waits. */
-static void weigh(float *s, size_t n, size_t kind)
-{
-    float max = s[0], sum = 0;
-    for (size_t i = 1; i < n; i++)
-        max = s[i] > max ? s[i] : max;
-    for (size_t i = 0; i < n && kind == ROUTER_SOFTMAX; i++)
-        sum += s[i] = math_exp(s[i] - max);
-    for (size_t i = 0; i < n && kind == ROUTER_SOFTMAX; i++)
-        s[i] /= sum;
-    for (size_t i = 0; i < n && kind == ROUTER_SIGMOID; i++)
-        s[i] = 1 / (1 + math_exp(-s[i]));
-}
-
-/* Marks the n_used experts of the highest scores (plus the bias of the choice); ties go to the
- * lower id. */
-static void take_best(const struct experts *x, const float *s, bool *taken)
-{
-    memset(taken, 0, x->n * sizeof *taken);
-    for (size_t j = 0; j < x->n_used; j++) {
-        size_t best = x->n;
-        float top = 0;
-        for (size_t i = 0; i < x->n; i++) {
-            float v = x->select_bias ? s[i] + x->select_bias[i] : s[i];
-            if (!taken[i] && (best == x->n || v > top))
-                best = i, top = v;
-        }
-        taken[best] = true;
-    }
-}
-
-/* The weights of the chosen, in the order of their ids */
-static void settle_weights(const struct experts *x, struct choice *c)
-{
-    float sum = 0, max = c[0].weight;
-    for (size_t j = 1; j < x->n_used; j++)
-        max = c[j].weight > max ? c[j].weight : max;
-    for (size_t j = 0; j < x->n_used; j++) {
-        if (x->score == ROUTER_SOFTMAX_CHOSEN)
-            c[j].weight = math_exp(c[j].weight - max);
-        sum += c[j].weight;
-    }
-    for (size_t j = 0; j < x->n_used; j++) {
-        if (x->normalize || x->score == ROUTER_SOFTMAX_CHOSEN)
-            c[j].weight /= sum;
-        c[j].weight *= x->factor;
-    }
-}
-
-static void choose(struct expert_work *e, const struct experts *x, size_t row, float *scores)
-{
-    struct choice *c = e->chosen + row * e->max_used;
-    bool *taken = e->taken + row * e->n;
-    weigh(scores, x->n, x->score);
-    take_best(x, scores, taken);
-    for (size_t i = 0, j = 0; i < x->n; i++)
-        if (taken[i])
-            c[j++] = (struct choice){(uint32_t)i, 0, scores[i]};
-    settle_weights(x, c);
-}
-
 static void route_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct expert_job *job = arg;
@@ -134,7 +74,8 @@ static void route_items(void *arg, size_t begin, size_t end, int thread)
         linear(f, scores, f->experts.score_stride, &w->experts.router, 0,
                ceil_div(w->experts.n, TILE_ROWS),
                &(struct activations){.n = 1, .k = dim, .stride = stride, .x = x});
-        choose(&f->experts, &w->experts, i, scores);
+        router_choose(&w->experts, scores, f->experts.taken + i * f->experts.n,
+                      f->experts.chosen + i * f->experts.max_used);
     }
 }
 

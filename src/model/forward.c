@@ -6,6 +6,7 @@
 #include "model/embed.h"
 #include "model/ffn.h"
 #include "model/head.h"
+#include "model/plain.h"
 #include "model/projections.h"
 #include "model/residual.h"
 
@@ -49,19 +50,28 @@ static void commit_sequences(struct forward *f, bool done)
     }
 }
 
-enum tern_status forward_run(struct forward *f)
+/* All rows at once, layer by layer. False when it was cancelled. */
+static bool all_rows(struct forward *f)
 {
-    size_t l = 0;
-    f->n_logits = 0;
-    extend_sequences(f);
     step_embed(f);
-    while (l < f->model->n_layers && !forward_is_cancelled(f))
-        layer(f, &f->model->layers[l++]);
+    for (size_t l = 0; l < f->model->n_layers && !forward_is_cancelled(f); l++)
+        layer(f, &f->model->layers[l]);
     bool done = !forward_is_cancelled(f);
     if (done)
         step_logits(f);
-    else
+    return done;
+}
+
+enum tern_status forward_run(struct forward *f)
+{
+    f->n_logits = 0;
+    extend_sequences(f);
+    bool plain = f->kernels->plain && !f->watch; /* who watches sees all rows of a step at once */
+    bool done = plain ? plain_rows(f) : all_rows(f);
+    if (!done) {
+        f->n_logits = 0;
         atomic_store(&f->cancel, 0);
+    }
     commit_sequences(f, done);
     return done ? TERN_OK : TERN_CANCELLED;
 }

@@ -34,6 +34,48 @@ static void take_scratch(struct arena *a, struct scratch *s, size_t gate_floats,
     attention_take_scratch(attention, a, &s->attention);
 }
 
+/* One row of everything, for plain.c */
+static void plain_take(struct plain *p, struct arena *a, const struct model *m)
+{
+    size_t q = 1, kv = 1, d = 1, half = 1, hidden = 1, n_experts = 0, n_used = 0;
+    for (size_t l = 0; l < m->n_layers; l++) {
+        const struct layer *w = &m->layers[l];
+        q = max_size(q, w->n_heads * w->head_dim);
+        kv = max_size(kv, w->n_kv_heads * w->head_dim);
+        d = max_size(d, w->head_dim);
+        half = max_size(half, w->rope ? w->rope->half : 1);
+        hidden = max_size(hidden, max_size(w->hidden, w->experts.shared_hidden));
+        n_experts = max_size(n_experts, w->experts.n);
+        n_used = max_size(n_used, w->experts.n_used);
+    }
+    struct {
+        float **to;
+        size_t n;
+    } floats[] = {
+        {&p->x, m->dim},
+        {&p->h, m->dim},
+        {&p->y, m->dim},
+        {&p->z, m->dim},
+        {&p->q, q},
+        {&p->k, kv},
+        {&p->v, kv},
+        {&p->att, q},
+        {&p->gate, hidden},
+        {&p->up, hidden},
+        {&p->a, d},
+        {&p->A, d},
+        {&p->cos, m->n_ropes * half},
+        {&p->sin, m->n_ropes * half},
+        {&p->scores, max_size(BLOCK, n_experts)},
+    };
+    p->rope_stride = half;
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) /* matmul writes whole tiles */
+        *floats[i].to = arena_take(a, round_up(floats[i].n, TILE_ROWS), sizeof(float));
+    p->taken = arena_take(a, n_experts, sizeof *p->taken);
+    p->chosen = arena_take(a, n_used, sizeof *p->chosen);
+    act_buffer_take(a, &p->in, 1, max_size(m->dim, max_size(q, hidden)));
+}
+
 /* Cuts everything from the arena; with an empty arena it only measures. */
 static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threads)
 {
@@ -62,6 +104,7 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     f->logits = arena_take(a, TERN_MAX_LOGITS * f->vocab_stride, size);
     attention_take(&f->attention, a, m, n_ctx, n);
     experts_take(&f->experts, a, m, n, f->dim_stride);
+    plain_take(&f->plain, a, m);
     f->scratch = arena_take(a, (size_t)n_threads, sizeof *f->scratch);
     for (int t = 0; t < n_threads; t++)
         take_scratch(a, f->scratch ? &f->scratch[t] : NULL, f->gate_floats, m->dim, &max,

@@ -15,6 +15,7 @@
 #include "model/cache.h"
 #include "model/experts.h"
 #include "model/model.h"
+#include "model/plain.h"
 #include "model/profile.h"
 
 struct row { /* one token of the batch */
@@ -68,6 +69,7 @@ struct forward {
     struct scratch *scratch; /* [threads] */
     struct attention attention;
     struct expert_work experts;
+    struct plain plain;
 
     /* Called at each watch_point of each layer that it has, and with layer n_layers after the last
      * (WATCH_ATTENTION, x before the final norm; WATCH_LOGITS); NULL: nobody looks. It changes

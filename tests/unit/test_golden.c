@@ -1,5 +1,6 @@
 /* Fidelity: the golden models' logits and greedy tokens against those of transformers, which
- * tools/golden.py recorded. f32 weights and cache; per row max|a - b| <= 1e-4 max|b|. */
+ * tools/golden.py recorded. f32 weights and cache; per row max|a - b| <= 1e-4 max|b|. And the
+ * forward pass against its definition: plain.c gives the same bits for every golden model. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 #include "golden.h"
 
-enum { MAX_PROMPT = 4096, CHUNK = 100 };
+enum { MAX_PROMPT = 4096, CHUNK = 100, PLAIN_POSITIONS = 300 };
 
 static const double bound = 1e-4;
 
@@ -106,6 +107,50 @@ START_TEST(test_logits_and_tokens)
 }
 END_TEST
 
+/* Fingerprint of the first positions, every fourth of which gives logits, in batches. */
+static uint64_t fingerprint(const char *path, const struct golden *g, const char *cpu,
+                            enum tern_cache_type type)
+{
+    static tern_token ids[MAX_PROMPT];
+    struct tern_error e = {0};
+    struct tern_model_params how = {.n_threads = cpu ? 1 : 2, .cpu = cpu};
+    size_t n = g->n_prompt < PLAIN_POSITIONS ? g->n_prompt : PLAIN_POSITIONS;
+    struct tern_context_params params = {
+        .cache_type = type, .n_ctx = (uint32_t)n, .n_batch = CHUNK, .fingerprint = 1};
+    tern_model *model = NULL;
+    tern_context *ctx = NULL;
+    golden_prompt(ids, n, g->prompt_seed, g->vocab);
+    ck_assert_msg(!tern_model_open(&model, path, &how, &e), "%s", e.text);
+    ck_assert_msg(!tern_context_open(&ctx, model, &params, &e), "%s", e.text);
+    for (size_t at = 0; at < n; at += CHUNK) {
+        for (size_t i = at; i < n && i < at + CHUNK; i++)
+            ck_assert_msg(!tern_batch_add(ctx, 0, ids[i], i % 4 == 3, &e), "%s", e.text);
+        ck_assert_int_eq(tern_forward(ctx), TERN_OK);
+    }
+    uint64_t rows, hash = tern_fingerprint(ctx, &rows);
+    ck_assert_uint_eq(rows, n / 4);
+    tern_context_close(ctx);
+    tern_model_close(model);
+    return hash;
+}
+
+START_TEST(test_plain_defines_the_graph)
+{
+    static struct golden g;
+    static const enum tern_type types[] = {TERN_F32, TERN_Q8};
+    enum tern_cache_type cache = (enum tern_cache_type)(_i % 3);
+    char path[256];
+    golden_read(&g, golden_names[_i]);
+    for (size_t i = 0; i < 2; i++) {
+        golden_write(path, sizeof path, &g, types[i]);
+        ck_assert_msg(fingerprint(path, &g, "plain", cache) == fingerprint(path, &g, NULL, cache),
+                      "%s %s", g.name, tern_type_name(types[i]));
+        remove(path);
+    }
+    golden_close(&g);
+}
+END_TEST
+
 int main(void)
 {
     int n = 0;
@@ -115,6 +160,10 @@ int main(void)
     TCase *tc = tcase_create("transformers");
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, test_logits_and_tokens, 0, n);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("plain");
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, test_plain_defines_the_graph, 0, n);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -110,7 +110,7 @@ static const struct option_row rows[N_OPTIONS] = {
                               "tokens of the prompt evaluated at once; default 512"),
     [OPT_THREADS] = OPTION('t', INTEGER, 1, 1024, "threads", "N",
                            "default: what processors, affinity and quota allow"),
-    [OPT_CPU] = OPTION(0, CHOICE, 0, 0, "cpu", "ref|avx2|avx512|neon",
+    [OPT_CPU] = OPTION(0, CHOICE, 0, 0, "cpu", "plain|ref|avx2|avx512|neon",
                        "instruction set; default: the best; every one gives the same bits"),
     [OPT_LOAD] = OPTION(
         0, CHOICE, 0, 0, "load", "map|copy",

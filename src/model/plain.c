@@ -1,0 +1,278 @@
+/* The graph of the transformer, defined: one row at a time, one thread, every operation in canonical
+ * order, every feature. ref.c defines the kernels that are called here (kernels.h has their formulas);
+ * everything else in src/model computes the same bits faster (forward.c). Read it from top to bottom
+ * from plain_rows on, or from here, bottom up.
+ *
+ * Shapes, with d = head_dim and g = n_heads / n_kv_heads query heads that share a key/value head:
+ *   x, h, y, z [dim]   q, att [n_heads, d]   k, v [n_kv_heads, d]   gate, up [hidden]
+ *
+ * ADDING A FEATURE: its line here first, where its place in the equations is. */
+#include "model/plain.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "base/sizes.h"
+#include "kernels/math.h"
+#include "model/ffn.h"
+#include "model/kv_store.h"
+#include "model/linear.h"
+#include "model/residual.h"
+#include "model/router.h"
+
+/* y = W x + bias   W [rows, k], x [k], y [rows]. Integer formats read x as integers: q = round(x *
+ * 127 / m) and a scale m / 127 for every 32 values, m their largest magnitude. */
+static void matmul(struct forward *f, size_t l, float *y, const struct matrix *w, const float *x)
+{
+    const struct kernels *k = f->kernels;
+    struct act_buffer in = f->plain.in;
+    if (type_is_quantized(w->type))
+        quantize_row(f, l, &in, 1, w->k, 0, 0, x, w->k);
+    struct activations act = {
+        .n = 1, .k = w->k, .stride = w->k, .x = x, .q = in.q, .scale = in.scale, .sum = in.sum};
+    k->matmul[w->type](y, 0, w->data, 0, ceil_div(w->rows, TILE_ROWS), &act);
+    if (w->bias)
+        k->add(y, w->bias, w->rows);
+}
+
+/* h = norm(x), or x where there is no such norm; both [dim] */
+static const float *normed(struct forward *f, const struct norm *norm)
+{
+    struct plain *p = &f->plain;
+    if (!has_norm(norm))
+        return p->x;
+    norm_row(f, p->h, p->x, norm, f->model->dim);
+    return p->h;
+}
+
+/* x += residual_scale * y, or of norm(y) where y has a norm */
+static void add_to_stream(struct forward *f, float *y, const struct norm *norm)
+{
+    const struct model *m = f->model;
+    if (has_norm(norm))
+        norm_row(f, y, y, norm, m->dim);
+    if (m->residual_scale != 1)
+        f->kernels->scale(y, m->residual_scale, m->dim);
+    f->kernels->add(f->plain.x, y, m->dim);
+}
+
+/* ---- embedding ---- */
+
+/* x = embed[token] * embed_scale (+ positions[position]), and the angles of RoPE:
+ * cos[i], sin[i] of position * inv_freq[i], i < half, for every set */
+static void embed(struct forward *f, const struct row *row)
+{
+    const struct model *m = f->model;
+    const struct kernels *k = f->kernels;
+    struct plain *p = &f->plain;
+    k->get_row[m->embed.type](p->x, m->embed.data, m->dim, (size_t)row->token);
+    if (m->embed_scale != 1)
+        k->scale(p->x, m->embed_scale, m->dim);
+    if (m->positions)
+        k->add(p->x, m->positions + row->position * m->dim, m->dim);
+    for (size_t r = 0; r < m->n_ropes; r++) {
+        const struct rope_set *set = &m->ropes[r];
+        bool far = set->far && f->cache->far[row->seq];
+        k->rope_angles(p->cos + r * p->rope_stride, p->sin + r * p->rope_stride,
+                       far ? set->far : set->inv_freq, set->half, row->position, set->factor);
+    }
+}
+
+/* ---- attention ---- */
+
+/* q = norm(q): over each head with weights [d] or [n_heads, d], or over all heads together */
+static void norm_heads(struct forward *f, const struct layer *w, float *q, const struct norm *norm,
+                       size_t n_heads)
+{
+    const struct kernels *k = f->kernels;
+    size_t d = w->head_dim;
+    float eps = f->model->norm_eps;
+    if (w->qk_norm == QK_FULL)
+        k->rmsnorm(q, q, norm->weight, n_heads * d, eps);
+    for (size_t h = 0; h < n_heads && w->qk_norm == QK_HEAD; h++)
+        k->rmsnorm(q + h * d, q + h * d, norm->weight, d, eps);
+    for (size_t h = 0; h < n_heads && w->qk_norm == QK_HEAD_LAYER; h++)
+        k->layernorm(q + h * d, q + h * d, norm->weight + h * d, NULL, d, eps);
+}
+
+/* RoPE: in every head, q[i] and q[i + half] turn by the angle of i */
+static void turn_heads(struct forward *f, const struct layer *w, float *q, size_t n_heads)
+{
+    struct plain *p = &f->plain;
+    if (!w->rope)
+        return;
+    size_t at = (size_t)(w->rope - f->model->ropes) * p->rope_stride;
+    for (size_t h = 0; h < n_heads; h++)
+        f->kernels->rope(q + h * w->head_dim, p->cos + at, p->sin + at, w->rope->half);
+}
+
+/* q, k, v = Wq h, Wk h, Wv h, clamped, normed, turned; k and v into the cache at the row's position */
+static void project_qkv(struct forward *f, const struct layer *w, const struct row *row,
+                        const float *h)
+{
+    struct plain *p = &f->plain;
+    struct attention_scratch *s = &f->scratch->attention;
+    size_t d = w->head_dim, l = w->index;
+    matmul(f, l, p->q, &w->q, h);
+    matmul(f, l, p->k, &w->k, h);
+    matmul(f, l, p->v, &w->v, h);
+    if (w->qkv_clip > 0) {
+        f->kernels->clamp(p->q, w->qkv_clip, w->n_heads * d);
+        f->kernels->clamp(p->k, w->qkv_clip, w->n_kv_heads * d);
+        f->kernels->clamp(p->v, w->qkv_clip, w->n_kv_heads * d);
+    }
+    norm_heads(f, w, p->q, &w->q_norm, w->n_heads);
+    norm_heads(f, w, p->k, &w->k_norm, w->n_kv_heads);
+    turn_heads(f, w, p->q, w->n_heads);
+    turn_heads(f, w, p->k, w->n_kv_heads);
+    for (size_t g = 0; g < w->n_kv_heads; g++) {
+        kv_store(f, l, row, g, true, p->k + g * d, d, s);
+        kv_store(f, l, row, g, false, p->v + g * d, d, s);
+    }
+}
+
+/* A query head [d] in the form that scores of the cache's type read */
+static struct queries query(struct forward *f, const float *q, size_t d)
+{
+    const struct act_buffer *in = &f->plain.in;
+    if (f->cache->type == TERN_CACHE_Q8)
+        f->kernels->quantize(in->q, in->scale, in->sum, q, d);
+    return (struct queries){.n = 1, .k = d, .x = q, .q = in->q, .scale = in->scale, .sum = in->sum};
+}
+
+/* att[h] = sum_j e_j v_j / sum_j e_j over the positions j that the row sees, where
+ *   s_j = q[h] . k_j * attn_scale, capped;  e_j = exp(s_j - max s)
+ * Blocks of 256 positions are summed one by one and merged in order: (m, l, a) are the largest
+ * score, sum e and sum e v of a block, (M, L, A) of all blocks so far. A sink is a score without a
+ * value, before the first block. Online softmax: Milakov and Gimelshein 2018. */
+static void attend_head(struct forward *f, const struct layer *w, const struct row *row, size_t h)
+{
+    const struct kernels *k = f->kernels;
+    struct plain *p = &f->plain;
+    size_t d = w->head_dim, kv_head = h / (w->n_heads / w->n_kv_heads);
+    size_t end = (size_t)row->position + 1;
+    size_t begin = w->window && end > w->window ? end - w->window : 0;
+    float m, l, M = w->sinks ? w->sinks[h] : 0, L = 1;
+    bool is_first = !w->sinks;
+    struct span see;
+    struct attend b = {.q = query(f, p->q + h * d, d), .v_dim = d, .see = &see, .a_stride = d};
+    b.scale = w->attn_scale, b.softcap = w->attn_cap, b.scores = p->scores;
+    b.m = &m, b.l = &l, b.a = p->a;
+    memset(p->A, 0, d * sizeof *p->A);
+    for (size_t at = begin / BLOCK * BLOCK; at < end; at += BLOCK, is_first = false) {
+        see.lo = (uint16_t)(max_size(begin, at) - at);
+        see.hi = (uint16_t)(min_size(end, at + BLOCK) - at);
+        b.k = cache_k(f->cache, w->index, row->seq, at, kv_head);
+        b.v = cache_v(f->cache, w->index, row->seq, at, kv_head);
+        attend_block(k, f->cache->type, &b);
+        if (is_first)
+            M = m, L = l, memcpy(p->A, p->a, d * sizeof *p->A);
+        else
+            k->merge(&M, &L, p->A, m, l, p->a, d);
+    }
+    k->divide(p->att + h * d, p->A, L, d);
+}
+
+/* ---- feed-forward ---- */
+
+/* y = Wdown (act(Wgate h) * (Wup h)), or Wdown act(Wup h) without a gate */
+static void feed_forward(struct forward *f, const struct layer *w, float *y, const float *h,
+                         const struct matrix *gate, const struct matrix *up,
+                         const struct matrix *down)
+{
+    struct plain *p = &f->plain;
+    if (w->gated)
+        matmul(f, w->index, p->gate, gate, h);
+    matmul(f, w->index, p->up, up, h);
+    f->kernels->activate(p->up, w->gated ? p->gate : p->up, w->gated ? p->up : NULL, down->k,
+                         f->model->activation, w->ffn_clamp);
+    matmul(f, w->index, y, down, p->up);
+}
+
+/* y += the expert that every row takes, * sigmoid(switch . h) where it has a switch */
+static void add_shared_expert(struct forward *f, const struct layer *w, float *y, const float *h)
+{
+    const struct experts *x = &w->experts;
+    struct plain *p = &f->plain;
+    _Alignas(64) float on[TILE_ROWS];
+    feed_forward(f, w, p->z, h, &x->shared_gate, &x->shared_up, &x->shared_down);
+    if (!x->shared_switch.data) {
+        f->kernels->add(y, p->z, f->model->dim);
+        return;
+    }
+    matmul(f, w->index, on, &x->shared_switch, h);
+    f->kernels->add_scaled(y, p->z, 1 / (1 + math_exp(-on[0])), f->model->dim);
+}
+
+/* y = sum over the chosen experts e, by ascending id, of weight[e] * ffn_e(h), from 0 */
+static void experts(struct forward *f, const struct layer *w, float *y, const float *h)
+{
+    const struct experts *x = &w->experts;
+    struct plain *p = &f->plain;
+    size_t dim = f->model->dim;
+    matmul(f, w->index, p->scores, &x->router, h);
+    router_choose(x, p->scores, p->taken, p->chosen);
+    memset(y, 0, dim * sizeof *y);
+    for (size_t j = 0; j < x->n_used; j++) {
+        size_t e = p->chosen[j].expert;
+        struct matrix up = matrix_rows(&w->up, e, 0, w->hidden);
+        struct matrix down = matrix_rows(&w->down, e, 0, dim);
+        struct matrix gate = w->gated ? matrix_rows(&w->gate, e, 0, w->hidden) : up;
+        feed_forward(f, w, p->z, h, &gate, &up, &down);
+        f->kernels->add_scaled(y, p->z, p->chosen[j].weight, dim);
+    }
+    if (x->shared_hidden)
+        add_shared_expert(f, w, y, h);
+}
+
+/* ---- the graph ---- */
+
+/* x += Wo attend(norm(x));  x += ffn(norm(x)).  A parallel layer feeds both from the same x. */
+static void layer(struct forward *f, const struct layer *w, const struct row *row)
+{
+    struct plain *p = &f->plain;
+    project_qkv(f, w, row, normed(f, &w->attn_norm));
+    for (size_t h = 0; h < w->n_heads; h++)
+        attend_head(f, w, row, h);
+    matmul(f, w->index, p->y, &w->o, p->att);
+    if (!w->parallel)
+        add_to_stream(f, p->y, &w->attn_post_norm);
+    const float *h = normed(f, ffn_norm_of(w));
+    if (w->parallel)
+        add_to_stream(f, p->y, NULL);
+    if (w->experts.n)
+        experts(f, w, p->y, h);
+    else
+        feed_forward(f, w, p->y, h, &w->gate, &w->up, &w->down);
+    add_to_stream(f, p->y, &w->ffn_post_norm);
+}
+
+/* logits = (Whead norm(x)) * logit_scale, capped   [vocab] */
+static void head(struct forward *f, float *logits)
+{
+    const struct model *m = f->model;
+    const struct kernels *k = f->kernels;
+    matmul(f, m->n_layers, logits, &m->head, normed(f, &m->final_norm));
+    if (m->logit_scale != 1)
+        k->scale(logits, m->logit_scale, m->vocab);
+    if (!k->in_range(logits, m->vocab, FLT_MAX))
+        mark_bad(f, m->n_layers, BAD_LOGIT);
+    if (m->logit_cap > 0)
+        k->softcap(logits, m->logit_cap, m->vocab);
+}
+
+bool plain_rows(struct forward *f)
+{
+    const struct model *m = f->model;
+    for (size_t i = 0; i < f->n; i++) {
+        embed(f, &f->rows[i]);
+        for (size_t l = 0; l < m->n_layers; l++) {
+            if (forward_is_cancelled(f))
+                return false;
+            layer(f, &m->layers[l], &f->rows[i]);
+        }
+        if (f->rows[i].flags & TERN_ROW_LOGITS)
+            head(f, f->logits + f->n_logits++ * f->vocab_stride);
+    }
+    return !forward_is_cancelled(f);
+}

@@ -1,0 +1,32 @@
+/* The definition of the graph, and a way to run it: --cpu plain. */
+#ifndef MODEL_PLAIN_H
+#define MODEL_PLAIN_H
+
+#include <stdbool.h>
+
+#include "model/act_buffer.h"
+#include "model/model.h"
+
+struct forward;
+
+/* What one row needs; state.c cuts it. It takes memory only when plain_rows runs. */
+struct plain {
+    float *x;         /* [dim] the residual stream */
+    float *h;         /* [dim] norm(x) */
+    float *y, *z;     /* [dim] what a step adds to x */
+    float *q, *k, *v; /* [n_heads * head_dim], [n_kv_heads * head_dim] twice */
+    float *att;       /* [n_heads * head_dim] */
+    float *gate, *up; /* [hidden] */
+    float *cos, *sin; /* [n_ropes, half] */
+    float *scores;    /* [256] of a block of positions; of the router: [n_experts] */
+    float *a, *A;     /* [head_dim] sums over a block, and over all blocks so far */
+    bool *taken;      /* [n_experts] */
+    size_t rope_stride;
+    struct choice *chosen; /* [experts_used] */
+    struct act_buffer in;  /* [1, widest k] the input of a matrix, quantized */
+};
+
+/* Evaluates the rows of the batch, one after the other. False when it was cancelled. */
+bool plain_rows(struct forward *f);
+
+#endif
