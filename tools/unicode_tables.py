@@ -24,7 +24,6 @@ LETTER, NUMBER, SPACE, NUMERIC, WORD, BLANK, UNSTABLE = (1 << i for i in range(7
 UPPER, LOWER, SYMBOL, PUNCT, PUNCTUATION, EXTENDS, CONTROL = (1 << i for i in range(7, 14))
 SCALARS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)
-FOLD = 0x33400  # classes above this are those of U+E0000 to U+E0FFF
 
 
 def matching(pattern: str) -> set[int]:
@@ -176,102 +175,46 @@ def decompositions() -> tuple[dict[int, tuple[int, int]], dict[int, int], set[in
     return pairs, singles, composed
 
 
-class Packer:
-    """Packs numbers for src/text/unicode_data.c: each bit by a model of its place, which adapts (an adaptive binary
-    range coder, as LZMA has: Martin, 1979). Models begin at 0, which is a probability of 1/2."""
-
-    def __init__(self) -> None:
-        self.low, self.range, self.shifts, self.models = 0, 2**32 - 1, 0, {}
-
-    def bit(self, model: tuple, bit: int) -> None:
-        zero = 2048 + self.models.get(model, 0)  # of 4096
-        bound = (self.range >> 12) * zero
-        self.low, self.range = (self.low + bound, self.range - bound) if bit else (self.low, bound)
-        self.models[model] = zero - 2048 + (-(zero >> 4) if bit else 4096 - zero >> 4)
-        while self.range < 1 << 24:
-            self.low, self.range, self.shifts = self.low << 8, self.range << 8, self.shifts + 1
-
-    def tree(self, model: tuple, value: int, bits: int) -> None:
-        """A number below 2 ** bits, high bits first."""
-        for i in reversed(range(bits)):
-            self.bit((*model, 1 << bits - 1 - i | value >> i + 1), value >> i & 1)
-
-    def number(self, model: tuple, value: int) -> None:
-        """Any number from 0: that of the bits of value + 1 below the highest, in unary, and then those bits."""
-        more = (value + 1).bit_length() - 1
-        for i in range(more + 1):
-            self.bit((*model, "more", i), i < more)
-        for i in reversed(range(more)):
-            above = value + 1 >> i + 1
-            self.bit((*model, more, above if above < 16 else 0), value + 1 >> i & 1)
-
-    def difference(self, model: tuple, value: int) -> None:
-        self.number(model, 2 * value if value >= 0 else -2 * value - 1)
-
-    def packed(self) -> list[int]:
-        return list(self.low.to_bytes(self.shifts + 4, "big"))
+def stage(values: list[int], size: int) -> tuple[list[int], list[int]]:
+    """Cuts values into blocks: the number of each block, and the blocks that differ, one after the other."""
+    blocks: dict[tuple[int, ...], int] = {}
+    numbers = [blocks.setdefault(tuple(values[i : i + size]), len(blocks)) for i in range(0, len(values), size)]
+    return numbers, list(itertools.chain(*blocks))
 
 
-def runs(values: list[int]) -> list[tuple[int, int]]:
-    """(value, how often) of neighbours that are equal."""
-    return [(value, len(list(group))) for value, group in itertools.groupby(values)]
-
-
-def fold(c: int) -> int:
-    """Place of a code point in the table of classes: planes 3 to 13 and 15 on hold nothing but zeros and are left out."""
-    return c if c < FOLD else c - 0xE0000 + FOLD
-
-
-def pack_classes(packer: Packer, classes: dict[int, int]) -> list[int]:
-    """Packs the kind of every folded code point, in runs, and returns the class of every kind."""
-    folded = [0] * (FOLD + 0x1000)
-    for c, value in classes.items():
-        if not (c < FOLD or 0xE0000 <= c < 0xE1000):
-            sys.exit(f"a code point that is not folded has a class: {c:#x}")
-        folded[fold(c)] = value
-    kinds = sorted(set(folded))
-    if len(kinds) > 32:
-        sys.exit(f"{len(kinds)} kinds of code points, more than 5 bits tell apart")
-    before = 0
-    for kind, n in runs([kinds.index(value) for value in folded]):
-        packer.tree(("kind", before), kind, 5)
-        packer.number(("run", kind), n - 1)
-        before = kind
-    return kinds
-
-
-def pack_ranks(packer: Packer, ranks: dict[int, int]) -> None:
-    """Packs the rank of every code point in runs, the last of which is the last that is not 0."""
-    before = 0
-    for rank, n in runs([ranks.get(c, 0) for c in range(max(ranks) + 1)]):
-        packer.tree(("rank", before > 0), rank, 6)
-        packer.number(("ranked", rank > 0), n - 1)
-        before = rank
-    packer.tree(("rank", True), 63, 6)
-
-
-def pack_forms(packer: Packer, pairs: dict[int, tuple[int, int]], singles: dict[int, int], composed: set[int]) -> None:
-    """Packs every code point that is taken apart: its distance, what it becomes, if a pair its second and whether it is
-    composed again; the last is followed by a distance of 0."""
-    before = first = second = 0
-    for c in sorted([*pairs, *singles]):
-        packer.number(("step",), c - before)
-        packer.bit(("pair",), c in pairs)
-        to = pairs[c][0] if c in pairs else singles[c]
-        packer.difference(("to", c in pairs), to - first)
-        if c in pairs:
-            packer.difference(("second",), pairs[c][1] - second)
-            packer.bit(("composed",), c in composed)
-            second = pairs[c][1]
-        before, first = c, to
-    packer.number(("step",), 0)
-
-
-def emit(name: str, numbers: list[int], kind: str) -> None:
-    print(f"\nconst {kind} {name}[] = {{")
-    for i in range(0, len(numbers), 16):
-        print("    " + ", ".join(f"{n:#x}" for n in numbers[i : i + 16]) + ",")
+def emit(kind: str, name: str, items: list, width: int = 16) -> None:
+    print(f"\nconst {kind} {name}[{len(items)}] = {{")
+    for i in range(0, len(items), width):
+        print("    " + ", ".join(x if isinstance(x, str) else f"{x:#x}" for x in items[i : i + width]) + ",")
     print("};")
+
+
+def emit_classes(classes: dict[int, int]) -> None:
+    """Three stages: a page of 1024 code points has 64 blocks, a block has 16 kinds, a kind has a class."""
+    kinds = sorted({0, *classes.values()})
+    blocks, kind_of = stage([kinds.index(classes.get(c, 0)) for c in range(0x110000)], 16)
+    pages, block_of = stage(blocks, 64)
+    emit("uint16_t", "UNICODE_CLASS_OF", kinds)
+    emit("uint8_t", "UNICODE_KIND_OF", kind_of)
+    emit("uint16_t", "UNICODE_BLOCK_OF", block_of)
+    emit("uint8_t", "UNICODE_PAGE_OF", pages)
+
+
+def emit_decompositions(pairs: dict[int, tuple[int, int]], singles: dict[int, int], composed: set[int]) -> None:
+    """All steps, by code point, and the numbers of those that are composed again, by what they are composed of."""
+    steps = {**pairs, **{c: (to, 0) for c, to in singles.items()}}
+    order = sorted(steps)
+    emit("uint64_t", "UNICODE_STEPS", [c << 42 | steps[c][0] << 21 | steps[c][1] for c in order], 4)
+    emit("uint16_t", "UNICODE_COMPOSED", sorted((i for i, c in enumerate(order) if c in composed), key=lambda i: steps[order[i]]))
+
+
+def emit_ranks(ranks: dict[int, int]) -> None:
+    """Runs of neighbours with one rank."""
+    runs = [(c, ranks[c]) for c in sorted(ranks) if ranks.get(c - 1) != ranks[c]]
+    lengths = [next(n for n in itertools.count(1) if ranks.get(c + n) != rank) for c, rank in runs]
+    emit("struct unicode_run", "UNICODE_RANKS", [f"{{{c:#x}, {n}, {rank}}}" for (c, rank), n in zip(runs, lengths)], 6)
+    sizes = ("UNICODE_STEPS", "UNICODE_COMPOSED", "UNICODE_RANKS")
+    print("\n" + "\n".join(f"const size_t N_{name} = sizeof {name} / sizeof *{name};" for name in sizes))
 
 
 def main() -> None:
@@ -302,13 +245,9 @@ def main() -> None:
     print("/* Generated by tools/unicode_tables.py from the answers of tokenizers " + tokenizers.__version__ + ". */")
     print("/* clang-format off */")
     print('#include "text/unicode_tables.h"')
-    packer = Packer()
-    emit("UNICODE_KINDS", pack_classes(packer, classes), "uint16_t")
-    emit("UNICODE_PACKED_CLASSES", packer.packed(), "unsigned char")
-    packer = Packer()
-    pack_ranks(packer, ranks)
-    pack_forms(packer, pairs, singles, composed)
-    emit("UNICODE_PACKED_FORMS", packer.packed(), "unsigned char")
+    emit_classes(classes)
+    emit_decompositions(pairs, singles, composed)
+    emit_ranks(ranks)
 
 
 if __name__ == "__main__":

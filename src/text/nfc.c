@@ -14,11 +14,6 @@ static bool add_point(struct buffer *points, uint32_t c)
     return buffer_add(points, (const char *)&c, sizeof c);
 }
 
-static unsigned rank_of(uint32_t c)
-{
-    return (unsigned)unicode_form(UNICODE_RANK | c);
-}
-
 static bool decompose_hangul(struct buffer *points, uint32_t s)
 {
     return add_point(points, L_BASE + s / (V_COUNT * T_COUNT)) &&
@@ -28,16 +23,13 @@ static bool decompose_hangul(struct buffer *points, uint32_t s)
 
 static bool decompose(struct buffer *points, uint32_t c)
 {
-    uint32_t seconds[8]; /* the longest decomposition has 4 */
+    uint32_t seconds[8], second; /* the longest decomposition has 4 */
     size_t n = 0;
-    uint64_t form;
     if (c >= S_BASE && c < S_BASE + S_COUNT)
         return decompose_hangul(points, c - S_BASE);
-    while (n < 8 && (form = unicode_form(c))) {
-        c = (uint32_t)(form >> 32);
-        if ((uint32_t)form)
-            seconds[n++] = (uint32_t)form;
-    }
+    while (n < 8 && unicode_decompose(c, &c, &second))
+        if (second)
+            seconds[n++] = second;
     bool ok = add_point(points, c);
     while (ok && n)
         ok = add_point(points, seconds[--n]);
@@ -52,7 +44,7 @@ static uint32_t compose(uint32_t a, uint32_t b)
     if (a >= S_BASE && a < S_BASE + S_COUNT && (a - S_BASE) % T_COUNT == 0 && b > T_BASE &&
         b < T_BASE + T_COUNT)
         return a + (b - T_BASE);
-    return (uint32_t)unicode_form((uint64_t)a << 32 | b);
+    return unicode_compose(a, b);
 }
 
 /* Sorts c[0..n) by rank, equals in their order: a pass over all for each rank, so it is linear. */
@@ -61,7 +53,7 @@ static bool sort_marks(struct buffer *scratch, uint32_t *c, size_t n)
     unsigned before = 0, rank, top = 0;
     bool sorted = true;
     for (size_t i = 0; i < n; i++, before = rank) {
-        rank = rank_of(c[i]);
+        rank = unicode_rank(c[i]);
         sorted &= rank >= before;
         top = rank > top ? rank : top;
     }
@@ -70,7 +62,7 @@ static bool sort_marks(struct buffer *scratch, uint32_t *c, size_t n)
     scratch->n = 0;
     for (rank = 1; rank <= top; rank++)
         for (size_t i = 0; i < n; i++)
-            if (rank_of(c[i]) == rank && !add_point(scratch, c[i]))
+            if (unicode_rank(c[i]) == rank && !add_point(scratch, c[i]))
                 return false;
     memcpy(c, scratch->p, n * sizeof *c);
     return true;
@@ -79,7 +71,7 @@ static bool sort_marks(struct buffer *scratch, uint32_t *c, size_t n)
 static bool sort_all(struct buffer *scratch, uint32_t *c, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end + 1) {
-        for (end = i; end < n && rank_of(c[end]); end++)
+        for (end = i; end < n && unicode_rank(c[end]); end++)
             ;
         if (end - i > 1 && !sort_marks(scratch, c + i, end - i))
             return false;
@@ -94,7 +86,7 @@ static size_t compose_all(uint32_t *c, size_t n)
     size_t kept = 0, starter = SIZE_MAX;
     int between = -1; /* rank of the last mark kept behind the starter */
     for (size_t i = 0; i < n; i++) {
-        int rank = (int)rank_of(c[i]);
+        int rank = (int)unicode_rank(c[i]);
         uint32_t whole = starter != SIZE_MAX && between < rank ? compose(c[starter], c[i]) : 0;
         if (whole) {
             c[starter] = whole;

@@ -1,6 +1,9 @@
-/* UTF-8 in and out: see unicode.h. The byte ranges are those of table 3-7 of the Unicode standard
- * (well-formed UTF-8), so surrogates and overlong forms are broken at their second byte. */
+/* UTF-8 in and out, and properties of code points: see unicode.h. The byte ranges are those of table
+ * 3-7 of the Unicode standard (well-formed UTF-8), so surrogates and overlong forms are broken at
+ * their second byte. */
 #include "text/unicode.h"
+
+#include "text/unicode_tables.h"
 
 static const char REPLACEMENT[] = "\xEF\xBF\xBD";
 
@@ -99,4 +102,58 @@ bool unicode_repair(struct buffer *out, const char *p, size_t n)
         from = i + len;
     }
     return buffer_add(out, p + from, n - from);
+}
+
+unsigned unicode_class(uint32_t c)
+{
+    if (c >= UNICODE_BAD)
+        return 0;
+    unsigned block = UNICODE_BLOCK_OF[UNICODE_PAGE_OF[c / 1024] * 64 + c / 16 % 64];
+    return UNICODE_CLASS_OF[UNICODE_KIND_OF[block * 16 + c % 16]];
+}
+
+bool unicode_decompose(uint32_t c, uint32_t *first, uint32_t *second)
+{
+    size_t low = 0, high = N_UNICODE_STEPS; /* steps below low are of smaller code points */
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (UNICODE_STEPS[mid] >> 42 < c)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == N_UNICODE_STEPS || UNICODE_STEPS[low] >> 42 != c)
+        return false;
+    *first = UNICODE_STEPS[low] >> 21 & 0x1FFFFF;
+    *second = UNICODE_STEPS[low] & 0x1FFFFF;
+    return true;
+}
+
+uint32_t unicode_compose(uint32_t first, uint32_t second)
+{
+    const uint64_t pair = (uint64_t)first << 21 | second, mask = ((uint64_t)1 << 42) - 1;
+    size_t low = 0, high = N_UNICODE_COMPOSED; /* those below low are of smaller pairs */
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if ((UNICODE_STEPS[UNICODE_COMPOSED[mid]] & mask) < pair)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == N_UNICODE_COMPOSED || (UNICODE_STEPS[UNICODE_COMPOSED[low]] & mask) != pair)
+        return 0;
+    return (uint32_t)(UNICODE_STEPS[UNICODE_COMPOSED[low]] >> 42);
+}
+
+unsigned unicode_rank(uint32_t c)
+{
+    size_t low = 0, high = N_UNICODE_RANKS; /* runs below low end before c */
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (UNICODE_RANKS[mid].first + UNICODE_RANKS[mid].n <= c)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < N_UNICODE_RANKS && UNICODE_RANKS[low].first <= c ? UNICODE_RANKS[low].rank : 0;
 }

@@ -45,11 +45,14 @@ enum {
 };
 unsigned unicode_class(uint32_t c);
 
-/* What normalization asks for, by one key; 0 where there is none:
- *   c                        what c is taken apart into, one step: first << 32 | second (or 0)
- *   UNICODE_RANK | c         order of the canonical combining class of c among all classes
- *   first << 32 | second     what the two are composed to */
-#define UNICODE_RANK ((uint64_t)1 << 63)
-uint64_t unicode_form(uint64_t key);
+/* One step of the canonical decomposition of c, Hangul syllables excepted: false when there is none;
+ * *second is 0 where c becomes one code point. */
+bool unicode_decompose(uint32_t c, uint32_t *first, uint32_t *second);
+
+/* What two code points are composed to, Hangul syllables excepted, or 0. */
+uint32_t unicode_compose(uint32_t first, uint32_t second);
+
+/* The order of the canonical combining class of c among all classes; 0: c starts a sequence. */
+unsigned unicode_rank(uint32_t c);
 
 #endif

@@ -1,11 +1,10 @@
-/* What unicode_data.c unpacks, for every code point, against checksums taken when the properties
- * were plain tables, as the reference package answered. tools/unicode_tables.py asks it. */
+/* The properties of every code point, against checksums of what the reference package answered.
+ * tools/unicode_tables.py asks it. */
 #include "base/xxh64.h"
 #include "text/nfc.h"
 #include "text/unicode.h"
 
 #include <check.h>
-#include <pthread.h>
 
 enum { END = 0x110000 };
 
@@ -50,33 +49,11 @@ START_TEST(normal_forms)
 }
 END_TEST
 
-static void *ask(void *arg)
-{
-    *(bool *)arg = unicode_class('a') & UNICODE_LETTER && unicode_class(0x10FFFE) == 0 &&
-                   unicode_class(0x2FA1D) & UNICODE_LETTER &&
-                   unicode_form(0x2FA1D) == (uint64_t)0x2A600 << 32;
-    return NULL;
-}
-
-START_TEST(first_asked_by_many)
-{
-    pthread_t threads[8];
-    bool right[8];
-    for (int i = 0; i < 8; i++)
-        ck_assert(!pthread_create(&threads[i], NULL, ask, &right[i]));
-    for (int i = 0; i < 8; i++) {
-        pthread_join(threads[i], NULL);
-        ck_assert(right[i]);
-    }
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("unicode");
     TCase *tc = tcase_create("all");
     tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, first_asked_by_many); /* first, for where tests are not processes */
     tcase_add_test(tc, classes);
     tcase_add_test(tc, normal_forms);
     suite_add_tcase(suite, tc);
