@@ -1,6 +1,6 @@
-/* Refuses to compile where the canonical arithmetic (README, "Exact") cannot hold: unsafe float
- * optimisation, excess precision, or a byte order that the weights file does not have. Included by
- * bytes.h and cpu.h, and so by every file that computes. */
+/* Refuses to compile where the canonical arithmetic (src/kernels/README.md) cannot hold: unsafe
+ * float optimisation, excess precision, or a byte order that the weights file does not have.
+ * Included by bytes.h and cpu.h, and so by every file that computes. */
 #ifndef BASE_STRICT_H
 #define BASE_STRICT_H
 

@@ -1,5 +1,5 @@
 /* The kernel contracts: one function type per slot, with formula and shapes. ref.c defines every
- * slot in plain C (README, "Exact"); a file per target overrides the slots that it wins and gives
+ * slot in plain C (src/kernels/README.md); a file per target overrides the slots that it wins and gives
  * equal bits. A kernel knows no threads: it is told a range, or one row.
  *
  * Shapes are [rows, cols], row-major, last index fastest. A kernel reads and writes exactly the

@@ -1,4 +1,4 @@
-/* The known-answer test of kernels_init: see known.h. When the canonical arithmetic changes (a new
+/* The known-answer test of kernels_init: see known_answers.h. When the canonical arithmetic changes (a new
  * TERN_ARITH), `prog_kernels --known` prints the new constants. */
 #include "kernels/known_answers.h"
 

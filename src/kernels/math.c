@@ -1,7 +1,7 @@
 /* cflags: -O2 */
 /* Elementary functions (math.h). Polynomials are minimax fits made for this file in 40 digits and
  * rounded to f32 one coefficient after the other, lowest power first. Every step is one IEEE
- * operation, so the vector twins in simd.h, which repeat exp and tanh step by step, give equal
+ * operation, so the vector twins in simd_math.h, which repeat exp and tanh step by step, give equal
  * bits. Worst errors (tests/unit/test_math.c holds them): exp 0.9 ulp, log 0.9, tanh 1.4, erf 1.0,
  * sin and cos 0.51 for |x| <= 2^32. */
 #include "kernels/math.h"

@@ -1,4 +1,4 @@
-/* The numbers of math.c, shared with its vector twins in simd.h. NAME_n multiplies x^n. */
+/* The numbers of math.c, shared with its vector twins in simd_math.h. NAME_n multiplies x^n. */
 #ifndef KERNELS_MATH_CONSTANTS_H
 #define KERNELS_MATH_CONSTANTS_H
 

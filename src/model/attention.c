@@ -1,9 +1,10 @@
 /* cflags: -O2 */
-/* Attention: see attention.h. A strip is some neighbouring rows of a sequence; an item is a strip and a
- * KV head with the query heads that share it. The blocks that a strip sees follow one another, each
- * is read once for all queries of the item, and each row merges its blocks in order (README,
- * "Exact"). Where there are too few items for the threads, the blocks are shared out instead: then
- * results of blocks are kept, and merged in a second run. Both ways give the same bits. */
+/* Attention: see attention.h. A strip is some neighbouring rows of a sequence; an item is a strip
+ * and a KV head with the query heads that share it. The blocks that a strip sees follow one
+ * another, each is read once for all queries of the item, and each row merges its blocks in order
+ * (src/kernels/README.md). Where there are too few items for the threads, the blocks are shared out
+ * instead: then results of blocks are kept, and merged in a second run. Both ways give the same
+ * bits. */
 #include "model/attention.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Feed-forward by experts: see experts.h. A router scores them for each row and chooses some; the
  * rows of an expert are gathered so that they lie together, and each expert meets its rows as a
- * dense step does. What a row's experts give is added in the order of their ids (README, "Exact").
- */
+ * dense step does. What a row's experts give is added in the order of their ids
+ * (src/kernels/README.md). */
 #include "model/experts.h"
 
 #include <string.h>

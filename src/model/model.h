@@ -1,7 +1,10 @@
 /* A model: the configuration as features, and every tensor bound with its expected shape. In: a
  * weights file. Out: structs that the forward pass reads. Knows config keys (config.c) and tensor
- * names (model.c); knows no model family. ADDING A FEATURE: a key in config.c, a field here, its
- * tensors in model.c, its step in steps.c, its row in FORMAT.md.
+ * names (model.c); knows no model family.
+ *
+ * ADDING A FEATURE: a key in config.c, a field here, its tensors in model.c, its definition in
+ * plain.c, its line in the file of its step (embed.c, projections.c, attention.c, ffn.c, experts.c,
+ * residual.c, head.c), its row in FORMAT.md.
  *
  * The vocabulary of sizes, used in every shape comment:
  *   dim         width of the residual stream

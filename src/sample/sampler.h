@@ -1,34 +1,44 @@
-/* Sampler: logits in, one token id out. No state but mirostat's `mu`, which is the caller's: the
- * same parameters, logits, history and index always give the same token. It alone knows the stages
- * and the random numbers.
+/* Sampler: logits in, one token id out. It keeps no state except mirostat's `mu`, which is the
+ * caller's: the same parameters, logits, history and index always give the same token. It alone
+ * knows the stages and the random numbers.
  *
- * First every logit bias is added. Then the stages, in the order of the parameters (by default this
- * one). Weights are w = exp((v - largest v) / t), where t begins as 1, and p = w / (sum of w), both
- * over what the stages before left. (ADDING A STAGE: a name in enum tern_stage and in `names`, its
- * function, and its line in apply().)
- *   penalties    tokens among the last repeat_last_n of the history, n times each:
- *                v = v > 0 ? v / repeat_penalty : v * repeat_penalty (Keskar et al. 2019, CTRL,
- *                section 4.1), then v -= n * frequency_penalty + presence_penalty
- *   dry          see penalties.h
- *   top_n_sigma  those stay with v / t >= largest - top_n_sigma * (standard deviation of all v / t;
- *                Tang et al. 2024); -inf does not count
- *   top_k        the k best stay (v descending, id ascending)
- *   typ_p        the fewest stay whose p reach typical_p, those first whose -log p is nearest to
- * the entropy (Meister et al. 2022); the lower id on ties top_p        the fewest best stay whose p
- * reach top_p (Holtzman et al. 2019) min_p        those stay with w >= min_p xtc          when
- * u(seed, index, 1) < xtc_probability: of those with p >= xtc_threshold all but the last go (the
- * author's description in text-generation-webui, 2024) temperature  t = t * temperature and then
- * the draw: it walks the rest, best first, until the sum of p exceeds u(seed, index, 0).
+ * Values v begin as the logits, plus every logit bias. Then the stages run, in the order that the
+ * parameters give, by default this one. With t = 1 until `temperature` changes it, every stage
+ * computes over the tokens that the stages before it left
  *
- * temperature 0: the largest value after bias, penalties and DRY, the lowest id on ties; nothing
- * else applies. mirostat: after bias, penalties, DRY and temperature, tokens with -log2 p > mu go
- * (the best stays), and after the draw mu -= eta * (-log2 p of the token among the rest - tau)
- * (Basu et al. 2021, version 2 of its authors' code).
+ *   w = exp((v - largest v) / t)        p = w / (sum of w)
  *
- * At least one candidate stays. A NaN counts as -inf; a token of the history outside the
- * vocabulary is passed over. Weights are f32 (exp of the kernels). Their sums are binary64 for the
- * best 64 and whatever a stage left; the rest of a whole vocabulary adds exp(log_sum_exp), the
- * kernels' lane sum. */
+ *   penalties    for a token that stands n > 0 times in the last repeat_last_n of the history:
+ *                v = v > 0 ? v / repeat_penalty : v * repeat_penalty        [Keskar 2019, 4.1]
+ *                v = v - n * frequency_penalty - presence_penalty
+ *   dry          penalties.h has the formula
+ *   top_n_sigma  keeps v / t >= largest - top_n_sigma * (standard deviation of all v / t);
+ *                -inf does not count                                        [Tang 2024]
+ *   top_k        keeps the k largest v; the lower id on ties
+ *   typ_p        keeps the fewest tokens whose sum of p reaches typical_p, those first whose
+ *                -log p is nearest to the entropy; the lower id on ties     [Meister 2022]
+ *   top_p        keeps the fewest tokens, best first, whose sum of p reaches top_p
+ *                                                                           [Holtzman 2019]
+ *   min_p        keeps w >= min_p
+ *   xtc          when u(seed, index, 1) < xtc_probability: of the tokens with
+ *                p >= xtc_threshold, drops all except the last              [1]
+ *   temperature  t = t * temperature
+ *   (draw)       walks the rest, best first, until the sum of p exceeds u(seed, index, 0)
+ *
+ * temperature 0: the largest v after bias, penalties and DRY, the lowest id on ties; nothing else
+ * applies.
+ * mirostat, after bias, penalties, DRY and temperature: drops tokens with -log2 p > mu, but never
+ * the best; after the draw, mu = mu - eta * (-log2 p of the token among the rest - tau)   [2]
+ *
+ * At least one candidate stays. A NaN counts as -inf. A token of the history outside the vocabulary
+ * is ignored. Weights are f32 (exp of the kernels). Their sums are binary64 for the best 64 and for
+ * whatever a stage left; the rest of a whole vocabulary adds exp(log_sum_exp), the kernels' lane
+ * sum.
+ *
+ * ADDING A STAGE: a name in enum tern_stage and in `names`, its function, its line in apply().
+ *
+ * [1] the author's description in text-generation-webui, 2024
+ * [2] Basu et al. 2021, version 2 of its authors' code */
 #ifndef SAMPLE_SAMPLER_H
 #define SAMPLE_SAMPLER_H
 

@@ -1,4 +1,4 @@
-/* Reads the step lists: see steps.h and TOKENIZER.md. */
+/* Reads the step lists: see tokenizer_steps.h and TOKENIZER.md. */
 #include "text/tokenizer_steps.h"
 
 #include "text/patterns.h"

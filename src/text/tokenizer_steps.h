@@ -1,6 +1,7 @@
 /* The lists of steps that a tokenizer is made of: "normalizer.N", "pre.N" and "decoder.N" with
- * their parameters, read from the section and checked. ADDING A STEP: a row of `forms` in steps.c,
- * its case in normalize.c, pretokenize.c or decoder.c, TOKENIZER.md, tools/ternlib/tokenizer.py. */
+ * their parameters, read from the section and checked. ADDING A STEP: a row of `forms` in
+ * tokenizer_steps.c; its case in normalize.c, pretokenize.c or decoder.c; a row of TOKENIZER.md; its
+ * translation in tools/tern/convert/tokenizers/tokenizer_json.py. */
 #ifndef TEXT_TOKENIZER_STEPS_H
 #define TEXT_TOKENIZER_STEPS_H
 

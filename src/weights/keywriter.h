@@ -1,4 +1,4 @@
-/* Builds a key block (base/keys.h draws it). Running out of memory sets `failed`, which stays set:
+/* Builds a key block (weights/keys.h draws it). Running out of memory sets `failed`, which stays set:
  * add everything, then test once. */
 #ifndef WEIGHTS_KEYWRITER_H
 #define WEIGHTS_KEYWRITER_H

@@ -46,7 +46,7 @@ void weights_close(struct weights *w);
 /* The path as it was opened. */
 const char *weights_path(const struct weights *w);
 
-/* The keys of section `config`, parsed. Their getters mark what was used (base/keys.h). */
+/* The keys of section `config`, parsed. Their getters mark what was used (weights/keys.h). */
 struct keys *weights_config(struct weights *w);
 
 /* The body of a section, or NULL when the file has none of that tag. */

@@ -1,4 +1,4 @@
-/* What the machine can do at best, for the bench, all threads together (kernels/peak.h). */
+/* What the machine can do at best, for the bench, all threads together (kernels/peak/peak.h). */
 #ifndef TESTS_KERNEL_LIMITS_H
 #define TESTS_KERNEL_LIMITS_H
 

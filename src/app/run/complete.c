@@ -1,4 +1,4 @@
-/* Generation: see generate.h. */
+/* Generation: see complete.h. */
 #include "app/cli/stopwatch.h"
 #include "app/run/complete.h"
 

@@ -1,4 +1,4 @@
-/* Options of `run`: see options.h; parser.c knows how a command line is written. */
+/* Options of `run`: see run_options.h; parser.c knows how a command line is written. */
 #include "app/run/run_options.h"
 
 #include "app/run/hints.h"

@@ -1,6 +1,6 @@
 /* The options of `run`: one table, read by parser.c, from which all else follows;
  * tests/cli/test_cli.py holds the man page to it. ADDING AN OPTION: a name in enum option, a row in
- * the table of options.c, a paragraph in tern.1. */
+ * the table of run_options.c, a paragraph in tern.1. */
 #ifndef RUN_RUN_OPTIONS_H
 #define RUN_RUN_OPTIONS_H
 

@@ -1,4 +1,4 @@
-/* Reports of tokens: see report.h. */
+/* Reports of tokens: see token_report.h. */
 #include "app/run/token_report.h"
 
 #include "app/cli/json.h"

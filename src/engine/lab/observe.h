@@ -3,7 +3,7 @@
  * is computed again from what it read. So nothing is slower without an observer, and with one no
  * bit of any result changes. Operations, their order and shapes: tern_observe in tern.h.
  * ADDING AN OPERATION: its line in watch() of observe.c, its row in tern.h; where no step keeps
- * it, a copy like forward.h's `gate`. */
+ * it, a copy like state.h's `gate`. */
 #ifndef LAB_OBSERVE_H
 #define LAB_OBSERVE_H
 
