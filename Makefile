@@ -206,14 +206,15 @@ fuzzers: $(FUZZERS:%=$(BUILD)/tests/%)
 IN_BINDIR = "$(DESTDIR)$(BINDIR)/$(patsubst tern-run,tern,tern-$(1))"
 IN_LIBDIR = "$(DESTDIR)$(LIBDIR)/$(1)"
 IN_MANDIR = "$(DESTDIR)$(MANDIR)/man1/$(notdir $(1))"
-HEADER = "$(DESTDIR)$(INCLUDEDIR)/tern.h"
+IN_INCLUDEDIR = "$(DESTDIR)$(INCLUDEDIR)/$(notdir $(1))"
 
 PAGES := $(wildcard src/app/*/*.1)
+HEADERS := $(wildcard include/*.h)
 
 install: $(PROGRAMS:%=$(BUILD)/%) lib
 	install -d "$(DESTDIR)$(BINDIR)" $(call IN_LIBDIR,pkgconfig) "$(DESTDIR)$(INCLUDEDIR)" $(call IN_MANDIR)
 	$(foreach p,$(PROGRAMS),install -m 755 $(BUILD)/$(p) $(call IN_BINDIR,$(p)) &&) true
-	install -m 644 include/tern.h $(HEADER)
+	$(foreach h,$(HEADERS),install -m 644 $(h) $(call IN_INCLUDEDIR,$(h)) &&) true
 	install -m 644 $(BUILD)/libtern.a $(call IN_LIBDIR,libtern.a)
 	install -m 755 $(BUILD)/libtern.so $(call IN_LIBDIR,libtern.so.$(VERSION))
 	ln -sf libtern.so.$(VERSION) $(call IN_LIBDIR,$(SONAME))
@@ -223,7 +224,8 @@ install: $(PROGRAMS:%=$(BUILD)/%) lib
 	$(foreach p,$(PAGES),install -m 644 $(p) $(call IN_MANDIR,$(p)) &&) true
 
 uninstall:
-	rm -f $(foreach p,$(PROGRAMS),$(call IN_BINDIR,$(p))) $(HEADER) $(call IN_LIBDIR,libtern.a) \
+	rm -f $(foreach p,$(PROGRAMS),$(call IN_BINDIR,$(p))) \
+		$(foreach h,$(HEADERS),$(call IN_INCLUDEDIR,$(h))) $(call IN_LIBDIR,libtern.a) \
 		$(call IN_LIBDIR,libtern.so) $(call IN_LIBDIR,$(SONAME)) \
 		$(call IN_LIBDIR,libtern.so.$(VERSION)) $(call IN_LIBDIR,pkgconfig/tern.pc) \
 		$(foreach p,$(PAGES),$(call IN_MANDIR,$(p)))
@@ -247,7 +249,7 @@ help:
 	@echo 'make sanitize    the C tests under the address, undefined and thread sanitizers'
 	@echo 'make fuzz        each fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs clang)'
 	@echo 'make test-progs  the tests without Check: for cross builds, with EMULATOR="qemu-aarch64"'
-	@echo 'make install     programs, library, header, man pages; PREFIX=$(PREFIX), DESTDIR'
+	@echo 'make install     programs, library, headers, man pages; PREFIX=$(PREFIX), DESTDIR'
 	@echo 'make uninstall   takes away what install put there'
 	@echo 'make format      clang-format over all C files'
 	@echo 'make stats       the longest files and functions, the size of the programs'

@@ -1,4 +1,5 @@
-/* tern.h: the whole public interface of tern, an engine for decoder-only language models on CPUs.
+/* tern.h: the public interface of tern, an engine for decoder-only language models on CPUs. It is all
+ * that a program needs to run models; tern_lab.h adds what measures them and looks inside.
  *
  * A complete program (tests/cli/install.sh compiles and runs exactly these lines):
  *
@@ -51,7 +52,7 @@
 extern "C" {
 #endif
 #ifdef __GNUC__
-#pragma GCC visibility push(default) /* the shared library exports this header and no more */
+#pragma GCC visibility push(default) /* the shared library exports this header, tern_lab.h and no more */
 #endif
 
 #define TERN_VERSION "0.1.0"
@@ -118,19 +119,11 @@ struct tern_model_info {
     int has_chat, is_sealed;
 };
 
-struct tern_tensor_info {
-    const char *name; /* borrowed from the model */
-    enum tern_type type;
-    uint64_t rows, k, matrices, bytes, checksum;
-};
-
 /* Maps the file at `path`, checks its header and binds it. Mapped tensor bytes are not touched. */
 enum tern_status tern_model_open(tern_model **out, const char *path,
                                  const struct tern_model_params *params, struct tern_error *e);
 void tern_model_close(tern_model *model); /* every context must be closed before */
 void tern_model_info(const tern_model *model, struct tern_model_info *info);
-size_t tern_model_n_tensors(const tern_model *model);
-void tern_model_tensor(const tern_model *model, size_t i, struct tern_tensor_info *info);
 
 /* Verifies the checksum of every tensor; reads the whole file. */
 enum tern_status tern_model_check(tern_model *model, struct tern_error *e);
@@ -139,9 +132,6 @@ enum tern_status tern_model_check(tern_model *model, struct tern_error *e);
  * source, seal. `report` (may be NULL) gets a line per part; the error names the first failure. */
 enum tern_status tern_model_selftest(tern_model *model, void (*report)(void *arg, const char *line),
                                      void *arg, struct tern_error *e);
-
-/* Fingerprint of the model's logits on the built-in prompt: what a seal stores. */
-enum tern_status tern_model_seal(tern_model *model, uint64_t *fingerprint, struct tern_error *e);
 
 /* ---- text and tokens ---------------------------------------------------------------------- */
 
@@ -485,104 +475,6 @@ struct tern_quantize_params {
  * count. Written to a temporary file beside `out`, synced, then renamed. */
 enum tern_status tern_quantize(const char *in, const char *out,
                                const struct tern_quantize_params *params, struct tern_error *e);
-
-/* ---- measuring (the program bench uses all of it) ------------------------------------------- */
-
-struct tern_shape {
-    uint64_t dim, hidden, n_layers, n_heads, n_kv_heads, head_dim, vocab, max_seq;
-    int tied; /* the embedding is the output head */
-};
-
-/* Writes a weights file with random weights of a scale that keeps logits finite; all matrices are
- * of `type`, there is no tokenizer. The same bytes for any number of threads (0: chosen). The file
- * at `path` is created or emptied; on failure it is left as it is, useless. */
-enum tern_status tern_random_model(const char *path, const struct tern_shape *shape,
-                                   enum tern_type type, uint64_t seed, int n_threads,
-                                   struct tern_error *e);
-/* How large that file is, or a little less. */
-enum tern_status tern_shape_bytes(const struct tern_shape *shape, enum tern_type type,
-                                  uint64_t *bytes, struct tern_error *e);
-
-/* What the batch that is being built must read at least (every weight and every visible key and
- * value once) and compute (multiply-adds of its matmuls, and of scores and values). */
-struct tern_cost {
-    uint64_t weight_bytes, cache_bytes, matmul_macs, attention_macs;
-};
-void tern_batch_cost(const tern_context *ctx, struct tern_cost *cost);
-
-/* Hashes the logits of the last tern_forward into the fingerprint, for contexts that do not do so
- * by themselves: outside of what is timed. */
-void tern_fingerprint_begin(tern_context *ctx); /* forgets what was hashed so far */
-void tern_fingerprint_add(tern_context *ctx);
-
-/* What the machine can do, with the model's threads and target: measured when asked, each time in
- * about a fifth of a second. A meter holds the buffer that is read: 512 MiB, or less where memory
- * is short. It must be closed before the model. */
-typedef struct tern_meter tern_meter;
-enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e);
-void tern_meter_close(tern_meter *meter);
-double tern_meter_read(tern_meter *meter); /* GB/s of plain reads of memory */
-/* 1e9 multiply-adds a second of the widest instruction that matmuls with weights of `type` can use,
- * operands in registers; *instruction (may be NULL) names it. 0 where there is only plain C. */
-double tern_meter_peak(tern_meter *meter, enum tern_type type, const char **instruction);
-
-/* Time per operation of every batch from start to stop. No bit of any result changes, and nothing
- * is slower while no profile runs. */
-struct tern_op {
-    const char *name; /* static */
-    uint64_t calls;
-    double seconds;      /* as the caller sees them, waiting included */
-    double wait_seconds; /* in which a thread had nothing to do, mean over the threads */
-    uint64_t bytes, macs;
-};
-enum tern_status tern_profile_start(tern_context *ctx, struct tern_error *e); /* from zero */
-void tern_profile_stop(tern_context *ctx);
-/* Fills ops [max] in the order of the forward pass; returns how many operations there are. */
-size_t tern_profile(const tern_context *ctx, struct tern_op *ops, size_t max);
-
-/* ---- looking inside ------------------------------------------------------------------------- */
-
-struct tern_row { /* of a batch */
-    uint32_t seq, position;
-    tern_token token;
-    unsigned flags;
-};
-
-/* What one step gave: f32 as it was used, before any quantization. Borrowed during the call. */
-struct tern_observation {
-    uint64_t layer;        /* 0 .. n_layers - 1; n_layers: of final_norm and logits */
-    const char *operation; /* static; a name below */
-    size_t rows, columns;
-    const float *values; /* [rows, columns], rows `stride` floats apart */
-    size_t stride;
-    const struct tern_row *at; /* [rows] of the batch; for layer n_layers those with logits alone */
-};
-typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
-
-/* Calls fn, in the thread of tern_forward, after the steps of every later batch of the context; fn
- * NULL: no more. No bit of any result changes, and without it nothing is slower. In this order:
- *   embed           [dim]  the stream x as layer 0 gets it (of layer 0 only)
- *   attn_norm       [dim]
- *   q, k, v         [heads * head_dim] as attention reads them: q and k normed and turned by RoPE
- *                   (halves of a head turn together, however the source stored them), before the
- *                   cache rounds k and v
- *   attend          [n_heads * head_dim]
- *   o               [dim]  what attention adds to x (times the residual multiplier); or, where
- *   attn_post_norm  [dim]  is, this is what it adds, and o is what it is the norm of
- *   middle          [dim]  x after attention; not where feed-forward is parallel
- *   ffn_norm        [dim]
- *   gate, up, act   [hidden] act is what `down` reads: activation(gate) * up, or activation(up)
- *   down            [dim]  what feed-forward adds to x, with ffn_post_norm as with o; or of experts
- *   router          [experts] the weight of each, 0 if not chosen, and in the place of down
- *   experts         [dim]  their sum with the shared one
- *   ffn_post_norm   [dim]
- *   out             [dim]  x after the layer
- *   final_norm      [dim], logits [vocab]
- * A layer that lacks a step lacks its operation. Tokens that were guessed (struct
- * tern_generate_params) are seen too, though they may be taken back, and those that are evaluated
- * again (tern_seq_expect) each time. */
-enum tern_status tern_observe(tern_context *ctx, tern_observe_fn fn, void *arg,
-                              struct tern_error *e);
 
 /* ---- odds and ends ------------------------------------------------------------------------ */
 

@@ -26,9 +26,11 @@ rule() {
 nm -D --defined-only "$so" | awk '{print $3}' | sort >"$tmp/exports"
 grep -v '^tern_' "$tmp/exports" | rule "exported beside tern_*"
 
-# Every function that tern.h declares is there.
-sed -n '/^#ifndef TERN_H/,$p' include/tern.h | grep -oE '\btern_[a-z_]+\(' | tr -d '(' | sort -u |
-    comm -23 - "$tmp/exports" | rule "declared in tern.h, not exported"
+# Every function that a public header declares is there.
+for header in include/*.h; do
+    sed -n '/^#ifndef TERN_/,$p' "$header" | grep -oE '\btern_[a-z_]+\(' | tr -d '(' | sort -u |
+        comm -23 - "$tmp/exports" | rule "declared in $header, not exported"
+done
 
 # Undefined names that libm has and libc has not (some names of old are in both).
 names() { nm -D --defined-only "$1" 2>/dev/null | awk '{print $3}' | sed 's/@.*//' | sort -u; }

@@ -5,6 +5,7 @@
 
 #include "base/quota.h"
 #include "engine/engine.h"
+#include "tern_lab.h"
 #include "weights/load.h"
 
 /* Bytes that a token reads between two barriers: below this, meeting costs what threads gain. Two

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/quota.h"
 #include "engine/engine.h"
+#include "tern_lab.h"
 #include "quantize/quantize.h"
 #include "weights/writer.h"
 

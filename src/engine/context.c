@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "engine/engine.h"
 #include "model/forward.h"
+#include "tern_lab.h"
 #include "weights/load.h"
 
 enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs into an empty folder (with spaces in its name), builds the example of tern.h from there with what pkg-config says,
-# against the shared and the static library, and as C++; runs it; uninstalls; nothing is left.
+# Installs into an empty folder (with spaces in its name). Builds the examples of the public headers
+# there with the flags that pkg-config gives, against the shared and the static library, and includes
+# the headers in C++. Runs the examples, uninstalls, and finds nothing left.
 # Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.."
@@ -38,7 +39,7 @@ pc() {
 }
 
 check install build_as install
-for file in bin/tern include/tern.h lib/libtern.a lib/libtern.so lib/libtern.so.0 \
+for file in bin/tern include/tern.h include/tern_lab.h lib/libtern.a lib/libtern.so lib/libtern.so.0 \
     lib/pkgconfig/tern.pc share/man/man1/tern.1 \
     bin/tern-bench share/man/man1/tern-bench.1 bin/tern-quantize share/man/man1/tern-quantize.1; do
     check installed test -s "$dest$prefix/$file"
@@ -46,29 +47,32 @@ done
 check "pc version" test "$(pc --modversion tern)" = \
     "$(sed -n 's/^#define TERN_VERSION "\(.*\)"/\1/p' include/tern.h)"
 
-# The example stands in tern.h between EXAMPLE and END.
-sed -n '/^ \* EXAMPLE/,/^ \* END/p' include/tern.h | sed '1d;$d;s/^ \* \{0,3\}//' >"$tmp/example.c"
-check "example found" grep -q 'int main' "$tmp/example.c"
+# Each example stands in its header between EXAMPLE and END.
 eval "flags=($(pc --cflags --libs tern)) static=($(pc --static --cflags --libs tern))"
-check "shared" "$CC" -std=c11 -Wall -Wextra -Werror "$tmp/example.c" -o "$tmp/shared" "${flags[@]}"
-check "static" "$CC" -std=c11 -Wall -Wextra -Werror -static "$tmp/example.c" -o "$tmp/static" \
-    "${static[@]}"
-echo '#include <tern.h>
-      int main() { return tern_model_n_tensors == 0; }' >"$tmp/plus.cc"
+export LD_LIBRARY_PATH=$dest$prefix/lib
+for header in tern tern_lab; do
+    example=$tmp/$header
+    sed -n '/^ \* EXAMPLE/,/^ \* END/p' "include/$header.h" | sed '1d;$d;s/^ \* \{0,3\}//' >"$example.c"
+    check "$header: example found" grep -q 'int main' "$example.c"
+    check "$header: shared" "$CC" -std=c11 -Wall -Wextra -Werror "$example.c" -o "$example.shared" \
+        "${flags[@]}"
+    check "$header: static" "$CC" -std=c11 -Wall -Wextra -Werror -static "$example.c" \
+        -o "$example.static" "${static[@]}"
+    for program in "$example.shared" "$example.static"; do
+        check_output "without a model" "usage: example MODEL" 0 "$program"
+        check_output "missing model" "no-such-model.bin" 4 "$program" "$tmp/no-such-model.bin"
+        [ -f models/fable.bin ] || continue
+        "$program" models/fable.bin >"$program.text" 2>"$tmp/log"
+        check "$header: runs the model" test $? = 0
+        check "$header: prints a text" test "$(wc -c <"$program.text")" -gt 20
+    done
+    [ ! -f models/fable.bin ] || check "same text" cmp "$example.shared.text" "$example.static.text"
+done
+echo '#include <tern_lab.h>
+      int main() { return tern_model_open == 0 || tern_observe == 0; }' >"$tmp/plus.cc"
 if command -v c++ >/dev/null; then
     check "C++" c++ -Wall -Wextra -pedantic "$tmp/plus.cc" -o "$tmp/plus" "${flags[@]}"
 fi
-
-export LD_LIBRARY_PATH=$dest$prefix/lib
-for program in "$tmp/shared" "$tmp/static"; do
-    check_output "without a model" "usage: example MODEL" 0 "$program"
-    check_output "missing model" "no-such-model.bin" 4 "$program" "$tmp/no-such-model.bin"
-    [ -f models/fable.bin ] || continue
-    "$program" models/fable.bin >"$program.text" 2>"$tmp/log"
-    check "runs the model" test $? = 0
-    check "tells a story" test "$(wc -c <"$program.text")" -gt 20
-done
-[ ! -f models/fable.bin ] || check "same text" cmp "$tmp/shared.text" "$tmp/static.text"
 check_output "installed program" "tern" 0 "$dest$prefix/bin/tern" --version
 
 check "nothing beside it" test ! -e dir

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "image.h"
-#include "tern.h"
+#include "tern_lab.h"
 #include "toy.h"
 
 static char path[256];

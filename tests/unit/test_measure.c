@@ -1,4 +1,4 @@
-/* What programs that measure use of tern.h: random models, costs, profiles, fingerprints of single
+/* What programs that measure use of tern_lab.h: random models, costs, profiles, fingerprints of single
  * batches, limits of the machine. */
 #include <check.h>
 #include <float.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tern.h"
+#include "tern_lab.h"
 #include "toy.h"
 
 static const struct tern_shape odd = {/* padding in rows and in k */

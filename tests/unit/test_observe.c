@@ -7,10 +7,11 @@
 
 #include "base/xxh64.h"
 #include "golden.h"
+#include "tern_lab.h"
 
 enum { N_ROWS = 20, MAX_SEEN = 8192 };
 
-/* In the order of tern.h */
+/* In the order of tern_lab.h */
 static const char *const order[] = {
     "embed",      "attn_norm", "q",  "k",   "v",    "attend", "o",       "attn_post_norm", "middle",
     "ffn_norm",   "gate",      "up", "act", "down", "router", "experts", "ffn_post_norm",  "out",

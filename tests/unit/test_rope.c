@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tern.h"
+#include "tern_lab.h"
 #include "toy.h"
 
 enum { LIMIT = 40, N_CTX = 120, N_SEQS = 3, VOCAB = 259, N_TYPES = 3 };

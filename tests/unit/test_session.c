@@ -14,7 +14,7 @@
 
 #include "golden.h"
 #include "image.h"
-#include "tern.h"
+#include "tern_lab.h"
 
 /* A process that dies needs no sync; a disk may take seconds for all of these. */
 int __wrap_fsync(int fd);

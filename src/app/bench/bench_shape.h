@@ -3,7 +3,7 @@
 #ifndef BENCH_BENCH_SHAPE_H
 #define BENCH_BENCH_SHAPE_H
 
-#include "tern.h"
+#include "tern_lab.h"
 
 const char *bench_shape_names(void); /* "15m 42m ..." */
 

@@ -4,7 +4,7 @@
 #ifndef BENCH_BENCH_TEST_H
 #define BENCH_BENCH_TEST_H
 
-#include "tern.h"
+#include "tern_lab.h"
 
 #include <stdbool.h>
 

@@ -4,6 +4,7 @@
 
 #include "app/cli/number.h"
 #include "app/cli/out.h"
+#include "tern_lab.h"
 
 #include <string.h>
 

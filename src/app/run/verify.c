@@ -4,6 +4,7 @@
 #include "app/run/npz.h"
 #include "app/cli/out.h"
 #include "app/run/plan.h"
+#include "tern_lab.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *   tokens     int32 [n]        the text
  *   positions  int32 [rows]     ascending: the rows that were kept of each of the others,
  *   embed, layer.0.attn_norm, layer.0.q, ... logits   float32 [rows, columns], in the order of
- *                               the forward pass; names: tern_observe of tern.h
+ *                               the forward pass; names: tern_observe of tern_lab.h
  *
  * An operation holds where max |a - b| <= bound * max |b| in every row. */
 #ifndef RUN_VERIFY_H

@@ -1,5 +1,6 @@
 /* Profiles, costs, and fingerprints of single batches, for programs that measure. */
 #include "engine/engine.h"
+#include "tern_lab.h"
 
 EXPORT enum tern_status tern_profile_start(tern_context *c, struct tern_error *e)
 {

@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "engine/engine.h"
+#include "tern_lab.h"
 #include "kernels/peak/peak.h"
 
 enum {

@@ -1,11 +1,13 @@
 /* The observer: somebody who is shown what every step gives. It hangs on forward's watch, which
  * passes through here in the order of the equations; what a step keeps is shown as it lies, a norm
  * is computed again from what it read. So nothing is slower without an observer, and with one no
- * bit of any result changes. Operations, their order and shapes: tern_observe in tern.h.
- * ADDING AN OPERATION: its line in watch() of observe.c, its row in tern.h; where no step keeps
+ * bit of any result changes. Operations, their order and shapes: tern_observe in tern_lab.h.
+ * ADDING AN OPERATION: its line in watch() of observe.c, its row in tern_lab.h; where no step keeps
  * it, a copy like state.h's `gate`. */
 #ifndef LAB_OBSERVE_H
 #define LAB_OBSERVE_H
+
+#include "tern_lab.h"
 
 #include "model/state.h"
 

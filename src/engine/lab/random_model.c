@@ -12,6 +12,7 @@
 #include "weights/keywriter.h"
 #include "base/quota.h"
 #include "engine/engine.h"
+#include "tern_lab.h"
 #include "kernels/math.h"
 #include "weights/writer.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "tern_lab.h"
 
 enum { SEAL_ROWS = 16 };
 
