@@ -52,7 +52,8 @@
 extern "C" {
 #endif
 #ifdef __GNUC__
-#pragma GCC visibility push(default) /* the shared library exports this header, tern_lab.h and no more */
+#pragma GCC visibility push( \
+    default) /* the shared library exports this header, tern_lab.h and no more */
 #endif
 
 #define TERN_VERSION "0.1.0"

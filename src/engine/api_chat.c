@@ -1,7 +1,9 @@
 /* Chat templates of tern.h: the file's own and the built-in ones, behind the handle. */
+#include "engine/api_chat.h"
+
 #include <string.h>
 
-#include "engine/engine.h"
+#include "base/fpenv.h"
 
 /* The token that ends an answer ends a text, too. */
 static void add_end(struct tern_model *m, tern_token end)
@@ -15,7 +17,7 @@ static enum tern_status no_template(struct tern_error *e)
     return error_set(e, TERN_USAGE, "the model file has no chat template: choose a built-in one");
 }
 
-enum tern_status engine_open_chat(struct tern_model *m, const char *name, struct tern_error *e)
+enum tern_status api_chat_open(struct tern_model *m, const char *name, struct tern_error *e)
 {
     struct chat *c = NULL;
     size_t n;
@@ -33,15 +35,15 @@ enum tern_status engine_open_chat(struct tern_model *m, const char *name, struct
     return TERN_OK;
 }
 
-EXPORT enum tern_status tern_chat_use(tern_model *m, const char *name, struct tern_error *e)
+enum tern_status tern_chat_use(tern_model *m, const char *name, struct tern_error *e)
 {
     if (!m->tokenizer)
         return error_set(e, TERN_USAGE, "the model file has no tokenizer, so it cannot chat");
-    enum tern_status s = engine_open_chat(m, name, e);
+    enum tern_status s = api_chat_open(m, name, e);
     return s || m->chat ? s : no_template(e);
 }
 
-EXPORT const char *tern_chat_builtin(size_t i)
+const char *tern_chat_builtin(size_t i)
 {
     size_t n = 0;
     while (n < i && chat_builtin(n))
@@ -49,16 +51,15 @@ EXPORT const char *tern_chat_builtin(size_t i)
     return chat_builtin(n);
 }
 
-EXPORT int tern_chat_info(const tern_model *m, struct tern_chat_info *info)
+int tern_chat_info(const tern_model *m, struct tern_chat_info *info)
 {
     *info = m->chat ? *chat_info(m->chat) : (struct tern_chat_info){.name = "", .end = -1};
     return m->chat != NULL;
 }
 
-EXPORT enum tern_status tern_chat_tokens(const tern_model *m,
-                                         const struct tern_chat_message *messages,
-                                         size_t n_messages, unsigned flags, tern_token *tokens,
-                                         size_t max, size_t *n, struct tern_error *e)
+enum tern_status tern_chat_tokens(const tern_model *m, const struct tern_chat_message *messages,
+                                  size_t n_messages, unsigned flags, tern_token *tokens, size_t max,
+                                  size_t *n, struct tern_error *e)
 {
     struct chat_text text = {0};
     struct fpenv saved = fpenv_enter();
@@ -72,10 +73,9 @@ EXPORT enum tern_status tern_chat_tokens(const tern_model *m,
     return s;
 }
 
-EXPORT enum tern_status tern_chat_text(const tern_model *m,
-                                       const struct tern_chat_message *messages, size_t n_messages,
-                                       unsigned flags, char *text, size_t max, size_t *n,
-                                       struct tern_error *e)
+enum tern_status tern_chat_text(const tern_model *m, const struct tern_chat_message *messages,
+                                size_t n_messages, unsigned flags, char *text, size_t max,
+                                size_t *n, struct tern_error *e)
 {
     struct chat_text out = {0};
     *n = 0;

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/fpenv.h"
 #include "base/quota.h"
-#include "engine/engine.h"
+#include "engine/lab/selftest.h"
 #include "tern_lab.h"
 #include "quantize/quantize.h"
 #include "weights/writer.h"
@@ -95,16 +96,15 @@ static enum tern_status finish_file(const struct request *q, const char *path, s
     if (!s)
         s = tern_model_seal(m, &fingerprint, e);
     if (!s)
-        s = engine_golden(m, &golden, &error, &bound, e);
+        s = selftest_golden(m, &golden, &error, &bound, e);
     tern_model_close(m);
     if (!s && golden && error * BOUND_MARGIN > bound)
         s = writer_patch_bound(path, error * BOUND_MARGIN, e);
     return s ? s : writer_patch_seal(path, TERN_ARITH, fingerprint, e);
 }
 
-EXPORT enum tern_status tern_quantize(const char *in, const char *out,
-                                      const struct tern_quantize_params *params,
-                                      struct tern_error *e)
+enum tern_status tern_quantize(const char *in, const char *out,
+                               const struct tern_quantize_params *params, struct tern_error *e)
 {
     struct tern_quantize_params p = params ? *params : (struct tern_quantize_params){0};
     struct request q = {in, &p, p.n_threads};

@@ -1,14 +1,13 @@
 /* Sequences that outlive a context, or a text that was changed. */
+#include "engine/context.h"
 #include "model/session.h"
 
-#include "engine/engine.h"
-
-EXPORT const tern_token *tern_seq_tokens(const tern_context *c, uint32_t seq)
+const tern_token *tern_seq_tokens(const tern_context *c, uint32_t seq)
 {
     return seq < c->memory.n_seqs ? c->cache.tokens + (size_t)seq * c->memory.n_ctx : NULL;
 }
 
-EXPORT uint32_t tern_seq_reuse(tern_context *c, uint32_t seq, const tern_token *tokens, size_t n)
+uint32_t tern_seq_reuse(tern_context *c, uint32_t seq, const tern_token *tokens, size_t n)
 {
     const tern_token *held = tern_seq_tokens(c, seq);
     uint32_t i = 0, length = tern_seq_length(c, seq);
@@ -27,8 +26,8 @@ static enum tern_status check_seq(tern_context *c, uint32_t seq, struct tern_err
                            c->memory.n_seqs);
 }
 
-EXPORT enum tern_status tern_session_save(tern_context *c, uint32_t seq, const char *path,
-                                          struct tern_error *e)
+enum tern_status tern_session_save(tern_context *c, uint32_t seq, const char *path,
+                                   struct tern_error *e)
 {
     enum tern_status s = check_seq(c, seq, e);
     if (!s)
@@ -38,8 +37,8 @@ EXPORT enum tern_status tern_session_save(tern_context *c, uint32_t seq, const c
     return s;
 }
 
-EXPORT enum tern_status tern_session_load(tern_context *c, uint32_t seq, const char *path,
-                                          struct tern_error *e)
+enum tern_status tern_session_load(tern_context *c, uint32_t seq, const char *path,
+                                   struct tern_error *e)
 {
     enum tern_status s = check_seq(c, seq, e);
     if (s)

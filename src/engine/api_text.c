@@ -2,7 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/engine.h"
+#include "base/fpenv.h"
+#include "engine/context.h"
 #include "sample/candidates.h"
 
 struct tern_decoder {
@@ -15,9 +16,9 @@ static enum tern_status no_tokenizer(struct tern_error *e)
                      "the model file has no tokenizer: convert it with one, or use token ids");
 }
 
-EXPORT enum tern_status tern_tokenize(const tern_model *m, const char *text, size_t n,
-                                      unsigned flags, tern_token *tokens, size_t max,
-                                      size_t *n_tokens, struct tern_error *e)
+enum tern_status tern_tokenize(const tern_model *m, const char *text, size_t n, unsigned flags,
+                               tern_token *tokens, size_t max, size_t *n_tokens,
+                               struct tern_error *e)
 {
     if (!m->tokenizer)
         return no_tokenizer(e);
@@ -27,8 +28,8 @@ EXPORT enum tern_status tern_tokenize(const tern_model *m, const char *text, siz
     return s;
 }
 
-EXPORT enum tern_status tern_decoder_open(tern_decoder **out, const tern_model *m, int show_special,
-                                          struct tern_error *e)
+enum tern_status tern_decoder_open(tern_decoder **out, const tern_model *m, int show_special,
+                                   struct tern_error *e)
 {
     *out = NULL;
     if (!m->tokenizer)
@@ -44,40 +45,40 @@ EXPORT enum tern_status tern_decoder_open(tern_decoder **out, const tern_model *
     return s;
 }
 
-EXPORT void tern_decoder_close(tern_decoder *d)
+void tern_decoder_close(tern_decoder *d)
 {
     if (d)
         decoder_close(d->decoder);
     free(d);
 }
 
-EXPORT const char *tern_decoder_push(tern_decoder *d, tern_token token, size_t *n)
+const char *tern_decoder_push(tern_decoder *d, tern_token token, size_t *n)
 {
     return decoder_push(d->decoder, token, n);
 }
 
-EXPORT const char *tern_decoder_finish(tern_decoder *d, size_t *n)
+const char *tern_decoder_finish(tern_decoder *d, size_t *n)
 {
     return decoder_finish(d->decoder, n);
 }
 
-EXPORT const char *tern_decoder_bytes(tern_decoder *d, tern_token token, size_t *n)
+const char *tern_decoder_bytes(tern_decoder *d, tern_token token, size_t *n)
 {
     return decoder_bytes(d->decoder, token, n);
 }
 
-EXPORT const char *tern_token_text(const tern_model *m, tern_token token, size_t *n)
+const char *tern_token_text(const tern_model *m, tern_token token, size_t *n)
 {
     *n = 0;
     return m->tokenizer ? tokenizer_text(m->tokenizer, token, n) : "";
 }
 
-EXPORT int tern_token_is_special(const tern_model *m, tern_token token)
+int tern_token_is_special(const tern_model *m, tern_token token)
 {
     return m->tokenizer && tokenizer_is_special(m->tokenizer, token);
 }
 
-EXPORT int tern_token_is_end(const tern_model *m, tern_token token)
+int tern_token_is_end(const tern_model *m, tern_token token)
 {
     for (size_t i = 0; i < m->n_end_tokens; i++)
         if (m->end_tokens[i] == token)
@@ -85,15 +86,20 @@ EXPORT int tern_token_is_end(const tern_model *m, tern_token token)
     return 0;
 }
 
-EXPORT enum tern_status tern_sampler_order(struct tern_sampler_params *params, const char *text,
-                                           struct tern_error *e)
+struct tern_sampler_params tern_sampler_defaults(const tern_model *m)
+{
+    return m ? m->sampler : sampler_defaults();
+}
+
+enum tern_status tern_sampler_order(struct tern_sampler_params *params, const char *text,
+                                    struct tern_error *e)
 {
     return sampler_order(params, text, e);
 }
 
-EXPORT tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *params,
-                              const float *logits, const tern_token *history, size_t n_history,
-                              uint64_t index)
+tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *params,
+                       const float *logits, const tern_token *history, size_t n_history,
+                       uint64_t index)
 {
     struct fpenv saved = fpenv_enter();
     tern_token token = sampler_pick(&ctx->sampler, params ? params : &ctx->model->sampler, logits,
@@ -109,7 +115,7 @@ static __attribute__((noinline)) double logprob(const tern_model *m, const float
     return (double)logits[token] - (double)m->kernels.log_sum_exp(logits, m->model->vocab);
 }
 
-EXPORT double tern_logprob(const tern_model *m, const float *logits, tern_token token)
+double tern_logprob(const tern_model *m, const float *logits, tern_token token)
 {
     if ((uint64_t)token >= m->model->vocab)
         return (double)-INFINITY;
@@ -119,7 +125,7 @@ EXPORT double tern_logprob(const tern_model *m, const float *logits, tern_token 
     return p;
 }
 
-EXPORT size_t tern_top(tern_context *ctx, const float *logits, struct tern_choice *top, size_t max)
+size_t tern_top(tern_context *ctx, const float *logits, struct tern_choice *top, size_t max)
 {
     struct fpenv saved = fpenv_enter();
     struct candidates c;

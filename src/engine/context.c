@@ -1,8 +1,10 @@
 /* tern_context: the memory plan, batches, sequences, logits and their fingerprint. */
+#include "engine/context.h"
+
 #include <stdlib.h>
 
+#include "base/fpenv.h"
 #include "base/memory.h"
-#include "engine/engine.h"
 #include "model/forward.h"
 #include "tern_lab.h"
 #include "weights/load.h"
@@ -36,8 +38,8 @@ static void reduce_context(const struct tern_model *m, struct tern_memory *p,
     p->reduced = p->n_ctx < full;
 }
 
-EXPORT void tern_context_plan(const tern_model *m, const struct tern_context_params *params,
-                              struct tern_memory *plan)
+void tern_context_plan(const tern_model *m, const struct tern_context_params *params,
+                       struct tern_memory *plan)
 {
     static const struct tern_context_params defaults = {0};
     const struct tern_context_params *p = params ? params : &defaults;
@@ -110,9 +112,8 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
     return m->tokenizer ? decoder_open(&c->sampler.decoder, m->tokenizer, true, e) : TERN_OK;
 }
 
-EXPORT enum tern_status tern_context_open(tern_context **out, tern_model *m,
-                                          const struct tern_context_params *params,
-                                          struct tern_error *e)
+enum tern_status tern_context_open(tern_context **out, tern_model *m,
+                                   const struct tern_context_params *params, struct tern_error *e)
 {
     struct tern_context *c = calloc(1, sizeof *c);
     *out = NULL;
@@ -129,7 +130,7 @@ EXPORT enum tern_status tern_context_open(tern_context **out, tern_model *m,
     return s;
 }
 
-EXPORT void tern_context_close(tern_context *c)
+void tern_context_close(tern_context *c)
 {
     if (!c)
         return;
@@ -144,20 +145,19 @@ EXPORT void tern_context_close(tern_context *c)
     free(c);
 }
 
-EXPORT void tern_context_memory(const tern_context *c, struct tern_memory *plan)
+void tern_context_memory(const tern_context *c, struct tern_memory *plan)
 {
     *plan = c->memory;
 }
 
-EXPORT enum tern_status tern_observe(tern_context *c, tern_observe_fn fn, void *arg,
-                                     struct tern_error *e)
+enum tern_status tern_observe(tern_context *c, tern_observe_fn fn, void *arg, struct tern_error *e)
 {
     observe_close(c->observer);
     c->observer = NULL;
     return fn ? observe_open(&c->observer, &c->forward, fn, arg, e) : TERN_OK;
 }
 
-EXPORT tern_model *tern_context_model(const tern_context *c)
+tern_model *tern_context_model(const tern_context *c)
 {
     return c->model;
 }
@@ -188,8 +188,8 @@ static enum tern_status check_row(const struct tern_context *c, uint32_t seq, te
     return TERN_OK;
 }
 
-EXPORT enum tern_status tern_batch_add(tern_context *c, uint32_t seq, tern_token token,
-                                       unsigned flags, struct tern_error *e)
+enum tern_status tern_batch_add(tern_context *c, uint32_t seq, tern_token token, unsigned flags,
+                                struct tern_error *e)
 {
     context_drop(c);
     enum tern_status s = check_row(c, seq, token, flags, e);
@@ -203,22 +203,12 @@ EXPORT enum tern_status tern_batch_add(tern_context *c, uint32_t seq, tern_token
     return TERN_OK;
 }
 
-EXPORT void tern_batch_clear(tern_context *c)
+void tern_batch_clear(tern_context *c)
 {
     for (size_t i = 0; i < c->forward.n; i++)
         c->pending[c->forward.rows[i].seq] = 0;
     c->forward.n = 0;
     c->n_logit_rows = 0;
-}
-
-EXPORT void tern_fingerprint_add(tern_context *c)
-{
-    for (size_t i = c->first_logits, n = i + tern_n_logits(c); i < n; i++) {
-        xxh64_update(&c->hash, &c->logit_position[i], sizeof *c->logit_position);
-        xxh64_update(&c->hash, c->forward.logits + i * c->forward.vocab_stride,
-                     c->model->model->vocab * sizeof(float));
-        c->hashed_rows++;
-    }
 }
 
 /* ---- RoPE sets with far frequencies --------------------------------------------------------- */
@@ -275,7 +265,7 @@ void context_settle(struct tern_context *c, uint32_t seq)
     fpenv_leave(saved);
 }
 
-EXPORT void tern_seq_expect(tern_context *c, uint32_t seq, uint32_t n)
+void tern_seq_expect(tern_context *c, uint32_t seq, uint32_t n)
 {
     if (seq < c->memory.n_seqs)
         c->expected[seq] = n;
@@ -299,7 +289,7 @@ static enum tern_status evaluate(struct tern_context *c)
     return s;
 }
 
-EXPORT enum tern_status tern_forward(tern_context *c)
+enum tern_status tern_forward(tern_context *c)
 {
     context_drop(c);
     if (!c->forward.n) {
@@ -353,24 +343,24 @@ void context_drop(struct tern_context *c)
     cache_keep(cache, cache->ahead_seq, cache->length[cache->ahead_seq] - n);
 }
 
-EXPORT void tern_cancel(tern_context *c)
+void tern_cancel(tern_context *c)
 {
     atomic_fetch_or(&c->forward.cancel, FORWARD_CANCEL);
 }
 
-EXPORT const float *tern_logits(const tern_context *c, size_t i)
+const float *tern_logits(const tern_context *c, size_t i)
 {
     size_t row = c->first_logits + i;
     return i < tern_n_logits(c) ? c->forward.logits + row * c->forward.vocab_stride : NULL;
 }
 
-EXPORT size_t tern_n_logits(const tern_context *c)
+size_t tern_n_logits(const tern_context *c)
 {
     size_t unseen = c->first_logits + c->cache.n_ahead;
     return c->forward.n_logits > unseen ? c->forward.n_logits - unseen : 0;
 }
 
-EXPORT enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)
+enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)
 {
     static const char *const steps[] = {"a key", "a value", "the input of a matrix"};
     int bad = atomic_load(&c->forward.bad);
@@ -392,7 +382,7 @@ EXPORT enum tern_status tern_numeric_status(const tern_context *c, struct tern_e
                      c->cache.type == TERN_CACHE_F32 ? "" : ": try --cache-type f32");
 }
 
-EXPORT uint64_t tern_fingerprint(const tern_context *c, uint64_t *rows)
+uint64_t tern_fingerprint(const tern_context *c, uint64_t *rows)
 {
     if (rows)
         *rows = c->hashed_rows;
@@ -401,19 +391,19 @@ EXPORT uint64_t tern_fingerprint(const tern_context *c, uint64_t *rows)
 
 /* ---- sequences ---------------------------------------------------------------------------- */
 
-EXPORT uint32_t tern_seq_length(const tern_context *c, uint32_t seq)
+uint32_t tern_seq_length(const tern_context *c, uint32_t seq)
 {
     return seq < c->memory.n_seqs ? (uint32_t)cache_length(&c->cache, seq) : 0;
 }
 
-EXPORT uint32_t tern_seq_keep(tern_context *c, uint32_t seq, uint32_t n)
+uint32_t tern_seq_keep(tern_context *c, uint32_t seq, uint32_t n)
 {
     context_drop(c);
     tern_batch_clear(c);
     return seq < c->memory.n_seqs ? (uint32_t)cache_keep(&c->cache, seq, n) : 0;
 }
 
-EXPORT uint32_t tern_seq_fork(tern_context *c, uint32_t from, uint32_t to, uint32_t n)
+uint32_t tern_seq_fork(tern_context *c, uint32_t from, uint32_t to, uint32_t n)
 {
     context_drop(c);
     tern_batch_clear(c);

@@ -27,7 +27,7 @@ struct generation {
     struct speculate speculate;
 };
 
-EXPORT struct tern_generate_params tern_generate_defaults(void)
+struct tern_generate_params tern_generate_defaults(void)
 {
     return (struct tern_generate_params){.tokenize_flags = TERN_ADD_SPECIAL, .n_predict = -1};
 }
@@ -319,8 +319,8 @@ static enum tern_status run(struct generation *g)
     return s;
 }
 
-EXPORT enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_params *params,
-                                      struct tern_generate_result *result, struct tern_error *e)
+enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_params *params,
+                               struct tern_generate_result *result, struct tern_error *e)
 {
     struct tern_generate_result unused;
     struct tern_generate_params defaults = tern_generate_defaults();

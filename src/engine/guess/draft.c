@@ -18,8 +18,8 @@ static int shown(size_t n)
 }
 
 /* Stored tokens must be the same; beyond them a vocabulary may have rows without text (padding). */
-EXPORT enum tern_status tern_draft_check(const struct tern_model *model,
-                                         const struct tern_model *draft, struct tern_error *e)
+enum tern_status tern_draft_check(const struct tern_model *model, const struct tern_model *draft,
+                                  struct tern_error *e)
 {
     size_t vocab[2] = {model->model->vocab, draft->model->vocab}, n[2];
     if (!model->tokenizer != !draft->tokenizer)

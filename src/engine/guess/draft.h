@@ -4,7 +4,7 @@
 #ifndef GUESS_DRAFT_H
 #define GUESS_DRAFT_H
 
-#include "engine/engine.h"
+#include "engine/context.h"
 
 struct draft {
     struct tern_context *ctx; /* borrowed; its sequence 0 is used. NULL: there is none */

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/memory.h"
-#include "engine/engine.h"
+#include "engine/model_handle.h"
 #include "tern_lab.h"
 #include "kernels/peak/peak.h"
 
@@ -33,7 +33,7 @@ static void touch_items(void *arg, size_t begin, size_t end, int thread)
     memset(m->buffer + begin * SLICE_BYTES, 1, (end - begin) * SLICE_BYTES);
 }
 
-EXPORT enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e)
+enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e)
 {
     struct tern_meter *m = calloc(1, sizeof *m);
     uint64_t room = memory_available() / 8;
@@ -57,7 +57,7 @@ EXPORT enum tern_status tern_meter_open(tern_meter **out, tern_model *model, str
     return TERN_OK;
 }
 
-EXPORT void tern_meter_close(tern_meter *m)
+void tern_meter_close(tern_meter *m)
 {
     if (!m)
         return;
@@ -78,7 +78,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-EXPORT double tern_meter_read(tern_meter *m)
+double tern_meter_read(tern_meter *m)
 {
     uint64_t ns[MAX_PASSES], total = 0;
     size_t n = 0;
@@ -112,7 +112,7 @@ static double run_peak(struct tern_meter *m, uint64_t rounds, uint64_t *ns)
     return (double)rounds * m->peak->macs * (double)threads / (double)*ns;
 }
 
-EXPORT double tern_meter_peak(tern_meter *m, enum tern_type type, const char **instruction)
+double tern_meter_peak(tern_meter *m, enum tern_type type, const char **instruction)
 {
     uint64_t rounds = 1 << 14, ns;
     double best = 0;

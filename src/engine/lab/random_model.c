@@ -9,11 +9,13 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "weights/keywriter.h"
+#include "base/fpenv.h"
+#include "base/pool.h"
 #include "base/quota.h"
-#include "engine/engine.h"
-#include "tern_lab.h"
+#include "kernels/formats.h"
 #include "kernels/math.h"
+#include "tern_lab.h"
+#include "weights/keywriter.h"
 #include "weights/writer.h"
 
 enum {
@@ -99,8 +101,8 @@ static enum tern_status check_shape(const struct tern_shape *s, struct tern_erro
     return TERN_OK;
 }
 
-EXPORT enum tern_status tern_shape_bytes(const struct tern_shape *shape, enum tern_type type,
-                                         uint64_t *bytes, struct tern_error *e)
+enum tern_status tern_shape_bytes(const struct tern_shape *shape, enum tern_type type,
+                                  uint64_t *bytes, struct tern_error *e)
 {
     enum tern_status s = check_shape(shape, e);
     if (!s && !format_find((uint64_t)type))
@@ -280,9 +282,9 @@ static enum tern_status allocate(struct job *j, struct tern_error *e)
     return j->blocks && j->data ? TERN_OK : error_memory(e, "random tiles", bytes);
 }
 
-EXPORT enum tern_status tern_random_model(const char *path, const struct tern_shape *shape,
-                                          enum tern_type type, uint64_t seed, int n_threads,
-                                          struct tern_error *e)
+enum tern_status tern_random_model(const char *path, const struct tern_shape *shape,
+                                   enum tern_type type, uint64_t seed, int n_threads,
+                                   struct tern_error *e)
 {
     struct job j = {.shape = shape, .format = format_find((uint64_t)type), .seed = seed};
     struct fpenv saved = fpenv_enter();

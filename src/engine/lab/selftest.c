@@ -1,11 +1,14 @@
 /* tern_model_selftest and the seal: proves that file, build and machine agree with the source. */
+#include "engine/lab/selftest.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/api_chat.h"
+#include "engine/context.h"
 #include "tern_lab.h"
 
 enum { SEAL_ROWS = 16 };
@@ -47,7 +50,7 @@ static enum tern_status evaluate(struct tern_model *m, const uint32_t *tokens, s
     return s ? s : tern_numeric_status(*ctx, e);
 }
 
-EXPORT enum tern_status tern_model_seal(tern_model *m, uint64_t *fingerprint, struct tern_error *e)
+enum tern_status tern_model_seal(tern_model *m, uint64_t *fingerprint, struct tern_error *e)
 {
     uint32_t tokens[SEAL_ROWS];
     size_t n = m->model->max_seq < SEAL_ROWS ? m->model->max_seq : SEAL_ROWS;
@@ -65,7 +68,7 @@ static enum tern_status test_seal(const struct selftest *t)
     struct keys keys;
     bool found;
     uint64_t arith = 0, want = 0, got;
-    enum tern_status s = engine_section(t->m, "seal", &keys, &found, t->e);
+    enum tern_status s = model_handle_section(t->m, "seal", &keys, &found, t->e);
     if (!s && found && !(s = keys_u64(&keys, "arith", &arith, t->e)))
         s = keys_u64(&keys, "fingerprint", &want, t->e);
     keys_close(&keys);
@@ -264,7 +267,7 @@ static enum tern_status test_chats(const struct selftest *t, struct keys *keys)
         return bad_vectors(t->e);
     struct chat *in_use = t->m->chat; /* perhaps a built-in one */
     t->m->chat = NULL;
-    s = engine_open_chat(t->m, NULL, t->e);
+    s = api_chat_open(t->m, NULL, t->e);
     if (!t->m->chat)
         v.n = 0;
     for (size_t i = 0; i < v.n && !s; i++)
@@ -324,13 +327,13 @@ static enum tern_status read_golden(const struct tern_model *m, struct keys *key
     return TERN_OK;
 }
 
-enum tern_status engine_golden(struct tern_model *m, bool *found, float *error, float *bound,
-                               struct tern_error *e)
+enum tern_status selftest_golden(struct tern_model *m, bool *found, float *error, float *bound,
+                                 struct tern_error *e)
 {
     struct golden g = {0};
     struct keys keys;
     tern_context *ctx = NULL;
-    enum tern_status s = engine_section(m, "vectors", &keys, found, e);
+    enum tern_status s = model_handle_section(m, "vectors", &keys, found, e);
     if (!s && *found)
         s = read_golden(m, &keys, &g, e);
     *found = g.n_tokens > 0 && g.n_ids > 0;
@@ -347,7 +350,7 @@ static enum tern_status test_logits(const struct selftest *t)
     float error = 0, bound = 0;
     bool found;
     char line[96];
-    enum tern_status s = engine_golden(t->m, &found, &error, &bound, t->e);
+    enum tern_status s = selftest_golden(t->m, &found, &error, &bound, t->e);
     if (s)
         return s;
     if (!found) {
@@ -370,7 +373,7 @@ static enum tern_status test_vectors(const struct selftest *t)
 {
     struct keys keys;
     bool found;
-    enum tern_status s = engine_section(t->m, "vectors", &keys, &found, t->e);
+    enum tern_status s = model_handle_section(t->m, "vectors", &keys, &found, t->e);
     if (s)
         return s;
     if (!found)
@@ -381,9 +384,8 @@ static enum tern_status test_vectors(const struct selftest *t)
     return s;
 }
 
-EXPORT enum tern_status tern_model_selftest(tern_model *m,
-                                            void (*report)(void *arg, const char *line), void *arg,
-                                            struct tern_error *e)
+enum tern_status tern_model_selftest(tern_model *m, void (*report)(void *arg, const char *line),
+                                     void *arg, struct tern_error *e)
 {
     struct selftest t = {m, report, arg, e};
     struct kernels again;

@@ -1,19 +1,22 @@
 /* tern_model: opens the parts in order, answers questions about them. */
+#include "engine/model_handle.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fpenv.h"
 #include "base/quota.h"
-#include "engine/engine.h"
-#include "tern_lab.h"
+#include "engine/api_chat.h"
+#include "sample/sampler.h"
 #include "weights/load.h"
 
 /* Bytes that a token reads between two barriers: below this, meeting costs what threads gain. Two
  * threads at 143 KiB: 0.77 times the speed of one, at 226 KiB 0.97 to 1.4 times. */
 enum { LEAST_SHARE = 160 << 10 };
 
-enum tern_status engine_section(const struct tern_model *m, const char *tag, struct keys *keys,
-                                bool *found, struct tern_error *e)
+enum tern_status model_handle_section(const struct tern_model *m, const char *tag,
+                                      struct keys *keys, bool *found, struct tern_error *e)
 {
     size_t n;
     const void *body = weights_section(m->model->weights, tag, &n);
@@ -43,7 +46,7 @@ static enum tern_status read_provenance(struct tern_model *m, struct tern_error 
 {
     struct keys keys;
     bool found;
-    enum tern_status s = engine_section(m, "provenance", &keys, &found, e);
+    enum tern_status s = model_handle_section(m, "provenance", &keys, &found, e);
     if (s || !found)
         return s;
     (void)((s = take_text(&keys, "name", &m->name, e)) ||
@@ -82,7 +85,7 @@ static enum tern_status read_generation(struct tern_model *m, struct tern_error 
     bool found;
     struct tern_sampler_params *p = &m->sampler;
     uint64_t top_k = p->top_k;
-    enum tern_status s = engine_section(m, "generation", &keys, &found, e);
+    enum tern_status s = model_handle_section(m, "generation", &keys, &found, e);
     if (s || !found)
         return s;
     if (!(s = keys_f32(&keys, "temperature", &p->temperature, e)) &&
@@ -136,16 +139,15 @@ static enum tern_status open_parts(struct tern_model *m, const char *path,
     if ((s = kernels_init(&m->kernels, p->cpu, e)) || (s = model_open(&m->model, path, e)))
         return s;
     if ((s = read_provenance(m, e)) || (s = read_generation(m, e)) || (s = open_tokenizer(m, e)) ||
-        (s = engine_open_chat(m, NULL, e)))
+        (s = api_chat_open(m, NULL, e)))
         return error_in(e, s, path);
     if (!(s = open_pool(m, p->n_threads, e)) && p->load & TERN_LOAD_COPY)
         s = load_copy(m->model->weights, m->pool, e);
     return !s && p->load & TERN_LOAD_LOCK ? load_lock(m->model->weights, e) : s;
 }
 
-EXPORT enum tern_status tern_model_open(tern_model **out, const char *path,
-                                        const struct tern_model_params *params,
-                                        struct tern_error *e)
+enum tern_status tern_model_open(tern_model **out, const char *path,
+                                 const struct tern_model_params *params, struct tern_error *e)
 {
     static const struct tern_model_params defaults = {0};
     struct fpenv saved = fpenv_enter();
@@ -161,7 +163,7 @@ EXPORT enum tern_status tern_model_open(tern_model **out, const char *path,
     return s;
 }
 
-EXPORT void tern_model_close(tern_model *m)
+void tern_model_close(tern_model *m)
 {
     if (!m)
         return;
@@ -204,13 +206,13 @@ static bool is_sealed(const struct tern_model *m)
     struct keys keys;
     bool found;
     uint64_t arith = 0;
-    if (!engine_section(m, "seal", &keys, &found, NULL) && found)
+    if (!model_handle_section(m, "seal", &keys, &found, NULL) && found)
         (void)keys_u64(&keys, "arith", &arith, NULL);
     keys_close(&keys);
     return arith != 0;
 }
 
-EXPORT void tern_model_info(const tern_model *m, struct tern_model_info *info)
+void tern_model_info(const tern_model *m, struct tern_model_info *info)
 {
     const struct model *w = m->model;
     size_t unused;
@@ -243,67 +245,7 @@ EXPORT void tern_model_info(const tern_model *m, struct tern_model_info *info)
     };
 }
 
-EXPORT size_t tern_model_n_tensors(const tern_model *m)
-{
-    return weights_count(m->model->weights);
-}
-
-EXPORT void tern_model_tensor(const tern_model *m, size_t i, struct tern_tensor_info *info)
-{
-    const struct tensor *t = weights_at(m->model->weights, i);
-    *info = (struct tern_tensor_info){.name = ""};
-    if (i < tern_model_n_tensors(m))
-        *info = (struct tern_tensor_info){t->name,     t->type,  t->rows,    t->k,
-                                          t->matrices, t->bytes, t->checksum};
-}
-
-EXPORT enum tern_status tern_model_check(tern_model *m, struct tern_error *e)
+enum tern_status tern_model_check(tern_model *m, struct tern_error *e)
 {
     return weights_check(m->model->weights, NULL, NULL, e);
-}
-
-EXPORT struct tern_sampler_params tern_sampler_defaults(const tern_model *m)
-{
-    return m ? m->sampler : sampler_defaults();
-}
-
-EXPORT const char *tern_type_name(enum tern_type type)
-{
-    const struct format *f = format_find((uint64_t)type);
-    return f ? f->name : "unknown";
-}
-
-EXPORT const char *tern_cache_type_name(enum tern_cache_type type)
-{
-    static const char *const names[N_CACHE_TYPES] = {"f16", "f32", "q8"};
-    return (unsigned)type < N_CACHE_TYPES ? names[type] : NULL;
-}
-
-EXPORT const char *tern_version(void)
-{
-    return TERN_VERSION;
-}
-
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-#if defined(__clang__)
-#define COMPILER "clang " __clang_version__
-#else
-#define COMPILER "gcc " __VERSION__
-#endif
-#if defined(REF_ONLY)
-#define TARGETS "ref"
-#elif defined(__x86_64__)
-#define TARGETS "ref avx2 avx512"
-#elif defined(__aarch64__)
-#define TARGETS "ref neon"
-#else
-#define TARGETS "ref"
-#endif
-
-EXPORT const char *tern_build_info(void)
-{
-    return COMPILER
-        "; targets " TARGETS
-        "; arith " TEXT(TERN_ARITH) "; format " TEXT(TERN_FORMAT_MAJOR) "." TEXT(TERN_FORMAT_MINOR);
 }

@@ -1,0 +1,75 @@
+/* Tensors, fingerprints of single batches, costs and profiles: tern_lab.h. */
+#include "engine/context.h"
+#include "tern_lab.h"
+
+/* ---- tensors ------------------------------------------------------------------------------ */
+
+size_t tern_model_n_tensors(const tern_model *m)
+{
+    return weights_count(m->model->weights);
+}
+
+void tern_model_tensor(const tern_model *m, size_t i, struct tern_tensor_info *info)
+{
+    const struct tensor *t = weights_at(m->model->weights, i);
+    *info = (struct tern_tensor_info){.name = ""};
+    if (i < tern_model_n_tensors(m))
+        *info = (struct tern_tensor_info){t->name,     t->type,  t->rows,    t->k,
+                                          t->matrices, t->bytes, t->checksum};
+}
+
+/* ---- fingerprints ------------------------------------------------------------------------- */
+
+void tern_fingerprint_begin(tern_context *c)
+{
+    xxh64_init(&c->hash, 0);
+    c->hashed_rows = 0;
+}
+
+void tern_fingerprint_add(tern_context *c)
+{
+    for (size_t i = c->first_logits, n = i + tern_n_logits(c); i < n; i++) {
+        xxh64_update(&c->hash, &c->logit_position[i], sizeof *c->logit_position);
+        xxh64_update(&c->hash, c->forward.logits + i * c->forward.vocab_stride,
+                     c->model->model->vocab * sizeof(float));
+        c->hashed_rows++;
+    }
+}
+
+/* ---- costs and profiles ------------------------------------------------------------------- */
+
+void tern_batch_cost(const tern_context *c, struct tern_cost *cost)
+{
+    struct profile_cost ops[N_OPERATIONS] = {{0}};
+    *cost = (struct tern_cost){0};
+    profile_cost(c->model->model, &c->cache, c->forward.rows, c->forward.n, ops);
+    for (int i = 0; i < N_OPERATIONS; i++) {
+        *(i == OP_ATTEND ? &cost->cache_bytes : &cost->weight_bytes) += ops[i].bytes;
+        *(i == OP_ATTEND ? &cost->attention_macs : &cost->matmul_macs) += ops[i].macs;
+    }
+}
+
+enum tern_status tern_profile_start(tern_context *c, struct tern_error *e)
+{
+    tern_profile_stop(c);
+    return profile_open(&c->forward.profile, pool_threads(c->model->pool), e);
+}
+
+void tern_profile_stop(tern_context *c)
+{
+    profile_close(c->forward.profile);
+    c->forward.profile = NULL;
+}
+
+size_t tern_profile(const tern_context *c, struct tern_op *ops, size_t max)
+{
+    const struct profile *p = c->forward.profile;
+    for (size_t i = 0; p && i < N_OPERATIONS && i < max; i++)
+        ops[i] = (struct tern_op){.name = profile_name((enum operation)i),
+                                  .calls = p->ops[i].calls,
+                                  .seconds = (double)p->ops[i].ns * 1e-9,
+                                  .wait_seconds = (double)p->ops[i].wait_ns * 1e-9,
+                                  .bytes = p->cost[i].bytes,
+                                  .macs = p->cost[i].macs};
+    return p ? N_OPERATIONS : 0;
+}
