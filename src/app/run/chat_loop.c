@@ -1,9 +1,10 @@
-/* Chat: see chat.h. Questions come in, and answers go to standard output; prompts, hints and errors
+/* Chat: see chat_loop.h. Questions come in, and answers go to standard output; prompts, hints and errors
  * go to standard error. */
 #include "app/run/chat_loop.h"
 
 #include "app/run/conversation.h"
 #include "app/cli/files.h"
+#include "app/cli/growing_text.h"
 #include "app/run/complete.h"
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
@@ -15,20 +16,20 @@
 #include <string.h>
 #include <unistd.h>
 
-struct chat {
-    struct generation g; /* first, for its callbacks get this struct */
+struct chat_loop {
+    struct completion g; /* first, for its callbacks get this struct */
     int (*show)(void *arg, tern_token token, const char *text, size_t n); /* its own on_text */
-    struct options *o;
+    struct run_options *o;
     struct tern_chat_info info;
     struct conversation said;
     tern_token *tokens; /* [room] the conversation as the template writes it */
     size_t room;
-    struct text answer, input, line;
-    bool ended;               /* there is no more input */
-    bool cut;                 /* the message has a line that the terminal may have cut */
-    const char **stop;        /* of the options and of the template */
-    struct text settings;     /* char *: what /set was given, for as long as the chat lasts */
-    const char *bold, *plain; /* codes of the terminal, or "" */
+    struct growing_text answer, input, line;
+    bool ended;                   /* there is no more input */
+    bool cut;                     /* the message has a line that the terminal may have cut */
+    const char **stop;            /* of the options and of the template */
+    struct growing_text settings; /* char *: what /set was given, for as long as the chat lasts */
+    const char *bold, *plain;     /* codes of the terminal, or "" */
 };
 
 enum { LINE_MAX_BYTES = 4095 }; /* of a terminal in canonical mode: it drops what comes after */
@@ -55,13 +56,13 @@ static enum tern_status no_thinking(struct tern_error *e)
 
 static int on_text(void *arg, tern_token token, const char *text, size_t n)
 {
-    struct chat *c = arg;
-    text_add(&c->answer, text, n);
+    struct chat_loop *c = arg;
+    growing_text_add(&c->answer, text, n);
     return c->show(&c->g, token, text, n) || c->answer.failed;
 }
 
 /* The conversation but for its `less` oldest messages as ids, *n of them. */
-static enum tern_status render(struct chat *c, size_t less, size_t *n, struct tern_error *e)
+static enum tern_status render(struct chat_loop *c, size_t less, size_t *n, struct tern_error *e)
 {
     struct tern_chat_message *list = c->said.list + less, held = *list;
     const struct option_value *think = &c->o->value[OPT_THINK];
@@ -85,7 +86,7 @@ static enum tern_status render(struct chat *c, size_t less, size_t *n, struct te
 
 /* As render, of what the context holds: all, or with --context-shift without the oldest turns,
  * *drop of them. */
-static enum tern_status fit(struct chat *c, size_t *n, size_t *drop, struct tern_error *e)
+static enum tern_status fit(struct chat_loop *c, size_t *n, size_t *drop, struct tern_error *e)
 {
     struct tern_memory plan;
     tern_context_memory(c->g.ctx, &plan);
@@ -103,7 +104,7 @@ static enum tern_status fit(struct chat *c, size_t *n, size_t *drop, struct tern
 }
 
 /* The answer joins the conversation, with the ids that were chosen where they are all of it. */
-static enum tern_status remember(struct chat *c, size_t n, struct tern_error *e)
+static enum tern_status remember(struct chat_loop *c, size_t n, struct tern_error *e)
 {
     const struct tern_generate_result *r = &c->g.stats.result;
     size_t made = r->n_generated;
@@ -124,12 +125,12 @@ static enum tern_status remember(struct chat *c, size_t n, struct tern_error *e)
     return s;
 }
 
-static bool is_answered(const struct chat *c)
+static bool is_answered(const struct chat_loop *c)
 {
     return *c->said.list[c->said.n - 1].role == 'a';
 }
 
-static void set_stops(struct chat *c)
+static void set_stops(struct chat_loop *c)
 {
     c->g.p.stop = c->stop;
     if (c->info.stop)
@@ -137,16 +138,16 @@ static void set_stops(struct chat *c)
 }
 
 /* Answers the last message, if it can; only then are older ones dropped. */
-static enum tern_status answer(struct chat *c, struct tern_error *e)
+static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
 {
     size_t n = 0, drop = 0;
-    generation_set(&c->g);
+    complete_set(&c->g);
     set_stops(c);
     c->answer.n = 0;
     enum tern_status s = fit(c, &n, &drop, e);
     if (!s)
-        s = generation_run(&c->g, c->tokens, n, e);
-    report_end(&c->g.report, s ? NULL : &c->g.stats);
+        s = complete_run(&c->g, c->tokens, n, e);
+    token_report_end(&c->g.report, s ? NULL : &c->g.stats);
     c->g.report.index = 0;
     if (!s && c->g.stats.result.n_generated)
         s = remember(c, n, e);
@@ -158,27 +159,27 @@ static enum tern_status answer(struct chat *c, struct tern_error *e)
     while (drop-- && is_answered(c))
         conversation_drop(&c->said);
     if (c->o->value[OPT_VERBOSE].given || c->g.stats.result.reason == TERN_STOP_CONTEXT)
-        generation_print(&c->g);
+        complete_print(&c->g);
     return s;
 }
 
 /* ---- input ---------------------------------------------------------------------------------- */
 
-static void show_prompt(const struct chat *c, const char *text)
+static void show_prompt(const struct chat_loop *c, const char *text)
 {
     fprintf(stderr, "%s%s%s", c->bold, text, c->plain);
 }
 
 /* Appends the next line to c->line, without its line feed. */
-static enum heard hear_line(struct chat *c, const char *prompt)
+static enum heard hear_line(struct chat_loop *c, const char *prompt)
 {
     show_prompt(c, prompt);
     for (;;) {
-        struct text *in = &c->input;
+        struct growing_text *in = &c->input;
         char more[4096], *end = in->n ? memchr(in->p, '\n', in->n) : NULL;
         if (end || (c->ended && in->n)) {
             size_t n = end ? (size_t)(end - in->p) : in->n, used = n + (end != NULL);
-            text_add(&c->line, in->p, n);
+            growing_text_add(&c->line, in->p, n);
             c->cut |= n >= LINE_MAX_BYTES;
             memmove(in->p, in->p + used, in->n -= used);
             return LINE;
@@ -191,11 +192,11 @@ static enum heard hear_line(struct chat *c, const char *prompt)
         }
         ssize_t got = read(STDIN_FILENO, more, sizeof more);
         c->ended = got == 0 || (got < 0 && errno != EINTR);
-        text_add(in, more, got > 0 ? (size_t)got : 0);
+        growing_text_add(in, more, got > 0 ? (size_t)got : 0);
     }
 }
 
-static bool ends_with(const struct text *t, size_t from, const char *mark)
+static bool ends_with(const struct growing_text *t, size_t from, const char *mark)
 {
     size_t n = strlen(mark);
     return t->n >= from + n && !memcmp(t->p + t->n - n, mark, n);
@@ -203,7 +204,7 @@ static bool ends_with(const struct text *t, size_t from, const char *mark)
 
 /* A message into c->line: a line; lines joined by a backslash at their ends; or whatever is between
  * two """. */
-static enum heard hear(struct chat *c, bool *quoted)
+static enum heard hear(struct chat_loop *c, bool *quoted)
 {
     static const char quotes[] = "\"\"\"";
     c->line.n = 0;
@@ -215,7 +216,7 @@ static enum heard hear(struct chat *c, bool *quoted)
     while (h == LINE &&
            (*quoted ? !ends_with(&c->line, 0, quotes) : ends_with(&c->line, 0, "\\"))) {
         c->line.n -= !*quoted;
-        text_add(&c->line, "\n", 1);
+        growing_text_add(&c->line, "\n", 1);
         h = hear_line(c, "... ");
     }
     if (*quoted && h == LINE)
@@ -236,7 +237,7 @@ static const char help[] =
     "\"\"\" begins and ends a message of several lines; so does a backslash at a line's end.\n";
 
 /* The system text of the options is the first message. */
-static enum tern_status set_system(struct chat *c, struct tern_error *e)
+static enum tern_status set_system(struct chat_loop *c, struct tern_error *e)
 {
     const struct option_value *text = &c->o->value[OPT_SYSTEM];
     const struct option_value *file = &c->o->value[OPT_SYSTEM_FILE];
@@ -251,7 +252,7 @@ static enum tern_status set_system(struct chat *c, struct tern_error *e)
     return s;
 }
 
-static enum tern_status set(struct chat *c, const char *name, const char *value,
+static enum tern_status set(struct chat_loop *c, const char *name, const char *value,
                             struct tern_error *e)
 {
     size_t n = strlen(name) + strlen(value) + 4;
@@ -262,12 +263,12 @@ static enum tern_status set(struct chat *c, const char *name, const char *value,
     snprintf(word, n, "%s%s%s%s", letter ? "-" : "--", name, *value && !letter ? "=" : "", value);
     for (char *p = word; *p && *p != '='; p++)
         *p = *p == '_' ? '-' : *p;
-    text_add(&c->settings, (char *)&word, sizeof word);
+    growing_text_add(&c->settings, (char *)&word, sizeof word);
     if (c->settings.failed)
         free(word);
     const char *before = c->o->value[OPT_SYSTEM].text;
     struct option_value think = c->o->value[OPT_THINK];
-    enum tern_status s = c->settings.failed ? no_memory(e) : options_set(c->o, word, e);
+    enum tern_status s = c->settings.failed ? no_memory(e) : run_options_set(c->o, word, e);
     if (c->o->value[OPT_THINK].given && !c->info.thinking) {
         c->o->value[OPT_THINK] = think;
         return no_thinking(e);
@@ -275,7 +276,7 @@ static enum tern_status set(struct chat *c, const char *name, const char *value,
     return s || c->o->value[OPT_SYSTEM].text == before ? s : set_system(c, e);
 }
 
-static enum tern_status again(struct chat *c, struct tern_error *e)
+static enum tern_status again(struct chat_loop *c, struct tern_error *e)
 {
     if (c->said.n < 3)
         return fail(e, TERN_USAGE, "there is no answer yet");
@@ -291,7 +292,7 @@ static enum tern_status again(struct chat *c, struct tern_error *e)
 }
 
 /* The command in c->line, a string; *leave: it was /bye. */
-static enum tern_status obey(struct chat *c, bool *leave, struct tern_error *e)
+static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error *e)
 {
     char *name = c->line.p + 1, *value = name + strcspn(name, " "), *rest;
     if (*value)
@@ -327,7 +328,7 @@ static enum tern_status obey(struct chat *c, bool *leave, struct tern_error *e)
 
 /* ---- conversations -------------------------------------------------------------------------- */
 
-static enum tern_status ask(struct chat *c, const char *text, size_t n, struct tern_error *e)
+static enum tern_status ask(struct chat_loop *c, const char *text, size_t n, struct tern_error *e)
 {
     enum tern_status s = conversation_add(&c->said, "user", text, n, e);
     if (!s && ((s = answer(c, e)), !is_answered(c)))
@@ -336,7 +337,7 @@ static enum tern_status ask(struct chat *c, const char *text, size_t n, struct t
 }
 
 /* One line or message; false at the end. */
-static bool turn(struct chat *c, bool *warned, struct tern_error *e)
+static bool turn(struct chat_loop *c, bool *warned, struct tern_error *e)
 {
     bool quoted, leave = false;
     enum heard h = hear(c, &quoted);
@@ -353,7 +354,7 @@ static bool turn(struct chat *c, bool *warned, struct tern_error *e)
         fputs("\n", stderr);
         return false;
     }
-    text_add(&c->line, "", 1);
+    growing_text_add(&c->line, "", 1);
     if (c->line.failed)
         s = no_memory(e);
     else if (c->cut)
@@ -371,7 +372,7 @@ static bool turn(struct chat *c, bool *warned, struct tern_error *e)
     return !leave && !signals_caught() && !out_closed();
 }
 
-static enum tern_status talk(struct chat *c, struct tern_error *e)
+static enum tern_status talk(struct chat_loop *c, struct tern_error *e)
 {
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     struct tern_model_info info;
@@ -387,11 +388,11 @@ static enum tern_status talk(struct chat *c, struct tern_error *e)
                 *info.name ? info.name : c->o->model, c->info.name, plan.n_ctx);
     while (turn(c, &warned, e))
         ;
-    return generation_end(&c->g, TERN_OK, e);
+    return complete_end(&c->g, TERN_OK, e);
 }
 
 /* The prompt, or all of standard input without the line feed at its end, is the only message. */
-static enum tern_status ask_once(struct chat *c, struct tern_error *e)
+static enum tern_status ask_once(struct chat_loop *c, struct tern_error *e)
 {
     const struct option_value *prompt = &c->o->value[OPT_PROMPT], *file = &c->o->value[OPT_FILE];
     char *text = NULL;
@@ -403,7 +404,7 @@ static enum tern_status ask_once(struct chat *c, struct tern_error *e)
     if (!s)
         s = prompt->given ? ask(c, prompt->text, strlen(prompt->text), e) : ask(c, text, n, e);
     free(text);
-    return generation_end(&c->g, s, e);
+    return complete_end(&c->g, s, e);
 }
 
 static enum tern_status no_template(struct tern_error *e)
@@ -416,7 +417,7 @@ static enum tern_status no_template(struct tern_error *e)
     return e->code = TERN_USAGE;
 }
 
-static enum tern_status check(struct chat *c, struct tern_error *e)
+static enum tern_status check(struct chat_loop *c, struct tern_error *e)
 {
     if (!tern_chat_info(c->g.model, &c->info))
         return no_template(e);
@@ -429,12 +430,12 @@ static enum tern_status check(struct chat *c, struct tern_error *e)
     return set_system(c, e);
 }
 
-static bool has_prompt(const struct options *o)
+static bool has_prompt(const struct run_options *o)
 {
     return o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
 }
 
-bool chat_wanted(const tern_model *model, const struct options *o)
+bool chat_loop_wanted(const tern_model *model, const struct run_options *o)
 {
     struct tern_chat_info info;
     if (o->value[OPT_CHAT].given || o->value[OPT_SYSTEM].given || o->value[OPT_SYSTEM_FILE].given ||
@@ -444,28 +445,28 @@ bool chat_wanted(const tern_model *model, const struct options *o)
            isatty(STDOUT_FILENO) && tern_chat_info(model, &info);
 }
 
-enum tern_status chat_run(tern_model *model, struct options *o, double load_seconds,
-                          struct tern_error *e)
+enum tern_status chat_loop_run(tern_model *model, struct run_options *o, double load_seconds,
+                               struct tern_error *e)
 {
-    struct chat c = {.o = o, .g = {.model = model}};
+    struct chat_loop c = {.o = o, .g = {.model = model}};
     enum tern_status s = conversation_open(&c.said, e);
-    if (!s && !(s = check(&c, e)) && !(s = generation_open(&c.g, model, o, load_seconds, e))) {
+    if (!s && !(s = check(&c, e)) && !(s = complete_open(&c.g, model, o, load_seconds, e))) {
         c.show = c.g.p.on_text;
         c.g.p.on_text = on_text;
         c.g.p.arg = &c;
         s = !has_prompt(o) && isatty(STDIN_FILENO) ? talk(&c, e) : ask_once(&c, e);
     }
-    generation_close(&c.g);
+    complete_close(&c.g);
     conversation_close(&c.said);
     for (size_t i = 0; i + sizeof(char *) <= c.settings.n; i += sizeof(char *)) {
         char *word;
         memcpy(&word, c.settings.p + i, sizeof word);
         free(word);
     }
-    text_close(&c.settings);
-    text_close(&c.answer);
-    text_close(&c.input);
-    text_close(&c.line);
+    growing_text_close(&c.settings);
+    growing_text_close(&c.answer);
+    growing_text_close(&c.input);
+    growing_text_close(&c.line);
     free(c.stop);
     free(c.tokens);
     return s;

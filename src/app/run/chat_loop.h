@@ -5,9 +5,9 @@
 #include "app/run/run_options.h"
 
 /* True when the options ask for a chat, or leave nothing else to do at a terminal. */
-bool chat_wanted(const tern_model *model, const struct options *o);
+bool chat_loop_wanted(const tern_model *model, const struct run_options *o);
 
-enum tern_status chat_run(tern_model *model, struct options *o, double load_seconds,
-                          struct tern_error *e);
+enum tern_status chat_loop_run(tern_model *model, struct run_options *o, double load_seconds,
+                               struct tern_error *e);
 
 #endif

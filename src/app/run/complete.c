@@ -21,25 +21,26 @@
 
 enum { KEEP = 4 }; /* first tokens that a shift keeps, where nothing else is said */
 
-struct prompt {
+struct run_prompt {
     char *text; /* owned, [n] */
     size_t n;
     tern_token *tokens; /* owned, [n_tokens] */
     size_t n_tokens;
 };
 
-static void prompt_close(struct prompt *p)
+static void prompt_close(struct run_prompt *p)
 {
     free(p->text);
     free(p->tokens);
 }
 
-static bool has_prompt(const struct options *o)
+static bool has_prompt(const struct run_options *o)
 {
     return o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
 }
 
-static enum tern_status take_text(const struct options *o, struct prompt *p, struct tern_error *e)
+static enum tern_status take_text(const struct run_options *o, struct run_prompt *p,
+                                  struct tern_error *e)
 {
     const struct option_value *prompt = &o->value[OPT_PROMPT], *file = &o->value[OPT_FILE];
     if (file->given)
@@ -54,8 +55,9 @@ static enum tern_status take_text(const struct options *o, struct prompt *p, str
     return TERN_OK;
 }
 
-static enum tern_status prompt_open(struct prompt *p, const tern_model *model,
-                                    const struct options *o, unsigned flags, struct tern_error *e)
+static enum tern_status prompt_open(struct run_prompt *p, const tern_model *model,
+                                    const struct run_options *o, unsigned flags,
+                                    struct tern_error *e)
 {
     memset(p, 0, sizeof *p);
     if (o->value[OPT_PARSE_SPECIAL].given)
@@ -64,10 +66,10 @@ static enum tern_status prompt_open(struct prompt *p, const tern_model *model,
     return s ? s : tokens_take(model, p->text, p->n, flags, &p->tokens, &p->n_tokens, e);
 }
 
-enum tern_status generate_tokenize(const tern_model *model, const struct options *o,
+enum tern_status complete_tokenize(const tern_model *model, const struct run_options *o,
                                    struct tern_error *e)
 {
-    struct prompt p;
+    struct run_prompt p;
     enum tern_status s = prompt_open(&p, model, o, 0, e);
     for (size_t i = 0; !s && i < p.n_tokens; i++)
         if (!out_print(i ? " %d" : "%d", (int)p.tokens[i]))
@@ -79,7 +81,7 @@ enum tern_status generate_tokenize(const tern_model *model, const struct options
 }
 
 /* A text that begins with nothing begins with BOS, also where a tokenizer adds none. */
-static enum tern_status check_prompt(struct prompt *p, const tern_model *model,
+static enum tern_status check_prompt(struct run_prompt *p, const tern_model *model,
                                      const struct tern_memory *plan, struct tern_error *e)
 {
     struct tern_model_info info;
@@ -111,7 +113,7 @@ static uint64_t random_seed(void)
     return seed;
 }
 
-static struct tern_sampler_params sampler_of(const tern_model *model, const struct options *o)
+static struct tern_sampler_params sampler_of(const tern_model *model, const struct run_options *o)
 {
 #define FIELD(name) offsetof(struct tern_sampler_params, name)
     static const struct {
@@ -156,21 +158,21 @@ static struct tern_sampler_params sampler_of(const tern_model *model, const stru
 
 static int on_token(void *arg, tern_token token, const float *logits)
 {
-    struct generation *g = arg;
-    return !report_token(&g->report, token, logits);
+    struct completion *g = arg;
+    return !token_report_add(&g->report, token, logits);
 }
 
 static int on_text(void *arg, tern_token token, const char *text, size_t n)
 {
-    struct generation *g = arg;
+    struct completion *g = arg;
     (void)token;
-    bool done = g->report.is_json ? report_text(&g->report, text, n) : out_stream(text, n);
+    bool done = g->report.is_json ? token_report_text(&g->report, text, n) : out_stream(text, n);
     return !done || signals_caught();
 }
 
 static int on_prompt(void *arg, size_t done, size_t total)
 {
-    const struct generation *g = arg;
+    const struct completion *g = arg;
     if (g->waits_since > 0 && stopwatch_now() - g->waits_since > 0.5) {
         if (done < total)
             fprintf(stderr, "\rprompt: %zu of %zu tokens ", done, total);
@@ -181,13 +183,13 @@ static int on_prompt(void *arg, size_t done, size_t total)
 }
 
 /* Where no text on the terminal is in the way. */
-static bool shows_progress(const struct options *o)
+static bool shows_progress(const struct run_options *o)
 {
     return isatty(STDERR_FILENO) && !o->value[OPT_QUIET].given &&
            (o->value[OPT_NO_ECHO].given || !isatty(STDOUT_FILENO));
 }
 
-void generation_print(const struct generation *g)
+void complete_print(const struct completion *g)
 {
     struct tern_memory plan;
     struct tern_model_info info;
@@ -216,9 +218,9 @@ static void print_fingerprint(const tern_context *ctx)
 }
 
 /* A context for the model of --draft, as long as both models allow; none without the option. */
-static enum tern_status draft_open(struct generation *g, uint32_t n_ctx, struct tern_error *e)
+static enum tern_status draft_open(struct completion *g, uint32_t n_ctx, struct tern_error *e)
 {
-    const struct options *o = g->o;
+    const struct run_options *o = g->o;
     struct tern_model_info info;
     struct tern_memory plan;
     struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
@@ -247,7 +249,7 @@ static enum tern_status draft_open(struct generation *g, uint32_t n_ctx, struct 
 }
 
 /* The sampler, and what else of tern_generate's parameters the options say. */
-void generation_set(struct generation *g)
+void complete_set(struct completion *g)
 {
     const struct option_value *v = g->o->value;
     struct tern_generate_params *p = &g->p;
@@ -267,7 +269,7 @@ void generation_set(struct generation *g)
     g->stats.is_random = g->sampler.temperature > 0;
 }
 
-static enum tern_status check_bias(const tern_model *model, const struct options *o,
+static enum tern_status check_bias(const tern_model *model, const struct run_options *o,
                                    struct tern_error *e)
 {
     struct tern_model_info info;
@@ -280,11 +282,11 @@ static enum tern_status check_bias(const tern_model *model, const struct options
     return TERN_OK;
 }
 
-enum tern_status generation_open(struct generation *g, tern_model *model, const struct options *o,
-                                 double load_seconds, struct tern_error *e)
+enum tern_status complete_open(struct completion *g, tern_model *model, const struct run_options *o,
+                               double load_seconds, struct tern_error *e)
 {
     struct tern_memory plan;
-    *g = (struct generation){.o = o, .model = model, .p = tern_generate_defaults()};
+    *g = (struct completion){.o = o, .model = model, .p = tern_generate_defaults()};
     g->stats.start = stopwatch_now() - load_seconds;
     g->stats.result.last = -1;
     g->p.on_text = on_text;
@@ -294,19 +296,19 @@ enum tern_status generation_open(struct generation *g, tern_model *model, const 
     if (!s)
         s = plan_open(&g->ctx, model, o, 0, e);
     if (!s)
-        s = report_open(&g->report, g->ctx, o, e);
-    if (!s && report_wants_tokens(&g->report))
+        s = token_report_open(&g->report, g->ctx, o, e);
+    if (!s && token_report_wants_tokens(&g->report))
         g->p.on_token = on_token;
-    generation_set(g);
+    complete_set(g);
     g->stats.load_seconds = stopwatch_now() - g->stats.start;
     if (!s)
         s = check_bias(model, o, e);
-    return s ? s : session_open(g->ctx, o, e);
+    return s ? s : resume_open(g->ctx, o, e);
 }
 
-void generation_close(struct generation *g)
+void complete_close(struct completion *g)
 {
-    report_close(&g->report);
+    token_report_close(&g->report);
     plan_close(g->ctx);
     tern_context_close(g->p.draft);
     tern_model_close(g->draft_model);
@@ -314,15 +316,15 @@ void generation_close(struct generation *g)
 
 /* A session holds the last token too, which else needs no position: so many tokens may follow the n
  * of the prompt. -1: any number. */
-static int64_t room_for_session(const struct generation *g, size_t n)
+static int64_t room_for_session(const struct completion *g, size_t n)
 {
     struct tern_memory plan;
     tern_context_memory(g->ctx, &plan);
     return g->o->value[OPT_SESSION].given && !g->p.shift ? (int64_t)plan.n_ctx - (int64_t)n : -1;
 }
 
-enum tern_status generation_run(struct generation *g, const tern_token *tokens, size_t n,
-                                struct tern_error *e)
+enum tern_status complete_run(struct completion *g, const tern_token *tokens, size_t n,
+                              struct tern_error *e)
 {
     g->stats.n_held = tern_seq_reuse(g->ctx, 0, tokens, n);
     g->p.tokens = tokens + g->stats.n_held;
@@ -341,18 +343,18 @@ enum tern_status generation_run(struct generation *g, const tern_token *tokens, 
     return s ? s : tern_numeric_status(g->ctx, e);
 }
 
-enum tern_status generation_end(struct generation *g, enum tern_status s, struct tern_error *e)
+enum tern_status complete_end(struct completion *g, enum tern_status s, struct tern_error *e)
 {
     if (g->o->value[OPT_FINGERPRINT].given)
         print_fingerprint(g->ctx);
     return s && s != TERN_CANCELLED
                ? s
-               : session_keep(g->ctx, g->o, g->stats.result.last, g->p.keep, g->unread, e);
+               : resume_save(g->ctx, g->o, g->stats.result.last, g->p.keep, g->unread, e);
 }
 
 /* ---- one text ----------------------------------------------------------------------------- */
 
-static enum tern_status generate(struct generation *g, const struct prompt *prompt,
+static enum tern_status generate(struct completion *g, const struct run_prompt *prompt,
                                  struct tern_error *e)
 {
     const tern_token *tokens = prompt->tokens;
@@ -371,28 +373,28 @@ static enum tern_status generate(struct generation *g, const struct prompt *prom
         g->stats.result.reason = TERN_STOP_CANCELLED;
         return TERN_CANCELLED;
     }
-    enum tern_status s = generation_run(g, tokens, n, e);
+    enum tern_status s = complete_run(g, tokens, n, e);
     g->unread = !g->stats.result.n_generated && tern_seq_length(g->ctx, 0) < n;
     bool ended = g->stats.result.n_prompt && (!s || s == TERN_CANCELLED);
-    report_end(&g->report, ended ? &g->stats : NULL);
+    token_report_end(&g->report, ended ? &g->stats : NULL);
     if (!out_closed() && ended)
-        generation_print(g);
-    return generation_end(g, s, e);
+        complete_print(g);
+    return complete_end(g, s, e);
 }
 
-enum tern_status generate_run(tern_model *model, struct options *o, double load_seconds,
-                              struct tern_error *e)
+enum tern_status complete_prompt(tern_model *model, struct run_options *o, double load_seconds,
+                                 struct tern_error *e)
 {
-    struct prompt prompt;
+    struct run_prompt prompt;
     struct tern_memory plan;
-    struct generation g = {0};
+    struct completion g = {0};
     plan_make(model, o, 0, &plan);
     enum tern_status s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL, e);
     if (!s)
         s = check_prompt(&prompt, model, &plan, e);
-    if (!s && !(s = generation_open(&g, model, o, load_seconds, e)))
+    if (!s && !(s = complete_open(&g, model, o, load_seconds, e)))
         s = generate(&g, &prompt, e);
-    generation_close(&g);
+    complete_close(&g);
     prompt_close(&prompt);
     return s;
 }

@@ -8,39 +8,39 @@
 #include "app/run/stats.h"
 
 /* A context, and how texts are generated with it: for one text, and for the answers of a chat. */
-struct generation {
-    const struct options *o;
+struct completion {
+    const struct run_options *o;
     tern_model *model, *draft_model; /* borrowed; owned */
     tern_context *ctx;
     struct tern_sampler_params sampler;
     struct tern_generate_params p;
-    struct stats stats;
-    struct report report;
+    struct run_stats stats;
+    struct token_report report;
     bool unread;        /* the one text was cancelled within its prompt */
     double waits_since; /* a prompt that takes its time says how far it is; 0: it does not */
 };
 
 /* Opens the draft and the context and restores the session. To be closed also after an error. */
-enum tern_status generation_open(struct generation *g, tern_model *model, const struct options *o,
-                                 double load_seconds, struct tern_error *e);
-void generation_close(struct generation *g);
-void generation_set(struct generation *g); /* after options were changed */
+enum tern_status complete_open(struct completion *g, tern_model *model, const struct run_options *o,
+                               double load_seconds, struct tern_error *e);
+void complete_close(struct completion *g);
+void complete_set(struct completion *g); /* after options were changed */
 
 /* Streams what follows the tokens, of which is evaluated only what the context does not hold. */
-enum tern_status generation_run(struct generation *g, const tern_token *tokens, size_t n,
-                                struct tern_error *e);
-void generation_print(const struct generation *g); /* statistics, unless --quiet */
+enum tern_status complete_run(struct completion *g, const tern_token *tokens, size_t n,
+                              struct tern_error *e);
+void complete_print(const struct completion *g); /* statistics, unless --quiet */
 
 /* At the end of all texts: fingerprint and session. `s`: how they ended. */
-enum tern_status generation_end(struct generation *g, enum tern_status s, struct tern_error *e);
+enum tern_status complete_end(struct completion *g, enum tern_status s, struct tern_error *e);
 
 /* `load_seconds`: what opening the model took, for the statistics. TERN_CANCELLED when a signal or
  * a failing standard output ended the text. */
-enum tern_status generate_run(tern_model *model, struct options *o, double load_seconds,
-                              struct tern_error *e);
+enum tern_status complete_prompt(tern_model *model, struct run_options *o, double load_seconds,
+                                 struct tern_error *e);
 
 /* Prints the token ids of the prompt on one line. */
-enum tern_status generate_tokenize(const tern_model *model, const struct options *o,
+enum tern_status complete_tokenize(const tern_model *model, const struct run_options *o,
                                    struct tern_error *e);
 
 #endif

@@ -2,6 +2,7 @@
 #include "app/run/conversation.h"
 
 #include "app/cli/files.h"
+#include "app/cli/growing_text.h"
 #include "app/cli/json.h"
 
 #include <errno.h>
@@ -11,28 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-void text_add(struct text *t, const char *p, size_t n)
-{
-    if (n > t->room - t->n) {
-        size_t room = 2 * t->n + n + 64;
-        char *more = realloc(t->p, room);
-        if (!more) {
-            t->failed = true;
-            return;
-        }
-        t->p = more, t->room = room;
-    }
-    if (n)
-        memcpy(t->p + t->n, p, n);
-    t->n += n;
-}
-
-void text_close(struct text *t)
-{
-    free(t->p);
-    *t = (struct text){0};
-}
 
 static enum tern_status no_memory(struct tern_error *e)
 {
@@ -122,11 +101,11 @@ static enum tern_status not_regular(const char *path, struct tern_error *e)
 
 static void put(void *arg, const char *text, size_t n)
 {
-    text_add(arg, text, n);
+    growing_text_add(arg, text, n);
 }
 
-static enum tern_status write_text(const struct text *t, const char *temporary, const char *path,
-                                   struct tern_error *e)
+static enum tern_status write_text(const struct growing_text *t, const char *temporary,
+                                   const char *path, struct tern_error *e)
 {
     struct stat there;
     bool old = !lstat(path, &there);
@@ -149,22 +128,23 @@ static enum tern_status write_text(const struct text *t, const char *temporary, 
 enum tern_status conversation_save(const struct conversation *c, const char *path,
                                    struct tern_error *e)
 {
-    struct text t = {0}, temporary = {0};
+    struct growing_text t = {0}, temporary = {0};
     char end[32];
     for (size_t i = !c->list->text; i < c->n; i++) {
         const struct tern_chat_message *m = &c->list[i];
-        text_add(&t, "{\"role\": \"", 10);
-        text_add(&t, m->role, strlen(m->role));
-        text_add(&t, "\", \"content\": \"", 15);
+        growing_text_add(&t, "{\"role\": \"", 10);
+        growing_text_add(&t, m->role, strlen(m->role));
+        growing_text_add(&t, "\", \"content\": \"", 15);
         json_text(put, &t, m->text, m->bytes);
-        text_add(&t, "\"}\n", 3);
+        growing_text_add(&t, "\"}\n", 3);
     }
-    text_add(&temporary, path, strlen(path));
-    text_add(&temporary, end, (size_t)snprintf(end, sizeof end, ".%ld.tmp", (long)getpid()) + 1);
+    growing_text_add(&temporary, path, strlen(path));
+    growing_text_add(&temporary, end,
+                     (size_t)snprintf(end, sizeof end, ".%ld.tmp", (long)getpid()) + 1);
     enum tern_status s =
         t.failed || temporary.failed ? no_memory(e) : write_text(&t, temporary.p, path, e);
-    text_close(&t);
-    text_close(&temporary);
+    growing_text_close(&t);
+    growing_text_close(&temporary);
     return s;
 }
 
@@ -182,23 +162,23 @@ static int unit(const char *p, const char *end)
     return value;
 }
 
-static void add_utf8(struct text *t, int c)
+static void add_utf8(struct growing_text *t, int c)
 {
     char b[4];
     size_t n = 1 + (c > 0x7f) + (c > 0x7ff) + (c > 0xffff);
     b[0] = (char)(n == 1 ? c : (0xf00 >> n & 0xff) | c >> 6 * (n - 1));
     for (size_t i = 1; i < n; i++)
         b[i] = (char)(0x80 | (c >> 6 * (n - 1 - i) & 0x3f));
-    text_add(t, b, n);
+    growing_text_add(t, b, n);
 }
 
 /* What follows a backslash; NULL when it is none of JSON's. */
-static const char *take_escape(struct text *t, const char *p, const char *end)
+static const char *take_escape(struct growing_text *t, const char *p, const char *end)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     const char *at = p < end && *p ? strchr(from, *p) : NULL;
     if (at)
-        text_add(t, to + (at - from), 1);
+        growing_text_add(t, to + (at - from), 1);
     if (at || p == end || *p != 'u')
         return at ? p + 1 : NULL;
     int c = unit(p + 1, end), low;
@@ -220,8 +200,8 @@ static const char *skip_space(const char *p, const char *end)
 }
 
 /* A string and the mark that must follow it; the end of them, or NULL. */
-static const char *take_string(struct text *t, const char *p, const char *end, const char *marks,
-                               char *mark)
+static const char *take_string(struct growing_text *t, const char *p, const char *end,
+                               const char *marks, char *mark)
 {
     t->n = 0;
     p = skip_space(p, end);
@@ -231,7 +211,7 @@ static const char *take_string(struct text *t, const char *p, const char *end, c
         if (*p == '\\')
             p = take_escape(t, p + 1, end);
         else
-            text_add(t, p++, 1);
+            growing_text_add(t, p++, 1);
     }
     if (!p || p == end)
         return NULL;
@@ -243,9 +223,10 @@ static const char *take_string(struct text *t, const char *p, const char *end, c
 }
 
 /* {"role": "...", "content": "..."}, in any order and with other strings beside them. */
-static bool take_message(const char *p, const char *end, struct text *role, struct text *content)
+static bool take_message(const char *p, const char *end, struct growing_text *role,
+                         struct growing_text *content)
 {
-    struct text key = {0}, other = {0};
+    struct growing_text key = {0}, other = {0};
     int seen = 0;
     char mark = ',';
     p = skip_space(p, end);
@@ -258,8 +239,8 @@ static bool take_message(const char *p, const char *end, struct text *role, stru
         seen |= is_role | 2 * is_content;
         p = take_string(is_role ? role : is_content ? content : &other, p, end, ",}", &mark);
     }
-    text_close(&key);
-    text_close(&other);
+    growing_text_close(&key);
+    growing_text_close(&other);
     return p && seen == 3 && skip_space(p, end) == end;
 }
 
@@ -267,7 +248,7 @@ static enum tern_status add_line(struct conversation *c, const char *p, const ch
                                  struct tern_error *e)
 {
     static const char *const roles[] = {"system", "user", "assistant"};
-    struct text role = {0}, content = {0};
+    struct growing_text role = {0}, content = {0};
     enum tern_status s = TERN_BAD_FILE;
     size_t i = 0;
     if (take_message(p, end, &role, &content)) {
@@ -277,8 +258,8 @@ static enum tern_status add_line(struct conversation *c, const char *p, const ch
         if (i < 3 && (i ? i == 2 - c->n % 2 : c->n == 1 && !c->list->text))
             s = conversation_add(c, roles[i], content.n ? content.p : "", content.n, e);
     }
-    text_close(&role);
-    text_close(&content);
+    growing_text_close(&role);
+    growing_text_close(&content);
     return s;
 }
 

@@ -8,14 +8,6 @@
 
 #include "tern.h"
 
-struct text { /* bytes that grow; zeroed: none */
-    char *p;
-    size_t n, room;
-    bool failed; /* no memory: stays set */
-};
-void text_add(struct text *t, const char *p, size_t n);
-void text_close(struct text *t);
-
 struct conversation {
     struct tern_chat_message *list; /* [n]; [0] the system text or NULL, then the others in turns;
                                      * text and tokens are owned */

@@ -30,7 +30,7 @@ static void show_progress(const struct perplexity *p)
             number_exp(p->tokens ? p->nll / (double)p->tokens : 0));
 }
 
-static enum tern_status measure(struct perplexity_job *job, const struct options *o,
+static enum tern_status measure(struct perplexity_job *job, const struct run_options *o,
                                 struct perplexity *p, struct tern_error *e)
 {
     switch (o->job) {
@@ -43,8 +43,8 @@ static enum tern_status measure(struct perplexity_job *job, const struct options
     }
 }
 
-static enum tern_status run_perplexity(tern_context *ctx, const struct options *o, const char *text,
-                                       size_t n, struct tern_error *e)
+static enum tern_status run_perplexity(tern_context *ctx, const struct run_options *o,
+                                       const char *text, size_t n, struct tern_error *e)
 {
     struct tern_memory plan;
     struct perplexity p = {0};
@@ -73,7 +73,8 @@ static enum tern_status run_perplexity(tern_context *ctx, const struct options *
     return s;
 }
 
-static enum tern_status perplexity(tern_model *model, const struct options *o, struct tern_error *e)
+static enum tern_status perplexity(tern_model *model, const struct run_options *o,
+                                   struct tern_error *e)
 {
     struct tern_model_info info;
     char *text = NULL;
@@ -95,7 +96,7 @@ static enum tern_status perplexity(tern_model *model, const struct options *o, s
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-static enum tern_status do_job(tern_model *model, struct options *o, double load_seconds,
+static enum tern_status do_job(tern_model *model, struct run_options *o, double load_seconds,
                                struct tern_error *e)
 {
     switch (o->job) {
@@ -106,7 +107,7 @@ static enum tern_status do_job(tern_model *model, struct options *o, double load
     case OPT_VERIFY:
         return verify_run(model, o, e);
     case OPT_TOKENIZE:
-        return generate_tokenize(model, o, e);
+        return complete_tokenize(model, o, e);
     case OPT_INFO:
         info_describe(model, o->model, o->value[OPT_VERBOSE].given);
         return TERN_OK;
@@ -117,15 +118,16 @@ static enum tern_status do_job(tern_model *model, struct options *o, double load
     case OPT_SEAL_VALUE:
         return info_seal(model, e);
     default:
-        return (chat_wanted(model, o) ? chat_run : generate_run)(model, o, load_seconds, e);
+        return (chat_loop_wanted(model, o) ? chat_loop_run : complete_prompt)(model, o,
+                                                                              load_seconds, e);
     }
 }
 
 /* Jobs that need no model; false when there is none of them. */
-static bool do_help(const struct options *o)
+static bool do_help(const struct run_options *o)
 {
     if (o->job == OPT_HELP)
-        options_help();
+        run_options_help();
     else if (o->job == OPT_HELP_LLAMA2C)
         hints_help_llama2c();
     else if (o->job == OPT_VERSION)
@@ -135,7 +137,7 @@ static bool do_help(const struct options *o)
     return true;
 }
 
-static enum tern_status run(struct options *o, struct tern_error *e)
+static enum tern_status run(struct run_options *o, struct tern_error *e)
 {
     struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
                                        .cpu = o->value[OPT_CPU].text,
@@ -169,7 +171,7 @@ static void print_error(const char *file, char *text)
 }
 
 /* What the shell is told, after the sentence for the person. */
-static int finish(enum tern_status s, const struct options *o, struct tern_error *e)
+static int finish(enum tern_status s, const struct run_options *o, struct tern_error *e)
 {
     if (signals_caught() && (!s || s == TERN_CANCELLED))
         return 128 + signals_caught();
@@ -188,13 +190,13 @@ static int finish(enum tern_status s, const struct options *o, struct tern_error
 
 int main(int argc, char **argv)
 {
-    struct options o;
+    struct run_options o;
     struct tern_error e = {0};
     out_init();
-    enum tern_status s = options_open(&o, argc, argv, &e);
+    enum tern_status s = run_options_open(&o, argc, argv, &e);
     if (!s)
         s = run(&o, &e);
     int code = finish(s, &o, &e);
-    options_close(&o);
+    run_options_close(&o);
     return code;
 }

@@ -13,14 +13,14 @@ enum { END_BYTES = 22, ENTRY_BYTES = 46, HEAD_BYTES = 30, COMMENT_BYTES = 65535,
 #define NO_ARRAY "is not an array of numpy"
 #define DAMAGED "is damaged, or larger than 4 GiB"
 
-struct reader {
+struct npz_reader {
     const char *path;
     const unsigned char *bytes;
     size_t n;
     struct tern_error *e;
 };
 
-static enum tern_status refuse(const struct reader *r, const char *name, const char *what)
+static enum tern_status refuse(const struct npz_reader *r, const char *name, const char *what)
 {
     r->e->code = TERN_BAD_FILE;
     snprintf(r->e->text, sizeof r->e->text, "%.200s: %.100s%s%s", r->path, name, *name ? " " : "",
@@ -71,7 +71,7 @@ static bool read_shape(struct npz_array *a, const char *text)
 }
 
 /* The text in front of the numbers. */
-static enum tern_status read_text(const struct reader *r, struct npz_array *a, const char *text)
+static enum tern_status read_text(const struct npz_reader *r, struct npz_array *a, const char *text)
 {
     static const char descr[] = "'descr': '<", shape[] = "'shape': (";
     const char *d = strstr(text, descr), *s = strstr(text, shape);
@@ -86,7 +86,7 @@ static enum tern_status read_text(const struct reader *r, struct npz_array *a, c
 }
 
 /* A member's bytes. */
-static enum tern_status read_array(const struct reader *r, struct npz_array *a,
+static enum tern_status read_array(const struct npz_reader *r, struct npz_array *a,
                                    const unsigned char *p, size_t n)
 {
     char text[MAX_TEXT] = {0};
@@ -117,7 +117,7 @@ static bool is_plain(const unsigned char *p, size_t n)
 
 /* The member that an entry of the directory names; the entry's 46 bytes, name and more are inside
  * the file. */
-static enum tern_status read_member(const struct reader *r, struct npz_array *a,
+static enum tern_status read_member(const struct npz_reader *r, struct npz_array *a,
                                     const unsigned char *entry)
 {
     size_t n_name = u16(entry + 28), n = u32(entry + 24), at = u32(entry + 42);
@@ -139,7 +139,7 @@ static enum tern_status read_member(const struct reader *r, struct npz_array *a,
 }
 
 /* The last 22 bytes and a comment, or NULL. */
-static const unsigned char *find_end(const struct reader *r)
+static const unsigned char *find_end(const struct npz_reader *r)
 {
     for (size_t i = END_BYTES; i <= r->n && i <= END_BYTES + COMMENT_BYTES; i++)
         if (!memcmp(r->bytes + r->n - i, "PK\5\6", 4))
@@ -147,7 +147,7 @@ static const unsigned char *find_end(const struct reader *r)
     return NULL;
 }
 
-static enum tern_status read_directory(const struct reader *r, struct npz *z)
+static enum tern_status read_directory(const struct npz_reader *r, struct npz *z)
 {
     const unsigned char *end = find_end(r);
     if (!end)
@@ -173,7 +173,7 @@ static enum tern_status read_directory(const struct reader *r, struct npz *z)
 
 enum tern_status npz_open(struct npz *z, const char *path, struct tern_error *e)
 {
-    struct reader r = {.path = path, .e = e};
+    struct npz_reader r = {.path = path, .e = e};
     *z = (struct npz){0};
     enum tern_status s = files_take(path, &z->bytes, &r.n, e);
     r.bytes = (const unsigned char *)z->bytes;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct tern_context_params params_of(const struct options *o, uint32_t n_ctx)
+static struct tern_context_params params_of(const struct run_options *o, uint32_t n_ctx)
 {
     const struct option_value *v = o->value;
     struct tern_context_params p = {0};
@@ -21,15 +21,15 @@ static struct tern_context_params params_of(const struct options *o, uint32_t n_
     return p;
 }
 
-void plan_make(const tern_model *model, const struct options *o, uint32_t n_ctx,
+void plan_make(const tern_model *model, const struct run_options *o, uint32_t n_ctx,
                struct tern_memory *plan)
 {
     struct tern_context_params p = params_of(o, n_ctx);
     tern_context_plan(model, &p, plan);
 }
 
-static void say(const tern_model *model, const struct options *o, const struct tern_memory *plan,
-                bool draft)
+static void say(const tern_model *model, const struct run_options *o,
+                const struct tern_memory *plan, bool draft)
 {
     char a[32], b[32], c[32], d[32];
     struct tern_model_info info;
@@ -55,14 +55,14 @@ static void say(const tern_model *model, const struct options *o, const struct t
                 plan->n_ctx, (unsigned long long)info.max_seq, d);
 }
 
-unsigned plan_load(const struct options *o)
+unsigned plan_load(const struct run_options *o)
 {
     const struct option_value *load = &o->value[OPT_LOAD];
     return (load->given && !strcmp(load->text, "copy") ? TERN_LOAD_COPY : 0) |
            (o->value[OPT_MLOCK].given ? TERN_LOAD_LOCK : 0);
 }
 
-enum tern_status plan_open(tern_context **out, tern_model *model, const struct options *o,
+enum tern_status plan_open(tern_context **out, tern_model *model, const struct run_options *o,
                            uint32_t n_ctx, struct tern_error *e)
 {
     struct tern_context_params p = params_of(o, n_ctx);
@@ -75,7 +75,7 @@ enum tern_status plan_open(tern_context **out, tern_model *model, const struct o
     return s;
 }
 
-enum tern_status plan_draft(tern_context **out, tern_model *model, const struct options *o,
+enum tern_status plan_draft(tern_context **out, tern_model *model, const struct run_options *o,
                             uint32_t n_ctx, struct tern_error *e)
 {
     struct tern_context_params p = params_of(o, n_ctx);

@@ -1,4 +1,4 @@
-/* Sessions: see session.h. */
+/* Sessions: see resume.h. */
 #include "app/run/resume.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void say(tern_context *ctx, const struct options *o, const char *what)
+static void say(tern_context *ctx, const struct run_options *o, const char *what)
 {
     if (o->value[OPT_VERBOSE].given)
         fprintf(stderr, "session: %u tokens %s %s\n", tern_seq_length(ctx, 0), what,
@@ -39,7 +39,7 @@ static enum tern_status check_folder(const char *path, struct tern_error *e)
     return e->code = TERN_IO;
 }
 
-enum tern_status session_open(tern_context *ctx, const struct options *o, struct tern_error *e)
+enum tern_status resume_open(tern_context *ctx, const struct run_options *o, struct tern_error *e)
 {
     const char *path = o->value[OPT_SESSION].text;
     struct stat there;
@@ -83,8 +83,8 @@ static enum tern_status add(tern_context *ctx, tern_token last, size_t keep, str
     return s;
 }
 
-enum tern_status session_keep(tern_context *ctx, const struct options *o, tern_token last,
-                              size_t keep, bool unread, struct tern_error *e)
+enum tern_status resume_save(tern_context *ctx, const struct run_options *o, tern_token last,
+                             size_t keep, bool unread, struct tern_error *e)
 {
     const char *path = o->value[OPT_SESSION].text;
     if (!path)

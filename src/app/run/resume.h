@@ -7,12 +7,12 @@
 #include "app/run/run_options.h"
 
 /* Restores it, if it was asked for and the file is there. */
-enum tern_status session_open(tern_context *ctx, const struct options *o, struct tern_error *e);
+enum tern_status resume_open(tern_context *ctx, const struct run_options *o, struct tern_error *e);
 
 /* Writes it, if it was asked for: with `last`, the token that was chosen last and is not evaluated
  * yet (-1: none), unless that ends a text. `keep`: first tokens that a shift keeps. `unread`: the
  * context holds a part of the prompt alone, which is not worth the file that is there. */
-enum tern_status session_keep(tern_context *ctx, const struct options *o, tern_token last,
-                              size_t keep, bool unread, struct tern_error *e);
+enum tern_status resume_save(tern_context *ctx, const struct run_options *o, tern_token last,
+                             size_t keep, bool unread, struct tern_error *e);
 
 #endif

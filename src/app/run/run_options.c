@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct option_row rows[N_OPTIONS] = {
+static const struct option_row rows[N_RUN_OPTIONS] = {
     [OPT_MODEL] = OPTION('m', TEXT, 0, 0, "model", "FILE",
                          "Text\n"
                          "the weights file; default: the first argument"),
@@ -166,14 +166,15 @@ static const struct option_row rows[N_OPTIONS] = {
 
 static const struct option_table table = {
     .rows = rows,
-    .n = N_OPTIONS,
+    .n = N_RUN_OPTIONS,
     .find_hint = hints_find,
     .value_hint = hints_value,
     .unknown = " (a prompt that begins with - can be given after --)",
 };
 
 /* Arguments without a dash: the model unless --model named it, then the prompt. */
-static enum tern_status take_words(struct options *o, const struct parser *p, struct tern_error *e)
+static enum tern_status take_words(struct run_options *o, const struct parser *p,
+                                   struct tern_error *e)
 {
     const char *const *word = p->words;
     size_t i = 0, n = p->n_words;
@@ -197,7 +198,7 @@ static enum tern_status take_words(struct options *o, const struct parser *p, st
 }
 
 /* Two options that contradict each other. */
-static enum tern_status exclude(const struct options *o, enum option a, enum option b,
+static enum tern_status exclude(const struct run_options *o, enum run_option a, enum run_option b,
                                 struct tern_error *e)
 {
     if (o->value[a].given && o->value[b].given)
@@ -206,12 +207,12 @@ static enum tern_status exclude(const struct options *o, enum option a, enum opt
     return TERN_OK;
 }
 
-static enum tern_status check_whole(const struct options *o, struct tern_error *e)
+static enum tern_status check_whole(const struct run_options *o, struct tern_error *e)
 {
-    static const enum option pairs[][2] = {{OPT_PROMPT, OPT_FILE},
-                                           {OPT_GREEDY, OPT_TEMP},
-                                           {OPT_SYSTEM, OPT_SYSTEM_FILE},
-                                           {OPT_VERBOSE, OPT_QUIET}};
+    static const enum run_option pairs[][2] = {{OPT_PROMPT, OPT_FILE},
+                                               {OPT_GREEDY, OPT_TEMP},
+                                               {OPT_SYSTEM, OPT_SYSTEM_FILE},
+                                               {OPT_VERBOSE, OPT_QUIET}};
     static const unsigned char of_a_text[] = {
         OPT_CHAT,   OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION,
         OPT_LOOKUP, OPT_DRAFT,  OPT_CONTEXT_SHIFT, OPT_JSONL, OPT_LOGPROBS};
@@ -228,7 +229,7 @@ static enum tern_status check_whole(const struct options *o, struct tern_error *
         if (exclude(o, of_a_text[i], o->job, e))
             return TERN_USAGE;
     bool prompt = o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
-    if (prompt && o->job != N_OPTIONS && o->job != OPT_TOKENIZE && o->job < OPT_HELP)
+    if (prompt && o->job != N_RUN_OPTIONS && o->job != OPT_TOKENIZE && o->job < OPT_HELP)
         return parser_usage(e, "--%.*s takes no prompt", OPTION_NAME(&rows[o->job]));
     return TERN_OK;
 }
@@ -255,7 +256,8 @@ static bool read_bias(const char *text, struct tern_bias *b)
 }
 
 /* Options that may be given several times, in their order. */
-static enum tern_status take_lists(struct options *o, const struct parser *p, struct tern_error *e)
+static enum tern_status take_lists(struct run_options *o, const struct parser *p,
+                                   struct tern_error *e)
 {
     o->stop = calloc(2 * p->n_texts + 2, sizeof *o->stop);
     o->bias = calloc(p->n_texts + 1, sizeof *o->bias);
@@ -278,12 +280,13 @@ static enum tern_status take_lists(struct options *o, const struct parser *p, st
     return order ? tern_sampler_order(&o->order, order, e) : TERN_OK;
 }
 
-enum tern_status options_open(struct options *o, int argc, char **argv, struct tern_error *e)
+enum tern_status run_options_open(struct run_options *o, int argc, char **argv,
+                                  struct tern_error *e)
 {
     struct parser p;
     memset(o, 0, sizeof *o);
     enum tern_status s = parser_open(&p, &table, o->value, argc, argv, e);
-    o->job = (enum option)p.job;
+    o->job = (enum run_option)p.job;
     if (!s)
         s = take_lists(o, &p, e);
     if (!s)
@@ -294,7 +297,7 @@ enum tern_status options_open(struct options *o, int argc, char **argv, struct t
     return s;
 }
 
-void options_close(struct options *o)
+void run_options_close(struct run_options *o)
 {
     free(o->stop);
     free(o->bias);
@@ -312,9 +315,9 @@ static bool is_settable(int id)
     return memchr(more, id, sizeof more) != NULL;
 }
 
-enum tern_status options_set(struct options *o, char *word, struct tern_error *e)
+enum tern_status run_options_set(struct run_options *o, char *word, struct tern_error *e)
 {
-    struct option_value value[N_OPTIONS] = {{0}};
+    struct option_value value[N_RUN_OPTIONS] = {{0}};
     char *argv[] = {word, word};
     struct parser p;
     int id = 0;
@@ -322,7 +325,7 @@ enum tern_status options_set(struct options *o, char *word, struct tern_error *e
     parser_close(&p);
     if (s)
         return s;
-    while (id < N_OPTIONS && !value[id].given)
+    while (id < N_RUN_OPTIONS && !value[id].given)
         id++;
     if (!is_settable(id))
         return parser_usage(e, "%.100s cannot be changed here", word);
@@ -334,7 +337,7 @@ enum tern_status options_set(struct options *o, char *word, struct tern_error *e
     return TERN_OK;
 }
 
-void options_help(void)
+void run_options_help(void)
 {
     out_print("usage: run MODEL [PROMPT] [options]\n"
               "\n"

@@ -1,12 +1,12 @@
 /* The options of `run`: one table, read by parser.c, from which all else follows;
- * tests/cli/test_cli.py holds the man page to it. ADDING AN OPTION: a name in enum option, a row in
+ * tests/cli/test_cli.py holds the man page to it. ADDING AN OPTION: a name in enum run_option, a row in
  * the table of run_options.c, a paragraph in tern.1. */
 #ifndef RUN_RUN_OPTIONS_H
 #define RUN_RUN_OPTIONS_H
 
 #include "app/cli/parser.h"
 
-enum option {
+enum run_option {
     OPT_MODEL,
     OPT_PROMPT,
     OPT_FILE,
@@ -75,12 +75,12 @@ enum option {
     OPT_HELP,
     OPT_HELP_LLAMA2C,
     OPT_VERSION,
-    N_OPTIONS
+    N_RUN_OPTIONS
 };
 
-struct options {
-    struct option_value value[N_OPTIONS];
-    enum option job;               /* OPT_PERPLEXITY ... OPT_VERSION, or N_OPTIONS: generate */
+struct run_options {
+    struct option_value value[N_RUN_OPTIONS];
+    enum run_option job;           /* OPT_PERPLEXITY ... OPT_VERSION, or N_RUN_OPTIONS: generate */
     const char *model;             /* NULL: none was named */
     const char **stop, **breakers; /* [n_stop], [n_breakers] of one array; owned */
     size_t n_stop, n_breakers;
@@ -90,14 +90,15 @@ struct options {
 };
 
 /* Reads argv. TERN_USAGE with one sentence that names the option. */
-enum tern_status options_open(struct options *o, int argc, char **argv, struct tern_error *e);
-void options_close(struct options *o);
+enum tern_status run_options_open(struct run_options *o, int argc, char **argv,
+                                  struct tern_error *e);
+void run_options_close(struct run_options *o);
 
 /* Changes one option of a chat: "--NAME=VALUE", which must live as long as o. A flag that is on
  * goes off. TERN_USAGE when the value is wrong, or the option not one that can change. */
-enum tern_status options_set(struct options *o, char *word, struct tern_error *e);
+enum tern_status run_options_set(struct run_options *o, char *word, struct tern_error *e);
 
 /* --help, from the table; at most 80 columns. Written to standard output. */
-void options_help(void);
+void run_options_help(void);
 
 #endif

@@ -11,13 +11,14 @@ static double rate(double n, double seconds)
 }
 
 /* Every step of the text read the weights once. */
-static double bandwidth(const struct stats *s, const struct tern_model_info *info)
+static double bandwidth(const struct run_stats *s, const struct tern_model_info *info)
 {
     return rate((double)s->result.n_steps * (double)info->token_bytes, s->result.generate_seconds) /
            1e9;
 }
 
-static void print_line(const struct stats *s, const struct tern_model_info *info, uint64_t bytes)
+static void print_line(const struct run_stats *s, const struct tern_model_info *info,
+                       uint64_t bytes)
 {
     char memory[32];
     const struct tern_generate_result *r = &s->result;
@@ -38,7 +39,8 @@ static void print_line(const struct stats *s, const struct tern_model_info *info
     fputc('\n', stderr);
 }
 
-static void print_table(const struct stats *s, const struct tern_model_info *info, uint64_t bytes)
+static void print_table(const struct run_stats *s, const struct tern_model_info *info,
+                        uint64_t bytes)
 {
     static const char *const reasons[] = {"end token", "number of tokens", "full context",
                                           "stop string", "cancelled"};
@@ -72,7 +74,7 @@ static void print_table(const struct stats *s, const struct tern_model_info *inf
         fprintf(stderr, "seed:                 %llu\n", (unsigned long long)s->seed);
 }
 
-void stats_print(const struct stats *s, const tern_context *ctx, int verbose)
+void stats_print(const struct run_stats *s, const tern_context *ctx, int verbose)
 {
     struct tern_model_info info;
     struct tern_memory plan;

@@ -4,7 +4,7 @@
 
 #include "tern.h"
 
-struct stats {
+struct run_stats {
     struct tern_generate_result result;
     double start, load_seconds, total_seconds; /* start: of the clock */
     size_t n_held; /* tokens of the prompt that the context held already */
@@ -14,6 +14,6 @@ struct stats {
     int is_random;        /* the seed had a part in the text */
 };
 
-void stats_print(const struct stats *s, const tern_context *ctx, int verbose); /* to stderr */
+void stats_print(const struct run_stats *s, const tern_context *ctx, int verbose); /* to stderr */
 
 #endif

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum tern_status report_open(struct report *r, tern_context *ctx, const struct options *o,
-                             struct tern_error *e)
+enum tern_status token_report_open(struct token_report *r, tern_context *ctx,
+                                   const struct run_options *o, struct tern_error *e)
 {
-    *r = (struct report){.o = o, .ctx = ctx, .is_json = o->value[OPT_JSONL].given};
-    if (!report_wants_tokens(r))
+    *r = (struct token_report){.o = o, .ctx = ctx, .is_json = o->value[OPT_JSONL].given};
+    if (!token_report_wants_tokens(r))
         return TERN_OK;
     r->top = calloc((size_t)o->value[OPT_LOGPROBS].integer + 1, sizeof *r->top);
     if (!r->top)
@@ -22,20 +22,20 @@ enum tern_status report_open(struct report *r, tern_context *ctx, const struct o
     return s == TERN_USAGE ? TERN_OK : s; /* no tokenizer: ids alone */
 }
 
-void report_close(struct report *r)
+void token_report_close(struct token_report *r)
 {
     tern_decoder_close(r->decoder);
     free(r->top);
 }
 
-bool report_wants_tokens(const struct report *r)
+bool token_report_wants_tokens(const struct token_report *r)
 {
     return r->is_json || r->o->value[OPT_LOGPROBS].given;
 }
 
 static void put(void *arg, const char *text, size_t n)
 {
-    if (((struct report *)arg)->is_json)
+    if (((struct token_report *)arg)->is_json)
         (void)out_stream(text, n);
     else
         fwrite(text, 1, n, stderr);
@@ -45,7 +45,7 @@ static void put(void *arg, const char *text, size_t n)
 __attribute__((format(printf, 2, 3)))
 #endif
 static void
-say(struct report *r, const char *format, ...)
+say(struct token_report *r, const char *format, ...)
 {
     char text[512];
     va_list ap;
@@ -55,7 +55,7 @@ say(struct report *r, const char *format, ...)
     put(r, text, n > 0 ? (size_t)n < sizeof text ? (size_t)n : sizeof text - 1 : 0);
 }
 
-static void say_text(struct report *r, const char *name, const char *text, size_t n)
+static void say_text(struct token_report *r, const char *name, const char *text, size_t n)
 {
     say(r, r->is_json ? "\"%s\":\"" : " \"", name);
     json_text(put, r, text, n);
@@ -63,7 +63,7 @@ static void say_text(struct report *r, const char *name, const char *text, size_
 }
 
 /* Id, own text if wanted, and logprob. Bytes that are no text are told as numbers. */
-static void say_choice(struct report *r, const struct tern_choice *c, bool with_text)
+static void say_choice(struct token_report *r, const struct tern_choice *c, bool with_text)
 {
     size_t n = 0;
     const char *text = r->decoder ? tern_decoder_bytes(r->decoder, c->token, &n) : "";
@@ -83,7 +83,7 @@ static void say_choice(struct report *r, const struct tern_choice *c, bool with_
         say(r, "\"logprob\":null"); /* JSON has no infinity */
 }
 
-bool report_token(struct report *r, tern_token token, const float *logits)
+bool token_report_add(struct token_report *r, tern_token token, const float *logits)
 {
     bool json = r->is_json;
     struct tern_choice c = {token, tern_logprob(tern_context_model(r->ctx), logits, token)};
@@ -99,7 +99,7 @@ bool report_token(struct report *r, tern_token token, const float *logits)
     return out_stream("", 0);
 }
 
-bool report_text(struct report *r, const char *text, size_t n)
+bool token_report_text(struct token_report *r, const char *text, size_t n)
 {
     if (r->index) /* else it is the end of the prompt's last character */
         json_text(put, r, text, n);
@@ -111,7 +111,7 @@ static double rate(size_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
-void report_end(struct report *r, const struct stats *stats)
+void token_report_end(struct token_report *r, const struct run_stats *stats)
 {
     static const char *const reasons[] = {"end", "length", "context", "string", "cancelled"};
     const struct tern_generate_result *t = stats ? &stats->result : NULL;

@@ -6,8 +6,8 @@
 #include "app/run/run_options.h"
 #include "app/run/stats.h"
 
-struct report {
-    const struct options *o;
+struct token_report {
+    const struct run_options *o;
     tern_context *ctx;
     tern_decoder *decoder;   /* NULL: a model without tokenizer */
     struct tern_choice *top; /* [--logprobs], owned */
@@ -16,16 +16,16 @@ struct report {
 };
 
 /* To be closed also after an error. */
-enum tern_status report_open(struct report *r, tern_context *ctx, const struct options *o,
-                             struct tern_error *e);
-void report_close(struct report *r);
+enum tern_status token_report_open(struct token_report *r, tern_context *ctx,
+                                   const struct run_options *o, struct tern_error *e);
+void token_report_close(struct token_report *r);
 
-bool report_wants_tokens(const struct report *r);
+bool token_report_wants_tokens(const struct token_report *r);
 /* A token, and the logits that it was chosen from. False: standard output failed. */
-bool report_token(struct report *r, tern_token token, const float *logits);
+bool token_report_add(struct token_report *r, tern_token token, const float *logits);
 /* Text that the last token gave, with --jsonl. */
-bool report_text(struct report *r, const char *text, size_t n);
+bool token_report_text(struct token_report *r, const char *text, size_t n);
 /* All tokens are told: the object of the whole, with --jsonl. `stats` NULL: it failed. */
-void report_end(struct report *r, const struct stats *stats);
+void token_report_end(struct token_report *r, const struct run_stats *stats);
 
 #endif

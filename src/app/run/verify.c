@@ -246,7 +246,7 @@ static enum tern_status run(struct verify *v, struct tern_error *e)
     return judge(v, e);
 }
 
-enum tern_status verify_run(tern_model *model, const struct options *o, struct tern_error *e)
+enum tern_status verify_run(tern_model *model, const struct run_options *o, struct tern_error *e)
 {
     const char *path = o->value[OPT_VERIFY].text;
     struct verify v = {.bound = o->value[OPT_VERIFY_BOUND].real};

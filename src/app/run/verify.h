@@ -14,6 +14,6 @@
 
 /* Prints each operation's worst error over the layers. TERN_LIMIT: names the first layer and
  * operation beyond the bound, or without what the probes have. */
-enum tern_status verify_run(tern_model *model, const struct options *o, struct tern_error *e);
+enum tern_status verify_run(tern_model *model, const struct run_options *o, struct tern_error *e);
 
 #endif
