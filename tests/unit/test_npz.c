@@ -23,7 +23,7 @@ static void teardown(void)
 /* Reads n bytes, which lie alone in their memory. */
 static enum tern_status read_bytes(struct npz *z, const char *bytes, size_t n, struct tern_error *e)
 {
-    struct reader r = {.path = "test", .n = n, .e = e};
+    struct npz_reader r = {.path = "test", .n = n, .e = e};
     *z = (struct npz){.bytes = malloc(n ? n : 1)};
     memcpy(z->bytes, bytes, n);
     r.bytes = (const unsigned char *)z->bytes;
@@ -94,7 +94,7 @@ END_TEST
 /* An end that counts fewer members than there are. */
 START_TEST(changed_count)
 {
-    struct reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
+    struct npz_reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
     for (char n = 0; n < 2; n++) {
         struct tern_error e = {0};
         struct npz z;
@@ -108,7 +108,7 @@ END_TEST
 /* A name that the directory and the member do not agree about. */
 START_TEST(changed_names)
 {
-    struct reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
+    struct npz_reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
     size_t at = u32(find_end(&r) + 16);
     for (size_t k = 0; k < 2; k++, at += ENTRY_BYTES + u16(r.bytes + at + 28))
         for (size_t bit = 0; bit < 8 * (size_t)u16(r.bytes + at + 28); bit++)
@@ -128,7 +128,7 @@ END_TEST
 /* Any byte of the first member, with the checksum made right again, so that it hides nothing. */
 START_TEST(changed_behind_the_checksum)
 {
-    struct reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
+    struct npz_reader r = {.bytes = (const unsigned char *)file, .n = file_bytes};
     const unsigned char *end = find_end(&r);
     size_t entry = u32(end + 16), at = u32((unsigned char *)file + entry + 42);
     size_t data = at + HEAD_BYTES + u16(r.bytes + at + 26) + u16(r.bytes + at + 28);
