@@ -16,11 +16,10 @@ import time
 from pathlib import Path
 
 os.environ |= {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from check_tokenizer import Engine, load  # noqa: E402
-from ternlib import tokenizer  # noqa: E402
-from ternlib.errors import ConvertError  # noqa: E402
+from tern.convert.tokenizers.section import section  # noqa: E402
+from tern.errors import ConvertError  # noqa: E402
+from tern.testing.tokenizer_check import Engine, load  # noqa: E402
 
 
 def documents(text: str, size: int) -> list[str]:
@@ -68,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     texts = documents(text, options.document)
     data = [s.encode() for s in texts]
     size = sum(map(len, data)) / 1e6
-    engine = TimedEngine(tokenizer.section(t))
+    engine = TimedEngine(section(t))
     ours, theirs = [], []
     for _ in range(options.rounds):
         seconds, got = engine.time(data)

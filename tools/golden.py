@@ -6,567 +6,27 @@
     tools/golden.py --probes SOURCE OUT.npz      what every step of a model gives, for `run --verify OUT.npz`; SOURCE is
                                                  a Hugging Face directory, or the NAME of a golden test
 
-Needs torch and transformers (not in requirements.txt: only whoever adds a family runs this). For each family it builds
-tiny models whose weights come from the seeded generator of tests/support/toy.c and ternlib/toy.py, runs transformers (eager
-attention, f32) on a seeded prompt, and records config, 32 greedy tokens and some rows of logits. A seed is taken only if
-- every greedy choice leads by LEAD bounds, so that rounding cannot turn it;
-- transformers in f32 is within half a bound of itself with matrix products in f64: the bound asks for nothing that the
-  reference itself lacks;
-- each listed quirk, switched off, changes a recorded row by CHANGE bounds: nothing is tested in name only.
+Needs torch and transformers (not in requirements.txt: only whoever adds a family runs this). For each family
+(tern/testing/golden_families.py) it builds tiny models whose weights come from the seeded generator of tests/support/toy.c, runs
+transformers on a seeded prompt, and records config, 32 greedy tokens and some rows of logits. tern/testing/golden.py says
+which seeds are taken.
 
 To add a family: one entry in FAMILIES, run, commit the file; `make test` finds it by its name.
 """
 
 import argparse
-import math
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import torch
-import transformers
 
-from ternlib import families, golden_file, huggingface, places, probes
-from ternlib.config import Config
-from ternlib.errors import ConvertError
-from ternlib.layouts import Layout
-from ternlib.source import check_config, in_range, packed_config, slots
-
-FOLDER = Path(__file__).resolve().parent.parent / "tests" / "golden"
-BOUND = 1e-4  # of max|b| in a row
-LEAD = 20
-CHANGE = 100
-GREEDY = 32
-SEEDS = 200
+from tern.convert.families.features import in_range
+from tern.errors import ConvertError
+from tern.testing.golden import FOLDER, make, sample, write_probes
+from tern.testing.golden_families import FAMILIES
 
 
-@dataclass
-class Family:
-    """A model and what to switch off in it. A quirk is changes to the config, or a function of (weights, config)."""
-
-    name: str
-    model: str  # transformers' prefix: Llama, Mistral, Qwen2; its config class is of that name
-    config: dict
-    quirks: dict[str, dict | Callable] = field(default_factory=dict)
-    prompt: int = 24
-    rows: tuple[int, ...] = (0, 7, 16, 23, 39, 54)
-    grows: bool = False  # the text outgrows a limit, beyond which all of it is evaluated otherwise
-    length: int = 0  # tokens of a longer text that the model has seen before, where that matters
-    distinct: int = GREEDY // 4  # tokens that the continuation must have; a tied head after a scaled embedding repeats
-
-
-def interleaved(weights: dict, config) -> dict:
-    """What an engine gets that turns neighbouring dimensions: rows of q and k in the other order."""
-    out, half = dict(weights), config.head_dim // 2
-    order = np.arange(config.head_dim).reshape(2, half).T.ravel()
-    for name, w in weights.items():
-        if name.split(".")[-1] in ("q", "k", "q_bias", "k_bias"):
-            out[name] = w.reshape(-1, config.head_dim, *w.shape[1:])[:, order].reshape(w.shape)
-    return out
-
-
-def modulo_heads(weights: dict, config) -> dict:
-    """What an engine gets that gives query head h the key/value head h % n_kv instead of h / group."""
-    out, n, n_kv, dim = dict(weights), config.num_attention_heads, config.num_key_value_heads, config.head_dim
-    order = np.arange(n).reshape(n // n_kv, n_kv).T.ravel()
-    for name, w in weights.items():
-        part = name.split(".")[-1]
-        if part in ("q", "q_bias"):
-            out[name] = w.reshape(n, dim, *w.shape[1:])[order].reshape(w.shape)
-        if part == "o":
-            out[name] = w.reshape(-1, n, dim)[:, order].reshape(w.shape)
-    return out
-
-
-def without(part: str, value: float = 0) -> Callable:
-    """The quirk `part` (a bias, or the weights of a norm with `value` 1): the same number everywhere in its place."""
-    return lambda weights, _: {
-        name: np.full_like(w, value) if name.split(".")[-1] == part else w for name, w in weights.items()
-    }
-
-
-def rope(theta: float, kind: str = "default", **rest) -> dict:
-    return {"rope_theta": theta, "rope_type": kind, **rest}
-
-
-def config(dim: int, heads: int, kv: int, head_dim: int, hidden: int, theta: dict, **rest) -> dict:
-    """The keys that all these families share; two layers, 96 tokens, 1024 positions unless said."""
-    keys = dict(hidden_size=dim, num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim)
-    keys |= dict(intermediate_size=hidden, num_hidden_layers=2, vocab_size=96, max_position_embeddings=1024)
-    keys |= dict(rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=theta, bos_token_id=1, eos_token_id=2)
-    keys |= {"pad_token_id": 0} | rest
-    return {key: value for key, value in keys.items() if key not in ("rms_norm_eps", "head_dim", "intermediate_size") or value is not None}
-
-
-LLAMA3 = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=512)
-BIASES = ("q_bias", "k_bias", "v_bias", "o_bias", "gate_bias", "up_bias", "down_bias")
-
-FAMILIES = [
-    Family(
-        "llama-mha", "Llama",
-        config(48, 3, 3, 16, 80, rope(10000.0), rms_norm_eps=0.05),
-        {"eps": {"rms_norm_eps": 1e-5}, "rope order": interleaved, "theta": {"rope_parameters": rope(500000.0)}},
-    ),
-    Family(
-        "llama-gqa", "Llama",
-        config(36, 4, 2, 24, 72, rope(10000.0), tie_word_embeddings=True, num_hidden_layers=6),
-        {"rope order": interleaved, "head groups": modulo_heads},
-    ),
-    Family(
-        "llama-mqa", "Llama",
-        config(40, 5, 1, 80, 72, rope(777.5), vocab_size=91),
-        {"rope order": interleaved, "theta": {"rope_parameters": rope(10000.0)}},
-    ),
-    Family(
-        "llama-bias", "Llama",
-        config(48, 6, 2, 8, 64, rope(10000.0), attention_bias=True, mlp_bias=True),
-        {part: without(part) for part in BIASES if part != "k_bias"}
-        | {"k_bias": without("k_bias"), "rope order": interleaved, "head groups": modulo_heads},
-    ),
-    Family(
-        "llama-linear", "Llama",
-        config(48, 2, 1, 24, 64, rope(10000.0, "linear", factor=3.5)),
-        {"scaling": {"rope_parameters": rope(10000.0)}},
-    ),
-    Family(
-        "llama3", "Llama",
-        config(64, 4, 2, 32, 64, rope(10000.0, "llama3", **LLAMA3), max_position_embeddings=8192),
-        {"scaling": {"rope_parameters": rope(10000.0)},
-         "linear instead": {"rope_parameters": rope(10000.0, "linear", factor=8.0)}},
-        prompt=4096, rows=(0, 255, 256, 1023, 3071, 4095, 4126),
-    ),
-    Family(
-        "mistral", "Mistral",
-        config(48, 4, 2, 16, 64, rope(10000.0), sliding_window=8),
-        {"no window": {"sliding_window": None}, "window 7": {"sliding_window": 7}, "window 9": {"sliding_window": 9}},
-    ),
-    Family(
-        "mistral-long", "Mistral",
-        config(48, 4, 1, 16, 64, rope(10000.0), sliding_window=300),
-        {"no window": {"sliding_window": None}},
-        prompt=600, rows=(0, 256, 299, 300, 301, 599, 630),
-    ),
-    Family(
-        "qwen2", "Qwen2",
-        config(32, 4, 2, 12, 64, rope(1000000.0), tie_word_embeddings=True, num_hidden_layers=6,
-               use_sliding_window=True, sliding_window=6, max_window_layers=2),
-        {part: without(part) for part in BIASES[:3]}
-        | {"no window": {"use_sliding_window": False}, "window everywhere": {"max_window_layers": 0}},
-    ),
-    Family(
-        "qwen3", "Qwen3",
-        config(40, 4, 2, 24, 64, rope(1000000.0), use_sliding_window=True, sliding_window=6, max_window_layers=1),
-        {part: without(part, 1) for part in ("q_norm", "k_norm")}
-        | {"no window": {"use_sliding_window": False}, "rope order": interleaved, "head groups": modulo_heads},
-    ),
-    Family(
-        "gemma", "Gemma",
-        config(48, 4, 1, 24, 64, rope(10000.0), tie_word_embeddings=True),
-        {"activation": {"hidden_act": "silu"}, "norm weights": without("attn_norm", 1), "rope order": interleaved},
-        distinct=1,
-    ),
-    Family(
-        "gemma2", "Gemma2",
-        config(48, 4, 2, 24, 64, rope(10000.0), num_hidden_layers=4, tie_word_embeddings=True, sliding_window=7,
-               query_pre_attn_scalar=40, attn_logit_softcapping=0.5, final_logit_softcapping=3.0,
-               rms_norm_eps=1e-6),
-        {"attention cap": {"attn_logit_softcapping": None}, "logit cap": {"final_logit_softcapping": None},
-         "scale": {"query_pre_attn_scalar": 24}, "window": {"sliding_window": 8},
-         "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2}}
-        | {part: without(part, 1) for part in ("attn_post_norm", "ffn_norm", "ffn_post_norm")},
-        distinct=1,
-    ),
-    Family(
-        "gemma3", "Gemma3Text",
-        config(48, 4, 2, 24, 64,
-               {"full_attention": rope(1000000.0, "linear", factor=8.0), "sliding_attention": rope(10000.0)},
-               num_hidden_layers=6, tie_word_embeddings=True, sliding_window=7, query_pre_attn_scalar=40,
-               rms_norm_eps=1e-6),
-        {"scale": {"query_pre_attn_scalar": 24}, "window": {"sliding_window": 8},
-         "linear": {"rope_parameters": {"full_attention": rope(1000000.0), "sliding_attention": rope(10000.0)}},
-         "local base": {"rope_parameters": {"full_attention": rope(1000000.0, "linear", factor=8.0),
-                                            "sliding_attention": rope(1000000.0)}}}
-        | {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")},
-        distinct=1,
-    ),
-    Family(
-        "phi3", "Phi3",
-        config(64, 4, 2, 16, 64, rope(10000.0, "longrope", short_factor=[1.0, 1.1, 1.3, 1.5, 1.7, 2.0],
-                                      long_factor=[1.0, 2.0, 4.0, 8.0, 8.0, 9.0], partial_rotary_factor=0.75),
-               max_position_embeddings=256, original_max_position_embeddings=64, sliding_window=20),
-        {"window": {"sliding_window": None}, "order of fused rows": interleaved, "head groups": modulo_heads},
-    ),
-    Family(
-        "phi3-long", "Phi3",
-        config(32, 4, 2, 8, 64, rope(10000.0, "longrope", short_factor=[1.0, 1.2, 1.4, 1.5],
-                                     long_factor=[1.0, 2.0, 4.0, 8.0], partial_rotary_factor=1.0),
-               max_position_embeddings=256, original_max_position_embeddings=32),
-        {"rope order": interleaved},
-        prompt=40,
-    ),
-    Family(
-        "phi3-grows", "Phi3",
-        config(32, 4, 2, 8, 64, rope(10000.0, "longrope", short_factor=[1.0, 1.2, 1.4, 1.5],
-                                     long_factor=[1.0, 2.0, 4.0, 8.0], partial_rotary_factor=1.0),
-               max_position_embeddings=256, original_max_position_embeddings=40, sliding_window=20),
-        {"the same factors": {"rope_parameters": rope(
-            10000.0, "longrope", short_factor=[1.0, 1.2, 1.4, 1.5], long_factor=[1.0, 1.2, 1.4, 1.5],
-            partial_rotary_factor=1.0)}},
-        rows=(0, 23, 24, 38, 39, 40, 41, 54), grows=True,
-    ),
-    Family(
-        "llama-dynamic", "Llama",
-        config(48, 4, 2, 16, 64, rope(10000.0, "dynamic", factor=3.0), max_position_embeddings=64),
-        {"scaling": {"rope_parameters": rope(10000.0)}},
-        prompt=100, rows=(0, 7, 63, 64, 99, 130), length=131,
-    ),
-    Family(
-        "smollm3", "SmolLM3",
-        config(48, 4, 2, 12, 64, rope(2000000.0), num_hidden_layers=4, tie_word_embeddings=True,
-               use_sliding_window=True, sliding_window=6, no_rope_layers=[1, 0, 1, 0]),
-        {"no window": {"use_sliding_window": False}, "rope everywhere": {"no_rope_layers": [1, 1, 1, 1]},
-         "the other layers": {"no_rope_layers": [0, 1, 0, 1]}},
-    ),
-    Family(
-        "mixtral", "Mixtral",
-        config(32, 4, 2, 8, 48, rope(10000.0), num_local_experts=5, num_experts_per_tok=2, sliding_window=9),
-        {"one expert": {"num_experts_per_tok": 1}, "three": {"num_experts_per_tok": 3},
-         "no window": {"sliding_window": None}},
-    ),
-    Family(
-        "qwen2-moe", "Qwen2Moe",
-        config(32, 4, 2, 8, 64, rope(10000.0), num_hidden_layers=3, num_experts=6, num_experts_per_tok=3,
-               moe_intermediate_size=40, shared_expert_intermediate_size=24, mlp_only_layers=[1]),
-        {"normalized": {"norm_topk_prob": True}, "two experts": {"num_experts_per_tok": 2},
-         "shared switch": without("shared_switch"), "q_bias": without("q_bias")},
-    ),
-    Family(
-        "qwen3-moe", "Qwen3Moe",
-        config(32, 4, 2, 12, 64, rope(10000.0), num_hidden_layers=4, num_experts=6, num_experts_per_tok=3,
-               moe_intermediate_size=40, norm_topk_prob=True, decoder_sparse_step=2),
-        {"not normalized": {"norm_topk_prob": False}, "two experts": {"num_experts_per_tok": 2},
-         "q_norm": without("q_norm", 1)},
-    ),
-    Family(
-        "olmo", "Olmo",
-        config(48, 4, 2, 12, 64, rope(10000.0), clip_qkv=0.9, rms_norm_eps=None),
-        {"clip": {"clip_qkv": None}, "rope order": interleaved},
-    ),
-    Family(
-        "olmo2", "Olmo2",
-        config(48, 4, 2, 12, 64, rope(500000.0), rms_norm_eps=1e-6),
-        {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")}
-        | {"rope order": interleaved},
-    ),
-    Family(
-        "olmo3", "Olmo3",
-        config(48, 4, 2, 12, 64,
-               {"full_attention": rope(500000.0, "yarn", factor=8.0, beta_fast=32.0, beta_slow=1.0,
-                                       original_max_position_embeddings=64),
-                "sliding_attention": rope(500000.0)},
-               num_hidden_layers=4, sliding_window=7, rms_norm_eps=1e-6),
-        {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")}
-        | {"window": {"sliding_window": 8}, "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2},
-           "yarn": {"rope_parameters": {"full_attention": rope(500000.0), "sliding_attention": rope(500000.0)}}},
-        prompt=100, rows=(0, 7, 63, 64, 99, 130),
-    ),
-    Family(
-        "granite", "Granite",
-        config(48, 4, 2, 12, 64, rope(10000.0), embedding_multiplier=6.0, residual_multiplier=0.4,
-               attention_multiplier=0.15, logits_scaling=5.0, attention_bias=True, mlp_bias=True),
-        {"embedding": {"embedding_multiplier": 1.0}, "residual": {"residual_multiplier": 1.0},
-         "attention": {"attention_multiplier": 0.3}, "logits": {"logits_scaling": 1.0}},
-    ),
-    Family(
-        "stablelm", "StableLm",
-        config(48, 4, 2, 12, 64, rope(10000.0, partial_rotary_factor=0.5), use_qkv_bias=True, layer_norm_eps=1e-5, rms_norm_eps=None),
-        {part: without(part) for part in ("q_bias", "v_bias", "attn_norm_bias", "ffn_norm_bias", "final_norm_bias")}
-        | {"partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
-    ),
-    Family(
-        "stablelm-12b", "StableLm",
-        config(48, 4, 2, 12, 64, rope(10000.0, partial_rotary_factor=0.5), qk_layernorm=True,
-               use_parallel_residual=True, layer_norm_eps=1e-5, rms_norm_eps=None),
-        {"q_norm": without("q_norm", 1), "k_norm": without("k_norm", 1)},
-    ),
-    Family(
-        "falcon", "Falcon",
-        config(48, 4, 1, None, None, rope(10000.0), tie_word_embeddings=True, layer_norm_epsilon=1e-5, bias=True, rms_norm_eps=None),
-        {"activation": {"activation": "silu"}, "o_bias": without("o_bias"), "rope order": interleaved},
-        distinct=1,
-    ),
-    Family(
-        "falcon-40b", "Falcon",
-        config(48, 6, 2, None, None, rope(10000.0), layer_norm_epsilon=1e-5, new_decoder_architecture=True,
-               num_kv_heads=2, ffn_hidden_size=100, tie_word_embeddings=True, rms_norm_eps=None),
-        {"second norm": without("ffn_norm", 1), "head groups": modulo_heads},
-        distinct=1,
-    ),
-    Family(
-        "gpt-neox", "GPTNeoX",
-        config(48, 4, 4, 12, 64, rope(10000.0, partial_rotary_factor=0.5), layer_norm_eps=1e-5, rms_norm_eps=None),
-        {"parallel": {"use_parallel_residual": False}, "activation": {"hidden_act": "silu"},
-         "v_bias": without("v_bias"), "up_bias": without("up_bias"), "second norm": without("ffn_norm", 1)},
-    ),
-    Family(
-        "starcoder2", "Starcoder2",
-        config(48, 4, 2, 12, 64, rope(10000.0), norm_epsilon=1e-5, sliding_window=9, rms_norm_eps=None),
-        {"window": {"sliding_window": None}, "activation": {"hidden_act": "silu"}, "down_bias": without("down_bias")},
-        distinct=1,
-    ),
-    Family(
-        "cohere", "Cohere",
-        config(48, 4, 2, 12, 64, rope(10000.0), layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.25,
-               use_qk_norm=True, rms_norm_eps=None),
-        {"logit scale": {"logit_scale": 0.5}, "q_norm": without("q_norm", 1), "k_norm": without("k_norm", 1),
-         "rope order": interleaved},
-        distinct=1,
-    ),
-    Family(
-        "cohere2", "Cohere2",
-        config(48, 4, 2, 12, 64, rope(10000.0), num_hidden_layers=4, sliding_window=7, layer_norm_eps=1e-5,
-               tie_word_embeddings=True, logit_scale=0.25, rms_norm_eps=None),
-        {"logit scale": {"logit_scale": 0.5}, "window": {"sliding_window": 8}, "rope order": interleaved,
-         "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2}},
-        distinct=1,
-    ),
-    Family(
-        "exaone4", "Exaone4",
-        config(48, 4, 2, 12, 64, rope(1000000.0), num_hidden_layers=4, sliding_window=7, sliding_window_pattern=4),
-        {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")}
-        | {"window": {"sliding_window": 8}, "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2}},
-    ),
-    Family(
-        "olmoe", "Olmoe",
-        config(32, 4, 2, 8, 24, rope(10000.0), num_experts=6, num_experts_per_tok=3),
-        {"normalized": {"norm_topk_prob": True}, "two experts": {"num_experts_per_tok": 2}}
-        | {part: without(part, 1) for part in ("q_norm", "k_norm")},
-    ),
-    Family(
-        "arcee", "Arcee",
-        config(48, 4, 2, 12, 64, rope(10000.0), attention_bias=True, mlp_bias=True),
-        {part: without(part) for part in ("q_bias", "v_bias", "o_bias", "up_bias", "down_bias")}
-        | {"activation": {"hidden_act": "gelu"}},
-    ),
-    Family(
-        "seed-oss", "SeedOss",
-        config(48, 4, 2, 20, 64, rope(10000.0), attention_dropout=0.0, residual_dropout=0.0),
-        {part: without(part) for part in ("q_bias", "v_bias")} | {"head groups": modulo_heads},
-    ),
-    Family(
-        "ernie4_5", "Ernie4_5",
-        config(48, 4, 2, 20, 64, rope(500000.0), use_bias=True, tie_word_embeddings=True),
-        {part: without(part) for part in ("q_bias", "v_bias", "o_bias", "gate_bias", "down_bias")}
-        | {"rope order": interleaved},
-        distinct=1,
-    ),
-    Family(
-        "glm4", "Glm4",
-        config(48, 4, 2, 20, 64, rope(10000.0, partial_rotary_factor=0.5), attention_bias=True),
-        {part: without(part, 1) for part in ("attn_post_norm", "ffn_norm", "ffn_post_norm")}
-        | {part: without(part) for part in ("q_bias", "v_bias")}
-        | {"rope order": interleaved, "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
-    ),
-    Family(
-        "gpt-oss", "GptOss",
-        config(32, 4, 2, 12, 40, rope(150000.0, "yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
-                                      original_max_position_embeddings=64),
-               num_local_experts=5, num_experts_per_tok=2, sliding_window=7, swiglu_limit=0.7),
-        {"sinks": without("sinks", -40), "clamp": {"swiglu_limit": 7.0}, "router bias": without("router_bias"),
-         "expert bias": without("gate_bias"), "yarn": {"rope_parameters": rope(150000.0)},
-         "which layers": {"layer_types": ["full_attention", "sliding_attention"]}},
-    ),
-    Family(
-        "gpt2", "GPT2",
-        dict(n_embd=48, n_head=4, n_layer=2, vocab_size=96, n_positions=64, layer_norm_epsilon=1e-5, bos_token_id=1,
-             eos_token_id=2),
-        {"positions": without("positions"), "activation": {"activation_function": "silu"}, "q_bias": without("q_bias")},
-        distinct=1,
-    ),
-    Family(
-        "phi", "Phi",
-        config(48, 4, 2, 12, 64, rope(10000.0, partial_rotary_factor=0.5), layer_norm_eps=1e-5, rms_norm_eps=None),
-        {"head bias": without("head_bias"), "o_bias": without("o_bias"),
-         "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
-    ),
-    Family(
-        "llama-yarn", "Llama",
-        config(48, 4, 2, 16, 64, rope(10000.0, "yarn", factor=4.0, original_max_position_embeddings=64)),
-        {"scaling": {"rope_parameters": rope(10000.0)}},
-        prompt=100, rows=(0, 7, 63, 64, 99, 130),
-    ),
-]
-
-
-def build_config(family: Family, changes: dict | None = None):
-    """transformers' config object; head_dim is a plain attribute where the class lacks the key."""
-    made = getattr(transformers, family.model + "Config")(**(family.config | (changes or {})))
-    if "head_dim" in family.config and not hasattr(made, "head_dim"):
-        made.head_dim = family.config["head_dim"]
-    made._attn_implementation = "eager"
-    made._experts_implementation = "eager"
-    return made
-
-
-def features(family: Family, made) -> dict:
-    """The model in the words of FORMAT.md, as the converter reads its config.json: the logits will judge it."""
-    kind = made.model_type
-    config = Config(
-        f"{family.name}: config.json", config_json(made), families.FAMILIES[kind].aliases,
-        rope_length=family.prompt + GREEDY - 1,
-    )  # fmt: skip
-    out = families.FAMILIES[kind].features(config)
-    config.finish()
-    check_config(out)
-    return out
-
-
-def build_model(made, shape: dict, weights: dict, dtype=torch.float32):
-    """The model in transformers with `weights` in the names of FORMAT.md."""
-    model = getattr(transformers, families.FAMILIES[made.model_type].architecture)(made).to(dtype).eval()
-    layout, state = Layout(made.model_type, shape, lambda name: name in model.state_dict()), {}
-    for slot in slots(shape):
-        places.put(state, slot, layout.places(slot), weights[slot.name])
-    if shape["head_tied"]:
-        state[layout.name("head")] = state[layout.name("embed")]
-    model.load_state_dict({name: torch.tensor(w, dtype=dtype) for name, w in state.items()}, strict=True)
-    return model
-
-
-@torch.no_grad()
-def run(model, ids: list[int]) -> np.ndarray:
-    """Logits [len(ids), vocab] of one full pass."""
-    return model(torch.tensor([ids]), use_cache=False).logits[0].numpy()
-
-
-@torch.no_grad()
-def look(family: Family, model, ids: list[int]) -> np.ndarray:
-    """Logits [len(ids), vocab] as a user of the family gets them."""
-    if family.length:  # the frequencies of dynamic scaling are those of the longest text so far
-        run(model, [0] * family.length)
-    if not family.grows:
-        return run(model, ids)
-    rows = [run(model, ids[: n + 1])[-1] for n in range(family.prompt, len(ids))]
-    return np.stack([*run(model, ids[: family.prompt]), *rows])
-
-
-@torch.no_grad()
-def continue_greedily(family: Family, model, ids: list[int]) -> list[int]:
-    """The next GREEDY tokens, with the reference's cache; where the text outgrows a limit, as its generate() does."""
-    if family.length:
-        run(model, [0] * family.length)
-    if family.grows:
-        text = torch.tensor([ids])
-        made = model.generate(
-            text, attention_mask=torch.ones_like(text), max_new_tokens=GREEDY, do_sample=False, eos_token_id=None
-        )
-        return made[0, len(ids) :].tolist()
-    cache, feed, out = None, torch.tensor([ids]), []
-    for _ in range(GREEDY):
-        step = model(feed, past_key_values=cache, use_cache=True)
-        cache = step.past_key_values
-        out.append(int(step.logits[0, -1].argmax()))
-        feed = torch.tensor([[out[-1]]])
-    return out
-
-
-def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Per row: max|a - b| in bounds of b."""
-    return np.abs(a.astype(np.float64) - b).max(-1) / (BOUND * np.abs(b).max(-1))
-
-
-def refusal(family: Family, weights: dict, ids: list[int], logits: np.ndarray) -> tuple[str, dict]:
-    """Why this seed will not do ("" if it will), and what each quirk is worth."""
-    chosen = logits[family.prompt - 1 : family.prompt + GREEDY - 1]
-    best = np.sort(chosen, -1)[:, -2:]
-    lead = ((best[:, 1] - best[:, 0]) / (BOUND * np.abs(chosen).max(-1))).min()
-    if lead < LEAD:
-        return f"a greedy choice leads by {lead:.1f} bounds", {}
-    if len(set(ids[family.prompt :])) < family.distinct:
-        return "the continuation repeats itself", {}
-    made = build_config(family)
-    exact = look(family, build_model(made, features(family, made), weights, torch.float64), ids[:-1])
-    error = distance(logits, exact)[list(family.rows)].max()
-    if error > 0.5:
-        return f"the reference itself is off by {error:.2f} bounds", {}
-    worth = {}
-    for name, quirk in family.quirks.items():
-        made = build_config(family, quirk if isinstance(quirk, dict) else None)
-        other = weights if isinstance(quirk, dict) else quirk(weights, made)
-        shape = features(family, made)
-        worth[name] = distance(look(family, build_model(made, shape, other), ids[:-1]), logits)[list(family.rows)].max()
-        if worth[name] < CHANGE:
-            return f"without {name} the logits change by {worth[name]:.0f} bounds only", {}
-    return "", worth
-
-
-def make(family: Family, say: Callable[[str], None]) -> golden_file.Golden:
-    """The golden test of the first seed that will do."""
-    made = build_config(family)
-    shape = features(family, made)
-    layout = Layout(made.model_type, shape, lambda name: False)
-    ones = {slot.name for slot in slots(shape) if layout.places(slot)[0].ones}
-    for seed in range(1, SEEDS):
-        weights = {slot.name: golden_file.weights_of(slot, seed, ones) for slot in slots(shape)}
-        model = build_model(made, shape, weights)
-        prompt = golden_file.prompt_ids(seed, family.prompt, made.vocab_size)
-        greedy = continue_greedily(family, model, prompt)
-        ids = prompt + greedy
-        logits = look(family, model, ids[:-1])
-        if logits[family.prompt - 1 :].argmax(-1).tolist() != greedy:
-            say(f"{family.name}: seed {seed}: with and without cache differ")
-            continue
-        why, worth = refusal(family, weights, ids, logits)
-        say(f"{family.name}: seed {seed}: {why or 'taken, ' + ', '.join(f'{n} {w:.0f}' for n, w in worth.items())}")
-        if not why:
-            rows = {at: logits[at] for at in family.rows}
-            versions = f"transformers {transformers.__version__} torch {torch.__version__}"
-            return golden_file.Golden(
-                family.name, versions, config_json(made), packed_config(shape), list(slots(shape)), seed, seed,
-                family.prompt, greedy, worth, rows, ones,
-            )  # fmt: skip
-    raise SystemExit(f"{family.name}: no seed below {SEEDS} will do")
-
-
-def config_json(made) -> dict:
-    """config.json as transformers saves it beside the weights of such a model."""
-    saved = made.to_diff_dict()
-    return saved | {"architectures": [families.FAMILIES[made.model_type].architecture], "dtype": "float32"}
-
-
-@torch.no_grad()
-def sample(family: Family, folder: Path) -> None:
-    """A model of this family as its publisher would store it; norms, biases and all else differ from what they are
-    before training, so that nothing can be forgotten unseen."""
-    model = transformers.AutoModelForCausalLM.from_config(build_config(family))
-    for value in model.parameters():
-        noise = torch.randn(value.shape)
-        value.copy_(value + 0.3 * noise if value.dim() == 1 else noise / math.sqrt(value.shape[-1]))
-    model.save_pretrained(folder)
-
-
-def write_probes(source: str, out: Path, n: int, n_rows: int) -> None:
-    """Probes of a directory, for n tokens of its vocabulary, or of a golden test, for its own tokens."""
-    if Path(source).is_dir():
-        kind, shape, _ = huggingface.features(Path(source), n, [])
-        in_range(n, 1, shape["max_seq"], f"{source}: --tokens")
-        load = transformers.AutoModelForCausalLM.from_pretrained
-        model = load(source, dtype=torch.float32, attn_implementation="eager", local_files_only=True)
-        ids = golden_file.prompt_ids(1, n, shape["vocab"])
-    else:
-        golden = golden_file.read(FOLDER / f"{source}.txt")
-        family = next(family for family in FAMILIES if family.name == source)
-        made = build_config(family)
-        kind, shape = made.model_type, features(family, made)
-        model = build_model(made, shape, golden.weights())
-        ids = golden.tokens()[:-1]
-    positions = sorted({round(at) for at in np.linspace(0, len(ids) - 1, n_rows)})
-    np.savez(out, **probes.probe(model, kind, shape, ids, positions))
-
-
-def main() -> int:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Makes the golden tests, and probes, with transformers.")
     parser.add_argument("names", nargs="*", help="families (default: all)")
     parser.add_argument("--sample", nargs=2, metavar=("NAME", "DIR"), help="write a random model of a family")
@@ -574,25 +34,35 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=64, help="tokens of the probes of a directory (default: 64)")
     parser.add_argument("--rows", type=int, default=8, help="rows that the probes keep (default: 8)")
     given = parser.parse_args()
-    known = {family.name: family for family in FAMILIES}
+    known = [family.name for family in FAMILIES]
     for name in [*given.names, *(given.sample or [])[:1]]:
         if name not in known:
             parser.error(f"no family {name}; known: {', '.join(known)}")
+    return given
+
+
+def run(given: argparse.Namespace) -> None:
+    known = {family.name: family for family in FAMILIES}
     torch.manual_seed(0)
     if given.sample:
         sample(known[given.sample[0]], Path(given.sample[1]))
     if given.probes:
-        try:
-            in_range(given.rows, 1, 1 << 20, "--rows")
-            write_probes(given.probes[0], Path(given.probes[1]), given.tokens, given.rows)
-        except ConvertError as e:
-            parser.exit(e.code, f"golden.py: {e}\n")
+        in_range(given.rows, 1, 1 << 20, "--rows")
+        write_probes(given.probes[0], Path(given.probes[1]), given.tokens, given.rows)
     if given.sample or given.probes:
-        return 0
+        return
     FOLDER.mkdir(exist_ok=True)
     for name in given.names or known:
         golden = make(known[name], lambda line: print(line, file=sys.stderr))
         golden.write(FOLDER / f"{name}.txt")
+
+
+def main() -> int:
+    try:
+        run(parse())
+    except ConvertError as e:
+        print(f"golden.py: {e}", file=sys.stderr)
+        return e.code
     return 0
 
 

@@ -18,7 +18,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from ternlib import sentencepiece_file as spf  # noqa: E402
+from tern.convert.tokenizers import sentencepiece_model as spf  # noqa: E402
 
 LETTER, NUMBER, SPACE, NUMERIC, WORD, BLANK, UNSTABLE = (1 << i for i in range(7))
 UPPER, LOWER, SYMBOL, PUNCT, PUNCTUATION, EXTENDS, CONTROL = (1 << i for i in range(7, 14))

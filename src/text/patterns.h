@@ -1,6 +1,6 @@
 /* The regular expressions of pre-tokenizers, each a hand-written scanner found by the exact text
  * of the expression. ADDING A PATTERN: a scanner and a row of `patterns` in patterns.c, and its
- * text in tools/ternlib/tokenizer.py (PATTERNS). */
+ * text in tools/tern/convert/tokenizers/patterns.py. */
 #ifndef TEXT_PATTERNS_H
 #define TEXT_PATTERNS_H
 

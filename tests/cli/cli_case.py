@@ -12,7 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/convert")]
 
-from ternlib import keys, tiles, toy, toyfile, weights  # noqa: E402
+from tern.testing import toy, toyfile  # noqa: E402
+from tern.weights import keys, tiles  # noqa: E402
+from tern.weights import writer as weights  # noqa: E402
 
 RUN = os.environ.get("RUN", "./run")
 MAN = ROOT / "src/app/run/tern.1"

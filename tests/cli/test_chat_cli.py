@@ -14,7 +14,7 @@ import unittest
 from cli_case import RUN, Cli  # first: it makes the next two importable
 
 import test_chat  # isort: skip
-from ternlib import chat
+from tern.convert.chat import chat
 
 WAIT = int(os.environ.get("WAIT", 60))  # seconds for what should come at once
 PROMPT = b">>> "

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from cli_case import Cli, write_model
 
-from ternlib import keys, weights
-from ternlib.reader import WeightsFile
+from tern.weights import keys
+from tern.weights import writer as weights
+from tern.weights.reader import WeightsFile
 
 QUANTIZE = os.environ.get("QUANTIZE", "./quantize")
 FABLE = Path(__file__).resolve().parents[2] / "models" / "fable.bin"

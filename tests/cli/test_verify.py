@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/convert")]
 
 import convert  # noqa: E402
-from ternlib import golden_file  # noqa: E402
+from tern.testing import golden_file  # noqa: E402
 from test_golden_convert import directory  # noqa: E402
 
 RUN = os.environ.get("RUN", "./run")

@@ -25,8 +25,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/cli")]
 
 import convert  # noqa: E402
-from ternlib import gguf_families, layouts, tiles  # noqa: E402
-from ternlib.reader import WeightsFile  # noqa: E402
+from tern import programs  # noqa: E402
+from tern.convert.families import gguf as gguf_families  # noqa: E402
+from tern.convert.families import layouts  # noqa: E402
+from tern.weights import tiles  # noqa: E402
+from tern.weights.reader import WeightsFile  # noqa: E402
 
 HF, GG = layouts.HUGGINGFACE, gguf_families.NAMES
 SMALL = {
@@ -263,8 +266,8 @@ class Case(unittest.TestCase):
         self.addCleanup(setattr, os, "fsync", os.fsync)
         os.fsync = self.synced = unittest.mock.Mock()
         # A run program of another build or of a half-finished one must not decide these tests.
-        self.addCleanup(setattr, convert, "ROOT", convert.ROOT)
-        convert.ROOT = self.dir
+        self.addCleanup(setattr, programs, "ROOT", programs.ROOT)
+        programs.ROOT = self.dir
 
     def converted(self, *arguments) -> WeightsFile:
         code, out, err = run(*arguments[:1], self.out, *arguments[1:])

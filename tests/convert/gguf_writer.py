@@ -1,5 +1,5 @@
 """Writes a Hugging Face model as a GGUF file, for tests: with the gguf package's writer and its maps of tensor names,
-and, family by family, what llama.cpp's convert_hf_to_gguf.py does to keys and tensors. Nothing of tools/ternlib is used.
+and, family by family, what llama.cpp's convert_hf_to_gguf.py does to keys and tensors. Nothing of tools/tern is used.
 
 In:  config.json in the spelling before transformers 5 (rope_theta, rope_scaling), tensors as f32 by their names there.
 """

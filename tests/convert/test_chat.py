@@ -30,8 +30,15 @@ import tokenizers  # noqa: E402
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers  # noqa: E402
 
 import convert  # noqa: E402
-from ternlib import chat, chat_fit, chat_jinja, engine, hf_tokenizer, keys, settings, tiles, tokenizer, toyfile  # noqa: E402
-from ternlib.chat_conversations import conversations  # noqa: E402
+from tern import library as engine  # noqa: E402
+from tern import programs  # noqa: E402
+from tern.convert.chat import chat, jinja, learn, limits, of_source  # noqa: E402
+from tern.convert.chat import errors as chat_errors  # noqa: E402
+from tern.convert.families import settings  # noqa: E402
+from tern.convert.tokenizers import byte_level, section, tokenizer, tokenizer_json  # noqa: E402
+from tern.testing import toyfile  # noqa: E402
+from tern.weights import keys, tiles  # noqa: E402
+from tern.convert.chat.conversations import conversations  # noqa: E402
 
 BUILD = ROOT / os.environ.get("BUILD", "build")
 RUN = os.environ.get("RUN", str(BUILD / "run"))
@@ -61,7 +68,7 @@ def make_tokenizer(name: str, source: str) -> tokenizers.Tokenizer:
     level = kind in ("bytes", "rstrip")
     if level:
         units = sorted(pre_tokenizers.ByteLevel.alphabet())
-        word = [hf_tokenizer.alphabet_text(w.encode()) for w in WORDS] + ["ĠH", "Ġt"]
+        word = [byte_level.alphabet_text(w.encode()) for w in WORDS] + ["ĠH", "Ġt"]
     else:
         units = [f"<0x{b:02X}>" for b in range(256)] + [chr(c) for c in range(33, 127)] + ["▁"]
         word = [w for w in WORDS if w != "\n\n"] + ["▁H", "▁t"]
@@ -93,7 +100,7 @@ def make_tokenizer(name: str, source: str) -> tokenizers.Tokenizer:
 def ours(made: tokenizers.Tokenizer) -> tokenizer.Tokenizer:
     """The same as the converter reads it."""
     text = made.to_str()
-    return hf_tokenizer.from_json(json.loads(text), "the test", {"bos_token": "<s>", "eos_token": "</s>"}, text)
+    return tokenizer_json.from_json(json.loads(text), "the test", {"bos_token": "<s>", "eos_token": "</s>"}, text)
 
 
 class Oracle:
@@ -147,7 +154,7 @@ def weights_file(path: Path, t: tokenizer.Tokenizer, more: dict) -> Path:
     config = {"n_layers": 1, "dim": 8, "vocab": len(t.tokens), "max_seq": 64, "norm_eps": 1e-5, "head_tied": 1}
     config |= {"n_heads": 1, "n_kv_heads": 1, "head_dim": 8, "hidden": 8, "window": [0], "attn_bias": 0, "ffn_bias": 0}
     with open(path, "w+b") as f:
-        toyfile.write(f, config, 1, tiles.F32, more={"tokenizer": tokenizer.section(t), **more})
+        toyfile.write(f, config, 1, tiles.F32, more={"tokenizer": section.section(t), **more})
     return path
 
 
@@ -165,7 +172,7 @@ class Case(unittest.TestCase):
         made = make_tokenizer(path.stem, source)
         t = ours(made)
         tokens = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-        return made, t, chat.learn(path.stem, source, tokens, t), source
+        return made, t, learn.learn(path.stem, source, tokens, t), source
 
     def open(self, path: Path, t: tokenizer.Tokenizer) -> engine.Engine:
         return engine.Engine(BUILD / "libtern.so", path, len(t.tokens), 16)
@@ -176,7 +183,7 @@ class Templates(Case):
         for path in TEMPLATES:
             with self.subTest(path.stem):
                 if path.stem in REFUSED:
-                    with self.assertRaisesRegex(chat_fit.Beyond, re.escape(REFUSED[path.stem])):
+                    with self.assertRaisesRegex(chat_errors.Beyond, re.escape(REFUSED[path.stem])):
                         self.learn(path)
                 else:
                     self.check(path)
@@ -192,7 +199,7 @@ class Templates(Case):
                     want = learned.template.render(messages, generate, think)
                     hidden = [m | {"content": oracle.hide(m["content"])} for m in messages]
                     hidden = learned.template.render(hidden, generate, think)
-                except chat_jinja.Rejected:
+                except chat_errors.Rejected:
                     continue
                 flags = int(generate) | (0 if think is None else 2 if think else 4)
                 try:
@@ -256,7 +263,7 @@ class Builtin(Case):
     def check(self, name: str, stem: str, source: str) -> None:
         made = make_tokenizer(stem, source)
         t = ours(made)
-        template = chat_jinja.Template(source, {"bos_token": "<s>", "eos_token": "</s>"})
+        template = jinja.Template(source, {"bos_token": "<s>", "eos_token": "</s>"})
         stored = chat.section(chat.Chat(name, builtin=True))
         n = 0
         with self.open(weights_file(self.dir / "m.bin", t, {"chat": stored}), t) as e:
@@ -327,7 +334,7 @@ class Convert(Case):
     def test_selftest_names_the_chat_that_differs(self):
         folder = self.model("gemma-3", (ROOT / "tests/convert/chat_templates/gemma-3.jinja").read_text())
         source = convert.load(folder, None, None, settings.Settings())
-        source.chat = chat.of_source(source, None, source.notes)
+        source.chat = of_source.of_source(source, None, source.notes)
         vectors = chat.vectors(source.chat, source.tokenizer)
         stored = {"chat": chat.section(source.chat)}
         last = np.array(vectors["chat.ids"])
@@ -350,8 +357,8 @@ class Convert(Case):
             self.assertIn(word, err)
 
     def test_refused_template_leaves_a_model(self):
-        self.addCleanup(setattr, convert, "ROOT", convert.ROOT)
-        convert.ROOT = self.dir  # without a program to seal with, which takes time
+        self.addCleanup(setattr, programs, "ROOT", programs.ROOT)
+        programs.ROOT = self.dir  # without a program to seal with, which takes time
         for source, reason in (
             ("{% for m in messages %}{{ m.content | upper }}{% endfor %}", "leaves out a message"),
             ("{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}", "writes a text twice"),
@@ -388,9 +395,9 @@ class Convert(Case):
     def test_tokens_that_nobody_names_are_the_tokenizers(self):
         folder = self.model("llama-2", (ROOT / "tests/convert/chat_templates/llama-2.jinja").read_text())
         source = convert.load(folder, None, None, settings.Settings())
-        self.assertEqual(chat.named_tokens(source), {"bos_token": "<s>", "eos_token": "</s>"})
+        self.assertEqual(of_source.named_tokens(source), {"bos_token": "<s>", "eos_token": "</s>"})
         source.template_tokens = {"bos_token": "</s>"}
-        self.assertEqual(chat.named_tokens(source), {"bos_token": "</s>", "eos_token": "</s>"})
+        self.assertEqual(of_source.named_tokens(source), {"bos_token": "</s>", "eos_token": "</s>"})
 
     def test_date_is_fixed(self):
         self.model("llama-3.2", (ROOT / "tests/convert/chat_templates/llama-3.2.jinja").read_text())
@@ -436,11 +443,11 @@ class Proof(Case):
         cls.tokenizer = ours(make_tokenizer("x", ""))
 
     def learn_source(self, source: str):
-        return chat.learn("x", source, {}, self.tokenizer)
+        return learn.learn("x", source, {}, self.tokenizer)
 
     def test_what_few_and_short_messages_do_not_show_is_refused(self):
         for loop, turn, reason in self.REFUSED:
-            with self.subTest(loop=loop, turn=turn), self.assertRaisesRegex(chat_fit.Beyond, reason):
+            with self.subTest(loop=loop, turn=turn), self.assertRaisesRegex(chat_errors.Beyond, reason):
                 self.learn_source(f"{{% for m in {loop} %}}{turn}{{% endfor %}}")
 
     def test_harmless_constants_are_not_refused(self):
@@ -462,10 +469,10 @@ class Proof(Case):
                 self.assertEqual([n.split("reacts to ")[1].split(" in a message")[0] for n in learned.notes], [words])
 
     def test_endless_template_is_stopped(self):
-        self.addCleanup(setattr, chat, "SECONDS", chat.SECONDS)
-        chat.SECONDS = 1
+        self.addCleanup(setattr, limits, "SECONDS", limits.SECONDS)
+        limits.SECONDS = 1
         endless = "".join(f"{{% for {v} in range(9999) %}}" for v in "abc") + 3 * "{% endfor %}"
-        with self.assertRaisesRegex(chat_fit.Beyond, "runs for more than 1 second"):
+        with self.assertRaisesRegex(chat_errors.Beyond, "runs for more than 1 second"):
             self.learn_source(endless)
 
     @unittest.skipUnless(Path("/proc/self/statm").exists(), "no limit of memory on this system")
@@ -475,14 +482,14 @@ class Proof(Case):
         for source in ("{{ 'x' * 10**10 }}", "{{ 'x' | center(99999999999) }}", "{{ '%099999999999d' % 1 }}",
                        "{% set n = namespace(x=[1]) %}{% for i in range(99999) %}{% set n.x = n.x + n.x %}{% endfor %}",
                        turns + "{{ 'x' * 999 * 999 * 999 if messages|length > 9 }}"):  # fmt: skip
-            with self.subTest(source), self.assertRaisesRegex(chat_fit.Beyond, "^it takes more than 512 MB of memory$"):
+            with self.subTest(source), self.assertRaisesRegex(chat_errors.Beyond, "^it takes more than 512 MB of memory$"):
                 self.learn_source(source)
         self.assertEqual(resource.getrlimit(resource.RLIMIT_AS), limit)
 
     def test_numbers_that_take_all_time_are_refused(self):
         squares = "{% set n = namespace(x=3) %}{% for i in range(99) %}{% set n.x = n.x * n.x %}{% endfor %}"
         for source in ("{{ 9 ** (9 ** 9) }}", squares):
-            with self.subTest(source), self.assertRaisesRegex(chat_fit.Beyond, "rejects every conversation: a number of more than"):
+            with self.subTest(source), self.assertRaisesRegex(chat_errors.Beyond, "rejects every conversation: a number of more than"):
                 self.learn_source(source)
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from convert_case import (
     HF, SMALL, Case, gguf_model, huggingface, llama2c, run, safetensors_file, tensors, tokenizer_bin, version2,
 )  # fmt: skip
-from ternlib import layouts, tiles, weights
-from ternlib.reader import WeightsFile
+from tern.convert.families import layouts
+from tern.weights import tiles
+from tern.weights import writer as weights
+from tern.weights.reader import WeightsFile
 
 
 class Llama2c(Case):

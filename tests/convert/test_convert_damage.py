@@ -15,8 +15,8 @@ from convert_case import BLOCKS, ROOT, SMALL, Case, gguf_model, huggingface, lla
 import gguf_writer
 import test_convert_gguf
 import test_golden_convert as golden_convert
-from ternlib import golden_file
-from ternlib.reader import WeightsFile
+from tern.testing import golden_file
+from tern.weights.reader import WeightsFile
 
 
 class Damage(Case):

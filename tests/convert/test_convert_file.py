@@ -18,9 +18,15 @@ import xxhash
 
 from convert_case import BLOCKS, ROOT, SMALL, Case, gguf_model, huggingface, llama2c, run, tensors, tokenizer_bin
 import convert
-from ternlib import compare, gguf_file, rope, settings, source, tiles, weights
-from ternlib.errors import ConvertError
-from ternlib.reader import WeightsFile
+from tern import programs
+from tern.convert.families import features as source
+from tern.convert.families import rope, settings
+from tern.convert.files import gguf as gguf_file
+from tern.convert.writing import compare, contents, conversion
+from tern.errors import ConvertError
+from tern.weights import tiles
+from tern.weights import writer as weights
+from tern.weights.reader import WeightsFile
 
 PROGRAMS = {name: os.environ.get(name.upper(), "") for name in ("run", "quantize")}
 
@@ -160,7 +166,7 @@ class Plan(Case):
 
     def test_check_finds_one_wrong_bit(self):
         """In any tensor, in any type; the file is not published."""
-        write = convert.write
+        write = conversion.write
         for source in self.sources():
             for name in ("embed", "layer.1.down", "layer.0.attn_norm", "head"):
 
@@ -172,7 +178,7 @@ class Plan(Case):
                         f.seek(-1, 1)
                         f.write(bytes([byte ^ 1]))
 
-                with unittest.mock.patch.object(convert, "write", wrong):
+                with unittest.mock.patch.object(conversion, "write", wrong):
                     self.assertIn(name, self.refused(source, "--check", code=1))
 
     def test_room_on_the_disk_is_asked_for(self):
@@ -374,7 +380,7 @@ class File(Case):
 
     def test_versions_are_those_of_the_engine(self):
         header = (ROOT / "include" / "tern.h").read_text()
-        self.assertIn(f'#define TERN_VERSION "{convert.VERSION}"', header)
+        self.assertIn(f'#define TERN_VERSION "{contents.VERSION}"', header)
         self.assertIn(f"#define TERN_ARITH {weights.ARITH} ", header)
         pins = (ROOT / "tools" / "requirements.txt").read_text()
         script = (ROOT / "tools" / "convert.py").read_text().split("# ///")[1]
@@ -512,12 +518,12 @@ class Stopped(Case):
     def test_a_program_that_stops_gets_no_second_signal(self):
         child = subprocess.Popen(["true"])
         with unittest.mock.patch.object(child, "terminate") as terminate:
-            with unittest.mock.patch.object(convert, "PATIENCE", 120):
-                convert.end(child)
+            with unittest.mock.patch.object(programs, "PATIENCE", 120):
+                programs.end(child)
         terminate.assert_not_called()
         child = subprocess.Popen(["sh", "-c", "trap '' TERM; read x"], stdin=subprocess.PIPE)
-        with child.stdin, unittest.mock.patch.object(convert, "PATIENCE", 0.01):
-            convert.end(child)
+        with child.stdin, unittest.mock.patch.object(programs, "PATIENCE", 0.01):
+            programs.end(child)
         self.assertIn(child.returncode, (-signal.SIGTERM, -signal.SIGKILL))
 
 

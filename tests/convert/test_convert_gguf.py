@@ -13,7 +13,9 @@ import safetensors.numpy
 from convert_case import BLOCKS, Case, gguf_model, huggingface, run, tensors, tokenizer_json
 import convert
 import gguf_writer
-from ternlib import gguf_types, settings, tiles
+from tern.convert.families import settings
+from tern.convert.files import gguf_types
+from tern.weights import tiles
 
 
 class Gguf(Case):

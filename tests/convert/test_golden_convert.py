@@ -22,12 +22,15 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import convert  # noqa: E402
-from ternlib import engine, golden_file, huggingface, places  # noqa: E402
-from ternlib.config import Config  # noqa: E402
-from ternlib.errors import ConvertError  # noqa: E402
-from ternlib.families import FAMILIES  # noqa: E402
-from ternlib.layouts import Layout  # noqa: E402
-from ternlib.source import slots  # noqa: E402
+from tern import library as engine  # noqa: E402
+from tern.convert.families import places  # noqa: E402
+from tern.convert.families.config import Config  # noqa: E402
+from tern.convert.families.families import FAMILIES  # noqa: E402
+from tern.convert.families.features import slots  # noqa: E402
+from tern.convert.families.layouts import Layout  # noqa: E402
+from tern.convert.sources import huggingface  # noqa: E402
+from tern.errors import ConvertError  # noqa: E402
+from tern.testing import golden_file  # noqa: E402
 
 GOLDEN = sorted(path for path in (ROOT / "tests" / "golden").glob("*.txt") if path.stem != "fingerprints")
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"

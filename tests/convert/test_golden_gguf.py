@@ -18,8 +18,8 @@ import gguf_writer  # noqa: E402
 import test_golden_convert as golden_convert  # noqa: E402
 from test_golden_convert import convert, engine, golden_file  # noqa: E402
 
-from ternlib.gguf_families import ARCHITECTURES  # noqa: E402
-from ternlib.reader import WeightsFile  # noqa: E402
+from tern.convert.families.gguf import ARCHITECTURES  # noqa: E402
+from tern.weights.reader import WeightsFile  # noqa: E402
 
 # What these models have and a GGUF file does not say.
 LACKING = {

@@ -1,4 +1,4 @@
-"""Tests of the tokenizer readers (tools/ternlib): every source of one vocabulary gives the same section, and what the
+"""Tests of the tokenizer readers (tools/tern/convert/tokenizers): every source of one vocabulary gives the same section, and what the
 engine has no equal of is refused by its name. The ids themselves are the matter of test_tokenizer.c."""
 
 import base64
@@ -15,20 +15,22 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import check_tokenizer  # noqa: E402
-from ternlib import hf_tokenizer as hf  # noqa: E402
-from ternlib import keys, tokenizer  # noqa: E402
-from ternlib import sentencepiece_file as spf  # noqa: E402
-from ternlib.errors import ConvertError  # noqa: E402
-from ternlib.hard_strings import FIXED  # noqa: E402
+from tern.convert.tokenizers import gguf, llama2c, patterns, read, section, tiktoken, tokenizer, vectors  # noqa: E402
+from tern.convert.tokenizers import sentencepiece_model as spf  # noqa: E402
+from tern.convert.tokenizers.byte_level import added_entry, alphabet_text, byte_level_json, merges_of_ranks  # noqa: E402
+from tern.convert.tokenizers.tokenizer_json import from_json  # noqa: E402
+from tern.errors import ConvertError  # noqa: E402
+from tern.testing import tokenizer_check  # noqa: E402
+from tern.weights import keys  # noqa: E402
 
 WORDS = [b"th", b"the", b" t", b" th", b" the", b"12", b"123", b"1234", b"\n\n", b"  ", b"'s", b"\xc3\xa9"]
 RANKS = {bytes([b]): b for b in range(256)} | {word: 256 + i for i, word in enumerate(WORDS)}
 
 
 def level_json(**options) -> dict:
-    vocab = {hf.alphabet_text(token): rank for token, rank in RANKS.items()}
-    special = [hf.added_entry(len(RANKS), "<|endoftext|>", True)]
-    return hf.byte_level_json(vocab, hf.merges_of_ranks(RANKS), added=special, **options)
+    vocab = {alphabet_text(token): rank for token, rank in RANKS.items()}
+    special = [added_entry(len(RANKS), "<|endoftext|>", True)]
+    return byte_level_json(vocab, merges_of_ranks(RANKS), added=special, **options)
 
 
 def spm_model() -> spf.Model:
@@ -68,93 +70,93 @@ class Folder(unittest.TestCase):
 
 class Sources(Folder):
     def test_vocabulary_and_merges_equal_tokenizer_json(self):
-        made = level_json(pattern=hf.QWEN2, nfc=True)
+        made = level_json(pattern=patterns.QWEN2, nfc=True)
         merges = "#version: 0.2\n" + "\n".join(" ".join(m) for m in made["model"]["merges"]) + "\n"
         self.write("vocab.json", made["model"]["vocab"])
         self.write("merges.txt", merges)
         entry = {k: v for k, v in made["added_tokens"][0].items() if k != "id"}
         config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": {str(len(RANKS)): entry}, "eos_token": "<|endoftext|>"}
         self.write("tokenizer_config.json", config)
-        from_parts = tokenizer.section(tokenizer.from_huggingface(self.folder, None, 1000))
+        from_parts = section.section(read.from_huggingface(self.folder, None, 1000))
         self.write("tokenizer.json", made)
-        self.assertEqual(tokenizer.section(tokenizer.from_huggingface(self.folder, None, 1000)), from_parts)
+        self.assertEqual(section.section(read.from_huggingface(self.folder, None, 1000)), from_parts)
 
     def test_ranks_equal_tokenizer_json(self):
         lines = b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in RANKS.items())
         path = self.write("tokenizer.model", lines)
         with self.assertRaisesRegex(ConvertError, "only Llama 3's 128000"):
-            tokenizer.read(path)
-        with unittest.mock.patch.object(tokenizer, "LLAMA3_RANKS", len(RANKS)):
-            t = tokenizer.read(path)
+            read.read(path)
+        with unittest.mock.patch.object(tiktoken, "LLAMA3_RANKS", len(RANKS)):
+            t = read.read(path)
         self.assertEqual((len(t.tokens), t.bos, t.before), (len(RANKS) + 256, len(RANKS), [len(RANKS)]))
         self.assertTrue(t.ignore_merges)
-        self.assertEqual(tokenizer.section_keys(t)["pre.0.pattern"], hf.LLAMA3)
+        self.assertEqual(section.section_keys(t)["pre.0.pattern"], patterns.LLAMA3)
 
     def test_sentencepiece_and_llama2c_and_gguf_agree(self):
         model = spm_model()
-        t = tokenizer.read(self.write("tokenizer.model", spf.serialize(model)))
+        t = read.read(self.write("tokenizer.model", spf.serialize(model)))
         longest = struct.pack("<i", 9)
         texts = [p.text.replace("\u2581".encode(), b" ") for p in model.pieces]
         texts[1:3] = b"\n<s>\n", b"\n</s>\n"
         rows = [struct.pack("<fi", p.score, len(text)) + text for p, text in zip(model.pieces, texts)]
         path = self.write("tokenizer.bin", longest + b"".join(rows))
-        self.assertEqual(tokenizer.section(tokenizer.from_llama2c(path, len(rows))), tokenizer.section(t))
+        self.assertEqual(section.section(llama2c.from_llama2c(path, len(rows))), section.section(t))
         values = {"model": "llama", "tokens": [p.text.decode() for p in model.pieces], "scores": [p.score for p in model.pieces]}
         values |= {"token_type": [p.kind for p in model.pieces], "bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0}
-        g = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, 1000)
+        g = gguf.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, 1000)
         g.added = [a for a in g.added if a.content != "<unk>"]  # llama.cpp parses it, SentencePiece does not
-        self.assertEqual(tokenizer.section(g), tokenizer.section(t))
+        self.assertEqual(section.section(g), section.section(t))
 
     def test_gguf_bytes(self):
-        made = level_json(pattern=hf.LLAMA3, ignore_merges=True, before=[("<|endoftext|>", len(RANKS))])
-        want = hf.from_json(made, "", {"bos_token": "<|endoftext|>"})
+        made = level_json(pattern=patterns.LLAMA3, ignore_merges=True, before=[("<|endoftext|>", len(RANKS))])
+        want = from_json(made, "", {"bos_token": "<|endoftext|>"})
         tokens = [*made["model"]["vocab"], "<|endoftext|>"]
         values = {"model": "gpt2", "pre": "llama-bpe", "tokens": tokens, "bos_token_id": len(RANKS)}
         values |= {"token_type": [1] * len(RANKS) + [3], "merges": [" ".join(m) for m in made["model"]["merges"]]}
-        got = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, None)
-        self.assertEqual(tokenizer.section(got), tokenizer.section(want))
-        for name, want in tokenizer.GGUF_PATTERNS.items():
-            got = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": name}).items()}, None)
-            want = hf.from_json(hf.byte_level_json(made["model"]["vocab"], made["model"]["merges"], added=made["added_tokens"], **want), "")
+        got = gguf.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, None)
+        self.assertEqual(section.section(got), section.section(want))
+        for name, want in gguf.GGUF_PATTERNS.items():
+            got = gguf.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": name}).items()}, None)
+            want = from_json(byte_level_json(made["model"]["vocab"], made["model"]["merges"], added=made["added_tokens"], **want), "")
             self.assertEqual((got.pre, got.ignore_merges), (want.pre, want.ignore_merges))
-        plain = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items() if k != "pre"}, None)
-        self.assertEqual([step["pattern"] for step in plain.pre], hf.LLAMA_CPP_DEFAULT)
+        plain = gguf.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items() if k != "pre"}, None)
+        self.assertEqual([step["pattern"] for step in plain.pre], patterns.LLAMA_CPP_DEFAULT)
         with self.assertRaisesRegex(ConvertError, "pre-tokenizer 'nonsense'"):
-            tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": "nonsense"}).items()}, None)
+            gguf.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": "nonsense"}).items()}, None)
 
     def test_gguf_unigram(self):
         model = spm_model()
         model.model_type = spf.UNIGRAM
         model.charsmap = charsmap_blob({b"a": b"the", b"ab": b""})
-        t = tokenizer.read(self.write("tokenizer.model", spf.serialize(model)))
+        t = read.read(self.write("tokenizer.model", spf.serialize(model)))
         self.assertEqual((t.kind, t.f32_sums, t.log_probs[-1], t.normalizer[1]["step"]), ("unigram", True, -19.0, "charsmap"))
         self.assertEqual((t.normalizer[1]["from.bytes"], t.normalizer[1]["to.lengths"]), (b"aab", keys.U32s([3, 0])))
         values = {"model": "t5", "tokens": [p.text.decode() for p in model.pieces], "scores": [p.score for p in model.pieces]}
         values |= {"token_type": [p.kind for p in model.pieces], "bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0}
         values |= {"precompiled_charsmap": list(model.charsmap), "add_space_prefix": True, "add_bos_token": True, "add_eos_token": False}
-        g = tokenizer.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, 1000)
+        g = gguf.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, 1000)
         g.added = [a for a in g.added if a.content != "<unk>"]
-        self.assertEqual(tokenizer.section(g), tokenizer.section(t))
+        self.assertEqual(section.section(g), section.section(t))
 
     def test_no_tokenizer(self):
-        self.assertIsNone(tokenizer.from_huggingface(self.folder, None, 10))
-        self.assertIsNone(tokenizer.from_gguf({}, 10))
-        self.assertEqual(tokenizer.section(None), keys.pack({}))
-        self.assertIsNone(tokenizer.vectors(None))
+        self.assertIsNone(read.from_huggingface(self.folder, None, 10))
+        self.assertIsNone(gguf.from_gguf({}, 10))
+        self.assertEqual(section.section(None), keys.pack({}))
+        self.assertIsNone(vectors.vectors(None))
 
     def test_too_many_tokens(self):
         self.write("tokenizer.json", level_json(pattern=None))
         with self.assertRaisesRegex(ConvertError, f"{len(RANKS) + 1} tokens.*has 10 rows"):
-            tokenizer.from_huggingface(self.folder, None, 10)
+            read.from_huggingface(self.folder, None, 10)
 
     def test_vectors_hold_both_modes(self):
-        t = tokenizer.read(self.write("tokenizer.json", level_json(pattern=None)))
-        v = tokenizer.vectors(t)
+        t = read.read(self.write("tokenizer.json", level_json(pattern=None)))
+        v = vectors.vectors(t)
         self.assertEqual(len(v["text.lengths"]), len(v["plain.lengths"]))
         self.assertGreater(len(v["text.lengths"]), 190)
         self.assertIn(len(RANKS), v["parse.ids"])
         self.assertNotIn(len(RANKS), v["plain.ids"])
-        self.assertEqual(len(FIXED), len(set(FIXED)))
+        self.assertEqual(len(vectors.FIXED), len(set(vectors.FIXED)))
 
 
 class StatedTokens(Folder):
@@ -173,11 +175,11 @@ class StatedTokens(Folder):
 
     def read(self, config: dict, rows: int = 1000) -> tokenizer.Tokenizer:
         self.write("tokenizer_config.json", self.LLAMA | config)
-        return tokenizer.from_huggingface(self.folder, None, rows)
+        return read.from_huggingface(self.folder, None, rows)
 
     def same(self, t: tokenizer.Tokenizer, texts: dict[str, list[int]]) -> None:
         """The engine gives these ids, and those of the reference packages for hard strings."""
-        engine = check_tokenizer.Engine(tokenizer.section(t))
+        engine = check_tokenizer.Engine(section.section(t))
         self.addCleanup(engine.close)
         for text, ids in texts.items():
             self.assertEqual(engine.encode(text.encode(), True), ids, text)
@@ -232,7 +234,7 @@ class StatedTokens(Folder):
         self.assertIn(270, t.reference.encode("<x>", False))
 
     def test_beside_tokenizer_json(self):
-        self.write("tokenizer.json", level_json(pattern=hf.QWEN2))
+        self.write("tokenizer.json", level_json(pattern=patterns.QWEN2))
         n = len(RANKS) + 1
         names = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<x>", "unk_token": "<none>"}
         t = self.read(names | {"added_tokens_decoder": {str(n): {"content": "<x>", "special": True}}})
@@ -273,7 +275,7 @@ class StatedTokens(Folder):
 
 class Refusals(Folder):
     def refuse(self, word: str, **changes) -> None:
-        data = copy.deepcopy(level_json(pattern=hf.LLAMA3))
+        data = copy.deepcopy(level_json(pattern=patterns.LLAMA3))
         for path, value in changes.items():
             *way, last = path.split("__")
             node = data
@@ -281,7 +283,7 @@ class Refusals(Folder):
                 node = node[step]
             node[last] = value
         with self.assertRaises(ConvertError) as caught:
-            hf.from_json(data, "it")
+            from_json(data, "it")
         self.assertIn(word, str(caught.exception))
 
     def test_by_name(self):
@@ -304,7 +306,7 @@ class Refusals(Folder):
         self.refuse("post-processor", post_processor={"type": "Odd"})
         self.refuse("merge 0", model__merges=["a"])
         self.refuse("unknown token", model__unk_token="<nope>")
-        self.refuse("of another token", added_tokens=[hf.added_entry(5, "<x>", True)])
+        self.refuse("of another token", added_tokens=[added_entry(5, "<x>", True)])
 
     def test_sentencepiece(self):
         for word, changes in (
@@ -319,7 +321,7 @@ class Refusals(Folder):
             for name, value in changes.items():
                 setattr(model, name, value)
             with self.assertRaisesRegex(ConvertError, word):
-                tokenizer.read(self.write("tokenizer.model", spf.serialize(model)))
+                read.read(self.write("tokenizer.model", spf.serialize(model)))
 
     def test_broken_files(self):
         for name, data, word in (
@@ -336,11 +338,11 @@ class Refusals(Folder):
             ("tokenizer.model", b"what", "no tokenizer that is known"),
         ):
             with self.subTest(data), self.assertRaisesRegex(ConvertError, word):
-                tokenizer.read(self.write(name, data))
+                read.read(self.write(name, data))
         whole = struct.pack("<i", 5) + struct.pack("<fi", 0.0, 5) + b"<unk>"
         for data, word in ((whole[:-1], "does not hold"), (whole, "ends at token 1"), (struct.pack("<ifi", 5, 0.0, -1), "-1 bytes")):
             with self.subTest(data), self.assertRaisesRegex(ConvertError, word):
-                tokenizer.from_llama2c(self.write("tokenizer.bin", data), 2)
+                llama2c.from_llama2c(self.write("tokenizer.bin", data), 2)
 
 
 class Swallowed(Folder):
@@ -350,10 +352,10 @@ class Swallowed(Folder):
     def test_after_rstrip(self):
         n = len(RANKS)
         for flags, want in (({"lstrip": True}, [97, n, 98]), ({}, [97, n, n + 1, 98]), ({"lstrip": True, "rstrip": True}, [97, n, 98])):
-            made = level_json(pattern=hf.QWEN2)
-            made["added_tokens"] = [hf.added_entry(n, "<x>", False, rstrip=True), hf.added_entry(n + 1, "\t", False, **flags)]
-            t = tokenizer.read(self.write("tokenizer.json", made))
-            engine = check_tokenizer.Engine(tokenizer.section(t))
+            made = level_json(pattern=patterns.QWEN2)
+            made["added_tokens"] = [added_entry(n, "<x>", False, rstrip=True), added_entry(n + 1, "\t", False, **flags)]
+            t = read.read(self.write("tokenizer.json", made))
+            engine = check_tokenizer.Engine(section.section(t))
             self.addCleanup(engine.close)
             for text in ("a<x>\tb", "a<x> \tb"):
                 with self.subTest(flags, text=text):
@@ -363,17 +365,17 @@ class Swallowed(Folder):
 
 class Check(Folder):
     def test_engine_and_package_agree(self):
-        path = self.write("tokenizer.json", level_json(pattern=hf.QWEN2, nfc=True))
+        path = self.write("tokenizer.json", level_json(pattern=patterns.QWEN2, nfc=True))
         options = check_tokenizer.argparse.Namespace(path=path, source=None, strings=200, seed=3, vectors=None)
         self.assertEqual(check_tokenizer.run(options), 0)
 
     def test_a_difference_is_seen(self):
-        path = self.write("tokenizer.json", level_json(pattern=hf.QWEN2))
+        path = self.write("tokenizer.json", level_json(pattern=patterns.QWEN2))
         t = check_tokenizer.load(path)
-        t.pre[0]["pattern"] = hf.LLAMA3
+        t.pre[0]["pattern"] = patterns.LLAMA3
         report = check_tokenizer.Report()
-        check_tokenizer.SHOWN = 0
-        engine = check_tokenizer.Engine(tokenizer.section(t))
+        tokenizer_check.SHOWN = 0
+        engine = check_tokenizer.Engine(section.section(t))
         check_tokenizer.compare(t, engine, 50, 1, report)
         engine.close()
         self.assertGreater(report.differ, 0)

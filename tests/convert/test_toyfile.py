@@ -11,7 +11,8 @@ from pathlib import Path
 import xxhash
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from ternlib import tiles, toyfile  # noqa: E402
+from tern.testing import toyfile  # noqa: E402
+from tern.weights import tiles  # noqa: E402
 
 # XXH64 of the file of toy_default(), by type.
 FILES = {

@@ -1,6 +1,6 @@
 /* Golden tests, read: tests/golden/NAME.txt (tools/golden.py wrote it) in; the model in the words
  * of src/weights/FORMAT.md, its tokens and the reference's logits out. For tests and tests/prog_*.c
- * alike: no Check here. tools/ternlib/golden_file.py explains the lines of the file. */
+ * alike: no Check here. tools/tern/testing/golden_file.py explains the lines of the file. */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 

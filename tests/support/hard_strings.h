@@ -1,4 +1,4 @@
-/* The seeded generator of awkward strings that tools/ternlib/hard_strings.py defines: the same
+/* The seeded generator of awkward strings that tools/tern/testing/hard_strings.py defines: the same
  * bytes here as there. */
 #ifndef TESTS_HARD_STRINGS_H
 #define TESTS_HARD_STRINGS_H

@@ -1,5 +1,5 @@
 /* Rules that tokenizers commonly get wrong, each a row or a test. The rows' ids are the
- * reference's; tools/make_test_vocabs.py has the vocabularies, with merges that reach over the ends
+ * reference's; tools/tern/testing/vocabularies.py has them, with merges that reach over the ends
  * of words, so that a cut in the wrong place shows. */
 #include "weights/keywriter.h"
 #include "vocabulary.h"

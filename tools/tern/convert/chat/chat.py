@@ -1,0 +1,90 @@
+"""The chat rules of a model, and the section `chat` (src/weights/FORMAT.md).
+
+In:  rules, or the name of a template that is built into the engine. Out: Chat; section(chat) for the weights file,
+vectors(chat, tokenizer) for its self test.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...weights import keys
+from ..tokenizers.tokenizer import SPECIAL, Tokenizer
+from . import rules
+from .conversations import conversations
+from .errors import NoRule, Rejected
+from .limits import limited
+from .rules import Rule
+
+BUILTIN = ("chatml", "gemma", "granite", "llama2", "llama3", "mistral", "phi3", "qwen3", "vicuna", "zephyr")
+PROVED = 600  # conversations that every template is proved on
+STORED = 16  # of them kept for --selftest
+GENERATE, THINK, NO_THINK, HAS_SYSTEM = 1, 2, 4, 8  # flags of tern.h, and one of FORMAT.md
+
+
+@dataclass
+class Chat:
+    """Rules of a template; or `builtin`, the name of one that the engine knows."""
+
+    name: str
+    rules: list[Rule] = field(default_factory=list)
+    thinking: int = 0  # 0 it knows no choice, 1 it thinks by default, 2 when asked
+    builtin: bool = False
+    notes: list[str] = field(default_factory=list)
+    template: Any = None
+
+
+def specials(t: Tokenizer) -> frozenset[str]:
+    """Texts of the special tokens."""
+    return frozenset(a.content for a in t.added if a.flags & SPECIAL)
+
+
+def render(chat: Chat, messages: list[dict], generate: bool, think: bool | None) -> list[rules.Step]:
+    """What the engine will make of a conversation."""
+    return rules.render(chat.rules, messages, generate, chat.thinking == 1 if think is None else think)
+
+
+def section(chat: Chat) -> bytes:
+    """The body of the section `chat`."""
+    name = chat.name.encode()[:63].decode("utf-8", "ignore")
+    if chat.builtin:
+        return keys.pack({"name": name, "builtin": 1})
+    texts = [rules.encode(rule.program) for rule in chat.rules]
+    return keys.pack(
+        {
+            "name": name,
+            "thinking": chat.thinking,
+            "rules.when": keys.U32s([x for rule in chat.rules for x in (rule.mask, rule.value)]),
+            "rules.lengths": keys.U32s([len(text) for text in texts]),
+            "rules.text": b"".join(texts),
+        }
+    )
+
+
+@limited()
+def vectors(chat: Chat, t: Tokenizer) -> dict:
+    """Conversations, what the template itself makes of them, and the ids of that by the reference package."""
+    if chat.builtin or t.reference is None:
+        return {}
+    special, chosen = specials(t), []
+    for messages, generate, think in conversations(PROVED, seed=2):
+        if len(chosen) == STORED or any(s in m["content"] for s in special for m in messages):
+            continue  # texts that look like special tokens are tokens to the reference
+        try:
+            text = chat.template.render(messages, generate, think)
+            render(chat, messages, generate, think)
+        except (Rejected, NoRule):
+            continue
+        flags = (GENERATE if generate else 0) | (0 if think is None else THINK if think else NO_THINK)
+        flags |= HAS_SYSTEM if messages[0]["role"] == "system" else 0
+        chosen.append((messages, flags, text, t.reference.encode(text, True)))
+    contents = [m["content"].encode() for messages, *_ in chosen for m in messages]
+    return {
+        "chat.counts": keys.U32s([len(messages) for messages, *_ in chosen]),
+        "chat.flags": keys.U32s([flags for _, flags, *_ in chosen]),
+        "chat.bytes": b"".join(contents),
+        "chat.lengths": keys.U32s([len(c) for c in contents]),
+        "chat.text.bytes": b"".join(text.encode() for _, _, text, _ in chosen),
+        "chat.text.lengths": keys.U32s([len(text.encode()) for _, _, text, _ in chosen]),
+        "chat.ids": keys.U32s([i for *_, ids in chosen for i in ids]),
+        "chat.id_lengths": keys.U32s([len(ids) for *_, ids in chosen]),
+    }

@@ -1,0 +1,88 @@
+"""Chat templates as transformers runs them: jinja2 in its sandbox, with the same options, filters and functions.
+
+Only the date differs: a weights file holds one forever, so that it is fixed, and the same source gives the same file.
+"""
+
+import datetime
+import json
+from typing import Any
+
+import jinja2
+import jinja2.ext
+import jinja2.meta
+import jinja2.sandbox
+
+from ...errors import ConvertError
+from .errors import Rejected
+
+DATE = datetime.datetime(2024, 7, 26)  # the day that Llama's template takes when it is given none
+THINKING = ("enable_thinking", "thinking")  # names under which templates are told whether to think
+LARGEST = 4096  # bits of a number that a template computes
+
+
+class _Generation(jinja2.ext.Extension):
+    """{% generation %} marks answers for training; what is inside is written as it is."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("_plain"), [], [], body).set_lineno(line)
+
+    def _plain(self, caller) -> str:
+        return caller()
+
+
+class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
+    """In which no single operation takes seconds: a time limit stops a program between two of them."""
+
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(self, context, operator, left, right):
+        bits = [n.bit_length() for n in (left, right) if isinstance(n, int)]
+        if len(bits) == 2 and (bits[0] * max(right, 1) if operator == "**" else sum(bits)) > LARGEST:
+            raise Rejected(f"a number of more than {LARGEST} bits")
+        return super().call_binop(context, operator, left, right)
+
+
+class Template:
+    """A compiled template. `tokens`: bos_token and so on, which it may name. `dated` tells whether it asked the date,
+    `tree` is its syntax."""
+
+    def __init__(self, source: str, tokens: dict[str, Any], date: datetime.datetime = DATE):
+        env = _Sandbox(
+            trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, jinja2.ext.loopcontrols]
+        )
+        env.filters["tojson"] = self._tojson
+        env.globals["raise_exception"] = self._raise
+        env.globals["strftime_now"] = self._strftime
+        self.tokens, self.date, self.dated = tokens, date, False
+        self.compiled = env.from_string(source)
+        self.tree = env.parse(source)
+        named = jinja2.meta.find_undeclared_variables(env.parse(source))  # which changes what it is given
+        self.thinking = next((name for name in THINKING if name in named), None)
+
+    @staticmethod
+    def _tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    @staticmethod
+    def _raise(message) -> None:
+        raise Rejected(str(message))
+
+    def _strftime(self, form: str) -> str:
+        self.dated = True
+        return self.date.strftime(form)
+
+    def render(self, messages: list[dict], generate: bool, think: bool | None = None) -> str:
+        """The conversation as text; think None: as the template does unasked."""
+        told = {} if think is None or self.thinking is None else {self.thinking: think}
+        try:
+            return self.compiled.render(
+                messages=messages, tools=None, documents=None, add_generation_prompt=generate, **self.tokens, **told
+            )
+        except (Rejected, ConvertError, MemoryError):  # the latter two: stopped from outside, for taking too much
+            raise
+        except Exception as e:  # whatever the template's code runs into
+            raise Rejected(f"{type(e).__name__}: {e}") from None

@@ -1,0 +1,118 @@
+"""The rules of a chat template, learned from what it writes and proved on other conversations.
+
+In:  the template, the texts that it may name, and the tokenizer. Out: a Chat. A template that rules cannot follow is
+refused with the reason (Beyond).
+"""
+
+import datetime
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import jinja2
+
+from ...errors import ConvertError
+from ..tokenizers.tokenizer import Tokenizer
+from . import jinja, probes, rules
+from .chat import PROVED, Chat, render, specials
+from .conversations import conversations
+from .errors import Beyond, NoRule, Rejected
+from .fit import Fit, forms
+from .limits import limited
+
+
+def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: datetime.datetime | None = None) -> Chat:
+    """The rules of a template, proved. Raises Beyond with the reason when it has none."""
+    try:
+        with limited():
+            template = jinja.Template(source, tokens, date or jinja.DATE)
+            fit = Fit(template, specials(t))
+            chat = Chat(name, fit.rules(), default_thinking(fit), template=template)
+            reacts = prove(chat)
+    except jinja2.TemplateSyntaxError as e:
+        raise Beyond(f"it is not valid: {e}") from None
+    except ConvertError as e:
+        raise Beyond(str(e)) from None
+    except Exception as e:  # nothing that a template makes of texts may cost the model
+        raise Beyond(f"the search for them failed ({type(e).__name__}: {e})") from e
+    try:
+        for rule in chat.rules:
+            rules.encode(rule.program)
+    except ValueError as e:
+        raise Beyond(str(e)) from None
+    if reacts:
+        named = ", ".join(map(repr, reacts))
+        chat.notes.append(f"the chat template reacts to {named} in a message; stored as rules, it will not")
+    if template.dated:
+        chat.notes.append(f"the chat template writes the date; it is fixed to {template.date:%-d %B %Y}")
+    return chat
+
+
+def default_thinking(fit: Fit) -> int:
+    """What the template does unasked."""
+    if not fit.knows:
+        return 0
+    for number, think in ((1, True), (2, False)):
+        if all(fit.try_render(f, None) == fit.try_render(f, think) for f in forms(False)):
+            return number
+    raise Beyond("unasked, it does neither what it does with thinking nor without")
+
+
+def compare(chat: Chat, messages: list[dict], generate: bool, think: bool | None) -> str | None:
+    """"" where rules write what the template does, else how not; None where one of both does not take a conversation."""
+    try:
+        want = chat.template.render(messages, generate, think)
+        got = rules.text_of(render(chat, messages, generate, think))
+    except (Rejected, NoRule):
+        return None
+    return "" if got == want else f"it writes {difference(want, got)}"
+
+
+def prove(chat: Chat) -> list[str]:
+    """Byte equality with the template itself: in hard conversations, and in such as its own text suggests. Returns words
+    for which alone that is not so, as the template looks for them in messages."""
+    proved = 0
+    for conversation in conversations(PROVED):
+        if (found := compare(chat, *conversation)) is not None:
+            proved += 1
+        if found:
+            raise Beyond(found)
+    if proved < PROVED // 3:
+        raise Beyond(f"it takes only {proved} of {PROVED} conversations")
+    known = probes.constants(chat.template.tree)
+    for probe in itertools.chain(probes.of_counts(known), probes.of_lengths(known)):
+        differing(chat, probe, ())
+    reacts = {word for word in known.tested if any(differs(chat, probe) for probe in probes.of_word(word, True))}
+    for pair, probe in probes.of_pairs(known.tested - reacts):
+        if not reacts.issuperset(pair) and differs(chat, probe):
+            reacts.update(pair)
+    for word in sorted(known.words.union(probes.WORDS) - known.tested):
+        for probe in probes.of_word(word, False):
+            differing(chat, probe, reacts)
+    return sorted(reacts)
+
+
+def differs(chat: Chat, probe) -> str | None:
+    """compare() of a probe; an error that rules do not foresee is a difference, too, but for one that a blank text meets."""
+    found = compare(chat, probe.messages, probe.generate, probe.think)
+    if found is None and all(m["content"].strip() for m in probe.messages):
+        try:
+            render(chat, probe.messages, probe.generate, probe.think)
+            chat.template.render(probe.messages, probe.generate, probe.think)
+        except NoRule:
+            return None
+        except Rejected as e:
+            return f"it refuses: {e}"
+    return found
+
+
+def differing(chat: Chat, probe, reacts: Iterable[str]) -> None:
+    """Raises Beyond where they are not equal, and none of these words is why."""
+    found = differs(chat, probe)
+    if found and not any(word in m["content"] for word in reacts for m in probe.messages):
+        raise Beyond(f"{probe.about} {found}")
+
+
+def difference(want: str, got: str) -> str:
+    at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))
+    return f"{want[max(at - 20, 0) : at + 30]!r} where rules give {got[max(at - 20, 0) : at + 30]!r}"

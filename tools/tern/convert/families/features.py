@@ -1,0 +1,160 @@
+"""A model in the words of src/weights/FORMAT.md: the keys of its config, and the tensors that a model with these has.
+
+In:  nothing; families.py and the readers of sources fill a config. Out: `slots`, the one place that knows which tensors a
+model of given features has, `check_config`, and `packed_config`, the config as it is stored.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import ConvertError
+
+# Limits of the engine's reader, so that a file that it would refuse is not written.
+MAX_LAYERS = 1024
+MAX_WIDTH = 1 << 20
+MAX_VOCAB = 1 << 24
+MAX_SEQ = 1 << 24
+MAX_HEADS = 4096
+MAX_HEAD_DIM = 1024
+MAX_WINDOW = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tensor that the model must have: `matrices` matrices [rows, k], or a vector [rows]. Those that are `exact`,
+    and vectors, are always stored as f32."""
+
+    name: str
+    rows: int
+    k: int
+    vector: bool = False
+    matrices: int = 1
+    exact: bool = False
+
+
+# Config keys that a file leaves out at these values (FORMAT.md).
+DEFAULTS = {
+    "embed_scale": 1, "residual_scale": 1, "logit_scale": 1, "logit_cap": 0, "head_bias": 0, "norm": "rms",
+    "norm_bias": 0, "learned_positions": 0, "norms": 5, "qk_norm": 0, "attn_sinks": 0, "parallel": 0, "ffn_gated": 1,
+    "attn_cap": 0, "qkv_clip": 0, "ffn_clamp": 0, "n_experts": 0, "experts_used": 0,
+    "router_score": 0, "router_normalize": 0, "router_bias": 0, "router_select_bias": 0, "router_factor": 1,
+    "shared_hidden": 0, "shared_switch": 0,
+}  # fmt: skip
+# Those of them, and others, that are f32.
+NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
+           "router_factor", "attn_scale", "norm_eps"}  # fmt: skip
+NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST = 1, 2, 4, 8
+QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER = range(4)
+SOFTMAX, SOFTMAX_CHOSEN, SIGMOID = range(3)
+
+
+def feature(config: dict[str, Any], key: str, layer: int) -> Any:
+    """The value of a key in a layer, or its default."""
+    value = config.get(key, DEFAULTS.get(key))
+    return value[layer] if isinstance(value, list) else value
+
+
+def slots(config: dict[str, Any]) -> Iterator[Slot]:
+    """All tensors of a model with these features, in the order of the directory."""
+    dim, vocab = config["dim"], config["vocab"]
+    yield Slot("embed", vocab, dim)
+    if config.get("learned_positions"):
+        yield Slot("positions", config["max_seq"] * dim, 1, True)
+    for i in range(config["n_layers"]):
+        yield from _layer_slots(config, i)
+    yield from _norm_slots(config, "final_norm", dim)
+    if not config["head_tied"]:
+        yield Slot("head", vocab, dim)
+    if config.get("head_bias"):
+        yield Slot("head_bias", vocab, 1, True)
+
+
+def _norm_slots(config: dict[str, Any], name: str, n: int) -> Iterator[Slot]:
+    yield Slot(name, n, 1, True)
+    if config.get("norm_bias"):
+        yield Slot(name + "_bias", n, 1, True)
+
+
+def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
+    def value(key: str) -> Any:
+        return feature(config, key, i)
+
+    dim, head_dim, hidden, layer = config["dim"], value("head_dim"), value("hidden"), f"layer.{i}."
+    q_rows, k_rows = value("n_heads") * head_dim, value("n_kv_heads") * head_dim
+    rows = {"q": q_rows, "k": k_rows, "v": k_rows, "o": dim}
+    rows |= {"gate": hidden, "up": hidden, "down": dim}
+    ks = {"o": q_rows, "down": hidden}
+    experts, shared = value("n_experts"), value("shared_hidden")
+    if not value("ffn_gated"):
+        del rows["gate"]
+    for bit, norm in enumerate(("attn_norm", "attn_post_norm", "ffn_norm", "ffn_post_norm")):
+        if value("norms") >> bit & 1:
+            yield from _norm_slots(config, layer + norm, dim)
+    for part, n in rows.items():
+        yield Slot(layer + part, n, ks.get(part, dim), matrices=experts or 1 if part in FFN_PARTS else 1)
+    for part, bias in [*zip("qkvo", _bits(value("attn_bias"))), *zip(FFN_PARTS, _bits(value("ffn_bias")))]:
+        if bias and part in rows:
+            yield Slot(f"{layer}{part}_bias", rows[part] * (experts or 1 if part in FFN_PARTS else 1), 1, True)
+    if value("qk_norm"):
+        full = value("qk_norm") != QK_HEAD
+        yield Slot(layer + "q_norm", q_rows if full else head_dim, 1, True)
+        yield Slot(layer + "k_norm", k_rows if full else head_dim, 1, True)
+    if value("attn_sinks"):
+        yield Slot(layer + "sinks", value("n_heads"), 1, True)
+    if experts:
+        yield Slot(layer + "router", experts, dim, exact=True)
+        if value("router_bias"):
+            yield Slot(layer + "router_bias", experts, 1, True)
+        if value("router_select_bias"):
+            yield Slot(layer + "router_select_bias", experts, 1, True)
+    if shared:
+        for part in FFN_PARTS if value("ffn_gated") else FFN_PARTS[1:]:
+            yield Slot(f"{layer}shared_{part}", *((dim, shared) if part == "down" else (shared, dim)))
+    if value("shared_switch"):
+        yield Slot(layer + "shared_switch", 1, dim, exact=True)
+
+
+FFN_PARTS = ("gate", "up", "down")
+
+
+def _bits(mask: int) -> list[int]:
+    return [mask >> bit & 1 for bit in range(4)]
+
+
+def packed_config(config: dict[str, Any]) -> dict[str, Any]:
+    """The config as it is stored: a list of equal values becomes one value, and a default is left out."""
+    out = {}
+    for key, value in config.items():
+        if isinstance(value, list) and all(v == value[0] for v in value):
+            value = value[0]
+        if key not in DEFAULTS or isinstance(value, list) or value != DEFAULTS[key]:
+            out[key] = float(value) if key in NUMBERS and not isinstance(value, list) else value
+    return out
+
+
+def in_range(value: int, low: int, high: int, what: str) -> int:
+    """The value, or an error that names it."""
+    if not low <= value <= high:
+        raise ConvertError(f"{what} is {value}; it must be {low} to {high}")
+    return value
+
+
+def check_config(c: dict[str, Any]) -> None:
+    """What the engine will demand of the numbers, said before anything is written."""
+    in_range(c["n_layers"], 1, MAX_LAYERS, "the number of layers")
+    in_range(c["dim"], 1, MAX_WIDTH, "the width of the model")
+    in_range(c["vocab"], 1, MAX_VOCAB, "the size of the vocabulary")
+    in_range(c["max_seq"], 1, MAX_SEQ, "the number of positions")
+    for i in range(c["n_layers"]):
+        heads = in_range(c["n_heads"][i], 1, MAX_HEADS, f"the number of heads in layer {i}")
+        kv = in_range(c["n_kv_heads"][i], 1, MAX_HEADS, f"the number of key/value heads in layer {i}")
+        if heads % kv:
+            raise ConvertError(f"layer {i} has {heads} heads, which {kv} key/value heads do not divide")
+        if in_range(c["head_dim"][i], 2, MAX_HEAD_DIM, f"the size of a head in layer {i}") % 2:
+            raise ConvertError(f"the size of a head in layer {i} is {c['head_dim'][i]}; RoPE needs an even one")
+        in_range(heads * c["head_dim"][i], 1, MAX_WIDTH, f"the width of all heads in layer {i}")
+        experts, used = feature(c, "n_experts", i), feature(c, "experts_used", i)
+        if used > experts:
+            raise ConvertError(f"layer {i} has {experts} experts, of which a token cannot use {used}")
+        in_range(c["hidden"][i], 1, MAX_WIDTH, f"the width of the feed-forward step in layer {i}")

@@ -1,0 +1,350 @@
+"""What a GGUF file of each architecture means: a family of families.py, names of keys and tensors, and how llama.cpp's
+own converter stored its rows. Facts only; ggufsource.py does the work.
+
+To add an architecture: a row in ARCHITECTURES. What its files do not say and the family needs goes into `assumed`: it is
+told to the user, who can change it with --set.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .features import QK_HEAD, Slot, feature
+from .places import Place, interleaved
+from .windows import FULL, SLIDING
+
+# Keys of the architecture under the names of transformers.
+KEYS = {
+    "num_hidden_layers": "block_count",
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "moe_intermediate_size": "expert_feed_forward_length",
+    "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
+    "num_experts": "expert_count",
+    "num_local_experts": "expert_count",
+    "num_experts_per_tok": "expert_used_count",
+    "norm_topk_prob": "expert_weights_norm",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "num_kv_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "sliding_window": "attention.sliding_window",
+    "sliding_window_pattern": "attention.sliding_window_pattern",
+    "clip_qkv": "attention.clamp_kqv",
+    "attention_multiplier": "attention.scale",
+    "attn_logit_softcapping": "attn_logit_softcapping",
+    "final_logit_softcapping": "final_logit_softcapping",
+    "embedding_multiplier": "embedding_scale",
+    "residual_multiplier": "residual_scale",
+    "logits_scaling": "logit_scale",
+    "logit_scale": "logit_scale",
+    "swiglu_limit": "swiglu_clamp_exp",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+    "layer_norm_eps": "attention.layer_norm_epsilon",
+    "layer_norm_epsilon": "attention.layer_norm_epsilon",
+    "norm_epsilon": "attention.layer_norm_epsilon",
+    "max_position_embeddings": "context_length",
+    "rope_theta": "rope.freq_base",
+    "rope_local_base_freq": "rope.freq_base_swa",
+    "use_parallel_residual": "use_parallel_residual",
+    "vocab_size": "vocab_size",
+}
+HARMLESS = (
+    "tensor_data_layout", "mm.tokens_per_image", "rope.scaling.finetuned", "rope.scaling.original_context_length",
+)  # fmt: skip
+# Keys that are understood at these values only.
+NEUTRAL = {
+    "attention.causal": (True,),
+    "attention.layer_norm_epsilon": (0,),
+    "attention.layer_norm_rms_epsilon": (0,),
+    "attention.sliding_window": (0,),
+    "expert_count": (0,),
+    "expert_used_count": (0,),
+    "expert_gating_func": (1,),
+    "expert_weights_scale": (0, 1),
+    "nextn_predict_layers": (0,),
+    "rope.scaling.attn_factor": (1,),
+    "rope.scaling.yarn_attn_factor": (1,),
+    "rope.scaling.yarn_ext_factor": (1,),
+    "rope.scaling.yarn_log_multiplier": (0,),
+    "use_parallel_residual": (False,),
+}
+
+_BLOCK = "blk.{}."
+NAMES = {
+    "embed": "token_embd.weight",
+    "positions": "position_embd.weight",
+    "attn_norm": _BLOCK + "attn_norm.weight",
+    "attn_post_norm": _BLOCK + "post_attention_norm.weight",
+    "ffn_norm": _BLOCK + "ffn_norm.weight",
+    "ffn_post_norm": _BLOCK + "post_ffw_norm.weight",
+    "q": _BLOCK + "attn_q.weight",
+    "k": _BLOCK + "attn_k.weight",
+    "v": _BLOCK + "attn_v.weight",
+    "qkv": _BLOCK + "attn_qkv.weight",
+    "o": _BLOCK + "attn_output.weight",
+    "q_norm": _BLOCK + "attn_q_norm.weight",
+    "k_norm": _BLOCK + "attn_k_norm.weight",
+    "sinks": _BLOCK + "attn_sinks.weight",
+    "gate": _BLOCK + "ffn_gate.weight",
+    "up": _BLOCK + "ffn_up.weight",
+    "down": _BLOCK + "ffn_down.weight",
+    "gate_exps": _BLOCK + "ffn_gate_exps.weight",
+    "up_exps": _BLOCK + "ffn_up_exps.weight",
+    "down_exps": _BLOCK + "ffn_down_exps.weight",
+    "router": _BLOCK + "ffn_gate_inp.weight",
+    "shared_gate": _BLOCK + "ffn_gate_shexp.weight",
+    "shared_up": _BLOCK + "ffn_up_shexp.weight",
+    "shared_down": _BLOCK + "ffn_down_shexp.weight",
+    "shared_switch": _BLOCK + "ffn_gate_inp_shexp.weight",
+    "final_norm": "output_norm.weight",
+    "head": "output.weight",
+}
+FALCON_TWO_NORMS = {"attn_norm": _BLOCK + "attn_norm_2.weight", "ffn_norm": _BLOCK + "attn_norm.weight"}
+
+
+@dataclass
+class Facts:
+    """What the rows below ask of a file: its tensors, its keys under the names of transformers, and places for answers."""
+
+    has: Callable[[str], bool]
+    key: Callable[[str], Any]  # the value, or None
+    values: dict[str, Any] = field(default_factory=dict)  # answers, under the names of transformers
+    names: dict[str, str] = field(default_factory=dict)  # of tensors, where they differ
+
+    def layers(self) -> range:
+        n = self.key("num_hidden_layers")
+        return range(n if type(n) is int and n <= 1024 else 0)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """`interleaved`: q and k turn neighbouring rows. `partial`: rope.dimension_count may be less than a head.
+    `fixed`: what every file of the architecture means without saying so; `find`: what its tensors say.
+    `assumed`: what the file may lack, under the names of transformers, with the value (or a function of Facts) that it
+    then gets. `windows`: attention may have a window that the file does not tell."""
+
+    family: str
+    interleaved: bool = False
+    partial: bool = False
+    fixed: dict[str, Any] = field(default_factory=dict)
+    find: Callable[[Facts], None] | None = None
+    assumed: dict[str, Any] = field(default_factory=dict)
+    windows: bool = False
+    names: dict[str, str] = field(default_factory=dict)
+    ones: bool = False  # norms have no weights
+
+
+def _llama(f: Facts) -> None:
+    f.values["sliding_window"] = f.key("sliding_window") or None
+
+
+def _sparse(f: Facts) -> None:
+    f.values["mlp_only_layers"] = [i for i in f.layers() if not f.has(NAMES["router"].format(i))]
+
+
+def _falcon(f: Facts) -> None:
+    two = f.has(FALCON_TWO_NORMS["attn_norm"].format(0))
+    f.values |= {"new_decoder_architecture": True, "num_ln_in_parallel_attn": 2 if two else 1}
+    f.names |= FALCON_TWO_NORMS if two else {}
+
+
+def _stablelm(f: Facts) -> None:
+    f.values["use_parallel_residual"] = not f.has(NAMES["ffn_norm"].format(0))
+    f.values["qk_layernorm"] = f.has(NAMES["q_norm"].format(0))
+
+
+def _cohere(f: Facts) -> None:
+    f.values["use_qk_norm"] = f.has(NAMES["q_norm"].format(0))
+
+
+def _pattern(f: Facts) -> None:
+    pattern = f.key("sliding_window_pattern")
+    if isinstance(pattern, list):
+        f.values["layer_types"] = [SLIDING if windowed else FULL for windowed in pattern]
+
+
+def _olmo3(f: Facts) -> None:
+    """Without a base of their own, layers with a window turn by that of the others."""
+    _pattern(f)
+    f.values["rope_local_base_freq"] = f.key("rope_local_base_freq") or f.key("rope_theta") or 500_000.0
+
+
+def _gpt_oss(f: Facts) -> None:
+    f.values["intermediate_size"] = f.key("moe_intermediate_size") or f.key("intermediate_size")
+
+
+def _query_scale(largest: int) -> Callable[[Facts], Any]:
+    """Gemma 2 and 3 divide by the size of a head; their largest, of that many layers, by the width for each head."""
+
+    def value(f: Facts) -> Any:
+        dim, heads = f.key("hidden_size"), f.key("num_attention_heads")
+        if f.key("num_hidden_layers") == largest and type(dim) is int and type(heads) is int and heads:
+            return dim // heads
+        return f.key("head_dim") or 256
+
+    return value
+
+
+def _every_fourth(f: Facts) -> list[int]:
+    return [int((i + 1) % 4 != 0) for i in f.layers()]
+
+
+_SANDWICH_27B = {2: 46, 3: 62}  # layers
+_THETA = {"rope_theta": 10000.0}
+ARCHITECTURES: dict[str, Architecture] = {
+    "llama": Architecture("mistral", True, find=_llama, assumed=_THETA, windows=True),
+    "llama+experts": Architecture("mixtral", True, find=_llama, assumed=_THETA, windows=True),
+    "qwen2": Architecture("qwen2", assumed=_THETA, windows=True),
+    "qwen3": Architecture("qwen3", assumed=_THETA, windows=True),
+    "qwen2moe": Architecture(
+        "qwen2_moe", find=_sparse, windows=True, assumed=_THETA | {"norm_topk_prob": False},
+        fixed={"decoder_sparse_step": 1},
+    ),
+    "qwen3moe": Architecture(
+        "qwen3_moe", find=_sparse, windows=True, assumed=_THETA | {"norm_topk_prob": True},
+        fixed={"decoder_sparse_step": 1},
+    ),
+    "gemma": Architecture("gemma", assumed=_THETA),
+    "gemma2": Architecture(
+        "gemma2", assumed=_THETA | {
+            "query_pre_attn_scalar": _query_scale(_SANDWICH_27B[2]), "sliding_window": 4096,
+            "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
+        },
+    ),
+    "gemma3": Architecture(
+        "gemma3_text", assumed={
+            "query_pre_attn_scalar": _query_scale(_SANDWICH_27B[3]), "sliding_window_pattern": 6,
+            "rope_theta": 1_000_000.0, "rope_local_base_freq": 10_000.0,
+        },
+    ),
+    "phi2": Architecture("phi", partial=True, assumed=_THETA),
+    "phi3": Architecture("phi3", partial=True, find=_llama, assumed=_THETA),
+    "smollm3": Architecture(
+        "smollm3", True, assumed={"rope_theta": 2_000_000.0, "no_rope_layers": _every_fourth}, windows=True
+    ),
+    "olmo": Architecture("olmo", True, assumed=_THETA, ones=True),
+    "olmo2": Architecture("olmo2", assumed={"rope_theta": 500_000.0}),
+    "olmo2+windows": Architecture("olmo3", find=_olmo3, assumed={"rope_theta": 500_000.0}),
+    "granite": Architecture("granite", True, assumed=_THETA),
+    "stablelm": Architecture("stablelm", partial=True, find=_stablelm, assumed=_THETA),
+    "falcon": Architecture("falcon", find=_falcon, assumed=_THETA),
+    "gptneox": Architecture("gpt_neox", partial=True, assumed=_THETA),
+    "starcoder2": Architecture("starcoder2", find=_llama, assumed=_THETA, windows=True),
+    "command-r": Architecture("cohere", True, find=_cohere, assumed=_THETA),
+    "glm4": Architecture("glm4", True, partial=True, assumed=_THETA),
+    "cohere2": Architecture("cohere2", True, assumed=_THETA),
+    "exaone4": Architecture("exaone4", find=_pattern, assumed=_THETA),
+    "olmoe": Architecture("olmoe", assumed=_THETA | {"norm_topk_prob": False}),
+    "arcee": Architecture("arcee", True, assumed=_THETA),
+    "seed_oss": Architecture("seed_oss", assumed=_THETA, names={"ffn_norm": _BLOCK + "post_attention_norm.weight"}),
+    "ernie4_5": Architecture("ernie4_5", True, assumed={"rope_theta": 500_000.0}),
+    "gpt-oss": Architecture(
+        "gpt_oss", find=_gpt_oss, assumed={"swiglu_limit": 7.0, "rope_theta": 150_000.0},
+        names={"ffn_norm": _BLOCK + "post_attention_norm.weight"},
+    ),
+    "gpt2": Architecture("gpt2"),
+}  # fmt: skip
+
+
+def architecture(name: str, keys: dict[str, Any]) -> Architecture | None:
+    """The row of a file; Mixtral's files say llama, and OLMo 3's olmo2."""
+    for variant, key in (("experts", "expert_count"), ("windows", "attention.sliding_window")):
+        if f"{name}+{variant}" in ARCHITECTURES and np.any(keys.get(f"{name}.{key}", 0)):
+            return ARCHITECTURES[f"{name}+{variant}"]
+    return ARCHITECTURES.get(name)
+
+
+def known() -> list[str]:
+    return [name for name in ARCHITECTURES if "+" not in name]
+
+
+QKV, GATE_UP = ("q", "k", "v"), ("gate", "up")
+
+
+class GgufLayout:
+    """The Places of a model's tensors in a GGUF file. `entries`: its tensors, with shapes slowest dimension first."""
+
+    def __init__(self, arch: Architecture, names: dict[str, str], config: dict[str, Any], entries: dict[str, Any]):
+        self.arch, self.config, self.entries = arch, config, entries
+        self.names = NAMES | arch.names | names
+
+    def value(self, key: str, layer: int) -> Any:
+        return feature(self.config, key, layer)
+
+    def name(self, part: str, layer: int, vector: bool) -> str:
+        """The tensor of our `part`, where `part` is named without _bias."""
+        name = self.names[part].format(layer)
+        return name.removesuffix("weight") + "bias" if vector else name
+
+    def places(self, slot: Slot) -> list[Place]:
+        layer, part = -1, slot.name
+        if slot.name.startswith("layer."):
+            _, number, part = slot.name.split(".")
+            layer = int(number)
+        base, biased = part.removesuffix("_bias"), part.endswith("_bias")
+        if self.arch.ones and base.endswith("_norm"):
+            return [Place(slot.name, (slot.rows,), ones=True)]
+        order = self._order(base, layer)
+        if base in QKV and self.name("qkv", layer, False) in self.entries:
+            return [self._fused("qkv", base, order, slot, layer, biased)]
+        if base in GATE_UP and self._gate_in_up(layer):
+            return [self._fused("up", base, order, slot, layer, biased)]
+        if base in (*GATE_UP, "down") and self.value("n_experts", layer):
+            return self._experts(base, slot, layer, biased)
+        return [self._place(self.name(base, layer, biased), self._shape(slot), order)]
+
+    def _shape(self, slot: Slot) -> tuple[int, ...]:
+        return (slot.rows,) if slot.vector else (slot.rows, slot.k)
+
+    def _place(self, name: str, shape: tuple[int, ...], rows: np.ndarray | None = None, index: int | None = None) -> Place:
+        """Shapes that differ only in how a vector is written (ones, heads) are the same."""
+        entry = self.entries.get(name)
+        if entry is not None and self._squeezed(entry.shape) == self._squeezed(shape):
+            shape = entry.shape
+        elif entry is not None and len(shape) == 1 and np.prod(entry.shape, dtype=object) == shape[0]:
+            shape = entry.shape  # norms of heads
+        return Place(name, shape, rows, index=index)
+
+    @staticmethod
+    def _squeezed(shape: tuple[int, ...]) -> list[int]:
+        return [n for n in shape if n != 1]
+
+    def _order(self, base: str, layer: int) -> np.ndarray | None:
+        """The file's rows in our order, where its heads turn neighbours."""
+        if not self.arch.interleaved or base not in ("q", "k", "q_norm", "k_norm"):
+            return None
+        heads = self.value("n_heads" if base[0] == "q" else "n_kv_heads", layer)
+        if base.endswith("_norm") and self.value("qk_norm", layer) == QK_HEAD:
+            heads = 1
+        d = self.value("head_dim", layer)
+        return interleaved(heads, d, 2 * len(self.config["rope.0.inv_freq"]))
+
+    def _gate_in_up(self, layer: int) -> bool:
+        """Whether the rows of gate stand above those of up in one tensor."""
+        if not self.value("ffn_gated", layer) or self.value("n_experts", layer):
+            return False
+        return self.name("gate", layer, False) not in self.entries and self.name("up", layer, False) in self.entries
+
+    def _fused(self, name: str, base: str, order: np.ndarray | None, slot: Slot, layer: int, biased: bool) -> Place:
+        """The tensor `name` is q, k and v, or gate and up, one below the other."""
+        d, hidden = self.value("head_dim", layer), self.value("hidden", layer)
+        q, kv = self.value("n_heads", layer) * d, self.value("n_kv_heads", layer) * d
+        parts = {"q": q, "k": kv, "v": kv} if name == "qkv" else {"gate": hidden, "up": hidden}
+        first = sum(list(parts.values())[: list(parts).index(base)])
+        total = sum(parts.values())
+        rows = first + (np.arange(slot.rows) if order is None else order)
+        return self._place(self.name(name, layer, biased), (total,) if slot.vector else (total, slot.k), rows)
+
+    def _experts(self, base: str, slot: Slot, layer: int, biased: bool) -> list[Place]:
+        """All experts in one tensor, or, in old files, one for each."""
+        n = self.value("n_experts", layer)
+        rows = slot.rows // n if slot.vector else slot.rows
+        shape = (rows,) if slot.vector else (rows, slot.k)
+        merged = self.name(base + "_exps", layer, biased)
+        old = self.name(base, layer, biased)
+        if merged not in self.entries and old.replace(".weight", ".0.weight") in self.entries:
+            return [self._place(old.replace(".weight", f".{e}.weight"), shape) for e in range(n)]
+        return [self._place(merged, (n, *shape), index=e) for e in range(n)]

@@ -1,0 +1,295 @@
+"""Where each family keeps its tensors in a Hugging Face directory.
+
+Out: for a slot (a tensor that the features ask for) the Places in the source, one for each expert where there are many.
+To add a family whose tensors differ: its names in NAMES, and where they are not whole, plain tensors, a function in
+LAYOUTS.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import ConvertError
+from .features import Slot, feature
+from .places import Place, heads_of, interleaved, plain, rows_of
+
+# Our names of tensors (FORMAT.md) there; {} is the layer.
+HUGGINGFACE = {
+    "embed": "model.embed_tokens.weight",
+    "attn_norm": "model.layers.{}.input_layernorm.weight",
+    "ffn_norm": "model.layers.{}.post_attention_layernorm.weight",
+    "q": "model.layers.{}.self_attn.q_proj.weight",
+    "k": "model.layers.{}.self_attn.k_proj.weight",
+    "v": "model.layers.{}.self_attn.v_proj.weight",
+    "o": "model.layers.{}.self_attn.o_proj.weight",
+    "q_norm": "model.layers.{}.self_attn.q_norm.weight",
+    "k_norm": "model.layers.{}.self_attn.k_norm.weight",
+    "sinks": "model.layers.{}.self_attn.sinks",
+    "gate": "model.layers.{}.mlp.gate_proj.weight",
+    "up": "model.layers.{}.mlp.up_proj.weight",
+    "down": "model.layers.{}.mlp.down_proj.weight",
+    "router": "model.layers.{}.mlp.gate.weight",
+    "shared_gate": "model.layers.{}.mlp.shared_expert.gate_proj.weight",
+    "shared_up": "model.layers.{}.mlp.shared_expert.up_proj.weight",
+    "shared_down": "model.layers.{}.mlp.shared_expert.down_proj.weight",
+    "shared_switch": "model.layers.{}.mlp.shared_expert_gate.weight",
+    "final_norm": "model.norm.weight",
+    "head": "lm_head.weight",
+}
+_LAYER = "model.layers.{}."
+_SANDWICH = {
+    "attn_post_norm": _LAYER + "post_attention_layernorm.weight",
+    "ffn_norm": _LAYER + "pre_feedforward_layernorm.weight",
+    "ffn_post_norm": _LAYER + "post_feedforward_layernorm.weight",
+}
+_NEOX = "gpt_neox.layers.{}."
+_FALCON = "transformer.h.{}."
+_GPT2 = "transformer.h.{}."
+NAMES: dict[str, dict[str, str]] = {
+    "gemma2": _SANDWICH,
+    "gemma3_text": _SANDWICH,
+    "olmo2": _SANDWICH,
+    "olmo3": _SANDWICH,
+    "exaone4": _SANDWICH,
+    "glm4": {
+        "attn_post_norm": _LAYER + "post_self_attn_layernorm.weight",
+        "ffn_post_norm": _LAYER + "post_mlp_layernorm.weight",
+    },
+    "mixtral": {"router": _LAYER + "block_sparse_moe.gate.weight"},
+    "gpt_oss": {"router": _LAYER + "mlp.router.weight"},
+    "starcoder2": {"up": _LAYER + "mlp.c_fc.weight", "down": _LAYER + "mlp.c_proj.weight"},
+    "phi": {
+        "o": _LAYER + "self_attn.dense.weight", "up": _LAYER + "mlp.fc1.weight", "down": _LAYER + "mlp.fc2.weight",
+        "final_norm": "model.final_layernorm.weight",
+    },
+    "gpt_neox": {
+        "embed": "gpt_neox.embed_in.weight", "head": "embed_out.weight",
+        "attn_norm": _NEOX + "input_layernorm.weight", "ffn_norm": _NEOX + "post_attention_layernorm.weight",
+        "o": _NEOX + "attention.dense.weight", "up": _NEOX + "mlp.dense_h_to_4h.weight",
+        "down": _NEOX + "mlp.dense_4h_to_h.weight", "final_norm": "gpt_neox.final_layer_norm.weight",
+        "qkv": _NEOX + "attention.query_key_value.weight",
+    },
+    "falcon": {
+        "embed": "transformer.word_embeddings.weight", "final_norm": "transformer.ln_f.weight",
+        "attn_norm": _FALCON + "input_layernorm.weight", "ffn_norm": _FALCON + "post_attention_layernorm.weight",
+        "o": _FALCON + "self_attention.dense.weight", "up": _FALCON + "mlp.dense_h_to_4h.weight",
+        "down": _FALCON + "mlp.dense_4h_to_h.weight", "qkv": _FALCON + "self_attention.query_key_value.weight",
+    },
+    "gpt2": {
+        "embed": "transformer.wte.weight", "positions": "transformer.wpe.weight", "head": "lm_head.weight",
+        "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight", "qkv": _GPT2 + "attn.c_attn.weight",
+        "o": _GPT2 + "attn.c_proj.weight", "up": _GPT2 + "mlp.c_fc.weight", "down": _GPT2 + "mlp.c_proj.weight",
+        "final_norm": "transformer.ln_f.weight",
+    },
+}  # fmt: skip
+
+
+def source_name(names: dict[str, str], ours: str) -> str:
+    """The name in a source of one of our tensors: 'layer.3.q_bias' is blk.3.attn_q.bias in GGUF."""
+    layer, part = "", ours
+    if ours.startswith("layer."):
+        _, layer, part = ours.split(".")
+    if part.endswith("_bias"):
+        return names[part.removesuffix("_bias")].removesuffix("weight").format(layer) + "bias"
+    return names[part].format(layer)
+
+
+class Layout:
+    """The Places of a family's tensors, for a model of these features. `has` tells which tensors the source holds."""
+
+    def __init__(self, kind: str, config: dict[str, Any], has: Callable[[str], bool]):
+        self.kind, self.config, self.has = kind, config, has
+        self.names = HUGGINGFACE | NAMES.get(kind, {})
+        self.special = LAYOUTS.get(kind)
+
+    def value(self, key: str, layer: int) -> Any:
+        return feature(self.config, key, layer)
+
+    def name(self, ours: str) -> str:
+        try:
+            return source_name(self.names, ours)
+        except KeyError:
+            raise ConvertError(f"the {ours!r} of a {self.kind} model has no name in tools/tern/convert/families/layouts.py yet") from None
+
+    def places(self, slot: Slot) -> list[Place]:
+        layer, part = -1, slot.name
+        if slot.name.startswith("layer."):
+            _, number, part = slot.name.split(".")
+            layer = int(number)
+        found = self.special(self, slot, layer, part) if self.special else None
+        if found is None and part in ("gate", "up", "down") and self.value("n_experts", layer):
+            found = _experts(self, slot, layer, part)
+        return found if found is not None else [plain(self.name(slot.name), slot)]
+
+
+def _fused(at: Layout, slot: Slot, layer: int, part: str, name: str, parts: dict[str, int]) -> list[Place]:
+    """`part` begins where those before it in the fused tensor end; `parts` are their rows."""
+    first = sum(list(parts.values())[: list(parts).index(part.removesuffix("_bias"))])
+    name = name.format(layer)
+    name = name.removesuffix("weight") + "bias" if slot.vector else name
+    return [rows_of(name, slot, first + np.arange(slot.rows), sum(parts.values()))]
+
+
+def _qkv_rows(at: Layout, layer: int) -> dict[str, int]:
+    d = at.value("head_dim", layer)
+    q, kv = at.value("n_heads", layer) * d, at.value("n_kv_heads", layer) * d
+    return {"q": q, "k": kv, "v": kv}
+
+
+QKV = ("q", "k", "v", "q_bias", "k_bias", "v_bias")
+
+
+def _phi3(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    if part in QKV:
+        return _fused(at, slot, layer, part, _LAYER + "self_attn.qkv_proj.weight", _qkv_rows(at, layer))
+    if part in ("gate", "up"):
+        return _fused(
+            at, slot, layer, part, _LAYER + "mlp.gate_up_proj.weight", {"gate": slot.rows, "up": slot.rows}
+        )
+    return None
+
+
+def _neighbours(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """RoPE turns neighbours, so q and k are put in the other order: rows, biases and norms; of the dimensions that turn."""
+    if part not in ("q", "k", "q_bias", "k_bias", "q_norm", "k_norm"):
+        return None
+    heads, d = at.value("n_heads" if part[0] == "q" else "n_kv_heads", layer), at.value("head_dim", layer)
+    order = interleaved(heads, d, 2 * len(at.config["rope.0.inv_freq"]))
+    if part.endswith("_norm"):
+        return [Place(at.name(slot.name), (heads, d), order)]
+    return [rows_of(at.name(slot.name), slot, order, slot.rows)]
+
+
+def _glm4(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    return _phi3(at, slot, layer, part) if part in ("gate", "up") else _neighbours(at, slot, layer, part)
+
+
+def _gemma(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Norm weights are stored less one."""
+    if part.endswith("_norm"):
+        return [Place(at.name(slot.name), (slot.rows,), add_one=True)]
+    return None
+
+
+def _olmo(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    return [Place(slot.name, (slot.rows,), ones=True)] if part.endswith("_norm") else None
+
+
+def _neox(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Rows of q, k and v lie together, head by head."""
+    if part == "head" and at.has("lm_head.weight"):
+        return [plain("lm_head.weight", slot)]
+    if part not in QKV:
+        return None
+    n, d = at.value("n_heads", layer), at.value("head_dim", layer)
+    rows = heads_of("qkv".index(part[0]) * d, n, 3 * d, d)
+    name = source_name(at.names, f"layer.{layer}.qkv_bias" if slot.vector else f"layer.{layer}.qkv")
+    return [rows_of(name, slot, rows, 3 * n * d)]
+
+
+def _falcon(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Rows [n_kv, group + 2, head_dim]: the queries of a group, its key, its value. Newer models name norms apart."""
+    if part in ("attn_norm", "ffn_norm", "attn_norm_bias", "ffn_norm_bias") and at.has(f"transformer.h.{layer}.ln_attn.weight"):
+        name = ("ln_attn." if part.startswith("attn") else "ln_mlp.") + ("bias" if part.endswith("bias") else "weight")
+        return [plain(_FALCON.format(layer) + name, slot)]
+    if part not in QKV:
+        return None
+    n, kv, d = at.value("n_heads", layer), at.value("n_kv_heads", layer), at.value("head_dim", layer)
+    group = n // kv
+    if part[0] == "q":
+        rows = (np.arange(kv)[:, None] * (group + 2) * d + np.arange(group * d)).ravel()
+    else:
+        rows = heads_of((group + "qkv".index(part[0]) - 1) * d, kv, (group + 2) * d, d)
+    name = source_name(at.names, f"layer.{layer}.qkv_bias" if slot.vector else f"layer.{layer}.qkv")
+    return [rows_of(name, slot, rows, (n + 2 * kv) * d)]
+
+
+def _stablelm(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Each head's norm is a tensor of its own."""
+    if part not in ("q_norm", "k_norm"):
+        return None
+    heads = at.value("n_heads" if part == "q_norm" else "n_kv_heads", layer)
+    name = _LAYER.format(layer) + f"self_attn.{part[0]}_layernorm.norms."
+    return [Place(f"{name}{h}.weight", (slot.rows // heads,)) for h in range(heads)]
+
+
+def _gpt2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Conv1D: matrices are stored [k, rows]; q, k and v in one."""
+    dim = at.config["dim"]
+    if part == "positions":
+        return [Place(at.name(slot.name), (at.config["max_seq"], dim))]
+    if part in QKV:
+        rows = "qkv".index(part[0]) * dim + np.arange(dim)
+        name = source_name(at.names, f"layer.{layer}.qkv_bias" if slot.vector else f"layer.{layer}.qkv")
+        shape = (3 * dim,) if slot.vector else (dim, 3 * dim)
+        return [Place(name, shape, rows, transposed=not slot.vector)]
+    if part in ("o", "up", "down"):
+        return [Place(at.name(slot.name), (slot.k, slot.rows), transposed=True)]
+    return None
+
+
+def _experts(at: Layout, slot: Slot, layer: int, part: str) -> list[Place]:
+    """One tensor for each expert, or all in one [experts, rows, k] with gate above up."""
+    prefix, n, names = _LAYER.format(layer) + "mlp.experts.", slot.matrices, ("gate_proj", "up_proj", "down_proj")
+    if at.kind == "mixtral":
+        published = _LAYER.format(layer) + "block_sparse_moe.experts."
+        if at.has(published + "0.w1.weight"):
+            prefix, names = published, ("w1", "w3", "w2")
+    name = dict(zip(("gate", "up", "down"), names))[part]
+    if at.has(f"{prefix}0.{name}.weight"):
+        return [Place(f"{prefix}{e}.{name}.weight", (slot.rows, slot.k)) for e in range(n)]
+    if part == "down":
+        return [Place(prefix + "down_proj", (n, slot.rows, slot.k), index=e) for e in range(n)]
+    rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
+    shape = (n, 2 * slot.rows, slot.k)
+    return [Place(prefix + "gate_up_proj", shape, rows, index=e) for e in range(n)]
+
+
+def _mixtral(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    if part == "router" and not at.has(at.name(slot.name)):
+        return [plain(_LAYER.format(layer) + "mlp.gate.weight", slot)]
+    return None
+
+
+def _gpt_oss(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Experts [experts, k, rows], the rows of gate and up by turns; or, as released, [experts, rows, k] in MXFP4."""
+    prefix, n = _LAYER.format(layer) + "mlp.experts.", at.value("n_experts", layer)
+    hidden, dim = at.value("hidden", layer), at.config["dim"]
+    turns = 2 * np.arange(hidden)
+    if part in ("gate", "up", "down") and at.has(prefix + "down_proj_blocks"):
+        name, total, rows = prefix + "gate_up_proj", 2 * hidden, turns + (part == "up")
+        if part == "down":
+            name, total, rows = prefix + "down_proj", dim, None
+        shape = (n, total, slot.k // 32, 16)
+        return [Place(name + "_blocks", shape, rows, index=e, scales=name + "_scales") for e in range(n)]
+    if part in ("gate", "up"):
+        shape, rows = (n, dim, 2 * hidden), turns + (part == "up")
+        return [Place(prefix + "gate_up_proj", shape, rows, transposed=True, index=e) for e in range(n)]
+    if part == "down":
+        return [Place(prefix + "down_proj", (n, hidden, dim), transposed=True, index=e) for e in range(n)]
+    if part in ("gate_bias", "up_bias"):
+        rows = turns + part.startswith("up")
+        return [Place(prefix + "gate_up_proj_bias", (n, 2 * hidden), rows, index=e) for e in range(n)]
+    if part == "down_bias":
+        return [Place(prefix + "down_proj_bias", (n, dim), index=e) for e in range(n)]
+    return None
+
+
+LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
+    "gemma": _gemma,
+    "gemma2": _gemma,
+    "gemma3_text": _gemma,
+    "phi3": _phi3,
+    "olmo": _olmo,
+    "gpt_neox": _neox,
+    "falcon": _falcon,
+    "stablelm": _stablelm,
+    "cohere": _neighbours,
+    "cohere2": _neighbours,
+    "ernie4_5": _neighbours,
+    "gpt2": _gpt2,
+    "mixtral": _mixtral,
+    "gpt_oss": _gpt_oss,
+    "glm4": _glm4,
+}

@@ -1,0 +1,92 @@
+"""Reads the header of a safetensors file: names, types, shapes and places of its tensors.
+
+The safetensors package checks as much, but has no bfloat16 for numpy and does not say where a tensor
+lies, so that a large one could not be read in pieces.
+"""
+
+import json
+import os
+import struct
+from dataclasses import dataclass
+
+from ...errors import ConvertError
+from ...weights.tiles import BF16, F16, F32
+from .file import File
+
+MAX_HEADER = 100_000_000
+TYPES = {"F32": (F32, 4), "F16": (F16, 2), "BF16": (BF16, 2)}
+BYTES = {"F32": 4, "F16": 2, "BF16": 2, "U8": 1}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor: its type's name, shape and place."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: File
+    offset: int
+
+
+def parse_json(text: bytes, what: str):
+    """JSON, where a name that comes twice, NaN and damage are one clear error."""
+
+    def pairs(items):
+        out = dict(items)
+        if len(out) != len(items):
+            names = [name for name, _ in items]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConvertError(f"{what} has the key {twice!r} twice")
+        return out
+
+    def constant(name):
+        raise ConvertError(f"{what} holds {name}, which is not JSON")
+
+    try:
+        return json.loads(text.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
+    except (ValueError, RecursionError) as e:
+        reason = "it is nested too deeply" if isinstance(e, RecursionError) else e
+        raise ConvertError(f"{what} is not valid JSON: {reason}") from None
+
+
+def read(path: str | os.PathLike) -> dict[str, Entry]:
+    """All tensors of the file, in the order of their bytes; every claim is checked against its size."""
+    file = File(path)
+    if file.size < 8:
+        raise ConvertError(f"{path} has {file.size} bytes, too few for a safetensors file")
+    (n,) = struct.unpack("<Q", file.read(0, 8))
+    if n > min(MAX_HEADER, file.size - 8):
+        raise ConvertError(
+            f"{path} says that its header has {n} bytes, but the file has {file.size}: it is cut or damaged"
+        )
+    header = parse_json(bytes(file.read(8, n)), f"the header of {path}")
+    if not isinstance(header, dict):
+        raise ConvertError(f"the header of {path} is not an object")
+    header.pop("__metadata__", None)
+    entries, at = {}, 0
+    for name, begin, end, entry in sorted(_places(path, header, file, 8 + n), key=lambda p: p[1:3]):
+        if begin != at:
+            raise ConvertError(f"{path}: tensor {name!r} begins at {begin}, but the bytes before it end at {at}")
+        entries[name], at = entry, end
+    if at != file.size - 8 - n:
+        raise ConvertError(f"{path} should have {8 + n + at} bytes, but has {file.size}: it is cut or damaged")
+    return entries
+
+
+def _places(path, header: dict, file: File, base: int):
+    """(name, begin, end, entry) of every tensor; shape and bytes must agree for the types that are read."""
+    for name, info in header.items():
+        try:
+            dtype, shape, (begin, end) = info["dtype"], info["shape"], info["data_offsets"]
+            good = isinstance(dtype, str) and all(type(x) is int and 0 <= x < 1 << 62 for x in [*shape, begin, end])
+        except (TypeError, KeyError, ValueError):
+            good = False
+        if not good or begin > end or len(shape) > 16:
+            raise ConvertError(f"{path}: the entry of tensor {name!r} is damaged")
+        elements = 1
+        for x in shape:
+            elements *= x
+        if dtype in BYTES and elements * BYTES[dtype] != end - begin:
+            raise ConvertError(f"{path}: tensor {name!r} is {dtype} {shape}, but has {end - begin} bytes")
+        yield name, begin, end, Entry(name, dtype, tuple(shape), file, base + begin)

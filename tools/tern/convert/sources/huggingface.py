@@ -1,0 +1,299 @@
+"""Reads a Hugging Face directory: config.json, safetensors, tokenizer, generation_config.json, LICENSE.
+
+In:  the directory. Out: a Source whose matrices have the types of the files, read in pieces.
+Families are in families.py; this file alone knows the names and habits of such directories.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import IO, USAGE, ConvertError, reading
+from ..families import published
+from ..families.config import Config, token_ids
+from ..families.families import FAMILIES
+from ..families.features import check_config, slots
+from ..families.layouts import Layout
+from ..families.places import matrix
+from ..families.settings import Settings
+from ..files import safetensors
+from ..files.file import same_bytes
+from ..files.matrix import Matrix
+from ..files.safetensors import TYPES, Entry, parse_json
+from ..tokenizers.read import from_huggingface
+from ..tokenizers.tokenizer import Tokenizer
+from .source import TEMPLATE_TOKENS, Source
+
+# Computed from the config instead; masks of old GPT-2 and NeoX files.
+IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\.attention\.(masked_)?bias$")
+# Composite models: the type that holds a text model, and that one's.
+COMPOSITE = {"gemma3": "gemma3_text"}
+VISION = re.compile(r"(^|\.)(vision_tower|multi_modal_projector)\.")
+MAX_TEXT = 256 << 20
+LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
+
+
+def load(
+    folder: Path, tokenizer_file: Path | None, rope_length: int | None = None, settings: Settings | None = None
+) -> Source:
+    """The model of a directory; rope_length: positions that a dynamic RoPE scaling is converted for."""
+    notes: list[str] = []
+    kind, config, values = features(folder, rope_length, notes, settings)
+    entries = _plain_names(kind, _entries(folder))
+    _settle_head(folder, Layout(kind, config, entries.__contains__), config, entries, notes)
+    matrices = _matrices(folder, kind, config, entries)
+    generation = folder / "generation_config.json"
+    return Source(
+        name=folder.resolve().name,
+        origin=f"Hugging Face directory {folder.resolve().name}, {kind}",
+        family=kind,
+        config=config,
+        matrices=matrices,
+        tokenizer=_tokenizer(folder, tokenizer_file, config["vocab"], notes),
+        generation=_generation(generation),
+        end_tokens=_end_tokens(folder, values, generation, config["vocab"], notes, settings),
+        licence=_licence(folder),
+        notes=notes,
+        template=_template(folder),
+        template_tokens=_template_tokens(folder),
+    )
+
+
+def features(
+    folder: Path, rope_length: int | None, notes: list[str], settings: Settings | None = None
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The family of a directory, its features in the words of FORMAT.md, and the config that says so."""
+    if not (folder / "config.json").exists():
+        raise ConvertError(f"{folder} has no config.json, so it is not a model in Hugging Face layout", USAGE)
+    kind, values = _text_model(folder, read_object(folder / "config.json"))
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise ConvertError(
+            f"{folder / 'config.json'}: the model_type {kind!r} is not understood; known are {', '.join(FAMILIES)}"
+        )
+    config, values = _features(folder, kind, values, rope_length, notes, settings)
+    check_config(config)
+    return kind, config, values
+
+
+def read_text(path: Path) -> bytes:
+    if path.stat().st_size > MAX_TEXT:
+        raise ConvertError(f"{path} has {path.stat().st_size} bytes, too many for what it should be")
+    return path.read_bytes()
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON file that must hold an object."""
+    value = parse_json(read_text(path), str(path))
+    if not isinstance(value, dict):
+        raise ConvertError(f"{path} does not hold a JSON object")
+    return value
+
+
+def _text_model(folder: Path, values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Type and config of the text model; of a composite one, its part."""
+    kind = values.get("model_type")
+    if not isinstance(kind, str) or kind not in COMPOSITE:
+        return kind, values
+    inner = values.get("text_config")
+    if not isinstance(inner, dict):
+        raise ConvertError(f"{folder / 'config.json'}: text_config of a {kind} model is not an object")
+    inner = dict(inner)
+    for key in ("eos_token_id", "tie_word_embeddings"):
+        if key in values:
+            inner.setdefault(key, values[key])
+    inner.pop("architectures", None)
+    return COMPOSITE[kind], inner
+
+
+def _plain_names(kind: str, entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Tensors under the names of the text model alone: without the prefixes of composite models, with that of GPT-2."""
+    out: dict[str, Entry] = {}
+    for name, entry in entries.items():
+        if kind in COMPOSITE.values():
+            if VISION.search(name):
+                continue
+            name = re.sub(r"^(language_model\.model|model\.language_model)\.", "model.", name)
+            name = name.removeprefix("language_model.")
+        if kind == "gpt2" and not name.startswith(("transformer.", "lm_head.")):
+            name = "transformer." + name
+        out[name] = entry
+    return out
+
+
+def _features(
+    folder: Path, kind: str, values: dict[str, Any], rope_length: int | None, notes: list[str],
+    settings: Settings | None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Features, and the config with what the user has set."""
+    where, family = str(folder / "config.json"), FAMILIES[kind]
+    named = values.get("architectures")
+    if named is not None and named != [family.architecture]:
+        raise ConvertError(f"{where}: architectures is {named!r}; of {kind}, only [{family.architecture!r}] is read")
+    config = Config(where, dict(values), family.aliases, rope_length=rope_length)
+    given = settings or Settings()
+    given.for_source(config)
+    if "eos_token_id" in given:
+        config.get("eos_token_id")
+    with reading(where):
+        features = family.features(config)
+        published.accept(kind, config, features)
+        config.finish()
+    if settings is not None:
+        config.check_length()
+    given.features(features)
+    notes += config.notes
+    return features, config.values
+
+
+def _entries(folder: Path) -> dict[str, Entry]:
+    """All tensors of model.safetensors, or of the shards that the index names."""
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.exists():
+        return safetensors.read(single)
+    if not index.exists():
+        hint = ": its weights are PyTorch pickles, which may run code when read; save them as safetensors"
+        pickled = any(folder.glob("pytorch_model*.bin"))
+        raise ConvertError(f"{folder} has no model.safetensors{hint if pickled else ''}")
+    places = read_object(index).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(p, str) for p in places.values()):
+        raise ConvertError(f"{index} has no weight_map from names to files")
+    entries: dict[str, Entry] = {}
+    for shard in sorted(set(places.values())):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.safetensors", shard):
+            raise ConvertError(f"{index} names the file {shard!r}, which is not a safetensors file beside it")
+        if not (folder / shard).exists():
+            raise ConvertError(f"{index} names {shard}, which does not exist: the model is not whole", IO)
+        for name, entry in safetensors.read(folder / shard).items():
+            if name in entries:
+                raise ConvertError(f"tensor {name!r} is in {entries[name].file.path} and in {folder / shard}")
+            if places.get(name) != shard:
+                raise ConvertError(f"{folder / shard} holds tensor {name!r}, which {index} does not place there")
+            entries[name] = entry
+    for name, shard in places.items():
+        if name not in entries:
+            raise ConvertError(f"{index} places tensor {name!r} in {shard}, which does not hold it")
+    return entries
+
+
+def _settle_head(
+    folder: Path, layout: Layout, config: dict[str, Any], entries: dict[str, Entry], notes: list[str]
+) -> None:
+    """Tied as transformers does it: when both tensors are there and differ, the head is its own."""
+    embed_name, head_name = layout.name("embed"), layout.name("head")
+    embed, head = entries.get(embed_name), entries.get(head_name)
+    if not config["head_tied"] or head is None:
+        return
+    if embed is None:
+        entries[embed_name] = entries.pop(head_name)
+    elif _equal(embed, head):
+        del entries[head_name]
+    else:
+        config["head_tied"] = 0
+        notes.append(f"{folder}: config.json says that the head is the embedding, but the two differ; both are kept")
+
+
+def _equal(a: Entry, b: Entry) -> bool:
+    """Whether two tensors hold the same bits."""
+    if (a.dtype, a.shape) != (b.dtype, b.shape) or a.dtype not in TYPES:
+        return False
+    size = int(np.prod(a.shape, dtype=object)) * TYPES[a.dtype][1]
+    return same_bytes(a.file, a.offset, b.file, b.offset, size)
+
+
+def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str, Entry]) -> dict[str, Matrix]:
+    """Every tensor that the model must have, of the right shape; any other one is refused."""
+    layout, out, wanted = Layout(kind, config, entries.__contains__), {}, set()
+    for slot in slots(config):
+        places = layout.places(slot)
+        out[slot.name] = matrix(slot, places, entries, str(folder))
+        wanted |= {place.name for place in places} | {place.scales for place in places}
+    for name, entry in entries.items():
+        if name not in wanted and not IGNORED_TENSORS.search(name):
+            raise ConvertError(
+                f"{entry.file.path} holds the tensor {name!r}, which a model of this config does not have"
+            )
+    return out
+
+
+def _generation(path: Path) -> dict[str, Any]:
+    """Defaults of sampling that the model states."""
+    values = read_object(path) if path.exists() else {}
+    out: dict[str, Any] = {}
+    if values.get("do_sample") is False:
+        out["temperature"] = 0.0
+    else:
+        for name, high in (("temperature", 1e3), ("top_k", 1 << 31), ("top_p", 1.0), ("min_p", 1.0)):
+            if values.get(name) is not None:
+                out[name] = _in_range(path, name, values[name], 0, high, whole=name == "top_k")
+    if values.get("repetition_penalty") is not None:
+        out["repeat_penalty"] = _in_range(path, "repetition_penalty", values["repetition_penalty"], 1e-3, 1e3)
+    return out
+
+
+def _end_tokens(
+    folder: Path, config: dict[str, Any], path: Path, vocab: int, notes: list[str], settings: Settings | None
+) -> list[int]:
+    """What ends a text, by both files, or by what the user has set alone."""
+    given = settings is not None and "eos_token_id" in settings
+    ends = token_ids(str(folder / "config.json"), config.get("eos_token_id"))
+    if path.exists() and not given:
+        ends |= token_ids(str(path), read_object(path).get("eos_token_id"))
+    for end in sorted(ends):
+        if end >= vocab:
+            notes.append(f"{folder}: the end token {end} is left out, because the vocabulary has {vocab} tokens")
+    return [end for end in sorted(ends) if end < vocab]
+
+
+def _in_range(path: Path, key: str, value: Any, low: float, high: float, whole: bool = False):
+    good = isinstance(value, int) if whole else isinstance(value, (int, float))
+    if isinstance(value, bool) or not good or not low <= value <= high:
+        raise ConvertError(f"{path}: {key} is {value!r}; it must be a number from {low:g} to {high:g}")
+    return value if whole else float(value)
+
+
+def _tokenizer(folder: Path, given: Path | None, vocab: int, notes: list[str]) -> Tokenizer | None:
+    with reading(f"the tokenizer {given or f'in {folder}'}"):
+        found = from_huggingface(folder, given, vocab)
+    notes += found.notes if found else []
+    if found is None:
+        notes.append(f"{folder} has no tokenizer, so the model will take and give token ids only")
+    return found
+
+
+def _tokenizer_config(folder: Path) -> dict[str, Any]:
+    path = folder / "tokenizer_config.json"
+    return read_object(path) if path.is_file() else {}
+
+
+def _template(folder: Path) -> str:
+    """The chat template: a file of its own, or a key, or the one named default of a list; "" for none."""
+    own = folder / "chat_template.jinja"
+    if own.is_file():
+        return read_text(own).decode("utf-8", "replace")
+    value = _tokenizer_config(folder).get("chat_template")
+    if isinstance(value, list):
+        named = {v.get("name"): v.get("template") for v in value if isinstance(v, dict)}
+        value = named.get("default")
+    return value if isinstance(value, str) else ""
+
+
+def _template_tokens(folder: Path) -> dict[str, str]:
+    """Texts of the special tokens, which are texts or objects with `content`."""
+    found = {name: _tokenizer_config(folder).get(name) for name in TEMPLATE_TOKENS}
+    texts = {name: v.get("content") if isinstance(v, dict) else v for name, v in found.items()}
+    return {name: v for name, v in texts.items() if isinstance(v, str)}
+
+
+def _licence(folder: Path) -> str:
+    """The text of the licence file, or the name that the model card states."""
+    for name in LICENCES:
+        if (folder / name).is_file():
+            return read_text(folder / name).decode("utf-8", "replace")
+    card = folder / "README.md"
+    if card.is_file():
+        head = re.match(r"---\s*\n(.*?)\n---", read_text(card).decode("utf-8", "replace"), re.S)
+        name = re.search(r"^license:\s*(\S+)\s*$", head.group(1), re.M) if head else None
+        return name.group(1) if name else ""
+    return ""

@@ -1,0 +1,29 @@
+"""What every reader of a source hands over: features, matrices that can be read in pieces, and texts."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..files.matrix import Matrix
+from ..tokenizers.tokenizer import Tokenizer
+
+TEMPLATE_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+
+
+@dataclass
+class Source:
+    """`config` has the keys of FORMAT.md with per-layer lists; `matrices` our tensor names. `template`: the chat template
+    (Jinja) as the source has it, and what it may name: bos_token, eos_token and so on."""
+
+    name: str
+    origin: str
+    config: dict[str, Any]
+    matrices: dict[str, Matrix]
+    tokenizer: Tokenizer | None
+    generation: dict[str, Any] = field(default_factory=dict)
+    end_tokens: list[int] = field(default_factory=list)
+    licence: str = ""
+    notes: list[str] = field(default_factory=list)
+    family: str = ""
+    template: str = ""
+    template_tokens: dict[str, str] = field(default_factory=dict)
+    chat: Any = None  # the rules made of it: a chat.Chat, or None

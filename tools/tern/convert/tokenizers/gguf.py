@@ -1,0 +1,119 @@
+"""The tokenizer of a GGUF file's keys, under llama.cpp's rules."""
+
+from ...errors import ConvertError
+from . import patterns
+from . import sentencepiece_model as spf
+from .byte_level import added_entry, byte_level_json, falcon_nodes
+from .sentencepiece import from_sentencepiece
+from .tokenizer import Added, Tokenizer, checked_size
+from .tokenizer_json import from_json
+
+_CL100K: dict = {"pattern": patterns.LLAMA3}
+_GPT2: dict = {"pattern": None}
+# tokenizer.ggml.pre: how the text is cut, by the models' own rules where llama.cpp's only come near them.
+GGUF_PATTERNS: dict[str, dict] = {
+    "default": {"pattern": patterns.LLAMA_CPP_DEFAULT},
+    "deepseek-llm": {"pattern": patterns.DEEPSEEK2, "digits": True},
+    "deepseek-coder": {"pattern": patterns.DEEPSEEK_CODER, "digits": True},
+    "falcon": {"pattern": None, "nodes": falcon_nodes()},
+    "tekken": {"pattern": patterns.TEKKEN, "ignore_merges": True},
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"), _CL100K | {"ignore_merges": True}),
+    **dict.fromkeys(("dbrx", "smaug-bpe", "chatglm-bpe", "glm4"), _CL100K),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "grok-2", "solar-open"), {"pattern": patterns.QWEN2}),
+    **dict.fromkeys(("gpt-2", "phi-2", "olmo", "mpt", "jais", "exaone4", "trillion", "gigachat", "granite-docling"), _GPT2),
+    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"), _GPT2 | {"digits": True}),
+    **dict.fromkeys(("gpt-4o", "llama4", "kanana2", "minimax-m2"), {"pattern": patterns.O200K}),
+    **dict.fromkeys(("deepseek-v3", "hunyuan-dense", "joyai-llm"), {"pattern": patterns.DEEPSEEK3}),
+}  # fmt: skip
+
+
+class GgufKeys:
+    """Keys under tokenizer.ggml., with their defaults."""
+
+    def __init__(self, values: dict):
+        self.values = values
+
+    def get(self, name: str, default=None):
+        return self.values.get("tokenizer.ggml." + name, default)
+
+    def list(self, name: str, count: int | None = None) -> list:
+        value = self.get(name)
+        if value is None or isinstance(value, (str, int, float)) or (count is not None and len(value) != count):
+            raise ConvertError(f"tokenizer.ggml.{name} is missing or of the wrong length")
+        return list(value)
+
+    def id(self, name: str, count: int) -> int | None:
+        value = self.get(name + "_token_id")
+        return value if isinstance(value, int) and 0 <= value < count else None
+
+
+def _gguf_model(g: GgufKeys, tokens: list[str], kind: int) -> spf.Model:
+    """The keys as a SentencePiece model."""
+    unigram = kind == spf.UNIGRAM
+    kinds = [int(k) for k in g.list("token_type", len(tokens))]
+    scores = [float(s) for s in g.list("scores", len(tokens))]
+    model = spf.Model(model_type=kind, add_dummy_prefix=bool(g.get("add_space_prefix", not unigram)))
+    model.remove_extra_whitespaces = bool(g.get("remove_extra_whitespaces", False))
+    model.charsmap = bytes(bytearray(c & 255 for c in g.get("precompiled_charsmap", ())))
+    if not unigram and (model.charsmap or model.remove_extra_whitespaces):
+        raise ConvertError("the GGUF file's tokenizer normalizes its text, which is not supported")
+    model.pieces = [spf.Piece(text.encode(), score, kind) for text, score, kind in zip(tokens, scores, kinds)]
+    model.ids = {"unk": -1, "bos": -1, "eos": -1, "pad": -1}
+    for short, name in (("unk", "unknown"), ("bos", "bos"), ("eos", "eos")):
+        found = g.id(name, len(tokens))
+        model.ids[short] = -1 if found is None else found
+    if unigram and model.ids["unk"] < 0:
+        model.ids["unk"] = next((i for i, k in enumerate(kinds) if k == spf.UNKNOWN), -1)
+    model.byte_fallback = kinds.count(spf.BYTE) == 256
+    return model
+
+
+def _gguf_spm(g: GgufKeys, tokens: list[str], kind: int) -> Tokenizer:
+    """llama.cpp's rules: user-defined tokens are found in the raw text, and each piece of text gets the prefix."""
+    model = _gguf_model(g, tokens, kind)
+    user = [i for i, piece in enumerate(model.pieces) if piece.kind == spf.USER]
+    for i, piece in enumerate(model.pieces):
+        if i == model.ids["unk"]:
+            piece.kind = spf.UNKNOWN  # files disagree: the id decides
+        elif piece.kind == spf.UNKNOWN:
+            piece.kind = spf.CONTROL
+        elif piece.kind == spf.USER:
+            piece.kind = spf.UNUSED if kind == spf.UNIGRAM else spf.NORMAL
+    t = from_sentencepiece(model, "the GGUF file", parsed=(spf.CONTROL, spf.UNKNOWN))
+    t.added += [Added(i, tokens[i], 0) for i in user if tokens[i]]
+    if user:
+        t.reference = None
+    t.before = [t.bos] if t.bos is not None and g.get("add_bos_token", kind == spf.BPE) else []
+    t.after = [t.eos] if t.eos is not None and g.get("add_eos_token", kind == spf.UNIGRAM) else []
+    return t
+
+
+def _gguf_bpe(g: GgufKeys, tokens: list[str]) -> Tokenizer:
+    pre = g.get("pre", "default")
+    if pre not in GGUF_PATTERNS:
+        raise ConvertError(f"the GGUF file's pre-tokenizer {pre!r} is not supported")
+    kinds = [int(k) for k in g.list("token_type", len(tokens))]
+    names = {name: (tokens[i], i) for name in ("bos", "eos") if (i := g.id(name, len(tokens))) is not None}
+    add_bos = g.get("add_bos_token", "ignore_merges" in GGUF_PATTERNS[pre])  # so llama.cpp has it
+    made = byte_level_json(
+        {text: i for i, text in enumerate(tokens) if kinds[i] == spf.NORMAL},
+        g.list("merges"),
+        added=[added_entry(i, tokens[i], kinds[i] == spf.CONTROL) for i, k in enumerate(kinds) if k in (spf.CONTROL, spf.USER)],
+        before=[names["bos"]] if add_bos and "bos" in names else [],
+        after=[names["eos"]] if g.get("add_eos_token", False) and "eos" in names else [],
+        **GGUF_PATTERNS[pre],
+    )
+    return from_json(made, "the GGUF file", {f"{name}_token": text for name, (text, _) in names.items()})
+
+
+def from_gguf(values: dict, vocab: int | None) -> Tokenizer | None:
+    """The tokenizer of a GGUF file's keys, under llama.cpp's rules; None where it has none."""
+    g = GgufKeys(values)
+    kind = g.get("model")
+    if kind is None or kind == "none":
+        return None
+    pieces = {"llama": spf.BPE, "t5": spf.UNIGRAM}
+    if kind != "gpt2" and kind not in pieces:
+        raise ConvertError(f"the GGUF file's tokenizer {kind!r} is not supported")
+    tokens = [str(token) for token in g.list("tokens")]
+    return checked_size(_gguf_spm(g, tokens, pieces[kind]) if kind in pieces else _gguf_bpe(g, tokens), vocab)

@@ -1,0 +1,200 @@
+"""Makes golden tests with transformers: eager attention, f32, on a seeded prompt.
+
+In:  a Family. Out: a Golden of the first seed that is taken. A seed is taken only if
+- every greedy choice leads by LEAD bounds, so that rounding cannot turn it;
+- transformers in f32 is within half a bound of itself with matrix products in f64: the bound asks for nothing that the
+  reference itself lacks;
+- each listed quirk, switched off, changes a recorded row by CHANGE bounds: nothing is tested in name only.
+"""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+
+from ..convert.families import places
+from ..convert.families.config import Config
+from ..convert.families.families import FAMILIES as ARCHITECTURES
+from ..convert.families.features import check_config, in_range, packed_config, slots
+from ..convert.families.layouts import Layout
+from ..convert.sources import huggingface
+from ..errors import ConvertError
+from ..programs import ROOT
+from . import golden_file, probes
+from .golden_families import FAMILIES, GREEDY, Family
+from .golden_file import Golden
+
+FOLDER = ROOT / "tests" / "golden"
+BOUND = 1e-4  # of max|b| in a row
+LEAD = 20
+CHANGE = 100
+SEEDS = 200
+
+
+def build_config(family: Family, changes: dict | None = None):
+    """transformers' config object; head_dim is a plain attribute where the class lacks the key."""
+    made = getattr(transformers, family.model + "Config")(**(family.config | (changes or {})))
+    if "head_dim" in family.config and not hasattr(made, "head_dim"):
+        made.head_dim = family.config["head_dim"]
+    made._attn_implementation = "eager"
+    made._experts_implementation = "eager"
+    return made
+
+
+def features(family: Family, made) -> dict:
+    """The model in the words of FORMAT.md, as the converter reads its config.json: the logits will judge it."""
+    kind = made.model_type
+    config = Config(
+        f"{family.name}: config.json", config_json(made), ARCHITECTURES[kind].aliases,
+        rope_length=family.prompt + GREEDY - 1,
+    )  # fmt: skip
+    out = ARCHITECTURES[kind].features(config)
+    config.finish()
+    check_config(out)
+    return out
+
+
+def build_model(made, shape: dict, weights: dict, dtype=torch.float32):
+    """The model in transformers with `weights` in the names of FORMAT.md."""
+    model = getattr(transformers, ARCHITECTURES[made.model_type].architecture)(made).to(dtype).eval()
+    layout, state = Layout(made.model_type, shape, lambda name: name in model.state_dict()), {}
+    for slot in slots(shape):
+        places.put(state, slot, layout.places(slot), weights[slot.name])
+    if shape["head_tied"]:
+        state[layout.name("head")] = state[layout.name("embed")]
+    model.load_state_dict({name: torch.tensor(w, dtype=dtype) for name, w in state.items()}, strict=True)
+    return model
+
+
+@torch.no_grad()
+def run(model, ids: list[int]) -> np.ndarray:
+    """Logits [len(ids), vocab] of one full pass."""
+    return model(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+
+
+@torch.no_grad()
+def look(family: Family, model, ids: list[int]) -> np.ndarray:
+    """Logits [len(ids), vocab] as a user of the family gets them."""
+    if family.length:  # the frequencies of dynamic scaling are those of the longest text so far
+        run(model, [0] * family.length)
+    if not family.grows:
+        return run(model, ids)
+    rows = [run(model, ids[: n + 1])[-1] for n in range(family.prompt, len(ids))]
+    return np.stack([*run(model, ids[: family.prompt]), *rows])
+
+
+@torch.no_grad()
+def continue_greedily(family: Family, model, ids: list[int]) -> list[int]:
+    """The next GREEDY tokens, with the reference's cache; where the text outgrows a limit, as its generate() does."""
+    if family.length:
+        run(model, [0] * family.length)
+    if family.grows:
+        text = torch.tensor([ids])
+        made = model.generate(
+            text, attention_mask=torch.ones_like(text), max_new_tokens=GREEDY, do_sample=False, eos_token_id=None
+        )
+        return made[0, len(ids) :].tolist()
+    cache, feed, out = None, torch.tensor([ids]), []
+    for _ in range(GREEDY):
+        step = model(feed, past_key_values=cache, use_cache=True)
+        cache = step.past_key_values
+        out.append(int(step.logits[0, -1].argmax()))
+        feed = torch.tensor([[out[-1]]])
+    return out
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Per row: max|a - b| in bounds of b."""
+    return np.abs(a.astype(np.float64) - b).max(-1) / (BOUND * np.abs(b).max(-1))
+
+
+def refusal(family: Family, weights: dict, ids: list[int], logits: np.ndarray) -> tuple[str, dict]:
+    """Why this seed will not do ("" if it will), and what each quirk is worth."""
+    chosen = logits[family.prompt - 1 : family.prompt + GREEDY - 1]
+    best = np.sort(chosen, -1)[:, -2:]
+    lead = ((best[:, 1] - best[:, 0]) / (BOUND * np.abs(chosen).max(-1))).min()
+    if lead < LEAD:
+        return f"a greedy choice leads by {lead:.1f} bounds", {}
+    if len(set(ids[family.prompt :])) < family.distinct:
+        return "the continuation repeats itself", {}
+    made = build_config(family)
+    exact = look(family, build_model(made, features(family, made), weights, torch.float64), ids[:-1])
+    error = distance(logits, exact)[list(family.rows)].max()
+    if error > 0.5:
+        return f"the reference itself is off by {error:.2f} bounds", {}
+    worth = {}
+    for name, quirk in family.quirks.items():
+        made = build_config(family, quirk if isinstance(quirk, dict) else None)
+        other = weights if isinstance(quirk, dict) else quirk(weights, made)
+        shape = features(family, made)
+        worth[name] = distance(look(family, build_model(made, shape, other), ids[:-1]), logits)[list(family.rows)].max()
+        if worth[name] < CHANGE:
+            return f"without {name} the logits change by {worth[name]:.0f} bounds only", {}
+    return "", worth
+
+
+def make(family: Family, say: Callable[[str], None]) -> Golden:
+    """The golden test of the first seed that will do."""
+    made = build_config(family)
+    shape = features(family, made)
+    layout = Layout(made.model_type, shape, lambda name: False)
+    ones = {slot.name for slot in slots(shape) if layout.places(slot)[0].ones}
+    for seed in range(1, SEEDS):
+        weights = {slot.name: golden_file.weights_of(slot, seed, ones) for slot in slots(shape)}
+        model = build_model(made, shape, weights)
+        prompt = golden_file.prompt_ids(seed, family.prompt, made.vocab_size)
+        greedy = continue_greedily(family, model, prompt)
+        ids = prompt + greedy
+        logits = look(family, model, ids[:-1])
+        if logits[family.prompt - 1 :].argmax(-1).tolist() != greedy:
+            say(f"{family.name}: seed {seed}: with and without cache differ")
+            continue
+        why, worth = refusal(family, weights, ids, logits)
+        say(f"{family.name}: seed {seed}: {why or 'taken, ' + ', '.join(f'{n} {w:.0f}' for n, w in worth.items())}")
+        if not why:
+            rows = {at: logits[at] for at in family.rows}
+            versions = f"transformers {transformers.__version__} torch {torch.__version__}"
+            return Golden(
+                family.name, versions, config_json(made), packed_config(shape), list(slots(shape)), seed, seed,
+                family.prompt, greedy, worth, rows, ones,
+            )  # fmt: skip
+    raise ConvertError(f"{family.name}: no seed below {SEEDS} will do")
+
+
+def config_json(made) -> dict:
+    """config.json as transformers saves it beside the weights of such a model."""
+    saved = made.to_diff_dict()
+    return saved | {"architectures": [ARCHITECTURES[made.model_type].architecture], "dtype": "float32"}
+
+
+@torch.no_grad()
+def sample(family: Family, folder: Path) -> None:
+    """A model of this family as its publisher would store it; norms, biases and all else differ from what they are
+    before training, so that nothing can be forgotten unseen."""
+    model = transformers.AutoModelForCausalLM.from_config(build_config(family))
+    for value in model.parameters():
+        noise = torch.randn(value.shape)
+        value.copy_(value + 0.3 * noise if value.dim() == 1 else noise / math.sqrt(value.shape[-1]))
+    model.save_pretrained(folder)
+
+
+def write_probes(source: str, out: Path, n: int, n_rows: int) -> None:
+    """Probes of a directory, for n tokens of its vocabulary, or of a golden test, for its own tokens."""
+    if Path(source).is_dir():
+        kind, shape, _ = huggingface.features(Path(source), n, [])
+        in_range(n, 1, shape["max_seq"], f"{source}: --tokens")
+        load = transformers.AutoModelForCausalLM.from_pretrained
+        model = load(source, dtype=torch.float32, attn_implementation="eager", local_files_only=True)
+        ids = golden_file.prompt_ids(1, n, shape["vocab"])
+    else:
+        golden = golden_file.read(FOLDER / f"{source}.txt")
+        family = next(family for family in FAMILIES if family.name == source)
+        made = build_config(family)
+        kind, shape = made.model_type, features(family, made)
+        model = build_model(made, shape, golden.weights())
+        ids = golden.tokens()[:-1]
+    positions = sorted({round(at) for at in np.linspace(0, len(ids) - 1, n_rows)})
+    np.savez(out, **probes.probe(model, kind, shape, ids, positions))
