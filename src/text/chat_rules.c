@@ -1,7 +1,7 @@
 /* Well-known chat templates. ADDING ONE: its rules, a row in the table at the end, and its name in
- * tools/tern/convert/chat/chat.py. Octal bytes are the operations of chat.h: \1 around a special token (\1\1:
- * EOS), \2 the message, \3 its answer without thoughts, \5 the system text, \6 and \7 around what
- * is trimmed, \10 BOS. */
+ * tools/tern/convert/chat/chat.py. Octal bytes are the operations of chat.h: \1 around a special
+ * token (\1\1: EOS), \2 the message, \3 its answer without thoughts, \5 the system text, \6 and \7
+ * around what is trimmed, \10 BOS. */
 #include "text/chat_rules.h"
 
 #define RULE(mask, value, text)                  \

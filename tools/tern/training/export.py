@@ -1,0 +1,53 @@
+"""A checkpoint in, a Hugging Face folder out."""
+
+import json
+import re
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from .documents import EOT
+from .shape import Config
+
+# Defaults that go with the model: cool enough for grammar, and a penalty without which phrases recur.
+SAMPLING = {"temperature": 0.5, "top_k": 40, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.15}
+LICENCE = """The weights may be used, changed and passed on by anyone under the MIT licence of the tern project.
+They were trained on public-domain books, FairytaleQA (Apache-2.0), African Storybook and Pratham Books picture books
+(CC BY 4.0, credits in models/CREDITS.md) and a sample of TinyStories (CDLA-Sharing-1.0). Whoever passes the weights on
+passes those credits on.
+"""
+
+
+def export(args):
+    """DIR/last.pt and DIR/tokenizer.json -> a folder that transformers' LlamaForCausalLM loads."""
+    work, out = Path(args.work), Path(args.out)
+    out.mkdir(parents=True)
+    state = torch.load(work / "last.pt", weights_only=False)
+    c = Config(**state["config"])
+    tensors = {}
+    for name, value in state["model"].items():  # layers.0.q_proj.weight -> model.layers.0.self_attn.q_proj.weight
+        name = re.sub(r"\.([qkvo]_proj)", r".self_attn.\1", name)
+        name = re.sub(r"\.((gate|up|down)_proj)", r".mlp.\1", name)
+        tensors["model." + name] = value.float().contiguous()
+    save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
+
+    def write(name, content):
+        (out / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf8")
+
+    write("config.json", {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "float32", "torch_dtype": "float32",
+        "vocab_size": c.vocab, "hidden_size": c.dim, "intermediate_size": c.hidden, "num_hidden_layers": c.layers,
+        "num_attention_heads": c.heads, "num_key_value_heads": c.kv_heads, "head_dim": c.head_dim,
+        "hidden_act": "silu", "max_position_embeddings": c.context, "rms_norm_eps": c.eps,
+        "rope_theta": c.rope_theta, "rope_parameters": {"rope_type": "default", "rope_theta": c.rope_theta},
+        "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0})
+    write("generation_config.json", {"bos_token_id": 0, "eos_token_id": 0, "do_sample": True, **SAMPLING})
+    write("tokenizer_config.json", {
+        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": EOT, "eos_token": EOT, "add_bos_token": True,
+        "add_prefix_space": False, "clean_up_tokenization_spaces": False, "model_max_length": c.context,
+        "added_tokens_decoder": {"0": {"content": EOT, "lstrip": False, "normalized": False, "rstrip": False,
+                                       "single_word": False, "special": True}}})
+    (out / "tokenizer.json").write_bytes((work / "tokenizer.json").read_bytes())
+    (out / "LICENSE").write_text(LICENCE, encoding="utf8")  # the converter stores it in the weights file
+    print(f"{out}: step {state['step']}, {sum(t.numel() for t in tensors.values())} parameters")
