@@ -5,6 +5,7 @@
 #   "numpy==2.4.6; python_version >= '3.11'",
 #   "numpy==2.2.6; python_version < '3.11'",
 #   "jinja2==3.1.6",
+#   "protobuf==7.36.2",
 #   "sentencepiece==0.2.3",
 #   "tokenizers==0.23.3",
 #   "tqdm==4.70.1",

@@ -1,17 +1,22 @@
-"""SentencePiece model files: the few fields of the protocol buffer that an encoder needs.
+"""A tokenizer.model file, through sentencepiece's own protocol buffers (sentencepiece_model.proto).
 
-In:  the bytes of a tokenizer.model. Out: Model, and back to bytes (to build a reference from other formats).
-Field numbers: sentencepiece_model.proto of the sentencepiece package.
+In:  the bytes of the file. Out: Model, the fields that a tokenizer is made of; and back to bytes, which is how a
+reference is built for other formats. A damaged file is one clear error.
 """
 
 import math
-import struct
 from dataclasses import dataclass, field
 
-from ...errors import ConvertError
+from ...errors import USAGE, ConvertError
 
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE = 1, 2
+# Our names of a message's fields, and theirs.
+TRAINER = {"model_type": "model_type", "byte_fallback": "byte_fallback", "whitespace_as_suffix": "treat_whitespace_as_suffix"}
+NORMALIZER = {
+    "charsmap": "precompiled_charsmap", "add_dummy_prefix": "add_dummy_prefix",
+    "remove_extra_whitespaces": "remove_extra_whitespaces", "escape_whitespaces": "escape_whitespaces",
+}  # fmt: skip
 
 
 @dataclass
@@ -37,134 +42,62 @@ class Model:
     ids: dict[str, int] = field(default_factory=lambda: {"unk": 0, "bos": 1, "eos": 2, "pad": -1})
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise ConvertError("the SentencePiece file is cut or broken")
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
+def _broken(message) -> bool:
+    """Whether a field that the message knows came as what it cannot be: a number of no enumeration, another type."""
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    known = message.DESCRIPTOR.fields_by_number
+    return any(unknown.field_number in known for unknown in UnknownFieldSet(message))
 
 
-def _fields(data: bytes):
-    """(number, value) of every field of a message: int, or bytes for the other wire types."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == 0:
-            value, at = _varint(data, at)
-        else:
-            size = {1: 8, 5: 4}.get(kind)
-            if kind == 2:
-                size, at = _varint(data, at)
-            if size is None or at + size > len(data):
-                raise ConvertError("the SentencePiece file is cut or broken")
-            value = data[at : at + size]
-            at += size
-        yield tag >> 3, value
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
-
-
-def _typed(value, kind: type, size: int | None = None):
-    """The value of a field, which must be a number, or bytes (so many)."""
-    if not isinstance(value, kind) or (size is not None and len(value) != size):
-        raise ConvertError("the SentencePiece file is cut or broken")
-    return value
-
-
-def _piece(data: bytes) -> Piece:
-    piece = Piece(b"")
-    for number, value in _fields(_typed(data, bytes)):
-        if number == 1:
-            piece.text = _typed(value, bytes)
-        elif number == 2:
-            (piece.score,) = struct.unpack("<f", _typed(value, bytes, 4))
-        elif number == 3:
-            piece.kind = _typed(value, int)
-    return piece
+def _bytes(text: str | bytes) -> bytes:
+    """A text that is not UTF-8 is handed out as bytes."""
+    return text if isinstance(text, bytes) else text.encode("utf-8")
 
 
 def parse(data: bytes) -> Model:
     """The model of a tokenizer.model file."""
-    model = Model(model_type=UNIGRAM, byte_fallback=False)
-    names = {40: "unk", 41: "bos", 42: "eos", 43: "pad"}
-    for number, value in _fields(data):
-        if number == 1:
-            model.pieces.append(_piece(value))
-        elif number == 2:
-            for n, v in _fields(_typed(value, bytes)):
-                if n == 3:
-                    model.model_type = v
-                elif n == 24:
-                    model.whitespace_as_suffix = bool(v)
-                elif n == 35:
-                    model.byte_fallback = bool(v)
-                elif n in names:
-                    model.ids[names[n]] = _signed(_typed(v, int))
-        elif number == 3:
-            for n, v in _fields(_typed(value, bytes)):
-                if n == 2:
-                    model.charsmap = _typed(v, bytes)
-                elif n == 3:
-                    model.add_dummy_prefix = bool(v)
-                elif n == 4:
-                    model.remove_extra_whitespaces = bool(v)
-                elif n == 5:
-                    model.escape_whitespaces = bool(v)
-        elif number == 5:
-            model.denormalizer = b"".join(_typed(v, bytes) for n, v in _fields(_typed(value, bytes)) if n == 2)
-    if not model.pieces:
-        raise ConvertError("the SentencePiece file has no pieces")
-    if any(not NORMAL <= piece.kind <= BYTE or not math.isfinite(piece.score) for piece in model.pieces):
+    try:
+        from google.protobuf.message import DecodeError
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto
+    except ImportError as e:
+        raise ConvertError(f"tokenizer.model needs the Python packages sentencepiece and protobuf: {e}", USAGE) from None
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(data)
+        trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
+        whole = not any(map(_broken, (proto, trainer, normalizer, proto.denormalizer_spec, *proto.pieces)))
+        pieces = [Piece(_bytes(piece.piece), piece.score, piece.type) for piece in proto.pieces]
+    except DecodeError:
+        whole = False
+    if not whole or not all(math.isfinite(piece.score) for piece in pieces):
         raise ConvertError("the SentencePiece file is cut or broken")
-    return model
-
-
-def _emit(number: int, value) -> bytes:
-    def varint(v: int) -> bytes:
-        v &= (1 << 64) - 1
-        out = bytearray()
-        while v > 127:
-            out.append(v & 127 | 128)
-            v >>= 7
-        return bytes(out) + bytes([v])
-
-    if isinstance(value, float):
-        return varint(number << 3 | 5) + struct.pack("<f", value)
-    if isinstance(value, bytes):
-        return varint(number << 3 | 2) + varint(len(value)) + value
-    return varint(number << 3) + varint(int(value))
+    if not pieces:
+        raise ConvertError("the SentencePiece file has no pieces")
+    return Model(
+        pieces,
+        ids={name: getattr(trainer, name + "_id") for name in ("unk", "bos", "eos", "pad")},
+        denormalizer=proto.denormalizer_spec.precompiled_charsmap,
+        **{ours: getattr(trainer, theirs) for ours, theirs in TRAINER.items()},
+        **{ours: getattr(normalizer, theirs) for ours, theirs in NORMALIZER.items()},
+    )
 
 
 def serialize(model: Model) -> bytes:
     """A tokenizer.model file."""
-    out = [_emit(1, _emit(1, p.text) + _emit(2, p.score) + _emit(3, p.kind)) for p in model.pieces]
-    ids = model.ids
-    out.append(
-        _emit(
-            2,
-            _emit(3, model.model_type)
-            + _emit(24, model.whitespace_as_suffix)
-            + _emit(35, model.byte_fallback)
-            + b"".join(_emit(n, ids[name]) for n, name in ((40, "unk"), (41, "bos"), (42, "eos"), (43, "pad"))),
-        )
-    )
-    out.append(
-        _emit(
-            3,
-            _emit(1, b"identity")
-            + _emit(2, model.charsmap)
-            + _emit(3, model.add_dummy_prefix)
-            + _emit(4, model.remove_extra_whitespaces)
-            + _emit(5, model.escape_whitespaces),
-        )
-    )
-    return b"".join(out)
+    from google.protobuf.wrappers_pb2 import BytesValue
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    proto = ModelProto()
+    for piece in model.pieces:
+        made = proto.pieces.add(score=piece.score, type=piece.kind if NORMAL <= piece.kind <= BYTE else NORMAL)
+        # As bytes: a text that is not UTF-8 cannot be set. Its field and the wrapper's have the number 1.
+        made.MergeFromString(BytesValue(value=piece.text).SerializeToString())
+    for ours, theirs in TRAINER.items():
+        setattr(proto.trainer_spec, theirs, getattr(model, ours))
+    for name, i in model.ids.items():
+        setattr(proto.trainer_spec, name + "_id", i)
+    proto.normalizer_spec.name = "identity"
+    for ours, theirs in NORMALIZER.items():
+        setattr(proto.normalizer_spec, theirs, getattr(model, ours))
+    return proto.SerializeToString()
