@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools/plot_bench.py"
 sys.path.insert(0, str(TOOL.parent))
 
-import plot_bench as tool  # noqa: E402
+from tern import plot as tool  # noqa: E402
 
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 

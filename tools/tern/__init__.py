@@ -1,13 +1,13 @@
-"""The Python side of tern: models of other projects become weights files (convert), and the golden tests (testing) and the
-model that ships (training) are made here. In: files, and options that a script in tools/ has parsed. Out: files.
+"""The Python side of tern. In: files, and options that a script in tools/ has parsed. Out: files, or one clear sentence.
 
-errors.py   the one error that a person sees
-weights/    the weights file: key blocks, tiles, writer, reader
-convert/    from a foreign model to a weights file
-testing/    what the golden tests and the check scripts share
-training/   the model that ships
-library.py  libtern.so through ctypes
-programs.py ./run and ./quantize as processes
+errors.py    the one error that a person sees
+weights/     the weights file: key blocks, tiles, writer, reader
+programs.py  ./run and ./quantize as processes
+library.py   libtern.so through ctypes
+plot.py      results of ./bench as a figure
+convert/     from a foreign model to a weights file
+testing/     what the golden tests and the check scripts share
+training/    the model that ships
 
-A room uses itself and the rooms above it in this list, and so do the rooms inside convert/.
+Each uses itself and those above it; so do the rooms in convert/. tests/convert/test_rooms.py holds them to that.
 """

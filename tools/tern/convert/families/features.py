@@ -1,7 +1,7 @@
 """A model in the words of src/weights/FORMAT.md: the keys of its config, and the tensors that a model with these has.
 
-In:  nothing; families.py and the readers of sources fill a config. Out: `slots`, the one place that knows which tensors a
-model of given features has, `check_config`, and `packed_config`, the config as it is stored.
+In:  a config that families.py or a reader of sources has filled. Out: `slots`, its tensors; this alone knows which tensors
+a model of given features has. `check_config` holds it to the engine's limits; `packed_config` is what is stored.
 """
 
 from collections.abc import Iterator
@@ -31,6 +31,14 @@ class Slot:
     vector: bool = False
     matrices: int = 1
     exact: bool = False
+
+    @property
+    def layer_and_part(self) -> tuple[int, str]:
+        """Layer, or -1, and part: "layer.3.q" is (3, "q")."""
+        if not self.name.startswith("layer."):
+            return -1, self.name
+        _, layer, part = self.name.split(".")
+        return int(layer), part
 
 
 # Config keys that a file leaves out at these values (FORMAT.md).

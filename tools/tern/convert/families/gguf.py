@@ -1,5 +1,5 @@
 """What a GGUF file of each architecture means: a family of families.py, names of keys and tensors, and how llama.cpp's
-own converter stored its rows. Facts only; ggufsource.py does the work.
+own converter stored its rows. Facts only; sources/gguf.py does the work.
 
 To add an architecture: a row in ARCHITECTURES. What its files do not say and the family needs goes into `assumed`: it is
 told to the user, who can change it with --set.
@@ -280,10 +280,7 @@ class GgufLayout:
         return name.removesuffix("weight") + "bias" if vector else name
 
     def places(self, slot: Slot) -> list[Place]:
-        layer, part = -1, slot.name
-        if slot.name.startswith("layer."):
-            _, number, part = slot.name.split(".")
-            layer = int(number)
+        layer, part = slot.layer_and_part
         base, biased = part.removesuffix("_bias"), part.endswith("_bias")
         if self.arch.ones and base.endswith("_norm"):
             return [Place(slot.name, (slot.rows,), ones=True)]

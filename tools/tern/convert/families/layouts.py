@@ -113,10 +113,7 @@ class Layout:
             raise ConvertError(f"the {ours!r} of a {self.kind} model has no name in tools/tern/convert/families/layouts.py yet") from None
 
     def places(self, slot: Slot) -> list[Place]:
-        layer, part = -1, slot.name
-        if slot.name.startswith("layer."):
-            _, number, part = slot.name.split(".")
-            layer = int(number)
+        layer, part = slot.layer_and_part
         found = self.special(self, slot, layer, part) if self.special else None
         if found is None and part in ("gate", "up", "down") and self.value("n_experts", layer):
             found = _experts(self, slot, layer, part)

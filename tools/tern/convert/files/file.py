@@ -1,6 +1,7 @@
 """Reads files at offsets, without trust in what they say of themselves."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import IO, ConvertError
@@ -40,6 +41,17 @@ class File:
 
     def __del__(self):
         self.close()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor of a file: the name of its type, its shape as the file states it, and its place."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: File
+    offset: int
 
 
 def same_bytes(a: File, a_at: int, b: File, b_at: int, n: int) -> bool:

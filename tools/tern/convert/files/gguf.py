@@ -1,4 +1,5 @@
-"""Reads the head of a GGUF file, version 2 or 3: its keys, and names, types, shapes and places of its tensors.
+"""Reads the head of a GGUF file, version 2 or 3: its keys, and names, types, shapes (fastest dimension first) and places of its
+tensors.
 
 Written here because the gguf package trusts the counts and lengths of a file: a damaged one makes it run
 out of memory or fail anywhere. Here every length is checked against what is left of the file.
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import IO, ConvertError
-from .file import File
+from .file import Entry, File
 from .gguf_types import FORMATS
 
 NUMBERS = {0: "u1", 1: "i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 10: "<u8", 11: "<i8", 12: "<f8"}
@@ -27,17 +28,6 @@ TENSOR_TYPES = {
 }  # fmt: skip
 MAX_DIMS, MAX_KEY, MAX_NAME, MAX_PARTS, PAGE = 4, 65535, 1024, 1000, 1 << 20
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A tensor; `shape` as GGUF has it, fastest dimension first."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    file: File
-    offset: int
 
 
 class _Cursor:

@@ -3,7 +3,7 @@
 In:  the bytes of whole rows. Out: rows in the form that tiles.py takes, every value bit for bit what the format means.
 A format whose block of 32 is an int8 times a scale that f16 holds becomes q8, or q4 or q4c where 4 bits say which; any
 other becomes f32, because no smaller type of ours holds offsets, or scales of 16 weights.
-To add a format: a function and a row in FORMATS, and its number in gguf_file.py.
+To add a format: a function and a row in FORMATS, and its number in gguf.py.
 """
 
 import numpy as np

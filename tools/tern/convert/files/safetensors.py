@@ -7,26 +7,14 @@ lies, so that a large one could not be read in pieces.
 import json
 import os
 import struct
-from dataclasses import dataclass
 
 from ...errors import ConvertError
 from ...weights.tiles import BF16, F16, F32
-from .file import File
+from .file import Entry, File
 
 MAX_HEADER = 100_000_000
 TYPES = {"F32": (F32, 4), "F16": (F16, 2), "BF16": (BF16, 2)}
 BYTES = {"F32": 4, "F16": 2, "BF16": 2, "U8": 1}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A tensor: its type's name, shape and place."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    file: File
-    offset: int
 
 
 def parse_json(text: bytes, what: str):

@@ -22,8 +22,8 @@ from ..families.places import matrix
 from ..families.settings import Settings
 from ..files import gguf_types
 from ..files import gguf as gguf_file
-from ..files.file import same_bytes
-from ..files.gguf import Entry, Gguf
+from ..files.file import Entry, same_bytes
+from ..files.gguf import Gguf
 from ..files.matrix import Encoding, Matrix
 from ..tokenizers.gguf import from_gguf
 from ..tokenizers.tokenizer import Tokenizer

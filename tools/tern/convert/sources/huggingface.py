@@ -19,9 +19,9 @@ from ..families.layouts import Layout
 from ..families.places import matrix
 from ..families.settings import Settings
 from ..files import safetensors
-from ..files.file import same_bytes
+from ..files.file import Entry, same_bytes
 from ..files.matrix import Matrix
-from ..files.safetensors import TYPES, Entry, parse_json
+from ..files.safetensors import TYPES, parse_json
 from ..tokenizers.read import from_huggingface
 from ..tokenizers.tokenizer import Tokenizer
 from .source import TEMPLATE_TOKENS, Source
