@@ -5,9 +5,9 @@
 
 In FOLDER, which needs room for three times the model, it makes a sharded bf16 directory of random weights, or takes the
 one that --model names. Then, in turns, the file system copies it and the converter converts it, each beginning with a
-cold source and ending with its output on the disk. Memory is the peak of resident pages of convert.py itself, and of the programs that it runs; a mapped file counts into the
-latter. --limit-gb (root, cgroup v1): all of it runs in a group with no more memory than that, page cache included.
-Everything made is deleted.
+cold source and ending with its output on the disk. Memory is the peak of resident pages of convert.py itself, and of the
+programs that it runs; a mapped file counts into the latter. --limit-gb (root, cgroup v1): all of it runs in a group with
+no more memory than that, page cache included. Everything made is deleted.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from pathlib import Path
 from tern.testing.large_model import SHAPES, make
 
 TOOLS = Path(__file__).resolve().parent
+
 
 def cold(folder: Path) -> None:
     """The files of the folder leave the page cache."""
