@@ -5,6 +5,7 @@
 #include "base/fpenv.h"
 #include "engine/context.h"
 #include "sample/candidates.h"
+#include "text/decoder.h"
 
 struct tern_decoder {
     struct decoder *decoder;

@@ -8,6 +8,7 @@
 #include "model/forward.h"
 #include "tern_lab.h"
 #include "weights/load.h"
+#include "text/decoder.h"
 
 enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
 

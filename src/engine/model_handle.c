@@ -9,6 +9,7 @@
 #include "base/quota.h"
 #include "engine/api_chat.h"
 #include "sample/sampler.h"
+#include "weights/checksums.h"
 #include "weights/load.h"
 
 /* Bytes that a token reads between two barriers: below this, meeting costs what threads gain. Two
@@ -247,5 +248,5 @@ void tern_model_info(const tern_model *m, struct tern_model_info *info)
 
 enum tern_status tern_model_check(tern_model *m, struct tern_error *e)
 {
-    return weights_check(m->model->weights, NULL, NULL, e);
+    return checksums_verify(m->model->weights, NULL, NULL, e);
 }

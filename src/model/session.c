@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "weights/keys.h"
 #include "model/kv_store.h"
+#include "weights/checksums.h"
 #include "weights/file_layout.h"
 #include "weights/load.h"
 
@@ -288,7 +289,7 @@ enum tern_status session_load(struct cache *c, size_t seq, const struct model *m
     if (s)
         return s;
     if (!(s = check_session(&t, c, m, e)) && !(s = load_copy(t.file, pool, e)) &&
-        !(s = weights_check(t.file, NULL, NULL, e)))
+        !(s = checksums_verify(t.file, NULL, NULL, e)))
         fill(c, seq, m, &t);
     if (s && strncmp(e->text, path, strlen(path)))
         error_in(e, s, path);

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "kernels/formats.h"
 #include "quantize/encode.h"
+#include "weights/checksums.h"
 #include "weights/weights.h"
 #include "weights/writer.h"
 
@@ -393,7 +394,7 @@ static enum tern_status convert(struct job *j,
         j->from = format_find(r.from);
         j->to = format_find(r.to);
         j->factor = NULL;
-        s = weights_check_tensor(j->in, t, e); /* or damage would get a valid checksum */
+        s = checksums_verify_tensor(j->in, t, e); /* or damage would get a valid checksum */
         if (!s && j->o->calibration && is_searched(r.to) && r.to != r.from)
             s = calibrate_find(j->o->calibration, t->name, &j->factor, e);
         if (!s)

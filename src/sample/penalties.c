@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "text/tokenizer.h"
+#include "text/decoder.h"
 
 static bool known(const struct sampler *s, tern_token id)
 {

@@ -1,7 +1,7 @@
 /* BPE by ranks of merges: the units of a word (bytes, or characters with byte fallback) are
  * joined, the pair of the least rank first, leftmost of equals. Reference: the tokenizers
  * package, models/bpe. */
-#include "text/tokenizer_parts.h"
+#include "text/bpe.h"
 #include "text/unicode.h"
 
 #include <stdlib.h>

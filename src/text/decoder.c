@@ -1,9 +1,11 @@
-/* The streaming decoder: see decoder_open in tokenizer.h. A token's text goes through the decoder
+/* The streaming decoder: see decoder.h. A token's text goes through the decoder
  * steps; bytes that do not yet make a character wait in `tail`.
  *
  * Broken bytes become U+FFFD: one for each byte where they come from byte tokens, one for each
  * maximal broken subpart in byte-level BPE, as in the reference. What differs by nature: a stream
  * has given away the whole characters of a run of byte tokens before the run breaks. */
+#include "text/decoder.h"
+
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 

@@ -1,7 +1,7 @@
 /* SentencePiece BPE: a word is cut into characters (user-defined tokens first, longest first, and
  * never merged), then the neighbours whose joined bytes are the token of the best score are
  * joined, leftmost of equals, until none are left. Reference: sentencepiece, bpe_model.cc. */
-#include "text/tokenizer_parts.h"
+#include "text/spm.h"
 #include "text/unicode.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void note(void *model, const struct symbol *left, int32_t id)
         c->cuts[id] = left->len;
 }
 
-void put_unknown(struct encoding *c, const char *p, size_t n, bool *after_unk)
+void spm_put_unknown(struct encoding *c, const char *p, size_t n, bool *after_unk)
 {
     const struct tokenizer *t = c->t;
     bool bytes = t->byte_fallback;
@@ -58,7 +58,7 @@ static void put_piece(struct encoding *c, const char *p, size_t n, int32_t id, b
     size_t depth = 0, at = 0, end = n;
     for (;;) {
         if (id < 0) {
-            put_unknown(c, p + at, end - at, after_unk);
+            spm_put_unknown(c, p + at, end - at, after_unk);
         } else if (v->types[id] == TOKEN_UNUSED && c->cuts[id] && c->cuts[id] < end - at) {
             ends[depth++] = (uint16_t)end;
             end = at + c->cuts[id];

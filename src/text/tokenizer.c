@@ -1,9 +1,13 @@
 /* Opens the tokenizer section and encodes: see tokenizer.h; TOKENIZER.md lists the keys. Text goes
  * added tokens (raw) -> normalizer -> added tokens (normalized) -> pre-tokenizer -> model. */
+#include "text/bpe.h"
+#include "text/decoder.h"
 #include "text/normalize.h"
 #include "text/tokenizer_parts.h"
 #include "text/pretokenize.h"
+#include "text/spm.h"
 #include "text/unicode.h"
+#include "text/unigram.h"
 
 #include <stdlib.h>
 

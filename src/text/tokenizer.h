@@ -10,7 +10,6 @@
 #include "weights/keys.h"
 
 struct tokenizer;
-struct decoder;
 
 /* Reads the section from its parsed keys, or from its raw bytes (8-byte aligned). Their memory
  * must outlive the tokenizer. `vocab` is the number of rows of the model's embedding: more tokens
@@ -42,18 +41,5 @@ int32_t tokenizer_find(const struct tokenizer *t, const char *content, size_t n,
 uint64_t tokenizer_n_tokens(const struct tokenizer *t); /* tokens stored; at most vocab */
 int32_t tokenizer_bos(const struct tokenizer *t);       /* -1: none */
 int32_t tokenizer_eos(const struct tokenizer *t);       /* -1: none */
-
-/* Streaming decoder: ids in, whole UTF-8 characters out. Pushing cannot fail: all memory is taken
- * by open. To continue a text, push its ids first and drop what comes out, because the space that
- * a tokenizer puts before the text is removed from the very first token only. An id out of range
- * gives no text. Special tokens give their text if `show_special`, else nothing. The text returned
- * is borrowed until the next call. */
-enum tern_status decoder_open(struct decoder **out, const struct tokenizer *t, bool show_special,
-                              struct tern_error *e);
-void decoder_close(struct decoder *d);
-const char *decoder_push(struct decoder *d, int32_t id, size_t *n);
-const char *decoder_finish(struct decoder *d, size_t *n); /* the rest; then as after open */
-/* A token's own bytes within a text; the state stays. Borrowed until the next call. */
-const char *decoder_bytes(struct decoder *d, int32_t id, size_t *n);
 
 #endif

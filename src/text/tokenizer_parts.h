@@ -1,5 +1,5 @@
-/* What a tokenizer consists of, for its own files: tokenizer.c reads it from the section and
- * encodes, spm.c, bpe.c and unigram.c turn a word into ids, decoder.c goes back. */
+/* What a tokenizer consists of, for its own files. tokenizer.c reads it from the section and encodes;
+ * spm.c, bpe.c and unigram.c turn a word into ids; decoder.c goes back. */
 #ifndef TEXT_TOKENIZER_PARTS_H
 #define TEXT_TOKENIZER_PARTS_H
 
@@ -67,25 +67,5 @@ static inline bool encoding_put(struct encoding *c, int32_t id)
     c->n++;
     return true;
 }
-
-/* Appends the ids of one word p[0..n), n > 0. False: no memory. */
-bool spm_word(struct encoding *c, const char *p, size_t n);
-bool bpe_word(struct encoding *c, const char *p, size_t n);
-bool unigram_word(struct encoding *c, const char *p, size_t n);
-
-/* Appends what stands for the unknown p[0..n): byte tokens if all exist, else `unk`, but not after
- * another one where they are fused. */
-void put_unknown(struct encoding *c, const char *p, size_t n, bool *after_unk);
-
-/* Checks that the decoder's steps stand in an order that decoder.c can stream. */
-enum tern_status decoder_check(const struct steps *steps, struct tern_error *e);
-
-/* Read their keys and check them. */
-enum tern_status spm_open(struct tokenizer *t, struct keys *keys, struct tern_error *e);
-enum tern_status bpe_open(struct tokenizer *t, struct keys *keys, struct tern_error *e);
-enum tern_status unigram_open(struct tokenizer *t, struct keys *keys, struct tern_error *e);
-void spm_close(struct tokenizer *t);
-void bpe_close(struct tokenizer *t);
-void unigram_close(struct tokenizer *t);
 
 #endif

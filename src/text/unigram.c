@@ -4,7 +4,9 @@
  * Sums are carried on over the cuts of a word, because their rounding decides ties. SentencePiece's
  * are binary32, those of the tokenizers package binary64.
  * References: sentencepiece, unigram_model.cc; the tokenizers package, models/unigram. */
-#include "text/tokenizer_parts.h"
+#include "text/unigram.h"
+
+#include "text/spm.h"
 #include "text/unicode.h"
 
 struct best { /* the best way that ends at a byte; while ids are given: what begins there */
@@ -74,7 +76,7 @@ bool unigram_word(struct encoding *c, const char *p, size_t n)
         for (end = at; end < n && best[end].id < 0; end += best[end].len)
             ;
         if (end > at)
-            put_unknown(c, p + at, end - at, &after_unk);
+            spm_put_unknown(c, p + at, end - at, &after_unk);
         else {
             encoding_put(c, best[at].id);
             end = at + best[at].len;

@@ -1,5 +1,5 @@
-/* Checksums of the tensor bytes: see weights_check in weights.h. */
-#include "weights/weights.h"
+/* Checksums: see checksums.h. */
+#include "weights/checksums.h"
 
 #include "base/xxh64.h"
 
@@ -45,16 +45,16 @@ static enum tern_status check_tensor(struct walk *at, const struct tensor *t, st
     return TERN_OK;
 }
 
-enum tern_status weights_check_tensor(const struct weights *w, const struct tensor *t,
-                                      struct tern_error *e)
+enum tern_status checksums_verify_tensor(const struct weights *w, const struct tensor *t,
+                                         struct tern_error *e)
 {
     struct walk at = {.w = w, .map = (const unsigned char *)t->data - t->offset, .done = t->offset};
     return check_tensor(&at, t, e);
 }
 
-enum tern_status weights_check(const struct weights *w,
-                               int (*progress)(void *arg, uint64_t done, uint64_t total), void *arg,
-                               struct tern_error *e)
+enum tern_status checksums_verify(const struct weights *w,
+                                  int (*progress)(void *arg, uint64_t done, uint64_t total),
+                                  void *arg, struct tern_error *e)
 {
     struct walk at = {.w = w, .progress = progress, .arg = arg};
     const void *map;

@@ -78,14 +78,4 @@ void weights_mapping(const struct weights *w, const void **start, size_t *bytes)
 /* TERN_IO unless fd is the file that was opened, as it was then. */
 enum tern_status weights_unchanged(const struct weights *w, int fd, struct tern_error *e);
 
-/* Verifies every tensor's checksum and the zeros between tensors; reads the whole file. `progress`
- * (may be NULL) gets the bytes done and of all; non-zero stops with TERN_CANCELLED. */
-enum tern_status weights_check(const struct weights *w,
-                               int (*progress)(void *arg, uint64_t done, uint64_t total), void *arg,
-                               struct tern_error *e);
-
-/* The checksum of one tensor alone. */
-enum tern_status weights_check_tensor(const struct weights *w, const struct tensor *t,
-                                      struct tern_error *e);
-
 #endif

@@ -2,7 +2,7 @@
  * used on a fixed text; odd: it is a text for one of the test vocabularies (byte / 2 modulo their
  * number), encoded in both modes. Asserted: ids in range; the decoder gives whole UTF-8; where a
  * vocabulary loses nothing, decoding plain ids gives the text back. */
-#include "text/tokenizer.h"
+#include "text/decoder.h"
 #include "text/unicode.h"
 #include "vocabulary.h"
 

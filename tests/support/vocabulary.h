@@ -4,7 +4,7 @@
 #define TESTS_VOCABULARY_H
 
 #include "hard_strings.h"
-#include "text/tokenizer.h"
+#include "text/decoder.h"
 
 struct vocabulary {
     char *file, *other; /* other: whose fragments it uses */

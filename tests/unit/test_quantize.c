@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "kernels/formats.h"
 #include "quantize/quantize.h"
+#include "weights/checksums.h"
 #include "weights/weights.h"
 #include "weights/writer.h"
 
@@ -215,7 +216,7 @@ START_TEST(rounded_sources)
     write_toy(&t);
     ck_assert_int_eq(quantize(TERN_Q8, 2), TERN_OK);
     ck_assert(!weights_open(&a, from, &e) && !weights_open(&b, to, &e));
-    ck_assert_int_eq(weights_check(b, NULL, NULL, &e), TERN_OK);
+    ck_assert_int_eq(checksums_verify(b, NULL, NULL, &e), TERN_OK);
     ck_assert_uint_eq(weights_count(a), weights_count(b));
     for (size_t i = 0; i < weights_count(a); i++) {
         const struct tensor *x = weights_at(b, i);

@@ -5,6 +5,7 @@
 #include "image.h"
 
 #include "base/bytes.h"
+#include "weights/checksums.h"
 #include "weights/keywriter.h"
 #include "base/xxh64.h"
 #include "kernels/formats.h"
@@ -71,7 +72,7 @@ START_TEST(toys_of_every_type)
     ck_assert_int_eq(stat(path, &st), 0);
     ck_assert_uint_eq(weights_file_bytes(w), (uint64_t)st.st_size);
     ck_assert_str_eq(weights_path(w), path);
-    ck_assert_int_eq(weights_check(w, NULL, NULL, &e), TERN_OK);
+    ck_assert_int_eq(checksums_verify(w, NULL, NULL, &e), TERN_OK);
     weights_mapping(w, &start, &bytes);
     ck_assert_uint_eq(xxh64(start, bytes), file_hashes[_i]);
     for (size_t i = 0; i < weights_count(w); i++) {
@@ -238,7 +239,7 @@ START_TEST(the_example_of_the_document)
     ck_assert_uint_eq(i.n, 4736);
     image_save(&i, path);
     ck_assert_msg(!weights_open(&w, path, &e), "%s", e.text);
-    ck_assert_int_eq(weights_check(w, NULL, NULL, &e), TERN_OK);
+    ck_assert_int_eq(checksums_verify(w, NULL, NULL, &e), TERN_OK);
     ck_assert(!keys_u64(weights_config(w), "dim", &dim, &e) && dim == 3);
     ck_assert(!weights_bind(w, "embed", 1 << TERN_Q8, 2, 3, 1, &x, &e));
     format_decode_row(format_find(TERN_Q8), row, x->data, 0, 3);
@@ -363,7 +364,7 @@ static void expect_check(size_t at, const char *text)
     i.p[at] ^= 0x40;
     image_save(&i, path);
     ck_assert_int_eq(weights_open(&w, path, &e), TERN_OK);
-    expect(weights_check(w, NULL, NULL, &e), TERN_BAD_FILE, text);
+    expect(checksums_verify(w, NULL, NULL, &e), TERN_BAD_FILE, text);
     weights_close(w);
     image_close(&i);
 }
@@ -378,7 +379,7 @@ START_TEST(damaged_tensors)
     ck_assert_uint_eq(embed->offset, 4096);
     ck_assert_uint_eq(norm->offset, embed->offset + embed->bytes + 32);
     size_t after = (size_t)(embed->offset + embed->bytes), last = base.n - 1;
-    expect(weights_check(w, stop_at_once, &calls, &e), TERN_CANCELLED, "stopped");
+    expect(checksums_verify(w, stop_at_once, &calls, &e), TERN_CANCELLED, "stopped");
     ck_assert_int_eq(calls, 1);
     weights_close(w);
     expect_check(4096, "the bytes of tensor 'embed' do not have the checksum");
