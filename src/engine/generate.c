@@ -24,6 +24,7 @@ struct generation {
     bool stopped; /* by a stop string or a callback */
     struct tern_sampler_params sampler;
     float mu; /* the sampler's, unless the caller has one */
+    bool guesses; /* a lookup or a draft is on; without them speculate is not opened */
     struct speculate speculate;
 };
 
@@ -125,7 +126,8 @@ static enum tern_status shift_context(struct generation *g)
     memmove(g->tokens + keep, g->tokens + g->n_tokens - newest, newest * sizeof *g->tokens);
     g->n_tokens = keep + newest;
     size_t from = tern_seq_reuse(g->ctx, g->p->seq, g->tokens, g->n_tokens);
-    speculate_restart(&g->speculate, g->n_tokens);
+    if (g->guesses)
+        speculate_restart(&g->speculate, g->n_tokens);
     *g->sampler.mu = 2 * g->sampler.mirostat_tau;
     forward_hold(&g->ctx->forward);
     enum tern_status s = read_tokens(g, from, false, false);
@@ -267,6 +269,19 @@ static bool is_last(struct generation *g, tern_token token)
     return true;
 }
 
+/* Makes the logits behind the token just chosen the last ones of the context. */
+static enum tern_status advance(struct generation *g)
+{
+    if (g->guesses)
+        return speculate_advance(&g->speculate, g->n_tokens, g->error);
+    enum tern_status s = tern_batch_add(g->ctx, g->p->seq, g->tokens[g->n_tokens - 1],
+                                        TERN_ROW_LOGITS, g->error);
+    if (!s)
+        s = tern_forward(g->ctx);
+    g->result->n_steps += !s;
+    return s;
+}
+
 /* The row whose logits choose the first token is the last of the prompt's last chunk. */
 static enum tern_status generate_tokens(struct generation *g)
 {
@@ -290,7 +305,7 @@ static enum tern_status generate_tokens(struct generation *g)
         if (tern_seq_length(g->ctx, g->p->seq) >= g->ctx->memory.n_ctx)
             s = shift_context(g);
         else
-            s = speculate_advance(&g->speculate, g->n_tokens, g->error);
+            s = advance(g);
     }
     return s;
 }
@@ -299,7 +314,7 @@ static enum tern_status run(struct generation *g)
 {
     uint64_t start = clock_ns();
     enum tern_status s = start_prompt(g);
-    if (!s)
+    if (!s && g->guesses)
         s = speculate_open(&g->speculate, g->ctx, g->p, g->result, g->tokens, g->n_tokens,
                            g->error);
     if (!s && !(s = start_decoder(g)))
@@ -333,6 +348,7 @@ enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_par
                          ctx->memory.n_seqs);
     g.sampler = g.p->sampler ? *g.p->sampler : ctx->model->sampler;
     g.mu = 2 * g.sampler.mirostat_tau;
+    g.guesses = g.p->lookup || g.p->draft;
     if (!g.sampler.mu)
         g.sampler.mu = &g.mu;
     if ((s = sampler_check(&g.sampler, ctx->model->model->vocab, e)))
