@@ -34,6 +34,11 @@ enum tern_status error_in(struct tern_error *e, enum tern_status code, const cha
                      n > SHOWN ? path + n - SHOWN : path, inner.text);
 }
 
+enum tern_status error_no_path(struct tern_error *e)
+{
+    return error_set(e, TERN_USAGE, "the path of a file is missing (NULL)");
+}
+
 enum tern_status error_memory(struct tern_error *e, const char *what, size_t n)
 {
     return error_set(e, TERN_NO_MEMORY, "not enough memory for %s (%zu bytes)", what, n);

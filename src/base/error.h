@@ -21,6 +21,9 @@ enum tern_status error_io(struct tern_error *e, const char *path, const char *wh
 /* Puts the path, or the end of a long one, before e's message; returns code. */
 enum tern_status error_in(struct tern_error *e, enum tern_status code, const char *path);
 
+/* error_set(TERN_USAGE): a path is NULL. */
+enum tern_status error_no_path(struct tern_error *e);
+
 /* error_set(TERN_NO_MEMORY): "not enough memory for WHAT (N bytes)". */
 enum tern_status error_memory(struct tern_error *e, const char *what, size_t n);
 

@@ -112,7 +112,9 @@ enum tern_status tern_quantize(const char *in, const char *out,
     char *temporary = NULL, why[160];
     enum tern_status s = TERN_OK;
     p.type = p.type ? p.type : TERN_Q8;
-    if (q.n_threads < 0 || q.n_threads > MAX_THREADS)
+    if (!in || !out)
+        s = error_no_path(e);
+    else if (q.n_threads < 0 || q.n_threads > MAX_THREADS)
         s = error_set(e, TERN_USAGE, "%d threads were asked for, want 1 to %d", q.n_threads,
                       MAX_THREADS);
     else if (!q.n_threads)

@@ -16,10 +16,13 @@ uint32_t tern_seq_reuse(tern_context *c, uint32_t seq, const tern_token *tokens,
     return tern_seq_keep(c, seq, i);
 }
 
-static enum tern_status check_seq(tern_context *c, uint32_t seq, struct tern_error *e)
+static enum tern_status check_file(tern_context *c, uint32_t seq, const char *path,
+                                   struct tern_error *e)
 {
     context_drop(c);
     tern_batch_clear(c);
+    if (!path)
+        return error_no_path(e);
     return seq < c->memory.n_seqs
                ? TERN_OK
                : error_set(e, TERN_USAGE, "sequence %u does not exist: the context has %u", seq,
@@ -29,7 +32,7 @@ static enum tern_status check_seq(tern_context *c, uint32_t seq, struct tern_err
 enum tern_status tern_session_save(tern_context *c, uint32_t seq, const char *path,
                                    struct tern_error *e)
 {
-    enum tern_status s = check_seq(c, seq, e);
+    enum tern_status s = check_file(c, seq, path, e);
     if (!s)
         context_settle(c, seq);
     if (!s && !(s = tern_numeric_status(c, e)))
@@ -40,7 +43,7 @@ enum tern_status tern_session_save(tern_context *c, uint32_t seq, const char *pa
 enum tern_status tern_session_load(tern_context *c, uint32_t seq, const char *path,
                                    struct tern_error *e)
 {
-    enum tern_status s = check_seq(c, seq, e);
+    enum tern_status s = check_file(c, seq, path, e);
     if (s)
         return s;
     pool_lock(c->model->pool);

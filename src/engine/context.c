@@ -95,8 +95,7 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
     tern_context_plan(m, p, &c->memory);
     if ((s = check_plan(m->model, plan, type, e)) ||
         (s = cache_open(&c->cache, m->model, type, plan->n_ctx, plan->n_batch, plan->n_seqs, e)) ||
-        (s = state_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch,
-                          e)))
+        (s = state_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch, e)))
         return s;
     c->fingerprint = p && p->fingerprint;
     xxh64_init(&c->hash, 0);

@@ -23,7 +23,7 @@ struct generation {
     struct hold hold;
     bool stopped; /* by a stop string or a callback */
     struct tern_sampler_params sampler;
-    float mu; /* the sampler's, unless the caller has one */
+    float mu;     /* the sampler's, unless the caller has one */
     bool guesses; /* a lookup or a draft is on; without them speculate is not opened */
     struct speculate speculate;
 };
@@ -274,8 +274,8 @@ static enum tern_status advance(struct generation *g)
 {
     if (g->guesses)
         return speculate_advance(&g->speculate, g->n_tokens, g->error);
-    enum tern_status s = tern_batch_add(g->ctx, g->p->seq, g->tokens[g->n_tokens - 1],
-                                        TERN_ROW_LOGITS, g->error);
+    enum tern_status s =
+        tern_batch_add(g->ctx, g->p->seq, g->tokens[g->n_tokens - 1], TERN_ROW_LOGITS, g->error);
     if (!s)
         s = tern_forward(g->ctx);
     g->result->n_steps += !s;

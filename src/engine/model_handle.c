@@ -136,6 +136,8 @@ static enum tern_status open_parts(struct tern_model *m, const char *path,
                                    const struct tern_model_params *p, struct tern_error *e)
 {
     enum tern_status s;
+    if (!path)
+        return error_no_path(e);
     m->sampler = sampler_defaults();
     if ((s = kernels_init(&m->kernels, p->cpu, e)) || (s = model_open(&m->model, path, e)))
         return s;

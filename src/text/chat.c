@@ -50,10 +50,16 @@ static const char *trim(const char *p, size_t *n, unsigned left, unsigned right)
     return p;
 }
 
+/* The text of a message, which may be NULL if it has no bytes */
+static const char *text_of(const struct tern_chat_message *m)
+{
+    return m->text ? m->text : "";
+}
+
 static bool is_blank(const struct tern_chat_message *m)
 {
     size_t n = m->bytes;
-    trim(m->text, &n, TRIM_SPACE, TRIM_NOT);
+    trim(text_of(m), &n, TRIM_SPACE, TRIM_NOT);
     return n == 0;
 }
 
@@ -70,7 +76,7 @@ static const char *find(const char *p, size_t n, const char *what, bool last)
 
 static const char *thought_end(const struct tern_chat_message *m, bool last)
 {
-    return find(m->text, m->bytes, "</think>", last);
+    return find(text_of(m), m->bytes, "</think>", last);
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */
@@ -104,7 +110,7 @@ static bool put_name(struct render *r, const char *name, size_t n)
 
 static bool put_part(struct render *r, char op, const struct tern_chat_message *m)
 {
-    const char *p = m->text, *end = p + m->bytes, *cut;
+    const char *p = text_of(m), *end = p + m->bytes, *cut;
     if (op == CHAT_ANSWER && (cut = thought_end(m, true)))
         p = cut + 8;
     if (op == CHAT_THINKS && (end = thought_end(m, false)) &&
@@ -119,9 +125,10 @@ static void close_group(struct render *r, unsigned code)
     if (r->depth == 0)
         return;
     size_t from = r->open[--r->depth], n = text->n - from;
+    if (!n)
+        return;
     const char *p = trim(text->p + from, &n, code % 3, code / 3);
-    if (n)
-        memmove(text->p + from, p, n);
+    memmove(text->p + from, p, n);
     text->n = from + n;
 }
 
@@ -219,7 +226,8 @@ static bool put_sampled(struct render *r, const struct chat_rule *rule, unsigned
     const char *rest = whole + 1, *name = NULL;
     if (tokenizer_is_special(r->c->t, m->tokens[n - 1]))
         name = find_name(r->c, rest, end, m->tokens[--n]);
-    return put_mark(r, (struct chat_mark){.n = m->bytes, .ids = m->tokens, .n_ids = n}, m->text) &&
+    return put_mark(r, (struct chat_mark){.n = m->bytes, .ids = m->tokens, .n_ids = n},
+                    text_of(m)) &&
            put(r, name ? name : rest, (size_t)(end - (name ? name : rest)), m);
 }
 
@@ -237,6 +245,16 @@ static bool put_message(struct render *r, const struct chat_rule *rule, unsigned
 static bool has_role(const struct tern_chat_message *m, const char *role)
 {
     return strcmp(m->role, role) == 0;
+}
+
+static enum tern_status check_pointers(const struct tern_chat_message *m, size_t n,
+                                       struct tern_error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!m[i].role || (!m[i].text && m[i].bytes))
+            return error_set(e, TERN_USAGE, "message %zu of the conversation has no %s (NULL)", i,
+                             m[i].role ? "text" : "role");
+    return TERN_OK;
 }
 
 static enum tern_status check_roles(const struct tern_chat_message *m, size_t n,
@@ -286,10 +304,12 @@ enum tern_status chat_render(const struct chat *c, const struct tern_chat_messag
 {
     struct render r = {.c = c, .out = out};
     const struct chat_rule *rule = NULL;
+    enum tern_status s = check_pointers(messages, n, e);
+    if (s)
+        return s;
     if (n && has_role(messages, "system"))
         r.system = messages++, n--;
-    enum tern_status s = check_roles(messages, n, e);
-    if (s)
+    if ((s = check_roles(messages, n, e)))
         return s;
     unsigned always = when_always(&r, flags);
     bool ok = true;

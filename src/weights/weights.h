@@ -58,7 +58,7 @@ const struct section *weights_section_at(const struct weights *w, size_t i);
 
 /* Tensors, in file order. */
 size_t weights_count(const struct weights *w);
-const struct tensor *weights_at(const struct weights *w, size_t i);
+const struct tensor *weights_at(const struct weights *w, size_t i); /* i < weights_count */
 const struct tensor *weights_find(const struct weights *w, const char *name); /* NULL if absent */
 
 /* The tensor `name`, which must be `matrices` matrices [rows, k] of a type in type_mask (bits

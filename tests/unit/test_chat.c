@@ -129,6 +129,19 @@ START_TEST(renders_rules)
 }
 END_TEST
 
+START_TEST(takes_a_text_that_is_null_as_empty)
+{
+    static const struct tern_chat_message talk[] = {
+        {"system", NULL, 0, NULL, 0}, {"user", NULL, 0, NULL, 0}, {"assistant", NULL, 0, NULL, 0}};
+    struct keywriter k;
+    struct chat *c = open_chat(plain, 6, 0, &k);
+    is_text(c, talk, 3, 0, "S:\nU:<|im_end|>\n<|im_start|>A:<|im_end|>\n");
+    is_text(c, talk + 1, 1, 0, "<|im_start|>U:<|im_end|>\n");
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
 /* Which messages of six, and their end, meet a condition: users, assistants and the end. */
 START_TEST(knows_conditions)
 {
@@ -286,6 +299,8 @@ START_TEST(refuses_what_has_no_form)
         {{SYSTEM("x"), USER("x")},
          2,
          "'test' has no form for a conversation that begins with a system"},
+        {{{NULL, "x", 1, NULL, 0}}, 1, "message 0 of the conversation has no role"},
+        {{USER("x"), {"assistant", NULL, 1, NULL, 0}}, 2, "message 1 of the conversation has no t"},
     };
     struct keywriter k;
     struct chat_text out = {0};
@@ -534,13 +549,14 @@ int main(void)
     TCase *t = tcase_create("chat");
     tcase_add_unchecked_fixture(t, setup, teardown);
     tcase_add_test(t, renders_rules);
+    tcase_add_test(t, takes_a_text_that_is_null_as_empty);
     tcase_add_loop_test(t, knows_conditions, 0, 12);
     tcase_add_test(t, drops_thoughts);
     tcase_add_loop_test(t, trims, 0, 9);
     tcase_add_test(t, trims_all_whitespace);
     tcase_add_test(t, trims_together);
     tcase_add_loop_test(t, knows_thinking, 0, 3);
-    tcase_add_loop_test(t, refuses_what_has_no_form, 0, 6);
+    tcase_add_loop_test(t, refuses_what_has_no_form, 0, 8);
     tcase_add_test(t, encodes_joined_runs);
     tcase_add_test(t, keeps_sampled_ids);
     tcase_add_test(t, drops_sampled_ids);

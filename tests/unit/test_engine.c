@@ -392,6 +392,25 @@ START_TEST(nothing_is_asked_of_nothing)
 }
 END_TEST
 
+START_TEST(a_path_that_is_null_is_wrong_usage)
+{
+    struct tern_error e = {0};
+    struct tern_shape shape = {.dim = 64, .n_layers = 1};
+    tern_model *none;
+    tern_context *ctx = open_context(NULL);
+    ck_assert_int_eq(tern_model_open(&none, NULL, NULL, &e), TERN_USAGE);
+    ck_assert(!none && strstr(e.text, "path"));
+    ck_assert_int_eq(tern_session_save(ctx, 0, NULL, &e), TERN_USAGE);
+    ck_assert_int_eq(tern_session_load(ctx, 0, NULL, &e), TERN_USAGE);
+    ck_assert_int_eq(tern_quantize(NULL, path, NULL, &e), TERN_USAGE);
+    ck_assert_int_eq(tern_quantize(path, NULL, NULL, &e), TERN_USAGE);
+    e.text[0] = 0;
+    ck_assert_int_eq(tern_random_model(NULL, &shape, TERN_F32, 0, 1, &e), TERN_USAGE);
+    ck_assert_msg(strstr(e.text, "path"), "%s", e.text);
+    tern_context_close(ctx);
+}
+END_TEST
+
 START_TEST(quantizing_has_defaults)
 {
     struct tern_quantize_params zeroed = {0};
@@ -428,6 +447,7 @@ int main(void)
     tcase_add_test(tests, a_plan_states_what_is_taken);
     tcase_add_test(tests, thread_counts_out_of_range_are_refused);
     tcase_add_test(tests, nothing_is_asked_of_nothing);
+    tcase_add_test(tests, a_path_that_is_null_is_wrong_usage);
     tcase_add_test(tests, quantizing_has_defaults);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

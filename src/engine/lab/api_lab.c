@@ -11,11 +11,12 @@ size_t tern_model_n_tensors(const tern_model *m)
 
 void tern_model_tensor(const tern_model *m, size_t i, struct tern_tensor_info *info)
 {
-    const struct tensor *t = weights_at(m->model->weights, i);
     *info = (struct tern_tensor_info){.name = ""};
-    if (i < tern_model_n_tensors(m))
-        *info = (struct tern_tensor_info){t->name,     t->type,  t->rows,    t->k,
-                                          t->matrices, t->bytes, t->checksum};
+    if (i >= tern_model_n_tensors(m))
+        return;
+    const struct tensor *t = weights_at(m->model->weights, i);
+    *info = (struct tern_tensor_info){t->name,     t->type,  t->rows,    t->k,
+                                      t->matrices, t->bytes, t->checksum};
 }
 
 /* ---- fingerprints ------------------------------------------------------------------------- */

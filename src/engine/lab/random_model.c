@@ -289,7 +289,7 @@ enum tern_status tern_random_model(const char *path, const struct tern_shape *sh
     struct job j = {.shape = shape, .format = format_find((uint64_t)type), .seed = seed};
     struct fpenv saved = fpenv_enter();
     uint64_t bytes;
-    enum tern_status s = tern_shape_bytes(shape, type, &bytes, e);
+    enum tern_status s = path ? tern_shape_bytes(shape, type, &bytes, e) : error_no_path(e);
     if (!s)
         s = pool_open(&j.pool, n_threads ? n_threads : quota_threads(NULL, 0), e);
     if (!s)
