@@ -177,20 +177,24 @@ class Reports(Cli):
         ):  # fmt: skip
             self.assertRegex(text, rf"(?m)^{line}")
 
-    def test_help(self):
-        text = self.good("--help").decode()
-        self.assertEqual(text, self.good("-h").decode())
-        self.assertLessEqual(max(map(len, text.splitlines())), 80)
-        man = MAN.read_text()
-        names = re.findall(r"--[a-z][a-z0-9-]*", text)
-        self.assertGreater(len(set(names)), 40)
-        for name in names:
-            if name != "--help lists":
+    def test_help_and_man_page_name_the_same_options(self):
+        for program, page in (("run", "tern"), ("bench", "tern-bench"), ("quantize", "tern-quantize")):
+            path = str(Path(RUN).with_name(program))
+            short, text = (subprocess.run([path, o], capture_output=True, text=True).stdout for o in ("-h", "--help"))
+            self.assertEqual(short, text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
+            head, *examples, blank, usage = text.splitlines()[:6]
+            self.assertEqual((head, blank, usage.split()[:2]), ("Examples:", "", ["usage:", program]))
+            for line in examples:
+                self.assertTrue(line.startswith(f"  {program} "), line)
+            man = (ROOT / f"src/app/{program}/{page}.1").read_text()
+            names = set(re.findall(r"(?<!py )--[a-z][a-z0-9-]*", text))
+            for name in names:
                 self.assertRegex(man, rf"(Fl |, )-{name[2:]}\b|Fl -{name[2:]} ,", name)
-        for letter, name in re.findall(r"(?m)^  -(\w), --([a-z-]+)", text):
-            self.assertRegex(man, rf"\.It Fl {letter} , Fl -{name}\b")
-        for name in re.findall(r"(?m)^\.It Fl (?:\w , Fl )?-([a-z][a-z0-9-]*)", man):
-            self.assertIn("--" + name, names)
+            for letter, name in re.findall(r"(?m)^  -(\w), --([a-z-]+)", text):
+                self.assertRegex(man, rf"\.It Fl {letter} , Fl -{name}\b")
+            for name in re.findall(r"(?m)^\.It Fl (?:\w+ , Fl )?-([a-z][a-z0-9-]*)", man):
+                self.assertIn("--" + name, names)
         self.assertIn("--top-p 0.9", self.good("--help-llama2c").decode())
         self.assertLessEqual(max(map(len, self.good("--help-llama2c").decode().splitlines())), 80)
 
@@ -311,10 +315,9 @@ class Usage(Cli):
         for wrong, right in (
             ("--tmep", "--temp"), ("--top_k", "--top-k"), ("--treads", "--threads"), ("--sed", "--seed"),
             ("--promt=x", "--prompt"), ("--verboze", "--verbose"), ("--max-new-token", "--max-new-tokens"),
-            ("--perplexty", "--perplexity"), ("-temp", "--temp"),
+            ("--perplexty", "--perplexity"), ("-temp", "--temp"), ("-temp=0", "--temp"), ("-prompt", "--prompt"),
         ):  # fmt: skip
-            text = self.bad(2, self.model, wrong, "1") if wrong != "-temp" else "--temp"
-            self.assertIn(right, text)
+            self.assertIn(f"did you mean {right}?", self.bad(2, self.model, wrong, "0"))
         for far in ("--zzzzzz", "-qv", "--x1"):
             self.assertNotIn("did you mean", self.bad(2, self.model, far))
         for cut, whole in (("--in", "info"), ("--ses", "session"), ("--tem", "temp"), ("--hepl", "help"), ("--ifno", "info")):

@@ -77,6 +77,15 @@ class Quantize(Cli):
         self.assertTrue(link.is_symlink() and pipe.is_fifo())
         self.assertIn("needs a name", self.refused(2, self.model, "", "q8"))
 
+    def test_options_may_stand_anywhere_in_every_spelling(self):
+        want = self.dir / "want.bin"
+        self.assertEqual(self.call(self.model, want, "q8", "-q").returncode, 0)
+        for i, args in enumerate((["-t4", "--quiet"], ["--threads=4", "-q"], ["-q", "--threads", 1])):
+            out = self.dir / f"spelled{i}.bin"
+            done = self.call(*args, self.model, out, "--", "q8")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+            self.assertEqual(out.read_bytes(), want.read_bytes())
+
     def test_same_bytes_for_any_number_of_threads(self):
         for kind in ("q4", "q4c"):
             files = [self.dir / f"{kind}-t{n}.bin" for n in (1, 2, 5)]
@@ -115,8 +124,8 @@ class Quantize(Cli):
         self.assertIn("is empty", self.refused(2, FABLE, out, "q4", "--calibrate", empty))
         self.assertIn("none.txt", self.refused(4, FABLE, out, "q4", "--calibrate", self.dir / "none.txt"))
         self.assertIn("for q4 and q4c only", self.refused(2, self.model, out, "q8", "--calibrate", self.model))
-        self.assertIn("wants a file", self.refused(2, self.model, out, "q4", "--calibrate"))
-        self.assertIn("wants names", self.refused(2, self.model, out, "q4", "--keep-q8"))
+        self.assertIn("--calibrate needs a value: FILE", self.refused(2, self.model, out, "q4", "--calibrate"))
+        self.assertIn("--keep-q8 needs a value: LIST", self.refused(2, self.model, out, "q4", "--keep-q8"))
         self.assertIn("named 'x'", self.refused(2, self.model, out, "q4", "--keep-q8", "down,x"))
         self.assertFalse(out.exists())
 
@@ -143,12 +152,14 @@ class Quantize(Cli):
         a, b = self.model, self.dir / "never.bin"
         self.assertIn("three arguments", self.refused(2))
         self.assertIn("three arguments", self.refused(2, a, b))
-        self.assertIn("too many: x", self.refused(2, a, b, "q8", "x"))
-        self.assertIn("q8, q4 or q4c: q5", self.refused(2, a, b, "q5"))
-        self.assertIn("unknown option: --type", self.refused(2, a, b, "--type", "q8"))
+        self.assertIn("'x' is one argument too many", self.refused(2, a, b, "q8", "x"))
+        self.assertIn("q8, q4 or q4c, not 'q5'", self.refused(2, a, b, "q5"))
+        self.assertIn("unknown option '--type'", self.refused(2, a, b, "--type", "q8"))
         for n in ("0", "-1", "x", "", "1025", "99999999999999999999"):
-            self.assertIn("--threads wants a number from 1 to 1024", self.refused(2, a, b, "q8", "-t", n))
-        self.assertIn("--threads wants", self.refused(2, a, b, "q8", "-t"))
+            self.assertIn("is not an integer from 1 to 1024", self.refused(2, a, b, "q8", "-t", n))
+        self.assertIn("-t needs a value: N", self.refused(2, a, b, "q8", "-t"))
+        for wrong, right in (("--thread", "--threads"), ("--qiet", "--quiet"), ("-calibrate", "--calibrate")):
+            self.assertIn(f"did you mean {right}?", self.refused(2, a, b, "q8", wrong))
         self.assertFalse(b.exists())
         for option in ("--help", "-h", "--version"):
             done = self.call(option)

@@ -1,7 +1,9 @@
-/* Options of `bench`: see bench_options.h; parser.c knows how a command line is written. */
+/* The options of `bench`: see bench_options.h. parser.c reads the command line. */
 #include "app/bench/bench_options.h"
 
 #include "app/bench/bench_shape.h"
+#include "app/bench/bench_test.h"
+#include "app/cli/llamacpp.h"
 #include "app/cli/number.h"
 #include "app/cli/out.h"
 
@@ -9,106 +11,132 @@
 #include <string.h>
 
 static const struct option_row rows[N_BENCH_OPTIONS] = {
-    [BENCH_MODEL] = OPTION('m', LIST, 0, 0, "model", "FILE",
-                           "What is measured\n"
-                           "a weights file, like every argument without a dash; may be repeated"),
-    [BENCH_SHAPE] = OPTION(0, LIST, 0, 0, "shape", "SHAPE",
-                           "random weights instead of a file: a name or sizes, both listed below"),
-    [BENCH_TYPE] = OPTION(0, LIST, 0, 0, "type", "LIST",
-                          "weight types of --shape: f32, f16, bf16, q8, q4, q4c; default q8"),
-    [BENCH_PROMPT] = OPTION('p', LIST, 0, 0, "n-prompt", "LIST",
-                            "Tests (LIST: 1,2 or 1-4 or 1-9+2 or 1-8*2; repeated options add)\n"
-                            "tokens of a prompt; default 512; 0: no such test"),
-    [BENCH_GEN] = OPTION('n', LIST, 0, 0, "n-gen", "LIST",
-                         "tokens generated one by one; default 128; 0: no such test"),
-    [BENCH_PG] = OPTION(0, LIST, 0, 0, "pg -pg", "PP,TG",
-                        "a prompt and then tokens, as one test; may be repeated"),
-    [BENCH_DEPTH] = OPTION('d', LIST, 0, 0, "n-depth", "LIST",
-                           "tokens in the cache before each test; default 0"),
-    [BENCH_THREADS] = OPTION('t', LIST, 0, 0, "threads", "LIST",
-                             "default: what processors, affinity and quota allow"),
-    [BENCH_BATCH] = OPTION('b', LIST, 0, 0, "batch-size", "LIST",
-                           "tokens of a prompt evaluated at once; default 512"),
-    [BENCH_CACHE] = OPTION(0, LIST, 0, 0, "cache-type", "LIST",
-                           "types of the cached keys and values; default f16"),
-    [BENCH_CACHE_K] = OPTION(0, LIST, 0, 0, "cache-type-k -ctk", "LIST",
-                             "the same: keys and values have one type here"),
-    [BENCH_CACHE_V] = OPTION(0, LIST, 0, 0, "cache-type-v -ctv", "LIST",
-                             "the same; must agree with --cache-type-k"),
-    [BENCH_LOAD] = OPTION(0, CHOICE, 0, 0, "load", "map|copy",
-                          "weights mapped from the file, or copied to huge pages; default map"),
-    [BENCH_CPU] =
-        OPTION(0, TEXT, 0, 0, "cpu", "NAME", "instruction set, as in run; default: the best"),
-    [BENCH_REPETITIONS] = OPTION('r', INTEGER, 1, 1000, "repetitions", "N",
-                                 "How\n"
-                                 "times that each test is repeated; default 5"),
-    [BENCH_DELAY] =
-        OPTION(0, INTEGER, 0, 3600, "delay", "N", "seconds of rest before each test; default 0"),
-    [BENCH_NO_WARMUP] =
-        OPTION(0, FLAG, 0, 0, "no-warmup", "", "do not run each test once before it counts"),
-    [BENCH_NO_LIMITS] = OPTION(0, FLAG, 0, 0, "no-limits", "",
-                               "do not measure the machine beside each test; its fields are 0"),
-    [BENCH_OPS] =
-        OPTION(0, FLAG, 0, 0, "ops", "", "one more repetition, which tells where its time goes"),
-    [BENCH_OUTPUT] = OPTION('o', CHOICE, 0, 0, "output", "md|csv|json|jsonl",
-                            "Output\n"
-                            "form of the results on standard output; default md"),
-    [BENCH_OUTPUT_ERR] = OPTION(0, CHOICE, 0, 0, "output-err -oe", "md|csv|json|jsonl",
-                                "results on standard error too; default none"),
-    [BENCH_PROGRESS] =
-        OPTION(0, FLAG, 0, 0, "progress", "", "say on standard error what is being done"),
-    [BENCH_HELP] = OPTION('h', JOB, 0, 0, "help", "", "this text"),
-    [BENCH_VERSION] = OPTION(0, JOB, 0, 0, "version", "", "version of tern"),
+    [BENCH_MODEL] = {.title = "What is measured",
+                     .letter = 'm',
+                     .names = "model",
+                     .kind = LIST,
+                     .value = "FILE",
+                     .help = "a weights file; arguments without a dash are files, too"},
+    [BENCH_SHAPE] = {.names = "shape",
+                     .kind = LIST,
+                     .value = "SHAPE",
+                     .help = "use random weights of this shape instead of a file"},
+    [BENCH_TYPE] = {.names = "type",
+                    .kind = LIST,
+                    .value = "LIST",
+                    .help = "weight types for --shape: f32, f16, bf16, q8, q4, q4c; default q8"},
+    [BENCH_PROMPT] = {.title =
+                          "Tests (LIST: 1,2 or 1-4 or 1-9+2 or 1-8*2; repeated options add up)",
+                      .letter = 'p',
+                      .names = "n-prompt",
+                      .kind = LIST,
+                      .value = "LIST",
+                      .help = "lengths of a prompt; default 512; 0: no prompt test"},
+    [BENCH_GEN] = {.letter = 'n',
+                   .names = "n-gen",
+                   .kind = LIST,
+                   .value = "LIST",
+                   .help = "numbers of tokens generated one by one; default 128; 0: no such test"},
+    [BENCH_THREADS] = {.letter = 't',
+                       .names = "threads",
+                       .kind = LIST,
+                       .value = "LIST",
+                       .help = "default: the number of CPU cores you may use"},
+    [BENCH_DEPTH] = {.letter = 'd',
+                     .names = "n-depth",
+                     .kind = LIST,
+                     .value = "LIST",
+                     .help = "tokens in the cache before each test; default 0"},
+    [BENCH_PG] = {.names = "pg -pg",
+                  .kind = LIST,
+                  .value = "PP,TG",
+                  .help = "a prompt and then tokens, as one test; may be repeated"},
+    [BENCH_BATCH] = {.letter = 'b',
+                     .names = "batch-size",
+                     .kind = LIST,
+                     .value = "LIST",
+                     .help = "prompt tokens evaluated at once; default 512"},
+    [BENCH_CACHE] = {.names = "cache-type",
+                     .kind = LIST,
+                     .value = "LIST",
+                     .help = "types of the cached keys and values; default f16"},
+    [BENCH_CACHE_K] = {.names = "cache-type-k -ctk",
+                       .kind = LIST,
+                       .value = "LIST",
+                       .help = "the same: keys and values share one type"},
+    [BENCH_CACHE_V] = {.names = "cache-type-v -ctv",
+                       .kind = LIST,
+                       .value = "LIST",
+                       .help = "the same; must be equal to --cache-type-k"},
+    [BENCH_LOAD] = {.names = "load",
+                    .kind = CHOICE,
+                    .value = "map|copy",
+                    .help = "use the weights file in place, or copy it to memory first; default "
+                            "map"},
+    [BENCH_CPU] = {.names = "cpu",
+                   .kind = TEXT,
+                   .value = "NAME",
+                   .help = "instruction set, as in run; default: the best"},
+    [BENCH_REPETITIONS] = {.title = "How",
+                           .letter = 'r',
+                           .names = "repetitions",
+                           .kind = INTEGER,
+                           .min = 1,
+                           .max = BENCH_MAX_REPETITIONS,
+                           .value = "N",
+                           .help = "how often each test is repeated; default 5"},
+    [BENCH_DELAY] = {.names = "delay",
+                     .kind = INTEGER,
+                     .max = 3600,
+                     .value = "N",
+                     .help = "seconds of rest before each test; default 0"},
+    [BENCH_OPS] = {.names = "ops",
+                   .kind = FLAG,
+                   .help = "repeat once more and show the time of each operation"},
+    [BENCH_NO_WARMUP] = {.names = "no-warmup",
+                         .kind = FLAG,
+                         .help = "do not run each test once before measuring"},
+    [BENCH_NO_LIMITS] = {.names = "no-limits",
+                         .kind = FLAG,
+                         .help = "do not measure what the machine can do; its fields are 0"},
+    [BENCH_OUTPUT] = {.title = "Output",
+                      .letter = 'o',
+                      .names = "output",
+                      .kind = CHOICE,
+                      .value = "md|csv|json|jsonl",
+                      .help = "format of the results on standard output; default md"},
+    [BENCH_OUTPUT_ERR] = {.names = "output-err -oe",
+                          .kind = CHOICE,
+                          .value = "md|csv|json|jsonl",
+                          .help = "write the results to standard error, too"},
+    [BENCH_PROGRESS] = {.names = "progress",
+                        .kind = FLAG,
+                        .help = "show on standard error what is being done"},
+    [BENCH_HELP] = {.letter = 'h', .names = "help", .kind = JOB, .help = "show this text"},
+    [BENCH_VERSION] = {.names = "version", .kind = JOB, .help = "print the version of tern"},
 };
 
-/* llama-bench's options that mean nothing here. */
-static const char *find_hint(const char *argument)
-{
-    static const char no_gpu[] = "everything runs on the processor here";
-    static const struct {
-        const char *argument, *hint;
-    } hints[] = {
-        {"-ub", "there is one batch size here: -b"},
-        {"--ubatch-size", "there is one batch size here: -b"},
-        {"-ngl", no_gpu},
-        {"--n-gpu-layers", no_gpu},
-        {"-sm", no_gpu},
-        {"-mg", no_gpu},
-        {"-nkvo", no_gpu},
-        {"-fa", "attention is always computed by blocks here"},
-        {"--flash-attn", "attention is always computed by blocks here"},
-        {"-hf", "nothing is downloaded here: --shape measures a model's shape without its file"},
-    };
-    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        if (!strcmp(argument, hints[i].argument))
-            return hints[i].hint;
-    return NULL;
-}
-
-static const char *no_value_hint(const char *spelled, const char *value)
-{
-    (void)spelled, (void)value;
-    return NULL;
-}
-
 static const struct option_table table = {
+    .examples = "  bench model.bin                          prompts and single tokens\n"
+                "  bench model.bin -p 512 -n 128 -t 1,2,4   with 1, 2 and 4 threads\n"
+                "  bench --shape 1.1b --type q4,q8          no weights file needed\n",
+    .usage = "usage: bench MODEL ... [options]\n"
+             "       bench --shape SHAPE --type LIST [options]\n"
+             "\n"
+             "Measures tokens per second, and compares them with what the machine can do.\n"
+             "Options and fields are those of llama-bench where it has them.\n",
     .rows = rows,
     .n = N_BENCH_OPTIONS,
-    .find_hint = find_hint,
-    .value_hint = no_value_hint,
+    .find_hint = llamacpp_hint,
     .unknown = "",
 };
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
-/* The number of text[0 .. n), at most max. */
+/* The number in text[0 .. n), at most max. */
 static bool read_number(const char *text, size_t n, uint64_t max, uint64_t *out)
 {
-    char digits[24] = {0};
-    if (!n || n >= sizeof digits)
-        return false;
-    memcpy(digits, text, n);
-    return number_u64(digits, out) && *out <= max;
+    return number_u64(text, n, out) && *out <= max;
 }
 
 static bool add(struct bench_list *list, uint64_t value)
@@ -232,8 +260,9 @@ static enum tern_status read_caches(struct bench_options *o, const struct parser
         (s = read_list(p, BENCH_CACHE_V, &v, add_cache, want, e)))
         return s;
     if (k.n && v.n && (k.n != v.n || memcmp(k.value, v.value, k.n * sizeof *k.value)))
-        return parser_usage(e, "--cache-type-k and --cache-type-v differ, but keys and values have "
-                               "one type here");
+        return parser_usage(e,
+                            "--cache-type-k and --cache-type-v differ, but keys and values share "
+                            "one type");
     const struct bench_list *more = k.n ? &k : &v;
     for (size_t i = 0; i < more->n; i++)
         if (!add(&o->caches, more->value[i]))
@@ -285,8 +314,8 @@ static enum tern_status read_models(struct bench_options *o, const struct parser
         return parser_usage(e, "nothing to measure; usage: bench MODEL ... [options], or bench "
                                "--shape 1.1b --type q4 (--help lists the options)");
     if (o->value[BENCH_TYPE].given && !o->n_shapes)
-        return parser_usage(e, "--type belongs to --shape: a weights file has the types that it "
-                               "has (./quantize makes another)");
+        return parser_usage(e, "--type belongs to --shape (quantize changes the type of a weights "
+                               "file)");
     return TERN_OK;
 }
 
@@ -313,14 +342,9 @@ void bench_options_close(struct bench_options *o)
 
 void bench_options_help(void)
 {
-    out_print("usage: bench MODEL ... [options]\n"
-              "       bench --shape SHAPE --type LIST [options]\n"
-              "\n"
-              "Measures tokens per second beside what the machine can do. Options and fields\n"
-              "are llama-bench's where it has them.\n");
     parser_help(&table);
     out_print("\nShapes: %s,\n"
-              "or dim=N,hidden=N,layers=N,heads=N,kv_heads=N,head_dim=N,vocab=N[,tied]\n",
+              "or dim=N,hidden=N,layers=N,heads=N,kv_heads=N,head_dim=N,vocab=N[,tied]\n"
+              "\nExit codes are those of run.\n",
               bench_shape_names());
-    out_print("\nExit codes: those of run.\n");
 }

@@ -7,32 +7,32 @@
 
 #include "app/cli/parser.h"
 
-enum bench_option {
-    BENCH_MODEL,
-    BENCH_SHAPE,
-    BENCH_TYPE,
-    BENCH_PROMPT,
-    BENCH_GEN,
-    BENCH_PG,
-    BENCH_DEPTH,
-    BENCH_THREADS,
-    BENCH_BATCH,
-    BENCH_CACHE,
-    BENCH_CACHE_K,
-    BENCH_CACHE_V,
-    BENCH_LOAD,
-    BENCH_CPU,
-    BENCH_REPETITIONS,
-    BENCH_DELAY,
-    BENCH_NO_WARMUP,
-    BENCH_NO_LIMITS,
-    BENCH_OPS,
-    BENCH_OUTPUT,
-    BENCH_OUTPUT_ERR,
-    BENCH_PROGRESS,
-    BENCH_HELP,
-    BENCH_VERSION,
-    N_BENCH_OPTIONS
+enum bench_option { /* in the order of --help */
+                    BENCH_MODEL,
+                    BENCH_SHAPE,
+                    BENCH_TYPE,
+                    BENCH_PROMPT,
+                    BENCH_GEN,
+                    BENCH_THREADS,
+                    BENCH_DEPTH,
+                    BENCH_PG,
+                    BENCH_BATCH,
+                    BENCH_CACHE,
+                    BENCH_CACHE_K,
+                    BENCH_CACHE_V,
+                    BENCH_LOAD,
+                    BENCH_CPU,
+                    BENCH_REPETITIONS,
+                    BENCH_DELAY,
+                    BENCH_OPS,
+                    BENCH_NO_WARMUP,
+                    BENCH_NO_LIMITS,
+                    BENCH_OUTPUT,
+                    BENCH_OUTPUT_ERR,
+                    BENCH_PROGRESS,
+                    BENCH_HELP,
+                    BENCH_VERSION,
+                    N_BENCH_OPTIONS
 };
 
 enum { BENCH_VALUES = 256 }; /* of one option */

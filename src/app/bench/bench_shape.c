@@ -73,7 +73,8 @@ static bool read_part(struct tern_shape *shape, const char *part)
         return (shape->tied = 1);
     for (size_t i = 0; part[n] && i < N_FIELDS; i++)
         if (strlen(fields[i].name) == n && !memcmp(fields[i].name, part, n))
-            return number_u64(part + n + 1, field_of(shape, i)) && *field_of(shape, i);
+            return number_u64(part + n + 1, strlen(part + n + 1), field_of(shape, i)) &&
+                   *field_of(shape, i);
     return false;
 }
 
@@ -125,9 +126,8 @@ static uint64_t free_memory(void)
     FILE *f = fopen("/proc/meminfo", "r");
     while (f && fgets(line, sizeof line, f))
         if (!strncmp(line, "MemAvailable:", 13)) {
-            char *digits = line + 13 + strspn(line + 13, " ");
-            digits[strspn(digits, "0123456789")] = 0;
-            (void)number_u64(digits, &kib);
+            const char *digits = line + 13 + strspn(line + 13, " ");
+            (void)number_u64(digits, strspn(digits, "0123456789"), &kib);
         }
     if (f)
         fclose(f);

@@ -2,8 +2,7 @@
 #include "app/cli/stopwatch.h"
 #include "app/bench/bench_test.h"
 
-#include "app/cli/number.h"
-
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +149,7 @@ static double mean(const double *v, size_t n, double *deviation)
         sum += v[i];
     for (size_t i = 0; i < n; i++)
         square += (v[i] - sum / (double)n) * (v[i] - sum / (double)n);
-    *deviation = n > 1 ? number_sqrt(square / (double)(n - 1)) : 0;
+    *deviation = n > 1 ? sqrt(square / (double)(n - 1)) : 0;
     return sum / (double)n;
 }
 

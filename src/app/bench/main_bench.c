@@ -4,6 +4,7 @@
 #include "app/bench/bench_print.h"
 #include "app/bench/bench_shape.h"
 #include "app/bench/bench_test.h"
+#include "app/cli/finish.h"
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
 
@@ -298,23 +299,6 @@ static enum tern_status run(const struct bench_options *o, struct tern_error *e)
     return TERN_OK;
 }
 
-/* What the shell is told, after the sentence for the person. */
-static int finish(enum tern_status s, struct tern_error *e)
-{
-    if (signals_caught() && (!s || s == TERN_CANCELLED))
-        return 128 + signals_caught();
-    if (out_closed())
-        return TERN_OK;
-    if (!s)
-        s = out_status(e);
-    for (char *c = e->text; *c; c++)
-        if ((unsigned char)*c < 32 || *c == 127)
-            *c = '?';
-    if (s)
-        fprintf(stderr, "bench: %s\n", e->text);
-    return (int)s;
-}
-
 int main(int argc, char **argv)
 {
     struct bench_options o;
@@ -324,5 +308,5 @@ int main(int argc, char **argv)
     if (!s)
         s = run(&o, &e);
     bench_options_close(&o);
-    return finish(s, &e);
+    return finish_program("bench", s, &e);
 }

@@ -1,7 +1,6 @@
 /* Numbers: see number.h. */
 #include "app/cli/number.h"
 
-#include <math.h> /* INFINITY */
 #include <stdio.h>
 
 static bool is_digit(char c)
@@ -9,26 +8,25 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-bool number_u64(const char *text, uint64_t *out)
+bool number_u64(const char *text, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
-    if (!*text)
-        return false;
-    for (; *text; text++) {
-        uint64_t digit = (uint64_t)(*text - '0');
-        if (!is_digit(*text) || v > (UINT64_MAX - digit) / 10)
+    for (size_t i = 0; i < n; i++) {
+        uint64_t digit = (uint64_t)(text[i] - '0');
+        if (!is_digit(text[i]) || v > (UINT64_MAX - digit) / 10)
             return false;
         v = v * 10 + digit;
     }
-    *out = v;
-    return true;
+    if (n)
+        *out = v;
+    return n != 0;
 }
 
-bool number_i64(const char *text, int64_t *out)
+bool number_i64(const char *text, size_t n, int64_t *out)
 {
     uint64_t v;
-    bool minus = *text == '-';
-    if (!number_u64(text + minus, &v) || v > INT64_MAX)
+    bool minus = n && *text == '-';
+    if (!number_u64(text + minus, n - minus, &v) || v > INT64_MAX)
         return false;
     *out = minus ? -(int64_t)v : (int64_t)v;
     return true;
@@ -110,37 +108,4 @@ const char *number_seconds(double seconds, char *buffer, size_t n)
         snprintf(buffer, n, "%.0fm%.1fs", (double)(uint64_t)(seconds / 60),
                  seconds - 60 * (double)(uint64_t)(seconds / 60));
     return buffer;
-}
-
-/* e^x = (e^(x / 2^k))^(2^k) with 0 <= x / 2^k <= 2^-6 by its series: 10 terms reach 2^-70. To lose
- * nothing in the squarings, e^y - 1 is carried: (1 + d)^2 - 1 = d (2 + d). */
-double number_exp(double x)
-{
-    int k = 0;
-    if (!(x < 709.8))
-        return x > 0 ? INFINITY : x;
-    if (x < 0)
-        return 1 / number_exp(-x);
-    for (; x > 0x1p-6; k++)
-        x /= 2;
-    double d = 0;
-    for (int i = 10; i > 0; i--)
-        d = x / i * (1 + d);
-    for (; k > 0; k--)
-        d = d * (2 + d);
-    return 1 + d;
-}
-
-/* Newton from above: falls until it falls no more. */
-double number_sqrt(double x)
-{
-    if (!(x > 0))
-        return 0;
-    double r = x > 1 ? x : 1;
-    for (;;) {
-        double next = (r + x / r) / 2;
-        if (!(next < r))
-            return r;
-        r = next;
-    }
 }

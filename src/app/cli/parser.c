@@ -30,14 +30,14 @@ static bool may_take_value(const struct option_row *r)
     return r->kind == OPTIONAL_CHOICE || r->kind == OPTIONAL_INTEGER;
 }
 
-static const char *value_name(const struct option_row *r)
+static bool needs_value(const struct option_row *r)
 {
-    return r->text + strlen(r->text) + 1;
+    return r->value && !may_take_value(r);
 }
 
-static bool takes_value(const struct option_row *r)
+static const char *value_hint(const struct option_table *t, const char *spelled, const char *value)
 {
-    return r->kind != FLAG && !may_take_value(r) && !(r->kind == JOB && r->max != JOB_VALUE);
+    return t->value_hint ? t->value_hint(spelled, value) : NULL;
 }
 
 /* ---- names -------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static bool in_list(const char *list, char gap, const char *text, size_t n)
 static int find_name(const struct option_table *t, const char *name, size_t n)
 {
     int i = 0;
-    while (i < t->n && !in_list(t->rows[i].text, ' ', name, n))
+    while (i < t->n && !in_list(t->rows[i].names, ' ', name, n))
         i++;
     return i;
 }
@@ -121,17 +121,26 @@ static void try_names(const char *list, const char *name, size_t n, const char *
     }
 }
 
+/* The option whose name is nearest to name [n], as "--temp" in `text`; false: none is near. */
+static bool find_nearest(const struct option_table *t, const char *name, size_t n, char *text,
+                         size_t room)
+{
+    const char *found = NULL;
+    size_t bytes = 0, best = n < 4 ? 2 * 32 : 3 * 32; /* of a short name two edits leave little */
+    for (int i = 0; n > 1 && n < 32 && i < t->n; i++)
+        try_names(t->rows[i].names, name, n, &found, &bytes, &best);
+    if (found)
+        snprintf(text, room, "%s%.*s", *found == '-' ? "" : "--", (int)bytes, found);
+    return found != NULL;
+}
+
 static enum tern_status unknown(const struct option_table *t, const char *argument,
                                 struct tern_error *e)
 {
-    const char *name = argument + strspn(argument, "-"), *found = NULL;
-    size_t n = strcspn(name, "="), bytes = 0;
-    size_t best = n < 4 ? 2 * 32 : 3 * 32; /* of a short name two edits leave little */
-    for (int i = 0; n > 1 && n < 32 && i < t->n; i++)
-        try_names(t->rows[i].text, name, n, &found, &bytes, &best);
-    if (found)
-        return parser_usage(e, "unknown option '%.100s'; did you mean %s%.*s?", argument,
-                            *found == '-' ? "" : "--", (int)bytes, found);
+    const char *name = argument + strspn(argument, "-");
+    char nearest[40];
+    if (find_nearest(t, name, strcspn(name, "="), nearest, sizeof nearest))
+        return parser_usage(e, "unknown option '%.100s'; did you mean %s?", argument, nearest);
     return parser_usage(e, "unknown option '%.100s'; --help lists all%s", argument, t->unknown);
 }
 
@@ -140,19 +149,20 @@ static enum tern_status unknown(const struct option_table *t, const char *argume
 static enum tern_status bad_value(const struct option_table *t, const struct option_row *r,
                                   const char *spelled, const char *value, struct tern_error *e)
 {
-    const char *hint = t->value_hint(spelled, value);
+    const char *hint = value_hint(t, spelled, value);
     if (hint)
         return parser_usage(e, "%.40s %.100s: %s", spelled, value, hint);
     if (r->kind == SEED)
         return parser_usage(
             e,
             "%.40s: '%.100s' is not an integer from 0 to 18446744073709551615 (without "
-            "the option, every run takes another seed)",
+            "the option, every run uses another seed)",
             spelled, value);
     if (r->kind == CHOICE || r->kind == OPTIONAL_CHOICE)
-        return parser_usage(e, "%.40s: '%.100s' is not one of %s", spelled, value, value_name(r));
-    return parser_usage(e, "%.40s: '%.100s' is not %s from %d to %d", spelled, value,
-                        r->kind == REAL ? "a number" : "an integer", r->min, r->max);
+        return parser_usage(e, "%.40s: '%.100s' is not one of %s", spelled, value, r->value);
+    return parser_usage(e, "%.40s: '%.100s' is not %s from %lld to %lld", spelled, value,
+                        r->kind == REAL ? "a number" : "an integer", (long long)r->min,
+                        (long long)r->max);
 }
 
 static bool read_value(const struct option_table *t, const struct option_row *r,
@@ -163,17 +173,19 @@ static bool read_value(const struct option_table *t, const struct option_row *r,
         if (!value)
             return true; /* fall through */
     case INTEGER:
-        return number_i64(value, &v->integer) && v->integer >= r->min && v->integer <= r->max;
+        return number_i64(value, strlen(value), &v->integer) && v->integer >= r->min &&
+               v->integer <= r->max;
     case SEED:
-        return number_u64(value, &v->seed);
+        return number_u64(value, strlen(value), &v->seed);
     case REAL:
-        return number_real(value, &v->real) && v->real >= r->min && v->real <= r->max;
+        return number_real(value, &v->real) && v->real >= (double)r->min &&
+               v->real <= (double)r->max;
     case CHOICE:
     case OPTIONAL_CHOICE:
-        return !value || in_list(value_name(r), '|', value, strlen(value));
+        return !value || in_list(r->value, '|', value, strlen(value));
     case TEXT:
     case LIST:
-        return !t->value_hint(spelled, value);
+        return !value_hint(t, spelled, value);
     default:
         return true;
     }
@@ -201,15 +213,17 @@ static enum tern_status store(struct parser *p, int id, const char *spelled, con
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-/* The option that argument `a` begins with; *n is the length of its name with the dashes. */
+/* The option that argument `a` begins with; *n is the length of its name with the dashes. `-temp`
+ * is no option: it would be -t with the value "emp". */
 static int find_option(const struct option_table *t, const char *a, size_t *n)
 {
-    if (a[1] == '-') {
-        *n = strcspn(a, "=");
+    *n = strcspn(a, "=");
+    if (a[1] == '-')
         return find_name(t, a + 2, *n - 2);
-    }
+    int id = a[2] ? find_name(t, a, strlen(a)) : t->n;
+    if (id == t->n && find_name(t, a + 1, *n - 1) < t->n)
+        return t->n;
     *n = strlen(a);
-    int id = *n > 2 ? find_name(t, a, *n) : t->n;
     if (id == t->n)
         *n = 2, id = find_letter(t, a[1]);
     return id;
@@ -220,7 +234,7 @@ static enum tern_status parse_option(struct parser *p, int argc, char **argv, in
                                      struct tern_error *e)
 {
     const struct option_table *t = p->table;
-    const char *a = argv[*i], *hint = t->find_hint(a), *value = NULL;
+    const char *a = argv[*i], *hint = t->find_hint ? t->find_hint(a) : NULL, *value = NULL;
     char spelled[40];
     size_t n;
     bool is_long = a[1] == '-';
@@ -233,14 +247,14 @@ static enum tern_status parse_option(struct parser *p, int argc, char **argv, in
     snprintf(spelled, sizeof spelled, "%.*s", (int)n, a);
     if (a[n])
         value = a + n + is_long;
-    if (!takes_value(r) && !may_take_value(r) && value) {
+    if (!r->value && value) {
         if (is_long)
             return parser_usage(e, "%s takes no value", spelled);
         return unknown(t, a, e);
     }
-    if (takes_value(r) && !value) {
+    if (needs_value(r) && !value) {
         if (*i + 1 >= argc)
-            return parser_usage(e, "%s needs a value: %s", spelled, value_name(r));
+            return parser_usage(e, "%s needs a value: %s", spelled, r->value);
         value = argv[++*i];
     }
     return store(p, id, spelled, value, e);
@@ -305,21 +319,18 @@ static void wrap(size_t at, const char *text)
 static void help_row(const struct option_row *r)
 {
     char left[80], right[512];
-    const char *names = r->text, *value = value_name(r), *help = value + strlen(value) + 1;
-    const char *title = help, *gap = "; also";
-    size_t at, n = 0;
-    help += strcspn(help, "\n");
-    if (*help)
-        out_print("\n%.*s\n", (int)(help++ - title), title);
-    else
-        help = title;
+    const char *names = r->names, *gap = "; also";
+    size_t n = 0;
+    if (r->title)
+        out_print("\n%s\n", r->title);
     const char *name = next_word(&names, ' ', &n);
-    at = (size_t)snprintf(left, sizeof left, r->letter ? "  -%c, --%.*s" : "     %c--%.*s",
-                          r->letter ? r->letter : ' ', (int)n, name);
-    if (takes_value(r) || may_take_value(r))
-        at +=
-            (size_t)snprintf(left + at, sizeof left - at, takes_value(r) ? " %s" : "[=%s]", value);
-    size_t used = (size_t)snprintf(right, sizeof right, "%s", help);
+    char letter[] = {'-', r->letter, ',', 0};
+    size_t at =
+        (size_t)snprintf(left, sizeof left, "  %3s --%.*s", r->letter ? letter : "", (int)n, name);
+    if (r->value)
+        at += (size_t)snprintf(left + at, sizeof left - at, needs_value(r) ? " %s" : "[=%s]",
+                               r->value);
+    size_t used = (size_t)snprintf(right, sizeof right, "%s", r->help);
     for (const char *word; (word = next_word(&names, ' ', &n)); gap = ",")
         used += (size_t)snprintf(right + used, sizeof right - used, "%s %s%.*s", gap,
                                  *word == '-' ? "" : "--", (int)n, word);
@@ -329,6 +340,7 @@ static void help_row(const struct option_row *r)
 
 void parser_help(const struct option_table *t)
 {
+    out_print("Examples:\n%s\n%s", t->examples, t->usage);
     for (int i = 0; i < t->n; i++)
         help_row(&t->rows[i]);
 }

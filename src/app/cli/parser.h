@@ -1,6 +1,6 @@
-/* Command lines of all programs: a table of options in; values, or one sentence that names the
- * option, out. The table drives parsing, ranges and --help, and (checked by tests) the man page.
- * ADDING A KIND: a name in enum option_kind, its test in store() of parser.c. */
+/* Command lines of all programs: a table of options in; values out, or one sentence that names the
+ * wrong option. Parsing, ranges and --help follow from the table; tests hold the man pages to it.
+ * ADDING A KIND: a name in enum option_kind, a case in read_value() of parser.c. */
 #ifndef CLI_PARSER_H
 #define CLI_PARSER_H
 
@@ -12,40 +12,37 @@
 
 enum option_kind {
     FLAG,
-    JOB, /* another job than the program's main one: at most one may be given */
+    JOB, /* instead of what the program does otherwise; at most one may be given */
     INTEGER,
     SEED,
     REAL,
     TEXT,
     LIST, /* a text that may be given several times */
     CHOICE,
-    OPTIONAL_CHOICE, /* these two take a value after = only */
+    OPTIONAL_CHOICE, /* of these two a value can only follow after = */
     OPTIONAL_INTEGER
 };
 
-enum { JOB_VALUE = 1 }; /* in .max of a JOB: it takes a value */
-
 struct option_row {
-    const char *text; /* three strings: see OPTION */
-    int32_t min, max; /* of a number */
-    char letter;      /* 0: none */
-    unsigned char kind;
+    char letter;       /* 0: none */
+    const char *names; /* the option's, then what other programs call it, separated by spaces;
+                        * "-ctk" is a short name of several letters */
+    enum option_kind kind;
+    int64_t min, max;  /* of a number */
+    const char *value; /* what --help calls the value; the words of a choice, separated by |; NULL
+                        * where no value is taken */
+    const char *help;
+    const char *title; /* of the group of options that begins with this row, else NULL */
 };
 
-/* names: of the option, and then others that it has in other programs, separated by spaces; "-ctk":
- * a short one of several letters. value: its name; a choice: its words, separated by |. help: a
- * line of its own before the text is a title above this row. */
-#define OPTION(letter, kind, min, max, names, value, help) \
-    {                                                      \
-        names "\0" value "\0" help, min, max, letter, kind \
-    }
-
 struct option_table {
-    const struct option_row *rows; /* [n] */
+    const char *examples;          /* the first lines of --help */
+    const char *usage;             /* the lines after them */
+    const struct option_row *rows; /* [n], in the order of --help */
     int n;
+    const char *unknown; /* more about an argument that is no option, or "" */
     const char *(*find_hint)(const char *argument); /* what another program's option is called */
-    const char *(*value_hint)(const char *spelled, const char *value);
-    const char *unknown; /* end of the sentence about an unknown option */
+    const char *(*value_hint)(const char *spelled, const char *value); /* or NULL, both */
 };
 
 struct option_value {
@@ -76,9 +73,9 @@ enum tern_status parser_open(struct parser *p, const struct option_table *table,
 void parser_close(struct parser *p);
 
 /* The name of an option, for printf's %.*s. */
-#define OPTION_NAME(row) (int)strcspn((row)->text, " "), (row)->text
+#define OPTION_NAME(row) (int)strcspn((row)->names, " "), (row)->names
 
-/* The rows of --help, at most 80 columns, written to standard output. */
+/* --help: examples, usage and all rows, at most 80 columns wide, to standard output. */
 void parser_help(const struct option_table *table);
 
 /* Fills e and returns its code. */

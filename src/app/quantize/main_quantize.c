@@ -1,9 +1,9 @@
-/* quantize IN OUT q8|q4|q4c: writes a smaller weights file. In: options, a weights file. Out: the
- * new file, a table of each tensor's error on stdout, a progress bar on stderr. All work is
- * tern_quantize's; this file only talks to the user. Exit codes: enum tern_status. */
+/* quantize: writes a smaller weights file. A table of each tensor's error goes to standard output, a
+ * progress bar to standard error. tern_quantize does the work; this file talks to the user. */
 #include "app/cli/files.h"
-#include "app/cli/number.h"
+#include "app/cli/finish.h"
 #include "app/cli/out.h"
+#include "app/cli/parser.h"
 #include "app/cli/signals.h"
 
 #include <stdio.h>
@@ -11,28 +11,63 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "usage: quantize IN.bin OUT.bin q8|q4|q4c [options]\n"
-    "\n"
-    "Writes IN.bin to OUT.bin with its matrices as q8 (8.5 bits a weight), q4 or q4c (4.5 bits),\n"
-    "and prints the error of each tensor. OUT.bin has the same bytes for any number of threads.\n"
-    "q4c loses less than q4: its codes stand for 16 values that lie closer together near zero.\n"
-    "\n"
-    "      --calibrate FILE\n"
-    "                    q4, q4c: fit the codes to a text like those that the model will see; a\n"
-    "                    few hundred KB are enough, the first 131072 tokens count\n"
-    "      --keep-q8 LIST\n"
-    "                    q4, q4c: these matrices become q8: parts or names, separated by commas,\n"
-    "                    as in head,down,layer.0\n"
-    "  -t, --threads N   threads to use (default: as many as this machine has for us)\n"
-    "  -q, --quiet       no table and no progress bar\n"
-    "      --version     version of tern\n"
-    "  -h, --help        this text\n";
+enum quantize_option { /* in the order of --help */
+                       QUANTIZE_CALIBRATE,
+                       QUANTIZE_KEEP_Q8,
+                       QUANTIZE_THREADS,
+                       QUANTIZE_QUIET,
+                       QUANTIZE_HELP,
+                       QUANTIZE_VERSION,
+                       N_QUANTIZE_OPTIONS
+};
 
-struct options {
-    const char *in, *out, *calibrate;
-    struct tern_quantize_params p;
-    bool quiet, done; /* done: --help or --version was answered */
+static const struct option_row rows[N_QUANTIZE_OPTIONS] = {
+    [QUANTIZE_CALIBRATE] = {.title = "Quality (q4 and q4c)",
+                            .names = "calibrate",
+                            .kind = TEXT,
+                            .value = "FILE",
+                            .help = "fit the codes to a text like those that the model will see; "
+                                    "a few hundred KB are enough"},
+    [QUANTIZE_KEEP_Q8] = {.names = "keep-q8",
+                          .kind = TEXT,
+                          .value = "LIST",
+                          .help = "make these matrices q8: parts or names, separated by commas, "
+                                  "as in head,down,layer.0"},
+    [QUANTIZE_THREADS] = {.title = "General",
+                          .letter = 't',
+                          .names = "threads",
+                          .kind = INTEGER,
+                          .min = 1,
+                          .max = 1024,
+                          .value = "N",
+                          .help = "default: the number of CPU cores you may use"},
+    [QUANTIZE_QUIET] = {.letter = 'q',
+                        .names = "quiet silent",
+                        .kind = FLAG,
+                        .help = "show errors only"},
+    [QUANTIZE_HELP] = {.letter = 'h', .names = "help", .kind = JOB, .help = "show this text"},
+    [QUANTIZE_VERSION] = {.names = "version", .kind = JOB, .help = "print the version of tern"},
+};
+
+static const struct option_table table = {
+    .examples = "  quantize model.bin small.bin q8                          half of f16\n"
+                "  quantize model.bin small.bin q4c                         a quarter of f16\n"
+                "  quantize model.bin small.bin q4c --calibrate text.txt    slower, but better\n",
+    .usage = "usage: quantize IN.bin OUT.bin q8|q4|q4c [options]\n"
+             "\n"
+             "Writes the weights file IN.bin to OUT.bin with smaller matrices, and prints the\n"
+             "error of each tensor. q8 takes 8.5 bits a weight, q4 and q4c 4.5. q4c loses less\n"
+             "than q4. OUT.bin has the same bytes for any number of threads.\n",
+    .rows = rows,
+    .n = N_QUANTIZE_OPTIONS,
+    .unknown = "",
+};
+
+struct quantize_options {
+    struct option_value value[N_QUANTIZE_OPTIONS];
+    enum quantize_option job; /* QUANTIZE_HELP, QUANTIZE_VERSION, or N_QUANTIZE_OPTIONS */
+    const char *in, *out;
+    enum tern_type type;
 };
 
 struct display {
@@ -41,89 +76,41 @@ struct display {
     uint64_t bytes_in, bytes_out, weights;
 };
 
-/* ---- options ---- */
+/* ---- options ------------------------------------------------------------------------------ */
 
-static int wrong(const char *what, const char *argument)
-{
-    fprintf(stderr, "quantize: %s%s%s; see quantize --help\n", what, *argument ? ": " : "",
-            argument);
-    return TERN_USAGE;
-}
-
-/* 1 .. 1024; 0 for anything else. */
-static int parse_threads(const char *s)
-{
-    uint64_t n = 0;
-    return number_u64(s, &n) && n <= 1024 ? (int)n : 0;
-}
-
-static bool is(const char *arg, const char *brief, const char *full)
-{
-    return !strcmp(arg, brief) || !strcmp(arg, full);
-}
-
-static int parse_valued(struct options *o, const char *arg, const char *value, int *used)
-{
-    *used = 2;
-    if (!strcmp(arg, "--calibrate"))
-        return (o->calibrate = value) ? TERN_OK : wrong("--calibrate wants a file", "");
-    if (!strcmp(arg, "--keep-q8"))
-        return (o->p.keep_q8 = value) ? TERN_OK : wrong("--keep-q8 wants names of matrices", "");
-    if (!is(arg, "-t", "--threads"))
-        return wrong("unknown option", arg);
-    if (!value || !(o->p.n_threads = parse_threads(value)))
-        return wrong("--threads wants a number from 1 to 1024", value ? value : "");
-    return TERN_OK;
-}
-
-static int parse_option(struct options *o, const char *arg, const char *value, int *used)
-{
-    if (is(arg, "-h", "--help"))
-        o->done = true, out_print("%s", usage);
-    else if (!strcmp(arg, "--version"))
-        o->done = true, out_print("quantize (tern %s; %s)\n", tern_version(), tern_build_info());
-    else if (is(arg, "-q", "--quiet"))
-        o->quiet = true;
-    else
-        return parse_valued(o, arg, value, used);
-    return TERN_OK;
-}
-
-static int parse_operands(struct options *o, const char *const *operands, int n)
+/* IN OUT TYPE */
+static enum tern_status take_words(struct quantize_options *o, const struct parser *p,
+                                   struct tern_error *e)
 {
     static const enum tern_type types[] = {TERN_Q8, TERN_Q4, TERN_Q4C};
-    if (n < 3)
-        return wrong("three arguments are needed: IN.bin OUT.bin q8|q4|q4c", "");
-    if (n > 3)
-        return wrong("one argument too many", operands[3]);
-    o->in = operands[0];
-    o->out = operands[1];
+    if (p->n_words < 3)
+        return parser_usage(e, "three arguments are needed: IN.bin OUT.bin q8|q4|q4c (--help "
+                               "shows examples)");
+    if (p->n_words > 3)
+        return parser_usage(e, "'%.100s' is one argument too many", p->words[3]);
+    o->in = p->words[0];
+    o->out = p->words[1];
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!strcmp(operands[2], tern_type_name(types[i]))) {
-            o->p.type = types[i];
+        if (!strcmp(p->words[2], tern_type_name(types[i]))) {
+            o->type = types[i];
             return TERN_OK;
         }
-    return wrong("the type must be q8, q4 or q4c", operands[2]);
+    return parser_usage(e, "the type must be q8, q4 or q4c, not '%.100s'", p->words[2]);
 }
 
-static int parse(struct options *o, int argc, char **argv)
+static enum tern_status read_options(struct quantize_options *o, int argc, char **argv,
+                                     struct tern_error *e)
 {
-    const char *operands[4] = {0};
-    int n = 0;
-    for (int i = 1, used; i < argc; i += used) {
-        used = 1;
-        if (argv[i][0] == '-' && argv[i][1]) {
-            int s = parse_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &used);
-            if (s || o->done)
-                return s;
-        } else if (n < 4) {
-            operands[n++] = argv[i];
-        }
-    }
-    return parse_operands(o, operands, n);
+    struct parser p;
+    enum tern_status s = parser_open(&p, &table, o->value, argc, argv, e);
+    o->job = (enum quantize_option)p.job;
+    if (!s && o->job == N_QUANTIZE_OPTIONS)
+        s = take_words(o, &p, e);
+    parser_close(&p);
+    return s;
 }
 
-/* ---- what the user sees ---- */
+/* ---- what the user sees ------------------------------------------------------------------ */
 
 static void draw_bar(double share)
 {
@@ -166,48 +153,64 @@ static int show(void *arg, const struct tern_quantize_report *r)
     return signals_caught();
 }
 
-static void show_sum(const struct options *o, const struct display *d)
+static void show_sum(const struct quantize_options *o, const struct display *d)
 {
     out_print("%s: %llu bytes of tensors, %.1f %% of %s; %.3f bits a weight\n", o->out,
               (unsigned long long)d->bytes_out, 100 * (double)d->bytes_out / (double)d->bytes_in,
               o->in, 8 * (double)d->bytes_out / (double)d->weights);
 }
 
-static int quantize(struct options *o, struct tern_error *e)
+/* ---- the program -------------------------------------------------------------------------- */
+
+static enum tern_status quantize(const struct quantize_options *o, struct tern_error *e)
 {
-    struct display d = {.bar = isatty(STDERR_FILENO), .quiet = o->quiet};
+    const struct option_value *v = o->value;
+    struct display d = {.quiet = v[QUANTIZE_QUIET].given};
+    struct tern_quantize_params p = {.type = o->type,
+                                     .keep_q8 = v[QUANTIZE_KEEP_Q8].text,
+                                     .n_threads = (int)v[QUANTIZE_THREADS].integer,
+                                     .report = show,
+                                     .arg = &d};
     char *text = NULL;
-    int s = TERN_OK;
+    enum tern_status s = TERN_OK;
+    d.bar = isatty(STDERR_FILENO) && !d.quiet;
     signals_init("quantize", o->in);
     signals_note();
-    o->p.report = show;
-    o->p.arg = &d;
-    if (o->calibrate)
-        s = files_take(o->calibrate, &text, &o->p.text_bytes, e);
-    o->p.text = text;
+    if (v[QUANTIZE_CALIBRATE].given)
+        s = files_take(v[QUANTIZE_CALIBRATE].text, &text, &p.text_bytes, e);
+    p.text = text;
+    if (!s && d.bar)
+        fprintf(stderr, text ? "running the model over %s ..." : "reading %s ...",
+                text ? v[QUANTIZE_CALIBRATE].text : o->in);
     if (!s)
-        s = tern_quantize(o->in, o->out, &o->p, e);
+        s = tern_quantize(o->in, o->out, &p, e);
     free(text);
-    if (!o->quiet)
-        clear_bar(&d);
-    if (!s && !o->quiet)
+    clear_bar(&d);
+    if (!s && !d.quiet)
         show_sum(o, &d);
     return s;
 }
 
+static enum tern_status run(const struct quantize_options *o, struct tern_error *e)
+{
+    if (o->job == N_QUANTIZE_OPTIONS)
+        return quantize(o, e);
+    if (o->job == QUANTIZE_VERSION)
+        out_print("quantize (tern) %s\n%s\n", tern_version(), tern_build_info());
+    if (o->job == QUANTIZE_HELP) {
+        parser_help(&table);
+        out_print("\nExit codes are those of run.\n");
+    }
+    return TERN_OK;
+}
+
 int main(int argc, char **argv)
 {
-    struct options o = {0};
+    struct quantize_options o = {.in = NULL};
     struct tern_error e = {0};
     out_init();
-    int s = parse(&o, argc, argv);
-    if (!s && !o.done)
-        s = quantize(&o, &e);
+    enum tern_status s = read_options(&o, argc, argv, &e);
     if (!s)
-        s = out_status(&e);
-    if (s == TERN_CANCELLED)
-        s = 128 + signals_caught();
-    if (s && e.text[0])
-        fprintf(stderr, "quantize: %s\n", e.text);
-    return s;
+        s = run(&o, &e);
+    return finish_program("quantize", s, &e);
 }

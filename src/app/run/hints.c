@@ -1,51 +1,43 @@
-/* Hints: see hints.h. ADDING A HINT: a row of the table. */
+/* Hints: see hints.h. ADDING A HINT: a row of the table; in cli/llamacpp.c if llama.cpp's other
+ * programs have the option, too. */
 #include "app/run/hints.h"
 
+#include "app/cli/llamacpp.h"
 #include "app/cli/number.h"
 #include "app/cli/out.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-static const char no_grammar[] = "the form of the output cannot be constrained here";
-static const char no_gpu[] = "everything runs on the processor here";
-static const char cache_types[] = "keys and values have one type here, set by --cache-type";
+static const char no_grammar[] = "tern cannot force a form of output";
+static const char escapes[] = "tern leaves escapes to the shell: $'one\\ntwo'";
+static const char cache_types[] = "keys and values share one type: --cache-type";
+static const char one_count[] = "tern has one number of threads: -t";
 
 static const struct {
     const char *argument, *hint;
 } hints[] = {
-    {"-i", "llama2.c's -i is the second argument, or -p, here"},
+    {"-i", "llama2.c's -i is the second argument here, or -p"},
     {"-z", "llama2.c's -z is not needed: the tokenizer is in the weights file (tools/convert.py "
            "--tokenizer puts it there)"},
-    {"-y", "llama2.c's -y is called --system here"},
-    {"-e", "escapes are the shell's business: $'one\\ntwo'"},
-    {"--escape", "escapes are the shell's business: $'one\\ntwo'"},
-    {"--no-escape", "not needed: escapes are never interpreted"},
-    {"-ngl", no_gpu},
-    {"--gpu-layers", no_gpu},
-    {"--n-gpu-layers", no_gpu},
-    {"--no-mmap", "it is called --load copy here"},
-    {"-ub", "there is one batch size here: -b"},
-    {"--ubatch-size", "there is one batch size here: -b"},
+    {"-y", "llama2.c's -y is called --system"},
+    {"-e", escapes},
+    {"--escape", escapes},
+    {"--no-escape", "not needed: tern never interprets escapes"},
     {"-ctk", cache_types},
     {"-ctv", cache_types},
     {"--cache-type-k", cache_types},
     {"--cache-type-v", cache_types},
-    {"-fa", "attention is always computed by blocks here"},
-    {"--flash-attn", "attention is always computed by blocks here"},
-    {"-tb", "there is one number of threads here: -t"},
-    {"--threads-batch", "there is one number of threads here: -t"},
-    {"--no-display-prompt", "it is called --no-echo here"},
-    {"--log-disable", "it is called -q here"},
-    {"--do-sample", "sampling is the default here; --greedy switches it off"},
+    {"-tb", one_count},
+    {"--threads-batch", one_count},
+    {"--no-display-prompt", "this option is called --no-echo"},
+    {"--log-disable", "this option is called -q"},
+    {"--do-sample", "tern samples by default; --greedy switches sampling off"},
     {"--grammar", no_grammar},
     {"--grammar-file", no_grammar},
     {"-j", no_grammar},
     {"-jf", no_grammar},
     {"--json-schema", no_grammar},
-    {"-hf", "nothing is downloaded here: tools/convert.py makes a weights file of a local model"},
-    {"--hf-repo", "nothing is downloaded here: tools/convert.py makes a weights file of a local "
-                  "model"},
 };
 
 const char *hints_find(const char *argument)
@@ -54,7 +46,7 @@ const char *hints_find(const char *argument)
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (strlen(hints[i].argument) == n && !memcmp(hints[i].argument, argument, n))
             return hints[i].hint;
-    return NULL;
+    return llamacpp_hint(argument);
 }
 
 const char *hints_value(const char *spelled, const char *value)
@@ -62,14 +54,14 @@ const char *hints_value(const char *spelled, const char *value)
     double real;
     bool fraction = strchr(value, '.') && number_real(value, &real);
     if (!strcmp(spelled, "-t") && fraction)
-        return "threads must be an integer; llama2.c's -t is --temp here";
+        return "-t is the number of threads; llama2.c's -t is called --temp";
     if (!strcmp(spelled, "-p") && fraction)
-        return "this looks like llama2.c's -p, which is --top-p here; a prompt that is a number "
-               "can be given with --prompt";
+        return "this looks like llama2.c's -p, which is called --top-p; use --prompt for a prompt "
+               "that is a number";
     if (!strcmp(spelled, "-m") && !strcmp(value, "generate"))
-        return "llama2.c's -m generate is what run does by default; -m names the weights file here";
+        return "-m names the weights file; run does llama2.c's -m generate by default";
     if (!strcmp(spelled, "-m") && !strcmp(value, "chat"))
-        return "llama2.c's -m chat is called --chat here; -m names the weights file here";
+        return "-m names the weights file; llama2.c's -m chat is called --chat";
     return NULL;
 }
 

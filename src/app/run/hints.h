@@ -1,4 +1,4 @@
-/* What people who come from another program type, and what it is called here. */
+/* What people type who know another program, and what it is called here. */
 #ifndef RUN_HINTS_H
 #define RUN_HINTS_H
 

@@ -1,20 +1,20 @@
 /* run: the program that continues texts. Options in, one job done, an exit code out; the jobs are
  * in the other files of this folder. It is a client of tern.h like any other. */
+#include "app/cli/files.h"
+#include "app/cli/finish.h"
+#include "app/cli/out.h"
+#include "app/cli/signals.h"
 #include "app/cli/stopwatch.h"
 #include "app/run/chat_loop.h"
-#include "app/cli/files.h"
 #include "app/run/complete.h"
 #include "app/run/hints.h"
 #include "app/run/info.h"
-#include "app/cli/number.h"
-#include "app/run/run_options.h"
-#include "app/cli/out.h"
 #include "app/run/perplexity.h"
 #include "app/run/plan.h"
-#include "app/cli/signals.h"
-#include "app/run/stats.h"
+#include "app/run/run_options.h"
 #include "app/run/verify.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ enum { WINDOW_DEFAULT = 2048, WINDOW_LLAMACPP = 512, WINDOW_MIN = 4 };
 static void show_progress(const struct perplexity *p)
 {
     fprintf(stderr, "\r%3.0f %%, perplexity %.4f ", 100.0 * (double)p->done / (double)p->total,
-            number_exp(p->tokens ? p->nll / (double)p->tokens : 0));
+            exp(p->tokens ? p->nll / (double)p->tokens : 0));
 }
 
 static enum tern_status measure(struct perplexity_job *job, const struct run_options *o,
@@ -147,7 +147,8 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
         return TERN_OK;
     if (!o->model || !*o->model) {
         snprintf(e->text, sizeof e->text,
-                 "no weights file; usage: run MODEL [PROMPT] [options] (--help lists them)");
+                 "no weights file was given; usage: run MODEL [PROMPT] [options] (--help shows "
+                 "examples)");
         return e->code = TERN_USAGE;
     }
     double start = stopwatch_now();
@@ -161,31 +162,13 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
     return s;
 }
 
-/* One line, whatever names and values a sentence quotes. */
-static void print_error(const char *file, char *text)
+/* A sentence about the weights file names it. */
+static void name_model(enum tern_status s, const char *model, struct tern_error *e)
 {
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 32 || *c == 127)
-            *c = '?';
-    fprintf(stderr, "run: %s%s%s\n", file, *file ? ": " : "", text);
-}
-
-/* What the shell is told, after the sentence for the person. */
-static int finish(enum tern_status s, const struct run_options *o, struct tern_error *e)
-{
-    if (signals_caught() && (!s || s == TERN_CANCELLED))
-        return 128 + signals_caught();
-    if (out_closed())
-        return TERN_OK; /* the reader has had enough, and that is his right */
-    if (!s || s == TERN_CANCELLED)
-        s = out_status(e);
-    if (s) {
-        size_t n = o->model ? strlen(o->model) : 0;
-        bool named = !n || !strncmp(e->text, o->model, n) || s != TERN_BAD_FILE ||
-                     !strncmp(e->text, "--", 2);
-        print_error(named ? "" : o->model, e->text);
-    }
-    return (int)s;
+    size_t n = model ? strlen(model) : 0;
+    struct tern_error cause = *e;
+    if (n && s == TERN_BAD_FILE && strncmp(e->text, model, n) && strncmp(e->text, "--", 2))
+        snprintf(e->text, sizeof e->text, "%.200s: %.300s", model, cause.text);
 }
 
 int main(int argc, char **argv)
@@ -196,7 +179,7 @@ int main(int argc, char **argv)
     enum tern_status s = run_options_open(&o, argc, argv, &e);
     if (!s)
         s = run(&o, &e);
-    int code = finish(s, &o, &e);
+    name_model(s, o.model, &e);
     run_options_close(&o);
-    return code;
+    return finish_program("run", s, &e);
 }

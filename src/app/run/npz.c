@@ -2,6 +2,7 @@
 #include "app/run/npz.h"
 
 #include "app/cli/files.h"
+#include "app/cli/number.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -57,14 +58,12 @@ static bool read_shape(struct npz_array *a, const char *text)
 {
     uint64_t size[2] = {0, 1};
     size_t n = 0;
-    for (; n < 2 && *text >= '0' && *text <= '9'; n++) {
-        for (size[n] = 0; *text >= '0' && *text <= '9'; text++)
-            if ((size[n] = size[n] * 10 + (uint64_t)(*text - '0')) > UINT32_MAX)
-                return false;
+    for (size_t digits; n < 2 && (digits = strspn(text, "0123456789")); n++) {
+        if (!number_u64(text, digits, &size[n]) || !size[n] || size[n] > UINT32_MAX)
+            return false;
+        text += digits;
         text += *text == ',';
         text += *text == ' ';
-        if (!size[n])
-            return false;
     }
     a->rows = size[0], a->columns = size[1];
     return n && *text == ')';

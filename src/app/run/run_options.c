@@ -1,4 +1,4 @@
-/* Options of `run`: see run_options.h; parser.c knows how a command line is written. */
+/* The options of `run`: see run_options.h. parser.c reads the command line. */
 #include "app/run/run_options.h"
 
 #include "app/run/hints.h"
@@ -10,167 +10,366 @@
 #include <string.h>
 
 static const struct option_row rows[N_RUN_OPTIONS] = {
-    [OPT_MODEL] = OPTION('m', TEXT, 0, 0, "model", "FILE",
-                         "Text\n"
-                         "the weights file; default: the first argument"),
-    [OPT_PROMPT] = OPTION('p', TEXT, 0, 0, "prompt", "TEXT",
-                          "the text to continue; default: the second argument; - as second "
-                          "argument reads standard input"),
-    [OPT_FILE] = OPTION('f', TEXT, 0, 0, "file", "FILE",
-                        "read the prompt from FILE, every byte of it; -: standard input"),
-    [OPT_N_PREDICT] =
-        OPTION('n', INTEGER, -1, 2147483647, "n-predict predict max-new-tokens", "N",
-               "stop after N new tokens; default -1: at an end token or a full context"),
-    [OPT_STOP] = OPTION('r', LIST, 0, 0, "stop reverse-prompt", "TEXT",
-                        "stop before TEXT would be written; may be given several times"),
-    [OPT_IGNORE_EOS] = OPTION(0, FLAG, 0, 0, "ignore-eos", "", "do not stop at an end token"),
-    [OPT_PARSE_SPECIAL] = OPTION(0, FLAG, 0, 0, "parse-special", "",
-                                 "special tokens written in the prompt become tokens, not text"),
-    [OPT_NO_ECHO] =
-        OPTION(0, FLAG, 0, 0, "no-echo", "", "write the continuation alone, without the prompt"),
-    [OPT_CHAT] = OPTION(0, FLAG, 0, 0, "chat conversation -cnv", "",
-                        "Chat (also without a prompt on a terminal, if the file has a template)\n"
-                        "answer messages; of a prompt or a pipe: one; /? lists commands"),
-    [OPT_SYSTEM] = OPTION(0, TEXT, 0, 0, "system system-prompt -sys", "TEXT",
-                          "the system text, with which the conversation begins"),
-    [OPT_SYSTEM_FILE] = OPTION(0, TEXT, 0, 0, "system-file system-prompt-file", "FILE",
-                               "read the system text from FILE"),
-    [OPT_THINK] = OPTION(0, CHOICE, 0, 0, "think", "on|off",
-                         "let the model think before it answers; default: the template's"),
-    [OPT_TEMPLATE] =
-        OPTION(0, TEXT, 0, 0, "template chat-template", "NAME",
-               "chat by a built-in template (chatml, llama3, ...), not by the file's own"),
-    [OPT_SEED] = OPTION('s', SEED, 0, 0, "seed", "N",
-                        "Choice of tokens (defaults: the model's own, else as stated)\n"
-                        "random numbers; default: another seed each time, printed"),
-    [OPT_TEMP] = OPTION(0, REAL, 0, 1000, "temp temperature", "X",
-                        "temperature, 0 to 1000; default 0.8; 0: always the most probable token"),
-    [OPT_TOP_K] = OPTION(0, INTEGER, 0, 2147483647, "top-k", "N",
-                         "choose among the N most probable tokens; default 40; 0: off"),
-    [OPT_TOP_P] =
-        OPTION(0, REAL, 0, 1, "top-p", "X",
-               "choose among the tokens that make up X of the probability; default 0.95; 1: off"),
-    [OPT_MIN_P] =
-        OPTION(0, REAL, 0, 1, "min-p", "X",
-               "leave out tokens below X times the largest probability; default 0.05; 0: off"),
-    [OPT_REPEAT_PENALTY] = OPTION(0, REAL, 0, 1000, "repeat-penalty repetition-penalty", "X",
-                                  "divide the logits of recent tokens by X; default 1; 0, 1: off"),
-    [OPT_REPEAT_LAST_N] = OPTION(0, INTEGER, -1, 2147483647, "repeat-last-n", "N",
-                                 "tokens that count as recent; default 64; -1: all"),
-    [OPT_PRESENCE_PENALTY] = OPTION(0, REAL, -1000, 1000, "presence-penalty", "X",
-                                    "subtract X from the logits of recent tokens"),
-    [OPT_FREQUENCY_PENALTY] = OPTION(0, REAL, -1000, 1000, "frequency-penalty", "X",
-                                     "the same for each time that a token is recent"),
-    [OPT_DRY_MULTIPLIER] = OPTION(0, REAL, 0, 1000, "dry-multiplier", "X",
-                                  "DRY: a token that makes a repetition of L tokens longer loses X "
-                                  "* base^(L - allowed); default 0: off"),
-    [OPT_DRY_BASE] = OPTION(0, REAL, 0, 1000, "dry-base", "X", "default 1.75"),
-    [OPT_DRY_ALLOWED_LENGTH] =
-        OPTION(0, INTEGER, 0, 2147483647, "dry-allowed-length", "N", "default 2"),
-    [OPT_DRY_LAST_N] = OPTION(0, INTEGER, -1, 2147483647, "dry-penalty-last-n", "N",
-                              "tokens in which DRY looks; default -1: all"),
-    [OPT_DRY_BREAKER] = OPTION(0, LIST, 0, 0, "dry-sequence-breaker", "TEXT",
-                               "repetitions end at TEXT; default: line feed, :, \" and *; none: "
-                               "nowhere; may be given several times"),
-    [OPT_TOP_N_SIGMA] = OPTION(0, REAL, -1, 1000, "top-nsigma top-n-sigma", "X",
-                               "leave out logits X standard deviations below the largest; 0: off"),
-    [OPT_TYPICAL] = OPTION(
-        0, REAL, 0, 1, "typical typical-p", "X",
-        "choose among the tokens of most usual surprise that make up X of the probability; 1: off"),
-    [OPT_XTC_PROBABILITY] = OPTION(0, REAL, 0, 1, "xtc-probability", "X",
-                                   "XTC: leave out the most probable tokens, with probability X"),
-    [OPT_XTC_THRESHOLD] =
-        OPTION(0, REAL, 0, 1, "xtc-threshold", "X", "all of at least X but the last; default 0.1"),
-    [OPT_MIROSTAT] =
-        OPTION(0, CHOICE, 0, 0, "mirostat", "0|2", "hold the surprise of tokens near a target"),
-    [OPT_MIROSTAT_TAU] =
-        OPTION(0, REAL, 0, 1000, "mirostat-ent mirostat-tau", "X", "the target in bits; default 5"),
-    [OPT_MIROSTAT_ETA] = OPTION(0, REAL, 0, 1, "mirostat-lr mirostat-eta", "X",
-                                "how fast it is approached; default 0.1"),
-    [OPT_LOGIT_BIAS] = OPTION('l', LIST, 0, 0, "logit-bias", "ID+X",
-                              "add X, -X, -inf to a logit; may be given several times"),
-    [OPT_SAMPLERS] = OPTION(0, TEXT, 0, 0, "samplers", "LIST",
-                            "the steps, in order, between ; of penalties, dry, top_n_sigma, top_k, "
-                            "typ_p, top_p, min_p, xtc, temperature; default: all, so"),
-    [OPT_GREEDY] = OPTION(0, FLAG, 0, 0, "greedy", "", "the same as --temp 0"),
-    [OPT_CTX_SIZE] = OPTION('c', INTEGER, 1, 16777216, "ctx-size", "N",
-                            "Memory and machine\n"
-                            "positions; default: the model's, or what half of the memory holds"),
-    [OPT_CACHE_TYPE] = OPTION(0, CHOICE, 0, 0, "cache-type", "f16|f32|q8",
-                              "type of the cached keys and values; default f16"),
-    [OPT_SESSION] = OPTION(0, TEXT, 0, 0, "session prompt-cache", "FILE",
-                           "go on from what FILE holds of the prompt, and save the text to it at "
-                           "the end; without a prompt: go on with its text"),
-    [OPT_CONTEXT_SHIFT] = OPTION(0, FLAG, 0, 0, "context-shift", "",
-                                 "when the context is full, go on with its first tokens and the "
-                                 "newest half of the others; default: stop"),
-    [OPT_KEEP] = OPTION(0, INTEGER, -1, 16777216, "keep", "N",
-                        "first tokens that --context-shift keeps; default 4; -1: the prompt"),
-    [OPT_BATCH_SIZE] = OPTION('b', INTEGER, 1, 65536, "batch-size", "N",
-                              "tokens of the prompt evaluated at once; default 512"),
-    [OPT_THREADS] = OPTION('t', INTEGER, 1, 1024, "threads", "N",
-                           "default: what processors, affinity and quota allow"),
-    [OPT_CPU] = OPTION(0, CHOICE, 0, 0, "cpu", "plain|ref|avx2|avx512|neon",
-                       "instruction set; default: the best; every one gives the same bits"),
-    [OPT_LOAD] = OPTION(
-        0, CHOICE, 0, 0, "load", "map|copy",
-        "map the weights file and run in place, or copy it into memory on huge pages; default map"),
-    [OPT_MLOCK] = OPTION(0, FLAG, 0, 0, "mlock", "",
-                         "keep the weights in memory, so that the system cannot drop or swap them"),
-    [OPT_LOOKUP] = OPTION(0, OPTIONAL_INTEGER, 1, 31, "lookup", "N",
-                          "Speed by guessing (never changes the text; only done while it pays)\n"
-                          "guess tokens, at most N at a time, from repetitions in prompt and text"),
-    [OPT_DRAFT] =
-        OPTION(0, TEXT, 0, 0, "draft model-draft -md", "FILE",
-               "guess tokens with the small model in FILE, which must have the same tokens"),
-    [OPT_LOGPROBS] = OPTION(
-        0, INTEGER, 0, 1000, "logprobs", "N",
-        "Reports\n"
-        "print the log-probability of each token, and the N largest, of the model's own logits"),
-    [OPT_JSONL] = OPTION(0, FLAG, 0, 0, "jsonl", "",
-                         "instead of the text, a line of JSON for each token and for the whole"),
-    [OPT_FINGERPRINT] = OPTION(0, OPTIONAL_CHOICE, 0, 0, "fingerprint", "all",
-                               "print the hash of the logits of every row from which a token was "
-                               "or could be chosen; all: of the prompt's rows too"),
-    [OPT_VERBOSE] =
-        OPTION('v', FLAG, 0, 0, "verbose", "", "memory plan, machine and full statistics"),
-    [OPT_QUIET] = OPTION('q', FLAG, 0, 0, "quiet silent", "", "nothing but errors"),
-    [OPT_PERPLEXITY] = OPTION(0, JOB, 0, JOB_VALUE, "perplexity", "FILE",
-                              "Instead of a text\n"
-                              "perplexity of a text, by overlapping windows of --ctx-size"),
-    [OPT_PERPLEXITY_LINES] = OPTION(0, JOB, 0, JOB_VALUE, "perplexity-lines", "FILE",
-                                    "the same, every line that is not empty for itself"),
-    [OPT_PERPLEXITY_LLAMACPP] = OPTION(0, JOB, 0, JOB_VALUE, "perplexity-llamacpp", "FILE",
-                                       "the same by the procedure of llama.cpp's program"),
-    [OPT_STRIDE] = OPTION(0, INTEGER, 1, 2147483647, "stride", "N",
-                          "tokens from window to window of --perplexity; default: half a window"),
-    [OPT_VERIFY] = OPTION(
-        0, JOB, 0, JOB_VALUE, "verify", "FILE",
-        "compare every step with probes of the original model, and name the first that differs"),
-    [OPT_VERIFY_BOUND] = OPTION(0, REAL, 0, 1e9, "verify-bound", "X",
-                                "of the largest value in a row; default: 1e-4 for f32 weights"),
-    [OPT_TOKENIZE] =
-        OPTION(0, JOB, 0, 0, "tokenize", "", "print the token ids of the prompt, without BOS"),
-    [OPT_INFO] = OPTION(0, JOB, 0, 0, "info", "", "describe the weights file"),
-    [OPT_CHECK] = OPTION(0, JOB, 0, 0, "check", "", "verify the checksum of every tensor"),
-    [OPT_SELFTEST] = OPTION(0, JOB, 0, 0, "selftest", "",
-                            "prove file, program and machine: kernels, tokenizer, logits, seal"),
-    [OPT_SEAL_VALUE] = OPTION(0, JOB, 0, 0, "seal-value", "",
-                              "print the fingerprint that a seal of this file stores"),
-    [OPT_HELP] = OPTION('h', JOB, 0, 0, "help", "", "this text"),
-    [OPT_HELP_LLAMA2C] =
-        OPTION(0, JOB, 0, 0, "help-llama2c", "", "what llama2.c's options are called here"),
-    [OPT_VERSION] = OPTION(0, JOB, 0, 0, "version", "",
-                           "version, compiler, instruction sets, arithmetic, file format"),
+    [OPT_MODEL] = {.title = "Used most",
+                   .letter = 'm',
+                   .names = "model",
+                   .kind = TEXT,
+                   .value = "FILE",
+                   .help = "the weights file; default: the first argument"},
+    [OPT_PROMPT] = {.letter = 'p',
+                    .names = "prompt",
+                    .kind = TEXT,
+                    .value = "TEXT",
+                    .help = "the text to continue; default: the second argument, or what a pipe "
+                            "or file on standard input holds"},
+    [OPT_FILE] = {.letter = 'f',
+                  .names = "file",
+                  .kind = TEXT,
+                  .value = "FILE",
+                  .help = "read the prompt from FILE; - is standard input"},
+    [OPT_CHAT] = {.names = "chat conversation -cnv",
+                  .kind = FLAG,
+                  .help = "talk with the model; /? lists the commands"},
+    [OPT_N_PREDICT] = {.letter = 'n',
+                       .names = "n-predict predict max-new-tokens",
+                       .kind = INTEGER,
+                       .min = -1,
+                       .max = INT32_MAX,
+                       .value = "N",
+                       .help = "stop after N new tokens; default -1: no limit"},
+    [OPT_TEMP] = {.names = "temp temperature",
+                  .kind = REAL,
+                  .max = 1000,
+                  .value = "X",
+                  .help = "how freely tokens are chosen; default 0.8; 0 always takes the most "
+                          "probable one"},
+    [OPT_SEED] = {.letter = 's',
+                  .names = "seed",
+                  .kind = SEED,
+                  .value = "N",
+                  .help = "the same seed gives the same text; default: a new one each time, "
+                          "printed at the end"},
+    [OPT_STOP] = {.letter = 'r',
+                  .names = "stop reverse-prompt",
+                  .kind = LIST,
+                  .value = "TEXT",
+                  .help = "stop before TEXT is written; may be repeated"},
+    [OPT_CTX_SIZE] = {.letter = 'c',
+                      .names = "ctx-size",
+                      .kind = INTEGER,
+                      .min = 1,
+                      .max = 16777216,
+                      .value = "N",
+                      .help = "context length in tokens; default: the model's own, reduced to fit "
+                              "in half the memory"},
+    [OPT_THREADS] = {.letter = 't',
+                     .names = "threads",
+                     .kind = INTEGER,
+                     .min = 1,
+                     .max = 1024,
+                     .value = "N",
+                     .help = "default: the number of CPU cores you may use"},
+    [OPT_VERBOSE] = {.letter = 'v',
+                     .names = "verbose",
+                     .kind = FLAG,
+                     .help = "show memory, machine and all statistics"},
+    [OPT_QUIET] = {.letter = 'q',
+                   .names = "quiet silent",
+                   .kind = FLAG,
+                   .help = "show errors only"},
+    [OPT_HELP] = {.letter = 'h', .names = "help", .kind = JOB, .help = "show this text"},
+
+    [OPT_NO_ECHO] = {.title = "Prompt and text",
+                     .names = "no-echo",
+                     .kind = FLAG,
+                     .help = "do not repeat the prompt before the new text"},
+    [OPT_IGNORE_EOS] = {.names = "ignore-eos",
+                        .kind = FLAG,
+                        .help = "do not stop at a token that ends the text"},
+    [OPT_PARSE_SPECIAL] = {.names = "parse-special",
+                           .kind = FLAG,
+                           .help = "read special tokens in the prompt as tokens, not as text"},
+    [OPT_SESSION] = {.names = "session prompt-cache",
+                     .kind = TEXT,
+                     .value = "FILE",
+                     .help = "keep the text and the model's state in FILE; the next run goes on "
+                             "from there"},
+    [OPT_CONTEXT_SHIFT] = {.names = "context-shift",
+                           .kind = FLAG,
+                           .help = "when the context is full, drop the older half and go on; "
+                                   "default: stop"},
+    [OPT_KEEP] = {.names = "keep",
+                  .kind = INTEGER,
+                  .min = -1,
+                  .max = 16777216,
+                  .value = "N",
+                  .help = "--context-shift never drops the first N tokens; default 4; -1: the "
+                          "whole prompt"},
+
+    [OPT_SYSTEM] = {.title = "Chat (starts by itself on a terminal if the model can chat)",
+                    .names = "system system-prompt -sys",
+                    .kind = TEXT,
+                    .value = "TEXT",
+                    .help = "begin the conversation with this system text"},
+    [OPT_SYSTEM_FILE] = {.names = "system-file system-prompt-file",
+                         .kind = TEXT,
+                         .value = "FILE",
+                         .help = "read the system text from FILE"},
+    [OPT_THINK] = {.names = "think",
+                   .kind = CHOICE,
+                   .value = "on|off",
+                   .help = "let the model think before it answers; default: as the model's "
+                           "template says"},
+    [OPT_TEMPLATE] = {.names = "template chat-template",
+                      .kind = TEXT,
+                      .value = "NAME",
+                      .help = "use a built-in chat template (chatml, llama3, ...) instead of the "
+                              "model's own"},
+
+    [OPT_GREEDY] = {.title =
+                        "Choice of tokens (defaults: the model's own if it has any, else these)",
+                    .names = "greedy",
+                    .kind = FLAG,
+                    .help = "the same as --temp 0"},
+    [OPT_TOP_K] = {.names = "top-k",
+                   .kind = INTEGER,
+                   .max = INT32_MAX,
+                   .value = "N",
+                   .help = "choose among the N most probable tokens; default 40; 0: off"},
+    [OPT_TOP_P] = {.names = "top-p",
+                   .kind = REAL,
+                   .max = 1,
+                   .value = "X",
+                   .help = "choose among the most probable tokens that together have probability "
+                           "X; default 0.95; 1: off"},
+    [OPT_MIN_P] = {.names = "min-p",
+                   .kind = REAL,
+                   .max = 1,
+                   .value = "X",
+                   .help = "drop tokens less probable than X times the most probable one; "
+                           "default 0.05; 0: off"},
+    [OPT_REPEAT_PENALTY] = {.names = "repeat-penalty repetition-penalty",
+                            .kind = REAL,
+                            .max = 1000,
+                            .value = "X",
+                            .help = "make recent tokens less probable: divide their logits by X; "
+                                    "default 1: off"},
+    [OPT_REPEAT_LAST_N] = {.names = "repeat-last-n",
+                           .kind = INTEGER,
+                           .min = -1,
+                           .max = INT32_MAX,
+                           .value = "N",
+                           .help = "how many tokens are recent; default 64; -1: all"},
+    [OPT_PRESENCE_PENALTY] = {.names = "presence-penalty",
+                              .kind = REAL,
+                              .min = -1000,
+                              .max = 1000,
+                              .value = "X",
+                              .help = "subtract X from the logits of recent tokens; default 0"},
+    [OPT_FREQUENCY_PENALTY] = {.names = "frequency-penalty",
+                               .kind = REAL,
+                               .min = -1000,
+                               .max = 1000,
+                               .value = "X",
+                               .help = "subtract X for every time a token appeared recently; "
+                                       "default 0"},
+    [OPT_LOGIT_BIAS] = {.letter = 'l',
+                        .names = "logit-bias",
+                        .kind = LIST,
+                        .value = "ID+X",
+                        .help = "add X to the logit of token ID; ID-X subtracts; ID-inf forbids "
+                                "the token; may be repeated"},
+
+    [OPT_INFO] = {.title = "Other jobs",
+                  .names = "info",
+                  .kind = JOB,
+                  .help = "describe the weights file"},
+    [OPT_CHECK] = {.names = "check", .kind = JOB, .help = "verify the checksum of every tensor"},
+    [OPT_SELFTEST] = {.names = "selftest",
+                      .kind = JOB,
+                      .help = "test file, program and machine against stored results"},
+    [OPT_TOKENIZE] = {.names = "tokenize",
+                      .kind = JOB,
+                      .help = "print the token ids of the prompt; -v: each with its text"},
+    [OPT_PERPLEXITY] = {.names = "perplexity",
+                        .kind = JOB,
+                        .value = "FILE",
+                        .help = "measure how well the model predicts the text in FILE"},
+    [OPT_STRIDE] = {.names = "stride",
+                    .kind = INTEGER,
+                    .min = 1,
+                    .max = INT32_MAX,
+                    .value = "N",
+                    .help = "tokens between two windows of --perplexity; default: half a window"},
+    [OPT_PERPLEXITY_LINES] = {.names = "perplexity-lines",
+                              .kind = JOB,
+                              .value = "FILE",
+                              .help = "the same, each line on its own"},
+    [OPT_PERPLEXITY_LLAMACPP] = {.names = "perplexity-llamacpp",
+                                 .kind = JOB,
+                                 .value = "FILE",
+                                 .help = "the same, computed as llama.cpp does"},
+    [OPT_VERIFY] = {.names = "verify",
+                    .kind = JOB,
+                    .value = "FILE",
+                    .help = "compare every step with values of the original model (from "
+                            "tools/golden.py --probes)"},
+    [OPT_VERIFY_BOUND] = {.names = "verify-bound",
+                          .kind = REAL,
+                          .max = 1000000000,
+                          .value = "X",
+                          .help = "the largest difference that --verify accepts; default: by the "
+                                  "type of the weights"},
+    [OPT_SEAL_VALUE] = {.names = "seal-value",
+                        .kind = JOB,
+                        .help = "print the fingerprint that this file's seal must have"},
+
+    [OPT_JSONL] = {.title = "Reports",
+                   .names = "jsonl",
+                   .kind = FLAG,
+                   .help = "write a line of JSON per token instead of the text"},
+    [OPT_LOGPROBS] = {.names = "logprobs",
+                      .kind = INTEGER,
+                      .max = 1000,
+                      .value = "N",
+                      .help = "show the log-probability of each token and of the N most probable "
+                              "ones"},
+    [OPT_FINGERPRINT] = {.names = "fingerprint",
+                         .kind = OPTIONAL_CHOICE,
+                         .value = "all",
+                         .help = "print a hash of the logits, to compare runs bit by bit; all: "
+                                 "include the prompt"},
+
+    [OPT_CACHE_TYPE] = {.title = "Memory and speed",
+                        .names = "cache-type",
+                        .kind = CHOICE,
+                        .value = "f16|f32|q8",
+                        .help = "type of the cached keys and values; default f16"},
+    [OPT_BATCH_SIZE] = {.letter = 'b',
+                        .names = "batch-size",
+                        .kind = INTEGER,
+                        .min = 1,
+                        .max = 65536,
+                        .value = "N",
+                        .help = "prompt tokens evaluated at once; default 512"},
+    [OPT_LOAD] = {.names = "load",
+                  .kind = CHOICE,
+                  .value = "map|copy",
+                  .help = "use the weights file in place, or copy it to memory first; default "
+                          "map"},
+    [OPT_MLOCK] = {.names = "mlock", .kind = FLAG, .help = "never swap the weights out"},
+    [OPT_CPU] = {.names = "cpu",
+                 .kind = CHOICE,
+                 .value = "plain|ref|avx2|avx512|neon",
+                 .help = "instruction set; default: the best; the text is the same with all"},
+    [OPT_LOOKUP] = {.names = "lookup",
+                    .kind = OPTIONAL_INTEGER,
+                    .min = 1,
+                    .max = 31,
+                    .value = "N",
+                    .help = "guess up to N tokens ahead from repetitions in the text; the text "
+                            "stays the same"},
+    [OPT_DRAFT] = {.names = "draft model-draft -md",
+                   .kind = TEXT,
+                   .value = "FILE",
+                   .help = "guess tokens with a small model that has the same tokens; the text "
+                           "stays the same"},
+
+    [OPT_TOP_N_SIGMA] = {.title = "More ways to choose tokens (all are off by default)",
+                         .names = "top-nsigma top-n-sigma",
+                         .kind = REAL,
+                         .min = -1,
+                         .max = 1000,
+                         .value = "X",
+                         .help = "drop logits X standard deviations below the largest"},
+    [OPT_TYPICAL] = {.names = "typical typical-p",
+                     .kind = REAL,
+                     .max = 1,
+                     .value = "X",
+                     .help = "typical sampling; 1 is off"},
+    [OPT_XTC_PROBABILITY] = {.names = "xtc-probability",
+                             .kind = REAL,
+                             .max = 1,
+                             .value = "X",
+                             .help = "XTC: how often the most probable tokens are dropped"},
+    [OPT_XTC_THRESHOLD] = {.names = "xtc-threshold",
+                           .kind = REAL,
+                           .max = 1,
+                           .value = "X",
+                           .help = "XTC drops tokens of at least this probability, except the "
+                                   "last; default 0.1"},
+    [OPT_MIROSTAT] = {.names = "mirostat",
+                      .kind = CHOICE,
+                      .value = "0|2",
+                      .help = "2: keep the surprise of the text near a target"},
+    [OPT_MIROSTAT_TAU] = {.names = "mirostat-ent mirostat-tau",
+                          .kind = REAL,
+                          .max = 1000,
+                          .value = "X",
+                          .help = "the target of Mirostat in bits; default 5"},
+    [OPT_MIROSTAT_ETA] = {.names = "mirostat-lr mirostat-eta",
+                          .kind = REAL,
+                          .max = 1,
+                          .value = "X",
+                          .help = "how fast Mirostat moves to it; default 0.1"},
+    [OPT_DRY_MULTIPLIER] = {.names = "dry-multiplier",
+                            .kind = REAL,
+                            .max = 1000,
+                            .value = "X",
+                            .help = "DRY: lower the logit of a token that would continue a "
+                                    "repetition of L tokens by X * base^(L - allowed)"},
+    [OPT_DRY_BASE] = {.names = "dry-base",
+                      .kind = REAL,
+                      .max = 1000,
+                      .value = "X",
+                      .help = "the base in DRY's formula; default 1.75"},
+    [OPT_DRY_ALLOWED_LENGTH] = {.names = "dry-allowed-length",
+                                .kind = INTEGER,
+                                .max = INT32_MAX,
+                                .value = "N",
+                                .help = "repetitions of up to N tokens are allowed; default 2"},
+    [OPT_DRY_LAST_N] = {.names = "dry-penalty-last-n",
+                        .kind = INTEGER,
+                        .min = -1,
+                        .max = INT32_MAX,
+                        .value = "N",
+                        .help = "how many tokens DRY searches; default -1: all"},
+    [OPT_DRY_BREAKER] = {.names = "dry-sequence-breaker",
+                         .kind = LIST,
+                         .value = "TEXT",
+                         .help = "a repetition ends at TEXT; default: line feed, :, \" and *; "
+                                 "none: never; may be repeated"},
+    [OPT_SAMPLERS] = {.names = "samplers",
+                      .kind = TEXT,
+                      .value = "LIST",
+                      .help = "the steps in their order, separated by ; default: penalties; dry; "
+                              "top_n_sigma; top_k; typ_p; top_p; min_p; xtc; temperature"},
+
+    [OPT_HELP_LLAMA2C] = {.title = "About tern",
+                          .names = "help-llama2c",
+                          .kind = JOB,
+                          .help = "list llama2.c's options and their names here"},
+    [OPT_VERSION] = {.names = "version",
+                     .kind = JOB,
+                     .help = "version, compiler, instruction sets and file format"},
 };
 
 static const struct option_table table = {
+    .examples = "  run model.bin \"Once upon a time\"         continue a text\n"
+                "  run model.bin --chat                     talk with a model that can chat\n"
+                "  run model.bin \"Once\" -n 100 -s 7         100 tokens, every time the same\n",
+    .usage = "usage: run MODEL [PROMPT] [options]\n"
+             "\n"
+             "Writes PROMPT and its continuation to standard output. Everything else goes to\n"
+             "standard error. MODEL is a weights file; tools/convert.py makes them.\n",
     .rows = rows,
     .n = N_RUN_OPTIONS,
     .find_hint = hints_find,
     .value_hint = hints_value,
-    .unknown = " (a prompt that begins with - can be given after --)",
+    .unknown = " (put -- before a prompt that begins with -)",
 };
+
+#define COUNT(array) (sizeof array / sizeof *array)
 
 /* Arguments without a dash: the model unless --model named it, then the prompt. */
 static enum tern_status take_words(struct run_options *o, const struct parser *p,
@@ -191,8 +390,8 @@ static enum tern_status take_words(struct run_options *o, const struct parser *p
     if (i < n)
         return parser_usage(
             e,
-            "'%.100s' is one argument too many: there is a prompt already (a prompt of "
-            "several words needs quotes)",
+            "'%.100s' is one argument too many: there is a prompt already (put quotes around "
+            "a prompt of several words)",
             word[i]);
     return TERN_OK;
 }
@@ -207,16 +406,22 @@ static enum tern_status exclude(const struct run_options *o, enum run_option a, 
     return TERN_OK;
 }
 
+/* False of N_RUN_OPTIONS, too. */
+static bool needs_model(enum run_option job)
+{
+    return job != N_RUN_OPTIONS && job != OPT_HELP && job != OPT_HELP_LLAMA2C && job != OPT_VERSION;
+}
+
 static enum tern_status check_whole(const struct run_options *o, struct tern_error *e)
 {
     static const enum run_option pairs[][2] = {{OPT_PROMPT, OPT_FILE},
                                                {OPT_GREEDY, OPT_TEMP},
                                                {OPT_SYSTEM, OPT_SYSTEM_FILE},
                                                {OPT_VERBOSE, OPT_QUIET}};
-    static const unsigned char of_a_text[] = {
+    static const enum run_option of_a_text[] = {
         OPT_CHAT,   OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION,
         OPT_LOOKUP, OPT_DRAFT,  OPT_CONTEXT_SHIFT, OPT_JSONL, OPT_LOGPROBS};
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    for (size_t i = 0; i < COUNT(pairs); i++)
         if (exclude(o, pairs[i][0], pairs[i][1], e))
             return TERN_USAGE;
     if (o->value[OPT_STRIDE].given && o->job != OPT_PERPLEXITY)
@@ -225,11 +430,11 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
         return parser_usage(e, "--verify-bound belongs to --verify");
     if (o->value[OPT_KEEP].given && !o->value[OPT_CONTEXT_SHIFT].given)
         return parser_usage(e, "--keep belongs to --context-shift");
-    for (size_t i = 0; i < sizeof of_a_text && o->job < OPT_HELP; i++)
+    for (size_t i = 0; i < COUNT(of_a_text) && needs_model(o->job); i++)
         if (exclude(o, of_a_text[i], o->job, e))
             return TERN_USAGE;
     bool prompt = o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
-    if (prompt && o->job != N_RUN_OPTIONS && o->job != OPT_TOKENIZE && o->job < OPT_HELP)
+    if (prompt && needs_model(o->job) && o->job != OPT_TOKENIZE)
         return parser_usage(e, "--%.*s takes no prompt", OPTION_NAME(&rows[o->job]));
     return TERN_OK;
 }
@@ -237,19 +442,13 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
 /* ID+X or ID-X. */
 static bool read_bias(const char *text, struct tern_bias *b)
 {
-    char id[12];
-    int64_t token;
-    double value;
-    size_t n = strspn(text, "0123456789");
-    if (n >= sizeof id || (text[n] != '+' && text[n] != '-'))
+    uint64_t token;
+    double value = HUGE_VAL;
+    size_t n = strcspn(text, "+-");
+    const char *x = text + n + 1;
+    if (!number_u64(text, n, &token) || token > INT32_MAX || !text[n])
         return false;
-    memcpy(id, text, n);
-    id[n] = 0;
-    if (!number_i64(id, &token) || token > INT32_MAX)
-        return false;
-    if (!strcmp(text + n + 1, "inf"))
-        value = HUGE_VAL;
-    else if (text[n + 1] == '-' || !number_real(text + n + 1, &value))
+    if (strcmp(x, "inf") && (*x == '-' || !number_real(x, &value)))
         return false;
     *b = (struct tern_bias){(tern_token)token, (float)(text[n] == '-' ? -value : value)};
     return true;
@@ -304,15 +503,42 @@ void run_options_close(struct run_options *o)
     o->stop = NULL, o->bias = NULL;
 }
 
+/* What /set of a chat may change. */
 static bool is_settable(int id)
 {
-    static const unsigned char more[] = {OPT_N_PREDICT, OPT_IGNORE_EOS,    OPT_SYSTEM,
-                                         OPT_THINK,     OPT_CONTEXT_SHIFT, OPT_KEEP,
-                                         OPT_LOOKUP,    OPT_VERBOSE};
-    static const unsigned char less[] = {OPT_LOGIT_BIAS, OPT_DRY_BREAKER, OPT_SAMPLERS};
-    if (id >= OPT_SEED && id <= OPT_GREEDY)
-        return !memchr(less, id, sizeof less);
-    return memchr(more, id, sizeof more) != NULL;
+    static const enum run_option list[] = {OPT_N_PREDICT,
+                                           OPT_IGNORE_EOS,
+                                           OPT_SYSTEM,
+                                           OPT_THINK,
+                                           OPT_CONTEXT_SHIFT,
+                                           OPT_KEEP,
+                                           OPT_LOOKUP,
+                                           OPT_VERBOSE,
+                                           OPT_SEED,
+                                           OPT_TEMP,
+                                           OPT_GREEDY,
+                                           OPT_TOP_K,
+                                           OPT_TOP_P,
+                                           OPT_MIN_P,
+                                           OPT_TYPICAL,
+                                           OPT_TOP_N_SIGMA,
+                                           OPT_REPEAT_PENALTY,
+                                           OPT_REPEAT_LAST_N,
+                                           OPT_PRESENCE_PENALTY,
+                                           OPT_FREQUENCY_PENALTY,
+                                           OPT_XTC_PROBABILITY,
+                                           OPT_XTC_THRESHOLD,
+                                           OPT_MIROSTAT,
+                                           OPT_MIROSTAT_TAU,
+                                           OPT_MIROSTAT_ETA,
+                                           OPT_DRY_MULTIPLIER,
+                                           OPT_DRY_BASE,
+                                           OPT_DRY_ALLOWED_LENGTH,
+                                           OPT_DRY_LAST_N};
+    size_t i = 0;
+    while (i < COUNT(list) && list[i] != (enum run_option)id)
+        i++;
+    return i < COUNT(list);
 }
 
 enum tern_status run_options_set(struct run_options *o, char *word, struct tern_error *e)
@@ -339,13 +565,8 @@ enum tern_status run_options_set(struct run_options *o, char *word, struct tern_
 
 void run_options_help(void)
 {
-    out_print("usage: run MODEL [PROMPT] [options]\n"
-              "\n"
-              "Writes PROMPT and its continuation by the language model in the weights file\n"
-              "MODEL to standard output; all else goes to standard error. Without a prompt\n"
-              "the model begins a text of its own. tools/convert.py makes weights files.\n");
     parser_help(&table);
-    out_print("\nrun ends with 0 if all is well, 2 wrong usage, 3 invalid weights file, 4 cannot\n"
-              "read or write, 5 out of memory, 6 limit reached or value not finite, 130 Ctrl-C,\n"
-              "143 terminated, 1 a bug in tern.\n");
+    out_print("\nExit codes: 0 success, 2 wrong usage, 3 invalid weights file, 4 cannot read or\n"
+              "write, 5 out of memory, 6 a limit was reached or a value is not finite,\n"
+              "130 Ctrl-C, 143 terminated, 1 a bug in tern. man tern says more.\n");
 }

@@ -1,0 +1,24 @@
+/* The end of a program: see finish.h. */
+#include "app/cli/finish.h"
+
+#include "app/cli/out.h"
+#include "app/cli/signals.h"
+
+#include <stdio.h>
+
+int finish_program(const char *program, enum tern_status s, struct tern_error *e)
+{
+    bool stopped = !s || s == TERN_CANCELLED;
+    if (stopped && signals_caught())
+        return 128 + signals_caught();
+    if (stopped && out_closed())
+        return TERN_OK;
+    if (stopped)
+        s = out_status(e);
+    for (char *c = e->text; *c; c++) /* one line, whatever names and values it quotes */
+        if ((unsigned char)*c < 32 || *c == 127)
+            *c = '?';
+    if (s)
+        fprintf(stderr, "%s: %s\n", program, e->text);
+    return (int)s;
+}
