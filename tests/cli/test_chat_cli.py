@@ -189,12 +189,12 @@ class Chat(Cli):
         self.assertNotIn(b"total duration:", (t.say("/set verbose"), t.say("/regen"))[1])
         self.assertIn(b"is not a number from 0 to 1000", t.say("/set temp hot"))
         self.assertEqual(t.say("/set seed 5 "), b"")
-        self.assertIn(b"--think: the chat template knows no choice", t.say("/set think on"))
+        self.assertIn(b"--think: this chat template has no such choice", t.say("/set think on"))
         self.assertIn(b"--logit-bias=5+1 cannot be changed here", t.say("/set logit-bias 5+1"))
         self.assertIn(b"--ctx-size=5 cannot be changed here", t.say("/set ctx-size 5"))
         self.assertIn(b"did you mean --temp?", t.say("/set tmep 5"))
         self.assertIn(b"no such command", t.say("/set"))
-        self.assertIn("--think: the chat template knows no choice", self.bad(2, self.model, *self.args, "x", "--think", "on"))
+        self.assertIn("--think: this chat template has no such choice", self.bad(2, self.model, *self.args, "x", "--think", "on"))
         self.assertNotEqual(first, self.once("Hello", *args))
 
     def test_files_that_are_no_conversation(self):
@@ -221,7 +221,7 @@ class Chat(Cli):
         file.write_bytes(b"")
         self.assertIn(b"no answered message", t.say(f"/load {file}"))
         for device in ("/dev/zero", "/dev/null", self.dir):
-            self.assertIn(b"is there and no regular file", t.say(f"/load {device}"))
+            self.assertIn(b"is not a regular file", t.say(f"/load {device}"))
         self.assertEqual(t.say("/regen"), first)
         file.write_bytes(user + answer)
         self.assertEqual(t.say(f"/load {file}"), b"")
@@ -240,8 +240,8 @@ class Chat(Cli):
         link.symlink_to(file)
         os.mkfifo(pipe)
         for path in (link, pipe, self.dir):
-            self.assertIn(b"is there and no regular file", t.say(f"/save {path}"))
-        self.assertIn(b"is there and no regular file", t.say(f"/load {pipe}"))
+            self.assertIn(b"is not a regular file", t.say(f"/save {path}"))
+        self.assertIn(b"is not a regular file", t.say(f"/load {pipe}"))
         self.assertEqual(file.read_text(), "before")
         new = self.dir / "new.jsonl"
         file.chmod(0o624)  # kept; a new one is its owner's alone
@@ -272,7 +272,7 @@ class Chat(Cli):
 
     def test_only_what_is_new_is_read(self):
         def counts(shown: bytes) -> list[int]:
-            return [int(m) for m in re.findall(rb"(?:already held|prompt eval count): +(\d+)", shown)]
+            return [int(m) for m in re.findall(rb"(?:prompt reused|prompt eval count): +(\d+)", shown)]
 
         t = self.open("-v")
         (n,) = counts(t.say("Hello"))
@@ -285,7 +285,7 @@ class Chat(Cli):
     def test_full_contexts(self):
         t = self.open("-c", 100)
         self.assertNotIn(b"context", t.say("Hello"))
-        self.assertRegex(t.say("x" * 24), rb"the conversation has \d+ tokens and the context 100 positions")
+        self.assertRegex(t.say("x" * 24), rb"the conversation has \d+ tokens, but the context holds 100")
         t.say("/clear")
         shown = (t.say("/set n-predict -1"), t.say("Hello"))[1]
         self.assertIn(b"context: all 100 positions are full", shown)
@@ -297,7 +297,7 @@ class Chat(Cli):
         file = self.dir / "kept.jsonl"
         t.say(f"/save {file}")
         held = file.read_bytes()
-        self.assertRegex(t.say("x" * 200), rb"\Athe message alone has \d+ tokens and the context 100 positions")
+        self.assertRegex(t.say("x" * 200), rb"\Athe message alone has \d+ tokens, but the context holds 100")
         t.say(f"/save {file}")
         self.assertEqual(file.read_bytes(), held)  # nothing was dropped for what is refused
 
@@ -325,7 +325,7 @@ class Chat(Cli):
         self.assertEqual(t.end()[0], 0)
         self.assertEqual(silent.read_bytes(), held)
         t = self.open("--session", file, "-v")
-        self.assertRegex(t.say("Hello"), rb"already held: +\d+")
+        self.assertRegex(t.say("Hello"), rb"prompt reused: +\d+")
         os.write(t.fd, b"/bye\n")
         self.assertEqual(t.end()[0], 0)
 
@@ -424,7 +424,7 @@ class OwnTemplate(Cli):
         for think in ("on", "off"):
             t = self.open("-n", 20, "--think", think)
             shown = t.say("Hello"), t.say("Well?"), t.say("/regen")
-            counts = [[int(m) for m in re.findall(rb"(?:already held|prompt eval count): +(\d+)", s)] for s in shown]
+            counts = [[int(m) for m in re.findall(rb"(?:prompt reused|prompt eval count): +(\d+)", s)] for s in shown]
             asked[think] = counts[0][0]
             answers = [re.split(rb"total duration", s)[0] for s in shown]
             self.assertEqual(answers[1], answers[2])

@@ -71,7 +71,7 @@ class Growing(Cli):
         write_model(path, 256, rope_limit=50)
         args = [path, "0123456789" * 4, "-n", 30, "-s", 1, "--ignore-eos", "--fingerprint"]
         first = self.run_it(*args)
-        self.assertIn(b"rope: the text outgrew the model's first frequencies: 50 tokens were evaluated again", first.stderr)
+        self.assertIn(b"rope: the text crossed the limit of the model's first frequencies; 50 tokens were evaluated again", first.stderr)
         for more in (["-b", 7], ["--lookup"], ["--draft", path], ["-t", 2], ["--cpu", "ref"]):
             again = self.run_it(*args, *more)
             self.assertEqual(again.stdout, first.stdout)

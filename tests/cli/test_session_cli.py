@@ -25,7 +25,7 @@ class Sessions(Cli):
                 want = self.mark(*args, prompt)
                 text, mark, report = self.mark(*args, prompt, "--session", file)
                 self.assertEqual((text, mark), want[:2])
-                found = re.search(r"prompt already held: +(\d+)", report)
+                found = re.search(r"prompt reused: +(\d+)", report)
                 self.assertEqual(int(found[1]) if found else 0, held, report)
             whole = self.good(*args, "other", "-n", 40)
             self.good(*args, "other", "--session", file)
@@ -55,7 +55,7 @@ class Sessions(Cli):
         self.assertRegex(done.stderr, rb"\Arun: --session /nowhere/at/all: cannot write to its folder: .*\n\Z")
         link = self.dir / "link"
         link.symlink_to(file)
-        self.assertIn("is a link: name the file itself", self.bad(2, self.model, "x", "--session", link))
+        self.assertIn("is a link; name the file itself", self.bad(2, self.model, "x", "--session", link))
         self.assertIn("token 99999999 is not in the model's vocabulary of 259", self.bad(2, self.model, "x", "-l", "99999999+1"))
 
     def ids(self, *args) -> list[bytes]:
@@ -96,13 +96,13 @@ class Sessions(Cli):
         done = self.run_it(*args)
         self.assertIn(b"context: all 60 positions are full", done.stderr)
         long = self.run_it(*args, "--context-shift", "-n", 300)
-        self.assertRegex(long.stderr, rb"; context shifts \d+, \d+ tokens again in [0-9.]+m?s;")
+        self.assertRegex(long.stderr, rb"; context shifts \d+ \(\d+ tokens evaluated again in [0-9.]+m?s\);")
         self.assertTrue(long.stdout.startswith(done.stdout[:-1]))
         for more in (["--keep", 0], ["--keep", -1], ["--keep", 50]):
             self.assertNotEqual(self.good(*args, "--context-shift", "-n", 300, *more), long.stdout)
         self.assertEqual(self.good(*args, "--context-shift", "-n", 300, "--lookup", "--keep", 4), long.stdout)
         self.assertIn("--keep belongs to", self.bad(2, *args, "--keep", 5))
-        self.assertIn("the context 60 positions", self.bad(6, self.model, "x" * 99, "-c", 60, "--context-shift"))
+        self.assertIn("the context holds 60", self.bad(6, self.model, "x" * 99, "-c", 60, "--context-shift"))
 
 
 if __name__ == "__main__":

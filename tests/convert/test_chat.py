@@ -325,7 +325,7 @@ class Convert(Case):
         self.assertEqual((code, err), (0, ""))
         self.assertIn(f"{chat.STORED} conversations are as the source's template writes them", out)
         self.assertIn("conversations are as", self.call(RUN, self.dir / "m.bin", "--selftest", "--template", "gemma")[1])
-        self.assertRegex(self.info(), r"chat +template model, thinks unless told otherwise, ")
+        self.assertRegex(self.info(), r"chat +template model, thinks by default, ")
         self.assertRegex(self.info("--template", "gemma"), r"chat +template gemma\n")
         code, _, err = self.call(RUN, self.dir / "m.bin", "--info", "--template", "nobody")
         self.assertEqual(code, 2)

@@ -150,12 +150,12 @@ static enum tern_status open_on_disk(struct bench_file *f, uint64_t bytes, struc
     if (!folder || !*folder)
         folder = "/var/tmp";
     if (statvfs(folder, &room))
-        return system_error(e, "cannot ask for the room in", folder);
+        return system_error(e, "cannot find out the free space of", folder);
     if ((uint64_t)room.f_bavail * room.f_frsize < bytes + (64 << 20)) {
         e->code = TERN_LIMIT;
         snprintf(e->text, sizeof e->text,
-                 "a model of %llu MiB fits neither in memory nor in %.200s, where %llu MiB are "
-                 "free (TMPDIR names another folder)",
+                 "the model needs %llu MiB, more than the memory or %.200s has, where %llu MiB are "
+                 "free (set TMPDIR to another folder)",
                  (unsigned long long)(bytes >> 20), folder,
                  (unsigned long long)((uint64_t)room.f_bavail * room.f_frsize >> 20));
         return e->code;

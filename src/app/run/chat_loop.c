@@ -49,7 +49,7 @@ static enum tern_status no_memory(struct tern_error *e)
 
 static enum tern_status no_thinking(struct tern_error *e)
 {
-    return fail(e, TERN_USAGE, "--think: the chat template knows no choice of thinking");
+    return fail(e, TERN_USAGE, "--think: this chat template has no such choice");
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ static int on_text(void *arg, tern_token token, const char *text, size_t n)
     return c->show(&c->g, token, text, n) || c->answer.failed;
 }
 
-/* The conversation but for its `less` oldest messages as ids, *n of them. */
+/* The conversation without its `less` oldest messages, as *n ids. */
 static enum tern_status render(struct chat_loop *c, size_t less, size_t *n, struct tern_error *e)
 {
     struct tern_chat_message *list = c->said.list + less, held = *list;
@@ -97,7 +97,7 @@ static enum tern_status fit(struct chat_loop *c, size_t *n, size_t *drop, struct
     if (s || *n < plan.n_ctx)
         return s;
     snprintf(e->text, sizeof e->text,
-             "the %s has %zu tokens and the context %u positions: %s or use a larger -c",
+             "the %s has %zu tokens, but the context holds %u; %s, or use a larger -c",
              may ? "message alone" : "conversation", *n, plan.n_ctx,
              may ? "shorten it" : "/clear it, use --context-shift");
     return e->code = TERN_LIMIT;
@@ -229,7 +229,7 @@ static enum heard hear(struct chat_loop *c, bool *quoted)
 static const char help[] =
     "/clear            forget the conversation\n"
     "/regen            answer the last message again\n"
-    "/save FILE        write the conversation, a line of JSON a message\n"
+    "/save FILE        write the conversation as lines of JSON\n"
     "/load FILE        go on with a saved conversation\n"
     "/set NAME VALUE   change an option: temp, top-k, top-p, min-p, seed, n, system,\n"
     "                  think on|off, ...; flags switch on and off: /set verbose\n"
@@ -303,7 +303,7 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
     rest = value + strcspn(value, " ");
     bool needs_file = !strcmp(name, "save") || !strcmp(name, "load");
     if (needs_file && !*value)
-        return fail(e, TERN_USAGE, "the name of a file is missing");
+        return fail(e, TERN_USAGE, "the name of a file is missing, as in /save talk.jsonl");
     if (!strcmp(name, "save"))
         return conversation_save(&c->said, value, e);
     if (!strcmp(name, "load"))
@@ -322,7 +322,7 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
     else if (!strcmp(name, "?") || !strcmp(name, "help"))
         fputs(help, stderr);
     else
-        return fail(e, TERN_USAGE, "there is no such command; /? lists all");
+        return fail(e, TERN_USAGE, "there is no such command; /? lists all commands");
     return TERN_OK;
 }
 

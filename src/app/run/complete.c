@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KEEP = 4 }; /* first tokens that a shift keeps, where nothing else is said */
+enum { KEEP = 4 }; /* tokens that a shift keeps by default */
 
 struct run_prompt {
     char *text; /* owned, [n] */
@@ -88,10 +88,11 @@ static enum tern_status check_prompt(struct run_prompt *p, const tern_model *mod
     if (!p->n_tokens && info.bos >= 0)
         p->tokens[p->n_tokens++] = info.bos;
     if (p->n_tokens > plan->n_ctx) {
-        snprintf(e->text, sizeof e->text,
-                 "the prompt has %zu tokens and the context %u positions (the model was made for "
-                 "%llu): give a shorter prompt or a larger -c",
-                 p->n_tokens, plan->n_ctx, (unsigned long long)info.max_seq);
+        snprintf(
+            e->text, sizeof e->text,
+            "the prompt has %zu tokens, but the context holds %u (the model was made for %llu); "
+            "shorten the prompt or use a larger -c",
+            p->n_tokens, plan->n_ctx, (unsigned long long)info.max_seq);
         return e->code = TERN_LIMIT;
     }
     return TERN_OK;
@@ -200,13 +201,13 @@ void complete_print(const struct completion *g)
         return;
     if (g->stats.result.reason == TERN_STOP_CONTEXT)
         fprintf(stderr,
-                "context: all %u positions are full (the model was made for %llu); --context-shift "
-                "goes on\n",
+                "context: all %u positions are full (the model was made for %llu); use "
+                "--context-shift to go on\n",
                 plan.n_ctx, (unsigned long long)info.max_seq);
     if (g->stats.result.n_again)
         fprintf(stderr,
-                "rope: the text outgrew the model's first frequencies: %zu tokens were evaluated "
-                "again with the second\n",
+                "rope: the text crossed the limit of the model's first frequencies; %zu tokens "
+                "were evaluated again with the second ones\n",
                 g->stats.result.n_again);
     stats_print(&g->stats, g->ctx, g->o->value[OPT_VERBOSE].given);
 }
@@ -364,7 +365,7 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
         tokens = tern_seq_tokens(g->ctx, 0), n = tern_seq_length(g->ctx, 0);
     if (!n) {
         snprintf(e->text, sizeof e->text,
-                 "the model has no token that begins a text: give it a prompt");
+                 "the model has no token that begins a text; give it a prompt");
         return e->code = TERN_USAGE;
     }
     g->p.on_prompt = on_prompt;

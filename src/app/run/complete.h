@@ -1,5 +1,5 @@
-/* The main job: a prompt in; it and its continuation streamed to standard output; statistics,
- * fingerprint and the reason of an early end to standard error. */
+/* The main job: streams a prompt and its continuation to standard output. Statistics, fingerprint
+ * and the reason of an early end go to standard error. */
 #ifndef RUN_COMPLETE_H
 #define RUN_COMPLETE_H
 
@@ -26,7 +26,7 @@ enum tern_status complete_open(struct completion *g, tern_model *model, const st
 void complete_close(struct completion *g);
 void complete_set(struct completion *g); /* after options were changed */
 
-/* Streams what follows the tokens, of which is evaluated only what the context does not hold. */
+/* Streams what follows the tokens. Only tokens that the context does not hold are evaluated. */
 enum tern_status complete_run(struct completion *g, const tern_token *tokens, size_t n,
                               struct tern_error *e);
 void complete_print(const struct completion *g); /* statistics, unless --quiet */

@@ -94,8 +94,7 @@ static enum tern_status fail(const char *path, struct tern_error *e)
 
 static enum tern_status not_regular(const char *path, struct tern_error *e)
 {
-    snprintf(e->text, sizeof e->text, "%.300s is there and no regular file: give another name",
-             path);
+    snprintf(e->text, sizeof e->text, "%.300s is not a regular file; give another name", path);
     return e->code = TERN_USAGE;
 }
 

@@ -52,20 +52,19 @@ static void show_cache(const tern_model *model)
         tern_context_plan(model, &p, &plan);
         out_print("%s%llu (%s)", t ? ", " : "", (ull)plan.cache / 256, name);
     }
-    out_print(" bytes a position\n");
+    out_print(" bytes per token\n");
 }
 
 static void show_chat(const tern_model *model)
 {
-    static const char *const thinking[] = {"", ", thinks unless told otherwise",
-                                           ", thinks when told to"};
+    static const char *const thinking[] = {"", ", thinks by default", ", thinks on request"};
     struct tern_chat_info c;
     if (!tern_chat_info(model, &c)) {
         out_print("chat        no template\n");
         return;
     }
     out_print("chat        template %s%s%s", c.name, thinking[c.thinking],
-              c.takes_system ? "" : ", takes no system text");
+              c.takes_system ? "" : ", without a system text");
     if (c.end >= 0)
         out_print(", an answer ends with token %d\n", (int)c.end);
     else
@@ -96,7 +95,7 @@ void info_describe(const tern_model *model, const char *path, int verbose)
     show_text("licence", i.licence, verbose);
     show_text("converter", i.converter, verbose);
     out_print("sealed      %s\n", i.is_sealed ? "yes" : "no");
-    out_print("weights     %s, %llu parameters, %s; a token reads %s\n", i.type_name,
+    out_print("weights     %s, %llu parameters, %s; each token reads %s\n", i.type_name,
               (ull)i.n_params, number_bytes(i.file_bytes, size, sizeof size),
               number_bytes(i.token_bytes, token, sizeof token));
     out_print("layers      %llu, dim %llu, hidden %llu\n", (ull)i.n_layers, (ull)i.dim,

@@ -55,8 +55,8 @@ static enum tern_status run_perplexity(tern_context *ctx, const struct run_optio
     job.stride = stride->given ? (uint32_t)stride->integer : plan.n_ctx / 2;
     if (job.window < WINDOW_MIN || job.stride >= job.window) {
         snprintf(e->text, sizeof e->text,
-                 "perplexity needs a context of at least %d positions (it is %u) and a stride "
-                 "below it (%u)",
+                 "perplexity needs a context of at least %d tokens and a smaller --stride; here "
+                 "they are %u and %u",
                  WINDOW_MIN, job.window, job.stride);
         return e->code = TERN_USAGE;
     }

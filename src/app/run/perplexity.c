@@ -67,7 +67,7 @@ static enum tern_status text_bytes(const tern_model *model, const tern_token *to
 static enum tern_status too_short(struct tern_error *e, size_t n, size_t want)
 {
     snprintf(e->text, sizeof e->text,
-             "the text has %zu tokens, and perplexity needs %zu: give a longer text%s", n, want,
+             "the text has %zu tokens, but perplexity needs %zu; use a longer text%s", n, want,
              want > 2 ? " or a smaller -c" : "");
     return e->code = TERN_LIMIT;
 }

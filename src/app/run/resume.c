@@ -48,7 +48,7 @@ enum tern_status resume_open(tern_context *ctx, const struct run_options *o, str
     if (lstat(path, &there))
         return check_folder(path, e);
     if (S_ISLNK(there.st_mode))
-        return parser_usage(e, "--session %.200s is a link: name the file itself", path);
+        return parser_usage(e, "--session %.200s is a link; name the file itself", path);
     struct tern_error cause = {0};
     if (tern_session_load(ctx, 0, path, &cause))
         return named(path, &cause, e);
@@ -90,7 +90,8 @@ enum tern_status resume_save(tern_context *ctx, const struct run_options *o, ter
     if (!path)
         return TERN_OK;
     if (unread) {
-        fprintf(stderr, "session: %s is left as it is: the prompt was not read to its end\n", path);
+        fprintf(stderr, "session: %s was not changed, because the prompt was not read completely\n",
+                path);
         return TERN_OK;
     }
     enum tern_status s = TERN_OK;

@@ -25,13 +25,13 @@ static void print_line(const struct run_stats *s, const struct tern_model_info *
     fprintf(stderr, "prompt %zu tokens, %.1f/s", r->n_prompt,
             rate((double)r->n_prompt, r->prompt_seconds));
     if (s->n_held)
-        fprintf(stderr, " (%zu more were there)", s->n_held);
+        fprintf(stderr, " (%zu more reused)", s->n_held);
     fprintf(stderr, "; text %zu tokens, %.1f/s, %.2f GB/s; memory %s", r->n_generated,
             rate((double)r->n_generated, r->generate_seconds), bandwidth(s, info),
             number_bytes(bytes, memory, sizeof memory));
     if (r->n_shifts)
-        fprintf(stderr, "; context shifts %zu, %zu tokens again in %s", r->n_shifts, r->n_shifted,
-                number_seconds(r->shift_seconds, memory, sizeof memory));
+        fprintf(stderr, "; context shifts %zu (%zu tokens evaluated again in %s)", r->n_shifts,
+                r->n_shifted, number_seconds(r->shift_seconds, memory, sizeof memory));
     if (r->n_drafted)
         fprintf(stderr, "; guesses %zu of %zu right", r->n_accepted, r->n_drafted);
     if (s->is_random)
@@ -50,7 +50,7 @@ static void print_table(const struct run_stats *s, const struct tern_model_info 
     fprintf(stderr, "total duration:       %s\n", number_seconds(s->total_seconds, a, n));
     fprintf(stderr, "load duration:        %s\n", number_seconds(s->load_seconds, a, n));
     if (s->n_held)
-        fprintf(stderr, "prompt already held:  %zu token(s)\n", s->n_held);
+        fprintf(stderr, "prompt reused:        %zu token(s)\n", s->n_held);
     fprintf(stderr, "prompt eval count:    %zu token(s)\n", r->n_prompt);
     fprintf(stderr, "prompt eval duration: %s\n", number_seconds(r->prompt_seconds, a, n));
     fprintf(stderr, "prompt eval rate:     %.2f tokens/s\n",
@@ -60,8 +60,8 @@ static void print_table(const struct run_stats *s, const struct tern_model_info 
     fprintf(stderr, "eval rate:            %.2f tokens/s\n",
             rate((double)r->n_generated, r->generate_seconds));
     if (r->n_shifts)
-        fprintf(stderr, "context shifts:       %zu, %zu token(s) again in %s\n", r->n_shifts,
-                r->n_shifted, number_seconds(r->shift_seconds, a, n));
+        fprintf(stderr, "context shifts:       %zu (%zu token(s) evaluated again in %s)\n",
+                r->n_shifts, r->n_shifted, number_seconds(r->shift_seconds, a, n));
     if (s->guesses) {
         fprintf(stderr, "guesses tried:        %zu token(s), %zu right\n", r->n_drafted,
                 r->n_accepted);

@@ -62,7 +62,7 @@ static void say_text(struct token_report *r, const char *name, const char *text,
     say(r, r->is_json ? "\"," : "\" ");
 }
 
-/* Id, own text if wanted, and logprob. Bytes that are no text are told as numbers. */
+/* Id, own text if wanted, and logprob. Bytes that are not UTF-8 are written as numbers. */
 static void say_choice(struct token_report *r, const struct tern_choice *c, bool with_text)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
-/* What is told of every token: --logprobs as lines on standard error, --jsonl as one JSON object a
- * line on standard output, in the place of the text. */
+/* A report of every token: --logprobs writes lines to standard error; --jsonl writes a line of JSON
+ * to standard output instead of the text. */
 #ifndef RUN_TOKEN_REPORT_H
 #define RUN_TOKEN_REPORT_H
 
@@ -25,7 +25,7 @@ bool token_report_wants_tokens(const struct token_report *r);
 bool token_report_add(struct token_report *r, tern_token token, const float *logits);
 /* Text that the last token gave, with --jsonl. */
 bool token_report_text(struct token_report *r, const char *text, size_t n);
-/* All tokens are told: the object of the whole, with --jsonl. `stats` NULL: it failed. */
+/* After the last token: the object of the whole, with --jsonl. `stats` NULL: it failed. */
 void token_report_end(struct token_report *r, const struct run_stats *stats);
 
 #endif
