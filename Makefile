@@ -134,7 +134,8 @@ $(BUILD)/tests/libsupport.a: $(SUPPORT_OBJ)
 ldflags_of = $(shell sed -n '1s,^/\* ldflags: \(.*\) \*/.*,\1,p' $(1))
 
 # Suites of programs' own files need them: src/app/cli.
-$(SUITES:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(SUPPORT_LIB) $(CLI_LIB) \
+$(SUITES:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o \
+		$(BUILD)/tests/unit/suite.o $(SUPPORT_LIB) $(CLI_LIB) \
 		$(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/unit/$*.c) $^ $$(pkg-config --libs check) -lm -o $@

@@ -16,6 +16,11 @@ const char *const golden_names[] = {
     "phi3", "phi3-grows", "phi3-long", "qwen3", "qwen3-moe", "seed-oss", "smollm3", "stablelm",
     "stablelm-12b", "starcoder2", NULL};
 
+int golden_count(void)
+{
+    return (int)(sizeof golden_names / sizeof *golden_names) - 1;
+}
+
 void golden_prompt(tern_token *ids, size_t n, uint64_t seed, uint64_t vocab)
 {
     for (size_t i = 0; i < n; i++) {

@@ -15,6 +15,8 @@ enum { GOLDEN_ROWS = 8, GOLDEN_VOCAB = 96, GOLDEN_GREEDY = 32, GOLDEN_TENSORS = 
 extern const char *const golden_names[];
 enum { GOLDEN_EXACT = 15 };
 
+int golden_count(void); /* without that NULL */
+
 struct golden_tensor {
     char name[48];
     uint64_t rows, k, matrices;

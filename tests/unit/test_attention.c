@@ -2,10 +2,10 @@
  * cache types: (a) three tokens, causal; (b) two tokens, unmasked; (c) a masked score; then two
  * sequences in one batch, heads split, attended, concatenated and projected, against numbers that
  * attention_numbers.py made with numpy, for MHA, GQA and MQA. */
-#include <check.h>
 #include <math.h>
 
 #include "kernel_levels.h"
+#include "suite.h"
 
 enum { MAX_DIM = 8, FRESH = 0xff };
 
@@ -254,18 +254,5 @@ START_TEST(batch_of_two)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("attention");
-    TCase *c = tcase_create("attention");
-    tcase_add_loop_test(c, example_a, 0, N_CHOICES);
-    tcase_add_loop_test(c, example_b, 0, N_CHOICES);
-    tcase_add_loop_test(c, example_c, 0, N_CHOICES);
-    tcase_add_loop_test(c, batch_of_two, 0, N_CHOICES);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("attention", LOOP(example_a, 0, N_CHOICES), LOOP(example_b, 0, N_CHOICES),
+      LOOP(example_c, 0, N_CHOICES), LOOP(batch_of_two, 0, N_CHOICES))

@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "base/procfs.h"
 #include "base/quota.h"
+#include "suite.h"
 
-#include <check.h>
 #include <float.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -445,35 +445,11 @@ START_TEST(fpenv_sets_and_restores)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("base");
-    TCase *files = tcase_create("files"), *rest = tcase_create("rest");
-    tcase_add_checked_fixture(files, make_root, remove_root);
-    tcase_add_test(files, no_files_count_the_mask);
-    tcase_add_test(files, siblings_share_a_core);
-    tcase_add_test(files, hybrid_intel_counts_performance_cores);
-    tcase_add_test(files, hybrid_arm_counts_big_cores);
-    tcase_add_test(files, v2_quota);
-    tcase_add_test(files, v2_quota_of_an_outer_group);
-    tcase_add_test(files, container_sees_a_part_of_the_tree);
-    tcase_add_test(files, v1_quota);
-    tcase_add_test(files, nonsense_in_files_is_no_limit);
-    tcase_add_test(files, memory_of_the_machine);
-    tcase_add_test(files, memory_of_v2_groups);
-    tcase_add_test(files, memory_of_v1_groups);
-    tcase_add_test(rest, this_machine_has_a_thread);
-    tcase_add_test(rest, reserved_memory_is_zero_again_after_discard);
-    tcase_add_test(rest, arena_measures_then_cuts);
-    tcase_add_test(rest, arena_refuses_what_cannot_be);
-    tcase_add_test(rest, cpu_targets);
-    tcase_add_test(rest, cpu_bits_imply_each_other);
-    tcase_add_test(rest, fpenv_sets_and_restores);
-    suite_add_tcase(s, files);
-    suite_add_tcase(s, rest);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("base", TEST(this_machine_has_a_thread), TEST(reserved_memory_is_zero_again_after_discard),
+      TEST(arena_measures_then_cuts), TEST(arena_refuses_what_cannot_be), TEST(cpu_targets),
+      TEST(cpu_bits_imply_each_other), TEST(fpenv_sets_and_restores),
+      AROUND_EACH(make_root, remove_root), TEST(no_files_count_the_mask),
+      TEST(siblings_share_a_core), TEST(hybrid_intel_counts_performance_cores),
+      TEST(hybrid_arm_counts_big_cores), TEST(v2_quota), TEST(v2_quota_of_an_outer_group),
+      TEST(container_sees_a_part_of_the_tree), TEST(v1_quota), TEST(nonsense_in_files_is_no_limit),
+      TEST(memory_of_the_machine), TEST(memory_of_v2_groups), TEST(memory_of_v1_groups))

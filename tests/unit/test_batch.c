@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "forward_run.h"
+#include "suite.h"
 
 /* ---- cancelling ------------------------------------------------------------------------------ */
 
@@ -206,21 +207,6 @@ START_TEST(test_numeric_status)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("batch");
-    TCase *rows = tcase_create("rows");
-    tcase_add_test(rows, test_cancel_leaves_sequences);
-    tcase_add_test(rows, test_cancel_from_another_thread);
-    tcase_add_test(rows, test_refused_rows);
-    tcase_add_test(rows, test_full_context);
-    tcase_add_test(rows, test_empty_batch);
-    tcase_add_test(rows, test_numeric_status);
-    tcase_set_timeout(rows, 120);
-    suite_add_tcase(suite, rows);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("batch", TEST(test_cancel_leaves_sequences), TEST(test_cancel_from_another_thread),
+      TEST(test_refused_rows), TEST(test_full_context), TEST(test_empty_batch),
+      TEST(test_numeric_status))

@@ -5,8 +5,8 @@
 #include "text/chat.h"
 #include "text/unicode.h"
 #include "vocabulary.h"
+#include "suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 struct rule {
@@ -543,31 +543,10 @@ START_TEST(knows_builtin_templates)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("chat");
-    TCase *t = tcase_create("chat");
-    tcase_add_unchecked_fixture(t, setup, teardown);
-    tcase_add_test(t, renders_rules);
-    tcase_add_test(t, takes_a_text_that_is_null_as_empty);
-    tcase_add_loop_test(t, knows_conditions, 0, 12);
-    tcase_add_test(t, drops_thoughts);
-    tcase_add_loop_test(t, trims, 0, 9);
-    tcase_add_test(t, trims_all_whitespace);
-    tcase_add_test(t, trims_together);
-    tcase_add_loop_test(t, knows_thinking, 0, 3);
-    tcase_add_loop_test(t, refuses_what_has_no_form, 0, 8);
-    tcase_add_test(t, encodes_joined_runs);
-    tcase_add_test(t, keeps_sampled_ids);
-    tcase_add_test(t, drops_sampled_ids);
-    tcase_add_loop_test(t, refuses_malformed_rules, 0, (int)(sizeof cases / sizeof *cases));
-    tcase_add_test(t, survives_any_byte);
-    tcase_add_test(t, refuses_other_keys);
-    tcase_add_test(t, knows_builtin_templates);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("chat", AROUND_ALL(setup, teardown), TEST(renders_rules),
+      TEST(takes_a_text_that_is_null_as_empty), LOOP(knows_conditions, 0, 12), TEST(drops_thoughts),
+      LOOP(trims, 0, 9), TEST(trims_all_whitespace), TEST(trims_together),
+      LOOP(knows_thinking, 0, 3), LOOP(refuses_what_has_no_form, 0, 8), TEST(encodes_joined_runs),
+      TEST(keeps_sampled_ids), TEST(drops_sampled_ids),
+      LOOP(refuses_malformed_rules, 0, sizeof cases / sizeof *cases), TEST(survives_any_byte),
+      TEST(refuses_other_keys), TEST(knows_builtin_templates))

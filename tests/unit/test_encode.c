@@ -6,8 +6,8 @@
 #include "kernels/kernels.h"
 #include "quantize/encode.h"
 #include "quantize/factor.h"
+#include "suite.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -398,23 +398,7 @@ START_TEST(blocks_are_bounded)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("encode");
-    TCase *tc = tcase_create("encode");
-    tcase_add_test(tc, never_worse_than_nearest);
-    tcase_add_test(tc, numbers_of_the_table_are_kept);
-    tcase_add_test(tc, one_huge_value);
-    tcase_add_test(tc, polish_descends);
-    tcase_add_test(tc, much_better_on_average);
-    tcase_add_loop_test(tc, factors_multiply_back, 0, 4);
-    tcase_add_test(tc, threads_change_no_bit);
-    tcase_add_test(tc, zeros_and_infinities);
-    tcase_add_test(tc, blocks_are_bounded);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("encode", TEST(never_worse_than_nearest), TEST(numbers_of_the_table_are_kept),
+      TEST(one_huge_value), TEST(polish_descends), TEST(much_better_on_average),
+      LOOP(factors_multiply_back, 0, 4), TEST(threads_change_no_bit), TEST(zeros_and_infinities),
+      TEST(blocks_are_bounded))

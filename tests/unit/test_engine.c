@@ -1,5 +1,4 @@
 /* The public interface: contexts of one model in several threads, generation, memory plans. */
-#include <check.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "image.h"
 #include "tern_lab.h"
 #include "toy.h"
+#include "suite.h"
 
 static char path[256];
 static tern_model *model;
@@ -430,29 +430,11 @@ START_TEST(quantizing_has_defaults)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("engine");
-    TCase *tests = tcase_create("engine");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, tokens_are_told_with_their_logits);
-    tcase_add_test(tests, contexts_of_one_model_live_in_different_threads);
-    tcase_add_test(tests, generate_is_the_loop_by_hand);
-    tcase_add_test(tests, generation_says_why_it_ended);
-    tcase_add_test(tests, a_stop_wins_over_the_last_token);
-    tcase_add_test(tests, a_cancel_does_not_outlive_its_call);
-    tcase_add_test(tests, a_prompt_that_does_not_fit_is_refused_whole);
-    tcase_add_test(tests, a_value_that_is_not_finite_is_named_with_its_layer);
-    tcase_add_test(tests, a_plan_that_cannot_be_met_is_refused_with_numbers);
-    tcase_add_test(tests, a_plan_states_what_is_taken);
-    tcase_add_test(tests, thread_counts_out_of_range_are_refused);
-    tcase_add_test(tests, nothing_is_asked_of_nothing);
-    tcase_add_test(tests, a_path_that_is_null_is_wrong_usage);
-    tcase_add_test(tests, quantizing_has_defaults);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("engine", AROUND_EACH(setup, teardown), TEST(tokens_are_told_with_their_logits),
+      TEST(contexts_of_one_model_live_in_different_threads), TEST(generate_is_the_loop_by_hand),
+      TEST(generation_says_why_it_ended), TEST(a_stop_wins_over_the_last_token),
+      TEST(a_cancel_does_not_outlive_its_call), TEST(a_prompt_that_does_not_fit_is_refused_whole),
+      TEST(a_value_that_is_not_finite_is_named_with_its_layer),
+      TEST(a_plan_that_cannot_be_met_is_refused_with_numbers), TEST(a_plan_states_what_is_taken),
+      TEST(thread_counts_out_of_range_are_refused), TEST(nothing_is_asked_of_nothing),
+      TEST(a_path_that_is_null_is_wrong_usage), TEST(quantizing_has_defaults))

@@ -1,8 +1,8 @@
 /* Weight formats: conversions against exact midpoints, tiles against FORMAT.md's words, encoders
  * against a plain reference. */
 #include "kernels/formats.h"
+#include "suite.h"
 
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -421,26 +421,9 @@ START_TEST(encoding_again_changes_nothing)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("formats");
-    TCase *tc = tcase_create("formats");
-    tcase_add_test(tc, f16_reads_every_value);
-    tcase_add_test(tc, f16_rounds_to_nearest_even);
-    tcase_add_test(tc, bf16_rounds_to_nearest_even);
-    tcase_add_test(tc, sizes);
-    tcase_add_test(tc, sizes_that_overflow);
-    tcase_add_test(tc, float_tiles);
-    tcase_add_loop_test(tc, quantized_tiles, 0, (int)(sizeof magnitudes / sizeof *magnitudes));
-    tcase_add_test(tc, quantized_by_hand);
-    tcase_add_loop_test(tc, tiles_of_q4c, 0, (int)(sizeof tables / sizeof *tables));
-    tcase_add_loop_test(tc, q4c_comes_back, 0, (int)(sizeof tables / sizeof *tables));
-    tcase_add_test(tc, rows_come_back);
-    tcase_add_test(tc, encoding_again_changes_nothing);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("formats", TEST(f16_reads_every_value), TEST(f16_rounds_to_nearest_even),
+      TEST(bf16_rounds_to_nearest_even), TEST(sizes), TEST(sizes_that_overflow), TEST(float_tiles),
+      LOOP(quantized_tiles, 0, sizeof magnitudes / sizeof *magnitudes), TEST(quantized_by_hand),
+      LOOP(tiles_of_q4c, 0, sizeof tables / sizeof *tables),
+      LOOP(q4c_comes_back, 0, sizeof tables / sizeof *tables), TEST(rows_come_back),
+      TEST(encoding_again_changes_nothing))

@@ -5,6 +5,7 @@
 
 #include "forward_run.h"
 #include "kernels/formats.h"
+#include "suite.h"
 
 /* max|a - b| / max|b| */
 static float distance(const float *a, const float *b)
@@ -324,29 +325,8 @@ START_TEST(test_keep_with_a_window)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("forward");
-    TCase *reach = tcase_create("reach"), *rows = tcase_create("rows");
-    tcase_add_test(reach, test_later_tokens_change_nothing_earlier);
-    tcase_add_loop_test(reach, test_window, 0, 8);
-    tcase_add_test(reach, test_wide_window_is_none);
-    tcase_add_test(reach, test_rope_is_relative);
-    tcase_add_test(reach, test_order_matters_by_rope_alone);
-    tcase_add_loop_test(reach, test_gqa_is_mha_of_repeated_heads, 1, 4);
-    tcase_add_test(rows, test_order_of_sequences);
-    tcase_add_loop_test(rows, test_pieces_of_a_prompt, 0, 2);
-    tcase_add_test(rows, test_keep);
-    tcase_add_test(rows, test_fork);
-    tcase_add_test(rows, test_keep_inside_a_shared_page);
-    tcase_add_test(rows, test_keep_with_a_window);
-    tcase_set_timeout(reach, 120);
-    tcase_set_timeout(rows, 120);
-    suite_add_tcase(suite, reach);
-    suite_add_tcase(suite, rows);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("forward", TEST(test_later_tokens_change_nothing_earlier), LOOP(test_window, 0, 8),
+      TEST(test_wide_window_is_none), TEST(test_rope_is_relative),
+      TEST(test_order_matters_by_rope_alone), LOOP(test_gqa_is_mha_of_repeated_heads, 1, 4),
+      TEST(test_order_of_sequences), LOOP(test_pieces_of_a_prompt, 0, 2), TEST(test_keep),
+      TEST(test_fork), TEST(test_keep_inside_a_shared_page), TEST(test_keep_with_a_window))

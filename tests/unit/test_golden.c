@@ -1,12 +1,12 @@
 /* Fidelity: the golden models' logits and greedy tokens against those of transformers, which
  * tools/golden.py recorded. f32 weights and cache; per row max|a - b| <= 1e-4 max|b|. And the
  * forward pass against its definition: plain.c gives the same bits for every golden model. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "golden.h"
+#include "suite.h"
 
 enum { MAX_PROMPT = 4096, CHUNK = 100, PLAIN_POSITIONS = 300 };
 
@@ -151,23 +151,5 @@ START_TEST(test_plain_defines_the_graph)
 }
 END_TEST
 
-int main(void)
-{
-    int n = 0;
-    while (golden_names[n])
-        n++;
-    Suite *suite = suite_create("golden");
-    TCase *tc = tcase_create("transformers");
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, test_logits_and_tokens, 0, n);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("plain");
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, test_plain_defines_the_graph, 0, n);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("golden", LOOP(test_logits_and_tokens, 0, golden_count()),
+      LOOP(test_plain_defines_the_graph, 0, golden_count()))

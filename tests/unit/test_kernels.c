@@ -2,13 +2,13 @@
  * and numbers, kernel_trials.h; SEED varies them), ref.c is right in binary64, and kernels_init
  * finds a kernel that is not. KERNELS_EXHAUSTIVE=1 adds all 2^32 inputs of f32 to f16,
  * and all arguments of exp and tanh from -0 to -110. */
-#include <check.h>
 #include <math.h>
 
 #include "kernel_trials.h"
 #include "kernels/known_answers.h"
 #include "kernels/math.h"
 #include "kernels/math_constants.h"
+#include "suite.h"
 
 enum { TRIALS = 400 };
 
@@ -374,20 +374,6 @@ START_TEST(known_answers_find_faults)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("kernels");
-    TCase *c = tcase_create("kernels");
-    tcase_add_loop_test(c, target_equals_ref, 0, N_LEVELS * N_SLOTS);
-    tcase_add_test(c, ref_is_right);
-    tcase_add_loop_test(c, exp_and_tanh, 0, N_LEVELS);
-    tcase_add_loop_test(c, halves, 0, N_LEVELS);
-    tcase_add_test(c, init_chooses);
-    tcase_add_test(c, known_answers_find_faults);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("kernels", LOOP(target_equals_ref, 0, N_LEVELS *N_SLOTS), TEST(ref_is_right),
+      LOOP(exp_and_tanh, 0, N_LEVELS), LOOP(halves, 0, N_LEVELS), TEST(init_chooses),
+      TEST(known_answers_find_faults))

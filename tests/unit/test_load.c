@@ -2,8 +2,8 @@
 #include "weights/load.h"
 #include "tern.h"
 #include "toy.h"
+#include "suite.h"
 
-#include <check.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,16 +98,4 @@ START_TEST(test_a_changed_file_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("load");
-    TCase *t = tcase_create("load");
-    tcase_add_test(t, test_modes_give_the_same_bits);
-    tcase_add_test(t, test_a_changed_file_is_refused);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("load", TEST(test_modes_give_the_same_bits), TEST(test_a_changed_file_is_refused))

@@ -10,8 +10,8 @@
 #include "base/bytes.h"
 #include "weights/file_layout.h"
 #include "model/model.h"
+#include "suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -352,15 +352,4 @@ START_TEST(malformed)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("malformed");
-    TCase *tc = tcase_create("kinds");
-    tcase_add_loop_test(tc, malformed, 0, (int)(sizeof kinds / sizeof *kinds));
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("malformed", LOOP(malformed, 0, sizeof kinds / sizeof *kinds))

@@ -3,7 +3,6 @@
  * name. What the features of a layer demand of each other is in the second table.
  *
  * ADDING A KEY: a row in `rules`; the test fails while a key of FORMAT.md has none. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "weights/keywriter.h"
 #include "model/config.h"
+#include "suite.h"
 
 enum { LAYERS = 2, FREQUENCIES = 4 };
 
@@ -276,19 +276,6 @@ START_TEST(every_key_of_the_format)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("malformed config");
-    TCase *tc = tcase_create("keys");
-    tcase_add_test(tc, sound);
-    tcase_add_loop_test(tc, types_and_counts, 0, RULES);
-    tcase_add_loop_test(tc, ranges, 0, RULES);
-    tcase_add_loop_test(tc, what_does_not_go_together, 0, (int)(sizeof clashes / sizeof *clashes));
-    tcase_add_test(tc, every_key_of_the_format);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("malformed config", TEST(sound), LOOP(types_and_counts, 0, RULES), LOOP(ranges, 0, RULES),
+      LOOP(what_does_not_go_together, 0, sizeof clashes / sizeof *clashes),
+      TEST(every_key_of_the_format))

@@ -1,10 +1,10 @@
 /* The elementary functions of kernels/math.h against libm in binary64: worst error in units of the
  * last place over a sweep of all exponents, and the values at the edges. */
-#include <check.h>
 #include <math.h>
 
 #include "kernels/formats.h"
 #include "kernels/math.h"
+#include "suite.h"
 
 /* |got - want| in units of the last place of want as f32 */
 static double ulps(float got, double want)
@@ -132,18 +132,5 @@ START_TEST(exp_is_monotonic)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("math");
-    TCase *c = tcase_create("math");
-    tcase_add_loop_test(c, accuracy, 0, N_FUNCTIONS);
-    tcase_add_test(c, angles_near_zeros);
-    tcase_add_test(c, edges);
-    tcase_add_test(c, exp_is_monotonic);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("math", LOOP(accuracy, 0, N_FUNCTIONS), TEST(angles_near_zeros), TEST(edges),
+      TEST(exp_is_monotonic))

@@ -1,6 +1,5 @@
 /* What programs that measure use of tern_lab.h: random models, costs, profiles, fingerprints of single
  * batches, limits of the machine. */
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "tern_lab.h"
 #include "toy.h"
+#include "suite.h"
 
 static const struct tern_shape odd = {/* padding in rows and in k */
                                       .dim = 72,    .hidden = 90,    .n_layers = 2,
@@ -242,22 +242,8 @@ START_TEST(the_machine_has_limits)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("measure");
-    TCase *tc = tcase_create("measure");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, random_models_are_sound, TERN_F32, TERN_Q4C + 1);
-    tcase_add_test(tc, random_models_do_not_depend_on_threads);
-    tcase_add_test(tc, wrong_shapes_are_refused);
-    tcase_add_loop_test(tc, a_profile_counts_and_changes_nothing, 1, 4);
-    tcase_add_test(tc, a_window_bounds_the_cost);
-    tcase_add_test(tc, a_fingerprint_can_be_made_by_hand);
-    tcase_add_loop_test(tc, the_machine_has_limits, 1, 3);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE("measure", AROUND_EACH(setup, teardown),
+      LOOP(random_models_are_sound, TERN_F32, TERN_Q4C + 1),
+      TEST(random_models_do_not_depend_on_threads), TEST(wrong_shapes_are_refused),
+      LOOP(a_profile_counts_and_changes_nothing, 1, 4), TEST(a_window_bounds_the_cost),
+      TEST(a_fingerprint_can_be_made_by_hand), LOOP(the_machine_has_limits, 1, 3))

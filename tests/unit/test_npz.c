@@ -1,9 +1,8 @@
 /* Arrays of numpy, read: what is in a file, and every way to cut it off or to change a byte. */
 #include "app/cli/files.h"
+#include "suite.h"
 
 #include "../../src/app/run/npz.c"
-
-#include <check.h>
 
 static char *file;
 static size_t file_bytes;
@@ -155,21 +154,5 @@ START_TEST(changed_behind_the_checksum)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("npz");
-    TCase *tc = tcase_create("files");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, numbers);
-    tcase_add_test(tc, cut_off);
-    tcase_add_test(tc, changed);
-    tcase_add_test(tc, changed_count);
-    tcase_add_test(tc, changed_names);
-    tcase_add_test(tc, changed_behind_the_checksum);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("npz", AROUND_EACH(setup, teardown), TEST(numbers), TEST(cut_off), TEST(changed),
+      TEST(changed_count), TEST(changed_names), TEST(changed_behind_the_checksum))

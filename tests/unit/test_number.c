@@ -1,7 +1,7 @@
 /* Numbers of the command line, against the C library's. */
 #include "app/cli/number.h"
+#include "suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,17 +84,4 @@ START_TEST(for_people)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("number");
-    TCase *tc = tcase_create("all");
-    tcase_add_test(tc, integers);
-    tcase_add_test(tc, reals);
-    tcase_add_test(tc, for_people);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("number", TEST(integers), TEST(reals), TEST(for_people))

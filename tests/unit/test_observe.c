@@ -1,6 +1,5 @@
 /* The observer: it sees every step of every golden model in the documented order, the same values
  * whatever the batch and the threads, and nothing changes because it looks. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/xxh64.h"
 #include "golden.h"
 #include "tern_lab.h"
+#include "suite.h"
 
 enum { N_ROWS = 20, MAX_SEEN = 8192 };
 
@@ -224,21 +224,5 @@ START_TEST(who_looks_may_cancel)
 }
 END_TEST
 
-int main(void)
-{
-    int n = 0;
-    while (golden_names[n])
-        n++;
-    Suite *suite = suite_create("observe");
-    TCase *tc = tcase_create("observer");
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, looking_changes_nothing, 0, n);
-    tcase_add_test(tc, who_stops_looking_sees_no_more);
-    tcase_add_test(tc, who_looks_may_cancel);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("observe", LOOP(looking_changes_nothing, 0, golden_count()),
+      TEST(who_stops_looking_sees_no_more), TEST(who_looks_may_cancel))

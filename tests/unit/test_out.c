@@ -2,7 +2,6 @@
  * writes; what cannot be written is remembered. */
 #include "app/cli/out.h"
 
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +12,7 @@
 
 #include "app/cli/signals.h"
 #include "app/cli/stopwatch.h"
+#include "suite.h"
 
 /* The clock and the signals of the program, in the test's hands. */
 static double now;
@@ -135,20 +135,5 @@ START_TEST(a_signal)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("out");
-    TCase *tc = tcase_create("stream");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, pieces_wait_for_a_millisecond);
-    tcase_add_test(tc, nothing_is_lost);
-    tcase_add_test(tc, a_reader_that_has_gone);
-    tcase_add_test(tc, a_full_disk);
-    tcase_add_test(tc, a_signal);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed_tests = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed_tests != 0;
-}
+SUITE("out", AROUND_EACH(setup, teardown), TEST(pieces_wait_for_a_millisecond),
+      TEST(nothing_is_lost), TEST(a_reader_that_has_gone), TEST(a_full_disk), TEST(a_signal))

@@ -1,10 +1,10 @@
 /* What decides about speculation: the index of repetitions against a search, and the choice of how
  * many guesses to try against machines whose every step is known. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "engine/guess/lookup.h"
 #include "engine/guess/pace.h"
+#include "suite.h"
 
 static uint64_t dice_state;
 
@@ -177,21 +177,7 @@ START_TEST(a_draft_that_costs_more_than_it_gives_is_left_alone)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("pace");
-    TCase *tests = tcase_create("pace");
-    tcase_add_test(tests, a_text_without_repetitions_gives_no_guess);
-    tcase_add_test(tests, every_match_is_one);
-    tcase_add_test(tests, a_loop_is_guessed_beyond_its_end);
-    tcase_add_test(tests, it_gains_where_guesses_are_right);
-    tcase_add_test(tests, it_does_not_lose_where_guesses_are_wrong);
-    tcase_add_test(tests, it_does_not_lose_where_rows_are_dear);
-    tcase_add_test(tests, a_draft_that_costs_more_than_it_gives_is_left_alone);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("pace", TEST(a_text_without_repetitions_gives_no_guess), TEST(every_match_is_one),
+      TEST(a_loop_is_guessed_beyond_its_end), TEST(it_gains_where_guesses_are_right),
+      TEST(it_does_not_lose_where_guesses_are_wrong), TEST(it_does_not_lose_where_rows_are_dear),
+      TEST(a_draft_that_costs_more_than_it_gives_is_left_alone))

@@ -2,8 +2,8 @@
  * exactness needs. Also what the thread sanitizer watches. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include "base/pool.h"
+#include "suite.h"
 
-#include <check.h>
 #include <float.h>
 #include <pthread.h>
 #include <sched.h>
@@ -296,6 +296,9 @@ START_TEST(no_wait_for_a_worker_that_has_not_begun)
     pool_close(p);
 }
 END_TEST
+#define LINUX_TESTS TEST(no_wait_for_a_worker_that_has_not_begun),
+#else
+#define LINUX_TESTS
 #endif
 
 /* Ctrl-C goes to the program's thread; a fault of the worker's own must reach its handler. */
@@ -325,28 +328,8 @@ START_TEST(impossible_counts_are_refused)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("pool");
-    TCase *t = tcase_create("pool");
-    tcase_set_timeout(t, 120);
-    tcase_add_loop_test(t, static_split, 1, 9);
-    tcase_add_loop_test(t, dynamic_split, 1, 9);
-    tcase_add_test(t, one_item_runs_on_the_caller);
-    tcase_add_loop_test(t, a_run_is_a_barrier, 2, 6);
-    tcase_add_loop_test(t, torture, 1, 8);
-    tcase_add_test(t, pools_are_independent);
-    tcase_add_test(t, lock_serves_one_step_at_a_time);
-    tcase_add_test(t, workers_have_the_exact_state);
-    tcase_add_test(t, workers_block_foreign_signals_only);
-#ifdef __linux__
-    tcase_add_test(t, no_wait_for_a_worker_that_has_not_begun);
-#endif
-    tcase_add_test(t, impossible_counts_are_refused);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("pool", LOOP(static_split, 1, 9), LOOP(dynamic_split, 1, 9),
+      TEST(one_item_runs_on_the_caller), LOOP(a_run_is_a_barrier, 2, 6), LOOP(torture, 1, 8),
+      TEST(pools_are_independent), TEST(lock_serves_one_step_at_a_time),
+      TEST(workers_have_the_exact_state), TEST(workers_block_foreign_signals_only),
+      LINUX_TESTS TEST(impossible_counts_are_refused))

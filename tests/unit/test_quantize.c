@@ -9,8 +9,8 @@
 #include "weights/checksums.h"
 #include "weights/weights.h"
 #include "weights/writer.h"
+#include "suite.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -504,31 +504,11 @@ START_TEST(every_allocation_fails_in_turn)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("quantize");
-    TCase *tc = tcase_create("quantize");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, same_bytes_as_encoded_at_once);
-    tcase_add_loop_test(tc, threads_change_no_byte, 0, 8);
-    tcase_add_loop_test(tc, searched_types_are_closer_than_nearest, TERN_Q4, TERN_Q4C + 1);
-    tcase_add_loop_test(tc, tensors_are_kept_at_q8, 0, 5);
-    tcase_add_test(tc, lists_that_name_nothing);
-    tcase_add_loop_test(tc, rounded_sources, 0, 2);
-    tcase_add_test(tc, reports_every_tensor);
-    tcase_add_test(tc, stops_when_the_report_says_so);
-    tcase_add_test(tc, nothing_to_make_smaller);
-    tcase_add_loop_test(tc, values_that_do_not_fit_are_named, 0, 5);
-    tcase_add_test(tc, damage_is_not_sealed_in);
-    tcase_add_test(tc, padding_is_cleared);
-    tcase_add_test(tc, sections_are_copied);
-    tcase_add_test(tc, seal_is_patched);
-    tcase_add_test(tc, a_full_disk_is_an_error);
-    tcase_add_test(tc, every_allocation_fails_in_turn);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("quantize", AROUND_EACH(setup, teardown), TEST(same_bytes_as_encoded_at_once),
+      LOOP(threads_change_no_byte, 0, 8),
+      LOOP(searched_types_are_closer_than_nearest, TERN_Q4, TERN_Q4C + 1),
+      LOOP(tensors_are_kept_at_q8, 0, 5), TEST(lists_that_name_nothing),
+      LOOP(rounded_sources, 0, 2), TEST(reports_every_tensor), TEST(stops_when_the_report_says_so),
+      TEST(nothing_to_make_smaller), LOOP(values_that_do_not_fit_are_named, 0, 5),
+      TEST(damage_is_not_sealed_in), TEST(padding_is_cleared), TEST(sections_are_copied),
+      TEST(seal_is_patched), TEST(a_full_disk_is_an_error), TEST(every_allocation_fails_in_turn))

@@ -1,12 +1,12 @@
 /* Models whose texts turn by other frequencies beyond a limit: whatever led to a sequence, its
  * logits are those of a fresh one. What they should be is test_golden.c's affair (phi3-grows). */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tern_lab.h"
 #include "toy.h"
+#include "suite.h"
 
 enum { LIMIT = 40, N_CTX = 120, N_SEQS = 3, VOCAB = 259, N_TYPES = 3 };
 
@@ -267,21 +267,8 @@ static void teardown(void)
     unlink(session);
 }
 
-int main(void)
-{
-    Suite *suite = suite_create("rope");
-    TCase *tests = tcase_create("rope");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, the_limit_matters);
-    tcase_add_loop_test(tests, every_way_gives_the_bits_of_a_fresh_run, 0, 2 * N_TYPES);
-    tcase_add_test(tests, a_cancelled_turn_leaves_the_sequence_as_it_was);
-    tcase_add_test(tests, a_session_brings_its_own_frequencies);
-    tcase_add_test(tests, a_generated_text_expects_nothing_of_the_next);
-    tcase_add_test(tests, texts_do_not_depend_on_the_batch);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("rope", AROUND_EACH(setup, teardown), TEST(the_limit_matters),
+      LOOP(every_way_gives_the_bits_of_a_fresh_run, 0, 2 * N_TYPES),
+      TEST(a_cancelled_turn_leaves_the_sequence_as_it_was),
+      TEST(a_session_brings_its_own_frequencies),
+      TEST(a_generated_text_expects_nothing_of_the_next), TEST(texts_do_not_depend_on_the_batch))

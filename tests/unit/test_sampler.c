@@ -1,8 +1,8 @@
 /* Sampler against a plain reference: full sort, double precision, one array of probabilities. */
 #include "kernels/kernels.h"
 #include "sample/sampler.h"
+#include "suite.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,27 +338,14 @@ START_TEST(parameters_are_checked)
 }
 END_TEST
 
-int main(void)
+static void choose_kernels(void)
 {
     kernels_init(&kernels, NULL, NULL);
-    Suite *suite = suite_create("sampler");
-    TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, uniform_is_fixed_and_uniform);
-    tcase_add_test(tc, greedy_takes_the_lowest_of_the_largest);
-    tcase_add_test(tc, values_that_are_not_numbers);
-    tcase_add_test(tc, penalty_divides_or_multiplies_once);
-    tcase_add_test(tc, penalty_looks_back_on_last_n);
-    tcase_add_test(tc, penalty_comes_before_the_cuts);
-    tcase_add_test(tc, every_stage_has_the_frequencies_of_the_reference);
-    tcase_add_test(tc, random_cases_agree_with_the_reference);
-    tcase_add_test(tc, extreme_parameters);
-    tcase_add_test(tc, same_arguments_same_token);
-    tcase_add_test(tc, parameters_are_checked);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }
+
+SUITE("sampler", AROUND_ALL(choose_kernels, NULL), TEST(uniform_is_fixed_and_uniform),
+      TEST(greedy_takes_the_lowest_of_the_largest), TEST(values_that_are_not_numbers),
+      TEST(penalty_divides_or_multiplies_once), TEST(penalty_looks_back_on_last_n),
+      TEST(penalty_comes_before_the_cuts), TEST(every_stage_has_the_frequencies_of_the_reference),
+      TEST(random_cases_agree_with_the_reference), TEST(extreme_parameters),
+      TEST(same_arguments_same_token), TEST(parameters_are_checked))

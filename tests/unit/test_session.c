@@ -1,7 +1,6 @@
 /* ldflags: -Wl,--wrap=fsync */
 /* Sequences that go on later: session files, what is kept of a text that changed, and the shift of
  * a full context. All give the bits of a fresh run, for every golden model and type of cache. */
-#include <check.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -15,6 +14,7 @@
 #include "golden.h"
 #include "image.h"
 #include "tern_lab.h"
+#include "suite.h"
 
 /* A process that dies needs no sync; a disk may take seconds for all of these. */
 int __wrap_fsync(int fd);
@@ -560,28 +560,10 @@ START_TEST(contexts_of_any_size_shift_and_full_ones_stop)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("session");
-    TCase *tests = tcase_create("session");
-    int n = 0;
-    while (golden_names[n])
-        n++;
-    tcase_add_loop_test(tests, a_restored_session_gives_the_bits_of_a_fresh_run, 0, n);
-    tcase_add_test(tests, sessions_of_windowed_models_fit_any_context);
-    tcase_add_test(tests, every_byte_of_a_session_counts);
-    tcase_add_test(tests, a_session_of_something_else_is_refused);
-    tcase_add_test(tests, a_saved_file_keeps_its_mode);
-    tcase_add_test(tests, a_killed_save_leaves_a_whole_file);
-    tcase_add_test(tests, what_a_sequence_holds_is_not_evaluated_again);
-    tcase_add_loop_test(tests, a_shift_gives_the_bits_of_a_new_text, 0, n);
-    tcase_add_test(tests, a_shift_begins_mirostat_anew);
-    tcase_add_test(tests, a_cancelled_shift_is_a_whole_text);
-    tcase_add_test(tests, contexts_of_any_size_shift_and_full_ones_stop);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("session", LOOP(a_restored_session_gives_the_bits_of_a_fresh_run, 0, golden_count()),
+      TEST(sessions_of_windowed_models_fit_any_context), TEST(every_byte_of_a_session_counts),
+      TEST(a_session_of_something_else_is_refused), TEST(a_saved_file_keeps_its_mode),
+      TEST(a_killed_save_leaves_a_whole_file), TEST(what_a_sequence_holds_is_not_evaluated_again),
+      LOOP(a_shift_gives_the_bits_of_a_new_text, 0, golden_count()),
+      TEST(a_shift_begins_mirostat_anew), TEST(a_cancelled_shift_is_a_whole_text),
+      TEST(contexts_of_any_size_shift_and_full_ones_stop))

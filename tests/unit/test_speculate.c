@@ -1,7 +1,6 @@
 /* Speculation changes nothing: random runs with guesses against the same runs without, watched from
  * inside every callback. This file has a pace of its own, which tries guesses at random: the bits
  * must not depend on it. The real one is in test_pace.c. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "image.h"
 #include "tern.h"
 #include "toy.h"
+#include "suite.h"
 
 /* ---- a pace that gambles -------------------------------------------------------------------- */
 
@@ -408,18 +408,5 @@ static void teardown(void)
     }
 }
 
-int main(void)
-{
-    Suite *suite = suite_create("speculate");
-    TCase *tests = tcase_create("speculate");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, guesses_change_nothing);
-    tcase_add_test(tests, a_bad_guess_does_not_fail_the_run);
-    tcase_add_test(tests, a_draft_with_other_tokens_is_refused);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("speculate", AROUND_EACH(setup, teardown), TEST(guesses_change_nothing),
+      TEST(a_bad_guess_does_not_fail_the_run), TEST(a_draft_with_other_tokens_is_refused))

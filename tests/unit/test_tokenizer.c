@@ -7,8 +7,8 @@
 #include "base/xxh64.h"
 #include "text/unicode.h"
 #include "vocabulary.h"
+#include "suite.h"
 
-#include <check.h>
 #include <stdio.h>
 
 static const char *const names[] = {
@@ -304,22 +304,7 @@ START_TEST(test_failing_memory)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("tokenizer");
-    TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, test_examples, 0, N_NAMES);
-    tcase_add_loop_test(c, test_hard_strings, 0, N_NAMES);
-    tcase_add_loop_test(c, test_random_ids, 0, N_NAMES);
-    tcase_add_loop_test(c, test_stream_is_utf8, 0, N_NAMES);
-    tcase_add_loop_test(c, test_broken_sections, 0, N_NAMES);
-    tcase_add_loop_test(c, test_fewer_rows, 0, N_NAMES);
-    tcase_add_loop_test(c, test_failing_memory, 0, N_NAMES);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("tokenizer", LOOP(test_examples, 0, N_NAMES), LOOP(test_hard_strings, 0, N_NAMES),
+      LOOP(test_random_ids, 0, N_NAMES), LOOP(test_stream_is_utf8, 0, N_NAMES),
+      LOOP(test_broken_sections, 0, N_NAMES), LOOP(test_fewer_rows, 0, N_NAMES),
+      LOOP(test_failing_memory, 0, N_NAMES))

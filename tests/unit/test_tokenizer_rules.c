@@ -3,8 +3,8 @@
  * of words, so that a cut in the wrong place shows. */
 #include "weights/keywriter.h"
 #include "vocabulary.h"
+#include "suite.h"
 
-#include <check.h>
 #include <stdio.h>
 
 enum { ADD = TERN_ADD_SPECIAL, PARSE = TERN_PARSE_SPECIAL };
@@ -296,20 +296,6 @@ START_TEST(test_plain_is_plain)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("tokenizer rules");
-    TCase *c = tcase_create("all");
-    tcase_add_loop_test(c, test_rows, 0, sizeof rows / sizeof *rows);
-    tcase_add_test(c, rule_16_broken_bytes);
-    tcase_add_test(c, rule_17_streaming);
-    tcase_add_test(c, rules_6_11_refused_by_name);
-    tcase_add_test(c, rule_19_equal_bytes);
-    tcase_add_loop_test(c, test_plain_is_plain, 0, 9);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("tokenizer rules", LOOP(test_rows, 0, sizeof rows / sizeof *rows), TEST(rule_16_broken_bytes),
+      TEST(rule_17_streaming), TEST(rules_6_11_refused_by_name), TEST(rule_19_equal_bytes),
+      LOOP(test_plain_is_plain, 0, 9))

@@ -2,8 +2,8 @@
  * word of the sentence that must refuse it. ADDING A CASE: a row of `cases`. */
 #include "weights/keywriter.h"
 #include "text/tokenizer.h"
+#include "suite.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -227,17 +227,5 @@ START_TEST(test_too_many_steps)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("tokenizer sections");
-    TCase *c = tcase_create("all");
-    tcase_add_test(c, test_valid);
-    tcase_add_loop_test(c, test_refused, 0, N_CASES);
-    tcase_add_test(c, test_too_many_steps);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("tokenizer sections", TEST(test_valid), LOOP(test_refused, 0, N_CASES),
+      TEST(test_too_many_steps))

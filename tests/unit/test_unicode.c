@@ -3,8 +3,8 @@
 #include "base/xxh64.h"
 #include "text/nfc.h"
 #include "text/unicode.h"
+#include "suite.h"
 
-#include <check.h>
 
 enum { END = 0x110000 };
 
@@ -49,17 +49,4 @@ START_TEST(normal_forms)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("unicode");
-    TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, classes);
-    tcase_add_test(tc, normal_forms);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("unicode", TEST(classes), TEST(normal_forms))

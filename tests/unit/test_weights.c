@@ -11,8 +11,8 @@
 #include "kernels/formats.h"
 #include "model/model.h"
 #include "weights/writer.h"
+#include "suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -486,31 +486,11 @@ START_TEST(xxh64_vectors)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("weights");
-    TCase *tc = tcase_create("weights");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, xxh64_vectors);
-    tcase_add_loop_test(tc, toys_of_every_type, 0, N_TYPES);
-    tcase_add_test(tc, tensors_hold_the_toys_values);
-    tcase_add_test(tc, sections_and_config);
-    tcase_add_test(tc, binding_names_what_is_wrong);
-    tcase_add_test(tc, several_matrices_are_not_one);
-    tcase_add_test(tc, the_example_of_the_document);
-    tcase_add_test(tc, cut_at_every_byte);
-    tcase_add_test(tc, bytes_after_the_end);
-    tcase_add_test(tc, more_sections_than_allowed);
-    tcase_add_test(tc, every_header_byte_changed);
-    tcase_add_test(tc, every_header_byte_changed_and_repaired);
-    tcase_add_test(tc, damaged_tensors);
-    tcase_add_test(tc, not_a_file);
-    tcase_add_test(tc, a_long_path_leaves_room_for_the_reason);
-    tcase_add_test(tc, every_allocation_fails_in_turn);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE("weights", AROUND_EACH(setup, teardown), TEST(xxh64_vectors),
+      LOOP(toys_of_every_type, 0, N_TYPES), TEST(tensors_hold_the_toys_values),
+      TEST(sections_and_config), TEST(binding_names_what_is_wrong),
+      TEST(several_matrices_are_not_one), TEST(the_example_of_the_document),
+      TEST(cut_at_every_byte), TEST(bytes_after_the_end), TEST(more_sections_than_allowed),
+      TEST(every_header_byte_changed), TEST(every_header_byte_changed_and_repaired),
+      TEST(damaged_tensors), TEST(not_a_file), TEST(a_long_path_leaves_room_for_the_reason),
+      TEST(every_allocation_fails_in_turn))
