@@ -1,3 +1,4 @@
+/* ldflags: -Wl,--wrap=pread,--wrap=pread64 */
 /* Where the weights live changes no bit; a file that changes under a copy is refused. */
 #include "weights/load.h"
 #include "tern.h"
@@ -6,9 +7,12 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static uint64_t fingerprint(const char *path, unsigned load, int n_threads)
+static char path[256];
+
+static uint64_t fingerprint(unsigned load, int n_threads)
 {
     struct tern_error e = {0};
     struct tern_model_params mp = {.n_threads = n_threads, .load = load};
@@ -39,46 +43,94 @@ START_TEST(test_modes_give_the_same_bits)
 {
     struct toy t = shape();
     struct tern_error e = {0};
-    char path[256];
     toy_path(path, sizeof path, "load.bin");
     ck_assert_msg(!toy_write(path, &t, &e), "%s", e.text);
-    uint64_t want = fingerprint(path, 0, 1);
+    uint64_t want = fingerprint(0, 1);
     for (int n = 1; n <= 4; n++) {
-        ck_assert(fingerprint(path, 0, n) == want);
-        ck_assert(fingerprint(path, TERN_LOAD_COPY, n) == want);
+        ck_assert(fingerprint(0, n) == want);
+        ck_assert(fingerprint(TERN_LOAD_COPY, n) == want);
     }
-    ck_assert(fingerprint(path, TERN_LOAD_LOCK, 2) == want);
-    ck_assert(fingerprint(path, TERN_LOAD_LOCK | TERN_LOAD_COPY, 3) == want);
+    ck_assert(fingerprint(TERN_LOAD_LOCK, 2) == want);
+    ck_assert(fingerprint(TERN_LOAD_LOCK | TERN_LOAD_COPY, 3) == want);
     unlink(path);
 }
 END_TEST
 
 /* What happens to the file between opening it and copying it. */
-static void grow(const char *path)
+static void grow(const char *name)
 {
-    int fd = open(path, O_WRONLY | O_APPEND);
+    int fd = open(name, O_WRONLY | O_APPEND);
     ck_assert(fd >= 0 && write(fd, "x", 1) == 1);
     close(fd);
 }
 
-static void cut(const char *path)
+static void cut(const char *name)
 {
-    ck_assert(!truncate(path, 4096));
+    ck_assert(!truncate(name, 4096));
 }
 
-static void replace(const char *path)
+static void replace(const char *name)
 {
     struct toy t = shape();
-    ck_assert(!unlink(path) && !toy_write(path, &t, NULL));
+    ck_assert(!unlink(name) && !toy_write(name, &t, NULL));
 }
 
-START_TEST(test_a_changed_file_is_refused)
+/* What happens to the file while it is copied: `change` is called at the first read. */
+static void (*change)(const char *name);
+
+ssize_t __real_pread(int fd, void *p, size_t n, off_t at);
+ssize_t __wrap_pread(int fd, void *p, size_t n, off_t at);
+ssize_t __wrap_pread64(int fd, void *p, size_t n, off_t at);
+
+ssize_t __wrap_pread(int fd, void *p, size_t n, off_t at)
 {
-    void (*const changes[])(const char *path) = {grow, cut, replace, NULL};
+    if (change)
+        change(path);
+    change = NULL;
+    return __real_pread(fd, p, n, at);
+}
+
+/* The name that _FILE_OFFSET_BITS gives to pread. */
+ssize_t __wrap_pread64(int fd, void *p, size_t n, off_t at)
+{
+    return __wrap_pread(fd, p, n, at);
+}
+
+/* The same bytes at another time. */
+static void touch(const char *name)
+{
+    const struct timespec times[2] = {{1, 0}, {1, 0}};
+    ck_assert(!utimensat(AT_FDCWD, name, times, 0));
+}
+
+START_TEST(test_a_file_that_changes_while_it_is_copied_is_refused)
+{
+    void (*const changes[])(const char *name) = {grow, touch, NULL};
     struct toy t = shape();
     struct tern_error e = {0};
     struct pool *pool;
-    char path[256];
+    struct weights *w;
+    toy_path(path, sizeof path, "copied.bin");
+    ck_assert(!pool_open(&pool, 1, &e));
+    for (size_t i = 0; changes[i]; i++) {
+        ck_assert_msg(!toy_write(path, &t, &e) && !weights_open(&w, path, &e), "%s", e.text);
+        change = changes[i];
+        ck_assert_int_eq(load_copy(w, pool, &e), TERN_IO);
+        ck_assert_ptr_null(change);
+        ck_assert_msg(strstr(e.text, "it was changed while it was opened") != NULL, "%s", e.text);
+        weights_close(w);
+        ck_assert(!unlink(path));
+    }
+    pool_close(pool);
+}
+END_TEST
+
+START_TEST(test_a_changed_file_is_refused)
+{
+    void (*const changes[])(const char *name) = {grow, cut, replace, NULL};
+    struct toy t = shape();
+    struct tern_error e = {0};
+    struct pool *pool;
     toy_path(path, sizeof path, "changed.bin");
     ck_assert(!pool_open(&pool, 2, &e));
     for (size_t i = 0; changes[i]; i++) {
@@ -98,4 +150,5 @@ START_TEST(test_a_changed_file_is_refused)
 }
 END_TEST
 
-SUITE("load", TEST(test_modes_give_the_same_bits), TEST(test_a_changed_file_is_refused))
+SUITE("load", TEST(test_modes_give_the_same_bits), TEST(test_a_changed_file_is_refused),
+      TEST(test_a_file_that_changes_while_it_is_copied_is_refused))

@@ -1,6 +1,9 @@
 /* Sampler against a plain reference: full sort, double precision, one array of probabilities. */
 #include "kernels/kernels.h"
+#include "sample/penalties.h"
 #include "sample/sampler.h"
+#include "text/tokenizer.h"
+#include "weights/keywriter.h"
 #include "suite.h"
 
 #include <math.h>
@@ -321,6 +324,109 @@ START_TEST(same_arguments_same_token)
 }
 END_TEST
 
+/* ---- ties -------------------------------------------------------------------------------- */
+
+/* Of n equal logits, exactly the tokens lo .. hi - 1 can be drawn. */
+static void check_kept(const struct tern_sampler_params *p, size_t n, tern_token lo, tern_token hi)
+{
+    static const float equal[8];
+    bool seen[8] = {false};
+    for (uint64_t i = 0; i < 300; i++)
+        seen[pick(p, equal, n, i)] = true;
+    for (tern_token t = 0; t < (tern_token)n; t++)
+        ck_assert_msg(seen[t] == (t >= lo && t < hi), "token %d of %zu", (int)t, n);
+}
+
+/* Equal logits have weights of 1, whose sums meet a limit exactly. */
+START_TEST(sums_that_meet_a_limit)
+{
+    struct tern_sampler_params p = plain();
+    check_kept(&p, 4, 0, 4);
+    p.top_p = 0.5f, check_kept(&p, 4, 0, 2);
+    p = plain(), p.typical_p = 0.5f, check_kept(&p, 4, 0, 2);
+    p = plain(), p.min_p = 1, check_kept(&p, 4, 0, 4);
+    p = plain(), p.xtc_probability = 1;
+    p.xtc_threshold = 0.25f, check_kept(&p, 4, 3, 4);
+    p.xtc_threshold = 0.26f, check_kept(&p, 4, 0, 4);
+
+    p = plain(), p.top_n_sigma = 2;
+    float two[] = {0, -2}; /* their deviation is 1 */
+    size_t seconds = 0;
+    for (uint64_t i = 0; i < 300; i++)
+        seconds += pick(&p, two, 2, i) == 1;
+    ck_assert_uint_gt(seconds, 0);
+}
+END_TEST
+
+/* The first token whose sum exceeds u * total, where u is 55/64 and all weights are 1. */
+START_TEST(a_draw_that_meets_a_sum)
+{
+    struct tern_sampler_params p = plain();
+    static const float equal[64];
+    enum { INDEX = 61227 };
+    ck_assert(sampler_uniform(0, INDEX, 0) == 55.0f / 64);
+    ck_assert_int_eq(pick(&p, equal, 64, INDEX), 55);
+}
+END_TEST
+
+/* ---- DRY --------------------------------------------------------------------------------- */
+
+enum { Q, B, LONG, JUST, DRY_VOCAB, LONG_BYTES = 4000, JUST_BYTES = DRY_BREAKER_MAX - 1 };
+
+/* Q reads "q", B "b", LONG "byy...", JUST "zz...". */
+static struct tokenizer *open_dry(struct keywriter *k)
+{
+    static char bytes[2 + LONG_BYTES + JUST_BYTES];
+    const uint32_t lengths[] = {1, 1, LONG_BYTES, JUST_BYTES};
+    const float scores[DRY_VOCAB] = {0};
+    struct tern_error e = {0};
+    struct tokenizer *t = NULL;
+    memset(bytes, 'y', sizeof bytes);
+    memcpy(bytes, "qbb", 3);
+    memset(bytes + 2 + LONG_BYTES, 'z', JUST_BYTES);
+    keywriter_init(k);
+    keywriter_text(k, "kind", "spm");
+    keywriter_add(k, "tokens.bytes", true, KEY_TEXT, bytes, sizeof bytes);
+    keywriter_add(k, "tokens.lengths", true, KEY_U32, lengths, DRY_VOCAB);
+    keywriter_add(k, "tokens.types", true, KEY_TEXT, "\1\1\1\1", DRY_VOCAB);
+    keywriter_add(k, "scores", true, KEY_F32, scores, DRY_VOCAB);
+    ck_assert(!k->failed);
+    ck_assert_msg(!tokenizer_open_bytes(&t, k->data, k->bytes, DRY_VOCAB, &e), "%s", e.text);
+    return t;
+}
+
+/* Whether q may follow "q x x x q x x x", x being `token`, which `breaker` may cut to "x x x". */
+static bool cuts(struct decoder *d, tern_token token, const char *breaker)
+{
+    struct sampler s = {
+        .vocab = DRY_VOCAB, .log_sum_exp = kernels.log_sum_exp, .scratch = scratch, .decoder = d};
+    struct tern_sampler_params p = plain();
+    const tern_token text[] = {Q, token, token, token, Q, token, token, token};
+    const float logits[DRY_VOCAB] = {[Q] = 1};
+    p.temperature = 0, p.dry_multiplier = 10, p.dry_base = 1, p.dry_allowed_length = 4;
+    p.dry_last_n = UINT32_MAX, p.dry_breakers = &breaker, p.n_dry_breakers = 1;
+    return sampler_pick(&s, &p, logits, text, 8, 0) == Q;
+}
+
+/* What follows a token is kept as far as a breaker reaches, however long the tokens are. */
+START_TEST(breakers_reach_into_long_tokens)
+{
+    struct keywriter k;
+    struct decoder *d = NULL;
+    char longest[DRY_BREAKER_MAX + 1] = "qb";
+    struct tokenizer *t = open_dry(&k);
+    ck_assert(!decoder_open(&d, t, true, NULL));
+    ck_assert(cuts(d, B, "qb") && cuts(d, B, "qbbb") && !cuts(d, B, "qbbbb"));
+    memset(longest + 2, 'y', DRY_BREAKER_MAX - 2);
+    ck_assert(cuts(d, LONG, "qbyy") && !cuts(d, LONG, "qbb") && cuts(d, LONG, longest));
+    memset(longest + 1, 'z', DRY_BREAKER_MAX - 1);
+    ck_assert(cuts(d, JUST, "qz") && !cuts(d, JUST, "qy") && cuts(d, JUST, longest));
+    decoder_close(d);
+    tokenizer_close(t);
+    keywriter_close(&k);
+}
+END_TEST
+
 START_TEST(parameters_are_checked)
 {
     struct tern_error e = {0};
@@ -348,4 +454,5 @@ SUITE("sampler", AROUND_ALL(choose_kernels, NULL), TEST(uniform_is_fixed_and_uni
       TEST(penalty_divides_or_multiplies_once), TEST(penalty_looks_back_on_last_n),
       TEST(penalty_comes_before_the_cuts), TEST(every_stage_has_the_frequencies_of_the_reference),
       TEST(random_cases_agree_with_the_reference), TEST(extreme_parameters),
-      TEST(same_arguments_same_token), TEST(parameters_are_checked))
+      TEST(same_arguments_same_token), TEST(sums_that_meet_a_limit), TEST(a_draw_that_meets_a_sum),
+      TEST(breakers_reach_into_long_tokens), TEST(parameters_are_checked))
