@@ -69,6 +69,13 @@ class Sessions(Cli):
         self.assertEqual(begun, whole[: 40 - 2])  # the last one has its position too
         self.assertEqual(self.ids("-c", 40, "--session", file), [])
         self.assertEqual(self.ids("-c", 50, "--session", file), whole[38:48])
+        for n in (37, 38, 39, 40):  # the 40 positions hold 38 tokens more than the prompt's
+            file.unlink()
+            args = ["models/fable.bin", "Once", "-c", 40, "-n", n, *FILL]
+            done = self.run_it(*args, "--jsonl", "-q", "--session", file)
+            self.assertEqual(re.findall(rb'"id":(\d+)', done.stdout), whole[: min(n, 38)])
+            self.assertIn(b'"context"' if n > 38 else b'"length"', done.stdout)
+            self.assertEqual(self.ids("-c", 50, "-n", 3, "--session", file), whole[min(n, 38) :][:3])
         for keep in ([], ["--keep", 0], ["--keep", 30]):
             args = ["-c", 40, "--context-shift", *keep, "-n"]
             for n in (38, 39, 40):

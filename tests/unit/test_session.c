@@ -1,6 +1,7 @@
-/* ldflags: -Wl,--wrap=fsync */
+/* ldflags: -Wl,--wrap=fsync,--wrap=pwrite,--wrap=pwrite64,--wrap=rename */
 /* Sequences that go on later: session files, what is kept of a text that changed, and the shift of
  * a full context. All give the bits of a fresh run, for every golden model and type of cache. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -16,12 +17,54 @@
 #include "tern_lab.h"
 #include "suite.h"
 
-/* A process that dies needs no sync; a disk may take seconds for all of these. */
+/* Of the calls that change files, this one is the process's last, from 1; 0: none. Then each write
+ * is of half of its bytes, so that there are moments between. */
+static int die_at;
+
+static void step(void)
+{
+    if (die_at && !--die_at)
+        kill(getpid(), SIGKILL);
+}
+
+ssize_t __real_pwrite(int fd, const void *p, size_t n, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at);
+ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at);
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
 int __wrap_fsync(int fd);
+
+ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at)
+{
+    step();
+    return __real_pwrite(fd, p, die_at ? (n + 1) / 2 : n, at);
+}
+
+/* The name that _FILE_OFFSET_BITS gives to pwrite. */
+ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at)
+{
+    return __wrap_pwrite(fd, p, n, at);
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    step();
+    return __real_rename(from, to);
+}
+
+/* A process that dies needs no sync; a disk may take seconds for all of these. Counted are those of
+ * files and of folders; the first of each may fail. */
+static int synced[2], sync_error[2];
+
 int __wrap_fsync(int fd)
 {
-    (void)fd;
-    return 0;
+    struct stat s;
+    step();
+    int is_folder = !fstat(fd, &s) && S_ISDIR(s.st_mode), error = sync_error[is_folder];
+    synced[is_folder]++;
+    sync_error[is_folder] = 0;
+    errno = error ? error : errno;
+    return error ? -1 : 0;
 }
 
 static char model_path[256], file[256];
@@ -296,6 +339,19 @@ START_TEST(a_session_of_something_else_is_refused)
         refuse(ctx, TERN_BAD_FILE, cases[k].words);
         image_close(&copy);
     }
+    for (uint32_t token = 39; token <= 40; token++) { /* the last one of the vocabulary, and more */
+        copy = image_copy(&session);
+        memcpy(copy.p + image_key(&copy, "config", "tokens") + 32 + 8, &token, sizeof token);
+        image_repair(copy.p, copy.n);
+        image_save(&copy, file);
+        if (token < 40)
+            load(ctx);
+        else
+            refuse(ctx, TERN_BAD_FILE, "token 40 is outside the vocabulary of 40");
+        image_close(&copy);
+        tern_seq_keep(ctx, 0, 0);
+        feed(ctx, text, 0, 30, false);
+    }
     image_save(&session, file);
     tern_context_close(ctx);
     tern_model_close(model);
@@ -347,48 +403,83 @@ START_TEST(a_saved_file_keeps_its_mode)
 }
 END_TEST
 
-/* Saves 200 and 300 tokens of the text by turns until it is killed, but not for ever. Without
- * Check's macros: each writes to a file that both processes share, and a kill can tear what it
- * writes. */
-static bool save_by_turns(tern_context *ctx)
+/* The file is on the disk before it takes the old one's name, and then the name is. */
+START_TEST(a_save_is_synced)
 {
-    for (unsigned i = 0; i < 5000; i++) {
-        tern_seq_keep(ctx, 0, 0);
-        for (unsigned t = 0, end = i % 2 ? 300 : 200; t < end; t++) {
-            if (tern_batch_add(ctx, 0, text[t], 0, NULL) ||
-                ((t + 1) % 100 == 0 && tern_forward(ctx)))
-                return false;
-        }
-        if (tern_session_save(ctx, 0, file, NULL))
-            return false;
+    struct toy toy = small_toy();
+    struct tern_error e = {0};
+    char temporary[300];
+    open_toy(&toy);
+    tern_context *ctx = open_context(40, 40, TERN_CACHE_F16);
+    feed(ctx, text, 0, 5, false);
+    memset(synced, 0, sizeof synced);
+    save(ctx);
+    ck_assert_int_eq(synced[0], 1);
+    ck_assert_int_eq(synced[1], 1);
+    feed(ctx, text, 5, 9, false);
+    sync_error[0] = EIO; /* the old file stays */
+    ck_assert_int_eq(tern_session_save(ctx, 0, file, &e), TERN_IO);
+    ck_assert_msg(strstr(e.text, "cannot sync") != NULL, "%s", e.text);
+    ck_assert_int_eq(synced[1], 1);
+    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", file, (long)getpid());
+    ck_assert(access(temporary, F_OK) && errno == ENOENT);
+    load(ctx);
+    ck_assert_uint_eq(tern_seq_length(ctx, 0), 5);
+    feed(ctx, text, 5, 9, false);
+    sync_error[0] = EINTR, sync_error[1] = EIO; /* again; the file is in place by then */
+    save(ctx);
+    ck_assert_int_eq(synced[0], 4);
+    ck_assert_int_eq(synced[1], 2);
+    load(ctx);
+    ck_assert_uint_eq(tern_seq_length(ctx, 0), 9);
+    sync_error[0] = EINVAL; /* a file system that cannot */
+    save(ctx);
+    tern_context_close(ctx);
+    close_all();
+}
+END_TEST
+
+/* Saves tokens [n] over the old file and dies before its k-th call. */
+static bool child_saves(tern_context *ctx, size_t n, int k)
+{
+    int status;
+    tern_seq_keep(ctx, 0, 0);
+    feed(ctx, text, 0, n, false);
+    pid_t child = fork();
+    ck_assert(child >= 0);
+    if (!child) { /* without Check's macros: a kill could tear what they write for both */
+        die_at = k;
+        _exit(tern_session_save(ctx, 0, file, NULL) != 0);
     }
-    return true;
+    ck_assert(waitpid(child, &status, 0) == child);
+    ck_assert_msg(WIFSIGNALED(status) || !status, "the child could not save");
+    char temporary[300];
+    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", file, (long)child);
+    unlink(temporary);
+    return WIFEXITED(status);
 }
 
-/* Killed at any moment, there is the old file or the new one. */
+/* Killed before any call that changes a file, there is the old file or the new one. */
 START_TEST(a_killed_save_leaves_a_whole_file)
 {
     struct toy toy = small_toy();
-    char temporary[300];
-    int status;
+    unsigned old = 0, renewed = 0;
+    bool done = false;
     open_toy(&toy);
     tern_context *ctx = open_context(700, 100, 0);
-    feed(ctx, text, 0, 300, false);
-    save(ctx);
-    for (unsigned round = 0; round < 40; round++) {
-        pid_t child = fork();
-        ck_assert(child >= 0);
-        if (!child)
-            _exit(!save_by_turns(ctx));
-        usleep(500 + round * 400);
-        kill(child, SIGKILL);
-        ck_assert(waitpid(child, &status, 0) == child);
-        ck_assert_msg(WIFSIGNALED(status) || !status, "the child could not save");
-        snprintf(temporary, sizeof temporary, "%s.%ld.tmp", file, (long)child);
-        unlink(temporary);
+    for (int k = 1; !done; k++) {
+        unlink(file);
+        feed(ctx, text, 0, 300, false);
+        save(ctx);
+        done = child_saves(ctx, 200, k);
         load(ctx);
-        ck_assert(tern_seq_length(ctx, 0) == 200 || tern_seq_length(ctx, 0) == 300);
+        unsigned n = tern_seq_length(ctx, 0);
+        ck_assert(n == 200 || (n == 300 && !renewed));
+        n == 200 ? renewed++ : old++;
+        tern_seq_keep(ctx, 0, 0);
     }
+    ck_assert_uint_gt(old, 20);    /* of writes, which are many, a sync and the rename */
+    ck_assert_uint_eq(renewed, 2); /* the folder's sync, and the whole run */
     tern_context_close(ctx);
     close_all();
 }
@@ -563,7 +654,8 @@ END_TEST
 SUITE("session", LOOP(a_restored_session_gives_the_bits_of_a_fresh_run, 0, golden_count()),
       TEST(sessions_of_windowed_models_fit_any_context), TEST(every_byte_of_a_session_counts),
       TEST(a_session_of_something_else_is_refused), TEST(a_saved_file_keeps_its_mode),
-      TEST(a_killed_save_leaves_a_whole_file), TEST(what_a_sequence_holds_is_not_evaluated_again),
+      TEST(a_save_is_synced), TEST(a_killed_save_leaves_a_whole_file),
+      TEST(what_a_sequence_holds_is_not_evaluated_again),
       LOOP(a_shift_gives_the_bits_of_a_new_text, 0, golden_count()),
       TEST(a_shift_begins_mirostat_anew), TEST(a_cancelled_shift_is_a_whole_text),
       TEST(contexts_of_any_size_shift_and_full_ones_stop))
