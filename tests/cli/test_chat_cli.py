@@ -6,12 +6,15 @@ import pty
 import re
 import stat
 import select
+import shlex
 import signal
+import subprocess
+import sys
 import termios
 import time
 import unittest
 
-from cli_case import RUN, Cli  # first: it makes the next two importable
+from cli_case import ROOT, RUN, Cli  # first: it makes the next two importable
 
 import test_chat  # isort: skip
 from tern.convert.chat import chat
@@ -249,6 +252,27 @@ class Chat(Cli):
         self.assertEqual([stat.S_IMODE(f.stat().st_mode) for f in (file, new)], [0o624, 0o600])
         self.assertEqual(beside.read_text(), "mine")
         self.assertEqual(json.loads(file.read_text().splitlines()[0])["content"], "a\ufffd\ufffd \ufffd\ufffd\ufffd")
+        self.assertEqual(list(self.dir.glob("*.jsonl.*.tmp")), [])
+
+    @unittest.skipUnless(sys.platform == "linux", "LD_PRELOAD is Linux's")
+    def test_a_saved_conversation_is_synced(self):
+        shim, synced, fails = (self.dir / name for name in ("shim.so", "synced", "fails"))
+        subprocess.run(
+            [*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", ROOT / "tests/cli/sync_shim.c", "-o", shim],
+            check=True,
+        )
+        t = self.open(env={"LD_PRELOAD": str(shim), "SYNCED": str(synced), "SYNC_FAILS": str(fails),
+                           "ASAN_OPTIONS": "verify_asan_link_order=0"})  # fmt: skip
+        file = self.dir / "talk.jsonl"
+        t.say("Hello")
+        t.say(f"/save {file}")
+        self.assertEqual(synced.read_text().split()[:1], ["file"])
+        held = file.read_bytes()
+        self.assertIn(b"Hello", held)
+        t.say("More")
+        fails.touch()
+        self.assertIn(b"cannot write: Input/output error", t.say(f"/save {file}"))
+        self.assertEqual(file.read_bytes(), held)
         self.assertEqual(list(self.dir.glob("*.jsonl.*.tmp")), [])
 
     def test_signals(self):
