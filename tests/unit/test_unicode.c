@@ -5,7 +5,6 @@
 #include "text/unicode.h"
 #include "suite.h"
 
-
 enum { END = 0x110000 };
 
 START_TEST(classes)
