@@ -67,6 +67,9 @@ SUITES := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 PROGS := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/prog_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(filter-out %/fuzz_main.c,$(wildcard tests/fuzz/fuzz_*.c)))
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+# What suites share, with Check.
+UNIT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+UNIT_LIB := $(BUILD)/tests/libunit.a
 SUPPORT_LIB := $(if $(SUPPORT_OBJ),$(BUILD)/tests/libsupport.a)
 # Suites in which threads meet, and so what the thread sanitizer runs.
 THREADED = $(notdir $(basename \
@@ -131,11 +134,16 @@ $(BUILD)/tests/libsupport.a: $(SUPPORT_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
+$(UNIT_LIB): $(UNIT_OBJ)
+	$(SAY) AR $@
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
 ldflags_of = $(shell sed -n '1s,^/\* ldflags: \(.*\) \*/.*,\1,p' $(1))
 
 # Suites of programs' own files need them: src/app/cli.
 $(SUITES:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o \
-		$(BUILD)/tests/unit/suite.o $(SUPPORT_LIB) $(CLI_LIB) \
+		$(UNIT_LIB) $(SUPPORT_LIB) $(CLI_LIB) \
 		$(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/unit/$*.c) $^ $$(pkg-config --libs check) -lm -o $@

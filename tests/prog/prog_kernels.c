@@ -3,6 +3,9 @@
  *   prog_kernels [TRIALS [SEED]]    prog_kernels --bench [NAME [THREADS]]    prog_kernels --known
  */
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "kernel_bench.h"
 #include "kernel_trials.h"

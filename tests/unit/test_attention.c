@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "kernel_levels.h"
+#include "kernels/kernels.h"
 #include "suite.h"
 
 enum { MAX_DIM = 8, FRESH = 0xff };

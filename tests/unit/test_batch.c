@@ -7,27 +7,29 @@
 #include "forward_run.h"
 #include "suite.h"
 
+static logits_rows one, two;
+
 /* ---- cancelling ------------------------------------------------------------------------------ */
 
 START_TEST(test_cancel_leaves_sequences)
 {
     struct run r;
     tern_token ids[300];
-    run_open(&r, small_toy(), 2);
-    make_ids(ids, 300, 13);
-    feed_fresh(&r, ids, 300, one);
+    run_open(&r, run_toy(), 2);
+    run_ids(ids, 300, 13);
+    run_feed_fresh(&r, ids, 300, one);
     ck_assert_uint_eq(tern_seq_keep(r.ctx, 0, 240), 240);
     for (size_t i = 0; i < 30; i++) /* other tokens, over the end of a block */
-        add(&r, 0, ids[i], 0);
-    add(&r, 1, ids[0], TERN_ROW_LOGITS);
+        run_add(&r, 0, ids[i], 0);
+    run_add(&r, 1, ids[0], TERN_ROW_LOGITS);
     tern_cancel(r.ctx);
     ck_assert_int_eq(tern_forward(r.ctx), TERN_CANCELLED);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 0), 240);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 1), 0);
     ck_assert_uint_eq(tern_n_logits(r.ctx), 0);
-    feed(&r, 0, ids + 240, 60, two);
+    run_feed(&r, 0, ids + 240, 60, two);
     for (size_t i = 240; i < 300; i++)
-        ck_assert_msg(same(two[i - 240], one[i]), "row %zu", i);
+        ck_assert_msg(run_same(two[i - 240], one[i]), "row %zu", i);
     run_close(&r);
 }
 END_TEST
@@ -54,16 +56,16 @@ START_TEST(test_cancel_from_another_thread)
     struct run r;
     tern_token ids[300];
     unsigned cancelled = 0;
-    run_open(&r, small_toy(), 1);
-    make_ids(ids, 300, 14);
-    feed_fresh(&r, ids, 300, one);
+    run_open(&r, run_toy(), 1);
+    run_ids(ids, 300, 14);
+    run_feed_fresh(&r, ids, 300, one);
     tern_seq_keep(r.ctx, 0, 0);
     struct canceller c = {.ctx = r.ctx};
     pthread_t thread;
     ck_assert_int_eq(pthread_create(&thread, NULL, cancel_often, &c), 0);
     for (uint32_t at = 0; at < 300;) {
         for (uint32_t i = at; i < at + 10; i++)
-            add(&r, 0, ids[i], i == at + 9 ? TERN_ROW_LOGITS : 0);
+            run_add(&r, 0, ids[i], i == at + 9 ? TERN_ROW_LOGITS : 0);
         if (cancelled == 2000)
             atomic_store(&c.stop, 1);
         enum tern_status s = tern_forward(r.ctx);
@@ -71,7 +73,7 @@ START_TEST(test_cancel_from_another_thread)
         at += s ? 0 : 10;
         ck_assert_uint_eq(tern_seq_length(r.ctx, 0), at);
         if (!s)
-            ck_assert_msg(same(tern_logits(r.ctx, 0), one[at - 1]), "row %u", at - 1);
+            ck_assert_msg(run_same(tern_logits(r.ctx, 0), one[at - 1]), "row %u", at - 1);
     }
     atomic_store(&c.stop, 1);
     pthread_join(thread, NULL);
@@ -95,27 +97,27 @@ START_TEST(test_refused_rows)
 {
     struct run r;
     tern_token ids[40];
-    run_open(&r, small_toy(), 3);
-    make_ids(ids, 40, 15);
-    feed_fresh(&r, ids, 40, one);
+    run_open(&r, run_toy(), 3);
+    run_ids(ids, 40, 15);
+    run_feed_fresh(&r, ids, 40, one);
     tern_seq_keep(r.ctx, 0, 0);
     for (size_t i = 0; i < 40; i++)
-        add(&r, 0, ids[i], i < TERN_MAX_LOGITS ? TERN_ROW_LOGITS : 0);
+        run_add(&r, 0, ids[i], i < TERN_MAX_LOGITS ? TERN_ROW_LOGITS : 0);
     refused(&r, 0, ids[0], TERN_ROW_LOGITS, TERN_LIMIT, "32");
     refused(&r, 3, 0, 0, TERN_USAGE, "sequence 3");
     refused(&r, 0, -1, 0, TERN_USAGE, "-1");
     refused(&r, 0, VOCAB, 0, TERN_USAGE, "96");
-    add(&r, 1, 5, 0);
+    run_add(&r, 1, 5, 0);
     refused(&r, 0, 5, 0, TERN_USAGE, "neighbours");
     for (size_t i = 41; i < BATCH; i++)
-        add(&r, 1, 6, 0);
+        run_add(&r, 1, 6, 0);
     refused(&r, 1, 6, 0, TERN_LIMIT, "batch is full");
     ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 0), 40);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 1), BATCH - 40);
     ck_assert_uint_eq(tern_n_logits(r.ctx), TERN_MAX_LOGITS);
     for (size_t i = 0; i < TERN_MAX_LOGITS; i++)
-        ck_assert(same(tern_logits(r.ctx, i), one[i]));
+        ck_assert(run_same(tern_logits(r.ctx, i), one[i]));
     run_close(&r);
 }
 END_TEST
@@ -123,21 +125,21 @@ END_TEST
 START_TEST(test_full_context)
 {
     struct run r;
-    run_open(&r, small_toy(), 2);
+    run_open(&r, run_toy(), 2);
     for (uint32_t at = 0; at < CTX; at += BATCH) {
         for (uint32_t i = 0; i < BATCH; i++)
-            add(&r, 0, (tern_token)(i % VOCAB), 0);
+            run_add(&r, 0, (tern_token)(i % VOCAB), 0);
         if (at + BATCH == CTX)
             break;
         ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
     }
     tern_batch_clear(r.ctx);
     for (uint32_t i = 0; i < BATCH - 1; i++)
-        add(&r, 0, 1, 0);
+        run_add(&r, 0, 1, 0);
     ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
-    add(&r, 0, 1, TERN_ROW_LOGITS);
+    run_add(&r, 0, 1, TERN_ROW_LOGITS);
     refused(&r, 0, 1, 0, TERN_LIMIT, "context is full");
-    add(&r, 1, 1, 0);
+    run_add(&r, 1, 1, 0);
     ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 0), CTX);
     refused(&r, 0, 1, 0, TERN_LIMIT, "1024");
@@ -148,8 +150,8 @@ END_TEST
 START_TEST(test_empty_batch)
 {
     struct run r;
-    run_open(&r, small_toy(), 1);
-    add(&r, 0, 1, TERN_ROW_LOGITS);
+    run_open(&r, run_toy(), 1);
+    run_add(&r, 0, 1, TERN_ROW_LOGITS);
     ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
     ck_assert_uint_eq(tern_n_logits(r.ctx), 1);
     ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
@@ -167,15 +169,15 @@ END_TEST
 static enum tern_status status_with(const char *tensor, size_t i, float value,
                                     enum tern_cache_type cache, struct tern_error *e)
 {
-    struct toy toy = small_toy();
+    struct toy toy = run_toy();
     struct run r;
     tern_token ids[2] = {1, 2};
     toy.attn_bias = 15;
     run_write(&r, toy);
-    patch(r.path, tensor, i * sizeof value, &value, sizeof value);
+    run_patch(r.path, tensor, i * sizeof value, &value, sizeof value);
     run_start(&r, cache, 1);
     *e = (struct tern_error){0};
-    feed_fresh(&r, ids, 2, one);
+    run_feed_fresh(&r, ids, 2, one);
     enum tern_status s = tern_numeric_status(r.ctx, e);
     run_close(&r);
     return s;

@@ -1,11 +1,15 @@
 /* Laws of the forward pass that need no reference: what may and what may not change the logits, and
  * what cutting and forking leave behind. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "forward_run.h"
 #include "kernels/formats.h"
 #include "suite.h"
+
+static logits_rows one, two;
 
 /* max|a - b| / max|b| */
 static float distance(const float *a, const float *b)
@@ -25,15 +29,15 @@ START_TEST(test_later_tokens_change_nothing_earlier)
     struct run r;
     tern_token ids[300];
     static const size_t places[] = {1, 17, 255, 256, 299};
-    run_open(&r, small_toy(), 1);
-    make_ids(ids, 300, 1);
-    feed_fresh(&r, ids, 300, one);
+    run_open(&r, run_toy(), 1);
+    run_ids(ids, 300, 1);
+    run_feed_fresh(&r, ids, 300, one);
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
         size_t at = places[k];
         ids[at] = (ids[at] + 1) % VOCAB;
-        feed_fresh(&r, ids, 300, two);
+        run_feed_fresh(&r, ids, 300, two);
         for (size_t i = 0; i < 300; i++)
-            ck_assert_msg(same(one[i], two[i]) == (i < at), "token %zu, row %zu", at, i);
+            ck_assert_msg(run_same(one[i], two[i]) == (i < at), "token %zu, row %zu", at, i);
         ids[at] = (ids[at] + VOCAB - 1) % VOCAB;
     }
     run_close(&r);
@@ -45,19 +49,19 @@ START_TEST(test_window)
 {
     static const uint64_t windows[] = {1, 2, 5, 16, 20, 255, 256, 257};
     static const size_t places[] = {0, 3, 240, 255, 256, 500};
-    struct toy toy = small_toy();
+    struct toy toy = run_toy();
     tern_token ids[MAX];
     toy.n_layers = 1, toy.window[0] = windows[_i];
     struct run r;
     run_open(&r, toy, 1);
-    make_ids(ids, MAX, 2);
-    feed_fresh(&r, ids, MAX, one);
+    run_ids(ids, MAX, 2);
+    run_feed_fresh(&r, ids, MAX, one);
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
         size_t at = places[k];
         ids[at] = (ids[at] + 1) % VOCAB;
-        feed_fresh(&r, ids, MAX, two);
+        run_feed_fresh(&r, ids, MAX, two);
         for (size_t i = 0; i < MAX; i++)
-            ck_assert_msg(!same(one[i], two[i]) == (i >= at && i < at + toy.window[0]),
+            ck_assert_msg(!run_same(one[i], two[i]) == (i >= at && i < at + toy.window[0]),
                           "window %d, token %zu, row %zu", (int)toy.window[0], at, i);
         ids[at] = (ids[at] + VOCAB - 1) % VOCAB;
     }
@@ -68,18 +72,18 @@ END_TEST
 /* A window as long as the context is no window. */
 START_TEST(test_wide_window_is_none)
 {
-    struct toy toy = small_toy();
+    struct toy toy = run_toy();
     struct run r;
     tern_token ids[MAX];
-    make_ids(ids, MAX, 3);
+    run_ids(ids, MAX, 3);
     run_open(&r, toy, 1);
-    feed_fresh(&r, ids, MAX, one);
+    run_feed_fresh(&r, ids, MAX, one);
     run_close(&r);
     toy.window[0] = MAX, toy.window[1] = 4 * CTX;
     run_open(&r, toy, 1);
-    feed_fresh(&r, ids, MAX, two);
+    run_feed_fresh(&r, ids, MAX, two);
     for (size_t i = 0; i < MAX; i++)
-        ck_assert_msg(same(one[i], two[i]), "row %zu", i);
+        ck_assert_msg(run_same(one[i], two[i]), "row %zu", i);
     run_close(&r);
 }
 END_TEST
@@ -88,15 +92,15 @@ END_TEST
  * apart, and RoPE knows nothing but distances. Angles are rounded, so not to the bit. */
 START_TEST(test_rope_is_relative)
 {
-    struct toy toy = small_toy();
+    struct toy toy = run_toy();
     struct run r;
     tern_token ids[MAX];
-    make_ids(ids, 32, 4);
+    run_ids(ids, 32, 4);
     for (size_t i = 32; i < MAX; i++)
         ids[i] = ids[i - 32];
     toy.n_layers = 1, toy.window[0] = 20;
     run_open(&r, toy, 1);
-    feed_fresh(&r, ids, MAX, one);
+    run_feed_fresh(&r, ids, MAX, one);
     for (size_t i = 32; i < MAX; i++)
         ck_assert_msg(distance(one[i], one[32 + i % 32]) < 2e-5f, "row %zu", i);
     ck_assert_msg(distance(one[5], one[37]) > 1e-2f, "the start has fewer neighbours");
@@ -109,16 +113,16 @@ END_TEST
 START_TEST(test_order_matters_by_rope_alone)
 {
     for (int rope = 0; rope < 2; rope++) {
-        struct toy toy = small_toy();
+        struct toy toy = run_toy();
         struct run r;
         tern_token ids[40], other[40];
         toy.n_layers = 1, toy.rope_theta = rope ? 10000 : 0;
-        make_ids(ids, 40, 5);
+        run_ids(ids, 40, 5);
         memcpy(other, ids, sizeof ids);
         other[3] = ids[30], other[30] = ids[3];
         run_open(&r, toy, 1);
-        feed_fresh(&r, ids, 40, one);
-        feed_fresh(&r, other, 40, two);
+        run_feed_fresh(&r, ids, 40, one);
+        run_feed_fresh(&r, other, 40, two);
         ck_assert_int_eq(distance(two[39], one[39]) < 1e-5f, !rope);
         ck_assert(distance(two[29], one[29]) > 1e-3f);
         run_close(&r);
@@ -141,7 +145,7 @@ static void repeat_heads(const struct run *many, const struct toy *few, const ch
     for (size_t h = 0; h < n_many; h++)
         memcpy(to + h * head, from + h / (n_many / n_few) * head, head * sizeof *to);
     format_encode_matrix(format_find(TERN_F32), tiles, to, n_many * few->head_dim, k);
-    patch(many->path, name, 0, tiles, n_many * head * sizeof *tiles);
+    run_patch(many->path, name, 0, tiles, n_many * head * sizeof *tiles);
     free(from);
     free(to);
     free(tiles);
@@ -150,13 +154,13 @@ static void repeat_heads(const struct run *many, const struct toy *few, const ch
 /* Grouped heads are a saving, not another function: GQA and MQA equal MHA with repeated heads. */
 START_TEST(test_gqa_is_mha_of_repeated_heads)
 {
-    struct toy gqa = small_toy(), mha = gqa;
+    struct toy gqa = run_toy(), mha = gqa;
     struct run r;
     tern_token ids[280];
     gqa.n_heads = mha.n_heads = mha.n_kv_heads = 6, gqa.n_kv_heads = (uint64_t)_i;
-    make_ids(ids, 280, 6);
+    run_ids(ids, 280, 6);
     run_open(&r, gqa, 1);
-    feed_fresh(&r, ids, 280, one);
+    run_feed_fresh(&r, ids, 280, one);
     run_close(&r);
     run_write(&r, mha);
     for (int l = 0; l < 2; l++) {
@@ -167,9 +171,9 @@ START_TEST(test_gqa_is_mha_of_repeated_heads)
         repeat_heads(&r, &gqa, name[1]);
     }
     run_start(&r, TERN_CACHE_F32, 1);
-    feed_fresh(&r, ids, 280, two);
+    run_feed_fresh(&r, ids, 280, two);
     for (size_t i = 0; i < 280; i++)
-        ck_assert_msg(same(one[i], two[i]), "%d kv heads, row %zu", _i, i);
+        ck_assert_msg(run_same(one[i], two[i]), "%d kv heads, row %zu", _i, i);
     run_close(&r);
 }
 END_TEST
@@ -180,20 +184,20 @@ START_TEST(test_order_of_sequences)
 {
     struct run r;
     tern_token ids[2][20];
-    run_open(&r, small_toy(), 3);
-    make_ids(ids[0], 20, 7);
-    make_ids(ids[1], 20, 8);
-    feed_fresh(&r, ids[0], 20, one);
-    feed(&r, 1, ids[1], 20, two);
+    run_open(&r, run_toy(), 3);
+    run_ids(ids[0], 20, 7);
+    run_ids(ids[1], 20, 8);
+    run_feed_fresh(&r, ids[0], 20, one);
+    run_feed(&r, 1, ids[1], 20, two);
     for (uint32_t turn = 0; turn < 2; turn++) {
         for (uint32_t s = 0; s < 3; s++)
             tern_seq_keep(r.ctx, s, 0);
         for (size_t k = 0; k < 2; k++)
             for (size_t i = 0; i < 20; i++)
-                add(&r, 2 - (uint32_t)k, ids[(k + turn) % 2][i], i == 19 ? TERN_ROW_LOGITS : 0);
+                run_add(&r, 2 - (uint32_t)k, ids[(k + turn) % 2][i], i == 19 ? TERN_ROW_LOGITS : 0);
         ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
-        ck_assert(same(tern_logits(r.ctx, turn), one[19]));
-        ck_assert(same(tern_logits(r.ctx, 1 - turn), two[19]));
+        ck_assert(run_same(tern_logits(r.ctx, turn), one[19]));
+        ck_assert(run_same(tern_logits(r.ctx, 1 - turn), two[19]));
     }
     run_close(&r);
 }
@@ -204,14 +208,14 @@ START_TEST(test_pieces_of_a_prompt)
 {
     static const enum tern_type types[] = {TERN_F32, TERN_Q4};
     static const size_t lengths[] = {96, 97, 111, 112, 113, 256, 257, 271, 272, 273, 529, MAX};
-    struct toy toy = small_toy();
+    struct toy toy = run_toy();
     struct tern_error e = {0};
     tern_token ids[MAX];
     struct run r;
     toy.type = types[_i], toy.hidden = 3072;
     run_open(&r, toy, 1);
-    make_ids(ids, MAX, 12);
-    feed_fresh(&r, ids, MAX, one);
+    run_ids(ids, MAX, 12);
+    run_feed_fresh(&r, ids, MAX, one);
     tern_context_close(r.ctx);
     struct tern_context_params cp = {.n_ctx = CTX, .n_batch = MAX, .cache_type = TERN_CACHE_F32};
     ck_assert_msg(!tern_context_open(&r.ctx, r.model, &cp, &e), "%s", e.text);
@@ -219,10 +223,11 @@ START_TEST(test_pieces_of_a_prompt)
         size_t n = lengths[k], first = n - TERN_MAX_LOGITS;
         tern_seq_keep(r.ctx, 0, 0);
         for (size_t i = 0; i < n; i++)
-            add(&r, 0, ids[i], i < first ? 0 : TERN_ROW_LOGITS);
+            run_add(&r, 0, ids[i], i < first ? 0 : TERN_ROW_LOGITS);
         ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
         for (size_t i = first; i < n; i++)
-            ck_assert_msg(same(tern_logits(r.ctx, i - first), one[i]), "%zu rows, row %zu", n, i);
+            ck_assert_msg(run_same(tern_logits(r.ctx, i - first), one[i]), "%zu rows, row %zu", n,
+                          i);
     }
     run_close(&r);
 }
@@ -232,15 +237,15 @@ START_TEST(test_keep)
 {
     struct run r;
     tern_token ids[280];
-    run_open(&r, small_toy(), 1);
-    make_ids(ids, 280, 9);
-    feed_fresh(&r, ids, 280, one);
+    run_open(&r, run_toy(), 1);
+    run_ids(ids, 280, 9);
+    run_feed_fresh(&r, ids, 280, one);
     ck_assert_uint_eq(tern_seq_keep(r.ctx, 0, 1000), 280);
     for (size_t n = 280; n-- > 0;) {
         ck_assert_uint_eq(tern_seq_keep(r.ctx, 0, (uint32_t)n), n);
         ck_assert_uint_eq(tern_seq_length(r.ctx, 0), n);
-        feed(&r, 0, ids + n, n < 278 ? 3 : 280 - n, two);
-        ck_assert_msg(same(two[0], one[n]), "kept %zu", n);
+        run_feed(&r, 0, ids + n, n < 278 ? 3 : 280 - n, two);
+        ck_assert_msg(run_same(two[0], one[n]), "kept %zu", n);
     }
     run_close(&r);
 }
@@ -250,19 +255,19 @@ START_TEST(test_fork)
 {
     struct run r;
     tern_token ids[280], other[8];
-    run_open(&r, small_toy(), 2);
-    make_ids(ids, 280, 10);
-    make_ids(other, 8, 11);
-    feed_fresh(&r, ids, 280, one);
+    run_open(&r, run_toy(), 2);
+    run_ids(ids, 280, 10);
+    run_ids(other, 8, 11);
+    run_feed_fresh(&r, ids, 280, one);
     for (size_t n = 0; n < 280; n++) {
         ck_assert_uint_eq(tern_seq_fork(r.ctx, 0, 1, (uint32_t)n), n);
         ck_assert_uint_eq(tern_seq_length(r.ctx, 1), n);
-        feed(&r, 1, ids + n, 1, two);
-        ck_assert_msg(same(two[0], one[n]), "forked at %zu", n);
-        feed(&r, 1, other, 8, two); /* its own way, which the origin must not notice */
+        run_feed(&r, 1, ids + n, 1, two);
+        ck_assert_msg(run_same(two[0], one[n]), "forked at %zu", n);
+        run_feed(&r, 1, other, 8, two); /* its own way, which the origin must not notice */
         ck_assert_uint_eq(tern_seq_keep(r.ctx, 0, 279), 279);
-        feed(&r, 0, ids + 279, 1, two);
-        ck_assert_msg(same(two[0], one[279]), "origin after a fork at %zu", n);
+        run_feed(&r, 0, ids + 279, 1, two);
+        ck_assert_msg(run_same(two[0], one[279]), "origin after a fork at %zu", n);
     }
     run_close(&r);
 }
@@ -275,22 +280,22 @@ START_TEST(test_keep_inside_a_shared_page)
         struct run r;
         tern_token ids[520], other[8];
         uint32_t stays = 1 - back;
-        run_open(&r, small_toy(), 2);
-        make_ids(ids, 520, 16);
-        make_ids(other, 8, 17);
-        feed_fresh(&r, ids, 520, one);
+        run_open(&r, run_toy(), 2);
+        run_ids(ids, 520, 16);
+        run_ids(other, 8, 17);
+        run_feed_fresh(&r, ids, 520, one);
         ck_assert_uint_eq(tern_seq_fork(r.ctx, 0, 1, 520), 520);
         ck_assert_uint_eq(tern_seq_keep(r.ctx, back, 300), 300);
-        feed(&r, back, other, 8, two);
+        run_feed(&r, back, other, 8, two);
         ck_assert_uint_eq(tern_seq_keep(r.ctx, back, 100), 100);
-        feed(&r, back, other, 8, two);
+        run_feed(&r, back, other, 8, two);
         ck_assert_uint_eq(tern_seq_keep(r.ctx, stays, 519), 519);
-        feed(&r, stays, ids + 519, 1, two);
-        ck_assert(same(two[0], one[519]));
+        run_feed(&r, stays, ids + 519, 1, two);
+        ck_assert(run_same(two[0], one[519]));
         ck_assert_uint_eq(tern_seq_keep(r.ctx, back, 100), 100);
-        feed(&r, back, ids + 100, 420, two);
+        run_feed(&r, back, ids + 100, 420, two);
         for (size_t i = 100; i < 520; i++)
-            ck_assert_msg(same(two[i - 100], one[i]), "row %zu", i);
+            ck_assert_msg(run_same(two[i - 100], one[i]), "row %zu", i);
         run_close(&r);
     }
 }
@@ -302,25 +307,25 @@ END_TEST
 START_TEST(test_keep_with_a_window)
 {
     enum { N = 530, BACK = 64 };
-    struct toy toy = small_toy();
+    struct toy toy = run_toy();
     struct run r;
     tern_token ids[N];
     toy.window[0] = 10;
     run_open(&r, toy, 2);
-    make_ids(ids, N, 12);
-    feed_fresh(&r, ids, N, one);
+    run_ids(ids, N, 12);
+    run_feed_fresh(&r, ids, N, one);
     ck_assert_uint_eq(tern_seq_fork(r.ctx, 0, 1, 5), 0);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 0), N);
     ck_assert_uint_eq(tern_seq_fork(r.ctx, 0, 1, N - BACK), N - BACK);
-    feed(&r, 1, ids + N - BACK, BACK, two);
-    ck_assert(same(two[0], one[N - BACK]) && same(two[BACK - 1], one[N - 1]));
+    run_feed(&r, 1, ids + N - BACK, BACK, two);
+    ck_assert(run_same(two[0], one[N - BACK]) && run_same(two[BACK - 1], one[N - 1]));
     ck_assert_uint_eq(tern_seq_keep(r.ctx, 0, N - BACK), N - BACK);
-    feed(&r, 0, ids + N - BACK, BACK, two);
-    ck_assert(same(two[0], one[N - BACK]) && same(two[BACK - 1], one[N - 1]));
+    run_feed(&r, 0, ids + N - BACK, BACK, two);
+    ck_assert(run_same(two[0], one[N - BACK]) && run_same(two[BACK - 1], one[N - 1]));
     ck_assert_uint_eq(tern_seq_keep(r.ctx, 0, 100), 0);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 0), 0);
-    feed(&r, 0, ids, N, two);
-    ck_assert(same(two[N - 1], one[N - 1]));
+    run_feed(&r, 0, ids, N, two);
+    ck_assert(run_same(two[N - 1], one[N - 1]));
     run_close(&r);
 }
 END_TEST

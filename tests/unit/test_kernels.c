@@ -3,8 +3,11 @@
  * finds a kernel that is not. KERNELS_EXHAUSTIVE=1 adds all 2^32 inputs of f32 to f16,
  * and all arguments of exp and tanh from -0 to -110. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "kernel_trials.h"
+#include "trials_attend.h"
 #include "kernels/known_answers.h"
 #include "kernels/math.h"
 #include "kernels/math_constants.h"
@@ -47,16 +50,16 @@ static void close_to(struct trial *t, double got, double want, double bound)
 
 static void ref_matmul(struct trial *t, enum tern_type type)
 {
-    size_t k = rnd_in(t, 1, 200), row = rnd_in(t, 0, 15), up = (k + 63) / 64 * 64;
-    float w[16 * 200], *x = take(t, up * 4), y[16], scale[8], row_of_w[200];
-    int8_t *q = take(t, up);
+    size_t k = trial_in(t, 1, 200), row = trial_in(t, 0, 15), up = (k + 63) / 64 * 64;
+    float w[16 * 200], *x = trial_take(t, up * 4), y[16], scale[8], row_of_w[200];
+    int8_t *q = trial_take(t, up);
     int32_t sum[8];
     const struct format *f = format_find(type);
     for (size_t i = 0; i < 16 * k; i++)
-        w[i] = rnd_float(t, PLAIN);
+        w[i] = trial_float(t, PLAIN);
     for (size_t i = 0; i < k; i++)
-        x[i] = rnd_float(t, PLAIN);
-    void *data = take(t, format_tile_bytes(f, k));
+        x[i] = trial_float(t, PLAIN);
+    void *data = trial_take(t, format_tile_bytes(f, k));
     format_encode_matrix(f, data, w, 16, k);
     format_decode_row(f, row_of_w, data, row, k);
     t->ref.quantize(q, scale, sum, x, k);
@@ -75,8 +78,8 @@ static void ref_matmul(struct trial *t, enum tern_type type)
 
 static void ref_rows(struct trial *t)
 {
-    size_t n = rnd_in(t, 1, 200);
-    float *x = take_floats(t, n, PLAIN), *w = take_floats(t, n, PLAIN), *y = take(t, n * 4);
+    size_t n = trial_in(t, 1, 200);
+    float *x = trial_floats(t, n, PLAIN), *w = trial_floats(t, n, PLAIN), *y = trial_take(t, n * 4);
     double squares = 0, exps = 0;
     for (size_t i = 0; i < n; i++) {
         squares += (double)x[i] * x[i];
@@ -99,9 +102,9 @@ static void ref_rows(struct trial *t)
 static void ref_rope(struct trial *t)
 {
     enum { HALF = 40 };
-    float *freq = take(t, HALF * 4), *x = take_floats(t, 2 * HALF, PLAIN), c[HALF], s[HALF];
+    float *freq = trial_take(t, HALF * 4), *x = trial_floats(t, 2 * HALF, PLAIN), c[HALF], s[HALF];
     float before[2 * HALF];
-    uint32_t position = (uint32_t)rnd_in(t, 0, 1000000);
+    uint32_t position = (uint32_t)trial_in(t, 0, 1000000);
     memcpy(before, x, sizeof before);
     for (size_t i = 0; i < HALF; i++)
         freq[i] = (float)pow(10000, -(double)i / HALF);
@@ -118,12 +121,12 @@ static void ref_rope(struct trial *t)
 static void ref_attend(struct trial *t)
 {
     enum { DIM = 24 };
-    float *q = take_floats(t, DIM, PLAIN), scores[BLOCK], m, l, a[DIM];
-    struct span see = {.lo = (uint16_t)rnd_in(t, 0, 255)};
-    see.hi = (uint16_t)rnd_in(t, see.lo + 1u, 256);
+    float *q = trial_floats(t, DIM, PLAIN), scores[BLOCK], m, l, a[DIM];
+    struct span see = {.lo = (uint16_t)trial_in(t, 0, 255)};
+    see.hi = (uint16_t)trial_in(t, see.lo + 1u, 256);
     struct attend b = {.q = {.n = 1, .k = DIM, .x = q}, .v_dim = DIM, .see = &see, .scale = 0.3f};
-    float *k = take_cache(t, TERN_CACHE_F32, DIM, see.lo, see.hi, true);
-    float *v = take_cache(t, TERN_CACHE_F32, DIM, see.lo, see.hi, false);
+    float *k = trials_take_cache(t, TERN_CACHE_F32, DIM, see.lo, see.hi, true);
+    float *v = trials_take_cache(t, TERN_CACHE_F32, DIM, see.lo, see.hi, false);
     b.k = k, b.v = v, b.m = &m, b.l = &l, b.a = a, b.scores = scores;
     attend_block(&t->ref, TERN_CACHE_F32, &b);
     double total = 0, want[DIM] = {0};

@@ -1,34 +1,20 @@
-/* What the tests of the forward pass share: a small model and a context, ids fed to it, its logits
- * kept. To be included by a suite, for it asserts with Check. */
-#ifndef TESTS_FORWARD_RUN_H
-#define TESTS_FORWARD_RUN_H
+/* See forward_run.h. */
+#include "forward_run.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "suite.h"
 #include "weights/weights.h"
-#include "toy.h"
 
-enum { VOCAB = 96, MAX = 600, CTX = 1024, BATCH = 64 };
-
-struct run {
-    char path[256];
-    struct toy toy;
-    tern_model *model;
-    tern_context *ctx;
-};
-
-typedef float logits_rows[MAX][VOCAB];
-
-static inline struct toy small_toy(void)
+struct toy run_toy(void)
 {
     struct toy t = toy_default();
     t.vocab = VOCAB, t.dim = 48, t.hidden = 72, t.max_seq = CTX, t.untied = 1;
     return t;
 }
 
-static inline void run_write(struct run *r, struct toy toy)
+void run_write(struct run *r, struct toy toy)
 {
     struct tern_error e = {0};
     *r = (struct run){.toy = toy};
@@ -36,7 +22,7 @@ static inline void run_write(struct run *r, struct toy toy)
     ck_assert_msg(!toy_write(r->path, &toy, &e), "%s", e.text);
 }
 
-static inline void run_start(struct run *r, enum tern_cache_type type, uint32_t n_seqs)
+void run_start(struct run *r, enum tern_cache_type type, uint32_t n_seqs)
 {
     struct tern_error e = {0};
     struct tern_model_params mp = {.n_threads = 2};
@@ -46,33 +32,31 @@ static inline void run_start(struct run *r, enum tern_cache_type type, uint32_t 
     ck_assert_msg(!tern_context_open(&r->ctx, r->model, &cp, &e), "%s", e.text);
 }
 
-static inline void run_open(struct run *r, struct toy toy, uint32_t n_seqs)
+void run_open(struct run *r, struct toy toy, uint32_t n_seqs)
 {
     run_write(r, toy);
     run_start(r, TERN_CACHE_F32, n_seqs);
 }
 
-static inline void run_close(struct run *r)
+void run_close(struct run *r)
 {
     tern_context_close(r->ctx);
     tern_model_close(r->model);
     remove(r->path);
 }
 
-static inline void add(const struct run *r, uint32_t seq, tern_token token, unsigned flags)
+void run_add(const struct run *r, uint32_t seq, tern_token token, unsigned flags)
 {
     struct tern_error e = {0};
     ck_assert_msg(!tern_batch_add(r->ctx, seq, token, flags, &e), "%s", e.text);
 }
 
-/* Appends ids [n] to the sequence; out[i] gets the logits after ids[i]. */
-static inline void feed(const struct run *r, uint32_t seq, const tern_token *ids, size_t n,
-                        logits_rows out)
+void run_feed(const struct run *r, uint32_t seq, const tern_token *ids, size_t n, logits_rows out)
 {
     for (size_t at = 0; at < n; at += TERN_MAX_LOGITS) {
         size_t end = at + TERN_MAX_LOGITS < n ? at + TERN_MAX_LOGITS : n;
         for (size_t i = at; i < end; i++)
-            add(r, seq, ids[i], TERN_ROW_LOGITS);
+            run_add(r, seq, ids[i], TERN_ROW_LOGITS);
         ck_assert_int_eq(tern_forward(r->ctx), TERN_OK);
         ck_assert_uint_eq(tern_n_logits(r->ctx), end - at);
         for (size_t i = at; i < end; i++)
@@ -80,27 +64,24 @@ static inline void feed(const struct run *r, uint32_t seq, const tern_token *ids
     }
 }
 
-/* The same from an empty sequence. */
-static inline void feed_fresh(const struct run *r, const tern_token *ids, size_t n, logits_rows out)
+void run_feed_fresh(const struct run *r, const tern_token *ids, size_t n, logits_rows out)
 {
     tern_seq_keep(r->ctx, 0, 0);
-    feed(r, 0, ids, n, out);
+    run_feed(r, 0, ids, n, out);
 }
 
-static inline void make_ids(tern_token *ids, size_t n, unsigned seed)
+void run_ids(tern_token *ids, size_t n, unsigned seed)
 {
     for (size_t i = 0; i < n; i++)
         ids[i] = (tern_token)((i * i * 7 + i * 31 + seed * 13) % VOCAB);
 }
 
-static inline int same(const float *a, const float *b)
+int run_same(const float *a, const float *b)
 {
     return memcmp(a, b, VOCAB * sizeof *a) == 0;
 }
 
-/* Overwrites `bytes` of a tensor from byte `offset` on. */
-static inline void patch(const char *path, const char *name, size_t offset, const void *data,
-                         size_t bytes)
+void run_patch(const char *path, const char *name, size_t offset, const void *data, size_t bytes)
 {
     struct tern_error e = {0};
     struct weights *w = NULL;
@@ -116,7 +97,3 @@ static inline void patch(const char *path, const char *name, size_t offset, cons
     ck_assert_uint_eq(fwrite(data, 1, bytes, f), bytes);
     ck_assert_int_eq(fclose(f), 0);
 }
-
-static logits_rows one, two; /* too large for a stack */
-
-#endif

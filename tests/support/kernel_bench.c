@@ -1,0 +1,364 @@
+/* See kernel_bench.h. */
+#include "kernel_bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "kernel_levels.h"
+#include "kernel_limits.h"
+#include "kernels/kernels.h"
+
+struct bench {
+    struct kernels k;
+    struct pool *one, *all;
+    size_t n, type; /* rows of x or queries; type of weights or cache */
+    size_t rows, dim;
+    float *x, *y, *w;
+    struct activations a;
+    struct attend at;
+};
+
+struct bench_case {
+    const char *name, *unit;
+    size_t n, type, rows, dim;
+    double (*run)(struct bench *b); /* returns the units of work done, in billions */
+};
+
+static void bench_tiles(void *arg, size_t begin, size_t end, int thread)
+{
+    struct bench *b = arg;
+    (void)thread;
+    b->k.matmul[b->type](b->y, b->rows, b->w, begin, end, &b->a);
+}
+
+static size_t matmul_bytes(size_t type, size_t rows, size_t dim)
+{
+    return rows / 16 * format_tile_bytes(format_find(type), dim);
+}
+
+static double bench_matmul(struct bench *b)
+{
+    size_t bytes = matmul_bytes(b->type, b->rows, b->dim);
+    pool_run(b->all, b->rows / 16, bench_tiles, b);
+    return (b->n == 1 ? (double)bytes : (double)b->n * (double)(b->rows * b->dim)) * 1e-9;
+}
+
+/* All blocks of a cache of `rows` positions, as one KV head after the other. Units: GB for few
+ * queries, and multiply-adds for many, for which a block is widened first, as in a prompt. */
+static double bench_attend(struct bench *b)
+{
+    static float wide[2 * BLOCK * 256];
+    size_t bytes = attend_bytes(b->type, b->dim);
+    enum tern_cache_type k_type = b->type, v_type = b->type;
+    for (size_t i = 0; i < b->rows / BLOCK; i++) {
+        b->at.k = (const char *)b->w + 2 * i * bytes;
+        b->at.v = (const char *)b->at.k + bytes;
+        b->at.next = (const char *)b->at.v + bytes;
+        if (b->n > 16 && b->k.widen[b->type]) {
+            b->k.widen[b->type](wide, b->at.v, b->dim, BLOCK);
+            b->at.v = wide, v_type = TERN_CACHE_F32;
+        }
+        if (b->n > 16 && b->type == TERN_CACHE_F16) {
+            b->k.widen[b->type](wide + BLOCK * b->dim, b->at.k, b->dim, BLOCK);
+            b->at.k = wide + BLOCK * b->dim, k_type = TERN_CACHE_F32;
+        }
+        for (size_t g = 0; g < b->n; g += 16) {
+            b->at.q.n = b->n - g < 16 ? b->n - g : 16;
+            b->k.score[k_type](&b->at);
+            b->k.weigh(&b->at);
+            b->k.mix[v_type](&b->at);
+        }
+    }
+    double macs = 2.0 * (double)(b->n * b->rows * b->dim);
+    return (b->n <= 16 ? 2.0 * (double)(b->rows / BLOCK * bytes) : macs) * 1e-9;
+}
+
+static double bench_quantize(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.quantize((int8_t *)b->y, b->y + b->dim, (int32_t *)(void *)(b->y + 2 * b->dim), b->x,
+                      b->dim);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_quantize_octets(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.quantize_octets((struct octet *)(void *)b->y, i % OCTET, b->x, b->dim);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_rmsnorm(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.rmsnorm(b->y, b->x, b->x, b->dim, 1e-5f);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_add(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.add(b->y, b->x, b->dim);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_swiglu(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.swiglu(b->y, b->x, b->x, b->dim);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_rope_angles(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.rope_angles(b->y, b->y + 64, b->x, b->dim, (uint32_t)(4 * i), 1);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_rope(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.rope(b->y, b->x, b->x, b->dim);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_to_f16(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.to_f16((uint16_t *)b->y, b->x, b->dim);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_in_range(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.in_range(b->x, b->dim, 100);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_merge(struct bench *b)
+{
+    float M = 0, L = 0;
+    for (size_t i = 0; i < b->n; i++)
+        b->k.merge(&M, &L, b->y, -(float)(i & 1), 1, b->x, b->dim);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_divide(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->k.divide(b->y, b->x, 3, b->dim);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+static double bench_log_sum_exp(struct bench *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->y[0] = b->k.log_sum_exp(b->x, b->dim);
+    return (double)(b->n * b->dim) * 1e-9;
+}
+
+enum { WIDE_ROWS = 5632, WIDE_K = 2048 }; /* a feed-forward matrix; its mirror is the other one */
+
+static const struct bench_case bench_cases[] = {
+    {"matmul f32 1 row", "GB/s", 1, TERN_F32, 51200, WIDE_K, bench_matmul},
+    {"matmul f16 1 row", "GB/s", 1, TERN_F16, 102400, WIDE_K, bench_matmul},
+    {"matmul bf16 1 row", "GB/s", 1, TERN_BF16, 102400, WIDE_K, bench_matmul},
+    {"matmul q8 1 row", "GB/s", 1, TERN_Q8, 192512, WIDE_K, bench_matmul},
+    {"matmul q4 1 row", "GB/s", 1, TERN_Q4, 360448, WIDE_K, bench_matmul},
+    {"matmul q4c 1 row", "GB/s", 1, TERN_Q4C, 360448, WIDE_K, bench_matmul},
+    {"matmul f32 1 row, L3", "GB/s", 1, TERN_F32, 2048, 1024, bench_matmul},
+    {"matmul f16 1 row, L3", "GB/s", 1, TERN_F16, 2048, 1024, bench_matmul},
+    {"matmul bf16 1 row, L3", "GB/s", 1, TERN_BF16, 2048, 1024, bench_matmul},
+    {"matmul q8 1 row, L3", "GB/s", 1, TERN_Q8, 2048, 1024, bench_matmul},
+    {"matmul q4 1 row, L3", "GB/s", 1, TERN_Q4, 2048, 1024, bench_matmul},
+    {"matmul q4c 1 row, L3", "GB/s", 1, TERN_Q4C, 2048, 1024, bench_matmul},
+    {"matmul f32 1 row, L2", "GB/s", 1, TERN_F32, 288, 288, bench_matmul},
+    {"matmul f16 1 row, L2", "GB/s", 1, TERN_F16, 288, 288, bench_matmul},
+    {"matmul bf16 1 row, L2", "GB/s", 1, TERN_BF16, 288, 288, bench_matmul},
+    {"matmul q8 1 row, L2", "GB/s", 1, TERN_Q8, 288, 288, bench_matmul},
+    {"matmul q4 1 row, L2", "GB/s", 1, TERN_Q4, 288, 288, bench_matmul},
+    {"matmul q4c 1 row, L2", "GB/s", 1, TERN_Q4C, 288, 288, bench_matmul},
+    {"matmul f32 2 rows", "GMAC/s", 2, TERN_F32, 16384, WIDE_K, bench_matmul},
+    {"matmul f32 4 rows", "GMAC/s", 4, TERN_F32, 16384, WIDE_K, bench_matmul},
+    {"matmul f32 8 rows", "GMAC/s", 8, TERN_F32, 16384, WIDE_K, bench_matmul},
+    {"matmul f32 16 rows", "GMAC/s", 16, TERN_F32, 16384, WIDE_K, bench_matmul},
+    {"matmul f16 2 rows", "GMAC/s", 2, TERN_F16, 16384, WIDE_K, bench_matmul},
+    {"matmul f16 4 rows", "GMAC/s", 4, TERN_F16, 16384, WIDE_K, bench_matmul},
+    {"matmul f16 8 rows", "GMAC/s", 8, TERN_F16, 16384, WIDE_K, bench_matmul},
+    {"matmul f16 16 rows", "GMAC/s", 16, TERN_F16, 16384, WIDE_K, bench_matmul},
+    {"matmul bf16 2 rows", "GMAC/s", 2, TERN_BF16, 16384, WIDE_K, bench_matmul},
+    {"matmul bf16 4 rows", "GMAC/s", 4, TERN_BF16, 16384, WIDE_K, bench_matmul},
+    {"matmul bf16 8 rows", "GMAC/s", 8, TERN_BF16, 16384, WIDE_K, bench_matmul},
+    {"matmul bf16 16 rows", "GMAC/s", 16, TERN_BF16, 16384, WIDE_K, bench_matmul},
+    {"matmul q8 2 rows", "GMAC/s", 2, TERN_Q8, 16384, WIDE_K, bench_matmul},
+    {"matmul q8 4 rows", "GMAC/s", 4, TERN_Q8, 16384, WIDE_K, bench_matmul},
+    {"matmul q8 8 rows", "GMAC/s", 8, TERN_Q8, 16384, WIDE_K, bench_matmul},
+    {"matmul q8 16 rows", "GMAC/s", 16, TERN_Q8, 16384, WIDE_K, bench_matmul},
+    {"matmul q4 2 rows", "GMAC/s", 2, TERN_Q4, 16384, WIDE_K, bench_matmul},
+    {"matmul q4 4 rows", "GMAC/s", 4, TERN_Q4, 16384, WIDE_K, bench_matmul},
+    {"matmul q4 8 rows", "GMAC/s", 8, TERN_Q4, 16384, WIDE_K, bench_matmul},
+    {"matmul q4 16 rows", "GMAC/s", 16, TERN_Q4, 16384, WIDE_K, bench_matmul},
+    {"matmul q4c 2 rows", "GMAC/s", 2, TERN_Q4C, 16384, WIDE_K, bench_matmul},
+    {"matmul q4c 4 rows", "GMAC/s", 4, TERN_Q4C, 16384, WIDE_K, bench_matmul},
+    {"matmul q4c 8 rows", "GMAC/s", 8, TERN_Q4C, 16384, WIDE_K, bench_matmul},
+    {"matmul q4c 16 rows", "GMAC/s", 16, TERN_Q4C, 16384, WIDE_K, bench_matmul},
+    {"matmul f32 512 wide", "GMAC/s", 512, TERN_F32, WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul f32 512 deep", "GMAC/s", 512, TERN_F32, WIDE_K, WIDE_ROWS, bench_matmul},
+    {"matmul f16 512 wide", "GMAC/s", 512, TERN_F16, WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul f16 512 deep", "GMAC/s", 512, TERN_F16, WIDE_K, WIDE_ROWS, bench_matmul},
+    {"matmul bf16 512 wide", "GMAC/s", 512, TERN_BF16, WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul bf16 512 deep", "GMAC/s", 512, TERN_BF16, WIDE_K, WIDE_ROWS, bench_matmul},
+    {"matmul q8 512 wide", "GMAC/s", 512, TERN_Q8, WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul q8 512 deep", "GMAC/s", 512, TERN_Q8, WIDE_K, WIDE_ROWS, bench_matmul},
+    {"matmul q4 512 wide", "GMAC/s", 512, TERN_Q4, WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul q4 512 deep", "GMAC/s", 512, TERN_Q4, WIDE_K, WIDE_ROWS, bench_matmul},
+    {"matmul q4c 512 wide", "GMAC/s", 512, TERN_Q4C, WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul q4c 512 deep", "GMAC/s", 512, TERN_Q4C, WIDE_K, WIDE_ROWS, bench_matmul},
+    {"attend f16 8 queries", "GB/s", 8, TERN_CACHE_F16, 1 << 18, 64, bench_attend},
+    {"attend f16 1 query", "GB/s", 1, TERN_CACHE_F16, 1 << 18, 64, bench_attend},
+    {"attend f32 8 queries", "GB/s", 8, TERN_CACHE_F32, 1 << 17, 64, bench_attend},
+    {"attend q8 8 queries", "GB/s", 8, TERN_CACHE_Q8, 1 << 19, 64, bench_attend},
+    {"attend q8 1 query", "GB/s", 1, TERN_CACHE_Q8, 1 << 19, 64, bench_attend},
+    {"attend f16 8 q, L2", "GB/s", 8, TERN_CACHE_F16, 1 << 11, 64, bench_attend},
+    {"attend q8 8 q, L2", "GB/s", 8, TERN_CACHE_Q8, 1 << 11, 64, bench_attend},
+    {"attend f16 128 queries", "GMAC/s", 128, TERN_CACHE_F16, 4096, 64, bench_attend},
+    {"attend f32 128 queries", "GMAC/s", 128, TERN_CACHE_F32, 4096, 64, bench_attend},
+    {"attend q8 128 queries", "GMAC/s", 128, TERN_CACHE_Q8, 4096, 64, bench_attend},
+    {"quantize", "G/s", 100, 0, 0, 2048, bench_quantize},
+    {"quantize_octets", "G/s", 100, 0, 0, 2048, bench_quantize_octets},
+    {"rmsnorm", "G/s", 100, 0, 0, 2048, bench_rmsnorm},
+    {"add", "G/s", 100, 0, 0, 2048, bench_add},
+    {"swiglu", "G/s", 100, 0, 0, 2048, bench_swiglu},
+    {"rope_angles", "G/s", 100, 0, 0, 32, bench_rope_angles},
+    {"rope", "G/s", 1000, 0, 0, 32, bench_rope},
+    {"to_f16", "G/s", 1000, 0, 0, 64, bench_to_f16},
+    {"in_range", "G/s", 1000, 0, 0, 64, bench_in_range},
+    {"merge", "G/s", 1000, 0, 0, 64, bench_merge},
+    {"divide", "G/s", 1000, 0, 0, 64, bench_divide},
+    {"log_sum_exp", "G/s", 10, 0, 0, 32000, bench_log_sum_exp},
+};
+
+enum { BENCH_BYTES = 420 << 20, BENCH_X = 512 * WIDE_ROWS };
+
+/* Inputs of a case: bytes that are numbers of every format */
+static void bench_fill(struct bench *b, const struct bench_case *c)
+{
+    bool f32 = strstr(c->name, "f32") != NULL;
+    for (size_t i = 0; i < BENCH_BYTES / 4; i++)
+        b->w[i] = f32 ? (float)(i % 253) * 0.01f - 1 : f32_of_bits(0x2c112a13u + (uint32_t)(i % 9));
+    for (size_t i = 0; i < BENCH_X; i++)
+        b->x[i] = (float)(i % 251) * 0.01f - 1;
+    b->n = c->n, b->type = c->type, b->rows = c->rows, b->dim = c->dim;
+    struct octet *octets = (struct octet *)(void *)(b->x + BENCH_X);
+    int8_t *q = (int8_t *)(b->x + 2 * BENCH_X);
+    float *scale = b->x + 2 * BENCH_X + c->dim;
+    int32_t *sum = (int32_t *)(void *)(scale + c->dim);
+    struct kernels ref;
+    kernels_fill(&ref, 0);
+    for (size_t i = 0; i < c->n && c->run == bench_matmul; i++)
+        ref.quantize_octets(octets + octet_at(i, 0, c->dim), i % OCTET, b->x + i * c->dim, c->dim);
+    ref.quantize(q, scale, sum, b->x, c->dim);
+    b->a = (struct activations){c->n, c->dim, c->dim, b->x, q, scale, sum, octets};
+    static struct span see[16];
+    for (size_t g = 0; g < 16; g++)
+        see[g] = (struct span){0, BLOCK};
+    b->at = (struct attend){.v_dim = c->dim, .a_stride = c->dim, .see = see, .scale = 0.125f};
+    static int8_t q8[16 * 256];
+    static float q_scale[16 * 8];
+    static int32_t q_sum[16 * 8];
+    for (size_t g = 0; g < 16 && c->run == bench_attend; g++)
+        ref.quantize(q8 + g * 256, q_scale + g * 8, q_sum + g * 8, b->x + g * 256, c->dim);
+    b->at.q = (struct queries){16, c->dim, 256, 8, b->x, q8, q_scale, q_sum};
+    b->at.a = b->y, b->at.m = b->y + 8192, b->at.l = b->y + 16384, b->at.scores = b->y + 32768;
+}
+
+static double bench_best(struct bench *b, const struct bench_case *c)
+{
+    double best = 0, start = limit_seconds();
+    for (int i = 0; i < 3 || (limit_seconds() - start < 0.15 && i < 1000); i++) {
+        double t = limit_seconds(), work = c->run(b);
+        t = limit_seconds() - t;
+        best = work / t > best ? work / t : best;
+    }
+    return best;
+}
+
+/* The most that a level could reach in this case, or 0 */
+static double bench_limit(struct bench *b, const struct bench_case *c, unsigned cpu)
+{
+    bool is_matmul = c->run == bench_matmul;
+    struct pool *pool = is_matmul ? b->all : b->one;
+    if (!is_matmul && c->run != bench_attend)
+        return 0;
+    if (!strcmp(c->unit, "GMAC/s"))
+        return limit_macs(pool, cpu, is_matmul && type_is_quantized((enum tern_type)c->type));
+    return limit_read(pool, cpu, b->w,
+                      is_matmul ? matmul_bytes(c->type, c->rows, c->dim)
+                                : 2 * c->rows * c->dim * (c->type == TERN_CACHE_F32 ? 4 : 2));
+}
+
+static void bench_one(struct bench *b, const struct bench_case *c)
+{
+    bench_fill(b, c);
+    kernels_fill(&b->k, 0);
+    printf("%-22s %-7s", c->name, c->unit);
+    if (c->rows * c->dim * c->n < 1 << 24)
+        printf(" %8.2f     ", bench_best(b, c));
+    else
+        printf(" %8s     ", "-");
+    for (size_t l = 0; l < N_LEVELS; l++)
+        if (level_find(l)) {
+            double limit = bench_limit(b, c, levels[l].cpu), best;
+            kernels_fill(&b->k, levels[l].cpu);
+            printf(" %8.2f", best = bench_best(b, c));
+            if (limit > 0)
+                printf(" %3.0f%%", 100 * best / limit);
+            else
+                printf("     ");
+            fflush(stdout);
+        }
+    printf("\n");
+}
+
+static void bench_limits(struct bench *b)
+{
+    printf("%d threads read %.1f GB/s from memory; GMAC/s of instructions, float and int:",
+           pool_threads(b->all), limit_read(b->all, cpu_detect(), b->w, BENCH_BYTES));
+    for (size_t l = 0; l < N_LEVELS; l++)
+        if (level_find(l))
+            printf(" %s %.0f %.0f", levels[l].name, limit_macs(b->all, levels[l].cpu, false),
+                   limit_macs(b->all, levels[l].cpu, true));
+    printf("\n%-30s %8s     ", "", "ref");
+    for (size_t l = 0; l < N_LEVELS; l++)
+        if (level_find(l))
+            printf(" %13s", levels[l].name);
+    printf("\n");
+}
+
+int bench_all(const char *only, int threads)
+{
+    struct bench b = {0};
+    struct tern_error e;
+    b.w = aligned_alloc(64, BENCH_BYTES);
+    b.x = aligned_alloc(64, sizeof(float) * (BENCH_X * 2 + (1 << 16)));
+    b.y = aligned_alloc(64, sizeof(float) * BENCH_X);
+    int bad = !b.w || !b.x || !b.y || pool_open(&b.one, 1, &e) || pool_open(&b.all, threads, &e);
+    if (!bad) {
+        memset(b.y, 0, sizeof(float) * BENCH_X);
+        bench_fill(&b, &bench_cases[0]);
+        bench_limits(&b);
+        for (size_t i = 0; i < sizeof bench_cases / sizeof *bench_cases; i++)
+            if (!only || strstr(bench_cases[i].name, only))
+                bench_one(&b, &bench_cases[i]);
+    }
+    pool_close(b.all);
+    pool_close(b.one);
+    free(b.w);
+    free(b.x);
+    free(b.y);
+    return bad;
+}
