@@ -28,7 +28,7 @@ from tern import library
 from tern.programs import ROOT
 
 BUILD = ROOT / os.environ.get("BUILD", "build")
-VOCAB, POSITIONS, LINES = 512, 512, 2000
+POSITIONS, LINES = 512, 2000
 STORY = "beeb5cb46785efee81a8545300b31e396b595e5ce6f3b77db201545501981d14"  # sha256
 TOKENS, NLL, PERPLEXITY = 155637, 274458.6372, "5.8325"
 
@@ -52,7 +52,7 @@ def perplexity(model: Path, text: Path) -> tuple[int, float]:
     """Tokens and their summed negative log-likelihood."""
     lines = [line for line in text.read_bytes().split(b"\n") if line and all(32 <= c < 127 for c in line)]
     tokens, total = 0, 0.0
-    with library.Engine(BUILD / "libtern.so", model, VOCAB, POSITIONS) as e:
+    with library.Engine(BUILD / "libtern.so", model, POSITIONS) as e:
         for line in lines[:LINES]:
             ids = e.encode(line)[:POSITIONS]
             tokens += len(ids) - 1

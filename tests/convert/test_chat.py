@@ -175,7 +175,7 @@ class Case(unittest.TestCase):
         return made, t, learn.learn(path.stem, source, tokens, t), source
 
     def open(self, path: Path, t: tokenizer.Tokenizer) -> engine.Engine:
-        return engine.Engine(BUILD / "libtern.so", path, len(t.tokens), 16)
+        return engine.Engine(BUILD / "libtern.so", path, 16)
 
 
 class Templates(Case):

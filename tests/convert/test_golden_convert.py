@@ -75,7 +75,7 @@ class GoldenModels(unittest.TestCase):
             dynamic = "dynamic" in json.dumps(config)
             length = ["--rope-length", str(golden.prompt + len(golden.greedy) - 1)] if dynamic else []
             self.assertEqual(convert.main([str(source), str(out), *length]), 0, said.getvalue())
-            with engine.Engine(LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
+            with engine.Engine(LIBRARY, out, len(ids)) as e:
                 logits = e.logits(ids, golden.prompt)
         self.assertGreaterEqual(len(golden.rows), 6)
         for at, row in golden.rows.items():
@@ -216,7 +216,7 @@ class PublishedKeys(unittest.TestCase):
                 (source / "tokenizer.json").write_text(json.dumps(tokenizer_json(golden.keys["vocab"])))
                 safetensors.numpy.save_file(state, source / "model.safetensors")
                 self.assertEqual(convert.main([str(source), str(out)]), 0)
-                with engine.Engine(LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
+                with engine.Engine(LIBRARY, out, len(ids)) as e:
                     found.append(np.array(e.logits(ids, 1)))
         np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
 

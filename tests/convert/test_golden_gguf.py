@@ -72,7 +72,7 @@ class GoldenGguf(unittest.TestCase):
                 said = self.convert(file, Path(temp) / "assumed.bin")
                 for pair in lacking:
                     self.assertIn(pair.split("=")[0], said)
-            with engine.Engine(golden_convert.LIBRARY, out, golden.keys["vocab"], len(ids)) as e:
+            with engine.Engine(golden_convert.LIBRARY, out, len(ids)) as e:
                 logits = e.logits(ids, golden.prompt)
         for at, row in golden.rows.items():
             self.assertLessEqual(np.abs(logits[at] - row).max(), golden_convert.BOUND * np.abs(row).max(), at)

@@ -1,19 +1,71 @@
-"""libtern.so from Python: the calls of include/tern.h that tests and checks need, through ctypes."""
+"""libtern.so from Python: the calls of include/tern.h and tern_lab.h that tests and checks need, through ctypes."""
 
 import ctypes
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from .errors import ConvertError
+
 ROWS = 32  # TERN_MAX_LOGITS
-WANTS_LOGITS, ADD_SPECIAL, CACHE_F32 = 1, 1, 1
+WANTS_LOGITS, ADD_SPECIAL = 1, 1
+CACHE_TYPES = ("f16", "f32", "q8")  # enum tern_cache_type
 
 
 class Error(ctypes.Structure):
     """struct tern_error"""
 
     _fields_ = [("code", ctypes.c_int), ("text", ctypes.c_char * 512)]
+
+
+class ModelParams(ctypes.Structure):
+    """struct tern_model_params"""
+
+    _fields_ = [("n_threads", ctypes.c_int), ("cpu", ctypes.c_char_p), ("load", ctypes.c_uint)]
+
+
+class ModelInfo(ctypes.Structure):
+    """struct tern_model_info"""
+
+    _fields_ = [(n, ctypes.c_uint64) for n in "n_layers dim vocab n_heads n_kv_heads head_dim hidden max_seq window".split()]
+    _fields_ += [(n, ctypes.c_uint64) for n in "n_params file_bytes token_bytes content_id".split()] + [("type", ctypes.c_int)]
+    _fields_ += [(n, ctypes.c_char_p) for n in "_type_name name source licence converter cpu".split()]
+    _fields_ += [("n_threads", ctypes.c_int), ("threads_why", ctypes.c_char_p), ("bos", ctypes.c_int32)]
+    _fields_ += [("has_chat", ctypes.c_int), ("is_sealed", ctypes.c_int)]
+
+    @property
+    def type_name(self) -> str:
+        return self._type_name.decode()
+
+
+class Row(ctypes.Structure):
+    """struct tern_row"""
+
+    _fields_ = [("seq", ctypes.c_uint32), ("position", ctypes.c_uint32), ("token", ctypes.c_int32), ("flags", ctypes.c_uint)]
+
+
+class RawObservation(ctypes.Structure):
+    """struct tern_observation"""
+
+    _fields_ = [("layer", ctypes.c_uint64), ("operation", ctypes.c_char_p), ("rows", ctypes.c_size_t)]
+    _fields_ += [("columns", ctypes.c_size_t), ("values", ctypes.POINTER(ctypes.c_float)), ("stride", ctypes.c_size_t)]
+    _fields_ += [("at", ctypes.POINTER(Row))]
+
+
+OBSERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(RawObservation))
+
+
+@dataclass
+class Observation:
+    """What one step gave: see tern_observe. `values` [rows, columns] is borrowed during the call."""
+
+    layer: int
+    operation: str
+    values: np.ndarray
+    positions: list[int]
 
 
 class ContextParams(ctypes.Structure):
@@ -49,15 +101,25 @@ def chat_messages(messages: list[dict]):
 
 
 class Engine:
-    """A model and one context of `n_ctx` positions, with an f32 cache; a with-statement closes both."""
+    """A model and one context of `n_ctx` positions; a with-statement closes both. Opening fails with ConvertError."""
 
-    def __init__(self, library: Path, model: Path, vocab: int, n_ctx: int):
-        self.lib, self.error, self.vocab = ctypes.CDLL(str(library.resolve())), Error(), vocab
+    def __init__(
+        self, library: Path, model: Path, n_ctx: int, *, cpu: str | None = None, n_threads: int = 0, n_batch: int = ROWS,
+        cache_type: str = "f32",
+    ):  # fmt: skip
+        self.lib, self.error, self.info = ctypes.CDLL(str(library.resolve())), Error(), ModelInfo()
         self.lib.tern_logits.restype = ctypes.POINTER(ctypes.c_float)
         self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
-        params = ContextParams(n_ctx=n_ctx, n_batch=ROWS, cache_type=CACHE_F32)
-        self._call("tern_model_open", ctypes.byref(self.model), os.fsencode(model), None)
-        self._call("tern_context_open", ctypes.byref(self.context), self.model, ctypes.byref(params))
+        kind = ModelParams(n_threads=n_threads, cpu=cpu and cpu.encode())
+        params = ContextParams(n_ctx=n_ctx, n_batch=n_batch, cache_type=CACHE_TYPES.index(cache_type))
+        try:
+            self._try("tern_model_open", ctypes.byref(self.model), os.fsencode(model), ctypes.byref(kind))
+            self._try("tern_context_open", ctypes.byref(self.context), self.model, ctypes.byref(params))
+        except ConvertError:
+            self.__exit__()
+            raise
+        self.lib.tern_model_info(self.model, ctypes.byref(self.info))
+        self.vocab, self.n_batch = self.info.vocab, n_batch
 
     def __enter__(self):
         return self
@@ -121,3 +183,32 @@ class Engine:
                 row = self.lib.tern_logits(self.context, ctypes.c_size_t(i))
                 out[at + i] = np.ctypeslib.as_array(row, (self.vocab,))
         return out
+
+    def observe(self, ids: list[int], wanted: set[int], take: Callable[[Observation], None]) -> None:
+        """Evaluates ids as a fresh sequence; `take` gets what every step gives. Logits come from the positions in `wanted`."""
+
+        def shown(_, raw):
+            o = raw.contents
+            values = np.ctypeslib.as_array(o.values, (o.rows, o.stride))[:, : o.columns]
+            take(Observation(o.layer, o.operation.decode(), values, [o.at[i].position for i in range(o.rows)]))
+
+        callback = OBSERVE(shown)
+        self._try("tern_observe", self.context, callback, None)
+        self.lib.tern_seq_keep(self.context, 0, 0)
+        self.lib.tern_seq_expect(self.context, 0, len(ids))
+        n = logits = 0
+        for i, token in enumerate(ids):
+            if n == self.n_batch or (i in wanted and logits == ROWS):
+                self.lib.tern_forward(self.context)
+                n = logits = 0
+            self._try("tern_batch_add", self.context, 0, int(token), WANTS_LOGITS if i in wanted else 0)
+            n, logits = n + 1, logits + (i in wanted)
+        self.lib.tern_forward(self.context)
+        self._try("tern_observe", self.context, OBSERVE(), None)
+
+    def _try(self, name: str, *arguments) -> None:
+        """A call whose failure is the input's fault."""
+        try:
+            self._call(name, *arguments)
+        except RuntimeError as e:
+            raise ConvertError(self.error.text.decode(), self.error.code) from e
