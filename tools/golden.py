@@ -3,7 +3,7 @@
 
     tools/golden.py [NAME ...]                   writes tests/golden/NAME.txt (all without a name)
     tools/golden.py --sample NAME DIR            a model of that entry, all of it random, as a Hugging Face directory
-    tools/golden.py --probes SOURCE OUT.npz      what every step of a model gives, for `run --verify OUT.npz`; SOURCE is
+    tools/golden.py --probes SOURCE OUT.npz      what every step of a model gives, for `verify.py`; SOURCE is
                                                  a Hugging Face directory, or the NAME of a golden test
 
 Needs torch and transformers (not in requirements.txt: only whoever adds a family runs this). For each family

@@ -322,7 +322,7 @@ class Usage(Cli):
             self.assertNotIn("did you mean", self.bad(2, self.model, far))
         for cut, whole in (("--in", "info"), ("--ses", "session"), ("--tem", "temp"), ("--hepl", "help"), ("--ifno", "info")):
             self.assertIn(f"did you mean --{whole}?", self.bad(2, self.model, cut))
-        for job in (["--perplexity", "x"], ["--tokenize", "x"], ["--info"], ["--verify", "x"]):
+        for job in (["--perplexity", "x"], ["--tokenize", "x"], ["--info"]):
             for of_a_text in ("--chat", "--jsonl", "--system=x", "--logprobs=1", "--lookup", "--context-shift"):
                 text = self.bad(2, self.model, *job, of_a_text)
                 self.assertIn(f"{of_a_text.split('=')[0]} and {job[0]} cannot go together", text)

@@ -2,7 +2,7 @@
 #include "kernels/kernels.h"
 #include "sample/penalties.h"
 #include "sample/sampler.h"
-#include "text/tokenizer.h"
+#include "text/decoder.h"
 #include "weights/keywriter.h"
 #include "suite.h"
 

@@ -12,7 +12,6 @@
 #include "app/run/perplexity.h"
 #include "app/run/plan.h"
 #include "app/run/run_options.h"
-#include "app/run/verify.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -104,8 +103,6 @@ static enum tern_status do_job(tern_model *model, struct run_options *o, double 
     case OPT_PERPLEXITY_LINES:
     case OPT_PERPLEXITY_LLAMACPP:
         return perplexity(model, o, e);
-    case OPT_VERIFY:
-        return verify_run(model, o, e);
     case OPT_TOKENIZE:
         return complete_tokenize(model, o, e);
     case OPT_INFO:

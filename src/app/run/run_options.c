@@ -209,17 +209,6 @@ static const struct option_row rows[N_RUN_OPTIONS] = {
                                  .kind = JOB,
                                  .value = "FILE",
                                  .help = "the same, computed as llama.cpp does"},
-    [OPT_VERIFY] = {.names = "verify",
-                    .kind = JOB,
-                    .value = "FILE",
-                    .help = "compare every step with values of the original model (from "
-                            "tools/golden.py --probes)"},
-    [OPT_VERIFY_BOUND] = {.names = "verify-bound",
-                          .kind = REAL,
-                          .max = 1000000000,
-                          .value = "X",
-                          .help = "the largest difference that --verify accepts; default: by the "
-                                  "type of the weights"},
     [OPT_SEAL_VALUE] = {.names = "seal-value",
                         .kind = JOB,
                         .help = "print the fingerprint that this file's seal must have"},
@@ -426,8 +415,6 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
             return TERN_USAGE;
     if (o->value[OPT_STRIDE].given && o->job != OPT_PERPLEXITY)
         return parser_usage(e, "--stride belongs to --perplexity");
-    if (o->value[OPT_VERIFY_BOUND].given && o->job != OPT_VERIFY)
-        return parser_usage(e, "--verify-bound belongs to --verify");
     if (o->value[OPT_KEEP].given && !o->value[OPT_CONTEXT_SHIFT].given)
         return parser_usage(e, "--keep belongs to --context-shift");
     for (size_t i = 0; i < COUNT(of_a_text) && needs_model(o->job); i++)

@@ -48,8 +48,6 @@ enum run_option { /* in the order of --help */
                   OPT_STRIDE,
                   OPT_PERPLEXITY_LINES,
                   OPT_PERPLEXITY_LLAMACPP,
-                  OPT_VERIFY,
-                  OPT_VERIFY_BOUND,
                   OPT_SEAL_VALUE,
                   OPT_JSONL,
                   OPT_LOGPROBS,

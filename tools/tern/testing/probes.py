@@ -1,5 +1,5 @@
-"""Probes: what every step of a model gives in transformers, under the names of tern_observe (include/tern.h), for
-`run --verify`.
+"""Probes: what every step of a model gives in transformers, under the names of tern_observe (include/tern_lab.h), for
+`tools/verify.py`.
 
 In:  a model of transformers and the features that the converter reads from its config. Out: arrays in the order of the
 forward pass. Modules are found by the names of their weights (layouts.py), so a family needs no line here; what has no
@@ -193,6 +193,6 @@ class Recorder:
 
 
 def probe(model: Any, kind: str, features: dict[str, Any], ids: list[int], positions: list[int]) -> dict[str, np.ndarray]:
-    """The arrays of a file of probes: see src/app/run/verify.h."""
+    """The arrays of a file of probes: see ../verify.py."""
     head = {"tokens": np.array(ids, "<i4"), "positions": np.array(positions, "<i4")}
     return head | Recorder(model, kind, features, positions).run(ids)
