@@ -333,7 +333,7 @@ class Refusals(Folder):
             ("tokenizer.model", b"\n\xff\xff\xff", "cut or broken"),
             ("tokenizer.model", b"\n\2\x10\0", "cut or broken"),
             ("tokenizer.model", b"\n\2\x08\0", "cut or broken"),
-            ("tokenizer.model", b"\n\5\n\1a\x18\t", "cut or broken"),
+            ("tokenizer.model", b"\n\5\n\1a\x18\t", "tokenizer.model is cut or broken"),
             ("tokenizer.model", b"\n\3\n\1a\x12\2\x18\t", "cut or broken"),
             ("tokenizer.model", b"\n\x08\n\1a\x15\0\0\x80\x7f", "cut or broken"),
             ("tokenizer.model", b"\n\3\n\1a\x12\3\xc2\x02\0", "cut or broken"),

@@ -1,5 +1,6 @@
 /* Toy models: tiny, valid weights files of any shape, with weights from a seeded generator that
- * tools/tern/testing/toy.py reproduces bit for bit. In: a shape. Out: a file made by weights/writer.c.
+ * tools/tern/testing/toy.py reproduces bit for bit. In: a shape. Out: a file made by
+ * weights/writer.c.
  *
  * Value i (row-major) of the tensor NAME, in f32:
  *

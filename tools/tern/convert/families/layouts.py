@@ -110,7 +110,9 @@ class Layout:
         try:
             return source_name(self.names, ours)
         except KeyError:
-            raise ConvertError(f"the {ours!r} of a {self.kind} model has no name in tools/tern/convert/families/layouts.py yet") from None
+            raise ConvertError(
+                f"the {ours!r} of a {self.kind} model has no name in tools/tern/convert/families/layouts.py yet"
+            ) from None
 
     def places(self, slot: Slot) -> list[Place]:
         layer, part = slot.layer_and_part

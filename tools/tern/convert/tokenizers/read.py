@@ -63,7 +63,7 @@ def _read_any(path: Path, rows: int | None) -> Tokenizer | None:
         return from_ranks(data, str(path))
     if data[:1] != b"\n":
         raise ConvertError(f"{path} is no tokenizer that is known here")
-    return from_sentencepiece(spf.parse(data), str(path), data, stated=stated.read(path.parent), rows=rows)
+    return from_sentencepiece(spf.parse(data, str(path)), str(path), data, stated=stated.read(path.parent), rows=rows)
 
 
 def from_huggingface(folder: Path, given: Path | None, vocab: int) -> Tokenizer | None:

@@ -55,13 +55,13 @@ def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("utf-8")
 
 
-def parse(data: bytes) -> Model:
-    """The model of a tokenizer.model file."""
+def parse(data: bytes, where: str = "the SentencePiece file") -> Model:
+    """The model of a tokenizer.model file, which `where` names in errors."""
     try:
         from google.protobuf.message import DecodeError
         from sentencepiece.sentencepiece_model_pb2 import ModelProto
     except ImportError as e:
-        raise ConvertError(f"tokenizer.model needs the Python packages sentencepiece and protobuf: {e}", USAGE) from None
+        raise ConvertError(f"{where} needs the Python packages sentencepiece and protobuf: {e}", USAGE) from None
     proto = ModelProto()
     try:
         proto.ParseFromString(data)
@@ -71,9 +71,9 @@ def parse(data: bytes) -> Model:
     except DecodeError:
         whole = False
     if not whole or not all(math.isfinite(piece.score) for piece in pieces):
-        raise ConvertError("the SentencePiece file is cut or broken")
+        raise ConvertError(f"{where} is cut or broken")
     if not pieces:
-        raise ConvertError("the SentencePiece file has no pieces")
+        raise ConvertError(f"{where} has no pieces")
     return Model(
         pieces,
         ids={name: getattr(trainer, name + "_id") for name in ("unk", "bos", "eos", "pad")},
