@@ -1,6 +1,6 @@
 /* Files: whole reads and writes, and replacing a file in one step. Interrupted and short calls are
- * continued; every failure is TERN_IO with the path and the system's reason. file.c alone calls
- * open, pread, pwrite, fsync and rename. */
+ * continued; every failure is TERN_IO with the path and the system's reason. In the library, only
+ * file.c calls pread, pwrite, fsync and rename; beside it, only procfs.c opens files. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 

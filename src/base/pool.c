@@ -6,7 +6,7 @@
  *
  * Who waits spins first and then sleeps: on a futex on Linux, on a condition elsewhere (and with
  * -DPOOL_PORTABLE). How long to spin is learned: longer when what was waited for came soon, half as
- * long when it did not, because then somebody else had the processor, and spinning only keeps him.
+ * long when it did not: then another thread needs the processor, and spinning only delays it.
  * With more threads than processors nobody spins at all. */
 #include "base/pool.h"
 

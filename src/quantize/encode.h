@@ -1,7 +1,7 @@
 /* The search for the scales of q4 and q4c. In: 32 columns of 16 rows. Out: their values and scales.
  * Nearest rounding (formats.c) divides by the value of largest magnitude; here 22 scales of either
  * sign around it are tried, the best is refined by least squares, and where the inputs of the
- * matrix are known, the error made in a column is made good in the columns after it (factor.h). */
+ * matrix are known, the rounding error of a column is compensated in later columns (factor.h). */
 #ifndef QUANTIZE_ENCODE_H
 #define QUANTIZE_ENCODE_H
 

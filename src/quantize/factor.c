@@ -9,7 +9,7 @@
 enum {
     MAX_BLOCK = 4096, /* columns that feel each other */
     PANEL = 32,       /* columns that are eliminated together */
-    APART = 8         /* doubles between rows, lest they meet in the cache */
+    APART = 8         /* doubles between rows, so that these do not collide in the cache */
 };
 
 static size_t round_to(size_t n, size_t m)

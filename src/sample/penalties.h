@@ -1,5 +1,5 @@
-/* What changes the logits of tokens that the text has had already. `x` [vocab] are the values,
- * `count` [vocab] is scratch. A token outside the vocabulary is passed over. */
+/* Penalties: what lowers the logits of tokens that the text already has. `x` [vocab] are the
+ * values, `count` [vocab] is scratch. A token outside the vocabulary is ignored. */
 #ifndef SAMPLE_PENALTIES_H
 #define SAMPLE_PENALTIES_H
 

@@ -185,8 +185,8 @@ static const char *find_name(const struct chat *c, const char *p, const char *en
     return NULL;
 }
 
-/* Whether what the rule writes before the message is what asks for an answer, but for spaces at the
- * end. Leaves behind what asks for it. */
+/* Whether what the rule writes before the message is what asks for an answer, except for spaces at
+ * the end. Leaves behind what asks for it. */
 static bool begins_as_asked(struct render *r, const char *prefix, size_t n,
                             const struct chat_rule *ask, bool *same)
 {

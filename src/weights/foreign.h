@@ -1,4 +1,4 @@
-/* Recognises what people give by mistake for a weights file (GGUF, safetensors, llama2.c, ...). */
+/* Recognises files that people pass instead of a weights file: GGUF, safetensors, llama2.c. */
 #ifndef WEIGHTS_FOREIGN_H
 #define WEIGHTS_FOREIGN_H
 

@@ -1,5 +1,5 @@
-/* Builds a key block (weights/keys.h draws it). Running out of memory sets `failed`, which stays set:
- * add everything, then test once. */
+/* Builds a key block (weights/keys.h draws it). Running out of memory sets `failed`, which stays
+ * set: add everything, then test once. */
 #ifndef WEIGHTS_KEYWRITER_H
 #define WEIGHTS_KEYWRITER_H
 

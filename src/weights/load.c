@@ -18,7 +18,7 @@ struct job {
     enum tern_status status;
 };
 
-/* Where share t of bytes from .. to begins: on a page, but for the first. */
+/* Where share t of bytes from .. to begins: on a page, except for the first. */
 static uint64_t cut(uint64_t from, uint64_t to, uint64_t t, uint64_t n)
 {
     uint64_t at = from + (to - from) / n * t;

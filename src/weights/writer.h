@@ -1,10 +1,14 @@
 /* Writes a weights file (FORMAT.md): sections and shapes first, then the tensors' bytes in pieces
  * of any size, at last the header with its checksums. Memory: the sections and the directory.
  *
- *   writer_open, writer_section ..., writer_tensor ..., writer_data ..., writer_finish,
- * writer_close
+ *   writer_open     creates the file
+ *   writer_section  once for each section
+ *   writer_tensor   once for each tensor
+ *   writer_data     the bytes of all tensors, in any number of calls
+ *   writer_finish   the header
+ *   writer_close
  *
- * The file grows under the given name: give a temporary one and base/file.h's file_replace after.
+ * The file grows under the given name: give a temporary name, then call file_replace (base/file.h).
  */
 #ifndef WEIGHTS_WRITER_H
 #define WEIGHTS_WRITER_H
@@ -20,7 +24,8 @@ struct writer;
 enum tern_status writer_open(struct writer **out, const char *path, struct tern_error *e);
 void writer_close(struct writer *w); /* before writer_finish: the file is left invalid */
 
-/* A section, copied. They keep their order; `tensors` comes by itself after the first. */
+/* A section, copied. Sections keep their order; the writer adds `tensors` itself, after the first.
+ */
 enum tern_status writer_section(struct writer *w, const char *tag, bool critical, const void *data,
                                 size_t bytes, struct tern_error *e);
 
