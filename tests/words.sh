@@ -8,7 +8,7 @@ cd "${1:-$(dirname "$0")/..}" || exit 2
 shopt -s nullglob lastpipe # the last part of a pipe is this shell: rule counts
 
 max_words=1500
-texts=(README.md */README.md src/*/*.md)
+texts=(README.md */README.md src/*/*.md tests/*/*/README.md)
 targets=$(make -s help | sed -nE 's/^make ([a-z-]+).*/\1/p'; sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 passed=0 failed=0
 
