@@ -39,8 +39,8 @@ def tokenizer_section() -> bytes:
     })
 
 
-def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit: int = 0) -> None:
-    """A toy with the tokenizer above; `norm`: value of every weight of the final norm; `rope_limit`: positions beyond
+def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit: int = 0, text: bool = True) -> None:
+    """A toy with the tokenizer above, or without `text` with none; `norm`: value of every weight of the final norm; `rope_limit`: positions beyond
     which the frequencies are others."""
     config = {
         "n_layers": 2, "dim": 64, "vocab": VOCAB, "max_seq": max_seq, "norm_eps": 1e-5,
@@ -66,6 +66,8 @@ def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit:
         "provenance": keys.pack({"name": "toy", "licence": "first\nsecond \x1b[31m line"}),
         "seal": weights.blank_seal(),
     }
+    if not text:
+        del sections["tokenizer"]
     with open(path, "w+b") as out:
         weights.write(out, sections, [entry(*item) for item in toy.shapes(config).items()])
 

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import struct
 import subprocess
 import time
@@ -38,6 +39,38 @@ class Text(Cli):
             self.assertEqual(self.good(*common, *args), want, args)
         for args in ([self.model, "-"], ["-f", "-", self.model], [self.model, "--file=-"]):
             self.assertEqual(self.good(*args, *common, stdin=b"The cat"), want)
+
+    def test_a_pipe_or_a_file_is_the_prompt(self):
+        common = [self.model, "-s", 3, "-n", 9, "-q"]
+        want = self.good(*common, "The cat")
+        self.assertEqual(self.good(*common, stdin=b"The cat\n"), want)
+        file = self.dir / "input.txt"
+        file.write_bytes(b"The cat")
+        with open(file, "rb") as f:
+            self.assertEqual(subprocess.run([RUN, *map(str, common)], stdin=f, capture_output=True).stdout, want)
+        self.assertEqual(self.good(*common, "The cat", stdin=b"ignored"), want)
+        self.assertEqual(self.good(self.model, "--tokenize", stdin=b"a b\n"), b"100 35 101\n")
+        self.good(self.model, "--info", stdin=b"not a prompt")
+
+    def test_a_prompt_of_token_ids(self):
+        common = [self.model, "-s", 3, "-n", 9, "-q"]
+        want = self.good(*common, "The cat")
+        ids = "1 " + self.good(self.model, "--tokenize", "The cat").decode()
+        for text in (ids, ids.replace(" ", ","), "  " + ids.replace(" ", " , ")):
+            self.assertEqual(self.good(*common, "--prompt-ids", text), want)
+        self.assertEqual(self.good(self.model, "--tokenize", "--prompt-ids", "7,8"), b"7 8\n")
+        for wrong in ("259", "-1", "x", "1 2x", "99999999999999999999"):
+            self.assertIn("is not a token id from 0 to 258", self.bad(2, self.model, f"--prompt-ids={wrong}"))
+        self.assertIn("no token id", self.bad(2, self.model, "--prompt-ids", " "))
+        for more in (["-p", "x"], ["-f", "x"], ["--chat"], ["--info"]):
+            self.bad(2, self.model, "--prompt-ids", "5", *more)
+        bare = self.dir / "bare.bin"
+        write_model(bare, 64, text=False)
+        self.assertIn("has no tokenizer", self.bad(2, bare, "x"))
+        ids = self.good(bare, "--prompt-ids", "1 87 107", "-s", 3, "-n", 4, "-q", "--ignore-eos")
+        self.assertRegex(ids, rb"\A1 87 107( \d+){4}\n\Z")
+        more = self.good(bare, "--prompt-ids", ids.decode(), "-s", 3, "-n", 4, "-q", "--no-echo", "--ignore-eos")
+        self.assertRegex(more, rb"\A( \d+){4}\n\Z")
 
     def test_guesses_change_nothing(self):
         prompt = "one two three one two three one two " * 3
@@ -247,6 +280,19 @@ class Reports(Cli):
         self.assertEqual(self.good(self.model, "--tokenize"), b"\n")
         big = self.good(self.model, "--tokenize", "-", stdin=b"ab" * 100000)
         self.assertEqual(big.split(), [b"100", b"101"] * 100000)
+        pieces = self.good(self.model, "--tokenize", "-v", "a\n\"é")
+        self.assertEqual(pieces, b'100 "a"\n13 "\\u000a"\n37 "\\u0022"\n198 "\\xc3"\n172 "\\xa9"\n')
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # a datagram for every write
+        with here, open(self.dir / "many.txt", "w+b") as many:
+            many.write(b"ab" * 10000)
+            many.seek(0)
+            p = subprocess.Popen([RUN, self.model, "--tokenize"], stdin=many, stdout=there)
+            there.close()
+            writes = [here.recv(65536)]
+            while not writes[-1].endswith(b"\n"):
+                writes.append(here.recv(65536))
+            self.assertEqual((p.wait(), b"".join(writes).split()), (0, [b"100", b"101"] * 10000))
+        self.assertLess(len(writes), 2000)
         fffd = self.good(self.model, "--tokenize", "-", stdin=b"\xff" * 1000)  # three bytes each
         self.assertEqual(len(fffd.split()), 3000)
 

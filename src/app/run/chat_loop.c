@@ -430,18 +430,13 @@ static enum tern_status check(struct chat_loop *c, struct tern_error *e)
     return set_system(c, e);
 }
 
-static bool has_prompt(const struct run_options *o)
-{
-    return o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
-}
-
 bool chat_loop_wanted(const tern_model *model, const struct run_options *o)
 {
     struct tern_chat_info info;
     if (o->value[OPT_CHAT].given || o->value[OPT_SYSTEM].given || o->value[OPT_SYSTEM_FILE].given ||
         o->value[OPT_THINK].given || o->value[OPT_TEMPLATE].given)
         return true;
-    return !has_prompt(o) && !o->value[OPT_SESSION].given && isatty(STDIN_FILENO) &&
+    return !run_options_have_prompt(o) && !o->value[OPT_SESSION].given && isatty(STDIN_FILENO) &&
            isatty(STDOUT_FILENO) && tern_chat_info(model, &info);
 }
 
@@ -454,7 +449,7 @@ enum tern_status chat_loop_run(tern_model *model, struct run_options *o, double 
         c.show = c.g.p.on_text;
         c.g.p.on_text = on_text;
         c.g.p.arg = &c;
-        s = !has_prompt(o) && isatty(STDIN_FILENO) ? talk(&c, e) : ask_once(&c, e);
+        s = !run_options_have_prompt(o) && isatty(STDIN_FILENO) ? talk(&c, e) : ask_once(&c, e);
     }
     complete_close(&c.g);
     conversation_close(&c.said);

@@ -3,6 +3,8 @@
 #include "app/run/complete.h"
 
 #include "app/cli/files.h"
+#include "app/cli/growing_text.h"
+#include "app/cli/json.h"
 #include "app/cli/number.h"
 #include "app/cli/out.h"
 #include "app/run/plan.h"
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,7 +28,20 @@ struct run_prompt {
     size_t n;
     tern_token *tokens; /* owned, [n_tokens] */
     size_t n_tokens;
+    bool given; /* by an option, or by standard input that is not empty */
 };
+
+static enum tern_status no_memory(struct tern_error *e)
+{
+    snprintf(e->text, sizeof e->text, "not enough memory for the prompt");
+    return e->code = TERN_NO_MEMORY;
+}
+
+static void put_piece(void *arg, const char *text, size_t n)
+{
+    (void)arg;
+    (void)out_stream(text, n);
+}
 
 static void prompt_close(struct run_prompt *p)
 {
@@ -33,25 +49,79 @@ static void prompt_close(struct run_prompt *p)
     free(p->tokens);
 }
 
-static bool has_prompt(const struct run_options *o)
+/* Standard input is a pipe or a file: it is the prompt if no other is given. */
+static bool input_is_prompt(void)
 {
-    return o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
+    struct stat input;
+    return !fstat(STDIN_FILENO, &input) && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
+}
+
+/* The line feed at the end of standard input ends its last line: it is dropped. */
+static enum tern_status take_input(struct run_prompt *p, struct tern_error *e)
+{
+    enum tern_status s = files_take("-", &p->text, &p->n, e);
+    p->n -= !s && p->n && p->text[p->n - 1] == '\n';
+    return s;
 }
 
 static enum tern_status take_text(const struct run_options *o, struct run_prompt *p,
                                   struct tern_error *e)
 {
-    const struct option_value *prompt = &o->value[OPT_PROMPT], *file = &o->value[OPT_FILE];
-    if (file->given)
-        return files_take(file->text, &p->text, &p->n, e);
-    p->n = prompt->given ? strlen(prompt->text) : 0;
+    const char *text = o->value[OPT_PROMPT].text;
+    if (o->value[OPT_FILE].given)
+        return files_take(o->value[OPT_FILE].text, &p->text, &p->n, e);
+    if (!text && input_is_prompt())
+        return take_input(p, e);
+    p->n = text ? strlen(text) : 0;
     p->text = malloc(p->n + 1);
-    if (!p->text) {
-        snprintf(e->text, sizeof e->text, "not enough memory for the prompt");
-        return e->code = TERN_NO_MEMORY;
-    }
-    memcpy(p->text, prompt->given ? prompt->text : "", p->n + 1);
+    if (!p->text)
+        return no_memory(e);
+    memcpy(p->text, text ? text : "", p->n + 1);
     return TERN_OK;
+}
+
+/* The text of p's tokens, to be shown; of a model without tokenizer, their ids. */
+static enum tern_status text_of_ids(struct run_prompt *p, const tern_model *model,
+                                    struct tern_error *e)
+{
+    struct growing_text text = {0};
+    tern_decoder *d = NULL;
+    enum tern_status s = tern_decoder_open(&d, model, 0, e);
+    for (size_t i = 0; i < p->n_tokens; i++) {
+        char id[16];
+        size_t n = 0;
+        const char *piece = s ? id : tern_decoder_push(d, p->tokens[i], &n);
+        if (s)
+            n = (size_t)snprintf(id, sizeof id, i ? " %d" : "%d", (int)p->tokens[i]);
+        growing_text_add(&text, piece, n);
+    }
+    tern_decoder_close(d);
+    p->text = text.p, p->n = text.n; /* handed over */
+    return text.failed ? no_memory(e) : s == TERN_USAGE ? TERN_OK : s;
+}
+
+/* --prompt-ids: numbers separated by spaces, commas or line feeds. */
+static enum tern_status take_ids(struct run_prompt *p, const tern_model *model, const char *text,
+                                 struct tern_error *e)
+{
+    static const char gaps[] = " ,\n";
+    struct tern_model_info info;
+    tern_model_info(model, &info);
+    p->tokens = malloc((strlen(text) / 2 + 2) * sizeof *p->tokens);
+    if (!p->tokens)
+        return no_memory(e);
+    for (text += strspn(text, gaps); *text; text += strspn(text, gaps)) {
+        uint64_t id;
+        size_t n = strcspn(text, gaps);
+        if (!number_u64(text, n, &id) || id >= info.vocab)
+            return parser_usage(e, "--prompt-ids: '%.*s' is not a token id from 0 to %llu",
+                                n < 100 ? (int)n : 100, text, (unsigned long long)info.vocab - 1);
+        p->tokens[p->n_tokens++] = (tern_token)id;
+        text += n;
+    }
+    if (!p->n_tokens)
+        return parser_usage(e, "--prompt-ids: there is no token id");
+    return text_of_ids(p, model, e);
 }
 
 static enum tern_status prompt_open(struct run_prompt *p, const tern_model *model,
@@ -59,22 +129,51 @@ static enum tern_status prompt_open(struct run_prompt *p, const tern_model *mode
                                     struct tern_error *e)
 {
     memset(p, 0, sizeof *p);
+    if (o->value[OPT_PROMPT_IDS].given)
+        return take_ids(p, model, o->value[OPT_PROMPT_IDS].text, e);
     if (o->value[OPT_PARSE_SPECIAL].given)
         flags |= TERN_PARSE_SPECIAL;
     enum tern_status s = take_text(o, p, e);
+    p->given = p->n || run_options_have_prompt(o);
     return s ? s : tokens_take(model, p->text, p->n, flags, &p->tokens, &p->n_tokens, e);
+}
+
+/* A token on a line of its own, with its text as a JSON string; \xNN where its bytes are not UTF-8,
+ * as in a part of a character. */
+static void print_piece(tern_decoder *d, tern_token token)
+{
+    size_t n = 0;
+    const char *text = d ? tern_decoder_bytes(d, token, &n) : "";
+    char number[16];
+    out_stream(number, (size_t)snprintf(number, sizeof number, "%d \"", (int)token));
+    if (json_is_utf8(text, n))
+        json_text(put_piece, NULL, text, n);
+    else
+        for (size_t i = 0; i < n; i++)
+            out_stream(number, (size_t)snprintf(number, sizeof number, "\\x%02x",
+                                                (unsigned)(unsigned char)text[i]));
+    out_stream("\"\n", 2);
 }
 
 enum tern_status complete_tokenize(const tern_model *model, const struct run_options *o,
                                    struct tern_error *e)
 {
     struct run_prompt p;
+    tern_decoder *d = NULL;
+    bool pieces = o->value[OPT_VERBOSE].given;
     enum tern_status s = prompt_open(&p, model, o, 0, e);
-    for (size_t i = 0; !s && i < p.n_tokens; i++)
-        if (!out_print(i ? " %d" : "%d", (int)p.tokens[i]))
-            break;
+    if (!s && pieces && (s = tern_decoder_open(&d, model, 1, e)) == TERN_USAGE)
+        s = TERN_OK; /* no tokenizer: ids alone */
+    for (size_t i = 0; !s && i < p.n_tokens; i++) {
+        char id[16];
+        if (pieces)
+            print_piece(d, p.tokens[i]);
+        else
+            out_stream(id, (size_t)snprintf(id, sizeof id, i ? " %d" : "%d", (int)p.tokens[i]));
+    }
     if (!s)
-        out_write("\n", 1);
+        out_write("\n", !pieces);
+    tern_decoder_close(d);
     prompt_close(&p);
     return s;
 }
@@ -85,7 +184,7 @@ static enum tern_status check_prompt(struct run_prompt *p, const tern_model *mod
 {
     struct tern_model_info info;
     tern_model_info(model, &info);
-    if (!p->n_tokens && info.bos >= 0)
+    if (!p->n_tokens && info.bos >= 0) /* there is room for one */
         p->tokens[p->n_tokens++] = info.bos;
     if (p->n_tokens > plan->n_ctx) {
         snprintf(
@@ -167,7 +266,9 @@ static int on_token(void *arg, tern_token token, const float *logits)
 static int on_text(void *arg, tern_token token, const char *text, size_t n)
 {
     struct completion *g = arg;
-    (void)token;
+    char id[16];
+    if (g->is_ids && token >= 0)
+        text = id, n = (size_t)snprintf(id, sizeof id, " %d", (int)token);
     bool done = g->report.is_json ? token_report_text(&g->report, text, n) : out_stream(text, n);
     return !done || signals_caught();
 }
@@ -302,6 +403,7 @@ enum tern_status complete_open(struct completion *g, tern_model *model, const st
     if (!s && token_report_wants_tokens(&g->report))
         g->p.on_token = on_token;
     complete_set(g);
+    g->is_ids = !tokens_have_text(model);
     g->stats.load_seconds = stopwatch_now() - g->stats.start;
     if (!s)
         s = check_bias(model, o, e);
@@ -361,7 +463,7 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
 {
     const tern_token *tokens = prompt->tokens;
     size_t n = prompt->n_tokens;
-    if (!has_prompt(g->o) && tern_seq_length(g->ctx, 0)) /* of the session, to go on with */
+    if (!prompt->given && tern_seq_length(g->ctx, 0)) /* of the session, to go on with */
         tokens = tern_seq_tokens(g->ctx, 0), n = tern_seq_length(g->ctx, 0);
     if (!n) {
         snprintf(e->text, sizeof e->text,

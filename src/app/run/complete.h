@@ -16,6 +16,7 @@ struct completion {
     struct tern_generate_params p;
     struct run_stats stats;
     struct token_report report;
+    bool is_ids;        /* the model has no tokenizer: token ids are written instead of text */
     bool unread;        /* the one text was cancelled within its prompt */
     double waits_since; /* a prompt that takes its time says how far it is; 0: it does not */
 };
@@ -39,7 +40,7 @@ enum tern_status complete_end(struct completion *g, enum tern_status s, struct t
 enum tern_status complete_prompt(tern_model *model, struct run_options *o, double load_seconds,
                                  struct tern_error *e);
 
-/* Prints the token ids of the prompt on one line. */
+/* Prints the token ids of the prompt on one line; with --verbose each on its own, with its text. */
 enum tern_status complete_tokenize(const tern_model *model, const struct run_options *o,
                                    struct tern_error *e);
 

@@ -89,6 +89,10 @@ static const struct option_row rows[N_RUN_OPTIONS] = {
     [OPT_PARSE_SPECIAL] = {.names = "parse-special",
                            .kind = FLAG,
                            .help = "read special tokens in the prompt as tokens, not as text"},
+    [OPT_PROMPT_IDS] = {.names = "prompt-ids",
+                        .kind = TEXT,
+                        .value = "IDS",
+                        .help = "the prompt as token ids, as in \"1 22 333\"; no token is added"},
     [OPT_SESSION] = {.names = "session prompt-cache",
                      .kind = TEXT,
                      .value = "FILE",
@@ -403,10 +407,13 @@ static bool needs_model(enum run_option job)
 
 static enum tern_status check_whole(const struct run_options *o, struct tern_error *e)
 {
-    static const enum run_option pairs[][2] = {{OPT_PROMPT, OPT_FILE},
-                                               {OPT_GREEDY, OPT_TEMP},
-                                               {OPT_SYSTEM, OPT_SYSTEM_FILE},
-                                               {OPT_VERBOSE, OPT_QUIET}};
+    static const enum run_option pairs[][2] = {
+        {OPT_PROMPT, OPT_FILE},       {OPT_PROMPT, OPT_PROMPT_IDS},
+        {OPT_FILE, OPT_PROMPT_IDS},   {OPT_CHAT, OPT_PROMPT_IDS},
+        {OPT_SYSTEM, OPT_PROMPT_IDS}, {OPT_SYSTEM_FILE, OPT_PROMPT_IDS},
+        {OPT_THINK, OPT_PROMPT_IDS},  {OPT_TEMPLATE, OPT_PROMPT_IDS},
+        {OPT_GREEDY, OPT_TEMP},       {OPT_SYSTEM, OPT_SYSTEM_FILE},
+        {OPT_VERBOSE, OPT_QUIET}};
     static const enum run_option of_a_text[] = {
         OPT_CHAT,   OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION,
         OPT_LOOKUP, OPT_DRAFT,  OPT_CONTEXT_SHIFT, OPT_JSONL, OPT_LOGPROBS};
@@ -420,8 +427,7 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
     for (size_t i = 0; i < COUNT(of_a_text) && needs_model(o->job); i++)
         if (exclude(o, of_a_text[i], o->job, e))
             return TERN_USAGE;
-    bool prompt = o->value[OPT_PROMPT].given || o->value[OPT_FILE].given;
-    if (prompt && needs_model(o->job) && o->job != OPT_TOKENIZE)
+    if (run_options_have_prompt(o) && needs_model(o->job) && o->job != OPT_TOKENIZE)
         return parser_usage(e, "--%.*s takes no prompt", OPTION_NAME(&rows[o->job]));
     return TERN_OK;
 }
@@ -464,6 +470,11 @@ static enum tern_status take_lists(struct run_options *o, const struct parser *p
     }
     const char *order = o->value[OPT_SAMPLERS].text;
     return order ? tern_sampler_order(&o->order, order, e) : TERN_OK;
+}
+
+bool run_options_have_prompt(const struct run_options *o)
+{
+    return o->value[OPT_PROMPT].given || o->value[OPT_FILE].given || o->value[OPT_PROMPT_IDS].given;
 }
 
 enum tern_status run_options_open(struct run_options *o, int argc, char **argv,

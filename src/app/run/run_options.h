@@ -24,6 +24,7 @@ enum run_option { /* in the order of --help */
                   OPT_NO_ECHO,
                   OPT_IGNORE_EOS,
                   OPT_PARSE_SPECIAL,
+                  OPT_PROMPT_IDS,
                   OPT_SESSION,
                   OPT_CONTEXT_SHIFT,
                   OPT_KEEP,
@@ -92,6 +93,8 @@ struct run_options {
 enum tern_status run_options_open(struct run_options *o, int argc, char **argv,
                                   struct tern_error *e);
 void run_options_close(struct run_options *o);
+
+bool run_options_have_prompt(const struct run_options *o); /* standard input aside */
 
 /* Changes one option of a chat: "--NAME=VALUE", which must live as long as o. A flag that is on
  * goes off. TERN_USAGE when the value is wrong, or the option not one that can change. */

@@ -28,6 +28,12 @@ enum tern_status tokens_take(const tern_model *model, const char *text, size_t n
     }
 }
 
+bool tokens_have_text(const tern_model *model)
+{
+    size_t n = 0;
+    return tern_tokenize(model, "", 0, 0, NULL, 0, &n, NULL) != TERN_USAGE;
+}
+
 tern_token tokens_prefix(const tern_model *model)
 {
     struct tern_model_info info;
