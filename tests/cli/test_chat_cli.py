@@ -104,6 +104,27 @@ class Chat(Cli):
         os.write(t.fd, b"\x04")
         self.assertEqual(t.end(), (0, b"\n"))
 
+    def test_reports_of_tokens_follow_the_text(self):
+        """On a terminal, where both are seen."""
+        want = self.good(self.model, "One day", "-s", 5, "-n", 12, "-q")
+        t = Terminal([self.model, "One day", "-s", 5, "-n", 12, "-q", "--logprobs", 1])
+        self.addCleanup(t.close)
+        status, shown = t.end()
+        self.assertEqual((status, shown[: len(want)]), (0, want))
+        self.assertRegex(shown[len(want):], rb"\A(\d+: \d+ \"[^\n]*\n){12}\Z")
+        t = self.open("--logprobs", 0)
+        self.assertRegex(t.say("Hello"), re.escape(self.once("Hello")) + rb"\n(\d+: [^\n]*\n){11}\d+: [^\n]*\Z")
+
+    def test_the_time_a_person_takes_is_not_counted(self):
+        t = self.open("-v")
+        units = {"ms": 1e-3, "s": 1}
+        for _ in range(2):
+            time.sleep(1.5)
+            found = re.findall(rb"(total|load|prompt eval|eval) duration: +([\d.]+)(ms|s)", t.say("Hello"))
+            total, *parts = (float(n) * units[u.decode()] for _, n, u in found)
+            self.assertEqual(len(parts), 3)
+            self.assertLess(total, sum(parts) + 1)
+
     def test_messages_of_several_lines(self):
         t = self.open()
         want = self.once("one\n\n two\n/bye")

@@ -1,7 +1,9 @@
 """The program quantize, driven as people drive it."""
 
 import os
+import pty
 import re
+import signal
 import subprocess
 import unittest
 import unittest.mock
@@ -117,6 +119,20 @@ class Quantize(Cli):
         two = self.dir / "two.bin"
         self.assertEqual(self.call(FABLE, two, "q4", "--calibrate", text, "-t", 1, "-q").stdout, b"")
         self.assertEqual(two.read_bytes(), (self.dir / "fitted.bin").read_bytes())
+
+    def test_it_says_at_once_what_it_does(self):
+        """On a terminal, before a tensor is done."""
+        text, folder = self.dir / "calibration.txt", self.dir / "shown"
+        folder.mkdir()
+        text.write_bytes(b"One day a cat sat on a mat. " * 2000)
+        for more, words in (([], b"reading "), (["--calibrate", str(text)], b"running the model over ")):
+            pid, fd = pty.fork()
+            if pid == 0:
+                os.execv(QUANTIZE, [QUANTIZE, str(FABLE), str(folder / "shown.bin"), "q4", *more])
+            self.assertEqual(os.read(fd, len(words)), words)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(fd)
 
     def test_wrong_calibration(self):
         out, empty = self.dir / "never4.bin", self.dir / "empty.txt"

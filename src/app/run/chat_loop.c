@@ -8,6 +8,7 @@
 #include "app/run/complete.h"
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
+#include "app/cli/stopwatch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -141,6 +142,7 @@ static void set_stops(struct chat_loop *c)
 static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
 {
     size_t n = 0, drop = 0;
+    c->g.stats.start = stopwatch_now() - c->g.stats.load_seconds; /* not while the person typed */
     complete_set(&c->g);
     set_stops(c);
     c->answer.n = 0;
@@ -160,6 +162,7 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
         conversation_drop(&c->said);
     if (c->o->value[OPT_VERBOSE].given || c->g.stats.result.reason == TERN_STOP_CONTEXT)
         complete_print(&c->g);
+    c->g.stats.load_seconds = 0; /* the next answer waits for no model */
     return s;
 }
 

@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum tern_status token_report_open(struct token_report *r, tern_context *ctx,
                                    const struct run_options *o, struct tern_error *e)
 {
     *r = (struct token_report){.o = o, .ctx = ctx, .is_json = o->value[OPT_JSONL].given};
+    r->is_late = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
     if (!token_report_wants_tokens(r))
         return TERN_OK;
     r->top = calloc((size_t)o->value[OPT_LOGPROBS].integer + 1, sizeof *r->top);
@@ -25,6 +27,7 @@ enum tern_status token_report_open(struct token_report *r, tern_context *ctx,
 void token_report_close(struct token_report *r)
 {
     tern_decoder_close(r->decoder);
+    growing_text_close(&r->late);
     free(r->top);
 }
 
@@ -35,8 +38,11 @@ bool token_report_wants_tokens(const struct token_report *r)
 
 static void put(void *arg, const char *text, size_t n)
 {
-    if (((struct token_report *)arg)->is_json)
+    struct token_report *r = arg;
+    if (r->is_json)
         (void)out_stream(text, n);
+    else if (r->is_late && !r->late.failed)
+        growing_text_add(&r->late, text, n);
     else
         fwrite(text, 1, n, stderr);
 }
@@ -115,6 +121,8 @@ void token_report_end(struct token_report *r, const struct run_stats *stats)
 {
     static const char *const reasons[] = {"end", "length", "context", "string", "cancelled"};
     const struct tern_generate_result *t = stats ? &stats->result : NULL;
+    fwrite(r->late.n ? r->late.p : "", 1, r->late.n, stderr);
+    r->late.n = 0;
     if (!r->is_json)
         return;
     if (r->index)

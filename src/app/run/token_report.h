@@ -3,15 +3,19 @@
 #ifndef RUN_TOKEN_REPORT_H
 #define RUN_TOKEN_REPORT_H
 
+#include "app/cli/growing_text.h"
 #include "app/run/run_options.h"
 #include "app/run/stats.h"
 
 struct token_report {
     const struct run_options *o;
     tern_context *ctx;
-    tern_decoder *decoder;   /* NULL: a model without tokenizer */
-    struct tern_choice *top; /* [--logprobs], owned */
-    size_t index;            /* of the next token */
+    tern_decoder *decoder;    /* NULL: a model without tokenizer */
+    struct tern_choice *top;  /* [--logprobs], owned */
+    struct growing_text late; /* lines of --logprobs that wait for the end of the text, because text
+                               * and lines would meet on a terminal */
+    bool is_late;
+    size_t index; /* of the next token */
     bool is_json;
 };
 
