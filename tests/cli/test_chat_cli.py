@@ -275,15 +275,31 @@ class Chat(Cli):
         self.assertEqual(json.loads(file.read_text().splitlines()[0])["content"], "a\ufffd\ufffd \ufffd\ufffd\ufffd")
         self.assertEqual(list(self.dir.glob("*.jsonl.*.tmp")), [])
 
+    def shim(self, source: str) -> dict[str, str]:
+        """What puts the C library's functions in `source` before the program's."""
+        made = self.dir / f"{source}.so"
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        subprocess.run([*compiler, "-shared", "-fPIC", ROOT / "tests/cli" / source, "-o", made, "-ldl"], check=True)
+        return {"LD_PRELOAD": str(made), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+    @unittest.skipUnless(sys.platform == "linux", "LD_PRELOAD is Linux's")
+    def test_memory_that_runs_out_is_reported(self):
+        short = {**self.shim("realloc_shim.c"), "REALLOC_FROM": "440", "REALLOC_TO": "520"}
+        done = self.run_it(self.model, "--chat", "Hi", *self.args, "-n", 200, "-q", env={**os.environ, **short})
+        self.assertEqual((done.returncode, done.stderr), (5, b"run: not enough memory for the conversation\n"))
+        file = self.dir / "long.jsonl"
+        turns = [{"role": "user", "content": "x" * 250}, {"role": "assistant", "content": "y" * 250}]
+        file.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
+        t = self.open("-n", 2, env=short)
+        self.assertIn(b"not enough memory", t.say(f"/load {file}"))
+        self.assertNotIn(b"not enough memory", t.say("Hello"))
+        self.assertIn(b"not enough memory", t.say("z" * 400))
+        self.assertNotIn(b"not enough memory", t.say("Hello"))
+
     @unittest.skipUnless(sys.platform == "linux", "LD_PRELOAD is Linux's")
     def test_a_saved_conversation_is_synced(self):
-        shim, synced, fails = (self.dir / name for name in ("shim.so", "synced", "fails"))
-        subprocess.run(
-            [*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", ROOT / "tests/cli/sync_shim.c", "-o", shim],
-            check=True,
-        )
-        t = self.open(env={"LD_PRELOAD": str(shim), "SYNCED": str(synced), "SYNC_FAILS": str(fails),
-                           "ASAN_OPTIONS": "verify_asan_link_order=0"})  # fmt: skip
+        synced, fails = self.dir / "synced", self.dir / "fails"
+        t = self.open(env={**self.shim("sync_shim.c"), "SYNCED": str(synced), "SYNC_FAILS": str(fails)})
         file = self.dir / "talk.jsonl"
         t.say("Hello")
         t.say(f"/save {file}")

@@ -145,10 +145,12 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
     c->g.stats.start = stopwatch_now() - c->g.stats.load_seconds; /* not while the person typed */
     complete_set(&c->g);
     set_stops(c);
-    c->answer.n = 0;
+    c->answer.n = 0, c->answer.failed = false;
     enum tern_status s = fit(c, &n, &drop, e);
     if (!s)
         s = complete_run(&c->g, c->tokens, n, e);
+    if (c->answer.failed)
+        s = no_memory(e);
     token_report_end(&c->g.report, s ? NULL : &c->g.stats);
     c->g.report.index = 0;
     if (!s && c->g.stats.result.n_generated)
@@ -196,6 +198,11 @@ static enum heard hear_line(struct chat_loop *c, const char *prompt)
         ssize_t got = read(STDIN_FILENO, more, sizeof more);
         c->ended = got == 0 || (got < 0 && errno != EINTR);
         growing_text_add(in, more, got > 0 ? (size_t)got : 0);
+        if (in->failed) { /* what was read is lost: no message is made of the rest */
+            in->n = 0;
+            c->line.failed = true;
+            return LINE;
+        }
     }
 }
 
@@ -211,7 +218,7 @@ static enum heard hear(struct chat_loop *c, bool *quoted)
 {
     static const char quotes[] = "\"\"\"";
     c->line.n = 0;
-    c->cut = false;
+    c->cut = c->line.failed = c->input.failed = false;
     enum heard h = hear_line(c, ">>> ");
     *quoted = h == LINE && c->line.n >= 3 && !memcmp(c->line.p, quotes, 3);
     if (*quoted)

@@ -221,9 +221,10 @@ static const char *take_string(struct growing_text *t, const char *p, const char
     return p + 1;
 }
 
-/* {"role": "...", "content": "..."}, in any order and with other strings beside them. */
-static bool take_message(const char *p, const char *end, struct growing_text *role,
-                         struct growing_text *content)
+/* {"role": "...", "content": "..."}, in any order and with other strings beside them. TERN_BAD_FILE,
+ * or TERN_NO_MEMORY. */
+static enum tern_status take_message(const char *p, const char *end, struct growing_text *role,
+                                     struct growing_text *content)
 {
     struct growing_text key = {0}, other = {0};
     int seen = 0;
@@ -238,25 +239,32 @@ static bool take_message(const char *p, const char *end, struct growing_text *ro
         seen |= is_role | 2 * is_content;
         p = take_string(is_role ? role : is_content ? content : &other, p, end, ",}", &mark);
     }
+    bool failed = key.failed || role->failed || content->failed;
     growing_text_close(&key);
     growing_text_close(&other);
-    return p && seen == 3 && skip_space(p, end) == end;
+    if (failed)
+        return TERN_NO_MEMORY;
+    return p && seen == 3 && skip_space(p, end) == end ? TERN_OK : TERN_BAD_FILE;
 }
 
+/* The message in a line that is not empty: the system text first, if at all; then the others in
+ * turns. TERN_BAD_FILE without a sentence. */
 static enum tern_status add_line(struct conversation *c, const char *p, const char *end,
                                  struct tern_error *e)
 {
     static const char *const roles[] = {"system", "user", "assistant"};
     struct growing_text role = {0}, content = {0};
-    enum tern_status s = TERN_BAD_FILE;
     size_t i = 0;
-    if (take_message(p, end, &role, &content)) {
-        while (i < 3 && (role.n != strlen(roles[i]) || memcmp(role.p, roles[i], role.n)))
-            i++;
-        /* the system text first, if at all; then the others in turns */
-        if (i < 3 && (i ? i == 2 - c->n % 2 : c->n == 1 && !c->list->text))
-            s = conversation_add(c, roles[i], content.n ? content.p : "", content.n, e);
-    }
+    enum tern_status s = take_message(p, end, &role, &content);
+    while (!s && i < 3 && (role.n != strlen(roles[i]) || memcmp(role.p, roles[i], role.n)))
+        i++;
+    bool fits = i == 0 ? c->n == 1 && !c->list->text : i == 2 - c->n % 2;
+    if (s == TERN_NO_MEMORY)
+        no_memory(e);
+    else if (!s && fits)
+        s = conversation_add(c, roles[i], content.n ? content.p : "", content.n, e);
+    else
+        s = TERN_BAD_FILE;
     growing_text_close(&role);
     growing_text_close(&content);
     return s;
