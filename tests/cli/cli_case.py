@@ -89,6 +89,17 @@ def catches(p: subprocess.Popen, number: int) -> bool:
     return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
 
 
+def processor_seconds(p: subprocess.Popen) -> float:
+    with open(f"/proc/{p.pid}/stat") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def state(p: subprocess.Popen) -> str:
+    """Of the process's first thread: R runs, S waits, T is stopped."""
+    return Path(f"/proc/{p.pid}/stat").read_text().rpartition(") ")[2][0]
+
+
 class Cli(unittest.TestCase):
     """Runs the program; stdin is empty unless given."""
 

@@ -9,10 +9,9 @@ import resource
 import signal
 import statistics
 import subprocess
-import time
 import unittest
 
-from cli_case import ROOT, Cli, catches, until
+from cli_case import ROOT, Cli, catches, processor_seconds, until
 
 BENCH = os.environ.get("BENCH", "./bench")
 TINY = "dim=64,hidden=160,layers=2,heads=4,kv_heads=2,head_dim=16,vocab=250,tied"
@@ -172,8 +171,7 @@ class Bench(Cli):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self.addCleanup(self.reap, p)
-        until(lambda: catches(p, signal.SIGINT))
-        time.sleep(0.5)
+        until(lambda: catches(p, signal.SIGINT) and processor_seconds(p) > 0.5)
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=300)
         self.assertEqual((p.returncode, err), (130, b""))

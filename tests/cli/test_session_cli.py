@@ -2,10 +2,9 @@
 
 import re
 import signal
-import time
 import unittest
 
-from cli_case import Cli, catches, until
+from cli_case import Cli, catches, processor_seconds, until
 
 FILL = ["--ignore-eos", "--temp", "1.1", "-s", 3]
 
@@ -91,8 +90,7 @@ class Sessions(Cli):
         text = self.dir / "long.txt"
         text.write_bytes(b"a" * 60000)
         p = self.start(self.long, "-f", text, "--session", file)
-        until(lambda: catches(p, signal.SIGINT))
-        time.sleep(0.1)  # while it reads, or before that
+        until(lambda: catches(p, signal.SIGINT) and processor_seconds(p) > 0.1)  # it reads
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=120)
         self.assertEqual(p.returncode, 130)

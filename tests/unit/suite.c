@@ -1,7 +1,14 @@
 /* The main() of a Check suite: see suite.h. */
 #include "suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+void suite_skip(const char *what, const char *why)
+{
+    printf("skipped: %s: %s\n", what, why);
+    fflush(stdout);
+}
 
 int suite_run(const char *name, const struct suite_part *parts, size_t n)
 {

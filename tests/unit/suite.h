@@ -21,6 +21,10 @@ struct suite_part {
     bool once;
 };
 
+/* Says that this test does nothing here, and why: tests/run-tests counts and names it. The test must
+ * then return. */
+void suite_skip(const char *what, const char *why);
+
 /* Runs the parts in order; returns the exit status of the program. */
 int suite_run(const char *name, const struct suite_part *parts, size_t n);
 

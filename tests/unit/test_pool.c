@@ -1,18 +1,20 @@
 /* The thread pool: every item is run once, in the ranges that the contract names, in the state that
  * exactness needs. Also what the thread sanitizer watches. */
 #define _GNU_SOURCE /* sched_setaffinity */
+#include "base/clock.h"
 #include "base/pool.h"
 #include "suite.h"
 
+#include <dirent.h>
 #include <float.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MAX_ITEMS = 5000, ROUNDS = 2000 };
 
@@ -140,6 +142,38 @@ START_TEST(a_run_is_a_barrier)
 }
 END_TEST
 
+#ifdef __linux__
+/* Whether thread `name` of this process waits, or has ended. */
+static bool is_asleep(const char *name)
+{
+    char path[64], state = 'Z';
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", name);
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+        state = 'R';
+    if (f)
+        fclose(f);
+    return state == 'S' || state == 'Z';
+}
+#endif
+
+/* Waits until all other threads sleep. */
+static void wait_until_asleep(void)
+{
+#ifdef __linux__
+    for (uint64_t end = clock_ns() + 60000000000; clock_ns() < end; sched_yield()) {
+        DIR *tasks = opendir("/proc/self/task");
+        size_t awake = 0;
+        for (struct dirent *d; (d = readdir(tasks));)
+            awake += d->d_name[0] != '.' && !is_asleep(d->d_name);
+        closedir(tasks);
+        if (awake == 1) /* this one */
+            return;
+    }
+    ck_abort_msg("the workers do not fall asleep");
+#endif
+}
+
 /* Many short runs of random sizes, with pauses in which the workers fall asleep. */
 START_TEST(torture)
 {
@@ -156,8 +190,7 @@ START_TEST(torture)
             pool_run_dynamic(p, n, tally_items, t);
         n_good += all_once(t, n, MAX_ITEMS);
         if (round % 500 == 0) {
-            struct timespec nap = {0, 200000};
-            nanosleep(&nap, NULL);
+            wait_until_asleep();
         }
     }
     ck_assert_uint_eq(n_good, ROUNDS);
