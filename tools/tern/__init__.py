@@ -4,6 +4,7 @@ errors.py    the one error that a person sees
 weights/     the weights file: key blocks, tiles, writer, reader
 programs.py  ./run and ./quantize as processes
 library.py   libtern.so through ctypes
+verify.py    every step of a model against probes of the original
 plot.py      results of ./bench as a figure
 convert/     from a foreign model to a weights file
 testing/     what the golden tests and the check scripts share
