@@ -98,7 +98,7 @@ enum { TERN_LOAD_COPY = 1, TERN_LOAD_LOCK = 2 };
 
 struct tern_model_params {
     int n_threads;   /* 0: chosen from affinity, cpuset, cgroup quota and physical cores */
-    const char *cpu; /* NULL: the best target; or "ref", "avx2", "avx512", "neon" */
+    const char *cpu; /* NULL: the best target; or one of tern_cpu_names */
     unsigned load;   /* 0: mapped from the file; TERN_LOAD_COPY: in memory on huge pages, read by
                         all threads; | TERN_LOAD_LOCK: kept in memory */
 };
@@ -481,6 +481,7 @@ enum tern_status tern_quantize(const char *in, const char *out,
 
 const char *tern_version(void);    /* "0.1.0" */
 const char *tern_build_info(void); /* compiler, targets built, arithmetic, format */
+const char *tern_cpu_names(void);  /* targets built, narrow to wide: "ref|avx2|avx512" */
 const char *tern_type_name(enum tern_type type);
 const char *tern_cache_type_name(enum tern_cache_type type); /* "f16"; NULL: there is no such */
 

@@ -3,7 +3,6 @@
 #include "base/cpu.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -69,39 +68,3 @@ unsigned cpu_detect(void)
 }
 
 #endif
-
-/* Targets by name: the bit that a machine must have, and all bits that the target may use. */
-static const struct target {
-    const char *name;
-    unsigned must, may;
-} targets[] = {
-    {"plain", 0, 0}, /* as ref; the graph is model/plain.c */
-    {"ref", 0, 0},
-    {"avx2", CPU_AVX2, CPU_AVX2 | CPU_AVX_VNNI},
-    {"avx512", CPU_AVX512, CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI},
-    {"neon", CPU_NEON, CPU_NEON | CPU_DOTPROD},
-};
-
-enum tern_status cpu_parse(const char *name, unsigned *bits, struct tern_error *e)
-{
-    const unsigned have = cpu_detect();
-    char can[64] = "";
-
-    if (!name) {
-        *bits = have;
-        return TERN_OK;
-    }
-    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
-        const struct target *t = &targets[i];
-        if ((have & t->must) != t->must)
-            continue;
-        if (!strcmp(name, t->name)) {
-            *bits = have & t->may;
-            return TERN_OK;
-        }
-        strncat(can, i ? ", " : "", sizeof can - strlen(can) - 1);
-        strncat(can, t->name, sizeof can - strlen(can) - 1);
-    }
-    return error_set(e, TERN_USAGE, "this machine cannot run the cpu target '%s'; it can run: %s",
-                     name, can);
-}

@@ -1,11 +1,10 @@
-/* What the processor, and the operating system on it, can run. In: nothing, or the name given to
- * --cpu. Out: a set of bits, from which the kernels choose a target. A narrower processor is
- * simulated by clearing bits. cpu.c alone knows cpuid and the auxiliary vector.
- * A new instruction set: a bit here, its detection in cpu.c. */
+/* What the processor, and the operating system on it, can run: a set of bits, from which the kernels
+ * choose a target (kernels/targets.h). A narrower processor is simulated by clearing bits. cpu.c
+ * alone knows cpuid and the auxiliary vector.
+ * A NEW INSTRUCTION SET: a bit here, its detection in cpu.c. */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 
-#include "base/error.h"
 #include "base/strict.h"
 
 enum {
@@ -19,10 +18,5 @@ enum {
 
 /* Every bit that this machine can run; 0: plain C only. */
 unsigned cpu_detect(void);
-
-/* The bits of this machine that the target `name` may use: "ref" none, "avx2" CPU_AVX2 and
- * CPU_AVX_VNNI, "avx512" these and both of AVX-512, "neon" both of NEON; NULL all.
- * TERN_USAGE for another name, or for a target that this machine cannot run. */
-enum tern_status cpu_parse(const char *name, unsigned *bits, struct tern_error *e);
 
 #endif

@@ -1,5 +1,6 @@
 /* What this build is, and the names of its types. */
 #include "kernels/formats.h"
+#include "kernels/targets.h"
 #include "model/cache.h"
 
 const char *tern_type_name(enum tern_type type)
@@ -26,19 +27,17 @@ const char *tern_version(void)
 #else
 #define COMPILER "gcc " __VERSION__
 #endif
-#if defined(REF_ONLY)
-#define TARGETS "ref"
-#elif defined(__x86_64__)
-#define TARGETS "ref avx2 avx512"
-#elif defined(__aarch64__)
-#define TARGETS "ref neon"
-#else
-#define TARGETS "ref"
-#endif
+#define SPACE_AND_NAME(file, name, needs) " " #name
+#define BAR_AND_NAME(file, name, needs) "|" #name
 
 const char *tern_build_info(void)
 {
     return COMPILER
-        "; targets " TARGETS
+        "; targets" TARGETS(SPACE_AND_NAME, NO_STEP)
         "; arith " TEXT(TERN_ARITH) "; format " TEXT(TERN_FORMAT_MAJOR) "." TEXT(TERN_FORMAT_MINOR);
+}
+
+const char *tern_cpu_names(void)
+{
+    return &TARGETS(BAR_AND_NAME, NO_STEP)[1];
 }

@@ -1,66 +1,74 @@
-/* The table of targets, and the choice among them. In: what the processor can run, and the name
- * given to --cpu. Out: a filled struct kernels that has proved itself on known answers.
- *
- * ADDING A TARGET: its file (kernels.h), its init in targets.h, its row here. */
+/* The choice among targets. In: what the processor can run, and the name given to --cpu. Out: a
+ * filled struct kernels that has proved itself on known answers. */
 #include "kernels/kernels.h"
 
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/error.h"
 #include "base/fpenv.h"
 #include "kernels/known_answers.h"
 #include "kernels/targets.h"
 
-struct target {
-    const char *name; /* for --cpu; targets of one name are steps of it */
-    unsigned needs;   /* CPU bits */
+#define ROW(file, name, needs) {#name, needs, file##_init},
+#define NAME(file, name, needs) #name,
+
+/* Each row overrides slots of those before it. */
+static const struct target {
+    const char *name;
+    unsigned needs; /* CPU bits */
     void (*init)(struct kernels *k);
-};
+} targets[] = {TARGETS(ROW, ROW)};
 
-/* Narrow to wide: each overrides slots of those before it. */
-static const struct target targets[] = {
-    {"ref", 0, ref_init},
-#if defined(__x86_64__) && !defined(REF_ONLY)
-    {"avx2", CPU_AVX2, x86_avx2_init},
-    {"avx2", CPU_AVX2 | CPU_AVX_VNNI, x86_avxvnni_init},
-    {"avx512", CPU_AVX512, x86_avx512_init},
-    {"avx512", CPU_AVX512 | CPU_AVX512_VNNI, x86_avx512vnni_init},
-#endif
-#if defined(__aarch64__) && !defined(REF_ONLY)
-    {"neon", CPU_NEON, arm_neon_init},
-    {"neon", CPU_NEON | CPU_DOTPROD, arm_dotprod_init},
-#endif
-};
+enum { N_ROWS = sizeof targets / sizeof *targets };
 
-static const char *const names[] = {
-    "plain", "ref",
-#if defined(__x86_64__) && !defined(REF_ONLY)
-    "avx2",  "avx512",
-#endif
-#if defined(__aarch64__) && !defined(REF_ONLY)
-    "neon",
-#endif
-    NULL,
-};
+static const char *const names[] = {TARGETS(NAME, NO_STEP) NULL};
 
 const char *const *kernels_targets(void)
 {
     return names;
 }
 
+enum tern_status kernels_cpu(const char *name, unsigned *bits, struct tern_error *e)
+{
+    const unsigned have = cpu_detect();
+    unsigned may = 0; /* what the targets so far have kernels for */
+    char can[64] = "";
+    bool found = false;
+    if (!name) {
+        *bits = have;
+        return TERN_OK;
+    }
+    for (const struct target *t = targets; t < targets + N_ROWS; t++) {
+        bool runs = !(t->needs & ~have), first = t == targets || strcmp(t->name, t[-1].name);
+        may |= t->needs;
+        if (!strcmp(t->name, name)) {
+            found |= runs;
+            *bits = have & may;
+        }
+        if (runs && first) {
+            strncat(can, *can ? ", " : "", sizeof can - strlen(can) - 1);
+            strncat(can, t->name, sizeof can - strlen(can) - 1);
+        }
+    }
+    if (found)
+        return TERN_OK;
+    return error_set(e, TERN_USAGE, "this machine cannot run the cpu target '%s'; it can run: %s",
+                     name, can);
+}
+
 void kernels_fill(struct kernels *k, unsigned cpu)
 {
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-        if (!(targets[i].needs & ~cpu)) {
-            targets[i].init(k);
-            k->name = targets[i].name;
+    for (const struct target *t = targets; t < targets + N_ROWS; t++)
+        if (!(t->needs & ~cpu)) {
+            t->init(k);
+            k->name = t->name;
         }
 }
 
 enum tern_status kernels_init(struct kernels *k, const char *cpu, struct tern_error *e)
 {
     unsigned bits;
-    enum tern_status status = cpu_parse(cpu, &bits, e);
+    enum tern_status status = kernels_cpu(cpu, &bits, e);
     if (status)
         return status;
     kernels_fill(k, bits);

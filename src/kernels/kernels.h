@@ -11,10 +11,7 @@
  *
  * The SIMD targets share their kernels: simd_*.h write them in a small vector vocabulary, and an
  * ops_<isa>.h is that vocabulary in one instruction set.
- *
- * ADDING A TARGET: one file <arch>_<isa>.c whose first line states its compiler flags, with a
- * function void <arch>_<isa>_init(struct kernels *k), usually an ops_<isa>.h for it, and one row in
- * kernels.c. */
+ * ADDING A TARGET: see targets.h. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 
@@ -225,6 +222,10 @@ enum tern_status kernels_init(struct kernels *k, const char *cpu, struct tern_er
 
 /* Fills k for a processor with the CPU bits `cpu` (base/cpu.h) and no others, without a test. */
 void kernels_fill(struct kernels *k, unsigned cpu);
+
+/* The CPU bits of this machine that the target `name` may use: its own and those of narrower
+ * targets; NULL: all. TERN_USAGE as above. */
+enum tern_status kernels_cpu(const char *name, unsigned *bits, struct tern_error *e);
 
 /* Names of the targets built into this library, narrow to wide, NULL at the end. */
 const char *const *kernels_targets(void);

@@ -1,16 +1,54 @@
-/* What a target file offers to kernels.c: a function that puts its kernels into the slots that it
- * wins. ref_init fills all of them. */
+/* The table of targets, narrow to wide: what `--cpu` may name. One row is one set of vector kernels.
+ * TARGET begins a target; STEP is a further set that the target of that name uses where the
+ * processor has more instructions. A row has three columns:
+ *
+ *   file   <arch>_<isa>: file.c defines file_init, peak/file_peak.c defines file_peak
+ *   name   of the target
+ *   needs  CPU bits (base/cpu.h), with all that they imply
+ *
+ * Whoever needs something of every target expands TARGETS with macros of its own: the choice among
+ * targets (kernels.c), the limits of the machine (peak/peak.c), the names that help texts show
+ * (engine), the levels at which tests run the kernels.
+ *
+ * ADDING A TARGET: a row here; src/kernels/<arch>_<isa>.c, whose first line states its compiler
+ * flags and which sets the slots that it wins (usually by the simd_*.h in the vocabulary of an
+ * ops_<isa>.h); src/kernels/peak/<arch>_<isa>_peak.c. A new instruction set is a bit in base/cpu.h
+ * and its detection in base/cpu.c. A new name also stands in the man page; a test holds it to this
+ * table. */
 #ifndef KERNELS_TARGETS_H
 #define KERNELS_TARGETS_H
 
+#include "base/cpu.h"
 #include "kernels/kernels.h"
 
-void ref_init(struct kernels *k);
-void x86_avx2_init(struct kernels *k);
-void x86_avxvnni_init(struct kernels *k);
-void x86_avx512_init(struct kernels *k);
-void x86_avx512vnni_init(struct kernels *k);
-void arm_neon_init(struct kernels *k);
-void arm_dotprod_init(struct kernels *k);
+/* Plain C, for any processor. Under the name of plain, model/plain.c runs the graph as well. */
+#define TARGETS_REF(TARGET) \
+    TARGET(ref, plain, 0)   \
+    TARGET(ref, ref, 0)
+
+#define TARGETS_X86(TARGET, STEP)                     \
+    TARGET(x86_avx2, avx2, CPU_AVX2)                  \
+    STEP(x86_avxvnni, avx2, CPU_AVX2 | CPU_AVX_VNNI)  \
+    TARGET(x86_avx512, avx512, CPU_AVX2 | CPU_AVX512) \
+    STEP(x86_avx512vnni, avx512, CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI)
+
+#define TARGETS_ARM(TARGET, STEP)    \
+    TARGET(arm_neon, neon, CPU_NEON) \
+    STEP(arm_dotprod, neon, CPU_NEON | CPU_DOTPROD)
+
+/* Those of this build */
+#if defined(__x86_64__) && !defined(REF_ONLY)
+#define TARGETS(TARGET, STEP) TARGETS_REF(TARGET) TARGETS_X86(TARGET, STEP)
+#elif defined(__aarch64__) && !defined(REF_ONLY)
+#define TARGETS(TARGET, STEP) TARGETS_REF(TARGET) TARGETS_ARM(TARGET, STEP)
+#else
+#define TARGETS(TARGET, STEP) TARGETS_REF(TARGET)
+#endif
+
+#define NO_STEP(file, name, needs) /* for whoever wants each name once */
+
+/* Puts the kernels of a row into the slots that it wins; ref_init fills all of them. */
+#define DECLARE_INIT(file, name, needs) void file##_init(struct kernels *k);
+TARGETS(DECLARE_INIT, DECLARE_INIT)
 
 #endif

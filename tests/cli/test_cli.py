@@ -231,6 +231,11 @@ class Reports(Cli):
         self.assertIn("--top-p 0.9", self.good("--help-llama2c").decode())
         self.assertLessEqual(max(map(len, self.good("--help-llama2c").decode().splitlines())), 80)
 
+    def test_targets_are_those_of_the_table(self):
+        table = (ROOT / "src/kernels/targets.h").read_text()
+        names = re.findall(r"(?m)^    TARGET\(\w+, (\w+),", table)
+        self.assertIn(f".It Fl -cpu Cm {' | '.join(names)}\n", MAN.read_text())
+
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
     def test_man_pages(self):
         pages = sorted((ROOT / "src/app").rglob("*.1"), key=lambda page: page.stem)

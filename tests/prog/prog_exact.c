@@ -20,6 +20,7 @@
 
 #include "base/xxh64.h"
 #include "golden.h"
+#include "kernels/targets.h"
 
 enum {
     LENGTH = 540, /* positions: three blocks, and more than the longest chunk */
@@ -31,7 +32,8 @@ enum {
 
 static const int thread_counts[] = {1, 2, 3, 4, 7};
 static const size_t chunks[] = {1, 2, 3, 7, 16, 64, 512};
-static const char *const targets[] = {"plain", "ref", "avx2", "avx512", "neon"};
+#define NAME(file, name, needs) #name,
+static const char *const targets[] = {TARGETS(NAME, NO_STEP)};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

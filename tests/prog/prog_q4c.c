@@ -9,12 +9,14 @@
 
 #include "golden.h"
 #include "kernels/formats.h"
+#include "kernels/targets.h"
 #include "weights/weights.h"
 #include "weights/writer.h"
 
 enum { LENGTH = 48, HEAD = 32, Q8_BLOCK = 544, Q4_BLOCK = 288 };
 
-static const char *const targets[] = {"ref", "avx2", "avx512", "neon"};
+#define NAME(file, name, needs) #name,
+static const char *const targets[] = {TARGETS(NAME, NO_STEP)};
 static const size_t batches[] = {1, 5, TERN_MAX_LOGITS};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -4,16 +4,9 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "kernels/kernels.h"
 
-const struct level levels[N_LEVELS] = {
-    {"avx2", CPU_AVX2},
-    {"avx2 vnni", CPU_AVX2 | CPU_AVX_VNNI},
-    {"avx512", CPU_AVX2 | CPU_AVX512},
-    {"avx512 vnni", CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI},
-    {"neon", CPU_NEON},
-    {"neon dotprod", CPU_NEON | CPU_DOTPROD},
-};
+#define LEVEL(file, name, needs) {#file, needs},
+const struct level levels[N_LEVELS] = {TARGETS(LEVEL, LEVEL)};
 
 const struct level *level_find(size_t i)
 {

@@ -366,28 +366,6 @@ END_TEST
 
 /* ---- processor ----------------------------------------------------------------------------- */
 
-START_TEST(cpu_targets)
-{
-    const unsigned have = cpu_detect();
-    struct tern_error e = {0};
-    unsigned bits = ~0u;
-    ck_assert_int_eq(cpu_parse(NULL, &bits, &e), TERN_OK);
-    ck_assert_uint_eq(bits, have);
-    ck_assert_int_eq(cpu_parse("ref", &bits, &e), TERN_OK);
-    ck_assert_uint_eq(bits, 0);
-    ck_assert_int_eq(cpu_parse("pentium", &bits, &e), TERN_USAGE);
-    ck_assert_ptr_nonnull(strstr(e.text, "'pentium'"));
-    ck_assert_ptr_nonnull(strstr(e.text, "it can run: plain, ref"));
-    ck_assert_int_eq(cpu_parse("", &bits, NULL), TERN_USAGE);
-    if (have & CPU_AVX2) {
-        ck_assert_int_eq(cpu_parse("avx2", &bits, &e), TERN_OK);
-        ck_assert(bits & CPU_AVX2 && !(bits & (CPU_AVX512 | CPU_AVX512_VNNI)));
-    }
-    ck_assert_int_eq(cpu_parse("avx512", &bits, &e), have & CPU_AVX512 ? TERN_OK : TERN_USAGE);
-    ck_assert_int_eq(cpu_parse("neon", &bits, &e), have & CPU_NEON ? TERN_OK : TERN_USAGE);
-}
-END_TEST
-
 START_TEST(cpu_bits_imply_each_other)
 {
     const unsigned have = cpu_detect();
@@ -446,7 +424,7 @@ START_TEST(fpenv_sets_and_restores)
 END_TEST
 
 SUITE("base", TEST(this_machine_has_a_thread), TEST(reserved_memory_is_zero_again_after_discard),
-      TEST(arena_measures_then_cuts), TEST(arena_refuses_what_cannot_be), TEST(cpu_targets),
+      TEST(arena_measures_then_cuts), TEST(arena_refuses_what_cannot_be),
       TEST(cpu_bits_imply_each_other), TEST(fpenv_sets_and_restores),
       AROUND_EACH(make_root, remove_root), TEST(no_files_count_the_mask),
       TEST(siblings_share_a_core), TEST(hybrid_intel_counts_performance_cores),

@@ -263,6 +263,36 @@ END_TEST
 
 /* ---- choosing a target ---- */
 
+START_TEST(cpu_bits_follow_from_the_name)
+{
+    const unsigned have = cpu_detect();
+    struct tern_error e = {0};
+    unsigned bits = ~0u;
+    ck_assert_int_eq(kernels_cpu(NULL, &bits, &e), TERN_OK);
+    ck_assert_uint_eq(bits, have);
+    ck_assert_int_eq(kernels_cpu("ref", &bits, &e), TERN_OK);
+    ck_assert_uint_eq(bits, 0);
+    ck_assert_int_eq(kernels_cpu("pentium", &bits, &e), TERN_USAGE);
+    ck_assert_ptr_nonnull(strstr(e.text, "'pentium'"));
+    ck_assert_ptr_nonnull(strstr(e.text, "it can run: plain, ref"));
+    ck_assert_int_eq(kernels_cpu("", &bits, NULL), TERN_USAGE);
+    if (have & CPU_AVX2 && kernels_targets()[2]) { /* a build may have plain C only */
+        ck_assert_int_eq(kernels_cpu("avx2", &bits, &e), TERN_OK);
+        ck_assert_uint_eq(bits, have & (CPU_AVX2 | CPU_AVX_VNNI));
+    }
+    if (have & CPU_AVX512 && kernels_targets()[2]) {
+        ck_assert_int_eq(kernels_cpu("avx512", &bits, &e), TERN_OK);
+        ck_assert_uint_eq(bits, have);
+    }
+    if (have & CPU_NEON && kernels_targets()[2]) {
+        ck_assert_int_eq(kernels_cpu("neon", &bits, &e), TERN_OK);
+        ck_assert_uint_eq(bits, have);
+    }
+    ck_assert_int_eq(kernels_cpu("avx512", &bits, &e) == TERN_OK,
+                     have & CPU_AVX512 && kernels_targets()[2]);
+}
+END_TEST
+
 START_TEST(init_chooses)
 {
     struct kernels k;
@@ -386,5 +416,6 @@ START_TEST(known_answers_find_faults)
 END_TEST
 
 SUITE("kernels", LOOP(target_equals_ref, 0, N_LEVELS *N_SLOTS), TEST(ref_is_right),
-      LOOP(exp_and_tanh, 0, N_LEVELS), LOOP(halves, 0, N_LEVELS), TEST(init_chooses),
+      LOOP(exp_and_tanh, 0, N_LEVELS), LOOP(halves, 0, N_LEVELS), TEST(cpu_bits_follow_from_the_name),
+      TEST(init_chooses),
       TEST(known_answers_find_faults))

@@ -43,7 +43,7 @@ enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct ter
     m->model = model;
     m->bytes = room < BUFFER_BYTES ? (size_t)(room / SLICE_BYTES + 1) * SLICE_BYTES : BUFFER_BYTES;
     m->buffer = memory_reserve(m->bytes);
-    enum tern_status s = m->buffer ? cpu_parse(model->kernels.name, &m->cpu, e)
+    enum tern_status s = m->buffer ? kernels_cpu(model->kernels.name, &m->cpu, e)
                                    : error_memory(e, "the memory to be read", m->bytes);
     if (s) {
         tern_meter_close(m);

@@ -8,4 +8,4 @@
 #define ZERO8 vdupq_n_s8(0)
 PEAK_LOOP(run, int32x4_t, int8x16_t, ZERO8, STEP)
 
-const struct peak arm_dotprod_dot = {"sdot", CPU_NEON | CPU_DOTPROD, true, CHAINS * 16, run};
+const struct peaks arm_dotprod_peaks = {.ints = {"sdot", CHAINS * 16, run}};

@@ -10,10 +10,7 @@ PEAK_LOOP(run_fma, float32x4_t, float32x4_t, vdupq_n_f32(0), STEP_FMA)
 #define ZERO16 vdupq_n_s8(0)
 PEAK_LOOP(run_dot, int16x8_t, int8x16_t, ZERO16, STEP_DOT)
 
-const struct peak arm_neon_fma = {"fmla", CPU_NEON, false, CHAINS * 4, run_fma};
-const struct peak arm_neon_dot = {"smlal", CPU_NEON, true, CHAINS * 8, run_dot};
-
-void arm_neon_read(const void *p, size_t n)
+static void run_read(const void *p, size_t n)
 {
     const uint8_t *at = p, *end = at + n;
     uint8x16_t a = vdupq_n_u8(0), b = a, c = a, d = a;
@@ -26,3 +23,9 @@ void arm_neon_read(const void *p, size_t n)
     a = veorq_u8(veorq_u8(a, b), veorq_u8(c, d));
     PEAK_HIDE(a);
 }
+
+const struct peaks arm_neon_peaks = {
+    .floats = {"fmla", CHAINS * 4, run_fma},
+    .ints = {"smlal", CHAINS * 8, run_dot},
+    .read = run_read,
+};

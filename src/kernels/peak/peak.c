@@ -1,34 +1,19 @@
 /* Which peak belongs to which processor: see peak.h. */
 #include "kernels/peak/peak.h"
 
-#include "base/cpu.h"
+#include "kernels/targets.h"
 
-/* Narrow to wide. */
-static const struct peak *const peaks[] = {
-#if defined(__x86_64__) && !defined(REF_ONLY)
-    &x86_avx2_fma,
-    &x86_avx2_dot,
-    &x86_avxvnni_dot,
-    &x86_avx512_fma,
-    &x86_avx512_dot,
-    &x86_avx512vnni_dot,
-#endif
-#if defined(__aarch64__) && !defined(REF_ONLY)
-    &arm_neon_fma,
-    &arm_neon_dot,
-    &arm_dotprod_dot,
-#endif
-    NULL,
-};
+#define DECLARE(file, name, needs) extern const struct peaks file##_peaks;
+#define ROW(file, name, needs) {needs, &file##_peaks},
 
-const struct peak *peak_find(unsigned cpu, bool quantized)
-{
-    const struct peak *best = NULL;
-    for (size_t i = 0; peaks[i]; i++)
-        if (peaks[i]->quantized == quantized && !(peaks[i]->needs & ~cpu))
-            best = peaks[i];
-    return best;
-}
+TARGETS(DECLARE, DECLARE)
+
+static const struct {
+    unsigned needs; /* CPU bits */
+    const struct peaks *peaks;
+} rows[] = {TARGETS(ROW, ROW)};
+
+enum { N_ROWS = sizeof rows / sizeof *rows };
 
 static void read_plain(const void *p, size_t n)
 {
@@ -39,24 +24,24 @@ static void read_plain(const void *p, size_t n)
     *(volatile uint64_t *)&(uint64_t){0} = a ^ b ^ c ^ d;
 }
 
+const struct peaks ref_peaks = {.read = read_plain};
+
+const struct peak *peak_find(unsigned cpu, bool quantized)
+{
+    const struct peak *best = NULL;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct peak *p = quantized ? &rows[i].peaks->ints : &rows[i].peaks->floats;
+        if (p->run && !(rows[i].needs & ~cpu))
+            best = p;
+    }
+    return best;
+}
+
 void peak_read(unsigned cpu, const void *p, size_t n)
 {
-#if defined(__x86_64__) && !defined(REF_ONLY)
-    if (cpu & CPU_AVX512) {
-        x86_avx512_read(p, n);
-        return;
-    }
-    if (cpu & CPU_AVX2) {
-        x86_avx2_read(p, n);
-        return;
-    }
-#endif
-#if defined(__aarch64__) && !defined(REF_ONLY)
-    if (cpu & CPU_NEON) {
-        arm_neon_read(p, n);
-        return;
-    }
-#endif
-    (void)cpu;
-    read_plain(p, n);
+    void (*read)(const void *p, size_t n) = read_plain;
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (rows[i].peaks->read && !(rows[i].needs & ~cpu))
+            read = rows[i].peaks->read;
+    read(p, n);
 }

@@ -1,7 +1,7 @@
 /* The limits that kernels are held against: the widest multiply-add that a weight type may use,
  * with all operands in registers, and the plain read of memory. For programs that measure; nothing
- * that evaluates a model reaches this. ADDING A TARGET: a file <arch>_<isa>_peak.c, its rows in
- * peak.c. */
+ * that evaluates a model reaches this. <arch>_<isa>_peak.c has those of a row of kernels/targets.h.
+ */
 #ifndef PEAK_PEAK_H
 #define PEAK_PEAK_H
 
@@ -11,9 +11,7 @@
 
 struct peak {
     const char *instruction;
-    unsigned needs; /* CPU bits */
-    bool quantized; /* of int8 and int4 weights; else of float weights */
-    unsigned macs;  /* multiply-adds of one round */
+    unsigned macs; /* multiply-adds of one round */
     void (*run)(uint64_t rounds);
 };
 
@@ -24,11 +22,10 @@ const struct peak *peak_find(unsigned cpu, bool quantized);
 /* Reads p .. p + n once, in order; n is a multiple of 256, p on 64 bytes. */
 void peak_read(unsigned cpu, const void *p, size_t n);
 
-/* For peak.c: what each target has. */
-extern const struct peak x86_avx2_fma, x86_avx2_dot, x86_avxvnni_dot, x86_avx512_fma,
-    x86_avx512_dot, x86_avx512vnni_dot, arm_neon_fma, arm_neon_dot, arm_dotprod_dot;
-void x86_avx2_read(const void *p, size_t n);
-void x86_avx512_read(const void *p, size_t n);
-void arm_neon_read(const void *p, size_t n);
+/* What a target adds to those before it; NULL: nothing. For peak.c. */
+struct peaks {
+    struct peak floats, ints; /* run NULL: none */
+    void (*read)(const void *p, size_t n);
+};
 
 #endif

@@ -4,7 +4,6 @@
 #ifndef PEAK_PEAK_LOOP_H
 #define PEAK_PEAK_LOOP_H
 
-#include "base/cpu.h"
 #include "kernels/peak/peak.h"
 
 #if defined(__aarch64__)

@@ -16,10 +16,7 @@ static inline __attribute__((always_inline)) __m256i step_dot(__m256i a, __m256i
 }
 PEAK_LOOP(run_dot, __m256i, __m256i, _mm256_setzero_si256(), step_dot)
 
-const struct peak x86_avx2_fma = {"vfmadd ymm", CPU_AVX2, false, CHAINS * 8, run_fma};
-const struct peak x86_avx2_dot = {"vpmaddubsw + vpaddw ymm", CPU_AVX2, true, CHAINS * 32, run_dot};
-
-void x86_avx2_read(const void *p, size_t n)
+static void run_read(const void *p, size_t n)
 {
     const char *at = p, *end = at + n;
     __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
@@ -32,3 +29,9 @@ void x86_avx2_read(const void *p, size_t n)
     a = _mm256_xor_si256(_mm256_xor_si256(a, b), _mm256_xor_si256(c, d));
     PEAK_HIDE(a);
 }
+
+const struct peaks x86_avx2_peaks = {
+    .floats = {"vfmadd ymm", CHAINS * 8, run_fma},
+    .ints = {"vpmaddubsw + vpaddw ymm", CHAINS * 32, run_dot},
+    .read = run_read,
+};

@@ -14,11 +14,7 @@ static inline __attribute__((always_inline)) __m512i step_dot(__m512i a, __m512i
 }
 PEAK_LOOP(run_dot, __m512i, __m512i, _mm512_setzero_si512(), step_dot)
 
-const struct peak x86_avx512_fma = {"vfmadd zmm", CPU_AVX512, false, CHAINS * 16, run_fma};
-const struct peak x86_avx512_dot = {"vpmaddubsw + vpaddw zmm", CPU_AVX512, true, CHAINS * 64,
-                                    run_dot};
-
-void x86_avx512_read(const void *p, size_t n)
+static void run_read(const void *p, size_t n)
 {
     const char *at = p, *end = at + n;
     __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
@@ -31,3 +27,9 @@ void x86_avx512_read(const void *p, size_t n)
     a = _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d));
     PEAK_HIDE(a);
 }
+
+const struct peaks x86_avx512_peaks = {
+    .floats = {"vfmadd zmm", CHAINS * 16, run_fma},
+    .ints = {"vpmaddubsw + vpaddw zmm", CHAINS * 64, run_dot},
+    .read = run_read,
+};

@@ -7,5 +7,4 @@
 #define STEP(a, x, y) _mm512_dpbusd_epi32(a, x, y)
 PEAK_LOOP(run, __m512i, __m512i, _mm512_setzero_si512(), STEP)
 
-const struct peak x86_avx512vnni_dot = {"vpdpbusd zmm", CPU_AVX512 | CPU_AVX512_VNNI, true,
-                                        CHAINS * 64, run};
+const struct peaks x86_avx512vnni_peaks = {.ints = {"vpdpbusd zmm", CHAINS * 64, run}};

@@ -7,5 +7,4 @@
 #define STEP(a, x, y) _mm256_dpbusd_avx_epi32(a, x, y)
 PEAK_LOOP(run, __m256i, __m256i, _mm256_setzero_si256(), STEP)
 
-const struct peak x86_avxvnni_dot = {"vpdpbusd ymm", CPU_AVX2 | CPU_AVX_VNNI, true, CHAINS * 32,
-                                     run};
+const struct peaks x86_avxvnni_peaks = {.ints = {"vpdpbusd ymm", CHAINS * 32, run}};
