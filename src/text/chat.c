@@ -6,6 +6,9 @@
 #include "text/unicode.h"
 
 enum { DEPTH_MAX = 4, RULES_MAX = 256, STOP_MAX = 48 };
+/* Of a rule: special tokens, each of up to 4096 bytes and a mark, and texts of the conversation. The
+ * most that a real template has are 8 and 2. */
+enum { NAMES_MAX = 32, TEXTS_MAX = 8 };
 enum { SYSTEM_BITS = CHAT_SYSTEM | CHAT_SYSTEM_EMPTY | CHAT_SYSTEM_BLANK };
 enum {
     TRIM_NOT,
@@ -429,11 +432,17 @@ static enum tern_status check_rule(const struct chat *c, size_t i, struct tern_e
 {
     const struct chat_rule *rule = &c->rules[i];
     const char *p = rule->p, *end = p + rule->n, *stop;
-    unsigned depth = 0, kind = rule->value & 3;
+    unsigned depth = 0, kind = rule->value & 3, names = 0, texts = 0;
     uint32_t flags;
     if ((rule->mask & 3) != 3 || rule->value & ~rule->mask || kind > CHAT_END)
         return bad_rule(i, e);
     for (; p < end; p++) {
+        names += *p == CHAT_NAME || *p == CHAT_BOS;
+        texts += *p >= CHAT_WHOLE && *p <= CHAT_INSTRUCT;
+        if (names > NAMES_MAX || texts > TEXTS_MAX)
+            return error_set(e, TERN_BAD_FILE,
+                             "section 'chat': rule %zu has more than %d special tokens or %d texts",
+                             i, NAMES_MAX, TEXTS_MAX);
         if (*p == CHAT_NAME) {
             stop = memchr(p + 1, CHAT_NAME, (size_t)(end - p) - 1);
             if (!stop || depth)

@@ -6,7 +6,19 @@
 
 static const char BLOCK[] = "\xE2\x96\x81"; /* U+2581, SentencePiece's visible space */
 
-static bool replace(struct buffer *out, const struct step *step, const char *p, size_t n)
+/* Where a step writes. */
+struct out {
+    struct buffer *b;
+    struct growth *g;
+    size_t i; /* number of the step */
+};
+
+static bool add(struct out *out, const char *p, size_t n)
+{
+    return growth_add(out->g, out->i, out->b, p, n);
+}
+
+static bool replace(struct out *out, const struct step *step, const char *p, size_t n)
 {
     size_t from = 0, i = 0;
     while (i + step->from_n <= n) {
@@ -14,11 +26,11 @@ static bool replace(struct buffer *out, const struct step *step, const char *p, 
             i++;
             continue;
         }
-        if (!buffer_add(out, p + from, i - from) || !buffer_add(out, step->to, step->to_n))
+        if (!add(out, p + from, i - from) || !add(out, step->to, step->to_n))
             return false;
         from = i += step->from_n;
     }
-    return buffer_add(out, p + from, n - from);
+    return add(out, p + from, n - from);
 }
 
 /* SentencePiece: leading and trailing spaces go, runs become one; U+2581 counts at the end. */
@@ -43,7 +55,7 @@ static bool trim(struct buffer *out, const char *p, size_t n)
 }
 
 /* Two or more `from` side by side become one `to`. */
-static bool replace_runs(struct buffer *out, const struct step *step, const char *p, size_t n)
+static bool replace_runs(struct out *out, const struct step *step, const char *p, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i; step->from_n <= n - end && !memcmp(p + end, step->from, step->from_n);)
@@ -51,14 +63,14 @@ static bool replace_runs(struct buffer *out, const struct step *step, const char
         bool is_run = end - i >= 2 * step->from_n;
         if (end == i)
             end++;
-        if (!buffer_add(out, is_run ? step->to : p + i, is_run ? step->to_n : end - i))
+        if (!add(out, is_run ? step->to : p + i, is_run ? step->to_n : end - i))
             return false;
     }
     return true;
 }
 
 /* Whitespace off the start (sides & 1) and the end (& 2). */
-static bool strip_blanks(struct buffer *out, uint64_t sides, const char *p, size_t n)
+static bool strip_blanks(struct out *out, uint64_t sides, const char *p, size_t n)
 {
     size_t len;
     while (sides & 1 && n && unicode_class(unicode_decode(p, n, &len)) & UNICODE_BLANK) {
@@ -73,7 +85,7 @@ static bool strip_blanks(struct buffer *out, uint64_t sides, const char *p, size
             break;
         n -= back;
     }
-    return buffer_add(out, p, n);
+    return add(out, p, n);
 }
 
 /* Number of the shortest or the longest text of the map that p[0..n) begins with, or -1; *len is
@@ -108,15 +120,15 @@ static size_t grapheme(const char *p, size_t n)
 }
 
 /* Appends what p[0..n) becomes, which the map has as number k, or itself. */
-static bool add_mapped(struct buffer *out, const struct charsmap *map, int32_t k, const char *p,
+static bool add_mapped(struct out *out, const struct charsmap *map, int32_t k, const char *p,
                        size_t n)
 {
-    return k < 0 ? buffer_add(out, p, n)
-                 : buffer_add(out, map->to + map->start[k], map->to_lengths[k]);
+    return k < 0 ? add(out, p, n)
+                 : add(out, map->to + map->start[k], map->to_lengths[k]);
 }
 
 /* SentencePiece: the longest text that begins here is replaced. */
-static bool charsmap(struct buffer *out, const struct charsmap *map, const char *p, size_t n)
+static bool charsmap(struct out *out, const struct charsmap *map, const char *p, size_t n)
 {
     for (size_t i = 0, len; i < n; i += len) {
         int32_t k = in_map(map, p + i, n - i, false, &len);
@@ -130,7 +142,7 @@ static bool charsmap(struct buffer *out, const struct charsmap *map, const char 
 
 /* The tokenizers package: a grapheme of less than 6 bytes becomes, as a whole, what its shortest
  * beginning becomes; else each of its characters is looked at. */
-static bool charsmap_graphemes(struct buffer *out, const struct charsmap *map, const char *p,
+static bool charsmap_graphemes(struct out *out, const struct charsmap *map, const char *p,
                                size_t n)
 {
     size_t one, found;
@@ -149,21 +161,19 @@ static bool charsmap_graphemes(struct buffer *out, const struct charsmap *map, c
     return true;
 }
 
-static bool run_step(struct buffer *out, const struct step *step, const char *p, size_t n,
-                     bool first)
+static bool run_step(struct out *out, const struct step *step, const char *p, size_t n, bool first)
 {
-    out->n = 0;
     switch (step->kind) {
     case STEP_PREPEND:
-        if (n && (first || step->scheme != PREPEND_FIRST) && !buffer_add(out, step->to, step->to_n))
+        if (n && (first || step->scheme != PREPEND_FIRST) && !add(out, step->to, step->to_n))
             return false;
-        return buffer_add(out, p, n);
+        return add(out, p, n);
     case STEP_REPLACE:
         return replace(out, step, p, n);
     case STEP_TRIM:
-        return trim(out, p, n);
+        return trim(out->b, p, n) && growth_count(out->g, out->i, out->b->n);
     case STEP_NFC:
-        return nfc_append(out, p, n);
+        return nfc_append(out->b, p, n) && growth_count(out->g, out->i, out->b->n);
     case STEP_CHARSMAP:
         return step->graphemes ? charsmap_graphemes(out, step->map, p, n)
                                : charsmap(out, step->map, p, n);
@@ -176,12 +186,13 @@ static bool run_step(struct buffer *out, const struct step *step, const char *p,
     }
 }
 
-bool normalize_run(const struct steps *steps, struct buffer scratch[2], const char *p, size_t n,
-                   bool first, const char **out, size_t *n_out)
+bool normalize_run(const struct steps *steps, struct buffer scratch[2], struct growth *g,
+                   const char *p, size_t n, bool first, const char **out, size_t *n_out)
 {
     for (size_t i = 0; i < steps->n; i++) {
         struct buffer *b = &scratch[i % 2];
-        if (!run_step(b, &steps->list[i], p, n, first))
+        b->n = 0;
+        if (!run_step(&(struct out){b, g, i}, &steps->list[i], p, n, first))
             return false;
         p = b->p;
         n = b->n;

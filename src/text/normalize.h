@@ -2,13 +2,12 @@
 #ifndef TEXT_NORMALIZE_H
 #define TEXT_NORMALIZE_H
 
-#include "text/buffer.h"
-#include "text/tokenizer_steps.h"
+#include "text/growth.h"
 
 /* Runs the steps over p[0..n), which is UTF-8; `first`: it begins where the whole input begins.
  * *out is borrowed from p or from one of the two scratch buffers, until they are used again. False:
- * no memory. */
-bool normalize_run(const struct steps *steps, struct buffer scratch[2], const char *p, size_t n,
-                   bool first, const char **out, size_t *n_out);
+ * no memory, or g->over. */
+bool normalize_run(const struct steps *steps, struct buffer scratch[2], struct growth *g,
+                   const char *p, size_t n, bool first, const char **out, size_t *n_out);
 
 #endif

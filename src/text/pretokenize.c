@@ -87,9 +87,10 @@ static bool metaspace(struct pretokenize *r, size_t i, const char *p, size_t n, 
     b->n = 0;
     if (!starts_with(p, n, " ", 1) && !starts_with(p, n, step->to, step->to_n) &&
         (step->scheme == PREPEND_ALWAYS || (step->scheme == PREPEND_FIRST && first)))
-        ok = buffer_add(b, step->to, step->to_n);
+        ok = growth_add(&r->growth, i, b, step->to, step->to_n);
     for (size_t k = 0; ok && k < n; k++)
-        ok = p[k] == ' ' ? buffer_add(b, step->to, step->to_n) : buffer_add(b, p + k, 1);
+        ok = p[k] == ' ' ? growth_add(&r->growth, i, b, step->to, step->to_n)
+                         : growth_add(&r->growth, i, b, p + k, 1);
     if (!ok || !step->split)
         return ok && run_step(r, i + 1, b->p, b->n, first);
     size_t open = 0;
@@ -108,7 +109,8 @@ static bool prefix(struct pretokenize *r, size_t i, const char *p, size_t n, boo
     if (p[0] == ' ')
         return run_step(r, i + 1, p, n, first);
     b->n = 0;
-    return buffer_add(b, " ", 1) && buffer_add(b, p, n) && run_step(r, i + 1, b->p, b->n, first);
+    return growth_add(&r->growth, i, b, " ", 1) && growth_add(&r->growth, i, b, p, n) &&
+           run_step(r, i + 1, b->p, b->n, first);
 }
 
 static bool run_step(struct pretokenize *r, size_t i, const char *p, size_t n, bool first)

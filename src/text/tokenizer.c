@@ -93,22 +93,26 @@ static enum tern_status place_added(struct tokenizer *t, uint64_t n_bytes, struc
     return TERN_OK;
 }
 
-/* Gives the tokens of the normalized set their normalized form; one that vanishes is dropped. */
+/* Gives the tokens of the normalized set their normalized form; one that vanishes is dropped. These
+ * forms are kept, so all of them together have at most 4 times the `stored` bytes of the tokens:
+ * U+2581 for each of a run of spaces is 3 times. */
 static enum tern_status normalize_added(struct tokenizer *t, struct buffer scratch[2],
-                                        struct tern_error *e)
+                                        size_t stored, struct tern_error *e)
 {
     struct added_set *set = &t->normalized;
+    struct growth growth = {.limit = 4 * stored + GROWTH_MORE};
     uint32_t kept = 0;
     size_t at = 0;
     for (uint32_t i = 0; i < set->n; i++) {
         struct added_token a = set->list[i];
         const char *p;
         size_t n;
-        if (!normalize_run(&t->normalizer, scratch, a.p, a.n, false, &p, &n) ||
-            !buffer_add(&t->added_text, p, n))
-            return error_memory(e, "the added tokens", t->added_text.n + n);
-        if (n > ADDED_MAX)
-            return error_set(e, TERN_BAD_FILE, "tokenizer: an added token grows too long");
+        bool ok = normalize_run(&t->normalizer, scratch, &growth, a.p, a.n, false, &p, &n);
+        if (growth.over || (ok && n > ADDED_MAX))
+            return error_set(e, TERN_BAD_FILE,
+                             "tokenizer: the normalizer makes the added tokens too long");
+        if (!ok || !buffer_add(&t->added_text, p, n))
+            return error_memory(e, "the added tokens", t->added_text.n + growth.limit);
         a.n = (uint32_t)n;
         if (n)
             set->list[kept++] = a;
@@ -138,7 +142,7 @@ static enum tern_status read_added(struct tokenizer *t, struct keys *keys, struc
         return error_memory(e, "the added tokens", 2 * (n + 1) * sizeof *t->raw.list);
     struct buffer scratch[2] = {{0}};
     if (!(s = place_added(t, n_bytes, e)))
-        s = normalize_added(t, scratch, e);
+        s = normalize_added(t, scratch, n_bytes + n * 3 * sizeof *t->added_ids, e);
     buffer_close(&scratch[0]);
     buffer_close(&scratch[1]);
     if (s)
@@ -291,6 +295,7 @@ void tokenizer_close(struct tokenizer *t)
 struct run {
     struct encoding ids;
     struct buffer scratch[2];
+    struct growth growth; /* of the normalizer */
     struct pretokenize pre;
     bool plain;
 };
@@ -324,7 +329,7 @@ static bool on_raw(void *arg, const char *p, size_t n, bool first)
 {
     struct run *r = arg;
     const struct tokenizer *t = r->ids.t;
-    if (!normalize_run(&t->normalizer, r->scratch, p, n, first, &p, &n))
+    if (!normalize_run(&t->normalizer, r->scratch, &r->growth, p, n, first, &p, &n))
         return false;
     return added_split(&t->normalized, p, n, r->plain, first,
                        (struct added_sink){on_normalized, on_token, r});
@@ -361,6 +366,7 @@ enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, s
         text = clean.p;
         n = clean.n;
     }
+    r.growth = r.pre.growth = growth_of(n);
     ok = ok && encode(&r, text, n, flags);
     *n_out = r.ids.n;
     buffer_close(&clean);
@@ -371,6 +377,10 @@ enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, s
     merge_close(&r.ids.merge);
     free(r.ids.cuts);
     buffer_close(&r.ids.best);
+    if (r.growth.over || r.pre.growth.over)
+        return error_set(e, TERN_LIMIT,
+                         "the tokenizer makes more than %zu bytes of a text of %zu bytes",
+                         r.growth.limit, n);
     return ok ? TERN_OK : error_memory(e, "tokenizing a text", n);
 }
 

@@ -23,7 +23,8 @@ void tokenizer_close(struct tokenizer *t);
 /* Ids of text[0..n). `flags` are TERN_ADD_SPECIAL and TERN_PARSE_SPECIAL of tern.h: without the
  * second (plain mode) special tokens written in the text stay text. At most `max` ids are written;
  * *n_out is the full count. Fails with TERN_NO_MEMORY (a text takes up to about 50 bytes of
- * working memory per byte) or, above 1 GiB, TERN_LIMIT. */
+ * working memory per byte), or TERN_LIMIT: above 1 GiB, or where its steps make the text too long
+ * (text/growth.h). */
 enum { TOKENIZER_CONTINUES = 1 << 8 }; /* a flag beside them: the text does not begin a text */
 enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
                                   unsigned flags, int32_t *out, size_t max, size_t *n_out,

@@ -64,8 +64,8 @@ static enum tern_status index_token(struct vocab *v, uint32_t id, struct tern_er
 {
     size_t n;
     const char *p = vocab_text(v, (int32_t)id, &n);
-    if (n == 0 || n > VOCAB_TOKEN_MAX)
-        return bad(e, id, n ? "is longer than 4096 bytes" : "is empty");
+    if (n == 0)
+        return bad(e, id, "is empty");
     uint32_t i = hash(p, n) & v->mask;
     for (int probes = 0; v->slots[i]; i = (i + 1) & v->mask) {
         if (same(v, v->slots[i] - 1, p, n))
@@ -118,6 +118,8 @@ static enum tern_status place(struct vocab *v, const uint32_t *lengths, uint64_t
         at += lengths[id];
         if (at > n_bytes)
             break;
+        if (lengths[id] > VOCAB_TOKEN_MAX)
+            return bad(e, id, "is longer than 4096 bytes");
         if (lengths[id] > v->longest_text)
             v->longest_text = lengths[id];
     }

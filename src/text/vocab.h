@@ -16,7 +16,7 @@ enum token_type {                   /* the numbers of SentencePiece; 0 is ours *
                   TOKEN_BYTE = 6,   /* <0x00> to <0xFF> */
 };
 
-enum { VOCAB_TOKEN_MAX = 4096 }; /* bytes of a token that is looked up */
+enum { VOCAB_TOKEN_MAX = 4096 }; /* bytes of a token */
 
 struct vocab {
     uint32_t n;
