@@ -228,15 +228,25 @@ struct tern_context_params {
     int fingerprint; /* hash the logits of every logit row (tern_fingerprint) */
 };
 
-struct tern_memory {                           /* bytes */
+/* A plan: the parameters as resolved, and the bytes that they take */
+struct tern_memory {
     uint64_t weights, cache, batch, available; /* available: what machine or container allows */
-    uint32_t n_ctx, n_batch, n_seqs;           /* as resolved */
-    int reduced;                               /* n_ctx is below the model's, for memory */
+    uint32_t n_ctx, n_batch, n_seqs;
+    int reduced; /* n_ctx is below the model's, for memory */
+    enum tern_cache_type cache_type;
+    int fingerprint;
 };
 
-/* What tern_context_open would take; nothing is allocated. */
-void tern_context_plan(const tern_model *model, const struct tern_context_params *params,
-                       struct tern_memory *plan);
+/* What a context of these parameters takes. Nothing stays allocated. TERN_NO_MEMORY when that is
+ * more than is available; the plan then says how much. After any other error `cache` and `batch`
+ * are 0. */
+enum tern_status tern_context_plan(const tern_model *model,
+                                   const struct tern_context_params *params,
+                                   struct tern_memory *plan, struct tern_error *e);
+/* Opens exactly what tern_context_plan found for this model. */
+enum tern_status tern_context_open_plan(tern_context **out, tern_model *model,
+                                        const struct tern_memory *plan, struct tern_error *e);
+/* Both: plans and opens. */
 enum tern_status tern_context_open(tern_context **out, tern_model *model,
                                    const struct tern_context_params *params, struct tern_error *e);
 void tern_context_close(tern_context *ctx);

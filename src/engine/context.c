@@ -1,103 +1,25 @@
-/* tern_context: the memory plan, batches, sequences, logits and their fingerprint. */
+/* tern_context: batches, sequences, logits and their fingerprint. */
 #include "engine/context.h"
 
 #include <stdlib.h>
 
 #include "base/fpenv.h"
-#include "base/memory.h"
+#include "engine/memory_plan.h"
 #include "model/forward.h"
 #include "tern_lab.h"
 #include "weights/load.h"
 #include "text/decoder.h"
 
-enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
-
-static uint64_t plan_bytes(const struct tern_model *m, const struct tern_memory *p,
-                           enum tern_cache_type type)
-{
-    uint64_t cache = cache_bytes(m->model, type, p->n_ctx, p->n_batch, p->n_seqs);
-    uint64_t batch = state_bytes(m->model, p->n_ctx, p->n_batch, pool_threads(m->pool)), sum;
-    return size_add(cache, batch, &sum) ? sum : UINT64_MAX;
-}
-
-/* The largest context, in whole pages but at most the model's, that half the free memory holds. */
-static void reduce_context(const struct tern_model *m, struct tern_memory *p,
-                           enum tern_cache_type type)
-{
-    uint32_t full = p->n_ctx, low = 1, high = (full + BLOCK - 1) / BLOCK;
-    if (plan_bytes(m, p, type) <= p->available / 2)
-        return;
-    while (low < high) {
-        uint32_t middle = low + (high - low + 1) / 2;
-        p->n_ctx = middle * BLOCK;
-        if (plan_bytes(m, p, type) <= p->available / 2)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    p->n_ctx = low * BLOCK < full ? low * BLOCK : full;
-    p->reduced = p->n_ctx < full;
-}
-
-void tern_context_plan(const tern_model *m, const struct tern_context_params *params,
-                       struct tern_memory *plan)
-{
-    static const struct tern_context_params defaults = {0};
-    const struct tern_context_params *p = params ? params : &defaults;
-    uint64_t rows;
-    *plan = (struct tern_memory){
-        .weights = weights_file_bytes(m->model->weights),
-        .available = memory_available(),
-        .n_ctx = p->n_ctx ? p->n_ctx : (uint32_t)m->model->max_seq,
-        .n_seqs = p->n_seqs ? p->n_seqs : 1,
-        .n_batch = p->n_batch ? p->n_batch : DEFAULT_BATCH,
-    };
-    rows = (uint64_t)plan->n_ctx * plan->n_seqs;
-    if (plan->n_batch > rows)
-        plan->n_batch = (uint32_t)rows;
-    if (!p->n_ctx)
-        reduce_context(m, plan, p->cache_type);
-    plan->cache = cache_bytes(m->model, p->cache_type, plan->n_ctx, plan->n_batch, plan->n_seqs);
-    plan->batch = state_bytes(m->model, plan->n_ctx, plan->n_batch, pool_threads(m->pool));
-}
-
-static enum tern_status check_plan(const struct model *m, const struct tern_memory *p,
-                                   enum tern_cache_type type, struct tern_error *e)
-{
-    uint64_t sum;
-    if (m->positions && p->n_ctx > m->max_seq)
-        return error_set(e, TERN_USAGE,
-                         "a context of %u positions was asked for, but the model has learned %zu",
-                         p->n_ctx, m->max_seq);
-    if (!tern_cache_type_name(type))
-        return error_set(e, TERN_USAGE, "cache type %d is unknown", (int)type);
-    if (p->n_ctx > MAX_CTX || p->n_batch > MAX_BATCH || p->n_seqs > MAX_SEQS)
-        return error_set(e, TERN_USAGE,
-                         "a context of %u positions, batch %u and %u sequences was asked for, at "
-                         "most %d, %d and %d are possible",
-                         p->n_ctx, p->n_batch, p->n_seqs, MAX_CTX, MAX_BATCH, MAX_SEQS);
-    if (!size_add(p->cache, p->batch, &sum) || sum > p->available)
-        return error_set(e, TERN_NO_MEMORY,
-                         "a context of %u positions needs %llu MiB of cache and %llu MiB for the "
-                         "batch, %llu MiB are free: ask for a smaller context",
-                         p->n_ctx, (unsigned long long)(p->cache >> 20),
-                         (unsigned long long)(p->batch >> 20),
-                         (unsigned long long)(p->available >> 20));
-    return TERN_OK;
-}
-
 static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
-                                   const struct tern_context_params *p, struct tern_error *e)
+                                   struct tern_error *e)
 {
     const struct tern_memory *plan = &c->memory;
-    enum tern_cache_type type = p ? p->cache_type : TERN_CACHE_F16;
     enum tern_status s;
-    tern_context_plan(m, p, &c->memory);
-    if ((s = check_plan(m->model, plan, type, e)) ||
-        (s = cache_open(&c->cache, m->model, type, plan->n_ctx, plan->n_batch, plan->n_seqs, e)) ||
+    if ((s = memory_plan_check(m->model, plan, e)) ||
+        (s = cache_open(&c->cache, m->model, plan->cache_type, plan->n_ctx, plan->n_batch,
+                        plan->n_seqs, e)) ||
         (s = state_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch, e)))
         return s;
-    c->fingerprint = p && p->fingerprint;
     xxh64_init(&c->hash, 0);
     c->pending = calloc(2 * (size_t)plan->n_seqs, sizeof *c->pending);
     c->expected = c->pending + plan->n_seqs;
@@ -112,22 +34,32 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
     return m->tokenizer ? decoder_open(&c->sampler.decoder, m->tokenizer, true, e) : TERN_OK;
 }
 
-enum tern_status tern_context_open(tern_context **out, tern_model *m,
-                                   const struct tern_context_params *params, struct tern_error *e)
+enum tern_status tern_context_open_plan(tern_context **out, tern_model *m,
+                                        const struct tern_memory *plan, struct tern_error *e)
 {
     struct tern_context *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c)
         return error_memory(e, "a context", sizeof *c);
     c->model = m;
-    enum tern_status s = open_parts(c, m, params, e);
-    if (!s && c->memory.weights <= c->memory.available)
+    c->memory = *plan;
+    enum tern_status s = open_parts(c, m, e);
+    if (!s && plan->weights <= plan->available)
         load_ahead(m->model->weights);
     if (s)
         tern_context_close(c);
     else
         *out = c;
     return s;
+}
+
+enum tern_status tern_context_open(tern_context **out, tern_model *m,
+                                   const struct tern_context_params *params, struct tern_error *e)
+{
+    struct tern_memory plan;
+    enum tern_status s = tern_context_plan(m, params, &plan, e);
+    *out = NULL;
+    return s ? s : tern_context_open_plan(out, m, &plan, e);
 }
 
 void tern_context_close(tern_context *c)
@@ -298,7 +230,7 @@ enum tern_status tern_forward(tern_context *c)
         return TERN_OK;
     }
     enum tern_status s = evaluate(c);
-    if (!s && c->fingerprint)
+    if (!s && c->memory.fingerprint)
         tern_fingerprint_add(c);
     return s;
 }
@@ -327,7 +259,7 @@ enum tern_status context_show(struct tern_context *c)
     }
     c->first_logits = (uint32_t)c->forward.n_logits - c->cache.n_ahead--;
     cache_commit(&c->cache, c->cache.ahead_seq, 0);
-    if (c->fingerprint)
+    if (c->memory.fingerprint)
         tern_fingerprint_add(c);
     return TERN_OK;
 }

@@ -27,7 +27,6 @@ struct tern_context {
     uint32_t n_logit_rows; /* of the batch being built */
     uint32_t first_logits; /* first logit row of the last batch that can be seen */
     uint64_t logit_position[TERN_MAX_LOGITS];
-    bool fingerprint;
     struct xxh64 hash;
     uint64_t hashed_rows;
 };

@@ -60,8 +60,10 @@ static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
     return true;
 }
 
+/* *fits is false when the sizes overflow. */
 static enum tern_status plan(struct cache *c, const struct model *m, enum tern_cache_type type,
-                             size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e)
+                             size_t n_ctx, size_t n_batch, size_t n_seqs, bool *fits,
+                             struct tern_error *e)
 {
     *c = (struct cache){.type = type, .n_ctx = n_ctx, .n_seqs = n_seqs, .n_layers = m->n_layers};
     c->n_blocks = blocks_of(n_ctx);
@@ -69,22 +71,19 @@ static enum tern_status plan(struct cache *c, const struct model *m, enum tern_c
     c->layers = calloc(m->n_layers, sizeof *c->layers);
     if (!c->classes || !c->layers)
         return error_memory(e, "the cache's tables", m->n_layers * sizeof *c->classes);
-    if (!plan_classes(c, m, n_batch))
-        return error_set(e, TERN_NO_MEMORY,
-                         "a KV cache of %zu sequences of %zu positions does not fit any memory",
-                         n_seqs, n_ctx);
+    *fits = plan_classes(c, m, n_batch);
     return TERN_OK;
 }
 
-uint64_t cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx, size_t n_batch,
-                     size_t n_seqs)
+enum tern_status cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
+                             size_t n_batch, size_t n_seqs, uint64_t *bytes, struct tern_error *e)
 {
     struct cache c;
-    uint64_t bytes = UINT64_MAX;
-    if (!plan(&c, m, type, n_ctx, n_batch, n_seqs, NULL))
-        bytes = c.range_bytes;
+    bool fits = false;
+    enum tern_status s = plan(&c, m, type, n_ctx, n_batch, n_seqs, &fits, e);
+    *bytes = fits ? c.range_bytes : UINT64_MAX;
     cache_close(&c);
-    return bytes;
+    return s;
 }
 
 static enum tern_status open_class(struct cache_class *class, size_t n_seqs, size_t n_blocks,
@@ -105,7 +104,12 @@ static enum tern_status open_class(struct cache_class *class, size_t n_seqs, siz
 enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_cache_type type,
                             size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e)
 {
-    enum tern_status s = plan(c, m, type, n_ctx, n_batch, n_seqs, e);
+    bool fits = false;
+    enum tern_status s = plan(c, m, type, n_ctx, n_batch, n_seqs, &fits, e);
+    if (!s && !fits)
+        s = error_set(e, TERN_NO_MEMORY,
+                      "a KV cache of %zu sequences of %zu positions does not fit any memory",
+                      n_seqs, n_ctx);
     if (!s && !(c->range = memory_reserve(c->range_bytes)))
         s = error_set(e, TERN_NO_MEMORY,
                       "not enough memory for a KV cache of %zu positions (%zu MiB): try a smaller "

@@ -55,9 +55,10 @@ struct cache {
     size_t range_bytes;
 };
 
-/* Bytes that the cache would reserve; UINT64_MAX when that does not fit. */
-uint64_t cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx, size_t n_batch,
-                     size_t n_seqs);
+/* *bytes = what the cache would reserve; UINT64_MAX when that does not fit. TERN_NO_MEMORY when there
+ * is no memory to find it out. */
+enum tern_status cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
+                             size_t n_batch, size_t n_seqs, uint64_t *bytes, struct tern_error *e);
 
 enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_cache_type type,
                             size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e);

@@ -1,3 +1,4 @@
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
 /* The public interface: contexts of one model in several threads, generation, memory plans. */
 #include <pthread.h>
 #include <stdio.h>
@@ -5,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocs.h"
 #include "base/bytes.h"
 #include "image.h"
 #include "tern_lab.h"
@@ -320,7 +322,7 @@ END_TEST
 START_TEST(a_plan_states_what_is_taken)
 {
     struct tern_memory plan, taken;
-    tern_context_plan(model, NULL, &plan);
+    ck_assert(!tern_context_plan(model, NULL, &plan, NULL));
     tern_context *ctx = open_context(NULL);
     tern_context_memory(ctx, &taken);
     ck_assert_uint_eq(plan.n_ctx, 64);
@@ -330,6 +332,55 @@ START_TEST(a_plan_states_what_is_taken)
     ck_assert_uint_eq(plan.cache, 2 * 2 * 2 * 256 * 16 * 2 + /* layers, K and V, heads, f16 */
                                       64 * sizeof(tern_token));
     tern_context_close(ctx);
+}
+END_TEST
+
+START_TEST(a_plan_is_opened_as_it_is)
+{
+    struct tern_memory plan, taken, none = {0};
+    struct tern_error e = {0};
+    tern_context *ctx;
+    struct tern_context_params p = {
+        .n_seqs = 2, .n_batch = 8, .cache_type = TERN_CACHE_Q8, .fingerprint = 1};
+    ck_assert(!tern_context_plan(model, &p, &plan, NULL));
+    plan.n_ctx = 48; /* smaller than what would be planned now */
+    ck_assert_msg(!tern_context_open_plan(&ctx, model, &plan, &e), "%s", e.text);
+    tern_context_memory(ctx, &taken);
+    ck_assert(taken.n_ctx == 48 && taken.n_seqs == 2 && taken.n_batch == 8);
+    ck_assert(taken.cache_type == TERN_CACHE_Q8 && taken.fingerprint);
+    tern_context_close(ctx);
+    ck_assert_int_eq(tern_context_open_plan(&ctx, model, &none, &e), TERN_USAGE);
+    ck_assert_ptr_null(ctx);
+}
+END_TEST
+
+/* Each allocation of planning fails in turn: no number is made up. */
+START_TEST(a_plan_without_memory_says_so)
+{
+    struct tern_memory plan;
+    struct tern_error e = {0};
+    tern_context *ctx;
+    size_t all, refused = 0;
+    allocs_start(0, 0);
+    ck_assert(!tern_context_plan(model, NULL, &plan, &e));
+    all = allocs_count();
+    allocs_stop();
+    for (size_t failing = 1; failing <= all; failing++) {
+        allocs_start(failing, 0);
+        enum tern_status s = tern_context_plan(model, NULL, &plan, &e);
+        allocs_stop();
+        if (!s) /* without a look at its cgroup */
+            continue;
+        refused++;
+        ck_assert_int_eq(s, TERN_NO_MEMORY);
+        ck_assert(!plan.cache && !plan.batch);
+        ck_assert_msg(strstr(e.text, "not enough memory for the cache's tables"), "%s", e.text);
+        allocs_start(failing, 0);
+        ck_assert_int_eq(tern_context_open(&ctx, model, NULL, &e), TERN_NO_MEMORY);
+        allocs_stop();
+        ck_assert_msg(!ctx && !strstr(e.text, "MiB"), "%s", e.text);
+    }
+    ck_assert_uint_eq(refused, 2);
 }
 END_TEST
 
@@ -386,8 +437,7 @@ START_TEST(nothing_is_asked_of_nothing)
         ck_assert_int_eq(tern_sample(ctx, &sampler, logits, NULL, 0, 0), best);
     (void)tern_sample(ctx, NULL, logits, NULL, 0, 0);
     ck_assert(!tern_top(ctx, logits, NULL, 0) && !tern_profile(ctx, NULL, 0));
-    tern_context_plan(model, NULL, &plan);
-    ck_assert(plan.n_ctx > 0);
+    ck_assert(!tern_context_plan(model, NULL, &plan, NULL) && plan.n_ctx > 0);
     tern_context_close(ctx);
 }
 END_TEST
@@ -436,5 +486,6 @@ SUITE("engine", AROUND_EACH(setup, teardown), TEST(tokens_are_told_with_their_lo
       TEST(a_cancel_does_not_outlive_its_call), TEST(a_prompt_that_does_not_fit_is_refused_whole),
       TEST(a_value_that_is_not_finite_is_named_with_its_layer),
       TEST(a_plan_that_cannot_be_met_is_refused_with_numbers), TEST(a_plan_states_what_is_taken),
+      TEST(a_plan_is_opened_as_it_is), TEST(a_plan_without_memory_says_so),
       TEST(thread_counts_out_of_range_are_refused), TEST(nothing_is_asked_of_nothing),
       TEST(a_path_that_is_null_is_wrong_usage), TEST(quantizing_has_defaults))

@@ -7,6 +7,7 @@
 #include "app/cli/growing_text.h"
 #include "app/run/complete.h"
 #include "app/cli/out.h"
+#include "app/run/plan.h"
 #include "app/cli/signals.h"
 #include "app/cli/stopwatch.h"
 
@@ -454,8 +455,10 @@ enum tern_status chat_loop_run(tern_model *model, struct run_options *o, double 
                                struct tern_error *e)
 {
     struct chat_loop c = {.o = o, .g = {.model = model}};
+    struct tern_memory plan;
     enum tern_status s = conversation_open(&c.said, e);
-    if (!s && !(s = check(&c, e)) && !(s = complete_open(&c.g, model, o, load_seconds, e))) {
+    if (!s && !(s = check(&c, e)) && !(s = plan_make(model, o, 0, &plan, e)) &&
+        !(s = complete_open(&c.g, model, o, &plan, load_seconds, e))) {
         c.show = c.g.p.on_text;
         c.g.p.on_text = on_text;
         c.g.p.arg = &c;

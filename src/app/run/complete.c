@@ -386,18 +386,17 @@ static enum tern_status check_bias(const tern_model *model, const struct run_opt
 }
 
 enum tern_status complete_open(struct completion *g, tern_model *model, const struct run_options *o,
-                               double load_seconds, struct tern_error *e)
+                               const struct tern_memory *plan, double load_seconds,
+                               struct tern_error *e)
 {
-    struct tern_memory plan;
     *g = (struct completion){.o = o, .model = model, .p = tern_generate_defaults()};
     g->stats.start = stopwatch_now() - load_seconds;
     g->stats.result.last = -1;
     g->p.on_text = on_text;
     g->p.arg = g;
-    plan_make(model, o, 0, &plan);
-    enum tern_status s = draft_open(g, plan.n_ctx, e);
+    enum tern_status s = draft_open(g, plan->n_ctx, e);
     if (!s)
-        s = plan_open(&g->ctx, model, o, 0, e);
+        s = plan_open(&g->ctx, model, plan, e);
     if (!s)
         s = token_report_open(&g->report, g->ctx, o, e);
     if (!s && token_report_wants_tokens(&g->report))
@@ -489,14 +488,15 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
 enum tern_status complete_prompt(tern_model *model, struct run_options *o, double load_seconds,
                                  struct tern_error *e)
 {
-    struct run_prompt prompt;
+    struct run_prompt prompt = {0};
     struct tern_memory plan;
     struct completion g = {0};
-    plan_make(model, o, 0, &plan);
-    enum tern_status s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL, e);
+    enum tern_status s = plan_make(model, o, 0, &plan, e);
+    if (!s)
+        s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL, e);
     if (!s)
         s = check_prompt(&prompt, model, &plan, e);
-    if (!s && !(s = complete_open(&g, model, o, load_seconds, e)))
+    if (!s && !(s = complete_open(&g, model, o, &plan, load_seconds, e)))
         s = generate(&g, &prompt, e);
     complete_close(&g);
     prompt_close(&prompt);

@@ -21,9 +21,11 @@ struct completion {
     double waits_since; /* a prompt that takes its time says how far it is; 0: it does not */
 };
 
-/* Opens the draft and the context and restores the session. To be closed also after an error. */
+/* Opens the draft and the planned context, and restores the session. To be closed also after an
+ * error. */
 enum tern_status complete_open(struct completion *g, tern_model *model, const struct run_options *o,
-                               double load_seconds, struct tern_error *e);
+                               const struct tern_memory *plan, double load_seconds,
+                               struct tern_error *e);
 void complete_close(struct completion *g);
 void complete_set(struct completion *g); /* after options were changed */
 

@@ -42,17 +42,22 @@ static void show_tokenizer(const tern_model *model, const struct tern_model_info
 }
 
 /* Bytes that a position takes in a cache of each type; of a page, for windows need more at first */
-static void show_cache(const tern_model *model)
+static enum tern_status show_cache(const tern_model *model, uint64_t max_seq, struct tern_error *e)
 {
     const char *name;
-    out_print("cache       ");
     for (int t = 0; (name = tern_cache_type_name(t)); t++) {
-        struct tern_context_params p = {.n_ctx = 256, .cache_type = t};
+        struct tern_context_params p = {.n_ctx = max_seq < 256 ? (uint32_t)max_seq : 256,
+                                        .cache_type = t};
         struct tern_memory plan;
-        tern_context_plan(model, &p, &plan);
-        out_print("%s%llu (%s)", t ? ", " : "", (ull)plan.cache / 256, name);
+        enum tern_status s = tern_context_plan(model, &p, &plan, e);
+        if (s && !plan.cache) {
+            out_print(t ? "\n" : "");
+            return s;
+        }
+        out_print("%s%llu (%s)", t ? ", " : "cache       ", (ull)plan.cache / 256, name);
     }
     out_print(" bytes per token\n");
+    return TERN_OK;
 }
 
 static void show_chat(const tern_model *model)
@@ -83,7 +88,8 @@ static void show_tensors(const tern_model *model)
     }
 }
 
-void info_describe(const tern_model *model, const char *path, int verbose)
+enum tern_status info_describe(const tern_model *model, const char *path, int verbose,
+                               struct tern_error *e)
 {
     struct tern_model_info i;
     char size[32], token[32];
@@ -105,11 +111,14 @@ void info_describe(const tern_model *model, const char *path, int verbose)
     if (i.window)
         out_print(", window %llu", (ull)i.window);
     out_print("\npositions   %llu\n", (ull)i.max_seq);
-    show_cache(model);
+    enum tern_status s = show_cache(model, i.max_seq, e);
+    if (s)
+        return s;
     show_tokenizer(model, &i);
     show_chat(model);
     out_print("machine     %s, %s\n", i.cpu, i.threads_why);
     show_tensors(model);
+    return TERN_OK;
 }
 
 enum tern_status info_check(tern_model *model, struct tern_error *e)

@@ -5,7 +5,8 @@
 
 #include "tern.h"
 
-void info_describe(const tern_model *model, const char *path, int verbose);
+enum tern_status info_describe(const tern_model *model, const char *path, int verbose,
+                               struct tern_error *e);
 enum tern_status info_check(tern_model *model, struct tern_error *e);
 enum tern_status info_selftest(tern_model *model, struct tern_error *e);
 enum tern_status info_seal(tern_model *model, struct tern_error *e);

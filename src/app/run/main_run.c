@@ -79,13 +79,16 @@ static enum tern_status perplexity(tern_model *model, const struct run_options *
     char *text = NULL;
     size_t n = 0;
     tern_context *ctx = NULL;
+    struct tern_memory plan;
     uint64_t window = o->job == OPT_PERPLEXITY_LLAMACPP ? WINDOW_LLAMACPP : WINDOW_DEFAULT;
     tern_model_info(model, &info);
     if (window > info.max_seq)
         window = info.max_seq;
     enum tern_status s = files_take(o->value[o->job].text, &text, &n, e);
     if (!s)
-        s = plan_open(&ctx, model, o, (uint32_t)window, e);
+        s = plan_make(model, o, (uint32_t)window, &plan, e);
+    if (!s)
+        s = plan_open(&ctx, model, &plan, e);
     if (!s)
         s = run_perplexity(ctx, o, text, n, e);
     plan_close(ctx);
@@ -106,8 +109,7 @@ static enum tern_status do_job(tern_model *model, struct run_options *o, double 
     case OPT_TOKENIZE:
         return complete_tokenize(model, o, e);
     case OPT_INFO:
-        info_describe(model, o->model, o->value[OPT_VERBOSE].given);
-        return TERN_OK;
+        return info_describe(model, o->model, o->value[OPT_VERBOSE].given, e);
     case OPT_CHECK:
         return info_check(model, e);
     case OPT_SELFTEST:

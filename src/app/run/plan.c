@@ -21,13 +21,6 @@ static struct tern_context_params params_of(const struct run_options *o, uint32_
     return p;
 }
 
-void plan_make(const tern_model *model, const struct run_options *o, uint32_t n_ctx,
-               struct tern_memory *plan)
-{
-    struct tern_context_params p = params_of(o, n_ctx);
-    tern_context_plan(model, &p, plan);
-}
-
 static void say(const tern_model *model, const struct run_options *o,
                 const struct tern_memory *plan, bool draft)
 {
@@ -62,14 +55,28 @@ unsigned plan_load(const struct run_options *o)
            (o->value[OPT_MLOCK].given ? TERN_LOAD_LOCK : 0);
 }
 
-enum tern_status plan_open(tern_context **out, tern_model *model, const struct run_options *o,
-                           uint32_t n_ctx, struct tern_error *e)
+/* What does not fit is said, too. */
+static enum tern_status make(const tern_model *model, const struct run_options *o,
+                             const struct tern_context_params *p, bool draft,
+                             struct tern_memory *plan, struct tern_error *e)
+{
+    enum tern_status s = tern_context_plan(model, p, plan, e);
+    if (!s || plan->cache)
+        say(model, o, plan, draft);
+    return s;
+}
+
+enum tern_status plan_make(const tern_model *model, const struct run_options *o, uint32_t n_ctx,
+                           struct tern_memory *plan, struct tern_error *e)
 {
     struct tern_context_params p = params_of(o, n_ctx);
-    struct tern_memory plan;
-    tern_context_plan(model, &p, &plan);
-    say(model, o, &plan, false);
-    enum tern_status s = tern_context_open(out, model, &p, e);
+    return make(model, o, &p, false, plan, e);
+}
+
+enum tern_status plan_open(tern_context **out, tern_model *model, const struct tern_memory *plan,
+                           struct tern_error *e)
+{
+    enum tern_status s = tern_context_open_plan(out, model, plan, e);
     if (!s)
         signals_watch(*out);
     return s;
@@ -82,9 +89,8 @@ enum tern_status plan_draft(tern_context **out, tern_model *model, const struct 
     struct tern_memory plan;
     p.n_ctx = n_ctx;
     p.fingerprint = 0;
-    tern_context_plan(model, &p, &plan);
-    say(model, o, &plan, true);
-    return tern_context_open(out, model, &p, e);
+    enum tern_status s = make(model, o, &p, true, &plan, e);
+    return s ? s : tern_context_open_plan(out, model, &plan, e);
 }
 
 void plan_close(tern_context *ctx)

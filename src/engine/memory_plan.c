@@ -1,0 +1,103 @@
+/* tern_context_plan: what a context will take. See memory_plan.h. */
+#include "engine/memory_plan.h"
+
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "model/cache.h"
+#include "model/state.h"
+
+enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
+
+/* Fills cache and batch; *sum is both, or UINT64_MAX when that does not fit. */
+static enum tern_status measure(const struct tern_model *m, struct tern_memory *p, uint64_t *sum,
+                                struct tern_error *e)
+{
+    enum tern_status s =
+        cache_bytes(m->model, p->cache_type, p->n_ctx, p->n_batch, p->n_seqs, &p->cache, e);
+    p->batch = state_bytes(m->model, p->n_ctx, p->n_batch, pool_threads(m->pool));
+    if (!size_add(p->cache, p->batch, sum))
+        *sum = UINT64_MAX;
+    return s;
+}
+
+/* The largest context, in whole pages but at most the model's, that half the free memory holds. */
+static enum tern_status reduce_context(const struct tern_model *m, struct tern_memory *p,
+                                       uint64_t *sum, struct tern_error *e)
+{
+    uint32_t full = p->n_ctx, low = 1, high = (full + BLOCK - 1) / BLOCK;
+    enum tern_status s = TERN_OK;
+    while (low < high && !s) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        p->n_ctx = middle * BLOCK;
+        s = measure(m, p, sum, e);
+        if (*sum <= p->available / 2)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    p->n_ctx = low * BLOCK < full ? low * BLOCK : full;
+    p->reduced = p->n_ctx < full;
+    return s ? s : measure(m, p, sum, e);
+}
+
+enum tern_status memory_plan_check(const struct model *m, const struct tern_memory *p,
+                                   struct tern_error *e)
+{
+    if (!tern_cache_type_name(p->cache_type))
+        return error_set(e, TERN_USAGE, "cache type %d is unknown", (int)p->cache_type);
+    if (m->positions && p->n_ctx > m->max_seq)
+        return error_set(e, TERN_USAGE,
+                         "a context of %u positions was asked for, but the model has learned %zu",
+                         p->n_ctx, m->max_seq);
+    if (p->n_ctx > MAX_CTX || p->n_batch > MAX_BATCH || p->n_seqs > MAX_SEQS)
+        return error_set(e, TERN_USAGE,
+                         "a context of %u positions, batch %u and %u sequences was asked for, at "
+                         "most %d, %d and %d are possible",
+                         p->n_ctx, p->n_batch, p->n_seqs, MAX_CTX, MAX_BATCH, MAX_SEQS);
+    if (!p->n_ctx || !p->n_batch || !p->n_seqs)
+        return error_set(e, TERN_USAGE, "the plan of the context was not made");
+    return TERN_OK;
+}
+
+static enum tern_status too_large(const struct tern_memory *p, struct tern_error *e)
+{
+    if (p->cache == UINT64_MAX || p->batch == UINT64_MAX)
+        return error_set(e, TERN_NO_MEMORY,
+                         "a context of %u positions for %u sequences is larger than any memory: "
+                         "ask for a smaller context",
+                         p->n_ctx, p->n_seqs);
+    return error_set(e, TERN_NO_MEMORY,
+                     "a context of %u positions needs %llu MiB of cache and %llu MiB for the "
+                     "batch, %llu MiB are free: ask for a smaller context",
+                     p->n_ctx, (unsigned long long)(p->cache >> 20),
+                     (unsigned long long)(p->batch >> 20),
+                     (unsigned long long)(p->available >> 20));
+}
+
+enum tern_status tern_context_plan(const tern_model *m, const struct tern_context_params *params,
+                                   struct tern_memory *plan, struct tern_error *e)
+{
+    static const struct tern_context_params defaults = {0};
+    const struct tern_context_params *p = params ? params : &defaults;
+    uint64_t rows, sum;
+    *plan = (struct tern_memory){
+        .weights = weights_file_bytes(m->model->weights),
+        .available = memory_available(),
+        .n_ctx = p->n_ctx ? p->n_ctx : (uint32_t)m->model->max_seq,
+        .n_seqs = p->n_seqs ? p->n_seqs : 1,
+        .n_batch = p->n_batch ? p->n_batch : DEFAULT_BATCH,
+        .cache_type = p->cache_type,
+        .fingerprint = p->fingerprint,
+    };
+    rows = (uint64_t)plan->n_ctx * plan->n_seqs;
+    if (plan->n_batch > rows)
+        plan->n_batch = (uint32_t)rows;
+    enum tern_status s = memory_plan_check(m->model, plan, e);
+    if (!s)
+        s = measure(m, plan, &sum, e);
+    if (!s && !p->n_ctx && sum > plan->available / 2)
+        s = reduce_context(m, plan, &sum, e);
+    if (s) /* no number that was not found out */
+        plan->cache = plan->batch = 0;
+    return s || sum <= plan->available ? s : too_large(plan, e);
+}

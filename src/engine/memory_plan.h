@@ -1,0 +1,11 @@
+/* The memory plan of a context: made once by tern_context_plan, and opened as it is. */
+#ifndef ENGINE_MEMORY_PLAN_H
+#define ENGINE_MEMORY_PLAN_H
+
+#include "engine/model_handle.h"
+
+/* TERN_USAGE unless a context of these sizes may exist, whatever memory there is. */
+enum tern_status memory_plan_check(const struct model *m, const struct tern_memory *plan,
+                                   struct tern_error *e);
+
+#endif
