@@ -47,7 +47,7 @@ static enum tern_status take_tokens(const struct tern_model *m, const struct req
 }
 
 static enum tern_status write_calibrated(const struct request *q, const char *path,
-                                         struct quantize_options *o, struct tern_error *e)
+                                         struct quantize_params *o, struct tern_error *e)
 {
     const struct tern_model_params params = {.n_threads = q->n_threads};
     struct calibration_text text = {0};
@@ -71,7 +71,7 @@ static enum tern_status write_calibrated(const struct request *q, const char *pa
 
 static enum tern_status write_file(const struct request *q, const char *path, struct tern_error *e)
 {
-    struct quantize_options o = {.type = q->p->type, .keep_q8 = q->p->keep_q8};
+    struct quantize_params o = {.type = q->p->type, .keep_q8 = q->p->keep_q8};
     struct pool *pool;
     if (q->p->text && q->p->type == TERN_Q8)
         return error_set(e, TERN_USAGE, "a calibration text is of use for q4 and q4c only");

@@ -25,10 +25,10 @@ struct tile_error {
     bool bad;           /* a value is not finite, or became so */
 };
 
-struct job {
+struct quantize_job {
     const struct weights *in;
     struct writer *out;
-    const struct quantize_options *o;
+    const struct quantize_params *o;
     struct pool *pool;
     struct arena arena;
     float *lines;        /* [threads, n_lines, 16] columns of a tile: what is lost of them so far */
@@ -59,7 +59,7 @@ static bool item_names(const struct weights *w, const char *item, size_t n, cons
            (!strncmp(part, item, n) && !part[n]);
 }
 
-static bool is_kept(const struct job *j, const char *name)
+static bool is_kept(const struct quantize_job *j, const char *name)
 {
     const char *item = j->o->keep_q8;
     while (item && *item) {
@@ -73,7 +73,7 @@ static bool is_kept(const struct job *j, const char *name)
 
 /* The type that tensor t gets: matrices the asked one unless they are as small already, the rest
  * what it is. */
-static enum tern_type type_of(const struct job *j, const struct tensor *t)
+static enum tern_type type_of(const struct quantize_job *j, const struct tensor *t)
 {
     static const char *const matrices[] = {"embed", "q",           "k",         "v",
                                            "o",     "gate",        "up",        "down",
@@ -90,7 +90,7 @@ static enum tern_type type_of(const struct job *j, const struct tensor *t)
 }
 
 /* Refuses an item of keep_q8 that means nothing. */
-static enum tern_status check_kept(const struct job *j, struct tern_error *e)
+static enum tern_status check_kept(const struct quantize_job *j, struct tern_error *e)
 {
     const char *item = j->o->keep_q8;
     if (item && j->o->type == TERN_Q8)
@@ -141,8 +141,8 @@ static void turn(float *to, const float *w)
 
 /* The part of the factor that block `block` of a tile needs; `fix` gets what the errors of the
  * columns before it, lines [16 a column], add to its weights. */
-static void feel_errors(const struct job *j, struct group *g, const float *lines, size_t block,
-                        float *fix)
+static void feel_errors(const struct quantize_job *j, struct group *g, const float *lines,
+                        size_t block, float *fix)
 {
     const struct factor *f = j->factor;
     size_t column = block * GROUP, first = column / f->block * f->block;
@@ -158,8 +158,8 @@ static void feel_errors(const struct job *j, struct group *g, const float *lines
     g->fix = fix;
 }
 
-static void store_codes(const struct job *j, char *out, size_t block, const struct codes *c,
-                        const int8_t *table)
+static void store_codes(const struct quantize_job *j, char *out, size_t block,
+                        const struct codes *c, const int8_t *table)
 {
     uint8_t codes[GROUP][TILE_ROWS];
     if (j->to->type == TERN_Q4) {
@@ -174,7 +174,7 @@ static void store_codes(const struct job *j, char *out, size_t block, const stru
 }
 
 /* Block `block` of a tile, whose columns are the last of `lines`, which become its errors. */
-static void encode_block(const struct job *j, size_t block, const struct values *values,
+static void encode_block(const struct quantize_job *j, size_t block, const struct values *values,
                          float *lines, struct codes *c)
 {
     _Alignas(64) float fix[GROUP * TILE_ROWS];
@@ -189,7 +189,7 @@ static void encode_block(const struct job *j, size_t block, const struct values 
 }
 
 /* Block `block` once more, now that the errors of all columns are in `lines`. */
-static void polish_block(const struct job *j, size_t block, const struct values *values,
+static void polish_block(const struct quantize_job *j, size_t block, const struct values *values,
                          float *lines, struct codes *c)
 {
     const struct factor *f = j->factor;
@@ -212,7 +212,8 @@ static void polish_block(const struct job *j, size_t block, const struct values 
 }
 
 /* A tile whose head is there, from its columns in `lines`. */
-static void encode_searched(const struct job *j, char *out, float *lines, struct codes *codes)
+static void encode_searched(const struct quantize_job *j, char *out, float *lines,
+                            struct codes *codes)
 {
     const int8_t *table = j->to->type == TERN_Q4C ? (const int8_t *)out : NULL;
     struct values own, *values = table ? &own : NULL;
@@ -229,8 +230,8 @@ static void encode_searched(const struct job *j, char *out, float *lines, struct
 
 /* w [16, 32] = block `block` of the source's tile, without its padding; how many columns that has
  */
-static unsigned take_block(const struct job *j, const char *source, uint64_t block, unsigned n_rows,
-                           float *w)
+static unsigned take_block(const struct quantize_job *j, const char *source, uint64_t block,
+                           unsigned n_rows, float *w)
 {
     uint64_t left = j->tensor->k - block * GROUP;
     unsigned n = left < GROUP ? (unsigned)left : GROUP;
@@ -239,7 +240,7 @@ static unsigned take_block(const struct job *j, const char *source, uint64_t blo
     return n;
 }
 
-static struct tile_error encode_tile(const struct job *j, const char *source, char *out,
+static struct tile_error encode_tile(const struct quantize_job *j, const char *source, char *out,
                                      unsigned n_rows, int thread)
 {
     struct tile_error e = {0, 0, false};
@@ -267,7 +268,7 @@ static struct tile_error encode_tile(const struct job *j, const char *source, ch
 /* Tiles first + begin .. first + end - 1 of the tensor. */
 static void encode_tiles(void *arg, size_t begin, size_t end, int thread)
 {
-    const struct job *j = arg;
+    const struct quantize_job *j = arg;
     const struct tensor *t = j->tensor;
     size_t bytes_in = format_tile_bytes(j->from, t->k), bytes_out = format_tile_bytes(j->to, t->k);
     uint64_t tiles = (t->rows + TILE_ROWS - 1) / TILE_ROWS; /* of a matrix */
@@ -287,7 +288,7 @@ static size_t chunk_tiles(size_t tile_bytes)
     return n < 1 ? 1 : n < CHUNK_TILES ? n : CHUNK_TILES;
 }
 
-static enum tern_status quantize_tensor(struct job *j, struct tern_quantize_report *r,
+static enum tern_status quantize_tensor(struct quantize_job *j, struct tern_quantize_report *r,
                                         struct tern_error *e)
 {
     const struct tensor *t = j->tensor;
@@ -315,7 +316,7 @@ static enum tern_status quantize_tensor(struct job *j, struct tern_quantize_repo
     return TERN_OK;
 }
 
-static enum tern_status copy_tensor(struct job *j, struct tern_error *e)
+static enum tern_status copy_tensor(struct quantize_job *j, struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
     uint64_t bytes = j->tensor->bytes;
@@ -328,7 +329,7 @@ static enum tern_status copy_tensor(struct job *j, struct tern_error *e)
 
 /* ---- the whole file ---- */
 
-static void layout(struct job *j, size_t bytes)
+static void layout(struct quantize_job *j, size_t bytes)
 {
     j->data = arena_take(&j->arena, bytes, 1);
     j->errors = arena_take(&j->arena, CHUNK_TILES, sizeof *j->errors);
@@ -338,7 +339,7 @@ static void layout(struct job *j, size_t bytes)
                           sizeof *j->codes);
 }
 
-static enum tern_status allocate(struct job *j, struct tern_error *e)
+static enum tern_status allocate(struct quantize_job *j, struct tern_error *e)
 {
     size_t bytes = CHUNK_BYTES;
     for (size_t i = 0; i < weights_count(j->in); i++) {
@@ -357,7 +358,7 @@ static enum tern_status allocate(struct job *j, struct tern_error *e)
 }
 
 /* Sections and shapes of the new file; the total of source bytes. */
-static enum tern_status declare(struct job *j, uint64_t *total, struct tern_error *e)
+static enum tern_status declare(struct quantize_job *j, uint64_t *total, struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
     bool changes = false;
@@ -381,7 +382,7 @@ static enum tern_status declare(struct job *j, uint64_t *total, struct tern_erro
     return s;
 }
 
-static enum tern_status convert(struct job *j,
+static enum tern_status convert(struct quantize_job *j,
                                 int (*report)(void *arg, const struct tern_quantize_report *r),
                                 void *arg, struct tern_error *e)
 {
@@ -409,7 +410,7 @@ static enum tern_status convert(struct job *j,
     return s ? s : writer_finish(j->out, e);
 }
 
-enum tern_status quantize_file(const char *in, const char *out, const struct quantize_options *o,
+enum tern_status quantize_file(const char *in, const char *out, const struct quantize_params *o,
                                struct pool *pool,
                                int (*report)(void *arg, const struct tern_quantize_report *r),
                                void *arg, struct tern_error *e)
@@ -420,7 +421,7 @@ enum tern_status quantize_file(const char *in, const char *out, const struct qua
     enum tern_status s = weights_open(&w, in, e);
     if (s)
         return s;
-    struct job j = {.in = w, .o = o, .pool = pool};
+    struct quantize_job j = {.in = w, .o = o, .pool = pool};
     s = check_kept(&j, e);
     if (!s)
         s = allocate(&j, e);

@@ -9,7 +9,7 @@
 #include "base/pool.h"
 #include "quantize/calibrate.h"
 
-struct quantize_options {
+struct quantize_params {
     enum tern_type type;
     /* q4, q4c: tensors that become q8, separated by commas: names ("layer.0.down"), all of a layer
      * ("layer.0"), or parts ("down"); "head" is the embedding where that is the head too. */
@@ -21,7 +21,7 @@ struct quantize_options {
  * NULL; non-zero from it stops with TERN_CANCELLED. TERN_USAGE when there is nothing to make
  * smaller, or keep_q8 names nothing; TERN_LIMIT, naming the tensor, for a value that is not finite
  * or too large for the type. */
-enum tern_status quantize_file(const char *in, const char *out, const struct quantize_options *o,
+enum tern_status quantize_file(const char *in, const char *out, const struct quantize_params *o,
                                struct pool *pool,
                                int (*report)(void *arg, const struct tern_quantize_report *r),
                                void *arg, struct tern_error *e);

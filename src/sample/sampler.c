@@ -36,7 +36,7 @@ struct tern_sampler_params sampler_defaults(void)
 #name, offsetof(struct tern_sampler_params, name), min, max \
     }
 
-static const struct range {
+static const struct value_range {
     char name[18];
     unsigned char offset;
     float min, max;
@@ -72,7 +72,7 @@ static enum tern_status check_bias(const struct tern_sampler_params *p, size_t v
 enum tern_status sampler_check(const struct tern_sampler_params *p, size_t vocab,
                                struct tern_error *e)
 {
-    for (const struct range *r = ranges; r < ranges + sizeof ranges / sizeof *ranges; r++) {
+    for (const struct value_range *r = ranges; r < ranges + sizeof ranges / sizeof *ranges; r++) {
         float value;
         memcpy(&value, (const char *)p + r->offset, sizeof value);
         if (!(value >= r->min && value <= r->max))
@@ -134,7 +134,7 @@ float sampler_uniform(uint64_t seed, uint64_t index, uint64_t draw)
 
 /* ---- stages ------------------------------------------------------------------------------- */
 
-struct choice {
+struct pick {
     const struct tern_sampler_params *p;
     const tern_token *history;
     size_t n_history;
@@ -145,14 +145,14 @@ struct choice {
 typedef void (*penalty_fn)(const struct sampler *s, const struct tern_sampler_params *p, float *x,
                            uint32_t *count, const tern_token *history, size_t n);
 
-static void punish(struct choice *g, penalty_fn penalty)
+static void punish(struct pick *g, penalty_fn penalty)
 {
     candidates_change(&g->c);
     penalty(g->c.s, g->p, g->c.own, (uint32_t *)(void *)g->c.spare, g->history, g->n_history);
     candidates_changed(&g->c);
 }
 
-static void add_bias(struct choice *g)
+static void add_bias(struct pick *g)
 {
     candidates_change(&g->c);
     for (size_t i = 0; i < g->p->n_bias; i++) /* tern_sample's are not checked */
@@ -223,7 +223,7 @@ static bool changes(enum tern_stage stage)
     return stage == TERN_STAGE_PENALTIES || stage == TERN_STAGE_DRY;
 }
 
-static void apply(struct choice *g, enum tern_stage stage)
+static void apply(struct pick *g, enum tern_stage stage)
 {
     const struct tern_sampler_params *p = g->p;
     struct candidates *c = &g->c;
@@ -254,7 +254,7 @@ tern_token sampler_pick(const struct sampler *s, const struct tern_sampler_param
                         const float *logits, const tern_token *history, size_t n_history,
                         uint64_t index)
 {
-    struct choice g = {params, history, n_history, index, {0}};
+    struct pick g = {params, history, n_history, index, {0}};
     struct candidates *c = &g.c;
     float mu = params->mu ? *params->mu : 2 * params->mirostat_tau;
     bool greedy = params->temperature == 0.0f;

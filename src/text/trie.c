@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct range { /* keys[lo..hi), alike in their first `depth` bytes */
+struct key_range { /* keys[lo..hi), alike in their first `depth` bytes */
     uint32_t lo, hi, depth;
 };
 
@@ -32,9 +32,10 @@ static size_t count(const struct trie_key *keys, uint32_t n)
 }
 
 /* Fills node i, which stands for ranges[i], and appends its children. */
-static void expand(struct trie *t, struct range *ranges, uint32_t i, const struct trie_key *keys)
+static void expand(struct trie *t, struct key_range *ranges, uint32_t i,
+                   const struct trie_key *keys)
 {
-    struct range r = ranges[i];
+    struct key_range r = ranges[i];
     struct trie_node *node = &t->nodes[i];
     node->first = t->n;
     for (; r.lo < r.hi && keys[r.lo].n == r.depth; r.lo++)
@@ -45,7 +46,7 @@ static void expand(struct trie *t, struct range *ranges, uint32_t i, const struc
         while (end < r.hi && (unsigned char)keys[end].p[r.depth] == byte)
             end++;
         t->nodes[t->n] = (struct trie_node){.value = -1, .byte = byte};
-        ranges[t->n++] = (struct range){r.lo, end, r.depth + 1};
+        ranges[t->n++] = (struct key_range){r.lo, end, r.depth + 1};
         node->n++;
         r.lo = end;
     }
@@ -56,11 +57,11 @@ bool trie_open(struct trie *t, struct trie_key *keys, uint32_t n)
     if (n)
         qsort(keys, n, sizeof *keys, compare);
     size_t total = count(keys, n);
-    struct range *ranges = total < UINT32_MAX ? malloc(total * sizeof *ranges) : NULL;
+    struct key_range *ranges = total < UINT32_MAX ? malloc(total * sizeof *ranges) : NULL;
     *t = (struct trie){.nodes = ranges ? malloc(total * sizeof *t->nodes) : NULL, .n = 1};
     if (t->nodes) {
         t->nodes[0] = (struct trie_node){.value = -1};
-        ranges[0] = (struct range){0, n, 0};
+        ranges[0] = (struct key_range){0, n, 0};
         for (uint32_t i = 0; i < t->n; i++)
             expand(t, ranges, i, keys);
         for (uint32_t i = 1; i <= t->nodes[0].n; i++)

@@ -9,7 +9,7 @@
 
 enum { PAGE = 4096, MIB = 1 << 20 };
 
-struct job {
+struct copy_job {
     const struct weights *w;
     char *to;
     int fd, n_shares;
@@ -25,7 +25,7 @@ static uint64_t cut(uint64_t from, uint64_t to, uint64_t t, uint64_t n)
     return t == 0 ? from : t == n ? to : at / PAGE * PAGE < from ? from : at / PAGE * PAGE;
 }
 
-static void read_part(struct job *j, uint64_t from, uint64_t to)
+static void read_part(struct copy_job *j, uint64_t from, uint64_t to)
 {
     struct tern_error e;
     enum tern_status s =
@@ -37,7 +37,7 @@ static void read_part(struct job *j, uint64_t from, uint64_t to)
 /* Shares begin .. end - 1 of every tensor with the gap behind it; of what is before the tensors. */
 static void read_shares(void *arg, size_t begin, size_t end, int thread)
 {
-    struct job *j = arg;
+    struct copy_job *j = arg;
     size_t n = weights_count(j->w);
     uint64_t from = 0;
     (void)thread;
@@ -63,7 +63,7 @@ static enum tern_status check_room(uint64_t bytes, const char *path, struct tern
                      (unsigned long long)(available / MIB));
 }
 
-static enum tern_status copy_open(struct job *j, struct pool *pool, struct tern_error *e)
+static enum tern_status copy_open(struct copy_job *j, struct pool *pool, struct tern_error *e)
 {
     const char *path = weights_path(j->w);
     const uint64_t bytes = weights_file_bytes(j->w);
@@ -82,7 +82,7 @@ static enum tern_status copy_open(struct job *j, struct pool *pool, struct tern_
 enum tern_status load_copy(struct weights *w, struct pool *pool, struct tern_error *e)
 {
     struct tern_error mine;
-    struct job j = {.w = w, .n_shares = pool_threads(pool), .e = e ? e : &mine};
+    struct copy_job j = {.w = w, .n_shares = pool_threads(pool), .e = e ? e : &mine};
     const void *map;
     size_t n;
     uint64_t bytes;

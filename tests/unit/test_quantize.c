@@ -18,7 +18,7 @@
 
 static char from[256], to[256];
 static struct tern_error e;
-static const struct quantize_options q8 = {.type = TERN_Q8};
+static const struct quantize_params q8 = {.type = TERN_Q8};
 
 static void setup(void)
 {
@@ -58,7 +58,7 @@ static enum tern_status quantize(enum tern_type type, int n_threads)
     struct pool *pool;
     ck_assert_int_eq(pool_open(&pool, n_threads, &e), TERN_OK);
     enum tern_status s =
-        quantize_file(from, to, &(struct quantize_options){.type = type}, pool, NULL, NULL, &e);
+        quantize_file(from, to, &(struct quantize_params){.type = type}, pool, NULL, NULL, &e);
     pool_close(pool);
     return s;
 }
@@ -101,7 +101,7 @@ END_TEST
 static struct image quantized(enum tern_type type, const char *keep, const tern_token *tokens,
                               size_t n, int n_threads)
 {
-    struct quantize_options o = {.type = type, .keep_q8 = keep};
+    struct quantize_params o = {.type = type, .keep_q8 = keep};
     struct calibration_text text = {.tokens = tokens, .n = n, .bos = 1};
     struct kernels kernels;
     struct pool *pool;
@@ -446,7 +446,7 @@ END_TEST
 static enum tern_status calibrated_job(void)
 {
     static const tern_token tokens[] = {3, 1, 4, 1, 5};
-    struct quantize_options o = {.type = TERN_Q4};
+    struct quantize_params o = {.type = TERN_Q4};
     struct calibration_text text = {.tokens = tokens, .n = 5, .bos = 1};
     struct kernels kernels;
     struct pool *pool;

@@ -31,7 +31,7 @@ struct part { /* one tensor */
     bool is_norm;
 };
 
-struct job {
+struct random_job {
     const struct tern_shape *shape;
     const struct format *format;
     struct writer *out;
@@ -131,7 +131,8 @@ static uint64_t next_random(uint64_t *state)
 
 /* Values of magnitude a/8 .. a, where a = 1.62 / sqrt(k): a dot with k of them keeps the size of
  * its input, and none is subnormal in any format. n_rows and n: what is not padding. */
-static void make_block(const struct job *j, uint64_t *state, float *w, unsigned n_rows, unsigned n)
+static void make_block(const struct random_job *j, uint64_t *state, float *w, unsigned n_rows,
+                       unsigned n)
 {
     float a = 1.62f / sqrtf((float)j->part.k);
     for (unsigned i = 0; i < BLOCK_VALUES; i++) {
@@ -142,7 +143,7 @@ static void make_block(const struct job *j, uint64_t *state, float *w, unsigned 
     }
 }
 
-static void make_table(struct job *j)
+static void make_table(struct random_job *j)
 {
     float w[BLOCK_VALUES];
     uint64_t state = j->seed ^ j->index << 32;
@@ -153,7 +154,7 @@ static void make_table(struct job *j)
     }
 }
 
-static void fill_tile(const struct job *j, uint64_t tile, unsigned char *at)
+static void fill_tile(const struct random_job *j, uint64_t tile, unsigned char *at)
 {
     uint64_t n_blocks = (j->part.k + GROUP - 1) / GROUP, left = j->part.rows - tile * TILE_ROWS;
     uint64_t state = (j->seed ^ j->index << 32) + (tile + 1) * 0xd1342543de82ef95u;
@@ -177,7 +178,7 @@ static void fill_tile(const struct job *j, uint64_t tile, unsigned char *at)
 /* Tiles first + begin .. first + end - 1, made and written by one thread. */
 static void write_tiles(void *arg, size_t begin, size_t end, int thread)
 {
-    struct job *j = arg;
+    struct random_job *j = arg;
     unsigned char *data = j->data + begin * j->tile_bytes;
     (void)thread;
     for (size_t i = begin; i < end; i++)
@@ -187,7 +188,7 @@ static void write_tiles(void *arg, size_t begin, size_t end, int thread)
         atomic_store(&j->failed, true);
 }
 
-static enum tern_status write_matrix(struct job *j, struct tern_error *e)
+static enum tern_status write_matrix(struct random_job *j, struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
     uint64_t n_tiles = (j->part.rows + TILE_ROWS - 1) / TILE_ROWS;
@@ -209,7 +210,7 @@ static enum tern_status write_matrix(struct job *j, struct tern_error *e)
 }
 
 /* Weights of 1, padded with zeros. */
-static enum tern_status write_norm(struct job *j, struct tern_error *e)
+static enum tern_status write_norm(struct random_job *j, struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
     for (uint64_t i = 0; !s && i < j->part.rows; i += TILE_ROWS) {
@@ -223,7 +224,7 @@ static enum tern_status write_norm(struct job *j, struct tern_error *e)
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-static enum tern_status write_config(const struct job *j, struct tern_error *e)
+static enum tern_status write_config(const struct random_job *j, struct tern_error *e)
 {
     const struct tern_shape *p = j->shape;
     const struct {
@@ -252,7 +253,7 @@ static enum tern_status write_config(const struct job *j, struct tern_error *e)
     return s;
 }
 
-static enum tern_status write_all(struct job *j, struct tern_error *e)
+static enum tern_status write_all(struct random_job *j, struct tern_error *e)
 {
     enum tern_status s = write_config(j, e);
     if (!s)
@@ -269,7 +270,7 @@ static enum tern_status write_all(struct job *j, struct tern_error *e)
     return s ? s : writer_finish(j->out, e);
 }
 
-static enum tern_status allocate(struct job *j, struct tern_error *e)
+static enum tern_status allocate(struct random_job *j, struct tern_error *e)
 {
     size_t bytes = CHUNK_BYTES;
     for (uint64_t i = 0; i < count_parts(j->shape); i++) {
@@ -286,7 +287,7 @@ enum tern_status tern_random_model(const char *path, const struct tern_shape *sh
                                    enum tern_type type, uint64_t seed, int n_threads,
                                    struct tern_error *e)
 {
-    struct job j = {.shape = shape, .format = format_find((uint64_t)type), .seed = seed};
+    struct random_job j = {.shape = shape, .format = format_find((uint64_t)type), .seed = seed};
     struct fpenv saved = fpenv_enter();
     uint64_t bytes;
     enum tern_status s = path ? tern_shape_bytes(shape, type, &bytes, e) : error_no_path(e);
