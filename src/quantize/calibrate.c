@@ -1,7 +1,7 @@
 /* cflags: -O2 */
 /* Gathers the inputs of a model's matrices: see calibrate.h. A *unit* is the head (0) or a layer
- * (1 + its number): in the order of a file whose head is tied, and all that is held at a time are
- * neighbours. */
+ * (1 + its number), in the order of a file whose head is tied. The units that are held at a time
+ * are neighbours. */
 #include "quantize/calibrate.h"
 
 #include <stdlib.h>

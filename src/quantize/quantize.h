@@ -1,6 +1,6 @@
 /* Quantizes a weights file: in, one of f32, f16, bf16 (or q8, for q4 and q4c); out, the same model
  * with its matrices as q8, q4 or q4c. Norms, biases and other sections are copied, the seal is left
- * empty. Memory: the header and a few MiB, whatever the size of the model; more with a calibration.
+ * empty. Memory: the header and a few MiB, for a model of any size; more with a calibration.
  */
 #ifndef QUANTIZE_QUANTIZE_H
 #define QUANTIZE_QUANTIZE_H

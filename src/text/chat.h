@@ -1,6 +1,6 @@
 /* Chat templates: rules that turn a conversation into special ids and runs of text. They come from
- * the section `chat` of the weights file, where the converter put what it found the model's own
- * template to do (FORMAT.md, "Chat"), or from a table of well-known ones.
+ * the section `chat` of the weights file, where the converter stores the rules of the model's own
+ * template (FORMAT.md, "Chat"), or from a table of well-known ones.
  *
  * A rule has conditions and a text. Every message, and the end of the conversation, takes the first
  * rule whose conditions hold: (when & mask) == value, with `when` made of enum chat_when. Bytes 1

@@ -1,6 +1,7 @@
 /* The tokenizer: text in, token ids out, and back. It is a list of steps read from the section
  * `tokenizer` of the weights file (TOKENIZER.md): added tokens, normalizer, pre-tokenizer, model
- * (SentencePiece BPE by scores, or BPE by ranks of merges), ids added around the text, decoder.
+ * (SentencePiece BPE by scores, BPE by ranks of merges, or unigram), ids added around the text,
+ * decoder.
  *
  * The whole section is validated by tokenizer_open; afterwards only memory can fail. A tokenizer
  * never changes once open: any number of threads may use one. */

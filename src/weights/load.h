@@ -1,5 +1,5 @@
-/* Where the weights' bytes live: mapped from the file as weights_open leaves them, copied into
- * memory, and either of it locked there. */
+/* Where the weights' bytes live: mapped from the file, as weights_open leaves them, or copied into
+ * memory. Both may be locked in memory. */
 #ifndef WEIGHTS_LOAD_H
 #define WEIGHTS_LOAD_H
 
