@@ -111,8 +111,10 @@ START_TEST(a_full_disk)
 {
     struct tern_error e = {0};
     int full = open("/dev/full", O_WRONLY);
-    if (full < 0)
-        return; /* a system without one */
+    if (full < 0) {
+        suite_skip("/dev/full", "not on this system");
+        return;
+    }
     dup2(full, STDOUT_FILENO);
     close(full);
     ck_assert(!out_stream("text", 4) && !out_closed());
