@@ -304,6 +304,22 @@ START_TEST(extreme_parameters)
 }
 END_TEST
 
+/* Of more tokens than are listed at once, all but a few are -inf. */
+START_TEST(few_values_among_many)
+{
+    enum { MANY = 3000, FEW = 70 };
+    static float logits[MANY];
+    static struct sampler_item room[2 * MANY];
+    struct sampler s = {.vocab = MANY, .log_sum_exp = kernels.log_sum_exp, .scratch = room};
+    struct tern_sampler_params p = plain();
+    for (size_t i = 0; i < MANY; i++)
+        logits[i] = i % (MANY / FEW) ? -INFINITY : 1;
+    p.min_p = 0.5f; /* looks at each until one is too small */
+    for (uint64_t i = 0; i < 100; i++)
+        ck_assert_int_eq(sampler_pick(&s, &p, logits, NULL, 0, i) % (MANY / FEW), 0);
+}
+END_TEST
+
 START_TEST(same_arguments_same_token)
 {
     struct tern_sampler_params p = sampler_defaults();
@@ -454,5 +470,6 @@ SUITE("sampler", AROUND_ALL(choose_kernels, NULL), TEST(uniform_is_fixed_and_uni
       TEST(penalty_divides_or_multiplies_once), TEST(penalty_looks_back_on_last_n),
       TEST(penalty_comes_before_the_cuts), TEST(every_stage_has_the_frequencies_of_the_reference),
       TEST(random_cases_agree_with_the_reference), TEST(extreme_parameters),
-      TEST(same_arguments_same_token), TEST(sums_that_meet_a_limit), TEST(a_draw_that_meets_a_sum),
-      TEST(breakers_reach_into_long_tokens), TEST(parameters_are_checked))
+      TEST(few_values_among_many), TEST(same_arguments_same_token), TEST(sums_that_meet_a_limit),
+      TEST(a_draw_that_meets_a_sum), TEST(breakers_reach_into_long_tokens),
+      TEST(parameters_are_checked))
