@@ -492,7 +492,7 @@ enum tern_status tern_quantize(const char *in, const char *out,
 const char *tern_version(void);    /* "0.1.0" */
 const char *tern_build_info(void); /* compiler, targets built, arithmetic, format */
 const char *tern_cpu_names(void);  /* targets built, narrow to wide: "ref|avx2|avx512" */
-const char *tern_type_name(enum tern_type type);
+const char *tern_type_name(enum tern_type type); /* "q8"; NULL: there is no such */
 const char *tern_cache_type_name(enum tern_cache_type type); /* "f16"; NULL: there is no such */
 
 #ifdef __GNUC__

@@ -6,7 +6,7 @@
 const char *tern_type_name(enum tern_type type)
 {
     const struct format *f = format_find((uint64_t)type);
-    return f ? f->name : "unknown";
+    return f ? f->name : NULL;
 }
 
 const char *tern_cache_type_name(enum tern_cache_type type)

@@ -164,14 +164,10 @@ static void encode_q4(void *tile, uint64_t block, const float *w, unsigned n)
     }
 }
 
-void format_store_q4(void *tile, uint64_t block, const float (*q)[TILE_ROWS], const float *scale)
+static void store_q4(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
+                     const float *scale)
 {
-    uint8_t codes[GROUP][TILE_ROWS];
-    for (unsigned c = 0; c < GROUP; c++)
-        for (unsigned r = 0; r < TILE_ROWS; r++)
-            codes[c][r] = (uint8_t)((int)q[c][r] + 8);
-    store_codes((unsigned char *)tile + block * Q4_BYTES, (const uint8_t(*)[TILE_ROWS])codes,
-                scale);
+    store_codes((unsigned char *)tile + block * Q4_BYTES, codes, scale);
 }
 
 static void decode_q4(float *w, const void *tile, uint64_t block, unsigned n)
@@ -200,7 +196,7 @@ void format_start_tile(const struct format *f, void *tile, const int8_t *table)
     memcpy(tile, table ? table : general, CODES);
 }
 
-void format_store_q4c(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
+static void store_q4c(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
                       const float *scale)
 {
     store_codes((unsigned char *)tile + Q4C_HEAD + block * Q4_BYTES, codes, scale);
@@ -233,7 +229,7 @@ static void encode_q4c(void *tile, uint64_t block, const float *w, unsigned n)
         for (unsigned c = 0; c < GROUP; c++)
             codes[c][r] = nearest(table, scale != 0 ? w[c] / scale : 0);
     }
-    format_store_q4c(tile, block, (const uint8_t(*)[TILE_ROWS])codes, scales);
+    store_q4c(tile, block, (const uint8_t(*)[TILE_ROWS])codes, scales);
 }
 
 static void decode_q4c(float *w, const void *tile, uint64_t block, unsigned n)
@@ -250,18 +246,29 @@ static void decode_q4c(float *w, const void *tile, uint64_t block, unsigned n)
 
 /* ---- the table ---- */
 
-static const struct format formats[N_TYPES] = {
-    {TERN_F32, "f32", 1, 64, 0, 32, encode_f32, decode_f32},
-    {TERN_F16, "f16", 1, 32, 0, 16, encode_f16, decode_f16},
-    {TERN_BF16, "bf16", 1, 32, 0, 16, encode_bf16, decode_bf16},
-    {TERN_Q8, "q8", GROUP, Q8_BYTES, 0, 8.5, encode_q8, decode_q8},
-    {TERN_Q4, "q4", GROUP, Q4_BYTES, 0, 4.5, encode_q4, decode_q4},
-    {TERN_Q4C, "q4c", GROUP, Q4_BYTES, Q4C_HEAD, 4.5, encode_q4c, decode_q4c},
-};
+enum { K_float = 1, K_int = GROUP }; /* what k is padded to */
+enum { IS_float = false, IS_int = true };
+
+#define ROW(id, name, kind, bytes, head, bits, store)                    \
+    [TERN_##id] = {TERN_##id, #name, K_##kind,      bytes,         head, \
+                   IS_##kind, bits,  encode_##name, decode_##name, store},
+
+static const struct format formats[N_TYPES] = {FORMATS(ROW)};
+
+const int8_t *format_values(const struct format *f, const void *tile)
+{
+    static const int8_t whole[CODES] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+    return f->head_bytes ? tile : whole;
+}
 
 const struct format *format_find(uint64_t type)
 {
     return type < N_TYPES ? &formats[type] : NULL;
+}
+
+bool type_is_quantized(enum tern_type type)
+{
+    return formats[type].quantized;
 }
 
 bool format_size(const struct format *f, uint64_t rows, uint64_t k, uint64_t matrices,

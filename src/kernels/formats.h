@@ -5,7 +5,15 @@
  * A matrix [rows, k] is cut into tiles of 16 rows; a tile into blocks of 32 k. Encoders and
  * decoders work on one block at a time, as plain f32 w [16, 32], row-major.
  *
- * ADDING A FORMAT: a number in enum tern_type, a row in formats.c with its encoder and decoder. */
+ * ADDING A FORMAT:
+ * - its number in enum tern_type (tern.h), and its row in FORMATS, below
+ * - formats.c: encode_<name> and decode_<name>, and store_<name> where codes are searched for
+ * - ref.c: line_<name> (a float format) or value_<name> (an integer format): its definition
+ * - known_answers.c: its two rows; `prog_kernels --known` prints the constants
+ * - src/weights/FORMAT.md, and in tools/tern its reader, its writer and the bounds of verify.py
+ * - when plain C is too slow: its slots in simd_float.h or simd_int.h
+ * - the man pages and the help of bench and quantize; a test holds them to FORMATS
+ * Names, sizes, slots and trials of the kernels follow from the row. */
 #ifndef KERNELS_FORMATS_H
 #define KERNELS_FORMATS_H
 
@@ -15,12 +23,30 @@
 enum {
     TILE_ROWS = 16, /* rows of a tile */
     GROUP = 32,     /* k of a block: weights and activations that share a scale */
-    CODES = 16,     /* values of a table of q4c */
-    N_TYPES = 6     /* enum tern_type */
+    CODES = 16      /* values of a table of q4c */
 };
 
 /* Bytes: the lines of a block, before its scales; a block; and what is before a tile's blocks. */
 enum { Q8_LINES = 512, Q8_BYTES = 544, Q4_LINES = 256, Q4_BYTES = 288, Q4C_HEAD = 32 };
+
+/* One row per format, in the order of enum tern_type:
+ *   id, name   TERN_<id>, and what programs and files call it
+ *   kind       float: k is not padded, activations are f32; int: k is padded to blocks, activations
+ *              are quantized
+ *   bytes      of a tile's `k`, which is 1 for float and 32 for int
+ *   head       bytes of a tile before its blocks
+ *   bits       a weight, scales included
+ *   store      for an encoder that searches for codes (see struct format), or NULL */
+#define FORMATS(FORMAT)                             \
+    FORMAT(F32, f32, float, 64, 0, 32, NULL)        \
+    FORMAT(F16, f16, float, 32, 0, 16, NULL)        \
+    FORMAT(BF16, bf16, float, 32, 0, 16, NULL)      \
+    FORMAT(Q8, q8, int, Q8_BYTES, 0, 8.5, NULL)     \
+    FORMAT(Q4, q4, int, Q4_BYTES, 0, 4.5, store_q4) \
+    FORMAT(Q4C, q4c, int, Q4_BYTES, Q4C_HEAD, 4.5, store_q4c)
+
+#define COUNT_FORMAT(id, name, ...) +1
+enum { N_TYPES = FORMATS(COUNT_FORMAT) };
 
 struct format {
     enum tern_type type;
@@ -28,6 +54,7 @@ struct format {
     unsigned group;       /* k is padded to a multiple of it: 32 for quantized types, else 1 */
     unsigned group_bytes; /* of one tile's `group` k: f32 64, f16, bf16 32, q8 544, q4, q4c 288 */
     unsigned head_bytes;  /* of a tile, before its blocks: q4c 32, else 0 */
+    bool quantized;       /* kind int */
     double bits;          /* a weight, scales included */
 
     /* Block number `block` of a tile from w [16, 32]; only its first n k are there (n < 32 in the
@@ -36,10 +63,18 @@ struct format {
 
     /* w [16, 32] from block number `block` of a tile; k from n on are padding: zero. */
     void (*decode)(float *w, const void *tile, uint64_t block, unsigned n);
+
+    /* Block number `block` from codes [32 columns, 16 rows] below 16 and scales [16], for an encoder
+     * that searches for them; NULL: a format without codes. */
+    void (*store)(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
+                  const float *scale);
 };
 
 /* The format of a type id as it stands in a file, or NULL when unknown. */
 const struct format *format_find(uint64_t type);
+
+/* True when matmul of this type reads q, scale and sum rather than x. */
+bool type_is_quantized(enum tern_type type);
 
 /* Bytes of one tile of `k`, and of a whole tensor. Only for shapes that format_size accepted. */
 size_t format_tile_bytes(const struct format *f, uint64_t k);
@@ -58,13 +93,8 @@ void format_decode_row(const struct format *f, float *y, const void *data, uint6
 void format_encode_matrix(const struct format *f, void *data, const float *w, uint64_t rows,
                           uint64_t k);
 
-/* A block of q4 from codes q [32 columns, 16 rows], whole numbers from -8 to 7, and scales [16]:
- * for an encoder that chooses them itself. */
-void format_store_q4(void *tile, uint64_t block, const float (*q)[TILE_ROWS], const float *scale);
-
-/* The same of q4c: codes [32 columns, 16 rows] below 16. */
-void format_store_q4c(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
-                      const float *scale);
+/* What the codes of a tile stand for [CODES]; only for formats that have codes. */
+const int8_t *format_values(const struct format *f, const void *tile);
 
 /* The head of a tile: nothing, or q4c's table [CODES], in [-127, 127]; NULL: a general one. */
 void format_start_tile(const struct format *f, void *tile, const int8_t *table);

@@ -247,10 +247,4 @@ static inline void attend_block(const struct kernels *k, enum tern_cache_type ty
     k->mix[type](b);
 }
 
-/* True when matmul of this type reads q, scale and sum rather than x. */
-static inline bool type_is_quantized(enum tern_type type)
-{
-    return type >= TERN_Q8;
-}
-
 #endif

@@ -102,9 +102,6 @@ struct ints {
     size_t head, lines;
 };
 
-static const struct ints q8 = {value_q8, 0, Q8_LINES}, q4 = {value_q4, 0, Q4_LINES},
-                         q4c = {value_q4c, Q4C_HEAD, Q4_LINES};
-
 /* y[r] += (sum_c w[r, c] * q[c]) * (ws[r] * xs) over one group of 32; the dot is exact */
 static void block_int(float *y, const struct ints *f, const int8_t *table,
                       const unsigned char *block, const int8_t *q, float xs)
@@ -175,23 +172,26 @@ static void get_row_int(float *y, const struct ints *f, const void *w, size_t k,
 }
 
 /* Both slots of a format, by the functions of its kind */
-#define SLOTS(name, kind, format)                                                     \
-    static void matmul_##name(float *y, size_t y_stride, const void *w, size_t tile0, \
-                              size_t tile1, const struct activations *x)              \
-    {                                                                                 \
-        matmul_##kind(y, y_stride, format, w, tile0, tile1, x);                       \
-    }                                                                                 \
-    static void get_row_##name(float *y, const void *w, size_t k, size_t row)         \
-    {                                                                                 \
-        get_row_##kind(y, format, w, k, row);                                         \
+#define LAYOUT_float(name, bytes, head) line_##name
+#define LAYOUT_int(name, bytes, head)                            \
+    &(const struct ints)                                         \
+    {                                                            \
+        value_##name, head, (bytes)-TILE_ROWS * sizeof(uint16_t) \
     }
+#define SLOTS(id, name, kind, bytes, head, ...)                                           \
+    static void matmul_##name(float *y, size_t y_stride, const void *w, size_t tile0,     \
+                              size_t tile1, const struct activations *x)                  \
+    {                                                                                     \
+        matmul_##kind(y, y_stride, LAYOUT_##kind(name, bytes, head), w, tile0, tile1, x); \
+    }                                                                                     \
+    static void get_row_##name(float *y, const void *w, size_t k, size_t row)             \
+    {                                                                                     \
+        get_row_##kind(y, LAYOUT_##kind(name, bytes, head), w, k, row);                   \
+    }
+#define MATMUL(id, name, ...) [TERN_##id] = matmul_##name,
+#define GET_ROW(id, name, ...) [TERN_##id] = get_row_##name,
 
-SLOTS(f32, float, line_f32)
-SLOTS(f16, float, line_f16)
-SLOTS(bf16, float, line_bf16)
-SLOTS(q8, int, &q8)
-SLOTS(q4, int, &q4)
-SLOTS(q4c, int, &q4c)
+FORMATS(SLOTS)
 
 /* ---- rows of activations ---- */
 
@@ -387,6 +387,7 @@ static void score_tile_f16(float *s, const struct attend *b, size_t g, size_t ti
 
 static void score_tile_q8(float *s, const struct attend *b, size_t g, size_t tile)
 {
+    static const struct ints q8 = {value_q8, 0, Q8_LINES};
     size_t groups = (b->q.k + GROUP - 1) / GROUP;
     const unsigned char *k = (const unsigned char *)b->k + tile * groups * Q8_BYTES;
     memset(s, 0, TILE_ROWS * sizeof *s);
@@ -549,8 +550,8 @@ void ref_init(struct kernels *k)
 {
     *k = (struct kernels){
         .name = "ref",
-        .matmul = {matmul_f32, matmul_f16, matmul_bf16, matmul_q8, matmul_q4, matmul_q4c},
-        .get_row = {get_row_f32, get_row_f16, get_row_bf16, get_row_q8, get_row_q4, get_row_q4c},
+        .matmul = {FORMATS(MATMUL)},
+        .get_row = {FORMATS(GET_ROW)},
         .quantize = quantize,
         .quantize_octets = quantize_octets,
         .rmsnorm = rmsnorm,

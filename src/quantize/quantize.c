@@ -46,7 +46,7 @@ struct quantize_job {
 /* Whether a scale and codes for this type are searched for. */
 static bool is_searched(enum tern_type type)
 {
-    return type == TERN_Q4 || type == TERN_Q4C;
+    return format_find(type)->store;
 }
 
 /* True when the item [n] of keep_q8 means tensor `name`. */
@@ -158,19 +158,16 @@ static void feel_errors(const struct quantize_job *j, struct group *g, const flo
     g->fix = fix;
 }
 
-static void store_codes(const struct quantize_job *j, char *out, size_t block,
-                        const struct codes *c, const int8_t *table)
+/* The codes of the values c->q go to block `block` of the tile at out. */
+static void store_codes(const struct quantize_job *j, char *out, size_t block, const struct codes *c)
 {
+    const int8_t *values = format_values(j->to, out);
     uint8_t codes[GROUP][TILE_ROWS];
-    if (j->to->type == TERN_Q4) {
-        format_store_q4(out, block, (const float(*)[TILE_ROWS])c->q, c->scale);
-        return;
-    }
     for (unsigned i = 0; i < GROUP; i++)
         for (unsigned r = 0; r < TILE_ROWS; r++)
-            for (codes[i][r] = 0; codes[i][r] < CODES - 1 && table[codes[i][r]] < c->q[i][r];)
+            for (codes[i][r] = 0; codes[i][r] < CODES - 1 && values[codes[i][r]] < c->q[i][r];)
                 codes[i][r]++;
-    format_store_q4c(out, block, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
+    j->to->store(out, block, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
 }
 
 /* Block `block` of a tile, whose columns are the last of `lines`, which become its errors. */
@@ -215,7 +212,7 @@ static void polish_block(const struct quantize_job *j, size_t block, const struc
 static void encode_searched(const struct quantize_job *j, char *out, float *lines,
                             struct codes *codes)
 {
-    const int8_t *table = j->to->type == TERN_Q4C ? (const int8_t *)out : NULL;
+    const int8_t *table = j->to->head_bytes ? format_values(j->to, out) : NULL;
     struct values own, *values = table ? &own : NULL;
     if (table)
         values_make(values, table);
@@ -225,7 +222,7 @@ static void encode_searched(const struct quantize_job *j, char *out, float *line
     for (size_t b = 0; j->factor && b < POLISHES * n; b++)
         polish_block(j, b % n, values, lines, &codes[b % n]);
     for (size_t b = 0; b < n; b++)
-        store_codes(j, out, b, &codes[b], table);
+        store_codes(j, out, b, &codes[b]);
 }
 
 /* w [16, 32] = block `block` of the source's tile, without its padding; how many columns that has
@@ -416,7 +413,7 @@ enum tern_status quantize_file(const char *in, const char *out, const struct qua
                                void *arg, struct tern_error *e)
 {
     struct weights *w;
-    if (o->type != TERN_Q8 && !is_searched(o->type))
+    if (!format_find(o->type) || !type_is_quantized(o->type))
         return error_set(e, TERN_USAGE, "matrices are quantized to q8, q4 or q4c");
     enum tern_status s = weights_open(&w, in, e);
     if (s)

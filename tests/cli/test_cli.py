@@ -236,6 +236,15 @@ class Reports(Cli):
         names = re.findall(r"(?m)^    TARGET\(\w+, (\w+),", table)
         self.assertIn(f".It Fl -cpu Cm {' | '.join(names)}\n", MAN.read_text())
 
+    def test_weight_types_are_those_of_the_table(self):
+        rows = re.findall(r"(?m)^    FORMAT\(\w+, (\w+), (\w+),", (ROOT / "src/kernels/formats.h").read_text())
+        types, ints = [name for name, _ in rows], [name for name, kind in rows if kind == "int"]
+        self.assertIn(f"\n{', '.join(types)}.\n", (ROOT / "src/app/bench/tern-bench.1").read_text())
+        self.assertIn(f".Cm {' | '.join(ints)}\n", (ROOT / "src/app/quantize/tern-quantize.1").read_text())
+        for program, words in (("bench", ", ".join(types)), ("quantize", "|".join(ints))):
+            text = subprocess.run([Path(RUN).with_name(program), "--help"], capture_output=True, text=True).stdout
+            self.assertIn(words, " ".join(text.split()))
+
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
     def test_man_pages(self):
         pages = sorted((ROOT / "src/app").rglob("*.1"), key=lambda page: page.stem)

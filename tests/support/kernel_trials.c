@@ -11,13 +11,10 @@ struct slot {
     void (*run)(struct trial *t);
 };
 
+#define MATMUL_SLOT(id, name, ...) {"matmul " #name, try_matmul_##name},
+
 static const struct slot slots[N_SLOTS] = {
-    {"matmul f32", try_matmul_f32},
-    {"matmul f16", try_matmul_f16},
-    {"matmul bf16", try_matmul_bf16},
-    {"matmul q8", try_matmul_q8},
-    {"matmul q4", try_matmul_q4},
-    {"matmul q4c", try_matmul_q4c},
+    FORMATS(MATMUL_SLOT) /* one each */
     {"get_row", try_get_row},
     {"quantize", try_quantize},
     {"rmsnorm", try_rmsnorm},

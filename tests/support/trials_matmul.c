@@ -94,35 +94,12 @@ static void get_row_of(struct trial *t, enum tern_type type)
     trial_same_floats(t, "decoded", decoded, want, k);
 }
 
-void try_matmul_f32(struct trial *t)
-{
-    matmul_of(t, TERN_F32);
-}
-
-void try_matmul_f16(struct trial *t)
-{
-    matmul_of(t, TERN_F16);
-}
-
-void try_matmul_bf16(struct trial *t)
-{
-    matmul_of(t, TERN_BF16);
-}
-
-void try_matmul_q8(struct trial *t)
-{
-    matmul_of(t, TERN_Q8);
-}
-
-void try_matmul_q4(struct trial *t)
-{
-    matmul_of(t, TERN_Q4);
-}
-
-void try_matmul_q4c(struct trial *t)
-{
-    matmul_of(t, TERN_Q4C);
-}
+#define TRY_MATMUL(id, name, ...)           \
+    void try_matmul_##name(struct trial *t) \
+    {                                       \
+        matmul_of(t, TERN_##id);            \
+    }
+FORMATS(TRY_MATMUL)
 
 void try_get_row(struct trial *t)
 {

@@ -4,12 +4,8 @@
 
 #include "trial.h"
 
-void try_matmul_f32(struct trial *t);
-void try_matmul_f16(struct trial *t);
-void try_matmul_bf16(struct trial *t);
-void try_matmul_q8(struct trial *t);
-void try_matmul_q4(struct trial *t);
-void try_matmul_q4c(struct trial *t);
+#define DECLARE_MATMUL(id, name, ...) void try_matmul_##name(struct trial *t);
+FORMATS(DECLARE_MATMUL)
 void try_get_row(struct trial *t);
 
 #endif

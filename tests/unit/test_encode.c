@@ -83,16 +83,14 @@ static void store_and_load(float *back, const struct codes *c, const int8_t *tab
     unsigned char tile[32 + 288];
     uint8_t codes[GROUP][TILE_ROWS];
     format_start_tile(f, tile, table);
-    for (unsigned j = 0; table && j < GROUP; j++)
+    for (unsigned j = 0; j < GROUP; j++)
         for (unsigned r = 0; r < TILE_ROWS; r++) {
-            const int8_t *found = memchr(table, (int8_t)c->q[j][r], CODES);
-            ck_assert_msg(found != NULL, "%g is not in the table", (double)c->q[j][r]);
-            codes[j][r] = (uint8_t)(found - table);
+            const int8_t *values = format_values(f, tile);
+            const int8_t *found = memchr(values, (int8_t)c->q[j][r], CODES);
+            ck_assert_msg(found != NULL, "%g has no code", (double)c->q[j][r]);
+            codes[j][r] = (uint8_t)(found - values);
         }
-    if (table)
-        format_store_q4c(tile, 0, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
-    else
-        format_store_q4(tile, 0, (const float(*)[TILE_ROWS])c->q, c->scale);
+    f->store(tile, 0, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
     f->decode(back, tile, 0, GROUP);
 }
 

@@ -368,7 +368,7 @@ START_TEST(q4c_comes_back)
         scale[r] = f16_to_f32(f16_of_f32(r ? uniform() : -0.0f));
     for (unsigned g = 0; g < GROUPS; g++) {
         unsigned n = g ? COLUMNS - 32 : 32;
-        format_store_q4c(tile, g, (const uint8_t(*)[16])codes, scale);
+        f->store(tile, g, (const uint8_t(*)[16])codes, scale);
         f->decode(w, tile, g, n);
         for (unsigned i = 0; i < 16 * 32; i++) {
             int got[32];

@@ -362,6 +362,30 @@ static void wrong_widen(float *y, const void *v, size_t dim, size_t n)
     good.widen[TERN_CACHE_F16](y, v, dim, n - 16);
 }
 
+static bool has_known_answer(const struct kernels *k, const char *slot, const char *type)
+{
+    char want[32];
+    const char *name;
+    uint64_t answer;
+    snprintf(want, sizeof want, "%s %s", slot, type);
+    for (size_t i = 0; (name = known_answer(k, i, &answer)); i++)
+        if (!strcmp(name, want))
+            return true;
+    return false;
+}
+
+START_TEST(every_format_has_known_answers)
+{
+    struct kernels k;
+    kernels_fill(&k, 0);
+    for (size_t type = 0; type < N_TYPES; type++) {
+        const char *name = format_find(type)->name;
+        ck_assert_msg(has_known_answer(&k, "matmul", name), "%s", name);
+        ck_assert_msg(has_known_answer(&k, "get_row", name), "%s", name);
+    }
+}
+END_TEST
+
 START_TEST(known_answers_find_faults)
 {
     struct kernels k;
@@ -416,6 +440,6 @@ START_TEST(known_answers_find_faults)
 END_TEST
 
 SUITE("kernels", LOOP(target_equals_ref, 0, N_LEVELS *N_SLOTS), TEST(ref_is_right),
-      LOOP(exp_and_tanh, 0, N_LEVELS), LOOP(halves, 0, N_LEVELS), TEST(cpu_bits_follow_from_the_name),
-      TEST(init_chooses),
+      LOOP(exp_and_tanh, 0, N_LEVELS), LOOP(halves, 0, N_LEVELS),
+      TEST(cpu_bits_follow_from_the_name), TEST(init_chooses), TEST(every_format_has_known_answers),
       TEST(known_answers_find_faults))
