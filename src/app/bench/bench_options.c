@@ -74,9 +74,9 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                     .help = "use the weights file in place, or copy it to memory first; default "
                             "map"},
     [BENCH_CPU] = {.names = "cpu",
-                   .kind = TEXT,
-                   .value = "NAME",
-                   .help = "instruction set, as in run; default: the best"},
+                   .kind = CHOICE,
+                   .words = tern_cpu_names,
+                   .help = "instruction set; default: the best"},
     [BENCH_REPETITIONS] = {.title = "How",
                            .letter = 'r',
                            .names = "repetitions",

@@ -30,9 +30,15 @@ static bool may_take_value(const struct option_row *r)
     return r->kind == OPTIONAL_CHOICE || r->kind == OPTIONAL_INTEGER;
 }
 
+/* The name or the words of the value; NULL: none is taken */
+static const char *value_of(const struct option_row *r)
+{
+    return r->words ? r->words() : r->value;
+}
+
 static bool needs_value(const struct option_row *r)
 {
-    return r->value && !may_take_value(r);
+    return value_of(r) && !may_take_value(r);
 }
 
 static const char *value_hint(const struct option_table *t, const char *spelled, const char *value)
@@ -159,7 +165,7 @@ static enum tern_status bad_value(const struct option_table *t, const struct opt
             "the option, every run uses another seed)",
             spelled, value);
     if (r->kind == CHOICE || r->kind == OPTIONAL_CHOICE)
-        return parser_usage(e, "%.40s: '%.100s' is not one of %s", spelled, value, r->value);
+        return parser_usage(e, "%.40s: '%.100s' is not one of %s", spelled, value, value_of(r));
     return parser_usage(e, "%.40s: '%.100s' is not %s from %lld to %lld", spelled, value,
                         r->kind == REAL ? "a number" : "an integer", (long long)r->min,
                         (long long)r->max);
@@ -182,7 +188,7 @@ static bool read_value(const struct option_table *t, const struct option_row *r,
                v->real <= (double)r->max;
     case CHOICE:
     case OPTIONAL_CHOICE:
-        return !value || in_list(r->value, '|', value, strlen(value));
+        return !value || in_list(value_of(r), '|', value, strlen(value));
     case TEXT:
     case LIST:
         return !value_hint(t, spelled, value);
@@ -247,14 +253,14 @@ static enum tern_status parse_option(struct parser *p, int argc, char **argv, in
     snprintf(spelled, sizeof spelled, "%.*s", (int)n, a);
     if (a[n])
         value = a + n + is_long;
-    if (!r->value && value) {
+    if (!value_of(r) && value) {
         if (is_long)
             return parser_usage(e, "%s takes no value", spelled);
         return unknown(t, a, e);
     }
     if (needs_value(r) && !value) {
         if (*i + 1 >= argc)
-            return parser_usage(e, "%s needs a value: %s", spelled, r->value);
+            return parser_usage(e, "%s needs a value: %s", spelled, value_of(r));
         value = argv[++*i];
     }
     return store(p, id, spelled, value, e);
@@ -327,9 +333,9 @@ static void help_row(const struct option_row *r)
     char letter[] = {'-', r->letter, ',', 0};
     size_t at =
         (size_t)snprintf(left, sizeof left, "  %3s --%.*s", r->letter ? letter : "", (int)n, name);
-    if (r->value)
+    if (value_of(r))
         at += (size_t)snprintf(left + at, sizeof left - at, needs_value(r) ? " %s" : "[=%s]",
-                               r->value);
+                               value_of(r));
     size_t used = (size_t)snprintf(right, sizeof right, "%s", r->help);
     for (const char *word; (word = next_word(&names, ' ', &n)); gap = ",")
         used += (size_t)snprintf(right + used, sizeof right - used, "%s %s%.*s", gap,

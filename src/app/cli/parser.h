@@ -31,6 +31,7 @@ struct option_row {
     int64_t min, max;  /* of a number */
     const char *value; /* what --help calls the value; the words of a choice, separated by |; NULL
                         * where no value is taken */
+    const char *(*words)(void); /* those of a choice, where the library knows them; else NULL */
     const char *help;
     const char *title; /* of the group of options that begins with this row, else NULL */
 };

@@ -253,7 +253,7 @@ static const struct option_row rows[N_RUN_OPTIONS] = {
     [OPT_MLOCK] = {.names = "mlock", .kind = FLAG, .help = "never swap the weights out"},
     [OPT_CPU] = {.names = "cpu",
                  .kind = CHOICE,
-                 .value = "plain|ref|avx2|avx512|neon",
+                 .words = tern_cpu_names,
                  .help = "instruction set; default: the best; the text is the same with all"},
     [OPT_LOOKUP] = {.names = "lookup",
                     .kind = OPTIONAL_INTEGER,
