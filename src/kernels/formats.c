@@ -18,55 +18,55 @@ static int round_into(float x, float lo, float hi)
 
 /* ---- float formats: lines of 16 rows, one per k ---- */
 
-static void encode_f32(void *tile, uint64_t block, const float *w, unsigned n)
+static void encode_f32(void *tile, uint64_t group, const float *w, unsigned n)
 {
-    float *out = (float *)tile + block * GROUP * TILE_ROWS;
+    float *out = (float *)tile + group * GROUP * TILE_ROWS;
     for (unsigned c = 0; c < n; c++)
         for (unsigned r = 0; r < TILE_ROWS; r++)
             out[c * TILE_ROWS + r] = w[r * GROUP + c];
 }
 
-static void decode_f32(float *w, const void *tile, uint64_t block, unsigned n)
+static void decode_f32(float *w, const void *tile, uint64_t group, unsigned n)
 {
-    const float *in = (const float *)tile + block * GROUP * TILE_ROWS;
+    const float *in = (const float *)tile + group * GROUP * TILE_ROWS;
     for (unsigned r = 0; r < TILE_ROWS; r++)
         for (unsigned c = 0; c < GROUP; c++)
             w[r * GROUP + c] = c < n ? in[c * TILE_ROWS + r] : 0;
 }
 
-static void encode_f16(void *tile, uint64_t block, const float *w, unsigned n)
+static void encode_f16(void *tile, uint64_t group, const float *w, unsigned n)
 {
-    uint16_t *out = (uint16_t *)tile + block * GROUP * TILE_ROWS;
+    uint16_t *out = (uint16_t *)tile + group * GROUP * TILE_ROWS;
     for (unsigned c = 0; c < n; c++)
         for (unsigned r = 0; r < TILE_ROWS; r++)
             out[c * TILE_ROWS + r] = f16_of_f32(w[r * GROUP + c]);
 }
 
-static void decode_f16(float *w, const void *tile, uint64_t block, unsigned n)
+static void decode_f16(float *w, const void *tile, uint64_t group, unsigned n)
 {
-    const uint16_t *in = (const uint16_t *)tile + block * GROUP * TILE_ROWS;
+    const uint16_t *in = (const uint16_t *)tile + group * GROUP * TILE_ROWS;
     for (unsigned r = 0; r < TILE_ROWS; r++)
         for (unsigned c = 0; c < GROUP; c++)
             w[r * GROUP + c] = c < n ? f16_to_f32(in[c * TILE_ROWS + r]) : 0;
 }
 
-static void encode_bf16(void *tile, uint64_t block, const float *w, unsigned n)
+static void encode_bf16(void *tile, uint64_t group, const float *w, unsigned n)
 {
-    uint16_t *out = (uint16_t *)tile + block * GROUP * TILE_ROWS;
+    uint16_t *out = (uint16_t *)tile + group * GROUP * TILE_ROWS;
     for (unsigned c = 0; c < n; c++)
         for (unsigned r = 0; r < TILE_ROWS; r++)
             out[c * TILE_ROWS + r] = bf16_of_f32(w[r * GROUP + c]);
 }
 
-static void decode_bf16(float *w, const void *tile, uint64_t block, unsigned n)
+static void decode_bf16(float *w, const void *tile, uint64_t group, unsigned n)
 {
-    const uint16_t *in = (const uint16_t *)tile + block * GROUP * TILE_ROWS;
+    const uint16_t *in = (const uint16_t *)tile + group * GROUP * TILE_ROWS;
     for (unsigned r = 0; r < TILE_ROWS; r++)
         for (unsigned c = 0; c < GROUP; c++)
             w[r * GROUP + c] = c < n ? bf16_to_f32(in[c * TILE_ROWS + r]) : 0;
 }
 
-/* ---- quantized formats: the lines of a block, then 16 f16 scales ---- */
+/* ---- quantized formats: the lines of a group, then 16 f16 scales ---- */
 
 static float load_scale(const unsigned char *scales, unsigned r)
 {
@@ -103,9 +103,9 @@ static unsigned q8_at(unsigned r, unsigned c)
     return c / 4 * 64 + 4 * r + c % 4;
 }
 
-static void encode_q8(void *tile, uint64_t block, const float *w, unsigned n)
+static void encode_q8(void *tile, uint64_t group, const float *w, unsigned n)
 {
-    unsigned char *out = (unsigned char *)tile + block * Q8_BYTES;
+    unsigned char *out = (unsigned char *)tile + group * Q8_BYTES;
     (void)n;
     for (unsigned r = 0; r < TILE_ROWS; r++, w += GROUP) {
         float m = largest_of(w, GROUP);
@@ -117,9 +117,9 @@ static void encode_q8(void *tile, uint64_t block, const float *w, unsigned n)
     }
 }
 
-static void decode_q8(float *w, const void *tile, uint64_t block, unsigned n)
+static void decode_q8(float *w, const void *tile, uint64_t group, unsigned n)
 {
-    const unsigned char *in = (const unsigned char *)tile + block * Q8_BYTES;
+    const unsigned char *in = (const unsigned char *)tile + group * Q8_BYTES;
     (void)n;
     for (unsigned r = 0; r < TILE_ROWS; r++) {
         float scale = load_scale(in + Q8_LINES, r);
@@ -139,7 +139,7 @@ static unsigned q4_shift(unsigned c)
     return c & 4;
 }
 
-/* A block from codes [32 columns, 16 rows] and scales [16] */
+/* A group of a tile from codes [32 columns, 16 rows] and scales [16] */
 static void store_codes(unsigned char *out, const uint8_t (*codes)[TILE_ROWS], const float *scale)
 {
     memset(out, 0, Q4_LINES);
@@ -150,9 +150,9 @@ static void store_codes(unsigned char *out, const uint8_t (*codes)[TILE_ROWS], c
         store_scale(out + Q4_LINES, r, scale[r]);
 }
 
-static void encode_q4(void *tile, uint64_t block, const float *w, unsigned n)
+static void encode_q4(void *tile, uint64_t group, const float *w, unsigned n)
 {
-    unsigned char *out = (unsigned char *)tile + block * Q4_BYTES;
+    unsigned char *out = (unsigned char *)tile + group * Q4_BYTES;
     (void)n;
     memset(out, 0, Q4_LINES);
     for (unsigned r = 0; r < TILE_ROWS; r++, w += GROUP) {
@@ -164,15 +164,15 @@ static void encode_q4(void *tile, uint64_t block, const float *w, unsigned n)
     }
 }
 
-static void store_q4(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
+static void store_q4(void *tile, uint64_t group, const uint8_t (*codes)[TILE_ROWS],
                      const float *scale)
 {
-    store_codes((unsigned char *)tile + block * Q4_BYTES, codes, scale);
+    store_codes((unsigned char *)tile + group * Q4_BYTES, codes, scale);
 }
 
-static void decode_q4(float *w, const void *tile, uint64_t block, unsigned n)
+static void decode_q4(float *w, const void *tile, uint64_t group, unsigned n)
 {
-    const unsigned char *in = (const unsigned char *)tile + block * Q4_BYTES;
+    const unsigned char *in = (const unsigned char *)tile + group * Q4_BYTES;
     (void)n;
     for (unsigned r = 0; r < TILE_ROWS; r++) {
         float scale = load_scale(in + Q4_LINES, r);
@@ -181,7 +181,7 @@ static void decode_q4(float *w, const void *tile, uint64_t block, unsigned n)
     }
 }
 
-/* ---- q4c: a tile's table of 16 int8, 16 zero bytes, then blocks as those of q4 ---- */
+/* ---- q4c: a tile's table of 16 int8, 16 zero bytes, then groups as those of q4 ---- */
 
 /* For weights that no better table was made for: near the least squared error of normal ones with a
  * scale per 32, and of those of models, of which no tensor gains 1 % by one of its own. */
@@ -196,10 +196,10 @@ void format_start_tile(const struct format *f, void *tile, const int8_t *table)
     memcpy(tile, table ? table : general, CODES);
 }
 
-static void store_q4c(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
+static void store_q4c(void *tile, uint64_t group, const uint8_t (*codes)[TILE_ROWS],
                       const float *scale)
 {
-    store_codes((unsigned char *)tile + Q4C_HEAD + block * Q4_BYTES, codes, scale);
+    store_codes((unsigned char *)tile + Q4C_HEAD + group * Q4_BYTES, codes, scale);
 }
 
 /* The code whose value is nearest to x, the lowest of several */
@@ -214,7 +214,7 @@ static uint8_t nearest(const int8_t *table, float x)
     return (uint8_t)best;
 }
 
-static void encode_q4c(void *tile, uint64_t block, const float *w, unsigned n)
+static void encode_q4c(void *tile, uint64_t group, const float *w, unsigned n)
 {
     const int8_t *table = tile;
     uint8_t codes[GROUP][TILE_ROWS];
@@ -229,12 +229,12 @@ static void encode_q4c(void *tile, uint64_t block, const float *w, unsigned n)
         for (unsigned c = 0; c < GROUP; c++)
             codes[c][r] = nearest(table, scale != 0 ? w[c] / scale : 0);
     }
-    store_q4c(tile, block, (const uint8_t(*)[TILE_ROWS])codes, scales);
+    store_q4c(tile, group, (const uint8_t(*)[TILE_ROWS])codes, scales);
 }
 
-static void decode_q4c(float *w, const void *tile, uint64_t block, unsigned n)
+static void decode_q4c(float *w, const void *tile, uint64_t group, unsigned n)
 {
-    const unsigned char *in = (const unsigned char *)tile + Q4C_HEAD + block * Q4_BYTES;
+    const unsigned char *in = (const unsigned char *)tile + Q4C_HEAD + group * Q4_BYTES;
     const int8_t *table = tile;
     for (unsigned r = 0; r < TILE_ROWS; r++) {
         float scale = load_scale(in + Q4_LINES, r);
@@ -274,9 +274,9 @@ bool type_is_quantized(enum tern_type type)
 bool format_size(const struct format *f, uint64_t rows, uint64_t k, uint64_t matrices,
                  uint64_t *bytes)
 {
-    uint64_t tiles, groups, n;
+    uint64_t tiles, padded, n;
     return rows && k && matrices && size_round_up(rows, TILE_ROWS, &tiles) &&
-           size_round_up(k, f->group, &groups) && size_mul(groups / f->group, f->group_bytes, &n) &&
+           size_round_up(k, f->grain, &padded) && size_mul(padded / f->grain, f->grain_bytes, &n) &&
            size_add(n, f->head_bytes, &n) && size_mul(n, tiles / TILE_ROWS, &n) &&
            size_mul(n, matrices, bytes);
 }
@@ -290,9 +290,9 @@ size_t format_tile_bytes(const struct format *f, uint64_t k)
     return (size_t)bytes;
 }
 
-static unsigned block_columns(uint64_t k, uint64_t block)
+static unsigned group_columns(uint64_t k, uint64_t group)
 {
-    uint64_t left = k - block * GROUP;
+    uint64_t left = k - group * GROUP;
     return left < GROUP ? (unsigned)left : GROUP;
 }
 
@@ -300,10 +300,10 @@ void format_decode_row(const struct format *f, float *y, const void *data, uint6
 {
     const char *tile = (const char *)data + row / TILE_ROWS * format_tile_bytes(f, k);
     float w[TILE_ROWS * GROUP];
-    for (uint64_t b = 0; b * GROUP < k; b++) {
-        unsigned n = block_columns(k, b);
-        f->decode(w, tile, b, n);
-        memcpy(y + b * GROUP, w + row % TILE_ROWS * GROUP, n * sizeof *y);
+    for (uint64_t g = 0; g * GROUP < k; g++) {
+        unsigned n = group_columns(k, g);
+        f->decode(w, tile, g, n);
+        memcpy(y + g * GROUP, w + row % TILE_ROWS * GROUP, n * sizeof *y);
     }
 }
 
@@ -311,15 +311,15 @@ void format_encode_matrix(const struct format *f, void *data, const float *w, ui
                           uint64_t k)
 {
     char *tile = data;
-    float block[TILE_ROWS * GROUP];
+    float group[TILE_ROWS * GROUP];
     for (uint64_t row = 0; row < rows; row += TILE_ROWS, tile += format_tile_bytes(f, k)) {
         format_start_tile(f, tile, NULL);
-        for (uint64_t b = 0; b * GROUP < k; b++) {
-            unsigned n = block_columns(k, b);
-            memset(block, 0, sizeof block);
+        for (uint64_t g = 0; g * GROUP < k; g++) {
+            unsigned n = group_columns(k, g);
+            memset(group, 0, sizeof group);
             for (uint64_t r = row; r < rows && r < row + TILE_ROWS; r++)
-                memcpy(block + (r - row) * GROUP, w + r * k + b * GROUP, n * sizeof *w);
-            f->encode(tile, b, block, n);
+                memcpy(group + (r - row) * GROUP, w + r * k + g * GROUP, n * sizeof *w);
+            f->encode(tile, g, group, n);
         }
     }
 }

@@ -2,8 +2,8 @@
  * memory (drawn in src/weights/FORMAT.md, "Tiles"); its encoders and decoders are the definition,
  * and kernels are compared with them.
  *
- * A matrix [rows, k] is cut into tiles of 16 rows; a tile into blocks of 32 k. Encoders and
- * decoders work on one block at a time, as plain f32 w [16, 32], row-major.
+ * A matrix [rows, k] is cut into tiles of 16 rows; a tile into groups of 32 k. Encoders and
+ * decoders work on one group at a time, as plain f32 w [16, 32], row-major.
  *
  * ADDING A FORMAT:
  * - its number in enum tern_type (tern.h), and its row in FORMATS, below
@@ -22,19 +22,20 @@
 
 enum {
     TILE_ROWS = 16, /* rows of a tile */
-    GROUP = 32,     /* k of a block: weights and activations that share a scale */
+    GROUP = 32,     /* k that share a scale: of a row of weights, and of activations */
     CODES = 16      /* values of a table of q4c */
 };
 
-/* Bytes: the lines of a block, before its scales; a block; and what is before a tile's blocks. */
+/* Bytes: the lines of a group of a tile, before its scales; that group; what is before the groups.
+ */
 enum { Q8_LINES = 512, Q8_BYTES = 544, Q4_LINES = 256, Q4_BYTES = 288, Q4C_HEAD = 32 };
 
 /* One row per format, in the order of enum tern_type:
  *   id, name   TERN_<id>, and what programs and files call it
- *   kind       float: k is not padded, activations are f32; int: k is padded to blocks, activations
+ *   kind       float: k is not padded, activations are f32; int: k is padded to groups, activations
  *              are quantized
  *   bytes      of a tile's `k`, which is 1 for float and 32 for int
- *   head       bytes of a tile before its blocks
+ *   head       bytes of a tile before its groups
  *   bits       a weight, scales included
  *   store      for an encoder that searches for codes (see struct format), or NULL */
 #define FORMATS(FORMAT)                             \
@@ -51,22 +52,22 @@ enum { N_TYPES = FORMATS(COUNT_FORMAT) };
 struct format {
     enum tern_type type;
     const char *name;
-    unsigned group;       /* k is padded to a multiple of it: 32 for quantized types, else 1 */
-    unsigned group_bytes; /* of one tile's `group` k: f32 64, f16, bf16 32, q8 544, q4, q4c 288 */
-    unsigned head_bytes;  /* of a tile, before its blocks: q4c 32, else 0 */
+    unsigned grain;       /* k is padded to a multiple of it: 32 for quantized types, else 1 */
+    unsigned grain_bytes; /* of one tile's `grain` k: f32 64, f16, bf16 32, q8 544, q4, q4c 288 */
+    unsigned head_bytes;  /* of a tile, before its groups: q4c 32, else 0 */
     bool quantized;       /* kind int */
     double bits;          /* a weight, scales included */
 
-    /* Block number `block` of a tile from w [16, 32]; only its first n k are there (n < 32 in the
-     * last block of a tile), the rest of w is zero. Finite w only. The tile's head is there. */
-    void (*encode)(void *tile, uint64_t block, const float *w, unsigned n);
+    /* Group number `group` of a tile from w [16, 32]; only its first n k are there (n < 32 in the
+     * last group of a tile), the rest of w is zero. Finite w only. The tile's head is there. */
+    void (*encode)(void *tile, uint64_t group, const float *w, unsigned n);
 
-    /* w [16, 32] from block number `block` of a tile; k from n on are padding: zero. */
-    void (*decode)(float *w, const void *tile, uint64_t block, unsigned n);
+    /* w [16, 32] from group number `group` of a tile; k from n on are padding: zero. */
+    void (*decode)(float *w, const void *tile, uint64_t group, unsigned n);
 
-    /* Block number `block` from codes [32 columns, 16 rows] below 16 and scales [16], for an encoder
-     * that searches for them; NULL: a format without codes. */
-    void (*store)(void *tile, uint64_t block, const uint8_t (*codes)[TILE_ROWS],
+    /* Group number `group` of a tile from codes [32 columns, 16 rows] below 16 and scales [16], for
+     * an encoder that searches for them; NULL: a format without codes. */
+    void (*store)(void *tile, uint64_t group, const uint8_t (*codes)[TILE_ROWS],
                   const float *scale);
 };
 

@@ -1,17 +1,34 @@
 /* The kernel contracts: one function type per slot, with formula and shapes. ref.c defines every
- * slot in plain C (src/kernels/README.md); a file per target overrides the slots that it wins and gives
- * equal bits. A kernel knows no threads: it is told a range, or one row.
+ * slot in plain C; a file per target overrides the slots that it wins, and gives equal bits
+ * (src/kernels/README.md). A kernel knows no threads: it gets a range, or one row.
  *
  * Shapes are [rows, cols], row-major, last index fastest. A kernel reads and writes exactly the
- * elements that its comment names, with these exceptions: matmul writes whole tiles of 16 into y,
- * whose rows are 64-byte aligned and padded to 16 floats, and its activations are 64-byte aligned
- * with rows padded to 64 bytes, so that whole lines and octets may be read (what padding holds must
- * not change a result). Other float pointers need not be aligned (heads
- * of 24 or 80 dims lie side by side). Weights and cache end where they end: no read beyond.
+ * elements that its comment names, except that matmul handles whole tiles:
+ * - it writes all 16 rows of a tile into y, whose rows are 64-byte aligned and padded to 16 floats;
+ * - it may read whole lines and octets of its activations, which are 64-byte aligned with rows
+ *   padded to 64 bytes. What padding holds must not change a result.
+ * Other float pointers need not be aligned (heads of 24 or 80 dims lie side by side). Weights and
+ * cache end where they end: nothing is read beyond.
+ *
+ * Words, each with one meaning:
+ *   tile    16 rows of a matrix over all of its k. In a K cache the rows are positions.
+ *   line    what lies side by side for the 16 rows of a tile: one k of a float format, 4 or 8 k of
+ *           an integer format
+ *   group   32 k that share a scale: of a row of activations, or of the 16 rows of a tile, which
+ *           have a scale each
+ *   quad    4 k of a group, the operand of an integer dot
+ *   octet   8 rows of activations, interleaved for matmul
+ *   lane    one of the 16 partial sums of a lane sum: element i goes to lane i mod 16
+ *   block   256 positions of the cache, which attention handles as one: a page of the cache
+ *   GQA group  the query heads that share a KV head; never just "group"
+ *   target  what --cpu names (targets.h)
+ *   part    one vector register of outputs; a panel is a few parts over all lines that a
+ *           micro-kernel meets, with its sums in registers (simd_lines.h, simd_attend.h)
  *
  * The SIMD targets share their kernels: simd_*.h write them in a small vector vocabulary, and an
  * ops_<isa>.h is that vocabulary in one instruction set.
- * ADDING A TARGET: see targets.h. */
+ *
+ * ADDING A TARGET: see targets.h. ADDING A FORMAT: see formats.h. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 
@@ -23,21 +40,21 @@
 #include "tern.h"
 
 enum {
-    BLOCK = 256,      /* positions of an attention block, and of a cache page */
-    LANES = 16,       /* of a lane sum, and positions of a K tile */
-    OCTET = 8,        /* rows of x that lie together for matmul */
+    BLOCK = 256,      /* positions */
+    LANES = 16,       /* of a lane sum; also positions of a K tile */
+    OCTET = 8,        /* rows */
     N_CACHE_TYPES = 3 /* enum tern_cache_type */
 };
 
-/* 32 k of eight quantized rows in the order in which matmul meets them: q[k / 4][row][k mod 4] */
+/* A group of eight quantized rows, in the order in which matmul reads it: q[k / 4][row][k % 4] */
 struct octet {
     int8_t q[GROUP / 4][OCTET][4];
     int32_t sum[OCTET];
     float scale[OCTET];
 };
 
-/* n rows of k activations, as matmul reads them: x for float weights, the rest for int8 weights,
- * in one of two forms. */
+/* n rows of k activations, as matmul reads them: x for float weights; for integer weights one row,
+ * or octets. */
 struct activations {
     size_t n, k;
     size_t stride;  /* floats between rows of x, a multiple of 16 */
@@ -71,11 +88,10 @@ typedef void (*get_row_fn)(float *y, const void *w, size_t k, size_t row);
 
 /* Groups of 32 of x [k]: m = max|x|; m < 2^-100: zeros, scale 0; else scale = m / 127,
  * q = rne(x * (127 / m)); sum = sum of q.   q [k rounded up to 32], scale and sum [its groups].
- * Only input that is not finite has an rne that is not in [-127, 127]: NaN, which gives 0. False
- * when there was such input. */
+ * False when x holds a NaN or an infinity; where x * (127 / m) is then NaN, q is 0. */
 typedef bool (*quantize_fn)(int8_t *q, float *scale, int32_t *sum, const float *x, size_t k);
 
-/* The same into row `row` of eight, from octet to octet */
+/* The same, into row `row` of each octet */
 typedef bool (*quantize_octets_fn)(struct octet *to, size_t row, const float *x, size_t k);
 
 /* y[i] = (x[i] * r) * w[i],  r = 1 / sqrt(lane_sum(x * x by fma) / n + eps)   x, w, y [n] */
@@ -118,7 +134,7 @@ typedef void (*clamp_fn)(float *x, float limit, size_t n);
 typedef void (*rope_angles_fn)(float *c, float *s, const float *inv_freq, size_t half,
                                uint32_t position, float factor);
 
-/* Turns x[i] with x[i + half]: a' = fma(-b, s, a * c), b' = fma(a, s, b * c)   x [2 * half, ...] */
+/* Rotates the pairs x[i], x[i + half]: a' = fma(-b, s, a * c), b' = fma(a, s, b * c)   x [2 * half, ...] */
 typedef void (*rope_fn)(float *x, const float *c, const float *s, size_t half);
 
 /* y[i] = f16(x[i]), round to nearest even, subnormals kept   [n], no alignment */
@@ -159,7 +175,7 @@ struct attend {
     struct queries q;
     const void *k, *v; /* of the block */
     size_t v_dim;
-    const void *next;       /* K that will be read next, to prefetch; NULL: none */
+    const void *next;       /* the K that is read next, to prefetch it; NULL: unknown */
     const struct span *see; /* [n_q] */
     float scale, softcap;
     float *m, *l; /* [n_q] */
@@ -169,11 +185,12 @@ struct attend {
 };
 typedef void (*attend_fn)(const struct attend *b);
 
-/* mix of an f16 cache for n KV heads, each with as many queries, which all see the same */
+/* mix of an f16 cache for n KV heads at once: b [n], equal in q.n, v_dim, a_stride and in what the
+ * queries see */
 typedef void (*mix_heads_fn)(const struct attend *b, size_t n);
 
-/* V of positions 0 .. n - 1 of a block as f32, for mix of f32.   y [n, dim], v [256, dim]
- * f16: K as well, n a multiple of 16 */
+/* V of positions 0 .. n - 1 of a block as f32, so that mix of f32 can read it.   y [n, dim],
+ * v [256, dim]. An f16 K has the same form: n is then a multiple of 16 */
 typedef void (*widen_fn)(float *y, const void *v, size_t dim, size_t n);
 
 /* Merges block (m, l, a) into the running (M, L, A), per query; a, A [n]:

@@ -83,7 +83,8 @@ static void halve(float *x, size_t n)
     }
 }
 
-/* K of one q8 block, and V: bytes of any value, then its scales; K and V overlap in nothing. */
+/* K and V of one block of a q8 cache. V: bytes of any value, then its scales; they do not overlap.
+ */
 static void make_q8(struct desk *d, char *v)
 {
     halve(d->scores, BLOCK);

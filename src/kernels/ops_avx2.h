@@ -265,7 +265,7 @@ SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
     w[1] = _mm256_shuffle_epi8(table, w[1]);
 }
 
-SIMD va va_start(const int32_t *bias, bool q4)
+SIMD va va_begin(const int32_t *bias, bool q4)
 {
     (void)q4;
     return _mm256_set1_epi32(*bias);
@@ -277,7 +277,7 @@ SIMD va va_dot(va a, vw w, vx x, bool q4)
     return _mm256_dpbusd_avx_epi32(a, w, x);
 }
 
-SIMD vf va_end(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, const int32_t *bias, bool q4)
 {
     (void)bias, (void)q4;
     return _mm256_cvtepi32_ps(a);
@@ -319,7 +319,7 @@ SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
     w[1] = vw_signed(_mm256_shuffle_epi8(table, n[1]));
 }
 
-SIMD va va_start(const int32_t *bias, bool q4)
+SIMD va va_begin(const int32_t *bias, bool q4)
 {
     (void)bias, (void)q4;
     return _mm256_setzero_si256();
@@ -333,7 +333,7 @@ SIMD va va_dot(va a, vw w, vx x, bool q4)
     return _mm256_add_epi32(a, _mm256_madd_epi16(two, _mm256_set1_epi16(1)));
 }
 
-SIMD vf va_end(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, const int32_t *bias, bool q4)
 {
     if (q4)
         a = _mm256_add_epi32(_mm256_madd_epi16(a, _mm256_set1_epi16(1)), _mm256_set1_epi32(*bias));

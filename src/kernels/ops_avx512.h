@@ -269,7 +269,7 @@ SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
     w[1] = _mm512_shuffle_epi8(table, w[1]);
 }
 
-SIMD va va_start(const int32_t *bias, bool q4)
+SIMD va va_begin(const int32_t *bias, bool q4)
 {
     (void)q4;
     return _mm512_set1_epi32(*bias);
@@ -281,7 +281,7 @@ SIMD va va_dot(va a, vw w, vx x, bool q4)
     return _mm512_dpbusd_epi32(a, w, x);
 }
 
-SIMD vf va_end(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, const int32_t *bias, bool q4)
 {
     (void)bias, (void)q4;
     return _mm512_cvtepi32_ps(a);
@@ -324,7 +324,7 @@ SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
     w[1] = vw_signed(_mm512_shuffle_epi8(table, n[1]));
 }
 
-SIMD va va_start(const int32_t *bias, bool q4)
+SIMD va va_begin(const int32_t *bias, bool q4)
 {
     (void)bias, (void)q4;
     return _mm512_setzero_si512();
@@ -339,7 +339,7 @@ SIMD va va_dot(va a, vw w, vx x, bool q4)
     return _mm512_add_epi32(a, _mm512_madd_epi16(two, _mm512_set1_epi16(1)));
 }
 
-SIMD vf va_end(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, const int32_t *bias, bool q4)
 {
     if (q4)
         a = _mm512_add_epi32(_mm512_madd_epi16(a, _mm512_set1_epi16(1)), _mm512_set1_epi32(*bias));

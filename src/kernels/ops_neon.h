@@ -262,7 +262,7 @@ SIMD void vt_look_up(unsigned char *to, const unsigned char *p, vt table)
 
 typedef int32x4_t va;
 
-SIMD va va_start(const int32_t *bias, bool q4)
+SIMD va va_begin(const int32_t *bias, bool q4)
 {
     (void)bias, (void)q4;
     return vdupq_n_s32(0);
@@ -274,7 +274,7 @@ SIMD va va_dot(va a, vw w, vx x, bool q4)
     return vdotq_s32(a, w, x);
 }
 
-SIMD vf va_end(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, const int32_t *bias, bool q4)
 {
     (void)bias, (void)q4;
     return vcvtq_f32_s32(a);
@@ -282,13 +282,13 @@ SIMD vf va_end(va a, const int32_t *bias, bool q4)
 
 #else
 
-/* Rows 0 and 1, rows 2 and 3. q4 sums a group in int16, two lanes a row in va_end (at most
+/* Rows 0 and 1, rows 2 and 3. q4 sums a group in int16, two lanes a row in va_result (at most
  * 8 * 8 * 127 a lane); q8 goes to int32 at once. */
 typedef struct {
     int32x4_t low, high;
 } va;
 
-SIMD va va_start(const int32_t *bias, bool q4)
+SIMD va va_begin(const int32_t *bias, bool q4)
 {
     (void)bias, (void)q4;
     return (va){vdupq_n_s32(0), vdupq_n_s32(0)};
@@ -307,7 +307,7 @@ SIMD va va_dot(va a, vw w, vx x, bool q4)
     return a;
 }
 
-SIMD vf va_end(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, const int32_t *bias, bool q4)
 {
     (void)bias;
     if (q4) {

@@ -69,33 +69,33 @@ static void matmul_float(float *y, size_t y_stride, line_fn line, const void *w,
             tile_float(y + i * y_stride + t * TILE_ROWS, line, w, t, x->x + i * x->stride, x->k);
 }
 
-/* The integer at row r, k c of a block; table: what the tile begins with */
-typedef int (*value_fn)(const int8_t *table, const unsigned char *block, size_t r, size_t c);
+/* The integer at row r, k c of a group; table: what the tile begins with */
+typedef int (*value_fn)(const int8_t *table, const unsigned char *group, size_t r, size_t c);
 
-static int value_q8(const int8_t *table, const unsigned char *block, size_t r, size_t c)
+static int value_q8(const int8_t *table, const unsigned char *group, size_t r, size_t c)
 {
     (void)table;
-    return (int8_t)block[c / 4 * 64 + 4 * r + c % 4];
+    return (int8_t)group[c / 4 * 64 + 4 * r + c % 4];
 }
 
-static unsigned nibble(const unsigned char *block, size_t r, size_t c)
+static unsigned nibble(const unsigned char *group, size_t r, size_t c)
 {
-    unsigned pair = block[c / 8 * 64 + 4 * r + c % 4];
+    unsigned pair = group[c / 8 * 64 + 4 * r + c % 4];
     return c % 8 < 4 ? pair & 15 : pair >> 4;
 }
 
-static int value_q4(const int8_t *table, const unsigned char *block, size_t r, size_t c)
+static int value_q4(const int8_t *table, const unsigned char *group, size_t r, size_t c)
 {
     (void)table;
-    return (int)nibble(block, r, c) - 8;
+    return (int)nibble(group, r, c) - 8;
 }
 
-static int value_q4c(const int8_t *table, const unsigned char *block, size_t r, size_t c)
+static int value_q4c(const int8_t *table, const unsigned char *group, size_t r, size_t c)
 {
-    return table[nibble(block, r, c)];
+    return table[nibble(group, r, c)];
 }
 
-/* A format of integers: of a tile, the bytes before its blocks; of a block, those before its 16
+/* A format of integers: of a tile, the bytes before its groups; of a group, those before its 16
  * f16 scales */
 struct ints {
     value_fn value;
@@ -103,15 +103,15 @@ struct ints {
 };
 
 /* y[r] += (sum_c w[r, c] * q[c]) * (ws[r] * xs) over one group of 32; the dot is exact */
-static void block_int(float *y, const struct ints *f, const int8_t *table,
-                      const unsigned char *block, const int8_t *q, float xs)
+static void dot_group(float *y, const struct ints *f, const int8_t *table,
+                      const unsigned char *group, const int8_t *q, float xs)
 {
     float ws[TILE_ROWS];
-    line_f16(ws, block + f->lines, 0);
+    line_f16(ws, group + f->lines, 0);
     for (size_t r = 0; r < TILE_ROWS; r++) {
         int dot = 0;
         for (size_t c = 0; c < GROUP; c++)
-            dot += f->value(table, block, r, c) * q[c];
+            dot += f->value(table, group, r, c) * q[c];
         y[r] = fmaf((float)dot, ws[r] * xs, y[r]);
     }
 }
@@ -128,20 +128,20 @@ static void group_of(int8_t *q, float *xs, const struct activations *x, size_t r
 static void matmul_int(float *y, size_t y_stride, const struct ints *f, const void *w, size_t tile0,
                        size_t tile1, const struct activations *x)
 {
-    size_t groups = (x->k + GROUP - 1) / GROUP, block_bytes = f->lines + 2 * TILE_ROWS;
+    size_t groups = (x->k + GROUP - 1) / GROUP, group_bytes = f->lines + 2 * TILE_ROWS;
     for (size_t i = 0; i < x->n; i++)
         for (size_t t = tile0; t < tile1; t++) {
             float *row = y + i * y_stride + t * TILE_ROWS;
-            const unsigned char *tile = w, *block;
-            tile += t * (f->head + groups * block_bytes);
-            block = tile + f->head;
+            const unsigned char *tile = w, *group;
+            tile += t * (f->head + groups * group_bytes);
+            group = tile + f->head;
             for (size_t r = 0; r < TILE_ROWS; r++)
                 row[r] = 0;
-            for (size_t g = 0; g < groups; g++, block += block_bytes) {
+            for (size_t g = 0; g < groups; g++, group += group_bytes) {
                 int8_t q[GROUP];
                 float xs;
                 group_of(q, &xs, x, i, g);
-                block_int(row, f, (const int8_t *)tile, block, q, xs);
+                dot_group(row, f, (const int8_t *)tile, group, q, xs);
             }
         }
 }
@@ -156,17 +156,17 @@ static void get_row_float(float *y, line_fn line, const void *w, size_t k, size_
     }
 }
 
-/* y[c] = integer * scale of its block */
+/* y[c] = integer * scale of its group */
 static void get_row_int(float *y, const struct ints *f, const void *w, size_t k, size_t row)
 {
-    size_t groups = (k + GROUP - 1) / GROUP, block_bytes = f->lines + 2 * TILE_ROWS;
+    size_t groups = (k + GROUP - 1) / GROUP, group_bytes = f->lines + 2 * TILE_ROWS;
     const unsigned char *tile = w;
-    tile += row / TILE_ROWS * (f->head + groups * block_bytes);
+    tile += row / TILE_ROWS * (f->head + groups * group_bytes);
     for (size_t c = 0; c < k; c++) {
-        const unsigned char *block = tile + f->head + c / GROUP * block_bytes;
+        const unsigned char *group = tile + f->head + c / GROUP * group_bytes;
         uint16_t scale;
-        memcpy(&scale, block + f->lines + 2 * (row % TILE_ROWS), sizeof scale);
-        y[c] = (float)f->value((const int8_t *)tile, block, row % TILE_ROWS, c % GROUP) *
+        memcpy(&scale, group + f->lines + 2 * (row % TILE_ROWS), sizeof scale);
+        y[c] = (float)f->value((const int8_t *)tile, group, row % TILE_ROWS, c % GROUP) *
                f16_to_f32(scale);
     }
 }
@@ -392,7 +392,7 @@ static void score_tile_q8(float *s, const struct attend *b, size_t g, size_t til
     const unsigned char *k = (const unsigned char *)b->k + tile * groups * Q8_BYTES;
     memset(s, 0, TILE_ROWS * sizeof *s);
     for (size_t i = 0; i < groups; i++)
-        block_int(s, &q8, NULL, k + i * Q8_BYTES, b->q.q + g * b->q.stride + i * GROUP,
+        dot_group(s, &q8, NULL, k + i * Q8_BYTES, b->q.q + g * b->q.stride + i * GROUP,
                   b->q.scale[g * b->q.group_stride + i]);
 }
 

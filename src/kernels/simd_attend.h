@@ -1,8 +1,7 @@
-/* Attention of a group of queries over one block of positions, in the vocabulary of ops_*.h. Both
- * dots run through one micro-kernel: lines of a matrix, whose lanes are outputs, times scalars; in
- * score a line is one dim of the keys and the scalars are queries, in mix a line is the value of
- * one position and the scalars are weights. `attend_init` sets the slots, but score of q8
- * (simd_score.h). */
+/* Attention of queries that share a KV head over one block, in the vocabulary of ops_*.h. Both dots
+ * run through one micro-kernel: lines, whose lanes are outputs, times scalars. In score a line is
+ * one dim of the keys, and the scalars are queries. In mix a line is the value of one position, and
+ * the scalars are weights. `attend_init` sets the slots, except score of q8 (simd_score.h). */
 #ifndef KERNELS_SIMD_ATTEND_H
 #define KERNELS_SIMD_ATTEND_H
 
@@ -11,10 +10,10 @@
 
 #define NOINLINE __attribute__((noinline)) /* for size */
 
-enum { TOGETHER = 4 }; /* vectors of weights whose exps are computed side by side */
+enum { SIDE_BY_SIDE = 4 }; /* vectors of weights whose exps are computed side by side */
 
 /* Vector p of line c is at byte c * line + p * part. */
-struct strip {
+struct panel {
     const char *w;
     size_t n, line, part;
     size_t y_part;      /* floats between the vectors of y */
@@ -24,7 +23,7 @@ struct strip {
     size_t step;        /* line once. 0: nothing that is not there already */
 };
 
-/* Rows of x and of y that meet a strip */
+/* Rows of x and of y that meet a panel */
 struct meet {
     float *y;
     const float *x;
@@ -33,7 +32,7 @@ struct meet {
     bool more;   /* y goes on from what it holds */
 };
 
-SIMD vf strip_load(const struct strip *s, enum tern_cache_type type, size_t c, size_t p, bool whole)
+SIMD vf panel_load(const struct panel *s, enum tern_cache_type type, size_t c, size_t p, bool whole)
 {
     const char *at = s->w + c * s->line + p * s->part;
     if (type == TERN_CACHE_Q8)
@@ -49,7 +48,7 @@ SIMD vf strip_load(const struct strip *s, enum tern_cache_type type, size_t c, s
  * `more`, from what y holds. `parts`, `tokens` and `whole` (all lanes of the last vector are there)
  * are constants where this is called. Beyond the last row it is computed again, which writes the
  * same numbers to the same place. */
-SIMD void strip_dot(const struct strip *s, enum tern_cache_type type, const struct meet *m,
+SIMD void panel_dot(const struct panel *s, enum tern_cache_type type, const struct meet *m,
                     size_t parts, size_t tokens, bool whole)
 {
     vf acc[4][8]; /* [parts, tokens]: registers, once unrolled */
@@ -77,7 +76,7 @@ SIMD void strip_dot(const struct strip *s, enum tern_cache_type type, const stru
             __builtin_prefetch(s->ahead + c * s->step + 64);
 #pragma GCC unroll 4
         for (size_t p = 0; p < parts; p++)
-            w[p] = strip_load(s, type, c, p, whole);
+            w[p] = panel_load(s, type, c, p, whole);
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++) {
             vf xt = vf_set1(x[t][c]);
@@ -97,49 +96,49 @@ SIMD void strip_dot(const struct strip *s, enum tern_cache_type type, const stru
 }
 
 /* PARTS whole vectors, or one */
-SIMD void strip_run(const struct strip *s, enum tern_cache_type type, const struct meet *m,
+SIMD void panel_run(const struct panel *s, enum tern_cache_type type, const struct meet *m,
                     bool one)
 {
     if (!one && TOKENS > 4 && m->rows > 4)
-        strip_dot(s, type, m, PARTS, TOKENS, true);
+        panel_dot(s, type, m, PARTS, TOKENS, true);
     else if (!one && m->rows > 2)
-        strip_dot(s, type, m, PARTS, 4, true);
+        panel_dot(s, type, m, PARTS, 4, true);
     else if (!one && m->rows == 2)
-        strip_dot(s, type, m, PARTS, 2, true);
+        panel_dot(s, type, m, PARTS, 2, true);
     else if (!one)
-        strip_dot(s, type, m, PARTS, 1, true);
+        panel_dot(s, type, m, PARTS, 1, true);
     else if (s->last == WIDTH) /* one chain of fma takes as long as TOKENS of them */
-        strip_dot(s, type, m, 1, TOKENS, true);
+        panel_dot(s, type, m, 1, TOKENS, true);
     else
-        strip_dot(s, type, m, 1, TOKENS, false);
+        panel_dot(s, type, m, 1, TOKENS, false);
 }
 
-typedef void (*strip_fn)(const struct strip *s, const struct meet *m, bool one);
+typedef void (*panel_fn)(const struct panel *s, const struct meet *m, bool one);
 
-static void strip_f16(const struct strip *s, const struct meet *m, bool one)
+static void panel_f16(const struct panel *s, const struct meet *m, bool one)
 {
-    strip_run(s, TERN_CACHE_F16, m, one);
+    panel_run(s, TERN_CACHE_F16, m, one);
 }
 
-static void strip_f32(const struct strip *s, const struct meet *m, bool one)
+static void panel_f32(const struct panel *s, const struct meet *m, bool one)
 {
-    strip_run(s, TERN_CACHE_F32, m, one);
+    panel_run(s, TERN_CACHE_F32, m, one);
 }
 
-static void strip_q8(const struct strip *s, const struct meet *m, bool one)
+static void panel_q8(const struct panel *s, const struct meet *m, bool one)
 {
-    strip_run(s, TERN_CACHE_Q8, m, one);
+    panel_run(s, TERN_CACHE_Q8, m, one);
 }
 
 /* ---- score ---- */
 
 /* PARTS vectors of positions at a time. Meanwhile the V of the block is prefetched: as many bytes.
  */
-static NOINLINE void score(const struct attend *b, strip_fn run, size_t size)
+static NOINLINE void score(const struct attend *b, panel_fn run, size_t size)
 {
     size_t line = TILE_ROWS * size, tile = b->q.k * line;
     size_t end = (b->see[b->q.n - 1].hi + TILE_ROWS - 1u) / TILE_ROWS;
-    struct strip s = {.n = b->q.k, .line = line, .last = WIDTH, .y_part = WIDTH};
+    struct panel s = {.n = b->q.k, .line = line, .last = WIDTH, .y_part = WIDTH};
     s.part = TILES > 1 ? tile : line / PER_16;
     for (size_t t = b->see[0].lo / TILE_ROWS; t < end; t += TILES) {
         s.w = (const char *)b->k + t * tile;
@@ -159,12 +158,12 @@ static NOINLINE void score(const struct attend *b, strip_fn run, size_t size)
 
 static void score_f16(const struct attend *b)
 {
-    score(b, strip_f16, 2);
+    score(b, panel_f16, 2);
 }
 
 static void score_f32(const struct attend *b)
 {
-    score(b, strip_f32, 4);
+    score(b, panel_f32, 4);
 }
 
 /* ---- weigh ---- */
@@ -179,10 +178,10 @@ SIMD vf visible(struct span see, size_t p, vf x, vf other)
     return vf_select(vf_lt(at, vf_set1((float)see.hi)), x, other);
 }
 
-/* The visible positions, and those that share TOGETHER vectors with them */
+/* The visible positions, and those that share SIDE_BY_SIDE vectors with them */
 SIMD struct span around(struct span see)
 {
-    size_t step = TOGETHER * WIDTH;
+    size_t step = SIDE_BY_SIDE * WIDTH;
     return (struct span){(uint16_t)(see.lo / step * step),
                          (uint16_t)((see.hi + step - 1) / step * step)};
 }
@@ -206,15 +205,15 @@ SIMD float scale_query(float *s, struct span see, const struct attend *b)
 /* s = exp(s - m), which is 0 where it is masked; their sum */
 SIMD float exp_query(float *s, struct span to, float m)
 {
-    vf e[TOGETHER], sum[PER_16], max = vf_set1(m);
+    vf e[SIDE_BY_SIDE], sum[PER_16], max = vf_set1(m);
     load_16(sum, s, 0);
-    for (size_t p = to.lo; p < to.hi; p += TOGETHER * WIDTH) {
+    for (size_t p = to.lo; p < to.hi; p += SIDE_BY_SIDE * WIDTH) {
 #pragma GCC unroll 4
-        for (size_t i = 0; i < TOGETHER; i++)
+        for (size_t i = 0; i < SIDE_BY_SIDE; i++)
             e[i] = vf_sub(vf_load(s + p + i * WIDTH), max);
-        vf_exps(e, TOGETHER);
+        vf_exps(e, SIDE_BY_SIDE);
 #pragma GCC unroll 4
-        for (size_t i = 0; i < TOGETHER; i++) {
+        for (size_t i = 0; i < SIDE_BY_SIDE; i++) {
             vf_store(s + p + i * WIDTH, e[i]);
             sum[i % PER_16] = vf_add(sum[i % PER_16], e[i]);
         }
@@ -235,8 +234,8 @@ static void weigh(const struct attend *b)
 /* A column of V, the dims d, d + 1 ... of PARTS vectors or one, for query g and its next
  * neighbours */
 struct column {
-    strip_fn run;
-    struct strip strip; /* of all positions */
+    panel_fn run;
+    struct panel panel; /* of all positions */
     size_t d;
     bool one;
 };
@@ -244,7 +243,7 @@ struct column {
 static NOINLINE void mix_span(const struct attend *b, const struct column *v, size_t g, size_t rows,
                               size_t lo, size_t hi, bool more)
 {
-    struct strip s = v->strip;
+    struct panel s = v->panel;
     s.n = hi - lo;
     s.w += lo * s.line;
     s.ahead += lo * s.step;
@@ -284,28 +283,28 @@ static NOINLINE void widen_scales(float *scale, const void *v, size_t v_dim, siz
 
 /* Meanwhile the next K is prefetched; of q8, whose score takes less time, most of the next V too.
  */
-static NOINLINE void mix(const struct attend *b, strip_fn run, enum tern_cache_type type)
+static NOINLINE void mix(const struct attend *b, panel_fn run, enum tern_cache_type type)
 {
     size_t size = type == TERN_CACHE_Q8 ? 1 : type == TERN_CACHE_F16 ? 2 : 4;
     size_t dims = type == TERN_CACHE_Q8 ? (b->v_dim + 31) / 32 * 32 : b->v_dim;
     float scale[BLOCK];
     struct column v = {.run = run};
-    v.strip = (struct strip){.line = dims * size, .part = WIDTH * size, .y_part = WIDTH};
+    v.panel = (struct panel){.line = dims * size, .part = WIDTH * size, .y_part = WIDTH};
     const char *ahead = b->next ? b->next : b->v;
     size_t step = b->next ? PARTS * WIDTH * (type == TERN_CACHE_F32 ? 4 : 2) : 0;
-    v.strip.scale = scale;
+    v.panel.scale = scale;
     for (size_t d = 0; d < b->v_dim; d += (v.one ? 1 : PARTS) * WIDTH) {
         size_t left = b->v_dim - d;
         v.d = d;
         v.one = left < PARTS * WIDTH;
-        v.strip.last = left < WIDTH ? left : WIDTH;
-        v.strip.w = (const char *)b->v + d * size;
-        v.strip.ahead = ahead, v.strip.step = step;
+        v.panel.last = left < WIDTH ? left : WIDTH;
+        v.panel.w = (const char *)b->v + d * size;
+        v.panel.ahead = ahead, v.panel.step = step;
         if (type == TERN_CACHE_Q8 && d % GROUP == 0)
             widen_scales(scale, b->v, b->v_dim, d);
         for (size_t g = 0; g < b->q.n; g += TOKENS) {
             mix_rows(b, &v, g, b->q.n - g < TOKENS ? b->q.n - g : TOKENS);
-            v.strip.step = 0;
+            v.panel.step = 0;
         }
         ahead += BLOCK * step;
     }
@@ -313,17 +312,17 @@ static NOINLINE void mix(const struct attend *b, strip_fn run, enum tern_cache_t
 
 static void mix_f16(const struct attend *b)
 {
-    mix(b, strip_f16, TERN_CACHE_F16);
+    mix(b, panel_f16, TERN_CACHE_F16);
 }
 
 static void mix_f32(const struct attend *b)
 {
-    mix(b, strip_f32, TERN_CACHE_F32);
+    mix(b, panel_f32, TERN_CACHE_F32);
 }
 
 static void mix_q8(const struct attend *b)
 {
-    mix(b, strip_q8, TERN_CACHE_Q8);
+    mix(b, panel_q8, TERN_CACHE_Q8);
 }
 
 /* Four heads of at most WIDTH dims and two queries, of which the last may be there again: eight

@@ -5,19 +5,19 @@
 
 enum {
     INT_PER_16 = 16 / WIDTH,
-    INT_AHEAD = 4096,      /* bytes of prefetch */
-    EXPANDED = 16,         /* groups of q4c that become q8 at a time, */
-    STEP = 9 * 64,         /* bytes from one to the next, */
-    TILE = EXPANDED * STEP /* and from tile to tile of these */
+    INT_AHEAD = 4096,                         /* bytes of prefetch */
+    EXPANDED = 16,                            /* groups of q4c that become q8 at a time, */
+    EXPANDED_GROUP = 9 * 64,                  /* bytes from one to the next, */
+    EXPANDED_TILE = EXPANDED * EXPANDED_GROUP /* and from tile to tile of these */
 };
 
-/* A matrix of blocks, and the rows of x that meet it: one row (q, scale and sum one after the
- * other), or octets, beginning at some row of the first */
-struct blocks {
-    const unsigned char *w; /* first block of the first tile */
+/* One or two tiles of integer weights, and the rows of x that meet them: one row, or octets from
+ * some row of the first on */
+struct dots {
+    const unsigned char *w; /* first group of the first tile */
     size_t tile, y_tile;    /* bytes between tiles, floats between their rows of y; 0: one tile met
                                twice */
-    size_t groups, step;    /* blocks of a tile, bytes from one to the next */
+    size_t groups, step;    /* of a tile, bytes from one to the next */
     enum tern_type type;    /* this and `one`: constants where this is used */
     bool one, more;         /* more: the sums begin with what y holds */
     const int8_t *q;
@@ -29,30 +29,30 @@ struct blocks {
 };
 
 /* Bytes from group to group of x, and from quad to quad of k */
-SIMD size_t x_group(const struct blocks *b, size_t one)
+SIMD size_t x_group(const struct dots *d, size_t one)
 {
-    return b->one ? one : sizeof(struct octet);
+    return d->one ? one : sizeof(struct octet);
 }
 
-SIMD size_t x_quad(const struct blocks *b)
+SIMD size_t x_quad(const struct dots *d)
 {
-    return b->one ? 4 : 4 * OCTET;
+    return d->one ? 4 : 4 * OCTET;
 }
 
-/* Bytes of a block before its scales */
-SIMD size_t block_lines(enum tern_type type)
+/* Bytes of a group of a tile before its scales */
+SIMD size_t group_lines(enum tern_type type)
 {
     return type == TERN_Q8 ? Q8_LINES : Q4_LINES;
 }
 
 /* w [2]: quads 2 j and 2 j + 1 of k, of the rows of part p; of q4c, in the first tile */
-SIMD void load_quads(vw *w, const struct blocks *b, const unsigned char *block, size_t j, size_t p)
+SIMD void load_quads(vw *w, const struct dots *d, const unsigned char *group, size_t j, size_t p)
 {
-    const unsigned char *at = block + p % INT_PER_16 * 4 * WIDTH;
-    if (b->type == TERN_Q4) {
+    const unsigned char *at = group + p % INT_PER_16 * 4 * WIDTH;
+    if (d->type == TERN_Q4) {
         vw_q4(w, at + j * 64);
-    } else if (b->type == TERN_Q4C) {
-        vw_q4c(w, at + j * 64, vt_load(b->w - Q4C_HEAD));
+    } else if (d->type == TERN_Q4C) {
+        vw_q4c(w, at + j * 64, vt_load(d->w - Q4C_HEAD));
     } else {
         w[0] = vw_q8(at + 2 * j * 64);
         w[1] = vw_q8(at + (2 * j + 1) * 64);
@@ -60,14 +60,14 @@ SIMD void load_quads(vw *w, const struct blocks *b, const unsigned char *block, 
 }
 
 /* acc[p][t] += dot * (ws * xs) for group g of all tiles (parts) and rows (tokens) */
-SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts, size_t tokens)
+SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, size_t tokens)
 {
-    size_t lines = block_lines(b->type);
-    bool q4 = b->type == TERN_Q4; /* q4c's values are those of q8 */
-    const unsigned char *block[8];
-    const int8_t *q = b->q + g * x_group(b, GROUP);
-    const float *xs = (const float *)(const void *)((const char *)b->scale + g * x_group(b, 4));
-    const int32_t *sum = (const int32_t *)(const void *)((const char *)b->sum + g * x_group(b, 4));
+    size_t lines = group_lines(d->type);
+    bool q4 = d->type == TERN_Q4; /* q4c's values are those of q8 */
+    const unsigned char *group[8];
+    const int8_t *q = d->q + g * x_group(d, GROUP);
+    const float *xs = (const float *)(const void *)((const char *)d->scale + g * x_group(d, 4));
+    const int32_t *sum = (const int32_t *)(const void *)((const char *)d->sum + g * x_group(d, 4));
     int32_t bias[8]; /* what the sum takes back */
     va dot[8][8];
 #pragma GCC unroll 8
@@ -75,28 +75,28 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts
         bias[t] = -(q4 ? BIAS_Q4 : BIAS_Q8) * sum[t];
 #pragma GCC unroll 8
     for (size_t p = 0; p < parts; p++) {
-        block[p] = b->w + p / INT_PER_16 * b->tile + g * b->step;
-        if (b->one && p % INT_PER_16 == 0)
+        group[p] = d->w + p / INT_PER_16 * d->tile + g * d->step;
+        if (d->one && p % INT_PER_16 == 0)
 #pragma GCC unroll 9
-            for (size_t i = 0; i < b->step; i += 64)
-                __builtin_prefetch(block[p] + INT_AHEAD + i);
+            for (size_t i = 0; i < d->step; i += 64)
+                __builtin_prefetch(group[p] + INT_AHEAD + i);
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++)
-            dot[p][t] = va_start(bias + t, q4);
+            dot[p][t] = va_begin(bias + t, q4);
     }
-    for (size_t i = 0; !b->one && i < b->ahead; i += 64)
-        __builtin_prefetch(b->next + g * b->ahead + i);
+    for (size_t i = 0; !d->one && i < d->ahead; i += 64)
+        __builtin_prefetch(d->next + g * d->ahead + i);
 #pragma GCC unroll INT_UNROLL
     for (size_t j = 0; j < 4; j++) { /* two quads of k at a time */
         vw w[8][2];
 #pragma GCC unroll 8
         for (size_t p = 0; p < parts; p++)
-            load_quads(w[p], b, block[p], j, p);
+            load_quads(w[p], d, group[p], j, p);
 #pragma GCC unroll 2
         for (size_t i = 0; i < 2; i++)
 #pragma GCC unroll 8
             for (size_t t = 0; t < tokens; t++) {
-                vx x = vx_load(q + (2 * j + i) * x_quad(b) + 4 * t);
+                vx x = vx_load(q + (2 * j + i) * x_quad(d) + 4 * t);
 #pragma GCC unroll 8
                 for (size_t p = 0; p < parts; p++)
                     dot[p][t] = va_dot(dot[p][t], w[p][i], x, q4);
@@ -104,24 +104,24 @@ SIMD void add_group(vf acc[8][8], const struct blocks *b, size_t g, size_t parts
     }
 #pragma GCC unroll 8
     for (size_t p = 0; p < parts; p++) {
-        const unsigned char *scales = block[p] + lines + p % INT_PER_16 * 2 * WIDTH;
+        const unsigned char *scales = group[p] + lines + p % INT_PER_16 * 2 * WIDTH;
         vf ws = vf_load_f16((const uint16_t *)(const void *)scales);
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++) {
             vf s = vf_mul(ws, vf_set1(xs[t]));
-            acc[p][t] = vf_fma(va_end(dot[p][t], bias + t, q4), s, acc[p][t]);
+            acc[p][t] = vf_fma(va_result(dot[p][t], bias + t, q4), s, acc[p][t]);
         }
     }
 }
 
-SIMD size_t y_at(const struct blocks *b, size_t y_stride, size_t p, size_t t)
+SIMD size_t y_at(const struct dots *d, size_t y_stride, size_t p, size_t t)
 {
-    return t * y_stride + p / INT_PER_16 * b->y_tile + p % INT_PER_16 * WIDTH;
+    return t * y_stride + p / INT_PER_16 * d->y_tile + p % INT_PER_16 * WIDTH;
 }
 
 /* y[t][r] for `parts` vectors of rows of w and `tokens` rows of x (both constants), of which the
  * first n are stored */
-SIMD void dot_blocks(float *y, size_t y_stride, const struct blocks *b, size_t parts, size_t tokens,
+SIMD void dot_groups(float *y, size_t y_stride, const struct dots *d, size_t parts, size_t tokens,
                      size_t n)
 {
     vf acc[8][8];
@@ -129,88 +129,88 @@ SIMD void dot_blocks(float *y, size_t y_stride, const struct blocks *b, size_t p
     for (size_t p = 0; p < parts; p++)
 #pragma GCC unroll 8
         for (size_t t = 0; t < tokens; t++)
-            acc[p][t] = b->more && t < n ? vf_load(y + y_at(b, y_stride, p, t)) : vf_set1(0);
-    for (size_t g = 0; g < b->groups; g++)
-        add_group(acc, b, g, parts, tokens);
+            acc[p][t] = d->more && t < n ? vf_load(y + y_at(d, y_stride, p, t)) : vf_set1(0);
+    for (size_t g = 0; g < d->groups; g++)
+        add_group(acc, d, g, parts, tokens);
 #pragma GCC unroll 8
     for (size_t t = 0; t < tokens; t++)
         if (t < n)
 #pragma GCC unroll 8
             for (size_t p = 0; p < parts; p++)
-                vf_store(y + y_at(b, y_stride, p, t), acc[p][t]);
+                vf_store(y + y_at(d, y_stride, p, t), acc[p][t]);
 }
 
-/* The same for all rows of x, from group g0 on. Meanwhile b.next, `bytes` of it, comes nearer. */
-SIMD void dot_octets(float *y, size_t y_stride, struct blocks b, const struct activations *x,
+/* The same for all rows of x, from group g0 on. Meanwhile d.next, `bytes` of it, comes nearer. */
+SIMD void dot_octets(float *y, size_t y_stride, struct dots d, const struct activations *x,
                      size_t g0, size_t bytes)
 {
     size_t times = (x->n + INT_TOKENS - 1) / INT_TOKENS, parts = INT_TILES * INT_PER_16;
-    const unsigned char *end = b.next + bytes;
-    b.ahead = (bytes / (times * b.groups) + 63) / 64 * 64;
-    for (size_t i = 0; i < x->n; i += INT_TOKENS, b.next += b.groups * b.ahead) {
+    const unsigned char *end = d.next + bytes;
+    d.ahead = (bytes / (times * d.groups) + 63) / 64 * 64;
+    for (size_t i = 0; i < x->n; i += INT_TOKENS, d.next += d.groups * d.ahead) {
         const struct octet *o = x->octets + octet_at(i, g0, x->k);
         size_t lane = i % OCTET, left = x->n - i;
-        b.q = o->q[0][lane], b.scale = o->scale + lane, b.sum = o->sum + lane;
-        if (b.next >= end)
-            b.ahead = 0;
+        d.q = o->q[0][lane], d.scale = o->scale + lane, d.sum = o->sum + lane;
+        if (d.next >= end)
+            d.ahead = 0;
         if (INT_TOKENS > 4 && left <= 4)
-            dot_blocks(y + i * y_stride, y_stride, &b, parts, 4, left);
+            dot_groups(y + i * y_stride, y_stride, &d, parts, 4, left);
         else
-            dot_blocks(y + i * y_stride, y_stride, &b, parts, INT_TOKENS, left);
+            dot_groups(y + i * y_stride, y_stride, &d, parts, INT_TOKENS, left);
     }
 }
 
-/* The same of q8, for whoever has blocks of it. */
-static __attribute__((noinline)) void octets_q8(float *y, size_t y_stride, struct blocks b,
+/* The same of q8, for whoever has groups of it. */
+static __attribute__((noinline)) void octets_q8(float *y, size_t y_stride, struct dots d,
                                                 const struct activations *x, size_t g0,
                                                 size_t bytes)
 {
-    b.type = TERN_Q8, b.one = false;
-    dot_octets(y, y_stride, b, x, g0, bytes);
+    d.type = TERN_Q8, d.one = false;
+    dot_octets(y, y_stride, d, x, g0, bytes);
 }
 
 /* Tiles of x->k columns, w not set */
-SIMD struct blocks blocks_of(enum tern_type type, const struct activations *x)
+SIMD struct dots dots_of(enum tern_type type, const struct activations *x)
 {
-    size_t groups = (x->k + GROUP - 1) / GROUP, step = block_lines(type) + 2 * TILE_ROWS;
-    return (struct blocks){.tile = groups * step + (type == TERN_Q4C ? Q4C_HEAD : 0),
-                           .y_tile = TILE_ROWS,
-                           .groups = groups,
-                           .step = step,
-                           .type = type};
+    size_t groups = (x->k + GROUP - 1) / GROUP, step = group_lines(type) + 2 * TILE_ROWS;
+    return (struct dots){.tile = groups * step + (type == TERN_Q4C ? Q4C_HEAD : 0),
+                         .y_tile = TILE_ROWS,
+                         .groups = groups,
+                         .step = step,
+                         .type = type};
 }
 
 /* One row of x: one stream through memory. */
 SIMD void matmul_one(float *y, const unsigned char *w, enum tern_type type, size_t tile0,
                      size_t tile1, const struct activations *x)
 {
-    struct blocks b = blocks_of(type, x);
-    b.one = true, b.q = x->q, b.scale = x->scale, b.sum = x->sum;
+    struct dots d = dots_of(type, x);
+    d.one = true, d.q = x->q, d.scale = x->scale, d.sum = x->sum;
     for (size_t t = tile0; t < tile1; t++) {
-        b.w = w + (t + 1) * b.tile - b.groups * b.step;
-        dot_blocks(y + t * TILE_ROWS, 0, &b, INT_PER_16, 1, 1);
+        d.w = w + (t + 1) * d.tile - d.groups * d.step;
+        dot_groups(y + t * TILE_ROWS, 0, &d, INT_PER_16, 1, 1);
     }
 }
 
 SIMD void matmul_int(float *y, size_t y_stride, const unsigned char *w, enum tern_type type,
                      size_t tile0, size_t tile1, const struct activations *x)
 {
-    struct blocks b = blocks_of(type, x);
-    size_t tile = b.tile, bytes = INT_TILES * tile;
+    struct dots d = dots_of(type, x);
+    size_t tile = d.tile, bytes = INT_TILES * tile;
     if (x->n == 1) {
         matmul_one(y, w, type, tile0, tile1, x);
         return;
     }
     for (size_t t = tile0; t < tile1; t += INT_TILES) {
         float *to = y + t * TILE_ROWS;
-        b.w = w + t * tile;
-        b.next = b.w + bytes;
+        d.w = w + t * tile;
+        d.next = d.w + bytes;
         if (t + INT_TILES > tile1)
-            b.tile = b.y_tile = 0;
+            d.tile = d.y_tile = 0;
         if (type == TERN_Q8)
-            octets_q8(to, y_stride, b, x, 0, bytes);
+            octets_q8(to, y_stride, d, x, 0, bytes);
         else
-            dot_octets(to, y_stride, b, x, 0, bytes);
+            dot_octets(to, y_stride, d, x, 0, bytes);
     }
 }
 
@@ -226,10 +226,10 @@ static void matmul_q4(float *y, size_t y_stride, const void *w, size_t tile0, si
     matmul_int(y, y_stride, w, TERN_Q4, tile0, tile1, x);
 }
 
-/* n blocks of q8, with the values and scales of those of q4c at `from` */
+/* n groups of q8, with the values and scales of those of q4c at `from` */
 SIMD void expand(unsigned char *to, const unsigned char *from, vt table, size_t n)
 {
-    for (; n > 0; n--, to += STEP, from += Q4_BYTES) {
+    for (; n > 0; n--, to += EXPANDED_GROUP, from += Q4_BYTES) {
 #pragma GCC unroll 8
         for (size_t i = 0; i < Q4_LINES; i += 4 * WIDTH)
             vt_look_up(to + i + i / 64 * 64, from + i, table);
@@ -241,24 +241,26 @@ SIMD void expand(unsigned char *to, const unsigned char *from, vt table, size_t 
 static void matmul_q4c(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
                        const struct activations *x)
 {
-    _Alignas(64) unsigned char q8[INT_TILES * TILE];
-    const struct blocks all = blocks_of(TERN_Q4C, x);
+    _Alignas(64) unsigned char q8[INT_TILES * EXPANDED_TILE];
+    const struct dots all = dots_of(TERN_Q4C, x);
     if (x->n == 1) {
         matmul_one(y, w, TERN_Q4C, tile0, tile1, x);
         return;
     }
     for (size_t t = tile0; t < tile1; t += INT_TILES)
         for (size_t g = 0; g < all.groups; g += EXPANDED) {
-            struct blocks b = {.w = q8, .tile = TILE, .y_tile = TILE_ROWS, .step = STEP};
+            struct dots d = {
+                .w = q8, .tile = EXPANDED_TILE, .y_tile = TILE_ROWS, .step = EXPANDED_GROUP};
             const unsigned char *from = (const unsigned char *)w + t * all.tile;
-            b.groups = all.groups - g < EXPANDED ? all.groups - g : EXPANDED;
-            b.more = g > 0;
+            d.groups = all.groups - g < EXPANDED ? all.groups - g : EXPANDED;
+            d.more = g > 0;
             for (size_t i = 0; i < INT_TILES && t + i < tile1; i++, from += all.tile)
-                expand(q8 + i * TILE, from + Q4C_HEAD + g * all.step, vt_load(from), b.groups);
+                expand(q8 + i * EXPANDED_TILE, from + Q4C_HEAD + g * all.step, vt_load(from),
+                       d.groups);
             if (t + INT_TILES > tile1)
-                b.tile = b.y_tile = 0;
-            b.next = from + INT_TILES * g * all.step;
-            octets_q8(y + t * TILE_ROWS, y_stride, b, x, g, INT_TILES * b.groups * all.step);
+                d.tile = d.y_tile = 0;
+            d.next = from + INT_TILES * g * all.step;
+            octets_q8(y + t * TILE_ROWS, y_stride, d, x, g, INT_TILES * d.groups * all.step);
         }
 }
 

@@ -5,13 +5,12 @@
 
 enum {
     SCORE_PER_16 = 16 / WIDTH,
-    SCORE_PARTS = TILES * SCORE_PER_16, /* vectors of positions that run together */
-    SCORE_BLOCK = 544                   /* bytes of 16 positions x 32 dims */
+    SCORE_PARTS = TILES * SCORE_PER_16 /* vectors of positions that run together */
 };
 
 /* A tile or two, and the queries that meet them */
 struct score_part {
-    const unsigned char *k; /* first block of the first tile */
+    const unsigned char *k; /* first group of the first tile */
     size_t tile;            /* bytes to the other tile; 0: one tile met twice */
     const struct queries *q;
     size_t row[4];
@@ -23,7 +22,7 @@ struct score_part {
 SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t tokens)
 {
     const struct queries *q = s->q;
-    const unsigned char *block = s->k + i * SCORE_BLOCK;
+    const unsigned char *group = s->k + i * Q8_BYTES;
     va dot[4][4];
     int32_t bias[4];
 #pragma GCC unroll 4
@@ -31,7 +30,7 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
         bias[t] = BIAS_Q8 ? -BIAS_Q8 * q->sum[s->row[t] * q->group_stride + i] : 0;
 #pragma GCC unroll 4
         for (size_t p = 0; p < SCORE_PARTS; p++)
-            dot[p][t] = va_start(&bias[t], false);
+            dot[p][t] = va_begin(&bias[t], false);
     }
 #pragma GCC unroll(2 * INT_UNROLL)
     for (size_t j = 0; j < 8; j++) {
@@ -41,7 +40,7 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
 #pragma GCC unroll 4
         for (size_t p = 0; p < SCORE_PARTS; p++)
             w[p] =
-                vw_q8(block + p / SCORE_PER_16 * s->tile + j * 64 + p % SCORE_PER_16 * 4 * WIDTH);
+                vw_q8(group + p / SCORE_PER_16 * s->tile + j * 64 + p % SCORE_PER_16 * 4 * WIDTH);
 #pragma GCC unroll 4
         for (size_t t = 0; t < tokens; t++) {
             vx x = vx_load(q->q + s->row[t] * q->stride + i * GROUP + 4 * j);
@@ -52,12 +51,12 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
     }
 #pragma GCC unroll 4
     for (size_t p = 0; p < SCORE_PARTS; p++) {
-        const unsigned char *scales = block + p / SCORE_PER_16 * s->tile + 512;
+        const unsigned char *scales = group + p / SCORE_PER_16 * s->tile + Q8_LINES;
         vf ks = vf_load_f16((const uint16_t *)(const void *)scales + p % SCORE_PER_16 * WIDTH);
 #pragma GCC unroll 4
         for (size_t t = 0; t < tokens; t++) {
             vf by = vf_mul(ks, vf_set1(q->scale[s->row[t] * q->group_stride + i]));
-            acc[p][t] = vf_fma(va_end(dot[p][t], &bias[t], false), by, acc[p][t]);
+            acc[p][t] = vf_fma(va_result(dot[p][t], &bias[t], false), by, acc[p][t]);
         }
     }
 }
@@ -90,12 +89,12 @@ SIMD void score_some(const struct attend *b, struct score_part s, float *y, size
 /* Meanwhile the V of the block is prefetched: as many bytes. */
 static void score_q8(const struct attend *b)
 {
-    size_t tile = (b->q.k + GROUP - 1) / GROUP * SCORE_BLOCK;
+    size_t tile = (b->q.k + GROUP - 1) / GROUP * Q8_BYTES;
     size_t end = (b->see[b->q.n - 1].hi + TILE_ROWS - 1u) / TILE_ROWS;
     for (size_t t = b->see[0].lo / TILE_ROWS; t < end; t += TILES) {
         struct score_part s = {.k = (const unsigned char *)b->k + t * tile, .q = &b->q};
         s.tile = t + 1 < end ? tile : 0;
-        s.ahead = (const char *)b->v + t * tile, s.step = SCORE_BLOCK / 8;
+        s.ahead = (const char *)b->v + t * tile, s.step = Q8_BYTES / 8;
         for (size_t g = 0; g < b->q.n; g += 4, s.step = 0)
             if (b->q.n - g > 1)
                 score_some(b, s, b->scores + t * TILE_ROWS, g, 4);

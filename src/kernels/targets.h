@@ -1,4 +1,4 @@
-/* The table of targets, narrow to wide: what `--cpu` may name. One row is one set of vector kernels.
+/* The table of targets, narrow to wide: what --cpu may name. One row is one set of vector kernels.
  * TARGET begins a target; STEP is a further set that the target of that name uses where the
  * processor has more instructions. A row has three columns:
  *

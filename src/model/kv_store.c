@@ -24,8 +24,8 @@ static void store_key_q8(unsigned char *k, const int8_t *q, const uint16_t *scal
                          size_t p)
 {
     const struct format *q8 = format_find(TERN_Q8);
-    k += p / LANES * groups * q8->group_bytes;
-    for (size_t g = 0; g < groups; g++, k += q8->group_bytes, q += GROUP) {
+    k += p / LANES * groups * q8->grain_bytes;
+    for (size_t g = 0; g < groups; g++, k += q8->grain_bytes, q += GROUP) {
         for (size_t c = 0; c < GROUP; c += 4)
             memcpy(k + (c * LANES + 4 * (p % LANES)), q + c, 4);
         memcpy(k + GROUP * LANES + 2 * (p % LANES), scale + g, sizeof *scale);

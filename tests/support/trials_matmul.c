@@ -7,7 +7,7 @@ static void *take_weights(struct trial *t, enum tern_type type, size_t tiles, si
 {
     const struct format *f = format_find(type);
     size_t tile = format_tile_bytes(f, k), bytes = tiles * tile;
-    size_t head = f->head_bytes, block = f->group_bytes, kind = trial_in(t, 0, TINY);
+    size_t head = f->head_bytes, block = f->grain_bytes, kind = trial_in(t, 0, TINY);
     char *w = trial_take(t, bytes);
     if (type == TERN_F32) {
         for (size_t i = 0; i < bytes / 4; i++)

@@ -123,10 +123,10 @@ START_TEST(sizes_that_overflow)
                     const struct format *f = format_find(type);
                     uint64_t rows = (1ull << a) + more[m], k = (1ull << b) - more[m], bytes = 0;
                     unsigned __int128 tiles = ((unsigned __int128)rows + 15) / 16;
-                    unsigned __int128 groups = ((unsigned __int128)k + f->group - 1) / f->group;
-                    unsigned __int128 tile = groups * f->group_bytes + f->head_bytes;
+                    unsigned __int128 groups = ((unsigned __int128)k + f->grain - 1) / f->grain;
+                    unsigned __int128 tile = groups * f->grain_bytes + f->head_bytes;
                     bool fits = rows && k && tiles * 16 <= UINT64_MAX &&
-                                groups * f->group <= UINT64_MAX && tile <= UINT64_MAX &&
+                                groups * f->grain <= UINT64_MAX && tile <= UINT64_MAX &&
                                 tiles <= UINT64_MAX / (uint64_t)tile;
                     HOLDS(format_size(f, rows, k, 1, &bytes) == fits, "2^%d, 2^%d, %zu", a, b, m);
                     HOLDS(!fits || bytes == (uint64_t)(tiles * tile), "2^%d, 2^%d, %zu", a, b, m);

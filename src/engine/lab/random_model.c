@@ -277,7 +277,7 @@ static enum tern_status allocate(struct random_job *j, struct tern_error *e)
         size_t tile = format_tile_bytes(j->format, find_part(j->shape, i).k);
         bytes = tile > bytes ? tile : bytes;
     }
-    j->block_bytes = (size_t)GROUP / j->format->group * j->format->group_bytes;
+    j->block_bytes = (size_t)GROUP / j->format->grain * j->format->grain_bytes;
     j->blocks = malloc(j->format->head_bytes + BLOCKS * j->block_bytes);
     j->data = malloc(bytes);
     return j->blocks && j->data ? TERN_OK : error_memory(e, "random tiles", bytes);
