@@ -39,7 +39,8 @@ def tokenizer_section() -> bytes:
     })
 
 
-def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit: int = 0, text: bool = True) -> None:
+def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit: int = 0, text: bool = True,
+                name: str = "toy") -> None:  # fmt: skip
     """A toy with the tokenizer above, or without `text` with none; `norm`: value of every weight of the final norm; `rope_limit`: positions beyond
     which the frequencies are others."""
     config = {
@@ -63,7 +64,7 @@ def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit:
     sections = {
         "config": keys.pack(features),
         "tokenizer": tokenizer_section(),
-        "provenance": keys.pack({"name": "toy", "licence": "first\nsecond \x1b[31m line"}),
+        "provenance": keys.pack({"name": name, "licence": "first\nsecond \x1b[31m line"}),
         "seal": weights.blank_seal(),
     }
     if not text:

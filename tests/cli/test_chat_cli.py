@@ -14,7 +14,7 @@ import termios
 import time
 import unittest
 
-from cli_case import ROOT, RUN, Cli  # first: it makes the next two importable
+from cli_case import ROOT, RUN, Cli, write_model  # first: it makes the next two importable
 
 import test_chat  # isort: skip
 from tern.convert.chat import chat
@@ -103,6 +103,34 @@ class Chat(Cli):
         self.assertEqual(t.say(""), b"")
         os.write(t.fd, b"\x04")
         self.assertEqual(t.end(), (0, b"\n"))
+
+    def test_a_terminal_obeys_no_text(self):
+        """Control characters of a prompt, a file and a model are visible there, and nowhere else changed."""
+        text = "a\x1b[31m\x9b\udc9b\x00"[:-1] + "\r\x7f\tж\n"
+        plain = text.encode("utf-8", "surrogateescape")
+        shown = "a^[[31m<U+009B><9B>^M^?\tж\n".encode()
+        model = self.dir / "red.bin"
+        write_model(model, 512, name="red \x1b[31m")
+        for more, want in (([], shown), (["--raw"], plain)):
+            t = Terminal([model, text, "-n", 0, "-q", *more])
+            self.addCleanup(t.close)
+            self.assertEqual(t.end(), (0, want + b"\n"))
+            t = Terminal([model, "--info", "-v", *more])
+            self.addCleanup(t.close)
+            self.assertEqual(b"\x1b" in t.end()[1], bool(more))
+            t = Terminal([model, "--chat", *self.args, *more])
+            self.addCleanup(t.close)
+            self.assertEqual(t.until(PROMPT).startswith(b"red \x1b[31m, " if more else b"red ^[[31m, "), True)
+        self.assertEqual(self.good(model, text, "-n", 0, "-q"), plain + b"\n")
+        args = [model, "x", "-n", 200, "-s", 5, "--ignore-eos", "-q", "--temp", 100, "--top-k", 0, "--top-p", 1, "--min-p", 0]
+        made = self.good(*args)
+        self.assertRegex(made, rb"[\x00-\x08\x0b-\x1f]")
+        for report in ([], ["--jsonl"], ["--logprobs", 3]):
+            t = Terminal([*args, *report])
+            self.addCleanup(t.close)
+            status, seen = t.end()
+            self.assertEqual(status, 0)
+            self.assertNotRegex(seen, rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
 
     def test_reports_of_tokens_follow_the_text(self):
         """On a terminal, where both are seen."""

@@ -4,6 +4,7 @@
 #include "app/cli/json.h"
 #include "app/cli/number.h"
 #include "app/cli/out.h"
+#include "app/cli/visible.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,10 +24,11 @@ say(const struct bench_printer *p, const char *format, ...)
     va_end(ap);
     if (n < 0)
         return;
+    n = (size_t)n < sizeof text ? n : (int)sizeof text - 1;
     if (p->to_stderr)
-        fputs(text, stderr);
+        visible_error(text, (size_t)n);
     else
-        out_write(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+        out_text(text, (size_t)n);
 }
 
 void bench_test_name(const struct bench_plan *plan, char *text, size_t n)
@@ -338,6 +340,7 @@ void bench_print(struct bench_printer *p, const struct bench_result *r)
         print_row(p, r);
     if (!strcmp(p->form, "md") && r->n_ops)
         append_ops(p, r);
+    out_write("", 0); /* now, for the next result may take minutes */
     p->n++;
 }
 
@@ -346,9 +349,10 @@ void bench_print_end(struct bench_printer *p)
     if (p->form && !strcmp(p->form, "json"))
         say(p, "\n]\n");
     if (p->ops && p->to_stderr)
-        fputs(p->ops, stderr);
+        visible_error(p->ops, p->ops_bytes);
     else if (p->ops)
-        out_write(p->ops, p->ops_bytes);
+        out_text(p->ops, p->ops_bytes);
+    out_write("", 0);
     free(p->ops);
     p->ops = NULL, p->ops_bytes = 0;
 }

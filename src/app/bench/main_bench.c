@@ -7,6 +7,7 @@
 #include "app/cli/finish.h"
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
+#include "app/cli/visible.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +27,8 @@ struct bench {
 static void progress(const struct bench *b, const char *what, const char *which)
 {
     if (b->o->value[BENCH_PROGRESS].given)
-        fprintf(stderr, "bench: %s: %s%s%s\n", b->result.model_type, what, *which ? " " : "",
-                which);
+        visible_error_print("bench: %s: %s%s%s\n", b->result.model_type, what, *which ? " " : "",
+                            which);
 }
 
 static enum tern_status stopped(struct tern_error *e)

@@ -3,6 +3,7 @@
 
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
+#include "app/cli/visible.h"
 
 #include <stdio.h>
 
@@ -15,10 +16,9 @@ int finish_program(const char *program, enum tern_status s, struct tern_error *e
         return TERN_OK;
     if (stopped)
         s = out_status(e);
-    for (char *c = e->text; *c; c++) /* one line, whatever names and values it quotes */
-        if ((unsigned char)*c < 32 || *c == 127)
-            *c = '?';
+    char line[4 * sizeof e->text]; /* one line, whatever names and values it quotes */
+    visible_line(line, sizeof line, e->text);
     if (s)
-        fprintf(stderr, "%s: %s\n", program, e->text);
+        fprintf(stderr, "%s: %s\n", program, line);
     return (int)s;
 }

@@ -2,7 +2,6 @@
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 typedef void (*json_put)(void *arg, const char *text, size_t n);
@@ -10,7 +9,5 @@ typedef void (*json_put)(void *arg, const char *text, size_t n);
 /* Puts text[0..n) as it stands between the quotes of a string; a byte that is no part of a UTF-8
  * character becomes U+FFFD. */
 void json_text(json_put put, void *arg, const char *text, size_t n);
-
-bool json_is_utf8(const char *text, size_t n); /* strictly: as RFC 3629 */
 
 #endif

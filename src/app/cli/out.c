@@ -3,6 +3,7 @@
 
 #include "app/cli/signals.h"
 #include "app/cli/stopwatch.h"
+#include "app/cli/visible.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,6 +89,20 @@ bool out_stream(const char *text, size_t n)
     return write_held();
 }
 
+static void put_visible(void *arg, const char *text, size_t n)
+{
+    (void)arg;
+    (void)out_stream(text, n);
+}
+
+bool out_text(const char *text, size_t n)
+{
+    if (!visible_on(STDOUT_FILENO))
+        return out_stream(text, n);
+    visible_text(put_visible, NULL, text, n);
+    return out_stream("", 0);
+}
+
 bool out_print(const char *format, ...)
 {
     char text[2048];
@@ -97,7 +112,8 @@ bool out_print(const char *format, ...)
     va_end(ap);
     if (n < 0)
         return false;
-    return out_write(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    n = (size_t)n < sizeof text ? n : (int)sizeof text - 1;
+    return out_text(text, (size_t)n) && out_write("", 0);
 }
 
 bool out_closed(void)

@@ -19,6 +19,10 @@ bool out_write(const char *text, size_t n);
 /* The same for text that comes in many pieces: some of it may wait for the next call of either. */
 bool out_stream(const char *text, size_t n);
 
+/* out_stream for text of files, users and models; made visible if standard output is a terminal
+ * (visible.h). So is what out_print writes. */
+bool out_text(const char *text, size_t n);
+
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif

@@ -2,6 +2,8 @@
  * flags and tern_cancel. */
 #include "app/cli/signals.h"
 
+#include "app/cli/visible.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -44,8 +46,10 @@ static void handle(int number, void (*handler)(int))
 
 void signals_init(const char *program, const char *model)
 {
+    char name[4200];
+    visible_line(name, sizeof name, model);
     snprintf(bus_text, sizeof bus_text, "\n%s: %.4096s: model file changed while running\n",
-             program, model);
+             program, name);
     bus_bytes = strlen(bus_text);
     handle(SIGINT, on_stop);
     handle(SIGTERM, on_stop);

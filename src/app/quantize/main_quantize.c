@@ -5,6 +5,7 @@
 #include "app/cli/out.h"
 #include "app/cli/parser.h"
 #include "app/cli/signals.h"
+#include "app/cli/visible.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,8 +181,8 @@ static enum tern_status quantize(const struct quantize_options *o, struct tern_e
         s = files_take(v[QUANTIZE_CALIBRATE].text, &text, &p.text_bytes, e);
     p.text = text;
     if (!s && d.bar)
-        fprintf(stderr, text ? "running the model over %s ..." : "reading %s ...",
-                text ? v[QUANTIZE_CALIBRATE].text : o->in);
+        visible_error_print(text ? "running the model over %s ..." : "reading %s ...",
+                            text ? v[QUANTIZE_CALIBRATE].text : o->in);
     if (!s)
         s = tern_quantize(o->in, o->out, &p, e);
     free(text);

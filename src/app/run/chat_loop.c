@@ -10,6 +10,7 @@
 #include "app/run/plan.h"
 #include "app/cli/signals.h"
 #include "app/cli/stopwatch.h"
+#include "app/cli/visible.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -379,7 +380,7 @@ static bool turn(struct chat_loop *c, bool *warned, struct tern_error *e)
     if (signals_caught() == SIGINT)
         signals_clear();
     else if (s && s != TERN_CANCELLED)
-        fprintf(stderr, "%s\n", e->text);
+        visible_error_print("%s\n", e->text);
     return !leave && !signals_caught() && !out_closed();
 }
 
@@ -395,8 +396,8 @@ static enum tern_status talk(struct chat_loop *c, struct tern_error *e)
     tern_model_info(c->g.model, &info);
     tern_context_memory(c->g.ctx, &plan);
     if (!c->o->value[OPT_QUIET].given)
-        fprintf(stderr, "%s, template %s, %u positions; /? lists commands\n",
-                *info.name ? info.name : c->o->model, c->info.name, plan.n_ctx);
+        visible_error_print("%s, template %s, %u positions; /? lists commands\n",
+                            *info.name ? info.name : c->o->model, c->info.name, plan.n_ctx);
     while (turn(c, &warned, e))
         ;
     return complete_end(&c->g, TERN_OK, e);

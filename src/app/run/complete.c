@@ -5,6 +5,7 @@
 #include "app/cli/files.h"
 #include "app/cli/growing_text.h"
 #include "app/cli/json.h"
+#include "app/cli/utf8.h"
 #include "app/cli/number.h"
 #include "app/cli/out.h"
 #include "app/run/plan.h"
@@ -146,7 +147,7 @@ static void print_piece(tern_decoder *d, tern_token token)
     const char *text = d ? tern_decoder_bytes(d, token, &n) : "";
     char number[16];
     out_stream(number, (size_t)snprintf(number, sizeof number, "%d \"", (int)token));
-    if (json_is_utf8(text, n))
+    if (utf8_is_valid(text, n))
         json_text(put_piece, NULL, text, n);
     else
         for (size_t i = 0; i < n; i++)
@@ -269,7 +270,7 @@ static int on_text(void *arg, tern_token token, const char *text, size_t n)
     char id[16];
     if (g->is_ids && token >= 0)
         text = id, n = (size_t)snprintf(id, sizeof id, " %d", (int)token);
-    bool done = g->report.is_json ? token_report_text(&g->report, text, n) : out_stream(text, n);
+    bool done = g->report.is_json ? token_report_text(&g->report, text, n) : out_text(text, n);
     return !done || signals_caught();
 }
 
@@ -472,7 +473,7 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
     g->p.on_prompt = on_prompt;
     g->waits_since = shows_progress(g->o) ? stopwatch_now() : 0;
     if (!g->o->value[OPT_NO_ECHO].given && !g->report.is_json &&
-        !out_write(prompt->text, prompt->n)) {
+        !(out_text(prompt->text, prompt->n) && out_write("", 0))) {
         g->stats.result.reason = TERN_STOP_CANCELLED;
         return TERN_CANCELLED;
     }

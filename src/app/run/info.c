@@ -1,5 +1,4 @@
-/* Information about a weights file: see info.h. Text that comes from the file is shown with its
- * control characters as '?', so that a file cannot play with the terminal. */
+/* Information about a weights file: see info.h. */
 #include "app/run/info.h"
 
 #include "app/cli/number.h"
@@ -16,14 +15,14 @@ static void show_text(const char *title, const char *text, int verbose)
     if (!*text)
         return;
     out_print("%-12s", title);
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '\n')
-            out_print("\n%12s", "");
-        else
-            out_write(c < 32 || c == 127 ? "?" : text + i, 1);
+    for (size_t line; n; n -= line, text += line) { /* its lines below each other */
+        const char *end = memchr(text, '\n', n);
+        line = end ? (size_t)(end - text) + 1 : n;
+        out_text(text, line);
+        if (end)
+            out_print("%12s", "");
     }
-    out_print(text[n] ? " ... (-v shows all)\n" : "\n");
+    out_print(*text ? " ... (-v shows all)\n" : "\n");
 }
 
 static void show_tokenizer(const tern_model *model, const struct tern_model_info *info)

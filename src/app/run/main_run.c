@@ -5,6 +5,7 @@
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
 #include "app/cli/stopwatch.h"
+#include "app/cli/visible.h"
 #include "app/run/chat_loop.h"
 #include "app/run/complete.h"
 #include "app/run/hints.h"
@@ -176,6 +177,8 @@ int main(int argc, char **argv)
     struct tern_error e = {0};
     out_init();
     enum tern_status s = run_options_open(&o, argc, argv, &e);
+    if (o.value[OPT_RAW].given)
+        visible_switch_off();
     if (!s)
         s = run(&o, &e);
     name_model(s, o.model, &e);

@@ -1,6 +1,8 @@
 /* Sessions: see resume.h. */
 #include "app/run/resume.h"
 
+#include "app/cli/visible.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +13,8 @@
 static void say(tern_context *ctx, const struct run_options *o, const char *what)
 {
     if (o->value[OPT_VERBOSE].given)
-        fprintf(stderr, "session: %u tokens %s %s\n", tern_seq_length(ctx, 0), what,
-                o->value[OPT_SESSION].text);
+        visible_error_print("session: %u tokens %s %s\n", tern_seq_length(ctx, 0), what,
+                            o->value[OPT_SESSION].text);
 }
 
 /* The sentence names the option, and the file once. */
@@ -90,8 +92,8 @@ enum tern_status resume_save(tern_context *ctx, const struct run_options *o, ter
     if (!path)
         return TERN_OK;
     if (unread) {
-        fprintf(stderr, "session: %s was not changed, because the prompt was not read completely\n",
-                path);
+        visible_error_print(
+            "session: %s was not changed, because the prompt was not read completely\n", path);
         return TERN_OK;
     }
     enum tern_status s = TERN_OK;

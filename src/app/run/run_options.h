@@ -24,6 +24,7 @@ enum run_option { /* in the order of --help */
                   OPT_NO_ECHO,
                   OPT_IGNORE_EOS,
                   OPT_PARSE_SPECIAL,
+                  OPT_RAW,
                   OPT_PROMPT_IDS,
                   OPT_SESSION,
                   OPT_CONTEXT_SHIFT,

@@ -2,6 +2,8 @@
 #include "app/run/token_report.h"
 
 #include "app/cli/json.h"
+#include "app/cli/utf8.h"
+#include "app/cli/visible.h"
 #include "app/cli/out.h"
 
 #include <stdarg.h>
@@ -40,11 +42,11 @@ static void put(void *arg, const char *text, size_t n)
 {
     struct token_report *r = arg;
     if (r->is_json)
-        (void)out_stream(text, n);
+        (void)out_text(text, n);
     else if (r->is_late && !r->late.failed)
         growing_text_add(&r->late, text, n);
     else
-        fwrite(text, 1, n, stderr);
+        visible_error(text, n);
 }
 
 #if defined(__GNUC__)
@@ -74,7 +76,7 @@ static void say_choice(struct token_report *r, const struct tern_choice *c, bool
     size_t n = 0;
     const char *text = r->decoder ? tern_decoder_bytes(r->decoder, c->token, &n) : "";
     say(r, r->is_json ? "\"id\":%d," : "%d", (int)c->token);
-    if (r->is_json && !json_is_utf8(text, n)) {
+    if (r->is_json && !utf8_is_valid(text, n)) {
         for (size_t i = 0; i < n; i++)
             say(r, i ? ",%u" : "\"bytes\":[%u", (unsigned)(unsigned char)text[i]);
         say(r, "],");
@@ -121,7 +123,7 @@ void token_report_end(struct token_report *r, const struct run_stats *stats)
 {
     static const char *const reasons[] = {"end", "length", "context", "string", "cancelled"};
     const struct tern_generate_result *t = stats ? &stats->result : NULL;
-    fwrite(r->late.n ? r->late.p : "", 1, r->late.n, stderr);
+    visible_error(r->late.p, r->late.n);
     r->late.n = 0;
     if (!r->is_json)
         return;
