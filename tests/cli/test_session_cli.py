@@ -1,10 +1,13 @@
 """The program run: sessions between runs, and contexts that fill up."""
 
+import os
 import re
 import signal
 import unittest
 
-from cli_case import Cli, catches, processor_seconds, until
+from cli_case import Cli, catches, processor_seconds, until  # first: it makes the next one importable
+
+from test_chat_cli import Terminal  # isort: skip
 
 FILL = ["--ignore-eos", "--temp", "1.1", "-s", 3]
 
@@ -22,14 +25,48 @@ class Sessions(Cli):
             args = [self.model, "-n", 20, "--cache-type", cache, *FILL]
             for prompt, held in (("one two", 0), ("one two three", 8), ("one", 3), ("other", 2), ("other", 5)):
                 want = self.mark(*args, prompt)
-                text, mark, report = self.mark(*args, prompt, "--session", file)
+                text, mark, report = self.mark(*args, prompt, "--session", file, "--session-new")
                 self.assertEqual((text, mark), want[:2])
                 found = re.search(r"prompt reused: +(\d+)", report)
                 self.assertEqual(int(found[1]) if found else 0, held, report)
             whole = self.good(*args, "other", "-n", 40)
-            self.good(*args, "other", "--session", file)
+            self.good(*args, "other", "--session", file, "--session-new")
             more = self.good(*args, "--session", file)  # its text goes on
             self.assertEqual(whole, self.good(*args, "other")[:-1] + more)
+
+    def test_another_prompt_does_not_replace_a_session_silently(self):
+        file = self.dir / "mine"
+        args = [self.model, "-n", 5, *FILL, "--session", file]
+        text = self.good(*args, "one two")
+        held = file.read_bytes()
+        self.assertIn("holds another text; --session-new replaces it", self.bad(2, *args, "one three"))
+        self.assertIn("holds another text", self.bad(2, *args, stdin=b"other"))
+        self.assertIn("belongs to --session", self.bad(2, self.model, "x", "--session-new"))
+        for answer, code in ((b"n\n", 2), (b"\n", 2), (b"\x04", 2), (b"\x03", 130), (b"y\n", 0)):
+            self.assertEqual(file.read_bytes(), held)
+            t = Terminal([*args, "one three"])
+            self.addCleanup(t.close)
+            t.until(b"Replace it? [y/N] ")
+            os.write(t.fd, answer)
+            self.assertEqual(t.end()[0], code)
+        self.assertNotEqual(file.read_bytes(), held)
+        self.good(*args, "one two", "--session-new")
+        self.assertEqual(file.read_bytes(), held)
+        self.assertEqual(self.good(*args, "one two"), text)  # the same one: nothing to ask
+
+    def test_a_session_may_end_within_a_character(self):
+        """The next run writes it whole."""
+        ids = [1, *(b + 3 for b in "aж🙂".encode())]
+        for cut in range(2, len(ids)):
+            file = self.dir / f"cut{cut}"
+            args = [self.model, "--session", file, "--temp", 0, "--ignore-eos", "-q"]
+            text, at = b"", 1
+            for n in (cut, len(ids)):  # every token is forced by its logit
+                for one in ids[at:n]:
+                    prompt = [] if file.exists() else ["--prompt-ids", "1"]
+                    text += self.good(*args, *prompt, "-n", 1, "-l", f"{one}+1000")[:-1]
+                at = n
+            self.assertEqual(text, "aж🙂".encode())
 
     def test_sessions_that_do_not_fit(self):
         file = self.dir / "session"
@@ -89,7 +126,7 @@ class Sessions(Cli):
         held = file.read_bytes()
         text = self.dir / "long.txt"
         text.write_bytes(b"a" * 60000)
-        p = self.start(self.long, "-f", text, "--session", file)
+        p = self.start(self.long, "-f", text, "--session", file, "--session-new")
         until(lambda: catches(p, signal.SIGINT) and processor_seconds(p) > 0.1)  # it reads
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=120)

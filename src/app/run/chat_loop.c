@@ -6,6 +6,7 @@
 #include "app/cli/files.h"
 #include "app/cli/growing_text.h"
 #include "app/run/complete.h"
+#include "app/run/resume.h"
 #include "app/cli/out.h"
 #include "app/run/plan.h"
 #include "app/cli/signals.h"
@@ -28,6 +29,7 @@ struct chat_loop {
     tern_token *tokens; /* [room] the conversation as the template writes it */
     size_t room;
     struct growing_text answer, input, line;
+    bool checked;                 /* the session may become this conversation */
     bool ended;                   /* there is no more input */
     bool cut;                     /* the message has a line that the terminal may have cut */
     const char **stop;            /* of the options and of the template */
@@ -149,6 +151,9 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
     set_stops(c);
     c->answer.n = 0, c->answer.failed = false;
     enum tern_status s = fit(c, &n, &drop, e);
+    if (!s && !c->checked)
+        s = resume_check(c->g.ctx, c->o, c->tokens, n, true, e);
+    c->checked |= !s;
     if (!s)
         s = complete_run(&c->g, c->tokens, n, e);
     if (c->answer.failed)

@@ -264,10 +264,31 @@ static int on_token(void *arg, tern_token token, const float *logits)
     return !token_report_add(&g->report, token, logits);
 }
 
+/* Bytes of the text that comes at the end, without the U+FFFD for a character that is cut: the next
+ * run with this session completes it. */
+static size_t whole_bytes(const struct completion *g, const char *text, size_t n)
+{
+    static const char mark[] = "\xef\xbf\xbd";
+    tern_decoder *d = NULL;
+    tern_token last = g->stats.result.last;
+    size_t bytes = 0;
+    if (!g->o->value[OPT_SESSION].given || g->stats.result.reason == TERN_STOP_END || last < 0 ||
+        tern_decoder_open(&d, g->model, 0, NULL))
+        return n;
+    const char *own = tern_decoder_bytes(d, last, &bytes);
+    bool is_cut = !utf8_is_valid(own, bytes);
+    tern_decoder_close(d);
+    while (is_cut && n >= 3 && !memcmp(text + n - 3, mark, 3))
+        n -= 3;
+    return n;
+}
+
 static int on_text(void *arg, tern_token token, const char *text, size_t n)
 {
     struct completion *g = arg;
     char id[16];
+    if (token < 0)
+        n = whole_bytes(g, text, n);
     if (g->is_ids && token >= 0)
         text = id, n = (size_t)snprintf(id, sizeof id, " %d", (int)token);
     bool done = g->report.is_json ? token_report_text(&g->report, text, n) : out_text(text, n);
@@ -470,6 +491,9 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
                  "the model has no token that begins a text; give it a prompt");
         return e->code = TERN_USAGE;
     }
+    enum tern_status s = resume_check(g->ctx, g->o, tokens, n, false, e);
+    if (s)
+        return s;
     g->p.on_prompt = on_prompt;
     g->waits_since = shows_progress(g->o) ? stopwatch_now() : 0;
     if (!g->o->value[OPT_NO_ECHO].given && !g->report.is_json &&
@@ -477,7 +501,7 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
         g->stats.result.reason = TERN_STOP_CANCELLED;
         return TERN_CANCELLED;
     }
-    enum tern_status s = complete_run(g, tokens, n, e);
+    s = complete_run(g, tokens, n, e);
     g->unread = !g->stats.result.n_generated && tern_seq_length(g->ctx, 0) < n;
     bool ended = g->stats.result.n_prompt && (!s || s == TERN_CANCELLED);
     token_report_end(&g->report, ended ? &g->stats : NULL);

@@ -1,6 +1,7 @@
 /* Sessions: see resume.h. */
 #include "app/run/resume.h"
 
+#include "app/cli/signals.h"
 #include "app/cli/visible.h"
 
 #include <errno.h>
@@ -56,6 +57,35 @@ enum tern_status resume_open(tern_context *ctx, const struct run_options *o, str
         return named(path, &cause, e);
     say(ctx, o, "restored from");
     return check_folder(path, e);
+}
+
+/* The answer of the person at the terminal; false without one, and after a signal. */
+static bool may_replace(const char *path)
+{
+    char line[256];
+    visible_error_print("session: %s holds another text. Replace it? [y/N] ", path);
+    ssize_t n = signals_wait(STDIN_FILENO) ? read(STDIN_FILENO, line, sizeof line) : 0;
+    return n > 0 && (*line == 'y' || *line == 'Y');
+}
+
+enum tern_status resume_check(const tern_context *ctx, const struct run_options *o,
+                              const tern_token *tokens, size_t n, bool chat, struct tern_error *e)
+{
+    const char *path = o->value[OPT_SESSION].text;
+    const tern_token *held = tern_seq_tokens(ctx, 0);
+    size_t n_held = tern_seq_length(ctx, 0), same = 0;
+    while (same < n && same < n_held && held[same] == tokens[same])
+        same++;
+    bool differs = same < n && same < n_held && !(chat && same > 1);
+    if (!path || !differs || o->value[OPT_SESSION_NEW].given)
+        return TERN_OK;
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return parser_usage(e, "--session %.200s holds another text; --session-new replaces it",
+                            path);
+    if (may_replace(path))
+        return TERN_OK;
+    parser_usage(e, "--session %.200s was not changed", path);
+    return e->code = signals_caught() ? TERN_CANCELLED : TERN_USAGE;
 }
 
 /* Evaluates one more token. A full context (of --context-shift: else room was kept for it) is first

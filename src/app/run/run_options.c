@@ -101,6 +101,9 @@ static const struct option_row rows[N_RUN_OPTIONS] = {
                      .value = "FILE",
                      .help = "keep the text and the model's state in FILE; the next run goes on "
                              "from there"},
+    [OPT_SESSION_NEW] = {.names = "session-new",
+                         .kind = FLAG,
+                         .help = "let another prompt replace the text in the --session file"},
     [OPT_CONTEXT_SHIFT] = {.names = "context-shift",
                            .kind = FLAG,
                            .help = "when the context is full, drop the older half and go on; "
@@ -425,6 +428,8 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
             return TERN_USAGE;
     if (o->value[OPT_STRIDE].given && o->job != OPT_PERPLEXITY)
         return parser_usage(e, "--stride belongs to --perplexity");
+    if (o->value[OPT_SESSION_NEW].given && !o->value[OPT_SESSION].given)
+        return parser_usage(e, "--session-new belongs to --session");
     if (o->value[OPT_KEEP].given && !o->value[OPT_CONTEXT_SHIFT].given)
         return parser_usage(e, "--keep belongs to --context-shift");
     for (size_t i = 0; i < COUNT(of_a_text) && needs_model(o->job); i++)

@@ -27,6 +27,7 @@ enum run_option { /* in the order of --help */
                   OPT_RAW,
                   OPT_PROMPT_IDS,
                   OPT_SESSION,
+                  OPT_SESSION_NEW,
                   OPT_CONTEXT_SHIFT,
                   OPT_KEEP,
                   OPT_SYSTEM,
