@@ -294,16 +294,17 @@ size_t tern_n_logits(const tern_context *c)
 
 enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)
 {
-    static const char *const steps[] = {"a key", "a value", "the input of a matrix"};
+    static const char *const steps[] = {"a key", "a value", "the input of a matrix", "a logit",
+                                        "a query", "the score of an expert"};
     int bad = atomic_load(&c->forward.bad);
     if (!bad)
         return TERN_OK;
-    int layer = (bad - 1) / 4, step = (bad - 1) % 4;
+    int layer = (bad - 1) / N_BAD, step = (bad - 1) % N_BAD;
     if (step == BAD_LOGIT)
         return error_set(e, TERN_LIMIT,
                          "a logit is not a finite number: the weights or the file may be damaged "
                          "(--check tells)");
-    if (step == BAD_INPUT)
+    if (step != BAD_KEY && step != BAD_VALUE)
         return error_set(e, TERN_LIMIT,
                          "layer %d: %s is not finite: the weights or the file may be damaged "
                          "(--check tells)",

@@ -108,7 +108,8 @@ typedef void (*swiglu_fn)(float *y, const float *gate, const float *up, size_t n
 typedef void (*layernorm_fn)(float *y, const float *x, const float *w, const float *b, size_t n,
                              float eps);
 
-/* The other activations: y[i] = act(gate[i]) * up[i], or act(gate[i]) where up is NULL   [n]
+/* The other activations: y[i] = act(gate[i]) * up[i], or act(gate[i]) where up is NULL; a NaN stays
+ * one   [n]
  *   silu        g / (1 + exp(-g))
  *   gelu        (g * 0.5) * (1 + erf(g * sqrt(1/2)))
  *   gelu_tanh   (g * 0.5) * (1 + tanh(u)), u = sqrt(2/pi) * fma(0.044715 * g * g, g, g)

@@ -283,7 +283,7 @@ static void layernorm(float *y, const float *x, const float *w, const float *b, 
 
 static float activation(float g, enum activation kind)
 {
-    float m = g > 0 ? g : 0;
+    float m = g < 0 ? 0 : g; /* a NaN stays one */
     switch (kind) {
     case ACT_GELU:
         return (g * 0.5f) * (1 + math_erf(g * ROOT_HALF));

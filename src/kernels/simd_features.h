@@ -36,7 +36,7 @@ static void layernorm(float *y, const float *x, const float *w, const float *b, 
 SIMD vf activation(vf g, enum activation kind)
 {
     vf one = vf_set1(1), half = vf_mul(g, vf_set1(0.5f));
-    vf positive = vf_select(vf_lt(vf_set1(0), g), g, vf_set1(0));
+    vf positive = vf_select(vf_lt(g, vf_set1(0)), vf_set1(0), g);
     vf square = vf_mul(vf_mul(vf_set1(GELU_CUBE), g), g), alpha;
     switch (kind) {
     case ACT_GELU:

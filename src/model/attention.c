@@ -7,6 +7,7 @@
  * bits. */
 #include "model/attention.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "base/sizes.h"
@@ -96,7 +97,8 @@ static struct range row_sees(const struct attend_job *job, size_t row)
     return (struct range){window && end > window ? end - window : 0, end};
 }
 
-/* The queries of an item, in the form that score reads */
+/* The queries of an item, in the form that score reads. One that is not finite is marked: rounding
+ * to q8 and the cap of scores would hide it. */
 static void take_queries(const struct attend_job *job, const struct strip *t, size_t head,
                          struct attention_scratch *s)
 {
@@ -106,11 +108,16 @@ static void take_queries(const struct attend_job *job, const struct strip *t, si
     for (size_t i = 0; i < t->rows * job->group; i++) {
         const float *q = f->q + (t->row + i / job->group) * f->q_stride +
                          (head * job->group + i % job->group) * d;
-        if (f->cache->type == TERN_CACHE_Q8)
-            f->kernels->quantize(s->q + i * a->stride, s->q_scale + i * a->groups,
-                                 s->q_sum + i * a->groups, q, d);
-        else
+        bool finite = true;
+        if (f->cache->type == TERN_CACHE_Q8) {
+            finite = f->kernels->quantize(s->q + i * a->stride, s->q_scale + i * a->groups,
+                                          s->q_sum + i * a->groups, q, d);
+        } else {
             memcpy(s->x + i * a->stride, q, d * sizeof *q);
+            finite = f->kernels->in_range(q, d, FLT_MAX);
+        }
+        if (!finite)
+            mark_bad(job->f, job->l, BAD_QUERY);
     }
 }
 

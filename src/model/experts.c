@@ -4,6 +4,7 @@
  * (src/kernels/README.md). */
 #include "model/experts.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "kernels/math.h"
@@ -74,6 +75,8 @@ static void route_items(void *arg, size_t begin, size_t end, int thread)
         linear(f, scores, f->experts.score_stride, &w->experts.router, 0,
                ceil_div(w->experts.n, TILE_ROWS),
                &(struct activations){.n = 1, .k = dim, .stride = stride, .x = x});
+        if (!f->kernels->in_range(scores, w->experts.n, FLT_MAX)) /* a sigmoid would hide it */
+            mark_bad(f, w->index, BAD_ROUTER);
         router_choose(&w->experts, scores, f->experts.taken + i * f->experts.n,
                       f->experts.chosen + i * f->experts.max_used);
     }

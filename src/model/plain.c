@@ -132,11 +132,14 @@ static void project_qkv(struct forward *f, const struct layer *w, const struct r
 }
 
 /* A query head [d] in the form that scores of the cache's type read */
-static struct queries query(struct forward *f, const float *q, size_t d)
+static struct queries query(struct forward *f, size_t l, const float *q, size_t d)
 {
     const struct act_buffer *in = &f->plain.in;
-    if (f->cache->type == TERN_CACHE_Q8)
-        f->kernels->quantize(in->q, in->scale, in->sum, q, d);
+    bool finite = f->cache->type == TERN_CACHE_Q8
+                      ? f->kernels->quantize(in->q, in->scale, in->sum, q, d)
+                      : f->kernels->in_range(q, d, FLT_MAX);
+    if (!finite)
+        mark_bad(f, l, BAD_QUERY);
     return (struct queries){.n = 1, .k = d, .x = q, .q = in->q, .scale = in->scale, .sum = in->sum};
 }
 
@@ -155,7 +158,7 @@ static void attend_head(struct forward *f, const struct layer *w, const struct r
     float m, l, M = w->sinks ? w->sinks[h] : 0, L = 1;
     bool is_first = !w->sinks;
     struct span see;
-    struct attend b = {.q = query(f, p->q + h * d, d), .v_dim = d, .see = &see, .a_stride = d};
+    struct attend b = {.q = query(f, w->index, p->q + h * d, d), .v_dim = d, .see = &see, .a_stride = d};
     b.scale = w->attn_scale, b.softcap = w->attn_cap, b.scores = p->scores;
     b.m = &m, b.l = &l, b.a = p->a;
     memset(p->A, 0, d * sizeof *p->A);
@@ -211,6 +214,8 @@ static void experts(struct forward *f, const struct layer *w, float *y, const fl
     struct plain *p = &f->plain;
     size_t dim = f->model->dim;
     matmul(f, w->index, p->scores, &x->router, h);
+    if (!f->kernels->in_range(p->scores, x->n, FLT_MAX))
+        mark_bad(f, w->index, BAD_ROUTER);
     router_choose(x, p->scores, p->taken, p->chosen);
     memset(y, 0, dim * sizeof *y);
     for (size_t j = 0; j < x->n_used; j++) {

@@ -79,7 +79,7 @@ struct forward {
 
     struct arena arena; /* owns all of the above */
     atomic_int cancel;  /* enum forward_cancel */
-    atomic_int bad;     /* 0, or 1 + 4 * layer + enum bad_step, of the first value out of range */
+    atomic_int bad;     /* 0, or 1 + N_BAD * layer + enum bad_step, of the first value out of range */
 };
 
 enum forward_cancel { FORWARD_CANCEL = 1, FORWARD_HELD = 2 };
@@ -101,12 +101,12 @@ static inline bool forward_release(struct forward *f)
     return atomic_exchange(&f->cancel, 0) & FORWARD_CANCEL;
 }
 
-enum bad_step { BAD_KEY, BAD_VALUE, BAD_INPUT, BAD_LOGIT };
+enum bad_step { BAD_KEY, BAD_VALUE, BAD_INPUT, BAD_LOGIT, BAD_QUERY, BAD_ROUTER, N_BAD };
 
 static inline void mark_bad(struct forward *f, size_t l, enum bad_step step)
 {
     int none = 0;
-    atomic_compare_exchange_strong(&f->bad, &none, 1 + 4 * (int)l + (int)step);
+    atomic_compare_exchange_strong(&f->bad, &none, 1 + N_BAD * (int)l + (int)step);
 }
 
 /* Bytes that state_open would take; UINT64_MAX when that does not fit. */

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "forward_run.h"
+#include "golden.h"
 #include "suite.h"
 
 static logits_rows one, two;
@@ -209,6 +211,68 @@ START_TEST(test_numeric_status)
 }
 END_TEST
 
+/* The status after two tokens through the file, which is removed. */
+static enum tern_status status_of(const char *path, const char *cpu, enum tern_cache_type cache,
+                                  struct tern_error *e)
+{
+    const struct tern_model_params mp = {.n_threads = 1, .cpu = cpu};
+    const struct tern_context_params cp = {.n_ctx = 8, .n_batch = 2, .cache_type = cache};
+    tern_model *m;
+    tern_context *c;
+    ck_assert_msg(!tern_model_open(&m, path, &mp, e), "%s", e->text);
+    ck_assert_msg(!tern_context_open(&c, m, &cp, e), "%s", e->text);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(tern_batch_add(c, 0, 1 + i, TERN_ROW_LOGITS, e), TERN_OK);
+    ck_assert_int_eq(tern_forward(c), TERN_OK);
+    enum tern_status s = tern_numeric_status(c, e);
+    tern_context_close(c);
+    tern_model_close(m);
+    remove(path);
+    return s;
+}
+
+static const char *const cpus[] = {NULL, "ref", "plain"};
+
+/* A query becomes whole numbers for a q8 cache, and a cap of scores hides what is infinite. */
+START_TEST(test_query_not_finite)
+{
+    static const enum tern_cache_type types[] = {TERN_CACHE_F32, TERN_CACHE_F16, TERN_CACHE_Q8};
+    static const float values[] = {NAN, INFINITY, -INFINITY, 1e30f};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (size_t j = 0; j < sizeof values / sizeof *values; j++) {
+            struct toy toy = run_toy();
+            struct run r;
+            struct tern_error e = {0};
+            toy.attn_bias = 15;
+            run_write(&r, toy);
+            run_patch(r.path, "layer.1.q_bias", 3 * sizeof *values, &values[j], sizeof *values);
+            enum tern_status s = status_of(r.path, cpus[_i], types[i], &e);
+            ck_assert_int_eq(s, isfinite(values[j]) ? TERN_OK : TERN_LIMIT);
+            ck_assert_msg(!s || strstr(e.text, "layer 1: a query is not finite"), "%s", e.text);
+        }
+}
+END_TEST
+
+/* A sigmoid turns infinity into 1; an expert whose score is no number is never chosen. */
+START_TEST(test_router_not_finite)
+{
+    static const float values[] = {NAN, INFINITY};
+    static struct golden g;
+    for (size_t j = 0; j < 2; j++) {
+        char path[256];
+        struct tern_error e = {0};
+        golden_read(&g, "gpt-oss");
+        golden_write(path, sizeof path, &g, TERN_F32);
+        run_patch(path, "layer.1.router", 3 * sizeof *values, &values[j], sizeof *values);
+        ck_assert_int_eq(status_of(path, cpus[_i], TERN_CACHE_Q8, &e), TERN_LIMIT);
+        ck_assert_msg(strstr(e.text, "layer 1: the score of an expert") != NULL, "%s", e.text);
+        golden_close(&g);
+    }
+}
+END_TEST
+
 SUITE("batch", TEST(test_cancel_leaves_sequences), TEST(test_cancel_from_another_thread),
       TEST(test_refused_rows), TEST(test_full_context), TEST(test_empty_batch),
-      TEST(test_numeric_status))
+      TEST(test_numeric_status),
+      LOOP(test_query_not_finite, 0, sizeof cpus / sizeof *cpus),
+      LOOP(test_router_not_finite, 0, sizeof cpus / sizeof *cpus))

@@ -3,11 +3,11 @@
  * byte. Every list is refused with its own sentence, in little memory; what real tokenizers write
  * stays allowed. ADDING A STEP that makes texts longer: a row of `steps`. */
 #include "allocs.h"
+#include "suite.h"
 #include "text/chat.h"
 #include "text/growth.h"
 #include "weights/keywriter.h"
 
-#include <check.h>
 #include <stdio.h>
 
 enum { LONG = 256 }; /* bytes of a replacement */
@@ -193,18 +193,5 @@ START_TEST(test_chat)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("growth");
-    TCase *c = tcase_create("all");
-    tcase_add_loop_test(c, test_text, 0, N_STEPS);
-    tcase_add_loop_test(c, test_added, 0, 3);
-    tcase_add_test(c, test_exact);
-    tcase_add_loop_test(c, test_chat, 0, 3);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
+SUITE("growth", LOOP(test_text, 0, N_STEPS), LOOP(test_added, 0, 3), TEST(test_exact),
+      LOOP(test_chat, 0, 3))

@@ -439,7 +439,33 @@ START_TEST(known_answers_find_faults)
 }
 END_TEST
 
+/* A NaN is never cut to a number, or it would pass for success. _i: level */
+START_TEST(nan_stays)
+{
+    enum { N = 37 };
+    const struct level *level = level_find((size_t)_i);
+    struct kernels k;
+    float x[N], y[N], one[N];
+    if (!level)
+        return;
+    kernels_fill(&k, level->cpu);
+    for (size_t i = 0; i < N; i++)
+        x[i] = NAN, one[i] = 1;
+    for (int kind = 0; kind < N_ACTIVATIONS; kind++) {
+        k.activate(y, x, NULL, N, (enum activation)kind, 7);
+        ck_assert_msg(isnan(y[0]) && isnan(y[N - 1]), "activation %d", kind);
+        k.activate(y, one, x, N, (enum activation)kind, 7);
+        ck_assert_msg(isnan(y[0]) && isnan(y[N - 1]), "activation %d, up", kind);
+    }
+    memcpy(y, x, sizeof y);
+    k.clamp(y, 8, N);
+    ck_assert(isnan(y[0]) && isnan(y[N - 1]));
+    k.softcap(y, 8, N);
+    ck_assert(isnan(y[0]) && isnan(y[N - 1]));
+}
+END_TEST
+
 SUITE("kernels", LOOP(target_equals_ref, 0, N_LEVELS *N_SLOTS), TEST(ref_is_right),
-      LOOP(exp_and_tanh, 0, N_LEVELS), LOOP(halves, 0, N_LEVELS),
+      LOOP(exp_and_tanh, 0, N_LEVELS), LOOP(halves, 0, N_LEVELS), LOOP(nan_stays, 0, N_LEVELS),
       TEST(cpu_bits_follow_from_the_name), TEST(init_chooses), TEST(every_format_has_known_answers),
       TEST(known_answers_find_faults))
