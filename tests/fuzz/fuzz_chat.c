@@ -1,6 +1,8 @@
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
 /* Fuzz target: chat templates. The input is a section `chat`, which is opened with the tokenizer of
  * a test vocabulary and used on fixed conversations. Asserted: ids in range, and their number does
- * not depend on the room for them. */
+ * not depend on the room for them; the memory stays within what allocs_judge allows. */
+#include "allocs.h"
 #include "text/chat.h"
 #include "vocabulary.h"
 
@@ -39,12 +41,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         vocabulary_open(&v, "smollm2");
     assert(section);
     memcpy(section, data, size);
-    if (!chat_open(&c, v.t, section, size, NULL)) {
+    allocs_start(0, 0);
+    enum tern_status s = chat_open(&c, v.t, section, size, NULL);
+    allocs_judge(size, !s);
+    if (!s) {
         use(c, v.t, 0, 4, TERN_CHAT_GENERATE);
         use(c, v.t, 0, 3, TERN_CHAT_THINK);
         use(c, v.t, 1, 1, TERN_CHAT_GENERATE | TERN_CHAT_NO_THINK);
+        allocs_judge(size, 1);
         chat_close(c);
     }
+    assert(!allocs_live());
     free(section);
     return 0;
 }

@@ -1,7 +1,10 @@
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
 /* Fuzz target: tokenizers. The first byte chooses: even: the rest is a section, which is opened and
  * used on a fixed text; odd: it is a text for one of the test vocabularies (byte / 2 modulo their
  * number), encoded in both modes. Asserted: ids in range; the decoder gives whole UTF-8; where a
- * vocabulary loses nothing, decoding plain ids gives the text back. */
+ * vocabulary loses nothing, decoding plain ids gives the text back; the memory for a section stays
+ * within what allocs_judge allows, also while it is used. */
+#include "allocs.h"
 #include "text/decoder.h"
 #include "text/unicode.h"
 #include "vocabulary.h"
@@ -57,12 +60,17 @@ static void fuzz_section(const uint8_t *data, size_t size)
     struct buffer out = {0};
     assert(section);
     memcpy(section, data, size);
-    if (!tokenizer_open_bytes(&t, section, size, 1 << 20, NULL)) {
+    allocs_start(0, 0);
+    enum tern_status s = tokenizer_open_bytes(&t, section, size, 1 << 20, NULL);
+    allocs_judge(size, !s);
+    if (!s) {
         go_round(t, text, sizeof text, TERN_ADD_SPECIAL, &out);
         go_round(t, text, sizeof text, TERN_ADD_SPECIAL | TERN_PARSE_SPECIAL, &out);
+        allocs_judge(size, 1);
         tokenizer_close(t);
     }
     buffer_close(&out);
+    assert(!allocs_live());
     free(section);
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,16 @@ size_t allocs_peak(void)
 size_t allocs_live(void)
 {
     return live;
+}
+
+void allocs_judge(size_t bytes, int accepted)
+{
+    const size_t most = (accepted ? 8 : 4) * bytes + (1 << 20);
+    if (peak <= most)
+        return;
+    fprintf(stderr, "%zu bytes of memory for an input of %zu bytes that is %s; at most %zu\n", peak,
+            bytes, accepted ? "accepted" : "refused", most);
+    abort();
 }
 
 static int fails(void)

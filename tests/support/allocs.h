@@ -15,4 +15,8 @@ size_t allocs_count(void); /* allocations since allocs_start, failed ones includ
 size_t allocs_peak(void);  /* most bytes that lived at the same time since allocs_start */
 size_t allocs_live(void);  /* blocks made since allocs_start and not yet freed */
 
+/* Ends a fuzzer whose target took more since allocs_start than an input of `bytes` bytes may: 4
+ * times that and 1 MiB to be refused, 8 times and 1 MiB to be accepted. */
+void allocs_judge(size_t bytes, int accepted);
+
 #endif
