@@ -50,7 +50,7 @@ extern "C" {
 /* ---- tensors ------------------------------------------------------------------------------ */
 
 struct tern_tensor_info {
-    const char *name; /* borrowed from the model */
+    const char *name; /* borrowed from the model; "" for an invalid index */
     enum tern_type type;
     uint64_t rows, k, matrices, bytes, checksum;
 };
@@ -60,12 +60,12 @@ void tern_model_tensor(const tern_model *model, size_t i, struct tern_tensor_inf
 
 /* ---- fingerprints and seals --------------------------------------------------------------- */
 
-/* Hashes the logits of the last tern_forward into the fingerprint, for contexts that do not do so
- * by themselves: outside of what is timed. */
-void tern_fingerprint_begin(tern_context *ctx); /* forgets what was hashed so far */
+/* Adds the logits of the last tern_forward to tern_fingerprint, in a context that does not do so by
+ * itself: hashing then stays outside of what is timed. */
+void tern_fingerprint_begin(tern_context *ctx); /* starts anew */
 void tern_fingerprint_add(tern_context *ctx);
 
-/* Fingerprint of the model's logits on the built-in prompt: what a seal stores. */
+/* Fingerprint of the model's logits for a built-in prompt. The seal of a file stores it. */
 enum tern_status tern_model_seal(tern_model *model, uint64_t *fingerprint, struct tern_error *e);
 
 /* ---- random models ------------------------------------------------------------------------ */
@@ -75,48 +75,49 @@ struct tern_shape {
     int tied; /* the embedding is the output head */
 };
 
-/* Writes a weights file with random weights of a scale that keeps logits finite; all matrices are
- * of `type`, there is no tokenizer. The same bytes for any number of threads (0: chosen). The file
- * at `path` is created or emptied; on failure it is left as it is, useless. */
+/* Writes a weights file with random weights and without a tokenizer. All matrices are of `type`;
+ * their scale keeps logits finite. The bytes are the same for any number of threads (0: all
+ * available cores). The file at `path` is created or overwritten; after a failure it is useless. */
 enum tern_status tern_random_model(const char *path, const struct tern_shape *shape,
                                    enum tern_type type, uint64_t seed, int n_threads,
                                    struct tern_error *e);
-/* How large that file is, or a little less. */
+/* The size of that file, or a little less */
 enum tern_status tern_shape_bytes(const struct tern_shape *shape, enum tern_type type,
                                   uint64_t *bytes, struct tern_error *e);
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
-/* What the batch that is being built must read at least (every weight and every visible key and
- * value once) and compute (multiply-adds of its matmuls, and of scores and values). */
+/* The least work of the batch being built: bytes to read (every weight, and every visible key and
+ * value, once) and multiply-adds to compute (of matmuls; of scores and values). */
 struct tern_cost {
     uint64_t weight_bytes, cache_bytes, matmul_macs, attention_macs;
 };
 void tern_batch_cost(const tern_context *ctx, struct tern_cost *cost);
 
-/* What the machine can do, with the model's threads and target: measured when asked, each time in
- * about a fifth of a second. A meter holds the buffer that is read: 512 MiB, or less where memory
- * is short. It must be closed before the model. */
+/* What the machine can do with the model's threads and target. Each call measures for about a fifth
+ * of a second. A meter holds the buffer that is read: 512 MiB, or less if memory is short. Close it
+ * before the model. */
 typedef struct tern_meter tern_meter;
 enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e);
 void tern_meter_close(tern_meter *meter);
 double tern_meter_read(tern_meter *meter); /* GB/s of plain reads of memory */
-/* 1e9 multiply-adds a second of the widest instruction that matmuls with weights of `type` can use,
- * operands in registers; *instruction (may be NULL) names it. 0 where there is only plain C. */
+/* 1e9 multiply-adds per second of the widest instruction that matmuls with weights of `type` can
+ * use, with operands in registers. *instruction (may be NULL) names it. 0 if there is only plain
+ * C. */
 double tern_meter_peak(tern_meter *meter, enum tern_type type, const char **instruction);
 
-/* Time per operation of every batch from start to stop. No bit of any result changes, and nothing
+/* Time per operation, over all batches from start to stop. It changes no bit of a result. Nothing
  * is slower while no profile runs. */
 struct tern_op {
     const char *name; /* static */
     uint64_t calls;
-    double seconds;      /* as the caller sees them, waiting included */
-    double wait_seconds; /* in which a thread had nothing to do, mean over the threads */
+    double seconds;      /* wall clock, waiting included */
+    double wait_seconds; /* in which a thread had nothing to do; mean over the threads */
     uint64_t bytes, macs;
 };
 enum tern_status tern_profile_start(tern_context *ctx, struct tern_error *e); /* from zero */
 void tern_profile_stop(tern_context *ctx);
-/* Fills ops [max] in the order of the forward pass; returns how many operations there are. */
+/* Fills ops [max] in the order of the forward pass. Returns how many operations there are. */
 size_t tern_profile(const tern_context *ctx, struct tern_op *ops, size_t max);
 
 /* ---- looking inside ----------------------------------------------------------------------- */
@@ -127,39 +128,39 @@ struct tern_row { /* of a batch */
     unsigned flags;
 };
 
-/* What one step gave: f32 as it was used, before any quantization. Borrowed during the call. */
+/* The result of one step: f32, before any quantization. Valid during the call only. */
 struct tern_observation {
     uint64_t layer;        /* 0 .. n_layers - 1; n_layers: of final_norm and logits */
     const char *operation; /* static; a name below */
     size_t rows, columns;
     const float *values; /* [rows, columns], rows `stride` floats apart */
     size_t stride;
-    const struct tern_row *at; /* [rows] of the batch; for layer n_layers those with logits alone */
+    const struct tern_row *at; /* [rows]; for layer n_layers only rows that asked for logits */
 };
 typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
 
-/* Calls fn, in the thread of tern_forward, after the steps of every later batch of the context; fn
- * NULL: no more. No bit of any result changes, and without it nothing is slower. In this order:
- *   embed           [dim]  the stream x as layer 0 gets it (of layer 0 only)
+/* Calls fn after the steps of every later batch, in the thread of tern_forward. fn NULL ends that.
+ * It changes no bit of a result. Nothing is slower while nobody looks. In this order:
+ *   embed           [dim]  the stream x as layer 0 gets it (layer 0 only)
  *   attn_norm       [dim]
- *   q, k, v         [heads * head_dim] as attention reads them: q and k normed and turned by RoPE
- *                   (halves of a head turn together, however the source stored them), before the
- *                   cache rounds k and v
+ *   q, k, v         [heads * head_dim] as attention reads them: q and k after norm and RoPE (with
+ *                   dimension i and i + half rotating together, however the source stored them);
+ *                   k and v before the cache rounds them
  *   attend          [n_heads * head_dim]
- *   o               [dim]  what attention adds to x (times the residual multiplier); or, where
- *   attn_post_norm  [dim]  is, this is what it adds, and o is what it is the norm of
- *   middle          [dim]  x after attention; not where feed-forward is parallel
+ *   o               [dim]  what attention adds to x, times the residual multiplier
+ *   attn_post_norm  [dim]  norm of o; if a layer has it, this is added instead of o
+ *   middle          [dim]  x after attention; absent if feed-forward is parallel
  *   ffn_norm        [dim]
  *   gate, up, act   [hidden] act is what `down` reads: activation(gate) * up, or activation(up)
- *   down            [dim]  what feed-forward adds to x, with ffn_post_norm as with o; or of experts
- *   router          [experts] the weight of each, 0 if not chosen, and in the place of down
- *   experts         [dim]  their sum with the shared one
- *   ffn_post_norm   [dim]
+ *   down            [dim]  what feed-forward adds to x; in a layer of experts instead
+ *   router          [experts] the weight of each expert, 0 if not chosen, and
+ *   experts         [dim]  the weighted sum of the experts, with the shared one
+ *   ffn_post_norm   [dim]  norm of down or experts; if a layer has it, this is added instead
  *   out             [dim]  x after the layer
  *   final_norm      [dim], logits [vocab]
- * A layer that lacks a step lacks its operation. Tokens that were guessed (struct
- * tern_generate_params) are seen too, though they may be taken back, and those that are evaluated
- * again (tern_seq_expect) each time. */
+ * A layer without a step has no such operation. Guessed tokens (struct tern_generate_params) are
+ * shown, too, even if they turn out wrong. Tokens that are evaluated again (tern_seq_expect) are
+ * shown each time. */
 enum tern_status tern_observe(tern_context *ctx, tern_observe_fn fn, void *arg,
                               struct tern_error *e);
 
