@@ -2,7 +2,7 @@
 #include "text/chat.h"
 
 #include "text/added.h"
-#include "text/chat_rules.h"
+#include "text/chat_builtin.h"
 #include "text/unicode.h"
 
 enum { DEPTH_MAX = 4, RULES_MAX = 256, STOP_MAX = 48 };
@@ -17,11 +17,17 @@ enum {
     TRIM_BLANK
 }; /* the last: what an added token swallows */
 
+struct chat_rule {
+    uint16_t mask, value; /* of enum chat_when */
+    uint32_t n;
+    const char *p; /* [n], in the section */
+};
+
 struct chat {
-    const struct tokenizer *t;     /* borrowed */
-    const struct chat_rule *rules; /* [n] */
+    const struct tokenizer *t; /* borrowed */
+    struct chat_rule *rules;   /* [n] */
     size_t n;
-    struct chat_rule *own; /* the same, when they are of a section */
+    bool builtin; /* a special token that the tokenizer lacks becomes text */
     char name[64], stop[STOP_MAX];
     struct tern_chat_info info;
 };
@@ -451,7 +457,7 @@ static enum tern_status check_rule(const struct chat *c, size_t i, struct tern_e
             for (size_t j = 1; j <= n; j++)
                 if (p[j] > 0 && p[j] <= CHAT_BOS)
                     return bad_rule(i, e);
-            if (n && tokenizer_find(c->t, p + 1, n, &flags) < 0)
+            if (n && !c->builtin && tokenizer_find(c->t, p + 1, n, &flags) < 0)
                 return error_set(e, TERN_BAD_FILE,
                                  "section 'chat': rule %zu names a special token that the "
                                  "tokenizer lacks",
@@ -475,41 +481,18 @@ static enum tern_status read_rules(struct chat *c, const uint32_t *when, const u
                                    const char *p, uint64_t n_bytes, struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
-    c->rules = c->own = calloc(c->n, sizeof *c->own);
-    if (!c->own)
-        return error_memory(e, "the chat rules", c->n * sizeof *c->own);
+    c->rules = calloc(c->n, sizeof *c->rules);
+    if (!c->rules)
+        return error_memory(e, "the chat rules", c->n * sizeof *c->rules);
     for (size_t i = 0; i < c->n && !s; i++) {
         if (lengths[i] > n_bytes || (when[2 * i] | when[2 * i + 1]) >= 2 * CHAT_THINK)
             return bad_rule(i, e);
-        c->own[i] =
+        c->rules[i] =
             (struct chat_rule){(uint16_t)when[2 * i], (uint16_t)when[2 * i + 1], lengths[i], p};
         p += lengths[i], n_bytes -= lengths[i];
         s = check_rule(c, i, e);
     }
     return s || !n_bytes ? s : bad_rule(c->n, e);
-}
-
-static enum tern_status use_known(struct chat *c, const char *name, size_t n, enum tern_status code,
-                                  struct tern_error *e)
-{
-    const struct chat_known *k = chat_known;
-    while (k->name && !text_is(name, n, k->name))
-        k++;
-    if (!k->name) {
-        struct buffer names = {0};
-        for (k = chat_known; k->name; k++)
-            if (!buffer_add(&names, " ", 1) || !buffer_add(&names, k->name, strlen(k->name)))
-                break;
-        error_set(e, code, "there is no built-in chat template '%.*s'; there are:%.*s",
-                  (int)(n > 40 ? 40 : n), name, (int)names.n, names.p ? names.p : "");
-        buffer_close(&names);
-        return code;
-    }
-    memcpy(c->name, name, n);
-    c->rules = k->rules;
-    c->n = k->n;
-    c->info.thinking = k->thinking;
-    return TERN_OK;
 }
 
 static bool is_printable(const char *p, size_t n)
@@ -519,7 +502,10 @@ static bool is_printable(const char *p, size_t n)
     return n == 0;
 }
 
-static enum tern_status read_section(struct chat *c, struct keys *keys, struct tern_error *e)
+static enum tern_status read_builtin(struct chat *c, const char *name, size_t n,
+                                     enum tern_status code, struct tern_error *e);
+
+static enum tern_status read_keys(struct chat *c, struct keys *keys, struct tern_error *e)
 {
     const char *name = "", *text = "";
     const uint32_t *when = NULL, *lengths = NULL;
@@ -532,8 +518,8 @@ static enum tern_status read_section(struct chat *c, struct keys *keys, struct t
         (s = keys_u32s(keys, "rules.lengths", &lengths, &n, e)) ||
         (s = keys_text(keys, "rules.text", &text, &n_text, e)) || (s = keys_unknown(keys, e)))
         return s;
-    if (builtin == 1)
-        return use_known(c, name, n_name, TERN_BAD_FILE, e);
+    if (builtin == 1 && !c->builtin)
+        return read_builtin(c, name, n_name, TERN_BAD_FILE, e);
     if (builtin || n == 0 || n > RULES_MAX || n_when != 2 * n || thinking > 2 ||
         n_name >= sizeof c->name || !is_printable(name, n_name))
         return error_set(
@@ -543,6 +529,38 @@ static enum tern_status read_section(struct chat *c, struct keys *keys, struct t
     c->info.thinking = (int)thinking;
     c->n = n;
     return read_rules(c, when, lengths, text, n_text, e);
+}
+
+static enum tern_status read_section(struct chat *c, const void *section, size_t n,
+                                     struct tern_error *e)
+{
+    struct keys keys;
+    enum tern_status s = keys_parse(&keys, "chat", section, n, e);
+    if (s)
+        return s;
+    s = read_keys(c, &keys, e);
+    keys_close(&keys);
+    return s;
+}
+
+/* `code`: the status when there is none of that name. */
+static enum tern_status read_builtin(struct chat *c, const char *name, size_t n,
+                                     enum tern_status code, struct tern_error *e)
+{
+    const struct chat_builtin *b = chat_builtins;
+    while (b->name && !text_is(name, n, b->name))
+        b++;
+    c->builtin = true;
+    if (b->name)
+        return read_section(c, b->section, b->n, e);
+    struct buffer names = {0};
+    for (b = chat_builtins; b->name; b++)
+        if (!buffer_add(&names, " ", 1) || !buffer_add(&names, b->name, strlen(b->name)))
+            break;
+    error_set(e, code, "there is no built-in chat template '%.*s'; there are:%.*s",
+              (int)(n > 40 ? 40 : n), name, (int)names.n, names.p ? names.p : "");
+    buffer_close(&names);
+    return code;
 }
 
 static struct chat *new_chat(const struct tokenizer *t, struct tern_error *e)
@@ -570,15 +588,9 @@ static enum tern_status give(struct chat **out, struct chat *c, enum tern_status
 enum tern_status chat_open(struct chat **out, const struct tokenizer *t, const void *section,
                            size_t n, struct tern_error *e)
 {
-    struct keys keys;
     *out = NULL;
-    enum tern_status s = keys_parse(&keys, "chat", section, n, e);
-    if (s)
-        return s;
     struct chat *c = new_chat(t, e);
-    s = c ? give(out, c, read_section(c, &keys, e), e) : TERN_NO_MEMORY;
-    keys_close(&keys);
-    return s;
+    return c ? give(out, c, read_section(c, section, n, e), e) : TERN_NO_MEMORY;
 }
 
 enum tern_status chat_open_builtin(struct chat **out, const struct tokenizer *t, const char *name,
@@ -586,18 +598,18 @@ enum tern_status chat_open_builtin(struct chat **out, const struct tokenizer *t,
 {
     *out = NULL;
     struct chat *c = new_chat(t, e);
-    return c ? give(out, c, use_known(c, name, strlen(name), TERN_USAGE, e), e) : TERN_NO_MEMORY;
+    return c ? give(out, c, read_builtin(c, name, strlen(name), TERN_USAGE, e), e) : TERN_NO_MEMORY;
 }
 
 const char *chat_builtin(size_t i)
 {
-    return chat_known[i].name;
+    return chat_builtins[i].name;
 }
 
 void chat_close(struct chat *c)
 {
     if (c)
-        free(c->own);
+        free(c->rules);
     free(c);
 }
 

@@ -1,6 +1,6 @@
 /* Chat templates: rules that turn a conversation into special ids and runs of text. They come from
  * the section `chat` of the weights file, where the converter stores the rules of the model's own
- * template (FORMAT.md, "Chat"), or from a table of well-known ones.
+ * template (FORMAT.md, "Chat"), or from such a section in chat_builtin.c.
  *
  * A rule has conditions and a text. Every message, and the end of the conversation, takes the first
  * rule whose conditions hold: (when & mask) == value, with `when` made of enum chat_when. Bytes 1
@@ -60,7 +60,8 @@ struct chat_text {
  * of it is checked here. */
 enum tern_status chat_open(struct chat **out, const struct tokenizer *t, const void *section,
                            size_t n, struct tern_error *e);
-/* A built-in one, by name. Special tokens that the tokenizer lacks become text. */
+/* A built-in one, by name. Special tokens that the tokenizer lacks become text. ADDING ONE: see
+ * tools/tern/convert/chat/builtin.py. */
 enum tern_status chat_open_builtin(struct chat **out, const struct tokenizer *t, const char *name,
                                    struct tern_error *e);
 void chat_close(struct chat *c);

@@ -5,6 +5,7 @@ vectors(chat, tokenizer) for its self test.
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ...weights import keys
@@ -15,7 +16,8 @@ from .errors import NoRule, Rejected
 from .limits import limited
 from .rules import Rule
 
-BUILTIN = ("chatml", "gemma", "granite", "llama2", "llama3", "mistral", "phi3", "qwen3", "vicuna", "zephyr")
+TEMPLATES = Path(__file__).parent / "templates"
+BUILTIN = tuple(sorted(path.stem for path in TEMPLATES.glob("*.jinja")))  # names of the engine's own templates
 PROVED = 600  # conversations that every template is proved on
 STORED = 16  # of them kept for --selftest
 GENERATE, THINK, NO_THINK, HAS_SYSTEM = 1, 2, 4, 8  # flags of tern.h, and one of FORMAT.md

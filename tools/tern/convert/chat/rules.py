@@ -2,7 +2,8 @@
 src/text/chat.c once more, to prove rules before they are stored.
 
 A program is a tuple of steps: ("text", s) literal text, ("token", s) a special token, ("whole",), ("answer",),
-("thinks",), ("system",) parts, and ("open",), ("close", left, right) around what is trimmed.
+("thinks",), ("system",) parts, and ("open",), ("close", left, right) around what is trimmed. BOS and EOS are steps that
+only the engine can run: they stand for the tokenizer's own, whatever their names.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ KIND = 3
 
 Step = tuple
 Program = tuple[Step, ...]
+BOS: Step = ("bos",)
+EOS: Step = ("token", "")
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ def text_of(steps: list[Step]) -> str:
     return "".join(s for _, s in steps)
 
 
-CODES = {"whole": 2, "answer": 3, "thinks": 4, "system": 5, "open": 6}
+CODES = {"whole": 2, "answer": 3, "thinks": 4, "system": 5, "open": 6, "bos": 8}
 
 
 def encode(program: Program) -> bytes:
