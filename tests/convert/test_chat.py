@@ -250,6 +250,9 @@ class Builtin(Case):
             self.assertEqual(text, b"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
             ids = e.chat_tokens([{"role": "user", "content": "Hi"}], 1)
             self.assertEqual(ids, made.encode(text.decode(), add_special_tokens=False).ids)
+        stored = chat.section(builtin.builtin_for("chatml", t))
+        with self.open(weights_file(self.dir / "m.bin", t, {"chat": stored}), t) as e:
+            self.assertEqual(e.chat_tokens([{"role": "user", "content": "Hi"}], 1), ids)
 
     def test_c_file_is_what_the_generator_writes(self):
         written = (ROOT / "src" / "text" / "chat_builtin.c").read_text()
@@ -265,7 +268,8 @@ class Builtin(Case):
         made = make_tokenizer(stem, source)
         t = ours(made)
         template = jinja.Template(source, {"bos_token": "<s>", "eos_token": "</s>"})
-        stored = chat.section(chat.Chat(name, builtin=True))
+        stored = chat.section(builtin.builtin_for(name, t))
+        self.assertEqual(stored, chat.section(builtin.builtin(name)), "the tokenizer has all of its special tokens")
         n = 0
         with self.open(weights_file(self.dir / "m.bin", t, {"chat": stored}), t) as e:
             self.assertEqual(e.chat_info().name, name.encode())
@@ -499,7 +503,7 @@ class EndTokens(Case):
         """Those of generation_config.json, a list, and the one that ends the template's answers."""
         made = make_tokenizer("chatml", "<|im_start|><|im_end|>")
         t = ours(made)
-        more = {"generation": keys.pack({"end_tokens": [1, 2]}), "chat": chat.section(chat.Chat("chatml", builtin=True))}
+        more = {"generation": keys.pack({"end_tokens": [1, 2]}), "chat": keys.pack({"name": "chatml", "builtin": 1})}
         with self.open(weights_file(self.dir / "m.bin", t, more), t) as e:
             ends = [i for i in range(len(t.tokens)) if e.lib.tern_token_is_end(e.model, i)]
             self.assertEqual(ends, [1, 2, made.token_to_id("<|im_end|>")])

@@ -1,7 +1,6 @@
 """The chat rules of a model, and the section `chat` (src/weights/FORMAT.md).
 
-In:  rules, or the name of a template that is built into the engine. Out: Chat; section(chat) for the weights file,
-vectors(chat, tokenizer) for its self test.
+In:  rules. Out: Chat; section(chat) for the weights file, vectors(chat, tokenizer) for its self test.
 """
 
 from dataclasses import dataclass, field
@@ -25,12 +24,11 @@ GENERATE, THINK, NO_THINK, HAS_SYSTEM = 1, 2, 4, 8  # flags of tern.h, and one o
 
 @dataclass
 class Chat:
-    """Rules of a template; or `builtin`, the name of one that the engine knows."""
+    """Rules of a template, and the template, where it is there to compare with."""
 
     name: str
     rules: list[Rule] = field(default_factory=list)
     thinking: int = 0  # 0 it knows no choice, 1 it thinks by default, 2 when asked
-    builtin: bool = False
     notes: list[str] = field(default_factory=list)
     template: Any = None
 
@@ -48,8 +46,6 @@ def render(chat: Chat, messages: list[dict], generate: bool, think: bool | None)
 def section(chat: Chat) -> bytes:
     """The body of the section `chat`."""
     name = chat.name.encode()[:63].decode("utf-8", "ignore")
-    if chat.builtin:
-        return keys.pack({"name": name, "builtin": 1})
     texts = [rules.encode(rule.program) for rule in chat.rules]
     return keys.pack(
         {
@@ -65,7 +61,7 @@ def section(chat: Chat) -> bytes:
 @limited()
 def vectors(chat: Chat, t: Tokenizer) -> dict:
     """Conversations, what the template itself makes of them, and the ids of that by the reference package."""
-    if chat.builtin or t.reference is None:
+    if chat.template is None or t.reference is None:
         return {}
     special, chosen = specials(t), []
     for messages, generate, think in conversations(PROVED, seed=2):

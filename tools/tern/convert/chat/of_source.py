@@ -16,13 +16,14 @@ def of_source(source: Source, chosen: str | None, notes: list[str]) -> Chat | No
     """The chat of a source: its own template, or the one that the user chose; None, with a note why, if there is none."""
     if source.tokenizer is None or not (chosen or source.template):
         return None
-    if chosen in BUILTIN:
-        return Chat(chosen, builtin=True)
     try:
+        from .builtin import builtin_for
         from .learn import learn
     except ImportError:
         notes.append("no chat template is stored: the package jinja2 is not installed")
         return None
+    if chosen in BUILTIN:
+        return builtin_for(chosen, source.tokenizer)
     text, name = source.template, f"the template of {source.name}"
     if chosen:
         path = Path(chosen)
