@@ -7,7 +7,7 @@
 #include "kernels/targets.h"
 
 struct level {
-    const char *name; /* of the row's file */ /* of the row's file */
+    const char *name; /* of the row's file */
     unsigned cpu;
 };
 
