@@ -38,12 +38,13 @@
 
 /* Those of this build */
 #if defined(__x86_64__) && !defined(REF_ONLY)
-#define TARGETS(TARGET, STEP) TARGETS_REF(TARGET) TARGETS_X86(TARGET, STEP)
+#define VECTOR_TARGETS(TARGET, STEP) TARGETS_X86(TARGET, STEP)
 #elif defined(__aarch64__) && !defined(REF_ONLY)
-#define TARGETS(TARGET, STEP) TARGETS_REF(TARGET) TARGETS_ARM(TARGET, STEP)
+#define VECTOR_TARGETS(TARGET, STEP) TARGETS_ARM(TARGET, STEP)
 #else
-#define TARGETS(TARGET, STEP) TARGETS_REF(TARGET)
+#define VECTOR_TARGETS(TARGET, STEP)
 #endif
+#define TARGETS(TARGET, STEP) TARGETS_REF(TARGET) VECTOR_TARGETS(TARGET, STEP)
 
 #define NO_STEP(file, name, needs) /* for whoever wants each name once */
 

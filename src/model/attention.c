@@ -82,8 +82,8 @@ void attention_take_scratch(const struct attention *t, struct arena *a, struct a
 struct attend_job {
     struct forward *f;
     const struct layer *w;
-    size_t l, group; /* layer; query heads of an item, */
-    size_t heads;    /* which share this many KV heads: one, or HEADS for a single row */
+    size_t l, queries; /* layer; query heads of an item, */
+    size_t heads;      /* which share this many KV heads: one, or HEADS for a single row */
 };
 
 /* Positions begin .. end - 1 that a row sees */
@@ -105,9 +105,9 @@ static void take_queries(const struct attend_job *job, const struct strip *t, si
     const struct forward *f = job->f;
     const struct attention *a = &f->attention;
     size_t d = job->w->head_dim;
-    for (size_t i = 0; i < t->rows * job->group; i++) {
-        const float *q = f->q + (t->row + i / job->group) * f->q_stride +
-                         (head * job->group + i % job->group) * d;
+    for (size_t i = 0; i < t->rows * job->queries; i++) {
+        const float *q = f->q + (t->row + i / job->queries) * f->q_stride +
+                         (head * job->queries + i % job->queries) * d;
         bool finite = true;
         if (f->cache->type == TERN_CACHE_Q8) {
             finite = f->kernels->quantize(s->q + i * a->stride, s->q_scale + i * a->groups,
@@ -155,8 +155,8 @@ static struct range block_rows(const struct attend_job *job, const struct strip 
             continue;
         rows.begin = min_size(rows.begin, i);
         rows.end = i + 1;
-        for (size_t g = 0; g < job->group; g++)
-            see[i * job->group + g] =
+        for (size_t g = 0; g < job->queries; g++)
+            see[i * job->queries + g] =
                 (struct span){(uint16_t)(lo - block * BLOCK), (uint16_t)(hi - block * BLOCK)};
     }
     return rows;
@@ -170,13 +170,13 @@ static const void *next_key(const struct attend_job *job, const struct strip *t,
     return cache_k(job->f->cache, job->l, job->f->rows[t->row].seq, (block + 1) * BLOCK, head);
 }
 
-/* m, l, a [group] of one block and several KV heads, for a single row and an f16 cache: the work of
+/* m, l, a [queries] of one block and several KV heads, for a single row and an f16 cache: the work of
  * one narrow head is a chain that waits for itself, so the chains of all go side by side. */
 static void attend_heads(const struct attend_job *job, const struct strip *t, size_t head,
                          size_t block, struct attention_scratch *s, float *m, float *l, float *a)
 {
     const struct forward *f = job->f;
-    size_t d = job->w->head_dim, stride = f->attention.stride, n = job->group / job->heads;
+    size_t d = job->w->head_dim, stride = f->attention.stride, n = job->queries / job->heads;
     size_t seq = f->rows[t->row].seq;
     struct attend b[HEADS], all;
     for (size_t h = 0, i = 0; h < job->heads; h++, i += n) {
@@ -193,7 +193,7 @@ static void attend_heads(const struct attend_job *job, const struct strip *t, si
         f->kernels->score[TERN_CACHE_F16](&b[h]);
     }
     all = b[0];
-    all.q.n = job->group;
+    all.q.n = job->queries;
     f->kernels->weigh(&all);
     f->kernels->mix_heads(b, job->heads);
 }
@@ -209,7 +209,7 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
     size_t groups = f->attention.groups;
     enum tern_cache_type type = f->cache->type;
     struct range rows = block_rows(job, t, block, s->see);
-    size_t begin = rows.begin * job->group, end = rows.end * job->group;
+    size_t begin = rows.begin * job->queries, end = rows.end * job->queries;
     if (job->heads > 1) {
         attend_heads(job, t, head, block, s, m, l, a);
         return rows;
@@ -268,17 +268,17 @@ static void finish(const struct attend_job *job, size_t row, size_t head, const 
 static void attend_item(const struct attend_job *job, const struct strip *t, size_t head,
                         struct attention_scratch *s)
 {
-    size_t group = job->group, stride = job->f->attention.stride;
+    size_t queries = job->queries, stride = job->f->attention.stride;
     take_queries(job, t, head, s);
     for (size_t block = t->block; block < t->block + t->n_blocks; block++) {
         struct range rows = attend_kv_block(job, t, head, block, s, s->m, s->l, s->a);
-        for (size_t i = rows.begin * group; i < rows.end * group; i++)
-            merge(job, block == row_sees(job, t->row + i / group).begin / BLOCK,
-                  head * group + i % group, &s->M[i], &s->L[i], s->A + i * stride, s->m[i], s->l[i],
-                  s->a + i * stride);
+        for (size_t i = rows.begin * queries; i < rows.end * queries; i++)
+            merge(job, block == row_sees(job, t->row + i / queries).begin / BLOCK,
+                  head * queries + i % queries, &s->M[i], &s->L[i], s->A + i * stride, s->m[i],
+                  s->l[i], s->a + i * stride);
     }
-    for (size_t i = 0; i < t->rows * group; i++)
-        finish(job, t->row + i / group, head * group + i % group, s->A + i * stride, s->L[i]);
+    for (size_t i = 0; i < t->rows * queries; i++)
+        finish(job, t->row + i / queries, head * queries + i % queries, s->A + i * stride, s->L[i]);
 }
 
 static void attend_items(void *arg, size_t begin, size_t end, int thread)
@@ -296,7 +296,7 @@ static void attend_items(void *arg, size_t begin, size_t end, int thread)
 static size_t partial_of(const struct attend_job *job, const struct strip *t, size_t head,
                          size_t block)
 {
-    return t->partial + (head * t->n_blocks + block - t->block) * t->rows * job->group;
+    return t->partial + (head * t->n_blocks + block - t->block) * t->rows * job->queries;
 }
 
 static void attend_parts(void *arg, size_t begin, size_t end, int thread)
@@ -325,9 +325,9 @@ static void merge_parts(const struct attend_job *job, const struct strip *t, siz
 {
     const struct attention *p = &job->f->attention;
     struct range sees = row_sees(job, t->row + row);
-    size_t first = sees.begin / BLOCK, g = row * job->group + head % job->group;
+    size_t first = sees.begin / BLOCK, g = row * job->queries + head % job->queries;
     for (size_t block = first; block * BLOCK < sees.end; block++) {
-        size_t at = partial_of(job, t, head / job->group, block) + g;
+        size_t at = partial_of(job, t, head / job->queries, block) + g;
         merge(job, block == first, head, s->M, s->L, s->A, p->m[at], p->l[at],
               p->a + at * p->stride);
     }
@@ -391,10 +391,10 @@ static size_t heads_together(const struct forward *f, const struct layer *w)
 void step_attend(struct forward *f, const struct layer *w)
 {
     state_watch(f, w->index, WATCH_ATTEND);
-    size_t heads = heads_together(f, w), group = w->n_heads / w->n_kv_heads * heads;
-    struct attend_job job = {f, w, w->index, group, heads};
+    size_t heads = heads_together(f, w), queries = w->n_heads / w->n_kv_heads * heads;
+    struct attend_job job = {f, w, w->index, queries, heads};
     size_t threads = (size_t)pool_threads(f->pool), rows = strip_rows(w, f->n_batch);
-    while (rows > 1 && rows * job.group > AT_ONCE &&
+    while (rows > 1 && rows * job.queries > AT_ONCE &&
            ceil_div(f->n, rows) * w->n_kv_heads < 4 * threads)
         rows = ceil_div(rows, 2);
     cut_strips(&job, rows);

@@ -104,15 +104,15 @@ static void qkv_items(void *arg, size_t begin, size_t end, int thread)
     struct projection job = *(const struct projection *)arg;
     const struct layer *w = job.w;
     struct activations act = input_view(job.f, job.in, thread);
-    size_t unit = heads_on_tiles(w->head_dim), step = ceil_div(COLUMNS, unit * w->head_dim) * unit;
-    size_t n_q = ceil_div(w->n_heads, unit), n_kv = ceil_div(w->n_kv_heads, unit);
-    for (size_t i = begin, stop; i < end; i = stop) { /* the units of one matrix at once */
+    size_t whole = heads_on_tiles(w->head_dim), step = ceil_div(COLUMNS, whole * w->head_dim) * whole;
+    size_t n_q = ceil_div(w->n_heads, whole), n_kv = ceil_div(w->n_kv_heads, whole);
+    for (size_t i = begin, stop; i < end; i = stop) { /* the heads of one matrix at once */
         bool is_q = i < n_q, is_k = !is_q && i < n_q + n_kv;
         size_t first = is_q ? 0 : is_k ? n_q : n_q + n_kv;
         size_t heads = is_q ? w->n_heads : w->n_kv_heads;
         job.m = is_q ? &w->q : is_k ? &w->k : &w->v;
         stop = min_size(end, first + (is_q ? n_q : n_kv));
-        in_pieces(&act, (i - first) * unit, min_size((stop - first) * unit, heads), step,
+        in_pieces(&act, (i - first) * whole, min_size((stop - first) * whole, heads), step,
                   project_heads, &job, thread);
     }
 }
@@ -130,10 +130,10 @@ void step_project_qkv(struct forward *f, const struct layer *w)
                                    type_is_quantized(w->v.type),
                        .floats = !type_is_quantized(w->q.type) || !type_is_quantized(w->k.type) ||
                                  !type_is_quantized(w->v.type)};
-    size_t unit = heads_on_tiles(w->head_dim);
+    size_t whole = heads_on_tiles(w->head_dim);
     input_prepare(f, &in);
     profile_run(f->profile, OP_QKV, f->pool,
-                ceil_div(w->n_heads, unit) + 2 * ceil_div(w->n_kv_heads, unit), qkv_items,
+                ceil_div(w->n_heads, whole) + 2 * ceil_div(w->n_kv_heads, whole), qkv_items,
                 &(struct projection){.f = f, .w = w, .in = &in});
     if (w->qk_norm == QK_FULL)
         profile_run(f->profile, OP_QKV, f->pool, f->n, full_norm_items,

@@ -1,4 +1,4 @@
-/* The levels at which tests run the kernels: a row of the table of targets each. */
+/* The levels at which tests run the kernels: the vector rows of the table of targets. */
 #ifndef TESTS_KERNEL_LEVELS_H
 #define TESTS_KERNEL_LEVELS_H
 
@@ -12,10 +12,10 @@ struct level {
 };
 
 #define ONE_LEVEL(file, name, needs) +1
-enum { N_LEVELS = 0 TARGETS(ONE_LEVEL, ONE_LEVEL) };
-extern const struct level levels[N_LEVELS];
+enum { N_LEVELS = 0 VECTOR_TARGETS(ONE_LEVEL, ONE_LEVEL) };
+extern const struct level levels[N_LEVELS + 1]; /* the last is empty: plain C has none */
 
-/* Level number i, or NULL where this machine cannot run it, or where it is ref itself. */
+/* Level number i, or NULL where this machine cannot run it. */
 const struct level *level_find(size_t i);
 
 #endif

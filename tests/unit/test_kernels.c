@@ -3,6 +3,7 @@
  * finds a kernel that is not. KERNELS_EXHAUSTIVE=1 adds all 2^32 inputs of f32 to f16,
  * and all arguments of exp and tanh from -0 to -110. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
