@@ -200,7 +200,8 @@ class Chat(Cli):
         self.assertEqual(fresh.say("More?"), t.say("More?"))
         self.assertIn(b"cannot open", t.say("/load /nowhere/x"))
         self.assertIn(b"cannot write", t.say("/save /nowhere/x"))
-        self.assertIn(b"name of a file", t.say("/save"))
+        for command in ("/save", "/load", "/save -", "/load -"):
+            self.assertIn(b"name of a file", t.say(command))
         os.write(t.fd, b"/bye\n")
         self.assertEqual(t.end(), (0, b""))
 

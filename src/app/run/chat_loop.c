@@ -319,7 +319,7 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
         value[--n] = 0;
     rest = value + strcspn(value, " ");
     bool needs_file = !strcmp(name, "save") || !strcmp(name, "load");
-    if (needs_file && !*value)
+    if (needs_file && (!*value || !strcmp(value, "-"))) /* standard input is the conversation */
         return fail(e, TERN_USAGE, "the name of a file is missing, as in /save talk.jsonl");
     if (!strcmp(name, "save"))
         return conversation_save(&c->said, value, e);

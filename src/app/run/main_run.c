@@ -137,8 +137,16 @@ static bool do_help(const struct run_options *o)
     return true;
 }
 
+/* The weights files that may change while they are used: the model's, and that of --draft. */
+static void name_files(const struct run_options *o, char *text, size_t n)
+{
+    const char *draft = o->value[OPT_DRAFT].text;
+    snprintf(text, n, "%.2000s%s%.2000s", o->model, draft ? " or " : "", draft ? draft : "");
+}
+
 static enum tern_status run(struct run_options *o, struct tern_error *e)
 {
+    char files[4096];
     struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
                                        .cpu = o->value[OPT_CPU].text,
                                        .load = plan_load(o)};
@@ -152,7 +160,8 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
         return e->code = TERN_USAGE;
     }
     double start = stopwatch_now();
-    signals_init("run", o->model);
+    name_files(o, files, sizeof files);
+    signals_init("run", files);
     enum tern_status s = tern_model_open(&model, o->model, &params, e);
     if (!s && o->value[OPT_TEMPLATE].given)
         s = tern_chat_use(model, o->value[OPT_TEMPLATE].text, e);
