@@ -186,6 +186,14 @@ class Signals(Cli):
             _, err = p.communicate(timeout=120)
             self.assertEqual(p.returncode, 4, err)
             self.assertIn(f"run: {path}: model file changed while running".encode(), err)
+        draft = self.dir / "draft.bin"
+        shutil.copy(self.long, draft)
+        p = self.start(self.long, "abc", "--ignore-eos", "--draft", draft)
+        os.read(p.stdout.fileno(), 20)
+        os.truncate(draft, 4096)
+        _, err = p.communicate(timeout=120)
+        self.assertEqual(p.returncode, 4, err)
+        self.assertIn(f"run: {self.long} or {draft}: model file changed while running".encode(), err)
 
 
 if __name__ == "__main__":
