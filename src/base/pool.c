@@ -10,9 +10,10 @@
  * With more threads than processors nobody spins at all. */
 #include "base/pool.h"
 
+#include "base/affinity.h"
 #include "base/clock.h"
 #include "base/fpenv.h"
-#include "base/quota.h"
+#include "base/thread_count.h"
 #include "base/strict.h"
 
 #include <assert.h>
@@ -216,9 +217,9 @@ static bool claim(struct worker *w, unsigned epoch)
  * a second, in which the two only disturb each other. */
 static void step_aside(struct pool *p)
 {
-    const int here = quota_here();
+    const int here = affinity_here();
     if (p->spin && here >= 0 && here == atomic_load_explicit(&p->caller, memory_order_relaxed))
-        quota_leave(here);
+        affinity_leave(here);
 }
 
 static void *worker_main(void *arg)
@@ -259,7 +260,7 @@ static void run_all(struct pool *p, size_t n_items, pool_fn fn, void *arg, bool 
     p->fn = fn, p->arg = arg, p->n_items = n_items, p->dynamic = dynamic;
     atomic_store_explicit(&p->next, 0, memory_order_relaxed);
     atomic_store(&p->pending.value, (unsigned)p->n_threads - 1);
-    atomic_store_explicit(&p->caller, quota_here(), memory_order_relaxed);
+    atomic_store_explicit(&p->caller, affinity_here(), memory_order_relaxed);
     const unsigned epoch = atomic_fetch_add(&p->epoch.value, 1) + 1;
     event_wake(&p->epoch);
     run_share(p, 0, 0);
@@ -338,7 +339,7 @@ enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *
         return error_memory(e, "the thread pool", bytes);
     memset(p, 0, bytes);
     p->n_threads = n_threads;
-    p->spin = n_threads <= quota_processors();
+    p->spin = n_threads <= thread_count_most();
     p->spin_ns = p->spin ? SPIN_FIRST_NS : 0;
     event_init(&p->epoch);
     event_init(&p->pending);

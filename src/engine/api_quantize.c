@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/fpenv.h"
-#include "base/quota.h"
+#include "base/thread_count.h"
 #include "engine/lab/selftest.h"
 #include "tern_lab.h"
 #include "quantize/quantize.h"
@@ -118,7 +118,7 @@ enum tern_status tern_quantize(const char *in, const char *out,
         s = error_set(e, TERN_USAGE, "%d threads were asked for, want 1 to %d", q.n_threads,
                       MAX_THREADS);
     else if (!q.n_threads)
-        q.n_threads = quota_threads(why, sizeof why);
+        q.n_threads = thread_count_best(why, sizeof why);
     if (!s)
         s = file_check_target(out, in, e);
     if (!s)

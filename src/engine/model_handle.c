@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fpenv.h"
-#include "base/quota.h"
+#include "base/thread_count.h"
 #include "engine/api_chat.h"
 #include "sample/sampler.h"
 #include "weights/checksums.h"
@@ -127,7 +127,7 @@ static enum tern_status open_pool(struct tern_model *m, int n_threads, struct te
         n_threads = 1;
         snprintf(why, size, "1 thread: the model is too small to gain from more");
     } else {
-        n_threads = quota_threads(why, size);
+        n_threads = thread_count_best(why, size);
     }
     return pool_open(&m->pool, n_threads, e);
 }

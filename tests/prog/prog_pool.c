@@ -8,7 +8,7 @@
 #define _GNU_SOURCE /* sched_setaffinity */
 #include "base/clock.h"
 #include "base/pool.h"
-#include "base/quota.h"
+#include "base/thread_count.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -75,7 +75,7 @@ static void measure_works(const char *name, int n)
 /* Processes that never rest, one for each processor. */
 static int start_rivals(pid_t *pids)
 {
-    int n = quota_processors();
+    int n = thread_count_most();
     n = n > MAX_RIVALS ? MAX_RIVALS : n;
     for (int i = 0; i < n; i++) {
         pids[i] = fork();
@@ -116,7 +116,7 @@ static void bench_crowded(int n)
 int main(int argc, char **argv)
 {
     char why[160];
-    const int n = quota_threads(why, sizeof why), many = quota_processors() + 1;
+    const int n = thread_count_best(why, sizeof why), many = thread_count_most() + 1;
 
     printf("%s\n", why);
     if (argc > 1 && !strcmp(argv[1], "--bench")) {

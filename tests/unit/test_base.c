@@ -6,7 +6,7 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "base/procfs.h"
-#include "base/quota.h"
+#include "base/thread_count.h"
 #include "suite.h"
 
 #include <float.h>
@@ -93,13 +93,13 @@ static void put_v1(const char *path, const char *top)
 
 static int threads(const char *cpus)
 {
-    return quota_threads_at(root, cpus, NULL, 0);
+    return thread_count_at(root, cpus, NULL, 0);
 }
 
 #define ck_assert_why(cpus, want)                      \
     do {                                               \
         char why[160];                                 \
-        quota_threads_at(root, cpus, why, sizeof why); \
+        thread_count_at(root, cpus, why, sizeof why); \
         ck_assert_str_eq(why, want);                   \
     } while (0)
 
@@ -111,7 +111,7 @@ START_TEST(no_files_count_the_mask)
     ck_assert_int_eq(threads(""), 1);
     ck_assert_int_eq(threads("99999999"), 1);
     ck_assert_int_eq(threads("0-18446744073709551615"), 4096);
-    ck_assert_int_eq(quota_processors_at(root, "0-3"), 4);
+    ck_assert_int_eq(thread_count_most_at(root, "0-3"), 4);
     ck_assert_why("0-3", "4 threads: 4 physical cores of 4 processors, quota none");
     ck_assert_why("2", "1 thread: 1 physical core of 1 processor, quota none");
 }
@@ -127,7 +127,7 @@ START_TEST(siblings_share_a_core)
     ck_assert_int_eq(threads("2-3"), 2);
     ck_assert_int_eq(threads("0,2"), 1);
     ck_assert_int_eq(threads("3"), 1);
-    ck_assert_int_eq(quota_processors_at(root, "0-3"), 4);
+    ck_assert_int_eq(thread_count_most_at(root, "0-3"), 4);
 }
 END_TEST
 
@@ -163,7 +163,7 @@ START_TEST(v2_quota)
     put("/sys/fs/cgroup/cpu.max", "300000 100000\n");
     ck_assert_why("0-7", "3 threads: 8 physical cores of 8 processors, quota 3.00");
     ck_assert_int_eq(threads("0-1"), 2);
-    ck_assert_int_eq(quota_processors_at(root, "0-7"), 3);
+    ck_assert_int_eq(thread_count_most_at(root, "0-7"), 3);
     put("/sys/fs/cgroup/cpu.max", "175000 50000\n");
     ck_assert_why("0-7", "3 threads: 8 physical cores of 8 processors, quota 3.50");
     put("/sys/fs/cgroup/cpu.max", "5000 100000\n");
@@ -242,11 +242,11 @@ END_TEST
 START_TEST(this_machine_has_a_thread)
 {
     char why[160];
-    const int n = quota_threads(why, sizeof why);
+    const int n = thread_count_best(why, sizeof why);
     ck_assert_int_ge(n, 1);
-    ck_assert_int_ge(quota_processors(), n);
+    ck_assert_int_ge(thread_count_most(), n);
     ck_assert_ptr_nonnull(strstr(why, "processor"));
-    quota_threads(why, 5);
+    thread_count_best(why, 5);
     ck_assert_uint_eq(strlen(why), 4);
 }
 END_TEST

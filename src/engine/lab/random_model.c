@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/fpenv.h"
 #include "base/pool.h"
-#include "base/quota.h"
+#include "base/thread_count.h"
 #include "kernels/formats.h"
 #include "kernels/math.h"
 #include "tern_lab.h"
@@ -292,7 +292,7 @@ enum tern_status tern_random_model(const char *path, const struct tern_shape *sh
     uint64_t bytes;
     enum tern_status s = path ? tern_shape_bytes(shape, type, &bytes, e) : error_no_path(e);
     if (!s)
-        s = pool_open(&j.pool, n_threads ? n_threads : quota_threads(NULL, 0), e);
+        s = pool_open(&j.pool, n_threads ? n_threads : thread_count_best(NULL, 0), e);
     if (!s)
         s = allocate(&j, e);
     if (!s)

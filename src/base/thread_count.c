@@ -1,8 +1,8 @@
-/* Thread count: see quota.h. A hardware thread beside another on the same core gains nothing for
- * kernels that fill the core, and above the quota the system stops all threads at once: so both are
- * upper limits. Files: sysfs-devices-system-cpu, cgroups(7). */
+/* Thread count: see thread_count.h. A hardware thread beside another on the same core gains nothing
+ * for kernels that fill the core, and above the quota the system stops all threads at once: so both
+ * are upper limits. Files: sysfs-devices-system-cpu, cgroups(7). */
 #define _GNU_SOURCE /* sched_getaffinity */
-#include "base/quota.h"
+#include "base/thread_count.h"
 
 #include "base/procfs.h"
 
@@ -192,47 +192,23 @@ static int choose(const char *root, struct mask m, char *why, size_t n)
     return threads;
 }
 
-int quota_threads(char *why, size_t n)
+int thread_count_best(char *why, size_t n)
 {
     return choose("", mask_of_process(), why, n);
 }
 
-int quota_here(void)
-{
-#ifdef __linux__
-    return sched_getcpu();
-#else
-    return -1;
-#endif
-}
-
-void quota_leave(int cpu)
-{
-#ifdef __linux__
-    const struct mask all = mask_of_process();
-    struct mask others = all;
-    if (cpu < 0 || !mask_has(&all, (uint64_t)cpu) || mask_count(&all) < 2)
-        return;
-    others.bits[cpu / 64] &= ~((uint64_t)1 << cpu % 64);
-    if (!sched_setaffinity(0, sizeof others, (const cpu_set_t *)&others))
-        (void)!sched_setaffinity(0, sizeof all, (const cpu_set_t *)&all);
-#else
-    (void)cpu;
-#endif
-}
-
-int quota_threads_at(const char *root, const char *cpus, char *why, size_t n)
+int thread_count_at(const char *root, const char *cpus, char *why, size_t n)
 {
     return choose(root, mask_parse(cpus), why, n);
 }
 
-int quota_processors(void)
+int thread_count_most(void)
 {
     const struct mask m = mask_of_process();
     return apply_quota(mask_count(&m), least_quota(""));
 }
 
-int quota_processors_at(const char *root, const char *cpus)
+int thread_count_most_at(const char *root, const char *cpus)
 {
     const struct mask m = mask_parse(cpus);
     return apply_quota(mask_count(&m), least_quota(root));
