@@ -499,12 +499,17 @@ struct tern_quantize_params {
     /* May be NULL. Non-zero stops with TERN_CANCELLED and leaves no file behind. */
     int (*report)(void *arg, const struct tern_quantize_report *r);
     void *arg;
+    int (*stop)(void *arg); /* the same, asked many times a second */
 };
 
 /* Writes the weights file `in` to `out` with smaller matrices. The bytes are the same for any
  * number of threads. A temporary file beside `out` is written, synced and then renamed. */
 enum tern_status tern_quantize(const char *in, const char *out,
                                const struct tern_quantize_params *params, struct tern_error *e);
+
+/* For a signal handler that ends the process: removes the unfinished files that tern_quantize and
+ * tern_session_save are writing. */
+void tern_remove_temporaries(void);
 
 /* ---- odds and ends ------------------------------------------------------------------------ */
 

@@ -3,13 +3,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK_MAX = 1 << 30 }; /* Linux moves at most 2 GiB - 4 KiB in a call */
+enum {
+    CHUNK_MAX = 1 << 30, /* Linux moves at most 2 GiB - 4 KiB in a call */
+    TEMPORARIES = 16     /* files that threads make at a time; more are not removed by a signal */
+};
+
+static char *_Atomic temporaries[TEMPORARIES];
 
 static int open_again(const char *path, int flags, int mode)
 {
@@ -95,7 +101,31 @@ enum tern_status file_take_temporary(char **name, const char *path, struct tern_
     if (!*name)
         return error_memory(e, "a file name", n);
     snprintf(*name, n, "%s.%ld.tmp", path, (long)getpid());
+    for (size_t i = 0; i < TEMPORARIES; i++) {
+        char *none = NULL;
+        if (atomic_compare_exchange_strong(&temporaries[i], &none, *name))
+            break;
+    }
     return TERN_OK;
+}
+
+void file_give_temporary(char *name)
+{
+    for (size_t i = 0; name && i < TEMPORARIES; i++) {
+        char *own = name;
+        if (atomic_compare_exchange_strong(&temporaries[i], &own, NULL))
+            break;
+    }
+    free(name);
+}
+
+void file_remove_temporaries(void)
+{
+    for (size_t i = 0; i < TEMPORARIES; i++) {
+        const char *name = atomic_load(&temporaries[i]);
+        if (name)
+            unlink(name);
+    }
 }
 
 static enum tern_status sync_path(const char *path, int flags, struct tern_error *e)

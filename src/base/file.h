@@ -24,8 +24,10 @@ enum tern_status file_read_at(int fd, void *p, size_t n, uint64_t offset, const 
 enum tern_status file_write_at(int fd, const void *p, size_t n, uint64_t offset, const char *path,
                                struct tern_error *e);
 
-/* Name for a temporary file beside `path`: the caller frees it. TERN_NO_MEMORY. */
+/* Name for a temporary file beside `path`, to be given back when the file is replaced or removed.
+ * TERN_NO_MEMORY. */
 enum tern_status file_take_temporary(char **name, const char *path, struct tern_error *e);
+void file_give_temporary(char *name); /* NULL is fine */
 
 /* TERN_USAGE unless file_replace may put a file there: `path` is new, or a regular file (not a
  * link) other than `source`. Ask before the work. */
@@ -34,6 +36,9 @@ enum tern_status file_check_target(const char *path, const char *source, struct 
 /* Makes the finished file `temporary` the file `path`: sync, rename, sync of the folder. After a
  * crash `path` is the old file or the new one, whole. */
 enum tern_status file_replace(const char *temporary, const char *path, struct tern_error *e);
+
+/* Removes the temporary files that this process is making: for a signal handler that ends it. */
+void file_remove_temporaries(void);
 
 void file_remove(const char *path); /* NULL is fine; nothing is reported */
 

@@ -69,6 +69,9 @@ struct pool {
     bool dynamic, spin;
     atomic_int caller; /* its processor */
     bool running;      /* guards against a run within a run */
+    int (*ask)(void *arg); /* pool_stop_when, or NULL; written while nothing runs */
+    void *ask_arg;
+    atomic_bool stopped; /* it said so */
     int n_threads, n_started;
     uint64_t spin_ns; /* of the caller */
     pthread_mutex_t step;
@@ -188,12 +191,28 @@ static void event_wait(struct event *ev, unsigned old, uint64_t *spin_ns)
 
 /* ---- work ---------------------------------------------------------------------------------- */
 
+void pool_stop_when(struct pool *p, int (*stop)(void *arg), void *arg)
+{
+    p->ask = stop, p->ask_arg = arg;
+    atomic_store(&p->stopped, false);
+}
+
+bool pool_stopped(struct pool *p, int thread)
+{
+    if (!p->ask)
+        return false;
+    if (thread == 0 && !atomic_load(&p->stopped) && p->ask(p->ask_arg))
+        atomic_store(&p->stopped, true);
+    return atomic_load(&p->stopped);
+}
+
 /* Share `share` of the run, on thread `thread`. */
 static void run_share(struct pool *p, int share, int thread)
 {
     if (p->dynamic) {
         size_t i;
-        while ((i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->n_items)
+        while ((i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->n_items &&
+               !pool_stopped(p, thread))
             p->fn(p->arg, i, i + 1, thread);
         return;
     }
@@ -274,6 +293,8 @@ static void run_all(struct pool *p, size_t n_items, pool_fn fn, void *arg, bool 
 
 void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg)
 {
+    if (pool_stopped(p, 0))
+        return;
     if (p->n_threads == 1 || n_items == 1) {
         if (n_items)
             fn(arg, 0, n_items, 0);
@@ -285,7 +306,7 @@ void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg)
 void pool_run_dynamic(struct pool *p, size_t n_items, pool_fn fn, void *arg)
 {
     if (p->n_threads == 1 || n_items <= 1) {
-        for (size_t i = 0; i < n_items; i++)
+        for (size_t i = 0; i < n_items && !pool_stopped(p, 0); i++)
             fn(arg, i, i + 1, 0);
     } else {
         run_all(p, n_items, fn, arg, true);

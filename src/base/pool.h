@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct pool;
@@ -31,6 +32,14 @@ void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg);
 /* As pool_run, but a thread takes the next item when it is free: for items of unequal size.
  * fn gets one item at a time. */
 void pool_run_dynamic(struct pool *p, size_t n_items, pool_fn fn, void *arg);
+
+/* From now on the calling thread asks `stop` before its items, often and for all threads. Once it
+ * says non-zero, what is left of every run is skipped: what runs were to write is then worth nothing,
+ * and whoever started them looks at pool_stopped. NULL: nobody is asked. */
+void pool_stop_when(struct pool *p, int (*stop)(void *arg), void *arg);
+
+/* Whether work is to stop, for a long item to ask on its thread. */
+bool pool_stopped(struct pool *p, int thread);
 
 /* Serves one step at a time to contexts that live in different threads. Not recursive. */
 void pool_lock(struct pool *p);

@@ -56,6 +56,7 @@ static enum tern_status write_calibrated(const struct request *q, const char *pa
     enum tern_status s = tern_model_open(&m, q->in, &params, e);
     if (s)
         return s;
+    pool_stop_when(m->pool, q->p->stop, q->p->arg);
     s = take_tokens(m, q, &tokens, &text, e);
     if (!s)
         s = calibrate_open(&o->calibration, m->model, &m->kernels, m->pool, &text, e);
@@ -78,8 +79,10 @@ static enum tern_status write_file(const struct request *q, const char *path, st
     if (q->p->text)
         return write_calibrated(q, path, &o, e);
     enum tern_status s = pool_open(&pool, q->n_threads, e);
-    if (!s)
+    if (!s) {
+        pool_stop_when(pool, q->p->stop, q->p->arg);
         s = quantize_file(q->in, path, &o, pool, q->p->report, q->p->arg, e);
+    }
     pool_close(pool);
     return s;
 }
@@ -93,14 +96,21 @@ static enum tern_status finish_file(const struct request *q, const char *path, s
     float error = 0, bound = 0;
     bool golden = false;
     enum tern_status s = tern_model_open(&m, path, &params, e);
-    if (!s)
+    if (!s) {
+        pool_stop_when(m->pool, q->p->stop, q->p->arg);
         s = tern_model_seal(m, &fingerprint, e);
+    }
     if (!s)
         s = selftest_golden(m, &golden, &error, &bound, e);
     tern_model_close(m);
     if (!s && golden && error * BOUND_MARGIN > bound)
         s = writer_patch_bound(path, error * BOUND_MARGIN, e);
     return s ? s : writer_patch_seal(path, TERN_ARITH, fingerprint, e);
+}
+
+void tern_remove_temporaries(void)
+{
+    file_remove_temporaries();
 }
 
 enum tern_status tern_quantize(const char *in, const char *out,
@@ -127,11 +137,13 @@ enum tern_status tern_quantize(const char *in, const char *out,
         s = write_file(&q, temporary, e);
     if (!s)
         s = finish_file(&q, temporary, e);
+    if (s != TERN_USAGE && p.stop && p.stop(p.arg)) /* what was skipped fails in any way, or in none */
+        s = calibrate_stopped(e);
     if (!s)
         s = file_replace(temporary, out, e);
     if (s)
         file_remove(temporary);
-    free(temporary);
+    file_give_temporary(temporary);
     fpenv_leave(saved);
     return s;
 }

@@ -86,11 +86,16 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
 
 /* ---- a run over the text ---- */
 
+enum tern_status calibrate_stopped(struct tern_error *e)
+{
+    return error_set(e, TERN_CANCELLED, "stopped; no file was written");
+}
+
 static enum tern_status run_text(struct calibration *c, struct tern_error *e)
 {
     struct forward *f = &c->forward;
     size_t lead = c->text.bos >= 0, room = f->n_batch - lead;
-    for (size_t at = 0; at < c->text.n; at += room) {
+    for (size_t at = 0; at < c->text.n && !pool_stopped(c->pool, 0); at += room) {
         f->n = 0;
         if (lead)
             f->rows[f->n++] = (struct row){.token = c->text.bos};
@@ -99,6 +104,8 @@ static enum tern_status run_text(struct calibration *c, struct tern_error *e)
         (void)forward_run(f); /* cancelled by watch(), or whole */
         cache_keep(&c->cache, 0, 0);
     }
+    if (pool_stopped(c->pool, 0))
+        return calibrate_stopped(e);
     return atomic_load(&f->bad) ? error_set(e, TERN_LIMIT,
                                             "the calibration text makes the model compute a value "
                                             "that is not finite")
@@ -198,7 +205,10 @@ enum tern_status calibrate_find(struct calibration *c, const char *tensor, const
     if (!s && (unit != c->factor_unit || at != c->factor_point)) {
         c->factor_unit = SIZE_MAX;
         double damping = unit == 0 && c->model->head_tied ? DAMPING_TIED : DAMPING;
-        if (!factor_make(&c->factor, &c->grams[unit - c->begin][at], damping, c->pool))
+        bool good = factor_make(&c->factor, &c->grams[unit - c->begin][at], damping, c->pool);
+        if (pool_stopped(c->pool, 0))
+            return calibrate_stopped(e);
+        if (!good)
             return error_set(e, TERN_LIMIT,
                              "the inputs of tensor '%s' over the calibration text are too large to "
                              "be summed",

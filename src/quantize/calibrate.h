@@ -23,9 +23,13 @@ enum tern_status calibrate_open(struct calibration **out, const struct model *m,
 void calibrate_close(struct calibration *c);
 
 /* *f = the factor for the tensor, borrowed until the next call; NULL for one whose rows are only
- * looked up. TERN_LIMIT when the text makes a value that is not finite. */
+ * looked up. TERN_LIMIT when the text makes a value that is not finite; TERN_CANCELLED when the pool
+ * was stopped. */
 enum tern_status calibrate_find(struct calibration *c, const char *tensor, const struct factor **f,
                                 struct tern_error *e);
+
+/* TERN_CANCELLED, in the words of every part of quantizing. */
+enum tern_status calibrate_stopped(struct tern_error *e);
 
 const struct kernels *calibrate_kernels(const struct calibration *c);
 

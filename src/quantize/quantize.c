@@ -269,7 +269,7 @@ static void encode_tiles(void *arg, size_t begin, size_t end, int thread)
     const struct tensor *t = j->tensor;
     size_t bytes_in = format_tile_bytes(j->from, t->k), bytes_out = format_tile_bytes(j->to, t->k);
     uint64_t tiles = (t->rows + TILE_ROWS - 1) / TILE_ROWS; /* of a matrix */
-    for (size_t i = begin; i < end; i++) {
+    for (size_t i = begin; i < end && !pool_stopped(j->pool, thread); i++) {
         uint64_t left = t->rows - (j->first + i) % tiles * TILE_ROWS;
         j->errors[i] = encode_tile(j, (const char *)t->data + (j->first + i) * bytes_in,
                                    (char *)j->data + i * bytes_out,
@@ -278,6 +278,14 @@ static void encode_tiles(void *arg, size_t begin, size_t end, int thread)
 }
 
 /* ---- one tensor ---- */
+
+/* For checksums_verify_tensor */
+static int ask(void *arg, uint64_t done, uint64_t total)
+{
+    const struct quantize_job *j = arg;
+    (void)done, (void)total;
+    return pool_stopped(j->pool, 0);
+}
 
 static size_t chunk_tiles(size_t tile_bytes)
 {
@@ -295,6 +303,8 @@ static enum tern_status quantize_tensor(struct quantize_job *j, struct tern_quan
     for (j->first = 0; j->first < n_tiles; j->first += room) {
         size_t n = n_tiles - j->first < room ? (size_t)(n_tiles - j->first) : room;
         pool_run(j->pool, n, encode_tiles, j);
+        if (pool_stopped(j->pool, 0))
+            return calibrate_stopped(e);
         for (size_t i = 0; i < n; i++) {
             square += j->errors[i].square;
             if (j->errors[i].bad)
@@ -318,6 +328,8 @@ static enum tern_status copy_tensor(struct quantize_job *j, struct tern_error *e
     enum tern_status s = TERN_OK;
     uint64_t bytes = j->tensor->bytes;
     for (uint64_t at = 0; !s && at < bytes; at += CHUNK_BYTES) {
+        if (pool_stopped(j->pool, 0))
+            return calibrate_stopped(e);
         uint64_t n = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
         s = writer_data(j->out, (const char *)j->tensor->data + at, (size_t)n, e);
     }
@@ -392,7 +404,7 @@ static enum tern_status convert(struct quantize_job *j,
         j->from = format_find(r.from);
         j->to = format_find(r.to);
         j->factor = NULL;
-        s = checksums_verify_tensor(j->in, t, e); /* or damage would get a valid checksum */
+        s = checksums_verify_tensor(j->in, t, ask, j, e); /* or damage would get a valid checksum */
         if (!s && j->o->calibration && is_searched(r.to) && r.to != r.from)
             s = calibrate_find(j->o->calibration, t->name, &j->factor, e);
         if (!s)
@@ -402,7 +414,7 @@ static enum tern_status convert(struct quantize_job *j,
         r.done = done += t->bytes;
         r.total = total;
         if (!s && report && report(arg, &r))
-            s = error_set(e, TERN_CANCELLED, "stopped; no file was written");
+            s = calibrate_stopped(e);
     }
     return s ? s : writer_finish(j->out, e);
 }

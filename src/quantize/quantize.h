@@ -18,7 +18,7 @@ struct quantize_params {
 };
 
 /* Writes `out` under its name (give a temporary one): the same bytes for any pool. `report` may be
- * NULL; non-zero from it stops with TERN_CANCELLED. TERN_USAGE when there is nothing to make
+ * NULL; non-zero from it, or from what the pool asks (pool_stop_when), stops with TERN_CANCELLED. TERN_USAGE when there is nothing to make
  * smaller, or keep_q8 names nothing; TERN_LIMIT, naming the tensor, for a value that is not finite
  * or too large for the type. */
 enum tern_status quantize_file(const char *in, const char *out, const struct quantize_params *o,

@@ -46,9 +46,15 @@ static enum tern_status check_tensor(struct walk *at, const struct tensor *t, st
 }
 
 enum tern_status checksums_verify_tensor(const struct weights *w, const struct tensor *t,
-                                         struct tern_error *e)
+                                         int (*progress)(void *arg, uint64_t done, uint64_t total),
+                                         void *arg, struct tern_error *e)
 {
-    struct walk at = {.w = w, .map = (const unsigned char *)t->data - t->offset, .done = t->offset};
+    struct walk at = {.w = w,
+                      .map = (const unsigned char *)t->data - t->offset,
+                      .done = t->offset,
+                      .total = t->offset + t->bytes,
+                      .progress = progress,
+                      .arg = arg};
     return check_tensor(&at, t, e);
 }
 

@@ -10,8 +10,9 @@ enum tern_status checksums_verify(const struct weights *w,
                                   int (*progress)(void *arg, uint64_t done, uint64_t total),
                                   void *arg, struct tern_error *e);
 
-/* The checksum of one tensor alone. */
+/* The checksum of one tensor alone; `progress` as above, over this tensor. */
 enum tern_status checksums_verify_tensor(const struct weights *w, const struct tensor *t,
-                                         struct tern_error *e);
+                                         int (*progress)(void *arg, uint64_t done, uint64_t total),
+                                         void *arg, struct tern_error *e);
 
 #endif

@@ -3,14 +3,16 @@
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
+import time
 import unittest
 import unittest.mock
 from pathlib import Path
 
 import numpy as np
-from cli_case import Cli, write_model
+from cli_case import Cli, processor_seconds, until, write_model
 
 from tern.weights import keys
 from tern.weights import writer as weights
@@ -133,6 +135,34 @@ class Quantize(Cli):
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             os.close(fd)
+
+    def test_a_signal_ends_it_at_once_and_leaves_nothing(self):
+        """At any time: a calibration works for many seconds between two tensors."""
+        folder = self.dir / "stopped"
+        folder.mkdir()
+        source, text = folder / "source.bin", folder / "text.txt"
+        text.write_bytes(b"One day a cat sat on a mat. The dog saw it and ran away. " * 12000)
+        for number, pauses in ((signal.SIGINT, (0, 0.3, 2)), (signal.SIGTERM, (1,)), (signal.SIGHUP, (0.5,)),
+                               (signal.SIGBUS, (1,))):  # fmt: skip
+            for pause in pauses:
+                shutil.copyfile(FABLE, source)
+                p = subprocess.Popen(
+                    [QUANTIZE, source, folder / "out.bin", "q4c", "--calibrate", text, "-q"], stderr=subprocess.PIPE
+                )
+                self.addCleanup(p.stderr.close)
+                until(lambda: len(list(folder.iterdir())) == 3)  # the temporary file is there
+                time.sleep(pause)
+                before = processor_seconds(p)
+                if number == signal.SIGBUS:
+                    os.truncate(source, 100000)
+                else:
+                    p.send_signal(number)
+                _, status, used = os.wait4(p.pid, 0)
+                p.returncode = os.waitstatus_to_exitcode(status)
+                self.assertEqual(p.returncode, 4 if number == signal.SIGBUS else 128 + number)
+                if number != signal.SIGBUS:  # which comes when the file is read next
+                    self.assertLess(used.ru_utime + used.ru_stime - before, 1)
+                self.assertEqual({f.name for f in folder.iterdir()}, {"source.bin", "text.txt"})
 
     def test_wrong_calibration(self):
         out, empty = self.dir / "never4.bin", self.dir / "empty.txt"

@@ -318,6 +318,29 @@ START_TEST(stops_when_the_report_says_so)
 }
 END_TEST
 
+static int ask(void *arg)
+{
+    size_t *left = arg;
+    return *left == 0 || --*left == 0;
+}
+
+/* Wherever it is asked; later questions find the same answer. */
+START_TEST(stops_when_asked)
+{
+    struct toy t = odd_shape(TERN_F32);
+    write_toy(&t);
+    for (size_t at = 1, left = 1; left == 0 || at == 1; at += 1 + at / 8) {
+        struct tern_quantize_params p = {.type = TERN_Q4C, .n_threads = 2, .stop = ask, .arg = &left};
+        left = at;
+        enum tern_status s = tern_quantize(from, to, &p, &e);
+        ck_assert_int_eq(s, left ? TERN_OK : TERN_CANCELLED);
+        ck_assert_int_eq(access(to, F_OK), left ? 0 : -1);
+        ck_assert(!s || !strcmp(e.text, "stopped; no file was written"));
+        ck_assert_uint_lt(at, 1 << 20);
+    }
+}
+END_TEST
+
 START_TEST(nothing_to_make_smaller)
 {
     struct toy t = odd_shape(TERN_Q4);
@@ -509,6 +532,7 @@ SUITE("quantize", AROUND_EACH(setup, teardown), TEST(same_bytes_as_encoded_at_on
       LOOP(searched_types_are_closer_than_nearest, TERN_Q4, TERN_Q4C + 1),
       LOOP(tensors_are_kept_at_q8, 0, 5), TEST(lists_that_name_nothing),
       LOOP(rounded_sources, 0, 2), TEST(reports_every_tensor), TEST(stops_when_the_report_says_so),
+      TEST(stops_when_asked),
       TEST(nothing_to_make_smaller), LOOP(values_that_do_not_fit_are_named, 0, 5),
       TEST(damage_is_not_sealed_in), TEST(padding_is_cleared), TEST(sections_are_copied),
       TEST(seal_is_patched), TEST(a_full_disk_is_an_error), TEST(every_allocation_fails_in_turn))

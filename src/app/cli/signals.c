@@ -1,5 +1,5 @@
 /* Signals: see signals.h. The handlers use only what is async-signal-safe: write, _exit, volatile
- * flags and tern_cancel. */
+ * flags, unlink, tern_cancel and tern_remove_temporaries. */
 #include "app/cli/signals.h"
 
 #include "app/cli/visible.h"
@@ -16,11 +16,21 @@ static tern_context *volatile watched;
 static char bus_text[4400];
 static size_t bus_bytes;
 static volatile sig_atomic_t noting;
+static const char *volatile temporary;
+
+/* Ends the process and leaves no unfinished file. */
+static void leave(int code)
+{
+    tern_remove_temporaries();
+    if (temporary)
+        unlink(temporary);
+    _exit(code);
+}
 
 static void on_stop(int number)
 {
     if (caught || (!watched && !noting))
-        _exit(128 + number);
+        leave(128 + number);
     caught = number;
     if (watched)
         tern_cancel(watched);
@@ -30,7 +40,7 @@ static void on_bus(int number)
 {
     (void)number;
     (void)!write(STDERR_FILENO, bus_text, bus_bytes);
-    _exit(TERN_IO);
+    leave(TERN_IO);
 }
 
 static void handle(int number, void (*handler)(int))
@@ -53,12 +63,18 @@ void signals_init(const char *program, const char *model)
     bus_bytes = strlen(bus_text);
     handle(SIGINT, on_stop);
     handle(SIGTERM, on_stop);
+    handle(SIGHUP, on_stop);
     handle(SIGBUS, on_bus);
 }
 
 void signals_watch(tern_context *ctx)
 {
     watched = ctx;
+}
+
+void signals_temporary(const char *path)
+{
+    temporary = path;
 }
 
 void signals_note(void)
@@ -85,6 +101,7 @@ bool signals_wait(int fd)
     sigemptyset(&stop);
     sigaddset(&stop, SIGINT);
     sigaddset(&stop, SIGTERM);
+    sigaddset(&stop, SIGHUP);
     sigprocmask(SIG_BLOCK, &stop, &before);
     do {
         FD_ZERO(&fds);

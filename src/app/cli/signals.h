@@ -1,5 +1,6 @@
-/* Signals of a program. SIGINT and SIGTERM: the first stops the evaluation cleanly, the second
- * (or one at a time when nothing is evaluated) ends the program at once, with 130 and 143.
+/* Signals of a program. SIGINT, SIGTERM and SIGHUP: the first stops the evaluation cleanly, the
+ * second (or one at a time when nothing is evaluated) ends the program at once, with 130, 143 and
+ * 129. No unfinished file is left.
  * SIGBUS: the weights file was cut while it was mapped; one sentence, exit code 4. */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
@@ -16,6 +17,9 @@ void signals_watch(tern_context *ctx);
 
 /* From now on the first signal is only noted, for a program that asks signals_caught. */
 void signals_note(void);
+
+/* A file to be removed when a signal ends the program; NULL: none. */
+void signals_temporary(const char *path);
 
 /* The signal that asked to stop, or 0. */
 int signals_caught(void);

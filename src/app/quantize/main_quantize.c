@@ -154,6 +154,12 @@ static int show(void *arg, const struct tern_quantize_report *r)
     return signals_caught();
 }
 
+static int is_stopped(void *arg)
+{
+    (void)arg;
+    return signals_caught();
+}
+
 static void show_sum(const struct quantize_options *o, const struct display *d)
 {
     out_print("%s: %llu bytes of tensors, %.1f %% of %s; %.3f bits a weight\n", o->out,
@@ -171,7 +177,8 @@ static enum tern_status quantize(const struct quantize_options *o, struct tern_e
                                      .keep_q8 = v[QUANTIZE_KEEP_Q8].text,
                                      .n_threads = (int)v[QUANTIZE_THREADS].integer,
                                      .report = show,
-                                     .arg = &d};
+                                     .arg = &d,
+                                     .stop = is_stopped};
     char *text = NULL;
     enum tern_status s = TERN_OK;
     d.bar = isatty(STDERR_FILENO) && !d.quiet;

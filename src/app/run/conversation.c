@@ -4,6 +4,7 @@
 #include "app/cli/files.h"
 #include "app/cli/growing_text.h"
 #include "app/cli/json.h"
+#include "app/cli/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,14 +115,17 @@ static enum tern_status write_text(const struct growing_text *t, const char *tem
     FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
     if (!f)
         return fail(path, e);
+    signals_temporary(temporary);
     if (old)
         (void)fchmod(fd, there.st_mode & 0777); /* some file systems know no modes */
     bool good = fwrite(t->p, 1, t->n, f) == t->n && !fflush(f) && !fsync(fileno(f));
-    if (!(fclose(f) || !good || rename(temporary, path)))
-        return TERN_OK;
-    fail(path, e);
-    remove(temporary);
-    return TERN_IO;
+    good = !(fclose(f) || !good || rename(temporary, path));
+    if (!good) {
+        fail(path, e);
+        remove(temporary);
+    }
+    signals_temporary(NULL);
+    return good ? TERN_OK : TERN_IO;
 }
 
 enum tern_status conversation_save(const struct conversation *c, const char *path,
