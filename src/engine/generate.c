@@ -320,6 +320,8 @@ static enum tern_status run(struct generation *g)
     if (!s && !(s = start_decoder(g)))
         s = read_tokens(g, g->n_tokens - g->result->n_prompt, g->p->logits_all,
                         g->p->on_prompt != NULL);
+    if (g->n_tokens)
+        g->result->n_prompt -= g->n_tokens - tern_seq_length(g->ctx, g->p->seq); /* not evaluated */
     uint64_t middle = clock_ns();
     if (!s)
         s = generate_tokens(g);

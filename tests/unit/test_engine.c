@@ -253,6 +253,45 @@ START_TEST(a_cancel_does_not_outlive_its_call)
 }
 END_TEST
 
+/* Of what on_prompt is to do after `after` tokens of the prompt. */
+struct stop_in_prompt {
+    tern_context *ctx;
+    size_t after;
+    bool cancels; /* the next chunk; else it says stop */
+};
+
+static int stop_in_prompt(void *arg, size_t done, size_t total)
+{
+    const struct stop_in_prompt *stop = arg;
+    ck_assert_uint_eq(total, 10);
+    if (done == stop->after && stop->cancels)
+        tern_cancel(stop->ctx);
+    return done == stop->after && !stop->cancels;
+}
+
+/* _i: whether it is cancelled */
+START_TEST(a_prompt_that_is_stopped_counts_what_was_evaluated)
+{
+    static const tern_token prompt[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    struct tern_context_params cp = {.n_ctx = 20, .n_batch = 3};
+    struct tern_generate_result r;
+    struct tern_generate_params p = tern_generate_defaults();
+    tern_context *ctx = open_context(&cp);
+    struct stop_in_prompt stop = {ctx, 6, _i};
+    for (int i = 0; i < 2; i++)
+        ck_assert(!tern_batch_add(ctx, 0, prompt[i], 0, NULL));
+    ck_assert(!tern_forward(ctx)); /* two tokens are there already */
+    p.tokens = prompt + 2, p.n_tokens = 10, p.n_predict = 4;
+    p.on_prompt = stop_in_prompt, p.arg = &stop;
+    ck_assert(!tern_generate(ctx, &p, &r, NULL));
+    ck_assert_int_eq(r.reason, TERN_STOP_CANCELLED);
+    ck_assert_uint_eq(r.n_prompt, 6);
+    ck_assert_uint_eq(r.n_generated, 0);
+    ck_assert_uint_eq(tern_seq_length(ctx, 0), 8);
+    tern_context_close(ctx);
+}
+END_TEST
+
 START_TEST(a_prompt_that_does_not_fit_is_refused_whole)
 {
     tern_token prompt[12] = {0};
@@ -483,7 +522,8 @@ END_TEST
 SUITE("engine", AROUND_EACH(setup, teardown), TEST(tokens_are_told_with_their_logits),
       TEST(contexts_of_one_model_live_in_different_threads), TEST(generate_is_the_loop_by_hand),
       TEST(generation_says_why_it_ended), TEST(a_stop_wins_over_the_last_token),
-      TEST(a_cancel_does_not_outlive_its_call), TEST(a_prompt_that_does_not_fit_is_refused_whole),
+      TEST(a_cancel_does_not_outlive_its_call),
+      LOOP(a_prompt_that_is_stopped_counts_what_was_evaluated, 0, 2), TEST(a_prompt_that_does_not_fit_is_refused_whole),
       TEST(a_value_that_is_not_finite_is_named_with_its_layer),
       TEST(a_plan_that_cannot_be_met_is_refused_with_numbers), TEST(a_plan_states_what_is_taken),
       TEST(a_plan_is_opened_as_it_is), TEST(a_plan_without_memory_says_so),

@@ -503,7 +503,7 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
     }
     s = complete_run(g, tokens, n, e);
     g->unread = !g->stats.result.n_generated && tern_seq_length(g->ctx, 0) < n;
-    bool ended = g->stats.result.n_prompt && (!s || s == TERN_CANCELLED);
+    bool ended = g->stats.result.prompt_seconds > 0 && (!s || s == TERN_CANCELLED);
     token_report_end(&g->report, ended ? &g->stats : NULL);
     if (!out_closed() && ended)
         complete_print(g);
