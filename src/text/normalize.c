@@ -194,7 +194,7 @@ bool normalize_run(const struct steps *steps, struct buffer scratch[2], struct g
         b->n = 0;
         if (!run_step(&(struct out){b, g, i}, &steps->list[i], p, n, first))
             return false;
-        p = b->p;
+        p = b->p ? b->p : "";
         n = b->n;
     }
     *out = p;
