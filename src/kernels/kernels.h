@@ -7,6 +7,8 @@
  * - it writes all 16 rows of a tile into y, whose rows are 64-byte aligned and padded to 16 floats;
  * - it may read whole lines and octets of its activations, which are 64-byte aligned with rows
  *   padded to 64 bytes. What padding holds must not change a result.
+ * A kernel takes at most 24 KiB of stack (matmul for q4c 18): the whole library works in threads of
+ * 256 KiB (tests/unit/test_small_stack.c).
  * Other float pointers need not be aligned (heads of 24 or 80 dims lie side by side). Weights and
  * cache end where they end: nothing is read beyond.
  *
