@@ -99,7 +99,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(SAY) CC $<
 	$(Q)$(CC) $(FLAGS) $(filter-out $(if $(OWN_LEVELS),,-O%),\
 			$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<)) \
-		$(if $(filter tests/%,$<),-Itests/support) \
+		$(if $(filter tests/%,$<),-Itests/support,-Wconversion) \
 		$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
 
 # ---- programs and library -------------------------------------------------------------------

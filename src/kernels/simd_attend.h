@@ -293,7 +293,7 @@ static NOINLINE void mix(const struct attend *b, panel_fn run, enum tern_cache_t
     const char *ahead = b->next ? b->next : b->v;
     size_t step = b->next ? PARTS * WIDTH * (type == TERN_CACHE_F32 ? 4 : 2) : 0;
     v.panel.scale = scale;
-    for (size_t d = 0; d < b->v_dim; d += (v.one ? 1 : PARTS) * WIDTH) {
+    for (size_t d = 0; d < b->v_dim; d += (v.one ? 1u : PARTS) * WIDTH) {
         size_t left = b->v_dim - d;
         v.d = d;
         v.one = left < PARTS * WIDTH;

@@ -191,7 +191,7 @@ static bool add_threads(struct bench_list *list, const char *text, size_t n)
 
 static bool add_type(struct bench_list *list, const char *text, size_t n)
 {
-    for (int t = 0; tern_type_name(t); t++)
+    for (enum tern_type t = 0; tern_type_name(t); t++)
         if (strlen(tern_type_name(t)) == n && !memcmp(tern_type_name(t), text, n))
             return add(list, (uint64_t)t);
     return false;
@@ -199,7 +199,7 @@ static bool add_type(struct bench_list *list, const char *text, size_t n)
 
 static bool add_cache(struct bench_list *list, const char *text, size_t n)
 {
-    for (int t = 0; tern_cache_type_name(t); t++)
+    for (enum tern_cache_type t = 0; tern_cache_type_name(t); t++)
         if (strlen(tern_cache_type_name(t)) == n && !memcmp(tern_cache_type_name(t), text, n))
             return add(list, (uint64_t)t);
     return false;

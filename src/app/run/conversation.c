@@ -168,7 +168,7 @@ static int unit(const char *p, const char *end)
 static void add_utf8(struct growing_text *t, int c)
 {
     char b[4];
-    size_t n = 1 + (c > 0x7f) + (c > 0x7ff) + (c > 0xffff);
+    size_t n = c > 0xffff ? 4 : c > 0x7ff ? 3 : c > 0x7f ? 2 : 1;
     b[0] = (char)(n == 1 ? c : (0xf00 >> n & 0xff) | c >> 6 * (n - 1));
     for (size_t i = 1; i < n; i++)
         b[i] = (char)(0x80 | (c >> 6 * (n - 1 - i) & 0x3f));

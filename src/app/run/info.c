@@ -44,7 +44,7 @@ static void show_tokenizer(const tern_model *model, const struct tern_model_info
 static enum tern_status show_cache(const tern_model *model, uint64_t max_seq, struct tern_error *e)
 {
     const char *name;
-    for (int t = 0; (name = tern_cache_type_name(t)); t++) {
+    for (enum tern_cache_type t = 0; (name = tern_cache_type_name(t)); t++) {
         struct tern_context_params p = {.n_ctx = max_seq < 256 ? (uint32_t)max_seq : 256,
                                         .cache_type = t};
         struct tern_memory plan;

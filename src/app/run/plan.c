@@ -14,7 +14,7 @@ static struct tern_context_params params_of(const struct run_options *o, uint32_
     p.n_ctx = v[OPT_CTX_SIZE].given ? (uint32_t)v[OPT_CTX_SIZE].integer : n_ctx;
     p.n_batch = (uint32_t)v[OPT_BATCH_SIZE].integer;
     p.cache_type = TERN_CACHE_F16;
-    for (int t = 0; v[OPT_CACHE_TYPE].given && tern_cache_type_name(t); t++)
+    for (enum tern_cache_type t = 0; v[OPT_CACHE_TYPE].given && tern_cache_type_name(t); t++)
         if (!strcmp(v[OPT_CACHE_TYPE].text, tern_cache_type_name(t)))
             p.cache_type = t;
     p.fingerprint = v[OPT_FINGERPRINT].given;
