@@ -1,6 +1,6 @@
 /* cflags: -O2 */
-/* Gathers the inputs of a model's matrices: see calibrate.h. A *unit* is the head (0) or a layer
- * (1 + its number), in the order of a file whose head is tied. The units that are held at a time
+/* Gathers the inputs of a model's matrices: see calibrate.h. A *site* is the head (0) or a layer
+ * (1 + its number), in the order of a file whose head is tied. The sites that are held at a time
  * are neighbours. */
 #include "quantize/calibrate.h"
 
@@ -15,7 +15,7 @@
 enum {
     MAX_SEQUENCE = 512, /* tokens that see each other, and rows of a batch */
     POINTS = 4,         /* of enum watch_point: inputs; the head has only the first */
-    BUDGET = 1 << 30    /* bytes of sums held at a time, but at least one unit */
+    BUDGET = 1 << 30    /* bytes of sums held at a time, but at least one site */
 };
 
 struct calibration {
@@ -27,34 +27,34 @@ struct calibration {
     struct forward forward;
     struct gram_scratch scratch;
     struct factor factor;
-    size_t factor_unit; /* that `factor` is of; SIZE_MAX: none */
+    size_t factor_site; /* that `factor` is of; SIZE_MAX: none */
     enum watch_point factor_point;
-    size_t begin, end;            /* units held */
+    size_t begin, end;            /* sites held */
     struct gram (*grams)[POINTS]; /* [end - begin] */
     struct arena arena;           /* owns their numbers */
 };
 
-static const struct layer *unit_layer(const struct calibration *c, size_t unit)
+static const struct layer *site_layer(const struct calibration *c, size_t site)
 {
-    return &c->model->layers[unit - 1];
+    return &c->model->layers[site - 1];
 }
 
 /* Columns of the matrices that read at this point; 0: none. */
-static size_t point_columns(const struct calibration *c, size_t unit, enum watch_point at)
+static size_t point_columns(const struct calibration *c, size_t site, enum watch_point at)
 {
-    if (unit == 0)
+    if (site == 0)
         return at == WATCH_ATTENTION ? c->model->dim : 0;
-    const struct layer *w = unit_layer(c, unit);
+    const struct layer *w = site_layer(c, site);
     return at == WATCH_OUT ? w->o.k : at == WATCH_DOWN ? w->hidden : c->model->dim;
 }
 
 /* ---- one look ---- */
 
 /* The input rows of the matrices, into the scratch. */
-static void take_inputs(struct calibration *c, const struct forward *f, size_t unit,
+static void take_inputs(struct calibration *c, const struct forward *f, size_t site,
                         enum watch_point at, size_t k)
 {
-    const struct layer *w = unit ? unit_layer(c, unit) : NULL;
+    const struct layer *w = site ? site_layer(c, site) : NULL;
     const struct norm *norm = !w                      ? &c->model->final_norm
                               : at == WATCH_ATTENTION ? &w->attn_norm
                               : at == WATCH_FFN       ? ffn_norm_of(w)
@@ -74,13 +74,13 @@ static void take_inputs(struct calibration *c, const struct forward *f, size_t u
 static void watch(void *arg, struct forward *f, size_t layer, enum watch_point at)
 {
     struct calibration *c = arg;
-    size_t unit = layer < c->model->n_layers ? layer + 1 : 0;
-    if ((int)at < POINTS && unit >= c->begin && unit < c->end) {
-        size_t k = point_columns(c, unit, at);
-        take_inputs(c, f, unit, at, k);
-        gram_add(&c->grams[unit - c->begin][at], &c->scratch, f->n, k, c->kernels, c->pool);
+    size_t site = layer < c->model->n_layers ? layer + 1 : 0;
+    if ((int)at < POINTS && site >= c->begin && site < c->end) {
+        size_t k = point_columns(c, site, at);
+        take_inputs(c, f, site, at, k);
+        gram_add(&c->grams[site - c->begin][at], &c->scratch, f->n, k, c->kernels, c->pool);
     }
-    if (c->begin > 0 && unit + 1 == c->end && at == WATCH_DOWN)
+    if (c->begin > 0 && site + 1 == c->end && at == WATCH_DOWN)
         atomic_store(&f->cancel, 1); /* no later layer is of interest */
 }
 
@@ -112,11 +112,11 @@ static enum tern_status run_text(struct calibration *c, struct tern_error *e)
                                 : TERN_OK;
 }
 
-static uint64_t unit_bytes(const struct calibration *c, size_t unit)
+static uint64_t site_bytes(const struct calibration *c, size_t site)
 {
     uint64_t bytes = 0;
     for (int at = 0; at < POINTS; at++) {
-        size_t k = point_columns(c, unit, (enum watch_point)at);
+        size_t k = point_columns(c, site, (enum watch_point)at);
         bytes += k ? gram_bytes(k) : 0;
     }
     return bytes;
@@ -125,25 +125,25 @@ static uint64_t unit_bytes(const struct calibration *c, size_t unit)
 static void layout(struct calibration *c)
 {
     c->grams = arena_take(&c->arena, c->end - c->begin, sizeof *c->grams);
-    for (size_t unit = c->begin; unit < c->end; unit++)
+    for (size_t site = c->begin; site < c->end; site++)
         for (int at = 0; at < POINTS; at++) {
-            size_t k = point_columns(c, unit, (enum watch_point)at);
+            size_t k = point_columns(c, site, (enum watch_point)at);
             struct gram g = gram_shape(k ? k : 1);
             g.h = k ? arena_take(&c->arena, (uint64_t)g.k * g.stride, sizeof *g.h) : NULL;
             if (c->grams)
-                c->grams[unit - c->begin][at] = g;
+                c->grams[site - c->begin][at] = g;
         }
 }
 
-/* Holds `unit` and what fits after it. */
-static enum tern_status hold(struct calibration *c, size_t unit, struct tern_error *e)
+/* Holds `site` and what fits after it. */
+static enum tern_status hold(struct calibration *c, size_t site, struct tern_error *e)
 {
-    uint64_t bytes = unit_bytes(c, unit);
+    uint64_t bytes = site_bytes(c, site);
     arena_close(&c->arena);
     c->arena = (struct arena){0};
-    c->begin = unit;
-    for (c->end = unit + 1; c->end <= c->model->n_layers; c->end++)
-        if ((bytes += unit_bytes(c, c->end)) > BUDGET)
+    c->begin = site;
+    for (c->end = site + 1; c->end <= c->model->n_layers; c->end++)
+        if ((bytes += site_bytes(c, c->end)) > BUDGET)
             break;
     layout(c);
     enum tern_status s = arena_open(&c->arena, "the sums over the calibration text", e);
@@ -161,8 +161,8 @@ static enum tern_status hold(struct calibration *c, size_t unit, struct tern_err
  * counts alike. */
 static const double DAMPING = 0.01, DAMPING_TIED = 1;
 
-/* The unit and point that a tensor reads at; false for what is no matrix of a known kind. */
-static bool place_of(const struct calibration *c, const char *tensor, size_t *unit,
+/* The site and point that a tensor reads at; false for what is no matrix of a known kind. */
+static bool place_of(const struct calibration *c, const char *tensor, size_t *site,
                      enum watch_point *at)
 {
     static const struct {
@@ -172,21 +172,21 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *un
                  {"o", WATCH_OUT},       {"gate", WATCH_FFN},    {"up", WATCH_FFN},
                  {"down", WATCH_DOWN}};
     const char *dot = strrchr(tensor, '.');
-    *unit = 0, *at = WATCH_ATTENTION;
+    *site = 0, *at = WATCH_ATTENTION;
     if (!dot)
         return !strcmp(tensor, c->model->head_tied ? "embed" : "head");
     if (strncmp(tensor, "layer.", 6))
         return false;
     for (const char *p = tensor + 6; p < dot && *p >= '0' && *p <= '9'; p++)
-        *unit = *unit * 10 + (size_t)(*p - '0');
-    *unit += 1;
+        *site = *site * 10 + (size_t)(*p - '0');
+    *site += 1;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strcmp(dot + 1, parts[i].part)) {
             *at = parts[i].at;
-            if (*unit > c->model->n_layers)
+            if (*site > c->model->n_layers)
                 return false;
             return *at < WATCH_FFN ||
-                   !unit_layer(c, *unit)->experts.n; /* which see some rows each */
+                   !site_layer(c, *site)->experts.n; /* which see some rows each */
         }
     return false;
 }
@@ -194,18 +194,18 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *un
 enum tern_status calibrate_find(struct calibration *c, const char *tensor, const struct factor **f,
                                 struct tern_error *e)
 {
-    size_t unit;
+    size_t site;
     enum watch_point at;
     *f = NULL;
-    if (!place_of(c, tensor, &unit, &at))
+    if (!place_of(c, tensor, &site, &at))
         return TERN_OK;
     enum tern_status s = TERN_OK;
-    if (unit < c->begin || unit >= c->end)
-        s = hold(c, unit, e);
-    if (!s && (unit != c->factor_unit || at != c->factor_point)) {
-        c->factor_unit = SIZE_MAX;
-        double damping = unit == 0 && c->model->head_tied ? DAMPING_TIED : DAMPING;
-        bool good = factor_make(&c->factor, &c->grams[unit - c->begin][at], damping, c->pool);
+    if (site < c->begin || site >= c->end)
+        s = hold(c, site, e);
+    if (!s && (site != c->factor_site || at != c->factor_point)) {
+        c->factor_site = SIZE_MAX;
+        double damping = site == 0 && c->model->head_tied ? DAMPING_TIED : DAMPING;
+        bool good = factor_make(&c->factor, &c->grams[site - c->begin][at], damping, c->pool);
         if (pool_stopped(c->pool, 0))
             return calibrate_stopped(e);
         if (!good)
@@ -213,7 +213,7 @@ enum tern_status calibrate_find(struct calibration *c, const char *tensor, const
                              "the inputs of tensor '%s' over the calibration text are too large to "
                              "be summed",
                              tensor);
-        c->factor_unit = unit, c->factor_point = at;
+        c->factor_site = site, c->factor_point = at;
     }
     *f = s ? NULL : &c->factor;
     return s;
@@ -254,7 +254,7 @@ enum tern_status calibrate_open(struct calibration **out, const struct model *m,
     if (!c)
         return error_memory(e, "the calibration", sizeof *c);
     c->model = m, c->kernels = kernels, c->pool = pool, c->text = *text;
-    c->factor_unit = SIZE_MAX;
+    c->factor_site = SIZE_MAX;
     return open_parts(c, e);
 }
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 enum {
-    MAX_BLOCK = 4096, /* columns that feel each other */
-    PANEL = 32,       /* columns that are eliminated together */
-    APART = 8         /* doubles between rows, so that these do not collide in the cache */
+    MAX_BAND = 4096, /* columns that feel each other */
+    PANEL = 32,      /* columns that are eliminated together */
+    APART = 8        /* doubles between rows, so that these do not collide in the cache */
 };
 
 static size_t round_to(size_t n, size_t m)
@@ -19,9 +19,9 @@ static size_t round_to(size_t n, size_t m)
 
 struct gram gram_shape(size_t k)
 {
-    size_t padded = round_to(k, GROUP), blocks = (padded + MAX_BLOCK - 1) / MAX_BLOCK;
-    size_t block = round_to((padded + blocks - 1) / blocks, GROUP);
-    return (struct gram){.k = padded, .stride = round_to(block, 64), .block = block};
+    size_t padded = round_to(k, GROUP), bands = (padded + MAX_BAND - 1) / MAX_BAND;
+    size_t band = round_to((padded + bands - 1) / bands, GROUP);
+    return (struct gram){.k = padded, .stride = round_to(band, 64), .band = band};
 }
 
 uint64_t gram_bytes(size_t k)
@@ -40,7 +40,7 @@ static void layout_scratch(struct gram_scratch *s, size_t n, size_t k, int n_thr
     s->x = arena_take(&s->arena, (uint64_t)n * s->x_stride, sizeof(float));
     s->tiles = arena_take(&s->arena, (uint64_t)padded * n, sizeof(float));
     s->t = arena_take(&s->arena, (uint64_t)padded * s->t_stride, sizeof(float));
-    s->y = arena_take(&s->arena, (uint64_t)n_threads * TILE_ROWS * MAX_BLOCK, sizeof(float));
+    s->y = arena_take(&s->arena, (uint64_t)n_threads * TILE_ROWS * MAX_BAND, sizeof(float));
 }
 
 enum tern_status gram_scratch_open(struct gram_scratch *s, size_t n, size_t k, int n_threads,
@@ -80,14 +80,14 @@ static void turn_items(void *arg, size_t begin, size_t end, int thread)
         }
 }
 
-/* 16 rows of H an item, from the first column of their block to the diagonal. */
+/* 16 rows of H an item, from the first column of their band to the diagonal. */
 static void sum_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct sum *job = arg;
     const struct gram *g = job->g;
-    float *y = job->s->y + (size_t)thread * TILE_ROWS * MAX_BLOCK;
+    float *y = job->s->y + (size_t)thread * TILE_ROWS * MAX_BAND;
     for (size_t i = begin; i < end; i++) {
-        size_t row = i * TILE_ROWS, first = row / g->block * g->block;
+        size_t row = i * TILE_ROWS, first = row / g->band * g->band;
         size_t columns = row - first + TILE_ROWS;
         struct activations x = {.n = TILE_ROWS,
                                 .k = job->n,
@@ -120,7 +120,7 @@ static void layout_factor(struct factor *f, size_t k)
     f->u = arena_take(&f->arena, (uint64_t)g.k * g.stride, sizeof(float));
     f->d = arena_take(&f->arena, g.k, sizeof(float));
     f->diagonal = arena_take(&f->arena, g.k, sizeof(float));
-    f->work = arena_take(&f->arena, (uint64_t)g.block * (g.block + APART + PANEL), sizeof(double));
+    f->work = arena_take(&f->arena, (uint64_t)g.band * (g.band + APART + PANEL), sizeof(double));
 }
 
 enum tern_status factor_open(struct factor *f, size_t k, struct tern_error *e)
@@ -201,10 +201,10 @@ static void eliminate(struct elimination *m, struct pool *pool)
     }
 }
 
-/* Copies a block of H with its columns turned round and its diagonal damped, which f keeps, and
+/* Copies a band of H with its columns turned round and its diagonal damped, which f keeps, and
  * makes it whole; false when it is not finite. */
-static bool load_block(struct elimination *m, struct factor *f, const struct gram *g, size_t first,
-                       double damping)
+static bool load_band(struct elimination *m, struct factor *f, const struct gram *g, size_t first,
+                      double damping)
 {
     double mean = 0;
     for (size_t i = 0; i < m->n; i++)
@@ -225,7 +225,7 @@ static bool load_block(struct elimination *m, struct factor *f, const struct gra
 }
 
 /* Turns L D L^T into rows of U and D, D with mean 1. */
-static bool store_block(const struct elimination *m, struct factor *f, size_t first)
+static bool store_band(const struct elimination *m, struct factor *f, size_t first)
 {
     double mean = 0;
     bool good = true;
@@ -244,15 +244,15 @@ static bool store_block(const struct elimination *m, struct factor *f, size_t fi
 
 bool factor_make(struct factor *f, const struct gram *g, double damping, struct pool *pool)
 {
-    f->k = g->k, f->stride = g->stride, f->block = g->block, f->h = g->h;
-    for (size_t first = 0; first < g->k; first += g->block) {
-        size_t n = g->k - first < g->block ? g->k - first : g->block;
+    f->k = g->k, f->stride = g->stride, f->band = g->band, f->h = g->h;
+    for (size_t first = 0; first < g->k; first += g->band) {
+        size_t n = g->k - first < g->band ? g->k - first : g->band;
         struct elimination m = {
             .a = f->work, .p = f->work + n * (n + APART), .n = n, .stride = n + APART};
-        if (!load_block(&m, f, g, first, damping))
+        if (!load_band(&m, f, g, first, damping))
             return false;
         eliminate(&m, pool);
-        if (!store_block(&m, f, first))
+        if (!store_band(&m, f, first))
             return false;
     }
     return true;

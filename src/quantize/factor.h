@@ -2,7 +2,7 @@
  * rows X [n, k]. Out: the factors of H = U D U^T, U unit upper triangular: an error e of a row of
  * weights costs e^T H e = sum over j of d_j (e_j + sum_{i<j} u_ij e_i)^2.
  *
- * Columns are taken in blocks of at most 4096 that do not feel each other, so that memory and
+ * Columns are taken in bands of at most 4096 that do not feel each other, so that memory and
  * time stay bounded. Sums over X use the matmul kernel of f32, whose order is fixed, and the rest
  * is plain double arithmetic: the same bits for any number of threads and any processor. */
 #ifndef QUANTIZE_FACTOR_H
@@ -12,17 +12,17 @@
 #include "base/pool.h"
 #include "kernels/kernels.h"
 
-struct gram {                /* H, lower triangle within the blocks */
-    size_t k, stride, block; /* k is a multiple of 32; columns of a block; floats of a row */
-    float *h;                /* [k, stride]: row i, column j - first column of i's block */
+struct gram {               /* H, lower triangle within the bands */
+    size_t k, stride, band; /* k is a multiple of 32; columns of a band; floats of a row */
+    float *h;               /* [k, stride]: row i, column j - first column of i's band */
 };
 
 struct factor {
-    size_t k, stride, block;
-    float *u;        /* [k, stride]: row j holds u_ij for the columns i < j of its block */
+    size_t k, stride, band;
+    float *u;        /* [k, stride]: row j holds u_ij for the columns i < j of its band */
     float *d;        /* [k] */
     float *diagonal; /* [k] of H, damped */
-    const float *h;  /* [k, stride] all of H's blocks, not damped, borrowed */
+    const float *h;  /* [k, stride] all of H's bands, not damped, borrowed */
     double *work;
     struct arena arena;
 };
@@ -53,7 +53,7 @@ enum tern_status factor_open(struct factor *f, size_t k, struct tern_error *e);
 void factor_close(struct factor *f);
 
 /* Factors g with `damping` times its mean diagonal added to it, and fills the upper triangle of its
- * blocks. False when g is not finite; a gram of zeros gives U = 1, d = 1. */
+ * bands. False when g is not finite; a gram of zeros gives U = 1, d = 1. */
 bool factor_make(struct factor *f, const struct gram *g, double damping, struct pool *pool);
 
 #endif

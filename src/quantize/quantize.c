@@ -32,7 +32,7 @@ struct quantize_job {
     struct pool *pool;
     struct arena arena;
     float *lines;        /* [threads, n_lines, 16] columns of a tile: what is lost of them so far */
-    struct codes *codes; /* [threads, n_lines / 32] of its blocks */
+    struct codes *codes; /* [threads, n_lines / 32] of its groups */
     size_t n_lines;      /* the largest k, rounded up to 32 */
     const struct factor *factor; /* of the tensor in work; NULL: its inputs are not known */
     /* the chunk in work */
@@ -139,13 +139,13 @@ static void turn(float *to, const float *w)
             to[c * TILE_ROWS + r] = w[r * GROUP + c];
 }
 
-/* The part of the factor that block `block` of a tile needs; `fix` gets what the errors of the
+/* The part of the factor that group `group` of a tile needs; `fix` gets what the errors of the
  * columns before it, lines [16 a column], add to its weights. */
 static void feel_errors(const struct quantize_job *j, struct group *g, const float *lines,
-                        size_t block, float *fix)
+                        size_t group, float *fix)
 {
     const struct factor *f = j->factor;
-    size_t column = block * GROUP, first = column / f->block * f->block;
+    size_t column = group * GROUP, first = column / f->band * f->band;
     const float *u = f->u + column * f->stride;
     struct activations x = {.n = GROUP, .k = column - first, .stride = f->stride, .x = u};
     g->u = u + (column - first);
@@ -158,8 +158,9 @@ static void feel_errors(const struct quantize_job *j, struct group *g, const flo
     g->fix = fix;
 }
 
-/* The codes of the values c->q go to block `block` of the tile at out. */
-static void store_codes(const struct quantize_job *j, char *out, size_t block, const struct codes *c)
+/* The codes of the values c->q go to group `group` of the tile at out. */
+static void store_codes(const struct quantize_job *j, char *out, size_t group,
+                        const struct codes *c)
 {
     const int8_t *values = format_values(j->to, out);
     uint8_t codes[GROUP][TILE_ROWS];
@@ -167,31 +168,31 @@ static void store_codes(const struct quantize_job *j, char *out, size_t block, c
         for (unsigned r = 0; r < TILE_ROWS; r++)
             for (codes[i][r] = 0; codes[i][r] < CODES - 1 && values[codes[i][r]] < c->q[i][r];)
                 codes[i][r]++;
-    j->to->store(out, block, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
+    j->to->store(out, group, (const uint8_t(*)[TILE_ROWS])codes, c->scale);
 }
 
-/* Block `block` of a tile, whose columns are the last of `lines`, which become its errors. */
-static void encode_block(const struct quantize_job *j, size_t block, const struct values *values,
+/* Group `group` of a tile, whose columns are the last of `lines`, which become its errors. */
+static void search_group(const struct quantize_job *j, size_t group, const struct values *values,
                          float *lines, struct codes *c)
 {
     _Alignas(64) float fix[GROUP * TILE_ROWS];
-    float *own = lines + block * GROUP * TILE_ROWS;
+    float *own = lines + group * GROUP * TILE_ROWS;
     struct group g = {.w = own, .values = values};
     if (j->factor)
-        feel_errors(j, &g, lines, block, fix);
+        feel_errors(j, &g, lines, group, fix);
     encode_group(&g, c);
     for (unsigned i = 0; i < GROUP; i++)
         for (unsigned r = 0; r < TILE_ROWS; r++)
             own[i * TILE_ROWS + r] -= c->scale[r] * c->q[i][r];
 }
 
-/* Block `block` once more, now that the errors of all columns are in `lines`. */
-static void polish_block(const struct quantize_job *j, size_t block, const struct values *values,
-                         float *lines, struct codes *c)
+/* Group `group` once more, now that the errors of all columns are in `lines`. */
+static void descend_group(const struct quantize_job *j, size_t group, const struct values *values,
+                          float *lines, struct codes *c)
 {
     const struct factor *f = j->factor;
-    size_t column = block * GROUP, first = column / f->block * f->block;
-    size_t n = f->k - first < f->block ? f->k - first : f->block;
+    size_t column = group * GROUP, first = column / f->band * f->band;
+    size_t n = f->k - first < f->band ? f->k - first : f->band;
     const float *rows = f->h + column * f->stride;
     float(*e)[TILE_ROWS] = (float(*)[TILE_ROWS])(lines + column * TILE_ROWS), h[GROUP][GROUP];
     _Alignas(64) float he[GROUP][TILE_ROWS];
@@ -218,21 +219,21 @@ static void encode_searched(const struct quantize_job *j, char *out, float *line
         values_make(values, table);
     size_t n = (size_t)(j->tensor->k + GROUP - 1) / GROUP;
     for (size_t b = 0; b < n; b++)
-        encode_block(j, b, values, lines, &codes[b]);
+        search_group(j, b, values, lines, &codes[b]);
     for (size_t b = 0; j->factor && b < POLISHES * n; b++)
-        polish_block(j, b % n, values, lines, &codes[b % n]);
+        descend_group(j, b % n, values, lines, &codes[b % n]);
     for (size_t b = 0; b < n; b++)
         store_codes(j, out, b, &codes[b]);
 }
 
-/* w [16, 32] = block `block` of the source's tile, without its padding; how many columns that has
+/* w [16, 32] = group `group` of the source's tile, without its padding; how many columns that has
  */
-static unsigned take_block(const struct quantize_job *j, const char *source, uint64_t block,
+static unsigned take_group(const struct quantize_job *j, const char *source, uint64_t group,
                            unsigned n_rows, float *w)
 {
-    uint64_t left = j->tensor->k - block * GROUP;
+    uint64_t left = j->tensor->k - group * GROUP;
     unsigned n = left < GROUP ? (unsigned)left : GROUP;
-    j->from->decode(w, source, block, n);
+    j->from->decode(w, source, group, n);
     clear_padding(w, n_rows, n);
     return n;
 }
@@ -247,13 +248,13 @@ static struct tile_error encode_tile(const struct quantize_job *j, const char *s
     bool searched = is_searched(j->to->type);
     format_start_tile(j->to, out, NULL);
     for (uint64_t b = 0; searched && b * GROUP < k; b++) {
-        take_block(j, source, b, n_rows, w);
+        take_group(j, source, b, n_rows, w);
         turn(lines + b * GROUP * TILE_ROWS, w);
     }
     if (searched)
         encode_searched(j, out, lines, j->codes + (size_t)thread * j->n_lines / GROUP);
     for (uint64_t b = 0; b * GROUP < k; b++) {
-        unsigned n = take_block(j, source, b, n_rows, w);
+        unsigned n = take_group(j, source, b, n_rows, w);
         if (!searched)
             j->to->encode(out, b, w, n);
         j->to->decode(back, out, b, n);

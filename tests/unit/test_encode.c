@@ -66,13 +66,13 @@ static const struct values *values_of(const int8_t *table)
 static void nearest_rounding(float *back, const struct group *g, const int8_t *table)
 {
     const struct format *f = format_find(table ? TERN_Q4C : TERN_Q4);
-    float block[TILE_ROWS * GROUP];
+    float group[TILE_ROWS * GROUP];
     unsigned char tile[32 + 288];
     for (unsigned r = 0; r < TILE_ROWS; r++)
         for (unsigned j = 0; j < GROUP; j++)
-            block[r * GROUP + j] = g->w[j * TILE_ROWS + r];
+            group[r * GROUP + j] = g->w[j * TILE_ROWS + r];
     format_start_tile(f, tile, table);
-    f->encode(tile, 0, block, GROUP);
+    f->encode(tile, 0, group, GROUP);
     f->decode(back, tile, 0, GROUP);
 }
 
@@ -385,13 +385,13 @@ START_TEST(zeros_and_infinities)
 }
 END_TEST
 
-/* Wide matrices: blocks of at most 4096 columns, multiples of 32, all columns in one of them. */
-START_TEST(blocks_are_bounded)
+/* Wide matrices: bands of at most 4096 columns, multiples of 32, all columns in one of them. */
+START_TEST(bands_are_bounded)
 {
     for (size_t k = 1; k < 40000; k += 37) {
         struct gram g = gram_shape(k);
-        ck_assert(g.k >= k && g.k < k + 32 && g.k % 32 == 0 && g.block % 32 == 0);
-        ck_assert(g.block <= 4096 && g.block <= g.k && g.stride >= g.block && g.stride % 64 == 0);
+        ck_assert(g.k >= k && g.k < k + 32 && g.k % 32 == 0 && g.band % 32 == 0);
+        ck_assert(g.band <= 4096 && g.band <= g.k && g.stride >= g.band && g.stride % 64 == 0);
     }
 }
 END_TEST
@@ -399,4 +399,4 @@ END_TEST
 SUITE("encode", TEST(never_worse_than_nearest), TEST(numbers_of_the_table_are_kept),
       TEST(one_huge_value), TEST(polish_descends), TEST(much_better_on_average),
       LOOP(factors_multiply_back, 0, 4), TEST(threads_change_no_bit), TEST(zeros_and_infinities),
-      TEST(blocks_are_bounded))
+      TEST(bands_are_bounded))

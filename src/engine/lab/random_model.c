@@ -1,7 +1,7 @@
 /* tern_random_model: a weights file of any shape with random weights, so that a machine can be
  * measured without a download. In: a shape, a type, a seed. Out: a file like any other, the same
  * bytes for any number of threads. The tiles of a matrix are put together from a table of
- * BLOCKS random blocks, because encoding every weight would take longer than writing it. */
+ * GROUPS random groups, because encoding every weight would take longer than writing it. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "weights/writer.h"
 
 enum {
-    BLOCKS = 256,          /* of 16 rows and 32 k */
+    GROUPS = 256,          /* of 16 rows and 32 k */
     CHUNK_BYTES = 8 << 20, /* written at a time, but at least one tile */
     BLOCK_VALUES = TILE_ROWS * GROUP,
     N_PARTS = 9 /* tensors of a layer */
@@ -40,8 +40,8 @@ struct random_job {
     /* the tensor in work */
     struct part part;
     uint64_t index, first; /* its number; its tile with which the chunk begins */
-    size_t tile_bytes, block_bytes;
-    unsigned char *blocks; /* a head, then [BLOCKS, block_bytes] */
+    size_t tile_bytes, group_bytes;
+    unsigned char *groups; /* a head, then [GROUPS, group_bytes] */
     unsigned char *data;   /* the chunk */
     int fd;                /* where it goes */
     uint64_t offset;
@@ -131,7 +131,7 @@ static uint64_t next_random(uint64_t *state)
 
 /* Values of magnitude a/8 .. a, where a = 1.62 / sqrt(k): a dot with k of them keeps the size of
  * its input, and none is subnormal in any format. n_rows and n: what is not padding. */
-static void make_block(const struct random_job *j, uint64_t *state, float *w, unsigned n_rows,
+static void make_group(const struct random_job *j, uint64_t *state, float *w, unsigned n_rows,
                        unsigned n)
 {
     float a = 1.62f / sqrtf((float)j->part.k);
@@ -147,29 +147,29 @@ static void make_table(struct random_job *j)
 {
     float w[BLOCK_VALUES];
     uint64_t state = j->seed ^ j->index << 32;
-    format_start_tile(j->format, j->blocks, NULL);
-    for (unsigned b = 0; b < BLOCKS; b++) {
-        make_block(j, &state, w, TILE_ROWS, GROUP);
-        j->format->encode(j->blocks, b, w, GROUP);
+    format_start_tile(j->format, j->groups, NULL);
+    for (unsigned b = 0; b < GROUPS; b++) {
+        make_group(j, &state, w, TILE_ROWS, GROUP);
+        j->format->encode(j->groups, b, w, GROUP);
     }
 }
 
 static void fill_tile(const struct random_job *j, uint64_t tile, unsigned char *at)
 {
-    uint64_t n_blocks = (j->part.k + GROUP - 1) / GROUP, left = j->part.rows - tile * TILE_ROWS;
+    uint64_t n_groups = (j->part.k + GROUP - 1) / GROUP, left = j->part.rows - tile * TILE_ROWS;
     uint64_t state = (j->seed ^ j->index << 32) + (tile + 1) * 0xd1342543de82ef95u;
     size_t head = j->format->head_bytes;
-    memcpy(at, j->blocks, head);
-    for (uint64_t b = 0; b < n_blocks; b++) {
+    memcpy(at, j->groups, head);
+    for (uint64_t b = 0; b < n_groups; b++) {
         uint64_t n = j->part.k - b * GROUP;
         if (left >= TILE_ROWS && n >= GROUP) {
-            memcpy(at + head + b * j->block_bytes,
-                   j->blocks + head + next_random(&state) % BLOCKS * j->block_bytes,
-                   j->block_bytes);
-        } else { /* padding: a block of its own */
+            memcpy(at + head + b * j->group_bytes,
+                   j->groups + head + next_random(&state) % GROUPS * j->group_bytes,
+                   j->group_bytes);
+        } else { /* padding: a group of its own */
             float w[BLOCK_VALUES];
             n = n < GROUP ? n : GROUP;
-            make_block(j, &state, w, left < TILE_ROWS ? (unsigned)left : TILE_ROWS, (unsigned)n);
+            make_group(j, &state, w, left < TILE_ROWS ? (unsigned)left : TILE_ROWS, (unsigned)n);
             j->format->encode(at, b, w, (unsigned)n);
         }
     }
@@ -277,10 +277,10 @@ static enum tern_status allocate(struct random_job *j, struct tern_error *e)
         size_t tile = format_tile_bytes(j->format, find_part(j->shape, i).k);
         bytes = tile > bytes ? tile : bytes;
     }
-    j->block_bytes = (size_t)GROUP / j->format->grain * j->format->grain_bytes;
-    j->blocks = malloc(j->format->head_bytes + BLOCKS * j->block_bytes);
+    j->group_bytes = (size_t)GROUP / j->format->grain * j->format->grain_bytes;
+    j->groups = malloc(j->format->head_bytes + GROUPS * j->group_bytes);
     j->data = malloc(bytes);
-    return j->blocks && j->data ? TERN_OK : error_memory(e, "random tiles", bytes);
+    return j->groups && j->data ? TERN_OK : error_memory(e, "random tiles", bytes);
 }
 
 enum tern_status tern_random_model(const char *path, const struct tern_shape *shape,
@@ -301,7 +301,7 @@ enum tern_status tern_random_model(const char *path, const struct tern_shape *sh
         s = write_all(&j, e);
     writer_close(j.out);
     pool_close(j.pool);
-    free(j.blocks);
+    free(j.groups);
     free(j.data);
     fpenv_leave(saved);
     return s;
