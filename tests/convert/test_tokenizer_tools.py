@@ -124,6 +124,30 @@ class Sources(Folder):
         with self.assertRaisesRegex(ConvertError, "pre-tokenizer 'nonsense'"):
             gguf.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": "nonsense"}).items()}, None)
 
+    def test_gguf_bytes_whose_special_tokens_come_first(self):
+        """Falcon's, StarCoder's and GPT-NeoX's: the reference, whose ids the file tests itself by, has the file's ids."""
+        made = level_json(pattern=None)
+        special = ["<|endoftext|>", "<fim>", "<pad>"]
+        tokens = [*special, *made["model"]["vocab"], "<unused>", "<user>", "</s>"]
+        types = [3, 3, 3] + [1] * len(RANKS) + [5, 4, 3]
+        values = {"model": "gpt2", "tokens": tokens, "token_type": types, "bos_token_id": 0, "eos_token_id": 0}
+        values |= {"merges": [" ".join(m) for m in made["model"]["merges"]]}
+        for pre in ("falcon", "starcoder", "mpt", "tekken"):
+            t = gguf.from_gguf({f"tokenizer.ggml.{k}": v for k, v in (values | {"pre": pre}).items()}, None)
+            for i in (0, 1, 2, len(tokens) - 2, len(tokens) - 1):
+                self.assertEqual(t.reference.encode(f"a{tokens[i]}b", True), [3 + ord("a"), i, 3 + ord("b")])
+            self.assertEqual(sorted(a.id for a in t.added), [0, 1, 2, len(tokens) - 2, len(tokens) - 1])
+            engine, report = tokenizer_check.Engine(section.section(t)), tokenizer_check.Report()
+            self.addCleanup(engine.close)
+            tokenizer_check.compare(t, engine, 300, 1, report)
+            self.assertEqual((report.differ, report.compared > 1000), (0, True))
+
+    def test_an_added_token_with_an_id_that_the_package_does_not_give(self):
+        made = level_json(pattern=None)
+        made["added_tokens"][0]["id"] = 400
+        with self.assertRaisesRegex(ConvertError, "'<|endoftext|>' has the id 400, but the tokenizers package gives it 268"):
+            from_json(made, "x")
+
     def test_gguf_unigram(self):
         model = spm_model()
         model.model_type = spf.UNIGRAM

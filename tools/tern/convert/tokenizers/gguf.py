@@ -1,5 +1,7 @@
 """The tokenizer of a GGUF file's keys, under llama.cpp's rules."""
 
+import json
+
 from ...errors import ConvertError
 from . import patterns
 from . import sentencepiece_model as spf
@@ -103,7 +105,10 @@ def _gguf_bpe(g: GgufKeys, tokens: list[str]) -> Tokenizer:
         after=[names["eos"]] if g.get("add_eos_token", False) and "eos" in names else [],
         **GGUF_PATTERNS[pre],
     )
-    return from_json(made, "the GGUF file", {f"{name}_token": text for name, (text, _) in names.items()})
+    # The package numbers an added token that is in no vocabulary after the last one; here it may stand anywhere.
+    vocab = made["model"]["vocab"] | {a["content"]: a["id"] for a in made["added_tokens"]}
+    reference = json.dumps(made | {"model": made["model"] | {"vocab": vocab}})
+    return from_json(made, "the GGUF file", {f"{name}_token": text for name, (text, _) in names.items()}, reference)
 
 
 def from_gguf(values: dict, vocab: int | None) -> Tokenizer | None:

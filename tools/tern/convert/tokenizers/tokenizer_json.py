@@ -345,5 +345,12 @@ def from_json(data: dict, origin: str, names: dict | None = None, text: str | No
     try:
         t.reference = (UnigramReference if unigram else TokenizersReference)(text or json.dumps(data))
     except ImportError:
-        pass
+        return t
+    for a in t.added:
+        given = t.reference.tokenizer.token_to_id(a.content)
+        if given != a.id:
+            raise ConvertError(
+                f"{origin}: the added token {a.content!r} has the id {a.id}, but the tokenizers package gives it {given}; "
+                "correct the id"
+            )
     return t
