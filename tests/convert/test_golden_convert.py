@@ -175,6 +175,51 @@ class PublishedKeys(unittest.TestCase):
                 except ConvertError as e:
                     self.assertNotIn("of a kind that is not known here", str(e), (config["model_type"], key, inner, value))
 
+    def rope_of(self, kind: str, **keys) -> tuple[list, list[str]]:
+        """The second frequency of each set, which is base^(-2 / dims) / factor, and the notes. None leaves a key out."""
+        config, notes = self.configs()[kind] | keys, []
+        with tempfile.TemporaryDirectory() as temp:
+            folder = self.written(Path(temp), {k: v for k, v in config.items() if v is not None})
+            _, f, _ = huggingface.features(folder, None, notes)
+        return [f[f"rope.{i}.inv_freq"][1] for i in range(2) if f"rope.{i}.inv_freq" in f], notes
+
+    def test_two_spellings_of_rope(self):
+        """Of two that contradict each other, the one that transformers 5 takes, or a refusal by name."""
+        none = {"rope_theta": None, "rope_scaling": None, "rope_local_base_freq": None}
+        flat = {"rope_type": "linear", "factor": 8.0, "rope_theta": 7.0}
+        for kind, base, local in (("gemma3_text", 1e6, 1e4), ("olmo3", 5e5, 5e5)):
+            config = self.configs()[kind]
+            dims = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+            wave = lambda b, factor=1: b ** (-2 / dims) / factor  # noqa: E731
+            nested = {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 900.0},
+                      "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}  # fmt: skip
+            for given, want, beside in (
+                ({"rope_parameters": nested}, (wave(900, 2), wave(50)), False),
+                ({"rope_parameters": nested | flat}, (wave(900, 2), wave(50)), True),
+                ({"rope_parameters": flat}, (wave(base), wave(local)), True),
+                ({"rope_parameters": nested, "rope_scaling": {"factor": 4.0}}, (wave(900, 4), wave(50)), False),
+                ({"rope_parameters": {"full_attention": nested["full_attention"]}}, (wave(900, 2), wave(local)), False),
+            ):
+                with self.subTest(kind, given=given):
+                    got, notes = self.rope_of(kind, **none | given)
+                    np.testing.assert_allclose(got, want, rtol=1e-12)
+                    self.assertEqual([note.count("'factor', 'rope_theta', 'rope_type' outside") for note in notes], [1] * beside)
+            for given, word in (
+                ({"rope_parameters": nested, "original_max_position_embeddings": 16}, "original_max_position_embeddings"),
+                ({"rope_parameters": {"full_attention": {"partial_rotary_factor": 0.5}}}, "partial_rotary_factor"),
+                ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "type is 'linear', but rope_type is 'default'"),
+            ):
+                with self.subTest(kind, given=given), self.assertRaisesRegex(ConvertError, word):
+                    self.rope_of(kind, **none | given)
+        none |= {"rotary_emb_base": None, "rotary_pct": None}
+        self.assertEqual(self.rope_of("gpt_neox", **none, rope_parameters={"rope_theta": 900.0, "partial_rotary_factor": 1.0}),
+                         self.rope_of("gpt_neox", **none | {"rotary_emb_base": 900.0, "rotary_pct": 1.0}))  # fmt: skip
+        for kind, key in (("gpt_neox", "rope_theta"), ("gpt_neox", "partial_rotary_factor"), ("olmo3", "rope_local_base_freq")):
+            with self.subTest(kind, key=key), self.assertRaisesRegex(ConvertError, key):
+                self.rope_of(kind, **none | {"rotary_pct": 1.0 if kind == "gpt_neox" else None, key: 0.5})
+        for kind, base in (("mixtral", 1e6), ("cohere", 5e5), ("cohere2", 1e4)):  # the defaults of transformers 5
+            self.assertEqual(self.rope_of(kind, **none), self.rope_of(kind, **none | {"rope_theta": base}))
+
     def test_activation_of_gemma_1(self):
         """As transformers 5 reads it: GemmaConfig makes gelu the tanh form, and the model computes with hidden_act alone."""
         config = self.configs()["gemma"]

@@ -165,7 +165,7 @@ class Config:
                 f"{self.where} has quantization_config: the model is quantized in a way that is not read here; "
                 "convert the unquantized model, with --type q8 or q4 if it should be small"
             )
-        unknown = [key for key in keys if key not in self.neutral]
+        unknown = [key for key in keys if key not in self.neutral or key in self.names]  # the family has another name
         if unknown:
             names, many = ", ".join(map(repr, unknown)), len(unknown) > 1
             raise ConvertError(

@@ -254,14 +254,23 @@ def _gemma2(c: Config) -> dict:
 
 
 def _two_ropes(c: Config, f: dict, kinds: list[str], theta: float, local_theta: float) -> None:
-    """Layers with a window turn by frequencies of their own. Older files state the others' alone."""
-    new, old = c.table("rope_parameters"), c.table("rope_scaling")
-    full, local = (c.inner("rope_parameters", new.pop(kind, None), kind) for kind in (FULL, SLIDING))
-    full = full | new | old
+    """Layers with a window turn by frequencies of their own. Older files state the others' alone, in rope_scaling. The
+    reference reads no other key of rope_parameters than the two kinds, but writes what it was given beside them."""
+    stated, old = c.table("rope_parameters"), c.table("rope_scaling")
+    full, local = (c.inner("rope_parameters", stated.pop(kind, None), kind) or {"rope_type": "default"} for kind in (FULL, SLIDING))
+    if stated:
+        c.notes.append(
+            f"{c.where}: rope_parameters states {', '.join(map(repr, sorted(stated)))} outside {FULL!r} and {SLIDING!r}, "
+            "where transformers does not read it; not used"
+        )
+    c.only("original_max_position_embeddings", None)
+    full |= old
     full.setdefault("rope_theta", c.get("rope_theta", theta))
     local.setdefault("rope_theta", local_theta)
     for i, values in enumerate((full, local)):
-        put_rope(c, f, i, values, "rope_parameters", f["head_dim"][0], values.get("partial_rotary_factor", 1.0))
+        if values.get("partial_rotary_factor") not in (1, None):
+            raise ConvertError(f"{c.where}: rope_parameters has a partial_rotary_factor, which this family does not know")
+        put_rope(c, f, i, values, "rope_parameters", f["head_dim"][0])
     f["rope_set"] = [1 if kind == FULL else 2 for kind in kinds]
 
 
@@ -310,7 +319,7 @@ def _smollm3(c: Config) -> dict:
 
 
 def _mixtral(c: Config) -> dict:
-    f = graph(c, 131072, kv_heads=8, hidden=14336, eps=("rms_norm_eps", 1e-5))
+    f = graph(c, 131072, kv_heads=8, hidden=14336, eps=("rms_norm_eps", 1e-5), theta=1_000_000.0)
     window_of_all(c, f, None)
     _all(f, n_experts=c.integer("num_local_experts", 1024, 8))
     _all(f, experts_used=c.integer("num_experts_per_tok", 1024, 2))
@@ -345,7 +354,7 @@ def _olmo3(c: Config) -> dict:
     n = f["n_layers"]
     kinds = layer_types(c, n, [SLIDING if (i + 1) % 4 else FULL for i in range(n)])
     put_windows(c, f, kinds, 4096)
-    _two_ropes(c, f, kinds, 500_000.0, c.get("rope_local_base_freq", 500_000.0))
+    _two_ropes(c, f, kinds, 500_000.0, 500_000.0)
     return f
 
 
@@ -398,9 +407,8 @@ def _falcon(c: Config) -> dict:
 
 def _gpt_neox(c: Config) -> dict:
     f = graph(
-        c, 2048, eps=("layer_norm_eps", 1e-5), act=("hidden_act", "gelu"),
-        theta=c.get("rotary_emb_base", 10000.0), partial=c.get("rotary_pct", 0.25),
-    )  # fmt: skip
+        c, 2048, eps=("layer_norm_eps", 1e-5), act=("hidden_act", "gelu"), partial=0.25
+    )
     _layer_norms(f, True)
     _biases(f, 15 * c.flag("attention_bias", True), 6)
     _all(f, ffn_gated=0, parallel=int(c.flag("use_parallel_residual", True)))
@@ -420,7 +428,7 @@ def _starcoder2(c: Config) -> dict:
 
 
 def _cohere(c: Config) -> dict:
-    f = graph(c, 8192, hidden=22528, eps=("layer_norm_eps", 1e-5), tied=True)
+    f = graph(c, 8192, hidden=22528, eps=("layer_norm_eps", 1e-5), theta=500_000.0, tied=True)
     _biases(f, 15 * c.flag("attention_bias"))
     _layer_norms(f, False, True)
     f["logit_scale"] = c.number("logit_scale", 0.0625)
@@ -500,7 +508,7 @@ def _gpt_oss(c: Config) -> dict:
     if c.table("quantization_config").get("quant_method", "mxfp4") != "mxfp4":
         raise c.refuse("quantization_config", "MXFP4's, or none")
     yarn = {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
-    if not (c.get("rope_parameters", None) or c.get("rope_scaling", None)):
+    if c.get("rope_parameters", None) is None and not c.get("rope_scaling", None):
         c.values["rope_parameters"] = yarn | {"original_max_position_embeddings": 4096}
     f = graph(c, 131072, kv_heads=8, head_dim=64, hidden=2880, eps=("rms_norm_eps", 1e-5), theta=150000.0)
     n = f["n_layers"]
@@ -549,6 +557,7 @@ GPT2_NAMES = {
     "hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
     "max_position_embeddings": "n_positions", "intermediate_size": "n_inner",
 }  # fmt: skip
+NEOX_NAMES = {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary_pct"}
 
 FAMILIES = {
     "llama": Family("LlamaForCausalLM", _llama),
@@ -569,7 +578,7 @@ FAMILIES = {
     "granite": Family("GraniteForCausalLM", _granite),
     "stablelm": Family("StableLmForCausalLM", _stablelm),
     "falcon": Family("FalconForCausalLM", _falcon, aliases={"intermediate_size": "ffn_hidden_size"}),
-    "gpt_neox": Family("GPTNeoXForCausalLM", _gpt_neox),
+    "gpt_neox": Family("GPTNeoXForCausalLM", _gpt_neox, aliases=NEOX_NAMES),
     "starcoder2": Family("Starcoder2ForCausalLM", _starcoder2),
     "cohere": Family("CohereForCausalLM", _cohere),
     "cohere2": Family("Cohere2ForCausalLM", _cohere2),

@@ -169,7 +169,8 @@ def _pattern(f: Facts) -> None:
 def _olmo3(f: Facts) -> None:
     """Without a base of their own, layers with a window turn by that of the others."""
     _pattern(f)
-    f.values["rope_local_base_freq"] = f.key("rope_local_base_freq") or f.key("rope_theta") or 500_000.0
+    base = f.key("rope_local_base_freq") or f.key("rope_theta") or 500_000.0
+    f.values["rope_parameters"] = {SLIDING: {"rope_theta": base}}
 
 
 def _gpt_oss(f: Facts) -> None:

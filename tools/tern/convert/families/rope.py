@@ -161,6 +161,8 @@ class Parameters:
         if not isinstance(kind, str) or kind not in SCALINGS:
             known = ", ".join(SCALINGS)
             raise ConvertError(f"{self.where}: the RoPE scaling {kind!r} is not understood; known are {known}")
+        if self.values.get("type", kind) != kind:
+            raise ConvertError(f"{self.where}: type is {self.values['type']!r}, but rope_type is {kind!r}; leave one of them out")
         return kind
 
 
