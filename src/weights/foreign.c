@@ -85,6 +85,25 @@ enum tern_status foreign_folder(const char *path, struct tern_error *e)
     return convertible(path, "a folder", false, "", e);
 }
 
+/* owner/name, as Hugging Face names models */
+static bool is_name(const char *path)
+{
+    const char *slash = strchr(path, '/'), *dot = strrchr(path, '.');
+    return slash && slash > path && slash[1] && !strchr(slash + 1, '/') && *path != '.' &&
+           *path != '~' && !(dot && strcmp(dot, ".bin") == 0);
+}
+
+enum tern_status foreign_missing(const char *path, struct tern_error *e)
+{
+    if (!is_name(path))
+        return TERN_OK;
+    return error_set(e, TERN_IO,
+                     "%.100s: there is no such file; if it is the name of a model on Hugging Face, "
+                     "download the model (hf download NAME --local-dir FOLDER) and convert it with "
+                     "tools/convert.py FOLDER OUT.bin",
+                     path);
+}
+
 enum tern_status foreign_refuse(const char *path, const unsigned char *p, size_t n,
                                 uint64_t file_bytes, struct tern_error *e)
 {

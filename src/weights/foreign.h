@@ -12,4 +12,7 @@ enum tern_status foreign_refuse(const char *path, const unsigned char *p, size_t
 /* The same for a folder. */
 enum tern_status foreign_folder(const char *path, struct tern_error *e);
 
+/* TERN_IO for a path that does not exist and looks like a model's name, else TERN_OK. */
+enum tern_status foreign_missing(const char *path, struct tern_error *e);
+
 #endif

@@ -407,8 +407,11 @@ static enum tern_status open_path(int *fd, uint64_t *bytes, const char *path, ui
                                   struct tern_error *e)
 {
     struct stat st;
-    if (kind == LAYOUT_KIND_MODEL && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    bool there = stat(path, &st) == 0;
+    if (kind == LAYOUT_KIND_MODEL && there && S_ISDIR(st.st_mode))
         return foreign_folder(path, e);
+    if (kind == LAYOUT_KIND_MODEL && !there && errno == ENOENT && foreign_missing(path, e))
+        return TERN_IO;
     return file_open(fd, bytes, path, e);
 }
 

@@ -397,6 +397,9 @@ START_TEST(not_a_file)
     char long_path[600];
     expect(weights_open(&w, path, &e), TERN_IO, "cannot open: No such file");
     ck_assert_ptr_null(w);
+    expect(weights_open(&w, "qwen/Qwen3-0.6B", &e), TERN_IO,
+           "qwen/Qwen3-0.6B: there is no such file; if it is the name of a model on Hugging Face");
+    expect(weights_open(&w, "models/story.bin", &e), TERN_IO, "cannot open: No such file");
     expect(weights_open(&w, "/", &e), TERN_BAD_FILE,
            "it is a folder, not a tern weights file; convert");
     expect(weights_open(&w, "/dev/null", &e), TERN_BAD_FILE, "it is a pipe or a device");

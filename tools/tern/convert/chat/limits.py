@@ -6,26 +6,26 @@ from pathlib import Path
 
 from .errors import Beyond
 
-SECONDS, MEGABYTES = 30, 512
+SECONDS, MEGABYTES = 10, 256
 
 
 @contextlib.contextmanager
 def time_limit(seconds: int):
-    """A template is a program: one that runs on and on, in processor time, is stopped."""
+    """A template is a program: one that runs on and on is stopped, by the clock on the wall."""
     def stop(*_):
         raise Beyond(f"it runs for more than {seconds} seconds")
 
     try:
-        before = signal.signal(signal.SIGVTALRM, stop)
+        before = signal.signal(signal.SIGALRM, stop)
     except ValueError:  # not the main thread
         yield
         return
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @contextlib.contextmanager
