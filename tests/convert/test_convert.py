@@ -1,6 +1,7 @@
 """tools/convert.py on llama2.c checkpoints and Hugging Face directories, and types of numbers."""
 
 import json
+import os
 import struct
 import unittest
 import unittest.mock
@@ -29,6 +30,28 @@ class Llama2c(Case):
                 self.assertEqual(w.config["n_kv_heads"], 2)
                 self.assertEqual(w.config["max_seq"], 256)
                 self.assertEqual(list(w.keys("generation")["end_tokens"]), [1, 2])
+
+    def test_tokenizer_without_bytes(self):
+        """Trained without them (babyllama, the Chinese poems), token 3 is a piece like any other."""
+        pieces = ["<unk>", "<s>", "</s>", "\u82b1", " ", "t", "h", "e", "th", "the", " the", "\u6708"]
+        body = b"".join(struct.pack("<fi", -float(i), len(p.encode())) + p.encode() for i, p in enumerate(pieces))
+        (self.dir / "tokenizer.bin").write_bytes(struct.pack("<i", 5) + body)
+        c = SMALL | {"vocab_size": len(pieces)}
+        w = self.converted(llama2c(self.dir / "m.bin", c, tensors(c), 0))
+        t = w.keys("tokenizer")
+        self.assertNotIn("byte_fallback", t)
+        self.assertEqual(t["tokens.types"], bytes([2, 3, 3] + [1] * 9))
+        vectors = w.keys("vectors")  # a character that no piece has is <unk>
+        self.assertIn(0, vectors["plain.ids"])
+        whole = tokenizer_bin(self.dir / "tokenizer.bin").read_bytes()
+        (self.dir / "tokenizer.bin").write_bytes(whole.replace(b"<0x07>", b"<0x7F>", 1))
+        self.assertIn("token 10 is", self.refused(llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 0)))
+
+    def test_tokenizer_of_another_format(self):
+        source = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 0)
+        for head in (b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", b'{"version": "1.0"}'):
+            (self.dir / "t").write_bytes(head)
+            self.assertIn("is not a tokenizer.bin", self.refused(source, "--tokenizer", self.dir / "t", code=2))
 
     def test_tokenizer_can_be_named_and_must_be_there(self):
         source = llama2c(self.dir / "m.bin", SMALL, tensors(SMALL), 0)
@@ -329,6 +352,48 @@ class HuggingFace(Case):
         self.refused(folder)
         write(good, text="[" * 100000)
         self.refused(folder)
+
+    def test_pipes_and_devices_in_a_folder(self):
+        """None is waited for or read."""
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        for name in ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"):
+            kept = (folder / name).read_bytes() if (folder / name).exists() else None
+            for make in (os.mkfifo, lambda path: os.symlink("/dev/zero", path)):
+                (folder / name).unlink(missing_ok=True)
+                make(folder / name)
+                self.assertIn(f"{name} is no regular file", self.refused(folder, code=2))
+            (folder / name).unlink()
+            if kept is not None:
+                (folder / name).write_bytes(kept)
+
+    def test_names_of_directories_are_not_written_to(self):
+        source = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        for name in ("out/", "out/sub/", "out/.", "", "."):
+            code, _, err = run(source, f"{self.dir}/{name}" if name else "")
+            self.assertEqual((code, "name the file to write" in err, (self.dir / "out").exists()), (2, True, False), err)
+
+    def test_what_stands_in_place_of_a_model(self):
+        folder = huggingface(self.dir / "m", SMALL, tensors(SMALL))
+        lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+        for data, said in (
+            (lfs, "is a Git LFS pointer"), (b"<!DOCTYPE html>\n<html>", "is a web page"), (b"\n<html>", "is a web page"),
+            (b"\xff\xd8\xff\xe0" + bytes(40), "is a picture"),
+        ):  # fmt: skip
+            for name in ("config.json", "tokenizer.json", "model.safetensors"):
+                kept = (folder / name).read_bytes()
+                (folder / name).write_bytes(data)
+                self.assertIn(f"{name} {said}", self.refused(folder, code=2))
+                (folder / name).write_bytes(kept)
+            for name in ("a.safetensors", "a.gguf", "a.bin", "a.jpg"):
+                (self.dir / name).write_bytes(data)
+                self.assertIn(said, self.refused(self.dir / name, code=2))
+        (self.dir / "l").mkdir()
+        tokenizer_bin(self.dir / "l" / "tokenizer.bin")
+        self.assertIn("name the checkpoint", self.refused(self.dir / "l" / "tokenizer.bin", code=2))
+        llama2c(self.dir / "l" / "m.bin", SMALL, tensors(SMALL), 0)
+        self.assertIn(f"name that: {self.dir}/l/m.bin", self.refused(self.dir / "l", code=2))
+        self.assertIn("download the model first (hf download qwen/Qwen3-0.6B ", self.refused("qwen/Qwen3-0.6B", code=4))
+        self.assertNotIn("download", self.refused("no/such/folder", code=4))
 
     def test_other_files_say_what_to_do(self):
         folder = self.dir / "m"

@@ -18,7 +18,7 @@ TOKENIZER_PARTS = (
 def check(source: Path, out: Path | None, tokenizer: Path | None = None, template: str | None = None) -> None:
     """The source can be read, OUT can be written, and OUT is nothing that the source reads."""
     if not source.exists():
-        raise ConvertError(f"{source} does not exist", IO)
+        raise ConvertError(f"{source} does not exist{_named(source)}", IO)
     for path in filter(None, (source, tokenizer)):
         if path.exists() and not path.is_dir() and not path.is_file():
             raise ConvertError(f"{path} is a pipe or a device; name a file or a directory", USAGE)
@@ -32,6 +32,23 @@ def check(source: Path, out: Path | None, tokenizer: Path | None = None, templat
     for path in _read_with(source, out, tokenizer, template):
         if path.exists() and os.path.samefile(path, out):
             raise ConvertError(f"{out} is {path}, which the conversion reads; name another file to write", USAGE)
+
+
+def _named(source: Path) -> str:
+    """What to do when it is the name of a model rather than a path: owner/name."""
+    if source.is_absolute() or len(source.parts) > 2 or source.suffix in (".gguf", ".bin") or source.parts[:1] == ("..",):
+        return ""
+    return (
+        "; if it is the name of a model on Hugging Face, download the model first "
+        f"(hf download {source} --local-dir FOLDER) and name the folder"
+    )
+
+
+def out_file(text: str) -> Path:
+    """OUT as it was written: a name that ends in / is a directory's, which a Path does not keep."""
+    if os.path.basename(text) in ("", ".", ".."):
+        raise ConvertError(f"{text or repr(text)} is the name of a directory; name the file to write", USAGE)
+    return Path(text)
 
 
 def _check_out(out: Path) -> None:

@@ -7,6 +7,7 @@ named, or the name of a template that is built into the engine. Out: a Chat; or 
 from pathlib import Path
 
 from ...errors import USAGE, ConvertError
+from ..files.file import read_whole
 from ..sources.source import Source
 from .chat import BUILTIN, Chat
 from .errors import Beyond
@@ -29,7 +30,7 @@ def of_source(source: Source, chosen: str | None, notes: list[str]) -> Chat | No
         path = Path(chosen)
         if not path.is_file():
             raise ConvertError(f"--template {chosen}: no file, and no template of {', '.join(BUILTIN)}", USAGE)
-        text, name = path.read_text("utf-8", "replace"), path.name
+        text, name = read_whole(path).decode("utf-8", "replace"), path.name
     try:
         chat = learn(Path(chosen).stem if chosen else source.name, text, named_tokens(source), source.tokenizer)
     except Beyond as e:

@@ -1,12 +1,47 @@
-"""Reads files at offsets, without trust in what they say of themselves."""
+"""Opens and reads files, without trust in what they are or say of themselves: a pipe or a device is never read."""
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import IO, ConvertError
+from ...errors import IO, USAGE, ConvertError
 
 STEP = 16 << 20  # bytes that are compared at a time
+MAX_TEXT = 256 << 20  # bytes of a file that is read whole
+LFS = b"version https://git-lfs"
+HEAD = 32  # bytes that tell what a file is
+
+
+def opened(path: str | os.PathLike) -> int:
+    """A descriptor of a regular file; opening a pipe does not wait for its writer."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ConvertError(f"{os.fspath(path)} is no regular file (a pipe, a device or a directory)", USAGE)
+    return fd
+
+
+def read_whole(path: str | os.PathLike) -> bytes:
+    """All bytes of a file that must fit in memory."""
+    with open(opened(path), "rb") as f:
+        size = os.fstat(f.fileno()).st_size
+        if size > MAX_TEXT:
+            raise ConvertError(f"{os.fspath(path)} has {size} bytes, too many for what it should be")
+        return f.read(size)
+
+
+def refuse_other(path: str | os.PathLike, head: bytes) -> None:
+    """Files that often stand where a part of a model should be get a sentence that says what they are."""
+    what = ""
+    if head.startswith(LFS):
+        what = "a Git LFS pointer, not the file itself; fetch it with `git lfs pull`"
+    elif head.lstrip().lower().startswith((b"<!doctype", b"<html")):
+        what = "a web page, not the file itself; download it by the link that serves the file, and log in where it asks"
+    elif head.startswith((b"\xff\xd8\xff", b"\x89PNG", b"GIF8")):
+        what = "a picture, not a part of a model"
+    if what:
+        raise ConvertError(f"{os.fspath(path)} is {what}", USAGE)
 
 
 class File:
@@ -16,8 +51,9 @@ class File:
 
     def __init__(self, path: str | os.PathLike):
         self.path = os.fspath(path)
-        self.fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self.fd = opened(self.path)
         self.size = os.fstat(self.fd).st_size
+        refuse_other(self.path, os.pread(self.fd, HEAD, 0))
 
     def read(self, offset: int, n: int) -> bytearray:
         """Exactly n bytes at the offset. The caller has checked n against the size."""
@@ -61,5 +97,5 @@ def same_bytes(a: File, a_at: int, b: File, b_at: int, n: int) -> bool:
 
 
 def begins_with(path: Path, magic: bytes) -> bool:
-    with open(path, "rb") as f:
+    with open(opened(path), "rb") as f:
         return f.read(len(magic)) == magic

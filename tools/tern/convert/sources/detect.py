@@ -6,6 +6,7 @@ from ...errors import BAD_FILE, USAGE, ConvertError
 from ...weights.writer import MAGIC
 from ..families.config import check_length
 from ..families.settings import Settings
+from ..files.file import HEAD, opened, refuse_other
 from . import gguf, huggingface, llama2c
 from .source import Source
 
@@ -28,8 +29,8 @@ def read(path: Path, tokenizer_file: Path | None, rope_length: int | None, setti
     """The source, by the reader that it is for."""
     if path.is_dir():
         return huggingface.load(path, tokenizer_file, rope_length, settings)
-    with open(path, "rb") as f:
-        head = f.read(8)
+    with open(opened(path), "rb") as f:
+        head = f.read(HEAD)
     if head[:4] == b"GGUF":
         return gguf.load(path, tokenizer_file, rope_length, settings)
     refuse_known(path, head)
@@ -39,11 +40,14 @@ def read(path: Path, tokenizer_file: Path | None, rope_length: int | None, setti
 
 def refuse_known(path: Path, head: bytes) -> None:
     """Files that are something else get a sentence that says what."""
+    refuse_other(path, head)
     if head[:4] == MAGIC:
         raise ConvertError(f"{path} is a tern weights file already; ./quantize changes its type", USAGE)
     if head[:4] == b"PK\3\4" or head[:2] == b"\x80\x02":
         raise ConvertError(
             f"{path} is a PyTorch pickle, which may run code when read; save the model as safetensors", USAGE
         )
+    if path.name == "tokenizer.bin":
+        raise ConvertError(f"{path} is the tokenizer of a llama2.c checkpoint; name the checkpoint itself", USAGE)
     if path.suffix == ".safetensors" or path.name == "config.json":
         raise ConvertError(f"{path} is one file of a model; name its directory, {path.parent}", USAGE)

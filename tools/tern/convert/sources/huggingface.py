@@ -19,7 +19,7 @@ from ..families.layouts import Layout
 from ..families.places import matrix
 from ..families.settings import Settings
 from ..files import safetensors
-from ..files.file import Entry, same_bytes
+from ..files.file import HEAD, Entry, read_whole, refuse_other, same_bytes
 from ..files.matrix import Matrix
 from ..files.safetensors import TYPES, parse_json
 from ..tokenizers.read import from_huggingface
@@ -31,7 +31,6 @@ IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\
 # Composite models: the type that holds a text model, and that one's.
 COMPOSITE = {"gemma3": "gemma3_text"}
 VISION = re.compile(r"(^|\.)(vision_tower|multi_modal_projector)\.")
-MAX_TEXT = 256 << 20
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
 
@@ -66,7 +65,10 @@ def features(
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The family of a directory, its features in the words of FORMAT.md, and the config that says so."""
     if not (folder / "config.json").exists():
-        raise ConvertError(f"{folder} has no config.json, so it is not a model in Hugging Face layout", USAGE)
+        others = sorted(p for p in folder.iterdir() if p.suffix == ".gguf" or (folder / "tokenizer.bin").exists() and p.suffix == ".bin")
+        others = [p for p in others if p.name != "tokenizer.bin"]
+        hint = f"; to convert a file in it, name that: {others[0]}" if others else ""
+        raise ConvertError(f"{folder} has no config.json, so it is not a model in Hugging Face layout{hint}", USAGE)
     kind, values = _text_model(folder, read_object(folder / "config.json"))
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise ConvertError(
@@ -77,15 +79,11 @@ def features(
     return kind, config, values
 
 
-def read_text(path: Path) -> bytes:
-    if path.stat().st_size > MAX_TEXT:
-        raise ConvertError(f"{path} has {path.stat().st_size} bytes, too many for what it should be")
-    return path.read_bytes()
-
-
 def read_object(path: Path) -> dict[str, Any]:
     """A JSON file that must hold an object."""
-    value = parse_json(read_text(path), str(path))
+    data = read_whole(path)
+    refuse_other(path, data[:HEAD])
+    value = parse_json(data, str(path))
     if not isinstance(value, dict):
         raise ConvertError(f"{path} does not hold a JSON object")
     return value
@@ -271,7 +269,7 @@ def _template(folder: Path) -> str:
     """The chat template: a file of its own, or a key, or the one named default of a list; "" for none."""
     own = folder / "chat_template.jinja"
     if own.is_file():
-        return read_text(own).decode("utf-8", "replace")
+        return read_whole(own).decode("utf-8", "replace")
     value = _tokenizer_config(folder).get("chat_template")
     if isinstance(value, list):
         named = {v.get("name"): v.get("template") for v in value if isinstance(v, dict)}
@@ -290,10 +288,10 @@ def _licence(folder: Path) -> str:
     """The text of the licence file, or the name that the model card states."""
     for name in LICENCES:
         if (folder / name).is_file():
-            return read_text(folder / name).decode("utf-8", "replace")
+            return read_whole(folder / name).decode("utf-8", "replace")
     card = folder / "README.md"
     if card.is_file():
-        head = re.match(r"---\s*\n(.*?)\n---", read_text(card).decode("utf-8", "replace"), re.S)
+        head = re.match(r"---\s*\n(.*?)\n---", read_whole(card).decode("utf-8", "replace"), re.S)
         name = re.search(r"^license:\s*(\S+)\s*$", head.group(1), re.M) if head else None
         return name.group(1) if name else ""
     return ""

@@ -21,7 +21,7 @@ from ...weights.tiles import F32, GROUP, Q8
 from ..families import rope
 from ..families.features import check_config, slots
 from ..families.settings import Settings
-from ..files.file import File
+from ..files.file import File, opened
 from ..files.matrix import Matrix
 from ..tokenizers.llama2c import from_llama2c
 from ..tokenizers.tokenizer import Tokenizer
@@ -217,6 +217,14 @@ def _tokenizer(path: Path, given: Path | None, vocab: int) -> Tokenizer:
     if given is None and not where.exists():
         raise ConvertError(
             f"{path} needs its tokenizer, and there is no tokenizer.bin beside it; name it with --tokenizer FILE",
+            USAGE,
+        )
+    with open(opened(where), "rb") as f:
+        head = f.read(4)
+    if head[:1] == b"{" or head[:1] == b"\n" and head[1:] != bytes(3):  # JSON, or SentencePiece's first piece
+        raise ConvertError(
+            f"{where} is not a tokenizer.bin, which llama2.c's checkpoints have; of a SentencePiece model, llama2.c's "
+            f"`python tokenizer.py --tokenizer-model={where}` makes one",
             USAGE,
         )
     with reading(str(where)):

@@ -15,7 +15,8 @@ def from_llama2c(path: Path, vocab: int | None) -> Tokenizer:
     """llama2.c's tokenizer.bin: a SentencePiece BPE whose pieces were written with plain spaces.
 
     int32 longest; then per token f32 score, int32 bytes, text. Ids 0, 1, 2 are <unk>, BOS and EOS;
-    3 to 258 are the bytes. The file does not say how many tokens it has: `vocab`, or all to its end.
+    3 to 258 are the bytes, unless the model was trained without: then 3 is not <0x00>.
+    The file does not say how many tokens it has: `vocab`, or all to its end.
     """
     data, at = read_bytes(path), 4
     model = spf.Model(remove_extra_whitespaces=False)
@@ -31,11 +32,12 @@ def from_llama2c(path: Path, vocab: int | None) -> Tokenizer:
         at += 8 + size
         if i < 3:
             piece = spf.Piece((b"<unk>", b"<s>", b"</s>")[i], score, spf.UNKNOWN if i == 0 else spf.CONTROL)
-        elif i < 259:
+        elif i < 259 and model.byte_fallback and (i > 3 or text == b"<0x00>"):
             if text != b"<0x%02X>" % (i - 3):
                 raise ConvertError(f"{path}: token {i} is {text!r}, want the byte {i - 3}")
             piece = spf.Piece(text, score, spf.BYTE)
         else:
+            model.byte_fallback = model.byte_fallback and i != 3
             piece = spf.Piece(text.replace(b" ", BLOCK.encode()), score)
         model.pieces.append(piece)
     if at != len(data):

@@ -61,6 +61,8 @@ def _read_any(path: Path, rows: int | None) -> Tokenizer | None:
         return _with_stated(read_json(path), str(path), stated.read(path.parent), rows, text)
     if RANK_LINE.match(data):
         return from_ranks(data, str(path))
+    if path.name == "tokenizer.bin":
+        raise ConvertError(f"{path} is llama2.c's, for its checkpoints alone; name the model's tokenizer.json or tokenizer.model")
     if data[:1] != b"\n":
         raise ConvertError(f"{path} is no tokenizer that is known here")
     return from_sentencepiece(spf.parse(data, str(path)), str(path), data, stated=stated.read(path.parent), rows=rows)

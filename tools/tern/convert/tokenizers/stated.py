@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import IO, ConvertError
+from ..files.file import HEAD, read_whole, refuse_other
 from .tokenizer import FLAGS, NORMALIZED, SPECIAL
 
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -75,9 +76,11 @@ class Stated:
 
 def read_bytes(path: Path) -> bytes:
     try:
-        return Path(path).read_bytes()
+        data = read_whole(path)
     except OSError as e:
         raise ConvertError(f"{path}: cannot read: {e.strerror}", IO) from None
+    refuse_other(path, data[:HEAD])
+    return data
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -91,7 +94,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
+    return read_json(path) if path.exists() else {}
 
 
 def _content(value: Any, where: str, key: str) -> str | None:
