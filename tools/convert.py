@@ -19,7 +19,8 @@
     tools/convert.py SOURCE --dry-run
 
 SOURCE is a Hugging Face directory, a GGUF file, or a llama2.c checkpoint. Without --type every matrix
-keeps the type it has, bit for bit; q8, q4 and q4c are made by ./quantize. Exit codes: 0 done, 2 usage or a
+keeps the type it has, bit for bit; q8, q4 and q4c are made by ./quantize. A type of GGUF that has no equal here (K-quants,
+Q4_1, Q5_1) becomes q8; --type f32 keeps every value. Exit codes: 0 done, 2 usage or a
 Python package is missing, 3 a file that is not what it should be, 4 input or output failed, 5 out of memory.
 """
 
@@ -64,8 +65,8 @@ except ImportError as e:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="convert.py", description="Converts a model to tern's weights file.")
     parser.add_argument("source", type=Path, help="Hugging Face directory, GGUF file or llama2.c checkpoint")
-    parser.add_argument("out", type=Path, nargs="?", help="the weights file to write")
-    parser.add_argument("--type", choices=list(tiles.BY_NAME), help="type of the matrices (default: as they are)")
+    parser.add_argument("out", nargs="?", help="the weights file to write")
+    parser.add_argument("--type", choices=list(tiles.BY_NAME), help="type of the matrices (default: as they are; K-quants: q8)")
     parser.add_argument(
         "--tokenizer", type=Path, metavar="FILE", help="tokenizer file, where it is not beside the model"
     )
@@ -89,9 +90,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> None:
+    if options.out is not None:
+        options.out = paths.out_file(options.out)
     paths.check(options.source, options.out, options.tokenizer, options.template)
     source = load(options.source, options.tokenizer, options.rope_length, Settings(options.set))
     source.chat = of_source(source, options.template, source.notes)
+    if options.type is None and source.default_type:
+        options.type = source.default_type
+        source.notes.append(source.default_note)
     for note in source.notes:
         print(note)
     if options.dry_run:

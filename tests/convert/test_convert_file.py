@@ -1,5 +1,6 @@
 """What tools/convert.py writes: the file, its plan and check, and how the engine takes it."""
 
+import json
 import os
 import re
 import shlex
@@ -13,11 +14,13 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
+import gguf
 import numpy as np
 import xxhash
 
 from convert_case import BLOCKS, ROOT, SMALL, Case, gguf_model, huggingface, llama2c, run, tensors, tokenizer_bin
 import convert
+import test_convert_gguf
 from tern import programs
 from tern.convert.families import features as source
 from tern.convert.families import rope, settings
@@ -44,6 +47,27 @@ class Engine(Case):
         done = subprocess.run([self.dir / "run", self.out, "--selftest"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
+
+    def test_k_quants_become_q8(self):
+        """By ./quantize, and one line says so; other types stay as they are, and a type that is asked for is made."""
+        c = BLOCKS | {"hidden_size": 256, "num_hidden_layers": 1, "tie_word_embeddings": True}
+        data = test_convert_gguf.Gguf().blocks(np.random.default_rng(5), "Q4_K", c["vocab_size"], 256)
+        extra = [lambda w: w.add_tensor("output.weight", data, raw_dtype=gguf.GGMLQuantizationType.Q4_K)]
+        path, held = gguf_model(self.dir / "m.gguf", c, tensors(c), "Q4_0", extra=extra)
+        exact = gguf.quants.dequantize(data, gguf.GGMLQuantizationType.Q4_K)
+        code, out, err = run(path, self.out)
+        self.assertEqual((code, out.count("become q8"), out.count("--type f32")), (0, 1, 1), err)
+        w = WeightsFile(self.out)
+        self.assertEqual((w.tensors["head"]["kind"], w.tensors["layer.0.q"]["kind"]), (tiles.Q8, tiles.Q4))
+        np.testing.assert_array_equal(w.values("layer.0.q"), held["layer.0.q"])
+        most = np.abs(exact).reshape(-1, 32).max(axis=1)
+        off = np.abs(w.values("head") - exact).reshape(-1, 32).max(axis=1)
+        self.assertTrue((off <= 0.0045 * most).all())
+        self.assertGreater(off.max(), 0)
+        for kind, number in (("f32", tiles.F32), ("q4c", tiles.Q4C)):
+            code, out, err = run(path, self.out, "--type", kind)
+            self.assertEqual((code, "become q8" in out), (0, False), err)
+            self.assertEqual(WeightsFile(self.out).tensors["head"]["kind"], number)
 
     def test_every_container_gives_the_same_logits(self):
         values = {n: x / 8 if x.ndim > 1 else x for n, x in tensors(SMALL).items()}
@@ -121,6 +145,28 @@ class Plan(Case):
         yield huggingface(self.dir / "m", c, tensors(c), "bfloat16")
         yield gguf_model(self.dir / "m.gguf", c, tensors(c), "Q8_0")[0]
         yield llama2c(self.dir / "m.bin", c, tensors(c), 1)
+
+    def test_dry_run_says_what_ends_a_text(self):
+        """What the engine will take: stated tokens, else EOS; and what ends an answer of the chat template."""
+        c = SMALL | {"eos_token_id": None}
+        folder = huggingface(self.dir / "m", c, tensors(c))
+        tokenizer = json.loads((folder / "tokenizer.json").read_text())
+        tokenizer["added_tokens"].append(tokenizer["added_tokens"][0] | {"id": len(tokenizer["model"]["vocab"]), "content": "<|im_end|>"})
+        end = tokenizer["added_tokens"][-1]["id"]
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+        template = "{% for m in messages %}{{ m.role + ': ' + m.content + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+        for stated, chat, want in (
+            ({}, "", "none"), ({"eos_token": "</s>"}, "", "2"), ({"eos_token": "</s>"}, template, f"2, {end}"),
+            ({}, template, f"{end}"),
+        ):  # fmt: skip
+            (folder / "tokenizer_config.json").write_text(json.dumps(stated | ({"chat_template": chat} if chat else {})))
+            code, out, err = run(folder, "--dry-run")
+            self.assertEqual(re.search("ends a text: (.*)", out).group(1), want, (err, out))
+            if PROGRAMS["run"]:
+                self.converted(folder)
+                info = subprocess.run([PROGRAMS["run"], self.out, "--info"], capture_output=True, text=True, check=True).stdout
+                for i in [] if want == "none" else want.split(", "):
+                    self.assertRegex(info, rf"(?m)^.*end.*\b{i}\b", info)
 
     def test_dry_run_says_the_size_and_writes_nothing(self):
         for source in self.sources():

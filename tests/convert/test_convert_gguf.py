@@ -56,13 +56,25 @@ class Gguf(Case):
                     data[data == 0x80] = 0
                 extra = [lambda w: w.add_tensor("output.weight", data, raw_dtype=kind)]
                 path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), extra=extra)
-                w = self.converted(path)
+                w = self.converted(path, *([] if quant in kinds else ["--type", "f32"]))
                 self.assertEqual(w.tensors["head"]["kind"], kinds.get(quant, tiles.F32))
                 values = w.values("head")
                 np.testing.assert_array_equal(values, gguf.quants.dequantize(data, kind))
-                told = f"{quant} are kept exactly, as f32" in run(path, self.out)[1]
-                self.assertEqual(told, quant not in kinds)
+                told = run(path, "--dry-run")[1]
+                self.assertEqual("become q8" in told, quant not in kinds)
+                self.assertEqual(f"weights in {quant} (" in told, quant not in kinds)
                 np.testing.assert_array_equal(self.converted(path, "--type", "f32").values("head"), values)
+
+    def test_k_quants_without_quantize(self):
+        c = self.C | {"hidden_size": 256, "num_hidden_layers": 1, "tie_word_embeddings": True}
+        data = self.blocks(np.random.default_rng(5), "Q6_K", c["vocab_size"], 256)
+        extra = [lambda w: w.add_tensor("output.weight", data, raw_dtype=gguf.GGMLQuantizationType.Q6_K)]
+        path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), extra=extra)
+        self.assertRegex(self.refused(path, code=2), "--type q8 needs the program .*`make`, or give --type f32")
+
+    def test_a_vocabulary_alone(self):
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, {})
+        self.assertIn("is a vocabulary without weights; name the GGUF file of the model", self.refused(path))
 
     def test_mxfp4_beyond_f16_becomes_f32(self):
         c = self.C | {"hidden_size": 256, "num_hidden_layers": 1, "tie_word_embeddings": True}
@@ -73,7 +85,7 @@ class Gguf(Case):
         ):  # fmt: skip
             data[7, :17] = [exponent] + [codes] * 16
             path, _ = gguf_model(self.dir / "m.gguf", c, tensors(c), extra=extra)
-            w = self.converted(path)
+            w = self.converted(path, *(["--type", "f32"] if kind == tiles.F32 else []))
             self.assertEqual(w.tensors["head"]["kind"], kind, exponent)
             np.testing.assert_array_equal(
                 w.values("head"), gguf.quants.dequantize(data, gguf.GGMLQuantizationType.MXFP4)

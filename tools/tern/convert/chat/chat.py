@@ -43,6 +43,20 @@ def render(chat: Chat, messages: list[dict], generate: bool, think: bool | None)
     return rules.render(chat.rules, messages, generate, chat.thinking == 1 if think is None else think)
 
 
+def answer_end(chat: Chat, t: Tokenizer) -> int | None:
+    """The special token that follows an answer, which ends a text too (find_end in src/text/chat.c)."""
+    answer = "\x0e"
+    talk = [{"role": role, "content": text} for role, text in (("user", ""), ("assistant", answer), ("user", ""))]
+    try:
+        steps = render(chat, talk, False, None)
+    except NoRule:
+        return None
+    at = next((i for i, (kind, text) in enumerate(steps) if kind == "text" and answer in text), len(steps) - 1)
+    after = [("text", steps[at][1].split(answer)[-1]), *steps[at + 1 :]]
+    kind, text = next(((kind, text) for kind, text in after if kind == "token" or text.strip()), ("text", ""))
+    return next((a.id for a in t.added if a.content == text), None) if kind == "token" else None
+
+
 def section(chat: Chat) -> bytes:
     """The body of the section `chat`."""
     name = chat.name.encode()[:63].decode("utf-8", "ignore")

@@ -53,6 +53,7 @@ def load(
         config = model.features()
     check_config(config)
     matrices = model.matrices(config)
+    default_type, default_note = model.default_type(matrices)
     return Source(
         name=_text(g.keys, "general.name") or path.stem,
         origin=f"GGUF file {path.name}, {name}",
@@ -65,6 +66,8 @@ def load(
         notes=model.notes,
         template=_text(g.keys, "tokenizer.chat_template"),
         template_tokens=_template_tokens(g.keys),
+        default_type=default_type,
+        default_note=default_note,
     )
 
 
@@ -94,7 +97,11 @@ class _Model:
         values = {n: _plain(v) for n, v in g.keys.items() if n.startswith(self.prefix)}
         embed = self.entries.get(NAMES["embed"])
         if embed is None or len(embed.shape) != 2:
-            raise ConvertError(f"{path} has no matrix {NAMES['embed']!r}: it is a vocabulary or a part, not a model")
+            alone = not self.entries and "tokenizer.ggml.tokens" in g.keys
+            what = "is a vocabulary without weights; name the GGUF file of the model" if alone else (
+                f"has no matrix {NAMES['embed']!r}: it is a part, not a model"
+            )
+            raise ConvertError(f"{path} {what}")
         values[self.prefix + "vocab_size"] = embed.shape[0]
         names = {ours: self.prefix + theirs for ours, theirs in KEYS.items()}
         harmless = frozenset(self.prefix + n for n in HARMLESS)
@@ -276,7 +283,6 @@ class _Model:
         for name in self.entries:
             if name not in wanted and not name.endswith(IGNORED_TENSORS):
                 raise ConvertError(f"{self.path} holds the tensor {name!r}, which a model of these keys does not have")
-        self._note_types(out)
         return out
 
     def _format(self, entry: Entry) -> Encoding:
@@ -297,21 +303,23 @@ class _Model:
             )
         return known[entry.name]
 
-    def _note_types(self, out: dict[str, Matrix]) -> None:
-        """Formats that no smaller type of ours holds exactly."""
+    def default_type(self, out: dict[str, Matrix]) -> tuple[str | None, str]:
+        """q8 where the file has formats that only f32 holds exactly, and what that loses: q8 rounds to 1 / 127 of the
+        largest weight of 32."""
         wide = {}
         for m in out.values():
             for part in m.matrices:
                 if part.format.block is not None and part.kind == tiles.F32:
                     n, used = wide.get(part.format.name, (0, 0))
                     wide[part.format.name] = n + part.rows * part.k, used + part.rows * part.row_bytes
-        if wide:
-            n, used = (sum(v[i] for v in wide.values()) for i in (0, 1))
-            f32, q8, q4, now = map(size, (4 * n, n * 17 // 16, n * 9 // 16, used))
-            self.notes.append(
-                f"{self.path}: weights in {', '.join(sorted(wide))} are kept exactly, as f32: {f32} instead of {now}; "
-                f"--type q8 ({q8}), q4 or q4c ({q4}) makes them small again"
-            )
+        if not wide:
+            return None, ""
+        n, used = (sum(v[i] for v in wide.values()) for i in (0, 1))
+        f32, q8, q4, now = map(size, (4 * n, n * 17 // 16, n * 9 // 16, used))
+        return "q8", (
+            f"{self.path}: weights in {', '.join(sorted(wide))} ({now}) become q8 ({q8}), each off by at most 0.4 % of the "
+            f"largest of its 32; --type f32 ({f32}) keeps every value, --type q4c ({q4}) keeps the file small"
+        )
 
 
 def _end_tokens(path: Path, keys: dict[str, Any], vocab: int, config: Config, settings: Settings) -> list[int]:

@@ -26,4 +26,6 @@ class Source:
     family: str = ""
     template: str = ""
     template_tokens: dict[str, str] = field(default_factory=dict)
+    default_type: str | None = None  # of the matrices, where their own has no equal here, and a line that says what is lost
+    default_note: str = ""
     chat: Any = None  # the rules made of it: a chat.Chat, or None

@@ -76,7 +76,8 @@ def quantizer(source: Source, wanted: str | None) -> Path | None:
     path = program("quantize")
     if path is None:
         raise ConvertError(
-            f"--type {wanted} needs the program {programs.ROOT / 'quantize'}; build it with `make`", USAGE
+            f"--type {wanted} needs the program {programs.ROOT / 'quantize'}; build it with `make`, or give --type f32",
+            USAGE,
         )
     return path
 

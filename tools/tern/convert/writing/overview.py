@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...weights import tiles, writer
+from ..chat.chat import answer_end
 from ..families.features import feature
 from ..files.matrix import Matrix
 from ..sources.source import Source
@@ -41,7 +42,7 @@ def plan(source: Source, bodies: dict[str, bytes], entries: list[writer.Tensor],
     yield f"  family     {source.family or source.origin}, {weights_of_all / 1e6:,.1f} M weights"
     yield f"  layers     {c['n_layers']}, width {c['dim']}, {_heads(c)}, {_ffn(c)}"
     yield f"  positions  {c['max_seq']}{_windows(c)}"
-    yield f"  tokens     {c['vocab']} rows, {_tokenizer(source)}; ends a text: {_numbers(source.end_tokens) or 'none'}"
+    yield f"  tokens     {c['vocab']} rows, {_tokenizer(source)}; ends a text: {_ends(source) or 'none'}"
     refused = "template, which could not be taken over" if source.template else "no template"
     yield f"  chat       {'template' if source.chat else refused}"
     yield "  tensors"
@@ -107,6 +108,17 @@ def _windows(c: dict) -> str:
     windows = sorted({w for w in c["window"] if w})
     layers = sum(w > 0 for w in c["window"])
     return f", windows of {_numbers(windows)} in {layers} layers" if windows else ""
+
+
+def _ends(source: Source) -> str:
+    """As the engine will have it: without stated ones EOS, and what ends an answer of the chat template."""
+    t, ends = source.tokenizer, list(source.end_tokens)
+    if not ends and t is not None and t.eos is not None:
+        ends = [t.eos]
+    if source.chat and source.chat.builtin:
+        return _numbers([*ends, f"what ends an answer of {source.chat.name}"])
+    end = answer_end(source.chat, t) if source.chat else None
+    return _numbers(ends if end is None or end in ends else [*ends, end])
 
 
 def _tokenizer(source: Source) -> str:
