@@ -116,8 +116,17 @@ typedef void (*layernorm_fn)(float *y, const float *x, const float *w, const flo
  *   gelu        (g * 0.5) * (1 + erf(g * sqrt(1/2)))
  *   gelu_tanh   (g * 0.5) * (1 + tanh(u)), u = sqrt(2/pi) * fma(0.044715 * g * g, g, g)
  *   relu2       m * m, m = max(g, 0)
- *   swiglu_oai  g = min(g, limit), h = clamp(up, +-limit): (g / (1 + exp(-1.702 * g))) * (h + 1) */
-enum activation { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU2, ACT_SWIGLU_OAI, N_ACTIVATIONS };
+ *   swiglu_oai  g = min(g, limit), h = clamp(up, +-limit): (g / (1 + exp(-1.702 * g))) * (h + 1)
+ *   relu        max(g, 0) */
+enum activation {
+    ACT_SILU,
+    ACT_GELU,
+    ACT_GELU_TANH,
+    ACT_RELU2,
+    ACT_SWIGLU_OAI,
+    ACT_RELU,
+    N_ACTIVATIONS
+};
 typedef void (*activate_fn)(float *y, const float *gate, const float *up, size_t n,
                             enum activation kind, float limit);
 

@@ -267,6 +267,7 @@ static const struct known {
     {"gelu_tanh", RUN_ACTIVATE, ACT_GELU_TANH, 0xca4db2451e3d94e1},
     {"relu2", RUN_ACTIVATE, ACT_RELU2, 0xf6cb118e73149057},
     {"swiglu_oai", RUN_ACTIVATE, ACT_SWIGLU_OAI, 0x8665498bd757bc5e},
+    {"relu", RUN_ACTIVATE, ACT_RELU, 0xfedf9408a241b844},
     {"mix_heads", RUN_MIX_HEADS, 0, 0xf1a068c7d6c56f78},
     {"widen f16", RUN_WIDEN, TERN_CACHE_F16, 0x8bfc8b57ae3af54c},
     {"widen q8", RUN_WIDEN, TERN_CACHE_Q8, 0x2efc36482e278cb8},

@@ -291,6 +291,8 @@ static float activation(float g, enum activation kind)
         return (g * 0.5f) * (1 + math_tanh(GELU_SCALE * fmaf(GELU_CUBE * g * g, g, g)));
     case ACT_RELU2:
         return m * m;
+    case ACT_RELU:
+        return m;
     case ACT_SWIGLU_OAI:
         return g / (1 + math_exp(g * -SWIGLU_ALPHA));
     default:

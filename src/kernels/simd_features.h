@@ -46,6 +46,8 @@ SIMD vf activation(vf g, enum activation kind)
                       vf_add(one, vf_tanh(vf_mul(vf_set1(GELU_SCALE), vf_fma(square, g, g)))));
     case ACT_RELU2:
         return vf_mul(positive, positive);
+    case ACT_RELU:
+        return positive;
     default: /* g * sigmoid(alpha * g) */
         alpha = vf_set1(kind == ACT_SWIGLU_OAI ? -SWIGLU_ALPHA : -1);
         return vf_div(g, vf_add(one, vf_exp(vf_mul(g, alpha))));

@@ -69,6 +69,7 @@ static const struct size_key layer_sizes[] = {
     {"ffn_bias", 0, OF_LAYER(ffn_bias), 7, 0},
     {"norms", 0, OF_LAYER(norms), 15, NORM_ATTN | NORM_FFN},
     {"qk_norm", 0, OF_LAYER(qk_norm), QK_HEAD_LAYER, QK_NONE},
+    {"qkv_clip_last", 0, OF_LAYER(qkv_clip_last), 1, 0},
     {"attn_sinks", 0, OF_LAYER(sinks), 1, 0},
     {"parallel", 0, OF_LAYER(parallel), 1, 0},
     {"ffn_gated", 0, OF_LAYER(gated), 1, 1},
@@ -91,7 +92,7 @@ static const struct number_key layer_numbers[] = {
 };
 
 static const char *const activations[N_ACTIVATIONS] = {"silu", "gelu", "gelu_tanh", "relu2",
-                                                       "swiglu_oai"};
+                                                       "swiglu_oai", "relu"};
 
 static enum tern_status out_of_range(const char *key, uint64_t value, uint64_t low, uint64_t high,
                                      struct tern_error *e)

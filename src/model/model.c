@@ -122,6 +122,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
                         .attn_scale = c->attn_scale,
                         .attn_cap = c->attn_cap,
                         .qkv_clip = c->qkv_clip,
+                        .clip_last = c->qkv_clip_last,
                         .qk_norm = (enum qk_norm)c->qk_norm,
                         .parallel = c->parallel,
                         .gated = c->gated,

@@ -67,6 +67,7 @@ struct shape {
     size_t attn_bias, ffn_bias, norms, qk_norm, sinks, parallel, gated;
     size_t n_experts, experts_used, router_score, router_normalize, router_bias, select_bias;
     size_t shared_hidden, shared_switch;
+    size_t qkv_clip_last;
     float attn_scale, attn_cap, qkv_clip, ffn_clamp, router_factor;
 };
 
@@ -78,6 +79,7 @@ struct layer {
     float attn_scale;
     float attn_cap;     /* > 0: scores become cap * tanh(score / cap) */
     float qkv_clip;     /* > 0: q, k and v are clamped to +-clip */
+    bool clip_last;     /* after the norm of q and k, not before it */
     const float *sinks; /* [n_heads] a score without a value, or NULL */
     struct norm attn_norm, attn_post_norm, ffn_norm, ffn_post_norm; /* [dim] */
     enum qk_norm qk_norm;

@@ -106,7 +106,15 @@ static void turn_heads(struct forward *f, const struct layer *w, float *q, size_
         f->kernels->rope(q + h * w->head_dim, p->cos + at, p->sin + at, w->rope->half);
 }
 
-/* q, k, v = Wq h, Wk h, Wv h, clamped, normed, turned; k and v into the cache at the row's position */
+static void clip_heads(struct forward *f, const struct layer *w)
+{
+    struct plain *p = &f->plain;
+    f->kernels->clamp(p->q, w->qkv_clip, w->n_heads * w->head_dim);
+    f->kernels->clamp(p->k, w->qkv_clip, w->n_kv_heads * w->head_dim);
+    f->kernels->clamp(p->v, w->qkv_clip, w->n_kv_heads * w->head_dim);
+}
+
+/* q, k, v = Wq h, Wk h, Wv h, clamped, normed (or normed, clamped), turned; k and v into the cache at the row's position */
 static void project_qkv(struct forward *f, const struct layer *w, const struct row *row,
                         const float *h)
 {
@@ -116,13 +124,12 @@ static void project_qkv(struct forward *f, const struct layer *w, const struct r
     matmul(f, l, p->q, &w->q, h);
     matmul(f, l, p->k, &w->k, h);
     matmul(f, l, p->v, &w->v, h);
-    if (w->qkv_clip > 0) {
-        f->kernels->clamp(p->q, w->qkv_clip, w->n_heads * d);
-        f->kernels->clamp(p->k, w->qkv_clip, w->n_kv_heads * d);
-        f->kernels->clamp(p->v, w->qkv_clip, w->n_kv_heads * d);
-    }
+    if (w->qkv_clip > 0 && !w->clip_last)
+        clip_heads(f, w);
     norm_heads(f, w, p->q, &w->q_norm, w->n_heads);
     norm_heads(f, w, p->k, &w->k_norm, w->n_kv_heads);
+    if (w->qkv_clip > 0 && w->clip_last)
+        clip_heads(f, w);
     turn_heads(f, w, p->q, w->n_heads);
     turn_heads(f, w, p->k, w->n_kv_heads);
     for (size_t g = 0; g < w->n_kv_heads; g++) {

@@ -55,6 +55,8 @@ static void finish_heads(struct forward *f, const struct layer *w, const struct 
     size_t d = w->head_dim;
     if ((is_q || is_key) && (w->qk_norm == QK_HEAD || w->qk_norm == QK_HEAD_LAYER))
         norm_heads(f, w, is_q ? &w->q_norm : &w->k_norm, x, h0, h1);
+    if (w->qkv_clip > 0 && w->clip_last)
+        f->kernels->clamp(x, w->qkv_clip, (h1 - h0) * d);
     if (w->rope && (is_q || is_key))
         rope_heads(f, w->rope, x, i, h1 - h0, d);
     for (size_t h = h0; !is_q && h < h1; h++)
@@ -75,7 +77,7 @@ static void project_heads(void *arg, const struct piece *p)
            &p->act);
     for (size_t i = p->row; i < end; i++) {
         float *x = y + i * stride + h0 * d;
-        if (w->qkv_clip > 0)
+        if (w->qkv_clip > 0 && !w->clip_last)
             f->kernels->clamp(x, w->qkv_clip, (h1 - h0) * d);
         if (w->qk_norm != QK_FULL || m == &w->v)
             finish_heads(f, w, m, x, i, h0, h1, &f->scratch[p->thread]);

@@ -314,6 +314,17 @@ FAMILIES = [
         | {part: without(part, 1) for part in ("q_norm", "k_norm")},
     ),
     Family(
+        "olmoe-clip", "Olmoe",
+        config(32, 4, 2, 8, 24, rope(10000.0), num_experts=6, num_experts_per_tok=3, clip_qkv=0.7),
+        {"clip": {"clip_qkv": None}, "another clip": {"clip_qkv": 0.8}},
+    ),
+    Family(
+        "starcoder2-relu", "Starcoder2",
+        config(48, 4, 2, 12, 64, rope(10000.0), norm_epsilon=1e-5, sliding_window=None, rms_norm_eps=None, hidden_act="relu"),
+        {"activation": {"hidden_act": "relu2"}, "down_bias": without("down_bias")},
+        distinct=1,
+    ),
+    Family(
         "arcee", "Arcee",
         config(48, 4, 2, 12, 64, rope(10000.0), attention_bias=True, mlp_bias=True),
         {part: without(part) for part in ("q_bias", "v_bias", "o_bias", "up_bias", "down_bias")}

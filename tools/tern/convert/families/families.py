@@ -21,7 +21,7 @@ from .windows import FULL, SLIDING, layer_types, put_windows, same_types, window
 
 ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh", "relu2": "relu2",
+    "gelu_pytorch_tanh": "gelu_tanh", "relu2": "relu2", "relu": "relu",
 }  # fmt: skip
 
 
@@ -470,7 +470,7 @@ def _olmoe(c: Config) -> dict:
     f = graph(c, 4096, hidden=2048, eps=("rms_norm_eps", 1e-5))
     _biases(f, 15 * c.flag("attention_bias"))
     if c.get("clip_qkv", None) is not None:
-        raise c.refuse("clip_qkv", "null: q and k are clipped after their norm, which is not among the features")
+        _all(f, qkv_clip=c.number("clip_qkv"), qkv_clip_last=1)
     _all(f, qk_norm=QK_FULL, router_score=SOFTMAX, router_normalize=int(c.flag("norm_topk_prob")))
     _all(f, n_experts=c.integer("num_experts", 1024, c.get("num_local_experts", 64)))
     _all(f, experts_used=c.integer("num_experts_per_tok", 1024, 8))

@@ -45,7 +45,7 @@ class Slot:
 DEFAULTS = {
     "embed_scale": 1, "residual_scale": 1, "logit_scale": 1, "logit_cap": 0, "head_bias": 0, "norm": "rms",
     "norm_bias": 0, "learned_positions": 0, "norms": 5, "qk_norm": 0, "attn_sinks": 0, "parallel": 0, "ffn_gated": 1,
-    "attn_cap": 0, "qkv_clip": 0, "ffn_clamp": 0, "n_experts": 0, "experts_used": 0,
+    "attn_cap": 0, "qkv_clip": 0, "qkv_clip_last": 0, "ffn_clamp": 0, "n_experts": 0, "experts_used": 0,
     "router_score": 0, "router_normalize": 0, "router_bias": 0, "router_select_bias": 0, "router_factor": 1,
     "shared_hidden": 0, "shared_switch": 0,
 }  # fmt: skip
