@@ -162,6 +162,8 @@ class Plan(Case):
             (folder / "tokenizer_config.json").write_text(json.dumps(stated | ({"chat_template": chat} if chat else {})))
             code, out, err = run(folder, "--dry-run")
             self.assertEqual(re.search("ends a text: (.*)", out).group(1), want, (err, out))
+            named = run(folder, "--dry-run", "--template", "chatml")[1]
+            self.assertEqual(re.search("ends a text: (.*)", named).group(1), f"2, {end}" if stated else f"{end}")
             if PROGRAMS["run"]:
                 self.converted(folder)
                 info = subprocess.run([PROGRAMS["run"], self.out, "--info"], capture_output=True, text=True, check=True).stdout

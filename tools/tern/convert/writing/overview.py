@@ -115,8 +115,6 @@ def _ends(source: Source) -> str:
     t, ends = source.tokenizer, list(source.end_tokens)
     if not ends and t is not None and t.eos is not None:
         ends = [t.eos]
-    if source.chat and source.chat.builtin:
-        return _numbers([*ends, f"what ends an answer of {source.chat.name}"])
     end = answer_end(source.chat, t) if source.chat else None
     return _numbers(ends if end is None or end in ends else [*ends, end])
 
