@@ -68,7 +68,7 @@ static const struct size_key layer_sizes[] = {
     {"attn_bias", 0, OF_LAYER(attn_bias), 15, 0},
     {"ffn_bias", 0, OF_LAYER(ffn_bias), 7, 0},
     {"norms", 0, OF_LAYER(norms), 15, NORM_ATTN | NORM_FFN},
-    {"qk_norm", 0, OF_LAYER(qk_norm), QK_HEAD_LAYER, QK_NONE},
+    {"qk_norm", 0, OF_LAYER(qk_norm), QK_SHARED_LAYER, QK_NONE},
     {"qkv_clip_last", 0, OF_LAYER(qkv_clip_last), 1, 0},
     {"attn_sinks", 0, OF_LAYER(sinks), 1, 0},
     {"parallel", 0, OF_LAYER(parallel), 1, 0},

@@ -79,10 +79,13 @@ static void bind_attention(struct binder *b, struct layer *w, const struct shape
         {"o", dim, q, 1, c->attn_bias & BIAS_O, &w->o},
     };
     bool full = c->qk_norm == QK_FULL || c->qk_norm == QK_HEAD_LAYER;
+    bool bias = c->qk_norm == QK_SHARED_LAYER;
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         bind_matrix(b, &slots[i], ANY_TYPE);
     bind_vector(b, "q_norm", "", c->qk_norm, full ? q : c->head_dim, &w->q_norm.weight);
     bind_vector(b, "k_norm", "", c->qk_norm, full ? k : c->head_dim, &w->k_norm.weight);
+    bind_vector(b, "q_norm", "_bias", bias, c->head_dim, &w->q_norm.bias);
+    bind_vector(b, "k_norm", "_bias", bias, c->head_dim, &w->k_norm.bias);
     bind_vector(b, "sinks", "", c->sinks, c->n_heads, &w->sinks);
 }
 

@@ -43,7 +43,7 @@ struct norm {
 };
 
 /* Order of FORMAT.md's numbers. */
-enum qk_norm { QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER };
+enum qk_norm { QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER };
 enum router_score { ROUTER_SOFTMAX, ROUTER_SOFTMAX_CHOSEN, ROUTER_SIGMOID };
 
 /* Feed-forward experts: the router chooses n_used of n for each row. */

@@ -93,6 +93,8 @@ static void norm_heads(struct forward *f, const struct layer *w, float *q, const
         k->rmsnorm(q + h * d, q + h * d, norm->weight, d, eps);
     for (size_t h = 0; h < n_heads && w->qk_norm == QK_HEAD_LAYER; h++)
         k->layernorm(q + h * d, q + h * d, norm->weight + h * d, NULL, d, eps);
+    for (size_t h = 0; h < n_heads && w->qk_norm == QK_SHARED_LAYER; h++)
+        k->layernorm(q + h * d, q + h * d, norm->weight, norm->bias, d, eps);
 }
 
 /* RoPE: in every head, q[i] and q[i + half] turn by the angle of i */

@@ -43,6 +43,8 @@ static void norm_heads(const struct forward *f, const struct layer *w, const str
     for (size_t h = h0; h < h1; h++, x += d)
         if (w->qk_norm == QK_HEAD_LAYER)
             f->kernels->layernorm(x, x, norm->weight + h * d, NULL, d, f->model->norm_eps);
+        else if (w->qk_norm == QK_SHARED_LAYER)
+            f->kernels->layernorm(x, x, norm->weight, norm->bias, d, f->model->norm_eps);
         else
             f->kernels->rmsnorm(x, x, norm->weight, d, f->model->norm_eps);
 }
@@ -53,7 +55,7 @@ static void finish_heads(struct forward *f, const struct layer *w, const struct 
 {
     bool is_q = m == &w->q, is_key = m == &w->k;
     size_t d = w->head_dim;
-    if ((is_q || is_key) && (w->qk_norm == QK_HEAD || w->qk_norm == QK_HEAD_LAYER))
+    if ((is_q || is_key) && w->qk_norm != QK_NONE && w->qk_norm != QK_FULL)
         norm_heads(f, w, is_q ? &w->q_norm : &w->k_norm, x, h0, h1);
     if (w->qkv_clip > 0 && w->clip_last)
         f->kernels->clamp(x, w->qkv_clip, (h1 - h0) * d);

@@ -372,6 +372,11 @@ FAMILIES = [
          "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
     ),
     Family(
+        "phi-norms", "Phi",
+        config(48, 4, 2, 12, 64, rope(10000.0, partial_rotary_factor=0.5), layer_norm_eps=1e-5, rms_norm_eps=None, qk_layernorm=True),
+        {part: without(part, "bias" not in part) for part in ("q_norm", "k_norm", "q_norm_bias", "k_norm_bias")},
+    ),
+    Family(
         "llama-yarn", "Llama",
         config(48, 4, 2, 16, 64, rope(10000.0, "yarn", factor=4.0, original_max_position_embeddings=64)),
         {"scaling": {"rope_parameters": rope(10000.0)}},

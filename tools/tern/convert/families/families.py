@@ -15,7 +15,7 @@ from . import rope
 from .config import REQUIRED, Config
 from .features import (
     MAX_HEADS, MAX_HEAD_DIM, MAX_LAYERS, MAX_SEQ, MAX_VOCAB, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN,
-    NORM_FFN_POST, QK_FULL, QK_HEAD, QK_HEAD_LAYER, SOFTMAX, SOFTMAX_CHOSEN, in_range,
+    NORM_FFN_POST, QK_FULL, QK_HEAD, QK_HEAD_LAYER, QK_SHARED_LAYER, SOFTMAX, SOFTMAX_CHOSEN, in_range,
 )  # fmt: skip
 from .windows import FULL, SLIDING, layer_types, put_windows, same_types, window_of_all
 
@@ -545,7 +545,7 @@ def _phi(c: Config) -> dict:
         c, 2048, hidden=8192, eps=("layer_norm_eps", 1e-5), act=("hidden_act", "gelu_new"), partial=0.5
     )
     if c.flag("qk_layernorm"):
-        raise c.refuse("qk_layernorm", "false")
+        _all(f, qk_norm=QK_SHARED_LAYER)
     _biases(f, 15, 6)
     _layer_norms(f, True, True)
     _all(f, ffn_gated=0)

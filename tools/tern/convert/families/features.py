@@ -53,7 +53,7 @@ DEFAULTS = {
 NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
            "router_factor", "attn_scale", "norm_eps"}  # fmt: skip
 NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST = 1, 2, 4, 8
-QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER = range(4)
+QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
 SOFTMAX, SOFTMAX_CHOSEN, SIGMOID = range(3)
 
 
@@ -105,9 +105,11 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
         if bias and part in rows:
             yield Slot(f"{layer}{part}_bias", rows[part] * (experts or 1 if part in FFN_PARTS else 1), 1, True)
     if value("qk_norm"):
-        full = value("qk_norm") != QK_HEAD
-        yield Slot(layer + "q_norm", q_rows if full else head_dim, 1, True)
-        yield Slot(layer + "k_norm", k_rows if full else head_dim, 1, True)
+        full = value("qk_norm") in (QK_FULL, QK_HEAD_LAYER)
+        for part, n in (("q_norm", q_rows), ("k_norm", k_rows)):
+            yield Slot(layer + part, n if full else head_dim, 1, True)
+            if value("qk_norm") == QK_SHARED_LAYER:
+                yield Slot(f"{layer}{part}_bias", head_dim, 1, True)
     if value("attn_sinks"):
         yield Slot(layer + "sinks", value("n_heads"), 1, True)
     if experts:

@@ -62,6 +62,7 @@ NAMES: dict[str, dict[str, str]] = {
     "phi": {
         "o": _LAYER + "self_attn.dense.weight", "up": _LAYER + "mlp.fc1.weight", "down": _LAYER + "mlp.fc2.weight",
         "final_norm": "model.final_layernorm.weight",
+        "q_norm": _LAYER + "self_attn.q_layernorm.weight", "k_norm": _LAYER + "self_attn.k_layernorm.weight",
     },
     "gpt_neox": {
         "embed": "gpt_neox.embed_in.weight", "head": "embed_out.weight",
