@@ -19,11 +19,15 @@ CC ?= cc
 AR ?= ar
 CLANG ?= clang
 IS_CLANG := $(findstring clang,$(shell $(CC) --version))
-# What runs once a call or less is as good when it is small.
+# What runs once a call or less is as good when it is small. Hardened, where the compiler can (level 3
+# needs gcc 12 or clang 9, and glibc 2.34).
 ifeq ($(origin CFLAGS),undefined)
-CFLAGS := -Os -g -fno-asynchronous-unwind-tables
+FORTIFY := $(shell $(CC) -xc -O1 -include features.h -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -Werror \
+	-fsyntax-only /dev/null 2>/dev/null && echo 3 || echo 2)
+CFLAGS := -Os -g -fno-asynchronous-unwind-tables -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(FORTIFY)
 OWN_LEVELS := 1
 endif
+LDFLAGS ?= -Wl,-z,relro,-z,now
 BUILD ?= build
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
@@ -45,6 +49,8 @@ STRICT := -std=c11 -D_DEFAULT_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Isrc -fPI
 WARN := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	$(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-overriding-t-option -Wno-overriding-option \
 		-Wno-ignored-optimization-argument)
+# What reads the bytes of strangers gets guards on the stack; everywhere they would take 12 KB.
+GUARDED := $(addsuffix /%,src/app/cli src/base src/weights src/text) src/app/run/conversation.c
 PORTABLE_FLAGS := $(if $(PORTABLE),-DPOOL_PORTABLE -DFPENV_PORTABLE) $(if $(REF_ONLY),-DREF_ONLY)
 FLAGS = $(CFLAGS) $(STRICT) $(WARN) $(PORTABLE_FLAGS) $(EXTRA)
 LINK = $(CC) $(CFLAGS) $(EXTRA) -pthread -Wl,--gc-sections $(LDFLAGS)
@@ -100,6 +106,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(Q)$(CC) $(FLAGS) $(filter-out $(if $(OWN_LEVELS),,-O%),\
 			$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<)) \
 		$(if $(filter tests/%,$<),-Itests/support,-Wconversion) \
+		$(if $(OWN_LEVELS),$(if $(filter $(GUARDED),$<),-fstack-protector-strong)) \
 		$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
 
 # ---- programs and library -------------------------------------------------------------------
@@ -122,7 +129,7 @@ $(CLI_LIB): $(call objects_of,cli)
 $(PROGRAMS:%=$(BUILD)/%): $(BUILD)/%: $$(call objects_of,$$*) $(CLI_LIB) \
 		$(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $^ -lm -o $@
+	$(Q)$(LINK) $(if $(filter -static,$(LDFLAGS)),,-pie) $^ -lm -o $@
 
 $(PROGRAMS): %: $(BUILD)/%
 	@cp -f $< $@
