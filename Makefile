@@ -72,6 +72,8 @@ CLI_LIB := $(BUILD)/src/app/libcli.a
 SUITES := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 PROGS := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/prog_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(filter-out %/fuzz_main.c,$(wildcard tests/fuzz/fuzz_*.c)))
+# A part of a program that a fuzzer runs.
+FUZZED_OBJ := $(BUILD)/src/app/run/conversation.o
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 # What suites share, with Check.
 UNIT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
@@ -162,12 +164,12 @@ $(PROGS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/prog/%.o $(SUPPORT
 
 # Any compiler's replay of the corpus, and the fuzzers themselves (in a build with libFuzzer).
 $(FUZZERS:%=$(BUILD)/tests/replay_%): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/%.o \
-		$(BUILD)/tests/fuzz/fuzz_main.o $(SUPPORT_LIB) $(BUILD)/libtern.a
+		$(BUILD)/tests/fuzz/fuzz_main.o $(FUZZED_OBJ) $(CLI_LIB) $(SUPPORT_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) $^ -lm -o $@
 
-$(FUZZERS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(SUPPORT_LIB) \
-		$(BUILD)/libtern.a
+$(FUZZERS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(FUZZED_OBJ) $(CLI_LIB) \
+		$(SUPPORT_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) -fsanitize=fuzzer $^ -lm -o $@
 
@@ -204,12 +206,14 @@ test-threaded: $(THREADED:%=$(BUILD)/tests/%)
 	@BUILD=$(BUILD) QUICK=1 CK_FORK=no KINDS=c ONLY="$(THREADED)" tests/run-tests
 
 # Each fuzzer for FUZZ_SECONDS; new inputs go to build-fuzz/corpus, failures stop with their file.
+# Their own files lie in memory where they can: a disk takes 30 times as long to sync them.
 fuzz:
 	+@$(SUBMAKE) BUILD=build-fuzz REF_ONLY=1 CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
 		-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzzers
 	@for f in $(FUZZERS); do \
 		mkdir -p build-fuzz/corpus/$$f tests/fuzz/corpus/$$f; \
-		build-fuzz/tests/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=30 -rss_limit_mb=512 \
+		TMPDIR=$$([ -w /dev/shm ] && echo /dev/shm || echo /tmp) \
+			build-fuzz/tests/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=30 -rss_limit_mb=512 \
 			-verbosity=0 -print_final_stats=1 -artifact_prefix=build-fuzz/ \
 			build-fuzz/corpus/$$f tests/fuzz/corpus/$$f || exit 1; \
 	done
