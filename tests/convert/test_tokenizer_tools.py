@@ -142,6 +142,19 @@ class Sources(Folder):
             tokenizer_check.compare(t, engine, 300, 1, report)
             self.assertEqual((report.differ, report.compared > 1000), (0, True))
 
+    def test_normalizers_of_home_made_models(self):
+        """Ids and texts of the package, on hard strings, with an added token that is normalized too."""
+        kinds = [{"type": name} for name in ("Lowercase", "StripAccents", "NFKC")]
+        for normalizer in (*kinds, {"type": "Sequence", "normalizers": [kinds[2], kinds[0], kinds[1]]}):
+            made = level_json(pattern=patterns.GPT2) | {"normalizer": normalizer}
+            made["added_tokens"].append(added_entry(len(RANKS) + 1, "\ufb01\u00c9x", False, normalized=True))
+            t, report = from_json(made, ""), tokenizer_check.Report()
+            engine = tokenizer_check.Engine(section.section(t))
+            self.addCleanup(engine.close)
+            tokenizer_check.compare(t, engine, 500, 1, report)
+            self.assertEqual((report.differ, report.compared > 2000), (0, True), normalizer)
+        self.assertLess(len(section.section(from_json(level_json(pattern=None) | {"normalizer": kinds[2]}, ""))), 150000)
+
     def test_an_added_token_with_an_id_that_the_package_does_not_give(self):
         made = level_json(pattern=None)
         made["added_tokens"][0]["id"] = 400
@@ -315,10 +328,10 @@ class Refusals(Folder):
         level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
         self.refuse("WordPiece", model__type="WordPiece")
         self.refuse("without unk_id", model={"type": "Unigram", "vocab": [["a", -1.0]]}, pre_tokenizer=None, decoder={"type": "Fuse"})
-        self.refuse("'NFKC'", normalizer={"type": "NFKC"})
+        self.refuse("'NFD'", normalizer={"type": "NFD"})
         self.refuse("dropout", model__dropout=0.1)
         self.refuse("end_of_word_suffix", model__end_of_word_suffix="</w>")
-        self.refuse("'Lowercase'", normalizer={"type": "Lowercase"})
+        self.refuse("'Nmt'", normalizer={"type": "Nmt"})
         self.refuse("\\\\s+", normalizer={"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "})
         self.refuse("Han", pre_tokenizer={"type": "Sequence", "pretokenizers": [regex, level]})
         self.refuse("'Punctuation' after", pre_tokenizer={"type": "Sequence", "pretokenizers": [level, {"type": "Punctuation"}]})

@@ -1,14 +1,17 @@
-"""SentencePiece's precompiled_charsmap, taken apart: what it maps, as the step `charsmap` (src/text/TOKENIZER.md).
+"""Tables of texts and what they become, as the step `charsmap` (src/text/TOKENIZER.md): SentencePiece's
+precompiled_charsmap, taken apart, and normalizers of the tokenizers package that change each character by itself.
 
 In:  the blob: u32 bytes of a double-array trie (Darts), the trie, then the texts that the values point to, each ended
      by a NUL. Out: the step. Reference: the sentencepiece package, normalizer.cc.
 """
 
 import struct
+import sys
+from functools import cache
 
 import numpy as np
 
-from ...errors import ConvertError
+from ...errors import USAGE, ConvertError
 from ...weights import keys
 
 _MAX = 1 << 20  # texts
@@ -54,7 +57,10 @@ def entries(blob: bytes) -> dict[bytes, bytes]:
 
 def step(blob: bytes, *, graphemes: bool) -> dict:
     """The normalizer step. `graphemes`: under the rules of the tokenizers package, else of SentencePiece."""
-    table = entries(blob)
+    return _step(entries(blob), graphemes)
+
+
+def _step(table: dict[bytes, bytes], graphemes: bool) -> dict:
     return {
         "step": "charsmap",
         "graphemes": int(graphemes),
@@ -63,3 +69,34 @@ def step(blob: bytes, *, graphemes: bool) -> dict:
         "to.bytes": b"".join(table.values()),
         "to.lengths": keys.U32s([len(t) for t in table.values()]),
     }
+
+
+@cache
+def _of_characters(name: str) -> dict[str, str]:
+    """What the package's normalizer makes of each character that it changes."""
+    try:
+        from tokenizers import normalizers
+    except ImportError as e:
+        raise ConvertError(f"the normalizer {name} needs the Python package tokenizers: {e}", USAGE) from None
+    change = getattr(normalizers, name)().normalize_str
+    every = (chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000)
+    return {c: made for c in every if (made := change(c)) != c}
+
+
+def of_characters(name: str, without: str = "") -> dict:
+    """The step of a normalizer that does not look at neighbours; characters that the other one treats the same are left out."""
+    table, same = _of_characters(name), _of_characters(without) if without else {}
+    return _step({c.encode(): made.encode() for c, made in sorted(table.items()) if same.get(c) != made}, False)
+
+
+def changed(step: dict, text: str) -> str:
+    """What a step whose texts are characters makes of a text."""
+    out: list[list[str]] = []
+    for side in ("from", "to"):
+        data, at = step[side + ".bytes"], 0
+        out.append(texts := [])
+        for n in step[side + ".lengths"]:
+            texts.append(data[at : at + int(n)].decode())
+            at += int(n)
+    made = dict(zip(*out))
+    return "".join(made.get(c, c) for c in text)

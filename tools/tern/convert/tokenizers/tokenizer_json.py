@@ -100,6 +100,10 @@ def _normalizer(node: dict, where: str) -> list[dict]:
         return [{"step": "replace", "from": _literal(node, where), "to": node["content"]}]
     if kind == "NFC":
         return [{"step": "nfc"}]
+    if kind in ("Lowercase", "StripAccents"):
+        return [charsmap.of_characters(kind)]
+    if kind == "NFKC":  # NFC sees no difference between NFKD of a text and that of its characters, nor what NFD does
+        return [charsmap.of_characters("NFKD", "NFD"), {"step": "nfc"}]
     if kind == "Precompiled":
         blob = base64.b64decode(node["precompiled_charsmap"] or "")
         return [charsmap.step(blob, graphemes=True)] if blob else []
@@ -253,6 +257,8 @@ def _token_bytes(text: str, byte_level: bool) -> bytes:
 def _normalized(text: str, t: Tokenizer) -> str:
     """The text after the normalizer: what a normalized added token is decoded to."""
     for step in t.normalizer:
+        if step["step"] == "charsmap" and not step["graphemes"]:
+            text = charsmap.changed(step, text)
         if step["step"] == "prepend":
             text = step["text"] + text
         elif step["step"] == "replace":
