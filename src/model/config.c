@@ -91,8 +91,8 @@ static const struct number_key layer_numbers[] = {
     {"router_factor", OF_LAYER(router_factor), -MAX_NUMBER, MAX_NUMBER, 1},
 };
 
-static const char *const activations[N_ACTIVATIONS] = {"silu", "gelu", "gelu_tanh", "relu2",
-                                                       "swiglu_oai", "relu"};
+static const char *const activations[N_ACTIVATIONS] = {"silu",  "gelu",       "gelu_tanh",
+                                                       "relu2", "swiglu_oai", "relu"};
 
 static enum tern_status out_of_range(const char *key, uint64_t value, uint64_t low, uint64_t high,
                                      struct tern_error *e)
