@@ -17,6 +17,7 @@ static char bus_text[4400];
 static size_t bus_bytes;
 static volatile sig_atomic_t noting;
 static const char *volatile temporary;
+static void (*volatile at_end)(void);
 
 /* Ends the process and leaves no unfinished file. */
 static void leave(int code)
@@ -24,6 +25,8 @@ static void leave(int code)
     tern_remove_temporaries();
     if (temporary)
         unlink(temporary);
+    if (at_end)
+        at_end();
     _exit(code);
 }
 
@@ -41,6 +44,14 @@ static void on_bus(int number)
     (void)number;
     (void)!write(STDERR_FILENO, bus_text, bus_bytes);
     leave(TERN_IO);
+}
+
+/* The end that the signal has by itself. */
+static void on_other(int number)
+{
+    at_end();
+    signal(number, SIG_DFL);
+    raise(number);
 }
 
 static void handle(int number, void (*handler)(int))
@@ -80,6 +91,14 @@ void signals_temporary(const char *path)
 void signals_note(void)
 {
     noting = 1;
+}
+
+void signals_at_end(void (*f)(void))
+{
+    static const int others[] = {SIGQUIT, SIGABRT, SIGSEGV, SIGFPE, SIGILL};
+    at_end = f;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        handle(others[i], on_other);
 }
 
 int signals_caught(void)

@@ -21,6 +21,9 @@ void signals_note(void);
 /* A file to be removed when a signal ends the program; NULL: none. */
 void signals_temporary(const char *path);
 
+/* From now on a signal that ends the program calls f first, from its handler. */
+void signals_at_end(void (*f)(void));
+
 /* The signal that asked to stop, or 0. */
 int signals_caught(void);
 

@@ -5,6 +5,7 @@
 #include "app/run/conversation.h"
 #include "app/cli/files.h"
 #include "app/cli/growing_text.h"
+#include "app/cli/line_editor.h"
 #include "app/run/complete.h"
 #include "app/run/resume.h"
 #include "app/cli/out.h"
@@ -13,11 +14,12 @@
 #include "app/cli/stopwatch.h"
 #include "app/cli/visible.h"
 
-#include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 struct chat_loop {
@@ -28,18 +30,12 @@ struct chat_loop {
     struct conversation said;
     tern_token *tokens; /* [room] the conversation as the template writes it */
     size_t room;
-    struct growing_text answer, input, line;
+    struct growing_text answer, line;
+    struct line_editor editor;
     bool checked;                 /* the session may become this conversation */
-    bool ended;                   /* there is no more input */
-    bool cut;                     /* the message has a line that the terminal may have cut */
     const char **stop;            /* of the options and of the template */
     struct growing_text settings; /* char *: what /set was given, for as long as the chat lasts */
-    const char *bold, *plain;     /* codes of the terminal, or "" */
 };
-
-enum { LINE_MAX_BYTES = 4095 }; /* of a terminal in canonical mode: it drops what comes after */
-
-enum heard { LINE, INTERRUPT, END };
 
 static enum tern_status fail(struct tern_error *e, enum tern_status s, const char *text)
 {
@@ -177,42 +173,6 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
 
 /* ---- input ---------------------------------------------------------------------------------- */
 
-static void show_prompt(const struct chat_loop *c, const char *text)
-{
-    fprintf(stderr, "%s%s%s", c->bold, text, c->plain);
-}
-
-/* Appends the next line to c->line, without its line feed. */
-static enum heard hear_line(struct chat_loop *c, const char *prompt)
-{
-    show_prompt(c, prompt);
-    for (;;) {
-        struct growing_text *in = &c->input;
-        char more[4096], *end = in->n ? memchr(in->p, '\n', in->n) : NULL;
-        if (end || (c->ended && in->n)) {
-            size_t n = end ? (size_t)(end - in->p) : in->n, used = n + (end != NULL);
-            growing_text_add(&c->line, in->p, n);
-            c->cut |= n >= LINE_MAX_BYTES;
-            memmove(in->p, in->p + used, in->n -= used);
-            return LINE;
-        }
-        if (c->ended)
-            return END;
-        if (!signals_wait(STDIN_FILENO)) {
-            in->n = 0;
-            return INTERRUPT;
-        }
-        ssize_t got = read(STDIN_FILENO, more, sizeof more);
-        c->ended = got == 0 || (got < 0 && errno != EINTR);
-        growing_text_add(in, more, got > 0 ? (size_t)got : 0);
-        if (in->failed) { /* what was read is lost: no message is made of the rest */
-            in->n = 0;
-            c->line.failed = true;
-            return LINE;
-        }
-    }
-}
-
 static bool ends_with(const struct growing_text *t, size_t from, const char *mark)
 {
     size_t n = strlen(mark);
@@ -225,18 +185,18 @@ static enum heard hear(struct chat_loop *c, bool *quoted)
 {
     static const char quotes[] = "\"\"\"";
     c->line.n = 0;
-    c->cut = c->line.failed = c->input.failed = false;
-    enum heard h = hear_line(c, ">>> ");
-    *quoted = h == LINE && c->line.n >= 3 && !memcmp(c->line.p, quotes, 3);
+    c->editor.cut = c->line.failed = false;
+    enum heard h = line_editor_read(&c->editor, ">>> ", &c->line);
+    *quoted = h == HEARD_LINE && c->line.n >= 3 && !memcmp(c->line.p, quotes, 3);
     if (*quoted)
         memmove(c->line.p, c->line.p + 3, c->line.n -= 3);
-    while (h == LINE &&
+    while (h == HEARD_LINE &&
            (*quoted ? !ends_with(&c->line, 0, quotes) : ends_with(&c->line, 0, "\\"))) {
         c->line.n -= !*quoted;
         growing_text_add(&c->line, "\n", 1);
-        h = hear_line(c, "... ");
+        h = line_editor_read(&c->editor, "... ", &c->line);
     }
-    if (*quoted && h == LINE)
+    if (*quoted && h == HEARD_LINE)
         c->line.n -= 3;
     return h;
 }
@@ -250,8 +210,32 @@ static const char help[] =
     "/load FILE        go on with a saved conversation\n"
     "/set NAME VALUE   change an option: temp, top-k, top-p, min-p, seed, n, system,\n"
     "                  think on|off, ...; flags switch on and off: /set verbose\n"
-    "/bye              leave; so do Ctrl-D and Ctrl-C twice\n"
-    "\"\"\" begins and ends a message of several lines; so does a backslash at a line's end.\n";
+    "/bye, /exit, /quit    leave; so do Ctrl-D and Ctrl-C twice\n"
+    "/?, /help         show this text\n"
+    "\"\"\" begins and ends a message of several lines; so does a backslash at a line's end.\n"
+    "Arrow keys edit a line and bring back earlier ones.\n";
+
+/* What a command did, in one line. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static void
+confirm(const struct chat_loop *c, const char *format, ...)
+{
+    char text[1024];
+    va_list ap;
+    if (c->o->value[OPT_QUIET].given)
+        return;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    visible_error_print("%s\n", text);
+}
+
+static size_t n_messages(const struct chat_loop *c)
+{
+    return c->said.n - !c->said.list->text;
+}
 
 /* The system text of the options is the first message. */
 static enum tern_status set_system(struct chat_loop *c, struct tern_error *e)
@@ -284,13 +268,19 @@ static enum tern_status set(struct chat_loop *c, const char *name, const char *v
     if (c->settings.failed)
         free(word);
     const char *before = c->o->value[OPT_SYSTEM].text;
+    enum run_option id;
     struct option_value think = c->o->value[OPT_THINK];
-    enum tern_status s = c->settings.failed ? no_memory(e) : run_options_set(c->o, word, e);
+    enum tern_status s = c->settings.failed ? no_memory(e) : run_options_set(c->o, word, &id, e);
     if (c->o->value[OPT_THINK].given && !c->info.thinking) {
         c->o->value[OPT_THINK] = think;
         return no_thinking(e);
     }
-    return s || c->o->value[OPT_SYSTEM].text == before ? s : set_system(c, e);
+    if (!s && c->o->value[OPT_SYSTEM].text != before)
+        s = set_system(c, e);
+    const struct option_value *now = &c->o->value[s ? 0 : id];
+    if (!s)
+        confirm(c, "%s is %s", name, now->text ? now->text : now->given ? "on" : "off");
+    return s;
 }
 
 static enum tern_status again(struct chat_loop *c, struct tern_error *e)
@@ -308,6 +298,18 @@ static enum tern_status again(struct chat_loop *c, struct tern_error *e)
     return s;
 }
 
+static enum tern_status use_file(struct chat_loop *c, bool saves, const char *path,
+                                 struct tern_error *e)
+{
+    enum tern_status s =
+        saves ? conversation_save(&c->said, path, e) : conversation_load(&c->said, path, e);
+    size_t n = n_messages(c);
+    if (!s)
+        confirm(c, "%s %zu message%s %s %s", saves ? "saved" : "loaded", n, n == 1 ? "" : "s",
+                saves ? "to" : "from", path);
+    return s;
+}
+
 /* The command in c->line, a string; *leave: it was /bye. */
 static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error *e)
 {
@@ -321,20 +323,22 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
     bool needs_file = !strcmp(name, "save") || !strcmp(name, "load");
     if (needs_file && (!*value || !strcmp(value, "-"))) /* standard input is the conversation */
         return fail(e, TERN_USAGE, "the name of a file is missing, as in /save talk.jsonl");
-    if (!strcmp(name, "save"))
-        return conversation_save(&c->said, value, e);
-    if (!strcmp(name, "load"))
-        return conversation_load(&c->said, value, e);
+    if (needs_file)
+        return use_file(c, *name == 's', value, e);
     if (!strcmp(name, "regen"))
         return again(c, e);
-    if (!strcmp(name, "set") && *value) {
+    if (!strcmp(name, "set")) {
+        if (!*value)
+            return fail(e, TERN_USAGE, "the name of an option is missing, as in /set temp 0.5");
         if (*rest)
             *rest++ = 0;
         return set(c, value, rest + strspn(rest, " "), e);
     }
-    if (!strcmp(name, "clear"))
+    if (!strcmp(name, "clear")) {
         conversation_cut(&c->said, 1);
-    else if (!strcmp(name, "bye") || !strcmp(name, "exit") || !strcmp(name, "quit"))
+        confirm(c, "the conversation is forgotten%s",
+                c->said.list->text ? ", except the system text" : "");
+    } else if (!strcmp(name, "bye") || !strcmp(name, "exit") || !strcmp(name, "quit"))
         *leave = true;
     else if (!strcmp(name, "?") || !strcmp(name, "help"))
         fputs(help, stderr);
@@ -353,13 +357,30 @@ static enum tern_status ask(struct chat_loop *c, const char *text, size_t n, str
     return s;
 }
 
+/* A lone exit, quit or bye may be meant for the model: asks whether it was meant for the program. */
+static bool wants_to_leave(struct chat_loop *c)
+{
+    static const char *const words[] = {"exit", "quit", "bye"};
+    struct growing_text reply = {0};
+    size_t i = 0;
+    while (i < 3 && strcasecmp(c->line.p, words[i]))
+        i++;
+    if (i == 3)
+        return false;
+    fprintf(stderr, "Leave the chat? y leaves, n sends \"%s\" to the model.\n", words[i]);
+    enum heard h = line_editor_read(&c->editor, "y/n ", &reply);
+    bool leaves = h != HEARD_LINE || (reply.n && strchr("yY", *reply.p));
+    growing_text_close(&reply);
+    return leaves;
+}
+
 /* One line or message; false at the end. */
 static bool turn(struct chat_loop *c, bool *warned, struct tern_error *e)
 {
     bool quoted, leave = false;
     enum heard h = hear(c, &quoted);
     enum tern_status s = TERN_OK;
-    if (h == INTERRUPT) {
+    if (h == HEARD_INTERRUPT) {
         if (*warned || signals_caught() != SIGINT)
             return false;
         signals_clear();
@@ -367,19 +388,21 @@ static bool turn(struct chat_loop *c, bool *warned, struct tern_error *e)
         return *warned = true;
     }
     *warned = false;
-    if (h == END) {
+    if (h == HEARD_END) {
         fputs("\n", stderr);
         return false;
     }
     growing_text_add(&c->line, "", 1);
     if (c->line.failed)
         s = no_memory(e);
-    else if (c->cut)
+    else if (c->editor.cut)
         s = fail(e, TERN_LIMIT,
                  "not sent: a terminal cuts lines at 4095 bytes; write shorter lines between "
                  "\"\"\", or use --file or a pipe");
-    else if (!quoted && *c->line.p == '/')
+    else if (!quoted && *c->line.p == '/' && !strchr(c->line.p, '\n'))
         s = obey(c, &leave, e);
+    else if (!quoted && wants_to_leave(c))
+        leave = true;
     else if (c->line.n > 1)
         s = ask(c, c->line.p, c->line.n - 1, e);
     if (signals_caught() == SIGINT)
@@ -391,13 +414,10 @@ static bool turn(struct chat_loop *c, bool *warned, struct tern_error *e)
 
 static enum tern_status talk(struct chat_loop *c, struct tern_error *e)
 {
-    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     struct tern_model_info info;
     struct tern_memory plan;
     bool warned = false;
-    bool colour = isatty(STDERR_FILENO) && !(no_color && *no_color) && term && strcmp(term, "dumb");
-    c->bold = colour ? "\033[1m" : "";
-    c->plain = colour ? "\033[0m" : "";
+    line_editor_open(&c->editor);
     tern_model_info(c->g.model, &info);
     tern_context_memory(c->g.ctx, &plan);
     if (!c->o->value[OPT_QUIET].given)
@@ -479,7 +499,7 @@ enum tern_status chat_loop_run(tern_model *model, struct run_options *o, double 
     }
     growing_text_close(&c.settings);
     growing_text_close(&c.answer);
-    growing_text_close(&c.input);
+    line_editor_close(&c.editor);
     growing_text_close(&c.line);
     free(c.stop);
     free(c.tokens);

@@ -547,7 +547,8 @@ static bool is_settable(int id)
     return i < COUNT(list);
 }
 
-enum tern_status run_options_set(struct run_options *o, char *word, struct tern_error *e)
+enum tern_status run_options_set(struct run_options *o, char *word, enum run_option *changed,
+                                 struct tern_error *e)
 {
     struct option_value value[N_RUN_OPTIONS] = {{0}};
     char *argv[] = {word, word};
@@ -566,6 +567,7 @@ enum tern_status run_options_set(struct run_options *o, char *word, struct tern_
     if (id == OPT_TEMP)
         o->value[OPT_GREEDY].given = false;
     o->value[id] = value[id];
+    *changed = (enum run_option)id;
     return TERN_OK;
 }
 

@@ -98,9 +98,10 @@ void run_options_close(struct run_options *o);
 
 bool run_options_have_prompt(const struct run_options *o); /* standard input aside */
 
-/* Changes one option of a chat: "--NAME=VALUE", which must live as long as o. A flag that is on
+/* Changes one option of a chat, *id: "--NAME=VALUE", which must live as long as o. A flag that is on
  * goes off. TERN_USAGE when the value is wrong, or the option not one that can change. */
-enum tern_status run_options_set(struct run_options *o, char *word, struct tern_error *e);
+enum tern_status run_options_set(struct run_options *o, char *word, enum run_option *id,
+                                 struct tern_error *e);
 
 /* --help, to standard output. */
 void run_options_help(void);
