@@ -469,6 +469,12 @@ class Chat(Cli):
             os.write(t.fd, leave)
             self.assertEqual(t.end()[0], 0)
 
+    def test_a_template_for_a_model_without_one_is_reported(self):
+        def says(*args) -> bool:
+            return b"may never have learned to chat" in self.run_it(self.model, "-n", 1, *args).stderr
+
+        self.assertEqual([says("x", "--template", "chatml"), says("x", "--template", "chatml", "-q"), says("x")], [True, False, False])
+
 
 class Screen:
     """What a terminal of some width shows of the bytes it gets: what the editor uses, and no more."""
@@ -681,6 +687,7 @@ class OwnTemplate(Cli):
         self.assertIn(b"total duration", t.say("Hello"))
         piped = self.run_it(self.model, "-n", 5, "-q")  # but not a pipe
         self.assertEqual((piped.returncode, piped.stderr), (0, b""))
+        self.assertNotIn(b"may never have learned", self.run_it(self.model, "x", "-n", 1, "--template", "chatml").stderr)
 
     def test_a_session_goes_on_with_its_text(self):
         """Of a model that has no token to begin a text, also at a terminal."""

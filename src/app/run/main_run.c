@@ -144,6 +144,21 @@ static void name_files(const struct run_options *o, char *text, size_t n)
     snprintf(text, n, "%.2000s%s%.2000s", o->model, draft ? " or " : "", draft ? draft : "");
 }
 
+/* --template: for every job; a chat with a model that states none of its own is a gamble. */
+static enum tern_status use_template(tern_model *model, const struct run_options *o,
+                                     struct tern_error *e)
+{
+    struct tern_chat_info own;
+    bool states_one = tern_chat_info(model, &own);
+    const struct option_value *name = &o->value[OPT_TEMPLATE];
+    enum tern_status s = name->given ? tern_chat_use(model, name->text, e) : TERN_OK;
+    if (!s && name->given && !states_one && o->job == N_RUN_OPTIONS && !o->value[OPT_QUIET].given)
+        fputs("template: the model's file states none, so the model may never have learned to "
+              "chat\n",
+              stderr);
+    return s;
+}
+
 static enum tern_status run(struct run_options *o, struct tern_error *e)
 {
     char files[4096];
@@ -163,8 +178,8 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
     name_files(o, files, sizeof files);
     signals_init("run", files);
     enum tern_status s = tern_model_open(&model, o->model, &params, e);
-    if (!s && o->value[OPT_TEMPLATE].given)
-        s = tern_chat_use(model, o->value[OPT_TEMPLATE].text, e);
+    if (!s)
+        s = use_template(model, o, e);
     if (!s)
         s = do_job(model, o, stopwatch_now() - start, e);
     tern_model_close(model);
