@@ -664,6 +664,18 @@ class Editing(Cli):
         self.assertIn(t.end()[0], (130, 143))
         self.assertEqual(termios.tcgetattr(t.fd)[3], normal[3])
 
+    def test_words_are_wrapped(self):
+        t = self.open("-n", 60, width=30)
+        self.type(t, b"Tell me about the cat\r")
+        text = t.until(PROMPT).decode().replace("\x1b[?2004l", "").replace("\x1b[?2004h", "").partition("\r\n")[2]
+        lines = text.rstrip("\n").split("\n")
+        want = self.good(self.model, "--chat", "Tell me about the cat", *self.args, "-q", "-n", 60).decode()[:-1]
+        self.assertEqual(" ".join(" ".join(lines).split()), " ".join(want.split()))
+        self.assertGreater(len(lines), want.count("\n") + 3)
+        for line, following in zip(lines, lines[1:]):
+            self.assertLessEqual(len(line), 30)
+            self.assertEqual(line, line.rstrip(" "))
+
 
 class OwnTemplate(Cli):
     """A model with the template of Qwen3, of which it knows nothing."""

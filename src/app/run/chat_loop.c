@@ -144,6 +144,7 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
     size_t n = 0, drop = 0;
     c->g.stats.start = stopwatch_now() - c->g.stats.load_seconds; /* not while the person typed */
     complete_set(&c->g);
+    wrap_open(&c->g.wrap);
     set_stops(c);
     c->answer.n = 0, c->answer.failed = false;
     enum tern_status s = fit(c, &n, &drop, e);

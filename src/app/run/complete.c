@@ -291,7 +291,8 @@ static int on_text(void *arg, tern_token token, const char *text, size_t n)
         n = whole_bytes(g, text, n);
     if (g->is_ids && token >= 0)
         text = id, n = (size_t)snprintf(id, sizeof id, " %d", (int)token);
-    bool done = g->report.is_json ? token_report_text(&g->report, text, n) : out_text(text, n);
+    bool done =
+        g->report.is_json ? token_report_text(&g->report, text, n) : wrap_text(&g->wrap, text, n);
     return !done || signals_caught();
 }
 
@@ -434,6 +435,7 @@ enum tern_status complete_open(struct completion *g, tern_model *model, const st
 void complete_close(struct completion *g)
 {
     token_report_close(&g->report);
+    wrap_close(&g->wrap);
     plan_close(g->ctx);
     tern_context_close(g->p.draft);
     tern_model_close(g->draft_model);
@@ -463,6 +465,7 @@ enum tern_status complete_run(struct completion *g, const tern_token *tokens, si
     enum tern_status s = tern_generate(g->ctx, &g->p, &g->stats.result, e);
     if (full && g->stats.result.reason == TERN_STOP_LENGTH)
         g->stats.result.reason = TERN_STOP_CONTEXT;
+    (void)wrap_end(&g->wrap);
     out_write("\n", !g->report.is_json);
     g->stats.total_seconds = stopwatch_now() - g->stats.start;
     return s ? s : tern_numeric_status(g->ctx, e);

@@ -3,6 +3,7 @@
 #ifndef RUN_COMPLETE_H
 #define RUN_COMPLETE_H
 
+#include "app/cli/wrap.h"
 #include "app/run/run_options.h"
 #include "app/run/token_report.h"
 #include "app/run/stats.h"
@@ -16,6 +17,7 @@ struct completion {
     struct tern_generate_params p;
     struct run_stats stats;
     struct token_report report;
+    struct wrap wrap;   /* of answers; without wrap_open nothing is wrapped */
     bool is_ids;        /* the model has no tokenizer: token ids are written instead of text */
     bool unread;        /* the one text was cancelled within its prompt */
     double waits_since; /* a prompt that takes its time says how far it is; 0: it does not */
