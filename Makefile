@@ -242,6 +242,7 @@ install: $(PROGRAMS:%=$(BUILD)/%) lib
 	sed -e 's,@PREFIX@,$(PREFIX),;s,@LIBDIR@,$(LIBDIR),;s,@INCLUDEDIR@,$(INCLUDEDIR),' \
 		-e 's,@VERSION@,$(VERSION),' src/engine/tern.pc.in > $(call IN_LIBDIR,pkgconfig/tern.pc)
 	$(foreach p,$(PAGES),install -m 644 $(p) $(call IN_MANDIR,$(p)) &&) true
+	@echo 'Run ldconfig, so that programs find libtern.so.'
 
 uninstall:
 	rm -f $(foreach p,$(PROGRAMS),$(call IN_BINDIR,$(p))) \
@@ -253,7 +254,7 @@ uninstall:
 # ---- housekeeping ---------------------------------------------------------------------------
 
 format:
-	clang-format -i include/*.h $(wildcard src/*/*.[ch] src/*/*/*.[ch]) $(wildcard tests/*/*.[ch])
+	clang-format -i include/*.[ch] $(wildcard src/*/*.[ch] src/*/*/*.[ch]) $(wildcard tests/*/*.[ch])
 
 # The longest files and functions, and the size of the programs.
 stats:

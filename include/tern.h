@@ -1,34 +1,7 @@
 /* tern.h: the public interface of tern, an engine for decoder-only language models on CPUs. It is
  * all that a program needs to run models. tern_lab.h adds measuring and looking inside.
  *
- * A complete program (tests/cli/install.sh compiles and runs exactly these lines):
- *
- * EXAMPLE
- *   #include <stdio.h>
- *   #include <tern.h>
- *
- *   static int print(void *arg, tern_token token, const char *text, size_t n)
- *   {
- *       (void)arg, (void)token;
- *       fwrite(text, 1, n, stdout);
- *       return 0; // anything else stops
- *   }
- *
- *   int main(int argc, char **argv)
- *   {
- *       struct tern_error e = {0};
- *       tern_model *model = NULL;
- *       tern_context *ctx = NULL;
- *       struct tern_generate_params p = tern_generate_defaults();
- *       p.prompt = "The cat sat", p.prompt_bytes = 11, p.n_predict = 64, p.on_text = print;
- *       if (argc < 2 || tern_model_open(&model, argv[1], NULL, &e) ||
- *           tern_context_open(&ctx, model, NULL, &e) || tern_generate(ctx, &p, NULL, &e))
- *           fprintf(stderr, "%s\n", argc < 2 ? "usage: example MODEL" : e.text);
- *       tern_context_close(ctx);
- *       tern_model_close(model);
- *       return (int)e.code;
- *   }
- * END
+ * include/example.c is a complete program.
  *
  * Rules of the whole interface.
  * - Handles are opaque. close(NULL) is allowed.

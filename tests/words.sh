@@ -54,7 +54,7 @@ words=$(wc -w <README.md)
 for text in "${texts[@]}"; do
     code "$text" | tr ' "(),;:=|' '\n' | sed -E 's/[.]+$//' | sort -u | while IFS= read -r name; do
         case $name in
-        llama2.c | example.c | config*_X.py | modeling_X.py | *'<'* | /*) continue ;;
+        llama2.c | config*_X.py | modeling_X.py | *'<'* | /*) continue ;;
         build/tests/*) name=tests/*/${name##*/}.c ;;
         src/* | include/* | tools/* | tests/* | models/* | .ci/*) ;;
         *.c | *.h | *.py | *.sh | *.md | tern*.1) ;;

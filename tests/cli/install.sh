@@ -38,7 +38,7 @@ pc() {
     PKG_CONFIG_SYSROOT_DIR=$dest PKG_CONFIG_LIBDIR=$dest$prefix/lib/pkgconfig pkg-config "$@"
 }
 
-check install build_as install
+check_output install ldconfig 0 build_as install
 for file in bin/tern include/tern.h include/tern_lab.h lib/libtern.a lib/libtern.so lib/libtern.so.0 \
     lib/pkgconfig/tern.pc share/man/man1/tern.1 \
     bin/tern-bench share/man/man1/tern-bench.1 bin/tern-quantize share/man/man1/tern-quantize.1; do
@@ -47,16 +47,15 @@ done
 check "pc version" test "$(pc --modversion tern)" = \
     "$(sed -n 's/^#define TERN_VERSION "\(.*\)"/\1/p' include/tern.h)"
 
-# Each example stands in its header between EXAMPLE and END.
+# Each header names its example.
 eval "flags=($(pc --cflags --libs tern)) static=($(pc --static --cflags --libs tern))"
 export LD_LIBRARY_PATH=$dest$prefix/lib
 for header in tern tern_lab; do
-    example=$tmp/$header
-    sed -n '/^ \* EXAMPLE/,/^ \* END/p' "include/$header.h" | sed '1d;$d;s/^ \* \{0,3\}//' >"$example.c"
-    check "$header: example found" grep -q 'int main' "$example.c"
-    check "$header: shared" "$CC" -std=c11 -Wall -Wextra -Werror "$example.c" -o "$example.shared" \
+    example=$tmp/$header source=include/example${header#tern}.c
+    check "$header: example named" grep -qF "$source is a complete program" "include/$header.h"
+    check "$header: shared" "$CC" -std=c11 -Wall -Wextra -Werror "$source" -o "$example.shared" \
         "${flags[@]}"
-    check "$header: static" "$CC" -std=c11 -Wall -Wextra -Werror -static "$example.c" \
+    check "$header: static" "$CC" -std=c11 -Wall -Wextra -Werror -static "$source" \
         -o "$example.static" "${static[@]}"
     for program in "$example.shared" "$example.static"; do
         check_output "without a model" "usage: example MODEL" 0 "$program"
