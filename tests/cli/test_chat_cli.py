@@ -464,7 +464,7 @@ class Chat(Cli):
         self.assertNotIn(b"y/n", t.say("exit now"))
         for leave in (b"y\n", b"\x04"):
             t = self.open()
-            os.write(t.fd, b"Quit\n")
+            os.write(t.fd, b"quit\n")
             t.until(b"y/n ")
             os.write(t.fd, leave)
             self.assertEqual(t.end()[0], 0)
@@ -623,7 +623,7 @@ class Editing(Cli):
         path.write_text("x" * 2000000 + "\n" + "".join(f"line {i}\n" for i in range(2000)))
         t = self.open()
         self.assertEqual(self.sent(t, up * 2), "line 1999")
-        self.assertLess(path.stat().st_size, 20000)
+        self.assertLess(path.stat().st_size, 270000)
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
         path.unlink()
         os.mkfifo(path)
@@ -635,7 +635,7 @@ class Editing(Cli):
         normal[3] = normal[3] & ~termios.ECHO | termios.NOFLSH  # as Terminal sets it
         for fd in fresh:
             os.close(fd)
-        for end, status in ((b"/bye\r", 0), (b"\x04", 0), (b"\x03\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, -signal.SIGHUP),
+        for end, status in ((b"/bye\r", 0), (b"\x04", 0), (b"\x03\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129),
                             (signal.SIGQUIT, -signal.SIGQUIT), (signal.SIGSEGV, -signal.SIGSEGV)):  # fmt: skip
             t = self.open()
             self.assertEqual(termios.tcgetattr(t.fd)[3] & (termios.ICANON | termios.ISIG), 0)

@@ -18,9 +18,8 @@
 #include <unistd.h>
 
 enum {
-    LINE_MOST = 4095,       /* bytes of a line in the terminal's own mode: it drops what follows */
-    HISTORY_MOST = 1000,    /* lines */
-    HISTORY_BYTES = 1 << 20 /* of the file that are read: its end */
+    LINE_MOST = 4095, /* bytes of a line in the terminal's own mode: it drops what follows */
+    HISTORY_BYTES = 256 << 10 /* of the file that are read: its end */
 };
 
 #define KEY(key) ((key)&0x1f)
@@ -147,36 +146,25 @@ static void show_prompt(const struct line_editor *e)
 
 /* ---- history -------------------------------------------------------------------------------- */
 
-/* A file of lines; a line feed within one is written as a carriage return. */
+/* As its file: lines, in which a line feed is written as a carriage return. What fails here is not
+ * reported: a history is a convenience. */
 static void swap_bytes(char *text, size_t n, char from, char to)
 {
     for (size_t i = 0; i < n; i++)
         text[i] = text[i] == from ? to : text[i];
 }
 
-static void history_add(struct line_editor *e, const char *text, size_t n)
+/* Where the entry before the one at `at` begins. */
+static size_t history_before(const struct growing_text *h, size_t at)
 {
-    if (e->n_history == e->room) {
-        size_t room = 2 * e->room + 16;
-        char **more = realloc(e->history, room * sizeof *more);
-        if (!more)
-            return;
-        e->history = more, e->room = room;
-    }
-    char *copy = malloc(n + 1);
-    if (!copy)
-        return;
-    memcpy(copy, text, n);
-    copy[n] = 0;
-    e->history[e->n_history++] = copy;
-    if (e->n_history <= HISTORY_MOST)
-        return;
-    free(*e->history);
-    memmove(e->history, e->history + 1, --e->n_history * sizeof *e->history);
+    at -= at > 0;
+    while (at && h->p[at - 1] != '\n')
+        at--;
+    return at;
 }
 
 /* A descriptor of the history's file, if that is a file of ours; else -1. */
-static int history_file(const struct line_editor *e, int flags)
+static int history_file(const struct line_editor *e, int flags, off_t *size)
 {
     struct stat s;
     int fd = e->path ? open(e->path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600) : -1;
@@ -184,66 +172,60 @@ static int history_file(const struct line_editor *e, int flags)
         close(fd);
         return -1;
     }
+    *size = fd < 0 ? 0 : s.st_size;
     return fd;
 }
 
-static void write_line(int fd, const char *text, size_t n)
+/* Appends the entries from `at` on, in one write beside other programs that append; with O_TRUNC
+ * writes the file anew. */
+static void history_write(const struct line_editor *e, size_t at, int flags)
 {
-    struct growing_text t = {0};
-    growing_text_add(&t, text, n);
-    growing_text_add(&t, "\n", 1);
-    if (!t.failed) { /* in one write, beside other programs that append */
-        swap_bytes(t.p, n, '\n', '\r');
-        (void)!write(fd, t.p, t.n);
-    }
-    growing_text_close(&t);
-}
-
-/* A history is a convenience: what fails here is not reported. */
-static void history_store(struct line_editor *e, const char *text, size_t n)
-{
-    size_t last = e->n_history;
-    if (!n || n > HISTORY_BYTES / 16 || memchr(text, 0, n) ||
-        (last && strlen(e->history[last - 1]) == n && !memcmp(e->history[last - 1], text, n)))
+    off_t size;
+    int fd = history_file(e, O_WRONLY | O_CREAT | flags, &size);
+    if (fd < 0)
         return;
-    history_add(e, text, n);
-    int fd = history_file(e, O_WRONLY | O_CREAT | O_APPEND);
-    if (fd >= 0) {
-        write_line(fd, text, n);
-        close(fd);
-    }
+    (void)!write(fd, e->history.p + at, e->history.n - at);
+    close(fd);
 }
 
-/* Writes the lines that are kept into a file that has grown large. */
-static void history_shorten(const struct line_editor *e)
+static void history_store(struct line_editor *e)
 {
-    int fd = history_file(e, O_WRONLY | O_TRUNC);
-    for (size_t i = 0; fd >= 0 && i < e->n_history; i++)
-        write_line(fd, e->history[i], strlen(e->history[i]));
-    if (fd >= 0)
-        close(fd);
+    struct growing_text *h = &e->history;
+    size_t at = h->n, n = e->line.n + 1, last = history_before(h, at);
+    if (n == 1 || n > HISTORY_BYTES / 16)
+        return;
+    growing_text_add(h, e->line.p, n - 1);
+    growing_text_add(h, "\n", 1);
+    if (!h->failed)
+        swap_bytes(h->p + at, n - 1, '\n', '\r');
+    if (h->failed || (at - last == n && !memcmp(h->p + last, h->p + at, n)))
+        h->n = at;
+    else
+        history_write(e, at, O_APPEND);
+    h->failed = false;
 }
 
+/* The end of the file; a file that has grown large is cut to it. */
 static void history_read(struct line_editor *e)
 {
-    int fd = history_file(e, O_RDONLY);
-    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    struct growing_text *h = &e->history;
+    char part[4096], *feed;
+    off_t size;
+    int fd = history_file(e, O_RDONLY, &size);
     off_t from = size > HISTORY_BYTES ? size - HISTORY_BYTES : 0;
-    char *text = size > 0 ? malloc(HISTORY_BYTES) : NULL;
-    ssize_t n = text ? pread(fd, text, HISTORY_BYTES, from) : 0;
-    char *p = text, *end = text + (n > 0 ? n : 0), *feed;
-    if (from && p && (feed = memchr(p, '\n', (size_t)(end - p))))
-        p = feed + 1; /* the first line may lack its begin */
-    for (; p < end && (feed = memchr(p, '\n', (size_t)(end - p))); p = feed + 1) {
-        swap_bytes(p, (size_t)(feed - p), '\r', '\n');
-        if (feed > p && !memchr(p, 0, (size_t)(feed - p)))
-            history_add(e, p, (size_t)(feed - p));
-    }
-    free(text);
+    for (ssize_t n; fd >= 0 && (n = pread(fd, part, sizeof part, from + (off_t)h->n)) > 0;)
+        growing_text_add(h, part, (size_t)n);
     if (fd >= 0)
         close(fd);
-    if (from)
-        history_shorten(e);
+    if (h->n && h->p[h->n - 1] != '\n')
+        growing_text_add(h, "\n", 1);
+    if (h->failed)
+        h->n = 0;
+    else if (from && (feed = memchr(h->p, '\n', h->n))) { /* the first may lack its begin */
+        size_t cut = (size_t)(feed + 1 - h->p);
+        memmove(h->p, h->p + cut, h->n -= cut);
+        history_write(e, 0, O_TRUNC);
+    }
 }
 
 /* The path, with its folders made. */
@@ -335,20 +317,34 @@ static void delete_next(struct line_editor *e, size_t n)
     delete (e, n);
 }
 
+/* Bytes of the entry at `at`, without its line feed. */
+static size_t history_bytes(const struct growing_text *h, size_t at)
+{
+    return (size_t)((char *)memchr(h->p + at, '\n', h->n - at) - (h->p + at));
+}
+
 /* The entry before or after the one shown. */
 static void show_other(struct line_editor *e, bool older)
 {
-    if (older ? !e->shown : e->shown == e->n_history)
+    const struct growing_text *h = &e->history;
+    if (older ? !e->shown : e->shown == h->n)
         return;
-    if (e->shown == e->n_history) {
+    if (e->shown == h->n) {
         e->newest.n = 0;
         growing_text_add(&e->newest, e->line.p, e->line.n);
     }
-    e->shown += older ? (size_t)-1 : 1;
-    bool last = e->shown == e->n_history;
-    const char *text = last ? e->newest.p : e->history[e->shown];
+    if (older)
+        e->shown = history_before(h, e->shown);
+    else
+        e->shown += history_bytes(h, e->shown) + 1;
+    bool last = e->shown == h->n;
     e->line.n = e->at = 0;
-    insert(e, text, last ? e->newest.n : strlen(text));
+    if (last)
+        insert(e, e->newest.p, e->newest.n);
+    else
+        insert(e, h->p + e->shown, history_bytes(h, e->shown));
+    if (!last)
+        swap_bytes(e->line.p, e->line.n, '\r', '\n');
 }
 
 /* A key by the letter of the arrow or its like: ESC [ letter, or ESC [ number ~. */
@@ -500,7 +496,7 @@ static enum heard read_edited(struct line_editor *e, struct growing_text *text)
     e->at = e->row = e->drawn = e->line.n = 0;
     e->column = strlen(e->prompt);
     e->stale = false;
-    e->shown = e->n_history;
+    e->shown = e->history.n;
     e->pastes = false;
     while ((heard = use_input(e)) < 0 && !e->ended) {
         if (!e->pastes)
@@ -517,7 +513,7 @@ static enum heard read_edited(struct line_editor *e, struct growing_text *text)
         e->at = e->line.n;
         draw(e);
         fputs("\r\n", stderr);
-        history_store(e, e->line.p, e->line.n);
+        history_store(e);
         growing_text_add(text, e->line.p, e->line.n);
     }
     restore();
@@ -574,10 +570,8 @@ void line_editor_open(struct line_editor *e)
 
 void line_editor_close(struct line_editor *e)
 {
-    while (e->n_history)
-        free(e->history[--e->n_history]);
-    free(e->history);
     free(e->path);
+    growing_text_close(&e->history);
     growing_text_close(&e->input);
     growing_text_close(&e->line);
     growing_text_close(&e->newest);

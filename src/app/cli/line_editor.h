@@ -14,22 +14,21 @@
 enum heard { HEARD_LINE, HEARD_INTERRUPT, HEARD_END };
 
 struct line_editor {
-    bool edits;                 /* standard input and error are a terminal that can move */
-    bool ended;                 /* there is no more input */
-    bool cut;                   /* a line was as long as a terminal allows: it may lack its end */
-    const char *bold, *plain;   /* codes around a prompt, or ""; set by line_editor_open */
-    const char *prompt;         /* of the line being edited, borrowed */
-    struct growing_text input;  /* what was read and is not used yet */
-    struct growing_text line;   /* the line being edited */
-    struct growing_text newest; /* that line, while an older one is shown */
-    size_t at;                  /* bytes of the line before the cursor */
-    size_t row, column;         /* of the cursor as it is shown; row 0 is the prompt's */
-    size_t drawn;               /* bytes of the line that are shown, the cursor behind them ... */
-    bool stale;                 /* ... or not: the line must be drawn anew */
-    bool pastes;                /* between the marks around what a terminal pastes */
-    char **history;             /* [n_history] lines, oldest first; owned */
-    size_t n_history, room;
-    size_t shown; /* the entry shown; n_history: the line being edited */
+    bool edits;                  /* standard input and error are a terminal that can move */
+    bool ended;                  /* there is no more input */
+    bool cut;                    /* a line was as long as a terminal allows: it may lack its end */
+    const char *bold, *plain;    /* codes around a prompt, or ""; set by line_editor_open */
+    const char *prompt;          /* of the line being edited, borrowed */
+    struct growing_text input;   /* what was read and is not used yet */
+    struct growing_text line;    /* the line being edited */
+    struct growing_text newest;  /* that line, while an older one is shown */
+    size_t at;                   /* bytes of the line before the cursor */
+    size_t row, column;          /* of the cursor as it is shown; row 0 is the prompt's */
+    size_t drawn;                /* bytes of the line that are shown, the cursor behind them ... */
+    bool stale;                  /* ... or not: the line must be drawn anew */
+    bool pastes;                 /* between the marks around what a terminal pastes */
+    struct growing_text history; /* lines as in their file, oldest first */
+    size_t shown; /* where the entry shown begins; history.n: the line being edited */
     char *path;   /* of the history's file, owned; NULL: none */
 };
 

@@ -15,11 +15,9 @@
 #include "app/cli/visible.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 struct chat_loop {
@@ -216,21 +214,10 @@ static const char help[] =
     "\"\"\" begins and ends a message of several lines; so does a backslash at a line's end.\n"
     "Arrow keys edit a line and bring back earlier ones.\n";
 
-/* What a command did, in one line. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-static void
-confirm(const struct chat_loop *c, const char *format, ...)
+/* Whether commands say in one line what they did. */
+static bool confirms(const struct chat_loop *c)
 {
-    char text[1024];
-    va_list ap;
-    if (c->o->value[OPT_QUIET].given)
-        return;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    visible_error_print("%s\n", text);
+    return !c->o->value[OPT_QUIET].given;
 }
 
 static size_t n_messages(const struct chat_loop *c)
@@ -279,8 +266,8 @@ static enum tern_status set(struct chat_loop *c, const char *name, const char *v
     if (!s && c->o->value[OPT_SYSTEM].text != before)
         s = set_system(c, e);
     const struct option_value *now = &c->o->value[s ? 0 : id];
-    if (!s)
-        confirm(c, "%s is %s", name, now->text ? now->text : now->given ? "on" : "off");
+    if (!s && confirms(c))
+        visible_error_print("%s is %s\n", name, now->text ? now->text : now->given ? "on" : "off");
     return s;
 }
 
@@ -305,9 +292,9 @@ static enum tern_status use_file(struct chat_loop *c, bool saves, const char *pa
     enum tern_status s =
         saves ? conversation_save(&c->said, path, e) : conversation_load(&c->said, path, e);
     size_t n = n_messages(c);
-    if (!s)
-        confirm(c, "%s %zu message%s %s %s", saves ? "saved" : "loaded", n, n == 1 ? "" : "s",
-                saves ? "to" : "from", path);
+    if (!s && confirms(c))
+        visible_error_print("%s %zu message%s %s %s\n", saves ? "saved" : "loaded", n,
+                            n == 1 ? "" : "s", saves ? "to" : "from", path);
     return s;
 }
 
@@ -337,8 +324,9 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
     }
     if (!strcmp(name, "clear")) {
         conversation_cut(&c->said, 1);
-        confirm(c, "the conversation is forgotten%s",
-                c->said.list->text ? ", except the system text" : "");
+        if (confirms(c))
+            fprintf(stderr, "the conversation is forgotten%s\n",
+                    c->said.list->text ? ", except the system text" : "");
     } else if (!strcmp(name, "bye") || !strcmp(name, "exit") || !strcmp(name, "quit"))
         *leave = true;
     else if (!strcmp(name, "?") || !strcmp(name, "help"))
@@ -364,7 +352,7 @@ static bool wants_to_leave(struct chat_loop *c)
     static const char *const words[] = {"exit", "quit", "bye"};
     struct growing_text reply = {0};
     size_t i = 0;
-    while (i < 3 && strcasecmp(c->line.p, words[i]))
+    while (i < 3 && strcmp(c->line.p, words[i]))
         i++;
     if (i == 3)
         return false;

@@ -213,40 +213,40 @@ static uint64_t random_seed(void)
     return seed;
 }
 
+#define FIELD(name) offsetof(struct tern_sampler_params, name)
+
 static struct tern_sampler_params sampler_of(const tern_model *model, const struct run_options *o)
 {
     const struct option_value *v = o->value;
     struct tern_sampler_params p = tern_sampler_defaults(model);
-    const struct {
-        enum run_option option;
-        float *field;
-    } reals[] = {{OPT_TEMP, &p.temperature},
-                 {OPT_TOP_P, &p.top_p},
-                 {OPT_MIN_P, &p.min_p},
-                 {OPT_REPEAT_PENALTY, &p.repeat_penalty},
-                 {OPT_PRESENCE_PENALTY, &p.presence_penalty},
-                 {OPT_FREQUENCY_PENALTY, &p.frequency_penalty},
-                 {OPT_DRY_MULTIPLIER, &p.dry_multiplier},
-                 {OPT_DRY_BASE, &p.dry_base},
-                 {OPT_TOP_N_SIGMA, &p.top_n_sigma},
-                 {OPT_TYPICAL, &p.typical_p},
-                 {OPT_XTC_PROBABILITY, &p.xtc_probability},
-                 {OPT_XTC_THRESHOLD, &p.xtc_threshold},
-                 {OPT_MIROSTAT_TAU, &p.mirostat_tau},
-                 {OPT_MIROSTAT_ETA, &p.mirostat_eta}};
-    const struct {
-        enum run_option option;
-        uint32_t *field;
-    } integers[] = {{OPT_TOP_K, &p.top_k},
-                    {OPT_REPEAT_LAST_N, &p.repeat_last_n},
-                    {OPT_DRY_ALLOWED_LENGTH, &p.dry_allowed_length},
-                    {OPT_DRY_LAST_N, &p.dry_last_n}};
+    static const struct {
+        unsigned char option, at; /* bytes before the field */
+    } reals[] = {{OPT_TEMP, FIELD(temperature)},
+                 {OPT_TOP_P, FIELD(top_p)},
+                 {OPT_MIN_P, FIELD(min_p)},
+                 {OPT_REPEAT_PENALTY, FIELD(repeat_penalty)},
+                 {OPT_PRESENCE_PENALTY, FIELD(presence_penalty)},
+                 {OPT_FREQUENCY_PENALTY, FIELD(frequency_penalty)},
+                 {OPT_DRY_MULTIPLIER, FIELD(dry_multiplier)},
+                 {OPT_DRY_BASE, FIELD(dry_base)},
+                 {OPT_TOP_N_SIGMA, FIELD(top_n_sigma)},
+                 {OPT_TYPICAL, FIELD(typical_p)},
+                 {OPT_XTC_PROBABILITY, FIELD(xtc_probability)},
+                 {OPT_XTC_THRESHOLD, FIELD(xtc_threshold)},
+                 {OPT_MIROSTAT_TAU, FIELD(mirostat_tau)},
+                 {OPT_MIROSTAT_ETA, FIELD(mirostat_eta)}};
+    static const struct {
+        unsigned char option, at;
+    } integers[] = {{OPT_TOP_K, FIELD(top_k)},
+                    {OPT_REPEAT_LAST_N, FIELD(repeat_last_n)},
+                    {OPT_DRY_ALLOWED_LENGTH, FIELD(dry_allowed_length)},
+                    {OPT_DRY_LAST_N, FIELD(dry_last_n)}};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         if (v[reals[i].option].given)
-            *reals[i].field = (float)v[reals[i].option].real;
+            *(float *)((char *)&p + reals[i].at) = (float)v[reals[i].option].real;
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         if (v[integers[i].option].given) /* -1: all tokens there are */
-            *integers[i].field = (uint32_t)v[integers[i].option].integer;
+            *(uint32_t *)((char *)&p + integers[i].at) = (uint32_t)v[integers[i].option].integer;
     if (v[OPT_GREEDY].given)
         p.temperature = 0;
     p.mirostat = v[OPT_MIROSTAT].given && *v[OPT_MIROSTAT].text == '2' ? 2 : 0;
