@@ -1,4 +1,4 @@
-/* cflags: -O2 -fno-tree-vectorize -funswitch-loops -march=armv8.2-a+dotprod */
+/* cflags: -O2 -fno-tree-vectorize -march=armv8.2-a+dotprod */
 /* The target neon on a processor with the dot product: its integer dots. */
 #include "kernels/ops_neon.h"
 #include "kernels/targets.h"

@@ -1,4 +1,4 @@
-/* cflags: -O2 -fno-tree-vectorize -funswitch-loops */
+/* cflags: -O2 -fno-tree-vectorize */
 /* The target neon: every kernel in registers of 4 lanes. */
 #include "kernels/ops_neon.h"
 #include "kernels/targets.h"

@@ -1,4 +1,4 @@
-/* cflags: -O2 -fno-tree-vectorize -funswitch-loops -mavx2 -mfma -mf16c -mavxvnni */
+/* cflags: -O2 -fno-tree-vectorize -mavx2 -mfma -mf16c -mavxvnni */
 /* The target avx2 on a processor with AVX-VNNI: its integer dots. */
 #include "kernels/ops_avx2.h"
 #include "kernels/targets.h"
