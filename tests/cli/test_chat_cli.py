@@ -190,7 +190,7 @@ class Chat(Cli):
         self.assertNotEqual(other, first)
         t.say("/set seed 5")
         second = t.say('a "b" \\ \t ж🙂')
-        self.assertEqual(t.say(f"/save {file}"), f"saved 4 messages to {file}".encode())
+        self.assertEqual(t.say(f"/save {file}"), f"messages saved to {file}: 4".encode())
         saved = [json.loads(line) for line in file.read_text().splitlines()]
         self.assertEqual([m["role"] for m in saved], ["user", "assistant"] * 2)
         self.assertEqual([saved[0]["content"], saved[2]["content"]], ["Hello", 'a "b" \\ \t ж🙂'])
@@ -199,7 +199,7 @@ class Chat(Cli):
         self.assertEqual(t.say("/clear"), b"the conversation is forgotten")
         t.say("/set seed 5")
         self.assertEqual(t.say("Hello"), first)
-        self.assertEqual(t.say(f"/load {file}"), f"loaded 4 messages from {file}".encode())
+        self.assertEqual(t.say(f"/load {file}"), f"messages loaded from {file}: 4".encode())
         self.assertEqual(t.say("/regen"), second)
         fresh = self.open()
         fresh.say(f"/load {file}")
@@ -290,7 +290,7 @@ class Chat(Cli):
             self.assertIn(b"is not a regular file", t.say(f"/load {device}"))
         self.assertEqual(t.say("/regen"), first)
         file.write_bytes(user + answer)
-        self.assertEqual(t.say(f"/load {file}"), f"loaded 2 messages from {file}".encode())
+        self.assertEqual(t.say(f"/load {file}"), f"messages loaded from {file}: 2".encode())
         t.say(f"/save {file}")
         saved = [json.loads(line) for line in file.read_text().splitlines()]
         self.assertEqual(saved, [{"role": "user", "content": "🙂ж\ufffd/\t"}, {"role": "assistant", "content": "y"}])
@@ -311,7 +311,7 @@ class Chat(Cli):
         self.assertEqual(file.read_text(), "before")
         new = self.dir / "new.jsonl"
         file.chmod(0o624)  # kept; a new one is its owner's alone
-        self.assertEqual(t.say(f"/save {file}").count(b"saved 2 messages") + t.say(f"/save {new}").count(b"saved 2 "), 2)
+        self.assertEqual(t.say(f"/save {file}").count(b"messages saved") + t.say(f"/save {new}").count(b"messages saved"), 2)
         self.assertEqual([stat.S_IMODE(f.stat().st_mode) for f in (file, new)], [0o624, 0o600])
         self.assertEqual(beside.read_text(), "mine")
         self.assertEqual(json.loads(file.read_text().splitlines()[0])["content"], "a\ufffd\ufffd \ufffd\ufffd\ufffd")
@@ -675,6 +675,10 @@ class Editing(Cli):
         for line, following in zip(lines, lines[1:]):
             self.assertLessEqual(len(line), 30)
             self.assertEqual(line, line.rstrip(" "))
+        token = self.good(self.model, "--tokenize", "mat").split()[-1].decode()  # a word longer than a line is not cut
+        t = self.open("-n", 60, "--logit-bias", token + "+1000", width=30)
+        self.type(t, b"Hello\r")
+        self.assertRegex(t.until(PROMPT), rb"2004l(at){60}\n")
 
 
 class OwnTemplate(Cli):
@@ -758,7 +762,7 @@ class OwnTemplate(Cli):
             else:
                 self.assertEqual(counts[1][0], asked["on"] + 19)
             file = self.dir / "thoughts.jsonl"
-            self.assertIn(b"saved 4 messages", t.say(f"/save {file}"))
+            self.assertIn(b"messages saved to", t.say(f"/save {file}"))
         self.assertIn("'maybe' is not one of on|off", self.bad(2, self.model, "x", "--think", "maybe"))
 
 

@@ -28,7 +28,7 @@ enum {
 
 static struct termios before;
 static volatile sig_atomic_t is_raw;
-static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
+static const char paste_off[] = "\033[?2004l";
 
 /* Called by signal handlers, too. */
 static void restore(void)
@@ -54,7 +54,7 @@ static bool make_raw(void)
         is_raw = 0;
         return false;
     }
-    (void)!write(STDERR_FILENO, paste_on, sizeof paste_on - 1);
+    fputs("\033[?2004h", stderr); /* marks around what is pasted */
     return true;
 }
 
@@ -98,16 +98,6 @@ static void place(struct growing_text *out, const char *text, size_t n, size_t w
     growing_text_close(&shown);
 }
 
-static void write_all(const struct growing_text *out)
-{
-    for (size_t i = 0; i < out->n && !out->failed;) {
-        ssize_t done = write(STDERR_FILENO, out->p + i, out->n - i);
-        if (done < 0 && errno != EINTR)
-            break;
-        i += done > 0 ? (size_t)done : 0;
-    }
-}
-
 /* Shows the line as it is now: what was added at its end, or all of it from behind the prompt. */
 static void draw(struct line_editor *e)
 {
@@ -135,7 +125,8 @@ static void draw(struct line_editor *e)
         e->row = row, e->column = column;
     }
     e->stale = e->at < l->n;
-    write_all(&out);
+    if (!out.failed)
+        fwrite(out.p, 1, out.n, stderr); /* in one write, for it is not buffered */
     growing_text_close(&out);
 }
 
@@ -311,12 +302,6 @@ static void delete (struct line_editor *e, size_t n)
     e->at -= n, l->n -= n;
 }
 
-static void delete_next(struct line_editor *e, size_t n)
-{
-    e->at += n;
-    delete (e, n);
-}
-
 /* Bytes of the entry at `at`, without its line feed. */
 static size_t history_bytes(const struct growing_text *h, size_t at)
 {
@@ -352,10 +337,7 @@ static void press(struct line_editor *e, char key, uint64_t number)
 {
     e->stale = true;
     if (key == '~')
-        key = number == 3                  ? '~'
-              : number == 1 || number == 7 ? 'H'
-              : number == 4 || number == 8 ? 'F'
-                                           : 0;
+        key = number < 9 ? "?H?~F??HF"[number] : '?';
     if (key == 'A' || key == 'B')
         show_other(e, key == 'A');
     else if (key == 'C')
@@ -366,8 +348,11 @@ static void press(struct line_editor *e, char key, uint64_t number)
         e->at = 0;
     else if (key == 'F')
         e->at = e->line.n;
-    else if (key == '~')
-        delete_next(e, next(e));
+    else if (key == '~') {
+        size_t n = next(e);
+        e->at += n;
+        delete (e, n);
+    }
 }
 
 /* What the control character does to the line. */
@@ -375,21 +360,18 @@ static void control(struct line_editor *e, char c)
 {
     static const char keys[] = {KEY('p'), KEY('n'), KEY('f'), KEY('b'), KEY('a'), KEY('e'), 0};
     const char *key = c ? strchr(keys, c) : NULL;
-    e->stale |= c != '\t';
+    e->stale = true;
     if (key)
         press(e, "ABCDHF"[key - keys], 0);
-    else if (c == KEY('h') || c == 127)
-        delete (e, previous(e));
     else if (c == KEY('d'))
-        delete_next(e, next(e));
-    else if (c == KEY('w'))
-        delete (e, word(e));
-    else if (c == KEY('u'))
-        delete (e, e->at);
+        press(e, '~', 3);
     else if (c == KEY('k'))
         e->line.n = e->at;
-    else if (c == '\t')
-        insert(e, "\t", 1);
+    size_t back = c == KEY('h') || c == 127 ? previous(e)
+                  : c == KEY('w')           ? word(e)
+                  : c == KEY('u')           ? e->at
+                                            : 0;
+    delete (e, back);
     if (c != KEY('l'))
         return;
     fputs("\033[H\033[2J", stderr);
@@ -421,14 +403,12 @@ static size_t escape(struct line_editor *e, const char *p, size_t n)
 /* Bytes of the character at p[0..n), complete or not UTF-8; 0: the rest of it is to come. */
 static size_t character(const char *p, size_t n)
 {
-    static const char more[] = "\x80\x80\x80";
-    char whole[7];
-    size_t bytes = utf8_character(p, n);
-    if (bytes || n >= 4)
-        return bytes ? bytes : 1;
-    memcpy(whole, p, n);
-    memcpy(whole + n, more, 3);
-    return utf8_character(whole, n + 3) > n ? 0 : 1;
+    unsigned char c = (unsigned char)*p;
+    size_t i = 1, bytes = utf8_character(p, n);
+    while (i < n && ((unsigned char)p[i] & 0xc0) == 0x80)
+        i++;
+    bool waits = i == n && c > 0xc1 && c < 0xf5 && n < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u);
+    return bytes || waits ? bytes : 1;
 }
 
 /* Uses the input up to the end of a line. Returns that of line_editor_read, or -1: more is needed. */
@@ -448,24 +428,23 @@ static int use_input(struct line_editor *e)
             n = 2;
         if (e->pastes && (*p == '\r' || *p == '\n'))
             insert(e, "\n", 1);
-        else if ((unsigned char)*p >= 32 && *p != 127)
+        else if (((unsigned char)*p >= 32 && *p != 127) || *p == '\t')
             insert(e, p, n);
-        else if (e->pastes && *p != '\t')
+        else if (e->pastes)
             continue; /* keys are not obeyed there */
         else if (*p == '\r' || *p == '\n')
             heard = HEARD_LINE;
         else if (*p == KEY('d') && !e->line.n)
             heard = HEARD_END;
         else if (*p == KEY('c') || *p == KEY('z')) {
+            bool leaves = *p == KEY('c');
             restore();
-            raise(*p == KEY('c') ? SIGINT : SIGTSTP);
-            if (*p == KEY('c'))
-                heard = HEARD_INTERRUPT;
+            raise(leaves ? SIGINT : SIGTSTP);
+            if (leaves || !make_raw())
+                heard = leaves ? HEARD_INTERRUPT : HEARD_END;
             else
-                heard = make_raw() ? -1 : HEARD_END;
-            e->row = 0, e->stale = true;
-            if (heard < 0)
                 show_prompt(e);
+            e->row = 0, e->stale = true;
         } else
             control(e, *p);
     }

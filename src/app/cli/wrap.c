@@ -25,7 +25,7 @@ static void write_word(struct wrap *w)
     size_t from = 0;
     if (!w->word.n)
         return;
-    if (w->column && w->column + w->columns > w->width && w->word.n > w->spaces) {
+    if (!w->flows && w->column && w->column + w->columns > w->width && w->word.n > w->spaces) {
         (void)out_stream("\n", 1);
         from = w->spaces;
         w->column = 0;
@@ -36,37 +36,23 @@ static void write_word(struct wrap *w)
     w->word.n = w->spaces = w->columns = 0;
 }
 
-static void hold(struct wrap *w, const char *p, size_t bytes, size_t columns)
-{
-    growing_text_add(&w->word, p, bytes);
-    w->columns += columns;
-}
-
 static void put_character(struct wrap *w, const char *p, size_t bytes, size_t columns)
 {
-    bool space = *p == ' ', feed = *p == '\n' || *p == '\t'; /* a tab ends a column, not a word */
-    if (space || feed || columns == 2) {
-        if (w->word.n > w->spaces || feed)
-            write_word(w);
-        w->flows = false;
-    }
-    if (feed) {
-        (void)out_stream(p, 1);
-        w->column = *p == '\n' ? 0 : (w->column / 8 + 1) * 8;
-    } else if (w->flows) {
-        (void)out_stream(p, bytes);
-        w->column = (w->column + columns) % w->width;
-    } else {
-        hold(w, p, bytes, columns);
-        w->spaces += space;
-    }
-    if (!w->flows && w->columns - w->spaces >= w->width) {
+    bool space = *p == ' ', feed = *p == '\n' || *p == '\t', wide = columns == 2;
+    if (feed || wide || (space && w->word.n > w->spaces))
         write_word(w);
-        w->flows = true;
+    w->flows &= !(feed || wide || space);
+    growing_text_add(&w->word, p, bytes);
+    w->columns += *p == '\n' ? 0 : *p == '\t' ? 8 - w->column % 8 : columns;
+    w->spaces += space;
+    bool full = w->columns - w->spaces >= w->width;
+    if (full || feed || wide || w->flows) /* a line may end behind every wide character */
+        write_word(w);
+    w->flows |= full && !feed;
+    if (w->flows)
         w->column %= w->width;
-    } else if (columns == 2 && !w->flows) {
-        write_word(w); /* a line may end behind every wide character */
-    }
+    if (*p == '\n')
+        w->column = 0;
 }
 
 static void put(void *arg, const char *text, size_t n)

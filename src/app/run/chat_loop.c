@@ -220,11 +220,6 @@ static bool confirms(const struct chat_loop *c)
     return !c->o->value[OPT_QUIET].given;
 }
 
-static size_t n_messages(const struct chat_loop *c)
-{
-    return c->said.n - !c->said.list->text;
-}
-
 /* The system text of the options is the first message. */
 static enum tern_status set_system(struct chat_loop *c, struct tern_error *e)
 {
@@ -291,10 +286,9 @@ static enum tern_status use_file(struct chat_loop *c, bool saves, const char *pa
 {
     enum tern_status s =
         saves ? conversation_save(&c->said, path, e) : conversation_load(&c->said, path, e);
-    size_t n = n_messages(c);
     if (!s && confirms(c))
-        visible_error_print("%s %zu message%s %s %s\n", saves ? "saved" : "loaded", n,
-                            n == 1 ? "" : "s", saves ? "to" : "from", path);
+        visible_error_print("messages %s %s: %zu\n", saves ? "saved to" : "loaded from", path,
+                            c->said.n - !c->said.list->text);
     return s;
 }
 
@@ -308,11 +302,11 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
     for (size_t n = strlen(value); n && strchr(" \t\r", value[n - 1]);)
         value[--n] = 0;
     rest = value + strcspn(value, " ");
-    bool needs_file = !strcmp(name, "save") || !strcmp(name, "load");
+    bool saves = !strcmp(name, "save"), needs_file = saves || !strcmp(name, "load");
     if (needs_file && (!*value || !strcmp(value, "-"))) /* standard input is the conversation */
         return fail(e, TERN_USAGE, "the name of a file is missing, as in /save talk.jsonl");
     if (needs_file)
-        return use_file(c, *name == 's', value, e);
+        return use_file(c, saves, value, e);
     if (!strcmp(name, "regen"))
         return again(c, e);
     if (!strcmp(name, "set")) {
@@ -349,14 +343,11 @@ static enum tern_status ask(struct chat_loop *c, const char *text, size_t n, str
 /* A lone exit, quit or bye may be meant for the model: asks whether it was meant for the program. */
 static bool wants_to_leave(struct chat_loop *c)
 {
-    static const char *const words[] = {"exit", "quit", "bye"};
+    const char *text = c->line.p;
     struct growing_text reply = {0};
-    size_t i = 0;
-    while (i < 3 && strcmp(c->line.p, words[i]))
-        i++;
-    if (i == 3)
+    if (strcmp(text, "exit") && strcmp(text, "quit") && strcmp(text, "bye"))
         return false;
-    fprintf(stderr, "Leave the chat? y leaves, n sends \"%s\" to the model.\n", words[i]);
+    fprintf(stderr, "Leave the chat? y leaves, n sends \"%s\" to the model.\n", text);
     enum heard h = line_editor_read(&c->editor, "y/n ", &reply);
     bool leaves = h != HEARD_LINE || (reply.n && strchr("yY", *reply.p));
     growing_text_close(&reply);

@@ -215,10 +215,10 @@ static uint64_t random_seed(void)
 
 #define FIELD(name) offsetof(struct tern_sampler_params, name)
 
-static struct tern_sampler_params sampler_of(const tern_model *model, const struct run_options *o)
+static void set_sampler(struct tern_sampler_params *p, const tern_model *model,
+                        const struct run_options *o)
 {
     const struct option_value *v = o->value;
-    struct tern_sampler_params p = tern_sampler_defaults(model);
     static const struct {
         unsigned char option, at; /* bytes before the field */
     } reals[] = {{OPT_TEMP, FIELD(temperature)},
@@ -241,21 +241,21 @@ static struct tern_sampler_params sampler_of(const tern_model *model, const stru
                     {OPT_REPEAT_LAST_N, FIELD(repeat_last_n)},
                     {OPT_DRY_ALLOWED_LENGTH, FIELD(dry_allowed_length)},
                     {OPT_DRY_LAST_N, FIELD(dry_last_n)}};
+    *p = tern_sampler_defaults(model);
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         if (v[reals[i].option].given)
-            *(float *)((char *)&p + reals[i].at) = (float)v[reals[i].option].real;
+            *(float *)((char *)p + reals[i].at) = (float)v[reals[i].option].real;
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         if (v[integers[i].option].given) /* -1: all tokens there are */
-            *(uint32_t *)((char *)&p + integers[i].at) = (uint32_t)v[integers[i].option].integer;
+            *(uint32_t *)((char *)p + integers[i].at) = (uint32_t)v[integers[i].option].integer;
     if (v[OPT_GREEDY].given)
-        p.temperature = 0;
-    p.mirostat = v[OPT_MIROSTAT].given && *v[OPT_MIROSTAT].text == '2' ? 2 : 0;
-    p.bias = o->bias, p.n_bias = o->n_bias;
-    p.dry_breakers = v[OPT_DRY_BREAKER].given ? o->breakers : NULL;
-    p.n_dry_breakers = o->n_breakers;
-    memcpy(p.order, o->order.order, sizeof p.order);
-    p.seed = v[OPT_SEED].given ? v[OPT_SEED].seed : random_seed();
-    return p;
+        p->temperature = 0;
+    p->mirostat = v[OPT_MIROSTAT].given && *v[OPT_MIROSTAT].text == '2' ? 2 : 0;
+    p->bias = o->bias, p->n_bias = o->n_bias;
+    p->dry_breakers = v[OPT_DRY_BREAKER].given ? o->breakers : NULL;
+    p->n_dry_breakers = o->n_breakers;
+    memcpy(p->order, o->order.order, sizeof p->order);
+    p->seed = v[OPT_SEED].given ? v[OPT_SEED].seed : random_seed();
 }
 
 static int on_token(void *arg, tern_token token, const float *logits)
@@ -379,7 +379,7 @@ void complete_set(struct completion *g)
 {
     const struct option_value *v = g->o->value;
     struct tern_generate_params *p = &g->p;
-    g->sampler = sampler_of(g->model, g->o);
+    set_sampler(&g->sampler, g->model, g->o);
     p->n_predict = v[OPT_N_PREDICT].given ? v[OPT_N_PREDICT].integer : -1;
     p->ignore_end = v[OPT_IGNORE_EOS].given;
     if (v[OPT_LOOKUP].given)
