@@ -19,8 +19,8 @@ CC ?= cc
 AR ?= ar
 CLANG ?= clang
 IS_CLANG := $(findstring clang,$(shell $(CC) --version))
-# What runs once a call or less is as good when it is small. Hardened, where the compiler can (level 3
-# needs gcc 12 or clang 9, and glibc 2.34).
+# What runs once a call or less is as good when it is small. Checked calls of libc come in level 3
+# where compiler and libc have it (gcc 12, clang 9, glibc 2.34).
 ifeq ($(origin CFLAGS),undefined)
 FORTIFY := $(shell $(CC) -xc -O1 -include features.h -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -Werror \
 	-fsyntax-only /dev/null 2>/dev/null && echo 3 || echo 2)
@@ -72,8 +72,8 @@ CLI_LIB := $(BUILD)/src/app/libcli.a
 SUITES := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 PROGS := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/prog_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(filter-out %/fuzz_main.c,$(wildcard tests/fuzz/fuzz_*.c)))
-# A part of a program that a fuzzer runs.
-FUZZED_OBJ := $(BUILD)/src/app/run/conversation.o
+# A part of a program that tests run.
+TESTED_OBJ := $(BUILD)/src/app/run/conversation.o
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 # What suites share, with Check.
 UNIT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
@@ -150,9 +150,9 @@ $(UNIT_LIB): $(UNIT_OBJ)
 
 ldflags_of = $(shell sed -n '1s,^/\* ldflags: \(.*\) \*/.*,\1,p' $(1))
 
-# Suites of programs' own files need them: src/app/cli.
+# Suites of programs' own files need them: src/app/cli, and TESTED_OBJ.
 $(SUITES:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o \
-		$(UNIT_LIB) $(SUPPORT_LIB) $(CLI_LIB) \
+		$(TESTED_OBJ) $(UNIT_LIB) $(SUPPORT_LIB) $(CLI_LIB) \
 		$(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/unit/$*.c) $^ $$(pkg-config --libs check) -lm -o $@
@@ -164,11 +164,11 @@ $(PROGS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/prog/%.o $(SUPPORT
 
 # Any compiler's replay of the corpus, and the fuzzers themselves (in a build with libFuzzer).
 $(FUZZERS:%=$(BUILD)/tests/replay_%): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/%.o \
-		$(BUILD)/tests/fuzz/fuzz_main.o $(FUZZED_OBJ) $(CLI_LIB) $(SUPPORT_LIB) $(BUILD)/libtern.a
+		$(BUILD)/tests/fuzz/fuzz_main.o $(TESTED_OBJ) $(CLI_LIB) $(SUPPORT_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) $^ -lm -o $@
 
-$(FUZZERS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(FUZZED_OBJ) $(CLI_LIB) \
+$(FUZZERS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(TESTED_OBJ) $(CLI_LIB) \
 		$(SUPPORT_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) -fsanitize=fuzzer $^ -lm -o $@
@@ -220,6 +220,10 @@ fuzz:
 
 fuzzers: $(FUZZERS:%=$(BUILD)/tests/%)
 
+# Hours of fuzzing, exactness, damaged sources and mutants: what to set is in the script.
+campaign:
+	+@MAKE="$(MAKE)" tests/campaign
+
 # ---- install --------------------------------------------------------------------------------
 
 # run is installed as `tern`, any other program X as `tern-X`. Folders may have spaces in their names.
@@ -269,6 +273,7 @@ help:
 	@echo 'make test        everything that can be tested; installs what it lacks or says so'
 	@echo 'make sanitize    the C tests under the address, undefined and thread sanitizers'
 	@echo 'make fuzz        each fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs clang)'
+	@echo 'make campaign    hours of fuzzing, exact runs, damaged files and mutants (tests/README.md)'
 	@echo 'make test-progs  the tests without Check: for cross builds, with EMULATOR="qemu-aarch64"'
 	@echo 'make install     programs, library, headers, man pages; PREFIX=$(PREFIX), DESTDIR'
 	@echo 'make uninstall   takes away what install put there'
@@ -278,7 +283,7 @@ help:
 	@echo 'Another compiler or target: make CC=aarch64-linux-gnu-gcc BUILD=build-arm'
 
 .PHONY: all lib suites progs replays fuzzers test test-progs test-sanitized test-threaded sanitize \
-	fuzz install uninstall format stats clean help FORCE
+	fuzz campaign install uninstall format stats clean help FORCE
 .SECONDARY:
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,7 +1,7 @@
 /* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
 /* Fuzzes the files of /load: any bytes are loaded in the place of a conversation. Asserted: after a
- * refusal the conversation is as it was; what is accepted has its roles in turns, and comes back the
- * same from /save; the memory stays within what allocs_judge allows, and none is left behind. */
+ * refusal the conversation is as it was; what is accepted has its roles in turns, and comes back
+ * the same from /save; the memory stays within what allocs_judge allows, and none is left behind. */
 #include "allocs.h"
 #include "app/run/conversation.h"
 #include "text/unicode.h"
@@ -47,7 +47,9 @@ static void must_be_in_turns(const struct conversation *c)
 {
     must(c->n >= 3 && c->n % 2 == 1, "the last message has no answer");
     for (size_t i = 0; i < c->n; i++)
-        must(!strcmp(c->list[i].role, i == 0 ? "system" : i % 2 ? "user" : "assistant"),
+        must(!strcmp(c->list[i].role, i == 0  ? "system"
+                                      : i % 2 ? "user"
+                                              : "assistant"),
              "roles are not in turns");
 }
 

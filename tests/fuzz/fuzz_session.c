@@ -1,6 +1,6 @@
 /* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
-/* Fuzzes session files: any bytes, with the checksums repaired so that they hide nothing, are loaded
- * in the place of a sequence, with each type of cache. Asserted: after a refusal the sequence is as
+/* Fuzzes session files: any bytes, with the checksums repaired so that they hide nothing, are
+ * loaded in the place of a sequence, with each type of cache. Asserted: after a refusal the sequence is as
  * it was; what is accepted has tokens of the vocabulary, goes on, and comes back byte for byte from
  * a save; the memory stays within what allocs_judge allows. An input is the beginning of a file:
  * what its header states beyond (up to 128 KiB) is zeros. */
