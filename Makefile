@@ -72,8 +72,8 @@ CLI_LIB := $(BUILD)/src/app/libcli.a
 SUITES := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 PROGS := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/prog_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(filter-out %/fuzz_main.c,$(wildcard tests/fuzz/fuzz_*.c)))
-# A part of a program that tests run.
-TESTED_OBJ := $(BUILD)/src/app/run/conversation.o
+# Parts of a program that tests run.
+TESTED_LIB := $(BUILD)/tests/libtested.a
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 # What suites share, with Check.
 UNIT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
@@ -143,6 +143,12 @@ $(BUILD)/tests/libsupport.a: $(SUPPORT_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
+$(TESTED_LIB): $(BUILD)/src/app/run/conversation.o
+	$(SAY) AR $@
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
 $(UNIT_LIB): $(UNIT_OBJ)
 	$(SAY) AR $@
 	@rm -f $@
@@ -150,9 +156,9 @@ $(UNIT_LIB): $(UNIT_OBJ)
 
 ldflags_of = $(shell sed -n '1s,^/\* ldflags: \(.*\) \*/.*,\1,p' $(1))
 
-# Suites of programs' own files need them: src/app/cli, and TESTED_OBJ.
+# Suites of programs' own files need them: src/app/cli, and TESTED_LIB.
 $(SUITES:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o \
-		$(TESTED_OBJ) $(UNIT_LIB) $(SUPPORT_LIB) $(CLI_LIB) \
+		$(UNIT_LIB) $(SUPPORT_LIB) $(TESTED_LIB) $(CLI_LIB) \
 		$(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/unit/$*.c) $^ $$(pkg-config --libs check) -lm -o $@
@@ -164,11 +170,11 @@ $(PROGS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/prog/%.o $(SUPPORT
 
 # Any compiler's replay of the corpus, and the fuzzers themselves (in a build with libFuzzer).
 $(FUZZERS:%=$(BUILD)/tests/replay_%): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/%.o \
-		$(BUILD)/tests/fuzz/fuzz_main.o $(TESTED_OBJ) $(CLI_LIB) $(SUPPORT_LIB) $(BUILD)/libtern.a
+		$(BUILD)/tests/fuzz/fuzz_main.o $(TESTED_LIB) $(CLI_LIB) $(SUPPORT_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) $^ -lm -o $@
 
-$(FUZZERS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(TESTED_OBJ) $(CLI_LIB) \
+$(FUZZERS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(TESTED_LIB) $(CLI_LIB) \
 		$(SUPPORT_LIB) $(BUILD)/libtern.a
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(call ldflags_of,tests/fuzz/$*.c) -fsanitize=fuzzer $^ -lm -o $@
