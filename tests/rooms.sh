@@ -3,22 +3,14 @@
 # violation as FILE:LINE: REASON; ends with "N passed, N failed", one per rule. `--longest` lists the
 # longest files and functions instead. Any other first argument is the root to look at.
 set -u
+# shellcheck source=tests/support/rules.sh
+. "$(dirname "$0")/support/rules.sh"
 [ "${1:-}" = --longest ] || cd "${1:-$(dirname "$0")/..}" || exit 2
 
 rooms="base kernels weights model text sample quantize engine app"
 max_function=80
-shopt -s nullglob lastpipe # the last part of a pipe is this shell: rule counts
+shopt -s nullglob
 sources=(include/*.h src/*/*.[ch] src/*/*/*.[ch])
-passed=0 failed=0
-
-# rule NAME: reads violations from standard input.
-rule() {
-    local found
-    found=$(cat)
-    if [ -z "$found" ]; then passed=$((passed + 1)); return; fi
-    failed=$((failed + 1))
-    printf '%s\n' "$found" | sed "s/\$/: $1/"
-}
 
 # The code of C files without comments and the contents of strings, as FILE:LINE:CODE.
 code() {
@@ -140,5 +132,4 @@ done | rule "does not open with what it is for"
 
 grep -nE '	| +$' "${sources[@]}" | sed -E 's/^([^:]*:[0-9]+):.*/\1/' | rule "tab or blank at the end"
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

@@ -3,23 +3,14 @@
 # and nothing else; from the mathematics library only fmaf and sqrtf are used, which are correctly
 # rounded; programs need no other library. Ends with "N passed, N failed".
 set -u
+# shellcheck source=tests/support/rules.sh
+. "$(dirname "$0")/support/rules.sh"
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build} CC=${CC:-cc}
 export LC_ALL=C
 so=$BUILD/libtern.so
-passed=0 failed=0
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-
-# rule NAME: reads violations from standard input.
-shopt -s lastpipe
-rule() {
-    local found
-    found=$(cat)
-    if [ -z "$found" ]; then passed=$((passed + 1)); return; fi
-    failed=$((failed + 1))
-    printf '%s: %s\n' "$1" "$(echo "$found" | xargs)"
-}
 
 [ -f "$so" ] || { echo "$so is not built"; exit 1; }
 
@@ -39,17 +30,16 @@ comm -23 <(names "$libm") <(names "$libc") >"$tmp/libm"
 grep -qx expf "$tmp/libm" || { echo "cannot list the names of libm ($libm)"; exit 1; }
 for file in "$BUILD/libtern.a" "$so"; do
     nm -u "$file" 2>/dev/null | awk '$1 == "U" {print $2}' | sed 's/@.*//' | sort -u |
-        comm -12 - "$tmp/libm" | grep -vxE 'fmaf|sqrtf' | rule "$file uses of libm"
+        comm -12 - "$tmp/libm" | grep -vxE 'fmaf|sqrtf' | rule "used of libm by $file"
 done
 
 needed() { readelf -d "$1" 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 for file in "$so" $(for p in src/app/*/main_*.c; do p=${p##*main_}; echo "$BUILD/${p%.c}"; done); do
     [ -f "$file" ] || continue
     needed "$file" | grep -vE '^(libc|libm|libpthread|ld-linux.*)\.so\.[0-9]+$' |
-        rule "$file needs"
+        rule "needed by $file"
 done
 
 readelf -d "$so" | grep -q 'SONAME.*\[libtern\.so\.[0-9]*\]' || echo "$so" | rule "no SONAME"
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

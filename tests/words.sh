@@ -4,22 +4,14 @@
 # FILE: WHAT: REASON; ends with "N passed, N failed", one per rule. A first argument is the root to
 # look at.
 set -u
+# shellcheck source=tests/support/rules.sh
+. "$(dirname "$0")/support/rules.sh"
 cd "${1:-$(dirname "$0")/..}" || exit 2
-shopt -s nullglob lastpipe # the last part of a pipe is this shell: rule counts
+shopt -s nullglob
 
 max_words=1500
 texts=(README.md */README.md src/*/*.md tests/*/*/README.md)
 targets=$(make -s help | sed -nE 's/^make ([a-z-]+).*/\1/p'; sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
-passed=0 failed=0
-
-# rule REASON: reads violations from standard input.
-rule() {
-    local found
-    found=$(cat)
-    if [ -z "$found" ]; then passed=$((passed + 1)); return; fi
-    failed=$((failed + 1))
-    printf '%s\n' "$found" | sed "s/\$/: $1/"
-}
 
 # What a text has between backquotes and in blocks of code, a piece a line.
 code() {
@@ -90,5 +82,4 @@ done | rule "no such target"
 answers=$(sed -n '/^## Twenty questions/,/^## [^T]/p' src/README.md | grep -cE '^\| .*\| `(src|tools)/')
 { [ "$answers" = 20 ] || echo "src/README.md: $answers answers"; } | rule "not twenty"
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish
