@@ -19,12 +19,10 @@ CC ?= cc
 AR ?= ar
 CLANG ?= clang
 IS_CLANG := $(findstring clang,$(shell $(CC) --version))
-# What runs once a call or less is as good when it is small. Checked calls of libc come in level 3
-# where compiler and libc have it (gcc 12, clang 9, glibc 2.34).
+# What runs once a call or less is as good when it is small. libc checks the sizes that it knows.
 ifeq ($(origin CFLAGS),undefined)
-FORTIFY := $(shell $(CC) -xc -O1 -include features.h -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -Werror \
-	-fsyntax-only /dev/null 2>/dev/null && echo 3 || echo 2)
-CFLAGS := -Os -g -fno-asynchronous-unwind-tables -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(FORTIFY)
+SMALLEST := $(shell $(CC) -Oz -E -xc /dev/null >/dev/null 2>&1 && echo -Oz || echo -Os)
+CFLAGS := $(SMALLEST) -g -fno-asynchronous-unwind-tables -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 OWN_LEVELS := 1
 endif
 LDFLAGS ?= -Wl,-z,relro,-z,now

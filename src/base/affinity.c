@@ -16,12 +16,12 @@ void affinity_leave(int cpu)
 {
     cpu_set_t all[MAX_CPUS / CPU_SETSIZE], others[MAX_CPUS / CPU_SETSIZE];
     CPU_ZERO_S(sizeof all, all);
-    if (cpu < 0 || sched_getaffinity(0, sizeof all, all) || CPU_COUNT_S(sizeof all, all) < 2)
+    if (cpu < 0 || sched_getaffinity(0, sizeof all, all))
         return;
     CPU_ZERO_S(sizeof others, others);
     CPU_OR_S(sizeof others, others, others, all);
     CPU_CLR_S((size_t)cpu, sizeof others, others);
-    if (!sched_setaffinity(0, sizeof others, others))
+    if (!sched_setaffinity(0, sizeof others, others)) /* refuses an empty set */
         (void)!sched_setaffinity(0, sizeof all, all);
 }
 

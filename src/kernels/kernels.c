@@ -2,6 +2,7 @@
  * filled struct kernels that has proved itself on known answers. */
 #include "kernels/kernels.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -45,10 +46,9 @@ enum tern_status kernels_cpu(const char *name, unsigned *bits, struct tern_error
             found |= runs;
             *bits = have & may;
         }
-        if (runs && first) {
-            strncat(can, *can ? ", " : "", sizeof can - strlen(can) - 1);
-            strncat(can, t->name, sizeof can - strlen(can) - 1);
-        }
+        if (runs && first)
+            snprintf(can + strlen(can), sizeof can - strlen(can), "%s%s", *can ? ", " : "",
+                     t->name);
     }
     if (found)
         return TERN_OK;

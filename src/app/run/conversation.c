@@ -122,7 +122,7 @@ static enum tern_status write_text(const struct growing_text *t, const char *tem
     good = !(fclose(f) || !good || rename(temporary, path));
     if (!good) {
         fail(path, e);
-        remove(temporary);
+        unlink(temporary);
     }
     signals_temporary(NULL);
     return good ? TERN_OK : TERN_IO;

@@ -225,8 +225,8 @@ enum tern_status perplexity_llamacpp(const struct perplexity_job *job, struct pe
 void perplexity_print(const struct perplexity *p, bool whole)
 {
     double n = (double)p->tokens, mean = p->nll / n;
-    double variance = fmax(p->nll2 / n - mean * mean, 0), value = exp(mean);
-    double error = n > 1 ? value * sqrt(variance / (n - 1)) : 0;
+    double variance = p->nll2 / n - mean * mean, value = exp(mean);
+    double error = n > 1 && variance > 0 ? value * sqrt(variance / (n - 1)) : 0;
     out_print("tokens      %llu\n", (unsigned long long)p->tokens);
     out_print("nll         %.4f\n", p->nll);
     out_print("perplexity  %.4f +/- %.4f\n", value, error);
