@@ -480,6 +480,8 @@ struct tern_quantize_params {
 enum tern_status tern_quantize(const char *in, const char *out,
                                const struct tern_quantize_params *params, struct tern_error *e);
 
+const char *tern_quantize_types(void); /* the types that it makes: "q8|q4|q4c" */
+
 /* For a signal handler that ends the process: removes the unfinished files that tern_quantize and
  * tern_session_save are writing. */
 void tern_remove_temporaries(void);

@@ -75,7 +75,7 @@ static enum tern_status write_file(const struct request *q, const char *path, st
     struct quantize_params o = {.type = q->p->type, .keep_q8 = q->p->keep_q8};
     struct pool *pool;
     if (q->p->text && q->p->type == TERN_Q8)
-        return error_set(e, TERN_USAGE, "a calibration text is of use for q4 and q4c only");
+        return error_set(e, TERN_USAGE, "a calibration text is of no use for q8");
     if (q->p->text)
         return write_calibrated(q, path, &o, e);
     enum tern_status s = pool_open(&pool, q->n_threads, e);

@@ -9,6 +9,11 @@ const char *tern_type_name(enum tern_type type)
     return f ? f->name : NULL;
 }
 
+const char *tern_quantize_types(void)
+{
+    return format_quantized_names();
+}
+
 const char *tern_cache_type_name(enum tern_cache_type type)
 {
     static const char *const names[N_CACHE_TYPES] = {"f16", "f32", "q8"};

@@ -266,6 +266,15 @@ const struct format *format_find(uint64_t type)
     return type < N_TYPES ? &formats[type] : NULL;
 }
 
+#define BAR_IF_float(name)
+#define BAR_IF_int(name) "|" #name
+#define BAR_AND_QUANTIZED(id, name, kind, ...) BAR_IF_##kind(name)
+
+const char *format_quantized_names(void)
+{
+    return &(FORMATS(BAR_AND_QUANTIZED))[1];
+}
+
 bool type_is_quantized(enum tern_type type)
 {
     return formats[type].quantized;

@@ -12,7 +12,7 @@
  * - known_answers.c: its two rows; `prog_kernels --known` prints the constants
  * - src/weights/FORMAT.md, and in tools/tern its reader, its writer and the bounds of verify.py
  * - when plain C is too slow: its slots in simd_float.h or simd_int.h
- * - the man pages and the help of bench and quantize; a test holds them to FORMATS
+ * - the man pages of bench and quantize; a test holds them to FORMATS
  * Names, sizes, slots and trials of the kernels follow from the row. */
 #ifndef KERNELS_FORMATS_H
 #define KERNELS_FORMATS_H
@@ -73,6 +73,9 @@ struct format {
 
 /* The format of a type id as it stands in a file, or NULL when unknown. */
 const struct format *format_find(uint64_t type);
+
+/* The quantized formats, which `quantize` makes: "q8|q4|q4c". */
+const char *format_quantized_names(void);
 
 /* True when matmul of this type reads q, scale and sum rather than x. */
 bool type_is_quantized(enum tern_type type);

@@ -94,8 +94,7 @@ static enum tern_status check_kept(const struct quantize_job *j, struct tern_err
 {
     const char *item = j->o->keep_q8;
     if (item && j->o->type == TERN_Q8)
-        return error_set(e, TERN_USAGE,
-                         "tensors can be kept at q8 where the others become q4 or q4c");
+        return error_set(e, TERN_USAGE, "keep_q8 is of no use for q8: all matrices become q8");
     while (item && *item) {
         size_t n = strcspn(item, ","), i = 0;
         while (i < weights_count(j->in) &&
@@ -427,7 +426,9 @@ enum tern_status quantize_file(const char *in, const char *out, const struct qua
 {
     struct weights *w;
     if (!format_find(o->type) || !type_is_quantized(o->type))
-        return error_set(e, TERN_USAGE, "matrices are quantized to q8, q4 or q4c");
+        return error_set(e, TERN_USAGE, "matrices cannot be quantized to %s; the types are %s",
+                         format_find(o->type) ? format_find(o->type)->name : "an unknown type",
+                         format_quantized_names());
     enum tern_status s = weights_open(&w, in, e);
     if (s)
         return s;

@@ -169,7 +169,7 @@ class Quantize(Cli):
         empty.write_bytes(b"")
         self.assertIn("is empty", self.refused(2, FABLE, out, "q4", "--calibrate", empty))
         self.assertIn("none.txt", self.refused(4, FABLE, out, "q4", "--calibrate", self.dir / "none.txt"))
-        self.assertIn("for q4 and q4c only", self.refused(2, self.model, out, "q8", "--calibrate", self.model))
+        self.assertIn("of no use for q8", self.refused(2, self.model, out, "q8", "--calibrate", self.model))
         self.assertIn("--calibrate needs a value: FILE", self.refused(2, self.model, out, "q4", "--calibrate"))
         self.assertIn("--keep-q8 needs a value: LIST", self.refused(2, self.model, out, "q4", "--keep-q8"))
         self.assertIn("named 'x'", self.refused(2, self.model, out, "q4", "--keep-q8", "down,x"))
@@ -199,7 +199,8 @@ class Quantize(Cli):
         self.assertIn("three arguments", self.refused(2))
         self.assertIn("three arguments", self.refused(2, a, b))
         self.assertIn("'x' is one argument too many", self.refused(2, a, b, "q8", "x"))
-        self.assertIn("q8, q4 or q4c, not 'q5'", self.refused(2, a, b, "q5"))
+        for name in ("q5", "f32", "f16", "q", "q8|q4", "", "Q8"):
+            self.assertIn(f"must be one of q8|q4|q4c, not '{name}'", self.refused(2, a, b, name))
         self.assertIn("unknown option '--type'", self.refused(2, a, b, "--type", "q8"))
         for n in ("0", "-1", "x", "", "1025", "99999999999999999999"):
             self.assertIn("is not an integer from 1 to 1024", self.refused(2, a, b, "q8", "-t", n))

@@ -183,9 +183,10 @@ START_TEST(lists_that_name_nothing)
                "no tensor or part of a layer is named");
     }
     struct tern_quantize_params eight = {.type = TERN_Q8, .n_threads = 1, .keep_q8 = "v"};
-    expect(tern_quantize(from, to, &eight, &e), TERN_USAGE, "where the others become q4");
+    expect(tern_quantize(from, to, &eight, &e), TERN_USAGE,
+           "of no use for q8: all matrices become q8");
     eight = (struct tern_quantize_params){.type = TERN_Q8, .n_threads = 1, .text = "a"};
-    expect(tern_quantize(from, to, &eight, &e), TERN_USAGE, "for q4 and q4c only");
+    expect(tern_quantize(from, to, &eight, &e), TERN_USAGE, "calibration text is of no use for q8");
 }
 END_TEST
 
@@ -330,7 +331,8 @@ START_TEST(stops_when_asked)
     struct toy t = odd_shape(TERN_F32);
     write_toy(&t);
     for (size_t at = 1, left = 1; left == 0 || at == 1; at += 1 + at / 8) {
-        struct tern_quantize_params p = {.type = TERN_Q4C, .n_threads = 2, .stop = ask, .arg = &left};
+        struct tern_quantize_params p = {
+            .type = TERN_Q4C, .n_threads = 2, .stop = ask, .arg = &left};
         left = at;
         enum tern_status s = tern_quantize(from, to, &p, &e);
         ck_assert_int_eq(s, left ? TERN_OK : TERN_CANCELLED);
@@ -347,7 +349,7 @@ START_TEST(nothing_to_make_smaller)
     write_toy(&t);
     expect(quantize(TERN_Q4, 1), TERN_USAGE, "no matrix of it has more bits than q4");
     expect(quantize(TERN_Q8, 1), TERN_USAGE, "no matrix of it has more bits than q8");
-    expect(quantize(TERN_F16, 1), TERN_USAGE, "to q8, q4 or q4c");
+    expect(quantize(TERN_F16, 1), TERN_USAGE, "to f16; the types are q8|q4|q4c");
 }
 END_TEST
 
@@ -532,7 +534,7 @@ SUITE("quantize", AROUND_EACH(setup, teardown), TEST(same_bytes_as_encoded_at_on
       LOOP(searched_types_are_closer_than_nearest, TERN_Q4, TERN_Q4C + 1),
       LOOP(tensors_are_kept_at_q8, 0, 5), TEST(lists_that_name_nothing),
       LOOP(rounded_sources, 0, 2), TEST(reports_every_tensor), TEST(stops_when_the_report_says_so),
-      TEST(stops_when_asked),
-      TEST(nothing_to_make_smaller), LOOP(values_that_do_not_fit_are_named, 0, 5),
-      TEST(damage_is_not_sealed_in), TEST(padding_is_cleared), TEST(sections_are_copied),
-      TEST(seal_is_patched), TEST(a_full_disk_is_an_error), TEST(every_allocation_fails_in_turn))
+      TEST(stops_when_asked), TEST(nothing_to_make_smaller),
+      LOOP(values_that_do_not_fit_are_named, 0, 5), TEST(damage_is_not_sealed_in),
+      TEST(padding_is_cleared), TEST(sections_are_copied), TEST(seal_is_patched),
+      TEST(a_full_disk_is_an_error), TEST(every_allocation_fails_in_turn))

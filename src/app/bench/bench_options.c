@@ -7,6 +7,7 @@
 #include "app/cli/number.h"
 #include "app/cli/out.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
     [BENCH_TYPE] = {.names = "type",
                     .kind = LIST,
                     .value = "LIST",
-                    .help = "weight types for --shape: f32, f16, bf16, q8, q4, q4c; default q8"},
+                    .help = "weight types for --shape, listed below; default q8"},
     [BENCH_PROMPT] = {.title =
                           "Tests (LIST: 1,2 or 1-4 or 1-9+2 or 1-8*2; repeated options add up)",
                       .letter = 'p',
@@ -197,6 +198,16 @@ static bool add_type(struct bench_list *list, const char *text, size_t n)
     return false;
 }
 
+/* "f32, f16, ...": all weight types. */
+static const char *type_names(void)
+{
+    static char text[200];
+    size_t n = 0;
+    for (enum tern_type t = 0; tern_type_name(t) && n < sizeof text; t++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", t ? ", " : "", tern_type_name(t));
+    return text;
+}
+
 static bool add_cache(struct bench_list *list, const char *text, size_t n)
 {
     for (enum tern_cache_type t = 0; tern_cache_type_name(t); t++)
@@ -274,7 +285,9 @@ static enum tern_status read_lists(struct bench_options *o, const struct parser 
                                    struct tern_error *e)
 {
     static const char counts[] = "a list of numbers or ranges from 0 to 1048576";
+    char types[240];
     enum tern_status s;
+    snprintf(types, sizeof types, "a list of these: %s", type_names());
     (void)((s = read_list(p, BENCH_PROMPT, &o->prompt, add_count, counts, e)) ||
            (s = read_list(p, BENCH_GEN, &o->gen, add_count, counts, e)) ||
            (s = read_list(p, BENCH_DEPTH, &o->depth, add_count, counts, e)) ||
@@ -282,8 +295,7 @@ static enum tern_status read_lists(struct bench_options *o, const struct parser 
                           "a list of numbers or ranges from 1 to 1024", e)) ||
            (s = read_list(p, BENCH_BATCH, &o->batch, add_positive,
                           "a list of numbers or ranges from 1 to 65536", e)) ||
-           (s = read_list(p, BENCH_TYPE, &o->types, add_type,
-                          "a list of f32, f16, bf16, q8, q4 and q4c", e)) ||
+           (s = read_list(p, BENCH_TYPE, &o->types, add_type, types, e)) ||
            (s = read_pg(o, p, e)) || (s = read_caches(o, p, e)));
     default_to(&o->prompt, 512);
     default_to(&o->gen, 128);
@@ -345,6 +357,7 @@ void bench_options_help(void)
     parser_help(&table);
     out_print("\nShapes: %s,\n"
               "or dim=N,hidden=N,layers=N,heads=N,kv_heads=N,head_dim=N,vocab=N[,tied]\n"
+              "\nTypes: %s\n"
               "\nExit codes are those of run.\n",
-              bench_shape_names());
+              bench_shape_names(), type_names());
 }

@@ -60,7 +60,7 @@ static const char *next_word(const char **list, char gap, size_t *n)
     return word;
 }
 
-static bool in_list(const char *list, char gap, const char *text, size_t n)
+bool parser_in_list(const char *list, char gap, const char *text, size_t n)
 {
     size_t bytes;
     for (const char *word; (word = next_word(&list, gap, &bytes));)
@@ -72,7 +72,7 @@ static bool in_list(const char *list, char gap, const char *text, size_t n)
 static int find_name(const struct option_table *t, const char *name, size_t n)
 {
     int i = 0;
-    while (i < t->n && !in_list(t->rows[i].names, ' ', name, n))
+    while (i < t->n && !parser_in_list(t->rows[i].names, ' ', name, n))
         i++;
     return i;
 }
@@ -188,7 +188,7 @@ static bool read_value(const struct option_table *t, const struct option_row *r,
                v->real <= (double)r->max;
     case CHOICE:
     case OPTIONAL_CHOICE:
-        return !value || in_list(value_of(r), '|', value, strlen(value));
+        return !value || parser_in_list(value_of(r), '|', value, strlen(value));
     case TEXT:
     case LIST:
         return !value_hint(t, spelled, value);

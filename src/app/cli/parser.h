@@ -76,6 +76,9 @@ void parser_close(struct parser *p);
 /* The name of an option, for printf's %.*s. */
 #define OPTION_NAME(row) (int)strcspn((row)->names, " "), (row)->names
 
+/* True when text [n] is one of the words of `list`, which `gap` separates. */
+bool parser_in_list(const char *list, char gap, const char *text, size_t n);
+
 /* --help: examples, usage and all rows, at most 80 columns wide, to standard output. */
 void parser_help(const struct option_table *table);
 

@@ -23,7 +23,7 @@ enum quantize_option { /* in the order of --help */
 };
 
 static const struct option_row rows[N_QUANTIZE_OPTIONS] = {
-    [QUANTIZE_CALIBRATE] = {.title = "Quality (q4 and q4c)",
+    [QUANTIZE_CALIBRATE] = {.title = "Quality (all types except q8)",
                             .names = "calibrate",
                             .kind = TEXT,
                             .value = "FILE",
@@ -54,7 +54,7 @@ static const struct option_table table = {
     .examples = "  quantize model.bin small.bin q8                          half of f16\n"
                 "  quantize model.bin small.bin q4c                         a quarter of f16\n"
                 "  quantize model.bin small.bin q4c --calibrate text.txt    slower, but better\n",
-    .usage = "usage: quantize IN.bin OUT.bin q8|q4|q4c [options]\n"
+    .usage = "usage: quantize IN.bin OUT.bin TYPE [options]\n"
              "\n"
              "Writes the weights file IN.bin to OUT.bin with smaller matrices, and prints the\n"
              "error of each tensor. q8 takes 8.5 bits a weight, q4 and q4c 4.5. q4c loses less\n"
@@ -83,20 +83,19 @@ struct display {
 static enum tern_status take_words(struct quantize_options *o, const struct parser *p,
                                    struct tern_error *e)
 {
-    static const enum tern_type types[] = {TERN_Q8, TERN_Q4, TERN_Q4C};
+    const char *types = tern_quantize_types();
     if (p->n_words < 3)
-        return parser_usage(e, "three arguments are needed: IN.bin OUT.bin q8|q4|q4c (--help "
-                               "shows examples)");
+        return parser_usage(
+            e, "three arguments are needed: IN.bin OUT.bin %s (--help shows examples)", types);
     if (p->n_words > 3)
         return parser_usage(e, "'%.100s' is one argument too many", p->words[3]);
     o->in = p->words[0];
     o->out = p->words[1];
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!strcmp(p->words[2], tern_type_name(types[i]))) {
-            o->type = types[i];
-            return TERN_OK;
-        }
-    return parser_usage(e, "the type must be q8, q4 or q4c, not '%.100s'", p->words[2]);
+    if (!parser_in_list(types, '|', p->words[2], strlen(p->words[2])))
+        return parser_usage(e, "the type must be one of %s, not '%.100s'", types, p->words[2]);
+    while (strcmp(p->words[2], tern_type_name(o->type)))
+        o->type++;
+    return TERN_OK;
 }
 
 static enum tern_status read_options(struct quantize_options *o, int argc, char **argv,
@@ -207,7 +206,7 @@ static enum tern_status run(const struct quantize_options *o, struct tern_error 
         out_print("quantize (tern) %s\n%s\n", tern_version(), tern_build_info());
     if (o->job == QUANTIZE_HELP) {
         parser_help(&table);
-        out_print("\nExit codes are those of run.\n");
+        out_print("\nTypes: %s\nExit codes are those of run.\n", tern_quantize_types());
     }
     return TERN_OK;
 }
