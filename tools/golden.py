@@ -18,12 +18,7 @@ import argparse
 import sys
 from pathlib import Path
 
-import torch
-
-from tern.convert.families.features import in_range
-from tern.errors import ConvertError
-from tern.testing.golden import FOLDER, make, sample, write_probes
-from tern.testing.golden_families import FAMILIES
+from tern.errors import USAGE, ConvertError
 
 
 def parse() -> argparse.Namespace:
@@ -33,16 +28,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--probes", nargs=2, metavar=("SOURCE", "OUT"), help="write what every step gives")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of the probes of a directory (default: 64)")
     parser.add_argument("--rows", type=int, default=8, help="rows that the probes keep (default: 8)")
-    given = parser.parse_args()
-    known = [family.name for family in FAMILIES]
-    for name in [*given.names, *(given.sample or [])[:1]]:
-        if name not in known:
-            parser.error(f"no family {name}; known: {', '.join(known)}")
-    return given
+    return parser.parse_args()
 
 
 def run(given: argparse.Namespace) -> None:
+    import torch
+
+    from tern.convert.families.features import in_range
+    from tern.testing.golden import FOLDER, make, sample, write_probes
+    from tern.testing.golden_families import FAMILIES
+
     known = {family.name: family for family in FAMILIES}
+    for name in [*given.names, *(given.sample or [])[:1]]:
+        if name not in known:
+            raise ConvertError(f"no family {name}; known: {', '.join(known)}", USAGE)
     torch.manual_seed(0)
     if given.sample:
         sample(known[given.sample[0]], Path(given.sample[1]))
