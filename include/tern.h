@@ -29,8 +29,8 @@
 extern "C" {
 #endif
 #ifdef __GNUC__
-#pragma GCC visibility push( \
-    default) /* the shared library exports this header, tern_lab.h and no more */
+/* The shared library exports this header and tern_lab.h, and no more. */
+#pragma GCC visibility push(default)
 #endif
 
 #define TERN_VERSION "0.1.0"
@@ -402,8 +402,8 @@ struct tern_generate_params {
     /* Speculation: several tokens are guessed and evaluated in one batch, as many as the clock
      * shows to be worth it. It changes the speed and nothing else: no bit and no callback. */
     uint32_t lookup; /* guess at most so many from repetitions in the text; 0: off */
-    tern_context
-        *draft; /* guess with a smaller model of the same tokens, in sequence 0; NULL: off */
+    /* guess with a smaller model of the same tokens, in sequence 0; NULL: off */
+    tern_context *draft;
     uint32_t draft_max;      /* at most so many guesses of the draft at a time; 0: 16 */
     const char *const *stop; /* strings that end the text; they are not passed on */
     size_t n_stop;
@@ -490,7 +490,7 @@ void tern_remove_temporaries(void);
 
 const char *tern_version(void);    /* "0.1.0" */
 const char *tern_build_info(void); /* compiler, targets built, arithmetic, format */
-const char *tern_cpu_names(void);  /* targets built, narrow to wide: "ref|avx2|avx512" */
+const char *tern_cpu_names(void);  /* targets built, narrow to wide: "plain|ref|avx2|avx512" */
 const char *tern_type_name(enum tern_type type);             /* "q8"; NULL: no such type */
 const char *tern_cache_type_name(enum tern_cache_type type); /* "f16"; NULL: no such type */
 

@@ -74,7 +74,8 @@ double tern_meter_read(tern_meter *meter); /* GB/s of plain reads of memory */
 double tern_meter_peak(tern_meter *meter, enum tern_type type, const char **instruction);
 
 /* Time per operation, over all batches from start to stop. It changes no bit of a result. Nothing
- * is slower while no profile runs. */
+ * is slower while no profile runs. With the target "plain", a profiled or observed context runs
+ * the steps of "ref" instead: they have the same bits, and plain has no steps to time. */
 struct tern_op {
     const char *name; /* static */
     uint64_t calls;

@@ -22,6 +22,8 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
         return s;
     xxh64_init(&c->hash, 0);
     c->pending = calloc(2 * (size_t)plan->n_seqs, sizeof *c->pending);
+    if (!c->pending)
+        return error_memory(e, "the sequences", 2 * (size_t)plan->n_seqs * sizeof *c->pending);
     c->expected = c->pending + plan->n_seqs;
     if (m->model->rope_limit && !(c->again = calloc(plan->n_batch, sizeof *c->again)))
         return error_memory(e, "the rows of a batch", plan->n_batch * sizeof *c->again);
@@ -29,7 +31,7 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
     c->sampler.vocab = m->model->vocab;
     c->sampler.log_sum_exp = m->kernels.log_sum_exp;
     c->sampler.scratch = calloc(room, sizeof *c->sampler.scratch);
-    if (!c->pending || !c->sampler.scratch)
+    if (!c->sampler.scratch)
         return error_memory(e, "the sampler", room * sizeof *c->sampler.scratch);
     return m->tokenizer ? decoder_open(&c->sampler.decoder, m->tokenizer, true, e) : TERN_OK;
 }
@@ -80,13 +82,6 @@ void tern_context_close(tern_context *c)
 void tern_context_memory(const tern_context *c, struct tern_memory *plan)
 {
     *plan = c->memory;
-}
-
-enum tern_status tern_observe(tern_context *c, tern_observe_fn fn, void *arg, struct tern_error *e)
-{
-    observe_close(c->observer);
-    c->observer = NULL;
-    return fn ? observe_open(&c->observer, &c->forward, fn, arg, e) : TERN_OK;
 }
 
 tern_model *tern_context_model(const tern_context *c)

@@ -48,7 +48,7 @@ enum {
     N_CACHE_TYPES = 3 /* enum tern_cache_type */
 };
 
-/* A group of eight quantized rows, in the order in which matmul reads it: q[k / 4][row][k % 4] */
+/* Eight quantized rows, in the order in which matmul reads it: q[k / 4][row][k % 4] */
 struct octet {
     int8_t q[GROUP / 4][OCTET][4];
     int32_t sum[OCTET];

@@ -66,7 +66,8 @@ enum tern_status forward_run(struct forward *f)
 {
     f->n_logits = 0;
     extend_sequences(f);
-    bool plain = f->kernels->plain && !f->watch; /* who watches sees all rows of a step at once */
+    /* Who watches sees all rows of a step at once, and a profile times the steps: not plain's. */
+    bool plain = f->kernels->plain && !f->watch && !f->profile;
     bool done = plain ? plain_rows(f) : all_rows(f);
     if (!done) {
         f->n_logits = 0;

@@ -1,9 +1,9 @@
-/* The graph of the transformer, defined: one row at a time, one thread, every operation in canonical
- * order, every feature. ref.c defines the kernels that are called here (kernels.h has their formulas);
- * everything else in src/model computes the same bits faster (forward.c). Read it from top to bottom
- * from plain_rows on, or from here, bottom up.
+/* The graph of the transformer, defined: one row at a time, one thread, every operation in
+ * canonical order, every feature. ref.c defines the kernels that are called here (kernels.h has
+ * their formulas); the rest of src/model computes the same bits faster (forward.c). Start at
+ * plain_rows, at the end, and read upwards.
  *
- * Shapes, with d = head_dim and g = n_heads / n_kv_heads query heads that share a key/value head:
+ * Shapes, with d = head_dim:
  *   x, h, y, z [dim]   q, att [n_heads, d]   k, v [n_kv_heads, d]   gate, up [hidden]
  *
  * ADDING A FEATURE: its line here first, where its place in the equations is. */
@@ -134,9 +134,9 @@ static void project_qkv(struct forward *f, const struct layer *w, const struct r
         clip_heads(f, w);
     turn_heads(f, w, p->q, w->n_heads);
     turn_heads(f, w, p->k, w->n_kv_heads);
-    for (size_t g = 0; g < w->n_kv_heads; g++) {
-        kv_store(f, l, row, g, true, p->k + g * d, d, s);
-        kv_store(f, l, row, g, false, p->v + g * d, d, s);
+    for (size_t i = 0; i < w->n_kv_heads; i++) {
+        kv_store(f, l, row, i, true, p->k + i * d, d, s);
+        kv_store(f, l, row, i, false, p->v + i * d, d, s);
     }
 }
 

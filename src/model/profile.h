@@ -1,7 +1,7 @@
 /* Where a batch's time goes: every run of the pool belongs to an operation, and while a profile is
  * attached to struct forward, its time and each thread's share of work are added up. Without one,
- * profile_run is pool_run behind one test of a pointer, and profile.c is not even linked. Timing
- * changes no bit: the same functions get the same items.
+ * profile_run is pool_run behind one test of a pointer. Timing changes no bit: the same functions
+ * get the same items.
  * ADDING AN OPERATION: a name here, its name and cost in profile.c. */
 #ifndef MODEL_PROFILE_H
 #define MODEL_PROFILE_H

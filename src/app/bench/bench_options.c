@@ -99,7 +99,7 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                          .help = "do not run each test once before measuring"},
     [BENCH_NO_LIMITS] = {.names = "no-limits",
                          .kind = FLAG,
-                         .help = "do not measure what the machine can do; its fields are 0"},
+                         .help = "do not measure what the machine can do; the fields for that are 0"},
     [BENCH_OUTPUT] = {.title = "Output",
                       .letter = 'o',
                       .names = "output",

@@ -210,7 +210,7 @@ static const struct option_row rows[N_RUN_OPTIONS] = {
                     .min = 1,
                     .max = INT32_MAX,
                     .value = "N",
-                    .help = "tokens between two windows of --perplexity; default: half a window"},
+                    .help = "tokens between the starts of two windows of --perplexity; default: half a window"},
     [OPT_PERPLEXITY_LINES] = {.names = "perplexity-lines",
                               .kind = JOB,
                               .value = "FILE",

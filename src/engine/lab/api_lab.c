@@ -1,4 +1,4 @@
-/* Tensors, fingerprints of single batches, costs and profiles: tern_lab.h. */
+/* Tensors, fingerprints of single batches, costs, profiles and the observer: tern_lab.h. */
 #include "engine/context.h"
 #include "tern_lab.h"
 
@@ -73,4 +73,13 @@ size_t tern_profile(const tern_context *c, struct tern_op *ops, size_t max)
                                   .bytes = p->cost[i].bytes,
                                   .macs = p->cost[i].macs};
     return p ? N_OPERATIONS : 0;
+}
+
+/* ---- looking inside ------------------------------------------------------------------------- */
+
+enum tern_status tern_observe(tern_context *c, tern_observe_fn fn, void *arg, struct tern_error *e)
+{
+    observe_close(c->observer);
+    c->observer = NULL;
+    return fn ? observe_open(&c->observer, &c->forward, fn, arg, e) : TERN_OK;
 }
