@@ -103,7 +103,7 @@ class Signals(Cli):
 
     def test_reader_that_does_not_read(self):
         p = self.endless()
-        fcntl.fcntl(p.stdout.fileno(), 1031, 4096)  # F_SETPIPE_SZ
+        fcntl.fcntl(p.stdout.fileno(), fcntl.F_SETPIPE_SZ, 4096)
         seen = []
 
         def waits() -> bool:
@@ -186,11 +186,21 @@ class Signals(Cli):
             _, err = p.communicate(timeout=120)
             self.assertEqual(p.returncode, 4, err)
             self.assertIn(f"run: {path}: model file changed while running".encode(), err)
+
+    def test_draft_cut_before_it_is_read(self):
+        """A full pipe holds the program while it repeats the prompt. The draft is then open and checked, and has read nothing.
+        It must read the prompt a few tokens later: the first try of a draft does not depend on the clock."""
         draft = self.dir / "draft.bin"
         shutil.copy(self.long, draft)
-        p = self.start(self.long, "abc", "--ignore-eos", "--draft", draft)
-        os.read(p.stdout.fileno(), 20)
-        os.truncate(draft, 4096)
+        ours, theirs = os.pipe()
+        fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, 4096)
+        with open(ours, "rb", buffering=0) as out:
+            p = self.start(self.long, "abc" * 3000, "--ignore-eos", "--draft", draft, stdout=theirs)
+            os.close(theirs)
+            out.read(1)
+            os.truncate(draft, 4096)
+            while out.read(65536):
+                pass
         _, err = p.communicate(timeout=120)
         self.assertEqual(p.returncode, 4, err)
         self.assertIn(f"run: {self.long} or {draft}: model file changed while running".encode(), err)
