@@ -113,18 +113,3 @@ bool memory_lock(const void *p, size_t n, uint64_t *limit)
     *limit = getrlimit(RLIMIT_MEMLOCK, &r) || r.rlim_cur == RLIM_INFINITY ? UINT64_MAX : r.rlim_cur;
     return !mlock(p, n);
 }
-
-void memory_discard(void *p, size_t n)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t begin = ((uintptr_t)p + page - 1) / page * page;
-    const uintptr_t end = ((uintptr_t)p + n) / page * page;
-    if (begin >= end)
-        return;
-#ifdef __linux__
-    madvise((void *)begin, end - begin, MADV_DONTNEED);
-#else /* where MADV_DONTNEED is only a hint */
-    mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-#endif
-}

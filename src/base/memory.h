@@ -29,7 +29,4 @@ void memory_expect(const void *p, size_t n);
 /* Keeps p .. p + n in memory; false with errno and the bytes that this process may lock. */
 bool memory_lock(const void *p, size_t n, uint64_t *limit);
 
-/* Gives back the memory of the whole pages inside p .. p + n, which then read as zeros. */
-void memory_discard(void *p, size_t n);
-
 #endif
