@@ -95,6 +95,13 @@ printf '%s\n' "${sources[@]}" | sed -E 's,^(.*)/([^/]*)\.[ch]$,\2 \1,' | sort -u
     awk '{ if ($1 == last) print folder "/" $1 ", " $2 "/" $1; last = $1; folder = $2 }' |
     rule "two files of one name"
 
+# ---- names: a struct's name stands for one thing -------------------------------------------------
+
+grep -nE '^(static )?(const )?struct [a-z0-9_]+ \{' "${sources[@]}" |
+    sed -E 's/^([^:]*:[0-9]+):.*struct ([a-z0-9_]+) .*/\2 \1/' | sort |
+    awk '{ if ($1 == last) print where ", " $2; last = $1; where = $2 }' |
+    rule "two structs of one name"
+
 # ---- words ---------------------------------------------------------------------------------------
 
 library=() not_pool=()

@@ -51,7 +51,7 @@ static uint64_t data_bytes(const struct cache *c, const struct model *m, const u
 
 /* ---- save --------------------------------------------------------------------------------- */
 
-struct out {
+struct session_out {
     const struct cache *c;
     const struct model *m;
     size_t seq, n;
@@ -63,7 +63,8 @@ struct out {
 };
 
 /* What lies behind the sequence's end is of another text, or of none: it is not written. */
-static void clear_tail(const struct out *o, size_t l, unsigned char *block, const void *zeros)
+static void clear_tail(const struct session_out *o, size_t l, unsigned char *block,
+                       const void *zeros)
 {
     const struct layer *w = &o->m->layers[l];
     for (size_t p = o->n % BLOCK; p < BLOCK; p++)
@@ -72,7 +73,7 @@ static void clear_tail(const struct out *o, size_t l, unsigned char *block, cons
                    w->head_dim, p);
 }
 
-static enum tern_status write_layer(struct out *o, size_t l, struct tern_error *e)
+static enum tern_status write_layer(struct session_out *o, size_t l, struct tern_error *e)
 {
     size_t bytes = block_bytes(o->c, o->m, l), zeros = bytes / BLOCK + GROUP; /* of a position */
     unsigned char *block = calloc(1, bytes + zeros);
@@ -116,14 +117,15 @@ static void put_key(unsigned char **at, const char *name, uint64_t type, const v
 }
 
 /* Offset of the directory; the header ends with its one entry. */
-static size_t directory_at(const struct out *o)
+static size_t directory_at(const struct session_out *o)
 {
     return LAYOUT_START_BYTES + 2 * LAYOUT_SECTION_BYTES + 8 + 3 * KEY_BYTES +
            8 * (N_OWNERS + (o->n + 1) / 2 + o->c->n_layers);
 }
 
 /* header [directory + ENTRY_BYTES], zeroed */
-static void fill_header(const struct out *o, unsigned char *header, size_t directory, uint64_t data)
+static void fill_header(const struct session_out *o, unsigned char *header, size_t directory,
+                        uint64_t data)
 {
     size_t table = LAYOUT_START_BYTES, config = table + 2 * LAYOUT_SECTION_BYTES;
     uint64_t owner[N_OWNERS], bytes = o->at - data, sum = xxh64_digest(&o->hash);
@@ -153,7 +155,7 @@ static void fill_header(const struct out *o, unsigned char *header, size_t direc
     memcpy(header + LAYOUT_CHECKSUM, &sum, sizeof sum);
 }
 
-static enum tern_status write_all(struct out *o, struct tern_error *e)
+static enum tern_status write_all(struct session_out *o, struct tern_error *e)
 {
     size_t directory = directory_at(o), bytes = directory + ENTRY_BYTES;
     uint64_t data = (bytes + LAYOUT_DATA_ALIGN - 1) / LAYOUT_DATA_ALIGN * LAYOUT_DATA_ALIGN;
@@ -175,8 +177,8 @@ static enum tern_status write_all(struct out *o, struct tern_error *e)
 static enum tern_status write_file(const struct cache *c, size_t seq, const struct model *m,
                                    const char *path, mode_t mode, struct tern_error *e)
 {
-    size_t bytes = sizeof(struct out) + c->n_layers * sizeof(uint64_t);
-    struct out *o = calloc(1, bytes);
+    size_t bytes = sizeof(struct session_out) + c->n_layers * sizeof(uint64_t);
+    struct session_out *o = calloc(1, bytes);
     if (!o)
         return error_memory(e, "a session", bytes);
     o->c = c, o->m = m, o->seq = seq, o->n = c->length[seq], o->path = path;

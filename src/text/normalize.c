@@ -7,18 +7,18 @@
 static const char BLOCK[] = "\xE2\x96\x81"; /* U+2581, SentencePiece's visible space */
 
 /* Where a step writes. */
-struct out {
+struct step_output {
     struct buffer *b;
     struct growth *g;
     size_t i; /* number of the step */
 };
 
-static bool add(struct out *out, const char *p, size_t n)
+static bool add(struct step_output *out, const char *p, size_t n)
 {
     return growth_add(out->g, out->i, out->b, p, n);
 }
 
-static bool replace(struct out *out, const struct step *step, const char *p, size_t n)
+static bool replace(struct step_output *out, const struct step *step, const char *p, size_t n)
 {
     size_t from = 0, i = 0;
     while (i + step->from_n <= n) {
@@ -55,7 +55,7 @@ static bool trim(struct buffer *out, const char *p, size_t n)
 }
 
 /* Two or more `from` side by side become one `to`. */
-static bool replace_runs(struct out *out, const struct step *step, const char *p, size_t n)
+static bool replace_runs(struct step_output *out, const struct step *step, const char *p, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i; step->from_n <= n - end && !memcmp(p + end, step->from, step->from_n);)
@@ -70,7 +70,7 @@ static bool replace_runs(struct out *out, const struct step *step, const char *p
 }
 
 /* Whitespace off the start (sides & 1) and the end (& 2). */
-static bool strip_blanks(struct out *out, uint64_t sides, const char *p, size_t n)
+static bool strip_blanks(struct step_output *out, uint64_t sides, const char *p, size_t n)
 {
     size_t len;
     while (sides & 1 && n && unicode_class(unicode_decode(p, n, &len)) & UNICODE_BLANK) {
@@ -120,15 +120,14 @@ static size_t grapheme(const char *p, size_t n)
 }
 
 /* Appends what p[0..n) becomes, which the map has as number k, or itself. */
-static bool add_mapped(struct out *out, const struct charsmap *map, int32_t k, const char *p,
-                       size_t n)
+static bool add_mapped(struct step_output *out, const struct charsmap *map, int32_t k,
+                       const char *p, size_t n)
 {
-    return k < 0 ? add(out, p, n)
-                 : add(out, map->to + map->start[k], map->to_lengths[k]);
+    return k < 0 ? add(out, p, n) : add(out, map->to + map->start[k], map->to_lengths[k]);
 }
 
 /* SentencePiece: the longest text that begins here is replaced. */
-static bool charsmap(struct out *out, const struct charsmap *map, const char *p, size_t n)
+static bool charsmap(struct step_output *out, const struct charsmap *map, const char *p, size_t n)
 {
     for (size_t i = 0, len; i < n; i += len) {
         int32_t k = in_map(map, p + i, n - i, false, &len);
@@ -142,7 +141,7 @@ static bool charsmap(struct out *out, const struct charsmap *map, const char *p,
 
 /* The tokenizers package: a grapheme of less than 6 bytes becomes, as a whole, what its shortest
  * beginning becomes; else each of its characters is looked at. */
-static bool charsmap_graphemes(struct out *out, const struct charsmap *map, const char *p,
+static bool charsmap_graphemes(struct step_output *out, const struct charsmap *map, const char *p,
                                size_t n)
 {
     size_t one, found;
@@ -161,7 +160,8 @@ static bool charsmap_graphemes(struct out *out, const struct charsmap *map, cons
     return true;
 }
 
-static bool run_step(struct out *out, const struct step *step, const char *p, size_t n, bool first)
+static bool run_step(struct step_output *out, const struct step *step, const char *p, size_t n,
+                     bool first)
 {
     switch (step->kind) {
     case STEP_PREPEND:
@@ -192,7 +192,7 @@ bool normalize_run(const struct steps *steps, struct buffer scratch[2], struct g
     for (size_t i = 0; i < steps->n; i++) {
         struct buffer *b = &scratch[i % 2];
         b->n = 0;
-        if (!run_step(&(struct out){b, g, i}, &steps->list[i], p, n, first))
+        if (!run_step(&(struct step_output){b, g, i}, &steps->list[i], p, n, first))
             return false;
         p = b->p ? b->p : "";
         n = b->n;
