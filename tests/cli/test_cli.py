@@ -29,7 +29,7 @@ def flags(man: str) -> set[str]:
 
 class Text(Cli):
     def test_inputs_without_end(self):
-        for args in (["-f", "/dev/zero"], ["--perplexity", "/dev/zero"], ["--chat", "--template", "chatml", "-f", "/dev/zero"]):
+        for args in (["-f", "/dev/zero"], ["--perplexity", "/dev/zero"], ["--chat", "--template", "chatml", "-q", "-f", "/dev/zero"]):
             self.assertIn("/dev/zero: it has more than 256 MiB", self.bad(6, self.model, *args))
 
     def test_prompt_and_continuation(self):
