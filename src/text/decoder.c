@@ -16,6 +16,7 @@ struct decoder {
     bool show_special;
     bool byte_level;     /* the step byte_level is there */
     bool bytes;          /* the step byte_fallback is there */
+    bool join;           /* the step join is there */
     bool begun;          /* a token has been seen */
     uint64_t strip_left; /* copies of strip->from still to be taken off the start */
     const struct step *strip;
@@ -38,7 +39,7 @@ enum tern_status decoder_check(const struct steps *steps, struct tern_error *e)
             return error_set(e, TERN_BAD_FILE, "tokenizer: decoder.%zu makes the text longer", i);
         if ((i && place_of(step->kind) < place_of(step[-1].kind)) ||
             (i && place_of(step->kind) && place_of(step->kind) == place_of(step[-1].kind)) ||
-            (step->kind == STEP_BYTE_LEVEL && steps->n > 1))
+            (step->kind >= STEP_BYTE_LEVEL && steps->n > 1))
             return error_set(e, TERN_BAD_FILE, "tokenizer: decoder.%zu stands in an unknown place",
                              i);
     }
@@ -72,6 +73,7 @@ enum tern_status decoder_open(struct decoder **out, const struct tokenizer *t, b
         const struct step *step = &t->decoder.list[i];
         d->byte_level |= step->kind == STEP_BYTE_LEVEL;
         d->bytes |= step->kind == STEP_BYTES;
+        d->join |= step->kind == STEP_JOIN;
         if (step->kind == STEP_STRIP)
             d->strip = step;
     }
@@ -133,7 +135,10 @@ static size_t replace(char *p, size_t n, const struct step *step)
 /* The text of an ordinary token after the steps that rewrite texts, in d->text. */
 static size_t rewrite(struct decoder *d, const char *p, size_t n)
 {
-    memcpy(d->text, p, n);
+    bool space = d->join && d->begun;
+    d->text[0] = ' ';
+    memcpy(d->text + space, p, n);
+    n += space;
     for (size_t i = 0; i < d->t->decoder.n; i++) {
         const struct step *step = &d->t->decoder.list[i];
         struct step spaces = {.from = step->to, .from_n = step->to_n, .to = " ", .to_n = 1};

@@ -1,7 +1,7 @@
-/* Normalization form C (Unicode annex 15): see nfc.h. A stable character (class without
- * UNICODE_UNSTABLE) composes with nothing before it, so the text is done in runs: a stable
+/* Normalization forms C and D (Unicode annex 15): see nfc.h. In form C a stable character (class
+ * without UNICODE_UNSTABLE) composes with nothing before it, so the text is done in runs: a stable
  * character and the unstable ones behind it are decomposed, sorted and composed. Most runs are one
- * character and are copied. */
+ * character and are copied. In form D only ASCII counts as stable, and nothing is composed. */
 #include "text/nfc.h"
 
 #include "text/unicode.h"
@@ -101,9 +101,10 @@ static size_t compose_all(uint32_t *c, size_t n)
 
 struct work {
     struct buffer points, scratch;
+    bool compose;
 };
 
-/* The form C of a run of more than one character, or of an unstable one. */
+/* The form of a run of more than one character, or of an unstable one. */
 static bool append_run(struct buffer *out, struct work *w, const char *p, size_t n)
 {
     size_t len;
@@ -115,7 +116,8 @@ static bool append_run(struct buffer *out, struct work *w, const char *p, size_t
     size_t count = w->points.n / sizeof *c;
     if (!sort_all(&w->scratch, c, count))
         return false;
-    count = compose_all(c, count);
+    if (w->compose)
+        count = compose_all(c, count);
     if (!buffer_reserve(out, 4 * count))
         return false;
     for (size_t i = 0; i < count; i++)
@@ -123,23 +125,24 @@ static bool append_run(struct buffer *out, struct work *w, const char *p, size_t
     return true;
 }
 
-static bool unstable_at(const char *p, size_t n, size_t *len)
+static bool unstable_at(const struct work *w, const char *p, size_t n, size_t *len)
 {
-    return unicode_class(unicode_decode(p, n, len)) & UNICODE_UNSTABLE;
+    uint32_t c = unicode_decode(p, n, len);
+    return w->compose ? unicode_class(c) & UNICODE_UNSTABLE : c >= 128;
 }
 
-bool nfc_append(struct buffer *out, const char *p, size_t n)
+bool nfc_append(struct buffer *out, const char *p, size_t n, bool compose)
 {
-    struct work w = {{0}, {0}};
+    struct work w = {.compose = compose};
     bool ok = true;
     size_t len, done = 0, last = 0; /* appended so far; start of the character before */
     for (size_t i = 0; ok && i < n;) {
-        if (!unstable_at(p + i, n - i, &len)) {
+        if (!unstable_at(&w, p + i, n - i, &len)) {
             last = i;
             i += len;
             continue;
         }
-        while (i < n && unstable_at(p + i, n - i, &len))
+        while (i < n && unstable_at(&w, p + i, n - i, &len))
             i += len;
         ok = buffer_add(out, p + done, last - done) && append_run(out, &w, p + last, i - last);
         done = last = i;

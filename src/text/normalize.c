@@ -173,7 +173,9 @@ static bool run_step(struct step_output *out, const struct step *step, const cha
     case STEP_TRIM:
         return trim(out->b, p, n) && growth_count(out->g, out->i, out->b->n);
     case STEP_NFC:
-        return nfc_append(out->b, p, n) && growth_count(out->g, out->i, out->b->n);
+    case STEP_NFD:
+        return nfc_append(out->b, p, n, step->kind == STEP_NFC) &&
+               growth_count(out->g, out->i, out->b->n);
     case STEP_CHARSMAP:
         return step->graphemes ? charsmap_graphemes(out, step->map, p, n)
                                : charsmap(out, step->map, p, n);

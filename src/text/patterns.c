@@ -327,6 +327,7 @@ static const struct pattern patterns[] = {
     {CL100K(""), cl100k, 0, 1},                      /* Qwen2, StableLM 2 */
     {O200K(CONTRACTIONS "?", "{1,3}"), o200k, 1, 3}, /* gpt-oss, Phi-4-mini */
     {O200K("", ""), o200k, 0, 1},                    /* Tekken */
+    {"\\w+", classes, UNICODE_WORD, 0},              /* Whitespace; a Split's \w is another */
     {"\\p{N}", classes, N, 1},
     {"\\p{N}+", classes, N, 0},
     {"\\p{N}{1,3}", classes, N, 3}, /* DeepSeek-V3 */

@@ -8,6 +8,7 @@
 #include "text/spm.h"
 #include "text/unicode.h"
 #include "text/unigram.h"
+#include "text/word_level.h"
 
 #include <stdlib.h>
 
@@ -155,13 +156,14 @@ static enum tern_status read_added(struct tokenizer *t, struct keys *keys, struc
 /* ---- open --------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name;
+    char name[16];
     enum tern_status (*open)(struct tokenizer *t, struct keys *keys, struct tern_error *e);
     bool (*word)(struct encoding *c, const char *p, size_t n);
 } kinds[] = {
     [MODEL_SPM] = {"spm", spm_open, spm_word},
     [MODEL_BPE] = {"bpe", bpe_open, bpe_word},
     [MODEL_UNIGRAM] = {"unigram", unigram_open, unigram_word},
+    [MODEL_WORD] = {"word_level", word_level_open, word_level_word},
 };
 
 static enum tern_status read_kind(struct tokenizer *t, struct keys *keys, struct tern_error *e)
@@ -210,7 +212,8 @@ static bool may_cut(const struct tokenizer *t)
 {
     const struct vocab *v = &t->vocab;
     size_t n;
-    if (t->byte_level || t->ignore_merges || t->has_unused || vocab_find(v, BLOCK, 3) < 0)
+    if (t->kind == MODEL_WORD || t->byte_level || t->ignore_merges || t->has_unused ||
+        vocab_find(v, BLOCK, 3) < 0)
         return false;
     for (uint32_t id = 0; id < v->n; id++) {
         const char *p = vocab_text(v, (int32_t)id, &n);

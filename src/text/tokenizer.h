@@ -1,6 +1,6 @@
 /* The tokenizer: text in, token ids out, and back. It is a list of steps read from the section
  * `tokenizer` of the weights file (TOKENIZER.md): added tokens, normalizer, pre-tokenizer, model
- * (SentencePiece BPE by scores, BPE by ranks of merges, or unigram), ids added around the text,
+ * (SentencePiece BPE by scores, BPE by ranks of merges, unigram, or whole words), ids added around the text,
  * decoder.
  *
  * The whole section is validated by tokenizer_open; afterwards only memory can fail. A tokenizer

@@ -1,5 +1,5 @@
 /* What a tokenizer consists of, for its own files. tokenizer.c reads it from the section and encodes;
- * spm.c, bpe.c and unigram.c turn a word into ids; decoder.c goes back. */
+ * spm.c, bpe.c, unigram.c and word_level.c turn a word into ids; decoder.c goes back. */
 #ifndef TEXT_TOKENIZER_PARTS_H
 #define TEXT_TOKENIZER_PARTS_H
 
@@ -11,7 +11,7 @@
 #include "text/trie.h"
 #include "text/vocab.h"
 
-enum model_kind { MODEL_SPM, MODEL_BPE, MODEL_UNIGRAM };
+enum model_kind { MODEL_SPM, MODEL_BPE, MODEL_UNIGRAM, MODEL_WORD };
 
 /* Merges by rank: an open hash table over (left, right), at most half full. */
 struct ranks {

@@ -7,15 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct form {
-    const char *list, *name;
-    enum step_kind kind;
+struct form { /* without pointers, which a relocatable program pays for */
+    char list[11], name[14];
+    uint8_t kind; /* enum step_kind */
 };
 
 static const struct form forms[] = {
     {"normalizer", "prepend", STEP_PREPEND},
     {"normalizer", "replace", STEP_REPLACE},
     {"normalizer", "nfc", STEP_NFC},
+    {"normalizer", "nfd", STEP_NFD},
     {"normalizer", "trim_spaces", STEP_TRIM},
     {"normalizer", "charsmap", STEP_CHARSMAP},
     {"normalizer", "strip", STEP_BLANKS},
@@ -31,6 +32,7 @@ static const struct form forms[] = {
     {"decoder", "byte_fallback", STEP_BYTES},
     {"decoder", "strip", STEP_STRIP},
     {"decoder", "byte_level", STEP_BYTE_LEVEL},
+    {"decoder", "join", STEP_JOIN},
 };
 
 /* The step whose keys are being read: "list.number" or "list.number.parameter". */
@@ -234,10 +236,12 @@ static enum tern_status read_parameters(struct reader *r, struct step *step, str
         s = text(r, "text", &step->from, &step->from_n, e);
         return s ? s : number(r, "count", 1 << 16, &step->number, e);
     case STEP_NFC:
+    case STEP_NFD:
     case STEP_TRIM:
     case STEP_PREFIX:
     case STEP_BYTES:
     case STEP_BYTE_LEVEL:
+    case STEP_JOIN:
     case STEP_CLASS:
         break;
     }
@@ -253,7 +257,7 @@ static enum tern_status read_step(struct reader *r, struct step *step, struct te
         return s;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (strcmp(forms[i].list, r->list) == 0 && text_is(p, n, forms[i].name)) {
-            *step = (struct step){.kind = forms[i].kind};
+            *step = (struct step){.kind = (enum step_kind)forms[i].kind};
             return read_parameters(r, step, e);
         }
     return refuse(r, "", p, n, e);

@@ -12,6 +12,7 @@ enum step_kind {
     STEP_PREPEND,  /* normalizer: `to` before a text that is not empty */
     STEP_REPLACE,  /* normalizer, decoder: every `from` becomes `to` */
     STEP_NFC,      /* normalizer */
+    STEP_NFD,      /* normalizer */
     STEP_TRIM,     /* normalizer: SentencePiece's remove_extra_whitespaces */
     STEP_CHARSMAP, /* normalizer: what `map` begins with here becomes what stands for it */
     STEP_BLANKS,   /* normalizer: whitespace off the start (number & 1) and the end (& 2) */
@@ -26,6 +27,7 @@ enum step_kind {
     STEP_BYTES,      /* decoder: byte tokens give their byte */
     STEP_STRIP,      /* decoder: up to `number` copies of `from` off the start of the text */
     STEP_BYTE_LEVEL, /* decoder: tokens are bytes, joined before they are read as UTF-8 */
+    STEP_JOIN,       /* decoder: a space between tokens */
 };
 
 enum { SPLIT_REMOVED, SPLIT_ISOLATED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS };

@@ -32,7 +32,7 @@ enum {
     UNICODE_NUMBER = 2,         /* \p{N} of a Split pattern */
     UNICODE_SPACE = 4,          /* \s of a Split pattern */
     UNICODE_NUMERIC = 8,        /* what Digits splits at */
-    UNICODE_WORD = 16,          /* \w that single_word looks at */
+    UNICODE_WORD = 16,          /* \w that single_word and Whitespace look at */
     UNICODE_BLANK = 32,         /* \s that lstrip and rstrip swallow */
     UNICODE_UNSTABLE = 64,      /* NFC may change a text that holds it */
     UNICODE_UPPER = 128,        /* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] of a Split pattern */

@@ -144,7 +144,7 @@ class Sources(Folder):
 
     def test_normalizers_of_home_made_models(self):
         """Ids and texts of the package, on hard strings, with an added token that is normalized too."""
-        kinds = [{"type": name} for name in ("Lowercase", "StripAccents", "NFKC")]
+        kinds = [{"type": name} for name in ("Lowercase", "StripAccents", "NFKC", "NFD", "NFKD")]
         for normalizer in (*kinds, {"type": "Sequence", "normalizers": [kinds[2], kinds[0], kinds[1]]}):
             made = level_json(pattern=patterns.GPT2) | {"normalizer": normalizer}
             made["added_tokens"].append(added_entry(len(RANKS) + 1, "\ufb01\u00c9x", False, normalized=True))
@@ -328,15 +328,17 @@ class Refusals(Folder):
         level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
         self.refuse("WordPiece", model__type="WordPiece")
         self.refuse("without unk_id", model={"type": "Unigram", "vocab": [["a", -1.0]]}, pre_tokenizer=None, decoder={"type": "Fuse"})
-        self.refuse("'NFD'", normalizer={"type": "NFD"})
         self.refuse("dropout", model__dropout=0.1)
         self.refuse("end_of_word_suffix", model__end_of_word_suffix="</w>")
         self.refuse("'Nmt'", normalizer={"type": "Nmt"})
         self.refuse("\\\\s+", normalizer={"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "})
         self.refuse("Han", pre_tokenizer={"type": "Sequence", "pretokenizers": [regex, level]})
         self.refuse("'Punctuation' after", pre_tokenizer={"type": "Sequence", "pretokenizers": [level, {"type": "Punctuation"}]})
-        self.refuse("'Whitespace'", pre_tokenizer={"type": "Whitespace"})
-        self.refuse("no decoder", decoder=None)
+        self.refuse("'UnicodeScripts'", pre_tokenizer={"type": "UnicodeScripts"})
+        self.refuse("ByteLevel must be", decoder=None)
+        words = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+        self.refuse("unknown token '<nope>'", model=words | {"unk_token": "<nope>"}, pre_tokenizer=None, decoder=None)
+        self.refuse("WordLevel model with ByteLevel", model=words)
         self.refuse("ByteLevel must be", decoder={"type": "Fuse"})
         self.refuse("'Strip'", decoder={"type": "Sequence", "decoders": [level, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})
         self.refuse("WordPiece", decoder={"type": "Sequence", "decoders": [level, {"type": "WordPiece"}]})

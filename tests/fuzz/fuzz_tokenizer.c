@@ -22,6 +22,7 @@ static const struct {
     {"hf-metaspace", false}, {"spm-trim", false}, {"spm-plain", false},    {"spm-unused", false},
     {"o200k", true},         {"deepseek2", true}, {"deepseek3", true},     {"falcon", true},
     {"uni-map", false},      {"hf-uni", false},   {"hf-uni-bytes", false}, {"llamacpp", true},
+    {"hf-words", false},     {"hf-bert", false},
 };
 enum { N = sizeof vocabularies / sizeof *vocabularies };
 

@@ -98,6 +98,7 @@ static const struct {
     const char *word;
 } cases[] = {
     {BPE, TEXT("kind", "wordpiece"), "wordpiece"},
+    {BPE, TEXT("kind", "word_level"), "needs unk"},
     {BPE, U64("kind", 1), "kind"},
     {BPE, TEXT("tokens.bytes", "abab<0x0A><s"), "add up"},
     {BPE, TEXT("tokens.bytes", "abab<0x0A><s>x"), "add up"},
@@ -135,6 +136,7 @@ static const struct {
     {BPE, TEXT("decoder.0", "wordpiece"), "wordpiece"},
     {BPE, TEXT("decoder.1", "byte_fallback"), "decoder.1"},
     {BPE, TEXT("decoder.1", "byte_level"), "decoder.1"},
+    {BPE, TEXT("decoder.1", "join"), "decoder.1"},
     {BPE, TEXT("secret", "x"), "secret"},
     {SPM, F32("scores", 0, 0, -1, 0), "scores"},
     {SPM, F32("scores", 0, 0, NAN, 0, 0), "score of token 2"},

@@ -340,6 +340,38 @@ def hf_unigram(pre, *more, fallback: bool = False):
     return build
 
 
+def normalized(t: Tokenizer, *steps) -> Tokenizer:
+    t.normalizer = normalizers.Sequence(list(steps))
+    return t
+
+
+def hf_words() -> Tokenizer:
+    """Whole words, and special tokens among them that the normalizer or plain mode would make of a text."""
+    counts: dict[str, int] = {}
+    for line in corpus():
+        for word, _ in pre_tokenizers.WhitespaceSplit().pre_tokenize_str(normalizers.NFD().normalize_str(line.lower())):
+            for part in (word, *(part for part, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(word))):
+                counts[part] = counts.get(part, 0) + 1
+    words = ["<unk>", "<s>", "</s>", *sorted(counts, key=lambda word: (-counts[word], word))[:600]]
+    t = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, "<unk>"))
+    t.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    t.add_special_tokens(["<unk>", "<s>", "</s>"])
+    t.add_tokens([AddedToken("the", normalized=False), AddedToken("  ", normalized=True)])
+    template(t, "<s> $A")
+    return normalized(t, normalizers.NFD(), normalizers.Lowercase())
+
+
+def hf_cut(pre, *steps):
+    """BPE over characters that a pre-tokenizer keeps from reaching over its cuts, without a decoder."""
+
+    def build() -> Tokenizer:
+        t = characters(700, [AddedToken("e\u0301nd", normalized=True)])
+        t.pre_tokenizer = pre
+        return normalized(t, *steps)
+
+    return build
+
+
 METASPACE = pre_tokenizers.Metaspace("\u2581", "always", True)
 VOCABULARIES = {
     "gpt2": gpt2,
@@ -377,6 +409,9 @@ LEAN = {
     "spm-map": mapped(model_type="bpe", remove_extra_whitespaces=False, byte_fallback=True, vocab_size=600),
     "hf-uni": hf_unigram(pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), METASPACE])),
     "hf-uni-bytes": hf_unigram(METASPACE, normalizers.Strip(False, True), normalizers.Replace(Regex(" {2,}"), "\u2581"), fallback=True),
+    "hf-words": hf_words,
+    "hf-word-bpe": hf_cut(pre_tokenizers.Whitespace()),
+    "hf-bert": hf_cut(pre_tokenizers.BertPreTokenizer(), normalizers.NFD()),
 }
 VOCABULARIES |= LEAN
 

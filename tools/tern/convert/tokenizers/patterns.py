@@ -40,6 +40,8 @@ DEEPSEEK2 = [
     _HAN,
 ]
 DEEPSEEK_CODER = ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _HAN]
+# What Whitespace cuts at. Not one of PATTERNS: the package reads \\w of a Split with another library.
+WORDS = r"\w+"
 THREE_DIGITS = "[0-9][0-9][0-9]"
 # What llama.cpp does where a file names no pre-tokenizer.
 LLAMA_CPP_DEFAULT = [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", THREE_DIGITS]

@@ -26,7 +26,7 @@ class Added:
 class Tokenizer:
     """What the section holds; the fields are named as its keys."""
 
-    kind: str  # "spm", "bpe" or "unigram"
+    kind: str  # "spm", "bpe", "unigram" or "word_level"
     tokens: list[bytes]
     types: bytearray
     scores: list[float] | None = None

@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import ConvertError
 from . import charsmap
 from .byte_level import alphabet_bytes
-from .patterns import GPT2, PATTERNS, THREE_DIGITS
+from .patterns import GPT2, PATTERNS, THREE_DIGITS, WORDS
 from .tokenizer import ABSENT, BYTE, CONTROL, FLAGS, NORMAL, SPECIAL, UNKNOWN, Added, Tokenizer
 
 BEHAVIORS = {
@@ -71,6 +71,27 @@ class UnigramReference(TokenizersReference):
         return super().encode(text, parse) if parse else self.plain.encode(text, add_special_tokens=False).ids
 
 
+class WordReference(TokenizersReference):
+    """The package also finds special tokens among the words of a text, where a normalizer made one or in plain mode. No
+    model may (README), so there they bear names that no text has; their ids, which then are others, are translated."""
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        import tokenizers
+
+        data = json.loads(text)
+        model, added = data["model"], data.get("added_tokens") or []
+        special = {a["content"] for a in added if a["special"]} - {model["unk_token"]}
+        model["vocab"] = {f"\0{i}\1" if word in special else word: i for word, i in model["vocab"].items()}
+        data["post_processor"] = None
+        self.words = tokenizers.Tokenizer.from_str(json.dumps(data))
+        self.ids = {self.words.token_to_id(a["content"]): a["id"] for a in added}
+
+    def encode(self, text: str, parse: bool) -> list[int]:
+        self.words.encode_special_tokens = not parse
+        return [self.ids.get(i, i) for i in self.words.encode(text, add_special_tokens=False).ids]
+
+
 # ---- steps ---------------------------------------------------------------------------------------
 
 
@@ -98,12 +119,12 @@ def _normalizer(node: dict, where: str) -> list[dict]:
         return [{"step": "replace_runs", "from": " ", "to": node["content"]}]
     if kind == "Replace":
         return [{"step": "replace", "from": _literal(node, where), "to": node["content"]}]
-    if kind == "NFC":
-        return [{"step": "nfc"}]
+    if kind in ("NFC", "NFD"):
+        return [{"step": kind.lower()}]
     if kind in ("Lowercase", "StripAccents"):
         return [charsmap.of_characters(kind)]
-    if kind == "NFKC":  # NFC sees no difference between NFKD of a text and that of its characters, nor what NFD does
-        return [charsmap.of_characters("NFKD", "NFD"), {"step": "nfc"}]
+    if kind in ("NFKC", "NFKD"):  # of each character NFKD without what NFD does: NFC and NFD of the whole do the rest
+        return [charsmap.of_characters("NFKD", "NFD"), {"step": kind.replace("K", "").lower()}]
     if kind == "Precompiled":
         blob = base64.b64decode(node["precompiled_charsmap"] or "")
         return [charsmap.step(blob, graphemes=True)] if blob else []
@@ -149,6 +170,10 @@ def _pre_tokenizer(node: dict, where: str) -> list[dict]:
         return [{"step": "punctuation", "behavior": _behavior(node.get("behavior", "Isolated"), where)}]
     if kind == "WhitespaceSplit":
         return [{"step": "whitespace"}]
+    if kind == "BertPreTokenizer":
+        return [{"step": "whitespace"}, {"step": "punctuation", "behavior": "isolated"}]
+    if kind == "Whitespace":  # \w+|[^\w\s]+
+        return [{"step": "whitespace"}, {"step": "split", "pattern": WORDS, "behavior": "isolated", "invert": 0}]
     if kind == "Metaspace":
         step = {"step": "metaspace", "text": node["replacement"], "scheme": _scheme(node, where)}
         return [step | {"split": int(node.get("split", True))}]
@@ -197,13 +222,13 @@ def _steps(data: dict, t: Tokenizer) -> None:
         t.pre += steps
     t.byte_level = any(node["type"] == "ByteLevel" for node in nodes)
     decoders = _flatten(data.get("decoder"), "decoders")
-    if not decoders:
-        raise ConvertError(f"{t.origin} has no decoder: tokens joined by spaces are not supported")
     if t.byte_level != any(node["type"] == "ByteLevel" for node in decoders):
         raise ConvertError(f"{t.origin}: ByteLevel must be pre-tokenizer and decoder, or neither")
     for i, node in enumerate(decoders):
         fused = any(before["type"] == "Fuse" for before in decoders[:i])
         t.decoder += _decoder(node, f"{t.origin}: decoder {i}", fused)
+    if not decoders:
+        t.decoder = [{"step": "join"}]
 
 
 def _template(node: dict, where: str) -> tuple[list[int], list[int]]:
@@ -241,8 +266,8 @@ def _model(data: dict, origin: str) -> tuple[dict, dict[str, int]]:
     """The model, and its vocabulary by text."""
     model = data["model"]
     kind = model.get("type", "BPE")
-    if kind not in ("BPE", "Unigram"):
-        raise ConvertError(f"{origin}: the model {kind!r} is not supported; BPE and Unigram are")
+    if kind not in ("BPE", "Unigram", "WordLevel"):
+        raise ConvertError(f"{origin}: the model {kind!r} is not supported; BPE, Unigram and WordLevel are")
     for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(option):
             raise ConvertError(f"{origin}: the option {option} = {model[option]!r} is not supported")
@@ -263,8 +288,8 @@ def _normalized(text: str, t: Tokenizer) -> str:
             text = step["text"] + text
         elif step["step"] == "replace":
             text = text.replace(step["from"], step["to"])
-        elif step["step"] == "nfc":
-            text = unicodedata.normalize("NFC", text)
+        elif step["step"] in ("nfc", "nfd"):
+            text = unicodedata.normalize(step["step"].upper(), text)
     return text
 
 
@@ -320,28 +345,42 @@ def _unigram(model: dict, t: Tokenizer) -> None:
         t.types[i] = UNKNOWN if i == t.unk else CONTROL
 
 
+def _unknown(model: dict, vocab: dict[str, int], t: Tokenizer) -> int:
+    if model.get("unk_token") not in vocab:
+        raise ConvertError(f"{t.origin}: the unknown token {model.get('unk_token')!r} is not in the vocabulary")
+    return vocab[model["unk_token"]]
+
+
+def _word_level(model: dict, vocab: dict[str, int], t: Tokenizer) -> None:
+    t.unk = _unknown(model, vocab, t)
+    for a in t.added:
+        if a.flags & SPECIAL and t.types[a.id] == NORMAL:
+            t.types[a.id] = CONTROL  # found as an added token alone
+
+
 def _bpe(model: dict, vocab: dict[str, int], t: Tokenizer) -> None:
     _merges(model["merges"], vocab, t)
     if model.get("unk_token") is not None:
-        if model["unk_token"] not in vocab:
-            raise ConvertError(f"{t.origin}: the unknown token {model['unk_token']!r} is not in the vocabulary")
-        t.unk = vocab[model["unk_token"]]
+        t.unk = _unknown(model, vocab, t)
 
 
 def from_json(data: dict, origin: str, names: dict | None = None, text: str | None = None) -> Tokenizer:
     """The tokenizer of a parsed tokenizer.json. `names`: bos_token and eos_token of tokenizer_config.json."""
     model, vocab = _model(data, origin)
     unigram = isinstance(model["vocab"], list)
-    t = Tokenizer("unigram" if unigram else "bpe", [], bytearray(), origin=origin)
+    words = model.get("type") == "WordLevel"
+    t = Tokenizer("unigram" if unigram else "word_level" if words else "bpe", [], bytearray(), origin=origin)
     t.byte_fallback = bool(model.get("byte_fallback"))
     t.fuse_unk = bool(model.get("fuse_unk"))
     t.ignore_merges = bool(model.get("ignore_merges"))
     _steps(data, t)
-    if unigram and t.byte_level:
-        raise ConvertError(f"{origin}: a Unigram model with ByteLevel is not supported")
+    if (unigram or words) and t.byte_level:
+        raise ConvertError(f"{origin}: a {model['type']} model with ByteLevel is not supported")
     _vocabulary(vocab, data.get("added_tokens") or [], t)
     if unigram:
         _unigram(model, t)
+    elif words:
+        _word_level(model, vocab, t)
     else:
         _bpe(model, vocab, t)
     _post_processor(data, t)
@@ -349,7 +388,7 @@ def from_json(data: dict, origin: str, names: dict | None = None, text: str | No
     t.bos = ids.get((names or {}).get("bos_token"), t.before[0] if t.before else None)
     t.eos = ids.get((names or {}).get("eos_token"), t.after[-1] if t.after else None)
     try:
-        t.reference = (UnigramReference if unigram else TokenizersReference)(text or json.dumps(data))
+        t.reference = (UnigramReference if unigram else WordReference if words else TokenizersReference)(text or json.dumps(data))
     except ImportError:
         return t
     for a in t.added:
