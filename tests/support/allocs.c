@@ -127,8 +127,10 @@ void allocs_judge(size_t bytes, int accepted)
 
 static int fails(void)
 {
+    if (!active)
+        return 0;
     count++;
-    if (!active || !fail_at || (count != fail_at && !(fail_rest && count > fail_at)))
+    if (!fail_at || (count != fail_at && !(fail_rest && count > fail_at)))
         return 0;
     errno = ENOMEM;
     return 1;

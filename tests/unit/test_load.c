@@ -6,6 +6,7 @@
 #include "suite.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -76,7 +77,8 @@ static void replace(const char *name)
 }
 
 /* What happens to the file while it is copied: `change` is called at the first read. */
-static void (*change)(const char *name);
+typedef void (*change_fn)(const char *name);
+static _Atomic(change_fn) change;
 
 ssize_t __real_pread(int fd, void *p, size_t n, off_t at);
 ssize_t __wrap_pread(int fd, void *p, size_t n, off_t at);
@@ -84,9 +86,9 @@ ssize_t __wrap_pread64(int fd, void *p, size_t n, off_t at);
 
 ssize_t __wrap_pread(int fd, void *p, size_t n, off_t at)
 {
-    if (change)
-        change(path);
-    change = NULL;
+    change_fn now = atomic_exchange(&change, NULL);
+    if (now)
+        now(path);
     return __real_pread(fd, p, n, at);
 }
 
