@@ -2,6 +2,8 @@
 /* Sums over the inputs of a matrix and their triangular factors: see factor.h. */
 #include "quantize/factor.h"
 
+#include "base/sizes.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,16 +14,11 @@ enum {
     APART = 8        /* doubles between rows, so that these do not collide in the cache */
 };
 
-static size_t round_to(size_t n, size_t m)
-{
-    return (n + m - 1) / m * m;
-}
-
 struct gram gram_shape(size_t k)
 {
-    size_t padded = round_to(k, GROUP), bands = (padded + MAX_BAND - 1) / MAX_BAND;
-    size_t band = round_to((padded + bands - 1) / bands, GROUP);
-    return (struct gram){.k = padded, .stride = round_to(band, 64), .band = band};
+    size_t padded = round_up(k, GROUP), bands = ceil_div(padded, MAX_BAND);
+    size_t band = round_up(ceil_div(padded, bands), GROUP);
+    return (struct gram){.k = padded, .stride = round_up(band, 64), .band = band};
 }
 
 uint64_t gram_bytes(size_t k)
@@ -34,9 +31,9 @@ uint64_t gram_bytes(size_t k)
 
 static void layout_scratch(struct gram_scratch *s, size_t n, size_t k, int n_threads)
 {
-    size_t padded = round_to(k, GROUP);
-    s->x_stride = round_to(k, 64);
-    s->t_stride = round_to(n, 64);
+    size_t padded = round_up(k, GROUP);
+    s->x_stride = round_up(k, 64);
+    s->t_stride = round_up(n, 64);
     s->x = arena_take(&s->arena, (uint64_t)n * s->x_stride, sizeof(float));
     s->tiles = arena_take(&s->arena, (uint64_t)padded * n, sizeof(float));
     s->t = arena_take(&s->arena, (uint64_t)padded * s->t_stride, sizeof(float));

@@ -20,15 +20,12 @@ say(const struct bench_printer *p, const char *format, ...)
     char text[2048];
     va_list ap;
     va_start(ap, format);
-    int n = vsnprintf(text, sizeof text, format, ap);
+    size_t n = visible_format(text, sizeof text, format, ap);
     va_end(ap);
-    if (n < 0)
-        return;
-    n = (size_t)n < sizeof text ? n : (int)sizeof text - 1;
     if (p->to_stderr)
-        visible_error(text, (size_t)n);
+        visible_error(text, n);
     else
-        out_text(text, (size_t)n);
+        out_text(text, n);
 }
 
 void bench_test_name(const struct bench_plan *plan, char *text, size_t n)

@@ -108,12 +108,9 @@ bool out_print(const char *format, ...)
     char text[2048];
     va_list ap;
     va_start(ap, format);
-    int n = vsnprintf(text, sizeof text, format, ap);
+    size_t n = visible_format(text, sizeof text, format, ap);
     va_end(ap);
-    if (n < 0)
-        return false;
-    n = (size_t)n < sizeof text ? n : (int)sizeof text - 1;
-    return out_text(text, (size_t)n) && out_write("", 0);
+    return out_text(text, n) && out_write("", 0);
 }
 
 bool out_closed(void)

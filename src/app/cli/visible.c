@@ -96,13 +96,18 @@ void visible_error(const char *text, size_t n)
         fwrite(text, 1, n, stderr);
 }
 
+size_t visible_format(char *text, size_t size, const char *format, va_list ap)
+{
+    int n = vsnprintf(text, size, format, ap);
+    return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+}
+
 void visible_error_print(const char *format, ...)
 {
     char text[2048];
     va_list ap;
     va_start(ap, format);
-    int n = vsnprintf(text, sizeof text, format, ap);
+    size_t n = visible_format(text, sizeof text, format, ap);
     va_end(ap);
-    if (n > 0)
-        visible_error(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    visible_error(text, n);
 }

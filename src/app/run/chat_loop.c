@@ -1,5 +1,5 @@
-/* Chat: see chat_loop.h. Questions come in, and answers go to standard output; prompts, hints and errors
- * go to standard error. */
+/* Chat: see chat_loop.h. Questions come in, and answers go to standard output; prompts, hints
+ * and errors go to standard error. */
 #include "app/run/chat_loop.h"
 
 #include "app/run/conversation.h"
