@@ -25,6 +25,21 @@ struct tern_tensor_info {
 size_t tern_model_n_tensors(const tern_model *model);
 void tern_model_tensor(const tern_model *model, size_t i, struct tern_tensor_info *info);
 
+/* What a layer is made of */
+struct tern_layer_info {
+    uint64_t n_heads, n_kv_heads, head_dim, hidden;
+    uint64_t window; /* 0: none; W: position i sees j with i - W < j <= i */
+    uint64_t n_experts, n_experts_used; /* 0: a dense layer */
+    uint64_t rope_dims;                 /* of a head that turn, 0: none */
+    float attn_scale;                   /* scores are q . k times this */
+    float attn_cap;                     /* > 0: then cap * tanh(score / cap) */
+    const float *sinks;                 /* [n_heads] a score without a value, or NULL; borrowed */
+    int parallel; /* attention and feed-forward read the same x, so there is no `middle` */
+    int gated;
+    int qk_norm;
+};
+void tern_model_layer(const tern_model *model, uint64_t layer, struct tern_layer_info *info);
+
 /* ---- fingerprints and seals --------------------------------------------------------------- */
 
 /* Adds the logits of the last tern_forward to tern_fingerprint, in a context that does not do so by
@@ -131,6 +146,60 @@ typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
  * shown each time. */
 enum tern_status tern_observe(tern_context *ctx, tern_observe_fn fn, void *arg,
                               struct tern_error *e);
+
+/* ---- attention as a matrix ------------------------------------------------------------------ */
+
+/* Keeps q, k and v of chosen layers and computes the rows of attention from them, with the
+ * arithmetic of the engine: k and v are rounded as the cache rounds them, and sums are merged block
+ * by block. It is fed by an observer, so attention itself runs as always. Unlike the cache, it
+ * keeps what a sliding window has passed, and a row can be compared with keys that came later. */
+typedef struct tern_attention tern_attention;
+
+struct tern_attention_params {
+    uint32_t seq, n_positions;   /* the first n_positions of this sequence are kept */
+    const unsigned char *layers; /* [n_layers] non-zero: this one is kept; NULL: all are */
+};
+
+/* What one row of weights has gone through. s_ij = q_i . k_j; row i may look at j if j <= i and the
+ * layer's window allows it. */
+enum tern_attention_stage {
+    TERN_ATTENTION_RAW,      /* s_ij, of all j */
+    TERN_ATTENTION_SCALED,   /* s_ij * attn_scale, capped, of all j */
+    TERN_ATTENTION_MASKED,   /* the same, -infinity where i may not look */
+    TERN_ATTENTION_WEIGHTS,  /* softmax of that: exp(s_ij - max) / (sum + exp(sink - max)) */
+    TERN_ATTENTION_UNMASKED, /* softmax without the mask */
+    TERN_N_ATTENTION_STAGES
+};
+
+enum tern_attention_part { TERN_ATTENTION_Q, TERN_ATTENTION_K, TERN_ATTENTION_V };
+
+/* The memory that it would take; no more than that is allocated. */
+uint64_t tern_attention_bytes(const tern_context *ctx, const struct tern_attention_params *params);
+enum tern_status tern_attention_open(tern_attention **out, tern_context *ctx,
+                                     const struct tern_attention_params *params,
+                                     struct tern_error *e);
+void tern_attention_close(tern_attention *a); /* before the context */
+
+/* Takes an observation; q, k and v are kept, the rest is ignored. To be called from the function
+ * that tern_observe calls. A position that comes again replaces itself and all after it. */
+void tern_attention_feed(tern_attention *a, const struct tern_observation *o);
+
+/* Positions that it has, from 0 on. Evaluate the sequence from its beginning: positions that were
+ * evaluated before it was opened are missing, and so is all after them. */
+uint32_t tern_attention_length(const tern_attention *a);
+
+/* Rows row .. row + n_rows - 1 of a head, [n_rows, length], `stride` floats apart. TERN_USAGE, with
+ * the valid range, for a layer, head or row that is not there. */
+enum tern_status tern_attention_rows(const tern_attention *a, uint64_t layer, uint64_t head,
+                                     enum tern_attention_stage stage, uint32_t row, uint32_t n_rows,
+                                     float *out, size_t stride, struct tern_error *e);
+
+/* q, k or v of positions row .. row + n_rows - 1, [n_rows, head_dim], as attention reads them: q
+ * and k after RoPE, k and v as the cache gives them back. `head` is a query head, also for k and
+ * v: the KV head is head / (n_heads / n_kv_heads). */
+enum tern_status tern_attention_vectors(const tern_attention *a, uint64_t layer, uint64_t head,
+                                        enum tern_attention_part part, uint32_t row,
+                                        uint32_t n_rows, float *out, struct tern_error *e);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

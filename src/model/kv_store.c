@@ -60,22 +60,28 @@ static float cache_limit(enum tern_cache_type type)
     return type == TERN_CACHE_F32 ? FLT_MAX : type == TERN_CACHE_F16 ? 65504.0f : 127 * 65504.0f;
 }
 
+void kv_write(const struct kernels *k, void *to, enum tern_cache_type type, bool is_key,
+              const float *x, size_t head_dim, size_t p, struct attention_scratch *s)
+{
+    const void *rounded = x;
+    if (type == TERN_CACHE_F16) {
+        k->to_f16(s->half, x, head_dim);
+        rounded = s->half;
+    }
+    if (type == TERN_CACHE_Q8) {
+        k->quantize(s->q8, s->scale, s->sum, x, head_dim);
+        k->to_f16(s->half, s->scale, ceil_div(head_dim, GROUP));
+        rounded = s->q8;
+    }
+    kv_put(to, type, is_key, rounded, s->half, head_dim, p);
+}
+
 void kv_store(struct forward *f, size_t l, const struct row *row, size_t head, bool is_key,
               const float *x, size_t head_dim, struct attention_scratch *s)
 {
     enum tern_cache_type type = f->cache->type;
     void *to = (is_key ? cache_k : cache_v)(f->cache, l, row->seq, row->position, head);
-    const void *rounded = x;
     if (!f->kernels->in_range(x, head_dim, cache_limit(type)))
         mark_bad(f, l, is_key ? BAD_KEY : BAD_VALUE);
-    if (type == TERN_CACHE_F16) {
-        f->kernels->to_f16(s->half, x, head_dim);
-        rounded = s->half;
-    }
-    if (type == TERN_CACHE_Q8) {
-        f->kernels->quantize(s->q8, s->scale, s->sum, x, head_dim);
-        f->kernels->to_f16(s->half, s->scale, ceil_div(head_dim, GROUP));
-        rounded = s->q8;
-    }
-    kv_put(to, type, is_key, rounded, s->half, head_dim, row->position % BLOCK);
+    kv_write(f->kernels, to, type, is_key, x, head_dim, row->position % BLOCK, s);
 }

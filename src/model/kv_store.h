@@ -11,6 +11,11 @@
 void kv_store(struct forward *f, size_t l, const struct row *row, size_t head, bool is_key,
               const float *x, size_t head_dim, struct attention_scratch *s);
 
+/* x [head_dim], rounded to the cache's type, to position p of a head's K or V of a block. Uses q8,
+ * scale, sum and half of the scratch. */
+void kv_write(const struct kernels *k, void *to, enum tern_cache_type type, bool is_key,
+              const float *x, size_t head_dim, size_t p, struct attention_scratch *s);
+
 /* A key or value that has the cache's type (q8: integers and scales), to position p of the head's K
  * or V of a block. */
 void kv_put(void *to, enum tern_cache_type type, bool is_key, const void *x, const uint16_t *scale,

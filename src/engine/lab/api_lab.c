@@ -19,6 +19,20 @@ void tern_model_tensor(const tern_model *m, size_t i, struct tern_tensor_info *i
                                       t->matrices, t->bytes, t->checksum};
 }
 
+void tern_model_layer(const tern_model *m, uint64_t layer, struct tern_layer_info *info)
+{
+    *info = (struct tern_layer_info){0};
+    if (layer >= m->model->n_layers)
+        return;
+    const struct layer *w = &m->model->layers[layer];
+    info->n_heads = w->n_heads, info->n_kv_heads = w->n_kv_heads, info->head_dim = w->head_dim;
+    info->hidden = w->hidden, info->window = w->window;
+    info->n_experts = w->experts.n, info->n_experts_used = w->experts.n_used;
+    info->rope_dims = w->rope ? 2 * w->rope->half : 0;
+    info->attn_scale = w->attn_scale, info->attn_cap = w->attn_cap, info->sinks = w->sinks;
+    info->parallel = w->parallel, info->gated = w->gated, info->qk_norm = w->qk_norm != QK_NONE;
+}
+
 /* ---- fingerprints ------------------------------------------------------------------------- */
 
 void tern_fingerprint_begin(tern_context *c)

@@ -1,0 +1,203 @@
+/* Attention as a matrix: for every golden model, cache type and batch size, the rows that
+ * tern_attention computes are those of the engine. Their weighted sum of V is what `attend` gives. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "golden.h"
+#include "suite.h"
+#include "tern_lab.h"
+
+enum { N_ROWS = 300, MAX_LAYERS = 8, MAX_WIDTH = 512 };
+
+struct looker {
+    tern_attention *a;
+    float attend[MAX_LAYERS][N_ROWS * MAX_WIDTH]; /* [N_ROWS, columns] */
+    size_t columns[MAX_LAYERS];
+};
+
+static void look(void *arg, const struct tern_observation *o)
+{
+    struct looker *w = arg;
+    tern_attention_feed(w->a, o);
+    if (strcmp(o->operation, "attend"))
+        return;
+    ck_assert(o->layer < MAX_LAYERS && o->columns <= MAX_WIDTH);
+    w->columns[o->layer] = o->columns;
+    for (size_t i = 0; i < o->rows; i++)
+        memcpy(w->attend[o->layer] + o->at[i].position * o->columns, o->values + i * o->stride,
+               o->columns * sizeof *o->values);
+}
+
+static void evaluate(tern_context *ctx, const struct golden *g, size_t n, size_t n_batch)
+{
+    tern_token ids[N_ROWS];
+    struct tern_error e = {0};
+    golden_prompt(ids, n, g->prompt_seed, g->vocab);
+    for (size_t i = 0; i < n;) {
+        for (size_t b = 0; b < n_batch && i < n; b++)
+            ck_assert(!tern_batch_add(ctx, 0, ids[i++], 0, &e));
+        ck_assert(!tern_forward(ctx));
+    }
+}
+
+/* One head: the stages agree with one another, and the weights with what attention gave. */
+static void check_head(const struct looker *w, const struct tern_layer_info *info, uint64_t layer,
+                       uint64_t head, size_t n)
+{
+    static float raw[N_ROWS], scaled[N_ROWS], masked[N_ROWS], weights[N_ROWS], free_of[N_ROWS];
+    static float v[N_ROWS * MAX_WIDTH];
+    float *const rows[] = {raw, scaled, masked, weights, free_of};
+    struct tern_error e = {0};
+    size_t d = info->head_dim;
+    ck_assert(!tern_attention_vectors(w->a, layer, head, TERN_ATTENTION_V, 0, (uint32_t)n, v, &e));
+    for (size_t i = 0; i < n; i += 1 + i / 2) {
+        for (int s = 0; s < TERN_N_ATTENTION_STAGES; s++)
+            ck_assert_msg(!tern_attention_rows(w->a, layer, head, (enum tern_attention_stage)s,
+                                               (uint32_t)i, 1, rows[s], N_ROWS, &e),
+                          "%s", e.text);
+        double sum = 0, sum_free = 0;
+        for (size_t j = 0; j < n; j++) {
+            bool sees = j <= i && (!info->window || j + info->window > i);
+            float s = raw[j] * info->attn_scale;
+            if (info->attn_cap > 0)
+                s = info->attn_cap * tanhf(s / info->attn_cap);
+            ck_assert_float_eq_tol(s, scaled[j], 1e-5f * (1 + fabsf(s)));
+            ck_assert(sees ? masked[j] == scaled[j] : masked[j] == -INFINITY);
+            ck_assert(sees ? weights[j] >= 0 : weights[j] == 0);
+            sum += weights[j], sum_free += free_of[j];
+        }
+        ck_assert(info->sinks ? sum < 1 : fabs(sum - 1) < 1e-5);
+        ck_assert(info->sinks ? sum_free < 1 : fabs(sum_free - 1) < 1e-5);
+        for (size_t c = 0; c < d; c++) {
+            double mixed = 0, largest = 0;
+            for (size_t j = 0; j < n; j++) {
+                mixed += (double)weights[j] * v[j * d + c];
+                largest = fmax(largest, fabs(v[j * d + c]));
+            }
+            ck_assert_double_eq_tol(mixed, w->attend[layer][i * w->columns[layer] + head * d + c],
+                                    1e-5 * largest);
+        }
+    }
+}
+
+static void check_model(tern_model *model, const struct golden *g, enum tern_cache_type type,
+                        size_t n, size_t n_batch)
+{
+    static struct looker w;
+    struct tern_error e = {0};
+    struct tern_model_info info;
+    tern_context *ctx = NULL;
+    tern_model_info(model, &info);
+    n = n < info.max_seq ? n : info.max_seq;
+    struct tern_attention_params p = {.n_positions = (uint32_t)n};
+    struct tern_context_params cp = {
+        .n_ctx = (uint32_t)n, .n_batch = (uint32_t)n_batch, .cache_type = type};
+    ck_assert_msg(!tern_context_open(&ctx, model, &cp, &e), "%s", e.text);
+    ck_assert(!tern_attention_open(&w.a, ctx, &p, &e) && !tern_observe(ctx, look, &w, &e));
+    evaluate(ctx, g, n, n_batch);
+    ck_assert_uint_eq(tern_attention_length(w.a), n);
+    for (uint64_t l = 0; l < info.n_layers; l++) {
+        struct tern_layer_info layer;
+        tern_model_layer(model, l, &layer);
+        for (uint64_t h = 0; h < layer.n_heads; h++)
+            check_head(&w, &layer, l, h, n);
+    }
+    tern_attention_close(w.a);
+    tern_context_close(ctx);
+}
+
+START_TEST(rows_are_those_of_the_engine)
+{
+    static const enum tern_cache_type types[] = {TERN_CACHE_F16, TERN_CACHE_F32, TERN_CACHE_Q8};
+    static struct golden g;
+    struct tern_error e = {0};
+    tern_model *model = NULL;
+    char path[256];
+    golden_read(&g, golden_names[_i]);
+    golden_write(path, sizeof path, &g, TERN_F32);
+    ck_assert(!tern_model_open(&model, path, NULL, &e));
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        check_model(model, &g, types[t], _i % 3 == (int)t ? N_ROWS : 20, _i % 2 ? 7 : 64);
+    tern_model_close(model);
+    remove(path);
+    golden_close(&g);
+}
+END_TEST
+
+/* What is kept is what it says, and a position that comes again replaces what came after it. */
+START_TEST(positions_can_be_evaluated_again)
+{
+    static float row[64], again[64];
+    struct tern_error e = {0};
+    struct toy toy = toy_default();
+    struct tern_attention_params p = {.n_positions = 20};
+    static struct looker w;
+    tern_model *model = NULL;
+    tern_context *ctx = NULL;
+    char path[256];
+    toy_path(path, sizeof path, "rows");
+    ck_assert(!toy_write(path, &toy, &e) && !tern_model_open(&model, path, NULL, &e) &&
+              !tern_context_open(&ctx, model, NULL, &e));
+    ck_assert(!tern_attention_open(&w.a, ctx, &p, &e) && !tern_observe(ctx, look, &w, &e));
+    for (tern_token i = 0; i < 30; i++)
+        ck_assert(!tern_batch_add(ctx, 0, i, 0, &e) && !tern_forward(ctx));
+    ck_assert_uint_eq(tern_attention_length(w.a), 20); /* no more than it has room for */
+    ck_assert(!tern_attention_rows(w.a, 1, 0, TERN_ATTENTION_WEIGHTS, 9, 1, row, 64, &e));
+    ck_assert_uint_eq(tern_seq_keep(ctx, 0, 5), 5);
+    for (tern_token i = 5; i < 12; i++)
+        ck_assert(!tern_batch_add(ctx, 0, i, 0, &e) && !tern_forward(ctx));
+    ck_assert_uint_eq(tern_attention_length(w.a), 12);
+    ck_assert(!tern_attention_rows(w.a, 1, 0, TERN_ATTENTION_WEIGHTS, 9, 1, again, 64, &e));
+    ck_assert(!memcmp(row, again, 12 * sizeof *row));
+    tern_attention_close(w.a);
+
+    /* opened too late, it has nothing */
+    ck_assert(!tern_attention_open(&w.a, ctx, &p, &e));
+    ck_assert(!tern_batch_add(ctx, 0, 1, 0, &e) && !tern_forward(ctx));
+    ck_assert_uint_eq(tern_attention_length(w.a), 0);
+    tern_attention_close(w.a);
+    tern_context_close(ctx);
+    tern_model_close(model);
+    remove(path);
+}
+END_TEST
+
+START_TEST(what_is_not_there_is_named)
+{
+    float row[64];
+    struct tern_error e = {0};
+    struct toy toy = toy_default();
+    unsigned char layers[] = {1, 0};
+    struct tern_attention_params p = {.n_positions = 8, .layers = layers};
+    static struct looker w;
+    tern_model *model = NULL;
+    tern_context *ctx = NULL;
+    char path[256];
+    toy_path(path, sizeof path, "rows");
+    ck_assert(!toy_write(path, &toy, &e) && !tern_model_open(&model, path, NULL, &e) &&
+              !tern_context_open(&ctx, model, NULL, &e));
+    ck_assert(!tern_attention_open(&w.a, ctx, &p, &e) && !tern_observe(ctx, look, &w, &e));
+    ck_assert(!tern_batch_add(ctx, 0, 1, 0, &e) && !tern_forward(ctx));
+#define REFUSED(reason, ...)                                                     \
+    ck_assert(tern_attention_rows(w.a, __VA_ARGS__, row, 64, &e) == TERN_USAGE); \
+    ck_assert_msg(strstr(e.text, reason), "%s", e.text)
+    REFUSED("layers 0 to 1", 2, 0, TERN_ATTENTION_RAW, 0, 1);
+    REFUSED("not among those", 1, 0, TERN_ATTENTION_RAW, 0, 1);
+    REFUSED("heads 0 to", 0, 4, TERN_ATTENTION_RAW, 0, 1);
+    REFUSED("rows 1 to 1", 0, 0, TERN_ATTENTION_RAW, 1, 1);
+    REFUSED("rows 0 to 1", 0, 0, TERN_ATTENTION_RAW, 0, 2);
+    REFUSED("stage 5", 0, 0, TERN_N_ATTENTION_STAGES, 0, 1);
+    ck_assert(tern_attention_bytes(ctx, &p) < 1 << 20);
+    ck_assert(tern_attention_vectors(w.a, 0, 0, TERN_ATTENTION_K, 0, 2, row, &e) == TERN_USAGE);
+    p.n_positions = UINT32_MAX;
+    ck_assert(tern_attention_bytes(ctx, &p) > 1ull << 32);
+    tern_attention_close(w.a);
+    tern_context_close(ctx);
+    tern_model_close(model);
+    remove(path);
+}
+END_TEST
+
+SUITE("attention rows", LOOP(rows_are_those_of_the_engine, 0, golden_count()),
+      TEST(positions_can_be_evaluated_again), TEST(what_is_not_there_is_named))
