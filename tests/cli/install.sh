@@ -41,7 +41,7 @@ pc() {
 check_output install ldconfig 0 build_as install
 for file in bin/tern include/tern.h include/tern_lab.h lib/libtern.a lib/libtern.so lib/libtern.so.0 \
     lib/pkgconfig/tern.pc share/man/man1/tern.1 \
-    bin/tern-bench share/man/man1/tern-bench.1 bin/tern-quantize share/man/man1/tern-quantize.1; do
+    bin/tern-bench share/man/man1/tern-bench.1 bin/tern-quantize share/man/man1/tern-quantize.1 bin/tern-look share/man/man1/tern-look.1; do
     check installed test -s "$dest$prefix/$file"
 done
 check "pc version" test "$(pc --modversion tern)" = \

@@ -224,7 +224,7 @@ class Reports(Cli):
             self.assertRegex(text, rf"(?m)^{line}")
 
     def test_help_and_man_page_name_the_same_options(self):
-        for program, page in (("run", "tern"), ("bench", "tern-bench"), ("quantize", "tern-quantize")):
+        for program, page in (("run", "tern"), ("bench", "tern-bench"), ("quantize", "tern-quantize"), ("look", "tern-look")):
             path = str(Path(RUN).with_name(program))
             short, text = (subprocess.run([path, o], capture_output=True, text=True).stdout for o in ("-h", "--help"))
             self.assertEqual(short, text)
@@ -258,7 +258,7 @@ class Reports(Cli):
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
     def test_man_pages(self):
         pages = sorted((ROOT / "src/app").rglob("*.1"), key=lambda page: page.stem)
-        self.assertEqual([p.stem for p in pages], ["tern", "tern-bench", "tern-quantize"])
+        self.assertEqual([p.stem for p in pages], ["tern", "tern-bench", "tern-look", "tern-quantize"])
         done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *pages], capture_output=True)
         self.assertEqual(done.stdout + done.stderr, b"")
         for page in pages:  # the program that is built, and the one that is installed

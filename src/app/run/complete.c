@@ -12,7 +12,7 @@
 #include "app/run/resume.h"
 #include "app/cli/signals.h"
 #include "app/run/stats.h"
-#include "app/run/tokens.h"
+#include "app/cli/tokens.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -101,37 +101,16 @@ static enum tern_status text_of_ids(struct run_prompt *p, const tern_model *mode
     return text.failed ? no_memory(e) : s == TERN_USAGE ? TERN_OK : s;
 }
 
-/* --prompt-ids: numbers separated by spaces, commas or line feeds. */
-static enum tern_status take_ids(struct run_prompt *p, const tern_model *model, const char *text,
-                                 struct tern_error *e)
-{
-    static const char gaps[] = " ,\n";
-    struct tern_model_info info;
-    tern_model_info(model, &info);
-    p->tokens = malloc((strlen(text) / 2 + 2) * sizeof *p->tokens);
-    if (!p->tokens)
-        return no_memory(e);
-    for (text += strspn(text, gaps); *text; text += strspn(text, gaps)) {
-        uint64_t id;
-        size_t n = strcspn(text, gaps);
-        if (!number_u64(text, n, &id) || id >= info.vocab)
-            return parser_usage(e, "--prompt-ids: '%.*s' is not a token id from 0 to %llu",
-                                n < 100 ? (int)n : 100, text, (unsigned long long)info.vocab - 1);
-        p->tokens[p->n_tokens++] = (tern_token)id;
-        text += n;
-    }
-    if (!p->n_tokens)
-        return parser_usage(e, "--prompt-ids: there is no token id");
-    return text_of_ids(p, model, e);
-}
-
 static enum tern_status prompt_open(struct run_prompt *p, const tern_model *model,
                                     const struct run_options *o, unsigned flags,
                                     struct tern_error *e)
 {
     memset(p, 0, sizeof *p);
-    if (o->value[OPT_PROMPT_IDS].given)
-        return take_ids(p, model, o->value[OPT_PROMPT_IDS].text, e);
+    if (o->value[OPT_PROMPT_IDS].given) {
+        enum tern_status ids =
+            tokens_take_ids(model, o->value[OPT_PROMPT_IDS].text, &p->tokens, &p->n_tokens, e);
+        return ids ? ids : text_of_ids(p, model, e);
+    }
     if (o->value[OPT_PARSE_SPECIAL].given)
         flags |= TERN_PARSE_SPECIAL;
     enum tern_status s = take_text(o, p, e);

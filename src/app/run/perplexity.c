@@ -2,7 +2,7 @@
 #include "app/run/perplexity.h"
 
 #include "app/cli/out.h"
-#include "app/run/tokens.h"
+#include "app/cli/tokens.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Text to tokens, in memory of the right size. */
-#ifndef RUN_TOKENS_H
-#define RUN_TOKENS_H
+#ifndef CLI_TOKENS_H
+#define CLI_TOKENS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +10,11 @@
 /* The ids of text[0..n) into *tokens, which the caller frees. `flags` as for tern_tokenize. */
 enum tern_status tokens_take(const tern_model *model, const char *text, size_t n, unsigned flags,
                              tern_token **tokens, size_t *n_tokens, struct tern_error *e);
+
+/* --prompt-ids: numbers separated by spaces, commas or line feeds, into *tokens, which the caller
+ * frees, also after an error. */
+enum tern_status tokens_take_ids(const tern_model *model, const char *text, tern_token **tokens,
+                                 size_t *n_tokens, struct tern_error *e);
 
 bool tokens_have_text(const tern_model *model); /* the model has a tokenizer */
 

@@ -1,0 +1,71 @@
+/* Attention as a matrix: see atlas.h. */
+#include "app/look/atlas.h"
+
+#include "app/cli/number.h"
+#include "app/look/terminal_map.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void feed(void *arg, const struct tern_observation *o)
+{
+    tern_attention_feed(arg, o);
+}
+
+/* What is kept must fit beside model and cache. */
+static enum tern_status check_memory(const struct subject *s, const struct tern_attention_params *p,
+                                     struct tern_error *e)
+{
+    struct tern_memory plan;
+    char needs[32], has[32];
+    uint64_t bytes = tern_attention_bytes(s->ctx, p);
+    tern_context_memory(s->ctx, &plan);
+    uint64_t used = plan.weights + plan.cache + plan.batch;
+    uint64_t left = plan.available > used ? plan.available - used : 0;
+    number_bytes(bytes, needs, sizeof needs);
+    number_bytes(left, has, sizeof has);
+    if (bytes > left) {
+        snprintf(e->text, sizeof e->text,
+                 "q, k and v of %u positions need %s, and %s are left: choose fewer --layers or a "
+                 "shorter text",
+                 p->n_positions, needs, has);
+        return e->code = TERN_NO_MEMORY;
+    }
+    if (!s->o->value[LOOK_QUIET].given && bytes > 64 << 20)
+        fprintf(stderr, "memory: q, k and v of %u positions take %s\n", p->n_positions, needs);
+    return TERN_OK;
+}
+
+enum tern_status atlas_record(struct subject *s, tern_attention **a, struct tern_error *e)
+{
+    unsigned char *layers = NULL;
+    struct tern_memory plan;
+    *a = NULL;
+    enum tern_status status = subject_layers(s, &layers, e);
+    if (!status)
+        status = subject_begin(s, e);
+    if (!status) {
+        tern_context_memory(s->ctx, &plan);
+        struct tern_attention_params p = {.n_positions = plan.n_ctx, .layers = layers};
+        status = check_memory(s, &p, e);
+        if (!status)
+            status = tern_attention_open(a, s->ctx, &p, e);
+    }
+    free(layers);
+    if (!status)
+        status = tern_observe(s->ctx, feed, *a, e);
+    if (!status)
+        status = subject_run(s, NULL, NULL, e);
+    return status;
+}
+
+enum tern_status atlas_show(struct subject *s, struct tern_error *e)
+{
+    tern_attention *a;
+    enum tern_status status = atlas_record(s, &a, e);
+    if (!status)
+        status = terminal_map_show(s, a, e);
+    tern_attention_close(a);
+    return status;
+}

@@ -1,0 +1,161 @@
+/* The options of `look`: see look_options.h. parser.c reads the command line. */
+#include "app/look/look_options.h"
+
+#include <stdint.h>
+
+static const struct option_row rows[N_LOOK_OPTIONS] = {
+    [LOOK_MODEL] = {.title = "What to look at",
+                    .letter = 'm',
+                    .names = "model",
+                    .kind = TEXT,
+                    .value = "FILE",
+                    .help = "the weights file; default: the first argument"},
+    [LOOK_PROMPT] = {.letter = 'p',
+                     .names = "prompt",
+                     .kind = TEXT,
+                     .value = "TEXT",
+                     .help = "the text; default: the second argument, or what a pipe or file on "
+                             "standard input holds"},
+    [LOOK_FILE] = {.letter = 'f',
+                   .names = "file",
+                   .kind = TEXT,
+                   .value = "FILE",
+                   .help = "read the text from FILE; - is standard input"},
+    [LOOK_CHAT] = {.names = "chat",
+                   .kind = FLAG,
+                   .help =
+                       "the text is a question, written as the model's chat template writes it"},
+    [LOOK_PROMPT_IDS] = {.names = "prompt-ids",
+                         .kind = TEXT,
+                         .value = "IDS",
+                         .help = "the text as token ids, as in 1,15,27"},
+    [LOOK_N_PREDICT] = {.letter = 'n',
+                        .names = "n-predict predict max-new-tokens",
+                        .kind = INTEGER,
+                        .max = INT32_MAX,
+                        .value = "N",
+                        .help = "let the model continue with N tokens, and look at them, too"},
+    [LOOK_OUTPUT] = {.title = "What to show",
+                     .letter = 'o',
+                     .names = "output",
+                     .kind = TEXT,
+                     .value = "FILE",
+                     .help = "write a page (.html) or a picture (.svg); default: the terminal"},
+    [LOOK_HEAD] = {.names = "head",
+                   .kind = TEXT,
+                   .value = "L.H",
+                   .help = "one head: layer and head, counted from 0, as in 5.3"},
+    [LOOK_LAYERS] = {.names = "layers",
+                     .kind = TEXT,
+                     .value = "LIST",
+                     .help = "these layers only, as in 0,3-5"},
+    [LOOK_STAGE] = {.names = "stage",
+                    .kind = CHOICE,
+                    .value = "raw|scaled|masked|weights|unmasked",
+                    .help = "what of attention: scores q.k, times the scale (and capped), after "
+                            "the mask, after softmax (the default), softmax without the mask"},
+    [LOOK_TEMP] = {.title = "How to run the model",
+                   .names = "temp temperature",
+                   .kind = REAL,
+                   .max = 1000,
+                   .value = "X",
+                   .help = "how freely -n chooses; default 0: always the most probable token"},
+    [LOOK_SEED] = {.letter = 's',
+                   .names = "seed",
+                   .kind = SEED,
+                   .value = "N",
+                   .help = "with --temp: the same seed gives the same text; default 0"},
+    [LOOK_CTX_SIZE] = {.letter = 'c',
+                       .names = "ctx-size",
+                       .kind = INTEGER,
+                       .min = 1,
+                       .max = INT32_MAX,
+                       .value = "N",
+                       .help = "positions of the context; default: as many as the text needs"},
+    [LOOK_BATCH_SIZE] = {.letter = 'b',
+                         .names = "batch-size ubatch-size",
+                         .kind = INTEGER,
+                         .min = 1,
+                         .max = 65536,
+                         .value = "N",
+                         .help = "tokens evaluated at once; default 512"},
+    [LOOK_CACHE_TYPE] = {.names = "cache-type -ctk -ctv",
+                         .kind = CHOICE,
+                         .value = "f16|f32|q8",
+                         .help = "what keys and values are rounded to; default f16"},
+    [LOOK_CPU] = {.names = "cpu",
+                  .kind = CHOICE,
+                  .words = tern_cpu_names,
+                  .help = "kernels to use; the results have the same bits"},
+    [LOOK_THREADS] = {.letter = 't',
+                      .names = "threads",
+                      .kind = INTEGER,
+                      .min = 1,
+                      .max = 1024,
+                      .value = "N",
+                      .help = "default: the number of CPU cores you may use"},
+    [LOOK_COLOR] = {.title = "General",
+                    .names = "color",
+                    .kind = CHOICE,
+                    .value = "auto|true|256|none",
+                    .help = "colours of the terminal; default auto"},
+    [LOOK_QUIET] = {.letter = 'q',
+                    .names = "quiet silent",
+                    .kind = FLAG,
+                    .help = "show errors only"},
+    [LOOK_HELP] = {.letter = 'h', .names = "help", .kind = JOB, .help = "show this text"},
+    [LOOK_VERSION] = {.names = "version", .kind = JOB, .help = "print the version of tern"},
+};
+
+static const struct option_table table = {
+    .examples = "  look model.bin \"The cat sat on the mat\"                   every head, here\n"
+                "  look model.bin \"The cat sat on the mat\" -o atlas.html     a page\n"
+                "  look model.bin \"The cat sat on the mat\" --head 5.3 -o head.svg\n",
+    .usage = "usage: look MODEL [TEXT] [options]\n"
+             "\n"
+             "Looks inside the model while it reads TEXT. No bit of its results changes.\n",
+    .rows = rows,
+    .n = N_LOOK_OPTIONS,
+    .unknown = "",
+};
+
+/* MODEL and TEXT, as arguments or options */
+static enum tern_status take_words(struct look_options *o, const struct parser *p,
+                                   struct tern_error *e)
+{
+    const struct option_value *v = o->value;
+    size_t i = 0;
+    o->model = v[LOOK_MODEL].text;
+    o->prompt = v[LOOK_PROMPT].text;
+    if (!o->model && i < p->n_words)
+        o->model = p->words[i++];
+    if (!o->prompt && i < p->n_words)
+        o->prompt = p->words[i++];
+    if (i < p->n_words)
+        return parser_usage(e, "'%.100s' is one argument too many", p->words[i]);
+    if ((o->prompt != NULL) + v[LOOK_FILE].given + v[LOOK_PROMPT_IDS].given > 1)
+        return parser_usage(e, "only one text can be given: as an argument, by --file or by "
+                               "--prompt-ids");
+    if (!o->model || !*o->model)
+        return parser_usage(e, "no weights file was given; usage: look MODEL [TEXT] [options] "
+                               "(--help shows examples)");
+    return TERN_OK;
+}
+
+enum tern_status look_options_open(struct look_options *o, int argc, char **argv,
+                                   struct tern_error *e)
+{
+    struct parser p;
+    *o = (struct look_options){0};
+    enum tern_status s = parser_open(&p, &table, o->value, argc, argv, e);
+    o->job = (enum look_option)p.job;
+    if (!s && o->job != LOOK_HELP && o->job != LOOK_VERSION)
+        s = take_words(o, &p, e);
+    parser_close(&p);
+    return s;
+}
+
+void look_options_help(void)
+{
+    parser_help(&table);
+}

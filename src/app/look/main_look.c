@@ -1,0 +1,47 @@
+/* look: the program that looks inside a model while it reads a text. Options in, one job done, an
+ * exit code out; the jobs are in the other files of this folder. It is a client of tern.h and
+ * tern_lab.h like any other. */
+#include "app/cli/finish.h"
+#include "app/cli/out.h"
+#include "app/look/atlas.h"
+#include "app/look/look_options.h"
+#include "app/look/subject.h"
+
+#include <string.h>
+
+static enum tern_status do_job(struct subject *s, struct tern_error *e)
+{
+    switch (s->o->job) {
+    default:
+        return atlas_show(s, e);
+    }
+}
+
+static enum tern_status look(const struct look_options *o, struct tern_error *e)
+{
+    struct subject subject;
+    if (o->job == LOOK_HELP) {
+        look_options_help();
+        return TERN_OK;
+    }
+    if (o->job == LOOK_VERSION) {
+        out_print("look (tern) %s\n%s\n", tern_version(), tern_build_info());
+        return TERN_OK;
+    }
+    enum tern_status s = subject_open(&subject, o, e);
+    if (!s)
+        s = do_job(&subject, e);
+    subject_close(&subject);
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    struct look_options o;
+    struct tern_error e = {0};
+    out_init();
+    enum tern_status s = look_options_open(&o, argc, argv, &e);
+    if (!s)
+        s = look(&o, &e);
+    return finish_program("look", s, &e);
+}

@@ -1,0 +1,58 @@
+/* What is looked at: a model, a text as tokens, and the context in which they are evaluated while
+ * somebody watches. Every job of `look` begins here. */
+#ifndef LOOK_SUBJECT_H
+#define LOOK_SUBJECT_H
+
+#include "app/look/look_options.h"
+#include "tern_lab.h"
+
+struct subject {
+    const struct look_options *o;
+    tern_model *model;
+    struct tern_model_info info;
+    tern_context *ctx;
+    tern_decoder *decoder; /* NULL: a model without a tokenizer */
+    tern_token *tokens;    /* [n] the text, then what the model continued with; owned */
+    size_t n, n_prompt;    /* n_prompt tokens are the text's */
+};
+
+/* Opens the model, and makes tokens of the text. */
+enum tern_status subject_open(struct subject *s, const struct look_options *o,
+                              struct tern_error *e);
+void subject_close(struct subject *s);
+
+/* Opens a context for the text and what is generated after it. Signals act on it. */
+enum tern_status subject_begin(struct subject *s, struct tern_error *e);
+
+/* Called after every batch with what has logits: rows first .. first + n - 1 of the text. Non-zero
+ * stops. */
+typedef int (*subject_logits_fn)(void *arg, size_t first, size_t n);
+
+/* Evaluates the tokens of the text, then chooses and evaluates --n-predict more, which are appended
+ * to s->tokens. `fn` (may be NULL) sees the logits of every position; without it only the last
+ * position has any. A progress line goes to a terminal's standard error. */
+enum tern_status subject_run(struct subject *s, subject_logits_fn fn, void *arg,
+                             struct tern_error *e);
+
+/* Another text's tokens, which the caller frees; made as those of the subject. */
+enum tern_status subject_tokenize(const struct subject *s, const char *text, size_t n,
+                                  tern_token **tokens, size_t *n_tokens, struct tern_error *e);
+
+/* The bytes of a token, perhaps a part of a character; borrowed until the next call. Where there is
+ * no tokenizer, its number, in id [16]. */
+const char *subject_bytes(const struct subject *s, tern_token token, char *id, size_t *n);
+
+/* The token as a label on one line, at most `columns` wide: a space is a middle dot, control
+ * characters and parts of characters are \n, \t, \xNN. Returns label [room]. */
+const char *subject_label(const struct subject *s, tern_token token, size_t columns, char *label,
+                          size_t room);
+
+/* --layers as [n_layers] of 0 and 1, which the caller frees; without the option all. */
+enum tern_status subject_layers(const struct subject *s, unsigned char **layers,
+                                struct tern_error *e);
+
+/* "L.H" of --head, checked. */
+enum tern_status subject_head(const struct subject *s, const char *text, uint64_t *layer,
+                              uint64_t *head, struct tern_error *e);
+
+#endif
