@@ -64,7 +64,9 @@ LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 # src/app/P/main_P.c makes the program P, with the other files of its folder and of src/app/cli.
 PROGRAMS := $(patsubst main_%.c,%,$(notdir $(wildcard src/app/*/main_*.c)))
 PROGRAM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/app/*/*.c))
-objects_of = $(filter $(BUILD)/src/app/$(1)/%,$(PROGRAM_OBJ))
+# The files of src/app/P/page are strings in P: NAME.EXT is page_NAME_EXT.
+PAGE_OBJ := $(patsubst %/,$(BUILD)/%_strings.o,$(wildcard src/app/*/page/))
+objects_of = $(filter $(BUILD)/src/app/$(1)/%,$(PROGRAM_OBJ) $(PAGE_OBJ))
 CLI_LIB := $(BUILD)/src/app/libcli.a
 
 SUITES := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
@@ -110,6 +112,21 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 		$(if $(OWN_LEVELS),$(if $(filter $(GUARDED),$<),-fstack-protector-strong)) \
 		$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
 
+.SECONDEXPANSION:
+$(BUILD)/%_strings.c: $$(sort $$(wildcard $$*/*))
+	@mkdir -p $(@D)
+	$(SAY) GEN $@
+	@for f in $^; do \
+		name=$$(echo "$${f##*/}" | tr .- __); \
+		echo "extern const char page_$$name[]; const char page_$$name[] ="; \
+		sed -e 's/[\"?]/\\&/g' -e 's/.*/"&\\n"/' $$f; \
+		echo ';'; \
+	done > $@
+
+$(BUILD)/%_strings.o: $(BUILD)/%_strings.c
+	$(SAY) CC $<
+	$(Q)$(CC) $(FLAGS) -c $< -o $@
+
 # ---- programs and library -------------------------------------------------------------------
 
 $(BUILD)/libtern.a: $(LIB_OBJ)
@@ -126,7 +143,6 @@ $(CLI_LIB): $(call objects_of,cli)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-.SECONDEXPANSION:
 $(PROGRAMS:%=$(BUILD)/%): $(BUILD)/%: $$(call objects_of,$$*) $(CLI_LIB) \
 		$(BUILD)/libtern.a
 	$(SAY) LINK $@

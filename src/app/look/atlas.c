@@ -2,6 +2,7 @@
 #include "app/look/atlas.h"
 
 #include "app/cli/number.h"
+#include "app/look/atlas_page.h"
 #include "app/look/terminal_map.h"
 
 #include <stdio.h>
@@ -41,6 +42,7 @@ enum tern_status atlas_record(struct subject *s, tern_attention **a, struct tern
 {
     unsigned char *layers = NULL;
     struct tern_memory plan;
+    const char *path = s->o->value[LOOK_OUTPUT].text;
     *a = NULL;
     enum tern_status status = subject_layers(s, &layers, e);
     if (!status)
@@ -48,7 +50,10 @@ enum tern_status atlas_record(struct subject *s, tern_attention **a, struct tern
     if (!status) {
         tern_context_memory(s->ctx, &plan);
         struct tern_attention_params p = {.n_positions = plan.n_ctx, .layers = layers};
-        status = check_memory(s, &p, e);
+        if (path)
+            status = atlas_page_check(s, e);
+        if (!status)
+            status = check_memory(s, &p, e);
         if (!status)
             status = tern_attention_open(a, s->ctx, &p, e);
     }
@@ -60,12 +65,21 @@ enum tern_status atlas_record(struct subject *s, tern_attention **a, struct tern
     return status;
 }
 
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && !strcmp(text + n - m, end);
+}
+
 enum tern_status atlas_show(struct subject *s, struct tern_error *e)
 {
     tern_attention *a;
+    const char *path = s->o->value[LOOK_OUTPUT].text;
+    if (path && !ends_in(path, ".html"))
+        return parser_usage(e, "-o %.200s: the name must end in .html", path);
     enum tern_status status = atlas_record(s, &a, e);
     if (!status)
-        status = terminal_map_show(s, a, e);
+        status = path ? atlas_page_write(s, a, path, e) : terminal_map_show(s, a, e);
     tern_attention_close(a);
     return status;
 }

@@ -1,0 +1,33 @@
+/* A page: one HTML file that needs no network. Text of models and users stands in it as JSON, in
+ * which "<" is escaped, so no text becomes markup. Numbers in bulk are blobs in base64, decoded
+ * when they are looked at. The page's own scripts and styles are the files of src/app/look/page. */
+#ifndef LOOK_PAGE_H
+#define LOOK_PAGE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Everything up to the data. `title` is plain text. */
+void page_begin(FILE *f, const char *title);
+
+/* The JSON object of the page, in between: page_data_begin; members; page_data_end. */
+void page_data_begin(FILE *f);
+void page_data_end(FILE *f);
+
+/* "text" as a JSON string */
+void page_string(FILE *f, const char *text, size_t n);
+/* A number; null for what is not finite */
+void page_number(FILE *f, double x);
+
+/* Bytes that the script finds by `id`; page_blob_open ... after page_data_end. */
+void page_blob(FILE *f, const char *id, const void *bytes, size_t n);
+/* base64 of some bytes, without quotes */
+void page_base64(FILE *f, const void *bytes, size_t n);
+
+/* The scripts, page.js first, and the end of the file. `script` is the page's own. */
+void page_end(FILE *f, const char *script);
+
+/* The files of src/app/look/page, made into strings by the Makefile: NAME.EXT is page_NAME_EXT. */
+extern const char page_page_css[], page_page_js[], page_atlas_js[];
+
+#endif

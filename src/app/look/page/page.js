@@ -1,0 +1,95 @@
+/* What every page shares: its data, blobs, elements, colours, and the switch of the theme. */
+
+const data = JSON.parse(document.getElementById("data").textContent);
+
+/* bytes of base64 text */
+function bytesOf(base64) {
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+const blobs = new Map();
+
+/* A blob of the file as numbers: kind is Int16Array or Float32Array. Decoded once. */
+function blob(id, kind) {
+  if (!blobs.has(id)) blobs.set(id, new kind(bytesOf(document.getElementById(id).textContent).buffer));
+  return blobs.get(id);
+}
+
+/* element("p", {class: "soft"}, "text", child...) ; text never becomes markup */
+function element(name, attributes, ...children) {
+  const e = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {}))
+    if (key.startsWith("on")) e.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) e.setAttribute(key, value === true ? "" : value);
+  e.append(...children.filter((c) => c !== null && c !== undefined));
+  return e;
+}
+
+function style(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function isDark() {
+  const root = document.documentElement.classList;
+  return root.contains("dark") || (!root.contains("light") && matchMedia("(prefers-color-scheme: dark)").matches);
+}
+
+const onTheme = []; /* functions that draw again */
+
+function switchTheme() {
+  const dark = !isDark();
+  document.documentElement.classList.toggle("dark", dark);
+  document.documentElement.classList.toggle("light", !dark);
+  onTheme.forEach((f) => f());
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => onTheme.forEach((f) => f()));
+
+/* One hue that gets stronger, from the background: x in 0 .. 1. Returns [r, g, b]. */
+const STEPS = {
+  light: [[255, 255, 255], [204, 225, 245], [120, 176, 226], [38, 112, 188], [8, 48, 107]],
+  dark: [[24, 24, 24], [58, 40, 88], [138, 56, 112], [226, 112, 74], [253, 231, 140]],
+};
+function shade(x) {
+  const steps = STEPS[isDark() ? "dark" : "light"];
+  const at = Math.min(Math.max(x, 0), 1) * (steps.length - 1), i = Math.min(Math.floor(at), steps.length - 2);
+  return steps[i].map((c, k) => Math.round(c + (steps[i + 1][k] - c) * (at - i)));
+}
+
+/* Negative orange, positive blue, zero the background: x in -1 .. 1. */
+function shadeSigned(x) {
+  const zero = isDark() ? [24, 24, 24] : [255, 255, 255];
+  const end = x < 0 ? (isDark() ? [245, 150, 60] : [196, 88, 4]) : isDark() ? [90, 170, 255] : [8, 72, 150];
+  const t = Math.min(Math.abs(x), 1);
+  return zero.map((c, k) => Math.round(c + (end[k] - c) * t));
+}
+
+/* All colours of a scale, so that drawing a cell is looking one up: [256] of 0xAABBGGRR */
+function lookup(scale, from, to) {
+  const list = new Uint32Array(256);
+  for (let i = 0; i < 256; i++) {
+    const [r, g, b] = scale(from + ((to - from) * i) / 255);
+    list[i] = 0xff000000 | (b << 16) | (g << 8) | r;
+  }
+  return list;
+}
+
+function format(x, digits = 3) {
+  if (!Number.isFinite(x)) return x < 0 ? "-∞" : "∞";
+  return Math.abs(x) >= 1000 ? x.toFixed(0) : x.toFixed(digits);
+}
+
+function save(name, canvas) {
+  canvas.toBlob((png) => {
+    const link = element("a", { href: URL.createObjectURL(png), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+}
+
+/* The head of a page: what it is, and the switch of the theme */
+function pageHeader(title, ...parts) {
+  return element("header", {}, element("h1", {}, title), ...parts,
+    element("button", { type: "button", id: "theme", onclick: switchTheme }, "light / dark"));
+}
