@@ -3,6 +3,7 @@
 
 #include "app/cli/number.h"
 #include "app/look/atlas_page.h"
+#include "app/look/head_map.h"
 #include "app/look/terminal_map.h"
 
 #include <stdio.h>
@@ -71,15 +72,31 @@ static bool ends_in(const char *text, const char *end)
     return n > m && !strcmp(text + n - m, end);
 }
 
+static enum tern_status write_svg(const struct subject *s, const tern_attention *a,
+                                  const char *path, struct tern_error *e)
+{
+    struct head_map m;
+    enum tern_status status = head_map_open(&m, s, a, e);
+    if (!status)
+        status = head_map_write_svg(&m, path, e);
+    head_map_close(&m);
+    return status;
+}
+
 enum tern_status atlas_show(struct subject *s, struct tern_error *e)
 {
     tern_attention *a;
     const char *path = s->o->value[LOOK_OUTPUT].text;
-    if (path && !ends_in(path, ".html"))
-        return parser_usage(e, "-o %.200s: the name must end in .html", path);
+    bool is_svg = path && ends_in(path, ".svg");
+    if (path && !is_svg && !ends_in(path, ".html"))
+        return parser_usage(e, "-o %.200s: the name must end in .html or .svg", path);
+    if (is_svg && !s->o->value[LOOK_HEAD].given)
+        return parser_usage(e, "-o %.200s: a picture needs a head, as in --head 2.3", path);
     enum tern_status status = atlas_record(s, &a, e);
     if (!status)
-        status = path ? atlas_page_write(s, a, path, e) : terminal_map_show(s, a, e);
+        status = is_svg ? write_svg(s, a, path, e)
+                 : path ? atlas_page_write(s, a, path, e)
+                        : terminal_map_show(s, a, e);
     tern_attention_close(a);
     return status;
 }
