@@ -54,6 +54,11 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                     .value = "raw|scaled|masked|weights|unmasked",
                     .help = "what of attention: scores q.k, times the scale (and capped), after "
                             "the mask, after softmax (the default), softmax without the mask"},
+    [LOOK_SURPRISE] = {.names = "surprise",
+                       .kind = JOB,
+                       .value = "FILE",
+                       .help = "how much each token of the text in FILE surprises the model, and "
+                               "what it expected"},
     [LOOK_TEMP] = {.title = "How to run the model",
                    .names = "temp temperature",
                    .kind = REAL,
@@ -108,9 +113,10 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
 };
 
 static const struct option_table table = {
-    .examples = "  look model.bin \"The cat sat on the mat\"                   every head, here\n"
-                "  look model.bin \"The cat sat on the mat\" -o atlas.html     a page\n"
-                "  look model.bin \"The cat sat on the mat\" --head 5.3 -o head.svg\n",
+    .examples =
+        "  look model.bin \"The cat sat on the mat\"                   every head, here\n"
+        "  look model.bin \"The cat sat on the mat\" -o atlas.html     a page\n"
+        "  look model.bin --surprise text.txt                      what it did not expect\n",
     .usage = "usage: look MODEL [TEXT] [options]\n"
              "\n"
              "Looks inside the model while it reads TEXT. No bit of its results changes.\n",

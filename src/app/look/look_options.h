@@ -18,6 +18,7 @@ enum look_option { /* in the order of --help */
                    LOOK_HEAD,
                    LOOK_LAYERS,
                    LOOK_STAGE,
+                   LOOK_SURPRISE,
                    LOOK_TEMP,
                    LOOK_SEED,
                    LOOK_CTX_SIZE,

@@ -6,12 +6,15 @@
 #include "app/look/atlas.h"
 #include "app/look/look_options.h"
 #include "app/look/subject.h"
+#include "app/look/surprise.h"
 
 #include <string.h>
 
 static enum tern_status do_job(struct subject *s, struct tern_error *e)
 {
     switch (s->o->job) {
+    case LOOK_SURPRISE:
+        return surprise_show(s, e);
     default:
         return atlas_show(s, e);
     }

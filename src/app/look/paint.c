@@ -82,16 +82,28 @@ static char shade_of(double x)
     return shades[i < 0 ? 0 : i > 9 ? 9 : i];
 }
 
+/* Colours of text and its ground */
+static void begin_on(enum paint p, struct color ground)
+{
+    bool is_light = 3 * ground.r + 6 * ground.g + ground.b > 1300;
+    if (p == PAINT_NONE)
+        return;
+    begin(p, 48, ground);
+    begin(p, 38, is_light ? (struct color){0, 0, 0} : (struct color){255, 255, 255});
+}
+
 void paint_cell(enum paint p, double x, bool is_signed, const char *text, size_t width)
 {
     char shade[2] = {shade_of(x), 0};
-    struct color c = color_of(x, is_signed);
-    if (p != PAINT_NONE) {
-        begin(p, 48, c);
-        bool is_light = 3 * c.r + 6 * c.g + c.b > 1300;
-        begin(p, 38, is_light ? (struct color){0, 0, 0} : (struct color){255, 255, 255});
-    }
+    begin_on(p, color_of(x, is_signed));
     put(text ? text : p == PAINT_NONE ? shade : "", width);
+    end(p);
+}
+
+void paint_text(enum paint p, double x, const char *text, size_t n)
+{
+    begin_on(p, color_of(x, false));
+    (void)out_text(text, n);
     end(p);
 }
 

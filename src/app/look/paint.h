@@ -13,6 +13,10 @@ enum paint paint_find(const struct look_options *o);
  * (plain ASCII); without colours `text` as it is, or where text is NULL, a character a cell. */
 void paint_cell(enum paint p, double x, bool is_signed, const char *text, size_t width);
 
+/* Text of a model or user on the colour of x in 0 .. 1; control characters are made visible on a
+ * terminal. */
+void paint_text(enum paint p, double x, const char *text, size_t n);
+
 /* A cell that cannot be seen. */
 void paint_masked(enum paint p, size_t width);
 

@@ -106,6 +106,8 @@ enum tern_status subject_open(struct subject *s, const struct look_options *o, s
     tern_model_info(s->model, &s->info);
     if (tokens_have_text(s->model))
         status = tern_decoder_open(&s->decoder, s->model, 1, e);
+    if (o->job == LOOK_SURPRISE) /* its text is in its file */
+        return status;
     return status ? status : take_tokens(s, e);
 }
 
@@ -233,31 +235,41 @@ static enum tern_cache_type cache_type_of(const struct look_options *o)
     return TERN_CACHE_F16;
 }
 
-enum tern_status subject_begin(struct subject *s, struct tern_error *e)
+enum tern_status subject_context(struct subject *s, uint32_t n_ctx, struct tern_error *e)
 {
     const struct option_value *v = s->o->value;
-    size_t needed = s->n_prompt + (size_t)v[LOOK_N_PREDICT].integer;
     struct tern_context_params p = {
-        .n_ctx = v[LOOK_CTX_SIZE].given ? (uint32_t)v[LOOK_CTX_SIZE].integer : (uint32_t)needed,
+        .n_ctx = n_ctx,
         .n_batch = v[LOOK_BATCH_SIZE].given ? (uint32_t)v[LOOK_BATCH_SIZE].integer : BATCH,
         .cache_type = cache_type_of(s->o)};
-    if (needed > UINT32_MAX || needed > p.n_ctx) {
-        snprintf(e->text, sizeof e->text,
-                 "the text and what follows need %zu positions, but the context has %u: use a "
-                 "larger -c",
-                 needed, p.n_ctx);
-        return e->code = TERN_LIMIT;
-    }
     if (p.n_batch > p.n_ctx)
         p.n_batch = p.n_ctx;
-    tern_token *more = realloc(s->tokens, needed * sizeof *more);
-    if (!more)
-        return no_memory(e, "the tokens");
-    s->tokens = more;
+    if (n_ctx > s->info.max_seq && !v[LOOK_QUIET].given)
+        fprintf(stderr, "context: %u positions, but the model was made for %llu\n", n_ctx,
+                (unsigned long long)s->info.max_seq);
     enum tern_status status = tern_context_open(&s->ctx, s->model, &p, e);
     if (!status)
         signals_watch(s->ctx);
     return status;
+}
+
+enum tern_status subject_begin(struct subject *s, struct tern_error *e)
+{
+    const struct option_value *v = s->o->value;
+    size_t needed = s->n_prompt + (size_t)v[LOOK_N_PREDICT].integer;
+    uint32_t n_ctx = v[LOOK_CTX_SIZE].given ? (uint32_t)v[LOOK_CTX_SIZE].integer : (uint32_t)needed;
+    if (needed > UINT32_MAX || needed > n_ctx) {
+        snprintf(e->text, sizeof e->text,
+                 "the text and what follows need %zu positions, but the context has %u: use a "
+                 "larger -c",
+                 needed, n_ctx);
+        return e->code = TERN_LIMIT;
+    }
+    tern_token *more = realloc(s->tokens, needed * sizeof *more);
+    if (!more)
+        return no_memory(e, "the tokens");
+    s->tokens = more;
+    return subject_context(s, n_ctx, e);
 }
 
 struct progress {

@@ -10,7 +10,7 @@
 #include "app/run/complete.h"
 #include "app/run/hints.h"
 #include "app/run/info.h"
-#include "app/run/perplexity.h"
+#include "app/cli/perplexity.h"
 #include "app/run/plan.h"
 #include "app/run/run_options.h"
 

@@ -1,5 +1,5 @@
 /* Perplexity: see perplexity.h. Every way is a list of sequences for score(). */
-#include "app/run/perplexity.h"
+#include "app/cli/perplexity.h"
 
 #include "app/cli/out.h"
 #include "app/cli/tokens.h"
@@ -36,7 +36,10 @@ static enum tern_status score(const struct perplexity_job *job, struct perplexit
         if (s)
             return s;
         for (size_t k = 0; k < scored; k++) {
-            double x = -tern_logprob(model, tern_logits(job->ctx, k), tokens[i - scored + k + 1]);
+            tern_token token = tokens[i - scored + k + 1];
+            double x = -tern_logprob(model, tern_logits(job->ctx, k), token);
+            if (job->on_token)
+                job->on_token(job->arg, token, tern_logits(job->ctx, k));
             p->tokens++;
             p->nll += x;
             p->nll2 += x * x;

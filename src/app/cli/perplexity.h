@@ -1,7 +1,7 @@
 /* How well a model predicts a text: mean negative log-likelihood of its tokens, by three ways of
  * cutting the text into sequences. */
-#ifndef RUN_PERPLEXITY_H
-#define RUN_PERPLEXITY_H
+#ifndef CLI_PERPLEXITY_H
+#define CLI_PERPLEXITY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +26,9 @@ struct perplexity_job {
     uint32_t window; /* positions of a sequence, at least 4; at most the context's */
     uint32_t stride; /* of perplexity_windows: 1 to window - 1 */
     perplexity_progress_fn progress;
+    /* Called with every token that is scored and the logits that it is scored by; may be NULL. */
+    void (*on_token)(void *arg, tern_token token, const float *logits);
+    void *arg;
 };
 
 /* Each fills *p, also with what it has when TERN_CANCELLED ends it. TERN_LIMIT: a value was not

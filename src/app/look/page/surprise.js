@@ -1,0 +1,53 @@
+/* A text, each token on a colour that says how many bits it took; hover or focus says what the model
+ * expected instead. */
+
+const MOST_BITS = 12;
+const CHUNK = 2000; /* tokens that are put into the page at a time */
+
+function describe(place, [text, bits, ...expected]) {
+  const list = [];
+  for (let k = 0; k < expected.length; k += 2)
+    list.push(k ? ", " : "", element("span", { class: "token" }, expected[k]), ` ${(100 * expected[k + 1]).toFixed(1)} %`);
+  place.replaceChildren(element("span", { class: "token" }, text), ` took ${bits.toFixed(2)} bits (p = ${(2 ** -bits).toPrecision(3)}); expected: `, ...list);
+}
+
+function paint(span, bits) {
+  const [r, g, b] = shade(Math.min(bits / MOST_BITS, 1));
+  span.style.background = `rgb(${r},${g},${b})`;
+  span.style.color = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#111" : "#fff";
+}
+
+/* A label shows spaces as middle dots; in the text they are spaces again. */
+function put(place, about, entry) {
+  const text = entry[0].replace(/^·/, " "), span = element("span", { tabindex: 0, class: "word", title: `${entry[1].toFixed(2)} bits` });
+  span.textContent = text === "\\n" ? "⏎" : text;
+  span.entry = entry;
+  span.addEventListener("mouseenter", () => describe(about, entry));
+  span.addEventListener("focus", () => describe(about, entry));
+  paint(span, entry[1]);
+  place.append(span);
+  if (text === "\\n") place.append(element("br"));
+}
+
+function start() {
+  const text = element("p", { id: "text", style: "max-width:90ch;line-height:1.9" }), about = element("p", { id: "about", "aria-live": "polite", style: "min-height:3em" }, "Point at a token.");
+  const most = [...data.tokens].sort((a, b) => b[1] - a[1]).slice(0, 20);
+  document.body.prepend(pageHeader("Surprise", element("span", { class: "soft" },
+    `${data.model}: ${data.bits_per_byte.toFixed(4)} bits per byte, perplexity ${data.perplexity.toFixed(3)}, ${data.tokens.length} tokens`), about));
+  document.body.append(element("main", {},
+    element("p", { class: "soft" }, "The stronger the colour, the less the model expected the token: its surprisal is -log2 of its probability, in bits."),
+    text,
+    element("h2", {}, "What surprised most"),
+    element("table", {}, element("thead", {}, element("tr", {}, ...["token", "bits", "expected instead"].map((t) => element("th", { scope: "col" }, t)))),
+      element("tbody", {}, ...most.map(([t, bits, e, p]) => element("tr", {}, element("th", { scope: "row" }, t), element("td", {}, bits.toFixed(2)),
+        element("td", {}, `${e} ${(100 * p).toFixed(1)} %`)))))));
+  let at = 0;
+  const more = () => {
+    for (const end = Math.min(at + CHUNK, data.tokens.length); at < end; at++) put(text, about, data.tokens[at]);
+    if (at < data.tokens.length) setTimeout(more);
+  };
+  more();
+  onTheme.push(() => text.querySelectorAll(".word").forEach((s) => paint(s, s.entry[1])));
+}
+
+start();
