@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..weights.reader import WeightsFile
 from .model import build
 from .shape import Config
 from .stream import Stream
@@ -32,6 +33,19 @@ def shares(mix, names):
     if given or weights.sum() <= 0:
         raise SystemExit(f"train.py: --mix {mix}: the splits are {', '.join(names)}")
     return weights / weights.sum()
+
+
+def load_weights(model, path):
+    """The tensors of a weights file, dequantized, into a model of the same shape: layer.0.q -> layers.0.q_proj.weight."""
+    file = WeightsFile(path)
+    whole = {"embed": "embed_tokens", "final_norm": "norm", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+    named = {}
+    for name in file.tensors:
+        layer, _, last = name.rpartition(".")
+        last = whole.get(last, last + "_proj")
+        key = (layer.replace("layer", "layers") + "." if layer else "") + last + ".weight"
+        named[key] = torch.tensor(file.values(name)).view(model.get_parameter(key).shape)
+    model.load_state_dict(named)
 
 
 def train(args):
@@ -64,6 +78,9 @@ def train(args):
             streams[n].window(1)  # rebuilds the shuffled order of that pass
             streams[n].at = at
         print(f"resumed at step {step}", flush=True)
+    elif args.from_file:
+        load_weights(model, args.from_file)
+        print(f"began with the weights of {args.from_file}", flush=True)
 
     def save():
         state = {"model": model.state_dict(), "muon": muon.state_dict(), "adamw": adamw.state_dict(), "step": step,
