@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { KEY_MIN_BYTES = 32, KEY_NAME_MAX = 256 };
+enum { KEY_MIN_BYTES = 40, KEY_NAME_MAX = 256 }; /* a key: four numbers and a name */
 
 static uint64_t type_bytes(uint64_t type)
 {
