@@ -46,9 +46,10 @@ int __wrap_fstat64(int fd, struct stat *st);
 /* The error, once. */
 static bool fails(int *error)
 {
-    errno = *error;
+    int now = *error;
     *error = 0;
-    return errno != 0;
+    errno = now ? now : errno;
+    return now != 0;
 }
 
 int __wrap_open(const char *path, int flags, ...)
@@ -141,6 +142,7 @@ static struct tern_error e;
 
 static void setup(void)
 {
+    allocs_start(0, 0);
     toy_path(folder, sizeof folder, "files");
     snprintf(path, sizeof path, "%s/a", folder);
     snprintf(other, sizeof other, "%s/b", folder);
@@ -153,6 +155,7 @@ static void teardown(void)
     unlink(path);
     unlink(other);
     rmdir(folder);
+    ck_assert_uint_eq(allocs_live(), 0);
 }
 
 static void expect(enum tern_status got, enum tern_status status, const char *text)
@@ -205,6 +208,25 @@ START_TEST(only_regular_files_are_opened)
 }
 END_TEST
 
+/* As in a program that was started without a standard input. */
+START_TEST(descriptor_0_is_one_like_any_other)
+{
+    int fd, input = dup(0);
+    uint64_t bytes;
+    make(path, "abc");
+    close(0);
+    errno = EINTR; /* of some call before */
+    ck_assert(!file_open(&fd, &bytes, path, &e) && fd == 0);
+    file_close(fd);
+    ck_assert(!file_open_write(&fd, 0, path, &e) && fd == 0);
+    file_close(fd);
+    make(other, "new");
+    ck_assert_msg(!file_replace(path, other, &e), "%s", e.text);
+    ck_assert_int_eq(dup(input), 0);
+    close(input);
+}
+END_TEST
+
 START_TEST(a_file_to_write_is_made_or_must_exist)
 {
     int fd;
@@ -235,6 +257,8 @@ START_TEST(interrupted_and_short_calls_go_on)
     at_most = 0;
     expect(file_read_at(fd, got, 8, 3, path, &e), TERN_IO, "it became shorter while it was read");
     ck_assert(!file_read_at(fd, got, 0, 99, path, &e) && !file_write_at(fd, got, 0, 99, path, &e));
+    move_error = -1; /* a write of no bytes */
+    ck_assert(!file_write_at(fd, "abcdefgh", 8, 2, path, &e));
     move_error = EIO;
     expect(file_read_at(fd, got, 8, 2, path, &e), TERN_IO, "cannot read: ");
     move_error = ENOSPC;
@@ -266,13 +290,15 @@ END_TEST
 START_TEST(a_signal_removes_temporary_files_only)
 {
     enum { N = 17 };
-    char *name[N];
+    char *name[N], long_folder[600];
     make(path, "kept");
     for (int round = 0; round < 3; round++) {
+        int n = snprintf(long_folder, sizeof long_folder, "%s/", folder);
+        memset(long_folder + n, '/', 100 * (size_t)round); /* the same folder, other memory */
         for (size_t i = 0; i < N; i++) {
-            snprintf(other, sizeof other, "%s/%zu", folder, i);
-            ck_assert(!file_take_temporary(&name[i], other, &e));
-            ck_assert(!strncmp(name[i], other, strlen(other)) && strcmp(name[i], other));
+            snprintf(long_folder + n + 100 * round, 20, "%zu", i);
+            ck_assert(!file_take_temporary(&name[i], long_folder, &e));
+            ck_assert(strstr(name[i], long_folder) == name[i] && strcmp(name[i], long_folder));
             make(name[i], "x");
         }
         file_give_temporary(name[1]); /* finished: no longer to be removed */
@@ -376,7 +402,7 @@ START_TEST(what_cannot_be_replaced_stays)
 END_TEST
 
 SUITE("file", AROUND_EACH(setup, teardown), TEST(only_regular_files_are_opened),
-      TEST(a_file_to_write_is_made_or_must_exist), TEST(interrupted_and_short_calls_go_on),
-      TEST(large_moves_are_cut), TEST(a_signal_removes_temporary_files_only),
-      TEST(what_may_be_replaced), TEST(the_file_and_then_its_folder_are_synced),
-      TEST(what_cannot_be_replaced_stays))
+      TEST(descriptor_0_is_one_like_any_other), TEST(a_file_to_write_is_made_or_must_exist),
+      TEST(interrupted_and_short_calls_go_on), TEST(large_moves_are_cut),
+      TEST(a_signal_removes_temporary_files_only), TEST(what_may_be_replaced),
+      TEST(the_file_and_then_its_folder_are_synced), TEST(what_cannot_be_replaced_stays))

@@ -1,12 +1,14 @@
-/* ldflags: -Wl,--wrap=pread,--wrap=pread64 */
+/* ldflags: -Wl,--wrap=pread,--wrap=pread64,--wrap=memory_available,--wrap=memory_replace,--wrap=memory_expect,--wrap=memory_lock */
 /* Where the weights live changes no bit; a file that changes under a copy is refused. */
 #include "weights/load.h"
 #include "tern.h"
 #include "toy.h"
 #include "suite.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -84,11 +86,24 @@ ssize_t __real_pread(int fd, void *p, size_t n, off_t at);
 ssize_t __wrap_pread(int fd, void *p, size_t n, off_t at);
 ssize_t __wrap_pread64(int fd, void *p, size_t n, off_t at);
 
+/* Of all reads: bytes, and of the largest; the next one's error. */
+static atomic_size_t n_read, largest;
+static atomic_int read_error;
+
 ssize_t __wrap_pread(int fd, void *p, size_t n, off_t at)
 {
     change_fn now = atomic_exchange(&change, NULL);
+    int error = atomic_exchange(&read_error, 0);
     if (now)
         now(path);
+    if (error) {
+        errno = error;
+        return -1;
+    }
+    n_read += n;
+    for (size_t old = largest; n > old;)
+        if (atomic_compare_exchange_weak(&largest, &old, n))
+            break;
     return __real_pread(fd, p, n, at);
 }
 
@@ -152,5 +167,150 @@ START_TEST(test_a_changed_file_is_refused)
 }
 END_TEST
 
+/* ---- a system that has not enough ---- */
+
+static uint64_t available, lock_limit;
+static bool refuses;
+static const void *asked_at; /* of the last call */
+static size_t asked_bytes;
+
+uint64_t __real_memory_available(void);
+uint64_t __wrap_memory_available(void);
+bool __real_memory_replace(void *p, size_t n);
+bool __wrap_memory_replace(void *p, size_t n);
+void __wrap_memory_expect(const void *p, size_t n);
+bool __wrap_memory_lock(const void *p, size_t n, uint64_t *limit);
+
+uint64_t __wrap_memory_available(void)
+{
+    return available ? available : __real_memory_available();
+}
+
+bool __wrap_memory_replace(void *p, size_t n)
+{
+    asked_at = p, asked_bytes = n;
+    return !refuses && __real_memory_replace(p, n);
+}
+
+void __wrap_memory_expect(const void *p, size_t n)
+{
+    asked_at = p, asked_bytes = n;
+}
+
+bool __wrap_memory_lock(const void *p, size_t n, uint64_t *limit)
+{
+    asked_at = p, asked_bytes = n;
+    *limit = lock_limit;
+    errno = EPERM;
+    return !refuses;
+}
+
+static struct weights *open_weights(const char *name)
+{
+    struct toy t = shape();
+    struct tern_error e = {0};
+    struct weights *w;
+    t.hidden = 3000; /* more than 2 MiB */
+    toy_path(path, sizeof path, name);
+    ck_assert_msg(!toy_write(path, &t, &e) && !weights_open(&w, path, &e), "%s", e.text);
+    n_read = largest = 0;
+    asked_at = NULL, asked_bytes = 0;
+    return w;
+}
+
+static void expect(enum tern_status got, enum tern_status want, const struct tern_error *e,
+                   const char *text)
+{
+    ck_assert_msg(got == want && e->code == want, "status %d: %s", got, e->text);
+    ck_assert_msg(strstr(e->text, path) == e->text && strstr(e->text, text), "%s", e->text);
+}
+
+static void whole_file_was_asked(const struct weights *w)
+{
+    const void *start;
+    size_t bytes;
+    weights_mapping(w, &start, &bytes);
+    ck_assert(asked_at == start && asked_bytes == bytes && bytes == weights_file_bytes(w));
+}
+
+/* Each thread reads its part of every tensor, and no byte is read twice. */
+START_TEST(test_a_copy_is_shared_out)
+{
+    struct tern_error e = {0};
+    struct pool *pool;
+    uint64_t tensor = 0;
+    struct weights *w = open_weights("shared.bin");
+    int before = dup(0);
+    ck_assert(!pool_open(&pool, 4, &e) && !load_copy(w, pool, &e));
+    for (size_t i = 0; i < weights_count(w); i++)
+        if (weights_at(w, i)->bytes > tensor)
+            tensor = weights_at(w, i)->bytes;
+    whole_file_was_asked(w);
+    ck_assert_uint_eq(n_read, weights_file_bytes(w));
+    ck_assert_uint_le(largest, tensor / 4 + 4096);
+    int after = dup(0);
+    ck_assert_int_eq(after, before + 1); /* nothing stays open */
+    close(before);
+    close(after);
+    pool_close(pool);
+    weights_close(w);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(test_a_copy_that_cannot_be_made_says_why)
+{
+    struct tern_error e = {0};
+    struct pool *pool;
+    struct weights *w = open_weights("refused.bin");
+    char words[100];
+    ck_assert(!pool_open(&pool, 2, &e));
+    uint64_t bytes = weights_file_bytes(w);
+    available = bytes - 1;
+    snprintf(words, sizeof words, "takes %d MiB of memory and %d MiB are available",
+             (int)(bytes >> 20), (int)(available >> 20));
+    expect(load_copy(w, pool, &e), TERN_NO_MEMORY, &e, words);
+    ck_assert_ptr_null(asked_at);
+    available = bytes;
+    refuses = true;
+    snprintf(words, sizeof words, "not enough memory for a copy of %d MiB", (int)(bytes >> 20));
+    expect(load_copy(w, pool, &e), TERN_NO_MEMORY, &e, words);
+    ck_assert_uint_eq(n_read, 0);
+    refuses = false;
+    read_error = EIO;
+    expect(load_copy(w, pool, &e), TERN_IO, &e, "cannot read: ");
+    available = 0;
+    ck_assert_msg(!load_copy(w, pool, &e), "%s", e.text);
+    pool_close(pool);
+    weights_close(w);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(test_the_whole_file_is_expected_or_locked)
+{
+    struct tern_error e = {0};
+    struct weights *w = open_weights("locked.bin");
+    char words[100];
+    load_ahead(w);
+    whole_file_was_asked(w);
+    asked_at = NULL;
+    ck_assert(!load_lock(w, &e));
+    whole_file_was_asked(w);
+    refuses = true;
+    lock_limit = weights_file_bytes(w) - 1;
+    snprintf(words, sizeof words, "cannot lock its %d MiB in memory, because this user may lock %d",
+             (int)(weights_file_bytes(w) >> 20), (int)(lock_limit >> 20));
+    expect(load_lock(w, &e), TERN_NO_MEMORY, &e, words);
+    lock_limit++;
+    expect(load_lock(w, &e), TERN_IO, &e, "cannot lock it in memory: Operation not permitted");
+    refuses = false;
+    weights_close(w);
+    unlink(path);
+}
+END_TEST
+
 SUITE("load", TEST(test_modes_give_the_same_bits), TEST(test_a_changed_file_is_refused),
-      TEST(test_a_file_that_changes_while_it_is_copied_is_refused))
+      TEST(test_a_file_that_changes_while_it_is_copied_is_refused), TEST(test_a_copy_is_shared_out),
+      TEST(test_a_copy_that_cannot_be_made_says_why),
+      TEST(test_the_whole_file_is_expected_or_locked))
