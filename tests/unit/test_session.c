@@ -14,6 +14,7 @@
 
 #include "golden.h"
 #include "image.h"
+#include "model/session.h"
 #include "tern_lab.h"
 #include "suite.h"
 
@@ -27,6 +28,8 @@ static void step(void)
         kill(getpid(), SIGKILL);
 }
 
+static bool pretend; /* nothing is written */
+
 ssize_t __real_pwrite(int fd, const void *p, size_t n, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at);
 ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at);
@@ -37,7 +40,7 @@ int __wrap_fsync(int fd);
 ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at)
 {
     step();
-    return __real_pwrite(fd, p, die_at ? (n + 1) / 2 : n, at);
+    return pretend ? (ssize_t)n : __real_pwrite(fd, p, die_at ? (n + 1) / 2 : n, at);
 }
 
 /* The name that _FILE_OFFSET_BITS gives to pwrite. */
@@ -240,6 +243,8 @@ START_TEST(sessions_of_windowed_models_fit_any_context)
         check_restored(type, 512);
         check_restored(type, 60);
     }
+    check_restored(0, 1); /* a block of one position, alone and behind a whole one */
+    check_restored(0, 257);
     tern_context *wide = open_context(700, 50, 0), *narrow = open_context(85, 50, 0);
     feed(wide, text, 0, 80, false);
     save(wide);
@@ -374,6 +379,31 @@ START_TEST(a_session_of_something_else_is_refused)
 }
 END_TEST
 
+/* 16,777,116 tokens fill the header of 64 MiB. Nothing of them is evaluated: the cache knows its
+ * length alone, and the file is not written. */
+START_TEST(a_session_has_a_largest_length)
+{
+    const size_t n = 16777117;
+    struct toy toy = small_toy();
+    struct tern_error e = {0};
+    struct model *m;
+    struct cache c;
+    toy.n_layers = 1;
+    open_toy(&toy);
+    ck_assert(!model_open(&m, model_path, &e) && !cache_open(&c, m, TERN_CACHE_F16, n, 1, 1, &e));
+    c.length[0] = (uint32_t)n;
+    ck_assert_int_eq(session_save(&c, 0, m, file, &e), TERN_LIMIT);
+    ck_assert_msg(strstr(e.text, "a session cannot hold 16777117 tokens") != NULL, "%s", e.text);
+    c.length[0]--;
+    pretend = true;
+    ck_assert_msg(!session_save(&c, 0, m, file, &e), "%s", e.text);
+    pretend = false;
+    cache_close(&c);
+    model_close(m);
+    close_all();
+}
+END_TEST
+
 static mode_t saved_mode(tern_context *ctx)
 {
     struct stat there;
@@ -413,7 +443,11 @@ START_TEST(a_save_is_synced)
     tern_context *ctx = open_context(40, 40, TERN_CACHE_F16);
     feed(ctx, text, 0, 5, false);
     memset(synced, 0, sizeof synced);
+    int before = dup(0);
     save(ctx);
+    int after = dup(0);
+    ck_assert_int_eq(after, before + 1); /* nothing stays open */
+    close(before), close(after);
     ck_assert_int_eq(synced[0], 1);
     ck_assert_int_eq(synced[1], 1);
     feed(ctx, text, 5, 9, false);
@@ -653,9 +687,9 @@ END_TEST
 
 SUITE("session", LOOP(a_restored_session_gives_the_bits_of_a_fresh_run, 0, golden_count()),
       TEST(sessions_of_windowed_models_fit_any_context), TEST(every_byte_of_a_session_counts),
-      TEST(a_session_of_something_else_is_refused), TEST(a_saved_file_keeps_its_mode),
-      TEST(a_save_is_synced), TEST(a_killed_save_leaves_a_whole_file),
-      TEST(what_a_sequence_holds_is_not_evaluated_again),
+      TEST(a_session_of_something_else_is_refused), TEST(a_session_has_a_largest_length),
+      TEST(a_saved_file_keeps_its_mode), TEST(a_save_is_synced),
+      TEST(a_killed_save_leaves_a_whole_file), TEST(what_a_sequence_holds_is_not_evaluated_again),
       LOOP(a_shift_gives_the_bits_of_a_new_text, 0, golden_count()),
       TEST(a_shift_begins_mirostat_anew), TEST(a_cancelled_shift_is_a_whole_text),
       TEST(contexts_of_any_size_shift_and_full_ones_stop))
