@@ -78,6 +78,42 @@ static void replace(const char *name)
     ck_assert(!unlink(name) && !toy_write(name, &t, NULL));
 }
 
+/* The times stay as they were. */
+static void in_no_time(const char *name, void (*happens)(const char *name))
+{
+    struct stat was;
+    ck_assert(!stat(name, &was));
+    happens(name);
+    const struct timespec times[2] = {was.st_atim, was.st_mtim};
+    ck_assert(!utimensat(AT_FDCWD, name, times, 0));
+}
+
+static void grow_in_no_time(const char *name)
+{
+    in_no_time(name, grow);
+}
+
+static void replace_in_no_time(const char *name)
+{
+    in_no_time(name, replace);
+}
+
+static void a_nanosecond_later(const char *name)
+{
+    struct stat was;
+    ck_assert(!stat(name, &was));
+    const struct timespec at = {was.st_mtim.tv_sec, (was.st_mtim.tv_nsec + 1) % 1000000000};
+    ck_assert(!utimensat(AT_FDCWD, name, (const struct timespec[2]){at, at}, 0));
+}
+
+static void a_second_later(const char *name)
+{
+    struct stat was;
+    ck_assert(!stat(name, &was));
+    const struct timespec at = {was.st_mtim.tv_sec + 1, was.st_mtim.tv_nsec};
+    ck_assert(!utimensat(AT_FDCWD, name, (const struct timespec[2]){at, at}, 0));
+}
+
 /* What happens to the file while it is copied: `change` is called at the first read. */
 typedef void (*change_fn)(const char *name);
 static _Atomic(change_fn) change;
@@ -144,7 +180,9 @@ END_TEST
 
 START_TEST(test_a_changed_file_is_refused)
 {
-    void (*const changes[])(const char *name) = {grow, cut, replace, NULL};
+    void (*const changes[])(const char *name) = {
+        grow,           cut, replace, grow_in_no_time, replace_in_no_time, a_nanosecond_later,
+        a_second_later, NULL};
     struct toy t = shape();
     struct tern_error e = {0};
     struct pool *pool;

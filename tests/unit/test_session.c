@@ -344,6 +344,23 @@ START_TEST(a_session_of_something_else_is_refused)
         refuse(ctx, TERN_BAD_FILE, cases[k].words);
         image_close(&copy);
     }
+    static const struct {
+        const char *key, *words;
+    } absent[] = {
+        {"owner", "revision of the arithmetic"}, {"tokens", "blocks"}, {"first", "blocks"}};
+    for (size_t k = 0; k < sizeof absent / sizeof *absent; k++) { /* another, that may be unknown */
+        copy = image_copy(&session);
+        size_t at = image_key(&copy, "config", absent[k].key);
+        copy.p[at] = 0, copy.p[at + 32] = 'x';
+        image_repair(copy.p, copy.n);
+        image_save(&copy, file);
+        refuse(ctx, TERN_BAD_FILE, absent[k].words);
+        image_close(&copy);
+    }
+    image_save(&session, file);
+    other = open_context(30, 30, TERN_CACHE_F16); /* it fits exactly */
+    load(other);
+    tern_context_close(other);
     for (uint32_t token = 39; token <= 40; token++) { /* the last one of the vocabulary, and more */
         copy = image_copy(&session);
         memcpy(copy.p + image_key(&copy, "config", "tokens") + 32 + 8, &token, sizeof token);

@@ -439,6 +439,42 @@ START_TEST(a_long_path_leaves_room_for_the_reason)
 }
 END_TEST
 
+/* The mappings of the file, and the descriptor that a new one gets. */
+static size_t mapped(int *free_one)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    char line[600];
+    size_t n = 0;
+    while (f && fgets(line, sizeof line, f))
+        n += strstr(line, path) != NULL;
+    if (f)
+        fclose(f);
+    *free_one = dup(0);
+    close(*free_one);
+    return n;
+}
+
+START_TEST(what_was_opened_is_closed)
+{
+    struct weights *w;
+    int before, after;
+    image_save(&base, path);
+    ck_assert_uint_eq(mapped(&before), 0);
+    ck_assert_int_eq(weights_open(&w, path, &e), TERN_OK);
+    if (mapped(&after) != 1)
+        suite_skip("mappings", "the system does not list them");
+    ck_assert_int_eq(after, before);
+    weights_close(w);
+    ck_assert_uint_eq(mapped(&after), 0);
+    base.p[0] ^= 1;
+    image_save(&base, path);
+    ck_assert_int_eq(weights_open(&w, path, &e), TERN_BAD_FILE);
+    ck_assert_uint_eq(mapped(&after), 0);
+    ck_assert_int_eq(after, before);
+    weights_close(NULL);
+}
+END_TEST
+
 /* ---- no memory ---- */
 
 START_TEST(every_allocation_fails_in_turn)
@@ -496,4 +532,4 @@ SUITE("weights", AROUND_EACH(setup, teardown), TEST(xxh64_vectors),
       TEST(cut_at_every_byte), TEST(bytes_after_the_end), TEST(more_sections_than_allowed),
       TEST(every_header_byte_changed), TEST(every_header_byte_changed_and_repaired),
       TEST(damaged_tensors), TEST(not_a_file), TEST(a_long_path_leaves_room_for_the_reason),
-      TEST(every_allocation_fails_in_turn))
+      TEST(what_was_opened_is_closed), TEST(every_allocation_fails_in_turn))
