@@ -51,6 +51,7 @@ try:
     from tern.convert.chat.of_source import of_source
     from tern.convert.families.settings import Settings
     from tern.convert.sources.detect import load
+    from tern.convert.words import line
     from tern.convert.writing import reference
     from tern.convert.writing.conversion import convert, show_plan
     from tern.errors import IO, MEMORY, USAGE, ConvertError
@@ -99,7 +100,7 @@ def run(options: argparse.Namespace) -> None:
         options.type = source.default_type
         source.notes.append(source.default_note)
     for note in source.notes:
-        print(note)
+        print(line(note))
     if options.dry_run:
         return show_plan(source, options.type)
     golden = {}
@@ -110,19 +111,21 @@ def run(options: argparse.Namespace) -> None:
     convert(source, options.out, options.type, golden, options.check)
 
 
+def failed(sentence: str, code: int) -> int:
+    print(line(f"convert.py: {sentence}"), file=sys.stderr)
+    return code
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         run(options)
     except ConvertError as e:
-        print(f"convert.py: {e}", file=sys.stderr)
-        return e.code
+        return failed(str(e), e.code)
     except OSError as e:
-        print(f"convert.py: {e.filename or options.out}: {e.strerror or e}", file=sys.stderr)
-        return IO
+        return failed(f"{e.filename or options.out}: {e.strerror or e}", IO)
     except MemoryError:
-        print("convert.py: not enough memory", file=sys.stderr)
-        return MEMORY
+        return failed("not enough memory", MEMORY)
     except KeyboardInterrupt:
         return 130
     return 0

@@ -1,6 +1,29 @@
-"""Numbers as people read them."""
+"""Numbers and texts as people read them."""
+
+import re
+
+MOST = 1000  # characters of a line: a list or a text of a damaged file may have millions
 
 
 def size(n: float) -> str:
     """Bytes: "1.50 GB"."""
     return f"{n / 1e9:.2f} GB" if n >= 1e9 else f"{n / 1e6:.1f} MB" if n >= 1e5 else f"{n / 1e3:.1f} kB"
+
+
+def line(text: str) -> str:
+    """A sentence that may hold text of a file, as one line that no terminal obeys: control characters are visible as
+    ./run shows them (^[, <U+009B>), half a character is <D83D>, and what is too long is cut."""
+    text = re.sub(r"\s*[\n\r]\s*", " ", text)
+    text = text if len(text) <= MOST else text[: MOST - 3] + "..."
+    return "".join(map(_visible, text))
+
+
+def _visible(c: str) -> str:
+    n = ord(c)
+    if n < 32 or n == 127:
+        return "^" + chr(n ^ 64)
+    if 128 <= n < 160:
+        return f"<U+{n:04X}>"
+    if 0xDC80 <= n <= 0xDCFF:  # a byte of a name that is not UTF-8
+        return f"<{n - 0xDC00:02X}>"
+    return f"<{n:04X}>" if 0xD800 <= n < 0xE000 else c

@@ -19,7 +19,7 @@ from ...programs import call, program
 from ...weights import tiles, writer
 from ..families.features import slots
 from ..sources.source import Source
-from ..words import size
+from ..words import line, size
 from . import compare, overview
 from .contents import LOSSY, sections, tensors
 
@@ -111,12 +111,12 @@ def convert(source: Source, out: Path, wanted: str | None, golden: dict, check: 
         elif engine:
             why = seal(temp)
         if check:
-            print(checked(source, temp, out))
+            print(line(checked(source, temp, out)))
         publish(temp, out)
     seconds = time.monotonic() - start
-    print(f"{out}: {source.name}, {overview.written(out, entries, wanted, seconds)}{'' if why else ', sealed'}")
+    print(line(f"{out}: {source.name}, {overview.written(out, entries, wanted, seconds)}{'' if why else ', sealed'}"))
     if why:
-        print(f"no seal was written, because {why}")
+        print(line(f"no seal was written, because {why}"))
 
 
 def checked(source: Source, path: Path, out: Path) -> str:
@@ -145,8 +145,8 @@ def bar(total: int, what: str, unit: str = "B"):
 
 def show_plan(source: Source, wanted: str | None) -> None:
     bodies = sections(source, {}, program("run") is not None and wanted not in LOSSY)
-    for line in overview.plan(source, bodies, tensors(source, wanted), wanted):
-        print(line)
+    for text in overview.plan(source, bodies, tensors(source, wanted), wanted):
+        print(line(text))
 
 
 def write(path: Path, bodies: dict[str, bytes], entries: list[writer.Tensor]) -> None:
