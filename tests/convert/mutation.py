@@ -318,7 +318,7 @@ class Gguf:
 
 
 def name_of(record: list) -> str:
-    return record[1][1].decode()
+    return record[1][1].decode("utf-8", "replace")
 
 
 def gguf_text(value: str) -> list:
@@ -407,8 +407,8 @@ def gguf_record(rng: random.Random, records: list, of_keys: bool, g: Gguf) -> No
         other = rng.randrange(len(records))
         records[at], records[other] = records[other], records[at]
     elif kind == 4:
-        name = record[1][1].decode()
-        others = [r[1][1].decode("utf-8", "replace") for r in records] + [g.prefix + s for s in GGUF_SUFFIXES] * of_keys
+        name = name_of(record)
+        others = [name_of(r) for r in records] + [g.prefix + s for s in GGUF_SUFFIXES] * of_keys
         records[at] = gguf_text(text(rng, name, others)) + record[2:]
     elif kind == 5:
         other = records[rng.randrange(len(records))]  # the name of one with what another holds

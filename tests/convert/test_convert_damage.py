@@ -100,9 +100,11 @@ class Damage(Case):
             except BaseException as e:  # the panic of a package in Rust is no Exception
                 self.keep(kind, i, source, e)
             file.write_bytes(whole[file])
-            if i == 60:
+            if i % 10000 == 9999:
+                print(f"{kind}: {i + 1} rounds, {len(self.found)} findings", flush=True)
+            if i == len(bases) + 60:
                 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            if i > 60 and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base > MEGABYTES << 10:
+            if i > len(bases) + 60 and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base > MEGABYTES << 10:
                 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
                 self.keep(kind, i, source, AssertionError(f"more than {MEGABYTES} MB"))
         return done
@@ -335,9 +337,7 @@ class Sentences(Case):
     """What rounds of damage have found."""
 
     def gguf_with(self, **values) -> Path:
-        add = {
-            str: lambda w, key, value: w.add_string(key, value), list: lambda w, key, value: w.add_array(key, value),
-        }  # fmt: skip
+        add = {str: gguf.GGUFWriter.add_string, list: gguf.GGUFWriter.add_array, int: gguf.GGUFWriter.add_uint32}
         extra = [lambda w, key=key, value=value: add[type(value)](w, key.replace("__", "."), value) for key, value in values.items()]
         return gguf_model(self.dir / "m.gguf", BLOCKS, tensors(BLOCKS), extra=extra)[0]
 
@@ -345,6 +345,13 @@ class Sentences(Case):
         err = self.refused(self.gguf_with(tokenizer__ggml__eot_token_id=list(range(-5000, 0))))
         self.assertLess(len(err), 1100)
         self.assertIn("eot_token_id", err)
+
+    def test_the_number_of_parts_is_a_list(self):
+        for key in ("split__count", "split__no"):
+            path = self.gguf_with(**({"split__count": 2, "split__no": 0} | {key: [1, 2]}))
+            part = path.rename(self.dir / "m-00001-of-00002.gguf")
+            (self.dir / "m-00002-of-00002.gguf").write_bytes(part.read_bytes())
+            self.assertIn(key.replace("__", "."), self.refused(part))
 
     def test_control_characters_are_visible(self):
         path = self.gguf_with(general__license="a\x1b[31m\n\x9bb")

@@ -87,6 +87,7 @@ class _Cursor:
 
 @dataclass(frozen=True)
 class Gguf:
+    path: str
     keys: dict[str, Any]
     tensors: dict[str, Entry]
 
@@ -94,11 +95,11 @@ class Gguf:
 def read_all(path: str | os.PathLike) -> Gguf:
     """The keys and tensors of a model; of one in parts (NAME-00001-of-00003.gguf), of all of them, whichever is named."""
     one = read(path)
-    n = one.keys.get("split.count", 1)
+    n = _whole(one, "split.count", 1)
     if n in (0, 1):
         return one
-    if type(n) is not int or not 2 <= n <= MAX_PARTS:
-        raise ConvertError(f"{path}: split.count is {n!r}; 1 to {MAX_PARTS} parts are possible")
+    if not 2 <= n <= MAX_PARTS:
+        raise ConvertError(f"{path}: split.count is {n}; 1 to {MAX_PARTS} parts are possible")
     name = PART.fullmatch(os.path.basename(path))
     if not name or int(name.group(3)) != n:
         raise ConvertError(
@@ -112,17 +113,26 @@ def read_all(path: str | os.PathLike) -> Gguf:
         if not os.path.exists(part):
             raise ConvertError(f"{path} is one of {n} parts, and {part} is not there: the model is not whole", IO)
         g = read(part)
-        if g.keys.get("split.no") != i or g.keys.get("split.count") != n:
-            raise ConvertError(f"{part} says that it is part {g.keys.get('split.no')} of {g.keys.get('split.count')}")
+        number, of = _whole(g, "split.no", -1), _whole(g, "split.count", -1)
+        if (number, of) != (i, n):
+            raise ConvertError(f"{part} says that it is part {number} of {of}")
         twice = tensors.keys() & g.tensors.keys()
         if twice:
             raise ConvertError(f"{part} holds the tensor {min(twice)!r}, which an earlier part holds too")
         tensors |= g.tensors
         first = g if i == 0 else first
-    total = first.keys.get("split.tensors.count", len(tensors))
+    total = _whole(first, "split.tensors.count", len(tensors))
     if total != len(tensors):
         raise ConvertError(f"{path}: the {n} parts hold {len(tensors)} tensors, but should hold {total}")
-    return Gguf(first.keys, tensors)
+    return Gguf(first.path, first.keys, tensors)
+
+
+def _whole(g: Gguf, name: str, default: int) -> int:
+    """A key that must be a whole number where it is there."""
+    value = g.keys.get(name, default)
+    if type(value) is not int:
+        raise ConvertError(f"{g.path}: {name} is {value!r}; it must be a whole number")
+    return value
 
 
 def read(path: str | os.PathLike) -> Gguf:
@@ -146,7 +156,7 @@ def read(path: str | os.PathLike) -> Gguf:
             )
         keys[name] = c.value(c.u32(f"key {name!r}"), f"key {name!r}")
     infos = _infos(c, n_tensors)
-    return Gguf(keys, _placed(file, infos, c.at, keys.get("general.alignment", 32)))
+    return Gguf(file.path, keys, _placed(file, infos, c.at, keys.get("general.alignment", 32)))
 
 
 def _infos(c: _Cursor, n: int) -> dict[str, tuple[tuple[int, ...], int, int]]:
