@@ -119,10 +119,15 @@ static void dot_group(float *y, const struct ints *f, const int8_t *table,
 /* *xs and q [32] of row `row`, group g of x */
 static void group_of(int8_t *q, float *xs, const struct activations *x, size_t row, size_t g)
 {
+    if (x->n == 1) {
+        *xs = x->scale[g];
+        memcpy(q, x->q + g * GROUP, GROUP);
+        return;
+    }
     const struct octet *o = &x->octets[octet_at(row, g, x->k)];
-    *xs = x->n == 1 ? x->scale[g] : o->scale[row % OCTET];
+    *xs = o->scale[row % OCTET];
     for (size_t c = 0; c < GROUP; c++)
-        q[c] = x->n == 1 ? x->q[g * GROUP + c] : o->q[c / 4][row % OCTET][c % 4];
+        q[c] = o->q[c / 4][row % OCTET][c % 4];
 }
 
 static void matmul_int(float *y, size_t y_stride, const struct ints *f, const void *w, size_t tile0,

@@ -125,7 +125,7 @@ static void draw(struct line_editor *e)
         e->row = row, e->column = column;
     }
     e->stale = e->at < l->n;
-    if (!out.failed)
+    if (out.n && !out.failed)
         fwrite(out.p, 1, out.n, stderr); /* in one write, for it is not buffered */
     growing_text_close(&out);
 }
@@ -161,7 +161,7 @@ static int history_file(const struct line_editor *e, int flags, off_t *size)
     int fd = e->path ? open(e->path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600) : -1;
     if (fd >= 0 && (fstat(fd, &s) || !S_ISREG(s.st_mode) || fchmod(fd, 0600))) {
         close(fd);
-        return -1;
+        fd = -1;
     }
     *size = fd < 0 ? 0 : s.st_size;
     return fd;
@@ -212,7 +212,7 @@ static void history_read(struct line_editor *e)
         growing_text_add(h, "\n", 1);
     if (h->failed)
         h->n = 0;
-    else if (from && (feed = memchr(h->p, '\n', h->n))) { /* the first may lack its begin */
+    else if (from && h->n && (feed = memchr(h->p, '\n', h->n))) { /* the first may lack its begin */
         size_t cut = (size_t)(feed + 1 - h->p);
         memmove(h->p, h->p + cut, h->n -= cut);
         history_write(e, 0, O_TRUNC);

@@ -81,7 +81,8 @@ bool out_stream(const char *text, size_t n)
         return false;
     if (n > sizeof held)
         return write_all(text, n);
-    memcpy(held + n_held, text, n);
+    if (n) /* else text may be NULL */
+        memcpy(held + n_held, text, n);
     n_held += n;
     if (now - last_write < 1e-3)
         return !failed;

@@ -92,7 +92,7 @@ void visible_error(const char *text, size_t n)
 {
     if (visible_on(STDERR_FILENO))
         visible_text(put_error, NULL, text, n);
-    else
+    else if (n) /* else text may be NULL */
         fwrite(text, 1, n, stderr);
 }
 

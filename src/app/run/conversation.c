@@ -118,7 +118,7 @@ static enum tern_status write_text(const struct growing_text *t, const char *tem
     signals_temporary(temporary);
     if (old)
         (void)fchmod(fd, there.st_mode & 0777); /* some file systems know no modes */
-    bool good = fwrite(t->p, 1, t->n, f) == t->n && !fflush(f) && !fsync(fileno(f));
+    bool good = (!t->n || fwrite(t->p, 1, t->n, f) == t->n) && !fflush(f) && !fsync(fileno(f));
     good = !(fclose(f) || !good || rename(temporary, path));
     if (!good) {
         fail(path, e);
