@@ -212,8 +212,9 @@ test-progs:
 	+@$(SUBMAKE) progs replays
 	@BUILD=$(BUILD) EMULATOR="$(EMULATOR)" KINDS="prog replay" tests/run-tests
 
-# The C suites under the address and undefined-behaviour sanitizers, then the threaded ones under
-# the thread sanitizer.
+# The C suites and SANITIZED_CLI, which run the programs, under the address and undefined-behaviour
+# sanitizers, then the threaded suites under the thread sanitizer.
+SANITIZED_CLI ?= test_chat_cli test_cli test_quantize_cli test_sampling_cli test_session_cli
 sanitize:
 	@tests/need-tools
 	+@$(SUBMAKE) BUILD=build-asan EXTRA="$(EXTRA) -fsanitize=address,undefined \
@@ -222,9 +223,40 @@ sanitize:
 
 test-sanitized: suites progs replays $(PROGRAMS:%=$(BUILD)/%)
 	@BUILD=$(BUILD) QUICK=1 CK_FORK=no KINDS="c prog replay" tests/run-tests
+	@BUILD=$(BUILD) QUICK=1 KINDS=py ONLY="$(SANITIZED_CLI)" tests/run-tests
 
 test-threaded: $(THREADED:%=$(BUILD)/tests/%)
 	@BUILD=$(BUILD) QUICK=1 CK_FORK=no KINDS=c ONLY="$(THREADED)" tests/run-tests
+
+# The programs under the memory sanitizer and clang's checks of undefined behaviour. Only what links
+# nothing but libc: Check is built without the sanitizer, and it would take what Check writes for
+# unwritten. It does not know the names that _FILE_OFFSET_BITS gives to fstat and others.
+MEMORY_TESTS ?= prog_exact prog_pool prog_q4c prog_sampler $(FUZZERS) $(SANITIZED_CLI)
+sanitize-memory:
+	@tests/need-tools
+	+@$(SUBMAKE) BUILD=build-msan REF_ONLY=1 CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
+		-fsanitize=memory,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
+		-fsanitize-memory-track-origins -U_FILE_OFFSET_BITS" test-memory
+
+test-memory: progs replays $(PROGRAMS:%=$(BUILD)/%)
+	@BUILD=$(BUILD) QUICK=1 KINDS="prog replay py" ONLY="$(MEMORY_TESTS)" tests/run-tests
+
+# The branches of the parsers of strangers' bytes that the tests take, each condition of a decision
+# counted both ways; below PARSERS are the files, and COVERING the tests that are run.
+PARSERS := $(addprefix src/weights/,weights.c keys.c foreign.c) src/model/config.c \
+	src/model/session.c $(addprefix src/text/,tokenizer.c tokenizer_steps.c vocab.c added.c chat.c) \
+	src/app/run/conversation.c src/app/cli/parser.c src/app/cli/number.c
+COVERING = $(filter-out test_bench,$(SUITES) $(FUZZERS) $(SANITIZED_CLI))
+coverage:
+	@tests/need-tools
+	+@$(SUBMAKE) BUILD=build-coverage REF_ONLY=1 CC="$(CLANG)" CFLAGS="-O1 -g" \
+		EXTRA="$(EXTRA) -fprofile-instr-generate -fcoverage-mapping" test-covered
+
+test-covered: suites replays $(PROGRAMS:%=$(BUILD)/%)
+	@rm -rf $(BUILD)/profiles
+	@BUILD=$(BUILD) QUICK=1 CK_FORK=no KINDS="c replay py" ONLY="$(COVERING)" \
+		LLVM_PROFILE_FILE="$(CURDIR)/$(BUILD)/profiles/%m-%p.profraw" tests/run-tests
+	@BUILD=$(BUILD) tests/coverage $(PARSERS)
 
 # Each fuzzer for FUZZ_SECONDS; new inputs go to build-fuzz/corpus, failures stop with their file.
 # Their own files lie in memory where they can: a disk takes 30 times as long to sync them.
@@ -292,7 +324,9 @@ clean:
 help:
 	@echo 'make             the programs ($(PROGRAMS)) and the library'
 	@echo 'make test        everything that can be tested; installs what it lacks or says so'
-	@echo 'make sanitize    the C tests under the address, undefined and thread sanitizers'
+	@echo 'make sanitize    tests under the address, undefined-behaviour and thread sanitizers'
+	@echo 'make sanitize-memory  the programs under the memory sanitizer (needs clang)'
+	@echo 'make coverage    the branches of the parsers that the tests take (needs clang and llvm)'
 	@echo 'make fuzz        each fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs clang)'
 	@echo 'make campaign    hours of fuzzing, exact runs, damaged files and mutants (tests/README.md)'
 	@echo 'make test-progs  the tests without Check: for cross builds, with EMULATOR="qemu-aarch64"'
@@ -304,7 +338,7 @@ help:
 	@echo 'Another compiler or target: make CC=aarch64-linux-gnu-gcc BUILD=build-arm'
 
 .PHONY: all lib suites progs replays fuzzers test test-progs test-sanitized test-threaded sanitize \
-	fuzz campaign install uninstall format stats clean help FORCE
+	sanitize-memory test-memory coverage test-covered fuzz campaign install uninstall format stats clean help FORCE
 .SECONDARY:
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

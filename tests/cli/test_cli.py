@@ -351,7 +351,7 @@ class Usage(Cli):
                     self.assertEqual(text.stdout, b"")
                     self.assertTrue(text.stderr.startswith(f"run: {name}".encode()), text.stderr)
         self.assertIn("from 0 to 1000", self.bad(2, self.model, "--temp", "1001"))
-        self.assertIn("ref|avx2", self.bad(2, self.model, "--cpu", "sse"))
+        self.assertIn("is not one of plain|ref", self.bad(2, self.model, "--cpu", "sse"))
         for name, value in (
             ("-t", 0), ("-t", 1025), ("-b", 0), ("-b", 65537), ("-c", 0), ("-c", 16777217), ("-n", 2147483648),
             ("--top-k", 2147483648), ("--repeat-last-n", 2147483648),
