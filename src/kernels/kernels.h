@@ -160,9 +160,13 @@ typedef bool (*in_range_fn)(const float *x, size_t n, float limit);
  *
  * - score: s[g, p] = fma over d ascending of q[g, d] * k[d, p], from +0;
  *   q8: acc = fma((float)dot, ks[p] * qs[g], acc), groups of 32 dims ascending, from +0
- * - weigh: s = s * scale; softcap > 0: s = cap * tanh(s / cap); m[g] = max s;
+ * - weigh: alibi: s = s + (bias(first + p) - bias(position)), bias(j) = r(slope * r(j));
+ *   s = s * scale; softcap > 0: s = cap * tanh(s / cap); m[g] = max s;
  *   e[p] = exp(s[p] - m); l[g] = lane_sum(e), lane = p mod 16
  * - mix: a[g, d] = fma(e[p], v[p, d], a[g, d]), p ascending, from +0; q8: v is (float)q * scale
+ *
+ * r(x) = c - (c - x), c = x * 65537: x to the nearest of 8 bits, those of bf16, ties to even. ALiBi
+ * (Press et al. 2021) adds slope * (j - i); models were trained with it in bf16, as above.
  *
  * A masked position takes part in no operation, and its K and V are not read as values. Between the
  * steps, `scores` holds s and then e of the visible positions, and anything elsewhere.
@@ -183,6 +187,9 @@ struct queries { /* [n, k]: x for float types, q, scale and sum (see quantize) f
     const float *scale;
     const int32_t *sum;
 };
+struct alibi {
+    float slope, position; /* of the query's head; of the query, an integer below 2^24 */
+};
 struct attend {
     struct queries q;
     const void *k, *v; /* of the block */
@@ -190,8 +197,10 @@ struct attend {
     const void *next;       /* the K that is read next, to prefetch it; NULL: unknown */
     const struct span *see; /* [n_q] */
     float scale, softcap;
-    float *m, *l; /* [n_q] */
-    float *a;     /* [n_q, a_stride] */
+    const struct alibi *alibi; /* [n_q], or NULL: none */
+    size_t first;              /* position of the block, for alibi */
+    float *m, *l;              /* [n_q] */
+    float *a;                  /* [n_q, a_stride] */
     size_t a_stride;
     float *scores; /* [n_q, 256] */
 };

@@ -431,6 +431,23 @@ static void score_q8(const struct attend *b)
     score(b, score_tile_q8);
 }
 
+static float bf16_of(float x)
+{
+    float c = x * 65537;
+    return c - (c - x);
+}
+
+static float alibi_bias(float slope, float position)
+{
+    return bf16_of(slope * bf16_of(position));
+}
+
+static void add_alibi(float *s, struct span see, struct alibi a, size_t first)
+{
+    for (size_t p = see.lo; p < see.hi; p++)
+        s[p] += alibi_bias(a.slope, (float)(first + p)) - alibi_bias(a.slope, a.position);
+}
+
 /* s [256] becomes e, *m and *l as in kernels.h */
 static void weigh_query(float *s, struct span see, const struct attend *b, float *m, float *l)
 {
@@ -452,8 +469,11 @@ static void weigh_query(float *s, struct span see, const struct attend *b, float
 
 static void weigh(const struct attend *b)
 {
-    for (size_t g = 0; g < b->q.n; g++)
+    for (size_t g = 0; g < b->q.n; g++) {
+        if (b->alibi)
+            add_alibi(b->scores + g * BLOCK, b->see[g], b->alibi[g], b->first);
         weigh_query(b->scores + g * BLOCK, b->see[g], b, &b->m[g], &b->l[g]);
+    }
 }
 
 /* v[p, d] of a block; dim: values of a position */

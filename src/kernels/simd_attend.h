@@ -186,6 +186,26 @@ SIMD struct span around(struct span see)
                          (uint16_t)((see.hi + step - 1) / step * step)};
 }
 
+SIMD vf to_bf16(vf x)
+{
+    vf c = vf_mul(x, vf_set1(65537));
+    return vf_sub(c, vf_sub(c, x));
+}
+
+SIMD vf alibi_bias(float slope, vf position)
+{
+    return to_bf16(vf_mul(vf_set1(slope), to_bf16(position)));
+}
+
+static NOINLINE void add_alibi(float *s, struct span to, struct alibi a, size_t first)
+{
+    vf own = alibi_bias(a.slope, vf_set1(a.position));
+    for (size_t p = to.lo; p < to.hi; p += WIDTH) {
+        vf at = vf_add(vf_set1((float)(first + p)), vf_count());
+        vf_store(s + p, vf_add(vf_load(s + p), vf_sub(alibi_bias(a.slope, at), own)));
+    }
+}
+
 /* s = scale * s, softly capped, and -inf where it is masked; the largest */
 SIMD float scale_query(float *s, struct span see, const struct attend *b)
 {
@@ -223,6 +243,8 @@ SIMD float exp_query(float *s, struct span to, float m)
 
 static void weigh(const struct attend *b)
 {
+    for (size_t g = 0; g < b->q.n && b->alibi; g++)
+        add_alibi(b->scores + g * BLOCK, around(b->see[g]), b->alibi[g], b->first);
     for (size_t g = 0; g < b->q.n; g++)
         b->m[g] = scale_query(b->scores + g * BLOCK, b->see[g], b);
     for (size_t g = 0; g < b->q.n; g++)

@@ -64,6 +64,7 @@ void attention_take_scratch(const struct attention *t, struct arena *a, struct a
     s->q_sum = arena_take(a, n * t->groups, sizeof *s->q_sum);
     s->wide = arena_take(a, 2 * BLOCK * t->max_dim, sizeof *s->wide);
     s->see = arena_take(a, n, sizeof *s->see);
+    s->alibi = arena_take(a, n, sizeof *s->alibi);
     s->scores = arena_take(a, AT_ONCE * BLOCK, sizeof *s->scores);
     s->m = arena_take(a, n, sizeof *s->m);
     s->l = arena_take(a, n, sizeof *s->l);
@@ -118,6 +119,9 @@ static void take_queries(const struct attend_job *job, const struct strip *t, si
         }
         if (!finite)
             mark_bad(job->f, job->l, BAD_QUERY);
+        if (job->w->alibi)
+            s->alibi[i] = (struct alibi){job->w->alibi[head * job->queries + i % job->queries],
+                                         (float)f->rows[t->row + i / job->queries].position};
     }
 }
 
@@ -194,6 +198,7 @@ static void attend_heads(const struct attend_job *job, const struct strip *t, si
     }
     all = b[0];
     all.q.n = job->queries;
+    all.alibi = job->w->alibi ? s->alibi : NULL, all.first = block * BLOCK;
     f->kernels->weigh(&all);
     f->kernels->mix_heads(b, job->heads);
 }
@@ -219,8 +224,8 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
     if (type != TERN_CACHE_F32 && end - begin >= WIDEN_FROM)
         widen_block(&kv, k, d, round_up(s->see[end - 1].hi, LANES), s->wide);
     struct attend b = {.k = kv.k, .v = kv.v, .v_dim = d, .a_stride = stride};
-    b.scale = job->w->attn_scale, b.softcap = job->w->attn_cap, b.scores = s->scores,
-    b.next = next_key(job, t, head, block);
+    b.scale = job->w->attn_scale, b.softcap = job->w->attn_cap, b.scores = s->scores;
+    b.first = block * BLOCK, b.next = next_key(job, t, head, block);
     for (size_t i = begin; i < end; i += AT_ONCE) {
         b.q = (struct queries){min_size(AT_ONCE, end - i),
                                d,
@@ -231,6 +236,7 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
                                s->q_scale + i * groups,
                                s->q_sum + i * groups};
         b.see = s->see + i, b.m = m + i, b.l = l + i, b.a = a + i * stride;
+        b.alibi = job->w->alibi ? s->alibi + i : NULL;
         k->score[kv.k_type](&b);
         k->weigh(&b);
         k->mix[kv.v_type](&b);

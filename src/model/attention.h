@@ -38,6 +38,7 @@ struct attention_scratch {
     int32_t *q_sum;
     float *wide;      /* [2, 256, max_dim] K and V of a block as f32 */
     struct span *see; /* [max_queries] */
+    struct alibi *alibi;
     float *scores;    /* [16, 256] */
     float *m, *l, *a; /* [max_queries], ..., [max_queries, stride] of a block */
     float *M, *L, *A; /* of the blocks so far */
@@ -53,7 +54,7 @@ void attention_take(struct attention *t, struct arena *a, const struct model *m,
 void attention_take_scratch(const struct attention *t, struct arena *a,
                             struct attention_scratch *s);
 
-/* att[i, h] = sum_j softmax_j(q[i, h] . k[j] * scale) v[j]   over the visible positions j */
+/* att[i, h] = sum_j softmax_j((q[i, h] . k[j] + alibi) * scale) v[j]   over the visible positions j */
 void step_attend(struct forward *f, const struct layer *w);
 
 #endif

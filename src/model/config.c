@@ -266,6 +266,26 @@ static enum tern_status read_ropes(struct keys *keys, struct model *m, struct te
     return TERN_OK;
 }
 
+/* ---- ALiBi ---------------------------------------------------------------------------------- */
+
+static enum tern_status read_alibi(struct keys *keys, struct model *m, struct tern_error *e)
+{
+    uint64_t count = 0;
+    enum tern_status s = keys_f32s(keys, "alibi", &m->alibi, &count, e);
+    if (s || !m->alibi)
+        return s;
+    for (size_t l = 0; l < m->n_layers; l++)
+        if (m->shapes[l].n_heads != count)
+            return error_set(e, TERN_BAD_FILE,
+                             "config key 'alibi' has %llu values, and layer %zu has %zu heads",
+                             (unsigned long long)count, l, m->shapes[l].n_heads);
+    for (size_t h = 0; h < count; h++)
+        if (!(load_f32(&m->alibi[h]) >= 0 && load_f32(&m->alibi[h]) <= 1))
+            return error_set(e, TERN_BAD_FILE,
+                             "config key 'alibi' holds a slope that is not between 0 and 1");
+    return TERN_OK;
+}
+
 /* ---- what the features of one layer demand of each other ----------------------------------- */
 
 static enum tern_status check_heads(const struct model *m, const struct shape *s, size_t l,
@@ -328,7 +348,7 @@ enum tern_status config_read(struct model *m, struct keys *keys, struct tern_err
         return error_memory(e, "the layers", m->n_layers * sizeof *m->shapes);
     if ((s = read_all(keys, layer_sizes, COUNT(layer_sizes), layer_numbers, COUNT(layer_numbers),
                       m->shapes, sizeof *m->shapes, m->n_layers, e)) ||
-        (s = read_ropes(keys, m, e)))
+        (s = read_ropes(keys, m, e)) || (s = read_alibi(keys, m, e)))
         return s;
     for (size_t l = 0; l < m->n_layers; l++)
         if ((s = check_shape(m, &m->shapes[l], l, e)))

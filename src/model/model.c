@@ -122,6 +122,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
                         .hidden = c->hidden,
                         .window = c->window,
                         .rope = c->rope_set ? &m->ropes[c->rope_set - 1] : NULL,
+                        .alibi = m->alibi,
                         .attn_scale = c->attn_scale,
                         .attn_cap = c->attn_cap,
                         .qkv_clip = c->qkv_clip,

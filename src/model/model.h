@@ -77,6 +77,7 @@ struct layer {
     size_t window;               /* 0: none; W: position i sees j with i - W < j <= i */
     const struct rope_set *rope; /* NULL: none */
     float attn_scale;
+    const float *alibi; /* [n_heads] slopes of biases by distance, or NULL; the model's */
     float attn_cap;     /* > 0: scores become cap * tanh(score / cap) */
     float qkv_clip;     /* > 0: q, k and v are clamped to +-clip */
     bool clip_last;     /* after the norm of q and k, not before it */
@@ -111,6 +112,7 @@ struct model {
     struct matrix embed, head; /* [vocab, dim]; the same tensor when tied */
     const float *positions;    /* [max_seq, dim] learned, added to the embedding; or NULL */
     struct norm final_norm;    /* [dim] */
+    const float *alibi;        /* [n_heads] of every layer, borrowed from the file; or NULL */
     size_t head_tied;
     /* what config.c read and model.c binds */
     struct shape *shapes; /* [n_layers]; only while opening */

@@ -153,7 +153,7 @@ static struct queries query(struct forward *f, size_t l, const float *q, size_t 
 }
 
 /* att[h] = sum_j e_j v_j / sum_j e_j over the positions j that the row sees, where
- *   s_j = q[h] . k_j * attn_scale, capped;  e_j = exp(s_j - max s)
+ *   s_j = (q[h] . k_j + alibi) * attn_scale, capped;  e_j = exp(s_j - max s)
  * Blocks of 256 positions are summed one by one and merged in order: (m, l, a) are the largest
  * score, sum e and sum e v of a block, (M, L, A) of all blocks so far. A sink is a score without a
  * value, before the first block. Online softmax: Milakov and Gimelshein 2018. */
@@ -170,8 +170,11 @@ static void attend_head(struct forward *f, const struct layer *w, const struct r
     struct attend b = {.q = query(f, w->index, p->q + h * d, d), .v_dim = d, .see = &see, .a_stride = d};
     b.scale = w->attn_scale, b.softcap = w->attn_cap, b.scores = p->scores;
     b.m = &m, b.l = &l, b.a = p->a;
+    struct alibi alibi = {w->alibi ? w->alibi[h] : 0, (float)row->position};
+    b.alibi = w->alibi ? &alibi : NULL;
     memset(p->A, 0, d * sizeof *p->A);
     for (size_t at = begin / BLOCK * BLOCK; at < end; at += BLOCK, is_first = false) {
+        b.first = at;
         see.lo = (uint16_t)(max_size(begin, at) - at);
         see.hi = (uint16_t)(min_size(end, at + BLOCK) - at);
         b.k = cache_k(f->cache, w->index, row->seq, at, kv_head);

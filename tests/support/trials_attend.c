@@ -94,6 +94,18 @@ static struct queries take_queries(struct trial *t, enum tern_cache_type type, s
     return x;
 }
 
+/* Slopes of some heads and the rows of their queries, or NULL */
+static struct alibi *take_alibi(struct trial *t, size_t n, size_t *first)
+{
+    struct alibi *alibi = trial_take(t, n * sizeof *alibi);
+    *first = trial_in(t, 0, trial_in(t, 0, 1) ? 9 : 65535) * BLOCK;
+    for (size_t g = 0; g < n; g++) {
+        alibi[g].slope = fabsf(trial_float(t, PLAIN)) / 16;
+        alibi[g].position = (float)(*first + trial_in(t, 0, 300));
+    }
+    return trial_in(t, 0, 1) ? alibi : NULL;
+}
+
 static void try_attend(struct trial *t, enum tern_cache_type type)
 {
     struct span all;
@@ -104,8 +116,10 @@ static void try_attend(struct trial *t, enum tern_cache_type type)
     b.a_stride = b.v_dim + trial_in(t, 0, 20);
     b.scale = trial_float(t, trial_in(t, 0, 7) ? PLAIN : TINY); /* TINY: scores of both zeros */
     b.softcap = trial_in(t, 0, 2) ? 0 : 3;
-    snprintf(t->shape, sizeof t->shape, "n_q %zu k_dim %zu v_dim %zu lo %u hi %u cap %g", n, k_dim,
-             b.v_dim, all.lo, all.hi, (double)b.softcap);
+    b.alibi = take_alibi(t, n, &b.first);
+    snprintf(t->shape, sizeof t->shape,
+             "n_q %zu k_dim %zu v_dim %zu lo %u hi %u cap %g first %zu alibi %d", n, k_dim, b.v_dim,
+             all.lo, all.hi, (double)b.softcap, b.first, b.alibi != NULL);
     size_t n_a = ((n - 1) * b.a_stride + b.v_dim) * 4;
     b.k = trials_take_cache(t, type, k_dim, all.lo, all.hi, true);
     b.v = trials_take_cache(t, type, b.v_dim, all.lo, all.hi, false);

@@ -127,6 +127,21 @@ static void ref_rope(struct trial *t)
     }
 }
 
+/* slope * position, each step of it in bf16 */
+static double alibi_of(float slope, size_t position)
+{
+    float x = (float)position;
+    for (int i = 0; i < 2; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof x);
+        bits += 0x7fff + (bits >> 16 & 1);
+        bits &= 0xffff0000;
+        memcpy(&x, &bits, sizeof x);
+        x = i ? x : slope * x;
+    }
+    return x;
+}
+
 static void ref_attend(struct trial *t)
 {
     enum { DIM = 24 };
@@ -137,12 +152,17 @@ static void ref_attend(struct trial *t)
     float *k = trials_take_cache(t, TERN_CACHE_F32, DIM, see.lo, see.hi, true);
     float *v = trials_take_cache(t, TERN_CACHE_F32, DIM, see.lo, see.hi, false);
     b.k = k, b.v = v, b.m = &m, b.l = &l, b.a = a, b.scores = scores;
+    size_t row = BLOCK * trial_in(t, 0, 4000) + see.hi - 1;
+    struct alibi alibi = {(float)trial_in(t, 0, 100) / 100, (float)row};
+    b.alibi = t->seed % 2 ? &alibi : NULL, b.first = row / BLOCK * BLOCK;
     attend_block(&t->ref, TERN_CACHE_F32, &b);
     double total = 0, want[DIM] = {0};
     for (size_t p = see.lo; p < see.hi; p++) {
         double s = 0;
         for (size_t d = 0; d < DIM; d++)
             s += (double)q[d] * k[(p / 16 * DIM + d) * 16 + p % 16];
+        if (b.alibi)
+            s += alibi_of(alibi.slope, b.first + p) - alibi_of(alibi.slope, row);
         total += exp(s * 0.3f);
         for (size_t d = 0; d < DIM; d++)
             want[d] += exp(s * 0.3f) * v[p * DIM + d];

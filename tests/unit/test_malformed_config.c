@@ -88,6 +88,7 @@ static const struct rule rules[] = {
     LAYER_SWITCH("shared_switch", 1),
     {"attn_scale", KEY_F32, LAYERS, 0.25, -0x1p101, 0x1p101, true},
     LAYER_NUMBER("attn_cap", 50, -1),
+    {"alibi", KEY_F32, 2, 0.5, -0.1, 1.1, false}, /* of two heads */
     LAYER_NUMBER("qkv_clip", 8, -1),
     LAYER_NUMBER("ffn_clamp", 7, -1),
     LAYER_NUMBER("router_factor", 2, -0x1p101),
@@ -219,6 +220,7 @@ struct clash {
 
 static const struct clash clashes[] = {
     {"heads", "n_kv_heads", "layer 1: n_kv_heads 3 does not divide n_heads 2", 3, 0},
+    {"heads of alibi", "n_heads", "'alibi' has 2 values, and layer 1 has 4 heads", 4, 0},
     {"rotary dims", "head_dim", "layer 1: 8 rotary dims exceed head_dim 6", 6, 0},
     {"RoPE sets", "rope_set", "layer 1: RoPE set 2 of 1 is wanted", 2, 0},
     {"experts", "experts_used", "layer 1: experts_used is 5, of 4 experts", 5, 0},

@@ -34,12 +34,17 @@ CHANGE = 100
 SEEDS = 200
 
 
+def attention(made) -> str:
+    """Eager, except where transformers 5.23 adds ALiBi twice in it: to the scores, and in their mask."""
+    return "sdpa" if getattr(made, "alibi", False) else "eager"
+
+
 def build_config(family: Family, changes: dict | None = None):
     """transformers' config object; head_dim is a plain attribute where the class lacks the key."""
     made = getattr(transformers, family.model + "Config")(**(family.config | (changes or {})))
     if "head_dim" in family.config and not hasattr(made, "head_dim"):
         made.head_dim = family.config["head_dim"]
-    made._attn_implementation = "eager"
+    made._attn_implementation = attention(made)
     made._experts_implementation = "eager"
     return made
 
@@ -187,7 +192,8 @@ def write_probes(source: str, out: Path, n: int, n_rows: int) -> None:
         kind, shape, _ = huggingface.features(Path(source), n, [])
         in_range(n, 1, shape["max_seq"], f"{source}: --tokens")
         load = transformers.AutoModelForCausalLM.from_pretrained
-        model = load(source, dtype=torch.float32, attn_implementation="eager", local_files_only=True)
+        made = transformers.AutoConfig.from_pretrained(source, local_files_only=True)
+        model = load(source, dtype=torch.float32, attn_implementation=attention(made), local_files_only=True)
         ids = golden_file.prompt_ids(1, n, shape["vocab"])
     else:
         golden = golden_file.read(FOLDER / f"{source}.txt")

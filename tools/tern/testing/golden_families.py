@@ -274,6 +274,13 @@ FAMILIES = [
         distinct=1,
     ),
     Family(
+        "falcon-rw", "Falcon",
+        config(48, 12, 12, None, None, rope(10000.0), layer_norm_epsilon=1e-5, alibi=True, bias=True, multi_query=False,
+               parallel_attn=False, tie_word_embeddings=True, rms_norm_eps=None),
+        {"alibi": {"alibi": False}, "second norm": without("ffn_norm", 1)},
+        prompt=600, rows=(0, 23, 255, 256, 257, 599, 630), distinct=1,
+    ),
+    Family(
         "gpt-neox", "GPTNeoX",
         config(48, 4, 4, 12, 64, rope(10000.0, partial_rotary_factor=0.5), layer_norm_eps=1e-5, rms_norm_eps=None),
         {"parallel": {"use_parallel_residual": False}, "activation": {"hidden_act": "silu"},

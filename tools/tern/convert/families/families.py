@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ...errors import ConvertError
 from . import rope
 from .config import REQUIRED, Config
@@ -383,16 +385,34 @@ def _stablelm(c: Config) -> dict:
     return f
 
 
+def _bf16(values: np.ndarray) -> np.ndarray:
+    """f32 rounded to the nearest bf16, ties to even."""
+    bits = values.astype("<f4").view("<u4")
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype("<u4").view("<f4")
+
+
+def _slopes(heads: int) -> np.ndarray:
+    """ALiBi's slopes as the reference has them: 2^(-8 i / n), n the power of two up to the heads; of more heads, every
+    second of 2n; powers of an f32, in bf16."""
+    n = 1 << heads.bit_length() - 1
+    few, many = (float(np.float32(2 ** (-8 / m))) for m in (n, 2 * n))
+    return _bf16(np.concatenate([few ** np.arange(1, n + 1), many ** np.arange(1, 2 * (heads - n) + 1, 2)]))
+
+
 def _falcon(c: Config) -> dict:
+    alibi = c.flag("alibi")
     dim, heads = c.integer("hidden_size", MAX_WIDTH), c.integer("num_attention_heads", MAX_HEADS)
     new, multi = c.flag("new_decoder_architecture"), c.flag("multi_query", True)
     kv = c.integer("num_kv_heads", MAX_HEADS, heads) if new else (1 if multi else heads)
     c.get("num_kv_heads", None)
     f = graph(
-        c, 2048, kv_heads=kv, hidden=4 * dim, eps=("layer_norm_epsilon", 1e-5), act=("activation", "gelu"), tied=True
-    )
-    if c.flag("alibi"):
-        raise c.refuse("alibi", "false: biases by distance are not among the features")
+        c, 2048, kv_heads=kv, hidden=4 * dim, eps=("layer_norm_epsilon", 1e-5), act=("activation", "gelu"), tied=True,
+        ropes=not alibi,
+    )  # fmt: skip
+    if alibi:
+        f["alibi"] = _slopes(heads)
+        for key in ("rope_parameters", "rope_scaling", "rope_theta"):
+            c.get(key, None)  # stated, and not used by the reference
     two = c.get("num_ln_in_parallel_attn", None)
     two = 2 if two is None and new else two
     parallel = c.flag("parallel_attn", True) or new
