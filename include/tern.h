@@ -262,7 +262,7 @@ size_t tern_n_logits(const tern_context *ctx);
 enum tern_status tern_numeric_status(const tern_context *ctx, struct tern_error *e);
 
 /* XXH64 over (position u64, logits f32 [vocab], little-endian) of every row of logits so far; *rows
- * (may be NULL) gets their number. */
+ * (may be NULL) gets their number. Both are 0 for an altered context (tern_lab.h). */
 uint64_t tern_fingerprint(const tern_context *ctx, uint64_t *rows);
 
 uint32_t tern_seq_length(const tern_context *ctx, uint32_t seq);
@@ -294,7 +294,8 @@ uint32_t tern_seq_reuse(tern_context *ctx, uint32_t seq, const tern_token *token
  * cache type and TERN_ARITH must be the same; context size, batch size and threads may differ.
  * Mirostat's mu is not in the file. Saving replaces the file in one step and keeps its mode; a new
  * file gets 0600. Loading verifies every byte first (TERN_BAD_FILE) and needs memory for the whole
- * file meanwhile. After an error the sequence is as it was. */
+ * file meanwhile. After an error the sequence is as it was. An altered context (tern_lab.h) saves
+ * nothing. */
 enum tern_status tern_session_save(tern_context *ctx, uint32_t seq, const char *path,
                                    struct tern_error *e);
 enum tern_status tern_session_load(tern_context *ctx, uint32_t seq, const char *path,

@@ -201,6 +201,37 @@ enum tern_status tern_attention_vectors(const tern_attention *a, uint64_t layer,
                                         enum tern_attention_part part, uint32_t row,
                                         uint32_t n_rows, float *out, struct tern_error *e);
 
+/* ---- surgery ------------------------------------------------------------------------------ */
+
+/* May change `values`: those of `o`, in place (the rows and columns of `o`, not what lies between
+ * rows). Returns non-zero if it changed any. */
+typedef int (*tern_edit_fn)(void *arg, const struct tern_observation *o, float *values);
+
+/* Calls fn in the order of tern_observe with every operation that can be edited; the engine goes on
+ * with what fn leaves. fn NULL ends that. With an observer in the same context, fn comes first, so
+ * the observer sees what the engine goes on with. An editor that changes nothing changes no bit.
+ * These can be edited:
+ *   embed, middle, out   the stream itself
+ *   q, k, v              k and v go into the cache again. What later tokens read is the changed
+ *                        key or value; keys of earlier tokens are not shown again.
+ *   attend               head h is columns h * head_dim .. (h + 1) * head_dim - 1; zeros switch
+ *                        it off
+ *   o, attn_post_norm, down, experts, ffn_post_norm
+ *                        x becomes (x before the step) + (what fn left)
+ *   act                  rounded again if `down` reads integers
+ *   router               0 switches a chosen expert off. The experts with a weight other than 0
+ *                        are evaluated: at most as many as the router chooses, the first by id.
+ *   logits
+ * attn_norm, ffn_norm, gate, up and final_norm cannot: edit what they are made of, or what is made
+ * of them. */
+enum tern_status tern_edit(tern_context *ctx, tern_edit_fn fn, void *arg, struct tern_error *e);
+
+/* 1 if an editor has ever changed a value in this context, else 0. It stays so until the context is
+ * closed, whether an editor is attached or not: the cache may hold what the model never computed.
+ * tern_session_save then refuses, and tern_fingerprint returns 0, with 0 rows. tern_session_load
+ * works: it replaces a sequence. */
+int tern_altered(const tern_context *ctx);
+
 #ifdef __GNUC__
 #pragma GCC visibility pop
 #endif

@@ -313,8 +313,8 @@ enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e
 uint64_t tern_fingerprint(const tern_context *c, uint64_t *rows)
 {
     if (rows)
-        *rows = c->hashed_rows;
-    return xxh64_digest(&c->hash);
+        *rows = c->altered ? 0 : c->hashed_rows;
+    return c->altered ? 0 : xxh64_digest(&c->hash);
 }
 
 /* ---- sequences ---------------------------------------------------------------------------- */

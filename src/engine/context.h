@@ -18,6 +18,7 @@ struct tern_context {
     struct cache cache;
     struct forward forward;
     struct observer *observer; /* NULL: nobody looks */
+    bool altered;              /* tern_altered */
     struct tern_memory memory;
     struct sampler sampler; /* owns scratch and decoder */
     uint32_t *pending;      /* [n_seqs] rows of the batch being built */

@@ -214,6 +214,7 @@ void step_experts(struct forward *f, const struct layer *w)
     if (w->experts.shared_hidden)
         ffn_shared_expert(f, w);
     profile_run(f->profile, OP_NORM, f->pool, f->n, route_items, &job);
+    state_watch(f, w->index, WATCH_EXPERTS);
     place_rows(f, &w->experts);
     profile_run(f->profile, OP_NORM, f->pool, f->n * w->experts.n_used, gather_items, &job);
     profile_run(f->profile, OP_GATE_UP, f->pool, f->experts.n_active * ceil_div(w->hidden, GROUP),

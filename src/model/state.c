@@ -136,3 +136,9 @@ void state_close(struct forward *f)
 {
     arena_close(&f->arena);
 }
+
+void state_watch(struct forward *f, size_t layer, enum watch_point at)
+{
+    if (f->watch)
+        f->watch(f->watch_arg, f, layer, at);
+}

@@ -39,6 +39,7 @@ enum watch_point {
     WATCH_DOWN,      /*   ffn */
     /* those above are the inputs of a layer's matrices, which calibrate.c counts */
     WATCH_ATTEND,    /*   q, k, v */
+    WATCH_EXPERTS,   /*   the choice of experts */
     WATCH_ATTN_POST, /* made: y, or z where attention and feed-forward are parallel */
     WATCH_FFN_POST,  /*   y */
     WATCH_LOGITS,    /*   logits, and in y the rows that asked for them */
@@ -72,8 +73,8 @@ struct forward {
     struct plain plain;
 
     /* Called at each watch_point of each layer that it has, and with layer n_layers after the last
-     * (WATCH_ATTENTION, x before the final norm; WATCH_LOGITS); NULL: nobody looks. It changes
-     * nothing but `cancel`. */
+     * (WATCH_ATTENTION, x before the final norm; WATCH_LOGITS); NULL: nobody looks. Who only looks
+     * changes nothing but `cancel`; engine/lab/surgery.h says what an editor may change. */
     void (*watch)(void *arg, struct forward *f, size_t layer, enum watch_point at);
     void *watch_arg;
 
@@ -118,10 +119,6 @@ enum tern_status state_open(struct forward *f, const struct model *m, const stru
 void state_close(struct forward *f);
 
 /* Shows the state to who watches, if anybody does. `layer` is n_layers after the last layer. */
-static inline void state_watch(struct forward *f, size_t layer, enum watch_point at)
-{
-    if (f->watch)
-        f->watch(f->watch_arg, f, layer, at);
-}
+void state_watch(struct forward *f, size_t layer, enum watch_point at);
 
 #endif

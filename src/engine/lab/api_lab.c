@@ -91,9 +91,38 @@ size_t tern_profile(const tern_context *c, struct tern_op *ops, size_t max)
 
 /* ---- looking inside ------------------------------------------------------------------------- */
 
-enum tern_status tern_observe(tern_context *c, tern_observe_fn fn, void *arg, struct tern_error *e)
+static enum tern_status start_looking(tern_context *c, struct tern_error *e)
 {
+    return c->observer ? TERN_OK : observe_open(&c->observer, &c->forward, &c->altered, e);
+}
+
+static void stop_looking(tern_context *c)
+{
+    if (c->observer && (c->observer->fn || c->observer->edit))
+        return;
     observe_close(c->observer);
     c->observer = NULL;
-    return fn ? observe_open(&c->observer, &c->forward, fn, arg, e) : TERN_OK;
+}
+
+enum tern_status tern_observe(tern_context *c, tern_observe_fn fn, void *arg, struct tern_error *e)
+{
+    enum tern_status s = start_looking(c, e);
+    if (!s)
+        c->observer->fn = fn, c->observer->fn_arg = arg;
+    stop_looking(c);
+    return s;
+}
+
+enum tern_status tern_edit(tern_context *c, tern_edit_fn fn, void *arg, struct tern_error *e)
+{
+    enum tern_status s = start_looking(c, e);
+    if (!s)
+        c->observer->edit = fn, c->observer->edit_arg = arg;
+    stop_looking(c);
+    return s;
+}
+
+int tern_altered(const tern_context *c)
+{
+    return c->altered;
 }

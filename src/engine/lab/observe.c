@@ -1,35 +1,59 @@
-/* The observer: see observe.h. */
+/* Observer and editor: see observe.h. */
 #include "engine/lab/observe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sizes.h"
+#include "engine/lab/surgery.h"
 #include "model/residual.h"
 
-struct observer {
-    struct forward *f;
-    tern_observe_fn fn;
-    void *arg;
-    struct tern_observation now;
-    struct tern_row *at; /* [n_batch] */
-    float *rows;         /* [n_batch, stride] what is computed to be shown */
-    size_t stride;
-    struct arena arena; /* owns these, and f->gate and f->up */
-};
+static void describe(struct observer *o, const char *operation, const float *values, size_t stride,
+                     size_t columns)
+{
+    o->now.operation = operation;
+    o->now.values = values, o->now.stride = stride, o->now.columns = columns;
+}
 
 static void show(struct observer *o, const char *operation, const float *values, size_t stride,
                  size_t columns)
 {
-    o->now.operation = operation;
-    o->now.values = values, o->now.stride = stride, o->now.columns = columns;
-    o->fn(o->arg, &o->now);
+    describe(o, operation, values, stride, columns);
+    if (o->fn)
+        o->fn(o->fn_arg, &o->now);
+}
+
+/* Whether the editor changed values [rows, columns] */
+static bool edit(struct observer *o, const char *operation, float *values, size_t stride,
+                 size_t columns)
+{
+    describe(o, operation, values, stride, columns);
+    if (!o->edit || !o->edit(o->edit_arg, &o->now, values))
+        return false;
+    return *o->altered = true;
+}
+
+/* To the editor, then to the observer */
+static bool offer(struct observer *o, const char *operation, float *values, size_t stride,
+                  size_t columns)
+{
+    bool changed = edit(o, operation, values, stride, columns);
+    show(o, operation, values, stride, columns);
+    return changed;
 }
 
 /* Rows of the stream, or of what is added to it */
-static void show_stream(struct observer *o, const char *operation, const float *values)
+static bool offer_stream(struct observer *o, const char *operation, float *values)
 {
-    show(o, operation, values, o->f->dim_stride, o->f->model->dim);
+    return offer(o, operation, values, o->f->dim_stride, o->f->model->dim);
+}
+
+/* The stream as the next step finds it */
+static void keep_stream(struct observer *o)
+{
+    const struct forward *f = o->f;
+    if (o->edit)
+        memcpy(o->before, f->x, f->n * f->dim_stride * sizeof *f->x);
 }
 
 /* norm(x), computed again; nothing where there is no such norm */
@@ -37,7 +61,7 @@ static void show_norm(struct observer *o, const char *operation, const float *x,
                       const struct norm *norm)
 {
     const struct forward *f = o->f;
-    if (!has_norm(norm))
+    if (!o->fn || !has_norm(norm))
         return;
     for (size_t i = 0; i < o->now.rows; i++)
         norm_row(f, o->rows + i * o->stride, x + i * f->dim_stride, norm, f->model->dim);
@@ -45,19 +69,17 @@ static void show_norm(struct observer *o, const char *operation, const float *x,
 }
 
 /* What attention adds where it waits for feed-forward, and has not been scaled yet */
-static void show_waiting(struct observer *o)
+static void offer_waiting(struct observer *o)
 {
     const struct forward *f = o->f;
-    for (size_t i = 0; i < f->n; i++) {
-        memcpy(o->rows + i * o->stride, f->z + i * f->dim_stride, f->model->dim * sizeof *f->z);
-        if (f->model->residual_scale != 1)
-            f->kernels->scale(o->rows + i * o->stride, f->model->residual_scale, f->model->dim);
-    }
-    show(o, "o", o->rows, o->stride, f->model->dim);
+    memcpy(o->aside, f->z, f->n * f->dim_stride * sizeof *f->z);
+    for (size_t i = 0; i < f->n && f->model->residual_scale != 1; i++)
+        f->kernels->scale(o->aside + i * f->dim_stride, f->model->residual_scale, f->model->dim);
+    o->aside_changed = offer_stream(o, "o", o->aside);
 }
 
 /* The weights of the experts, 0 for those that were not chosen */
-static void show_router(struct observer *o, const struct experts *x)
+static void list_weights(struct observer *o, const struct experts *x)
 {
     const struct expert_work *e = &o->f->experts;
     for (size_t i = 0; i < o->now.rows; i++) {
@@ -68,25 +90,65 @@ static void show_router(struct observer *o, const struct experts *x)
             row[c->expert] = c->weight;
         }
     }
+}
+
+static void offer_router(struct observer *o, const struct experts *x)
+{
+    list_weights(o, x);
+    if (edit(o, "router", o->rows, o->stride, x->n)) {
+        for (size_t i = 0; i < o->f->n; i++)
+            surgery_choose(o->f, x, i, o->rows + i * o->stride);
+        list_weights(o, x);
+    }
     show(o, "router", o->rows, o->stride, x->n);
 }
 
-static void show_qkv(struct observer *o, const struct layer *w)
+static void offer_qkv(struct observer *o, const struct layer *w)
 {
-    const struct forward *f = o->f;
+    struct forward *f = o->f;
     size_t n_kv = w->n_kv_heads * w->head_dim;
-    show(o, "q", f->q, f->q_stride, w->n_heads * w->head_dim);
-    show(o, "k", f->k, f->kv_stride, n_kv);
-    show(o, "v", f->v, f->kv_stride, n_kv);
+    offer(o, "q", f->q, f->q_stride, w->n_heads * w->head_dim);
+    bool k = offer(o, "k", f->k, f->kv_stride, n_kv), v = offer(o, "v", f->v, f->kv_stride, n_kv);
+    if (k || v)
+        surgery_store(f, w);
 }
 
-static void show_ffn(struct observer *o, const struct layer *w)
+static void offer_o(struct observer *o, const struct layer *w)
 {
-    const struct forward *f = o->f;
+    if (w->parallel)
+        offer_waiting(o);
+    else if (offer_stream(o, "o", o->f->y) && !has_norm(&w->attn_post_norm))
+        surgery_sum(o, false, true);
+}
+
+static void offer_act(struct observer *o, const struct layer *w)
+{
+    struct forward *f = o->f;
     if (w->gated)
         show(o, "gate", f->gate, f->ffn.stride, w->hidden);
     show(o, "up", f->up, f->ffn.stride, w->hidden);
-    show(o, "act", f->ffn.x, f->ffn.stride, w->hidden);
+    if (offer(o, "act", f->ffn.x, f->ffn.stride, w->hidden))
+        surgery_round(f, w);
+}
+
+static void offer_middle(struct observer *o, const struct layer *w)
+{
+    const struct forward *f = o->f;
+    if (has_norm(&w->attn_post_norm) && offer_stream(o, "attn_post_norm", f->y))
+        surgery_sum(o, false, true);
+    if (!w->parallel) {
+        offer_stream(o, "middle", f->x);
+        keep_stream(o);
+    }
+    show_norm(o, "ffn_norm", f->x, &w->ffn_norm);
+}
+
+static void offer_ffn(struct observer *o, const struct layer *w)
+{
+    bool changed = offer_stream(o, w->experts.n ? "experts" : "down", o->f->y);
+    bool is_added = !has_norm(&w->ffn_post_norm);
+    if ((changed && is_added) || (w->parallel && o->aside_changed))
+        surgery_sum(o, w->parallel, is_added);
 }
 
 /* The rows of the batch with any of these flags, or all of them */
@@ -102,22 +164,33 @@ static void take_rows(struct observer *o, unsigned flags)
 }
 
 /* The end of the layer before, and the beginning of this one, which the last has not */
-static void show_stream_between(struct observer *o, size_t layer)
+static void offer_stream_between(struct observer *o, size_t layer)
 {
     const struct forward *f = o->f;
     const struct layer *w = &f->model->layers[layer];
     if (layer) {
         o->now.layer = layer - 1;
-        if (has_norm(&w[-1].ffn_post_norm))
-            show_stream(o, "ffn_post_norm", f->y);
-        show_stream(o, "out", f->x);
+        if (has_norm(&w[-1].ffn_post_norm) && offer_stream(o, "ffn_post_norm", f->y))
+            surgery_sum(o, w[-1].parallel, true);
+        offer_stream(o, "out", f->x);
         o->now.layer = layer;
     } else {
         take_rows(o, 0);
-        show_stream(o, "embed", f->x);
+        offer_stream(o, "embed", f->x);
     }
+    keep_stream(o);
     if (layer < f->model->n_layers)
         show_norm(o, "attn_norm", f->x, &w->attn_norm);
+}
+
+static void offer_logits(struct observer *o)
+{
+    const struct forward *f = o->f;
+    take_rows(o, TERN_ROW_LOGITS);
+    if (!o->now.rows)
+        return;
+    show_norm(o, "final_norm", f->y, &f->model->final_norm);
+    offer(o, "logits", f->logits, f->vocab_stride, f->model->vocab);
 }
 
 static void watch(void *arg, struct forward *f, size_t layer, enum watch_point at)
@@ -127,41 +200,31 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
     o->now.layer = layer;
     switch (at) {
     case WATCH_ATTENTION:
-        show_stream_between(o, layer);
+        offer_stream_between(o, layer);
         break;
     case WATCH_ATTEND:
-        show_qkv(o, w);
+        offer_qkv(o, w);
         break;
     case WATCH_OUT:
-        show(o, "attend", f->att, f->q_stride, w->n_heads * w->head_dim);
+        offer(o, "attend", f->att, f->q_stride, w->n_heads * w->head_dim);
         break;
     case WATCH_ATTN_POST:
-        if (w->parallel)
-            show_waiting(o);
-        else
-            show_stream(o, "o", f->y);
+        offer_o(o, w);
         break;
     case WATCH_FFN:
-        if (has_norm(&w->attn_post_norm))
-            show_stream(o, "attn_post_norm", f->y);
-        if (!w->parallel)
-            show_stream(o, "middle", f->x);
-        show_norm(o, "ffn_norm", f->x, &w->ffn_norm);
+        offer_middle(o, w);
         break;
     case WATCH_DOWN:
-        show_ffn(o, w);
+        offer_act(o, w);
+        break;
+    case WATCH_EXPERTS:
+        offer_router(o, &w->experts);
         break;
     case WATCH_FFN_POST:
-        if (w->experts.n)
-            show_router(o, &w->experts);
-        show_stream(o, w->experts.n ? "experts" : "down", f->y);
+        offer_ffn(o, w);
         break;
     case WATCH_LOGITS:
-        take_rows(o, TERN_ROW_LOGITS);
-        if (!o->now.rows)
-            return;
-        show_norm(o, "final_norm", f->y, &f->model->final_norm);
-        show(o, "logits", f->logits, f->vocab_stride, f->model->vocab);
+        offer_logits(o);
     }
 }
 
@@ -174,17 +237,19 @@ static void layout(struct observer *o)
     o->stride = round_up(columns, 16);
     o->at = arena_take(&o->arena, n, sizeof *o->at);
     o->rows = arena_take(&o->arena, n * o->stride, sizeof *o->rows);
+    o->before = arena_take(&o->arena, n * f->dim_stride, sizeof *o->before);
+    o->aside = arena_take(&o->arena, n * f->dim_stride, sizeof *o->aside);
     f->gate = arena_take(&o->arena, n * f->ffn.stride, sizeof *f->gate);
     f->up = arena_take(&o->arena, n * f->ffn.stride, sizeof *f->up);
 }
 
-enum tern_status observe_open(struct observer **out, struct forward *f, tern_observe_fn fn,
-                              void *arg, struct tern_error *e)
+enum tern_status observe_open(struct observer **out, struct forward *f, bool *altered,
+                              struct tern_error *e)
 {
     struct observer *o = *out = calloc(1, sizeof *o);
     if (!o)
         return error_memory(e, "the observer", sizeof *o);
-    o->f = f, o->fn = fn, o->arg = arg;
+    o->f = f, o->altered = altered;
     layout(o);
     enum tern_status s = arena_open(&o->arena, "the observer (try a smaller batch)", e);
     if (s) {
