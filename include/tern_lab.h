@@ -232,6 +232,16 @@ enum tern_status tern_edit(tern_context *ctx, tern_edit_fn fn, void *arg, struct
  * works: it replaces a sequence. */
 int tern_altered(const tern_context *ctx);
 
+/* ---- logit lens --------------------------------------------------------------------------- */
+
+/* The logits that rows of the stream would give if no layer followed:
+ *   logits[i] = cap(logit_scale * (Whead final_norm(x[i]) + bias))
+ * x [n_rows, dim], rows `stride` floats apart; logits [n_rows, vocab], without gaps. With rows of
+ * the last layer's `out` these are the bits of the engine's own logits. Changes nothing in the
+ * context. Not to be called by an observer or editor: copy the rows. */
+enum tern_status tern_lens(tern_context *ctx, const float *x, size_t n_rows, size_t stride,
+                           float *logits, struct tern_error *e);
+
 #ifdef __GNUC__
 #pragma GCC visibility pop
 #endif

@@ -42,10 +42,8 @@ static void gather_logit_rows(struct forward *f)
                    f->model->dim * sizeof *f->x);
 }
 
-void step_logits(struct forward *f)
+void head_run(struct forward *f)
 {
-    state_watch(f, f->model->n_layers, WATCH_ATTENTION);
-    gather_logit_rows(f);
     struct input in = {.src = f->y,
                        .stride = f->dim_stride,
                        .n = f->n_logits,
@@ -54,10 +52,17 @@ void step_logits(struct forward *f)
                        .layer = f->model->n_layers,
                        .quantize = type_is_quantized(f->model->head.type),
                        .floats = !type_is_quantized(f->model->head.type)};
-    if (f->n_logits) {
-        input_prepare(f, &in);
-        profile_run(f->profile, OP_LOGITS, f->pool, ceil_div(f->model->vocab, TILE_ROWS),
-                    logits_items, &(struct head_job){.f = f, .in = &in});
-    }
+    if (!f->n_logits)
+        return;
+    input_prepare(f, &in);
+    profile_run(f->profile, OP_LOGITS, f->pool, ceil_div(f->model->vocab, TILE_ROWS), logits_items,
+                &(struct head_job){.f = f, .in = &in});
+}
+
+void step_logits(struct forward *f)
+{
+    state_watch(f, f->model->n_layers, WATCH_ATTENTION);
+    gather_logit_rows(f);
+    head_run(f);
     state_watch(f, f->model->n_layers, WATCH_LOGITS);
 }
