@@ -226,8 +226,8 @@ typedef int (*tern_edit_fn)(void *arg, const struct tern_observation *o, float *
  * of them. */
 enum tern_status tern_edit(tern_context *ctx, tern_edit_fn fn, void *arg, struct tern_error *e);
 
-/* 1 if an editor has ever changed a value in this context, else 0. It stays so until the context is
- * closed, whether an editor is attached or not: the cache may hold what the model never computed.
+/* 1 if an editor has ever changed a value in this context, or tern_attention_use has chosen another
+ * attention for it; else 0. It stays so until the context is closed: the cache may hold what the model never computed.
  * tern_session_save then refuses, and tern_fingerprint returns 0, with 0 rows. tern_session_load
  * works: it replaces a sequence. */
 int tern_altered(const tern_context *ctx);
@@ -241,6 +241,67 @@ int tern_altered(const tern_context *ctx);
  * context. Not to be called by an observer or editor: copy the rows. */
 enum tern_status tern_lens(tern_context *ctx, const float *x, size_t n_rows, size_t stride,
                            float *logits, struct tern_error *e);
+
+/* ---- the attention zoo -------------------------------------------------------------------- */
+
+/* Attention as papers define it, on plain arrays (src/model/zoo.c), and the engine's own. Set
+ * everything else to 0. Row i of a sequence stands at position n_keys - n_rows + i among its keys.
+ * Query head h reads KV head h / (n_heads / n_kv_heads). */
+struct tern_zoo {
+    size_t n_seqs, n_rows, n_keys; /* n_seqs 0: 1; n_keys 0: n_rows */
+    size_t n_heads, n_kv_heads;    /* n_kv_heads 0: n_heads */
+    size_t head_dim, v_dim;        /* v_dim 0: head_dim */
+    const float *q;                /* [n_seqs, n_rows, n_heads, head_dim] */
+    const float *k;                /* [n_seqs, n_keys, n_kv_heads, head_dim] */
+    const float *v;                /* [n_seqs, n_keys, n_kv_heads, v_dim] */
+    float *out;                    /* [n_seqs, n_rows, n_heads, v_dim] */
+    float *weights;                /* [n_seqs, n_heads, n_rows, n_keys], or NULL */
+    float scale;                   /* of scores; 0: 1 / sqrt(head_dim) */
+    float cap;                     /* > 0: scores become cap * tanh(score / cap) */
+    int bidirectional;             /* rows see later keys, too */
+    size_t window;                 /* W > 0: row at position p sees keys j with |p - j| < W */
+    const float *sinks;            /* [n_heads] a score without a value, or NULL */
+    const unsigned char *mask;     /* [n_rows, n_keys] not 0: hidden; or NULL */
+    size_t block;                  /* "blocked": positions at a time; 0: 256 */
+    size_t parts;                  /* "split": 0: 4 */
+    const float *beta;             /* "delta": [n_seqs, n_keys, n_kv_heads]; NULL: 1 */
+    /* "latent": a key is k [n_seqs, n_keys, latent_dim + rope_dim], v is not read, n_kv_heads is
+     * n_heads, and the last rope_dim dims of q meet the last of a key */
+    size_t latent_dim, rope_dim;
+    const float *up_k; /* [n_heads, head_dim - rope_dim, latent_dim] */
+    const float *up_v; /* [n_heads, v_dim, latent_dim] */
+};
+
+/* What a run took. bytes: of q, k, v and out, counted as often as they are read or written */
+struct tern_zoo_cost {
+    double seconds;
+    uint64_t bytes, macs, scratch_bytes; /* scratch: beside q, k, v, out and weights */
+};
+
+/* The i-th kind and the paper that it comes from; NULL after the last:
+ *   naive, online, blocked, split, window, sinks, bidirectional, latent, linear, delta, engine
+ * engine: what contexts run, with one thread and an f32 cache; it shows no weights. */
+const char *tern_zoo_name(size_t i);
+const char *tern_zoo_paper(size_t i);
+
+/* Runs the kind `name` on the arrays. cost may be NULL. TERN_USAGE for an unknown kind, for sizes
+ * that do not fit each other, and for what a kind has not: only naive, online, blocked, split,
+ * sinks and bidirectional take every field. linear and delta take no window, sinks, mask or cap. */
+enum tern_status tern_zoo(const struct tern_zoo *z, const char *name, struct tern_zoo_cost *cost,
+                          struct tern_error *e);
+
+/* From the next batch on, every attention layer computes with a kind of the zoo (not "engine"), as
+ * f32, on K and V as the cache rounded them. NULL: the engine's own again. Each layer keeps its
+ * scale, cap, window and sinks.
+ *   window=N        adds a window, or makes a larger one smaller
+ *   sinks           adds a sink of score 0 where a layer has none
+ *   bidirectional   a row sees all rows of its sequence in the same batch: so a whole prompt must
+ *                   be one batch (tern_context_params.n_batch)
+ *   latent          every layer as the latent attention that it equals: c = (K, V), up = selection
+ *   linear, delta   are refused for models with windows
+ * The bits of later results may differ: see tern_altered. What was evaluated before stays in the
+ * cache as it is. TERN_NO_MEMORY where naive's matrix does not fit. */
+enum tern_status tern_attention_use(tern_context *ctx, const char *name, struct tern_error *e);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

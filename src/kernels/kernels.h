@@ -48,6 +48,15 @@ enum {
     N_CACHE_TYPES = 3 /* enum tern_cache_type */
 };
 
+/* The sum of the lanes of a lane sum: halves, quarters, eighths, pairs. Overwrites them. */
+static inline float sum_lanes(float lane[LANES])
+{
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
 /* Eight quantized rows, in the order in which matmul reads it: q[k / 4][row][k % 4] */
 struct octet {
     int8_t q[GROUP / 4][OCTET][4];

@@ -10,20 +10,11 @@
 #include "kernels/math_constants.h"
 #include "kernels/targets.h"
 
-/* ---- order of sums ---- */
+/* ---- what several use ---- */
 
 static float max_of(float a, float b)
 {
     return a > b ? a : b;
-}
-
-/* The sum of 16 lanes: halves, quarters, eighths, pairs. */
-static float sum_lanes(float lane[16])
-{
-    for (size_t half = 8; half > 0; half /= 2)
-        for (size_t i = 0; i < half; i++)
-            lane[i] += lane[i + half];
-    return lane[0];
 }
 
 /* ---- matmul ---- */

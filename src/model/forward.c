@@ -12,10 +12,10 @@
 
 static void layer(struct forward *f, const struct layer *w)
 {
-    step_project_qkv(f, w);                /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
-    step_attend(f, w);                     /* att = softmax(q K^T * scale) V, head by head */
-    step_project_out(f, w);                /* y = att Wo; x += y */
-    step_post_norm(f, &w->attn_post_norm); /* or, where y has a norm: x += norm(y) */
+    step_project_qkv(f, w); /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
+    (f->attend ? f->attend : step_attend)(f, w); /* att = softmax(q K^T * scale) V, by heads */
+    step_project_out(f, w);                      /* y = att Wo; x += y */
+    step_post_norm(f, &w->attn_post_norm);       /* or, where y has a norm: x += norm(y) */
     if (w->experts.n) {
         step_experts(f, w); /* y = sum over the chosen experts e of weight[e] * ffn_e(norm(x)) */
     } else {
@@ -66,8 +66,9 @@ enum tern_status forward_run(struct forward *f)
 {
     f->n_logits = 0;
     extend_sequences(f);
-    /* Who watches sees all rows of a step at once, and a profile times the steps: not plain's. */
-    bool plain = f->kernels->plain && !f->watch && !f->profile;
+    /* Who watches sees all rows of a step at once, a profile times the steps, and other attention
+     * replaces one: not plain's. */
+    bool plain = f->kernels->plain && !f->watch && !f->profile && !f->attend;
     bool done = plain ? plain_rows(f) : all_rows(f);
     if (!done) {
         f->n_logits = 0;

@@ -1,5 +1,5 @@
 /* cflags: -O2 */
-/* Keys and values into the cache: see kv_store.h; kernels.h draws K and V of a block. */
+/* Keys and values into the cache, and back: see kv_store.h; kernels.h draws K and V of a block. */
 #include "model/kv_store.h"
 
 #include <float.h>
@@ -84,4 +84,36 @@ void kv_store(struct forward *f, size_t l, const struct row *row, size_t head, b
     if (!f->kernels->in_range(x, head_dim, cache_limit(type)))
         mark_bad(f, l, is_key ? BAD_KEY : BAD_VALUE);
     kv_write(f->kernels, to, type, is_key, x, head_dim, row->position % BLOCK, s);
+}
+
+/* ---- and back ----------------------------------------------------------------------------- */
+
+/* Dim d of the key or value at position p of a block: store_key_q8, store_value_q8 read backwards */
+static float load_q8(const unsigned char *from, bool is_key, size_t d, size_t groups, size_t p)
+{
+    const struct format *q8 = format_find(TERN_Q8);
+    size_t g = d / GROUP, c = d % GROUP, lane = p % LANES, at;
+    uint16_t scale;
+    if (is_key) {
+        from += (p / LANES * groups + g) * q8->grain_bytes;
+        at = c / 4 * 4 * LANES + 4 * lane + c % 4;
+        memcpy(&scale, from + GROUP * LANES + 2 * lane, sizeof scale);
+    } else {
+        at = p * groups * GROUP + d;
+        memcpy(&scale, from + BLOCK * groups * GROUP + 2 * (g * BLOCK + p), sizeof scale);
+    }
+    return (float)(int8_t)from[at] * f16_to_f32(scale);
+}
+
+void kv_load(float *x, const struct cache *c, size_t l, size_t seq, size_t position, size_t head,
+             bool is_key, size_t head_dim)
+{
+    const void *from = (is_key ? cache_k : cache_v)(c, l, seq, position, head);
+    size_t p = position % BLOCK;
+    for (size_t d = 0; d < head_dim; d++) {
+        size_t at = is_key ? (p / LANES * head_dim + d) * LANES + p % LANES : p * head_dim + d;
+        x[d] = c->type == TERN_CACHE_Q8    ? load_q8(from, is_key, d, ceil_div(head_dim, GROUP), p)
+               : c->type == TERN_CACHE_F32 ? ((const float *)from)[at]
+                                           : f16_to_f32(((const uint16_t *)from)[at]);
+    }
 }

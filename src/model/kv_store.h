@@ -1,4 +1,4 @@
-/* Keys and values into the cache, rounded to its type. */
+/* Keys and values into the cache, rounded to its type, and back. */
 #ifndef MODEL_KV_STORE_H
 #define MODEL_KV_STORE_H
 
@@ -20,5 +20,9 @@ void kv_write(const struct kernels *k, void *to, enum tern_cache_type type, bool
  * or V of a block. */
 void kv_put(void *to, enum tern_cache_type type, bool is_key, const void *x, const uint16_t *scale,
             size_t head_dim, size_t p);
+
+/* x [head_dim] = the key or value of a position, as f32; exact */
+void kv_load(float *x, const struct cache *c, size_t l, size_t seq, size_t position, size_t head,
+             bool is_key, size_t head_dim);
 
 #endif

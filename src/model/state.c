@@ -134,6 +134,7 @@ enum tern_status state_open(struct forward *f, const struct model *m, const stru
 
 void state_close(struct forward *f)
 {
+    arena_close(&f->attend_arena);
     arena_close(&f->arena);
 }
 

@@ -78,9 +78,14 @@ struct forward {
     void (*watch)(void *arg, struct forward *f, size_t layer, enum watch_point at);
     void *watch_arg;
 
-    struct arena arena; /* owns all of the above */
-    atomic_int cancel;  /* enum forward_cancel */
-    atomic_int bad;     /* 0, or 1 + N_BAD * layer + enum bad_step, of the first value out of range */
+    /* In the place of step_attend, if somebody asked for it (lab/attention_use.c); or NULL */
+    void (*attend)(struct forward *f, const struct layer *w);
+    struct zoo_use *attend_with;
+
+    struct arena arena;        /* owns all of the above */
+    struct arena attend_arena; /* owns attend_with */
+    atomic_int cancel;         /* enum forward_cancel */
+    atomic_int bad; /* 0, or 1 + N_BAD * layer + enum bad_step, of the first value out of range */
 };
 
 enum forward_cancel { FORWARD_CANCEL = 1, FORWARD_HELD = 2 };

@@ -100,6 +100,59 @@ def chat_messages(messages: list[dict]):
     return out
 
 
+FLOATS = ctypes.POINTER(ctypes.c_float)
+
+
+class ZooArrays(ctypes.Structure):
+    """struct tern_zoo"""
+
+    _fields_ = [(n, ctypes.c_size_t) for n in "n_seqs n_rows n_keys n_heads n_kv_heads head_dim v_dim".split()]
+    _fields_ += [(n, FLOATS) for n in "q k v out weights".split()] + [("scale", ctypes.c_float), ("cap", ctypes.c_float)]
+    _fields_ += [("bidirectional", ctypes.c_int), ("window", ctypes.c_size_t), ("sinks", FLOATS)]
+    _fields_ += [("mask", ctypes.POINTER(ctypes.c_ubyte)), ("block", ctypes.c_size_t), ("parts", ctypes.c_size_t)]
+    _fields_ += [("beta", FLOATS), ("latent_dim", ctypes.c_size_t), ("rope_dim", ctypes.c_size_t)]
+    _fields_ += [("up_k", FLOATS), ("up_v", FLOATS)]
+
+
+class ZooCost(ctypes.Structure):
+    """struct tern_zoo_cost"""
+
+    _fields_ = [("seconds", ctypes.c_double)] + [(n, ctypes.c_uint64) for n in ("bytes", "macs", "scratch_bytes")]
+
+
+class Zoo:
+    """The attention zoo on numpy arrays: `kinds` is {name: paper}."""
+
+    def __init__(self, library: Path):
+        self.lib, self.error, self.kinds = ctypes.CDLL(str(library.resolve())), Error(), {}
+        self.lib.tern_zoo_name.restype = self.lib.tern_zoo_paper.restype = ctypes.c_char_p
+        while name := self.lib.tern_zoo_name(ctypes.c_size_t(len(self.kinds))):
+            self.kinds[name.decode()] = self.lib.tern_zoo_paper(ctypes.c_size_t(len(self.kinds))).decode()
+
+    def run(self, name: str, q, k, v, *, weights: bool = False, bidirectional: bool = False, mask=None, sinks=None, beta=None,
+            up_k=None, up_v=None, **numbers) -> tuple[np.ndarray, np.ndarray | None, ZooCost]:  # fmt: skip
+        """(out, weights or None, cost) of arrays in the shapes of tern_lab.h. `numbers` are its fields: scale, cap, window,
+        block, parts, latent_dim, rope_dim."""
+        arrays = {"q": q, "k": k, "v": v, "sinks": sinks, "beta": beta, "up_k": up_k, "up_v": up_v}
+        arrays = {n: np.ascontiguousarray(x, np.float32) for n, x in arrays.items() if x is not None}
+        (n, rows, heads, d), keys = arrays["q"].shape, arrays["k"].shape[1]
+        e = arrays["v"].shape[-1] if v is not None else up_v.shape[1]
+        kv_heads = arrays["v"].shape[2] if v is not None else heads
+        arrays["out"] = np.empty((n, rows, heads, e), np.float32)
+        if weights:
+            arrays["weights"] = np.empty((n, heads, rows, keys), np.float32)
+        z = ZooArrays(n, rows, keys, heads, kv_heads, d, e, bidirectional=bidirectional, **numbers)
+        for field, x in arrays.items():
+            setattr(z, field, x.ctypes.data_as(FLOATS))
+        if mask is not None:
+            hidden = np.ascontiguousarray(mask, np.uint8)
+            z.mask = hidden.ctypes.data_as(ctypes.POINTER(ctypes.c_ubyte))
+        cost = ZooCost()
+        if code := self.lib.tern_zoo(ctypes.byref(z), name.encode(), ctypes.byref(cost), ctypes.byref(self.error)):
+            raise ConvertError(self.error.text.decode(), code)
+        return arrays["out"], arrays.get("weights"), cost
+
+
 class Engine:
     """A model and one context of `n_ctx` positions; a with-statement closes both. Opening fails with ConvertError."""
 
@@ -205,6 +258,10 @@ class Engine:
             n, logits = n + 1, logits + (i in wanted)
         self.lib.tern_forward(self.context)
         self._try("tern_observe", self.context, OBSERVE(), None)
+
+    def attention_use(self, name: str | None) -> None:
+        """Every attention layer by a kind of the zoo; None: the engine's own."""
+        self._try("tern_attention_use", self.context, name and name.encode())
 
     def _try(self, name: str, *arguments) -> None:
         """A call whose failure is the input's fault."""
