@@ -34,6 +34,7 @@ struct tern_layer_info {
     float attn_scale;                   /* scores are q . k times this */
     float attn_cap;                     /* > 0: then cap * tanh(score / cap) */
     const float *sinks;                 /* [n_heads] a score without a value, or NULL; borrowed */
+    const float *alibi; /* [n_heads] slopes of biases by distance, or NULL; borrowed */
     int parallel; /* attention and feed-forward read the same x, so there is no `middle` */
     int gated;
     int qk_norm;
@@ -164,7 +165,7 @@ struct tern_attention_params {
  * layer's window allows it. */
 enum tern_attention_stage {
     TERN_ATTENTION_RAW,      /* s_ij, of all j */
-    TERN_ATTENTION_SCALED,   /* s_ij * attn_scale, capped, of all j */
+    TERN_ATTENTION_SCALED,   /* (s_ij + alibi) * attn_scale, capped, of all j */
     TERN_ATTENTION_MASKED,   /* the same, -infinity where i may not look */
     TERN_ATTENTION_WEIGHTS,  /* softmax of that: exp(s_ij - max) / (sum + exp(sink - max)) */
     TERN_ATTENTION_UNMASKED, /* softmax without the mask */

@@ -199,6 +199,14 @@ struct queries { /* [n, k]: x for float types, q, scale and sum (see quantize) f
 struct alibi {
     float slope, position; /* of the query's head; of the query, an integer below 2^24 */
 };
+/* bias(position) of the formula above */
+static inline float alibi_bias(float slope, float position)
+{
+    float c = position * 65537, x = slope * (c - (c - position));
+    c = x * 65537;
+    return c - (c - x);
+}
+
 struct attend {
     struct queries q;
     const void *k, *v; /* of the block */

@@ -422,17 +422,6 @@ static void score_q8(const struct attend *b)
     score(b, score_tile_q8);
 }
 
-static float bf16_of(float x)
-{
-    float c = x * 65537;
-    return c - (c - x);
-}
-
-static float alibi_bias(float slope, float position)
-{
-    return bf16_of(slope * bf16_of(position));
-}
-
 static void add_alibi(float *s, struct span see, struct alibi a, size_t first)
 {
     for (size_t p = see.lo; p < see.hi; p++)

@@ -192,17 +192,17 @@ SIMD vf to_bf16(vf x)
     return vf_sub(c, vf_sub(c, x));
 }
 
-SIMD vf alibi_bias(float slope, vf position)
+SIMD vf alibi_biases(float slope, vf position)
 {
     return to_bf16(vf_mul(vf_set1(slope), to_bf16(position)));
 }
 
 static NOINLINE void add_alibi(float *s, struct span to, struct alibi a, size_t first)
 {
-    vf own = alibi_bias(a.slope, vf_set1(a.position));
+    vf own = alibi_biases(a.slope, vf_set1(a.position));
     for (size_t p = to.lo; p < to.hi; p += WIDTH) {
         vf at = vf_add(vf_set1((float)(first + p)), vf_count());
-        vf_store(s + p, vf_add(vf_load(s + p), vf_sub(alibi_bias(a.slope, at), own)));
+        vf_store(s + p, vf_add(vf_load(s + p), vf_sub(alibi_biases(a.slope, at), own)));
     }
 }
 

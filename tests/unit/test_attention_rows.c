@@ -59,10 +59,13 @@ static void check_head(const struct looker *w, const struct tern_layer_info *inf
         double sum = 0, sum_free = 0;
         for (size_t j = 0; j < n; j++) {
             bool sees = j <= i && (!info->window || j + info->window > i);
-            float s = raw[j] * info->attn_scale;
+            float slope = info->alibi ? info->alibi[head] : 0; /* rounded to 8 bits */
+            float bias = slope * ((float)j - (float)i);
+            float s = (raw[j] + bias) * info->attn_scale;
             if (info->attn_cap > 0)
                 s = info->attn_cap * tanhf(s / info->attn_cap);
-            ck_assert_float_eq_tol(s, scaled[j], 1e-5f * (1 + fabsf(s)));
+            ck_assert_float_eq_tol(s, scaled[j],
+                                   1e-5f * (1 + fabsf(s)) + slope * N_ROWS * info->attn_scale / 64);
             ck_assert(sees ? masked[j] == scaled[j] : masked[j] == -INFINITY);
             ck_assert(sees ? weights[j] >= 0 : weights[j] == 0);
             sum += weights[j], sum_free += free_of[j];

@@ -30,6 +30,7 @@ void tern_model_layer(const tern_model *m, uint64_t layer, struct tern_layer_inf
     info->n_experts = w->experts.n, info->n_experts_used = w->experts.n_used;
     info->rope_dims = w->rope ? 2 * w->rope->half : 0;
     info->attn_scale = w->attn_scale, info->attn_cap = w->attn_cap, info->sinks = w->sinks;
+    info->alibi = w->alibi;
     info->parallel = w->parallel, info->gated = w->gated, info->qk_norm = w->qk_norm != QK_NONE;
 }
 

@@ -204,6 +204,7 @@ struct attention_row {
     const struct kept_layer *t;
     size_t head, n; /* n: columns */
     struct queries q;
+    struct alibi alibi;
 };
 
 static struct attend block_at(const struct attention_row *r, size_t at, const struct span *see)
@@ -217,6 +218,8 @@ static struct attend block_at(const struct attention_row *r, size_t at, const st
                            .see = see,
                            .scale = w->attn_scale,
                            .softcap = w->attn_cap,
+                           .alibi = w->alibi ? &r->alibi : NULL,
+                           .first = at,
                            .m = s->m + at / BLOCK,
                            .l = s->l + at / BLOCK,
                            .scores = s->scores};
@@ -236,6 +239,9 @@ static void raw_row(const struct attention_row *r, float *out)
 static void scale_row(const struct attention_row *r, float *out)
 {
     const struct layer *w = r->t->w;
+    for (size_t j = 0; w->alibi && j < r->n; j++)
+        out[j] +=
+            alibi_bias(r->alibi.slope, (float)j) - alibi_bias(r->alibi.slope, r->alibi.position);
     r->a->kernels->scale(out, w->attn_scale, r->n);
     if (w->attn_cap > 0)
         r->a->kernels->softcap(out, w->attn_cap, r->n);
@@ -306,6 +312,8 @@ enum tern_status tern_attention_rows(const tern_attention *a, uint64_t layer, ui
             a->kernels->quantize(work->q8, work->scale, work->sum, x, d);
         r.q = (struct queries){
             .n = 1, .k = d, .x = x, .q = work->q8, .scale = work->scale, .sum = work->sum};
+        if (t->w->alibi)
+            r.alibi = (struct alibi){t->w->alibi[head], (float)i};
         make_row(&r, i, stage, out);
     }
     fpenv_leave(saved);

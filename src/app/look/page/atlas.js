@@ -23,6 +23,7 @@ class Head {
     this.k = blob(`k${l}.${kv}`, Int16Array);
     this.ks = blob(`ks${l}.${kv}`, Float32Array);
     this.vs = blob(`vs${l}.${kv}`, Float32Array);
+    this.slope = w.alibi ? w.alibi[entry.head] : null;
     this.sink = w.sinks ? w.sinks[entry.head] : null;
     this.rows = new Map(); /* of softmax: largest score and sum, by row and by mask */
   }
@@ -34,8 +35,15 @@ class Head {
     return sum * this.qs[i] * this.ks[j];
   }
 
+  /* A bias by distance (ALiBi), rounded to bf16 as models learned it */
+  bias(position) {
+    const round = (x) => { const c = Math.fround(x * 65537); return Math.fround(c - Math.fround(c - x)); };
+    return round(Math.fround(this.slope * round(position)));
+  }
+
   scaled(i, j) {
-    const s = this.raw(i, j) * this.layer.scale, cap = this.layer.cap;
+    const bias = this.slope === null ? 0 : this.bias(j) - this.bias(i);
+    const s = (this.raw(i, j) + bias) * this.layer.scale, cap = this.layer.cap;
     return cap > 0 ? cap * Math.tanh(s / cap) : s;
   }
 
