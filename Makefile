@@ -158,7 +158,7 @@ $(BUILD)/tests/libsupport.a: $(SUPPORT_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(TESTED_LIB): $(BUILD)/src/app/run/conversation.o
+$(TESTED_LIB): $(addprefix $(BUILD)/src/app/run/,conversation.o resume.o)
 	$(SAY) AR $@
 	@mkdir -p $(@D)
 	@rm -f $@

@@ -139,8 +139,7 @@ void cache_close(struct cache *c)
         free(c->classes[i].free_pages);
         free(c->classes[i].table);
     }
-    if (c->range)
-        memory_release(c->range, c->range_bytes);
+    memory_release(c->range, c->range_bytes);
     free(c->classes);
     free(c->layers);
     free(c->length);

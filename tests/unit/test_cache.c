@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=memory_release */
 /* Pages, tables and counts of the KV cache, without a model's arithmetic: whatever is done, every
  * position that a sequence sees holds what was written for it, no page is lost or held for nothing,
  * and the memory is what the sizes need. */
@@ -9,16 +9,18 @@
 
 #include <string.h>
 
-enum { N_CTX = 900, N_BATCH = 100, N_SEQS = 3, N_LAYERS = 6 };
+enum { N_CTX = 900, N_BATCH = 100, N_SEQS = 3, N_LAYERS = 7 };
 
-/* Two classes without a window (the fifth's is felt by no position), and three with. */
+/* A class without a window (the last layer's is felt by no position), and three with: the largest
+ * takes as many pages as a whole context. */
 static struct layer layers[N_LAYERS] = {
-    {.n_kv_heads = 1, .head_dim = 1},
     {.n_kv_heads = 2, .head_dim = 3, .window = 20},
+    {.n_kv_heads = 1, .head_dim = 1},
     {.n_kv_heads = 1, .head_dim = 2, .window = 300},
     {.n_kv_heads = 3, .head_dim = 1},
-    {.n_kv_heads = 1, .head_dim = 1, .window = N_CTX},
     {.n_kv_heads = 1, .head_dim = 5, .window = 20},
+    {.n_kv_heads = 1, .head_dim = 1, .window = 800},
+    {.n_kv_heads = 1, .head_dim = 1, .window = N_CTX},
 };
 static const struct model model = {.n_layers = N_LAYERS, .layers = layers};
 
@@ -26,6 +28,17 @@ static struct cache c;
 static tern_token text[N_SEQS][N_CTX];
 static size_t length[N_SEQS];
 static struct tern_error e;
+
+/* Reserved ranges are given back with their size. */
+static size_t released;
+void __real_memory_release(void *p, size_t n);
+void __wrap_memory_release(void *p, size_t n);
+
+void __wrap_memory_release(void *p, size_t n)
+{
+    released = p ? n : 0;
+    __real_memory_release(p, n);
+}
 
 static void open_cache(enum tern_cache_type type)
 {
@@ -133,8 +146,8 @@ static uint32_t state;
 
 static size_t random_below(size_t n)
 {
-    state = state * 1664525 + 1013904223;
-    return (state >> 8) % n;
+    state ^= state << 13, state ^= state >> 17, state ^= state << 5; /* xorshift32 */
+    return state % n;
 }
 
 /* n positions; where `stays` is false, they are given up again. */
@@ -250,7 +263,7 @@ START_TEST(room_is_enough_and_no_more)
 {
     size_t most[N_LAYERS] = {0};
     open_cache(TERN_CACHE_F16);
-    ck_assert_int_eq(c.n_classes, 3);
+    ck_assert_int_eq(c.n_classes, 4);
     for (size_t n = 0; n < N_CTX; n++) {
         size_t batch = min_size(N_BATCH, N_CTX - n);
         cache_extend(&c, 0, batch);
@@ -280,25 +293,43 @@ START_TEST(room_is_enough_and_no_more)
 }
 END_TEST
 
+START_TEST(what_is_on_trial_does_not_count)
+{
+    static const uint32_t trials[] = {0, 1, 6, 7, 8};
+    open_cache(TERN_CACHE_F16);
+    step(0, 7, true);
+    step(1, 7, true);
+    c.ahead_seq = 1;
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+        c.n_ahead = trials[i];
+        ck_assert_uint_eq(cache_length(&c, 0), 7);
+        ck_assert_uint_eq(cache_length(&c, 1), trials[i] < 7 ? 7 - trials[i] : 0);
+    }
+    cache_close(&c);
+}
+END_TEST
+
 START_TEST(only_first_blocks_that_can_be_are_taken)
 {
     open_cache(TERN_CACHE_F16);
-    uint64_t first[N_LAYERS] = {0, 2, 1, 0, 0, 2};
+    uint64_t first[N_LAYERS] = {2, 0, 1, 0, 2};
     ck_assert(cache_fits(&c, 800, first)); /* 800 - 20 + 1 is in block 3, less 64 in block 2 */
-    static const uint64_t others[][2] = {{0, 1}, {1, 1}, {1, 4}, {2, 0}, {2, 2}, {3, 1}, {5, 3}};
+    static const uint64_t others[][2] = {{0, 1}, {0, 3}, {1, 1}, {2, 0}, {2, 2},
+                                         {3, 1}, {4, 1}, {4, 4}, {5, 1}, {6, 1}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         uint64_t one[N_LAYERS];
         memcpy(one, first, sizeof one);
         one[others[i][0]] = others[i][1];
         ck_assert_msg(!cache_fits(&c, 800, one), "%zu", i);
     }
-    first[1] = first[5] = 3;
+    first[0] = first[4] = 3;
     ck_assert(cache_fits(&c, 800, first));
-    ck_assert(cache_fits(&c, 300, (const uint64_t[N_LAYERS]){0, 1, 0, 0, 0, 1}));
-    ck_assert(!cache_fits(&c, 274, (const uint64_t[N_LAYERS]){0, 1, 0, 0, 0, 1}));
-    ck_assert(cache_fits(&c, 275, (const uint64_t[N_LAYERS]){0, 1, 0, 0, 0, 1}));
-    ck_assert(cache_fits(&c, 339, (const uint64_t[N_LAYERS]){0}));
-    ck_assert(!cache_fits(&c, 340, (const uint64_t[N_LAYERS]){0}));
+    first[1] = first[3] = first[6] = 1; /* a class without a window begins at 0 */
+    ck_assert(!cache_fits(&c, 800, first));
+    const uint64_t later[N_LAYERS] = {1, 0, 0, 0, 1}, none[N_LAYERS] = {0};
+    ck_assert(!cache_fits(&c, 15, later) && !cache_fits(&c, 274, later));
+    ck_assert(cache_fits(&c, 275, later) && cache_fits(&c, 300, later));
+    ck_assert(cache_fits(&c, 339, none) && !cache_fits(&c, 340, none));
     cache_close(&c);
 }
 END_TEST
@@ -328,6 +359,8 @@ START_TEST(memory_is_what_pages_and_tokens_take)
         ck_assert(!cache_bytes(&model, c.type, N_CTX, N_BATCH, N_SEQS, &bytes, &e));
         ck_assert_uint_eq(bytes, c.range_bytes);
         cache_close(&c);
+        ck_assert_uint_eq(released, bytes);
+        ck_assert(!c.type && !c.n_layers);
     }
 }
 END_TEST
@@ -349,7 +382,10 @@ START_TEST(sizes_that_overflow_do_not_fit)
     ck_assert(bytes == UINT64_MAX);
     ck_assert_int_eq(cache_open(&c, &m, TERN_CACHE_F16, n, 1, seqs / 2, &e), TERN_NO_MEMORY);
     ck_assert_msg(strstr(e.text, "does not fit any memory") != NULL, "%s", e.text);
-    m.n_layers = 1, two[0].n_kv_heads = 1 << 6;
+    m.n_layers = 1, two[0].n_kv_heads = 23, two[0].head_dim = 89;
+    ck_assert(!cache_bytes(&m, TERN_CACHE_F16, n, 1, seqs, &bytes, &e)); /* with the tokens, 2^64 */
+    ck_assert(bytes == UINT64_MAX);
+    two[0].n_kv_heads = 1 << 6, two[0].head_dim = 1 << 4;
     ck_assert_int_eq(cache_open(&c, &m, TERN_CACHE_F16, n, 1, seqs / 2, &e), TERN_NO_MEMORY);
     ck_assert_msg(strstr(e.text, "not enough memory for a KV cache of 2147483648 positions (4"),
                   "%s", e.text);
@@ -381,5 +417,6 @@ START_TEST(every_allocation_fails_in_turn)
 END_TEST
 
 SUITE("cache", LOOP(any_steps_leave_every_text_whole, 0, 2), TEST(room_is_enough_and_no_more),
-      TEST(only_first_blocks_that_can_be_are_taken), TEST(memory_is_what_pages_and_tokens_take),
-      TEST(sizes_that_overflow_do_not_fit), TEST(every_allocation_fails_in_turn))
+      TEST(what_is_on_trial_does_not_count), TEST(only_first_blocks_that_can_be_are_taken),
+      TEST(memory_is_what_pages_and_tokens_take), TEST(sizes_that_overflow_do_not_fit),
+      TEST(every_allocation_fails_in_turn))

@@ -348,13 +348,14 @@ START_TEST(a_session_of_something_else_is_refused)
         const char *key, *words;
     } absent[] = {
         {"owner", "revision of the arithmetic"}, {"tokens", "blocks"}, {"first", "blocks"}};
-    for (size_t k = 0; k < sizeof absent / sizeof *absent; k++) { /* another, that may be unknown */
+    for (size_t k = 0; k < 2 * (sizeof absent / sizeof *absent); k++) { /* another key there */
+        bool critical = k % 2;
         copy = image_copy(&session);
-        size_t at = image_key(&copy, "config", absent[k].key);
-        copy.p[at] = 0, copy.p[at + 32] = 'x';
+        size_t at = image_key(&copy, "config", absent[k / 2].key);
+        copy.p[at] = critical, copy.p[at + 32] = 'x';
         image_repair(copy.p, copy.n);
         image_save(&copy, file);
-        refuse(ctx, TERN_BAD_FILE, absent[k].words);
+        refuse(ctx, TERN_BAD_FILE, critical ? "is needed and unknown" : absent[k / 2].words);
         image_close(&copy);
     }
     image_save(&session, file);
