@@ -188,6 +188,7 @@ static void load(tern_context *ctx)
 {
     struct tern_error e = {0};
     ck_assert_msg(!tern_session_load(ctx, 0, file, &e), "%s", e.text);
+    ck_assert(!e.text[0]);
 }
 
 /* n tokens saved by one context, restored by another over what that held, and continued. The file
