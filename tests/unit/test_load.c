@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=pread,--wrap=pread64,--wrap=memory_available,--wrap=memory_replace,--wrap=memory_expect,--wrap=memory_lock */
+/* ldflags: -Wl,--wrap=pread,--wrap=pread64,--wrap=fstat,--wrap=fstat64,--wrap=memory_available,--wrap=memory_replace,--wrap=memory_expect,--wrap=memory_lock */
 /* Where the weights live changes no bit; a file that changes under a copy is refused. */
 #include "weights/load.h"
 #include "tern.h"
@@ -243,6 +243,26 @@ bool __wrap_memory_lock(const void *p, size_t n, uint64_t *limit)
     return !refuses;
 }
 
+/* The call of fstat that fails, from 1; 0: none. */
+static int stat_fails_at;
+
+int __real_fstat(int fd, struct stat *st);
+int __wrap_fstat(int fd, struct stat *st);
+int __wrap_fstat64(int fd, struct stat *st);
+
+int __wrap_fstat(int fd, struct stat *st)
+{
+    if (!stat_fails_at || --stat_fails_at)
+        return __real_fstat(fd, st);
+    errno = EIO;
+    return -1;
+}
+
+int __wrap_fstat64(int fd, struct stat *st)
+{
+    return __wrap_fstat(fd, st);
+}
+
 static struct weights *open_weights(const char *name)
 {
     struct toy t = shape();
@@ -317,6 +337,14 @@ START_TEST(test_a_copy_that_cannot_be_made_says_why)
     refuses = false;
     read_error = EIO;
     expect(load_copy(w, pool, &e), TERN_IO, &e, "cannot read: ");
+    for (int at = 2; at <= 3; at++) { /* before the copy, and after it */
+        stat_fails_at = at;
+        expect(load_copy(w, pool, &e), TERN_IO, &e, "cannot ask for its times");
+    }
+    struct weights *none;
+    stat_fails_at = 2;
+    expect(weights_open(&none, path, &e), TERN_IO, &e, "cannot ask for its times");
+    ck_assert_ptr_null(none);
     available = 0;
     ck_assert_msg(!load_copy(w, pool, &e), "%s", e.text);
     pool_close(pool);
