@@ -30,14 +30,11 @@ void merge_close(struct merge *m)
 {
     free(m->symbols);
     free(m->heap);
-    *m = (struct merge){0};
 }
 
 bool merge_add(struct merge *m, size_t at, size_t len, int32_t id, bool frozen)
 {
     void *p = m->symbols;
-    if (m->n >= INT32_MAX || at + len > UINT32_MAX)
-        return false;
     bool ok = grow(&p, m->n, &m->cap, sizeof *m->symbols);
     m->symbols = p;
     if (!ok)

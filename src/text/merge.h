@@ -37,7 +37,8 @@ struct merge_rule {
 void merge_begin(struct merge *m, const char *word);
 void merge_close(struct merge *m);
 
-/* Appends a symbol of `len` bytes that begins at byte `at`. False: no memory. */
+/* Appends a symbol of `len` bytes that begins at byte `at`. A word has less than 2^31 bytes (growth.h).
+ * False: no memory. */
 bool merge_add(struct merge *m, size_t at, size_t len, int32_t id, bool frozen);
 
 /* Joins pairs until none is left; the survivors are the symbols with len > 0. A pair that was

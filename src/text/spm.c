@@ -28,7 +28,8 @@ static bool find(void *model, const struct merge *m, const struct symbol *left,
     return true;
 }
 
-/* Notes where an unused token is to be cut again: between the last pair that could make it. */
+/* Notes where an unused token is to be cut again: between the last pair that could make it. What an
+ * earlier word left is noted anew before the token is made, or never read: one character is not made. */
 static void note(void *model, const struct symbol *left, int32_t id)
 {
     struct encoding *c = model;
@@ -59,7 +60,7 @@ static void put_piece(struct encoding *c, const char *p, size_t n, int32_t id, b
     for (;;) {
         if (id < 0) {
             spm_put_unknown(c, p + at, end - at, after_unk);
-        } else if (v->types[id] == TOKEN_UNUSED && c->cuts[id] && c->cuts[id] < end - at) {
+        } else if (v->types[id] == TOKEN_UNUSED && c->cuts[id]) {
             ends[depth++] = (uint16_t)end;
             end = at + c->cuts[id];
             id = vocab_find(v, p + at, end - at);
@@ -99,11 +100,9 @@ bool spm_word(struct encoding *c, const char *p, size_t n)
     const struct tokenizer *t = c->t;
     bool after_unk = false;
     if (t->has_unused && !c->cuts)
-        c->cuts = malloc(t->vocab.n * sizeof *c->cuts);
+        c->cuts = calloc(t->vocab.n, sizeof *c->cuts);
     if (t->has_unused && !c->cuts)
         return false;
-    if (t->has_unused)
-        memset(c->cuts, 0, t->vocab.n * sizeof *c->cuts);
     merge_begin(&c->merge, p);
     if (!add_symbols(c, p, n) ||
         !merge_run(&c->merge, (struct merge_rule){find, t->has_unused ? note : NULL, c}))

@@ -13,7 +13,9 @@ static int compare(const void *a, const void *b)
 {
     const struct trie_key *x = a, *y = b;
     int c = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
-    return c ? c : (x->n > y->n) - (x->n < y->n);
+    if (c || x->n != y->n)
+        return c ? c : x->n < y->n ? -1 : 1;
+    return (x->value > y->value) - (x->value < y->value);
 }
 
 /* Nodes of the tree: the bytes of each key that are not shared with the one before, and the root.
@@ -74,5 +76,4 @@ bool trie_open(struct trie *t, struct trie_key *keys, uint32_t n)
 void trie_close(struct trie *t)
 {
     free(t->nodes);
-    *t = (struct trie){0};
 }

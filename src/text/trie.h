@@ -26,7 +26,8 @@ struct trie_key {
     int32_t value; /* >= 0 */
 };
 
-/* Builds the tree of keys[0..n), which it sorts; of equal ones one stays. False: no memory. */
+/* Builds the tree of keys[0..n), which it sorts; of equal ones the one of the largest value
+ * stays. False: no memory. */
 bool trie_open(struct trie *t, struct trie_key *keys, uint32_t n);
 void trie_close(struct trie *t);
 

@@ -76,10 +76,14 @@ START_TEST(for_people)
     char b[32];
     ck_assert_str_eq(number_bytes(0, b, sizeof b), "0 bytes");
     ck_assert_str_eq(number_bytes(1023, b, sizeof b), "1023 bytes");
+    ck_assert_str_eq(number_bytes(1024, b, sizeof b), "1.0 KiB");
     ck_assert_str_eq(number_bytes(1536, b, sizeof b), "1.5 KiB");
     ck_assert_str_eq(number_bytes(UINT64_MAX, b, sizeof b), "16.0 EiB");
     ck_assert_str_eq(number_seconds(0.0123, b, sizeof b), "12.3ms");
     ck_assert_str_eq(number_seconds(1.2345, b, sizeof b), "1.234s");
+    ck_assert_str_eq(number_seconds(1, b, sizeof b), "1.000s");
+    ck_assert_str_eq(number_seconds(60, b, sizeof b), "1m0.0s");
+    ck_assert_str_eq(number_seconds(7200, b, sizeof b), "120m0.0s");
     ck_assert_str_eq(number_seconds(125.5, b, sizeof b), "2m5.5s");
 }
 END_TEST

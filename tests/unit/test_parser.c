@@ -185,7 +185,9 @@ START_TEST(nearest_names)
                                           {"-verbose", "--verbose"},
                                           {"--verboes", "--verbose"},
                                           {"--number-of-tokensxy", "--number-of-tokens"},
-                                          {"--temper", "--temperature"}};
+                                          {"--temper", "--temperature"},
+                                          {"--cuonts", "--count"},
+                                          {"--ocuntz", "--count"}};
     char text[200];
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
         ck_assert_int_eq(PARSE(near[i][0]), TERN_USAGE);
@@ -200,6 +202,8 @@ START_TEST(nearest_names)
                                       "--nxy",
                                       "--cuxyz",
                                       "--unrelated",
+                                      "--zonxt",
+                                      "--zoxut",
                                       "---",
                                       "--cntxyz",
                                       "-z",

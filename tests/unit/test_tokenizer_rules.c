@@ -1,6 +1,8 @@
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
 /* Rules that tokenizers commonly get wrong, each a row or a test. The rows' ids are the
  * reference's; tools/tern/testing/vocabularies.py has them, with merges that reach over the ends
  * of words, so that a cut in the wrong place shows. */
+#include "allocs.h"
 #include "weights/keywriter.h"
 #include "vocabulary.h"
 #include "suite.h"
@@ -268,6 +270,228 @@ START_TEST(rule_19_equal_bytes)
 }
 END_TEST
 
+/* ---- vocabularies of a few tokens ---------------------------------------------------------- */
+
+/* A section with the tokens that `list` joins by |, of the types `types`, a digit each. */
+static void small(struct keywriter *k, const char *kind, const char *list, const char *types)
+{
+    char bytes[256], kinds[32];
+    uint32_t lengths[32] = {0}, n = 0;
+    size_t n_bytes = 0, n_types = strlen(types);
+    for (; *list; list++) {
+        if (*list == '|')
+            n++;
+        else
+            bytes[n_bytes++] = *list, lengths[n]++;
+    }
+    for (size_t i = 0; i < n_types; i++)
+        kinds[i] = (char)(types[i] - '0');
+    keywriter_init(k);
+    keywriter_text(k, "kind", kind);
+    keywriter_add(k, "tokens.bytes", true, KEY_TEXT, bytes, n_bytes);
+    keywriter_add(k, "tokens.lengths", true, KEY_U32, lengths, n + 1);
+    keywriter_add(k, "tokens.types", true, KEY_TEXT, kinds, n_types);
+}
+
+#define NUMBERS(k, name, type, of, ...)                           \
+    keywriter_add(k, name, true, of, (const type[]){__VA_ARGS__}, \
+                  sizeof((const type[]){__VA_ARGS__}) / sizeof(type))
+
+static struct tokenizer *open_small(struct keywriter *k)
+{
+    struct tokenizer *t = NULL;
+    struct tern_error e = {0};
+    ck_assert(!k->failed);
+    ck_assert_msg(tokenizer_open_bytes(&t, k->data, k->bytes, 100, &e) == TERN_OK, "%s", e.text);
+    return t;
+}
+
+/* `want`: the ids of the text, each with a space behind it. */
+static void check_ids(const struct tokenizer *t, const char *text, const char *want)
+{
+    int32_t ids[64];
+    char got[256] = "";
+    size_t n;
+    ck_assert_int_eq(tokenizer_encode(t, text, strlen(text), PARSE, ids, 64, &n, NULL), TERN_OK);
+    for (size_t i = 0; i < n; i++)
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%d ", (int)ids[i]);
+    ck_assert_msg(strcmp(got, want) == 0, "'%s' gives %s, want %s", text, got, want);
+}
+
+/* Opens what k holds, checks one text and closes both. */
+static void check_small(struct keywriter *k, const char *text, const char *want)
+{
+    struct tokenizer *t = open_small(k);
+    check_ids(t, text, want);
+    tokenizer_close(t);
+    keywriter_close(k);
+}
+
+/* The token with id 0 is found, made and given as any other is, in every kind. */
+START_TEST(token_0_is_a_token)
+{
+    struct keywriter k;
+    small(&k, "bpe", "ab|a|b", "111");
+    keywriter_u64(&k, "byte_level", 1), keywriter_u64(&k, "ignore_merges", 1);
+    check_small(&k, "ab", "0 ");
+    small(&k, "bpe", "a|b", "11");
+    keywriter_u64(&k, "byte_level", 1);
+    check_small(&k, "ba", "1 0 ");
+    small(&k, "bpe", "<0x61>|<0x62>|<unk>", "662");
+    keywriter_u64(&k, "byte_fallback", 1), keywriter_u64(&k, "unk", 2);
+    check_small(&k, "ba", "1 0 ");
+    small(&k, "spm", "ab|a|b", "111");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0);
+    check_small(&k, "bab", "2 0 ");
+    small(&k, "spm", "<0x61>|b|<unk>", "612");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0);
+    keywriter_u64(&k, "byte_fallback", 1), keywriter_u64(&k, "unk", 2);
+    check_small(&k, "ab", "0 1 ");
+    small(&k, "spm", "ab|a|b", "411");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0);
+    check_small(&k, "abb", "0 2 ");
+    small(&k, "unigram", "a|b|<unk>", "112");
+    NUMBERS(&k, "log_probs", double, KEY_U64, -1, -1, 0, -10);
+    keywriter_u64(&k, "unk", 2);
+    check_small(&k, "abc", "0 1 2 ");
+    small(&k, "word_level", "a|<unk>", "12");
+    keywriter_u64(&k, "unk", 1), keywriter_u64(&k, "bos", 0), keywriter_u64(&k, "eos", 0);
+    struct tokenizer *t = open_small(&k);
+    ck_assert(tokenizer_bos(t) == 0 && tokenizer_eos(t) == 0);
+    check_ids(t, "a", "0 ");
+    check_ids(t, "b", "1 ");
+    tokenizer_close(t);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* All pieces may be user-defined; a positive score is better than a lower one, whatever its bits. */
+START_TEST(sentencepiece_pieces)
+{
+    struct keywriter k;
+    small(&k, "spm", "a|ab|c", "444");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0);
+    check_small(&k, "aabcc", "0 1 2 2 ");
+    small(&k, "spm", "a|b|c|ab|bc", "11111");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0, 2, 0x1.000002p0f);
+    check_small(&k, "abc", "3 2 ");
+    small(&k, "spm", "a|b|c|ab|bc", "11111");
+    NUMBERS(&k, "scores", float, KEY_F32, -3.4e38f, 3.4e38f, 0, -0.5f, 0);
+    check_small(&k, "abc", "0 4 ");
+}
+END_TEST
+
+/* A character that is a token is never unknown, however cheap unknown ones are. */
+START_TEST(unigram_characters)
+{
+    struct keywriter k;
+    small(&k, "unigram", u8"x|é|<unk>", "112");
+    NUMBERS(&k, "log_probs", double, KEY_U64, -5, -5, 0, -1);
+    keywriter_u64(&k, "unk", 2);
+    check_small(&k, u8"éxy", "1 0 2 ");
+    small(&k, "unigram", "a|ab|b", "111");
+    NUMBERS(&k, "log_probs", double, KEY_U64, -1e30, 1e30, 0, 0);
+    check_small(&k, "ab", "1 ");
+}
+END_TEST
+
+/* Added tokens, each of which begins the one before it; the first of equal ones counts. */
+START_TEST(added_tokens_in_any_order)
+{
+    struct keywriter k;
+    small(&k, "bpe", "x|c2|c1|b|a|a1|a2|z", "10000001");
+    NUMBERS(&k, "added.ids", uint32_t, KEY_U32, 1, 2, 3, 4, 5, 6);
+    keywriter_text(&k, "added.bytes", "abcabcabaaa");
+    NUMBERS(&k, "added.lengths", uint32_t, KEY_U32, 3, 3, 2, 1, 1, 1);
+    NUMBERS(&k, "added.flags", uint32_t, KEY_U32, 0, 0, 0, 0, 0, 0);
+    keywriter_u64(&k, "byte_level", 1);
+    check_small(&k, "abcabaxzab", "1 3 4 0 7 3 ");
+}
+END_TEST
+
+/* What an added token swallowed is not there for the next, as in the reference. */
+START_TEST(swallowed_whitespace_is_gone)
+{
+    struct keywriter k;
+    small(&k, "bpe", "x|<r>| ", "100");
+    NUMBERS(&k, "added.ids", uint32_t, KEY_U32, 1, 2);
+    keywriter_text(&k, "added.bytes", "<r> ");
+    NUMBERS(&k, "added.lengths", uint32_t, KEY_U32, 3, 1);
+    NUMBERS(&k, "added.flags", uint32_t, KEY_U32, 4, 2);
+    keywriter_u64(&k, "byte_level", 1);
+    struct tokenizer *t = open_small(&k);
+    check_ids(t, "x <r>", "0 2 1 ");
+    check_ids(t, "<r> ", "1 ");
+    check_ids(t, "<r>   x", "1 0 ");
+    tokenizer_close(t);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* Of a character map's equal texts the last one counts. */
+START_TEST(equal_texts_of_a_map)
+{
+    struct keywriter k;
+    small(&k, "spm", "a|x|y|z", "1111");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0, 0);
+    keywriter_text(&k, "normalizer.0", "charsmap");
+    keywriter_u64(&k, "normalizer.0.graphemes", 0);
+    keywriter_text(&k, "normalizer.0.from.bytes", "aabaa");
+    NUMBERS(&k, "normalizer.0.from.lengths", uint32_t, KEY_U32, 1, 2, 1, 1);
+    keywriter_text(&k, "normalizer.0.to.bytes", "zxzy");
+    NUMBERS(&k, "normalizer.0.to.lengths", uint32_t, KEY_U32, 1, 1, 1, 1);
+    check_small(&k, "aab", "2 1 ");
+}
+END_TEST
+
+/* ---- failing memory in long words ---------------------------------------------------------- */
+
+/* Each allocation fails in turn while words of 200 units are cut. */
+static void check_long_words(struct keywriter *k, const char *unit)
+{
+    struct tokenizer *t = open_small(k);
+    struct buffer text = {0};
+    size_t n, failed = 0;
+    for (int i = 0; i < 200; i++)
+        ck_assert(buffer_add(&text, unit, strlen(unit)));
+    for (size_t at = 1;; at++, failed++) {
+        allocs_start(at, 0);
+        enum tern_status s = tokenizer_encode(t, text.p, text.n, 0, NULL, 0, &n, NULL);
+        size_t live = allocs_live(), count = allocs_count();
+        allocs_stop();
+        ck_assert_uint_eq(live, 0);
+        if (count < at)
+            break;
+        ck_assert_int_eq(s, TERN_NO_MEMORY);
+    }
+    ck_assert_uint_gt(failed, 2);
+    buffer_close(&text);
+    tokenizer_close(t);
+    keywriter_close(k);
+}
+
+START_TEST(long_words_without_memory)
+{
+    struct keywriter k;
+    small(&k, "bpe", "a|b|x|y|ab|xab|aby", "1111111"); /* two new pairs for each that is joined */
+    NUMBERS(&k, "merges", uint32_t, KEY_U32, 0, 1, 4, 2, 4, 5, 4, 3, 6);
+    keywriter_u64(&k, "byte_level", 1);
+    check_long_words(&k, "xaby");
+    small(&k, "bpe", "<0x61>|<unk>", "62");
+    keywriter_u64(&k, "byte_fallback", 1), keywriter_u64(&k, "unk", 1);
+    check_long_words(&k, "a");
+    small(&k, "bpe", "a|<unk>", "12");
+    keywriter_u64(&k, "unk", 1);
+    check_long_words(&k, "b");
+    small(&k, "bpe", "a|<unk>", "12");
+    keywriter_u64(&k, "unk", 1);
+    check_long_words(&k, "ab");
+    small(&k, "spm", "a|b|<unk>", "142");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0);
+    check_long_words(&k, "ab");
+}
+END_TEST
+
 /* Plain text never becomes a special token, whatever it says. */
 START_TEST(test_plain_is_plain)
 {
@@ -289,4 +513,6 @@ END_TEST
 
 SUITE("tokenizer rules", LOOP(test_rows, 0, sizeof rows / sizeof *rows), TEST(rule_16_broken_bytes),
       TEST(rule_17_streaming), TEST(rules_6_11_refused_by_name), TEST(rule_19_equal_bytes),
-      LOOP(test_plain_is_plain, 0, 9))
+      TEST(token_0_is_a_token), TEST(sentencepiece_pieces), TEST(unigram_characters),
+      TEST(added_tokens_in_any_order), TEST(swallowed_whitespace_is_gone),
+      TEST(equal_texts_of_a_map), TEST(long_words_without_memory), LOOP(test_plain_is_plain, 0, 9))

@@ -67,6 +67,7 @@ static const struct entry spm[] = {
 /* Tokens 0 to 4: a, b, ab, <unk> and U+2581. */
 static const uint64_t log_probs[] = {0xBFF0000000000000, 0, 0xC000000000000000, 0, 0, 0};
 static const uint64_t not_a_number[] = {0, 0, 0x7FF8000000000000, 0, 0, 0};
+static const uint64_t too_large[] = {0x7FF0000000000000, 0, 0, 0, 0, 0};
 static const struct entry unigram[] = {
     TEXT("kind", "unigram"),
     TEXT("tokens.bytes", "abab<unk>\xE2\x96\x81"),
@@ -110,6 +111,8 @@ static const struct {
     {BPE, TEXT("tokens.bytes", "aaab<0x0A><s>"), "repeats"},
     {BPE, U32("merges", 0, 1), "merges"},
     {BPE, U32("merges", 0, 1, 5), "merge 0"},
+    {BPE, U32("merges", 0, 5, 2), "merge 0"},
+    {BPE, U32("merges", 5, 1, 2), "merge 0"},
     {BPE, U32("merges", 0x80000000, 1, 2), "merge 0"},
     {BPE, U32("merges", 0, 1, 2, 0, 1, 2), "merge 1"},
     {BPE, U64("byte_fallback", 2), "byte_fallback"},
@@ -141,6 +144,7 @@ static const struct {
     {SPM, F32("scores", 0, 0, -1, 0), "scores"},
     {SPM, F32("scores", 0, 0, NAN, 0, 0), "score of token 2"},
     {SPM, F32("scores", 0, 0, INFINITY, 0, 0), "score of token 2"},
+    {SPM, F32("scores", -INFINITY, 0, 0, 0, 0), "score of token 0"},
     {SPM, U32("merges", 0, 1, 2), "merges"},
     {BPE, TEXT("pre.0", "punctuation"), "pre.0.text"},
     {BPE, TEXT("pre.1", "digits"), "pre.1.individual"},
@@ -148,6 +152,7 @@ static const struct {
     {BPE, TEXT("normalizer.1", "replace_runs"), "normalizer.1.from"},
     {UNIGRAM, {"log_probs", KEY_U64, log_probs, 5}, "5 log_probs"},
     {UNIGRAM, {"log_probs", KEY_U64, not_a_number, 6}, "log_probs 2"},
+    {UNIGRAM, {"log_probs", KEY_U64, too_large, 6}, "log_probs 0"},
     {UNIGRAM, TEXT("tokens.bytes", "abab<unk>\xE2\x96\xFF"), "UTF-8"},
     {UNIGRAM, U64("f32_sums", 2), "f32_sums"},
     {UNIGRAM, U64("normalizer.0.graphemes", 2), "graphemes"},
@@ -210,6 +215,22 @@ START_TEST(test_valid)
 }
 END_TEST
 
+/* A key with a value of another type is refused by its name, whichever key it is. */
+START_TEST(test_other_types)
+{
+    struct tern_error e = {0};
+    for (size_t i = 0; i < bases[_i].n; i++) {
+        const struct entry *key = &bases[_i].list[i];
+        struct entry change = U64(key->name, 0), text = TEXT(key->name, "x");
+        e = (struct tern_error){0};
+        ck_assert_int_eq(open((enum base)_i, key->type == KEY_TEXT ? &change : &text, 100, &e),
+                         TERN_BAD_FILE);
+        ck_assert_msg(strstr(e.text, key->name) != NULL, "'%s' does not name %s", e.text,
+                      key->name);
+    }
+}
+END_TEST
+
 /* Seventeen steps are one too many. */
 START_TEST(test_too_many_steps)
 {
@@ -230,4 +251,4 @@ START_TEST(test_too_many_steps)
 END_TEST
 
 SUITE("tokenizer sections", TEST(test_valid), LOOP(test_refused, 0, N_CASES),
-      TEST(test_too_many_steps))
+      LOOP(test_other_types, BPE, UNIGRAM + 1), TEST(test_too_many_steps))
