@@ -1,5 +1,7 @@
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
 /* The properties of every code point, against checksums of what the reference package answered.
  * tools/unicode_tables.py asks it. */
+#include "allocs.h"
 #include "base/xxh64.h"
 #include "text/nfc.h"
 #include "text/unicode.h"
@@ -48,4 +50,91 @@ START_TEST(normal_forms)
 }
 END_TEST
 
-SUITE("unicode", TEST(classes), TEST(normal_forms))
+/* Code points, their form C and their form D (Python's unicodedata), up to a 0: the ends of the ranges
+ * of Hangul; marks that are sorted, that stay in their order, and that reach their letter or do not. */
+static const uint32_t forms[][3][6] = {
+    {{0x1100, 0x1161}, {0xAC00}, {0x1100, 0x1161}},
+    {{0x1112, 0x1175}, {0xD788}, {0x1112, 0x1175}},
+    {{0x1112, 0x1175, 0x11C2}, {0xD7A3}, {0x1112, 0x1175, 0x11C2}},
+    {{0x10FF, 0x1161}, {0x10FF, 0x1161}, {0x10FF, 0x1161}},
+    {{0x1113, 0x1161}, {0x1113, 0x1161}, {0x1113, 0x1161}},
+    {{0x1100, 0x1160}, {0x1100, 0x1160}, {0x1100, 0x1160}},
+    {{0x1100, 0x1176}, {0x1100, 0x1176}, {0x1100, 0x1176}},
+    {{0xAC00, 0x11A7}, {0xAC00, 0x11A7}, {0x1100, 0x1161, 0x11A7}},
+    {{0xAC00, 0x11A8}, {0xAC01}, {0x1100, 0x1161, 0x11A8}},
+    {{0xAC00, 0x11C2}, {0xAC1B}, {0x1100, 0x1161, 0x11C2}},
+    {{0xAC00, 0x11C3}, {0xAC00, 0x11C3}, {0x1100, 0x1161, 0x11C3}},
+    {{0xAC01, 0x11A8}, {0xAC01, 0x11A8}, {0x1100, 0x1161, 0x11A8, 0x11A8}},
+    {{0xD788, 0x11C2}, {0xD7A3}, {0x1112, 0x1175, 0x11C2}},
+    {{0xD789, 0x11A8}, {0xD789, 0x11A8}, {0x1112, 0x1175, 0x11A8, 0x11A8}},
+    {{0xABFF, 0x11A8}, {0xABFF, 0x11A8}, {0xABFF, 0x11A8}},
+    {{0xD7A4, 0x11A8}, {0xD7A4, 0x11A8}, {0xD7A4, 0x11A8}},
+    {{0xAC00}, {0xAC00}, {0x1100, 0x1161}},
+    {{0xD7A3}, {0xD7A3}, {0x1112, 0x1175, 0x11C2}},
+    {{0x1161, 0x11A8}, {0x1161, 0x11A8}, {0x1161, 0x11A8}},
+    {{0x301, 0x323}, {0x323, 0x301}, {0x323, 0x301}},
+    {{0x73, 0x307, 0x323}, {0x1E69}, {0x73, 0x323, 0x307}},
+    {{0x61, 0x301, 0x334}, {0xE1, 0x334}, {0x61, 0x334, 0x301}},
+    {{0x61, 0x301, 0x300, 0x301}, {0xE1, 0x300, 0x301}, {0x61, 0x301, 0x300, 0x301}},
+    {{0x61, 0x323, 0x301, 0x323}, {0x1EA1, 0x323, 0x301}, {0x61, 0x323, 0x323, 0x301}},
+    {{0x61, 0x301, 0x301}, {0xE1, 0x301}, {0x61, 0x301, 0x301}},
+    {{0x61, 0x31B, 0x323, 0x302, 0x301},
+     {0x1EAD, 0x31B, 0x301},
+     {0x61, 0x31B, 0x323, 0x302, 0x301}},
+    {{0x41, 0x301, 0x62, 0x323, 0x307}, {0xC1, 0x1E05, 0x307}, {0x41, 0x301, 0x62, 0x323, 0x307}},
+    {{0x344, 0x334}, {0x334, 0x308, 0x301}, {0x334, 0x308, 0x301}},
+    {{0x80, 0x301}, {0x80, 0x301}, {0x80, 0x301}},
+};
+
+static void append(struct buffer *out, const uint32_t *c)
+{
+    char text[4];
+    for (out->n = 0; *c; c++)
+        ck_assert(buffer_add(out, text, unicode_encode(*c, text)));
+}
+
+START_TEST(both_forms)
+{
+    struct buffer text = {0}, want = {0}, got = {0};
+    append(&text, forms[_i][0]);
+    for (int form = 1; form < 3; form++) {
+        append(&want, forms[_i][form]);
+        got.n = 0;
+        ck_assert(nfc_append(&got, text.p, text.n, form == 1));
+        ck_assert(got.n == want.n && !memcmp(got.p, want.p, got.n));
+        got.n = 0; /* and before a letter */
+        ck_assert(buffer_add(&text, "z", 1) && buffer_add(&want, "z", 1));
+        ck_assert(nfc_append(&got, text.p, text.n, form == 1));
+        ck_assert(got.n == want.n && !memcmp(got.p, want.p, got.n));
+        text.n--;
+    }
+    buffer_close(&text);
+    buffer_close(&want);
+    buffer_close(&got);
+}
+END_TEST
+
+/* Many marks in the wrong order, each allocation failing in turn. */
+START_TEST(without_memory)
+{
+    struct buffer text = {0}, out = {0};
+    for (int i = 0; i < 300; i++)
+        ck_assert(buffer_add(&text, i % 2 ? "\xCC\xA3" : "\xCC\x81", 2));
+    for (size_t at = 1;; at++) {
+        allocs_start(at, 0);
+        bool ok = nfc_append(&out, text.p, text.n, true);
+        buffer_close(&out);
+        size_t live = allocs_live(), count = allocs_count();
+        allocs_stop();
+        out = (struct buffer){0};
+        ck_assert_uint_eq(live, 0);
+        ck_assert(ok == (count < at));
+        if (ok)
+            break;
+    }
+    buffer_close(&text);
+}
+END_TEST
+
+SUITE("unicode", TEST(classes), TEST(normal_forms),
+      LOOP(both_forms, 0, sizeof forms / sizeof *forms), TEST(without_memory))
