@@ -7,6 +7,8 @@
 #include "suite.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,6 +173,23 @@ START_TEST(penalty_looks_back_on_last_n)
     ck_assert_int_eq(choose(&p, logits, 4, strange, 4, 0), 1);
     p.repeat_penalty = 0;
     ck_assert_int_eq(choose(&p, logits, 4, history, 3, 0), 1);
+}
+END_TEST
+
+/* Repeat penalties of 0 and 1 are off, also where another penalty is on. */
+START_TEST(no_repeat_penalty)
+{
+    struct tern_sampler_params p = plain();
+    p.temperature = 0;
+    float logits[] = {5, 4};
+    tern_token history[] = {0};
+    for (int repeat = 0; repeat < 2; repeat++) {
+        p.repeat_penalty = (float)repeat;
+        p.presence_penalty = 0.9f;
+        ck_assert_int_eq(choose(&p, logits, 2, history, 1, 0), 0);
+        p.presence_penalty = 1.1f;
+        ck_assert_int_eq(choose(&p, logits, 2, history, 1, 0), 1);
+    }
 }
 END_TEST
 
@@ -353,6 +372,15 @@ static void check_kept(const struct tern_sampler_params *p, size_t n, tern_token
         ck_assert_msg(seen[t] == (t >= lo && t < hi), "token %d of %zu", (int)t, n);
 }
 
+/* Whether token 1 is ever drawn. */
+static bool draws_second(const struct tern_sampler_params *p, const float *logits, size_t n)
+{
+    for (uint64_t i = 0; i < 300; i++)
+        if (pick(p, logits, n, i) == 1)
+            return true;
+    return false;
+}
+
 /* Equal logits have weights of 1, whose sums meet a limit exactly. */
 START_TEST(sums_that_meet_a_limit)
 {
@@ -367,10 +395,26 @@ START_TEST(sums_that_meet_a_limit)
 
     p = plain(), p.top_n_sigma = 2;
     float two[] = {0, -2}; /* their deviation is 1 */
-    size_t seconds = 0;
-    for (uint64_t i = 0; i < 300; i++)
-        seconds += pick(&p, two, 2, i) == 1;
-    ck_assert_uint_gt(seconds, 0);
+    ck_assert(draws_second(&p, two, 2));
+    p.top_n_sigma = 1.99f;
+    ck_assert(!draws_second(&p, two, 2));
+}
+END_TEST
+
+/* A deviation is that of the tokens which are left, and which can come at all. */
+START_TEST(what_counts_in_a_deviation)
+{
+    struct tern_sampler_params p = plain();
+    float never[] = {0, -2, -INFINITY, NAN}, four[] = {0, -2, -4, -6};
+    p.top_n_sigma = 2;
+    ck_assert(draws_second(&p, never, 4));
+    p.top_n_sigma = 1.5f, p.typical_p = 0.99999f, p.top_k = 2;
+    const enum tern_stage order[] = {TERN_STAGE_TYPICAL, TERN_STAGE_TOP_K, TERN_STAGE_TOP_N_SIGMA};
+    for (size_t i = 0; i < 3; i++)
+        p.order[i] = (unsigned char)order[i];
+    ck_assert(!draws_second(&p, four, 4));
+    p.top_n_sigma = 2;
+    ck_assert(draws_second(&p, four, 4));
 }
 END_TEST
 
@@ -411,17 +455,23 @@ static struct tokenizer *open_dry(struct keywriter *k)
     return t;
 }
 
-/* Whether q may follow "q x x x q x x x", x being `token`, which `breaker` may cut to "x x x". */
-static bool cuts(struct decoder *d, tern_token token, const char *breaker)
+/* Whether q may follow "q x x x q x x x", x being `token`, which `breaker` cuts: then less than
+ * `allowed` tokens are repeated. */
+static bool cuts_to(struct decoder *d, tern_token token, const char *breaker, uint32_t allowed)
 {
     struct sampler s = {
         .vocab = DRY_VOCAB, .log_sum_exp = kernels.log_sum_exp, .scratch = scratch, .decoder = d};
     struct tern_sampler_params p = plain();
     const tern_token text[] = {Q, token, token, token, Q, token, token, token};
     const float logits[DRY_VOCAB] = {[Q] = 1};
-    p.temperature = 0, p.dry_multiplier = 10, p.dry_base = 1, p.dry_allowed_length = 4;
+    p.temperature = 0, p.dry_multiplier = 10, p.dry_base = 1, p.dry_allowed_length = allowed;
     p.dry_last_n = UINT32_MAX, p.dry_breakers = &breaker, p.n_dry_breakers = 1;
     return sampler_pick(&s, &p, logits, text, 8, 0) == Q;
+}
+
+static bool cuts(struct decoder *d, tern_token token, const char *breaker)
+{
+    return cuts_to(d, token, breaker, 4);
 }
 
 /* What follows a token is kept as far as a breaker reaches, however long the tokens are. */
@@ -430,9 +480,13 @@ START_TEST(breakers_reach_into_long_tokens)
     struct keywriter k;
     struct decoder *d = NULL;
     char longest[DRY_BREAKER_MAX + 1] = "qb";
+    static const char *const endings[] = {"q", "qb", "qbb", "qbbb"};
     struct tokenizer *t = open_dry(&k);
     ck_assert(!decoder_open(&d, t, true, NULL));
     ck_assert(cuts(d, B, "qb") && cuts(d, B, "qbbb") && !cuts(d, B, "qbbbb"));
+    for (uint32_t n = 1; n <= 4; n++) /* a repetition begins behind the token in which they end */
+        for (uint32_t allowed = 1; allowed <= 4; allowed++)
+            ck_assert(cuts_to(d, B, endings[n - 1], allowed) == (4 - n < allowed));
     memset(longest + 2, 'y', DRY_BREAKER_MAX - 2);
     ck_assert(cuts(d, LONG, "qbyy") && !cuts(d, LONG, "qbb") && cuts(d, LONG, longest));
     memset(longest + 1, 'z', DRY_BREAKER_MAX - 1);
@@ -460,6 +514,113 @@ START_TEST(parameters_are_checked)
 }
 END_TEST
 
+/* Every parameter from its least to its largest value, and no further: those that tern.h states. */
+START_TEST(limits_of_parameters)
+{
+#define LIMIT(name, min, max)                                           \
+    {                                                                   \
+#name, offsetof(struct tern_sampler_params, name), (min), (max) \
+    }
+    static const struct {
+        const char *name;
+        size_t offset;
+        float min, max;
+    } limits[] = {LIMIT(temperature, 0, 1000),
+                  LIMIT(top_p, 0, 1),
+                  LIMIT(min_p, 0, 1),
+                  LIMIT(repeat_penalty, 0, 1000),
+                  LIMIT(frequency_penalty, -1000, 1000),
+                  LIMIT(presence_penalty, -1000, 1000),
+                  LIMIT(typical_p, 0, 1),
+                  LIMIT(top_n_sigma, -1, 1000),
+                  LIMIT(xtc_probability, 0, 1),
+                  LIMIT(xtc_threshold, 0, 1),
+                  LIMIT(dry_multiplier, 0, 1000),
+                  LIMIT(dry_base, 0, 1000),
+                  LIMIT(mirostat_tau, 0, 1000),
+                  LIMIT(mirostat_eta, 0, 1)};
+#undef LIMIT
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        float min = limits[i].min, max = limits[i].max;
+        const float good[] = {min, max};
+        const float bad[] = {min - 0x1p-10f, max + 0x1p-10f, NAN, INFINITY, -INFINITY};
+        for (size_t k = 0; k < 7; k++) {
+            struct tern_error e = {0};
+            struct tern_sampler_params p = sampler_defaults();
+            memcpy((char *)&p + limits[i].offset, k < 2 ? &good[k] : &bad[k - 2], sizeof(float));
+            ck_assert_int_eq(sampler_check(&p, 10, &e), k < 2 ? TERN_OK : TERN_USAGE);
+            ck_assert(k < 2 || (e.code == TERN_USAGE && strstr(e.text, limits[i].name)));
+        }
+    }
+}
+END_TEST
+
+START_TEST(other_parameters_are_checked)
+{
+    struct tern_error e = {0};
+    struct tern_sampler_params p = sampler_defaults();
+    for (unsigned mirostat = 0; mirostat < 5; mirostat++) {
+        p.mirostat = mirostat;
+        ck_assert_int_eq(sampler_check(&p, 10, &e), mirostat & ~2u ? TERN_USAGE : TERN_OK);
+    }
+    char text[DRY_BREAKER_MAX + 2] = "";
+    const char *breakers[] = {"x", text};
+    p = sampler_defaults(), p.n_dry_breakers = 2;
+    ck_assert_int_eq(sampler_check(&p, 10, &e), TERN_OK); /* the usual ones */
+    p.dry_breakers = breakers;
+    memset(text, 'x', DRY_BREAKER_MAX);
+    ck_assert_int_eq(sampler_check(&p, 10, &e), TERN_OK);
+    text[DRY_BREAKER_MAX] = 'x';
+    ck_assert_int_eq(sampler_check(&p, 10, &e), TERN_USAGE);
+    p.n_dry_breakers = 1;
+    ck_assert_int_eq(sampler_check(&p, 10, &e), TERN_OK);
+    p.n_dry_breakers = 0;
+    static const struct tern_bias bias[] = {{0, -INFINITY}, {9, 1}, {-1, 1}, {10, 1}, {0, NAN}};
+    for (size_t i = 0; i < 5; i++) {
+        struct tern_bias two[] = {{5, 1}, bias[i]};
+        p.bias = two, p.n_bias = 2;
+        ck_assert_int_eq(sampler_check(&p, 10, &e), i < 2 ? TERN_OK : TERN_USAGE);
+    }
+}
+END_TEST
+
+START_TEST(orders_of_stages)
+{
+    static const char *const names[] = {"penalties", "dry",   "top_n_sigma", "top_k",      "typ_p",
+                                        "top_p",     "min_p", "xtc",         "temperature"};
+    struct tern_error e = {0};
+    struct tern_sampler_params p = sampler_defaults();
+    for (size_t i = 0; i < 9; i++) {
+        char text[80];
+        ck_assert_int_eq(sampler_order(&p, names[i], &e), TERN_OK);
+        ck_assert(p.order[0] == i + 1 && !p.order[1]);
+        snprintf(text, sizeof text, "%s;%s;", names[8 - i], names[(9 - i) % 9]);
+        ck_assert_int_eq(sampler_order(&p, text, &e), TERN_OK);
+        ck_assert(p.order[0] == 9 - i && p.order[1] == (9 - i) % 9 + 1 && !p.order[2]);
+        snprintf(text, sizeof text, "%s;%s", names[i], names[i]);
+        ck_assert_int_eq(sampler_order(&p, text, &e), TERN_USAGE);
+        snprintf(text, sizeof text, "'%s' is unknown or comes twice", names[i]);
+        ck_assert(e.code == TERN_USAGE && strstr(e.text, text));
+        snprintf(text, sizeof text, "%.*s", (int)strlen(names[i]) - 1, names[i]);
+        ck_assert_int_eq(sampler_order(&p, text, &e), TERN_USAGE);
+    }
+    static const char *const bad[] = {"",
+                                      ";",
+                                      ";dry",
+                                      "dry;;xtc",
+                                      "top",
+                                      "k",
+                                      "penalties;dr",
+                                      "temperatures",
+                                      "Dry",
+                                      "dry ",
+                                      "a-name-of-more-than-forty-letters-that-is-cut-here"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_int_eq(sampler_order(&p, bad[i], &e), TERN_USAGE);
+    ck_assert(strstr(e.text, "'a-name-of-more-than-forty-letters-that-i' is unknown"));
+}
+END_TEST
+
 static void choose_kernels(void)
 {
     kernels_init(&kernels, NULL, NULL);
@@ -468,8 +629,10 @@ static void choose_kernels(void)
 SUITE("sampler", AROUND_ALL(choose_kernels, NULL), TEST(uniform_is_fixed_and_uniform),
       TEST(greedy_takes_the_lowest_of_the_largest), TEST(values_that_are_not_numbers),
       TEST(penalty_divides_or_multiplies_once), TEST(penalty_looks_back_on_last_n),
-      TEST(penalty_comes_before_the_cuts), TEST(every_stage_has_the_frequencies_of_the_reference),
+      TEST(no_repeat_penalty), TEST(penalty_comes_before_the_cuts),
+      TEST(every_stage_has_the_frequencies_of_the_reference),
       TEST(random_cases_agree_with_the_reference), TEST(extreme_parameters),
       TEST(few_values_among_many), TEST(same_arguments_same_token), TEST(sums_that_meet_a_limit),
       TEST(a_draw_that_meets_a_sum), TEST(breakers_reach_into_long_tokens),
-      TEST(parameters_are_checked))
+      TEST(what_counts_in_a_deviation), TEST(parameters_are_checked), TEST(limits_of_parameters),
+      TEST(other_parameters_are_checked), TEST(orders_of_stages))
