@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* Fuzz target: chat templates. The input is a section `chat`, which is opened with the tokenizer of
  * a test vocabulary and used on fixed conversations. Asserted: ids in range, and their number does
  * not depend on the room for them; the memory stays within what allocs_judge allows. */

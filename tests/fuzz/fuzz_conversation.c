@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* Fuzzes the files of /load: any bytes are loaded in the place of a conversation. Asserted: after a
  * refusal the conversation is as it was; what is accepted has its roles in turns, and comes back
  * the same from /save; the memory stays within what allocs_judge allows, and none is left behind. */

@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* Fuzzes session files: any bytes, with the checksums repaired so that they hide nothing, are
  * loaded in the place of a sequence, with each type of cache. Asserted: after a refusal the sequence is as
  * it was; what is accepted has tokens of the vocabulary, goes on, and comes back byte for byte from

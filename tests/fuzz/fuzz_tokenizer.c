@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* Fuzz target: tokenizers. The first byte chooses: even: the rest is a section, which is opened and
  * used on a fixed text; odd: it is a text for one of the test vocabularies (byte / 2 modulo their
  * number), encoded in both modes. Asserted: ids in range; the decoder gives whole UTF-8; where a

@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* Fuzzes whole weights files: any bytes, with the checksums repaired so that they hide nothing, are
  * opened as a model; what opens is checked and evaluated. The memory for it stays within
  * what allocs_judge allows, and none is left behind. An input is the beginning of a file: what its

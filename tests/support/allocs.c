@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 void *__real_malloc(size_t n);
 void __real_free(void *p);
@@ -15,6 +16,13 @@ void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 void __wrap_free(void *p);
+void *__real_aligned_alloc(size_t alignment, size_t n);
+void *__wrap_aligned_alloc(size_t alignment, size_t n);
+void *__real_mmap(void *p, size_t n, int protection, int flags, int fd, off_t at);
+void *__wrap_mmap(void *p, size_t n, int protection, int flags, int fd, off_t at);
+void *__wrap_mmap64(void *p, size_t n, int protection, int flags, int fd, off_t at);
+int __real_munmap(void *p, size_t n);
+int __wrap_munmap(void *p, size_t n);
 
 enum { SLOTS = 1 << 14 };
 
@@ -28,6 +36,7 @@ static char gone_mark;
 static size_t used[SLOTS / 2], n_used; /* slots of the table that are not empty */
 static size_t count, fail_at, live, live_bytes, peak;
 static int fail_rest, active;
+bool (*allocs_file_map_fails)(void);
 
 static size_t slot_of(const void *p)
 {
@@ -167,4 +176,35 @@ void __wrap_free(void *p)
 {
     take(p);
     __real_free(p);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t n)
+{
+    void *p = fails() ? NULL : __real_aligned_alloc(alignment, n);
+    if (p)
+        put(p, n);
+    return p;
+}
+
+void *__wrap_mmap(void *p, size_t n, int protection, int flags, int fd, off_t at)
+{
+    const bool is_memory = fd < 0;
+    if (is_memory ? fails() : allocs_file_map_fails && allocs_file_map_fails())
+        return MAP_FAILED;
+    void *made = __real_mmap(p, n, protection, flags, fd, at);
+    if (is_memory && made != MAP_FAILED && !(flags & MAP_FIXED))
+        put(made, 0);
+    return made;
+}
+
+/* The name that _FILE_OFFSET_BITS gives to mmap. */
+void *__wrap_mmap64(void *p, size_t n, int protection, int flags, int fd, off_t at)
+{
+    return __wrap_mmap(p, n, protection, flags, fd, at);
+}
+
+int __wrap_munmap(void *p, size_t n)
+{
+    take(p);
+    return __real_munmap(p, n);
 }

@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* The public interface: contexts of one model in several threads, generation, memory plans. */
 #include <pthread.h>
 #include <stdio.h>

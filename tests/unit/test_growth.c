@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* Steps and rules that multiply: 16 steps that each write 256 bytes for one would make 2^128 of a
  * byte. Every list is refused with its own sentence, in little memory; what real tokenizers write
  * stays allowed. ADDING A STEP that makes texts longer: a row of `steps`. */

@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* The catalogue of malformed weights files: each row changes numbers of a valid file, makes the
  * checksums right again, and states the sentence that must refuse it. Rejecting takes little memory
  * and leaves none behind.

@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* The writer of weights files, and quantize on top of it. */
 #include "allocs.h"
 #include "image.h"

@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* The tokenizer against the reference's answers for every kind and pattern
  * (tests/golden/tokenizers): whole examples, then 10,000 hard strings each by hash; broken
  * sections; failing memory. The rules that tokenizers commonly get wrong are in

@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* The reader of the weights file: what it gives of good files, what it says of damaged ones (whole
  * families of damage; test_malformed.c has the single kinds), and what it does without memory. */
 #include "allocs.h"

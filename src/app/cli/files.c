@@ -1,6 +1,8 @@
 /* Files: see files.h. */
 #include "app/cli/files.h"
 
+#include "app/cli/signals.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -48,7 +50,11 @@ static enum tern_status read_all(int fd, const char *path, char **text, size_t *
 enum tern_status files_take(const char *path, char **text, size_t *n, struct tern_error *e)
 {
     bool is_input = !strcmp(path, "-");
-    int fd = is_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    int fd = STDIN_FILENO;
+    if (!is_input)
+        do
+            fd = open(path, O_RDONLY | O_CLOEXEC);
+        while (fd < 0 && errno == EINTR && !signals_caught()); /* a pipe may have no writer */
     *text = NULL;
     *n = 0;
     if (fd < 0)

@@ -104,6 +104,22 @@ static void put(void *arg, const char *text, size_t n)
     growing_text_add(arg, text, n);
 }
 
+/* All of it, on the disk. */
+static bool write_all(int fd, const char *p, size_t n)
+{
+    while (n) {
+        ssize_t done = write(fd, p, n);
+        if (done < 0 && errno != EINTR)
+            return false;
+        p += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+    while (fsync(fd))
+        if (errno != EINTR)
+            return false;
+    return true;
+}
+
 static enum tern_status write_text(const struct growing_text *t, const char *temporary,
                                    const char *path, struct tern_error *e)
 {
@@ -111,21 +127,24 @@ static enum tern_status write_text(const struct growing_text *t, const char *tem
     bool old = !lstat(path, &there);
     if (old && !S_ISREG(there.st_mode))
         return not_regular(path, e);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (!f)
+    int fd;
+    do
+        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0)
         return fail(path, e);
     signals_temporary(temporary);
     if (old)
         (void)fchmod(fd, there.st_mode & 0777); /* some file systems know no modes */
-    bool good = (!t->n || fwrite(t->p, 1, t->n, f) == t->n) && !fflush(f) && !fsync(fileno(f));
-    good = !(fclose(f) || !good || rename(temporary, path));
-    if (!good) {
-        fail(path, e);
+    enum tern_status s = write_all(fd, t->p, t->n) ? TERN_OK : fail(path, e);
+    if (close(fd) && !s)
+        s = fail(path, e);
+    if (!s && rename(temporary, path))
+        s = fail(path, e);
+    if (s)
         unlink(temporary);
-    }
     signals_temporary(NULL);
-    return good ? TERN_OK : TERN_IO;
+    return s;
 }
 
 enum tern_status conversation_save(const struct conversation *c, const char *path,
