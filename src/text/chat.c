@@ -194,17 +194,18 @@ static const char *find_name(const struct chat *c, const char *p, const char *en
     return NULL;
 }
 
-/* Whether what the rule writes before the message is what asks for an answer, except for spaces at
- * the end. Leaves behind what asks for it. */
+/* Whether what the rule writes of message m before all of its text is what asks for an answer,
+ * except for spaces at the end. Leaves behind what asks for it. */
 static bool begins_as_asked(struct render *r, const char *prefix, size_t n,
-                            const struct chat_rule *ask, bool *same)
+                            const struct tern_chat_message *m, const struct chat_rule *ask,
+                            bool *same)
 {
     struct buffer *text = &r->out->text;
     size_t at = text->n;
     if (!put(r, ask->p, ask->n, NULL))
         return false;
     size_t asked = text->n, marks = r->out->marks.n;
-    if (!put(r, prefix, n, NULL))
+    if (!put(r, prefix, n, m))
         return false;
     size_t a = asked - at, b = text->n - asked;
     trim(text->p + at, &a, TRIM_NOT, TRIM_SPACE);
@@ -226,7 +227,7 @@ static bool put_sampled(struct render *r, const struct chat_rule *rule, unsigned
     size_t text = r->out->text.n, marks = r->out->marks.n, n = m->n_tokens;
     bool ok = true;
     if (ask && whole)
-        ok = begins_as_asked(r, rule->p, (size_t)(whole - rule->p), ask, kept);
+        ok = begins_as_asked(r, rule->p, (size_t)(whole - rule->p), m, ask, kept);
     if (!ok || !*kept) {
         r->out->text.n = text;
         r->out->marks.n = marks;

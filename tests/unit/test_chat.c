@@ -426,6 +426,28 @@ START_TEST(drops_sampled_ids)
 }
 END_TEST
 
+/* A rule may write a part of the answer before all of it. */
+START_TEST(drops_sampled_ids_behind_a_part_of_their_text)
+{
+    static const char *const begins[] = {START "A:\3\2" STOP, START "A:\4\2" STOP};
+    int32_t one[1];
+    size_t n;
+    tokenizer_encode(v.t, "e", 1, 0, one, 1, &n, NULL);
+    const int32_t ids[] = {one[0], one[0]};
+    for (size_t i = 0; i < 2; i++) {
+        const struct rule rules[] = {{3, 0, START "U:\2" STOP},
+                                     {3, 1, begins[i]},
+                                     {0x803, 0x802, START "A:"},
+                                     {3, 2, ""}};
+        struct keywriter k;
+        struct chat *c = open_chat(rules, 4, 0, &k);
+        continues(c, "ee", ids, 2, i == 1); /* nothing was thought: it begins as asked */
+        chat_close(c);
+        keywriter_close(&k);
+    }
+}
+END_TEST
+
 /* ---- malformed sections ------------------------------------------------------------------- */
 
 static const struct {
@@ -548,5 +570,6 @@ SUITE("chat", AROUND_ALL(setup, teardown), TEST(renders_rules),
       LOOP(trims, 0, 9), TEST(trims_all_whitespace), TEST(trims_together),
       LOOP(knows_thinking, 0, 3), LOOP(refuses_what_has_no_form, 0, 8), TEST(encodes_joined_runs),
       TEST(keeps_sampled_ids), TEST(drops_sampled_ids),
+      TEST(drops_sampled_ids_behind_a_part_of_their_text),
       LOOP(refuses_malformed_rules, 0, sizeof cases / sizeof *cases), TEST(survives_any_byte),
       TEST(refuses_other_keys), TEST(knows_builtin_templates))
