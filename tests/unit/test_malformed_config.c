@@ -126,30 +126,36 @@ static void add(struct keywriter *w, const struct rule *r, const struct value *v
         keywriter_add(w, r->key, true, v->type, data[v->type], v->n);
 }
 
+/* The key block w as a config; w is closed. */
+static enum tern_status read_block(struct keywriter *w, struct tern_error *e)
+{
+    struct keys keys = {0};
+    struct model m = {0};
+    *e = (struct tern_error){0};
+    void *block = aligned_alloc(8, (w->bytes + 7) / 8 * 8);
+    memcpy(block, w->data, w->bytes);
+    enum tern_status s = keys_parse(&keys, "config", block, w->bytes, e);
+    if (!s)
+        s = config_read(&m, &keys, e);
+    free(m.shapes);
+    free(m.ropes);
+    keys_close(&keys);
+    keywriter_close(w);
+    free(block);
+    return s;
+}
+
 /* The config with rule `odd` written as *v says, or left out (v NULL); -1: sound. */
 static enum tern_status read_with(int odd, const struct value *v, struct tern_error *e)
 {
     struct keywriter w;
-    struct keys keys = {0};
-    struct model m = {0};
     keywriter_init(&w);
     for (int i = 0; i < RULES; i++) {
         const struct value sound = {rules[i].type, rules[i].values, SIZE_MAX, 0};
         if (i != odd || v)
             add(&w, &rules[i], i == odd ? v : &sound);
     }
-    *e = (struct tern_error){0};
-    void *block = aligned_alloc(8, (w.bytes + 7) / 8 * 8);
-    memcpy(block, w.data, w.bytes);
-    enum tern_status s = keys_parse(&keys, "config", block, w.bytes, e);
-    if (!s)
-        s = config_read(&m, &keys, e);
-    free(m.shapes);
-    free(m.ropes);
-    keys_close(&keys);
-    keywriter_close(&w);
-    free(block);
-    return s;
+    return read_block(&w, e);
 }
 
 static void refuse(int i, const char *what, struct value v)
@@ -183,6 +189,7 @@ START_TEST(types_and_counts)
     if (r->type == KEY_TEXT) {
         refuse(_i, "an empty word", (struct value){r->type, 0, 0, 0});
         refuse(_i, "another word", (struct value){r->type, 3, 0, 0});
+        refuse(_i, "a long word", (struct value){r->type, 70, 0, 0});
         return;
     }
     refuse(_i, "no value", (struct value){r->type, 0, 0, 0});
@@ -242,6 +249,126 @@ START_TEST(what_does_not_go_together)
 }
 END_TEST
 
+/* Several keys, each with one value for all layers or word; others are sound. */
+struct change {
+    const char *key;
+    double value;
+    const char *word;
+};
+
+enum { CHANGES = 7 };
+
+static const struct {
+    const char *want; /* or NULL: it is sound */
+    struct change list[CHANGES];
+} sets[] = {
+    {"n_heads * head_dim is 1049600", {{"n_heads", 1025, 0}, {"head_dim", 1024, 0}}},
+    {NULL, {{"n_heads", 1024, 0}, {"head_dim", 1024, 0}}},
+    {"a router without experts", {{"n_experts", 0, 0}, {"experts_used", 0, 0}}},
+    {"a router without experts",
+     {{"n_experts", 0, 0}, {"experts_used", 0, 0}, {"shared_hidden", 0, 0}}},
+    {"a router without experts",
+     {{"n_experts", 0, 0}, {"experts_used", 0, 0}, {"shared_hidden", 0, 0}, {"router_bias", 0, 0}}},
+    {"a router without experts",
+     {{"n_experts", 0, 0},
+      {"experts_used", 0, 0},
+      {"shared_hidden", 0, 0},
+      {"router_select_bias", 0, 0}}},
+    {NULL,
+     {{"n_experts", 0, 0},
+      {"experts_used", 0, 0},
+      {"shared_hidden", 0, 0},
+      {"router_bias", 0, 0},
+      {"router_select_bias", 0, 0}}},
+    {"a norm after attention",
+     {{"n_experts", 0, 0},
+      {"experts_used", 0, 0},
+      {"shared_hidden", 0, 0},
+      {"router_bias", 0, 0},
+      {"router_select_bias", 0, 0},
+      {"parallel", 1, 0}}},
+    {NULL,
+     {{"n_experts", 0, 0},
+      {"experts_used", 0, 0},
+      {"shared_hidden", 0, 0},
+      {"router_bias", 0, 0},
+      {"router_select_bias", 0, 0},
+      {"parallel", 1, 0},
+      {"norms", 1, 0}}},
+    {NULL, {{"norms", 9, 0}}}, /* after the step only */
+    {"swiglu_oai without a gate", {{"activation", 0, "swiglu_oai"}, {"ffn_gated", 0, 0}}},
+    {NULL, {{"activation", 0, "swiglu_oai"}}},
+};
+
+START_TEST(several_changes)
+{
+    struct keywriter w;
+    struct tern_error e;
+    keywriter_init(&w);
+    for (int i = 0; i < RULES; i++) {
+        const struct change *c = sets[_i].list, *end = c + CHANGES;
+        while (c < end && c->key && strcmp(c->key, rules[i].key))
+            c++;
+        const struct value good = {rules[i].type, rules[i].values, SIZE_MAX, 0};
+        if (c == end || !c->key)
+            add(&w, &rules[i], &good);
+        else if (c->word)
+            keywriter_text(&w, c->key, c->word);
+        else
+            add(&w, &rules[i], &(struct value){rules[i].type, 1, 0, c->value});
+    }
+    enum tern_status s = read_block(&w, &e);
+    if (sets[_i].want)
+        ck_assert_msg(s == TERN_BAD_FILE && strstr(e.text, sets[_i].want), "%d: %s", s, e.text);
+    else
+        ck_assert_msg(!s, "%s", e.text);
+}
+END_TEST
+
+/* Sets beyond the first: as many as fit, one limit for all, as many far frequencies as near. */
+START_TEST(more_rope_sets)
+{
+    static const float freq[4] = {1, 1, 1, 1};
+    static const struct {
+        size_t n, far;
+        uint64_t limit;
+        const char *want;
+    } cases[] = {{1, 4, 40, NULL},
+                 {7, 4, 40, NULL},
+                 {8, 4, 40, "rope.8"},
+                 {1, 4, 41, "rope.1.limit"},
+                 {1, 3, 40, "rope.1.far_freq"}};
+    const struct value three = {KEY_F32, 3, SIZE_MAX, 0};
+    struct tern_error e;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct keywriter w;
+        char name[32];
+        keywriter_init(&w);
+        for (int i = 0; i < RULES; i++) {
+            const struct value good = {rules[i].type, rules[i].values, SIZE_MAX, 0};
+            add(&w, &rules[i], &good);
+        }
+        for (size_t i = 1; i <= cases[k].n; i++) {
+            snprintf(name, sizeof name, "rope.%zu.inv_freq", i);
+            keywriter_add(&w, name, true, KEY_F32, freq, 4);
+            snprintf(name, sizeof name, "rope.%zu.far_freq", i);
+            keywriter_add(&w, name, true, KEY_F32, freq, cases[k].far);
+            snprintf(name, sizeof name, "rope.%zu.limit", i);
+            keywriter_u64(&w, name, cases[k].limit);
+        }
+        enum tern_status s = read_block(&w, &e);
+        if (cases[k].want)
+            ck_assert_msg(s == TERN_BAD_FILE && strstr(e.text, cases[k].want), "%d: %s", s, e.text);
+        else
+            ck_assert_msg(!s, "%s", e.text);
+    }
+    int far = 0;
+    while (strcmp(rules[far].key, "rope.0.far_freq"))
+        far++;
+    refuse(far, "fewer than near", three);
+}
+END_TEST
+
 /* ---- the list of FORMAT.md ----------------------------------------------------------------- */
 
 static bool has_rule(const char *key, size_t n)
@@ -281,4 +408,5 @@ END_TEST
 
 SUITE("malformed config", TEST(sound), LOOP(types_and_counts, 0, RULES), LOOP(ranges, 0, RULES),
       LOOP(what_does_not_go_together, 0, sizeof clashes / sizeof *clashes),
+      LOOP(several_changes, 0, sizeof sets / sizeof *sets), TEST(more_rope_sets),
       TEST(every_key_of_the_format))

@@ -24,6 +24,7 @@ START_TEST(integers)
     ck_assert(!u64("99999999999999999999", &u));
     ck_assert(u64("000", &u) && u == 0);
     ck_assert(i64("-9223372036854775807", &i) && i == -INT64_MAX);
+    ck_assert(i64("9223372036854775807", &i) && i == INT64_MAX);
     ck_assert(!i64("9223372036854775808", &i));
     static const char *const bad[] = {"", "-", "--1", "+1", " 1", "1 ", "1.0", "0x1", "a", "1\n"};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
@@ -60,6 +61,7 @@ START_TEST(reals)
         ck_assert_double_le(fabs(v / strtod(near[k], NULL) - 1), 1e-14);
     }
     ck_assert(number_real("1e-400", &v) && v == 0);
+    ck_assert(number_real("1e-401", &v) && v == 0);
     ck_assert(number_real("0e999999999999999999999", &v) && v == 0);
     static const char *const bad[] = {
         "",    ".",   "-",   "e5",    "1e",    "1e+", "1,5",   "+1",   " 1",
@@ -68,6 +70,23 @@ START_TEST(reals)
     v = 7;
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
         ck_assert_msg(!number_real(bad[k], &v) && v == 7, "%s", bad[k]);
+}
+END_TEST
+
+/* More digits than an exponent counts change nothing but the digits that count. */
+START_TEST(very_long_reals)
+{
+    enum { ZEROS = 100100 };
+    static char text[ZEROS + 16];
+    double v = 7;
+    memset(text, '0', sizeof text);
+    memcpy(text, "0.", 2);
+    strcpy(text + ZEROS, "1");
+    ck_assert(number_real(text, &v) && v == 0);
+    memset(text, '0', sizeof text);
+    *text = '1', text[ZEROS] = 0;
+    v = 7;
+    ck_assert(!number_real(text, &v) && v == 7);
 }
 END_TEST
 
@@ -88,4 +107,4 @@ START_TEST(for_people)
 }
 END_TEST
 
-SUITE("number", TEST(integers), TEST(reals), TEST(for_people))
+SUITE("number", TEST(integers), TEST(reals), TEST(very_long_reals), TEST(for_people))

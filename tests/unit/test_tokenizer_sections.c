@@ -67,7 +67,9 @@ static const struct entry spm[] = {
 /* Tokens 0 to 4: a, b, ab, <unk> and U+2581. */
 static const uint64_t log_probs[] = {0xBFF0000000000000, 0, 0xC000000000000000, 0, 0, 0};
 static const uint64_t not_a_number[] = {0, 0, 0x7FF8000000000000, 0, 0, 0};
-static const uint64_t too_large[] = {0x7FF0000000000000, 0, 0, 0, 0, 0};
+static const uint64_t infinite[] = {0x7FF0000000000000, 0, 0, 0, 0, 0};
+static const uint64_t too_large[] = {0, 0, 0x47E0000000000000, 0, 0, 0}; /* 2^127 */
+static const uint64_t too_small[] = {0, 0, 0xC7E0000000000000, 0, 0, 0};
 static const struct entry unigram[] = {
     TEXT("kind", "unigram"),
     TEXT("tokens.bytes", "abab<unk>\xE2\x96\x81"),
@@ -83,7 +85,51 @@ static const struct entry unigram[] = {
     U32("normalizer.0.to.lengths", 0, 2),
 };
 
-enum base { BPE, SPM, UNIGRAM };
+/* A parameter of every step, and keys that the others lack. */
+static const struct entry steps[] = {
+    TEXT("kind", "bpe"),
+    TEXT("tokens.bytes", "abab<0x0A><s>"),
+    U32("tokens.lengths", 1, 1, 2, 6, 3),
+    TEXT("tokens.types", "\1\1\1\6\3"),
+    U64("byte_level", 0),
+    U64("fuse_unk", 0),
+    U64("ignore_merges", 0),
+    U64("f32_sums", 0),
+    U64("unk", 0),
+    U64("eos", 4),
+    U32("add.after", 4),
+    TEXT("normalizer.0", "prepend"),
+    TEXT("normalizer.0.text", "b"),
+    U64("normalizer.0.scheme", 1),
+    TEXT("normalizer.1", "strip"),
+    U64("normalizer.1.sides", 3),
+    TEXT("normalizer.2", "replace_runs"),
+    TEXT("normalizer.2.from", "a"),
+    TEXT("normalizer.2.to", "b"),
+    TEXT("pre.0", "split"),
+    TEXT("pre.0.pattern", "\\s+$"),
+    TEXT("pre.0.behavior", "removed"),
+    U64("pre.0.invert", 0),
+    TEXT("pre.1", "digits"),
+    U64("pre.1.individual", 1),
+    U64("pre.1.bytes", 0),
+    TEXT("pre.2", "punctuation"),
+    TEXT("pre.2.behavior", "isolated"),
+    TEXT("pre.3", "metaspace"),
+    TEXT("pre.3.text", "\xE2\x96\x81"),
+    U64("pre.3.scheme", 1),
+    U64("pre.3.split", 1),
+    TEXT("decoder.0", "metaspace"),
+    TEXT("decoder.0.text", "\xE2\x96\x81"),
+    U64("decoder.0.scheme", 1),
+    TEXT("decoder.1", "strip"),
+    TEXT("decoder.1.text", "a"),
+    U64("decoder.1.count", 1),
+};
+
+static const char long_text[5000] = {0};
+
+enum base { BPE, SPM, UNIGRAM, STEPS };
 static const struct {
     const struct entry *list;
     size_t n;
@@ -91,6 +137,7 @@ static const struct {
     [BPE] = {bpe, sizeof bpe / sizeof *bpe},
     [SPM] = {spm, sizeof spm / sizeof *spm},
     [UNIGRAM] = {unigram, sizeof unigram / sizeof *unigram},
+    [STEPS] = {steps, sizeof steps / sizeof *steps},
 };
 
 static const struct {
@@ -152,7 +199,7 @@ static const struct {
     {BPE, TEXT("normalizer.1", "replace_runs"), "normalizer.1.from"},
     {UNIGRAM, {"log_probs", KEY_U64, log_probs, 5}, "5 log_probs"},
     {UNIGRAM, {"log_probs", KEY_U64, not_a_number, 6}, "log_probs 2"},
-    {UNIGRAM, {"log_probs", KEY_U64, too_large, 6}, "log_probs 0"},
+    {UNIGRAM, {"log_probs", KEY_U64, infinite, 6}, "log_probs 0"},
     {UNIGRAM, TEXT("tokens.bytes", "abab<unk>\xE2\x96\xFF"), "UTF-8"},
     {UNIGRAM, U64("f32_sums", 2), "f32_sums"},
     {UNIGRAM, U64("normalizer.0.graphemes", 2), "graphemes"},
@@ -161,6 +208,14 @@ static const struct {
     {UNIGRAM, U32("normalizer.0.from.lengths", 0, 3), "empty text"},
     {UNIGRAM, U32("normalizer.0.to.lengths", 0xFFFFFFFF, 3), "to.lengths"},
     {UNIGRAM, U32("normalizer.0.to.lengths", 1, 1, 0), "3 texts for 2"},
+    {UNIGRAM, {"normalizer.0.from.lengths", KEY_U32, long_text, 0}, "from.lengths"},
+    {BPE, U32("tokens.lengths", 0, 2, 2, 6, 3), "token 0 is empty"},
+    {BPE, {"tokens.lengths", KEY_U32, long_text, 0}, "0 token lengths"},
+    {BPE, {"normalizer.0.from", KEY_TEXT, long_text, 257}, "normalizer.0.from"},
+    {BPE, {"normalizer.0", KEY_TEXT, long_text, 0}, "normalizer.0"},
+    {BPE, TEXT("normalizer.3", "nfc"), "normalizer.3"},
+    {UNIGRAM, {"log_probs", KEY_U64, too_large, 6}, "log_probs 2"},
+    {UNIGRAM, {"log_probs", KEY_U64, too_small, 6}, "log_probs 2"},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -204,9 +259,53 @@ START_TEST(test_refused)
 }
 END_TEST
 
+/* Each key with each type that it cannot have. */
+START_TEST(test_types)
+{
+    static const uint64_t zeros[8];
+    for (size_t i = 0; i < bases[_i].n; i++)
+        for (int type = KEY_U64; type <= KEY_U32; type++) {
+            const struct entry *was = &bases[_i].list[i];
+            const struct entry odd = {was->name, (enum key_type)type, zeros, 1};
+            struct tern_error e = {0};
+            if (type == (int)was->type)
+                continue;
+            ck_assert_int_eq(open((enum base)_i, &odd, 100, &e), TERN_BAD_FILE);
+            ck_assert_msg(strstr(e.text, was->name) && strstr(e.text, "want"), "%s: %s", was->name,
+                          e.text);
+        }
+}
+END_TEST
+
+START_TEST(test_added_that_are_too_long)
+{
+    struct tern_error e = {0};
+    for (uint32_t n = 1024; n <= 1025; n++) {
+        struct keywriter k;
+        struct tokenizer *t;
+        keywriter_init(&k);
+        for (size_t i = 0; i < sizeof bpe / sizeof *bpe; i++) {
+            const struct entry *from = &bpe[i];
+            if (!strcmp(from->name, "added.bytes"))
+                keywriter_add(&k, from->name, true, KEY_TEXT, long_text, n);
+            else if (!strcmp(from->name, "added.lengths"))
+                keywriter_add(&k, from->name, true, KEY_U32, &n, 1);
+            else
+                keywriter_add(&k, from->name, true, from->type, from->values, from->count);
+        }
+        enum tern_status s = tokenizer_open_bytes(&t, k.data, k.bytes, 100, &e);
+        ck_assert_msg((int)s == (n == 1024 ? TERN_OK : TERN_BAD_FILE), "%s", e.text);
+        ck_assert(n == 1024 || strstr(e.text, "added token 0 is empty, longer than 1024"));
+        tokenizer_close(t);
+        keywriter_close(&k);
+    }
+}
+END_TEST
+
 START_TEST(test_valid)
 {
     struct tern_error e = {0};
+    ck_assert_msg(open(STEPS, NULL, 100, &e) == TERN_OK, "%s", e.text);
     ck_assert_msg(open(BPE, NULL, 100, &e) == TERN_OK, "%s", e.text);
     ck_assert_msg(open(UNIGRAM, NULL, 100, &e) == TERN_OK, "%s", e.text);
     ck_assert_msg(open(SPM, NULL, 5, &e) == TERN_OK, "%s", e.text);
@@ -251,4 +350,5 @@ START_TEST(test_too_many_steps)
 END_TEST
 
 SUITE("tokenizer sections", TEST(test_valid), LOOP(test_refused, 0, N_CASES),
-      LOOP(test_other_types, BPE, UNIGRAM + 1), TEST(test_too_many_steps))
+      LOOP(test_other_types, BPE, UNIGRAM + 1), LOOP(test_types, 0, sizeof bases / sizeof *bases),
+      TEST(test_added_that_are_too_long), TEST(test_too_many_steps))
