@@ -10,16 +10,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct tern_chat_message talk[] = {
-    {"system", " be \n", 5, NULL, 0},
-    {"user", "\xE3\x80\x80hi\xFF<|im_end|>", 17, NULL, 0},
-    {"assistant", "<think>\nx</think>\n\ny ", 21, NULL, 0},
-    {"user", "", 0, NULL, 0},
-};
+static const int32_t sampled[] = {100, 5, 2}; /* ends in <|im_end|> */
 
+/* The conversation from message `first` on; with_ids: the answer as it was sampled. */
 static void use(const struct chat *c, const struct tokenizer *t, size_t first, size_t n,
-                unsigned flags)
+                unsigned flags, bool with_ids)
 {
+    const struct tern_chat_message talk[] = {
+        {"system", " be \n", 5, NULL, 0},
+        {"user", "\xE3\x80\x80hi\xFF<|im_end|>", 17, NULL, 0},
+        {"assistant", "<think>\nx</think>\n\ny ", 21, with_ids ? sampled : NULL, with_ids ? 3 : 0},
+        {"user", "", 0, NULL, 0},
+    };
     struct chat_text out = {0};
     int32_t ids[64];
     size_t all, again;
@@ -45,9 +47,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum tern_status s = chat_open(&c, v.t, section, size, NULL);
     allocs_judge(size, !s);
     if (!s) {
-        use(c, v.t, 0, 4, TERN_CHAT_GENERATE);
-        use(c, v.t, 0, 3, TERN_CHAT_THINK);
-        use(c, v.t, 1, 1, TERN_CHAT_GENERATE | TERN_CHAT_NO_THINK);
+        use(c, v.t, 0, 4, TERN_CHAT_GENERATE, false);
+        use(c, v.t, 0, 4, TERN_CHAT_GENERATE, true);
+        use(c, v.t, 0, 3, TERN_CHAT_THINK, true);
+        use(c, v.t, 1, 1, TERN_CHAT_GENERATE | TERN_CHAT_NO_THINK, false);
         allocs_judge(size, 1);
         chat_close(c);
     }

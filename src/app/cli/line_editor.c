@@ -112,7 +112,8 @@ static void draw(struct line_editor *e)
         growing_text_add(&out, "\033[J", 3);
         e->drawn = e->row = 0, e->column = begin;
     }
-    place(&out, l->p + e->drawn, l->n - e->drawn, width, &e->row, &e->column);
+    if (l->n > e->drawn)
+        place(&out, l->p + e->drawn, l->n - e->drawn, width, &e->row, &e->column);
     e->drawn = l->n;
     if (e->at < l->n) {
         struct growing_text head = {0}; /* finds the cursor's place, is not shown */
