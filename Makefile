@@ -214,7 +214,7 @@ test-progs:
 
 # The C suites and SANITIZED_CLI, which run the programs, under the address and undefined-behaviour
 # sanitizers, then the threaded suites under the thread sanitizer.
-SANITIZED_CLI ?= test_chat_cli test_cli test_quantize_cli test_sampling_cli test_session_cli
+SANITIZED_CLI ?= test_chat_cli test_cli test_sampling_cli test_session_cli
 sanitize:
 	@tests/need-tools
 	+@$(SUBMAKE) BUILD=build-asan EXTRA="$(EXTRA) -fsanitize=address,undefined \
@@ -246,7 +246,7 @@ test-memory: progs replays $(PROGRAMS:%=$(BUILD)/%)
 PARSERS := $(addprefix src/weights/,weights.c keys.c foreign.c) src/model/config.c \
 	src/model/session.c $(addprefix src/text/,tokenizer.c tokenizer_steps.c vocab.c added.c chat.c) \
 	src/app/run/conversation.c src/app/cli/parser.c src/app/cli/number.c
-COVERING = $(filter-out test_bench,$(SUITES) $(FUZZERS) $(SANITIZED_CLI))
+COVERING = $(SUITES) $(FUZZERS) $(SANITIZED_CLI)
 coverage:
 	@tests/need-tools
 	+@$(SUBMAKE) BUILD=build-coverage REF_ONLY=1 CC="$(CLANG)" CFLAGS="-O1 -g" \
