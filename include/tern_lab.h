@@ -37,7 +37,7 @@ struct tern_layer_info {
     const float *alibi; /* [n_heads] slopes of biases by distance, or NULL; borrowed */
     int parallel; /* attention and feed-forward read the same x, so there is no `middle` */
     int gated;
-    int qk_norm;
+    int qk_norm, attn_post_norm, ffn_post_norm; /* it has such norms */
 };
 void tern_model_layer(const tern_model *model, uint64_t layer, struct tern_layer_info *info);
 
@@ -147,6 +147,12 @@ typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
  * shown each time. */
 enum tern_status tern_observe(tern_context *ctx, tern_observe_fn fn, void *arg,
                               struct tern_error *e);
+
+/* cos and sin [rope_dims / 2] by which RoPE turned q and k at a position of this sequence, times the
+ * attention factor: q' = (q_a cos - q_b sin, q_b cos + q_a sin) for the dims a = i, b = i + rope_dims / 2.
+ * Nothing where the layer has no RoPE. */
+void tern_rope_angles(const tern_context *ctx, uint32_t seq, uint64_t layer, uint32_t position,
+                      float *cos, float *sin);
 
 /* ---- attention as a matrix ------------------------------------------------------------------ */
 

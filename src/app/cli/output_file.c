@@ -43,7 +43,7 @@ enum tern_status output_file_open(struct output_file *o, const char *path, struc
         return s;
     snprintf(o->path, sizeof o->path, "%s", path);
     snprintf(o->temporary, sizeof o->temporary, "%.4080s.%ld~", path, (long)getpid());
-    int fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = open(o->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return fail(e, path, "cannot create it");
     signals_temporary(o->temporary);

@@ -15,9 +15,8 @@ static void feed(void *arg, const struct tern_observation *o)
     tern_attention_feed(arg, o);
 }
 
-/* What is kept must fit beside model and cache. */
-static enum tern_status check_memory(const struct subject *s, const struct tern_attention_params *p,
-                                     struct tern_error *e)
+enum tern_status atlas_check_memory(const struct subject *s, const struct tern_attention_params *p,
+                                    struct tern_error *e)
 {
     struct tern_memory plan;
     char needs[32], has[32];
@@ -54,7 +53,7 @@ enum tern_status atlas_record(struct subject *s, tern_attention **a, struct tern
         if (path)
             status = atlas_page_check(s, e);
         if (!status)
-            status = check_memory(s, &p, e);
+            status = atlas_check_memory(s, &p, e);
         if (!status)
             status = tern_attention_open(a, s->ctx, &p, e);
     }

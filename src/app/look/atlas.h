@@ -7,6 +7,11 @@
 
 enum tern_status atlas_show(struct subject *s, struct tern_error *e);
 
+/* TERN_NO_MEMORY unless what tern_attention keeps fits beside model and cache; says how much when it
+ * is much. */
+enum tern_status atlas_check_memory(const struct subject *s, const struct tern_attention_params *p,
+                                    struct tern_error *e);
+
 /* The chosen layers' recorder, fed while the subject runs: memory is checked and stated first. The
  * caller closes it before the subject. */
 enum tern_status atlas_record(struct subject *s, tern_attention **a, struct tern_error *e);

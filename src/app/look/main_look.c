@@ -4,6 +4,7 @@
 #include "app/cli/finish.h"
 #include "app/cli/out.h"
 #include "app/look/atlas.h"
+#include "app/look/capture.h"
 #include "app/look/look_options.h"
 #include "app/look/subject.h"
 #include "app/look/surprise.h"
@@ -13,6 +14,8 @@
 static enum tern_status do_job(struct subject *s, struct tern_error *e)
 {
     switch (s->o->job) {
+    case LOOK_CAPTURE:
+        return capture_text(s, e);
     case LOOK_SURPRISE:
         return surprise_show(s, e);
     default:

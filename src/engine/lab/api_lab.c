@@ -32,6 +32,8 @@ void tern_model_layer(const tern_model *m, uint64_t layer, struct tern_layer_inf
     info->attn_scale = w->attn_scale, info->attn_cap = w->attn_cap, info->sinks = w->sinks;
     info->alibi = w->alibi;
     info->parallel = w->parallel, info->gated = w->gated, info->qk_norm = w->qk_norm != QK_NONE;
+    info->attn_post_norm = w->attn_post_norm.weight != NULL;
+    info->ffn_post_norm = w->ffn_post_norm.weight != NULL;
 }
 
 /* ---- fingerprints ------------------------------------------------------------------------- */
@@ -126,4 +128,16 @@ enum tern_status tern_edit(tern_context *c, tern_edit_fn fn, void *arg, struct t
 int tern_altered(const tern_context *c)
 {
     return c->altered;
+}
+
+void tern_rope_angles(const tern_context *c, uint32_t seq, uint64_t layer, uint32_t position,
+                      float *cos, float *sin)
+{
+    const struct model *m = c->model->model;
+    const struct rope_set *rope =
+        layer < m->n_layers && seq < c->memory.n_seqs ? m->layers[layer].rope : NULL;
+    if (rope)
+        c->model->kernels.rope_angles(cos, sin,
+                                      rope->far && c->cache.far[seq] ? rope->far : rope->inv_freq,
+                                      rope->half, position, rope->factor);
 }
