@@ -4,13 +4,16 @@ import base64
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
 import xml.etree.ElementTree as ET
+import zipfile
 from pathlib import Path
 
 import numpy as np
+import safetensors.numpy
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOK = os.environ.get("LOOK", "./look")
@@ -136,6 +139,89 @@ class Look(unittest.TestCase):
         look(FABLE, "--surprise", text, "-o", page)
         self.assertEqual(len(page_data(page)["tokens"]), len(bits))
         self.assertNotIn("<b>", page.read_text())
+
+    def capture(self, *arguments, name: str = "c.npz") -> dict[str, np.ndarray]:
+        look(FABLE, *arguments, "-q", "--capture", self.folder / name)
+        if name.endswith("npz"):
+            with zipfile.ZipFile(self.folder / name) as archive:
+                self.assertIsNone(archive.testzip())
+            return dict(np.load(self.folder / name))
+        return safetensors.numpy.load_file(self.folder / name)
+
+    def test_captured_arrays_fit_together(self):
+        """What TransformerLens' names mean, computed from one another."""
+        c = self.capture("The cat sat on the mat", "-n", 2, "--cache-type", "f32")
+        n = c["tokens"].shape[1]
+        for layer in range(5):
+            of = lambda name, layer=layer: c[f"blocks.{layer}.{name}"][0]  # noqa: E731
+            q, k, v, pattern = of("attn.hook_rot_q"), of("attn.hook_rot_k"), of("attn.hook_v"), of("attn.hook_pattern")
+            self.assertEqual((q.shape, k.shape, pattern.shape), ((n, 8, 64), (n, 4, 64), (8, n, n)))
+            scores = np.einsum("qhd,khd->hqk", q, np.repeat(k, 2, 1)) / 8
+            scores[:, ~np.tri(n, dtype=bool)] = -np.inf
+            np.testing.assert_allclose(of("attn.hook_attn_scores"), scores, atol=2e-5)
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            np.testing.assert_allclose(pattern, weights / weights.sum(-1, keepdims=True), atol=2e-6)
+            np.testing.assert_allclose(of("attn.hook_z"), np.einsum("hqk,khd->qhd", pattern, np.repeat(v, 2, 1)), atol=2e-5)
+            np.testing.assert_array_equal(of("hook_resid_mid"), of("hook_resid_pre") + of("hook_attn_out"))
+            np.testing.assert_array_equal(of("hook_resid_post"), of("hook_resid_mid") + of("hook_mlp_out"))
+            gate = of("mlp.hook_pre").astype(float)
+            np.testing.assert_allclose(of("mlp.hook_post"), gate / (1 + np.exp(-gate)) * of("mlp.hook_pre_linear"), atol=1e-5)
+            angle = np.arange(n)[:, None] * 10000.0 ** (-np.arange(32) / 32)
+            before, half = of("attn.hook_q").astype(float), slice(None, 32)
+            a, b = before[..., half], before[..., 32:]
+            cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
+            np.testing.assert_allclose(q, np.concatenate([a * cos - b * sin, b * cos + a * sin], -1), atol=2e-5)
+        np.testing.assert_array_equal(c["hook_embed"], c["blocks.0.hook_resid_pre"])
+
+    def test_captures_can_be_narrowed(self):
+        whole = self.capture("The cat sat on the mat", "-n", 2)
+        some = self.capture(
+            "The cat sat on the mat", "-n", 2, "--positions", "2-8", "--layers", "1,3", "--hooks", "*hook_z,blocks.3.*pattern",
+            name="c.safetensors",
+        )  # fmt: skip
+        self.assertEqual(set(some), {"blocks.1.attn.hook_z", "blocks.3.attn.hook_z", "blocks.3.attn.hook_pattern", "tokens"})
+        np.testing.assert_array_equal(some["blocks.3.attn.hook_z"], whole["blocks.3.attn.hook_z"][:, 2:])
+        np.testing.assert_array_equal(some["blocks.3.attn.hook_pattern"], whole["blocks.3.attn.hook_pattern"][:, :, 2:, 2:])
+        np.testing.assert_array_equal(some["tokens"], whole["tokens"][:, 2:])
+        c = self.folder / "x.npz"
+        self.refused(FABLE, "x", "--capture", c, "--hooks", "*hook_nothing", says="is no hook of this model")
+        self.refused(FABLE, "x", "--capture", c, "--positions", "1-5", says="positions 0 to 1")
+        self.refused(FABLE, "x", "--capture", self.folder / "x.bin", says="must end in .npz or .safetensors")
+        self.refused(FABLE, "x " * 4000, "-q", "--capture", c, says="ends at 4 GiB: write .safetensors", code=6)
+        self.refused(FABLE, "--capture", c, "--lines", FABLE, says="must end in .safetensors|ends in .safetensors")
+
+    def test_lines_are_captured_as_single_texts_are(self):
+        lines = ["The cat sat.", "Once upon a time there was a dog. " * 30, "A", "The mat was red <|endoftext|>."]
+        corpus = self.folder / "corpus.txt"
+        corpus.write_text("\n\n".join(lines))
+        hooks = ("--hooks", "*resid_post,blocks.1.attn.hook_q")
+        for batch in (512, 16):
+            c = self.capture("--lines", corpus, *hooks, "-b", batch, name="c.safetensors")
+            self.assertEqual(len(c["lines"]), len(lines) + 1)
+            for line, begin, end in zip(lines, c["lines"], c["lines"][1:]):
+                one = self.capture(line, *hooks)
+                np.testing.assert_array_equal(c["tokens"][begin:end], one["tokens"][0])
+                for name in set(one) - {"tokens"}:
+                    np.testing.assert_array_equal(c[name][begin:end], one[name][0])
+
+    def test_a_stopped_capture_goes_on(self):
+        corpus, part = self.folder / "corpus.txt", self.folder / "c.safetensors.part"
+        corpus.write_text("\n".join(f"The {i} cats sat on the mat, and then the dog came." for i in range(1000)))
+        job = ["--lines", corpus, "--hooks", "blocks.3.hook_resid_post", "-t", 1]
+        whole = self.capture(*job, name="whole.safetensors")
+        first = subprocess.Popen([LOOK, FABLE, *map(str, job), "--capture", self.folder / "c.safetensors"], cwd=ROOT, stderr=subprocess.PIPE)
+        size = 8 * 2
+        while not (part.exists() and part.stat().st_size > size and part.read_bytes()[-8:] != bytes(8)):
+            self.assertIsNone(first.poll())
+            size = (self.folder / "whole.safetensors").stat().st_size
+        first.send_signal(signal.SIGINT)
+        self.assertIn("goes on with", first.communicate()[1].decode())
+        self.assertEqual(first.returncode, 130)
+        done = look(FABLE, *job, "--capture", self.folder / "c.safetensors")
+        self.assertRegex(done.stderr.decode(), r"goes on with line \d+ of 1000")
+        for name, values in safetensors.numpy.load_file(self.folder / "c.safetensors").items():
+            np.testing.assert_array_equal(values, whole[name])
+        self.assertFalse(part.exists())
 
     def test_colours_follow_the_terminal(self):
         self.assertNotIn(b"\033", look(FABLE, "x", "--head", "1.2").stdout)

@@ -55,6 +55,24 @@ enum tern_status output_file_open(struct output_file *o, const char *path, struc
     return output_file_close(o, s, e);
 }
 
+enum tern_status output_file_reopen(struct output_file *o, const char *path, struct tern_error *e)
+{
+    struct stat there;
+    *o = (struct output_file){.stays = true};
+    enum tern_status s = check_target(path, e);
+    if (s)
+        return s;
+    snprintf(o->path, sizeof o->path, "%s", path);
+    snprintf(o->temporary, sizeof o->temporary, "%.4080s.part", path);
+    int fd = open(o->temporary, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0 || fstat(fd, &there) || !S_ISREG(there.st_mode) || !(o->stream = fdopen(fd, "r+"))) {
+        s = fail(e, o->temporary, "cannot open it for writing");
+        if (fd >= 0)
+            close(fd);
+    }
+    return s;
+}
+
 enum tern_status output_file_close(struct output_file *o, enum tern_status s, struct tern_error *e)
 {
     bool is_file = *o->temporary;
@@ -66,7 +84,7 @@ enum tern_status output_file_close(struct output_file *o, enum tern_status s, st
         s = fail(e, is_file ? o->path : "standard output", "cannot write it");
     if (is_file && !s && rename(o->temporary, o->path))
         s = fail(e, o->path, "cannot give the file its name");
-    if (is_file && s)
+    if (is_file && s && !o->stays)
         unlink(o->temporary);
     signals_temporary(NULL);
     return s;

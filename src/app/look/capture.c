@@ -22,15 +22,15 @@ struct capture {
 /* ---- while the model runs -------------------------------------------------------------------- */
 
 /* q or k of a row as it was before RoPE: turned back, and divided by the square of the factor */
-static void turn_back(const struct capture *c, const struct tern_observation *o,
-                      const struct tern_row *at, const float *x, float *out)
+void capture_turn_back(const struct subject *s, const struct tern_observation *o,
+                       const struct tern_row *at, const float *x, float *out)
 {
     struct tern_layer_info w;
-    tern_model_layer(c->s->model, o->layer, &w);
+    tern_model_layer(s->model, o->layer, &w);
     size_t half = w.rope_dims / 2;
     float *cos = out + o->columns, *sin = cos + half; /* the scratch has room */
     memcpy(out, x, o->columns * sizeof *out);
-    tern_rope_angles(c->s->ctx, at->seq, o->layer, at->position, cos, sin);
+    tern_rope_angles(s->ctx, at->seq, o->layer, at->position, cos, sin);
     for (size_t h = 0; h + w.head_dim <= o->columns; h += w.head_dim)
         for (size_t i = 0; i < half; i++) {
             float *a = &out[h + i], *b = &out[h + i + half], p = *a, q = *b;
@@ -49,7 +49,7 @@ static void write_rows(struct capture *c, const struct hook *h, const struct ten
         if (position < c->first || position > c->last)
             continue;
         if (h->kind == HOOK_UNTURN)
-            turn_back(c, o, &o->at[i], x, c->row);
+            capture_turn_back(c->s, o, &o->at[i], x, c->row);
         tensor_file_write(&c->file, a, (uint64_t)(position - c->first) * o->columns,
                           h->kind == HOOK_UNTURN ? c->row : x, o->columns);
     }

@@ -6,4 +6,12 @@
 
 enum tern_status capture_text(struct subject *s, struct tern_error *e);
 
+/* --lines: many texts, whose rows stand one after the other in each array. */
+enum tern_status capture_lines(struct subject *s, struct tern_error *e);
+
+/* What both do with a row of an observation: q or k, as it was before RoPE, into out
+ * [2 * columns]. */
+void capture_turn_back(const struct subject *s, const struct tern_observation *o,
+                       const struct tern_row *at, const float *x, float *out);
+
 #endif

@@ -158,6 +158,8 @@ static enum tern_status take_words(struct look_options *o, const struct parser *
         o->prompt = p->words[i++];
     if (i < p->n_words)
         return parser_usage(e, "'%.100s' is one argument too many", p->words[i]);
+    if (v[LOOK_LINES].given && (o->job != LOOK_CAPTURE || o->prompt || v[LOOK_FILE].given))
+        return parser_usage(e, "--lines goes with --capture, and is its only text");
     if ((o->prompt != NULL) + v[LOOK_FILE].given + v[LOOK_PROMPT_IDS].given > 1)
         return parser_usage(e, "only one text can be given: as an argument, by --file or by "
                                "--prompt-ids");

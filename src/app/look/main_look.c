@@ -15,7 +15,7 @@ static enum tern_status do_job(struct subject *s, struct tern_error *e)
 {
     switch (s->o->job) {
     case LOOK_CAPTURE:
-        return capture_text(s, e);
+        return (s->o->value[LOOK_LINES].given ? capture_lines : capture_text)(s, e);
     case LOOK_SURPRISE:
         return surprise_show(s, e);
     default:

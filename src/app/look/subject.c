@@ -106,7 +106,7 @@ enum tern_status subject_open(struct subject *s, const struct look_options *o, s
     tern_model_info(s->model, &s->info);
     if (tokens_have_text(s->model))
         status = tern_decoder_open(&s->decoder, s->model, 1, e);
-    if (o->job == LOOK_SURPRISE) /* its text is in its file */
+    if (o->job == LOOK_SURPRISE || o->value[LOOK_LINES].given) /* the text is in a file */
         return status;
     return status ? status : take_tokens(s, e);
 }
@@ -235,15 +235,17 @@ static enum tern_cache_type cache_type_of(const struct look_options *o)
     return TERN_CACHE_F16;
 }
 
-enum tern_status subject_context(struct subject *s, uint32_t n_ctx, struct tern_error *e)
+enum tern_status subject_context(struct subject *s, uint32_t n_ctx, uint32_t n_seqs,
+                                 struct tern_error *e)
 {
     const struct option_value *v = s->o->value;
     struct tern_context_params p = {
         .n_ctx = n_ctx,
+        .n_seqs = n_seqs,
         .n_batch = v[LOOK_BATCH_SIZE].given ? (uint32_t)v[LOOK_BATCH_SIZE].integer : BATCH,
         .cache_type = cache_type_of(s->o)};
-    if (p.n_batch > p.n_ctx)
-        p.n_batch = p.n_ctx;
+    if (p.n_batch > p.n_ctx * (uint64_t)n_seqs)
+        p.n_batch = p.n_ctx * n_seqs;
     if (n_ctx > s->info.max_seq && !v[LOOK_QUIET].given)
         fprintf(stderr, "context: %u positions, but the model was made for %llu\n", n_ctx,
                 (unsigned long long)s->info.max_seq);
@@ -269,7 +271,7 @@ enum tern_status subject_begin(struct subject *s, struct tern_error *e)
     if (!more)
         return no_memory(e, "the tokens");
     s->tokens = more;
-    return subject_context(s, n_ctx, e);
+    return subject_context(s, n_ctx, 1, e);
 }
 
 struct progress {

@@ -24,8 +24,10 @@ void subject_close(struct subject *s);
 /* Opens a context for the text and what is generated after it. Signals act on it. */
 enum tern_status subject_begin(struct subject *s, struct tern_error *e);
 
-/* Opens a context of n_ctx positions, for a job that evaluates texts of its own. */
-enum tern_status subject_context(struct subject *s, uint32_t n_ctx, struct tern_error *e);
+/* Opens a context of n_seqs sequences of n_ctx positions, for a job that evaluates texts of its
+ * own. */
+enum tern_status subject_context(struct subject *s, uint32_t n_ctx, uint32_t n_seqs,
+                                 struct tern_error *e);
 
 /* Called after every batch with what has logits: rows first .. first + n - 1 of the text. Non-zero
  * stops. */

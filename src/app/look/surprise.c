@@ -211,7 +211,7 @@ enum tern_status surprise_show(struct subject *s, struct tern_error *e)
         n_ctx = (uint32_t)v[LOOK_CTX_SIZE].integer;
     enum tern_status status = files_take(v[LOOK_SURPRISE].text, &text, &n, e);
     if (!status)
-        status = subject_context(s, n_ctx, e);
+        status = subject_context(s, n_ctx, 1, e);
     if (!status)
         status = measure(&t, text, n, e);
     if (!status && path)

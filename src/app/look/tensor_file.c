@@ -242,12 +242,20 @@ enum tern_status tensor_file_plan(struct tensor_file *f, const char *path,
     return s;
 }
 
+/* The header of .safetensors */
+static void write_header(struct tensor_file *f, const char *header, size_t bytes)
+{
+    unsigned char length[8];
+    put(put(length, (uint32_t)bytes, 4), 0, 4);
+    write_at(f, length, sizeof length, 0);
+    write_at(f, header, bytes, sizeof length);
+}
+
 enum tern_status tensor_file_open(struct tensor_file *f, const char *path,
                                   struct tensor_array *arrays, size_t n, struct tern_error *e)
 {
     char *header;
     size_t bytes;
-    unsigned char length[8];
     enum tern_status s = plan(f, path, arrays, n, &header, &bytes, e);
     if (!s)
         s = output_file_open(&f->out, path, e);
@@ -258,10 +266,43 @@ enum tern_status tensor_file_open(struct tensor_file *f, const char *path,
     }
     for (size_t i = 0; !s && f->is_npz && i < n; i++)
         write_local(f, &arrays[i], 0); /* the checksum follows at the end */
-    if (!s && header) {
-        put(put(length, (uint32_t)bytes, 4), 0, 4);
-        write_at(f, length, sizeof length, 0);
-        write_at(f, header, bytes, sizeof length);
+    if (!s && header)
+        write_header(f, header, bytes);
+    free(header);
+    return s;
+}
+
+/* Behind the arrays, until the file is whole: the key, and what was marked */
+void tensor_file_mark(struct tensor_file *f, uint64_t key, uint64_t done)
+{
+    const uint64_t mark[] = {key, done};
+    write_at(f, mark, sizeof mark, f->bytes);
+}
+
+/* What an unfinished file says of itself; 0 if it is not one of this key. */
+static uint64_t read_mark(const struct tensor_file *f, uint64_t key)
+{
+    uint64_t mark[2] = {0};
+    bool whole = pread(f->fd, mark, sizeof mark, (off_t)f->bytes) == sizeof mark;
+    return whole && mark[0] == key ? mark[1] : 0;
+}
+
+enum tern_status tensor_file_resume(struct tensor_file *f, const char *path,
+                                    struct tensor_array *arrays, size_t n, uint64_t key,
+                                    uint64_t *done, struct tern_error *e)
+{
+    char *header;
+    size_t bytes;
+    enum tern_status s = plan(f, path, arrays, n, &header, &bytes, e);
+    if (!s)
+        s = output_file_reopen(&f->out, path, e);
+    if (!s) {
+        f->is_resumed = true;
+        f->fd = fileno(f->out.stream);
+        *done = read_mark(f, key);
+        if (!*done && (ftruncate(f->fd, 0) || ftruncate(f->fd, (off_t)f->bytes)))
+            f->failed = errno;
+        write_header(f, header, bytes);
     }
     free(header);
     return s;
@@ -277,6 +318,8 @@ enum tern_status tensor_file_close(struct tensor_file *f, enum tern_status s, st
 {
     if (!s && f->is_npz && !f->failed)
         finish_npz(f);
+    if (!s && f->is_resumed && !f->failed && ftruncate(f->fd, (off_t)f->bytes))
+        f->failed = errno;
     if (!s && f->failed) {
         snprintf(e->text, sizeof e->text, "%.300s: cannot write it: %s", f->out.path,
                  strerror(f->failed));

@@ -18,7 +18,7 @@ struct tensor_array {
 struct tensor_file {
     struct output_file out;
     int fd;
-    bool is_npz;
+    bool is_npz, is_resumed;     /* the latter: by tensor_file_resume */
     struct tensor_array *arrays; /* [n], the caller's; they live as long as the file */
     size_t n;
     uint64_t bytes; /* of the whole file */
@@ -37,12 +37,21 @@ enum tern_status tensor_file_plan(struct tensor_file *f, const char *path,
 enum tern_status tensor_file_open(struct tensor_file *f, const char *path,
                                   struct tensor_array *arrays, size_t n, struct tern_error *e);
 
+/* The same for a .safetensors file that may take hours: it is called PATH.part until it is whole, and
+ * stays when the work is stopped. *done is the number that tensor_file_mark left there, or 0. `key`
+ * stands for what the values depend on: with another one the file begins anew. */
+enum tern_status tensor_file_resume(struct tensor_file *f, const char *path,
+                                    struct tensor_array *arrays, size_t n, uint64_t key,
+                                    uint64_t *done, struct tern_error *e);
+/* Everything before `done` is written; what that counts is the caller's affair. */
+void tensor_file_mark(struct tensor_file *f, uint64_t key, uint64_t done);
+
 /* Writes n values of 4 bytes to an array, `at` values after its beginning. Failures are found when
  * the file is closed. */
 void tensor_file_write(struct tensor_file *f, const struct tensor_array *a, uint64_t at,
                        const void *values, size_t n);
 
-/* s TERN_OK: finishes the file; otherwise removes it. */
+/* s TERN_OK: finishes the file; otherwise removes it, unless it can be resumed. */
 enum tern_status tensor_file_close(struct tensor_file *f, enum tern_status s, struct tern_error *e);
 
 #endif
