@@ -253,8 +253,6 @@ size_t cache_keep(struct cache *c, size_t seq, size_t n)
     c->length[seq] = (uint32_t)n;
     for (int i = 0; i < c->n_classes; i++) {
         drop_blocks(c, &c->classes[i], seq, blocks_of(n), c->n_blocks);
-        if (n == 0)
-            continue;
         own_last_page(c, &c->classes[i], seq, n);
     }
     return n;

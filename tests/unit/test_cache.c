@@ -1,4 +1,4 @@
-/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=memory_release */
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=memory_release,--wrap=memory_advise_huge */
 /* Pages, tables and counts of the KV cache, without a model's arithmetic: whatever is done, every
  * position that a sequence sees holds what was written for it, no page is lost or held for nothing,
  * and the memory is what the sizes need. */
@@ -38,6 +38,15 @@ void __wrap_memory_release(void *p, size_t n)
 {
     released = p ? n : 0;
     __real_memory_release(p, n);
+}
+
+/* Large pages are asked for so many bytes. */
+static size_t huge;
+void __wrap_memory_advise_huge(void *p, size_t n);
+
+void __wrap_memory_advise_huge(void *p, size_t n)
+{
+    huge = p == c.range ? n : 0;
 }
 
 static void open_cache(enum tern_cache_type type)
@@ -205,6 +214,7 @@ static void copy(size_t from, size_t to)
         first[l] = cache_first(&c, l, from);
         ck_assert(first[l] * BLOCK <= sees_from(l, n));
         ck_assert(!first[l] || !holds(from, l, first[l] * BLOCK - 1));
+        ck_assert(first[l] * BLOCK >= n || holds(from, l, first[l] * BLOCK));
         for (size_t b = first[l]; b * BLOCK < n; b++)
             memcpy(pages[l][b], cache_k(&c, l, from, b * BLOCK, 0), bytes);
     }
@@ -254,6 +264,26 @@ START_TEST(any_steps_leave_every_text_whole)
     for (int i = 0; i < c.n_classes; i++)
         ck_assert_uint_eq(c.classes[i].n_free, c.classes[i].n_pages);
     cache_close(&c);
+}
+END_TEST
+
+/* Of two sequences that share a page, one goes back into it and takes another way. */
+START_TEST(a_shared_page_is_not_written)
+{
+    static const size_t lengths[] = {256, 257, 300, 319, 530}, back[] = {1, 20, 64};
+    for (size_t i = 0; i < 2 * (sizeof lengths / sizeof *lengths); i++)
+        for (size_t k = 0; k < sizeof back / sizeof *back; k++) {
+            open_cache(TERN_CACHE_F16);
+            while (length[0] < lengths[i / 2])
+                step(0, min_size(N_BATCH, lengths[i / 2] - length[0]), true);
+            fork(0, 1, length[0]);
+            keep(i % 2, length[0] - back[k]);
+            ck_assert_uint_eq(length[i % 2], lengths[i / 2] - back[k]);
+            check_all();
+            step(i % 2, 80, true);
+            check_all();
+            cache_close(&c);
+        }
 }
 END_TEST
 
@@ -365,6 +395,19 @@ START_TEST(memory_is_what_pages_and_tokens_take)
 }
 END_TEST
 
+START_TEST(large_caches_ask_for_large_pages)
+{
+    struct layer one = {.n_kv_heads = 8, .head_dim = 64}; /* 512 KiB a page */
+    struct model m = {.n_layers = 1, .layers = &one};
+    for (size_t pages = 31; pages <= 32; pages++) {
+        huge = 0;
+        ck_assert(!cache_open(&c, &m, TERN_CACHE_F16, pages * BLOCK, 1, 1, &e));
+        ck_assert_uint_eq(huge, pages < 32 ? 0 : c.range_bytes);
+        cache_close(&c);
+    }
+}
+END_TEST
+
 /* 2^20 sequences of 2^31 positions are 2^43 pages. */
 START_TEST(sizes_that_overflow_do_not_fit)
 {
@@ -417,6 +460,7 @@ START_TEST(every_allocation_fails_in_turn)
 END_TEST
 
 SUITE("cache", LOOP(any_steps_leave_every_text_whole, 0, 2), TEST(room_is_enough_and_no_more),
-      TEST(what_is_on_trial_does_not_count), TEST(only_first_blocks_that_can_be_are_taken),
+      TEST(what_is_on_trial_does_not_count), TEST(a_shared_page_is_not_written),
+      TEST(large_caches_ask_for_large_pages), TEST(only_first_blocks_that_can_be_are_taken),
       TEST(memory_is_what_pages_and_tokens_take), TEST(sizes_that_overflow_do_not_fit),
       TEST(every_allocation_fails_in_turn))
