@@ -151,7 +151,7 @@ static void check_all(void)
 
 /* ---- steps ---- */
 
-static uint32_t state;
+static uint32_t state = 1;
 
 static size_t random_below(size_t n)
 {
@@ -231,7 +231,6 @@ static void copy(size_t from, size_t to)
 
 START_TEST(any_steps_leave_every_text_whole)
 {
-    state = 1;
     open_cache((enum tern_cache_type)(_i % 2)); /* a byte of q8's scales has no position */
     check_all();
     for (int i = 0; i < 300; i++) {

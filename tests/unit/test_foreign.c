@@ -170,8 +170,9 @@ END_TEST
 START_TEST(a_name_of_hugging_face_is_no_path)
 {
     static const char *const names[] = {"qwen/Qwen3-0.6B", "a/b", "a/x.y", "x.bin/y", "a/.bin.x"};
-    static const char *const paths[] = {"model",   "/model",  "a/",     "a/b/c", "./a", "../a",
-                                        "~/model", "a/b.bin", "a/.bin", "a/b/",  "",    "x.bin"};
+    static const char *const paths[] = {"model", "/model",  "a/",      "a/b/c", "./a",
+                                        "../a",  "~/model", "a/b.bin", "a//b",  "a/.bin",
+                                        "a/b/",  "",        "x.bin"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         ck_assert_msg(foreign_missing(names[i], &e) == TERN_IO, "%s", names[i]);
         ck_assert(strstr(e.text, names[i]) == e.text && strstr(e.text, "no such file"));
