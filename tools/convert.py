@@ -30,6 +30,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback of an import; there is nothing to clean up yet
 
 import argparse
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ try:
     from tern.convert.chat.of_source import of_source
     from tern.convert.families.settings import Settings
     from tern.convert.sources.detect import load
-    from tern.convert.words import line
+    from tern.convert.words import line, say
     from tern.convert.writing import reference
     from tern.convert.writing.conversion import convert, show_plan
     from tern.errors import IO, MEMORY, USAGE, ConvertError
@@ -100,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
         options.type = source.default_type
         source.notes.append(source.default_note)
     for note in source.notes:
-        print(line(note))
+        say(note)
     if options.dry_run:
         return show_plan(source, options.type)
     golden = {}
@@ -131,6 +132,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def prepare_output() -> None:
+    """What was closed goes nowhere, or files would get its number; letters that a terminal lacks are written as \\u."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, this one
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))
+    sys.stdout.reconfigure(errors="backslashreplace")
+
+
 STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
@@ -145,4 +155,5 @@ if __name__ == "__main__":
     for each in STOPS:
         if signal.getsignal(each) != signal.SIG_IGN:  # nohup, or a job in the background
             signal.signal(each, stop)
+    prepare_output()
     sys.exit(main())

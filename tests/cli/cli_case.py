@@ -1,6 +1,7 @@
 """What the tests of the program run share: toy models with a tokenizer of bytes, and ways to call it."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -139,6 +140,13 @@ class Cli(unittest.TestCase):
         )  # fmt: skip
         self.addCleanup(self.reap, p)
         return p
+
+    def shim(self, source: str) -> dict[str, str]:
+        """What puts the C library's functions in `source` before the program's."""
+        made = self.dir / f"{source}.so"
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        subprocess.run([*compiler, "-shared", "-fPIC", ROOT / "tests/cli" / source, "-o", made, "-ldl"], check=True)
+        return {"LD_PRELOAD": str(made), "ASAN_OPTIONS": "verify_asan_link_order=0"}
 
     @staticmethod
     def reap(p: subprocess.Popen) -> None:

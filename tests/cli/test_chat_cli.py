@@ -7,7 +7,6 @@ import pty
 import re
 import stat
 import select
-import shlex
 import signal
 import struct
 import subprocess
@@ -316,13 +315,6 @@ class Chat(Cli):
         self.assertEqual(beside.read_text(), "mine")
         self.assertEqual(json.loads(file.read_text().splitlines()[0])["content"], "a\ufffd\ufffd \ufffd\ufffd\ufffd")
         self.assertEqual(list(self.dir.glob("*.jsonl.*.tmp")), [])
-
-    def shim(self, source: str) -> dict[str, str]:
-        """What puts the C library's functions in `source` before the program's."""
-        made = self.dir / f"{source}.so"
-        compiler = shlex.split(os.environ.get("CC", "cc"))
-        subprocess.run([*compiler, "-shared", "-fPIC", ROOT / "tests/cli" / source, "-o", made, "-ldl"], check=True)
-        return {"LD_PRELOAD": str(made), "ASAN_OPTIONS": "verify_asan_link_order=0"}
 
     @unittest.skipUnless(sys.platform == "linux", "LD_PRELOAD is Linux's")
     def test_memory_that_runs_out_is_reported(self):

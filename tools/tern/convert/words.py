@@ -1,6 +1,10 @@
 """Numbers and texts as people read them."""
 
+import os
 import re
+import sys
+
+from ..errors import IO, ConvertError
 
 MOST = 1000  # characters of a line: a list or a text of a damaged file may have millions
 
@@ -16,6 +20,18 @@ def line(text: str) -> str:
     text = re.sub(r"\s*[\n\r]\s*", " ", text)
     text = text if len(text) <= MOST else text[: MOST - 3] + "..."
     return "".join(map(_visible, text))
+
+
+def say(text: str) -> None:
+    """A line on standard output. A reader who has left is no error: the conversion goes on."""
+    try:
+        print(line(text), flush=True)
+    except OSError as e:
+        null = os.open(os.devnull, os.O_WRONLY)  # where what could not be written goes at the end
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+        if not isinstance(e, BrokenPipeError):
+            raise ConvertError(f"standard output: {e.strerror}", IO) from None
 
 
 def _visible(c: str) -> str:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tqdm import tqdm
@@ -19,7 +19,7 @@ from ...programs import call, program
 from ...weights import tiles, writer
 from ..families.features import slots
 from ..sources.source import Source
-from ..words import line, size
+from ..words import say, size
 from . import compare, overview
 from .contents import LOSSY, sections, tensors
 
@@ -44,11 +44,12 @@ def publish(temp: Path, out: Path) -> None:
     with open(temp, "r+b") as f:
         writer.sync(f)
     os.replace(temp, out)
-    folder = os.open(out.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with suppress(OSError, MemoryError):  # the file is in place; some folders may not be opened
+        folder = os.open(out.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def seal(path: Path) -> str:
@@ -111,12 +112,12 @@ def convert(source: Source, out: Path, wanted: str | None, golden: dict, check: 
         elif engine:
             why = seal(temp)
         if check:
-            print(line(checked(source, temp, out)))
+            say(checked(source, temp, out))
         publish(temp, out)
     seconds = time.monotonic() - start
-    print(line(f"{out}: {source.name}, {overview.written(out, entries, wanted, seconds)}{'' if why else ', sealed'}"))
+    say(f"{out}: {source.name}, {overview.written(out, entries, wanted, seconds)}{'' if why else ', sealed'}")
     if why:
-        print(line(f"no seal was written, because {why}"))
+        say(f"no seal was written, because {why}")
 
 
 def checked(source: Source, path: Path, out: Path) -> str:
@@ -146,7 +147,7 @@ def bar(total: int, what: str, unit: str = "B"):
 def show_plan(source: Source, wanted: str | None) -> None:
     bodies = sections(source, {}, program("run") is not None and wanted not in LOSSY)
     for text in overview.plan(source, bodies, tensors(source, wanted), wanted):
-        print(line(text))
+        say(text)
 
 
 def write(path: Path, bodies: dict[str, bytes], entries: list[writer.Tensor]) -> None:
