@@ -98,7 +98,8 @@ class Text(Cli):
         self.assertRegex(text, r"(?m)^guesses tried: +\d+ token\(s\), \d+ right\nsteps: +\d+$")
 
     def test_drafts_that_do_not_fit(self):
-        self.assertIn("token 0 is", self.bad(2, "models/fable.bin", "x", "--draft", self.model))
+        message = self.bad(2, "models/fable.bin", "x", "--draft", self.model)
+        self.assertIn(f"--draft {self.model}: token 0 is", message)
         self.assertIn("--draft nowhere: ", self.bad(4, self.model, "x", "--draft", "nowhere"))
         self.assertIn("--draft README.md: ", self.bad(3, self.model, "x", "--draft", "README.md"))
         self.assertIn("from 1 to 31", self.bad(2, self.model, "x", "--lookup=32"))
