@@ -109,8 +109,20 @@ enum tern_status file_take_temporary(char **name, const char *path, struct tern_
     return TERN_OK;
 }
 
-void file_give_temporary(char *name)
+/* Its ending out of a message leaves the name that the user gave. */
+static void hide_ending(struct tern_error *e)
 {
+    char ending[32];
+    size_t n = (size_t)snprintf(ending, sizeof ending, ".%ld.tmp", (long)getpid());
+    char *at = strstr(e->text, ending);
+    if (at)
+        memmove(at, at + n, strlen(at + n) + 1);
+}
+
+void file_give_temporary(char *name, struct tern_error *e)
+{
+    if (name && e)
+        hide_ending(e);
     for (size_t i = 0; name && i < TEMPORARIES; i++) {
         char *own = name;
         if (atomic_compare_exchange_strong(&temporaries[i], &own, NULL))

@@ -27,7 +27,10 @@ enum tern_status file_write_at(int fd, const void *p, size_t n, uint64_t offset,
 /* Name for a temporary file beside `path`, to be given back when the file is replaced or removed.
  * TERN_NO_MEMORY. */
 enum tern_status file_take_temporary(char **name, const char *path, struct tern_error *e);
-void file_give_temporary(char *name); /* NULL is fine */
+
+/* Gives the name back (NULL is fine). If the message of e (may be NULL) holds it, it names `path`
+ * from then on. */
+void file_give_temporary(char *name, struct tern_error *e);
 
 /* TERN_USAGE unless file_replace may put a file there: `path` is new, or a regular file (not a
  * link) other than `source`. Ask before the work. */

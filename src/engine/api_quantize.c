@@ -143,7 +143,7 @@ enum tern_status tern_quantize(const char *in, const char *out,
         s = file_replace(temporary, out, e);
     if (s)
         file_remove(temporary);
-    file_give_temporary(temporary);
+    file_give_temporary(temporary, e);
     fpenv_leave(saved);
     return s;
 }

@@ -208,7 +208,7 @@ enum tern_status session_save(const struct cache *c, size_t seq, const struct mo
     if (!s && !(s = file_take_temporary(&temporary, path, e)) &&
         ((s = write_file(c, seq, m, temporary, mode, e)) || (s = file_replace(temporary, path, e))))
         file_remove(temporary);
-    file_give_temporary(temporary);
+    file_give_temporary(temporary, e);
     return s;
 }
 

@@ -472,7 +472,9 @@ START_TEST(a_save_is_synced)
     feed(ctx, text, 5, 9, false);
     sync_error[0] = EIO; /* the old file stays */
     ck_assert_int_eq(tern_session_save(ctx, 0, file, &e), TERN_IO);
-    ck_assert_msg(strstr(e.text, "cannot sync") != NULL, "%s", e.text);
+    size_t n = strlen(file);
+    ck_assert_msg(!strncmp(e.text, file, n) && !strncmp(e.text + n, ": cannot sync: ", 15), "%s",
+                  e.text);
     ck_assert_int_eq(synced[1], 1);
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", file, (long)getpid());
     ck_assert(access(temporary, F_OK) && errno == ENOENT);
