@@ -118,6 +118,8 @@ enum tern_status tern_model_selftest(tern_model *model, void (*report)(void *arg
 enum {
     TERN_ADD_SPECIAL = 1,   /* add BOS (and EOS) where the model's tokenizer does */
     TERN_PARSE_SPECIAL = 2, /* special tokens spelled out in the text become their ids */
+    TERN_MUST_FIT = 4,      /* TERN_LIMIT where a word is so long that it must have more than max
+                             * ids, instead of the memory to count them (30 bytes a byte) */
 };
 
 /* Writes the ids of text[0..n) to tokens[0..max). *n_tokens gets the full count; if that exceeds

@@ -223,6 +223,21 @@ static bool may_cut(const struct tokenizer *t)
     return true;
 }
 
+/* Bytes of the longest part of a word that can be one id; 0: any number, where a run of unknown
+ * characters becomes one id, or none. */
+static size_t most_bytes(const struct tokenizer *t)
+{
+    bool whole = t->byte_fallback || t->byte_level;
+    const int32_t *bytes = t->byte_level ? t->byte_unit : t->vocab.byte_id;
+    for (size_t i = 0; i < 256 && whole; i++)
+        whole = bytes[i] >= 0;
+    bool alone = t->unk >= 0 && !t->fuse_unk && (t->kind == MODEL_SPM || t->kind == MODEL_BPE);
+    if (t->kind == MODEL_WORD || !(whole || alone))
+        return 0;
+    return (whole ? 1u : 4u) * t->vocab.longest_text; /* an unknown character, of up to 4 bytes,
+                                                       * joins as one of them */
+}
+
 static enum tern_status read_all(struct tokenizer *t, struct keys *keys, uint64_t rows,
                                  struct tern_error *e)
 {
@@ -244,6 +259,7 @@ static enum tern_status read_all(struct tokenizer *t, struct keys *keys, uint64_
         (s = read_added(t, keys, e)))
         return s;
     t->cuts_at_space = may_cut(t);
+    t->most_bytes = most_bytes(t);
     return keys_unknown(keys, e);
 }
 
@@ -300,7 +316,8 @@ struct run {
     struct buffer scratch[2];
     struct growth growth; /* of the normalizer */
     struct pretokenize pre;
-    bool plain;
+    bool plain, must_fit;
+    size_t least; /* ids that a word has at least, where that ended it */
 };
 
 static bool on_token(void *arg, int32_t id)
@@ -314,6 +331,10 @@ static bool on_word(void *arg, const char *p, size_t n)
     struct run *r = arg;
     const struct tokenizer *t = r->ids.t;
     r->ids.total = 0;
+    if (r->must_fit && t->most_bytes && n / t->most_bytes > r->ids.max) {
+        r->least = n / t->most_bytes;
+        return false;
+    }
     for (size_t len; n; p += len, n -= len) {
         len = t->cuts_at_space ? next_space(p, n) : n;
         if (!kinds[t->kind].word(&r->ids, p, len))
@@ -344,6 +365,7 @@ static bool encode(struct run *r, const char *text, size_t n, unsigned flags)
     for (size_t i = 0; i < t->n_before && flags & TERN_ADD_SPECIAL; i++)
         encoding_put(&r->ids, (int32_t)t->before[i]);
     r->plain = !(flags & TERN_PARSE_SPECIAL);
+    r->must_fit = flags & TERN_MUST_FIT;
     if (!added_split(&t->raw, text, n, r->plain, !(flags & TOKENIZER_CONTINUES),
                      (struct added_sink){on_raw, on_token, r}))
         return false;
@@ -384,6 +406,10 @@ enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, s
         return error_set(e, TERN_LIMIT,
                          "the tokenizer makes more than %zu bytes of a text of %zu bytes",
                          r.growth.limit, n);
+    if (r.least)
+        return error_set(e, TERN_LIMIT,
+                         "a text of %zu bytes has at least %zu tokens, and there is room for %zu",
+                         n, r.least, max);
     return ok ? TERN_OK : error_memory(e, "tokenizing a text", n);
 }
 

@@ -21,9 +21,10 @@ enum tern_status tokenizer_open_bytes(struct tokenizer **out, const void *sectio
                                       uint64_t vocab, struct tern_error *e);
 void tokenizer_close(struct tokenizer *t);
 
-/* Ids of text[0..n). `flags` are TERN_ADD_SPECIAL and TERN_PARSE_SPECIAL of tern.h: without the
- * second (plain mode) special tokens written in the text stay text. At most `max` ids are written;
- * *n_out is the full count. Fails with TERN_NO_MEMORY (a text takes up to about 50 bytes of
+/* Ids of text[0..n). `flags` are TERN_ADD_SPECIAL, TERN_PARSE_SPECIAL and TERN_MUST_FIT of tern.h:
+ * without the second (plain mode) special tokens written in the text stay text. At most `max` ids
+ * are written; *n_out is the full count. With the third, a word whose length alone makes more than
+ * `max` certain is TERN_LIMIT before its model sees it. Fails with TERN_NO_MEMORY (a text takes up to about 50 bytes of
  * working memory per byte), or TERN_LIMIT: above 1 GiB, or where its steps make the text too long
  * (text/growth.h). */
 enum { TOKENIZER_CONTINUES = 1 << 8 }; /* a flag beside them: the text does not begin a text */

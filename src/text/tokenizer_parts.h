@@ -37,6 +37,7 @@ struct tokenizer {
     bool ignore_merges;             /* bpe: a word that is a token is that token */
     bool has_unused;                /* spm: some token is TOKEN_UNUSED */
     bool cuts_at_space;             /* no token reaches from another character into a U+2581 */
+    size_t most_bytes;              /* of a word that one id stands for; 0: any number */
     int32_t unk, bos, eos;          /* or -1 */
     int32_t byte_unit[256];         /* byte_level: token of each single byte, or -1 */
     const float *scores;            /* [vocab.n] spm; borrowed */

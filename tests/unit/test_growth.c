@@ -156,6 +156,32 @@ START_TEST(test_exact)
 }
 END_TEST
 
+/* A word that surely has too many tokens is refused before it takes 40 bytes for each of its own. */
+START_TEST(test_must_fit)
+{
+    enum { BYTES = 4 << 20, LONGEST = 4 * 4096 }; /* unknown characters may have 4 bytes */
+    char *text = malloc(BYTES);
+    struct keywriter k;
+    struct tokenizer *t;
+    struct tern_error e = {0};
+    int32_t ids[BYTES / LONGEST];
+    size_t n;
+    ck_assert_ptr_nonnull(text);
+    memset(text, 'e', BYTES);
+    begin(&k, "ab", 0);
+    ck_assert_msg(open(&t, &k, &e) == TERN_OK, "%s", e.text);
+    enum tern_status s =
+        tokenizer_encode(t, text, BYTES, TERN_MUST_FIT, ids, BYTES / LONGEST - 1, &n, &e);
+    ck_refused(s, TERN_LIMIT, &e, "at least 256 tokens, and there is room for 255", k.bytes);
+    s = tokenizer_encode(t, text, BYTES, TERN_MUST_FIT, ids, BYTES / LONGEST, &n, &e);
+    ck_assert_int_eq(s, TERN_OK);
+    ck_assert_uint_eq(n, BYTES);
+    tokenizer_close(t);
+    keywriter_close(&k);
+    free(text);
+}
+END_TEST
+
 /* Chat rules: each byte may stand for a token of 4096 bytes, or for the whole message. */
 START_TEST(test_chat)
 {
@@ -194,4 +220,4 @@ START_TEST(test_chat)
 END_TEST
 
 SUITE("growth", LOOP(test_text, 0, N_STEPS), LOOP(test_added, 0, 3), TEST(test_exact),
-      LOOP(test_chat, 0, 3))
+      TEST(test_must_fit), LOOP(test_chat, 0, 3))

@@ -140,6 +140,39 @@ START_TEST(test_hard_strings)
 }
 END_TEST
 
+/* A text that fits is never refused: hard strings, and every token 20 times in a row. */
+static void check_fit(struct vocabulary *v, const struct buffer *s)
+{
+    int32_t *ids;
+    struct tern_error e = {0};
+    size_t got, n = vocabulary_encode(v, s->p, s->n, 0, &ids);
+    ck_assert_msg(!tokenizer_encode(v->t, s->p, s->n, TERN_MUST_FIT, ids, n, &got, &e),
+                  "%s: '%.*s'", e.text, (int)s->n, s->p);
+    ck_assert_uint_eq(got, n);
+    free(ids);
+}
+
+START_TEST(test_what_fits)
+{
+    struct vocabulary v;
+    struct buffer s = {0};
+    vocabulary_open(&v, names[_i]);
+    for (size_t i = 0; i < 2000; i++) {
+        hard_string(&s, v.seed, i, &v.fragments, &v.tokens, &v.added);
+        check_fit(&v, &s);
+    }
+    for (uint32_t i = 0; i < v.tokens.n; i++) {
+        s.n = 0;
+        for (int k = 0; k < 20; k++)
+            buffer_add(&s, v.tokens.bytes + v.tokens.start[i],
+                       v.tokens.start[i + 1] - v.tokens.start[i]);
+        check_fit(&v, &s);
+    }
+    buffer_close(&s);
+    vocabulary_close(&v);
+}
+END_TEST
+
 /* Random ids, without special ones, and (HF) without a byte token behind another. */
 static size_t decodable(struct vocabulary *v, int32_t *ids, size_t n)
 {
@@ -305,6 +338,6 @@ START_TEST(test_failing_memory)
 END_TEST
 
 SUITE("tokenizer", LOOP(test_examples, 0, N_NAMES), LOOP(test_hard_strings, 0, N_NAMES),
-      LOOP(test_random_ids, 0, N_NAMES), LOOP(test_stream_is_utf8, 0, N_NAMES),
-      LOOP(test_broken_sections, 0, N_NAMES), LOOP(test_fewer_rows, 0, N_NAMES),
-      LOOP(test_failing_memory, 0, N_NAMES))
+      LOOP(test_what_fits, 0, N_NAMES), LOOP(test_random_ids, 0, N_NAMES),
+      LOOP(test_stream_is_utf8, 0, N_NAMES), LOOP(test_broken_sections, 0, N_NAMES),
+      LOOP(test_fewer_rows, 0, N_NAMES), LOOP(test_failing_memory, 0, N_NAMES))

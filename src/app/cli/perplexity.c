@@ -116,7 +116,7 @@ enum tern_status perplexity_windows(const struct perplexity_job *job, struct per
     tern_token *tokens, *sequence;
     size_t n;
     const tern_model *model = tern_context_model(job->ctx);
-    enum tern_status s = tokens_take(model, job->text, job->n, 0, &tokens, &n, e);
+    enum tern_status s = tokens_take(model, job->text, job->n, 0, 0, &tokens, &n, e);
     memset(p, 0, sizeof *p);
     if (s)
         return s;
@@ -147,7 +147,7 @@ static enum tern_status score_line(const struct perplexity_job *job, struct perp
     const tern_model *model = tern_context_model(job->ctx);
     tern_token *tokens;
     size_t n_tokens;
-    enum tern_status s = tokens_take(model, line, n, TERN_ADD_SPECIAL, &tokens, &n_tokens, e);
+    enum tern_status s = tokens_take(model, line, n, TERN_ADD_SPECIAL, 0, &tokens, &n_tokens, e);
     if (s)
         return s;
     uint64_t bytes = n;
@@ -212,7 +212,7 @@ enum tern_status perplexity_llamacpp(const struct perplexity_job *job, struct pe
     size_t n;
     const tern_model *model = tern_context_model(job->ctx);
     size_t bytes = job->n - (job->n && job->text[job->n - 1] == '\n'); /* it drops this one */
-    enum tern_status s = tokens_take(model, job->text, bytes, TERN_ADD_SPECIAL, &tokens, &n, e);
+    enum tern_status s = tokens_take(model, job->text, bytes, TERN_ADD_SPECIAL, 0, &tokens, &n, e);
     memset(p, 0, sizeof *p);
     if (s)
         return s;

@@ -16,16 +16,19 @@ static enum tern_status no_memory(size_t n, struct tern_error *e)
 
 /* Room for a token a byte is nearly always enough; tern_tokenize says when it is not. */
 enum tern_status tokens_take(const tern_model *model, const char *text, size_t n, unsigned flags,
-                             tern_token **tokens, size_t *n_tokens, struct tern_error *e)
+                             size_t most, tern_token **tokens, size_t *n_tokens,
+                             struct tern_error *e)
 {
-    size_t room = n + 16;
+    bool must_fit = flags & TERN_MUST_FIT && most < n; /* else it does, but for what steps add */
+    size_t room = must_fit ? most : n + 16;
+    flags = must_fit ? flags : flags & ~(unsigned)TERN_MUST_FIT;
     *tokens = NULL;
     for (;;) {
         tern_token *more = room <= SIZE_MAX / sizeof *more ? malloc(room * sizeof *more) : NULL;
         if (!more)
             return no_memory(room, e);
         enum tern_status s = tern_tokenize(model, text, n, flags, more, room, n_tokens, e);
-        if (!s && *n_tokens <= room) {
+        if (!s && (*n_tokens <= room || must_fit)) {
             *tokens = more;
             return TERN_OK;
         }

@@ -7,9 +7,11 @@
 
 #include "tern.h"
 
-/* The ids of text[0..n) into *tokens, which the caller frees. `flags` as for tern_tokenize. */
+/* The ids of text[0..n) into *tokens, which the caller frees. `flags` as for tern_tokenize; with
+ * TERN_MUST_FIT, only `most` of them are wanted, and *tokens has room for one at least. */
 enum tern_status tokens_take(const tern_model *model, const char *text, size_t n, unsigned flags,
-                             tern_token **tokens, size_t *n_tokens, struct tern_error *e);
+                             size_t most, tern_token **tokens, size_t *n_tokens,
+                             struct tern_error *e);
 
 /* --prompt-ids: numbers separated by spaces, commas or line feeds, into *tokens, which the caller
  * frees, also after an error. */

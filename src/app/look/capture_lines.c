@@ -13,14 +13,14 @@
 
 enum { N_SEQS = 32 };
 
-struct line {
+struct capture_line {
     size_t begin, n; /* its tokens */
 };
 
-struct lines {
+struct line_capture {
     struct subject *s;
-    struct line *list;  /* [n], owned */
-    tern_token *tokens; /* [n_tokens], owned */
+    struct capture_line *list; /* [n], owned */
+    tern_token *tokens;        /* [n_tokens], owned */
     size_t n, n_tokens, longest;
     struct hook *hooks;          /* [n_hooks], owned, like the arrays */
     struct tensor_array *arrays; /* [n_hooks], then tokens and lines */
@@ -40,12 +40,13 @@ static enum tern_status no_memory(struct tern_error *e)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static enum tern_status add_line(struct lines *t, const char *text, size_t n, struct tern_error *e)
+static enum tern_status add_line(struct line_capture *t, const char *text, size_t n,
+                                 struct tern_error *e)
 {
     tern_token *ids = NULL;
     size_t n_ids = 0;
     enum tern_status status = subject_tokenize(t->s, text, n, &ids, &n_ids, e);
-    struct line *list =
+    struct capture_line *list =
         !(t->n & (t->n - 1)) ? realloc(t->list, (2 * t->n + 1) * sizeof *list) : t->list;
     tern_token *tokens = realloc(t->tokens, (t->n_tokens + n_ids + 1) * sizeof *tokens);
     t->list = list ? list : t->list, t->tokens = tokens ? tokens : t->tokens;
@@ -53,7 +54,7 @@ static enum tern_status add_line(struct lines *t, const char *text, size_t n, st
         status = no_memory(e);
     if (!status) {
         memcpy(t->tokens + t->n_tokens, ids, n_ids * sizeof *ids);
-        t->list[t->n++] = (struct line){t->n_tokens, n_ids};
+        t->list[t->n++] = (struct capture_line){t->n_tokens, n_ids};
         t->n_tokens += n_ids;
         t->longest = n_ids > t->longest ? n_ids : t->longest;
     }
@@ -62,7 +63,7 @@ static enum tern_status add_line(struct lines *t, const char *text, size_t n, st
 }
 
 /* Every line that is not empty */
-static enum tern_status take_lines(struct lines *t, struct tern_error *e)
+static enum tern_status take_lines(struct line_capture *t, struct tern_error *e)
 {
     char *text = NULL;
     size_t n = 0;
@@ -81,7 +82,7 @@ static enum tern_status take_lines(struct lines *t, struct tern_error *e)
 }
 
 /* What the values depend on: model, tokens, cache type, arrays (FNV-1a) */
-static uint64_t key_of(const struct lines *t)
+static uint64_t key_of(const struct line_capture *t)
 {
     uint64_t h = 0xcbf29ce484222325u ^ t->s->info.content_id;
     struct tern_memory plan;
@@ -97,7 +98,7 @@ static uint64_t key_of(const struct lines *t)
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-static enum tern_status take_arrays(struct lines *t, struct tern_error *e)
+static enum tern_status take_arrays(struct line_capture *t, struct tern_error *e)
 {
     size_t most = 1;
     enum tern_status status = hooks_choose(t->s, t->s->o->value[LOOK_HOOKS].text, t->n_tokens,
@@ -122,7 +123,7 @@ static enum tern_status take_arrays(struct lines *t, struct tern_error *e)
     return TERN_OK;
 }
 
-static void write_lines(struct lines *t)
+static void write_lines(struct line_capture *t)
 {
     const struct tensor_array *tokens = &t->arrays[t->n_hooks], *lines = tokens + 1;
     tensor_file_write(&t->file, tokens, 0, t->tokens, t->n_tokens);
@@ -135,7 +136,7 @@ static void write_lines(struct lines *t)
 /* ---- while the model runs -------------------------------------------------------------------- */
 
 /* Rows that follow one another in the file are written together. */
-static void write_rows(struct lines *t, const struct hook *h, const struct tensor_array *a,
+static void write_rows(struct line_capture *t, const struct hook *h, const struct tensor_array *a,
                        const struct tern_observation *o)
 {
     for (size_t i = 0, n; i < o->rows; i += n) {
@@ -153,13 +154,13 @@ static void write_rows(struct lines *t, const struct hook *h, const struct tenso
 
 static void watch(void *arg, const struct tern_observation *o)
 {
-    struct lines *t = arg;
+    struct line_capture *t = arg;
     for (size_t i = 0; i < t->n_hooks; i++)
         if (t->hooks[i].layer == o->layer && !strcmp(t->hooks[i].operation, o->operation))
             write_rows(t, &t->hooks[i], &t->arrays[i], o);
 }
 
-static void show_progress(struct lines *t, size_t line)
+static void show_progress(struct line_capture *t, size_t line)
 {
     double now = stopwatch_now();
     if (t->s->o->value[LOOK_QUIET].given || !isatty(STDERR_FILENO) || now - t->since < 0.5)
@@ -169,7 +170,7 @@ static void show_progress(struct lines *t, size_t line)
 }
 
 /* Evaluates the batch; then the sequences of finished lines are empty again. */
-static enum tern_status evaluate(struct lines *t, size_t done, uint32_t n_seqs,
+static enum tern_status evaluate(struct line_capture *t, size_t done, uint32_t n_seqs,
                                  struct tern_error *e)
 {
     enum tern_status status = tern_forward(t->s->ctx);
@@ -184,14 +185,14 @@ static enum tern_status evaluate(struct lines *t, size_t done, uint32_t n_seqs,
 
 /* All lines from `line` on. A line that does not fit into the rest of a batch begins the next; one
  * that is longer than a batch takes several of its own. */
-static enum tern_status run_lines(struct lines *t, size_t line, struct tern_error *e)
+static enum tern_status run_lines(struct line_capture *t, size_t line, struct tern_error *e)
 {
     struct tern_memory plan;
     uint32_t seq = 0, rows = 0;
     enum tern_status status = TERN_OK;
     tern_context_memory(t->s->ctx, &plan);
     for (; !status && line < t->n; line++) {
-        const struct line *w = &t->list[line];
+        const struct capture_line *w = &t->list[line];
         if (rows && (seq == plan.n_seqs || rows + w->n > plan.n_batch)) {
             status = evaluate(t, line, seq, e);
             seq = rows = 0;
@@ -211,7 +212,7 @@ static enum tern_status run_lines(struct lines *t, size_t line, struct tern_erro
     return status || !rows ? status : evaluate(t, line, seq, e);
 }
 
-static enum tern_status write_all(struct lines *t, const char *path, struct tern_error *e)
+static enum tern_status write_all(struct line_capture *t, const char *path, struct tern_error *e)
 {
     uint64_t done = 0;
     enum tern_status status =
@@ -236,7 +237,7 @@ static enum tern_status write_all(struct lines *t, const char *path, struct tern
 
 enum tern_status capture_lines(struct subject *s, struct tern_error *e)
 {
-    struct lines t = {.s = s};
+    struct line_capture t = {.s = s};
     char bytes[32];
     const char *path = s->o->value[LOOK_CAPTURE].text;
     size_t n = strlen(path);

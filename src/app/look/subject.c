@@ -70,7 +70,7 @@ enum tern_status subject_tokenize(const struct subject *s, const char *text, siz
     *tokens = NULL;
     return s->o->value[LOOK_CHAT].given
                ? take_chat(s, text, n, tokens, n_tokens, e)
-               : tokens_take(s->model, text, n, TERN_ADD_SPECIAL, tokens, n_tokens, e);
+               : tokens_take(s->model, text, n, TERN_ADD_SPECIAL, 0, tokens, n_tokens, e);
 }
 
 /* The tokens of the text; a text that has none begins with BOS. */

@@ -101,8 +101,9 @@ static enum tern_status text_of_ids(struct run_prompt *p, const tern_model *mode
     return text.failed ? no_memory(e) : s == TERN_USAGE ? TERN_OK : s;
 }
 
+/* With TERN_MUST_FIT among the flags, of a text with more than `most` tokens only their number */
 static enum tern_status prompt_open(struct run_prompt *p, const tern_model *model,
-                                    const struct run_options *o, unsigned flags,
+                                    const struct run_options *o, unsigned flags, size_t most,
                                     struct tern_error *e)
 {
     memset(p, 0, sizeof *p);
@@ -115,7 +116,7 @@ static enum tern_status prompt_open(struct run_prompt *p, const tern_model *mode
         flags |= TERN_PARSE_SPECIAL;
     enum tern_status s = take_text(o, p, e);
     p->given = p->n || run_options_have_prompt(o);
-    return s ? s : tokens_take(model, p->text, p->n, flags, &p->tokens, &p->n_tokens, e);
+    return s ? s : tokens_take(model, p->text, p->n, flags, most, &p->tokens, &p->n_tokens, e);
 }
 
 /* A token on a line of its own, with its text as a JSON string; \xNN where its bytes are not UTF-8,
@@ -141,7 +142,7 @@ enum tern_status complete_tokenize(const tern_model *model, const struct run_opt
     struct run_prompt p;
     tern_decoder *d = NULL;
     bool pieces = o->value[OPT_VERBOSE].given;
-    enum tern_status s = prompt_open(&p, model, o, 0, e);
+    enum tern_status s = prompt_open(&p, model, o, 0, 0, e);
     if (!s && pieces && (s = tern_decoder_open(&d, model, 1, e)) == TERN_USAGE)
         s = TERN_OK; /* no tokenizer: ids alone */
     for (size_t i = 0; !s && i < p.n_tokens; i++) {
@@ -500,7 +501,7 @@ enum tern_status complete_prompt(tern_model *model, struct run_options *o, doubl
     struct completion g = {0};
     enum tern_status s = plan_make(model, o, 0, &plan, e);
     if (!s)
-        s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL, e);
+        s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL | TERN_MUST_FIT, plan.n_ctx, e);
     if (!s)
         s = check_prompt(&prompt, model, &plan, e);
     if (!s && !(s = complete_open(&g, model, o, &plan, load_seconds, e)))
