@@ -55,7 +55,8 @@ enum tern_status tern_model_seal(tern_model *model, uint64_t *fingerprint, struc
 
 struct tern_shape {
     uint64_t dim, hidden, n_layers, n_heads, n_kv_heads, head_dim, vocab, max_seq;
-    int tied; /* the embedding is the output head */
+    int tied;        /* the embedding is the output head */
+    uint64_t window; /* of every layer; 0: none */
 };
 
 /* Writes a weights file with random weights and without a tokenizer. All matrices are of `type`;

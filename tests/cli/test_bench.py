@@ -135,6 +135,17 @@ class Bench(Cli):
         head = 256 * dim * 4  # 250 rows are 16 tiles
         self.assertEqual(tg["weight_bytes"], 3 * (4 * matrix + norms + head + dim * 4))
 
+    def test_window_of_a_shape(self):
+        """What a window hides is not read; without one the file is what it was."""
+        plain, narrow = (self.lines("--shape", TINY + more, "-p", 0, "-n", 4, "-d", 300, *FAST)[0] for more in ("", ",window=32"))
+        self.assertEqual([plain[n] for n in ("n_heads", "n_kv_heads", "head_dim", "window")], [4, 2, 16, 0])
+        self.assertEqual(narrow["window"], 32)
+        self.assertEqual(narrow["attention_macs"], 4 * 32 * 2 * 2 * 64)
+        self.assertEqual(plain["attention_macs"], sum(range(301, 305)) * 2 * 2 * 64)
+        self.assertIn("'window=0'", self.refused("--shape", TINY + ",window=0"))
+        self.assertIn("window is", self.refused("--shape", TINY + ",window=99999999"))
+        self.assertRegex(self.call(*SMALL, *FAST).stdout, r"params \| +heads \|.*\n.*\n.* M \| +4/2 \|")
+
     def test_operations_add_up(self):
         for r in self.lines("--shape", "15m", "-p", 32, "-n", 8, *FAST, "-t", "1,2", "--ops"):
             names = [o["name"] for o in r["ops"]]

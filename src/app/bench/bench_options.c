@@ -99,7 +99,8 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                          .help = "do not run each test once before measuring"},
     [BENCH_NO_LIMITS] = {.names = "no-limits",
                          .kind = FLAG,
-                         .help = "do not measure what the machine can do; the fields for that are 0"},
+                         .help =
+                             "do not measure what the machine can do; the fields for that are 0"},
     [BENCH_OUTPUT] = {.title = "Output",
                       .letter = 'o',
                       .names = "output",
@@ -355,9 +356,10 @@ void bench_options_close(struct bench_options *o)
 void bench_options_help(void)
 {
     parser_help(&table);
-    out_print("\nShapes: %s,\n"
-              "or dim=N,hidden=N,layers=N,heads=N,kv_heads=N,head_dim=N,vocab=N[,tied]\n"
-              "\nTypes: %s\n"
-              "\nExit codes are those of run.\n",
-              bench_shape_names(), type_names());
+    out_print(
+        "\nShapes: %s,\n"
+        "or dim=N,hidden=N,layers=N,heads=N,kv_heads=N,head_dim=N,vocab=N\n[,window=N][,tied]\n"
+        "\nTypes: %s\n"
+        "\nExit codes are those of run.\n",
+        bench_shape_names(), type_names());
 }

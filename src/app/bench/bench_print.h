@@ -3,15 +3,8 @@
 #ifndef BENCH_BENCH_PRINT_H
 #define BENCH_BENCH_PRINT_H
 
+#include "app/bench/bench_fields.h"
 #include "app/bench/bench_test.h"
-
-struct bench_printer {
-    const char *form; /* "md", "csv", "json", "jsonl", or NULL: nothing is printed */
-    bool to_stderr;
-    size_t n; /* results so far */
-    char *ops;
-    size_t ops_bytes; /* tables of operations, which follow the table of results */
-};
 
 void bench_print_begin(struct bench_printer *p);
 void bench_print(struct bench_printer *p, const struct bench_result *r);

@@ -16,20 +16,21 @@
 
 static const struct {
     const char *name;
-    struct tern_shape shape; /* dim, hidden, layers, heads, kv_heads, head_dim, vocab, -, tied */
+    struct tern_shape
+        shape; /* dim, hidden, layers, heads, kv_heads, head_dim, vocab, -, tied, window */
 } shapes[] = {
-    {"15m", {288, 768, 6, 6, 6, 48, 32000, 0, 1}},       /* llama2.c stories15M */
-    {"42m", {512, 1376, 8, 8, 8, 64, 32000, 0, 1}},      /* llama2.c stories42M */
-    {"110m", {768, 2048, 12, 12, 12, 64, 32000, 0, 1}},  /* llama2.c stories110M */
-    {"135m", {576, 1536, 30, 9, 3, 64, 49152, 0, 1}},    /* SmolLM2 */
-    {"360m", {960, 2560, 32, 15, 5, 64, 49152, 0, 1}},   /* SmolLM2 */
-    {"0.5b", {896, 4864, 24, 14, 2, 64, 151936, 0, 1}},  /* Qwen2.5 */
-    {"1b", {2048, 8192, 16, 32, 8, 64, 128256, 0, 1}},   /* Llama 3.2 */
-    {"1.1b", {2048, 5632, 22, 32, 4, 64, 32000, 0, 0}},  /* TinyLlama */
-    {"1.7b", {2048, 8192, 24, 32, 32, 64, 49152, 0, 1}}, /* SmolLM2 */
-    {"3b", {3072, 8192, 28, 24, 8, 128, 128256, 0, 1}},  /* Llama 3.2 */
-    {"7b", {4096, 11008, 32, 32, 32, 128, 32000, 0, 0}}, /* Llama 2 */
-    {"8b", {4096, 14336, 32, 32, 8, 128, 128256, 0, 0}}, /* Llama 3 */
+    {"15m", {288, 768, 6, 6, 6, 48, 32000, 0, 1, 0}},       /* llama2.c stories15M */
+    {"42m", {512, 1376, 8, 8, 8, 64, 32000, 0, 1, 0}},      /* llama2.c stories42M */
+    {"110m", {768, 2048, 12, 12, 12, 64, 32000, 0, 1, 0}},  /* llama2.c stories110M */
+    {"135m", {576, 1536, 30, 9, 3, 64, 49152, 0, 1, 0}},    /* SmolLM2 */
+    {"360m", {960, 2560, 32, 15, 5, 64, 49152, 0, 1, 0}},   /* SmolLM2 */
+    {"0.5b", {896, 4864, 24, 14, 2, 64, 151936, 0, 1, 0}},  /* Qwen2.5 */
+    {"1b", {2048, 8192, 16, 32, 8, 64, 128256, 0, 1, 0}},   /* Llama 3.2 */
+    {"1.1b", {2048, 5632, 22, 32, 4, 64, 32000, 0, 0, 0}},  /* TinyLlama */
+    {"1.7b", {2048, 8192, 24, 32, 32, 64, 49152, 0, 1, 0}}, /* SmolLM2 */
+    {"3b", {3072, 8192, 28, 24, 8, 128, 128256, 0, 1, 0}},  /* Llama 3.2 */
+    {"7b", {4096, 11008, 32, 32, 32, 128, 32000, 0, 0, 0}}, /* Llama 2 */
+    {"8b", {4096, 14336, 32, 32, 8, 128, 128256, 0, 0, 0}}, /* Llama 3 */
 };
 
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
@@ -56,9 +57,10 @@ static const struct {
     {"kv_heads", offsetof(struct tern_shape, n_kv_heads)},
     {"head_dim", offsetof(struct tern_shape, head_dim)},
     {"vocab", offsetof(struct tern_shape, vocab)},
+    {"window", offsetof(struct tern_shape, window)},
 };
 
-enum { N_FIELDS = sizeof fields / sizeof *fields };
+enum { N_FIELDS = sizeof fields / sizeof *fields, N_NEEDED = N_FIELDS - 1 };
 
 static uint64_t *field_of(struct tern_shape *shape, size_t i)
 {
@@ -89,11 +91,11 @@ static enum tern_status read_sizes(struct tern_shape *shape, const char **text,
         if (!read_part(shape, part))
             return parser_usage(e,
                                 "--shape: '%.40s' is not one of dim=N, hidden=N, layers=N, "
-                                "heads=N, kv_heads=N, head_dim=N, vocab=N, tied",
+                                "heads=N, kv_heads=N, head_dim=N, vocab=N, window=N, tied",
                                 part);
         *text += n + ((*text)[n] == ',');
     }
-    for (size_t i = 0; i < N_FIELDS; i++)
+    for (size_t i = 0; i < N_NEEDED; i++)
         if (!*field_of(shape, i))
             return parser_usage(e, "--shape: %s is missing", fields[i].name);
     return TERN_OK;

@@ -7,7 +7,7 @@
 
 const char *bench_shape_names(void); /* "15m 42m ..." */
 
-/* A name, or dim=N,hidden=N,... with every size and perhaps `tied`. Shapes are separated by commas;
+/* A name, or dim=N,hidden=N,... with every size and perhaps `window=N` and `tied`. Shapes are separated by commas;
  * *text is left behind the one that was read. max_seq is left 0. */
 enum tern_status bench_shape_read(struct tern_shape *shape, const char **text,
                                   struct tern_error *e);

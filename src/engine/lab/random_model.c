@@ -95,6 +95,9 @@ static enum tern_status check_shape(const struct tern_shape *s, struct tern_erro
     if (s->n_heads % s->n_kv_heads)
         return error_set(e, TERN_USAGE, "shape: %llu kv_heads do not divide %llu heads",
                          (unsigned long long)s->n_kv_heads, (unsigned long long)s->n_heads);
+    if (s->window > 1 << 24)
+        return error_set(e, TERN_USAGE, "shape: window is %llu, want at most %d",
+                         (unsigned long long)s->window, 1 << 24);
     if (s->head_dim % 2)
         return error_set(e, TERN_USAGE, "shape: head_dim is %llu, want an even number",
                          (unsigned long long)s->head_dim);
@@ -241,6 +244,8 @@ static enum tern_status write_config(const struct random_job *j, struct tern_err
     keywriter_init(&k);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         keywriter_u64(&k, numbers[i].name, numbers[i].value);
+    if (p->window)
+        keywriter_u64(&k, "window", p->window);
     for (uint64_t i = 0; i < half; i++) /* 10000^(-i / half) */
         inv_freq[i] = math_exp(-9.210340372f * (float)i / (float)half);
     keywriter_add(&k, "rope.0.inv_freq", true, KEY_F32, inv_freq, half);
