@@ -9,7 +9,8 @@
 
 RESULTS are files that `./bench -o jsonl`, `-o json` or `-o csv` wrote (or llama-bench, whose results
 have no limits); - is standard input. One row of charts per kind of test, prompts above generation.
-The horizontal axis is what varies: depth, else threads, else batch, else type. Needs matplotlib
+The horizontal axis is what varies: depth, else threads, else batch, else type. Results of
+`./bench attention` become four charts by number of keys. Needs matplotlib
 (tools/requirements-plots.txt), or `uv run tools/plot_bench.py`. Exit codes: 0 done, 2 usage, 3 a file
 that is not what it should be, 4 input or output failed.
 """
@@ -18,7 +19,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tern.plot import AXES, FORMS, PlotError, choose_axis, draw, read, save
+from tern.plot import AXES, FORMS, PlotError, draw, read, save
 
 
 def main() -> int:
@@ -34,7 +35,9 @@ def main() -> int:
             if Path(name).suffix not in FORMS:
                 raise PlotError(2, f"{name}: want a name that ends with .svg or .png")
         results = [r for name in args.results for r in read(name)]
-        figure = draw(results, choose_axis(results, args.x), args.title)
+        if len({type(r) for r in results}) > 1:
+            raise PlotError(3, "results of bench attention and of other tests do not fit one figure")
+        figure = draw(results, args.x, args.title)
         for name in outputs:
             save(figure, name)
     except PlotError as e:

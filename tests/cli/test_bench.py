@@ -146,6 +146,38 @@ class Bench(Cli):
         self.assertIn("window is", self.refused("--shape", TINY + ",window=99999999"))
         self.assertRegex(self.call(*SMALL, *FAST).stdout, r"params \| +heads \|.*\n.*\n.* M \| +4/2 \|")
 
+    def test_attention(self):
+        """Work and scratch of every line as the formulas say, in every form."""
+        args = ["attention", "-p", "16,32,64", "-r", 1, "--kv-heads", "8,1", "--window", "8,16"]
+        found = {(r["line"], r["n_keys"]): r for r in self.lines(*args)}
+        lines = list(dict.fromkeys(line for line, _ in found))
+        self.assertEqual(lines, [
+            "naive", "online", "blocked", "split", "engine", "engine, 1 KV head", "window 8", "engine, window 8", "window 16",
+            "engine, window 16", "one token, with a cache", "one token, without a cache", "naive, 1 head of 512", "naive, 8 heads of 64",
+        ])  # fmt: skip
+        for n in (16, 32, 64):
+            pairs, seen = n * (n + 1) // 2, lambda w, n=n: sum(min(i + 1, w) for i in range(n))
+            for line, want in (("naive", pairs), ("engine", pairs), ("engine, 1 KV head", pairs), ("window 8", seen(8)),
+                               ("engine, window 16", seen(16)), ("one token, with a cache", n), ("naive, 1 head of 512", pairs)):  # fmt: skip
+                self.assertEqual(found[line, n]["macs"], 2 * want * 512, line)
+            scratch = {line: found[line, n]["scratch_bytes"] for line in lines}
+            self.assertEqual((scratch["naive"], scratch["window 8"], scratch["online"]), (4 * n * n, 4 * n * 8, 0))
+            kv = [found[line, n]["bytes"] - 2 * 4 * n * 512 for line in ("engine", "engine, 1 KV head")]
+            self.assertEqual(kv, [2 * 4 * n * 512, 2 * 4 * n * 64])
+            self.assertGreater(found["engine", n]["median_ns"], 0)
+        done = self.call(*args, "-oe", "csv")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(len(list(csv.DictReader(io.StringIO(done.stderr)))), len(found))
+        powers = done.stdout.partition("Exponents")[2]
+        self.assertRegex(powers, r"\| naive .*\| +T\^1\.9\d \| +T\^1\.9\d \| +T\^2\.00 \|")
+        self.assertRegex(powers, r"\| window 8 .*\| +T\^1\.1\d \| +T\^1\.1\d \| +T\^1\.00 \|")
+        self.assertRegex(powers, r"window, at the last length .*\| +W\^0\.8\d \| +W\^0\.9\d \| +W\^1\.00 \|")
+        self.assertRegex(powers, r"Scratch memory in KB:\n\n +[\d.]+ \|[^\n]*\n")
+        self.assertIn("  a  naive\n", powers)
+        for more, want in ((["x.bin"], "takes no model"), (["-t", 2], "--threads does not belong"), (["--kv-heads", 3], "1, 2, 4 and 8")):
+            self.assertIn(want, self.refused("attention", *more))
+        self.assertIn("--window belongs to bench attention", self.refused("x.bin", "--window", 3))
+
     def test_operations_add_up(self):
         for r in self.lines("--shape", "15m", "-p", 32, "-n", 8, *FAST, "-t", "1,2", "--ops"):
             names = [o["name"] for o in r["ops"]]

@@ -57,6 +57,21 @@ class PlotBench(unittest.TestCase):
         self.assertEqual((first[0].model, first[0].type, first[0].test), ("1.1b", "q4", "pp512"))
         self.assertEqual((first[0].percent, first[-1].percent), (40.0, 90.0))
 
+    def test_costs_of_attention(self):
+        rows = [{"test": "attention", "line": line, "n_keys": n, "median_ns": 1e6 * n, "bytes": 2e6, "macs": 3e6, "scratch_bytes": 4e3}
+                for line in ("naive", "engine") for n in (64, 128)]  # fmt: skip
+        file = self.write("cost.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+        costs = tool.read(file)
+        self.assertEqual(costs[1], tool.Cost("naive", 128, 128.0, 2.0, 3.0, 4.0))
+        done = self.call(file, self.write("rows.json", json.dumps(self.rows)))
+        self.assertEqual((done.returncode, "do not fit one figure" in done.stderr), (3, True))
+        if HAS_MATPLOTLIB:
+            svg = self.dir / "cost.svg"
+            done = self.call(file, "-o", svg)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for word in ("naive", "engine", "What attention costs", *tool.COSTS.values()):
+                self.assertIn(word, svg.read_text())
+
     def test_llama_bench_has_no_limits(self):
         plain = {k: v for k, v in row(0, 128).items() if not k.startswith("pct") and k != "weight_type"}
         (result,) = tool.read(self.write("b.json", json.dumps([plain])))

@@ -40,6 +40,26 @@ class Result:
     percent: float | None  # of peak for prompts, of bandwidth for generation
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What attention cost: a line of `bench attention`."""
+
+    line: str
+    keys: int
+    milliseconds: float
+    megabytes: float
+    megamacs: float
+    scratch: float  # KB
+
+
+COSTS = {"milliseconds": "time in ms", "megabytes": "MB read and written", "megamacs": "million multiply-adds", "scratch": "scratch memory in KB"}
+
+
+def to_cost(row: dict) -> Cost:
+    numbers = (float(row[n]) for n in ("median_ns", "bytes", "macs", "scratch_bytes"))
+    return Cost(row["line"], int(row["n_keys"]), *(n / unit for n, unit in zip(numbers, (1e6, 1e6, 1e6, 1e3), strict=True)))
+
+
 def to_result(row: dict) -> Result:
     """A result from the fields of a row, which in CSV are all text."""
     prompt, generated = int(row["n_prompt"]), int(row["n_gen"])
@@ -66,8 +86,8 @@ def parse(text: str) -> list[dict]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def read(name: str) -> list[Result]:
-    """All results in a file."""
+def read(name: str) -> list[Result] | list[Cost]:
+    """All results in a file, which are of one kind."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except OSError as e:
@@ -75,7 +95,8 @@ def read(name: str) -> list[Result]:
     except UnicodeDecodeError as e:
         raise PlotError(3, f"{name}: not text") from e
     try:
-        found = [to_result(row) for row in parse(text)]
+        rows = parse(text)
+        found = [to_cost(row) if "n_keys" in rows[0] else to_result(row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise PlotError(3, f"{name}: not results of bench ({type(e).__name__}: {e})") from e
     if not found:
@@ -171,8 +192,7 @@ def draw_row(axes, results: list[Result], axis: str) -> None:
         axes[-1].legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def draw(results: list[Result], axis: str, title: str):
-    """The whole figure."""
+def load_pyplot():
     try:
         import matplotlib
 
@@ -183,6 +203,33 @@ def draw(results: list[Result], axis: str, title: str):
         raise PlotError(
             2, "matplotlib is missing: pip install -r tools/requirements-plots.txt, or uv run tools/plot_bench.py"
         ) from e
+    return pyplot
+
+
+def draw_costs(costs: list[Cost], title: str):
+    """Every cost of attention against the number of keys, both axes logarithmic."""
+    figure, axes = load_pyplot().subplots(2, 2, figsize=(12, 8), layout="constrained")
+    for ax, (field, name) in zip(axes.flat, COSTS.items(), strict=True):
+        for i, line in enumerate(dict.fromkeys(c.line for c in costs)):
+            points = [(c.keys, getattr(c, field)) for c in costs if c.line == line and getattr(c, field) > 0]
+            style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i // len(COLOURS) % len(MARKERS)], "label": line}
+            ax.plot([p[0] for p in points], [p[1] for p in points], linewidth=1.6, markersize=5, **style)
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        ax.set_xlabel("keys")
+        ax.set_title(name, loc="left", fontsize=11)
+        ax.grid(color="#dddddd", linewidth=0.8)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0][1].legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.suptitle(title or "What attention costs", fontsize=13, fontweight="bold", x=0.01, ha="left")
+    return figure
+
+
+def draw(results: list[Result] | list[Cost], axis: str | None, title: str):
+    """The whole figure; `axis` None: the first that varies."""
+    if isinstance(results[0], Cost):
+        return draw_costs(results, title)
+    axis, pyplot = choose_axis(results, axis), load_pyplot()
     kinds = [rs for p in (True, False) if (rs := [r for r in results if r.is_prompt == p])]
     columns = 2 if any(r.percent is not None for r in results) else 1
     figure, axes = pyplot.subplots(

@@ -32,7 +32,8 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                       .names = "n-prompt",
                       .kind = LIST,
                       .value = "LIST",
-                      .help = "lengths of a prompt; default 512; 0: no prompt test"},
+                      .help = "lengths of a prompt; default 512; 0: no prompt test; of attention: "
+                              "numbers of keys, default 64,128,256,512"},
     [BENCH_GEN] = {.letter = 'n',
                    .names = "n-gen",
                    .kind = LIST,
@@ -78,6 +79,15 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                    .kind = CHOICE,
                    .words = tern_cpu_names,
                    .help = "instruction set; default: the best"},
+    [BENCH_KV_HEADS] = {.title = "Of bench attention",
+                        .names = "kv-heads",
+                        .kind = LIST,
+                        .value = "LIST",
+                        .help = "of its 8 heads; default 8,2,1"},
+    [BENCH_WINDOW] = {.names = "window",
+                      .kind = LIST,
+                      .value = "LIST",
+                      .help = "sizes of a sliding window; default 32,128; 0: none"},
     [BENCH_REPETITIONS] = {.title = "How",
                            .letter = 'r',
                            .names = "repetitions",
@@ -85,7 +95,7 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                            .min = 1,
                            .max = BENCH_MAX_REPETITIONS,
                            .value = "N",
-                           .help = "how often each test is repeated; default 5"},
+                           .help = "how often each test is repeated; default 5, of attention 3"},
     [BENCH_DELAY] = {.names = "delay",
                      .kind = INTEGER,
                      .max = 3600,
@@ -121,9 +131,11 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
 static const struct option_table table = {
     .examples = "  bench model.bin                          prompts and single tokens\n"
                 "  bench model.bin -p 512 -n 128 -t 1,2,4   with 1, 2 and 4 threads\n"
-                "  bench --shape 1.1b --type q4,q8          no weights file needed\n",
+                "  bench --shape 1.1b --type q4,q8          no weights file needed\n"
+                "  bench attention -p 64-512*2              what attention costs by length\n",
     .usage = "usage: bench MODEL ... [options]\n"
              "       bench --shape SHAPE --type LIST [options]\n"
+             "       bench attention [options]\n"
              "\n"
              "Measures tokens per second, and compares them with what the machine can do.\n"
              "Options and fields are those of llama-bench where it has them.\n",
@@ -186,6 +198,13 @@ static bool add_positive(struct bench_list *list, const char *text, size_t n)
     return add_range(list, text, n, 1, 65536);
 }
 
+/* A divisor of the 8 heads of bench attention */
+static bool add_kv_heads(struct bench_list *list, const char *text, size_t n)
+{
+    uint64_t value;
+    return read_number(text, n, 8, &value) && value && 8 % value == 0 && add(list, value);
+}
+
 static bool add_threads(struct bench_list *list, const char *text, size_t n)
 {
     return add_range(list, text, n, 1, 1024);
@@ -239,6 +258,12 @@ static void default_to(struct bench_list *list, uint32_t value)
 {
     if (!list->n)
         add(list, value);
+}
+
+static void default_to_list(struct bench_list *list, const uint32_t *values, size_t n)
+{
+    for (size_t i = 0, empty = !list->n; i < n && empty; i++)
+        add(list, values[i]);
 }
 
 /* ---- the command line --------------------------------------------------------------------- */
@@ -297,7 +322,15 @@ static enum tern_status read_lists(struct bench_options *o, const struct parser 
            (s = read_list(p, BENCH_BATCH, &o->batch, add_positive,
                           "a list of numbers or ranges from 1 to 65536", e)) ||
            (s = read_list(p, BENCH_TYPE, &o->types, add_type, types, e)) ||
+           (s = read_list(p, BENCH_KV_HEADS, &o->kv_heads, add_kv_heads, "a list of 1, 2, 4 and 8",
+                          e)) ||
+           (s = read_list(p, BENCH_WINDOW, &o->window, add_count, counts, e)) ||
            (s = read_pg(o, p, e)) || (s = read_caches(o, p, e)));
+    if (o->attention) {
+        default_to_list(&o->prompt, (uint32_t[]){64, 128, 256, 512}, 4);
+        default_to_list(&o->kv_heads, (uint32_t[]){8, 2, 1}, 3);
+        default_to_list(&o->window, (uint32_t[]){32, 128}, 2);
+    }
     default_to(&o->prompt, 512);
     default_to(&o->gen, 128);
     default_to(&o->depth, 0);
@@ -332,6 +365,26 @@ static enum tern_status read_models(struct bench_options *o, const struct parser
     return TERN_OK;
 }
 
+/* "attention" in the place of a model, and whether every option belongs to what is measured */
+static enum tern_status read_attention(struct bench_options *o, const struct parser *p,
+                                       struct tern_error *e)
+{
+    static const bool both[N_BENCH_OPTIONS] = {
+        [BENCH_PROMPT] = true,     [BENCH_REPETITIONS] = true, [BENCH_OUTPUT] = true,
+        [BENCH_OUTPUT_ERR] = true, [BENCH_PROGRESS] = true,    [BENCH_HELP] = true,
+        [BENCH_VERSION] = true};
+    o->attention = p->n_words && !strcmp(p->words[0], "attention");
+    if (o->attention && p->n_words > 1)
+        return parser_usage(e, "bench attention takes no model: '%.100s'", p->words[1]);
+    for (int i = 0; i < N_BENCH_OPTIONS; i++) {
+        bool own = i == BENCH_KV_HEADS || i == BENCH_WINDOW;
+        if (o->value[i].given && !both[i] && own != o->attention)
+            return parser_usage(e, "--%.*s %s bench attention", OPTION_NAME(&rows[i]),
+                                own ? "belongs to" : "does not belong to");
+    }
+    return TERN_OK;
+}
+
 enum tern_status bench_options_open(struct bench_options *o, int argc, char **argv,
                                     struct tern_error *e)
 {
@@ -340,8 +393,10 @@ enum tern_status bench_options_open(struct bench_options *o, int argc, char **ar
     enum tern_status s = parser_open(&p, &table, o->value, argc, argv, e);
     o->job = (enum bench_option)p.job;
     if (!s)
-        s = read_lists(o, &p, e);
+        s = read_attention(o, &p, e);
     if (!s)
+        s = read_lists(o, &p, e);
+    if (!s && !o->attention)
         s = read_models(o, &p, e);
     parser_close(&p);
     return s;

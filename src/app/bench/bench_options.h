@@ -22,6 +22,8 @@ enum bench_option { /* in the order of --help */
                     BENCH_CACHE_V,
                     BENCH_LOAD,
                     BENCH_CPU,
+                    BENCH_KV_HEADS,
+                    BENCH_WINDOW,
                     BENCH_REPETITIONS,
                     BENCH_DELAY,
                     BENCH_OPS,
@@ -46,9 +48,11 @@ struct bench_options {
     struct option_value value[N_BENCH_OPTIONS];
     enum bench_option job; /* BENCH_HELP, BENCH_VERSION, or N_BENCH_OPTIONS: measure */
     struct bench_list prompt, gen, pg_prompt, pg_gen, depth, threads, batch;
-    struct bench_list types, caches; /* of enum tern_type and enum tern_cache_type */
-    const char **models;             /* [n_models] paths, borrowed from argv; owned */
-    const char **shapes;             /* [n_shapes] as written; owned */
+    struct bench_list kv_heads, window; /* of attention */
+    bool attention;                     /* `bench attention` */
+    struct bench_list types, caches;    /* of enum tern_type and enum tern_cache_type */
+    const char **models;                /* [n_models] paths, borrowed from argv; owned */
+    const char **shapes;                /* [n_shapes] as written; owned */
     size_t n_models, n_shapes;
 };
 

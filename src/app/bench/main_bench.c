@@ -1,5 +1,6 @@
 /* bench: tokens per second of models and machines. Options in; tests, one after the other; results
  * on standard output as each is done. A client of tern.h like any other. */
+#include "app/bench/bench_attention.h"
 #include "app/bench/bench_options.h"
 #include "app/bench/bench_print.h"
 #include "app/bench/bench_shape.h"
@@ -293,9 +294,11 @@ static enum tern_status run(const struct bench_options *o, struct tern_error *e)
         b.printers[0].form = out->given ? out->text : "md";
         b.printers[1].form = o->value[BENCH_OUTPUT_ERR].text;
         b.printers[1].to_stderr = true;
-        signals_init("bench", o->n_models ? o->models[0] : "random weights");
+        signals_init("bench", o->n_models    ? o->models[0]
+                              : o->attention ? "attention"
+                                             : "random weights");
         signals_note();
-        return run_all(&b, e);
+        return o->attention ? bench_attention(o, b.printers, 2, e) : run_all(&b, e);
     }
     return TERN_OK;
 }
