@@ -275,6 +275,9 @@ class Reports(Cli):
         text = self.good(self.model, "--info").decode()
         for part in ("toy", "layers      2", "259 tokens, BOS 1", "positions   256", "layer.1.down"):
             self.assertIn(part, text)
+        self.assertIn("2 layers x 2 KV heads x 16 x 2 x 2 bytes = 256 a position, plus 4 for its token", text)
+        self.assertRegex(text, r"MHA, 4 KV heads +512 +258\.0 KiB +2\.0 MiB +16\.1 MiB\n +MQA, 1 KV head +128 ")
+        self.assertRegex(text, r"window 512 +256 +130\.0 KiB +144\.0 KiB +256\.0 KiB\n")
         self.assertNotIn("second", text)
         verbose = self.good(self.model, "--info", "-v").decode()
         self.assertIn("second \x1b[31m line", verbose)  # a pipe gets the bytes

@@ -216,6 +216,7 @@ def draw_costs(costs: list[Cost], title: str):
             ax.plot([p[0] for p in points], [p[1] for p in points], linewidth=1.6, markersize=5, **style)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
+        ax.xaxis.set_major_formatter("{x:.0f}")
         ax.set_xlabel("keys")
         ax.set_title(name, loc="left", fontsize=11)
         ax.grid(color="#dddddd", linewidth=0.8)

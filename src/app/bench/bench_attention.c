@@ -16,7 +16,7 @@
 enum { HEADS = 8, HEAD_DIM = 64, MAX_LINES = 64, PLOT_ROWS = 16, PLOT_COLUMNS = 61 };
 enum measure { SECONDS, BYTES, MACS, SCRATCH, N_MEASURES };
 
-struct line {
+struct cost_line {
     char name[40];
     const char *kind;
     size_t heads, kv_heads, head_dim, window;
@@ -28,7 +28,7 @@ struct attention_bench {
     const struct bench_options *o;
     struct bench_printer *printers;
     size_t n_printers, repetitions;
-    struct line *lines; /* [n] */
+    struct cost_line *lines; /* [n] */
     size_t n;
     float *q, *k, *v, *out; /* for the longest */
 };
@@ -40,8 +40,8 @@ static void add_line(struct attention_bench *b, const char *kind, size_t heads, 
 {
     if (b->n == MAX_LINES)
         return;
-    struct line *l = &b->lines[b->n++];
-    *l = (struct line){.kind = kind, .heads = heads, .kv_heads = kv_heads, .window = window};
+    struct cost_line *l = &b->lines[b->n++];
+    *l = (struct cost_line){.kind = kind, .heads = heads, .kv_heads = kv_heads, .window = window};
     l->head_dim = HEADS * HEAD_DIM / heads, l->one_row = one_row;
     snprintf(l->name, sizeof l->name, "%s", name);
 }
@@ -82,7 +82,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* The median of the repetitions */
-static enum tern_status measure(const struct attention_bench *b, struct line *l, size_t at,
+static enum tern_status measure(const struct attention_bench *b, struct cost_line *l, size_t at,
                                 struct tern_error *e)
 {
     double seconds[BENCH_MAX_REPETITIONS];
@@ -109,7 +109,7 @@ static enum tern_status measure(const struct attention_bench *b, struct line *l,
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-static void print_row(struct bench_printer *p, const struct line *l, size_t length, size_t at)
+static void print_row(struct bench_printer *p, const struct cost_line *l, size_t length, size_t at)
 {
     char heads[32];
     snprintf(heads, sizeof heads, "%zu/%zu", l->heads, l->kv_heads);
@@ -126,7 +126,7 @@ static void print_row(struct bench_printer *p, const struct line *l, size_t leng
               l->value[SECONDS][at] > 0 ? 1e-9 * l->value[MACS][at] / l->value[SECONDS][at] : 0);
 }
 
-static void print_result(const struct attention_bench *b, const struct line *l, size_t at)
+static void print_result(const struct attention_bench *b, const struct cost_line *l, size_t at)
 {
     size_t length = b->o->prompt.value[at];
     struct bench_fields f = {.n = 0};
@@ -198,7 +198,7 @@ static void say_all_exponents(const struct attention_bench *b, const struct benc
               "| -------------------------- | ------: | ------: | ------: | ------: |\n",
               "attention", "time", "bytes", "MAC", "scratch");
     for (size_t i = 0; i < b->n; i++) {
-        const struct line *l = &b->lines[i];
+        const struct cost_line *l = &b->lines[i];
         const double *const y[] = {l->value[0], l->value[1], l->value[2], l->value[3]};
         say_exponents(p, l->name, 'T', x, y, lengths->n);
         if (strcmp(l->kind, "window"))
@@ -322,7 +322,8 @@ static enum tern_status allocate(struct attention_bench *b, struct tern_error *e
     return b->lines && b->q && b->k && b->v && b->out ? TERN_OK : parser_no_memory(e);
 }
 
-static enum tern_status run_line(struct attention_bench *b, struct line *l, struct tern_error *e)
+static enum tern_status run_line(struct attention_bench *b, struct cost_line *l,
+                                 struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
     if (b->o->value[BENCH_PROGRESS].given)

@@ -131,8 +131,7 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
 static const struct option_table table = {
     .examples = "  bench model.bin                          prompts and single tokens\n"
                 "  bench model.bin -p 512 -n 128 -t 1,2,4   with 1, 2 and 4 threads\n"
-                "  bench --shape 1.1b --type q4,q8          no weights file needed\n"
-                "  bench attention -p 64-512*2              what attention costs by length\n",
+                "  bench --shape 1.1b --type q4,q8          no weights file needed\n",
     .usage = "usage: bench MODEL ... [options]\n"
              "       bench --shape SHAPE --type LIST [options]\n"
              "       bench attention [options]\n"

@@ -109,3 +109,17 @@ const char *number_seconds(double seconds, char *buffer, size_t n)
                  seconds - 60 * (double)(uint64_t)(seconds / 60));
     return buffer;
 }
+
+const char *number_grouped(uint64_t value, char *buffer, size_t n)
+{
+    char digits[24];
+    size_t length = (size_t)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    size_t at = 0;
+    for (size_t i = 0; i < length && at + 2 < n; i++) {
+        if (i && (length - i) % 3 == 0)
+            buffer[at++] = ',';
+        buffer[at++] = digits[i];
+    }
+    buffer[at] = 0;
+    return buffer;
+}

@@ -17,6 +17,8 @@ bool number_real(const char *text, double *out);
 
 /* "1.5 MiB" into buffer [n]; returns buffer. */
 const char *number_bytes(uint64_t bytes, char *buffer, size_t n);
+/* "5,120" into buffer [n >= 27]; returns buffer. */
+const char *number_grouped(uint64_t value, char *buffer, size_t n);
 /* "12.3ms", "1.234s", "2m3.4s" into buffer [n]; returns buffer. */
 const char *number_seconds(double seconds, char *buffer, size_t n);
 

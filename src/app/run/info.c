@@ -1,6 +1,7 @@
 /* Information about a weights file: see info.h. */
 #include "app/run/info.h"
 
+#include "app/cli/cache_size.h"
 #include "app/cli/number.h"
 #include "app/cli/out.h"
 #include "tern_lab.h"
@@ -59,6 +60,24 @@ static enum tern_status show_cache(const tern_model *model, uint64_t max_seq, st
     return TERN_OK;
 }
 
+/* The same written out, beside what other attention would take, at some lengths */
+static void show_cache_sizes(const tern_model *model)
+{
+    struct cache_size sizes[CACHE_SIZES];
+    char text[160];
+    cache_sizes(model, sizes);
+    out_print("%12s%s\n%12s%-28s", "", cache_sum(model, text, sizeof text), "", "at a length of");
+    for (size_t i = 0; i < CACHE_LENGTHS; i++)
+        out_print("%12s", number_grouped(cache_lengths[i], text, sizeof text));
+    for (size_t n = 0; n < CACHE_SIZES; n++) {
+        out_print("\n%12s%-18s%10s", "", sizes[n].name,
+                  number_grouped(sizes[n].position, text, sizeof text));
+        for (size_t i = 0; i < CACHE_LENGTHS; i++)
+            out_print("%12s", number_bytes(sizes[n].at[i], text, sizeof text));
+    }
+    out_print("\n");
+}
+
 static void show_chat(const tern_model *model)
 {
     static const char *const thinking[] = {"", ", thinks by default", ", thinks on request"};
@@ -113,6 +132,7 @@ enum tern_status info_describe(const tern_model *model, const char *path, int ve
     enum tern_status s = show_cache(model, i.max_seq, e);
     if (s)
         return s;
+    show_cache_sizes(model);
     show_tokenizer(model, &i);
     show_chat(model);
     out_print("machine     %s, %s\n", i.cpu, i.threads_why);
