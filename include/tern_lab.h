@@ -269,6 +269,8 @@ struct tern_zoo {
     int bidirectional;             /* rows see later keys, too */
     size_t window;                 /* W > 0: row at position p sees keys j with |p - j| < W */
     const float *sinks;            /* [n_heads] a score without a value, or NULL */
+    const float *alibi;            /* [n_heads] slopes: scores + slope * -|p - j|; or NULL */
+    size_t first;                  /* position of key 0, for alibi */
     const unsigned char *mask;     /* [n_rows, n_keys] not 0: hidden; or NULL */
     size_t block;                  /* "blocked": positions at a time; 0: 256 */
     size_t parts;                  /* "split": 0: 4 */
@@ -294,19 +296,19 @@ const char *tern_zoo_paper(size_t i);
 
 /* Runs the kind `name` on the arrays. cost may be NULL. TERN_USAGE for an unknown kind, for sizes
  * that do not fit each other, and for what a kind has not: only naive, online, blocked, split,
- * sinks and bidirectional take every field. linear and delta take no window, sinks, mask or cap. */
+ * sinks and bidirectional take every field. linear and delta take no window, sinks, mask, cap or alibi. */
 enum tern_status tern_zoo(const struct tern_zoo *z, const char *name, struct tern_zoo_cost *cost,
                           struct tern_error *e);
 
 /* From the next batch on, every attention layer computes with a kind of the zoo (not "engine"), as
  * f32, on K and V as the cache rounded them. NULL: the engine's own again. Each layer keeps its
- * scale, cap, window and sinks.
+ * scale, cap, window, sinks and biases by distance.
  *   window=N        adds a window, or makes a larger one smaller
  *   sinks           adds a sink of score 0 where a layer has none
  *   bidirectional   a row sees all rows of its sequence in the same batch: so a whole prompt must
  *                   be one batch (tern_context_params.n_batch)
  *   latent          every layer as the latent attention that it equals: c = (K, V), up = selection
- *   linear, delta   are refused for models with windows
+ *   linear, delta   have none of these but the scale; refused for models with windows
  * The bits of later results may differ: see tern_altered. What was evaluated before stays in the
  * cache as it is. TERN_NO_MEMORY where naive's matrix does not fit. */
 enum tern_status tern_attention_use(tern_context *ctx, const char *name, struct tern_error *e);

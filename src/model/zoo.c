@@ -85,16 +85,21 @@ static void divide(float *y, float by, size_t n)
         y[c] /= by;
 }
 
-/* A score: the dot of query and key, scaled and capped */
-static float scaled(const struct tern_zoo *z, float s)
+/* A score: s = q . k, biased by distance (ALiBi, Press et al. 2021; rounded as kernels.h has it),
+ * scaled and capped */
+static float scaled(const struct tern_zoo *z, size_t i, size_t j, size_t h, float s)
 {
+    if (z->alibi) {
+        float at = (float)(z->first + z->n_keys - z->n_rows + i);
+        s -= fabsf(alibi_bias(z->alibi[h], (float)(z->first + j)) - alibi_bias(z->alibi[h], at));
+    }
     s *= z->scale;
     return z->cap > 0 ? z->cap * math_tanh(s / z->cap) : s;
 }
 
 static float score(const struct tern_zoo *z, size_t i, size_t j, size_t h)
 {
-    return scaled(z, dot(query(z, i, h), key(z, j, h), z->head_dim));
+    return scaled(z, i, j, h, dot(query(z, i, h), key(z, j, h), z->head_dim));
 }
 
 /* x[j] = exp(x[j] - m) / l   [n], l = sum of exp(x - m) and of exp(sink - m); zeros where all
@@ -390,7 +395,7 @@ static void latent(const struct tern_zoo *z, float *scratch)
             for (size_t j = 0; j < z->n_keys; j++) {
                 const float *c = z->k + j * stride;
                 float s = dot(u, c, n) + dot(q + plain, c + n, z->rope_dim);
-                P[j] = zoo_sees(z, i, j) ? scaled(z, s) : -INFINITY;
+                P[j] = zoo_sees(z, i, j) ? scaled(z, i, j, h, s) : -INFINITY;
             }
             softmax(P, z->n_keys, sink_of(z, h));
             if (z->weights)

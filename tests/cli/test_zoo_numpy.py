@@ -81,6 +81,19 @@ class Zoo(unittest.TestCase):
         for name in ("engine", "sinks", *SOFTMAX):
             self.near(self.zoo.run(name, q, k, v, window=300, cap=5, sinks=sinks)[0][0], want, 4e-6)
 
+    def test_biases_by_distance(self):
+        """Slopes and distances that round to themselves in 8 bits"""
+        random = np.random.default_rng(4)
+        q, k, v = (random.standard_normal((1, 40, n, 8)).astype(np.float32) for n in (4, 2, 2))
+        slopes = np.array([0.5, 0.25, 0.125, 0.0625], np.float32)
+        distance = np.arange(40)[:, None] - np.arange(40)
+        s = np.einsum("thd,shd->hts", q[0].astype(float), np.repeat(k[0], 2, 1)) - slopes[:, None, None] * abs(distance)
+        for both in (False, True):
+            weights = softmax(np.where((distance < 0) & (not both), -np.inf, s / math.sqrt(8)))
+            for name in SOFTMAX if both else ("engine", *SOFTMAX):
+                out = self.zoo.run(name, q, k, v, alibi=slopes, bidirectional=both)[0][0]
+                self.near(out, np.einsum("hts,shd->thd", weights, np.repeat(v[0], 2, 1)))
+
     def test_relatives(self):
         random = np.random.default_rng(3)
         q, k, v = (random.standard_normal((2, 40, 3, 8)) for _ in range(3))

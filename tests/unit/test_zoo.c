@@ -48,7 +48,7 @@ static float *room(size_t n)
 
 struct world { /* arrays of a random shape, owned */
     struct tern_zoo z;
-    float *q, *k, *v, *sinks;
+    float *q, *k, *v, *sinks, *alibi;
     size_t n_out, n_weights;
 };
 
@@ -61,11 +61,15 @@ static void world_open(struct world *w, uint64_t seed)
     rows = rows > 40 ? 40 : rows;
     w->q = randoms(2 * rows * heads * d, 2), w->k = randoms(2 * keys * kv * d, 2);
     w->v = randoms(2 * keys * kv * d, 1), w->sinks = randoms(heads, 3);
+    w->alibi = randoms(heads, 1);
+    for (size_t h = 0; h < heads; h++)
+        w->alibi[h] = fabsf(w->alibi[h]);
     w->z = (struct tern_zoo){.n_seqs = 2, .n_rows = rows, .n_keys = keys, .n_heads = heads};
     w->z.n_kv_heads = kv, w->z.head_dim = d, w->z.q = w->q, w->z.k = w->k, w->z.v = w->v;
     w->z.window = next() % 2 ? from_to(1, keys) : 0;
     w->z.cap = next() % 3 ? 0 : 4;
     w->z.sinks = next() % 2 ? w->sinks : NULL;
+    w->z.alibi = next() % 3 ? NULL : w->alibi;
     w->n_out = 2 * rows * heads * d, w->n_weights = 2 * heads * rows * keys;
 }
 
@@ -75,6 +79,7 @@ static void world_close(struct world *w)
     free(w->k);
     free(w->v);
     free(w->sinks);
+    free(w->alibi);
 }
 
 /* Runs a kind on z; the result is the caller's to free. */
@@ -129,7 +134,7 @@ START_TEST(weights_make_the_output)
     for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++) {
         float *weights = room(w.n_weights), *sum = room(z->head_dim);
         if (!strcmp(kinds[n], "linear"))
-            z->window = 0, z->sinks = NULL, z->cap = 0;
+            z->window = 0, z->sinks = z->alibi = NULL, z->cap = 0;
         float *out = run(*z, kinds[n], w.n_out, weights, NULL);
         for (size_t r = 0; r < 2 * z->n_heads * z->n_rows; r++) {
             size_t seq = r / z->n_rows / z->n_heads, h = r / z->n_rows % z->n_heads;

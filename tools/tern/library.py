@@ -109,6 +109,7 @@ class ZooArrays(ctypes.Structure):
     _fields_ = [(n, ctypes.c_size_t) for n in "n_seqs n_rows n_keys n_heads n_kv_heads head_dim v_dim".split()]
     _fields_ += [(n, FLOATS) for n in "q k v out weights".split()] + [("scale", ctypes.c_float), ("cap", ctypes.c_float)]
     _fields_ += [("bidirectional", ctypes.c_int), ("window", ctypes.c_size_t), ("sinks", FLOATS)]
+    _fields_ += [("alibi", FLOATS), ("first", ctypes.c_size_t)]
     _fields_ += [("mask", ctypes.POINTER(ctypes.c_ubyte)), ("block", ctypes.c_size_t), ("parts", ctypes.c_size_t)]
     _fields_ += [("beta", FLOATS), ("latent_dim", ctypes.c_size_t), ("rope_dim", ctypes.c_size_t)]
     _fields_ += [("up_k", FLOATS), ("up_v", FLOATS)]
@@ -129,11 +130,11 @@ class Zoo:
         while name := self.lib.tern_zoo_name(ctypes.c_size_t(len(self.kinds))):
             self.kinds[name.decode()] = self.lib.tern_zoo_paper(ctypes.c_size_t(len(self.kinds))).decode()
 
-    def run(self, name: str, q, k, v, *, weights: bool = False, bidirectional: bool = False, mask=None, sinks=None, beta=None,
+    def run(self, name: str, q, k, v, *, weights: bool = False, bidirectional: bool = False, mask=None, sinks=None, alibi=None, beta=None,
             up_k=None, up_v=None, **numbers) -> tuple[np.ndarray, np.ndarray | None, ZooCost]:  # fmt: skip
-        """(out, weights or None, cost) of arrays in the shapes of tern_lab.h. `numbers` are its fields: scale, cap, window,
+        """(out, weights or None, cost) of arrays in the shapes of tern_lab.h. `numbers` are its fields: scale, cap, window, first,
         block, parts, latent_dim, rope_dim."""
-        arrays = {"q": q, "k": k, "v": v, "sinks": sinks, "beta": beta, "up_k": up_k, "up_v": up_v}
+        arrays = {"q": q, "k": k, "v": v, "sinks": sinks, "alibi": alibi, "beta": beta, "up_k": up_k, "up_v": up_v}
         arrays = {n: np.ascontiguousarray(x, np.float32) for n, x in arrays.items() if x is not None}
         (n, rows, heads, d), keys = arrays["q"].shape, arrays["k"].shape[1]
         e = arrays["v"].shape[-1] if v is not None else up_v.shape[1]

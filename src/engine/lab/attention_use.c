@@ -118,6 +118,7 @@ static void attend_sequence(const struct use_job *job, size_t sequence, size_t h
     load_head(job, t, seq, head / (w->n_heads / w->n_kv_heads), first, &z);
     for (size_t i = 0; i < rows; i++)
         memcpy(t->q + i * d, f->q + (begin + i) * f->q_stride + head * d, d * sizeof *t->q);
+    z.alibi = w->alibi ? w->alibi + head : NULL, z.first = first;
     z.q = t->q, z.out = t->out, z.sinks = w->sinks ? w->sinks + head : NULL;
     z.up_k = u->identity, z.up_v = u->identity + 2 * d * d;
     u->kind->run(&z, t->scratch);

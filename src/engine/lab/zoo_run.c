@@ -71,15 +71,15 @@ static enum tern_status check_kind(const struct tern_zoo *z, const struct zoo_ki
     bool is_state = kind && kind->form == ZOO_STATE,
          is_delta = is_state && !strcmp(kind->name, "delta");
     bool is_latent = kind && kind->form == ZOO_LATENT;
-    if (is_state && (z->window || z->sinks || z->mask || z->cap > 0))
-        return error_set(e, TERN_USAGE, "%s attention has no window, sinks, mask or cap",
+    if (is_state && (z->window || z->sinks || z->mask || z->cap > 0 || z->alibi))
+        return error_set(e, TERN_USAGE, "%s attention has no window, sinks, mask, cap or alibi",
                          kind->name);
     if (is_delta && (z->bidirectional || z->weights))
         return error_set(e, TERN_USAGE, "the delta net is causal and has no weights to show");
-    if (!kind && (z->bidirectional || z->mask || z->weights || z->v_dim != z->head_dim))
+    if (!kind && (z->bidirectional || z->mask || z->weights || z->first || z->v_dim != z->head_dim))
         return error_set(e, TERN_USAGE,
                          "the engine's attention is causal, shows no weights, and has no mask and "
-                         "no v_dim of its own");
+                         "no first and v_dim of its own");
     if (is_latent && (!z->latent_dim || z->rope_dim >= z->head_dim || !z->up_k || !z->up_v))
         return error_set(e, TERN_USAGE,
                          "latent attention needs latent_dim, up_k, up_v and a rope_dim below "
@@ -175,7 +175,8 @@ static enum tern_status open_own(struct own *o, const struct tern_zoo *z, struct
                               .window = z->window,
                               .attn_scale = z->scale,
                               .attn_cap = z->cap,
-                              .sinks = z->sinks};
+                              .sinks = z->sinks,
+                              .alibi = z->alibi};
     o->model = (struct model){.n_layers = 1, .dim = 1, .vocab = 1, .layers = &o->layer};
     o->model.embed = (struct matrix){.rows = 1, .k = 1}; /* for what counts bytes */
     (void)((s = kernels_init(&o->kernels, NULL, e)) || (s = pool_open(&o->pool, 1, e)) ||
