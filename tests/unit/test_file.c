@@ -301,7 +301,7 @@ START_TEST(a_signal_removes_temporary_files_only)
             ck_assert(strstr(name[i], long_folder) == name[i] && strcmp(name[i], long_folder));
             make(name[i], "x");
         }
-        file_give_temporary(name[1]); /* finished: no longer to be removed */
+        file_give_temporary(name[1], NULL); /* finished: no longer to be removed */
         file_remove_temporaries();
         for (size_t i = 0; i < N; i++) {
             snprintf(other, sizeof other, "%s/%zu.%ld.tmp", folder, i, (long)getpid());
@@ -309,10 +309,10 @@ START_TEST(a_signal_removes_temporary_files_only)
             ck_assert_msg((access(other, F_OK) == 0) == stays, "%s", other);
             unlink(other);
             if (i != 1)
-                file_give_temporary(name[i]);
+                file_give_temporary(name[i], NULL);
         }
     }
-    file_give_temporary(NULL);
+    file_give_temporary(NULL, NULL);
     file_remove(NULL);
     file_remove_temporaries();
     ck_assert(!access(path, F_OK));
