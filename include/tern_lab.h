@@ -28,7 +28,7 @@ void tern_model_tensor(const tern_model *model, size_t i, struct tern_tensor_inf
 /* What a layer is made of */
 struct tern_layer_info {
     uint64_t n_heads, n_kv_heads, head_dim, hidden;
-    uint64_t window; /* 0: none; W: position i sees j with i - W < j <= i */
+    uint64_t window;                    /* 0: none; W: position i sees j with i - W < j <= i */
     uint64_t n_experts, n_experts_used; /* 0: a dense layer */
     uint64_t rope_dims;                 /* of a head that turn, 0: none */
     float attn_scale;                   /* scores are q . k times this */
@@ -235,9 +235,9 @@ typedef int (*tern_edit_fn)(void *arg, const struct tern_observation *o, float *
 enum tern_status tern_edit(tern_context *ctx, tern_edit_fn fn, void *arg, struct tern_error *e);
 
 /* 1 if an editor has ever changed a value in this context, or tern_attention_use has chosen another
- * attention for it; else 0. It stays so until the context is closed: the cache may hold what the model never computed.
- * tern_session_save then refuses, and tern_fingerprint returns 0, with 0 rows. tern_session_load
- * works: it replaces a sequence. */
+ * attention for it; else 0. It stays so until the context is closed: the cache may hold what the
+ * model never computed. tern_session_save then refuses, and tern_fingerprint returns 0, with 0
+ * rows. tern_session_load works: it replaces a sequence. */
 int tern_altered(const tern_context *ctx);
 
 /* ---- logit lens --------------------------------------------------------------------------- */
@@ -249,6 +249,57 @@ int tern_altered(const tern_context *ctx);
  * context. Not to be called by an observer or editor: copy the rows. */
 enum tern_status tern_lens(tern_context *ctx, const float *x, size_t n_rows, size_t stride,
                            float *logits, struct tern_error *e);
+
+/* ---- direct contributions ----------------------------------------------------------------- */
+
+/* One term of a logit. `layer` and `index` are 0 where a term has none. */
+enum tern_term_kind {
+    TERN_TERM_EMBED,      /* the embedding of the row's token */
+    TERN_TERM_POSITION,   /* its learned position */
+    TERN_TERM_HEAD,       /* what head `index` of `layer` adds to x */
+    TERN_TERM_O_BIAS,     /* the bias of the output projection */
+    TERN_TERM_ATTN_NORM,  /* the bias of attn_post_norm */
+    TERN_TERM_FFN,        /* the dense feed-forward of `layer`, with its bias */
+    TERN_TERM_EXPERT,     /* the chosen expert `index` of `layer`, weighted, with its bias */
+    TERN_TERM_SHARED,     /* the shared expert of `layer` */
+    TERN_TERM_FFN_NORM,   /* the bias of ffn_post_norm */
+    TERN_TERM_FINAL_NORM, /* the bias of final_norm */
+    TERN_TERM_BIAS,       /* the head's bias of the token */
+    /* Rounding: what a matrix gives for its rounded input, minus what it would give for the f32
+     * input. Only where a matrix reads integers. */
+    TERN_TERM_ROUND_O,    /* of `layer` */
+    TERN_TERM_ROUND_DOWN, /* of `layer`, all its experts together */
+    TERN_TERM_ROUND_HEAD,
+    TERN_TERM_EDITS, /* what an editor wrote into x; only in an altered context */
+};
+
+struct tern_term {
+    enum tern_term_kind kind;
+    uint64_t layer, index;
+    float value;
+};
+
+/* From now on every batch keeps what its last row that asks for logits was made of: the output of
+ * attention, the input of `down`, the choice of experts. Takes a few rows of memory a layer. on 0
+ * ends that and frees it. It changes no bit of a result. */
+enum tern_status tern_keep_terms(tern_context *ctx, int on, struct tern_error *e);
+
+/* The logit of a token, before the cap, as a sum over everything that was added to the stream, for
+ * the row kept last (tern_keep_terms). With x the stream after the last layer, a RMSNorm with the
+ * weights g and its scale r = 1 / sqrt(mean(x^2) + eps) held at its value, and W the head's row of
+ * the token:
+ *   logit = logit_scale * (sum_c W[c] r g[c] x[c] + bias)
+ *   x     = embedding + sum over layers (residual_scale * (sum_h Wo[h] z[h] + Wdown act + biases))
+ * z[h] is `attend` of head h. Both are linear in what is added, so each part of x has its own term.
+ * LayerNorm also subtracts the mean, which is linear; its bias is a term. Norms of what a layer
+ * adds (attn_post_norm, ffn_post_norm) are linear likewise with their scales held. What a head
+ * changes in later layers is not in its term.
+ * Writes at most `max` terms, in the order of the engine; *n gets the full count. Terms are computed
+ * in f64 by the model's threads. *logit (may be NULL) gets the engine's own value before the cap;
+ * the terms sum to it up to the rounding of f32. Reads the o and down matrices of all layers.
+ * TERN_USAGE if no row was kept. */
+enum tern_status tern_contributions(tern_context *ctx, tern_token token, struct tern_term *terms,
+                                    size_t max, size_t *n, float *logit, struct tern_error *e);
 
 /* ---- the attention zoo -------------------------------------------------------------------- */
 

@@ -35,8 +35,8 @@ enum tern_status tern_session_save(tern_context *c, uint32_t seq, const char *pa
     enum tern_status s = check_file(c, seq, path, e);
     if (!s && c->altered)
         s = error_set(e, TERN_USAGE,
-                      "an editor changed values of this context, so its sequences are "
-                      "not saved");
+                      "this context was altered (by an editor or another attention), so its "
+                      "sequences are not saved");
     if (!s)
         context_settle(c, seq);
     if (!s && !(s = tern_numeric_status(c, e)))

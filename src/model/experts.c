@@ -168,23 +168,16 @@ static void down_items(void *arg, size_t begin, size_t end, int thread)
 
 /* ---- the sum ---- */
 
-/* f->z += what the shared expert gives, in proportion to its switch */
-static void add_shared(const struct expert_job *job, size_t i, float *y)
+float experts_shared_weight(const struct forward *f, const struct experts *x, size_t i)
 {
-    struct forward *f = job->f;
-    const struct experts *x = &job->w->experts;
-    size_t dim = f->model->dim;
     _Alignas(64) float on[TILE_ROWS];
-    if (!x->shared_hidden)
-        return;
-    if (!x->shared_switch.data) {
-        f->kernels->add(y, f->z + i * f->dim_stride, dim);
-        return;
-    }
-    linear(f, on, TILE_ROWS, &x->shared_switch, 0, 1,
-           &(struct activations){
-               .n = 1, .k = dim, .stride = f->in.stride, .x = f->in.x + i * f->in.stride});
-    f->kernels->add_scaled(y, f->z + i * f->dim_stride, 1 / (1 + math_exp(-on[0])), dim);
+    if (!x->shared_switch.data)
+        return 1; /* y = fma(z, 1, y) is y + z */
+    linear(
+        f, on, TILE_ROWS, &x->shared_switch, 0, 1,
+        &(struct activations){
+            .n = 1, .k = f->model->dim, .stride = f->in.stride, .x = f->in.x + i * f->in.stride});
+    return 1 / (1 + math_exp(-on[0]));
 }
 
 static void sum_items(void *arg, size_t begin, size_t end, int thread)
@@ -201,7 +194,9 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
             const struct choice *c = &e->chosen[i * e->max_used + j];
             f->kernels->add_scaled(y, e->y + c->place * f->dim_stride, c->weight, f->model->dim);
         }
-        add_shared(job, i, y);
+        if (w->experts.shared_hidden)
+            f->kernels->add_scaled(y, f->z + i * f->dim_stride,
+                                   experts_shared_weight(f, &w->experts, i), f->model->dim);
         if (!has_norm(&w->ffn_post_norm))
             residual_add(f, i, y, 0, f->model->dim);
     }

@@ -38,4 +38,8 @@ void experts_take(struct expert_work *e, struct arena *a, const struct model *m,
  * one;  x += y, unless y has a norm first */
 void step_experts(struct forward *f, const struct layer *w);
 
+/* What row i takes of the shared expert: the sigmoid of its switch, or all of it. Valid until the
+ * step's end. */
+float experts_shared_weight(const struct forward *f, const struct experts *x, size_t i);
+
 #endif

@@ -1,5 +1,6 @@
 /* Tensors, fingerprints of single batches, costs, profiles and the observer: tern_lab.h. */
 #include "engine/context.h"
+#include "engine/lab/kept_row.h"
 #include "tern_lab.h"
 
 /* ---- tensors ------------------------------------------------------------------------------ */
@@ -101,7 +102,7 @@ static enum tern_status start_looking(tern_context *c, struct tern_error *e)
 
 static void stop_looking(tern_context *c)
 {
-    if (c->observer && (c->observer->fn || c->observer->edit))
+    if (c->observer && (c->observer->fn || c->observer->edit || c->observer->kept))
         return;
     observe_close(c->observer);
     c->observer = NULL;
@@ -121,6 +122,17 @@ enum tern_status tern_edit(tern_context *c, tern_edit_fn fn, void *arg, struct t
     enum tern_status s = start_looking(c, e);
     if (!s)
         c->observer->edit = fn, c->observer->edit_arg = arg;
+    stop_looking(c);
+    return s;
+}
+
+enum tern_status tern_keep_terms(tern_context *c, int on, struct tern_error *e)
+{
+    enum tern_status s = start_looking(c, e);
+    if (!s && on)
+        s = kept_row_open(c->observer, e);
+    else if (!s)
+        kept_row_close(c->observer);
     stop_looking(c);
     return s;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "engine/lab/kept_row.h"
 #include "engine/lab/surgery.h"
 #include "model/residual.h"
 
@@ -226,6 +227,8 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
     case WATCH_LOGITS:
         offer_logits(o);
     }
+    if (o->kept)
+        kept_row_watch(o->kept, f, layer, at);
 }
 
 static void layout(struct observer *o)
@@ -270,5 +273,6 @@ void observe_close(struct observer *o)
     o->f->watch = NULL;
     o->f->gate = o->f->up = NULL;
     arena_close(&o->arena);
+    arena_close(&o->kept_arena);
     free(o);
 }

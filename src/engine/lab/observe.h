@@ -15,6 +15,8 @@
 #include "base/arena.h"
 #include "model/state.h"
 
+struct kept_row;
+
 struct observer {
     struct forward *f;
     tern_observe_fn fn; /* NULL: nobody only looks */
@@ -28,7 +30,9 @@ struct observer {
     float *before; /* [n_batch, dim_stride] x before the step, if there is an editor */
     float *aside;  /* [n_batch, dim_stride] what attention adds to x where it waits */
     bool aside_changed;
-    struct arena arena; /* owns these, and f->gate and f->up */
+    struct arena arena;    /* owns these, and f->gate and f->up */
+    struct kept_row *kept; /* NULL: none is kept (kept_row.h) */
+    struct arena kept_arena;
 };
 
 /* Memory to show later batches of f, of which there must be none yet. Nobody looks so far. */

@@ -1,0 +1,336 @@
+/* cflags: -O2 */
+/* Direct contributions: tern_contributions in tern_lab.h, which has the formulas. The way from the
+ * stream to the logit is linear once the scales of norms are held, so a direction d [dim] in the
+ * stream is all that is needed of it, and one product v = W^T d for each matrix W that adds to the
+ * stream: what a part of W's input x adds to the logit is that part of v . x. */
+#include <string.h>
+
+#include "base/fpenv.h"
+#include "base/sizes.h"
+#include "engine/lab/kept_row.h"
+#include "engine/lab/lens.h"
+#include "model/linear.h"
+#include "model/residual.h"
+#include "tern_lab.h"
+
+/* ---- matrices that add to the stream -------------------------------------------------------- */
+
+/* W x [dim] is added to the stream, times `weight`. Its input has n_parts parts of one width. */
+struct source {
+    struct matrix w;
+    size_t layer, n_parts;
+    bool is_attention;
+    float weight;
+    const float *x;  /* [w.k] */
+    double *parts;   /* [n_parts] out: what each adds to the logit */
+    double bias;     /* and W's bias, */
+    double rounding; /* and that x is rounded */
+};
+
+struct thread_room {
+    double *d, *v;        /* [dim]; [widest k] */
+    struct act_buffer in; /* [widest k] the input of a matrix; its x: a row of the matrix */
+};
+
+struct tally {
+    const struct forward *f;
+    const struct kept_row *t;
+    float *row;    /* [dim] */
+    float *logits; /* [vocab] */
+    double *head;  /* [dim] the token's row of the head, times logit_scale: what norm(x) meets */
+    double *d;     /* [dim] what x meets */
+    struct source *sources;
+    size_t n_sources;
+    double *parts;             /* of all sources; those that are left */
+    struct thread_room *rooms; /* [threads] */
+    struct tern_term *out;     /* [max] */
+    size_t n, max;
+    double total; /* of the terms so far */
+};
+
+/* to = factor * d through norm with its scale held (no norm: factor * d)   [dim] */
+static void through_norm(const struct model *m, const struct norm *norm, float scale, double factor,
+                         const double *d, double *to)
+{
+    double mean = 0;
+    for (size_t c = 0; c < m->dim; c++) {
+        to[c] = factor * d[c] * (has_norm(norm) ? (double)scale * norm->weight[c] : 1);
+        mean += to[c] / (double)m->dim;
+    }
+    for (size_t c = 0; c < m->dim && has_norm(norm) && m->layer_norm; c++)
+        to[c] -= mean;
+}
+
+/* v = W^T d   W [rows, k] */
+static void transpose_times(const struct forward *f, const struct source *s,
+                            const struct thread_room *room)
+{
+    size_t k = s->w.k;
+    double *v = room->v;
+    memset(v, 0, k * sizeof *v);
+    for (size_t r = 0; r < s->w.rows; r++) {
+        double d = room->d[r];
+        f->kernels->get_row[s->w.type](room->in.x, s->w.data, k, r);
+        for (size_t c = 0; c < k; c++)
+            v[c] += d * room->in.x[c];
+    }
+}
+
+/* v . (rounded x - x), for a matrix that reads integers   [k] */
+static double rounding(const struct forward *f, const struct act_buffer *in, const float *x,
+                       const double *v, size_t k)
+{
+    double sum = 0;
+    f->kernels->quantize(in->q, in->scale, in->sum, x, k);
+    for (size_t c = 0; c < k; c++)
+        sum += v[c] * ((double)in->q[c] * in->scale[c / GROUP] - x[c]);
+    return sum;
+}
+
+static void source_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct tally *u = arg;
+    const struct forward *f = u->f;
+    struct thread_room *room = &u->rooms[thread];
+    for (size_t i = begin; i < end; i++) {
+        struct source *s = &u->sources[i];
+        const struct layer *w = &f->model->layers[s->layer];
+        const struct kept_layer *k = &u->t->layers[s->layer];
+        size_t part = s->w.k / s->n_parts;
+        through_norm(f->model, s->is_attention ? &w->attn_post_norm : &w->ffn_post_norm,
+                     s->is_attention ? k->attn_post : k->ffn_post,
+                     (double)f->model->residual_scale * s->weight, u->d, room->d);
+        transpose_times(f, s, room);
+        for (size_t c = 0; c < s->w.k; c++)
+            s->parts[c / part] += room->v[c] * s->x[c];
+        for (size_t r = 0; r < s->w.rows && s->w.bias; r++)
+            s->bias += room->d[r] * s->w.bias[r];
+        if (type_is_quantized(s->w.type))
+            s->rounding = rounding(f, &room->in, s->x, room->v, s->w.k);
+    }
+}
+
+static void add_source(struct tally *u, struct source s)
+{
+    s.parts = u->parts;
+    u->parts += s.n_parts;
+    u->sources[u->n_sources++] = s;
+}
+
+static void list_sources(struct tally *u)
+{
+    const struct model *m = u->f->model;
+    for (size_t l = 0; l < m->n_layers; l++) {
+        const struct layer *w = &m->layers[l];
+        const struct kept_layer *k = &u->t->layers[l];
+        const struct experts *x = &w->experts;
+        add_source(u, (struct source){.w = w->o,
+                                      .layer = l,
+                                      .n_parts = w->n_heads,
+                                      .is_attention = true,
+                                      .weight = 1,
+                                      .x = k->att});
+        if (!x->n)
+            add_source(u, (struct source){
+                              .w = w->down, .layer = l, .n_parts = 1, .weight = 1, .x = k->act});
+        for (size_t j = 0; j < x->n_used; j++)
+            add_source(u,
+                       (struct source){.w = matrix_rows(&w->down, k->chosen[j].expert, 0, m->dim),
+                                       .layer = l,
+                                       .n_parts = 1,
+                                       .weight = k->chosen[j].weight,
+                                       .x = k->act + j * w->hidden});
+        if (x->shared_hidden)
+            add_source(u, (struct source){.w = x->shared_down,
+                                          .layer = l,
+                                          .n_parts = 1,
+                                          .weight = k->shared_weight,
+                                          .x = k->shared});
+    }
+}
+
+/* ---- terms ---------------------------------------------------------------------------------- */
+
+static void emit(struct tally *u, enum tern_term_kind kind, size_t layer, size_t index,
+                 double value)
+{
+    if (u->n < u->max)
+        u->out[u->n] = (struct tern_term){kind, layer, index, (float)value};
+    u->n++;
+    u->total += value;
+}
+
+static double dot(const double *d, const float *x, size_t n)
+{
+    double sum = 0;
+    for (size_t c = 0; c < n; c++)
+        sum += d[c] * x[c];
+    return sum;
+}
+
+static void emit_embedding(struct tally *u)
+{
+    const struct model *m = u->f->model;
+    u->f->kernels->get_row[m->embed.type](u->row, m->embed.data, m->dim, (size_t)u->t->row.token);
+    emit(u, TERN_TERM_EMBED, 0, 0, m->embed_scale * dot(u->d, u->row, m->dim));
+    if (m->positions)
+        emit(u, TERN_TERM_POSITION, 0, 0,
+             dot(u->d, m->positions + u->t->row.position * m->dim, m->dim));
+}
+
+/* The bias of a norm of what a layer adds */
+static void emit_norm(struct tally *u, enum tern_term_kind kind, size_t l, const struct norm *norm)
+{
+    const struct model *m = u->f->model;
+    if (has_norm(norm) && norm->bias)
+        emit(u, kind, l, 0, m->residual_scale * dot(u->d, norm->bias, m->dim));
+}
+
+static void emit_attention(struct tally *u, const struct layer *w, const struct source *s)
+{
+    for (size_t h = 0; h < w->n_heads; h++)
+        emit(u, TERN_TERM_HEAD, w->index, h, s->parts[h]);
+    if (w->o.bias)
+        emit(u, TERN_TERM_O_BIAS, w->index, 0, s->bias);
+    if (type_is_quantized(w->o.type))
+        emit(u, TERN_TERM_ROUND_O, w->index, 0, s->rounding);
+    emit_norm(u, TERN_TERM_ATTN_NORM, w->index, &w->attn_post_norm);
+}
+
+/* Returns the source after the layer's. */
+static const struct source *emit_ffn(struct tally *u, const struct layer *w, const struct source *s)
+{
+    const struct experts *x = &w->experts;
+    double rounded = 0;
+    bool is_rounded = false;
+    for (size_t j = 0, n = max_size(x->n_used, 1) + (x->shared_hidden > 0); j < n; j++, s++) {
+        double value = s->parts[0] + s->bias;
+        if (!x->n)
+            emit(u, TERN_TERM_FFN, w->index, 0, value);
+        else if (j < x->n_used)
+            emit(u, TERN_TERM_EXPERT, w->index, u->t->layers[w->index].chosen[j].expert, value);
+        else
+            emit(u, TERN_TERM_SHARED, w->index, 0, value);
+        rounded += s->rounding;
+        is_rounded |= type_is_quantized(s->w.type);
+    }
+    if (is_rounded)
+        emit(u, TERN_TERM_ROUND_DOWN, w->index, 0, rounded);
+    emit_norm(u, TERN_TERM_FFN_NORM, w->index, &w->ffn_post_norm);
+    return s;
+}
+
+/* What the last step adds by itself */
+static void emit_head(struct tally *u, tern_token token)
+{
+    const struct forward *f = u->f;
+    const struct model *m = f->model;
+    const struct norm *norm = &m->final_norm;
+    const float *x = u->t->x;
+    if (has_norm(norm) && norm->bias)
+        emit(u, TERN_TERM_FINAL_NORM, 0, 0, dot(u->head, norm->bias, m->dim));
+    if (m->head.bias)
+        emit(u, TERN_TERM_BIAS, 0, 0, (double)m->logit_scale * m->head.bias[token]);
+    if (!type_is_quantized(m->head.type))
+        return;
+    if (has_norm(norm))
+        norm_row(f, u->row, x, norm, m->dim);
+    else
+        memcpy(u->row, x, m->dim * sizeof *x);
+    emit(u, TERN_TERM_ROUND_HEAD, 0, 0, rounding(f, &u->rooms->in, u->row, u->head, m->dim));
+}
+
+static void emit_terms(struct tally *u, tern_token token, bool altered)
+{
+    const struct model *m = u->f->model;
+    const struct source *s = u->sources;
+    emit_embedding(u);
+    for (size_t l = 0; l < m->n_layers; l++) {
+        emit_attention(u, &m->layers[l], s);
+        s = emit_ffn(u, &m->layers[l], s + 1);
+    }
+    if (altered)
+        emit(u, TERN_TERM_EDITS, 0, 0, dot(u->d, u->t->x, m->dim) - u->total);
+    emit_head(u, token);
+}
+
+/* ---- the call ------------------------------------------------------------------------------- */
+
+static void layout(struct tally *u, struct arena *a, int n_threads)
+{
+    const struct model *m = u->f->model;
+    size_t sources = 0, parts = 0, k = m->dim;
+    for (size_t l = 0; l < m->n_layers; l++) {
+        const struct layer *w = &m->layers[l];
+        size_t ffn = max_size(w->experts.n_used, 1) + (w->experts.shared_hidden > 0);
+        sources += 1 + ffn, parts += w->n_heads + ffn;
+        k = max_size(k, max_size(w->o.k, max_size(w->hidden, w->experts.shared_hidden)));
+    }
+    u->head = arena_take(a, m->dim, sizeof *u->head);
+    u->d = arena_take(a, m->dim, sizeof *u->d);
+    u->row = arena_take(a, round_up(m->dim, 64), sizeof *u->row);
+    u->logits = arena_take(a, m->vocab, sizeof *u->logits);
+    u->sources = arena_take(a, sources, sizeof *u->sources);
+    u->parts = arena_take(a, parts, sizeof *u->parts);
+    u->rooms = arena_take(a, (size_t)n_threads, sizeof *u->rooms);
+    for (int i = 0; i < n_threads; i++) {
+        struct thread_room none, *room = u->rooms ? &u->rooms[i] : &none;
+        room->d = arena_take(a, m->dim, sizeof *room->d);
+        room->v = arena_take(a, k, sizeof *room->v);
+        act_buffer_take(a, &room->in, 1, k);
+    }
+}
+
+static void compute(struct tally *u, struct pool *pool, tern_token token, bool altered)
+{
+    const struct model *m = u->f->model;
+    u->f->kernels->get_row[m->head.type](u->row, m->head.data, m->dim, (size_t)token);
+    for (size_t c = 0; c < m->dim; c++)
+        u->head[c] = (double)m->logit_scale * u->row[c];
+    through_norm(m, &m->final_norm, u->t->final_norm, 1, u->head, u->d);
+    list_sources(u);
+    pool_run_dynamic(pool, u->n_sources, source_items, u);
+    emit_terms(u, token, altered);
+}
+
+static enum tern_status check(const struct tern_context *c, tern_token token, struct tern_error *e)
+{
+    const struct kept_row *t = c->observer ? c->observer->kept : NULL;
+    if (!t || !t->is_complete)
+        return error_set(e, TERN_USAGE,
+                         "no row was kept: call tern_keep_terms, then evaluate a "
+                         "row that asks for logits");
+    if (token < 0 || (size_t)token >= c->model->model->vocab)
+        return error_set(e, TERN_USAGE, "token %d is outside the vocabulary of %zu", token,
+                         c->model->model->vocab);
+    return TERN_OK;
+}
+
+enum tern_status tern_contributions(tern_context *c, tern_token token, struct tern_term *terms,
+                                    size_t max, size_t *n, float *logit, struct tern_error *e)
+{
+    struct tally u = {.f = &c->forward, .out = terms, .max = max};
+    struct arena arena = {0};
+    int threads = pool_threads(c->model->pool);
+    enum tern_status s = check(c, token, e);
+    *n = 0;
+    if (s)
+        return s;
+    u.t = c->observer->kept;
+    layout(&u, &arena, threads);
+    if ((s = arena_open(&arena, "the terms of a logit", e)))
+        return s;
+    layout(&u, &arena, threads);
+    if (!(s = lens_run(c, u.t->x, 1, 0, u.logits, false, e))) {
+        struct fpenv saved = fpenv_enter();
+        pool_lock(c->model->pool);
+        compute(&u, c->model->pool, token, c->altered);
+        pool_unlock(c->model->pool);
+        fpenv_leave(saved);
+        *n = u.n;
+        if (logit)
+            *logit = u.logits[token];
+    }
+    arena_close(&arena);
+    return s;
+}
