@@ -56,6 +56,15 @@ class RawObservation(ctypes.Structure):
 
 
 OBSERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(RawObservation))
+EDIT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(RawObservation), ctypes.POINTER(ctypes.c_float))
+# enum tern_term_kind
+TERMS = tuple("embed position head o_bias attn_norm ffn expert shared ffn_norm final_norm bias round_o round_down round_head edits".split())
+
+
+class RawTerm(ctypes.Structure):
+    """struct tern_term"""
+
+    _fields_ = [("kind", ctypes.c_int), ("layer", ctypes.c_uint64), ("index", ctypes.c_uint64), ("value", ctypes.c_float)]
 
 
 @dataclass
@@ -66,6 +75,11 @@ class Observation:
     operation: str
     values: np.ndarray
     positions: list[int]
+
+
+def observation(raw: RawObservation) -> Observation:
+    values = np.ctypeslib.as_array(raw.values, (raw.rows, raw.stride))[:, : raw.columns]
+    return Observation(raw.layer, raw.operation.decode(), values, [raw.at[i].position for i in range(raw.rows)])
 
 
 class ContextParams(ctypes.Structure):
@@ -242,9 +256,7 @@ class Engine:
         """Evaluates ids as a fresh sequence; `take` gets what every step gives. Logits come from the positions in `wanted`."""
 
         def shown(_, raw):
-            o = raw.contents
-            values = np.ctypeslib.as_array(o.values, (o.rows, o.stride))[:, : o.columns]
-            take(Observation(o.layer, o.operation.decode(), values, [o.at[i].position for i in range(o.rows)]))
+            take(observation(raw.contents))
 
         callback = OBSERVE(shown)
         self._try("tern_observe", self.context, callback, None)
@@ -263,6 +275,35 @@ class Engine:
     def attention_use(self, name: str | None) -> None:
         """Every attention layer by a kind of the zoo; None: the engine's own."""
         self._try("tern_attention_use", self.context, name and name.encode())
+
+    def edit(self, change: Callable[[Observation], bool] | None) -> None:
+        """From now on `change` may write into the values that it gets, and says whether it did; None ends that (tern_edit)."""
+
+        def offered(_, raw, __):
+            return int(change(observation(raw.contents)))
+
+        self._editor = EDIT(offered) if change else EDIT()  # lives as long as it may be called
+        self._try("tern_edit", self.context, self._editor, None)
+
+    def lens(self, x: np.ndarray) -> np.ndarray:
+        """What rows x [n, dim] of the stream would say next, as logits [n, vocab] (tern_lens)."""
+        x, out = np.ascontiguousarray(x, np.float32), np.empty((len(x), self.vocab), np.float32)
+        floats = ctypes.POINTER(ctypes.c_float)
+        size = (ctypes.c_size_t(len(x)), ctypes.c_size_t(x.shape[1]))
+        self._try("tern_lens", self.context, x.ctypes.data_as(floats), *size, out.ctypes.data_as(floats))
+        return out
+
+    def keep_terms(self, on: bool) -> None:
+        """From now on the last row of each batch that gives logits is kept for `contributions` (tern_keep_terms)."""
+        self._try("tern_keep_terms", self.context, int(on))
+
+    def contributions(self, token: int) -> tuple[dict[tuple[str, int, int], float], float]:
+        """The terms of a token's logit before the cap, as {(kind, layer, index): value}, and that logit (tern_contributions)."""
+        n, logit = ctypes.c_size_t(), ctypes.c_float()
+        self._try("tern_contributions", self.context, token, None, ctypes.c_size_t(0), ctypes.byref(n), None)
+        terms = (RawTerm * n.value)()
+        self._try("tern_contributions", self.context, token, terms, n, ctypes.byref(n), ctypes.byref(logit))
+        return {(TERMS[t.kind], t.layer, t.index): t.value for t in terms}, logit.value
 
     def _try(self, name: str, *arguments) -> None:
         """A call whose failure is the input's fault."""
