@@ -7,19 +7,13 @@
 
 static bool run_step(struct pretokenize *r, size_t i, const char *p, size_t n, bool first);
 
-/* The character that byte-level BPE writes a byte as. */
-static uint32_t alphabet(unsigned char byte)
-{
-    if (byte <= 32 || (byte >= 127 && byte <= 160))
-        return 256u + (byte <= 32 ? byte : byte - 94u);
-    return byte == 173 ? 256 + 67 : byte;
-}
-
-/* The character or byte at p[0..n), and its length. */
+/* The character at p[0..n), and its length. A step on bytes sees the characters that byte-level BPE
+ * writes them as: those of the same number, or letters in place of controls and spaces. Only numbers
+ * are looked for there, and none of these is one. */
 static uint32_t unit(const struct step *step, const char *p, size_t n, size_t *len)
 {
     *len = 1;
-    return step->bytes ? alphabet((unsigned char)*p) : unicode_decode(p, n, len);
+    return step->bytes ? (unsigned char)*p : unicode_decode(p, n, len);
 }
 
 /* End of the match of a split or class step that begins at p[at], or `at`. */

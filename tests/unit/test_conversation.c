@@ -153,6 +153,28 @@ START_TEST(saved_files)
 }
 END_TEST
 
+static unsigned mode_of_file(void)
+{
+    struct stat there;
+    ck_assert(!stat(file, &there));
+    return there.st_mode & 07777u;
+}
+
+/* A new file is its owner's alone; another keeps its mode. */
+START_TEST(modes_of_files)
+{
+    umask(0);
+    ck_assert_int_eq(conversation_save(&c, file, &e), TERN_OK);
+    ck_assert_uint_eq(mode_of_file(), 0600);
+    ck_assert(!chmod(file, 0777));
+    ck_assert_int_eq(conversation_save(&c, file, &e), TERN_OK);
+    ck_assert_uint_eq(mode_of_file(), 0777);
+    ck_assert(!chmod(file, 04604));
+    ck_assert_int_eq(conversation_save(&c, file, &e), TERN_OK);
+    ck_assert_uint_eq(mode_of_file(), 0604);
+}
+END_TEST
+
 #define USER "{\"role\": \"user\", \"content\": \""
 #define ANSWER "{\"role\": \"assistant\", \"content\": \"y\"}"
 
@@ -319,6 +341,6 @@ START_TEST(what_cannot_be_loaded)
 END_TEST
 
 SUITE("conversation", AROUND_EACH(begin, end), TEST(messages), TEST(memory), TEST(saved_files),
-      LOOP(texts_in_files, 0, sizeof contents / sizeof *contents), TEST(good_files),
-      LOOP(bad_files, 0, sizeof bad / sizeof *bad), TEST(files_with_zeros),
+      TEST(modes_of_files), LOOP(texts_in_files, 0, sizeof contents / sizeof *contents),
+      TEST(good_files), LOOP(bad_files, 0, sizeof bad / sizeof *bad), TEST(files_with_zeros),
       TEST(what_cannot_be_loaded))

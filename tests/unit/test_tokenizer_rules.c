@@ -405,7 +405,27 @@ START_TEST(added_tokens_in_any_order)
     NUMBERS(&k, "added.lengths", uint32_t, KEY_U32, 3, 3, 2, 1, 1, 1);
     NUMBERS(&k, "added.flags", uint32_t, KEY_U32, 0, 0, 0, 0, 0, 0);
     keywriter_u64(&k, "byte_level", 1);
-    check_small(&k, "abcabaxzab", "1 3 4 0 7 3 ");
+    struct tokenizer *t = open_small(&k);
+    check_ids(t, "abcabaxzab", "1 3 4 0 7 3 ");
+    uint32_t flags;
+    ck_assert(tokenizer_find(t, "abc", 3, &flags) == 1 && tokenizer_find(t, "ab", 2, &flags) == 3);
+    ck_assert(tokenizer_find(t, "aba", 3, &flags) == -1 && tokenizer_find(t, "", 0, &flags) == -1);
+    tokenizer_close(t);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* Unknown and control tokens are special, whether or not they are added ones. */
+START_TEST(special_types)
+{
+    struct keywriter k;
+    small(&k, "spm", "a|b|<0x41>|d|e", "23645");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0, 0, 0);
+    struct tokenizer *t = open_small(&k);
+    for (int32_t id = -1; id < 6; id++)
+        ck_assert_int_eq(tokenizer_is_special(t, id), id == 0 || id == 1);
+    tokenizer_close(t);
+    keywriter_close(&k);
 }
 END_TEST
 
@@ -441,6 +461,56 @@ START_TEST(equal_texts_of_a_map)
     keywriter_text(&k, "normalizer.0.to.bytes", "zxzy");
     NUMBERS(&k, "normalizer.0.to.lengths", uint32_t, KEY_U32, 1, 1, 1, 1);
     check_small(&k, "aab", "2 1 ");
+}
+END_TEST
+
+/* Whitespace of any length is stripped off the sides that a step names. */
+START_TEST(stripped_sides)
+{
+    static const char *const want[] = {"1 0 1 ", "0 1 ", "1 0 ", "0 "};
+    for (uint64_t sides = 0; sides < 4; sides++) {
+        struct keywriter k;
+        small(&k, "spm", u8"a|\u3000", "11");
+        NUMBERS(&k, "scores", float, KEY_F32, 0, 0);
+        keywriter_text(&k, "normalizer.0", "strip");
+        keywriter_u64(&k, "normalizer.0.sides", sides);
+        struct tokenizer *t = open_small(&k);
+        check_ids(t, u8"\u3000a\u3000", want[sides]);
+        check_ids(t, u8" \u3000\u3000\t", sides ? "" : "1 1 ");
+        tokenizer_close(t);
+        keywriter_close(&k);
+    }
+}
+END_TEST
+
+/* A decoder may replace what it finds by as much, and not by more. */
+START_TEST(replacing_decoders)
+{
+    struct keywriter k;
+    struct decoder *d;
+    size_t n;
+    for (int more = 0; more < 2; more++) {
+        small(&k, "bpe", "aba|<0x41>", "16");
+        keywriter_text(&k, "decoder.0", "replace");
+        keywriter_text(&k, "decoder.0.from", "ab");
+        keywriter_text(&k, "decoder.0.to", more ? "xyz" : "xy");
+        keywriter_text(&k, "decoder.1", "byte_fallback");
+        if (more) {
+            check_refused(&k, "longer");
+            break;
+        }
+        struct tokenizer *t = open_small(&k);
+        ck_assert_int_eq(decoder_open(&d, t, false, NULL), TERN_OK);
+        const char *p = decoder_push(d, 0, &n);
+        ck_assert(n == 3 && !memcmp(p, "xya", 3));
+        p = decoder_bytes(d, 0, &n);
+        ck_assert(n == 3 && !memcmp(p, "xya", 3));
+        p = decoder_bytes(d, 1, &n);
+        ck_assert(n == 1 && *p == 'A');
+        decoder_close(d);
+        tokenizer_close(t);
+        keywriter_close(&k);
+    }
 }
 END_TEST
 
@@ -514,5 +584,6 @@ END_TEST
 SUITE("tokenizer rules", LOOP(test_rows, 0, sizeof rows / sizeof *rows), TEST(rule_16_broken_bytes),
       TEST(rule_17_streaming), TEST(rules_6_11_refused_by_name), TEST(rule_19_equal_bytes),
       TEST(token_0_is_a_token), TEST(sentencepiece_pieces), TEST(unigram_characters),
-      TEST(added_tokens_in_any_order), TEST(swallowed_whitespace_is_gone),
-      TEST(equal_texts_of_a_map), TEST(long_words_without_memory), LOOP(test_plain_is_plain, 0, 9))
+      TEST(added_tokens_in_any_order), TEST(special_types), TEST(swallowed_whitespace_is_gone),
+      TEST(equal_texts_of_a_map), TEST(stripped_sides), TEST(replacing_decoders),
+      TEST(long_words_without_memory), LOOP(test_plain_is_plain, 0, 9))

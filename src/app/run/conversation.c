@@ -244,13 +244,13 @@ static const char *take_string(struct growing_text *t, const char *p, const char
     return p + 1;
 }
 
-/* {"role": "...", "content": "..."}, in any order and with other strings beside them. TERN_BAD_FILE,
- * or TERN_NO_MEMORY. */
+/* {"role": "...", "content": "..."}, in any order and with other strings beside them; no role is an
+ * empty one. TERN_BAD_FILE, or TERN_NO_MEMORY. */
 static enum tern_status take_message(const char *p, const char *end, struct growing_text *role,
                                      struct growing_text *content)
 {
     struct growing_text key = {0}, other = {0};
-    int seen = 0;
+    bool has_content = false;
     char mark = ',';
     p = skip_space(p, end);
     p = p < end && *p == '{' ? p + 1 : NULL;
@@ -259,7 +259,7 @@ static enum tern_status take_message(const char *p, const char *end, struct grow
             break;
         bool is_role = key.n == 4 && !memcmp(key.p, "role", 4);
         bool is_content = key.n == 7 && !memcmp(key.p, "content", 7);
-        seen |= is_role | 2 * is_content;
+        has_content |= is_content;
         p = take_string(is_role ? role : is_content ? content : &other, p, end, ",}", &mark);
     }
     bool failed = key.failed || role->failed || content->failed;
@@ -267,7 +267,7 @@ static enum tern_status take_message(const char *p, const char *end, struct grow
     growing_text_close(&other);
     if (failed)
         return TERN_NO_MEMORY;
-    return p && seen == 3 && skip_space(p, end) == end ? TERN_OK : TERN_BAD_FILE;
+    return p && has_content && skip_space(p, end) == end ? TERN_OK : TERN_BAD_FILE;
 }
 
 /* The message in a line that is not empty: the system text first, if at all; then the others in
