@@ -7,6 +7,7 @@
 #include "vocabulary.h"
 #include "suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct rule {
@@ -461,6 +462,7 @@ static const struct {
     {{{3, 0, "\6"}}, 0, "malformed"},
     {{{3, 0, "\6\007"}}, 0, "malformed"},
     {{{3, 0, "\6\0079"}}, 0, "malformed"},
+    {{{3, 0, "\6\007/"}}, 0, "malformed"},
     {{{3, 0, "\0078"}}, 0, "malformed"},
     {{{3, 0, "\6\6\6\6\6\0070\0070\0070\0070\0070"}}, 0, "malformed"},
     {{{3, 0, "\6" START "\0070"}}, 0, "malformed"},
@@ -545,6 +547,128 @@ START_TEST(refuses_other_keys)
 }
 END_TEST
 
+/* The status of a section of that name with n rules that write nothing, and `more` numbers too many. */
+static enum tern_status open_keys(const char *name, size_t n, size_t more, uint64_t builtin)
+{
+    static uint32_t when[600], lengths[300];
+    struct keywriter k;
+    struct chat *c;
+    struct tern_error e = {0};
+    keywriter_init(&k);
+    keywriter_text(&k, "name", name);
+    if (builtin)
+        keywriter_u64(&k, "builtin", builtin);
+    for (size_t i = 0; i < n; i++)
+        when[2 * i] = 3, when[2 * i + 1] = (uint32_t)(i % 3);
+    keywriter_add(&k, "rules.when", true, KEY_U32, when, 2 * n + more);
+    keywriter_add(&k, "rules.lengths", true, KEY_U32, lengths, n);
+    keywriter_add(&k, "rules.text", true, KEY_TEXT, "", 0);
+    enum tern_status s = chat_open(&c, v.t, k.data, k.bytes, &e);
+    ck_assert((s == TERN_OK) == (c != NULL));
+    if (!s)
+        ck_assert(chat_info(c)->thinking == 0 && !strcmp(chat_info(c)->name, name));
+    chat_close(c);
+    keywriter_close(&k);
+    return s;
+}
+
+START_TEST(limits_of_sections)
+{
+    char name[65] = "";
+    memset(name, 'x', 64);
+    ck_assert_int_eq(open_keys(name, 3, 0, 0), TERN_BAD_FILE);
+    name[63] = 0;
+    ck_assert_int_eq(open_keys(name, 3, 0, 0), TERN_OK);
+    ck_assert_int_eq(open_keys(u8"a b ~é", 3, 0, 0), TERN_OK);
+    ck_assert_int_eq(open_keys("a\x1f", 3, 0, 0), TERN_BAD_FILE);
+    ck_assert_int_eq(open_keys("\x7f", 3, 0, 0), TERN_BAD_FILE);
+    ck_assert_int_eq(open_keys("x", 3, 0, 2), TERN_BAD_FILE);
+    ck_assert_int_eq(open_keys("x", 3, 1, 0), TERN_BAD_FILE);
+    ck_assert_int_eq(open_keys("x", 0, 0, 0), TERN_BAD_FILE);
+    ck_assert_int_eq(open_keys("x", 256, 0, 0), TERN_OK);
+    ck_assert_int_eq(open_keys("x", 257, 0, 0), TERN_BAD_FILE);
+}
+END_TEST
+
+/* The status of a rule that writes `text` n times. */
+static enum tern_status repeat(const char *text, size_t n)
+{
+    struct buffer all = {0};
+    struct chat *c;
+    struct tern_error e = {0};
+    for (size_t i = 0; i < n; i++)
+        ck_assert(buffer_add(&all, text, strlen(text)));
+    ck_assert(buffer_add(&all, "", 1));
+    struct keywriter k = section(&(struct rule){3, 0, all.p}, 1, 0);
+    enum tern_status s = chat_open(&c, v.t, k.data, k.bytes, &e);
+    ck_assert(!s || strstr(e.text, "rule 0 "));
+    chat_close(c);
+    keywriter_close(&k);
+    buffer_close(&all);
+    return s;
+}
+
+START_TEST(limits_of_rules)
+{
+    static const struct {
+        const char *text;
+        size_t most;
+    } limits[] = {
+        {"\1<|im_end|>\1", 32}, {"\10", 32}, {"\2", 8}, {"\1\1\10", 16}, {"\6x\0070", 9999}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        ck_assert_int_eq(repeat(limits[i].text, limits[i].most), TERN_OK);
+        if (limits[i].most < 9999)
+            ck_assert_int_eq(repeat(limits[i].text, limits[i].most + 1), TERN_BAD_FILE);
+    }
+    ck_assert_int_eq(repeat("\6\6\6\6\0070\0070\0070\0070", 1), TERN_OK);
+}
+END_TEST
+
+/* A text that ends answers is looked for up to 47 bytes, in its first line. */
+START_TEST(ends_that_are_text)
+{
+    static const char long_end[] = "0123456789012345678901234567890123456789012345678901234567890";
+    const char *texts[] = {"\2END\n", "\2 \n", "\2", "\2" STOP};
+    const char *stops[] = {"END", NULL, NULL, NULL};
+    char text[80];
+    for (size_t i = 0; i < 5; i++) {
+        snprintf(text, sizeof text, "\2%s", long_end);
+        const struct rule rules[] = {{3, 0, ""}, {3, 1, i < 4 ? texts[i] : text}, {3, 2, ""}};
+        struct keywriter k;
+        struct chat *c = open_chat(rules, 3, 0, &k);
+        const char *stop = chat_info(c)->stop;
+        if (i == 4)
+            ck_assert(stop && strlen(stop) == 47 && !memcmp(stop, long_end, 47));
+        else
+            ck_assert(stops[i] ? stop && !strcmp(stop, stops[i]) : !stop);
+        ck_assert((chat_info(c)->end >= 0) == (i == 3));
+        chat_close(c);
+        keywriter_close(&k);
+    }
+}
+END_TEST
+
+/* The template alone says where the token stands that begins a text. */
+START_TEST(adds_no_token_of_its_own)
+{
+    static const struct rule rules[] = {{3, 0, "U:\2"}, {3, 1, "A:\2"}, {3, 2, ""}};
+    const struct tern_chat_message talk[] = {USER("a")};
+    struct keywriter k = section(rules, 3, 0);
+    struct vocabulary w;
+    struct chat *c;
+    int32_t ids[16], want[16];
+    size_t n_want;
+    vocabulary_open(&w, "llama3");
+    ck_assert_int_eq(chat_open(&c, w.t, k.data, k.bytes, NULL), TERN_OK);
+    size_t n = ids_of(c, talk, 1, 0, ids, 16);
+    ck_assert_int_eq(tokenizer_encode(w.t, "U:a", 3, 0, want, 16, &n_want, NULL), TERN_OK);
+    ck_assert(n == n_want && !memcmp(ids, want, n * sizeof *ids));
+    chat_close(c);
+    vocabulary_close(&w);
+    keywriter_close(&k);
+}
+END_TEST
+
 START_TEST(knows_builtin_templates)
 {
     static const struct tern_chat_message talk[] = {SYSTEM("a"), USER("b"), ASSISTANT("c"),
@@ -572,4 +696,5 @@ SUITE("chat", AROUND_ALL(setup, teardown), TEST(renders_rules),
       TEST(keeps_sampled_ids), TEST(drops_sampled_ids),
       TEST(drops_sampled_ids_behind_a_part_of_their_text),
       LOOP(refuses_malformed_rules, 0, sizeof cases / sizeof *cases), TEST(survives_any_byte),
-      TEST(refuses_other_keys), TEST(knows_builtin_templates))
+      TEST(refuses_other_keys), TEST(limits_of_sections), TEST(limits_of_rules),
+      TEST(ends_that_are_text), TEST(adds_no_token_of_its_own), TEST(knows_builtin_templates))
