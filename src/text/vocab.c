@@ -169,14 +169,13 @@ enum tern_status vocab_open(struct vocab *v, struct keys *keys, uint64_t rows, s
                          (unsigned long long)n, (unsigned long long)rows);
     v->n = (uint32_t)n;
     v->types = (const unsigned char *)types;
-    if ((s = take_memory(v, e)) || (s = place(v, lengths, n_bytes, e)) || (s = build(v, e)))
-        vocab_close(v);
-    return s;
+    if ((s = take_memory(v, e)) || (s = place(v, lengths, n_bytes, e)))
+        return s;
+    return build(v, e);
 }
 
 void vocab_close(struct vocab *v)
 {
     free(v->start);
     free(v->slots);
-    *v = (struct vocab){0};
 }

@@ -30,7 +30,7 @@ struct vocab {
     int32_t byte_id[256];  /* token of type TOKEN_BYTE of each byte, or -1 */
 };
 
-/* `rows`: more tokens than that are refused. */
+/* `rows`: more tokens than that are refused. Close it also after a failure. */
 enum tern_status vocab_open(struct vocab *v, struct keys *keys, uint64_t rows,
                             struct tern_error *e);
 void vocab_close(struct vocab *v);

@@ -203,6 +203,7 @@ START_TEST(nearest_names)
                                       "--cuxyz",
                                       "--unrelated",
                                       "--zonxt",
+                                      "--rzzzzz",
                                       "--zoxut",
                                       "---",
                                       "--cntxyz",

@@ -347,9 +347,9 @@ START_TEST(token_0_is_a_token)
     NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0);
     keywriter_u64(&k, "byte_fallback", 1), keywriter_u64(&k, "unk", 2);
     check_small(&k, "ab", "0 1 ");
-    small(&k, "spm", "ab|a|b", "411");
-    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0);
-    check_small(&k, "abb", "0 2 ");
+    small(&k, "spm", "abc|a|b|c", "4111"); /* which no merge makes */
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0, 0);
+    check_small(&k, "abcb", "0 2 ");
     small(&k, "unigram", "a|b|<unk>", "112");
     NUMBERS(&k, "log_probs", double, KEY_U64, -1, -1, 0, -10);
     keywriter_u64(&k, "unk", 2);
@@ -378,6 +378,34 @@ START_TEST(sentencepiece_pieces)
     small(&k, "spm", "a|b|c|ab|bc", "11111");
     NUMBERS(&k, "scores", float, KEY_F32, -3.4e38f, 3.4e38f, 0, -0.5f, 0);
     check_small(&k, "abc", "0 4 ");
+}
+END_TEST
+
+/* A user-defined piece has up to 1024 bytes of UTF-8. */
+START_TEST(user_defined_pieces)
+{
+    static char bytes[1026] = "a";
+    struct keywriter k;
+    struct tokenizer *t;
+    memset(bytes + 1, 'x', 1025);
+    for (uint32_t n = 1024; n <= 1025; n++) {
+        keywriter_init(&k);
+        keywriter_text(&k, "kind", "spm");
+        keywriter_add(&k, "tokens.bytes", true, KEY_TEXT, bytes, n + 1);
+        NUMBERS(&k, "tokens.lengths", uint32_t, KEY_U32, 1, n);
+        keywriter_add(&k, "tokens.types", true, KEY_TEXT, "\1\4", 2);
+        NUMBERS(&k, "scores", float, KEY_F32, 0, 0);
+        if (n > 1024) {
+            check_refused(&k, "user-defined token 1");
+            break;
+        }
+        t = open_small(&k);
+        tokenizer_close(t);
+        keywriter_close(&k);
+    }
+    small(&k, "spm", "a|\xFF", "14");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0);
+    check_refused(&k, "user-defined token 1");
 }
 END_TEST
 
@@ -583,7 +611,7 @@ END_TEST
 
 SUITE("tokenizer rules", LOOP(test_rows, 0, sizeof rows / sizeof *rows), TEST(rule_16_broken_bytes),
       TEST(rule_17_streaming), TEST(rules_6_11_refused_by_name), TEST(rule_19_equal_bytes),
-      TEST(token_0_is_a_token), TEST(sentencepiece_pieces), TEST(unigram_characters),
-      TEST(added_tokens_in_any_order), TEST(special_types), TEST(swallowed_whitespace_is_gone),
-      TEST(equal_texts_of_a_map), TEST(stripped_sides), TEST(replacing_decoders),
-      TEST(long_words_without_memory), LOOP(test_plain_is_plain, 0, 9))
+      TEST(token_0_is_a_token), TEST(sentencepiece_pieces), TEST(user_defined_pieces),
+      TEST(unigram_characters), TEST(added_tokens_in_any_order), TEST(special_types),
+      TEST(swallowed_whitespace_is_gone), TEST(equal_texts_of_a_map), TEST(stripped_sides),
+      TEST(replacing_decoders), TEST(long_words_without_memory), LOOP(test_plain_is_plain, 0, 9))

@@ -348,5 +348,5 @@ START_TEST(test_too_many_steps)
 END_TEST
 
 SUITE("tokenizer sections", TEST(test_valid), LOOP(test_refused, 0, N_CASES),
-      LOOP(test_types, 0, sizeof bases / sizeof *bases),
-      TEST(test_added_that_are_too_long), TEST(test_too_many_steps))
+      LOOP(test_types, 0, sizeof bases / sizeof *bases), TEST(test_added_that_are_too_long),
+      TEST(test_too_many_steps))
