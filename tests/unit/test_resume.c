@@ -246,6 +246,7 @@ START_TEST(a_person_at_the_terminal_is_asked)
     ck_assert_int_eq(asked("y\n", true, true), TERN_OK);
     ck_assert_msg(strstr(words, "holds another text. Replace it? [y/N] ") != NULL, "%s", words);
     ck_assert_int_eq(asked("Yes\n", true, true), TERN_OK);
+    ck_assert_int_eq(asked("y\004", true, true), TERN_OK); /* ended by Ctrl-D */
     static const char *const no[] = {"n\n", "\n", "ny\n", "\004"};
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
         expect(asked(no[i], true, true), TERN_USAGE, "was not changed");
@@ -296,7 +297,7 @@ END_TEST
 /* The first tokens and the newest half of the others, with the last one. */
 START_TEST(a_full_context_is_shifted_for_the_last_token)
 {
-    static const size_t keeps[] = {0, 1, 5, N_CTX / 2, N_CTX / 2 + 1, N_CTX, 1000};
+    static const size_t keeps[] = {0, 1, 5, 10, N_CTX / 2, N_CTX / 2 + 1, N_CTX, 1000};
     for (size_t i = 0; i < 2 * (sizeof keeps / sizeof *keeps); i++) {
         tern_token want[N_CTX + 1];
         size_t keep = keeps[i / 2] < N_CTX / 2 ? keeps[i / 2] : N_CTX / 2;
