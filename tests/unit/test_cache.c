@@ -269,20 +269,52 @@ END_TEST
 /* Of two sequences that share a page, one goes back into it and takes another way. */
 START_TEST(a_shared_page_is_not_written)
 {
-    static const size_t lengths[] = {256, 257, 300, 319, 530}, back[] = {1, 20, 64};
+    static const size_t lengths[] = {256, 257, 300, 319, 530}, back[] = {1, 20, 64, 0};
     for (size_t i = 0; i < 2 * (sizeof lengths / sizeof *lengths); i++)
         for (size_t k = 0; k < sizeof back / sizeof *back; k++) {
             open_cache(TERN_CACHE_F16);
             while (length[0] < lengths[i / 2])
                 step(0, min_size(N_BATCH, lengths[i / 2] - length[0]), true);
             fork(0, 1, length[0]);
-            keep(i % 2, length[0] - back[k]);
-            ck_assert_uint_eq(length[i % 2], lengths[i / 2] - back[k]);
+            keep(i % 2, back[k] ? length[0] - back[k] : 1);
+            ck_assert(!back[k] || length[i % 2] == lengths[i / 2] - back[k]);
             check_all();
             step(i % 2, 80, true);
             check_all();
             cache_close(&c);
         }
+}
+END_TEST
+
+/* At 600, a window of 20 has let go of blocks 0 and 1; at 560 it could still see the second. */
+START_TEST(what_is_gone_is_not_copied)
+{
+    open_cache(TERN_CACHE_F16);
+    while (length[0] < 600)
+        step(0, N_BATCH, true);
+    keep(0, 560);
+    ck_assert_uint_eq(length[0], 560);
+    ck_assert_uint_eq(cache_first(&c, 0, 0), 2);
+    copy(0, 2);
+    check_all();
+    cache_close(&c);
+}
+END_TEST
+
+/* A context of whole blocks has no page behind its last position. */
+START_TEST(a_full_sequence_owns_all_its_pages)
+{
+    enum { N = 2 * BLOCK };
+    int32_t before[2 * N / BLOCK];
+    struct model m = {.n_layers = 1, .layers = layers + 1};
+    ck_assert(!cache_open(&c, &m, TERN_CACHE_F16, N, N, 2, &e));
+    cache_extend(&c, 0, N);
+    cache_commit(&c, 0, N);
+    ck_assert_uint_eq(cache_fork(&c, 0, 1, N), N);
+    memcpy(before, c.classes[0].table, sizeof before);
+    ck_assert_uint_eq(cache_keep(&c, 0, N), N);
+    ck_assert(!memcmp(before, c.classes[0].table, sizeof before));
+    cache_close(&c);
 }
 END_TEST
 
@@ -460,6 +492,7 @@ END_TEST
 
 SUITE("cache", LOOP(any_steps_leave_every_text_whole, 0, 2), TEST(room_is_enough_and_no_more),
       TEST(what_is_on_trial_does_not_count), TEST(a_shared_page_is_not_written),
+      TEST(what_is_gone_is_not_copied), TEST(a_full_sequence_owns_all_its_pages),
       TEST(large_caches_ask_for_large_pages), TEST(only_first_blocks_that_can_be_are_taken),
       TEST(memory_is_what_pages_and_tokens_take), TEST(sizes_that_overflow_do_not_fit),
       TEST(every_allocation_fails_in_turn))
