@@ -18,6 +18,7 @@ static const struct {
 } shapes[] = {
     {4, 4, 8, 0, TERN_CACHE_F16},    /* narrow: four KV heads together */
     {6, 3, 16, 0, TERN_CACHE_F16},   /* three */
+    {2, 2, 8, 0, TERN_CACHE_F16},    /* two */
     {10, 2, 16, 40, TERN_CACHE_F16}, /* two, but for so many queries */
     {2, 2, 17, 0, TERN_CACHE_F16},   /* not narrow */
     {2, 1, 40, 300, TERN_CACHE_Q8},  /* not a multiple of 32 */
