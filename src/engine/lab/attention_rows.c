@@ -12,7 +12,7 @@
 #include "model/kv_store.h"
 #include "tern_lab.h"
 
-struct kept_layer {
+struct attention_layer {
     const struct layer *w; /* NULL: this layer is not kept */
     float *q;              /* [n_positions, n_heads * head_dim] */
     unsigned char *k, *v;  /* [n_kv_heads, n_blocks, attend_bytes] */
@@ -25,7 +25,7 @@ struct tern_attention {
     enum tern_cache_type type;
     uint32_t seq, n_positions;
     size_t n_blocks, n_layers;
-    struct kept_layer *layers;        /* [n_layers] */
+    struct attention_layer *layers;        /* [n_layers] */
     struct attention_scratch scratch; /* of one head: q8, scale, sum and half; of one row: x to A */
     struct arena arena;               /* owns what the layers and the scratch point to */
 };
@@ -37,7 +37,7 @@ static void layout(struct tern_attention *a)
     struct attention_scratch *s = &a->scratch;
     size_t dim = 1;
     for (size_t l = 0; l < a->n_layers; l++) {
-        struct kept_layer *t = &a->layers[l];
+        struct attention_layer *t = &a->layers[l];
         if (!t->w)
             continue;
         size_t d = t->w->head_dim, bytes = attend_bytes(a->type, d);
@@ -117,14 +117,14 @@ void tern_attention_close(tern_attention *a)
 /* ---- what is kept ---- */
 
 /* K or V of a query head in the block of `position` */
-static unsigned char *block_of(const struct tern_attention *a, const struct kept_layer *t,
+static unsigned char *block_of(const struct tern_attention *a, const struct attention_layer *t,
                                bool is_key, size_t kv_head, size_t position)
 {
     size_t at = kv_head * a->n_blocks + position / BLOCK;
     return (is_key ? t->k : t->v) + at * attend_bytes(a->type, t->w->head_dim);
 }
 
-static void keep_row(struct tern_attention *a, struct kept_layer *t, char part, size_t position,
+static void keep_row(struct tern_attention *a, struct attention_layer *t, char part, size_t position,
                      const float *x)
 {
     size_t d = t->w->head_dim, n = t->w->n_heads * d;
@@ -140,7 +140,7 @@ void tern_attention_feed(tern_attention *a, const struct tern_observation *o)
     const char *part = o->operation;
     if (part[1] || !strchr("qkv", part[0]) || o->layer >= a->n_layers || !a->layers[o->layer].w)
         return;
-    struct kept_layer *t = &a->layers[o->layer];
+    struct attention_layer *t = &a->layers[o->layer];
     size_t *n = *part == 'q' ? &t->n_q : *part == 'k' ? &t->n_k : &t->n_v;
     for (size_t i = 0; i < o->rows; i++) {
         size_t position = o->at[i].position;
@@ -151,7 +151,7 @@ void tern_attention_feed(tern_attention *a, const struct tern_observation *o)
     }
 }
 
-static size_t length_of(const struct kept_layer *t)
+static size_t length_of(const struct attention_layer *t)
 {
     return min_size(t->n_q, min_size(t->n_k, t->n_v));
 }
@@ -169,7 +169,7 @@ uint32_t tern_attention_length(const tern_attention *a)
 
 /* The kept layer, or the reason why there is no such layer, head or row */
 static enum tern_status find(const struct tern_attention *a, uint64_t layer, uint64_t head,
-                             uint32_t row, uint32_t n_rows, const struct kept_layer **t,
+                             uint32_t row, uint32_t n_rows, const struct attention_layer **t,
                              struct tern_error *e)
 {
     if (layer >= a->n_layers)
@@ -201,7 +201,7 @@ static struct span_of_row {
 /* One row of a head, and what its steps share */
 struct attention_row {
     const struct tern_attention *a;
-    const struct kept_layer *t;
+    const struct attention_layer *t;
     size_t head, n; /* n: columns */
     struct queries q;
     struct alibi alibi;
@@ -296,7 +296,7 @@ enum tern_status tern_attention_rows(const tern_attention *a, uint64_t layer, ui
                                      enum tern_attention_stage stage, uint32_t row, uint32_t n_rows,
                                      float *out, size_t stride, struct tern_error *e)
 {
-    const struct kept_layer *t;
+    const struct attention_layer *t;
     enum tern_status s = find(a, layer, head, row, n_rows, &t, e);
     if (s)
         return s;
@@ -359,7 +359,7 @@ enum tern_status tern_attention_vectors(const tern_attention *a, uint64_t layer,
                                         enum tern_attention_part part, uint32_t row,
                                         uint32_t n_rows, float *out, struct tern_error *e)
 {
-    const struct kept_layer *t;
+    const struct attention_layer *t;
     enum tern_status s = find(a, layer, head, row, n_rows, &t, e);
     if (s)
         return s;
