@@ -103,14 +103,14 @@ void *mmap64(void *p, size_t n, int protection, int flags, int fd, off_t at)
     return map(p, n, protection, flags, fd, at);
 }
 
-#define OPEN(name)                                                                          \
-    int name(const char *path, int flags, ...)                                              \
-    {                                                                                       \
-        va_list ap;                                                                         \
-        va_start(ap, flags);                                                                \
-        int mode = flags & O_CREAT ? va_arg(ap, int) : 0;                                   \
-        va_end(ap);                                                                         \
-        return fails("open", 0, EMFILE) ? -1                                                \
+#define OPEN(name)                                                                               \
+    int name(const char *path, int flags, ...)                                                   \
+    {                                                                                            \
+        va_list ap;                                                                              \
+        va_start(ap, flags);                                                                     \
+        int mode = flags & O_CREAT ? va_arg(ap, int) : 0;                                        \
+        va_end(ap);                                                                              \
+        return fails("open", 0, EMFILE) ? -1                                                     \
                                         : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode); \
     }
 OPEN(open)
@@ -160,9 +160,8 @@ int close(int fd)
 
 int rename(const char *from, const char *to)
 {
-    return fails("rename", 0, EIO)
-               ? -1
-               : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+    return fails("rename", 0, EIO) ? -1
+                                   : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 int ftruncate(int fd, off_t n)
