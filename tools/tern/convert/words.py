@@ -6,6 +6,7 @@ import sys
 
 from ..errors import IO, ConvertError
 
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 MOST = 1000  # characters of a line: a list or a text of a damaged file may have millions
 
 
@@ -19,7 +20,7 @@ def line(text: str) -> str:
     ./run shows them (^[, <U+009B>), half a character is <D83D>, and what is too long is cut."""
     text = re.sub(r"\s*[\n\r]\s*", " ", text)
     text = text if len(text) <= MOST else text[: MOST - 3] + "..."
-    return "".join(map(_visible, text))
+    return CONTROL.sub(_visible, text)
 
 
 def say(text: str) -> None:
@@ -34,12 +35,10 @@ def say(text: str) -> None:
             raise ConvertError(f"standard output: {e.strerror}", IO) from None
 
 
-def _visible(c: str) -> str:
-    n = ord(c)
+def _visible(found: re.Match) -> str:
+    n = ord(found[0])
     if n < 32 or n == 127:
         return "^" + chr(n ^ 64)
-    if 128 <= n < 160:
+    if n < 160:
         return f"<U+{n:04X}>"
-    if 0xDC80 <= n <= 0xDCFF:  # a byte of a name that is not UTF-8
-        return f"<{n - 0xDC00:02X}>"
-    return f"<{n:04X}>" if 0xD800 <= n < 0xE000 else c
+    return f"<{n - 0xDC00:02X}>" if 0xDC80 <= n <= 0xDCFF else f"<{n:04X}>"  # a byte of a name that is not UTF-8
