@@ -6,6 +6,7 @@ programs.py  ./run and ./quantize as processes
 library.py   libtern.so through ctypes
 verify.py    every step of a model against probes of the original
 plot.py      results of ./bench as a figure
+regroup.py   a model with another number of KV heads, and what that costs
 convert/     from a foreign model to a weights file
 testing/     what the golden tests and the check scripts share
 training/    the model that ships

@@ -53,6 +53,8 @@ def train(args):
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     work, config = Path(args.work), Config()
+    if args.from_file:
+        config.kv_heads = WeightsFile(args.from_file).per_layer("n_kv_heads")[0]
     model = build(config)
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     embedding = [model.embed_tokens.weight]
