@@ -166,6 +166,9 @@ typedef struct tern_attention tern_attention;
 struct tern_attention_params {
     uint32_t seq, n_positions;   /* the first n_positions of this sequence are kept */
     const unsigned char *layers; /* [n_layers] non-zero: this one is kept; NULL: all are */
+    /* As tern_attention_use chose; 0: what the model has */
+    uint64_t window;
+    int bidirectional;
 };
 
 /* What one row of weights has gone through. s_ij = q_i . k_j; row i may look at j if j <= i and the

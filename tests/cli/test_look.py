@@ -173,6 +173,20 @@ class Look(unittest.TestCase):
             np.testing.assert_allclose(q, np.concatenate([a * cos - b * sin, b * cos + a * sin], -1), atol=2e-5)
         np.testing.assert_array_equal(c["hook_embed"], c["blocks.0.hook_resid_pre"])
 
+    def test_another_attention_has_other_rows(self):
+        near = None
+        for attn in ("naive", "window=3", "bidirectional"):
+            c = self.capture("The cat sat on the mat", "--attn", attn, "--cache-type", "f32")
+            pattern, v = c["blocks.2.attn.hook_pattern"][0], np.repeat(c["blocks.2.attn.hook_v"][0], 2, 1)
+            np.testing.assert_allclose(c["blocks.2.attn.hook_z"][0], np.einsum("hqk,khd->qhd", pattern, v), atol=2e-5)
+            near = c if attn == "naive" else near
+            self.assertEqual(np.allclose(c["blocks.4.hook_resid_post"], near["blocks.4.hook_resid_post"]), attn == "naive")
+        self.assertGreater(np.triu(pattern[0], 1).sum(), 0.01)
+        plain = self.capture("The cat sat on the mat", "--cache-type", "f32")
+        np.testing.assert_allclose(near["blocks.4.hook_resid_post"], plain["blocks.4.hook_resid_post"], atol=1e-3)
+        self.refused(FABLE, "x", "--attn", "linear", says="no matrix of weights")
+        self.refused(FABLE, "x", "--attn", "foo", says="no kind of attention: naive")
+
     def test_captures_can_be_narrowed(self):
         whole = self.capture("The cat sat on the mat", "-n", 2)
         some = self.capture(

@@ -50,6 +50,7 @@ enum tern_status atlas_record(struct subject *s, tern_attention **a, struct tern
     if (!status) {
         tern_context_memory(s->ctx, &plan);
         struct tern_attention_params p = {.n_positions = plan.n_ctx, .layers = layers};
+        subject_mask(s, &p);
         if (path)
             status = atlas_page_check(s, e);
         if (!status)
@@ -91,6 +92,12 @@ enum tern_status atlas_show(struct subject *s, struct tern_error *e)
         return parser_usage(e, "-o %.200s: the name must end in .html or .svg", path);
     if (is_svg && !s->o->value[LOOK_HEAD].given)
         return parser_usage(e, "-o %.200s: a picture needs a head, as in --head 2.3", path);
+    const char *attn = s->o->value[LOOK_ATTN].text;
+    if (attn && (!strcmp(attn, "linear") || !strcmp(attn, "delta") || !strcmp(attn, "sinks")))
+        return parser_usage(e,
+                            "--attn %s has no matrix of weights to draw; look at it with --lens "
+                            "or --surprise",
+                            attn);
     enum tern_status status = atlas_record(s, &a, e);
     if (!status)
         status = is_svg ? write_svg(s, a, path, e)

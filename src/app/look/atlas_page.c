@@ -183,7 +183,7 @@ static void put_layers(FILE *f, const struct subject *s)
     fputs(",\n\"layers\":[", f);
     for (uint64_t l = 0; l < s->info.n_layers; l++) {
         struct tern_layer_info w;
-        tern_model_layer(s->model, l, &w);
+        subject_layer(s, l, &w);
         fprintf(f, "%s{\"heads\":%llu,\"kv_heads\":%llu,\"head_dim\":%llu,\"window\":%llu",
                 l ? "," : "", (unsigned long long)w.n_heads, (unsigned long long)w.n_kv_heads,
                 (unsigned long long)w.head_dim, (unsigned long long)w.window);
@@ -225,8 +225,11 @@ static void put_data(FILE *f, const struct atlas *t)
     page_data_begin(f);
     fputs("\"kind\":\"atlas\",\"model\":", f);
     page_string(f, name, strlen(name));
-    fprintf(f, ",\"type\":\"%s\",\"cache\":\"%s\",\"n_prompt\":%zu,\"version\":\"%s\"",
-            s->info.type_name, tern_cache_type_name(plan.cache_type), s->n_prompt, tern_version());
+    fprintf(f,
+            ",\"type\":\"%s\",\"cache\":\"%s\",\"n_prompt\":%zu,\"version\":\"%s\","
+            "\"bidirectional\":%s",
+            s->info.type_name, tern_cache_type_name(plan.cache_type), s->n_prompt, tern_version(),
+            subject_is_bidirectional(s) ? "true" : "false");
     put_tokens(f, s);
     put_layers(f, s);
     put_heads(f, t);

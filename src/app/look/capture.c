@@ -137,6 +137,7 @@ static enum tern_status open_attention(struct capture *c, size_t n, struct tern_
         if (is_matrix(&c->hooks[i]))
             layers[c->hooks[i].layer] = 1, any = true;
     p.layers = layers;
+    subject_mask(c->s, &p);
     enum tern_status status = TERN_OK;
     if (any)
         status = atlas_check_memory(c->s, &p, e);

@@ -28,7 +28,7 @@ enum tern_status head_map_open(struct head_map *m, const struct subject *s, cons
     enum tern_status status = subject_head(s, s->o->value[LOOK_HEAD].text, &m->layer, &m->head, e);
     if (status)
         return status;
-    tern_model_layer(s->model, m->layer, &m->info);
+    subject_layer(s, m->layer, &m->info);
     m->n = tern_attention_length(a);
     m->is_signed = m->stage < TERN_ATTENTION_WEIGHTS;
     m->values = malloc(m->n * m->n * sizeof *m->values);
@@ -55,7 +55,9 @@ bool head_map_hides(const struct head_map *m, size_t i, size_t j)
 {
     if (m->stage != TERN_ATTENTION_MASKED && m->stage != TERN_ATTENTION_WEIGHTS)
         return false;
-    return j > i || (m->info.window && j + m->info.window <= i);
+    bool is_later = j > i && !subject_is_bidirectional(m->s);
+    size_t far = j > i ? j - i : i - j;
+    return is_later || (m->info.window && far >= m->info.window);
 }
 
 /* ---- SVG ------------------------------------------------------------------------------------ */

@@ -57,7 +57,7 @@ enum tern_status head_picture_take(struct head_picture *p, const struct subject 
         if (signals_caught())
             return e->code = TERN_CANCELLED;
         unsigned char *cells = p->cells + cell_of(i, p->side, n) * p->side;
-        for (size_t j = 0; j <= i; j++) {
+        for (size_t j = 0; j < n; j++) {
             unsigned char *cell = &cells[cell_of(j, p->side, n)];
             unsigned char x = (unsigned char)lrintf(255 * fminf(row[j], 1));
             *cell = x > *cell ? x : *cell;

@@ -78,8 +78,13 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                     .value = "FILE",
                     .help = "each line of FILE is a text of its own: one array has the rows of "
                             "all; a capture that was stopped goes on"},
-    [LOOK_TEMP] = {.title = "How to run the model",
-                   .names = "temp temperature",
+    [LOOK_ATTN] = {.title = "How to run the model",
+                   .names = "attn",
+                   .kind = TEXT,
+                   .value = "NAME",
+                   .help = "another attention in every layer: naive, online, blocked, split, "
+                           "latent, sinks, window=N, bidirectional, linear or delta"},
+    [LOOK_TEMP] = {.names = "temp temperature",
                    .kind = REAL,
                    .max = 1000,
                    .value = "X",

@@ -23,6 +23,7 @@ enum look_option { /* in the order of --help */
                    LOOK_HOOKS,
                    LOOK_POSITIONS,
                    LOOK_LINES,
+                   LOOK_ATTN,
                    LOOK_TEMP,
                    LOOK_SEED,
                    LOOK_CTX_SIZE,

@@ -249,10 +249,43 @@ enum tern_status subject_context(struct subject *s, uint32_t n_ctx, uint32_t n_s
     if (n_ctx > s->info.max_seq && !v[LOOK_QUIET].given)
         fprintf(stderr, "context: %u positions, but the model was made for %llu\n", n_ctx,
                 (unsigned long long)s->info.max_seq);
+    if (v[LOOK_ATTN].given) /* a bidirectional text is one batch */
+        p.n_batch = p.n_ctx;
     enum tern_status status = tern_context_open(&s->ctx, s->model, &p, e);
+    if (!status && v[LOOK_ATTN].given)
+        status = tern_attention_use(s->ctx, v[LOOK_ATTN].text, e);
     if (!status)
         signals_watch(s->ctx);
     return status;
+}
+
+bool subject_is_bidirectional(const struct subject *s)
+{
+    const char *attn = s->o->value[LOOK_ATTN].text;
+    return attn && !strcmp(attn, "bidirectional");
+}
+
+/* N of --attn window=N, or 0 */
+static uint64_t window_of(const struct subject *s)
+{
+    const char *attn = s->o->value[LOOK_ATTN].text;
+    uint64_t window = 0;
+    if (attn && !strncmp(attn, "window=", 7))
+        (void)number_u64(attn + 7, strlen(attn + 7), &window);
+    return window;
+}
+
+void subject_mask(const struct subject *s, struct tern_attention_params *p)
+{
+    p->window = window_of(s), p->bidirectional = subject_is_bidirectional(s);
+}
+
+void subject_layer(const struct subject *s, uint64_t layer, struct tern_layer_info *info)
+{
+    uint64_t window = window_of(s);
+    tern_model_layer(s->model, layer, info);
+    if (window && (!info->window || window < info->window))
+        info->window = window;
 }
 
 enum tern_status subject_begin(struct subject *s, struct tern_error *e)

@@ -29,6 +29,11 @@ enum tern_status subject_begin(struct subject *s, struct tern_error *e);
 enum tern_status subject_context(struct subject *s, uint32_t n_ctx, uint32_t n_seqs,
                                  struct tern_error *e);
 
+/* tern_model_layer, with what --attn changes; and whether tokens see later ones. */
+void subject_layer(const struct subject *s, uint64_t layer, struct tern_layer_info *info);
+bool subject_is_bidirectional(const struct subject *s);
+void subject_mask(const struct subject *s, struct tern_attention_params *p);
+
 /* Called after every batch with what has logits: rows first .. first + n - 1 of the text. Non-zero
  * stops. */
 typedef int (*subject_logits_fn)(void *arg, size_t first, size_t n);

@@ -25,7 +25,9 @@ struct tern_attention {
     enum tern_cache_type type;
     uint32_t seq, n_positions;
     size_t n_blocks, n_layers;
-    struct attention_layer *layers;        /* [n_layers] */
+    size_t window; /* of every layer, beside its own; 0: none */
+    bool bidirectional;
+    struct attention_layer *layers;   /* [n_layers] */
     struct attention_scratch scratch; /* of one head: q8, scale, sum and half; of one row: x to A */
     struct arena arena;               /* owns what the layers and the scratch point to */
 };
@@ -67,7 +69,9 @@ static bool choose(struct tern_attention *a, const struct tern_context *c,
                                  .seq = p->seq,
                                  .n_positions = p->n_positions,
                                  .n_blocks = ceil_div(p->n_positions, BLOCK),
-                                 .n_layers = m->n_layers};
+                                 .n_layers = m->n_layers,
+                                 .window = p->window,
+                                 .bidirectional = p->bidirectional};
     a->layers = calloc(a->n_layers, sizeof *a->layers);
     for (size_t l = 0; a->layers && l < a->n_layers; l++)
         if (!p->layers || p->layers[l])
@@ -124,8 +128,8 @@ static unsigned char *block_of(const struct tern_attention *a, const struct atte
     return (is_key ? t->k : t->v) + at * attend_bytes(a->type, t->w->head_dim);
 }
 
-static void keep_row(struct tern_attention *a, struct attention_layer *t, char part, size_t position,
-                     const float *x)
+static void keep_row(struct tern_attention *a, struct attention_layer *t, char part,
+                     size_t position, const float *x)
 {
     size_t d = t->w->head_dim, n = t->w->n_heads * d;
     if (part == 'q')
@@ -192,10 +196,14 @@ static enum tern_status find(const struct tern_attention *a, uint64_t layer, uin
 /* Positions that a row may look at */
 static struct span_of_row {
     size_t begin, end;
-} sees(const struct layer *w, size_t row)
+} sees(const struct tern_attention *a, const struct layer *w, size_t row, size_t n)
 {
     size_t end = row + 1;
-    return (struct span_of_row){w->window && end > w->window ? end - w->window : 0, end};
+    size_t window = w->window && a->window ? min_size(w->window, a->window) : w->window + a->window;
+    size_t begin = window && end > window ? end - window : 0;
+    if (a->bidirectional)
+        end = window ? min_size(row + window, n) : n;
+    return (struct span_of_row){begin, end};
 }
 
 /* One row of a head, and what its steps share */
@@ -277,7 +285,7 @@ static void softmax_row(const struct attention_row *r, struct span_of_row see, f
 static void make_row(const struct attention_row *r, size_t row, enum tern_attention_stage stage,
                      float *out)
 {
-    struct span_of_row see = sees(r->t->w, row);
+    struct span_of_row see = sees(r->a, r->t->w, row, r->n);
     if (stage == TERN_ATTENTION_UNMASKED)
         see = (struct span_of_row){0, r->n};
     if (stage == TERN_ATTENTION_UNMASKED || stage == TERN_ATTENTION_WEIGHTS) {

@@ -52,15 +52,20 @@ class Head {
     return this.layer.window ? Math.max(0, i + 1 - this.layer.window) : 0;
   }
 
+  /* One after the last */
+  end(i) {
+    return !data.bidirectional ? i + 1 : this.layer.window ? Math.min(N, i + this.layer.window) : N;
+  }
+
   sees(i, j) {
-    return j <= i && j >= this.begin(i);
+    return j < this.end(i) && j >= this.begin(i);
   }
 
   /* [largest score, sum of exp] over what row i sees, or over all keys */
   norm(i, unmasked) {
     const key = unmasked ? -1 - i : i;
     if (this.rows.has(key)) return this.rows.get(key);
-    const from = unmasked ? 0 : this.begin(i), to = unmasked ? N : i + 1;
+    const from = unmasked ? 0 : this.begin(i), to = unmasked ? N : this.end(i);
     const s = new Float64Array(to - from);
     let most = this.sink === null ? -Infinity : this.sink, sum = 0;
     for (let j = from; j < to; j++) most = Math.max(most, (s[j - from] = this.scaled(i, j)));
@@ -381,7 +386,7 @@ class View {
     const h = this.head, from = Math.max(0, Math.min(this.row - 100, N - 200)), to = Math.min(N, from + 200);
     const spans = [];
     for (let j = from; j < to; j++) {
-      const back = j > this.row && h.sees(j, this.row) ? h.weight(j, this.row, false) : 0;
+      const back = j !== this.row && h.sees(j, this.row) ? h.weight(j, this.row, false) : 0;
       const [r, g, b] = shade(w[j]), ink = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#111" : "#fff";
       spans.push(element("button", { type: "button", class: "token", "aria-pressed": j === this.row ? "true" : "false",
         style: `background:rgb(${r},${g},${b});color:${ink};box-shadow:inset 0 -${Math.round(back * 8)}px 0 0 ${style("--accent")}` +
@@ -396,7 +401,7 @@ class View {
   peek(j) {
     const h = this.head, w = Array.from({ length: N }, (_, k) => h.weight(j, k, this.options.unmasked));
     [...this.sentence.children].forEach((b, k) => {
-      const [r, g, bl] = shade(w[k]), back = k > j && h.sees(k, j) ? h.weight(k, j, false) : 0;
+      const [r, g, bl] = shade(w[k]), back = k !== j && h.sees(k, j) ? h.weight(k, j, false) : 0;
       b.style.background = `rgb(${r},${g},${bl})`;
       b.style.color = 0.3 * r + 0.6 * g + 0.1 * bl > 130 ? "#111" : "#fff";
       b.style.boxShadow = `inset 0 -${Math.round(back * 8)}px 0 0 ${style("--accent")}`;
@@ -430,7 +435,7 @@ const SORTS = ["layer", "entropy", "sink", "previous", "duplicate", "induction"]
 function drawSmall(canvas, entry) {
   const n = entry.side, cells = bytesOf(entry.cells), image = new ImageData(n, n), pixels = new Uint32Array(image.data.buffer);
   const colors = lookup(shade, 0, 1);
-  for (let i = 0; i < n * n; i++) pixels[i] = i % n > Math.floor(i / n) ? 0 : colors[cells[i]];
+  for (let i = 0; i < n * n; i++) pixels[i] = i % n > Math.floor(i / n) && !data.bidirectional ? 0 : colors[cells[i]];
   canvas.width = canvas.height = n;
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
