@@ -105,6 +105,25 @@ void tern_profile_stop(tern_context *ctx);
 /* Fills ops [max] in the order of the forward pass. Returns how many operations there are. */
 size_t tern_profile(const tern_context *ctx, struct tern_op *ops, size_t max);
 
+/* When each thread did what, from tern_timeline_start to stop: for each run of an operation, the items
+ * that a thread had in work. Attention says which ones: KV heads, rows of the batch, blocks of 256
+ * positions (of a thread's last item, where it had several). */
+struct tern_span {
+    const char *operation; /* static; a name of tern_profile */
+    uint64_t layer;        /* n_layers: embedding and logits */
+    int thread;
+    double begin, end; /* seconds since the start */
+    double wait;       /* seconds from its end until all threads were done, or it began again */
+    uint64_t bytes;    /* its share of what the operation must read */
+    uint32_t kv_head, n_kv_heads, row, n_rows, block, n_blocks; /* n_rows 0: not attention */
+};
+
+/* Starts a profile, too, and keeps up to max_spans of them; later ones are counted only. */
+enum tern_status tern_timeline_start(tern_context *ctx, size_t max_spans, struct tern_error *e);
+/* Fills spans [max], by time. Returns how many there are; *lost (may be NULL) gets how many did not
+ * fit. tern_profile_stop ends it. */
+size_t tern_timeline(const tern_context *ctx, struct tern_span *spans, size_t max, uint64_t *lost);
+
 /* ---- looking inside ----------------------------------------------------------------------- */
 
 struct tern_row { /* of a batch */

@@ -287,13 +287,25 @@ static void attend_item(const struct attend_job *job, const struct strip *t, siz
         finish(job, t->row + i / queries, head * queries + i % queries, s->A + i * stride, s->L[i]);
 }
 
+/* What a profile says of an item */
+static void note(const struct attend_job *job, int thread, const struct strip *t, size_t kv_head,
+                 size_t block, size_t n_blocks)
+{
+    profile_note(job->f->profile, thread,
+                 (struct profile_note){(uint32_t)kv_head, (uint32_t)job->heads, (uint32_t)t->row,
+                                       (uint32_t)t->rows, (uint32_t)block, (uint32_t)n_blocks});
+}
+
 static void attend_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct attend_job *job = arg;
     const struct forward *f = job->f;
     size_t heads = job->w->n_kv_heads / job->heads;
-    for (size_t i = begin; i < end; i++)
-        attend_item(job, &f->attention.strips[i / heads], i % heads, &f->scratch[thread].attention);
+    for (size_t i = begin; i < end; i++) {
+        const struct strip *t = &f->attention.strips[i / heads];
+        attend_item(job, t, i % heads, &f->scratch[thread].attention);
+        note(job, thread, t, i % heads * job->heads, t->block, t->n_blocks);
+    }
 }
 
 /* ---- parts: a block of an item, kept; then merged ---- */
@@ -322,6 +334,7 @@ static void attend_parts(void *arg, size_t begin, size_t end, int thread)
         at_head = head;
         attend_kv_block(job, t, head, block, s, f->attention.m + at, f->attention.l + at,
                         f->attention.a + at * f->attention.stride);
+        note(job, thread, t, head, block, 1);
     }
 }
 

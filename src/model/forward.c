@@ -53,9 +53,13 @@ static void commit_sequences(struct forward *f, bool done)
 /* All rows at once, layer by layer. False when it was cancelled. */
 static bool all_rows(struct forward *f)
 {
+    profile_layer(f->profile, f->model->n_layers);
     step_embed(f);
-    for (size_t l = 0; l < f->model->n_layers && !forward_is_cancelled(f); l++)
+    for (size_t l = 0; l < f->model->n_layers && !forward_is_cancelled(f); l++) {
+        profile_layer(f->profile, l);
         layer(f, &f->model->layers[l]);
+    }
+    profile_layer(f->profile, f->model->n_layers);
     bool done = !forward_is_cancelled(f);
     if (done)
         step_logits(f);

@@ -23,9 +23,14 @@ const char *profile_name(enum operation op)
 static void timed_items(void *arg, size_t begin, size_t end, int thread)
 {
     struct profile *p = arg;
-    uint64_t start = clock_ns();
+    struct profile_span span = {p->op, p->layer, thread, clock_ns(), 0, begin, end, {0}};
+    p->threads[thread].note = span.note;
     p->fn(p->arg, begin, end, thread);
-    p->threads[thread].busy_ns += clock_ns() - start;
+    span.end_ns = clock_ns();
+    p->threads[thread].busy_ns += span.end_ns - span.begin_ns;
+    span.note = p->threads[thread].note;
+    if (p->watcher)
+        p->watcher->span(p->watcher, &span);
 }
 
 static void run(struct profile *p, enum operation op, bool dynamic, struct pool *pool, size_t n,
@@ -33,10 +38,12 @@ static void run(struct profile *p, enum operation op, bool dynamic, struct pool 
 {
     uint64_t busy = 0, inner = 0, threads = (uint64_t)p->n_threads;
     memset(p->threads, 0, threads * sizeof *p->threads);
-    p->fn = fn, p->arg = arg;
+    p->op = op, p->fn = fn, p->arg = arg;
     uint64_t start = clock_ns();
     (dynamic ? pool_run_dynamic : pool_run)(pool, n, timed_items, p);
     uint64_t ns = clock_ns() - start;
+    if (p->watcher)
+        p->watcher->run(p->watcher, n, start + ns);
     for (uint64_t t = 0; t < threads; t++)
         busy += p->threads[t].busy_ns, inner += p->threads[t].inner_ns;
     busy /= threads, inner /= threads;
@@ -103,8 +110,8 @@ static void add_attention(struct profile_cost *cost, const struct cache *cache, 
     }
 }
 
-static void add_layer(struct profile_cost *cost, const struct cache *cache, size_t l,
-                      const struct model *m, const struct row *rows, size_t n)
+void profile_layer_cost(const struct model *m, const struct cache *cache, size_t l,
+                        const struct row *rows, size_t n, struct profile_cost *cost)
 {
     const struct layer *w = &m->layers[l];
     cost[OP_NORM].bytes += 2 * m->dim * sizeof(float);
@@ -132,7 +139,7 @@ void profile_cost(const struct model *m, const struct cache *cache, const struct
     cost[OP_EMBED].bytes +=
         n * ((uint64_t)format_tile_bytes(format_find(m->embed.type), m->embed.k) / TILE_ROWS);
     for (size_t l = 0; l < m->n_layers; l++)
-        add_layer(cost, cache, l, m, rows, n);
+        profile_layer_cost(m, cache, l, rows, n, cost);
     if (logits) {
         cost[OP_NORM].bytes += m->dim * sizeof(float);
         add_matrix(&cost[OP_LOGITS], &m->head, logits);

@@ -38,9 +38,32 @@ struct profile_op {
     uint64_t wait_ns; /* mean over the threads of the time in which a thread had no work */
 };
 
+/* What an item of attention is: KV heads, rows of the batch and blocks from a first one on */
+struct profile_note {
+    uint32_t kv_head, n_kv_heads, row, n_rows, block, n_blocks;
+};
+
 struct profile_thread { /* within one run of the pool; on a cache line of its own */
     _Alignas(64) uint64_t busy_ns;
-    uint64_t inner_ns; /* of busy_ns: preparing the one row of the batch */
+    uint64_t inner_ns;        /* of busy_ns: preparing the one row of the batch */
+    struct profile_note note; /* of the last item */
+};
+
+/* A thread's items first .. last - 1 of a run of `op`, and when it had them in work */
+struct profile_span {
+    enum operation op;
+    size_t layer; /* n_layers: outside of the layers */
+    int thread;
+    uint64_t begin_ns, end_ns;
+    size_t first, last;
+    struct profile_note note; /* n_rows 0: none */
+};
+
+/* Who wants to see each span, as it ends, in its thread; and the end of each run of the pool over n
+ * items, in the thread that ran it. */
+struct profile_watcher {
+    void (*span)(struct profile_watcher *w, const struct profile_span *span);
+    void (*run)(struct profile_watcher *w, size_t n, uint64_t end_ns);
 };
 
 struct profile { /* the two functions are pointers so that programs that never measure lack them */
@@ -52,7 +75,10 @@ struct profile { /* the two functions are pointers so that programs that never m
     struct profile_cost cost[N_OPERATIONS];
     struct profile_thread *threads;
     int n_threads;
-    pool_fn fn; /* of the current run */
+    size_t layer;
+    struct profile_watcher *watcher; /* borrowed; NULL: nobody watches */
+    enum operation op;               /* of the current run, like fn and arg */
+    pool_fn fn;
     void *arg;
 };
 
@@ -63,6 +89,9 @@ void profile_close(struct profile *p); /* NULL is fine */
  * of a sequence share its cache, and all rows share the weights. */
 void profile_cost(const struct model *m, const struct cache *cache, const struct row *rows,
                   size_t n, struct profile_cost *cost);
+/* The same of one layer alone */
+void profile_layer_cost(const struct model *m, const struct cache *cache, size_t layer,
+                        const struct row *rows, size_t n, struct profile_cost *cost);
 
 const char *profile_name(enum operation op);
 
@@ -83,6 +112,19 @@ static inline void profile_run_dynamic(struct profile *p, enum operation op, str
         p->run(p, op, true, pool, n, fn, arg);
     else
         pool_run_dynamic(pool, n, fn, arg);
+}
+
+/* The layer that is in work; n_layers outside of them. */
+static inline void profile_layer(struct profile *p, size_t layer)
+{
+    if (p)
+        p->layer = layer;
+}
+
+static inline void profile_note(struct profile *p, int thread, struct profile_note note)
+{
+    if (p)
+        p->threads[thread].note = note;
 }
 
 /* Around work inside an item that is not the run's own operation but OP_NORM. */

@@ -237,6 +237,26 @@ class Look(unittest.TestCase):
             np.testing.assert_array_equal(values, whole[name])
         self.assertFalse(part.exists())
 
+    def test_a_timeline_has_every_operation_of_every_layer(self):
+        trace, page = self.folder / "t.json", self.folder / "t.html"
+        for threads in (1, 2):
+            look(FABLE, "The cat sat", "-n", 3, "-t", threads, "--timeline", trace)
+            events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
+            work = [e for e in events if e["cat"] == "work"]
+            self.assertEqual({e["tid"] for e in work} | {0}, set(range(threads)))
+            for op in ("qkv", "attend", "out", "gate_up", "down"):
+                self.assertEqual({e["args"]["layer"] for e in work if e["name"] == op}, set(range(5)))
+            for thread in range(threads):  # slices of a thread do not overlap
+                own = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["tid"] == thread)
+                for (_, end), (begin, _) in zip(own, own[1:]):
+                    self.assertLessEqual(end, begin + 0.01)
+            heads = {e["args"]["kv_head"] for e in work if e["name"] == "attend"}
+            self.assertEqual(heads, set(range(4)))
+            read = sum(e["args"]["bytes"] for e in work if e["name"] in ("gate_up", "down"))
+            self.assertAlmostEqual(read / (4 * 5 * 3 * 208896), 1, places=3)
+        look(FABLE, "The cat sat", "--timeline", page)
+        self.assertEqual({s[0] for s in page_data(page)["spans"]} & {"qkv", "attend"}, {"qkv", "attend"})
+
     def test_colours_follow_the_terminal(self):
         self.assertNotIn(b"\033", look(FABLE, "x", "--head", "1.2").stdout)
         self.assertIn(b"\033[48;5;", look(FABLE, "x", "--head", "1.2", "--color", "256").stdout)

@@ -59,6 +59,11 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                        .value = "FILE",
                        .help = "how much each token of the text in FILE surprises the model, and "
                                "what it expected"},
+    [LOOK_TIMELINE] = {.names = "timeline",
+                       .kind = JOB,
+                       .value = "FILE",
+                       .help = "which thread did what when: a trace (FILE.json, for Perfetto and "
+                               "chrome://tracing) or a page (FILE.html)"},
     [LOOK_CAPTURE] = {.title = "For other tools",
                       .names = "capture",
                       .kind = JOB,

@@ -19,6 +19,7 @@ enum look_option { /* in the order of --help */
                    LOOK_LAYERS,
                    LOOK_STAGE,
                    LOOK_SURPRISE,
+                   LOOK_TIMELINE,
                    LOOK_CAPTURE,
                    LOOK_HOOKS,
                    LOOK_POSITIONS,

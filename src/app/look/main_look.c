@@ -8,6 +8,7 @@
 #include "app/look/look_options.h"
 #include "app/look/subject.h"
 #include "app/look/surprise.h"
+#include "app/look/timeline_view.h"
 
 #include <string.h>
 
@@ -16,6 +17,8 @@ static enum tern_status do_job(struct subject *s, struct tern_error *e)
     switch (s->o->job) {
     case LOOK_CAPTURE:
         return (s->o->value[LOOK_LINES].given ? capture_lines : capture_text)(s, e);
+    case LOOK_TIMELINE:
+        return timeline_view_show(s, e);
     case LOOK_SURPRISE:
         return surprise_show(s, e);
     default:

@@ -28,6 +28,7 @@ void page_base64(FILE *f, const void *bytes, size_t n);
 void page_end(FILE *f, const char *script);
 
 /* The files of src/app/look/page, made into strings by the Makefile: NAME.EXT is page_NAME_EXT. */
-extern const char page_page_css[], page_page_js[], page_atlas_js[], page_surprise_js[];
+extern const char page_page_css[], page_page_js[], page_atlas_js[], page_surprise_js[],
+    page_timeline_js[];
 
 #endif

@@ -1,5 +1,6 @@
 /* Tensors, fingerprints of single batches, costs, profiles and the observer: tern_lab.h. */
 #include "engine/context.h"
+#include "engine/lab/timeline.h"
 #include "engine/lab/kept_row.h"
 #include "tern_lab.h"
 
@@ -76,6 +77,7 @@ enum tern_status tern_profile_start(tern_context *c, struct tern_error *e)
 
 void tern_profile_stop(tern_context *c)
 {
+    timeline_close(c);
     profile_close(c->forward.profile);
     c->forward.profile = NULL;
 }

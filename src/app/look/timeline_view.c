@@ -1,0 +1,141 @@
+/* The timeline: see timeline_view.h. The trace-event format is that of "Trace Event Format" (Google):
+ * times in microseconds, a complete event ("X") for each span. */
+#include "app/look/timeline_view.h"
+
+#include "app/cli/output_file.h"
+#include "app/look/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SPANS = 400000 };
+
+struct timeline_view {
+    const struct subject *s;
+    struct tern_span *spans; /* [n], owned */
+    size_t n;
+    uint64_t lost;
+};
+
+static bool is_page(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 5 && !strcmp(path + n - 5, ".html");
+}
+
+static enum tern_status take_spans(struct timeline_view *t, struct tern_error *e)
+{
+    t->n = tern_timeline(t->s->ctx, NULL, 0, &t->lost);
+    t->spans = malloc((t->n + 1) * sizeof *t->spans);
+    if (!t->spans) {
+        snprintf(e->text, sizeof e->text, "not enough memory for the timeline");
+        return e->code = TERN_NO_MEMORY;
+    }
+    (void)tern_timeline(t->s->ctx, t->spans, t->n, NULL);
+    return TERN_OK;
+}
+
+/* ---- the trace ------------------------------------------------------------------------------- */
+
+static void put_event(FILE *f, const char *name, const struct tern_span *x, double begin,
+                      double end)
+{
+    fprintf(f, ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
+            name, x->thread, begin * 1e6, (end - begin) * 1e6);
+}
+
+static void put_span(FILE *f, const struct tern_span *x, uint64_t n_layers)
+{
+    put_event(f, x->operation, x, x->begin, x->end);
+    fprintf(f, ",\"cat\":\"work\",\"args\":{\"bytes\":%llu", (unsigned long long)x->bytes);
+    if (x->layer < n_layers)
+        fprintf(f, ",\"layer\":%llu", (unsigned long long)x->layer);
+    if (x->n_rows)
+        fprintf(f,
+                ",\"kv_head\":%u,\"kv_heads\":%u,\"row\":%u,\"rows\":%u,\"block\":%u,\"blocks\":%u",
+                x->kv_head, x->n_kv_heads, x->row, x->n_rows, x->block, x->n_blocks);
+    fputs("}}", f);
+    if (x->wait > 0) {
+        put_event(f, "wait", x, x->end, x->end + x->wait);
+        fputs(",\"cat\":\"wait\",\"args\":{}}", f);
+    }
+}
+
+static void put_trace(FILE *f, const struct timeline_view *t)
+{
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+          "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":",
+          f);
+    page_string(f, t->s->o->model, strlen(t->s->o->model));
+    fputs("}}", f);
+    for (int i = 0; i < t->s->info.n_threads; i++)
+        fprintf(f,
+                ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"name\":"
+                "\"thread %d\"}}",
+                i, i);
+    for (size_t i = 0; i < t->n; i++)
+        put_span(f, &t->spans[i], t->s->info.n_layers);
+    fprintf(f, "\n],\"otherData\":{\"spans\":%zu,\"lost\":%llu}}\n", t->n,
+            (unsigned long long)t->lost);
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+/* Times in tenths of a microsecond, as differences: a page stays small. */
+static void put_page(FILE *f, const struct timeline_view *t)
+{
+    const char *model = *t->s->info.name ? t->s->info.name : t->s->o->model;
+    page_begin(f, "Timeline");
+    page_data_begin(f);
+    fputs("\"kind\":\"timeline\",\"model\":", f);
+    page_string(f, model, strlen(model));
+    fprintf(f, ",\"n_layers\":%llu,\"n_threads\":%d,\"lost\":%llu,\"tokens\":%zu,\"spans\":[",
+            (unsigned long long)t->s->info.n_layers, t->s->info.n_threads,
+            (unsigned long long)t->lost, t->s->n);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct tern_span *x = &t->spans[i];
+        fprintf(f, "%s[\"%s\",%llu,%d,%.1f,%.1f,%.1f,%llu", i ? ",\n" : "\n", x->operation,
+                (unsigned long long)x->layer, x->thread, x->begin * 1e6, (x->end - x->begin) * 1e6,
+                x->wait * 1e6, (unsigned long long)x->bytes);
+        if (x->n_rows)
+            fprintf(f, ",%u,%u,%u,%u,%u,%u", x->kv_head, x->n_kv_heads, x->row, x->n_rows, x->block,
+                    x->n_blocks);
+        putc(']', f);
+    }
+    putc(']', f);
+    page_data_end(f);
+    page_end(f, page_timeline_js);
+}
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+static enum tern_status write_file(const struct timeline_view *t, const char *path,
+                                   struct tern_error *e)
+{
+    struct output_file out;
+    enum tern_status status = output_file_open(&out, path, e);
+    if (status)
+        return status;
+    (is_page(path) ? put_page : put_trace)(out.stream, t);
+    return output_file_close(&out, TERN_OK, e);
+}
+
+enum tern_status timeline_view_show(struct subject *s, struct tern_error *e)
+{
+    struct timeline_view t = {.s = s};
+    const char *path = s->o->value[LOOK_TIMELINE].text;
+    enum tern_status status = subject_begin(s, e);
+    if (!status)
+        status = tern_timeline_start(s->ctx, MOST_SPANS, e);
+    if (!status)
+        status = subject_run(s, NULL, NULL, e);
+    if (!status)
+        status = take_spans(&t, e);
+    if (!status)
+        status = write_file(&t, path, e);
+    if (!status && t.lost && !s->o->value[LOOK_QUIET].given)
+        fprintf(stderr, "timeline: %llu later spans had no room; look at a shorter text\n",
+                (unsigned long long)t.lost);
+    free(t.spans);
+    return status;
+}
