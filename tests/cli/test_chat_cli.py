@@ -657,9 +657,12 @@ class Editing(Cli):
         self.assertEqual(termios.tcgetattr(t.fd)[3], normal[3])
 
     def test_words_are_wrapped(self):
+        def answer() -> str:
+            self.type(t, b"Tell me about the cat\r")
+            return re.sub(r"\x1b\[\?2004[lh]", "", t.until(PROMPT).decode()).partition("\r\n")[2]
+
         t = self.open("-n", 60, width=30)
-        self.type(t, b"Tell me about the cat\r")
-        text = t.until(PROMPT).decode().replace("\x1b[?2004l", "").replace("\x1b[?2004h", "").partition("\r\n")[2]
+        text = answer()
         lines = text.rstrip("\n").split("\n")
         want = self.good(self.model, "--chat", "Tell me about the cat", *self.args, "-q", "-n", 60).decode()[:-1]
         self.assertEqual(" ".join(" ".join(lines).split()), " ".join(want.split()))
@@ -667,6 +670,8 @@ class Editing(Cli):
         for line, following in zip(lines, lines[1:]):
             self.assertLessEqual(len(line), 30)
             self.assertEqual(line, line.rstrip(" "))
+        t.say("/clear")
+        self.assertEqual(answer(), text)  # it begins at the left edge, too
         token = self.good(self.model, "--tokenize", "mat").split()[-1].decode()  # a word longer than a line is not cut
         t = self.open("-n", 60, "--logit-bias", token + "+1000", width=30)
         self.type(t, b"Hello\r")

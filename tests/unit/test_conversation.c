@@ -323,6 +323,7 @@ START_TEST(what_cannot_be_loaded)
     write_file(text, sizeof text - 1);
     size_t refused = 0;
     for (size_t at = 1;; at++, refused++) {
+        e = (struct tern_error){0};
         allocs_start(at, 0);
         enum tern_status s = conversation_load(&c, file, &e);
         size_t live = allocs_live(), count = allocs_count();
