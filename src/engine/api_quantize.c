@@ -22,26 +22,24 @@ struct request {
 
 /* ---- calibration --------------------------------------------------------------------------- */
 
-/* *tokens = the ids of the text, for the caller to free; at most MAX_TEXT_TOKENS count. */
+/* *tokens = the first MAX_TEXT_TOKENS ids of the text, for the caller to free */
 static enum tern_status take_tokens(const struct tern_model *m, const struct request *q,
                                     tern_token **tokens, struct calibration_text *text,
                                     struct tern_error *e)
 {
-    size_t n = 0, lead = 0;
-    enum tern_status s = tern_tokenize(m, q->p->text, q->p->text_bytes, 0, NULL, 0, &n, e);
-    if (s)
-        return s;
-    if (!n)
-        return error_set(e, TERN_USAGE, "the calibration text is empty");
-    *tokens = malloc(n * sizeof **tokens);
+    size_t n = 0, lead = 0, bytes = MAX_TEXT_TOKENS * sizeof **tokens;
+    *tokens = malloc(bytes);
     if (!*tokens)
-        return error_memory(e, "the calibration text", n * sizeof **tokens);
-    text->tokens = *tokens;
-    s = tern_tokenize(m, "", 0, TERN_ADD_SPECIAL, &text->bos, 1, &lead, e);
+        return error_memory(e, "the calibration text", bytes);
+    enum tern_status s = tern_tokenize(m, q->p->text, q->p->text_bytes, TOKENIZER_FIRST, *tokens,
+                                       MAX_TEXT_TOKENS, &n, e);
+    if (!s && !n)
+        s = error_set(e, TERN_USAGE, "the calibration text is empty");
+    if (!s)
+        s = tern_tokenize(m, "", 0, TERN_ADD_SPECIAL, &text->bos, 1, &lead, e);
     if (!lead || text->bos != tokenizer_bos(m->tokenizer))
         text->bos = -1;
-    if (!s)
-        s = tern_tokenize(m, q->p->text, q->p->text_bytes, 0, *tokens, n, &n, e);
+    text->tokens = *tokens;
     text->n = n < MAX_TEXT_TOKENS ? n : MAX_TEXT_TOKENS;
     return s;
 }

@@ -316,7 +316,7 @@ struct run {
     struct buffer scratch[2];
     struct growth growth; /* of the normalizer */
     struct pretokenize pre;
-    bool plain, must_fit;
+    bool plain, must_fit, first;
     size_t least; /* ids that a word has at least, where that ended it */
 };
 
@@ -331,6 +331,8 @@ static bool on_word(void *arg, const char *p, size_t n)
     struct run *r = arg;
     const struct tokenizer *t = r->ids.t;
     r->ids.total = 0;
+    if (r->first && r->ids.n >= r->ids.max)
+        return false;
     if (r->must_fit && t->most_bytes && n / t->most_bytes > r->ids.max) {
         r->least = n / t->most_bytes;
         return false;
@@ -366,6 +368,7 @@ static bool encode(struct run *r, const char *text, size_t n, unsigned flags)
         encoding_put(&r->ids, (int32_t)t->before[i]);
     r->plain = !(flags & TERN_PARSE_SPECIAL);
     r->must_fit = flags & TERN_MUST_FIT;
+    r->first = flags & TOKENIZER_FIRST;
     if (!added_split(&t->raw, text, n, r->plain, !(flags & TOKENIZER_CONTINUES),
                      (struct added_sink){on_raw, on_token, r}))
         return false;
@@ -392,7 +395,7 @@ enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, s
         n = clean.n;
     }
     r.growth = r.pre.growth = growth_of(n);
-    ok = ok && encode(&r, text, n, flags);
+    ok = ok && (encode(&r, text, n, flags) || (r.first && r.ids.n >= max));
     *n_out = r.ids.n;
     buffer_close(&clean);
     buffer_close(&r.scratch[0]);

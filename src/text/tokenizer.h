@@ -27,7 +27,10 @@ void tokenizer_close(struct tokenizer *t);
  * `max` certain is TERN_LIMIT before its model sees it. Fails with TERN_NO_MEMORY (a text takes up to about 50 bytes of
  * working memory per byte), or TERN_LIMIT: above 1 GiB, or where its steps make the text too long
  * (text/growth.h). */
-enum { TOKENIZER_CONTINUES = 1 << 8 }; /* a flag beside them: the text does not begin a text */
+enum {                               /* flags beside them */
+       TOKENIZER_CONTINUES = 1 << 8, /* the text does not begin a text */
+       TOKENIZER_FIRST = 1 << 9, /* the first `max` ids are enough: the words after are not read */
+};
 enum tern_status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
                                   unsigned flags, int32_t *out, size_t max, size_t *n_out,
                                   struct tern_error *e);

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import random
 import re
 import shutil
 import signal
@@ -163,6 +164,22 @@ class Quantize(Cli):
                 if number != signal.SIGBUS:  # which comes when the file is read next
                     self.assertLess(used.ru_utime + used.ru_stime - before, 1)
                 self.assertEqual({f.name for f in folder.iterdir()}, {"source.bin", "text.txt"})
+
+    def test_a_signal_ends_what_does_not_look_for_it(self):
+        """A word of 20 MB is tokenized for ten seconds and more. A second is given, then the program ends."""
+        folder = self.dir / "hurried"
+        folder.mkdir()
+        text = folder / "text.txt"
+        text.write_bytes(random.Random(1).randbytes(20_000_000).translate(b"etaoinsh" * 32))
+        p = subprocess.Popen([QUANTIZE, FABLE, folder / "out.bin", "q4c", "--calibrate", text, "-q"])
+        until(lambda: processor_seconds(p) > 1)
+        before = processor_seconds(p)
+        p.send_signal(signal.SIGTERM)
+        _, status, used = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(p.returncode, 128 + signal.SIGTERM)
+        self.assertLess(used.ru_utime + used.ru_stime - before, 2)
+        self.assertEqual({f.name for f in folder.iterdir()}, {"text.txt"})
 
     def test_wrong_calibration(self):
         out, empty = self.dir / "never4.bin", self.dir / "empty.txt"

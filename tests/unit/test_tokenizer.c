@@ -140,7 +140,8 @@ START_TEST(test_hard_strings)
 }
 END_TEST
 
-/* A text that fits is never refused: hard strings, and every token 20 times in a row. */
+/* A text that fits is never refused, and its first ids are those of the whole: hard strings, and
+ * every token 20 times in a row. */
 static void check_fit(struct vocabulary *v, const struct buffer *s)
 {
     int32_t *ids;
@@ -149,6 +150,10 @@ static void check_fit(struct vocabulary *v, const struct buffer *s)
     ck_assert_msg(!tokenizer_encode(v->t, s->p, s->n, TERN_MUST_FIT, ids, n, &got, &e),
                   "%s: '%.*s'", e.text, (int)s->n, s->p);
     ck_assert_uint_eq(got, n);
+    int32_t *first = malloc((n / 2 + 1) * sizeof *first);
+    ck_assert(!tokenizer_encode(v->t, s->p, s->n, TOKENIZER_FIRST, first, n / 2, &got, &e));
+    ck_assert(got >= n / 2 && got <= n && (n < 2 || !memcmp(first, ids, n / 2 * sizeof *ids)));
+    free(first);
     free(ids);
 }
 

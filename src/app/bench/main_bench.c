@@ -297,7 +297,7 @@ static enum tern_status run(const struct bench_options *o, struct tern_error *e)
         signals_init("bench", o->n_models    ? o->models[0]
                               : o->attention ? "attention"
                                              : "random weights");
-        signals_note();
+        signals_note(false);
         return o->attention ? bench_attention(o, b.printers, 2, e) : run_all(&b, e);
     }
     return TERN_OK;

@@ -1,5 +1,5 @@
 /* Signals: see signals.h. The handlers use only what is async-signal-safe: write, _exit, volatile
- * flags, unlink, tern_cancel and tern_remove_temporaries. */
+ * flags, unlink, tern_cancel, alarm and tern_remove_temporaries. */
 #include "app/cli/signals.h"
 
 #include "app/cli/visible.h"
@@ -15,7 +15,7 @@ static volatile sig_atomic_t caught;
 static tern_context *volatile watched;
 static char bus_text[4400];
 static size_t bus_bytes;
-static volatile sig_atomic_t noting;
+static volatile sig_atomic_t noting, hurried;
 static const char *volatile temporary;
 static void (*volatile at_end)(void);
 
@@ -35,8 +35,16 @@ static void on_stop(int number)
     if (caught || (!watched && !noting))
         leave(128 + number);
     caught = number;
+    if (hurried)
+        alarm(1);
     if (watched)
         tern_cancel(watched);
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+    leave(128 + caught);
 }
 
 static void on_bus(int number)
@@ -88,9 +96,12 @@ void signals_temporary(const char *path)
     temporary = path;
 }
 
-void signals_note(void)
+void signals_note(bool in_time)
 {
     noting = 1;
+    hurried = in_time;
+    if (in_time)
+        handle(SIGALRM, on_alarm);
 }
 
 void signals_at_end(void (*f)(void))

@@ -15,8 +15,9 @@ void signals_init(const char *program, const char *model);
 /* From now on the first signal cancels `ctx`; NULL: every signal ends the program. */
 void signals_watch(tern_context *ctx);
 
-/* From now on the first signal is only noted, for a program that asks signals_caught. */
-void signals_note(void);
+/* From now on the first signal is only noted, for a program that asks signals_caught. `in_time`: if it
+ * has not ended a second later, it is ended, without its unfinished files. */
+void signals_note(bool in_time);
 
 /* A file to be removed when a signal ends the program; NULL: none. */
 void signals_temporary(const char *path);
