@@ -307,6 +307,8 @@ START_TEST(several_changes)
     keywriter_init(&w);
     for (int i = 0; i < RULES; i++) {
         const struct change *c = sets[_i].list, *end = c + CHANGES;
+        if (!strcmp(rules[i].key, "alibi")) /* has as many values as there are heads */
+            continue;
         while (c < end && c->key && strcmp(c->key, rules[i].key))
             c++;
         const struct value good = {rules[i].type, rules[i].values, SIZE_MAX, 0};
