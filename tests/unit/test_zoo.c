@@ -418,6 +418,9 @@ START_TEST(wrong_names_are_refused)
     ck_assert(tern_attention_use(w.ctx, "window=99999999999999999999", &e) == TERN_USAGE);
     ck_assert(tern_attention_use(w.ctx, "linear", &e) == TERN_USAGE && strstr(e.text, "window"));
     ck_assert(!tern_attention_use(w.ctx, NULL, &e));
+    ck_assert(!tern_altered(w.ctx));
+    ck_assert(!tern_attention_use(w.ctx, "naive", &e) && tern_altered(w.ctx));
+    ck_assert(!tern_attention_use(w.ctx, NULL, &e) && tern_altered(w.ctx));
     whole_close(&w);
 }
 END_TEST
