@@ -305,9 +305,9 @@ END_TEST
 START_TEST(a_full_sequence_owns_all_its_pages)
 {
     enum { N = 2 * BLOCK };
-    int32_t before[2 * N / BLOCK];
+    int32_t before[3 * N / BLOCK];
     struct model m = {.n_layers = 1, .layers = layers + 1};
-    ck_assert(!cache_open(&c, &m, TERN_CACHE_F16, N, N, 2, &e));
+    ck_assert(!cache_open(&c, &m, TERN_CACHE_F16, N, N, 3, &e));
     cache_extend(&c, 0, N);
     cache_commit(&c, 0, N);
     ck_assert_uint_eq(cache_fork(&c, 0, 1, N), N);
