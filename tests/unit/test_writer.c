@@ -197,7 +197,7 @@ START_TEST(tensors_must_fit_a_file)
     begin();
     good(writer_tensor(w, "a", TERN_F32, rows, 1, 1, &e));
     good(writer_tensor(w, "b", TERN_F32, rows, 1, 1, &e));
-    expect(writer_next(w, &fd, &offset, &e), TERN_LIMIT, "the tensors do not fit a file");
+    expect(writer_data(w, "x", 1, &e), TERN_LIMIT, "the tensors do not fit a file");
 }
 END_TEST
 
