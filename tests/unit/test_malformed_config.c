@@ -249,7 +249,8 @@ START_TEST(what_does_not_go_together)
 }
 END_TEST
 
-/* Several keys, each with one value for all layers or word; others are sound. */
+/* Several keys, each with one value for all layers, or a word, or with an empty word left out; others
+ * are sound. */
 struct change {
     const char *key;
     double value;
@@ -262,8 +263,8 @@ static const struct {
     const char *want; /* or NULL: it is sound */
     struct change list[CHANGES];
 } sets[] = {
-    {"n_heads * head_dim is 1049600", {{"n_heads", 1025, 0}, {"head_dim", 1024, 0}}},
-    {NULL, {{"n_heads", 1024, 0}, {"head_dim", 1024, 0}}},
+    {"n_heads * head_dim is 1049600", {{"n_heads", 1025, 0}, {"head_dim", 1024, 0}, {"alibi", 0, ""}}},
+    {NULL, {{"n_heads", 1024, 0}, {"head_dim", 1024, 0}, {"alibi", 0, ""}}},
     {"a router without experts", {{"n_experts", 0, 0}, {"experts_used", 0, 0}}},
     {"a router without experts",
      {{"n_experts", 0, 0}, {"experts_used", 0, 0}, {"shared_hidden", 0, 0}}},
@@ -314,9 +315,9 @@ START_TEST(several_changes)
         const struct value good = {rules[i].type, rules[i].values, SIZE_MAX, 0};
         if (c == end || !c->key)
             add(&w, &rules[i], &good);
-        else if (c->word)
+        else if (c->word && *c->word)
             keywriter_text(&w, c->key, c->word);
-        else
+        else if (!c->word)
             add(&w, &rules[i], &(struct value){rules[i].type, 1, 0, c->value});
     }
     enum tern_status s = read_block(&w, &e);
