@@ -436,10 +436,8 @@ START_TEST(drops_sampled_ids_behind_a_part_of_their_text)
     for (size_t i = 0; i < 3; i++)
         tokenizer_encode(v.t, &"the"[i], 1, 0, &ids[i], 1, &n, NULL);
     for (size_t i = 0; i < 2; i++) {
-        const struct rule rules[] = {{3, 0, START "U:\2" STOP},
-                                     {3, 1, begins[i]},
-                                     {0x803, 0x802, START "A:"},
-                                     {3, 2, ""}};
+        const struct rule rules[] = {
+            {3, 0, START "U:\2" STOP}, {3, 1, begins[i]}, {0x803, 0x802, START "A:"}, {3, 2, ""}};
         struct keywriter k;
         struct chat *c = open_chat(rules, 4, 0, &k);
         continues(c, "the", ids, 3, i == 1); /* nothing was thought: it begins as asked */
@@ -473,6 +471,7 @@ static const struct {
     {{{3, 4, ""}}, 0, "malformed"},
     {{{0x2003, 0x2000, ""}}, 0, "malformed"},
     {{{3, 0, ""}}, 3, "out of range"},
+    {{{3, 0, "\2\2\2\2\2\2\2\2\2"}}, 0, "32 special tokens or 8 texts"},
 };
 
 START_TEST(refuses_malformed_rules)

@@ -263,7 +263,8 @@ static const struct {
     const char *want; /* or NULL: it is sound */
     struct change list[CHANGES];
 } sets[] = {
-    {"n_heads * head_dim is 1049600", {{"n_heads", 1025, 0}, {"head_dim", 1024, 0}, {"alibi", 0, ""}}},
+    {"n_heads * head_dim is 1049600",
+     {{"n_heads", 1025, 0}, {"head_dim", 1024, 0}, {"alibi", 0, ""}}},
     {NULL, {{"n_heads", 1024, 0}, {"head_dim", 1024, 0}, {"alibi", 0, ""}}},
     {"a router without experts", {{"n_experts", 0, 0}, {"experts_used", 0, 0}}},
     {"a router without experts",
