@@ -1,9 +1,11 @@
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
 /* Chat templates: what rules make of a conversation, answers that stay as they were sampled, and
  * sections that are not what they should be. tests/convert/test_chat.py holds the rules of real
  * templates to the templates themselves. ADDING A MALFORMED SECTION: a row of `cases`. */
 #include "weights/keywriter.h"
 #include "text/chat.h"
 #include "text/unicode.h"
+#include "allocs.h"
 #include "vocabulary.h"
 #include "suite.h"
 
@@ -447,6 +449,55 @@ START_TEST(drops_sampled_ids_behind_a_part_of_their_text)
 }
 END_TEST
 
+/* Opens, renders and encodes with a system text and a sampled answer. */
+static enum tern_status use_all(const struct keywriter *k, const int32_t *ids)
+{
+    const struct tern_chat_message talk[] = {
+        SYSTEM("Be."), USER("Hi"), {"assistant", "the", 3, ids, 3}, USER("So?")};
+    struct chat_text out = {0};
+    struct chat *c;
+    int32_t tokens[128];
+    size_t n;
+    enum tern_status s = chat_open(&c, v.t, k->data, k->bytes, NULL);
+    if (!s)
+        s = chat_render(c, talk, 4, TERN_CHAT_GENERATE, &out, NULL);
+    if (!s)
+        s = chat_encode(c, &out, tokens, 128, &n, NULL);
+    chat_text_close(&out);
+    chat_close(c);
+    return s;
+}
+
+START_TEST(every_allocation_fails_in_turn)
+{
+    static const struct rule rules[] = {{0x107, 0x104, "\5\nU:\6\2\0078\1\1" STOP},
+                                        {3, 0, START "U:\2" STOP},
+                                        {3, 1, START "A:\2" STOP},
+                                        {0x803, 0x802, START "A:"},
+                                        {3, 2, ""}};
+    struct keywriter k = section(rules, 5, 0);
+    int32_t ids[3];
+    size_t n;
+    for (size_t i = 0; i < 3; i++)
+        tokenizer_encode(v.t, &"the"[i], 1, 0, &ids[i], 1, &n, NULL);
+    ck_assert_int_eq(use_all(&k, ids), TERN_OK);
+    for (int rest = 0; rest < 2; rest++) {
+        enum tern_status s = TERN_NO_MEMORY;
+        for (size_t at = 1; s; at++) {
+            allocs_start(at, rest);
+            s = use_all(&k, ids);
+            size_t live = allocs_live(), count = allocs_count();
+            allocs_stop();
+            ck_assert_uint_eq(live, 0);
+            ck_assert(s || count < at); /* none was refused */
+            ck_assert(s == TERN_OK || s == TERN_NO_MEMORY);
+            ck_assert_uint_lt(at, 1000);
+        }
+    }
+    keywriter_close(&k);
+}
+END_TEST
+
 /* ---- malformed sections ------------------------------------------------------------------- */
 
 static const struct {
@@ -693,7 +744,7 @@ SUITE("chat", AROUND_ALL(setup, teardown), TEST(renders_rules),
       LOOP(trims, 0, 9), TEST(trims_all_whitespace), TEST(trims_together),
       LOOP(knows_thinking, 0, 3), LOOP(refuses_what_has_no_form, 0, 8), TEST(encodes_joined_runs),
       TEST(keeps_sampled_ids), TEST(drops_sampled_ids),
-      TEST(drops_sampled_ids_behind_a_part_of_their_text),
+      TEST(drops_sampled_ids_behind_a_part_of_their_text), TEST(every_allocation_fails_in_turn),
       LOOP(refuses_malformed_rules, 0, sizeof cases / sizeof *cases), TEST(survives_any_byte),
       TEST(refuses_other_keys), TEST(limits_of_sections), TEST(limits_of_rules),
       TEST(ends_that_are_text), TEST(adds_no_token_of_its_own), TEST(knows_builtin_templates))

@@ -286,7 +286,7 @@ static void insert(struct line_editor *e, const char *text, size_t n)
     size_t tail = l->n - e->at;
     e->stale |= tail > 0;
     growing_text_add(l, text, n); /* makes room */
-    if (l->failed)
+    if (l->failed || !n) /* text may then be NULL */
         return;
     memmove(l->p + e->at + n, l->p + e->at, tail);
     memcpy(l->p + e->at, text, n);
