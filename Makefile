@@ -254,8 +254,8 @@ coverage:
 
 test-covered: suites replays $(PROGRAMS:%=$(BUILD)/%)
 	@rm -rf $(BUILD)/profiles
-	@BUILD=$(BUILD) QUICK=1 CK_FORK=no KINDS="c replay py" ONLY="$(COVERING)" \
-		LLVM_PROFILE_FILE="$(CURDIR)/$(BUILD)/profiles/%m-%p.profraw" tests/run-tests
+	@BUILD=$(BUILD) QUICK=1 KINDS="c replay py" ONLY="$(COVERING)" \
+		LLVM_PROFILE_FILE="$(CURDIR)/$(BUILD)/profiles/%4m.profraw" tests/run-tests
 	@BUILD=$(BUILD) tests/coverage $(PARSERS)
 
 # Each fuzzer for FUZZ_SECONDS; new inputs go to build-fuzz/corpus, failures stop with their file.

@@ -399,6 +399,7 @@ START_TEST(keeps_sampled_ids)
     struct chat *c = open_chat(plain, 6, 0, &k), *s = open_chat(spaced, 4, 0, &k2);
     ck_assert(stop >= 0 && other >= 0);
     continues(c, "the", ended, 4, true);
+    continues(c, "the", ended, 0, false);
     continues(c, "the", ended, 3, true);    /* cut by a limit */
     continues(c, "the", replaced, 4, true); /* ended by another token */
     continues(c, "t</think>he", ended, 4, false);
@@ -622,6 +623,26 @@ static enum tern_status open_keys(const char *name, size_t n, size_t more, uint6
     return s;
 }
 
+START_TEST(names_the_builtin_templates)
+{
+    static const char name[] = "a name that is longer than forty bytes, and so cut";
+    struct chat *c;
+    struct tern_error e = {0};
+    ck_assert_int_eq(chat_open_builtin(&c, v.t, name, &e), TERN_USAGE);
+    ck_assert_msg(strstr(e.text, "'a name that is longer than forty bytes, '; there are: chatml"),
+                  "%s", e.text);
+    for (size_t at = 1; at < 9; at++) { /* the list may be cut */
+        allocs_start(at, 1);
+        enum tern_status s = chat_open_builtin(&c, v.t, "nobody", &e);
+        size_t live = allocs_live();
+        allocs_stop();
+        ck_assert_uint_eq(live, 0);
+        ck_assert_int_eq(s, at == 1 ? TERN_NO_MEMORY : TERN_USAGE);
+    }
+    ck_assert(!tokenizer_is_special(v.t, -1) && !tokenizer_is_special(v.t, INT32_MAX));
+}
+END_TEST
+
 START_TEST(limits_of_sections)
 {
     char name[65] = "";
@@ -746,5 +767,6 @@ SUITE("chat", AROUND_ALL(setup, teardown), TEST(renders_rules),
       TEST(keeps_sampled_ids), TEST(drops_sampled_ids),
       TEST(drops_sampled_ids_behind_a_part_of_their_text), TEST(every_allocation_fails_in_turn),
       LOOP(refuses_malformed_rules, 0, sizeof cases / sizeof *cases), TEST(survives_any_byte),
-      TEST(refuses_other_keys), TEST(limits_of_sections), TEST(limits_of_rules),
-      TEST(ends_that_are_text), TEST(adds_no_token_of_its_own), TEST(knows_builtin_templates))
+      TEST(refuses_other_keys), TEST(limits_of_sections), TEST(names_the_builtin_templates),
+      TEST(limits_of_rules), TEST(ends_that_are_text), TEST(adds_no_token_of_its_own),
+      TEST(knows_builtin_templates))

@@ -16,6 +16,7 @@
 #include "image.h"
 #include "model/session.h"
 #include "tern_lab.h"
+#include "weights/keys.h"
 #include "suite.h"
 
 /* Of the calls that change files, this one is the process's last, from 1; 0: none. Then each write
@@ -313,6 +314,7 @@ START_TEST(a_session_of_something_else_is_refused)
     ck_assert_int_eq(tern_session_save(ctx, 0, file, &e), TERN_USAGE); /* empty */
     ck_assert_int_eq(tern_session_load(ctx, 2, file, &e), TERN_USAGE);
     refuse(ctx, TERN_IO, "No such file");
+    ck_assert_int_eq(tern_session_load(ctx, 0, file, NULL), TERN_IO);
     feed(ctx, text, 0, 30, false);
     save(ctx);
     ck_assert_int_eq(tern_session_save(ctx, 0, model_path, &e), TERN_USAGE);
@@ -363,6 +365,12 @@ START_TEST(a_session_of_something_else_is_refused)
     other = open_context(30, 30, TERN_CACHE_F16); /* it fits exactly */
     load(other);
     tern_context_close(other);
+    copy = image_copy(&session);
+    copy.p[image_key(&copy, "config", "tokens") + 8] = KEY_F32; /* as wide as its own */
+    image_repair(copy.p, copy.n);
+    image_save(&copy, file);
+    refuse(ctx, TERN_BAD_FILE, "it is f32, want u32");
+    image_close(&copy);
     for (uint32_t token = 39; token <= 40; token++) { /* the last one of the vocabulary, and more */
         copy = image_copy(&session);
         memcpy(copy.p + image_key(&copy, "config", "tokens") + 32 + 8, &token, sizeof token);

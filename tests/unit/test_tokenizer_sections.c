@@ -214,6 +214,7 @@ static const struct {
     {BPE, {"normalizer.0.from", KEY_TEXT, long_text, 257}, "normalizer.0.from"},
     {BPE, {"normalizer.0", KEY_TEXT, long_text, 0}, "normalizer.0"},
     {BPE, TEXT("normalizer.3", "nfc"), "normalizer.3"},
+    {BPE, {"kind", KEY_TEXT, long_text, 101}, "kind"},
     {UNIGRAM, {"log_probs", KEY_U64, too_large, 6}, "log_probs 2"},
     {UNIGRAM, {"log_probs", KEY_U64, too_small, 6}, "log_probs 2"},
     {STEPS, U64("normalizer.0.scheme", 2), "normalizer.0.scheme"},
@@ -320,6 +321,8 @@ START_TEST(test_valid)
 {
     struct tern_error e = {0};
     ck_assert_msg(open(STEPS, NULL, 100, &e) == TERN_OK, "%s", e.text);
+    const struct entry to_nothing = TEXT("normalizer.0.to", "");
+    ck_assert_msg(open(BPE, &to_nothing, 100, &e) == TERN_OK, "%s", e.text);
     ck_assert_msg(open(BPE, NULL, 100, &e) == TERN_OK, "%s", e.text);
     ck_assert_msg(open(UNIGRAM, NULL, 100, &e) == TERN_OK, "%s", e.text);
     ck_assert_msg(open(SPM, NULL, 5, &e) == TERN_OK, "%s", e.text);

@@ -92,7 +92,7 @@ const char *number_bytes(uint64_t bytes, char *buffer, size_t n)
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t unit = 0;
     double v = (double)bytes;
-    for (; v >= 1024 && unit < 6; unit++)
+    for (; v >= 1024; unit++) /* 2^64 is 16 EiB */
         v /= 1024;
     snprintf(buffer, n, unit ? "%.1f %s" : "%.0f %s", v, units[unit]);
     return buffer;
