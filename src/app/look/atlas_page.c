@@ -219,7 +219,7 @@ static void put_heads(FILE *f, const struct atlas *t)
 static void put_data(FILE *f, const struct atlas *t)
 {
     const struct subject *s = t->s;
-    const char *name = *s->info.name ? s->info.name : s->o->model;
+    const char *name = subject_name(s);
     struct tern_memory plan;
     tern_context_memory(s->ctx, &plan);
     page_data_begin(f);

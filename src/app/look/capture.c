@@ -92,24 +92,6 @@ static enum tern_status write_matrix(struct capture *c, const struct hook *h,
 
 /* ---- before ---------------------------------------------------------------------------------- */
 
-/* --positions A-B, of a text of n positions */
-static enum tern_status take_positions(struct capture *c, size_t n, struct tern_error *e)
-{
-    const char *text = c->s->o->value[LOOK_POSITIONS].text;
-    uint64_t from = 0, to = n - 1;
-    size_t dash = text ? strcspn(text, "-") : 0;
-    if (text && (!number_u64(text, dash, &from) ||
-                 (text[dash] && !number_u64(text + dash + 1, strlen(text + dash + 1), &to))))
-        return parser_usage(e, "--positions: '%.100s' is not a position or a range as in 3-7",
-                            text);
-    if (text && !text[dash])
-        to = from;
-    if (from > to || to >= n)
-        return parser_usage(e, "--positions %.100s: the text has positions 0 to %zu", text, n - 1);
-    c->first = (uint32_t)from, c->last = (uint32_t)to;
-    return TERN_OK;
-}
-
 /* Room for one row of any array, and the angles of RoPE */
 static enum tern_status take_row(struct capture *c, size_t n, struct tern_error *e)
 {
@@ -159,7 +141,7 @@ static enum tern_status prepare(struct capture *c, const char *path, struct tern
 {
     const struct option_value *v = c->s->o->value;
     size_t n = c->s->n_prompt + (size_t)v[LOOK_N_PREDICT].integer;
-    enum tern_status status = take_positions(c, n, e);
+    enum tern_status status = subject_positions(c->s, n, &c->first, &c->last, e);
     if (!status)
         status = hooks_choose(c->s, v[LOOK_HOOKS].text, c->last - c->first + 1, true, &c->hooks,
                               &c->arrays, &c->n, e);

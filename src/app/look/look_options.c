@@ -64,6 +64,9 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                        .value = "FILE",
                        .help = "which thread did what when: a trace (FILE.json, for Perfetto and "
                                "chrome://tracing) or a page (FILE.html)"},
+    [LOOK_LENS] = {.names = "lens",
+                   .kind = JOB,
+                   .help = "what each layer would say next, if no layer followed"},
     [LOOK_CAPTURE] = {.title = "For other tools",
                       .names = "capture",
                       .kind = JOB,

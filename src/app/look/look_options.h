@@ -20,6 +20,7 @@ enum look_option { /* in the order of --help */
                    LOOK_STAGE,
                    LOOK_SURPRISE,
                    LOOK_TIMELINE,
+                   LOOK_LENS,
                    LOOK_CAPTURE,
                    LOOK_HOOKS,
                    LOOK_POSITIONS,

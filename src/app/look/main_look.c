@@ -5,6 +5,7 @@
 #include "app/cli/out.h"
 #include "app/look/atlas.h"
 #include "app/look/capture.h"
+#include "app/look/logit_lens.h"
 #include "app/look/look_options.h"
 #include "app/look/subject.h"
 #include "app/look/surprise.h"
@@ -19,6 +20,8 @@ static enum tern_status do_job(struct subject *s, struct tern_error *e)
         return (s->o->value[LOOK_LINES].given ? capture_lines : capture_text)(s, e);
     case LOOK_TIMELINE:
         return timeline_view_show(s, e);
+    case LOOK_LENS:
+        return logit_lens_show(s, e);
     case LOOK_SURPRISE:
         return surprise_show(s, e);
     default:

@@ -6,6 +6,14 @@
 #include <math.h>
 #include <string.h>
 
+enum tern_status page_check_name(const char *path, struct tern_error *e)
+{
+    size_t n = path ? strlen(path) : 0;
+    if (path && (n < 6 || strcmp(path + n - 5, ".html")))
+        return parser_usage(e, "-o %.200s: the name must end in .html", path);
+    return TERN_OK;
+}
+
 static void put_escaped(void *arg, const char *text, size_t n)
 {
     FILE *f = arg;
@@ -21,6 +29,13 @@ void page_string(FILE *f, const char *text, size_t n)
     putc('"', f);
     json_text(put_escaped, f, text, n);
     putc('"', f);
+}
+
+void page_token(FILE *f, const struct subject *s, tern_token token)
+{
+    char label[256];
+    subject_label(s, token, 64, label, sizeof label);
+    page_string(f, label, strlen(label));
 }
 
 void page_number(FILE *f, double x)

@@ -7,6 +7,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "app/look/subject.h"
+
+/* TERN_USAGE for a path that does not end in .html; NULL is fine. */
+enum tern_status page_check_name(const char *path, struct tern_error *e);
+
 /* Everything up to the data. `title` is plain text. */
 void page_begin(FILE *f, const char *title);
 
@@ -16,6 +21,8 @@ void page_data_end(FILE *f);
 
 /* "text" as a JSON string */
 void page_string(FILE *f, const char *text, size_t n);
+/* A token's label as a JSON string; a part of a character is \\xNN */
+void page_token(FILE *f, const struct subject *s, tern_token token);
 /* A number; null for what is not finite */
 void page_number(FILE *f, double x);
 
@@ -28,7 +35,11 @@ void page_base64(FILE *f, const void *bytes, size_t n);
 void page_end(FILE *f, const char *script);
 
 /* The files of src/app/look/page, made into strings by the Makefile: NAME.EXT is page_NAME_EXT. */
-extern const char page_page_css[], page_page_js[], page_atlas_js[], page_surprise_js[],
-    page_timeline_js[];
+extern const char page_atlas_js[];
+extern const char page_logit_lens_js[];
+extern const char page_page_css[];
+extern const char page_page_js[];
+extern const char page_surprise_js[];
+extern const char page_timeline_js[];
 
 #endif

@@ -120,6 +120,11 @@ void subject_close(struct subject *s)
     free(s->tokens);
 }
 
+const char *subject_name(const struct subject *s)
+{
+    return *s->info.name ? s->info.name : s->o->model;
+}
+
 /* ---- labels --------------------------------------------------------------------------------- */
 
 const char *subject_bytes(const struct subject *s, tern_token token, char *id, size_t *n)
@@ -221,6 +226,24 @@ enum tern_status subject_head(const struct subject *s, const char *text, uint64_
     if (*head >= info.n_heads)
         return parser_usage(e, "--head %.100s: layer %llu has heads 0 to %llu", text,
                             (unsigned long long)*layer, (unsigned long long)info.n_heads - 1);
+    return TERN_OK;
+}
+
+enum tern_status subject_positions(const struct subject *s, size_t n, uint32_t *first,
+                                   uint32_t *last, struct tern_error *e)
+{
+    const char *text = s->o->value[LOOK_POSITIONS].text;
+    uint64_t from = 0, to = n - 1;
+    size_t dash = text ? strcspn(text, "-") : 0;
+    if (text && (!number_u64(text, dash, &from) ||
+                 (text[dash] && !number_u64(text + dash + 1, strlen(text + dash + 1), &to))))
+        return parser_usage(e, "--positions: '%.100s' is not a position or a range as in 3-7",
+                            text);
+    if (text && !text[dash])
+        to = from;
+    if (from > to || to >= n)
+        return parser_usage(e, "--positions %.100s: the text has positions 0 to %zu", text, n - 1);
+    *first = (uint32_t)from, *last = (uint32_t)to;
     return TERN_OK;
 }
 

@@ -61,6 +61,13 @@ const char *subject_label(const struct subject *s, tern_token token, size_t colu
 enum tern_status subject_layers(const struct subject *s, unsigned char **layers,
                                 struct tern_error *e);
 
+/* --positions of a text of n positions; without the option all. */
+enum tern_status subject_positions(const struct subject *s, size_t n, uint32_t *first,
+                                   uint32_t *last, struct tern_error *e);
+
+/* The model's name, or its path */
+const char *subject_name(const struct subject *s);
+
 /* "L.H" of --head, checked. */
 enum tern_status subject_head(const struct subject *s, const char *text, uint64_t *layer,
                               uint64_t *head, struct tern_error *e);

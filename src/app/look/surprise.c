@@ -120,24 +120,16 @@ static void show_in_terminal(const struct surprise *t)
 
 /* ---- the page ------------------------------------------------------------------------------- */
 
-/* A token as a string of the page; a part of a character as \xNN */
-static void put_token(FILE *f, const struct subject *s, tern_token token)
-{
-    char label[256];
-    subject_label(s, token, 64, label, sizeof label);
-    page_string(f, label, strlen(label));
-}
-
 static void put_tokens(FILE *f, const struct surprise *t)
 {
     for (size_t i = 0; i < t->n; i++) {
         const struct surprising *x = &t->list[i];
         fputs(i ? ",\n[" : "[", f);
-        put_token(f, t->s, x->token);
+        page_token(f, t->s, x->token);
         fprintf(f, ",%.3f", (double)x->bits);
         for (size_t k = 0; k < EXPECTED; k++) {
             putc(',', f);
-            put_token(f, t->s, x->expected[k].token);
+            page_token(f, t->s, x->expected[k].token);
             fprintf(f, ",%.4f", exp(x->expected[k].logprob));
         }
         putc(']', f);
@@ -148,7 +140,7 @@ static enum tern_status write_page(const struct surprise *t, const char *path, s
 {
     struct output_file out;
     const struct perplexity *p = &t->sum;
-    const char *model = *t->s->info.name ? t->s->info.name : t->s->o->model;
+    const char *model = subject_name(t->s);
     enum tern_status status = output_file_open(&out, path, e);
     if (status)
         return status;

@@ -1,18 +1,17 @@
 /* Heat maps in a terminal: see terminal_map.h. */
 #include "app/look/terminal_map.h"
 
-#include "app/cli/columns.h"
 #include "app/cli/out.h"
 #include "app/look/head_map.h"
 #include "app/look/head_scores.h"
-#include "app/look/paint.h"
+#include "app/look/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LABEL = 14, SMALL = 16, WIDTH = 80 };
+enum { LABEL = 14, SMALL = 16 };
 
 static enum tern_status no_memory(struct tern_error *e)
 {
@@ -20,21 +19,11 @@ static enum tern_status no_memory(struct tern_error *e)
     return e->code = TERN_NO_MEMORY;
 }
 
-static size_t terminal_width(void)
+/* Token i as a label of `columns`, and a space */
+static void print_label(const struct subject *s, size_t i, size_t columns)
 {
-    size_t n = columns_of_terminal(STDOUT_FILENO);
-    return n ? n : WIDTH;
-}
-
-/* Token i as a label of `room` columns, and a space */
-static void print_label(const struct subject *s, size_t i, size_t room)
-{
-    char label[128];
-    size_t wide = 0;
-    subject_label(s, s->tokens[i], room, label, sizeof label);
-    for (size_t c = 0, one; label[c]; c += one)
-        wide += columns_of(label + c, strlen(label + c), &one);
-    out_print("%*s%s ", (int)(room - wide), "", label);
+    char label[160];
+    out_print("%s ", table_label(s, s->tokens[i], columns, true, label, sizeof label));
 }
 
 /* ---- one head ------------------------------------------------------------------------------- */
@@ -68,7 +57,7 @@ static enum tern_status show_head(const struct subject *s, const tern_attention 
                                   struct tern_error *e)
 {
     struct head_map m;
-    size_t n = tern_attention_length(a), width = terminal_width();
+    size_t n = tern_attention_length(a), width = table_width();
     size_t room = width > LABEL ? width - LABEL - 1 : 0;
     bool fits = !isatty(STDOUT_FILENO) || n <= room;
     if (!fits) {
@@ -111,7 +100,7 @@ static void print_line(const struct head_picture *p, size_t n, size_t i, enum pa
 
 static void print_heads(const struct head_picture *p, size_t n, enum paint paint)
 {
-    size_t at_once = (terminal_width() + 2) / (SMALL + 2);
+    size_t at_once = (table_width() + 2) / (SMALL + 2);
     for (size_t h = 0, some; h < n; h += some) {
         some = n - h < at_once ? n - h : at_once ? at_once : 1;
         for (size_t k = h; k < h + some; k++) {

@@ -1,0 +1,109 @@
+"""The jobs of look that are about words: the logit lens, contributions, two files side by side, surgery. Numbers are
+held to the engine's own observer and editor, through the Python binding, and to numpy."""
+
+import contextlib
+import json
+import os
+import re
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/cli")]
+
+from test_look import FABLE, LOOK, look, page_data  # noqa: E402
+from tern import library as engine  # noqa: E402
+
+LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
+TEXT = "The cat sat on the"
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+@contextlib.contextmanager
+def opened(model=FABLE):
+    with engine.Engine(LIBRARY, model, n_ctx=512, cache_type="f16") as lib:
+        yield lib
+
+
+def streams(lib, ids: list[int]) -> dict[tuple[int, str], np.ndarray]:
+    """What every step gives, f32 [positions, columns]; logits of all positions."""
+    seen = {}
+    lib.observe(ids, set(range(len(ids))), lambda o: seen.setdefault((o.layer, o.operation), []).append(o.values.copy()))
+    return {name: np.concatenate(rows) for name, rows in seen.items()}
+
+
+class Words(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def refused(self, *arguments, says: str, code: int = 2) -> None:
+        done = look(*arguments, code=code)
+        self.assertEqual(done.stdout, b"")
+        self.assertRegex(done.stderr.decode(), rf"\Alook: [^\n]*{says}[^\n]*\n\Z")
+        self.assertEqual([p for p in self.folder.iterdir() if p.name.startswith("new")], [])
+
+
+class Lens(Words):
+    def test_a_page_has_what_the_engine_and_numpy_say(self):
+        page = self.folder / "lens.html"
+        look(FABLE, TEXT, "--lens", "-o", page)
+        data = page_data(page)
+        with opened() as lib:
+            ids = lib.encode(TEXT.encode())
+            seen = streams(lib, ids)
+            x = [seen[0, "embed"]] + [seen[layer, "out"] for layer in range(5)]
+            p = [softmax(lib.lens(rows)) for rows in x]
+        self.assertEqual(data["stages"], ["embed", "0", "1", "2", "3", "4"])
+        np.testing.assert_array_equal(p[5], softmax(seen[5, "logits"]))
+        for i, position in enumerate(data["positions"]):
+            says = p[5][i].argmax()
+            for stage, (rank, of_final, *top) in enumerate(position["guesses"]):
+                order = np.argsort(-p[stage][i], kind="stable")
+                self.assertEqual(rank, 1 + list(order).index(says))
+                self.assertAlmostEqual(of_final, p[stage][i][says], places=5)
+                np.testing.assert_allclose(top[1::2], p[stage][i][order[:5]], atol=1e-5)
+            self.assertEqual(position["says"], position["guesses"][5][2])
+
+    def test_the_terminal_shows_the_same(self):
+        page = self.folder / "lens.html"
+        look(FABLE, TEXT, "--lens", "-o", page, "-n", 2)
+        rows = look(FABLE, TEXT, "--lens", "-n", 2).stdout.decode().splitlines()
+        self.assertEqual(rows[0].split(), ["after", "layer", "embed", "0", "1", "2", "3", "4"])
+        for i, position in enumerate(page_data(page)["positions"]):
+            self.assertEqual(rows[2 + 2 * i].split()[1], position["says"])
+            self.assertEqual([int(r) for r in re.findall(r"#(\d+)", rows[2 + 2 * i])], [g[0] for g in position["guesses"]])
+        self.assertIn("\033[48;2;", look(FABLE, TEXT, "--lens", "--color", "true").stdout.decode())
+
+    def test_layers_and_positions(self):
+        page = self.folder / "some.html"
+        look(FABLE, TEXT, "--lens", "-o", page, "--layers", "1,3", "--positions", "2-3")
+        some = page_data(page)
+        look(FABLE, TEXT, "--lens", "-o", page)
+        whole = page_data(page)
+        self.assertEqual((some["stages"], some["first"], len(some["positions"])), (["1", "3", "4"], 2, 2))
+        for have, all_ in zip(some["positions"], whole["positions"][2:4]):
+            self.assertEqual(have["guesses"], [all_["guesses"][k] for k in (2, 4, 5)])
+        self.refused(FABLE, "x", "--lens", "--layers", "5", says="layer from 0 to 4")
+        self.refused(FABLE, "x", "--lens", "--positions", "2-9", says="positions 0 to 1")
+        self.refused(FABLE, "x", "--lens", "-o", self.folder / "new.txt", says="must end in .html")
+
+    def test_text_is_never_markup(self):
+        page = self.folder / "lens.html"
+        look(FABLE, "<script>alert(1)</script> \x1b[31m \u202e", "--lens", "-o", page)
+        self.assertEqual(len(re.findall("<script", page.read_text())), 2)
+        self.assertNotIn("\x1b", page.read_text())
+        self.assertNotRegex(page.read_text(), r"https?://")
+
+
+if __name__ == "__main__":
+    unittest.main()
