@@ -105,5 +105,46 @@ class Lens(Words):
         self.assertNotRegex(page.read_text(), r"https?://")
 
 
+class Why(Words):
+    def rows(self, *arguments) -> dict[str, float]:
+        lines = look(FABLE, TEXT, *arguments).stdout.decode().splitlines()[1:]
+        return {name: float(value) for value, name in (line.split(maxsplit=1) for line in lines)}
+
+    def test_terms_are_those_of_the_engine_and_sum_to_the_logit(self):
+        page = self.folder / "why.html"
+        rows = self.rows("--why", " mat")
+        look(FABLE, TEXT, "--why", " mat", "-o", page)
+        data = page_data(page)
+        with opened() as lib:
+            ids = lib.encode(TEXT.encode())
+            (token,) = lib.encode(b"The mat")[2:]
+            lib.keep_terms(True)
+            logits = lib.logits(ids)[-1]
+            terms, logit = lib.contributions(token)
+        self.assertEqual(logit, logits[token])
+        self.assertAlmostEqual(rows.pop("sum"), logit, delta=1e-4 * np.abs(logits).max())
+        self.assertAlmostEqual(rows.pop("logit, before any cap"), logit, places=4)
+        self.assertEqual([t[0] for t in data["terms"]][:3], ["embedding", "head 0.0", "head 0.1"])
+        np.testing.assert_allclose([t[2] for t in data["terms"]], list(terms.values()), rtol=1e-6)
+        self.assertEqual({t[0]: t[2] for t in data["terms"]}.keys(), rows.keys())
+        for name, _, value in data["terms"]:
+            self.assertAlmostEqual(rows[name], value, places=4)
+        self.assertEqual(sorted(rows.values(), key=abs, reverse=True), list(rows.values()))
+        self.assertEqual((data["id"], data["token"]), (token, "·mat"))
+        self.assertAlmostEqual(data["p"], softmax(logits)[token], places=5)
+
+    def test_a_token_is_named_by_text_or_id(self):
+        best = look(FABLE, TEXT, "--why", "").stdout
+        with opened() as lib:
+            token = int(lib.logits(lib.encode(TEXT.encode()))[-1].argmax())
+        self.assertEqual(look(FABLE, TEXT, "--why", f"id:{token}").stdout, best)
+        self.assertIn(f"(id {token}, ".encode(), best)
+        label = re.match(rb"why \xc2\xb7(\w+) ", best)[1]
+        self.assertEqual(look(FABLE, TEXT, "--why", label.decode()).stdout, best)
+        self.refused(FABLE, TEXT, "--why", "no token", says="id from 0 to 4095")
+        self.refused(FABLE, TEXT, "--why", "id:4096", says="id from 0 to 4095")
+        self.refused(FABLE, TEXT, "--why", "", "-o", self.folder / "new.svg", says="must end in .html")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -67,6 +67,11 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
     [LOOK_LENS] = {.names = "lens",
                    .kind = JOB,
                    .help = "what each layer would say next, if no layer followed"},
+    [LOOK_WHY] = {.names = "why",
+                  .kind = JOB,
+                  .value = "TOKEN",
+                  .help = "what each head and feed-forward adds to the logit of TOKEN coming "
+                          "next: its text, or id:N; '' is the most probable one"},
     [LOOK_CAPTURE] = {.title = "For other tools",
                       .names = "capture",
                       .kind = JOB,

@@ -21,6 +21,7 @@ enum look_option { /* in the order of --help */
                    LOOK_SURPRISE,
                    LOOK_TIMELINE,
                    LOOK_LENS,
+                   LOOK_WHY,
                    LOOK_CAPTURE,
                    LOOK_HOOKS,
                    LOOK_POSITIONS,

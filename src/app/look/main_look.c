@@ -10,6 +10,7 @@
 #include "app/look/subject.h"
 #include "app/look/surprise.h"
 #include "app/look/timeline_view.h"
+#include "app/look/why.h"
 
 #include <string.h>
 
@@ -22,6 +23,8 @@ static enum tern_status do_job(struct subject *s, struct tern_error *e)
         return timeline_view_show(s, e);
     case LOOK_LENS:
         return logit_lens_show(s, e);
+    case LOOK_WHY:
+        return why_show(s, e);
     case LOOK_SURPRISE:
         return surprise_show(s, e);
     default:

@@ -41,5 +41,6 @@ extern const char page_page_css[];
 extern const char page_page_js[];
 extern const char page_surprise_js[];
 extern const char page_timeline_js[];
+extern const char page_why_js[];
 
 #endif
