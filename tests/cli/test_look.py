@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree as ET
 import zipfile
@@ -220,19 +221,19 @@ class Look(unittest.TestCase):
 
     def test_a_stopped_capture_goes_on(self):
         corpus, part = self.folder / "corpus.txt", self.folder / "c.safetensors.part"
-        corpus.write_text("\n".join(f"The {i} cats sat on the mat, and then the dog came." for i in range(1000)))
+        corpus.write_text("\n".join(f"The {i} cats sat on the mat, and then the dog came." for i in range(2000)))
         job = ["--lines", corpus, "--hooks", "blocks.3.hook_resid_post", "-t", 1]
         whole = self.capture(*job, name="whole.safetensors")
         first = subprocess.Popen([LOOK, FABLE, *map(str, job), "--capture", self.folder / "c.safetensors"], cwd=ROOT, stderr=subprocess.PIPE)
-        size = 8 * 2
-        while not (part.exists() and part.stat().st_size > size and part.read_bytes()[-8:] != bytes(8)):
+        size = (self.folder / "whole.safetensors").stat().st_size
+        while not (part.exists() and part.stat().st_size > size):  # behind the arrays it says how far it is
             self.assertIsNone(first.poll())
-            size = (self.folder / "whole.safetensors").stat().st_size
+            time.sleep(0.001)
         first.send_signal(signal.SIGINT)
         self.assertIn("goes on with", first.communicate()[1].decode())
         self.assertEqual(first.returncode, 130)
         done = look(FABLE, *job, "--capture", self.folder / "c.safetensors")
-        self.assertRegex(done.stderr.decode(), r"goes on with line \d+ of 1000")
+        self.assertRegex(done.stderr.decode(), r"goes on with line \d+ of 2000")
         for name, values in safetensors.numpy.load_file(self.folder / "c.safetensors").items():
             np.testing.assert_array_equal(values, whole[name])
         self.assertFalse(part.exists())
