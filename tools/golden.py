@@ -5,6 +5,7 @@
     tools/golden.py --sample NAME DIR            a model of that entry, all of it random, as a Hugging Face directory
     tools/golden.py --probes SOURCE OUT.npz      what every step of a model gives, for `verify.py`; SOURCE is
                                                  a Hugging Face directory, or the NAME of a golden test
+    tools/golden.py --attention NAME OUT.npz     attention and hidden states of a golden test, for look
 
 Needs torch and transformers (not in requirements.txt: only whoever adds a family runs this). For each family
 (tern/testing/golden_families.py) it builds tiny models whose weights come from the seeded generator of tests/support/toy.c, runs
@@ -26,6 +27,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="families (default: all)")
     parser.add_argument("--sample", nargs=2, metavar=("NAME", "DIR"), help="write a random model of a family")
     parser.add_argument("--probes", nargs=2, metavar=("SOURCE", "OUT"), help="write what every step gives")
+    parser.add_argument("--attention", nargs=2, metavar=("NAME", "OUT"), help="write attention and hidden states")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of the probes of a directory (default: 64)")
     parser.add_argument("--rows", type=int, default=8, help="rows that the probes keep (default: 8)")
     return parser.parse_args()
@@ -35,7 +37,7 @@ def run(given: argparse.Namespace) -> None:
     import torch
 
     from tern.convert.families.features import in_range
-    from tern.testing.golden import FOLDER, make, sample, write_probes
+    from tern.testing.golden import FOLDER, make, sample, write_attention, write_probes
     from tern.testing.golden_families import FAMILIES
 
     known = {family.name: family for family in FAMILIES}
@@ -48,7 +50,9 @@ def run(given: argparse.Namespace) -> None:
     if given.probes:
         in_range(given.rows, 1, 1 << 20, "--rows")
         write_probes(given.probes[0], Path(given.probes[1]), given.tokens, given.rows)
-    if given.sample or given.probes:
+    if given.attention:
+        write_attention(given.attention[0], Path(given.attention[1]), 40)
+    if given.sample or given.probes or given.attention:
         return
     FOLDER.mkdir(exist_ok=True)
     for name in given.names or known:

@@ -15,6 +15,7 @@ import termios
 import time
 import unicodedata
 import unittest
+from pathlib import Path
 
 from cli_case import ROOT, RUN, Cli, write_model  # first: it makes the next two importable
 

