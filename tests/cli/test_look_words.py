@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -15,6 +16,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/cli")]
 
+import cli_case  # noqa: E402
 from test_look import FABLE, LOOK, look, page_data  # noqa: E402
 from tern import library as engine  # noqa: E402
 
@@ -144,6 +146,59 @@ class Why(Words):
         self.refused(FABLE, TEXT, "--why", "no token", says="id from 0 to 4095")
         self.refused(FABLE, TEXT, "--why", "id:4096", says="id from 0 to 4095")
         self.refused(FABLE, TEXT, "--why", "", "-o", self.folder / "new.svg", says="must end in .html")
+
+
+class Compare(Words):
+    def small(self) -> Path:
+        """fable as q4c."""
+        small = self.folder / "small.bin"
+        subprocess.run([os.environ.get("QUANTIZE", "./quantize"), FABLE, small, "q4c", "-q"], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+        return small
+
+    def test_differences_are_those_of_what_both_give(self):
+        page, small = self.folder / "compare.html", self.small()
+        text = "The cat sat on the mat and looked at the little dog that ran in the garden all day."
+        both = []
+        for model in (FABLE, small):
+            with opened(model) as lib:
+                both.append(streams(lib, lib.encode(text.encode())))
+        bound = 0.15
+        out = look(FABLE, text, "--compare", small, "--bound", bound).stdout.decode()
+        look(FABLE, text, "--compare", small, "--bound", bound, "-o", page)
+        data = page_data(page)
+        apart = {}
+        for (step, a), b in zip(both[0].items(), both[1].values()):
+            apart[step] = np.abs(a.astype(float) - b).max(1) / np.abs(a).max(1)
+        self.assertEqual([(s[0], s[1]) for s in data["steps"]], list(apart))
+        for layer, operation, most, at in data["steps"]:
+            rows = apart[layer, operation]
+            np.testing.assert_allclose(most, rows.max(), rtol=1e-6)
+            self.assertEqual(at, rows.argmax())
+        first = next((*step, int(np.argmax(rows > bound))) for step, rows in apart.items() if rows.max() > bound)
+        self.assertEqual(tuple(data["first"]), first)
+        self.assertIn(f"layer {first[0]}, {first[1]}, token {first[2]}, ", out)
+        p, q = (softmax(seen[5, "logits"]) for seen in both)
+        kl = (p * np.log(p / q)).sum(1)
+        np.testing.assert_allclose([t[1] for t in data["tokens"]], kl, rtol=1e-4, atol=1e-7)
+        self.assertIn(f"mean {kl.mean():.6f} nats, largest {kl.max():.6f} after token {kl.argmax()},", out)
+        same = int((p.argmax(1) == q.argmax(1)).sum())
+        self.assertIn(f"the same after {same} of {len(kl)} tokens", out)
+        self.assertEqual(data["same"], same)
+
+    def test_a_file_does_not_differ_from_itself(self):
+        out = look(FABLE, TEXT, "--compare", FABLE, "--bound", 0, "-n", 3).stdout.decode()
+        self.assertIn("no step differs by more than 0 of", out)
+        self.assertIn("same after 9 of 9 tokens", out)
+        self.assertFalse(re.search(r"e-\d\d", out))
+
+    def test_other_models_are_refused_by_what_differs(self):
+        toy, other = self.folder / "toy.bin", self.folder / "other.bin"
+        cli_case.write_model(toy, 256)
+        cli_case.write_model(other, 256, text=False)
+        self.refused(FABLE, "x", "--compare", toy, says="n_layers is 5 in the first, 2 in the other")
+        self.refused(toy, "x", "--compare", other, says="only one of the files has a tokenizer")
+        self.refused(FABLE, "x", "--compare", self.folder / "none.bin", says="none.bin", code=4)
+        self.refused(FABLE, "x", "--compare", FABLE, "-o", self.folder / "new.npz", says="must end in .html")
 
 
 if __name__ == "__main__":

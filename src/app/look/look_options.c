@@ -72,6 +72,17 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                   .value = "TOKEN",
                   .help = "what each head and feed-forward adds to the logit of TOKEN coming "
                           "next: its text, or id:N; '' is the most probable one"},
+    [LOOK_COMPARE] = {.names = "compare",
+                      .kind = JOB,
+                      .value = "FILE",
+                      .help = "run the text through a second file of the same model, too, and say "
+                              "where they differ"},
+    [LOOK_BOUND] = {.names = "bound",
+                    .kind = REAL,
+                    .max = 1000,
+                    .value = "X",
+                    .help = "with --compare: differences up to X of a row's largest value are "
+                            "accepted; default 0.5"},
     [LOOK_CAPTURE] = {.title = "For other tools",
                       .names = "capture",
                       .kind = JOB,

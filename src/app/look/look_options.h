@@ -22,6 +22,8 @@ enum look_option { /* in the order of --help */
                    LOOK_TIMELINE,
                    LOOK_LENS,
                    LOOK_WHY,
+                   LOOK_COMPARE,
+                   LOOK_BOUND,
                    LOOK_CAPTURE,
                    LOOK_HOOKS,
                    LOOK_POSITIONS,

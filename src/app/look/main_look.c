@@ -5,6 +5,7 @@
 #include "app/cli/out.h"
 #include "app/look/atlas.h"
 #include "app/look/capture.h"
+#include "app/look/compare.h"
 #include "app/look/logit_lens.h"
 #include "app/look/look_options.h"
 #include "app/look/subject.h"
@@ -25,6 +26,8 @@ static enum tern_status do_job(struct subject *s, struct tern_error *e)
         return logit_lens_show(s, e);
     case LOOK_WHY:
         return why_show(s, e);
+    case LOOK_COMPARE:
+        return compare_show(s, e);
     case LOOK_SURPRISE:
         return surprise_show(s, e);
     default:

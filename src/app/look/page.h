@@ -36,6 +36,7 @@ void page_end(FILE *f, const char *script);
 
 /* The files of src/app/look/page, made into strings by the Makefile: NAME.EXT is page_NAME_EXT. */
 extern const char page_atlas_js[];
+extern const char page_compare_js[];
 extern const char page_logit_lens_js[];
 extern const char page_page_css[];
 extern const char page_page_js[];

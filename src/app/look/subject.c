@@ -94,7 +94,8 @@ static enum tern_status take_tokens(struct subject *s, struct tern_error *e)
     return status;
 }
 
-enum tern_status subject_open(struct subject *s, const struct look_options *o, struct tern_error *e)
+enum tern_status subject_open_model(struct subject *s, const struct look_options *o,
+                                    struct tern_error *e)
 {
     struct tern_model_params params = {.n_threads = (int)o->value[LOOK_THREADS].integer,
                                        .cpu = o->value[LOOK_CPU].text};
@@ -106,6 +107,12 @@ enum tern_status subject_open(struct subject *s, const struct look_options *o, s
     tern_model_info(s->model, &s->info);
     if (tokens_have_text(s->model))
         status = tern_decoder_open(&s->decoder, s->model, 1, e);
+    return status;
+}
+
+enum tern_status subject_open(struct subject *s, const struct look_options *o, struct tern_error *e)
+{
+    enum tern_status status = subject_open_model(s, o, e);
     if (o->job == LOOK_SURPRISE || o->value[LOOK_LINES].given) /* the text is in a file */
         return status;
     return status ? status : take_tokens(s, e);

@@ -19,6 +19,9 @@ struct subject {
 /* Opens the model, and makes tokens of the text. */
 enum tern_status subject_open(struct subject *s, const struct look_options *o,
                               struct tern_error *e);
+/* Opens the model of o->model alone. */
+enum tern_status subject_open_model(struct subject *s, const struct look_options *o,
+                                    struct tern_error *e);
 void subject_close(struct subject *s);
 
 /* Opens a context for the text and what is generated after it. Signals act on it. */
