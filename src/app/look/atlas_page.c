@@ -167,17 +167,6 @@ static void put_tokens(FILE *f, const struct subject *s)
     putc(']', f);
 }
 
-/* x [n], or null */
-static void put_list(FILE *f, const char *name, const float *x, size_t n)
-{
-    fprintf(f, ",\"%s\":%s", name, x ? "[" : "null");
-    for (size_t i = 0; x && i < n; i++) {
-        fputs(i ? "," : "", f);
-        page_number(f, (double)x[i]);
-    }
-    fputs(x ? "]" : "", f);
-}
-
 static void put_layers(FILE *f, const struct subject *s)
 {
     fputs(",\n\"layers\":[", f);
@@ -189,8 +178,8 @@ static void put_layers(FILE *f, const struct subject *s)
                 (unsigned long long)w.head_dim, (unsigned long long)w.window);
         put_number(f, "scale", (double)w.attn_scale);
         put_number(f, "cap", (double)w.attn_cap);
-        put_list(f, "sinks", w.sinks, w.n_heads);
-        put_list(f, "alibi", w.alibi, w.n_heads);
+        page_list(f, "sinks", w.sinks, w.n_heads);
+        page_list(f, "alibi", w.alibi, w.n_heads);
         putc('}', f);
     }
     putc(']', f);

@@ -83,6 +83,10 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                     .value = "X",
                     .help = "with --compare: differences up to X of a row's largest value are "
                             "accepted; default 0.5"},
+    [LOOK_TOUR] = {.names = "tour",
+                   .kind = JOB,
+                   .help = "write a page (-o tour.html) that follows a token through one layer, "
+                           "number by number; default text: The cat sat"},
     [LOOK_CAPTURE] = {.title = "For other tools",
                       .names = "capture",
                       .kind = JOB,
@@ -173,6 +177,21 @@ static const struct option_table table = {
     .unknown = "",
 };
 
+/* What a tour needs that was not given: a text, and tokens to continue with */
+static enum tern_status complete_tour(struct look_options *o, struct tern_error *e)
+{
+    struct option_value *v = o->value;
+    if (!v[LOOK_OUTPUT].given)
+        return parser_usage(e, "--tour writes a page: name it, as in -o tour.html");
+    if (v[LOOK_ATTN].given)
+        return parser_usage(e, "--tour shows the model's own attention: leave out --attn");
+    if (!o->prompt && !v[LOOK_FILE].given && !v[LOOK_PROMPT_IDS].given)
+        o->prompt = "The cat sat";
+    if (!v[LOOK_N_PREDICT].given)
+        v[LOOK_N_PREDICT].integer = 3;
+    return TERN_OK;
+}
+
 /* MODEL and TEXT, as arguments or options */
 static enum tern_status take_words(struct look_options *o, const struct parser *p,
                                    struct tern_error *e)
@@ -195,7 +214,7 @@ static enum tern_status take_words(struct look_options *o, const struct parser *
     if (!o->model || !*o->model)
         return parser_usage(e, "no weights file was given; usage: look MODEL [TEXT] [options] "
                                "(--help shows examples)");
-    return TERN_OK;
+    return o->job == LOOK_TOUR ? complete_tour(o, e) : TERN_OK;
 }
 
 enum tern_status look_options_open(struct look_options *o, int argc, char **argv,

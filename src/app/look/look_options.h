@@ -24,6 +24,7 @@ enum look_option { /* in the order of --help */
                    LOOK_WHY,
                    LOOK_COMPARE,
                    LOOK_BOUND,
+                   LOOK_TOUR,
                    LOOK_CAPTURE,
                    LOOK_HOOKS,
                    LOOK_POSITIONS,

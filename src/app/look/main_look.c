@@ -11,6 +11,7 @@
 #include "app/look/subject.h"
 #include "app/look/surprise.h"
 #include "app/look/timeline_view.h"
+#include "app/look/tour.h"
 #include "app/look/why.h"
 
 #include <string.h>
@@ -22,6 +23,8 @@ static enum tern_status do_job(struct subject *s, struct tern_error *e)
         return (s->o->value[LOOK_LINES].given ? capture_lines : capture_text)(s, e);
     case LOOK_TIMELINE:
         return timeline_view_show(s, e);
+    case LOOK_TOUR:
+        return tour_write(s, e);
     case LOOK_LENS:
         return logit_lens_show(s, e);
     case LOOK_WHY:

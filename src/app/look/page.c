@@ -46,6 +46,16 @@ void page_number(FILE *f, double x)
         fputs("null", f);
 }
 
+void page_list(FILE *f, const char *name, const float *x, size_t n)
+{
+    fprintf(f, ",\"%s\":%s", name, x ? "[" : "null");
+    for (size_t i = 0; x && i < n; i++) {
+        fputs(i ? "," : "", f);
+        page_number(f, (double)x[i]);
+    }
+    fputs(x ? "]" : "", f);
+}
+
 static void put_markup(FILE *f, const char *text)
 {
     for (; *text; text++)

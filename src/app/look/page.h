@@ -25,6 +25,8 @@ void page_string(FILE *f, const char *text, size_t n);
 void page_token(FILE *f, const struct subject *s, tern_token token);
 /* A number; null for what is not finite */
 void page_number(FILE *f, double x);
+/* ,"name":[x, ...] of x [n], or ,"name":null */
+void page_list(FILE *f, const char *name, const float *x, size_t n);
 
 /* Bytes that the script finds by `id`; page_blob_open ... after page_data_end. */
 void page_blob(FILE *f, const char *id, const void *bytes, size_t n);
@@ -42,6 +44,7 @@ extern const char page_page_css[];
 extern const char page_page_js[];
 extern const char page_surprise_js[];
 extern const char page_timeline_js[];
+extern const char page_tour_js[];
 extern const char page_why_js[];
 
 #endif
