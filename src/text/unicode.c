@@ -157,3 +157,16 @@ unsigned unicode_rank(uint32_t c)
     }
     return low < N_UNICODE_RANKS && UNICODE_RANKS[low].first <= c ? UNICODE_RANKS[low].rank : 0;
 }
+
+unsigned unicode_script(uint32_t c)
+{
+    size_t low = 1, high = N_UNICODE_SCRIPTS; /* runs below low begin at c or before it */
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (UNICODE_SCRIPTS[mid] >> 8 <= c)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return UNICODE_SCRIPTS[low - 1] & 0xFF;
+}

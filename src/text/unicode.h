@@ -55,4 +55,8 @@ uint32_t unicode_compose(uint32_t first, uint32_t second);
 /* The order of the canonical combining class of c among all classes; 0: c starts a sequence. */
 unsigned unicode_rank(uint32_t c);
 
+/* The script of c as UnicodeScripts sees it: the same number for Hiragana, Katakana and Han; 0 for a
+ * space and for code points that it does not know. */
+unsigned unicode_script(uint32_t c);
+
 #endif

@@ -30,4 +30,9 @@ struct unicode_run {
 extern const struct unicode_run UNICODE_RANKS[];
 extern const size_t N_UNICODE_RANKS;
 
+/* Where the script changes: code point << 8 | script from there on (0: none), ascending. The first
+ * code point is 0. */
+extern const uint32_t UNICODE_SCRIPTS[];
+extern const size_t N_UNICODE_SCRIPTS;
+
 #endif

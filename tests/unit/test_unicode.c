@@ -22,6 +22,22 @@ START_TEST(classes)
 }
 END_TEST
 
+/* Surrogates, which no text has, are left out. */
+START_TEST(scripts)
+{
+    struct xxh64 h;
+    xxh64_init(&h, 0);
+    for (uint32_t c = 0; c < END; c++) {
+        uint8_t script = (uint8_t)unicode_script(c);
+        if (c < 0xD800 || c >= 0xE000)
+            xxh64_update(&h, &script, 1);
+    }
+    ck_assert_uint_eq(xxh64_digest(&h), 2366114927861960100u);
+    ck_assert_uint_eq(unicode_script(UNICODE_BAD), 0);
+    ck_assert_uint_eq(unicode_script(UINT32_MAX), 0);
+}
+END_TEST
+
 /* Form C of every code point alone, and where some are not stable: behind a letter, before a mark
  * and before one of another rank. */
 START_TEST(normal_forms)
@@ -136,5 +152,5 @@ START_TEST(without_memory)
 }
 END_TEST
 
-SUITE("unicode", TEST(classes), TEST(normal_forms),
+SUITE("unicode", TEST(classes), TEST(scripts), TEST(normal_forms),
       LOOP(both_forms, 0, sizeof forms / sizeof *forms), TEST(without_memory))

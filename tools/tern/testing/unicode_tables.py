@@ -70,6 +70,31 @@ def punctuation() -> set[int]:
     return out
 
 
+def scripts() -> dict[int, int]:
+    """The script, from 1 on, of every code point at which UnicodeScripts may cut. Two numbers are equal where it never
+    cuts between the two: it takes Hiragana, Katakana and Han for one script. A space has none, nor has what it does not
+    know."""
+
+    def starts(text: str) -> set[int]:
+        return {start for _, (start, _) in pre_tokenizers.UnicodeScripts().pre_tokenize_str(text)}
+
+    found = starts("".join(f"a{chr(c)}\u0431{chr(c)}" for c in SCALARS))
+    points = [c for i, c in enumerate(SCALARS) if found & {4 * i + 1, 4 * i + 3}]
+    found = starts("".join(map(chr, points)))
+    firsts = [c for i, c in enumerate(points) if i in found]
+    numbers: dict[int, int] = {}
+    for number in itertools.count(1):
+        left = [c for c in firsts if c not in numbers]
+        if not left:
+            break
+        found = starts("".join(chr(left[0]) + chr(c) for c in left))
+        numbers.update((c, number) for i, c in enumerate(left) if 2 * i + 1 not in found)
+    out, last = {}, 0
+    for c in points:
+        out[c] = last = numbers.get(c, last)
+    return out
+
+
 def to_x(points: list[int]) -> normalizers.Precompiled:
     """The normalizer that turns each of the code points, and whatever grapheme of 5 bytes it begins, into an X."""
     out = io.BytesIO()
@@ -210,8 +235,12 @@ def emit_ranks(ranks: dict[int, int]) -> None:
     runs = [(c, ranks[c]) for c in sorted(ranks) if ranks.get(c - 1) != ranks[c]]
     lengths = [next(n for n in itertools.count(1) if ranks.get(c + n) != rank) for c, rank in runs]
     emit("struct unicode_run", "UNICODE_RANKS", [f"{{{c:#x}, {n}, {rank}}}" for (c, rank), n in zip(runs, lengths)], 6)
-    sizes = ("UNICODE_STEPS", "UNICODE_COMPOSED", "UNICODE_RANKS")
-    print("\n" + "\n".join(f"const size_t N_{name} = sizeof {name} / sizeof *{name};" for name in sizes))
+
+
+def emit_scripts(script_of: dict[int, int]) -> None:
+    """Where the script changes, and to which; 0 is none."""
+    before = [-1, *(script_of.get(c, 0) for c in SCALARS)]
+    emit("uint32_t", "UNICODE_SCRIPTS", [c << 8 | script for c, last, script in zip(SCALARS, before, before[1:]) if script != last])
 
 
 def write() -> None:
@@ -246,3 +275,6 @@ def write() -> None:
     emit_classes(classes)
     emit_decompositions(pairs, singles, composed)
     emit_ranks(ranks)
+    emit_scripts(scripts())
+    sizes = ("UNICODE_STEPS", "UNICODE_COMPOSED", "UNICODE_RANKS", "UNICODE_SCRIPTS")
+    print("\n" + "\n".join(f"const size_t N_{name} = sizeof {name} / sizeof *{name};" for name in sizes))
