@@ -67,6 +67,24 @@ static bool split(struct pretokenize *r, size_t i, const char *p, size_t n, bool
     return open == n || run_step(r, i + 1, p + open, n - open, first && open == 0);
 }
 
+/* Cuts where the script changes. What comes before the first character with a script is left out,
+ * as in the reference. */
+static bool scripts(struct pretokenize *r, size_t i, const char *p, size_t n, bool first)
+{
+    size_t open = n, len; /* n: no piece has begun */
+    unsigned last = 0;
+    for (size_t at = 0; at < n; at += len) {
+        unsigned script = unicode_script(unicode_decode(p + at, n - at, &len));
+        if (script == 0 || script == last)
+            continue;
+        if (open < at && !run_step(r, i + 1, p + open, at - open, first && open == 0))
+            return false;
+        open = at;
+        last = script;
+    }
+    return open == n || run_step(r, i + 1, p + open, n - open, first && open == 0);
+}
+
 static bool starts_with(const char *p, size_t n, const char *with, size_t with_n)
 {
     return with_n <= n && memcmp(p, with, with_n) == 0;
@@ -112,6 +130,8 @@ static bool run_step(struct pretokenize *r, size_t i, const char *p, size_t n, b
     if (i == r->steps->n)
         return r->word(r->arg, p, n);
     switch (r->steps->list[i].kind) {
+    case STEP_SCRIPTS:
+        return scripts(r, i, p, n, first);
     case STEP_METASPACE:
         return metaspace(r, i, p, n, first);
     case STEP_PREFIX:

@@ -25,6 +25,7 @@ static const struct form forms[] = {
     {"pre", "digits", STEP_DIGITS},
     {"pre", "punctuation", STEP_PUNCTUATION},
     {"pre", "whitespace", STEP_WHITESPACE},
+    {"pre", "scripts", STEP_SCRIPTS},
     {"pre", "prefix_space", STEP_PREFIX},
     {"pre", "metaspace", STEP_METASPACE},
     {"decoder", "replace", STEP_REPLACE},
@@ -238,6 +239,7 @@ static enum tern_status read_parameters(struct reader *r, struct step *step, str
     case STEP_NFC:
     case STEP_NFD:
     case STEP_TRIM:
+    case STEP_SCRIPTS:
     case STEP_PREFIX:
     case STEP_BYTES:
     case STEP_BYTE_LEVEL:

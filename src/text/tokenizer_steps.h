@@ -22,6 +22,8 @@ enum step_kind {
     STEP_PUNCTUATION,
     STEP_WHITESPACE,
     STEP_CLASS,      /* pre: at the characters of unicode_class `number` */
+    STEP_SCRIPTS,    /* pre: where the script changes; what has no script, such as a space, stays
+                      * with what is before it, and is left out where nothing is */
     STEP_PREFIX,     /* pre: a space before a text that does not begin with one */
     STEP_METASPACE,  /* pre and decoder: a space is `to`; scheme says where one is put before */
     STEP_BYTES,      /* decoder: byte tokens give their byte */

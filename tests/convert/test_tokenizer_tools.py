@@ -155,6 +155,17 @@ class Sources(Folder):
             self.assertEqual((report.differ, report.compared > 2000), (0, True), normalizer)
         self.assertLess(len(section.section(from_json(level_json(pattern=None) | {"normalizer": kinds[2]}, ""))), 150000)
 
+    def test_scripts_before_bytes(self):
+        level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+        steps = {"type": "Sequence", "pretokenizers": [{"type": "UnicodeScripts"}, level]}
+        t, report = from_json(level_json(pattern=None) | {"pre_tokenizer": steps}, ""), tokenizer_check.Report()
+        self.assertEqual([step["step"] for step in t.pre], ["scripts", "split"])
+        engine = tokenizer_check.Engine(section.section(t))
+        self.addCleanup(engine.close)
+        self.assertEqual(engine.encode(b" 12 the", False), t.reference.encode("12 the", False))  # the first space is lost
+        tokenizer_check.compare(t, engine, 500, 1, report)
+        self.assertEqual((report.differ, report.compared > 2000), (0, True))
+
     def test_an_added_token_with_an_id_that_the_package_does_not_give(self):
         made = level_json(pattern=None)
         made["added_tokens"][0]["id"] = 400
@@ -334,7 +345,8 @@ class Refusals(Folder):
         self.refuse("\\\\s+", normalizer={"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "})
         self.refuse("Han", pre_tokenizer={"type": "Sequence", "pretokenizers": [regex, level]})
         self.refuse("'Punctuation' after", pre_tokenizer={"type": "Sequence", "pretokenizers": [level, {"type": "Punctuation"}]})
-        self.refuse("'UnicodeScripts'", pre_tokenizer={"type": "UnicodeScripts"})
+        self.refuse("'UnicodeScripts' after", pre_tokenizer={"type": "Sequence", "pretokenizers": [level, {"type": "UnicodeScripts"}]})
+        self.refuse("'CharDelimiterSplit'", pre_tokenizer={"type": "CharDelimiterSplit", "delimiter": "-"})
         self.refuse("ByteLevel must be", decoder=None)
         words = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
         self.refuse("unknown token '<nope>'", model=words | {"unk_token": "<nope>"}, pre_tokenizer=None, decoder=None)

@@ -22,7 +22,7 @@ static const struct {
     {"hf-metaspace", false}, {"spm-trim", false}, {"spm-plain", false},    {"spm-unused", false},
     {"o200k", true},         {"deepseek2", true}, {"deepseek3", true},     {"falcon", true},
     {"uni-map", false},      {"hf-uni", false},   {"hf-uni-bytes", false}, {"llamacpp", true},
-    {"hf-words", false},     {"hf-bert", false},
+    {"hf-words", false},     {"hf-bert", false},  {"hf-scripts", false},
 };
 enum { N = sizeof vocabularies / sizeof *vocabularies };
 

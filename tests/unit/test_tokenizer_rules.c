@@ -26,6 +26,7 @@ enum { ADD = TERN_ADD_SPECIAL, PARSE = TERN_PARSE_SPECIAL };
  * 13 behaviors of Split, invert; use_regex off; add_prefix_space
  * 14 form C, or not
  * 15 the post-processor decides on BOS and EOS, a literal BOS stays
+ * 16 UnicodeScripts: Hiragana, Katakana and Han are one; a space has none, and is lost at the start
  * 18 add_dummy_prefix off
  * 20 the piece behind a special token
  *
@@ -106,6 +107,12 @@ static const struct {
     {15, "added", ADD, "a", "<s>|a|</s>"},
     {15, "gpt2-prefix", ADD, "a", "<s>| a|</s>"},
     {15, "spm", ADD, "a", u8"<s>|▁a"},
+    {16, "hf-scripts", 0, u8"aあカー漢々 \u3000あ", u8"▁a|あカ|ー漢|々▁|\u3000|あ"},
+    {16, "hf-scripts", 0, u8"a\u0301éя 1a", u8"▁a|\u0301|é|я▁|1|a"},
+    {16, "hf-scripts", 0, u8"a א\u0378\u0378 אa a", u8"▁|a▁|א\u0378|\u0378▁|א|a▁|a"},
+    {16, "hf-scripts", 0, u8" \u0378 aя", u8"a|я"},
+    {16, "hf-scripts", 0, u8" \u0378  ", ""},
+    {16, "hf-scripts", 0, u8"a <x> я", u8"▁|a▁|<x>|я"},
     {18, "spm-plain", 0, " the", u8"▁the"},
     {18, "spm", 0, " the", u8"▁▁|the"},
     {20, "hf-llama", PARSE, "<s>the", u8"<s>|▁the"},

@@ -4,6 +4,7 @@ In:  the name of one. Out: a Tokenizer with its reference. The tokenizers and se
 """
 
 import io
+import itertools
 import json
 import tempfile
 import unicodedata
@@ -372,6 +373,25 @@ def hf_cut(pre, *steps):
     return build
 
 
+# Of each script that the rule knows by name, of some others, and of none: a space, U+0378 and U+0870.
+SCRIPTS = "aé\u02b0я١אก한1。\u3000\u0301\ue000あカ\u30fc\uff70漢\U00020000\u3005\u0378\u0870 \u2581"
+
+
+def hf_scripts() -> Tokenizer:
+    """BPE with a token for every two awkward characters, so that every cut between scripts, or lack of one, shows."""
+    vocab: dict[str, int] = {"<unk>": 0}
+    merges: list[tuple[str, str]] = []
+    for c in SCRIPTS:
+        vocab.setdefault(c, len(vocab))
+    for a, b in itertools.product(SCRIPTS, SCRIPTS):
+        vocab.setdefault(a + b, len(vocab))
+        merges.append((a, b))
+    t = Tokenizer(models.BPE(vocab, merges, unk_token="<unk>"))
+    t.add_tokens([AddedToken("<x>", normalized=False)])
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.UnicodeScripts(), pre_tokenizers.Metaspace("\u2581", "first", False)])
+    return t
+
+
 METASPACE = pre_tokenizers.Metaspace("\u2581", "always", True)
 VOCABULARIES = {
     "gpt2": gpt2,
@@ -412,6 +432,7 @@ LEAN = {
     "hf-words": hf_words,
     "hf-word-bpe": hf_cut(pre_tokenizers.Whitespace()),
     "hf-bert": hf_cut(pre_tokenizers.BertPreTokenizer(), normalizers.NFD()),
+    "hf-scripts": hf_scripts,
 }
 VOCABULARIES |= LEAN
 

@@ -174,6 +174,8 @@ def _pre_tokenizer(node: dict, where: str) -> list[dict]:
         return [{"step": "whitespace"}, {"step": "punctuation", "behavior": "isolated"}]
     if kind == "Whitespace":  # \w+|[^\w\s]+
         return [{"step": "whitespace"}, {"step": "split", "pattern": WORDS, "behavior": "isolated", "invert": 0}]
+    if kind == "UnicodeScripts":
+        return [{"step": "scripts"}]
     if kind == "Metaspace":
         step = {"step": "metaspace", "text": node["replacement"], "scheme": _scheme(node, where)}
         return [step | {"split": int(node.get("split", True))}]
