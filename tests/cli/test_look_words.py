@@ -2,23 +2,29 @@
 held to the engine's own observer and editor, through the Python binding, and to numpy."""
 
 import contextlib
+import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+import gguf
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/cli")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/cli"), str(ROOT / "tests/convert")]
 
 import cli_case  # noqa: E402
+import convert  # noqa: E402
 from test_look import FABLE, LOOK, look, page_data  # noqa: E402
+from test_golden_convert import directory  # noqa: E402
 from tern import library as engine  # noqa: E402
+from tern.testing import golden_file  # noqa: E402
 
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
 TEXT = "The cat sat on the"
@@ -199,6 +205,292 @@ class Compare(Words):
         self.refused(toy, "x", "--compare", other, says="only one of the files has a tokenizer")
         self.refused(FABLE, "x", "--compare", self.folder / "none.bin", says="none.bin", code=4)
         self.refused(FABLE, "x", "--compare", FABLE, "-o", self.folder / "new.npz", says="must end in .html")
+
+
+OTHER = "The dog ran to the"  # of as many tokens as TEXT
+
+
+def edited(layer: int, operation: str, change):
+    """An editor for Engine.edit: change(values of one row, its position) changes them in place."""
+
+    def edit(o) -> bool:
+        if (o.layer, o.operation) != (layer, operation):
+            return False
+        for row, position in zip(o.values, o.positions):
+            change(row, position)
+        return True
+
+    return edit
+
+
+class Surgery(Words):
+    def shown(self, *arguments, text: str = TEXT) -> tuple[dict[str, tuple[float, float]], float]:
+        """{token: (before, after)} of both lists, and KL."""
+        lines = look(FABLE, text, *arguments).stdout.decode().splitlines()
+        found = {}
+        for line in lines[1:11]:
+            _, a, a_before, a_after, b, b_after, b_before = line.split()
+            found |= {a: (float(a_before), float(a_after)), b: (float(b_before), float(b_after))}
+        return found, float(re.match(r"KL\(before, after\) (\S+) nats", lines[11])[1])
+
+    def holds(self, arguments, *edits, text: str = TEXT) -> None:
+        """What look shows is what the engine gives with the editors of the binding."""
+        found, kl = self.shown(*arguments, text=text)
+        with opened() as lib:
+            ids = lib.encode(text.encode())
+            before = softmax(lib.logits(ids)[-1])
+            lib.edit(lambda o: any([edit(o) for edit in edits]))
+            after = softmax(lib.logits(ids)[-1])
+        self.assertGreater(np.abs(before - after).max(), 1e-3)
+        self.assertAlmostEqual(kl, (before * np.log(before / after)).sum(), places=5)
+        for p, column in ((before, 0), (after, 1)):
+            best = sorted((x[column] for x in found.values()), reverse=True)[:10]
+            np.testing.assert_allclose(best, np.sort(p)[::-1][:10], atol=1e-4)
+        self.assertLess(sum(1 for x in found.values() if abs(x[0] - x[1]) < 1e-9), len(found))
+
+    def watched(self, text: str) -> dict:
+        with opened() as lib:
+            return streams(lib, lib.encode(text.encode()))
+
+    def test_parts_switched_off(self):
+        def zero(columns):
+            return lambda row, _: row.__setitem__(columns, 0)
+
+        self.holds(["--ablate", "2.3"], edited(2, "attend", zero(slice(3 * 64, 4 * 64))))
+        self.holds(["--ablate", "1.ffn"], edited(1, "down", zero(slice(None))))
+        self.holds(["--ablate", "0.attn"], edited(0, "o", zero(slice(None))))
+        self.holds(
+            ["--ablate", "0.6,3.0,4.ffn"],
+            edited(0, "attend", zero(slice(6 * 64, 7 * 64))),
+            edited(3, "attend", zero(slice(0, 64))),
+            edited(4, "down", zero(slice(None))),
+        )
+
+    def test_parts_at_their_mean(self):
+        corpus = self.folder / "corpus.txt"
+        corpus.write_text("Once upon a time there was a little dog. It ran to the park and saw a cat.")
+        seen = self.watched(corpus.read_text())
+        head = seen[0, "attend"][:, 6 * 64 : 7 * 64].astype(float).mean(0)
+        down = seen[2, "down"].astype(float).mean(0)
+        self.holds(
+            ["--ablate", "0.6,2.ffn", "--mean-over", corpus],
+            edited(0, "attend", lambda row, _: row.__setitem__(slice(6 * 64, 7 * 64), head)),
+            edited(2, "down", lambda row, _: row.__setitem__(slice(None), down)),
+        )
+
+    def test_means_of_a_text_longer_than_the_context(self):
+        """Each sequence begins with BOS, which counts each time."""
+        corpus = self.folder / "corpus.txt"
+        corpus.write_text("Once upon a time there was a little dog. It ran to the park and saw a cat. " * 3)
+        with opened() as lib:
+            ids = lib.encode(corpus.read_bytes())
+            parts = [ids[:1] + ids[i : i + 19] for i in range(1, len(ids), 19)]
+            mean = np.concatenate([streams(lib, part)[1, "down"] for part in parts]).astype(float).mean(0)
+        self.assertGreater(len(parts), 2)
+        self.holds(
+            ["--ablate", "1.ffn", "--mean-over", corpus, "-c", 20],
+            edited(1, "down", lambda row, _: row.__setitem__(slice(None), mean)),
+        )
+
+    def test_values_of_another_text(self):
+        other = self.watched(OTHER)
+
+        def put(name, first=0, last=99):
+            def change(row, position):
+                if first <= position <= last:
+                    row[:] = other[name][position]
+
+            return edited(*name, change)
+
+        self.holds(["--from", OTHER, "--patch", "2.hook_resid_post@4"], put((2, "out"), 4, 4))
+        self.holds(["--from", OTHER, "--patch", "2.hook_resid_pre@1:4"], put((1, "out"), 1, 4))
+        self.holds(["--from", OTHER, "--patch", "0.attn.hook_z,3.mlp.hook_post@2:5"], put((0, "attend")), put((3, "act"), 2, 5))
+        self.holds(["--from", OTHER, "--patch", "1.attn.hook_v@1:3,1.attn.hook_k@1:3"], put((1, "v"), 1, 3), put((1, "k"), 1, 3))
+        whole, _ = self.shown("--from", OTHER, "--patch", "4.hook_resid_post")
+        alone, _ = self.shown("--ablate", "0.0", text=OTHER)
+        first = max(alone, key=lambda t: alone[t][0])
+        self.assertAlmostEqual(whole[first][1], alone[first][0], places=4)
+
+    def test_a_direction_between_two_texts(self):
+        sad, happy = self.watched("I am sad"), self.watched("I am very happy")
+        direction = happy[2, "out"][-1] - sad[2, "out"][-1]
+        saved = self.folder / "happy.gguf"
+        make = ["--steer-from", "I am sad", "--steer-to", "I am very happy", "--steer-layer", 2, "--steer-by", -1.5]
+
+        def add(row, _):
+            row += np.float32(-1.5) * direction
+
+        self.holds([*make, "-o", saved], edited(2, "out", add))
+        tensors = gguf.GGUFReader(saved).tensors
+        self.assertEqual([t.name for t in tensors], ["direction.2"])
+        np.testing.assert_array_equal(tensors[0].data, direction)
+        fields = gguf.GGUFReader(saved).fields
+        self.assertEqual(fields["general.architecture"].contents(), "controlvector")
+        again = [look(FABLE, TEXT, *a, "-n", 6).stdout for a in (make, ["--steer", saved, "--steer-by", -1.5])]
+        self.assertEqual(again[0], again[1])
+
+    def test_a_control_vector_that_others_made(self):
+        rng, path = np.random.default_rng(5), self.folder / "made.gguf"
+        writer = gguf.GGUFWriter(path, "controlvector")
+        writer.add_string("controlvector.model_hint", "llama")
+        writer.add_uint32("controlvector.layer_count", 2)
+        writer.add_array("some.words", ["a", "bc"])
+        writer.add_array("some.numbers", [1, 2, 3])
+        vectors = {layer: rng.standard_normal(256).astype(np.float32) for layer in (1, 3)}
+        for layer, values in vectors.items():
+            writer.add_tensor(f"direction.{layer}", values)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        both = [edited(layer, "out", lambda row, _, v=v: np.add(row, v, out=row)) for layer, v in vectors.items()]
+        self.holds(["--steer", path], *both)
+        self.holds(["--steer", path, "--steer-layer", 3], both[1])
+        self.refused(FABLE, TEXT, "--steer", path, "--steer-layer", 2, says="no direction for this layer")
+        whole, cut = path.read_bytes(), self.folder / "cut.gguf"
+        for n in (*range(0, 420, 7), len(whole) - 256 * 4, len(whole) - 1):
+            cut.write_bytes(whole[:n])
+            self.refused(FABLE, TEXT, "--steer", cut, says="cut.gguf: ", code=3)
+        for seed in range(60):  # any byte of the header changed: it is refused or read, and never more than that
+            damaged = bytearray(whole)
+            damaged[np.random.default_rng(seed).integers(0, 400)] ^= 1 << seed % 8
+            cut.write_bytes(damaged)
+            done = subprocess.run([LOOK, FABLE, TEXT, "--steer", cut], capture_output=True, cwd=ROOT, timeout=60)
+            self.assertIn(done.returncode, (0, 2, 3), done.stderr)
+
+    def test_the_text_goes_on_under_the_edit(self):
+        out = look(FABLE, TEXT, "--ablate", "0.attn", "-n", 12).stdout.decode()
+        before, after = re.search(r"\nbefore:(.*)\n\nafter:(.*)\n", out).groups()
+        with opened() as lib:
+            for text, edit in ((before, None), (after, edited(0, "o", lambda row, _: row.fill(0)))):
+                ids = lib.encode(TEXT.encode())
+                n = len(ids)
+                lib.edit(edit)
+                for _ in range(12):
+                    ids.append(int(lib.logits(ids, n)[-1].argmax()))
+                self.assertEqual(lib.encode((TEXT + text).encode()), ids)
+
+    def test_other_jobs_see_the_changed_model(self):
+        terms = look(FABLE, TEXT, "--ablate", "2.3", "--why", "").stdout.decode()
+        self.assertRegex(terms, r"[+-]0\.0000  head 2\.3\n")
+        look(FABLE, TEXT, "--ablate", "0.attn", "--lens", "-o", self.folder / "lens.html")
+        _, *guess = page_data(self.folder / "lens.html")["positions"][-1]["guesses"][-1]
+        found, _ = self.shown("--ablate", "0.attn")
+        self.assertAlmostEqual(guess[0], max(x[1] for x in found.values()), places=4)
+
+    def test_an_expert_switched_off(self):
+        golden, model = golden_file.read(ROOT / "tests/golden/mixtral.txt"), self.folder / "experts.bin"
+        with contextlib.redirect_stdout(io.StringIO()):
+            directory(self.folder / "source", golden, golden.config, False)
+            self.assertEqual(convert.main([str(self.folder / "source"), str(model)]), 0)
+        ids = golden.tokens()[:9]
+        with opened(model) as lib:
+            used = np.flatnonzero(streams(lib, ids)[0, "router"][-1])[0]
+            before = softmax(lib.logits(ids)[-1])
+            lib.edit(edited(0, "router", lambda row, _: row.__setitem__(used, 0)))
+            after = softmax(lib.logits(ids)[-1])
+        text = ["--prompt-ids", ",".join(map(str, ids))]
+        out = look(model, *text, "--ablate", f"0.expert.{used}").stdout.decode()
+        self.assertAlmostEqual(float(re.search(r"KL\(before, after\) (\S+)", out)[1]), (before * np.log(before / after)).sum(), places=5)
+        self.refused(model, *text, "--ablate", "0.expert.99", says="layer 0 has experts 0 to")
+        self.refused(model, *text, "--ablate", "0.expert.0", "--mean-over", FABLE, says="can only be switched off")
+
+    def test_what_is_not_there(self):
+        refused = lambda *a, says: self.refused(FABLE, TEXT, *a, says=says)  # noqa: E731
+        refused("--ablate", "5.0", says="layers 0 to 4")
+        refused("--ablate", "0.8", says="layer 0 has heads 0 to 7")
+        refused("--ablate", "0.expert.1", says="layer 0 has no experts")
+        for word in ("", "1", "1.", ".1", "1.x", "1.2,", "a.ffn", "1.expert.", "-1.2"):
+            refused("--ablate", word, says="--ablate: '.*' is no head")
+        refused("--patch", "1.hook_z", "--from", OTHER, says="hooks of layer 1 that can be patched are hook_resid_pre, attn.hook_q")
+        refused("--patch", "9.hook_resid_pre", "--from", OTHER, says="layers 0 to 4")
+        refused("--patch", "1.mlp.hook_pre", "--from", OTHER, says="hooks of layer 1")
+        refused("--patch", "1.hook_resid_pre@6", "--from", OTHER, says="positions 0 to 5")
+        refused("--patch", "1.hook_resid_pre@3:2", "--from", OTHER, says="positions 0 to 5")
+        refused("--patch", "1.hook_resid_pre@x", "--from", OTHER, says="as in @4 or @2:5")
+        refused("--patch", "hook_embed", "--from", OTHER, says="is no layer, hook and positions")
+        refused("--patch", "1.hook_resid_pre", "--from", "The", says="--from has 2 tokens, but the text has 6")
+        refused("--patch", "1.hook_resid_pre", says="--from TEXT")
+        refused("--from", OTHER, says="goes with --patch")
+        refused("--mean-over", FABLE, says="goes with --ablate")
+        refused("--steer-from", "a", says="go together")
+        refused("--steer-by", "2", says="need a direction")
+        for layer in (0, 5):
+            refused("--steer-from", "a", "--steer-to", "b", "--steer-layer", layer, says="layers 1 to 4 can be steered")
+        refused("--steer", "x", "--steer-from", "a", "--steer-to", "b", says="exclude each other")
+        refused("--ablate", "1.1", "-o", self.folder / "new.html", says="ends in .gguf")
+        refused("--ablate", "1.1", "--compare", FABLE, says="as they are")
+        self.refused(FABLE, TEXT, "--steer", FABLE, says="not a GGUF file", code=3)
+        self.refused(FABLE, TEXT, "--steer", self.folder / "none.gguf", says="none.gguf", code=4)
+
+
+class Ranks(Words):
+    TEXT = "Once upon a time there was a little dog. It ran to the park and saw a cat."
+
+    def loss(self, pieces: list[list[int]], heads=()) -> float:
+        """Mean of -log p over the tokens after the first of each piece, with these heads switched off."""
+        total, n = 0.0, 0
+        with opened() as lib:
+            if heads:
+                lib.edit(edited(heads[0], "attend", lambda row, _: row.__setitem__(slice(heads[1] * 64, (heads[1] + 1) * 64), 0)))
+            for ids in pieces:
+                p = softmax(lib.logits(ids))
+                total -= np.log(p[np.arange(len(ids) - 1), ids[1:]]).sum()
+                n += len(ids) - 1
+        return total / n
+
+    def test_ranks_are_losses(self):
+        lines, text = self.folder / "ranks.jsonl", self.folder / "text.txt"
+        text.write_text(self.TEXT)
+        with opened() as lib:
+            ids = lib.encode(self.TEXT.encode())
+        cut = [ids[:1] + ids[i : i + 9] for i in range(1, len(ids), 9)]
+        for arguments, pieces in (((), [ids]), (("-c", 10), cut)):
+            look(FABLE, "-f", text, "--ablate", "each", "-o", lines, *arguments)
+            ranks = [json.loads(line) for line in lines.read_text().splitlines()]
+            self.assertEqual(sorted((r["layer"], r["head"]) for r in ranks), [(layer, h) for layer in range(5) for h in range(8)])
+            self.assertEqual([r["rank"] for r in ranks], list(range(1, 41)))
+            self.assertEqual(sorted((r["loss"] for r in ranks), reverse=True), [r["loss"] for r in ranks])
+            plain = self.loss(pieces)
+            for r in (ranks[0], ranks[7], ranks[-1]):
+                loss = self.loss(pieces, (r["layer"], r["head"]))
+                self.assertAlmostEqual(r["loss"], loss, places=5)
+                self.assertAlmostEqual(r["change"], loss - plain, places=5)
+
+    def test_the_terminal_shows_a_map_and_the_ranks(self):
+        lines = self.folder / "ranks.jsonl"
+        look(FABLE, self.TEXT, "--ablate", "each", "-o", lines)
+        ranks = [json.loads(line) for line in lines.read_text().splitlines()]
+        out = look(FABLE, self.TEXT, "--ablate", "each").stdout.decode()
+        rows = re.findall(r"^ *(\d+)  (\d)\.(\d) +(\S+)  (\S+)$", out, re.MULTILINE)
+        self.assertEqual([(int(a), int(b)) for _, a, b, *_ in rows], [(r["layer"], r["head"]) for r in ranks])
+        np.testing.assert_allclose([float(r[4]) for r in rows], [r["change"] for r in ranks], atol=1e-6)
+        at, column = out.splitlines()[1 + ranks[0]["layer"]], 6 + 3 * ranks[0]["head"] + 2
+        self.assertEqual(at[column], "@")
+        self.assertIn("\033[48;2;", look(FABLE, self.TEXT, "--ablate", "each", "--color", "true").stdout.decode())
+
+    def test_the_mean_costs_less_than_nothing_at_all(self):
+        corpus = self.folder / "corpus.txt"
+        corpus.write_text(self.TEXT)
+        change = []
+        for more in ((), ("--mean-over", corpus)):
+            look(FABLE, self.TEXT, "--ablate", "each", "-o", self.folder / "r.jsonl", *more)
+            change.append(sum(abs(json.loads(line)["change"]) for line in (self.folder / "r.jsonl").read_text().splitlines()))
+        self.assertLess(change[1], change[0])
+
+    def test_what_does_not_go_together(self):
+        self.refused(FABLE, "x y", "--ablate", "each", "-o", self.folder / "new.html", says="must end in .jsonl")
+        self.refused(FABLE, "x y", "--ablate", "each", "--lens", says="works alone")
+        self.refused(FABLE, "--prompt-ids", "5", "--ablate", "each", says="at least two tokens")
+
+    def test_a_signal_leaves_no_file(self):
+        text = self.folder / "text.txt"
+        text.write_text(self.TEXT * 100)
+        p = subprocess.Popen([LOOK, FABLE, "-f", text, "--ablate", "each", "-o", self.folder / "new.jsonl"], cwd=ROOT, stderr=subprocess.PIPE)
+        cli_case.until(lambda: cli_case.catches(p, signal.SIGINT) and cli_case.processor_seconds(p) > 0.3)
+        p.send_signal(signal.SIGINT)
+        self.assertEqual((p.communicate()[1], p.returncode), (b"", 130))
+        self.assertEqual([f.name for f in self.folder.iterdir()], ["text.txt"])
 
 
 if __name__ == "__main__":

@@ -147,3 +147,42 @@ enum tern_status hooks_choose(const struct subject *s, const char *patterns, siz
     *hooks = list.hooks, *arrays = list.arrays, *n_hooks = list.n;
     return status;
 }
+
+/* ---- hooks that can be edited ---------------------------------------------------------------- */
+
+/* The operation to edit for h in this layer; NULL: none. hook_q and hook_k stand for what RoPE makes
+ * of them: at one position both are turned alike. */
+static const char *editable(const struct hook_name *h, uint64_t layer,
+                            const struct tern_layer_info *w)
+{
+    const char *op = h->width == SQUARE ? NULL : operation_of(h, layer, w);
+    return op && strcmp(op, "gate") && strcmp(op, "up") ? op : NULL;
+}
+
+bool hooks_find(const struct subject *s, uint64_t layer, const char *name, size_t n,
+                struct hook *hook)
+{
+    struct tern_layer_info w;
+    tern_model_layer(s->model, layer, &w);
+    for (size_t i = 0; i < N_NAMES; i++) {
+        const char *operation = editable(&names[i], layer, &w);
+        if (!operation || strlen(names[i].name) != n || memcmp(names[i].name, name, n))
+            continue;
+        uint64_t from = !strcmp(names[i].name, "hook_resid_pre") && layer ? layer - 1 : layer;
+        *hook = (struct hook){from, operation, HOOK_ROWS};
+        return true;
+    }
+    return false;
+}
+
+const char *hooks_names(const struct subject *s, uint64_t layer, char *text, size_t room)
+{
+    struct tern_layer_info w;
+    size_t at = 0;
+    tern_model_layer(s->model, layer, &w);
+    *text = 0;
+    for (size_t i = 0; i < N_NAMES; i++)
+        if (editable(&names[i], layer, &w) && at + strlen(names[i].name) + 3 < room)
+            at += (size_t)snprintf(text + at, room - at, "%s%s", at ? ", " : "", names[i].name);
+    return text;
+}

@@ -45,4 +45,10 @@ enum tern_status hooks_choose(const struct subject *s, const char *patterns, siz
                               struct hook **hooks, struct tensor_array **arrays, size_t *n_hooks,
                               struct tern_error *e);
 
+/* The hook `name` [n] of a layer, if it can be edited: tern_edit takes its operation. */
+bool hooks_find(const struct subject *s, uint64_t layer, const char *name, size_t n,
+                struct hook *hook);
+/* The names that hooks_find knows in this layer, separated by commas; returns text [room]. */
+const char *hooks_names(const struct subject *s, uint64_t layer, char *text, size_t room);
+
 #endif

@@ -87,6 +87,50 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                    .kind = JOB,
                    .help = "write a page (-o tour.html) that follows a token through one layer, "
                            "number by number; default text: The cat sat"},
+    [LOOK_ABLATE] = {.title = "What to change",
+                     .names = "ablate",
+                     .kind = TEXT,
+                     .value = "LIST",
+                     .help = "switch off heads, attention, feed-forward or experts, as in "
+                             "5.3,5.attn,7.ffn,8.expert.17; each: rank all heads by the loss that "
+                             "this causes on the text"},
+    [LOOK_MEAN_OVER] = {.names = "mean-over",
+                        .kind = TEXT,
+                        .value = "FILE",
+                        .help = "with --ablate: the mean over the text in FILE instead of zero"},
+    [LOOK_PATCH] = {.names = "patch",
+                    .kind = TEXT,
+                    .value = "LIST",
+                    .help = "take these values from the run over --from, named as in --hooks, at "
+                            "these positions: 3.hook_resid_post@4,2.attn.hook_z@2:5"},
+    [LOOK_FROM] = {.names = "from",
+                   .kind = TEXT,
+                   .value = "TEXT",
+                   .help = "with --patch: the second text, of as many tokens as the first"},
+    [LOOK_STEER] = {.names = "steer",
+                    .kind = TEXT,
+                    .value = "FILE",
+                    .help = "add the directions in FILE, a control vector of llama.cpp (.gguf)"},
+    [LOOK_STEER_FROM] = {.names = "steer-from",
+                         .kind = TEXT,
+                         .value = "TEXT",
+                         .help = "add a direction that leads from this text"},
+    [LOOK_STEER_TO] = {.names = "steer-to",
+                       .kind = TEXT,
+                       .value = "TEXT",
+                       .help = "to this one; -o FILE.gguf saves it"},
+    [LOOK_STEER_LAYER] = {.names = "steer-layer",
+                          .kind = INTEGER,
+                          .max = INT32_MAX,
+                          .value = "N",
+                          .help = "add it after layer N; default: in the middle, or where FILE "
+                                  "says"},
+    [LOOK_STEER_BY] = {.names = "steer-by",
+                       .kind = REAL,
+                       .min = -1000000,
+                       .max = 1000000,
+                       .value = "X",
+                       .help = "add it X times; default 1"},
     [LOOK_CAPTURE] = {.title = "For other tools",
                       .names = "capture",
                       .kind = JOB,
@@ -171,7 +215,8 @@ static const struct option_table table = {
         "  look model.bin --surprise text.txt                      what it did not expect\n",
     .usage = "usage: look MODEL [TEXT] [options]\n"
              "\n"
-             "Looks inside the model while it reads TEXT. No bit of its results changes.\n",
+             "Looks inside the model while it reads TEXT. No bit of its results changes,\n"
+             "unless --ablate, --patch or --steer change what it computes.\n",
     .rows = rows,
     .n = N_LOOK_OPTIONS,
     .unknown = "",
@@ -208,6 +253,16 @@ static enum tern_status take_words(struct look_options *o, const struct parser *
         return parser_usage(e, "'%.100s' is one argument too many", p->words[i]);
     if (v[LOOK_LINES].given && (o->job != LOOK_CAPTURE || o->prompt || v[LOOK_FILE].given))
         return parser_usage(e, "--lines goes with --capture, and is its only text");
+    if (v[LOOK_FROM].given && !v[LOOK_PATCH].given)
+        return parser_usage(e, "--from goes with --patch");
+    if (v[LOOK_MEAN_OVER].given && !v[LOOK_ABLATE].given)
+        return parser_usage(e, "--mean-over goes with --ablate");
+    if (v[LOOK_STEER_FROM].given != v[LOOK_STEER_TO].given)
+        return parser_usage(e, "--steer-from and --steer-to go together");
+    if ((v[LOOK_STEER_LAYER].given || v[LOOK_STEER_BY].given) && !v[LOOK_STEER].given &&
+        !v[LOOK_STEER_TO].given)
+        return parser_usage(e, "--steer-layer and --steer-by need a direction: --steer FILE, or "
+                               "--steer-from and --steer-to");
     if ((o->prompt != NULL) + v[LOOK_FILE].given + v[LOOK_PROMPT_IDS].given > 1)
         return parser_usage(e, "only one text can be given: as an argument, by --file or by "
                                "--prompt-ids");

@@ -4,8 +4,11 @@
 #include "app/cli/finish.h"
 #include "app/cli/out.h"
 #include "app/look/atlas.h"
+#include "app/look/before_after.h"
 #include "app/look/capture.h"
 #include "app/look/compare.h"
+#include "app/look/edits.h"
+#include "app/look/head_ranks.h"
 #include "app/look/logit_lens.h"
 #include "app/look/look_options.h"
 #include "app/look/subject.h"
@@ -34,8 +37,36 @@ static enum tern_status do_job(struct subject *s, struct tern_error *e)
     case LOOK_SURPRISE:
         return surprise_show(s, e);
     default:
-        return atlas_show(s, e);
+        return edits_are_wanted(s->o) && !s->o->value[LOOK_HEAD].given ? before_after_show(s, e)
+                                                                       : atlas_show(s, e);
     }
+}
+
+/* The job, in a model that is changed as the options say */
+static enum tern_status do_edited(struct subject *s, struct tern_error *e)
+{
+    struct edits edits = {0};
+    if (s->o->job == LOOK_COMPARE || head_ranks_are_wanted(s->o))
+        return parser_usage(e, "%s",
+                            s->o->job == LOOK_COMPARE
+                                ? "--compare compares files as they are: no --ablate, "
+                                  "--patch or --steer"
+                                : "--ablate each works alone");
+    enum tern_status status = edits_open(&edits, s, e);
+    if (!status) {
+        s->edit = edits_apply, s->edit_arg = &edits;
+        status = do_job(s, e);
+    }
+    edits_close(&edits);
+    return status;
+}
+
+/* --ablate each, and nothing else that is a job or an edit */
+static bool ranks_heads(const struct look_options *o)
+{
+    const struct option_value *v = o->value;
+    return o->job == N_LOOK_OPTIONS && head_ranks_are_wanted(o) && !v[LOOK_PATCH].given &&
+           !v[LOOK_STEER].given && !v[LOOK_STEER_TO].given;
 }
 
 static enum tern_status look(const struct look_options *o, struct tern_error *e)
@@ -51,7 +82,9 @@ static enum tern_status look(const struct look_options *o, struct tern_error *e)
     }
     enum tern_status s = subject_open(&subject, o, e);
     if (!s)
-        s = do_job(&subject, e);
+        s = ranks_heads(o)        ? head_ranks_show(&subject, e)
+            : edits_are_wanted(o) ? do_edited(&subject, e)
+                                  : do_job(&subject, e);
     subject_close(&subject);
     return s;
 }

@@ -286,7 +286,7 @@ enum tern_status subject_context(struct subject *s, uint32_t n_ctx, uint32_t n_s
         status = tern_attention_use(s->ctx, v[LOOK_ATTN].text, e);
     if (!status)
         signals_watch(s->ctx);
-    return status;
+    return status || !s->edit ? status : tern_edit(s->ctx, s->edit, s->edit_arg, e);
 }
 
 bool subject_is_bidirectional(const struct subject *s)

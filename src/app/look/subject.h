@@ -14,6 +14,8 @@ struct subject {
     tern_decoder *decoder; /* NULL: a model without a tokenizer */
     tern_token *tokens;    /* [n] the text, then what the model continued with; owned */
     size_t n, n_prompt;    /* n_prompt tokens are the text's */
+    tern_edit_fn edit;     /* of every context that is opened; NULL: none */
+    void *edit_arg;
 };
 
 /* Opens the model, and makes tokens of the text. */

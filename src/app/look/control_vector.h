@@ -1,0 +1,32 @@
+/* Directions in the stream as files: GGUF, as llama.cpp's control vectors. Tensor direction.N, f32
+ * [dim], is added after layer N, counted from 0; layer 0 has none. */
+#ifndef LOOK_CONTROL_VECTOR_H
+#define LOOK_CONTROL_VECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tern.h"
+
+struct control_vector {
+    uint64_t n_layers;
+    size_t dim;
+    unsigned char *has; /* [n_layers] 1: it has a direction for this layer; owned */
+    float *values;      /* [n_layers, dim]; owned */
+};
+
+/* All 0. To be closed also after an error, as after control_vector_read. */
+enum tern_status control_vector_init(struct control_vector *v, uint64_t n_layers, size_t dim,
+                                     struct tern_error *e);
+void control_vector_close(struct control_vector *v);
+
+/* TERN_BAD_FILE with what is wrong; TERN_USAGE for directions that do not fit the model. */
+enum tern_status control_vector_read(struct control_vector *v, const char *path, uint64_t n_layers,
+                                     size_t dim, struct tern_error *e);
+enum tern_status control_vector_write(const struct control_vector *v, const char *path,
+                                      struct tern_error *e);
+
+bool control_vector_has_name(const char *path); /* it ends in .gguf; NULL: false */
+
+#endif
