@@ -14,7 +14,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 LOOK = os.environ.get("LOOK", "./look")
 FABLE = ROOT / "models/fable.bin"
-SCRIPT = (ROOT / "src/app/look/page/tour.js").read_text()
+PAGE = ROOT / "src/app/look/page"
+SCRIPT = (PAGE / "tour.js").read_text()
 
 
 def look(*arguments, code: int = 0) -> subprocess.CompletedProcess:
@@ -56,6 +57,12 @@ class Tour(unittest.TestCase):
         for name in re.findall(r"\bCODE\.(\w+)", SCRIPT):
             self.assertRegex(table, rf"(?m)^  {name}: ")
 
+    def test_the_tests_that_it_names_are_here(self):
+        names = re.findall(r'"(test_\w+)"', "".join(p.read_text() for p in PAGE.glob("tour*.js")))
+        self.assertGreater(len(names), 7)
+        for name in names:
+            self.assertTrue(callable(getattr(self, name, None)), name)
+
     def test_one_file_without_a_network(self):
         self.assertNotRegex(self.text, r"https?://(?!www\.w3\.org/2000/svg)")
         look("--tour", FABLE, "<b>cat</b>", "-n", 0, "--head", "3.2", "-o", self.folder / "b.html")
@@ -88,6 +95,78 @@ class Tour(unittest.TestCase):
         logits = [x for _, x, _ in d["top"]]
         self.near(np.diff([x for *_, x in d["top"]]), np.diff(logits), 1e-4)
         self.assertEqual(d["tokens"][4][0], d["top"][0][0][0])
+
+    def example(self, name: str) -> tuple[dict, np.ndarray, np.ndarray]:
+        """An example, its weights [heads, rows, keys] and the engine's out [rows, heads, d] of the first sequence; both
+        kinds agree with numpy, which begins at q, k and v."""
+        x = self.data["examples"][name]
+        seqs, rows, keys, heads, kv, d = x["sizes"]
+        q, k, v = (np.array(x[p]).reshape(seqs, -1, h, d).transpose(0, 2, 1, 3) for p, h in (("q", heads), ("k", kv), ("v", kv)))
+        k, v = (np.repeat(p, heads // kv, 1) for p in (k, v))
+        scores = q @ k.transpose(0, 1, 3, 2) * (1.0 if name in ("a", "c", "wrong") else d**-0.5)
+        if name == "c":
+            scores[..., 2] = -np.inf
+        elif name != "b":
+            scores[..., ~np.tri(rows, keys, keys - rows, dtype=bool)] = -np.inf
+        weights = softmax(scores)
+        out = (weights @ v).transpose(0, 2, 1, 3)
+        self.near(np.array(x["weights"]).reshape(weights.shape), weights)
+        for kind in ("naive", "engine"):
+            self.near(np.array(x[kind]).reshape(out.shape), out)
+        return x, weights[0], np.array(x["engine"]).reshape(out.shape)[0]
+
+    def shown(self, got, *rows, digits=3):
+        """What the page shows of it: rounded as the issue prints it"""
+        self.assertEqual(np.round(got, digits).tolist(), [list(row) for row in rows])
+
+    def test_example_a_three_tokens(self):
+        _, weights, out = self.example("a")
+        self.shown(weights[0], [1, 0, 0], [0.269, 0.731, 0], [0.212, 0.212, 0.576])
+        self.shown(out[:, 0], [1, 2], [2.462, 0.538], [0.848, 1])
+        _, weights, out = self.example("a_scaled")
+        self.shown(weights[0], [1, 0, 0], [0.330, 0.670, 0], [0.248, 0.248, 0.503])
+        self.shown(out[:, 0], [1, 2], [2.340, 0.660], [0.993, 1])
+
+    def test_example_b_no_mask(self):
+        _, weights, out = self.example("b")
+        self.shown(np.eye(2) / 2**0.5, [0.71, 0], [0, 0.71], digits=2)
+        self.shown(weights[0], [0.67, 0.33], [0.33, 0.67], digits=2)
+        self.shown(out[:, 0], [0.67, 0.33], [0.33, 0.67], digits=2)
+
+    def test_example_c_a_masked_key(self):
+        x, weights, out = self.example("c")
+        self.assertEqual(np.array(x["k"]).reshape(3, 3)[:, 0].tolist(), [2, 1, 3])
+        self.shown(weights[0], [0.73, 0.27, 0], digits=2)
+        self.shown(out[:, 0], [0.73, 0.27, 0], digits=2)
+
+    def test_example_d_heads_side_by_side(self):
+        _, _, out = self.example("d")
+        self.assertEqual(out.reshape(-1).tolist(), [1, 0, 0, 1])
+        wo = np.array(self.data["examples"]["wo"]).reshape(4, 2)
+        self.assertEqual(self.data["examples"]["projected"], (out.reshape(-1) @ wo).tolist())
+
+    def test_example_e_one_kv_head(self):
+        x, _, out = self.example("e")
+        self.assertEqual((x["q"][:2] == x["q"][2:], x["k"], x["v"]), (False, [1, 1], [2, 2]))
+        self.assertEqual(out.reshape(2, 2).tolist(), [[2, 2], [2, 2]])
+
+    def test_example_f_groups(self):
+        _, _, out = self.example("f")
+        self.assertEqual(out.reshape(8, 2).tolist(), [[1, 0]] * 4 + [[0, 1]] * 4)
+
+    def test_example_g_a_batch(self):
+        x, j = np.arange(1, 25).reshape(2, 3, 4), np.arange(8)
+        w = np.zeros((4, 8))
+        w[0], w[1] = 0.5 - 0.1 * (j + 1), 0.1 * (j + 1) - 0.25
+        example, _, _ = self.example("g")
+        self.assertEqual((example["sizes"], self.data["examples"]["x"]), ([2, 3, 3, 2, 2, 4], x.reshape(-1).tolist()))
+        self.near(self.data["examples"]["w"], w.reshape(-1))
+        for part in "qkv":
+            self.near(example[part], (x @ w).reshape(-1))
+
+    def test_wrong_tables(self):
+        _, weights, _ = self.example("wrong")
+        self.shown(weights[0], [0.426, 0.574])
 
     def test_the_cache_is_written_out_as_info_does(self):
         info = subprocess.run(["./run", FABLE, "--info"], capture_output=True, text=True, cwd=ROOT).stdout

@@ -109,6 +109,11 @@ void page_blob(FILE *f, const char *id, const void *bytes, size_t n)
     fputs("</script>\n", f);
 }
 
+void page_script(FILE *f, const char *script)
+{
+    fprintf(f, "<script>\n\"use strict\";\n%s</script>\n", script);
+}
+
 void page_end(FILE *f, const char *script)
 {
     fprintf(f, "<script>\n\"use strict\";\n%s%s</script>\n</body>\n</html>\n", page_page_js,

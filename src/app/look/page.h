@@ -33,6 +33,9 @@ void page_blob(FILE *f, const char *id, const void *bytes, size_t n);
 /* base64 of some bytes, without quotes */
 void page_base64(FILE *f, const void *bytes, size_t n);
 
+/* A script of functions that the page's own, at the end, calls. */
+void page_script(FILE *f, const char *script);
+
 /* The scripts, page.js first, and the end of the file. `script` is the page's own. */
 void page_end(FILE *f, const char *script);
 
@@ -44,6 +47,7 @@ extern const char page_page_css[];
 extern const char page_page_js[];
 extern const char page_surprise_js[];
 extern const char page_timeline_js[];
+extern const char page_tour_examples_js[];
 extern const char page_tour_js[];
 extern const char page_why_js[];
 

@@ -4,6 +4,7 @@
 #include "app/cli/cache_size.h"
 #include "app/cli/output_file.h"
 #include "app/look/page.h"
+#include "app/look/tour_examples.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -306,7 +307,10 @@ static enum tern_status put_page(FILE *f, const struct tour *t, struct tern_erro
     enum tern_status status = put_head(f, t, e);
     if (!status)
         status = put_angles(f, t, e);
+    if (!status)
+        status = tour_examples_put(f, e);
     page_data_end(f);
+    page_script(f, page_tour_examples_js);
     page_end(f, page_tour_js);
     return status;
 }

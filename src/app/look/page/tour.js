@@ -35,7 +35,7 @@ const drawn = []; /* functions that fill a place for the token that is followed 
 const times = (...sizes) => sizes.join(" x ");
 const label = (i) => (i === 0 && data.has_bos ? "BOS" : data.tokens[i][1]);
 const rowClass = (i) => (i === 0 && data.has_bos ? "bos " : "") + (i === state.at ? "at" : "");
-const number = (x, digits = 3) => (x === null ? "-∞" : format(x, digits).replace("-", "−"));
+const number = (x, digits = 3) => (x === null ? "-∞" : (Number.isFinite(x) ? format(x, digits) : format(x)).replace("-", "−"));
 const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 const slice = (list, i, n) => list.slice(i * n, (i + 1) * n);
 const paragraph = (...parts) => element("p", {}, ...parts);
@@ -268,7 +268,7 @@ function start() {
     element("span", { id: "follow", role: "group", "aria-label": "the token to follow", onkeydown: followKeys }, "follow ",
       ...data.tokens.slice(0, N).map((t, i) => element("button", { type: "button", value: i, class: `token ${i === 0 && data.has_bos ? "bos" : ""}`, onclick: () => follow(i) }, label(i)))),
     data.has_bos ? element("label", {}, bos, " show BOS") : null));
-  const sections = [element("h2", { id: "walk" }, "One token through one layer"), ...walk()];
+  const sections = [element("h2", { id: "walk" }, "One token through one layer"), ...walk(), ...examples()];
   const titles = sections.filter((s) => s.id && s.querySelector("h2"));
   document.body.append(element("main", { class: "tour" },
     paragraph(`What happens when ${data.model} reads “${data.tokens.slice(data.has_bos ? 1 : 0, N).map((t) => t[1].replaceAll("·", " ")).join("").trim()}” and continues it. Every number on this page comes from that run: layer ${data.layer} of ${data.n_layers}, head ${data.head} of ${data.heads}. Beside it stands the line of tern that computes it.`),
