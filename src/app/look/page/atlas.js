@@ -133,13 +133,8 @@ class Heat {
     }, { passive: false });
   }
 
-  /* Width of the labels beside the rows, 0 where cells are too small for them */
-  margin() {
-    return this.view.size >= 9 ? 92 : 0;
-  }
-
   point(e, chosen) {
-    const box = this.canvas.getBoundingClientRect(), m = this.margin();
+    const box = this.canvas.getBoundingClientRect(), m = this.view.margin();
     const scale = this.canvas.width / box.width / this.ratio;
     const j = Math.floor(((e.clientX - box.left) * scale - m) / this.view.size) + this.view.left;
     const i = Math.floor(((e.clientY - box.top) * scale - m) / this.view.size) + this.view.top;
@@ -149,10 +144,11 @@ class Heat {
   }
 
   draw() {
-    const { view } = this, size = view.size, n = view.count(), m = this.margin();
+    const { view } = this, size = view.size, n = view.count(), m = view.margin();
     const ratio = (this.ratio = Math.min(window.devicePixelRatio || 1, 2)), c = this.canvas.getContext("2d");
     const wide = m + n * size;
     this.canvas.width = this.canvas.height = Math.ceil(wide * ratio);
+    Object.assign(this.canvas.dataset, { cell: size * ratio, margin: m * ratio }); /* where its cells are */
     this.canvas.style.width = this.canvas.style.height = `${wide}px`;
     this.canvas.setAttribute("aria-label",
       `${this.stage.title} of layer ${view.entry.layer}, head ${view.entry.head}; arrow keys choose a row; the table below has the numbers`);
@@ -217,7 +213,9 @@ class Heat {
 
 /* ---- one head ---- */
 
-const MOST_CELLS = 448; /* a side that is drawn at once */
+const LABELS = 92; /* pixels of the labels of rows and columns */
+const LABELLED = 9; /* pixels of a cell from which on there are labels */
+const STAGE_GAP = 18; /* as in page.css */
 
 class View {
   constructor(place) {
@@ -225,17 +223,35 @@ class View {
     this.options = { unmasked: false, byValue: false };
     this.row = N - 1;
     this.top = this.left = 0;
-    this.size = Math.max(2, Math.min(24, Math.floor(286 / N)));
+    this.size = 0; /* pixels of a cell; 0: not chosen yet */
     onTheme.push(() => this.entry && this.draw());
+  }
+
+  /* Pixels of a map: the four stages stand side by side where the window is wide enough. */
+  room() {
+    const wide = this.place.clientWidth;
+    return Math.floor(Math.min(448, wide >= 1400 ? (wide - 3 * STAGE_GAP) / STAGES.length : wide)) - 2;
+  }
+
+  /* Width of the labels beside the rows, 0 where cells are too small for them */
+  margin() {
+    return this.size >= LABELLED ? LABELS : 0;
+  }
+
+  /* Cells of a size at which the whole head fits, if it can */
+  fit() {
+    const labelled = Math.floor((this.room() - LABELS) / N), bare = Math.floor(this.room() / N);
+    this.size = labelled >= LABELLED ? Math.min(24, labelled) : Math.max(2, Math.min(LABELLED - 1, bare));
   }
 
   /* Rows and columns that are shown */
   count() {
-    return Math.min(N, MOST_CELLS, Math.max(8, Math.floor(448 / this.size)));
+    return Math.min(N, Math.max(8, Math.floor((this.room() - this.margin()) / this.size)));
   }
 
   open(entry) {
     this.entry = entry;
+    if (!this.size) this.fit();
     this.head = entry.whole ? headOf(entry) : null;
     this.place.replaceChildren(...(this.head ? this.build() : this.buildPartial()));
     location.hash = `head=${entry.layer}.${entry.head}`;
@@ -480,7 +496,7 @@ function showHeads(place, sort, view) {
 
 function start() {
   const grid = element("div", { id: "heads" }), one = element("section", { id: "one", "aria-live": "polite" });
-  const view = new View(one), left = data.heads.filter((h) => !h.whole).length;
+  const view = new View(one), whole = data.heads.filter((h) => h.whole), left = data.heads.length - whole.length;
   const select = element("select", { id: "sort", onchange: () => showHeads(grid, select.value, view) },
     ...SORTS.map((s) => element("option", { value: s }, s === "layer" ? "by layer" : `by ${s}`)));
   document.body.prepend(pageHeader("Attention atlas",
@@ -497,7 +513,7 @@ function start() {
   showHeads(grid, "layer", view);
   const asked = /head=(\d+)\.(\d+)/.exec(location.hash), row = /row=(\d+)/.exec(location.hash);
   if (row) view.row = Math.min(N - 1, Number(row[1]));
-  const entry = asked ? data.heads.find((h) => h.layer === +asked[1] && h.head === +asked[2]) : data.heads.length === 1 ? data.heads[0] : null;
+  const entry = asked ? data.heads.find((h) => h.layer === +asked[1] && h.head === +asked[2]) : whole.length === 1 ? whole[0] : null;
   if (entry) view.open(entry);
   onTheme.push(() => document.querySelectorAll(".small canvas").forEach((c) => c.width > 1 && drawSmall(c, c.entry)));
 }

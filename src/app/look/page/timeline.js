@@ -78,10 +78,10 @@ class Lanes {
     c.scale(ratio, ratio);
     c.font = "11px ui-monospace, Menlo, monospace";
     c.textBaseline = "middle";
-    for (let i = 0; i <= 8; i++) {
-      c.fillStyle = style("--soft");
-      c.fillText(`${(this.at((i * wide) / 8) / 1000).toFixed(3)} ms`, (i * wide) / 8 + 2, 9);
-    }
+    const marks = Math.max(2, Math.min(8, Math.floor(wide / 90)));
+    c.fillStyle = style("--soft");
+    for (let i = 0; i < marks; i++)
+      c.fillText(`${(this.at((i * wide) / marks) / 1000).toFixed(3)} ms`, (i * wide) / marks + 2, 9);
     for (const s of spans) {
       const x = (s.begin - this.from) * scale, w = s.length * scale, y = 20 + s.thread * LANE;
       if (x + w + s.wait * scale < 0 || x > wide) continue;
@@ -113,7 +113,7 @@ function sums() {
   return element("table", {}, element("thead", {}, element("tr", {}, ...["operation", "share", "work, ms", "waiting, ms", "spans", "MB"].map((t) => element("th", { scope: "col" }, t)))),
     element("tbody", {}, ...[...by].sort((a, b) => b[1].time - a[1].time).map(([op, t]) => element("tr", {},
       element("th", { scope: "row" }, element("span", { style: `color:${color(op, 0)}` }, "■ "), op),
-      ...[`${((100 * (t.time + t.wait)) / all).toFixed(1)} %`, (t.time / 1000).toFixed(3), (t.wait / 1000).toFixed(3), t.n, (t.bytes / 1e6).toFixed(2)].map((v) => element("td", {}, String(v)))))));
+      ...[`${((100 * (t.time + t.wait)) / all).toFixed(1)}\u00a0%`, (t.time / 1000).toFixed(3), (t.wait / 1000).toFixed(3), t.n, (t.bytes / 1e6).toFixed(2)].map((v) => element("td", {}, String(v)))))));
 }
 
 function start() {
