@@ -1,0 +1,154 @@
+"""Headless Chromium, driven through the DevTools protocol: pages opened, clicked, typed at, measured.
+
+In:  files. Out: what a page answers, and its faults: errors on the console, and requests that leave the file.
+"""
+
+import base64
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+try:
+    import websocket
+except ImportError:
+    websocket = None
+
+CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+LACKS = None if CHROMIUM and websocket else "chromium is not installed" if websocket else "the package websocket-client is not installed"
+PATIENCE = 15  # seconds until a page must have got there
+KEYS = {"Tab": 9, "Enter": 13, " ": 32, "PageUp": 33, "PageDown": 34, "End": 35, "Home": 36,
+        "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}  # fmt: skip
+
+
+class Browser:
+    """One Chromium with one tab. To be closed."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="tern-browser-"))
+        self.downloads = self.folder / "downloads"
+        self.process = subprocess.Popen(
+            [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--remote-allow-origins=*",
+             "--disable-background-networking", "--disable-dev-shm-usage", f"--user-data-dir={self.folder}", "about:blank"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        self.events: list[dict] = []
+        self.number, self.session = 0, None
+        port = self.folder / "DevToolsActivePort"
+        self.wait(lambda: port.exists() and port.read_text().count("\n"))
+        number, path = port.read_text().split()
+        self.socket = websocket.create_connection(f"ws://127.0.0.1:{number}{path}", timeout=PATIENCE, max_size=None)
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
+
+    def close(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.socket.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @staticmethod
+    def wait(condition) -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > end:
+                raise TimeoutError("the page did not get there")
+            time.sleep(0.01)
+
+    def call(self, method: str, **params):
+        """A command's answer. Events that come before it are kept."""
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params}
+        self.socket.send(json.dumps(message | ({"sessionId": self.session} if self.session else {})))
+        while (answer := json.loads(self.socket.recv())).get("id") != self.number:
+            self.events.append(answer)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']['message']}")
+        return answer["result"]
+
+    # ---- pages ----
+
+    def open(self, path: Path, width: int = 1200, dark: bool = False, height: int = 900, mark: str = "") -> None:
+        """Loads a file, at `width` pixels, with no memory of pages before."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Page.navigate", url="about:blank")
+        self.events.clear()
+        self.path = path
+        self.call("Page.navigate", url=path.resolve().as_uri() + mark)
+        self.until("document.readyState === 'complete'")
+
+    def js(self, code: str):
+        """The value of an expression, or of the promise that it is."""
+        answer = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(f"{code}: {answer['exceptionDetails']['exception'].get('description')}")
+        return answer["result"].get("value")
+
+    def until(self, code: str) -> None:
+        self.wait(lambda: self.js(f"!!({code})"))
+
+    def text(self, selector: str) -> str:
+        return self.js(f"document.querySelector({json.dumps(selector)}).textContent")
+
+    def count(self, selector: str) -> int:
+        return self.js(f"document.querySelectorAll({json.dumps(selector)}).length")
+
+    # ---- hands ----
+
+    def point(self, selector: str, x: float = 0.5, y: float = 0.5, click: bool = False) -> None:
+        """Moves the mouse to a place of an element, in shares of its size."""
+        box = self.js(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
+            "const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()"
+        )
+        at = {"x": box[0] + box[2] * x, "y": box[1] + box[3] * y}
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", **at)
+        for kind in ("mousePressed", "mouseReleased") if click else ():
+            self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
+
+    def click(self, selector: str, x: float = 0.5, y: float = 0.5) -> None:
+        self.point(selector, x, y, click=True)
+
+    def key(self, key: str) -> None:
+        code = {"windowsVirtualKeyCode": KEYS.get(key, ord(key[0]))}
+        text = {"text": "\r" if key == "Enter" else key} if key == "Enter" or len(key) == 1 else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **code, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, **code)
+
+    def downloaded(self, name: str) -> bytes:
+        file = self.downloads / name
+        self.wait(file.exists)
+        return file.read_bytes()
+
+    def screenshot(self, path: Path) -> None:
+        """The whole page."""
+        self.js("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]))
+
+    # ---- faults ----
+
+    def faults(self) -> list[str]:
+        """What went wrong since the page was opened."""
+        self.js("new Promise((f) => setTimeout(f))")
+        own, found = self.path.resolve().as_uri(), []
+        for event in self.events:
+            kind, what = event["method"], event["params"]
+            if kind == "Runtime.exceptionThrown":
+                found.append(what["exceptionDetails"]["exception"].get("description", "an exception"))
+            elif kind == "Runtime.consoleAPICalled" and what["type"] in ("error", "warning", "assert"):
+                found.append(f"console: {what['args']}")
+            elif kind == "Log.entryAdded" and what["entry"]["level"] in ("error", "warning"):
+                found.append(f"log: {what['entry']['text']}")
+            elif kind == "Network.requestWillBeSent":
+                url = what["request"]["url"]
+                if url.split("#")[0] != own and not url.startswith(("data:", "blob:")):
+                    found.append(f"asked for {url}")
+        return found

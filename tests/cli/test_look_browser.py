@@ -1,0 +1,297 @@
+"""The pages of look in headless Chromium: clicks and keys, their numbers beside the engine's, token texts of all kinds.
+
+LONG_PAGES=1 adds a page of 4,096 tokens and its limits: size, frames per second, blocking.
+SCREENSHOTS=FOLDER keeps a picture of every page, light and dark, at 400 and 1,600 pixels.
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/convert")]
+
+import browser  # noqa: E402
+import convert  # noqa: E402
+import test_golden_convert as golden_models  # noqa: E402
+from tern.testing import golden_file  # noqa: E402
+
+LOOK = os.environ.get("LOOK", "./look")
+FABLE = "models/fable.bin"
+TEXT = "The cat sat on the mat. The cat sat on the"
+PAGES = {  # name: arguments with {page} for the file, an element that shows that the page was drawn
+    "atlas": ([FABLE, TEXT, "-o", "{page}"], "#heads .small"),
+    "head": ([FABLE, TEXT, "--head", "2.3", "-o", "{page}"], "#one canvas"),
+    "surprise": ([FABLE, "--surprise", "{text}", "-o", "{page}"], ".word"),
+    "timeline": ([FABLE, TEXT, "-n", "3", "--timeline", "{page}"], "table tbody tr"),
+}
+# Texts that a page could take for markup, or that break a line of text. A label escapes what has no picture.
+HARD = ["<script>alert()</script>", "</script><!--", "\"'`&amp;<", "שלום", "مرحبا", "\u202eabc", "👩\u200d🚀", "\x07\x1b[1m", "日本語", "\u2028x"]
+LABELS = [*HARD[:7], "\\x07\\x1b[1m", *HARD[8:]]
+GOLDEN = ["llama-gqa", "mistral", "gemma2", "gpt-oss", "falcon-rw"]  # GQA, window, soft cap, sinks, ALiBi
+
+
+def look(*arguments) -> None:
+    done = subprocess.run([LOOK, *map(str, arguments), "-q"], stdin=subprocess.DEVNULL, capture_output=True, cwd=ROOT, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def make_page(name: str, folder: Path) -> Path:
+    page, text = folder / f"{name}.html", folder / "text.txt"
+    text.write_text("The cat sat on the mat.\n\nIt was <b>happy</b> & \"warm\".\tשלום 👋\n")
+    look(*(a.format(page=page, text=text) for a in PAGES[name][0]))
+    return page
+
+
+def byte_letters(text: str) -> str:
+    """The bytes of a text as the letters that byte-level vocabularies write for them."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    other = {b: 256 + i for i, b in enumerate(b for b in range(256) if b not in plain)}
+    return "".join(chr(other.get(b, b)) for b in text.encode())
+
+
+def hard_tokenizer(vocab: int) -> dict:
+    """golden_models.tokenizer_json, whose first tokens are HARD."""
+    made = plain_tokenizer(vocab)
+    letters = {token: i for token, i in made["model"]["vocab"].items() if i >= len(HARD)}
+    made["model"]["vocab"] = {byte_letters(text): i for i, text in enumerate(HARD)} | letters
+    return made
+
+
+plain_tokenizer = golden_models.tokenizer_json
+
+
+def golden_model(name: str, folder: Path) -> tuple[Path, str]:
+    """A golden model whose tokenizer has the texts HARD, and token ids to look at."""
+    golden, out = golden_file.read(ROOT / f"tests/golden/{name}.txt"), folder / f"{name}.bin"
+    with unittest.mock.patch.object(golden_models, "tokenizer_json", hard_tokenizer), contextlib.redirect_stdout(io.StringIO()) as said:
+        golden_models.directory(folder / name, golden, golden.config, False)
+        assert convert.main([str(folder / name), str(out)]) == 0, said.getvalue()
+    return out, ",".join(map(str, [*range(len(HARD)), *golden.tokens()[:14]]))
+
+
+@unittest.skipIf(browser.LACKS, browser.LACKS)
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
+        cls.pages: dict[str, Path] = {}
+
+    def open(self, name: str, **how) -> browser.Browser:
+        """A page of PAGES, drawn."""
+        if name not in self.pages:
+            self.pages[name] = make_page(name, self.folder)
+        self.browser.open(self.pages[name], **how)
+        self.browser.until(f"document.querySelector({json.dumps(PAGES[name][1])})")
+        return self.browser
+
+    def sound(self) -> None:
+        self.assertEqual(self.browser.faults(), [])
+
+    def captured(self, *arguments) -> dict[str, np.ndarray]:
+        look(*arguments, "--capture", self.folder / "c.npz")
+        return dict(np.load(self.folder / "c.npz"))
+
+    def test_faults_are_noticed(self):
+        """What the other tests rely on."""
+        for script, says in (
+            ("console.error(1)", "console"), ("setTimeout(() => { throw new Error('no') })", "Error: no"),
+            ("fetch('http://127.0.0.1:9/x').catch(() => 0)", "asked for http"), ("new Image().src = 'x.png'", "asked for file"),
+        ):  # fmt: skip
+            page = self.folder / "bad.html"
+            page.write_text(f"<!doctype html><meta charset=utf-8><script>{script}</script>")
+            self.browser.open(page)
+            self.browser.wait(lambda says=says: any(says in fault for fault in self.browser.faults()))
+
+    def test_every_page_is_drawn_in_both_themes_at_every_width(self):
+        kept = os.environ.get("SCREENSHOTS")
+        for name in PAGES:
+            for width in (400, 1600):
+                for dark in (False, True):
+                    with self.subTest(name, width=width, dark=dark):
+                        page = self.open(name, width=width, dark=dark)
+                        self.assertEqual(page.js("isDark()"), dark)
+                        self.assertLessEqual(page.js("document.documentElement.scrollWidth"), width)
+                        self.sound()
+                        if kept:
+                            Path(kept).mkdir(parents=True, exist_ok=True)
+                            page.screenshot(Path(kept) / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+
+    def test_the_theme_can_be_switched(self):
+        for name in PAGES:
+            with self.subTest(name):
+                page = self.open(name)
+                back = "getComputedStyle(document.body).backgroundColor"
+                light = page.js(back)
+                page.click("#theme")
+                self.assertTrue(page.js("isDark()"))
+                self.assertNotEqual(page.js(back), light)
+                page.click("#theme")
+                self.assertEqual(page.js(back), light)
+                self.sound()
+
+    def test_tables_for_screen_readers(self):
+        for name in PAGES:
+            with self.subTest(name):
+                page = self.open(name)
+                if name == "atlas":
+                    page.click("[data-head='2.3']")
+                self.assertGreater(page.count("table thead th[scope=col]"), 1)
+                self.assertGreater(page.count("table tbody th[scope=row]"), 1)
+                unnamed = "[...document.querySelectorAll('canvas')].filter((c) => !c.ariaHidden && !c.ariaLabel && !c.closest('[aria-label]')).length"
+                self.assertEqual(page.js(unnamed), 0)
+
+    def hatched(self, stage: int, i: int, j: int) -> bool:
+        """Whether cell [i, j] of a map lets something of the hatching through."""
+        return self.browser.js(
+            f"(() => {{ const m = document.querySelectorAll('.stage canvas')[{stage}], side = Number(m.dataset.cell), at = Number(m.dataset.margin);"
+            "const c = new OffscreenCanvas(m.width, m.height).getContext('2d', {willReadFrequently: true}); c.drawImage(m, 0, 0);"
+            f"const p = c.getImageData(at + {j} * side + 2, at + {i} * side + 2, side - 4, side - 4).data;"
+            "for (let k = 3; k < p.length; k += 4) if (!p[k]) return true; return false; })()"
+        )
+
+    def test_a_click_on_a_head_opens_its_stages(self):
+        page = self.open("atlas")
+        self.assertEqual(page.count(".small"), 5 * 8)
+        page.click("[data-head='2.3']")
+        self.assertEqual(page.text("#one h2"), "Layer 2, head 3")
+        self.assertEqual(page.js("[...document.querySelectorAll('.stage h3')].map((h) => h.textContent)"),
+                         ["scores q·k", "scaled", "after the mask", "after softmax"])  # fmt: skip
+        self.assertEqual([self.hatched(s, 2, 5) for s in range(4)], [False, False, True, True])
+        self.assertEqual([self.hatched(s, 5, 2) for s in range(4)], [False] * 4)
+        page.click("#unmasked")
+        self.assertEqual([self.hatched(s, 2, 5) for s in range(4)], [False, False, True, False])
+        page.click("#unmasked")
+        self.assertTrue(self.hatched(3, 2, 5))
+        page.click("#byValue")
+        self.sound()
+
+    def test_a_head_opens_by_the_keyboard(self):
+        page = self.open("atlas")
+        page.js("document.querySelector(\"[data-head='1.1']\").focus()")
+        page.key("Enter")
+        self.assertEqual(page.text("#one h2"), "Layer 1, head 1")
+        page.js("document.querySelector('#sort').focus()")
+        page.key("ArrowDown")
+        self.assertNotEqual(page.js("document.querySelector('.small').dataset.head"), "0.0")
+        self.sound()
+
+    def row(self) -> dict[int, list[float]]:
+        """The table of the chosen row: key: [q.k, scaled, weight]."""
+        rows = self.browser.js("[...document.querySelectorAll('#one tbody tr')].map((r) => [...r.children].map((c) => c.textContent))")
+        return {int(key.split()[0]): [float(x) for x in rest] for key, *rest in rows}
+
+    def test_the_written_row_is_the_engines_and_arrow_keys_change_it(self):
+        c = self.captured(FABLE, TEXT)
+        pattern, scores = c["blocks.2.attn.hook_pattern"][0, 3], c["blocks.2.attn.hook_attn_scores"][0, 3]
+        page, n = self.open("atlas"), len(pattern)
+        page.click("[data-head='2.3']")
+        page.js("document.querySelector('.stage canvas').focus()")
+        for key, row in ((None, n - 1), ("ArrowUp", n - 2), ("ArrowUp", n - 3), ("ArrowDown", n - 2), ("Home", 0), ("ArrowUp", 0), ("End", n - 1)):
+            if key:
+                page.key(key)
+            for j, (_, scaled, weight) in self.row().items():
+                self.assertAlmostEqual(weight, pattern[row, j], delta=0.001)
+                self.assertAlmostEqual(scaled, scores[row, j], delta=0.002 * max(1, abs(scores[row, j])))
+            self.assertEqual(set(self.row()) >= set(np.flatnonzero(pattern[row] > 0.006)), True)
+            written = page.text("#row")
+            numbers = [float(x) for x in re.findall(r"(?:= |\+ )(\d\.\d\d) ", written)]
+            largest = np.sort(pattern[row])[::-1][: len(numbers)]
+            for a, b in zip(sorted(numbers, reverse=True), largest):
+                self.assertAlmostEqual(a, b, delta=0.006)
+            self.assertIn("(sum 1.0000)", written)
+        page.point(".stage canvas", 0.9, 0.9)
+        self.assertRegex(page.text("#where"), r"row \d+ .*, key \d+ .*weight \d\.\d{4}")
+        self.sound()
+
+    def test_a_head_becomes_a_picture(self):
+        page = self.open("head")
+        page.click("#png")
+        png = page.downloaded("head-2.3.png")
+        self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
+        wide, high = struct.unpack(">II", png[16:24])
+        self.assertGreater(wide, 3 * high)
+        self.sound()
+
+    def test_the_sentence_chooses_rows(self):
+        page = self.open("head")
+        page.click("#sentence button:nth-child(3)")
+        self.assertEqual(page.js("document.querySelector('#row .token').textContent"), page.js("tokens[2]"))
+        page.point("#sentence button:nth-child(6)")
+        self.assertTrue(page.js("document.querySelectorAll('#sentence button')[5].style.outline"))
+        self.sound()
+
+    def test_surprise_tells_what_was_expected(self):
+        page = self.open("surprise")
+        page.point(".word:nth-child(3)")
+        self.assertRegex(page.text("#about"), r"took \d+\.\d\d bits .*expected")
+        words = page.js("[...document.querySelectorAll('.word')].map((w) => w.textContent).join('')")
+        self.assertIn("<b>happy</b> & \"warm\".", words)
+        self.assertEqual(page.count("#text b"), 0)
+        self.sound()
+
+    def test_a_timeline_moves(self):
+        page = self.open("timeline")
+        self.assertGreater(page.count("tbody tr"), 4)
+        lanes = "document.querySelector('canvas').toDataURL()"
+        before = page.js(lanes)
+        page.js("document.querySelector('canvas').focus()")
+        page.key("+")
+        near = page.js(lanes)
+        self.assertNotEqual(near, before)
+        page.key("ArrowRight")
+        self.assertNotEqual(page.js(lanes), near)
+        page.key("Home")
+        self.assertEqual(page.js(lanes), before)
+        self.sound()
+
+    def test_models_of_all_kinds_with_tokens_of_all_kinds(self):
+        """Weights and scores of every head beside those of the engine; tokens are text, whatever they say."""
+        for name in GOLDEN:
+            with self.subTest(name):
+                model, ids = golden_model(name, self.folder)
+                page = self.folder / f"{name}.html"
+                look(model, "--prompt-ids", ids, "-o", page)
+                c = self.captured(model, "--prompt-ids", ids)
+                self.browser.open(page)
+                self.browser.until("document.querySelector('.small')")
+                at = self.browser.js("data.n_prompt") - len(ids.split(","))  # BOS, if the model adds one
+                self.assertEqual(self.browser.js("tokens")[at : at + len(HARD)], LABELS)
+                for entry in self.browser.js("data.heads.map((h) => [h.layer, h.head])"):
+                    layer, head = entry
+                    self.browser.click(f"[data-head='{layer}.{head}']")
+                    weights, scaled = (np.array(self.browser.js(
+                        f"Array.from({{length: N}}, (_, i) => Array.from({{length: N}}, (_, j) => headOf(data.heads.find((h) => h.layer === {layer} && h.head === {head})).{what}))"), float)
+                        for what in ("weight(i, j, false)", "scaled(i, j)"))  # fmt: skip
+                    np.testing.assert_allclose(weights, c[f"blocks.{layer}.attn.hook_pattern"][0, head], atol=1e-3)
+                    scores = c[f"blocks.{layer}.attn.hook_attn_scores"][0, head]
+                    seen = np.isfinite(scores)
+                    np.testing.assert_allclose(scaled[seen], scores[seen], atol=2e-3 * max(1, np.abs(scores[seen]).max()))
+                    about = self.browser.text("#one p")
+                    layers = self.browser.js(f"data.layers[{layer}]")
+                    self.assertEqual("the last" in about, layers["window"] > 0)
+                    self.assertEqual("sink" in about, layers["sinks"] is not None)
+                    self.assertEqual("capped" in about, layers["cap"] > 0)
+                    self.assertEqual("share KV head" in about, layers["kv_heads"] < layers["heads"])
+                self.assertEqual(self.browser.js("[...document.querySelectorAll('#sentence button')].map((b) => b.textContent)")[at : at + len(HARD)], LABELS)
+                self.assertEqual(self.browser.count("body script"), self.browser.js("document.scripts.length"))
+                self.sound()
+
+
+if __name__ == "__main__":
+    unittest.main()
