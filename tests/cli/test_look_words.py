@@ -2,6 +2,7 @@
 held to the engine's own observer and editor, through the Python binding, and to numpy."""
 
 import contextlib
+import ctypes
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import gguf
@@ -154,6 +156,19 @@ class Why(Words):
         self.refused(FABLE, TEXT, "--why", "", "-o", self.folder / "new.svg", says="must end in .html")
 
 
+class Shape(ctypes.Structure):
+    """struct tern_shape"""
+
+    _fields_ = [(n, ctypes.c_uint64) for n in "dim hidden n_layers n_heads n_kv_heads head_dim vocab max_seq".split()]
+    _fields_ += [("tied", ctypes.c_int), ("window", ctypes.c_uint64)]
+
+
+def random_model(path: Path, hidden: int) -> None:
+    shape, error = Shape(64, hidden, 2, 4, 2, 16, 96, 64, 1, 0), engine.Error()
+    write = ctypes.CDLL(str(LIBRARY.resolve())).tern_random_model
+    assert not write(os.fsencode(path), ctypes.byref(shape), 0, ctypes.c_uint64(5), 1, ctypes.byref(error)), error.text
+
+
 class Compare(Words):
     def small(self) -> Path:
         """fable as q4c."""
@@ -203,6 +218,13 @@ class Compare(Words):
         cli_case.write_model(other, 256, text=False)
         self.refused(FABLE, "x", "--compare", toy, says="n_layers is 5 in the first, 2 in the other")
         self.refused(toy, "x", "--compare", other, says="only one of the files has a tokenizer")
+        words = cli_case.tokenizer_section().replace(b"<s>", b"<t>")
+        with unittest.mock.patch.object(cli_case, "tokenizer_section", lambda: words):
+            cli_case.write_model(other, 256)
+        self.refused(toy, "x", "--compare", other, says="token 1 differs")
+        for path, hidden in ((toy, 160), (other, 192)):
+            random_model(path, hidden)
+        self.refused(toy, "--prompt-ids", "1", "--compare", other, says="hidden of layer 0 is 160 in the first, 192 in the other")
         self.refused(FABLE, "x", "--compare", self.folder / "none.bin", says="none.bin", code=4)
         self.refused(FABLE, "x", "--compare", FABLE, "-o", self.folder / "new.npz", says="must end in .html")
 
@@ -351,6 +373,13 @@ class Surgery(Words):
         for n in (*range(0, 420, 7), len(whole) - 256 * 4, len(whole) - 1):
             cut.write_bytes(whole[:n])
             self.refused(FABLE, TEXT, "--steer", cut, says="cut.gguf: ", code=3)
+        half = gguf.GGUFWriter(cut, "controlvector")
+        half.add_tensor("direction.1", vectors[1].astype(np.float16))
+        half.write_header_to_file()
+        half.write_kv_data_to_file()
+        half.write_tensors_to_file()
+        half.close()
+        self.refused(FABLE, TEXT, "--steer", cut, says="is not f32", code=3)
         for seed in range(60):  # any byte of the header changed: it is refused or read, and never more than that
             damaged = bytearray(whole)
             damaged[np.random.default_rng(seed).integers(0, 400)] ^= 1 << seed % 8
