@@ -1,9 +1,10 @@
 """look --tour: what its page says of the code is there, its numbers are those of numpy and of the issue's examples, and
-its experiments hold. What a browser does with the page: test_look_browser.py."""
+its experiments hold."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium")
 LOOK = os.environ.get("LOOK", "./look")
 FABLE = ROOT / "models/fable.bin"
 PAGE = ROOT / "src/app/look/page"
@@ -167,6 +169,45 @@ class Tour(unittest.TestCase):
     def test_wrong_tables(self):
         _, weights, _ = self.example("wrong")
         self.shown(weights[0], [0.426, 0.574])
+
+    def browse(self, script: str = "") -> str:
+        """The page's text as markup after its scripts and `script` have run. No message may appear in the console."""
+        page = self.folder / "browsed.html"
+        page.write_text(self.text.replace("</body>", f"<script>{script}</script></body>"))
+        flags = "--headless --no-sandbox --disable-gpu --virtual-time-budget=4000 --enable-logging=stderr --dump-dom".split()
+        done = subprocess.run(
+            [CHROMIUM, *flags, f"--user-data-dir={self.folder}/profile", page.as_uri()], capture_output=True, text=True, timeout=60
+        )
+        self.assertNotIn("CONSOLE", done.stderr)
+        self.assertNotRegex(re.search(r"(?s)<main.*</main>", done.stdout)[0], r"\b(NaN|undefined|null|Infinity)\b")
+        return done.stdout
+
+    @unittest.skipUnless(CHROMIUM, "chromium is not installed")
+    def test_a_browser_draws_it(self):
+        main = re.search(r"(?s)<main.*</main>", self.browse())[0]
+        steps = re.findall(r"<h2>(\d+)\. ", main)
+        self.assertEqual(steps, [str(i + 1) for i in range(17)])
+        for text in (
+            "x [T, dim] = 4 x 256", "4 x 512 as 8 heads of 64", "4 x 256 as 4 heads of 64", "[H, T, T] = 8 x 4 x 4",
+            "Dropout is absent at inference", "5 layers x 4 KV heads x 64 x 2 x 2 bytes", "GQA (this model)",
+            "MHA: 8 KV heads, 2,048 bytes", "this model: 4 KV heads, 1,024 bytes", "MQA: 1 KV head, 256 bytes",
+            "[0.212 0.212 0.576]", "[2.340 0.660]", "[0.73 0.27 0]", "[8 10]", "0.426 0.574",
+            "Vaswani et al. 2017", "Shazeer 2019", "Ainslie et al. 2023", "Su et al. 2021",
+        ):  # fmt: skip
+            self.assertIn(text, main)
+
+    @unittest.skipUnless(CHROMIUM, "chromium is not installed")
+    def test_clicks_and_keys(self):
+        """BOS goes away; a click and an arrow follow other tokens."""
+        shown = self.browse("""
+            const at = () => document.querySelector("#follow [aria-pressed=true]").textContent, seen = [at()];
+            document.querySelectorAll("#follow button")[1].click(), seen.push(at());
+            document.querySelectorAll("#follow button")[1].focus();
+            document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true})), seen.push(at());
+            const visible = () => [...document.querySelectorAll("#softmax tbody tr")].filter((r) => r.offsetParent).length;
+            seen.push(visible()), document.getElementById("bos").click(), seen.push(visible());
+            document.title = seen.join(" ");""")
+        self.assertIn("<title>·sat The ·cat 8 6</title>", shown.replace("\n", ""))
 
     def test_the_cache_is_written_out_as_info_does(self):
         info = subprocess.run(["./run", FABLE, "--info"], capture_output=True, text=True, cwd=ROOT).stdout

@@ -47,6 +47,7 @@ extern const char page_page_css[];
 extern const char page_page_js[];
 extern const char page_surprise_js[];
 extern const char page_timeline_js[];
+extern const char page_tour_drawings_js[];
 extern const char page_tour_examples_js[];
 extern const char page_tour_js[];
 extern const char page_why_js[];

@@ -310,6 +310,7 @@ static enum tern_status put_page(FILE *f, const struct tour *t, struct tern_erro
     if (!status)
         status = tour_examples_put(f, e);
     page_data_end(f);
+    page_script(f, page_tour_drawings_js);
     page_script(f, page_tour_examples_js);
     page_end(f, page_tour_js);
     return status;
