@@ -170,6 +170,91 @@ class Tour(unittest.TestCase):
         _, weights, _ = self.example("wrong")
         self.shown(weights[0], [0.426, 0.574])
 
+    def test_changing_the_last_token(self):
+        """No earlier row changes by a bit, unless attention is bidirectional: captures of both texts say the same."""
+        x = self.data["experiments"]["last"]
+        self.assertEqual((x["tokens"][x["row"]], x["tokens"][-1], x["other"]), ("·sat", "·mat", "·the"))
+        self.assertEqual((x["causal"]["changed"], x["causal"]["most"], x["causal"]["weight"]), (0, 0, 0))
+        self.assertEqual(x["causal"]["of"], 5 * 6 * 256)
+        for name, options in (("causal", ()), ("bidirectional", ("--attn", "bidirectional"))):
+            both = []
+            for text in ("The cat sat on the mat", "The cat sat on the the"):
+                look(FABLE, text, "-q", *options, "--hooks", "*resid_post,*pattern", "--capture", self.folder / "c.npz")
+                both.append(dict(np.load(self.folder / "c.npz")))
+            rows = [np.stack([c[f"blocks.{layer}.hook_resid_post"][0, :-1] for layer in range(5)]) for c in both]
+            self.assertEqual((rows[0] != rows[1]).sum(), x[name]["changed"])
+            self.near(np.abs(rows[0] - rows[1]).max(), x[name]["most"], 1e-3)
+            self.near(both[0]["blocks.0.attn.hook_pattern"][0, 0, x["row"], -1], x[name]["weight"])
+        self.assertGreater(x["bidirectional"]["weight"], 0.01)
+
+    def heads_before_rope(self) -> tuple[np.ndarray, ...]:
+        """q, k before RoPE and v [n, d] of the tour's head, and a function that turns rows to positions first, ..."""
+        d = self.data
+        n, size = len(d["tokens"]), d["head_dim"]
+        frequency = 10000.0 ** (-np.arange(size // 2) / (size // 2))
+
+        def turn(x: np.ndarray, first: float, sign: int = 1) -> np.ndarray:
+            angle = sign * (first + np.arange(n))[:, None] * frequency
+            a, b = x[:, : size // 2], x[:, size // 2 :]
+            return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], 1)
+
+        q, k, v = (np.array(d[f"head_{x}"]).reshape(n, size) for x in "qkv")
+        return turn(q, 0, -1), turn(k, 0, -1), v, turn
+
+    def test_shifted_positions(self):
+        x = self.data["experiments"]["shift"]
+        q, k, _, turn = self.heads_before_rope()
+        for name, first in (("scores", 0), ("later", 7)):
+            self.near(x[name], (turn(q, first) @ turn(k, first).T)[-1], 1e-4)
+        self.assertEqual(x["by"], 7)
+        self.assertLess(x["change"], 1e-6 * x["most"])
+
+    def test_order_is_lost_without_rope(self):
+        x = self.data["experiments"]["order"]
+        q, k, v, turn = self.heads_before_rope()
+        order = [0, 2, 1, 3, 4, 5, 6]
+
+        def out(q, k, v):
+            return softmax(q[-1] @ k.T / 8) @ v
+
+        self.near(x["with"], np.abs(out(turn(q, 0), turn(k, 0), v) - out(turn(q, 0), turn(k[order], 0), v[order])).max())
+        self.near(out(q, k, v), out(q, k[order], v[order]), 1e-12)
+        self.assertLess(x["without"], 1e-6 * x["most"])
+        self.assertGreater(x["with"], 1e-2 * x["most"])
+
+    def test_repeated_kv_heads(self):
+        x = self.data["experiments"]["repeated"]
+        self.assertEqual((x["naive"], x["engine"], x["values"]), (True, True, 7 * 8 * 64))
+
+    def test_one_by_one_or_at_once(self):
+        batches = self.data["experiments"]["batches"]
+        self.assertEqual(([n for n, _, _ in batches], {rows for *_, rows in batches}), ([1, 2, 7], {7}))
+        self.assertEqual(len({hash for _, hash, _ in batches}), 1)
+        self.assertNotEqual(batches[0][1], "0" * 16)
+
+    def test_softmax_saturates_without_the_scale(self):
+        """The page's random numbers and numpy's have the same means, up to chance."""
+        random = np.random.default_rng(1)
+        for d, scaled, plain in self.data["experiments"]["saturation"]:
+            q, k = random.standard_normal((2, 400, 16, d))
+            scores = q @ k.transpose(0, 2, 1)
+            self.near(scaled, softmax(scores / d**0.5).max(-1).mean(), 0.04)
+            self.near(plain, softmax(scores).max(-1).mean(), 0.04)
+        scaled, plain = np.array(self.data["experiments"]["saturation"])[:, 1:].T
+        self.assertLess(np.ptp(scaled), 0.05)
+        self.assertTrue(plain[0] < 0.5 < 0.8 < plain[1] < 0.9 < plain[2])
+
+    def test_heads_switched_off(self):
+        """What --ablate each says of the sentence"""
+        x = self.data["experiments"]["ablation"]
+        ranks = look(FABLE, "She gave him a book", "--ablate", "each", "--color", "none").stdout.decode()
+        self.near(float(re.search(r"loss (\S+) nats", ranks)[1]), x["loss"], 2e-6)
+        changes = {f"{layer}.{head}": change for layer, head, change in x["heads"]}
+        shown = re.findall(r"(?m)^ *\d+  (\d\.\d) +\S+ +([+-]\S+)$", ranks)
+        self.assertEqual((len(changes), len(shown) > 5), (40, True))
+        for head, change in shown:
+            self.near(changes[head], float(change), 2e-6)
+
     def browse(self, script: str = "") -> str:
         """The page's text as markup after its scripts and `script` have run. No message may appear in the console."""
         page = self.folder / "browsed.html"
@@ -192,7 +277,7 @@ class Tour(unittest.TestCase):
             "Dropout is absent at inference", "5 layers x 4 KV heads x 64 x 2 x 2 bytes", "GQA (this model)",
             "MHA: 8 KV heads, 2,048 bytes", "this model: 4 KV heads, 1,024 bytes", "MQA: 1 KV head, 256 bytes",
             "[0.212 0.212 0.576]", "[2.340 0.660]", "[0.73 0.27 0]", "[8 10]", "0.426 0.574",
-            "Vaswani et al. 2017", "Shazeer 2019", "Ainslie et al. 2023", "Su et al. 2021",
+            "0 of 7,680", "the same bits", "--ablate each", "Vaswani et al. 2017", "Shazeer 2019", "Ainslie et al. 2023", "Su et al. 2021",
         ):  # fmt: skip
             self.assertIn(text, main)
 
@@ -218,6 +303,8 @@ class Tour(unittest.TestCase):
         for arguments, says, code in (
             (["--tour", FABLE], "-o tour.html", 2),
             (["--tour", FABLE, "-o", "x.html", "--attn", "naive"], "leave out --attn", 2),
+            (["--tour", FABLE, "-o", "x.html", "--ablate", "0.1"], "no --ablate", 2),
+            (["--tour", FABLE, "-o", "x.png"], "must end in .html", 2),
             (["--tour", FABLE, "-o", "x.html", "--head", "5.0"], "layers 0 to 4", 2),
             (["--tour", FABLE, "cat " * 60, "-o", "x.html"], "at most 48 tokens", 6),
         ):

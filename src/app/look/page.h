@@ -49,6 +49,7 @@ extern const char page_surprise_js[];
 extern const char page_timeline_js[];
 extern const char page_tour_drawings_js[];
 extern const char page_tour_examples_js[];
+extern const char page_tour_experiments_js[];
 extern const char page_tour_js[];
 extern const char page_why_js[];
 

@@ -3,8 +3,10 @@
 
 #include "app/cli/cache_size.h"
 #include "app/cli/output_file.h"
+#include "app/look/edits.h"
 #include "app/look/page.h"
 #include "app/look/tour_examples.h"
+#include "app/look/tour_experiments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +107,8 @@ static enum tern_status check(struct tour *t, struct tern_error *e)
                  MOST_TOKENS, n);
         return e->code = TERN_LIMIT;
     }
+    if (edits_are_wanted(t->s->o))
+        return parser_usage(e, "--tour shows the model as it is: no --ablate, --patch or --steer");
     enum tern_status status = page_check_name(v[LOOK_OUTPUT].text, e);
     if (!status && v[LOOK_HEAD].given)
         status = subject_head(t->s, v[LOOK_HEAD].text, &t->layer, &t->head, e);
@@ -309,9 +313,12 @@ static enum tern_status put_page(FILE *f, const struct tour *t, struct tern_erro
         status = put_angles(f, t, e);
     if (!status)
         status = tour_examples_put(f, e);
+    if (!status)
+        status = tour_experiments_put(f, t->s, t->a, t->layer, t->head, e);
     page_data_end(f);
     page_script(f, page_tour_drawings_js);
     page_script(f, page_tour_examples_js);
+    page_script(f, page_tour_experiments_js);
     page_end(f, page_tour_js);
     return status;
 }

@@ -268,7 +268,7 @@ function start() {
     element("span", { id: "follow", role: "group", "aria-label": "the token to follow", onkeydown: followKeys }, "follow ",
       ...data.tokens.slice(0, N).map((t, i) => element("button", { type: "button", value: i, class: `token ${i === 0 && data.has_bos ? "bos" : ""}`, onclick: () => follow(i) }, label(i)))),
     data.has_bos ? element("label", {}, bos, " show BOS") : null));
-  const sections = [element("h2", { id: "walk" }, "One token through one layer"), ...walk(), ...drawings(), ...examples()];
+  const sections = [element("h2", { id: "walk" }, "One token through one layer"), ...walk(), ...drawings(), ...examples(), ...experiments()];
   const titles = sections.filter((s) => s.id && s.querySelector("h2"));
   document.body.append(element("main", { class: "tour" },
     paragraph(`What happens when ${data.model} reads “${data.tokens.slice(data.has_bos ? 1 : 0, N).map((t) => t[1].replaceAll("·", " ")).join("").trim()}” and continues it. Every number on this page comes from that run: layer ${data.layer} of ${data.n_layers}, head ${data.head} of ${data.heads}. Beside it stands the line of tern that computes it.`),
