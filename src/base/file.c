@@ -161,6 +161,8 @@ enum tern_status file_check_target(const char *path, const char *source, struct 
     struct stat there, in;
     if (!*path)
         return error_set(e, TERN_USAGE, "the new file needs a name");
+    if (!strcmp(path, "-")) /* elsewhere it means standard output, which cannot be replaced */
+        return error_set(e, TERN_USAGE, "the new file cannot be called -: give another name");
     if (lstat(path, &there))
         return errno == ENOENT ? TERN_OK : error_io(e, path, "cannot look at it");
     if (!S_ISREG(there.st_mode))

@@ -14,7 +14,7 @@ struct tern_decoder {
 static enum tern_status no_tokenizer(struct tern_error *e)
 {
     return error_set(e, TERN_USAGE,
-                     "the model file has no tokenizer: convert it with one, or use token ids");
+                     "the model file has no tokenizer: convert it with one, or use token ids (--prompt-ids)");
 }
 
 enum tern_status tern_tokenize(const tern_model *m, const char *text, size_t n, unsigned flags,

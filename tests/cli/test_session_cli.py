@@ -54,6 +54,10 @@ class Sessions(Cli):
         self.assertEqual(file.read_bytes(), held)
         self.assertEqual(self.good(*args, "one two"), text)  # the same one: nothing to ask
 
+    def test_a_dash_is_no_session(self):
+        self.assertIn("needs the name of a file", self.bad(2, self.model, "x", "-n", 1, "--session", "-"))
+        self.assertFalse(os.path.exists("-"))
+
     def test_a_session_may_end_within_a_character(self):
         """The next run writes it whole."""
         ids = [1, *(b + 3 for b in "aж🙂".encode())]

@@ -368,8 +368,8 @@ class HuggingFace(Case):
 
     def test_names_of_directories_are_not_written_to(self):
         source = huggingface(self.dir / "m", SMALL, tensors(SMALL))
-        for name in ("out/", "out/sub/", "out/.", "", "."):
-            code, _, err = run(source, f"{self.dir}/{name}" if name else "")
+        for name in ("out/", "out/sub/", "out/.", "", ".", "-"):
+            code, _, err = run(source, f"{self.dir}/{name}" if name not in ("", "-") else name)
             self.assertEqual((code, "name the file to write" in err, (self.dir / "out").exists()), (2, True, False), err)
 
     def test_what_stands_in_place_of_a_model(self):

@@ -304,7 +304,9 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
     rest = value + strcspn(value, " ");
     bool saves = !strcmp(name, "save"), needs_file = saves || !strcmp(name, "load");
     if (needs_file && (!*value || !strcmp(value, "-"))) /* standard input is the conversation */
-        return fail(e, TERN_USAGE, "the name of a file is missing, as in /save talk.jsonl");
+        return fail(e, TERN_USAGE,
+                    *value ? "- is not the name of a file; give one, as in /save talk.jsonl"
+                           : "the name of a file is missing, as in /save talk.jsonl");
     if (needs_file)
         return use_file(c, saves, value, e);
     if (!strcmp(name, "regen"))

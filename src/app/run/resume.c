@@ -48,6 +48,8 @@ enum tern_status resume_open(tern_context *ctx, const struct run_options *o, str
     struct stat there;
     if (!path)
         return TERN_OK;
+    if (!strcmp(path, "-"))
+        return parser_usage(e, "--session needs the name of a file, and - is none");
     if (lstat(path, &there))
         return check_folder(path, e);
     if (S_ISLNK(there.st_mode))

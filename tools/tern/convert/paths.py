@@ -48,6 +48,8 @@ def out_file(text: str) -> Path:
     """OUT as it was written: a name that ends in / is a directory's, which a Path does not keep."""
     if os.path.basename(text) in ("", ".", ".."):
         raise ConvertError(f"{text or repr(text)} is the name of a directory; name the file to write", USAGE)
+    if text == "-":
+        raise ConvertError("a weights file cannot go to standard output (-); name the file to write", USAGE)
     return Path(text)
 
 
