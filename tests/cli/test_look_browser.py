@@ -170,6 +170,8 @@ class Pages(unittest.TestCase):
         self.assertEqual(page.count(".small"), 5 * 8)
         page.click("[data-head='2.3']")
         self.assertEqual(page.text("#one h2"), "Layer 2, head 3")
+        loose = "[...document.querySelector('#one').childNodes].filter((c) => c.nodeType === Node.TEXT_NODE).length"
+        self.assertEqual(page.js(loose), 0)
         self.assertEqual(page.js("[...document.querySelectorAll('.stage h3')].map((h) => h.textContent)"),
                          ["scores q·k", "scaled", "after the mask", "after softmax"])  # fmt: skip
         self.assertEqual([self.hatched(s, 2, 5) for s in range(4)], [False, False, True, True])
@@ -180,6 +182,11 @@ class Pages(unittest.TestCase):
         self.assertTrue(self.hatched(3, 2, 5))
         page.click("#byValue")
         self.sound()
+
+    def test_stages_stand_side_by_side_where_there_is_room(self):
+        for width, rows in ((1600, 1), (400, 4)):
+            page = self.open("head", width=width)
+            self.assertEqual(page.js("new Set([...document.querySelectorAll('.stage')].map((s) => s.offsetTop)).size"), rows)
 
     def test_a_head_opens_by_the_keyboard(self):
         page = self.open("atlas")
@@ -291,6 +298,41 @@ class Pages(unittest.TestCase):
                 self.assertEqual(self.browser.js("[...document.querySelectorAll('#sentence button')].map((b) => b.textContent)")[at : at + len(HARD)], LABELS)
                 self.assertEqual(self.browser.count("body script"), self.browser.js("document.scripts.length"))
                 self.sound()
+
+    @unittest.skipUnless(os.environ.get("LONG_PAGES"), "LONG_PAGES=1 runs it: half a minute")
+    def test_4096_tokens(self):
+        """Every head at 64 x 64 and 16 whole in less than 30 MB; 30 frames a second; no step blocks for 200 ms."""
+        text, page = self.folder / "long.txt", self.folder / "long.html"
+        source = (ROOT / "models/README.md").read_text() + (ROOT / "models/CREDITS.md").read_text()
+        text.write_text(source[:9280])
+        look(FABLE, "-f", text, "-o", page)
+        self.browser.open(page, width=1600)
+        n = self.browser.js("N")
+        self.assertTrue(3900 < n < 4300, n)
+        self.assertEqual(self.browser.js("data.heads.filter((h) => h.side === 64).length"), 40)
+        self.assertEqual(self.browser.js("data.heads.filter((h) => h.whole).length"), 16)
+        self.assertIn("24 of 40", self.browser.text("#left-out"))
+        self.assertLess(page.stat().st_size, 30e6)
+        frames = self.browser.js("""new Promise((done) => { const begin = performance.now(), end = document.documentElement.scrollHeight; let frames = 0;
+            const step = () => { const t = performance.now() - begin; frames++; scrollTo(0, ((t / 2000) % 1) * end); t < 2000 ? requestAnimationFrame(step) : done(frames / (t / 1000)); };
+            requestAnimationFrame(step); })""")
+        self.browser.js("""window.longest = []; new PerformanceObserver((l) => l.getEntries().forEach((e) => longest.push(e.duration))).observe({entryTypes: ["longtask"]})""")
+        steps = {"open": lambda: self.browser.click(".small:not(.partial)"), "row": lambda: self.browser.key("ArrowUp"),
+                 "page": lambda: self.browser.key("PageUp"), "side": lambda: self.browser.key("ArrowLeft"), "larger": lambda: self.browser.key("+"),
+                 "first": lambda: self.browser.key("Home"), "last": lambda: self.browser.key("End"),
+                 "mask": lambda: self.browser.click("#unmasked"), "guide": lambda: self.browser.click("#guide", 0.3, 0.6)}  # fmt: skip
+        blocked = {}
+        for name, step in steps.items():
+            self.browser.js("longest.length = 0")
+            step()
+            if name == "open":
+                self.browser.js("document.querySelector('.stage canvas').focus()")
+            self.browser.js("new Promise((f) => setTimeout(f, 1500))")
+            blocked[name] = round(self.browser.js("Math.max(0, ...longest)"))
+        print(f"{n} tokens, {page.stat().st_size / 1e6:.1f} MB, {frames:.0f} frames a second, longest task in ms: {blocked}")
+        self.sound()
+        self.assertGreaterEqual(frames, 30)
+        self.assertLess(max(blocked.values()), 200)
 
 
 if __name__ == "__main__":

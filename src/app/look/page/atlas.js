@@ -215,6 +215,7 @@ class Heat {
 
 const LABELS = 92; /* pixels of the labels of rows and columns */
 const LABELLED = 9; /* pixels of a cell from which on there are labels */
+const SLICE = 30; /* ms that drawing takes at a time */
 const STAGE_GAP = 18; /* as in page.css */
 
 class View {
@@ -253,7 +254,7 @@ class View {
     this.entry = entry;
     if (!this.size) this.fit();
     this.head = entry.whole ? headOf(entry) : null;
-    this.place.replaceChildren(...(this.head ? this.build() : this.buildPartial()));
+    this.place.replaceChildren(...(this.head ? this.build() : this.buildPartial()).filter((part) => part));
     location.hash = `head=${entry.layer}.${entry.head}`;
     if (this.head) this.draw();
     this.place.querySelector("h2").focus();
@@ -301,7 +302,7 @@ class View {
         element("h3", {}, m.stage.title), m.box, element("p", { class: "soft" }, m.stage.note)))),
       this.where,
       element("h3", {}, "The row, written out"), this.written,
-      element("h3", {}, "The sentence: what the chosen token looks at (blue), and what looks at it (underlined)"), this.sentence,
+      element("h3", {}, "The sentence: what the chosen token looks at (filled), and what looks at it (underlined)"), this.sentence,
       element("details", {}, element("summary", {}, "Table of this row"), this.table)];
   }
 
@@ -334,11 +335,34 @@ class View {
     c.strokeRect(this.left * side, this.top * side, Math.max(4, n * side), Math.max(4, n * side));
   }
 
+  /* A short text is drawn at once, a long one in slices; a later call ends an earlier one. */
   draw() {
     if (!this.head) return;
-    this.maps.forEach((m) => m.draw());
-    if (this.guide) this.drawGuide();
+    const steps = (this.steps = this.drawSteps());
+    const slice = () => {
+      const end = N <= 512 ? Infinity : performance.now() + SLICE;
+      while (this.steps === steps && performance.now() < end) if (steps.next().done) return;
+      if (this.steps === steps) setTimeout(slice);
+    };
+    slice();
+  }
+
+  /* Softmax needs the sums of whole rows: they come before what shows them. */
+  *drawSteps() {
+    for (const map of this.maps) {
+      for (let i = this.top; map.stage.key === "weights" && i < this.top + this.count(); i++) yield this.head.norm(i, this.options.unmasked);
+      yield map.draw();
+    }
+    if (this.guide) yield this.drawGuide();
+    const [from, to] = this.excerpt();
+    for (let j = from; j < to; j++) yield this.head.norm(j, false);
     this.describe();
+  }
+
+  /* Tokens of the sentence that are shown: from .. to - 1 */
+  excerpt() {
+    const from = Math.max(0, Math.min(this.row - 100, N - 200));
+    return [from, Math.min(N, from + 200)];
   }
 
   zoom(by) {
@@ -399,7 +423,7 @@ class View {
   }
 
   describeSentence(w) {
-    const h = this.head, from = Math.max(0, Math.min(this.row - 100, N - 200)), to = Math.min(N, from + 200);
+    const h = this.head, [from, to] = this.excerpt();
     const spans = [];
     for (let j = from; j < to; j++) {
       const back = j !== this.row && h.sees(j, this.row) ? h.weight(j, this.row, false) : 0;
@@ -503,7 +527,7 @@ function start() {
     element("span", { class: "soft" }, `${data.model}, ${data.type} weights, ${data.cache} cache; ${N} tokens` +
       (data.n_prompt < N ? `, ${N - data.n_prompt} of them generated` : ""))));
   document.body.append(element("main", {},
-    element("p", {}, "Each square is a head: rows are tokens, columns the tokens that they look at, darker is more. Choose one to see its stages." +
+    element("p", {}, "Each square is a head: rows are tokens, columns the tokens that they look at, a stronger colour is more. Choose one to see its stages." +
       (N > 64 ? " A cell is the largest weight of the tokens that it stands for." : "")),
     left ? element("p", { class: "soft", id: "left-out" }, `Left out: ${left} of ${data.heads.length} heads (dashed) are in this file only in little.`) : null,
     element("div", { class: "controls" }, element("label", {}, "Sort ", select)),
