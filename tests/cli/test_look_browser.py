@@ -34,6 +34,9 @@ PAGES = {  # name: arguments with {page} for the file, an element that shows tha
     "atlas": ([FABLE, TEXT, "-o", "{page}"], "#heads .small"),
     "head": ([FABLE, TEXT, "--head", "2.3", "-o", "{page}"], "#one canvas"),
     "surprise": ([FABLE, "--surprise", "{text}", "-o", "{page}"], ".word"),
+    "lens": ([FABLE, TEXT, "--lens", "-o", "{page}"], "td[data-p]"),
+    "why": ([FABLE, TEXT, "--why", "", "-o", "{page}"], ".layer-terms .bar"),
+    "compare": ([FABLE, TEXT, "--compare", FABLE, "-o", "{page}"], ".heat"),
     "timeline": ([FABLE, TEXT, "-n", "3", "--timeline", "{page}"], "table tbody tr"),
 }
 # Texts that a page could take for markup, or that break a line of text. A label escapes what has no picture.
@@ -250,6 +253,24 @@ class Pages(unittest.TestCase):
         words = page.js("[...document.querySelectorAll('.word')].map((w) => w.textContent).join('')")
         self.assertIn("<b>happy</b> & \"warm\".", words)
         self.assertEqual(page.count("#text b"), 0)
+        self.sound()
+
+    def test_the_lens_tells_five_words_and_follows_the_arrow_keys(self):
+        page = self.open("lens")
+        page.js("document.querySelector(\"td[tabindex='0']\").focus()")
+        self.assertRegex(page.text("#about"), r"position 0, the embedding alone says: ([^%]+ %){5}\. The model says")
+        page.key("ArrowDown")
+        page.key("ArrowRight")
+        self.assertRegex(page.text("#about"), r"position 1, layer 0 says: ")
+        self.assertEqual(page.count("td[tabindex='0']"), 1)
+        self.sound()
+
+    def test_the_terms_of_a_layer_open(self):
+        page = self.open("why")
+        self.assertEqual(page.count(".layer-terms"), 5 + 2)
+        self.assertEqual(page.count(".layer-terms[open]"), 0)
+        page.click(".layer-terms:nth-of-type(2) summary")
+        self.assertEqual(page.count(".layer-terms[open] tbody tr"), 8 + 3)
         self.sound()
 
     def test_a_timeline_moves(self):
