@@ -252,7 +252,7 @@ coverage:
 	+@$(SUBMAKE) BUILD=build-coverage REF_ONLY=1 CC="$(CLANG)" CFLAGS="-O1 -g" \
 		EXTRA="$(EXTRA) -fprofile-instr-generate -fcoverage-mapping" test-covered
 
-test-covered: suites replays $(PROGRAMS:%=$(BUILD)/%)
+test-covered: suites replays lib $(PROGRAMS:%=$(BUILD)/%)
 	@rm -rf $(BUILD)/profiles
 	@BUILD=$(BUILD) QUICK=1 KINDS="c replay py" ONLY="$(COVERING)" \
 		LLVM_PROFILE_FILE="$(CURDIR)/$(BUILD)/profiles/%4m.profraw" tests/run-tests
