@@ -142,6 +142,10 @@ static struct tern_error e;
 
 static void setup(void)
 {
+    open_error = stat_error = rename_error = move_error = 0;
+    at_most = largest = n_synced = 0;
+    expect_at = 0, pretend = false;
+    memset(sync_error, 0, sizeof sync_error);
     allocs_start(0, 0);
     toy_path(folder, sizeof folder, "files");
     snprintf(path, sizeof path, "%s/a", folder);

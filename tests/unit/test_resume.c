@@ -44,6 +44,8 @@ static void teardown(void)
     rmdir(folder);
     tern_context_close(ctx);
     tern_model_close(model);
+    ctx = NULL, model = NULL;
+    memset(&options, 0, sizeof options);
 }
 
 static void open_context(void)
