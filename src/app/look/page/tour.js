@@ -188,55 +188,56 @@ function temperatureTable() {
 function walk() {
   const x = times(N, data.dim), qShape = times(N, data.heads * D), kvShape = times(N, data.kv_heads * D), scores = times(data.heads, N, N);
   const isMoe = data.experts > 0;
-  return [
-    step("tokens", "1. Text becomes tokens", { shape: `tokens [T] = ${N}`, moves: `${4 * N} bytes: one id of 4 bytes for each token.`, code: [CODE.tokens] }, () => [
+  const steps = [
+    step("tokens", "Text becomes tokens", { shape: `tokens [T] = ${N}`, moves: `${4 * N} bytes: one id of 4 bytes for each token.`, code: [CODE.tokens] }, () => [
       paragraph("A token is a piece of text with a number. A middle dot stands for a space. ", data.has_bos ? "The first row is BOS, the token that begins every text. The text does not contain it, yet every head can attend to it." : null), tokenTable()]),
-    step("embedding", "2. Each token becomes a vector", { shape: `x [T, dim] = ${x}`, equation: "x = E[token]", code: [CODE.embed], moves: `${N} rows of ${data.dim} numbers are copied from the embedding E, ${times(grouped(data.vocab), data.dim)}.` }, () => [
+    step("embedding", "Each token becomes a vector", { shape: `x [T, dim] = ${x}`, equation: "x = E[token]", code: [CODE.embed], moves: `${N} rows of ${data.dim} numbers are copied from the embedding E, ${times(grouped(data.vocab), data.dim)}.` }, () => [
       paragraph("The same token has the same row wherever it stands. The vector does not know its position yet. Orange is below 0, blue is above."), rowsOf(stepRows("embed")),
       data.layer ? paragraph(`Layers 0 to ${data.layer - 1} have changed x before the layer of this tour sees it:`) : null, data.layer ? rowsOf(stepRows("in")) : null]),
-    data.steps.attn_norm ? step("norm", "3. A norm brings all vectors to one size", { shape: `h [T, dim] = ${x}`, equation: "h = g · x / √(mean(x²) + ε)   (RMSNorm)", code: [CODE.norm], moves: "x stays as it is. h goes to a buffer of its own, which the next step reads." }, () => [rowsOf(stepRows("attn_norm"))]) : null,
-    step("qkv", "4. Query, key and value", { shape: `q [T, H · d] = ${qShape} as ${data.heads} heads of ${D};  k, v [T, G · d] = ${kvShape} as ${data.kv_heads} heads of ${D}`, equation: "q = Wq h    k = Wk h    v = Wv h", code: [CODE.q, CODE.k, CODE.v],
+    data.steps.attn_norm ? step("norm", "A norm brings all vectors to one size", { shape: `h [T, dim] = ${x}`, equation: "h = g · x / √(mean(x²) + ε)   (RMSNorm)", code: [CODE.norm], moves: "x stays as it is. h goes to a buffer of its own, which the next step reads." }, () => [rowsOf(stepRows("attn_norm"))]) : null,
+    step("qkv", "Query, key and value", { shape: `q [T, H · d] = ${qShape} as ${data.heads} heads of ${D};  k, v [T, G · d] = ${kvShape} as ${data.kv_heads} heads of ${D}`, equation: "q = Wq h    k = Wk h    v = Wv h", code: [CODE.q, CODE.k, CODE.v],
       moves: `Splitting into heads moves nothing: head h begins at column ${D} h.` }, () => [
       paragraph(`The query says what a token looks for. The key says what it offers. The value is what it passes on. Below is head ${data.head}, which reads KV head ${KV}. `, HALF ? "RoPE (next step) has already turned q and k here." : null),
       element("h3", {}, `q of head ${data.head}`), rowsOf(Array.from({ length: N }, (_, i) => slice(data.head_q, i, D))),
       element("h3", {}, `k of KV head ${KV}`), rowsOf(Array.from({ length: N }, (_, i) => slice(data.head_k, i, D))),
       element("h3", {}, `v of KV head ${KV}`), rowsOf(Array.from({ length: N }, (_, i) => slice(data.head_v, i, D)))]),
-    HALF ? step("rope", "5. RoPE turns q and k by their position", { shape: `q [T, H, d] = ${times(N, data.heads, D)}, ${HALF} pairs in each head`, equation: "(a, b) → (a cos φ − b sin φ, b cos φ + a sin φ),  φ = position · frequency of the pair", code: [CODE.rope],
+    HALF ? step("rope", "RoPE turns q and k by their position", { shape: `q [T, H, d] = ${times(N, data.heads, D)}, ${HALF} pairs in each head`, equation: "(a, b) → (a cos φ − b sin φ, b cos φ + a sin φ),  φ = position · frequency of the pair", code: [CODE.rope],
       moves: "In place: q and k keep their buffers. The angles are computed once for each token, not for each head." }, () => [
       paragraph("The query of ", quote(state.at), ` stands at position ${state.at}. Each pair of its dimensions turns: the dashed arrow is before, the solid one after. The first pair turns fast, the last one slowly. Position 0 does not turn. The product of a turned query and a turned key depends only on their distance.`),
       element("div", { class: "layer" }, ...[0, 1, Math.floor(HALF / 4), HALF - 1].filter((p, i, all) => p >= 0 && p < HALF && all.indexOf(p) === i).map(rotation)),
       paragraph(element("span", { class: "soft" }, "RoPE: Su et al. 2021, “RoFormer”."))]) : null,
-    step("scores", "6. Scores: each query meets each key", { shape: `s [H, T, T] = ${scores}`, equation: "s_ij = q_i · k_j", code: [CODE.score], moves: `The engine reads K from the cache in blocks of 256 positions. It keeps the scores of one block, never the whole square.` }, () => {
+    step("scores", "Scores: each query meets each key", { shape: `s [H, T, T] = ${scores}`, equation: "s_ij = q_i · k_j", code: [CODE.score], moves: `The engine reads K from the cache in blocks of 256 positions. It keeps the scores of one block, never the whole square.` }, () => {
       const q = slice(data.head_q, state.at, D), parts = [0, 1, 2].map((c) => `${number(q[c], 2)} · ${number(data.head_k[state.at * D + c], 2)}`);
       return [paragraph(quote(state.at), " with itself: ", parts.join(" + "), ` + … = ${number(data.raw[state.at * ALL + state.at], 2)}`), square("raw"),
         paragraph("The square is full here: later keys are shown, too, so that you see what the mask takes away. The engine does not compute them.")];
     }),
-    step("scale", "7. Scale", { shape: `[H, T, T] = ${scores}`, equation: `s · ${number(data.scale, 4)}${data.cap ? `, then ${data.cap} · tanh(s / ${data.cap})` : ""}   (usually 1 / √d, and 1 / √${D} = ${number(1 / Math.sqrt(D), 4)})`, code: [CODE.scale], moves: "Nothing moves: each score is multiplied where it is." }, () => [
+    step("scale", "Scale", { shape: `[H, T, T] = ${scores}`, equation: `s · ${number(data.scale, 4)}${data.cap ? `, then ${data.cap} · tanh(s / ${data.cap})` : ""}   (usually 1 / √d, and 1 / √${D} = ${number(1 / Math.sqrt(D), 4)})`, code: [CODE.scale], moves: "Nothing moves: each score is multiplied where it is." }, () => [
       paragraph("A sum of d products grows with √d. Dividing by √d keeps the softmax from choosing one key alone. An experiment below leaves it out."), square("scaled")]),
-    step("mask", "8. Mask", { shape: `[H, T, T] = ${scores}`, equation: `s_ij + M_ij,  M_ij = 0 where j ≤ i${data.window ? ` and i − j < ${data.window}` : ""}, else −∞`, code: [CODE.mask], moves: "No mask is stored. It is the range of keys that a row reads: lo to hi." }, () => [
+    step("mask", "Mask", { shape: `[H, T, T] = ${scores}`, equation: `s_ij + M_ij,  M_ij = 0 where j ≤ i${data.window ? ` and i − j < ${data.window}` : ""}, else −∞`, code: [CODE.mask], moves: "No mask is stored. It is the range of keys that a row reads: lo to hi." }, () => [
       paragraph("A token may look at itself and at what came before. Hatched cells are masked."), square("masked")]),
-    step("softmax", "9. Softmax", { shape: `[H, T, T] = ${scores}`, equation: "p_ij = exp(s_ij − max) / Σ exp(s_ij − max)" + (data.sinks ? "   (the sink is one more term of the sum)" : ""), code: [CODE.softmax], moves: "The sum is divided once, at the end, after the values have been added." }, () => [
+    step("softmax", "Softmax", { shape: `[H, T, T] = ${scores}`, equation: "p_ij = exp(s_ij − max) / Σ exp(s_ij − max)" + (data.sinks ? "   (the sink is one more term of the sum)" : ""), code: [CODE.softmax], moves: "The sum is divided once, at the end, after the values have been added." }, () => [
       paragraph(data.sinks ? "With a sink, a row sums to less than 1." : "Each row sums to 1."), square("weights"),
       element("details", {}, element("summary", {}, "Softmax without the mask"), square("unmasked"))]),
-    step("sum", "10. Weighted sum of the values", { shape: `z [T, H, d] = ${times(N, data.heads, D)}`, equation: "z_i = Σ_j p_ij v_j", code: [CODE.sum], moves: `V is read once for each of its rows. ${GROUP > 1 ? `The ${GROUP} query heads of a group read the same K and V.` : ""}` }, () => [...weightedSum(), state.bos || !data.has_bos ? null : paragraph("BOS is hidden, so its term is missing above; the sum below still has it.")]),
-    step("heads", "11. Heads side by side", { shape: `z [T, H · d] = ${qShape}`, equation: "z = [z of head 0, z of head 1, …]", code: [CODE.heads], moves: "Concatenation copies nothing: each head has written its columns in place." }, () => [
+    step("sum", "Weighted sum of the values", { shape: `z [T, H, d] = ${times(N, data.heads, D)}`, equation: "z_i = Σ_j p_ij v_j", code: [CODE.sum], moves: `V is read once for each of its rows. ${GROUP > 1 ? `The ${GROUP} query heads of a group read the same K and V.` : ""}` }, () => [...weightedSum(), state.bos || !data.has_bos ? null : paragraph("BOS is hidden, so its term is missing above; the sum below still has it.")]),
+    step("heads", "Heads side by side", { shape: `z [T, H · d] = ${qShape}`, equation: "z = [z of head 0, z of head 1, …]", code: [CODE.heads], moves: "Concatenation copies nothing: each head has written its columns in place." }, () => [
       paragraph("Each head looks elsewhere. The marked one is the head of this tour."), headsTable()]),
-    step("output", "12. Output projection", { shape: `o [T, dim] = ${x}`, equation: "x = x + Wo z", code: [CODE.output, CODE.add], moves: `Wo is ${times(data.dim, data.heads * D)}. The result is added to x, the stream that runs through all layers.` }, () => [
+    step("output", "Output projection", { shape: `o [T, dim] = ${x}`, equation: "x = x + Wo z", code: [CODE.output, CODE.add], moves: `Wo is ${times(data.dim, data.heads * D)}. The result is added to x, the stream that runs through all layers.` }, () => [
       element("h3", {}, "what attention adds"), rowsOf(stepRows("o")), data.steps.middle ? element("h3", {}, "x after it") : null, data.steps.middle ? rowsOf(stepRows("middle")) : null]),
-    step("cache", "13. The cache grows", { shape: `K, V [positions, G, d]: one more position of ${times(data.kv_heads, D)} each`, code: [CODE.store, CODE.page], moves: "K is transposed once, on its way into the page: 16 positions lie side by side. V stays in rows. What is in the cache is never written again." }, () => [
+    step("cache", "The cache grows", { shape: `K, V [positions, G, d]: one more position of ${times(data.kv_heads, D)} each`, code: [CODE.store, CODE.page], moves: "K is transposed once, on its way into the page: 16 positions lie side by side. V stays in rows. What is in the cache is never written again." }, () => [
       paragraph(`A new token needs the keys and values of all tokens before it. They are kept: ${data.cache_sum}.`), cacheTable(), paragraph("The same model with other attention:"), cacheSizes()]),
-    data.steps.ffn_norm || data.steps.act || isMoe ? step("ffn", "14. Feed-forward", { shape: `h ${x} → ${times(N, data.hidden)} → ${x}`, equation: isMoe ? "x = x + Σ weight · expert(norm(x))" : data.gated ? "x = x + Wdown (act(Wgate h) · (Wup h)),  h = norm(x)" : "x = x + Wdown act(Wup h),  h = norm(x)", code: isMoe ? [CODE.experts, CODE.ffn, CODE.add] : [CODE.ffn, CODE.add],
+    data.steps.ffn_norm || data.steps.act || isMoe ? step("ffn", "Feed-forward", { shape: `h ${x} → ${times(N, data.hidden)} → ${x}`, equation: isMoe ? "x = x + Σ weight · expert(norm(x))" : data.gated ? "x = x + Wdown (act(Wgate h) · (Wup h)),  h = norm(x)" : "x = x + Wdown act(Wup h),  h = norm(x)", code: isMoe ? [CODE.experts, CODE.ffn, CODE.add] : [CODE.ffn, CODE.add],
       moves: `Its matrices are the largest of the layer: ${isMoe ? `${data.experts_used} of ${data.experts} experts are read for each token.` : `${data.gated ? 3 : 2} of ${times(data.hidden, data.dim)}.`}` }, () => [
       paragraph("Each token is changed by itself here: nothing passes between tokens."),
       ...[["act", "what Wdown reads"], ["router", "weight of each expert"], ["down", "what feed-forward adds"], ["experts", "what the experts add"], ["out", "x after the layer"]].filter(([name]) => data.steps[name]).flatMap(([name, title]) => [element("h3", {}, title), rowsOf(stepRows(name))])]) : null,
-    step("logits", "15. Logits", { shape: `logits [vocab] = ${grouped(data.vocab)}, of the last token only`, equation: "logits = Whead norm(x)", code: [CODE.logits], moves: `All ${data.n_layers} layers do the same with their own weights. Then the last row of x meets every row of Whead.` }, () => [
+    step("logits", "Logits", { shape: `logits [vocab] = ${grouped(data.vocab)}, of the last token only`, equation: "logits = Whead norm(x)", code: [CODE.logits], moves: `All ${data.n_layers} layers do the same with their own weights. Then the last row of x meets every row of Whead.` }, () => [
       paragraph("A logit says how well a token would follow. Softmax over the whole vocabulary makes a probability of it."), logitTable()]),
-    step("sampling", "16. Sampling", { shape: `one token of ${grouped(data.vocab)}`, equation: "p ~ exp(logit / T)", code: [CODE.sample], moves: "Only the candidates that the sampler needs are sorted." }, () => [
+    step("sampling", "Sampling", { shape: `one token of ${grouped(data.vocab)}`, equation: "p ~ exp(logit / T)", code: [CODE.sample], moves: "Only the candidates that the sampler needs are sorted." }, () => [
       paragraph("Temperature 0 always takes the largest logit. A small T prefers the probable, a large one makes all more equal. Among the ten above:"), temperatureTable()]),
-    ALL > N ? step("next", "17. The next token", { shape: `x [1, dim] = ${times(1, data.dim)}`, code: [CODE.embed], moves: `One row goes through all layers. The cache supplies the ${N} others.` }, () => [
+    ALL > N ? step("next", "The next token", { shape: `x [1, dim] = ${times(1, data.dim)}`, code: [CODE.embed], moves: `One row goes through all layers. The cache supplies the ${N} others.` }, () => [
       paragraph(`This run chose `, element("span", { class: "token" }, data.tokens[N][1]), `. It becomes the token at position ${N}, and the walk begins again. The run continued with: `, ...data.tokens.slice(N).map(([, text]) => element("span", { class: "token" }, text)))]) : null,
-    paragraph("Dropout is absent at inference: it drops values at random in training only."),
   ].filter((s) => s);
+  steps.forEach((s, i) => s.querySelector("h2").prepend(`${i + 1}. `));
+  return [...steps, paragraph("Dropout is absent at inference: it drops values at random in training only.")];
 }
 
 /* ---- the page ------------------------------------------------------------------------------- */
