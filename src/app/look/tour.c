@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    MOST_TOKENS = 48,  /* of a tour, continued text included */
+    MOST_TOKENS = 48,   /* of a tour, continued text included */
     MOST_COLUMNS = 512, /* of a vector that is written out */
     TOP = 10,
     ROOM = 24

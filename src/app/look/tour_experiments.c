@@ -9,10 +9,11 @@
 #include <string.h>
 
 enum {
-    SHIFT = 7,         /* positions */
-    KEYS = 16, DRAWS = 16, /* of random q and k */
-    MOST_HEADS = 256,  /* switched off one by one; of a larger model those of one layer */
-    MOST_TOKENS = 64   /* of a sentence */
+    SHIFT = 7, /* positions */
+    KEYS = 16,
+    DRAWS = 16,       /* of random q and k */
+    MOST_HEADS = 256, /* switched off one by one; of a larger model those of one layer */
+    MOST_TOKENS = 64  /* of a sentence */
 };
 
 static const char mat[] = "The cat sat on the mat", book[] = "She gave him a book";
@@ -241,7 +242,8 @@ static enum tern_status open_turning(const struct experiment *x, struct turning 
 
 static void close_turning(struct turning *t)
 {
-    float *arrays[] = {t->q, t->k, t->v, t->turned_q, t->turned_k, t->cos, t->sin, t->out, t->other};
+    float *arrays[] = {t->q,   t->k,   t->v,   t->turned_q, t->turned_k,
+                       t->cos, t->sin, t->out, t->other};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }
@@ -397,7 +399,8 @@ static enum tern_status put_repeated(const struct experiment *x, struct tern_err
         status = tern_zoo(&gqa, kinds[i], NULL, e);
         if (!status)
             status = tern_zoo(&mha, kinds[i], NULL, e);
-        fprintf(x->f, ",\"%s\":%s", kinds[i], memcmp(out, other, size * sizeof *out) ? "false" : "true");
+        fprintf(x->f, ",\"%s\":%s", kinds[i],
+                memcmp(out, other, size * sizeof *out) ? "false" : "true");
         put_most(x, i ? "engine_most" : "naive_most", out, other, size);
     }
     putc('}', x->f);
