@@ -180,9 +180,10 @@ class Pages(unittest.TestCase):
         self.assertEqual([self.hatched(s, 2, 5) for s in range(4)], [False, False, True, True])
         self.assertEqual([self.hatched(s, 5, 2) for s in range(4)], [False] * 4)
         page.click("#unmasked")
-        self.assertEqual([self.hatched(s, 2, 5) for s in range(4)], [False, False, True, False])
+        self.assertEqual([self.hatched(s, 2, 5) for s in range(5)], [False, False, True, True, False])
+        self.assertEqual(page.js("document.querySelectorAll('.stage').length"), 5)
         page.click("#unmasked")
-        self.assertTrue(self.hatched(3, 2, 5))
+        self.assertEqual(page.js("document.querySelectorAll('.stage').length"), 4)
         page.click("#byValue")
         self.sound()
 

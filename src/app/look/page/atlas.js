@@ -9,6 +9,8 @@ const STAGES = [
   { key: "masked", title: "after the mask", note: "hatched: may not be looked at", signed: true },
   { key: "weights", title: "after softmax", note: "each row sums to 1", signed: false },
 ];
+/* Beside them on demand */
+const UNMASKED = { key: "unmasked", title: "softmax without the mask", note: "what each row would be if it saw all keys", signed: false };
 
 /* ---- numbers of a whole head ---- */
 
@@ -85,11 +87,11 @@ class Head {
     if (stage === "raw") return this.raw(i, j);
     if (stage === "scaled") return this.scaled(i, j);
     if (stage === "masked") return this.sees(i, j) ? this.scaled(i, j) : -Infinity;
-    return this.weight(i, j, options.unmasked) * (options.byValue ? this.vs[j] : 1);
+    return this.weight(i, j, stage === "unmasked") * (options.byValue ? this.vs[j] : 1);
   }
 
-  hidden(stage, i, j, options) {
-    return (stage === "masked" || (stage === "weights" && !options.unmasked)) && !this.sees(i, j);
+  hidden(stage, i, j) {
+    return (stage === "masked" || stage === "weights") && !this.sees(i, j);
   }
 }
 
@@ -171,7 +173,7 @@ class Heat {
     for (let i = 0; i < n; i++)
       for (let j = 0; j < n; j++) {
         const at = i * n + j;
-        covered[at] = head.hidden(stage.key, top + i, left + j, options);
+        covered[at] = head.hidden(stage.key, top + i, left + j);
         if (covered[at]) continue;
         values[at] = head.value(stage.key, top + i, left + j, options);
         most = Math.max(most, Math.abs(values[at]));
@@ -281,10 +283,10 @@ class View {
   build() {
     const toggle = (key, text) => element("label", {},
       element("input", { type: "checkbox", id: key, checked: this.options[key],
-        onchange: (e) => { this.options[key] = e.target.checked; this.draw(); } }), " ", text);
+        onchange: (e) => { this.options[key] = e.target.checked; this.open(this.entry); this.place.querySelector(`#${key}`).focus(); } }), " ", text);
     const scaled = STAGES.find((s) => s.key === "scaled");
     scaled.title = data.layers[this.entry.layer].cap > 0 ? "scaled and capped" : "scaled";
-    this.maps = STAGES.map((stage) => new Heat(this, stage));
+    this.maps = [...STAGES, ...(this.options.unmasked ? [UNMASKED] : [])].map((stage) => new Heat(this, stage));
     this.where = element("p", { class: "number soft", id: "where" }, "\u00a0");
     this.written = element("p", { class: "number", id: "row" });
     this.sentence = element("p", { id: "sentence" });
@@ -350,7 +352,7 @@ class View {
   /* Softmax needs the sums of whole rows: they come before what shows them. */
   *drawSteps() {
     for (const map of this.maps) {
-      for (let i = this.top; map.stage.key === "weights" && i < this.top + this.count(); i++) yield this.head.norm(i, this.options.unmasked);
+      for (let i = this.top; !map.stage.signed && i < this.top + this.count(); i++) yield this.head.norm(i, map.stage.key === "unmasked");
       yield map.draw();
     }
     if (this.guide) yield this.drawGuide();
@@ -399,15 +401,15 @@ class View {
 
   hover(cell) {
     if (!cell) return;
-    const [i, j] = cell, h = this.head, hidden = h.hidden("masked", i, j, this.options);
+    const [i, j] = cell, h = this.head, hidden = h.hidden("masked", i, j);
     this.where.textContent = `row ${i} “${tokens[i]}”, key ${j} “${tokens[j]}”: q·k ${format(h.raw(i, j))}, scaled ` +
-      `${format(h.scaled(i, j))}, ${hidden ? "masked" : "seen"}, weight ${format(h.weight(i, j, this.options.unmasked), 4)}`;
+      `${format(h.scaled(i, j))}, ${hidden ? "masked" : "seen"}, weight ${format(h.weight(i, j, false), 4)}`;
   }
 
   /* The row as a sum, the sentence, the table */
   describe() {
-    const h = this.head, i = this.row, { unmasked } = this.options;
-    const w = Array.from({ length: N }, (_, j) => h.weight(i, j, unmasked));
+    const h = this.head, i = this.row;
+    const w = Array.from({ length: N }, (_, j) => h.weight(i, j, false));
     const order = w.map((x, j) => [x, j]).filter(([x]) => x >= 0.005).sort((a, b) => b[0] - a[0]);
     const shown = order.slice(0, 12).sort((a, b) => a[1] - b[1]);
     const sum = w.reduce((a, b) => a + b, 0), rest = sum - shown.reduce((a, [x]) => a + x, 0);
@@ -439,7 +441,7 @@ class View {
 
   /* Another row, while the mouse is over the sentence: its buttons stay, their colours change. */
   peek(j) {
-    const h = this.head, w = Array.from({ length: N }, (_, k) => h.weight(j, k, this.options.unmasked));
+    const h = this.head, w = Array.from({ length: N }, (_, k) => h.weight(j, k, false));
     [...this.sentence.children].forEach((b, k) => {
       const [r, g, bl] = shade(w[k]), back = k !== j && h.sees(k, j) ? h.weight(k, j, false) : 0;
       b.style.background = `rgb(${r},${g},${bl})`;
