@@ -4,6 +4,7 @@ import os
 import pty
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -144,12 +145,13 @@ class Quantize(Cli):
         source, text = folder / "source.bin", folder / "text.txt"
         text.write_bytes(b"One day a cat sat on a mat. The dog saw it and ran away. " * 12000)
         for number, pauses in ((signal.SIGINT, (0, 0.3, 2)), (signal.SIGTERM, (1,)), (signal.SIGHUP, (0.5,)),
-                               (signal.SIGBUS, (1,))):  # fmt: skip
+                               (signal.SIGBUS, (1,)), (signal.SIGQUIT, (0.3,))):  # fmt: skip
             for pause in pauses:
                 shutil.copyfile(FABLE, source)
                 p = subprocess.Popen(
-                    [QUANTIZE, source, folder / "out.bin", "q4c", "--calibrate", text, "-q"], stderr=subprocess.PIPE
-                )
+                    [QUANTIZE, source, folder / "out.bin", "q4c", "--calibrate", text, "-q"], stderr=subprocess.PIPE,
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+                )  # fmt: skip
                 self.addCleanup(p.stderr.close)
                 until(lambda: len(list(folder.iterdir())) == 3)  # the temporary file is there
                 time.sleep(pause)
@@ -160,7 +162,8 @@ class Quantize(Cli):
                     p.send_signal(number)
                 _, status, used = os.wait4(p.pid, 0)
                 p.returncode = os.waitstatus_to_exitcode(status)
-                self.assertEqual(p.returncode, 4 if number == signal.SIGBUS else 128 + number)
+                ends = {signal.SIGBUS: 4, signal.SIGQUIT: -signal.SIGQUIT}
+                self.assertEqual(p.returncode, ends.get(number, 128 + number))
                 if number != signal.SIGBUS:  # which comes when the file is read next
                     self.assertLess(used.ru_utime + used.ru_stime - before, 1)
                 self.assertEqual({f.name for f in folder.iterdir()}, {"source.bin", "text.txt"})

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import random
 import shutil
 import signal
 import struct
@@ -10,7 +11,11 @@ import subprocess
 import termios
 import unittest
 
-from cli_case import RUN, Cli, catches, processor_seconds, state, until
+from cli_case import ROOT, RUN, Cli, catches, processor_seconds, state, until
+
+
+BENCH = os.environ.get("BENCH", "./bench")
+FABLE = ROOT / "models" / "fable.bin"
 
 
 class Streams(Cli):
@@ -145,6 +150,21 @@ class Signals(Cli):
         out, _ = p.communicate(timeout=120)
         self.assertEqual(p.returncode, 130)
         self.assertIn(b"perplexity", out)
+
+    def test_a_signal_ends_what_does_not_look_for_it(self):
+        """A word of 10 MB is tokenized for seconds, attention over 8192 positions is measured for many."""
+        word = self.dir / "word.txt"
+        word.write_bytes(random.Random(1).randbytes(10_000_000).translate(b"etaoinsh" * 32))
+        for program in ([RUN, FABLE, "--perplexity-lines", word], [BENCH, "attention", "-p", 8192]):
+            p = subprocess.Popen([*map(str, program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(self.reap, p)
+            until(lambda: processor_seconds(p) > 0.5)
+            before = processor_seconds(p)
+            p.send_signal(signal.SIGINT)
+            _, status, used = os.wait4(p.pid, 0)
+            p.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(p.returncode, 130)
+            self.assertLess(used.ru_utime + used.ru_stime - before, 1)
 
     def test_terminal(self):
         pid, fd = pty.fork()

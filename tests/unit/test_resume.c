@@ -261,9 +261,10 @@ START_TEST(a_person_at_the_terminal_is_asked)
     expect(asked("y\n", true, false), TERN_USAGE, "--session-new replaces it");
     expect(asked("y\n", false, true), TERN_USAGE, "--session-new replaces it");
     signals_init("run", model_path);
-    signals_note(false);
+    signals_note();
     ck_assert(!raise(SIGINT));
     expect(asked("y\n", true, true), TERN_CANCELLED, "was not changed");
+    signals_clear();
 }
 END_TEST
 

@@ -106,6 +106,8 @@ static enum tern_status run_test(struct bench *b, uint32_t n_prompt, uint32_t n_
     if (!s)
         s = begin_limits(b, e);
     if (!s)
+        s = stopped(e);
+    if (!s)
         s = bench_run(b->ctx, r, e);
     if (!s)
         end_limits(b);
@@ -297,7 +299,7 @@ static enum tern_status run(const struct bench_options *o, struct tern_error *e)
         signals_init("bench", o->n_models    ? o->models[0]
                               : o->attention ? "attention"
                                              : "random weights");
-        signals_note(false);
+        signals_note();
         return o->attention ? bench_attention(o, b.printers, 2, e) : run_all(&b, e);
     }
     return TERN_OK;

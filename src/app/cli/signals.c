@@ -1,5 +1,6 @@
 /* Signals: see signals.h. The handlers use only what is async-signal-safe: write, _exit, volatile
- * flags, unlink, tern_cancel, alarm and tern_remove_temporaries. */
+ * flags, unlink, tern_cancel, tern_remove_temporaries, signal, raise, and setitimer, which is a bare
+ * system call. */
 #include "app/cli/signals.h"
 
 #include "app/cli/visible.h"
@@ -9,25 +10,42 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/select.h>
+#include <sys/time.h>
 #include <unistd.h>
+
+enum { TO_END = 700000 }; /* microseconds from a signal; the system takes large memory back in the
+                           * rest of the second */
 
 static volatile sig_atomic_t caught;
 static tern_context *volatile watched;
 static char bus_text[4400];
 static size_t bus_bytes;
-static volatile sig_atomic_t noting, hurried;
+static volatile sig_atomic_t noting, held, interactive;
 static const char *volatile temporary;
 static void (*volatile at_end)(void);
 
-/* Ends the process and leaves no unfinished file. */
-static void leave(int code)
+/* Leaves no unfinished file, and the terminal as it was. */
+static void clean_up(void)
 {
     tern_remove_temporaries();
     if (temporary)
         unlink(temporary);
     if (at_end)
         at_end();
+}
+
+static void leave(int code)
+{
+    clean_up();
     _exit(code);
+}
+
+/* From now on TO_END, if the program was asked to end; else none. */
+static void set_deadline(void)
+{
+    bool due = caught && !held && !(interactive && caught == SIGINT);
+    struct itimerval t = {.it_value.tv_usec = due ? TO_END : 0};
+    setitimer(ITIMER_REAL, &t, NULL);
 }
 
 static void on_stop(int number)
@@ -35,16 +53,14 @@ static void on_stop(int number)
     if (caught || (!watched && !noting))
         leave(128 + number);
     caught = number;
-    if (hurried)
-        alarm(1);
+    set_deadline();
     if (watched)
         tern_cancel(watched);
 }
 
 static void on_alarm(int number)
 {
-    (void)number;
-    leave(128 + caught);
+    leave(128 + (caught ? caught : number));
 }
 
 static void on_bus(int number)
@@ -57,7 +73,7 @@ static void on_bus(int number)
 /* The end that the signal has by itself. */
 static void on_other(int number)
 {
-    at_end();
+    clean_up();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -83,6 +99,8 @@ void signals_init(const char *program, const char *model)
     handle(SIGINT, on_stop);
     handle(SIGTERM, on_stop);
     handle(SIGHUP, on_stop);
+    handle(SIGQUIT, on_other);
+    handle(SIGALRM, on_alarm);
     handle(SIGBUS, on_bus);
 }
 
@@ -96,17 +114,25 @@ void signals_temporary(const char *path)
     temporary = path;
 }
 
-void signals_note(bool in_time)
+void signals_note(void)
 {
     noting = 1;
-    hurried = in_time;
-    if (in_time)
-        handle(SIGALRM, on_alarm);
+}
+
+void signals_interactive(void)
+{
+    interactive = 1;
+}
+
+void signals_hold(bool on)
+{
+    held = on;
+    set_deadline();
 }
 
 void signals_at_end(void (*f)(void))
 {
-    static const int others[] = {SIGQUIT, SIGABRT, SIGSEGV, SIGFPE, SIGILL};
+    static const int others[] = {SIGABRT, SIGSEGV, SIGFPE, SIGILL};
     at_end = f;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         handle(others[i], on_other);
@@ -120,6 +146,7 @@ int signals_caught(void)
 void signals_clear(void)
 {
     caught = 0;
+    set_deadline();
 }
 
 /* A signal between the last look and the wait must end the wait: so it may come in only there.

@@ -1,6 +1,7 @@
 /* Signals of a program. SIGINT, SIGTERM and SIGHUP: the first stops the evaluation cleanly, the
  * second (or one at a time when nothing is evaluated) ends the program at once, with 130, 143 and
- * 129. No unfinished file is left.
+ * 129. A program that has not ended 0.7 s after the first is ended then. No unfinished file is left.
+ * SIGQUIT: the same files are removed, and the program ends as it would without a handler.
  * SIGBUS: the weights file was cut while it was mapped; one sentence, exit code 4. */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
@@ -15,9 +16,14 @@ void signals_init(const char *program, const char *model);
 /* From now on the first signal cancels `ctx`; NULL: every signal ends the program. */
 void signals_watch(tern_context *ctx);
 
-/* From now on the first signal is only noted, for a program that asks signals_caught. `in_time`: if it
- * has not ended a second later, it is ended, without its unfinished files. */
-void signals_note(bool in_time);
+/* From now on the first signal is only noted, for a program that asks signals_caught. */
+void signals_note(void);
+
+/* From now on the first SIGINT stops the work, not the program: no time is set for it. */
+void signals_interactive(void);
+
+/* While on, the program may take its time after a signal: what it saves cannot be made again. */
+void signals_hold(bool on);
 
 /* A file to be removed when a signal ends the program; NULL: none. */
 void signals_temporary(const char *path);

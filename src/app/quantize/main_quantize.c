@@ -182,7 +182,7 @@ static enum tern_status quantize(const struct quantize_options *o, struct tern_e
     enum tern_status s = TERN_OK;
     d.bar = isatty(STDERR_FILENO) && !d.quiet;
     signals_init("quantize", o->in);
-    signals_note(true);
+    signals_note();
     if (v[QUANTIZE_CALIBRATE].given)
         s = files_take(v[QUANTIZE_CALIBRATE].text, &text, &p.text_bytes, e);
     p.text = text;

@@ -399,6 +399,7 @@ static enum tern_status talk(struct chat_loop *c, struct tern_error *e)
     struct tern_model_info info;
     struct tern_memory plan;
     bool warned = false;
+    signals_interactive();
     line_editor_open(&c->editor);
     tern_model_info(c->g.model, &info);
     tern_context_memory(c->g.ctx, &plan);

@@ -442,7 +442,9 @@ enum tern_status complete_run(struct completion *g, const tern_token *tokens, si
     bool full = room >= 0 && (g->p.n_predict < 0 || g->p.n_predict > room);
     if (full)
         g->p.n_predict = room;
+    signals_hold(g->o->value[OPT_SESSION].given); /* a shift is finished first, else all is lost */
     enum tern_status s = tern_generate(g->ctx, &g->p, &g->stats.result, e);
+    signals_hold(false);
     if (full && g->stats.result.reason == TERN_STOP_LENGTH)
         g->stats.result.reason = TERN_STOP_CONTEXT;
     (void)wrap_end(&g->wrap);

@@ -128,6 +128,7 @@ enum tern_status resume_save(tern_context *ctx, const struct run_options *o, ter
             "session: %s was not changed, because the prompt was not read completely\n", path);
         return TERN_OK;
     }
+    signals_hold(true);
     enum tern_status s = TERN_OK;
     if (last >= 0 && !tern_token_is_end(tern_context_model(ctx), last))
         s = add(ctx, last, keep, e);
