@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { N_CTX = 24 };
@@ -289,6 +290,19 @@ START_TEST(the_last_token_is_saved_too)
 }
 END_TEST
 
+START_TEST(a_save_takes_its_time_after_a_signal)
+{
+    struct itimerval left;
+    hold(5);
+    signals_init("run", model_path);
+    signals_note();
+    ck_assert(!raise(SIGTERM) && !getitimer(ITIMER_REAL, &left) && left.it_value.tv_usec);
+    ck_assert_int_eq(resume_save(ctx, &options, text[5], 0, false, &e), TERN_OK);
+    ck_assert(!getitimer(ITIMER_REAL, &left) && !left.it_value.tv_usec);
+    signals_clear();
+}
+END_TEST
+
 /* Of a model in which it ends nothing. */
 START_TEST(token_0_is_one_like_any_other)
 {
@@ -351,5 +365,6 @@ SUITE("resume", AROUND_EACH(setup, teardown), TEST(without_the_option_nothing_ha
       TEST(what_was_saved_is_restored), TEST(a_folder_that_takes_no_file_is_refused_at_once),
       TEST(what_cannot_be_restored_names_option_and_file_once), TEST(another_text_is_not_replaced),
       TEST(a_person_at_the_terminal_is_asked), TEST(the_last_token_is_saved_too),
-      TEST(token_0_is_one_like_any_other), TEST(nothing_is_saved_of_nothing_and_of_half_a_prompt),
+      TEST(a_save_takes_its_time_after_a_signal), TEST(token_0_is_one_like_any_other),
+      TEST(nothing_is_saved_of_nothing_and_of_half_a_prompt),
       TEST(a_full_context_is_shifted_for_the_last_token))

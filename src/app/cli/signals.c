@@ -13,8 +13,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { TO_END = 700000 }; /* microseconds from a signal; the system takes large memory back in the
-                           * rest of the second */
+/* Microseconds from a signal. The system takes large memory back in the rest of the second. */
+enum { TO_END = 600000 };
 
 static volatile sig_atomic_t caught;
 static tern_context *volatile watched;

@@ -1,6 +1,6 @@
 /* Signals of a program. SIGINT, SIGTERM and SIGHUP: the first stops the evaluation cleanly, the
  * second (or one at a time when nothing is evaluated) ends the program at once, with 130, 143 and
- * 129. A program that has not ended 0.7 s after the first is ended then. No unfinished file is left.
+ * 129. A program that has not ended 0.6 s after the first is ended then. No unfinished file is left.
  * SIGQUIT: the same files are removed, and the program ends as it would without a handler.
  * SIGBUS: the weights file was cut while it was mapped; one sentence, exit code 4. */
 #ifndef CLI_SIGNALS_H

@@ -132,7 +132,7 @@ START_TEST(each_end_removes_the_file)
     static void (*const acts[])(void) = {stays, quits};
     for (size_t i = 0; i < 2; i++) {
         int status, fd;
-        toy_path(temporary, sizeof temporary, "signals");
+        toy_path(temporary, sizeof temporary, "deadlines");
         ck_assert((fd = open(temporary, O_WRONLY | O_CREAT, 0600)) >= 0 && !close(fd));
         pid_t pid = start(acts[i]);
         ck_assert(waitpid(pid, &status, 0) == pid && access(temporary, F_OK));
@@ -144,4 +144,4 @@ START_TEST(each_end_removes_the_file)
 }
 END_TEST
 
-SUITE("signals", TEST(a_program_ends_in_time), TEST(each_end_removes_the_file))
+SUITE("deadlines", TEST(a_program_ends_in_time), TEST(each_end_removes_the_file))
