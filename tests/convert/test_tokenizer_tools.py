@@ -4,6 +4,7 @@ engine has no equal of is refused by its name. The ids themselves are the matter
 import base64
 import copy
 import json
+import random
 import struct
 import sys
 import tempfile
@@ -15,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import check_tokenizer  # noqa: E402
-from tern.convert.tokenizers import gguf, llama2c, patterns, read, section, tiktoken, tokenizer, vectors  # noqa: E402
+from tern.convert.tokenizers import gguf, growth, llama2c, patterns, read, section, tiktoken, tokenizer, vectors  # noqa: E402
 from tern.convert.tokenizers import sentencepiece_model as spf  # noqa: E402
 from tern.convert.tokenizers.byte_level import added_entry, alphabet_text, byte_level_json, merges_of_ranks  # noqa: E402
-from tern.convert.tokenizers.tokenizer_json import from_json  # noqa: E402
+from tern.convert.tokenizers.tokenizer_json import TokenizersReference, from_json  # noqa: E402
 from tern.errors import ConvertError  # noqa: E402
 from tern.testing import tokenizer_check  # noqa: E402
 from tern.weights import keys  # noqa: E402
@@ -399,6 +400,98 @@ class Refusals(Folder):
         for data, word in ((whole[:-1], "does not hold"), (whole, "ends at token 1"), (struct.pack("<ifi", 5, 0.0, -1), "-1 bytes")):
             with self.subTest(data), self.assertRaisesRegex(ConvertError, word):
                 llama2c.from_llama2c(self.write("tokenizer.bin", data), 2)
+
+
+def replace_by(count: int, character: str = "a") -> dict:
+    return {"type": "Replace", "pattern": {"String": character}, "content": "a" * count}
+
+
+def sequence(*steps: dict) -> dict:
+    return {"type": "Sequence", "normalizers": list(steps)}
+
+
+def metaspace(scheme: str) -> dict:
+    return {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": True}
+
+
+class Growth(Folder):
+    """Steps that multiply are refused before the package, which has no limit, is given a text."""
+
+    def made(self, normalizer: dict | None, pre: dict | None = None, **token) -> tokenizer.Tokenizer:
+        data = level_json(pattern=None) | {"normalizer": normalizer}
+        if pre:
+            data |= {"pre_tokenizer": pre, "decoder": {"type": "Fuse"}}
+        data["added_tokens"] += [added_entry(len(RANKS) + 1, **token)] if token else []
+        return from_json(data, "it")
+
+    def refuse(self, normalizer: dict, pre: dict | None = None) -> None:
+        with unittest.mock.patch.object(TokenizersReference, "__init__", side_effect=AssertionError("the package is at work")):
+            with self.assertRaisesRegex(ConvertError, "more than 32 times as long"):
+                self.made(normalizer, pre)
+
+    def test_every_step_that_makes_texts_longer(self):
+        runs = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "a" * 33}
+        for steps in (
+            [replace_by(256)] * 3,
+            [replace_by(200)] * 2,
+            [replace_by(33)],
+            [replace_by(65, "\u00e9")],
+            [replace_by(40, "ab")],
+            [{"type": "NFKC"}, replace_by(32, "\u0644")],
+            [{"type": "Lowercase"}, replace_by(33)],
+            [{"type": "NFC"}, replace_by(99, "\u00e9")],  # of e and its accent
+            [runs],
+            [{"type": "Prepend", "prepend": "b" * 256}] * 16 + [replace_by(256, "b")],
+        ):
+            with self.subTest(steps[0]):
+                self.refuse(sequence(*steps))
+        self.refuse(sequence(replace_by(31)), metaspace("always"))
+        self.refuse(sequence(replace_by(12, "a"), replace_by(4, "a")), metaspace("first"))
+
+    def test_what_is_allowed(self):
+        self.made(replace_by(32))
+        nfkc, block = {"type": "NFKC"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+        for scheme in ("always", "first", "never"):
+            self.made(sequence(nfkc, {"type": "Lowercase"}, {"type": "StripAccents"}), metaspace(scheme))
+        self.made(sequence(nfkc, {"type": "Prepend", "prepend": "\u2581"}, block), metaspace("always"))
+
+    def test_an_empty_text(self):
+        with self.assertRaisesRegex(ConvertError, "replaces an empty text"):
+            self.made(replace_by(2, ""))
+
+    def test_added_tokens(self):
+        with self.assertRaisesRegex(ConvertError, "has 1056 bytes"):
+            self.made(replace_by(32), content="a" * 33, special=False, normalized=True)
+        with self.assertRaisesRegex(ConvertError, "has 1025 bytes"):
+            self.made(None, content="a" * 1025, special=False, normalized=False)
+        self.made(replace_by(32), content="a" * 32, special=False, normalized=True)
+
+    def test_sentencepiece(self):
+        for count, word in ((30, "32 times"), (129, "more than 128 bytes")):  # and the prefix
+            model = spm_model()
+            model.charsmap = charsmap_blob({b"a": b"e" * count})
+            with self.assertRaisesRegex(ConvertError, word):
+                read.read(self.write("tokenizer.model", spf.serialize(model)))
+        model.charsmap = charsmap_blob({b"a": b"e" * 29})
+        read.read(self.write("tokenizer.model", spf.serialize(model)))
+
+    def test_no_text_becomes_longer_than_the_bound(self):
+        rng, letters = random.Random(1), "ae\u00e9\u0301\u00c5\u212b\ufb01\ufdfa\uac01\u1100\U0001d160 \u2581"
+        names, close = ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents"), 0
+        for _ in range(60):
+            steps = []
+            for kind in rng.choices((*names, "Replace", "Replace", "Prepend"), k=rng.randint(1, 4)):
+                some = ["".join(rng.choices(letters, k=rng.randint(1, 3))) for _ in range(2)]
+                more = {"pattern": {"String": some[0]}, "content": some[1]} if kind == "Replace" else {}
+                steps.append({"type": kind, "prepend": some[0]} | more)
+            with unittest.mock.patch.object(growth, "GROWTH", 1 << 30):
+                t = self.made(sequence(*steps))
+            bound = growth.bound_of(t.normalizer)
+            for text in [*letters, *("".join(rng.choices(letters, k=9)) for _ in range(20))]:
+                got = len(t.reference.tokenizer.normalizer.normalize_str(text).encode())
+                self.assertLessEqual(got, bound.of(text) + bound.once, (steps, text))
+                close += got == bound.of(text) + bound.once
+        self.assertGreater(close, 50)  # the bound is reached
 
 
 class Swallowed(Folder):

@@ -15,6 +15,7 @@ from ...errors import USAGE, ConvertError
 from ...weights import keys
 
 _MAX = 1 << 20  # texts
+_LONGEST = 128  # bytes of one: growth.py refuses more than 32 for each of the 4 that a character may have
 
 
 def _offset(unit: int) -> int:
@@ -48,8 +49,10 @@ def entries(blob: bytes) -> dict[bytes, bytes]:
     texts = blob[4 + size :]
     out = {}
     for text, value in _entries(np.frombuffer(blob, "<u4", size // 4, 4)):
-        end = texts.find(b"\0", value)
-        if value > len(texts) or end < 0:
+        end = texts.find(b"\0", value, value + _LONGEST + 1)
+        if end < 0 and value + _LONGEST < len(texts):
+            raise ConvertError(f"the precompiled_charsmap holds a text of more than {_LONGEST} bytes, which is not supported")
+        if end < 0:
             raise ConvertError("the precompiled_charsmap is cut or broken")
         out[text] = texts[value:end]
     return dict(sorted(out.items()))
@@ -89,14 +92,19 @@ def of_characters(name: str, without: str = "") -> dict:
     return _step({c.encode(): made.encode() for c, made in sorted(table.items()) if same.get(c) != made}, False)
 
 
-def changed(step: dict, text: str) -> str:
-    """What a step whose texts are characters makes of a text."""
-    out: list[list[str]] = []
+def table(step: dict) -> dict[str, str]:
+    """What becomes what, of a step."""
+    sides: list[list[str]] = []
     for side in ("from", "to"):
         data, at = step[side + ".bytes"], 0
-        out.append(texts := [])
+        sides.append(texts := [])
         for n in step[side + ".lengths"]:
             texts.append(data[at : at + int(n)].decode())
             at += int(n)
-    made = dict(zip(*out))
+    return dict(zip(*sides))
+
+
+def changed(step: dict, text: str) -> str:
+    """What a step whose texts are characters makes of a text."""
+    made = table(step)
     return "".join(made.get(c, c) for c in text)

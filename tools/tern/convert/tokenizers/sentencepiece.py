@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 
 from ...errors import ConvertError
-from . import charsmap, stated
+from . import charsmap, growth, stated
 from . import sentencepiece_model as spf
 from .stated import Stated
 from .tokenizer import ABSENT, BLOCK, FLAGS, LSTRIP, NORMALIZED, RSTRIP, SPECIAL, Added, Tokenizer
@@ -176,6 +176,8 @@ def from_sentencepiece(
     _put_stated(t, stated, tokens)
     _flags_of(t, bool(model.charsmap))
     t.normalizer = _normalizer(model, first)
+    growth.check(t)
+    growth.check_added(t, None)
     t.decoder = [{"step": "replace", "from": BLOCK, "to": " "}, {"step": "byte_fallback"}]
     if model.add_dummy_prefix or model.remove_extra_whitespaces:
         t.decoder.append({"step": "strip", "text": " ", "count": 65535 if model.remove_extra_whitespaces else 1})

@@ -12,7 +12,7 @@ import unicodedata
 import numpy as np
 
 from ...errors import ConvertError
-from . import charsmap
+from . import charsmap, growth
 from .byte_level import alphabet_bytes
 from .patterns import GPT2, PATTERNS, THREE_DIGITS, WORDS
 from .tokenizer import ABSENT, BYTE, CONTROL, FLAGS, NORMAL, SPECIAL, UNKNOWN, Added, Tokenizer
@@ -376,6 +376,7 @@ def from_json(data: dict, origin: str, names: dict | None = None, text: str | No
     t.fuse_unk = bool(model.get("fuse_unk"))
     t.ignore_merges = bool(model.get("ignore_merges"))
     _steps(data, t)
+    growth.check(t)
     if (unigram or words) and t.byte_level:
         raise ConvertError(f"{origin}: a {model['type']} model with ByteLevel is not supported")
     _vocabulary(vocab, data.get("added_tokens") or [], t)
@@ -392,7 +393,9 @@ def from_json(data: dict, origin: str, names: dict | None = None, text: str | No
     try:
         t.reference = (UnigramReference if unigram else WordReference if words else TokenizersReference)(text or json.dumps(data))
     except ImportError:
+        growth.check_added(t, None)
         return t
+    growth.check_added(t, t.reference.tokenizer.normalizer)
     for a in t.added:
         given = t.reference.tokenizer.token_to_id(a.content)
         if given != a.id:
