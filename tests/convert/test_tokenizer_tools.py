@@ -493,6 +493,12 @@ class Growth(Folder):
                 close += got == bound.of(text) + bound.once
         self.assertGreater(close, 50)  # the bound is reached
 
+    def test_long_test_vectors_are_left_out(self):
+        long = ["a" * 1024, "a" * 1025]
+        v = vectors.vectors(self.made(None), long)
+        self.assertEqual(len(v["text.lengths"]), 1 + len(vectors.vectors(self.made(None))["text.lengths"]))
+        self.assertEqual(max(v["plain.lengths"]), 1024)
+
 
 class Swallowed(Folder):
     """Whitespace that is an added token itself, after one that strips: the ids are those of tokenizers 0.23.3, which

@@ -3,6 +3,7 @@
 from ...weights import keys
 from .tokenizer import SPECIAL, Tokenizer
 
+_MOST_IDS = 1024  # of a string that is stored: all of them then take at most 2 MB of the file
 FIXED = [
     "", " ", "  ", "   ", "\t", "\n", "\n\n", "\n\n\n", "\t\n", " \n ", "\r\n", "\r\n\r\n", "a\u0085b", "a\u00a0b",
     "a\u3000b", "a\u200bb", "Hello world", " Hello world", "Hello  world", "  Hello", "Hello ", "Hello   ", "Hello\n",
@@ -46,12 +47,13 @@ def vectors(t: Tokenizer | None, more: list[str] | None = None) -> dict | None:
     if t is None or t.reference is None:
         return None
     strings = vector_strings([a.content for a in t.added if a.flags & SPECIAL]) + (more or [])
+    rows = [(s, t.reference.encode(s, False), t.reference.encode(s, True)) for s in strings]
+    rows = [row for row in rows if max(len(row[1]), len(row[2])) <= _MOST_IDS]
     out = {
-        "text.bytes": b"".join(s.encode() for s in strings),
-        "text.lengths": keys.U32s([len(s.encode()) for s in strings]),
+        "text.bytes": b"".join(s.encode() for s, *_ in rows),
+        "text.lengths": keys.U32s([len(s.encode()) for s, *_ in rows]),
     }
-    for name, parse in (("plain", False), ("parse", True)):
-        ids = [t.reference.encode(s, parse) for s in strings]
+    for name, ids in (("plain", [plain for _, plain, _ in rows]), ("parse", [parse for *_, parse in rows])):
         out[f"{name}.ids"] = keys.U32s([i for one in ids for i in one])
         out[f"{name}.lengths"] = keys.U32s([len(one) for one in ids])
     return out
