@@ -699,7 +699,7 @@ END_TEST
 START_TEST(ends_that_are_text)
 {
     static const char long_end[] = "0123456789012345678901234567890123456789012345678901234567890";
-    const char *texts[] = {"\2END\n", "\2 \n", "\2", "\2" STOP};
+    const char *texts[] = {"\2END\n", "\2 \n", "\2", ("\2" STOP)};
     const char *stops[] = {"END", NULL, NULL, NULL};
     char text[80];
     for (size_t i = 0; i < 5; i++) {
