@@ -294,6 +294,7 @@ START_TEST(a_save_takes_its_time_after_a_signal)
 {
     struct itimerval left;
     hold(5);
+    signals_hold(false); /* other tests saved before */
     signals_init("run", model_path);
     signals_note();
     ck_assert(!raise(SIGTERM) && !getitimer(ITIMER_REAL, &left) && left.it_value.tv_usec);
