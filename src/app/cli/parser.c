@@ -19,10 +19,19 @@ enum tern_status parser_usage(struct tern_error *e, const char *format, ...)
     return TERN_USAGE;
 }
 
+enum tern_status parser_no_memory_for(struct tern_error *e, const char *format, ...)
+{
+    va_list ap;
+    int n = snprintf(e->text, sizeof e->text, "not enough memory for ");
+    va_start(ap, format);
+    vsnprintf(e->text + n, sizeof e->text - (size_t)n, format, ap);
+    va_end(ap);
+    return e->code = TERN_NO_MEMORY;
+}
+
 enum tern_status parser_no_memory(struct tern_error *e)
 {
-    parser_usage(e, "not enough memory for the options");
-    return e->code = TERN_NO_MEMORY;
+    return parser_no_memory_for(e, "the options");
 }
 
 static bool may_take_value(const struct option_row *r)

@@ -82,12 +82,15 @@ bool parser_in_list(const char *list, char gap, const char *text, size_t n);
 /* --help: examples, usage and all rows, at most 80 columns wide, to standard output. */
 void parser_help(const struct option_table *table);
 
-/* Fills e and returns its code. */
-enum tern_status parser_no_memory(struct tern_error *e);
 #if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
+#define PARSER_FORMAT __attribute__((format(printf, 2, 3)))
+#else
+#define PARSER_FORMAT
 #endif
-enum tern_status
-parser_usage(struct tern_error *e, const char *format, ...);
+
+/* Each fills e and returns its code. parser_no_memory_for: "not enough memory for", then what. */
+enum tern_status parser_no_memory(struct tern_error *e);
+PARSER_FORMAT enum tern_status parser_no_memory_for(struct tern_error *e, const char *format, ...);
+PARSER_FORMAT enum tern_status parser_usage(struct tern_error *e, const char *format, ...);
 
 #endif

@@ -2,6 +2,7 @@
 #include "app/cli/perplexity.h"
 
 #include "app/cli/out.h"
+#include "app/cli/parser.h"
 #include "app/cli/tokens.h"
 
 #include <math.h>
@@ -75,12 +76,6 @@ static enum tern_status too_short(struct tern_error *e, size_t n, size_t want)
     return e->code = TERN_LIMIT;
 }
 
-static enum tern_status no_memory(struct tern_error *e)
-{
-    snprintf(e->text, sizeof e->text, "not enough memory for a window");
-    return e->code = TERN_NO_MEMORY;
-}
-
 static void report(const struct perplexity_job *job, const struct perplexity *p)
 {
     if (job->progress)
@@ -129,7 +124,7 @@ enum tern_status perplexity_windows(const struct perplexity_job *job, struct per
     }
     sequence = malloc(job->window * sizeof *sequence);
     if (!sequence)
-        s = no_memory(e);
+        s = parser_no_memory_for(e, "a window");
     else if (!s && n < 2)
         s = too_short(e, n, 2);
     else if (!s)

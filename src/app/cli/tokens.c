@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum tern_status no_memory(size_t n, struct tern_error *e)
-{
-    snprintf(e->text, sizeof e->text, "not enough memory for %zu tokens", n);
-    return e->code = TERN_NO_MEMORY;
-}
-
 /* Room for a token a byte is nearly always enough; tern_tokenize says when it is not. */
 enum tern_status tokens_take(const tern_model *model, const char *text, size_t n, unsigned flags,
                              size_t most, tern_token **tokens, size_t *n_tokens,
@@ -26,7 +20,7 @@ enum tern_status tokens_take(const tern_model *model, const char *text, size_t n
     for (;;) {
         tern_token *more = room <= SIZE_MAX / sizeof *more ? malloc(room * sizeof *more) : NULL;
         if (!more)
-            return no_memory(room, e);
+            return parser_no_memory_for(e, "%zu tokens", room);
         enum tern_status s = tern_tokenize(model, text, n, flags, more, room, n_tokens, e);
         if (!s && (*n_tokens <= room || must_fit)) {
             *tokens = more;
@@ -49,7 +43,7 @@ enum tern_status tokens_take_ids(const tern_model *model, const char *text, tern
     *n_tokens = 0;
     *tokens = malloc(room * sizeof **tokens);
     if (!*tokens)
-        return no_memory(room, e);
+        return parser_no_memory_for(e, "%zu tokens", room);
     for (text += strspn(text, gaps); *text; text += strspn(text, gaps)) {
         uint64_t id;
         size_t n = strcspn(text, gaps);

@@ -30,8 +30,7 @@ struct atlas {
 
 static enum tern_status no_memory(struct tern_error *e)
 {
-    snprintf(e->text, sizeof e->text, "not enough memory for the page");
-    return e->code = TERN_NO_MEMORY;
+    return parser_no_memory_for(e, "the page");
 }
 
 /* ---- size ----------------------------------------------------------------------------------- */

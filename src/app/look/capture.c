@@ -103,10 +103,7 @@ static enum tern_status take_row(struct capture *c, size_t n, struct tern_error 
             most = columns;
     }
     c->row = malloc(most * sizeof *c->row);
-    if (c->row)
-        return TERN_OK;
-    snprintf(e->text, sizeof e->text, "not enough memory for a row");
-    return e->code = TERN_NO_MEMORY;
+    return c->row ? TERN_OK : parser_no_memory_for(e, "a row");
 }
 
 /* Attention of the layers whose matrices are wanted */

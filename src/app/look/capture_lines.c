@@ -32,12 +32,6 @@ struct line_capture {
     double since; /* when progress was shown last */
 };
 
-static enum tern_status no_memory(struct tern_error *e)
-{
-    snprintf(e->text, sizeof e->text, "not enough memory for the lines");
-    return e->code = TERN_NO_MEMORY;
-}
-
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 static enum tern_status add_line(struct line_capture *t, const char *text, size_t n,
@@ -51,7 +45,7 @@ static enum tern_status add_line(struct line_capture *t, const char *text, size_
     tern_token *tokens = realloc(t->tokens, (t->n_tokens + n_ids + 1) * sizeof *tokens);
     t->list = list ? list : t->list, t->tokens = tokens ? tokens : t->tokens;
     if (!status && (!list || !tokens))
-        status = no_memory(e);
+        status = parser_no_memory_for(e, "the lines");
     if (!status) {
         memcpy(t->tokens + t->n_tokens, ids, n_ids * sizeof *ids);
         t->list[t->n++] = (struct capture_line){t->n_tokens, n_ids};
@@ -115,7 +109,7 @@ static enum tern_status take_arrays(struct line_capture *t, struct tern_error *e
     t->arrays = more ? more : t->arrays;
     t->row = malloc(2 * most * sizeof *t->row);
     if (!more || !t->row)
-        return no_memory(e);
+        return parser_no_memory_for(e, "the lines");
     more[t->n_hooks] = (struct tensor_array){
         .name = "tokens", .is_int = true, .n_dims = 1, .shape = {t->n_tokens}};
     more[t->n_hooks + 1] =

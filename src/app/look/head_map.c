@@ -32,10 +32,8 @@ enum tern_status head_map_open(struct head_map *m, const struct subject *s, cons
     m->n = tern_attention_length(a);
     m->is_signed = m->stage < TERN_ATTENTION_WEIGHTS;
     m->values = malloc(m->n * m->n * sizeof *m->values);
-    if (!m->values) {
-        snprintf(e->text, sizeof e->text, "not enough memory for %zu x %zu cells", m->n, m->n);
-        return e->code = TERN_NO_MEMORY;
-    }
+    if (!m->values)
+        return parser_no_memory_for(e, "%zu x %zu cells", m->n, m->n);
     status =
         tern_attention_rows(a, m->layer, m->head, m->stage, 0, (uint32_t)m->n, m->values, m->n, e);
     float most = 1e-30f;

@@ -45,10 +45,8 @@ enum tern_status head_picture_take(struct head_picture *p, const struct subject 
     p->side = side < n ? side : n;
     p->scores = (struct head_scores){0};
     p->cells = calloc(p->side, p->side);
-    if (!p->cells) {
-        snprintf(e->text, sizeof e->text, "not enough memory for the picture of a head");
-        return e->code = TERN_NO_MEMORY;
-    }
+    if (!p->cells)
+        return parser_no_memory_for(e, "the picture of a head");
     for (size_t i = 0; i < n; i++) {
         enum tern_status status = tern_attention_rows(a, p->layer, p->head, TERN_ATTENTION_WEIGHTS,
                                                       (uint32_t)i, 1, row, n, e);

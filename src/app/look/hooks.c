@@ -129,10 +129,8 @@ enum tern_status hooks_choose(const struct subject *s, const char *patterns, siz
     struct hook_list list = {calloc(room, sizeof *list.hooks), calloc(room, sizeof *list.arrays),
                              0};
     enum tern_status status = subject_layers(s, &layers, e);
-    if (!status && (!list.hooks || !list.arrays)) {
-        snprintf(e->text, sizeof e->text, "not enough memory for the hooks");
-        status = e->code = TERN_NO_MEMORY;
-    }
+    if (!status && (!list.hooks || !list.arrays))
+        status = parser_no_memory_for(e, "the hooks");
     for (const char *word = patterns ? patterns : "*"; !status && *word;
          word += length + (word[length] == ',')) {
         length = strcspn(word, ",");

@@ -17,12 +17,6 @@
 
 enum { BATCH = 512 };
 
-static enum tern_status no_memory(struct tern_error *e, const char *what)
-{
-    snprintf(e->text, sizeof e->text, "not enough memory for %s", what);
-    return e->code = TERN_NO_MEMORY;
-}
-
 /* ---- the text ------------------------------------------------------------------------------- */
 
 static bool input_is_text(void)
@@ -60,7 +54,7 @@ static enum tern_status take_chat(const struct subject *s, const char *text, siz
         return status;
     *tokens = malloc((room + 1) * sizeof **tokens);
     if (!*tokens)
-        return no_memory(e, "the tokens");
+        return parser_no_memory_for(e, "the tokens");
     return tern_chat_tokens(s->model, &m, 1, TERN_CHAT_GENERATE, *tokens, room, n_tokens, e);
 }
 
@@ -203,7 +197,7 @@ enum tern_status subject_layers(const struct subject *s, unsigned char **layers,
     uint64_t from, to;
     *layers = calloc(s->info.n_layers, 1);
     if (!*layers)
-        return no_memory(e, "the layers");
+        return parser_no_memory_for(e, "the layers");
     memset(*layers, !text, s->info.n_layers);
     while (text && *text) {
         const char *word = text;
@@ -332,7 +326,7 @@ enum tern_status subject_begin(struct subject *s, struct tern_error *e)
     }
     tern_token *more = realloc(s->tokens, needed * sizeof *more);
     if (!more)
-        return no_memory(e, "the tokens");
+        return parser_no_memory_for(e, "the tokens");
     s->tokens = more;
     return subject_context(s, n_ctx, 1, e);
 }

@@ -184,10 +184,8 @@ static enum tern_status measure(struct surprise *t, const char *text, size_t n,
     enum tern_status status = perplexity_windows(&job, &t->sum, e);
     if (job.progress)
         fprintf(stderr, "\r%40s\r", "");
-    if (!status && t->failed) {
-        snprintf(e->text, sizeof e->text, "not enough memory for the tokens of the text");
-        status = e->code = TERN_NO_MEMORY;
-    }
+    if (!status && t->failed)
+        status = parser_no_memory_for(e, "the tokens of the text");
     return status;
 }
 

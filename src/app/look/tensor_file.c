@@ -3,6 +3,8 @@
  * Its checksums are found at the end, by reading the values again. */
 #include "app/look/tensor_file.h"
 
+#include "app/cli/parser.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,8 +221,7 @@ static enum tern_status plan(struct tensor_file *f, const char *path, struct ten
     if (f->is_npz)
         plan_npz(f);
     else if (!(*header = make_header(f, header_bytes))) {
-        snprintf(e->text, sizeof e->text, "not enough memory for the header of %.300s", path);
-        return e->code = TERN_NO_MEMORY;
+        return parser_no_memory_for(e, "the header of %.300s", path);
     } else
         plan_safetensors(f, *header_bytes);
     if (!f->is_npz || (f->bytes <= NPZ_MOST && n < 65535))

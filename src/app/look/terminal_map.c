@@ -13,12 +13,6 @@
 
 enum { LABEL = 14, SMALL = 16 };
 
-static enum tern_status no_memory(struct tern_error *e)
-{
-    snprintf(e->text, sizeof e->text, "not enough memory for the picture of a head");
-    return e->code = TERN_NO_MEMORY;
-}
-
 /* Token i as a label of `columns`, and a space */
 static void print_label(const struct subject *s, size_t i, size_t columns)
 {
@@ -121,7 +115,7 @@ static enum tern_status show_layer(const struct subject *s, const tern_attention
     struct tern_layer_info info;
     tern_model_layer(s->model, layer, &info);
     struct head_picture *p = calloc(info.n_heads, sizeof *p);
-    enum tern_status status = p ? TERN_OK : no_memory(e);
+    enum tern_status status = p ? TERN_OK : parser_no_memory_for(e, "the picture of a head");
     for (uint64_t h = 0; !status && h < info.n_heads; h++) {
         p[h].layer = layer, p[h].head = h;
         status = head_picture_take(&p[h], s, a, SMALL, row, e);
@@ -141,7 +135,7 @@ static enum tern_status show_all(const struct subject *s, const tern_attention *
     float *row = malloc(tern_attention_length(a) * sizeof *row);
     enum tern_status status = subject_layers(s, &layers, e);
     if (!row)
-        status = no_memory(e);
+        status = parser_no_memory_for(e, "the picture of a head");
     for (uint64_t l = 0; !status && l < s->info.n_layers; l++)
         if (layers[l])
             status = show_layer(s, a, l, row, e);

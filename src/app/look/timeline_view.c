@@ -27,10 +27,8 @@ static enum tern_status take_spans(struct timeline_view *t, struct tern_error *e
 {
     t->n = tern_timeline(t->s->ctx, NULL, 0, &t->lost);
     t->spans = malloc((t->n + 1) * sizeof *t->spans);
-    if (!t->spans) {
-        snprintf(e->text, sizeof e->text, "not enough memory for the timeline");
-        return e->code = TERN_NO_MEMORY;
-    }
+    if (!t->spans)
+        return parser_no_memory_for(e, "the timeline");
     (void)tern_timeline(t->s->ctx, t->spans, t->n, NULL);
     return TERN_OK;
 }

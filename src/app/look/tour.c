@@ -39,8 +39,7 @@ struct tour {
 
 static enum tern_status no_memory(struct tern_error *e)
 {
-    snprintf(e->text, sizeof e->text, "not enough memory for the tour");
-    return e->code = TERN_NO_MEMORY;
+    return parser_no_memory_for(e, "the tour");
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */

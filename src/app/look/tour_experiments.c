@@ -28,8 +28,7 @@ struct experiment {
 
 static enum tern_status no_memory(struct tern_error *e)
 {
-    snprintf(e->text, sizeof e->text, "not enough memory for the experiments");
-    return e->code = TERN_NO_MEMORY;
+    return parser_no_memory_for(e, "the experiments");
 }
 
 /* The tokens of a sentence, or of the tour's text where the model has no tokenizer */

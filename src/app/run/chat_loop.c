@@ -43,7 +43,7 @@ static enum tern_status fail(struct tern_error *e, enum tern_status s, const cha
 
 static enum tern_status no_memory(struct tern_error *e)
 {
-    return fail(e, TERN_NO_MEMORY, "not enough memory for the conversation");
+    return parser_no_memory_for(e, "the conversation");
 }
 
 static enum tern_status no_thinking(struct tern_error *e)

@@ -32,12 +32,6 @@ struct run_prompt {
     bool given; /* by an option, or by standard input that is not empty */
 };
 
-static enum tern_status no_memory(struct tern_error *e)
-{
-    snprintf(e->text, sizeof e->text, "not enough memory for the prompt");
-    return e->code = TERN_NO_MEMORY;
-}
-
 static void put_piece(void *arg, const char *text, size_t n)
 {
     (void)arg;
@@ -76,7 +70,7 @@ static enum tern_status take_text(const struct run_options *o, struct run_prompt
     p->n = text ? strlen(text) : 0;
     p->text = malloc(p->n + 1);
     if (!p->text)
-        return no_memory(e);
+        return parser_no_memory_for(e, "the prompt");
     memcpy(p->text, text ? text : "", p->n + 1);
     return TERN_OK;
 }
@@ -98,7 +92,7 @@ static enum tern_status text_of_ids(struct run_prompt *p, const tern_model *mode
     }
     tern_decoder_close(d);
     p->text = text.p, p->n = text.n; /* handed over */
-    return text.failed ? no_memory(e) : s == TERN_USAGE ? TERN_OK : s;
+    return text.failed ? parser_no_memory_for(e, "the prompt") : s == TERN_USAGE ? TERN_OK : s;
 }
 
 /* With TERN_MUST_FIT among the flags, of a text with more than `most` tokens only their number */

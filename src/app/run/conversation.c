@@ -4,6 +4,7 @@
 #include "app/cli/files.h"
 #include "app/cli/growing_text.h"
 #include "app/cli/json.h"
+#include "app/cli/parser.h"
 #include "app/cli/signals.h"
 
 #include <errno.h>
@@ -16,8 +17,7 @@
 
 static enum tern_status no_memory(struct tern_error *e)
 {
-    snprintf(e->text, sizeof e->text, "not enough memory for the conversation");
-    return e->code = TERN_NO_MEMORY;
+    return parser_no_memory_for(e, "the conversation");
 }
 
 /* ---- messages ------------------------------------------------------------------------------- */
