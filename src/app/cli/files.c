@@ -1,6 +1,7 @@
 /* Files: see files.h. */
 #include "app/cli/files.h"
 
+#include "app/cli/parser.h"
 #include "app/cli/signals.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILE_MOST = 256 << 20 }; /* bytes: a device may not end */
@@ -67,4 +69,26 @@ enum tern_status files_take(const char *path, char **text, size_t *n, struct ter
         *text = NULL, *n = 0;
     }
     return s;
+}
+
+/* Standard input is a pipe or a file. */
+static bool input_is_prompt(void)
+{
+    struct stat input;
+    return !fstat(STDIN_FILENO, &input) && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
+}
+
+enum tern_status files_take_prompt(const char *text, const char *path, char **prompt, size_t *n,
+                                   struct tern_error *e)
+{
+    if (path)
+        return files_take(path, prompt, n, e);
+    if (!text && input_is_prompt()) {
+        enum tern_status s = files_take("-", prompt, n, e);
+        *n -= !s && *n && (*prompt)[*n - 1] == '\n';
+        return s;
+    }
+    *prompt = strdup(text ? text : "");
+    *n = *prompt ? strlen(*prompt) : 0;
+    return *prompt ? TERN_OK : parser_no_memory_for(e, "the prompt");
 }

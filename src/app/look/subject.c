@@ -12,35 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BATCH = 512 };
 
 /* ---- the text ------------------------------------------------------------------------------- */
-
-static bool input_is_text(void)
-{
-    struct stat input;
-    return !fstat(STDIN_FILENO, &input) && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
-}
-
-/* The text of the options, *given NULL, or of a file, which the caller frees. */
-static enum tern_status take_text(const struct look_options *o, const char **text, size_t *n,
-                                  char **given, struct tern_error *e)
-{
-    const char *path = o->value[LOOK_FILE].text;
-    bool is_input = !path && !o->prompt && input_is_text();
-    *given = NULL;
-    *text = o->prompt ? o->prompt : "";
-    *n = strlen(*text);
-    if (!path && !is_input)
-        return TERN_OK;
-    enum tern_status s = files_take(is_input ? "-" : path, given, n, e);
-    *text = *given;
-    *n -= !s && is_input && *n && (*text)[*n - 1] == '\n';
-    return s;
-}
 
 /* A question as the chat template writes it */
 static enum tern_status take_chat(const struct subject *s, const char *text, size_t n,
@@ -70,16 +46,15 @@ enum tern_status subject_tokenize(const struct subject *s, const char *text, siz
 /* The tokens of the text; a text that has none begins with BOS. */
 static enum tern_status take_tokens(struct subject *s, struct tern_error *e)
 {
-    const char *text = "";
-    char *given = NULL;
+    char *text = NULL;
     size_t n = 0;
     const struct option_value *ids = &s->o->value[LOOK_PROMPT_IDS];
     enum tern_status status =
         ids->given ? tokens_take_ids(s->model, ids->text, &s->tokens, &s->n_prompt, e)
-                   : take_text(s->o, &text, &n, &given, e);
+                   : files_take_prompt(s->o->prompt, s->o->value[LOOK_FILE].text, &text, &n, e);
     if (!status && !ids->given)
         status = subject_tokenize(s, text, n, &s->tokens, &s->n_prompt, e);
-    free(given);
+    free(text);
     if (!status && !s->n_prompt && s->info.bos >= 0)
         s->tokens[s->n_prompt++] = s->info.bos; /* there is room for one */
     if (!status && !s->n_prompt)

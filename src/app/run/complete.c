@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,37 +41,6 @@ static void prompt_close(struct run_prompt *p)
 {
     free(p->text);
     free(p->tokens);
-}
-
-/* Standard input is a pipe or a file: it is the prompt if no other is given. */
-static bool input_is_prompt(void)
-{
-    struct stat input;
-    return !fstat(STDIN_FILENO, &input) && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
-}
-
-/* The line feed at the end of standard input ends its last line: it is dropped. */
-static enum tern_status take_input(struct run_prompt *p, struct tern_error *e)
-{
-    enum tern_status s = files_take("-", &p->text, &p->n, e);
-    p->n -= !s && p->n && p->text[p->n - 1] == '\n';
-    return s;
-}
-
-static enum tern_status take_text(const struct run_options *o, struct run_prompt *p,
-                                  struct tern_error *e)
-{
-    const char *text = o->value[OPT_PROMPT].text;
-    if (o->value[OPT_FILE].given)
-        return files_take(o->value[OPT_FILE].text, &p->text, &p->n, e);
-    if (!text && input_is_prompt())
-        return take_input(p, e);
-    p->n = text ? strlen(text) : 0;
-    p->text = malloc(p->n + 1);
-    if (!p->text)
-        return parser_no_memory_for(e, "the prompt");
-    memcpy(p->text, text ? text : "", p->n + 1);
-    return TERN_OK;
 }
 
 /* The text of p's tokens, to be shown; of a model without tokenizer, their ids. */
@@ -108,7 +76,8 @@ static enum tern_status prompt_open(struct run_prompt *p, const tern_model *mode
     }
     if (o->value[OPT_PARSE_SPECIAL].given)
         flags |= TERN_PARSE_SPECIAL;
-    enum tern_status s = take_text(o, p, e);
+    enum tern_status s =
+        files_take_prompt(o->value[OPT_PROMPT].text, o->value[OPT_FILE].text, &p->text, &p->n, e);
     p->given = p->n || run_options_have_prompt(o);
     return s ? s : tokens_take(model, p->text, p->n, flags, most, &p->tokens, &p->n_tokens, e);
 }
