@@ -70,11 +70,7 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                        .kind = LIST,
                        .value = "LIST",
                        .help = "the same; must be equal to --cache-type-k"},
-    [BENCH_LOAD] = {.names = "load",
-                    .kind = CHOICE,
-                    .value = "map|copy",
-                    .help = "use the weights file in place, or copy it to memory first; default "
-                            "map"},
+    [BENCH_LOAD] = {OPTION_LOAD},
     [BENCH_CPU] = {.names = "cpu",
                    .kind = CHOICE,
                    .words = tern_cpu_names,
@@ -124,8 +120,8 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
     [BENCH_PROGRESS] = {.names = "progress",
                         .kind = FLAG,
                         .help = "show on standard error what is being done"},
-    [BENCH_HELP] = {.letter = 'h', .names = "help", .kind = JOB, .help = "show this text"},
-    [BENCH_VERSION] = {.names = "version", .kind = JOB, .help = "print the version of tern"},
+    [BENCH_HELP] = {OPTION_HELP},
+    [BENCH_VERSION] = {OPTION_VERSION},
 };
 
 static const struct option_table table = {

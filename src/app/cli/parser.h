@@ -36,6 +36,21 @@ struct option_row {
     const char *title; /* of the group of options that begins with this row, else NULL */
 };
 
+/* Rows that several programs have. */
+#define OPTION_MODEL                                                \
+    .letter = 'm', .names = "model", .kind = TEXT, .value = "FILE", \
+    .help = "the weights file; default: the first argument"
+#define OPTION_LOAD                                       \
+    .names = "load", .kind = CHOICE, .value = "map|copy", \
+    .help = "use the weights file in place, or copy it to memory first; default map"
+#define OPTION_THREADS                                                                       \
+    .letter = 't', .names = "threads", .kind = INTEGER, .min = 1, .max = 1024, .value = "N", \
+    .help = "default: the number of CPU cores you may use"
+#define OPTION_QUIET \
+    .letter = 'q', .names = "quiet silent", .kind = FLAG, .help = "show errors only"
+#define OPTION_HELP .letter = 'h', .names = "help", .kind = JOB, .help = "show this text"
+#define OPTION_VERSION .names = "version", .kind = JOB, .help = "print the version of tern"
+
 struct option_table {
     const char *examples;          /* the first lines of --help */
     const char *usage;             /* the lines after them */

@@ -4,12 +4,7 @@
 #include <stdint.h>
 
 static const struct option_row rows[N_LOOK_OPTIONS] = {
-    [LOOK_MODEL] = {.title = "What to look at",
-                    .letter = 'm',
-                    .names = "model",
-                    .kind = TEXT,
-                    .value = "FILE",
-                    .help = "the weights file; default: the first argument"},
+    [LOOK_MODEL] = {.title = "What to look at", OPTION_MODEL},
     [LOOK_PROMPT] = {.letter = 'p',
                      .names = "prompt",
                      .kind = TEXT,
@@ -188,24 +183,15 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                   .kind = CHOICE,
                   .words = tern_cpu_names,
                   .help = "kernels to use; the results have the same bits"},
-    [LOOK_THREADS] = {.letter = 't',
-                      .names = "threads",
-                      .kind = INTEGER,
-                      .min = 1,
-                      .max = 1024,
-                      .value = "N",
-                      .help = "default: the number of CPU cores you may use"},
+    [LOOK_THREADS] = {OPTION_THREADS},
     [LOOK_COLOR] = {.title = "General",
                     .names = "color",
                     .kind = CHOICE,
                     .value = "auto|true|256|none",
                     .help = "colours of the terminal; default auto"},
-    [LOOK_QUIET] = {.letter = 'q',
-                    .names = "quiet silent",
-                    .kind = FLAG,
-                    .help = "show errors only"},
-    [LOOK_HELP] = {.letter = 'h', .names = "help", .kind = JOB, .help = "show this text"},
-    [LOOK_VERSION] = {.names = "version", .kind = JOB, .help = "print the version of tern"},
+    [LOOK_QUIET] = {OPTION_QUIET},
+    [LOOK_HELP] = {OPTION_HELP},
+    [LOOK_VERSION] = {OPTION_VERSION},
 };
 
 static const struct option_table table = {

@@ -34,20 +34,10 @@ static const struct option_row rows[N_QUANTIZE_OPTIONS] = {
                           .value = "LIST",
                           .help = "make these matrices q8: parts or names, separated by commas, "
                                   "as in head,down,layer.0"},
-    [QUANTIZE_THREADS] = {.title = "General",
-                          .letter = 't',
-                          .names = "threads",
-                          .kind = INTEGER,
-                          .min = 1,
-                          .max = 1024,
-                          .value = "N",
-                          .help = "default: the number of CPU cores you may use"},
-    [QUANTIZE_QUIET] = {.letter = 'q',
-                        .names = "quiet silent",
-                        .kind = FLAG,
-                        .help = "show errors only"},
-    [QUANTIZE_HELP] = {.letter = 'h', .names = "help", .kind = JOB, .help = "show this text"},
-    [QUANTIZE_VERSION] = {.names = "version", .kind = JOB, .help = "print the version of tern"},
+    [QUANTIZE_THREADS] = {.title = "General", OPTION_THREADS},
+    [QUANTIZE_QUIET] = {OPTION_QUIET},
+    [QUANTIZE_HELP] = {OPTION_HELP},
+    [QUANTIZE_VERSION] = {OPTION_VERSION},
 };
 
 static const struct option_table table = {
