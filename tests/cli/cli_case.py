@@ -10,6 +10,8 @@ import time
 import unittest
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/convert")]
 
@@ -72,6 +74,12 @@ def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit:
         del sections["tokenizer"]
     with open(path, "w+b") as out:
         weights.write(out, sections, [entry(*item) for item in toy.shapes(config).items()])
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Of the last axis, in f64"""
+    e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
 
 
 def until(condition, seconds: float = 120) -> None:

@@ -2,11 +2,9 @@
 
 import base64
 import json
-import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 import xml.etree.ElementTree as ET
@@ -15,20 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
-
-ROOT = Path(__file__).resolve().parents[2]
-LOOK = os.environ.get("LOOK", "./look")
-FABLE = ROOT / "models/fable.bin"
-
-
-def look(*arguments, input: bytes = b"", code: int = 0) -> subprocess.CompletedProcess:
-    done = subprocess.run([LOOK, *map(str, arguments)], input=input, capture_output=True, cwd=ROOT, timeout=60)
-    assert done.returncode == code, (done.returncode, done.stderr)
-    return done
-
-
-def page_data(path: Path) -> dict:
-    return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.DOTALL)[1])
+from cli_case import ROOT
+from look_case import FABLE, LOOK, LookCase, look, page_data
 
 
 def blob(path: Path, name: str, kind: str) -> np.ndarray:
@@ -36,17 +22,7 @@ def blob(path: Path, name: str, kind: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), kind)
 
 
-class Look(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def refused(self, *arguments, says: str, code: int = 2) -> None:
-        done = look(*arguments, code=code)
-        self.assertEqual(done.stdout, b"")
-        self.assertRegex(done.stderr.decode(), rf"\Alook: [^\n]*{says}[^\n]*\n\Z")
-
+class Look(LookCase):
     def test_one_head_in_the_terminal(self):
         text = look(FABLE, "The cat sat", "--head", "2.3", "--color", "none").stdout.decode()
         self.assertIn("·cat", text)

@@ -10,8 +10,6 @@ import json
 import os
 import re
 import struct
-import subprocess
-import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -19,16 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/convert")]
+from cli_case import ROOT  # first: it makes the next ones importable
+from look_case import FABLE, look
 
-import browser  # noqa: E402
-import convert  # noqa: E402
-import test_golden_convert as golden_models  # noqa: E402
-from tern.testing import golden_file  # noqa: E402
+import browser
+import convert
+import test_golden_convert as golden_models
+from tern.testing import golden_file
 
-LOOK = os.environ.get("LOOK", "./look")
-FABLE = "models/fable.bin"
 TEXT = "The cat sat on the mat. The cat sat on the"
 PAGES = {  # name: arguments with {page} for the file, an element that shows that the page was drawn
     "atlas": ([FABLE, TEXT, "-o", "{page}"], "#heads .small"),
@@ -45,15 +41,10 @@ LABELS = [*HARD[:7], "\\x07\\x1b[1m", *HARD[8:]]
 GOLDEN = ["llama-gqa", "mistral", "gemma2", "gpt-oss", "falcon-rw"]  # GQA, window, soft cap, sinks, ALiBi
 
 
-def look(*arguments) -> None:
-    done = subprocess.run([LOOK, *map(str, arguments), "-q"], stdin=subprocess.DEVNULL, capture_output=True, cwd=ROOT, timeout=300)
-    assert done.returncode == 0, done.stderr
-
-
 def make_page(name: str, folder: Path) -> Path:
     page, text = folder / f"{name}.html", folder / "text.txt"
     text.write_text("The cat sat on the mat.\n\nIt was <b>happy</b> & \"warm\".\tשלום 👋\n")
-    look(*(a.format(page=page, text=text) for a in PAGES[name][0]))
+    look(*(str(a).format(page=page, text=text) for a in PAGES[name][0]))
     return page
 
 

@@ -1,8 +1,6 @@
 """look --tour: what its page says of the code is there, its numbers are those of numpy and of the issue's examples, and
 its experiments hold."""
 
-import json
-import os
 import re
 import shutil
 import subprocess
@@ -11,24 +9,12 @@ import unittest
 from pathlib import Path
 
 import numpy as np
+from cli_case import ROOT, softmax
+from look_case import FABLE, look, page_data
 
-ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium")
-LOOK = os.environ.get("LOOK", "./look")
-FABLE = ROOT / "models/fable.bin"
 PAGE = ROOT / "src/app/look/page"
 SCRIPT = (PAGE / "tour.js").read_text()
-
-
-def look(*arguments, code: int = 0) -> subprocess.CompletedProcess:
-    done = subprocess.run([LOOK, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, cwd=ROOT, timeout=60)
-    assert done.returncode == code, (done.returncode, done.stderr)
-    return done
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 class Tour(unittest.TestCase):
@@ -39,7 +25,7 @@ class Tour(unittest.TestCase):
         cls.folder = Path(folder.name)
         look("--tour", FABLE, "-o", cls.folder / "tour.html")
         cls.text = (cls.folder / "tour.html").read_text()
-        cls.data = json.loads(re.search(r'id="data">(.*?)</script>', cls.text, re.DOTALL)[1])
+        cls.data = page_data(cls.folder / "tour.html")
 
     def near(self, got, want, bound=1e-5):
         np.testing.assert_allclose(np.array(got, float), want, rtol=0, atol=bound)

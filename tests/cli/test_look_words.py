@@ -9,8 +9,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import tempfile
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -18,23 +16,17 @@ from pathlib import Path
 import gguf
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/cli"), str(ROOT / "tests/convert")]
+import cli_case  # first: it makes the next ones importable
+from cli_case import ROOT, softmax
+from look_case import FABLE, LOOK, LookCase, look, page_data
 
-import cli_case  # noqa: E402
-import convert  # noqa: E402
-from test_look import FABLE, LOOK, look, page_data  # noqa: E402
-from test_golden_convert import directory  # noqa: E402
-from tern import library as engine  # noqa: E402
-from tern.testing import golden_file  # noqa: E402
+import convert
+from test_golden_convert import directory
+from tern import library as engine
+from tern.testing import golden_file
 
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
 TEXT = "The cat sat on the"
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 @contextlib.contextmanager
@@ -50,20 +42,7 @@ def streams(lib, ids: list[int]) -> dict[tuple[int, str], np.ndarray]:
     return {name: np.concatenate(rows) for name, rows in seen.items()}
 
 
-class Words(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def refused(self, *arguments, says: str, code: int = 2) -> None:
-        done = look(*arguments, code=code)
-        self.assertEqual(done.stdout, b"")
-        self.assertRegex(done.stderr.decode(), rf"\Alook: [^\n]*{says}[^\n]*\n\Z")
-        self.assertEqual([p for p in self.folder.iterdir() if p.name.startswith("new")], [])
-
-
-class Lens(Words):
+class Lens(LookCase):
     def test_a_page_has_what_the_engine_and_numpy_say(self):
         page = self.folder / "lens.html"
         look(FABLE, TEXT, "--lens", "-o", page)
@@ -115,7 +94,7 @@ class Lens(Words):
         self.assertNotRegex(page.read_text(), r"https?://")
 
 
-class Why(Words):
+class Why(LookCase):
     def rows(self, *arguments) -> dict[str, float]:
         lines = look(FABLE, TEXT, *arguments).stdout.decode().splitlines()[1:]
         return {name: float(value) for value, name in (line.split(maxsplit=1) for line in lines)}
@@ -169,7 +148,7 @@ def random_model(path: Path, hidden: int) -> None:
     assert not write(os.fsencode(path), ctypes.byref(shape), 0, ctypes.c_uint64(5), 1, ctypes.byref(error)), error.text
 
 
-class Compare(Words):
+class Compare(LookCase):
     def small(self) -> Path:
         """fable as q4c."""
         small = self.folder / "small.bin"
@@ -245,7 +224,7 @@ def edited(layer: int, operation: str, change):
     return edit
 
 
-class Surgery(Words):
+class Surgery(LookCase):
     def shown(self, *arguments, text: str = TEXT) -> tuple[dict[str, tuple[float, float]], float]:
         """{token: (before, after)} of both lists, and KL."""
         lines = look(FABLE, text, *arguments).stdout.decode().splitlines()
@@ -453,7 +432,7 @@ class Surgery(Words):
         self.refused(FABLE, TEXT, "--steer", self.folder / "none.gguf", says="none.gguf", code=4)
 
 
-class Ranks(Words):
+class Ranks(LookCase):
     TEXT = "Once upon a time there was a little dog. It ran to the park and saw a cat."
 
     def loss(self, pieces: list[list[int]], heads=()) -> float:

@@ -8,6 +8,7 @@ import unittest
 from dataclasses import dataclass, field
 
 import numpy as np
+from cli_case import softmax
 
 PROG = os.path.join(os.environ.get("BUILD", "build"), "tests/prog_sampler")
 DEFAULT_ORDER = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature"
@@ -48,11 +49,6 @@ def ask(commands: str) -> list[list[str]]:
 
 
 # ---- the plain implementation: v are logits, -inf for what was cut ---------------------------------
-
-
-def softmax(v: np.ndarray) -> np.ndarray:
-    w = np.exp(v - v.max())
-    return w / w.sum()
 
 
 def order_of(v: np.ndarray) -> np.ndarray:
