@@ -35,7 +35,7 @@ struct tern_layer_info {
     float attn_cap;                     /* > 0: then cap * tanh(score / cap) */
     const float *sinks;                 /* [n_heads] a score without a value, or NULL; borrowed */
     const float *alibi; /* [n_heads] slopes of biases by distance, or NULL; borrowed */
-    int parallel; /* attention and feed-forward read the same x, so there is no `middle` */
+    int parallel;       /* attention and feed-forward read the same x, so there is no `middle` */
     int gated;
     int qk_norm, attn_post_norm, ffn_post_norm; /* it has such norms */
 };
@@ -139,7 +139,9 @@ struct tern_observation {
     size_t rows, columns;
     const float *values; /* [rows, columns], rows `stride` floats apart */
     size_t stride;
-    const struct tern_row *at; /* [rows]; for layer n_layers only rows that asked for logits */
+    const struct tern_row *at; /* [rows]; for layer n_layers only rows that asked for logits, for
+                                * `expert` only those that the router sends to it */
+    uint64_t expert;           /* of `expert`: which one; else 0 */
 };
 typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
 
@@ -157,7 +159,9 @@ typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
  *   ffn_norm        [dim]
  *   gate, up, act   [hidden] act is what `down` reads: activation(gate) * up, or activation(up)
  *   down            [dim]  what feed-forward adds to x; in a layer of experts instead
- *   router          [experts] the weight of each expert, 0 if not chosen, and
+ *   router          [experts] the weight of each expert, 0 if not chosen,
+ *   expert          [dim]  what one expert gives for the rows that chose it, before its weight; once
+ *                   for each expert that has rows, by id, and
  *   experts         [dim]  the weighted sum of the experts, with the shared one
  *   ffn_post_norm   [dim]  norm of down or experts; if a layer has it, this is added instead
  *   out             [dim]  x after the layer
@@ -246,6 +250,7 @@ typedef int (*tern_edit_fn)(void *arg, const struct tern_observation *o, float *
  *                        key or value; keys of earlier tokens are not shown again.
  *   attend               head h is columns h * head_dim .. (h + 1) * head_dim - 1; zeros switch
  *                        it off
+ *   expert               each row multiplies it by its own weight of the expert
  *   o, attn_post_norm, down, experts, ffn_post_norm
  *                        x becomes (x before the step) + (what fn left)
  *   act                  rounded again if `down` reads integers

@@ -216,6 +216,7 @@ void step_experts(struct forward *f, const struct layer *w)
                 gate_up_items, &job);
     profile_run(f->profile, OP_DOWN, f->pool,
                 f->experts.n_active * ceil_div(f->model->dim, 2 * TILE_ROWS), down_items, &job);
+    state_watch(f, w->index, WATCH_EXPERT);
     profile_run(f->profile, OP_DOWN, f->pool, f->n, sum_items, &job);
     state_watch(f, w->index, WATCH_FFN_POST);
 }

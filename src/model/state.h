@@ -40,6 +40,7 @@ enum watch_point {
     /* those above are the inputs of a layer's matrices, which calibrate.c counts */
     WATCH_ATTEND,    /*   q, k, v */
     WATCH_EXPERTS,   /*   the choice of experts */
+    WATCH_EXPERT,    /*   what each expert gives, before its weight */
     WATCH_ATTN_POST, /* made: y, or z where attention and feed-forward are parallel */
     WATCH_FFN_POST,  /*   y */
     WATCH_LOGITS,    /*   logits, and in y the rows that asked for them */

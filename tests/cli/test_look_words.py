@@ -224,6 +224,39 @@ def edited(layer: int, operation: str, change):
     return edit
 
 
+def mixtral_in_numpy(golden: golden_file.Golden, ids: list[int], change) -> tuple[np.ndarray, np.ndarray]:
+    """(the stream after the last layer, logits) of a golden Mixtral for a text that fits its window. change(layer, e, x) is
+    what becomes of the output x [dim] of expert e."""
+    w, k, n = golden.weights(), golden.keys, np.arange(len(ids))
+    d, heads, per = k["head_dim"], k["n_heads"], k["n_heads"] // k["n_kv_heads"]
+    norm = lambda x, g: x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * g  # noqa: E731
+    angle = n[:, None, None] * 10000.0 ** (-2 * np.arange(d // 2) / d)
+
+    def turned(x):
+        a, b = x[..., : d // 2], x[..., d // 2 :]
+        return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], -1)
+
+    w = {name: x.astype(np.float64) for name, x in w.items()}
+    x = w["embed"][ids]
+    for layer in range(k["n_layers"]):
+        part = {name.split(".")[-1]: v for name, v in w.items() if name.startswith(f"layer.{layer}.")}
+        y = norm(x, part["attn_norm"])
+        q, key, v = ((y @ part[name].T).reshape(len(ids), -1, d) for name in "qkv")
+        q, key, v = turned(q), np.repeat(turned(key), per, 1), np.repeat(v, per, 1)
+        scores = np.einsum("ihd,jhd->hij", q, key) / np.sqrt(d)
+        z = np.einsum("hij,jhd->ihd", softmax(np.where(n[None, :] > n[:, None], -np.inf, scores)), v)
+        x = x + z.reshape(len(ids), heads * d) @ part["o"].T
+        y = norm(x, part["ffn_norm"])
+        scores = y @ part["router"].T
+        for i, row in enumerate(scores):
+            chosen = np.argsort(-row)[: k["experts_used"]]
+            for e, share in zip(chosen, softmax(row[chosen])):
+                gate = part["gate"][e] @ y[i]
+                out = part["down"][e] @ (gate / (1 + np.exp(-gate)) * (part["up"][e] @ y[i]))
+                x[i] += share * change(layer, e, out)
+    return x, norm(x, w["final_norm"]) @ w["head"].T
+
+
 class Surgery(LookCase):
     def shown(self, *arguments, text: str = TEXT) -> tuple[dict[str, tuple[float, float]], float]:
         """{token: (before, after)} of both lists, and KL."""
@@ -386,11 +419,15 @@ class Surgery(LookCase):
         found, _ = self.shown("--ablate", "0.attn")
         self.assertAlmostEqual(guess[0], max(x[1] for x in found.values()), places=4)
 
-    def test_an_expert_switched_off(self):
+    def mixtral(self) -> tuple[golden_file.Golden, Path]:
         golden, model = golden_file.read(ROOT / "tests/golden/mixtral.txt"), self.folder / "experts.bin"
         with contextlib.redirect_stdout(io.StringIO()):
             directory(self.folder / "source", golden, golden.config, False)
             self.assertEqual(convert.main([str(self.folder / "source"), str(model)]), 0)
+        return golden, model
+
+    def test_an_expert_switched_off(self):
+        golden, model = self.mixtral()
         ids = golden.tokens()[:9]
         with opened(model) as lib:
             used = np.flatnonzero(streams(lib, ids)[0, "router"][-1])[0]
@@ -401,7 +438,31 @@ class Surgery(LookCase):
         out = look(model, *text, "--ablate", f"0.expert.{used}").stdout.decode()
         self.assertAlmostEqual(float(re.search(r"KL\(before, after\) (\S+)", out)[1]), (before * np.log(before / after)).sum(), places=5)
         self.refused(model, *text, "--ablate", "0.expert.99", says="layer 0 has experts 0 to")
-        self.refused(model, *text, "--ablate", "0.expert.0", "--mean-over", FABLE, says="can only be switched off")
+
+    def test_experts_against_numpy(self):
+        """Zero and mean of an expert. The oracle is held to transformers, too: its logits are the golden file's."""
+        golden, model = self.mixtral()
+        ids, corpus, rows = golden.tokens()[:8], self.folder / "corpus.txt", {}
+        _, logits = mixtral_in_numpy(golden, ids, lambda layer, e, x: rows.setdefault((layer, e), []).append(x) or x)
+        np.testing.assert_allclose(logits[7], golden.rows[7], atol=1e-5 * np.abs(golden.rows[7]).max())
+        text = "".join(chr(0x21 + i) for i in ids)  # a letter is a token
+        corpus.write_text(text)
+        means = {at: np.mean(values, axis=0) for at, values in rows.items()}
+        for layer, expert in sorted(means):
+            for value, more in ((0, []), (means[layer, expert], ["--mean-over", corpus])):
+                change = lambda at, e, x: value if (at, e) == (layer, expert) else x  # noqa: B023, E731
+                want, _ = mixtral_in_numpy(golden, golden.tokens()[:9], change)
+                out = self.folder / "out.npz"
+                arguments = ["--ablate", f"{layer}.expert.{expert}", *more, "--cache-type", "f32", "--capture", out, "--hooks", "blocks.1.hook_resid_post"]
+                look(model, "--prompt-ids", ",".join(map(str, golden.tokens()[:9])), *arguments)
+                got = np.load(out)["blocks.1.hook_resid_post"][0]
+                np.testing.assert_allclose(got, want, atol=2e-5 * np.abs(want).max(), err_msg=f"{layer}.expert.{expert}")
+        rows.clear()
+        mixtral_in_numpy(golden, ids[:1], lambda layer, e, x: rows.setdefault((layer, e), x))
+        corpus.write_text(text[:1])
+        layer, expert = next(at for at in means if at not in rows)
+        says = f"no token of the text is sent to expert {expert} of layer {layer}"
+        self.refused(model, "--prompt-ids", "1", "--ablate", f"{layer}.expert.{expert}", "--mean-over", corpus, says=says)
 
     def test_what_is_not_there(self):
         refused = lambda *a, says: self.refused(FABLE, TEXT, *a, says=says)  # noqa: E731

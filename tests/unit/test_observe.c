@@ -13,12 +13,12 @@ enum { N_ROWS = 20, MAX_SEEN = 8192 };
 
 /* In the order of tern_lab.h */
 static const char *const order[] = {
-    "embed",      "attn_norm", "q",  "k",   "v",    "attend", "o",       "attn_post_norm", "middle",
-    "ffn_norm",   "gate",      "up", "act", "down", "router", "experts", "ffn_post_norm",  "out",
-    "final_norm", "logits"};
+    "embed",   "attn_norm",     "q",    "k",          "v",     "attend", "o",      "attn_post_norm",
+    "middle",  "ffn_norm",      "gate", "up",         "act",   "down",   "router", "expert",
+    "experts", "ffn_post_norm", "out",  "final_norm", "logits"};
 
 struct seen {
-    uint64_t layer, columns;
+    uint64_t layer, columns, expert;
     size_t operation; /* of order */
     uint32_t position;
     uint64_t hash;
@@ -45,17 +45,20 @@ static void watch(void *arg, const struct tern_observation *o)
     size_t at = place_of(o->operation);
     if (w->n) { /* a batch begins anew at the embedding */
         const struct seen *last = &w->seen[w->n - 1];
-        ck_assert_msg(at == 0 || o->layer > last->layer ||
-                          (o->layer == last->layer && at > last->operation),
-                      "%s comes after %s", o->operation, order[last->operation]);
+        ck_assert_msg(
+            at == 0 || o->layer > last->layer ||
+                (o->layer == last->layer && at > last->operation) ||
+                (o->layer == last->layer && at == last->operation && o->expert > last->expert),
+            "%s comes after %s", o->operation, order[last->operation]);
     }
     ck_assert_uint_ge(o->stride, o->columns);
     for (size_t i = 0; i < o->rows; i++) {
         const float *row = o->values + i * o->stride;
         ck_assert_uint_lt(w->n, MAX_SEEN);
-        w->seen[w->n++] = (struct seen){
-            o->layer, o->columns, at, o->at[i].position, xxh64(row, o->columns * sizeof *row),
-            row[0]};
+        w->seen[w->n++] =
+            (struct seen){o->layer, o->columns,        o->expert,
+                          at,       o->at[i].position, xxh64(row, o->columns * sizeof *row),
+                          row[0]};
         if (!strcmp(o->operation, "logits"))
             ck_assert(!memcmp(row, tern_logits(w->ctx, i), o->columns * sizeof *row));
     }
@@ -68,6 +71,8 @@ static int by_place(const void *a, const void *b)
         return x->layer < y->layer ? -1 : 1;
     if (x->operation != y->operation)
         return x->operation < y->operation ? -1 : 1;
+    if (x->expert != y->expert)
+        return x->expert < y->expert ? -1 : 1;
     return x->position < y->position ? -1 : x->position > y->position;
 }
 

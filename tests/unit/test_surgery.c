@@ -12,8 +12,9 @@
 enum { N_ROWS = 20 };
 
 static const char *const editable[] = {
-    "embed", "q",    "k",      "v",       "attend",        "o",   "attn_post_norm", "middle",
-    "act",   "down", "router", "experts", "ffn_post_norm", "out", "logits"};
+    "embed",  "q",     "k",    "v",      "attend", "o",       "attn_post_norm",
+    "middle", "act",   "down", "router", "expert", "experts", "ffn_post_norm",
+    "out",    "logits"};
 enum { N_EDITABLE = sizeof editable / sizeof *editable };
 
 typedef float logits_table[N_ROWS][GOLDEN_VOCAB];
@@ -37,7 +38,8 @@ static void bend(const struct tern_observation *o, float *values)
             if (is_router) /* other experts */
                 row[c] = c + 1 < o->columns ? row[c + 1] : first;
             else
-                row[c] = row[c] * 1.25f + 0.01f * ((int)(o->layer + o->at[i].position + c) % 5 - 2);
+                row[c] = row[c] * 1.25f +
+                         0.01f * ((int)(o->layer + o->expert + o->at[i].position + c) % 5 - 2);
     }
 }
 
@@ -278,6 +280,22 @@ START_TEST(the_router_can_be_overruled)
 }
 END_TEST
 
+/* Each row multiplies what an expert gives by its own weight of the expert; the weights of a row add
+ * up to 1 here. */
+START_TEST(an_expert_can_be_replaced)
+{
+    char path[256];
+    struct opened m = open_golden("mixtral", path, sizeof path, TERN_Q8);
+    static struct probe all;
+    all = (struct probe){.set = "expert", .value = {1, -2, 3, -4, 5, -6, 7, -8}, .copy = "experts"};
+    probe(m.ctx, &all);
+    for (size_t c = 0; c < all.columns; c++)
+        ck_assert_float_eq_tol(all.copied[c], c < 8 ? all.value[c] : 0, 1e-5f);
+    close_model(m);
+    remove(path);
+}
+END_TEST
+
 /* ---- altered contexts ------------------------------------------------------------------------ */
 
 static enum tern_status save(tern_context *ctx, const char *path, struct tern_error *e)
@@ -328,4 +346,4 @@ END_TEST
 
 SUITE("surgery", LOOP(a_change_counts_and_no_change_changes_nothing, 0, golden_count()),
       LOOP(the_stream_is_summed_again, 0, 6), TEST(the_router_can_be_overruled),
-      TEST(an_altered_context_says_so))
+      TEST(an_expert_can_be_replaced), TEST(an_altered_context_says_so))

@@ -52,7 +52,7 @@ class RawObservation(ctypes.Structure):
 
     _fields_ = [("layer", ctypes.c_uint64), ("operation", ctypes.c_char_p), ("rows", ctypes.c_size_t)]
     _fields_ += [("columns", ctypes.c_size_t), ("values", ctypes.POINTER(ctypes.c_float)), ("stride", ctypes.c_size_t)]
-    _fields_ += [("at", ctypes.POINTER(Row))]
+    _fields_ += [("at", ctypes.POINTER(Row)), ("expert", ctypes.c_uint64)]
 
 
 OBSERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(RawObservation))
@@ -75,11 +75,12 @@ class Observation:
     operation: str
     values: np.ndarray
     positions: list[int]
+    expert: int
 
 
 def observation(raw: RawObservation) -> Observation:
     values = np.ctypeslib.as_array(raw.values, (raw.rows, raw.stride))[:, : raw.columns]
-    return Observation(raw.layer, raw.operation.decode(), values, [raw.at[i].position for i in range(raw.rows)])
+    return Observation(raw.layer, raw.operation.decode(), values, [raw.at[i].position for i in range(raw.rows)], raw.expert)
 
 
 class ContextParams(ctypes.Structure):

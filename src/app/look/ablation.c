@@ -1,5 +1,11 @@
 /* Ablation: see ablation.h. A head is switched off where attention hands it on (attend); the
- * feed-forward and the attention of a layer where they are added to the stream. */
+ * feed-forward and the attention of a layer where they are added to the stream; an expert by the
+ * weight that the router gives it.
+ *
+ * Means are over the tokens of the text, each counted once. The mean of an expert e is that of its
+ * output E_e, before the weight w_e of the router, over the set R_e of tokens which it is chosen for:
+ *   mean_e = 1 / |R_e| sum over r in R_e of E_e(x_r)
+ * and a token that chooses e then gets w_e mean_e instead of w_e E_e(x). */
 #include "app/look/ablation.h"
 
 #include "app/cli/files.h"
@@ -15,6 +21,18 @@ static enum tern_status add(struct edits *x, uint64_t layer, const char *operati
                             size_t n, struct tern_error *e)
 {
     return edits_add(x, layer, operation, from, n) ? TERN_OK : parser_no_memory(e);
+}
+
+static enum tern_status add_expert(struct edits *x, const struct subject *s, uint64_t layer,
+                                   uint64_t index, struct tern_error *e)
+{
+    if (!s->o->value[LOOK_MEAN_OVER].given)
+        return add(x, layer, "router", index, 1, e);
+    struct edit *edit = edits_add(x, layer, "expert", 0, s->info.dim);
+    if (!edit)
+        return parser_no_memory(e);
+    edit->expert = index;
+    return TERN_OK;
 }
 
 static enum tern_status range(struct tern_error *e, const char *word, size_t n, uint64_t layer,
@@ -60,7 +78,7 @@ static enum tern_status take_word(struct edits *x, const struct subject *s, cons
     if (!is_expert && !is_ffn && !is_attn && index >= info.n_heads)
         return range(e, word, shown, layer, "heads", info.n_heads);
     if (is_expert)
-        return add(x, layer, "router", index, 1, e);
+        return add_expert(x, s, layer, index, e);
     if (is_ffn)
         return add(x, layer,
                    info.ffn_post_norm ? "ffn_post_norm"
@@ -85,13 +103,26 @@ static void watch(void *arg, const struct tern_observation *o)
     struct means *m = arg;
     for (size_t k = 0; k < m->x->n; k++) {
         const struct edit *x = &m->x->list[k];
-        if (x->layer != o->layer || strcmp(x->operation, o->operation))
+        if (!edits_is_about(x, o))
             continue;
         for (size_t i = 0; i < o->rows; i++)
             for (size_t c = 0; c < x->n; c++)
                 m->sums[k][c] += (double)o->values[i * o->stride + x->from + c];
         m->rows[k] += o->rows;
     }
+}
+
+static enum tern_status take_mean(struct edit *x, const double *sums, uint64_t rows,
+                                  struct tern_error *e)
+{
+    if (!rows)
+        return parser_usage(e,
+                            "--mean-over: no token of the text is sent to expert %llu of layer "
+                            "%llu, so it has no mean",
+                            (unsigned long long)x->expert, (unsigned long long)x->layer);
+    for (size_t c = 0; c < x->n; c++)
+        x->values[c] = (float)(sums[c] / (double)rows);
+    return TERN_OK;
 }
 
 static enum tern_status measure(struct means *m, struct subject *s, const char *text, size_t n,
@@ -106,8 +137,7 @@ static enum tern_status measure(struct means *m, struct subject *s, const char *
         status =
             text_pieces_watch(s, tokens, n_tokens, text_pieces_window(s, n_tokens), watch, m, e);
     for (size_t k = 0; !status && k < m->x->n; k++)
-        for (size_t c = 0; c < m->x->list[k].n; c++)
-            m->x->list[k].values[c] = (float)(m->sums[k][c] / (double)m->rows[k]);
+        status = take_mean(&m->x->list[k], m->sums[k], m->rows[k], e);
     free(tokens);
     return status;
 }
@@ -125,9 +155,6 @@ static enum tern_status take_means(struct edits *x, struct subject *s, struct te
         has_room = m.sums[k] != NULL;
     }
     enum tern_status status = has_room ? files_take(path, &text, &n, e) : parser_no_memory(e);
-    for (size_t k = 0; !status && k < x->n; k++)
-        if (!strcmp(x->list[k].operation, "router"))
-            status = parser_usage(e, "--mean-over: an expert can only be switched off");
     if (!status)
         status = measure(&m, s, text, n, e);
     for (size_t k = 0; m.sums && k < x->n; k++)

@@ -53,10 +53,18 @@ static bool make_room(struct compare *c, size_t more)
     return true;
 }
 
+/* Both files give one row of `experts` to each token, but they may choose other experts. */
+static bool is_skipped(const struct tern_observation *o)
+{
+    return !strcmp(o->operation, "expert");
+}
+
 static void keep(void *arg, const struct tern_observation *o)
 {
     struct compare *c = arg;
     size_t n = o->rows * o->columns;
+    if (is_skipped(o))
+        return;
     c->no_memory = c->no_memory || !make_room(c, n);
     if (c->no_memory || c->next == c->room)
         return;
@@ -122,6 +130,8 @@ static void compare_row(struct compare *c, struct compared *s, uint32_t position
 static void meet(void *arg, const struct tern_observation *o)
 {
     struct compare *c = arg;
+    if (is_skipped(o))
+        return;
     struct compared *s = &c->steps[c->next++];
     c->is_lost = c->is_lost || c->next > c->n_steps || s->layer != o->layer ||
                  strcmp(s->operation, o->operation) || s->rows != o->rows ||

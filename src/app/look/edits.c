@@ -53,6 +53,11 @@ struct edit *edits_add(struct edits *x, uint64_t layer, const char *operation, s
     return &x->list[x->n++];
 }
 
+bool edits_is_about(const struct edit *x, const struct tern_observation *o)
+{
+    return x->layer == o->layer && !strcmp(x->operation, o->operation) && x->expert == o->expert;
+}
+
 static bool apply_to_row(const struct edit *x, uint32_t position, float *row)
 {
     const float *values = x->values + (x->has_rows ? (position - x->first) * x->n : 0);
@@ -68,7 +73,7 @@ int edits_apply(void *edits, const struct tern_observation *o, float *values)
     const struct edits *x = edits;
     bool any = false;
     for (size_t k = 0; k < x->n; k++)
-        if (x->list[k].layer == o->layer && !strcmp(x->list[k].operation, o->operation))
+        if (edits_is_about(&x->list[k], o))
             for (size_t i = 0; i < o->rows; i++)
                 any |= apply_to_row(&x->list[k], o->at[i].position, values + i * o->stride);
     return any;

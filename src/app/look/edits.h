@@ -9,6 +9,7 @@ struct edit {
     uint64_t layer;
     const char *operation; /* of tern_edit */
     uint32_t first, last;  /* positions */
+    uint64_t expert;       /* of operation expert: which one */
     size_t from, n;        /* columns from .. from + n - 1 */
     bool is_added;         /* otherwise the values replace what is there */
     bool has_rows;         /* values [last - first + 1, n], else [n] for all positions */
@@ -33,6 +34,9 @@ void edits_close(struct edits *x);
  * call. */
 struct edit *edits_add(struct edits *x, uint64_t layer, const char *operation, size_t from,
                        size_t n);
+
+/* It is about what o shows. */
+bool edits_is_about(const struct edit *x, const struct tern_observation *o);
 
 /* A tern_edit_fn, with a struct edits. */
 int edits_apply(void *edits, const struct tern_observation *o, float *values);

@@ -92,7 +92,9 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
     [LOOK_MEAN_OVER] = {.names = "mean-over",
                         .kind = TEXT,
                         .value = "FILE",
-                        .help = "with --ablate: the mean over the text in FILE instead of zero"},
+                        .help =
+                            "with --ablate: the mean over the text in FILE instead of zero; for an "
+                            "expert over the tokens that it gets"},
     [LOOK_PATCH] = {.names = "patch",
                     .kind = TEXT,
                     .value = "LIST",

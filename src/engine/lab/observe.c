@@ -104,6 +104,30 @@ static void offer_router(struct observer *o, const struct experts *x)
     show(o, "router", o->rows, o->stride, x->n);
 }
 
+/* The rows that chose an expert, in the order of its places */
+static size_t list_rows_of(const struct observer *o, const struct experts *x, size_t expert)
+{
+    const struct expert_work *e = &o->f->experts;
+    size_t n = 0;
+    for (size_t i = 0; i < o->f->n; i++)
+        for (size_t j = 0; j < x->n_used; j++)
+            if (e->chosen[i * e->max_used + j].expert == expert)
+                o->routed[n++] = o->at[i];
+    return n;
+}
+
+static void offer_experts(struct observer *o, const struct experts *x)
+{
+    const struct expert_work *e = &o->f->experts;
+    o->now.at = o->routed;
+    for (size_t i = 0; i < e->n_active; i++) {
+        o->now.expert = e->active[i];
+        o->now.rows = list_rows_of(o, x, e->active[i]);
+        offer_stream(o, "expert", e->y + e->first[e->active[i]] * o->f->dim_stride);
+    }
+    o->now.at = o->at, o->now.rows = o->f->n, o->now.expert = 0;
+}
+
 static void offer_qkv(struct observer *o, const struct layer *w)
 {
     struct forward *f = o->f;
@@ -221,6 +245,9 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
     case WATCH_EXPERTS:
         offer_router(o, &w->experts);
         break;
+    case WATCH_EXPERT:
+        offer_experts(o, &w->experts);
+        break;
     case WATCH_FFN_POST:
         offer_ffn(o, w);
         break;
@@ -239,6 +266,7 @@ static void layout(struct observer *o)
         columns = max_size(columns, f->model->layers[l].experts.n);
     o->stride = round_up(columns, 16);
     o->at = arena_take(&o->arena, n, sizeof *o->at);
+    o->routed = arena_take(&o->arena, n, sizeof *o->routed);
     o->rows = arena_take(&o->arena, n * o->stride, sizeof *o->rows);
     o->before = arena_take(&o->arena, n * f->dim_stride, sizeof *o->before);
     o->aside = arena_take(&o->arena, n * f->dim_stride, sizeof *o->aside);

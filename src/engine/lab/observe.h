@@ -24,8 +24,9 @@ struct observer {
     void *fn_arg, *edit_arg;
     bool *altered; /* set once something was changed; borrowed */
     struct tern_observation now;
-    struct tern_row *at; /* [n_batch] */
-    float *rows;         /* [n_batch, stride] what is computed to be shown */
+    struct tern_row *at;     /* [n_batch] */
+    struct tern_row *routed; /* [n_batch] rows of one expert */
+    float *rows;             /* [n_batch, stride] what is computed to be shown */
     size_t stride;
     float *before; /* [n_batch, dim_stride] x before the step, if there is an editor */
     float *aside;  /* [n_batch, dim_stride] what attention adds to x where it waits */
