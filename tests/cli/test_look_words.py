@@ -363,6 +363,24 @@ class Surgery(LookCase):
         again = [look(FABLE, TEXT, *a, "-n", 6).stdout for a in (make, ["--steer", saved, "--steer-by", -1.5])]
         self.assertEqual(again[0], again[1])
 
+    def test_directions_of_several_layers_and_the_embedding(self):
+        sad, happy = self.watched("I am sad"), self.watched("I am very happy")
+        saved = self.folder / "happy.gguf"
+        make = ["--steer-from", "I am sad", "--steer-to", "I am very happy", "--steer-by", 0.5]
+        for layers, places in (
+            ("0", [(0, "out")]), ("embed", [(0, "embed")]), ("embed,4,0-1", [(0, "embed"), (0, "out"), (1, "out"), (4, "out")]),
+        ):  # fmt: skip
+            directions = {place: happy[place][-1] - sad[place][-1] for place in places}
+            adds = [edited(*place, lambda row, _, v=v: np.add(row, np.float32(0.5) * v, out=row)) for place, v in directions.items()]
+            self.holds([*make, "--steer-layer", layers, "-o", saved], *adds)
+            tensors = {t.name: t.data for t in gguf.GGUFReader(saved).tensors}
+            names = {"direction." + ("embed" if name == "embed" else str(layer)): v for (layer, name), v in directions.items()}
+            self.assertEqual(list(tensors), list(names))
+            np.testing.assert_equal(tensors, names)
+            self.holds(["--steer", saved, "--steer-by", 0.5], *adds)
+        self.holds(["--steer", saved, "--steer-by", 0.5, "--steer-layer", "0,2-4"], adds[1], adds[3])
+        self.holds(["--steer", saved, "--steer-by", 0.5, "--steer-layer", "embed"], adds[0])
+
     def test_a_control_vector_that_others_made(self):
         rng, path = np.random.default_rng(5), self.folder / "made.gguf"
         writer = gguf.GGUFWriter(path, "controlvector")
@@ -380,7 +398,8 @@ class Surgery(LookCase):
         both = [edited(layer, "out", lambda row, _, v=v: np.add(row, v, out=row)) for layer, v in vectors.items()]
         self.holds(["--steer", path], *both)
         self.holds(["--steer", path, "--steer-layer", 3], both[1])
-        self.refused(FABLE, TEXT, "--steer", path, "--steer-layer", 2, says="no direction for this layer")
+        self.refused(FABLE, TEXT, "--steer", path, "--steer-layer", 2, says="the file has no direction there")
+        self.refused(self.narrow(), "x", "--steer", path, says="direction.1 has 256 values, but the model's dim is 64")
         whole, cut = path.read_bytes(), self.folder / "cut.gguf"
         for n in (*range(0, 420, 7), len(whole) - 256 * 4, len(whole) - 1):
             cut.write_bytes(whole[:n])
@@ -398,6 +417,11 @@ class Surgery(LookCase):
             cut.write_bytes(damaged)
             done = subprocess.run([LOOK, FABLE, TEXT, "--steer", cut], capture_output=True, cwd=ROOT, timeout=60)
             self.assertIn(done.returncode, (0, 2, 3), done.stderr)
+
+    def narrow(self) -> Path:
+        path = self.folder / "narrow.bin"
+        cli_case.write_model(path, 256)
+        return path
 
     def test_the_text_goes_on_under_the_edit(self):
         out = look(FABLE, TEXT, "--ablate", "0.attn", "-n", 12).stdout.decode()
@@ -484,8 +508,8 @@ class Surgery(LookCase):
         refused("--mean-over", FABLE, says="goes with --ablate")
         refused("--steer-from", "a", says="go together")
         refused("--steer-by", "2", says="need a direction")
-        for layer in (0, 5):
-            refused("--steer-from", "a", "--steer-to", "b", "--steer-layer", layer, says="layers 1 to 4 can be steered")
+        for layers in ("", "5", "3-2", "0,5", "x", "embed-1", "1,,2"):
+            refused("--steer-from", "a", "--steer-to", "b", "--steer-layer", layers, says="is no layer from 0 to 4, no range")
         refused("--steer", "x", "--steer-from", "a", "--steer-to", "b", says="exclude each other")
         refused("--ablate", "1.1", "-o", self.folder / "new.html", says="ends in .gguf")
         refused("--ablate", "1.1", "--compare", FABLE, says="as they are")

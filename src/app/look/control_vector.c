@@ -17,14 +17,14 @@ enum { ALIGNMENT = 32, VERSION = 3 };
 enum gguf_type { GGUF_U32 = 4, GGUF_STRING = 8, GGUF_ARRAY = 9, GGUF_N_TYPES = 13 };
 enum { TENSOR_F32 = 0 };
 
-static const char direction[] = "direction.";
+static const char direction[] = "direction.", embedding[] = "embed";
 
 enum tern_status control_vector_init(struct control_vector *v, uint64_t n_layers, size_t dim,
                                      struct tern_error *e)
 {
-    *v = (struct control_vector){.n_layers = n_layers, .dim = dim};
-    v->has = calloc(n_layers, 1);
-    v->values = calloc(n_layers * dim, sizeof *v->values);
+    *v = (struct control_vector){.n_places = n_layers + 1, .dim = dim};
+    v->has = calloc(v->n_places, 1);
+    v->values = calloc(v->n_places * dim, sizeof *v->values);
     return v->has && v->values ? TERN_OK : parser_no_memory(e);
 }
 
@@ -111,13 +111,23 @@ static bool take_key(struct gguf_bytes *r, uint64_t *alignment)
 }
 
 struct found {
-    uint64_t layer, offset;
+    uint64_t place, offset;
 };
 
 static enum tern_status bad(struct tern_error *e, const char *path, const char *what)
 {
     snprintf(e->text, sizeof e->text, "%.300s: %s", path, what);
     return e->code = TERN_BAD_FILE;
+}
+
+/* The place of direction.NAME, name [n]; false: neither a layer nor the embedding */
+static bool take_place(const char *name, size_t n, uint64_t *place)
+{
+    if (n == sizeof embedding - 1 && !memcmp(name, embedding, n)) {
+        *place = 0;
+        return true;
+    }
+    return number_u64(name, n, place) && ++*place;
 }
 
 /* One tensor; *is_direction: it is one that fits. */
@@ -139,19 +149,19 @@ static enum tern_status take_tensor(const struct control_vector *v, struct gguf_
     *is_direction = n > prefix && !memcmp(name, direction, prefix);
     if (!*is_direction || r->is_short)
         return TERN_OK;
-    if (!number_u64(name + prefix, n - prefix, &f->layer) || !f->layer)
-        return bad(e, path, "a direction's name does not end in a layer from 1 on");
+    if (!take_place(name + prefix, n - prefix, &f->place))
+        return bad(e, path, "a direction's name ends neither in a layer nor in embed");
     if (type != TENSOR_F32)
         return bad(e, path, "a direction is not f32");
     if (size != v->dim)
-        return parser_usage(e, "%.300s: direction.%llu has %llu values, but the model's dim is %zu",
-                            path, (unsigned long long)f->layer, (unsigned long long)size, v->dim);
-    if (f->layer >= v->n_layers)
+        return parser_usage(e, "%.300s: %.*s has %llu values, but the model's dim is %zu", path,
+                            n < 40 ? (int)n : 40, name, (unsigned long long)size, v->dim);
+    if (f->place >= v->n_places)
         return parser_usage(e,
                             "%.300s has a direction for layer %llu, but the model has layers 0 "
                             "to %llu",
-                            path, (unsigned long long)f->layer,
-                            (unsigned long long)v->n_layers - 1);
+                            path, (unsigned long long)f->place - 1,
+                            (unsigned long long)v->n_places - 2);
     return TERN_OK;
 }
 
@@ -164,12 +174,12 @@ static enum tern_status take_values(struct control_vector *v, struct gguf_bytes 
     r->at = (size_t)(start + f->offset);
     for (size_t c = 0; c < v->dim; c++) {
         uint32_t bits = (uint32_t)take_number(r, 4);
-        float *x = &v->values[f->layer * v->dim + c];
+        float *x = &v->values[f->place * v->dim + c];
         memcpy(x, &bits, sizeof bits);
         if (!isfinite(*x))
             return bad(e, path, "a value is not finite");
     }
-    v->has[f->layer] = 1;
+    v->has[f->place] = 1;
     return TERN_OK;
 }
 
@@ -189,11 +199,11 @@ static enum tern_status parse(struct control_vector *v, struct gguf_bytes *r, co
             return bad(e, path, "a key has an unknown type");
     if (!alignment || alignment & (alignment - 1) || alignment > 65536)
         return bad(e, path, "general.alignment is no power of two");
-    struct found *list = calloc(v->n_layers, sizeof *list); /* [n_found] */
+    struct found *list = calloc(v->n_places, sizeof *list); /* [n_found] */
     size_t n_found = 0;
     if (!list)
         return parser_no_memory(e);
-    for (uint64_t i = 0; !status && i < tensors && !r->is_short && n_found < v->n_layers; i++) {
+    for (uint64_t i = 0; !status && i < tensors && !r->is_short && n_found < v->n_places; i++) {
         bool is_direction = false;
         status = take_tensor(v, r, path, &list[n_found], &is_direction, e);
         n_found += is_direction;
@@ -257,11 +267,14 @@ static void put_header(FILE *f, const struct control_vector *v, uint64_t n)
     put_string(f, "controlvector.layer_count");
     put_number(f, GGUF_U32, 4);
     put_number(f, n, 4);
-    for (uint64_t l = 0; l < v->n_layers; l++) {
+    for (uint64_t i = 0; i < v->n_places; i++) {
         char name[40];
-        if (!v->has[l])
+        if (!v->has[i])
             continue;
-        snprintf(name, sizeof name, "%s%llu", direction, (unsigned long long)l);
+        if (i)
+            snprintf(name, sizeof name, "%s%llu", direction, (unsigned long long)i - 1);
+        else
+            snprintf(name, sizeof name, "%s%s", direction, embedding);
         put_string(f, name);
         put_number(f, 1, 4);
         put_number(f, v->dim, 8);
@@ -280,13 +293,13 @@ enum tern_status control_vector_write(const struct control_vector *v, const char
     enum tern_status status = output_file_open(&out, path, e);
     if (status)
         return status;
-    for (uint64_t l = 0; l < v->n_layers; l++)
-        n += v->has[l];
+    for (uint64_t i = 0; i < v->n_places; i++)
+        n += v->has[i];
     put_header(out.stream, v, n);
-    for (uint64_t l = 0; l < v->n_layers; l++) {
-        for (size_t c = 0; v->has[l] && c < v->dim; c++) {
+    for (uint64_t i = 0; i < v->n_places; i++) {
+        for (size_t c = 0; v->has[i] && c < v->dim; c++) {
             uint32_t bits;
-            memcpy(&bits, &v->values[l * v->dim + c], sizeof bits);
+            memcpy(&bits, &v->values[i * v->dim + c], sizeof bits);
             put_number(out.stream, bits, 4);
         }
         put_padding(out.stream);

@@ -1,5 +1,9 @@
 /* Directions in the stream as files: GGUF, as llama.cpp's control vectors. Tensor direction.N, f32
- * [dim], is added after layer N, counted from 0; layer 0 has none. */
+ * [dim], is added to the stream after layer N, counted from 0 (llama.cpp: src/llama-adapter.cpp adds
+ * it after the feed-forward of layer N; common/common.cpp reads the names from 1 on). Files of tern
+ * may also have direction.0 and, for the embedding, direction.embed: llama.cpp refuses those.
+ *
+ * A place is where a direction is added: 0 is the embedding, l + 1 is after layer l. */
 #ifndef LOOK_CONTROL_VECTOR_H
 #define LOOK_CONTROL_VECTOR_H
 
@@ -10,10 +14,10 @@
 #include "tern.h"
 
 struct control_vector {
-    uint64_t n_layers;
+    uint64_t n_places; /* layers + 1 */
     size_t dim;
-    unsigned char *has; /* [n_layers] 1: it has a direction for this layer; owned */
-    float *values;      /* [n_layers, dim]; owned */
+    unsigned char *has; /* [n_places] 1: it has a direction for this place; owned */
+    float *values;      /* [n_places, dim]; owned */
 };
 
 /* All 0. To be closed also after an error, as after control_vector_read. */

@@ -117,11 +117,10 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                        .value = "TEXT",
                        .help = "to this one; -o FILE.gguf saves it"},
     [LOOK_STEER_LAYER] = {.names = "steer-layer",
-                          .kind = INTEGER,
-                          .max = INT32_MAX,
-                          .value = "N",
-                          .help = "add it after layer N; default: in the middle, or where FILE "
-                                  "says"},
+                          .kind = TEXT,
+                          .value = "LIST",
+                          .help = "add it after these layers, as in 0,3-5, or embed for the "
+                                  "embedding; default: a layer in the middle, or where FILE says"},
     [LOOK_STEER_BY] = {.names = "steer-by",
                        .kind = REAL,
                        .min = -1000000,

@@ -1,5 +1,5 @@
-/* --steer: a direction that is added to the stream after a layer, at every position. It comes from
- * two texts, or from a file of llama.cpp's control vectors. */
+/* --steer: a direction that is added to the stream at every position, after layers or the embedding.
+ * It comes from two texts, or from a file of llama.cpp's control vectors. */
 #ifndef LOOK_STEERING_H
 #define LOOK_STEERING_H
 

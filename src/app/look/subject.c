@@ -153,8 +153,7 @@ const char *subject_label(const struct subject *s, tern_token token, size_t colu
 
 /* ---- layers and heads ----------------------------------------------------------------------- */
 
-/* "3" or "3-5" at *text up to a comma; false: neither */
-static bool take_range(const char **text, uint64_t *from, uint64_t *to)
+bool subject_take_layers(const struct subject *s, const char **text, uint64_t *from, uint64_t *to)
 {
     size_t n = strcspn(*text, ","), dash = strcspn(*text, "-,");
     bool is_good = number_u64(*text, dash, from);
@@ -162,7 +161,7 @@ static bool take_range(const char **text, uint64_t *from, uint64_t *to)
     if (is_good && dash < n)
         is_good = number_u64(*text + dash + 1, n - dash - 1, to);
     *text += n + ((*text)[n] == ',');
-    return is_good && *from <= *to;
+    return is_good && *from <= *to && *to < s->info.n_layers;
 }
 
 enum tern_status subject_layers(const struct subject *s, unsigned char **layers,
@@ -176,7 +175,7 @@ enum tern_status subject_layers(const struct subject *s, unsigned char **layers,
     memset(*layers, !text, s->info.n_layers);
     while (text && *text) {
         const char *word = text;
-        if (!take_range(&text, &from, &to) || to >= s->info.n_layers)
+        if (!subject_take_layers(s, &text, &from, &to))
             return parser_usage(e,
                                 "--layers: '%.*s' is not a layer from 0 to %llu, nor a range of "
                                 "them",

@@ -62,6 +62,9 @@ const char *subject_bytes(const struct subject *s, tern_token token, char *id, s
 const char *subject_label(const struct subject *s, tern_token token, size_t columns, char *label,
                           size_t room);
 
+/* Layers "3" or "3-5" at *text up to a comma, which it passes; false: the model has no such layers. */
+bool subject_take_layers(const struct subject *s, const char **text, uint64_t *from, uint64_t *to);
+
 /* --layers as [n_layers] of 0 and 1, which the caller frees; without the option all. */
 enum tern_status subject_layers(const struct subject *s, unsigned char **layers,
                                 struct tern_error *e);
