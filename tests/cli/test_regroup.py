@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from cli_case import ROOT, Cli
+from cli_case import ROOT, Cli, write_model
 
 from tern import regroup
 from tern.weights.reader import WeightsFile
 
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 class Regroup(Cli):
@@ -70,6 +71,30 @@ class Regroup(Cli):
         self.assertGreater(float(rows[0][2].replace(",", "")), 0)
         if HAS_MATPLOTLIB:
             self.assertIn("tokens per second at depth 64", (self.dir / "kv.svg").read_text())
+
+    def test_encode(self):
+        folder, text = self.dir / "splits", self.dir / "documents.txt"
+        folder.mkdir()
+        text.write_text("ab\n<|endoftext|>\nc\n<|endoftext|>\nd")
+        self.assertEqual(regroup.encode(Path(self.model), text, folder), 5)  # BOS and bytes; a byte b is token b + 3
+        splits = [{k: v.tolist() for k, v in np.load(folder / f"{name}.npz").items()} for name in ("stories", "valid")]
+        self.assertEqual(splits, [{"ids": [1, 100, 101, 1, 102], "lengths": [3, 2]}, {"ids": [1, 103], "lengths": [2]}])
+
+    @unittest.skipUnless(HAS_TORCH, "PyTorch is not installed")
+    def test_healing_lowers_perplexity(self):
+        text, model = self.dir / "text.txt", self.dir / "mha.bin"
+        text.write_text("The cat sat on the mat. " * 16)
+        write_model(self.dir / "short.bin", 64)
+        self.made(self.dir / "short.bin", "--kv-heads", 4)
+        (self.dir / "short-kv4.bin").rename(model)
+        done = self.made(model, "--kv-heads", "4,1", "--text", text, "--depth", 16, "--heal", text, "--steps", 4)
+        head, whole, one = [line.split() for line in done.stdout.splitlines()[-3:]]
+        self.assertEqual((head[-2:], len(whole), len(one)), (["not", "healed"], 4, 5))
+        self.assertLess(float(one[3]), float(one[4]))
+        healed = self.dir / "mha-kv1.bin"
+        self.good(healed, "--check")
+        self.assertIn(b"ok", self.good(healed, "--selftest"))
+        self.assertIn("perplexity  " + one[3], self.good(healed, "--perplexity", text).decode())
 
     def test_what_cannot_be_is_refused(self):
         for code, args, want in (

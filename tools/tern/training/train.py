@@ -11,7 +11,7 @@ import torch
 
 from ..weights.reader import WeightsFile
 from .model import build
-from .shape import Config
+from .shape import Config, shape_of
 from .stream import Stream
 
 
@@ -35,26 +35,32 @@ def shares(mix, names):
     return weights / weights.sum()
 
 
-def load_weights(model, path):
-    """The tensors of a weights file, dequantized, into a model of the same shape: layer.0.q -> layers.0.q_proj.weight."""
-    file = WeightsFile(path)
+def parameter_of(name):
+    """The parameter that a tensor of a weights file becomes: layer.0.q -> layers.0.q_proj.weight."""
     whole = {"embed": "embed_tokens", "final_norm": "norm", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
-    named = {}
-    for name in file.tensors:
-        layer, _, last = name.rpartition(".")
-        last = whole.get(last, last + "_proj")
-        key = (layer.replace("layer", "layers") + "." if layer else "") + last + ".weight"
-        named[key] = torch.tensor(file.values(name)).view(model.get_parameter(key).shape)
+    layer, _, last = name.rpartition(".")
+    return (layer.replace("layer", "layers") + "." if layer else "") + whole.get(last, last + "_proj") + ".weight"
+
+
+def load_weights(model, file):
+    """The tensors of a weights file, dequantized, into a model of the same shape."""
+    parameters = {name: parameter_of(name) for name in file.tensors}
+    named = {p: torch.tensor(file.values(name)).view(model.get_parameter(p).shape) for name, p in parameters.items()}
     model.load_state_dict(named)
+
+
+def trained_values(work, names):
+    """The tensors of a weights file as DIR/last.pt has them: {name: f32 array}."""
+    state = torch.load(work / "last.pt", weights_only=False)["model"]
+    return {name: state[parameter_of(name)].float().numpy() for name in names}
 
 
 def train(args):
     """Muon for the matrices, AdamW for embedding and norms; bf16 autocast over f32 weights; WSD schedule."""
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
-    work, config = Path(args.work), Config()
-    if args.from_file:
-        config.kv_heads = WeightsFile(args.from_file).per_layer("n_kv_heads")[0]
+    work, file = Path(args.work), WeightsFile(args.from_file) if args.from_file else None
+    config = shape_of(file) if file else Config()
     model = build(config)
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     embedding = [model.embed_tokens.weight]
@@ -67,7 +73,7 @@ def train(args):
     first = shares(args.mix, names)
     last = shares(args.mix_end, names) if args.mix_end else first
     rates = np.array([args.dropout if n in short else 0.0 for n in names], np.float32)
-    streams = {n: Stream(work / f"{n}.npz", args.seed, n in short) for n in names}
+    streams = {n: Stream(work / f"{n}.npz", args.seed, n in short) for n, a, b in zip(names, first, last) if a + b > 0}
     step, seen = 0, Counter()
     if args.resume and (work / "last.pt").exists():
         state = torch.load(work / "last.pt", weights_only=False)
@@ -81,7 +87,7 @@ def train(args):
             streams[n].at = at
         print(f"resumed at step {step}", flush=True)
     elif args.from_file:
-        load_weights(model, args.from_file)
+        load_weights(model, file)
         print(f"began with the weights of {args.from_file}", flush=True)
 
     def save():
