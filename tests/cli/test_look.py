@@ -234,6 +234,31 @@ class Look(LookCase):
         look(FABLE, "The cat sat", "--timeline", page)
         self.assertEqual({s[0] for s in page_data(page)["spans"]} & {"qkv", "attend"}, {"qkv", "attend"})
 
+    def test_a_timeline_is_in_the_trace_event_format(self):
+        trace, text = self.folder / "t.json", "The cat sat on the mat and the dog ran. " * 27
+        look(FABLE, text, "-n", 2, "-t", 2, "--timeline", trace)
+        whole = json.loads(trace.read_text())
+        self.assertEqual(set(whole), {"displayTimeUnit", "traceEvents", "otherData"})
+        lanes = {e["tid"]: e["args"]["name"] for e in whole["traceEvents"] if e["name"] == "thread_name"}
+        self.assertEqual(lanes, {0: "thread 0", 1: "thread 1"})
+        waits, blocks, rows = 0, set(), set()
+        for e in whole["traceEvents"]:
+            self.assertIn((e["ph"], e["pid"]), {("M", 1), ("X", 1)})
+            if e["ph"] == "M":
+                continue
+            self.assertLessEqual({"name", "cat", "tid", "ts", "dur", "args"}, set(e))
+            self.assertTrue(e["tid"] in lanes and e["ts"] >= 0 and e["dur"] >= 0)
+            waits += e["name"] == "wait" and e["args"]["after"] in {"qkv", "down", "attend", "out", "gate_up"}
+            args = e["args"]
+            self.assertEqual(e["name"] == "attend", "kv_head" in args)
+            if e["name"] == "attend":
+                self.assertLessEqual(args["kv_head"] + args["kv_heads"], 4)
+                blocks.add(args["block"] + args["blocks"])
+                rows.add(args["row"] + args["rows"])
+        self.assertGreater(waits, 5)
+        self.assertEqual(max(blocks), 2)  # blocks of 256 positions
+        self.assertGreater(max(rows), 256)
+
     def test_colours_follow_the_terminal(self):
         self.assertNotIn(b"\033", look(FABLE, "x", "--head", "1.2").stdout)
         self.assertIn(b"\033[48;5;", look(FABLE, "x", "--head", "1.2", "--color", "256").stdout)

@@ -108,6 +108,20 @@ class Zoo(unittest.TestCase):
                     want[n, t, h] = state @ q[n, t, h] / math.sqrt(8)
         self.near(self.zoo.run("delta", q, k, v, beta=beta)[0], want, 1e-5)
 
+    def test_latent(self):
+        """MLA with its keys and values written out: k = (U c, r), v = V c"""
+        random = np.random.default_rng(5)
+        q, c, r = random.standard_normal((2, 9, 4, 12)), random.standard_normal((2, 9, 6)), random.standard_normal((2, 9, 4))
+        up_k, up_v = random.standard_normal((4, 8, 6)) / 3, random.standard_normal((4, 5, 6)) / 3
+        k = np.concatenate([np.einsum("hdc,nsc->nshd", up_k, c), np.broadcast_to(r[:, :, None], (2, 9, 4, 4))], -1)
+        v = np.einsum("hec,nsc->nshe", up_v, c)
+        for both, mask in ((False, np.triu(np.ones((9, 9), bool), 1)), (True, None)):
+            out, weights = attention(q, k, v, mask)
+            more = {"up_k": up_k, "up_v": up_v, "latent_dim": 6, "rope_dim": 4}
+            got, p, _ = self.zoo.run("latent", q, np.concatenate([c, r], -1), None, bidirectional=both, weights=True, **more)
+            self.near(p, weights)
+            self.near(got, out, 4e-6)
+
     def test_example_a(self):
         """Three tokens that see themselves and those before them, without scale and with it"""
         x, v = np.array([[1, 0], [0, 1], [1, 1]]), np.array([[1, 2], [3, 0], [0, 1]])

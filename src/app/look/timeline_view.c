@@ -55,7 +55,7 @@ static void put_span(FILE *f, const struct tern_span *x, uint64_t n_layers)
     fputs("}}", f);
     if (x->wait > 0) {
         put_event(f, "wait", x, x->end, x->end + x->wait);
-        fputs(",\"cat\":\"wait\",\"args\":{}}", f);
+        fprintf(f, ",\"cat\":\"wait\",\"args\":{\"after\":\"%s\"}}", x->operation);
     }
 }
 
