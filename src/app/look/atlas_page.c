@@ -3,7 +3,6 @@
 #include "app/look/atlas_page.h"
 
 #include "app/cli/number.h"
-#include "app/cli/output_file.h"
 #include "app/look/head_scores.h"
 #include "app/look/page.h"
 
@@ -207,12 +206,8 @@ static void put_heads(FILE *f, const struct atlas *t)
 static void put_data(FILE *f, const struct atlas *t)
 {
     const struct subject *s = t->s;
-    const char *name = subject_name(s);
     struct tern_memory plan;
     tern_context_memory(s->ctx, &plan);
-    page_data_begin(f);
-    fputs("\"kind\":\"atlas\",\"model\":", f);
-    page_string(f, name, strlen(name));
     fprintf(f,
             ",\"type\":\"%s\",\"cache\":\"%s\",\"n_prompt\":%zu,\"version\":\"%s\","
             "\"bidirectional\":%s",
@@ -221,7 +216,6 @@ static void put_data(FILE *f, const struct atlas *t)
     put_tokens(f, s);
     put_layers(f, s);
     put_heads(f, t);
-    page_data_end(f);
 }
 
 /* ---- whole heads ---------------------------------------------------------------------------- */
@@ -322,15 +316,14 @@ static enum tern_status put_heads_whole(FILE *f, const struct atlas *t, struct t
 
 static enum tern_status write_page(const struct atlas *t, const char *path, struct tern_error *e)
 {
-    struct output_file out;
-    enum tern_status status = output_file_open(&out, path, e);
+    struct page page;
+    enum tern_status status = page_open(&page, "atlas", "Attention atlas", t->s, path, e);
     if (status)
         return status;
-    page_begin(out.stream, "Attention atlas");
-    put_data(out.stream, t);
-    status = put_heads_whole(out.stream, t, e);
-    page_end(out.stream, page_atlas_js);
-    return output_file_close(&out, status, e);
+    put_data(page.f, t);
+    page_data_end(&page);
+    status = put_heads_whole(page.f, t, e);
+    return page_close(&page, page_atlas_js, status, e);
 }
 
 enum tern_status atlas_page_write(const struct subject *s, const tern_attention *a,

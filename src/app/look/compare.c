@@ -4,7 +4,6 @@
 #include "app/look/compare.h"
 
 #include "app/cli/out.h"
-#include "app/cli/output_file.h"
 #include "app/look/page.h"
 #include "app/look/table.h"
 #include "app/look/twins.h"
@@ -315,7 +314,7 @@ static void put_data(FILE *f, const struct compare *c)
 {
     const struct compared *first = first_beyond(c);
     const char *names[] = {c->a->o->model, c->b.o->model};
-    fputs("\"kind\":\"compare\",\"models\":[", f);
+    fputs(",\"models\":[", f);
     page_string(f, names[0], strlen(names[0]));
     putc(',', f);
     page_string(f, names[1], strlen(names[1]));
@@ -342,16 +341,12 @@ static void put_data(FILE *f, const struct compare *c)
 
 static enum tern_status write_page(const struct compare *c, const char *path, struct tern_error *e)
 {
-    struct output_file out;
-    enum tern_status status = output_file_open(&out, path, e);
+    struct page page;
+    enum tern_status status = page_open(&page, "compare", "Two files of one model", c->a, path, e);
     if (status)
         return status;
-    page_begin(out.stream, "Two files of one model");
-    page_data_begin(out.stream);
-    put_data(out.stream, c);
-    page_data_end(out.stream);
-    page_end(out.stream, page_compare_js);
-    return output_file_close(&out, TERN_OK, e);
+    put_data(page.f, c);
+    return page_close(&page, page_compare_js, TERN_OK, e);
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */

@@ -4,7 +4,6 @@
 #include "app/look/logit_lens.h"
 
 #include "app/cli/out.h"
-#include "app/cli/output_file.h"
 #include "app/cli/signals.h"
 #include "app/look/page.h"
 #include "app/look/table.h"
@@ -199,27 +198,20 @@ static void put_position(FILE *f, const struct lens *t, size_t i)
 
 static enum tern_status write_page(const struct lens *t, const char *path, struct tern_error *e)
 {
-    struct output_file out;
-    const char *model = subject_name(t->s);
-    enum tern_status status = output_file_open(&out, path, e);
+    struct page page;
+    enum tern_status status = page_open(&page, "lens", "Logit lens", t->s, path, e);
     if (status)
         return status;
-    page_begin(out.stream, "Logit lens");
-    page_data_begin(out.stream);
-    fputs("\"kind\":\"lens\",\"model\":", out.stream);
-    page_string(out.stream, model, strlen(model));
-    fprintf(out.stream, ",\"first\":%u,\"stages\":[", t->first);
+    fprintf(page.f, ",\"first\":%u,\"stages\":[", t->first);
     for (size_t k = 0; k < t->n_stages; k++) {
         char name[24];
-        fprintf(out.stream, "%s\"%s\"", k ? "," : "", stage_name(t, k, name));
+        fprintf(page.f, "%s\"%s\"", k ? "," : "", stage_name(t, k, name));
     }
-    fputs("],\"positions\":[\n", out.stream);
+    fputs("],\"positions\":[\n", page.f);
     for (size_t i = 0; i < n_positions(t); i++)
-        put_position(out.stream, t, i);
-    fputs("]", out.stream);
-    page_data_end(out.stream);
-    page_end(out.stream, page_logit_lens_js);
-    return output_file_close(&out, TERN_OK, e);
+        put_position(page.f, t, i);
+    putc(']', page.f);
+    return page_close(&page, page_logit_lens_js, TERN_OK, e);
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */

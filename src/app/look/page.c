@@ -6,10 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-enum tern_status page_check_name(const char *path, struct tern_error *e)
+bool page_is_named(const char *path)
 {
     size_t n = path ? strlen(path) : 0;
-    if (path && (n < 6 || strcmp(path + n - 5, ".html")))
+    return n > 5 && !strcmp(path + n - 5, ".html");
+}
+
+enum tern_status page_check_name(const char *path, struct tern_error *e)
+{
+    if (path && !page_is_named(path))
         return parser_usage(e, "-o %.200s: the name must end in .html", path);
     return TERN_OK;
 }
@@ -56,6 +61,17 @@ void page_list(FILE *f, const char *name, const float *x, size_t n)
     fputs(x ? "]" : "", f);
 }
 
+void page_tokens(FILE *f, const char *name, const struct subject *s, const tern_token *tokens,
+                 size_t n)
+{
+    fprintf(f, ",\"%s\":[", name);
+    for (size_t i = 0; i < n; i++) {
+        fputs(i ? "," : "", f);
+        page_token(f, s, tokens[i]);
+    }
+    putc(']', f);
+}
+
 static void put_markup(FILE *f, const char *text)
 {
     for (; *text; text++)
@@ -66,7 +82,7 @@ static void put_markup(FILE *f, const char *text)
 }
 
 /* Nothing but what stands in the file may be loaded or run. */
-void page_begin(FILE *f, const char *title)
+static void put_head(FILE *f, const char *title)
 {
     fputs("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
@@ -77,14 +93,36 @@ void page_begin(FILE *f, const char *title)
     fprintf(f, "</title>\n<style>\n%s</style>\n<body>\n", page_page_css);
 }
 
-void page_data_begin(FILE *f)
+enum tern_status page_open(struct page *p, const char *kind, const char *title,
+                           const struct subject *s, const char *path, struct tern_error *e)
 {
-    fputs("<script type=\"application/json\" id=\"data\">\n{", f);
+    const char *model = subject_name(s);
+    *p = (struct page){.in_data = true};
+    enum tern_status status = output_file_open(&p->file, path, e);
+    if (status)
+        return status;
+    p->f = p->file.stream;
+    put_head(p->f, title);
+    fprintf(p->f,
+            "<script type=\"application/json\" id=\"data\">\n{\"kind\":\"%s\",\"model\":", kind);
+    page_string(p->f, model, strlen(model));
+    return TERN_OK;
 }
 
-void page_data_end(FILE *f)
+void page_data_end(struct page *p)
 {
-    fputs("}\n</script>\n", f);
+    fputs("}\n</script>\n", p->f);
+    p->in_data = false;
+}
+
+enum tern_status page_close(struct page *p, const char *script, enum tern_status status,
+                            struct tern_error *e)
+{
+    if (p->in_data)
+        page_data_end(p);
+    fprintf(p->f, "<script>\n\"use strict\";\n%s%s</script>\n</body>\n</html>\n", page_page_js,
+            script);
+    return output_file_close(&p->file, status, e);
 }
 
 void page_base64(FILE *f, const void *bytes, size_t n)
@@ -112,10 +150,4 @@ void page_blob(FILE *f, const char *id, const void *bytes, size_t n)
 void page_script(FILE *f, const char *script)
 {
     fprintf(f, "<script>\n\"use strict\";\n%s</script>\n", script);
-}
-
-void page_end(FILE *f, const char *script)
-{
-    fprintf(f, "<script>\n\"use strict\";\n%s%s</script>\n</body>\n</html>\n", page_page_js,
-            script);
 }

@@ -7,17 +7,30 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "app/cli/output_file.h"
 #include "app/look/subject.h"
 
+struct page {
+    struct output_file file;
+    FILE *f;      /* where its members and blobs are written; borrowed from file */
+    bool in_data; /* the JSON object of the page is still open */
+};
+
+/* The path ends in .html. */
+bool page_is_named(const char *path);
 /* TERN_USAGE for a path that does not end in .html; NULL is fine. */
 enum tern_status page_check_name(const char *path, struct tern_error *e);
 
-/* Everything up to the data. `title` is plain text. */
-void page_begin(FILE *f, const char *title);
-
-/* The JSON object of the page, in between: page_data_begin; members; page_data_end. */
-void page_data_begin(FILE *f);
-void page_data_end(FILE *f);
+/* Begins a page up to its JSON object, which has the members "kind" and "model" already; members
+ * with a comma before each may follow. `title` is plain text. */
+enum tern_status page_open(struct page *p, const char *kind, const char *title,
+                           const struct subject *s, const char *path, struct tern_error *e);
+/* Ends the object; blobs and scripts may follow. */
+void page_data_end(struct page *p);
+/* Ends the page with its own script. With a status other than TERN_OK no file remains. Returns
+ * `status`, or what went wrong. */
+enum tern_status page_close(struct page *p, const char *script, enum tern_status status,
+                            struct tern_error *e);
 
 /* "text" as a JSON string */
 void page_string(FILE *f, const char *text, size_t n);
@@ -28,16 +41,17 @@ void page_number(FILE *f, double x);
 /* ,"name":[x, ...] of x [n], or ,"name":null */
 void page_list(FILE *f, const char *name, const float *x, size_t n);
 
-/* Bytes that the script finds by `id`; page_blob_open ... after page_data_end. */
+/* [token, ...] as labels, after ,"name": */
+void page_tokens(FILE *f, const char *name, const struct subject *s, const tern_token *tokens,
+                 size_t n);
+
+/* Bytes that the script finds by `id`, after page_data_end */
 void page_blob(FILE *f, const char *id, const void *bytes, size_t n);
 /* base64 of some bytes, without quotes */
 void page_base64(FILE *f, const void *bytes, size_t n);
 
-/* A script of functions that the page's own, at the end, calls. */
+/* A script of functions that the page's own, at the end, calls; after page_data_end */
 void page_script(FILE *f, const char *script);
-
-/* The scripts, page.js first, and the end of the file. `script` is the page's own. */
-void page_end(FILE *f, const char *script);
 
 /* The files of src/app/look/page, made into strings by the Makefile: NAME.EXT is page_NAME_EXT. */
 extern const char page_atlas_js[];

@@ -3,7 +3,6 @@
 
 #include "app/cli/files.h"
 #include "app/cli/out.h"
-#include "app/cli/output_file.h"
 #include "app/cli/perplexity.h"
 #include "app/look/page.h"
 #include "app/look/paint.h"
@@ -138,23 +137,16 @@ static void put_tokens(FILE *f, const struct surprise *t)
 
 static enum tern_status write_page(const struct surprise *t, const char *path, struct tern_error *e)
 {
-    struct output_file out;
+    struct page page;
     const struct perplexity *p = &t->sum;
-    const char *model = subject_name(t->s);
-    enum tern_status status = output_file_open(&out, path, e);
+    enum tern_status status = page_open(&page, "surprise", "Surprise", t->s, path, e);
     if (status)
         return status;
-    page_begin(out.stream, "Surprise");
-    page_data_begin(out.stream);
-    fputs("\"kind\":\"surprise\",\"model\":", out.stream);
-    page_string(out.stream, model, strlen(model));
-    fprintf(out.stream, ",\"bits_per_byte\":%.6f,\"perplexity\":%.6f,\"tokens\":[\n",
+    fprintf(page.f, ",\"bits_per_byte\":%.6f,\"perplexity\":%.6f,\"tokens\":[\n",
             p->nll / LN2 / (double)p->bytes, exp(p->nll / (double)p->tokens));
-    put_tokens(out.stream, t);
-    fputs("]", out.stream);
-    page_data_end(out.stream);
-    page_end(out.stream, page_surprise_js);
-    return output_file_close(&out, TERN_OK, e);
+    put_tokens(page.f, t);
+    putc(']', page.f);
+    return page_close(&page, page_surprise_js, TERN_OK, e);
 }
 
 /* ---- the job -------------------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
  * times in microseconds, a complete event ("X") for each span. */
 #include "app/look/timeline_view.h"
 
-#include "app/cli/output_file.h"
 #include "app/look/page.h"
 
 #include <stdlib.h>
@@ -16,12 +15,6 @@ struct timeline_view {
     size_t n;
     uint64_t lost;
 };
-
-static bool is_page(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 5 && !strcmp(path + n - 5, ".html");
-}
 
 static enum tern_status take_spans(struct timeline_view *t, struct tern_error *e)
 {
@@ -80,16 +73,8 @@ static void put_trace(FILE *f, const struct timeline_view *t)
 /* ---- the page -------------------------------------------------------------------------------- */
 
 /* Times in tenths of a microsecond, as differences: a page stays small. */
-static void put_page(FILE *f, const struct timeline_view *t)
+static void put_spans(FILE *f, const struct timeline_view *t)
 {
-    const char *model = *t->s->info.name ? t->s->info.name : t->s->o->model;
-    page_begin(f, "Timeline");
-    page_data_begin(f);
-    fputs("\"kind\":\"timeline\",\"model\":", f);
-    page_string(f, model, strlen(model));
-    fprintf(f, ",\"n_layers\":%llu,\"n_threads\":%d,\"lost\":%llu,\"tokens\":%zu,\"spans\":[",
-            (unsigned long long)t->s->info.n_layers, t->s->info.n_threads,
-            (unsigned long long)t->lost, t->s->n);
     for (size_t i = 0; i < t->n; i++) {
         const struct tern_span *x = &t->spans[i];
         fprintf(f, "%s[\"%s\",%llu,%d,%.1f,%.1f,%.1f,%llu", i ? ",\n" : "\n", x->operation,
@@ -100,21 +85,33 @@ static void put_page(FILE *f, const struct timeline_view *t)
                     x->n_blocks);
         putc(']', f);
     }
-    putc(']', f);
-    page_data_end(f);
-    page_end(f, page_timeline_js);
+}
+
+static enum tern_status write_page(const struct timeline_view *t, const char *path,
+                                   struct tern_error *e)
+{
+    struct page page;
+    enum tern_status status = page_open(&page, "timeline", "Timeline", t->s, path, e);
+    if (status)
+        return status;
+    fprintf(page.f, ",\"n_layers\":%llu,\"n_threads\":%d,\"lost\":%llu,\"tokens\":%zu,\"spans\":[",
+            (unsigned long long)t->s->info.n_layers, t->s->info.n_threads,
+            (unsigned long long)t->lost, t->s->n);
+    put_spans(page.f, t);
+    putc(']', page.f);
+    return page_close(&page, page_timeline_js, TERN_OK, e);
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-static enum tern_status write_file(const struct timeline_view *t, const char *path,
-                                   struct tern_error *e)
+static enum tern_status write_trace(const struct timeline_view *t, const char *path,
+                                    struct tern_error *e)
 {
     struct output_file out;
     enum tern_status status = output_file_open(&out, path, e);
     if (status)
         return status;
-    (is_page(path) ? put_page : put_trace)(out.stream, t);
+    put_trace(out.stream, t);
     return output_file_close(&out, TERN_OK, e);
 }
 
@@ -130,7 +127,7 @@ enum tern_status timeline_view_show(struct subject *s, struct tern_error *e)
     if (!status)
         status = take_spans(&t, e);
     if (!status)
-        status = write_file(&t, path, e);
+        status = (page_is_named(path) ? write_page : write_trace)(&t, path, e);
     if (!status && t.lost && !s->o->value[LOOK_QUIET].given)
         fprintf(stderr, "timeline: %llu later spans had no room; look at a shorter text\n",
                 (unsigned long long)t.lost);

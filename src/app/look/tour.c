@@ -2,7 +2,6 @@
 #include "app/look/tour.h"
 
 #include "app/cli/cache_size.h"
-#include "app/cli/output_file.h"
 #include "app/look/edits.h"
 #include "app/look/page.h"
 #include "app/look/tour_examples.h"
@@ -164,11 +163,8 @@ static void put_tokens(FILE *f, const struct subject *s)
 static void put_model(FILE *f, const struct tour *t)
 {
     const struct subject *s = t->s;
-    const char *name = *s->info.name ? s->info.name : s->o->model;
     struct tern_memory plan;
     tern_context_memory(s->ctx, &plan);
-    fputs("\"kind\":\"tour\",\"model\":", f);
-    page_string(f, name, strlen(name));
     fprintf(f, ",\"version\":\"%s\",\"type\":\"%s\",\"cache\":\"%s\"", tern_version(),
             s->info.type_name, tern_cache_type_name(plan.cache_type));
     fprintf(f, ",\"n_layers\":%llu,\"dim\":%llu,\"vocab\":%llu",
@@ -298,38 +294,30 @@ static void put_top(FILE *f, const struct tour *t)
 
 /* ---- the page ------------------------------------------------------------------------------- */
 
-static enum tern_status put_page(FILE *f, const struct tour *t, struct tern_error *e)
-{
-    page_begin(f, "Guided tour");
-    page_data_begin(f);
-    put_model(f, t);
-    put_tokens(f, t->s);
-    put_cache(f, t->s->model);
-    put_top(f, t);
-    put_kept(f, t);
-    enum tern_status status = put_head(f, t, e);
-    if (!status)
-        status = put_angles(f, t, e);
-    if (!status)
-        status = tour_examples_put(f, e);
-    if (!status)
-        status = tour_experiments_put(f, t->s, t->a, t->layer, t->head, e);
-    page_data_end(f);
-    page_script(f, page_tour_drawings_js);
-    page_script(f, page_tour_examples_js);
-    page_script(f, page_tour_experiments_js);
-    page_end(f, page_tour_js);
-    return status;
-}
-
 static enum tern_status write_page(const struct tour *t, struct tern_error *e)
 {
-    struct output_file out;
-    enum tern_status status = output_file_open(&out, t->s->o->value[LOOK_OUTPUT].text, e);
+    struct page page;
+    enum tern_status status =
+        page_open(&page, "tour", "Guided tour", t->s, t->s->o->value[LOOK_OUTPUT].text, e);
     if (status)
         return status;
-    status = put_page(out.stream, t, e);
-    return output_file_close(&out, status, e);
+    put_model(page.f, t);
+    put_tokens(page.f, t->s);
+    put_cache(page.f, t->s->model);
+    put_top(page.f, t);
+    put_kept(page.f, t);
+    status = put_head(page.f, t, e);
+    if (!status)
+        status = put_angles(page.f, t, e);
+    if (!status)
+        status = tour_examples_put(page.f, e);
+    if (!status)
+        status = tour_experiments_put(page.f, t->s, t->a, t->layer, t->head, e);
+    page_data_end(&page);
+    page_script(page.f, page_tour_drawings_js);
+    page_script(page.f, page_tour_examples_js);
+    page_script(page.f, page_tour_experiments_js);
+    return page_close(&page, page_tour_js, status, e);
 }
 
 enum tern_status tour_write(struct subject *s, struct tern_error *e)

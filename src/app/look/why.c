@@ -3,7 +3,6 @@
 
 #include "app/cli/number.h"
 #include "app/cli/out.h"
-#include "app/cli/output_file.h"
 #include "app/look/page.h"
 #include "app/look/paint.h"
 
@@ -167,34 +166,22 @@ static void put_terms(FILE *f, const struct why *w)
 
 static enum tern_status write_page(const struct why *w, const char *path, struct tern_error *e)
 {
-    struct output_file out;
-    const char *model = subject_name(w->s);
-    enum tern_status status = output_file_open(&out, path, e);
+    struct page page;
+    enum tern_status status = page_open(&page, "why", "Why this token", w->s, path, e);
     if (status)
         return status;
-    page_begin(out.stream, "Why this token");
-    page_data_begin(out.stream);
-    fputs("\"kind\":\"why\",\"model\":", out.stream);
-    page_string(out.stream, model, strlen(model));
-    fprintf(out.stream, ",\"n_layers\":%llu,\"id\":%d,\"p\":%.6f,\"logit\":",
+    fprintf(page.f, ",\"n_layers\":%llu,\"id\":%d,\"p\":%.6f,\"logit\":",
             (unsigned long long)w->s->info.n_layers, (int)w->token, w->p);
-    page_number(out.stream, (double)w->logit);
-    fputs(",\"sum\":", out.stream);
-    page_number(out.stream, w->sum);
-    fputs(",\"token\":", out.stream);
-    page_token(out.stream, w->s, w->token);
-    fputs(",\"text\":[", out.stream);
-    for (size_t i = 0; i < w->s->n; i++) {
-        if (i)
-            putc(',', out.stream);
-        page_token(out.stream, w->s, w->s->tokens[i]);
-    }
-    fputs("],\"terms\":[\n", out.stream);
-    put_terms(out.stream, w);
-    fputs("]", out.stream);
-    page_data_end(out.stream);
-    page_end(out.stream, page_why_js);
-    return output_file_close(&out, TERN_OK, e);
+    page_number(page.f, (double)w->logit);
+    fputs(",\"sum\":", page.f);
+    page_number(page.f, w->sum);
+    fputs(",\"token\":", page.f);
+    page_token(page.f, w->s, w->token);
+    page_tokens(page.f, "text", w->s, w->s->tokens, w->s->n);
+    fputs(",\"terms\":[\n", page.f);
+    put_terms(page.f, w);
+    putc(']', page.f);
+    return page_close(&page, page_why_js, TERN_OK, e);
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */

@@ -413,42 +413,42 @@ class View {
     const order = w.map((x, j) => [x, j]).filter(([x]) => x >= 0.005).sort((a, b) => b[0] - a[0]);
     const shown = order.slice(0, 12).sort((a, b) => a[1] - b[1]);
     const sum = w.reduce((a, b) => a + b, 0), rest = sum - shown.reduce((a, [x]) => a + x, 0);
-    this.written.replaceChildren(element("span", { class: "token" }, tokens[i]), " = ",
-      ...shown.flatMap(([x, j], at) => [at ? " + " : "", `${format(x, 2)} `, element("span", { class: "token" }, tokens[j])]),
+    this.written.replaceChildren(token(tokens[i]), " = ",
+      ...shown.flatMap(([x, j], at) => [at ? " + " : "", `${format(x, 2)} `, token(tokens[j])]),
       rest >= 0.005 ? ` + ${format(rest, 2)} of others` : "", `   (sum ${format(sum, 4)}${h.sink === null ? "" : "; the rest goes to the sink"})`);
     this.describeSentence(w);
     const rows = order.slice(0, 200).map(([x, j]) => element("tr", {}, element("th", { scope: "row" }, `${j} ${tokens[j]}`),
       ...[h.raw(i, j), h.scaled(i, j), x].map((v) => element("td", { class: "number" }, format(v, 4)))));
     this.table.replaceChildren(element("table", {}, element("caption", { class: "hidden" }, `Row ${i}, ${tokens[i]}: keys by weight`),
-      element("thead", {}, element("tr", {}, ...["key", "q·k", "scaled", "weight"].map((t) => element("th", { scope: "col" }, t)))),
+      headings("key", "q·k", "scaled", "weight"),
       element("tbody", {}, ...rows)));
   }
 
+  /* How the button of token j looks while row i is chosen: filled as i looks at it, underlined as it
+   * looks at i. Returns the latter. */
+  dress(button, i, j, weight) {
+    const h = this.head, back = j !== i && h.sees(j, i) ? h.weight(j, i, false) : 0;
+    paint(button, weight);
+    button.style.boxShadow = `inset 0 -${Math.round(back * 8)}px 0 0 ${style("--accent")}`;
+    button.style.outline = j === i ? `2px solid ${style("--accent")}` : "";
+    return back;
+  }
+
   describeSentence(w) {
-    const h = this.head, [from, to] = this.excerpt();
-    const spans = [];
+    const [from, to] = this.excerpt(), buttons = [];
     for (let j = from; j < to; j++) {
-      const back = j !== this.row && h.sees(j, this.row) ? h.weight(j, this.row, false) : 0;
-      const [r, g, b] = shade(w[j]), ink = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#111" : "#fff";
-      spans.push(element("button", { type: "button", class: "token", "aria-pressed": j === this.row ? "true" : "false",
-        style: `background:rgb(${r},${g},${b});color:${ink};box-shadow:inset 0 -${Math.round(back * 8)}px 0 0 ${style("--accent")}` +
-          (j === this.row ? `;outline:2px solid ${style("--accent")}` : ""),
-        title: `${j}: looks ${format(w[j])}${back ? `, is looked at ${format(back)}` : ""}`,
-        onclick: () => this.choose(j), onmouseenter: () => { if (N <= 200 && this.row !== j) { this.row = j; this.peek(j); } } }, tokens[j]));
+      const button = element("button", { type: "button", class: "token", dir: "auto", "aria-pressed": j === this.row ? "true" : "false",
+        onclick: () => this.choose(j), onmouseenter: () => { if (N <= 200 && this.row !== j) { this.row = j; this.peek(j); } } }, tokens[j]);
+      const back = this.dress(button, this.row, j, w[j]);
+      button.title = `${j}: looks ${format(w[j])}${back ? `, is looked at ${format(back)}` : ""}`;
+      buttons.push(button);
     }
-    this.sentence.replaceChildren(...spans);
+    this.sentence.replaceChildren(...buttons);
   }
 
   /* Another row, while the mouse is over the sentence: its buttons stay, their colours change. */
-  peek(j) {
-    const h = this.head, w = Array.from({ length: N }, (_, k) => h.weight(j, k, false));
-    [...this.sentence.children].forEach((b, k) => {
-      const [r, g, bl] = shade(w[k]), back = k !== j && h.sees(k, j) ? h.weight(k, j, false) : 0;
-      b.style.background = `rgb(${r},${g},${bl})`;
-      b.style.color = 0.3 * r + 0.6 * g + 0.1 * bl > 130 ? "#111" : "#fff";
-      b.style.boxShadow = `inset 0 -${Math.round(back * 8)}px 0 0 ${style("--accent")}`;
-      b.style.outline = k === j ? `2px solid ${style("--accent")}` : "";
-    });
+  peek(i) {
+    [...this.sentence.children].forEach((button, j) => this.dress(button, i, j, this.head.weight(i, j, false)));
     this.maps.forEach((m) => m.draw());
   }
 

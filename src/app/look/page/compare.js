@@ -3,18 +3,8 @@
 const strength = (d) => (d > 0 ? Math.min(Math.max(Math.log10(d) / 6 + 1, 0), 1) : 0);
 const shown = (d) => (d === null ? "∞" : d === 0 ? "0" : d.toExponential(1));
 
-function paint(cell) {
-  const [r, g, b] = shade(Number(cell.dataset.x));
-  cell.style.background = `rgb(${r},${g},${b})`;
-  cell.style.color = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#111" : "#fff";
-}
-
 function cellOf(x, text, title) {
   return element("td", { "data-x": x, class: "number heat", title }, text);
-}
-
-function head(...names) {
-  return element("thead", {}, element("tr", {}, ...names.map((n) => element("th", { scope: "col" }, n))));
 }
 
 function start() {
@@ -28,16 +18,16 @@ function start() {
   document.body.prepend(pageHeader("Two files of one model", element("span", { class: "soft" }, `${data.models[0]} (${data.types[0]}) and ${data.models[1]} (${data.types[1]})`)));
   document.body.append(element("main", {},
     element("p", { id: "first" }, first ? `The first step that differs by more than ${data.bound} of the row's largest value: layer ${first[0]}, ${first[1]}, token ${first[2]}, ` : `No step differs by more than ${data.bound} of the row's largest value.`,
-      first ? element("span", { class: "token" }, data.tokens[first[2]][0]) : null),
+      first ? token(data.tokens[first[2]][0]) : null),
     element("p", { id: "kl" }, `KL of the next token: mean ${mean.toFixed(6)} nats. The most probable token is the same after ${data.same} of ${data.tokens.length} tokens.`),
     element("h2", {}, "Largest difference, as a part of the row's largest value"),
-    element("div", { class: "map", tabindex: 0, role: "region", "aria-label": "difference by operation and layer" }, element("table", {}, head("operation", ...layers.map((l) => (l === data.n_layers ? "end" : `layer ${l}`))), element("tbody", {}, ...rows))),
+    element("div", { class: "map", tabindex: 0, role: "region", "aria-label": "difference by operation and layer" }, element("table", {}, headings("operation", ...layers.map((l) => (l === data.n_layers ? "end" : `layer ${l}`))), element("tbody", {}, ...rows))),
     element("h2", {}, "KL of the next token, in nats"),
-    element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "KL by token" }, element("table", {}, head("after", "KL"), element("tbody", {}, ...data.tokens.map(([t, kl]) =>
-      element("tr", {}, element("th", { scope: "row" }, element("span", { class: "token" }, t)), cellOf(strength(kl), shown(kl)))))))));
-  const all = document.querySelectorAll(".heat");
-  all.forEach(paint);
-  onTheme.push(() => all.forEach(paint));
+    element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "KL by token" }, element("table", {}, headings("after", "KL"), element("tbody", {}, ...data.tokens.map(([t, kl]) =>
+      element("tr", {}, element("th", { scope: "row" }, token(t)), cellOf(strength(kl), shown(kl)))))))));
+  const draw = () => document.querySelectorAll(".heat").forEach((cell) => paint(cell, Number(cell.dataset.x)));
+  draw();
+  onTheme.push(draw);
 }
 
 start();

@@ -2,7 +2,7 @@
  * a cell; arrow keys move. */
 
 function text(...parts) {
-  return parts.map((p) => (Array.isArray(p) ? element("span", { class: "token" }, p[0]) : p));
+  return parts.map((p) => (Array.isArray(p) ? token(p[0]) : p));
 }
 
 function describe(place, i, k) {
@@ -11,12 +11,6 @@ function describe(place, i, k) {
   const stage = data.stages[k] === "embed" ? "the embedding alone" : `layer ${data.stages[k]}`;
   place.replaceChildren(...text("After ", [at.token], ` at position ${data.first + i}, ${stage} says: `), ...list,
     ...text(". The model says ", [at.says], `: place ${rank} here, ${(100 * p).toFixed(1)} %.`));
-}
-
-function paint(cell) {
-  const [r, g, b] = shade(Number(cell.dataset.p));
-  cell.style.background = `rgb(${r},${g},${b})`;
-  cell.style.color = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#111" : "#fff";
 }
 
 function start() {
@@ -32,25 +26,26 @@ function start() {
   const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   data.positions.forEach((at, i) => {
     cells.push(at.guesses.map(([rank, p, word, most], k) => {
-      const cell = element("td", { tabindex: i || k ? -1 : 0, "data-p": most, "aria-label": `${word} ${(100 * most).toFixed(1)} %`, style: "text-align:left;white-space:nowrap",
+      const cell = element("td", { tabindex: i || k ? -1 : 0, "data-p": most, "aria-label": `${word} ${(100 * most).toFixed(1)} %`,
         onmouseenter: () => describe(about, i, k), onfocus: () => show(i, k, false),
         onkeydown: (e) => {
           if (!move[e.key]) return;
           e.preventDefault();
           show(i + move[e.key][0], k + move[e.key][1], true);
-        } }, element("span", { class: "token" }, word.slice(0, 16)));
+        } }, token(word));
       if (word === at.says) cell.style.fontWeight = "600";
-      paint(cell);
       return cell;
     }));
-    body.append(element("tr", {}, element("th", { scope: "row", style: "position:sticky;left:0;background:var(--panel)" }, element("span", { class: "token" }, at.token)), ...cells[i]));
+    body.append(element("tr", {}, element("th", { scope: "row" }, token(at.token)), ...cells[i]));
   });
   document.body.prepend(pageHeader("Logit lens", element("span", { class: "soft" }, `${data.model}: ${data.positions.length} tokens, ${data.stages.length} columns`), about));
   document.body.append(element("main", {},
     element("p", { class: "soft" }, "A row is a token of the text, a column what a layer leaves. A cell is the most probable next word if no layer followed: the stronger the colour, the more probable. Bold: it is what the model says in the end."),
-    element("div", { class: "map", tabindex: 0, role: "region", "aria-label": "words by token and layer" }, element("table", {},
-      element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "token"), ...data.stages.map((s) => element("th", { scope: "col", style: "text-align:left" }, s)))), body))));
-  onTheme.push(() => cells.flat().forEach(paint));
+    element("div", { class: "map", tabindex: 0, role: "region", "aria-label": "words by token and layer" }, element("table", { class: "words" },
+      headings("token", ...data.stages), body))));
+  const draw = () => cells.flat().forEach((cell) => paint(cell, Number(cell.dataset.p)));
+  draw();
+  onTheme.push(draw);
 }
 
 start();

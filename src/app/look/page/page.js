@@ -27,6 +27,16 @@ function element(name, attributes, ...children) {
   return e;
 }
 
+/* A token keeps its place in a line, whatever its letters: its direction ends with it. */
+function token(text) {
+  return element("bdi", { class: "token" }, text);
+}
+
+/* The head of a table: a column a name */
+function headings(...names) {
+  return element("thead", {}, element("tr", {}, ...names.map((n) => element("th", { scope: "col" }, n))));
+}
+
 function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -63,6 +73,13 @@ function shadeSigned(x) {
   const end = x < 0 ? (isDark() ? [245, 150, 60] : [196, 88, 4]) : isDark() ? [90, 170, 255] : [8, 72, 150];
   const t = Math.min(Math.abs(x), 1);
   return zero.map((c, k) => Math.round(c + (end[k] - c) * t));
+}
+
+/* Gives e the colour of x on a scale, and an ink that can be read on it. */
+function paint(e, x, scale = shade) {
+  const [r, g, b] = scale(x);
+  e.style.background = `rgb(${r},${g},${b})`;
+  e.style.color = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#111" : "#fff";
 }
 
 /* All colours of a scale, so that drawing a cell is looking one up: [256] of 0xAABBGGRR */

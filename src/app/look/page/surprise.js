@@ -7,24 +7,19 @@ const CHUNK = 2000; /* tokens that are put into the page at a time */
 function describe(place, [text, bits, ...expected]) {
   const list = [];
   for (let k = 0; k < expected.length; k += 2)
-    list.push(k ? ", " : "", element("span", { class: "token" }, expected[k]), ` ${(100 * expected[k + 1]).toFixed(1)} %`);
-  place.replaceChildren(element("span", { class: "token" }, text), ` took ${bits.toFixed(2)} bits (p = ${(2 ** -bits).toPrecision(3)}); expected: `, ...list);
+    list.push(k ? ", " : "", token(expected[k]), ` ${(100 * expected[k + 1]).toFixed(1)} %`);
+  place.replaceChildren(token(text), ` took ${bits.toFixed(2)} bits (p = ${(2 ** -bits).toPrecision(3)}); expected: `, ...list);
 }
 
-function paint(span, bits) {
-  const [r, g, b] = shade(Math.min(bits / MOST_BITS, 1));
-  span.style.background = `rgb(${r},${g},${b})`;
-  span.style.color = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#111" : "#fff";
-}
-
-/* A label shows spaces as middle dots; in the text they are spaces again. */
+/* A label shows spaces as middle dots; in the text they are spaces again. Each token keeps its place
+ * in the line, whatever its letters. */
 function put(place, about, entry) {
-  const text = entry[0].replace(/^·/, " "), span = element("span", { tabindex: 0, class: "word", title: `${entry[1].toFixed(2)} bits` });
+  const text = entry[0].replace(/^·+/, (dots) => " ".repeat(dots.length)), span = element("bdi", { tabindex: 0, class: "word", title: `${entry[1].toFixed(2)} bits` });
   span.textContent = text === "\\n" ? "⏎" : text;
   span.entry = entry;
   span.addEventListener("mouseenter", () => describe(about, entry));
   span.addEventListener("focus", () => describe(about, entry));
-  paint(span, entry[1]);
+  paint(span, entry[1] / MOST_BITS);
   place.append(span);
   if (text === "\\n") place.append(element("br"));
 }
@@ -38,16 +33,16 @@ function start() {
     element("p", { class: "soft" }, "The stronger the colour, the less the model expected the token: its surprisal is -log2 of its probability, in bits."),
     text,
     element("h2", {}, "What surprised most"),
-    element("table", {}, element("thead", {}, element("tr", {}, ...["token", "bits", "expected instead"].map((t) => element("th", { scope: "col" }, t)))),
-      element("tbody", {}, ...most.map(([t, bits, e, p]) => element("tr", {}, element("th", { scope: "row" }, t), element("td", {}, bits.toFixed(2)),
-        element("td", {}, `${e} ${(100 * p).toFixed(1)} %`)))))));
+    element("table", {}, headings("token", "bits", "expected instead"),
+      element("tbody", {}, ...most.map(([t, bits, e, p]) => element("tr", {}, element("th", { scope: "row" }, token(t)), element("td", { class: "number" }, bits.toFixed(2)),
+        element("td", {}, token(e), ` ${(100 * p).toFixed(1)} %`)))))));
   let at = 0;
   const more = () => {
     for (const end = Math.min(at + CHUNK, data.tokens.length); at < end; at++) put(text, about, data.tokens[at]);
     if (at < data.tokens.length) setTimeout(more);
   };
   more();
-  onTheme.push(() => text.querySelectorAll(".word").forEach((s) => paint(s, s.entry[1])));
+  onTheme.push(() => text.querySelectorAll(".word").forEach((s) => paint(s, s.entry[1] / MOST_BITS)));
 }
 
 start();

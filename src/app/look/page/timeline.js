@@ -110,7 +110,7 @@ function sums() {
     t.time += s.length; t.wait += s.wait; t.bytes += s.bytes; t.n++;
   }
   const all = [...by.values()].reduce((a, t) => a + t.time + t.wait, 0);
-  return element("table", {}, element("thead", {}, element("tr", {}, ...["operation", "share", "work, ms", "waiting, ms", "spans", "MB"].map((t) => element("th", { scope: "col" }, t)))),
+  return element("table", {}, headings("operation", "share", "work, ms", "waiting, ms", "spans", "MB"),
     element("tbody", {}, ...[...by].sort((a, b) => b[1].time - a[1].time).map(([op, t]) => element("tr", {},
       element("th", { scope: "row" }, element("span", { style: `color:${color(op, 0)}` }, "■ "), op),
       ...[`${((100 * (t.time + t.wait)) / all).toFixed(1)}\u00a0%`, (t.time / 1000).toFixed(3), (t.wait / 1000).toFixed(3), t.n, (t.bytes / 1e6).toFixed(2)].map((v) => element("td", {}, String(v)))))));

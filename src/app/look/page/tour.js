@@ -76,11 +76,7 @@ function square(stage, digits = 2) {
   const cell = (i, j) => {
     const x = values[i * ALL + j], away = (stage === "masked" || stage === "weights") && data.masked[i * ALL + j] === null;
     const box = element("td", { class: `number cell ${j === 0 && data.has_bos ? "bos" : ""} ${away ? "away" : ""}` }, away && stage === "weights" ? "" : number(x, digits));
-    if (!away) {
-      const [r, g, b] = isWeights ? shade(x) : shadeSigned(x / most);
-      box.style.background = `rgb(${r},${g},${b})`;
-      box.style.color = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#111" : "#fff";
-    }
+    if (!away) paint(box, isWeights ? x : x / most, isWeights ? shade : shadeSigned);
     return box;
   };
   const range = Array.from({ length: N }, (_, i) => i);
@@ -103,7 +99,7 @@ function step(name, title, { shape, moves, equation, code }, body) {
     place);
 }
 
-const quote = (i) => element("span", { class: "token" }, label(i));
+const quote = (i) => token(label(i));
 
 /* ---- the drawings --------------------------------------------------------------------------- */
 
@@ -133,9 +129,9 @@ function rotation(pair) {
 /* ---- the walk ------------------------------------------------------------------------------- */
 
 function tokenTable() {
-  return element("div", { class: "map" }, element("table", {}, element("thead", {}, element("tr", {}, ...["position", "piece", "id", "bytes"].map((t) => element("th", { scope: "col" }, t)))),
+  return element("div", { class: "map" }, element("table", {}, headings("position", "piece", "id", "bytes"),
     element("tbody", {}, ...data.tokens.slice(0, N).map(([id, text, bytes], i) => element("tr", { class: rowClass(i) }, element("th", { scope: "row" }, String(i)),
-      element("td", {}, element("span", { class: "token" }, text), i === 0 && data.has_bos ? " (BOS)" : null), element("td", { class: "number" }, String(id)), element("td", { class: "number" }, bytes))))));
+      element("td", {}, token(text), i === 0 && data.has_bos ? " (BOS)" : null), element("td", { class: "number" }, String(id)), element("td", { class: "number" }, bytes))))));
 }
 
 function weightedSum() {
@@ -143,14 +139,14 @@ function weightedSum() {
   const seen = row.map((w, j) => [w, j]).filter(([, j]) => j <= state.at && data.masked[state.at * ALL + j] !== null && (state.bos || !data.has_bos || j));
   const got = data.steps.attend.rows[state.at].slice(data.head * D, data.head * D + first);
   return [paragraph(quote(state.at), " = ", seen.map(([w, j]) => `${number(w, 2)} ${label(j)}`).join(" + ")),
-    element("div", { class: "map" }, element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "key"), element("th", { scope: "col" }, "weight"), ...Array.from({ length: first }, (_, c) => element("th", { scope: "col" }, `v[${c}]`)))),
+    element("div", { class: "map" }, element("table", {}, headings("key", "weight", ...Array.from({ length: first }, (_, c) => `v[${c}]`)),
       element("tbody", {}, ...seen.map(([w, j]) => element("tr", { class: j === 0 && data.has_bos ? "bos" : "" }, element("th", { scope: "row" }, label(j)), element("td", { class: "number" }, number(w)), ...v(j).slice(0, first).map((x) => element("td", { class: "number" }, number(x))))),
         element("tr", { class: "at" }, element("th", { scope: "row" }, "sum"), element("td", {}), ...got.map((x) => element("td", { class: "number" }, number(x)))))))];
 }
 
 function headsTable() {
   const row = data.steps.attend.rows[state.at], shown = Math.min(data.heads, Math.floor(row.length / D));
-  return element("div", { class: "map" }, element("table", {}, element("thead", {}, element("tr", {}, ...["head", "KV head", "columns", "looks most at", "its output"].map((t) => element("th", { scope: "col" }, t)))),
+  return element("div", { class: "map" }, element("table", {}, headings("head", "KV head", "columns", "looks most at", "its output"),
     element("tbody", {}, ...Array.from({ length: shown }, (_, h) => {
       const w = data.all_weights[h].slice(state.at * ALL, state.at * ALL + N), best = w.indexOf(Math.max(...w));
       return element("tr", { class: h === data.head ? "at" : "" }, element("th", { scope: "row" }, String(h)), element("td", {}, String(Math.floor(h / GROUP))), element("td", { class: "number" }, `${h * D} … ${(h + 1) * D - 1}`),
@@ -160,29 +156,29 @@ function headsTable() {
 
 function cacheTable() {
   const bytes = data.cache_sizes[0][1];
-  return element("div", { class: "map" }, element("table", {}, element("thead", {}, element("tr", {}, ...["token evaluated", "positions", "K and V", "tokens"].map((t) => element("th", { scope: "col" }, t)))),
+  return element("div", { class: "map" }, element("table", {}, headings("token evaluated", "positions", "K and V", "tokens"),
     element("tbody", {}, ...data.tokens.map(([, text], i) => element("tr", { class: rowClass(i) }, element("th", { scope: "row" }, text), element("td", { class: "number" }, String(i + 1)),
       element("td", { class: "number" }, `${grouped((i + 1) * bytes)} bytes`), element("td", { class: "number" }, `${4 * (i + 1)} bytes`))))));
 }
 
 function cacheSizes() {
   const mib = (b) => (b < 1 << 20 ? `${(b / 1024).toFixed(1)} KiB` : `${(b / (1 << 20)).toFixed(1)} MiB`);
-  return element("div", { class: "map" }, element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "cache (f16)"), element("th", { scope: "col" }, "bytes a position"), ...data.cache_lengths.map((n) => element("th", { scope: "col" }, `at ${grouped(n)}`)))),
+  return element("div", { class: "map" }, element("table", {}, headings("cache (f16)", "bytes a position", ...data.cache_lengths.map((n) => `at ${grouped(n)}`)),
     element("tbody", {}, ...data.cache_sizes.map(([name, position, ...at]) => element("tr", {}, element("th", { scope: "row" }, name), element("td", { class: "number" }, grouped(position)), ...at.map((b) => element("td", { class: "number" }, mib(b))))))));
 }
 
 function logitTable() {
   const next = data.tokens[N];
-  return element("div", { class: "map" }, element("table", {}, element("thead", {}, element("tr", {}, ...["token", "logit", "probability"].map((t) => element("th", { scope: "col" }, t)))),
-    element("tbody", {}, ...data.top.map(([[id, text], logit, logprob]) => element("tr", { class: next && next[0] === id ? "at" : "" }, element("th", { scope: "row" }, element("span", { class: "token" }, text)), element("td", { class: "number" }, number(logit)), element("td", { class: "number" }, number(Math.exp(logprob))))))));
+  return element("div", { class: "map" }, element("table", {}, headings("token", "logit", "probability"),
+    element("tbody", {}, ...data.top.map(([[id, text], logit, logprob]) => element("tr", { class: next && next[0] === id ? "at" : "" }, element("th", { scope: "row" }, token(text)), element("td", { class: "number" }, number(logit)), element("td", { class: "number" }, number(Math.exp(logprob))))))));
 }
 
 /* softmax(logits / t) among the tokens that are listed */
 function temperatureTable() {
   const share = (t) => { const e = data.top.map(([, x]) => Math.exp((x - data.top[0][1]) / t)), sum = e.reduce((a, b) => a + b); return e.map((x) => x / sum); };
   const temperatures = [0.5, 0.8, 1, 2], columns = temperatures.map(share);
-  return element("div", { class: "map" }, element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "token"), ...temperatures.map((t) => element("th", { scope: "col" }, `T = ${t}`)))),
-    element("tbody", {}, ...data.top.slice(0, 5).map(([[, text]], i) => element("tr", {}, element("th", { scope: "row" }, element("span", { class: "token" }, text)), ...columns.map((c) => element("td", { class: "number" }, number(c[i]))))))));
+  return element("div", { class: "map" }, element("table", {}, headings("token", ...temperatures.map((t) => `T = ${t}`)),
+    element("tbody", {}, ...data.top.slice(0, 5).map(([[, text]], i) => element("tr", {}, element("th", { scope: "row" }, token(text)), ...columns.map((c) => element("td", { class: "number" }, number(c[i]))))))));
 }
 
 function walk() {
@@ -234,7 +230,7 @@ function walk() {
     step("sampling", "Sampling", { shape: `one token of ${grouped(data.vocab)}`, equation: "p ~ exp(logit / T)", code: [CODE.sample], moves: "Only the candidates that the sampler needs are sorted." }, () => [
       paragraph("Temperature 0 always takes the largest logit. A small T prefers the probable, a large one makes all more equal. Among the ten above:"), temperatureTable()]),
     ALL > N ? step("next", "The next token", { shape: `x [1, dim] = ${times(1, data.dim)}`, code: [CODE.embed], moves: `One row goes through all layers. The cache supplies the ${N} others.` }, () => [
-      paragraph(`This run chose `, element("span", { class: "token" }, data.tokens[N][1]), `. It becomes the token at position ${N}, and the walk begins again. The run continued with: `, ...data.tokens.slice(N).map(([, text]) => element("span", { class: "token" }, text)))]) : null,
+      paragraph(`This run chose `, token(data.tokens[N][1]), `. It becomes the token at position ${N}, and the walk begins again. The run continued with: `, ...data.tokens.slice(N).map(([, text]) => token(text)))]) : null,
   ].filter((s) => s);
   steps.forEach((s, i) => s.querySelector("h2").prepend(`${i + 1}. `));
   return [...steps, paragraph("Dropout is absent at inference: it drops values at random in training only.")];

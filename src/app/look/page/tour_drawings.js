@@ -58,7 +58,7 @@ function kindsTable() {
     [`window of ${W}`, `the last ${W}`, "as above", `at most ${W} positions`, pairs(band), "long texts at bounded memory", "Beltagy et al. 2020, Longformer; Jiang et al. 2023, Mistral 7B"],
   ];
   return element("div", { class: "map kinds" }, element("table", {},
-    element("thead", {}, element("tr", {}, ...["attention", "keys a query sees", "query heads", "cache, bytes", `multiply-adds, ${grouped(T)} tokens`, "use", "paper"].map((t) => element("th", { scope: "col" }, t)))),
+    headings("attention", "keys a query sees", "query heads", "cache, bytes", `multiply-adds, ${grouped(T)} tokens`, "use", "paper"),
     element("tbody", {}, ...rows.map(([name, ...cells]) => element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((c) => element("td", {}, c)))))));
 }
 

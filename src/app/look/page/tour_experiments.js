@@ -5,12 +5,11 @@ function experiment(id, title, test, ...body) {
 }
 
 function table(heads, rows) {
-  return element("div", { class: "map" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads.map((t) => element("th", { scope: "col" }, t)))),
+  return element("div", { class: "map" }, element("table", {}, headings(...heads),
     element("tbody", {}, ...rows.map(([name, ...cells]) => element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((c) => element("td", { class: "number" }, c)))))));
 }
 
 const small = (x) => (x === 0 ? "0" : Math.abs(x) < 0.001 ? x.toExponential(1).replace("-", "−") : number(x));
-const token = (text) => element("span", { class: "token" }, text);
 
 function experimentLast({ tokens, row, other, causal, bidirectional }) {
   const last = tokens[tokens.length - 1], rows = [["causal", causal], ["bidirectional", bidirectional]].filter(([, x]) => x);
@@ -54,12 +53,11 @@ function experimentHeads({ tokens, loss, heads }) {
   const most = Math.max(...heads.map((h) => Math.abs(h[2]))), ranked = [...heads].sort((a, b) => b[2] - a[2]), layers = [...new Set(heads.map((h) => h[0]))];
   const place = element("div", { class: "map" });
   const cell = ([, , x]) => {
-    const [r, g, b] = shadeSigned(x / most), box = element("td", { class: "number cell" }, number(x, 2));
-    box.style.background = `rgb(${r},${g},${b})`;
-    box.style.color = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#111" : "#fff";
+    const box = element("td", { class: "number cell" }, number(x, 2));
+    paint(box, x / most, shadeSigned);
     return box;
   };
-  const draw = () => place.replaceChildren(element("table", { class: "square" }, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "layer \\ head"), ...heads.filter((h) => h[0] === layers[0]).map((h) => element("th", { scope: "col" }, String(h[1]))))),
+  const draw = () => place.replaceChildren(element("table", { class: "square" }, headings("layer \\ head", ...heads.filter((h) => h[0] === layers[0]).map((h) => String(h[1]))),
     element("tbody", {}, ...layers.map((l) => element("tr", {}, element("th", { scope: "row" }, String(l)), ...heads.filter((h) => h[0] === l).map(cell))))));
   drawn.push(draw);
   return experiment("switched", "Switch heads off, one by one", "test_heads_switched_off",

@@ -12,7 +12,7 @@ function row(name, value, most) {
 }
 
 function table(terms, most) {
-  return element("table", {}, element("thead", { class: "hidden" }, element("tr", {}, ...["term", "bar", "value"].map((t) => element("th", { scope: "col" }, t)))),
+  return element("table", { class: "terms" }, headings("term", "bar", "value"),
     element("tbody", {}, ...terms.map(([name, , value]) => row(name, value, most))));
 }
 
@@ -33,7 +33,7 @@ function start() {
   document.body.prepend(pageHeader("Why this token", element("span", { class: "soft" }, data.model)));
   const sorted = [...data.terms].sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
   document.body.append(element("main", {},
-    element("p", { id: "text" }, ...data.text.map((t) => element("span", { class: "token" }, t)), " → ", element("strong", { class: "token" }, data.token)),
+    element("p", { id: "text" }, ...data.text.map((t) => token(t)), " → ", element("strong", { class: "token" }, data.token)),
     element("p", { id: "sum" }, `The logit is ${data.logit.toFixed(4)}, the sum of ${data.terms.length} terms is ${data.sum.toFixed(4)}, the probability ${(100 * data.p).toFixed(2)} %.`),
     element("p", { class: "soft" }, "Each part of the model adds to the stream, and so directly to the logit. Norm scales are held at their values. What a head changes in later layers is not in its term. Blue raises the logit, orange lowers it."),
     element("h2", {}, "By layer"), ...[...groups].sort((a, b) => a[0] - b[0]).map(([g, terms]) => group(title(g), terms, most, false)),
