@@ -33,6 +33,8 @@ PAGES = {  # name: arguments with {page} for the file, an element that shows tha
     "lens": ([FABLE, TEXT, "--lens", "-o", "{page}"], "td[data-p]"),
     "why": ([FABLE, TEXT, "--why", "", "-o", "{page}"], ".layer-terms .bar"),
     "compare": ([FABLE, TEXT, "--compare", FABLE, "-o", "{page}"], ".heat"),
+    "changed": ([FABLE, TEXT, "--ablate", "0.attn,2.3", "-n", "20", "-o", "{page}"], "#choices .bar"),
+    "ranks": ([FABLE, TEXT, "--ablate", "each", "-o", "{page}"], "#map td"),
     "timeline": ([FABLE, TEXT, "-n", "3", "--timeline", "{page}"], "table tbody tr"),
 }
 # Texts that a page could take for markup, or that break a line of text. A label escapes what has no picture.
@@ -263,6 +265,59 @@ class Pages(unittest.TestCase):
         self.assertEqual(page.count(".layer-terms[open]"), 0)
         page.click(".layer-terms:nth-of-type(2) summary")
         self.assertEqual(page.count(".layer-terms[open] tbody tr"), 8 + 3)
+        self.sound()
+
+    def test_surgery_shows_both_runs_side_by_side(self):
+        page = self.open("changed", width=1600)
+        self.assertIn("0.attn,2.3", page.text("#changes"))
+        self.assertEqual(page.js("data.edits.length"), page.count("details tbody tr"))
+        wide = page.js("[...document.querySelectorAll('#choices tbody tr')].map((r) => [...r.querySelectorAll('.bar')].map((b) => b.getBoundingClientRect().width))")
+        p = page.js("data.choices.map((c) => c.slice(2))")
+        unit = max(map(max, wide)) / max(map(max, p))
+        np.testing.assert_allclose(wide, np.maximum(np.array(p) * unit, 1), atol=1)
+        self.assertEqual(page.js("new Set([...document.querySelectorAll('.text')].map((s) => s.offsetTop)).size"), 1)
+        for name in ("before", "after"):
+            self.assertEqual(page.count(f"#{name} > .token"), 20)
+        apart = page.js("data.before.findIndex((t, i) => t !== data.after[i])")
+        self.assertEqual(page.count("#after .apart"), 20 - apart)
+        self.sound()
+
+    def column(self, table: str, i: int) -> list[str]:
+        return self.browser.js(f"[...document.querySelectorAll('{table} tbody tr')].map((r) => r.cells[{i}].textContent)")
+
+    def test_tables_are_sorted_by_their_titles(self):
+        number = lambda text: float(text.replace("−", "-"))  # noqa: E731
+        for name, table, columns in (("changed", "#choices", (2, 3, 4)), ("ranks", "#ranks", (0, 1, 2, 3))):
+            page = self.open(name)
+            for i in columns:
+                for sign in (-1, 1):
+                    page.js(f"document.querySelectorAll('{table} th button')[{columns.index(i) + (name == 'changed')}].focus()")
+                    page.key("Enter")
+                    have = [number(x) for x in self.column(table, i)]
+                    self.assertEqual(have, sorted(have, reverse=sign < 0))
+            self.sound()
+
+    def test_heads_are_chosen_in_the_map_and_in_the_ranks(self):
+        page = self.open("ranks")
+        self.assertEqual(page.count("#map [data-head]"), 40)
+        page.point("[data-head='2.3']")
+        self.assertRegex(page.text("#about"), r"Head 2\.3 is number \d+ of 40.* change [+−]0\.\d{6} nats")
+        change = page.js("at.get('2.3').change")
+        self.assertEqual(page.text("#ranks .chosen td:last-child").replace("−", "-"), f"{change:+.6f}")
+        page.click("[data-head='2.3']")
+        page.key("ArrowRight")
+        self.assertIn("Head 2.4 ", page.text("#about"))
+        page.key("ArrowUp")
+        self.assertIn("Head 1.4 ", page.text("#about"))
+        self.assertEqual(page.js("document.activeElement.dataset.head"), "1.4")
+        self.assertEqual(page.count("#map td[tabindex='0']"), 1)
+        for _ in range(9):
+            page.key("ArrowUp")
+        self.assertIn("Head 0.4 ", page.text("#about"))
+        page.key("Enter")
+        seen = "(() => { const r = document.querySelector('#ranks .chosen').getBoundingClientRect(), b = document.querySelector('.scroll').getBoundingClientRect(); return r.top >= b.top && r.bottom <= b.bottom; })()"
+        self.assertTrue(page.js(seen))
+        self.assertEqual(page.js("cells.get(ranked[0].name).style.color"), "rgb(255, 255, 255)")  # the darkest cell
         self.sound()
 
     def test_a_timeline_moves(self):

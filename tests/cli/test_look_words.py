@@ -435,6 +435,29 @@ class Surgery(LookCase):
                     ids.append(int(lib.logits(ids, n)[-1].argmax()))
                 self.assertEqual(lib.encode((TEXT + text).encode()), ids)
 
+    def test_a_page_has_what_the_terminal_shows(self):
+        page, corpus = self.folder / "page.html", self.folder / "corpus.txt"
+        corpus.write_text("Once upon a time there was a little dog.")
+        for arguments, options, edits in (
+            (["--ablate", "0.attn,2.3"], {"ablate": "0.attn,2.3"}, [[0, "o", False, 0, 256, None], [2, "attend", False, 192, 64, None]]),
+            (["--ablate", "1.ffn", "--mean-over", corpus], {"ablate": "1.ffn", "mean_over": str(corpus)}, [[1, "down", False, 0, 256, None]]),
+            (["--patch", "2.hook_resid_post@4:5", "--from", OTHER], {"patch": "2.hook_resid_post@4:5", "from": OTHER}, [[2, "out", False, 0, 256, [4, 5]]]),
+            (["--steer-from", "sad", "--steer-to", "glad", "--steer-layer", 3, "--steer-by", -2],
+             {"steer_from": "sad", "steer_to": "glad", "steer_layer": "3", "steer_by": "-2"}, [[3, "out", True, 0, 256, None]]),
+        ):  # fmt: skip
+            found, kl = self.shown(*arguments)
+            said = look(FABLE, TEXT, *arguments, "-n", 5).stdout.decode()
+            self.assertEqual(look(FABLE, TEXT, *arguments, "-n", 5, "-o", page).stdout, b"")
+            data = page_data(page)
+            self.assertEqual((data["options"], data["edits"]), (options, edits))
+            self.assertEqual({c[0] for c in data["choices"]}, set(found))
+            for token, _, before, after in data["choices"]:
+                np.testing.assert_allclose((before, after), found[token], atol=6e-5)
+            self.assertAlmostEqual(data["kl"], kl, places=5)
+            for name in ("before", "after"):
+                text = re.search(rf"\n{name}:(.*)\n", said)[1]
+                self.assertEqual("".join(data[name]).replace("·", " ").replace("\\n", "\n"), text)
+
     def test_other_jobs_see_the_changed_model(self):
         terms = look(FABLE, TEXT, "--ablate", "2.3", "--why", "").stdout.decode()
         self.assertRegex(terms, r"[+-]0\.0000  head 2\.3\n")
@@ -511,7 +534,8 @@ class Surgery(LookCase):
         for layers in ("", "5", "3-2", "0,5", "x", "embed-1", "1,,2"):
             refused("--steer-from", "a", "--steer-to", "b", "--steer-layer", layers, says="is no layer from 0 to 4, no range")
         refused("--steer", "x", "--steer-from", "a", "--steer-to", "b", says="exclude each other")
-        refused("--ablate", "1.1", "-o", self.folder / "new.html", says="ends in .gguf")
+        for name in ("new.gguf", "new.svg"):
+            refused("--ablate", "1.1", "-o", self.folder / name, says="must end in .html, or in .gguf")
         refused("--ablate", "1.1", "--compare", FABLE, says="as they are")
         self.refused(FABLE, TEXT, "--steer", FABLE, says="not a GGUF file", code=3)
         self.refused(FABLE, TEXT, "--steer", self.folder / "none.gguf", says="none.gguf", code=4)
@@ -562,6 +586,15 @@ class Ranks(LookCase):
         self.assertEqual(at[column], "@")
         self.assertIn("\033[48;2;", look(FABLE, self.TEXT, "--ablate", "each", "--color", "true").stdout.decode())
 
+    def test_a_page_has_the_ranks(self):
+        lines, page = self.folder / "ranks.jsonl", self.folder / "ranks.html"
+        look(FABLE, self.TEXT, "--ablate", "each", "-o", lines)
+        look(FABLE, self.TEXT, "--ablate", "each", "-o", page)
+        ranks, data = [json.loads(line) for line in lines.read_text().splitlines()], page_data(page)
+        self.assertEqual([tuple(h) for h in data["heads"]], [(r["layer"], r["head"], r["loss"]) for r in ranks])
+        self.assertAlmostEqual(ranks[0]["loss"] - data["loss"], ranks[0]["change"], places=5)
+        self.assertEqual((data["scored"], len(data["text"])), (20, 21))
+
     def test_the_mean_costs_less_than_nothing_at_all(self):
         corpus = self.folder / "corpus.txt"
         corpus.write_text(self.TEXT)
@@ -572,7 +605,7 @@ class Ranks(LookCase):
         self.assertLess(change[1], change[0])
 
     def test_what_does_not_go_together(self):
-        self.refused(FABLE, "x y", "--ablate", "each", "-o", self.folder / "new.html", says="must end in .jsonl")
+        self.refused(FABLE, "x y", "--ablate", "each", "-o", self.folder / "new.svg", says="must end in .html or .jsonl")
         self.refused(FABLE, "x y", "--ablate", "each", "--lens", says="works alone")
         self.refused(FABLE, "--prompt-ids", "5", "--ablate", "each", says="at least two tokens")
 

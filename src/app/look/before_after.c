@@ -3,6 +3,8 @@
 #include "app/look/before_after.h"
 
 #include "app/cli/out.h"
+#include "app/look/before_after_page.h"
+#include "app/look/page.h"
 #include "app/look/table.h"
 
 #include <math.h>
@@ -10,14 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP = 10, LABEL = 16 };
-
-struct outcome {
-    const struct subject *s;
-    float *logits;      /* [vocab] of the token after the text; owned */
-    tern_token *tokens; /* [n] what follows the text; owned */
-    size_t n;
-};
+enum { TOP = BEFORE_AFTER_TOP, LABEL = 16 };
 
 static int keep_logits(void *arg, size_t first, size_t n)
 {
@@ -47,14 +42,14 @@ static enum tern_status run(struct subject *s, struct outcome *o, tern_edit_fn f
     return status;
 }
 
-/* sum over tokens of p (log p - log q), nats */
-static double divergence(const struct subject *s, const float *p, const float *q)
+double before_after_divergence(const struct outcome *p, const struct outcome *q)
 {
+    const struct subject *s = p->s;
     double sum = 0;
     for (uint64_t i = 0; i < s->info.vocab; i++) {
-        double x = tern_logprob(s->model, p, (tern_token)i);
+        double x = tern_logprob(s->model, p->logits, (tern_token)i);
         if (isfinite(x))
-            sum += exp(x) * (x - tern_logprob(s->model, q, (tern_token)i));
+            sum += exp(x) * (x - tern_logprob(s->model, q->logits, (tern_token)i));
     }
     return sum;
 }
@@ -85,7 +80,7 @@ static void print_table(const struct subject *s, const struct outcome *a, const 
         print_choice(s, paint, &after[i], a->logits);
         out_print("\n");
     }
-    out_print("KL(before, after) %.6f nats\n", divergence(s, a->logits, b->logits));
+    out_print("KL(before, after) %.6f nats\n", before_after_divergence(a, b));
 }
 
 static void print_text(const struct outcome *o, const char *title)
@@ -102,30 +97,38 @@ static void print_text(const struct outcome *o, const char *title)
     out_print("\n");
 }
 
+static void print_outcomes(const struct subject *s, const struct outcome *before,
+                           const struct outcome *after)
+{
+    print_table(s, before, after);
+    if (s->o->value[LOOK_N_PREDICT].integer) {
+        print_text(before, "before");
+        print_text(after, "after");
+    }
+}
+
 enum tern_status before_after_show(struct subject *s, struct tern_error *e)
 {
     struct outcome before = {0}, after = {0};
     const char *path = s->o->value[LOOK_OUTPUT].text;
+    bool is_page = page_is_named(path);
     bool saves = s->o->value[LOOK_STEER_TO].given && control_vector_has_name(path);
-    if (path && !saves)
+    if (path && !saves && !is_page)
         return parser_usage(e,
-                            "-o %.200s: surgery writes only the direction of --steer-to, to a "
-                            "file that ends in .gguf",
+                            "-o %.200s: the name must end in .html, or in .gguf to save the "
+                            "direction of --steer-to",
                             path);
     enum tern_status status = subject_begin(s, e);
     if (!status)
         status = run(s, &before, NULL, NULL, e);
     if (!status)
         status = run(s, &after, s->edit, s->edit_arg, e);
-    if (!status) {
-        print_table(s, &before, &after);
-        if (s->o->value[LOOK_N_PREDICT].integer) {
-            print_text(&before, "before");
-            print_text(&after, "after");
-        }
-        if (path)
-            status = control_vector_write(&((const struct edits *)s->edit_arg)->direction, path, e);
-    }
+    if (!status && is_page)
+        status = before_after_page_write(&before, &after, s->edit_arg, path, e);
+    else if (!status)
+        print_outcomes(s, &before, &after);
+    if (!status && saves)
+        status = control_vector_write(&((const struct edits *)s->edit_arg)->direction, path, e);
     free(before.logits);
     free(before.tokens);
     free(after.logits);

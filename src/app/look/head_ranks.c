@@ -5,6 +5,7 @@
 #include "app/cli/out.h"
 #include "app/cli/output_file.h"
 #include "app/look/ablation.h"
+#include "app/look/page.h"
 #include "app/look/table.h"
 #include "app/look/text_pieces.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SHOWN = 20 };
+enum { SHOWN = 20, TEXT_SHOWN = 200 };
 
 struct head_loss {
     uint64_t layer, head;
@@ -124,7 +125,7 @@ static void print_ranks(const struct head_ranks *r)
                   r->list[k].loss - r->loss);
     }
     if (n < r->edits.n)
-        out_print("and %zu others: -o ranks.jsonl has all\n", r->edits.n - n);
+        out_print("and %zu others: -o ranks.html and ranks.jsonl have all\n", r->edits.n - n);
 }
 
 static enum tern_status write_lines(const struct head_ranks *r, const char *path,
@@ -140,20 +141,48 @@ static enum tern_status write_lines(const struct head_ranks *r, const char *path
     return status ? status : output_file_close(&out, TERN_OK, e);
 }
 
+static void put_ranks(FILE *f, const struct head_ranks *r)
+{
+    fprintf(f, ",\"scored\":%zu,\"loss\":", r->n_tokens);
+    page_number(f, r->loss);
+    fputs(",\"mean_over\":", f);
+    const char *mean = r->s->o->value[LOOK_MEAN_OVER].text;
+    page_string(f, mean ? mean : "", mean ? strlen(mean) : 0);
+    page_tokens(f, "text", r->s, r->s->tokens, r->s->n < TEXT_SHOWN ? r->s->n : TEXT_SHOWN);
+    fputs(",\"heads\":[\n", f);
+    for (size_t k = 0; k < r->edits.n; k++)
+        fprintf(f, "%s[%llu,%llu,%.9g]", k ? ",\n" : "", (unsigned long long)r->list[k].layer,
+                (unsigned long long)r->list[k].head, r->list[k].loss);
+    putc(']', f);
+}
+
+static enum tern_status write_page(const struct head_ranks *r, const char *path,
+                                   struct tern_error *e)
+{
+    struct page page;
+    enum tern_status status =
+        page_open(&page, "head_ranks", "What each head is worth", r->s, path, e);
+    if (status)
+        return status;
+    put_ranks(page.f, r);
+    return page_close(&page, page_head_ranks_js, TERN_OK, e);
+}
+
 enum tern_status head_ranks_show(struct subject *s, struct tern_error *e)
 {
     struct head_ranks r = {.s = s};
     const char *path = s->o->value[LOOK_OUTPUT].text;
     size_t n = path ? strlen(path) : 0;
-    if (path && (n < 7 || strcmp(path + n - 6, ".jsonl")))
-        return parser_usage(e, "-o %.200s: the name must end in .jsonl", path);
+    bool is_page = page_is_named(path);
+    if (path && !is_page && (n < 7 || strcmp(path + n - 6, ".jsonl")))
+        return parser_usage(e, "-o %.200s: the name must end in .html or .jsonl", path);
     enum tern_status status = measure(&r, e);
     if (!status) {
         if (!path)
             print_map(&r);
         qsort(r.list, r.edits.n, sizeof *r.list, by_loss);
         if (path)
-            status = write_lines(&r, path, e);
+            status = (is_page ? write_page : write_lines)(&r, path, e);
         else
             print_ranks(&r);
     }

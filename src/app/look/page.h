@@ -55,7 +55,9 @@ void page_script(FILE *f, const char *script);
 
 /* The files of src/app/look/page, made into strings by the Makefile: NAME.EXT is page_NAME_EXT. */
 extern const char page_atlas_js[];
+extern const char page_before_after_js[];
 extern const char page_compare_js[];
+extern const char page_head_ranks_js[];
 extern const char page_logit_lens_js[];
 extern const char page_page_css[];
 extern const char page_page_js[];

@@ -14,7 +14,7 @@ function describe(place, i, k) {
 }
 
 function start() {
-  const about = element("p", { id: "about", "aria-live": "polite", style: "min-height:3em" }, "Point at a cell, or move with the arrow keys.");
+  const about = element("p", { id: "about", "aria-live": "polite", class: "about" }, "Point at a cell, or move with the arrow keys.");
   const cells = [], body = element("tbody", {});
   const show = (i, k, focus) => {
     if (!cells[i] || !cells[i][k]) return;

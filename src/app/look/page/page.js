@@ -97,6 +97,29 @@ function format(x, digits = 3) {
   return Math.abs(x) >= 1000 ? x.toFixed(0) : x.toFixed(digits);
 }
 
+function signed(x, digits) {
+  return (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits);
+}
+
+/* Titles of these columns become buttons that sort the rows: by data-value, else by the number or text
+ * of the cell; numbers first from large to small. */
+function sortable(table, columns) {
+  const titles = [...table.tHead.rows[0].cells], body = table.tBodies[0];
+  const value = (row, i) => {
+    const text = row.cells[i].dataset.value ?? row.cells[i].textContent;
+    return text === "" || isNaN(text) ? text : Number(text);
+  };
+  const sort = (i) => {
+    const up = titles[i].getAttribute("aria-sort") === "descending", sign = up ? 1 : -1;
+    titles.forEach((t) => t.removeAttribute("aria-sort"));
+    titles[i].setAttribute("aria-sort", up ? "ascending" : "descending");
+    const order = [...body.rows].map((row) => [value(row, i), row]);
+    order.sort(([a], [b]) => sign * (a < b ? -1 : a > b ? 1 : 0));
+    body.append(...order.map(([, row]) => row));
+  };
+  for (const i of columns) titles[i].replaceChildren(element("button", { type: "button", class: "sort", onclick: () => sort(i) }, titles[i].textContent));
+}
+
 function save(name, canvas) {
   canvas.toBlob((png) => {
     const link = element("a", { href: URL.createObjectURL(png), download: name });

@@ -25,7 +25,7 @@ function put(place, about, entry) {
 }
 
 function start() {
-  const text = element("p", { id: "text", style: "max-width:90ch;line-height:1.9" }), about = element("p", { id: "about", "aria-live": "polite", style: "min-height:3em;flex-basis:100%;max-width:none" }, "Point at a token.");
+  const text = element("p", { id: "text", style: "max-width:90ch;line-height:1.9" }), about = element("p", { id: "about", "aria-live": "polite", class: "about" }, "Point at a token.");
   const most = [...data.tokens].sort((a, b) => b[1] - a[1]).slice(0, 20);
   document.body.prepend(pageHeader("Surprise", element("span", { class: "soft" },
     `${data.model}: ${data.bits_per_byte.toFixed(4)} bits per byte, perplexity ${data.perplexity.toFixed(3)}, ${data.tokens.length} tokens`), about));

@@ -23,7 +23,7 @@ class Lanes {
   constructor() {
     this.canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": "what each thread did over time; the table below has the sums",
       style: "width:100%;touch-action:none" });
-    this.about = element("p", { id: "about", "aria-live": "polite", style: "min-height:2.6em" }, "Point at a slice. Drag to move, wheel or + and - to zoom, arrow keys move.");
+    this.about = element("p", { id: "about", "aria-live": "polite", class: "about" }, "Point at a slice. Drag to move, wheel or + and - to zoom, arrow keys move.");
     this.from = 0;
     this.to = END;
     let grabbed = null;
