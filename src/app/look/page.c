@@ -32,7 +32,11 @@ static void put_escaped(void *arg, const char *text, size_t n)
 void page_string(FILE *f, const char *text, size_t n)
 {
     putc('"', f);
-    json_text(put_escaped, f, text, n);
+    for (size_t i = 0; i < n;) {
+        char piece[16];
+        i += subject_piece(text + i, n - i, piece);
+        json_text(put_escaped, f, piece, strlen(piece));
+    }
     putc('"', f);
 }
 

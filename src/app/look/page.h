@@ -32,7 +32,7 @@ void page_data_end(struct page *p);
 enum tern_status page_close(struct page *p, const char *script, enum tern_status status,
                             struct tern_error *e);
 
-/* "text" as a JSON string */
+/* "text" as a JSON string, with pieces as in subject_piece */
 void page_string(FILE *f, const char *text, size_t n);
 /* A token's label as a JSON string; a part of a character is \\xNN */
 void page_token(FILE *f, const struct subject *s, tern_token token);

@@ -111,20 +111,29 @@ const char *subject_bytes(const struct subject *s, tern_token token, char *id, s
     return id;
 }
 
-/* One character of a label, which text[0..n) begins with; returns its bytes in the text. */
-static size_t label_piece(const char *text, size_t n, char piece[16])
+/* A character of 3 bytes that has no picture, but turns, joins or breaks what stands around it:
+ * U+200B, marks and overrides of direction, separators of lines, U+2060 to U+206F, U+FEFF. Not
+ * U+200C and U+200D, which scripts and emoji are made of. */
+static bool is_format(unsigned c)
+{
+    return c == 0x200b || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+}
+
+size_t subject_piece(const char *text, size_t n, char piece[16])
 {
     size_t bytes = utf8_character(text, n);
     unsigned char c = (unsigned char)text[bytes > 1]; /* of C1: the second */
     bool is_control = bytes == 1 ? c < 32 || c == 127 : *text == (char)0xc2 && c < 0xa0;
-    if (bytes == 1 && c == ' ')
-        memcpy(piece, "\xc2\xb7", 3);
-    else if (bytes == 1 && c == '\n')
+    unsigned wide = bytes == 3 ? (*text & 15u) << 12 | (c & 63u) << 6 | (text[2] & 63u) : 0;
+    if (bytes == 1 && c == '\n')
         memcpy(piece, "\\n", 3);
     else if (bytes == 1 && c == '\t')
         memcpy(piece, "\\t", 3);
     else if (!bytes || is_control)
         snprintf(piece, 16, "\\x%02x", bytes ? c : (unsigned char)*text);
+    else if (is_format(wide))
+        snprintf(piece, 16, "\\u%04x", wide);
     else
         snprintf(piece, 16, "%.*s", (int)bytes, text);
     return bytes ? bytes : 1;
@@ -138,7 +147,9 @@ const char *subject_label(const struct subject *s, tern_token token, size_t colu
     const char *text = subject_bytes(s, token, id, &n);
     for (size_t i = 0, bytes; i < n; i += bytes) {
         char piece[16];
-        bytes = label_piece(text + i, n - i, piece);
+        bytes = subject_piece(text + i, n - i, piece);
+        if (text[i] == ' ')
+            memcpy(piece, "\xc2\xb7", 3);
         size_t length = strlen(piece);
         for (size_t c = 0, one; c < length; c += one)
             wide += columns_of(piece + c, length - c, &one);

@@ -57,8 +57,13 @@ enum tern_status subject_tokenize(const struct subject *s, const char *text, siz
  * no tokenizer, its number, in id [16]. */
 const char *subject_bytes(const struct subject *s, tern_token token, char *id, size_t *n);
 
-/* The token as a label on one line, at most `columns` wide: a space is a middle dot, control
- * characters and parts of characters are \n, \t, \xNN. Returns label [room]. */
+/* The first character of text[0..n), n > 0, so that it can be seen: control characters and parts of
+ * characters are \n, \t, \xNN; what only turns or breaks lines is \uNNNN. Returns its bytes in the
+ * text. */
+size_t subject_piece(const char *text, size_t n, char piece[16]);
+
+/* The token as a label on one line, at most `columns` wide: pieces, and a space is a middle dot.
+ * Returns label [room]. */
 const char *subject_label(const struct subject *s, tern_token token, size_t columns, char *label,
                           size_t room);
 
