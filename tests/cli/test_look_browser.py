@@ -152,10 +152,10 @@ class Pages(unittest.TestCase):
                 unnamed = "[...document.querySelectorAll('canvas')].filter((c) => !c.ariaHidden && !c.ariaLabel && !c.closest('[aria-label]')).length"
                 self.assertEqual(page.js(unnamed), 0)
 
-    def hatched(self, stage: int, i: int, j: int) -> bool:
+    def hatched(self, stage: int, i: int, j: int, maps: str = ".stage canvas") -> bool:
         """Whether cell [i, j] of a map lets something of the hatching through."""
         return self.browser.js(
-            f"(() => {{ const m = document.querySelectorAll('.stage canvas')[{stage}], side = Number(m.dataset.cell), at = Number(m.dataset.margin);"
+            f"(() => {{ const m = document.querySelectorAll({json.dumps(maps)})[{stage}], side = Number(m.dataset.cell), at = Number(m.dataset.margin);"
             "const c = new OffscreenCanvas(m.width, m.height).getContext('2d', {willReadFrequently: true}); c.drawImage(m, 0, 0);"
             f"const p = c.getImageData(at + {j} * side + 2, at + {i} * side + 2, side - 4, side - 4).data;"
             "for (let k = 3; k < p.length; k += 4) if (!p[k]) return true; return false; })()"
@@ -178,6 +178,26 @@ class Pages(unittest.TestCase):
         page.click("#unmasked")
         self.assertEqual(page.js("document.querySelectorAll('.stage').length"), 4)
         page.click("#byValue")
+        self.sound()
+
+    def test_a_short_text_is_large_in_the_overview(self):
+        """Cells of four tokens have labels, masked ones are hatched, and all can be made larger."""
+        page = self.folder / "short.html"
+        look(FABLE, "The cat sat", "-o", page)
+        self.browser.open(page, width=1600)
+        self.browser.until("Number(document.querySelector('.small canvas').dataset.margin)")
+        cell = "Number(document.querySelector('.small canvas').dataset.cell)"
+        self.assertGreater(self.browser.js(cell), 20)
+        self.assertEqual([self.hatched(0, i, j, ".small canvas") for i, j in ((0, 1), (1, 3), (2, 3), (3, 3), (3, 0), (1, 0))], [True] * 3 + [False] * 3)
+        self.assertEqual(self.browser.js("[...document.querySelectorAll('.layer')].map((l) => new Set([...l.querySelectorAll('.small')].map((s) => s.offsetTop)).size)"), [1] * 5)
+        self.assertEqual(self.browser.js("[...document.querySelectorAll('.layer .shared')].slice(0, 5).map((s) => s.textContent)"), [f"KV head {i % 4}" for i in range(5)])
+        before = self.browser.js(cell)
+        self.browser.js("document.querySelector('#size').focus()")
+        for _ in range(3):
+            self.browser.key("ArrowRight")
+        self.assertGreater(self.browser.js(cell), 1.5 * before)
+        self.browser.js("document.querySelector(\"[data-head='4.7'] canvas\").scrollIntoView()")
+        self.browser.until("document.querySelector(\"[data-head='4.7'] canvas\").width > 200")
         self.sound()
 
     def test_stages_stand_side_by_side_where_there_is_room(self):
@@ -392,6 +412,10 @@ class Pages(unittest.TestCase):
                     scores = c[f"blocks.{layer}.attn.hook_attn_scores"][0, head]
                     seen = np.isfinite(scores)
                     np.testing.assert_allclose(scaled[seen], scores[seen], atol=2e-3 * max(1, np.abs(scores[seen]).max()))
+                    sink = self.browser.js(f"Array.from({{length: N}}, (_, i) => headOf(data.heads.find((h) => h.layer === {layer} && h.head === {head})).sinkWeight(i, false))")
+                    np.testing.assert_allclose(sink, 1 - c[f"blocks.{layer}.attn.hook_pattern"][0, head].sum(1), atol=1e-3)
+                    masked = self.browser.js(f"Array.from({{length: N}}, (_, i) => Array.from({{length: N}}, (_, j) => isMasked(data.layers[{layer}], N, i, j)))")
+                    np.testing.assert_array_equal(np.array(masked), ~seen)
                     about = self.browser.text("#one p")
                     layers = self.browser.js(f"data.layers[{layer}]")
                     self.assertEqual("the last" in about, layers["window"] > 0)

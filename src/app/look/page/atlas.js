@@ -7,10 +7,23 @@ const STAGES = [
   { key: "raw", title: "scores q·k", note: "all keys, also those that come later", signed: true },
   { key: "scaled", title: "scaled", note: "", signed: true },
   { key: "masked", title: "after the mask", note: "hatched: may not be looked at", signed: true },
-  { key: "weights", title: "after softmax", note: "each row sums to 1", signed: false },
+  { key: "weights", title: "after softmax", note: "", signed: false },
 ];
 /* Beside them on demand */
 const UNMASKED = { key: "unmasked", title: "softmax without the mask", note: "what each row would be if it saw all keys", signed: false };
+
+/* ---- what may be looked at ---- */
+
+/* In a layer w, row i may look at the keys beginOf .. endOf - 1 */
+const beginOf = (w, i) => (w.window ? Math.max(0, i + 1 - w.window) : 0);
+const endOf = (w, i) => (!data.bidirectional ? i + 1 : w.window ? Math.min(N, i + w.window) : N);
+
+/* Whether no token of a cell's row may look at a token of its column; cell c of `side` stands for the
+ * positions c N / side to (c + 1) N / side - 1. */
+function isMasked(w, side, row, column) {
+  const first = (c) => Math.floor((c * N) / side), last = (c) => first(c + 1) - 1;
+  return first(column) >= endOf(w, last(row)) || last(column) < beginOf(w, first(row));
+}
 
 /* ---- numbers of a whole head ---- */
 
@@ -49,25 +62,15 @@ class Head {
     return cap > 0 ? cap * Math.tanh(s / cap) : s;
   }
 
-  /* Row i may look at begin .. i */
-  begin(i) {
-    return this.layer.window ? Math.max(0, i + 1 - this.layer.window) : 0;
-  }
-
-  /* One after the last */
-  end(i) {
-    return !data.bidirectional ? i + 1 : this.layer.window ? Math.min(N, i + this.layer.window) : N;
-  }
-
   sees(i, j) {
-    return j < this.end(i) && j >= this.begin(i);
+    return j < endOf(this.layer, i) && j >= beginOf(this.layer, i);
   }
 
   /* [largest score, sum of exp] over what row i sees, or over all keys */
   norm(i, unmasked) {
     const key = unmasked ? -1 - i : i;
     if (this.rows.has(key)) return this.rows.get(key);
-    const from = unmasked ? 0 : this.begin(i), to = unmasked ? N : this.end(i);
+    const from = unmasked ? 0 : beginOf(this.layer, i), to = unmasked ? N : endOf(this.layer, i);
     const s = new Float64Array(to - from);
     let most = this.sink === null ? -Infinity : this.sink, sum = 0;
     for (let j = from; j < to; j++) most = Math.max(most, (s[j - from] = this.scaled(i, j)));
@@ -81,6 +84,12 @@ class Head {
     if (!unmasked && !this.sees(i, j)) return 0;
     const [most, sum] = this.norm(i, unmasked);
     return Math.exp(this.scaled(i, j) - most) / sum;
+  }
+
+  /* What the sink takes of row i */
+  sinkWeight(i, unmasked) {
+    const [most, sum] = this.norm(i, unmasked);
+    return this.sink === null ? 0 : Math.exp(this.sink - most) / sum;
   }
 
   value(stage, i, j, options) {
@@ -119,6 +128,28 @@ function hatch(context) {
   return context.createPattern(hatches.get(color), "repeat");
 }
 
+/* The tokens of n rows and columns from `top` and `left` on, in a margin of m pixels */
+function drawLabels(c, m, n, size, top, left) {
+  const most = m < LABELS ? 7 : Infinity, name = (i) => (tokens[i].length > most ? `${[...tokens[i]].slice(0, most - 1).join("")}…` : tokens[i]);
+  c.fillStyle = style("--text");
+  c.font = `${Math.min(12, size)}px ui-monospace, Menlo, Consolas, monospace`;
+  c.textBaseline = "middle";
+  for (let i = 0; i < n; i++) {
+    c.textAlign = "right";
+    c.fillText(name(top + i), m - 4, m + (i + 0.5) * size, m - 6);
+    drawColumnLabel(c, m, m + (i + 0.5) * size, name(left + i));
+  }
+}
+
+function drawColumnLabel(c, m, x, text) {
+  c.save();
+  c.translate(x, m - 4);
+  c.rotate(-Math.PI / 2);
+  c.textAlign = "left";
+  c.fillText(text, 0, 0, m - 6);
+  c.restore();
+}
+
 /* The cells rows x columns of a stage on a canvas whose cells are `size` pixels; labels if they fit. */
 class Heat {
   constructor(view, stage) {
@@ -140,7 +171,7 @@ class Heat {
     const scale = this.canvas.width / box.width / this.ratio;
     const j = Math.floor(((e.clientX - box.left) * scale - m) / this.view.size) + this.view.left;
     const i = Math.floor(((e.clientY - box.top) * scale - m) / this.view.size) + this.view.top;
-    if (i < 0 || j < 0 || i >= N || j >= N) return;
+    if (i < 0 || j < 0 || i >= N || j >= Math.min(N, this.view.left + this.view.count())) return;
     if (chosen) this.view.choose(i, j);
     else this.view.hover([i, j]);
   }
@@ -148,21 +179,40 @@ class Heat {
   draw() {
     const { view } = this, size = view.size, n = view.count(), m = view.margin();
     const ratio = (this.ratio = Math.min(window.devicePixelRatio || 1, 2)), c = this.canvas.getContext("2d");
-    const wide = m + n * size;
-    this.canvas.width = this.canvas.height = Math.ceil(wide * ratio);
+    const wide = m + (n + this.sinkColumns()) * size, high = m + n * size;
+    this.canvas.width = Math.ceil(wide * ratio);
+    this.canvas.height = Math.ceil(high * ratio);
     Object.assign(this.canvas.dataset, { cell: size * ratio, margin: m * ratio }); /* where its cells are */
-    this.canvas.style.width = this.canvas.style.height = `${wide}px`;
+    this.canvas.style.width = `${wide}px`;
+    this.canvas.style.height = `${high}px`;
     this.canvas.setAttribute("aria-label",
       `${this.stage.title} of layer ${view.entry.layer}, head ${view.entry.head}; arrow keys choose a row; the table below has the numbers`);
     c.scale(ratio, ratio);
-    c.clearRect(0, 0, wide, wide);
+    c.clearRect(0, 0, wide, high);
     this.drawCells(c, m, n);
-    if (m) this.drawLabels(c, m, n);
+    if (m) drawLabels(c, m, n, size, view.top, view.left);
+    if (this.sinkColumns()) this.drawSink(c, m, n);
     if (view.row >= view.top && view.row < view.top + n) {
       c.strokeStyle = style("--accent");
       c.lineWidth = 1.5;
       c.strokeRect(m, m + (view.row - view.top) * size, n * size, Math.max(size, 2));
     }
+  }
+
+  /* A gap and a column for what a learned sink takes, beside the weights */
+  sinkColumns() {
+    return this.view.head.sink === null || this.stage.signed ? 0 : SINK_COLUMNS;
+  }
+
+  drawSink(c, m, n) {
+    const { view } = this, x = m + (n + 1) * view.size;
+    for (let i = 0; i < n; i++) {
+      const share = view.options.byValue ? 0 : view.head.sinkWeight(view.top + i, this.stage.key === "unmasked");
+      c.fillStyle = `rgb(${shade(share).join(",")})`;
+      c.fillRect(x, m + i * view.size, view.size, view.size);
+    }
+    c.fillStyle = style("--text");
+    if (m) drawColumnLabel(c, m, x + view.size / 2, "sink");
   }
 
   /* Values first, for the scale of colours; then an image of n x n pixels, enlarged; then hatching. */
@@ -193,24 +243,6 @@ class Heat {
     c.imageSmoothingEnabled = false;
     c.drawImage(small, m, m, n * size, n * size);
   }
-
-  drawLabels(c, m, n) {
-    const { view } = this, size = view.size;
-    c.fillStyle = style("--text");
-    c.font = `${Math.min(12, size)}px ui-monospace, Menlo, Consolas, monospace`;
-    c.textBaseline = "middle";
-    for (let i = 0; i < n; i++) {
-      const at = m + (i + 0.5) * size;
-      c.textAlign = "right";
-      c.fillText(tokens[view.top + i], m - 4, at, m - 6);
-      c.save();
-      c.translate(at, m - 4);
-      c.rotate(-Math.PI / 2);
-      c.textAlign = "left";
-      c.fillText(tokens[view.left + i], 0, 0, m - 6);
-      c.restore();
-    }
-  }
 }
 
 /* ---- one head ---- */
@@ -219,6 +251,7 @@ const LABELS = 92; /* pixels of the labels of rows and columns */
 const LABELLED = 9; /* pixels of a cell from which on there are labels */
 const SLICE = 30; /* ms that drawing takes at a time */
 const STAGE_GAP = 18; /* as in page.css */
+const SINK_COLUMNS = 2;
 
 class View {
   constructor(place) {
@@ -243,13 +276,17 @@ class View {
 
   /* Cells of a size at which the whole head fits, if it can */
   fit() {
-    const labelled = Math.floor((this.room() - LABELS) / N), bare = Math.floor(this.room() / N);
+    const columns = N + this.sinkColumns(), labelled = Math.floor((this.room() - LABELS) / columns), bare = Math.floor(this.room() / columns);
     this.size = labelled >= LABELLED ? Math.min(24, labelled) : Math.max(2, Math.min(LABELLED - 1, bare));
+  }
+
+  sinkColumns() {
+    return data.layers[this.entry.layer].sinks ? SINK_COLUMNS : 0;
   }
 
   /* Rows and columns that are shown */
   count() {
-    return Math.min(N, Math.max(8, Math.floor((this.room() - this.margin()) / this.size)));
+    return Math.min(N, Math.max(8, Math.floor((this.room() - this.margin()) / this.size) - this.sinkColumns()));
   }
 
   open(entry) {
@@ -285,6 +322,7 @@ class View {
       element("input", { type: "checkbox", id: key, checked: this.options[key],
         onchange: (e) => { this.options[key] = e.target.checked; this.open(this.entry); this.place.querySelector(`#${key}`).focus(); } }), " ", text);
     const scaled = STAGES.find((s) => s.key === "scaled");
+    STAGES.find((s) => s.key === "weights").note = this.head.sink === null ? "each row sums to 1" : "each row and its sink sum to 1";
     scaled.title = data.layers[this.entry.layer].cap > 0 ? "scaled and capped" : "scaled";
     this.maps = [...STAGES, ...(this.options.unmasked ? [UNMASKED] : [])].map((stage) => new Heat(this, stage));
     this.where = element("p", { class: "number soft", id: "where" }, "\u00a0");
@@ -312,7 +350,7 @@ class View {
   buildGuide() {
     this.guide = null;
     if (N <= this.count()) return null;
-    this.guide = element("canvas", { id: "guide", width: 256, height: 256, style: "width:256px;height:256px;cursor:crosshair",
+    this.guide = element("canvas", { id: "guide", style: "cursor:crosshair",
       role: "img", "aria-label": "the whole head in little; click to show a part" });
     this.guide.addEventListener("click", (e) => {
       const box = this.guide.getBoundingClientRect(), n = this.count();
@@ -326,12 +364,9 @@ class View {
   }
 
   drawGuide() {
-    const small = element("canvas"), c = this.guide.getContext("2d"), n = this.count(), side = 256 / N;
-    drawSmall(small, this.entry);
-    c.fillStyle = style("--panel");
-    c.fillRect(0, 0, 256, 256);
-    c.imageSmoothingEnabled = false;
-    c.drawImage(small, 0, 0, 256, 256);
+    const n = this.count(), side = 256 / N;
+    drawSmall(this.guide, this.entry, 256);
+    const c = this.guide.getContext("2d");
     c.strokeStyle = style("--accent");
     c.lineWidth = 2;
     c.strokeRect(this.left * side, this.top * side, Math.max(4, n * side), Math.max(4, n * side));
@@ -412,13 +447,15 @@ class View {
     const w = Array.from({ length: N }, (_, j) => h.weight(i, j, false));
     const order = w.map((x, j) => [x, j]).filter(([x]) => x >= 0.005).sort((a, b) => b[0] - a[0]);
     const shown = order.slice(0, 12).sort((a, b) => a[1] - b[1]);
-    const sum = w.reduce((a, b) => a + b, 0), rest = sum - shown.reduce((a, [x]) => a + x, 0);
+    const sum = w.reduce((a, b) => a + b, 0), rest = sum - shown.reduce((a, [x]) => a + x, 0), sink = h.sinkWeight(i, false);
     this.written.replaceChildren(token(tokens[i]), " = ",
       ...shown.flatMap(([x, j], at) => [at ? " + " : "", `${format(x, 2)} `, token(tokens[j])]),
-      rest >= 0.005 ? ` + ${format(rest, 2)} of others` : "", `   (sum ${format(sum, 4)}${h.sink === null ? "" : "; the rest goes to the sink"})`);
+      rest >= 0.005 ? ` + ${format(rest, 2)} of others` : "", h.sink === null ? "" : ` + ${format(sink, 2)} to the sink`,
+      `   (sum ${format(sum, 4)}${h.sink === null ? "" : `, with the sink ${format(sum + sink, 4)}`})`);
     this.describeSentence(w);
     const rows = order.slice(0, 200).map(([x, j]) => element("tr", {}, element("th", { scope: "row" }, `${j} ${tokens[j]}`),
       ...[h.raw(i, j), h.scaled(i, j), x].map((v) => element("td", { class: "number" }, format(v, 4)))));
+    if (h.sink !== null) rows.push(element("tr", {}, element("th", { scope: "row" }, "sink"), ...["", format(h.sink, 4), format(sink, 4)].map((v) => element("td", { class: "number" }, v))));
     this.table.replaceChildren(element("table", {}, element("caption", { class: "hidden" }, `Row ${i}, ${tokens[i]}: keys by weight`),
       headings("key", "q·k", "scaled", "weight"),
       element("tbody", {}, ...rows)));
@@ -472,25 +509,40 @@ class View {
 
 /* ---- all heads ---- */
 
+const SMALL_LABELS = 46; /* pixels of the labels of a head in little */
+const SMALL_LABELLED = 8; /* and of a cell from which on there are labels */
+let little = N <= 20 ? 160 : 96; /* pixels of a head in little */
+
 const SORTS = ["layer", "entropy", "sink", "previous", "duplicate", "induction"];
 
-function drawSmall(canvas, entry) {
-  const n = entry.side, cells = bytesOf(entry.cells), image = new ImageData(n, n), pixels = new Uint32Array(image.data.buffer);
-  const colors = lookup(shade, 0, 1);
-  for (let i = 0; i < n * n; i++) pixels[i] = i % n > Math.floor(i / n) && !data.bidirectional ? 0 : colors[cells[i]];
-  canvas.width = canvas.height = n;
-  canvas.getContext("2d").putImageData(image, 0, 0);
+/* A head in little, `wide` pixels a side: what is masked is hatched; short texts have labels. */
+function drawSmall(canvas, entry, wide) {
+  const n = entry.side, w = data.layers[entry.layer], cells = bytesOf(entry.cells), image = new ImageData(n, n), pixels = new Uint32Array(image.data.buffer);
+  const colors = lookup(shade, 0, 1), ratio = Math.min(window.devicePixelRatio || 1, 2), c = canvas.getContext("2d");
+  const m = n === N && (wide - SMALL_LABELS) / n >= SMALL_LABELLED ? SMALL_LABELS : 0, size = (wide - m) / n;
+  for (let i = 0; i < n * n; i++) pixels[i] = isMasked(w, n, Math.floor(i / n), i % n) ? 0 : colors[cells[i]];
+  const whole = element("canvas", { width: n, height: n });
+  whole.getContext("2d").putImageData(image, 0, 0);
+  canvas.width = canvas.height = wide * ratio;
+  canvas.style.width = canvas.style.height = `${wide}px`;
+  Object.assign(canvas.dataset, { cell: size * ratio, margin: m * ratio });
+  c.scale(ratio, ratio);
+  c.fillStyle = hatch(c);
+  c.fillRect(m, m, n * size, n * size);
+  c.imageSmoothingEnabled = false;
+  c.drawImage(whole, m, m, n * size, n * size);
+  if (m) drawLabels(c, m, n, size, 0, 0);
 }
 
 /* Pictures are drawn when they come into sight. */
 const seen = new IntersectionObserver((entries) => entries.forEach((e) => {
   if (!e.isIntersecting) return;
   seen.unobserve(e.target);
-  drawSmall(e.target, e.target.entry);
+  drawSmall(e.target, e.target.entry, little);
 }), { rootMargin: "400px" });
 
 function smallOf(entry, score, view) {
-  const canvas = element("canvas", { width: 1, height: 1, "aria-hidden": "true" });
+  const canvas = element("canvas", { width: 1, height: 1, "aria-hidden": "true", style: `width:${little}px;height:${little}px` });
   canvas.entry = entry;
   seen.observe(canvas);
   const name = `${entry.layer}.${entry.head}`, shows = score !== "layer" ? ` ${format(entry[score], 2)}` : "";
@@ -512,12 +564,22 @@ function showHeads(place, sort, view) {
   for (const l of new Set(data.heads.map((h) => h.layer))) {
     const w = data.layers[l], share = w.heads / w.kv_heads, mine = data.heads.filter((h) => h.layer === l), groups = [];
     for (let kv = 0; kv < w.kv_heads; kv++)
-      groups.push(element("div", { class: "group" }, ...of(mine.filter((h) => Math.floor(h.head / share) === kv))));
+      groups.push(element("div", { class: "group", role: "group", "aria-label": `layer ${l}, KV head ${kv}` }, share > 1 ? element("span", { class: "soft shared" }, `KV head ${kv}`) : null,
+        ...of(mine.filter((h) => Math.floor(h.head / share) === kv))));
     rows.push(element("h3", {}, `Layer ${l}`, element("span", { class: "soft" },
       `  ${w.heads} heads${share > 1 ? `, ${w.kv_heads} KV heads` : ""}${w.window ? `, window ${w.window}` : ""}${w.sinks ? ", sinks" : ""}`)),
       element("div", { class: "layer" }, ...groups));
   }
   place.replaceChildren(...rows);
+}
+
+/* Other pixels for the heads in little; those that were not in sight are drawn when they are. */
+function resize(wide) {
+  little = wide;
+  document.querySelectorAll(".small canvas").forEach((c) => {
+    if (c.width > 1) drawSmall(c, c.entry, wide);
+    else c.style.width = c.style.height = `${wide}px`;
+  });
 }
 
 function start() {
@@ -529,19 +591,20 @@ function start() {
     element("span", { class: "soft" }, `${data.model}, ${data.type} weights, ${data.cache} cache; ${N} tokens` +
       (data.n_prompt < N ? `, ${N - data.n_prompt} of them generated` : ""))));
   document.body.append(element("main", {},
-    element("p", {}, "Each square is a head: rows are tokens, columns the tokens that they look at, a stronger colour is more. Choose one to see its stages." +
+    element("p", {}, "Each square is a head: rows are tokens, columns the tokens that they look at, a stronger colour is more; hatched cells may not be looked at. Choose one to see its stages." +
       (N > 64 ? " A cell is the largest weight of the tokens that it stands for." : "")),
     left ? element("p", { class: "soft", id: "left-out" }, `Left out: ${left} of ${data.heads.length} heads (dashed) are in this file only in little.`) : null,
-    element("div", { class: "controls" }, element("label", {}, "Sort ", select)),
+    element("div", { class: "controls" }, element("label", {}, "Sort ", select),
+      element("label", {}, "Size ", element("input", { type: "range", id: "size", min: 64, max: 384, step: 32, value: little, oninput: (e) => resize(Number(e.target.value)) }))),
     grid, one,
-    element("p", { class: "soft" }, "entropy: of a row, in bits. sink: weight of the first token. previous: of the token before. duplicate: of the same " +
+    element("p", { class: "soft" }, "entropy: of a row, in bits. sink: weight of the first token, and of a learned sink. previous: of the token before. duplicate: of the same " +
       "token earlier. induction: of what followed the same token earlier. q and k are stored in 16 bits; the engine's weights agree within 0.001.")));
   showHeads(grid, "layer", view);
   const asked = /head=(\d+)\.(\d+)/.exec(location.hash), row = /row=(\d+)/.exec(location.hash);
   if (row) view.row = Math.min(N - 1, Number(row[1]));
   const entry = asked ? data.heads.find((h) => h.layer === +asked[1] && h.head === +asked[2]) : whole.length === 1 ? whole[0] : null;
   if (entry) view.open(entry);
-  onTheme.push(() => document.querySelectorAll(".small canvas").forEach((c) => c.width > 1 && drawSmall(c, c.entry)));
+  onTheme.push(() => document.querySelectorAll(".small canvas").forEach((c) => c.width > 1 && drawSmall(c, c.entry, little)));
 }
 
 start();
