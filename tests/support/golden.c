@@ -81,6 +81,8 @@ static void read_key(struct golden *g, const char *kind, char *text)
     float numbers[MAX];
     char *values = strchr(text, ' ');
     size_t n = 0;
+    if (!values)
+        return;
     *values++ = 0;
     values[strcspn(values, "\n")] = 0;
     if (strcmp(kind, "text") == 0) {

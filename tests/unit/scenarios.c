@@ -176,6 +176,17 @@ static enum tern_status look_inside(struct tern_error *e)
     return s;
 }
 
+static enum tern_status look_at_time(struct tern_error *e)
+{
+    struct tern_span spans[64];
+    enum tern_status s = tern_timeline_start(context, 64, e);
+    if (!s)
+        s = run_batch(e);
+    tern_timeline(context, spans, 64, NULL);
+    tern_profile_stop(context);
+    return s;
+}
+
 /* ---- generation and chat ---- */
 
 static enum tern_status generate(struct tern_generate_params p, struct tern_error *e)
@@ -329,6 +340,7 @@ const struct scenario scenarios[N_SCENARIOS] = {
     {.name = "tokenize", tokenize},
     {.name = "run a batch of several sequences", run_batch},
     {.name = "observe and profile", look_inside},
+    {.name = "timeline", look_at_time},
     {.name = "generate with all samplers", generate_alone},
     {.name = "generate with lookup", generate_with_lookup},
     {.name = "generate with a draft", generate_with_draft},

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { N_SCENARIOS = 22 };
+enum { N_SCENARIOS = 23 };
 
 struct scenario {
     const char *name;

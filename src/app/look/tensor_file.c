@@ -215,7 +215,7 @@ static enum tern_status plan(struct tensor_file *f, const char *path, struct ten
 {
     *f = (struct tensor_file){.fd = -1, .arrays = arrays, .n = n};
     f->is_npz = !strcmp(strrchr(path, '.'), ".npz");
-    *header = NULL;
+    *header = NULL, *header_bytes = 0;
     for (size_t i = 0; i < n; i++)
         arrays[i].bytes = 4 * values_of(&arrays[i]);
     if (f->is_npz)
@@ -243,10 +243,12 @@ enum tern_status tensor_file_plan(struct tensor_file *f, const char *path,
     return s;
 }
 
-/* The header of .safetensors */
+/* The header of .safetensors; NULL: another kind of file */
 static void write_header(struct tensor_file *f, const char *header, size_t bytes)
 {
     unsigned char length[8];
+    if (!header)
+        return;
     put(put(length, (uint32_t)bytes, 4), 0, 4);
     write_at(f, length, sizeof length, 0);
     write_at(f, header, bytes, sizeof length);
@@ -267,7 +269,7 @@ enum tern_status tensor_file_open(struct tensor_file *f, const char *path,
     }
     for (size_t i = 0; !s && f->is_npz && i < n; i++)
         write_local(f, &arrays[i], 0); /* the checksum follows at the end */
-    if (!s && header)
+    if (!s)
         write_header(f, header, bytes);
     free(header);
     return s;

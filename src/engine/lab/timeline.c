@@ -90,15 +90,21 @@ static void count(const struct model *m, const struct cache *cache, const struct
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
+static void drop(struct timeline *t)
+{
+    if (t) {
+        free(t->threads);
+        free(t->cost);
+    }
+    free(t);
+}
+
 void timeline_close(struct tern_context *c)
 {
     struct timeline *t = timeline_of(c->forward.profile);
-    if (!t)
-        return;
-    c->forward.profile->watcher = NULL;
-    free(t->threads);
-    free(t->cost);
-    free(t);
+    if (t)
+        c->forward.profile->watcher = NULL;
+    drop(t);
 }
 
 enum tern_status tern_timeline_start(tern_context *c, size_t max_spans, struct tern_error *e)
@@ -117,8 +123,7 @@ enum tern_status tern_timeline_start(tern_context *c, size_t max_spans, struct t
         t->cost = calloc((n_layers + 1) * N_OPERATIONS, sizeof *t->cost);
     }
     if (!t || !t->threads || !t->cost) {
-        free(t ? t->threads : NULL);
-        free(t);
+        drop(t);
         tern_profile_stop(c);
         return error_memory(e, "the timeline", (size_t)bytes);
     }
