@@ -93,8 +93,8 @@ static enum tern_status list_heads(struct atlas *t, struct tern_error *e)
         tern_model_layer(t->s->model, l, &w);
         room += t->layers[l] ? w.n_heads : 0;
     }
-    t->pictures = calloc(room, sizeof *t->pictures);
-    t->whole = calloc(room, sizeof *t->whole);
+    t->pictures = calloc(room + 1, sizeof *t->pictures);
+    t->whole = calloc(room + 1, sizeof *t->whole);
     if (!t->pictures || !t->whole)
         return no_memory(e);
     for (uint64_t l = 0; l < t->s->info.n_layers; l++) {

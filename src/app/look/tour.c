@@ -246,14 +246,14 @@ static enum tern_status put_head(FILE *f, const struct tour *t, struct tern_erro
     for (size_t i = 0; !status && i < TERN_N_ATTENTION_STAGES; i++) {
         status = tern_attention_rows(t->a, t->layer, t->head, (enum tern_attention_stage)i, 0, n, x,
                                      n, e);
-        page_list(f, stages[i], status ? NULL : x, n * n);
+        page_list(f, stages[i], status ? NULL : x, (size_t)n * n);
     }
     fputs(",\n\"all_weights\":{\"none\":null", f);
     for (uint64_t h = 0; !status && h < t->w.n_heads; h++) {
         char name[32];
         snprintf(name, sizeof name, "%llu", (unsigned long long)h);
         status = tern_attention_rows(t->a, t->layer, h, TERN_ATTENTION_WEIGHTS, 0, n, x, n, e);
-        page_list(f, name, status ? NULL : x, n * n);
+        page_list(f, name, status ? NULL : x, (size_t)n * n);
     }
     putc('}', f);
     free(x);
