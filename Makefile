@@ -103,14 +103,17 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(FLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LDFLAGS)' > $@
 
+# What a file adds to FLAGS: its first line, its folder.
+FLAGS_OF_FILE = $(filter-out $(if $(OWN_LEVELS),,-O%),\
+		$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<)) \
+	$(if $(filter tests/%,$<),-Itests/support,-Wconversion) \
+	$(if $(OWN_LEVELS),$(if $(filter $(GUARDED),$<),-fstack-protector-strong)) \
+	$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check))
+
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(SAY) CC $<
-	$(Q)$(CC) $(FLAGS) $(filter-out $(if $(OWN_LEVELS),,-O%),\
-			$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<)) \
-		$(if $(filter tests/%,$<),-Itests/support,-Wconversion) \
-		$(if $(OWN_LEVELS),$(if $(filter $(GUARDED),$<),-fstack-protector-strong)) \
-		$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check)) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(FLAGS) $(FLAGS_OF_FILE) -MMD -MP -c $< -o $@
 
 .SECONDEXPANSION:
 $(BUILD)/%_strings.c: $$(sort $$(wildcard $$*/*))
@@ -277,6 +280,20 @@ fuzzers: $(FUZZERS:%=$(BUILD)/tests/%)
 campaign:
 	+@MAKE="$(MAKE)" tests/campaign
 
+# What gcc's -fanalyzer and clang-tidy (.clang-tidy) find, held to the findings that were read.
+analyze:
+	+@$(SUBMAKE) BUILD=build-analyze findings
+
+findings: $(patsubst %.c,$(BUILD)/%.findings,$(LIB_SRC) $(wildcard src/app/*/*.c tests/support/*.c))
+	@tests/analyze $^
+
+$(BUILD)/%.findings: %.c FORCE
+	@mkdir -p $(@D)
+	$(SAY) READ $<
+	$(Q)$(CC) $(FLAGS) $(FLAGS_OF_FILE) -fanalyzer -fdiagnostics-path-format=none -S -o /dev/null $< 2>$@
+	$(Q)clang-tidy --quiet $< -- $(filter -std% -D% -I%,$(STRICT)) $(filter -I% -m%,$(FLAGS_OF_FILE)) \
+		>>$@ 2>/dev/null
+
 # ---- install --------------------------------------------------------------------------------
 
 # run is installed as `tern`, any other program X as `tern-X`. Folders may have spaces in their names.
@@ -327,6 +344,7 @@ help:
 	@echo 'make sanitize    tests under the address, undefined-behaviour and thread sanitizers'
 	@echo 'make sanitize-memory  the programs under the memory sanitizer (needs clang)'
 	@echo 'make coverage    the branches of the parsers that the tests take (needs clang and llvm)'
+	@echo 'make analyze     what gcc -fanalyzer and clang-tidy find that was not read (needs both)'
 	@echo 'make fuzz        each fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs clang)'
 	@echo 'make campaign    hours of fuzzing, exact runs, damaged files and mutants (tests/README.md)'
 	@echo 'make test-progs  the tests without Check: for cross builds, with EMULATOR="qemu-aarch64"'
@@ -338,7 +356,7 @@ help:
 	@echo 'Another compiler or target: make CC=aarch64-linux-gnu-gcc BUILD=build-arm'
 
 .PHONY: all lib suites progs replays fuzzers test test-progs test-sanitized test-threaded sanitize \
-	sanitize-memory test-memory coverage test-covered fuzz campaign install uninstall format stats clean help FORCE
+	sanitize-memory test-memory coverage test-covered fuzz campaign analyze findings install uninstall format stats clean help FORCE
 .SECONDARY:
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
