@@ -2,17 +2,21 @@
 
 import ctypes
 import os
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from .errors import ConvertError
+from . import programs
+from .errors import USAGE, ConvertError
 
 ROWS = 32  # TERN_MAX_LOGITS
 WANTS_LOGITS, ADD_SPECIAL = 1, 1
 CACHE_TYPES = ("f16", "f32", "q8")  # enum tern_cache_type
+STAGES = ("raw", "scaled", "masked", "weights", "unmasked")  # enum tern_attention_stage
 
 
 class Error(ctypes.Structure):
@@ -39,6 +43,15 @@ class ModelInfo(ctypes.Structure):
     @property
     def type_name(self) -> str:
         return self._type_name.decode()
+
+
+class LayerInfo(ctypes.Structure):
+    """struct tern_layer_info"""
+
+    _fields_ = [(n, ctypes.c_uint64) for n in "n_heads n_kv_heads head_dim hidden window n_experts n_experts_used rope_dims".split()]
+    _fields_ += [("attn_scale", ctypes.c_float), ("attn_cap", ctypes.c_float)]
+    _fields_ += [("sinks", ctypes.POINTER(ctypes.c_float)), ("alibi", ctypes.POINTER(ctypes.c_float))]
+    _fields_ += [(n, ctypes.c_int) for n in "parallel gated qk_norm attn_post_norm ffn_post_norm".split()]
 
 
 class Row(ctypes.Structure):
@@ -90,6 +103,13 @@ class ContextParams(ctypes.Structure):
     _fields_ += [("cache_type", ctypes.c_int), ("fingerprint", ctypes.c_int)]
 
 
+class AttentionParams(ctypes.Structure):
+    """struct tern_attention_params"""
+
+    _fields_ = [("seq", ctypes.c_uint32), ("n_positions", ctypes.c_uint32), ("layers", ctypes.POINTER(ctypes.c_ubyte))]
+    _fields_ += [("window", ctypes.c_uint64), ("bidirectional", ctypes.c_int)]
+
+
 class ChatMessage(ctypes.Structure):
     """struct tern_chat_message"""
 
@@ -137,10 +157,10 @@ class ZooCost(ctypes.Structure):
 
 
 class Zoo:
-    """The attention zoo on numpy arrays: `kinds` is {name: paper}."""
+    """The attention zoo on numpy arrays: `kinds` is {name: paper}. `library`: programs.library() by default."""
 
-    def __init__(self, library: Path):
-        self.lib, self.error, self.kinds = ctypes.CDLL(str(library.resolve())), Error(), {}
+    def __init__(self, library: Path | None = None):
+        self.lib, self.error, self.kinds = ctypes.CDLL(str((library or programs.library()).resolve())), Error(), {}
         self.lib.tern_zoo_name.restype = self.lib.tern_zoo_paper.restype = ctypes.c_char_p
         while name := self.lib.tern_zoo_name(ctypes.c_size_t(len(self.kinds))):
             self.kinds[name.decode()] = self.lib.tern_zoo_paper(ctypes.c_size_t(len(self.kinds))).decode()
@@ -170,7 +190,9 @@ class Zoo:
 
 
 class Engine:
-    """A model and one context of `n_ctx` positions; a with-statement closes both. Opening fails with ConvertError."""
+    """A model and one context of `n_ctx` positions; a with-statement or close() closes both. Opening fails with ConvertError."""
+
+    _model = None
 
     def __init__(
         self, library: Path, model: Path, n_ctx: int, *, cpu: str | None = None, n_threads: int = 0, n_batch: int = ROWS,
@@ -178,14 +200,17 @@ class Engine:
     ):  # fmt: skip
         self.lib, self.error, self.info = ctypes.CDLL(str(library.resolve())), Error(), ModelInfo()
         self.lib.tern_logits.restype = ctypes.POINTER(ctypes.c_float)
-        self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
+        for text in ("push", "finish", "bytes"):
+            getattr(self.lib, f"tern_decoder_{text}").restype = ctypes.c_void_p
+        self.rows: weakref.WeakSet[Attention] = weakref.WeakSet()  # closed before the model is
+        self._model, self._context = ctypes.c_void_p(), ctypes.c_void_p()
         kind = ModelParams(n_threads=n_threads, cpu=cpu and cpu.encode())
         params = ContextParams(n_ctx=n_ctx, n_batch=n_batch, cache_type=CACHE_TYPES.index(cache_type))
         try:
-            self._try("tern_model_open", ctypes.byref(self.model), os.fsencode(model), ctypes.byref(kind))
-            self._try("tern_context_open", ctypes.byref(self.context), self.model, ctypes.byref(params))
+            self._try("tern_model_open", ctypes.byref(self._model), os.fsencode(model), ctypes.byref(kind))
+            self._try("tern_context_open", ctypes.byref(self._context), self.model, ctypes.byref(params))
         except ConvertError:
-            self.__exit__()
+            self.close()
             raise
         self.lib.tern_model_info(self.model, ctypes.byref(self.info))
         self.vocab, self.n_batch = self.info.vocab, n_batch
@@ -194,8 +219,28 @@ class Engine:
         return self
 
     def __exit__(self, *_):
-        self.lib.tern_context_close(self.context)
-        self.lib.tern_model_close(self.model)
+        self.close()
+
+    def close(self) -> None:
+        if not self._model:
+            return
+        for rows in list(self.rows):
+            rows.close()
+        self.lib.tern_context_close(self._context)
+        self.lib.tern_model_close(self._model)
+        self._model, self._context = ctypes.c_void_p(), ctypes.c_void_p()
+
+    __del__ = close
+
+    @property
+    def model(self) -> ctypes.c_void_p:
+        if not self._model:
+            raise ConvertError("the model is closed", USAGE)
+        return self._model
+
+    @property
+    def context(self) -> ctypes.c_void_p:
+        return self.model and self._context
 
     def _call(self, name: str, *arguments) -> None:
         if getattr(self.lib, name)(*arguments, ctypes.byref(self.error)):
@@ -203,11 +248,38 @@ class Engine:
 
     def encode(self, text: bytes) -> list[int]:
         """Ids of a text, with BOS where the model's tokenizer adds it."""
-        n, room = ctypes.c_size_t(), len(text) + 16
-        ids = (ctypes.c_int32 * room)()
-        size = (ctypes.c_size_t(len(text)), ADD_SPECIAL, ids, ctypes.c_size_t(room), ctypes.byref(n))
-        self._call("tern_tokenize", self.model, text, *size)
+        n, room = ctypes.c_size_t(len(text) // 2 + 16), 0  # most texts have fewer
+        while room < n.value:
+            room = n.value
+            ids = (ctypes.c_int32 * room)()
+            size = (ctypes.c_size_t(len(text)), ADD_SPECIAL, ids, ctypes.c_size_t(room), ctypes.byref(n))
+            self._try("tern_tokenize", self.model, text, *size)
         return list(ids[: n.value])
+
+    @contextmanager
+    def _decoder(self, show_special: bool):
+        """A function of the name and arguments of a tern_decoder call that gives its text."""
+        decoder, n = ctypes.c_void_p(), ctypes.c_size_t()
+        self._try("tern_decoder_open", ctypes.byref(decoder), self.model, int(show_special))
+        try:
+            yield lambda name, *at: ctypes.string_at(getattr(self.lib, f"tern_decoder_{name}")(decoder, *at, ctypes.byref(n)), n.value)
+        finally:
+            self.lib.tern_decoder_close(decoder)
+
+    def decode(self, ids: Iterable[int], show_special: bool = False) -> bytes:
+        """The text of some ids."""
+        with self._decoder(show_special) as text:
+            return b"".join([*(text("push", int(token)) for token in ids), text("finish")])
+
+    def pieces(self, ids: Iterable[int]) -> list[bytes]:
+        """What each id stands for, special ones too; perhaps a part of a character."""
+        with self._decoder(True) as text:
+            return [text("bytes", int(token)) for token in ids]
+
+    def layer(self, layer: int) -> LayerInfo:
+        info = LayerInfo()
+        self.lib.tern_model_layer(self.model, ctypes.c_uint64(layer), ctypes.byref(info))
+        return info
 
     def chat_use(self, name: str | None) -> None:
         """A built-in chat template, or the file's own."""
@@ -245,7 +317,7 @@ class Engine:
             chunk = ids[at : min(at + ROWS, prompt)] if at < prompt else ids[at : at + 1]
             self.lib.tern_seq_expect(self.context, 0, prompt if at < prompt else 0)
             for token in chunk:
-                self._call("tern_batch_add", self.context, 0, int(token), WANTS_LOGITS)
+                self._try("tern_batch_add", self.context, 0, int(token), WANTS_LOGITS)
             if self.lib.tern_forward(self.context):
                 raise RuntimeError("the step was cancelled")
             for i in range(len(chunk)):
@@ -259,19 +331,24 @@ class Engine:
         def shown(_, raw):
             take(observation(raw.contents))
 
-        callback = OBSERVE(shown)
-        self._try("tern_observe", self.context, callback, None)
-        self.lib.tern_seq_keep(self.context, 0, 0)
-        self.lib.tern_seq_expect(self.context, 0, len(ids))
-        n = logits = 0
-        for i, token in enumerate(ids):
-            if n == self.n_batch or (i in wanted and logits == ROWS):
-                self.lib.tern_forward(self.context)
-                n = logits = 0
-            self._try("tern_batch_add", self.context, 0, int(token), WANTS_LOGITS if i in wanted else 0)
-            n, logits = n + 1, logits + (i in wanted)
-        self.lib.tern_forward(self.context)
-        self._try("tern_observe", self.context, OBSERVE(), None)
+        self._watch(ids, wanted, OBSERVE(shown), None)
+
+    def _watch(self, ids: Sequence[int], wanted: set[int], callback, arg) -> None:
+        """observe(), with a function of C."""
+        self._try("tern_observe", self.context, callback, arg)
+        try:
+            self.lib.tern_seq_keep(self.context, 0, 0)
+            self.lib.tern_seq_expect(self.context, 0, len(ids))
+            n = logits = 0
+            for i, token in enumerate(ids):
+                if n == self.n_batch or (i in wanted and logits == ROWS):
+                    self.lib.tern_forward(self.context)
+                    n = logits = 0
+                self._try("tern_batch_add", self.context, 0, int(token), WANTS_LOGITS if i in wanted else 0)
+                n, logits = n + 1, logits + (i in wanted)
+            self.lib.tern_forward(self.context)
+        finally:
+            self._try("tern_observe", self.context, OBSERVE(), None)
 
     def attention_use(self, name: str | None) -> None:
         """Every attention layer by a kind of the zoo; None: the engine's own."""
@@ -312,3 +389,30 @@ class Engine:
             self._call(name, *arguments)
         except RuntimeError as e:
             raise ConvertError(self.error.text.decode(), self.error.code) from e
+
+
+class Attention:
+    """The attention of `ids`, evaluated as a fresh sequence, in some layers (None: all) as rows of a matrix (tern_attention). It
+    keeps their q, k and v until it is closed, at the latest with its engine."""
+
+    def __init__(self, engine: Engine, ids: Sequence[int], layers: Iterable[int] | None = None):
+        self.engine, self.n, self.handle = engine, len(ids), ctypes.c_void_p()
+        wanted = range(engine.info.n_layers) if layers is None else set(layers)
+        kept = (ctypes.c_ubyte * engine.info.n_layers)(*(i in wanted for i in range(engine.info.n_layers)))
+        params = AttentionParams(n_positions=self.n, layers=kept)
+        engine._try("tern_attention_open", ctypes.byref(self.handle), engine.context, ctypes.byref(params))
+        engine.rows.add(self)
+        engine._watch(ids, set(), ctypes.cast(engine.lib.tern_attention_feed, OBSERVE), self.handle)
+
+    def rows(self, layer: int, head: int, stage: str) -> np.ndarray:
+        """f32 [n, n]: a stage of STAGES, of all tokens of one head."""
+        out, n = np.empty((self.n, self.n), np.float32), ctypes.c_size_t(self.n)
+        at = (self.engine.model and self.handle, ctypes.c_uint64(layer), ctypes.c_uint64(head), STAGES.index(stage), 0, self.n)
+        self.engine._try("tern_attention_rows", *at, out.ctypes.data_as(FLOATS), n)
+        return out
+
+    def close(self) -> None:
+        self.engine.lib.tern_attention_close(self.handle)
+        self.handle = ctypes.c_void_p()
+
+    __del__ = close

@@ -1,4 +1,4 @@
-"""The programs of this repository, run from Python: ./run and ./quantize.
+"""What `make` builds, for Python: the programs ./run, ./quantize, ./bench and ./look, and the library.
 
 In:  a name, or a command. Out: what the program wrote on standard output; a failure is a ConvertError with its last line.
 """
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .errors import ConvertError
+from .errors import IO, ConvertError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 3  # seconds that a program has to stop by itself
@@ -18,6 +18,14 @@ def program(name: str) -> Path | None:
     """A program of this repository, when it is built."""
     path = ROOT / name
     return path if os.access(path, os.X_OK) else None
+
+
+def library() -> Path:
+    """libtern.so: $TERN_LIBRARY, or where `make` builds it. The programs are beside it."""
+    path = Path(os.environ.get("TERN_LIBRARY") or ROOT / "build" / "libtern.so").resolve()
+    if not path.exists():
+        raise ConvertError(f"there is no {path}: run `make`, or set TERN_LIBRARY", IO)
+    return path
 
 
 def end(child: subprocess.Popen) -> None:
@@ -32,12 +40,16 @@ def end(child: subprocess.Popen) -> None:
     child.wait()
 
 
-def call(arguments: list, what: str) -> str:
-    """Runs one of our programs; its last line on stderr becomes the error. On a terminal it shows its progress."""
-    shown = sys.stderr.isatty()
-    child = subprocess.Popen(
-        [str(a) for a in arguments], stdout=subprocess.PIPE, stderr=None if shown else subprocess.PIPE, text=True
-    )
+def call(arguments: list, what: str = "") -> str:
+    """Runs one of our programs; its last line on stderr becomes the error: after `what`, or as it is. With `what` it shows its
+    progress on a terminal."""
+    shown = bool(what) and sys.stderr.isatty()
+    try:
+        child = subprocess.Popen(
+            [str(a) for a in arguments], stdout=subprocess.PIPE, stderr=None if shown else subprocess.PIPE, text=True
+        )
+    except OSError as e:
+        raise ConvertError(f"cannot run {arguments[0]}: {e.strerror}", IO) from e
     try:
         out, said = child.communicate()
     except BaseException:
@@ -46,5 +58,6 @@ def call(arguments: list, what: str) -> str:
     if child.returncode:
         lines = (said or "").strip().splitlines()
         reason = lines[-1] if lines else "see above" if shown else f"exit code {child.returncode}"
-        raise ConvertError(f"{what} failed: {reason}", child.returncode if 2 <= child.returncode <= 6 else 1)
+        reason = f"{what} failed: {reason}" if what else reason.partition(": ")[2] or reason
+        raise ConvertError(reason, child.returncode if 2 <= child.returncode <= 6 else 1)
     return out
