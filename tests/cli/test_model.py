@@ -1,0 +1,203 @@
+"""tern.Model: what Python sees of a model, beside the programs and numpy."""
+
+import gc
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+BUILD = ROOT / os.environ.get("BUILD", "build")
+os.environ["TERN_LIBRARY"] = str(BUILD / "libtern.so")
+
+import tern  # noqa: E402
+
+FABLE = ROOT / "models/fable.bin"
+TEXT = "The cat sat on the mat"
+LONG = "Once upon a time there was a dog. " * 12  # more than two batches
+
+
+def look(*arguments) -> None:
+    subprocess.run([BUILD / "look", FABLE, *map(str, arguments), "-q"], check=True, stdin=subprocess.DEVNULL, timeout=300)
+
+
+class Models(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = tern.Model(FABLE)
+        cls.addClassCleanup(cls.model.close)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+
+    def refused(self, says: str, call, *arguments, **more) -> None:
+        with self.assertRaisesRegex(tern.Error, says):
+            call(*arguments, **more)
+
+    def test_text_becomes_tokens_and_comes_back(self):
+        for text in ("", TEXT, "שלום 👩\u200d🚀 <script>\x00" * 9, LONG):
+            ids = self.model.tokenize(text)
+            self.assertEqual(self.model.detokenize(ids), text)
+        self.assertEqual(self.model.detokenize(self.model.tokenize("a"), special=True), "<|endoftext|>a")
+
+    def test_logits_continue_as_run_does(self):
+        logits = self.model.logits(TEXT)
+        self.assertEqual((logits.shape, logits.dtype), ((7, self.model.vocab), np.float32))
+        ran = subprocess.run([BUILD / "run", FABLE, TEXT, "-n", "1", "--temp", "0", "-q"], capture_output=True, text=True, check=True)
+        self.assertEqual(ran.stdout.rstrip("\n"), TEXT + self.model.detokenize([logits[-1].argmax()]))
+        np.testing.assert_array_equal(logits, self.model.logits(np.array(self.model.tokenize(TEXT))))
+        np.testing.assert_array_equal(logits[:1], self.model.logits(""))
+
+    def test_run_with_cache_has_what_look_captures(self):
+        logits, cache = self.model.run_with_cache(TEXT)
+        look(TEXT, "--capture", self.folder / "c.npz")
+        captured = dict(np.load(self.folder / "c.npz"))
+        np.testing.assert_array_equal(cache.tokens, captured.pop("tokens"))
+        self.assertEqual(list(cache), list(captured))
+        for name, array in cache.items():
+            np.testing.assert_array_equal(array, captured[name], name)
+            self.assertEqual((len(array), array.dtype), (1, np.float32))
+        np.testing.assert_array_equal(logits, self.model.logits(TEXT)[None])
+
+    def test_short_names(self):
+        _, cache = self.model.run_with_cache(TEXT)
+        for short, name in (
+            (("pattern", 0), "blocks.0.attn.hook_pattern"), (("pattern", -1), "blocks.4.attn.hook_pattern"), (("attn", 2), "blocks.2.attn.hook_pattern"),
+            (("k", 3, "attn"), "blocks.3.attn.hook_k"), (("resid_post", 1), "blocks.1.hook_resid_post"), (("mlp_post", 1), "blocks.1.mlp.hook_post"),
+            ("embed", "hook_embed"), ("hook_embed", "hook_embed"),
+        ):  # fmt: skip
+            self.assertIs(cache[short], cache[name])
+            self.assertIn(short, cache)
+        for wrong in (("pattern", 5), ("pattern", -6), ("scale", 0), "pattern", "nothing"):
+            self.assertNotIn(wrong, cache)
+        with self.assertRaisesRegex(KeyError, "was not kept.*resid_post"):
+            cache["nothing"]
+
+    def test_names_filter(self):
+        _, whole = self.model.run_with_cache(LONG)
+        for chosen, names in (
+            ("blocks.1.attn.hook_z", ["blocks.1.attn.hook_z"]),
+            ("*hook_z", [f"blocks.{i}.attn.hook_z" for i in range(5)]),
+            (["hook_embed", "blocks.0.attn.hook_pattern"], ["hook_embed", "blocks.0.attn.hook_pattern"]),
+            (lambda name: name.endswith("resid_post"), [f"blocks.{i}.hook_resid_post" for i in range(5)]),
+        ):
+            logits, some = self.model.run_with_cache(LONG, chosen)
+            self.assertEqual(sorted(some), sorted(names))
+            for name in some:
+                np.testing.assert_array_equal(some[name], whole[name])
+        self.refused("'nope' is no hook of this model", self.model.run_with_cache, TEXT, "nope")
+        for nothing in ([], lambda _: False):
+            self.refused("chooses no array", self.model.run_with_cache, TEXT, nothing)
+
+    def test_arrays_of_a_look(self):
+        for text in (TEXT, LONG):
+            seen, (_, cache) = self.model.look(text), self.model.run_with_cache(text)
+            n = len(seen.tokens)
+            for layer in range(5):
+                np.testing.assert_array_equal(seen.pattern(layer), cache["pattern", layer][0])
+                np.testing.assert_array_equal(seen.scores(layer, 7), cache["attn_scores", layer][0, 7])
+            s, later = seen.stages(2, 3), ~np.tri(n, dtype=bool)
+            q, k = cache["rot_q", 2][0, :, 3], cache["rot_k", 2][0, :, 1]
+            np.testing.assert_allclose(s["raw"], q @ k.astype(np.float16).astype(np.float32).T, atol=1e-4)
+            np.testing.assert_allclose(s["scaled"], s["raw"] / 8, rtol=1e-6)
+            np.testing.assert_array_equal(s["masked"], np.where(later, -np.inf, s["scaled"]))
+            for stage, scores in (("weights", s["masked"]), ("unmasked", s["scaled"])):
+                e = np.exp(scores - scores.max(-1, keepdims=True))
+                np.testing.assert_allclose(s[stage], e / e.sum(-1, keepdims=True), atol=2e-6)
+
+    def test_pieces(self):
+        seen = self.model.look("The 🚀")
+        self.assertEqual(seen.pieces[:2], ["<|endoftext|>", "The"])
+        self.assertEqual(re.sub(r"\\x(..)", lambda m: chr(int(m[1], 16)), "".join(seen.pieces[2:])).encode("latin-1").decode(), " 🚀")
+
+    def test_the_lens_ends_with_the_logits(self):
+        for text in (TEXT, LONG):
+            seen = self.model.look(text, "lens")
+            self.assertEqual(seen.lens.shape, (6, len(seen.tokens), self.model.vocab))
+            np.testing.assert_array_equal(seen.lens[-1], self.model.logits(text))
+            self.assertFalse((seen.lens[0] == seen.lens[1]).any(-1).all())
+
+    def test_the_page_is_the_one_that_look_writes(self):
+        page, text = self.folder / "page.html", self.folder / "text.txt"
+        text.write_text(TEXT)
+        for how, options in (
+            ({}, [TEXT]), ({"layers": [1, 3]}, [TEXT, "--layers", "1,3"]), ({"head": (2, 3)}, [TEXT, "--head", "2.3"]),
+            ({"view": "lens"}, [TEXT, "--lens"]), ({"view": "why", "token": "mat"}, [TEXT, "--why", "mat"]), ({"view": "surprise"}, ["--surprise", text]),
+        ):  # fmt: skip
+            seen = self.model.look(TEXT, **how)
+            look(*options, "-o", page)
+            self.assertEqual(seen.page, page.read_text())
+            frame = seen._repr_html_()
+            self.assertEqual(html.unescape(re.search(r'srcdoc="([^"]*)"', frame)[1]), seen.page)
+            self.assertIn('sandbox="allow-scripts"', frame)
+            seen.save(page)
+            self.assertEqual(page.read_text(), seen.page)
+
+    def test_what_cannot_be_looked_at(self):
+        seen = self.model.look(TEXT, layers=[1])
+        seen.pattern(1)
+        for says, call in (
+            ("layer 2 is not among those", lambda: seen.pattern(2)), ("model has layers 0 to 4", lambda: seen.pattern(5)),
+            ("heads 0 to 7", lambda: seen.pattern(1, 8)), ("heads 0 to 7", lambda: self.model.look(TEXT, head=(2, 8))),
+            ("layer from 0 to 4", lambda: self.model.look(TEXT, layers=[9])), ("no view: there are atlas", lambda: self.model.look(TEXT, "foo")),
+            ("not a token id from 0 to 4095", lambda: self.model.look([4096])), ("token 4096", lambda: self.model.logits([4096])),
+            ("context is full: 512", lambda: self.model.logits([1] * 513)), ("needs a text", lambda: self.model.look([1], "surprise")),
+        ):  # fmt: skip
+            self.refused(says, call)
+        with self.assertRaisesRegex(ValueError, "no stage: there are raw"):
+            seen.attention(1, 2, "foo")
+        np.testing.assert_array_equal(self.model.logits("a"), self.model.logits("a"))  # it still works
+
+    def test_closed(self):
+        with tern.Model(FABLE, cache_type="q8", n_threads=1, n_ctx=64) as model:
+            seen, other = model.look(TEXT), model.look(TEXT)
+            first = seen.pattern(0)
+            self.assertTrue(seen._attention.handle)
+        self.assertFalse(seen._attention.handle)
+        np.testing.assert_allclose(first.sum(-1), 1, atol=1e-6)
+        self.assertIn("Attention atlas", seen._repr_html_())
+        for call in (lambda: model.logits(TEXT), lambda: model.look([1]), lambda: model.tokenize("a"), lambda: model.detokenize([1]),
+                     lambda: seen.pattern(0), lambda: seen.pattern(1, 1), lambda: other.pattern(0), lambda: other.lens, lambda: other.pieces):  # fmt: skip
+            self.refused("the model is closed", call)
+        model.close()
+
+    def test_a_look_keeps_its_model(self):
+        seen = tern.Model(FABLE).look(TEXT)
+        gc.collect()
+        np.testing.assert_array_equal(seen.pattern(3), self.model.look(TEXT).pattern(3))
+
+    def test_what_does_not_open(self):
+        self.refused("cannot open", tern.Model, self.folder / "none.bin")
+        (self.folder / "bad.bin").write_bytes(b"x" * 4096)
+        self.refused("bad.bin", tern.Model, self.folder / "bad.bin")
+        with unittest.mock.patch.dict(os.environ, TERN_LIBRARY=str(self.folder / "libtern.so")):
+            self.refused("there is no .*libtern.so: run `make`", tern.Model, FABLE)
+            shutil.copy(BUILD / "libtern.so", self.folder / "alone.so")
+            os.environ["TERN_LIBRARY"] = str(self.folder / "alone.so")
+            with tern.Model(FABLE) as model:
+                self.refused("cannot run .*look: No such file", model.look, TEXT)
+
+    def test_the_example_of_the_readme(self):
+        for name in ("tools", "models"):
+            (self.folder / name).symlink_to(ROOT / name)
+        code = re.search(r"```python\n(.*?)```", (ROOT / "tools/README.md").read_text(), re.S)[1]
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=self.folder)
+        self.assertIn("Attention atlas", (self.folder / "atlas.html").read_text())
+
+    def test_the_package_loads_without_numpy(self):
+        (self.folder / "numpy.py").write_text("raise ImportError\n")
+        code = "import tern; print(tern.Error.__name__)"
+        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": f"{self.folder}:{ROOT / 'tools'}"}, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    unittest.main()
