@@ -33,7 +33,9 @@ class Browser:
         self.downloads = self.folder / "downloads"
         self.process = subprocess.Popen(
             [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--remote-allow-origins=*",
-             "--disable-background-networking", "--disable-dev-shm-usage", f"--user-data-dir={self.folder}", "about:blank"],
+             "--disable-background-networking", "--disable-dev-shm-usage",
+             "--disable-features=IsolateSandboxedIframes",  # frames tell their events here, too
+             f"--user-data-dir={self.folder}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         self.events: list[dict] = []
@@ -85,9 +87,16 @@ class Browser:
         self.call("Page.navigate", url=path.resolve().as_uri() + mark)
         self.until("document.readyState === 'complete'")
 
-    def js(self, code: str):
+    def frames(self) -> list[int]:
+        """What js() takes as `frame`, of each frame in the page."""
+        main = self.call("Page.getFrameTree")["frameTree"]["frame"]["id"]
+        made = [e["params"]["context"] for e in self.events if e["method"] == "Runtime.executionContextCreated"]
+        return [c["id"] for c in made if c["auxData"]["frameId"] != main and c["auxData"]["isDefault"]]
+
+    def js(self, code: str, frame: int | None = None):
         """The value of an expression, or of the promise that it is."""
-        answer = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
+        where = {"contextId": frame} if frame else {}
+        answer = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True, **where)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{code}: {answer['exceptionDetails']['exception'].get('description')}")
         return answer["result"].get("value")

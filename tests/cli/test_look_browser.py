@@ -5,6 +5,7 @@ SCREENSHOTS=FOLDER keeps a picture of every page, light and dark, at 400 and 1,6
 """
 
 import contextlib
+import html
 import io
 import json
 import os
@@ -22,9 +23,11 @@ from look_case import FABLE, look
 
 import browser
 import convert
+import tern
 import test_golden_convert as golden_models
 from tern.testing import golden_file
 
+os.environ["TERN_LIBRARY"] = str(ROOT / os.environ.get("BUILD", "build") / "libtern.so")
 TEXT = "The cat sat on the mat. The cat sat on the"
 PAGES = {  # name: arguments with {page} for the file, an element that shows that the page was drawn
     "atlas": ([FABLE, TEXT, "-o", "{page}"], "#heads .small"),
@@ -109,10 +112,12 @@ class Pages(unittest.TestCase):
             ("console.error(1)", "console"), ("setTimeout(() => { throw new Error('no') })", "Error: no"),
             ("fetch('http://127.0.0.1:9/x').catch(() => 0)", "asked for http"), ("new Image().src = 'x.png'", "asked for file"),
         ):  # fmt: skip
-            page = self.folder / "bad.html"
-            page.write_text(f"<!doctype html><meta charset=utf-8><script>{script}</script>")
-            self.browser.open(page)
-            self.browser.wait(lambda says=says: any(says in fault for fault in self.browser.faults()))
+            page, script = self.folder / "bad.html", f"<!doctype html><meta charset=utf-8><script>{script}</script>"
+            frame = f'<iframe srcdoc="{html.escape(script)}" sandbox="allow-scripts"></iframe>'
+            for body in (script, frame) if says != "asked for file" else (script,):
+                page.write_text(body)
+                self.browser.open(page)
+                self.browser.wait(lambda says=says: any(says in fault for fault in self.browser.faults()))
 
     def test_every_page_is_drawn_in_both_themes_at_every_width(self):
         kept = os.environ.get("SCREENSHOTS")
@@ -425,6 +430,28 @@ class Pages(unittest.TestCase):
                 self.assertEqual(self.browser.js("[...document.querySelectorAll('#sentence button')].map((b) => b.textContent)")[at : at + len(HARD)], LABELS)
                 self.assertEqual(self.browser.count("body script"), self.browser.js("document.scripts.length"))
                 self.sound()
+
+    def test_notebooks_show_pages_in_frames(self):
+        """What Model.look gives a notebook: the page, in a frame that cannot reach the notebook, whatever the text says."""
+        text = "</iframe></script><script>alert()</script> \"'&amp; שלום 👩"
+        with tern.Model(ROOT / FABLE) as model:
+            shown = [(model.look(text, view, **how), drawn) for view, how, drawn in (
+                ("atlas", {}, PAGES["atlas"][1]), ("atlas", {"head": (2, 3)}, PAGES["head"][1]),
+                ("lens", {}, PAGES["lens"][1]), ("why", {}, PAGES["why"][1]), ("surprise", {}, PAGES["surprise"][1]))]  # fmt: skip
+        page = self.folder / "notebook.html"
+        page.write_text("<!doctype html><meta charset=utf-8>" + "".join(f"<p>{seen._repr_html_()}</p>" for seen, _ in shown))
+        for dark in (False, True):
+            self.browser.open(page, dark=dark)
+            self.browser.wait(lambda: len(self.browser.frames()) == len(shown))
+            for frame, (_, drawn) in zip(self.browser.frames(), shown):
+                self.browser.wait(lambda frame=frame, drawn=drawn: self.browser.js(f"!!document.querySelector({json.dumps(drawn)})", frame))
+                reached = "(() => { try { return parent.document.title; } catch { return null; } })()"
+                self.assertEqual(self.browser.js(f"[{reached}, isDark()]", frame), [None, dark])
+            atlas = self.browser.frames()[0]
+            self.browser.js("document.querySelector(\"[data-head='2.3']\").click()", atlas)
+            self.assertEqual(self.browser.js("document.querySelector('#one h2').textContent", atlas), "Layer 2, head 3")
+            self.assertEqual(self.browser.count("p > iframe"), len(shown))
+            self.sound()
 
     @unittest.skipUnless(os.environ.get("LONG_PAGES"), "LONG_PAGES=1 runs it: half a minute")
     def test_4096_tokens(self):
