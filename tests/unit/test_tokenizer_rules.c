@@ -3,6 +3,7 @@
  * reference's; tools/tern/testing/vocabularies.py has them, with merges that reach over the ends
  * of words, so that a cut in the wrong place shows. */
 #include "allocs.h"
+#include "text/vocab.h"
 #include "weights/keywriter.h"
 #include "vocabulary.h"
 #include "suite.h"
@@ -499,6 +500,63 @@ START_TEST(equal_texts_of_a_map)
 }
 END_TEST
 
+/* By graphemes: the shortest text that one begins with counts, for the whole of it, up to 5 bytes;
+ * of a longer one each character is looked at. */
+START_TEST(graphemes_of_a_map)
+{
+    struct keywriter k;
+    small(&k, "spm", u8"a|x|y|\u0301|\u20D0", "11111");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0, 0, 0);
+    keywriter_text(&k, "normalizer.0", "charsmap");
+    keywriter_u64(&k, "normalizer.0.graphemes", 1);
+    keywriter_text(&k, "normalizer.0.from.bytes", u8"aa\u0301");
+    NUMBERS(&k, "normalizer.0.from.lengths", uint32_t, KEY_U32, 1, 3);
+    keywriter_text(&k, "normalizer.0.to.bytes", "xy");
+    NUMBERS(&k, "normalizer.0.to.lengths", uint32_t, KEY_U32, 1, 1);
+    struct tokenizer *t = open_small(&k);
+    check_ids(t, "aa", "1 1 ");
+    check_ids(t, u8"a\u0301", "1 ");
+    check_ids(t, u8"a\u0301\u0301", "1 ");
+    check_ids(t, u8"a\u0301\u20D0", "1 3 4 ");
+    tokenizer_close(t);
+    keywriter_close(&k);
+}
+END_TEST
+
+/* What one step cuts off is not the beginning of the input for the next. */
+START_TEST(two_metaspace_steps)
+{
+    struct keywriter k;
+    small(&k, "bpe", "a|b|_|#", "1111");
+    keywriter_u64(&k, "byte_level", 0);
+    keywriter_text(&k, "pre.0", "metaspace");
+    keywriter_text(&k, "pre.0.text", "_");
+    keywriter_u64(&k, "pre.0.scheme", 0);
+    keywriter_u64(&k, "pre.0.split", 1);
+    keywriter_text(&k, "pre.1", "metaspace");
+    keywriter_text(&k, "pre.1.text", "#");
+    keywriter_u64(&k, "pre.1.scheme", 1);
+    keywriter_u64(&k, "pre.1.split", 1);
+    check_small(&k, "a b a", "3 0 2 1 2 0 ");
+}
+END_TEST
+
+START_TEST(names_of_bytes)
+{
+    static const struct {
+        const char *name;
+        int byte;
+    } names[] = {{"<0x00>", 0},   {"<0x0A>", 10},  {"<0xA0>", 160}, {"<0x9f>", 159},
+                 {"<0xFF>", 255}, {"<0x41>z", -1}, {"<0x41", -1},   {"abc41>", -1},
+                 {"<0x41x", -1},  {"<0xg0>", -1},  {"<0x0g>", -1},  {"<0xG0>", -1},
+                 {"<0x`0>", -1},  {"<0x@0>", -1},  {"<0x:0>", -1},  {"<0x/0>", -1},
+                 {"<0x041>", -1}, {"", -1},        {"<0X41>", -1}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert_msg(vocab_byte(names[i].name, strlen(names[i].name)) == names[i].byte, "%s",
+                      names[i].name);
+}
+END_TEST
+
 /* Whitespace of any length is stripped off the sides that a step names. */
 START_TEST(stripped_sides)
 {
@@ -620,5 +678,6 @@ SUITE("tokenizer rules", LOOP(test_rows, 0, sizeof rows / sizeof *rows), TEST(ru
       TEST(rule_17_streaming), TEST(rules_6_11_refused_by_name), TEST(rule_19_equal_bytes),
       TEST(token_0_is_a_token), TEST(sentencepiece_pieces), TEST(user_defined_pieces),
       TEST(unigram_characters), TEST(added_tokens_in_any_order), TEST(special_types),
-      TEST(swallowed_whitespace_is_gone), TEST(equal_texts_of_a_map), TEST(stripped_sides),
+      TEST(swallowed_whitespace_is_gone), TEST(equal_texts_of_a_map), TEST(graphemes_of_a_map),
+      TEST(two_metaspace_steps), TEST(names_of_bytes), TEST(stripped_sides),
       TEST(replacing_decoders), TEST(long_words_without_memory), LOOP(test_plain_is_plain, 0, 9))
