@@ -321,7 +321,7 @@ enum tern_stage {
 
 struct tern_bias {
     tern_token token;
-    float value; /* added to its logit; -INFINITY: never this token */
+    float value; /* added to its logit; -INFINITY: never this token; INFINITY: always */
 };
 
 /* First the bias, then the stages in `order`, then the draw. src/sample/sampler.h has the formulas.

@@ -152,13 +152,22 @@ static void punish(struct pick *g, penalty_fn penalty)
     candidates_changed(&g->c);
 }
 
-static void add_bias(struct pick *g)
+/* Returns the first token that becomes infinite, which is always taken, or -1. */
+static tern_token add_bias(struct pick *g)
 {
+    const struct tern_bias *bias = g->p->bias;
+    size_t vocab = g->c.s->vocab;
+    tern_token always = -1;
     candidates_change(&g->c);
     for (size_t i = 0; i < g->p->n_bias; i++) /* tern_sample's are not checked */
-        if ((size_t)g->p->bias[i].token < g->c.s->vocab)
-            g->c.own[g->p->bias[i].token] += g->p->bias[i].value;
+        if ((size_t)bias[i].token < vocab)
+            g->c.own[bias[i].token] += bias[i].value;
+    for (size_t i = 0; i < g->p->n_bias; i++)
+        if ((size_t)bias[i].token < vocab && g->c.own[bias[i].token] == INFINITY &&
+            (always < 0 || bias[i].token < always))
+            always = bias[i].token;
     candidates_changed(&g->c);
+    return always;
 }
 
 /* The fewest best that reach `share` of all weights. */
@@ -260,8 +269,11 @@ tern_token sampler_pick(const struct sampler *s, const struct tern_sampler_param
     bool greedy = params->temperature == 0.0f;
     double p;
     candidates_init(c, s, logits);
-    if (params->n_bias)
-        add_bias(&g);
+    if (params->n_bias) {
+        tern_token always = add_bias(&g);
+        if (always >= 0)
+            return always;
+    }
     for (unsigned i = 0; i < TERN_N_STAGES - 1; i++) {
         enum tern_stage stage = params->order[0] ? params->order[i] : i + 1;
         if (!greedy || changes(stage))

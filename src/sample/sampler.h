@@ -30,6 +30,8 @@
  * mirostat, after bias, penalties, DRY and temperature: drops tokens with -log2 p > mu, but never
  * the best; after the draw, mu = mu - eta * (-log2 p of the token among the rest - tau)   [2]
  *
+ * A bias that makes v infinite decides alone: the lowest id of those tokens is taken.
+ *
  * At least one candidate stays. A NaN counts as -inf. A token of the history outside the vocabulary
  * is ignored. Weights are f32 (exp of the kernels). Their sums are binary64 for the best 64 and for
  * whatever a stage left; the rest of a whole vocabulary adds exp(log_sum_exp), the kernels' lane

@@ -18,9 +18,11 @@ class Sampling(Cli):
 
     def test_bias(self):
         self.assertEqual(self.text("-l", "100+1000"), b"a" * 60)
-        self.assertEqual(self.text("--logit-bias", "101+inf", "--greedy"), b"b" * 60)
+        for more in (["--greedy"], WILD, ["--typical", 0.5], ["--mirostat", 2], ["--dry-multiplier", 9, "--repeat-penalty", 9]):
+            self.assertEqual(self.text("--logit-bias", "101+inf", "-l", "102+inf", *more), b"b" * 60)
+        self.assertEqual(set(self.text("-l", "100+900", "-l", "101+inf", "-l", "101-inf")), {97})
         self.assertEqual(set(self.text("-l", "100+900", "-l", "101+900", "-l", "100-inf")), {98})
-        for bad in ("5", "x+1", "5+", "5+-1", "5+nan", "+1", "99999999999+1", "5=1"):
+        for bad in ("5", "x+1", "5+", "5+-1", "5+nan", "5-nan", "5+infinity", "5+4e38", "+1", "99999999999+1", "5=1"):
             self.assertIn("42+1.5", self.bad(2, self.model, "x", "-l", bad))
         self.assertIn("vocabulary of 259", self.bad(2, self.model, "x", "-q", "--no-echo", "--jsonl", "-l", "259+1"))
 

@@ -5,6 +5,7 @@
 #include "app/cli/number.h"
 #include "app/cli/out.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -348,7 +349,7 @@ static const struct option_table table = {
     .n = N_RUN_OPTIONS,
     .find_hint = hints_find,
     .value_hint = hints_value,
-    .unknown = " (put -- before a prompt that begins with -)",
+    .unknown = "--help lists all (put -- before a prompt that begins with -)",
 };
 
 #define COUNT(array) (sizeof array / sizeof *array)
@@ -432,7 +433,7 @@ static bool read_bias(const char *text, struct tern_bias *b)
     const char *x = text + n + 1;
     if (!number_u64(text, n, &token) || token > INT32_MAX || !text[n])
         return false;
-    if (strcmp(x, "inf") && (*x == '-' || !number_real(x, &value)))
+    if (strcmp(x, "inf") && (*x == '-' || !number_real(x, &value) || value > FLT_MAX))
         return false;
     *b = (struct tern_bias){(tern_token)token, (float)(text[n] == '-' ? -value : value)};
     return true;
@@ -450,8 +451,8 @@ static enum tern_status take_lists(struct run_options *o, const struct parser *p
     for (size_t i = 0; i < p->n_texts; i++) {
         const char *text = p->texts[i].text;
         if (p->texts[i].option == OPT_LOGIT_BIAS && !read_bias(text, &o->bias[o->n_bias++]))
-            return parser_usage(e, "--logit-bias: '%.100s' is not like 42+1.5, 42-1 or 42-inf",
-                                text);
+            return parser_usage(
+                e, "--logit-bias: '%.100s' is not like 42+1.5, 42-1, 42-inf or 42+inf", text);
         if (p->texts[i].option == OPT_DRY_BREAKER && strcmp(text, "none"))
             o->breakers[o->n_breakers++] = text;
         if (p->texts[i].option == OPT_STOP && !*text)
@@ -534,10 +535,12 @@ enum tern_status run_options_set(struct run_options *o, char *word, enum run_opt
                                  struct tern_error *e)
 {
     struct option_value value[N_RUN_OPTIONS] = {{0}};
+    struct option_table here = table;
     char *argv[] = {word, word};
     struct parser p;
     int id = 0;
-    enum tern_status s = parser_open(&p, &table, value, 2, argv, e);
+    here.unknown = "/help names the common ones";
+    enum tern_status s = parser_open(&p, &here, value, 2, argv, e);
     parser_close(&p);
     if (s)
         return s;
