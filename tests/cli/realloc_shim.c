@@ -1,7 +1,17 @@
-/* Loaded before the program: realloc fails for sizes from REALLOC_FROM to REALLOC_TO bytes. */
+/* Loaded before the program: realloc fails for sizes from REALLOC_FROM to REALLOC_TO bytes, malloc
+ * for MALLOC bytes. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <stdlib.h>
+
+void *malloc(size_t n)
+{
+    static void *(*real)(size_t);
+    const char *fails = getenv("MALLOC");
+    if (!real)
+        real = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+    return fails && n == strtoul(fails, NULL, 10) ? NULL : real(n);
+}
 
 void *realloc(void *p, size_t n)
 {

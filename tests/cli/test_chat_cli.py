@@ -254,10 +254,13 @@ class Chat(Cli):
         self.assertIn(b"--think: this chat template has no such choice", t.say("/set think on"))
         self.assertIn(b"--logit-bias=5+1 cannot be changed here", t.say("/set logit-bias 5+1"))
         self.assertIn(b"--ctx-size=5 cannot be changed here", t.say("/set ctx-size 5"))
+        self.assertEqual([t.say(f"/set {c}") for c in ("-n 4", "--n-predict 5")], [b"n is 4", b"n-predict is 5"])
+        self.assertIn(b"unknown option '--bogus=5'; /help names the common ones", t.say("/set --bogus 5"))
         self.assertIn(b"did you mean --temp?", t.say("/set tmep 5"))
         for command in ("/set temprature 5", "/set temprature"):
             self.assertIn(b"did you mean --temperature?", t.say(command))
-        self.assertIn(b"name of an option is missing", t.say("/set"))
+        for command in ("/set", "/set -", "/set -- 5"):
+            self.assertIn(b"name of an option is missing", t.say(command))
         quiet = self.open("-q")
         self.assertEqual([quiet.say(c) for c in ("/set n 3", "/clear")], [b"", b""])
         self.assertIn("--think: this chat template has no such choice", self.bad(2, self.model, *self.args, "x", "-q", "--think", "on"))
@@ -324,6 +327,10 @@ class Chat(Cli):
         short = {**self.shim("realloc_shim.c"), "REALLOC_FROM": "440", "REALLOC_TO": "520"}
         done = self.run_it(self.model, "--chat", "Hi", *self.args, "-n", 200, "-q", env={**os.environ, **short})
         self.assertEqual((done.returncode, done.stderr), (5, b"run: not enough memory for the conversation\n"))
+        self.assertTrue(0 < len(done.stdout) < 440, "it stops where it can keep no more")
+        no_ids = {**self.shim("realloc_shim.c"), "MALLOC": str(4 * 149)}  # for an answer, which is kept as text alone
+        done = self.run_it(self.model, "--chat", "Hi", *self.args, "-n", 149, "-q", env={**os.environ, **no_ids})
+        self.assertEqual((done.returncode, done.stdout[:-1], done.stderr), (0, self.once("Hi", "-n", 149), b""))
         file = self.dir / "long.jsonl"
         turns = [{"role": "user", "content": "x" * 250}, {"role": "assistant", "content": "y" * 250}]
         file.write_text("".join(json.dumps(turn) + "\n" for turn in turns))

@@ -42,8 +42,9 @@ static const char *value_hint(const char *spelled, const char *value)
     return value && !strcmp(value, "hinted") ? "a hint" : NULL;
 }
 
-static const struct option_table table = {"  prog x", "usage: prog\n", rows,      N_OPTIONS,
-                                          "; or ask", find_hint,       value_hint};
+static const struct option_table table = {
+    "  prog x", "usage: prog\n", rows, N_OPTIONS, "--help lists all; or ask",
+    find_hint,  value_hint};
 
 static struct option_value value[N_OPTIONS];
 static struct parser p;
@@ -173,6 +174,7 @@ START_TEST(nearest_names)
                                           {"--caunt", "--count"},
                                           {"--xcont", "--count"},
                                           {"--inof", "--info"},
+                                          {"--nzmx", "--name"},
                                           {"--nam", "--name"},
                                           {"--tpye", "--type"},
                                           {"--stp", "--stop"},
@@ -199,6 +201,7 @@ START_TEST(nearest_names)
                                       "--x",
                                       "--t",
                                       "--zz",
+                                      "--xnx",
                                       "--nxy",
                                       "--cuxyz",
                                       "--unrelated",
@@ -209,7 +212,8 @@ START_TEST(nearest_names)
                                       "--cntxyz",
                                       "-z",
                                       "--number-of-tokens-and-31-characters",
-                                      "--number-of-tokens-and-more-of-them"};
+                                      "--number-of-tokens-and-more-of-them",
+                                      "--number-of-tokens-with-32-letters"};
     for (size_t i = 1; i < sizeof far / sizeof *far; i++) {
         ck_assert_int_eq(PARSE(far[i]), TERN_USAGE);
         snprintf(text, sizeof text, "unknown option '%s'; --help lists all; or ask", far[i]);

@@ -137,7 +137,7 @@ static const struct option_table table = {
     .rows = rows,
     .n = N_BENCH_OPTIONS,
     .find_hint = llamacpp_hint,
-    .unknown = "",
+    .unknown = "--help lists all",
 };
 
 /* ---- lists -------------------------------------------------------------------------------- */

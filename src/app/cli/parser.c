@@ -156,7 +156,7 @@ static enum tern_status unknown(const struct option_table *t, const char *argume
     char nearest[40];
     if (find_nearest(t, name, strcspn(name, "="), nearest, sizeof nearest))
         return parser_usage(e, "unknown option '%.100s'; did you mean %s?", argument, nearest);
-    return parser_usage(e, "unknown option '%.100s'; --help lists all%s", argument, t->unknown);
+    return parser_usage(e, "unknown option '%.100s'; %s", argument, t->unknown);
 }
 
 /* ---- values ------------------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ struct option_table {
     const char *usage;             /* the lines after them */
     const struct option_row *rows; /* [n], in the order of --help */
     int n;
-    const char *unknown; /* more about an argument that is no option, or "" */
+    const char *unknown; /* where the options are listed; follows an unknown one */
     const char *(*find_hint)(const char *argument); /* what another program's option is called */
     const char *(*value_hint)(const char *spelled, const char *value); /* or NULL, both */
 };

@@ -206,7 +206,7 @@ static const struct option_table table = {
              "unless --ablate, --patch or --steer change what it computes.\n",
     .rows = rows,
     .n = N_LOOK_OPTIONS,
-    .unknown = "",
+    .unknown = "--help lists all",
 };
 
 /* What a tour needs that was not given: a text, and tokens to continue with */

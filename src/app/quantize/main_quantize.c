@@ -51,7 +51,7 @@ static const struct option_table table = {
              "than q4. OUT.bin has the same bytes for any number of threads.\n",
     .rows = rows,
     .n = N_QUANTIZE_OPTIONS,
-    .unknown = "",
+    .unknown = "--help lists all",
 };
 
 struct quantize_options {

@@ -312,7 +312,8 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
     if (!strcmp(name, "regen"))
         return again(c, e);
     if (!strcmp(name, "set")) {
-        if (!*value)
+        value += strspn(value, "-"); /* as on a command line */
+        if (!*value || *value == ' ')
             return fail(e, TERN_USAGE, "the name of an option is missing, as in /set temp 0.5");
         if (*rest)
             *rest++ = 0;
