@@ -220,6 +220,20 @@ class Bench(Cli):
         self.assertEqual((p.returncode, err), (130, b""))
         self.assertIsInstance(json.loads(out), list)
 
+    def test_json_is_whole_at_the_deadline_after_a_signal(self):
+        p = subprocess.Popen(
+            [BENCH, "--shape", TINY, "-p", "4,5", "-n", "0", *map(str, FAST), "--delay", "2", "-o", "json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.addCleanup(self.reap, p)
+        text = b""
+        while b"  }" not in text:
+            text += p.stdout.read1()
+        p.send_signal(signal.SIGALRM)
+        out, err = p.communicate(timeout=300)
+        self.assertEqual((p.returncode, err), (128 + signal.SIGALRM, b""))
+        self.assertEqual([r["n_prompt"] for r in json.loads(text + out)], [4])
+
     def test_man_page_has_every_option(self):
         text = (ROOT / "src/app/bench/tern-bench.1").read_text()
         shown = self.call("--help").stdout

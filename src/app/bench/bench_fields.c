@@ -3,11 +3,49 @@
 
 #include "app/cli/json.h"
 #include "app/cli/out.h"
+#include "app/cli/signals.h"
 #include "app/cli/visible.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/* ---- lists in JSON -------------------------------------------------------------------------- */
+
+static const char end_of_list[] = "\n]\n";
+static volatile sig_atomic_t is_open[2]; /* on standard output, and on standard error */
+
+/* At the deadline after a signal the program ends where it is: a list ends there, too. */
+static void end_lists(void)
+{
+    for (int i = 0; i < 2; i++)
+        if (is_open[i])
+            (void)!write(i ? STDERR_FILENO : STDOUT_FILENO, end_of_list, sizeof end_of_list - 1);
+}
+
+/* The deadline waits while a part of a list is written; but standard error may block for long. */
+static void begin_part(const struct bench_printer *p)
+{
+    sigset_t deadline;
+    sigemptyset(&deadline);
+    sigaddset(&deadline, SIGALRM);
+    if (!p->to_stderr)
+        sigprocmask(SIG_BLOCK, &deadline, NULL);
+}
+
+static void end_part(const struct bench_printer *p, bool more)
+{
+    sigset_t deadline;
+    out_write("", 0); /* what is held */
+    is_open[p->to_stderr] = more;
+    sigemptyset(&deadline);
+    sigaddset(&deadline, SIGALRM);
+    sigprocmask(SIG_UNBLOCK, &deadline, NULL);
+}
+
+/* ---- all forms ------------------------------------------------------------------------------ */
 
 void bench_say(const struct bench_printer *p, const char *format, ...)
 {
@@ -88,8 +126,12 @@ static void print_object(struct bench_printer *p, const char *gap, const struct 
 
 void bench_fields_begin(const struct bench_printer *p)
 {
-    if (p->form && !strcmp(p->form, "json"))
+    if (p->form && !strcmp(p->form, "json")) {
+        signals_at_end(end_lists);
+        begin_part(p);
         bench_say(p, "[");
+        end_part(p, true);
+    }
 }
 
 void bench_fields_print(struct bench_printer *p, const struct bench_fields *f, bench_more_fn more,
@@ -98,9 +140,11 @@ void bench_fields_print(struct bench_printer *p, const struct bench_fields *f, b
     if (!strcmp(p->form, "csv")) {
         print_csv(p, f);
     } else if (!strcmp(p->form, "json")) {
+        begin_part(p);
         bench_say(p, p->n ? ",\n  " : "\n  ");
         print_object(p, "\n    ", f, more, arg);
         bench_say(p, "\n  }");
+        end_part(p, true);
     } else if (!strcmp(p->form, "jsonl")) {
         print_object(p, " ", f, more, arg);
         bench_say(p, "}\n");
@@ -109,6 +153,9 @@ void bench_fields_print(struct bench_printer *p, const struct bench_fields *f, b
 
 void bench_fields_end(const struct bench_printer *p)
 {
-    if (p->form && !strcmp(p->form, "json"))
-        bench_say(p, "\n]\n");
+    if (p->form && !strcmp(p->form, "json")) {
+        begin_part(p);
+        bench_say(p, "%s", end_of_list);
+        end_part(p, false);
+    }
 }
