@@ -104,6 +104,12 @@ START_TEST(for_people)
     ck_assert_str_eq(number_seconds(60, b, sizeof b), "1m0.0s");
     ck_assert_str_eq(number_seconds(7200, b, sizeof b), "120m0.0s");
     ck_assert_str_eq(number_seconds(125.5, b, sizeof b), "2m5.5s");
+    ck_assert_str_eq(number_grouped(0, b, sizeof b), "0");
+    ck_assert_str_eq(number_grouped(999, b, sizeof b), "999");
+    ck_assert_str_eq(number_grouped(1000, b, sizeof b), "1,000");
+    ck_assert_str_eq(number_grouped(1234567, b, sizeof b), "1,234,567");
+    ck_assert_str_eq(number_grouped(UINT64_MAX, b, sizeof b), "18,446,744,073,709,551,615");
+    ck_assert_str_eq(number_grouped(1234567, b, 4), "1,2"); /* as much as there is room for */
 }
 END_TEST
 
