@@ -428,6 +428,11 @@ START_TEST(unigram_characters)
     small(&k, "unigram", "a|ab|b", "111");
     NUMBERS(&k, "log_probs", double, KEY_U64, -1e30, 1e30, 0, 0);
     check_small(&k, "ab", "1 ");
+    /* the first of 2, 3 and 4 bytes; what is a token is never unknown */
+    small(&k, "unigram", u8"x|\u00A0|\u0800|\U00010000|<unk>", "11112");
+    NUMBERS(&k, "log_probs", double, KEY_U64, -9, -9, -9, -9, 0, -1);
+    keywriter_u64(&k, "unk", 4);
+    check_small(&k, u8"\u00A0x\u0800x\U00010000", "1 0 2 0 3 ");
 }
 END_TEST
 
