@@ -177,6 +177,8 @@ class Models(unittest.TestCase):
 
     def test_what_does_not_open(self):
         self.refused("cannot open", tern.Model, self.folder / "none.bin")
+        self.refused("éé", tern.Model, "é" * 2000)  # the sentence is cut within one
+        self.refused("'int8' is not one of f16", tern.Model, FABLE, cache_type="int8")
         (self.folder / "bad.bin").write_bytes(b"x" * 4096)
         self.refused("bad.bin", tern.Model, self.folder / "bad.bin")
         with unittest.mock.patch.dict(os.environ, TERN_LIBRARY=str(self.folder / "libtern.so")):

@@ -24,6 +24,10 @@ class Error(ctypes.Structure):
 
     _fields_ = [("code", ctypes.c_int), ("text", ctypes.c_char * 512)]
 
+    @property
+    def sentence(self) -> str:
+        return self.text.decode(errors="replace")  # the name of a file may be cut
+
 
 class ModelParams(ctypes.Structure):
     """struct tern_model_params"""
@@ -185,7 +189,7 @@ class Zoo:
             z.mask = hidden.ctypes.data_as(ctypes.POINTER(ctypes.c_ubyte))
         cost = ZooCost()
         if code := self.lib.tern_zoo(ctypes.byref(z), name.encode(), ctypes.byref(cost), ctypes.byref(self.error)):
-            raise ConvertError(self.error.text.decode(), code)
+            raise ConvertError(self.error.sentence, code)
         return arrays["out"], arrays.get("weights"), cost
 
 
@@ -204,6 +208,8 @@ class Engine:
             getattr(self.lib, f"tern_decoder_{text}").restype = ctypes.c_void_p
         self.rows: weakref.WeakSet[Attention] = weakref.WeakSet()  # closed before the model is
         self._model, self._context = ctypes.c_void_p(), ctypes.c_void_p()
+        if cache_type not in CACHE_TYPES:
+            raise ConvertError(f"cache_type: {cache_type!r} is not one of {', '.join(CACHE_TYPES)}", USAGE)
         kind = ModelParams(n_threads=n_threads, cpu=cpu and cpu.encode())
         params = ContextParams(n_ctx=n_ctx, n_batch=n_batch, cache_type=CACHE_TYPES.index(cache_type))
         try:
@@ -244,7 +250,7 @@ class Engine:
 
     def _call(self, name: str, *arguments) -> None:
         if getattr(self.lib, name)(*arguments, ctypes.byref(self.error)):
-            raise RuntimeError(f"{name}: {self.error.text.decode()}")
+            raise RuntimeError(f"{name}: {self.error.sentence}")
 
     def encode(self, text: bytes) -> list[int]:
         """Ids of a text, with BOS where the model's tokenizer adds it."""
@@ -388,7 +394,7 @@ class Engine:
         try:
             self._call(name, *arguments)
         except RuntimeError as e:
-            raise ConvertError(self.error.text.decode(), self.error.code) from e
+            raise ConvertError(self.error.sentence, self.error.code) from e
 
 
 class Attention:
