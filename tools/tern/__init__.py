@@ -12,10 +12,10 @@ look.py      what a model did with a text: a page, and arrays
 model.py     a model as notebooks use it
 verify.py    every step of a model against probes of the original
 plot.py      results of ./bench as a figure
-regroup.py   a model with another number of KV heads, and what that costs
 convert/     from a foreign model to a weights file
 testing/     what the golden tests and the check scripts share
 training/    the model that ships
+regroup.py   a model with another number of KV heads, and what that costs
 
 Each uses itself and those above it; so do the rooms in convert/. tests/convert/test_rooms.py holds them to that.
 """
