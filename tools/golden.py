@@ -6,6 +6,7 @@
     tools/golden.py --probes SOURCE OUT.npz      what every step of a model gives, for `verify.py`; SOURCE is
                                                  a Hugging Face directory, or the NAME of a golden test
     tools/golden.py --attention NAME OUT.npz     attention and hidden states of a golden test, for look
+    tools/golden.py --hooks NAME OUT.npz         what TransformerLens records of a golden test (needs transformer-lens)
 
 Needs torch and transformers (not in requirements.txt: only whoever adds a family runs this). For each family
 (tern/testing/golden_families.py) it builds tiny models whose weights come from the seeded generator of tests/support/toy.c, runs
@@ -28,6 +29,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sample", nargs=2, metavar=("NAME", "DIR"), help="write a random model of a family")
     parser.add_argument("--probes", nargs=2, metavar=("SOURCE", "OUT"), help="write what every step gives")
     parser.add_argument("--attention", nargs=2, metavar=("NAME", "OUT"), help="write attention and hidden states")
+    parser.add_argument("--hooks", nargs=2, metavar=("NAME", "OUT"), help="write what TransformerLens records")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of the probes of a directory (default: 64)")
     parser.add_argument("--rows", type=int, default=8, help="rows that the probes keep (default: 8)")
     return parser.parse_args()
@@ -37,7 +39,7 @@ def run(given: argparse.Namespace) -> None:
     import torch
 
     from tern.convert.families.features import in_range
-    from tern.testing.golden import FOLDER, make, sample, write_attention, write_probes
+    from tern.testing.golden import FOLDER, make, sample, write_attention, write_hooks, write_probes
     from tern.testing.golden_families import FAMILIES
 
     known = {family.name: family for family in FAMILIES}
@@ -52,7 +54,9 @@ def run(given: argparse.Namespace) -> None:
         write_probes(given.probes[0], Path(given.probes[1]), given.tokens, given.rows)
     if given.attention:
         write_attention(given.attention[0], Path(given.attention[1]), 40)
-    if given.sample or given.probes or given.attention:
+    if given.hooks:
+        write_hooks(given.hooks[0], Path(given.hooks[1]), 12)
+    if given.sample or given.probes or given.attention or given.hooks:
         return
     FOLDER.mkdir(exist_ok=True)
     for name in given.names or known:

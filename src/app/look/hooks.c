@@ -49,6 +49,8 @@ static const char *operation_of(const struct hook_name *h, uint64_t layer,
     const char *op = h->operation;
     if (h->kind == HOOK_UNTURN && w->qk_norm)
         return NULL; /* q before its norm is seen nowhere */
+    if (!w->rope_dims && !w->qk_norm && strstr(h->name, "hook_rot_"))
+        return NULL; /* it is hook_q or hook_k */
     if (!strcmp(op, "embed"))
         return layer ? "out" : op;
     if (!strcmp(op, "attn_post_norm") && !w->attn_post_norm)
@@ -64,6 +66,12 @@ static const char *operation_of(const struct hook_name *h, uint64_t layer,
     if (!strcmp(op, "up") && !w->gated)
         return NULL; /* it is hook_pre */
     return op;
+}
+
+/* TransformerLens shows q, k and v before they are clipped. The engine shows them clipped. */
+static bool is_lost(const struct hook_name *h, const struct tern_layer_info *w)
+{
+    return w->qkv_clipped && (h->kind == HOOK_UNTURN || !strcmp(h->operation, "v"));
 }
 
 static void set_shape(struct tensor_array *a, const struct hook_name *h, size_t dim, size_t n,
@@ -91,7 +99,8 @@ static void add(struct hook_list *list, const struct subject *s, uint64_t layer,
     tern_model_layer(s->model, layer, &w);
     const char *operation = operation_of(h, layer, &w);
     snprintf(a.name, sizeof a.name, "blocks.%llu.%s", (unsigned long long)layer, h->name);
-    if (!operation || !matches(word, length, a.name) || (h->width == SQUARE && !matrix))
+    if (!operation || is_lost(h, &w) || !matches(word, length, a.name) ||
+        (h->width == SQUARE && !matrix))
         return;
     for (size_t i = 0; i < list->n; i++)
         if (!strcmp(list->arrays[i].name, a.name))
@@ -107,7 +116,9 @@ static bool add_word(struct hook_list *list, const struct subject *s, const unsi
                      size_t n, const char *word, size_t length, bool matrix)
 {
     size_t before = list->n;
-    if (matches(word, length, "hook_embed") &&
+    struct tern_layer_info first;
+    tern_model_layer(s->model, 0, &first); /* with learned positions, "embed" has them already */
+    if (matches(word, length, "hook_embed") && !first.learned_positions &&
         !(before && !strcmp(list->arrays->name, "hook_embed"))) {
         struct tensor_array a = {
             .name = "hook_embed", .n_dims = 3, .shape = {1, n, s->info.dim, 0}};

@@ -1,12 +1,14 @@
 /* The names under which other tools know what happens inside a model: those of TransformerLens, with
  * its meanings and shapes (its "batch" of 1 comes first). `rows` is the number of positions kept.
  *
- *   hook_embed                         [1, rows, dim]      tern_observe's embed
+ *   hook_embed                         [1, rows, dim]      not where positions are learned: the engine
+ *                                      shows their sum, which is blocks.0.hook_resid_pre
  *   blocks.L.hook_resid_pre            [1, rows, dim]      x before the layer
  *   blocks.L.attn.hook_q, hook_k       [1, rows, heads, head_dim]  before RoPE; not
- *                                      where the layer norms q and k
- *   blocks.L.attn.hook_rot_q, _rot_k   the same, after RoPE; KV heads are not repeated
- *   blocks.L.attn.hook_v               [1, rows, kv_heads, head_dim]
+ *                                      where the layer norms or clips q and k
+ *   blocks.L.attn.hook_rot_q, _rot_k   the same, after RoPE; KV heads are not repeated; not where
+ *                                      there is neither RoPE nor such a norm
+ *   blocks.L.attn.hook_v               [1, rows, kv_heads, head_dim]  not where the layer clips it
  *   blocks.L.attn.hook_attn_scores     [1, heads, rows, rows]  scaled, capped; masked: -infinity
  *   blocks.L.attn.hook_pattern         [1, heads, rows, rows]  after softmax
  *   blocks.L.attn.hook_z               [1, rows, heads, head_dim]
@@ -17,6 +19,9 @@
  *   blocks.L.mlp.hook_post             [1, rows, hidden]   what `down` reads
  *   blocks.L.hook_mlp_out              [1, rows, dim]
  *   blocks.L.hook_resid_post           [1, rows, dim]
+ *
+ * Dimensions i and i + half of q and k rotate together. Where the source rotates neighbours (Cohere,
+ * GLM, Ernie), its dimensions come in the order 0, 2, 4, ..., 1, 3, 5, ...
  *
  * ADDING A HOOK: a row in the table of hooks.c, and a line here. */
 #ifndef LOOK_HOOKS_H

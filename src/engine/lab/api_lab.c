@@ -36,6 +36,8 @@ void tern_model_layer(const tern_model *m, uint64_t layer, struct tern_layer_inf
     info->parallel = w->parallel, info->gated = w->gated, info->qk_norm = w->qk_norm != QK_NONE;
     info->attn_post_norm = w->attn_post_norm.weight != NULL;
     info->ffn_post_norm = w->ffn_post_norm.weight != NULL;
+    info->qkv_clipped = w->qkv_clip > 0;
+    info->learned_positions = m->model->positions != NULL;
 }
 
 /* ---- fingerprints ------------------------------------------------------------------------- */

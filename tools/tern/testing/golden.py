@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import tokenizers
 import torch
 import transformers
 
@@ -32,6 +33,11 @@ BOUND = 1e-4  # of max|b| in a row
 LEAD = 20
 CHANGE = 100
 SEEDS = 200
+HOOKS = (  # all that look --capture writes of a layer
+    "hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_rot_q", "attn.hook_rot_k", "attn.hook_v", "attn.hook_attn_scores",
+    "attn.hook_pattern", "attn.hook_z", "hook_attn_out", "hook_resid_mid", "mlp.hook_pre", "mlp.hook_pre_linear", "mlp.hook_post",
+    "hook_mlp_out", "hook_resid_post",
+)  # fmt: skip
 
 
 def attention(made) -> str:
@@ -222,3 +228,26 @@ def write_attention(name: str, out: Path, n: int) -> None:
     arrays = {f"attention.{layer}": w[0][:, rows].numpy() for layer, w in enumerate(got.attentions)}
     arrays |= {f"hidden.{layer}": x.reshape(len(ids), -1)[rows].numpy() for layer, x in enumerate(hidden)}
     np.savez_compressed(out, rows=np.array(rows), **arrays)
+
+
+@torch.no_grad()
+def write_hooks(name: str, out: Path, n: int) -> None:
+    """What TransformerLens records for the first n tokens of a golden test, in the first and the last layer: each of HOOKS that
+    the model has, without the batch, and the rows of `rows` only."""
+    from transformer_lens.model_bridge import TransformerBridge
+
+    golden = golden_file.read(FOLDER / f"{name}.txt")
+    family = next(family for family in FAMILIES if family.name == name)
+    made = build_config(family)
+    model = build_model(made, features(family, made), golden.weights())
+    model.config.architectures = [type(model).__name__]
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"0": 0}, unk_token="0"))  # a bridge must have one
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="0", pad_token="0")
+    bridge = TransformerBridge.boot_transformers(name, hf_model=model, tokenizer=tokenizer).eval()
+    _, cache = bridge.run_with_cache(torch.tensor([golden.tokens()[:n]]))
+    layers, rows = (0, made.num_hidden_layers - 1), [0, n // 3, n // 2, n - 1]
+    names = ["hook_embed", *(f"blocks.{layer}.{hook}" for layer in layers for hook in HOOKS)]
+    arrays = {hook: cache[hook][0].numpy() for hook in names if hook in cache}
+    square = ("hook_attn_scores", "hook_pattern")
+    arrays = {hook: x[:, rows] if hook.endswith(square) else x[rows] for hook, x in arrays.items()}
+    np.savez_compressed(out, tokens=np.array(n), rows=np.array(rows), **arrays)
