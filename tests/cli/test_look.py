@@ -76,9 +76,31 @@ class Look(LookCase):
         for i, row in enumerate(rows):
             np.testing.assert_allclose([float(x) for x in re.findall(r"\d\.\d\d", row)], w[i, : i + 1], atol=0.0051)
 
-    def test_a_page_too_large_is_refused_before_anything_is_computed(self):
-        self.refused(FABLE, "cat " * 12000, "-q", "-o", self.folder / "x.html", says="MiB.* choose fewer --layers", code=6)
-        self.assertEqual(list(self.folder.iterdir()), [])
+    def test_what_is_too_large_is_refused_before_anything_is_computed(self):
+        text, page = self.folder / "text.txt", self.folder / "x.html"
+        text.write_text("cat " * 33000)
+        for says, *arguments in (
+            (r"the page of 33\d{3} tokens would have 13\d\.\d MiB, more than 30.0 MiB: choose one --head, or a text of at most 7\d{3} tokens", "-o", page),
+            ("would have .* one --head, or a text of at most 14", "-o", page, "--layers", 2),
+            ("at most 256 tokens: write a page", "-o", self.folder / "x.svg", "--head", "1.2"),
+            ("at most 4096 here: write a page", "--head", "1.2"),
+            ("layers 0 to 4", "--head", "5.0"),
+            ("layer 0 has heads 0 to 7", "--head", "0.8", "-o", page),
+            ("positions 0 to 33", "--lens", "--positions", 40000),
+            ("at most 48 tokens", "--tour", "-o", page),
+        ):
+            with self.subTest(arguments):
+                command = [LOOK, FABLE, "-f", text, "-q", *arguments]
+                began = time.monotonic()
+                p = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT)
+                said, (_, code, used) = p.stderr.read().decode(), os.wait4(p.pid, 0)
+                p.returncode = os.waitstatus_to_exitcode(code)
+                p.stderr.close()
+                self.assertIn(p.returncode, (2, 6))
+                self.assertRegex(said, rf"\Alook: [^\n]*{says}[^\n]*\n\Z")
+                self.assertLess(time.monotonic() - began, 2)
+                self.assertLess(used.ru_maxrss, 32 * 1024)  # KiB
+        self.assertEqual(list(self.folder.iterdir()), [text])
 
     def test_a_picture_of_a_head(self):
         picture = self.folder / "head.svg"

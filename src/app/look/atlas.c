@@ -4,6 +4,7 @@
 #include "app/cli/number.h"
 #include "app/look/atlas_page.h"
 #include "app/look/head_map.h"
+#include "app/look/page.h"
 #include "app/look/terminal_map.h"
 
 #include <stdio.h>
@@ -42,7 +43,6 @@ enum tern_status atlas_record(struct subject *s, tern_attention **a, struct tern
 {
     unsigned char *layers = NULL;
     struct tern_memory plan;
-    const char *path = s->o->value[LOOK_OUTPUT].text;
     *a = NULL;
     enum tern_status status = subject_layers(s, &layers, e);
     if (!status)
@@ -51,10 +51,7 @@ enum tern_status atlas_record(struct subject *s, tern_attention **a, struct tern
         tern_context_memory(s->ctx, &plan);
         struct tern_attention_params p = {.n_positions = plan.n_ctx, .layers = layers};
         subject_mask(s, &p);
-        if (path)
-            status = atlas_page_check(s, e);
-        if (!status)
-            status = atlas_check_memory(s, &p, e);
+        status = atlas_check_memory(s, &p, e);
         if (!status)
             status = tern_attention_open(a, s->ctx, &p, e);
     }
@@ -83,14 +80,14 @@ static enum tern_status write_svg(const struct subject *s, const tern_attention 
     return status;
 }
 
-enum tern_status atlas_show(struct subject *s, struct tern_error *e)
+/* What cannot be shown is refused before anything is computed. */
+static enum tern_status check(const struct subject *s, bool is_svg, struct tern_error *e)
 {
-    tern_attention *a;
-    const char *path = s->o->value[LOOK_OUTPUT].text;
-    bool is_svg = path && ends_in(path, ".svg");
-    if (path && !is_svg && !ends_in(path, ".html"))
+    const char *path = s->o->value[LOOK_OUTPUT].text, *one = s->o->value[LOOK_HEAD].text;
+    uint64_t layer, head;
+    if (path && !is_svg && !page_is_named(path))
         return parser_usage(e, "-o %.200s: the name must end in .html or .svg", path);
-    if (is_svg && !s->o->value[LOOK_HEAD].given)
+    if (is_svg && !one)
         return parser_usage(e, "-o %.200s: a picture needs a head, as in --head 2.3", path);
     const char *attn = s->o->value[LOOK_ATTN].text;
     if (attn && (!strcmp(attn, "linear") || !strcmp(attn, "delta") || !strcmp(attn, "sinks")))
@@ -98,7 +95,22 @@ enum tern_status atlas_show(struct subject *s, struct tern_error *e)
                             "--attn %s has no matrix of weights to draw; look at it with --lens "
                             "or --surprise",
                             attn);
-    enum tern_status status = atlas_record(s, &a, e);
+    enum tern_status status = one ? subject_head(s, one, &layer, &head, e) : TERN_OK;
+    if (status)
+        return status;
+    return is_svg ? head_map_check_svg(subject_length(s), e)
+           : path ? atlas_page_check(s, e)
+                  : terminal_map_check(s, e);
+}
+
+enum tern_status atlas_show(struct subject *s, struct tern_error *e)
+{
+    tern_attention *a = NULL;
+    const char *path = s->o->value[LOOK_OUTPUT].text;
+    bool is_svg = path && ends_in(path, ".svg");
+    enum tern_status status = check(s, is_svg, e);
+    if (!status)
+        status = atlas_record(s, &a, e);
     if (!status)
         status = is_svg ? write_svg(s, a, path, e)
                  : path ? atlas_page_write(s, a, path, e)

@@ -46,38 +46,56 @@ static bool all_whole(const struct subject *s, size_t n)
     return n <= SHORT || s->o->value[LOOK_HEAD].given || s->o->value[LOOK_LAYERS].given;
 }
 
-enum tern_status atlas_page_check(const struct subject *s, struct tern_error *e)
+/* Bytes of the page of n tokens; layers [n_layers] are chosen. */
+static double page_bytes(const struct subject *s, const unsigned char *layers, size_t n)
 {
-    struct tern_memory plan;
-    struct tern_layer_info w;
-    unsigned char *layers;
-    char text[32], most[32];
     double bytes = 0, widest = 0;
     size_t heads = 0;
-    tern_context_memory(s->ctx, &plan);
-    enum tern_status status = subject_layers(s, &layers, e);
-    for (uint64_t l = 0; !status && l < s->info.n_layers; l++) {
+    for (uint64_t l = 0; l < s->info.n_layers; l++) {
+        struct tern_layer_info w;
         tern_model_layer(s->model, l, &w);
-        double one = head_bytes(&w, plan.n_ctx);
+        double one = head_bytes(&w, n);
         widest = one > widest ? one : widest;
         heads += layers[l] ? w.n_heads : 0;
         bytes += layers[l] ? one * (double)w.n_heads : 0;
     }
-    free(layers);
-    if (!all_whole(s, plan.n_ctx) && heads > WHOLE_HEADS)
+    if (!all_whole(s, n) && heads > WHOLE_HEADS)
         bytes = widest * WHOLE_HEADS;
     if (s->o->value[LOOK_HEAD].given)
         bytes = widest;
-    bytes += (double)heads * SIDE * SIDE * 4 / 3 + 64 * (double)plan.n_ctx;
-    if (status || bytes <= MOST_BYTES)
-        return status;
-    number_bytes((uint64_t)bytes, text, sizeof text);
+    return bytes + (double)heads * SIDE * SIDE * 4 / 3 + 64 * (double)n;
+}
+
+static enum tern_status too_large(const struct subject *s, const unsigned char *layers, size_t n,
+                                  struct tern_error *e)
+{
+    char has[32], most[32], tokens[64] = "";
+    size_t fits = 0;
+    for (size_t step = n; step; step /= 2) /* the largest number of tokens that fits */
+        while (fits + step < n && page_bytes(s, layers, fits + step) <= MOST_BYTES)
+            fits += step;
+    number_bytes((uint64_t)page_bytes(s, layers, n), has, sizeof has);
     number_bytes(MOST_BYTES, most, sizeof most);
+    if (fits)
+        snprintf(tokens, sizeof tokens, "a text of at most %zu tokens", fits);
     snprintf(e->text, sizeof e->text,
-             "the page of %u tokens would have %s, more than %s: choose fewer --layers, one "
-             "--head, or a shorter text",
-             plan.n_ctx, text, most);
+             "the page of %zu tokens would have %s, more than %s: choose %s%s", n, has, most,
+             s->o->value[LOOK_HEAD].given ? ""
+             : fits                       ? "one --head, or "
+                                          : "fewer --layers, or one --head",
+             tokens);
     return e->code = TERN_LIMIT;
+}
+
+enum tern_status atlas_page_check(const struct subject *s, struct tern_error *e)
+{
+    unsigned char *layers;
+    size_t n = subject_length(s);
+    enum tern_status status = subject_layers(s, &layers, e);
+    if (!status && page_bytes(s, layers, n) > MOST_BYTES)
+        status = too_large(s, layers, n, e);
+    free(layers);
+    return status;
 }
 
 /* ---- pictures ------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #include "app/look/subject.h"
 
 /* TERN_LIMIT, with the size and how to narrow it, for a page that would be too large. Ask before
- * the model runs; the subject has its context. */
+ * the model runs. */
 enum tern_status atlas_page_check(const struct subject *s, struct tern_error *e);
 
 enum tern_status atlas_page_write(const struct subject *s, const tern_attention *a,

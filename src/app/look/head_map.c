@@ -136,17 +136,21 @@ static void put_svg(FILE *f, const struct head_map *m)
     fputs("</svg>\n", f);
 }
 
+enum tern_status head_map_check_svg(size_t n, struct tern_error *e)
+{
+    if (n <= SVG_TOKENS)
+        return TERN_OK;
+    snprintf(e->text, sizeof e->text,
+             "a picture of %zu tokens would have %zu cells; at most %d tokens: write a page with "
+             "-o head.html",
+             n, n * n, SVG_TOKENS);
+    return e->code = TERN_LIMIT;
+}
+
 enum tern_status head_map_write_svg(const struct head_map *m, const char *path,
                                     struct tern_error *e)
 {
     struct output_file out;
-    if (m->n > SVG_TOKENS) {
-        snprintf(e->text, sizeof e->text,
-                 "a picture of %zu tokens would have %zu cells; at most %d tokens: write a page "
-                 "with -o head.html",
-                 m->n, m->n * m->n, SVG_TOKENS);
-        return e->code = TERN_LIMIT;
-    }
     enum tern_status status = output_file_open(&out, path, e);
     if (status)
         return status;

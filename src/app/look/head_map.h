@@ -23,7 +23,10 @@ void head_map_close(struct head_map *m);
 /* Row i may not look at key j, and the stage hides that. */
 bool head_map_hides(const struct head_map *m, size_t i, size_t j);
 
-/* A picture for a paper, as SVG. TERN_LIMIT when there are more tokens than one can tell apart. */
+/* TERN_LIMIT for a picture of more tokens than one can tell apart. */
+enum tern_status head_map_check_svg(size_t n, struct tern_error *e);
+
+/* A picture for a paper, as SVG */
 enum tern_status head_map_write_svg(const struct head_map *m, const char *path,
                                     struct tern_error *e);
 

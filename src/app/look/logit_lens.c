@@ -267,10 +267,9 @@ static enum tern_status cut(struct lens *t, struct tern_error *e)
 
 static enum tern_status look_through(struct lens *t, struct tern_error *e)
 {
-    size_t n = t->s->n_prompt + (size_t)t->s->o->value[LOOK_N_PREDICT].integer;
     enum tern_status status = choose_stages(t, e);
     if (!status)
-        status = subject_positions(t->s, n, &t->first, &t->last, e);
+        status = subject_positions(t->s, subject_length(t->s), &t->first, &t->last, e);
     if (!status)
         status = take_room(t, e);
     if (!status)

@@ -297,10 +297,15 @@ void subject_layer(const struct subject *s, uint64_t layer, struct tern_layer_in
         info->window = window;
 }
 
+size_t subject_length(const struct subject *s)
+{
+    return s->n_prompt + (size_t)s->o->value[LOOK_N_PREDICT].integer;
+}
+
 enum tern_status subject_begin(struct subject *s, struct tern_error *e)
 {
     const struct option_value *v = s->o->value;
-    size_t needed = s->n_prompt + (size_t)v[LOOK_N_PREDICT].integer;
+    size_t needed = subject_length(s);
     uint32_t n_ctx = v[LOOK_CTX_SIZE].given ? (uint32_t)v[LOOK_CTX_SIZE].integer : (uint32_t)needed;
     if (needed > UINT32_MAX || needed > n_ctx) {
         snprintf(e->text, sizeof e->text,
@@ -362,7 +367,7 @@ enum tern_status subject_run(struct subject *s, subject_logits_fn fn, void *arg,
 {
     struct tern_memory plan;
     struct progress p = {.start = stopwatch_now()};
-    size_t total = s->n_prompt + (size_t)s->o->value[LOOK_N_PREDICT].integer, from = 0;
+    size_t total = subject_length(s), from = 0;
     enum tern_status status = TERN_OK;
     tern_context_memory(s->ctx, &plan);
     size_t step = fn && plan.n_batch > TERN_MAX_LOGITS ? TERN_MAX_LOGITS : plan.n_batch;

@@ -26,6 +26,9 @@ enum tern_status subject_open_model(struct subject *s, const struct look_options
                                     struct tern_error *e);
 void subject_close(struct subject *s);
 
+/* Tokens of the text, and the most that --n-predict adds */
+size_t subject_length(const struct subject *s);
+
 /* Opens a context for the text and what is generated after it. Signals act on it. */
 enum tern_status subject_begin(struct subject *s, struct tern_error *e);
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LABEL = 14, SMALL = 16 };
+enum { LABEL = 14, SMALL = 16, MOST_TOKENS = 4096 };
 
 /* Token i as a label of `columns`, and a space */
 static void print_label(const struct subject *s, size_t i, size_t columns)
@@ -47,19 +47,30 @@ static void print_keys(const struct subject *s, size_t n, size_t cell)
     out_print("\n");
 }
 
+/* Columns for the cells of a row */
+static size_t row_room(void)
+{
+    size_t width = table_width();
+    return width > LABEL ? width - LABEL - 1 : 0;
+}
+
+enum tern_status terminal_map_check(const struct subject *s, struct tern_error *e)
+{
+    size_t n = subject_length(s), most = isatty(STDOUT_FILENO) ? row_room() : MOST_TOKENS;
+    if (!s->o->value[LOOK_HEAD].given || n <= most)
+        return TERN_OK;
+    snprintf(e->text, sizeof e->text,
+             "%zu tokens are too many for a map as text, which has at most %zu here: write a page "
+             "with -o head.html",
+             n, most);
+    return e->code = TERN_LIMIT;
+}
+
 static enum tern_status show_head(const struct subject *s, const tern_attention *a,
                                   struct tern_error *e)
 {
     struct head_map m;
-    size_t n = tern_attention_length(a), width = table_width();
-    size_t room = width > LABEL ? width - LABEL - 1 : 0;
-    bool fits = !isatty(STDOUT_FILENO) || n <= room;
-    if (!fits) {
-        snprintf(e->text, sizeof e->text,
-                 "%zu tokens do not fit into %zu columns: write a page with -o head.html", n,
-                 width);
-        return e->code = TERN_LIMIT;
-    }
+    size_t n = tern_attention_length(a), room = row_room();
     enum tern_status status = head_map_open(&m, s, a, e);
     size_t wide = m.is_signed ? 7 : 6;
     size_t cell = !isatty(STDOUT_FILENO) || n * wide <= room ? wide : n * 2 <= room ? 2 : 1;

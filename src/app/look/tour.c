@@ -97,7 +97,7 @@ static int take_logits(void *arg, size_t first, size_t n)
 static enum tern_status check(struct tour *t, struct tern_error *e)
 {
     const struct option_value *v = t->s->o->value;
-    size_t n = t->s->n_prompt + (size_t)v[LOOK_N_PREDICT].integer;
+    size_t n = subject_length(t->s);
     if (n > MOST_TOKENS) {
         snprintf(e->text, sizeof e->text,
                  "a tour has at most %d tokens, and these are %zu: give a shorter text or a "

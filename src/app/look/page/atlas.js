@@ -466,8 +466,8 @@ class View {
   dress(button, i, j, weight) {
     const h = this.head, back = j !== i && h.sees(j, i) ? h.weight(j, i, false) : 0;
     paint(button, weight);
-    button.style.boxShadow = `inset 0 -${Math.round(back * 8)}px 0 0 ${style("--accent")}`;
-    button.style.outline = j === i ? `2px solid ${style("--accent")}` : "";
+    button.style.boxShadow = `inset 0 -${Math.round(back * 8)}px 0 0 var(--accent)`;
+    button.style.outline = j === i ? "2px solid var(--accent)" : "";
     return back;
   }
 
