@@ -135,6 +135,25 @@ class Why(LookCase):
         self.refused(FABLE, TEXT, "--why", "", "-o", self.folder / "new.svg", says="must end in .html")
 
 
+    def test_another_position_is_the_end_of_a_shorter_text(self):
+        page = self.folder / "why.html"
+        for position, shorter in ((2, "The cat"), (1, "The")):  # BOS is position 0
+            same = look(FABLE, shorter, "--why", " sat").stdout
+            self.assertEqual(look(FABLE, TEXT, "--why", " sat", "--positions", position).stdout, same)
+            self.assertIn(f", position {position}\n".encode(), same)
+            pages = []
+            for arguments in ((shorter,), (TEXT, "--positions", position, "-n", 3)):
+                look(FABLE, *arguments, "--why", " sat", "-o", page)
+                pages.append(page_data(page))
+            self.assertEqual(*pages)
+        whole = look(FABLE, TEXT, "--why", "", "-n", 4).stdout
+        self.assertEqual(look(FABLE, TEXT, "--why", "", "-n", 9, "--positions", 9).stdout, whole)
+        self.refused(FABLE, TEXT, "--why", "", "--positions", "6", says="positions 0 to 5")
+        self.refused(FABLE, TEXT, "--why", "", "--positions", "2-3", says="about one position")
+        self.refused(FABLE, TEXT, "--why", "", "--positions", "2", "--attn", "bidirectional", says="the last position")
+        self.refused(FABLE, "Once upon a time", "--why", "", "-n", 400, "--positions", 404, says="ended the text after", code=6)
+
+
 class Shape(ctypes.Structure):
     """struct tern_shape"""
 

@@ -66,7 +66,8 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                   .kind = JOB,
                   .value = "TOKEN",
                   .help = "what each head and feed-forward adds to the logit of TOKEN coming "
-                          "next: its text, or id:N; '' is the most probable one"},
+                          "next: its text, or id:N; '' is the most probable one; after another "
+                          "position with --positions N"},
     [LOOK_COMPARE] = {.names = "compare",
                       .kind = JOB,
                       .value = "FILE",

@@ -201,6 +201,32 @@ static enum tern_status take_terms(struct why *w, struct tern_error *e)
     return status;
 }
 
+/* The text ends with the position that is asked for: what comes later changes nothing before it. o
+ * are the subject's options, which may be changed. */
+static enum tern_status end_text(struct subject *s, struct look_options *o, struct tern_error *e)
+{
+    uint32_t first, last;
+    enum tern_status status = subject_positions(s, subject_length(s), &first, &last, e);
+    if (status || !o->value[LOOK_POSITIONS].given)
+        return status;
+    if (first != last)
+        return parser_usage(e, "--why is about one position: --positions %u, for example", last);
+    if (subject_is_bidirectional(s))
+        return parser_usage(e, "--why with --attn bidirectional is about the last position");
+    o->value[LOOK_N_PREDICT].integer = last < s->n_prompt ? 0 : last + 1 - (int64_t)s->n_prompt;
+    s->n_prompt = last < s->n_prompt ? last + 1 : s->n_prompt;
+    return TERN_OK;
+}
+
+/* The model may have ended the text before the position that was asked for. */
+static enum tern_status check_end(const struct subject *s, struct tern_error *e)
+{
+    if (!s->o->value[LOOK_POSITIONS].given || s->n == subject_length(s))
+        return TERN_OK;
+    snprintf(e->text, sizeof e->text, "the model ended the text after %zu tokens", s->n);
+    return e->code = TERN_LIMIT;
+}
+
 static enum tern_status ask(struct why *w, struct tern_error *e)
 {
     enum tern_status status = subject_begin(w->s, e);
@@ -208,6 +234,8 @@ static enum tern_status ask(struct why *w, struct tern_error *e)
         status = tern_keep_terms(w->s->ctx, 1, e);
     if (!status)
         status = subject_run(w->s, NULL, NULL, e);
+    if (!status)
+        status = check_end(w->s, e);
     if (status)
         return status;
     const float *logits = tern_logits(w->s->ctx, tern_n_logits(w->s->ctx) - 1);
@@ -221,12 +249,18 @@ static enum tern_status ask(struct why *w, struct tern_error *e)
 enum tern_status why_show(struct subject *s, struct tern_error *e)
 {
     struct why w = {.s = s};
-    const char *path = s->o->value[LOOK_OUTPUT].text;
+    const struct look_options *given = s->o;
+    struct look_options o = *given;
+    const char *path = o.value[LOOK_OUTPUT].text;
     enum tern_status status = page_check_name(path, e);
+    if (!status)
+        status = end_text(s, &o, e);
+    s->o = &o;
     if (!status)
         status = ask(&w, e);
     if (!status)
         status = path ? write_page(&w, path, e) : show_in_terminal(&w, e);
+    s->o = given;
     free(w.list);
     return status;
 }

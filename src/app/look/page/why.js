@@ -34,7 +34,7 @@ function start() {
   const sorted = [...data.terms].sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
   document.body.append(element("main", {},
     element("p", { id: "text" }, ...data.text.map((t) => token(t)), " → ", element("strong", { class: "token" }, data.token)),
-    element("p", { id: "sum" }, `The logit is ${data.logit.toFixed(4)}, the sum of ${data.terms.length} terms is ${data.sum.toFixed(4)}, the probability ${(100 * data.p).toFixed(2)} %.`),
+    element("p", { id: "sum" }, `After position ${data.text.length - 1} the logit is ${data.logit.toFixed(4)}, the sum of ${data.terms.length} terms is ${data.sum.toFixed(4)}, the probability ${(100 * data.p).toFixed(2)} %.`),
     element("p", { class: "soft" }, "Each part of the model adds to the stream, and so directly to the logit. Norm scales are held at their values. What a head changes in later layers is not in its term. Blue raises the logit, orange lowers it."),
     element("h2", {}, "By layer"), ...[...groups].sort((a, b) => a[0] - b[0]).map(([g, terms]) => group(title(g), terms, most, false)),
     element("h2", {}, "The largest"), table(sorted.slice(0, 25), most)));
