@@ -102,6 +102,12 @@ class Look(LookCase):
                 self.assertLess(used.ru_maxrss, 32 * 1024)  # KiB
         self.assertEqual(list(self.folder.iterdir()), [text])
 
+    def test_the_picture_in_the_readme_is_what_look_draws(self):
+        picture = self.folder / "head.svg"
+        look(FABLE, "The cat sat on the mat", "--head", "2.3", "-o", picture)
+        self.assertEqual(picture.read_text(), (ROOT / ".github/attention.svg").read_text())
+        self.assertIn("(.github/attention.svg)](#look-inside)", (ROOT / "README.md").read_text())
+
     def test_a_picture_of_a_head(self):
         picture = self.folder / "head.svg"
         look(FABLE, "The <cat> & sat", "--head", "1.2", "-o", picture)
