@@ -15,7 +15,8 @@ const char *const golden_names[] = {
     "arcee", "cohere", "cohere2", "ernie4_5", "exaone4", "falcon", "gemma", "gemma3", "glm4",
     "gpt-neox", "gpt2", "granite", "llama-dynamic", "llama-yarn", "olmo", "olmo3", "olmoe",
     "olmoe-clip", "phi", "phi-norms", "phi3", "phi3-grows", "phi3-long", "qwen3", "qwen3-moe",
-    "seed-oss", "smollm3", "stablelm", "stablelm-12b", "starcoder2", "starcoder2-relu", NULL};
+    "seed-oss", "smollm3", "stablelm", "stablelm-12b", "starcoder2", "starcoder2-relu",
+    "cwm", "glm", "helium", "internlm3", "jais2", "ministral", "nemotron", "vaultgemma", NULL};
 
 int golden_count(void)
 {

@@ -389,4 +389,56 @@ FAMILIES = [
         {"scaling": {"rope_parameters": rope(10000.0)}},
         prompt=100, rows=(0, 7, 63, 64, 99, 130),
     ),
+    Family(
+        "glm", "Glm",
+        config(48, 4, 2, 20, 64, rope(10000.0, partial_rotary_factor=0.5), attention_bias=True),
+        {part: without(part) for part in ("q_bias", "v_bias")}
+        | {"rope order": interleaved, "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
+    ),
+    Family(
+        "ministral", "Ministral",
+        config(48, 4, 2, 16, 64, rope(10000.0), num_hidden_layers=4, sliding_window=8,
+               layer_types=["full_attention", "sliding_attention"] * 2),
+        {"no window": {"layer_types": ["full_attention"] * 4}, "window 7": {"sliding_window": 7},
+         "which layers": {"layer_types": ["sliding_attention", "full_attention"] * 2}},
+    ),
+    Family(
+        "helium", "Helium",
+        config(48, 4, 2, 12, 64, rope(100000.0), attention_bias=True, mlp_bias=True, rms_norm_eps=1e-8),
+        {part: without(part) for part in ("q_bias", "v_bias", "gate_bias", "down_bias")} | {"rope order": interleaved},
+    ),
+    Family(
+        "cwm", "Cwm",
+        config(48, 4, 2, 16, 64, rope(1000000.0, "llama3", **LLAMA3 | {"original_max_position_embeddings": 16}),
+               num_hidden_layers=5, sliding_window=7),
+        {"window": {"sliding_window": 8}, "scaling": {"rope_parameters": rope(1000000.0)},
+         "which layers": {"layer_types": ["sliding_attention", "full_attention"] * 2 + ["full_attention"]}},
+    ),
+    Family(
+        "internlm3", "InternLM3",
+        config(48, 4, 2, 20, 64, rope(50000000.0, "linear", factor=6.0), attention_bias=True, mlp_bias=True),
+        {part: without(part) for part in ("q_bias", "v_bias", "o_bias", "gate_bias", "down_bias")}
+        | {"scaling": {"rope_parameters": rope(50000000.0)}},
+    ),
+    Family(
+        "nemotron", "Nemotron",
+        config(48, 4, 2, 12, 64, rope(10000.0, partial_rotary_factor=0.5), norm_eps=1e-5, rms_norm_eps=None, mlp_bias=True),
+        {"norm weights": without("attn_norm", 1), "norm bias": without("ffn_norm_bias"), "up_bias": without("up_bias"),
+         "activation": {"hidden_act": "gelu"}, "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
+    ),
+    Family(
+        "jais2", "Jais2",
+        config(48, 4, 2, 20, 64, rope(500000.0), layer_norm_eps=1e-5, rms_norm_eps=None),
+        {part: without(part) for part in ("q_bias", "o_bias", "up_bias", "down_bias", "attn_norm_bias")}
+        | {"activation": {"hidden_act": "gelu"}},
+    ),
+    Family(
+        "vaultgemma", "VaultGemma",
+        config(48, 4, 2, 24, 64, rope(10000.0), num_hidden_layers=4, tie_word_embeddings=True, sliding_window=7,
+               query_pre_attn_scalar=40, attn_logit_softcapping=0.5, final_logit_softcapping=3.0, rms_norm_eps=1e-6),
+        {"attention cap": {"attn_logit_softcapping": None}, "logit cap": {"final_logit_softcapping": None},
+         "scale": {"query_pre_attn_scalar": 24}, "window": {"sliding_window": 8}, "norm weights": without("ffn_norm", 1),
+         "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2}},
+        distinct=1,
+    ),
 ]

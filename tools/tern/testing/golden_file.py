@@ -105,9 +105,17 @@ def read(path: Path) -> Golden:
     return golden
 
 
+# Families whose published files state layer_types, and RoPE as transformers 5 does.
+STATED = {"ministral", "cwm"}
+
+
 def published_config(config: dict) -> dict:
     """The same config.json in the spelling that models were published with before transformers 5."""
-    old = {key: value for key, value in config.items() if key not in ("rope_parameters", "dtype", "layer_types")}
+    stated = config["model_type"] in STATED
+    if stated and "full_attention" in (config.get("rope_parameters") or {}):
+        return dict(config)
+    gone = ("rope_parameters", "dtype") if stated else ("rope_parameters", "dtype", "layer_types")
+    old = {key: value for key, value in config.items() if key not in gone}
     rope = dict(config.get("rope_parameters") or {})
     if "full_attention" in rope:  # Gemma 3, OLMo 3
         if config["model_type"] != "olmo3":

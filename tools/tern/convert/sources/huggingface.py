@@ -127,7 +127,7 @@ def _features(
     """Features, and the config with what the user has set."""
     where, family = str(folder / "config.json"), FAMILIES[kind]
     named = values.get("architectures")
-    if named is not None and named != [family.architecture]:
+    if named is not None and named not in ([family.architecture], [family.published]):
         raise ConvertError(f"{where}: architectures is {named!r}; of {kind}, only [{family.architecture!r}] is read")
     config = Config(where, dict(values), family.aliases, rope_length=rope_length)
     given = settings or Settings()
