@@ -35,7 +35,7 @@ from tern.testing import golden_file  # noqa: E402
 GOLDEN = sorted(path for path in (ROOT / "tests" / "golden").glob("*.txt") if path.stem != "fingerprints")
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
 BOUND = 1e-4
-EXPERTS = ("block_sparse_moe.", "experts.0.")  # in the names of tensors of single experts
+EXPERTS = ("block_sparse_moe.", "experts.0.", "mlp.moe_statics.", "mlp.e_score_correction_bias")  # in the names of tensors of single experts
 
 
 def tokenizer_json(vocab: int) -> dict:

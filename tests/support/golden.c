@@ -16,7 +16,9 @@ const char *const golden_names[] = {
     "gpt-neox", "gpt2", "granite", "llama-dynamic", "llama-yarn", "olmo", "olmo3", "olmoe",
     "olmoe-clip", "phi", "phi-norms", "phi3", "phi3-grows", "phi3-long", "qwen3", "qwen3-moe",
     "seed-oss", "smollm3", "stablelm", "stablelm-12b", "starcoder2", "starcoder2-relu",
-    "cwm", "glm", "helium", "internlm3", "jais2", "ministral", "nemotron", "vaultgemma", NULL};
+    "cwm", "glm", "helium", "internlm3", "jais2", "ministral", "nemotron", "vaultgemma",
+    "dots1", "ernie4_5-moe", "exaone-moe", "glm4-moe", "granitemoe", "granitemoe-shared", "mellum",
+    "minimax-m2", NULL};
 
 int golden_count(void)
 {

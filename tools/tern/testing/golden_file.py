@@ -106,7 +106,7 @@ def read(path: Path) -> Golden:
 
 
 # Families whose published files state layer_types, and RoPE as transformers 5 does.
-STATED = {"ministral", "cwm"}
+STATED = {"cwm", "mellum", "ministral"}
 
 
 def published_config(config: dict) -> dict:

@@ -14,9 +14,10 @@ from .features import (
     QK_HEAD_LAYER, QK_SHARED_LAYER, SOFTMAX, SOFTMAX_CHOSEN,
 )  # fmt: skip
 from .graph import (
-    ACTIVATIONS, Family, alibi_slopes, biases, graph, layer_norms, put_all, sandwich, soft_caps, sparse_layers, two_ropes,
+    ACTIVATIONS, Family, alibi_slopes, biases, granite, graph, layer_norms, put_all, sandwich, soft_caps, sparse_layers, two_ropes,
 )  # fmt: skip
 from .newer import NEWER
+from .sparse import SPARSE
 from .windows import FULL, SLIDING, layer_types, put_windows, same_types, window_of_all
 
 
@@ -199,16 +200,6 @@ def _olmo3(c: Config) -> dict:
     kinds = layer_types(c, n, [SLIDING if (i + 1) % 4 else FULL for i in range(n)])
     put_windows(c, f, kinds, 4096)
     two_ropes(c, f, kinds, 500_000.0, 500_000.0)
-    return f
-
-
-def _granite(c: Config) -> dict:
-    f = graph(c, 2048, hidden=11008)
-    biases(f, 15 * c.flag("attention_bias"), 7 * c.flag("mlp_bias"))
-    put_all(f, attn_scale=c.number("attention_multiplier", 1.0))
-    f["embed_scale"] = c.number("embedding_multiplier", 1.0)
-    f["residual_scale"] = c.number("residual_multiplier", 1.0)
-    f["logit_scale"] = 1 / c.number("logits_scaling", 1.0)
     return f
 
 
@@ -417,7 +408,7 @@ FAMILIES = {
     "olmo": Family("OlmoForCausalLM", _olmo),
     "olmo2": Family("Olmo2ForCausalLM", _olmo2),
     "olmo3": Family("Olmo3ForCausalLM", _olmo3),
-    "granite": Family("GraniteForCausalLM", _granite),
+    "granite": Family("GraniteForCausalLM", granite),
     "stablelm": Family("StableLmForCausalLM", _stablelm),
     "falcon": Family("FalconForCausalLM", _falcon, aliases={"intermediate_size": "ffn_hidden_size"}),
     "gpt_neox": Family("GPTNeoXForCausalLM", _gpt_neox, aliases=NEOX_NAMES),
@@ -433,4 +424,4 @@ FAMILIES = {
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER
+} | NEWER | SPARSE

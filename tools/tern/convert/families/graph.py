@@ -196,3 +196,24 @@ def alibi_slopes(heads: int) -> np.ndarray:
     n = 1 << heads.bit_length() - 1
     few, many = (float(np.float32(2 ** (-8 / m))) for m in (n, 2 * n))
     return _bf16(np.concatenate([few ** np.arange(1, n + 1), many ** np.arange(1, 2 * (heads - n) + 1, 2)]))
+
+
+def put_experts(
+    c: Config, f: dict, sparse: list[int], width: int, key: tuple[str, int | None], used: int | None
+) -> None:
+    """So many experts of this width, key and default, in the layers that are sparse; softmax over all is their router."""
+    n, default = key
+    experts = c.integer(n, 1024, REQUIRED if default is None else default)
+    used = c.integer("num_experts_per_tok", 1024, REQUIRED if used is None else used)
+    f["hidden"] = [width if s else h for s, h in zip(sparse, f["hidden"])]
+    f["n_experts"], f["experts_used"] = [experts * s for s in sparse], [used * s for s in sparse]
+
+
+def granite(c: Config) -> dict[str, Any]:
+    f = graph(c, 2048, hidden=11008)
+    biases(f, 15 * c.flag("attention_bias"), 7 * c.flag("mlp_bias"))
+    put_all(f, attn_scale=c.number("attention_multiplier", 1.0))
+    f["embed_scale"] = c.number("embedding_multiplier", 1.0)
+    f["residual_scale"] = c.number("residual_multiplier", 1.0)
+    f["logit_scale"] = 1 / c.number("logits_scaling", 1.0)
+    return f

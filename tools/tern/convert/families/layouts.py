@@ -46,6 +46,8 @@ _SANDWICH = {
 _NEOX = "gpt_neox.layers.{}."
 _FALCON = "transformer.h.{}."
 _GPT2 = "transformer.h.{}."
+_SHARED = {f"shared_{part}": _LAYER + f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}
+_DEEPSEEK = _SHARED | {"router_select": _LAYER + "mlp.gate.e_score_correction_weight"}
 NAMES: dict[str, dict[str, str]] = {
     "gemma2": _SANDWICH,
     "gemma3_text": _SANDWICH,
@@ -57,6 +59,15 @@ NAMES: dict[str, dict[str, str]] = {
         "ffn_post_norm": _LAYER + "post_mlp_layernorm.weight",
     },
     "vaultgemma": {"ffn_norm": _SANDWICH["ffn_norm"]},
+    "glm4_moe": _DEEPSEEK,
+    "dots1": _DEEPSEEK,
+    "exaone_moe": _DEEPSEEK,
+    "ernie4_5_moe": _SHARED,
+    "granitemoe": {"router": _LAYER + "block_sparse_moe.router.weight"},
+    "granitemoeshared": {
+        "router": _LAYER + "block_sparse_moe.router.weight",
+        "shared_down": _LAYER + "shared_mlp.output_linear.weight",
+    },
     "mixtral": {"router": _LAYER + "block_sparse_moe.gate.weight"},
     "gpt_oss": {"router": _LAYER + "mlp.router.weight"},
     "starcoder2": {"up": _LAYER + "mlp.c_fc.weight", "down": _LAYER + "mlp.c_proj.weight"},
@@ -233,7 +244,7 @@ def _gpt2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
 def _experts(at: Layout, slot: Slot, layer: int, part: str) -> list[Place]:
     """One tensor for each expert, or all in one [experts, rows, k] with gate above up."""
     prefix, n, names = _LAYER.format(layer) + "mlp.experts.", slot.matrices, ("gate_proj", "up_proj", "down_proj")
-    if at.kind == "mixtral":
+    if at.kind in ("mixtral", "minimax_m2", "phimoe"):
         published = _LAYER.format(layer) + "block_sparse_moe.experts."
         if at.has(published + "0.w1.weight"):
             prefix, names = published, ("w1", "w3", "w2")
@@ -251,6 +262,51 @@ def _mixtral(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
     if part == "router" and not at.has(at.name(slot.name)):
         return [plain(_LAYER.format(layer) + "mlp.gate.weight", slot)]
     return None
+
+
+def _first_of(at: Layout, *names: str) -> str:
+    """The first of these names that the source holds, or the last."""
+    return next((name for name in names if at.has(name)), names[-1])
+
+
+def _granitemoe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """All experts in one tensor, with gate above up; so is the shared one."""
+    prefix, n = _LAYER.format(layer) + "block_sparse_moe.", slot.matrices
+    if part == "router":
+        return [plain(_first_of(at, prefix + "router.layer.weight", prefix + "router.weight"), slot)]
+    if part in ("shared_gate", "shared_up"):
+        rows = np.arange(slot.rows) + (slot.rows if part == "shared_up" else 0)
+        return [rows_of(_LAYER.format(layer) + "shared_mlp.input_linear.weight", slot, rows, 2 * slot.rows)]
+    if part == "down":
+        name = _first_of(at, prefix + "output_linear.weight", prefix + "experts.down_proj")
+        return [Place(name, (n, slot.rows, slot.k), index=e) for e in range(n)]
+    if part in ("gate", "up"):
+        name = _first_of(at, prefix + "input_linear.weight", prefix + "experts.gate_up_proj")
+        rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
+        return [Place(name, (n, 2 * slot.rows, slot.k), rows, index=e) for e in range(n)]
+    return None
+
+
+def _ernie_moe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    if part == "router_select_bias":
+        name, at_last = "moe_statics.e_score_correction_bias", _LAYER.format(layer) + "mlp."
+        return [Place(_first_of(at, at_last + name, at_last + "gate." + name), (1, slot.rows))]
+    return _neighbours(at, slot, layer, part)
+
+
+def _exaone_moe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    if part == "router_select_bias":
+        published = _LAYER.format(layer) + "mlp.e_score_correction_bias"
+        return [plain(_first_of(at, published, at.name(slot.name)), slot)]
+    return None
+
+
+def _minimax_m2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    name = {"router": "gate.weight", "router_select_bias": "e_score_correction_bias"}.get(part)
+    if name is None:
+        return None
+    names = [_LAYER.format(layer) + where + name for where in ("block_sparse_moe.", "mlp.")]
+    return [plain(_first_of(at, *names), slot)]
 
 
 def _gpt_oss(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
@@ -294,6 +350,11 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "gpt2": _gpt2,
     "mixtral": _mixtral,
     "gpt_oss": _gpt_oss,
+    "granitemoe": _granitemoe,
+    "granitemoeshared": _granitemoe,
+    "ernie4_5_moe": _ernie_moe,
+    "exaone_moe": _exaone_moe,
+    "minimax_m2": _minimax_m2,
     "glm": _glm4,
     "glm4": _glm4,
     "helium": _neighbours,

@@ -42,6 +42,7 @@ def load(
     kind, config, values = features(folder, rope_length, notes, settings)
     entries = _plain_names(kind, _entries(folder))
     _settle_head(folder, Layout(kind, config, entries.__contains__), config, entries, notes)
+    _drop_drafts(folder, values, config["n_layers"], entries, notes)
     matrices = _matrices(folder, kind, config, entries)
     generation = folder / "generation_config.json"
     return Source(
@@ -190,6 +191,19 @@ def _settle_head(
     else:
         config["head_tied"] = 0
         notes.append(f"{folder}: config.json says that the head is the embedding, but the two differ; both are kept")
+
+
+def _drop_drafts(
+    folder: Path, values: dict[str, Any], n_layers: int, entries: dict[str, Entry], notes: list[str]
+) -> None:
+    """Layers that guess further tokens (MTP) stand beyond the others, or apart."""
+    extra = values.get("num_nextn_predict_layers") or values.get("num_mtp_layers") or 0
+    beyond = tuple(f"model.layers.{n_layers + i}." for i in range(extra if type(extra) is int and extra < 64 else 0))
+    names = [name for name in entries if extra and name.startswith(("mtp.", "model.mtp.", *beyond))]
+    for name in names:
+        del entries[name]
+    if names:
+        notes.append(f"{folder}: {len(names)} tensors of layers that guess further tokens are left out")
 
 
 def _equal(a: Entry, b: Entry) -> bool:
