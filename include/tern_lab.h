@@ -194,6 +194,7 @@ struct tern_attention_params {
     /* As tern_attention_use chose; 0: what the model has */
     uint64_t window;
     int bidirectional;
+    int sinks; /* 1: a sink of score 0 where a layer has none */
 };
 
 /* What one row of weights has gone through. s_ij = q_i . k_j; row i may look at j if j <= i and the

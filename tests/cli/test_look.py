@@ -180,16 +180,21 @@ class Look(LookCase):
 
     def test_another_attention_has_other_rows(self):
         near = None
-        for attn in ("naive", "window=3", "bidirectional"):
+        for attn in ("naive", "window=3", "sinks", "bidirectional"):
             c = self.capture("The cat sat on the mat", "--attn", attn, "--cache-type", "f32")
             pattern, v = c["blocks.2.attn.hook_pattern"][0], np.repeat(c["blocks.2.attn.hook_v"][0], 2, 1)
             np.testing.assert_allclose(c["blocks.2.attn.hook_z"][0], np.einsum("hqk,khd->qhd", pattern, v), atol=2e-5)
             near = c if attn == "naive" else near
+            self.assertEqual(np.allclose(pattern.sum(-1), 1, atol=1e-5), attn != "sinks")
             self.assertEqual(np.allclose(c["blocks.4.hook_resid_post"], near["blocks.4.hook_resid_post"]), attn == "naive")
         self.assertGreater(np.triu(pattern[0], 1).sum(), 0.01)
         plain = self.capture("The cat sat on the mat", "--cache-type", "f32")
         np.testing.assert_allclose(near["blocks.4.hook_resid_post"], plain["blocks.4.hook_resid_post"], atol=1e-3)
         self.refused(FABLE, "x", "--attn", "linear", says="no matrix of weights")
+        self.refused(FABLE, "x", "--attn", "delta", "--capture", self.folder / "new.npz", "--hooks", "*hook_pattern", says="is no hook")
+        self.assertNotIn("blocks.0.attn.hook_pattern", self.capture("The cat sat", "--attn", "linear"))
+        look(FABLE, "The cat sat", "--attn", "sinks", "-o", self.folder / "a.html")
+        self.assertEqual(page_data(self.folder / "a.html")["layers"][0]["sinks"], [0] * 8)
         self.refused(FABLE, "x", "--attn", "foo", says="no kind of attention: naive")
 
     def test_captures_can_be_narrowed(self):

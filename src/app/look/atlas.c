@@ -89,12 +89,11 @@ static enum tern_status check(const struct subject *s, bool is_svg, struct tern_
         return parser_usage(e, "-o %.200s: the name must end in .html or .svg", path);
     if (is_svg && !one)
         return parser_usage(e, "-o %.200s: a picture needs a head, as in --head 2.3", path);
-    const char *attn = s->o->value[LOOK_ATTN].text;
-    if (attn && (!strcmp(attn, "linear") || !strcmp(attn, "delta") || !strcmp(attn, "sinks")))
+    if (!subject_has_weights(s))
         return parser_usage(e,
                             "--attn %s has no matrix of weights to draw; look at it with --lens "
                             "or --surprise",
-                            attn);
+                            s->o->value[LOOK_ATTN].text);
     enum tern_status status = one ? subject_head(s, one, &layer, &head, e) : TERN_OK;
     if (status)
         return status;

@@ -140,8 +140,8 @@ static enum tern_status prepare(struct capture *c, const char *path, struct tern
     size_t n = c->s->n_prompt + (size_t)v[LOOK_N_PREDICT].integer;
     enum tern_status status = subject_positions(c->s, n, &c->first, &c->last, e);
     if (!status)
-        status = hooks_choose(c->s, v[LOOK_HOOKS].text, c->last - c->first + 1, true, &c->hooks,
-                              &c->arrays, &c->n, e);
+        status = hooks_choose(c->s, v[LOOK_HOOKS].text, c->last - c->first + 1,
+                              subject_has_weights(c->s), &c->hooks, &c->arrays, &c->n, e);
     if (status)
         return status;
     add_tokens(c);

@@ -63,6 +63,17 @@ static enum tern_status take_tokens(struct subject *s, struct tern_error *e)
     return status;
 }
 
+static size_t most_heads(const struct subject *s)
+{
+    struct tern_layer_info w;
+    size_t most = 1;
+    for (uint64_t l = 0; l < s->info.n_layers; l++) {
+        tern_model_layer(s->model, l, &w);
+        most = w.n_heads > most ? (size_t)w.n_heads : most;
+    }
+    return most;
+}
+
 enum tern_status subject_open_model(struct subject *s, const struct look_options *o,
                                     struct tern_error *e)
 {
@@ -74,6 +85,9 @@ enum tern_status subject_open_model(struct subject *s, const struct look_options
     if (status)
         return status;
     tern_model_info(s->model, &s->info);
+    s->no_scores = calloc(most_heads(s), sizeof *s->no_scores);
+    if (!s->no_scores)
+        return parser_no_memory_for(e, "the sinks");
     if (tokens_have_text(s->model))
         status = tern_decoder_open(&s->decoder, s->model, 1, e);
     return status;
@@ -94,6 +108,7 @@ void subject_close(struct subject *s)
     tern_decoder_close(s->decoder);
     tern_model_close(s->model);
     free(s->tokens);
+    free(s->no_scores);
 }
 
 const char *subject_name(const struct subject *s)
@@ -268,10 +283,20 @@ enum tern_status subject_context(struct subject *s, uint32_t n_ctx, uint32_t n_s
     return status || !s->edit ? status : tern_edit(s->ctx, s->edit, s->edit_arg, e);
 }
 
-bool subject_is_bidirectional(const struct subject *s)
+static bool is_attn(const struct subject *s, const char *name)
 {
     const char *attn = s->o->value[LOOK_ATTN].text;
-    return attn && !strcmp(attn, "bidirectional");
+    return attn && !strcmp(attn, name);
+}
+
+bool subject_is_bidirectional(const struct subject *s)
+{
+    return is_attn(s, "bidirectional");
+}
+
+bool subject_has_weights(const struct subject *s)
+{
+    return !is_attn(s, "linear") && !is_attn(s, "delta");
 }
 
 /* N of --attn window=N, or 0 */
@@ -287,6 +312,7 @@ static uint64_t window_of(const struct subject *s)
 void subject_mask(const struct subject *s, struct tern_attention_params *p)
 {
     p->window = window_of(s), p->bidirectional = subject_is_bidirectional(s);
+    p->sinks = is_attn(s, "sinks");
 }
 
 void subject_layer(const struct subject *s, uint64_t layer, struct tern_layer_info *info)
@@ -295,6 +321,8 @@ void subject_layer(const struct subject *s, uint64_t layer, struct tern_layer_in
     tern_model_layer(s->model, layer, info);
     if (window && (!info->window || window < info->window))
         info->window = window;
+    if (is_attn(s, "sinks") && !info->sinks)
+        info->sinks = s->no_scores;
 }
 
 size_t subject_length(const struct subject *s)

@@ -14,6 +14,7 @@ struct subject {
     tern_decoder *decoder; /* NULL: a model without a tokenizer */
     tern_token *tokens;    /* [n] the text, then what the model continued with; owned */
     size_t n, n_prompt;    /* n_prompt tokens are the text's */
+    float *no_scores;      /* [most heads of a layer] zeros: the sinks of --attn sinks; owned */
     tern_edit_fn edit;     /* of every context that is opened; NULL: none */
     void *edit_arg;
 };
@@ -40,6 +41,7 @@ enum tern_status subject_context(struct subject *s, uint32_t n_ctx, uint32_t n_s
 /* tern_model_layer, with what --attn changes; and whether tokens see later ones. */
 void subject_layer(const struct subject *s, uint64_t layer, struct tern_layer_info *info);
 bool subject_is_bidirectional(const struct subject *s);
+bool subject_has_weights(const struct subject *s); /* its attention has a matrix of weights */
 void subject_mask(const struct subject *s, struct tern_attention_params *p);
 
 /* Called after every batch with what has logits: rows first .. first + n - 1 of the text. Non-zero

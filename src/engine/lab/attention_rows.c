@@ -26,7 +26,7 @@ struct tern_attention {
     uint32_t seq, n_positions;
     size_t n_blocks, n_layers;
     size_t window; /* of every layer, beside its own; 0: none */
-    bool bidirectional;
+    bool bidirectional, sinks;
     struct attention_layer *layers;   /* [n_layers] */
     struct attention_scratch scratch; /* of one head: q8, scale, sum and half; of one row: x to A */
     struct arena arena;               /* owns what the layers and the scratch point to */
@@ -71,7 +71,8 @@ static bool choose(struct tern_attention *a, const struct tern_context *c,
                                  .n_blocks = ceil_div(p->n_positions, BLOCK),
                                  .n_layers = m->n_layers,
                                  .window = p->window,
-                                 .bidirectional = p->bidirectional};
+                                 .bidirectional = p->bidirectional,
+                                 .sinks = p->sinks};
     a->layers = calloc(a->n_layers, sizeof *a->layers);
     for (size_t l = 0; a->layers && l < a->n_layers; l++)
         if (!p->layers || p->layers[l])
@@ -262,6 +263,7 @@ static void softmax_row(const struct attention_row *r, struct span_of_row see, f
     const struct kernels *k = r->a->kernels;
     const struct attention_scratch *s = &r->a->scratch;
     const float *sinks = r->t->w->sinks;
+    bool has_sink = sinks || r->a->sinks;
     size_t first = see.begin / BLOCK * BLOCK;
     float M = sinks ? sinks[r->head] : 0, L = 1, none[1] = {0};
     memset(out, 0, r->n * sizeof *out);
@@ -272,7 +274,7 @@ static void softmax_row(const struct attention_row *r, struct span_of_row see, f
         k->score[r->a->type](&b);
         k->weigh(&b);
         memcpy(out + at + in.lo, b.scores + in.lo, (in.hi - in.lo) * sizeof *out);
-        if (at == first && !sinks)
+        if (at == first && !has_sink)
             M = *b.m, L = *b.l;
         else
             k->merge(&M, &L, none, *b.m, *b.l, none, 0);
