@@ -282,6 +282,7 @@ campaign:
 
 # What gcc's -fanalyzer and clang-tidy (.clang-tidy) find, held to the findings that were read.
 analyze:
+	@command -v clang-tidy >/dev/null || { echo 'make analyze needs clang-tidy.' >&2; exit 2; }
 	+@$(SUBMAKE) BUILD=build-analyze findings
 
 findings: $(patsubst %.c,$(BUILD)/%.findings,$(LIB_SRC) $(wildcard src/app/*/*.c tests/support/*.c))
