@@ -9,28 +9,32 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VOCAB = 24, LENGTH = 530, LAST = 20, CTX = 560 }; /* the last rows are compared */
+enum { VOCAB = 24, LENGTH = 532, LAST = 20, CTX = 560 }; /* the last rows are compared */
 
 /* Query heads, KV heads, dims of a head, window of the first layer. */
 static const struct {
     uint64_t n_heads, n_kv_heads, head_dim, window;
     enum tern_cache_type type;
 } shapes[] = {
-    {4, 4, 8, 0, TERN_CACHE_F16},    /* narrow: four KV heads together */
-    {6, 3, 16, 0, TERN_CACHE_F16},   /* three */
-    {2, 2, 8, 0, TERN_CACHE_F16},    /* two */
-    {10, 2, 16, 40, TERN_CACHE_F16}, /* two, but for so many queries */
-    {2, 2, 17, 0, TERN_CACHE_F16},   /* not narrow */
-    {2, 1, 40, 300, TERN_CACHE_Q8},  /* not a multiple of 32 */
-    {17, 1, 4, 0, TERN_CACHE_Q8},    /* more queries than are scored at once */
-    {17, 1, 4, 0, TERN_CACHE_F32},   {1, 1, 300, 0, TERN_CACHE_F16}, /* few rows a strip */
+    {4, 4, 8, 0, TERN_CACHE_F16},     /* narrow: four KV heads together */
+    {6, 3, 16, 0, TERN_CACHE_F16},    /* three */
+    {2, 2, 8, 0, TERN_CACHE_F16},     /* two */
+    {10, 2, 16, 40, TERN_CACHE_F16},  /* two, but for so many queries */
+    {34, 2, 4, 0, TERN_CACHE_F16},    /* more than are scored at once in each of two */
+    {129, 1, 64, 40, TERN_CACHE_F16}, /* one row a strip */
+    {2, 2, 17, 0, TERN_CACHE_F16},    /* not narrow */
+    {2, 1, 40, 300, TERN_CACHE_Q8},   /* not a multiple of 32 */
+    {17, 1, 4, 0, TERN_CACHE_Q8},     /* more queries than are scored at once */
+    {17, 1, 4, 0, TERN_CACHE_F32},    {1, 1, 300, 0, TERN_CACHE_F16}, /* few rows a strip */
 };
 
-/* First LENGTH - LAST rows in steps of `chunk`, then the others in steps of `last`. */
+/* First LENGTH - LAST rows in steps of `chunk`, then the others in steps of `last`. Strips of 512 rows
+ * fill the memory that they have. */
 static const struct way {
     int n_threads;
-    size_t chunk, last;
-} ways[] = {{1, 16, 1}, {1, 510, 20}, {2, 510, 1}, {3, 255, 3}, {5, 7, 4}};
+    size_t chunk, last, n_batch;
+} ways[] = {{1, 16, 1, 512},  {1, 512, 20, 512}, {2, 512, 1, 512}, {1, 256, 2, 512},
+            {3, 255, 3, 512}, {5, 7, 4, 16},     {2, 1, 1, 1}};
 
 static char path[256];
 static float want[2 * LAST][VOCAB], got[2 * LAST][VOCAB];
@@ -54,7 +58,8 @@ static void run(const struct way *w, enum tern_cache_type type, float (*rows)[VO
 {
     struct tern_error e = {0};
     struct tern_model_params mp = {.n_threads = w->n_threads};
-    struct tern_context_params cp = {.n_ctx = CTX, .n_batch = 512, .n_seqs = 2, .cache_type = type};
+    struct tern_context_params cp = {
+        .n_ctx = CTX, .n_batch = (uint32_t)w->n_batch, .n_seqs = 2, .cache_type = type};
     tern_model *m;
     tern_context *c;
     ck_assert_msg(!tern_model_open(&m, path, &mp, &e), "%s", e.text);
@@ -63,15 +68,21 @@ static void run(const struct way *w, enum tern_cache_type type, float (*rows)[VO
     ck_assert_uint_eq(tern_seq_fork(c, 0, 1, LENGTH - LAST), LENGTH - LAST);
     feed(c, 0, LENGTH - LAST, LENGTH, w->last, rows);
     tern_seq_keep(c, 0, LENGTH - LAST);
-    for (size_t i = 0; i < LAST; i += 4) { /* 4 rows of each sequence in a batch */
-        for (uint32_t seq = 0; seq < 2; seq++)
-            for (size_t k = 0; k < 4; k++)
-                ck_assert(!tern_batch_add(c, seq, (tern_token)((i + k * (1 + seq)) % VOCAB),
-                                          TERN_ROW_LOGITS, NULL));
-        ck_assert(!tern_forward(c));
-        for (size_t k = 0; k < 4; k++)
-            memcpy(rows[LAST + i + k], tern_logits(c, i / 4 % 2 * 4 + k), sizeof *rows);
-    }
+    size_t at_once = w->n_batch < 8 ? 1 : 8;
+    for (size_t i = 0; i < LAST; i += 4) /* 4 rows of each sequence, in a batch if it has room */
+        for (size_t k = 0; k < 8; k++) {
+            uint32_t seq = k / 4;
+            ck_assert(!tern_batch_add(c, seq, (tern_token)((i + k % 4 * (1 + seq)) % VOCAB),
+                                      TERN_ROW_LOGITS, NULL));
+            if ((k + 1) % at_once)
+                continue;
+            ck_assert(!tern_forward(c));
+            for (size_t j = 0; j < at_once; j++) {
+                size_t row = k + 1 - at_once + j;
+                if (row / 4 == i / 4 % 2)
+                    memcpy(rows[LAST + i + row % 4], tern_logits(c, j), sizeof *rows);
+            }
+        }
     tern_context_close(c);
     tern_model_close(m);
 }
