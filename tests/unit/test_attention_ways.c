@@ -34,7 +34,7 @@ static const struct way {
     int n_threads;
     size_t chunk, last, n_batch;
 } ways[] = {{1, 16, 1, 512},  {1, 512, 20, 512}, {2, 512, 1, 512}, {1, 256, 2, 512},
-            {3, 255, 3, 512}, {5, 7, 4, 16},     {2, 1, 1, 1}};
+            {3, 255, 3, 512}, {5, 7, 4, 16},     {3, 1, 1, 1}};
 
 static char path[256];
 static float want[2 * LAST][VOCAB], got[2 * LAST][VOCAB];
@@ -66,6 +66,13 @@ static void run(const struct way *w, enum tern_cache_type type, float (*rows)[VO
     ck_assert_msg(!tern_context_open(&c, m, &cp, &e), "%s", e.text);
     feed(c, 0, 0, LENGTH - LAST, w->chunk, NULL);
     ck_assert_uint_eq(tern_seq_fork(c, 0, 1, LENGTH - LAST), LENGTH - LAST);
+    if (w->n_batch > 1) { /* a batch of two strips, which leaves nothing */
+        for (uint32_t seq = 0; seq < 2; seq++)
+            ck_assert(!tern_batch_add(c, seq, 0, 0, NULL));
+        ck_assert(!tern_forward(c));
+        for (uint32_t seq = 0; seq < 2; seq++)
+            tern_seq_keep(c, seq, LENGTH - LAST);
+    }
     feed(c, 0, LENGTH - LAST, LENGTH, w->last, rows);
     tern_seq_keep(c, 0, LENGTH - LAST);
     size_t at_once = w->n_batch < 8 ? 1 : 8;

@@ -140,6 +140,37 @@ static struct tern_op find_op(tern_context *ctx, const char *name)
     return ops[0];
 }
 
+/* One thread takes both KV heads with all blocks; three share out heads and blocks. */
+START_TEST(a_timeline_says_what_attention_did)
+{
+    struct tern_span spans[256];
+    struct tern_shape deep = odd;
+    size_t n_spans, found = 0;
+    deep.max_seq = 600;
+    tern_model *m = open_random(&deep, TERN_Q8, _i ? 3 : 1);
+    tern_context *ctx = open_context(m, 0);
+    for (int i = 0; i < 36; i++) {
+        add_rows(ctx, 15);
+        ck_assert(!tern_forward(ctx));
+    }
+    ck_assert(!tern_timeline_start(ctx, 256, NULL));
+    add_rows(ctx, 1);
+    ck_assert(!tern_forward(ctx));
+    n_spans = tern_timeline(ctx, spans, 256, NULL);
+    for (const struct tern_span *s = spans; s < spans + n_spans; s++) {
+        if (strcmp(s->operation, "attend") || !s->n_rows)
+            continue;
+        found++;
+        ck_assert(s->row == 0 && s->n_rows == 1 && s->n_kv_heads == (_i ? 1 : 2));
+        ck_assert(s->kv_head + s->n_kv_heads <= 2 && s->block + s->n_blocks <= 3);
+        ck_assert_uint_eq(s->n_blocks, _i ? 1 : 3);
+    }
+    ck_assert_uint_ge(found, deep.n_layers);
+    tern_context_close(ctx);
+    tern_model_close(m);
+}
+END_TEST
+
 START_TEST(a_profile_counts_and_changes_nothing)
 {
     struct tern_error e = {0};
@@ -245,5 +276,6 @@ END_TEST
 SUITE("measure", AROUND_EACH(setup, teardown),
       LOOP(random_models_are_sound, TERN_F32, TERN_Q4C + 1),
       TEST(random_models_do_not_depend_on_threads), TEST(wrong_shapes_are_refused),
-      LOOP(a_profile_counts_and_changes_nothing, 1, 4), TEST(a_window_bounds_the_cost),
+      LOOP(a_profile_counts_and_changes_nothing, 1, 4),
+      LOOP(a_timeline_says_what_attention_did, 0, 2), TEST(a_window_bounds_the_cost),
       TEST(a_fingerprint_can_be_made_by_hand), LOOP(the_machine_has_limits, 1, 3))
