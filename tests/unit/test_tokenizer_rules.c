@@ -588,7 +588,7 @@ START_TEST(replacing_decoders)
     struct decoder *d;
     size_t n;
     for (int more = 0; more < 2; more++) {
-        small(&k, "bpe", "aba|<0x41>", "16");
+        small(&k, "bpe", "aba|<0x41>|<0x00>", "166");
         keywriter_text(&k, "decoder.0", "replace");
         keywriter_text(&k, "decoder.0.from", "ab");
         keywriter_text(&k, "decoder.0.to", more ? "xyz" : "xy");
@@ -605,6 +605,8 @@ START_TEST(replacing_decoders)
         ck_assert(n == 3 && !memcmp(p, "xya", 3));
         p = decoder_bytes(d, 1, &n);
         ck_assert(n == 1 && *p == 'A');
+        p = decoder_bytes(d, 2, &n);
+        ck_assert(n == 1 && !*p);
         decoder_close(d);
         tokenizer_close(t);
         keywriter_close(&k);
