@@ -505,6 +505,19 @@ START_TEST(equal_texts_of_a_map)
 }
 END_TEST
 
+/* A text is replaced where all of it stands, also at the very end. */
+START_TEST(texts_that_are_almost_replaced)
+{
+    struct keywriter k;
+    small(&k, "spm", "a|b|c|x", "1111");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0, 0);
+    keywriter_text(&k, "normalizer.0", "replace");
+    keywriter_text(&k, "normalizer.0.from", "ab");
+    keywriter_text(&k, "normalizer.0.to", "x");
+    check_small(&k, "aabaccbab", "0 3 0 2 2 1 3 ");
+}
+END_TEST
+
 /* By graphemes: the shortest text that one begins with counts, for the whole of it, up to 5 bytes;
  * of a longer one each character is looked at. */
 START_TEST(graphemes_of_a_map)
@@ -686,5 +699,6 @@ SUITE("tokenizer rules", LOOP(test_rows, 0, sizeof rows / sizeof *rows), TEST(ru
       TEST(token_0_is_a_token), TEST(sentencepiece_pieces), TEST(user_defined_pieces),
       TEST(unigram_characters), TEST(added_tokens_in_any_order), TEST(special_types),
       TEST(swallowed_whitespace_is_gone), TEST(equal_texts_of_a_map), TEST(graphemes_of_a_map),
-      TEST(two_metaspace_steps), TEST(names_of_bytes), TEST(stripped_sides),
-      TEST(replacing_decoders), TEST(long_words_without_memory), LOOP(test_plain_is_plain, 0, 9))
+      TEST(texts_that_are_almost_replaced), TEST(two_metaspace_steps), TEST(names_of_bytes),
+      TEST(stripped_sides), TEST(replacing_decoders), TEST(long_words_without_memory),
+      LOOP(test_plain_is_plain, 0, 9))
