@@ -502,6 +502,15 @@ START_TEST(equal_texts_of_a_map)
     keywriter_text(&k, "normalizer.0.to.bytes", "zxzy");
     NUMBERS(&k, "normalizer.0.to.lengths", uint32_t, KEY_U32, 1, 1, 1, 1);
     check_small(&k, "aab", "2 1 ");
+    small(&k, "spm", "a|x|b", "111");
+    NUMBERS(&k, "scores", float, KEY_F32, 0, 0, 0);
+    keywriter_text(&k, "normalizer.0", "charsmap");
+    keywriter_u64(&k, "normalizer.0.graphemes", 0);
+    keywriter_text(&k, "normalizer.0.from.bytes", "ab");
+    NUMBERS(&k, "normalizer.0.from.lengths", uint32_t, KEY_U32, 2);
+    keywriter_text(&k, "normalizer.0.to.bytes", "x");
+    NUMBERS(&k, "normalizer.0.to.lengths", uint32_t, KEY_U32, 1);
+    check_small(&k, "abaab", "1 0 1 ");
 }
 END_TEST
 
