@@ -455,18 +455,25 @@ static struct tokenizer *open_dry(struct keywriter *k)
     return t;
 }
 
-/* Whether q may follow "q x x x q x x x", x being `token`, which `breaker` cuts: then less than
- * `allowed` tokens are repeated. */
-static bool cuts_to(struct decoder *d, tern_token token, const char *breaker, uint32_t allowed)
+/* Whether q, of the logit `q`, is taken after "q x x x q x x x", x being `token`; its penalty is
+ * 10 * base^(tokens that repeat behind `breaker` - allowed). */
+static bool takes_q(struct decoder *d, tern_token token, const char *breaker, uint32_t allowed,
+                    float base, float q)
 {
     struct sampler s = {
         .vocab = DRY_VOCAB, .log_sum_exp = kernels.log_sum_exp, .scratch = scratch, .decoder = d};
     struct tern_sampler_params p = plain();
     const tern_token text[] = {Q, token, token, token, Q, token, token, token};
-    const float logits[DRY_VOCAB] = {[Q] = 1};
-    p.temperature = 0, p.dry_multiplier = 10, p.dry_base = 1, p.dry_allowed_length = allowed;
+    const float logits[DRY_VOCAB] = {[Q] = q};
+    p.temperature = 0, p.dry_multiplier = 10, p.dry_base = base, p.dry_allowed_length = allowed;
     p.dry_last_n = UINT32_MAX, p.dry_breakers = &breaker, p.n_dry_breakers = 1;
     return sampler_pick(&s, &p, logits, text, 8, 0) == Q;
+}
+
+/* True when less than `allowed` tokens are repeated. */
+static bool cuts_to(struct decoder *d, tern_token token, const char *breaker, uint32_t allowed)
+{
+    return takes_q(d, token, breaker, allowed, 1, 1);
 }
 
 static bool cuts(struct decoder *d, tern_token token, const char *breaker)
@@ -487,6 +494,7 @@ START_TEST(breakers_reach_into_long_tokens)
     for (uint32_t n = 1; n <= 4; n++) /* a repetition begins behind the token in which they end */
         for (uint32_t allowed = 1; allowed <= 4; allowed++)
             ck_assert(cuts_to(d, B, endings[n - 1], allowed) == (4 - n < allowed));
+    ck_assert(takes_q(d, B, "q", 3, 100, 11) && !takes_q(d, B, "q", 3, 100, 9)); /* 3, not 4 */
     memset(longest + 2, 'y', DRY_BREAKER_MAX - 2);
     ck_assert(cuts(d, LONG, "qbyy") && !cuts(d, LONG, "qbb") && cuts(d, LONG, longest));
     memset(longest + 1, 'z', DRY_BREAKER_MAX - 1);
