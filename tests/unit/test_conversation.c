@@ -230,6 +230,8 @@ START_TEST(good_files)
     ck_assert(c.n == 5 && is_text(0, "s") && is_text(3, "z"));
     LOADS("{\"role\":\"user\",\"content\":\"a\",\"content\":\"b\"}\n" ANSWER);
     ck_assert(c.n == 3 && is_text(1, "b") && !c.list->text);
+    LOADS(USER "a\\u0000\"}\n" ANSWER);
+    ck_assert(c.n == 3 && c.list[1].text[0] == 'a' && is_text(2, "y"));
 }
 END_TEST
 
@@ -244,6 +246,8 @@ static const struct {
     {"{\"role\":", "line 1" LINE},
     {"{\"role\":\"user\"}", "line 1" LINE},
     {"{\"content\":\"user\"}", "line 1" LINE},
+    {"{\"role\":'user\",\"content\":\"x\"}", "line 1" LINE},
+    {"{.role\":\"user\",\"content\":\"x\"}", "line 1" LINE},
     {"{\"role\",\"user\",\"content\":\"x\"}", "line 1" LINE},
     {"{\"role\":\"user\":\"content\":\"x\"}", "line 1" LINE},
     {"{\"role\":\"user\",\"content\":\"x\",}", "line 1" LINE},
