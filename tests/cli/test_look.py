@@ -102,6 +102,39 @@ class Look(LookCase):
                 self.assertLess(used.ru_maxrss, 32 * 1024)  # KiB
         self.assertEqual(list(self.folder.iterdir()), [text])
 
+    def test_a_signal_leaves_no_half_file(self):
+        """Of every kind of output: after Ctrl-C there is the whole file or none, and never another."""
+        text, whole = self.folder / "text.txt", self.folder / "whole"
+        text.write_text("Once upon a time there was a little dog. It ran to the park. " * 24)
+        whole.mkdir()
+        steer = ("--steer-from", "sad " * 300, "--steer-to", "glad " * 300)
+        for name, *arguments in (
+            ("atlas.html", "-o"), ("head.svg", "--head", "2.3", "-n", 1, "-p", "dog " * 250, "-o"), ("surprise.html", "--surprise", text, "-o"),
+            ("lens.html", "--lens", "-o"), ("why.html", "--why", "", "-o"), ("compare.html", "--compare", FABLE, "-o"),
+            ("trace.json", "--timeline"), ("timeline.html", "--timeline"), ("tour.html", "-p", "The cat sat", "--tour", "-o"),
+            ("changed.html", "--ablate", "2.3", "-o"), ("direction.gguf", *steer, "-o"), ("ranks.html", "-p", "The dog ran. " * 20, "--ablate", "each", "-o"),
+            ("all.npz", "--capture"), ("all.safetensors", "--capture"),
+        ):  # fmt: skip
+            own = () if {"-p", "--surprise"} & set(arguments) else ("-f", text)
+            began = time.monotonic()
+            look(FABLE, *own, *arguments, whole / name)
+            took, new = time.monotonic() - began, self.folder / name
+            for share in (0.5, 0.9):
+                with self.subTest(name, share=share):
+                    p = subprocess.Popen([LOOK, FABLE, *map(str, own), *map(str, arguments), new], cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+                    time.sleep(share * took)
+                    p.send_signal(signal.SIGINT)
+                    p.communicate(timeout=30)
+                    self.assertIn(p.returncode, (130, -signal.SIGINT, 0))
+                    left = {f.name for f in self.folder.iterdir()} - {"text.txt", "whole"}
+                    self.assertLessEqual(left, {name})
+                    if left:
+                        end = {".html": b"</html>\n", ".svg": b"</svg>\n", ".json": b"}\n"}.get(new.suffix, b"")
+                        self.assertTrue(new.read_bytes().endswith(end))
+                        if not end:
+                            self.assertEqual(new.stat().st_size, (whole / name).stat().st_size)
+                        new.unlink()
+
     def test_the_picture_in_the_readme_is_what_look_draws(self):
         picture = self.folder / "head.svg"
         look(FABLE, "The cat sat on the mat", "--head", "2.3", "-o", picture)

@@ -3,7 +3,7 @@
 
 function bar(value, most) {
   const part = (50 * Math.min(Math.abs(value) / most, 1)).toFixed(2), [r, g, b] = shadeSigned(value < 0 ? -0.8 : 0.8);
-  return element("span", { "aria-hidden": "true", style: "position:relative;display:inline-block;width:min(40vw,420px);height:12px;background:var(--panel);border:1px solid var(--line)" },
+  return element("span", { "aria-hidden": "true", style: "position:relative;display:inline-block;width:min(38vw,420px);height:12px;background:var(--panel);border:1px solid var(--line)" },
     element("span", { class: "bar", "data-sign": Math.sign(value), style: `position:absolute;top:0;bottom:0;width:${part}%;${value < 0 ? "right" : "left"}:50%;background:rgb(${r},${g},${b})` }));
 }
 
@@ -19,7 +19,7 @@ function table(terms, most) {
 function group(title, terms, most, open) {
   const sum = terms.reduce((s, t) => s + t[2], 0);
   return element("details", { open, class: "layer-terms" },
-    element("summary", { style: "cursor:pointer;white-space:nowrap" }, element("span", { style: "display:inline-block;min-width:9em" }, title), bar(sum, most), element("span", { class: "number" }, ` ${sum.toFixed(4)}`)),
+    element("summary", { style: "cursor:pointer;white-space:nowrap" }, element("span", { style: "display:inline-block;min-width:6em" }, title), bar(sum, most), element("span", { class: "number" }, ` ${sum.toFixed(4)}`)),
     table(terms, most));
 }
 
