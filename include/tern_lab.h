@@ -38,8 +38,8 @@ struct tern_layer_info {
     int parallel;       /* attention and feed-forward read the same x, so there is no `middle` */
     int gated;
     int qk_norm, attn_post_norm, ffn_post_norm; /* it has such norms */
-    int qkv_clipped;       /* q, k and v are clamped */
-    int learned_positions; /* of the model: they are added to the embedding */
+    int qkv_clipped;                            /* q, k and v are clamped */
+    int learned_positions;                      /* of the model: they are added to the embedding */
 };
 void tern_model_layer(const tern_model *model, uint64_t layer, struct tern_layer_info *info);
 
