@@ -3,36 +3,22 @@ a test whose package is missing is skipped."""
 
 import importlib.util
 import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 import numpy as np
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-LOOK = os.environ.get("LOOK", "./look")
-FABLE = "models/fable.bin"
+from look_case import FABLE, LookCase, look
 
 
 def needs(package: str):
     return unittest.skipUnless(importlib.util.find_spec(package), f"no {package} (tools/requirements-look.txt)")
 
 
-class Tools(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class Tools(LookCase):
     def capture(self, name: str, *arguments) -> Path:
-        path = self.folder / name
-        subprocess.run([LOOK, FABLE, *map(str, arguments), "-q", "--capture", path], check=True, cwd=ROOT)
-        return path
+        look(FABLE, *arguments, "-q", "--capture", self.folder / name)
+        return self.folder / name
 
     def patterns(self) -> tuple[dict[str, np.ndarray], list[str]]:
         """Attention of a text, and names of its tokens."""
