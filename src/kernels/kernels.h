@@ -169,7 +169,8 @@ typedef bool (*in_range_fn)(const float *x, size_t n, float limit);
  *
  * - score: s[g, p] = fma over d ascending of q[g, d] * k[d, p], from +0;
  *   q8: acc = fma((float)dot, ks[p] * qs[g], acc), groups of 32 dims ascending, from +0
- * - weigh: alibi: s = s + (bias(first + p) - bias(position)), bias(j) = r(slope * r(j));
+ * - weigh: alibi: s = s + (bias(first + p) - bias(position)), bias(j) = r(slope * r(j)),
+ *   or, of a negative slope, -slope * j;
  *   s = s * scale; softcap > 0: s = cap * tanh(s / cap); m[g] = max s;
  *   e[p] = exp(s[p] - m); l[g] = lane_sum(e), lane = p mod 16
  * - mix: a[g, d] = fma(e[p], v[p, d], a[g, d]), p ascending, from +0; q8: v is (float)q * scale
@@ -202,6 +203,8 @@ struct alibi {
 /* bias(position) of the formula above */
 static inline float alibi_bias(float slope, float position)
 {
+    if (slope < 0)
+        return -slope * position;
     float c = position * 65537, x = slope * (c - (c - position));
     c = x * 65537;
     return c - (c - x);

@@ -194,6 +194,8 @@ SIMD vf to_bf16(vf x)
 
 SIMD vf alibi_biases(float slope, vf position)
 {
+    if (slope < 0)
+        return vf_mul(vf_set1(-slope), position);
     return to_bf16(vf_mul(vf_set1(slope), to_bf16(position)));
 }
 

@@ -38,6 +38,7 @@ struct number_key {
 #define OF_MODEL(field) offsetof(struct model, field)
 #define OF_LAYER(field) offsetof(struct shape, field)
 #define MAX_NUMBER 0x1p100f
+enum { MAX_SLOPE = 1 << 20, MAX_Q_SCALES = 512 };
 
 static const struct size_key model_sizes[] = {
     {"n_layers", 1, OF_MODEL(n_layers), MAX_LAYERS, NEEDED},
@@ -47,6 +48,8 @@ static const struct size_key model_sizes[] = {
     {"head_tied", 0, OF_MODEL(head_tied), 1, NEEDED},
     {"head_bias", 0, OF_MODEL(head_bias), 1, 0},
     {"norm_bias", 0, OF_MODEL(norm_bias), 1, 0},
+    {"embed_norm", 0, OF_MODEL(has_embed_norm), 1, 0},
+    {"q_scale_every", 1, OF_MODEL(q_scale_every), MAX_SEQ, 1},
     {"learned_positions", 0, OF_MODEL(learned_positions), 1, 0},
 };
 
@@ -69,14 +72,18 @@ static const struct size_key layer_sizes[] = {
     {"ffn_bias", 0, OF_LAYER(ffn_bias), 7, 0},
     {"norms", 0, OF_LAYER(norms), 15, NORM_ATTN | NORM_FFN},
     {"qk_norm", 0, OF_LAYER(qk_norm), QK_SHARED_LAYER, QK_NONE},
+    {"qk_norm_last", 0, OF_LAYER(qk_norm_last), 1, 0},
     {"qkv_clip_last", 0, OF_LAYER(qkv_clip_last), 1, 0},
     {"attn_sinks", 0, OF_LAYER(sinks), 1, 0},
     {"parallel", 0, OF_LAYER(parallel), 1, 0},
     {"ffn_gated", 0, OF_LAYER(gated), 1, 1},
     {"n_experts", 0, OF_LAYER(n_experts), MAX_EXPERTS, 0},
     {"experts_used", 0, OF_LAYER(experts_used), MAX_EXPERTS, 0},
-    {"router_score", 0, OF_LAYER(router_score), ROUTER_SIGMOID, ROUTER_SOFTMAX},
+    {"router_score", 0, OF_LAYER(router_score), ROUTER_SPARSEMIXER, ROUTER_SOFTMAX},
     {"router_normalize", 0, OF_LAYER(router_normalize), 1, 0},
+    {"router_groups", 1, OF_LAYER(router_groups), MAX_EXPERTS, 1},
+    {"router_groups_used", 1, OF_LAYER(router_groups_used), MAX_EXPERTS, 1},
+    {"router_group_best", 1, OF_LAYER(router_group_best), 2, 2},
     {"router_bias", 0, OF_LAYER(router_bias), 1, 0},
     {"router_select_bias", 0, OF_LAYER(select_bias), 1, 0},
     {"shared_hidden", 0, OF_LAYER(shared_hidden), MAX_WIDTH, 0},
@@ -89,6 +96,7 @@ static const struct number_key layer_numbers[] = {
     {"qkv_clip", OF_LAYER(qkv_clip), 0, MAX_NUMBER, 0},
     {"ffn_clamp", OF_LAYER(ffn_clamp), 0, MAX_NUMBER, 0},
     {"router_factor", OF_LAYER(router_factor), -MAX_NUMBER, MAX_NUMBER, 1},
+    {"router_jitter", OF_LAYER(router_jitter), 0, 1, 0},
 };
 
 static const char *const activations[N_ACTIVATIONS] = {"silu",  "gelu",       "gelu_tanh",
@@ -280,10 +288,25 @@ static enum tern_status read_alibi(struct keys *keys, struct model *m, struct te
                              "config key 'alibi' has %llu values, and layer %zu has %zu heads",
                              (unsigned long long)count, l, m->shapes[l].n_heads);
     for (size_t h = 0; h < count; h++)
-        if (!(load_f32(&m->alibi[h]) >= 0 && load_f32(&m->alibi[h]) <= 1))
+        if (!(load_f32(&m->alibi[h]) >= -MAX_SLOPE && load_f32(&m->alibi[h]) <= 1))
             return error_set(e, TERN_BAD_FILE,
-                             "config key 'alibi' holds a slope that is not between 0 and 1");
+                             "config key 'alibi' holds a slope that is not between -%d and 1", MAX_SLOPE);
     return TERN_OK;
+}
+
+/* ---- scales of queries by position ------------------------------------------------------------ */
+
+static enum tern_status read_q_scales(struct keys *keys, struct model *m, struct tern_error *e)
+{
+    uint64_t count = 0;
+    enum tern_status s = keys_f32s(keys, "q_scales", &m->q_scales, &count, e);
+    m->n_q_scales = (size_t)count;
+    if (!s && m->q_scales && (!count || count > MAX_Q_SCALES))
+        return out_of_range("q_scales", count, 1, MAX_Q_SCALES, e);
+    for (size_t i = 0; !s && m->q_scales && i < count; i++)
+        if (!(load_f32(&m->q_scales[i]) - load_f32(&m->q_scales[i]) == 0))
+            return error_set(e, TERN_BAD_FILE, "config key 'q_scales' holds a value that is not finite");
+    return s;
 }
 
 /* ---- what the features of one layer demand of each other ----------------------------------- */
@@ -303,7 +326,21 @@ static enum tern_status check_heads(const struct model *m, const struct shape *s
     if (s->rope_set && 2 * m->ropes[s->rope_set - 1].half > s->head_dim)
         return error_set(e, TERN_BAD_FILE, "layer %zu: %zu rotary dims exceed head_dim %zu", l,
                          2 * m->ropes[s->rope_set - 1].half, s->head_dim);
+    if (s->qk_norm_last && s->qk_norm == QK_FULL)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: qk_norm_last of all heads together", l);
     return TERN_OK;
+}
+
+/* Groups of one size, of which those used have enough experts */
+static enum tern_status check_groups(const struct shape *s, size_t l, struct tern_error *e)
+{
+    size_t groups = s->router_groups, used = s->router_groups_used;
+    if (!s->n_experts || (groups == 1 && used == 1) ||
+        (used <= groups && s->n_experts % groups == 0 &&
+         s->n_experts / groups * used >= s->experts_used))
+        return TERN_OK;
+    return error_set(e, TERN_BAD_FILE, "layer %zu: %zu of %zu groups of %zu experts", l, used,
+                     groups, s->n_experts);
 }
 
 static enum tern_status check_ffn(const struct model *m, const struct shape *s, size_t l,
@@ -329,7 +366,9 @@ static enum tern_status check_shape(const struct model *m, const struct shape *s
                                     struct tern_error *e)
 {
     enum tern_status status = check_heads(m, s, l, e);
-    return status ? status : check_ffn(m, s, l, e);
+    if (!status)
+        status = check_ffn(m, s, l, e);
+    return status ? status : check_groups(s, l, e);
 }
 
 enum tern_status config_read(struct model *m, struct keys *keys, struct tern_error *e)
@@ -348,7 +387,8 @@ enum tern_status config_read(struct model *m, struct keys *keys, struct tern_err
         return error_memory(e, "the layers", m->n_layers * sizeof *m->shapes);
     if ((s = read_all(keys, layer_sizes, COUNT(layer_sizes), layer_numbers, COUNT(layer_numbers),
                       m->shapes, sizeof *m->shapes, m->n_layers, e)) ||
-        (s = read_ropes(keys, m, e)) || (s = read_alibi(keys, m, e)))
+        (s = read_ropes(keys, m, e)) || (s = read_alibi(keys, m, e)) ||
+        (s = read_q_scales(keys, m, e)))
         return s;
     for (size_t l = 0; l < m->n_layers; l++)
         if ((s = check_shape(m, &m->shapes[l], l, e)))

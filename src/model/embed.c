@@ -1,6 +1,8 @@
 /* Tokens to rows: see embed.h. */
 #include "model/embed.h"
 
+#include "model/residual.h"
+
 static void embed_items(void *arg, size_t begin, size_t end, int thread)
 {
     struct forward *f = arg;
@@ -11,6 +13,8 @@ static void embed_items(void *arg, size_t begin, size_t end, int thread)
         f->kernels->get_row[m->embed.type](x, m->embed.data, m->dim, (size_t)f->rows[i].token);
         if (m->embed_scale != 1)
             f->kernels->scale(x, m->embed_scale, m->dim);
+        if (has_norm(&m->embed_norm))
+            norm_row(f, x, x, &m->embed_norm, m->dim);
         if (m->positions)
             f->kernels->add(x, m->positions + f->rows[i].position * m->dim, m->dim);
         for (size_t r = 0; r < m->n_ropes; r++) {

@@ -127,6 +127,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
                         .attn_cap = c->attn_cap,
                         .qkv_clip = c->qkv_clip,
                         .clip_last = c->qkv_clip_last,
+                        .qk_norm_last = c->qk_norm_last,
                         .qk_norm = (enum qk_norm)c->qk_norm,
                         .parallel = c->parallel,
                         .gated = c->gated,
@@ -136,6 +137,10 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
                                     .score = (enum router_score)c->router_score,
                                     .normalize = c->router_normalize,
                                     .factor = c->router_factor,
+                                    .jitter = c->router_jitter,
+                                    .groups = c->router_groups,
+                                    .groups_used = c->router_groups_used,
+                                    .group_best = c->router_group_best,
                                     .shared_hidden = c->shared_hidden}};
     bind_norm(b, "attn_norm", c->norms & NORM_ATTN, m->dim, &w->attn_norm);
     bind_norm(b, "attn_post_norm", c->norms & NORM_ATTN_POST, m->dim, &w->attn_post_norm);
@@ -154,6 +159,7 @@ static enum tern_status bind_all(struct model *m, struct tern_error *e)
     if (!m->layers)
         return error_memory(e, "the layers", m->n_layers * sizeof *m->layers);
     bind_matrix(&b, &embed, ANY_TYPE);
+    bind_norm(&b, "embed_norm", m->has_embed_norm, m->dim, &m->embed_norm);
     m->head = m->embed;
     bind_matrix(&b, &head, ANY_TYPE);
     bind_vector(&b, "head_bias", "", m->head_bias, m->vocab, &m->head.bias);

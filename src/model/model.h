@@ -44,7 +44,7 @@ struct norm {
 
 /* Order of FORMAT.md's numbers. */
 enum qk_norm { QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER };
-enum router_score { ROUTER_SOFTMAX, ROUTER_SOFTMAX_CHOSEN, ROUTER_SIGMOID };
+enum router_score { ROUTER_SOFTMAX, ROUTER_SOFTMAX_CHOSEN, ROUTER_SIGMOID, ROUTER_SPARSEMIXER };
 
 /* Feed-forward experts: the router chooses n_used of n for each row. */
 struct experts {
@@ -52,6 +52,9 @@ struct experts {
     size_t score;             /* enum router_score */
     size_t normalize;         /* weights of the chosen are divided by their sum */
     float factor;             /* then multiplied by this */
+    float jitter;             /* of ROUTER_SPARSEMIXER */
+    size_t groups, groups_used; /* neighbours form groups, of which so many are chosen from; by */
+    size_t group_best;          /* the sum of so many best scores of each */
     struct matrix router;     /* [n, dim] f32; its bias is part of the score */
     const float *select_bias; /* [n] added for the choice only, or NULL */
     size_t shared_hidden;     /* of the expert that every row takes; 0: none */
@@ -67,8 +70,8 @@ struct shape {
     size_t attn_bias, ffn_bias, norms, qk_norm, sinks, parallel, gated;
     size_t n_experts, experts_used, router_score, router_normalize, router_bias, select_bias;
     size_t shared_hidden, shared_switch;
-    size_t qkv_clip_last;
-    float attn_scale, attn_cap, qkv_clip, ffn_clamp, router_factor;
+    size_t qkv_clip_last, qk_norm_last, router_groups, router_groups_used, router_group_best;
+    float attn_scale, attn_cap, qkv_clip, ffn_clamp, router_factor, router_jitter;
 };
 
 struct layer {
@@ -84,6 +87,7 @@ struct layer {
     const float *sinks; /* [n_heads] a score without a value, or NULL */
     struct norm attn_norm, attn_post_norm, ffn_norm, ffn_post_norm; /* [dim] */
     enum qk_norm qk_norm;
+    bool qk_norm_last;          /* after RoPE, not before it */
     struct norm q_norm, k_norm; /* [head_dim], or [heads * head_dim] */
     bool parallel;              /* attention and feed-forward read the same x */
     struct matrix q;            /* [n_heads * head_dim, dim] */
@@ -111,13 +115,23 @@ struct model {
     size_t rope_limit; /* positions from which on the sets' far frequencies hold; 0: none has any */
     struct matrix embed, head; /* [vocab, dim]; the same tensor when tied */
     const float *positions;    /* [max_seq, dim] learned, added to the embedding; or NULL */
+    struct norm embed_norm;    /* [dim] of the embedded row, before the positions; or none */
     struct norm final_norm;    /* [dim] */
+    const float *q_scales;     /* [n_q_scales] of queries, q_scale_every positions each; or NULL */
+    size_t n_q_scales, q_scale_every;
     const float *alibi;        /* [n_heads] of every layer, borrowed from the file; or NULL */
     size_t head_tied;
     /* what config.c read and model.c binds */
     struct shape *shapes; /* [n_layers]; only while opening */
-    size_t norm_bias, head_bias, learned_positions;
+    size_t norm_bias, head_bias, learned_positions, has_embed_norm;
 };
+
+/* Factor of the queries of a position */
+static inline float q_scale_of(const struct model *m, size_t position)
+{
+    size_t i = position / m->q_scale_every;
+    return m->q_scales ? m->q_scales[i < m->n_q_scales ? i : m->n_q_scales - 1] : 1;
+}
 
 enum tern_status model_open(struct model **out, const char *path, struct tern_error *e);
 void model_close(struct model *m);

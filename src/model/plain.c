@@ -58,7 +58,7 @@ static void add_to_stream(struct forward *f, float *y, const struct norm *norm)
 
 /* ---- embedding ---- */
 
-/* x = embed[token] * embed_scale (+ positions[position]), and the angles of RoPE:
+/* x = norm(embed[token] * embed_scale) (+ positions[position]), and the angles of RoPE:
  * cos[i], sin[i] of position * inv_freq[i], i < half, for every set */
 static void embed(struct forward *f, const struct row *row)
 {
@@ -68,6 +68,8 @@ static void embed(struct forward *f, const struct row *row)
     k->get_row[m->embed.type](p->x, m->embed.data, m->dim, (size_t)row->token);
     if (m->embed_scale != 1)
         k->scale(p->x, m->embed_scale, m->dim);
+    if (has_norm(&m->embed_norm))
+        norm_row(f, p->x, p->x, &m->embed_norm, m->dim);
     if (m->positions)
         k->add(p->x, m->positions + row->position * m->dim, m->dim);
     for (size_t r = 0; r < m->n_ropes; r++) {
@@ -116,7 +118,17 @@ static void clip_heads(struct forward *f, const struct layer *w)
     f->kernels->clamp(p->v, w->qkv_clip, w->n_kv_heads * w->head_dim);
 }
 
-/* q, k, v = Wq h, Wk h, Wv h, clamped, normed (or normed, clamped), turned; k and v into the cache at the row's position */
+/* Norms of q and k, where this is their place: before RoPE, or after it */
+static void norm_qk(struct forward *f, const struct layer *w, bool last)
+{
+    if (w->qk_norm_last != last)
+        return;
+    norm_heads(f, w, f->plain.q, &w->q_norm, w->n_heads);
+    norm_heads(f, w, f->plain.k, &w->k_norm, w->n_kv_heads);
+}
+
+/* q, k, v = Wq h, Wk h, Wv h, clamped, normed (or normed, clamped), turned (or turned, normed), q scaled by its position;
+ * k and v into the cache at the row's position */
 static void project_qkv(struct forward *f, const struct layer *w, const struct row *row,
                         const float *h)
 {
@@ -128,12 +140,14 @@ static void project_qkv(struct forward *f, const struct layer *w, const struct r
     matmul(f, l, p->v, &w->v, h);
     if (w->qkv_clip > 0 && !w->clip_last)
         clip_heads(f, w);
-    norm_heads(f, w, p->q, &w->q_norm, w->n_heads);
-    norm_heads(f, w, p->k, &w->k_norm, w->n_kv_heads);
+    norm_qk(f, w, false);
     if (w->qkv_clip > 0 && w->clip_last)
         clip_heads(f, w);
     turn_heads(f, w, p->q, w->n_heads);
     turn_heads(f, w, p->k, w->n_kv_heads);
+    norm_qk(f, w, true);
+    if (f->model->q_scales)
+        f->kernels->scale(p->q, q_scale_of(f->model, row->position), w->n_heads * d);
     for (size_t i = 0; i < w->n_kv_heads; i++) {
         kv_store(f, l, row, i, true, p->k + i * d, d, s);
         kv_store(f, l, row, i, false, p->v + i * d, d, s);

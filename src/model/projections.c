@@ -54,13 +54,18 @@ static void finish_heads(struct forward *f, const struct layer *w, const struct 
                          size_t i, size_t h0, size_t h1, struct scratch *s)
 {
     bool is_q = m == &w->q, is_key = m == &w->k;
+    bool norms = (is_q || is_key) && w->qk_norm != QK_NONE && w->qk_norm != QK_FULL;
     size_t d = w->head_dim;
-    if ((is_q || is_key) && w->qk_norm != QK_NONE && w->qk_norm != QK_FULL)
+    if (norms && !w->qk_norm_last)
         norm_heads(f, w, is_q ? &w->q_norm : &w->k_norm, x, h0, h1);
     if (w->qkv_clip > 0 && w->clip_last)
         f->kernels->clamp(x, w->qkv_clip, (h1 - h0) * d);
     if (w->rope && (is_q || is_key))
         rope_heads(f, w->rope, x, i, h1 - h0, d);
+    if (norms && w->qk_norm_last)
+        norm_heads(f, w, is_q ? &w->q_norm : &w->k_norm, x, h0, h1);
+    if (is_q && f->model->q_scales)
+        f->kernels->scale(x, q_scale_of(f->model, f->rows[i].position), (h1 - h0) * d);
     for (size_t h = h0; !is_q && h < h1; h++)
         kv_store(f, w->index, &f->rows[i], h, is_key, x + (h - h0) * d, d, &s->attention);
 }

@@ -18,7 +18,9 @@ const char *const golden_names[] = {
     "seed-oss", "smollm3", "stablelm", "stablelm-12b", "starcoder2", "starcoder2-relu",
     "cwm", "glm", "helium", "internlm3", "jais2", "ministral", "nemotron", "vaultgemma",
     "dots1", "ernie4_5-moe", "exaone-moe", "glm4-moe", "granitemoe", "granitemoe-shared", "mellum",
-    "minimax-m2", NULL};
+    "minimax-m2", "bloom", "codegen", "glm4-moe-groups", "gpt-bigcode", "gpt-bigcode-mha", "gpt-neo",
+    "gptj", "granite-swa", "hunyuan", "hunyuan-moe", "ministral3", "mpt", "nanochat", "opt", "phimoe",
+    NULL};
 
 int golden_count(void)
 {

@@ -512,4 +512,105 @@ FAMILIES = [
          "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}}
         | {part: without(part, 1) for part in ("q_norm", "k_norm")},
     ),
+    Family(
+        "hunyuan", "HunYuanDenseV1",
+        config(48, 4, 2, 16, 64, rope(10000.0, "dynamic", alpha=50.0, factor=1.0)),
+        {"scaling": {"rope_parameters": rope(10000.0)}, "rope order": interleaved}
+        | {part: without(part, 1) for part in ("q_norm", "k_norm")},
+    ),
+    Family(
+        "hunyuan-moe", "HunYuanMoEV1",
+        config(48, 4, 2, 16, 40, rope(10000.0), num_experts=5, moe_topk=2),
+        {"one expert": {"moe_topk": 1}, "shared": without("shared_down")}
+        | {part: without(part, 1) for part in ("q_norm", "k_norm")},
+    ),
+    Family(
+        "nanochat", "NanoChat",
+        config(48, 4, 2, None, 64, rope(10000.0), final_logit_softcapping=20.0),
+        {"logit cap": {"final_logit_softcapping": None}, "activation": {"hidden_act": "gelu"},
+         "base": {"rope_parameters": rope(500.0)}},
+    ),
+    Family(
+        "ministral3", "Ministral3",
+        config(48, 4, 2, 16, 64, rope(1000000.0, "yarn", factor=16.0, original_max_position_embeddings=24, beta_fast=32.0,
+                                      beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4)),
+        {"scale": {"rope_parameters": rope(
+            1000000.0, "yarn", factor=16.0, original_max_position_embeddings=24, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+            mscale_all_dim=1.0, llama_4_scaling_beta=0.0)}, "window": {"sliding_window": 8}},
+        prompt=100, rows=(0, 23, 24, 47, 48, 99, 130),
+    ),
+    Family(
+        "granite-swa", "GraniteSWA",
+        config(48, 4, 2, 12, 64, rope(10000.0), num_hidden_layers=5, embedding_multiplier=6.0, residual_multiplier=0.4,
+               attention_multiplier=0.15, logits_scaling=5.0, sliding_window=7, tie_word_embeddings=False,
+               layer_rope_theta=[0, 10000.0, 500.0, 10000.0, 500.0]),
+        {"sinks": without("sinks", -40), "window": {"sliding_window": 8}, "attention": {"attention_multiplier": 0.3},
+         "bases": {"layer_rope_theta": [10000.0, 10000.0, 500.0, 10000.0, 500.0]}},
+    ),
+    Family(
+        "phimoe", "Phimoe",
+        config(48, 4, 2, 12, 40, rope(10000.0), num_local_experts=6, num_experts_per_tok=2, attention_bias=True,
+               lm_head_bias=True, router_jitter_noise=0.2),
+        {"jitter": {"router_jitter_noise": 0.05}, "head bias": without("head_bias"), "o_bias": without("o_bias"),
+         "norm bias": without("ffn_norm_bias")},
+    ),
+    Family(
+        "opt", "OPT",
+        dict(hidden_size=48, num_attention_heads=4, num_hidden_layers=2, ffn_dim=64, vocab_size=96,
+             max_position_embeddings=64, word_embed_proj_dim=48, bos_token_id=1, eos_token_id=2, pad_token_id=0),
+        {"positions": without("positions"), "activation": {"activation_function": "gelu"}, "q_bias": without("q_bias"),
+         "norm bias": without("ffn_norm_bias")},
+        distinct=1,
+    ),
+    Family(
+        "bloom", "Bloom",
+        dict(hidden_size=48, n_head=6, n_layer=2, vocab_size=96, bos_token_id=1, eos_token_id=2, pad_token_id=0),
+        {"embed norm": without("embed_norm", 1), "embed norm bias": without("embed_norm_bias"), "q_bias": without("q_bias")},
+        prompt=600, rows=(0, 23, 255, 256, 257, 599, 630), distinct=1,
+    ),
+    Family(
+        "mpt", "Mpt",
+        dict(d_model=48, n_heads=6, n_layers=2, vocab_size=96, max_seq_len=1024, bos_token_id=1, eos_token_id=2,
+             pad_token_id=0, attn_config={"clip_qkv": 0.7, "softmax_scale": 0.2}),
+        {"clip": {"attn_config": {"softmax_scale": 0.2}}, "scale": {"attn_config": {"clip_qkv": 0.7}}},
+        prompt=600, rows=(0, 23, 255, 256, 257, 599, 630), distinct=1,
+    ),
+    Family(
+        "gptj", "GPTJ",
+        dict(n_embd=48, n_head=3, n_layer=2, vocab_size=96, n_positions=64, rotary_dim=6, bos_token_id=1, eos_token_id=2),
+        {"rotary": {"rotary_dim": 16}, "head bias": without("head_bias"), "up_bias": without("up_bias")},
+    ),
+    Family(
+        "codegen", "CodeGen",
+        dict(n_embd=64, n_head=8, n_layer=2, vocab_size=96, n_positions=64, rotary_dim=4, bos_token_id=1, eos_token_id=2),
+        {"rotary": {"rotary_dim": 8}, "head bias": without("head_bias"), "activation": {"activation_function": "silu"}},
+    ),
+    Family(
+        "gpt-neo", "GPTNeo",
+        dict(hidden_size=48, num_heads=4, num_layers=4, vocab_size=96, max_position_embeddings=64, window_size=7,
+             attention_types=[[["global", "local"], 2]], bos_token_id=1, eos_token_id=2),
+        {"positions": without("positions"), "window": {"window_size": 8}, "o_bias": without("o_bias"),
+         "which layers": {"attention_types": [[["local", "global"], 2]]}},
+        distinct=1,
+    ),
+    Family(
+        "gpt-bigcode", "GPTBigCode",
+        dict(n_embd=48, n_head=4, n_layer=2, vocab_size=96, n_positions=64, bos_token_id=1, eos_token_id=2),
+        {"positions": without("positions"), "activation": {"activation_function": "silu"}, "q_bias": without("q_bias"),
+         "scale": {"scale_attn_weights": False}},
+        distinct=1,
+    ),
+    Family(
+        "gpt-bigcode-mha", "GPTBigCode",
+        dict(n_embd=48, n_head=4, n_layer=2, vocab_size=96, n_positions=64, multi_query=False, bos_token_id=1, eos_token_id=2),
+        {"positions": without("positions"), "v_bias": without("v_bias")},
+        distinct=1,
+    ),
+    Family(
+        "glm4-moe-groups", "Glm4Moe",
+        config(48, 4, 2, 16, 64, rope(1000000.0, partial_rotary_factor=0.5), num_hidden_layers=3, n_routed_experts=12,
+               num_experts_per_tok=3, moe_intermediate_size=24, n_group=4, topk_group=2, num_mtp_layers=0),
+        {"groups": {"n_group": 1, "topk_group": 1}, "one group": {"n_group": 4, "topk_group": 1},
+         "choice": without("router_select_bias")},
+    ),
 ]

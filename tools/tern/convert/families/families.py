@@ -8,6 +8,7 @@ understood; other keys are refused by their names (config.py).
 import math
 from typing import Any
 
+from .classic import CLASSIC, GPT2_NAMES
 from .config import Config
 from .features import (
     MAX_HEADS, MAX_LAYERS, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_FULL, QK_HEAD,
@@ -386,10 +387,6 @@ def _phi(c: Config) -> dict:
     return f
 
 
-GPT2_NAMES = {
-    "hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
-    "max_position_embeddings": "n_positions", "intermediate_size": "n_inner",
-}  # fmt: skip
 NEOX_NAMES = {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary_pct"}
 
 FAMILIES = {
@@ -424,4 +421,4 @@ FAMILIES = {
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE
+} | NEWER | SPARSE | CLASSIC

@@ -47,14 +47,15 @@ DEFAULTS = {
     "norm_bias": 0, "learned_positions": 0, "norms": 5, "qk_norm": 0, "attn_sinks": 0, "parallel": 0, "ffn_gated": 1,
     "attn_cap": 0, "qkv_clip": 0, "qkv_clip_last": 0, "ffn_clamp": 0, "n_experts": 0, "experts_used": 0,
     "router_score": 0, "router_normalize": 0, "router_bias": 0, "router_select_bias": 0, "router_factor": 1,
-    "shared_hidden": 0, "shared_switch": 0,
+    "shared_hidden": 0, "shared_switch": 0, "qk_norm_last": 0, "embed_norm": 0, "q_scale_every": 1, "router_jitter": 0,
+    "router_groups": 1, "router_groups_used": 1, "router_group_best": 2,
 }  # fmt: skip
 # Those of them, and others, that are f32.
 NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
-           "router_factor", "attn_scale", "norm_eps"}  # fmt: skip
+           "router_factor", "attn_scale", "norm_eps", "router_jitter"}  # fmt: skip
 NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST = 1, 2, 4, 8
 QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
-SOFTMAX, SOFTMAX_CHOSEN, SIGMOID = range(3)
+SOFTMAX, SOFTMAX_CHOSEN, SIGMOID, SPARSEMIXER = range(4)
 
 
 def feature(config: dict[str, Any], key: str, layer: int) -> Any:
@@ -67,6 +68,8 @@ def slots(config: dict[str, Any]) -> Iterator[Slot]:
     """All tensors of a model with these features, in the order of the directory."""
     dim, vocab = config["dim"], config["vocab"]
     yield Slot("embed", vocab, dim)
+    if config.get("embed_norm"):
+        yield from _norm_slots(config, "embed_norm", dim)
     if config.get("learned_positions"):
         yield Slot("positions", config["max_seq"] * dim, 1, True)
     for i in range(config["n_layers"]):

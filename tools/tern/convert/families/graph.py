@@ -190,12 +190,18 @@ def _bf16(values: np.ndarray) -> np.ndarray:
     return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype("<u4").view("<f4")
 
 
-def alibi_slopes(heads: int) -> np.ndarray:
+def turning(dims: int, head_dim: int) -> float:
+    """The part of a head that turns, of which put_rope makes these dims again."""
+    return min(1.0, (dims + 0.5) / head_dim)
+
+
+def alibi_slopes(heads: int, rounded: bool = True) -> np.ndarray:
     """ALiBi's slopes as the reference has them: 2^(-8 i / n), n the power of two up to the heads; of more heads, every
-    second of 2n; powers of an f32, in bf16."""
+    second of 2n; powers of an f32, in bf16 where they are rounded."""
     n = 1 << heads.bit_length() - 1
     few, many = (float(np.float32(2 ** (-8 / m))) for m in (n, 2 * n))
-    return _bf16(np.concatenate([few ** np.arange(1, n + 1), many ** np.arange(1, 2 * (heads - n) + 1, 2)]))
+    slopes = np.concatenate([few ** np.arange(1, n + 1), many ** np.arange(1, 2 * (heads - n) + 1, 2)])
+    return _bf16(slopes) if rounded else slopes
 
 
 def put_experts(

@@ -48,6 +48,12 @@ _FALCON = "transformer.h.{}."
 _GPT2 = "transformer.h.{}."
 _SHARED = {f"shared_{part}": _LAYER + f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}
 _DEEPSEEK = _SHARED | {"router_select": _LAYER + "mlp.gate.e_score_correction_weight"}
+_HUNYUAN = {"q_norm": _LAYER + "self_attn.query_layernorm.weight", "k_norm": _LAYER + "self_attn.key_layernorm.weight"}
+_OPT, _MPT = "model.decoder.layers.{}.", "transformer.blocks.{}."
+_GPTJ = {
+    "embed": "transformer.wte.weight", "final_norm": "transformer.ln_f.weight", "attn_norm": _GPT2 + "ln_1.weight",
+    "o": _GPT2 + "attn.out_proj.weight", "up": _GPT2 + "mlp.fc_in.weight", "down": _GPT2 + "mlp.fc_out.weight",
+}  # fmt: skip
 NAMES: dict[str, dict[str, str]] = {
     "gemma2": _SANDWICH,
     "gemma3_text": _SANDWICH,
@@ -58,6 +64,28 @@ NAMES: dict[str, dict[str, str]] = {
         "attn_post_norm": _LAYER + "post_self_attn_layernorm.weight",
         "ffn_post_norm": _LAYER + "post_mlp_layernorm.weight",
     },
+    "nanochat": {"up": _LAYER + "mlp.fc1.weight", "down": _LAYER + "mlp.fc2.weight"},
+    "hunyuan_v1_dense": _HUNYUAN,
+    "hunyuan_v1_moe": _HUNYUAN | {"router": _LAYER + "mlp.gate.wg.weight"}
+    | {f"shared_{part}": _LAYER + f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")},
+    "opt": {
+        "embed": "model.decoder.embed_tokens.weight", "positions": "model.decoder.embed_positions.weight",
+        "final_norm": "model.decoder.final_layer_norm.weight", "attn_norm": _OPT + "self_attn_layer_norm.weight",
+        "ffn_norm": _OPT + "final_layer_norm.weight", "o": _OPT + "self_attn.out_proj.weight",
+        "up": _OPT + "fc1.weight", "down": _OPT + "fc2.weight",
+    } | {part: _OPT + f"self_attn.{part}_proj.weight" for part in "qkv"},
+    "mpt": {
+        "embed": "transformer.wte.weight", "final_norm": "transformer.norm_f.weight", "attn_norm": _MPT + "norm_1.weight",
+        "ffn_norm": _MPT + "norm_2.weight", "o": _MPT + "attn.out_proj.weight", "up": _MPT + "ffn.up_proj.weight",
+        "down": _MPT + "ffn.down_proj.weight",
+    },
+    "gptj": _GPTJ | {part: _GPT2 + f"attn.{part}_proj.weight" for part in "qkv"},
+    "codegen": _GPTJ,
+    "gpt_neo": {
+        "embed": "transformer.wte.weight", "positions": "transformer.wpe.weight", "final_norm": "transformer.ln_f.weight",
+        "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight",
+        "o": _GPT2 + "attn.attention.out_proj.weight", "up": _GPT2 + "mlp.c_fc.weight", "down": _GPT2 + "mlp.c_proj.weight",
+    } | {part: _GPT2 + f"attn.attention.{part}_proj.weight" for part in "qkv"},
     "vaultgemma": {"ffn_norm": _SANDWICH["ffn_norm"]},
     "glm4_moe": _DEEPSEEK,
     "dots1": _DEEPSEEK,
@@ -96,6 +124,8 @@ NAMES: dict[str, dict[str, str]] = {
         "final_norm": "transformer.ln_f.weight",
     },
 }  # fmt: skip
+NAMES["bloom"] = NAMES["falcon"] | {"embed_norm": "transformer.word_embeddings_layernorm.weight"}
+NAMES["gpt_bigcode"] = NAMES["gpt2"]
 
 
 def source_name(names: dict[str, str], ours: str) -> str:
@@ -264,6 +294,56 @@ def _mixtral(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
     return None
 
 
+def _swapped(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """RoPE turns the other way, which is our way of heads whose halves are swapped; norms have no weights."""
+    if part.endswith("_norm"):
+        return [Place(slot.name, (slot.rows,), ones=True)]
+    if part not in ("q", "k", "q_bias", "k_bias"):
+        return None
+    d = at.value("head_dim", layer)
+    order = np.arange(slot.rows).reshape(-1, 2, d // 2)[:, ::-1].ravel()
+    return [rows_of(at.name(slot.name), slot, order, slot.rows)]
+
+
+def _opt(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """The first two learned positions are not used."""
+    if part != "positions":
+        return None
+    dim = at.config["dim"]
+    return [Place(at.name(slot.name), (at.config["max_seq"] + 2, dim), 2 * dim + np.arange(slot.rows))]
+
+
+def _mpt(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    return _fused(at, slot, layer, part, _MPT + "attn.Wqkv.weight", _qkv_rows(at, layer)) if part in QKV else None
+
+
+def _codegen(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Four blocks, each of the queries, values and keys of a quarter of the heads; RoPE turns neighbours."""
+    if part not in ("q", "k", "v"):
+        return None
+    n, d = at.value("n_heads", layer), at.value("head_dim", layer)
+    quarter = slot.rows // 4
+    if n % 4:
+        raise ConvertError(f"a codegen model of {n} heads is not understood; they are stored in four blocks")
+    rows = heads_of("qvk".index(part) * quarter, 4, 3 * quarter, quarter)
+    if part != "v":
+        rows = rows[interleaved(n, d, 2 * len(at.config["rope.0.inv_freq"]))]
+    return [rows_of(_GPT2.format(layer) + "attn.qkv_proj.weight", slot, rows, 3 * slot.rows)]
+
+
+def _gpt_bigcode(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Keys and values of one head below the queries, or q, k and v head by head."""
+    if part == "positions":
+        return [Place(at.name(slot.name), (at.config["max_seq"], at.config["dim"]))]
+    if part in QKV and at.value("n_kv_heads", layer) == at.value("n_heads", layer):
+        return _neox(at, slot, layer, part)
+    return _fused(at, slot, layer, part, at.names["qkv"], _qkv_rows(at, layer)) if part in QKV else None
+
+
+def _learned(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    return [Place(at.name(slot.name), (at.config["max_seq"], at.config["dim"]))] if part == "positions" else None
+
+
 def _first_of(at: Layout, *names: str) -> str:
     """The first of these names that the source holds, or the last."""
     return next((name for name in names if at.has(name)), names[-1])
@@ -299,6 +379,13 @@ def _exaone_moe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | 
         published = _LAYER.format(layer) + "mlp.e_score_correction_bias"
         return [plain(_first_of(at, published, at.name(slot.name)), slot)]
     return None
+
+
+def _phimoe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    if part != "router":
+        return None
+    published = _LAYER.format(layer) + "block_sparse_moe.gate.weight"
+    return [plain(_first_of(at, published, _LAYER.format(layer) + "mlp.router.weight"), slot)]
 
 
 def _minimax_m2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
@@ -350,6 +437,15 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "gpt2": _gpt2,
     "mixtral": _mixtral,
     "gpt_oss": _gpt_oss,
+    "nanochat": _swapped,
+    "opt": _opt,
+    "bloom": _neox,
+    "mpt": _mpt,
+    "gptj": _neighbours,
+    "codegen": _codegen,
+    "gpt_neo": _learned,
+    "gpt_bigcode": _gpt_bigcode,
+    "phimoe": _phimoe,
     "granitemoe": _granitemoe,
     "granitemoeshared": _granitemoe,
     "ernie4_5_moe": _ernie_moe,

@@ -1,7 +1,11 @@
 """Dense families of 2024 and later; see families.py."""
 
+import math
+
+from ...errors import ConvertError
 from .config import REQUIRED, Config
-from .graph import Family, biases, graph, layer_norms, put_all, sandwich, soft_caps
+from .features import QK_HEAD
+from .graph import Family, biases, granite, graph, layer_norms, put_all, put_rope, sandwich, soft_caps
 from .windows import FULL, SLIDING, layer_types, put_windows, same_types
 
 
@@ -86,6 +90,75 @@ def _vaultgemma(c: Config) -> dict:
     return f
 
 
+def hunyuan(c: Config) -> dict:
+    """Norms of q and k after RoPE. `dynamic` with an alpha is a larger base."""
+    f = graph(c, 2048, hidden=11008, eps=("rms_norm_eps", 1e-5), ropes=False)
+    values = c.table("rope_scaling") or c.table("rope_parameters")
+    c.table("rope_parameters"), c.table("rope_scaling")
+    values.setdefault("rope_theta", c.get("rope_theta", 10000.0))
+    d, alpha, where = f["head_dim"][0], values.pop("alpha", None), "rope_parameters"
+    if alpha is not None and values.get("rope_type", values.get("type")) == "dynamic":
+        if type(alpha) not in (int, float) or not 0 < alpha < 1e9 or type(values["rope_theta"]) not in (int, float) or d < 4:
+            raise ConvertError(f"{c.where}: {where}: alpha and rope_theta must be numbers above 0")
+        for key in ("type", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
+            values.pop(key, None)  # not read by the reference
+        values |= {"rope_type": "default", "rope_theta": values["rope_theta"] * float(alpha) ** (d / (d - 2))}
+    put_rope(c, f, 0, values, where, d)
+    put_all(f, rope_set=1, qk_norm=QK_HEAD, qk_norm_last=1)
+    biases(f, 15 * c.flag("attention_bias"))
+    c.ignore("eod_token_id", "use_qk_norm", "use_cla", "cla_share_factor")
+    return f
+
+
+def _nanochat(c: Config) -> dict:
+    """Norms without weights, one of them of the embedding; those of q and k after RoPE."""
+    f = graph(c, 2048, hidden=8192, act=("hidden_act", "relu2"))
+    biases(f, 15 * c.flag("attention_bias"))
+    soft_caps(c, f, 0, 15.0)
+    put_all(f, qk_norm=QK_HEAD, qk_norm_last=1, ffn_gated=0)
+    f["embed_norm"] = 1
+    return f
+
+
+def _ministral3(c: Config) -> dict:
+    """Queries grow with their position: 1 + beta * log(1 + floor(position / original length))."""
+    if c.get("rope_parameters", None) is None and not c.get("rope_scaling", None):
+        raise c.refuse("rope_parameters", "stated")
+    tables = {name: c.table(name) for name in ("rope_parameters", "rope_scaling")}
+    name = "rope_scaling" if tables["rope_scaling"] else "rope_parameters"
+    values = tables[name]
+    beta, every = values.pop("llama_4_scaling_beta", None), values.get("original_max_position_embeddings")
+    values.pop("max_position_embeddings", None)
+    c.values[name] = values
+    f = graph(c, 262144, kv_heads=8, head_dim=128, hidden=14336, eps=("rms_norm_eps", 1e-5), theta=1e6)
+    _windows_by_layer(c, f, None)
+    if beta is not None:
+        if type(beta) not in (int, float) or not 0 <= beta < 1e6 or type(every) is not int or every < 1:
+            raise ConvertError(f"{c.where}: {name}: llama_4_scaling_beta and original_max_position_embeddings must be numbers")
+        steps = max(-(-f["max_seq"] // every), 1)
+        f["q_scales"] = [1 + beta * math.log(1 + i) for i in range(min(steps, 512))]
+        f["q_scale_every"] = every
+    return f
+
+
+def _granite_swa(c: Config) -> dict:
+    """Every fourth layer, from the first, sees all; each layer has a base of RoPE, and sinks."""
+    f = granite(c)
+    n, thetas = f["n_layers"], c.get("layer_rope_theta", None)
+    put_windows(c, f, layer_types(c, n, [SLIDING if i % 4 else FULL for i in range(n)]), 128)
+    put_all(f, attn_sinks=1)
+    if thetas is None:
+        return f
+    if not isinstance(thetas, list) or len(thetas) != n or not all(type(t) in (int, float) and 0 <= t < 1e30 for t in thetas):
+        raise c.refuse("layer_rope_theta", f"{n} numbers, or null")
+    values = {**(c.table("rope_scaling") or c.table("rope_parameters"))}
+    bases = sorted({t for t in thetas if t})
+    for i, base in enumerate(bases):
+        put_rope(c, f, i, values | {"rope_theta": base}, "rope_parameters", f["head_dim"][0])
+    f["rope_set"] = [bases.index(t) + 1 if t else 0 for t in thetas]
+    return f
+
+
 NEWER = {
     "glm": Family("GlmForCausalLM", _glm),
     "ministral": Family("MinistralForCausalLM", _ministral),
@@ -94,5 +167,9 @@ NEWER = {
     "internlm3": Family("LlamaForCausalLM", _internlm3, published="InternLM3ForCausalLM"),
     "nemotron": Family("NemotronForCausalLM", _nemotron),
     "jais2": Family("Jais2ForCausalLM", _jais2),
+    "hunyuan_v1_dense": Family("HunYuanDenseV1ForCausalLM", hunyuan),
+    "nanochat": Family("NanoChatForCausalLM", _nanochat),
+    "ministral3": Family("Ministral3ForCausalLM", _ministral3),
+    "granite_swa": Family("GraniteSWAForCausalLM", _granite_swa),
     "vaultgemma": Family("VaultGemmaForCausalLM", _vaultgemma),
 }

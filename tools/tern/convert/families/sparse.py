@@ -5,9 +5,10 @@ Most take DeepSeek's router: sigmoid scores, a bias for the choice alone, expert
 
 from .config import Config
 from .features import (
-    MAX_LAYERS, MAX_WIDTH, QK_FULL, QK_HEAD, SIGMOID, SOFTMAX_CHOSEN,
+    MAX_LAYERS, MAX_WIDTH, QK_FULL, QK_HEAD, SIGMOID, SOFTMAX_CHOSEN, SPARSEMIXER,
 )  # fmt: skip
-from .graph import Family, biases, granite, graph, put_all, put_experts, two_ropes
+from .graph import Family, biases, granite, graph, layer_norms, put_all, put_experts, turning, two_ropes
+from .newer import hunyuan
 from .windows import FULL, SLIDING, layer_types, put_windows
 
 MAX_EXPERTS = 1024
@@ -156,10 +157,58 @@ def _exaone_moe(c: Config) -> dict:
     return f
 
 
+def _phimoe(c: Config) -> dict:
+    """LayerNorm, and SparseMixer as its router. Factors of cos and sin are stated for short and for long texts."""
+    for name in ("rope_parameters", "rope_scaling"):
+        values = c.table(name)
+        if values.get("rope_type", values.get("type", "default")) != "default":
+            short, long = values.pop("short_mscale", None), values.pop("long_mscale", None)
+            if short != long or type(short) not in (int, float):
+                raise c.refuse(name, "with the same short_mscale and long_mscale")
+            c.values[c.name(name)] = values | {"attention_factor": short}
+    f = graph(c, 131072, kv_heads=8, hidden=6400, eps=("rms_norm_eps", 1e-5), theta=1_000_000.0)
+    n, biased = f["n_layers"], c.flag("attention_bias")
+    biases(f, 15 * biased)
+    layer_norms(f, True)
+    window = c.get("sliding_window", None)
+    if window is not None:
+        put_windows(c, f, [SLIDING] * n, window)
+    f["head_bias"] = int(c.flag("lm_head_bias"))
+    put_experts(c, f, [1] * n, f["hidden"][0], ("num_local_experts", 16), 2)
+    put_all(f, router_score=SPARSEMIXER, router_jitter=c.number("router_jitter_noise", 0.01))
+    c.ignore("input_jitter_noise")
+    return f
+
+
+def _hunyuan_moe(c: Config) -> dict:
+    """A list of a value for each layer is understood where all are the same."""
+    f = hunyuan(c)
+    n, values = f["n_layers"], {}
+    for key, default in (("num_experts", 1), ("moe_topk", 1), ("num_shared_expert", 1), ("moe_intermediate_size", f["hidden"][0])):
+        value = c.get(key, default)
+        value = default if value is None else value
+        value = value[0] if isinstance(value, list) and value and all(v == value[0] for v in value) else value
+        if type(value) is not int or not 1 <= value <= MAX_WIDTH:
+            raise c.refuse(key, "a whole number, the same for all layers")
+        values[key] = value
+    width = f["hidden"][0]
+    if values["moe_intermediate_size"] != width:
+        raise c.refuse("moe_intermediate_size", f"{width}, as intermediate_size")
+    if values["num_shared_expert"] != 1:
+        raise c.refuse("num_shared_expert", "1")
+    if values["num_experts"] < values["moe_topk"]:
+        raise c.refuse("moe_topk", f"at most {values['num_experts']}")
+    put_all(f, n_experts=values["num_experts"], experts_used=values["moe_topk"], router_normalize=1, shared_hidden=width)
+    c.only("use_mixed_mlp_moe", True)
+    c.only("moe_layer_num_skipped", 0)
+    c.ignore("moe_drop_tokens", "moe_random_routing_dropped_token", "group_limited_greedy", "norm_topk_prob", "capacity_factor")
+    return f
+
+
 def _minimax_m2(c: Config) -> dict:
     """Published files say `rotary_dim`, and state switches of what the reference always does."""
     turns, head = c.get("rotary_dim", None), c.integer("head_dim", 1024, 128)
-    partial = turns / head if type(turns) is int and 0 < turns <= head else 1.0
+    partial = turning(turns, head) if type(turns) is int and 0 < turns <= head else 1.0
     f = graph(c, 196608, kv_heads=8, head_dim=128, hidden=1536, theta=5_000_000.0, partial=partial)
     n = f["n_layers"]
     put_all(f, qk_norm=QK_FULL)
@@ -178,5 +227,7 @@ SPARSE = {
     "glm4_moe": Family("Glm4MoeForCausalLM", _glm4_moe),
     "dots1": Family("Dots1ForCausalLM", _dots1),
     "exaone_moe": Family("ExaoneMoeForCausalLM", _exaone_moe),
+    "phimoe": Family("PhimoeForCausalLM", _phimoe, published="PhiMoEForCausalLM"),
+    "hunyuan_v1_moe": Family("HunYuanMoEV1ForCausalLM", _hunyuan_moe),
     "minimax_m2": Family("MiniMaxM2ForCausalLM", _minimax_m2),
 }

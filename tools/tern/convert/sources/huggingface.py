@@ -29,7 +29,9 @@ from .source import TEMPLATE_TOKENS, Source
 # Computed from the config instead; masks of old GPT-2 and NeoX files.
 IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\.attention\.(masked_)?bias$")
 # Composite models: the type that holds a text model, and that one's.
-COMPOSITE = {"gemma3": "gemma3_text"}
+COMPOSITE = {"gemma3": ("gemma3_text",), "mistral3": ("mistral", "ministral3")}
+# What tensors of some published files lack.
+PREFIXES = {"gpt2": "transformer.", "bloom": "transformer.", "opt": "model."}
 VISION = re.compile(r"(^|\.)(vision_tower|multi_modal_projector)\.")
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
@@ -103,20 +105,31 @@ def _text_model(folder: Path, values: dict[str, Any]) -> tuple[Any, dict[str, An
         if key in values:
             inner.setdefault(key, values[key])
     inner.pop("architectures", None)
-    return COMPOSITE[kind], inner
+    return _inner_kind(folder, kind, inner), inner
+
+
+def _inner_kind(folder: Path, kind: str, inner: dict[str, Any]) -> str:
+    """The type of the text model; where only one can be, it need not be stated."""
+    kinds = COMPOSITE[kind]
+    stated = inner.get("model_type", kinds[0])
+    if len(kinds) > 1 and stated not in kinds:
+        raise ConvertError(
+            f"{folder / 'config.json'}: text_config of a {kind} model has model_type {stated!r}; known are {', '.join(kinds)}"
+        )
+    return stated if len(kinds) > 1 else kinds[0]
 
 
 def _plain_names(kind: str, entries: dict[str, Entry]) -> dict[str, Entry]:
     """Tensors under the names of the text model alone: without the prefixes of composite models, with that of GPT-2."""
     out: dict[str, Entry] = {}
     for name, entry in entries.items():
-        if kind in COMPOSITE.values():
+        if any(kind in kinds for kinds in COMPOSITE.values()):
             if VISION.search(name):
                 continue
             name = re.sub(r"^(language_model\.model|model\.language_model)\.", "model.", name)
             name = name.removeprefix("language_model.")
-        if kind == "gpt2" and not name.startswith(("transformer.", "lm_head.")):
-            name = "transformer." + name
+        if kind in PREFIXES and not name.startswith((PREFIXES[kind], "lm_head.")):
+            name = PREFIXES[kind] + name
         out[name] = entry
     return out
 
