@@ -18,9 +18,11 @@ ARCHES = {
     "stablelm": "STABLELM", "falcon": "FALCON", "gpt_neox": "GPTNEOX", "starcoder2": "STARCODER2",
     "cohere": "COMMAND_R", "gpt_oss": "GPT_OSS", "gpt2": "GPT2", "olmo3": "OLMO2", "glm4": "GLM4",
     "cohere2": "COHERE2", "exaone4": "EXAONE4", "olmoe": "OLMOE", "arcee": "ARCEE", "seed_oss": "SEED_OSS",
-    "ernie4_5": "ERNIE4_5",
+    "ernie4_5": "ERNIE4_5", "nemotron": "NEMOTRON", "granitemoe": "GRANITE_MOE", "granitemoeshared": "GRANITE_MOE",
+    "hunyuan_v1_dense": "HUNYUAN_DENSE", "dots1": "DOTS1", "glm4_moe": "GLM4_MOE", "minimax_m2": "MINIMAXM2",
+    "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER",
 }  # fmt: skip
-PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite", "arcee")
+PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite", "arcee", "granitemoe", "granitemoeshared")
 EXPERT = re.compile(r"(model\.layers\.\d+\.)(block_sparse_moe|mlp)\.experts\.(\d+)\.(\w+)\.weight")
 MERGED = {"w1": "feed_forward.experts.w1", "w2": "feed_forward.experts.w2", "w3": "feed_forward.experts.w3"}
 
@@ -213,7 +215,66 @@ def _gpt2_keys(w, c):
     w.add_layer_norm_eps(c["layer_norm_epsilon"])
 
 
+def _nemotron_keys(w, c):
+    _usual(w, c)
+    w.add_layer_norm_eps(c["norm_eps"])
+    w.add_rope_dimension_count(int(c["partial_rotary_factor"] * c["hidden_size"]) // c["num_attention_heads"])
+
+
+def _granite_moe_keys(w, c):
+    _granite_keys(w, c)
+    if c.get("shared_intermediate_size"):
+        w.add_expert_shared_feed_forward_length(c["shared_intermediate_size"])
+
+
+def _hunyuan_keys(w, c):
+    """A scaling by alpha is a larger base in the file."""
+    scaling, d = c.get("rope_scaling") or {}, c["head_dim"]
+    base = c["rope_theta"] * scaling["alpha"] ** (d / (d - 2)) if scaling.get("alpha") else c["rope_theta"]
+    _usual(w, c | {"rope_theta": base, "rope_scaling": None})
+
+
+def _deepseek_keys(w, c):
+    _usual(w, c)
+    w.add_expert_count(c["n_routed_experts"])
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_expert_shared_count(c["n_shared_experts"])
+    w.add_leading_dense_block_count(c["first_k_dense_replace"])
+    w.add_expert_weights_scale(c["routed_scaling_factor"])
+    w.add_expert_weights_norm(c["norm_topk_prob"])
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if "partial_rotary_factor" in c:
+        w.add_rope_dimension_count(int(c["head_dim"] * c["partial_rotary_factor"]))
+    if c["n_group"] > 1:
+        w.add_expert_group_count(c["n_group"])
+        w.add_expert_group_used_count(c["topk_group"])
+
+
+def _minimax_keys(w, c):
+    _usual(w, c)
+    w.add_expert_feed_forward_length(c["intermediate_size"])
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    w.add_rope_dimension_count(int(c["head_dim"] * c["partial_rotary_factor"]))
+
+
+def _wide_keys(w, c):
+    """Of BLOOM, MPT and StarCoder, whose steps are four times as wide."""
+    dim, heads = (next(c[k] for k in names if k in c) for names in (("hidden_size", "d_model", "n_embd"), ("n_head", "n_heads")))
+    w.add_context_length(next((c[k] for k in ("seq_length", "max_seq_len", "n_positions") if k in c), 2048))
+    w.add_embedding_length(dim)
+    w.add_feed_forward_length(4 * dim)
+    w.add_head_count(heads)
+    w.add_head_count_kv(1 if c.get("multi_query") else heads)
+    w.add_layer_norm_eps(c["layer_norm_epsilon"])
+    if c["model_type"] == "mpt":
+        w.add_max_alibi_bias(c["attn_config"].get("alibi_bias_max", 8))
+        w.add_clamp_kqv(c["attn_config"]["clip_qkv"])
+
+
 KEYS = {
+    "nemotron": _nemotron_keys, "granitemoe": _granite_moe_keys, "granitemoeshared": _granite_moe_keys,
+    "hunyuan_v1_dense": _hunyuan_keys, "dots1": _deepseek_keys, "glm4_moe": _deepseek_keys, "minimax_m2": _minimax_keys,
+    "bloom": _wide_keys, "mpt": _wide_keys, "gpt_bigcode": _wide_keys,
     "llama": _llama_keys, "mistral": _llama_keys, "mixtral": _llama_keys, "smollm3": _llama_keys,
     "qwen2_moe": _moe_keys, "qwen3_moe": _moe_keys, "gemma": _gemma_keys, "gemma2": _gemma_keys,
     "gemma3_text": _gemma_keys, "phi": _phi2_keys, "phi3": _phi3_keys, "olmo": _olmo_keys, "granite": _granite_keys,
@@ -238,7 +299,7 @@ def _falcon_qkv(x: np.ndarray, c: dict) -> np.ndarray:
 
 
 def _neox_qkv(x: np.ndarray, c: dict) -> np.ndarray:
-    parts = x.reshape(c["num_attention_heads"], 3, -1, *x.shape[1:])
+    parts = x.reshape(c.get("num_attention_heads") or c["n_head"], 3, -1, *x.shape[1:])
     return np.concatenate([parts[:, i].reshape(-1, *x.shape[1:]) for i in range(3)])
 
 
@@ -276,6 +337,18 @@ def _changed(kind: str, c: dict, name: str, x: np.ndarray):
         x = x.T
     if kind == "gpt_oss":
         yield from _gpt_oss(name, x)
+        return
+    name = name.replace("e_score_correction_bias", "e_score_correction.bias")
+    if kind == "bloom":  # as published
+        name = name.removeprefix("transformer.")
+    if kind == "nemotron" and name.endswith("norm.weight"):
+        x = x + np.float32(1)
+    if name.endswith("input_linear.weight"):  # Granite's experts, and its shared one
+        base, rows = name.removesuffix("input_linear.weight"), x.shape[-2] // 2
+        for part, half in (("gate", x[..., :rows, :]), ("up", x[..., rows:, :])):
+            at = name.split(".")[2]
+            merged = "mlp.experts" if "block_sparse_moe" in base else "mlp.shared_experts"
+            yield f"model.layers.{at}.{merged}.{part}_proj.weight", half
         return
     yield name, x
 
@@ -321,7 +394,7 @@ def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], 
     """The whole file, f32; `more` may add keys."""
     kind = c["model_type"]
     arch = getattr(gguf.MODEL_ARCH, ARCHES[kind])
-    layers = c.get("num_hidden_layers") or c["n_layer"]
+    layers = next(c[key] for key in ("num_hidden_layers", "n_layer", "n_layers") if key in c)
     w = gguf.GGUFWriter(str(path), gguf.MODEL_ARCH_NAMES[arch])
     w.add_name("golden")
     w.add_block_count(layers)

@@ -571,8 +571,8 @@ FAMILIES = [
     Family(
         "mpt", "Mpt",
         dict(d_model=48, n_heads=6, n_layers=2, vocab_size=96, max_seq_len=1024, bos_token_id=1, eos_token_id=2,
-             pad_token_id=0, attn_config={"clip_qkv": 0.7, "softmax_scale": 0.2}),
-        {"clip": {"attn_config": {"softmax_scale": 0.2}}, "scale": {"attn_config": {"clip_qkv": 0.7}}},
+             pad_token_id=0, attn_config={"clip_qkv": 0.7}),
+        {"clip": {"attn_config": {}}, "scale": {"attn_config": {"clip_qkv": 0.7, "softmax_scale": 0.2}}},
         prompt=600, rows=(0, 23, 255, 256, 257, 599, 630), distinct=1,
     ),
     Family(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import ConvertError
 from .features import QK_HEAD, Slot, feature
 from .places import Place, interleaved
 from .windows import FULL, SLIDING
@@ -25,6 +26,17 @@ KEYS = {
     "num_experts": "expert_count",
     "num_local_experts": "expert_count",
     "num_experts_per_tok": "expert_used_count",
+    "n_routed_experts": "expert_count",
+    "moe_topk": "expert_used_count",
+    "shared_intermediate_size": "expert_shared_feed_forward_length",
+    "n_shared_experts": "expert_shared_count",
+    "num_shared_expert": "expert_shared_count",
+    "first_k_dense_replace": "leading_dense_block_count",
+    "routed_scaling_factor": "expert_weights_scale",
+    "n_group": "expert_group_count",
+    "topk_group": "expert_group_used_count",
+    "expert_gating_func": "expert_gating_func",
+    "num_nextn_predict_layers": "nextn_predict_layers",
     "norm_topk_prob": "expert_weights_norm",
     "num_attention_heads": "attention.head_count",
     "num_key_value_heads": "attention.head_count_kv",
@@ -45,6 +57,8 @@ KEYS = {
     "layer_norm_eps": "attention.layer_norm_epsilon",
     "layer_norm_epsilon": "attention.layer_norm_epsilon",
     "norm_epsilon": "attention.layer_norm_epsilon",
+    "norm_eps": "attention.layer_norm_epsilon",
+    "max_alibi_bias": "attention.max_alibi_bias",
     "max_position_embeddings": "context_length",
     "rope_theta": "rope.freq_base",
     "rope_local_base_freq": "rope.freq_base_swa",
@@ -75,6 +89,7 @@ NEUTRAL = {
 _BLOCK = "blk.{}."
 NAMES = {
     "embed": "token_embd.weight",
+    "embed_norm": "token_embd_norm.weight",
     "positions": "position_embd.weight",
     "attn_norm": _BLOCK + "attn_norm.weight",
     "attn_post_norm": _BLOCK + "post_attention_norm.weight",
@@ -95,6 +110,7 @@ NAMES = {
     "up_exps": _BLOCK + "ffn_up_exps.weight",
     "down_exps": _BLOCK + "ffn_down_exps.weight",
     "router": _BLOCK + "ffn_gate_inp.weight",
+    "router_select": _BLOCK + "exp_probs_b.weight",
     "shared_gate": _BLOCK + "ffn_gate_shexp.weight",
     "shared_up": _BLOCK + "ffn_up_shexp.weight",
     "shared_down": _BLOCK + "ffn_down_shexp.weight",
@@ -177,6 +193,34 @@ def _gpt_oss(f: Facts) -> None:
     f.values["intermediate_size"] = f.key("moe_intermediate_size") or f.key("intermediate_size")
 
 
+def _sigmoid(f: Facts) -> None:
+    """Sigmoid scores, as all files of these architectures; layers that guess further tokens are counted with the others."""
+    if f.key("expert_gating_func") not in (None, 2):
+        raise ConvertError(f"expert_gating_func is {f.key('expert_gating_func')!r}; it must be 2")
+    drafts, layers = f.key("num_nextn_predict_layers") or 0, f.key("num_hidden_layers")
+    if type(drafts) is int and type(layers) is int and 0 < drafts < layers:
+        f.values["num_hidden_layers"] = layers - drafts
+
+
+def _glm4_moe(f: Facts) -> None:
+    _sigmoid(f)
+    f.values["use_qk_norm"] = f.has(NAMES["q_norm"].format(0))
+
+
+def _minimax(f: Facts) -> None:
+    _sigmoid(f)
+    f.values["intermediate_size"] = f.key("moe_intermediate_size") or f.key("intermediate_size")
+
+
+def _mpt(f: Facts) -> None:
+    """The bias of the last head; models without ALiBi have learned positions, which are refused as a tensor."""
+    f.values["attn_config"] = {"clip_qkv": f.key("clip_qkv"), "alibi_bias_max": f.key("max_alibi_bias") or 8}
+
+
+def _starcoder(f: Facts) -> None:
+    f.values["multi_query"] = f.key("num_key_value_heads") == 1
+
+
 def _query_scale(largest: int) -> Callable[[Facts], Any]:
     """Gemma 2 and 3 divide by the size of a head; their largest, of that many layers, by the width for each head."""
 
@@ -195,6 +239,7 @@ def _every_fourth(f: Facts) -> list[int]:
 
 _SANDWICH_27B = {2: 46, 3: 62}  # layers
 _THETA = {"rope_theta": 10000.0}
+_POST_AS_FFN = {"ffn_norm": _BLOCK + "post_attention_norm.weight"}
 ARCHITECTURES: dict[str, Architecture] = {
     "llama": Architecture("mistral", True, find=_llama, assumed=_THETA, windows=True),
     "llama+experts": Architecture("mixtral", True, find=_llama, assumed=_THETA, windows=True),
@@ -247,6 +292,15 @@ ARCHITECTURES: dict[str, Architecture] = {
         names={"ffn_norm": _BLOCK + "post_attention_norm.weight"},
     ),
     "gpt2": Architecture("gpt2"),
+    "nemotron": Architecture("nemotron", partial=True, assumed=_THETA),
+    "granitemoe": Architecture("granitemoeshared", True, assumed=_THETA | {"shared_intermediate_size": 0}),
+    "hunyuan-dense": Architecture("hunyuan_v1_dense", assumed=_THETA),
+    "dots1": Architecture("dots1", find=_sigmoid, assumed=_THETA, windows=True),
+    "glm4moe": Architecture("glm4_moe", partial=True, find=_glm4_moe, assumed=_THETA, names=_POST_AS_FFN),
+    "minimax-m2": Architecture("minimax_m2", partial=True, find=_minimax, assumed={"rope_theta": 5_000_000.0}),
+    "bloom": Architecture("bloom"),
+    "mpt": Architecture("mpt", find=_mpt),
+    "starcoder": Architecture("gpt_bigcode", find=_starcoder),
 }  # fmt: skip
 
 

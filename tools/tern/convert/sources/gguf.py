@@ -120,6 +120,7 @@ class _Model:
         self._assume()
         config = FAMILIES[self.arch.family].features(self.c)
         self._check_widths(config)
+        self._drop_drafts(config["n_layers"])
         if "eos_token_id" in self.settings:
             self.c.get("eos_token_id")
         if "window" in self.settings:
@@ -228,6 +229,16 @@ class _Model:
                 raise ConvertError(
                     f"{self.path}: {self.prefix}{name} is {value!r}, but a head has {config['head_dim'][0]} dimensions"
                 )
+
+    def _drop_drafts(self, n_layers: int) -> None:
+        """Layers that guess further tokens stand beyond the others."""
+        extra = self.c.values.get(self.c.name("num_nextn_predict_layers")) or 0
+        beyond = tuple(f"blk.{n_layers + i}." for i in range(extra if type(extra) is int and extra < 64 else 0))
+        names = [name for name in self.entries if beyond and name.startswith(beyond)]
+        for name in names:
+            del self.entries[name]
+        if names:
+            self.notes.append(f"{self.path}: {len(names)} tensors of layers that guess further tokens are left out")
 
     def _note_window(self, config: dict[str, Any]) -> None:
         if self.arch.windows and not any(config["window"]) and "window" not in self.settings:
