@@ -242,6 +242,46 @@ typedef void (*merge_fn)(float *M, float *L, float *A, float m, float l, const f
 /* y[i] = x[i] / d   [n] */
 typedef void (*divide_fn)(float *y, const float *x, float d, size_t n);
 
+/* y[i] = y[i] / (1 + exp(-x[i]))   [n] */
+typedef void (*sigmoid_fn)(float *y, const float *x, size_t n);
+
+/* y[i] *= x[i]   [n] */
+typedef void (*multiply_fn)(float *y, const float *x, size_t n);
+
+/* x[i] = (x[i] * r) * c,  r = 1 / sqrt(lane_sum(x * x by fma) + eps)   [n] */
+typedef void (*l2norm_fn)(float *x, size_t n, float eps, float c);
+
+/* One row of a causal convolution, each channel on its own: acc = fma(w[j, i], x[j][i], acc), j
+ * ascending to `width`, from bias[i] (NULL: +0); y[i] = acc, or acc / (1 + exp(-acc)) with silu
+ *   x [width][n], the oldest first; w [width, w_stride]; bias, y [n]; y is none of x */
+struct convolve {
+    size_t n, width, w_stride;
+    const float *const *x;
+    const float *w, *bias;
+    bool silu;
+};
+typedef void (*convolve_fn)(float *y, const struct convolve *c);
+
+/* Some columns of the state S [k_dim, columns] of a recurrent head, over `rows` rows with q, k
+ * [k_dim], v, o [columns] and numbers g, b. For each row:
+ *   S = S * g
+ *   delta:  r[j] = fma over i ascending of k[i] * S[i, j], from +0;  d[j] = (v[j] - r[j]) * b
+ *   else:   d[j] = v[j] * b
+ *   S[i, j] = fma(k[i], d[j], S[i, j])
+ *   o[j] = fma over i ascending of q[i] * S[i, j], from +0 */
+enum { STATE_COLUMNS = 32 }; /* at most: with 128 keys they stay in a cache of 32 KiB */
+struct recur {
+    size_t rows, k_dim, columns;
+    bool delta;
+    const float *q, *k; /* [rows, key_stride] */
+    const float *v;     /* [rows, v_stride] */
+    const float *g, *b; /* [rows, number_stride] */
+    float *o;           /* [rows, o_stride] */
+    size_t key_stride, v_stride, number_stride, o_stride;
+    float *state; /* [k_dim, columns] */
+};
+typedef void (*recur_fn)(const struct recur *r);
+
 /* log sum_i exp(x[i]) = max + log(lane_sum(exp(x - max)))   x [n], no alignment */
 typedef float (*log_sum_exp_fn)(const float *x, size_t n);
 
@@ -271,6 +311,11 @@ struct kernels {
     merge_fn merge;
     divide_fn divide;
     log_sum_exp_fn log_sum_exp;
+    sigmoid_fn sigmoid;
+    multiply_fn multiply;
+    l2norm_fn l2norm;
+    convolve_fn convolve;
+    recur_fn recur;
 };
 
 /* Fills k for the best target that this machine has, or the narrower one that `cpu` names (NULL:

@@ -174,7 +174,10 @@ enum {
     ADD_SCALED,
     SCALE,
     SOFTCAP,
-    CLAMP
+    CLAMP,
+    SIGMOID,
+    MULTIPLY,
+    L2NORM
 };
 
 static uint64_t run_row(const struct kernels *k, struct desk *d, int slot)
@@ -208,10 +211,44 @@ static uint64_t run_row(const struct kernels *k, struct desk *d, int slot)
             k->scale(x, z[3], K + i);
         else if (slot == SOFTCAP)
             k->softcap(x, 3, K + i);
-        else
+        else if (slot == CLAMP)
             k->clamp(x, 3, K + i);
+        else if (slot == SIGMOID)
+            k->sigmoid(y, x, K + i);
+        else if (slot == MULTIPLY)
+            k->multiply(y, x, K + i);
+        else
+            k->l2norm(x, K + i, 1e-6f, z[3]);
     }
     return hash(hash(0, d->x, sizeof d->x), d->y, sizeof d->y);
+}
+
+/* Three channels of 70 over `width` rows, with and without bias */
+static uint64_t run_convolve(const struct kernels *k, struct desk *d, int width)
+{
+    const float *x[4] = {d->x, d->x + STRIDE, d->x + 2 * STRIDE, d->z};
+    struct convolve c = {.n = K - 2, .width = (size_t)width, .w_stride = K, .x = x, .w = d->numbers};
+    k->convolve(d->y, &c);
+    c.bias = d->z + STRIDE, c.silu = true;
+    k->convolve(d->y + STRIDE, &c);
+    return hash(0, d->y, sizeof d->y);
+}
+
+/* Three rows of a state of 32 columns, and of one of 19 */
+static uint64_t run_recur(const struct kernels *k, struct desk *d, int delta)
+{
+    enum { KEYS = 24 };
+    struct recur r = {.rows = N, .k_dim = KEYS, .columns = STATE_COLUMNS, .delta = delta};
+    k->scale(d->x, 0.01f, N * STRIDE), k->scale(d->z, 0.1f, N * STRIDE);
+    r.q = d->x, r.k = d->x + KEYS, r.v = d->x + 2 * KEYS, r.g = d->z, r.b = d->z + 1;
+    r.key_stride = r.v_stride = r.number_stride = r.o_stride = STRIDE;
+    r.o = d->y, r.state = d->numbers;
+    k->recur(&r);
+    r.columns = 19, r.state = d->w, r.o = d->y + STATE_COLUMNS;
+    memcpy(d->w, d->numbers, KEYS * STATE_COLUMNS * sizeof *d->w);
+    k->recur(&r);
+    return hash(hash(hash(0, d->y, sizeof d->y), d->numbers, sizeof d->numbers), d->w,
+                KEYS * 19 * sizeof *d->w);
 }
 
 /* What a row of the table runs, with its argument. */
@@ -223,13 +260,16 @@ enum {
     RUN_ATTEND,
     RUN_ACTIVATE,
     RUN_MIX_HEADS,
-    RUN_WIDEN
+    RUN_WIDEN,
+    RUN_CONVOLVE,
+    RUN_RECUR
 };
 static uint64_t (*const runs[])(const struct kernels *k, struct desk *d, int arg) = {
     [RUN_MATMUL] = run_matmul,       [RUN_GET_ROW] = run_get_row,
     [RUN_QUANTIZE] = run_quantize,   [RUN_ROW] = run_row,
     [RUN_ATTEND] = run_attend,       [RUN_ACTIVATE] = run_activate,
     [RUN_MIX_HEADS] = run_mix_heads, [RUN_WIDEN] = run_widen,
+    [RUN_CONVOLVE] = run_convolve,   [RUN_RECUR] = run_recur,
 };
 
 static const struct known {
@@ -274,6 +314,12 @@ static const struct known {
     {"relu2", RUN_ACTIVATE, ACT_RELU2, 0xf6cb118e73149057},
     {"swiglu_oai", RUN_ACTIVATE, ACT_SWIGLU_OAI, 0x8665498bd757bc5e},
     {"relu", RUN_ACTIVATE, ACT_RELU, 0xfedf9408a241b844},
+    {"sigmoid", RUN_ROW, SIGMOID, 0x795dd36e718cc316},
+    {"multiply", RUN_ROW, MULTIPLY, 0xbd000b05449c4a27},
+    {"l2norm", RUN_ROW, L2NORM, 0x8461e239bfe13c19},
+    {"convolve", RUN_CONVOLVE, 4, 0xc88fa6d505f4c8e9},
+    {"recur delta", RUN_RECUR, true, 0x56c981872e85d473},
+    {"recur", RUN_RECUR, false, 0xfcc2b9592b0e47f5},
     {"mix_heads", RUN_MIX_HEADS, 0, 0xf1a068c7d6c56f78},
     {"widen f16", RUN_WIDEN, TERN_CACHE_F16, 0x8bfc8b57ae3af54c},
     {"widen q8", RUN_WIDEN, TERN_CACHE_Q8, 0x2efc36482e278cb8},

@@ -60,6 +60,15 @@ float math_log(float x)
     return fmaf(e, LOG_LN2_HI, f + p);
 }
 
+/* e = exp(x), u = 1 + e: log(u) * e / (u - 1), whose errors of rounding u cancel (Kahan) */
+float math_softplus(float x)
+{
+    if (!(x <= 20)) /* a NaN stays one */
+        return x;
+    float e = math_exp(x), u = 1 + e;
+    return u == 1 ? e : math_log(u) * e / (u - 1);
+}
+
 /* |x| < 0.625: x + x^3 P(x^2);  else sign(x) * (1 - 2 / (exp(2 |x|) + 1)) */
 float math_tanh(float x)
 {

@@ -6,6 +6,7 @@
 
 float math_exp(float x); /* +0 below the smallest normal result, +inf above the largest */
 float math_log(float x); /* x > 0; -inf at 0, NaN below */
+float math_softplus(float x); /* log(1 + exp(x)); x above 20 */
 float math_tanh(float x);
 float math_erf(float x);
 /* sin and cos of an angle in radians; range reduction in binary64. */

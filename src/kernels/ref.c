@@ -553,6 +553,65 @@ static float log_sum_exp(const float *x, size_t n)
     return max + math_log(sum_lanes(lane));
 }
 
+/* ---- gates, convolutions and recurrences ---- */
+
+static void sigmoid(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] / (1 + math_exp(-x[i]));
+}
+
+static void multiply(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] *= x[i];
+}
+
+static void l2norm(float *x, size_t n, float eps, float c)
+{
+    float lane[16] = {0};
+    for (size_t i = 0; i < n; i++)
+        lane[i % 16] = fmaf(x[i], x[i], lane[i % 16]);
+    float r = 1 / sqrtf(sum_lanes(lane) + eps);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (x[i] * r) * c;
+}
+
+static void convolve(float *y, const struct convolve *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        float acc = c->bias ? c->bias[i] : 0;
+        for (size_t j = 0; j < c->width; j++)
+            acc = fmaf(c->w[j * c->w_stride + i], c->x[j][i], acc);
+        y[i] = c->silu ? acc / (1 + math_exp(-acc)) : acc;
+    }
+}
+
+/* One row and one column j of a state */
+static float recur_column(const struct recur *r, size_t row, size_t j)
+{
+    const float *q = r->q + row * r->key_stride, *k = r->k + row * r->key_stride;
+    float g = r->g[row * r->number_stride], b = r->b[row * r->number_stride];
+    float *s = r->state + j, known = 0, o = 0;
+    for (size_t i = 0; i < r->k_dim; i++) {
+        s[i * r->columns] *= g;
+        known = fmaf(k[i], s[i * r->columns], known);
+    }
+    float v = r->v[row * r->v_stride + j], d = (r->delta ? v - known : v) * b;
+    for (size_t i = 0; i < r->k_dim; i++) {
+        s[i * r->columns] = fmaf(k[i], d, s[i * r->columns]);
+        o = fmaf(q[i], s[i * r->columns], o);
+    }
+    return o;
+}
+
+static void recur(const struct recur *r)
+{
+    for (size_t row = 0; row < r->rows; row++)
+        for (size_t j = 0; j < r->columns; j++)
+            r->o[row * r->o_stride + j] = recur_column(r, row, j);
+}
+
 void ref_init(struct kernels *k)
 {
     *k = (struct kernels){
@@ -582,5 +641,10 @@ void ref_init(struct kernels *k)
         .merge = merge,
         .divide = divide,
         .log_sum_exp = log_sum_exp,
+        .sigmoid = sigmoid,
+        .multiply = multiply,
+        .l2norm = l2norm,
+        .convolve = convolve,
+        .recur = recur,
     };
 }

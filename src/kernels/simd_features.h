@@ -105,6 +105,46 @@ static void clamp(float *x, float limit, size_t n)
         store_some(x + i, clamped(load_some(x + i, n - i), limit), n - i);
 }
 
+static void sigmoid(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += WIDTH) {
+        vf e = vf_exp(vf_mul(load_some(x + i, n - i), vf_set1(-1)));
+        store_some(y + i, vf_div(load_some(y + i, n - i), vf_add(vf_set1(1), e)), n - i);
+    }
+}
+
+static void multiply(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += WIDTH)
+        store_some(y + i, vf_mul(load_some(y + i, n - i), load_some(x + i, n - i)), n - i);
+}
+
+static void l2norm(float *x, size_t n, float eps, float c)
+{
+    vf s[PER_16], v[PER_16];
+    load_16(s, x, 0);
+    for (size_t i = 0; i < n; i += 16) {
+        load_16(v, x + i, n - i < 16 ? n - i : 16);
+        for (size_t j = 0; j < PER_16; j++)
+            s[j] = vf_fma(v[j], v[j], s[j]);
+    }
+    vf r = vf_set1(1 / sqrtf(sum_16(s) + eps)), by = vf_set1(c);
+    for (size_t i = 0; i < n; i += WIDTH)
+        store_some(x + i, vf_mul(vf_mul(load_some(x + i, n - i), r), by), n - i);
+}
+
+static void convolve(float *y, const struct convolve *c)
+{
+    for (size_t i = 0; i < c->n; i += WIDTH) {
+        size_t left = c->n - i;
+        vf acc = c->bias ? load_some(c->bias + i, left) : vf_set1(0);
+        for (size_t j = 0; j < c->width; j++)
+            acc = vf_fma(load_some(c->w + j * c->w_stride + i, left), load_some(c->x[j] + i, left),
+                         acc);
+        store_some(y + i, c->silu ? swiglu_v(acc, vf_set1(1)) : acc, left);
+    }
+}
+
 SIMD void features_init(struct kernels *k)
 {
     k->layernorm = layernorm;
@@ -113,6 +153,10 @@ SIMD void features_init(struct kernels *k)
     k->scale = scale;
     k->softcap = softcap;
     k->clamp = clamp;
+    k->sigmoid = sigmoid;
+    k->multiply = multiply;
+    k->l2norm = l2norm;
+    k->convolve = convolve;
 }
 
 #endif

@@ -41,6 +41,8 @@ void attention_take(struct attention *t, struct arena *a, const struct model *m,
     t->max_queries = t->max_dim = 1;
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
+        if (!w->n_heads)
+            continue;
         size_t queries = w->n_heads / w->n_kv_heads * max_size(HEADS, strip_rows(w, n_batch));
         t->max_queries = max_size(t->max_queries, queries);
         t->max_dim = max_size(t->max_dim, w->head_dim);

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/memory.h"
 
+enum { NO_CLASS = -1 }; /* of a layer without attention */
 enum { HUGE_FROM = 16 << 20 }; /* bytes of a cache that large pages make faster to read */
 
 /* A window that no position of the context can feel is none. */
@@ -36,6 +37,9 @@ static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         struct cache_layer *at = &c->layers[l];
+        at->class = NO_CLASS;
+        if (!(w->mixer & MIX_ATTENTION))
+            continue;
         at->class = find_class(c, effective_window(w->window, c->n_ctx));
         struct cache_class *class = &c->classes[at->class];
         at->kv_bytes = attend_bytes(c->type, w->head_dim);
@@ -81,7 +85,10 @@ enum tern_status cache_bytes(const struct model *m, enum tern_cache_type type, s
     struct cache c;
     bool fits = false;
     enum tern_status s = plan(&c, m, type, n_ctx, n_batch, n_seqs, &fits, e);
-    *bytes = fits ? c.range_bytes : UINT64_MAX;
+    size_t n_snapshots;
+    uint64_t states = recurrent_bytes(m, n_seqs, n_ctx, c.range_bytes, &n_snapshots);
+    if (!fits || !size_add(states, c.range_bytes, bytes))
+        *bytes = UINT64_MAX;
     cache_close(&c);
     return s;
 }
@@ -127,6 +134,8 @@ enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_ca
         s = open_class(&c->classes[i], n_seqs, c->n_blocks, e);
     }
     c->tokens = (void *)at;
+    if (!s)
+        s = recurrent_open(&c->recurrent, m, n_seqs, n_ctx, n_batch, c->range_bytes, e);
     if (s)
         cache_close(c);
     return s;
@@ -140,6 +149,7 @@ void cache_close(struct cache *c)
         free(c->classes[i].table);
     }
     memory_release(c->range, c->range_bytes);
+    recurrent_close(&c->recurrent);
     free(c->classes);
     free(c->layers);
     free(c->length);
@@ -228,6 +238,7 @@ static size_t can_keep(const struct cache *c, size_t seq, size_t n)
 {
     if (n > c->length[seq])
         n = c->length[seq];
+    n = recurrent_reach(&c->recurrent, seq, n);
     for (int i = 0; i < c->n_classes; i++)
         if (!can_continue(c, &c->classes[i], seq, n))
             return 0;
@@ -251,6 +262,7 @@ size_t cache_keep(struct cache *c, size_t seq, size_t n)
 {
     n = can_keep(c, seq, n);
     c->length[seq] = (uint32_t)n;
+    recurrent_keep(&c->recurrent, seq, n);
     for (int i = 0; i < c->n_classes; i++) {
         drop_blocks(c, &c->classes[i], seq, blocks_of(n), c->n_blocks);
         own_last_page(c, &c->classes[i], seq, n);
@@ -264,6 +276,7 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n)
         return cache_keep(c, from, n);
     n = can_keep(c, from, n);
     cache_keep(c, to, 0);
+    recurrent_fork(&c->recurrent, from, to, n);
     for (int i = 0; i < c->n_classes; i++) {
         struct cache_class *class = &c->classes[i];
         const int32_t *source = table_of(c, class, from);
@@ -281,6 +294,8 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n)
 
 size_t cache_first(const struct cache *c, size_t layer, size_t seq)
 {
+    if (c->layers[layer].class == NO_CLASS)
+        return 0;
     const struct cache_class *class = &c->classes[c->layers[layer].class];
     size_t b = first_block(class, c->length[seq]);
     while (b < blocks_of(c->length[seq]) && table_of(c, class, seq)[b] < 0)
@@ -291,6 +306,10 @@ size_t cache_first(const struct cache *c, size_t layer, size_t seq)
 bool cache_fits(const struct cache *c, size_t n, const uint64_t *first)
 {
     for (size_t l = 0; l < c->n_layers; l++) {
+        if (c->layers[l].class == NO_CLASS && first[l])
+            return false;
+        if (c->layers[l].class == NO_CLASS)
+            continue;
         const struct cache_class *class = &c->classes[c->layers[l].class];
         size_t same = 0; /* the first layer of the class */
         while (c->layers[same].class != c->layers[l].class)
@@ -306,6 +325,8 @@ void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first)
 {
     cache_keep(c, seq, 0);
     for (size_t l = 0; l < c->n_layers; l++) {
+        if (c->layers[l].class == NO_CLASS)
+            continue;
         struct cache_class *class = &c->classes[c->layers[l].class];
         int32_t *table = table_of(c, class, seq);
         for (size_t b = first[l]; b < blocks_of(n); b++)

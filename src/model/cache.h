@@ -19,6 +19,7 @@
 
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "model/recurrent.h"
 
 enum { CACHE_ROLLBACK = 64 }; /* positions that a windowed class keeps beyond its window */
 
@@ -53,6 +54,7 @@ struct cache {
                                   * is known that they stay, no page is given up for them */
     void *range;
     size_t range_bytes;
+    struct recurrent recurrent; /* the states of recurrent layers */
 };
 
 /* *bytes = what the cache would reserve; UINT64_MAX when that does not fit. TERN_NO_MEMORY when there

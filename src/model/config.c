@@ -16,6 +16,7 @@ enum {
     MAX_SEQ = 1 << 24, /* a position must be exact in f32 */
     MAX_ROPES = 8,
     MAX_EXPERTS = 1024,
+    MAX_STATE_DIM = 512, /* of a recurrent head, each way */
 };
 
 /* A key that holds one value for each of n structs, or one for all of them. */
@@ -62,10 +63,10 @@ static const struct number_key model_numbers[] = {
 };
 
 static const struct size_key layer_sizes[] = {
-    {"n_heads", 1, OF_LAYER(n_heads), MAX_HEADS, NEEDED},
-    {"n_kv_heads", 1, OF_LAYER(n_kv_heads), MAX_HEADS, NEEDED},
-    {"head_dim", 1, OF_LAYER(head_dim), MAX_HEAD_DIM, NEEDED},
-    {"hidden", 1, OF_LAYER(hidden), MAX_WIDTH, NEEDED},
+    {"n_heads", 0, OF_LAYER(n_heads), MAX_HEADS, NEEDED},
+    {"n_kv_heads", 0, OF_LAYER(n_kv_heads), MAX_HEADS, NEEDED},
+    {"head_dim", 0, OF_LAYER(head_dim), MAX_HEAD_DIM, NEEDED},
+    {"hidden", 0, OF_LAYER(hidden), MAX_WIDTH, NEEDED},
     {"window", 0, OF_LAYER(window), UINT32_MAX, 0},
     {"rope_set", 0, OF_LAYER(rope_set), MAX_ROPES, 0},
     {"attn_bias", 0, OF_LAYER(attn_bias), 15, 0},
@@ -88,6 +89,20 @@ static const struct size_key layer_sizes[] = {
     {"router_select_bias", 0, OF_LAYER(select_bias), 1, 0},
     {"shared_hidden", 0, OF_LAYER(shared_hidden), MAX_WIDTH, 0},
     {"shared_switch", 0, OF_LAYER(shared_switch), 1, 0},
+    {"mixer", 0, OF_LAYER(mixer), MIX_CONVOLUTION, MIX_ATTENTION},
+    {"attn_gate", 0, OF_LAYER(attn_gate), GATE_HEADS, GATE_NONE},
+    {"recurrence", 0, OF_LAYER(rule), RULE_MAMBA2, RULE_DELTA},
+    {"k_heads", 0, OF_LAYER(k_heads), MAX_HEADS, 0},
+    {"v_heads", 0, OF_LAYER(v_heads), MAX_HEADS, 0},
+    {"k_dim", 0, OF_LAYER(k_dim), MAX_STATE_DIM, 0},
+    {"v_dim", 0, OF_LAYER(v_dim), MAX_STATE_DIM, 0},
+    {"conv_width", 0, OF_LAYER(conv_width), MAX_CONV, 0},
+    {"conv_bias", 0, OF_LAYER(conv_bias), 1, 0},
+    {"mix_bias", 0, OF_LAYER(mix_bias), 7, 0},
+    {"state_norm", 0, OF_LAYER(state_norm), STATE_NORM_LAST, STATE_NORM_NONE},
+    {"state_norm_groups", 1, OF_LAYER(norm_groups), MAX_HEADS, 1},
+    {"state_gate", 0, OF_LAYER(state_gate), 1, 0},
+    {"state_skip", 0, OF_LAYER(skip), 1, 0},
 };
 
 static const struct number_key layer_numbers[] = {
@@ -97,6 +112,10 @@ static const struct number_key layer_numbers[] = {
     {"ffn_clamp", OF_LAYER(ffn_clamp), 0, MAX_NUMBER, 0},
     {"router_factor", OF_LAYER(router_factor), -MAX_NUMBER, MAX_NUMBER, 1},
     {"router_jitter", OF_LAYER(router_jitter), 0, 1, 0},
+    {"beta_scale", OF_LAYER(beta_scale), 0, MAX_NUMBER, 1},
+    {"dt_low", OF_LAYER(dt_low), 0, MAX_NUMBER, 0},
+    {"dt_high", OF_LAYER(dt_high), 0, MAX_NUMBER, MAX_NUMBER},
+    {"state_norm_eps", OF_LAYER(state_norm_eps), 0, MAX_NUMBER, 0},
 };
 
 static const char *const activations[N_ACTIVATIONS] = {"silu",  "gelu",       "gelu_tanh",
@@ -283,7 +302,7 @@ static enum tern_status read_alibi(struct keys *keys, struct model *m, struct te
     if (s || !m->alibi)
         return s;
     for (size_t l = 0; l < m->n_layers; l++)
-        if (m->shapes[l].n_heads != count)
+        if (m->shapes[l].n_heads != count && m->shapes[l].mixer & MIX_ATTENTION)
             return error_set(e, TERN_BAD_FILE,
                              "config key 'alibi' has %llu values, and layer %zu has %zu heads",
                              (unsigned long long)count, l, m->shapes[l].n_heads);
@@ -314,6 +333,15 @@ static enum tern_status read_q_scales(struct keys *keys, struct model *m, struct
 static enum tern_status check_heads(const struct model *m, const struct shape *s, size_t l,
                                     struct tern_error *e)
 {
+    if (!(s->mixer & MIX_ATTENTION) && !s->n_heads && !s->n_kv_heads && !s->head_dim)
+        return TERN_OK;
+    if (!(s->mixer & MIX_ATTENTION))
+        return error_set(e, TERN_BAD_FILE, "layer %zu: it has heads, but no attention", l);
+    if (!s->n_heads || !s->n_kv_heads || !s->head_dim)
+        return out_of_range(!s->n_heads      ? "n_heads"
+                            : !s->n_kv_heads ? "n_kv_heads"
+                                             : "head_dim",
+                            0, 1, s->n_heads && s->n_kv_heads ? MAX_HEAD_DIM : MAX_HEADS, e);
     if (s->n_heads % s->n_kv_heads)
         return error_set(e, TERN_BAD_FILE, "layer %zu: n_kv_heads %zu does not divide n_heads %zu",
                          l, s->n_kv_heads, s->n_heads);
@@ -343,15 +371,42 @@ static enum tern_status check_groups(const struct shape *s, size_t l, struct ter
                      groups, s->n_experts);
 }
 
+/* Convolution, state and norm of a mixer that is not attention */
+static enum tern_status check_mixer(const struct model *m, const struct shape *s, size_t l,
+                                    struct tern_error *e)
+{
+    size_t width = s->v_heads * s->v_dim, beside = s->mixer & MIX_ATTENTION;
+    if (s->mixer > (MIX_ATTENTION | MIX_RECURRENT) && s->mixer != MIX_CONVOLUTION)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: mixer %zu is not understood", l, s->mixer);
+    if (s->mixer > MIX_ATTENTION && (s->parallel || !s->conv_width))
+        return error_set(e, TERN_BAD_FILE, "layer %zu: its mixer %s, which is not understood", l,
+                         s->parallel ? "is parallel to the feed-forward step" : "has no convolution");
+    if (!(s->mixer & MIX_RECURRENT))
+        return TERN_OK;
+    if (!s->k_heads || !s->k_dim || !width || s->v_heads % s->k_heads || width > MAX_WIDTH ||
+        2 * s->k_heads * s->k_dim + width > MAX_WIDTH || width % s->norm_groups)
+        return error_set(e, TERN_BAD_FILE,
+                         "layer %zu: a recurrent mixer of %zu and %zu heads of %zu and %zu dims and "
+                         "%zu norms cannot be",
+                         l, s->k_heads, s->v_heads, s->k_dim, s->v_dim, s->norm_groups);
+    if (beside && (s->norms & NORM_ATTN) == 0)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: two mixers without a norm", l);
+    return m->layer_norm && s->state_norm ? error_set(e, TERN_BAD_FILE,
+                                                      "layer %zu: the norm of a state is RMSNorm", l)
+                                          : TERN_OK;
+}
+
 static enum tern_status check_ffn(const struct model *m, const struct shape *s, size_t l,
                                   struct tern_error *e)
 {
     if (s->experts_used > s->n_experts || (s->n_experts && !s->experts_used))
         return error_set(e, TERN_BAD_FILE, "layer %zu: experts_used is %zu, of %zu experts", l,
                          s->experts_used, s->n_experts);
+    if (!s->hidden && (s->n_experts || s->parallel || s->ffn_bias || s->norms & (NORM_FFN | NORM_FFN_POST)))
+        return error_set(e, TERN_BAD_FILE, "layer %zu: parts of a feed-forward step of width 0", l);
     if (!s->n_experts && (s->shared_hidden || s->router_bias || s->select_bias))
         return error_set(e, TERN_BAD_FILE, "layer %zu: a router without experts", l);
-    if ((s->norms & NORM_FFN) == 0 && !s->parallel && (s->norms & NORM_FFN_POST) == 0)
+    if (s->hidden && (s->norms & NORM_FFN) == 0 && !s->parallel && (s->norms & NORM_FFN_POST) == 0)
         return error_set(e, TERN_BAD_FILE, "layer %zu: its feed-forward step has no norm", l);
     if (s->parallel && (s->n_experts || s->norms & NORM_ATTN_POST))
         return error_set(e, TERN_BAD_FILE,
@@ -368,6 +423,8 @@ static enum tern_status check_shape(const struct model *m, const struct shape *s
     enum tern_status status = check_heads(m, s, l, e);
     if (!status)
         status = check_ffn(m, s, l, e);
+    if (!status)
+        status = check_mixer(m, s, l, e);
     return status ? status : check_groups(s, l, e);
 }
 

@@ -15,6 +15,9 @@ enum {
     BIAS_GATE = 1,
     BIAS_UP = 2,
     BIAS_DOWN = 4,
+    MIX_BIAS_IN = 1, /* of `mix_bias` */
+    MIX_BIAS_GATE = 2,
+    MIX_BIAS_OUT = 4,
     NORM_ATTN = 1,
     NORM_ATTN_POST = 2,
     NORM_FFN = 4,

@@ -8,21 +8,33 @@
 #include "model/head.h"
 #include "model/plain.h"
 #include "model/projections.h"
+#include "model/recurrence.h"
 #include "model/residual.h"
 
 static void layer(struct forward *f, const struct layer *w)
 {
-    step_project_qkv(f, w); /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
-    (f->attend ? f->attend : step_attend)(f, w); /* att = softmax(q K^T * scale) V, by heads */
-    step_project_out(f, w);                      /* y = att Wo; x += y */
-    step_post_norm(f, &w->attn_post_norm);       /* or, where y has a norm: x += norm(y) */
+    if (w->mixer & MIX_ATTENTION) {
+        step_project_qkv(f, w); /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
+        (f->attend ? f->attend : step_attend)(f, w); /* att = softmax(q K^T * scale) V, by heads */
+        step_gate_attention(f, w);                   /* att *= sigmoid(norm(x) Wgate), if it has one */
+        step_project_out(f, w);                      /* y = att Wo; x += y */
+    }
+    if (w->mixer & ~(size_t)MIX_ATTENTION) {
+        step_project_mixer(f, w); /* mix, gate, decay, beta = norm(x) W... */
+        step_convolve(f, w);      /* q, k, v = silu(conv(mix)); or conv(B * x) */
+        step_recur(f, w);         /* att = gated norm(q S), S of each row; or C * conv */
+        step_mix_out(f, w);       /* y = att Wout (+ what attention made); x += y */
+    }
+    if (w->mixer)
+        step_post_norm(f, &w->attn_post_norm); /* or, where y has a norm: x += norm(y) */
     if (w->experts.n) {
         step_experts(f, w); /* y = sum over the chosen experts e of weight[e] * ffn_e(norm(x)) */
-    } else {
+    } else if (w->hidden) {
         step_gate_up(f, w);      /* ffn = act(norm(x) Wgate) * (norm(x) Wup) */
         step_project_down(f, w); /* y = ffn Wdown; x += y */
     }
-    step_post_norm(f, &w->ffn_post_norm);
+    if (w->hidden)
+        step_post_norm(f, &w->ffn_post_norm);
 }
 
 /* First row after `i` that belongs to another sequence. */
@@ -39,6 +51,8 @@ static void extend_sequences(struct forward *f)
     for (size_t i = 0, end; i < f->n; i = end) {
         end = sequence_end(f, i);
         cache_extend(f->cache, f->rows[i].seq, end - i);
+        bool is_prompt = end - i > 1 && f->rows[end - 1].flags && !f->cache->n_ahead;
+        recurrence_begin(f, f->rows[i].seq, end - i, is_prompt);
     }
 }
 
@@ -46,6 +60,8 @@ static void commit_sequences(struct forward *f, bool done)
 {
     for (size_t i = 0, end; i < f->n; i = end) {
         end = sequence_end(f, i);
+        if (f->cache->recurrent.state_floats)
+            recurrent_end(&f->cache->recurrent, f->rows[i].seq, done);
         cache_commit(f->cache, f->rows[i].seq, done ? end - i : 0);
     }
 }

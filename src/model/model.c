@@ -78,10 +78,15 @@ static void bind_attention(struct binder *b, struct layer *w, const struct shape
         {"v", k, dim, 1, c->attn_bias & BIAS_V, &w->v},
         {"o", dim, q, 1, c->attn_bias & BIAS_O, &w->o},
     };
+    const struct slot gate = {"attn_gate", c->attn_gate == GATE_HEADS ? c->n_heads : q,
+                              dim, c->attn_gate != GATE_NONE, false, &w->attn_gate};
+    if (!(c->mixer & MIX_ATTENTION))
+        return;
     bool full = c->qk_norm == QK_FULL || c->qk_norm == QK_HEAD_LAYER;
     bool bias = c->qk_norm == QK_SHARED_LAYER;
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         bind_matrix(b, &slots[i], ANY_TYPE);
+    bind_matrix(b, &gate, ANY_TYPE);
     bind_vector(b, "q_norm", "", c->qk_norm, full ? q : c->head_dim, &w->q_norm.weight);
     bind_vector(b, "k_norm", "", c->qk_norm, full ? k : c->head_dim, &w->k_norm.weight);
     bind_vector(b, "q_norm", "_bias", bias, c->head_dim, &w->q_norm.bias);
@@ -89,9 +94,55 @@ static void bind_attention(struct binder *b, struct layer *w, const struct shape
     bind_vector(b, "sinks", "", c->sinks, c->n_heads, &w->sinks);
 }
 
+/* A recurrent mixer or a short convolution, and where its state and log lie */
+static void bind_mixer(struct binder *b, struct layer *w, const struct shape *c)
+{
+    struct model *m = b->m;
+    struct mixer *x = &w->mix;
+    bool recurs = c->mixer & MIX_RECURRENT, delta = recurs && c->rule == RULE_DELTA;
+    size_t dim = m->dim, value = c->v_heads * c->v_dim, key = c->k_heads * c->k_dim;
+    if (c->mixer <= MIX_ATTENTION)
+        return;
+    *x = (struct mixer){.rule = (enum recurrence_rule)c->rule,
+                        .width = c->conv_width,
+                        .channels = recurs ? 2 * key + value : dim,
+                        .in_place = recurs ? 0 : 2 * dim,
+                        .norm_order = (enum state_norm)c->state_norm,
+                        .norm_groups = delta ? c->v_heads : c->norm_groups,
+                        .sigmoid = c->state_gate,
+                        .norm_eps = c->state_norm_eps > 0 ? c->state_norm_eps : m->norm_eps,
+                        .beta_scale = c->beta_scale,
+                        .dt_low = c->dt_low,
+                        .dt_high = c->dt_high};
+    if (recurs)
+        x->k_heads = c->k_heads, x->v_heads = c->v_heads, x->k_dim = c->k_dim, x->v_dim = c->v_dim;
+    const struct slot slots[] = {
+        {"mix_in", recurs ? x->channels : 3 * dim, dim, 1, c->mix_bias & MIX_BIAS_IN, &x->in},
+        {"mix_gate", value, dim, recurs, c->mix_bias & MIX_BIAS_GATE, &x->gate},
+        {"mix_out", dim, recurs ? value : dim, 1, c->mix_bias & MIX_BIAS_OUT, &x->out},
+    };
+    const struct slot decay = {"mix_decay", c->v_heads, dim, recurs, recurs, &x->decay};
+    const struct slot beta = {"mix_beta", c->v_heads, dim, delta, false, &x->beta};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        bind_matrix(b, &slots[i], ANY_TYPE);
+    bind_matrix(b, &decay, 1 << TERN_F32);
+    bind_matrix(b, &beta, 1 << TERN_F32);
+    bind_vector(b, "mix_conv", "", 1, x->width * x->channels, &x->conv);
+    bind_vector(b, "mix_conv_bias", "", c->conv_bias, x->channels, &x->conv_bias);
+    bind_vector(b, "mix_a", "", recurs, c->v_heads, &x->a);
+    bind_vector(b, "mix_skip", "", recurs && c->skip, c->v_heads, &x->d);
+    bind_vector(b, "mix_norm", "", recurs && c->state_norm, delta ? c->v_dim : value, &x->norm);
+    x->at = m->state_floats, x->log_at = m->log_floats;
+    x->floats = (x->width - 1) * x->channels + x->v_heads * x->k_dim * x->v_dim;
+    x->log_floats = x->channels + 2 * x->v_heads;
+    m->state_floats += (x->floats + 15) / 16 * 16;
+    m->log_floats += (x->log_floats + 15) / 16 * 16;
+}
+
 static void bind_ffn(struct binder *b, struct layer *w, const struct shape *c)
 {
-    size_t dim = b->m->dim, n = c->n_experts ? c->n_experts : 1, shared = c->shared_hidden;
+    size_t dim = b->m->dim, shared = c->shared_hidden;
+    size_t n = c->n_experts ? c->n_experts : c->hidden != 0;
     struct experts *x = &w->experts;
     const struct slot slots[] = {
         {"gate", c->hidden, dim, c->gated ? n : 0, c->ffn_bias & BIAS_GATE, &w->gate},
@@ -115,13 +166,15 @@ static void bind_ffn(struct binder *b, struct layer *w, const struct shape *c)
 static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
 {
     struct model *m = b->m;
+    bool attends = c->mixer & MIX_ATTENTION;
     *w = (struct layer){.index = (size_t)(w - m->layers),
+                        .mixer = c->mixer,
                         .n_heads = c->n_heads,
                         .n_kv_heads = c->n_kv_heads,
                         .head_dim = c->head_dim,
                         .hidden = c->hidden,
                         .window = c->window,
-                        .rope = c->rope_set ? &m->ropes[c->rope_set - 1] : NULL,
+                        .rope = attends && c->rope_set ? &m->ropes[c->rope_set - 1] : NULL,
                         .alibi = m->alibi,
                         .attn_scale = c->attn_scale,
                         .attn_cap = c->attn_cap,
@@ -145,6 +198,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
     bind_norm(b, "attn_norm", c->norms & NORM_ATTN, m->dim, &w->attn_norm);
     bind_norm(b, "attn_post_norm", c->norms & NORM_ATTN_POST, m->dim, &w->attn_post_norm);
     bind_attention(b, w, c);
+    bind_mixer(b, w, c);
     bind_norm(b, "ffn_norm", c->norms & NORM_FFN, m->dim, &w->ffn_norm);
     bind_norm(b, "ffn_post_norm", c->norms & NORM_FFN_POST, m->dim, &w->ffn_post_norm);
     bind_ffn(b, w, c);

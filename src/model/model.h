@@ -10,7 +10,10 @@
  *   dim         width of the residual stream
  *   n_heads     query heads of a layer;  n_kv_heads: key/value heads, a divisor of n_heads
  *   head_dim    size of one head
- *   hidden      width of the feed-forward step, or of one expert
+ *   hidden      width of the feed-forward step, or of one expert; 0: the layer has none
+ *   k_heads, v_heads, k_dim, v_dim   of a recurrent mixer: a state [k_dim, v_dim] for each of v_heads,
+ *               v_heads / k_heads neighbours share a key
+ *   channels    what passes through a mixer's convolution
  *   vocab       tokens;  max_seq: positions that the model was made for */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
@@ -62,6 +65,41 @@ struct experts {
     struct matrix shared_switch; /* [1, dim] f32: times sigmoid of it; data NULL: always whole */
 };
 
+/* What a layer mixes its positions with: bits of the key `mixer`. */
+enum { MIX_ATTENTION = 1, MIX_RECURRENT = 2, MIX_CONVOLUTION = 4 };
+
+enum { MAX_CONV = 16 }; /* width of a convolution */
+
+/* Order of FORMAT.md's numbers. */
+enum attn_gate { GATE_NONE, GATE_VALUES, GATE_HEADS };
+enum recurrence_rule { RULE_DELTA, RULE_MAMBA2 };
+enum state_norm { STATE_NORM_NONE, STATE_NORM_FIRST, STATE_NORM_LAST }; /* before, after the gate */
+
+/* A mixer with a state: recurrent, or a short convolution, which has only `in`, `out` and `conv`. */
+struct mixer {
+    enum recurrence_rule rule;
+    size_t k_heads, v_heads, k_dim, v_dim; /* 0 in a short convolution */
+    size_t width, channels;                /* of the convolution: (2 k_heads k_dim + v_heads v_dim),
+                                            * or dim */
+    size_t in_place;        /* floats of a projected row before those that are convolved */
+    enum state_norm norm_order;
+    size_t norm_groups;     /* of v_heads * v_dim values; in a delta net the heads */
+    bool sigmoid;           /* the gate is sigmoid(z), not silu(z) */
+    float norm_eps, beta_scale, dt_low, dt_high;
+    struct matrix in;       /* [q | k | v] [channels, dim]; short convolution: [B | C | x] */
+    struct matrix gate;     /* z: [v_heads * v_dim, dim] */
+    struct matrix decay;    /* [v_heads, dim] f32 */
+    struct matrix beta;     /* [v_heads, dim] f32; of a delta net */
+    struct matrix out;      /* [dim, v_heads * v_dim] */
+    const float *conv;      /* [width, channels] */
+    const float *conv_bias; /* [channels], or NULL */
+    const float *a;         /* [v_heads] */
+    const float *d;         /* [v_heads], or NULL */
+    const float *norm;      /* [v_dim] in a delta net, else [v_heads * v_dim]; or NULL */
+    size_t at, floats;      /* of its state in a record, and of a row of the log: recurrent.h */
+    size_t log_at, log_floats;
+};
+
 /* Sizes and switches of a layer, as the config has them (FORMAT.md, "Config keys") */
 struct shape {
     size_t n_heads, n_kv_heads, head_dim, hidden;
@@ -71,11 +109,15 @@ struct shape {
     size_t n_experts, experts_used, router_score, router_normalize, router_bias, select_bias;
     size_t shared_hidden, shared_switch;
     size_t qkv_clip_last, qk_norm_last, router_groups, router_groups_used, router_group_best;
+    size_t mixer, attn_gate, rule, k_heads, v_heads, k_dim, v_dim, conv_width, conv_bias, mix_bias;
+    size_t state_norm, norm_groups, state_gate, skip;
+    float beta_scale, dt_low, dt_high, state_norm_eps;
     float attn_scale, attn_cap, qkv_clip, ffn_clamp, router_factor, router_jitter;
 };
 
 struct layer {
     size_t index; /* in the model */
+    size_t mixer; /* bits; without attention there are no heads */
     size_t n_heads, n_kv_heads, head_dim, hidden;
     size_t window;               /* 0: none; W: position i sees j with i - W < j <= i */
     const struct rope_set *rope; /* NULL: none */
@@ -94,6 +136,8 @@ struct layer {
     struct matrix k;            /* [n_kv_heads * head_dim, dim] */
     struct matrix v;            /* [n_kv_heads * head_dim, dim] */
     struct matrix o;            /* [dim, n_heads * head_dim] */
+    struct matrix attn_gate;    /* [n_heads * head_dim, dim] or [n_heads, dim]; data NULL: none */
+    struct mixer mix;
     bool gated;
     float ffn_clamp;        /* ACT_SWIGLU_OAI: of gate and up */
     struct matrix gate, up; /* [hidden, dim]; one for each expert; gate only if gated */
@@ -110,6 +154,8 @@ struct model {
     float embed_scale, residual_scale, logit_scale;
     float logit_cap;      /* > 0: logits become cap * tanh(logit / cap) */
     struct layer *layers; /* [n_layers] */
+    size_t state_floats;  /* of all recurrent layers of a sequence, and */
+    size_t log_floats;    /* of a row of their log; 0: there are none */
     struct rope_set *ropes;
     size_t n_ropes;
     size_t rope_limit; /* positions from which on the sets' far frequencies hold; 0: none has any */

@@ -17,12 +17,14 @@
 #include "model/ffn.h"
 #include "model/kv_store.h"
 #include "model/linear.h"
+#include "model/plain_mixer.h"
+#include "model/recurrence.h"
 #include "model/residual.h"
 #include "model/router.h"
 
 /* y = W x + bias   W [rows, k], x [k], y [rows]. Integer formats read x as integers: q = round(x *
  * 127 / m) and a scale m / 127 for every 32 values, m their largest magnitude. */
-static void matmul(struct forward *f, size_t l, float *y, const struct matrix *w, const float *x)
+void plain_matmul(struct forward *f, size_t l, float *y, const struct matrix *w, const float *x)
 {
     const struct kernels *k = f->kernels;
     struct act_buffer in = f->plain.in;
@@ -135,9 +137,9 @@ static void project_qkv(struct forward *f, const struct layer *w, const struct r
     struct plain *p = &f->plain;
     struct attention_scratch *s = &f->scratch->attention;
     size_t d = w->head_dim, l = w->index;
-    matmul(f, l, p->q, &w->q, h);
-    matmul(f, l, p->k, &w->k, h);
-    matmul(f, l, p->v, &w->v, h);
+    plain_matmul(f, l, p->q, &w->q, h);
+    plain_matmul(f, l, p->k, &w->k, h);
+    plain_matmul(f, l, p->v, &w->v, h);
     if (w->qkv_clip > 0 && !w->clip_last)
         clip_heads(f, w);
     norm_qk(f, w, false);
@@ -202,6 +204,30 @@ static void attend_head(struct forward *f, const struct layer *w, const struct r
     k->divide(p->att + h * d, p->A, L, d);
 }
 
+/* att *= sigmoid(Wgate h), value by value, or a number for each head */
+static void gate_attention(struct forward *f, const struct layer *w, const float *h)
+{
+    struct plain *p = &f->plain;
+    size_t d = w->head_dim;
+    plain_matmul(f, w->index, p->mix, &w->attn_gate, h);
+    if (w->attn_gate.rows == w->n_heads * d)
+        f->kernels->sigmoid(p->att, p->mix, w->attn_gate.rows);
+    for (size_t i = 0; w->attn_gate.rows != w->n_heads * d && i < w->n_heads; i++)
+        f->kernels->divide(p->att + i * d, p->att + i * d, 1 + math_exp(-p->mix[i]), d);
+}
+
+/* y = Wo attend(h) */
+static void attention(struct forward *f, const struct layer *w, const struct row *row, float *y,
+                      const float *h)
+{
+    project_qkv(f, w, row, h);
+    for (size_t i = 0; i < w->n_heads; i++)
+        attend_head(f, w, row, i);
+    if (w->attn_gate.data)
+        gate_attention(f, w, h);
+    plain_matmul(f, w->index, y, &w->o, f->plain.att);
+}
+
 /* ---- feed-forward ---- */
 
 /* y = Wdown (act(Wgate h) * (Wup h)), or Wdown act(Wup h) without a gate */
@@ -211,11 +237,11 @@ static void feed_forward(struct forward *f, const struct layer *w, float *y, con
 {
     struct plain *p = &f->plain;
     if (w->gated)
-        matmul(f, w->index, p->gate, gate, h);
-    matmul(f, w->index, p->up, up, h);
+        plain_matmul(f, w->index, p->gate, gate, h);
+    plain_matmul(f, w->index, p->up, up, h);
     f->kernels->activate(p->up, w->gated ? p->gate : p->up, w->gated ? p->up : NULL, down->k,
                          f->model->activation, w->ffn_clamp);
-    matmul(f, w->index, y, down, p->up);
+    plain_matmul(f, w->index, y, down, p->up);
 }
 
 /* y += the expert that every row takes, * sigmoid(switch . h) where it has a switch */
@@ -229,7 +255,7 @@ static void add_shared_expert(struct forward *f, const struct layer *w, float *y
         f->kernels->add(y, p->z, f->model->dim);
         return;
     }
-    matmul(f, w->index, on, &x->shared_switch, h);
+    plain_matmul(f, w->index, on, &x->shared_switch, h);
     f->kernels->add_scaled(y, p->z, 1 / (1 + math_exp(-on[0])), f->model->dim);
 }
 
@@ -239,7 +265,7 @@ static void experts(struct forward *f, const struct layer *w, float *y, const fl
     const struct experts *x = &w->experts;
     struct plain *p = &f->plain;
     size_t dim = f->model->dim;
-    matmul(f, w->index, p->scores, &x->router, h);
+    plain_matmul(f, w->index, p->scores, &x->router, h);
     if (!f->kernels->in_range(p->scores, x->n, FLT_MAX))
         mark_bad(f, w->index, BAD_ROUTER);
     router_choose(x, p->scores, p->taken, p->chosen);
@@ -258,16 +284,30 @@ static void experts(struct forward *f, const struct layer *w, float *y, const fl
 
 /* ---- the graph ---- */
 
-/* x += Wo attend(norm(x));  x += ffn(norm(x)).  A parallel layer feeds both from the same x. */
+/* y = attention, a recurrent mixer or a short convolution of h; of the first two also the sum */
+static void mix(struct forward *f, const struct layer *w, const struct row *row, const float *h)
+{
+    struct plain *p = &f->plain;
+    if (w->mixer & MIX_ATTENTION)
+        attention(f, w, row, w->mixer & MIX_RECURRENT ? p->z : p->y, h);
+    if (w->mixer & MIX_RECURRENT)
+        plain_recurrent(f, w, row, p->y, h);
+    if (w->mixer & MIX_CONVOLUTION)
+        plain_convolution(f, w, row, p->y, h);
+    if (w->mixer == (MIX_ATTENTION | MIX_RECURRENT))
+        f->kernels->add(p->y, p->z, f->model->dim);
+}
+
+/* x += mix(norm(x));  x += ffn(norm(x)).  A parallel layer feeds both from the same x. */
 static void layer(struct forward *f, const struct layer *w, const struct row *row)
 {
     struct plain *p = &f->plain;
-    project_qkv(f, w, row, normed(f, &w->attn_norm));
-    for (size_t h = 0; h < w->n_heads; h++)
-        attend_head(f, w, row, h);
-    matmul(f, w->index, p->y, &w->o, p->att);
-    if (!w->parallel)
+    if (w->mixer)
+        mix(f, w, row, normed(f, &w->attn_norm));
+    if (w->mixer && !w->parallel)
         add_to_stream(f, p->y, &w->attn_post_norm);
+    if (!w->hidden)
+        return;
     const float *h = normed(f, ffn_norm_of(w));
     if (w->parallel)
         add_to_stream(f, p->y, NULL);
@@ -283,7 +323,7 @@ static void head(struct forward *f, float *logits)
 {
     const struct model *m = f->model;
     const struct kernels *k = f->kernels;
-    matmul(f, m->n_layers, logits, &m->head, normed(f, &m->final_norm));
+    plain_matmul(f, m->n_layers, logits, &m->head, normed(f, &m->final_norm));
     if (m->logit_scale != 1)
         k->scale(logits, m->logit_scale, m->vocab);
     if (!k->in_range(logits, m->vocab, FLT_MAX))
@@ -295,13 +335,16 @@ static void head(struct forward *f, float *logits)
 bool plain_rows(struct forward *f)
 {
     const struct model *m = f->model;
-    for (size_t i = 0; i < f->n; i++) {
+    for (size_t i = 0, first = 0; i < f->n; i++) {
+        if (i == 0 || f->rows[i].seq != f->rows[first].seq)
+            recurrence_copy(f, f->rows[first = i].seq);
         embed(f, &f->rows[i]);
         for (size_t l = 0; l < m->n_layers; l++) {
             if (forward_is_cancelled(f))
                 return false;
             layer(f, &m->layers[l], &f->rows[i]);
         }
+        recurrence_mark(f, f->rows[i].seq, i + 1 - first);
         if (f->rows[i].flags & TERN_ROW_LOGITS)
             head(f, f->logits + f->n_logits++ * f->vocab_stride);
     }

@@ -18,6 +18,8 @@ struct plain {
     float *att;       /* [n_heads * head_dim] */
     float *gate, *up; /* [hidden] */
     float *cos, *sin; /* [n_ropes, half] */
+    float *mix, *conv, *z_gate; /* what a mixer reads, convolved; its gate */
+    float *decay, *beta;        /* [v_heads] */
     float *scores;    /* [256] of a block of positions; of the router: [n_experts] */
     float *a, *A;     /* [head_dim] sums over a block, and over all blocks so far */
     bool *taken;      /* [n_experts] */
@@ -25,6 +27,9 @@ struct plain {
     struct choice *chosen; /* [experts_used] */
     struct act_buffer in;  /* [1, widest k] the input of a matrix, quantized */
 };
+
+/* y = W x + bias   W [rows, k], x [k], y [rows], in layer l */
+void plain_matmul(struct forward *f, size_t l, float *y, const struct matrix *w, const float *x);
 
 /* Evaluates the rows of the batch, one after the other. False when it was cancelled. */
 bool plain_rows(struct forward *f);

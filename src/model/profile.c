@@ -14,6 +14,7 @@ const char *profile_name(enum operation op)
         [OP_QKV] = "qkv",     [OP_ATTEND] = "attend",
         [OP_OUT] = "out",     [OP_GATE_UP] = "gate_up",
         [OP_DOWN] = "down",   [OP_LOGITS] = "logits",
+        [OP_CONVOLVE] = "convolve", [OP_RECUR] = "recur",
     };
     return names[op];
 }
@@ -110,6 +111,24 @@ static void add_attention(struct profile_cost *cost, const struct cache *cache, 
     }
 }
 
+/* States are read and written; the three products of a row with a state count as in kernels.h. */
+static void add_mixer(struct profile_cost *cost, const struct mixer *x, const struct row *rows,
+                      size_t n)
+{
+    uint64_t state = x->v_heads * x->k_dim * x->v_dim, seqs = 0;
+    for (size_t i = 0; i < n; i++)
+        seqs += i == 0 || rows[i - 1].seq != rows[i].seq;
+    add_matrix(&cost[OP_QKV], &x->in, n);
+    add_matrix(&cost[OP_QKV], &x->gate, n);
+    add_matrix(&cost[OP_QKV], &x->decay, n);
+    add_matrix(&cost[OP_QKV], &x->beta, n);
+    cost[OP_CONVOLVE].macs += n * x->width * x->channels;
+    cost[OP_CONVOLVE].bytes += x->width * x->channels * sizeof(float);
+    cost[OP_RECUR].macs += 3 * n * state;
+    cost[OP_RECUR].bytes += 2 * seqs * state * sizeof(float);
+    add_matrix(&cost[OP_OUT], &x->out, n);
+}
+
 void profile_layer_cost(const struct model *m, const struct cache *cache, size_t l,
                         const struct row *rows, size_t n, struct profile_cost *cost)
 {
@@ -119,7 +138,9 @@ void profile_layer_cost(const struct model *m, const struct cache *cache, size_t
     add_matrix(&cost[OP_QKV], &w->k, n);
     add_matrix(&cost[OP_QKV], &w->v, n);
     add_attention(&cost[OP_ATTEND], cache, l, w, rows, n);
+    add_matrix(&cost[OP_QKV], &w->attn_gate, n);
     add_matrix(&cost[OP_OUT], &w->o, n);
+    add_mixer(cost, &w->mix, rows, n);
     for (size_t i = 0; i < (w->experts.n ? w->experts.n_used : 1); i++) {
         add_matrix(&cost[OP_GATE_UP], &w->gate, n);
         add_matrix(&cost[OP_GATE_UP], &w->up, n);

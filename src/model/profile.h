@@ -21,6 +21,8 @@ enum operation {
     OP_NORM, /* norms and quantization of a step's input */
     OP_QKV,
     OP_ATTEND,
+    OP_CONVOLVE,
+    OP_RECUR,
     OP_OUT,
     OP_GATE_UP,
     OP_DOWN,

@@ -12,7 +12,7 @@
 struct projection { /* what the pool's items of one step share */
     struct forward *f;
     const struct layer *w;
-    const struct matrix *m; /* of q, k and v, the one in work */
+    const struct matrix *m; /* of q, k and v, or the outputs, the one in work */
     const struct input *in;
 };
 
@@ -151,16 +151,20 @@ void step_project_qkv(struct forward *f, const struct layer *w)
 
 /* ---- output ---- */
 
-/* What attention adds waits in f->z, where feed-forward reads the same x. */
+/* What attention adds waits in f->z, where feed-forward or another mixer reads the same x. */
 static void project_out(void *arg, const struct piece *p)
 {
     const struct projection *job = arg;
     struct forward *f = job->f;
     const struct layer *w = job->w;
-    size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, w->o.rows);
-    float *y = (w->parallel ? f->z : f->y) + p->row * f->dim_stride;
-    linear(f, y, f->dim_stride, &w->o, p->begin, p->end, &p->act);
-    for (size_t i = 0; i < p->n && !w->parallel && !has_norm(&w->attn_post_norm); i++)
+    size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, f->model->dim);
+    bool both = w->mixer == (MIX_ATTENTION | MIX_RECURRENT), wait = both && job->m == &w->o;
+    float *y = (w->parallel || wait ? f->z : f->y) + p->row * f->dim_stride;
+    linear(f, y, f->dim_stride, job->m, p->begin, p->end, &p->act);
+    for (size_t i = 0; both && !wait && i < p->n; i++)
+        f->kernels->add(y + i * f->dim_stride + c0, f->z + (p->row + i) * f->dim_stride + c0,
+                        c1 - c0);
+    for (size_t i = 0; i < p->n && !w->parallel && !wait && !has_norm(&w->attn_post_norm); i++)
         residual_add(f, p->row + i, y + i * f->dim_stride, c0, c1);
 }
 
@@ -171,17 +175,31 @@ static void out_items(void *arg, size_t begin, size_t end, int thread)
     in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, project_out, arg, thread);
 }
 
-void step_project_out(struct forward *f, const struct layer *w)
+static void out(struct forward *f, const struct layer *w, const struct matrix *m)
 {
-    state_watch(f, w->index, WATCH_OUT);
     struct input in = {.src = f->att,
                        .stride = f->q_stride,
                        .n = f->n,
-                       .k = w->o.k,
+                       .k = m->k,
                        .layer = w->index,
-                       .quantize = type_is_quantized(w->o.type)};
+                       .quantize = type_is_quantized(m->type)};
     input_prepare(f, &in);
-    profile_run(f->profile, OP_OUT, f->pool, ceil_div(w->o.rows, TILE_ROWS), out_items,
-                &(struct projection){.f = f, .w = w, .in = &in});
+    profile_run(f->profile, OP_OUT, f->pool, ceil_div(m->rows, TILE_ROWS), out_items,
+                &(struct projection){.f = f, .w = w, .m = m, .in = &in});
+}
+
+void step_project_out(struct forward *f, const struct layer *w)
+{
+    state_watch(f, w->index, WATCH_OUT);
+    out(f, w, &w->o);
+    if (!(w->mixer & MIX_RECURRENT))
+        state_watch(f, w->index, WATCH_ATTN_POST);
+}
+
+void step_mix_out(struct forward *f, const struct layer *w)
+{
+    if (!(w->mixer & MIX_ATTENTION))
+        state_watch(f, w->index, WATCH_OUT);
+    out(f, w, &w->mix.out);
     state_watch(f, w->index, WATCH_ATTN_POST);
 }

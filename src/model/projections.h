@@ -9,6 +9,8 @@
 void step_project_qkv(struct forward *f, const struct layer *w);
 
 /* y = att Wo (+ bias);  x += y, unless y has a norm first, or waits in z (parallel) */
+/* The same of a mixer with a state */
+void step_mix_out(struct forward *f, const struct layer *w);
 void step_project_out(struct forward *f, const struct layer *w);
 
 #endif

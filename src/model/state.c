@@ -5,20 +5,25 @@
 #include "model/linear.h"
 
 struct widths { /* the widest layer's */
-    size_t q, kv, hidden, half;
+    size_t q, kv, hidden, half, mix, conv, numbers;
     bool aside; /* some layer is parallel or has a shared expert */
 };
 
 static struct widths widths_of(const struct model *m)
 {
-    struct widths max = {1, 1, 1, 1, false};
+    struct widths max = {1, 1, 1, 1, 0, 0, 0, false};
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         max.q = max_size(max.q, w->n_heads * w->head_dim);
         max.kv = max_size(max.kv, w->n_kv_heads * w->head_dim);
         max.hidden = max_size(max.hidden, w->experts.n ? w->experts.shared_hidden : w->hidden);
         max.half = max_size(max.half, w->rope ? w->rope->half : 1);
-        max.aside |= w->parallel || w->experts.shared_hidden;
+        max.mix = max_size(max.mix, max_size(w->mix.in.rows, w->attn_gate.rows));
+        max.conv = max_size(max.conv, w->mix.channels);
+        max.numbers = max_size(max.numbers, w->mix.v_heads);
+        max.q = max_size(max.q, w->mix.out.k);
+        max.aside |= w->parallel || w->experts.shared_hidden ||
+                     w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
     }
     return max;
 }
@@ -38,9 +43,10 @@ static void take_scratch(struct arena *a, struct scratch *s, size_t gate_floats,
 static void plain_take(struct plain *p, struct arena *a, const struct model *m)
 {
     size_t q = 1, kv = 1, d = 1, half = 1, hidden = 1, n_experts = 0, n_used = 0;
+    struct widths max = widths_of(m);
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
-        q = max_size(q, w->n_heads * w->head_dim);
+        q = max_size(q, max_size(w->n_heads * w->head_dim, w->mix.out.k));
         kv = max_size(kv, w->n_kv_heads * w->head_dim);
         d = max_size(d, w->head_dim);
         half = max_size(half, w->rope ? w->rope->half : 1);
@@ -67,6 +73,11 @@ static void plain_take(struct plain *p, struct arena *a, const struct model *m)
         {&p->cos, m->n_ropes * half},
         {&p->sin, m->n_ropes * half},
         {&p->scores, max_size(BLOCK, n_experts)},
+        {&p->mix, max.mix},
+        {&p->conv, max.conv},
+        {&p->z_gate, q},
+        {&p->decay, max.numbers},
+        {&p->beta, max.numbers},
     };
     p->rope_stride = half;
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) /* matmul writes whole tiles */
@@ -97,6 +108,15 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     f->k = arena_take(a, n * f->kv_stride, size);
     f->v = arena_take(a, n * f->kv_stride, size);
     f->att = arena_take(a, n * f->q_stride, size);
+    f->mix_stride = round_up(max.mix, 64);
+    f->conv_stride = round_up(max.conv, 64);
+    f->number_stride = round_up(max.numbers, 16);
+    f->mix = arena_take(a, n * f->mix_stride, size);
+    f->conv = arena_take(a, n * f->conv_stride, size);
+    f->mix_gate = arena_take(a, n * (max.numbers ? f->q_stride : 0), size);
+    f->decay = arena_take(a, n * f->number_stride, size);
+    f->beta = arena_take(a, n * f->number_stride, size);
+    f->again_rows = arena_take(a, m->state_floats ? n : 0, sizeof *f->again_rows);
     act_buffer_take(a, &f->in, n, max_size(m->dim, max.q));
     act_buffer_take(a, &f->ffn, n, max.hidden);
     f->rope_cos = arena_take(a, m->n_ropes * n * f->rope_stride, size);

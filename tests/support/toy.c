@@ -71,11 +71,12 @@ void toy_values(float *values, size_t n, uint64_t seed, const char *name, uint64
 {
     uint64_t key = seed ^ fnv1a64(name);
     bool norm = ends(name, "_norm");
+    bool decay = ends(name, "mix_a");
     float scale = scale_of(name, k);
     for (size_t i = 0; i < n; i++) {
         int64_t bits = (int64_t)(mix(key + i * 0x9E3779B97F4A7C15) >> 40) - (1 << 23);
         float u = (float)bits * 0x1p-23f;
-        values[i] = norm ? 1 + u * 0.25f : u * scale;
+        values[i] = norm ? 1 + u * 0.25f : decay ? 1 + u * 0.75f : u * scale;
     }
 }
 

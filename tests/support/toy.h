@@ -10,6 +10,7 @@
  *   key     = seed ^ fnv1a64(NAME)
  *   u(i)    = ((int64)(mix(key + i * 0x9E3779B97F4A7C15) >> 40) - 2^23) * 2^-23     exact, [-1, 1)
  *   norm weights ("..._norm")    1 + u * 0.25
+ *   decays ("...mix_a")          1 + u * 0.75
  *   biases ("..._bias")          u * 0.5
  *   embed                        u
  *   head                         u * (float)(4 * sqrt(3 / k))     sqrt and / in binary64

@@ -56,6 +56,28 @@ def without(part: str, value: float = 0) -> Callable:
     }
 
 
+def reversed_taps(weights: dict, config) -> dict:
+    """What an engine gets that gives the oldest input the newest one's weight."""
+    width = getattr(config, "conv_L_cache", 0) or config.linear_conv_kernel_dim
+    return {
+        name: w.reshape(width, -1)[::-1].ravel() if name.endswith("mix_conv") else w for name, w in weights.items()
+    }
+
+
+def swapped_gates(weights: dict, config) -> dict:
+    """What an engine gets that reads C where B is."""
+    dim = config.hidden_size
+    return {
+        name: np.concatenate([w[dim : 2 * dim], w[:dim], w[2 * dim :]]) if name.endswith("mix_in") else w
+        for name, w in weights.items()
+    }
+
+
+def swapped_gate_heads(weights: dict, config) -> dict:
+    """What an engine gets that gives a state the gate of another head."""
+    return {name: np.roll(w, config.linear_value_head_dim, 0) if name.endswith("mix_gate") else w for name, w in weights.items()}
+
+
 def rope(theta: float, kind: str = "default", **rest) -> dict:
     return {"rope_theta": theta, "rope_type": kind, **rest}
 
@@ -240,6 +262,24 @@ FAMILIES = [
         | {"window": {"sliding_window": 8}, "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2},
            "yarn": {"rope_parameters": {"full_attention": rope(500000.0), "sliding_attention": rope(500000.0)}}},
         prompt=100, rows=(0, 7, 63, 64, 99, 130),
+    ),
+    Family(
+        "lfm2", "Lfm2",
+        config(40, 4, 2, 10, 72, rope(10000.0), num_hidden_layers=5, full_attn_idxs=[1, 4], conv_L_cache=4, conv_bias=True,
+               block_multiple_of=8, block_ffn_dim_multiplier=1.25, rms_norm_eps=None, norm_eps=1e-5),
+        {"q_norm": without("q_norm", 1), "conv bias": without("mix_conv_bias"),
+         "biases": without("mix_in_bias"), "B before C": swapped_gates, "taps": reversed_taps},
+    ),
+    Family(
+        "qwen3-next", "Qwen3Next",
+        config(40, 4, 2, 20, 64, rope(10000.0, partial_rotary_factor=0.3), num_hidden_layers=5,
+               linear_num_key_heads=3, linear_num_value_heads=6, linear_key_head_dim=20, linear_value_head_dim=36,
+               linear_conv_kernel_dim=3, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=40,
+               shared_expert_intermediate_size=24, mlp_only_layers=[1],
+               layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention", "full_attention"]),
+        {"attention gate": without("attn_gate"), "decay": without("mix_a", 1), "beta": without("mix_beta"),
+         "time step": without("mix_decay_bias"), "norm of states": without("mix_norm", 1), "taps": reversed_taps,
+         "gate": swapped_gate_heads, "partial rotary": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
     ),
     Family(
         "granite", "Granite",

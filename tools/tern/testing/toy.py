@@ -31,6 +31,8 @@ def values(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     u = (bits.astype(np.int64) - (1 << 23)).astype(np.float32) * np.float32(2.0**-23)
     if name.endswith("_norm"):
         u = np.float32(1) + u * np.float32(0.25)
+    elif name.endswith("mix_a"):
+        u = np.float32(1) + u * np.float32(0.75)
     elif name.endswith("_bias"):
         u = u * np.float32(0.5)
     elif name != "embed":

@@ -17,6 +17,7 @@ from .features import (
 from .graph import (
     ACTIVATIONS, Family, alibi_slopes, biases, granite, graph, layer_norms, put_all, sandwich, soft_caps, sparse_layers, two_ropes,
 )  # fmt: skip
+from .hybrid import HYBRID
 from .newer import NEWER
 from .sparse import SPARSE
 from .windows import FULL, SLIDING, layer_types, put_windows, same_types, window_of_all
@@ -421,4 +422,4 @@ FAMILIES = {
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE | CLASSIC
+} | NEWER | SPARSE | HYBRID | CLASSIC

@@ -48,14 +48,22 @@ DEFAULTS = {
     "attn_cap": 0, "qkv_clip": 0, "qkv_clip_last": 0, "ffn_clamp": 0, "n_experts": 0, "experts_used": 0,
     "router_score": 0, "router_normalize": 0, "router_bias": 0, "router_select_bias": 0, "router_factor": 1,
     "shared_hidden": 0, "shared_switch": 0, "qk_norm_last": 0, "embed_norm": 0, "q_scale_every": 1, "router_jitter": 0,
-    "router_groups": 1, "router_groups_used": 1, "router_group_best": 2,
+    "router_groups": 1, "router_groups_used": 1, "router_group_best": 2, "mixer": 1, "attn_gate": 0, "recurrence": 0,
+    "k_heads": 0, "v_heads": 0, "k_dim": 0, "v_dim": 0, "conv_width": 0, "conv_bias": 0, "mix_bias": 0, "state_norm": 0,
+    "state_norm_groups": 1, "state_gate": 0, "state_skip": 0, "beta_scale": 1, "dt_low": 0, "dt_high": 2.0**100,
+    "state_norm_eps": 0,
 }  # fmt: skip
 # Those of them, and others, that are f32.
 NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
-           "router_factor", "attn_scale", "norm_eps", "router_jitter"}  # fmt: skip
+           "router_factor", "attn_scale", "norm_eps", "router_jitter", "beta_scale", "dt_low", "dt_high",
+           "state_norm_eps"}  # fmt: skip
 NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST = 1, 2, 4, 8
 QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
 SOFTMAX, SOFTMAX_CHOSEN, SIGMOID, SPARSEMIXER = range(4)
+MIX_ATTENTION, MIX_RECURRENT, MIX_CONVOLUTION = 1, 2, 4
+GATE_NONE, GATE_VALUES, GATE_HEADS = range(3)
+RULE_DELTA, RULE_MAMBA2 = range(2)
+NORM_NONE, NORM_FIRST, NORM_LAST = range(3)  # of what is read from a state: before its gate, or after it
 
 
 def feature(config: dict[str, Any], key: str, layer: int) -> Any:
@@ -99,6 +107,10 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
     experts, shared = value("n_experts"), value("shared_hidden")
     if not value("ffn_gated"):
         del rows["gate"]
+    if not value("mixer") & MIX_ATTENTION:
+        rows = {part: n for part, n in rows.items() if part in FFN_PARTS}
+    if not hidden:
+        rows = {part: n for part, n in rows.items() if part not in FFN_PARTS}
     for bit, norm in enumerate(("attn_norm", "attn_post_norm", "ffn_norm", "ffn_post_norm")):
         if value("norms") >> bit & 1:
             yield from _norm_slots(config, layer + norm, dim)
@@ -107,13 +119,16 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
     for part, bias in [*zip("qkvo", _bits(value("attn_bias"))), *zip(FFN_PARTS, _bits(value("ffn_bias")))]:
         if bias and part in rows:
             yield Slot(f"{layer}{part}_bias", rows[part] * (experts or 1 if part in FFN_PARTS else 1), 1, True)
-    if value("qk_norm"):
+    if value("mixer") & MIX_ATTENTION and value("attn_gate"):
+        yield Slot(layer + "attn_gate", value("n_heads") if value("attn_gate") == GATE_HEADS else q_rows, dim)
+    if value("mixer") & MIX_ATTENTION and value("qk_norm"):
         full = value("qk_norm") in (QK_FULL, QK_HEAD_LAYER)
         for part, n in (("q_norm", q_rows), ("k_norm", k_rows)):
             yield Slot(layer + part, n if full else head_dim, 1, True)
             if value("qk_norm") == QK_SHARED_LAYER:
                 yield Slot(f"{layer}{part}_bias", head_dim, 1, True)
-    if value("attn_sinks"):
+    yield from _mixer_slots(config, i)
+    if value("mixer") & MIX_ATTENTION and value("attn_sinks"):
         yield Slot(layer + "sinks", value("n_heads"), 1, True)
     if experts:
         yield Slot(layer + "router", experts, dim, exact=True)
@@ -126,6 +141,39 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
             yield Slot(f"{layer}shared_{part}", *((dim, shared) if part == "down" else (shared, dim)))
     if value("shared_switch"):
         yield Slot(layer + "shared_switch", 1, dim, exact=True)
+
+
+def _mixer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
+    """Of a recurrent mixer, or a short convolution."""
+
+    def value(key: str) -> Any:
+        return feature(config, key, i)
+
+    dim, layer, heads, bias = config["dim"], f"layer.{i}.", value("v_heads"), _bits(value("mix_bias"))
+    recurs, delta = value("mixer") & MIX_RECURRENT, value("recurrence") == RULE_DELTA
+    width = heads * value("v_dim") if recurs else dim
+    channels = width + (2 * value("k_heads") * value("k_dim") if recurs else 0)
+    if value("mixer") <= MIX_ATTENTION:
+        return
+    matrices = {"in": (channels if recurs else 3 * dim, dim)} | ({"gate": (width, dim)} if recurs else {}) | {"out": (dim, width)}
+    for part, (rows, k) in matrices.items():
+        yield Slot(f"{layer}mix_{part}", rows, k)
+    for part, biased in zip(("in", "gate", "out"), bias):
+        if biased and part in matrices:
+            yield Slot(f"{layer}mix_{part}_bias", matrices[part][0], 1, True)
+    yield Slot(layer + "mix_conv", value("conv_width") * channels, 1, True)
+    if value("conv_bias"):
+        yield Slot(layer + "mix_conv_bias", channels, 1, True)
+    if recurs:
+        yield Slot(layer + "mix_decay", heads, dim, exact=True)
+        yield Slot(layer + "mix_decay_bias", heads, 1, True)
+        if delta:
+            yield Slot(layer + "mix_beta", heads, dim, exact=True)
+        yield Slot(layer + "mix_a", heads, 1, True)
+        if value("state_skip"):
+            yield Slot(layer + "mix_skip", heads, 1, True)
+        if value("state_norm"):
+            yield Slot(layer + "mix_norm", value("v_dim") if delta else width, 1, True)
 
 
 FFN_PARTS = ("gate", "up", "down")
@@ -160,6 +208,9 @@ def check_config(c: dict[str, Any]) -> None:
     in_range(c["vocab"], 1, MAX_VOCAB, "the size of the vocabulary")
     in_range(c["max_seq"], 1, MAX_SEQ, "the number of positions")
     for i in range(c["n_layers"]):
+        in_range(c["hidden"][i], 0, MAX_WIDTH, f"the width of the feed-forward step in layer {i}")
+        if not feature(c, "mixer", i) & MIX_ATTENTION:
+            continue
         heads = in_range(c["n_heads"][i], 1, MAX_HEADS, f"the number of heads in layer {i}")
         kv = in_range(c["n_kv_heads"][i], 1, MAX_HEADS, f"the number of key/value heads in layer {i}")
         if heads % kv:
@@ -170,4 +221,3 @@ def check_config(c: dict[str, Any]) -> None:
         experts, used = feature(c, "n_experts", i), feature(c, "experts_used", i)
         if used > experts:
             raise ConvertError(f"layer {i} has {experts} experts, of which a token cannot use {used}")
-        in_range(c["hidden"][i], 1, MAX_WIDTH, f"the width of the feed-forward step in layer {i}")

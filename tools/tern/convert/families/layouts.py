@@ -117,6 +117,19 @@ NAMES: dict[str, dict[str, str]] = {
         "o": _FALCON + "self_attention.dense.weight", "up": _FALCON + "mlp.dense_h_to_4h.weight",
         "down": _FALCON + "mlp.dense_4h_to_h.weight", "qkv": _FALCON + "self_attention.query_key_value.weight",
     },
+    "lfm2": {
+        "attn_norm": _LAYER + "operator_norm.weight", "ffn_norm": _LAYER + "ffn_norm.weight",
+        "o": _LAYER + "self_attn.out_proj.weight", "q_norm": _LAYER + "self_attn.q_layernorm.weight",
+        "k_norm": _LAYER + "self_attn.k_layernorm.weight", "gate": _LAYER + "feed_forward.w1.weight",
+        "up": _LAYER + "feed_forward.w3.weight", "down": _LAYER + "feed_forward.w2.weight",
+        "final_norm": "model.embedding_norm.weight", "mix_in": _LAYER + "conv.in_proj.weight",
+        "mix_out": _LAYER + "conv.out_proj.weight", "mix_conv": _LAYER + "conv.conv.weight",
+    },
+    "qwen3_next": {
+        "mix_out": _LAYER + "linear_attn.out_proj.weight", "mix_conv": _LAYER + "linear_attn.conv1d.weight",
+        "mix_norm": _LAYER + "linear_attn.norm.weight", "qkvz": _LAYER + "linear_attn.in_proj_qkvz.weight",
+        "ba": _LAYER + "linear_attn.in_proj_ba.weight",
+    },
     "gpt2": {
         "embed": "transformer.wte.weight", "positions": "transformer.wpe.weight", "head": "lm_head.weight",
         "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight", "qkv": _GPT2 + "attn.c_attn.weight",
@@ -420,6 +433,42 @@ def _gpt_oss(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
     return None
 
 
+def _convolution(at: Layout, slot: Slot, layer: int) -> list[Place]:
+    """Stored [channels, 1, width]; ours is [width, channels]."""
+    width = at.value("conv_width", layer)
+    channels = slot.rows // width
+    rows = (np.arange(channels) * width + np.arange(width)[:, None]).ravel()
+    return [Place(at.name(slot.name), (channels, 1, width), rows)]
+
+
+def _lfm2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    return _convolution(at, slot, layer) if part == "mix_conv" else None
+
+
+def _qwen3_next(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """q, k, v and z lie together, key head by key head; so do beta and decay, and query and gate of attention."""
+    keys, values = at.value("k_heads", layer), at.value("v_heads", layer)
+    k_dim, each = at.value("k_dim", layer), at.value("v_dim", layer) * values // max(keys, 1)
+    step, share = 2 * k_dim + 2 * each, values // max(keys, 1)
+    if part == "mix_conv":
+        return _convolution(at, slot, layer)
+    if part in ("mix_in", "mix_gate"):
+        first = {"mix_in": ((0, k_dim), (k_dim, k_dim), (2 * k_dim, each)), "mix_gate": ((2 * k_dim + each, each),)}[part]
+        rows = np.concatenate([heads_of(begin, keys, step, n) for begin, n in first])
+        return [rows_of(source_name(at.names, f"layer.{layer}.qkvz"), slot, rows, keys * step)]
+    if part in ("mix_beta", "mix_decay"):
+        rows = heads_of(share if part == "mix_decay" else 0, keys, 2 * share, share)
+        return [rows_of(source_name(at.names, f"layer.{layer}.ba"), slot, rows, 2 * values)]
+    if part in ("mix_a", "mix_decay_bias"):
+        name = _LAYER.format(layer) + "linear_attn."
+        return [Place(name + ("A_log" if part == "mix_a" else "dt_bias"), (values,), exp=part == "mix_a")]
+    if part in ("q", "q_bias", "attn_gate"):
+        heads, d = at.value("n_heads", layer), at.value("head_dim", layer)
+        name = source_name(at.names, f"layer.{layer}." + ("q_bias" if slot.vector else "q"))
+        return [rows_of(name, slot, heads_of(d if part == "attn_gate" else 0, heads, 2 * d, d), 2 * heads * d)]
+    return _gemma(at, slot, layer, part) if part != "mix_norm" else None
+
+
 LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "gemma": _gemma,
     "gemma2": _gemma,
@@ -434,6 +483,8 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "cohere": _neighbours,
     "cohere2": _neighbours,
     "ernie4_5": _neighbours,
+    "lfm2": _lfm2,
+    "qwen3_next": _qwen3_next,
     "gpt2": _gpt2,
     "mixtral": _mixtral,
     "gpt_oss": _gpt_oss,

@@ -38,6 +38,7 @@ class Place:
     add_one: bool = False
     ones: bool = False
     scales: str = ""
+    exp: bool = False  # the source stores the logarithm
 
 
 def plain(name: str, slot: Slot) -> Place:
@@ -107,6 +108,7 @@ class Placed(Matrix):
 
     def vector(self) -> np.ndarray:
         x = super().vector()
+        x = np.exp(x.astype(np.float64)).astype(np.float32) if self.place.exp else x
         return x + np.float32(1) if self.place.add_one else x
 
 
@@ -246,6 +248,7 @@ def put(state: dict[str, np.ndarray], slot: Slot, places: list[Place], values: n
         whole = state.setdefault(place.name, np.full(place.shape, np.nan, np.float32))
         at = whole if place.index is None else whole[place.index]
         part = part - np.float32(1) if place.add_one else part
+        part = np.log(part.astype(np.float64)).astype(np.float32) if place.exp else part
         if place.transposed:
             at[:, slice(None) if place.rows is None else place.rows] = part.T
         elif place.rows is None:

@@ -1,0 +1,376 @@
+/* cflags: -O2 */
+/* Recurrent mixers and short convolutions: see recurrence.h; plain_recurrent.c and
+ * plain_convolution.c define them. An item is a head, or some of its columns, or some channels; no
+ * sum is split. */
+#include "model/recurrence.h"
+
+#include <string.h>
+
+#include "base/sizes.h"
+#include "kernels/math.h"
+#include "model/linear.h"
+#include "model/plain_mixer.h"
+
+enum {
+    MOST_PARTS = 4, /* matrices that read the same rows */
+    CHANNELS = 64   /* of a short convolution, together */
+};
+
+struct part { /* one of them */
+    const struct matrix *m;
+    float *to;
+    size_t stride;
+};
+
+struct mixer_job {
+    struct forward *f;
+    const struct layer *w;
+    const struct input *in;
+    const struct part *part; /* the one in work; of all, ended by one without a matrix */
+};
+
+/* Rows i .. result - 1 of the batch are of one sequence. */
+static size_t run_end(const struct forward *f, size_t i)
+{
+    size_t end = i + 1;
+    while (end < f->n && f->rows[end].seq == f->rows[i].seq)
+        end++;
+    return end;
+}
+
+static struct recurrent_seq *run_of(const struct forward *f, size_t i)
+{
+    return &f->cache->recurrent.seqs[f->rows[i].seq];
+}
+
+/* ---- projections ---- */
+
+static void project_part(void *arg, const struct piece *p)
+{
+    const struct mixer_job *job = arg;
+    const struct part *part = job->part;
+    linear(job->f, part->to + p->row * part->stride, part->stride, part->m, p->begin, p->end,
+           &p->act);
+}
+
+static void project_items(void *arg, size_t begin, size_t end, int thread)
+{
+    struct mixer_job job = *(const struct mixer_job *)arg;
+    struct activations act = input_view(job.f, job.in, thread);
+    for (size_t first = 0, n; begin < end && job.part->m; first += n, job.part++) {
+        n = ceil_div(job.part->m->rows, TILE_ROWS);
+        size_t stop = min_size(end, first + n);
+        if (begin < stop)
+            in_pieces(&act, begin - first, stop - first, COLUMNS / TILE_ROWS, project_part, &job,
+                      thread);
+        begin = max_size(begin, stop);
+    }
+}
+
+/* The rows that a layer's mixers read, for matrices of these types */
+static struct input mixer_input(struct forward *f, const struct layer *w, const struct part *parts)
+{
+    struct input in = {.src = f->x,
+                       .stride = f->dim_stride,
+                       .n = f->n,
+                       .k = f->model->dim,
+                       .norm = &w->attn_norm,
+                       .layer = w->index};
+    for (; parts->m; parts++) {
+        in.quantize |= type_is_quantized(parts->m->type);
+        in.floats |= !type_is_quantized(parts->m->type);
+    }
+    return in;
+}
+
+void step_project_mixer(struct forward *f, const struct layer *w)
+{
+    const struct mixer *x = &w->mix;
+    const struct part all[] = {{&x->in, f->mix, f->mix_stride},
+                               {&x->gate, f->mix_gate, f->q_stride},
+                               {&x->decay, f->decay, f->number_stride},
+                               {&x->beta, f->beta, f->number_stride}};
+    struct part parts[MOST_PARTS + 1];
+    size_t n = 0, tiles = 0;
+    for (size_t i = 0; i < MOST_PARTS; i++)
+        if (all[i].m->data) {
+            tiles += ceil_div(all[i].m->rows, TILE_ROWS);
+            parts[n++] = all[i];
+        }
+    parts[n] = (struct part){0};
+    if (!(w->mixer & MIX_ATTENTION))
+        state_watch(f, w->index, WATCH_ATTENTION);
+    struct input in = mixer_input(f, w, parts);
+    input_prepare(f, &in);
+    profile_run(f->profile, OP_QKV, f->pool, tiles, project_items,
+                &(struct mixer_job){.f = f, .w = w, .in = &in, .part = parts});
+}
+
+/* ---- convolution ---- */
+
+/* Some channels of the inputs of a sequence's convolution: row t of the batch, or before it */
+struct inputs {
+    const float *before; /* [width - 1, channels], or NULL: zeros */
+    const float *rows;   /* [n, stride] */
+    size_t width, channels, stride;
+};
+
+static const float *input_at(const struct inputs *in, size_t t, size_t j)
+{
+    size_t from = t + j; /* the batch begins at width - 1 */
+    return from + 1 < in->width ? in->before + from * in->channels
+                                : in->rows + (from + 1 - in->width) * in->stride;
+}
+
+/* The inputs that the rows after the first `row` see; `to` may be where the older ones are. */
+static void keep_inputs(const struct inputs *in, size_t row, float *to, size_t n)
+{
+    for (size_t j = 0; j + 1 < in->width; j++)
+        memmove(to + j * in->channels, input_at(in, row, j), n * sizeof *to);
+}
+
+static void log_rows(struct forward *f, const struct mixer *x, size_t i, size_t t0, size_t n_rows,
+                     size_t at, const float *from, size_t stride, size_t n)
+{
+    for (size_t t = t0; t < n_rows; t++) {
+        const struct row *row = &f->rows[i + t];
+        float *log = recurrent_log(&f->cache->recurrent, row->seq, row->position) + x->log_at;
+        memcpy(log + at, from + t * stride, n * sizeof *log);
+    }
+}
+
+/* Channels c .. c + n - 1 of rows i .. end - 1, of one sequence */
+static void convolve_run(struct forward *f, const struct layer *w, size_t i, size_t end, size_t c,
+                         size_t n)
+{
+    const struct mixer *x = &w->mix;
+    const struct recurrent_seq *q = run_of(f, i);
+    size_t n_rows = end - i, dim = f->model->dim;
+    float *rows = f->mix + i * f->mix_stride + x->in_place + c, *to = q->to + x->at + c;
+    const float *taps[MAX_CONV];
+    struct inputs in = {.before = q->from + x->at + c,
+                        .rows = rows,
+                        .width = x->width,
+                        .channels = x->channels,
+                        .stride = f->mix_stride};
+    struct convolve job = {.n = n, .width = x->width, .w_stride = x->channels, .x = taps};
+    job.w = x->conv + c, job.bias = x->conv_bias ? x->conv_bias + c : NULL, job.silu = x->v_heads;
+    for (size_t t = 0; !x->v_heads && !f->again && t < n_rows; t++)
+        f->kernels->multiply(rows + t * f->mix_stride, rows + t * f->mix_stride - 2 * dim, n);
+    log_rows(f, x, i, q->log_from, n_rows, c, rows, f->mix_stride, n);
+    for (size_t t = 0; t < n_rows; t++) {
+        for (size_t j = 0; j < x->width; j++)
+            taps[j] = input_at(&in, t, j);
+        f->kernels->convolve(f->conv + (i + t) * f->conv_stride + c, &job);
+    }
+    for (size_t m = 0; m < q->n_marks; m++)
+        keep_inputs(&in, q->marks[m].row, q->marks[m].to + x->at + c, n);
+    keep_inputs(&in, n_rows, to, n);
+}
+
+/* The head's numbers of rows i .. end - 1 */
+static void number_run(struct forward *f, const struct layer *w, size_t i, size_t end, size_t head)
+{
+    const struct mixer *x = &w->mix;
+    float *decay = f->decay + i * f->number_stride + head;
+    float *beta = f->beta + i * f->number_stride + head;
+    size_t from = run_of(f, i)->log_from;
+    log_rows(f, x, i, from, end - i, x->channels + head, decay, f->number_stride, 1);
+    log_rows(f, x, i, from, end - i, x->channels + x->v_heads + head, beta, f->number_stride, 1);
+    for (size_t t = 0; t < end - i; t++, decay += f->number_stride, beta += f->number_stride)
+        recurrent_numbers(x, head, decay, beta);
+}
+
+/* Items: heads of q, of k and of v; or blocks of channels */
+static void convolve_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct mixer_job *job = arg;
+    struct forward *f = job->f;
+    const struct mixer *x = &job->w->mix;
+    size_t keys = 2 * x->k_heads;
+    (void)thread;
+    for (size_t item = begin; item < end; item++)
+        for (size_t i = 0, stop; i < f->n; i = stop) {
+            size_t n = !x->v_heads ? CHANNELS : item < keys ? x->k_dim : x->v_dim;
+            size_t c = item < keys ? item * n : keys * x->k_dim + (item - keys) * n;
+            stop = run_end(f, i);
+            convolve_run(f, job->w, i, stop, c, min_size(n, x->channels - c));
+            for (size_t t = i; t < stop && item < keys; t++)
+                recurrent_key(f->kernels, x, f->conv + t * f->conv_stride + c, item < x->k_heads);
+            if (x->v_heads && item >= keys)
+                number_run(f, job->w, i, stop, item - keys);
+        }
+}
+
+void step_convolve(struct forward *f, const struct layer *w)
+{
+    const struct mixer *x = &w->mix;
+    size_t n = x->v_heads ? 2 * x->k_heads + x->v_heads : ceil_div(x->channels, CHANNELS);
+    profile_run(f->profile, OP_CONVOLVE, f->pool, n, convolve_items,
+                &(struct mixer_job){.f = f, .w = w});
+}
+
+/* ---- state ---- */
+
+/* Rows i .. end - 1 of one sequence through block `at` of a head's columns */
+static void recur_run(struct forward *f, const struct layer *w, size_t i, size_t end, size_t head,
+                      size_t at)
+{
+    const struct mixer *x = &w->mix;
+    const struct recurrent_seq *q = run_of(f, i);
+    size_t key = x->k_heads * x->k_dim, place = x->at + state_place(x, head, at), m = 0;
+    size_t column = head * x->v_dim + at * STATE_COLUMNS;
+    struct recur r = {.k_dim = x->k_dim, .columns = state_columns(x, at)};
+    size_t bytes = r.k_dim * r.columns * sizeof *r.state;
+    r.delta = x->rule == RULE_DELTA, r.state = q->to + place;
+    r.key_stride = r.v_stride = f->conv_stride;
+    r.number_stride = f->number_stride, r.o_stride = f->q_stride;
+    if (q->from != q->to)
+        memcpy(r.state, q->from + place, bytes);
+    for (size_t t = i, stop; t < end; t = stop) {
+        stop = m < q->n_marks ? i + q->marks[m].row : end;
+        r.q = f->conv + t * f->conv_stride + head / (x->v_heads / x->k_heads) * x->k_dim;
+        r.k = r.q + key, r.v = f->conv + t * f->conv_stride + 2 * key + column;
+        r.g = f->decay + t * f->number_stride + head, r.b = f->beta + t * f->number_stride + head;
+        r.o = f->att + t * f->q_stride + column, r.rows = stop - t;
+        f->kernels->recur(&r);
+        for (; m < q->n_marks && i + q->marks[m].row == stop; m++)
+            memcpy(q->marks[m].to + place, r.state, bytes);
+    }
+}
+
+static void recur_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct mixer_job *job = arg;
+    struct forward *f = job->f;
+    size_t blocks = ceil_div(job->w->mix.v_dim, STATE_COLUMNS);
+    (void)thread;
+    for (size_t item = begin; item < end; item++)
+        for (size_t i = 0, stop; i < f->n; i = stop) {
+            stop = run_end(f, i);
+            recur_run(f, job->w, i, stop, item / blocks, item % blocks);
+        }
+}
+
+static void finish_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct mixer_job *job = arg;
+    struct forward *f = job->f;
+    const struct mixer *x = &job->w->mix;
+    size_t dim = f->model->dim;
+    (void)thread;
+    for (size_t i = begin; i < end; i++) {
+        float *o = f->att + i * f->q_stride, *conv = f->conv + i * f->conv_stride;
+        if (x->v_heads) {
+            recurrent_finish(f->kernels, x, o, conv + 2 * x->k_heads * x->k_dim,
+                             f->mix_gate + i * f->q_stride);
+        } else {
+            memcpy(o, conv, dim * sizeof *o);
+            f->kernels->multiply(o, f->mix + i * f->mix_stride + dim, dim);
+        }
+    }
+}
+
+void step_recur(struct forward *f, const struct layer *w)
+{
+    struct mixer_job job = {.f = f, .w = w};
+    size_t blocks = ceil_div(w->mix.v_dim, STATE_COLUMNS);
+    if (w->mix.v_heads)
+        profile_run(f->profile, OP_RECUR, f->pool, w->mix.v_heads * blocks, recur_items, &job);
+    if (!f->again)
+        profile_run(f->profile, OP_RECUR, f->pool, f->n, finish_items, &job);
+}
+
+/* ---- the gate of attention ---- */
+
+static void gate_tiles(void *arg, const struct piece *p)
+{
+    const struct mixer_job *job = arg;
+    struct forward *f = job->f;
+    const struct matrix *m = &job->w->attn_gate;
+    size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, m->rows);
+    size_t d = m->rows == job->w->n_heads ? job->w->head_dim : 1;
+    project_part(arg, p);
+    for (size_t i = p->row; i < p->row + p->n; i++) {
+        const float *gate = f->mix + i * f->mix_stride;
+        float *att = f->att + i * f->q_stride;
+        if (d == 1)
+            f->kernels->sigmoid(att + c0, gate + c0, c1 - c0);
+        for (size_t h = c0; d > 1 && h < c1; h++)
+            f->kernels->divide(att + h * d, att + h * d, 1 + math_exp(-gate[h]), d);
+    }
+}
+
+static void gate_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct mixer_job *job = arg;
+    struct activations act = input_view(job->f, job->in, thread);
+    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, gate_tiles, arg, thread);
+}
+
+void step_gate_attention(struct forward *f, const struct layer *w)
+{
+    const struct part parts[2] = {{&w->attn_gate, f->mix, f->mix_stride}};
+    if (!w->attn_gate.data)
+        return;
+    struct input in = mixer_input(f, w, parts);
+    input_prepare(f, &in);
+    profile_run(f->profile, OP_QKV, f->pool, ceil_div(w->attn_gate.rows, TILE_ROWS), gate_items,
+                &(struct mixer_job){.f = f, .w = w, .in = &in, .part = parts});
+}
+
+/* ---- where the states are ---- */
+
+/* Rows of the log, of at most a batch, through the mixers of all layers */
+static void run_again(struct forward *f, size_t seq)
+{
+    struct recurrent *r = &f->cache->recurrent;
+    struct recurrent_seq *q = &r->seqs[seq];
+    struct row *rows = f->rows;
+    size_t n_rows = f->n;
+    f->rows = f->again_rows, f->again = true;
+    f->n = min_size(q->n, f->n_batch);
+    for (size_t i = 0; i < f->n; i++)
+        f->rows[i] = (struct row){.seq = (uint32_t)seq, .position = (uint32_t)(q->first + i)};
+    for (size_t l = 0; l < f->model->n_layers; l++) {
+        const struct mixer *x = &f->model->layers[l].mix;
+        for (size_t i = 0; x->width && i < f->n; i++) {
+            const float *log = recurrent_log(r, seq, q->first + i) + x->log_at;
+            memcpy(f->mix + i * f->mix_stride + x->in_place, log, x->channels * sizeof *log);
+            log += x->channels;
+            memcpy(f->decay + i * f->number_stride, log, x->v_heads * sizeof *log);
+            log += x->v_heads;
+            memcpy(f->beta + i * f->number_stride, log, x->v_heads * sizeof *log);
+        }
+        if (x->width) {
+            step_convolve(f, &f->model->layers[l]);
+            step_recur(f, &f->model->layers[l]);
+        }
+    }
+    recurrent_replayed(r, seq, f->n);
+    f->rows = rows, f->n = n_rows, f->again = false;
+}
+
+void recurrence_begin(struct forward *f, size_t seq, size_t n, bool is_prompt)
+{
+    struct recurrent *r = &f->cache->recurrent;
+    while (r->state_floats && recurrent_begin(r, seq, f->cache->length[seq], n, is_prompt))
+        for (struct recurrent_seq *q = &r->seqs[seq]; q->n;)
+            run_again(f, seq);
+}
+
+void recurrence_copy(struct forward *f, size_t seq)
+{
+    const struct recurrent *r = &f->cache->recurrent;
+    if (r->state_floats)
+        memcpy(r->seqs[seq].to, r->seqs[seq].from, r->state_floats * sizeof(float));
+}
+
+void recurrence_mark(struct forward *f, size_t seq, size_t row)
+{
+    const struct recurrent *r = &f->cache->recurrent;
+    const struct recurrent_seq *q = r->state_floats ? &r->seqs[seq] : NULL;
+    for (size_t m = 0; q && m < q->n_marks; m++)
+        if (q->marks[m].row == row)
+            memcpy(q->marks[m].to, q->to, r->state_floats * sizeof(float));
+}

@@ -1,0 +1,359 @@
+/* Records, logs and snapshots of recurrent layers: see recurrent.h. */
+#include "model/recurrent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "kernels/kernels.h"
+
+enum { MIN_SNAPSHOTS = 4 };
+
+/* ---- memory ---- */
+
+uint64_t recurrent_bytes(const struct model *m, size_t n_seqs, size_t n_ctx, uint64_t cache,
+                         size_t *n_snapshots)
+{
+    uint64_t state = m->state_floats * sizeof(float), n = MIN_SNAPSHOTS, records, log;
+    *n_snapshots = 0;
+    if (!state)
+        return 0;
+    if (cache / 4 / state > n)
+        n = cache / 4 / state;
+    if (n > (n_ctx / BLOCK + 4) * n_seqs)
+        n = (n_ctx / BLOCK + 4) * n_seqs;
+    *n_snapshots = (size_t)n;
+    if (!size_mul(state, n + RECURRENT_RECORDS * n_seqs, &records) ||
+        !size_mul(m->log_floats * sizeof(float) * RECURRENT_LOG, n_seqs, &log) ||
+        !size_add(records, log, &records))
+        return UINT64_MAX;
+    return records;
+}
+
+enum tern_status recurrent_open(struct recurrent *r, const struct model *m, size_t n_seqs,
+                                size_t n_ctx, size_t n_batch, uint64_t cache, struct tern_error *e)
+{
+    *r = (struct recurrent){.n_seqs = n_seqs};
+    if (!m->state_floats)
+        return TERN_OK;
+    uint64_t bytes = recurrent_bytes(m, n_seqs, n_ctx, cache, &r->n_snapshots);
+    r->state_floats = m->state_floats, r->log_floats = m->log_floats;
+    r->max_marks = n_batch / BLOCK + 4;
+    if (bytes < SIZE_MAX && (r->range = memory_reserve((size_t)bytes)))
+        r->range_bytes = (size_t)bytes;
+    else
+        return error_memory(e, "the states of recurrent layers", (size_t)bytes);
+    r->states = r->range;
+    r->log = r->states + (RECURRENT_RECORDS * n_seqs + r->n_snapshots) * r->state_floats;
+    r->seqs = calloc(n_seqs, sizeof *r->seqs);
+    r->snapshots = calloc(r->n_snapshots, sizeof *r->snapshots);
+    for (size_t s = 0; s < n_seqs && r->seqs; s++) {
+        struct recurrent_seq *q = &r->seqs[s];
+        q->snapshots = calloc(r->n_snapshots, sizeof *q->snapshots);
+        q->marks = calloc(r->max_marks, sizeof *q->marks);
+        if (!q->snapshots || !q->marks)
+            return error_memory(e, "the snapshots", r->n_snapshots * sizeof *q->snapshots);
+        for (size_t i = 0; i < RECURRENT_RECORDS; i++) {
+            q->record[i] = r->states + (RECURRENT_RECORDS * s + i) * r->state_floats;
+            q->at[i] = NO_POSITION;
+        }
+    }
+    return r->seqs && r->snapshots ? TERN_OK
+                                   : error_memory(e, "the sequences", n_seqs * sizeof *r->seqs);
+}
+
+void recurrent_close(struct recurrent *r)
+{
+    for (size_t s = 0; s < r->n_seqs && r->seqs; s++) {
+        free(r->seqs[s].snapshots);
+        free(r->seqs[s].marks);
+    }
+    free(r->seqs);
+    free(r->snapshots);
+    memory_release(r->range, r->range_bytes);
+    *r = (struct recurrent){0};
+}
+
+float *recurrent_log(const struct recurrent *r, size_t seq, size_t position)
+{
+    return r->log + (seq * RECURRENT_LOG + position % RECURRENT_LOG) * r->log_floats;
+}
+
+static float *snapshot_data(const struct recurrent *r, size_t i)
+{
+    return r->states + (RECURRENT_RECORDS * r->n_seqs + i) * r->state_floats;
+}
+
+/* ---- snapshots ---- */
+
+static void drop_snapshot(struct recurrent *r, struct recurrent_seq *q, size_t i)
+{
+    r->snapshots[q->snapshots[i]].users--;
+    memmove(q->snapshots + i, q->snapshots + i + 1,
+            (--q->n_snapshots - i) * sizeof *q->snapshots);
+}
+
+/* What the loss of snapshot i of a sequence costs: the gap that it leaves, less the farther back */
+static double worth(const struct recurrent *r, const struct recurrent_seq *q, size_t i)
+{
+    const struct snapshot *s = r->snapshots;
+    size_t at = s[q->snapshots[i]].at, last = s[q->snapshots[q->n_snapshots - 1]].at;
+    size_t before = i ? s[q->snapshots[i - 1]].at : 0;
+    return (double)(at - before) / (double)(last - at + BLOCK);
+}
+
+/* Gives up the snapshot that costs least, of all sequences, until one is free. */
+static int take_snapshot(struct recurrent *r)
+{
+    for (;;) {
+        struct recurrent_seq *owner = NULL;
+        size_t which = 0;
+        double least = 0;
+        for (size_t i = 0; i < r->n_snapshots; i++)
+            if (!r->snapshots[i].users)
+                return (int)i;
+        for (size_t s = 0; s < r->n_seqs; s++)
+            for (size_t i = 0; i < r->seqs[s].n_snapshots; i++) {
+                double w = worth(r, &r->seqs[s], i);
+                if (!owner || w < least)
+                    owner = &r->seqs[s], which = i, least = w;
+            }
+        if (!owner)
+            return -1; /* the marks of this batch have them all */
+        drop_snapshot(r, owner, which);
+    }
+}
+
+static bool has_snapshot(const struct recurrent *r, const struct recurrent_seq *q, size_t at)
+{
+    for (size_t i = 0; i < q->n_snapshots; i++)
+        if (r->snapshots[q->snapshots[i]].at == at)
+            return true;
+    return false;
+}
+
+/* ---- positions that can be reached ---- */
+
+/* The record that reaches position n with the fewest rows of the log, or none: RECURRENT_RECORDS */
+static size_t best_record(const struct recurrent_seq *q, size_t n)
+{
+    size_t best = RECURRENT_RECORDS;
+    for (size_t i = 0; i < RECURRENT_RECORDS; i++) {
+        bool logged = q->at[i] >= q->log_begin && n <= q->log_end;
+        if (q->at[i] == n || (q->at[i] < n && logged))
+            if (best == RECURRENT_RECORDS || q->at[i] > q->at[best])
+                best = i;
+    }
+    return best;
+}
+
+size_t recurrent_reach(const struct recurrent *r, size_t seq, size_t n)
+{
+    if (!r->state_floats || !n)
+        return n;
+    const struct recurrent_seq *q = &r->seqs[seq];
+    size_t best = 0, last = q->log_end < n ? q->log_end : n;
+    if (best_record(q, n) < RECURRENT_RECORDS)
+        return n;
+    for (size_t i = 0; i < RECURRENT_RECORDS; i++)
+        if (q->at[i] <= n && q->at[i] > best)
+            best = q->at[i];
+    for (size_t i = 0; i < q->n_snapshots; i++)
+        if (r->snapshots[q->snapshots[i]].at <= n && r->snapshots[q->snapshots[i]].at > best)
+            best = r->snapshots[q->snapshots[i]].at;
+    return last > best && best_record(q, last) < RECURRENT_RECORDS ? last : best;
+}
+
+void recurrent_keep(struct recurrent *r, size_t seq, size_t n)
+{
+    if (!r->state_floats)
+        return;
+    struct recurrent_seq *q = &r->seqs[seq];
+    for (size_t i = 0; i < RECURRENT_RECORDS; i++)
+        if (q->at[i] > n || !n)
+            q->at[i] = NO_POSITION;
+    if (q->log_end > n)
+        q->log_end = n;
+    if (q->log_begin > q->log_end || !n)
+        q->log_begin = q->log_end;
+    while (q->n_snapshots && r->snapshots[q->snapshots[q->n_snapshots - 1]].at > n)
+        drop_snapshot(r, q, q->n_snapshots - 1);
+}
+
+void recurrent_fork(struct recurrent *r, size_t from, size_t to, size_t n)
+{
+    if (!r->state_floats)
+        return;
+    struct recurrent_seq *a = &r->seqs[from], *b = &r->seqs[to];
+    recurrent_keep(r, to, 0);
+    for (size_t i = 0; i < RECURRENT_RECORDS && n; i++)
+        if (a->at[i] <= n) {
+            memcpy(b->record[i], a->record[i], r->state_floats * sizeof(float));
+            b->at[i] = a->at[i];
+        }
+    b->log_begin = a->log_begin, b->log_end = a->log_end < n ? a->log_end : n;
+    if (b->log_begin > b->log_end)
+        b->log_begin = b->log_end;
+    for (size_t p = b->log_begin; p < b->log_end; p++)
+        memcpy(recurrent_log(r, to, p), recurrent_log(r, from, p), r->log_floats * sizeof(float));
+    for (size_t i = 0; i < a->n_snapshots && r->snapshots[a->snapshots[i]].at <= n; i++) {
+        b->snapshots[b->n_snapshots++] = a->snapshots[i];
+        r->snapshots[a->snapshots[i]].users++;
+    }
+}
+
+/* ---- a batch ---- */
+
+/* A record that is neither i nor j */
+static size_t other_record(size_t i, size_t j)
+{
+    size_t k = 0;
+    while (k == i || k == j)
+        k++;
+    return k;
+}
+
+/* The farthest record from which the log reaches the end, or none */
+static size_t back_record(const struct recurrent_seq *q, size_t length)
+{
+    size_t back = RECURRENT_RECORDS;
+    for (size_t i = 0; i < RECURRENT_RECORDS; i++)
+        if (q->at[i] <= length && q->at[i] >= q->log_begin && q->log_end == length)
+            if (back == RECURRENT_RECORDS || q->at[i] < q->at[back])
+                back = i;
+    return back;
+}
+
+/* What is run again ends at `end`; true, for recurrent_begin. */
+static bool run_again(struct recurrent_seq *q, size_t record, size_t to, size_t end)
+{
+    q->from = q->record[record], q->to = q->record[to];
+    q->first = q->at[record], q->n = end - q->first;
+    q->at[to] = NO_POSITION;
+    q->to_record = to, q->n_marks = 0, q->log_from = q->n;
+    return true;
+}
+
+void recurrent_replayed(struct recurrent *r, size_t seq, size_t n)
+{
+    struct recurrent_seq *q = &r->seqs[seq];
+    q->first += n, q->n -= n;
+    q->from = q->to;
+    if (!q->n)
+        q->at[q->to_record] = q->first;
+}
+
+/* Record `i` becomes that of `length`: of an empty sequence, or from a snapshot. */
+static void load_record(struct recurrent *r, struct recurrent_seq *q, size_t i, size_t length)
+{
+    size_t bytes = r->state_floats * sizeof(float), s = 0;
+    if (!length)
+        memset(q->record[i], 0, bytes);
+    while (length && r->snapshots[q->snapshots[s]].at != length)
+        s++;
+    if (length)
+        memcpy(q->record[i], snapshot_data(r, (size_t)q->snapshots[s]), bytes);
+    q->at[i] = q->log_begin = q->log_end = length;
+}
+
+static void add_mark(struct recurrent *r, struct recurrent_seq *q, size_t row)
+{
+    if (q->n_marks && q->marks[q->n_marks - 1].row == row &&
+        q->marks[q->n_marks - 1].snapshot >= 0)
+        return;
+    int s = take_snapshot(r);
+    if (s < 0)
+        return;
+    r->snapshots[s] = (struct snapshot){q->first + row, 1};
+    q->marks[q->n_marks++] = (struct state_mark){row, snapshot_data(r, (size_t)s), s};
+}
+
+/* Snapshots at page ends and at the end of a prompt, and the third record of a long batch */
+static void plan_marks(struct recurrent *r, struct recurrent_seq *q, bool is_prompt)
+{
+    size_t keep = q->n >= RECURRENT_KEEP ? q->n - RECURRENT_KEEP : SIZE_MAX, row;
+    q->n_marks = 0;
+    for (row = BLOCK - q->first % BLOCK; row <= q->n; row += BLOCK) {
+        if (keep && keep < row) {
+            q->marks[q->n_marks++] = (struct state_mark){keep, q->record[q->back], -1};
+            keep = SIZE_MAX;
+        }
+        add_mark(r, q, row);
+    }
+    if (keep && keep < q->n)
+        q->marks[q->n_marks++] = (struct state_mark){keep, q->record[q->back], -1};
+    if (is_prompt && !has_snapshot(r, q, q->first + q->n))
+        add_mark(r, q, q->n);
+}
+
+bool recurrent_begin(struct recurrent *r, size_t seq, size_t length, size_t n, bool is_prompt)
+{
+    struct recurrent_seq *q = &r->seqs[seq];
+    size_t from = best_record(q, length), back = back_record(q, length);
+    if (from == RECURRENT_RECORDS)
+        load_record(r, q, from = 0, length), back = from;
+    if (q->at[from] < length) /* rows were taken back, or dropped */
+        return run_again(q, from, other_record(from, back < RECURRENT_RECORDS ? back : from), length);
+    if (back == RECURRENT_RECORDS) /* nothing before is known */
+        q->log_begin = q->log_end = length, back = from;
+    if (n < RECURRENT_KEEP && length + n - q->at[back] > RECURRENT_LOG)
+        return run_again(q, back, back == from ? other_record(from, from) : back,
+                         length + n - RECURRENT_KEEP);
+    size_t to = other_record(from, back);
+    q->back = other_record(from, to);
+    q->from = q->record[from], q->to = q->record[to], q->to_record = to;
+    q->at[to] = NO_POSITION;
+    q->first = length, q->n = n;
+    q->log_from = 0;
+    if (n >= RECURRENT_KEEP) {
+        q->log_from = n - RECURRENT_KEEP;
+        q->log_begin = q->log_end = length; /* the log is written over */
+        if (q->log_from)
+            q->at[q->back] = NO_POSITION;
+    } else if (q->log_begin < q->at[back]) {
+        q->log_begin = q->at[back];
+    }
+    plan_marks(r, q, is_prompt);
+    return false;
+}
+
+void recurrent_end(struct recurrent *r, size_t seq, bool done)
+{
+    struct recurrent_seq *q = &r->seqs[seq];
+    for (size_t i = 0; i < q->n_marks; i++) {
+        int s = q->marks[i].snapshot;
+        if (s >= 0 && done && !has_snapshot(r, q, r->snapshots[s].at))
+            q->snapshots[q->n_snapshots++] = s;
+        else if (s >= 0)
+            r->snapshots[s].users--;
+        else if (done)
+            q->at[q->back] = q->first + q->marks[i].row;
+    }
+    q->n_marks = 0;
+    if (!done)
+        return;
+    q->at[q->to_record] = q->first + q->n;
+    q->log_end = q->first + q->n;
+    if (q->n >= RECURRENT_KEEP)
+        q->log_begin = q->first + q->log_from;
+}
+
+/* ---- sessions ---- */
+
+const float *recurrent_state(const struct recurrent *r, size_t seq, size_t n)
+{
+    const struct recurrent_seq *q = &r->seqs[seq];
+    for (size_t i = 0; i < RECURRENT_RECORDS; i++)
+        if (q->at[i] == n)
+            return q->record[i];
+    return NULL;
+}
+
+float *recurrent_refill(struct recurrent *r, size_t seq, size_t n)
+{
+    struct recurrent_seq *q = &r->seqs[seq];
+    recurrent_keep(r, seq, 0);
+    q->at[0] = q->log_begin = q->log_end = n;
+    return q->record[0];
+}
