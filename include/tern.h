@@ -219,6 +219,8 @@ struct tern_memory {
     int reduced; /* n_ctx is below the model's, for memory */
     enum tern_cache_type cache_type;
     int fingerprint;
+    uint64_t states;      /* of `cache`: of recurrent layers, and their */
+    uint32_t n_snapshots; /* snapshots, to which tern_seq_keep goes back */
 };
 
 /* What a context of these parameters takes. Nothing stays allocated. TERN_NO_MEMORY when that is

@@ -6,6 +6,7 @@
 #include "base/fpenv.h"
 #include "engine/memory_plan.h"
 #include "model/forward.h"
+#include "model/recurrence.h"
 #include "tern_lab.h"
 #include "weights/load.h"
 #include "text/decoder.h"
@@ -188,6 +189,7 @@ void context_settle(struct tern_context *c, uint32_t seq)
     bool far = wants_far(c, seq, c->cache.length[seq]);
     if (far != c->cache.far[seq])
         turn(c, seq, far);
+    recurrence_begin(&c->forward, seq, 0, false); /* rows that were taken back */
     pool_unlock(c->model->pool);
     fpenv_leave(saved);
 }

@@ -42,7 +42,8 @@ enum tern_status context_try(struct tern_context *c, bool *usable);
 enum tern_status context_show(struct tern_context *c);
 void context_drop(struct tern_context *c);
 
-/* Evaluates the sequence again if its RoPE frequencies are not those of its length. */
+/* Evaluates the sequence again if its RoPE frequencies are not those of its length, and brings the
+ * states of its recurrent layers to its end. */
 void context_settle(struct tern_context *c, uint32_t seq);
 
 #endif

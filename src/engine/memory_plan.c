@@ -12,8 +12,10 @@ enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 <<
 static enum tern_status measure(const struct tern_model *m, struct tern_memory *p, uint64_t *sum,
                                 struct tern_error *e)
 {
-    enum tern_status s =
-        cache_bytes(m->model, p->cache_type, p->n_ctx, p->n_batch, p->n_seqs, &p->cache, e);
+    size_t n_snapshots = 0;
+    enum tern_status s = cache_bytes(m->model, p->cache_type, p->n_ctx, p->n_batch, p->n_seqs,
+                                     &p->cache, &p->states, &n_snapshots, e);
+    p->n_snapshots = (uint32_t)n_snapshots;
     p->batch = state_bytes(m->model, p->n_ctx, p->n_batch, pool_threads(m->pool));
     if (!size_add(p->cache, p->batch, sum))
         *sum = UINT64_MAX;

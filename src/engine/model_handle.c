@@ -215,18 +215,37 @@ static bool is_sealed(const struct tern_model *m)
     return arith != 0;
 }
 
+/* The first layer with attention; the first of all when none has it */
+static const struct layer *first_attention(const struct model *m)
+{
+    size_t l = 0;
+    while (l < m->n_layers && !m->layers[l].n_heads)
+        l++;
+    return &m->layers[l < m->n_layers ? l : 0];
+}
+
+/* Of the first layer that has a feed-forward step */
+static size_t first_hidden(const struct model *m)
+{
+    size_t l = 0;
+    while (l + 1 < m->n_layers && !m->layers[l].hidden)
+        l++;
+    return m->layers[l].hidden;
+}
+
 void tern_model_info(const tern_model *m, struct tern_model_info *info)
 {
     const struct model *w = m->model;
+    const struct layer *first = first_attention(w);
     size_t unused;
     *info = (struct tern_model_info){
         .n_layers = w->n_layers,
         .dim = w->dim,
         .vocab = w->vocab,
-        .n_heads = w->layers[0].n_heads,
-        .n_kv_heads = w->layers[0].n_kv_heads,
-        .head_dim = w->layers[0].head_dim,
-        .hidden = w->layers[0].hidden,
+        .n_heads = first->n_heads,
+        .n_kv_heads = first->n_kv_heads,
+        .head_dim = first->head_dim,
+        .hidden = first_hidden(w),
         .max_seq = w->max_seq,
         .window = narrowest_window(w),
         .n_params = model_params(w),

@@ -38,7 +38,7 @@ static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
         const struct layer *w = &m->layers[l];
         struct cache_layer *at = &c->layers[l];
         at->class = NO_CLASS;
-        if (!(w->mixer & MIX_ATTENTION))
+        if (!w->n_kv_heads)
             continue;
         at->class = find_class(c, effective_window(w->window, c->n_ctx));
         struct cache_class *class = &c->classes[at->class];
@@ -80,14 +80,14 @@ static enum tern_status plan(struct cache *c, const struct model *m, enum tern_c
 }
 
 enum tern_status cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
-                             size_t n_batch, size_t n_seqs, uint64_t *bytes, struct tern_error *e)
+                             size_t n_batch, size_t n_seqs, uint64_t *bytes, uint64_t *states,
+                             size_t *n_snapshots, struct tern_error *e)
 {
     struct cache c;
     bool fits = false;
     enum tern_status s = plan(&c, m, type, n_ctx, n_batch, n_seqs, &fits, e);
-    size_t n_snapshots;
-    uint64_t states = recurrent_bytes(m, n_seqs, n_ctx, c.range_bytes, &n_snapshots);
-    if (!fits || !size_add(states, c.range_bytes, bytes))
+    *states = recurrent_bytes(m, n_seqs, n_ctx, c.range_bytes, n_snapshots);
+    if (!fits || !size_add(*states, c.range_bytes, bytes))
         *bytes = UINT64_MAX;
     cache_close(&c);
     return s;

@@ -57,10 +57,11 @@ struct cache {
     struct recurrent recurrent; /* the states of recurrent layers */
 };
 
-/* *bytes = what the cache would reserve; UINT64_MAX when that does not fit. TERN_NO_MEMORY when there
+/* *bytes = what the cache would reserve, *states of it for recurrent layers; UINT64_MAX when that does not fit. TERN_NO_MEMORY when there
  * is no memory to find it out. */
 enum tern_status cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
-                             size_t n_batch, size_t n_seqs, uint64_t *bytes, struct tern_error *e);
+                             size_t n_batch, size_t n_seqs, uint64_t *bytes, uint64_t *states,
+                             size_t *n_snapshots, struct tern_error *e);
 
 enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_cache_type type,
                             size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e);

@@ -27,6 +27,8 @@ static void layer(struct forward *f, const struct layer *w)
     }
     if (w->mixer)
         step_post_norm(f, &w->attn_post_norm); /* or, where y has a norm: x += norm(y) */
+    else
+        state_watch(f, w->index, WATCH_ATTENTION);
     if (w->experts.n) {
         step_experts(f, w); /* y = sum over the chosen experts e of weight[e] * ffn_e(norm(x)) */
     } else if (w->hidden) {

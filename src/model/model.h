@@ -179,6 +179,12 @@ static inline float q_scale_of(const struct model *m, size_t position)
     return m->q_scales ? m->q_scales[i < m->n_q_scales ? i : m->n_q_scales - 1] : 1;
 }
 
+/* What reads a layer's heads, states or channels: the matrix after its (first) mixer */
+static inline const struct matrix *layer_out(const struct layer *w)
+{
+    return w->mixer & MIX_ATTENTION ? &w->o : &w->mix.out;
+}
+
 enum tern_status model_open(struct model **out, const char *path, struct tern_error *e);
 void model_close(struct model *m);
 

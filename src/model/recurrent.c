@@ -71,7 +71,8 @@ void recurrent_close(struct recurrent *r)
     }
     free(r->seqs);
     free(r->snapshots);
-    memory_release(r->range, r->range_bytes);
+    if (r->range)
+        memory_release(r->range, r->range_bytes);
     *r = (struct recurrent){0};
 }
 

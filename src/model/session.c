@@ -46,7 +46,7 @@ static uint64_t data_bytes(const struct cache *c, const struct model *m, const u
     uint64_t bytes = 0;
     for (size_t l = 0; l < c->n_layers; l++)
         bytes += (n_blocks(n) - first[l]) * block_bytes(c, m, l);
-    return bytes;
+    return bytes + m->state_floats * sizeof(float);
 }
 
 /* ---- save --------------------------------------------------------------------------------- */
@@ -76,6 +76,8 @@ static void clear_tail(const struct session_out *o, size_t l, unsigned char *blo
 static enum tern_status write_layer(struct session_out *o, size_t l, struct tern_error *e)
 {
     size_t bytes = block_bytes(o->c, o->m, l), zeros = bytes / BLOCK + GROUP; /* of a position */
+    if (!bytes)
+        return TERN_OK;
     unsigned char *block = calloc(1, bytes + zeros);
     enum tern_status s = block ? TERN_OK : error_memory(e, "a block of the cache", bytes);
     for (size_t b = o->first[l]; b < n_blocks(o->n) && !s; b++) {
@@ -166,6 +168,13 @@ static enum tern_status write_all(struct session_out *o, struct tern_error *e)
     o->at = data;
     for (size_t l = 0; l < o->c->n_layers && !s; l++)
         s = write_layer(o, l, e);
+    size_t state = o->m->state_floats * sizeof(float);
+    const float *from = state ? recurrent_state(&o->c->recurrent, o->seq, o->n) : NULL;
+    if (from && !s) {
+        xxh64_update(&o->hash, from, state);
+        s = file_write_at(o->fd, from, state, o->at, o->path, e);
+        o->at += state;
+    }
     if (!s) {
         fill_header(o, header, directory, data);
         s = file_write_at(o->fd, header, bytes, 0, o->path, e);
@@ -276,9 +285,11 @@ static void fill(struct cache *c, size_t seq, const struct model *m, const struc
     memcpy(c->tokens + seq * c->n_ctx, t->tokens, t->n * sizeof *t->tokens);
     for (size_t l = 0; l < c->n_layers; l++) {
         size_t bytes = block_bytes(c, m, l);
-        for (size_t b = t->first[l]; b < n_blocks(t->n); b++, data += bytes)
+        for (size_t b = t->first[l]; bytes && b < n_blocks(t->n); b++, data += bytes)
             memcpy(cache_k(c, l, seq, b * BLOCK, 0), data, bytes);
     }
+    if (m->state_floats)
+        memcpy(recurrent_refill(&c->recurrent, seq, t->n), data, m->state_floats * sizeof(float));
 }
 
 enum tern_status session_load(struct cache *c, size_t seq, const struct model *m, struct pool *pool,

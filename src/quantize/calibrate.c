@@ -45,7 +45,11 @@ static size_t point_columns(const struct calibration *c, size_t site, enum watch
     if (site == 0)
         return at == WATCH_ATTENTION ? c->model->dim : 0;
     const struct layer *w = site_layer(c, site);
-    return at == WATCH_OUT ? w->o.k : at == WATCH_DOWN ? w->hidden : c->model->dim;
+    bool is_there = at == WATCH_ATTENTION || at == WATCH_OUT ? w->mixer : w->hidden;
+    return !is_there         ? 0
+           : at == WATCH_OUT ? layer_out(w)->k
+           : at == WATCH_DOWN ? w->hidden
+                              : c->model->dim;
 }
 
 /* ---- one look ---- */
@@ -77,6 +81,8 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
     size_t site = layer < c->model->n_layers ? layer + 1 : 0;
     if ((int)at < POINTS && site >= c->begin && site < c->end) {
         size_t k = point_columns(c, site, at);
+        if (!k)
+            return;
         take_inputs(c, f, site, at, k);
         gram_add(&c->grams[site - c->begin][at], &c->scratch, f->n, k, c->kernels, c->pool);
     }
@@ -170,7 +176,8 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
         enum watch_point at;
     } parts[] = {{"q", WATCH_ATTENTION}, {"k", WATCH_ATTENTION}, {"v", WATCH_ATTENTION},
                  {"o", WATCH_OUT},       {"gate", WATCH_FFN},    {"up", WATCH_FFN},
-                 {"down", WATCH_DOWN}};
+                 {"down", WATCH_DOWN},   {"mix_out", WATCH_OUT}, {"mix_in", WATCH_ATTENTION},
+                 {"mix_gate", WATCH_ATTENTION}, {"attn_gate", WATCH_ATTENTION}};
     const char *dot = strrchr(tensor, '.');
     *site = 0, *at = WATCH_ATTENTION;
     if (!dot)
@@ -185,6 +192,9 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
             *at = parts[i].at;
             if (*site > c->model->n_layers)
                 return false;
+            if (parts[i].at == WATCH_OUT && site_layer(c, *site)->mixer == (MIX_ATTENTION | MIX_RECURRENT) &&
+                parts[i].part[0] == 'm')
+                return false; /* what it reads is not watched: attention's is */
             return *at < WATCH_FFN ||
                    !site_layer(c, *site)->experts.n; /* which see some rows each */
         }
@@ -231,7 +241,7 @@ static enum tern_status open_parts(struct calibration *c, struct tern_error *e)
     const struct model *m = c->model;
     size_t n = m->max_seq < MAX_SEQUENCE ? m->max_seq : MAX_SEQUENCE, k = m->dim;
     for (size_t l = 0; l < m->n_layers; l++)
-        k = max_size(k, max_size(m->layers[l].o.k, m->layers[l].hidden));
+        k = max_size(k, max_size(layer_out(&m->layers[l])->k, m->layers[l].hidden));
     if (n < 2)
         return error_set(e, TERN_USAGE, "the model holds %zu position: it cannot be calibrated", n);
     enum tern_status s = cache_open(&c->cache, m, TERN_CACHE_F32, n, n, 1, e);

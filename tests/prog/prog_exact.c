@@ -244,9 +244,12 @@ static void check_splits(const struct subject *s, size_t step)
     run_close(&r);
 }
 
-/* What keep and fork may answer: n, or 0 where a window has let go of the past. */
+/* What keep and fork may answer: n, 0 where a window has let go of the past, or less where a state is
+ * kept at some positions only. */
 static size_t kept(const struct run *r, size_t answer, size_t n)
 {
+    if (r->s->g.recurrent && answer <= n)
+        return answer;
     if (answer != n && (answer != 0 || !r->s->g.windowed))
         differ(r, "kept too little of", n);
     return answer;

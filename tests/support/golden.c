@@ -100,6 +100,8 @@ static void read_key(struct golden *g, const char *kind, char *text)
         keywriter_add(&g->config, text, true, KEY_U64, sizes, n);
         if (strcmp(text, "vocab") == 0)
             g->vocab = sizes[0];
+        for (size_t i = 0; i < n && strcmp(text, "mixer") == 0; i++)
+            g->recurrent |= sizes[i] > 1;
         for (size_t i = 0; i < n && strcmp(text, "window") == 0; i++)
             g->windowed |= sizes[i] != 0;
         return;

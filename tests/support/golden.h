@@ -28,6 +28,7 @@ struct golden {
     const char *name;
     uint64_t vocab, seed;    /* seed: of the weights (toy.h) */
     bool windowed;           /* some layer has a window */
+    bool recurrent;          /* some layer keeps a state */
     struct keywriter config; /* the section; freed by golden_close */
     struct golden_tensor tensors[GOLDEN_TENSORS];
     size_t n_tensors;

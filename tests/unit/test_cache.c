@@ -13,6 +13,9 @@ enum { N_CTX = 900, N_BATCH = 100, N_SEQS = 3, N_LAYERS = 7 };
 
 /* A class without a window (the last layer's is felt by no position), and four with: the largest
  * takes as many pages as a whole context. */
+static uint64_t states; /* of recurrent layers: none here */
+static size_t n_snapshots;
+
 static struct layer layers[N_LAYERS] = {
     {.n_kv_heads = 2, .head_dim = 3, .window = 20},
     {.n_kv_heads = 1, .head_dim = 1},
@@ -417,7 +420,7 @@ START_TEST(memory_is_what_pages_and_tokens_take)
         ck_assert_uint_eq(page, 0);
         ck_assert_ptr_eq(c.tokens, (unsigned char *)c.range + pages);
         ck_assert_uint_eq(c.range_bytes, pages + sizeof text);
-        ck_assert(!cache_bytes(&model, c.type, N_CTX, N_BATCH, N_SEQS, &bytes, &e));
+        ck_assert(!cache_bytes(&model, c.type, N_CTX, N_BATCH, N_SEQS, &bytes, &states, &n_snapshots, &e));
         ck_assert_uint_eq(bytes, c.range_bytes);
         cache_close(&c);
         ck_assert_uint_eq(released, bytes);
@@ -447,17 +450,17 @@ START_TEST(sizes_that_overflow_do_not_fit)
     struct model m = {.n_layers = 1, .layers = two};
     const size_t n = (size_t)1 << 31, seqs = 1 << 20;
     uint64_t bytes = 0;
-    ck_assert(!cache_bytes(&m, TERN_CACHE_F16, n, 1, seqs, &bytes, &e)); /* 2^21 a page */
+    ck_assert(!cache_bytes(&m, TERN_CACHE_F16, n, 1, seqs, &bytes, &states, &n_snapshots, &e)); /* 2^21 a page */
     ck_assert(bytes == UINT64_MAX);
-    ck_assert(!cache_bytes(&m, TERN_CACHE_F16, n, 1, seqs / 2, &bytes, &e));
+    ck_assert(!cache_bytes(&m, TERN_CACHE_F16, n, 1, seqs / 2, &bytes, &states, &n_snapshots, &e));
     ck_assert(bytes < UINT64_MAX && bytes > UINT64_MAX / 2);
     m.n_layers = 2; /* each of 2^63 */
-    ck_assert(!cache_bytes(&m, TERN_CACHE_F16, n, 1, seqs / 2, &bytes, &e));
+    ck_assert(!cache_bytes(&m, TERN_CACHE_F16, n, 1, seqs / 2, &bytes, &states, &n_snapshots, &e));
     ck_assert(bytes == UINT64_MAX);
     ck_assert_int_eq(cache_open(&c, &m, TERN_CACHE_F16, n, 1, seqs / 2, &e), TERN_NO_MEMORY);
     ck_assert_msg(strstr(e.text, "does not fit any memory") != NULL, "%s", e.text);
     m.n_layers = 1, two[0].n_kv_heads = 23, two[0].head_dim = 89;
-    ck_assert(!cache_bytes(&m, TERN_CACHE_F16, n, 1, seqs, &bytes, &e)); /* with the tokens, 2^64 */
+    ck_assert(!cache_bytes(&m, TERN_CACHE_F16, n, 1, seqs, &bytes, &states, &n_snapshots, &e)); /* with the tokens, 2^64 */
     ck_assert(bytes == UINT64_MAX);
     two[0].n_kv_heads = 1 << 6, two[0].head_dim = 1 << 4;
     ck_assert_int_eq(cache_open(&c, &m, TERN_CACHE_F16, n, 1, seqs / 2, &e), TERN_NO_MEMORY);
@@ -483,7 +486,7 @@ START_TEST(every_allocation_fails_in_turn)
     }
     for (size_t n = 1; n <= 2; n++) {
         allocs_start(n, 0);
-        s = cache_bytes(&model, TERN_CACHE_F16, N_CTX, N_BATCH, N_SEQS, &bytes, &e);
+        s = cache_bytes(&model, TERN_CACHE_F16, N_CTX, N_BATCH, N_SEQS, &bytes, &states, &n_snapshots, &e);
         allocs_stop();
         ck_assert(s == TERN_NO_MEMORY && !allocs_live());
     }

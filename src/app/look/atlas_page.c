@@ -37,6 +37,8 @@ static enum tern_status no_memory(struct tern_error *e)
 /* Bytes in base64 of one whole head: q, its share of k, and the scales */
 static double head_bytes(const struct tern_layer_info *w, size_t n)
 {
+    if (!w->n_heads)
+        return 0;
     double vectors = 1 + (double)w->n_kv_heads / (double)w->n_heads;
     return vectors * (double)n * (2 * (double)w->head_dim + 4) * 4 / 3;
 }

@@ -45,6 +45,8 @@ static void show_tokenizer(const tern_model *model, const struct tern_model_info
 static enum tern_status show_cache(const tern_model *model, uint64_t max_seq, struct tern_error *e)
 {
     const char *name;
+    char size[32];
+    uint64_t states = 0;
     for (enum tern_cache_type t = 0; (name = tern_cache_type_name(t)); t++) {
         struct tern_context_params p = {.n_ctx = max_seq < 256 ? (uint32_t)max_seq : 256,
                                         .cache_type = t};
@@ -54,9 +56,13 @@ static enum tern_status show_cache(const tern_model *model, uint64_t max_seq, st
             out_print(t ? "\n" : "");
             return s;
         }
-        out_print("%s%llu (%s)", t ? ", " : "cache       ", (ull)plan.cache / 256, name);
+        out_print("%s%llu (%s)", t ? ", " : "cache       ", (ull)(plan.cache - plan.states) / 256, name);
+        states = plan.states;
     }
     out_print(" bytes per token\n");
+    if (states)
+        out_print("states      %s of recurrent layers, with a log and snapshots\n",
+                  number_bytes(states, size, sizeof size));
     return TERN_OK;
 }
 

@@ -35,6 +35,9 @@ static void say(const tern_model *model, const struct run_options *o,
                 draft ? "draft" : "memory", number_bytes(plan->weights, a, sizeof a),
                 number_bytes(plan->cache, b, sizeof b), plan->n_ctx,
                 number_bytes(plan->batch, c, sizeof c), d);
+        if (plan->states)
+            fprintf(stderr, "states: %s of the cache, %u snapshots\n",
+                    number_bytes(plan->states, a, sizeof a), plan->n_snapshots);
     }
     if (o->value[OPT_QUIET].given || draft)
         return;

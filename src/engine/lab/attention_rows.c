@@ -165,7 +165,7 @@ uint32_t tern_attention_length(const tern_attention *a)
 {
     size_t n = a->n_positions;
     for (size_t l = 0; l < a->n_layers; l++)
-        if (a->layers[l].w)
+        if (a->layers[l].w && a->layers[l].w->n_heads)
             n = min_size(n, length_of(&a->layers[l]));
     return (uint32_t)n;
 }
@@ -184,6 +184,8 @@ static enum tern_status find(const struct tern_attention *a, uint64_t layer, uin
     if (!(*t)->w)
         return error_set(e, TERN_USAGE, "layer %llu is not among those that are kept",
                          (unsigned long long)layer);
+    if (!(*t)->w->n_heads)
+        return error_set(e, TERN_USAGE, "layer %llu has no attention", (unsigned long long)layer);
     if (head >= (*t)->w->n_heads)
         return error_set(e, TERN_USAGE, "head %llu does not exist: layer %llu has heads 0 to %zu",
                          (unsigned long long)head, (unsigned long long)layer, (*t)->w->n_heads - 1);

@@ -117,6 +117,12 @@ static void add_source(struct tally *u, struct source s)
     u->sources[u->n_sources++] = s;
 }
 
+/* Parts of what a mixer adds: heads of attention or of states; a convolution has one. */
+static size_t n_heads(const struct layer *w)
+{
+    return w->n_heads ? w->n_heads : max_size(w->mix.v_heads, 1);
+}
+
 static void list_sources(struct tally *u)
 {
     const struct model *m = u->f->model;
@@ -124,9 +130,9 @@ static void list_sources(struct tally *u)
         const struct layer *w = &m->layers[l];
         const struct kept_layer *k = &u->t->layers[l];
         const struct experts *x = &w->experts;
-        add_source(u, (struct source){.w = w->o,
+        add_source(u, (struct source){.w = *layer_out(w),
                                       .layer = l,
-                                      .n_parts = w->n_heads,
+                                      .n_parts = n_heads(w),
                                       .is_attention = true,
                                       .weight = 1,
                                       .x = k->att});
@@ -188,11 +194,11 @@ static void emit_norm(struct tally *u, enum tern_term_kind kind, size_t l, const
 
 static void emit_attention(struct tally *u, const struct layer *w, const struct source *s)
 {
-    for (size_t h = 0; h < w->n_heads; h++)
+    for (size_t h = 0; h < n_heads(w); h++)
         emit(u, TERN_TERM_HEAD, w->index, h, s->parts[h]);
-    if (w->o.bias)
+    if (s->w.bias)
         emit(u, TERN_TERM_O_BIAS, w->index, 0, s->bias);
-    if (type_is_quantized(w->o.type))
+    if (type_is_quantized(s->w.type))
         emit(u, TERN_TERM_ROUND_O, w->index, 0, s->rounding);
     emit_norm(u, TERN_TERM_ATTN_NORM, w->index, &w->attn_post_norm);
 }
@@ -263,8 +269,8 @@ static void layout(struct tally *u, struct arena *a, int n_threads)
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         size_t ffn = max_size(w->experts.n_used, 1) + (w->experts.shared_hidden > 0);
-        sources += 1 + ffn, parts += w->n_heads + ffn;
-        k = max_size(k, max_size(w->o.k, max_size(w->hidden, w->experts.shared_hidden)));
+        sources += 1 + ffn, parts += n_heads(w) + ffn;
+        k = max_size(k, max_size(layer_out(w)->k, max_size(w->hidden, w->experts.shared_hidden)));
     }
     u->head = arena_take(a, m->dim, sizeof *u->head);
     u->d = arena_take(a, m->dim, sizeof *u->d);
@@ -303,6 +309,15 @@ static enum tern_status check(const struct tern_context *c, tern_token token, st
     if (token < 0 || (size_t)token >= c->model->model->vocab)
         return error_set(e, TERN_USAGE, "token %d is outside the vocabulary of %zu", token,
                          c->model->model->vocab);
+    for (size_t l = 0; l < c->model->model->n_layers; l++) {
+        const struct layer *w = &c->model->model->layers[l];
+        if (!w->mixer || !w->hidden || w->mixer == (MIX_ATTENTION | MIX_RECURRENT))
+            return error_set(e, TERN_USAGE,
+                             "layer %zu has %s, which contributions do not know", l,
+                             !w->mixer    ? "no mixer"
+                             : !w->hidden ? "no feed-forward step"
+                                          : "two mixers");
+    }
     return TERN_OK;
 }
 

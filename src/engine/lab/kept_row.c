@@ -19,7 +19,7 @@ static void layout(struct observer *o, struct arena *a)
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         struct kept_layer *k = layers ? &layers[l] : &none;
-        k->att = arena_take(a, w->o.k, sizeof *k->att);
+        k->att = arena_take(a, layer_out(w)->k, sizeof *k->att);
         k->act = arena_take(a, max_size(w->experts.n_used, 1) * w->hidden, sizeof *k->act);
         k->shared = arena_take(a, w->experts.shared_hidden, sizeof *k->shared);
         k->chosen = arena_take(a, w->experts.n_used, sizeof *k->chosen);
@@ -88,7 +88,7 @@ static void keep_step(struct kept_row *t, const struct forward *f, const struct 
     struct kept_layer *k = &t->layers[w->index];
     const float *y = f->y + t->i * f->dim_stride;
     if (at == WATCH_OUT)
-        memcpy(k->att, f->att + t->i * f->q_stride, w->o.k * sizeof *k->att);
+        memcpy(k->att, f->att + t->i * f->q_stride, layer_out(w)->k * sizeof *k->att);
     if (at == WATCH_ATTN_POST && has_norm(&w->attn_post_norm))
         k->attn_post = norm_scale(f->model, y);
     if (at == WATCH_DOWN)

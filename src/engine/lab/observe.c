@@ -231,7 +231,7 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
         offer_qkv(o, w);
         break;
     case WATCH_OUT:
-        offer(o, "attend", f->att, f->q_stride, w->n_heads * w->head_dim);
+        offer(o, "attend", f->att, f->q_stride, layer_out(w)->k);
         break;
     case WATCH_ATTN_POST:
         offer_o(o, w);
