@@ -95,7 +95,7 @@ static void drop_snapshot(struct recurrent *r, struct recurrent_seq *q, size_t i
             (--q->n_snapshots - i) * sizeof *q->snapshots);
 }
 
-/* What the loss of snapshot i of a sequence costs: the gap that it leaves, less the farther back */
+/* What the loss of snapshot number i costs the sequence: the gap that it leaves, less the farther back */
 static double worth(const struct recurrent *r, const struct recurrent_seq *q, size_t i)
 {
     const struct snapshot *s = r->snapshots;
@@ -104,26 +104,44 @@ static double worth(const struct recurrent *r, const struct recurrent_seq *q, si
     return (double)(at - before) / (double)(last - at + BLOCK);
 }
 
-/* Gives up the snapshot that costs least, of all sequences, until one is free. */
+/* Its place in the sequence's list, or the list's length */
+static size_t place_of(const struct recurrent_seq *q, int32_t snapshot)
+{
+    size_t i = 0;
+    while (i < q->n_snapshots && q->snapshots[i] != snapshot)
+        i++;
+    return i;
+}
+
+/* What its loss costs the sequence that needs it most; below 0: none holds it. */
+static double most_worth(const struct recurrent *r, int32_t snapshot)
+{
+    double most = -1;
+    for (size_t s = 0; s < r->n_seqs; s++) {
+        size_t i = place_of(&r->seqs[s], snapshot);
+        if (i < r->seqs[s].n_snapshots && worth(r, &r->seqs[s], i) > most)
+            most = worth(r, &r->seqs[s], i);
+    }
+    return most;
+}
+
+/* A free snapshot, or else the one that costs least, which all sequences give up; -1 when the marks of
+ * this batch have them all. */
 static int take_snapshot(struct recurrent *r)
 {
-    for (;;) {
-        struct recurrent_seq *owner = NULL;
-        size_t which = 0;
-        double least = 0;
-        for (size_t i = 0; i < r->n_snapshots; i++)
-            if (!r->snapshots[i].users)
-                return (int)i;
-        for (size_t s = 0; s < r->n_seqs; s++)
-            for (size_t i = 0; i < r->seqs[s].n_snapshots; i++) {
-                double w = worth(r, &r->seqs[s], i);
-                if (!owner || w < least)
-                    owner = &r->seqs[s], which = i, least = w;
-            }
-        if (!owner)
-            return -1; /* the marks of this batch have them all */
-        drop_snapshot(r, owner, which);
+    int found = -1;
+    double least = 0;
+    for (size_t i = 0; i < r->n_snapshots; i++) {
+        double w = r->snapshots[i].users ? most_worth(r, (int32_t)i) : 0;
+        if (!r->snapshots[i].users)
+            return (int)i;
+        if (w >= 0 && (found < 0 || w < least))
+            found = (int)i, least = w;
     }
+    for (size_t s = 0; s < r->n_seqs && found >= 0; s++)
+        if (place_of(&r->seqs[s], found) < r->seqs[s].n_snapshots)
+            drop_snapshot(r, &r->seqs[s], place_of(&r->seqs[s], found));
+    return found;
 }
 
 static bool has_snapshot(const struct recurrent *r, const struct recurrent_seq *q, size_t at)

@@ -11,7 +11,7 @@ const char *const golden_names[] = {
     "llama-mha", "llama-gqa", "llama-mqa", "llama-bias", "llama-linear", "llama3", "mistral",
     "mistral-long", "qwen2", "gemma2", "falcon-40b", "gpt-oss", "mixtral", "olmo2", "qwen2-moe",
     "falcon-rw",
-    "bloom", "glm4-moe-groups", "hunyuan", "ministral3", "phimoe", "lfm2", "qwen3-next",
+    "bloom", "glm4-moe-groups", "hunyuan", "ministral3", "phimoe", "lfm2", "qwen3-next", "nemotron-h",
     /* without constants */
     "arcee", "cohere", "cohere2", "ernie4_5", "exaone4", "falcon", "gemma", "gemma3", "glm4",
     "gpt-neox", "gpt2", "granite", "llama-dynamic", "llama-yarn", "olmo", "olmo3", "olmoe",

@@ -282,6 +282,14 @@ FAMILIES = [
          "gate": swapped_gate_heads, "partial rotary": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)}},
     ),
     Family(
+        "nemotron-h", "NemotronH",
+        config(40, 4, 2, 10, 72, rope(10000.0), rms_norm_eps=None, layer_norm_epsilon=1e-5,
+               layers_block_type=["mamba", "mlp", "mamba", "attention", "mlp", "mamba"], ssm_state_size=18, mamba_num_heads=6,
+               mamba_head_dim=36, n_groups=3, conv_kernel=4),
+        {"skip": without("mix_skip"), "time step": without("mix_decay_bias"), "decay": without("mix_a", 1),
+         "norm of states": without("mix_norm", 1), "conv bias": without("mix_conv_bias")},
+    ),
+    Family(
         "granite", "Granite",
         config(48, 4, 2, 12, 64, rope(10000.0), embedding_multiplier=6.0, residual_multiplier=0.4,
                attention_multiplier=0.15, logits_scaling=5.0, attention_bias=True, mlp_bias=True),

@@ -3,10 +3,10 @@ families.py."""
 
 from .config import Config
 from .features import (
-    GATE_VALUES, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_ATTENTION, MIX_CONVOLUTION, MIX_RECURRENT, NORM_FIRST, QK_HEAD,
-    in_range,
+    GATE_VALUES, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_ATTENTION, MIX_CONVOLUTION, MIX_RECURRENT, NORM_ATTN, NORM_FFN,
+    NORM_FIRST, NORM_LAST, QK_HEAD, RULE_MAMBA2, in_range,
 )  # fmt: skip
-from .graph import Family, biases, graph, put_all, sparse_layers
+from .graph import ACTIVATIONS, Family, biases, graph, put_all, sparse_layers
 from .windows import FULL, layer_types
 
 
@@ -67,7 +67,56 @@ def _qwen3_next(c: Config) -> dict:
     return f
 
 
+def _nemotron_h(c: Config) -> dict:
+    """A block is a mixer or a feed-forward step, each with its norm."""
+    letters = {"M": "linear_attention", "E": "moe", "*": FULL, "-": "mlp"}
+    old = {"mamba": "linear_attention", "attention": FULL}
+    pattern = c.get("hybrid_override_pattern", None)
+    kinds = c.get("layer_types", None) or c.get("layers_block_type", None) or [letters.get(at, at) for at in pattern or ""]
+    kinds = [old.get(kind, kind) for kind in kinds]
+    c.values.setdefault("num_hidden_layers", len(kinds))
+    f = graph(c, 4096, kv_heads=8, head_dim=128, hidden=21504, ropes=False,
+              eps=("layer_norm_epsilon", 1e-5), act=("mlp_hidden_act", "relu2"))  # fmt: skip
+    n = f["n_layers"]
+    if len(kinds) != n or not set(kinds) <= {"linear_attention", FULL, "mlp"}:
+        raise c.refuse("layer_types", "layers of linear_attention, full_attention and mlp")
+    for key in ("use_bias", "mamba_proj_bias", "attention_bias", "residual_in_fp32"):
+        if c.flag(key):
+            raise c.refuse(key, "false")
+    has = {kind: [int(k == kind) for k in kinds] for kind in ("linear_attention", FULL, "mlp")}
+    states = has["linear_attention"]
+    for key in ("n_heads", "n_kv_heads", "head_dim"):
+        f[key] = [v * h for v, h in zip(f[key], has[FULL])]
+    f["mixer"] = [MIX_ATTENTION * a + MIX_RECURRENT * r for a, r in zip(has[FULL], states)]
+    f["hidden"] = [v * h for v, h in zip(f["hidden"], has["mlp"])]
+    f["norms"] = [NORM_FFN if h else NORM_ATTN for h in has["mlp"]]
+    f["ffn_bias"] = [7 * c.flag("mlp_bias") * h for h in has["mlp"]]
+    put_all(f, ffn_gated=0)
+    groups = c.integer("n_groups", MAX_HEADS, 8)
+    if c.choice("mamba_hidden_act", "silu", ACTIVATIONS) not in ("silu", "swish"):
+        raise c.refuse("mamba_hidden_act", "'silu'")
+    sizes = {
+        "recurrence": RULE_MAMBA2, "k_heads": groups, "k_dim": c.integer("ssm_state_size", 512, 128),
+        "v_heads": c.integer("mamba_num_heads", MAX_HEADS, 128), "v_dim": c.integer("mamba_head_dim", 512, 64),
+        "conv_width": c.integer("conv_kernel", 16, 4), "conv_bias": int(c.flag("use_conv_bias", True)),
+        "state_norm": NORM_LAST, "state_skip": 1,
+    }  # fmt: skip
+    for key, value in sizes.items():
+        f[key] = [value * h for h in states]
+    f["state_norm_groups"] = [groups if h else 1 for h in states]
+    put_all(f, dt_low=c.number("time_step_min", 0.001) if any(states) else 0)
+    for key in ("expand", "time_step_max", "time_step_limit", "time_step_floor", "chunk_size", "mamba_ssm_cache_dtype",
+                "n_routed_experts", "n_shared_experts", "moe_intermediate_size", "moe_shared_expert_intermediate_size",
+                "moe_latent_size", "moe_shared_expert_overlap", "num_experts_per_tok", "routed_scaling_factor", "n_group",
+                "topk_group", "norm_topk_prob", "num_nextn_predict_layers", "mtp_layers_block_type", "hidden_dropout",
+                "mtp_hybrid_override_pattern", "rescale_prenorm_residual", "num_logits_to_keep", "use_mamba_kernels",
+                "sliding_window", "output_router_logits", "layer_types", "layers_block_type", "rope_parameters", "rope_theta"):  # fmt: skip
+        c.get(key, None)  # of training, of kernels, or of layers with experts, which are refused above
+    return f
+
+
 HYBRID = {
     "lfm2": Family("Lfm2ForCausalLM", _lfm2),
     "qwen3_next": Family("Qwen3NextForCausalLM", _qwen3_next),
+    "nemotron_h": Family("NemotronHForCausalLM", _nemotron_h),
 }

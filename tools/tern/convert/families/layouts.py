@@ -130,6 +130,15 @@ NAMES: dict[str, dict[str, str]] = {
         "mix_norm": _LAYER + "linear_attn.norm.weight", "qkvz": _LAYER + "linear_attn.in_proj_qkvz.weight",
         "ba": _LAYER + "linear_attn.in_proj_ba.weight",
     },
+    "nemotron_h": {
+        "embed": "model.embeddings.weight", "final_norm": "model.norm_f.weight",
+        "attn_norm": _LAYER + "norm.weight", "ffn_norm": _LAYER + "norm.weight",
+        "up": _LAYER + "mixer.up_proj.weight", "down": _LAYER + "mixer.down_proj.weight",
+        **{part: f"{_LAYER}mixer.{part}_proj.weight" for part in "qkvo"},
+        "mix_in": _LAYER + "mixer.in_proj.weight", "mix_out": _LAYER + "mixer.out_proj.weight",
+        "mix_conv": _LAYER + "mixer.conv1d.weight", "mix_norm": _LAYER + "mixer.norm.weight",
+        "mix_decay": _LAYER + "mixer.dt_weight", "mix_a": _LAYER + "mixer.A_log", "mix_skip": _LAYER + "mixer.D",
+    },
     "gpt2": {
         "embed": "transformer.wte.weight", "positions": "transformer.wpe.weight", "head": "lm_head.weight",
         "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight", "qkv": _GPT2 + "attn.c_attn.weight",
@@ -469,6 +478,30 @@ def _qwen3_next(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | 
     return _gemma(at, slot, layer, part) if part != "mix_norm" else None
 
 
+def _mamba2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """in_proj holds z, x, B, C and the time step, the convolution x, B and C; ours is C, B, x."""
+    if not part.startswith("mix_"):
+        return None
+    heads, keys = at.value("v_heads", layer), at.value("k_heads", layer) * at.value("k_dim", layer)
+    width = heads * at.value("v_dim", layer)
+    channels = np.concatenate([np.arange(width + keys, width + 2 * keys), np.arange(width, width + keys), np.arange(width)])
+    whole = at.name(f"layer.{layer}.mix_in")
+    total = 2 * width + 2 * keys + heads
+    if part == "mix_conv":
+        (place,) = _convolution(at, slot, layer)
+        n = at.value("conv_width", layer)
+        return [Place(place.name, place.shape, (channels * n + np.arange(n)[:, None]).ravel())]
+    if part == "mix_conv_bias":
+        return [Place(at.name(slot.name), (len(channels),), channels)]
+    if part == "mix_in":
+        return [rows_of(whole, slot, width + channels, total)]
+    if part in ("mix_gate", "mix_decay"):
+        return [rows_of(whole, slot, np.arange(slot.rows) + (total - heads if part == "mix_decay" else 0), total)]
+    if part == "mix_decay_bias":
+        return [plain(whole.replace("in_proj.weight", "dt_bias"), slot)]
+    return [Place(at.name(slot.name), (heads,), exp=True)] if part == "mix_a" else None
+
+
 LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "gemma": _gemma,
     "gemma2": _gemma,
@@ -484,6 +517,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "cohere2": _neighbours,
     "ernie4_5": _neighbours,
     "lfm2": _lfm2,
+    "nemotron_h": _mamba2,
     "qwen3_next": _qwen3_next,
     "gpt2": _gpt2,
     "mixtral": _mixtral,

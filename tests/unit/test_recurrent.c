@@ -1,0 +1,237 @@
+/* States of recurrent layers: whatever was taken back, forked, cancelled, guessed or saved, the logits
+ * are those of single steps. The golden models with a state, of each kind of mixer. */
+#include "model/recurrent.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/xxh64.h"
+#include "engine/context.h"
+#include "golden.h"
+#include "suite.h"
+
+enum { LENGTH = 420, N_CTX = 1024, MODELS = 3 };
+
+static const char *const names[MODELS] = {"lfm2", "qwen3-next", "nemotron-h"};
+
+static struct {
+    char path[256];
+    tern_token ids[N_CTX];
+    uint64_t rows[LENGTH]; /* hash of the logits at each position, by single steps */
+    size_t vocab;
+    tern_model *model;
+    tern_context *ctx;
+} t;
+
+static tern_context *context(uint32_t n_seqs)
+{
+    struct tern_context_params p = {.n_ctx = N_CTX, .n_batch = 128, .n_seqs = n_seqs};
+    struct tern_error e = {0};
+    tern_context *c;
+    ck_assert_msg(!tern_context_open(&c, t.model, &p, &e), "%s", e.text);
+    return c;
+}
+
+static uint64_t hash(tern_context *c, size_t i)
+{
+    return xxh64(tern_logits(c, i), t.vocab * sizeof(float));
+}
+
+/* Positions from .. to - 1 in batches of `chunk`; the last row of each must be right. */
+static void feed(tern_context *c, uint32_t seq, size_t from, size_t to, size_t chunk)
+{
+    for (size_t at = from, end; at < to; at = end) {
+        end = at + chunk < to ? at + chunk : to;
+        for (size_t i = at; i < end; i++)
+            ck_assert(!tern_batch_add(c, seq, t.ids[i], i + 1 == end ? TERN_ROW_LOGITS : 0, NULL));
+        ck_assert(!tern_forward(c));
+        ck_assert_msg(hash(c, 0) == t.rows[end - 1], "position %zu after %zu in chunks of %zu",
+                      end - 1, from, chunk);
+    }
+}
+
+static void open_model(int i)
+{
+    static struct golden g;
+    struct tern_error e = {0};
+    struct tern_model_params p = {.n_threads = 2};
+    golden_read(&g, names[i]);
+    golden_write(t.path, sizeof t.path, &g, TERN_F32);
+    golden_prompt(t.ids, N_CTX, g.prompt_seed, g.vocab);
+    t.vocab = g.vocab;
+    golden_close(&g);
+    ck_assert_msg(!tern_model_open(&t.model, t.path, &p, &e), "%s", e.text);
+    t.ctx = context(2);
+    for (size_t at = 0; at < LENGTH; at++) {
+        ck_assert(!tern_batch_add(t.ctx, 0, t.ids[at], TERN_ROW_LOGITS, NULL));
+        ck_assert(!tern_forward(t.ctx));
+        t.rows[at] = hash(t.ctx, 0);
+    }
+    tern_seq_keep(t.ctx, 0, 0);
+}
+
+static void close_model(void)
+{
+    tern_context_close(t.ctx);
+    tern_model_close(t.model);
+    unlink(t.path);
+}
+
+START_TEST(newest_rows_can_be_taken_back)
+{
+    static const size_t chunks[] = {1, 3, 63, 64, 65, 128}, back[] = {1, 2, 40, 63, 64};
+    open_model(_i);
+    for (size_t k = 0; k < sizeof chunks / sizeof *chunks; k++)
+        for (size_t b = 0; b < sizeof back / sizeof *back; b++) {
+            size_t n = 260 + 13 * b;
+            tern_seq_keep(t.ctx, 0, 0);
+            feed(t.ctx, 0, 0, n, chunks[k]);
+            ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, (uint32_t)(n - back[b])), n - back[b]);
+            feed(t.ctx, 0, n - back[b], n + 30, chunks[b]);
+            /* and once more: the log goes on from there */
+            ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, (uint32_t)(n + 30 - 20)), n + 10);
+            feed(t.ctx, 0, n + 10, LENGTH, 7);
+        }
+    close_model();
+}
+END_TEST
+
+START_TEST(older_rows_go_back_to_snapshots)
+{
+    open_model(_i);
+    feed(t.ctx, 0, 0, 128, 128);
+    feed(t.ctx, 0, 128, LENGTH, 1);
+    ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 300), 256); /* a page's end */
+    feed(t.ctx, 0, 256, LENGTH, 50);
+    ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 200), 128); /* the end of a prompt */
+    feed(t.ctx, 0, 128, 300, 5);
+    ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 100), 0);
+    feed(t.ctx, 0, 0, 300, 100);
+    close_model();
+}
+END_TEST
+
+START_TEST(forks_share_what_came_before)
+{
+    open_model(_i);
+    feed(t.ctx, 0, 0, 128, 128);
+    feed(t.ctx, 0, 128, 300, 9);
+    ck_assert_uint_eq(tern_seq_fork(t.ctx, 0, 1, 280), 280);
+    feed(t.ctx, 1, 280, 310, 4);
+    feed(t.ctx, 0, 300, 340, 1);
+    feed(t.ctx, 1, 310, LENGTH, 128);
+    ck_assert_uint_eq(tern_seq_fork(t.ctx, 1, 0, 140), 128); /* by a snapshot */
+    feed(t.ctx, 0, 128, 200, 11);
+    size_t kept = tern_seq_keep(t.ctx, 1, 270); /* snapshots are few, so some were given up */
+    ck_assert_uint_ge(kept, 128);
+    ck_assert_uint_le(kept, 270);
+    feed(t.ctx, 1, kept, LENGTH, 30);
+    close_model();
+}
+END_TEST
+
+static void cancel_late(void *arg, struct forward *f, size_t layer, enum watch_point at)
+{
+    (void)arg;
+    if (layer + 1 == f->model->n_layers && at == WATCH_ATTENTION)
+        atomic_fetch_or(&f->cancel, FORWARD_CANCEL);
+}
+
+START_TEST(a_cancelled_batch_changes_nothing)
+{
+    static const size_t rows[] = {1, 20, 64, 128};
+    open_model(_i);
+    feed(t.ctx, 0, 0, 100, 100);
+    feed(t.ctx, 0, 100, 150, 1);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        size_t n = tern_seq_length(t.ctx, 0);
+        for (size_t i = 0; i < rows[k]; i++)
+            ck_assert(!tern_batch_add(t.ctx, 0, t.ids[(n + i * 7) % N_CTX], 0, NULL));
+        t.ctx->forward.watch = cancel_late;
+        ck_assert_int_eq(tern_forward(t.ctx), TERN_CANCELLED);
+        t.ctx->forward.watch = NULL;
+        ck_assert_uint_eq(tern_seq_length(t.ctx, 0), n);
+        feed(t.ctx, 0, n, n + 10, k + 1);
+    }
+    close_model();
+}
+END_TEST
+
+START_TEST(rows_on_trial_leave_no_trace)
+{
+    open_model(_i);
+    feed(t.ctx, 0, 0, 120, 120);
+    for (size_t n = 120, round = 0; n + 40 < LENGTH; round++) {
+        size_t right = round % 9, rows = 1 + right + round % 3;
+        bool usable;
+        for (size_t i = 0; i < rows; i++) /* guesses: some right, then wrong ones */
+            ck_assert(!tern_batch_add(t.ctx, 0, t.ids[i < 1 + right ? n + i : i], TERN_ROW_LOGITS,
+                                      NULL));
+        ck_assert(!context_try(t.ctx, &usable));
+        ck_assert(usable);
+        for (size_t i = 0; i < 1 + right; i++, n++) {
+            ck_assert(!context_show(t.ctx));
+            ck_assert(hash(t.ctx, 0) == t.rows[n]);
+        }
+        context_drop(t.ctx);
+        ck_assert_uint_eq(tern_seq_length(t.ctx, 0), n);
+        if (round % 4 == 0)
+            feed(t.ctx, 0, n, n + 2, 1), n += 2;
+    }
+    close_model();
+}
+END_TEST
+
+START_TEST(sessions_hold_the_state)
+{
+    char path[256];
+    struct tern_error e = {0};
+    open_model(_i);
+    toy_path(path, sizeof path, "session");
+    feed(t.ctx, 0, 0, 200, 100);
+    ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 190), 190); /* a state that no record holds */
+    ck_assert_msg(!tern_session_save(t.ctx, 0, path, &e), "%s", e.text);
+    feed(t.ctx, 0, 190, 200, 3);
+    tern_context *other = context(1);
+    ck_assert_msg(!tern_session_load(other, 0, path, &e), "%s", e.text);
+    feed(other, 0, 190, LENGTH, 17);
+    tern_context_close(other);
+    unlink(path);
+    close_model();
+}
+END_TEST
+
+/* Greedy tokens with a context that shifts, and guesses from repetitions */
+static void generate(uint32_t lookup, tern_token *out, size_t n)
+{
+    struct tern_context_params p = {.n_ctx = 96, .n_batch = 32};
+    struct tern_generate_params g = tern_generate_defaults();
+    struct tern_generate_result r;
+    struct tern_error e = {0};
+    tern_context *c;
+    ck_assert(!tern_context_open(&c, t.model, &p, &e));
+    g.tokens = t.ids, g.n_tokens = 60, g.n_predict = (int64_t)n, g.shift = 1, g.keep = 5;
+    g.ignore_end = 1, g.lookup = lookup;
+    ck_assert_msg(!tern_generate(c, &g, &r, &e), "%s", e.text);
+    ck_assert_uint_gt(r.n_shifts, 0);
+    memcpy(out, tern_seq_tokens(c, 0), tern_seq_length(c, 0) * sizeof *out);
+    tern_context_close(c);
+}
+
+START_TEST(shifts_and_guesses_give_the_same_text)
+{
+    tern_token plain[96] = {0}, guessed[96] = {0};
+    open_model(_i);
+    generate(0, plain, 150);
+    generate(8, guessed, 150);
+    ck_assert_mem_eq(plain, guessed, sizeof plain);
+    close_model();
+}
+END_TEST
+
+SUITE("recurrent", LOOP(newest_rows_can_be_taken_back, 0, MODELS),
+      LOOP(older_rows_go_back_to_snapshots, 0, MODELS), LOOP(forks_share_what_came_before, 0, MODELS),
+      LOOP(a_cancelled_batch_changes_nothing, 0, MODELS), LOOP(rows_on_trial_leave_no_trace, 0, MODELS),
+      LOOP(sessions_hold_the_state, 0, MODELS),
+      LOOP(shifts_and_guesses_give_the_same_text, 0, MODELS))
