@@ -216,14 +216,17 @@ class Look(LookCase):
 
     def test_another_attention_has_other_rows(self):
         near = None
-        for attn in ("naive", "window=3", "sinks", "bidirectional"):
-            c = self.capture("The cat sat on the mat", "--attn", attn, "--cache-type", "f32")
+        for attn, *more in (("naive",), ("window=3", "-n", 2), ("sinks",), ("bidirectional", "-n", 2), ("bidirectional",)):
+            c = self.capture("The cat sat on the mat", "--attn", attn, "--cache-type", "f32", *more)
             pattern, v = c["blocks.2.attn.hook_pattern"][0], np.repeat(c["blocks.2.attn.hook_v"][0], 2, 1)
             np.testing.assert_allclose(c["blocks.2.attn.hook_z"][0], np.einsum("hqk,khd->qhd", pattern, v), atol=2e-5)
             near = c if attn == "naive" else near
             self.assertEqual(np.allclose(pattern.sum(-1), 1, atol=1e-5), attn != "sinks")
-            self.assertEqual(np.allclose(c["blocks.4.hook_resid_post"], near["blocks.4.hook_resid_post"]), attn == "naive")
+            n = near["tokens"].shape[1]
+            self.assertEqual(np.allclose(c["blocks.4.hook_resid_post"][:, :n], near["blocks.4.hook_resid_post"]), attn == "naive")
         self.assertGreater(np.triu(pattern[0], 1).sum(), 0.01)
+        rows = look(FABLE, "The cat", "--attn", "bidirectional", "-n", 2, "--head", "2.0").stdout.decode().splitlines()[1:]
+        self.assertEqual([row.split().count("/") for row in rows], [2, 2, 2, 1, 0])  # the text does not see what follows it
         plain = self.capture("The cat sat on the mat", "--cache-type", "f32")
         np.testing.assert_allclose(near["blocks.4.hook_resid_post"], plain["blocks.4.hook_resid_post"], atol=1e-3)
         self.refused(FABLE, "x", "--attn", "linear", says="no matrix of weights")

@@ -205,6 +205,15 @@ class Pages(unittest.TestCase):
         self.browser.until("document.querySelector(\"[data-head='4.7'] canvas\").width > 200")
         self.sound()
 
+    def test_a_text_read_both_ways_does_not_see_what_follows_it(self):
+        page = self.folder / "both.html"
+        look(FABLE, "The cat", "--attn", "bidirectional", "-n", 2, "-o", page)
+        self.browser.open(page, width=1600)
+        self.browser.until("Number(document.querySelector('.small canvas').dataset.margin)")
+        cells = [(0, 2), (2, 3), (0, 4), (3, 4), (4, 4)]
+        self.assertEqual([self.hatched(0, i, j, ".small canvas") for i, j in cells], [False, True, True, True, False])
+        self.sound()
+
     def test_stages_stand_side_by_side_where_there_is_room(self):
         for width, rows in ((1600, 1), (400, 4)):
             page = self.open("head", width=width)

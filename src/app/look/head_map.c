@@ -53,9 +53,8 @@ bool head_map_hides(const struct head_map *m, size_t i, size_t j)
 {
     if (m->stage != TERN_ATTENTION_MASKED && m->stage != TERN_ATTENTION_WEIGHTS)
         return false;
-    bool is_later = j > i && !subject_is_bidirectional(m->s);
     size_t far = j > i ? j - i : i - j;
-    return is_later || (m->info.window && far >= m->info.window);
+    return j >= subject_sees_to(m->s, i) || (m->info.window && far >= m->info.window);
 }
 
 /* ---- SVG ------------------------------------------------------------------------------------ */

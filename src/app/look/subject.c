@@ -299,6 +299,12 @@ bool subject_has_weights(const struct subject *s)
     return !is_attn(s, "linear") && !is_attn(s, "delta");
 }
 
+/* The text is one batch, whose tokens see one another; what -n adds sees only what came before. */
+size_t subject_sees_to(const struct subject *s, size_t i)
+{
+    return subject_is_bidirectional(s) && i < s->n_prompt ? s->n_prompt : i + 1;
+}
+
 /* N of --attn window=N, or 0 */
 static uint64_t window_of(const struct subject *s)
 {

@@ -38,9 +38,11 @@ enum tern_status subject_begin(struct subject *s, struct tern_error *e);
 enum tern_status subject_context(struct subject *s, uint32_t n_ctx, uint32_t n_seqs,
                                  struct tern_error *e);
 
-/* tern_model_layer, with what --attn changes; and whether tokens see later ones. */
+/* tern_model_layer, with what --attn changes; whether tokens see later ones; and the position after
+ * the last one that token i sees, windows aside. */
 void subject_layer(const struct subject *s, uint64_t layer, struct tern_layer_info *info);
 bool subject_is_bidirectional(const struct subject *s);
+size_t subject_sees_to(const struct subject *s, size_t i);
 bool subject_has_weights(const struct subject *s); /* its attention has a matrix of weights */
 void subject_mask(const struct subject *s, struct tern_attention_params *p);
 

@@ -27,6 +27,7 @@ struct tern_attention {
     size_t n_blocks, n_layers;
     size_t window; /* of every layer, beside its own; 0: none */
     bool bidirectional, sinks;
+    uint32_t *ends; /* [n_positions] if bidirectional: the end of a position's batch */
     struct attention_layer *layers;   /* [n_layers] */
     struct attention_scratch scratch; /* of one head: q8, scale, sum and half; of one row: x to A */
     struct arena arena;               /* owns what the layers and the scratch point to */
@@ -38,6 +39,8 @@ static void layout(struct tern_attention *a)
 {
     struct attention_scratch *s = &a->scratch;
     size_t dim = 1;
+    if (a->bidirectional)
+        a->ends = arena_take(&a->arena, a->n_positions, sizeof *a->ends);
     for (size_t l = 0; l < a->n_layers; l++) {
         struct attention_layer *t = &a->layers[l];
         if (!t->w)
@@ -140,6 +143,16 @@ static void keep_row(struct tern_attention *a, struct attention_layer *t, char p
                  x + h * d, d, position % BLOCK, &a->scratch);
 }
 
+/* The position after the last one of this sequence in the batch */
+static uint32_t end_of_batch(const struct tern_attention *a, const struct tern_observation *o)
+{
+    uint32_t end = 0;
+    for (size_t i = 0; i < o->rows; i++)
+        if (o->at[i].seq == a->seq)
+            end = o->at[i].position + 1;
+    return end;
+}
+
 void tern_attention_feed(tern_attention *a, const struct tern_observation *o)
 {
     const char *part = o->operation;
@@ -147,10 +160,13 @@ void tern_attention_feed(tern_attention *a, const struct tern_observation *o)
         return;
     struct attention_layer *t = &a->layers[o->layer];
     size_t *n = *part == 'q' ? &t->n_q : *part == 'k' ? &t->n_k : &t->n_v;
+    uint32_t end = a->bidirectional ? end_of_batch(a, o) : 0;
     for (size_t i = 0; i < o->rows; i++) {
         size_t position = o->at[i].position;
         if (o->at[i].seq != a->seq || position > *n || position >= a->n_positions)
             continue;
+        if (a->bidirectional)
+            a->ends[position] = end;
         keep_row(a, t, *part, position, o->values + i * o->stride);
         *n = position + 1;
     }
@@ -205,7 +221,7 @@ static struct span_of_row {
     size_t window = w->window && a->window ? min_size(w->window, a->window) : w->window + a->window;
     size_t begin = window && end > window ? end - window : 0;
     if (a->bidirectional)
-        end = window ? min_size(row + window, n) : n;
+        end = min_size(window ? row + window : n, min_size(a->ends[row], n));
     return (struct span_of_row){begin, end};
 }
 

@@ -16,7 +16,10 @@ const UNMASKED = { key: "unmasked", title: "softmax without the mask", note: "wh
 
 /* In a layer w, row i may look at the keys beginOf .. endOf - 1 */
 const beginOf = (w, i) => (w.window ? Math.max(0, i + 1 - w.window) : 0);
-const endOf = (w, i) => (!data.bidirectional ? i + 1 : w.window ? Math.min(N, i + w.window) : N);
+const endOf = (w, i) => {
+  if (!data.bidirectional || i >= data.n_prompt) return i + 1; // a generated token sees none after it
+  return w.window ? Math.min(data.n_prompt, i + w.window) : data.n_prompt;
+};
 
 /* Whether no token of a cell's row may look at a token of its column; cell c of `side` stands for the
  * positions c N / side to (c + 1) N / side - 1. */
