@@ -280,6 +280,12 @@ class Look(LookCase):
         first.send_signal(signal.SIGINT)
         self.assertIn("goes on with", first.communicate()[1].decode())
         self.assertEqual(first.returncode, 130)
+        begun = part.read_bytes()
+        for other in (["--ablate", "2.1"], ["--ablate", "2.2"], ["--attn", "window=4"]):
+            part.write_bytes(begun)
+            done = look(FABLE, *job, *other, "--capture", self.folder / "c.safetensors")
+            self.assertNotIn("goes on", done.stderr.decode())
+        part.write_bytes(begun)
         done = look(FABLE, *job, "--capture", self.folder / "c.safetensors")
         self.assertRegex(done.stderr.decode(), r"goes on with line \d+ of 2000")
         for name, values in safetensors.numpy.load_file(self.folder / "c.safetensors").items():

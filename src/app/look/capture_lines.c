@@ -6,6 +6,7 @@
 #include "app/cli/number.h"
 #include "app/cli/signals.h"
 #include "app/cli/stopwatch.h"
+#include "app/look/edits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static enum tern_status take_lines(struct line_capture *t, struct tern_error *e)
     return status;
 }
 
-/* What the values depend on: model, tokens, cache type, arrays (FNV-1a) */
+/* What the values depend on: model, lines, cache type, arrays, attention, edits (FNV-1a) */
 static uint64_t key_of(const struct line_capture *t)
 {
     uint64_t h = 0xcbf29ce484222325u ^ t->s->info.content_id;
@@ -84,6 +85,12 @@ static uint64_t key_of(const struct line_capture *t)
     h = (h ^ plan.cache_type) * 0x100000001b3u;
     for (size_t i = 0; i < t->n_tokens; i++)
         h = (h ^ (uint64_t)t->tokens[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < t->n; i++)
+        h = (h ^ t->list[i].begin) * 0x100000001b3u;
+    for (const char *c = t->s->o->value[LOOK_ATTN].text; c && *c; c++)
+        h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    if (t->s->edit)
+        h = edits_hash(t->s->edit_arg, h);
     for (size_t i = 0; i < t->n_hooks; i++)
         for (const char *c = t->arrays[i].name; *c; c++)
             h = (h ^ (unsigned char)*c) * 0x100000001b3u;

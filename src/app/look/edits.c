@@ -53,6 +53,29 @@ struct edit *edits_add(struct edits *x, uint64_t layer, const char *operation, s
     return &x->list[x->n++];
 }
 
+/* FNV-1a */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ b[i]) * 0x100000001b3u;
+    return hash;
+}
+
+uint64_t edits_hash(const struct edits *x, uint64_t hash)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        const struct edit *t = &x->list[i];
+        const uint64_t what[] = {t->layer, t->first, t->last,     t->expert,
+                                 t->from,  t->n,     t->is_added, t->has_rows};
+        size_t rows = t->has_rows ? t->last - t->first + 1 : 1;
+        hash = hash_bytes(hash, t->operation, strlen(t->operation) + 1);
+        hash = hash_bytes(hash, what, sizeof what);
+        hash = hash_bytes(hash, t->values, rows * t->n * sizeof *t->values);
+    }
+    return hash;
+}
+
 bool edits_is_about(const struct edit *x, const struct tern_observation *o)
 {
     return x->layer == o->layer && !strcmp(x->operation, o->operation) && x->expert == o->expert;

@@ -38,6 +38,9 @@ struct edit *edits_add(struct edits *x, uint64_t layer, const char *operation, s
 /* It is about what o shows. */
 bool edits_is_about(const struct edit *x, const struct tern_observation *o);
 
+/* A hash of all edits, going on from `hash`: equal edits, equal hash. */
+uint64_t edits_hash(const struct edits *x, uint64_t hash);
+
 /* A tern_edit_fn, with a struct edits. */
 int edits_apply(void *edits, const struct tern_observation *o, float *values);
 
