@@ -248,6 +248,8 @@ class Look(LookCase):
         np.testing.assert_array_equal(some["tokens"], whole["tokens"][:, 2:])
         c = self.folder / "x.npz"
         self.refused(FABLE, "x", "--capture", c, "--hooks", "*hook_nothing", says="is no hook of this model")
+        self.refused(FABLE, "x", "--capture", c, "--hooks", "", says="'' is no hook of this model")
+        self.refused(FABLE, "x", "--capture", c, "--layers", "", says="'' is not a layer from 0 to 4")
         self.refused(FABLE, "x", "--capture", c, "--positions", "1-5", says="positions 0 to 1")
         self.refused(FABLE, "x", "--capture", self.folder / "x.bin", says="must end in .npz or .safetensors")
         self.refused(FABLE, "x " * 4000, "-q", "--capture", c, says="ends at 4 GiB: write .safetensors", code=6)

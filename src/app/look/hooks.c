@@ -142,16 +142,20 @@ enum tern_status hooks_choose(const struct subject *s, const char *patterns, siz
     enum tern_status status = subject_layers(s, &layers, e);
     if (!status && (!list.hooks || !list.arrays))
         status = parser_no_memory_for(e, "the hooks");
-    for (const char *word = patterns ? patterns : "*"; !status && *word;
-         word += length + (word[length] == ',')) {
+    const char *word = patterns ? patterns : "*";
+    do {
         length = strcspn(word, ",");
-        if (!add_word(&list, s, layers, n, word, length, matrix))
+        if (!status && !add_word(&list, s, layers, n, word, length, matrix))
             status = parser_usage(e,
-                                  "--hooks: '%.*s' is no hook of this model; names are those of "
-                                  "TransformerLens, as in blocks.2.attn.hook_pattern or "
-                                  "*hook_resid_post",
-                                  length < 100 ? (int)length : 100, word);
-    }
+                                  "--hooks: '%.*s' is no hook %s; names are those of "
+                                  "TransformerLens, as in blocks.2.attn.%s or *hook_resid_post",
+                                  length < 100 ? (int)length : 100, word,
+                                  matrix ? "of this model"
+                                         : "here (hook_attn_scores and hook_pattern need one text, "
+                                           "and attention that has weights)",
+                                  matrix ? "hook_pattern" : "hook_z");
+        word += length + (word[length] == ',');
+    } while (*word);
     free(layers);
     *hooks = list.hooks, *arrays = list.arrays, *n_hooks = list.n;
     return status;

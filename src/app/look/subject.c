@@ -199,7 +199,7 @@ enum tern_status subject_layers(const struct subject *s, unsigned char **layers,
     if (!*layers)
         return parser_no_memory_for(e, "the layers");
     memset(*layers, !text, s->info.n_layers);
-    while (text && *text) {
+    for (bool more = text; more; more = *text) { /* an empty list is no list, either */
         const char *word = text;
         if (!subject_take_layers(s, &text, &from, &to))
             return parser_usage(e,
