@@ -38,6 +38,13 @@ class Look(LookCase):
         ):
             self.assertEqual(same.stdout, first)
 
+    def test_a_chat_is_written_as_a_template_says(self):
+        self.refused(FABLE, "Why?", "--chat", says="no chat template; choose one with --template")
+        self.refused(FABLE, "Why?", "--chat", "--template", "none", says="chatml")
+        said = look(FABLE, "Why?", "--chat", "--template", "chatml", "--head", "2.3").stdout.decode()
+        labels = "".join(row.split()[0] for row in said.splitlines()[1:])
+        self.assertRegex(labels, r"user\\nWhy\?<.*assistant\\n$")
+
     def test_looking_at_what_is_not_there(self):
         self.refused(FABLE, "x", "--head", "5.0", says="layers 0 to 4")
         self.refused(FABLE, "x", "--head", "0.8", says="heads 0 to 7")

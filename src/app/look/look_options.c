@@ -20,6 +20,10 @@ static const struct option_row rows[N_LOOK_OPTIONS] = {
                    .kind = FLAG,
                    .help =
                        "the text is a question, written as the model's chat template writes it"},
+    [LOOK_TEMPLATE] = {.names = "template chat-template",
+                       .kind = TEXT,
+                       .value = "NAME",
+                       .help = "with --chat: this built-in template, not the model's"},
     [LOOK_PROMPT_IDS] = {.names = "prompt-ids",
                          .kind = TEXT,
                          .value = "IDS",
@@ -239,8 +243,6 @@ static enum tern_status take_words(struct look_options *o, const struct parser *
         o->prompt = p->words[i++];
     if (i < p->n_words)
         return parser_usage(e, "'%.100s' is one argument too many", p->words[i]);
-    if (v[LOOK_LINES].given && (o->job != LOOK_CAPTURE || o->prompt || v[LOOK_FILE].given))
-        return parser_usage(e, "--lines goes with --capture, and is its only text");
     if (v[LOOK_FROM].given && !v[LOOK_PATCH].given)
         return parser_usage(e, "--from goes with --patch");
     if (v[LOOK_MEAN_OVER].given && !v[LOOK_ABLATE].given)
@@ -257,6 +259,8 @@ static enum tern_status take_words(struct look_options *o, const struct parser *
     if (!o->model || !*o->model)
         return parser_usage(e, "no weights file was given; usage: look MODEL [TEXT] [options] "
                                "(--help shows examples)");
+    if (v[LOOK_TEMPLATE].given && !v[LOOK_CHAT].given)
+        return parser_usage(e, "--template goes with --chat");
     return o->job == LOOK_TOUR ? complete_tour(o, e) : TERN_OK;
 }
 

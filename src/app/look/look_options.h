@@ -12,6 +12,7 @@ enum look_option { /* in the order of --help */
                    LOOK_PROMPT,
                    LOOK_FILE,
                    LOOK_CHAT,
+                   LOOK_TEMPLATE,
                    LOOK_PROMPT_IDS,
                    LOOK_N_PREDICT,
                    LOOK_OUTPUT,

@@ -24,6 +24,9 @@ static enum tern_status take_chat(const struct subject *s, const char *text, siz
 {
     const struct tern_chat_message m = {.role = "user", .text = text, .bytes = n};
     size_t room = 0;
+    struct tern_chat_info info;
+    if (!tern_chat_info(s->model, &info))
+        return parser_usage(e, "the model has no chat template; choose one with --template");
     enum tern_status status =
         tern_chat_tokens(s->model, &m, 1, TERN_CHAT_GENERATE, NULL, 0, &room, e);
     if (status)
@@ -88,7 +91,9 @@ enum tern_status subject_open_model(struct subject *s, const struct look_options
     s->no_scores = calloc(most_heads(s), sizeof *s->no_scores);
     if (!s->no_scores)
         return parser_no_memory_for(e, "the sinks");
-    if (tokens_have_text(s->model))
+    if (o->value[LOOK_TEMPLATE].given)
+        status = tern_chat_use(s->model, o->value[LOOK_TEMPLATE].text, e);
+    if (!status && tokens_have_text(s->model))
         status = tern_decoder_open(&s->decoder, s->model, 1, e);
     return status;
 }
