@@ -38,6 +38,22 @@ class Look(LookCase):
         ):
             self.assertEqual(same.stdout, first)
 
+    def test_an_option_that_a_job_does_not_read_is_refused(self):
+        for says, *arguments in (
+            ("--hooks goes with --capture", "x", "--hooks", "*"),
+            ("--bound goes with --compare", "x", "--bound", 1),
+            ("--positions goes with --lens, --why and --capture", "x", "--positions", 0),
+            ("--stage goes with --head", "x", "--stage", "raw"),
+            ("--stage goes with --head", "x", "--lens", "--head", "1.2", "--stage", "raw"),
+            ("--template goes with --chat", "x", "--template", "chatml"),
+            ("its only text", "x", "--surprise", FABLE),
+            ("its only text", "--surprise", FABLE, "-n", 3),
+            ("its only text", "--lines", FABLE, "--capture", self.folder / "new.safetensors", "-n", 3),
+            ("--capture of one text", "--lines", FABLE, "--capture", self.folder / "new.safetensors", "--positions", 3),
+        ):
+            with self.subTest(arguments):
+                self.refused(FABLE, *arguments, says=says)
+
     def test_a_chat_is_written_as_a_template_says(self):
         self.refused(FABLE, "Why?", "--chat", says="no chat template; choose one with --template")
         self.refused(FABLE, "Why?", "--chat", "--template", "none", says="chatml")
@@ -50,6 +66,7 @@ class Look(LookCase):
         self.refused(FABLE, "x", "--head", "0.8", says="heads 0 to 7")
         self.refused(FABLE, "x", "--head", "07", says="a layer and a head")
         self.refused(FABLE, "x", "--layers", "3-9", says="layer from 0 to 4")
+        self.refused(FABLE, "x", "--layers", "0", "--head", "1.2", "-o", self.folder / "new.html", says="none of the --layers")
         self.refused(FABLE, "x", "y", says="one argument too many")
         self.refused(FABLE, "x", "-p", "y", says="one argument too many|only one text")
         self.refused(says="no weights file")

@@ -94,7 +94,13 @@ static enum tern_status check(const struct subject *s, bool is_svg, struct tern_
                             "--attn %s has no matrix of weights to draw; look at it with --lens "
                             "or --surprise",
                             s->o->value[LOOK_ATTN].text);
+    unsigned char *layers = NULL;
     enum tern_status status = one ? subject_head(s, one, &layer, &head, e) : TERN_OK;
+    if (!status)
+        status = subject_layers(s, &layers, e);
+    if (!status && one && !layers[layer])
+        status = parser_usage(e, "--head %.100s is in none of the --layers", one);
+    free(layers);
     if (status)
         return status;
     return is_svg ? head_map_check_svg(subject_length(s), e)

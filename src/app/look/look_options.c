@@ -208,7 +208,7 @@ static const struct option_table table = {
     .usage = "usage: look MODEL [TEXT] [options]\n"
              "\n"
              "Looks inside the model while it reads TEXT. No bit of its results changes,\n"
-             "unless --ablate, --patch or --steer change what it computes.\n",
+             "unless --ablate, --patch, --steer or --attn change what it computes.\n",
     .rows = rows,
     .n = N_LOOK_OPTIONS,
     .unknown = "--help lists all",
@@ -226,6 +226,30 @@ static enum tern_status complete_tour(struct look_options *o, struct tern_error 
         o->prompt = "The cat sat";
     if (!v[LOOK_N_PREDICT].given)
         v[LOOK_N_PREDICT].integer = 3;
+    return TERN_OK;
+}
+
+/* An option that the job would not read is refused, not ignored. */
+static enum tern_status check_job(const struct look_options *o, struct tern_error *e)
+{
+    const struct option_value *v = o->value;
+    bool is_attention = o->job == N_LOOK_OPTIONS || o->job == LOOK_TOUR;
+    bool has_positions = o->job == LOOK_LENS || o->job == LOOK_WHY || o->job == LOOK_CAPTURE;
+    bool has_text = o->prompt || v[LOOK_FILE].given || v[LOOK_PROMPT_IDS].given;
+    if (v[LOOK_LINES].given && (o->job != LOOK_CAPTURE || has_text || v[LOOK_N_PREDICT].given))
+        return parser_usage(e, "--lines goes with --capture, and is its only text: without -n");
+    if (o->job == LOOK_SURPRISE && (has_text || v[LOOK_N_PREDICT].given || v[LOOK_CHAT].given))
+        return parser_usage(e, "--surprise FILE is its only text: without -n and --chat");
+    if (v[LOOK_HOOKS].given && o->job != LOOK_CAPTURE)
+        return parser_usage(e, "--hooks goes with --capture");
+    if (v[LOOK_BOUND].given && o->job != LOOK_COMPARE)
+        return parser_usage(e, "--bound goes with --compare");
+    if (v[LOOK_POSITIONS].given && (!has_positions || v[LOOK_LINES].given))
+        return parser_usage(e, "--positions goes with --lens, --why and --capture of one text");
+    if (v[LOOK_STAGE].given && (!is_attention || !v[LOOK_HEAD].given))
+        return parser_usage(e, "--stage goes with --head");
+    if (v[LOOK_TEMPLATE].given && !v[LOOK_CHAT].given)
+        return parser_usage(e, "--template goes with --chat");
     return TERN_OK;
 }
 
@@ -259,9 +283,8 @@ static enum tern_status take_words(struct look_options *o, const struct parser *
     if (!o->model || !*o->model)
         return parser_usage(e, "no weights file was given; usage: look MODEL [TEXT] [options] "
                                "(--help shows examples)");
-    if (v[LOOK_TEMPLATE].given && !v[LOOK_CHAT].given)
-        return parser_usage(e, "--template goes with --chat");
-    return o->job == LOOK_TOUR ? complete_tour(o, e) : TERN_OK;
+    enum tern_status s = check_job(o, e);
+    return !s && o->job == LOOK_TOUR ? complete_tour(o, e) : s;
 }
 
 enum tern_status look_options_open(struct look_options *o, int argc, char **argv,
