@@ -101,20 +101,19 @@ def _gptj(c: Config) -> dict:
 
 
 def _gpt_neo(c: Config) -> dict:
-    """Scores are not scaled; by turns layers have a window."""
+    """Scores are not scaled; by turns layers have a window. The reference reads attention_types alone."""
     dim = c.integer("hidden_size", MAX_WIDTH, 2048)
     act = ("activation_function", "gelu_new")
     f = graph(c, 2048, hidden=4 * dim, eps=("layer_norm_epsilon", 1e-5), act=act, tied=True, ropes=False)
-    n, kinds = f["n_layers"], c.get("attention_layers", None)
-    if kinds is None:
-        kinds = []
-        for item in c.get("attention_types", None) or [[["global", "local"], 12]]:
-            if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], list) or type(item[1]) is not int:
-                raise c.refuse("attention_types", "lists of kinds and how often they are repeated")
-            kinds = kinds + item[0] * min(item[1], 1024)
-    c.get("attention_types", None)
-    if not isinstance(kinds, list) or len(kinds) != n or not all(k in ("global", "local") for k in kinds):
-        raise c.refuse("attention_layers", f"{n} of 'global' or 'local'")
+    n, stated, kinds = f["n_layers"], c.get("attention_types", None), []
+    stated = [[["global", "local"], 12]] if stated is None else stated
+    for item in stated if isinstance(stated, list) else [None]:
+        if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], list) or type(item[1]) is not int:
+            raise c.refuse("attention_types", "lists of kinds and how often they are repeated")
+        kinds = kinds + item[0] * min(item[1], 1024)
+    if len(kinds) != n or not all(k in ("global", "local") for k in kinds):
+        raise c.refuse("attention_types", f"{n} of 'global' or 'local' in all")
+    c.ignore("attention_layers")
     window = c.integer("window_size", MAX_WINDOW, 256)
     f["window"] = [window if kind == "local" else 0 for kind in kinds]
     put_all(f, attn_scale=1.0)
