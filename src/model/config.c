@@ -118,8 +118,8 @@ static const struct number_key layer_numbers[] = {
     {"state_norm_eps", OF_LAYER(state_norm_eps), 0, MAX_NUMBER, 0},
 };
 
-static const char *const activations[N_ACTIVATIONS] = {"silu",  "gelu",       "gelu_tanh",
-                                                       "relu2", "swiglu_oai", "relu"};
+static const char *const activations[N_ACTIVATIONS + 1] = {"silu",  "gelu",       "gelu_tanh",
+                                                       "relu2", "swiglu_oai", "relu", "xielu"};
 
 static enum tern_status out_of_range(const char *key, uint64_t value, uint64_t low, uint64_t high,
                                      struct tern_error *e)
@@ -412,6 +412,8 @@ static enum tern_status check_ffn(const struct model *m, const struct shape *s, 
         return error_set(e, TERN_BAD_FILE,
                          "layer %zu: a parallel layer has %s, which is not understood", l,
                          s->n_experts ? "experts" : "a norm after attention");
+    if ((int)m->activation == ACT_XIELU && s->gated)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: xielu with a gate", l);
     if (m->activation == ACT_SWIGLU_OAI && !s->gated)
         return error_set(e, TERN_BAD_FILE, "layer %zu: swiglu_oai without a gate", l);
     return TERN_OK;
@@ -434,7 +436,7 @@ enum tern_status config_read(struct model *m, struct keys *keys, struct tern_err
     size_t activation = 0, norm = 0;
     enum tern_status s = read_all(keys, model_sizes, COUNT(model_sizes), model_numbers,
                                   COUNT(model_numbers), m, sizeof *m, 1, e);
-    if (s || (s = read_name(keys, "activation", activations, N_ACTIVATIONS, &activation, e)) ||
+    if (s || (s = read_name(keys, "activation", activations, COUNT(activations), &activation, e)) ||
         (s = read_name(keys, "norm", norms, COUNT(norms), &norm, e)))
         return s;
     m->activation = (enum activation)activation;

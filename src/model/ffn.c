@@ -8,6 +8,7 @@
 #include "base/sizes.h"
 #include "model/linear.h"
 #include "model/residual.h"
+#include "model/xielu.h"
 
 struct ffn_job {
     struct forward *f;
@@ -27,7 +28,9 @@ const struct norm *ffn_norm_of(const struct layer *w)
 static void activate(const struct forward *f, const struct layer *w, float *y, const float *gate,
                      const float *up, size_t n)
 {
-    if (w->gated && f->model->activation == ACT_SILU)
+    if (w->xielu)
+        xielu_apply(y, up, n, w->xielu);
+    else if (w->gated && f->model->activation == ACT_SILU)
         f->kernels->swiglu(y, gate, up, n);
     else
         f->kernels->activate(y, w->gated ? gate : up, w->gated ? up : NULL, n, f->model->activation,

@@ -47,6 +47,7 @@ struct norm {
 
 /* Order of FORMAT.md's numbers. */
 enum qk_norm { QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER };
+enum { ACT_XIELU = N_ACTIVATIONS }; /* the one that has numbers of its own, in each layer (xielu.h) */
 enum router_score { ROUTER_SOFTMAX, ROUTER_SOFTMAX_CHOSEN, ROUTER_SIGMOID, ROUTER_SPARSEMIXER };
 
 /* Feed-forward experts: the router chooses n_used of n for each row. */
@@ -140,6 +141,7 @@ struct layer {
     struct mixer mix;
     bool gated;
     float ffn_clamp;        /* ACT_SWIGLU_OAI: of gate and up */
+    const float *xielu;     /* [4] of ACT_XIELU, or NULL */
     struct matrix gate, up; /* [hidden, dim]; one for each expert; gate only if gated */
     struct matrix down;     /* [dim, hidden]; one for each expert */
     struct experts experts;

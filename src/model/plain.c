@@ -21,6 +21,7 @@
 #include "model/recurrence.h"
 #include "model/residual.h"
 #include "model/router.h"
+#include "model/xielu.h"
 
 /* y = W x + bias   W [rows, k], x [k], y [rows]. Integer formats read x as integers: q = round(x *
  * 127 / m) and a scale m / 127 for every 32 values, m their largest magnitude. */
@@ -239,7 +240,10 @@ static void feed_forward(struct forward *f, const struct layer *w, float *y, con
     if (w->gated)
         plain_matmul(f, w->index, p->gate, gate, h);
     plain_matmul(f, w->index, p->up, up, h);
-    f->kernels->activate(p->up, w->gated ? p->gate : p->up, w->gated ? p->up : NULL, down->k,
+    if (w->xielu)
+        xielu_apply(p->up, p->up, down->k, w->xielu);
+    else
+        f->kernels->activate(p->up, w->gated ? p->gate : p->up, w->gated ? p->up : NULL, down->k,
                          f->model->activation, w->ffn_clamp);
     plain_matmul(f, w->index, y, down, p->up);
 }

@@ -308,6 +308,9 @@ static const struct {
       {"parallel", 1, 0},
       {"norms", 1, 0}}},
     {NULL, {{"norms", 9, 0}}}, /* after the step only */
+    {"xielu with a gate", {{"activation", 0, "xielu"}}},
+    {NULL, {{"activation", 0, "xielu"}, {"ffn_gated", 0, 0}}},
+    {"qk_norm_last of all heads", {{"qk_norm", 2, 0}, {"qk_norm_last", 1, 0}}},
     {"swiglu_oai without a gate", {{"activation", 0, "swiglu_oai"}, {"ffn_gated", 0, 0}}},
     {NULL, {{"activation", 0, "swiglu_oai"}}},
 };

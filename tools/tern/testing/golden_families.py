@@ -561,6 +561,12 @@ FAMILIES = [
         | {part: without(part, 1) for part in ("q_norm", "k_norm")},
     ),
     Family(
+        "apertus", "Apertus",
+        config(48, 4, 2, 12, 64, rope(12000000.0, "llama3", **LLAMA3 | {"original_max_position_embeddings": 16})),
+        {"activation": without("xielu", 0.5), "scaling": {"rope_parameters": rope(12000000.0)}}
+        | {part: without(part, 1) for part in ("q_norm", "k_norm")},
+    ),
+    Family(
         "hunyuan", "HunYuanDenseV1",
         config(48, 4, 2, 16, 64, rope(10000.0, "dynamic", alpha=50.0, factor=1.0)),
         {"scaling": {"rope_parameters": rope(10000.0)}, "rope order": interleaved}

@@ -86,6 +86,9 @@ NAMES: dict[str, dict[str, str]] = {
         "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight",
         "o": _GPT2 + "attn.attention.out_proj.weight", "up": _GPT2 + "mlp.c_fc.weight", "down": _GPT2 + "mlp.c_proj.weight",
     } | {part: _GPT2 + f"attn.attention.{part}_proj.weight" for part in "qkv"},
+    "apertus": {
+        "attn_norm": _LAYER + "attention_layernorm.weight", "ffn_norm": _LAYER + "feedforward_layernorm.weight",
+    },
     "vaultgemma": {"ffn_norm": _SANDWICH["ffn_norm"]},
     "glm4_moe": _DEEPSEEK,
     "dots1": _DEEPSEEK,
@@ -327,6 +330,13 @@ def _swapped(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
     return [rows_of(at.name(slot.name), slot, order, slot.rows)]
 
 
+def _apertus(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    if part != "xielu":
+        return None
+    name = _LAYER.format(layer) + "mlp.act_fn."
+    return [Place(name + "alpha_p", (1,)), Place(name + "alpha_n", (1,)), Place(name + "beta", ()), Place(name + "eps", ())]
+
+
 def _opt(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """The first two learned positions are not used."""
     if part != "positions":
@@ -523,6 +533,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "mixtral": _mixtral,
     "gpt_oss": _gpt_oss,
     "nanochat": _swapped,
+    "apertus": _apertus,
     "opt": _opt,
     "bloom": _neox,
     "mpt": _mpt,

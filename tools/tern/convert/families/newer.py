@@ -141,6 +141,27 @@ def _ministral3(c: Config) -> dict:
     return f
 
 
+def _apertus(c: Config) -> dict:
+    """xIELU, no gate; q and k norms. Without a word RoPE is scaled as Llama's."""
+    if c.get("rope_parameters", None) is None and not c.get("rope_scaling", None):
+        c.values["rope_parameters"] = {
+            "rope_type": "llama3", "rope_theta": c.get("rope_theta", 12_000_000.0), "factor": 8.0, "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
+        }  # fmt: skip
+    xielu = c.get("hidden_act", "xielu") == "xielu"
+    if xielu:
+        c.values["hidden_act"] = "relu2"  # graph knows none that has numbers of its own
+    f = graph(c, 65536, hidden=14336, eps=("rms_norm_eps", 1e-5), theta=12_000_000.0)
+    if xielu:
+        c.values["hidden_act"] = f["activation"] = "xielu"
+    biases(f, 15 * c.flag("attention_bias"))
+    put_all(f, qk_norm=QK_HEAD, ffn_gated=0)
+    c.only("post_norm", False)
+    c.only("qk_norm", True)
+    c.only("mlp_bias", False)
+    return f
+
+
 def _granite_swa(c: Config) -> dict:
     """Every fourth layer, from the first, sees all; each layer has a base of RoPE, and sinks."""
     f = granite(c)
@@ -170,6 +191,7 @@ NEWER = {
     "hunyuan_v1_dense": Family("HunYuanDenseV1ForCausalLM", hunyuan),
     "nanochat": Family("NanoChatForCausalLM", _nanochat),
     "ministral3": Family("Ministral3ForCausalLM", _ministral3),
+    "apertus": Family("ApertusForCausalLM", _apertus),
     "granite_swa": Family("GraniteSWAForCausalLM", _granite_swa),
     "vaultgemma": Family("VaultGemmaForCausalLM", _vaultgemma),
 }

@@ -18,7 +18,7 @@ LAYER = {
     "window": int, "rope_set": int, "attn_scale": float, "attn_cap": float, "qkv_clip": float, "ffn_clamp": float,
     "qkv_clip_last": int, "parallel": int, "experts_used": int, "router_score": int, "router_normalize": int, "router_factor": float,
 }  # fmt: skip
-ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu2", "swiglu_oai", "relu")
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu2", "swiglu_oai", "relu", "xielu")
 IGNORE = "ignore"
 FIXED = ("model_type", "architectures")  # they say what the source is
 WORDS = {"true": True, "false": False, "none": None, "null": None}
