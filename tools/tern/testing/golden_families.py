@@ -667,4 +667,43 @@ FAMILIES = [
         {"groups": {"n_group": 1, "topk_group": 1}, "one group": {"n_group": 4, "topk_group": 1},
          "choice": without("router_select_bias")},
     ),
+    Family(
+        "hyperclovax", "HyperCLOVAX",
+        config(48, 4, 2, 12, 64, rope(10000.0), embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.15,
+               logits_scaling=0.2),
+        {"embedding": {"embedding_multiplier": 1.0}, "logits": {"logits_scaling": 1.0}, "attention": {"attention_multiplier": None}}
+        | {part: without(part, 1) for part in ("attn_post_norm", "ffn_post_norm")},
+    ),
+    Family(
+        "iquestcoder", "IQuestCoder",
+        config(48, 4, 2, 20, 64, rope(500000.0), attention_bias=True, mlp_bias=True),
+        {part: without(part) for part in ("q_bias", "v_bias", "o_bias", "gate_bias", "down_bias")},
+    ),
+    Family(
+        "persimmon", "Persimmon",
+        config(48, 4, 4, None, 64, rope(25000.0, partial_rotary_factor=0.5), layer_norm_eps=1e-5, rms_norm_eps=None),
+        {part: without(part, "bias" not in part) for part in ("q_norm", "k_norm_bias", "ffn_norm_bias")}
+        | {"v_bias": without("v_bias"), "partial": {"rope_parameters": rope(25000.0, partial_rotary_factor=1.0)}},
+    ),
+    Family(
+        "granitemoe-swa", "GraniteMoeSWA",
+        config(48, 4, 2, None, 40, rope(10000.0), num_hidden_layers=5, embedding_multiplier=6.0, residual_multiplier=0.4,
+               attention_multiplier=0.15, logits_scaling=5.0, num_local_experts=5, num_experts_per_tok=2,
+               shared_intermediate_size=24, sliding_window=7, layer_rope_theta=[0, 10000.0, 500.0, 10000.0, 500.0]),
+        {"sinks": without("sinks", -40), "window": {"sliding_window": 8}, "shared": without("shared_down"),
+         "one expert": {"num_experts_per_tok": 1}},
+    ),
+    Family(
+        "solar-open", "SolarOpen",
+        config(48, 4, 2, 16, None, rope(1000000.0), n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=24,
+               n_shared_experts=1, routed_scaling_factor=2.5),
+        {"choice": without("router_select_bias"), "factor": {"routed_scaling_factor": 1.0},
+         "not normalized": {"norm_topk_prob": False}, "shared": without("shared_down")},
+    ),
+    Family(
+        "flex-olmo", "FlexOlmo",
+        config(32, 4, 2, 8, 24, rope(500000.0), num_experts=6, num_experts_per_tok=3),
+        {"two experts": {"num_experts_per_tok": 2}}
+        | {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")},
+    ),
 ]

@@ -17,7 +17,7 @@ from .features import (
     MAX_HEADS, MAX_HEAD_DIM, MAX_LAYERS, MAX_SEQ, MAX_VOCAB, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN,
     NORM_FFN_POST, SOFTMAX, in_range,
 )  # fmt: skip
-from .windows import FULL, SLIDING
+from .windows import FULL, SLIDING, layer_types, put_windows
 
 ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
@@ -222,4 +222,21 @@ def granite(c: Config) -> dict[str, Any]:
     f["embed_scale"] = c.number("embedding_multiplier", 1.0)
     f["residual_scale"] = c.number("residual_multiplier", 1.0)
     f["logit_scale"] = 1 / c.number("logits_scaling", 1.0)
+    return f
+
+
+def granite_swa(c: Config, f: dict) -> dict:
+    """Every fourth layer, from the first, sees all; each layer has a base of RoPE, and sinks."""
+    n, thetas = f["n_layers"], c.get("layer_rope_theta", None)
+    put_windows(c, f, layer_types(c, n, [SLIDING if i % 4 else FULL for i in range(n)]), 128)
+    put_all(f, attn_sinks=1)
+    if thetas is None:
+        return f
+    if not isinstance(thetas, list) or len(thetas) != n or not all(type(t) in (int, float) and 0 <= t < 1e30 for t in thetas):
+        raise c.refuse("layer_rope_theta", f"{n} numbers, or null")
+    values = {**(c.table("rope_scaling") or c.table("rope_parameters"))}
+    bases = sorted({t for t in thetas if t})
+    for i, base in enumerate(bases):
+        put_rope(c, f, i, values | {"rope_theta": base}, "rope_parameters", f["head_dim"][0])
+    f["rope_set"] = [bases.index(t) + 1 if t else 0 for t in thetas]
     return f

@@ -86,6 +86,15 @@ NAMES: dict[str, dict[str, str]] = {
         "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight",
         "o": _GPT2 + "attn.attention.out_proj.weight", "up": _GPT2 + "mlp.c_fc.weight", "down": _GPT2 + "mlp.c_proj.weight",
     } | {part: _GPT2 + f"attn.attention.{part}_proj.weight" for part in "qkv"},
+    "hyperclovax": {
+        "attn_post_norm": _LAYER + "post_norm1.weight", "ffn_post_norm": _LAYER + "post_norm2.weight",
+    },
+    "persimmon": {
+        "o": _LAYER + "self_attn.dense.weight", "qkv": _LAYER + "self_attn.query_key_value.weight",
+        "up": _LAYER + "mlp.dense_h_to_4h.weight", "down": _LAYER + "mlp.dense_4h_to_h.weight",
+        "q_norm": _LAYER + "self_attn.q_layernorm.weight", "k_norm": _LAYER + "self_attn.k_layernorm.weight",
+        "final_norm": "model.final_layernorm.weight",
+    },
     "apertus": {
         "attn_norm": _LAYER + "attention_layernorm.weight", "ffn_norm": _LAYER + "feedforward_layernorm.weight",
     },
@@ -94,6 +103,8 @@ NAMES: dict[str, dict[str, str]] = {
     "dots1": _DEEPSEEK,
     "exaone_moe": _DEEPSEEK,
     "ernie4_5_moe": _SHARED,
+    "solar_open": _DEEPSEEK,
+    "flex_olmo": _SANDWICH,
     "granitemoe": {"router": _LAYER + "block_sparse_moe.router.weight"},
     "granitemoeshared": {
         "router": _LAYER + "block_sparse_moe.router.weight",
@@ -150,6 +161,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
 }  # fmt: skip
 NAMES["bloom"] = NAMES["falcon"] | {"embed_norm": "transformer.word_embeddings_layernorm.weight"}
+NAMES["granitemoe_swa"] = NAMES["granitemoeshared"]
 NAMES["gpt_bigcode"] = NAMES["gpt2"]
 
 
@@ -544,6 +556,8 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "phimoe": _phimoe,
     "granitemoe": _granitemoe,
     "granitemoeshared": _granitemoe,
+    "granitemoe_swa": _granitemoe,
+    "persimmon": _neox,
     "ernie4_5_moe": _ernie_moe,
     "exaone_moe": _exaone_moe,
     "minimax_m2": _minimax_m2,

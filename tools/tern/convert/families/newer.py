@@ -4,8 +4,8 @@ import math
 
 from ...errors import ConvertError
 from .config import REQUIRED, Config
-from .features import QK_HEAD
-from .graph import Family, biases, granite, graph, layer_norms, put_all, put_rope, sandwich, soft_caps
+from .features import QK_HEAD, QK_SHARED_LAYER
+from .graph import Family, biases, granite, granite_swa, graph, layer_norms, put_all, put_rope, sandwich, soft_caps
 from .windows import FULL, SLIDING, layer_types, put_windows, same_types
 
 
@@ -162,21 +162,34 @@ def _apertus(c: Config) -> dict:
     return f
 
 
-def _granite_swa(c: Config) -> dict:
-    """Every fourth layer, from the first, sees all; each layer has a base of RoPE, and sinks."""
-    f = granite(c)
-    n, thetas = f["n_layers"], c.get("layer_rope_theta", None)
-    put_windows(c, f, layer_types(c, n, [SLIDING if i % 4 else FULL for i in range(n)]), 128)
-    put_all(f, attn_sinks=1)
-    if thetas is None:
-        return f
-    if not isinstance(thetas, list) or len(thetas) != n or not all(type(t) in (int, float) and 0 <= t < 1e30 for t in thetas):
-        raise c.refuse("layer_rope_theta", f"{n} numbers, or null")
-    values = {**(c.table("rope_scaling") or c.table("rope_parameters"))}
-    bases = sorted({t for t in thetas if t})
-    for i, base in enumerate(bases):
-        put_rope(c, f, i, values | {"rope_theta": base}, "rope_parameters", f["head_dim"][0])
-    f["rope_set"] = [bases.index(t) + 1 if t else 0 for t in thetas]
+def _hyperclovax(c: Config) -> dict:
+    """Granite with norms after its steps; logits are multiplied."""
+    post = c.flag("use_post_norm", True)
+    if c.get("attention_multiplier", None) is None:
+        c.values["attention_multiplier"] = 1.0
+        f = granite(c)
+        put_all(f, attn_scale=1 / math.sqrt(f["head_dim"][0]))
+    else:
+        f = granite(c)
+    f["logit_scale"] = c.number("logits_scaling", 1.0)
+    put_all(f, norms=15 if post else 5)
+    return f
+
+
+def _iquestcoder(c: Config) -> dict:
+    f = graph(c, 131072, kv_heads=8, head_dim=128, hidden=27648, eps=("rms_norm_eps", 1e-5))
+    biases(f, 15 * c.flag("attention_bias"), 7 * c.flag("mlp_bias"))
+    c.only("clip_qkv", None)
+    return f
+
+
+def _persimmon(c: Config) -> dict:
+    f = graph(c, 16384, hidden=16384, eps=("layer_norm_eps", 1e-5), act=("hidden_act", "relu2"), partial=0.5)
+    biases(f, 15, 6)
+    layer_norms(f, True)
+    put_all(f, ffn_gated=0)
+    if c.flag("qk_layernorm", True):
+        put_all(f, qk_norm=QK_SHARED_LAYER)
     return f
 
 
@@ -191,7 +204,10 @@ NEWER = {
     "hunyuan_v1_dense": Family("HunYuanDenseV1ForCausalLM", hunyuan),
     "nanochat": Family("NanoChatForCausalLM", _nanochat),
     "ministral3": Family("Ministral3ForCausalLM", _ministral3),
+    "hyperclovax": Family("HyperCLOVAXForCausalLM", _hyperclovax),
+    "iquestcoder": Family("LlamaForCausalLM", _iquestcoder, published="IQuestCoderForCausalLM"),
+    "persimmon": Family("PersimmonForCausalLM", _persimmon),
     "apertus": Family("ApertusForCausalLM", _apertus),
-    "granite_swa": Family("GraniteSWAForCausalLM", _granite_swa),
+    "granite_swa": Family("GraniteSWAForCausalLM", lambda c: granite_swa(c, granite(c))),
     "vaultgemma": Family("VaultGemmaForCausalLM", _vaultgemma),
 }

@@ -5,9 +5,9 @@ Most take DeepSeek's router: sigmoid scores, a bias for the choice alone, expert
 
 from .config import Config
 from .features import (
-    MAX_LAYERS, MAX_WIDTH, QK_FULL, QK_HEAD, SIGMOID, SOFTMAX_CHOSEN, SPARSEMIXER,
+    MAX_LAYERS, MAX_WIDTH, NORM_ATTN_POST, NORM_FFN_POST, QK_FULL, QK_HEAD, SIGMOID, SOFTMAX_CHOSEN, SPARSEMIXER,
 )  # fmt: skip
-from .graph import Family, biases, granite, graph, layer_norms, put_all, put_experts, turning, two_ropes
+from .graph import Family, biases, granite, granite_swa, graph, layer_norms, put_all, put_experts, turning, two_ropes
 from .newer import hunyuan
 from .windows import FULL, SLIDING, layer_types, put_windows
 
@@ -75,6 +75,23 @@ def _granitemoe(c: Config) -> dict:
 def _granitemoeshared(c: Config) -> dict:
     f = _granitemoe(c)
     _put_shared(c, f, [1] * f["n_layers"], 1, "shared_intermediate_size", 0)
+    return f
+
+
+def _solar_open(c: Config) -> dict:
+    c.values.setdefault("intermediate_size", 1)  # no layer is dense
+    f = graph(c, 131072, kv_heads=8, head_dim=128, theta=1_000_000.0, eps=("rms_norm_eps", 1e-5))
+    biases(f, 7 * c.flag("attention_bias"))
+    _deepseek(c, f, [1] * f["n_layers"], 1280, ("n_routed_experts", 128), 8, ("n_shared_experts", 1))
+    c.ignore("first_k_dense_replace", "use_qk_norm")
+    return f
+
+
+def _flex_olmo(c: Config) -> dict:
+    f = graph(c, 4096, hidden=11008, theta=500_000.0)
+    biases(f, 15 * c.flag("attention_bias"))
+    put_experts(c, f, [1] * f["n_layers"], f["hidden"][0], ("num_experts", 7), 5)
+    put_all(f, norms=NORM_ATTN_POST | NORM_FFN_POST, qk_norm=QK_FULL, router_normalize=int(c.flag("norm_topk_prob")))
     return f
 
 
@@ -220,6 +237,9 @@ def _minimax_m2(c: Config) -> dict:
 SPARSE = {
     "granitemoe": Family("GraniteMoeForCausalLM", _granitemoe),
     "granitemoeshared": Family("GraniteMoeSharedForCausalLM", _granitemoeshared),
+    "granitemoe_swa": Family("GraniteMoeSWAForCausalLM", lambda c: granite_swa(c, _granitemoeshared(c))),
+    "solar_open": Family("SolarOpenForCausalLM", _solar_open),
+    "flex_olmo": Family("FlexOlmoForCausalLM", _flex_olmo),
     "mellum": Family("MellumForCausalLM", _mellum, aliases={"num_experts": "num_local_experts"}),
     "ernie4_5_moe": Family(
         "Ernie4_5_MoeForCausalLM", _ernie_moe, aliases={"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"}
