@@ -160,7 +160,7 @@ static void bind_ffn(struct binder *b, struct layer *w, const struct shape *c)
         bind_matrix(b, &slots[i], ANY_TYPE);
     bind_matrix(b, &router, 1 << TERN_F32);
     bind_matrix(b, &shared_switch, 1 << TERN_F32);
-    bind_vector(b, "xielu", "", (int)b->m->activation == ACT_XIELU, 4, &w->xielu);
+    bind_vector(b, "xielu", "", c->hidden && (int)b->m->activation == ACT_XIELU, 4, &w->xielu);
     bind_vector(b, "router_select_bias", "", c->select_bias, c->n_experts, &x->select_bias);
 }
 

@@ -136,7 +136,7 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
             yield Slot(layer + "router_bias", experts, 1, True)
         if value("router_select_bias"):
             yield Slot(layer + "router_select_bias", experts, 1, True)
-    if config["activation"] == "xielu":
+    if hidden and config["activation"] == "xielu":
         yield Slot(layer + "xielu", 4, 1, True)
     if shared:
         for part in FFN_PARTS if value("ffn_gated") else FFN_PARTS[1:]:
