@@ -567,6 +567,15 @@ FAMILIES = [
         | {part: without(part, 1) for part in ("q_norm", "k_norm")},
     ),
     Family(
+        "afmoe", "Afmoe",
+        config(48, 4, 2, 12, 64, rope(10000.0), num_hidden_layers=4, num_dense_layers=1, sliding_window=7, num_experts=6,
+               num_experts_per_tok=2, moe_intermediate_size=24, num_shared_experts=2, route_scale=2.5, mup_enabled=True),
+        {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_norm", "ffn_post_norm")}
+        | {"gate": without("attn_gate"), "choice": without("router_select_bias"), "factor": {"route_scale": 1.0},
+           "width": {"mup_enabled": False}, "window": {"sliding_window": 8}, "shared": without("shared_down"),
+           "which layers": {"layer_types": ["full_attention", "sliding_attention"] * 2}},
+    ),
+    Family(
         "hunyuan", "HunYuanDenseV1",
         config(48, 4, 2, 16, 64, rope(10000.0, "dynamic", alpha=50.0, factor=1.0)),
         {"scaling": {"rope_parameters": rope(10000.0)}, "rope order": interleaved}

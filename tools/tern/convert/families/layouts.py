@@ -105,6 +105,11 @@ NAMES: dict[str, dict[str, str]] = {
     "ernie4_5_moe": _SHARED,
     "solar_open": _DEEPSEEK,
     "flex_olmo": _SANDWICH,
+    "afmoe": _SHARED | {
+        "attn_post_norm": _LAYER + "post_attention_layernorm.weight", "ffn_norm": _LAYER + "pre_mlp_layernorm.weight",
+        "ffn_post_norm": _LAYER + "post_mlp_layernorm.weight", "attn_gate": _LAYER + "self_attn.gate_proj.weight",
+        "router": _LAYER + "mlp.router.gate.weight", "router_select": _LAYER + "mlp.expert_weight",
+    },
     "granitemoe": {"router": _LAYER + "block_sparse_moe.router.weight"},
     "granitemoeshared": {
         "router": _LAYER + "block_sparse_moe.router.weight",

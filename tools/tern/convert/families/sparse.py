@@ -5,7 +5,7 @@ Most take DeepSeek's router: sigmoid scores, a bias for the choice alone, expert
 
 from .config import Config
 from .features import (
-    MAX_LAYERS, MAX_WIDTH, NORM_ATTN_POST, NORM_FFN_POST, QK_FULL, QK_HEAD, SIGMOID, SOFTMAX_CHOSEN, SPARSEMIXER,
+    GATE_VALUES, MAX_LAYERS, MAX_WIDTH, NORM_ATTN_POST, NORM_FFN_POST, QK_FULL, QK_HEAD, SIGMOID, SOFTMAX_CHOSEN, SPARSEMIXER,
 )  # fmt: skip
 from .graph import Family, biases, granite, granite_swa, graph, layer_norms, put_all, put_experts, turning, two_ropes
 from .newer import hunyuan
@@ -222,6 +222,29 @@ def _hunyuan_moe(c: Config) -> dict:
     return f
 
 
+def _afmoe(c: Config) -> dict:
+    """Trinity: a gate on attention, four norms, RoPE where there is a window."""
+    f = graph(c, 16384, head_dim=128, hidden=6144, eps=("rms_norm_eps", 1e-5))
+    n, every = f["n_layers"], c.integer("global_attn_every_n_layers", MAX_LAYERS, 4)
+    biases(f, 15 * c.flag("attention_bias"))
+    put_all(f, qk_norm=QK_HEAD, attn_gate=GATE_VALUES, norms=15)
+    kinds = layer_types(c, n, [SLIDING if (i + 1) % every else FULL for i in range(n)])
+    put_windows(c, f, kinds, 1024)
+    f["rope_set"] = [int(kind == SLIDING) for kind in kinds]
+    f["embed_scale"] = f["dim"] ** 0.5 if c.flag("mup_enabled") else 1
+    sparse = [int(s) for s in _after_first(c, n, "num_dense_layers", 1)]
+    width = c.integer("moe_intermediate_size", MAX_WIDTH, 1408)
+    put_experts(c, f, sparse, width, ("num_experts", 64), 6)
+    f["router_score"], f["router_select_bias"], f["router_normalize"] = [SIGMOID * s for s in sparse], sparse, sparse
+    f["router_factor"] = [c.number("route_scale", 1.0) if s else 1.0 for s in sparse]
+    _put_shared(c, f, sparse, width, "num_shared_experts", 2)
+    for key, value in (("score_func", "sigmoid"), ("route_norm", True), ("n_group", 1), ("topk_group", 1),
+                       ("num_expert_groups", 1), ("num_limited_groups", 1)):  # fmt: skip
+        c.only(key, value, None)
+    c.ignore("load_balance_coeff", "use_grouped_mm")
+    return f
+
+
 def _minimax_m2(c: Config) -> dict:
     """Published files say `rotary_dim`, and state switches of what the reference always does."""
     turns, head = c.get("rotary_dim", None), c.integer("head_dim", 1024, 128)
@@ -247,6 +270,7 @@ SPARSE = {
     "glm4_moe": Family("Glm4MoeForCausalLM", _glm4_moe),
     "dots1": Family("Dots1ForCausalLM", _dots1),
     "exaone_moe": Family("ExaoneMoeForCausalLM", _exaone_moe),
+    "afmoe": Family("AfmoeForCausalLM", _afmoe),
     "phimoe": Family("PhimoeForCausalLM", _phimoe, published="PhiMoEForCausalLM"),
     "hunyuan_v1_moe": Family("HunYuanMoEV1ForCausalLM", _hunyuan_moe),
     "minimax_m2": Family("MiniMaxM2ForCausalLM", _minimax_m2),
