@@ -40,6 +40,8 @@ struct tern_layer_info {
     int qk_norm, attn_post_norm, ffn_post_norm; /* it has such norms */
     int qkv_clipped;                            /* q, k and v are clamped */
     int learned_positions;                      /* of the model: they are added to the embedding */
+    unsigned mixer; /* bits: 1 attention (without it there are no heads), 2 recurrent, 4 convolution */
+    int attn_gate;  /* attention's output is multiplied by a gate */
 };
 void tern_model_layer(const tern_model *model, uint64_t layer, struct tern_layer_info *info);
 
@@ -154,7 +156,7 @@ typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
  *   q, k, v         [heads * head_dim] as attention reads them: q and k after norm and RoPE (with
  *                   dimension i and i + half rotating together, however the source stored them);
  *                   k and v before the cache rounds them
- *   attend          [n_heads * head_dim]
+ *   attend          [n_heads * head_dim] after its gate; of other mixers, what their output matrix reads
  *   o               [dim]  what attention adds to x, times the residual multiplier
  *   attn_post_norm  [dim]  norm of o; if a layer has it, this is added instead of o
  *   middle          [dim]  x after attention; absent if feed-forward is parallel

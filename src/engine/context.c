@@ -291,8 +291,8 @@ size_t tern_n_logits(const tern_context *c)
 
 enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)
 {
-    static const char *const steps[] = {"a key", "a value", "the input of a matrix", "a logit",
-                                        "a query", "the score of an expert"};
+    static const char *const steps[] = {"a key",   "a value", "the input of a matrix",
+                                        "a logit", "a query", "the score of an expert"};
     int bad = atomic_load(&c->forward.bad);
     if (!bad)
         return TERN_OK;

@@ -227,7 +227,8 @@ static uint64_t run_row(const struct kernels *k, struct desk *d, int slot)
 static uint64_t run_convolve(const struct kernels *k, struct desk *d, int width)
 {
     const float *x[4] = {d->x, d->x + STRIDE, d->x + 2 * STRIDE, d->z};
-    struct convolve c = {.n = K - 2, .width = (size_t)width, .w_stride = K, .x = x, .w = d->numbers};
+    struct convolve c = {
+        .n = K - 2, .width = (size_t)width, .w_stride = K, .x = x, .w = d->numbers};
     k->convolve(d->y, &c);
     c.bias = d->z + STRIDE, c.silu = true;
     k->convolve(d->y + STRIDE, &c);

@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/memory.h"
 
-enum { NO_CLASS = -1 }; /* of a layer without attention */
+enum { NO_CLASS = -1 };        /* of a layer without attention */
 enum { HUGE_FROM = 16 << 20 }; /* bytes of a cache that large pages make faster to read */
 
 /* A window that no position of the context can feel is none. */

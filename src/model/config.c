@@ -302,7 +302,7 @@ static enum tern_status read_alibi(struct keys *keys, struct model *m, struct te
     if (s || !m->alibi)
         return s;
     for (size_t l = 0; l < m->n_layers; l++)
-        if (m->shapes[l].n_heads != count && m->shapes[l].mixer & MIX_ATTENTION)
+        if (m->shapes[l].n_heads && m->shapes[l].n_heads != count)
             return error_set(e, TERN_BAD_FILE,
                              "config key 'alibi' has %llu values, and layer %zu has %zu heads",
                              (unsigned long long)count, l, m->shapes[l].n_heads);
@@ -380,20 +380,22 @@ static enum tern_status check_mixer(const struct model *m, const struct shape *s
         return error_set(e, TERN_BAD_FILE, "layer %zu: mixer %zu is not understood", l, s->mixer);
     if (s->mixer > MIX_ATTENTION && (s->parallel || !s->conv_width))
         return error_set(e, TERN_BAD_FILE, "layer %zu: its mixer %s, which is not understood", l,
-                         s->parallel ? "is parallel to the feed-forward step" : "has no convolution");
+                         s->parallel ? "is parallel to the feed-forward step"
+                                     : "has no convolution");
     if (!(s->mixer & MIX_RECURRENT))
         return TERN_OK;
     if (!s->k_heads || !s->k_dim || !width || s->v_heads % s->k_heads || width > MAX_WIDTH ||
         2 * s->k_heads * s->k_dim + width > MAX_WIDTH || width % s->norm_groups)
-        return error_set(e, TERN_BAD_FILE,
-                         "layer %zu: a recurrent mixer of %zu and %zu heads of %zu and %zu dims and "
-                         "%zu norms cannot be",
-                         l, s->k_heads, s->v_heads, s->k_dim, s->v_dim, s->norm_groups);
+        return error_set(
+            e, TERN_BAD_FILE,
+            "layer %zu: a recurrent mixer of %zu and %zu heads of %zu and %zu dims and "
+            "%zu norms cannot be",
+            l, s->k_heads, s->v_heads, s->k_dim, s->v_dim, s->norm_groups);
     if (beside && (s->norms & NORM_ATTN) == 0)
         return error_set(e, TERN_BAD_FILE, "layer %zu: two mixers without a norm", l);
-    return m->layer_norm && s->state_norm ? error_set(e, TERN_BAD_FILE,
-                                                      "layer %zu: the norm of a state is RMSNorm", l)
-                                          : TERN_OK;
+    return m->layer_norm && s->state_norm
+               ? error_set(e, TERN_BAD_FILE, "layer %zu: the norm of a state is RMSNorm", l)
+               : TERN_OK;
 }
 
 static enum tern_status check_ffn(const struct model *m, const struct shape *s, size_t l,
@@ -402,8 +404,9 @@ static enum tern_status check_ffn(const struct model *m, const struct shape *s, 
     if (s->experts_used > s->n_experts || (s->n_experts && !s->experts_used))
         return error_set(e, TERN_BAD_FILE, "layer %zu: experts_used is %zu, of %zu experts", l,
                          s->experts_used, s->n_experts);
-    if (!s->hidden && (s->n_experts || s->parallel || s->ffn_bias || s->norms & (NORM_FFN | NORM_FFN_POST)))
-        return error_set(e, TERN_BAD_FILE, "layer %zu: parts of a feed-forward step of width 0", l);
+    if (!s->hidden &&
+        (s->n_experts || s->parallel || s->ffn_bias || s->norms & (NORM_FFN | NORM_FFN_POST)))
+        return out_of_range("hidden", 0, 1, MAX_WIDTH, e); /* it has parts of such a step */
     if (!s->n_experts && (s->shared_hidden || s->router_bias || s->select_bias))
         return error_set(e, TERN_BAD_FILE, "layer %zu: a router without experts", l);
     if (s->hidden && (s->norms & NORM_FFN) == 0 && !s->parallel && (s->norms & NORM_FFN_POST) == 0)

@@ -16,8 +16,8 @@ static void layer(struct forward *f, const struct layer *w)
     if (w->mixer & MIX_ATTENTION) {
         step_project_qkv(f, w); /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
         (f->attend ? f->attend : step_attend)(f, w); /* att = softmax(q K^T * scale) V, by heads */
-        step_gate_attention(f, w);                   /* att *= sigmoid(norm(x) Wgate), if it has one */
-        step_project_out(f, w);                      /* y = att Wo; x += y */
+        step_gate_attention(f, w); /* att *= sigmoid(norm(x) Wgate), if it has one */
+        step_project_out(f, w);    /* y = att Wo; x += y */
     }
     if (w->mixer & ~(size_t)MIX_ATTENTION) {
         step_project_mixer(f, w); /* mix, gate, decay, beta = norm(x) W... */

@@ -79,7 +79,8 @@ static void bind_attention(struct binder *b, struct layer *w, const struct shape
         {"o", dim, q, 1, c->attn_bias & BIAS_O, &w->o},
     };
     const struct slot gate = {"attn_gate", c->attn_gate == GATE_HEADS ? c->n_heads : q,
-                              dim, c->attn_gate != GATE_NONE, false, &w->attn_gate};
+                              dim,         c->attn_gate != GATE_NONE,
+                              false,       &w->attn_gate};
     if (!(c->mixer & MIX_ATTENTION))
         return;
     bool full = c->qk_norm == QK_FULL || c->qk_norm == QK_HEAD_LAYER;

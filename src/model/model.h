@@ -82,10 +82,10 @@ struct mixer {
     size_t k_heads, v_heads, k_dim, v_dim; /* 0 in a short convolution */
     size_t width, channels;                /* of the convolution: (2 k_heads k_dim + v_heads v_dim),
                                             * or dim */
-    size_t in_place;        /* floats of a projected row before those that are convolved */
+    size_t in_place; /* floats of a projected row before those that are convolved */
     enum state_norm norm_order;
-    size_t norm_groups;     /* of v_heads * v_dim values; in a delta net the heads */
-    bool sigmoid;           /* the gate is sigmoid(z), not silu(z) */
+    size_t norm_groups; /* of v_heads * v_dim values; in a delta net the heads */
+    bool sigmoid;       /* the gate is sigmoid(z), not silu(z) */
     float norm_eps, beta_scale, dt_low, dt_high;
     struct matrix in;       /* [q | k | v] [channels, dim]; short convolution: [B | C | x] */
     struct matrix gate;     /* z: [v_heads * v_dim, dim] */

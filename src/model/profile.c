@@ -10,10 +10,10 @@
 const char *profile_name(enum operation op)
 {
     static const char *const names[N_OPERATIONS] = {
-        [OP_EMBED] = "embed", [OP_NORM] = "norm+quantize",
-        [OP_QKV] = "qkv",     [OP_ATTEND] = "attend",
-        [OP_OUT] = "out",     [OP_GATE_UP] = "gate_up",
-        [OP_DOWN] = "down",   [OP_LOGITS] = "logits",
+        [OP_EMBED] = "embed",       [OP_NORM] = "norm+quantize",
+        [OP_QKV] = "qkv",           [OP_ATTEND] = "attend",
+        [OP_OUT] = "out",           [OP_GATE_UP] = "gate_up",
+        [OP_DOWN] = "down",         [OP_LOGITS] = "logits",
         [OP_CONVOLVE] = "convolve", [OP_RECUR] = "recur",
     };
     return names[op];

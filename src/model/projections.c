@@ -113,7 +113,8 @@ static void qkv_items(void *arg, size_t begin, size_t end, int thread)
     struct projection job = *(const struct projection *)arg;
     const struct layer *w = job.w;
     struct activations act = input_view(job.f, job.in, thread);
-    size_t whole = heads_on_tiles(w->head_dim), step = ceil_div(COLUMNS, whole * w->head_dim) * whole;
+    size_t whole = heads_on_tiles(w->head_dim),
+           step = ceil_div(COLUMNS, whole * w->head_dim) * whole;
     size_t n_q = ceil_div(w->n_heads, whole), n_kv = ceil_div(w->n_kv_heads, whole);
     for (size_t i = begin, stop; i < end; i = stop) { /* the heads of one matrix at once */
         bool is_q = i < n_q, is_k = !is_q && i < n_q + n_kv;

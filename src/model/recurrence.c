@@ -16,7 +16,7 @@ enum {
     CHANNELS = 64   /* of a short convolution, together */
 };
 
-struct part { /* one of them */
+struct projected { /* one of them */
     const struct matrix *m;
     float *to;
     size_t stride;
@@ -26,7 +26,7 @@ struct mixer_job {
     struct forward *f;
     const struct layer *w;
     const struct input *in;
-    const struct part *part; /* the one in work; of all, ended by one without a matrix */
+    const struct projected *part; /* the one in work; of all, ended by one without a matrix */
 };
 
 /* Rows i .. result - 1 of the batch are of one sequence. */
@@ -48,7 +48,7 @@ static struct recurrent_seq *run_of(const struct forward *f, size_t i)
 static void project_part(void *arg, const struct piece *p)
 {
     const struct mixer_job *job = arg;
-    const struct part *part = job->part;
+    const struct projected *part = job->part;
     linear(job->f, part->to + p->row * part->stride, part->stride, part->m, p->begin, p->end,
            &p->act);
 }
@@ -68,7 +68,8 @@ static void project_items(void *arg, size_t begin, size_t end, int thread)
 }
 
 /* The rows that a layer's mixers read, for matrices of these types */
-static struct input mixer_input(struct forward *f, const struct layer *w, const struct part *parts)
+static struct input mixer_input(struct forward *f, const struct layer *w,
+                                const struct projected *parts)
 {
     struct input in = {.src = f->x,
                        .stride = f->dim_stride,
@@ -86,18 +87,18 @@ static struct input mixer_input(struct forward *f, const struct layer *w, const 
 void step_project_mixer(struct forward *f, const struct layer *w)
 {
     const struct mixer *x = &w->mix;
-    const struct part all[] = {{&x->in, f->mix, f->mix_stride},
-                               {&x->gate, f->mix_gate, f->q_stride},
-                               {&x->decay, f->decay, f->number_stride},
-                               {&x->beta, f->beta, f->number_stride}};
-    struct part parts[MOST_PARTS + 1];
+    const struct projected all[] = {{&x->in, f->mix, f->mix_stride},
+                                    {&x->gate, f->mix_gate, f->q_stride},
+                                    {&x->decay, f->decay, f->number_stride},
+                                    {&x->beta, f->beta, f->number_stride}};
+    struct projected parts[MOST_PARTS + 1];
     size_t n = 0, tiles = 0;
     for (size_t i = 0; i < MOST_PARTS; i++)
         if (all[i].m->data) {
             tiles += ceil_div(all[i].m->rows, TILE_ROWS);
             parts[n++] = all[i];
         }
-    parts[n] = (struct part){0};
+    parts[n] = (struct projected){0};
     if (!(w->mixer & MIX_ATTENTION))
         state_watch(f, w->index, WATCH_ATTENTION);
     struct input in = mixer_input(f, w, parts);
@@ -310,7 +311,7 @@ static void gate_items(void *arg, size_t begin, size_t end, int thread)
 
 void step_gate_attention(struct forward *f, const struct layer *w)
 {
-    const struct part parts[2] = {{&w->attn_gate, f->mix, f->mix_stride}};
+    const struct projected parts[2] = {{&w->attn_gate, f->mix, f->mix_stride}};
     if (!w->attn_gate.data)
         return;
     struct input in = mixer_input(f, w, parts);

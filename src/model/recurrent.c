@@ -91,8 +91,7 @@ static float *snapshot_data(const struct recurrent *r, size_t i)
 static void drop_snapshot(struct recurrent *r, struct recurrent_seq *q, size_t i)
 {
     r->snapshots[q->snapshots[i]].users--;
-    memmove(q->snapshots + i, q->snapshots + i + 1,
-            (--q->n_snapshots - i) * sizeof *q->snapshots);
+    memmove(q->snapshots + i, q->snapshots + i + 1, (--q->n_snapshots - i) * sizeof *q->snapshots);
 }
 
 /* What the loss of snapshot number i costs the sequence: the gap that it leaves, less the farther back */
@@ -278,8 +277,7 @@ static void load_record(struct recurrent *r, struct recurrent_seq *q, size_t i, 
 
 static void add_mark(struct recurrent *r, struct recurrent_seq *q, size_t row)
 {
-    if (q->n_marks && q->marks[q->n_marks - 1].row == row &&
-        q->marks[q->n_marks - 1].snapshot >= 0)
+    if (q->n_marks && q->marks[q->n_marks - 1].row == row && q->marks[q->n_marks - 1].snapshot >= 0)
         return;
     int s = take_snapshot(r);
     if (s < 0)
@@ -313,7 +311,8 @@ bool recurrent_begin(struct recurrent *r, size_t seq, size_t length, size_t n, b
     if (from == RECURRENT_RECORDS)
         load_record(r, q, from = 0, length), back = from;
     if (q->at[from] < length) /* rows were taken back, or dropped */
-        return run_again(q, from, other_record(from, back < RECURRENT_RECORDS ? back : from), length);
+        return run_again(q, from, other_record(from, back < RECURRENT_RECORDS ? back : from),
+                         length);
     if (back == RECURRENT_RECORDS) /* nothing before is known */
         q->log_begin = q->log_end = length, back = from;
     if (n < RECURRENT_KEEP && length + n - q->at[back] > RECURRENT_LOG)

@@ -42,9 +42,9 @@ struct recurrent_seq {
     /* the batch in work, or what is run again: */
     const float *from;
     float *to;
-    size_t to_record, back; /* numbers of records */
-    size_t first, n;        /* position, rows */
-    size_t log_from;        /* first row that is logged; n: none */
+    size_t to_record, back;   /* numbers of records */
+    size_t first, n;          /* position, rows */
+    size_t log_from;          /* first row that is logged; n: none */
     struct state_mark *marks; /* [n_marks] by row */
     size_t n_marks;
 };

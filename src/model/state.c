@@ -22,8 +22,8 @@ static struct widths widths_of(const struct model *m)
         max.conv = max_size(max.conv, w->mix.channels);
         max.numbers = max_size(max.numbers, w->mix.v_heads);
         max.q = max_size(max.q, w->mix.out.k);
-        max.aside |= w->parallel || w->experts.shared_hidden ||
-                     w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
+        max.aside |=
+            w->parallel || w->experts.shared_hidden || w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
     }
     return max;
 }

@@ -61,14 +61,14 @@ struct forward {
     float *z;         /* [n_batch, dim] and what a parallel step or a shared expert adds; or NULL */
     float *q, *k, *v; /* [n_batch, heads * head_dim] */
     float *att;       /* [n_batch, n_heads * head_dim] */
-    float *mix, *conv;     /* [n_batch, channels] what a mixer's convolution reads, and makes; mix also
+    float *mix, *conv; /* [n_batch, channels] what a mixer's convolution reads, and makes; mix also
                             * the gate of attention. NULL, like the next, if no layer has one */
-    float *mix_gate;       /* [n_batch, v_heads * v_dim] */
-    float *decay, *beta;   /* [n_batch, v_heads] */
+    float *mix_gate;   /* [n_batch, v_heads * v_dim] */
+    float *decay, *beta;    /* [n_batch, v_heads] */
     struct row *again_rows; /* [n_batch] rows that are run again from the log, */
     bool again;             /* which is under way */
-    struct act_buffer in;  /* [n_batch, ...] input of a step */
-    struct act_buffer ffn; /* [n_batch, hidden] input of the down projection */
+    struct act_buffer in;   /* [n_batch, ...] input of a step */
+    struct act_buffer ffn;  /* [n_batch, hidden] input of the down projection */
     float *gate, *up; /* [n_batch, ffn.stride] what ffn was made of, if somebody watches; or NULL */
     float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
     float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */

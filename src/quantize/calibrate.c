@@ -46,8 +46,8 @@ static size_t point_columns(const struct calibration *c, size_t site, enum watch
         return at == WATCH_ATTENTION ? c->model->dim : 0;
     const struct layer *w = site_layer(c, site);
     bool is_there = at == WATCH_ATTENTION || at == WATCH_OUT ? w->mixer : w->hidden;
-    return !is_there         ? 0
-           : at == WATCH_OUT ? layer_out(w)->k
+    return !is_there          ? 0
+           : at == WATCH_OUT  ? layer_out(w)->k
            : at == WATCH_DOWN ? w->hidden
                               : c->model->dim;
 }
@@ -174,10 +174,12 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
     static const struct {
         const char *part;
         enum watch_point at;
-    } parts[] = {{"q", WATCH_ATTENTION}, {"k", WATCH_ATTENTION}, {"v", WATCH_ATTENTION},
-                 {"o", WATCH_OUT},       {"gate", WATCH_FFN},    {"up", WATCH_FFN},
-                 {"down", WATCH_DOWN},   {"mix_out", WATCH_OUT}, {"mix_in", WATCH_ATTENTION},
-                 {"mix_gate", WATCH_ATTENTION}, {"attn_gate", WATCH_ATTENTION}};
+    } parts[] = {{"q", WATCH_ATTENTION},        {"k", WATCH_ATTENTION},
+                 {"v", WATCH_ATTENTION},        {"o", WATCH_OUT},
+                 {"gate", WATCH_FFN},           {"up", WATCH_FFN},
+                 {"down", WATCH_DOWN},          {"mix_out", WATCH_OUT},
+                 {"mix_in", WATCH_ATTENTION},   {"mix_gate", WATCH_ATTENTION},
+                 {"attn_gate", WATCH_ATTENTION}};
     const char *dot = strrchr(tensor, '.');
     *site = 0, *at = WATCH_ATTENTION;
     if (!dot)
@@ -192,7 +194,8 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
             *at = parts[i].at;
             if (*site > c->model->n_layers)
                 return false;
-            if (parts[i].at == WATCH_OUT && site_layer(c, *site)->mixer == (MIX_ATTENTION | MIX_RECURRENT) &&
+            if (parts[i].at == WATCH_OUT &&
+                site_layer(c, *site)->mixer == (MIX_ATTENTION | MIX_RECURRENT) &&
                 parts[i].part[0] == 'm')
                 return false; /* what it reads is not watched: attention's is */
             return *at < WATCH_FFN ||

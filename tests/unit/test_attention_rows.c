@@ -72,7 +72,7 @@ static void check_head(const struct looker *w, const struct tern_layer_info *inf
         }
         ck_assert(info->sinks ? sum < 1 : fabs(sum - 1) < 1e-5);
         ck_assert(info->sinks ? sum_free < 1 : fabs(sum_free - 1) < 1e-5);
-        for (size_t c = 0; c < d; c++) {
+        for (size_t c = 0; c < d && !info->attn_gate; c++) { /* "attend" is what the gate left */
             double mixed = 0, largest = 0;
             for (size_t j = 0; j < n; j++) {
                 mixed += (double)weights[j] * v[j * d + c];

@@ -166,8 +166,8 @@ START_TEST(rows_on_trial_leave_no_trace)
         size_t right = round % 9, rows = 1 + right + round % 3;
         bool usable;
         for (size_t i = 0; i < rows; i++) /* guesses: some right, then wrong ones */
-            ck_assert(!tern_batch_add(t.ctx, 0, t.ids[i < 1 + right ? n + i : i], TERN_ROW_LOGITS,
-                                      NULL));
+            ck_assert(
+                !tern_batch_add(t.ctx, 0, t.ids[i < 1 + right ? n + i : i], TERN_ROW_LOGITS, NULL));
         ck_assert(!context_try(t.ctx, &usable));
         ck_assert(usable);
         for (size_t i = 0; i < 1 + right; i++, n++) {
@@ -231,7 +231,8 @@ START_TEST(shifts_and_guesses_give_the_same_text)
 END_TEST
 
 SUITE("recurrent", LOOP(newest_rows_can_be_taken_back, 0, MODELS),
-      LOOP(older_rows_go_back_to_snapshots, 0, MODELS), LOOP(forks_share_what_came_before, 0, MODELS),
-      LOOP(a_cancelled_batch_changes_nothing, 0, MODELS), LOOP(rows_on_trial_leave_no_trace, 0, MODELS),
-      LOOP(sessions_hold_the_state, 0, MODELS),
+      LOOP(older_rows_go_back_to_snapshots, 0, MODELS),
+      LOOP(forks_share_what_came_before, 0, MODELS),
+      LOOP(a_cancelled_batch_changes_nothing, 0, MODELS),
+      LOOP(rows_on_trial_leave_no_trace, 0, MODELS), LOOP(sessions_hold_the_state, 0, MODELS),
       LOOP(shifts_and_guesses_give_the_same_text, 0, MODELS))

@@ -56,7 +56,8 @@ static enum tern_status show_cache(const tern_model *model, uint64_t max_seq, st
             out_print(t ? "\n" : "");
             return s;
         }
-        out_print("%s%llu (%s)", t ? ", " : "cache       ", (ull)(plan.cache - plan.states) / 256, name);
+        out_print("%s%llu (%s)", t ? ", " : "cache       ", (ull)(plan.cache - plan.states) / 256,
+                  name);
         states = plan.states;
     }
     out_print(" bytes per token\n");

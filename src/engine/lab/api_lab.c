@@ -33,6 +33,7 @@ void tern_model_layer(const tern_model *m, uint64_t layer, struct tern_layer_inf
     info->rope_dims = w->rope ? 2 * w->rope->half : 0;
     info->attn_scale = w->attn_scale, info->attn_cap = w->attn_cap, info->sinks = w->sinks;
     info->alibi = w->alibi;
+    info->mixer = (unsigned)w->mixer, info->attn_gate = w->attn_gate.data != NULL;
     info->parallel = w->parallel, info->gated = w->gated, info->qk_norm = w->qk_norm != QK_NONE;
     info->attn_post_norm = w->attn_post_norm.weight != NULL;
     info->ffn_post_norm = w->ffn_post_norm.weight != NULL;

@@ -130,13 +130,14 @@ static void list_sources(struct tally *u)
         const struct layer *w = &m->layers[l];
         const struct kept_layer *k = &u->t->layers[l];
         const struct experts *x = &w->experts;
-        add_source(u, (struct source){.w = *layer_out(w),
-                                      .layer = l,
-                                      .n_parts = n_heads(w),
-                                      .is_attention = true,
-                                      .weight = 1,
-                                      .x = k->att});
-        if (!x->n)
+        if (w->mixer)
+            add_source(u, (struct source){.w = *layer_out(w),
+                                          .layer = l,
+                                          .n_parts = n_heads(w),
+                                          .is_attention = true,
+                                          .weight = 1,
+                                          .x = k->att});
+        if (!x->n && w->hidden)
             add_source(u, (struct source){
                               .w = w->down, .layer = l, .n_parts = 1, .weight = 1, .x = k->act});
         for (size_t j = 0; j < x->n_used; j++)
@@ -252,8 +253,10 @@ static void emit_terms(struct tally *u, tern_token token, bool altered)
     const struct source *s = u->sources;
     emit_embedding(u);
     for (size_t l = 0; l < m->n_layers; l++) {
-        emit_attention(u, &m->layers[l], s);
-        s = emit_ffn(u, &m->layers[l], s + 1);
+        if (m->layers[l].mixer)
+            emit_attention(u, &m->layers[l], s++);
+        if (m->layers[l].hidden)
+            s = emit_ffn(u, &m->layers[l], s);
     }
     if (altered)
         emit(u, TERN_TERM_EDITS, 0, 0, dot(u->d, u->t->x, m->dim) - u->total);
@@ -309,15 +312,10 @@ static enum tern_status check(const struct tern_context *c, tern_token token, st
     if (token < 0 || (size_t)token >= c->model->model->vocab)
         return error_set(e, TERN_USAGE, "token %d is outside the vocabulary of %zu", token,
                          c->model->model->vocab);
-    for (size_t l = 0; l < c->model->model->n_layers; l++) {
-        const struct layer *w = &c->model->model->layers[l];
-        if (!w->mixer || !w->hidden || w->mixer == (MIX_ATTENTION | MIX_RECURRENT))
+    for (size_t l = 0; l < c->model->model->n_layers; l++)
+        if (c->model->model->layers[l].mixer == (MIX_ATTENTION | MIX_RECURRENT))
             return error_set(e, TERN_USAGE,
-                             "layer %zu has %s, which contributions do not know", l,
-                             !w->mixer    ? "no mixer"
-                             : !w->hidden ? "no feed-forward step"
-                                          : "two mixers");
-    }
+                             "layer %zu has two mixers: its contributions are not known", l);
     return TERN_OK;
 }
 
