@@ -20,7 +20,9 @@ const char *const golden_names[] = {
     "cwm", "glm", "helium", "internlm3", "jais2", "ministral", "nemotron", "vaultgemma",
     "dots1", "ernie4_5-moe", "exaone-moe", "glm4-moe", "granitemoe", "granitemoe-shared", "mellum",
     "minimax-m2", "codegen", "gpt-bigcode", "gpt-bigcode-mha", "gpt-neo",
-    "gptj", "granite-swa", "hunyuan-moe", "afmoe", "apertus", "flex-olmo", "granitemoe-swa", "hyperclovax", "iquestcoder", "persimmon", "solar-open", "mpt", "nanochat", "opt",
+    "gptj", "granite-swa", "hunyuan-moe", "afmoe", "apertus", "flex-olmo", "granitemoe-swa",
+    "hyperclovax", "iquestcoder", "persimmon", "solar-open", "mpt", "nanochat", "opt", "biogpt",
+    "gpt-neox-japanese",
     NULL};
 
 int golden_count(void)

@@ -715,4 +715,20 @@ FAMILIES = [
         {"two experts": {"num_experts_per_tok": 2}}
         | {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")},
     ),
+    Family(
+        "biogpt", "BioGpt",
+        dict(hidden_size=48, num_attention_heads=4, num_hidden_layers=2, intermediate_size=72, vocab_size=96,
+             max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0),
+        {"positions": without("positions"), "scale": {"scale_embedding": False}, "activation": {"hidden_act": "relu"},
+         "v_bias": without("v_bias"), "norm bias": without("final_norm_bias")},
+        distinct=1,
+    ),
+    Family(
+        "gpt-neox-japanese", "GPTNeoXJapanese",
+        config(48, 3, 3, None, None, rope(10000.0, partial_rotary_factor=0.5), num_hidden_layers=3,
+               intermediate_multiple_size=2, tie_word_embeddings=False, layer_norm_eps=1e-5, rms_norm_eps=None),
+        {"bias of the last layer": without("o_bias"), "activation": {"hidden_act": "silu"},
+         "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)},
+         "norm bias": without("ffn_norm_bias")},
+    ),
 ]

@@ -122,7 +122,7 @@ def published_config(config: dict) -> dict:
             old["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
         rope = dict(rope["full_attention"])
     if rope:
-        neox = config["model_type"] == "gpt_neox"
+        neox = config["model_type"] in ("gpt_neox", "gpt_neox_japanese")
         old["rotary_emb_base" if neox else "rope_theta"] = rope.pop("rope_theta", 10000.0)
         if "partial_rotary_factor" in rope:
             old["rotary_pct" if neox else "partial_rotary_factor"] = rope.pop("partial_rotary_factor")

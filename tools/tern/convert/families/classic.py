@@ -1,9 +1,10 @@
 """Families from before Llama; see families.py."""
 
+import math
 from typing import Any
 
 from .config import Config
-from .features import MAX_HEADS, MAX_WIDTH, MAX_WINDOW
+from .features import MAX_HEADS, MAX_WIDTH, MAX_WINDOW, QK_SHARED_LAYER
 from .graph import Family, alibi_slopes, biases, graph, layer_norms, put_all, turning
 
 GPT2_NAMES = {
@@ -140,6 +141,27 @@ def _gpt_bigcode(c: Config) -> dict:
     return _plain_steps(c, f)
 
 
+def _biogpt(c: Config) -> dict:
+    """OPT with a scaled embedding. The eps of the norms is no key that the reference reads."""
+    f = graph(c, 1024, hidden=4096, act=("hidden_act", "gelu"), eps=("", 1e-5), tied=True, ropes=False)
+    if c.flag("scale_embedding", True):
+        f["embed_scale"] = math.sqrt(f["dim"])
+    c.ignore("layer_norm_eps", "layerdrop", "activation_dropout")
+    biases(f, 15, 6)
+    f["learned_positions"] = 1
+    return _plain_steps(c, f)
+
+
+def _gpt_neox_japanese(c: Config) -> dict:
+    """The last layer alone has a bias, that of the output of attention."""
+    dim, wider = c.integer("hidden_size", MAX_WIDTH), c.number("intermediate_multiple_size", 4)
+    f = graph(
+        c, 2048, hidden=int(dim * wider), eps=("layer_norm_eps", 1e-5), act=("hidden_act", "gelu"), tied=True, partial=1.0
+    )
+    f["attn_bias"][-1] = 8
+    return _plain_steps(c, f)
+
+
 CLASSIC = {
     "opt": Family("OPTForCausalLM", _opt, aliases={"intermediate_size": "ffn_dim"}),
     "bloom": Family(
@@ -157,4 +179,9 @@ CLASSIC = {
         "GPTNeoForCausalLM", _gpt_neo, aliases={"num_hidden_layers": "num_layers", "num_attention_heads": "num_heads"}
     ),
     "gpt_bigcode": Family("GPTBigCodeForCausalLM", _gpt_bigcode, aliases=GPT2_NAMES),
+    "biogpt": Family("BioGptForCausalLM", _biogpt),
+    "gpt_neox_japanese": Family(
+        "GPTNeoXJapaneseForCausalLM", _gpt_neox_japanese,
+        aliases={"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary_pct"},
+    ),
 }  # fmt: skip

@@ -168,6 +168,10 @@ NAMES: dict[str, dict[str, str]] = {
 NAMES["bloom"] = NAMES["falcon"] | {"embed_norm": "transformer.word_embeddings_layernorm.weight"}
 NAMES["granitemoe_swa"] = NAMES["granitemoeshared"]
 NAMES["gpt_bigcode"] = NAMES["gpt2"]
+NAMES["biogpt"] = {part: name.replace("model.decoder.", "biogpt.") for part, name in NAMES["opt"].items()} | {
+    "final_norm": "biogpt.layer_norm.weight", "head": "output_projection.weight",
+}  # fmt: skip
+NAMES["gpt_neox_japanese"] = {part: name.replace("gpt_neox.", "gpt_neox_japanese.") for part, name in NAMES["gpt_neox"].items()}
 
 
 def source_name(names: dict[str, str], ours: str) -> str:
@@ -362,6 +366,13 @@ def _opt(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     return [Place(at.name(slot.name), (at.config["max_seq"] + 2, dim), 2 * dim + np.arange(slot.rows))]
 
 
+def _neox_japanese(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """The bias of the output lies beside its matrix."""
+    if part == "o_bias":
+        return [plain(at.name(f"layer.{layer}.o").removesuffix(".weight") + "_bias", slot)]
+    return _neox(at, slot, layer, part)
+
+
 def _mpt(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     return _fused(at, slot, layer, part, _MPT + "attn.Wqkv.weight", _qkv_rows(at, layer)) if part in QKV else None
 
@@ -552,6 +563,9 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "nanochat": _swapped,
     "apertus": _apertus,
     "opt": _opt,
+    "biogpt": _opt,
+    "persimmon": _neox,
+    "gpt_neox_japanese": _neox_japanese,
     "bloom": _neox,
     "mpt": _mpt,
     "gptj": _neighbours,
@@ -562,7 +576,6 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "granitemoe": _granitemoe,
     "granitemoeshared": _granitemoe,
     "granitemoe_swa": _granitemoe,
-    "persimmon": _neox,
     "ernie4_5_moe": _ernie_moe,
     "exaone_moe": _exaone_moe,
     "minimax_m2": _minimax_m2,
