@@ -59,7 +59,7 @@ static void check_head(const struct looker *w, const struct tern_layer_info *inf
         double sum = 0, sum_free = 0;
         for (size_t j = 0; j < n; j++) {
             bool sees = j <= i && (!info->window || j + info->window > i);
-            float slope = info->alibi ? info->alibi[head] : 0; /* rounded to 8 bits */
+            float slope = info->alibi ? fabsf(info->alibi[head]) : 0; /* rounded to 8 bits */
             float bias = slope * ((float)j - (float)i);
             float s = (raw[j] + bias) * info->attn_scale;
             if (info->attn_cap > 0)

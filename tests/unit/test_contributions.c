@@ -83,7 +83,8 @@ static void check_sums(tern_context *ctx, const struct golden *g)
 static void check_logit(tern_context *ctx, const struct golden *g)
 {
     static struct terms t;
-    if (!strcmp(g->name, "gemma2"))
+    if (!strcmp(g->name, "gemma2") || !strcmp(g->name, "vaultgemma") ||
+        !strcmp(g->name, "nanochat"))
         return;
     for (tern_token token = 0; token < (tern_token)g->vocab; token++) {
         ask(ctx, token, &t);

@@ -179,7 +179,13 @@ static void emit_embedding(struct tally *u)
 {
     const struct model *m = u->f->model;
     u->f->kernels->get_row[m->embed.type](u->row, m->embed.data, m->dim, (size_t)u->t->row.token);
-    emit(u, TERN_TERM_EMBED, 0, 0, m->embed_scale * dot(u->d, u->row, m->dim));
+    float scale = m->embed_scale;
+    if (has_norm(&m->embed_norm)) {
+        u->f->kernels->scale(u->row, scale, m->dim);
+        norm_row(u->f, u->row, u->row, &m->embed_norm, m->dim);
+        scale = 1;
+    }
+    emit(u, TERN_TERM_EMBED, 0, 0, scale * dot(u->d, u->row, m->dim));
     if (m->positions)
         emit(u, TERN_TERM_POSITION, 0, 0,
              dot(u->d, m->positions + u->t->row.position * m->dim, m->dim));
