@@ -22,7 +22,7 @@ def _mixers(c: Config, f: dict, default: list[str], name: str, mixer: int) -> li
 
 def _lfm2(c: Config) -> dict:
     f = graph(c, 128000, kv_heads=8, theta=1e6, eps=("norm_eps", 1e-5), act=("hidden_act", "silu"), tied=True,
-              hidden=c.get("block_ff_dim", None) or 12288)  # fmt: skip
+              hidden=c.integer("block_ff_dim", MAX_WIDTH, 12288))  # fmt: skip
     n, hidden = f["n_layers"], f["hidden"][0]
     if c.flag("block_auto_adjust_ff_dim", True):
         of = c.integer("block_multiple_of", MAX_WIDTH, 256)
@@ -30,8 +30,7 @@ def _lfm2(c: Config) -> dict:
         hidden = in_range((hidden + of - 1) // of * of, 1, MAX_WIDTH, f"{c.where}: the width of the feed-forward step")
     else:
         c.get("block_multiple_of", None), c.get("block_ffn_dim_multiplier", None)
-    full = c.get("full_attn_idxs", None)
-    full = list(range(n)) if full is None else full
+    full = c.whole_numbers("full_attn_idxs") if c.get("full_attn_idxs", None) is not None else list(range(n))
     has = _mixers(c, f, [FULL if i in full else "conv" for i in range(n)], "conv", MIX_CONVOLUTION)
     put_all(f, hidden=hidden, qk_norm=QK_HEAD)
     width, bias = c.integer("conv_L_cache", 16, 3), c.flag("conv_bias")
@@ -71,8 +70,10 @@ def _nemotron_h(c: Config) -> dict:
     """A block is a mixer or a feed-forward step, each with its norm."""
     letters = {"M": "linear_attention", "E": "moe", "*": FULL, "-": "mlp"}
     old = {"mamba": "linear_attention", "attention": FULL}
-    pattern = c.get("hybrid_override_pattern", None)
-    kinds = c.get("layer_types", None) or c.get("layers_block_type", None) or [letters.get(at, at) for at in pattern or ""]
+    pattern = [letters.get(at, at) for at in str(c.get("hybrid_override_pattern", None) or "")]
+    kinds = c.get("layer_types", None) or c.get("layers_block_type", None) or pattern
+    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+        raise c.refuse("layer_types", "a list of names")
     kinds = [old.get(kind, kind) for kind in kinds]
     c.values.setdefault("num_hidden_layers", len(kinds))
     f = graph(c, 4096, kv_heads=8, head_dim=128, hidden=21504, ropes=False,
