@@ -285,7 +285,7 @@ FAMILIES = [
         "nemotron-h", "NemotronH",
         config(40, 4, 2, 10, 72, rope(10000.0), rms_norm_eps=None, layer_norm_epsilon=1e-5,
                layers_block_type=["mamba", "mlp", "mamba", "attention", "mlp", "mamba"], ssm_state_size=18, mamba_num_heads=6,
-               mamba_head_dim=36, n_groups=3, conv_kernel=4),
+               mamba_head_dim=36, n_groups=3, conv_kernel=4, time_step_limit=[0.0, 100.0]),
         {"skip": without("mix_skip"), "time step": without("mix_decay_bias"), "decay": without("mix_a", 1),
          "norm of states": without("mix_norm", 1), "conv bias": without("mix_conv_bias")},
     ),
