@@ -111,7 +111,8 @@ def _nemotron_h(c: Config) -> dict:
                 "moe_latent_size", "moe_shared_expert_overlap", "num_experts_per_tok", "routed_scaling_factor", "n_group",
                 "topk_group", "norm_topk_prob", "num_nextn_predict_layers", "mtp_layers_block_type", "hidden_dropout",
                 "mtp_hybrid_override_pattern", "rescale_prenorm_residual", "num_logits_to_keep", "use_mamba_kernels",
-                "sliding_window", "output_router_logits", "layer_types", "layers_block_type", "rope_parameters", "rope_theta"):  # fmt: skip
+                "sliding_window", "output_router_logits", "layer_types", "layers_block_type", "rope_parameters", "rope_theta",
+                "rope_scaling"):  # fmt: skip
         c.get(key, None)  # of training, of kernels, or of layers with experts, which are refused above
     return f
 
