@@ -106,7 +106,7 @@ def read(path: Path) -> Golden:
 
 
 # Families whose published files state layer_types, and RoPE as transformers 5 does.
-STATED = {"cwm", "granite_swa", "granitemoe_swa", "mellum", "ministral", "ministral3"}
+STATED = {"cwm", "granite_swa", "granitemoe_swa", "mellum", "ministral", "ministral3", "qwen3_next"}
 
 
 def published_config(config: dict) -> dict:
