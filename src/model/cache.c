@@ -37,6 +37,10 @@ static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         struct cache_layer *at = &c->layers[l];
+        if (w->kv_from) { /* that layer's place in the pages, which holds all that it reads */
+            *at = c->layers[w->kv_from - 1];
+            continue;
+        }
         at->class = NO_CLASS;
         if (!w->n_kv_heads)
             continue;

@@ -52,6 +52,7 @@ static const struct size_key model_sizes[] = {
     {"embed_norm", 0, OF_MODEL(has_embed_norm), 1, 0},
     {"q_scale_every", 1, OF_MODEL(q_scale_every), MAX_SEQ, 1},
     {"learned_positions", 0, OF_MODEL(learned_positions), 1, 0},
+    {"ple_dim", 0, OF_MODEL(ple_dim), MAX_WIDTH, 0},
 };
 
 static const struct number_key model_numbers[] = {
@@ -60,6 +61,9 @@ static const struct number_key model_numbers[] = {
     {"residual_scale", OF_MODEL(residual_scale), -MAX_NUMBER, MAX_NUMBER, 1},
     {"logit_scale", OF_MODEL(logit_scale), -MAX_NUMBER, MAX_NUMBER, 1},
     {"logit_cap", OF_MODEL(logit_cap), 0, MAX_NUMBER, 0},
+    {"ple_embed_scale", OF_MODEL(ple_embed_scale), -MAX_NUMBER, MAX_NUMBER, 1},
+    {"ple_in_scale", OF_MODEL(ple_in_scale), -MAX_NUMBER, MAX_NUMBER, 1},
+    {"ple_scale", OF_MODEL(ple_scale), -MAX_NUMBER, MAX_NUMBER, 1},
 };
 
 static const struct size_key layer_sizes[] = {
@@ -103,6 +107,12 @@ static const struct size_key layer_sizes[] = {
     {"state_norm_groups", 1, OF_LAYER(norm_groups), MAX_HEADS, 1},
     {"state_gate", 0, OF_LAYER(state_gate), 1, 0},
     {"state_skip", 0, OF_LAYER(skip), 1, 0},
+    {"expert_norms", 0, OF_LAYER(expert_norms), 1, 0},
+    {"router_scale", 0, OF_LAYER(router_scaled), 1, 0},
+    {"kv_from", 0, OF_LAYER(kv_from), MAX_LAYERS, 0},
+    {"v_from_k", 0, OF_LAYER(v_from_k), 1, 0},
+    {"v_norm", 0, OF_LAYER(v_norm), 1, 0},
+    {"layer_scale", 0, OF_LAYER(scaled), 1, 0},
 };
 
 static const struct number_key layer_numbers[] = {
@@ -398,6 +408,24 @@ static enum tern_status check_mixer(const struct model *m, const struct shape *s
                : TERN_OK;
 }
 
+/* Whose keys and values a layer reads, and what V is made of */
+static enum tern_status check_kv(const struct model *m, const struct shape *s, size_t l,
+                                 struct tern_error *e)
+{
+    const struct shape *from = s->kv_from ? &m->shapes[s->kv_from - 1] : s;
+    if (s->kv_from > l || from->n_kv_heads != s->n_kv_heads || from->head_dim != s->head_dim ||
+        from->window != s->window || (s->kv_from && from->kv_from))
+        return error_set(e, TERN_BAD_FILE,
+                         "layer %zu: kv_from is %zu, want an earlier layer with keys of its own and "
+                         "the same heads and window",
+                         l, s->kv_from);
+    if ((s->v_from_k && s->attn_bias & BIAS_V) ||
+        (s->kv_from && (s->v_from_k || s->v_norm || s->attn_bias & (BIAS_K | BIAS_V))))
+        return error_set(e, TERN_BAD_FILE, "layer %zu: parts of keys or values that it does not make",
+                         l);
+    return TERN_OK;
+}
+
 static enum tern_status check_ffn(const struct model *m, const struct shape *s, size_t l,
                                   struct tern_error *e)
 {
@@ -409,6 +437,10 @@ static enum tern_status check_ffn(const struct model *m, const struct shape *s, 
         return out_of_range("hidden", 0, 1, MAX_WIDTH, e); /* it has parts of such a step */
     if (!s->n_experts && (s->shared_hidden || s->router_bias || s->select_bias))
         return error_set(e, TERN_BAD_FILE, "layer %zu: a router without experts", l);
+    if ((s->router_scaled && !s->n_experts) ||
+        (s->expert_norms && (!s->shared_hidden || s->shared_switch || !(s->norms & NORM_FFN))))
+        return error_set(e, TERN_BAD_FILE,
+                         "layer %zu: norms or scales of experts without those experts", l);
     if (s->hidden && (s->norms & NORM_FFN) == 0 && !s->parallel && (s->norms & NORM_FFN_POST) == 0)
         return error_set(e, TERN_BAD_FILE, "layer %zu: its feed-forward step has no norm", l);
     if (s->parallel && (s->n_experts || s->norms & NORM_ATTN_POST))
@@ -427,6 +459,8 @@ static enum tern_status check_shape(const struct model *m, const struct shape *s
 {
     enum tern_status status = check_heads(m, s, l, e);
     if (!status)
+        status = check_kv(m, s, l, e);
+    if (!status)
         status = check_ffn(m, s, l, e);
     if (!status)
         status = check_mixer(m, s, l, e);
@@ -444,6 +478,8 @@ enum tern_status config_read(struct model *m, struct keys *keys, struct tern_err
         return s;
     m->activation = (enum activation)activation;
     m->layer_norm = norm == 1;
+    if (m->ple_dim > MAX_WIDTH / m->n_layers)
+        return out_of_range("ple_dim", m->ple_dim, 0, MAX_WIDTH / m->n_layers, e);
     m->shapes = calloc(m->n_layers, sizeof *m->shapes);
     if (!m->shapes)
         return error_memory(e, "the layers", m->n_layers * sizeof *m->shapes);

@@ -67,7 +67,8 @@ static void route_items(void *arg, size_t begin, size_t end, int thread)
     (void)thread;
     for (size_t i = begin; i < end; i++) {
         float *x = f->in.x + i * stride, *scores = f->experts.scores + i * f->experts.score_stride;
-        const struct norm *norm = ffn_norm_of(w);
+        bool own = has_norm(&w->experts.router_norm);
+        const struct norm *norm = own ? &w->experts.router_norm : ffn_norm_of(w);
         if (has_norm(norm))
             norm_row(f, x, f->x + i * f->dim_stride, norm, dim);
         else
@@ -77,6 +78,8 @@ static void route_items(void *arg, size_t begin, size_t end, int thread)
                &(struct activations){.n = 1, .k = dim, .stride = stride, .x = x});
         if (!f->kernels->in_range(scores, w->experts.n, FLT_MAX)) /* a sigmoid would hide it */
             mark_bad(f, w->index, BAD_ROUTER);
+        if (own)
+            norm_row(f, x, f->x + i * f->dim_stride, &w->experts.in_norm, dim);
         router_choose(&w->experts, scores, f->experts.taken + i * f->experts.n,
                       f->experts.chosen + i * f->experts.max_used);
     }
@@ -193,6 +196,11 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
         for (size_t j = 0; j < w->experts.n_used; j++) {
             const struct choice *c = &e->chosen[i * e->max_used + j];
             f->kernels->add_scaled(y, e->y + c->place * f->dim_stride, c->weight, f->model->dim);
+        }
+        if (has_norm(&w->experts.post_norm)) {
+            float *z = f->z + i * f->dim_stride;
+            norm_row(f, y, y, &w->experts.post_norm, f->model->dim);
+            norm_row(f, z, z, &w->experts.shared_post_norm, f->model->dim);
         }
         if (w->experts.shared_hidden)
             f->kernels->add_scaled(y, f->z + i * f->dim_stride,

@@ -6,6 +6,7 @@
 #include "model/embed.h"
 #include "model/ffn.h"
 #include "model/head.h"
+#include "model/ple.h"
 #include "model/plain.h"
 #include "model/projections.h"
 #include "model/recurrence.h"
@@ -37,6 +38,8 @@ static void layer(struct forward *f, const struct layer *w)
     }
     if (w->hidden)
         step_post_norm(f, &w->ffn_post_norm);
+    step_ple(f, w);   /* x += norm((act(x Wgate) * ple) Wout), ple: this layer's own embedding */
+    step_scale(f, w); /* x *= scale */
 }
 
 /* First row after `i` that belongs to another sequence. */
@@ -73,6 +76,7 @@ static bool all_rows(struct forward *f)
 {
     profile_layer(f->profile, f->model->n_layers);
     step_embed(f);
+    step_embed_layers(f);
     for (size_t l = 0; l < f->model->n_layers && !forward_is_cancelled(f); l++) {
         profile_layer(f->profile, l);
         layer(f, &f->model->layers[l]);

@@ -72,10 +72,11 @@ static void bind_matrix(struct binder *b, const struct slot *s, unsigned types)
 static void bind_attention(struct binder *b, struct layer *w, const struct shape *c)
 {
     size_t dim = b->m->dim, q = c->n_heads * c->head_dim, k = c->n_kv_heads * c->head_dim;
+    bool own = !c->kv_from;
     const struct slot slots[] = {
         {"q", q, dim, 1, c->attn_bias & BIAS_Q, &w->q},
-        {"k", k, dim, 1, c->attn_bias & BIAS_K, &w->k},
-        {"v", k, dim, 1, c->attn_bias & BIAS_V, &w->v},
+        {"k", k, dim, own, c->attn_bias & BIAS_K, &w->k},
+        {"v", k, dim, own && !c->v_from_k, c->attn_bias & BIAS_V, &w->v},
         {"o", dim, q, 1, c->attn_bias & BIAS_O, &w->o},
     };
     const struct slot gate = {"attn_gate", c->attn_gate == GATE_HEADS ? c->n_heads : q,
@@ -88,10 +89,13 @@ static void bind_attention(struct binder *b, struct layer *w, const struct shape
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         bind_matrix(b, &slots[i], ANY_TYPE);
     bind_matrix(b, &gate, ANY_TYPE);
+    if (c->v_from_k)
+        w->v = w->k;
     bind_vector(b, "q_norm", "", c->qk_norm, full ? q : c->head_dim, &w->q_norm.weight);
-    bind_vector(b, "k_norm", "", c->qk_norm, full ? k : c->head_dim, &w->k_norm.weight);
+    bind_vector(b, "k_norm", "", own ? c->qk_norm : 0, full ? k : c->head_dim, &w->k_norm.weight);
     bind_vector(b, "q_norm", "_bias", bias, c->head_dim, &w->q_norm.bias);
-    bind_vector(b, "k_norm", "_bias", bias, c->head_dim, &w->k_norm.bias);
+    bind_vector(b, "k_norm", "_bias", own && bias, c->head_dim, &w->k_norm.bias);
+    bind_vector(b, "v_norm", "", c->v_norm, c->head_dim, &w->v_norm);
     bind_vector(b, "sinks", "", c->sinks, c->n_heads, &w->sinks);
 }
 
@@ -163,6 +167,23 @@ static void bind_ffn(struct binder *b, struct layer *w, const struct shape *c)
     bind_matrix(b, &shared_switch, 1 << TERN_F32);
     bind_vector(b, "xielu", "", c->hidden && (int)b->m->activation == ACT_XIELU, 4, &w->xielu);
     bind_vector(b, "router_select_bias", "", c->select_bias, c->n_experts, &x->select_bias);
+    bind_vector(b, "router_scale", "", c->router_scaled, c->n_experts, &x->scale);
+    bind_norm(b, "router_norm", c->expert_norms, dim, &x->router_norm);
+    bind_norm(b, "expert_norm", c->expert_norms, dim, &x->in_norm);
+    bind_norm(b, "shared_post_norm", c->expert_norms, dim, &x->shared_post_norm);
+    bind_norm(b, "expert_post_norm", c->expert_norms, dim, &x->post_norm);
+}
+
+/* What each layer has of the embeddings per layer, and its scale */
+static void bind_layer_end(struct binder *b, struct layer *w, const struct shape *c)
+{
+    size_t dim = b->m->dim, n = b->m->ple_dim;
+    const struct slot gate = {"ple_gate", n, dim, n != 0, false, &w->ple_gate};
+    const struct slot out = {"ple_out", dim, n, n != 0, false, &w->ple_out};
+    bind_matrix(b, &gate, ANY_TYPE);
+    bind_matrix(b, &out, ANY_TYPE);
+    bind_norm(b, "ple_post_norm", n, dim, &w->ple_post_norm);
+    bind_vector(b, "x_scale", "", c->scaled, 1, &w->scale);
 }
 
 static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
@@ -183,6 +204,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
                         .qkv_clip = c->qkv_clip,
                         .clip_last = c->qkv_clip_last,
                         .qk_norm_last = c->qk_norm_last,
+                        .kv_from = c->kv_from,
                         .qk_norm = (enum qk_norm)c->qk_norm,
                         .parallel = c->parallel,
                         .gated = c->gated,
@@ -204,6 +226,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
     bind_norm(b, "ffn_norm", c->norms & NORM_FFN, m->dim, &w->ffn_norm);
     bind_norm(b, "ffn_post_norm", c->norms & NORM_FFN_POST, m->dim, &w->ffn_post_norm);
     bind_ffn(b, w, c);
+    bind_layer_end(b, w, c);
 }
 
 static enum tern_status bind_all(struct model *m, struct tern_error *e)
@@ -221,6 +244,12 @@ static enum tern_status bind_all(struct model *m, struct tern_error *e)
     bind_vector(&b, "head_bias", "", m->head_bias, m->vocab, &m->head.bias);
     bind_vector(&b, "positions", "", m->learned_positions, m->max_seq * m->dim, &m->positions);
     bind_norm(&b, "final_norm", 1, m->dim, &m->final_norm);
+    const size_t ple = m->n_layers * m->ple_dim;
+    const struct slot ple_embed = {"ple_embed", m->vocab, ple, ple != 0, false, &m->ple_embed};
+    const struct slot ple_in = {"ple_in", ple, m->dim, ple != 0, false, &m->ple_in};
+    bind_matrix(&b, &ple_embed, ANY_TYPE);
+    bind_matrix(&b, &ple_in, ANY_TYPE);
+    bind_norm(&b, "ple_norm", ple, m->ple_dim, &m->ple_norm);
     for (size_t l = 0; l < m->n_layers && !b.status; l++) {
         b.layer = (int)l;
         bind_layer(&b, &m->layers[l], &m->shapes[l]);
@@ -286,5 +315,7 @@ uint64_t model_token_bytes(const struct model *m)
         }
     }
     const struct tensor *embed = weights_find(m->weights, "embed");
+    if (m->ple_dim)
+        n -= weights_find(m->weights, "ple_embed")->bytes;
     return m->head_tied ? n : n - embed->bytes;
 }

@@ -64,6 +64,10 @@ struct experts {
     size_t shared_hidden;     /* of the expert that every row takes; 0: none */
     struct matrix shared_gate, shared_up, shared_down;
     struct matrix shared_switch; /* [1, dim] f32: times sigmoid of it; data NULL: always whole */
+    /* Norms of x for the router and for the experts, and of what the shared expert and the others
+     * give, all [dim] or none: then the shared expert alone reads x through the layer's own norm */
+    struct norm router_norm, in_norm, shared_post_norm, post_norm;
+    const float *scale; /* [n] multiplies the weights of the chosen, at last; or NULL */
 };
 
 /* What a layer mixes its positions with: bits of the key `mixer`. */
@@ -108,7 +112,8 @@ struct shape {
     size_t rope_set;
     size_t attn_bias, ffn_bias, norms, qk_norm, sinks, parallel, gated;
     size_t n_experts, experts_used, router_score, router_normalize, router_bias, select_bias;
-    size_t shared_hidden, shared_switch;
+    size_t shared_hidden, shared_switch, expert_norms, router_scaled;
+    size_t kv_from, v_from_k, v_norm, scaled;
     size_t qkv_clip_last, qk_norm_last, router_groups, router_groups_used, router_group_best;
     size_t mixer, attn_gate, rule, k_heads, v_heads, k_dim, v_dim, conv_width, conv_bias, mix_bias;
     size_t state_norm, norm_groups, state_gate, skip;
@@ -132,10 +137,12 @@ struct layer {
     enum qk_norm qk_norm;
     bool qk_norm_last;          /* after RoPE, not before it */
     struct norm q_norm, k_norm; /* [head_dim], or [heads * head_dim] */
+    size_t kv_from;             /* layer, plus one, whose keys and values it reads; 0: its own */
+    const float *v_norm;        /* [head_dim] RMSNorm of each head of v, or NULL */
     bool parallel;              /* attention and feed-forward read the same x */
     struct matrix q;            /* [n_heads * head_dim, dim] */
     struct matrix k;            /* [n_kv_heads * head_dim, dim] */
-    struct matrix v;            /* [n_kv_heads * head_dim, dim] */
+    struct matrix v;            /* [n_kv_heads * head_dim, dim]; may be k's */
     struct matrix o;            /* [dim, n_heads * head_dim] */
     struct matrix attn_gate;    /* [n_heads * head_dim, dim] or [n_heads, dim]; data NULL: none */
     struct mixer mix;
@@ -145,6 +152,10 @@ struct layer {
     struct matrix gate, up; /* [hidden, dim]; one for each expert; gate only if gated */
     struct matrix down;     /* [dim, hidden]; one for each expert */
     struct experts experts;
+    struct matrix ple_gate; /* [ple_dim, dim]; data NULL: the model has no embeddings per layer */
+    struct matrix ple_out;  /* [dim, ple_dim] */
+    struct norm ple_post_norm; /* [dim] */
+    const float *scale;        /* [1] multiplies x at the layer's end, or NULL */
 };
 
 struct model {
@@ -168,6 +179,11 @@ struct model {
     const float *q_scales;     /* [n_q_scales] of queries, q_scale_every positions each; or NULL */
     size_t n_q_scales, q_scale_every;
     const float *alibi;        /* [n_heads] of every layer, borrowed from the file; or NULL */
+    size_t ple_dim;            /* of the embedding that each layer has of its own; 0: none (ple.h) */
+    struct matrix ple_embed;   /* [vocab, n_layers * ple_dim] */
+    struct matrix ple_in;      /* [n_layers * ple_dim, dim] */
+    struct norm ple_norm;      /* [ple_dim] */
+    float ple_embed_scale, ple_in_scale, ple_scale;
     size_t head_tied;
     /* what config.c read and model.c binds */
     struct shape *shapes; /* [n_layers]; only while opening */

@@ -83,6 +83,24 @@ static void embed(struct forward *f, const struct row *row)
     }
 }
 
+/* Embeddings per layer: ple[l] = (norm(Win[l] x * in_scale) + embed[token][l] * embed_scale) * scale
+ * [ple_dim] for every layer, from x before the first */
+static void embed_layers(struct forward *f, const struct row *row)
+{
+    const struct model *m = f->model;
+    const struct kernels *k = f->kernels;
+    struct plain *p = &f->plain;
+    size_t n = m->n_layers * m->ple_dim;
+    plain_matmul(f, 0, p->ple, &m->ple_in, p->x);
+    k->scale(p->ple, m->ple_in_scale, n);
+    for (size_t l = 0; l < m->n_layers; l++)
+        norm_row(f, p->ple + l * m->ple_dim, p->ple + l * m->ple_dim, &m->ple_norm, m->ple_dim);
+    k->get_row[m->ple_embed.type](p->ple_row, m->ple_embed.data, n, (size_t)row->token);
+    k->scale(p->ple_row, m->ple_embed_scale, n);
+    k->add(p->ple, p->ple_row, n);
+    k->scale(p->ple, m->ple_scale, n);
+}
+
 /* ---- attention ---- */
 
 /* q = norm(q): over each head with weights [d] or [n_heads, d], or over all heads together */
@@ -92,7 +110,7 @@ static void norm_heads(struct forward *f, const struct layer *w, float *q, const
     const struct kernels *k = f->kernels;
     size_t d = w->head_dim;
     float eps = f->model->norm_eps;
-    if (w->qk_norm == QK_FULL)
+    if (w->qk_norm == QK_FULL && n_heads)
         k->rmsnorm(q, q, norm->weight, n_heads * d, eps);
     for (size_t h = 0; h < n_heads && w->qk_norm == QK_HEAD; h++)
         k->rmsnorm(q + h * d, q + h * d, norm->weight, d, eps);
@@ -116,9 +134,10 @@ static void turn_heads(struct forward *f, const struct layer *w, float *q, size_
 static void clip_heads(struct forward *f, const struct layer *w)
 {
     struct plain *p = &f->plain;
+    size_t n_kv = w->kv_from ? 0 : w->n_kv_heads * w->head_dim;
     f->kernels->clamp(p->q, w->qkv_clip, w->n_heads * w->head_dim);
-    f->kernels->clamp(p->k, w->qkv_clip, w->n_kv_heads * w->head_dim);
-    f->kernels->clamp(p->v, w->qkv_clip, w->n_kv_heads * w->head_dim);
+    f->kernels->clamp(p->k, w->qkv_clip, n_kv);
+    f->kernels->clamp(p->v, w->qkv_clip, n_kv);
 }
 
 /* Norms of q and k, where this is their place: before RoPE, or after it */
@@ -127,31 +146,35 @@ static void norm_qk(struct forward *f, const struct layer *w, bool last)
     if (w->qk_norm_last != last)
         return;
     norm_heads(f, w, f->plain.q, &w->q_norm, w->n_heads);
-    norm_heads(f, w, f->plain.k, &w->k_norm, w->n_kv_heads);
+    norm_heads(f, w, f->plain.k, &w->k_norm, w->kv_from ? 0 : w->n_kv_heads);
 }
 
 /* q, k, v = Wq h, Wk h, Wv h, clamped, normed (or normed, clamped), turned (or turned, normed), q scaled by its position;
- * k and v into the cache at the row's position */
+ * k and v into the cache at the row's position. A layer that reads the keys and values of an earlier one makes only q. */
 static void project_qkv(struct forward *f, const struct layer *w, const struct row *row,
                         const float *h)
 {
     struct plain *p = &f->plain;
     struct attention_scratch *s = &f->scratch->attention;
-    size_t d = w->head_dim, l = w->index;
+    size_t d = w->head_dim, l = w->index, n_kv = w->kv_from ? 0 : w->n_kv_heads;
     plain_matmul(f, l, p->q, &w->q, h);
-    plain_matmul(f, l, p->k, &w->k, h);
-    plain_matmul(f, l, p->v, &w->v, h);
+    if (n_kv) {
+        plain_matmul(f, l, p->k, &w->k, h);
+        plain_matmul(f, l, p->v, &w->v, h);
+    }
     if (w->qkv_clip > 0 && !w->clip_last)
         clip_heads(f, w);
     norm_qk(f, w, false);
+    for (size_t i = 0; w->v_norm && i < n_kv; i++)
+        f->kernels->rmsnorm(p->v + i * d, p->v + i * d, w->v_norm, d, f->model->norm_eps);
     if (w->qkv_clip > 0 && w->clip_last)
         clip_heads(f, w);
     turn_heads(f, w, p->q, w->n_heads);
-    turn_heads(f, w, p->k, w->n_kv_heads);
+    turn_heads(f, w, p->k, n_kv);
     norm_qk(f, w, true);
     if (f->model->q_scales)
         f->kernels->scale(p->q, q_scale_of(f->model, row->position), w->n_heads * d);
-    for (size_t i = 0; i < w->n_kv_heads; i++) {
+    for (size_t i = 0; i < n_kv; i++) {
         kv_store(f, l, row, i, true, p->k + i * d, d, s);
         kv_store(f, l, row, i, false, p->v + i * d, d, s);
     }
@@ -248,13 +271,16 @@ static void feed_forward(struct forward *f, const struct layer *w, float *y, con
     plain_matmul(f, w->index, y, down, p->up);
 }
 
-/* y += the expert that every row takes, * sigmoid(switch . h) where it has a switch */
+/* y += the expert that every row takes, normed where it has a norm, * sigmoid(switch . h) where it has
+ * a switch */
 static void add_shared_expert(struct forward *f, const struct layer *w, float *y, const float *h)
 {
     const struct experts *x = &w->experts;
     struct plain *p = &f->plain;
     _Alignas(64) float on[TILE_ROWS];
     feed_forward(f, w, p->z, h, &x->shared_gate, &x->shared_up, &x->shared_down);
+    if (has_norm(&x->shared_post_norm))
+        norm_row(f, p->z, p->z, &x->shared_post_norm, f->model->dim);
     if (!x->shared_switch.data) {
         f->kernels->add(y, p->z, f->model->dim);
         return;
@@ -263,13 +289,20 @@ static void add_shared_expert(struct forward *f, const struct layer *w, float *y
     f->kernels->add_scaled(y, p->z, 1 / (1 + math_exp(-on[0])), f->model->dim);
 }
 
-/* y = sum over the chosen experts e, by ascending id, of weight[e] * ffn_e(h), from 0 */
+/* y = sum over the chosen experts e, by ascending id, of weight[e] * ffn_e(h), from 0. Where experts have
+ * norms of their own, the router and they read x through those, and the sum has a norm. */
 static void experts(struct forward *f, const struct layer *w, float *y, const float *h)
 {
     const struct experts *x = &w->experts;
     struct plain *p = &f->plain;
     size_t dim = f->model->dim;
-    plain_matmul(f, w->index, p->scores, &x->router, h);
+    bool own = has_norm(&x->in_norm);
+    const float *in = own ? p->e : h;
+    if (own) {
+        norm_row(f, p->e, p->x, &x->in_norm, dim);
+        norm_row(f, y, p->x, &x->router_norm, dim);
+    }
+    plain_matmul(f, w->index, p->scores, &x->router, own ? y : h);
     if (!f->kernels->in_range(p->scores, x->n, FLT_MAX))
         mark_bad(f, w->index, BAD_ROUTER);
     router_choose(x, p->scores, p->taken, p->chosen);
@@ -279,11 +312,31 @@ static void experts(struct forward *f, const struct layer *w, float *y, const fl
         struct matrix up = matrix_rows(&w->up, e, 0, w->hidden);
         struct matrix down = matrix_rows(&w->down, e, 0, dim);
         struct matrix gate = w->gated ? matrix_rows(&w->gate, e, 0, w->hidden) : up;
-        feed_forward(f, w, p->z, h, &gate, &up, &down);
+        feed_forward(f, w, p->z, in, &gate, &up, &down);
         f->kernels->add_scaled(y, p->z, p->chosen[j].weight, dim);
     }
+    if (own)
+        norm_row(f, y, y, &x->post_norm, dim);
     if (x->shared_hidden)
         add_shared_expert(f, w, y, h);
+}
+
+/* ---- the layer's end ---- */
+
+/* x += norm(Wout (act(Wgate x) * ple[l]));  x *= scale */
+static void end_layer(struct forward *f, const struct layer *w)
+{
+    struct plain *p = &f->plain;
+    size_t d = f->model->ple_dim;
+    if (d) {
+        plain_matmul(f, w->index, p->gate, &w->ple_gate, p->x);
+        f->kernels->activate(p->up, p->gate, p->ple + w->index * d, d, f->model->activation,
+                             w->ffn_clamp);
+        plain_matmul(f, w->index, p->y, &w->ple_out, p->up);
+        add_to_stream(f, p->y, &w->ple_post_norm);
+    }
+    if (w->scale)
+        f->kernels->scale(p->x, *w->scale, f->model->dim);
 }
 
 /* ---- the graph ---- */
@@ -343,10 +396,13 @@ bool plain_rows(struct forward *f)
         if (i == 0 || f->rows[i].seq != f->rows[first].seq)
             recurrence_copy(f, f->rows[first = i].seq);
         embed(f, &f->rows[i]);
+        if (m->ple_dim)
+            embed_layers(f, &f->rows[i]);
         for (size_t l = 0; l < m->n_layers; l++) {
             if (forward_is_cancelled(f))
                 return false;
             layer(f, &m->layers[l], &f->rows[i]);
+            end_layer(f, &m->layers[l]);
         }
         recurrence_mark(f, f->rows[i].seq, i + 1 - first);
         if (f->rows[i].flags & TERN_ROW_LOGITS)

@@ -14,6 +14,8 @@ struct plain {
     float *x;         /* [dim] the residual stream */
     float *h;         /* [dim] norm(x) */
     float *y, *z;     /* [dim] what a step adds to x */
+    float *e;         /* [dim] x through the experts' own norm */
+    float *ple, *ple_row; /* [n_layers, ple_dim] each layer's own embedding, and the token's part */
     float *q, *k, *v; /* [n_heads * head_dim], [n_kv_heads * head_dim] twice */
     float *att;       /* [n_heads * head_dim] */
     float *gate, *up; /* [hidden] */

@@ -149,6 +149,8 @@ void profile_layer_cost(const struct model *m, const struct cache *cache, size_t
     add_matrix(&cost[OP_GATE_UP], &w->experts.shared_gate, n);
     add_matrix(&cost[OP_GATE_UP], &w->experts.shared_up, n);
     add_matrix(&cost[OP_DOWN], &w->experts.shared_down, n);
+    add_matrix(&cost[OP_GATE_UP], &w->ple_gate, n);
+    add_matrix(&cost[OP_DOWN], &w->ple_out, n);
 }
 
 void profile_cost(const struct model *m, const struct cache *cache, const struct row *rows,
@@ -159,6 +161,7 @@ void profile_cost(const struct model *m, const struct cache *cache, const struct
         logits += (rows[i].flags & TERN_ROW_LOGITS) != 0;
     cost[OP_EMBED].bytes +=
         n * ((uint64_t)format_tile_bytes(format_find(m->embed.type), m->embed.k) / TILE_ROWS);
+    add_matrix(&cost[OP_EMBED], &m->ple_in, n);
     for (size_t l = 0; l < m->n_layers; l++)
         profile_layer_cost(m, cache, l, rows, n, cost);
     if (logits) {

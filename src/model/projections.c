@@ -58,6 +58,8 @@ static void finish_heads(struct forward *f, const struct layer *w, const struct 
     size_t d = w->head_dim;
     if (norms && !w->qk_norm_last)
         norm_heads(f, w, is_q ? &w->q_norm : &w->k_norm, x, h0, h1);
+    for (size_t h = h0; !is_q && !is_key && w->v_norm && h < h1; h++)
+        f->kernels->rmsnorm(x + (h - h0) * d, x + (h - h0) * d, w->v_norm, d, f->model->norm_eps);
     if (w->qkv_clip > 0 && w->clip_last)
         f->kernels->clamp(x, w->qkv_clip, (h1 - h0) * d);
     if (w->rope && (is_q || is_key))
@@ -101,11 +103,19 @@ static void full_norm_items(void *arg, size_t begin, size_t end, int thread)
     for (size_t i = begin; i < end; i++) {
         float *q = f->q + i * f->q_stride, *k = f->k + i * f->kv_stride;
         f->kernels->rmsnorm(q, q, w->q_norm.weight, w->n_heads * w->head_dim, f->model->norm_eps);
+        finish_heads(f, w, &w->q, q, i, 0, w->n_heads, s);
+        if (w->kv_from)
+            continue;
         f->kernels->rmsnorm(k, k, w->k_norm.weight, w->n_kv_heads * w->head_dim,
                             f->model->norm_eps);
-        finish_heads(f, w, &w->q, q, i, 0, w->n_heads, s);
         finish_heads(f, w, &w->k, k, i, 0, w->n_kv_heads, s);
     }
+}
+
+/* Items of k, and of v: none in a layer that reads another's */
+static size_t n_own_kv(const struct layer *w)
+{
+    return !w->kv_from ? ceil_div(w->n_kv_heads, heads_on_tiles(w->head_dim)) : 0;
 }
 
 static void qkv_items(void *arg, size_t begin, size_t end, int thread)
@@ -115,7 +125,7 @@ static void qkv_items(void *arg, size_t begin, size_t end, int thread)
     struct activations act = input_view(job.f, job.in, thread);
     size_t whole = heads_on_tiles(w->head_dim),
            step = ceil_div(COLUMNS, whole * w->head_dim) * whole;
-    size_t n_q = ceil_div(w->n_heads, whole), n_kv = ceil_div(w->n_kv_heads, whole);
+    size_t n_q = ceil_div(w->n_heads, whole), n_kv = n_own_kv(w);
     for (size_t i = begin, stop; i < end; i = stop) { /* the heads of one matrix at once */
         bool is_q = i < n_q, is_k = !is_q && i < n_q + n_kv;
         size_t first = is_q ? 0 : is_k ? n_q : n_q + n_kv;
@@ -130,20 +140,21 @@ static void qkv_items(void *arg, size_t begin, size_t end, int thread)
 void step_project_qkv(struct forward *f, const struct layer *w)
 {
     state_watch(f, w->index, WATCH_ATTENTION);
+    bool own = !w->kv_from;
+    bool quantized = own && (type_is_quantized(w->k.type) || type_is_quantized(w->v.type));
+    bool floats = own && (!type_is_quantized(w->k.type) || !type_is_quantized(w->v.type));
     struct input in = {.src = f->x,
                        .stride = f->dim_stride,
                        .n = f->n,
                        .k = f->model->dim,
                        .norm = &w->attn_norm,
                        .layer = w->index,
-                       .quantize = type_is_quantized(w->q.type) || type_is_quantized(w->k.type) ||
-                                   type_is_quantized(w->v.type),
-                       .floats = !type_is_quantized(w->q.type) || !type_is_quantized(w->k.type) ||
-                                 !type_is_quantized(w->v.type)};
+                       .quantize = type_is_quantized(w->q.type) || quantized,
+                       .floats = !type_is_quantized(w->q.type) || floats};
     size_t whole = heads_on_tiles(w->head_dim);
     input_prepare(f, &in);
     profile_run(f->profile, OP_QKV, f->pool,
-                ceil_div(w->n_heads, whole) + 2 * ceil_div(w->n_kv_heads, whole), qkv_items,
+                ceil_div(w->n_heads, whole) + 2 * n_own_kv(w), qkv_items,
                 &(struct projection){.f = f, .w = w, .in = &in});
     if (w->qk_norm == QK_FULL)
         profile_run(f->profile, OP_QKV, f->pool, f->n, full_norm_items,

@@ -107,6 +107,8 @@ static void settle_weights(const struct experts *x, struct choice *c)
         if (x->normalize || x->score == ROUTER_SOFTMAX_CHOSEN)
             c[j].weight /= sum;
         c[j].weight *= x->factor;
+        if (x->scale)
+            c[j].weight *= x->scale[c[j].expert];
     }
 }
 

@@ -34,10 +34,11 @@ static size_t n_blocks(size_t n)
     return (n + BLOCK - 1) / BLOCK;
 }
 
-/* Bytes of a block of a layer, and of all that a sequence of n tokens holds. */
+/* Bytes of a block of a layer (0 where it reads another's), and of all that a sequence of n tokens
+ * holds. */
 static size_t block_bytes(const struct cache *c, const struct model *m, size_t l)
 {
-    return 2 * m->layers[l].n_kv_heads * c->layers[l].kv_bytes;
+    return m->layers[l].kv_from ? 0 : 2 * m->layers[l].n_kv_heads * c->layers[l].kv_bytes;
 }
 
 static uint64_t data_bytes(const struct cache *c, const struct model *m, const uint64_t *first,
@@ -167,7 +168,7 @@ static enum tern_status write_all(struct session_out *o, struct tern_error *e)
     enum tern_status s = header ? TERN_OK : error_memory(e, "a session", bytes);
     o->at = data;
     for (size_t l = 0; l < o->c->n_layers && !s; l++)
-        s = write_layer(o, l, e);
+        s = block_bytes(o->c, o->m, l) ? write_layer(o, l, e) : TERN_OK;
     size_t state = o->m->state_floats * sizeof(float);
     const float *from = state ? recurrent_state(&o->c->recurrent, o->seq, o->n) : NULL;
     if (from && !s) {

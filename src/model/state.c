@@ -17,6 +17,7 @@ static struct widths widths_of(const struct model *m)
         max.q = max_size(max.q, w->n_heads * w->head_dim);
         max.kv = max_size(max.kv, w->n_kv_heads * w->head_dim);
         max.hidden = max_size(max.hidden, w->experts.n ? w->experts.shared_hidden : w->hidden);
+        max.hidden = max_size(max.hidden, m->ple_dim);
         max.half = max_size(max.half, w->rope ? w->rope->half : 1);
         max.mix = max_size(max.mix, max_size(w->mix.in.rows, w->attn_gate.rows));
         max.conv = max_size(max.conv, w->mix.channels);
@@ -28,15 +29,16 @@ static struct widths widths_of(const struct model *m)
     return max;
 }
 
-static void take_scratch(struct arena *a, struct scratch *s, size_t gate_floats, size_t dim,
-                         const struct widths *max, const struct attention *attention)
+static void take_scratch(struct arena *a, struct scratch *s, const struct forward *f,
+                         const struct widths *max)
 {
     struct scratch none;
     s = s ? s : &none; /* measuring: there is no scratch yet */
-    act_buffer_take(a, &s->in, 1, max_size(dim, max->q));
-    s->gate = arena_take(a, gate_floats, sizeof(float));
-    s->up = arena_take(a, gate_floats, sizeof(float));
-    attention_take_scratch(attention, a, &s->attention);
+    act_buffer_take(a, &s->in, 1, max_size(f->model->dim, max->q));
+    s->gate = arena_take(a, f->gate_floats, sizeof(float));
+    s->up = arena_take(a, f->gate_floats, sizeof(float));
+    s->ple_row = arena_take(a, f->ple_stride, sizeof(float));
+    attention_take_scratch(&f->attention, a, &s->attention);
 }
 
 /* One row of everything, for plain.c */
@@ -51,6 +53,7 @@ static void plain_take(struct plain *p, struct arena *a, const struct model *m)
         d = max_size(d, w->head_dim);
         half = max_size(half, w->rope ? w->rope->half : 1);
         hidden = max_size(hidden, max_size(w->hidden, w->experts.shared_hidden));
+        hidden = max_size(hidden, m->ple_dim);
         n_experts = max_size(n_experts, w->experts.n);
         n_used = max_size(n_used, w->experts.n_used);
     }
@@ -62,6 +65,9 @@ static void plain_take(struct plain *p, struct arena *a, const struct model *m)
         {&p->h, m->dim},
         {&p->y, m->dim},
         {&p->z, m->dim},
+        {&p->e, n_experts ? m->dim : 0},
+        {&p->ple, m->n_layers * m->ple_dim},
+        {&p->ple_row, m->n_layers * m->ple_dim},
         {&p->q, q},
         {&p->k, kv},
         {&p->v, kv},
@@ -117,6 +123,8 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     f->decay = arena_take(a, n * f->number_stride, size);
     f->beta = arena_take(a, n * f->number_stride, size);
     f->again_rows = arena_take(a, m->state_floats ? n : 0, sizeof *f->again_rows);
+    f->ple_stride = round_up(m->n_layers * m->ple_dim, 64);
+    f->ple = arena_take(a, n * f->ple_stride, size);
     act_buffer_take(a, &f->in, n, max_size(m->dim, max.q));
     act_buffer_take(a, &f->ffn, n, max.hidden);
     f->rope_cos = arena_take(a, m->n_ropes * n * f->rope_stride, size);
@@ -127,8 +135,7 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     plain_take(&f->plain, a, m);
     f->scratch = arena_take(a, (size_t)n_threads, sizeof *f->scratch);
     for (int t = 0; t < n_threads; t++)
-        take_scratch(a, f->scratch ? &f->scratch[t] : NULL, f->gate_floats, m->dim, &max,
-                     &f->attention);
+        take_scratch(a, f->scratch ? &f->scratch[t] : NULL, f, &max);
 }
 
 uint64_t state_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads)

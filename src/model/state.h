@@ -28,6 +28,7 @@ struct row { /* one token of the batch */
 struct scratch {
     struct act_buffer in; /* one row: the input of a step when the batch is one row */
     float *gate, *up;     /* [gate_floats]: some columns of the rows that go together */
+    float *ple_row;       /* [n_layers, ple_dim] a token's embedding of each layer */
     struct attention_scratch attention;
 };
 
@@ -43,6 +44,7 @@ enum watch_point {
     WATCH_EXPERT,    /*   what each expert gives, before its weight */
     WATCH_ATTN_POST, /* made: y, or z where attention and feed-forward are parallel */
     WATCH_FFN_POST,  /*   y */
+    WATCH_PLE,       /*   x, where the layer adds its own embedding or has a scale */
     WATCH_LOGITS,    /*   logits, and in y the rows that asked for them */
 };
 
@@ -67,13 +69,14 @@ struct forward {
     float *decay, *beta;    /* [n_batch, v_heads] */
     struct row *again_rows; /* [n_batch] rows that are run again from the log, */
     bool again;             /* which is under way */
+    float *ple;       /* [n_batch, ple_stride] each layer's own embedding: [n_layers, ple_dim] */
     struct act_buffer in;   /* [n_batch, ...] input of a step */
     struct act_buffer ffn;  /* [n_batch, hidden] input of the down projection */
     float *gate, *up; /* [n_batch, ffn.stride] what ffn was made of, if somebody watches; or NULL */
     float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
     float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
     size_t mix_stride, conv_stride, number_stride;
-    size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride;
+    size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride, ple_stride;
     size_t gate_floats;
     struct scratch *scratch; /* [threads] */
     struct attention attention;

@@ -70,7 +70,7 @@ static float scale_of(const char *name, uint64_t k)
 void toy_values(float *values, size_t n, uint64_t seed, const char *name, uint64_t k)
 {
     uint64_t key = seed ^ fnv1a64(name);
-    bool norm = ends(name, "_norm");
+    bool norm = ends(name, "_norm") || ends(name, "_scale");
     bool decay = ends(name, "mix_a");
     float scale = scale_of(name, k);
     for (size_t i = 0; i < n; i++) {

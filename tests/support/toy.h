@@ -9,7 +9,7 @@
  *             x ^ x >> 31
  *   key     = seed ^ fnv1a64(NAME)
  *   u(i)    = ((int64)(mix(key + i * 0x9E3779B97F4A7C15) >> 40) - 2^23) * 2^-23     exact, [-1, 1)
- *   norm weights ("..._norm")    1 + u * 0.25
+ *   norm weights ("..._norm"), scales ("..._scale")    1 + u * 0.25
  *   decays ("...mix_a")          1 + u * 0.75
  *   biases ("..._bias")          u * 0.5
  *   embed                        u
