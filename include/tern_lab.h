@@ -168,7 +168,8 @@ typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
  *                   for each expert that has rows, by id, and
  *   experts         [dim]  the weighted sum of the experts, with the shared one
  *   ffn_post_norm   [dim]  norm of down or experts; if a layer has it, this is added instead
- *   out             [dim]  x after the layer
+ *   ple             [dim]  norm of what the layer's own embedding of the token adds (FORMAT.md)
+ *   out             [dim]  x after the layer, and after its scale, if it has one
  *   final_norm      [dim], logits [vocab]
  * A layer without a step has no such operation. Guessed tokens (struct tern_generate_params) are
  * shown, too, even if they turn out wrong. Tokens that are evaluated again (tern_seq_expect) are

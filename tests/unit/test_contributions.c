@@ -110,6 +110,17 @@ START_TEST(terms_sum_to_the_logit)
         ck_assert(!tern_keep_terms(m.ctx, 1, &e) && !tern_keep_terms(single.ctx, 1, &e));
         evaluate(m.ctx, &g);
         evaluate(single.ctx, &g);
+        if (!strncmp(g.name, "gemma4", 6)) { /* scales, which are refused */
+            static struct tern_term all[1];
+            size_t n;
+            float logit;
+            ck_assert(tern_contributions(m.ctx, 1, all, 1, &n, &logit, &e) == TERN_USAGE);
+            ck_assert_msg(strstr(e.text, "its contributions are not known"), "%s", e.text);
+            close_model(single);
+            close_model(m);
+            remove(path);
+            continue;
+        }
         ck_assert(tern_fingerprint(m.ctx, NULL) == blind);
         check_sums(m.ctx, &g);
         check_logit(m.ctx, &g);

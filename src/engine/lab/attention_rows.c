@@ -153,12 +153,10 @@ static uint32_t end_of_batch(const struct tern_attention *a, const struct tern_o
     return end;
 }
 
-void tern_attention_feed(tern_attention *a, const struct tern_observation *o)
+static void feed_layer(struct tern_attention *a, struct attention_layer *t,
+                       const struct tern_observation *o)
 {
     const char *part = o->operation;
-    if (part[1] || !strchr("qkv", part[0]) || o->layer >= a->n_layers || !a->layers[o->layer].w)
-        return;
-    struct attention_layer *t = &a->layers[o->layer];
     size_t *n = *part == 'q' ? &t->n_q : *part == 'k' ? &t->n_k : &t->n_v;
     uint32_t end = a->bidirectional ? end_of_batch(a, o) : 0;
     for (size_t i = 0; i < o->rows; i++) {
@@ -169,6 +167,19 @@ void tern_attention_feed(tern_attention *a, const struct tern_observation *o)
             a->ends[position] = end;
         keep_row(a, t, *part, position, o->values + i * o->stride);
         *n = position + 1;
+    }
+}
+
+/* Keys and values go to every layer that reads them. */
+void tern_attention_feed(tern_attention *a, const struct tern_observation *o)
+{
+    const char *part = o->operation;
+    if (part[1] || !strchr("qkv", part[0]))
+        return;
+    for (size_t l = 0; l < a->n_layers; l++) {
+        const struct layer *w = a->layers[l].w;
+        if (w && (l == o->layer || (*part != 'q' && w->kv_from == o->layer + 1)))
+            feed_layer(a, &a->layers[l], o);
     }
 }
 

@@ -318,10 +318,16 @@ static enum tern_status check(const struct tern_context *c, tern_token token, st
     if (token < 0 || (size_t)token >= c->model->model->vocab)
         return error_set(e, TERN_USAGE, "token %d is outside the vocabulary of %zu", token,
                          c->model->model->vocab);
-    for (size_t l = 0; l < c->model->model->n_layers; l++)
-        if (c->model->model->layers[l].mixer == (MIX_ATTENTION | MIX_RECURRENT))
-            return error_set(e, TERN_USAGE,
-                             "layer %zu has two mixers: its contributions are not known", l);
+    for (size_t l = 0; l < c->model->model->n_layers; l++) {
+        const struct layer *w = &c->model->model->layers[l];
+        bool two = w->mixer == (MIX_ATTENTION | MIX_RECURRENT), ple = w->ple_gate.data;
+        if (two || ple || w->scale || has_norm(&w->experts.post_norm))
+            return error_set(e, TERN_USAGE, "layer %zu has %s: its contributions are not known", l,
+                             two        ? "two mixers"
+                             : ple      ? "an embedding of its own"
+                             : w->scale ? "a scale"
+                                        : "norms of experts");
+    }
     return TERN_OK;
 }
 

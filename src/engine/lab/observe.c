@@ -133,6 +133,8 @@ static void offer_qkv(struct observer *o, const struct layer *w)
     struct forward *f = o->f;
     size_t n_kv = w->n_kv_heads * w->head_dim;
     offer(o, "q", f->q, f->q_stride, w->n_heads * w->head_dim);
+    if (w->kv_from)
+        return;
     bool k = offer(o, "k", f->k, f->kv_stride, n_kv), v = offer(o, "v", f->v, f->kv_stride, n_kv);
     if (k || v)
         surgery_store(f, w);
@@ -188,6 +190,12 @@ static void take_rows(struct observer *o, unsigned flags)
     }
 }
 
+static void offer_ffn_norm(struct observer *o, const struct layer *w)
+{
+    if (has_norm(&w->ffn_post_norm) && offer_stream(o, "ffn_post_norm", o->f->y))
+        surgery_sum(o, w->parallel, true);
+}
+
 /* The end of the layer before, and the beginning of this one, which the last has not */
 static void offer_stream_between(struct observer *o, size_t layer)
 {
@@ -195,8 +203,10 @@ static void offer_stream_between(struct observer *o, size_t layer)
     const struct layer *w = &f->model->layers[layer];
     if (layer) {
         o->now.layer = layer - 1;
-        if (has_norm(&w[-1].ffn_post_norm) && offer_stream(o, "ffn_post_norm", f->y))
-            surgery_sum(o, w[-1].parallel, true);
+        if (w[-1].ple_gate.data)
+            show(o, "ple", f->y, f->dim_stride, f->model->dim);
+        else if (!w[-1].scale)
+            offer_ffn_norm(o, &w[-1]);
         offer_stream(o, "out", f->x);
         o->now.layer = layer;
     } else {
@@ -250,6 +260,9 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
         break;
     case WATCH_FFN_POST:
         offer_ffn(o, w);
+        break;
+    case WATCH_PLE:
+        offer_ffn_norm(o, w);
         break;
     case WATCH_LOGITS:
         offer_logits(o);
