@@ -21,6 +21,7 @@ ARCHES = {
     "ernie4_5": "ERNIE4_5", "nemotron": "NEMOTRON", "granitemoe": "GRANITE_MOE", "granitemoeshared": "GRANITE_MOE",
     "hunyuan_v1_dense": "HUNYUAN_DENSE", "dots1": "DOTS1", "glm4_moe": "GLM4_MOE", "minimax_m2": "MINIMAXM2",
     "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER",
+    "gemma4_text": "GEMMA4", "gemma4_unified_text": "GEMMA4",
 }  # fmt: skip
 PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite", "arcee", "granitemoe", "granitemoeshared")
 EXPERT = re.compile(r"(model\.layers\.\d+\.)(block_sparse_moe|mlp)\.experts\.(\d+)\.(\w+)\.weight")
@@ -90,6 +91,36 @@ def _gemma_keys(w, c):
         if c.get("rope_scaling"):
             w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
             w.add_rope_scaling_factor(c["rope_scaling"]["factor"])
+
+
+def _gemma4_keys(w, c):
+    shared, n = c["num_kv_shared_layers"], c["num_hidden_layers"]
+    local = [kind == "sliding_attention" for kind in c["layer_types"]]
+    full = c["per_layer_config"][str(local.index(False))]
+    wide = c.get("use_double_wide_mlp")
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length([c["intermediate_size"] * (2 if wide and i >= n - shared else 1) for i in range(n)] if wide else c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"])
+    kv = c["num_key_value_heads"]
+    w.add_head_count_kv([kv if windowed else full["num_key_value_heads"] for windowed in local] if "num_key_value_heads" in full else kv)
+    w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    for add, size in ((w.add_key_length, full["head_dim"]), (w.add_value_length, full["head_dim"]),
+                      (w.add_key_length_swa, c["head_dim"]), (w.add_value_length_swa, c["head_dim"]),
+                      (w.add_rope_dimension_count, full["head_dim"]), (w.add_rope_dimension_count_swa, c["head_dim"])):  # fmt: skip
+        add(size)
+    if c.get("final_logit_softcapping"):
+        w.add_final_logit_softcapping(c["final_logit_softcapping"])
+    w.add_sliding_window(c["sliding_window"])
+    w.add_sliding_window_pattern(local)
+    w.add_shared_kv_layers(shared)
+    w.add_embedding_length_per_layer_input(c.get("hidden_size_per_layer_input") or 0)
+    w.add_rope_freq_base(c["rope_parameters"]["full_attention"]["rope_theta"])
+    w.add_rope_freq_base_swa(c["rope_parameters"]["sliding_attention"]["rope_theta"])
+    if c.get("enable_moe_block"):
+        w.add_expert_count(c["num_experts"])
+        w.add_expert_used_count(c["top_k_experts"])
+        w.add_expert_feed_forward_length(c["moe_intermediate_size"])
 
 
 def _partial(c: dict, key: str) -> int:
@@ -281,6 +312,7 @@ KEYS = {
     "stablelm": _stablelm_keys, "falcon": _falcon_keys, "gpt_neox": _neox_keys, "cohere": _cohere_keys,
     "gpt_oss": _gpt_oss_keys, "gpt2": _gpt2_keys, "olmo3": _olmo3_keys, "glm4": _glm4_keys,
     "cohere2": _cohere2_keys, "exaone4": _exaone4_keys, "arcee": _llama_keys,
+    "gemma4_text": _gemma4_keys, "gemma4_unified_text": _gemma4_keys,
 }  # fmt: skip
 
 
@@ -325,6 +357,10 @@ def _changed(kind: str, c: dict, name: str, x: np.ndarray):
         x = permute(x, c["num_attention_heads"])
     if kind in PERMUTED and name.endswith(("k_proj.weight", "k_proj.bias")):
         x = permute(x, c["num_key_value_heads"])
+    if kind.startswith("gemma4"):
+        part = name.rsplit(".", 1)[-1]
+        yield name + ("" if part in ("weight", "scale", "per_expert_scale") else ".weight"), x
+        return
     if kind.startswith("gemma"):
         if name == "lm_head.weight":
             return
@@ -372,6 +408,11 @@ def _merged(state: dict) -> dict:
 
 def _rope_freqs(c: dict) -> np.ndarray | None:
     """The divisors of llama3 scaling, computed in f32 as the script does."""
+    if c["model_type"].startswith("gemma4"):
+        layer = c["per_layer_config"][str(c["layer_types"].index("full_attention"))]
+        half = layer["head_dim"] // 2
+        turning = int(layer["head_dim"] * c["rope_parameters"]["full_attention"]["partial_rotary_factor"] / 2)
+        return np.array([1.0] * turning + [1e30] * (half - turning), "f4")
     p = c.get("rope_scaling") or {}
     if p.get("rope_type") != "llama3":
         return None
@@ -414,7 +455,11 @@ def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], 
     dense = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, layers)  # the script has none for layers without experts
     for name, x in _merged(state).items():
         for changed, values in _changed(kind, c, name, x):
-            found = names.get_name(changed, (".weight", ".bias")) or dense.get_name(changed, (".weight", ".bias"))
+            layer = changed.split(".")[2] if changed.startswith("model.layers.") else ""
+            found = {"router.scale": f"blk.{layer}.ffn_gate_inp.scale", "router.per_expert_scale": f"blk.{layer}.ffn_down_exps.scale"}.get(
+                ".".join(changed.split(".")[3:])
+            )
+            found = found or names.get_name(changed, (".weight", ".bias")) or dense.get_name(changed, (".weight", ".bias"))
             assert found, changed
             w.add_tensor(found, np.ascontiguousarray(values.squeeze(), "f4"))
             if kind == "gpt2" and found == "token_embd.weight":

@@ -49,7 +49,7 @@ def attention(made) -> str:
 def build_config(family: Family, changes: dict | None = None):
     """transformers' config object; head_dim is a plain attribute where the class lacks the key."""
     made = getattr(transformers, family.model + "Config")(**(family.config | (changes or {})))
-    if "head_dim" in family.config and not hasattr(made, "head_dim"):
+    if "head_dim" in family.config and "head_dim" not in vars(made):
         made.head_dim = family.config["head_dim"]
     made._attn_implementation = attention(made)
     made._experts_implementation = "eager"
@@ -143,8 +143,9 @@ def refusal(family: Family, weights: dict, ids: list[int], logits: np.ndarray) -
     worth = {}
     for name, quirk in family.quirks.items():
         made = build_config(family, quirk if isinstance(quirk, dict) else None)
-        other = weights if isinstance(quirk, dict) else quirk(weights, made)
         shape = features(family, made)
+        more = {slot.name: golden_file.weights_of(slot, 1, set()) for slot in slots(shape) if slot.name not in weights}
+        other = weights | more if isinstance(quirk, dict) else quirk(weights, made)
         worth[name] = distance(look(family, build_model(made, shape, other), ids[:-1]), logits)[list(family.rows)].max()
         if worth[name] < CHANGE:
             return f"without {name} the logits change by {worth[name]:.0f} bounds only", {}

@@ -94,6 +94,12 @@ def config(dim: int, heads: int, kv: int, head_dim: int, hidden: int, theta: dic
 LLAMA3 = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=512)
 BIASES = ("q_bias", "k_bias", "v_bias", "o_bias", "gate_bias", "up_bias", "down_bias")
 
+GEMMA4_ROPE = {
+    "full_attention": rope(1000000.0, "proportional", partial_rotary_factor=0.5), "sliding_attention": rope(10000.0),
+}  # fmt: skip
+GEMMA4_KINDS = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention",
+                "sliding_attention", "full_attention"]  # fmt: skip
+
 FAMILIES = [
     Family(
         "llama-mha", "Llama",
@@ -181,6 +187,47 @@ FAMILIES = [
                                             "sliding_attention": rope(1000000.0)}}}
         | {part: without(part, 1) for part in ("q_norm", "k_norm", "attn_post_norm", "ffn_post_norm")},
         distinct=1,
+    ),
+    Family(
+        "gemma4-e2b", "Gemma4Text",
+        config(48, 4, 1, 12, 36, GEMMA4_ROPE, num_hidden_layers=7, tie_word_embeddings=True, sliding_window=7, rms_norm_eps=1e-6,
+               global_head_dim=20, num_kv_shared_layers=3, use_double_wide_mlp=True, hidden_size_per_layer_input=20,
+               vocab_size_per_layer_input=96, layer_types=GEMMA4_KINDS, final_logit_softcapping=3.0),
+        {"embeddings per layer": without("ple_out"), "logit cap": {"final_logit_softcapping": None},
+         "theta of the full layers": {"rope_parameters": GEMMA4_ROPE | {
+             "full_attention": rope(10000.0, "proportional", partial_rotary_factor=0.5)}},
+         "window": {"sliding_window": 8}, "projection": without("ple_in"), "embedding": without("ple_embed")}
+        | {part: without(part, 1) for part in ("x_scale", "ple_norm", "ple_post_norm", "q_norm", "k_norm")},
+        distinct=1,
+    ),
+    Family(
+        "gemma4-e4b", "Gemma4Text",
+        config(40, 4, 2, 20, 72, GEMMA4_ROPE, num_hidden_layers=6, tie_word_embeddings=True, sliding_window=7, rms_norm_eps=1e-6,
+               global_head_dim=28, num_kv_shared_layers=2, hidden_size_per_layer_input=36, vocab_size_per_layer_input=96,
+               layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2),
+        {"keys and values of their own": {"num_kv_shared_layers": 0}, "shared earlier": {"num_kv_shared_layers": 3},
+         "partial": {"rope_parameters": GEMMA4_ROPE | {
+             "full_attention": rope(1000000.0, "proportional", partial_rotary_factor=1.0)}}},
+        distinct=1,
+    ),
+    Family(
+        "gemma4-26b", "Gemma4Text",
+        config(48, 6, 3, 12, 40, GEMMA4_ROPE, num_hidden_layers=4, tie_word_embeddings=True, sliding_window=7, rms_norm_eps=1e-6,
+               attention_k_eq_v=True, hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=6, top_k_experts=3,
+               moe_intermediate_size=24, layer_types=["sliding_attention", "full_attention"] * 2,
+               per_layer_config={i: {"head_dim": 24, "num_key_value_heads": 2} for i in (1, 3)}),
+        {"keys as values": {"attention_k_eq_v": False}, "two experts": {"top_k_experts": 2}}
+        | {part: without(part, 1) for part in ("x_scale", "router_scale", "expert_norm", "shared_post_norm", "expert_post_norm")}
+        | {"router norm": without("router_norm", 48**-0.5)},
+        distinct=1,
+    ),
+    Family(
+        "gemma4-12b", "Gemma4UnifiedText",
+        config(48, 4, 2, 12, 72, GEMMA4_ROPE, num_hidden_layers=4, tie_word_embeddings=True, sliding_window=300, rms_norm_eps=1e-6,
+               attention_k_eq_v=True, global_head_dim=40, num_global_key_value_heads=1,
+               layer_types=["sliding_attention", "full_attention"] * 2),
+        {"window": {"sliding_window": 301}, "scale": without("x_scale", 1), "k_norm": without("k_norm", 1)},
+        prompt=600, rows=(0, 256, 299, 300, 301, 599, 630), distinct=1,
     ),
     Family(
         "phi3", "Phi3",

@@ -106,7 +106,10 @@ def read(path: Path) -> Golden:
 
 
 # Families whose published files state layer_types, and RoPE as transformers 5 does.
-STATED = {"cwm", "granite_swa", "granitemoe_swa", "mellum", "ministral", "ministral3", "qwen3_next"}
+STATED = {
+    "cwm", "gemma4_text", "gemma4_unified_text", "granite_swa", "granitemoe_swa", "mellum", "ministral", "ministral3",
+    "qwen3_next",
+}  # fmt: skip
 
 
 def published_config(config: dict) -> dict:

@@ -29,7 +29,7 @@ def values(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     index = np.arange(math.prod(shape), dtype=np.uint64)
     bits = _mix(key + index * np.uint64(GOLDEN_RATIO)) >> np.uint64(40)
     u = (bits.astype(np.int64) - (1 << 23)).astype(np.float32) * np.float32(2.0**-23)
-    if name.endswith("_norm"):
+    if name.endswith(("_norm", "_scale")):
         u = np.float32(1) + u * np.float32(0.25)
     elif name.endswith("mix_a"):
         u = np.float32(1) + u * np.float32(0.75)

@@ -17,6 +17,7 @@ from .features import (
 from .graph import (
     ACTIVATIONS, Family, alibi_slopes, biases, granite, graph, layer_norms, put_all, sandwich, soft_caps, sparse_layers, two_ropes,
 )  # fmt: skip
+from .gemma_new import GEMMA_NEW
 from .hybrid import HYBRID
 from .newer import NEWER
 from .sparse import SPARSE
@@ -422,4 +423,4 @@ FAMILIES = {
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE | HYBRID | CLASSIC
+} | NEWER | SPARSE | HYBRID | CLASSIC | GEMMA_NEW

@@ -51,12 +51,13 @@ DEFAULTS = {
     "router_groups": 1, "router_groups_used": 1, "router_group_best": 2, "mixer": 1, "attn_gate": 0, "recurrence": 0,
     "k_heads": 0, "v_heads": 0, "k_dim": 0, "v_dim": 0, "conv_width": 0, "conv_bias": 0, "mix_bias": 0, "state_norm": 0,
     "state_norm_groups": 1, "state_gate": 0, "state_skip": 0, "beta_scale": 1, "dt_low": 0, "dt_high": 2.0**100,
-    "state_norm_eps": 0,
+    "state_norm_eps": 0, "expert_norms": 0, "router_scale": 0, "kv_from": 0, "v_from_k": 0, "v_norm": 0, "layer_scale": 0,
+    "ple_dim": 0, "ple_embed_scale": 1, "ple_in_scale": 1, "ple_scale": 1,
 }  # fmt: skip
 # Those of them, and others, that are f32.
 NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
            "router_factor", "attn_scale", "norm_eps", "router_jitter", "beta_scale", "dt_low", "dt_high",
-           "state_norm_eps"}  # fmt: skip
+           "state_norm_eps", "ple_embed_scale", "ple_in_scale", "ple_scale"}  # fmt: skip
 NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST = 1, 2, 4, 8
 QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
 SOFTMAX, SOFTMAX_CHOSEN, SIGMOID, SPARSEMIXER = range(4)
@@ -80,8 +81,14 @@ def slots(config: dict[str, Any]) -> Iterator[Slot]:
         yield from _norm_slots(config, "embed_norm", dim)
     if config.get("learned_positions"):
         yield Slot("positions", config["max_seq"] * dim, 1, True)
+    ple = config["n_layers"] * config.get("ple_dim", 0)
+    if ple:
+        yield Slot("ple_embed", vocab, ple)
+        yield Slot("ple_in", ple, dim)
+        yield from _norm_slots(config, "ple_norm", config["ple_dim"])
     for i in range(config["n_layers"]):
         yield from _layer_slots(config, i)
+        yield from _layer_end_slots(config, i)
     yield from _norm_slots(config, "final_norm", dim)
     if not config["head_tied"]:
         yield Slot("head", vocab, dim)
@@ -93,6 +100,22 @@ def _norm_slots(config: dict[str, Any], name: str, n: int) -> Iterator[Slot]:
     yield Slot(name, n, 1, True)
     if config.get("norm_bias"):
         yield Slot(name + "_bias", n, 1, True)
+
+
+def _layer_end_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
+    """Norms and scales of experts, the layer's part of the embeddings per layer, and its scale."""
+    dim, layer, ple = config["dim"], f"layer.{i}.", config.get("ple_dim", 0)
+    if feature(config, "expert_norms", i):
+        for name in ("router_norm", "expert_norm", "shared_post_norm", "expert_post_norm"):
+            yield from _norm_slots(config, layer + name, dim)
+    if feature(config, "router_scale", i):
+        yield Slot(layer + "router_scale", feature(config, "n_experts", i), 1, True)
+    if ple:
+        yield Slot(layer + "ple_gate", ple, dim)
+        yield Slot(layer + "ple_out", dim, ple)
+        yield from _norm_slots(config, layer + "ple_post_norm", dim)
+    if feature(config, "layer_scale", i):
+        yield Slot(layer + "x_scale", 1, 1, True)
 
 
 def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
@@ -107,6 +130,8 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
     experts, shared = value("n_experts"), value("shared_hidden")
     if not value("ffn_gated"):
         del rows["gate"]
+    for part in "kv" if value("kv_from") else "v" if value("v_from_k") else "":
+        rows.pop(part, None)
     if not value("mixer") & MIX_ATTENTION:
         rows = {part: n for part, n in rows.items() if part in FFN_PARTS}
     if not hidden:
@@ -123,10 +148,12 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
         yield Slot(layer + "attn_gate", value("n_heads") if value("attn_gate") == GATE_HEADS else q_rows, dim)
     if value("mixer") & MIX_ATTENTION and value("qk_norm"):
         full = value("qk_norm") in (QK_FULL, QK_HEAD_LAYER)
-        for part, n in (("q_norm", q_rows), ("k_norm", k_rows)):
+        for part, n in (("q_norm", q_rows), ("k_norm", k_rows))[: 1 if value("kv_from") else 2]:
             yield Slot(layer + part, n if full else head_dim, 1, True)
             if value("qk_norm") == QK_SHARED_LAYER:
                 yield Slot(f"{layer}{part}_bias", head_dim, 1, True)
+    if value("v_norm"):
+        yield Slot(layer + "v_norm", head_dim, 1, True)
     yield from _mixer_slots(config, i)
     if value("mixer") & MIX_ATTENTION and value("attn_sinks"):
         yield Slot(layer + "sinks", value("n_heads"), 1, True)

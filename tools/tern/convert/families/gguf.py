@@ -44,6 +44,9 @@ KEYS = {
     "head_dim": "attention.key_length",
     "sliding_window": "attention.sliding_window",
     "sliding_window_pattern": "attention.sliding_window_pattern",
+    "sliding_head_dim": "attention.key_length_swa",
+    "num_kv_shared_layers": "attention.shared_kv_layers",
+    "hidden_size_per_layer_input": "embedding_length_per_layer_input",
     "clip_qkv": "attention.clamp_kqv",
     "attention_multiplier": "attention.scale",
     "attn_logit_softcapping": "attn_logit_softcapping",
@@ -115,6 +118,13 @@ NAMES = {
     "shared_up": _BLOCK + "ffn_up_shexp.weight",
     "shared_down": _BLOCK + "ffn_down_shexp.weight",
     "shared_switch": _BLOCK + "ffn_gate_inp_shexp.weight",
+    "x_scale": _BLOCK + "layer_output_scale.weight",
+    "ple_embed": "per_layer_token_embd.weight",
+    "ple_in": "per_layer_model_proj.weight",
+    "ple_norm": "per_layer_proj_norm.weight",
+    "ple_gate": _BLOCK + "inp_gate.weight",
+    "ple_out": _BLOCK + "proj.weight",
+    "ple_post_norm": _BLOCK + "post_norm.weight",
     "final_norm": "output_norm.weight",
     "head": "output.weight",
 }
@@ -187,6 +197,29 @@ def _olmo3(f: Facts) -> None:
     _pattern(f)
     base = f.key("rope_local_base_freq") or f.key("rope_theta") or 500_000.0
     f.values["rope_parameters"] = {SLIDING: {"rope_theta": base}}
+
+
+GEMMA4 = {  # where there are experts, the dense step beside them is the shared one
+    "router_norm": _BLOCK + "ffn_gate_inp.scale", "router_scale": _BLOCK + "ffn_down_exps.scale",
+    "expert_norm": _BLOCK + "pre_ffw_norm_2.weight", "shared_post_norm": _BLOCK + "post_ffw_norm_1.weight",
+    "expert_post_norm": _BLOCK + "post_ffw_norm_2.weight",
+    "shared_gate": NAMES["gate"], "shared_up": NAMES["up"], "shared_down": NAMES["down"],
+}  # fmt: skip
+
+
+def _gemma4(f: Facts) -> None:
+    """Sizes of a head are stated for the layers that see all, and again for those with a window. What turns in the first is in
+    the tensor rope_freqs."""
+    _pattern(f)
+    wide, narrow, kinds = f.key("head_dim"), f.key("sliding_head_dim"), f.values.get("layer_types", [])
+    f.values["global_head_dim"], f.values["head_dim"] = wide, narrow or wide
+    own = kinds[: len(kinds) - (f.key("num_kv_shared_layers") or 0)]
+    f.values["attention_k_eq_v"] = any(kind == FULL and not f.has(NAMES["v"].format(i)) for i, kind in enumerate(own))
+    f.values["enable_moe_block"] = f.has(NAMES["router"].format(0))
+    f.values["rope_parameters"] = {
+        FULL: {"rope_type": "proportional", "rope_theta": f.key("rope_theta") or 1_000_000.0, "partial_rotary_factor": 1.0},
+        SLIDING: {"rope_theta": f.key("rope_local_base_freq") or 10_000.0},
+    }
 
 
 def _gpt_oss(f: Facts) -> None:
@@ -266,6 +299,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             "rope_theta": 1_000_000.0, "rope_local_base_freq": 10_000.0,
         },
     ),
+    "gemma4": Architecture("gemma4_text", find=_gemma4, names=GEMMA4),
     "phi2": Architecture("phi", partial=True, assumed=_THETA),
     "phi3": Architecture("phi3", partial=True, find=_llama, assumed=_THETA),
     "smollm3": Architecture(
@@ -339,6 +373,10 @@ class GgufLayout:
         base, biased = part.removesuffix("_bias"), part.endswith("_bias")
         if self.arch.ones and base.endswith("_norm"):
             return [Place(slot.name, (slot.rows,), ones=True)]
+        if part == "v_norm":
+            return [Place(slot.name, (slot.rows,), ones=True)]
+        if part == "router_norm":
+            return [Place(self.name(part, layer, False), (slot.rows,), times=slot.rows**-0.5)]
         order = self._order(base, layer)
         if base in QKV and self.name("qkv", layer, False) in self.entries:
             return [self._fused("qkv", base, order, slot, layer, biased)]
@@ -396,7 +434,10 @@ class GgufLayout:
         rows = slot.rows // n if slot.vector else slot.rows
         shape = (rows,) if slot.vector else (rows, slot.k)
         merged = self.name(base + "_exps", layer, biased)
-        old = self.name(base, layer, biased)
+        old, both = self.name(base, layer, biased), _BLOCK.format(layer) + "ffn_gate_up_exps.weight"
+        if base in GATE_UP and both in self.entries:
+            part = np.arange(rows) + (rows if base == "up" else 0)
+            return [Place(both, (n, 2 * rows, slot.k), part, index=e) for e in range(n)]
         if merged not in self.entries and old.replace(".weight", ".0.weight") in self.entries:
             return [self._place(old.replace(".weight", f".{e}.weight"), shape) for e in range(n)]
         return [self._place(merged, (n, *shape), index=e) for e in range(n)]

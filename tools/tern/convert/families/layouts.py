@@ -48,6 +48,17 @@ _FALCON = "transformer.h.{}."
 _GPT2 = "transformer.h.{}."
 _SHARED = {f"shared_{part}": _LAYER + f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}
 _DEEPSEEK = _SHARED | {"router_select": _LAYER + "mlp.gate.e_score_correction_weight"}
+_GEMMA4 = _SANDWICH | {
+    "router": _LAYER + "router.proj.weight", "router_scale": _LAYER + "router.per_expert_scale",
+    "expert_norm": _LAYER + "pre_feedforward_layernorm_2.weight",
+    "shared_post_norm": _LAYER + "post_feedforward_layernorm_1.weight",
+    "expert_post_norm": _LAYER + "post_feedforward_layernorm_2.weight",
+    "shared_gate": _LAYER + "mlp.gate_proj.weight", "shared_up": _LAYER + "mlp.up_proj.weight",
+    "shared_down": _LAYER + "mlp.down_proj.weight", "x_scale": _LAYER + "layer_scalar",
+    "ple_embed": "model.embed_tokens_per_layer.weight", "ple_in": "model.per_layer_model_projection.weight",
+    "ple_norm": "model.per_layer_projection_norm.weight", "ple_gate": _LAYER + "per_layer_input_gate.weight",
+    "ple_out": _LAYER + "per_layer_projection.weight", "ple_post_norm": _LAYER + "post_per_layer_input_norm.weight",
+}  # fmt: skip
 _HUNYUAN = {"q_norm": _LAYER + "self_attn.query_layernorm.weight", "k_norm": _LAYER + "self_attn.key_layernorm.weight"}
 _OPT, _MPT = "model.decoder.layers.{}.", "transformer.blocks.{}."
 _GPTJ = {
@@ -55,6 +66,8 @@ _GPTJ = {
     "o": _GPT2 + "attn.out_proj.weight", "up": _GPT2 + "mlp.fc_in.weight", "down": _GPT2 + "mlp.fc_out.weight",
 }  # fmt: skip
 NAMES: dict[str, dict[str, str]] = {
+    "gemma4_text": _GEMMA4,
+    "gemma4_unified_text": _GEMMA4,
     "gemma2": _SANDWICH,
     "gemma3_text": _SANDWICH,
     "olmo2": _SANDWICH,
@@ -257,6 +270,21 @@ def _gemma(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """Norm weights are stored less one."""
     if part.endswith("_norm"):
         return [Place(at.name(slot.name), (slot.rows,), add_one=True)]
+    return None
+
+
+def _gemma4(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """The norm of v has no weights; the router's are stored without their factor 1 / sqrt(dim)."""
+    if part == "v_norm":
+        return [Place(slot.name, (slot.rows,), ones=True)]
+    if part == "router_norm":
+        return [Place(_LAYER.format(layer) + "router.scale", (slot.rows,), times=slot.rows**-0.5)]
+    if part in ("gate", "up", "down") and at.value("n_experts", layer):
+        prefix, n = _LAYER.format(layer) + "experts.", slot.matrices
+        if part == "down":
+            return [Place(prefix + "down_proj", (n, slot.rows, slot.k), index=e) for e in range(n)]
+        rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
+        return [Place(prefix + "gate_up_proj", (n, 2 * slot.rows, slot.k), rows, index=e) for e in range(n)]
     return None
 
 
@@ -545,6 +573,8 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "gemma2": _gemma,
     "gemma3_text": _gemma,
     "vaultgemma": _gemma,
+    "gemma4_text": _gemma4,
+    "gemma4_unified_text": _gemma4,
     "nemotron": _gemma,
     "phi3": _phi3,
     "olmo": _olmo,

@@ -26,7 +26,8 @@ class Place:
     """`shape` is the source tensor's; ours are its rows `rows` in that order (None: all of them, in order).
 
     transposed: the source is [k, rows]. index: it has a leading dimension of experts, of which this is one.
-    add_one: norms that are stored less one. ones: the source has no such tensor; every value is 1.
+    add_one: norms that are stored less one. times: a vector that is stored without this factor.
+    ones: the source has no such tensor; every value is 1.
     scales: the source is MXFP4, `shape` [..., k / 32, 16] of codes, and this tensor [..., k / 32] has the exponents.
     """
 
@@ -36,6 +37,7 @@ class Place:
     transposed: bool = False
     index: int | None = None
     add_one: bool = False
+    times: float = 1.0
     ones: bool = False
     scales: str = ""
     exp: bool = False  # the source stores the logarithm
@@ -107,7 +109,7 @@ class Placed(Matrix):
         return np.ascontiguousarray(whole[:, rows[first : first + n]].T)
 
     def vector(self) -> np.ndarray:
-        x = super().vector()
+        x = super().vector() * np.float32(self.place.times)
         x = np.exp(x.astype(np.float64)).astype(np.float32) if self.place.exp else x
         return x + np.float32(1) if self.place.add_one else x
 
@@ -247,7 +249,7 @@ def put(state: dict[str, np.ndarray], slot: Slot, places: list[Place], values: n
             continue
         whole = state.setdefault(place.name, np.full(place.shape, np.nan, np.float32))
         at = whole if place.index is None else whole[place.index]
-        part = part - np.float32(1) if place.add_one else part
+        part = part - np.float32(1) if place.add_one else part / np.float32(place.times)
         part = np.log(part.astype(np.float64)).astype(np.float32) if place.exp else part
         if place.transposed:
             at[:, slice(None) if place.rows is None else place.rows] = part.T

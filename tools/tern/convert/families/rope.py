@@ -102,6 +102,15 @@ def _dynamic(freq: list[float], p: "Parameters") -> list[float]:
     return plain(base, dims)
 
 
+def _proportional(freq: list[float], p: "Parameters") -> list[float]:
+    """The first frequencies alone turn, `partial_rotary_factor` of them; the others are 0."""
+    part, factor = p.number("partial_rotary_factor", 1.0), p.number("factor", 1.0)
+    if part > 1:
+        raise ConvertError(f"{p.where}: partial_rotary_factor is {part!r}; it must be at most 1")
+    turning = int(part * 2 * len(freq) // 2)
+    return [f / factor for f in freq[:turning]] + [0.0] * (len(freq) - turning)
+
+
 SCALINGS: dict[str, Callable] = {
     "default": _default,
     "linear": _linear,
@@ -109,6 +118,7 @@ SCALINGS: dict[str, Callable] = {
     "yarn": _yarn,
     "longrope": _longrope,
     "dynamic": _dynamic,
+    "proportional": _proportional,
 }
 
 
@@ -198,10 +208,10 @@ def divided(freq: np.ndarray, divisors: np.ndarray) -> np.ndarray:
 
 
 def checked(freq) -> np.ndarray:
-    """The frequencies, all of which f32 can hold above 0."""
+    """The frequencies, all of which f32 can hold above 0; those at the end that do not turn are 0."""
     out = np.asarray(freq, "<f8")
     with np.errstate(over="ignore", under="ignore"):
         single = out.astype("<f4")
-    if not np.all(np.isfinite(single) & (single > 0)):
+    if not np.all(np.isfinite(single) & (single > 0) | (out == 0) & (np.arange(len(out)) > 0)):
         raise ConvertError("a RoPE frequency is not a number that f32 can hold above 0")
     return out

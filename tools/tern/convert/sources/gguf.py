@@ -15,7 +15,7 @@ from ...weights import tiles
 from ..families import rope
 from ..families.config import Config, token_ids
 from ..families.families import FAMILIES
-from ..families.features import check_config, slots
+from ..families.features import check_config, feature, slots
 from ..families.gguf import HARMLESS, KEYS, NAMES, NEUTRAL, Architecture, Facts, GgufLayout, architecture, known
 from ..families.layouts import source_name
 from ..families.places import matrix
@@ -223,9 +223,10 @@ class _Model:
 
     def _check_widths(self, config: dict[str, Any]) -> None:
         """Heads whose values are of another size, or turn only in part, are not this graph."""
-        for name in ("attention.value_length", *(() if self.arch.partial else ("rope.dimension_count",))):
+        sizes = ("attention.value_length", *(() if self.arch.partial else ("rope.dimension_count",)))
+        for name in (*sizes, *(size + "_swa" for size in sizes)):
             value = self.c.get(self.prefix + name, config["head_dim"][0])
-            if value != config["head_dim"][0]:
+            if value not in config["head_dim"]:
                 raise ConvertError(
                     f"{self.path}: {self.prefix}{name} is {value!r}, but a head has {config['head_dim'][0]} dimensions"
                 )
@@ -275,9 +276,11 @@ class _Model:
         freq = config["rope.0.inv_freq"]
         if len(divisors) != len(freq):
             raise ConvertError(f"{self.path}: rope_freqs.weight has {len(divisors)} numbers; {len(freq)} are needed")
-        if not all(1e-6 < d < 1e6 for d in divisors):
+        still = sum(d > 1e29 for d in divisors)  # Gemma 4: the last ones do not turn
+        if not all(1e-6 < d < 1e6 for d in divisors[: len(divisors) - still]):
             raise ConvertError(f"{self.path}: rope_freqs.weight holds a divisor that is not a sensible number above 0")
-        config["rope.0.inv_freq"] = rope.divided(freq, np.array(divisors, "<f8"))
+        turning = rope.divided(freq[: len(freq) - still], np.array(divisors[: len(divisors) - still], "<f8"))
+        config["rope.0.inv_freq"] = np.concatenate([turning, np.zeros(still)])
 
     # ---- matrices
 
@@ -291,6 +294,9 @@ class _Model:
             places = layout.places(slot)
             out[slot.name] = matrix(slot, places, self.entries, str(self.path), self._format, "its keys ask")
             wanted |= {place.name for place in places}
+        for layer in range(config["n_layers"]):
+            if feature(config, "kv_from", layer):  # the layer reads another's, and llama.cpp does not read these
+                wanted |= {layout.name(part, layer, False) for part in ("k", "v", "k_norm")}
         for name in self.entries:
             if name not in wanted and not name.endswith(IGNORED_TENSORS):
                 raise ConvertError(f"{self.path} holds the tensor {name!r}, which a model of these keys does not have")

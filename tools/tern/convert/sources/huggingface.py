@@ -14,7 +14,7 @@ from ...errors import IO, USAGE, ConvertError, reading
 from ..families import published
 from ..families.config import Config, token_ids
 from ..families.families import FAMILIES
-from ..families.features import check_config, slots
+from ..families.features import check_config, feature, slots
 from ..families.layouts import Layout
 from ..families.places import matrix
 from ..families.settings import Settings
@@ -29,10 +29,15 @@ from .source import TEMPLATE_TOKENS, Source
 # Computed from the config instead; masks of old GPT-2 and NeoX files.
 IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\.attention\.(masked_)?bias$")
 # Composite models: the type that holds a text model, and that one's.
-COMPOSITE = {"gemma3": ("gemma3_text",), "mistral3": ("mistral", "ministral3")}
+COMPOSITE = {
+    "gemma3": ("gemma3_text",), "gemma4": ("gemma4_text",), "gemma4_unified": ("gemma4_unified_text",),
+    "mistral3": ("mistral", "ministral3"),
+}  # fmt: skip
 # What tensors of some published files lack.
 PREFIXES = {"gpt2": "transformer.", "bloom": "transformer.", "opt": "model."}
-VISION = re.compile(r"(^|\.)(vision_tower|multi_modal_projector)\.")
+VISION = re.compile(r"(^|\.)(vision_tower|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio)\.")
+# Of layers that read the keys and values of an earlier one; published files have them, and the reference drops them.
+UNREAD = re.compile(r"^model\.layers\.(\d+)\.self_attn\.[kv]_(proj|norm)\.weight$")
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
 
@@ -235,6 +240,9 @@ def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str
         out[slot.name] = matrix(slot, places, entries, str(folder))
         wanted |= {place.name for place in places} | {place.scales for place in places}
     for name, entry in entries.items():
+        unread = UNREAD.search(name)
+        if unread and int(unread[1]) < config["n_layers"] and feature(config, "kv_from", int(unread[1])):
+            continue
         if name not in wanted and not IGNORED_TENSORS.search(name):
             raise ConvertError(
                 f"{entry.file.path} holds the tensor {name!r}, which a model of this config does not have"

@@ -1,0 +1,124 @@
+"""Gemma 4, and the 12B model that is named gemma4_unified; see families.py.
+
+Some layers see all, with heads of their own sizes and keys that may be values too; the last layers may read the keys
+and values of earlier ones. Small models have embeddings per layer; one has experts beside a dense step.
+"""
+
+import math
+from typing import Any
+
+from .config import Config
+from .features import MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_HEAD, SOFTMAX
+from .graph import Family, graph, put_all, put_experts, put_rope, soft_caps
+from .windows import FULL, SLIDING, layer_types, put_windows
+
+BIAS_QO, BIAS_K, BIAS_V = 9, 2, 4
+
+
+def kinds_of(c: Config, n: int, pattern: int) -> list[str]:
+    """Windows but for every so manieth layer, and the last."""
+    kinds = layer_types(c, n, [SLIDING if (i + 1) % pattern else FULL for i in range(n)])
+    return [*kinds[:-1], FULL]
+
+
+def put_shared(c: Config, f: dict, kinds: list[str], default: int) -> list[bool]:
+    """The last layers, so many, read the keys and values of the last one of their kind before them."""
+    n, shared = f["n_layers"], c.get("num_kv_shared_layers", default)
+    if type(shared) is not int or not 0 <= shared < n or (shared and set(kinds[: n - shared]) != set(kinds)):
+        raise c.refuse("num_kv_shared_layers", "a number of layers that leaves one of each kind")
+    last = {kind: i for i, kind in enumerate(kinds[: n - shared])}
+    f["kv_from"] = [0 if i < n - shared else last[kind] + 1 for i, kind in enumerate(kinds)]
+    f["v_norm"] = [int(not source) for source in f["kv_from"]]
+    return [bool(source) for source in f["kv_from"]]
+
+
+def put_ple(c: Config, f: dict, default: int) -> None:
+    """Embeddings per layer, of this width; null and 0 are none."""
+    width = c.get("hidden_size_per_layer_input", default)
+    vocab = c.get("vocab_size_per_layer_input", f["vocab"])
+    if not width:
+        return
+    f["ple_dim"] = c.integer("hidden_size_per_layer_input", MAX_WIDTH // f["n_layers"], default)
+    if vocab != f["vocab"]:
+        raise c.refuse("vocab_size_per_layer_input", f"{f['vocab']}, as vocab_size is")
+    f["ple_embed_scale"], f["ple_in_scale"], f["ple_scale"] = math.sqrt(width), 1 / math.sqrt(f["dim"]), math.sqrt(0.5)
+
+
+def _sizes(c: Config, f: dict, kinds: list[str], same: bool) -> None:
+    """Heads of the layers that see all: published files state them once, newer ones layer by layer."""
+    n, head_dim = f["n_layers"], c.get("global_head_dim", 512)
+    kv = c.get("num_global_key_value_heads", None) if same else None
+    c.get("num_global_key_value_heads", None)
+    own = {str(i): {"head_dim": head_dim} | ({"num_key_value_heads": kv} if kv else {}) for i in range(n) if kinds[i] == FULL}
+    stated = c.get("per_layer_config", None)
+    own = own if stated is None else c.inner("per_layer_config", stated)
+    for layer, values in own.items():
+        if not str(layer).isdecimal() or int(layer) >= n or not isinstance(values, dict):
+            raise c.refuse("per_layer_config", f"sizes of layers below {n}")
+        for key, value in values.items():
+            ours, high = {"head_dim": ("head_dim", MAX_HEAD_DIM), "num_key_value_heads": ("n_kv_heads", MAX_HEADS)}.get(key, ("", 0))
+            if type(value) is not int or not 1 <= value <= high:
+                raise c.refuse("per_layer_config", "of head_dim and num_key_value_heads only, and whole numbers")
+            f[ours][int(layer)] = value
+    for kind in (FULL, SLIDING):
+        if len({f["head_dim"][i] for i in range(n) if kinds[i] == kind}) > 1:
+            raise c.refuse("per_layer_config", f"the same head_dim for all layers of {kind!r}")
+
+
+def _ropes(c: Config, f: dict, kinds: list[str]) -> None:
+    default = {
+        SLIDING: {"rope_type": "default", "rope_theta": 10_000.0},
+        FULL: {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0},
+    }
+    values = c.table("rope_parameters") or default
+    if set(values) - {SLIDING, FULL}:
+        raise c.refuse("rope_parameters", f"of {FULL!r} and {SLIDING!r} only")
+    for i, kind in enumerate((FULL, SLIDING)):
+        if kind in kinds:
+            inner = c.inner("rope_parameters", values.get(kind), kind) or dict(default[kind])
+            inner.setdefault("rope_theta", default[kind]["rope_theta"])
+            if inner.get("rope_type", "default") != "proportional" and inner.pop("partial_rotary_factor", 1) not in (1, None):
+                raise c.refuse("rope_parameters", "without partial_rotary_factor where it is not proportional")
+            put_rope(c, f, i, inner, "rope_parameters", f["head_dim"][kinds.index(kind)])
+    f["rope_set"] = [1 if kind == FULL else 2 for kind in kinds]
+
+
+def _gemma4(c: Config, ple: int = 256, positions: int = 131072, window: int = 512) -> dict[str, Any]:
+    f = graph(
+        c, positions, kv_heads=4, head_dim=256, tied=True, ropes=False, hidden=9216,
+        act=("hidden_activation", "gelu_pytorch_tanh"),
+    )  # fmt: skip
+    n, same = f["n_layers"], c.flag("attention_k_eq_v")
+    if c.get("use_bidirectional_attention", None) not in (None, False, "vision"):
+        raise c.refuse("use_bidirectional_attention", "null or 'vision', which text does not feel")
+    f["embed_scale"] = math.sqrt(f["dim"])
+    put_all(f, norms=NORM_ATTN | NORM_ATTN_POST | NORM_FFN | NORM_FFN_POST, qk_norm=QK_HEAD, attn_scale=1.0, layer_scale=1)
+    soft_caps(c, f, 0, 0)
+    kinds = kinds_of(c, n, 6)
+    put_windows(c, f, kinds, window)
+    _sizes(c, f, kinds, same)
+    _ropes(c, f, kinds)
+    shared = put_shared(c, f, kinds, 0)
+    f["v_from_k"] = [int(same and kind == FULL and not reads) for kind, reads in zip(kinds, shared)]
+    if c.flag("attention_bias"):
+        f["attn_bias"] = [BIAS_QO + (0 if s else BIAS_K if v else BIAS_K + BIAS_V) for s, v in zip(shared, f["v_from_k"])]
+    if c.flag("use_double_wide_mlp"):
+        f["hidden"] = [h * (2 if s else 1) for h, s in zip(f["hidden"], shared)]
+    put_ple(c, f, ple)
+    if c.flag("enable_moe_block"):
+        f["shared_hidden"] = f["hidden"]
+        put_experts(c, f, [1] * n, c.integer("moe_intermediate_size", MAX_WIDTH), ("num_experts", None), None)
+        put_all(f, router_score=SOFTMAX, router_normalize=1, expert_norms=1, router_scale=1)
+    for key in ("num_experts", "num_experts_per_tok", "moe_intermediate_size"):
+        c.get(key, None)
+    return f
+
+
+def _gemma4_unified(c: Config) -> dict[str, Any]:
+    return _gemma4(c, 0, 262144, 1024)
+
+
+GEMMA_NEW = {
+    "gemma4_text": Family("Gemma4ForCausalLM", _gemma4, aliases={"num_experts_per_tok": "top_k_experts"}),
+    "gemma4_unified_text": Family("Gemma4UnifiedForCausalLM", _gemma4_unified, aliases={"num_experts_per_tok": "top_k_experts"}),
+}
