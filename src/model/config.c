@@ -75,7 +75,8 @@ static const struct size_key layer_sizes[] = {
     {"rope_set", 0, OF_LAYER(rope_set), MAX_ROPES, 0},
     {"attn_bias", 0, OF_LAYER(attn_bias), 15, 0},
     {"ffn_bias", 0, OF_LAYER(ffn_bias), 7, 0},
-    {"norms", 0, OF_LAYER(norms), 15, NORM_ATTN | NORM_FFN},
+    {"norms", 0, OF_LAYER(norms), 63, NORM_ATTN | NORM_FFN},
+    {"round_inputs", 0, OF_LAYER(round_inputs), 1, 0},
     {"qk_norm", 0, OF_LAYER(qk_norm), QK_SHARED_LAYER, QK_NONE},
     {"qk_norm_last", 0, OF_LAYER(qk_norm_last), 1, 0},
     {"qkv_clip_last", 0, OF_LAYER(qkv_clip_last), 1, 0},
@@ -449,6 +450,12 @@ static enum tern_status check_ffn(const struct model *m, const struct shape *s, 
                          s->n_experts ? "experts" : "a norm after attention");
     if ((int)m->activation == ACT_XIELU && s->gated)
         return error_set(e, TERN_BAD_FILE, "layer %zu: xielu with a gate", l);
+    if ((s->round_inputs || s->norms & (NORM_OUT | NORM_DOWN)) &&
+        (s->mixer != MIX_ATTENTION || s->attn_gate || !s->hidden || s->n_experts))
+        return error_set(e, TERN_BAD_FILE,
+                         "layer %zu: inner norms or rounded inputs need attention and one dense "
+                         "feed-forward step",
+                         l);
     if (m->activation == ACT_SWIGLU_OAI && !s->gated)
         return error_set(e, TERN_BAD_FILE, "layer %zu: swiglu_oai without a gate", l);
     return TERN_OK;

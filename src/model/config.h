@@ -22,6 +22,8 @@ enum {
     NORM_ATTN_POST = 2,
     NORM_FFN = 4,
     NORM_FFN_POST = 8,
+    NORM_OUT = 16,
+    NORM_DOWN = 32,
 };
 
 /* Fills m but for what points to tensors; m->shapes is the caller's to free. */

@@ -94,6 +94,7 @@ static void gate_up(struct forward *f, const struct layer *w)
                        .k = f->model->dim,
                        .norm = ffn_norm_of(w),
                        .layer = w->index,
+                       .round = w->round_inputs,
                        .quantize = type_is_quantized(w->gate.type) || type_is_quantized(w->up.type),
                        .floats = !type_is_quantized(w->up.type) ||
                                  (w->gated && !type_is_quantized(w->gate.type))};

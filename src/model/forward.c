@@ -17,8 +17,9 @@ static void layer(struct forward *f, const struct layer *w)
     if (w->mixer & MIX_ATTENTION) {
         step_project_qkv(f, w); /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
         (f->attend ? f->attend : step_attend)(f, w); /* att = softmax(q K^T * scale) V, by heads */
-        step_gate_attention(f, w); /* att *= sigmoid(norm(x) Wgate), if it has one */
-        step_project_out(f, w);    /* y = att Wo; x += y */
+        step_gate_attention(f, w);           /* att *= sigmoid(norm(x) Wgate), if it has one */
+        step_inner_norm(f, w, &w->out_norm); /* att = norm(att), rounded, if it has one */
+        step_project_out(f, w);              /* y = att Wo; x += y */
     }
     if (w->mixer & ~(size_t)MIX_ATTENTION) {
         step_project_mixer(f, w); /* mix, gate, decay, beta = norm(x) W... */
@@ -34,6 +35,7 @@ static void layer(struct forward *f, const struct layer *w)
         step_experts(f, w); /* y = sum over the chosen experts e of weight[e] * ffn_e(norm(x)) */
     } else if (w->hidden) {
         step_gate_up(f, w);      /* ffn = act(norm(x) Wgate) * (norm(x) Wup) */
+        step_inner_norm(f, w, &w->down_norm); /* ffn = norm(ffn), rounded, if it has one */
         step_project_down(f, w); /* y = ffn Wdown; x += y */
     }
     if (w->hidden)

@@ -3,6 +3,8 @@
  * cannot change a bit. */
 #include "model/linear.h"
 
+#include <string.h>
+
 #include "base/sizes.h"
 #include "model/residual.h"
 
@@ -28,9 +30,14 @@ static void input_row(struct forward *f, const struct input *in, size_t row,
                       const struct act_buffer *to, size_t at, int thread)
 {
     const float *x = in->src + row * in->stride;
-    if (has_norm(in->norm)) {
+    if (has_norm(in->norm) || in->round) {
         float *y = in->floats ? to->x + at * to->stride : f->scratch[thread].in.x;
-        norm_row(f, y, x, in->norm, in->k);
+        if (has_norm(in->norm))
+            norm_row(f, y, x, in->norm, in->k);
+        else
+            memcpy(y, x, in->k * sizeof *y);
+        if (in->round)
+            round_row(y, in->k);
         x = y;
     }
     if (in->quantize)
@@ -51,7 +58,7 @@ static void input_items(void *arg, size_t begin, size_t end, int thread)
 
 static bool input_is_plain(const struct input *in)
 {
-    return !has_norm(in->norm) && !in->quantize;
+    return !has_norm(in->norm) && !in->quantize && !in->round;
 }
 
 void input_prepare(struct forward *f, const struct input *in)

@@ -19,6 +19,7 @@ struct input {
     size_t stride, n, k;
     const struct norm *norm; /* NULL, or one without weights: none */
     bool quantize, floats;   /* some matrix reads integers; some matrix reads f32 */
+    bool round;              /* by round_row, after the norm */
     size_t layer;            /* n_layers: the head */
 };
 

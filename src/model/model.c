@@ -207,6 +207,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
                         .kv_from = c->kv_from,
                         .qk_norm = (enum qk_norm)c->qk_norm,
                         .parallel = c->parallel,
+                        .round_inputs = c->round_inputs,
                         .gated = c->gated,
                         .ffn_clamp = c->ffn_clamp,
                         .experts = {.n = c->n_experts,
@@ -224,6 +225,8 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
     bind_attention(b, w, c);
     bind_mixer(b, w, c);
     bind_norm(b, "ffn_norm", c->norms & NORM_FFN, m->dim, &w->ffn_norm);
+    bind_norm(b, "out_norm", c->norms & NORM_OUT, c->n_heads * c->head_dim, &w->out_norm);
+    bind_norm(b, "down_norm", c->norms & NORM_DOWN, c->hidden, &w->down_norm);
     bind_norm(b, "ffn_post_norm", c->norms & NORM_FFN_POST, m->dim, &w->ffn_post_norm);
     bind_ffn(b, w, c);
     bind_layer_end(b, w, c);

@@ -110,7 +110,7 @@ struct shape {
     size_t n_heads, n_kv_heads, head_dim, hidden;
     size_t window; /* 0: none; W: position i sees j with i - W < j <= i */
     size_t rope_set;
-    size_t attn_bias, ffn_bias, norms, qk_norm, sinks, parallel, gated;
+    size_t attn_bias, ffn_bias, norms, qk_norm, sinks, parallel, gated, round_inputs;
     size_t n_experts, experts_used, router_score, router_normalize, router_bias, select_bias;
     size_t shared_hidden, shared_switch, expert_norms, router_scaled;
     size_t kv_from, v_from_k, v_norm, scaled;
@@ -134,6 +134,9 @@ struct layer {
     bool clip_last;     /* after the norm of q and k, not before it */
     const float *sinks; /* [n_heads] a score without a value, or NULL */
     struct norm attn_norm, attn_post_norm, ffn_norm, ffn_post_norm; /* [dim] */
+    struct norm out_norm;  /* [n_heads * head_dim] of the input of o, or none */
+    struct norm down_norm; /* [hidden] of the input of down, or none */
+    bool round_inputs;     /* of all matrices: round_row in residual.h */
     enum qk_norm qk_norm;
     bool qk_norm_last;          /* after RoPE, not before it */
     struct norm q_norm, k_norm; /* [head_dim], or [heads * head_dim] */

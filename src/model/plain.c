@@ -48,6 +48,26 @@ static const float *normed(struct forward *f, const struct norm *norm)
     return p->h;
 }
 
+/* norm(x), rounded where the layer wants that: what its matrices read   [dim] */
+static const float *input_of(struct forward *f, const struct layer *w, const struct norm *norm)
+{
+    const float *h = normed(f, norm);
+    if (!w->round_inputs)
+        return h;
+    memmove(f->plain.h, h, f->model->dim * sizeof *h);
+    round_row(f->plain.h, f->model->dim);
+    return f->plain.h;
+}
+
+/* y = norm(y), rounded: the same of the inputs [n] of o and down */
+static void inner_norm(struct forward *f, const struct layer *w, float *y, const struct norm *norm, size_t n)
+{
+    if (has_norm(norm))
+        norm_row(f, y, y, norm, n);
+    if (w->round_inputs)
+        round_row(y, n);
+}
+
 /* x += residual_scale * y, or of norm(y) where y has a norm */
 static void add_to_stream(struct forward *f, float *y, const struct norm *norm)
 {
@@ -249,6 +269,7 @@ static void attention(struct forward *f, const struct layer *w, const struct row
         attend_head(f, w, row, i);
     if (w->attn_gate.data)
         gate_attention(f, w, h);
+    inner_norm(f, w, f->plain.att, &w->out_norm, w->o.k);
     plain_matmul(f, w->index, y, &w->o, f->plain.att);
 }
 
@@ -268,6 +289,7 @@ static void feed_forward(struct forward *f, const struct layer *w, float *y, con
     else
         f->kernels->activate(p->up, w->gated ? p->gate : p->up, w->gated ? p->up : NULL, down->k,
                          f->model->activation, w->ffn_clamp);
+    inner_norm(f, w, p->up, &w->down_norm, down->k);
     plain_matmul(f, w->index, y, down, p->up);
 }
 
@@ -360,12 +382,12 @@ static void layer(struct forward *f, const struct layer *w, const struct row *ro
 {
     struct plain *p = &f->plain;
     if (w->mixer)
-        mix(f, w, row, normed(f, &w->attn_norm));
+        mix(f, w, row, input_of(f, w, &w->attn_norm));
     if (w->mixer && !w->parallel)
         add_to_stream(f, p->y, &w->attn_post_norm);
     if (!w->hidden)
         return;
-    const float *h = normed(f, ffn_norm_of(w));
+    const float *h = input_of(f, w, ffn_norm_of(w));
     if (w->parallel)
         add_to_stream(f, p->y, NULL);
     if (w->experts.n)

@@ -148,6 +148,7 @@ void step_project_qkv(struct forward *f, const struct layer *w)
                        .n = f->n,
                        .k = f->model->dim,
                        .norm = &w->attn_norm,
+                       .round = w->round_inputs,
                        .layer = w->index,
                        .quantize = type_is_quantized(w->q.type) || quantized,
                        .floats = !type_is_quantized(w->q.type) || floats};

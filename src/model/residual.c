@@ -1,12 +1,27 @@
 /* The residual stream: see residual.h. */
 #include "model/residual.h"
 
+#include "model/linear.h"
+
 void norm_row(const struct forward *f, float *y, const float *x, const struct norm *norm, size_t n)
 {
     if (f->model->layer_norm)
         f->kernels->layernorm(y, x, norm->weight, norm->bias, n, f->model->norm_eps);
     else
         f->kernels->rmsnorm(y, x, norm->weight, n, f->model->norm_eps);
+}
+
+void round_row(float *x, size_t n)
+{
+    const float even = 0x1.8p23f; /* added and taken away: rounds to the nearest, ties to even */
+    float m = 1e-5f;
+    for (size_t i = 0; i < n; i++)
+        m = x[i] > m ? x[i] : -x[i] > m ? -x[i] : m;
+    float s = 127 / m;
+    for (size_t i = 0; i < n; i++) {
+        float scaled = x[i] * s, shifted = scaled + even;
+        x[i] = (shifted - even) / s;
+    }
 }
 
 void residual_add(const struct forward *f, size_t i, float *y, size_t c0, size_t c1)
@@ -39,4 +54,37 @@ void step_post_norm(struct forward *f, const struct norm *norm)
     if (has_norm(norm))
         profile_run(f->profile, OP_NORM, f->pool, f->n, post_norm_items,
                     &(struct post_norm_job){.f = f, .norm = norm});
+}
+
+struct inner_norm_job {
+    struct forward *f;
+    const struct layer *w;
+    const struct norm *norm;
+};
+
+/* Rows of att, or of ffn, which may be quantized again */
+static void inner_norm_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct inner_norm_job *job = arg;
+    struct forward *f = job->f;
+    const struct layer *w = job->w;
+    bool is_ffn = job->norm == &w->down_norm;
+    size_t n = is_ffn ? w->down.k : w->o.k;
+    (void)thread;
+    for (size_t i = begin; i < end; i++) {
+        float *x = is_ffn ? f->ffn.x + i * f->ffn.stride : f->att + i * f->q_stride;
+        if (has_norm(job->norm))
+            norm_row(f, x, x, job->norm, n);
+        if (w->round_inputs)
+            round_row(x, n);
+        if (is_ffn && type_is_quantized(w->down.type))
+            quantize_row(f, w->index, &f->ffn, f->n, n, i, 0, x, n);
+    }
+}
+
+void step_inner_norm(struct forward *f, const struct layer *w, const struct norm *norm)
+{
+    if (has_norm(norm) || w->round_inputs)
+        profile_run(f->profile, OP_NORM, f->pool, f->n, inner_norm_items,
+                    &(struct inner_norm_job){.f = f, .w = w, .norm = norm});
 }

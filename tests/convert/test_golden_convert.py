@@ -31,6 +31,7 @@ from tern.convert.families.layouts import Layout  # noqa: E402
 from tern.convert.sources import huggingface  # noqa: E402
 from tern.errors import ConvertError  # noqa: E402
 from tern.testing import golden_file  # noqa: E402
+from tern.weights.reader import WeightsFile  # noqa: E402
 
 GOLDEN = sorted(path for path in (ROOT / "tests" / "golden").glob("*.txt") if path.stem != "fingerprints")
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
@@ -271,6 +272,29 @@ class PublishedKeys(unittest.TestCase):
         for name in ("su", "yarn"):
             scaling = {k: v for k, v in config["rope_scaling"].items() if k != "rope_type"} | {"type": name}
             np.testing.assert_equal(self.features(config | {"rope_scaling": scaling}), wanted)
+
+
+class BitNet(unittest.TestCase):
+    """Published files hold four rows of two bits in one, and a factor."""
+
+    def test_packed_matrices(self):
+        golden = golden_file.read(ROOT / "tests" / "golden" / "bitnet.txt")
+        with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()):
+            folders = [Path(temp) / name for name in ("plain", "packed")]
+            for folder in folders:
+                directory(folder, golden, golden.config, True)
+                state = safetensors.numpy.load_file(folder / "model.safetensors")
+                for name, w in [(n, w) for n, w in state.items() if "_proj.weight" in n]:
+                    codes = (w > 0).astype("u1") + (w > -0.05)  # 0, 1 and 2
+                    state[name] = (codes.astype("f4") - 1) * np.float32(0.75)
+                    if folder.name == "packed":
+                        parts = codes.reshape(4, -1, codes.shape[1])
+                        state[name] = parts[0] | parts[1] << 2 | parts[2] << 4 | parts[3] << 6
+                        state[name + "_scale"] = np.array([0.75], np.float16)
+                safetensors.numpy.save_file(state, folder / "model.safetensors")
+                self.assertEqual(convert.main([str(folder), str(folder) + ".bin", "--type", "f32"]), 0)
+            plain, packed = (WeightsFile(str(folder) + ".bin") for folder in folders)
+        self.assertEqual({n: t["xxh64"] for n, t in plain.tensors.items()}, {n: t["xxh64"] for n, t in packed.tensors.items()})
 
 
 def test_of(path: Path):

@@ -23,8 +23,7 @@ const char *const golden_names[] = {
     "minimax-m2", "codegen", "gpt-bigcode", "gpt-bigcode-mha", "gpt-neo",
     "gptj", "granite-swa", "hunyuan-moe", "afmoe", "apertus", "flex-olmo", "granitemoe-swa",
     "hyperclovax", "iquestcoder", "persimmon", "solar-open", "mpt", "nanochat", "opt", "biogpt",
-    "gpt-neox-japanese",
-    "gemma4-e4b", "gemma4-12b",
+    "bitnet", "gpt-neox-japanese", "gemma4-e4b", "gemma4-12b",
     NULL};
 
 int golden_count(void)

@@ -16,6 +16,7 @@ import numpy as np
 import tokenizers
 import torch
 import transformers
+from transformers.integrations.bitnet import replace_with_bitnet_linear
 
 from ..convert.families import places
 from ..convert.families.config import Config
@@ -75,12 +76,17 @@ def build_model(made, shape: dict, weights: dict, dtype=torch.float32):
     code = sys.modules[type(model).__module__]
     if hasattr(code, "torch_recurrent_gated_delta_rule"):  # the definition; the chunked form sums in another order
         code.torch_chunk_gated_delta_rule = code.torch_recurrent_gated_delta_rule
-    layout, state = Layout(made.model_type, shape, lambda name: name in model.state_dict()), {}
+    quantized = getattr(made, "quantization_config", None)
+    if quantized:  # BitNet: what from_pretrained does before it loads
+        kind = transformers.BitNetQuantConfig(**{key: value for key, value in quantized.items() if key != "quant_method"})
+        replace_with_bitnet_linear(model, ["lm_head"], kind)
+    layout, state = Layout(made.model_type, shape, lambda name: name in model.state_dict() and "_scale" not in name), {}
     for slot in slots(shape):
         places.put(state, slot, layout.places(slot), weights[slot.name])
     if shape["head_tied"]:
         state[layout.name("head")] = state[layout.name("embed")]
-    model.load_state_dict({name: torch.tensor(w, dtype=dtype) for name, w in state.items()}, strict=True)
+    state |= {name: np.ones(1, np.float32) for name in model.state_dict() if name.endswith(".weight_scale")}
+    model.load_state_dict({name: torch.tensor(w, dtype=dtype) for name, w in state.items()}, strict=True, assign=bool(quantized))
     return model
 
 

@@ -92,6 +92,7 @@ def config(dim: int, heads: int, kv: int, head_dim: int, hidden: int, theta: dic
 
 
 LLAMA3 = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=512)
+BITNET = {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"}
 BIASES = ("q_bias", "k_bias", "v_bias", "o_bias", "gate_bias", "up_bias", "down_bias")
 
 GEMMA4_ROPE = {
@@ -777,5 +778,12 @@ FAMILIES = [
         {"bias of the last layer": without("o_bias"), "activation": {"hidden_act": "silu"},
          "partial": {"rope_parameters": rope(10000.0, partial_rotary_factor=1.0)},
          "norm bias": without("ffn_norm_bias")},
+    ),
+    Family(
+        "bitnet", "BitNet",
+        config(48, 4, 2, None, 80, rope(500000.0), quantization_config=BITNET),
+        {"rounding": {"quantization_config": None}, "activation": {"hidden_act": "silu"}}
+        | {part: without(part, 1) for part in ("out_norm", "down_norm")},
+        prompt=4, rows=(0, 2, 3, 5, 20, 34),
     ),
 ]

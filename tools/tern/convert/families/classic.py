@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from .config import Config
-from .features import MAX_HEADS, MAX_WIDTH, MAX_WINDOW, QK_SHARED_LAYER
+from .features import MAX_HEADS, MAX_WIDTH, MAX_WINDOW, NORM_ATTN, NORM_DOWN, NORM_FFN, NORM_OUT
 from .graph import Family, alibi_slopes, biases, graph, layer_norms, put_all, turning
 
 GPT2_NAMES = {
@@ -162,6 +162,22 @@ def _gpt_neox_japanese(c: Config) -> dict:
     return _plain_steps(c, f)
 
 
+def _bitnet(c: Config) -> dict:
+    """Norms of the inputs of o and down. Quantized files round the inputs of all matrices."""
+    how = c.table("quantization_config")
+    wanted = {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"}
+    rest = {key: value for key, value in how.items() if key not in wanted and value not in (None, False, [])}
+    if how and ({key: how.get(key) for key in wanted} != wanted or set(rest) - {"rms_norm_eps"}):
+        raise c.refuse("quantization_config", "that of BitNet with autobitlinear and offline, or none")
+    f = graph(
+        c, 2048, kv_heads=c.get("num_key_value_heads", 5) or c.integer("num_attention_heads", MAX_HEADS), hidden=6912,
+        eps=("rms_norm_eps", 1e-5), act=("hidden_act", "relu2"), theta=500000.0,
+    )  # fmt: skip
+    biases(f, 15 * c.flag("attention_bias"))
+    put_all(f, norms=NORM_ATTN | NORM_FFN | NORM_OUT | NORM_DOWN, round_inputs=int(bool(how)))
+    return f
+
+
 CLASSIC = {
     "opt": Family("OPTForCausalLM", _opt, aliases={"intermediate_size": "ffn_dim"}),
     "bloom": Family(
@@ -179,6 +195,7 @@ CLASSIC = {
         "GPTNeoForCausalLM", _gpt_neo, aliases={"num_hidden_layers": "num_layers", "num_attention_heads": "num_heads"}
     ),
     "gpt_bigcode": Family("GPTBigCodeForCausalLM", _gpt_bigcode, aliases=GPT2_NAMES),
+    "bitnet": Family("BitNetForCausalLM", _bitnet),
     "biogpt": Family("BioGptForCausalLM", _biogpt),
     "gpt_neox_japanese": Family(
         "GPTNeoXJapaneseForCausalLM", _gpt_neox_japanese,

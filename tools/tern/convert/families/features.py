@@ -44,7 +44,7 @@ class Slot:
 # Config keys that a file leaves out at these values (FORMAT.md).
 DEFAULTS = {
     "embed_scale": 1, "residual_scale": 1, "logit_scale": 1, "logit_cap": 0, "head_bias": 0, "norm": "rms",
-    "norm_bias": 0, "learned_positions": 0, "norms": 5, "qk_norm": 0, "attn_sinks": 0, "parallel": 0, "ffn_gated": 1,
+    "norm_bias": 0, "learned_positions": 0, "norms": 5, "round_inputs": 0, "qk_norm": 0, "attn_sinks": 0, "parallel": 0, "ffn_gated": 1,
     "attn_cap": 0, "qkv_clip": 0, "qkv_clip_last": 0, "ffn_clamp": 0, "n_experts": 0, "experts_used": 0,
     "router_score": 0, "router_normalize": 0, "router_bias": 0, "router_select_bias": 0, "router_factor": 1,
     "shared_hidden": 0, "shared_switch": 0, "qk_norm_last": 0, "embed_norm": 0, "q_scale_every": 1, "router_jitter": 0,
@@ -58,7 +58,7 @@ DEFAULTS = {
 NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
            "router_factor", "attn_scale", "norm_eps", "router_jitter", "beta_scale", "dt_low", "dt_high",
            "state_norm_eps", "ple_embed_scale", "ple_in_scale", "ple_scale"}  # fmt: skip
-NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST = 1, 2, 4, 8
+NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, NORM_OUT, NORM_DOWN = 1, 2, 4, 8, 16, 32
 QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
 SOFTMAX, SOFTMAX_CHOSEN, SIGMOID, SPARSEMIXER = range(4)
 MIX_ATTENTION, MIX_RECURRENT, MIX_CONVOLUTION = 1, 2, 4
@@ -139,6 +139,9 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
     for bit, norm in enumerate(("attn_norm", "attn_post_norm", "ffn_norm", "ffn_post_norm")):
         if value("norms") >> bit & 1:
             yield from _norm_slots(config, layer + norm, dim)
+    for bit, norm, n in ((NORM_OUT, "out_norm", q_rows), (NORM_DOWN, "down_norm", hidden)):
+        if value("norms") & bit:
+            yield from _norm_slots(config, layer + norm, n)
     for part, n in rows.items():
         yield Slot(layer + part, n, ks.get(part, dim), matrices=experts or 1 if part in FFN_PARTS else 1)
     for part, bias in [*zip("qkvo", _bits(value("attn_bias"))), *zip(FFN_PARTS, _bits(value("ffn_bias")))]:

@@ -181,6 +181,9 @@ NAMES: dict[str, dict[str, str]] = {
 NAMES["bloom"] = NAMES["falcon"] | {"embed_norm": "transformer.word_embeddings_layernorm.weight"}
 NAMES["granitemoe_swa"] = NAMES["granitemoeshared"]
 NAMES["gpt_bigcode"] = NAMES["gpt2"]
+NAMES["bitnet"] = {
+    "out_norm": _LAYER + "self_attn.attn_sub_norm.weight", "down_norm": _LAYER + "mlp.ffn_sub_norm.weight",
+}  # fmt: skip
 NAMES["biogpt"] = {part: name.replace("model.decoder.", "biogpt.") for part, name in NAMES["opt"].items()} | {
     "final_norm": "biogpt.layer_norm.weight", "head": "output_projection.weight",
 }  # fmt: skip
@@ -394,6 +397,16 @@ def _opt(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     return [Place(at.name(slot.name), (at.config["max_seq"] + 2, dim), 2 * dim + np.arange(slot.rows))]
 
 
+def _bitnet(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Matrices of -1, 0 and 1 have a scale beside them, and four rows in one."""
+    if layer < 0 or slot.vector:
+        return None
+    scale = (name := at.name(slot.name)) + "_scale"
+    if not at.has(scale):
+        return None
+    return [Place(name, (slot.rows // 4, slot.k), ternary=scale)]
+
+
 def _neox_japanese(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """The bias of the output lies beside its matrix."""
     if part == "o_bias":
@@ -595,6 +608,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "opt": _opt,
     "biogpt": _opt,
     "persimmon": _neox,
+    "bitnet": _bitnet,
     "gpt_neox_japanese": _neox_japanese,
     "bloom": _neox,
     "mpt": _mpt,

@@ -29,6 +29,7 @@ class Place:
     add_one: norms that are stored less one. times: a vector that is stored without this factor.
     ones: the source has no such tensor; every value is 1.
     scales: the source is MXFP4, `shape` [..., k / 32, 16] of codes, and this tensor [..., k / 32] has the exponents.
+    ternary: the source has four rows in one, of two bits each, and this tensor holds the factor of all.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Place:
     times: float = 1.0
     ones: bool = False
     scales: str = ""
+    ternary: str = ""
     exp: bool = False  # the source stores the logarithm
 
 
@@ -154,6 +156,23 @@ class Mxfp4(Placed):
 
 
 @dataclass
+class Ternary(Placed):
+    """(code - 1) * factor; row i of n stored ones has the codes of rows i, n + i, 2 n + i and 3 n + i, lowest bits first."""
+
+    factor: float = 1.0
+
+    def _stored(self, first: int, n: int) -> np.ndarray:
+        stored = self.place.shape[0]
+        at = np.arange(first, first + n)
+        out = np.empty((n, self.k), np.float32)
+        for quarter in np.unique(at // stored):
+            rows = at[at // stored == quarter] - quarter * stored
+            codes = np.frombuffer(self.file.read(self.offset + int(rows[0]) * self.k, len(rows) * self.k), "u1")
+            out[at // stored == quarter] = (codes.reshape(len(rows), self.k) >> 2 * quarter & 3).astype(np.float32) - 1
+        return tiles.bits(self.kind, out * np.float32(self.factor))
+
+
+@dataclass
 class Parts(Matrix):
     """One tensor of ours from several of the source: matrices of experts, or pieces of a vector, one after another."""
 
@@ -214,6 +233,8 @@ def _part(
         )
     if place.scales:
         return _mxfp4(slot, place, entry, entries.get(place.scales), where)
+    if place.ternary:
+        return _ternary(slot, place, entry, entries[place.ternary])
     encoding, offset = format_of(entry), entry.offset
     if slot.vector and encoding.block:
         raise ConvertError(
@@ -222,6 +243,17 @@ def _part(
     if place.index is not None:
         offset += place.index * encoding.row_bytes(int(np.prod(place.shape[1:], dtype=object)))
     return Placed(place.name, encoding.kind, rows, slot.k, entry.file, offset, encoding=encoding, place=place)
+
+
+def _ternary(slot: Slot, place: Place, codes, factor) -> Ternary:
+    if codes.dtype != "U8" or slot.rows % 4:
+        raise ConvertError(f"{codes.file.path}: tensor {codes.name!r} is {codes.dtype} of {slot.rows} rows; U8 of a multiple of 4 is needed")
+    kind = plain_numbers(factor)
+    one = Placed(factor.name, kind.kind, 1, 1, factor.file, factor.offset, encoding=kind, place=Place(factor.name, (1,)))
+    return Ternary(
+        place.name, kind.kind, slot.rows, slot.k, codes.file, codes.offset, encoding=kind, place=place,
+        factor=float(one.vector()[0]),
+    )  # fmt: skip
 
 
 def _mxfp4(slot: Slot, place: Place, codes, exponents, where: str) -> Mxfp4:

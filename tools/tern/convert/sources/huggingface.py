@@ -238,7 +238,7 @@ def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str
     for slot in slots(config):
         places = layout.places(slot)
         out[slot.name] = matrix(slot, places, entries, str(folder))
-        wanted |= {place.name for place in places} | {place.scales for place in places}
+        wanted |= {name for place in places for name in (place.name, place.scales, place.ternary)}
     for name, entry in entries.items():
         unread = UNREAD.search(name)
         if unread and int(unread[1]) < config["n_layers"] and feature(config, "kv_from", int(unread[1])):
