@@ -70,7 +70,9 @@ static void take_inputs(struct calibration *c, const struct forward *f, size_t s
                                                : f->x + i * f->dim_stride;
         if (has_norm(norm))
             norm_row(f, x, from, norm, k);
-        else
+        if (has_norm(norm) && w && w->round_inputs)
+            round_row(x, k);
+        else if (!has_norm(norm))
             memcpy(x, from, k * sizeof *x);
     }
 }

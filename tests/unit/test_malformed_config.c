@@ -75,7 +75,8 @@ static const struct rule rules[] = {
     OF_LAYER("rope_set", 1, NAN, 9, false),
     OF_LAYER("attn_bias", 15, NAN, 16, false),
     OF_LAYER("ffn_bias", 7, NAN, 8, false),
-    OF_LAYER("norms", 15, NAN, 16, false),
+    OF_LAYER("norms", 15, NAN, 64, false),
+    LAYER_SWITCH("round_inputs", 0),
     OF_LAYER("qk_norm", 1, NAN, 5, false),
     LAYER_SWITCH("qkv_clip_last", 0),
     LAYER_SWITCH("qk_norm_last", 0),
@@ -340,6 +341,9 @@ static const struct {
       {"parallel", 1, 0},
       {"norms", 1, 0}}},
     {NULL, {{"norms", 9, 0}}}, /* after the step only */
+    {"inner norms or rounded inputs", {{"round_inputs", 1, 0}}}, /* beside experts */
+    {"inner norms or rounded inputs", {{"norms", 31, 0}}},
+    {"inner norms or rounded inputs", {{"norms", 47, 0}}},
     {"xielu with a gate", {{"activation", 0, "xielu"}}},
     {NULL, {{"activation", 0, "xielu"}, {"ffn_gated", 0, 0}}},
     {"qk_norm_last of all heads", {{"qk_norm", 2, 0}, {"qk_norm_last", 1, 0}}},
