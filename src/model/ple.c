@@ -82,8 +82,8 @@ static void gate_groups(void *arg, const struct piece *p)
     for (size_t i = 0; i < p->n; i++) {
         size_t row = p->row + i;
         float *y = f->ffn.x + row * f->ffn.stride + c;
-        f->kernels->activate(y, gate + i * stride, f->ple + row * f->ple_stride + w->index * d + c, n,
-                             f->model->activation, w->ffn_clamp);
+        f->kernels->activate(y, gate + i * stride, f->ple + row * f->ple_stride + w->index * d + c,
+                             n, f->model->activation, w->ffn_clamp);
         if (type_is_quantized(w->ple_out.type))
             quantize_row(f, w->index, &f->ffn, f->n, d, row, c, y, n);
     }
