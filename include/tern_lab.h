@@ -385,8 +385,9 @@ enum tern_status tern_zoo(const struct tern_zoo *z, const char *name, struct ter
                           struct tern_error *e);
 
 /* From the next batch on, every attention layer computes with a kind of the zoo (not "engine"), as
- * f32, on K and V as the cache rounded them. NULL: the engine's own again. Each layer keeps its
- * scale, cap, window, sinks and biases by distance.
+ * f32, on K and V as the cache rounded them, and over a q8 cache on queries rounded as the engine
+ * rounds them. NULL: the engine's own again. Each layer keeps its scale, cap, window, sinks and
+ * biases by distance.
  *   window=N        adds a window, or makes a larger one smaller
  *   sinks           adds a sink of score 0 where a layer has none
  *   bidirectional   a row sees all rows of its sequence in the same batch: so a whole prompt must

@@ -333,13 +333,13 @@ static double largest(const float *x, size_t n)
 }
 
 /* Attention is the engine's bit for bit, or as near as f32 is: the least difference can round a key of
- * the next layer the other way in an f16 cache. With a q8 cache the engine rounds queries, too. */
+ * the next layer the other way in an f16 or q8 cache. Measured 3e-6, 6e-5 and 3e-4. */
 START_TEST(whole_models)
 {
     static const char *const kinds[] = {"blocked", "naive",  "online",
                                         "split",   "latent", "window=64"};
     static const enum tern_cache_type types[] = {TERN_CACHE_F32, TERN_CACHE_F16, TERN_CACHE_Q8};
-    static const double bounds[] = {2e-5, 2e-3, 0.1}; /* of the largest logit */
+    static const double bounds[] = {2e-5, 2e-3, 2e-3}; /* of the largest logit */
     struct whole w;
     for (size_t t = 0; t < 3; t++) {
         whole_open(&w, golden_names[_i], types[t]);

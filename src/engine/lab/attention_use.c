@@ -106,6 +106,20 @@ static void select_both(float *identity, size_t d)
         identity[c * 2 * d + c] = identity[(d + c) * 2 * d + d + c] = 1;
 }
 
+/* q = q rounded to q8, as the engine's scores over a q8 cache read it   [d] */
+static void round_query(const struct use_job *job, float *q, int thread)
+{
+    struct forward *f = job->f;
+    const struct attention_scratch *s = &f->scratch[thread].attention;
+    size_t d = job->w->head_dim;
+    if (f->cache->type != TERN_CACHE_Q8)
+        return;
+    if (!f->kernels->quantize(s->q8, s->scale, s->sum, q, d))
+        mark_bad(f, job->w->index, BAD_QUERY);
+    for (size_t c = 0; c < d; c++)
+        q[c] = s->q8[c] * s->scale[c / GROUP];
+}
+
 static void attend_sequence(const struct use_job *job, size_t sequence, size_t head, int thread)
 {
     struct forward *f = job->f;
@@ -116,8 +130,10 @@ static void attend_sequence(const struct use_job *job, size_t sequence, size_t h
     size_t seq = f->rows[begin].seq, first = cache_first(f->cache, w->index, seq) * BLOCK;
     struct tern_zoo z = head_of(u, w, rows, f->rows[begin + rows - 1].position + 1 - first);
     load_head(job, t, seq, head / (w->n_heads / w->n_kv_heads), first, &z);
-    for (size_t i = 0; i < rows; i++)
+    for (size_t i = 0; i < rows; i++) {
         memcpy(t->q + i * d, f->q + (begin + i) * f->q_stride + head * d, d * sizeof *t->q);
+        round_query(job, t->q + i * d, thread);
+    }
     z.alibi = w->alibi ? w->alibi + head : NULL, z.first = first;
     z.q = t->q, z.out = t->out, z.sinks = w->sinks ? w->sinks + head : NULL;
     z.up_k = u->identity, z.up_v = u->identity + 2 * d * d;
