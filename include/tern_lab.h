@@ -30,6 +30,7 @@ struct tern_layer_info {
     uint64_t n_heads, n_kv_heads, head_dim, hidden;
     uint64_t window;                    /* 0: none; W: position i sees j with i - W < j <= i */
     uint64_t n_experts, n_experts_used; /* 0: a dense layer */
+    uint64_t kv_rank;                   /* above 0: latent attention, a row of head_dim for all heads */
     uint64_t rope_dims;                 /* of a head that turn, 0: none */
     float attn_scale;                   /* scores are q . k times this */
     float attn_cap;                     /* > 0: then cap * tanh(score / cap) */

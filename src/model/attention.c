@@ -11,12 +11,14 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "model/kv_store.h"
 #include "model/state.h"
 
 enum {
     STRIP_FLOATS = 128 * 64, /* of the queries of a strip: with K and V of a block they fill half of
                                a cache of 512 KiB */
     AT_ONCE = 16,            /* queries of a strip whose scores exist at a time */
+    LATENT_QUERIES = 128, /* of a strip of latent attention, at least: its values are made for a strip */
     WIDEN_FROM = 24,         /* queries that make it pay to widen K and V first */
     SPLIT_FROM = 3,          /* blocks that make it pay to share them out */
     SPLIT_ROWS = 4,          /* rows at full depth whose blocks can be shared out */
@@ -30,6 +32,8 @@ enum {
 static size_t strip_rows(const struct layer *w, size_t n_batch)
 {
     size_t queries = STRIP_FLOATS / max_size(w->head_dim, 16);
+    if (w->latent.rank)
+        queries = max_size(queries, LATENT_QUERIES);
     size_t rows = queries / (w->n_heads / w->n_kv_heads);
     return rows < 1 ? 1 : min_size(rows, n_batch);
 }
@@ -133,6 +137,20 @@ struct kv_block {
     enum tern_cache_type k_type, v_type;
 };
 
+/* The values of latent attention, for all heads; an f16 K is widened for it. */
+static void turn_values(struct kv_block *kv, const struct kernels *k, const struct layer *w, size_t n,
+                        float *wide)
+{
+    if (kv->k_type == TERN_CACHE_F16) {
+        k->widen[TERN_CACHE_F16](wide, kv->k, w->head_dim, n);
+        kv->k = wide;
+        kv->k_type = TERN_CACHE_F32;
+    }
+    kv_turn(wide + BLOCK * w->head_dim, w->latent.rank, kv->k, kv->k_type, w->head_dim, n);
+    kv->v = wide + BLOCK * w->head_dim;
+    kv->v_type = TERN_CACHE_F32;
+}
+
 /* For many queries, what is read often is widened to f32 once: exact, and so the same bits. */
 static void widen_block(struct kv_block *kv, const struct kernels *k, size_t d, size_t n,
                         float *wide)
@@ -222,10 +240,16 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
         return rows;
     }
     struct kv_block kv = {cache_k(f->cache, job->l, seq, block * BLOCK, head),
-                          cache_v(f->cache, job->l, seq, block * BLOCK, head), type, type};
-    if (type != TERN_CACHE_F32 && end - begin >= WIDEN_FROM)
-        widen_block(&kv, k, d, round_up(s->see[end - 1].hi, LANES), s->wide);
-    struct attend b = {.k = kv.k, .v = kv.v, .v_dim = d, .a_stride = stride};
+                          NULL, type, type};
+    size_t seen = end > begin ? round_up(s->see[end - 1].hi, LANES) : 0;
+    if (job->w->latent.rank) {
+        turn_values(&kv, k, job->w, seen, s->wide);
+    } else {
+        kv.v = cache_v(f->cache, job->l, seq, block * BLOCK, head);
+        if (type != TERN_CACHE_F32 && end - begin >= WIDEN_FROM)
+            widen_block(&kv, k, d, seen, s->wide);
+    }
+    struct attend b = {.k = kv.k, .v = kv.v, .v_dim = layer_v_dim(job->w), .a_stride = stride};
     b.scale = job->w->attn_scale, b.softcap = job->w->attn_cap, b.scores = s->scores;
     b.first = block * BLOCK, b.next = next_key(job, t, head, block);
     for (size_t i = begin; i < end; i += AT_ONCE) {
@@ -253,22 +277,22 @@ static void merge(const struct attend_job *job, bool first, size_t head, float *
 {
     if (first && job->w->sinks) {
         *M = job->w->sinks[head], *L = 1;
-        memset(A, 0, job->w->head_dim * sizeof *A);
+        memset(A, 0, layer_v_dim(job->w) * sizeof *A);
         first = false;
     }
     if (first) {
         *M = m, *L = l;
-        memcpy(A, a, job->w->head_dim * sizeof *A);
+        memcpy(A, a, layer_v_dim(job->w) * sizeof *A);
     } else {
-        job->f->kernels->merge(M, L, A, m, l, a, job->w->head_dim);
+        job->f->kernels->merge(M, L, A, m, l, a, layer_v_dim(job->w));
     }
 }
 
 static void finish(const struct attend_job *job, size_t row, size_t head, const float *A, float L)
 {
     struct forward *f = job->f;
-    f->kernels->divide(f->att + row * f->q_stride + head * job->w->head_dim, A, L,
-                       job->w->head_dim);
+    f->kernels->divide(f->att + row * f->q_stride + head * layer_v_dim(job->w), A, L,
+                       layer_v_dim(job->w));
 }
 
 /* ---- items: a strip and a KV head, block after block ---- */

@@ -54,7 +54,8 @@ void attention_take(struct attention *t, struct arena *a, const struct model *m,
 void attention_take_scratch(const struct attention *t, struct arena *a,
                             struct attention_scratch *s);
 
-/* att[i, h] = sum_j softmax_j((q[i, h] . k[j] + alibi) * scale) v[j]   over the visible positions j */
+/* In latent attention v[j] is the first dims of k[j], and att[i, h] is as wide as they are.
+ * att[i, h] = sum_j softmax_j((q[i, h] . k[j] + alibi) * scale) v[j]   over the visible positions j */
 void step_attend(struct forward *f, const struct layer *w);
 
 #endif

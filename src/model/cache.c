@@ -48,7 +48,7 @@ static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
         struct cache_class *class = &c->classes[at->class];
         at->kv_bytes = attend_bytes(c->type, w->head_dim);
         at->offset = class->page_bytes;
-        class->page_bytes += 2 * w->n_kv_heads * at->kv_bytes; /* < 2^35 a layer: no overflow */
+        class->page_bytes += layer_kv(w) * at->kv_bytes; /* < 2^35 a layer: no overflow */
     }
     uint64_t total = 0, bytes;
     for (int i = 0; i < c->n_classes; i++) {

@@ -7,6 +7,8 @@
  *   K  16 tiles of 16 positions   position p is lane p % 16 of tile p / 16 % 16
  *   V  [256 positions][head_dim]  both as kernels.h says, attend_bytes each
  *
+ * Latent attention has no V: its values are the first dims of its K.
+ *
  * A sequence is a table of pages per class, indexed by position / 256. Pages are counted: a shared
  * page is full and never written, so a fork copies at most one page per class. A windowed class
  * frees the pages that no later position can see, but for a margin that lets tern_seq_keep go
@@ -89,7 +91,8 @@ size_t cache_first(const struct cache *c, size_t layer, size_t seq);
 bool cache_fits(const struct cache *c, size_t n, const uint64_t *first);
 void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first);
 
-/* K and V of a KV head in the block of 256 positions that holds `position`; borrowed. */
+/* K and V of a KV head in the block of 256 positions that holds `position`; borrowed. Latent attention
+ * has no V. */
 void *cache_k(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
 void *cache_v(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
 

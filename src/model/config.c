@@ -94,6 +94,10 @@ static const struct size_key layer_sizes[] = {
     {"router_select_bias", 0, OF_LAYER(select_bias), 1, 0},
     {"shared_hidden", 0, OF_LAYER(shared_hidden), MAX_WIDTH, 0},
     {"shared_switch", 0, OF_LAYER(shared_switch), 1, 0},
+    {"kv_rank", 0, OF_LAYER(kv_rank), MAX_HEAD_DIM, 0},
+    {"q_rank", 0, OF_LAYER(q_rank), MAX_WIDTH, 0},
+    {"nope_dim", 0, OF_LAYER(nope_dim), MAX_HEAD_DIM, 0},
+    {"value_dim", 0, OF_LAYER(value_dim), MAX_HEAD_DIM, 0},
     {"mixer", 0, OF_LAYER(mixer), MIX_CONVOLUTION, MIX_ATTENTION},
     {"attn_gate", 0, OF_LAYER(attn_gate), GATE_HEADS, GATE_NONE},
     {"recurrence", 0, OF_LAYER(rule), RULE_MAMBA2, RULE_DELTA},
@@ -127,6 +131,7 @@ static const struct number_key layer_numbers[] = {
     {"dt_low", OF_LAYER(dt_low), 0, MAX_NUMBER, 0},
     {"dt_high", OF_LAYER(dt_high), 0, MAX_NUMBER, MAX_NUMBER},
     {"state_norm_eps", OF_LAYER(state_norm_eps), 0, MAX_NUMBER, 0},
+    {"latent_eps", OF_LAYER(latent_eps), 0, MAX_NUMBER, 0},
 };
 
 static const char *const activations[N_ACTIVATIONS + 1] = {"silu",  "gelu",       "gelu_tanh",
@@ -341,6 +346,39 @@ static enum tern_status read_q_scales(struct keys *keys, struct model *m, struct
 
 /* ---- what the features of one layer demand of each other ----------------------------------- */
 
+/* Latent attention: sizes, and features that it does not take */
+static enum tern_status check_latent(const struct model *m, const struct shape *s, size_t l,
+                                     struct tern_error *e)
+{
+    size_t rotary = s->head_dim - s->kv_rank, q = s->n_heads * (s->nope_dim + rotary);
+    if (s->kv_from && (s->kv_rank || m->shapes[s->kv_from - 1].kv_rank))
+        return error_set(e, TERN_BAD_FILE, "layer %zu: kv_from with latent attention", l);
+    if (!s->kv_rank && !s->q_rank && !s->nope_dim && !s->value_dim)
+        return TERN_OK;
+    if (!s->kv_rank || !s->nope_dim || !s->value_dim || s->n_kv_heads != 1 ||
+        s->kv_rank > s->head_dim || q > MAX_WIDTH || s->n_heads * s->value_dim > MAX_WIDTH)
+        return error_set(e, TERN_BAD_FILE,
+                         "layer %zu: latent attention of rank %zu with %zu KV heads of %zu, and of %zu "
+                         "and %zu dims, cannot be",
+                         l, s->kv_rank, s->n_kv_heads, s->head_dim, s->nope_dim, s->value_dim);
+    if (s->rope_set && 2 * m->ropes[s->rope_set - 1].half > rotary)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: %zu rotary dims exceed %zu", l,
+                         2 * m->ropes[s->rope_set - 1].half, rotary);
+    if (s->attn_bias || s->qk_norm || s->qkv_clip > 0 || s->attn_gate || m->alibi ||
+        s->mixer != MIX_ATTENTION || s->v_from_k || s->v_norm || s->round_inputs ||
+        s->norms & NORM_OUT)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: latent attention with %s, which is not understood",
+                         l, s->attn_bias      ? "attn_bias"
+                            : s->qk_norm      ? "qk_norm"
+                            : s->qkv_clip > 0 ? "qkv_clip"
+                            : s->attn_gate    ? "attn_gate"
+                            : m->alibi        ? "alibi"
+                            : s->mixer != MIX_ATTENTION ? "another mixer"
+                            : s->v_from_k || s->v_norm  ? "v_from_k or v_norm"
+                                                        : "round_inputs or a norm of its output");
+    return TERN_OK;
+}
+
 static enum tern_status check_heads(const struct model *m, const struct shape *s, size_t l,
                                     struct tern_error *e)
 {
@@ -467,6 +505,8 @@ static enum tern_status check_shape(const struct model *m, const struct shape *s
     enum tern_status status = check_heads(m, s, l, e);
     if (!status)
         status = check_kv(m, s, l, e);
+    if (!status)
+        status = check_latent(m, s, l, e);
     if (!status)
         status = check_ffn(m, s, l, e);
     if (!status)

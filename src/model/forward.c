@@ -6,6 +6,7 @@
 #include "model/embed.h"
 #include "model/ffn.h"
 #include "model/head.h"
+#include "model/latent.h"
 #include "model/ple.h"
 #include "model/plain.h"
 #include "model/projections.h"
@@ -15,8 +16,11 @@
 static void layer(struct forward *f, const struct layer *w)
 {
     if (w->mixer & MIX_ATTENTION) {
-        step_project_qkv(f, w); /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
+        (w->latent.rank ? step_project_latent : step_project_qkv)(f, w);
+        /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
         (f->attend ? f->attend : step_attend)(f, w); /* att = softmax(q K^T * scale) V, by heads */
+        if (w->latent.rank)
+            step_latent_values(f, w); /* att = att Wup_v, by heads */
         step_gate_attention(f, w);           /* att *= sigmoid(norm(x) Wgate), if it has one */
         step_inner_norm(f, w, &w->out_norm); /* att = norm(att), rounded, if it has one */
         step_project_out(f, w);              /* y = att Wo; x += y */

@@ -99,6 +99,27 @@ static void bind_attention(struct binder *b, struct layer *w, const struct shape
     bind_vector(b, "sinks", "", c->sinks, c->n_heads, &w->sinks);
 }
 
+static void bind_latent(struct binder *b, struct layer *w, const struct shape *c)
+{
+    size_t dim = b->m->dim, q = c->n_heads * (c->nope_dim + c->head_dim - c->kv_rank);
+    struct latent *t = &w->latent;
+    const struct slot slots[] = {
+        {"q_down", c->q_rank, dim, c->q_rank != 0, false, &t->q_down},
+        {"q", q, c->q_rank ? c->q_rank : dim, 1, false, &w->q},
+        {"k", c->head_dim, dim, 1, false, &w->k},
+        {"k_up", c->kv_rank, c->nope_dim, c->n_heads, false, &t->k_up},
+        {"v_up", c->value_dim, c->kv_rank, c->n_heads, false, &t->v_up},
+        {"o", dim, c->n_heads * c->value_dim, 1, false, &w->o},
+    };
+    t->rank = c->kv_rank, t->q_rank = c->q_rank, t->nope = c->nope_dim, t->value = c->value_dim;
+    t->eps = c->latent_eps > 0 ? c->latent_eps : b->m->norm_eps;
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        bind_matrix(b, &slots[i], ANY_TYPE);
+    bind_vector(b, "q_down_norm", "", c->q_rank, c->q_rank, &t->q_norm);
+    bind_vector(b, "k_norm", "", 1, c->kv_rank, &t->k_norm);
+    bind_vector(b, "sinks", "", c->sinks, c->n_heads, &w->sinks);
+}
+
 /* A recurrent mixer or a short convolution, and where its state and log lie */
 static void bind_mixer(struct binder *b, struct layer *w, const struct shape *c)
 {
@@ -222,7 +243,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
                                     .shared_hidden = c->shared_hidden}};
     bind_norm(b, "attn_norm", c->norms & NORM_ATTN, m->dim, &w->attn_norm);
     bind_norm(b, "attn_post_norm", c->norms & NORM_ATTN_POST, m->dim, &w->attn_post_norm);
-    bind_attention(b, w, c);
+    (c->kv_rank ? bind_latent : bind_attention)(b, w, c);
     bind_mixer(b, w, c);
     bind_norm(b, "ffn_norm", c->norms & NORM_FFN, m->dim, &w->ffn_norm);
     bind_norm(b, "out_norm", c->norms & NORM_OUT, c->n_heads * c->head_dim, &w->out_norm);

@@ -105,6 +105,17 @@ struct mixer {
     size_t log_at, log_floats;
 };
 
+/* Latent attention: the cache holds one row [rank + rotary] for all heads; the first `rank` numbers of
+ * it are also the value. Then n_kv_heads is 1, and head_dim is rank + rotary. rank 0: plain attention. */
+struct latent {
+    size_t rank, q_rank, nope, value; /* q_rank 0: q reads norm(x); nope + rotary of q; of v, a head */
+    float eps;                        /* of both norms */
+    struct matrix q_down;             /* [q_rank, dim] */
+    struct matrix k_up;               /* n_heads of [rank, nope] */
+    struct matrix v_up;               /* n_heads of [value, rank] */
+    const float *q_norm, *k_norm;     /* [q_rank] or NULL, [rank] */
+};
+
 /* Sizes and switches of a layer, as the config has them (FORMAT.md, "Config keys") */
 struct shape {
     size_t n_heads, n_kv_heads, head_dim, hidden;
@@ -117,7 +128,8 @@ struct shape {
     size_t qkv_clip_last, qk_norm_last, router_groups, router_groups_used, router_group_best;
     size_t mixer, attn_gate, rule, k_heads, v_heads, k_dim, v_dim, conv_width, conv_bias, mix_bias;
     size_t state_norm, norm_groups, state_gate, skip;
-    float beta_scale, dt_low, dt_high, state_norm_eps;
+    size_t kv_rank, q_rank, nope_dim, value_dim;
+    float beta_scale, dt_low, dt_high, state_norm_eps, latent_eps;
     float attn_scale, attn_cap, qkv_clip, ffn_clamp, router_factor, router_jitter;
 };
 
@@ -147,6 +159,7 @@ struct layer {
     struct matrix k;            /* [n_kv_heads * head_dim, dim] */
     struct matrix v;            /* [n_kv_heads * head_dim, dim]; may be k's */
     struct matrix o;            /* [dim, n_heads * head_dim] */
+    struct latent latent;       /* then v is none, and q, k and o have other shapes: FORMAT.md */
     struct matrix attn_gate;    /* [n_heads * head_dim, dim] or [n_heads, dim]; data NULL: none */
     struct mixer mix;
     bool gated;
@@ -192,6 +205,28 @@ struct model {
     struct shape *shapes; /* [n_layers]; only while opening */
     size_t norm_bias, head_bias, learned_positions, has_embed_norm;
 };
+
+/* Width of a value in attention, and how many K and V a block of the cache holds */
+static inline size_t layer_v_dim(const struct layer *w)
+{
+    return w->latent.rank ? w->latent.rank : w->head_dim;
+}
+
+static inline size_t layer_kv(const struct layer *w)
+{
+    return w->latent.rank ? 1 : 2 * w->n_kv_heads;
+}
+
+/* Numbers of a query head as it is projected, and of all heads as the matrix after attention reads them */
+static inline size_t layer_q_dim(const struct layer *w)
+{
+    return w->latent.rank ? w->latent.nope + w->head_dim - w->latent.rank : w->head_dim;
+}
+
+static inline size_t layer_out_dim(const struct layer *w)
+{
+    return w->n_heads * (w->latent.rank ? w->latent.value : w->head_dim);
+}
 
 /* Factor of the queries of a position */
 static inline float q_scale_of(const struct model *m, size_t position)

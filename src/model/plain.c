@@ -3,7 +3,7 @@
  * their formulas); the rest of src/model computes the same bits faster (forward.c). Start at
  * plain_rows, at the end, and read upwards.
  *
- * Shapes, with d = head_dim:
+ * Shapes, with d = head_dim (latent attention: project_latent):
  *   x, h, y, z [dim]   q, att [n_heads, d]   k, v [n_kv_heads, d]   gate, up [hidden]
  *
  * ADDING A FEATURE: its line here first, where its place in the equations is. */
@@ -200,6 +200,49 @@ static void project_qkv(struct forward *f, const struct layer *w, const struct r
     }
 }
 
+/* Latent attention: q, and the row of the cache (kernels sum as their formulas say)
+ *   c = norm(Wdown h); [qn | qr] = Wq c of each head; q[i] = [Wk_up[i] qn[i] | turned qr[i]]
+ *   k = [norm(k) | turned], k = Wk h: one row for all heads, whose first `rank` numbers are the value */
+static void project_latent(struct forward *f, const struct layer *w, const struct row *row,
+                           const float *h)
+{
+    struct plain *p = &f->plain;
+    const struct latent *t = &w->latent;
+    size_t d = w->head_dim, rotary = d - t->rank, step = t->nope + rotary, l = w->index;
+    plain_matmul(f, l, p->k, &w->k, h);
+    f->kernels->rmsnorm(p->k, p->k, t->k_norm, t->rank, t->eps);
+    turn_heads(f, w, p->k + t->rank, 1);
+    kv_store(f, l, row, 0, true, p->k, d, &f->scratch->attention);
+    if (t->q_rank) {
+        plain_matmul(f, l, p->v, &t->q_down, h);
+        f->kernels->rmsnorm(p->v, p->v, t->q_norm, t->q_rank, t->eps);
+    }
+    plain_matmul(f, l, p->att, &w->q, t->q_rank ? p->v : h);
+    for (size_t i = 0; i < w->n_heads; i++) {
+        const struct matrix up = matrix_rows(&t->k_up, i, 0, t->rank);
+        float *q = p->q + i * d;
+        plain_matmul(f, l, p->A, &up, p->att + i * step);
+        memcpy(q, p->A, t->rank * sizeof *q);
+        memcpy(q + t->rank, p->att + i * step + t->nope, rotary * sizeof *q);
+        turn_heads(f, w, q + t->rank, 1);
+    }
+    if (f->model->q_scales)
+        f->kernels->scale(p->q, q_scale_of(f->model, row->position), w->n_heads * d);
+}
+
+/* att[i] = Wv_up[i] att[i] */
+static void latent_values(struct forward *f, const struct layer *w)
+{
+    struct plain *p = &f->plain;
+    const struct latent *t = &w->latent;
+    for (size_t i = 0; i < w->n_heads; i++) {
+        const struct matrix up = matrix_rows(&t->v_up, i, 0, t->value);
+        plain_matmul(f, w->index, p->A, &up, p->att + i * t->rank);
+        memcpy(p->q + i * t->value, p->A, t->value * sizeof *p->q);
+    }
+    memcpy(p->att, p->q, layer_out_dim(w) * sizeof *p->att);
+}
+
 /* A query head [d] in the form that scores of the cache's type read */
 static struct queries query(struct forward *f, size_t l, const float *q, size_t d)
 {
@@ -212,6 +255,18 @@ static struct queries query(struct forward *f, size_t l, const float *q, size_t 
     return (struct queries){.n = 1, .k = d, .x = q, .q = in->q, .scale = in->scale, .sum = in->sum};
 }
 
+/* v [256, rank] f32 of latent attention: the first dims of the keys that the row sees in a block */
+static const float *keys_as_values(struct forward *f, const struct layer *w, const struct row *row,
+                                   size_t at, const struct span *see)
+{
+    float *v = f->scratch->attention.wide, *key = v + BLOCK * w->head_dim;
+    for (size_t j = see->lo; j < see->hi; j++) {
+        kv_load(key, f->cache, w->index, row->seq, at + j, 0, true, w->head_dim);
+        memcpy(v + j * w->latent.rank, key, w->latent.rank * sizeof *v);
+    }
+    return v;
+}
+
 /* att[h] = sum_j e_j v_j / sum_j e_j over the positions j that the row sees, where
  *   s_j = (q[h] . k_j + alibi) * attn_scale, capped;  e_j = exp(s_j - max s)
  * Blocks of 256 positions are summed one by one and merged in order: (m, l, a) are the largest
@@ -221,31 +276,34 @@ static void attend_head(struct forward *f, const struct layer *w, const struct r
 {
     const struct kernels *k = f->kernels;
     struct plain *p = &f->plain;
-    size_t d = w->head_dim, kv_head = h / (w->n_heads / w->n_kv_heads);
+    size_t d = w->head_dim, kv_head = h / (w->n_heads / w->n_kv_heads), v_dim = layer_v_dim(w);
     size_t end = (size_t)row->position + 1;
     size_t begin = w->window && end > w->window ? end - w->window : 0;
     float m, l, M = w->sinks ? w->sinks[h] : 0, L = 1;
     bool is_first = !w->sinks;
     struct span see;
-    struct attend b = {.q = query(f, w->index, p->q + h * d, d), .v_dim = d, .see = &see, .a_stride = d};
+    struct attend b = {.q = query(f, w->index, p->q + h * d, d), .v_dim = v_dim, .see = &see, .a_stride = v_dim};
     b.scale = w->attn_scale, b.softcap = w->attn_cap, b.scores = p->scores;
     b.m = &m, b.l = &l, b.a = p->a;
     struct alibi alibi = {w->alibi ? w->alibi[h] : 0, (float)row->position};
     b.alibi = w->alibi ? &alibi : NULL;
-    memset(p->A, 0, d * sizeof *p->A);
+    memset(p->A, 0, v_dim * sizeof *p->A);
     for (size_t at = begin / BLOCK * BLOCK; at < end; at += BLOCK, is_first = false) {
         b.first = at;
         see.lo = (uint16_t)(max_size(begin, at) - at);
         see.hi = (uint16_t)(min_size(end, at + BLOCK) - at);
         b.k = cache_k(f->cache, w->index, row->seq, at, kv_head);
-        b.v = cache_v(f->cache, w->index, row->seq, at, kv_head);
-        attend_block(k, f->cache->type, &b);
+        b.v = w->latent.rank ? keys_as_values(f, w, row, at, &see)
+                           : cache_v(f->cache, w->index, row->seq, at, kv_head);
+        k->score[f->cache->type](&b);
+        k->weigh(&b);
+        k->mix[w->latent.rank ? TERN_CACHE_F32 : f->cache->type](&b);
         if (is_first)
-            M = m, L = l, memcpy(p->A, p->a, d * sizeof *p->A);
+            M = m, L = l, memcpy(p->A, p->a, v_dim * sizeof *p->A);
         else
-            k->merge(&M, &L, p->A, m, l, p->a, d);
+            k->merge(&M, &L, p->A, m, l, p->a, v_dim);
     }
-    k->divide(p->att + h * d, p->A, L, d);
+    k->divide(p->att + h * v_dim, p->A, L, v_dim);
 }
 
 /* att *= sigmoid(Wgate h), value by value, or a number for each head */
@@ -264,9 +322,11 @@ static void gate_attention(struct forward *f, const struct layer *w, const float
 static void attention(struct forward *f, const struct layer *w, const struct row *row, float *y,
                       const float *h)
 {
-    project_qkv(f, w, row, h);
+    (w->latent.rank ? project_latent : project_qkv)(f, w, row, h);
     for (size_t i = 0; i < w->n_heads; i++)
         attend_head(f, w, row, i);
+    if (w->latent.rank)
+        latent_values(f, w);
     if (w->attn_gate.data)
         gate_attention(f, w, h);
     inner_norm(f, w, f->plain.att, &w->out_norm, w->o.k);

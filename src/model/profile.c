@@ -82,13 +82,19 @@ void profile_close(struct profile *p)
 
 /* ---- cost --------------------------------------------------------------------------------- */
 
-static void add_matrix(struct profile_cost *cost, const struct matrix *w, uint64_t rows)
+/* `many` matrices of one size, one after another */
+static void add_matrices(struct profile_cost *cost, const struct matrix *w, uint64_t rows, uint64_t many)
 {
     if (!w->data)
         return;
-    cost->bytes += (w->rows + TILE_ROWS - 1) / TILE_ROWS *
-                   (uint64_t)format_tile_bytes(format_find(w->type), w->k);
-    cost->macs += rows * w->rows * w->k;
+    cost->bytes += many * ((w->rows + TILE_ROWS - 1) / TILE_ROWS *
+                   (uint64_t)format_tile_bytes(format_find(w->type), w->k));
+    cost->macs += many * rows * w->rows * w->k;
+}
+
+static void add_matrix(struct profile_cost *cost, const struct matrix *w, uint64_t rows)
+{
+    add_matrices(cost, w, rows, 1);
 }
 
 /* Positions that the row at `position` sees. */
@@ -101,9 +107,9 @@ static uint64_t visible(const struct layer *w, uint64_t position)
 static void add_attention(struct profile_cost *cost, const struct cache *cache, size_t l,
                           const struct layer *w, const struct row *rows, size_t n)
 {
-    uint64_t pair = 2 * (uint64_t)cache->layers[l].kv_bytes * w->n_kv_heads;
+    uint64_t pair = (uint64_t)cache->layers[l].kv_bytes * layer_kv(w);
     for (size_t i = 0; i < n; i++) {
-        cost->macs += 2 * visible(w, rows[i].position) * w->n_heads * w->head_dim;
+        cost->macs += visible(w, rows[i].position) * w->n_heads * (w->head_dim + layer_v_dim(w));
         uint64_t seen = visible(w, rows[i].position);
         if (i && rows[i - 1].seq == rows[i].seq)
             seen = 1; /* what the row before saw is counted */
@@ -140,6 +146,9 @@ void profile_layer_cost(const struct model *m, const struct cache *cache, size_t
     add_attention(&cost[OP_ATTEND], cache, l, w, rows, n);
     add_matrix(&cost[OP_QKV], &w->attn_gate, n);
     add_matrix(&cost[OP_OUT], &w->o, n);
+    add_matrix(&cost[OP_QKV], &w->latent.q_down, n);
+    add_matrices(&cost[OP_QKV], &w->latent.k_up, n, w->n_heads);
+    add_matrices(&cost[OP_OUT], &w->latent.v_up, n, w->n_heads);
     add_mixer(cost, &w->mix, rows, n);
     for (size_t i = 0; i < (w->experts.n ? w->experts.n_used : 1); i++) {
         add_matrix(&cost[OP_GATE_UP], &w->gate, n);

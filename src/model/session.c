@@ -38,7 +38,7 @@ static size_t n_blocks(size_t n)
  * holds. */
 static size_t block_bytes(const struct cache *c, const struct model *m, size_t l)
 {
-    return m->layers[l].kv_from ? 0 : 2 * m->layers[l].n_kv_heads * c->layers[l].kv_bytes;
+    return m->layers[l].kv_from ? 0 : layer_kv(&m->layers[l]) * c->layers[l].kv_bytes;
 }
 
 static uint64_t data_bytes(const struct cache *c, const struct model *m, const uint64_t *first,
@@ -69,7 +69,7 @@ static void clear_tail(const struct session_out *o, size_t l, unsigned char *blo
 {
     const struct layer *w = &o->m->layers[l];
     for (size_t p = o->n % BLOCK; p < BLOCK; p++)
-        for (size_t h = 0; h < 2 * w->n_kv_heads; h++)
+        for (size_t h = 0; h < layer_kv(w); h++)
             kv_put(block + h * o->c->layers[l].kv_bytes, o->c->type, h % 2 == 0, zeros, zeros,
                    w->head_dim, p);
 }

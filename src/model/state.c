@@ -15,7 +15,9 @@ static struct widths widths_of(const struct model *m)
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         max.q = max_size(max.q, w->n_heads * w->head_dim);
-        max.kv = max_size(max.kv, w->n_kv_heads * w->head_dim);
+        max.q = max_size(max.q, max_size(max_size(w->n_heads * layer_q_dim(w), layer_out_dim(w)),
+                                         w->latent.q_rank));
+        max.kv = max_size(max.kv, max_size(w->n_kv_heads * w->head_dim, w->latent.q_rank));
         max.hidden = max_size(max.hidden, w->experts.n ? w->experts.shared_hidden : w->hidden);
         max.hidden = max_size(max.hidden, m->ple_dim);
         max.half = max_size(max.half, w->rope ? w->rope->half : 1);
@@ -39,18 +41,17 @@ static void take_scratch(struct arena *a, struct scratch *s, const struct forwar
     s->up = arena_take(a, f->gate_floats, sizeof(float));
     s->ple_row = arena_take(a, f->ple_stride, sizeof(float));
     attention_take_scratch(&f->attention, a, &s->attention);
+    latent_take(&s->latent, a, f->model);
 }
 
 /* One row of everything, for plain.c */
 static void plain_take(struct plain *p, struct arena *a, const struct model *m)
 {
-    size_t q = 1, kv = 1, d = 1, half = 1, hidden = 1, n_experts = 0, n_used = 0;
     struct widths max = widths_of(m);
+    size_t q = max.q, kv = max.kv, d = 1, half = 1, hidden = 1, n_experts = 0, n_used = 0;
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
-        q = max_size(q, max_size(w->n_heads * w->head_dim, w->mix.out.k));
-        kv = max_size(kv, w->n_kv_heads * w->head_dim);
-        d = max_size(d, w->head_dim);
+        d = max_size(d, max_size(w->head_dim, w->latent.value));
         half = max_size(half, w->rope ? w->rope->half : 1);
         hidden = max_size(hidden, max_size(w->hidden, w->experts.shared_hidden));
         hidden = max_size(hidden, m->ple_dim);

@@ -14,6 +14,7 @@
 #include "model/attention.h"
 #include "model/cache.h"
 #include "model/experts.h"
+#include "model/latent.h"
 #include "model/model.h"
 #include "model/plain.h"
 #include "model/profile.h"
@@ -30,6 +31,7 @@ struct scratch {
     float *gate, *up;     /* [gate_floats]: some columns of the rows that go together */
     float *ple_row;       /* [n_layers, ple_dim] a token's embedding of each layer */
     struct attention_scratch attention;
+    struct latent_scratch latent;
 };
 
 /* Where somebody may look. A step calls state_watch with what it is about to read, or has made. */

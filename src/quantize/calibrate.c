@@ -181,7 +181,7 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
                  {"gate", WATCH_FFN},           {"up", WATCH_FFN},
                  {"down", WATCH_DOWN},          {"mix_out", WATCH_OUT},
                  {"mix_in", WATCH_ATTENTION},   {"mix_gate", WATCH_ATTENTION},
-                 {"attn_gate", WATCH_ATTENTION}};
+                 {"attn_gate", WATCH_ATTENTION}, {"q_down", WATCH_ATTENTION}};
     const char *dot = strrchr(tensor, '.');
     *site = 0, *at = WATCH_ATTENTION;
     if (!dot)
@@ -200,6 +200,8 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
                 site_layer(c, *site)->mixer == (MIX_ATTENTION | MIX_RECURRENT) &&
                 parts[i].part[0] == 'm')
                 return false; /* what it reads is not watched: attention's is */
+            if (!strcmp(parts[i].part, "q") && site_layer(c, *site)->latent.q_rank)
+                return false; /* it reads a compressed row, which is not watched */
             return *at < WATCH_FFN ||
                    !site_layer(c, *site)->experts.n; /* which see some rows each */
         }

@@ -1,5 +1,6 @@
 """tern.Model: what Python sees of a model, beside the programs and numpy."""
 
+import ctypes
 import gc
 import html
 import os
@@ -20,6 +21,7 @@ BUILD = ROOT / os.environ.get("BUILD", "build")
 os.environ["TERN_LIBRARY"] = str(BUILD / "libtern.so")
 
 import tern  # noqa: E402
+from tern import library  # noqa: E402
 
 FABLE = ROOT / "models/fable.bin"
 TEXT = "The cat sat on the mat"
@@ -28,6 +30,21 @@ LONG = "Once upon a time there was a dog. " * 12  # more than two batches
 
 def look(*arguments) -> None:
     subprocess.run([BUILD / "look", FABLE, *map(str, arguments), "-q"], check=True, stdin=subprocess.DEVNULL, timeout=300)
+
+
+class Structs(unittest.TestCase):
+    def test_fields_are_those_of_the_headers(self):
+        """A struct that lacks a field of the header's would be written beyond its end."""
+        headers = "".join((ROOT / "include" / name).read_text() for name in ("tern.h", "tern_lab.h"))
+        headers = re.sub(r"/\*.*?\*/", "", headers, flags=re.DOTALL)
+        kinds = [kind for kind in vars(library).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)]
+        self.assertGreater(len(kinds), 10)
+        for kind in kinds:
+            struct = re.search(rf"^{kind.__doc__.split(chr(10))[0].rstrip('.')} {{(.*?)^}};", headers, re.DOTALL | re.MULTILINE)
+            self.assertTrue(struct, kind.__doc__)
+            fields = [re.search(r"(\w+)(\[\w+\])?$", part.strip())[1] for line in struct[1].split(";") if line.strip()
+                      for part in re.sub(r"\(\*(\w+)\)\(.*\)", r"\1", line, flags=re.DOTALL).split(",")]  # fmt: skip
+            self.assertEqual([name.rstrip("_") for name, *_ in kind._fields_], fields, kind.__doc__)
 
 
 class Models(unittest.TestCase):

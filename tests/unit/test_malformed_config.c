@@ -93,6 +93,11 @@ static const struct rule rules[] = {
     LAYER_NUMBER("router_jitter", 0.01, -1),
     LAYER_SWITCH("router_bias", 1),
     LAYER_SWITCH("router_select_bias", 1),
+    OF_LAYER("kv_rank", 0, NAN, 1025, false),
+    OF_LAYER("q_rank", 0, NAN, 1048577, false),
+    OF_LAYER("nope_dim", 0, NAN, 1025, false),
+    OF_LAYER("value_dim", 0, NAN, 1025, false),
+    LAYER_NUMBER("latent_eps", 0.01, -1),
     OF_LAYER("shared_hidden", 16, NAN, 1048577, false),
     LAYER_SWITCH("shared_switch", 1),
     OF_LAYER("mixer", 1, NAN, 5, false),
@@ -277,6 +282,8 @@ static const struct clash clashes[] = {
     {"norms", "norms", "layer 1: its feed-forward step has no norm", 3, 0},
     {"groups", "router_groups", "layer 1: 1 of 3 groups of 4 experts", 3, 0},
     {"groups used", "router_groups_used", "layer 1: 3 of 2 groups of 4 experts", 3, 0},
+    {"latent attention", "kv_rank", "layer 1: latent attention of rank 8 with", 8, 0},
+    {"value without a rank", "value_dim", "layer 1: latent attention of rank 0 with", 8, 0},
     {"parallel", "parallel", "layer 1: a parallel layer has experts", 1, 0},
 };
 

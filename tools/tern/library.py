@@ -52,10 +52,11 @@ class ModelInfo(ctypes.Structure):
 class LayerInfo(ctypes.Structure):
     """struct tern_layer_info"""
 
-    _fields_ = [(n, ctypes.c_uint64) for n in "n_heads n_kv_heads head_dim hidden window n_experts n_experts_used rope_dims".split()]
+    _fields_ = [(n, ctypes.c_uint64) for n in "n_heads n_kv_heads head_dim hidden window n_experts n_experts_used kv_rank rope_dims".split()]
     _fields_ += [("attn_scale", ctypes.c_float), ("attn_cap", ctypes.c_float)]
     _fields_ += [("sinks", ctypes.POINTER(ctypes.c_float)), ("alibi", ctypes.POINTER(ctypes.c_float))]
     _fields_ += [(n, ctypes.c_int) for n in "parallel gated qk_norm attn_post_norm ffn_post_norm".split()]
+    _fields_ += [("qkv_clipped", ctypes.c_int), ("learned_positions", ctypes.c_int), ("mixer", ctypes.c_uint), ("attn_gate", ctypes.c_int)]
 
 
 class Row(ctypes.Structure):

@@ -13,7 +13,7 @@ const uint32_t cache_lengths[CACHE_LENGTHS] = {512, 4096, 32768};
 static void add_layer(struct cache_size *s, const struct tern_layer_info *l, uint64_t kv_heads,
                       uint64_t window)
 {
-    uint64_t bytes = 2 * kv_heads * l->head_dim * VALUE_BYTES;
+    uint64_t bytes = (l->kv_rank ? 1 : 2) * kv_heads * l->head_dim * VALUE_BYTES;
     s->position += bytes;
     for (size_t i = 0; i < CACHE_LENGTHS; i++)
         s->at[i] += bytes * (window && window < cache_lengths[i] ? window : cache_lengths[i]);

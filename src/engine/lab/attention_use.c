@@ -93,7 +93,7 @@ static void load_head(const struct use_job *job, const struct zoo_thread *t, siz
     float *v = z->latent_dim ? t->k + d : t->v;
     for (size_t j = 0; j < z->n_keys; j++) {
         kv_load(t->k + j * stride, c, l, seq, first + j, kv_head, true, d);
-        kv_load(v + j * stride, c, l, seq, first + j, kv_head, false, d);
+        kv_load(v + j * stride, c, l, seq, first + j, kv_head, job->w->latent.rank != 0, d);
     }
     z->k = t->k, z->v = t->v;
 }
@@ -139,7 +139,8 @@ static void attend_sequence(const struct use_job *job, size_t sequence, size_t h
     z.up_k = u->identity, z.up_v = u->identity + 2 * d * d;
     u->kind->run(&z, t->scratch);
     for (size_t i = 0; i < rows; i++)
-        memcpy(f->att + (begin + i) * f->q_stride + head * d, t->out + i * d, d * sizeof *t->out);
+        memcpy(f->att + (begin + i) * f->q_stride + head * layer_v_dim(w), t->out + i * d,
+               layer_v_dim(w) * sizeof *t->out);
 }
 
 static void attend_items(void *arg, size_t begin, size_t end, int thread)

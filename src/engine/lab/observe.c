@@ -135,7 +135,8 @@ static void offer_qkv(struct observer *o, const struct layer *w)
     offer(o, "q", f->q, f->q_stride, w->n_heads * w->head_dim);
     if (w->kv_from)
         return;
-    bool k = offer(o, "k", f->k, f->kv_stride, n_kv), v = offer(o, "v", f->v, f->kv_stride, n_kv);
+    bool k = offer(o, "k", f->k, f->kv_stride, n_kv),
+         v = offer(o, "v", w->latent.rank ? f->k : f->v, f->kv_stride, n_kv);
     if (k || v)
         surgery_store(f, w);
 }

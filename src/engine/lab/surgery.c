@@ -27,7 +27,8 @@ void surgery_store(struct forward *f, const struct layer *w)
         for (size_t h = 0; h < w->n_kv_heads; h++) {
             size_t at = i * f->kv_stride + h * d;
             kv_store(f, w->index, &f->rows[i], h, true, f->k + at, d, s);
-            kv_store(f, w->index, &f->rows[i], h, false, f->v + at, d, s);
+            if (!w->latent.rank) /* else k holds the values */
+                kv_store(f, w->index, &f->rows[i], h, false, f->v + at, d, s);
         }
 }
 

@@ -64,6 +64,25 @@ def reversed_taps(weights: dict, config) -> dict:
     }
 
 
+def rolled(part: str) -> Callable:
+    """What an engine gets that gives a head the matrix of another."""
+    return lambda weights, config: {name: np.roll(w, 1, 0) if name.endswith("." + part) else w for name, w in weights.items()}
+
+
+def turned_latent(weights: dict, config) -> dict:
+    """What an engine gets that turns the dimensions of a key and of each query in the other order."""
+    rotary = config.qk_rope_head_dim
+    order = np.concatenate([np.arange(0, rotary, 2), np.arange(1, rotary, 2)])
+
+    def turn(w: np.ndarray, step: int) -> np.ndarray:
+        heads = w.reshape(-1, step, w.shape[-1]).copy()
+        heads[:, step - rotary :] = heads[:, step - rotary :][:, order]
+        return heads.reshape(w.shape)
+
+    steps = {"q": config.qk_nope_head_dim + rotary, "k": config.kv_lora_rank + rotary}
+    return {name: turn(w, steps[name.split(".")[-1]]) if name.split(".")[-1] in steps else w for name, w in weights.items()}
+
+
 def swapped_gates(weights: dict, config) -> dict:
     """What an engine gets that reads C where B is."""
     dim = config.hidden_size
@@ -91,6 +110,7 @@ def config(dim: int, heads: int, kv: int, head_dim: int, hidden: int, theta: dic
     return {key: value for key, value in keys.items() if key not in ("rms_norm_eps", "head_dim", "intermediate_size") or value is not None}
 
 
+MLA = dict(kv_lora_rank=22, qk_nope_head_dim=18, qk_rope_head_dim=10, v_head_dim=26)
 LLAMA3 = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=512)
 BITNET = {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"}
 BIASES = ("q_bias", "k_bias", "v_bias", "o_bias", "gate_bias", "up_bias", "down_bias")
@@ -336,6 +356,62 @@ FAMILIES = [
                mamba_head_dim=36, n_groups=3, conv_kernel=4, time_step_limit=[0.0, 100.0]),
         {"skip": without("mix_skip"), "time step": without("mix_decay_bias"), "decay": without("mix_a", 1),
          "norm of states": without("mix_norm", 1), "conv bias": without("mix_conv_bias")},
+    ),
+    Family(
+        "deepseek-v3", "DeepseekV3",
+        config(40, 3, 3, None, 64, rope(10000.0, "yarn", factor=8.0, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+                                        mscale_all_dim=1.0, original_max_position_embeddings=64), **MLA,
+               q_lora_rank=28, num_hidden_layers=3, first_k_dense_replace=1, n_routed_experts=12, num_experts_per_tok=3,
+               moe_intermediate_size=40, n_shared_experts=2, n_group=4, topk_group=2, routed_scaling_factor=1.7),
+        {"norm of keys": without("k_norm", 1), "norm of queries": without("q_down_norm", 1), "rope order": turned_latent,
+         "heads of keys": rolled("k_up"), "heads of values": rolled("v_up"),
+         "mscale": {"rope_parameters": rope(10000.0, "yarn", factor=8.0, beta_fast=32.0, beta_slow=1.0,
+                                            original_max_position_embeddings=64)},
+         "groups": {"n_group": 1, "topk_group": 1}, "bias of the choice": without("router_select_bias"),
+         "factor": {"routed_scaling_factor": 1.0}, "normalized": {"norm_topk_prob": False}},
+        prompt=100, rows=(0, 7, 63, 64, 99, 130),
+    ),
+    Family(
+        "deepseek-v2", "DeepseekV2",
+        config(48, 4, 4, None, 64, rope(10000.0, "yarn", factor=8.0, beta_fast=32.0, beta_slow=1.0, mscale=0.7,
+                                        mscale_all_dim=0.9, original_max_position_embeddings=64), **MLA,
+               q_lora_rank=None, num_hidden_layers=3, first_k_dense_replace=1, n_routed_experts=12, num_experts_per_tok=3,
+               moe_intermediate_size=40, n_shared_experts=2, topk_method="group_limited_greedy", n_group=3, topk_group=2,
+               routed_scaling_factor=1.7),
+        {"norm of keys": without("k_norm", 1), "rope order": turned_latent, "heads of values": rolled("v_up"),
+         "groups": {"topk_method": "greedy"}, "factor": {"routed_scaling_factor": 1.0}},
+        prompt=100, rows=(0, 7, 63, 64, 99, 130),
+    ),
+    Family(
+        "deepseek-v2-lite", "DeepseekV2",
+        config(48, 4, 4, None, 64, rope(10000.0), kv_lora_rank=32, qk_nope_head_dim=32, qk_rope_head_dim=8, v_head_dim=48,
+               q_lora_rank=None, num_hidden_layers=2, first_k_dense_replace=1, n_routed_experts=6, num_experts_per_tok=3,
+               moe_intermediate_size=40, n_shared_experts=1),
+        {"norm of keys": without("k_norm", 1), "rope order": turned_latent, "heads of keys": rolled("k_up")},
+    ),
+    Family(
+        "glm4-moe-lite", "Glm4MoeLite",
+        config(40, 5, 5, None, 64, rope(1000000.0), kv_lora_rank=24, qk_nope_head_dim=20, qk_rope_head_dim=12, v_head_dim=28,
+               q_lora_rank=36, num_hidden_layers=3, n_routed_experts=6, num_experts_per_tok=3, moe_intermediate_size=40,
+               n_shared_experts=1, routed_scaling_factor=1.8),
+        {"norm of keys": without("k_norm", 1), "norm of queries": without("q_down_norm", 1), "rope order": turned_latent,
+         "factor": {"routed_scaling_factor": 1.0}, "bias of the choice": without("router_select_bias")},
+    ),
+    Family(
+        "youtu", "Youtu",
+        config(40, 4, 4, None, 64, rope(1600000.0), **MLA, q_lora_rank=28, tie_word_embeddings=True),
+        {"norm of keys": without("k_norm", 1), "norm of queries": without("q_down_norm", 1), "rope order": turned_latent},
+        distinct=1,
+    ),
+    Family(
+        "minicpm3", "MiniCPM3",
+        config(48, 4, 4, None, 64, rope(10000.0, "longrope", short_factor=[1.0, 1.2, 1.4, 1.5, 1.6],
+                                        long_factor=[1.0, 2.0, 4.0, 8.0, 9.0]), **MLA, q_lora_rank=28, tie_word_embeddings=True,
+               max_position_embeddings=256, original_max_position_embeddings=256, scale_emb=7, scale_depth=1.1, dim_model_base=20),
+        {"norm of keys": without("k_norm", 1), "rope order": turned_latent, "embedding": {"scale_emb": 1},
+         "residual": {"scale_depth": None}, "logits": {"dim_model_base": None},
+         "longrope": {"rope_parameters": rope(10000.0)}},
+        distinct=1,
     ),
     Family(
         "granite", "Granite",

@@ -19,6 +19,7 @@ from .graph import (
 )  # fmt: skip
 from .gemma_new import GEMMA_NEW
 from .hybrid import HYBRID
+from .latent import LATENT
 from .newer import NEWER
 from .sparse import SPARSE
 from .windows import FULL, SLIDING, layer_types, put_windows, same_types, window_of_all
@@ -423,4 +424,4 @@ FAMILIES = {
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE | HYBRID | CLASSIC | GEMMA_NEW
+} | NEWER | SPARSE | HYBRID | CLASSIC | GEMMA_NEW | LATENT

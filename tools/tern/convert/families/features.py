@@ -53,11 +53,12 @@ DEFAULTS = {
     "state_norm_groups": 1, "state_gate": 0, "state_skip": 0, "beta_scale": 1, "dt_low": 0, "dt_high": 2.0**100,
     "state_norm_eps": 0, "expert_norms": 0, "router_scale": 0, "kv_from": 0, "v_from_k": 0, "v_norm": 0, "layer_scale": 0,
     "ple_dim": 0, "ple_embed_scale": 1, "ple_in_scale": 1, "ple_scale": 1,
+    "kv_rank": 0, "q_rank": 0, "nope_dim": 0, "value_dim": 0, "latent_eps": 0,
 }  # fmt: skip
 # Those of them, and others, that are f32.
 NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
            "router_factor", "attn_scale", "norm_eps", "router_jitter", "beta_scale", "dt_low", "dt_high",
-           "state_norm_eps", "ple_embed_scale", "ple_in_scale", "ple_scale"}  # fmt: skip
+           "state_norm_eps", "ple_embed_scale", "ple_in_scale", "ple_scale", "latent_eps"}  # fmt: skip
 NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, NORM_OUT, NORM_DOWN = 1, 2, 4, 8, 16, 32
 QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
 SOFTMAX, SOFTMAX_CHOSEN, SIGMOID, SPARSEMIXER = range(4)
@@ -132,6 +133,10 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
         del rows["gate"]
     for part in "kv" if value("kv_from") else "v" if value("v_from_k") else "":
         rows.pop(part, None)
+    if value("kv_rank"):
+        del rows["v"]
+        rows["q"] = value("n_heads") * (value("nope_dim") + head_dim - value("kv_rank"))
+        ks |= {"q": value("q_rank") or dim, "o": value("n_heads") * value("value_dim")}
     if not value("mixer") & MIX_ATTENTION:
         rows = {part: n for part, n in rows.items() if part in FFN_PARTS}
     if not hidden:
@@ -157,6 +162,7 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
                 yield Slot(f"{layer}{part}_bias", head_dim, 1, True)
     if value("v_norm"):
         yield Slot(layer + "v_norm", head_dim, 1, True)
+    yield from _latent_slots(config, i)
     yield from _mixer_slots(config, i)
     if value("mixer") & MIX_ATTENTION and value("attn_sinks"):
         yield Slot(layer + "sinks", value("n_heads"), 1, True)
@@ -173,6 +179,21 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
             yield Slot(f"{layer}shared_{part}", *((dim, shared) if part == "down" else (shared, dim)))
     if value("shared_switch"):
         yield Slot(layer + "shared_switch", 1, dim, exact=True)
+
+
+def _latent_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
+    """What latent attention has beside q, k and o."""
+    rank, q_rank, nope, out, heads = (
+        feature(config, key, i) for key in ("kv_rank", "q_rank", "nope_dim", "value_dim", "n_heads")
+    )
+    layer = f"layer.{i}."
+    if rank and q_rank:
+        yield Slot(layer + "q_down", q_rank, config["dim"])
+        yield Slot(layer + "q_down_norm", q_rank, 1, True)
+    if rank:
+        yield Slot(layer + "k_norm", rank, 1, True)
+        yield Slot(layer + "k_up", rank, nope, matrices=heads)
+        yield Slot(layer + "v_up", out, rank, matrices=heads)
 
 
 def _mixer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:

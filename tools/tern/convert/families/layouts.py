@@ -115,6 +115,7 @@ NAMES: dict[str, dict[str, str]] = {
     "glm4_moe": _DEEPSEEK,
     "dots1": _DEEPSEEK,
     "exaone_moe": _DEEPSEEK,
+    "deepseek_v2": _DEEPSEEK, "deepseek_v3": _DEEPSEEK, "glm4_moe_lite": _DEEPSEEK,
     "ernie4_5_moe": _SHARED,
     "solar_open": _DEEPSEEK,
     "flex_olmo": _SANDWICH,
@@ -497,6 +498,34 @@ def _minimax_m2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | 
     return [plain(_first_of(at, *names), slot)]
 
 
+def _latent(at: Layout, slot: Slot, layer: int, part: str, neighbours: bool = True) -> list[Place] | None:
+    """Rows of keys and values lie head by head in one matrix; ours of keys are its columns. RoPE turns neighbours."""
+    prefix = _LAYER.format(layer) + "self_attn."
+    rank, nope, value = (at.value(key, layer) for key in ("kv_rank", "nope_dim", "value_dim"))
+    heads, rotary, each = at.value("n_heads", layer), at.value("head_dim", layer) - rank, nope + value
+    turned = np.concatenate([np.arange(0, rotary, 2), np.arange(1, rotary, 2)]) if neighbours else np.arange(rotary)
+    if part in ("q_down", "q_down_norm", "k_norm"):
+        name = {"q_down": "q_a_proj", "q_down_norm": "q_a_layernorm", "k_norm": "kv_a_layernorm"}[part]
+        return [plain(f"{prefix}{name}.weight", slot)]
+    if part == "q":
+        head = np.concatenate([np.arange(nope), nope + turned])
+        rows = (np.arange(heads)[:, None] * (nope + rotary) + head).ravel()
+        return [rows_of(prefix + ("q_b_proj" if at.value("q_rank", layer) else "q_proj") + ".weight", slot, rows, slot.rows)]
+    if part == "k":
+        rows = np.concatenate([np.arange(rank), rank + turned])
+        return [rows_of(prefix + "kv_a_proj_with_mqa.weight", slot, rows, slot.rows)]
+    if part == "k_up":
+        shape = (heads * each, rank)
+        return [Place(prefix + "kv_b_proj.weight", shape, transposed=True, first=h * each) for h in range(heads)]
+    if part == "v_up":
+        return [rows_of(prefix + "kv_b_proj.weight", slot, h * each + nope + np.arange(value), heads * each) for h in range(heads)]
+    return None
+
+
+def _minicpm3(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    return _latent(at, slot, layer, part, False)
+
+
 def _gpt_oss(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """Experts [experts, k, rows], the rows of gate and up by turns; or, as released, [experts, rows, k] in MXFP4."""
     prefix, n = _LAYER.format(layer) + "mlp.experts.", at.value("n_experts", layer)
@@ -624,6 +653,11 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "exaone_moe": _exaone_moe,
     "minimax_m2": _minimax_m2,
     "glm": _glm4,
+    "deepseek_v2": _latent,
+    "deepseek_v3": _latent,
+    "glm4_moe_lite": _latent,
+    "youtu": _latent,
+    "minicpm3": _minicpm3,
     "glm4": _glm4,
     "helium": _neighbours,
 }

@@ -43,6 +43,7 @@ class Place:
     scales: str = ""
     ternary: str = ""
     exp: bool = False  # the source stores the logarithm
+    first: int = 0  # transposed: the first k in the source
 
 
 def plain(name: str, slot: Slot) -> Place:
@@ -101,7 +102,8 @@ class Placed(Matrix):
             if self._whole is None:
                 total = self.place.shape[-1]
                 bits = tiles.TYPES[self.kind].bits
-                data = self.file.read(self.offset, self.k * total * np.dtype(bits).itemsize)
+                size = np.dtype(bits).itemsize
+                data = self.file.read(self.offset + self.place.first * total * size, self.k * total * size)
                 self._whole, self._left = np.frombuffer(data, bits).reshape(self.k, total), self.rows
             whole = self._whole
             self._left -= n
@@ -284,7 +286,8 @@ def put(state: dict[str, np.ndarray], slot: Slot, places: list[Place], values: n
         part = part - np.float32(1) if place.add_one else part / np.float32(place.times)
         part = np.log(part.astype(np.float64)).astype(np.float32) if place.exp else part
         if place.transposed:
-            at[:, slice(None) if place.rows is None else place.rows] = part.T
+            of = slice(place.first, place.first + slot.k)
+            at[of, slice(None) if place.rows is None else place.rows] = part.T
         elif place.rows is None:
             at[...] = part.reshape(at.shape)
         elif slot.vector:

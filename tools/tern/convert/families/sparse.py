@@ -14,7 +14,7 @@ from .windows import FULL, SLIDING, layer_types, put_windows
 MAX_EXPERTS = 1024
 
 
-def _sparse_kinds(c: Config, n: int, default: list[bool]) -> list[int]:
+def sparse_kinds(c: Config, n: int, default: list[bool]) -> list[int]:
     """`mlp_layer_types`: which layers have experts."""
     kinds = c.get("mlp_layer_types", None)
     kinds = ["sparse" if sparse else "dense" for sparse in default] if kinds is None else kinds
@@ -23,7 +23,7 @@ def _sparse_kinds(c: Config, n: int, default: list[bool]) -> list[int]:
     return [int(kind == "sparse") for kind in kinds]
 
 
-def _after_first(c: Config, n: int, key: str, default: int) -> list[bool]:
+def after_first(c: Config, n: int, key: str, default: int) -> list[bool]:
     """The first layers, so many, are dense."""
     first = c.get(key, default)
     if type(first) is not int or first < 0:
@@ -31,7 +31,7 @@ def _after_first(c: Config, n: int, key: str, default: int) -> list[bool]:
     return [i >= first for i in range(n)]
 
 
-def _put_shared(c: Config, f: dict, sparse: list[int], width: int, key: str, default: int) -> None:
+def put_shared(c: Config, f: dict, sparse: list[int], width: int, key: str, default: int) -> None:
     """Experts that every token uses, so many, are one of their width together."""
     n = c.get(key, default)
     if type(n) is not int or not 0 <= n * width <= MAX_WIDTH:
@@ -39,9 +39,9 @@ def _put_shared(c: Config, f: dict, sparse: list[int], width: int, key: str, def
     f["shared_hidden"] = [n * width * s for s in sparse]
 
 
-def _deepseek(
+def deepseek(
     c: Config, f: dict, sparse: list[int], width: int, experts: tuple[str, int | None], used: int | None,
-    shared: tuple[str, int], factor: float = 1.0, normalize: bool = True,
+    shared: tuple[str, int], factor: float = 1.0, normalize: bool = True, group: tuple[int, int] = (1, 1),
 ) -> None:
     """Sigmoid scores; a bias for the choice; of groups of experts the best are chosen first; shared experts."""
     width = c.integer("moe_intermediate_size", MAX_WIDTH, width)
@@ -50,12 +50,12 @@ def _deepseek(
     f["router_select_bias"] = sparse
     f["router_normalize"] = [int(c.flag("norm_topk_prob", normalize)) * s for s in sparse]
     f["router_factor"] = [c.number("routed_scaling_factor", factor) if s else 1.0 for s in sparse]
-    _put_shared(c, f, sparse, width, *shared)
-    _groups(c, f, sparse)
+    put_shared(c, f, sparse, width, *shared)
+    groups(c, f, sparse, group)
 
 
-def _groups(c: Config, f: dict, sparse: list[int]) -> None:
-    groups, used = c.integer("n_group", MAX_EXPERTS, 1), c.integer("topk_group", MAX_EXPERTS, 1)
+def groups(c: Config, f: dict, sparse: list[int], default: tuple[int, int] = (1, 1)) -> None:
+    groups, used = c.integer("n_group", MAX_EXPERTS, default[0]), c.integer("topk_group", MAX_EXPERTS, default[1])
     if groups != 1 and (used > groups or max(f["n_experts"]) % groups):
         raise c.refuse("n_group", f"a divisor of {max(f['n_experts'])}, not less than topk_group")
     if used < groups:
@@ -74,7 +74,7 @@ def _granitemoe(c: Config) -> dict:
 
 def _granitemoeshared(c: Config) -> dict:
     f = _granitemoe(c)
-    _put_shared(c, f, [1] * f["n_layers"], 1, "shared_intermediate_size", 0)
+    put_shared(c, f, [1] * f["n_layers"], 1, "shared_intermediate_size", 0)
     return f
 
 
@@ -82,7 +82,7 @@ def _solar_open(c: Config) -> dict:
     c.values.setdefault("intermediate_size", 1)  # no layer is dense
     f = graph(c, 131072, kv_heads=8, head_dim=128, theta=1_000_000.0, eps=("rms_norm_eps", 1e-5))
     biases(f, 7 * c.flag("attention_bias"))
-    _deepseek(c, f, [1] * f["n_layers"], 1280, ("n_routed_experts", 128), 8, ("n_shared_experts", 1))
+    deepseek(c, f, [1] * f["n_layers"], 1280, ("n_routed_experts", 128), 8, ("n_shared_experts", 1))
     c.ignore("first_k_dense_replace", "use_qk_norm")
     return f
 
@@ -104,7 +104,7 @@ def _mellum(c: Config) -> dict:
     kinds = layer_types(c, n, [FULL] * n)
     put_windows(c, f, kinds, 1024)
     two_ropes(c, f, kinds, 500_000.0, 10_000.0)
-    sparse = _sparse_kinds(c, n, [True] * n)
+    sparse = sparse_kinds(c, n, [True] * n)
     put_experts(c, f, sparse, c.integer("moe_intermediate_size", MAX_WIDTH, 896), ("num_experts", 64), 8)
     f["router_normalize"] = [int(c.flag("norm_topk_prob", True)) * s for s in sparse]
     return f
@@ -116,7 +116,7 @@ def _ernie_moe(c: Config) -> dict:
     n, end = f["n_layers"], c.get("moe_layer_end_index", -1)
     if c.flag("use_bias"):
         raise c.refuse("use_bias", "false")
-    step, after = c.integer("moe_layer_interval", MAX_LAYERS, 1), _after_first(c, n, "moe_layer_start_index", 1)
+    step, after = c.integer("moe_layer_interval", MAX_LAYERS, 1), after_first(c, n, "moe_layer_start_index", 1)
     if type(end) is not int:
         raise c.refuse("moe_layer_end_index", "a whole number")
     end = n - 1 if end == -1 else end
@@ -124,7 +124,7 @@ def _ernie_moe(c: Config) -> dict:
     width = c.integer("moe_intermediate_size", MAX_WIDTH, 1536)
     put_experts(c, f, sparse, width, ("num_experts", 64), 6)
     f["router_normalize"], f["router_select_bias"] = sparse, sparse
-    _put_shared(c, f, sparse, width, "moe_num_shared_experts", 2)
+    put_shared(c, f, sparse, width, "moe_num_shared_experts", 2)
     c.number("moe_norm_min", 1e-12)  # below every sum of weights
     return f
 
@@ -134,8 +134,8 @@ def _glm4_moe(c: Config) -> dict:
     biases(f, 7 * c.flag("attention_bias"))
     if c.flag("use_qk_norm"):
         put_all(f, qk_norm=QK_HEAD)
-    sparse = [int(s) for s in _after_first(c, f["n_layers"], "first_k_dense_replace", 1)]
-    _deepseek(c, f, sparse, 1408, ("n_routed_experts", 128), 8, ("n_shared_experts", 1))
+    sparse = [int(s) for s in after_first(c, f["n_layers"], "first_k_dense_replace", 1)]
+    deepseek(c, f, sparse, 1408, ("n_routed_experts", 128), 8, ("n_shared_experts", 1))
     return f
 
 
@@ -151,8 +151,8 @@ def _dots1(c: Config) -> dict:
     if SLIDING in kinds and not windowed:
         raise c.refuse("layer_types", f"{FULL!r} for all layers, as there is no sliding_window")
     put_windows(c, f, kinds, 4096)
-    sparse = [int(s) for s in _after_first(c, n, "first_k_dense_replace", 0)]
-    _deepseek(c, f, sparse, 1408, ("n_routed_experts", None), None, ("n_shared_experts", 0), normalize=False)
+    sparse = [int(s) for s in after_first(c, n, "first_k_dense_replace", 0)]
+    deepseek(c, f, sparse, 1408, ("n_routed_experts", None), None, ("n_shared_experts", 0), normalize=False)
     return f
 
 
@@ -169,8 +169,8 @@ def _exaone_moe(c: Config) -> dict:
     put_windows(c, f, kinds, 4096)
     if window:
         f["rope_set"] = [int(kind == SLIDING) for kind in kinds]
-    sparse = _sparse_kinds(c, n, _after_first(c, n, "first_k_dense_replace", 1))
-    _deepseek(c, f, sparse, 1024, ("num_experts", 64), 8, ("num_shared_experts", 1), factor=2.5)
+    sparse = sparse_kinds(c, n, after_first(c, n, "first_k_dense_replace", 1))
+    deepseek(c, f, sparse, 1024, ("num_experts", 64), 8, ("num_shared_experts", 1), factor=2.5)
     return f
 
 
@@ -232,12 +232,12 @@ def _afmoe(c: Config) -> dict:
     put_windows(c, f, kinds, 1024)
     f["rope_set"] = [int(kind == SLIDING) for kind in kinds]
     f["embed_scale"] = f["dim"] ** 0.5 if c.flag("mup_enabled") else 1
-    sparse = [int(s) for s in _after_first(c, n, "num_dense_layers", 1)]
+    sparse = [int(s) for s in after_first(c, n, "num_dense_layers", 1)]
     width = c.integer("moe_intermediate_size", MAX_WIDTH, 1408)
     put_experts(c, f, sparse, width, ("num_experts", 64), 6)
     f["router_score"], f["router_select_bias"], f["router_normalize"] = [SIGMOID * s for s in sparse], sparse, sparse
     f["router_factor"] = [c.number("route_scale", 1.0) if s else 1.0 for s in sparse]
-    _put_shared(c, f, sparse, width, "num_shared_experts", 2)
+    put_shared(c, f, sparse, width, "num_shared_experts", 2)
     for key, value in (("score_func", "sigmoid"), ("route_norm", True), ("n_group", 1), ("topk_group", 1),
                        ("num_expert_groups", 1), ("num_limited_groups", 1)):  # fmt: skip
         c.only(key, value, None)

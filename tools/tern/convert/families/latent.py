@@ -1,0 +1,135 @@
+"""Families with latent attention (MLA): keys and values of all heads from one compressed row; see families.py.
+
+The published names of sizes: kv_lora_rank is our kv_rank, q_lora_rank q_rank, qk_nope_head_dim nope_dim, v_head_dim
+value_dim. The cached row is rank + rotary numbers, our head_dim.
+"""
+
+import math
+from typing import Any
+
+from .config import Config
+from .features import MAX_HEAD_DIM, MAX_LAYERS, MAX_WIDTH, SOFTMAX
+from .graph import Family, graph, put_all, put_experts, put_rope
+from .rope import Parameters
+from .sparse import after_first, deepseek, groups, put_shared, sparse_kinds
+
+
+def _latent(
+    c: Config, positions: int, hidden: int, ranks: tuple[int, int | None], dims: tuple[int, int, int | None], **rest: Any
+) -> dict:
+    """The Llama graph with latent attention. ranks, dims: the family's defaults of kv and q; nope, rotary, value. Both
+    inner norms have an epsilon of their own. The scale is that of a whole head, and grows with yarn's mscale_all_dim."""
+    theta = rest.pop("theta", 10000.0)
+    f = graph(c, positions, kv_heads=1, head_dim=64, hidden=hidden, ropes=False, **rest)
+    rank = c.integer("kv_lora_rank", MAX_HEAD_DIM, ranks[0])
+    q_rank = c.get("q_lora_rank", ranks[1])
+    q_rank = 0 if q_rank is None else c.integer("q_lora_rank", MAX_WIDTH, ranks[1])
+    nope = c.integer("qk_nope_head_dim", MAX_HEAD_DIM, dims[0])
+    rotary = c.integer("qk_rope_head_dim", MAX_HEAD_DIM, dims[1])
+    value = c.integer("v_head_dim", MAX_HEAD_DIM, dims[2] or f["dim"] // f["n_heads"][0])
+    c.only("qk_head_dim", nope + rotary)
+    put_all(f, kv_rank=rank, q_rank=q_rank, nope_dim=nope, value_dim=value, n_kv_heads=1, head_dim=rank + rotary,
+            latent_eps=1e-6, rope_set=1)  # fmt: skip
+    values, where = c.table("rope_scaling"), "rope_scaling"
+    if not values:
+        values, where = c.table("rope_parameters"), "rope_parameters"
+    values.setdefault("rope_theta", c.get("rope_theta", theta))
+    values.pop("partial_rotary_factor", None)
+    put_rope(c, f, 0, values, where, rotary)
+    put_all(f, attn_scale=_mscale(c, values, where) ** 2 / math.sqrt(nope + rotary))
+    return f
+
+
+def _mscale(c: Config, values: dict, where: str) -> float:
+    parameters = Parameters(f"{c.where}: {where}", values)
+    all_dims, factor = parameters.number("mscale_all_dim", 0), parameters.number("factor", 1)
+    return 1 if parameters.scaling() == "default" or factor <= 1 else 0.1 * all_dims * math.log(factor) + 1
+
+
+def _neighbours(c: Config, f: dict) -> dict:
+    """RoPE turns neighbours."""
+    if not c.flag("rope_interleave", True):
+        raise c.refuse("rope_interleave", "true")
+    return f
+
+
+def _sigmoid_experts(
+    c: Config, f: dict, sparse: list[int], width: int, n: int, used: int, group: tuple[int, int], factor: float
+) -> None:
+    """DeepSeek V3's router, and what its published files say of it. group: the defaults of n_group and topk_group."""
+    deepseek(c, f, sparse, width, ("n_routed_experts", n), used, ("n_shared_experts", 1), factor=factor, group=group)
+    c.only("scoring_func", "sigmoid", None)
+    c.only("topk_method", "noaux_tc", None)
+    _published(c)
+
+
+def _published(c: Config) -> None:
+    c.only("moe_layer_freq", 1)
+    c.ignore("ep_size", "aux_loss_alpha", "seq_aux", "num_experts_per_token", "moe_router_activation_func")
+
+
+def _deepseek_v2(c: Config) -> dict:
+    """Softmax over all; the weights of the chosen are not divided by their sum, whatever norm_topk_prob says."""
+    f = _latent(c, 2048, 11008, (512, 1536), (128, 64, 128))
+    n = f["n_layers"]
+    f["ffn_bias"] = [7 * c.flag("mlp_bias")] * n
+    if any(f["ffn_bias"]):
+        raise c.refuse("mlp_bias", "false")
+    sparse = [int(s) for s in after_first(c, n, "first_k_dense_replace", 0)]
+    width = c.integer("moe_intermediate_size", MAX_WIDTH, 1407)
+    put_experts(c, f, sparse, width, ("n_routed_experts", 64), None)
+    f["router_score"] = [SOFTMAX] * n
+    f["router_factor"] = [c.number("routed_scaling_factor", 1.0) if s else 1.0 for s in sparse]
+    put_shared(c, f, sparse, width, "n_shared_experts", 2)
+    method = c.choice("topk_method", "greedy", ("greedy", "group_limited_greedy"))
+    if method == "greedy":
+        c.ignore("n_group", "topk_group")
+    else:
+        groups(c, f, sparse)
+        put_all(f, router_group_best=1)
+    c.only("norm_topk_prob", False, None)
+    c.only("scoring_func", "softmax")
+    _published(c)
+    return f
+
+
+def _deepseek_v3(c: Config) -> dict:
+    f = _latent(c, 4096, 18432, (512, 1536), (128, 64, 128))
+    sparse = [int(s) for s in after_first(c, f["n_layers"], "first_k_dense_replace", 3)]
+    _sigmoid_experts(c, f, sparse, 2048, 256, 8, (8, 4), 2.5)
+    return _neighbours(c, f)
+
+
+def _glm4_moe_lite(c: Config) -> dict:
+    f = _latent(c, 202752, 10240, (512, 768), (192, 64, 256), eps=("rms_norm_eps", 1e-5))
+    n = f["n_layers"]
+    first = c.get("first_k_dense_replace", 1)
+    sparse = sparse_kinds(c, n, [i >= first for i in range(n)] if type(first) is int else [i > 0 for i in range(n)])
+    _sigmoid_experts(c, f, sparse, 1536, 64, 4, (1, 1), 1.8)
+    return _neighbours(c, f)
+
+
+def _youtu(c: Config) -> dict:
+    f = _latent(c, 131072, 6144, (512, 1536), (128, 64, 128), tied=True)
+    c.ignore("embedding_initializer_range", "mlp_bias")
+    return _neighbours(c, f)
+
+
+def _minicpm3(c: Config) -> dict:
+    f = _latent(c, 32768, 6400, (256, 768), (64, 32, None), eps=("rms_norm_eps", 1e-5), tied=True)
+    if c.flag("mlp_bias"):
+        raise c.refuse("mlp_bias", "false")
+    f["embed_scale"] = c.number("scale_emb", 12)
+    depth, base = c.get("scale_depth", 1.4), c.get("dim_model_base", 256)
+    f["residual_scale"] = 1.0 if depth is None else c.number("scale_depth", 1.4) / math.sqrt(f["n_layers"])
+    f["logit_scale"] = 1.0 if base is None else c.number("dim_model_base", 256) / f["dim"]
+    return f
+
+
+LATENT = {
+    "deepseek_v2": Family("DeepseekV2ForCausalLM", _deepseek_v2),
+    "deepseek_v3": Family("DeepseekV3ForCausalLM", _deepseek_v3),
+    "glm4_moe_lite": Family("Glm4MoeLiteForCausalLM", _glm4_moe_lite),
+    "youtu": Family("YoutuForCausalLM", _youtu),
+    "minicpm3": Family("MiniCPM3ForCausalLM", _minicpm3),
+}
