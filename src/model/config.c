@@ -19,9 +19,12 @@ enum {
     MAX_STATE_DIM = 512, /* of a recurrent head, each way */
 };
 
-/* A key that holds one value for each of n structs, or one for all of them. */
+/* A key that holds one value for each of n structs, or one for all of them. Names lie in the tables:
+ * pointers would each need a relocation. */
+enum { KEY_NAME = 20 };
+
 struct size_key {
-    const char *name;
+    char name[KEY_NAME];
     unsigned char low;
     uint16_t field; /* offset of a size_t */
     uint32_t high;
@@ -29,7 +32,7 @@ struct size_key {
 };
 
 struct number_key {
-    const char *name;
+    char name[KEY_NAME];
     uint16_t field; /* offset of a float */
     float low, high;
     float absent; /* the default; NAN: the key is needed */
@@ -266,8 +269,8 @@ static enum tern_status read_rope(struct keys *keys, struct rope_set *rope, size
     enum tern_status s = read_frequencies(keys, name, &rope->inv_freq, &rope->half, e);
     if (s || !rope->inv_freq)
         return s;
-    snprintf(name, sizeof name, "rope.%zu.factor", i);
-    const struct number_key factor = {name, 0, -MAX_NUMBER, MAX_NUMBER, 1};
+    struct number_key factor = {"", 0, -MAX_NUMBER, MAX_NUMBER, 1};
+    snprintf(factor.name, sizeof factor.name, "rope.%zu.factor", i);
     return read_number(keys, &factor, &rope->factor, 0, 1, e);
 }
 
