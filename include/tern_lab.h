@@ -107,7 +107,8 @@ struct tern_op {
 };
 enum tern_status tern_profile_start(tern_context *ctx, struct tern_error *e); /* from zero */
 void tern_profile_stop(tern_context *ctx);
-/* Fills ops [max] in the order of the forward pass. Returns how many operations there are. */
+/* Fills ops [max] with the operations that ran, in the order of the forward pass. Returns how many it
+ * filled. */
 size_t tern_profile(const tern_context *ctx, struct tern_op *ops, size_t max);
 
 /* When each thread did what, from tern_timeline_start to stop: for each run of an operation, the items

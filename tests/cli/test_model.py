@@ -44,7 +44,7 @@ class Structs(unittest.TestCase):
             self.assertTrue(struct, kind.__doc__)
             fields = [re.search(r"(\w+)(\[\w+\])?$", part.strip())[1] for line in struct[1].split(";") if line.strip()
                       for part in re.sub(r"\(\*(\w+)\)\(.*\)", r"\1", line, flags=re.DOTALL).split(",")]  # fmt: skip
-            self.assertEqual([name.rstrip("_") for name, *_ in kind._fields_], fields, kind.__doc__)
+            self.assertEqual([name.strip("_") for name, *_ in kind._fields_], fields, kind.__doc__)
 
 
 class Models(unittest.TestCase):

@@ -112,7 +112,7 @@ class AttentionParams(ctypes.Structure):
     """struct tern_attention_params"""
 
     _fields_ = [("seq", ctypes.c_uint32), ("n_positions", ctypes.c_uint32), ("layers", ctypes.POINTER(ctypes.c_ubyte))]
-    _fields_ += [("window", ctypes.c_uint64), ("bidirectional", ctypes.c_int)]
+    _fields_ += [("window", ctypes.c_uint64), ("bidirectional", ctypes.c_int), ("sinks", ctypes.c_int)]
 
 
 class ChatMessage(ctypes.Structure):

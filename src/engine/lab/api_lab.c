@@ -89,14 +89,16 @@ void tern_profile_stop(tern_context *c)
 size_t tern_profile(const tern_context *c, struct tern_op *ops, size_t max)
 {
     const struct profile *p = c->forward.profile;
-    for (size_t i = 0; p && i < N_OPERATIONS && i < max; i++)
-        ops[i] = (struct tern_op){.name = profile_name((enum operation)i),
-                                  .calls = p->ops[i].calls,
-                                  .seconds = (double)p->ops[i].ns * 1e-9,
-                                  .wait_seconds = (double)p->ops[i].wait_ns * 1e-9,
-                                  .bytes = p->cost[i].bytes,
-                                  .macs = p->cost[i].macs};
-    return p ? N_OPERATIONS : 0;
+    size_t n = 0;
+    for (size_t i = 0; p && i < N_OPERATIONS && n < max; i++)
+        if (p->ops[i].calls)
+            ops[n++] = (struct tern_op){.name = profile_name((enum operation)i),
+                                        .calls = p->ops[i].calls,
+                                        .seconds = (double)p->ops[i].ns * 1e-9,
+                                        .wait_seconds = (double)p->ops[i].wait_ns * 1e-9,
+                                        .bytes = p->cost[i].bytes,
+                                        .macs = p->cost[i].macs};
+    return n;
 }
 
 /* ---- looking inside ------------------------------------------------------------------------- */
