@@ -1,9 +1,11 @@
 /* Attention as a matrix: for every golden model, cache type and batch size, the rows that
- * tern_attention computes are those of the engine. Their weighted sum of V is what `attend` gives. */
+ * tern_attention computes are those of the engine. Their weighted sum of V, gated or normed where the
+ * layer does that, is what `attend` gives. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/context.h"
 #include "golden.h"
 #include "suite.h"
 #include "tern_lab.h"
@@ -14,18 +16,24 @@ struct looker {
     tern_attention *a;
     float attend[MAX_LAYERS][N_ROWS * MAX_WIDTH]; /* [N_ROWS, columns] */
     size_t columns[MAX_LAYERS];
+    float h[MAX_LAYERS][N_ROWS * MAX_WIDTH]; /* [N_ROWS, dim] norm(x), which a gate reads */
+    double mixed[N_ROWS * MAX_WIDTH];        /* [N_ROWS, columns] of one layer: weights times V, */
+    double bound[MAX_WIDTH];                 /* [columns] and how near f32 comes to it */
 };
 
 static void look(void *arg, const struct tern_observation *o)
 {
     struct looker *w = arg;
+    bool is_attend = !strcmp(o->operation, "attend");
     tern_attention_feed(w->a, o);
-    if (strcmp(o->operation, "attend"))
+    if (!is_attend && strcmp(o->operation, "attn_norm"))
         return;
     ck_assert(o->layer < MAX_LAYERS && o->columns <= MAX_WIDTH);
-    w->columns[o->layer] = o->columns;
+    if (is_attend)
+        w->columns[o->layer] = o->columns;
+    float *to = is_attend ? w->attend[o->layer] : w->h[o->layer];
     for (size_t i = 0; i < o->rows; i++)
-        memcpy(w->attend[o->layer] + o->at[i].position * o->columns, o->values + i * o->stride,
+        memcpy(to + o->at[i].position * o->columns, o->values + i * o->stride,
                o->columns * sizeof *o->values);
 }
 
@@ -41,8 +49,8 @@ static void evaluate(tern_context *ctx, const struct golden *g, size_t n, size_t
     }
 }
 
-/* One head: the stages agree with one another, and the weights with what attention gave. */
-static void check_head(const struct looker *w, const struct tern_layer_info *info, uint64_t layer,
+/* One head: the stages agree with one another; into w->mixed what their weights make of V. */
+static void check_head(struct looker *w, const struct tern_layer_info *info, uint64_t layer,
                        uint64_t head, size_t n)
 {
     static float raw[N_ROWS], scaled[N_ROWS], masked[N_ROWS], weights[N_ROWS], free_of[N_ROWS];
@@ -72,16 +80,61 @@ static void check_head(const struct looker *w, const struct tern_layer_info *inf
         }
         ck_assert(info->sinks ? sum < 1 : fabs(sum - 1) < 1e-5);
         ck_assert(info->sinks ? sum_free < 1 : fabs(sum_free - 1) < 1e-5);
-        for (size_t c = 0; c < d && !info->attn_gate; c++) { /* "attend" is what the gate left */
-            double mixed = 0, largest = 0;
+        for (size_t c = 0; c < d; c++) {
+            double *mixed = &w->mixed[i * w->columns[layer] + head * d + c], largest = 0;
+            *mixed = 0;
             for (size_t j = 0; j < n; j++) {
-                mixed += (double)weights[j] * v[j * d + c];
+                *mixed += (double)weights[j] * v[j * d + c];
                 largest = fmax(largest, fabs(v[j * d + c]));
             }
-            ck_assert_double_eq_tol(mixed, w->attend[layer][i * w->columns[layer] + head * d + c],
-                                    1e-5 * largest);
+            w->bound[head * d + c] = 1e-5 * largest;
         }
     }
+}
+
+/* mixed *= sigmoid(Wgate h), by values or by heads   [columns] */
+static void gate(const tern_model *m, const struct layer *l, const float *h, double *mixed)
+{
+    static float row[MAX_WIDTH];
+    size_t width = l->n_heads * l->head_dim / l->attn_gate.rows;
+    for (size_t r = 0; r < l->attn_gate.rows; r++) {
+        double z = l->attn_gate.bias ? l->attn_gate.bias[r] : 0;
+        m->kernels.get_row[l->attn_gate.type](row, l->attn_gate.data, m->model->dim, r);
+        for (size_t c = 0; c < m->model->dim; c++)
+            z += (double)row[c] * h[c];
+        for (size_t c = r * width; c < (r + 1) * width; c++)
+            mixed[c] /= 1 + exp(-z);
+    }
+}
+
+/* mixed = RMSNorm of it; bounds likewise   [n] */
+static void norm(const struct layer *l, double eps, double *mixed, double *bound, size_t n)
+{
+    double squares = 0;
+    for (size_t c = 0; c < n; c++)
+        squares += mixed[c] * mixed[c] / (double)n;
+    for (size_t c = 0; c < n; c++) {
+        double by = l->out_norm.weight[c] / sqrt(squares + eps);
+        mixed[c] *= by;
+        bound[c] = 2 * bound[c] * fabs(by);
+    }
+}
+
+/* What `attend` gave of one row is `mixed`, gated, normed and rounded as the layer does. */
+static void check_attend(const struct looker *w, const tern_model *m, const struct layer *l, size_t i)
+{
+    size_t n = w->columns[l->index];
+    double mixed[MAX_WIDTH], bound[MAX_WIDTH], half = 0;
+    memcpy(mixed, w->mixed + i * n, n * sizeof *mixed);
+    memcpy(bound, w->bound, n * sizeof *bound);
+    if (l->attn_gate.data)
+        gate(m, l, w->h[l->index] + i * m->model->dim, mixed);
+    if (l->out_norm.weight)
+        norm(l, m->model->norm_eps, mixed, bound, n);
+    for (size_t c = 0; c < n && l->round_inputs; c++)
+        half = fmax(half, fabs(mixed[c]) / 127 / 2); /* of a step of round_row */
+    for (size_t c = 0; c < n; c++)
+        ck_assert_double_eq_tol(mixed[c], w->attend[l->index][i * n + c], bound[c] + 1.01 * half);
 }
 
 static void check_model(tern_model *model, const struct golden *g, enum tern_cache_type type,
@@ -105,6 +158,8 @@ static void check_model(tern_model *model, const struct golden *g, enum tern_cac
         tern_model_layer(model, l, &layer);
         for (uint64_t h = 0; h < layer.n_heads; h++)
             check_head(&w, &layer, l, h, n);
+        for (size_t i = 0; i < n && layer.n_heads; i += 1 + i / 2)
+            check_attend(&w, model, &model->model->layers[l], i);
     }
     tern_attention_close(w.a);
     tern_context_close(ctx);
