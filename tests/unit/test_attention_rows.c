@@ -7,6 +7,7 @@
 
 #include "engine/context.h"
 #include "golden.h"
+#include "model/linear.h"
 #include "suite.h"
 #include "tern_lab.h"
 
@@ -49,9 +50,29 @@ static void evaluate(tern_context *ctx, const struct golden *g, size_t n, size_t
     }
 }
 
+/* Sums [head_dim] of rows of V, and their bounds, as `attend` of this row and head. Latent attention:
+ * the values are its matrix v_up [value, rank] times the sums of what the cache holds. */
+static void put_mixed(struct looker *w, const tern_model *m, const struct layer *l, size_t head,
+                      size_t i, const double *sum, const double *bound)
+{
+    static float up[MAX_WIDTH];
+    const struct latent *t = &l->latent;
+    size_t d = t->rank ? t->value : l->head_dim;
+    double *mixed = w->mixed + i * w->columns[l->index] + head * d, *near = w->bound + head * d;
+    memcpy(mixed, sum, t->rank ? 0 : d * sizeof *sum);
+    memcpy(near, bound, t->rank ? 0 : d * sizeof *bound);
+    for (size_t r = 0; t->rank && r < d; r++) {
+        const struct matrix own = matrix_rows(&t->v_up, head, 0, d);
+        m->kernels.get_row[own.type](up, own.data, t->rank, r);
+        mixed[r] = near[r] = 0;
+        for (size_t c = 0; c < t->rank; c++)
+            mixed[r] += up[c] * sum[c], near[r] += fabs(up[c]) * bound[c];
+    }
+}
+
 /* One head: the stages agree with one another; into w->mixed what their weights make of V. */
-static void check_head(struct looker *w, const struct tern_layer_info *info, uint64_t layer,
-                       uint64_t head, size_t n)
+static void check_head(struct looker *w, const tern_model *m, const struct tern_layer_info *info,
+                       uint64_t layer, uint64_t head, size_t n)
 {
     static float raw[N_ROWS], scaled[N_ROWS], masked[N_ROWS], weights[N_ROWS], free_of[N_ROWS];
     static float v[N_ROWS * MAX_WIDTH];
@@ -80,15 +101,13 @@ static void check_head(struct looker *w, const struct tern_layer_info *info, uin
         }
         ck_assert(info->sinks ? sum < 1 : fabs(sum - 1) < 1e-5);
         ck_assert(info->sinks ? sum_free < 1 : fabs(sum_free - 1) < 1e-5);
-        for (size_t c = 0; c < d; c++) {
-            double *mixed = &w->mixed[i * w->columns[layer] + head * d + c], largest = 0;
-            *mixed = 0;
+        double mixed[MAX_WIDTH] = {0}, bound[MAX_WIDTH] = {0};
+        for (size_t c = 0; c < d; c++)
             for (size_t j = 0; j < n; j++) {
-                *mixed += (double)weights[j] * v[j * d + c];
-                largest = fmax(largest, fabs(v[j * d + c]));
+                mixed[c] += (double)weights[j] * v[j * d + c];
+                bound[c] = fmax(bound[c], 1e-5 * fabs(v[j * d + c]));
             }
-            w->bound[head * d + c] = 1e-5 * largest;
-        }
+        put_mixed(w, m, &m->model->layers[layer], head, i, mixed, bound);
     }
 }
 
@@ -157,7 +176,7 @@ static void check_model(tern_model *model, const struct golden *g, enum tern_cac
         struct tern_layer_info layer;
         tern_model_layer(model, l, &layer);
         for (uint64_t h = 0; h < layer.n_heads; h++)
-            check_head(&w, &layer, l, h, n);
+            check_head(&w, model, &layer, l, h, n);
         for (size_t i = 0; i < n && layer.n_heads; i += 1 + i / 2)
             check_attend(&w, model, &model->model->layers[l], i);
     }
