@@ -158,7 +158,8 @@ typedef void (*tern_observe_fn)(void *arg, const struct tern_observation *o);
  *   q, k, v         [heads * head_dim] as attention reads them: q and k after norm and RoPE (with
  *                   dimension i and i + half rotating together, however the source stored them);
  *                   k and v before the cache rounds them
- *   attend          [n_heads * head_dim] after its gate; of other mixers, what their output matrix reads
+ *   attend          [n_heads * head_dim], in latent attention [n_heads * its values]: what the output
+ *                   matrix reads, after a gate, norm or rounding; of other mixers likewise
  *   o               [dim]  what attention adds to x, times the residual multiplier
  *   attn_post_norm  [dim]  norm of o; if a layer has it, this is added instead of o
  *   middle          [dim]  x after attention; absent if feed-forward is parallel

@@ -18,8 +18,8 @@ struct looker {
     float attend[MAX_LAYERS][N_ROWS * MAX_WIDTH]; /* [N_ROWS, columns] */
     size_t columns[MAX_LAYERS];
     float h[MAX_LAYERS][N_ROWS * MAX_WIDTH]; /* [N_ROWS, dim] norm(x), which a gate reads */
-    double mixed[N_ROWS * MAX_WIDTH];        /* [N_ROWS, columns] of one layer: weights times V, */
-    double bound[MAX_WIDTH];                 /* [columns] and how near f32 comes to it */
+    double mixed[N_ROWS * MAX_WIDTH]; /* [N_ROWS, n_heads * head_dim] of one layer: weights times V, */
+    double bound[MAX_WIDTH];          /* and how near f32 comes to it */
 };
 
 static void look(void *arg, const struct tern_observation *o)
@@ -50,35 +50,16 @@ static void evaluate(tern_context *ctx, const struct golden *g, size_t n, size_t
     }
 }
 
-/* Sums [head_dim] of rows of V, and their bounds, as `attend` of this row and head. Latent attention:
- * the values are its matrix v_up [value, rank] times the sums of what the cache holds. */
-static void put_mixed(struct looker *w, const tern_model *m, const struct layer *l, size_t head,
-                      size_t i, const double *sum, const double *bound)
-{
-    static float up[MAX_WIDTH];
-    const struct latent *t = &l->latent;
-    size_t d = t->rank ? t->value : l->head_dim;
-    double *mixed = w->mixed + i * w->columns[l->index] + head * d, *near = w->bound + head * d;
-    memcpy(mixed, sum, t->rank ? 0 : d * sizeof *sum);
-    memcpy(near, bound, t->rank ? 0 : d * sizeof *bound);
-    for (size_t r = 0; t->rank && r < d; r++) {
-        const struct matrix own = matrix_rows(&t->v_up, head, 0, d);
-        m->kernels.get_row[own.type](up, own.data, t->rank, r);
-        mixed[r] = near[r] = 0;
-        for (size_t c = 0; c < t->rank; c++)
-            mixed[r] += up[c] * sum[c], near[r] += fabs(up[c]) * bound[c];
-    }
-}
-
 /* One head: the stages agree with one another; into w->mixed what their weights make of V. */
-static void check_head(struct looker *w, const tern_model *m, const struct tern_layer_info *info,
-                       uint64_t layer, uint64_t head, size_t n)
+static void check_head(struct looker *w, const struct tern_layer_info *info, uint64_t layer,
+                       uint64_t head, size_t n)
 {
     static float raw[N_ROWS], scaled[N_ROWS], masked[N_ROWS], weights[N_ROWS], free_of[N_ROWS];
     static float v[N_ROWS * MAX_WIDTH];
     float *const rows[] = {raw, scaled, masked, weights, free_of};
     struct tern_error e = {0};
-    size_t d = info->head_dim;
+    size_t d = info->head_dim, width = info->n_heads * d;
+    ck_assert(width <= MAX_WIDTH);
     ck_assert(!tern_attention_vectors(w->a, layer, head, TERN_ATTENTION_V, 0, (uint32_t)n, v, &e));
     for (size_t i = 0; i < n; i += 1 + i / 2) {
         for (int s = 0; s < TERN_N_ATTENTION_STAGES; s++)
@@ -101,13 +82,15 @@ static void check_head(struct looker *w, const tern_model *m, const struct tern_
         }
         ck_assert(info->sinks ? sum < 1 : fabs(sum - 1) < 1e-5);
         ck_assert(info->sinks ? sum_free < 1 : fabs(sum_free - 1) < 1e-5);
-        double mixed[MAX_WIDTH] = {0}, bound[MAX_WIDTH] = {0};
-        for (size_t c = 0; c < d; c++)
+        for (size_t c = 0; c < d; c++) {
+            double *mixed = &w->mixed[i * width + head * d + c], largest = 0;
+            *mixed = 0;
             for (size_t j = 0; j < n; j++) {
-                mixed[c] += (double)weights[j] * v[j * d + c];
-                bound[c] = fmax(bound[c], 1e-5 * fabs(v[j * d + c]));
+                *mixed += (double)weights[j] * v[j * d + c];
+                largest = fmax(largest, fabs(v[j * d + c]));
             }
-        put_mixed(w, m, &m->model->layers[layer], head, i, mixed, bound);
+            w->bound[head * d + c] = 1e-5 * largest;
+        }
     }
 }
 
@@ -139,13 +122,36 @@ static void norm(const struct layer *l, double eps, double *mixed, double *bound
     }
 }
 
-/* What `attend` gave of one row is `mixed`, gated, normed and rounded as the layer does. */
+/* mixed = Wv_up[h] mixed of each head: latent attention; bounds likewise */
+static void lift(const tern_model *m, const struct layer *l, double *mixed, double *bound)
+{
+    static float row[MAX_WIDTH];
+    double sums[MAX_WIDTH] = {0}, bounds[MAX_WIDTH] = {0};
+    size_t value = l->latent.value;
+    ck_assert(l->n_heads * value <= MAX_WIDTH);
+    for (size_t h = 0; h < l->n_heads; h++) {
+        struct matrix up = matrix_rows(&l->latent.v_up, h, 0, value);
+        for (size_t r = 0; r < value; r++) {
+            m->kernels.get_row[up.type](row, up.data, up.k, r);
+            for (size_t c = 0; c < l->latent.rank; c++) {
+                sums[h * value + r] += row[c] * mixed[h * l->head_dim + c];
+                bounds[h * value + r] += fabsf(row[c]) * bound[h * l->head_dim + c];
+            }
+        }
+    }
+    memcpy(mixed, sums, sizeof sums);
+    memcpy(bound, bounds, sizeof bounds);
+}
+
+/* What `attend` gave of one row is `mixed`, lifted, gated, normed and rounded as the layer does. */
 static void check_attend(const struct looker *w, const tern_model *m, const struct layer *l, size_t i)
 {
-    size_t n = w->columns[l->index];
+    size_t n = w->columns[l->index], width = l->n_heads * l->head_dim;
     double mixed[MAX_WIDTH], bound[MAX_WIDTH], half = 0;
-    memcpy(mixed, w->mixed + i * n, n * sizeof *mixed);
-    memcpy(bound, w->bound, n * sizeof *bound);
+    memcpy(mixed, w->mixed + i * width, width * sizeof *mixed);
+    memcpy(bound, w->bound, width * sizeof *bound);
+    if (l->latent.rank)
+        lift(m, l, mixed, bound);
     if (l->attn_gate.data)
         gate(m, l, w->h[l->index] + i * m->model->dim, mixed);
     if (l->out_norm.weight)
@@ -176,7 +182,7 @@ static void check_model(tern_model *model, const struct golden *g, enum tern_cac
         struct tern_layer_info layer;
         tern_model_layer(model, l, &layer);
         for (uint64_t h = 0; h < layer.n_heads; h++)
-            check_head(&w, model, &layer, l, h, n);
+            check_head(&w, &layer, l, h, n);
         for (size_t i = 0; i < n && layer.n_heads; i += 1 + i / 2)
             check_attend(&w, model, &model->model->layers[l], i);
     }

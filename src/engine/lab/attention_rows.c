@@ -403,14 +403,15 @@ enum tern_status tern_attention_vectors(const tern_attention *a, uint64_t layer,
     if (s)
         return s;
     size_t d = t->w->head_dim, kv_head = head / (t->w->n_heads / t->w->n_kv_heads);
+    bool is_key = part == TERN_ATTENTION_K || t->w->latent.rank; /* its keys are the values */
     for (size_t at = row, end; at < (size_t)row + n_rows; at = end) {
         end = min_size((at / BLOCK + 1) * BLOCK, (size_t)row + n_rows);
         if (part == TERN_ATTENTION_Q)
             for (size_t i = at; i < end; i++)
                 memcpy(out + (i - at) * d, t->q + (i * t->w->n_heads + head) * d, d * sizeof *out);
         else
-            read_block(a, block_of(a, t, part == TERN_ATTENTION_K, kv_head, at),
-                       part == TERN_ATTENTION_K, d, at % BLOCK, at % BLOCK + end - at, out);
+            read_block(a, block_of(a, t, is_key, kv_head, at), is_key, d, at % BLOCK,
+                       at % BLOCK + end - at, out);
         out += (end - at) * d;
     }
     return TERN_OK;
