@@ -1,4 +1,3 @@
-/* cflags: -O2 */
 /* The dense feed-forward step: see ffn.h. 32 rows of gate and up are computed together, for they
  * become one group of the input of down. */
 #include "model/ffn.h"

@@ -1,4 +1,3 @@
-/* cflags: -O2 */
 /* Logits: see head.h. */
 #include "model/head.h"
 

@@ -1,4 +1,3 @@
-/* cflags: -O2 */
 /* Keys and values into the cache, and back: see kv_store.h; kernels.h draws K and V of a block. */
 #include "model/kv_store.h"
 

@@ -1,4 +1,3 @@
-/* cflags: -O2 */
 /* Embeddings per layer: see ple.h. */
 #include "model/ple.h"
 

@@ -1,4 +1,3 @@
-/* cflags: -O2 */
 /* The linear maps around attention: see projections.h. q, k and v are split over threads by whole
  * heads, the output by tiles of 16 rows.
  * ADDING A FEATURE of q, k or v: its line where its place in the equations is. */

@@ -1,4 +1,3 @@
-/* cflags: -O2 */
 /* Recurrent mixers and short convolutions: see recurrence.h; plain_recurrent.c and
  * plain_convolution.c define them. An item is a head, or some of its columns, or some channels; no
  * sum is split. */

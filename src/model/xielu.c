@@ -1,4 +1,3 @@
-/* cflags: -O2 */
 /* The activation with numbers of its own: see xielu.h. */
 #include "model/xielu.h"
 
