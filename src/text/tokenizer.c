@@ -128,6 +128,7 @@ static enum tern_status read_added(struct tokenizer *t, struct keys *keys, struc
 {
     uint64_t n_bytes = 0, n_lengths = 0, n_flags = 0;
     enum tern_status s;
+    t->added_bytes = ""; /* of an absent key */
     if ((s = read_ids(t, keys, "added.ids", &t->added_ids, &t->n_added, e)) ||
         (s = keys_text(keys, "added.bytes", &t->added_bytes, &n_bytes, e)) ||
         (s = keys_u32s(keys, "added.lengths", &t->added_lengths, &n_lengths, e)) ||
