@@ -245,7 +245,7 @@ static enum tern_status read_pieces(struct keys *keys, const char *name, const c
 {
     p->width = ids ? sizeof(uint32_t) : 1;
     const uint32_t *block = NULL;
-    const char *text = NULL;
+    const char *text = ""; /* what a section without texts has */
     enum tern_status s = ids ? keys_u32s(keys, name, &block, &p->size, e)
                              : keys_text(keys, name, &text, &p->size, e);
     p->block = ids ? (const void *)block : text;
