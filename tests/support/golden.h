@@ -16,6 +16,8 @@ extern const char *const golden_names[];
 enum { GOLDEN_EXACT = 28 };
 
 int golden_count(void); /* without that NULL */
+/* Whether a test of all models is to take this one: each, or a third where programs are slow (QUICK). */
+bool golden_is_due(int i);
 
 struct golden_tensor {
     char name[48];

@@ -197,6 +197,8 @@ START_TEST(rows_are_those_of_the_engine)
     struct tern_error e = {0};
     tern_model *model = NULL;
     char path[256];
+    if (!golden_is_due(_i))
+        return;
     golden_read(&g, golden_names[_i]);
     golden_write(path, sizeof path, &g, TERN_F32);
     ck_assert(!tern_model_open(&model, path, NULL, &e));

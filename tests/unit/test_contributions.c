@@ -100,6 +100,8 @@ START_TEST(terms_sum_to_the_logit)
     static struct terms one, two;
     struct tern_error e = {0};
     char path[256];
+    if (!golden_is_due(_i))
+        return;
     golden_read(&g, golden_names[_i]);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         golden_write(path, sizeof path, &g, types[i]);

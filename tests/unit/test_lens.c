@@ -69,6 +69,8 @@ START_TEST(the_last_layer_says_what_the_engine_says)
     static struct streams s;
     struct tern_error e = {0};
     char path[256];
+    if (!golden_is_due(_i))
+        return;
     golden_read(&g, golden_names[_i]);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         struct tern_model_params mp = {.n_threads = 2};

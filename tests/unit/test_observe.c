@@ -142,6 +142,8 @@ START_TEST(looking_changes_nothing)
     static struct golden g;
     static struct watcher whole, single;
     char path[256];
+    if (!golden_is_due(_i))
+        return;
     golden_read(&g, golden_names[_i]);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         golden_write(path, sizeof path, &g, types[t]);

@@ -143,6 +143,8 @@ START_TEST(a_change_counts_and_no_change_changes_nothing)
     static struct golden g;
     static logits_table blind, seen;
     char path[256];
+    if (!golden_is_due(_i))
+        return;
     golden_read(&g, golden_names[_i]);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         struct editor nothing = {.what = NOTHING};
