@@ -143,15 +143,16 @@ static bool is_format(unsigned c)
 size_t subject_piece(const char *text, size_t n, char piece[16])
 {
     size_t bytes = utf8_character(text, n);
-    unsigned char c = (unsigned char)text[bytes > 1]; /* of C1: the second */
-    bool is_control = bytes == 1 ? c < 32 || c == 127 : *text == (char)0xc2 && c < 0xa0;
-    unsigned wide = bytes == 3 ? (*text & 15u) << 12 | (c & 63u) << 6 | (text[2] & 63u) : 0;
+    const unsigned char *u = (const unsigned char *)text;
+    unsigned char c = u[bytes > 1]; /* of C1: the second */
+    bool is_control = bytes == 1 ? c < 32 || c == 127 : *u == 0xc2 && c < 0xa0;
+    unsigned wide = bytes == 3 ? (*u & 15u) << 12 | (c & 63u) << 6 | (u[2] & 63u) : 0;
     if (bytes == 1 && c == '\n')
         memcpy(piece, "\\n", 3);
     else if (bytes == 1 && c == '\t')
         memcpy(piece, "\\t", 3);
     else if (!bytes || is_control)
-        snprintf(piece, 16, "\\x%02x", bytes ? c : (unsigned char)*text);
+        snprintf(piece, 16, "\\x%02x", bytes ? c : *u);
     else if (is_format(wide))
         snprintf(piece, 16, "\\u%04x", wide);
     else
