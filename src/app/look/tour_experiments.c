@@ -47,17 +47,6 @@ static enum tern_status take_sentence(const struct experiment *x, const char *te
     return TERN_OK;
 }
 
-static void put_labels(FILE *f, const char *name, const struct subject *s, const tern_token *tokens,
-                       size_t n)
-{
-    fprintf(f, ",\"%s\":[", name);
-    for (size_t i = 0; i < n; i++) {
-        fputs(i ? "," : "", f);
-        page_token(f, s, tokens[i]);
-    }
-    putc(']', f);
-}
-
 static enum tern_status open_context(const struct experiment *x, size_t n, tern_context **ctx,
                                      struct tern_error *e)
 {
@@ -170,7 +159,7 @@ static enum tern_status put_last(const struct experiment *x, struct tern_error *
     size_t row = row_of(x->s, tokens, n - 1, "sat");
     fprintf(x->f, ",\n\"last\":{\"row\":%zu,\"other\":", row);
     page_token(x->f, x->s, other);
-    put_labels(x->f, "tokens", x->s, tokens, n);
+    page_tokens(x->f, "tokens", x->s, tokens, n);
     if (!a || !b)
         status = no_memory(e);
     for (int both_ways = 0; !status && both_ways < 2; both_ways++) {
@@ -535,7 +524,7 @@ static enum tern_status put_ablation(const struct experiment *x, struct tern_err
     enum tern_status status = take_sentence(x, book, &tokens, &n, e);
     if (!status && n > 1 && n <= MOST_TOKENS) {
         fputs(",\n\"ablation\":{\"none\":null", x->f);
-        put_labels(x->f, "tokens", x->s, tokens, n);
+        page_tokens(x->f, "tokens", x->s, tokens, n);
         status = open_context(x, n, &ctx, e);
         if (!status)
             status = put_heads(x, ctx, tokens, n, e);

@@ -22,7 +22,7 @@ from .hybrid import HYBRID
 from .latent import LATENT
 from .newer import NEWER
 from .sparse import SPARSE
-from .windows import FULL, SLIDING, layer_types, put_windows, same_types, window_of_all
+from .windows import FULL, SLIDING, exaone_windows, layer_types, put_windows, same_types, window_of_all
 
 
 def _llama(c: Config) -> dict:
@@ -290,16 +290,8 @@ def _cohere2(c: Config) -> dict:
 def _exaone4(c: Config) -> dict:
     """Norms after each step alone; where some layers have a window, the others do not turn."""
     f = graph(c, 2048, kv_heads=32, hidden=16384, eps=("rms_norm_eps", 1e-5))
-    n, window, pattern = f["n_layers"], c.get("sliding_window", 4096), c.get("sliding_window_pattern", 4)
     put_all(f, norms=NORM_ATTN_POST | NORM_FFN_POST, qk_norm=QK_HEAD)
-    if isinstance(pattern, str) and pattern:  # L and G by turns
-        local = [pattern[i % len(pattern)] == "L" and i < n - 1 for i in range(n)]
-    else:
-        local = [type(pattern) is int and pattern > 0 and (i + 1) % pattern != 0 for i in range(n)]
-    kinds = layer_types(c, n, [SLIDING if window and is_local else FULL for is_local in local])
-    put_windows(c, f, kinds, 4096)
-    if window:
-        f["rope_set"] = [int(kind == SLIDING) for kind in kinds]
+    exaone_windows(c, f)
     return f
 
 

@@ -9,7 +9,7 @@ from .features import (
 )  # fmt: skip
 from .graph import Family, biases, granite, granite_swa, graph, layer_norms, put_all, put_experts, turning, two_ropes
 from .newer import hunyuan
-from .windows import FULL, SLIDING, layer_types, put_windows
+from .windows import FULL, SLIDING, exaone_windows, layer_types, put_windows
 
 MAX_EXPERTS = 1024
 
@@ -159,16 +159,9 @@ def _dots1(c: Config) -> dict:
 def _exaone_moe(c: Config) -> dict:
     """Where some layers have a window, the others do not turn."""
     f = graph(c, 2048, kv_heads=32, hidden=16384, eps=("rms_norm_eps", 1e-5))
-    n, window, pattern = f["n_layers"], c.get("sliding_window", 4096), c.get("sliding_window_pattern", 4)
+    n = f["n_layers"]
     put_all(f, qk_norm=QK_HEAD)
-    if isinstance(pattern, str) and pattern:  # L and G by turns
-        local = [pattern[i % len(pattern)] == "L" and i < n - 1 for i in range(n)]
-    else:
-        local = [type(pattern) is int and pattern > 0 and (i + 1) % pattern != 0 for i in range(n)]
-    kinds = layer_types(c, n, [SLIDING if window and is_local else FULL for is_local in local])
-    put_windows(c, f, kinds, 4096)
-    if window:
-        f["rope_set"] = [int(kind == SLIDING) for kind in kinds]
+    exaone_windows(c, f)
     sparse = sparse_kinds(c, n, after_first(c, n, "first_k_dense_replace", 1))
     deepseek(c, f, sparse, 1024, ("num_experts", 64), 8, ("num_shared_experts", 1), factor=2.5)
     return f

@@ -37,3 +37,16 @@ def window_of_all(c: Config, f: dict, default: int | None) -> None:
     if window is not None:
         f["window"] = [c.integer("sliding_window", MAX_WINDOW, default or REQUIRED)] * n
     same_types(c, n, FULL if window is None else SLIDING)
+
+
+def exaone_windows(c: Config, f: dict) -> None:
+    """A pattern of L (local) and G by turns, or its length; where some layers have a window, the others do not turn."""
+    n, window, pattern = f["n_layers"], c.get("sliding_window", 4096), c.get("sliding_window_pattern", 4)
+    if isinstance(pattern, str) and pattern:  # L and G by turns
+        local = [pattern[i % len(pattern)] == "L" and i < n - 1 for i in range(n)]
+    else:
+        local = [type(pattern) is int and pattern > 0 and (i + 1) % pattern != 0 for i in range(n)]
+    kinds = layer_types(c, n, [SLIDING if window and is_local else FULL for is_local in local])
+    put_windows(c, f, kinds, 4096)
+    if window:
+        f["rope_set"] = [int(kind == SLIDING) for kind in kinds]
