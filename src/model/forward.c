@@ -16,8 +16,8 @@
 static void layer(struct forward *f, const struct layer *w)
 {
     if (w->mixer & MIX_ATTENTION) {
-        (w->latent.rank ? step_project_latent : step_project_qkv)(f, w);
         /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
+        (w->latent.rank ? step_project_latent : step_project_qkv)(f, w);
         (f->attend ? f->attend : step_attend)(f, w); /* att = softmax(q K^T * scale) V, by heads */
         if (w->latent.rank)
             step_latent_values(f, w); /* att = att Wup_v, by heads */
@@ -38,9 +38,9 @@ static void layer(struct forward *f, const struct layer *w)
     if (w->experts.n) {
         step_experts(f, w); /* y = sum over the chosen experts e of weight[e] * ffn_e(norm(x)) */
     } else if (w->hidden) {
-        step_gate_up(f, w);      /* ffn = act(norm(x) Wgate) * (norm(x) Wup) */
+        step_gate_up(f, w);                   /* ffn = act(norm(x) Wgate) * (norm(x) Wup) */
         step_inner_norm(f, w, &w->down_norm); /* ffn = norm(ffn), rounded, if it has one */
-        step_project_down(f, w); /* y = ffn Wdown; x += y */
+        step_project_down(f, w);              /* y = ffn Wdown; x += y */
     }
     if (w->hidden)
         step_post_norm(f, &w->ffn_post_norm);

@@ -36,13 +36,17 @@ def _helium(c: Config) -> dict:
     return f
 
 
-def _cwm(c: Config) -> dict:
-    """Every fourth layer, from the first, sees all; the others have a window. Without a word RoPE is scaled as Llama's."""
+def _llama3_unless_stated(c: Config, theta: float, factor: float) -> None:
     if c.get("rope_parameters", None) is None and not c.get("rope_scaling", None):
         c.values["rope_parameters"] = {
-            "rope_type": "llama3", "rope_theta": c.get("rope_theta", 1_000_000.0), "factor": 16.0, "high_freq_factor": 4.0,
+            "rope_type": "llama3", "rope_theta": c.get("rope_theta", theta), "factor": factor, "high_freq_factor": 4.0,
             "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
         }  # fmt: skip
+
+
+def _cwm(c: Config) -> dict:
+    """Every fourth layer, from the first, sees all; the others have a window. Without a word RoPE is scaled as Llama's."""
+    _llama3_unless_stated(c, 1_000_000.0, 16.0)
     f = graph(c, 131072, kv_heads=8, head_dim=128, hidden=21504, eps=("rms_norm_eps", 1e-5), theta=1_000_000.0)
     n = f["n_layers"]
     put_windows(c, f, layer_types(c, n, [SLIDING if i % 4 else FULL for i in range(n)]), 8192)
@@ -143,11 +147,7 @@ def _ministral3(c: Config) -> dict:
 
 def _apertus(c: Config) -> dict:
     """xIELU, no gate; q and k norms. Without a word RoPE is scaled as Llama's."""
-    if c.get("rope_parameters", None) is None and not c.get("rope_scaling", None):
-        c.values["rope_parameters"] = {
-            "rope_type": "llama3", "rope_theta": c.get("rope_theta", 12_000_000.0), "factor": 8.0, "high_freq_factor": 4.0,
-            "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
-        }  # fmt: skip
+    _llama3_unless_stated(c, 12_000_000.0, 8.0)
     xielu = c.get("hidden_act", "xielu") == "xielu"
     if xielu:
         c.values["hidden_act"] = "relu2"  # graph knows none that has numbers of its own
