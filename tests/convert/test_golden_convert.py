@@ -36,7 +36,7 @@ from tern.weights.reader import WeightsFile  # noqa: E402
 GOLDEN = sorted(path for path in (ROOT / "tests" / "golden").glob("*.txt") if path.stem != "fingerprints")
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
 BOUND = 1e-4
-EXPERTS = ("block_sparse_moe.", "experts.0.", "mlp.moe_statics.", "mlp.e_score_correction_bias")  # in the names of tensors of single experts
+EXPERTS = ("block_sparse_moe.", "experts.0.", "mlp.moe_statics.", "mlp.e_score_correction_bias", "_conv1d.")  # in the names of published tensors
 
 
 def tokenizer_json(vocab: int) -> dict:
@@ -295,6 +295,34 @@ class BitNet(unittest.TestCase):
                 self.assertEqual(convert.main([str(folder), str(folder) + ".bin", "--type", "f32"]), 0)
             plain, packed = (WeightsFile(str(folder) + ".bin") for folder in folders)
         self.assertEqual({n: t["xxh64"] for n, t in plain.tensors.items()}, {n: t["xxh64"] for n, t in packed.tensors.items()})
+
+
+class Composite(unittest.TestCase):
+    """Of a model that reads pictures, too, the text part; what is left out is said."""
+
+    def test_text_part(self):
+        golden = golden_file.read(ROOT / "tests" / "golden" / "qwen35.txt")
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            text, whole = Path(temp) / "text", Path(temp) / "whole"
+            published = {"attn_output_gate": True, "mamba_ssm_dtype": "float32", "mlp_only_layers": [],
+                         "mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False}  # fmt: skip
+            for folder in (text, whole):
+                directory(folder, golden, golden.config | published, True)
+            state = safetensors.numpy.load_file(whole / "model.safetensors")
+            state = {name.replace("model.", "model.language_model.", 1): w for name, w in state.items()}
+            for other in ("model.visual.patch_embed.proj.weight", "mtp.fc.weight", "mtp.layers.0.input_layernorm.weight"):
+                state[other] = np.ones((2, 2), np.float32)
+            safetensors.numpy.save_file(state, whole / "model.safetensors")
+            config = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "vision_config": {},
+                      "text_config": golden.config | published, "image_token_id": 5, "tie_word_embeddings": False}  # fmt: skip
+            (whole / "config.json").write_text(json.dumps(config))
+            for folder in (text, whole):
+                self.assertEqual(convert.main([str(folder), str(folder) + ".bin"]), 0, said.getvalue())
+            plain, part = (WeightsFile(str(folder) + ".bin") for folder in (text, whole))
+        self.assertEqual({n: t["xxh64"] for n, t in plain.tensors.items()}, {n: t["xxh64"] for n, t in part.tensors.items()})
+        self.assertIn("1 tensors of pictures or sound are left out", said.getvalue())
+        self.assertIn("2 tensors of layers that guess further tokens are left out", said.getvalue())
 
 
 def test_of(path: Path):

@@ -24,7 +24,7 @@ const char *const golden_names[] = {
     "gptj", "granite-swa", "hunyuan-moe", "afmoe", "apertus", "flex-olmo", "granitemoe-swa",
     "hyperclovax", "iquestcoder", "persimmon", "solar-open", "mpt", "nanochat", "opt", "biogpt",
     "bitnet", "gpt-neox-japanese", "gemma4-e4b", "gemma4-12b",
-    "deepseek-v2-lite", "glm4-moe-lite", "minicpm3", "youtu",
+    "deepseek-v2-lite", "glm4-moe-lite", "minicpm3", "youtu", "qwen35", "qwen35-moe", "olmo-hybrid",
     NULL};
 
 int golden_count(void)

@@ -10,6 +10,7 @@ from typing import Any
 
 from .classic import CLASSIC, GPT2_NAMES
 from .config import Config
+from .delta import DELTA
 from .features import (
     MAX_HEADS, MAX_LAYERS, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_FULL, QK_HEAD,
     QK_HEAD_LAYER, QK_SHARED_LAYER, SOFTMAX, SOFTMAX_CHOSEN,
@@ -416,4 +417,4 @@ FAMILIES = {
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE | HYBRID | CLASSIC | GEMMA_NEW | LATENT
+} | NEWER | SPARSE | HYBRID | DELTA | CLASSIC | GEMMA_NEW | LATENT

@@ -59,6 +59,12 @@ _GEMMA4 = _SANDWICH | {
     "ple_norm": "model.per_layer_projection_norm.weight", "ple_gate": _LAYER + "per_layer_input_gate.weight",
     "ple_out": _LAYER + "per_layer_projection.weight", "ple_post_norm": _LAYER + "post_per_layer_input_norm.weight",
 }  # fmt: skip
+_DELTA = {
+    "mix_out": _LAYER + "linear_attn.out_proj.weight", "mix_conv": _LAYER + "linear_attn.conv1d.weight",
+    "mix_norm": _LAYER + "linear_attn.norm.weight", "mix_in": _LAYER + "linear_attn.in_proj_qkv.weight",
+    "mix_gate": _LAYER + "linear_attn.in_proj_z.weight", "mix_beta": _LAYER + "linear_attn.in_proj_b.weight",
+    "mix_decay": _LAYER + "linear_attn.in_proj_a.weight",
+}  # fmt: skip
 _HUNYUAN = {"q_norm": _LAYER + "self_attn.query_layernorm.weight", "k_norm": _LAYER + "self_attn.key_layernorm.weight"}
 _OPT, _MPT = "model.decoder.layers.{}.", "transformer.blocks.{}."
 _GPTJ = {
@@ -158,10 +164,16 @@ NAMES: dict[str, dict[str, str]] = {
         "final_norm": "model.embedding_norm.weight", "mix_in": _LAYER + "conv.in_proj.weight",
         "mix_out": _LAYER + "conv.out_proj.weight", "mix_conv": _LAYER + "conv.conv.weight",
     },
-    "qwen3_next": {
-        "mix_out": _LAYER + "linear_attn.out_proj.weight", "mix_conv": _LAYER + "linear_attn.conv1d.weight",
-        "mix_norm": _LAYER + "linear_attn.norm.weight", "qkvz": _LAYER + "linear_attn.in_proj_qkvz.weight",
-        "ba": _LAYER + "linear_attn.in_proj_ba.weight",
+    "qwen3_next": _DELTA | {
+        "qkvz": _LAYER + "linear_attn.in_proj_qkvz.weight", "ba": _LAYER + "linear_attn.in_proj_ba.weight",
+    },
+    "qwen3_5_text": _DELTA, "qwen3_5_moe_text": _DELTA,
+    "olmo_hybrid": {
+        "attn_post_norm": _LAYER + "post_attention_layernorm.weight",
+        "ffn_post_norm": _LAYER + "post_feedforward_layernorm.weight", "mix_conv": _LAYER + "linear_attn.conv1d.weight",
+        "mix_norm": _LAYER + "linear_attn.o_norm.weight", "mix_gate": _LAYER + "linear_attn.g_proj.weight",
+        "mix_decay": _LAYER + "linear_attn.a_proj.weight", "mix_beta": _LAYER + "linear_attn.b_proj.weight",
+        "mix_out": _LAYER + "linear_attn.o_proj.weight",
     },
     "nemotron_h": {
         "embed": "model.embeddings.weight", "final_norm": "model.norm_f.weight",
@@ -567,8 +579,6 @@ def _qwen3_next(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | 
     keys, values = at.value("k_heads", layer), at.value("v_heads", layer)
     k_dim, each = at.value("k_dim", layer), at.value("v_dim", layer) * values // max(keys, 1)
     step, share = 2 * k_dim + 2 * each, values // max(keys, 1)
-    if part == "mix_conv":
-        return _convolution(at, slot, layer)
     if part in ("mix_in", "mix_gate"):
         first = {"mix_in": ((0, k_dim), (k_dim, k_dim), (2 * k_dim, each)), "mix_gate": ((2 * k_dim + each, each),)}[part]
         rows = np.concatenate([heads_of(begin, keys, step, n) for begin, n in first])
@@ -576,14 +586,47 @@ def _qwen3_next(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | 
     if part in ("mix_beta", "mix_decay"):
         rows = heads_of(share if part == "mix_decay" else 0, keys, 2 * share, share)
         return [rows_of(source_name(at.names, f"layer.{layer}.ba"), slot, rows, 2 * values)]
-    if part in ("mix_a", "mix_decay_bias"):
-        name = _LAYER.format(layer) + "linear_attn."
-        return [Place(name + ("A_log" if part == "mix_a" else "dt_bias"), (values,), exp=part == "mix_a")]
+    return _qwen3_5(at, slot, layer, part)
+
+
+def _of_states(slot: Slot, layer: int, part: str, where: str) -> list[Place] | None:
+    """Decay and its bias of a delta net."""
+    if part not in ("mix_a", "mix_decay_bias"):
+        return None
+    name = _LAYER.format(layer) + where + ("A_log" if part == "mix_a" else "dt_bias")
+    return [Place(name, (slot.rows,), exp=part == "mix_a")]
+
+
+def _qwen3_5(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Query and gate of attention lie together, head by head."""
+    if part == "mix_conv":
+        return _convolution(at, slot, layer)
     if part in ("q", "q_bias", "attn_gate"):
         heads, d = at.value("n_heads", layer), at.value("head_dim", layer)
         name = source_name(at.names, f"layer.{layer}." + ("q_bias" if slot.vector else "q"))
         return [rows_of(name, slot, heads_of(d if part == "attn_gate" else 0, heads, 2 * d, d), 2 * heads * d)]
-    return _gemma(at, slot, layer, part) if part != "mix_norm" else None
+    return _of_states(slot, layer, part, "linear_attn.") or (_gemma(at, slot, layer, part) if part != "mix_norm" else None)
+
+
+def _stacked(at: Layout, slot: Slot, layer: int, part: str, where: str) -> list[Place] | None:
+    """Matrices of q, k and v apart, or their convolutions."""
+    keys, width = at.value("k_heads", layer) * at.value("k_dim", layer), at.value("conv_width", layer)
+    prefix, rows = _LAYER.format(layer) + where, {"q": keys, "k": keys, "v": at.value("v_heads", layer) * at.value("v_dim", layer)}
+    if part == "mix_in":
+        return [Place(f"{prefix}{p}_proj.weight", (n, slot.k), stacked=True) for p, n in rows.items()]
+    if part == "mix_conv" and at.has(prefix + "q_conv1d.weight"):
+        return [
+            Place(f"{prefix}{p}_conv1d.weight", (n, 1, width), np.arange(n) * width + t, stacked=True)
+            for t in range(width) for p, n in rows.items()
+        ]  # fmt: skip
+    return _convolution(at, slot, layer) if part == "mix_conv" else _of_states(slot, layer, part, where)
+
+
+def _olmo_hybrid(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    published = {"attn_norm": "attention_layer_norm", "ffn_norm": "feedforward_layer_norm"}.get(part)
+    if published:
+        return [plain(_first_of(at, _LAYER.format(layer) + published + ".weight", at.name(slot.name)), slot)]
+    return _stacked(at, slot, layer, part, "linear_attn.")
 
 
 def _mamba2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
@@ -629,6 +672,9 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "lfm2": _lfm2,
     "nemotron_h": _mamba2,
     "qwen3_next": _qwen3_next,
+    "qwen3_5_text": _qwen3_5,
+    "qwen3_5_moe_text": _qwen3_5,
+    "olmo_hybrid": _olmo_hybrid,
     "gpt2": _gpt2,
     "mixtral": _mixtral,
     "gpt_oss": _gpt_oss,

@@ -44,6 +44,13 @@ class Place:
     ternary: str = ""
     exp: bool = False  # the source stores the logarithm
     first: int = 0  # transposed: the first k in the source
+    stacked: bool = False  # some of our rows: the other places have the others
+
+    def n_rows(self, slot: Slot, n_places: int) -> int:
+        """How many rows of ours are here."""
+        if self.stacked:
+            return self.shape[0] if self.rows is None else len(self.rows)
+        return slot.rows // n_places if slot.vector else slot.rows
 
 
 def plain(name: str, slot: Slot) -> Place:
@@ -188,6 +195,25 @@ class Parts(Matrix):
         return np.concatenate([part.vector() for part in self.parts])
 
 
+@dataclass
+class Stack(Parts):
+    """One matrix or vector of ours whose rows are those of several tensors of the source, one after another."""
+
+    @property
+    def matrices(self) -> list[Matrix]:
+        return [self]
+
+    def read(self, first: int, n: int):
+        found = []
+        for part in self.parts:
+            begin, end = max(first, 0), min(first + n, part.rows)
+            if begin < end:
+                rows = part.read(begin, end - begin)
+                found.append(rows if part.kind == self.kind else tiles.bits(self.kind, tiles.values(part.kind, rows, self.k)))
+            first -= part.rows
+        return tuple(map(np.concatenate, zip(*found))) if isinstance(found[0], tuple) else np.concatenate(found)
+
+
 NUMBERS = {encoding.name: encoding for encoding in PLAIN.values()}
 
 
@@ -216,13 +242,14 @@ def matrix(
         return parts[0]
     first = parts[0]
     kind = first.kind if all(part.kind == first.kind for part in parts) else tiles.F32
-    return Parts(first.name, kind, slot.rows, slot.k, first.file, first.offset, parts=parts)
+    made = Stack if places[0].stacked else Parts
+    return made(first.name, kind, slot.rows, slot.k, first.file, first.offset, encoding=first.encoding, parts=parts)
 
 
 def _part(
     slot: Slot, place: Place, entries: dict, where: str, n_parts: int, format_of: Callable[[Any], Encoding], asks: str
 ) -> Matrix:
-    rows = slot.rows // n_parts if slot.vector else slot.rows
+    rows = place.n_rows(slot, n_parts)
     if place.ones:
         return Placed(slot.name, tiles.F32, rows, slot.k, None, 0, place=place)
     entry = entries.get(place.name)
@@ -277,8 +304,9 @@ def _mxfp4(slot: Slot, place: Place, codes, exponents, where: str) -> Mxfp4:
 
 def put(state: dict[str, np.ndarray], slot: Slot, places: list[Place], values: np.ndarray) -> None:
     """Writes our tensor, f32, into the source tensors of `state`, which are made as they come up."""
-    shape = (slot.rows // len(places),) if slot.vector else (slot.rows, slot.k)
-    for place, part in zip(places, values.reshape(len(places), *shape)):
+    rows = [place.n_rows(slot, len(places)) for place in places]
+    flat = values.reshape(-1) if slot.vector else values.reshape(-1, slot.k)
+    for place, part in zip(places, np.split(flat, np.cumsum(rows)[:-1])):
         if place.ones:
             continue
         whole = state.setdefault(place.name, np.full(place.shape, np.nan, np.float32))

@@ -31,13 +31,14 @@ IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\
 # Composite models: the type that holds a text model, and that one's.
 COMPOSITE = {
     "gemma3": ("gemma3_text",), "gemma4": ("gemma4_text",), "gemma4_unified": ("gemma4_unified_text",),
-    "mistral3": ("mistral", "ministral3"),
+    "mistral3": ("mistral", "ministral3"), "qwen3_5": ("qwen3_5_text",), "qwen3_5_moe": ("qwen3_5_moe_text",),
 }  # fmt: skip
 # What tensors of some published files lack.
 PREFIXES = {"gpt2": "transformer.", "bloom": "transformer.", "opt": "model."}
-VISION = re.compile(r"(^|\.)(vision_tower|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio)\.")
+VISION = re.compile(r"(^|\.)(vision_tower|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio|visual)\.")
 # Of layers that read the keys and values of an earlier one; published files have them, and the reference drops them.
 UNREAD = re.compile(r"^model\.layers\.(\d+)\.self_attn\.[kv]_(proj|norm)\.weight$")
+DRAFTS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")  # layers that guess further tokens
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
 
@@ -47,7 +48,7 @@ def load(
     """The model of a directory; rope_length: positions that a dynamic RoPE scaling is converted for."""
     notes: list[str] = []
     kind, config, values = features(folder, rope_length, notes, settings)
-    entries = _plain_names(kind, _entries(folder))
+    entries = _plain_names(folder, kind, _entries(folder), notes)
     _settle_head(folder, Layout(kind, config, entries.__contains__), config, entries, notes)
     _drop_drafts(folder, values, config["n_layers"], entries, notes)
     matrices = _matrices(folder, kind, config, entries)
@@ -124,18 +125,22 @@ def _inner_kind(folder: Path, kind: str, inner: dict[str, Any]) -> str:
     return stated if len(kinds) > 1 else kinds[0]
 
 
-def _plain_names(kind: str, entries: dict[str, Entry]) -> dict[str, Entry]:
+def _plain_names(folder: Path, kind: str, entries: dict[str, Entry], notes: list[str]) -> dict[str, Entry]:
     """Tensors under the names of the text model alone: without the prefixes of composite models, with that of GPT-2."""
     out: dict[str, Entry] = {}
+    others = 0
     for name, entry in entries.items():
         if any(kind in kinds for kinds in COMPOSITE.values()):
             if VISION.search(name):
+                others += 1
                 continue
             name = re.sub(r"^(language_model\.model|model\.language_model)\.", "model.", name)
             name = name.removeprefix("language_model.")
         if kind in PREFIXES and not name.startswith((PREFIXES[kind], "lm_head.")):
             name = PREFIXES[kind] + name
         out[name] = entry
+    if others:
+        notes.append(f"{folder}: {others} tensors of pictures or sound are left out: tern reads text")
     return out
 
 
@@ -215,7 +220,7 @@ def _drop_drafts(
     folder: Path, values: dict[str, Any], n_layers: int, entries: dict[str, Entry], notes: list[str]
 ) -> None:
     """Layers that guess further tokens (MTP) stand beyond the others, or apart."""
-    extra = values.get("num_nextn_predict_layers") or values.get("num_mtp_layers") or 0
+    extra = next((n for key in DRAFTS if (n := values.get(key))), 0)
     beyond = tuple(f"model.layers.{n_layers + i}." for i in range(extra if type(extra) is int and extra < 64 else 0))
     names = [name for name in entries if extra and name.startswith(("mtp.", "model.mtp.", *beyond))]
     for name in names:
