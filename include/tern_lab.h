@@ -62,10 +62,15 @@ struct tern_shape {
     uint64_t dim, hidden, n_layers, n_heads, n_kv_heads, head_dim, vocab, max_seq;
     int tied;        /* the embedding is the output head */
     uint64_t window; /* of every layer; 0: none */
+    /* More config keys of src/weights/FORMAT.md, or NULL: "n_experts=8,experts_used=2,mixer=2*3/1". A
+     * value for each layer, begun anew after the last; 2*3 is 2/2/2. A value with a point is f32.
+     * Heads are 0 where `mixer` has no attention. rope_dims=64/256: rotary dims of the RoPE sets;
+     * without it they are those of a head. */
+    const char *keys;
 };
 
-/* Writes a weights file with random weights and without a tokenizer. All matrices are of `type`;
- * their scale keeps logits finite. The bytes are the same for any number of threads (0: all
+/* Writes a weights file with random weights and without a tokenizer. All matrices are of `type`,
+ * except those that the format wants in f32; their scale keeps logits finite. Vectors are ones. The bytes are the same for any number of threads (0: all
  * available cores). The file at `path` is created or overwritten; after a failure it is useless. */
 enum tern_status tern_random_model(const char *path, const struct tern_shape *shape,
                                    enum tern_type type, uint64_t seed, int n_threads,

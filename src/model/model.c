@@ -24,6 +24,8 @@ struct slot {
 struct binder {
     struct model *m;
     int layer; /* or NO_LAYER */
+    model_wants_fn wants; /* NULL: tensors are bound; else only named to it */
+    void *arg;
     enum tern_status status;
     struct tern_error *e;
 };
@@ -38,7 +40,10 @@ static void bind(struct binder *b, const char *part, const char *suffix, unsigne
         snprintf(name, sizeof name, "%s%s", part, suffix);
     else
         snprintf(name, sizeof name, "layer.%d.%s%s", b->layer, part, suffix);
-    b->status = weights_bind(b->m->weights, name, types, rows, k, matrices, out, b->e);
+    if (b->wants)
+        b->wants(b->arg, &(struct tensor_want){name, types, rows, k, matrices});
+    else
+        b->status = weights_bind(b->m->weights, name, types, rows, k, matrices, out, b->e);
 }
 
 /* A vector [n] where `there` says so */
@@ -64,7 +69,7 @@ static void bind_matrix(struct binder *b, const struct slot *s, unsigned types)
     if (!s->matrices)
         return;
     bind(b, s->part, "", types, s->rows, s->k, s->matrices, &t);
-    if (!b->status)
+    if (t && !b->status)
         *s->to = (struct matrix){t->data, t->type, s->rows, s->k, NULL};
     bind_vector(b, s->part, "_bias", s->has_bias, s->matrices * s->rows, &s->to->bias);
 }
@@ -253,32 +258,34 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
     bind_layer_end(b, w, c);
 }
 
-static enum tern_status bind_all(struct model *m, struct tern_error *e)
+/* All tensors, in the order in which the converter writes them */
+static enum tern_status bind_all(struct binder *b)
 {
-    struct binder b = {.m = m, .layer = NO_LAYER, .e = e};
+    struct model *m = b->m;
+    const size_t ple = m->n_layers * m->ple_dim;
     const struct slot embed = {"embed", m->vocab, m->dim, 1, false, &m->embed};
     const struct slot head = {"head", m->vocab, m->dim, !m->head_tied, false, &m->head};
-    m->layers = calloc(m->n_layers, sizeof *m->layers);
-    if (!m->layers)
-        return error_memory(e, "the layers", m->n_layers * sizeof *m->layers);
-    bind_matrix(&b, &embed, ANY_TYPE);
-    bind_norm(&b, "embed_norm", m->has_embed_norm, m->dim, &m->embed_norm);
-    m->head = m->embed;
-    bind_matrix(&b, &head, ANY_TYPE);
-    bind_vector(&b, "head_bias", "", m->head_bias, m->vocab, &m->head.bias);
-    bind_vector(&b, "positions", "", m->learned_positions, m->max_seq * m->dim, &m->positions);
-    bind_norm(&b, "final_norm", 1, m->dim, &m->final_norm);
-    const size_t ple = m->n_layers * m->ple_dim;
     const struct slot ple_embed = {"ple_embed", m->vocab, ple, ple != 0, false, &m->ple_embed};
     const struct slot ple_in = {"ple_in", ple, m->dim, ple != 0, false, &m->ple_in};
-    bind_matrix(&b, &ple_embed, ANY_TYPE);
-    bind_matrix(&b, &ple_in, ANY_TYPE);
-    bind_norm(&b, "ple_norm", ple, m->ple_dim, &m->ple_norm);
-    for (size_t l = 0; l < m->n_layers && !b.status; l++) {
-        b.layer = (int)l;
-        bind_layer(&b, &m->layers[l], &m->shapes[l]);
+    m->layers = calloc(m->n_layers, sizeof *m->layers);
+    if (!m->layers)
+        return error_memory(b->e, "the layers", m->n_layers * sizeof *m->layers);
+    bind_matrix(b, &embed, ANY_TYPE);
+    bind_norm(b, "embed_norm", m->has_embed_norm, m->dim, &m->embed_norm);
+    bind_vector(b, "positions", "", m->learned_positions, m->max_seq * m->dim, &m->positions);
+    bind_matrix(b, &ple_embed, ANY_TYPE);
+    bind_matrix(b, &ple_in, ANY_TYPE);
+    bind_norm(b, "ple_norm", ple, m->ple_dim, &m->ple_norm);
+    for (size_t l = 0; l < m->n_layers && !b->status; l++) {
+        b->layer = (int)l;
+        bind_layer(b, &m->layers[l], &m->shapes[l]);
     }
-    return b.status ? b.status : weights_all_bound(m->weights, e);
+    b->layer = NO_LAYER;
+    bind_norm(b, "final_norm", 1, m->dim, &m->final_norm);
+    m->head = m->embed;
+    bind_matrix(b, &head, ANY_TYPE);
+    bind_vector(b, "head_bias", "", m->head_bias, m->vocab, &m->head.bias);
+    return b->status;
 }
 
 enum tern_status model_open(struct model **out, const char *path, struct tern_error *e)
@@ -291,8 +298,8 @@ enum tern_status model_open(struct model **out, const char *path, struct tern_er
     if (!(s = weights_open(&m->weights, path, e)) &&
         (s = config_read(m, weights_config(m->weights), e)))
         error_in(e, s, path);
-    else if (!s)
-        s = bind_all(m, e);
+    else if (!s && !(s = bind_all(&(struct binder){.m = m, .layer = NO_LAYER, .e = e})))
+        s = weights_all_bound(m->weights, e);
     free(m->shapes);
     m->shapes = NULL;
     if (s) {
@@ -303,10 +310,23 @@ enum tern_status model_open(struct model **out, const char *path, struct tern_er
     return TERN_OK;
 }
 
+enum tern_status model_wants(struct keys *config, model_wants_fn fn, void *arg,
+                             struct tern_error *e)
+{
+    struct model *m = calloc(1, sizeof *m);
+    enum tern_status s = m ? config_read(m, config, e) : error_memory(e, "the model", sizeof *m);
+    if (!s)
+        s = bind_all(
+            &(struct binder){.m = m, .layer = NO_LAYER, .wants = fn, .arg = arg, .e = e});
+    model_close(m);
+    return s;
+}
+
 void model_close(struct model *m)
 {
     if (!m)
         return;
+    free(m->shapes);
     free(m->layers);
     free(m->ropes);
     weights_close(m->weights);

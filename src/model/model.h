@@ -242,6 +242,18 @@ static inline const struct matrix *layer_out(const struct layer *w)
 }
 
 enum tern_status model_open(struct model **out, const char *path, struct tern_error *e);
+
+/* Calls fn for each tensor that a model of this config has, in the order of a weights file. */
+struct tensor_want {
+    const char *name; /* valid during the call */
+    unsigned types;   /* bit t: TERN type t may be */
+    size_t rows, k, matrices;
+};
+typedef void (*model_wants_fn)(void *arg, const struct tensor_want *want);
+struct keys;
+enum tern_status model_wants(struct keys *config, model_wants_fn fn, void *arg,
+                             struct tern_error *e);
+
 void model_close(struct model *m);
 
 /* Weights without padding; bytes of weights that one token reads (an untied embedding: not). */

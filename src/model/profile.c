@@ -155,6 +155,7 @@ void profile_layer_cost(const struct model *m, const struct cache *cache, size_t
         add_matrix(&cost[OP_GATE_UP], &w->up, n);
         add_matrix(&cost[OP_DOWN], &w->down, n);
     }
+    add_matrix(&cost[OP_NORM], &w->experts.router, n);
     add_matrix(&cost[OP_GATE_UP], &w->experts.shared_gate, n);
     add_matrix(&cost[OP_GATE_UP], &w->experts.shared_up, n);
     add_matrix(&cost[OP_DOWN], &w->experts.shared_down, n);

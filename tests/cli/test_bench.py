@@ -68,7 +68,9 @@ class Bench(Cli):
             (["x.bin", "-ctx", "1"], "did you mean -ctk?"), (["--shape", "16m"], "15m 42m"),
             (["--shape", TINY.replace("kv_heads=2", "kv_heads=3")], "do not divide"),
             (["--shape", TINY.replace(",vocab=250", "")], "vocab is missing"),
-            (["--shape", TINY + ",depth=3"], "'depth=3'"), (["--shape", "15m", "--type", "q5"], "'q5'"),
+            (["--shape", TINY + ",depth=3"], "'depth'"), (["--shape", TINY + ",deep"], "'deep'"),
+            (["--shape", TINY + ",n_experts=x.y"], "'n_experts'"), (["--shape", "glm-4.7-flash:47"], "'glm-4.7-flash:47'"),
+            (["--shape", TINY + ",n_experts=4,experts_used=5"], "experts_used is 5"), (["--shape", "15m", "--type", "q5"], "'q5'"),
             (["x.bin", "--type", "q8"], "--type belongs to --shape"), (["x.bin", "-p", "1-"], "'1-'"),
             (["x.bin", "-p", "4-1"], "'4-1'"), (["x.bin", "-p", "0-8*2"], "'0-8*2'"), (["x.bin", "-t", "0"], "'0'"),
             (["x.bin", "-p", "1,,2"], "'1,,2'"), (["x.bin", "-p", "1-1000"], "'1-1000'"),
@@ -134,6 +136,22 @@ class Bench(Cli):
         norms = (2 * layers + 1) * dim * 4
         head = 256 * dim * 4  # 250 rows are 16 tiles
         self.assertEqual(tg["weight_bytes"], 3 * (4 * matrix + norms + head + dim * 4))
+
+    def test_shapes_of_hybrids_are_cut_and_counted(self):
+        """Layers as the name says, their part of the vocabulary, and the weights, states and cache that a token needs."""
+        found = self.lines("--shape", "lfm2-1.2b:3,granite4-h-tiny:1", "-p", 0, "-n", 1, *FAST)
+        self.assertEqual([r["model_type"] for r in found], ["lfm2-1.2b 3/16 q8", "granite4-h-tiny 1/40 q8"])
+        conv, mamba = found
+        self.assertEqual(conv["model_n_params"] // 10**6, (12288 * 2048 + 2 * 16 * 2**20 + 10 * 2**20 + 3 * 48 * 2**20) // 10**6)
+        expert, shared, state = 3 * 512 * 1536, 3 * 1024 * 1536, 48 * 128 * 64
+        active = 2512 * 1536 + 6 * expert + shared + 1536 * (3072 * 3 + 256)
+        floats = 64 * 1536 + 48 * 1536 + 2 * state + 4 * 3328
+        self.assertAlmostEqual(mamba["weight_bytes"] / (active * 17 / 16 + 4 * floats), 1, delta=0.005)
+
+    def test_keys_of_a_shape(self):
+        more = ",n_experts=4,experts_used=2,mixer=1/2,k_heads=1,v_heads=2,k_dim=8,v_dim=8,conv_width=2"
+        plain, keyed = (self.lines("--shape", TINY + m, "-p", 3, "-n", 0, *FAST)[0] for m in ("", more))
+        self.assertGreater(keyed["model_n_params"], plain["model_n_params"])
 
     def test_window_of_a_shape(self):
         """What a window hides is not read; without one the file is what it was."""

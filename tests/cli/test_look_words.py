@@ -158,11 +158,11 @@ class Shape(ctypes.Structure):
     """struct tern_shape"""
 
     _fields_ = [(n, ctypes.c_uint64) for n in "dim hidden n_layers n_heads n_kv_heads head_dim vocab max_seq".split()]
-    _fields_ += [("tied", ctypes.c_int), ("window", ctypes.c_uint64)]
+    _fields_ += [("tied", ctypes.c_int), ("window", ctypes.c_uint64), ("keys", ctypes.c_char_p)]
 
 
 def random_model(path: Path, hidden: int) -> None:
-    shape, error = Shape(64, hidden, 2, 4, 2, 16, 96, 64, 1, 0), engine.Error()
+    shape, error = Shape(64, hidden, 2, 4, 2, 16, 96, 64, 1, 0, None), engine.Error()
     write = ctypes.CDLL(str(LIBRARY.resolve())).tern_random_model
     assert not write(os.fsencode(path), ctypes.byref(shape), 0, ctypes.c_uint64(5), 1, ctypes.byref(error)), error.text
 

@@ -319,7 +319,7 @@ static enum tern_status calibrate(struct tern_error *e)
 
 static enum tern_status make_random(struct tern_error *e)
 {
-    const struct tern_shape shape = {64, 96, 1, 2, 1, 32, 64, 64, 1, 0};
+    const struct tern_shape shape = {64, 96, 1, 2, 1, 32, 64, 64, 1, 0, NULL};
     return tern_random_model(in_folder("random"), &shape, TERN_Q8, 1, 1, e);
 }
 

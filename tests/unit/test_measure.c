@@ -82,6 +82,38 @@ START_TEST(random_models_are_sound)
 }
 END_TEST
 
+/* Experts with a shared one, every mixer, latent attention, embeddings per layer */
+static const char *const kinds[] = {
+    "n_experts=6,experts_used=2,shared_hidden=40,shared_switch=1,activation=gelu_tanh",
+    "mixer=2/4/1,attn_gate=1,k_heads=2,v_heads=4,k_dim=8,v_dim=12,conv_width=3,state_norm=1",
+    "mixer=2/3,recurrence=1,k_heads=1,v_heads=3,k_dim=8,v_dim=20,conv_width=4,state_skip=1",
+    "n_kv_heads=1,head_dim=44,kv_rank=32,q_rank=24,nope_dim=8,value_dim=16,rope_dims=12",
+    "head_dim=12/20,rope_set=1/2,rope_dims=12/20,ple_dim=16,layer_scale=1,norms=15,kv_from=0,"
+    "norm=layer,norm_bias=1",
+};
+
+START_TEST(random_models_have_the_features_of_keys)
+{
+    struct tern_error e = {0};
+    uint64_t bytes;
+    struct tern_model_info info;
+    struct tern_shape shape = odd;
+    shape.n_layers = 3;
+    shape.keys = kinds[_i];
+    tern_model *m = open_random(&shape, TERN_Q4, 2);
+    ck_assert_msg(!tern_model_check(m, &e), "%s", e.text);
+    tern_model_info(m, &info);
+    ck_assert(!tern_shape_bytes(&shape, TERN_Q4, &bytes, &e));
+    ck_assert(info.file_bytes <= bytes + 8192 && bytes <= info.file_bytes + (1 << 16));
+    tern_context *ctx = open_context(m, 0);
+    add_rows(ctx, 16);
+    ck_assert(!tern_forward(ctx));
+    ck_assert_msg(!tern_numeric_status(ctx, &e), "%s", e.text);
+    tern_context_close(ctx);
+    tern_model_close(m);
+}
+END_TEST
+
 START_TEST(random_models_do_not_depend_on_threads)
 {
     struct tern_error e = {0};
@@ -123,6 +155,20 @@ START_TEST(wrong_shapes_are_refused)
     }
     struct tern_error e = {0};
     ck_assert_int_eq(tern_random_model(path, &odd, (enum tern_type)9, 1, 1, &e), TERN_USAGE);
+    static const char *const bad[][2] = {{"n_experts=4,experts_used=9", "experts_used is 9"},
+                                         {"n_exports=4", "'n_exports'"},
+                                         {"mixer=2*3/", "conv"},
+                                         {"n_experts=", "'n_experts'"},
+                                         {"n_experts=4/x", "'n_experts'"},
+                                         {"n_experts", "'n_experts'"},
+                                         {"norm=batch", "'batch'"},
+                                         {"attn_cap=3", "want f32"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct tern_shape s = odd;
+        s.keys = bad[i][0];
+        ck_assert_int_eq(tern_random_model(path, &s, TERN_Q8, 1, 1, &e), TERN_USAGE);
+        ck_assert_msg(strstr(e.text, bad[i][1]) != NULL, "%s", e.text);
+    }
     ck_assert_int_eq(tern_random_model("/no/such/folder/x", &odd, TERN_Q8, 1, 1, &e), TERN_IO);
 }
 END_TEST
@@ -274,6 +320,7 @@ END_TEST
 
 SUITE("measure", AROUND_EACH(setup, teardown),
       LOOP(random_models_are_sound, TERN_F32, TERN_Q4C + 1),
+      LOOP(random_models_have_the_features_of_keys, 0, sizeof kinds / sizeof *kinds),
       TEST(random_models_do_not_depend_on_threads), TEST(wrong_shapes_are_refused),
       LOOP(a_profile_counts_and_changes_nothing, 1, 4),
       LOOP(a_timeline_says_what_attention_did, 0, 2), TEST(a_window_bounds_the_cost),

@@ -403,13 +403,33 @@ void bench_options_close(struct bench_options *o)
     free(o->shapes);
 }
 
+/* The names in lines of at most 80 columns */
+static void print_shapes(void)
+{
+    const char *name = bench_shape_names();
+    size_t column = strlen("Shapes:");
+    out_print("\nShapes:");
+    for (size_t n; *name; name += n + (name[n] == ' '), column += n + 1) {
+        n = strcspn(name, " ");
+        if (column + n > 78) {
+            out_print("\n");
+            column = 0;
+        }
+        out_print("%s%.*s", column ? " " : "", (int)n, name);
+    }
+    out_print(",\n");
+}
+
 void bench_options_help(void)
 {
     parser_help(&table);
+    print_shapes();
     out_print(
-        "\nShapes: %s,\n"
-        "or dim=N,hidden=N,layers=N,heads=N,kv_heads=N,head_dim=N,vocab=N\n[,window=N][,tied]\n"
+        "or dim=N,hidden=N,layers=N,heads=N,kv_heads=N,head_dim=N,vocab=N\n"
+        "[,window=N][,tied][,KEY=VALUE/...] with config keys as in n_experts=8 or\n"
+        "mixer=2*3/1. Large ones are cut: \"4/48\" in a result is 4 of 48 layers, and the\n"
+        "same part of the vocabulary. NAME:N has N layers.\n"
         "\nTypes: %s\n"
         "\nExit codes are those of run.\n",
-        bench_shape_names(), type_names());
+        type_names());
 }

@@ -7,9 +7,16 @@
 
 const char *bench_shape_names(void); /* "15m 42m ..." */
 
-/* A name, or dim=N,hidden=N,... with every size and perhaps `window=N` and `tied`. Shapes are separated by commas;
- * *text is left behind the one that was read. max_seq is left 0. */
-enum tern_status bench_shape_read(struct tern_shape *shape, const char **text,
+struct bench_shape {
+    struct tern_shape sizes;
+    char name[96];   /* as the user has it; with the layers that are left: "glm-4.7-flash 4/47" */
+    char keys[1024]; /* of sizes */
+};
+
+/* A name, perhaps with the number of layers as in name:4; or dim=N,hidden=N,... with every size and
+ * perhaps `window=N`, `tied` and keys of struct tern_shape. Shapes are separated by commas; *text is
+ * left behind the one that was read. max_seq is left 0. */
+enum tern_status bench_shape_read(struct bench_shape *shape, const char **text,
                                   struct tern_error *e);
 
 struct bench_file {

@@ -202,18 +202,18 @@ static enum tern_status run_path(struct bench *b, const char *path, struct tern_
     return s;
 }
 
-static enum tern_status run_shape(struct bench *b, const struct tern_shape *shape,
-                                  enum tern_type type, const char *name, struct tern_error *e)
+static enum tern_status run_shape(struct bench *b, const struct bench_shape *shape,
+                                  enum tern_type type, const char *text, struct tern_error *e)
 {
     struct bench_file file;
     struct bench_result *r = &b->result;
-    snprintf(r->model_type, sizeof r->model_type, "%.80s %s", strchr(name, '=') ? "custom" : name,
+    snprintf(r->model_type, sizeof r->model_type, "%.80s %s", shape->name,
              tern_type_name(type));
-    snprintf(r->model_file, sizeof r->model_file, "random %.200s", name);
+    snprintf(r->model_file, sizeof r->model_file, "random %.200s", text);
     progress(b, "making random weights", "");
     enum tern_status s = stopped(e);
     if (!s)
-        s = bench_file_open(&file, shape, type, e);
+        s = bench_file_open(&file, &shape->sizes, type, e);
     else
         file.fd = -1;
     if (!s)
@@ -226,17 +226,17 @@ static enum tern_status run_shapes(struct bench *b, const char *text, struct ter
 {
     enum tern_status s = TERN_OK;
     while (!s && *text) {
-        struct tern_shape shape;
-        char name[96] = {0};
+        struct bench_shape shape;
+        char part[96] = {0};
         const char *begin = text;
         s = bench_shape_read(&shape, &text, e);
         if (s)
             break;
         size_t n = (size_t)(text - begin) - (text[-1] == ',');
-        memcpy(name, begin, n < sizeof name ? n : sizeof name - 1);
-        shape.max_seq = positions(b->o);
+        memcpy(part, begin, n < sizeof part ? n : sizeof part - 1);
+        shape.sizes.max_seq = positions(b->o);
         for (size_t i = 0; !s && i < b->o->types.n; i++)
-            s = run_shape(b, &shape, (enum tern_type)b->o->types.value[i], name, e);
+            s = run_shape(b, &shape, (enum tern_type)b->o->types.value[i], part, e);
     }
     return s;
 }

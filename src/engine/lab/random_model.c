@@ -11,34 +11,44 @@
 #include "base/file.h"
 #include "base/fpenv.h"
 #include "base/pool.h"
+#include "base/sizes.h"
 #include "base/thread_count.h"
+#include "engine/lab/random_config.h"
 #include "kernels/formats.h"
-#include "kernels/math.h"
-#include "tern_lab.h"
-#include "weights/keywriter.h"
+#include "model/model.h"
+#include "weights/keys.h"
 #include "weights/writer.h"
 
 enum {
     GROUPS = 256,          /* of 16 rows and 32 k */
     CHUNK_BYTES = 8 << 20, /* written at a time, but at least one tile */
     BLOCK_VALUES = TILE_ROWS * GROUP,
-    N_PARTS = 9 /* tensors of a layer */
 };
 
 struct part { /* one tensor */
-    char name[32];
-    uint64_t rows, k;
-    bool is_norm;
+    char name[64];
+    const struct format *format;
+    uint64_t rows, k, matrices;
+    bool is_vector;
+};
+
+/* What a shape asks for */
+struct plan {
+    const struct format *format; /* of all matrices that may have it */
+    struct keywriter config;
+    struct part *parts; /* [n], room for `room` */
+    size_t n, room;
+    bool failed;
 };
 
 struct random_job {
-    const struct tern_shape *shape;
-    const struct format *format;
+    struct plan plan;
     struct writer *out;
     struct pool *pool;
     uint64_t seed;
     /* the tensor in work */
     struct part part;
+    const struct format *format; /* of it */
     uint64_t index, first; /* its number; its tile with which the chunk begins */
     size_t tile_bytes, group_bytes;
     unsigned char *groups; /* a head, then [GROUPS, group_bytes] */
@@ -49,35 +59,6 @@ struct random_job {
 };
 
 /* ---- shapes ------------------------------------------------------------------------------- */
-
-static uint64_t count_parts(const struct tern_shape *s)
-{
-    return 1 + N_PARTS * s->n_layers + 1 + !s->tied;
-}
-
-/* Tensor number i of the file, in the order of FORMAT.md. */
-static struct part find_part(const struct tern_shape *s, uint64_t i)
-{
-    static const char *const names[N_PARTS] = {"attn_norm", "q",    "k",  "v",   "o",
-                                               "ffn_norm",  "gate", "up", "down"};
-    uint64_t q = s->n_heads * s->head_dim, kv = s->n_kv_heads * s->head_dim;
-    const struct part parts[N_PARTS] = {
-        {"", s->dim, 1, true},          {"", q, s->dim, false},
-        {"", kv, s->dim, false},        {"", kv, s->dim, false},
-        {"", s->dim, q, false},         {"", s->dim, 1, true},
-        {"", s->hidden, s->dim, false}, {"", s->hidden, s->dim, false},
-        {"", s->dim, s->hidden, false}};
-    if (i == 0)
-        return (struct part){"embed", s->vocab, s->dim, false};
-    if (i == 1 + N_PARTS * s->n_layers)
-        return (struct part){"final_norm", s->dim, 1, true};
-    if (i > N_PARTS * s->n_layers)
-        return (struct part){"head", s->vocab, s->dim, false};
-    struct part p = parts[(i - 1) % N_PARTS];
-    snprintf(p.name, sizeof p.name, "layer.%llu.%s", (unsigned long long)((i - 1) / N_PARTS),
-             names[(i - 1) % N_PARTS]);
-    return p;
-}
 
 static enum tern_status check_shape(const struct tern_shape *s, struct tern_error *e)
 {
@@ -104,20 +85,68 @@ static enum tern_status check_shape(const struct tern_shape *s, struct tern_erro
     return TERN_OK;
 }
 
+static void add_part(void *arg, const struct tensor_want *want)
+{
+    struct plan *p = arg;
+    if (p->n == p->room) {
+        size_t room = 2 * p->room + 64;
+        struct part *grown = realloc(p->parts, room * sizeof *grown);
+        if (!grown) {
+            p->failed = true;
+            return;
+        }
+        p->parts = grown, p->room = room;
+    }
+    bool any = want->types & 1u << p->format->type;
+    struct part *to = &p->parts[p->n++];
+    *to = (struct part){.format = any ? p->format : format_find(TERN_F32),
+                        .rows = want->rows,
+                        .k = want->k,
+                        .matrices = want->matrices,
+                        .is_vector = want->types == 1u << TERN_F32 && want->k == 1};
+    snprintf(to->name, sizeof to->name, "%s", want->name);
+}
+
+static void plan_close(struct plan *p)
+{
+    keywriter_close(&p->config);
+    free(p->parts);
+}
+
+/* The config, and the tensors that a model of it has */
+static enum tern_status plan_open(struct plan *p, const struct tern_shape *shape,
+                                  enum tern_type type, struct tern_error *e)
+{
+    struct keys keys = {0};
+    *p = (struct plan){.format = format_find((uint64_t)type)};
+    enum tern_status s = check_shape(shape, e);
+    if (!s && !p->format)
+        s = error_set(e, TERN_USAGE, "weight type %d is unknown", (int)type);
+    if (!s)
+        s = random_config(&p->config, shape, e);
+    if (s)
+        return s;
+    if ((s = keys_parse(&keys, "config", p->config.data, p->config.bytes, e)) ||
+        (s = model_wants(&keys, add_part, p, e)))
+        s = s == TERN_BAD_FILE ? error_in(e, TERN_USAGE, "shape") : s;
+    keys_close(&keys);
+    return !s && p->failed ? error_memory(e, "the tensors", p->room * sizeof *p->parts) : s;
+}
+
 enum tern_status tern_shape_bytes(const struct tern_shape *shape, enum tern_type type,
                                   uint64_t *bytes, struct tern_error *e)
 {
-    enum tern_status s = check_shape(shape, e);
-    if (!s && !format_find((uint64_t)type))
-        s = error_set(e, TERN_USAGE, "weight type %d is unknown", (int)type);
+    struct plan plan;
+    enum tern_status s = plan_open(&plan, shape, type, e);
     *bytes = 1 << 16; /* header and gaps, more or less */
-    for (uint64_t i = 0; !s && i < count_parts(shape); i++) {
-        struct part p = find_part(shape, i);
+    for (size_t i = 0; !s && i < plan.n; i++) {
+        const struct part *p = &plan.parts[i];
         uint64_t n;
-        if (!format_size(format_find(p.is_norm ? TERN_F32 : type), p.rows, p.k, 1, &n) ||
+        if (!format_size(p->format, p->rows, p->k, p->matrices, &n) ||
             !size_add(*bytes, n + 64, bytes))
-            s = error_set(e, TERN_USAGE, "shape: so large a file cannot be");
+            s = error_set(e, TERN_USAGE, "shape: the file would be too large");
     }
+    plan_close(&plan);
     return s;
 }
 
@@ -146,6 +175,11 @@ static void make_group(const struct random_job *j, uint64_t *state, float *w, un
     }
 }
 
+static size_t group_bytes(const struct format *f)
+{
+    return (size_t)GROUP / f->grain * f->grain_bytes;
+}
+
 static void make_table(struct random_job *j)
 {
     float w[BLOCK_VALUES];
@@ -159,7 +193,9 @@ static void make_table(struct random_job *j)
 
 static void fill_tile(const struct random_job *j, uint64_t tile, unsigned char *at)
 {
-    uint64_t n_groups = (j->part.k + GROUP - 1) / GROUP, left = j->part.rows - tile * TILE_ROWS;
+    uint64_t n_groups = (j->part.k + GROUP - 1) / GROUP;
+    uint64_t in_matrix = tile % ((j->part.rows + TILE_ROWS - 1) / TILE_ROWS);
+    uint64_t left = j->part.rows - in_matrix * TILE_ROWS;
     uint64_t state = (j->seed ^ j->index << 32) + (tile + 1) * 0xd1342543de82ef95u;
     size_t head = j->format->head_bytes;
     memcpy(at, j->groups, head);
@@ -194,8 +230,9 @@ static void write_tiles(void *arg, size_t begin, size_t end, int thread)
 static enum tern_status write_matrix(struct random_job *j, struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
-    uint64_t n_tiles = (j->part.rows + TILE_ROWS - 1) / TILE_ROWS;
+    uint64_t n_tiles = (j->part.rows + TILE_ROWS - 1) / TILE_ROWS * j->part.matrices;
     j->tile_bytes = format_tile_bytes(j->format, j->part.k);
+    j->group_bytes = group_bytes(j->format);
     size_t room = CHUNK_BYTES / j->tile_bytes > 1 ? CHUNK_BYTES / j->tile_bytes : 1;
     make_table(j);
     for (j->first = 0; !s && j->first < n_tiles; j->first += room) {
@@ -212,8 +249,8 @@ static enum tern_status write_matrix(struct random_job *j, struct tern_error *e)
     return s;
 }
 
-/* Weights of 1, padded with zeros. */
-static enum tern_status write_norm(struct random_job *j, struct tern_error *e)
+/* Norms, biases, decays: all values are 1, padded with zeros. */
+static enum tern_status write_vector(struct random_job *j, struct tern_error *e)
 {
     enum tern_status s = TERN_OK;
     for (uint64_t i = 0; !s && i < j->part.rows; i += TILE_ROWS) {
@@ -227,63 +264,34 @@ static enum tern_status write_norm(struct random_job *j, struct tern_error *e)
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-static enum tern_status write_config(const struct random_job *j, struct tern_error *e)
-{
-    const struct tern_shape *p = j->shape;
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {{"n_layers", p->n_layers},     {"dim", p->dim},
-                   {"vocab", p->vocab},           {"max_seq", p->max_seq},
-                   {"head_tied", p->tied != 0},   {"n_heads", p->n_heads},
-                   {"n_kv_heads", p->n_kv_heads}, {"head_dim", p->head_dim},
-                   {"hidden", p->hidden},         {"rope_set", 1}};
-    float inv_freq[512];
-    uint64_t half = p->head_dim / 2;
-    struct keywriter k;
-    keywriter_init(&k);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        keywriter_u64(&k, numbers[i].name, numbers[i].value);
-    if (p->window)
-        keywriter_u64(&k, "window", p->window);
-    for (uint64_t i = 0; i < half; i++) /* 10000^(-i / half) */
-        inv_freq[i] = math_exp(-9.210340372f * (float)i / (float)half);
-    keywriter_add(&k, "rope.0.inv_freq", true, KEY_F32, inv_freq, half);
-    keywriter_f32(&k, "norm_eps", 1e-5f);
-    keywriter_f32(&k, "attn_scale", 1 / sqrtf((float)p->head_dim));
-    keywriter_text(&k, "activation", "silu");
-    enum tern_status s = k.failed ? error_memory(e, "the config", k.bytes)
-                                  : writer_section(j->out, "config", true, k.data, k.bytes, e);
-    keywriter_close(&k);
-    return s;
-}
-
 static enum tern_status write_all(struct random_job *j, struct tern_error *e)
 {
-    enum tern_status s = write_config(j, e);
+    const struct plan *plan = &j->plan;
+    enum tern_status s =
+        writer_section(j->out, "config", true, plan->config.data, plan->config.bytes, e);
     if (!s)
         s = writer_empty_seal(j->out, e);
-    for (uint64_t i = 0; !s && i < count_parts(j->shape); i++) {
-        struct part p = find_part(j->shape, i);
-        s = writer_tensor(j->out, p.name, p.is_norm ? TERN_F32 : j->format->type, p.rows, p.k, 1,
-                          e);
+    for (size_t i = 0; !s && i < plan->n; i++) {
+        const struct part *p = &plan->parts[i];
+        s = writer_tensor(j->out, p->name, p->format->type, p->rows, p->k, p->matrices, e);
     }
-    for (j->index = 0; !s && j->index < count_parts(j->shape); j->index++) {
-        j->part = find_part(j->shape, j->index);
-        s = j->part.is_norm ? write_norm(j, e) : write_matrix(j, e);
+    for (j->index = 0; !s && j->index < plan->n; j->index++) {
+        j->part = plan->parts[j->index];
+        j->format = j->part.format;
+        s = j->part.is_vector ? write_vector(j, e) : write_matrix(j, e);
     }
     return s ? s : writer_finish(j->out, e);
 }
 
 static enum tern_status allocate(struct random_job *j, struct tern_error *e)
 {
-    size_t bytes = CHUNK_BYTES;
-    for (uint64_t i = 0; i < count_parts(j->shape); i++) {
-        size_t tile = format_tile_bytes(j->format, find_part(j->shape, i).k);
-        bytes = tile > bytes ? tile : bytes;
+    size_t bytes = CHUNK_BYTES, groups = 0;
+    for (size_t i = 0; i < j->plan.n; i++) {
+        const struct part *p = &j->plan.parts[i];
+        bytes = max_size(bytes, format_tile_bytes(p->format, p->k));
+        groups = max_size(groups, p->format->head_bytes + GROUPS * group_bytes(p->format));
     }
-    j->group_bytes = (size_t)GROUP / j->format->grain * j->format->grain_bytes;
-    j->groups = malloc(j->format->head_bytes + GROUPS * j->group_bytes);
+    j->groups = malloc(groups);
     j->data = malloc(bytes);
     return j->groups && j->data ? TERN_OK : error_memory(e, "random tiles", bytes);
 }
@@ -292,10 +300,12 @@ enum tern_status tern_random_model(const char *path, const struct tern_shape *sh
                                    enum tern_type type, uint64_t seed, int n_threads,
                                    struct tern_error *e)
 {
-    struct random_job j = {.shape = shape, .format = format_find((uint64_t)type), .seed = seed};
+    struct random_job j = {.seed = seed};
     struct fpenv saved = fpenv_enter();
     uint64_t bytes;
     enum tern_status s = path ? tern_shape_bytes(shape, type, &bytes, e) : error_no_path(e);
+    if (!s)
+        s = plan_open(&j.plan, shape, type, e);
     if (!s)
         s = pool_open(&j.pool, n_threads ? n_threads : thread_count_best(NULL, 0), e);
     if (!s)
@@ -306,6 +316,7 @@ enum tern_status tern_random_model(const char *path, const struct tern_shape *sh
         s = write_all(&j, e);
     writer_close(j.out);
     pool_close(j.pool);
+    plan_close(&j.plan);
     free(j.groups);
     free(j.data);
     fpenv_leave(saved);
