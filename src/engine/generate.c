@@ -102,6 +102,8 @@ static enum tern_status read_tokens(struct generation *g, size_t from, bool all,
     tern_seq_expect(g->ctx, g->p->seq, (uint32_t)g->n_tokens);
     for (size_t i = from, end; i < g->n_tokens && !s && !g->stopped; i = end) {
         end = g->n_tokens - i < chunk ? g->n_tokens : i + chunk;
+        end -=
+            chunk > 2 && end + 1 == g->n_tokens; /* a lone last row would be no end of a prompt */
         if ((s = add_chunk(g, i, end, all)))
             tern_batch_clear(g->ctx);
         else

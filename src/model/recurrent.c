@@ -1,6 +1,8 @@
 /* Records, logs and snapshots of recurrent layers: see recurrent.h. */
 #include "model/recurrent.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +60,7 @@ enum tern_status recurrent_open(struct recurrent *r, const struct model *m, size
             q->record[i] = r->states + (RECURRENT_RECORDS * s + i) * r->state_floats;
             q->at[i] = NO_POSITION;
         }
+        q->tail = NO_POSITION;
     }
     return r->seqs && r->snapshots ? TERN_OK
                                    : error_memory(e, "the sequences", n_seqs * sizeof *r->seqs);
@@ -94,12 +97,15 @@ static void drop_snapshot(struct recurrent *r, struct recurrent_seq *q, size_t i
     memmove(q->snapshots + i, q->snapshots + i + 1, (--q->n_snapshots - i) * sizeof *q->snapshots);
 }
 
-/* What the loss of snapshot number i costs the sequence: the gap that it leaves, less the farther back */
+/* What the loss of snapshot number i costs the sequence: the gap that it leaves, less the farther
+ * back; that of the tail most. */
 static double worth(const struct recurrent *r, const struct recurrent_seq *q, size_t i)
 {
     const struct snapshot *s = r->snapshots;
     size_t at = s[q->snapshots[i]].at, last = s[q->snapshots[q->n_snapshots - 1]].at;
     size_t before = i ? s[q->snapshots[i - 1]].at : 0;
+    if (at == q->tail)
+        return DBL_MAX;
     return (double)(at - before) / (double)(last - at + BLOCK);
 }
 
@@ -124,17 +130,17 @@ static double most_worth(const struct recurrent *r, int32_t snapshot)
     return most;
 }
 
-/* A free snapshot, or else the one that costs least, which all sequences give up; -1 when the marks of
- * this batch have them all. */
-static int take_snapshot(struct recurrent *r)
+/* A free snapshot, or else the one that costs least, which all sequences give up; -1 when that costs
+ * as much as `limit`, or when the marks of this batch have them all. */
+static int take_snapshot(struct recurrent *r, double limit)
 {
     int found = -1;
-    double least = 0;
+    double least = limit;
     for (size_t i = 0; i < r->n_snapshots; i++) {
         double w = r->snapshots[i].users ? most_worth(r, (int32_t)i) : 0;
         if (!r->snapshots[i].users)
             return (int)i;
-        if (w >= 0 && (found < 0 || w < least))
+        if (w >= 0 && w < least)
             found = (int)i, least = w;
     }
     for (size_t s = 0; s < r->n_seqs && found >= 0; s++)
@@ -197,6 +203,8 @@ void recurrent_keep(struct recurrent *r, size_t seq, size_t n)
         q->log_begin = q->log_end;
     while (q->n_snapshots && r->snapshots[q->snapshots[q->n_snapshots - 1]].at > n)
         drop_snapshot(r, q, q->n_snapshots - 1);
+    if (q->tail > n)
+        q->tail = NO_POSITION;
 }
 
 void recurrent_fork(struct recurrent *r, size_t from, size_t to, size_t n)
@@ -219,6 +227,7 @@ void recurrent_fork(struct recurrent *r, size_t from, size_t to, size_t n)
         b->snapshots[b->n_snapshots++] = a->snapshots[i];
         r->snapshots[a->snapshots[i]].users++;
     }
+    b->tail = a->tail <= n ? a->tail : NO_POSITION;
 }
 
 /* ---- a batch ---- */
@@ -275,33 +284,64 @@ static void load_record(struct recurrent *r, struct recurrent_seq *q, size_t i, 
     q->at[i] = q->log_begin = q->log_end = length;
 }
 
-static void add_mark(struct recurrent *r, struct recurrent_seq *q, size_t row)
+/* A snapshot of the position, or -1: there is one, or none to take. The end of a prompt is little
+ * better than its tail, and takes none that is worth more. */
+static int new_snapshot(struct recurrent *r, const struct recurrent_seq *q, size_t at, bool end)
 {
-    if (q->n_marks && q->marks[q->n_marks - 1].row == row && q->marks[q->n_marks - 1].snapshot >= 0)
-        return;
-    int s = take_snapshot(r);
-    if (s < 0)
-        return;
-    r->snapshots[s] = (struct snapshot){q->first + row, 1};
-    q->marks[q->n_marks++] = (struct state_mark){row, snapshot_data(r, (size_t)s), s};
+    double limit = end ? (double)RECURRENT_TAIL / BLOCK : INFINITY;
+    int s = has_snapshot(r, q, at) ? -1 : take_snapshot(r, limit);
+    if (s >= 0)
+        r->snapshots[s] = (struct snapshot){at, 1};
+    return s;
 }
 
-/* Snapshots at page ends and at the end of a prompt, and the third record of a long batch */
+/* The next row after `row` that a mark may be due at: a page's end, `a`, `b`, at last n. */
+static size_t next_row(const struct recurrent_seq *q, size_t row, size_t a, size_t b)
+{
+    size_t next = row + BLOCK - (q->first + row) % BLOCK;
+    next = a > row && a < next ? a : next;
+    next = b > row && b < next ? b : next;
+    return next < q->n ? next : q->n;
+}
+
+/* Marks of the batch, by row: snapshots at page ends and at the tail and the end of a prompt; and the
+ * third record of a long batch. */
+static void list_marks(struct recurrent_seq *q, bool is_prompt, size_t tail)
+{
+    size_t keep = q->n > RECURRENT_KEEP ? q->n - RECURRENT_KEEP : 0;
+    q->n_marks = 0;
+    for (size_t row = 0; row < q->n;) {
+        row = next_row(q, row, tail, keep);
+        if (keep && row == keep)
+            q->marks[q->n_marks++] = (struct state_mark){row, q->record[q->back], -1};
+        if ((q->first + row) % BLOCK == 0 || row == tail || (is_prompt && row == q->n))
+            q->marks[q->n_marks++] = (struct state_mark){row, NULL, -1};
+    }
+}
+
+/* The last rows have the first choice where snapshots are few. */
 static void plan_marks(struct recurrent *r, struct recurrent_seq *q, bool is_prompt)
 {
-    size_t keep = q->n >= RECURRENT_KEEP ? q->n - RECURRENT_KEEP : SIZE_MAX, row;
-    q->n_marks = 0;
-    for (row = BLOCK - q->first % BLOCK; row <= q->n; row += BLOCK) {
-        if (keep && keep < row) {
-            q->marks[q->n_marks++] = (struct state_mark){keep, q->record[q->back], -1};
-            keep = SIZE_MAX;
-        }
-        add_mark(r, q, row);
+    size_t tail = is_prompt && q->n > RECURRENT_TAIL ? q->n - RECURRENT_TAIL : 0, n = 0;
+    int s;
+    q->next_tail = is_prompt ? q->first + tail : q->tail;
+    if (is_prompt)
+        q->tail = NO_POSITION;
+    list_marks(q, is_prompt, tail);
+    for (size_t i = q->n_marks; i-- > 0;) {
+        struct state_mark *m = &q->marks[i];
+        size_t at = q->first + m->row;
+        if (!m->to && (s = new_snapshot(r, q, at, m->row == q->n && at % BLOCK)) >= 0)
+            m->to = snapshot_data(r, (size_t)s), m->snapshot = s;
     }
-    if (keep && keep < q->n)
-        q->marks[q->n_marks++] = (struct state_mark){keep, q->record[q->back], -1};
-    if (is_prompt && !has_snapshot(r, q, q->first + q->n))
-        add_mark(r, q, q->n);
+    for (size_t i = 0; i < q->n_marks; i++)
+        if (q->marks[i].to)
+            q->marks[n++] = q->marks[i];
+    q->n_marks = n;
+    if (is_prompt && !tail && q->first && (s = new_snapshot(r, q, q->first, false)) >= 0) {
+        memcpy(snapshot_data(r, (size_t)s), q->from, r->state_floats * sizeof(float));
+        q->snapshots[q->n_snapshots++] = s;
+    }
 }
 
 bool recurrent_begin(struct recurrent *r, size_t seq, size_t length, size_t n, bool is_prompt)
@@ -351,6 +391,7 @@ void recurrent_end(struct recurrent *r, size_t seq, bool done)
     q->n_marks = 0;
     if (!done)
         return;
+    q->tail = q->next_tail;
     q->at[q->to_record] = q->first + q->n;
     q->log_end = q->first + q->n;
     if (q->n >= RECURRENT_KEEP)

