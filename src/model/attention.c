@@ -100,8 +100,8 @@ struct range {
 
 static struct range row_sees(const struct attend_job *job, size_t row)
 {
-    size_t end = (size_t)job->f->rows[row].position + 1, window = job->w->window;
-    return (struct range){window && end > window ? end - window : 0, end};
+    size_t position = job->f->rows[row].position;
+    return (struct range){layer_sees_from(job->w, position), position + 1};
 }
 
 /* The queries of an item, in the form that score reads. One that is not finite is marked: rounding

@@ -42,7 +42,7 @@ struct number_key {
 #define OF_MODEL(field) offsetof(struct model, field)
 #define OF_LAYER(field) offsetof(struct shape, field)
 #define MAX_NUMBER 0x1p100f
-enum { MAX_SLOPE = 1 << 20, MAX_Q_SCALES = 512 };
+enum { MAX_SLOPE = 1 << 20, MAX_Q_SCALES = 4096 };
 
 static const struct size_key model_sizes[] = {
     {"n_layers", 1, OF_MODEL(n_layers), MAX_LAYERS, NEEDED},
@@ -54,6 +54,7 @@ static const struct size_key model_sizes[] = {
     {"norm_bias", 0, OF_MODEL(norm_bias), 1, 0},
     {"embed_norm", 0, OF_MODEL(has_embed_norm), 1, 0},
     {"q_scale_every", 1, OF_MODEL(q_scale_every), MAX_SEQ, 1},
+    {"q_scale_shift", 0, OF_MODEL(q_scale_shift), MAX_SEQ, 0},
     {"learned_positions", 0, OF_MODEL(learned_positions), 1, 0},
     {"ple_dim", 0, OF_MODEL(ple_dim), MAX_WIDTH, 0},
 };
@@ -75,6 +76,8 @@ static const struct size_key layer_sizes[] = {
     {"head_dim", 0, OF_LAYER(head_dim), MAX_HEAD_DIM, NEEDED},
     {"hidden", 0, OF_LAYER(hidden), MAX_WIDTH, NEEDED},
     {"window", 0, OF_LAYER(window), UINT32_MAX, 0},
+    {"window_chunked", 0, OF_LAYER(chunked), 1, 0},
+    {"q_scaled", 0, OF_LAYER(q_scaled), 1, 1},
     {"rope_set", 0, OF_LAYER(rope_set), MAX_ROPES, 0},
     {"attn_bias", 0, OF_LAYER(attn_bias), 15, 0},
     {"ffn_bias", 0, OF_LAYER(ffn_bias), 7, 0},
@@ -88,7 +91,8 @@ static const struct size_key layer_sizes[] = {
     {"ffn_gated", 0, OF_LAYER(gated), 1, 1},
     {"n_experts", 0, OF_LAYER(n_experts), MAX_EXPERTS, 0},
     {"experts_used", 0, OF_LAYER(experts_used), MAX_EXPERTS, 0},
-    {"router_score", 0, OF_LAYER(router_score), ROUTER_SPARSEMIXER, ROUTER_SOFTMAX},
+    {"router_score", 0, OF_LAYER(router_score), ROUTER_SIGMOID_CHOSEN, ROUTER_SOFTMAX},
+    {"expert_in_weight", 0, OF_LAYER(weigh_input), 1, 0},
     {"router_normalize", 0, OF_LAYER(router_normalize), 1, 0},
     {"router_groups", 1, OF_LAYER(router_groups), MAX_EXPERTS, 1},
     {"router_groups_used", 1, OF_LAYER(router_groups_used), MAX_EXPERTS, 1},
@@ -406,6 +410,8 @@ static enum tern_status check_heads(const struct model *m, const struct shape *s
     if (s->rope_set && 2 * m->ropes[s->rope_set - 1].half > s->head_dim)
         return error_set(e, TERN_BAD_FILE, "layer %zu: %zu rotary dims exceed head_dim %zu", l,
                          2 * m->ropes[s->rope_set - 1].half, s->head_dim);
+    if (s->chunked && !s->window)
+        return error_set(e, TERN_BAD_FILE, "layer %zu: window_chunked without a window", l);
     if (s->qk_norm_last && s->qk_norm == QK_FULL)
         return error_set(e, TERN_BAD_FILE, "layer %zu: qk_norm_last of all heads together", l);
     return TERN_OK;
@@ -456,7 +462,7 @@ static enum tern_status check_kv(const struct model *m, const struct shape *s, s
 {
     const struct shape *from = s->kv_from ? &m->shapes[s->kv_from - 1] : s;
     if (s->kv_from > l || from->n_kv_heads != s->n_kv_heads || from->head_dim != s->head_dim ||
-        from->window != s->window || (s->kv_from && from->kv_from))
+        from->window != s->window || from->chunked != s->chunked || (s->kv_from && from->kv_from))
         return error_set(e, TERN_BAD_FILE,
                          "layer %zu: kv_from is %zu, want an earlier layer with keys of its own and "
                          "the same heads and window",
@@ -479,7 +485,8 @@ static enum tern_status check_ffn(const struct model *m, const struct shape *s, 
         return out_of_range("hidden", 0, 1, MAX_WIDTH, e); /* it has parts of such a step */
     if (!s->n_experts && (s->shared_hidden || s->router_bias || s->select_bias))
         return error_set(e, TERN_BAD_FILE, "layer %zu: a router without experts", l);
-    if ((s->router_scaled && !s->n_experts) ||
+    if (((s->router_scaled || s->weigh_input) && !s->n_experts) ||
+        (s->weigh_input && s->expert_norms) ||
         (s->expert_norms && (!s->shared_hidden || s->shared_switch || !(s->norms & NORM_FFN))))
         return error_set(e, TERN_BAD_FILE,
                          "layer %zu: norms or scales of experts without those experts", l);

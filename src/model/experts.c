@@ -117,10 +117,13 @@ static void gather_items(void *arg, size_t begin, size_t end, int thread)
     (void)thread;
     for (size_t i = begin; i < end; i++) {
         const float *x = f->in.x + i / used * f->in.stride;
-        size_t place = e->chosen[i / used * e->max_used + i % used].place;
-        memcpy(e->in.x + place * e->in.stride, x, dim * sizeof *x);
+        const struct choice *c = &e->chosen[i / used * e->max_used + i % used];
+        float *in = e->in.x + c->place * e->in.stride;
+        memcpy(in, x, dim * sizeof *x);
+        if (w->experts.weigh_input)
+            f->kernels->scale(in, c->weight, dim);
         if (type_is_quantized(w->up.type))
-            quantize_row(f, w->index, &e->in, 2, dim, place, 0, x, dim);
+            quantize_row(f, w->index, &e->in, 2, dim, c->place, 0, in, dim);
     }
 }
 
@@ -195,7 +198,8 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
         memset(y, 0, f->model->dim * sizeof *y);
         for (size_t j = 0; j < w->experts.n_used; j++) {
             const struct choice *c = &e->chosen[i * e->max_used + j];
-            f->kernels->add_scaled(y, e->y + c->place * f->dim_stride, c->weight, f->model->dim);
+            f->kernels->add_scaled(y, e->y + c->place * f->dim_stride,
+                                   w->experts.weigh_input ? 1 : c->weight, f->model->dim);
         }
         if (has_norm(&w->experts.post_norm)) {
             float *z = f->z + i * f->dim_stride;

@@ -121,8 +121,8 @@ static void head_items(void *arg, size_t begin, size_t end, int thread)
             memcpy(y + rows, job->x + (row + i) * f->q_stride + head * job->step + w->latent.nope,
                    rotary * sizeof *y);
             turn(f, w, y + rows, row + i);
-            if (f->model->q_scales)
-                f->kernels->scale(y, q_scale_of(f->model, f->rows[row + i].position), w->head_dim);
+            if (f->model->q_scales && w->q_scaled)
+                f->kernels->scale(y, q_scale_of(f->model, w, f->rows[row + i].position), w->head_dim);
         }
     }
 }

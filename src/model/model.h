@@ -48,7 +48,7 @@ struct norm {
 /* Order of FORMAT.md's numbers. */
 enum qk_norm { QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER };
 enum { ACT_XIELU = N_ACTIVATIONS }; /* the one that has numbers of its own, in each layer (xielu.h) */
-enum router_score { ROUTER_SOFTMAX, ROUTER_SOFTMAX_CHOSEN, ROUTER_SIGMOID, ROUTER_SPARSEMIXER };
+enum router_score { ROUTER_SOFTMAX, ROUTER_SOFTMAX_CHOSEN, ROUTER_SIGMOID, ROUTER_SPARSEMIXER, ROUTER_SIGMOID_CHOSEN };
 
 /* Feed-forward experts: the router chooses n_used of n for each row. */
 struct experts {
@@ -56,6 +56,7 @@ struct experts {
     size_t score;             /* enum router_score */
     size_t normalize;         /* weights of the chosen are divided by their sum */
     float factor;             /* then multiplied by this */
+    bool weigh_input;         /* what an expert reads is multiplied by its weight, not what it gives */
     float jitter;             /* of ROUTER_SPARSEMIXER */
     size_t groups, groups_used; /* neighbours form groups, of which so many are chosen from; by */
     size_t group_best;          /* the sum of so many best scores of each */
@@ -125,6 +126,7 @@ struct shape {
     size_t n_experts, experts_used, router_score, router_normalize, router_bias, select_bias;
     size_t shared_hidden, shared_switch, expert_norms, router_scaled;
     size_t kv_from, v_from_k, v_norm, scaled;
+    size_t chunked, q_scaled, weigh_input;
     size_t qkv_clip_last, qk_norm_last, router_groups, router_groups_used, router_group_best;
     size_t mixer, attn_gate, rule, k_heads, v_heads, k_dim, v_dim, conv_width, conv_bias, mix_bias;
     size_t state_norm, norm_groups, state_gate, skip;
@@ -137,7 +139,9 @@ struct layer {
     size_t index; /* in the model */
     size_t mixer; /* bits; without attention there are no heads */
     size_t n_heads, n_kv_heads, head_dim, hidden;
-    size_t window;               /* 0: none; W: position i sees j with i - W < j <= i */
+    size_t window;               /* 0: none; W: position i sees j with i - W < j <= i, */
+    bool chunked;                /* or those j <= i with j / W = i / W */
+    bool q_scaled;               /* queries grow with their position: q_scale_of */
     const struct rope_set *rope; /* NULL: none */
     float attn_scale;
     const float *alibi; /* [n_heads] slopes of biases by distance, or NULL; the model's */
@@ -193,7 +197,7 @@ struct model {
     struct norm embed_norm;    /* [dim] of the embedded row, before the positions; or none */
     struct norm final_norm;    /* [dim] */
     const float *q_scales;     /* [n_q_scales] of queries, q_scale_every positions each; or NULL */
-    size_t n_q_scales, q_scale_every;
+    size_t n_q_scales, q_scale_every, q_scale_shift; /* position p is in part (p + shift) / every */
     const float *alibi;        /* [n_heads] of every layer, borrowed from the file; or NULL */
     size_t ple_dim;            /* of the embedding that each layer has of its own; 0: none (ple.h) */
     struct matrix ple_embed;   /* [vocab, n_layers * ple_dim] */
@@ -228,11 +232,19 @@ static inline size_t layer_out_dim(const struct layer *w)
     return w->n_heads * (w->latent.rank ? w->latent.value : w->head_dim);
 }
 
-/* Factor of the queries of a position */
-static inline float q_scale_of(const struct model *m, size_t position)
+/* First position that the row at `position` sees */
+static inline size_t layer_sees_from(const struct layer *w, size_t position)
 {
-    size_t i = position / m->q_scale_every;
-    return m->q_scales ? m->q_scales[i < m->n_q_scales ? i : m->n_q_scales - 1] : 1;
+    if (w->window && w->chunked)
+        return position - position % w->window;
+    return w->window && position >= w->window ? position + 1 - w->window : 0;
+}
+
+/* Factor of the queries of a position in a layer */
+static inline float q_scale_of(const struct model *m, const struct layer *w, size_t position)
+{
+    size_t i = (position + m->q_scale_shift) / m->q_scale_every;
+    return m->q_scales && w->q_scaled ? m->q_scales[i < m->n_q_scales ? i : m->n_q_scales - 1] : 1;
 }
 
 /* What reads a layer's heads, states or channels: the matrix after its (first) mixer */

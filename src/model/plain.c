@@ -192,8 +192,8 @@ static void project_qkv(struct forward *f, const struct layer *w, const struct r
     turn_heads(f, w, p->q, w->n_heads);
     turn_heads(f, w, p->k, n_kv);
     norm_qk(f, w, true);
-    if (f->model->q_scales)
-        f->kernels->scale(p->q, q_scale_of(f->model, row->position), w->n_heads * d);
+    if (f->model->q_scales && w->q_scaled)
+        f->kernels->scale(p->q, q_scale_of(f->model, w, row->position), w->n_heads * d);
     for (size_t i = 0; i < n_kv; i++) {
         kv_store(f, l, row, i, true, p->k + i * d, d, s);
         kv_store(f, l, row, i, false, p->v + i * d, d, s);
@@ -226,8 +226,8 @@ static void project_latent(struct forward *f, const struct layer *w, const struc
         memcpy(q + t->rank, p->att + i * step + t->nope, rotary * sizeof *q);
         turn_heads(f, w, q + t->rank, 1);
     }
-    if (f->model->q_scales)
-        f->kernels->scale(p->q, q_scale_of(f->model, row->position), w->n_heads * d);
+    if (f->model->q_scales && w->q_scaled)
+        f->kernels->scale(p->q, q_scale_of(f->model, w, row->position), w->n_heads * d);
 }
 
 /* att[i] = Wv_up[i] att[i] */
@@ -278,7 +278,7 @@ static void attend_head(struct forward *f, const struct layer *w, const struct r
     struct plain *p = &f->plain;
     size_t d = w->head_dim, kv_head = h / (w->n_heads / w->n_kv_heads), v_dim = layer_v_dim(w);
     size_t end = (size_t)row->position + 1;
-    size_t begin = w->window && end > w->window ? end - w->window : 0;
+    size_t begin = layer_sees_from(w, row->position);
     float m, l, M = w->sinks ? w->sinks[h] : 0, L = 1;
     bool is_first = !w->sinks;
     struct span see;
@@ -371,8 +371,9 @@ static void add_shared_expert(struct forward *f, const struct layer *w, float *y
     f->kernels->add_scaled(y, p->z, 1 / (1 + math_exp(-on[0])), f->model->dim);
 }
 
-/* y = sum over the chosen experts e, by ascending id, of weight[e] * ffn_e(h), from 0. Where experts have
- * norms of their own, the router and they read x through those, and the sum has a norm. */
+/* y = sum over the chosen experts e, by ascending id, of weight[e] * ffn_e(h), or of ffn_e(weight[e] * h),
+ * from 0. Where experts have norms of their own, the router and they read x through those, and the sum has
+ * a norm. */
 static void experts(struct forward *f, const struct layer *w, float *y, const float *h)
 {
     const struct experts *x = &w->experts;
@@ -394,8 +395,14 @@ static void experts(struct forward *f, const struct layer *w, float *y, const fl
         struct matrix up = matrix_rows(&w->up, e, 0, w->hidden);
         struct matrix down = matrix_rows(&w->down, e, 0, dim);
         struct matrix gate = w->gated ? matrix_rows(&w->gate, e, 0, w->hidden) : up;
+        float weight = p->chosen[j].weight;
+        if (x->weigh_input) {
+            memcpy(p->e, h, dim * sizeof *h);
+            f->kernels->scale(p->e, weight, dim);
+            in = p->e, weight = 1;
+        }
         feed_forward(f, w, p->z, in, &gate, &up, &down);
-        f->kernels->add_scaled(y, p->z, p->chosen[j].weight, dim);
+        f->kernels->add_scaled(y, p->z, weight, dim);
     }
     if (own)
         norm_row(f, y, y, &x->post_norm, dim);

@@ -100,7 +100,7 @@ static void add_matrix(struct profile_cost *cost, const struct matrix *w, uint64
 /* Positions that the row at `position` sees. */
 static uint64_t visible(const struct layer *w, uint64_t position)
 {
-    return w->window && position >= w->window ? w->window : position + 1;
+    return position + 1 - layer_sees_from(w, (size_t)position);
 }
 
 /* q k^T and p v of every row; K and V of what the rows of a sequence see together, once. */

@@ -65,8 +65,8 @@ static void finish_heads(struct forward *f, const struct layer *w, const struct 
         rope_heads(f, w->rope, x, i, h1 - h0, d);
     if (norms && w->qk_norm_last)
         norm_heads(f, w, is_q ? &w->q_norm : &w->k_norm, x, h0, h1);
-    if (is_q && f->model->q_scales)
-        f->kernels->scale(x, q_scale_of(f->model, f->rows[i].position), (h1 - h0) * d);
+    if (is_q && f->model->q_scales && w->q_scaled)
+        f->kernels->scale(x, q_scale_of(f->model, w, f->rows[i].position), (h1 - h0) * d);
     for (size_t h = h0; !is_q && h < h1; h++)
         kv_store(f, w->index, &f->rows[i], h, is_key, x + (h - h0) * d, d, &s->attention);
 }

@@ -101,6 +101,8 @@ static void settle_weights(const struct experts *x, struct choice *c)
     for (size_t j = 0; j < x->n_used; j++) {
         if (x->score == ROUTER_SOFTMAX_CHOSEN)
             c[j].weight = math_exp(c[j].weight - max);
+        if (x->score == ROUTER_SIGMOID_CHOSEN)
+            c[j].weight = 1 / (1 + math_exp(-c[j].weight));
         sum += c[j].weight;
     }
     for (size_t j = 0; j < x->n_used; j++) {

@@ -68,7 +68,8 @@ static void check_head(struct looker *w, const struct tern_layer_info *info, uin
                           "%s", e.text);
         double sum = 0, sum_free = 0;
         for (size_t j = 0; j < n; j++) {
-            bool sees = j <= i && (!info->window || j + info->window > i);
+            bool near = !info->window || (info->chunked ? j / info->window == i / info->window : j + info->window > i);
+            bool sees = j <= i && near;
             float slope = info->alibi ? fabsf(info->alibi[head]) : 0; /* rounded to 8 bits */
             float bias = slope * ((float)j - (float)i);
             float s = (raw[j] + bias) * info->attn_scale;

@@ -59,6 +59,7 @@ static const struct rule rules[] = {
     SWITCH("learned_positions"),
     SWITCH("embed_norm"),
     {"q_scale_every", KEY_U64, 1, 8, 0, 16777217, false},
+    {"q_scale_shift", KEY_U64, 1, 1, NAN, 16777217, false},
     {"q_scales", KEY_F32, FREQUENCIES, 1.5, NAN, NAN, false},
     {"norm_eps", KEY_F32, 1, 1e-5, -1, 0x1p101, true},
     NUMBER("embed_scale", 2, -0x1p101),
@@ -72,6 +73,8 @@ static const struct rule rules[] = {
     OF_LAYER("head_dim", 16, 0, 1025, true),
     OF_LAYER("hidden", 48, 0, 1048577, true),
     OF_LAYER("window", 7, NAN, 4294967296, false),
+    LAYER_SWITCH("window_chunked", 1),
+    LAYER_SWITCH("q_scaled", 1),
     OF_LAYER("rope_set", 1, NAN, 9, false),
     OF_LAYER("attn_bias", 15, NAN, 16, false),
     OF_LAYER("ffn_bias", 7, NAN, 8, false),
@@ -85,7 +88,8 @@ static const struct rule rules[] = {
     LAYER_SWITCH("ffn_gated", 1),
     OF_LAYER("n_experts", 4, NAN, 1025, false),
     OF_LAYER("experts_used", 2, NAN, 1025, false),
-    OF_LAYER("router_score", 2, NAN, 4, false),
+    OF_LAYER("router_score", 2, NAN, 5, false),
+    LAYER_SWITCH("expert_in_weight", 0),
     LAYER_SWITCH("router_normalize", 1),
     OF_LAYER("router_groups", 2, 0, 1025, false),
     OF_LAYER("router_groups_used", 1, 0, 1025, false),
@@ -151,10 +155,11 @@ struct value {
 
 static void add(struct keywriter *w, const struct rule *r, const struct value *v)
 {
-    uint64_t sizes[600];
-    uint32_t words[600];
-    float numbers[600];
-    char text[600];
+    enum { MOST = 4100 };
+    uint64_t sizes[MOST];
+    uint32_t words[MOST];
+    float numbers[MOST];
+    char text[MOST];
     for (size_t i = 0; i < v->n; i++) {
         double x = i == v->at ? v->odd : r->good;
         sizes[i] = x >= 0x1p64 ? UINT64_MAX : x >= 0 ? (uint64_t)x : 0;
@@ -236,7 +241,7 @@ START_TEST(types_and_counts)
     }
     refuse(_i, "no value", (struct value){r->type, 0, 0, 0});
     refuse(_i, "too many values",
-           (struct value){r->type, r->values > LAYERS ? 513 : 3, SIZE_MAX, 0});
+           (struct value){r->type, r->values > LAYERS ? 4097 : 3, SIZE_MAX, 0});
 }
 END_TEST
 
@@ -316,6 +321,7 @@ static const struct {
     {"n_heads * head_dim is 1049600",
      {{"n_heads", 1025, 0}, {"head_dim", 1024, 0}, {"alibi", 0, ""}}},
     {NULL, {{"n_heads", 1024, 0}, {"head_dim", 1024, 0}, {"alibi", 0, ""}}},
+    {"window_chunked without a window", {{"window", 0, 0}}},
     {"a router without experts", {{"n_experts", 0, 0}, {"experts_used", 0, 0}}},
     {"a router without experts",
      {{"n_experts", 0, 0}, {"experts_used", 0, 0}, {"shared_hidden", 0, 0}}},

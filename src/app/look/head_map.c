@@ -53,8 +53,9 @@ bool head_map_hides(const struct head_map *m, size_t i, size_t j)
 {
     if (m->stage != TERN_ATTENTION_MASKED && m->stage != TERN_ATTENTION_WEIGHTS)
         return false;
-    size_t far = j > i ? j - i : i - j;
-    return j >= subject_sees_to(m->s, i) || (m->info.window && far >= m->info.window);
+    size_t far = j > i ? j - i : i - j, w = m->info.window;
+    bool apart = w && (m->info.chunked ? j / w != i / w : far >= w);
+    return j >= subject_sees_to(m->s, i) || apart;
 }
 
 /* ---- SVG ------------------------------------------------------------------------------------ */

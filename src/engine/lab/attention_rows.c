@@ -231,8 +231,11 @@ static struct span_of_row {
     size_t end = row + 1;
     size_t window = w->window && a->window ? min_size(w->window, a->window) : w->window + a->window;
     size_t begin = window && end > window ? end - window : 0;
+    if (w->chunked)
+        begin = max_size(layer_sees_from(w, row), a->window && end > a->window ? end - a->window : 0);
     if (a->bidirectional)
-        end = min_size(window ? row + window : n, min_size(a->ends[row], n));
+        end = min_size(w->chunked ? layer_sees_from(w, row) + w->window : window ? row + window : n,
+                       min_size(a->ends[row], n));
     return (struct span_of_row){begin, end};
 }
 

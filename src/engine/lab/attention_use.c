@@ -120,14 +120,16 @@ static void round_query(const struct use_job *job, float *q, int thread)
         q[c] = s->q8[c] * s->scale[c / GROUP];
 }
 
-static void attend_sequence(const struct use_job *job, size_t sequence, size_t head, int thread)
+/* Rows begin .. end - 1, of a sequence, and of one chunk where attention stays within it */
+static void attend_rows(const struct use_job *job, size_t begin, size_t end, size_t head, int thread)
 {
     struct forward *f = job->f;
     const struct layer *w = job->w;
     const struct zoo_use *u = f->attend_with;
     const struct zoo_thread *t = &u->threads[thread];
-    size_t begin = u->begin[sequence], rows = u->begin[sequence + 1] - begin, d = w->head_dim;
-    size_t seq = f->rows[begin].seq, first = cache_first(f->cache, w->index, seq) * BLOCK;
+    size_t rows = end - begin, d = w->head_dim, seq = f->rows[begin].seq;
+    size_t first = w->chunked ? layer_sees_from(w, f->rows[begin].position)
+                              : cache_first(f->cache, w->index, seq) * BLOCK;
     struct tern_zoo z = head_of(u, w, rows, f->rows[begin + rows - 1].position + 1 - first);
     load_head(job, t, seq, head / (w->n_heads / w->n_kv_heads), first, &z);
     for (size_t i = 0; i < rows; i++) {
@@ -143,11 +145,27 @@ static void attend_sequence(const struct use_job *job, size_t sequence, size_t h
                layer_v_dim(w) * sizeof *t->out);
 }
 
+/* First row after `row` that is not of its chunk, or `end` */
+static size_t chunk_end(const struct use_job *job, size_t row, size_t end)
+{
+    const struct layer *w = job->w;
+    const struct row *rows = job->f->rows;
+    for (size_t i = row + 1; i < end && w->chunked; i++)
+        if (layer_sees_from(w, rows[i].position) != layer_sees_from(w, rows[row].position))
+            return i;
+    return end;
+}
+
 static void attend_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct use_job *job = arg;
-    for (size_t i = begin; i < end; i++)
-        attend_sequence(job, i / job->w->n_heads, i % job->w->n_heads, thread);
+    for (size_t i = begin; i < end; i++) {
+        const size_t *rows = &job->f->attend_with->begin[i / job->w->n_heads];
+        for (size_t row = rows[0], stop; row < rows[1]; row = stop) {
+            stop = chunk_end(job, row, rows[1]);
+            attend_rows(job, row, stop, i % job->w->n_heads, thread);
+        }
+    }
 }
 
 static void attend(struct forward *f, const struct layer *w)

@@ -145,7 +145,7 @@ static void list_sources(struct tally *u)
                        (struct source){.w = matrix_rows(&w->down, k->chosen[j].expert, 0, m->dim),
                                        .layer = l,
                                        .n_parts = 1,
-                                       .weight = k->chosen[j].weight,
+                                       .weight = x->weigh_input ? 1 : k->chosen[j].weight,
                                        .x = k->act + j * w->hidden});
         if (x->shared_hidden)
             add_source(u, (struct source){.w = x->shared_down,

@@ -18,6 +18,7 @@ MAX_SEQ = 1 << 24
 MAX_HEADS = 4096
 MAX_HEAD_DIM = 1024
 MAX_WINDOW = (1 << 32) - 1
+MAX_Q_SCALES = 4096
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ DEFAULTS = {
     "norm_bias": 0, "learned_positions": 0, "norms": 5, "round_inputs": 0, "qk_norm": 0, "attn_sinks": 0, "parallel": 0, "ffn_gated": 1,
     "attn_cap": 0, "qkv_clip": 0, "qkv_clip_last": 0, "ffn_clamp": 0, "n_experts": 0, "experts_used": 0,
     "router_score": 0, "router_normalize": 0, "router_bias": 0, "router_select_bias": 0, "router_factor": 1,
-    "shared_hidden": 0, "shared_switch": 0, "qk_norm_last": 0, "embed_norm": 0, "q_scale_every": 1, "router_jitter": 0,
+    "shared_hidden": 0, "shared_switch": 0, "qk_norm_last": 0, "embed_norm": 0, "q_scale_every": 1, "q_scale_shift": 0, "q_scaled": 1, "window_chunked": 0, "expert_in_weight": 0, "router_jitter": 0,
     "router_groups": 1, "router_groups_used": 1, "router_group_best": 2, "mixer": 1, "attn_gate": 0, "recurrence": 0,
     "k_heads": 0, "v_heads": 0, "k_dim": 0, "v_dim": 0, "conv_width": 0, "conv_bias": 0, "mix_bias": 0, "state_norm": 0,
     "state_norm_groups": 1, "state_gate": 0, "state_skip": 0, "beta_scale": 1, "dt_low": 0, "dt_high": 2.0**100,
@@ -61,7 +62,7 @@ NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_ca
            "state_norm_eps", "ple_embed_scale", "ple_in_scale", "ple_scale", "latent_eps"}  # fmt: skip
 NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, NORM_OUT, NORM_DOWN = 1, 2, 4, 8, 16, 32
 QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
-SOFTMAX, SOFTMAX_CHOSEN, SIGMOID, SPARSEMIXER = range(4)
+SOFTMAX, SOFTMAX_CHOSEN, SIGMOID, SPARSEMIXER, SIGMOID_CHOSEN = range(5)
 MIX_ATTENTION, MIX_RECURRENT, MIX_CONVOLUTION = 1, 2, 4
 GATE_NONE, GATE_VALUES, GATE_HEADS = range(3)
 RULE_DELTA, RULE_MAMBA2 = range(2)
