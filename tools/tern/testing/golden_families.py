@@ -111,6 +111,8 @@ def config(dim: int, heads: int, kv: int, head_dim: int, hidden: int, theta: dic
 
 
 MLA = dict(kv_lora_rank=22, qk_nope_head_dim=18, qk_rope_head_dim=10, v_head_dim=26)
+MISTRAL4_ROPE = rope(10000.0, "yarn", factor=8.0, beta_fast=32.0, beta_slow=1.0, mscale=0.7, mscale_all_dim=0.9,
+                     original_max_position_embeddings=16, llama_4_scaling_beta=0.4)  # fmt: skip
 LLAMA3 = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=512)
 BITNET = {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"}
 BIASES = ("q_bias", "k_bias", "v_bias", "o_bias", "gate_bias", "up_bias", "down_bias")
@@ -420,6 +422,26 @@ FAMILIES = [
                q_lora_rank=None, num_hidden_layers=2, first_k_dense_replace=1, n_routed_experts=6, num_experts_per_tok=3,
                moe_intermediate_size=40, n_shared_experts=1),
         {"norm of keys": without("k_norm", 1), "rope order": turned_latent, "heads of keys": rolled("k_up")},
+    ),
+    Family(
+        "mistral4", "Mistral4",
+        config(48, 4, 4, None, 64, MISTRAL4_ROPE, **MLA, q_lora_rank=36, num_hidden_layers=3, first_k_dense_replace=1,
+               n_routed_experts=12, num_experts_per_tok=3, moe_intermediate_size=24, n_shared_experts=2, n_group=4,
+               topk_group=2, routed_scaling_factor=1.7),
+        {"norm of queries": without("q_down_norm", 1), "rope order": turned_latent, "factor": {"routed_scaling_factor": 1.0},
+         "groups": {"n_group": 1, "topk_group": 1}, "not normalized": {"norm_topk_prob": False},
+         "scale by position": {"rope_parameters": MISTRAL4_ROPE | {"llama_4_scaling_beta": 0.0}},
+         "scale of the whole": {"rope_parameters": MISTRAL4_ROPE | {"mscale_all_dim": 0.5}}},
+    ),
+    Family(
+        "llama4", "Llama4Text",
+        config(48, 4, 2, 12, 20, rope(500000.0), num_hidden_layers=5, intermediate_size_mlp=56, num_local_experts=5,
+               num_experts_per_tok=2, interleave_moe_layer_step=2, no_rope_layers=[1, 1, 0, 1, 1], attention_chunk_size=10,
+               floor_scale=9, attn_scale=0.5),
+        {"chunks": {"attention_chunk_size": 11}, "temperature": {"attn_temperature_tuning": False},
+         "steps of the temperature": {"floor_scale": 10}, "norm of q and k": {"use_qk_norm": False},
+         "who turns": {"no_rope_layers": [1, 1, 1, 1, 1]}, "one expert": {"num_experts_per_tok": 1},
+         "router": without("router"), "shared": without("shared_down"), "rope order": interleaved},
     ),
     Family(
         "glm4-moe-lite", "Glm4MoeLite",

@@ -8,6 +8,7 @@ understood; other keys are refused by their names (config.py).
 import math
 from typing import Any
 
+from .chunked import CHUNKED
 from .classic import CLASSIC, GPT2_NAMES
 from .config import Config
 from .delta import DELTA
@@ -417,4 +418,4 @@ FAMILIES = {
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE | HYBRID | DELTA | CLASSIC | GEMMA_NEW | LATENT
+} | NEWER | SPARSE | HYBRID | DELTA | CLASSIC | GEMMA_NEW | LATENT | CHUNKED

@@ -11,6 +11,7 @@ from .config import Config
 from .features import MAX_HEAD_DIM, MAX_LAYERS, MAX_WIDTH, SOFTMAX
 from .graph import Family, graph, put_all, put_experts, put_rope
 from .rope import Parameters
+from .newer import scales_by_position
 from .sparse import after_first, deepseek, groups, put_shared, sparse_kinds
 
 
@@ -109,6 +110,31 @@ def _glm4_moe_lite(c: Config) -> dict:
     return _neighbours(c, f)
 
 
+def _mistral4(c: Config) -> dict:
+    """Softmax over all, of groups the best; queries grow with their position."""
+    if c.get("rope_parameters", None) is None and not c.get("rope_scaling", None):
+        c.values["rope_parameters"] = {
+            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 128.0, "original_max_position_embeddings": 8192,
+            "beta_fast": 32.0, "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1,
+        }  # fmt: skip
+    put_scales = scales_by_position(c)
+    whole = c.integer("qk_nope_head_dim", MAX_HEAD_DIM, 64) + c.integer("qk_rope_head_dim", MAX_HEAD_DIM, 64)
+    partial = c.get("partial_rotary_factor", None)
+    if partial is not None and (type(partial) not in (int, float) or int(whole * partial) != c.get("qk_rope_head_dim", 64)):
+        raise c.refuse("partial_rotary_factor", "qk_rope_head_dim / (qk_nope_head_dim + qk_rope_head_dim)")
+    f = _latent(c, 1048576, 12288, (256, 1024), (64, 64, 128))
+    put_scales(f)
+    sparse = [int(s) for s in after_first(c, f["n_layers"], "first_k_dense_replace", 0)]
+    width = c.integer("moe_intermediate_size", MAX_WIDTH, 2048)
+    put_experts(c, f, sparse, width, ("n_routed_experts", 128), 4)
+    f["router_score"] = [SOFTMAX] * f["n_layers"]
+    f["router_normalize"] = [int(c.flag("norm_topk_prob", True)) * s for s in sparse]
+    f["router_factor"] = [c.number("routed_scaling_factor", 1.0) if s else 1.0 for s in sparse]
+    put_shared(c, f, sparse, width, "n_shared_experts", 1)
+    groups(c, f, sparse)
+    return _neighbours(c, f)
+
+
 def _youtu(c: Config) -> dict:
     f = _latent(c, 131072, 6144, (512, 1536), (128, 64, 128), tied=True)
     c.ignore("embedding_initializer_range", "mlp_bias")
@@ -130,6 +156,7 @@ LATENT = {
     "deepseek_v2": Family("DeepseekV2ForCausalLM", _deepseek_v2),
     "deepseek_v3": Family("DeepseekV3ForCausalLM", _deepseek_v3),
     "glm4_moe_lite": Family("Glm4MoeLiteForCausalLM", _glm4_moe_lite),
+    "mistral4": Family("Mistral4ForCausalLM", _mistral4),
     "youtu": Family("YoutuForCausalLM", _youtu),
     "minicpm3": Family("MiniCPM3ForCausalLM", _minicpm3),
 }

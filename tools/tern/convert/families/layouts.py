@@ -121,7 +121,12 @@ NAMES: dict[str, dict[str, str]] = {
     "glm4_moe": _DEEPSEEK,
     "dots1": _DEEPSEEK,
     "exaone_moe": _DEEPSEEK,
-    "deepseek_v2": _DEEPSEEK, "deepseek_v3": _DEEPSEEK, "glm4_moe_lite": _DEEPSEEK,
+    "deepseek_v2": _DEEPSEEK, "deepseek_v3": _DEEPSEEK, "glm4_moe_lite": _DEEPSEEK, "mistral4": _SHARED,
+    "llama4_text": {
+        "router": _LAYER + "feed_forward.router.weight",
+        **{part: f"{_LAYER}feed_forward.{part}_proj.weight" for part in ("gate", "up", "down")},
+        **{f"shared_{part}": f"{_LAYER}feed_forward.shared_expert.{part}_proj.weight" for part in ("gate", "up", "down")},
+    },
     "ernie4_5_moe": _SHARED,
     "solar_open": _DEEPSEEK,
     "flex_olmo": _SANDWICH,
@@ -562,6 +567,20 @@ def _gpt_oss(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
     return None
 
 
+def _llama4(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Norms of q and k have no weights, RoPE turns neighbours; experts [experts, k, rows], gate before up."""
+    if part in ("q_norm", "k_norm"):
+        return [Place(slot.name, (slot.rows,), ones=True)]
+    if part not in ("gate", "up", "down") or not at.value("n_experts", layer):
+        return _neighbours(at, slot, layer, part)
+    name, n = _LAYER.format(layer) + "feed_forward.experts.", slot.matrices
+    if part == "down":
+        return [Place(name + "down_proj", (n, slot.k, slot.rows), transposed=True, index=e) for e in range(n)]
+    rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
+    shape = (n, slot.k, 2 * slot.rows)
+    return [Place(name + "gate_up_proj", shape, rows, transposed=True, index=e) for e in range(n)]
+
+
 def _convolution(at: Layout, slot: Slot, layer: int) -> list[Place]:
     """Stored [channels, 1, width]; ours is [width, channels]."""
     width = at.value("conv_width", layer)
@@ -703,6 +722,8 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "deepseek_v3": _latent,
     "glm4_moe_lite": _latent,
     "youtu": _latent,
+    "mistral4": _latent,
+    "llama4_text": _llama4,
     "minicpm3": _minicpm3,
     "glm4": _glm4,
     "helium": _neighbours,

@@ -1,10 +1,11 @@
 """Dense families of 2024 and later; see families.py."""
 
 import math
+from collections.abc import Callable
 
 from ...errors import ConvertError
 from .config import REQUIRED, Config
-from .features import QK_HEAD, QK_SHARED_LAYER
+from .features import MAX_Q_SCALES, QK_HEAD, QK_SHARED_LAYER
 from .graph import Family, biases, granite, granite_swa, graph, layer_norms, put_all, put_rope, sandwich, soft_caps
 from .windows import FULL, SLIDING, layer_types, put_windows, same_types
 
@@ -125,24 +126,35 @@ def _nanochat(c: Config) -> dict:
 
 
 def _ministral3(c: Config) -> dict:
-    """Queries grow with their position: 1 + beta * log(1 + floor(position / original length))."""
     if c.get("rope_parameters", None) is None and not c.get("rope_scaling", None):
         raise c.refuse("rope_parameters", "stated")
+    put_scales = scales_by_position(c)
+    f = graph(c, 262144, kv_heads=8, head_dim=128, hidden=14336, eps=("rms_norm_eps", 1e-5), theta=1e6)
+    _windows_by_layer(c, f, None)
+    put_scales(f)
+    return f
+
+
+def scales_by_position(c: Config) -> Callable[[dict], None]:
+    """Queries grow with their position: 1 + beta * log(1 + floor(position / original length)). Takes beta out of the
+    config; what is returned puts the factors into the features."""
     tables = {name: c.table(name) for name in ("rope_parameters", "rope_scaling")}
     name = "rope_scaling" if tables["rope_scaling"] else "rope_parameters"
     values = tables[name]
     beta, every = values.pop("llama_4_scaling_beta", None), values.get("original_max_position_embeddings")
     values.pop("max_position_embeddings", None)
     c.values[name] = values
-    f = graph(c, 262144, kv_heads=8, head_dim=128, hidden=14336, eps=("rms_norm_eps", 1e-5), theta=1e6)
-    _windows_by_layer(c, f, None)
-    if beta is not None:
+
+    def put(f: dict) -> None:
+        if beta is None:
+            return
         if type(beta) not in (int, float) or not 0 <= beta < 1e6 or type(every) is not int or every < 1:
             raise ConvertError(f"{c.where}: {name}: llama_4_scaling_beta and original_max_position_embeddings must be numbers")
         steps = max(-(-f["max_seq"] // every), 1)
-        f["q_scales"] = [1 + beta * math.log(1 + i) for i in range(min(steps, 512))]
+        f["q_scales"] = [1 + beta * math.log(1 + i) for i in range(min(steps, MAX_Q_SCALES))]
         f["q_scale_every"] = every
-    return f
+
+    return put
 
 
 def _apertus(c: Config) -> dict:

@@ -31,11 +31,16 @@ IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\
 # Composite models: the type that holds a text model, and that one's.
 COMPOSITE = {
     "gemma3": ("gemma3_text",), "gemma4": ("gemma4_text",), "gemma4_unified": ("gemma4_unified_text",),
-    "mistral3": ("mistral", "ministral3"), "qwen3_5": ("qwen3_5_text",), "qwen3_5_moe": ("qwen3_5_moe_text",),
+    "mistral3": ("mistral", "ministral3", "mistral4"),
+    "llama4": ("llama4_text",),
+    "qwen3_5": ("qwen3_5_text",),
+    "qwen3_5_moe": ("qwen3_5_moe_text",),
 }  # fmt: skip
 # What tensors of some published files lack.
 PREFIXES = {"gpt2": "transformer.", "bloom": "transformer.", "opt": "model."}
-VISION = re.compile(r"(^|\.)(vision_tower|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio|visual)\.")
+VISION = re.compile(
+    r"(^|\.)(vision_tower|vision_model|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio|visual)\."
+)
 # Of layers that read the keys and values of an earlier one; published files have them, and the reference drops them.
 UNREAD = re.compile(r"^model\.layers\.(\d+)\.self_attn\.[kv]_(proj|norm)\.weight$")
 DRAFTS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")  # layers that guess further tokens
