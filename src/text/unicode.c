@@ -5,6 +5,9 @@
 
 #include "text/unicode_tables.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+
 static const char REPLACEMENT[] = "\xEF\xBF\xBD";
 
 /* Length of the sequence that byte a begins (0: none) and the range of its second byte. */
@@ -104,69 +107,174 @@ bool unicode_repair(struct buffer *out, const char *p, size_t n)
     return buffer_add(out, p + from, n - from);
 }
 
-unsigned unicode_class(uint32_t c)
+/* ---- properties ---- */
+
+enum { PAGE = 256, PAGES = 0x110000 / PAGE, MAX_MIXED = 160 };
+
+/* The tables, unpacked: 90 KB that no file has to hold. */
+static struct {
+    /* kind of code point c: kind_of[page_of[c / PAGE]][c % PAGE]. The pages of one kind come first. */
+    uint8_t page_of[PAGES], kind_of[N_UNICODE_KINDS + MAX_MIXED][PAGE];
+    uint64_t steps[N_UNICODE_STEPS];        /* c << 42 | first << 21 | second, ascending */
+    uint64_t composed[N_UNICODE_COMPOSED];  /* first << 42 | second << 21 | c, ascending */
+    uint32_t ranks[N_UNICODE_RANKS][3];     /* first code point, the one after the last, rank */
+    uint32_t scripts[N_UNICODE_SCRIPTS][2]; /* code point, the script from there on */
+} tables;
+
+static uint32_t take(const uint8_t **p)
 {
-    if (c >= UNICODE_BAD)
-        return 0;
-    unsigned block = UNICODE_BLOCK_OF[UNICODE_PAGE_OF[c / 1024] * 64 + c / 16 % 64];
-    return UNICODE_CLASS_OF[UNICODE_KIND_OF[block * 16 + c % 16]];
+    uint32_t x = 0;
+    for (unsigned shift = 0;; shift += 7) {
+        uint8_t byte = *(*p)++;
+        x |= (uint32_t)(byte & 127) << shift;
+        if (byte < 128)
+            return x;
+    }
 }
 
-bool unicode_decompose(uint32_t c, uint32_t *first, uint32_t *second)
+/* The number whose difference from `last` is next */
+static uint32_t take_from(const uint8_t **p, uint32_t last)
 {
-    size_t low = 0, high = N_UNICODE_STEPS; /* steps below low are of smaller code points */
+    uint32_t x = take(p);
+    return x & 1 ? last - x / 2 : last + x / 2;
+}
+
+static void unpack_classes(void)
+{
+    const uint8_t *p = UNICODE_CLASSES;
+    size_t pages = N_UNICODE_KINDS;
+    for (uint32_t c = 0, n; c < UNICODE_BAD;) {
+        uint32_t run = take(&p), kind = run & 31;
+        for (uint32_t left = run >> 5; left > 0; left -= n, c += n) {
+            uint8_t *page = &tables.page_of[c / PAGE];
+            n = left < PAGE - c % PAGE ? left : PAGE - c % PAGE;
+            if (c % PAGE == 0)
+                *page = (uint8_t)(n == PAGE ? kind : pages++);
+            memset(tables.kind_of[*page] + c % PAGE, (int)kind, n);
+        }
+    }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void unpack_steps(void)
+{
+    const uint8_t *p = UNICODE_STEPS;
+    uint32_t c = 0, first = 0, second = 0;
+    size_t composed = 0;
+    for (size_t i = 0; i < N_UNICODE_STEPS; i++) {
+        uint32_t gap = take(&p);
+        c += gap / 2;
+        first = take_from(&p, first);
+        second = take_from(&p, second);
+        tables.steps[i] = (uint64_t)c << 42 | (uint64_t)first << 21 | second;
+        if (gap & 1)
+            tables.composed[composed++] = (uint64_t)first << 42 | (uint64_t)second << 21 | c;
+    }
+    qsort(tables.composed, composed, sizeof *tables.composed, ascending);
+}
+
+static void unpack_runs(void)
+{
+    const uint8_t *p = UNICODE_RANKS;
+    uint32_t c = 0;
+    for (size_t i = 0; i < N_UNICODE_RANKS; i++) {
+        tables.ranks[i][0] = c += take(&p);
+        tables.ranks[i][1] = c + take(&p);
+        tables.ranks[i][2] = take(&p);
+    }
+    p = UNICODE_SCRIPTS;
+    c = 0;
+    for (size_t i = 0; i < N_UNICODE_SCRIPTS; i++) {
+        tables.scripts[i][0] = c += take(&p);
+        tables.scripts[i][1] = take(&p);
+    }
+}
+
+static void unpack(void)
+{
+    unpack_classes();
+    unpack_steps();
+    unpack_runs();
+}
+
+/* Before any table is read, in any thread */
+static void need_tables(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, unpack);
+}
+
+unsigned unicode_class(uint32_t c)
+{
+    need_tables();
+    return c < UNICODE_BAD ? UNICODE_CLASS_OF[tables.kind_of[tables.page_of[c / PAGE]][c % PAGE]]
+                           : 0;
+}
+
+/* The number of x[0..n), ascending, that are below `limit` */
+static size_t count_below(const uint64_t *x, size_t n, uint64_t limit)
+{
+    size_t low = 0, high = n;
     while (low < high) {
         size_t mid = (low + high) / 2;
-        if (UNICODE_STEPS[mid] >> 42 < c)
+        if (x[mid] < limit)
             low = mid + 1;
         else
             high = mid;
     }
-    if (low == N_UNICODE_STEPS || UNICODE_STEPS[low] >> 42 != c)
+    return low;
+}
+
+bool unicode_decompose(uint32_t c, uint32_t *first, uint32_t *second)
+{
+    need_tables();
+    size_t i = count_below(tables.steps, N_UNICODE_STEPS, (uint64_t)c << 42);
+    if (i == N_UNICODE_STEPS || tables.steps[i] >> 42 != c)
         return false;
-    *first = UNICODE_STEPS[low] >> 21 & 0x1FFFFF;
-    *second = UNICODE_STEPS[low] & 0x1FFFFF;
+    *first = tables.steps[i] >> 21 & 0x1FFFFF;
+    *second = tables.steps[i] & 0x1FFFFF;
     return true;
 }
 
 uint32_t unicode_compose(uint32_t first, uint32_t second)
 {
-    const uint64_t pair = (uint64_t)first << 21 | second, mask = ((uint64_t)1 << 42) - 1;
-    size_t low = 0, high = N_UNICODE_COMPOSED; /* those below low are of smaller pairs */
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-        if ((UNICODE_STEPS[UNICODE_COMPOSED[mid]] & mask) < pair)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    if (low == N_UNICODE_COMPOSED || (UNICODE_STEPS[UNICODE_COMPOSED[low]] & mask) != pair)
+    need_tables();
+    const uint64_t pair = (uint64_t)first << 21 | second;
+    size_t i = count_below(tables.composed, N_UNICODE_COMPOSED, pair << 21);
+    if (i == N_UNICODE_COMPOSED || tables.composed[i] >> 21 != pair)
         return 0;
-    return (uint32_t)(UNICODE_STEPS[UNICODE_COMPOSED[low]] >> 42);
+    return tables.composed[i] & 0x1FFFFF;
 }
 
 unsigned unicode_rank(uint32_t c)
 {
+    need_tables();
     size_t low = 0, high = N_UNICODE_RANKS; /* runs below low end before c */
     while (low < high) {
         size_t mid = (low + high) / 2;
-        if (UNICODE_RANKS[mid].first + UNICODE_RANKS[mid].n <= c)
+        if (tables.ranks[mid][1] <= c)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < N_UNICODE_RANKS && UNICODE_RANKS[low].first <= c ? UNICODE_RANKS[low].rank : 0;
+    return low < N_UNICODE_RANKS && tables.ranks[low][0] <= c ? tables.ranks[low][2] : 0;
 }
 
 unsigned unicode_script(uint32_t c)
 {
+    need_tables();
     size_t low = 1, high = N_UNICODE_SCRIPTS; /* runs below low begin at c or before it */
     while (low < high) {
         size_t mid = (low + high) / 2;
-        if (UNICODE_SCRIPTS[mid] >> 8 <= c)
+        if (tables.scripts[mid][0] <= c)
             low = mid + 1;
         else
             high = mid;
     }
-    return UNICODE_SCRIPTS[low - 1] & 0xFF;
+    return tables.scripts[low - 1][1];
 }

@@ -197,50 +197,59 @@ def decompositions() -> tuple[dict[int, tuple[int, int]], dict[int, int], set[in
     return pairs, singles, composed
 
 
-def stage(values: list[int], size: int) -> tuple[list[int], list[int]]:
-    """Cuts values into blocks: the number of each block, and the blocks that differ, one after the other."""
-    blocks: dict[tuple[int, ...], int] = {}
-    numbers = [blocks.setdefault(tuple(values[i : i + size]), len(blocks)) for i in range(0, len(values), size)]
-    return numbers, list(itertools.chain(*blocks))
+def number(n: int) -> bytes:
+    """Seven bits a byte, the lowest first; the top bit says that more follow."""
+    return bytes([n & 127 | 128]) + number(n >> 7) if n > 127 else bytes([n])
 
 
-def emit(kind: str, name: str, items: list, width: int = 16) -> None:
+def differences(items: list[int]) -> list[int]:
+    """From each to the next, the first from 0; the sign in the lowest bit."""
+    return [abs(b - a) << 1 | (b < a) for a, b in itertools.pairwise([0, *items])]
+
+
+def emit(kind: str, name: str, items: list[int] | bytes) -> None:
     print(f"\nconst {kind} {name}[{len(items)}] = {{")
-    for i in range(0, len(items), width):
-        print("    " + ", ".join(x if isinstance(x, str) else f"{x:#x}" for x in items[i : i + width]) + ",")
+    for i in range(0, len(items), 24):
+        print("    " + ",".join(str(x) for x in items[i : i + 24]) + ",")
     print("};")
 
 
+def emit_packed(name: str, rows: list[tuple[int, ...]]) -> None:
+    emit("uint8_t", name, b"".join(number(n) for row in rows for n in row))
+
+
 def emit_classes(classes: dict[int, int]) -> None:
-    """Three stages: a page of 1024 code points has 64 blocks, a block has 16 kinds, a kind has a class."""
     kinds = sorted({0, *classes.values()})
-    blocks, kind_of = stage([kinds.index(classes.get(c, 0)) for c in range(0x110000)], 16)
-    pages, block_of = stage(blocks, 64)
+    runs = [(kind, sum(1 for _ in run)) for kind, run in itertools.groupby(kinds.index(classes.get(c, 0)) for c in range(0x110000))]
     emit("uint16_t", "UNICODE_CLASS_OF", kinds)
-    emit("uint8_t", "UNICODE_KIND_OF", kind_of)
-    emit("uint16_t", "UNICODE_BLOCK_OF", block_of)
-    emit("uint8_t", "UNICODE_PAGE_OF", pages)
+    emit_packed("UNICODE_CLASSES", [(n << 5 | kind,) for kind, n in runs])
+    print(f"_Static_assert(N_UNICODE_KINDS == {len(kinds)}, \"a class has another kind\");")
 
 
 def emit_decompositions(pairs: dict[int, tuple[int, int]], singles: dict[int, int], composed: set[int]) -> None:
-    """All steps, by code point, and the numbers of those that are composed again, by what they are composed of."""
     steps = {**pairs, **{c: (to, 0) for c, to in singles.items()}}
     order = sorted(steps)
-    emit("uint64_t", "UNICODE_STEPS", [c << 42 | steps[c][0] << 21 | steps[c][1] for c in order], 4)
-    emit("uint16_t", "UNICODE_COMPOSED", sorted((i for i, c in enumerate(order) if c in composed), key=lambda i: steps[order[i]]))
+    gaps = [b - a << 1 | (b in composed) for a, b in itertools.pairwise([0, *order])]
+    firsts, seconds = (differences([steps[c][i] for c in order]) for i in range(2))
+    emit_packed("UNICODE_STEPS", list(zip(gaps, firsts, seconds)))
+    print(f"_Static_assert(N_UNICODE_STEPS == {len(order)}, \"steps\");")
+    print(f"_Static_assert(N_UNICODE_COMPOSED == {len(composed)}, \"composed steps\");")
 
 
 def emit_ranks(ranks: dict[int, int]) -> None:
-    """Runs of neighbours with one rank."""
-    runs = [(c, ranks[c]) for c in sorted(ranks) if ranks.get(c - 1) != ranks[c]]
-    lengths = [next(n for n in itertools.count(1) if ranks.get(c + n) != rank) for c, rank in runs]
-    emit("struct unicode_run", "UNICODE_RANKS", [f"{{{c:#x}, {n}, {rank}}}" for (c, rank), n in zip(runs, lengths)], 6)
+    firsts = [c for c in sorted(ranks) if ranks.get(c - 1) != ranks[c]]
+    lengths = [next(n for n in itertools.count(1) if ranks.get(c + n) != ranks[c]) for c in firsts]
+    gaps = [b - a for a, b in itertools.pairwise([0, *firsts])]
+    emit_packed("UNICODE_RANKS", list(zip(gaps, lengths, (ranks[c] for c in firsts))))
+    print(f"_Static_assert(N_UNICODE_RANKS == {len(firsts)}, \"runs of a rank\");")
 
 
 def emit_scripts(script_of: dict[int, int]) -> None:
-    """Where the script changes, and to which; 0 is none."""
     before = [-1, *(script_of.get(c, 0) for c in SCALARS)]
-    emit("uint32_t", "UNICODE_SCRIPTS", [c << 8 | script for c, last, script in zip(SCALARS, before, before[1:]) if script != last])
+    runs = [(c, script) for c, last, script in zip(SCALARS, before, before[1:]) if script != last]
+    gaps = [b - a for a, b in itertools.pairwise([0, *(c for c, _ in runs)])]
+    emit_packed("UNICODE_SCRIPTS", list(zip(gaps, (script for _, script in runs))))
+    print(f"_Static_assert(N_UNICODE_SCRIPTS == {len(runs)}, \"runs of a script\");")
 
 
 def write() -> None:
@@ -276,5 +285,3 @@ def write() -> None:
     emit_decompositions(pairs, singles, composed)
     emit_ranks(ranks)
     emit_scripts(scripts())
-    sizes = ("UNICODE_STEPS", "UNICODE_COMPOSED", "UNICODE_RANKS", "UNICODE_SCRIPTS")
-    print("\n" + "\n".join(f"const size_t N_{name} = sizeof {name} / sizeof *{name};" for name in sizes))
