@@ -5,6 +5,7 @@ lies, so that a large one could not be read in pieces.
 """
 
 import json
+import math
 import os
 import struct
 
@@ -17,8 +18,8 @@ TYPES = {"F32": (F32, 4), "F16": (F16, 2), "BF16": (BF16, 2)}
 BYTES = {"F32": 4, "F16": 2, "BF16": 2, "U8": 1}
 
 
-def parse_json(text: bytes, what: str):
-    """JSON, where a name that comes twice, NaN and damage are one clear error."""
+def parse_json(text: bytes, what: str, infinity: bool = False):
+    """JSON, where a name that comes twice, NaN and damage are one clear error. transformers writes `Infinity` into config.json."""
 
     def pairs(items):
         out = dict(items)
@@ -29,6 +30,8 @@ def parse_json(text: bytes, what: str):
         return out
 
     def constant(name):
+        if infinity and name == "Infinity":
+            return math.inf
         raise ConvertError(f"{what} holds {name}, which is not JSON")
 
     try:

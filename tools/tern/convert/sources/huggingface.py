@@ -97,7 +97,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """A JSON file that must hold an object."""
     data = read_whole(path)
     refuse_other(path, data[:HEAD])
-    value = parse_json(data, str(path))
+    value = parse_json(data, str(path), path.name == "config.json")
     if not isinstance(value, dict):
         raise ConvertError(f"{path} does not hold a JSON object")
     return value
