@@ -26,6 +26,7 @@ const char *const golden_names[] = {
     "bitnet", "gpt-neox-japanese", "gemma4-e4b", "gemma4-12b",
     "deepseek-v2-lite", "glm4-moe-lite", "minicpm3", "youtu", "qwen35", "qwen35-moe",
     "olmo-hybrid", "mistral4",
+    "bamba", "granite4", "granite4-h", "lfm2-moe", "lfm3",
     NULL};
 
 int golden_count(void)

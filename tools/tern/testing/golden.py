@@ -70,12 +70,31 @@ def features(family: Family, made) -> dict:
     return out
 
 
+def recurrent_scan(update: Callable) -> Callable:
+    """Mamba2 row after row, as the reference decodes, in the place of its chunked form."""
+
+    def scan(x, dt, A, B, C, chunk_size, D, dt_bias, initial_states=None, return_final_states=False, **_):
+        heads, size, width = *x.shape[2:], B.shape[-1]
+        state = x.new_zeros(len(x), heads, size, width) if initial_states is None else initial_states.clone()
+        A, D, dt_bias = A[:, None, None].expand(-1, size, width), D[:, None].expand(-1, size), dt_bias[:, None].expand(-1, size)
+        rows = [
+            update(state, x[:, t], dt[:, t, :, None].expand(-1, -1, size), A, B[:, t], C[:, t], D, dt_bias=dt_bias, dt_softplus=True)
+            for t in range(x.shape[1])
+        ]
+        out = torch.stack(rows, 1)
+        return (out, state) if return_final_states else out
+
+    return scan
+
+
 def build_model(made, shape: dict, weights: dict, dtype=torch.float32):
     """The model in transformers with `weights` in the names of FORMAT.md."""
     model = getattr(transformers, ARCHITECTURES[made.model_type].architecture)(made).to(dtype).eval()
     code = sys.modules[type(model).__module__]
     if hasattr(code, "torch_recurrent_gated_delta_rule"):  # the definition; the chunked form sums in another order
         code.torch_chunk_gated_delta_rule = code.torch_recurrent_gated_delta_rule
+    if hasattr(code, "mamba2_chunk_scan"):
+        code.mamba2_chunk_scan = recurrent_scan(code.mamba2_selective_state_update)
     quantized = getattr(made, "quantization_config", None)
     if quantized:  # BitNet: what from_pretrained does before it loads
         kind = transformers.BitNetQuantConfig(**{key: value for key, value in quantized.items() if key != "quant_method"})
@@ -120,7 +139,8 @@ def continue_greedily(family: Family, model, ids: list[int]) -> list[int]:
         return made[0, len(ids) :].tolist()
     cache, feed, out = None, torch.tensor([ids]), []
     for _ in range(GREEDY):
-        step = model(feed, past_key_values=cache, use_cache=True)
+        at = {} if family.counts else {"position_ids": torch.arange(len(ids) + len(out))[None, -feed.shape[1] :]}
+        step = model(feed, past_key_values=cache, use_cache=True, **at)
         cache = step.past_key_values
         out.append(int(step.logits[0, -1].argmax()))
         feed = torch.tensor([[out[-1]]])

@@ -23,6 +23,7 @@ class Family:
     rows: tuple[int, ...] = (0, 7, 16, 23, 39, 54)
     grows: bool = False  # the text outgrows a limit, beyond which all of it is evaluated otherwise
     length: int = 0  # tokens of a longer text that the model has seen before, where that matters
+    counts: bool = True  # the reference counts positions by its cache; False: they are given
     distinct: int = GREEDY // 4  # tokens that the continuation must have; a tied head after a scaled embedding repeats
 
 
@@ -58,7 +59,7 @@ def without(part: str, value: float = 0) -> Callable:
 
 def reversed_taps(weights: dict, config) -> dict:
     """What an engine gets that gives the oldest input the newest one's weight."""
-    width = getattr(config, "conv_L_cache", 0) or config.linear_conv_kernel_dim
+    width = next(getattr(config, key) for key in ("conv_L_cache", "mamba_d_conv", "linear_conv_kernel_dim") if hasattr(config, key))
     return {
         name: w.reshape(width, -1)[::-1].ravel() if name.endswith("mix_conv") else w for name, w in weights.items()
     }
@@ -95,6 +96,15 @@ def swapped_gates(weights: dict, config) -> dict:
 def swapped_gate_heads(weights: dict, config) -> dict:
     """What an engine gets that gives a state the gate of another head."""
     return {name: np.roll(w, config.linear_value_head_dim, 0) if name.endswith("mix_gate") else w for name, w in weights.items()}
+
+
+def other_group(weights: dict, config) -> dict:
+    """What an engine gets that lets a head read C of another group."""
+    n = config.mamba_n_groups * config.mamba_d_state
+    return {
+        name: np.concatenate([np.roll(w[:n], config.mamba_d_state, 0), w[n:]]) if name.endswith("mix_in") else w
+        for name, w in weights.items()
+    }
 
 
 def rope(theta: float, kind: str = "default", **rest) -> dict:
@@ -390,6 +400,52 @@ FAMILIES = [
                mamba_head_dim=36, n_groups=3, conv_kernel=4, time_step_limit=[0.0, 100.0]),
         {"skip": without("mix_skip"), "time step": without("mix_decay_bias"), "decay": without("mix_a", 1),
          "norm of states": without("mix_norm", 1), "conv bias": without("mix_conv_bias")},
+    ),
+    Family(
+        "granite4-h", "GraniteMoeHybrid",
+        config(40, 4, 2, None, 24, rope(10000.0), num_hidden_layers=4, embedding_multiplier=6.0, residual_multiplier=0.4,
+               attention_multiplier=0.15, logits_scaling=5.0, num_local_experts=5, num_experts_per_tok=2,
+               shared_intermediate_size=32, mamba_n_heads=5, mamba_n_groups=1, mamba_d_state=18, mamba_d_conv=4,
+               layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention"]),
+        {"skip": without("mix_skip"), "time step": without("mix_decay_bias"), "decay": without("mix_a", 1),
+         "norm of states": without("mix_norm", 1), "conv bias": without("mix_conv_bias"), "one expert": {"num_experts_per_tok": 1},
+         "shared": without("shared_down"), "residual": {"residual_multiplier": 1.0}, "taps": reversed_taps,
+         "no rotation": {"position_embedding_type": "rope"}},
+    ),
+    Family(
+        "granite4", "GraniteMoeHybrid",
+        config(48, 4, 2, None, 24, rope(10000.0), embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.15,
+               logits_scaling=5.0, num_local_experts=0, shared_intermediate_size=40, position_embedding_type="rope",
+               mamba_n_heads=4, layer_types=["full_attention", "full_attention"]),
+        {"rotation": {"position_embedding_type": None}, "attention": {"attention_multiplier": 0.3}, "down": without("down")},
+    ),
+    Family(
+        "bamba", "Bamba",
+        config(48, 4, 2, None, 40, rope(10000.0), num_hidden_layers=3, attn_layer_indices=[1], mamba_n_heads=6, mamba_n_groups=2,
+               mamba_d_state=18, mamba_d_conv=3, mamba_conv_bias=False, rms_norm_eps=1e-5),
+        {"groups": other_group, "decay": without("mix_a", 1), "norm of states": without("mix_norm", 1), "taps": reversed_taps,
+         "base": {"rope_parameters": rope(100.0)}},
+        counts=False,
+    ),
+    Family(
+        "lfm2-moe", "Lfm2Moe",
+        config(40, 4, 2, None, 64, rope(10000.0), num_hidden_layers=5, num_dense_layers=1, moe_intermediate_size=24, num_experts=6,
+               num_experts_per_tok=2, routed_scaling_factor=1.7, conv_L_cache=3, rms_norm_eps=None, norm_eps=1e-5,
+               layer_types=["conv", "full_attention", "conv", "conv", "full_attention"]),
+        {"choice": without("router_select_bias"), "factor": {"routed_scaling_factor": 1.0}, "B before C": swapped_gates,
+         "not normalized": {"norm_topk_prob": False}, "one expert": {"num_experts_per_tok": 1}, "taps": reversed_taps},
+    ),
+    Family(
+        "lfm3", "Lfm3",
+        config(40, 4, 2, 12, 64, {"full_attention": rope(1000000.0, "proportional", partial_rotary_factor=0.5),
+                                  "sliding_attention": rope(10000.0)},
+               num_hidden_layers=5, sliding_window=7, conv_L_cache=7, conv_bias=True, rms_norm_eps=None, norm_eps=1e-5,
+               layer_types=["conv", "sliding_attention", "full_attention", "conv", "sliding_attention"]),
+        {"gate of heads": without("attn_gate"), "other head's gate": rolled("attn_gate"), "window": {"sliding_window": 8},
+         "taps": reversed_taps, "conv bias": without("mix_conv_bias"), "biases": without("mix_in_bias"),
+         "all of a head turns": {"rope_parameters": {"full_attention": rope(1000000.0), "sliding_attention": rope(10000.0)}}}
+        | {part: without(part, 1) for part in ("attn_post_norm", "ffn_post_norm", "q_norm")},
+        prompt=40, rows=(0, 7, 16, 23, 39, 70),
     ),
     Family(
         "deepseek-v3", "DeepseekV3",

@@ -11,6 +11,7 @@ from typing import Any
 from .chunked import CHUNKED
 from .classic import CLASSIC, GPT2_NAMES
 from .config import Config
+from .convolution import CONVOLUTION
 from .delta import DELTA
 from .features import (
     MAX_HEADS, MAX_LAYERS, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_FULL, QK_HEAD,
@@ -22,6 +23,7 @@ from .graph import (
 from .gemma_new import GEMMA_NEW
 from .hybrid import HYBRID
 from .latent import LATENT
+from .mamba import MAMBA
 from .newer import NEWER
 from .sparse import SPARSE
 from .windows import FULL, SLIDING, exaone_windows, layer_types, put_windows, same_types, window_of_all
@@ -418,4 +420,4 @@ FAMILIES = {
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE | HYBRID | DELTA | CLASSIC | GEMMA_NEW | LATENT | CHUNKED
+} | NEWER | SPARSE | HYBRID | DELTA | MAMBA | CONVOLUTION | CLASSIC | GEMMA_NEW | LATENT | CHUNKED

@@ -65,22 +65,23 @@ def _sizes(c: Config, f: dict, kinds: list[str], same: bool) -> None:
             raise c.refuse("per_layer_config", f"the same head_dim for all layers of {kind!r}")
 
 
-def _ropes(c: Config, f: dict, kinds: list[str]) -> None:
+def ropes_of_kinds(c: Config, f: dict, kinds: list[str], part: float) -> None:
+    """Layers with a window turn wholly, those that see all by this part, with another base; others do not turn."""
     default = {
         SLIDING: {"rope_type": "default", "rope_theta": 10_000.0},
-        FULL: {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0},
+        FULL: {"rope_type": "proportional", "partial_rotary_factor": part, "rope_theta": 1_000_000.0},
     }
     values = c.table("rope_parameters") or default
     if set(values) - {SLIDING, FULL}:
         raise c.refuse("rope_parameters", f"of {FULL!r} and {SLIDING!r} only")
-    for i, kind in enumerate((FULL, SLIDING)):
-        if kind in kinds:
-            inner = c.inner("rope_parameters", values.get(kind), kind) or dict(default[kind])
-            inner.setdefault("rope_theta", default[kind]["rope_theta"])
-            if inner.get("rope_type", "default") != "proportional" and inner.pop("partial_rotary_factor", 1) not in (1, None):
-                raise c.refuse("rope_parameters", "without partial_rotary_factor where it is not proportional")
-            put_rope(c, f, i, inner, "rope_parameters", f["head_dim"][kinds.index(kind)])
-    f["rope_set"] = [1 if kind == FULL else 2 for kind in kinds]
+    turning = [kind for kind in (FULL, SLIDING) if kind in kinds]
+    for i, kind in enumerate(turning):
+        inner = c.inner("rope_parameters", values.get(kind), kind) or dict(default[kind])
+        inner.setdefault("rope_theta", default[kind]["rope_theta"])
+        if inner.get("rope_type", "default") != "proportional" and inner.pop("partial_rotary_factor", 1) not in (1, None):
+            raise c.refuse("rope_parameters", "without partial_rotary_factor where it is not proportional")
+        put_rope(c, f, i, inner, "rope_parameters", f["head_dim"][kinds.index(kind)])
+    f["rope_set"] = [turning.index(kind) + 1 if kind in turning else 0 for kind in kinds]
 
 
 def _gemma4(c: Config, ple: int = 256, positions: int = 131072, window: int = 512) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def _gemma4(c: Config, ple: int = 256, positions: int = 131072, window: int = 51
     kinds = kinds_of(c, n, 6)
     put_windows(c, f, kinds, window)
     _sizes(c, f, kinds, same)
-    _ropes(c, f, kinds)
+    ropes_of_kinds(c, f, kinds, 0.25)
     shared = put_shared(c, f, kinds, 0)
     f["v_from_k"] = [int(same and kind == FULL and not reads) for kind, reads in zip(kinds, shared)]
     if c.flag("attention_bias"):

@@ -215,8 +215,8 @@ def put_experts(
     f["n_experts"], f["experts_used"] = [experts * s for s in sparse], [used * s for s in sparse]
 
 
-def granite(c: Config) -> dict[str, Any]:
-    f = graph(c, 2048, hidden=11008)
+def granite(c: Config, ropes: bool = True) -> dict[str, Any]:
+    f = graph(c, 2048, hidden=11008, ropes=ropes)
     biases(f, 15 * c.flag("attention_bias"), 7 * c.flag("mlp_bias"))
     put_all(f, attn_scale=c.number("attention_multiplier", 1.0))
     f["embed_scale"] = c.number("embedding_multiplier", 1.0)

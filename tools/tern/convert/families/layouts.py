@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ConvertError
+from . import states
 from .features import Slot, feature
 from .places import Place, heads_of, interleaved, plain, rows_of
 
@@ -161,14 +162,6 @@ NAMES: dict[str, dict[str, str]] = {
         "o": _FALCON + "self_attention.dense.weight", "up": _FALCON + "mlp.dense_h_to_4h.weight",
         "down": _FALCON + "mlp.dense_4h_to_h.weight", "qkv": _FALCON + "self_attention.query_key_value.weight",
     },
-    "lfm2": {
-        "attn_norm": _LAYER + "operator_norm.weight", "ffn_norm": _LAYER + "ffn_norm.weight",
-        "o": _LAYER + "self_attn.out_proj.weight", "q_norm": _LAYER + "self_attn.q_layernorm.weight",
-        "k_norm": _LAYER + "self_attn.k_layernorm.weight", "gate": _LAYER + "feed_forward.w1.weight",
-        "up": _LAYER + "feed_forward.w3.weight", "down": _LAYER + "feed_forward.w2.weight",
-        "final_norm": "model.embedding_norm.weight", "mix_in": _LAYER + "conv.in_proj.weight",
-        "mix_out": _LAYER + "conv.out_proj.weight", "mix_conv": _LAYER + "conv.conv.weight",
-    },
     "qwen3_next": _DELTA | {
         "qkvz": _LAYER + "linear_attn.in_proj_qkvz.weight", "ba": _LAYER + "linear_attn.in_proj_ba.weight",
     },
@@ -180,15 +173,6 @@ NAMES: dict[str, dict[str, str]] = {
         "mix_decay": _LAYER + "linear_attn.a_proj.weight", "mix_beta": _LAYER + "linear_attn.b_proj.weight",
         "mix_out": _LAYER + "linear_attn.o_proj.weight",
     },
-    "nemotron_h": {
-        "embed": "model.embeddings.weight", "final_norm": "model.norm_f.weight",
-        "attn_norm": _LAYER + "norm.weight", "ffn_norm": _LAYER + "norm.weight",
-        "up": _LAYER + "mixer.up_proj.weight", "down": _LAYER + "mixer.down_proj.weight",
-        **{part: f"{_LAYER}mixer.{part}_proj.weight" for part in "qkvo"},
-        "mix_in": _LAYER + "mixer.in_proj.weight", "mix_out": _LAYER + "mixer.out_proj.weight",
-        "mix_conv": _LAYER + "mixer.conv1d.weight", "mix_norm": _LAYER + "mixer.norm.weight",
-        "mix_decay": _LAYER + "mixer.dt_weight", "mix_a": _LAYER + "mixer.A_log", "mix_skip": _LAYER + "mixer.D",
-    },
     "gpt2": {
         "embed": "transformer.wte.weight", "positions": "transformer.wpe.weight", "head": "lm_head.weight",
         "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight", "qkv": _GPT2 + "attn.c_attn.weight",
@@ -196,6 +180,7 @@ NAMES: dict[str, dict[str, str]] = {
         "final_norm": "transformer.ln_f.weight",
     },
 }  # fmt: skip
+NAMES |= states.NAMES
 NAMES["bloom"] = NAMES["falcon"] | {"embed_norm": "transformer.word_embeddings_layernorm.weight"}
 NAMES["granitemoe_swa"] = NAMES["granitemoeshared"]
 NAMES["gpt_bigcode"] = NAMES["gpt2"]
@@ -581,18 +566,6 @@ def _llama4(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None
     return [Place(name + "gate_up_proj", shape, rows, transposed=True, index=e) for e in range(n)]
 
 
-def _convolution(at: Layout, slot: Slot, layer: int) -> list[Place]:
-    """Stored [channels, 1, width]; ours is [width, channels]."""
-    width = at.value("conv_width", layer)
-    channels = slot.rows // width
-    rows = (np.arange(channels) * width + np.arange(width)[:, None]).ravel()
-    return [Place(at.name(slot.name), (channels, 1, width), rows)]
-
-
-def _lfm2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
-    return _convolution(at, slot, layer) if part == "mix_conv" else None
-
-
 def _qwen3_next(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """q, k, v and z lie together, key head by key head; so do beta and decay, and query and gate of attention."""
     keys, values = at.value("k_heads", layer), at.value("v_heads", layer)
@@ -619,7 +592,7 @@ def _of_states(slot: Slot, layer: int, part: str, where: str) -> list[Place] | N
 def _qwen3_5(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """Query and gate of attention lie together, head by head."""
     if part == "mix_conv":
-        return _convolution(at, slot, layer)
+        return states.convolution(at, slot, layer)
     if part in ("q", "q_bias", "attn_gate"):
         heads, d = at.value("n_heads", layer), at.value("head_dim", layer)
         name = source_name(at.names, f"layer.{layer}." + ("q_bias" if slot.vector else "q"))
@@ -638,7 +611,7 @@ def _stacked(at: Layout, slot: Slot, layer: int, part: str, where: str) -> list[
             Place(f"{prefix}{p}_conv1d.weight", (n, 1, width), np.arange(n) * width + t, stacked=True)
             for t in range(width) for p, n in rows.items()
         ]  # fmt: skip
-    return _convolution(at, slot, layer) if part == "mix_conv" else _of_states(slot, layer, part, where)
+    return states.convolution(at, slot, layer) if part == "mix_conv" else _of_states(slot, layer, part, where)
 
 
 def _olmo_hybrid(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
@@ -648,28 +621,14 @@ def _olmo_hybrid(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] |
     return _stacked(at, slot, layer, part, "linear_attn.")
 
 
-def _mamba2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
-    """in_proj holds z, x, B, C and the time step, the convolution x, B and C; ours is C, B, x."""
-    if not part.startswith("mix_"):
+def _granite_hybrid(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Mamba2, and Granite's experts; without experts the shared one is the whole step."""
+    if part in ("gate", "up") and not at.value("n_experts", layer):
+        rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
+        return [rows_of(source_name(at.names, f"layer.{layer}.gate"), slot, rows, 2 * slot.rows)]
+    if part == "down" and not at.value("n_experts", layer):
         return None
-    heads, keys = at.value("v_heads", layer), at.value("k_heads", layer) * at.value("k_dim", layer)
-    width = heads * at.value("v_dim", layer)
-    channels = np.concatenate([np.arange(width + keys, width + 2 * keys), np.arange(width, width + keys), np.arange(width)])
-    whole = at.name(f"layer.{layer}.mix_in")
-    total = 2 * width + 2 * keys + heads
-    if part == "mix_conv":
-        (place,) = _convolution(at, slot, layer)
-        n = at.value("conv_width", layer)
-        return [Place(place.name, place.shape, (channels * n + np.arange(n)[:, None]).ravel())]
-    if part == "mix_conv_bias":
-        return [Place(at.name(slot.name), (len(channels),), channels)]
-    if part == "mix_in":
-        return [rows_of(whole, slot, width + channels, total)]
-    if part in ("mix_gate", "mix_decay"):
-        return [rows_of(whole, slot, np.arange(slot.rows) + (total - heads if part == "mix_decay" else 0), total)]
-    if part == "mix_decay_bias":
-        return [plain(whole.replace("in_proj.weight", "dt_bias"), slot)]
-    return [Place(at.name(slot.name), (heads,), exp=True)] if part == "mix_a" else None
+    return states.mamba2(at, slot, layer, part) or _granitemoe(at, slot, layer, part)
 
 
 LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
@@ -688,8 +647,12 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "cohere": _neighbours,
     "cohere2": _neighbours,
     "ernie4_5": _neighbours,
-    "lfm2": _lfm2,
-    "nemotron_h": _mamba2,
+    "lfm2": states.lfm2,
+    "lfm2_moe": states.lfm2,
+    "lfm3": states.lfm2,
+    "nemotron_h": states.mamba2,
+    "granitemoehybrid": _granite_hybrid,
+    "bamba": states.mamba2,
     "qwen3_next": _qwen3_next,
     "qwen3_5_text": _qwen3_5,
     "qwen3_5_moe_text": _qwen3_5,

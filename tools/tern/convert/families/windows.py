@@ -6,12 +6,12 @@ from .features import MAX_WINDOW
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
-def layer_types(c: Config, n: int, default: list[str], known: tuple[str, str] = (FULL, SLIDING)) -> list[str]:
+def layer_types(c: Config, n: int, default: list[str], known: tuple[str, ...] = (FULL, SLIDING)) -> list[str]:
     """`layer_types` of transformers: the kind of attention of each layer."""
     kinds = c.get("layer_types", None)
     kinds = default if kinds is None else kinds
     if not isinstance(kinds, list) or len(kinds) != n or not all(k in known for k in kinds):
-        raise c.refuse("layer_types", f"{n} of {known[0]!r} or {known[1]!r}")
+        raise c.refuse("layer_types", f"{n} of {' or '.join(map(repr, known))}")
     return kinds
 
 

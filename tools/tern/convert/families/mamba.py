@@ -1,0 +1,120 @@
+"""Families with Mamba2 layers; see families.py.
+
+The reference has two forms of Mamba2. Its recurrent form, which is ours, has no limits of the time step; only its chunked
+form has. llama.cpp, vLLM and the code that trained the models have none either, so time_step_min is not used.
+"""
+
+import math
+
+from .config import Config
+from .features import (
+    MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_ATTENTION, MIX_RECURRENT, NORM_LAST, RULE_MAMBA2, SOFTMAX_CHOSEN,
+)  # fmt: skip
+from .graph import Family, granite, graph, put_all, put_experts
+from .sparse import put_shared
+from .windows import FULL
+
+LINEAR = "linear_attention"
+OLD = {"mamba": LINEAR, "attention": FULL}  # names of kinds before transformers 5
+
+
+def _kinds(c: Config, default: list[str] | None, known: tuple[str, ...] = (LINEAR, FULL)) -> list[str]:
+    """The kind of each layer, in either spelling."""
+    kinds = c.get("layer_types", None) or c.get("layers_block_type", None) or default
+    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+        raise c.refuse("layer_types", "a list of names")
+    kinds = [OLD.get(kind, kind) for kind in kinds]
+    if not set(kinds) <= set(known) or len(kinds) > MAX_LAYERS:
+        raise c.refuse("layer_types", f"layers of {', '.join(known)}")
+    return kinds
+
+
+def _no_limit(c: Config) -> None:
+    """Limits of the time step must be 0 and infinity, which transformers writes as an object."""
+    limit = c.get("time_step_limit", None)
+    limit = [0, math.inf] if limit is None else limit
+    ends = [end.get("__float__") if isinstance(end, dict) else end for end in limit] if isinstance(limit, list) else []
+    if len(ends) != 2 or ends[0] != 0 or ends[1] not in (math.inf, "Infinity"):
+        raise c.refuse("time_step_limit", "0 to infinity: the recurrent form of the reference has no limits")
+
+
+def _put_mamba2(c: Config, f: dict, attention: list[int], states: list[int], sizes: dict[str, int]) -> None:
+    """Which layers have attention, and which a Mamba2 of these sizes, of which groups are normed after the gate."""
+    groups = sizes["k_heads"]
+    if sizes["v_heads"] % groups:
+        raise c.refuse("mamba_n_heads", f"a multiple of its {groups} groups")
+    for key in ("n_heads", "n_kv_heads", "head_dim", "attn_bias", "rope_set"):
+        f[key] = [value * h for value, h in zip(f[key], attention)]
+    f["mixer"] = [MIX_ATTENTION * a + MIX_RECURRENT * s for a, s in zip(attention, states)]
+    for key, value in (sizes | {"recurrence": RULE_MAMBA2, "state_norm": NORM_LAST, "state_skip": 1}).items():
+        f[key] = [value * s for s in states]
+    f["state_norm_groups"] = [groups if s else 1 for s in states]
+
+
+def _sizes(c: Config, width: int, state: int = 256) -> dict[str, int]:
+    """The sizes of a Mamba2 of this width, as most families state them."""
+    heads = c.integer("mamba_n_heads", MAX_HEADS, 128)
+    each = c.get("mamba_d_head", "auto")
+    if (each not in ("auto", None) and each * heads != width) or width % heads:
+        raise c.refuse("mamba_d_head", f"'auto', or {width} / {heads}")
+    if c.flag("mamba_proj_bias"):
+        raise c.refuse("mamba_proj_bias", "false")
+    _no_limit(c)
+    c.ignore("mamba_chunk_size")
+    return {
+        "k_heads": c.integer("mamba_n_groups", MAX_HEADS, 1), "k_dim": c.integer("mamba_d_state", 512, state),
+        "v_heads": heads, "v_dim": width // heads, "conv_width": c.integer("mamba_d_conv", 16, 4),
+        "conv_bias": int(c.flag("mamba_conv_bias", True)),
+    }  # fmt: skip
+
+
+def _has(kinds: list[str], kind: str) -> list[int]:
+    return [int(each == kind) for each in kinds]
+
+
+def _granitemoehybrid(c: Config) -> dict:
+    """Granite 4: experts may be missing, and then the shared one is the whole step; so may all Mamba2 layers."""
+    turns = c.get("position_embedding_type", None) == "rope"
+    f = granite(c, turns)
+    for key in ("rope_parameters", "rope_scaling", "rope_theta"):
+        c.get(key, None)  # stated, and not used where nothing turns
+    n, dim = f["n_layers"], f["dim"]
+    if any(f["ffn_bias"]):
+        raise c.refuse("mlp_bias", "false")
+    kinds = _kinds(c, [LINEAR] * n)
+    if len(kinds) != n:
+        raise c.refuse("layer_types", f"{n} of {LINEAR!r} or {FULL!r}")
+    sizes = _sizes(c, c.integer("mamba_expand", MAX_WIDTH // dim, 2) * dim)
+    if c.get("num_local_experts", 8):
+        put_experts(c, f, [1] * n, f["hidden"][0], ("num_local_experts", 8), 2)
+        put_all(f, router_score=SOFTMAX_CHOSEN)
+        put_shared(c, f, [1] * n, 1, "shared_intermediate_size", 1024)
+    else:
+        put_all(f, hidden=c.integer("shared_intermediate_size", MAX_WIDTH, 1024))
+        c.get("num_experts_per_tok", None)
+    _put_mamba2(c, f, _has(kinds, FULL), _has(kinds, LINEAR), sizes)
+    return f
+
+
+def _bamba(c: Config) -> dict:
+    """The reference turns half of each head, whatever the file says."""
+    f = graph(c, 262144, kv_heads=8, hidden=14336, eps=("rms_norm_eps", 1e-5), partial=0.5)
+    n, dim, head = f["n_layers"], f["dim"], f["head_dim"][0]
+    if len(f["rope.0.inv_freq"]) != head // 4:
+        raise c.refuse("partial_rotary_factor", "0.5, or absent")
+    f["attn_bias"], f["ffn_bias"] = [15 * c.flag("attention_bias")] * n, [7 * c.flag("mlp_bias")] * n
+    full = c.whole_numbers("attn_layer_indices")
+    sizes = _sizes(c, c.integer("mamba_expand", MAX_WIDTH // dim, 2) * dim)
+    kinds = [FULL if i in full else LINEAR for i in range(n)]
+    _put_mamba2(c, f, _has(kinds, FULL), _has(kinds, LINEAR), sizes)
+    if _kinds(c, kinds) != kinds:
+        raise c.refuse("layer_types", "as attn_layer_indices has it")
+    c.only("attn_rotary_emb", head // 2, None)
+    c.ignore("num_logits_to_keep", "z_loss_coefficient")
+    return f
+
+
+MAMBA: dict[str, Family] = {
+    "granitemoehybrid": Family("GraniteMoeHybridForCausalLM", _granitemoehybrid),
+    "bamba": Family("BambaForCausalLM", _bamba),
+}

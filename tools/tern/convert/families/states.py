@@ -1,0 +1,102 @@
+"""Where families with Mamba2 layers or short convolutions keep their tensors: their rows of layouts.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .features import Slot
+from .places import Place, plain, rows_of
+
+if TYPE_CHECKING:
+    from .layouts import Layout
+
+_LAYER = "model.layers.{}."
+
+
+def _mamba_names(prefix: str) -> dict[str, str]:
+    names = {"in": "in_proj.weight", "out": "out_proj.weight", "conv": "conv1d.weight", "norm": "norm.weight",
+             "decay": "dt_weight", "a": "A_log", "skip": "D"}  # fmt: skip
+    return {f"mix_{part}": prefix + name for part, name in names.items()}
+
+
+_LFM2 = {
+    "attn_norm": _LAYER + "operator_norm.weight", "ffn_norm": _LAYER + "ffn_norm.weight",
+    "o": _LAYER + "self_attn.out_proj.weight", "q_norm": _LAYER + "self_attn.q_layernorm.weight",
+    "k_norm": _LAYER + "self_attn.k_layernorm.weight", "gate": _LAYER + "feed_forward.w1.weight",
+    "up": _LAYER + "feed_forward.w3.weight", "down": _LAYER + "feed_forward.w2.weight",
+    "final_norm": "model.embedding_norm.weight", "mix_in": _LAYER + "conv.in_proj.weight",
+    "mix_out": _LAYER + "conv.out_proj.weight", "mix_conv": _LAYER + "conv.conv.weight",
+}  # fmt: skip
+NAMES: dict[str, dict[str, str]] = {
+    "lfm2": _LFM2,
+    "lfm2_moe": _LFM2 | {"router": _LAYER + "feed_forward.gate.weight", "router_select": _LAYER + "feed_forward.expert_weight"},
+    "lfm3": _LFM2 | {
+        "o": _LAYER + "self_attn.o_proj.weight", "q_norm": _LAYER + "self_attn.q_norm.weight",
+        "k_norm": _LAYER + "self_attn.k_norm.weight", "attn_gate": _LAYER + "self_attn.g_proj.weight",
+        "attn_post_norm": _LAYER + "post_operator_norm.weight", "ffn_post_norm": _LAYER + "post_ffn_norm.weight",
+    },
+    "nemotron_h": {
+        "embed": "model.embeddings.weight", "final_norm": "model.norm_f.weight",
+        "attn_norm": _LAYER + "norm.weight", "ffn_norm": _LAYER + "norm.weight",
+        "up": _LAYER + "mixer.up_proj.weight", "down": _LAYER + "mixer.down_proj.weight",
+        **{part: f"{_LAYER}mixer.{part}_proj.weight" for part in "qkvo"},
+    } | _mamba_names(_LAYER + "mixer."),
+    "granitemoehybrid": {
+        "gate": _LAYER + "shared_mlp.input_linear.weight", "down": _LAYER + "shared_mlp.output_linear.weight",
+        "shared_down": _LAYER + "shared_mlp.output_linear.weight",
+    } | _mamba_names(_LAYER + "mamba."),
+    "bamba": {
+        "final_norm": "model.final_layernorm.weight", "ffn_norm": _LAYER + "pre_ff_layernorm.weight",
+        **{part: f"{_LAYER}feed_forward.{part}_proj.weight" for part in ("gate", "up", "down")},
+    } | _mamba_names(_LAYER + "mamba."),
+}  # fmt: skip
+
+
+def convolution(at: Layout, slot: Slot, layer: int) -> list[Place]:
+    """Stored [channels, 1, width]; ours is [width, channels]."""
+    width = at.value("conv_width", layer)
+    channels = slot.rows // width
+    rows = (np.arange(channels) * width + np.arange(width)[:, None]).ravel()
+    return [Place(at.name(slot.name), (channels, 1, width), rows)]
+
+
+def lfm2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Experts all in one tensor, or one for each."""
+    if part == "mix_conv":
+        return convolution(at, slot, layer)
+    if part not in ("gate", "up", "down") or not at.value("n_experts", layer):
+        return None
+    prefix, n = _LAYER.format(layer) + "feed_forward.experts.", slot.matrices
+    if at.has(prefix + "0.w1.weight"):
+        name = {"gate": "w1", "up": "w3", "down": "w2"}[part]
+        return [Place(f"{prefix}{e}.{name}.weight", (slot.rows, slot.k)) for e in range(n)]
+    if part == "down":
+        return [Place(prefix + "down_proj", (n, slot.rows, slot.k), index=e) for e in range(n)]
+    rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
+    return [Place(prefix + "gate_up_proj", (n, 2 * slot.rows, slot.k), rows, index=e) for e in range(n)]
+
+
+def mamba2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """in_proj holds z, x, B, C and the time step, the convolution x, B and C; ours is C, B, x."""
+    if not part.startswith("mix_"):
+        return None
+    heads, keys = at.value("v_heads", layer), at.value("k_heads", layer) * at.value("k_dim", layer)
+    width = heads * at.value("v_dim", layer)
+    channels = np.concatenate([np.arange(width + keys, width + 2 * keys), np.arange(width, width + keys), np.arange(width)])
+    whole = at.name(f"layer.{layer}.mix_in")
+    total = 2 * width + 2 * keys + heads
+    if part == "mix_conv":
+        (place,) = convolution(at, slot, layer)
+        n = at.value("conv_width", layer)
+        return [Place(place.name, place.shape, (channels * n + np.arange(n)[:, None]).ravel())]
+    if part == "mix_conv_bias":
+        return [Place(at.name(slot.name), (len(channels),), channels)]
+    if part == "mix_in":
+        return [rows_of(whole, slot, width + channels, total)]
+    if part in ("mix_gate", "mix_decay"):
+        return [rows_of(whole, slot, np.arange(slot.rows) + (total - heads if part == "mix_decay" else 0), total)]
+    if part == "mix_decay_bias":
+        return [plain(whole.replace("in_proj.weight", "dt_bias"), slot)]
+    return [Place(at.name(slot.name), (heads,), exp=True)] if part == "mix_a" else None
