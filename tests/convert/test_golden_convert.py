@@ -36,7 +36,10 @@ from tern.weights.reader import WeightsFile  # noqa: E402
 GOLDEN = sorted(path for path in (ROOT / "tests" / "golden").glob("*.txt") if path.stem != "fingerprints")
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
 BOUND = 1e-4
-EXPERTS = ("block_sparse_moe.", "experts.0.", "mlp.moe_statics.", "mlp.e_score_correction_bias", "_conv1d.")  # in the names of published tensors
+# In the names that tensors have in published files alone
+EXPERTS = ("block_sparse_moe.", "experts.0.", "mlp.moe_statics.", "mlp.e_score_correction_bias", "mlp.shared_mlp.", "mlp.router.gate.",
+           "mlp.expert_bias", "moe.router.", "post_attn_norm", "post_ffn_norm", "softmax_offset", "post_mlp_layernorm",
+           "experts.fc", "_conv1d.")  # fmt: skip
 
 
 def tokenizer_json(vocab: int) -> dict:
@@ -175,6 +178,17 @@ class PublishedKeys(unittest.TestCase):
                         huggingface.features(folder, 64, [])
                 except ConvertError as e:
                     self.assertNotIn("of a kind that is not known here", str(e), (config["model_type"], key, inner, value))
+
+    def test_numbers_that_are_not_finite(self):
+        """As Python's json writes them, and as transformers does; where a number matters it must be finite."""
+        config = self.configs()["llama"]
+        wanted = self.features(config)
+        for value in (float("inf"), {"__float__": "-Infinity"}, {"__float__": "NaN"}):
+            np.testing.assert_equal(self.features(config | {"initializer_range": value}), wanted)
+            with self.assertRaisesRegex(ConvertError, "rms_norm_eps is -?(inf|nan); it must be a number above 0"):
+                self.features(config | {"rms_norm_eps": value})
+        with self.assertRaisesRegex(ConvertError, "rms_norm_eps is {'__float__': 'x'}"):
+            self.features(config | {"rms_norm_eps": {"__float__": "x"}})
 
     def rope_of(self, kind: str, **keys) -> tuple[list, list[str]]:
         """The second frequency of each set, which is base^(-2 / dims) / factor, and the notes. None leaves a key out."""

@@ -15,11 +15,13 @@ from .file import Entry, File
 
 MAX_HEADER = 100_000_000
 TYPES = {"F32": (F32, 4), "F16": (F16, 2), "BF16": (BF16, 2)}
+SPECIAL = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 BYTES = {"F32": 4, "F16": 2, "BF16": 2, "U8": 1}
 
 
-def parse_json(text: bytes, what: str, infinity: bool = False):
-    """JSON, where a name that comes twice, NaN and damage are one clear error. transformers writes `Infinity` into config.json."""
+def parse_json(text: bytes, what: str, special: bool = False):
+    """JSON, where a name that comes twice, NaN and damage are one clear error. special: infinities and NaN are read, as
+    Python writes them, and as transformers does: {"__float__": "Infinity"}."""
 
     def pairs(items):
         out = dict(items)
@@ -27,15 +29,15 @@ def parse_json(text: bytes, what: str, infinity: bool = False):
             names = [name for name, _ in items]
             twice = next(name for name in names if names.count(name) > 1)
             raise ConvertError(f"{what} has the key {twice!r} twice")
-        return out
+        stated = out.get("__float__") if special and len(out) == 1 else None
+        return SPECIAL[stated] if isinstance(stated, str) and stated in SPECIAL else out
 
     def constant(name):
-        if infinity and name == "Infinity":
-            return math.inf
         raise ConvertError(f"{what} holds {name}, which is not JSON")
 
     try:
-        return json.loads(text.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
+        constants = None if special else constant
+        return json.loads(text.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constants)
     except (ValueError, RecursionError) as e:
         reason = "it is nested too deeply" if isinstance(e, RecursionError) else e
         raise ConvertError(f"{what} is not valid JSON: {reason}") from None
