@@ -492,10 +492,10 @@ static enum tern_status check_ffn(const struct model *m, const struct shape *s, 
                          "layer %zu: norms or scales of experts without those experts", l);
     if (s->hidden && (s->norms & NORM_FFN) == 0 && !s->parallel && (s->norms & NORM_FFN_POST) == 0)
         return error_set(e, TERN_BAD_FILE, "layer %zu: its feed-forward step has no norm", l);
-    if (s->parallel && (s->n_experts || s->norms & NORM_ATTN_POST))
+    if (s->parallel && (s->expert_norms || s->norms & NORM_ATTN_POST))
         return error_set(e, TERN_BAD_FILE,
                          "layer %zu: a parallel layer has %s, which is not understood", l,
-                         s->n_experts ? "experts" : "a norm after attention");
+                         s->expert_norms ? "norms of experts" : "a norm after attention");
     if ((int)m->activation == ACT_XIELU && s->gated)
         return error_set(e, TERN_BAD_FILE, "layer %zu: xielu with a gate", l);
     if ((s->round_inputs || s->norms & (NORM_OUT | NORM_DOWN)) &&

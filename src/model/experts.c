@@ -195,6 +195,8 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
     (void)thread;
     for (size_t i = begin; i < end; i++) {
         float *y = f->y + i * f->dim_stride;
+        if (w->parallel)
+            residual_add(f, i, y, 0, f->model->dim);
         memset(y, 0, f->model->dim * sizeof *y);
         for (size_t j = 0; j < w->experts.n_used; j++) {
             const struct choice *c = &e->chosen[i * e->max_used + j];

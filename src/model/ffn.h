@@ -13,6 +13,12 @@ void step_project_down(struct forward *f, const struct layer *w);
 /* f->z = the shared expert of norm(x), which every row takes */
 void ffn_shared_expert(struct forward *f, const struct layer *w);
 
+/* Where the output of attention waits in a parallel layer, until all have read x: experts and the shared one need z */
+static inline float *waiting_of(const struct forward *f, const struct layer *w)
+{
+    return w->experts.n ? f->y : f->z;
+}
+
 /* What the feed-forward step reads x through: a parallel one may share attention's norm. */
 const struct norm *ffn_norm_of(const struct layer *w);
 

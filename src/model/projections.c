@@ -4,6 +4,7 @@
 #include "model/projections.h"
 
 #include "base/sizes.h"
+#include "model/ffn.h"
 #include "model/kv_store.h"
 #include "model/linear.h"
 #include "model/residual.h"
@@ -163,7 +164,7 @@ void step_project_qkv(struct forward *f, const struct layer *w)
 
 /* ---- output ---- */
 
-/* What attention adds waits in f->z, where feed-forward or another mixer reads the same x. */
+/* What attention adds waits, where feed-forward or another mixer (in f->z) reads the same x. */
 static void project_out(void *arg, const struct piece *p)
 {
     const struct projection *job = arg;
@@ -171,7 +172,7 @@ static void project_out(void *arg, const struct piece *p)
     const struct layer *w = job->w;
     size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, f->model->dim);
     bool both = w->mixer == (MIX_ATTENTION | MIX_RECURRENT), wait = both && job->m == &w->o;
-    float *y = (w->parallel || wait ? f->z : f->y) + p->row * f->dim_stride;
+    float *y = (w->parallel ? waiting_of(f, w) : wait ? f->z : f->y) + p->row * f->dim_stride;
     linear(f, y, f->dim_stride, job->m, p->begin, p->end, &p->act);
     for (size_t i = 0; both && !wait && i < p->n; i++)
         f->kernels->add(y + i * f->dim_stride + c0, f->z + (p->row + i) * f->dim_stride + c0,

@@ -6,7 +6,7 @@
 
 #include "kernels/math.h"
 
-/* Scores become weights: softmax over all of them, or sigmoid; softmax over the chosen waits. */
+/* Scores become weights: softmax over all of them, or sigmoid; those of the chosen alone wait. */
 static void weigh(float *s, size_t n, size_t kind)
 {
     float max = s[0], sum = 0;

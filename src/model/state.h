@@ -44,7 +44,7 @@ enum watch_point {
     WATCH_ATTEND,    /*   q, k, v */
     WATCH_EXPERTS,   /*   the choice of experts */
     WATCH_EXPERT,    /*   what each expert gives, before its weight */
-    WATCH_ATTN_POST, /* made: y, or z where attention and feed-forward are parallel */
+    WATCH_ATTN_POST, /* made: y, or what waits (ffn.h) where attention and feed-forward are parallel */
     WATCH_FFN_POST,  /*   y */
     WATCH_PLE,       /*   x, where the layer adds its own embedding or has a scale */
     WATCH_LOGITS,    /*   logits, and in y the rows that asked for them */

@@ -7,6 +7,7 @@
 #include "base/sizes.h"
 #include "engine/lab/kept_row.h"
 #include "engine/lab/surgery.h"
+#include "model/ffn.h"
 #include "model/residual.h"
 
 static void describe(struct observer *o, const char *operation, const float *values, size_t stride,
@@ -70,10 +71,10 @@ static void show_norm(struct observer *o, const char *operation, const float *x,
 }
 
 /* What attention adds where it waits for feed-forward, and has not been scaled yet */
-static void offer_waiting(struct observer *o)
+static void offer_waiting(struct observer *o, const struct layer *w)
 {
     const struct forward *f = o->f;
-    memcpy(o->aside, f->z, f->n * f->dim_stride * sizeof *f->z);
+    memcpy(o->aside, waiting_of(f, w), f->n * f->dim_stride * sizeof *f->z);
     for (size_t i = 0; i < f->n && f->model->residual_scale != 1; i++)
         f->kernels->scale(o->aside + i * f->dim_stride, f->model->residual_scale, f->model->dim);
     o->aside_changed = offer_stream(o, "o", o->aside);
@@ -144,7 +145,7 @@ static void offer_qkv(struct observer *o, const struct layer *w)
 static void offer_o(struct observer *o, const struct layer *w)
 {
     if (w->parallel)
-        offer_waiting(o);
+        offer_waiting(o, w);
     else if (offer_stream(o, "o", o->f->y) && !has_norm(&w->attn_post_norm))
         surgery_sum(o, false, true);
 }

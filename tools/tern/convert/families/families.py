@@ -26,6 +26,7 @@ from .latent import LATENT
 from .mamba import MAMBA
 from .newer import NEWER
 from .sparse import SPARSE
+from .sparse_more import SPARSE_MORE
 from .windows import FULL, SLIDING, exaone_windows, layer_types, put_windows, same_types, window_of_all
 
 
@@ -419,5 +420,6 @@ FAMILIES = {
     "glm4": Family("Glm4ForCausalLM", _glm4),
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
+    "gpt-sw3": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE | HYBRID | DELTA | MAMBA | CONVOLUTION | CLASSIC | GEMMA_NEW | LATENT | CHUNKED
+} | NEWER | SPARSE | HYBRID | DELTA | MAMBA | CONVOLUTION | CLASSIC | GEMMA_NEW | LATENT | CHUNKED | SPARSE_MORE

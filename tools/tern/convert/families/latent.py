@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from .config import Config
-from .features import MAX_HEAD_DIM, MAX_LAYERS, MAX_WIDTH, SOFTMAX
+from .features import MAX_HEAD_DIM, MAX_LAYERS, MAX_WIDTH, NORM_ATTN, NORM_FFN, NORM_FFN_POST, SOFTMAX
 from .graph import Family, graph, put_all, put_experts, put_rope
 from .rope import Parameters
 from .newer import scales_by_position
@@ -101,6 +101,18 @@ def _deepseek_v3(c: Config) -> dict:
     return _neighbours(c, f)
 
 
+def _axk1(c: Config) -> dict:
+    """DeepSeek V3 with a norm after the experts. Older files state the first dense layers, and which further ones are."""
+    f = _latent(c, 32768, 18432, (512, 1536), (128, 64, 128))
+    n, every = f["n_layers"], c.integer("moe_layer_freq", MAX_LAYERS, 1)
+    sparse = sparse_kinds(c, n, [after and i % every == 0 for i, after in enumerate(after_first(c, n, "first_k_dense_replace", 1))])
+    c.values.pop("moe_layer_freq", None)
+    _sigmoid_experts(c, f, sparse, 2048, 192, 8, (8, 4), 2.5)
+    f["norms"] = [NORM_ATTN | NORM_FFN | NORM_FFN_POST * s for s in sparse]
+    c.only("head_dim", c.get("qk_rope_head_dim", 64), None)
+    return _neighbours(c, f)
+
+
 def _glm4_moe_lite(c: Config) -> dict:
     f = _latent(c, 202752, 10240, (512, 768), (192, 64, 256), eps=("rms_norm_eps", 1e-5))
     n = f["n_layers"]
@@ -157,6 +169,7 @@ LATENT = {
     "deepseek_v3": Family("DeepseekV3ForCausalLM", _deepseek_v3),
     "glm4_moe_lite": Family("Glm4MoeLiteForCausalLM", _glm4_moe_lite),
     "mistral4": Family("Mistral4ForCausalLM", _mistral4),
+    "axk1": Family("AXK1ForCausalLM", _axk1),
     "youtu": Family("YoutuForCausalLM", _youtu),
     "minicpm3": Family("MiniCPM3ForCausalLM", _minicpm3),
 }

@@ -67,7 +67,7 @@ _DELTA = {
     "mix_decay": _LAYER + "linear_attn.in_proj_a.weight",
 }  # fmt: skip
 _HUNYUAN = {"q_norm": _LAYER + "self_attn.query_layernorm.weight", "k_norm": _LAYER + "self_attn.key_layernorm.weight"}
-_OPT, _MPT = "model.decoder.layers.{}.", "transformer.blocks.{}."
+_OPT, _MPT, _DBRX = "model.decoder.layers.{}.", "transformer.blocks.{}.", "transformer.blocks.{}."
 _GPTJ = {
     "embed": "transformer.wte.weight", "final_norm": "transformer.ln_f.weight", "attn_norm": _GPT2 + "ln_1.weight",
     "o": _GPT2 + "attn.out_proj.weight", "up": _GPT2 + "mlp.fc_in.weight", "down": _GPT2 + "mlp.fc_out.weight",
@@ -181,9 +181,19 @@ NAMES: dict[str, dict[str, str]] = {
     },
 }  # fmt: skip
 NAMES |= states.NAMES
+NAMES["axk1"] = _DEEPSEEK | {"ffn_post_norm": _LAYER + "mlp.post_mlp_layernorm.weight"}
+NAMES["hy_v3"] = _SHARED | {"router_select": _LAYER + "mlp.e_score_correction_weight"}
+NAMES["cohere2_moe"] = _SHARED
+NAMES["aria_text"] = _SHARED | {"router": _LAYER + "mlp.router.weight"}
+NAMES["kolibri1"] = NAMES["glm4"] | _DEEPSEEK
+NAMES["dbrx"] = {
+    "embed": "transformer.wte.weight", "final_norm": "transformer.norm_f.weight", "attn_norm": _DBRX + "norm_attn_norm.norm_1.weight",
+    "ffn_norm": _DBRX + "norm_attn_norm.norm_2.weight", "o": _DBRX + "norm_attn_norm.attn.out_proj.weight",
+    "router": _DBRX + "ffn.router.layer.weight",
+}  # fmt: skip
 NAMES["bloom"] = NAMES["falcon"] | {"embed_norm": "transformer.word_embeddings_layernorm.weight"}
 NAMES["granitemoe_swa"] = NAMES["granitemoeshared"]
-NAMES["gpt_bigcode"] = NAMES["gpt2"]
+NAMES["gpt_bigcode"] = NAMES["gpt-sw3"] = NAMES["gpt2"]
 NAMES["bitnet"] = {
     "out_norm": _LAYER + "self_attn.attn_sub_norm.weight", "down_norm": _LAYER + "mlp.ffn_sub_norm.weight",
 }  # fmt: skip
@@ -485,6 +495,67 @@ def _exaone_moe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | 
     return None
 
 
+def _renamed(at: Layout, slot: Slot, published: dict[str, str]) -> list[Place] | None:
+    """A tensor whose name in published files is not the reference's."""
+    layer, part = slot.layer_and_part
+    if part not in published:
+        return None
+    return [plain(_first_of(at, _LAYER.format(layer) + published[part], at.name(slot.name)), slot)]
+
+
+def _hy_v3(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    shared = {f"shared_{each}": f"mlp.shared_mlp.{each}_proj.weight" for each in ("gate", "up", "down")}
+    return _renamed(at, slot, shared | {"router": "mlp.router.gate.weight", "router_select_bias": "mlp.expert_bias"})
+
+
+def _kolibri(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    names = {"attn_post_norm": "post_attn_norm.weight", "ffn_post_norm": "post_ffn_norm.weight"}
+    return _renamed(at, slot, names | {"router_select_bias": "moe.router.expert_bias"})
+
+
+def _flint(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    return _renamed(at, slot, {"sinks": "self_attn.softmax_offset"})
+
+
+def _axk1(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Published files have no bias of the choice."""
+    prefix = _LAYER.format(layer)
+    if part == "router_select_bias" and at.has(prefix + "mlp.gate.weight") and not at.has(at.name(slot.name)):
+        return [Place(slot.name, (slot.rows,), ones=True, times=0.0)]
+    return _renamed(at, slot, {"ffn_post_norm": "post_mlp_layernorm.weight"}) or _latent(at, slot, layer, part)
+
+
+def _cohere2_moe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """The mean of chosen and shared experts: the router's factor, and half of the weights."""
+    if part == "shared_down" and at.value("router_factor", layer) == 0.5:
+        return [Place(at.name(slot.name), (slot.rows, slot.k), times=0.5)]
+    return _neighbours(at, slot, layer, part)
+
+
+def _aria(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Experts [experts, k, rows], gate before up."""
+    if part not in ("gate", "up", "down"):
+        return None
+    prefix, n = _LAYER.format(layer) + "mlp.experts.", slot.matrices
+    if part == "down":
+        name = _first_of(at, prefix + "fc2.weight", prefix + "down_proj")
+        return [Place(name, (n, slot.k, slot.rows), transposed=True, index=e) for e in range(n)]
+    name, rows = _first_of(at, prefix + "fc1.weight", prefix + "gate_up_proj"), np.arange(slot.rows) + (slot.rows if part == "up" else 0)
+    return [Place(name, (n, slot.k, 2 * slot.rows), rows, transposed=True, index=e) for e in range(n)]
+
+
+def _dbrx(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """The experts' rows one below the other, those of down as columns."""
+    if part in QKV:
+        return _fused(at, slot, layer, part, _DBRX + "norm_attn_norm.attn.Wqkv.weight", _qkv_rows(at, layer))
+    if part not in ("gate", "up", "down"):
+        return None
+    n, name = slot.matrices, _DBRX.format(layer) + "ffn.experts.mlp." + {"gate": "w1", "up": "v1", "down": "w2"}[part]
+    if part == "down":
+        return [Place(name, (n * slot.k, slot.rows), transposed=True, first=e * slot.k) for e in range(n)]
+    return [rows_of(name, slot, e * slot.rows + np.arange(slot.rows), n * slot.rows) for e in range(n)]
+
+
 def _phimoe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     if part != "router":
         return None
@@ -658,6 +729,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "qwen3_5_moe_text": _qwen3_5,
     "olmo_hybrid": _olmo_hybrid,
     "gpt2": _gpt2,
+    "gpt-sw3": _gpt2,
     "mixtral": _mixtral,
     "gpt_oss": _gpt_oss,
     "nanochat": _swapped,
@@ -681,6 +753,13 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "exaone_moe": _exaone_moe,
     "minimax_m2": _minimax_m2,
     "glm": _glm4,
+    "hy_v3": _hy_v3,
+    "kolibri1": _kolibri,
+    "flint": _flint,
+    "axk1": _axk1,
+    "cohere2_moe": _cohere2_moe,
+    "aria_text": _aria,
+    "dbrx": _dbrx,
     "deepseek_v2": _latent,
     "deepseek_v3": _latent,
     "glm4_moe_lite": _latent,

@@ -26,8 +26,8 @@ class Place:
     """`shape` is the source tensor's; ours are its rows `rows` in that order (None: all of them, in order).
 
     transposed: the source is [k, rows]. index: it has a leading dimension of experts, of which this is one.
-    add_one: norms that are stored less one. times: a vector that is stored without this factor.
-    ones: the source has no such tensor; every value is 1.
+    add_one: norms that are stored less one. times: it is stored without this factor.
+    ones: the source has no such tensor; every value is 1, or the factor `times`.
     scales: the source is MXFP4, `shape` [..., k / 32, 16] of codes, and this tensor [..., k / 32] has the exponents.
     ternary: the source has four rows in one, of two bits each, and this tensor holds the factor of all.
     """
@@ -86,6 +86,11 @@ class Placed(Matrix):
     def read(self, first: int, n: int):
         if self.place.ones:
             return tiles.bits(self.kind, np.ones((n, self.k), np.float32))
+        if self.place.times != 1 and self.k > 1:
+            return tiles.bits(self.kind, tiles.values(self.kind, self._placed(first, n), self.k) * np.float32(self.place.times))
+        return self._placed(first, n)
+
+    def _placed(self, first: int, n: int):
         if self.place.transposed:
             return self._columns(first, n)
         if self.place.rows is None:

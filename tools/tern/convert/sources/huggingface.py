@@ -37,11 +37,12 @@ COMPOSITE = {
     "qwen3_5_moe": ("qwen3_5_moe_text",),
 }  # fmt: skip
 # What tensors of some published files lack.
-PREFIXES = {"gpt2": "transformer.", "bloom": "transformer.", "opt": "model."}
+PREFIXES = {"gpt2": "transformer.", "gpt-sw3": "transformer.", "bloom": "transformer.", "opt": "model."}
 VISION = re.compile(
     r"(^|\.)(vision_tower|vision_model|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio|visual)\."
 )
 # Of layers that read the keys and values of an earlier one; published files have them, and the reference drops them.
+SPARE_NORM = re.compile(r"^model\.layers\.\d+\.post_mlp_layernorm\.weight$")  # of dense layers of A.X K1
 UNREAD = re.compile(r"^model\.layers\.(\d+)\.self_attn\.[kv]_(proj|norm)\.weight$")
 DRAFTS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")  # layers that guess further tokens
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
@@ -252,6 +253,8 @@ def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str
     for name, entry in entries.items():
         unread = UNREAD.search(name)
         if unread and int(unread[1]) < config["n_layers"] and feature(config, "kv_from", int(unread[1])):
+            continue
+        if kind == "axk1" and SPARE_NORM.search(name):
             continue
         if name not in wanted and not IGNORED_TENSORS.search(name):
             raise ConvertError(
