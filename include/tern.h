@@ -71,13 +71,17 @@ enum tern_type { TERN_F32, TERN_F16, TERN_BF16, TERN_Q8, TERN_Q4, TERN_Q4C };
 /* Where the weights are. Both places give the same bits; making a copy delays the start. The system
  * may drop mapped weights and read them again later. TERN_LOAD_LOCK prevents that: opening fails if
  * this user may not lock so much memory. */
-enum { TERN_LOAD_COPY = 1, TERN_LOAD_LOCK = 2 };
+enum {
+    TERN_LOAD_COPY = 1,
+    TERN_LOAD_LOCK = 2,
+    TERN_LOAD_MTP = 4, /* with the layer that guesses; TERN_USAGE where the model has none */
+};
 
 struct tern_model_params {
     int n_threads;   /* 0: the number of CPU cores you may use (affinity, cpuset, cgroup quota) */
     const char *cpu; /* NULL: the best target; or one of tern_cpu_names */
     unsigned load;   /* 0: mapped from the file; TERN_LOAD_COPY: copied to memory on huge pages by
-                        all threads; | TERN_LOAD_LOCK: kept in memory */
+                        all threads; | TERN_LOAD_LOCK: kept in memory; | TERN_LOAD_MTP: for guesses */
 };
 
 struct tern_model_info {
@@ -410,6 +414,7 @@ struct tern_generate_params {
     /* guess with a smaller model of the same tokens, in sequence 0; NULL: off */
     tern_context *draft;
     uint32_t draft_max;      /* at most so many guesses of the draft at a time; 0: 16 */
+    uint32_t mtp; /* guess at most so many with the model's own layer (TERN_LOAD_MTP); 0: off */
     const char *const *stop; /* strings that end the text; they are not passed on */
     size_t n_stop;
     /* Called with every piece of text as it is made: whole UTF-8 characters, and the token they

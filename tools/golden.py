@@ -41,11 +41,14 @@ def run(given: argparse.Namespace) -> None:
     from tern.convert.families.features import in_range
     from tern.testing.golden import FOLDER, make, sample, write_attention, write_hooks, write_probes
     from tern.testing.golden_families import FAMILIES
+    from tern.testing.golden_mtp import DRAFTS
+    from tern.testing.golden_mtp import make as make_draft
 
     known = {family.name: family for family in FAMILIES}
+    drafts = {draft.name: draft for draft in DRAFTS}
     for name in [*given.names, *(given.sample or [])[:1]]:
-        if name not in known:
-            raise ConvertError(f"no family {name}; known: {', '.join(known)}", USAGE)
+        if name not in known and (name not in drafts or name not in given.names):
+            raise ConvertError(f"no family {name}; known: {', '.join([*known, *drafts])}", USAGE)
     torch.manual_seed(0)
     if given.sample:
         sample(known[given.sample[0]], Path(given.sample[1]))
@@ -59,8 +62,9 @@ def run(given: argparse.Namespace) -> None:
     if given.sample or given.probes or given.attention or given.hooks:
         return
     FOLDER.mkdir(exist_ok=True)
-    for name in given.names or known:
-        golden = make(known[name], lambda line: print(line, file=sys.stderr))
+    for name in given.names or [*known, *drafts]:
+        made = (make, known[name]) if name in known else (make_draft, drafts[name])
+        golden = made[0](made[1], lambda line: print(line, file=sys.stderr))
         golden.write(FOLDER / f"{name}.txt")
 
 

@@ -6,6 +6,7 @@
 #include "base/fpenv.h"
 #include "engine/memory_plan.h"
 #include "model/forward.h"
+#include "model/mtp.h"
 #include "model/recurrence.h"
 #include "tern_lab.h"
 #include "weights/load.h"
@@ -259,6 +260,17 @@ enum tern_status context_show(struct tern_context *c)
     if (c->memory.fingerprint)
         tern_fingerprint_add(c);
     return TERN_OK;
+}
+
+size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max, float least,
+                     tern_token *guess)
+{
+    struct fpenv saved = fpenv_enter();
+    pool_lock(c->model->pool);
+    size_t n = mtp_guess(&c->forward, seq, token, max, least, guess);
+    pool_unlock(c->model->pool);
+    fpenv_leave(saved);
+    return n;
 }
 
 void context_drop(struct tern_context *c)

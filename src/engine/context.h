@@ -42,6 +42,10 @@ enum tern_status context_try(struct tern_context *c, bool *usable);
 enum tern_status context_show(struct tern_context *c);
 void context_drop(struct tern_context *c);
 
+/* Guesses what follows `token` after the sequence: mtp_guess, when nothing is on trial. */
+size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max, float least,
+                     tern_token *guess);
+
 /* Evaluates the sequence again if its RoPE frequencies are not those of its length, and brings the
  * states of its recurrent layers to its end. */
 void context_settle(struct tern_context *c, uint32_t seq);

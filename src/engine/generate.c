@@ -24,7 +24,7 @@ struct generation {
     bool stopped; /* by a stop string or a callback */
     struct tern_sampler_params sampler;
     float mu;     /* the sampler's, unless the caller has one */
-    bool guesses; /* a lookup or a draft is on; without them speculate is not opened */
+    bool guesses; /* a lookup, a draft or mtp is on; without them speculate is not opened */
     struct speculate speculate;
 };
 
@@ -352,7 +352,7 @@ enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_par
                          ctx->memory.n_seqs);
     g.sampler = g.p->sampler ? *g.p->sampler : ctx->model->sampler;
     g.mu = 2 * g.sampler.mirostat_tau;
-    g.guesses = g.p->lookup || g.p->draft;
+    g.guesses = g.p->lookup || g.p->draft || g.p->mtp;
     if (!g.sampler.mu)
         g.sampler.mu = &g.mu;
     if ((s = sampler_check(&g.sampler, ctx->model->model->vocab, e)))

@@ -141,6 +141,10 @@ static enum tern_status open_parts(struct tern_model *m, const char *path,
     m->sampler = sampler_defaults();
     if ((s = kernels_init(&m->kernels, p->cpu, e)) || (s = model_open(&m->model, path, e)))
         return s;
+    if (p->load & TERN_LOAD_MTP && !m->model->has_mtp)
+        return error_set(e, TERN_USAGE, "%s has no layer that guesses (MTP)", path);
+    if (!(p->load & TERN_LOAD_MTP))
+        m->model->n_mtp = 0;
     if ((s = read_provenance(m, e)) || (s = read_generation(m, e)) || (s = open_tokenizer(m, e)) ||
         (s = api_chat_open(m, NULL, e)))
         return error_in(e, s, path);

@@ -43,7 +43,7 @@ void attention_take(struct attention *t, struct arena *a, const struct model *m,
 {
     size_t heads = 1;
     t->max_queries = t->max_dim = 1;
-    for (size_t l = 0; l < m->n_layers; l++) {
+    for (size_t l = 0; l < m->n_layers + m->n_mtp; l++) {
         const struct layer *w = &m->layers[l];
         if (!w->n_heads)
             continue;
@@ -100,8 +100,9 @@ struct range {
 
 static struct range row_sees(const struct attend_job *job, size_t row)
 {
-    size_t position = job->f->rows[row].position;
-    return (struct range){layer_sees_from(job->w, position), position + 1};
+    const struct row *r = &job->f->rows[row];
+    return (struct range){cache_begin(job->f->cache, job->w, r->seq, r->position),
+                          (size_t)r->position + 1};
 }
 
 /* The queries of an item, in the form that score reads. One that is not finite is marked: rounding

@@ -34,7 +34,7 @@ static int find_class(struct cache *c, size_t window)
 /* Classes, layer offsets and page sizes from the model's layers; sizes only, no memory of pages. */
 static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
 {
-    for (size_t l = 0; l < m->n_layers; l++) {
+    for (size_t l = 0; l < c->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         struct cache_layer *at = &c->layers[l];
         if (w->kv_from) { /* that layer's place in the pages, which holds all that it reads */
@@ -73,12 +73,13 @@ static enum tern_status plan(struct cache *c, const struct model *m, enum tern_c
                              size_t n_ctx, size_t n_batch, size_t n_seqs, bool *fits,
                              struct tern_error *e)
 {
-    *c = (struct cache){.type = type, .n_ctx = n_ctx, .n_seqs = n_seqs, .n_layers = m->n_layers};
+    *c = (struct cache){.type = type, .n_ctx = n_ctx, .n_seqs = n_seqs};
+    c->n_layers = m->n_layers + m->n_mtp;
     c->n_blocks = blocks_of(n_ctx);
-    c->classes = calloc(m->n_layers, sizeof *c->classes);
-    c->layers = calloc(m->n_layers, sizeof *c->layers);
+    c->classes = calloc(c->n_layers, sizeof *c->classes);
+    c->layers = calloc(c->n_layers, sizeof *c->layers);
     if (!c->classes || !c->layers)
-        return error_memory(e, "the cache's tables", m->n_layers * sizeof *c->classes);
+        return error_memory(e, "the cache's tables", c->n_layers * sizeof *c->classes);
     *fits = plan_classes(c, m, n_batch);
     return TERN_OK;
 }
@@ -91,7 +92,8 @@ enum tern_status cache_bytes(const struct model *m, enum tern_cache_type type, s
     bool fits = false;
     enum tern_status s = plan(&c, m, type, n_ctx, n_batch, n_seqs, &fits, e);
     *states = recurrent_bytes(m, n_seqs, n_ctx, c.range_bytes, n_snapshots);
-    if (!fits || !size_add(*states, c.range_bytes, bytes))
+    if (!fits || !size_add(*states, c.range_bytes, bytes) ||
+        !size_add(*bytes, hidden_bytes(m, n_seqs), bytes))
         *bytes = UINT64_MAX;
     cache_close(&c);
     return s;
@@ -140,6 +142,8 @@ enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_ca
     c->tokens = (void *)at;
     if (!s)
         s = recurrent_open(&c->recurrent, m, n_seqs, n_ctx, n_batch, c->range_bytes, e);
+    if (!s)
+        s = hidden_open(&c->hidden, m, n_seqs, e);
     if (s)
         cache_close(c);
     return s;
@@ -154,6 +158,7 @@ void cache_close(struct cache *c)
     }
     memory_release(c->range, c->range_bytes);
     recurrent_close(&c->recurrent);
+    hidden_close(&c->hidden);
     free(c->classes);
     free(c->layers);
     free(c->length);
@@ -267,6 +272,7 @@ size_t cache_keep(struct cache *c, size_t seq, size_t n)
     n = can_keep(c, seq, n);
     c->length[seq] = (uint32_t)n;
     recurrent_keep(&c->recurrent, seq, n);
+    hidden_keep(&c->hidden, seq, n);
     for (int i = 0; i < c->n_classes; i++) {
         drop_blocks(c, &c->classes[i], seq, blocks_of(n), c->n_blocks);
         own_last_page(c, &c->classes[i], seq, n);
@@ -281,6 +287,7 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n)
     n = can_keep(c, from, n);
     cache_keep(c, to, 0);
     recurrent_fork(&c->recurrent, from, to, n);
+    hidden_fork(&c->hidden, from, to, n);
     for (int i = 0; i < c->n_classes; i++) {
         struct cache_class *class = &c->classes[i];
         const int32_t *source = table_of(c, class, from);

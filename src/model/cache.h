@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "model/hidden.h"
 #include "model/model.h"
 #include "model/recurrent.h"
 
@@ -45,7 +46,8 @@ struct cache_layer {
 
 struct cache {
     enum tern_cache_type type;
-    size_t n_ctx, n_seqs, n_blocks, n_layers;
+    size_t n_ctx, n_seqs, n_blocks;
+    size_t n_layers; /* with the one that guesses */
     int n_classes;
     struct cache_class *classes; /* [n_classes] */
     struct cache_layer *layers;  /* [n_layers] */
@@ -57,6 +59,7 @@ struct cache {
     void *range;
     size_t range_bytes;
     struct recurrent recurrent; /* the states of recurrent layers */
+    struct hidden hidden;       /* what the layer that guesses reads */
 };
 
 /* *bytes = what the cache would reserve, *states of it for recurrent layers; UINT64_MAX when that does not fit. TERN_NO_MEMORY when there
@@ -95,5 +98,15 @@ void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first);
  * has no V. */
 void *cache_k(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
 void *cache_v(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
+
+/* First position that the row at `position` sees in a layer */
+static inline size_t cache_begin(const struct cache *c, const struct layer *w, size_t seq,
+                                 size_t position)
+{
+    size_t begin = layer_sees_from(w, position);
+    bool guesses = c->hidden.dim && w->index + 1 == c->n_layers;
+    size_t first = guesses ? c->hidden.seqs[seq].first : 0;
+    return begin > first ? begin : first;
+}
 
 #endif

@@ -57,6 +57,7 @@ static const struct size_key model_sizes[] = {
     {"q_scale_shift", 0, OF_MODEL(q_scale_shift), MAX_SEQ, 0},
     {"learned_positions", 0, OF_MODEL(learned_positions), 1, 0},
     {"ple_dim", 0, OF_MODEL(ple_dim), MAX_WIDTH, 0},
+    {"mtp", 0, OF_MODEL(n_mtp), 1, 0},
 };
 
 static const struct number_key model_numbers[] = {
@@ -324,7 +325,7 @@ static enum tern_status read_alibi(struct keys *keys, struct model *m, struct te
     enum tern_status s = keys_f32s(keys, "alibi", &m->alibi, &count, e);
     if (s || !m->alibi)
         return s;
-    for (size_t l = 0; l < m->n_layers; l++)
+    for (size_t l = 0; l < m->n_layers + m->n_mtp; l++)
         if (m->shapes[l].n_heads && m->shapes[l].n_heads != count)
             return error_set(e, TERN_BAD_FILE,
                              "config key 'alibi' has %llu values, and layer %zu has %zu heads",
@@ -524,6 +525,22 @@ static enum tern_status check_shape(const struct model *m, const struct shape *s
     return status ? status : check_groups(s, l, e);
 }
 
+/* The layer that guesses: attention over keys of its own, and a feed-forward step */
+static enum tern_status check_mtp(const struct model *m, const struct shape *s,
+                                  struct tern_error *e)
+{
+    if (s->mixer == MIX_ATTENTION && s->hidden && !s->kv_from && !s->scaled && !m->ple_dim &&
+        !m->learned_positions)
+        return TERN_OK;
+    return error_set(e, TERN_BAD_FILE, "layer %zu: mtp with %s, which is not understood", m->n_layers,
+                     s->mixer != MIX_ATTENTION ? "another mixer than attention"
+                     : !s->hidden              ? "no feed-forward step"
+                     : s->kv_from              ? "kv_from"
+                     : s->scaled               ? "layer_scale"
+                     : m->ple_dim              ? "ple_dim"
+                                               : "learned_positions");
+}
+
 enum tern_status config_read(struct model *m, struct keys *keys, struct tern_error *e)
 {
     static const char *const norms[] = {"rms", "layer"};
@@ -535,18 +552,22 @@ enum tern_status config_read(struct model *m, struct keys *keys, struct tern_err
         return s;
     m->activation = (enum activation)activation;
     m->layer_norm = norm == 1;
+    m->has_mtp = m->n_mtp != 0;
     if (m->ple_dim > MAX_WIDTH / m->n_layers)
         return out_of_range("ple_dim", m->ple_dim, 0, MAX_WIDTH / m->n_layers, e);
-    m->shapes = calloc(m->n_layers, sizeof *m->shapes);
+    size_t n_layers = m->n_layers + m->n_mtp;
+    m->shapes = calloc(n_layers, sizeof *m->shapes);
     if (!m->shapes)
-        return error_memory(e, "the layers", m->n_layers * sizeof *m->shapes);
+        return error_memory(e, "the layers", n_layers * sizeof *m->shapes);
     if ((s = read_all(keys, layer_sizes, COUNT(layer_sizes), layer_numbers, COUNT(layer_numbers),
-                      m->shapes, sizeof *m->shapes, m->n_layers, e)) ||
+                      m->shapes, sizeof *m->shapes, n_layers, e)) ||
         (s = read_ropes(keys, m, e)) || (s = read_alibi(keys, m, e)) ||
         (s = read_q_scales(keys, m, e)))
         return s;
-    for (size_t l = 0; l < m->n_layers; l++)
+    for (size_t l = 0; l < n_layers; l++)
         if ((s = check_shape(m, &m->shapes[l], l, e)))
             return s;
+    if (m->n_mtp && (s = check_mtp(m, &m->shapes[m->n_layers], e)))
+        return s;
     return keys_unknown(keys, e);
 }

@@ -31,7 +31,7 @@ void experts_take(struct expert_work *e, struct arena *a, const struct model *m,
                   size_t dim_stride)
 {
     size_t places = 0, used = 0, n = 0, hidden = 1;
-    for (size_t l = 0; l < m->n_layers; l++) {
+    for (size_t l = 0; l < m->n_layers + m->n_mtp; l++) {
         const struct layer *w = &m->layers[l];
         if (!w->experts.n)
             continue;

@@ -1,4 +1,4 @@
-/* The transformer on one page: layer and forward_run. plain.c defines every step of it. */
+/* The transformer on one page: forward_layer and forward_run. plain.c defines every step of it. */
 #include "model/forward.h"
 
 #include <stdbool.h>
@@ -7,13 +7,14 @@
 #include "model/ffn.h"
 #include "model/head.h"
 #include "model/latent.h"
+#include "model/mtp.h"
 #include "model/ple.h"
 #include "model/plain.h"
 #include "model/projections.h"
 #include "model/recurrence.h"
 #include "model/residual.h"
 
-static void layer(struct forward *f, const struct layer *w)
+void forward_layer(struct forward *f, const struct layer *w)
 {
     if (w->mixer & MIX_ATTENTION) {
         /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
@@ -85,7 +86,7 @@ static bool all_rows(struct forward *f)
     step_embed_layers(f);
     for (size_t l = 0; l < f->model->n_layers && !forward_is_cancelled(f); l++) {
         profile_layer(f->profile, l);
-        layer(f, &f->model->layers[l]);
+        forward_layer(f, &f->model->layers[l]);
     }
     profile_layer(f->profile, f->model->n_layers);
     bool done = !forward_is_cancelled(f);
@@ -97,12 +98,15 @@ static bool all_rows(struct forward *f)
 enum tern_status forward_run(struct forward *f)
 {
     f->n_logits = 0;
+    mtp_precede(f);
     extend_sequences(f);
     /* Who watches sees all rows of a step at once, a profile times the steps, and other attention
      * replaces one: not plain's. */
     bool plain = f->kernels->plain && !f->watch && !f->profile && !f->attend;
     bool done = plain ? plain_rows(f) : all_rows(f);
-    if (!done) {
+    if (done) {
+        mtp_follow(f);
+    } else {
         f->n_logits = 0;
         atomic_store(&f->cancel, 0);
     }

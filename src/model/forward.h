@@ -9,4 +9,7 @@
  */
 enum tern_status forward_run(struct forward *f);
 
+/* x = layer(x) for rows[0 .. n), whose keys and values go into the cache */
+void forward_layer(struct forward *f, const struct layer *w);
+
 #endif

@@ -41,13 +41,13 @@ static void gather_logit_rows(struct forward *f)
                    f->model->dim * sizeof *f->x);
 }
 
-void head_run(struct forward *f)
+void head_run(struct forward *f, const struct norm *norm)
 {
     struct input in = {.src = f->y,
                        .stride = f->dim_stride,
                        .n = f->n_logits,
                        .k = f->model->dim,
-                       .norm = &f->model->final_norm,
+                       .norm = norm,
                        .layer = f->model->n_layers,
                        .quantize = type_is_quantized(f->model->head.type),
                        .floats = !type_is_quantized(f->model->head.type)};
@@ -62,6 +62,6 @@ void step_logits(struct forward *f)
 {
     state_watch(f, f->model->n_layers, WATCH_ATTENTION);
     gather_logit_rows(f);
-    head_run(f);
+    head_run(f, &f->model->final_norm);
     state_watch(f, f->model->n_layers, WATCH_LOGITS);
 }

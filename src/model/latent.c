@@ -11,7 +11,7 @@
 void latent_take(struct latent_scratch *s, struct arena *a, const struct model *m)
 {
     size_t in = 0, out = 0;
-    for (size_t l = 0; l < m->n_layers; l++) {
+    for (size_t l = 0; l < m->n_layers + m->n_mtp; l++) {
         const struct latent *t = &m->layers[l].latent;
         in = max_size(in, max_size(t->nope, t->rank));
         out = max_size(out, max_size(t->rank, t->value));

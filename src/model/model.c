@@ -261,27 +261,40 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
     bind_layer_end(b, w, c);
 }
 
+/* What the layer that guesses has beside a layer's own */
+static void bind_mtp(struct binder *b)
+{
+    struct model *m = b->m;
+    const struct slot in = {"mtp_in", m->dim, 2 * m->dim, 1, false, &m->mtp_in};
+    bind_matrix(b, &in, ANY_TYPE);
+    bind_norm(b, "mtp_embed_norm", 1, m->dim, &m->mtp_embed_norm);
+    bind_norm(b, "mtp_hidden_norm", 1, m->dim, &m->mtp_hidden_norm);
+    bind_norm(b, "mtp_norm", 1, m->dim, &m->mtp_norm);
+}
+
 /* All tensors, in the order in which the converter writes them */
 static enum tern_status bind_all(struct binder *b)
 {
     struct model *m = b->m;
-    const size_t ple = m->n_layers * m->ple_dim;
+    const size_t n_layers = m->n_layers + m->n_mtp, ple = m->n_layers * m->ple_dim;
     const struct slot embed = {"embed", m->vocab, m->dim, 1, false, &m->embed};
     const struct slot head = {"head", m->vocab, m->dim, !m->head_tied, false, &m->head};
     const struct slot ple_embed = {"ple_embed", m->vocab, ple, ple != 0, false, &m->ple_embed};
     const struct slot ple_in = {"ple_in", ple, m->dim, ple != 0, false, &m->ple_in};
-    m->layers = calloc(m->n_layers, sizeof *m->layers);
+    m->layers = calloc(n_layers, sizeof *m->layers);
     if (!m->layers)
-        return error_memory(b->e, "the layers", m->n_layers * sizeof *m->layers);
+        return error_memory(b->e, "the layers", n_layers * sizeof *m->layers);
     bind_matrix(b, &embed, ANY_TYPE);
     bind_norm(b, "embed_norm", m->has_embed_norm, m->dim, &m->embed_norm);
     bind_vector(b, "positions", "", m->learned_positions, m->max_seq * m->dim, &m->positions);
     bind_matrix(b, &ple_embed, ANY_TYPE);
     bind_matrix(b, &ple_in, ANY_TYPE);
     bind_norm(b, "ple_norm", ple, m->ple_dim, &m->ple_norm);
-    for (size_t l = 0; l < m->n_layers && !b->status; l++) {
+    for (size_t l = 0; l < n_layers && !b->status; l++) {
         b->layer = (int)l;
         bind_layer(b, &m->layers[l], &m->shapes[l]);
+        if (l == m->n_layers)
+            bind_mtp(b);
     }
     b->layer = NO_LAYER;
     bind_norm(b, "final_norm", 1, m->dim, &m->final_norm);
@@ -346,11 +359,20 @@ uint64_t model_params(const struct model *m)
     return n;
 }
 
+/* What only guesses read */
+static bool is_of_mtp(const struct model *m, const char *name)
+{
+    char layer[32];
+    snprintf(layer, sizeof layer, "layer.%zu.", m->n_layers);
+    return !strncmp(name, layer, strlen(layer));
+}
+
 uint64_t model_token_bytes(const struct model *m)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < weights_count(m->weights); i++)
-        n += weights_at(m->weights, i)->bytes;
+        if (!is_of_mtp(m, weights_at(m->weights, i)->name))
+            n += weights_at(m->weights, i)->bytes;
     for (size_t l = 0; l < m->n_layers; l++) { /* of experts, those that one row meets */
         const struct layer *w = &m->layers[l];
         const struct matrix *parts[] = {&w->gate, &w->up, &w->down};

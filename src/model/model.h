@@ -181,12 +181,14 @@ struct layer {
 struct model {
     struct weights *weights; /* owned; every pointer above borrows from it */
     size_t n_layers, dim, vocab, max_seq;
+    size_t n_mtp; /* layers after those that guess further tokens (mtp.h): 0 or 1, */
+    bool has_mtp; /* as the file has; whoever opened the model may do without */
     float norm_eps;
     bool layer_norm; /* norms are LayerNorm, not RMSNorm */
     enum activation activation;
     float embed_scale, residual_scale, logit_scale;
     float logit_cap;      /* > 0: logits become cap * tanh(logit / cap) */
-    struct layer *layers; /* [n_layers] */
+    struct layer *layers; /* [n_layers + n_mtp] */
     size_t state_floats;  /* of all recurrent layers of a sequence, and */
     size_t log_floats;    /* of a row of their log; 0: there are none */
     struct rope_set *ropes;
@@ -204,9 +206,11 @@ struct model {
     struct matrix ple_in;      /* [n_layers * ple_dim, dim] */
     struct norm ple_norm;      /* [ple_dim] */
     float ple_embed_scale, ple_in_scale, ple_scale;
+    struct norm mtp_embed_norm, mtp_hidden_norm, mtp_norm; /* [dim] */
+    struct matrix mtp_in;                                  /* [dim, 2 * dim] */
     size_t head_tied;
     /* what config.c read and model.c binds */
-    struct shape *shapes; /* [n_layers]; only while opening */
+    struct shape *shapes; /* [n_layers + n_mtp]; only while opening */
     size_t norm_bias, head_bias, learned_positions, has_embed_norm;
 };
 

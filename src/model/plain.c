@@ -278,7 +278,7 @@ static void attend_head(struct forward *f, const struct layer *w, const struct r
     struct plain *p = &f->plain;
     size_t d = w->head_dim, kv_head = h / (w->n_heads / w->n_kv_heads), v_dim = layer_v_dim(w);
     size_t end = (size_t)row->position + 1;
-    size_t begin = layer_sees_from(w, row->position);
+    size_t begin = cache_begin(f->cache, w, row->seq, row->position);
     float m, l, M = w->sinks ? w->sinks[h] : 0, L = 1;
     bool is_first = !w->sinks;
     struct span see;
@@ -465,17 +465,34 @@ static void layer(struct forward *f, const struct layer *w, const struct row *ro
 }
 
 /* logits = (Whead norm(x)) * logit_scale, capped   [vocab] */
-static void head(struct forward *f, float *logits)
+static void head(struct forward *f, const struct norm *norm, float *logits)
 {
     const struct model *m = f->model;
     const struct kernels *k = f->kernels;
-    plain_matmul(f, m->n_layers, logits, &m->head, normed(f, &m->final_norm));
+    plain_matmul(f, m->n_layers, logits, &m->head, normed(f, norm));
     if (m->logit_scale != 1)
         k->scale(logits, m->logit_scale, m->vocab);
     if (!k->in_range(logits, m->vocab, FLT_MAX))
         mark_bad(f, m->n_layers, BAD_LOGIT);
     if (m->logit_cap > 0)
         k->softcap(logits, m->logit_cap, m->vocab);
+}
+
+/* The layer that guesses: x = layer(Win [norm(embed[token]) | norm(h)]), g = norm(x)   [dim] */
+void plain_guess(struct forward *f, const struct row *row, const float *h, float *g, float *logits)
+{
+    const struct model *m = f->model;
+    const struct layer *w = &m->layers[m->n_layers];
+    struct plain *p = &f->plain;
+    embed(f, row);
+    norm_row(f, p->join, p->x, &m->mtp_embed_norm, m->dim);
+    norm_row(f, p->join + m->dim, h, &m->mtp_hidden_norm, m->dim);
+    plain_matmul(f, w->index, p->y, &m->mtp_in, p->join);
+    memcpy(p->x, p->y, m->dim * sizeof *p->x);
+    layer(f, w, row);
+    if (logits)
+        head(f, &m->mtp_norm, logits);
+    norm_row(f, g, p->x, &m->mtp_norm, m->dim);
 }
 
 bool plain_rows(struct forward *f)
@@ -495,7 +512,9 @@ bool plain_rows(struct forward *f)
         }
         recurrence_mark(f, f->rows[i].seq, i + 1 - first);
         if (f->rows[i].flags & TERN_ROW_LOGITS)
-            head(f, f->logits + f->n_logits++ * f->vocab_stride);
+            head(f, &m->final_norm, f->logits + f->n_logits++ * f->vocab_stride);
+        if (m->n_mtp)
+            memcpy(f->x + i * f->dim_stride, f->plain.x, m->dim * sizeof *f->x);
     }
     return !forward_is_cancelled(f);
 }

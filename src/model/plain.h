@@ -8,6 +8,7 @@
 #include "model/model.h"
 
 struct forward;
+struct row;
 
 /* What one row needs; state.c cuts it. It takes memory only when plain_rows runs. */
 struct plain {
@@ -15,6 +16,7 @@ struct plain {
     float *h;         /* [dim] norm(x) */
     float *y, *z;     /* [dim] what a step adds to x */
     float *e;         /* [dim] x through the experts' own norm */
+    float *join;      /* [2, dim] what the layer that guesses reads */
     float *ple, *ple_row; /* [n_layers, ple_dim] each layer's own embedding, and the token's part */
     float *q, *k, *v; /* [n_heads * head_dim], [n_kv_heads * head_dim] twice */
     float *att;       /* [n_heads * head_dim] */
@@ -32,6 +34,9 @@ struct plain {
 
 /* y = W x + bias   W [rows, k], x [k], y [rows], in layer l */
 void plain_matmul(struct forward *f, size_t l, float *y, const struct matrix *w, const float *x);
+
+/* One row of the layer that guesses (mtp.h): from h [dim] the state g [dim], and if wanted its logits */
+void plain_guess(struct forward *f, const struct row *row, const float *h, float *g, float *logits);
 
 /* Evaluates the rows of the batch, one after the other. False when it was cancelled. */
 bool plain_rows(struct forward *f);

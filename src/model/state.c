@@ -6,13 +6,14 @@
 
 struct widths { /* the widest layer's */
     size_t q, kv, hidden, half, mix, conv, numbers;
+    size_t in; /* of what is projected, but for hidden */
     bool aside; /* some layer is parallel or has a shared expert */
 };
 
 static struct widths widths_of(const struct model *m)
 {
-    struct widths max = {1, 1, 1, 1, 0, 0, 0, false};
-    for (size_t l = 0; l < m->n_layers; l++) {
+    struct widths max = {1, 1, 1, 1, 0, 0, 0, 0, false};
+    for (size_t l = 0; l < m->n_layers + m->n_mtp; l++) {
         const struct layer *w = &m->layers[l];
         max.q = max_size(max.q, w->n_heads * w->head_dim);
         max.q = max_size(max.q, max_size(max_size(w->n_heads * layer_q_dim(w), layer_out_dim(w)),
@@ -28,6 +29,7 @@ static struct widths widths_of(const struct model *m)
         max.aside |=
             w->parallel || w->experts.shared_hidden || w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
     }
+    max.in = max_size(max.q, m->dim + m->n_mtp * m->dim);
     return max;
 }
 
@@ -36,7 +38,7 @@ static void take_scratch(struct arena *a, struct scratch *s, const struct forwar
 {
     struct scratch none;
     s = s ? s : &none; /* measuring: there is no scratch yet */
-    act_buffer_take(a, &s->in, 1, max_size(f->model->dim, max->q));
+    act_buffer_take(a, &s->in, 1, max->in);
     s->gate = arena_take(a, f->gate_floats, sizeof(float));
     s->up = arena_take(a, f->gate_floats, sizeof(float));
     s->ple_row = arena_take(a, f->ple_stride, sizeof(float));
@@ -49,7 +51,7 @@ static void plain_take(struct plain *p, struct arena *a, const struct model *m)
 {
     struct widths max = widths_of(m);
     size_t q = max.q, kv = max.kv, d = 1, half = 1, hidden = 1, n_experts = 0, n_used = 0;
-    for (size_t l = 0; l < m->n_layers; l++) {
+    for (size_t l = 0; l < m->n_layers + m->n_mtp; l++) {
         const struct layer *w = &m->layers[l];
         d = max_size(d, max_size(w->head_dim, w->latent.value));
         half = max_size(half, w->rope ? w->rope->half : 1);
@@ -67,6 +69,7 @@ static void plain_take(struct plain *p, struct arena *a, const struct model *m)
         {&p->y, m->dim},
         {&p->z, m->dim},
         {&p->e, n_experts ? m->dim : 0},
+        {&p->join, m->n_mtp * 2 * m->dim},
         {&p->ple, m->n_layers * m->ple_dim},
         {&p->ple_row, m->n_layers * m->ple_dim},
         {&p->q, q},
@@ -91,7 +94,7 @@ static void plain_take(struct plain *p, struct arena *a, const struct model *m)
         *floats[i].to = arena_take(a, round_up(floats[i].n, TILE_ROWS), sizeof(float));
     p->taken = arena_take(a, n_experts, sizeof *p->taken);
     p->chosen = arena_take(a, n_used, sizeof *p->chosen);
-    act_buffer_take(a, &p->in, 1, max_size(m->dim, max_size(q, hidden)));
+    act_buffer_take(a, &p->in, 1, max_size(max.in, hidden));
 }
 
 /* Cuts everything from the arena; with an empty arena it only measures. */
@@ -126,8 +129,11 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     f->again_rows = arena_take(a, m->state_floats ? n : 0, sizeof *f->again_rows);
     f->ple_stride = round_up(m->n_layers * m->ple_dim, 64);
     f->ple = arena_take(a, n * f->ple_stride, size);
-    act_buffer_take(a, &f->in, n, max_size(m->dim, max.q));
+    act_buffer_take(a, &f->in, n, max.in);
     act_buffer_take(a, &f->ffn, n, max.hidden);
+    f->join_stride = round_up(2 * m->dim, 64);
+    f->guess_rows = arena_take(a, m->n_mtp * n, sizeof *f->guess_rows);
+    f->join = arena_take(a, m->n_mtp * n * f->join_stride, size);
     f->rope_cos = arena_take(a, m->n_ropes * n * f->rope_stride, size);
     f->rope_sin = arena_take(a, m->n_ropes * n * f->rope_stride, size);
     f->logits = arena_take(a, TERN_MAX_LOGITS * f->vocab_stride, size);

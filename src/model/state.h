@@ -73,11 +73,13 @@ struct forward {
     bool again;             /* which is under way */
     float *ple;       /* [n_batch, ple_stride] each layer's own embedding: [n_layers, ple_dim] */
     struct act_buffer in;   /* [n_batch, ...] input of a step */
+    struct row *guess_rows; /* [n_batch] rows of the layer that guesses (mtp.h), and */
+    float *join;            /* [n_batch, join_stride] what it reads; NULL without one */
     struct act_buffer ffn;  /* [n_batch, hidden] input of the down projection */
     float *gate, *up; /* [n_batch, ffn.stride] what ffn was made of, if somebody watches; or NULL */
     float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
     float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
-    size_t mix_stride, conv_stride, number_stride;
+    size_t mix_stride, conv_stride, number_stride, join_stride;
     size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride, ple_stride;
     size_t gate_floats;
     struct scratch *scratch; /* [threads] */

@@ -74,6 +74,11 @@ void pace_settle(struct pace *p, size_t tokens)
     earn(p, (float)tokens * (1 + SHARE) - p->spent);
 }
 
+void pace_waste(struct pace *p, double seconds)
+{
+    earn(p, -(float)(seconds / p->base));
+}
+
 size_t pace_choose(const struct pace *p, const float *chance, size_t max, float each, float *gain)
 {
     size_t best = 0;
@@ -89,6 +94,11 @@ size_t pace_choose(const struct pace *p, const float *chance, size_t max, float 
             *gain = now, best = m;
     }
     return best;
+}
+
+float pace_price(const struct pace *p, size_t m, float each)
+{
+    return cost_of(p, m + 2) - cost_of(p, m + 1) + each;
 }
 
 void pace_pass(struct pace *p)

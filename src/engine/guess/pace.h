@@ -31,9 +31,15 @@ void pace_plain(struct pace *p, double seconds);
 void pace_trial(struct pace *p, size_t rows, double seconds, double extra);
 void pace_settle(struct pace *p, size_t tokens);
 
+/* Guesses took so long, and none was tried. */
+void pace_waste(struct pace *p, double seconds);
+
 /* How many guesses to try, at most `max`. chance[i] is that of guess i when all before are right;
  * each guess costs `each` (in base) to make. *gain gets the tokens expected per step of one row. */
 size_t pace_choose(const struct pace *p, const float *chance, size_t max, float each, float *gain);
+
+/* What another guess costs when a step has m of them already: to evaluate it, and `each` to make it */
+float pace_price(const struct pace *p, size_t m, float each);
 
 /* Guesses were there and not worth a trial: what was measured long ago loses its weight. */
 void pace_pass(struct pace *p);

@@ -27,9 +27,12 @@ enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
         return error_set(e, TERN_USAGE, "the draft's context must be another one");
     if (p->draft && (status = tern_draft_check(ctx->model, p->draft->model, e)))
         return status;
+    if (p->mtp && !ctx->model->model->n_mtp)
+        return error_set(e, TERN_USAGE, "the model was opened without the layer that guesses");
     s->with_draft = p->draft != NULL;
     s->with_lookup = p->lookup > 0;
     draft_init(&s->draft, p->draft, text, n);
+    heads_init(&s->heads, p->mtp);
     pace_init(&s->pace);
     if (s->with_lookup && !lookup_open(&s->lookup, text, room))
         return error_memory(e, "the index of the text", room * sizeof *text);
@@ -117,15 +120,53 @@ static size_t choose_draft(struct speculate *s, size_t n, size_t most, float *ga
     return m;
 }
 
+static float each_of_heads(const struct speculate *s)
+{
+    return (float)(s->heads.each / s->pace.base);
+}
+
+static size_t choose_heads(struct speculate *s, size_t most, float *gain)
+{
+    struct heads *h = &s->heads;
+    *gain = 1;
+    if (!h->max || s->pace.base <= 0)
+        return 0;
+    size_t n = pace_choose(&s->pace, h->chance, most < h->max ? most : h->max, each_of_heads(s), gain);
+    if (!n)
+        heads_pass(h), pace_pass(&s->pace);
+    return n;
+}
+
+/* A guess is worth its price when it is more likely than the tokens that the time gives otherwise. */
+static size_t ask_heads(struct speculate *s, size_t n, size_t most, float gain, double *extra)
+{
+    struct heads *h = &s->heads;
+    uint64_t begin = clock_ns();
+    float least = gain * pace_price(&s->pace, most - 1, each_of_heads(s));
+    heads_guess(h, s->ctx, s->p->seq, s->text[n - 1], most, least);
+    *extra = seconds_since(begin);
+    memcpy(s->guess, h->guess, sizeof h->guess);
+    size_t found = cut(s, h->n_guess);
+    if (!found)
+        pace_waste(&s->pace, *extra);
+    return found;
+}
+
 /* Fills s->guess and returns how many to try; *extra gets the seconds that they cost. */
 static size_t make_guesses(struct speculate *s, size_t n, double *extra)
 {
-    float by_lookup, by_draft;
+    float by_lookup, by_draft, by_heads;
     size_t most = most_guesses(s), found = choose_lookup(s, most, &by_lookup);
-    size_t drafts = choose_draft(s, n, most, &by_draft);
+    size_t drafts = choose_draft(s, n, most, &by_draft), heads = choose_heads(s, most, &by_heads);
     *extra = 0;
-    s->drafted = drafts && !(found && by_lookup >= by_draft);
-    if (!s->drafted)
+    s->by = BY_LOOKUP;
+    if (drafts && !(found && by_lookup >= by_draft))
+        s->by = BY_DRAFT;
+    if (heads && by_heads > (s->by == BY_DRAFT ? by_draft : found ? by_lookup : 0))
+        s->by = BY_HEADS;
+    if (s->by == BY_HEADS)
+        return ask_heads(s, n, heads, by_heads, extra);
+    if (s->by == BY_LOOKUP)
         return found;
     bool first = s->draft.fed == 0; /* to read the prompt is the price of having a draft */
     uint64_t begin = clock_ns();
@@ -145,8 +186,10 @@ static void settle(struct speculate *s)
     if (!s->n_guess)
         return;
     pace_settle(&s->pace, s->right + 1);
-    if (s->drafted)
+    if (s->by == BY_DRAFT)
         draft_learn(&s->draft, s->right);
+    if (s->by == BY_HEADS)
+        heads_learn(&s->heads, s->right);
     s->n_guess = 0;
 }
 
@@ -176,6 +219,7 @@ static enum tern_status step_trial(struct speculate *s, size_t n, double extra,
         return status;
     if (!usable) {
         s->with_lookup = s->with_draft = false;
+        s->heads.max = 0;
         s->n_guess = 0;
         return step_plain(s, n, e);
     }
@@ -212,7 +256,7 @@ enum tern_status speculate_advance(struct speculate *s, size_t n, struct tern_er
     }
     context_drop(s->ctx);
     settle(s);
-    if ((s->with_lookup || s->with_draft) && !atomic_load(&s->ctx->forward.bad))
+    if ((s->with_lookup || s->with_draft || s->heads.max) && !atomic_load(&s->ctx->forward.bad))
         s->n_guess = make_guesses(s, n, &extra);
     return s->n_guess ? step_trial(s, n, extra, e) : step_plain(s, n, e);
 }

@@ -1,11 +1,12 @@
 /* Speculation: evaluates a token together with guesses of those that follow it, in one batch. In:
  * the tokens as they are chosen; out: their logits, the very bits that a row at a time would give.
- * Guesses come from lookup.h and draft.h; whether any are worth trying, pace.h decides by the
+ * Guesses come from lookup.h, draft.h and heads.h; whether any are worth trying, pace.h decides by the
  * clock. */
 #ifndef GUESS_SPECULATE_H
 #define GUESS_SPECULATE_H
 
 #include "engine/guess/draft.h"
+#include "engine/guess/heads.h"
 #include "engine/guess/lookup.h"
 #include "engine/guess/pace.h"
 
@@ -17,10 +18,11 @@ struct speculate {
     bool with_lookup, with_draft;
     struct lookup lookup;
     struct draft draft;
+    struct heads heads;
     struct pace pace;
     tern_token guess[TERN_MAX_LOGITS];
     size_t n_guess, right; /* of the last trial, and how many of them came true */
-    bool drafted;          /* the draft model made them */
+    enum guess_source { BY_LOOKUP, BY_DRAFT, BY_HEADS } by; /* and who made them */
 };
 
 /* `text` holds n tokens now, and later at most one more than the context. Checks the parameters;

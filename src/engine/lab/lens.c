@@ -14,7 +14,7 @@ static void run_rows(struct forward *f, const float *x, size_t stride, float *lo
 {
     for (size_t i = 0; i < f->n_logits; i++)
         memcpy(f->y + i * f->dim_stride, x + i * stride, f->model->dim * sizeof *x);
-    head_run(f);
+    head_run(f, &f->model->final_norm);
     for (size_t i = 0; i < f->n_logits; i++)
         memcpy(logits + i * f->model->vocab, f->logits + i * f->vocab_stride,
                f->model->vocab * sizeof *logits);

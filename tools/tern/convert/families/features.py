@@ -54,7 +54,7 @@ DEFAULTS = {
     "state_norm_groups": 1, "state_gate": 0, "state_skip": 0, "beta_scale": 1, "dt_low": 0, "dt_high": 2.0**100,
     "state_norm_eps": 0, "expert_norms": 0, "router_scale": 0, "kv_from": 0, "v_from_k": 0, "v_norm": 0, "layer_scale": 0,
     "ple_dim": 0, "ple_embed_scale": 1, "ple_in_scale": 1, "ple_scale": 1,
-    "kv_rank": 0, "q_rank": 0, "nope_dim": 0, "value_dim": 0, "latent_eps": 0,
+    "kv_rank": 0, "q_rank": 0, "nope_dim": 0, "value_dim": 0, "latent_eps": 0, "mtp": 0,
 }  # fmt: skip
 # Those of them, and others, that are f32.
 NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
@@ -88,9 +88,14 @@ def slots(config: dict[str, Any]) -> Iterator[Slot]:
         yield Slot("ple_embed", vocab, ple)
         yield Slot("ple_in", ple, dim)
         yield from _norm_slots(config, "ple_norm", config["ple_dim"])
-    for i in range(config["n_layers"]):
+    for i in range(config["n_layers"] + config.get("mtp", 0)):
         yield from _layer_slots(config, i)
         yield from _layer_end_slots(config, i)
+    if config.get("mtp"):
+        layer = f"layer.{config['n_layers']}."
+        yield Slot(layer + "mtp_in", dim, 2 * dim)
+        for name in ("mtp_embed_norm", "mtp_hidden_norm", "mtp_norm"):
+            yield from _norm_slots(config, layer + name, dim)
     yield from _norm_slots(config, "final_norm", dim)
     if not config["head_tied"]:
         yield Slot("head", vocab, dim)

@@ -37,6 +37,12 @@ HUGGINGFACE = {
     "shared_switch": "model.layers.{}.mlp.shared_expert_gate.weight",
     "final_norm": "model.norm.weight",
     "head": "lm_head.weight",
+    "mtp_in": "model.layers.{}.eh_proj.weight",
+    "mtp_embed_norm": "model.layers.{}.enorm.weight",
+    "mtp_hidden_norm": "model.layers.{}.hnorm.weight",
+    "mtp_norm": "model.layers.{}.shared_head.norm.weight",
+    "mtp_embed": "model.layers.{}.embed_tokens.weight",
+    "mtp_head": "model.layers.{}.shared_head.head.weight",
 }
 _LAYER = "model.layers.{}."
 _SANDWICH = {

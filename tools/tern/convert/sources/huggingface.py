@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import IO, USAGE, ConvertError, reading
-from ..families import published
+from ..families import mtp, published
 from ..families.config import Config, token_ids
 from ..families.families import FAMILIES
 from ..families.features import check_config, feature, slots
@@ -44,7 +44,6 @@ VISION = re.compile(
 # Of layers that read the keys and values of an earlier one; published files have them, and the reference drops them.
 SPARE_NORM = re.compile(r"^model\.layers\.\d+\.post_mlp_layernorm\.weight$")  # of dense layers of A.X K1
 UNREAD = re.compile(r"^model\.layers\.(\d+)\.self_attn\.[kv]_(proj|norm)\.weight$")
-DRAFTS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")  # layers that guess further tokens
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
 
@@ -56,7 +55,8 @@ def load(
     kind, config, values = features(folder, rope_length, notes, settings)
     entries = _plain_names(folder, kind, _entries(folder), notes)
     _settle_head(folder, Layout(kind, config, entries.__contains__), config, entries, notes)
-    _drop_drafts(folder, values, config["n_layers"], entries, notes)
+    mtp.behind(entries, config["n_layers"])
+    mtp.settle(kind, config, values, entries, str(folder), notes, _equal, Layout(kind, config, entries.__contains__).names)
     matrices = _matrices(folder, kind, config, entries)
     generation = folder / "generation_config.json"
     return Source(
@@ -220,19 +220,6 @@ def _settle_head(
     else:
         config["head_tied"] = 0
         notes.append(f"{folder}: config.json says that the head is the embedding, but the two differ; both are kept")
-
-
-def _drop_drafts(
-    folder: Path, values: dict[str, Any], n_layers: int, entries: dict[str, Entry], notes: list[str]
-) -> None:
-    """Layers that guess further tokens (MTP) stand beyond the others, or apart."""
-    extra = next((n for key in DRAFTS if (n := values.get(key))), 0)
-    beyond = tuple(f"model.layers.{n_layers + i}." for i in range(extra if type(extra) is int and extra < 64 else 0))
-    names = [name for name in entries if extra and name.startswith(("mtp.", "model.mtp.", *beyond))]
-    for name in names:
-        del entries[name]
-    if names:
-        notes.append(f"{folder}: {len(names)} tensors of layers that guess further tokens are left out")
 
 
 def _equal(a: Entry, b: Entry) -> bool:
