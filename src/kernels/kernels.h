@@ -264,7 +264,7 @@ typedef void (*convolve_fn)(float *y, const struct convolve *c);
 
 /* Some columns of the state S [k_dim, columns] of a recurrent head, over `rows` rows with q, k
  * [k_dim], v, o [columns] and numbers g, b. For each row:
- *   S = S * g
+ *   S = S * g, or S[i, j] = S[i, j] * g[i]
  *   delta:  r[j] = fma over i ascending of k[i] * S[i, j], from +0;  d[j] = (v[j] - r[j]) * b
  *   else:   d[j] = v[j] * b
  *   S[i, j] = fma(k[i], d[j], S[i, j])
@@ -275,9 +275,10 @@ struct recur {
     bool delta;
     const float *q, *k; /* [rows, key_stride] */
     const float *v;     /* [rows, v_stride] */
-    const float *g, *b; /* [rows, number_stride] */
+    const float *g;     /* [rows, g_stride], of each row k_dim numbers (g_step 1) or one (g_step 0) */
+    const float *b;     /* [rows, b_stride] */
     float *o;           /* [rows, o_stride] */
-    size_t key_stride, v_stride, number_stride, o_stride;
+    size_t key_stride, v_stride, g_stride, g_step, b_stride, o_stride;
     float *state; /* [k_dim, columns] */
 };
 typedef void (*recur_fn)(const struct recur *r);

@@ -235,14 +235,16 @@ static uint64_t run_convolve(const struct kernels *k, struct desk *d, int width)
     return hash(0, d->y, sizeof d->y);
 }
 
-/* Three rows of a state of 32 columns, and of one of 19 */
-static uint64_t run_recur(const struct kernels *k, struct desk *d, int delta)
+/* Three rows of a state of 32 columns, and of one of 19; with a decay for each of its rows, or one */
+enum { RECUR_DELTA = 1, RECUR_ROWS = 2 };
+static uint64_t run_recur(const struct kernels *k, struct desk *d, int how)
 {
     enum { KEYS = 24 };
-    struct recur r = {.rows = N, .k_dim = KEYS, .columns = STATE_COLUMNS, .delta = delta};
+    struct recur r = {.rows = N, .k_dim = KEYS, .columns = STATE_COLUMNS, .delta = how & RECUR_DELTA};
     k->scale(d->x, 0.01f, N * STRIDE), k->scale(d->z, 0.1f, N * STRIDE);
     r.q = d->x, r.k = d->x + KEYS, r.v = d->x + 2 * KEYS, r.g = d->z, r.b = d->z + 1;
-    r.key_stride = r.v_stride = r.number_stride = r.o_stride = STRIDE;
+    r.key_stride = r.v_stride = r.g_stride = r.b_stride = r.o_stride = STRIDE;
+    r.g_step = how & RECUR_ROWS ? 1 : 0;
     r.o = d->y, r.state = d->numbers;
     k->recur(&r);
     r.columns = 19, r.state = d->w, r.o = d->y + STATE_COLUMNS;
@@ -319,8 +321,9 @@ static const struct known {
     {"multiply", RUN_ROW, MULTIPLY, 0xbd000b05449c4a27},
     {"l2norm", RUN_ROW, L2NORM, 0x8461e239bfe13c19},
     {"convolve", RUN_CONVOLVE, 4, 0xc88fa6d505f4c8e9},
-    {"recur delta", RUN_RECUR, true, 0x56c981872e85d473},
-    {"recur", RUN_RECUR, false, 0xfcc2b9592b0e47f5},
+    {"recur delta", RUN_RECUR, RECUR_DELTA, 0x56c981872e85d473},
+    {"recur", RUN_RECUR, 0, 0xfcc2b9592b0e47f5},
+    {"recur rows", RUN_RECUR, RECUR_DELTA | RECUR_ROWS, 0x266f3ffd3d9888e2},
     {"mix_heads", RUN_MIX_HEADS, 0, 0xf1a068c7d6c56f78},
     {"widen f16", RUN_WIDEN, TERN_CACHE_F16, 0x8bfc8b57ae3af54c},
     {"widen q8", RUN_WIDEN, TERN_CACHE_Q8, 0x2efc36482e278cb8},

@@ -591,10 +591,10 @@ static void convolve(float *y, const struct convolve *c)
 static float recur_column(const struct recur *r, size_t row, size_t j)
 {
     const float *q = r->q + row * r->key_stride, *k = r->k + row * r->key_stride;
-    float g = r->g[row * r->number_stride], b = r->b[row * r->number_stride];
-    float *s = r->state + j, known = 0, o = 0;
+    const float *g = r->g + row * r->g_stride;
+    float b = r->b[row * r->b_stride], *s = r->state + j, known = 0, o = 0;
     for (size_t i = 0; i < r->k_dim; i++) {
-        s[i * r->columns] *= g;
+        s[i * r->columns] *= g[i * r->g_step];
         known = fmaf(k[i], s[i * r->columns], known);
     }
     float v = r->v[row * r->v_stride + j], d = (r->delta ? v - known : v) * b;

@@ -11,6 +11,7 @@ enum { STATE_PARTS = STATE_COLUMNS / WIDTH };
 SIMD void recur_parts(const struct recur *r, size_t c, const size_t parts, size_t left,
                       const bool delta)
 {
+    static const float one = 1;
     vf known[STATE_PARTS], d[STATE_PARTS], o[STATE_PARTS];
     const float *q = r->q, *k = r->k, *v = r->v + c, *g = r->g, *b = r->b;
     const bool whole = parts == STATE_PARTS;
@@ -24,14 +25,15 @@ SIMD void recur_parts(const struct recur *r, size_t c, const size_t parts, size_
 #pragma GCC unroll 8
         for (size_t j = 0; j < parts; j++) {
             float *at = r->state + i * r->columns + c + j * WIDTH;
-            vf s = vf_mul(PART_LOAD(at), vf_set1(*g));
+            vf s = vf_mul(PART_LOAD(at), vf_set1(g[i * r->g_step]));
             PART_STORE(at, s);
             known[j] = vf_fma(vf_set1(k[i]), s, known[j]);
         }
     for (size_t row = 0; row < r->rows; row++) {
         bool last = row + 1 == r->rows;
         const float *next = last ? k : k + r->key_stride;
-        vf G = vf_set1(delta ? last ? 1 : g[r->number_stride] : *g);
+        const float *G = !delta ? g : last ? &one : g + r->g_stride;
+        const size_t step = delta && last ? 0 : r->g_step;
 #pragma GCC unroll 8
         for (size_t j = 0; j < parts; j++) {
             vf x = PART_LOAD(v + j * WIDTH);
@@ -39,17 +41,17 @@ SIMD void recur_parts(const struct recur *r, size_t c, const size_t parts, size_
             known[j] = o[j] = vf_set1(0);
         }
         for (size_t i = 0; i < r->k_dim; i++) {
-            vf ki = vf_set1(k[i]), qi = vf_set1(q[i]), ni = vf_set1(next[i]);
+            vf ki = vf_set1(k[i]), qi = vf_set1(q[i]), ni = vf_set1(next[i]), gi = vf_set1(G[i * step]);
 #pragma GCC unroll 8
             for (size_t j = 0; j < parts; j++) {
                 float *at = r->state + i * r->columns + c + j * WIDTH;
                 vf s = PART_LOAD(at);
                 if (!delta)
-                    s = vf_mul(s, G);
+                    s = vf_mul(s, gi);
                 s = vf_fma(ki, d[j], s);
                 o[j] = vf_fma(qi, s, o[j]);
                 if (delta) {
-                    s = vf_mul(s, G);
+                    s = vf_mul(s, gi);
                     known[j] = vf_fma(ni, s, known[j]);
                 }
                 PART_STORE(at, s);
@@ -59,7 +61,7 @@ SIMD void recur_parts(const struct recur *r, size_t c, const size_t parts, size_
         for (size_t j = 0; j < parts; j++)
             PART_STORE(y + j * WIDTH, o[j]);
         q += r->key_stride, k += r->key_stride, v += r->v_stride, y += r->o_stride;
-        g += r->number_stride, b += r->number_stride;
+        g += r->g_stride, b += r->b_stride;
     }
 #undef PART_LOAD
 #undef PART_STORE

@@ -120,6 +120,9 @@ static const struct size_key layer_sizes[] = {
     {"state_norm_groups", 1, OF_LAYER(norm_groups), MAX_HEADS, 1},
     {"state_gate", 0, OF_LAYER(state_gate), 1, 0},
     {"state_skip", 0, OF_LAYER(skip), 1, 0},
+    {"state_decay", 0, OF_LAYER(state_decay), 1, 0},
+    {"decay_rank", 0, OF_LAYER(decay_rank), MAX_WIDTH, 0},
+    {"gate_rank", 0, OF_LAYER(gate_rank), MAX_WIDTH, 0},
     {"expert_norms", 0, OF_LAYER(expert_norms), 1, 0},
     {"router_scale", 0, OF_LAYER(router_scaled), 1, 0},
     {"kv_from", 0, OF_LAYER(kv_from), MAX_LAYERS, 0},
@@ -138,6 +141,7 @@ static const struct number_key layer_numbers[] = {
     {"beta_scale", OF_LAYER(beta_scale), 0, MAX_NUMBER, 1},
     {"dt_low", OF_LAYER(dt_low), 0, MAX_NUMBER, 0},
     {"dt_high", OF_LAYER(dt_high), 0, MAX_NUMBER, MAX_NUMBER},
+    {"decay_floor", OF_LAYER(decay_floor), -MAX_NUMBER, 0, 0},
     {"state_norm_eps", OF_LAYER(state_norm_eps), 0, MAX_NUMBER, 0},
     {"latent_eps", OF_LAYER(latent_eps), 0, MAX_NUMBER, 0},
 };
@@ -444,12 +448,15 @@ static enum tern_status check_mixer(const struct model *m, const struct shape *s
     if (!(s->mixer & MIX_RECURRENT))
         return TERN_OK;
     if (!s->k_heads || !s->k_dim || !width || s->v_heads % s->k_heads || width > MAX_WIDTH ||
+        (s->state_decay && s->v_heads * s->k_dim > MAX_WIDTH) ||
         2 * s->k_heads * s->k_dim + width > MAX_WIDTH || width % s->norm_groups)
         return error_set(
             e, TERN_BAD_FILE,
             "layer %zu: a recurrent mixer of %zu and %zu heads of %zu and %zu dims and "
             "%zu norms cannot be",
             l, s->k_heads, s->v_heads, s->k_dim, s->v_dim, s->norm_groups);
+    if (s->rule != RULE_DELTA && (s->state_decay || s->decay_rank || s->gate_rank || s->decay_floor < 0))
+        return error_set(e, TERN_BAD_FILE, "layer %zu: decays or ranks of a delta net in another mixer", l);
     if (beside && (s->norms & NORM_ATTN) == 0)
         return error_set(e, TERN_BAD_FILE, "layer %zu: two mixers without a norm", l);
     return m->layer_norm && s->state_norm

@@ -132,6 +132,7 @@ static void bind_mixer(struct binder *b, struct layer *w, const struct shape *c)
     struct mixer *x = &w->mix;
     bool recurs = c->mixer & MIX_RECURRENT, delta = recurs && c->rule == RULE_DELTA;
     size_t dim = m->dim, value = c->v_heads * c->v_dim, key = c->k_heads * c->k_dim;
+    size_t n_decay = c->state_decay ? c->k_dim : 1, decays = c->v_heads * n_decay;
     if (c->mixer <= MIX_ATTENTION)
         return;
     *x = (struct mixer){.rule = (enum recurrence_rule)c->rule,
@@ -144,19 +145,27 @@ static void bind_mixer(struct binder *b, struct layer *w, const struct shape *c)
                         .norm_eps = c->state_norm_eps > 0 ? c->state_norm_eps : m->norm_eps,
                         .beta_scale = c->beta_scale,
                         .dt_low = c->dt_low,
-                        .dt_high = c->dt_high};
+                        .dt_high = c->dt_high,
+                        .decay_floor = c->decay_floor,
+                        .n_decay = n_decay};
     if (recurs)
         x->k_heads = c->k_heads, x->v_heads = c->v_heads, x->k_dim = c->k_dim, x->v_dim = c->v_dim;
     const struct slot slots[] = {
         {"mix_in", recurs ? x->channels : 3 * dim, dim, 1, c->mix_bias & MIX_BIAS_IN, &x->in},
-        {"mix_gate", value, dim, recurs, c->mix_bias & MIX_BIAS_GATE, &x->gate},
+        {"mix_gate_down", c->gate_rank, dim, recurs && c->gate_rank, false, &x->gate_down},
+        {"mix_gate", value, c->gate_rank ? c->gate_rank : dim, recurs, c->mix_bias & MIX_BIAS_GATE,
+         &x->gate},
         {"mix_out", dim, recurs ? value : dim, 1, c->mix_bias & MIX_BIAS_OUT, &x->out},
     };
-    const struct slot decay = {"mix_decay", c->v_heads, dim, recurs, recurs, &x->decay};
+    const struct slot down = {"mix_decay_down", c->decay_rank, dim, recurs && c->decay_rank, false,
+                              &x->decay_down};
+    const struct slot decay = {"mix_decay", decays, c->decay_rank ? c->decay_rank : dim, recurs, recurs,
+                               &x->decay};
     const struct slot beta = {"mix_beta", c->v_heads, dim, delta, false, &x->beta};
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         bind_matrix(b, &slots[i], ANY_TYPE);
-    bind_matrix(b, &decay, 1 << TERN_F32);
+    bind_matrix(b, &down, 1 << TERN_F32);
+    bind_matrix(b, &decay, c->state_decay && !c->decay_rank ? ANY_TYPE : 1 << TERN_F32);
     bind_matrix(b, &beta, 1 << TERN_F32);
     bind_vector(b, "mix_conv", "", 1, x->width * x->channels, &x->conv);
     bind_vector(b, "mix_conv_bias", "", c->conv_bias, x->channels, &x->conv_bias);
@@ -165,7 +174,7 @@ static void bind_mixer(struct binder *b, struct layer *w, const struct shape *c)
     bind_vector(b, "mix_norm", "", recurs && c->state_norm, delta ? c->v_dim : value, &x->norm);
     x->at = m->state_floats, x->log_at = m->log_floats;
     x->floats = (x->width - 1) * x->channels + x->v_heads * x->k_dim * x->v_dim;
-    x->log_floats = x->channels + 2 * x->v_heads;
+    x->log_floats = x->channels + x->v_heads * (x->n_decay + 1);
     m->state_floats += (x->floats + 15) / 16 * 16;
     m->log_floats += (x->log_floats + 15) / 16 * 16;
 }

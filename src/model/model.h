@@ -91,10 +91,13 @@ struct mixer {
     enum state_norm norm_order;
     size_t norm_groups; /* of v_heads * v_dim values; in a delta net the heads */
     bool sigmoid;       /* the gate is sigmoid(z), not silu(z) */
-    float norm_eps, beta_scale, dt_low, dt_high;
+    float norm_eps, beta_scale, dt_low, dt_high, decay_floor;
+    size_t n_decay;         /* numbers that a head's state decays by: one, or k_dim, of each row of S */
+    struct matrix gate_down, decay_down; /* [rank, dim]: gate and decay read what these make of a row,
+                                          * and have k = rank; data NULL: they read the row */
     struct matrix in;       /* [q | k | v] [channels, dim]; short convolution: [B | C | x] */
     struct matrix gate;     /* z: [v_heads * v_dim, dim] */
-    struct matrix decay;    /* [v_heads, dim] f32 */
+    struct matrix decay;    /* [v_heads * n_decay, dim] f32, or wide of any type */
     struct matrix beta;     /* [v_heads, dim] f32; of a delta net */
     struct matrix out;      /* [dim, v_heads * v_dim] */
     const float *conv;      /* [width, channels] */
@@ -129,9 +132,9 @@ struct shape {
     size_t chunked, q_scaled, weigh_input;
     size_t qkv_clip_last, qk_norm_last, router_groups, router_groups_used, router_group_best;
     size_t mixer, attn_gate, rule, k_heads, v_heads, k_dim, v_dim, conv_width, conv_bias, mix_bias;
-    size_t state_norm, norm_groups, state_gate, skip;
+    size_t state_norm, norm_groups, state_gate, skip, state_decay, decay_rank, gate_rank;
     size_t kv_rank, q_rank, nope_dim, value_dim;
-    float beta_scale, dt_low, dt_high, state_norm_eps, latent_eps;
+    float beta_scale, dt_low, dt_high, decay_floor, state_norm_eps, latent_eps;
     float attn_scale, attn_cap, qkv_clip, ffn_clamp, router_factor, router_jitter;
 };
 

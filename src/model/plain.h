@@ -23,7 +23,7 @@ struct plain {
     float *gate, *up; /* [hidden] */
     float *cos, *sin; /* [n_ropes, half] */
     float *mix, *conv, *z_gate; /* what a mixer reads, convolved; its gate */
-    float *decay, *beta;        /* [v_heads] */
+    float *decay, *beta;        /* [v_heads * n_decay], [v_heads] */
     float *scores;    /* [256] of a block of positions; of the router: [n_experts] */
     float *a, *A;     /* [head_dim] sums over a block, and over all blocks so far */
     bool *taken;      /* [n_experts] */

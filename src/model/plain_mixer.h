@@ -16,7 +16,7 @@ void plain_log(struct forward *f, const struct layer *w, const struct row *row, 
 void plain_convolve(struct forward *f, const struct layer *w, float *state, const float *in,
                     bool silu);
 
-/* From what decay and beta project, of a head: the numbers that its state reads */
+/* From what decay [n_decay] and beta project, of a head: the numbers that its state reads */
 void recurrent_numbers(const struct mixer *x, size_t head, float *decay, float *beta);
 
 /* o [v_heads * v_dim], read from the states, becomes what the output matrix reads; v the values

@@ -3,12 +3,14 @@
  *
  *   [q | k | v] = silu(conv(Win h))     [k_heads, k_dim] twice, [v_heads, v_dim]; Mamba2: C, B, x
  *   delta net:  q, k = l2norm(q) / sqrt(k_dim), l2norm(k)
- *               b = sigmoid(Wbeta h) * beta_scale,  g = exp(-a * softplus(Wdecay h + bias))
+ *               b = sigmoid(Wbeta h) * beta_scale,  g = exp(-a * softplus(Wdecay h + bias)), or
+ *               exp(floor * sigmoid(a * (Wdecay h + bias))); of a head, or of each row of S (Kimi)
  *   Mamba2:     b = clamp(softplus(Wdecay h + bias), dt_low, dt_high),  g = exp(-a * b)
  *   S = g S;    delta net: d = (v - k^T S) b,  Mamba2: d = v b;    S += k d^T;    o = q^T S
  *   o += d[head] * v                    where the layer has a skip
  *   norm(o) * act(z), norm(o * act(z)) or o * act(z),  z = Wgate h, act silu or sigmoid
- *   y = Wout o */
+ *   y = Wout o
+ * Wdecay and Wgate may be products of two matrices, by way of a narrow row. */
 #include <math.h>
 
 #include "kernels/math.h"
@@ -16,14 +18,18 @@
 
 void recurrent_numbers(const struct mixer *x, size_t head, float *decay, float *beta)
 {
-    float dt = math_softplus(*decay);
-    if (x->rule == RULE_DELTA) {
-        *beta = x->beta_scale / (1 + math_exp(-*beta));
-    } else {
+    if (x->rule == RULE_MAMBA2) {
+        float dt = math_softplus(*decay);
         dt = dt < x->dt_low ? x->dt_low : dt > x->dt_high ? x->dt_high : dt;
         *beta = dt;
+        *decay = math_exp(-(x->a[head] * dt));
+        return;
     }
-    *decay = math_exp(-(x->a[head] * dt));
+    *beta = x->beta_scale / (1 + math_exp(-*beta));
+    for (size_t i = 0; i < x->n_decay; i++)
+        decay[i] = x->decay_floor < 0
+                       ? math_exp(x->decay_floor / (1 + math_exp(-(x->a[head] * decay[i]))))
+                       : math_exp(-(x->a[head] * math_softplus(decay[i])));
 }
 
 void recurrent_key(const struct kernels *k, const struct mixer *x, float *key, bool is_query)
@@ -54,6 +60,15 @@ void recurrent_finish(const struct kernels *k, const struct mixer *x, float *o, 
         gate(k, x, o, z, width);
 }
 
+/* y = W h, or W (Wdown h) */
+static void plain_product(struct forward *f, size_t l, float *y, const struct matrix *down,
+                          const struct matrix *w, const float *h)
+{
+    if (down->data)
+        plain_matmul(f, l, f->plain.k, down, h);
+    plain_matmul(f, l, y, w, down->data ? f->plain.k : h);
+}
+
 void plain_recurrent(struct forward *f, const struct layer *w, const struct row *row, float *y,
                      const float *h)
 {
@@ -63,8 +78,8 @@ void plain_recurrent(struct forward *f, const struct layer *w, const struct row 
     size_t key = x->k_heads * x->k_dim, l = w->index;
     float *q = p->conv, *v = q + 2 * key, *state = f->cache->recurrent.seqs[row->seq].to + x->at;
     plain_matmul(f, l, p->mix, &x->in, h);
-    plain_matmul(f, l, p->z_gate, &x->gate, h);
-    plain_matmul(f, l, p->decay, &x->decay, h);
+    plain_product(f, l, p->z_gate, &x->gate_down, &x->gate, h);
+    plain_product(f, l, p->decay, &x->decay_down, &x->decay, h);
     if (x->rule == RULE_DELTA)
         plain_matmul(f, l, p->beta, &x->beta, h);
     plain_log(f, w, row, p->mix);
@@ -72,10 +87,10 @@ void plain_recurrent(struct forward *f, const struct layer *w, const struct row 
     for (size_t i = 0; i < 2 * x->k_heads; i++)
         recurrent_key(k, x, q + i * x->k_dim, i < x->k_heads);
     for (size_t head = 0; head < x->v_heads; head++) {
-        recurrent_numbers(x, head, &p->decay[head], &p->beta[head]);
+        recurrent_numbers(x, head, p->decay + head * x->n_decay, &p->beta[head]);
         struct recur r = {.rows = 1, .k_dim = x->k_dim, .delta = x->rule == RULE_DELTA};
         r.q = q + head / (x->v_heads / x->k_heads) * x->k_dim, r.k = r.q + key;
-        r.g = &p->decay[head], r.b = &p->beta[head];
+        r.g = p->decay + head * x->n_decay, r.b = &p->beta[head], r.g_step = x->n_decay > 1;
         for (size_t at = 0; at * STATE_COLUMNS < x->v_dim; at++) {
             r.columns = state_columns(x, at);
             r.v = v + head * x->v_dim + at * STATE_COLUMNS;

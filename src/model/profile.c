@@ -126,6 +126,8 @@ static void add_mixer(struct profile_cost *cost, const struct mixer *x, const st
         seqs += i == 0 || rows[i - 1].seq != rows[i].seq;
     add_matrix(&cost[OP_QKV], &x->in, n);
     add_matrix(&cost[OP_QKV], &x->gate, n);
+    add_matrix(&cost[OP_QKV], &x->gate_down, n);
+    add_matrix(&cost[OP_QKV], &x->decay_down, n);
     add_matrix(&cost[OP_QKV], &x->decay, n);
     add_matrix(&cost[OP_QKV], &x->beta, n);
     cost[OP_CONVOLVE].macs += n * x->width * x->channels;

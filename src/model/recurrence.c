@@ -66,44 +66,63 @@ static void project_items(void *arg, size_t begin, size_t end, int thread)
     }
 }
 
-/* The rows that a layer's mixers read, for matrices of these types */
-static struct input mixer_input(struct forward *f, const struct layer *w,
-                                const struct projected *parts)
+/* All parts, of rows that are described but for the types that read them */
+static void project_rows(struct forward *f, const struct layer *w, struct input *in,
+                         const struct projected *parts, pool_fn items)
 {
-    struct input in = {.src = f->x,
-                       .stride = f->dim_stride,
-                       .n = f->n,
-                       .k = f->model->dim,
-                       .norm = &w->attn_norm,
-                       .layer = w->index};
-    for (; parts->m; parts++) {
-        in.quantize |= type_is_quantized(parts->m->type);
-        in.floats |= !type_is_quantized(parts->m->type);
+    size_t tiles = 0;
+    in->n = f->n, in->layer = w->index;
+    for (const struct projected *p = parts; p->m; p++) {
+        tiles += ceil_div(p->m->rows, TILE_ROWS);
+        in->quantize |= type_is_quantized(p->m->type);
+        in->floats |= !type_is_quantized(p->m->type);
     }
-    return in;
+    input_prepare(f, in);
+    profile_run(f->profile, OP_QKV, f->pool, tiles, items,
+                &(struct mixer_job){.f = f, .w = w, .in = in, .part = parts});
+}
+
+/* The rows that a layer's mixers read */
+static struct input mixer_input(const struct forward *f, const struct layer *w)
+{
+    return (struct input){
+        .src = f->x, .stride = f->dim_stride, .k = f->model->dim, .norm = &w->attn_norm};
+}
+
+/* What a narrow row [rank], made of x before, becomes */
+static void project_narrow(struct forward *f, const struct layer *w, const float *narrow,
+                           const struct projected *part)
+{
+    struct input in = {.src = narrow, .stride = f->kv_stride, .k = part->m->k};
+    const struct projected parts[2] = {*part};
+    project_rows(f, w, &in, parts, project_items);
 }
 
 void step_project_mixer(struct forward *f, const struct layer *w)
 {
     const struct mixer *x = &w->mix;
+    const struct projected gate = {&x->gate, f->mix_gate, f->q_stride},
+                           decay = {&x->decay, f->decay, f->decay_stride},
+                           gate_down = {&x->gate_down, f->k, f->kv_stride},
+                           decay_down = {&x->decay_down, f->v, f->kv_stride};
     const struct projected all[] = {{&x->in, f->mix, f->mix_stride},
-                                    {&x->gate, f->mix_gate, f->q_stride},
-                                    {&x->decay, f->decay, f->number_stride},
+                                    x->gate_down.data ? gate_down : gate,
+                                    x->decay_down.data ? decay_down : decay,
                                     {&x->beta, f->beta, f->number_stride}};
     struct projected parts[MOST_PARTS + 1];
-    size_t n = 0, tiles = 0;
+    size_t n = 0;
     for (size_t i = 0; i < MOST_PARTS; i++)
-        if (all[i].m->data) {
-            tiles += ceil_div(all[i].m->rows, TILE_ROWS);
+        if (all[i].m->data)
             parts[n++] = all[i];
-        }
     parts[n] = (struct projected){0};
     if (!(w->mixer & MIX_ATTENTION))
         state_watch(f, w->index, WATCH_ATTENTION);
-    struct input in = mixer_input(f, w, parts);
-    input_prepare(f, &in);
-    profile_run(f->profile, OP_QKV, f->pool, tiles, project_items,
-                &(struct mixer_job){.f = f, .w = w, .in = &in, .part = parts});
+    struct input in = mixer_input(f, w);
+    project_rows(f, w, &in, parts, project_items);
+    if (x->gate_down.data)
+        project_narrow(f, w, f->k, &gate);
+    if (x->decay_down.data)
+        project_narrow(f, w, f->v, &decay);
 }
 
 /* ---- convolution ---- */
@@ -172,12 +191,12 @@ static void convolve_run(struct forward *f, const struct layer *w, size_t i, siz
 static void number_run(struct forward *f, const struct layer *w, size_t i, size_t end, size_t head)
 {
     const struct mixer *x = &w->mix;
-    float *decay = f->decay + i * f->number_stride + head;
+    float *decay = f->decay + i * f->decay_stride + head * x->n_decay;
     float *beta = f->beta + i * f->number_stride + head;
-    size_t from = run_of(f, i)->log_from;
-    log_rows(f, x, i, from, end - i, x->channels + head, decay, f->number_stride, 1);
-    log_rows(f, x, i, from, end - i, x->channels + x->v_heads + head, beta, f->number_stride, 1);
-    for (size_t t = 0; t < end - i; t++, decay += f->number_stride, beta += f->number_stride)
+    size_t from = run_of(f, i)->log_from, n = end - i, at = x->channels + x->v_heads * x->n_decay;
+    log_rows(f, x, i, from, n, x->channels + head * x->n_decay, decay, f->decay_stride, x->n_decay);
+    log_rows(f, x, i, from, n, at + head, beta, f->number_stride, 1);
+    for (size_t t = 0; t < n; t++, decay += f->decay_stride, beta += f->number_stride)
         recurrent_numbers(x, head, decay, beta);
 }
 
@@ -224,14 +243,16 @@ static void recur_run(struct forward *f, const struct layer *w, size_t i, size_t
     size_t bytes = r.k_dim * r.columns * sizeof *r.state;
     r.delta = x->rule == RULE_DELTA, r.state = q->to + place;
     r.key_stride = r.v_stride = f->conv_stride;
-    r.number_stride = f->number_stride, r.o_stride = f->q_stride;
+    r.g_stride = f->decay_stride, r.g_step = x->n_decay > 1;
+    r.b_stride = f->number_stride, r.o_stride = f->q_stride;
     if (q->from != q->to)
         memcpy(r.state, q->from + place, bytes);
     for (size_t t = i, stop; t < end; t = stop) {
         stop = m < q->n_marks ? i + q->marks[m].row : end;
         r.q = f->conv + t * f->conv_stride + head / (x->v_heads / x->k_heads) * x->k_dim;
         r.k = r.q + key, r.v = f->conv + t * f->conv_stride + 2 * key + column;
-        r.g = f->decay + t * f->number_stride + head, r.b = f->beta + t * f->number_stride + head;
+        r.g = f->decay + t * f->decay_stride + head * x->n_decay;
+        r.b = f->beta + t * f->number_stride + head;
         r.o = f->att + t * f->q_stride + column, r.rows = stop - t;
         f->kernels->recur(&r);
         for (; m < q->n_marks && i + q->marks[m].row == stop; m++)
@@ -313,10 +334,8 @@ void step_gate_attention(struct forward *f, const struct layer *w)
     const struct projected parts[2] = {{&w->attn_gate, f->mix, f->mix_stride}};
     if (!w->attn_gate.data)
         return;
-    struct input in = mixer_input(f, w, parts);
-    input_prepare(f, &in);
-    profile_run(f->profile, OP_QKV, f->pool, ceil_div(w->attn_gate.rows, TILE_ROWS), gate_items,
-                &(struct mixer_job){.f = f, .w = w, .in = &in, .part = parts});
+    struct input in = mixer_input(f, w);
+    project_rows(f, w, &in, parts, gate_items);
 }
 
 /* ---- where the states are ---- */
@@ -338,8 +357,8 @@ static void run_again(struct forward *f, size_t seq)
             const float *log = recurrent_log(r, seq, q->first + i) + x->log_at;
             memcpy(f->mix + i * f->mix_stride + x->in_place, log, x->channels * sizeof *log);
             log += x->channels;
-            memcpy(f->decay + i * f->number_stride, log, x->v_heads * sizeof *log);
-            log += x->v_heads;
+            memcpy(f->decay + i * f->decay_stride, log, x->decay.rows * sizeof *log);
+            log += x->decay.rows;
             memcpy(f->beta + i * f->number_stride, log, x->v_heads * sizeof *log);
         }
         if (x->width) {

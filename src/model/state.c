@@ -5,14 +5,14 @@
 #include "model/linear.h"
 
 struct widths { /* the widest layer's */
-    size_t q, kv, hidden, half, mix, conv, numbers;
+    size_t q, kv, hidden, half, mix, conv, decays, numbers;
     size_t in; /* of what is projected, but for hidden */
     bool aside; /* some layer is parallel or has a shared expert */
 };
 
 static struct widths widths_of(const struct model *m)
 {
-    struct widths max = {1, 1, 1, 1, 0, 0, 0, 0, false};
+    struct widths max = {.q = 1, .kv = 1, .hidden = 1, .half = 1};
     for (size_t l = 0; l < m->n_layers + m->n_mtp; l++) {
         const struct layer *w = &m->layers[l];
         max.q = max_size(max.q, w->n_heads * w->head_dim);
@@ -24,12 +24,14 @@ static struct widths widths_of(const struct model *m)
         max.half = max_size(max.half, w->rope ? w->rope->half : 1);
         max.mix = max_size(max.mix, max_size(w->mix.in.rows, w->attn_gate.rows));
         max.conv = max_size(max.conv, w->mix.channels);
+        max.kv = max_size(max.kv, max_size(w->mix.gate_down.rows, w->mix.decay_down.rows));
+        max.decays = max_size(max.decays, w->mix.decay.rows);
         max.numbers = max_size(max.numbers, w->mix.v_heads);
         max.q = max_size(max.q, w->mix.out.k);
         max.aside |=
             w->parallel || w->experts.shared_hidden || w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
     }
-    max.in = max_size(max.q, m->dim + m->n_mtp * m->dim);
+    max.in = max_size(max_size(max.q, max.kv), m->dim + m->n_mtp * m->dim);
     return max;
 }
 
@@ -86,7 +88,7 @@ static void plain_take(struct plain *p, struct arena *a, const struct model *m)
         {&p->mix, max.mix},
         {&p->conv, max.conv},
         {&p->z_gate, q},
-        {&p->decay, max.numbers},
+        {&p->decay, max.decays},
         {&p->beta, max.numbers},
     };
     p->rope_stride = half;
@@ -120,11 +122,12 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     f->att = arena_take(a, n * f->q_stride, size);
     f->mix_stride = round_up(max.mix, 64);
     f->conv_stride = round_up(max.conv, 64);
+    f->decay_stride = round_up(max.decays, 16);
     f->number_stride = round_up(max.numbers, 16);
     f->mix = arena_take(a, n * f->mix_stride, size);
     f->conv = arena_take(a, n * f->conv_stride, size);
     f->mix_gate = arena_take(a, n * (max.numbers ? f->q_stride : 0), size);
-    f->decay = arena_take(a, n * f->number_stride, size);
+    f->decay = arena_take(a, n * f->decay_stride, size);
     f->beta = arena_take(a, n * f->number_stride, size);
     f->again_rows = arena_take(a, m->state_floats ? n : 0, sizeof *f->again_rows);
     f->ple_stride = round_up(m->n_layers * m->ple_dim, 64);

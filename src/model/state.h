@@ -68,7 +68,7 @@ struct forward {
     float *mix, *conv; /* [n_batch, channels] what a mixer's convolution reads, and makes; mix also
                             * the gate of attention. NULL, like the next, if no layer has one */
     float *mix_gate;   /* [n_batch, v_heads * v_dim] */
-    float *decay, *beta;    /* [n_batch, v_heads] */
+    float *decay, *beta;    /* [n_batch, v_heads * n_decay], [n_batch, v_heads] */
     struct row *again_rows; /* [n_batch] rows that are run again from the log, */
     bool again;             /* which is under way */
     float *ple;       /* [n_batch, ple_stride] each layer's own embedding: [n_layers, ple_dim] */
@@ -79,7 +79,7 @@ struct forward {
     float *gate, *up; /* [n_batch, ffn.stride] what ffn was made of, if somebody watches; or NULL */
     float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
     float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
-    size_t mix_stride, conv_stride, number_stride, join_stride;
+    size_t mix_stride, conv_stride, decay_stride, number_stride, join_stride;
     size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride, ple_stride;
     size_t gate_floats;
     struct scratch *scratch; /* [threads] */

@@ -181,7 +181,8 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
                  {"gate", WATCH_FFN},           {"up", WATCH_FFN},
                  {"down", WATCH_DOWN},          {"mix_out", WATCH_OUT},
                  {"mix_in", WATCH_ATTENTION},   {"mix_gate", WATCH_ATTENTION},
-                 {"attn_gate", WATCH_ATTENTION}, {"q_down", WATCH_ATTENTION}};
+                 {"attn_gate", WATCH_ATTENTION}, {"q_down", WATCH_ATTENTION},
+                 {"mix_gate_down", WATCH_ATTENTION}};
     const char *dot = strrchr(tensor, '.');
     *site = 0, *at = WATCH_ATTENTION;
     if (!dot)
@@ -202,6 +203,8 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
                 return false; /* what it reads is not watched: attention's is */
             if (!strcmp(parts[i].part, "q") && site_layer(c, *site)->latent.q_rank)
                 return false; /* it reads a compressed row, which is not watched */
+            if (!strcmp(parts[i].part, "mix_gate") && site_layer(c, *site)->mix.gate_down.data)
+                return false;
             return *at < WATCH_FFN ||
                    !site_layer(c, *site)->experts.n; /* which see some rows each */
         }

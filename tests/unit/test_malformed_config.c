@@ -118,6 +118,10 @@ static const struct rule rules[] = {
     OF_LAYER("state_norm_groups", 2, 0, 4097, false),
     LAYER_SWITCH("state_gate", 1),
     LAYER_SWITCH("state_skip", 1),
+    LAYER_SWITCH("state_decay", 0),
+    OF_LAYER("decay_rank", 0, NAN, 1048577, false),
+    OF_LAYER("gate_rank", 0, NAN, 1048577, false),
+    {"decay_floor", KEY_F32, LAYERS, 0, -0x1p101, 1, false},
     LAYER_NUMBER("beta_scale", 2, -1),
     LAYER_NUMBER("dt_low", 0.5, -1),
     LAYER_NUMBER("dt_high", 2, -1),
@@ -356,6 +360,12 @@ static const struct {
     {NULL, {{"norms", 9, 0}}}, /* after the step only */
     {"inner norms or rounded inputs", {{"round_inputs", 1, 0}}}, /* beside experts */
     {"inner norms or rounded inputs", {{"norms", 31, 0}}},
+    {"decays or ranks of a delta net", {{"mixer", 3, 0}, {"state_decay", 1, 0}}},
+    {"decays or ranks of a delta net", {{"mixer", 3, 0}, {"gate_rank", 8, 0}}},
+    {"decays or ranks of a delta net", {{"mixer", 3, 0}, {"decay_floor", -1, 0}}},
+    {NULL, {{"mixer", 3, 0}, {"state_decay", 1, 0}, {"decay_rank", 8, 0}, {"recurrence", 0, 0}}},
+    {"a recurrent mixer of 1 and 4096 heads",
+     {{"mixer", 3, 0}, {"state_decay", 1, 0}, {"recurrence", 0, 0}, {"v_heads", 4096, 0}, {"k_dim", 257, 0}}},
     {"inner norms or rounded inputs", {{"norms", 47, 0}}},
     {"xielu with a gate", {{"activation", 0, "xielu"}}},
     {NULL, {{"activation", 0, "xielu"}, {"ffn_gated", 0, 0}}},

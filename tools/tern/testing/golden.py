@@ -95,6 +95,8 @@ def build_model(made, shape: dict, weights: dict, dtype=torch.float32):
         code.torch_chunk_gated_delta_rule = code.torch_recurrent_gated_delta_rule
     if hasattr(code, "mamba2_chunk_scan"):
         code.mamba2_chunk_scan = recurrent_scan(code.mamba2_selective_state_update)
+    if hasattr(code, "recurrent_kimi_delta_attention"):
+        code.chunk_kimi_delta_attention = code.recurrent_kimi_delta_attention
     quantized = getattr(made, "quantization_config", None)
     if quantized:  # BitNet: what from_pretrained does before it loads
         kind = transformers.BitNetQuantConfig(**{key: value for key, value in quantized.items() if key != "quant_method"})

@@ -65,6 +65,16 @@ def reversed_taps(weights: dict, config) -> dict:
     }
 
 
+def one_decay(weights: dict, config) -> dict:
+    """What an engine gets that lets all rows of a state decay alike: by its first number."""
+    d = config.linear_head_dim
+    return {
+        name: np.repeat(w.reshape(-1, d, w.size // w.shape[0])[:, :1], d, 1).reshape(w.shape)
+        if name.endswith(("mix_decay", "mix_decay_bias")) else w
+        for name, w in weights.items()
+    }  # fmt: skip
+
+
 def rolled(part: str) -> Callable:
     """What an engine gets that gives a head the matrix of another."""
     return lambda weights, config: {name: np.roll(w, 1, 0) if name.endswith("." + part) else w for name, w in weights.items()}
@@ -381,6 +391,17 @@ FAMILIES = [
                layer_types=["linear_attention", "full_attention", "linear_attention"]),
         {"attention gate": without("attn_gate"), "switch": without("shared_switch"), "router": rolled("router"),
          "gate": swapped_gate_heads},
+    ),
+    Family(
+        "kimi-linear", "KimiLinear",
+        config(40, 3, 3, None, 64, None, kv_lora_rank=22, qk_nope_head_dim=18, qk_rope_head_dim=10, v_head_dim=26,
+               num_hidden_layers=4, linear_head_dim=20, linear_num_heads=3, linear_conv_kernel_dim=3, num_experts=6,
+               num_experts_per_token=2, moe_intermediate_size=40, num_shared_experts=2, num_expert_group=3, topk_group=2,
+               layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"]),
+        {"decay": without("mix_a", 1), "time step": without("mix_decay_bias"), "decay of a head": one_decay,
+         "norm of states": without("mix_norm", 1), "gate": rolled("mix_gate"), "beta": without("mix_beta"),
+         "taps": reversed_taps, "norm of keys": without("k_norm", 1), "key matrices": rolled("k_up"),
+         "groups": {"topk_group": 1}, "bias of the choice": without("router_select_bias")},
     ),
     Family(
         "olmo-hybrid", "OlmoHybrid",

@@ -7,9 +7,7 @@ from .features import (
 )  # fmt: skip
 from .graph import Family, graph, put_all, put_experts, put_rope, sparse_layers
 from .hybrid import mixers
-from .windows import FULL
-
-LINEAR = "linear_attention"
+from .windows import FULL, LINEAR
 
 
 def _delta_net(c: Config, f: dict, has: list[int], k_heads: int = 16, v_heads: int = 32, k_dim: int = 128, v_dim: int = 128) -> None:
@@ -72,7 +70,7 @@ def _qwen3_5(c: Config) -> dict:
 def _qwen3_5_moe(c: Config) -> dict:
     """The weights of the chosen experts are divided by their sum, always."""
     _text_positions(c)
-    c.values.setdefault("intermediate_size", 1)  # no layer is dense
+    c.values.setdefault(c.name("intermediate_size"), 1)  # no layer is dense
     f = graph(c, 32768, kv_heads=2, head_dim=256, partial=0.25)
     sparse = [1] * f["n_layers"]
     put_experts(c, f, sparse, c.integer("moe_intermediate_size", MAX_WIDTH, 512), ("num_experts", 256), 8)

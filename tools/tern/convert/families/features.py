@@ -54,12 +54,13 @@ DEFAULTS = {
     "state_norm_groups": 1, "state_gate": 0, "state_skip": 0, "beta_scale": 1, "dt_low": 0, "dt_high": 2.0**100,
     "state_norm_eps": 0, "expert_norms": 0, "router_scale": 0, "kv_from": 0, "v_from_k": 0, "v_norm": 0, "layer_scale": 0,
     "ple_dim": 0, "ple_embed_scale": 1, "ple_in_scale": 1, "ple_scale": 1,
+    "state_decay": 0, "decay_rank": 0, "gate_rank": 0, "decay_floor": 0,
     "kv_rank": 0, "q_rank": 0, "nope_dim": 0, "value_dim": 0, "latent_eps": 0, "mtp": 0,
 }  # fmt: skip
 # Those of them, and others, that are f32.
 NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
            "router_factor", "attn_scale", "norm_eps", "router_jitter", "beta_scale", "dt_low", "dt_high",
-           "state_norm_eps", "ple_embed_scale", "ple_in_scale", "ple_scale", "latent_eps"}  # fmt: skip
+           "state_norm_eps", "ple_embed_scale", "ple_in_scale", "ple_scale", "latent_eps", "decay_floor"}  # fmt: skip
 NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, NORM_OUT, NORM_DOWN = 1, 2, 4, 8, 16, 32
 QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
 SOFTMAX, SOFTMAX_CHOSEN, SIGMOID, SPARSEMIXER, SIGMOID_CHOSEN = range(5)
@@ -214,7 +215,10 @@ def _mixer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
     channels = width + (2 * value("k_heads") * value("k_dim") if recurs else 0)
     if value("mixer") <= MIX_ATTENTION:
         return
-    matrices = {"in": (channels if recurs else 3 * dim, dim)} | ({"gate": (width, dim)} if recurs else {}) | {"out": (dim, width)}
+    matrices, rank = {"in": (channels if recurs else 3 * dim, dim)}, value("gate_rank")
+    if recurs:
+        matrices |= ({"gate_down": (rank, dim)} if rank else {}) | {"gate": (width, rank or dim)}
+    matrices["out"] = (dim, width)
     for part, (rows, k) in matrices.items():
         yield Slot(f"{layer}mix_{part}", rows, k)
     for part, biased in zip(("in", "gate", "out"), bias):
@@ -224,8 +228,11 @@ def _mixer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
     if value("conv_bias"):
         yield Slot(layer + "mix_conv_bias", channels, 1, True)
     if recurs:
-        yield Slot(layer + "mix_decay", heads, dim, exact=True)
-        yield Slot(layer + "mix_decay_bias", heads, 1, True)
+        decays, rank = heads * (value("k_dim") if value("state_decay") else 1), value("decay_rank")
+        if rank:
+            yield Slot(layer + "mix_decay_down", rank, dim, exact=True)
+        yield Slot(layer + "mix_decay", decays, rank or dim, exact=rank > 0 or not value("state_decay"))
+        yield Slot(layer + "mix_decay_bias", decays, 1, True)
         if delta:
             yield Slot(layer + "mix_beta", heads, dim, exact=True)
         yield Slot(layer + "mix_a", heads, 1, True)

@@ -8,19 +8,24 @@ import math
 from typing import Any
 
 from .config import Config
-from .features import MAX_HEAD_DIM, MAX_LAYERS, MAX_WIDTH, NORM_ATTN, NORM_FFN, NORM_FFN_POST, SOFTMAX
+from .features import (
+    MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_RECURRENT, NORM_ATTN, NORM_FFN, NORM_FFN_POST, NORM_FIRST, SOFTMAX,
+)  # fmt: skip
 from .graph import Family, graph, put_all, put_experts, put_rope
+from .hybrid import mixers
 from .rope import Parameters
 from .newer import scales_by_position
 from .sparse import after_first, deepseek, groups, put_shared, sparse_kinds
+from .windows import FULL, LINEAR
 
 
 def _latent(
     c: Config, positions: int, hidden: int, ranks: tuple[int, int | None], dims: tuple[int, int, int | None], **rest: Any
 ) -> dict:
     """The Llama graph with latent attention. ranks, dims: the family's defaults of kv and q; nope, rotary, value. Both
-    inner norms have an epsilon of their own. The scale is that of a whole head, and grows with yarn's mscale_all_dim."""
-    theta = rest.pop("theta", 10000.0)
+    inner norms have an epsilon of their own. The scale is that of a whole head, and grows with yarn's mscale_all_dim.
+    turns: False: no dims turn."""
+    theta, turns = rest.pop("theta", 10000.0), rest.pop("turns", True)
     f = graph(c, positions, kv_heads=1, head_dim=64, hidden=hidden, ropes=False, **rest)
     rank = c.integer("kv_lora_rank", MAX_HEAD_DIM, ranks[0])
     q_rank = c.get("q_lora_rank", ranks[1])
@@ -30,7 +35,9 @@ def _latent(
     value = c.integer("v_head_dim", MAX_HEAD_DIM, dims[2] or f["dim"] // f["n_heads"][0])
     c.only("qk_head_dim", nope + rotary)
     put_all(f, kv_rank=rank, q_rank=q_rank, nope_dim=nope, value_dim=value, n_kv_heads=1, head_dim=rank + rotary,
-            latent_eps=1e-6, rope_set=1)  # fmt: skip
+            latent_eps=1e-6, rope_set=int(turns), attn_scale=1 / math.sqrt(nope + rotary))  # fmt: skip
+    if not turns:
+        return f
     values, where = c.table("rope_scaling"), "rope_scaling"
     if not values:
         values, where = c.table("rope_parameters"), "rope_parameters"
@@ -164,6 +171,53 @@ def _minicpm3(c: Config) -> dict:
     return f
 
 
+def _kimi_kinds(c: Config, n: int) -> list[str]:
+    """The kinds of the layers unless layer_types says them. Published files state these, and the sizes of the delta nets,
+    in an object of their own."""
+    stated = c.table("linear_attn_config")
+    for theirs, ours in (("head_dim", "linear_head_dim"), ("num_heads", "linear_num_heads"),
+                         ("short_conv_kernel_size", "linear_conv_kernel_dim")):  # fmt: skip
+        if theirs in stated:
+            c.values[ours] = stated[theirs]
+    kinds, default = {}, [FULL if i and i % 4 == 0 else LINEAR for i in range(n)]
+    for key, kind in (("full_attn_layers", FULL), ("kda_layers", LINEAR)):
+        layers = stated.get(key, [])
+        if not isinstance(layers, list) or not all(type(i) is int and 1 <= i <= n for i in layers):
+            raise c.refuse("linear_attn_config", f"an object whose {key} are numbers of layers")
+        kinds |= {i - 1: kind for i in layers}
+    if kinds and sorted(kinds) != list(range(n)):
+        raise c.refuse("linear_attn_config", "an object whose full_attn_layers and kda_layers are all layers")
+    return [kinds[i] for i in range(n)] if kinds else default
+
+
+def _kimi_linear(c: Config) -> dict:
+    """Delta nets with a decay for each channel, and latent attention, which does not turn."""
+    f = _latent(c, 1048576, 9216, (512, None), (128, 64, 128), eps=("rms_norm_eps", 1e-5), turns=False)
+    n = f["n_layers"]
+    has = mixers(c, f, _kimi_kinds(c, n), LINEAR, MIX_RECURRENT)
+    for key in ("kv_rank", "q_rank", "nope_dim", "value_dim", "latent_eps"):
+        f[key] = [value * (1 - h) for value, h in zip(f[key], has)]
+    put_channel_delta(f, has, c.integer("linear_num_heads", MAX_HEADS, 32), c.integer("linear_head_dim", 512, 128),
+                      c.integer("linear_conv_kernel_dim", 16, 4))  # fmt: skip
+    sparse = sparse_kinds(c, n, after_first(c, n, "first_k_dense_replace", 1))
+    _sigmoid_experts(c, f, sparse, 1024, 256, 8, (1, 1), 2.446)
+    c.only("mla_use_nope", True)
+    c.ignore("use_grouped_topk", "rope_theta", "rope_scaling", "rope_parameters")
+    return f
+
+
+def put_channel_delta(f: dict, has: list[int], heads: int, head_dim: int, width: int) -> None:
+    """Delta nets whose decay and gate pass through a row as narrow as a head; the gate is a sigmoid."""
+    sizes = {"k_heads": heads, "v_heads": heads, "k_dim": head_dim, "v_dim": head_dim, "conv_width": width,
+             "state_norm": NORM_FIRST, "state_gate": 1, "state_decay": 1, "decay_rank": head_dim, "gate_rank": head_dim}  # fmt: skip
+    for key, value in sizes.items():
+        f[key] = [value * h for h in has]
+
+
+KIMI_NAMES = {
+    "max_position_embeddings": "model_max_length", "norm_topk_prob": "moe_renormalize", "n_group": "num_expert_group",
+    "n_routed_experts": "num_experts", "num_experts_per_tok": "num_experts_per_token", "n_shared_experts": "num_shared_experts",
+}  # fmt: skip
 LATENT = {
     "deepseek_v2": Family("DeepseekV2ForCausalLM", _deepseek_v2),
     "deepseek_v3": Family("DeepseekV3ForCausalLM", _deepseek_v3),
@@ -172,4 +226,5 @@ LATENT = {
     "axk1": Family("AXK1ForCausalLM", _axk1),
     "youtu": Family("YoutuForCausalLM", _youtu),
     "minicpm3": Family("MiniCPM3ForCausalLM", _minicpm3),
+    "kimi_linear": Family("KimiLinearForCausalLM", _kimi_linear, aliases=KIMI_NAMES),
 }

@@ -128,6 +128,12 @@ NAMES: dict[str, dict[str, str]] = {
     "glm4_moe": _DEEPSEEK,
     "dots1": _DEEPSEEK,
     "exaone_moe": _DEEPSEEK,
+    "kimi_linear": _DEEPSEEK | {
+        "mix_conv": _LAYER + "self_attn.conv1d.weight", "mix_norm": _LAYER + "self_attn.o_norm.weight",
+        "mix_gate_down": _LAYER + "self_attn.g_a_proj.weight", "mix_gate": _LAYER + "self_attn.g_b_proj.weight",
+        "mix_beta": _LAYER + "self_attn.b_proj.weight", "mix_out": _LAYER + "self_attn.o_proj.weight",
+        "mix_decay_down": _LAYER + "self_attn.f_a_proj.weight", "mix_decay": _LAYER + "self_attn.f_b_proj.weight",
+    },
     "deepseek_v2": _DEEPSEEK, "deepseek_v3": _DEEPSEEK, "glm4_moe_lite": _DEEPSEEK, "mistral4": _SHARED,
     "llama4_text": {
         "router": _LAYER + "feed_forward.router.weight",
@@ -370,7 +376,7 @@ def _gpt2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
 def _experts(at: Layout, slot: Slot, layer: int, part: str) -> list[Place]:
     """One tensor for each expert, or all in one [experts, rows, k] with gate above up."""
     prefix, n, names = _LAYER.format(layer) + "mlp.experts.", slot.matrices, ("gate_proj", "up_proj", "down_proj")
-    if at.kind in ("mixtral", "minimax_m2", "phimoe"):
+    if at.kind in ("kimi_linear", "mixtral", "minimax_m2", "phimoe"):
         published = _LAYER.format(layer) + "block_sparse_moe.experts."
         if at.has(published + "0.w1.weight"):
             prefix, names = published, ("w1", "w3", "w2")
@@ -601,6 +607,24 @@ def _latent(at: Layout, slot: Slot, layer: int, part: str, neighbours: bool = Tr
     return None
 
 
+def _kimi_linear(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """transformers has the parts of the decay in a module of their own, and calls the feed-forward step mlp."""
+    prefix, name = _LAYER.format(layer) + "self_attn.", ""
+    if part in ("mix_decay_down", "mix_decay", "mix_decay_bias", "mix_a"):
+        name = {"mix_decay_bias": "dt_bias", "mix_a": "A_log"}.get(part) or at.name(slot.name).removeprefix(prefix)
+        name = _first_of(at, prefix + name, prefix + "forget_gate." + name)
+    if part in ("mix_decay_bias", "mix_a"):
+        return [Place(name, (slot.rows,) if part == "mix_decay_bias" else (1, 1, slot.rows, 1), exp=part == "mix_a")]
+    if part.startswith(("router", "shared_")):
+        published = at.name(slot.name).replace(".mlp.", ".block_sparse_moe.")
+        name = _first_of(at, published, at.name(slot.name))
+    if name:
+        return [plain(name, slot)]
+    if at.value("kv_rank", layer):
+        return _latent(at, slot, layer, part, False)
+    return _stacked(at, slot, layer, part, "self_attn.") if part.startswith("mix_") else None
+
+
 def _minicpm3(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     return _latent(at, slot, layer, part, False)
 
@@ -773,6 +797,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "mistral4": _latent,
     "llama4_text": _llama4,
     "minicpm3": _minicpm3,
+    "kimi_linear": _kimi_linear,
     "glm4": _glm4,
     "helium": _neighbours,
 }

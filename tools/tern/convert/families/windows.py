@@ -3,7 +3,7 @@
 from .config import REQUIRED, Config
 from .features import MAX_WINDOW
 
-FULL, SLIDING = "full_attention", "sliding_attention"
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
 
 def layer_types(c: Config, n: int, default: list[str], known: tuple[str, ...] = (FULL, SLIDING)) -> list[str]:
