@@ -22,6 +22,7 @@ ARCHES = {
     "hunyuan_v1_dense": "HUNYUAN_DENSE", "dots1": "DOTS1", "glm4_moe": "GLM4_MOE", "minimax_m2": "MINIMAXM2",
     "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER",
     "gemma4_text": "GEMMA4", "gemma4_unified_text": "GEMMA4",
+    "qwen3_next": "QWEN3NEXT", "qwen3_5_text": "QWEN35", "qwen3_5_moe_text": "QWEN35MOE",
 }  # fmt: skip
 PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite", "arcee", "granitemoe", "granitemoeshared")
 EXPERT = re.compile(r"(model\.layers\.\d+\.)(block_sparse_moe|mlp)\.experts\.(\d+)\.(\w+)\.weight")
@@ -302,7 +303,25 @@ def _wide_keys(w, c):
         w.add_clamp_kqv(c["attn_config"]["clip_qkv"])
 
 
+def _delta_keys(w, c):
+    _usual(w, c)
+    for key, add in (("moe_intermediate_size", w.add_expert_feed_forward_length),
+                     ("shared_expert_intermediate_size", w.add_expert_shared_feed_forward_length)):  # fmt: skip
+        if key in c:
+            add(c[key])
+    w.add_ssm_conv_kernel(c["linear_conv_kernel_dim"])
+    w.add_ssm_state_size(c["linear_key_head_dim"])
+    w.add_ssm_group_count(c["linear_num_key_heads"])
+    w.add_ssm_time_step_rank(c["linear_num_value_heads"])
+    w.add_ssm_inner_size(c["linear_value_head_dim"] * c["linear_num_value_heads"])
+    w.add_full_attention_interval(c.get("full_attention_interval", 4))
+    w.add_rope_dimension_count(int(c["head_dim"] * c["partial_rotary_factor"]))
+    if c["model_type"] != "qwen3_next":
+        w.add_rope_dimension_sections([11, 11, 10, 0])
+
+
 KEYS = {
+    "qwen3_next": _delta_keys, "qwen3_5_text": _delta_keys, "qwen3_5_moe_text": _delta_keys,
     "nemotron": _nemotron_keys, "granitemoe": _granite_moe_keys, "granitemoeshared": _granite_moe_keys,
     "hunyuan_v1_dense": _hunyuan_keys, "dots1": _deepseek_keys, "glm4_moe": _deepseek_keys, "minimax_m2": _minimax_keys,
     "bloom": _wide_keys, "mpt": _wide_keys, "gpt_bigcode": _wide_keys,
@@ -351,12 +370,55 @@ def _gpt_oss(name: str, x: np.ndarray):
         yield name, x
 
 
+def _tiled(x: np.ndarray, c: dict, axis: int, d: int) -> np.ndarray:
+    """Value heads of a key head side by side become the first ones of all, the second ones of all ..."""
+    keys, share = c["linear_num_key_heads"], c["linear_num_value_heads"] // c["linear_num_key_heads"]
+    shape = [*x.shape[:axis], keys, share, d, *x.shape[axis + 1 :]]
+    return x.reshape(shape).swapaxes(axis, axis + 1).reshape(x.shape)
+
+
+def _delta(kind: str, c: dict, name: str, x: np.ndarray):
+    """A tensor of Qwen3-Next or Qwen3.5."""
+    d, key = c["linear_value_head_dim"], 2 * c["linear_num_key_heads"] * c["linear_key_head_dim"]
+    x = x.squeeze() if "conv1d" in name else x
+    if "linear_attn." in name and kind != "qwen3_next":
+        if ".in_proj_qkv." in name or ".conv1d." in name:
+            x = np.concatenate([x[:key], _tiled(x[key:], c, 0, d)])
+        elif ".in_proj_z." in name or ".out_proj." in name:
+            x = _tiled(x, c, int(".out_proj." in name), d)
+        elif "norm" not in name:
+            x = _tiled(x, c, 0, 1)
+    if name.endswith(".A_log"):
+        x = -np.exp(x.astype("f8")).astype("f4")
+    elif name.endswith(".dt_bias"):
+        name = name.replace(".dt_bias", ".dt_proj.bias")
+    elif name.endswith("norm.weight") and "linear_attn.norm" not in name:
+        x = x + np.float32(1)
+    if "in_proj_qkvz" in name:
+        n, share = c["linear_num_key_heads"], c["linear_num_value_heads"] // c["linear_num_key_heads"] * d
+        heads = x.reshape(n, -1, x.shape[1])
+        at = [0, *np.cumsum([c["linear_key_head_dim"]] * 2 + [share] * 2)]
+        q, k, v, z = (heads[:, a:b].reshape(-1, x.shape[1]) for a, b in zip(at, at[1:]))
+        layer = name.split(".")[2]
+        yield f"blk.{layer}.attn_qkv.weight", np.concatenate([q, k, v])
+        yield f"blk.{layer}.attn_gate.weight", z
+    elif "gate_up_proj" in name:
+        rows, base = x.shape[1] // 2, name.removesuffix("gate_up_proj")
+        yield base + "gate_proj.weight", x[:, :rows]
+        yield base + "up_proj.weight", x[:, rows:]
+    else:
+        yield name + (".weight" if name.endswith("down_proj") else ""), x
+
+
 def _changed(kind: str, c: dict, name: str, x: np.ndarray):
     """(name, values) of one tensor as the script stores it."""
     if kind in PERMUTED and name.endswith(("q_proj.weight", "q_proj.bias")):
         x = permute(x, c["num_attention_heads"])
     if kind in PERMUTED and name.endswith(("k_proj.weight", "k_proj.bias")):
         x = permute(x, c["num_key_value_heads"])
+    if "linear_key_head_dim" in c:
+        yield from _delta(kind, c, name, x)
+        return
     if kind.startswith("gemma4"):
         part = name.rsplit(".", 1)[-1]
         yield name + ("" if part in ("weight", "scale", "per_expert_scale") else ".weight"), x
@@ -459,6 +521,7 @@ def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], 
             found = {"router.scale": f"blk.{layer}.ffn_gate_inp.scale", "router.per_expert_scale": f"blk.{layer}.ffn_down_exps.scale"}.get(
                 ".".join(changed.split(".")[3:])
             )
+            found = changed if changed.startswith("blk.") else found
             found = found or names.get_name(changed, (".weight", ".bias")) or dense.get_name(changed, (".weight", ".bias"))
             assert found, changed
             w.add_tensor(found, np.ascontiguousarray(values.squeeze(), "f4"))

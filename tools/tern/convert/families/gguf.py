@@ -13,8 +13,8 @@ import numpy as np
 
 from ...errors import ConvertError
 from .features import QK_HEAD, Slot, feature
-from .places import Place, interleaved
-from .windows import FULL, SLIDING
+from .places import Place, heads_of, interleaved
+from .windows import FULL, LINEAR, SLIDING
 
 # Keys of the architecture under the names of transformers.
 KEYS = {
@@ -67,9 +67,20 @@ KEYS = {
     "rope_local_base_freq": "rope.freq_base_swa",
     "use_parallel_residual": "use_parallel_residual",
     "vocab_size": "vocab_size",
+    "linear_conv_kernel_dim": "ssm.conv_kernel",
+    "linear_key_head_dim": "ssm.state_size",
+    "linear_num_key_heads": "ssm.group_count",
+    "linear_num_value_heads": "ssm.time_step_rank",
+    "linear_inner_size": "ssm.inner_size",
+    "linear_head_dim": "kda.head_dim",
+    "full_attention_interval": "full_attention_interval",
+    "kv_lora_rank": "attention.kv_lora_rank",
+    "q_lora_rank": "attention.q_lora_rank",
+    "qk_head_dim": "attention.key_length_mla",
+    "v_head_dim": "attention.value_length_mla",
 }
 HARMLESS = (
-    "tensor_data_layout", "mm.tokens_per_image", "rope.scaling.finetuned", "rope.scaling.original_context_length",
+    "tensor_data_layout", "mm.tokens_per_image", "rope.dimension_sections", "rope.scaling.finetuned", "rope.scaling.original_context_length",
 )  # fmt: skip
 # Keys that are understood at these values only.
 NEUTRAL = {
@@ -161,6 +172,7 @@ class Architecture:
     windows: bool = False
     names: dict[str, str] = field(default_factory=dict)
     ones: bool = False  # norms have no weights
+    tiled: bool = False  # value heads of a delta net: the first ones of all key heads, then the second ones
 
 
 def _llama(f: Facts) -> None:
@@ -227,12 +239,42 @@ def _gpt_oss(f: Facts) -> None:
 
 
 def _sigmoid(f: Facts) -> None:
-    """Sigmoid scores, as all files of these architectures; layers that guess further tokens are counted with the others."""
+    """Sigmoid scores, as all files of these architectures."""
     if f.key("expert_gating_func") not in (None, 2):
         raise ConvertError(f"expert_gating_func is {f.key('expert_gating_func')!r}; it must be 2")
+    _drafts(f)
+
+
+def _drafts(f: Facts) -> None:
+    """Layers that guess further tokens are counted with the others."""
     drafts, layers = f.key("num_nextn_predict_layers") or 0, f.key("num_hidden_layers")
     if type(drafts) is int and type(layers) is int and 0 < drafts < layers:
         f.values["num_hidden_layers"] = layers - drafts
+
+
+def _states(f: Facts) -> None:
+    """Which layers have a state, and the size of its values."""
+    _drafts(f)
+    n = f.values.get("num_hidden_layers", len(f.layers()))
+    f.values["layer_types"] = [LINEAR if f.has(DELTA["mix_a"].format(i)) else FULL for i in range(n)]
+    inner, heads = f.key("linear_inner_size"), f.key("linear_num_value_heads")
+    if type(inner) is int and type(heads) is int and heads and inner % heads == 0:
+        f.values["linear_value_head_dim"] = inner // heads
+    f.key("full_attention_interval")
+
+
+def _qwen3_next(f: Facts) -> None:
+    _sparse(f)
+    _states(f)
+
+
+DELTA = {
+    "mix_in": NAMES["qkv"], "mix_gate": _BLOCK + "attn_gate.weight", "mix_out": _BLOCK + "ssm_out.weight",
+    "mix_conv": _BLOCK + "ssm_conv1d.weight", "mix_norm": _BLOCK + "ssm_norm.weight", "mix_a": _BLOCK + "ssm_a",
+    "mix_decay_bias": _BLOCK + "ssm_dt.bias", "mix_decay": _BLOCK + "ssm_alpha.weight",
+    "mix_beta": _BLOCK + "ssm_beta.weight", "ba": _BLOCK + "ssm_ba.weight", "attn_gate": NAMES["q"],
+    "ffn_norm": _BLOCK + "post_attention_norm.weight",
+}  # fmt: skip
 
 
 def _glm4_moe(f: Facts) -> None:
@@ -332,6 +374,12 @@ ARCHITECTURES: dict[str, Architecture] = {
     "dots1": Architecture("dots1", find=_sigmoid, assumed=_THETA, windows=True),
     "glm4moe": Architecture("glm4_moe", partial=True, find=_glm4_moe, assumed=_THETA, names=_POST_AS_FFN),
     "minimax-m2": Architecture("minimax_m2", partial=True, find=_minimax, assumed={"rope_theta": 5_000_000.0}),
+    "qwen3next": Architecture(
+        "qwen3_next", partial=True, find=_qwen3_next, assumed=_THETA, names=DELTA,
+        fixed={"decoder_sparse_step": 1, "norm_topk_prob": True},
+    ),
+    "qwen35": Architecture("qwen3_5_text", partial=True, find=_states, assumed=_THETA, names=DELTA, tiled=True),
+    "qwen35moe": Architecture("qwen3_5_moe_text", partial=True, find=_states, assumed=_THETA, names=DELTA, tiled=True),
     "bloom": Architecture("bloom"),
     "mpt": Architecture("mpt", find=_mpt),
     "starcoder": Architecture("gpt_bigcode", find=_starcoder),
@@ -377,6 +425,8 @@ class GgufLayout:
             return [Place(slot.name, (slot.rows,), ones=True)]
         if part == "router_norm":
             return [Place(self.name(part, layer, False), (slot.rows,), times=slot.rows**-0.5)]
+        if "mix_a" in self.names and (part.startswith("mix_") or part in ("q", "attn_gate")):
+            return [self._delta(part, slot, layer)]
         order = self._order(base, layer)
         if base in QKV and self.name("qkv", layer, False) in self.entries:
             return [self._fused("qkv", base, order, slot, layer, biased)]
@@ -385,6 +435,30 @@ class GgufLayout:
         if base in (*GATE_UP, "down") and self.value("n_experts", layer):
             return self._experts(base, slot, layer, biased)
         return [self._place(self.name(base, layer, biased), self._shape(slot), order)]
+
+    def _delta(self, part: str, slot: Slot, layer: int) -> Place:
+        """Of a layer with a state; and query and gate of attention, which lie together, head by head."""
+        heads, keys = self.value("v_heads", layer), self.value("k_heads", layer)
+        v_dim, width, share = self.value("v_dim", layer), self.value("conv_width", layer), heads // max(keys, 1)
+        name, order = self.names[part].format(layer), np.arange(heads)
+        if self.arch.tiled:
+            order = order % max(share, 1) * keys + order // max(share, 1)
+        values = (order[:, None] * v_dim + np.arange(v_dim)).ravel()  # source numbers of values
+        channels = np.concatenate([np.arange(2 * keys * self.value("k_dim", layer)), 2 * keys * self.value("k_dim", layer) + values])
+        if part in ("q", "attn_gate"):
+            d, n = self.value("head_dim", layer), self.value("n_heads", layer)
+            return Place(name, (2 * n * d, slot.k), heads_of(0 if part == "q" else d, n, 2 * d, d))
+        if part in ("mix_beta", "mix_decay") and (ba := self.names["ba"].format(layer)) in self.entries:
+            rows = heads_of(share if part == "mix_decay" else 0, keys, 2 * share, share)
+            return Place(ba, (2 * heads, slot.k), rows)
+        if part == "mix_conv":
+            return self._place(name, (len(channels), width), (channels * width + np.arange(width)[:, None]).ravel())
+        if part == "mix_out":
+            return Place(name, (slot.rows, slot.k), columns=values if self.arch.tiled else None)
+        if part == "mix_norm":
+            return Place(name, (slot.rows,))
+        rows = {"mix_in": channels, "mix_gate": values}.get(part, order)
+        return Place(name, self._shape(slot), rows, times=-1.0 if part == "mix_a" else 1.0)
 
     def _shape(self, slot: Slot) -> tuple[int, ...]:
         return (slot.rows,) if slot.vector else (slot.rows, slot.k)

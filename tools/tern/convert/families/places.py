@@ -45,6 +45,7 @@ class Place:
     exp: bool = False  # the source stores the logarithm
     first: int = 0  # transposed: the first k in the source
     stacked: bool = False  # some of our rows: the other places have the others
+    columns: np.ndarray | None = None  # source columns in our order
 
     def n_rows(self, slot: Slot, n_places: int) -> int:
         """How many rows of ours are here."""
@@ -93,9 +94,18 @@ class Placed(Matrix):
     def _placed(self, first: int, n: int):
         if self.place.transposed:
             return self._columns(first, n)
-        if self.place.rows is None:
-            return self._stored(first, n)
-        return self._gather(self.place.rows[first : first + n])
+        rows = self._stored(first, n) if self.place.rows is None else self._gather(self.place.rows[first : first + n])
+        return rows if self.place.columns is None else self._reordered(rows, self.place.columns)
+
+    def _reordered(self, rows, columns: np.ndarray):
+        """Whole groups of quantized columns; if they are not whole, `kind` is f32."""
+        if isinstance(rows, tuple) and self.kind == self.format.kind:
+            q, scales, *tables = rows
+            groups = columns[:: tiles.GROUP] // tiles.GROUP
+            return (q[:, groups], scales[:, groups], *tables)
+        if isinstance(rows, tuple):
+            rows = tiles.bits(self.kind, tiles.values(self.format.kind, rows, self.k))
+        return rows[:, columns]
 
     def _gather(self, rows: np.ndarray):
         """Runs of neighbours are read at once; a scattered span that is not much larger than its rows, whole."""
@@ -276,7 +286,14 @@ def _part(
         )
     if place.index is not None:
         offset += place.index * encoding.row_bytes(int(np.prod(place.shape[1:], dtype=object)))
-    return Placed(place.name, encoding.kind, rows, slot.k, entry.file, offset, encoding=encoding, place=place)
+    kind = encoding.kind if place.columns is None or _in_groups(place.columns) or encoding.kind in PLAIN else tiles.F32
+    return Placed(place.name, kind, rows, slot.k, entry.file, offset, encoding=encoding, place=place)
+
+
+def _in_groups(columns: np.ndarray) -> bool:
+    """Whether groups of columns that are quantized together stay so."""
+    whole = len(columns) % tiles.GROUP == 0
+    return whole and bool(np.all(columns.reshape(-1, tiles.GROUP) == columns[:: tiles.GROUP, None] // tiles.GROUP * tiles.GROUP + np.arange(tiles.GROUP)))
 
 
 def _ternary(slot: Slot, place: Place, codes, factor) -> Ternary:
@@ -318,6 +335,7 @@ def put(state: dict[str, np.ndarray], slot: Slot, places: list[Place], values: n
         at = whole if place.index is None else whole[place.index]
         part = part - np.float32(1) if place.add_one else part / np.float32(place.times)
         part = np.log(part.astype(np.float64)).astype(np.float32) if place.exp else part
+        part = part if place.columns is None else part[:, np.argsort(place.columns)]
         if place.transposed:
             of = slice(place.first, place.first + slot.k)
             at[of, slice(None) if place.rows is None else place.rows] = part.T
