@@ -6,6 +6,7 @@
 #include "text/unicode_tables.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static const char REPLACEMENT[] = "\xEF\xBF\xBD";
@@ -195,11 +196,14 @@ static void unpack_runs(void)
     }
 }
 
+static atomic_bool is_unpacked;
+
 static void unpack(void)
 {
     unpack_classes();
     unpack_steps();
     unpack_runs();
+    atomic_store_explicit(&is_unpacked, true, memory_order_release);
 }
 
 /* Before any table is read, in any thread */
@@ -209,9 +213,11 @@ static void need_tables(void)
     pthread_once(&once, unpack);
 }
 
+/* Asked about every character of a text, so it does not call libc for nothing. */
 unsigned unicode_class(uint32_t c)
 {
-    need_tables();
+    if (!atomic_load_explicit(&is_unpacked, memory_order_acquire))
+        need_tables();
     return c < UNICODE_BAD ? UNICODE_CLASS_OF[tables.kind_of[tables.page_of[c / PAGE]][c % PAGE]]
                            : 0;
 }
