@@ -404,3 +404,15 @@ void pool_unlock(struct pool *p)
 {
     pthread_mutex_unlock(&p->step);
 }
+
+void pool_once(atomic_bool *done, void (*make)(void))
+{
+    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+    if (atomic_load_explicit(done, memory_order_acquire))
+        return;
+    pthread_mutex_lock(&making);
+    if (!atomic_load_explicit(done, memory_order_relaxed))
+        make();
+    atomic_store_explicit(done, true, memory_order_release);
+    pthread_mutex_unlock(&making);
+}

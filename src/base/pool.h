@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -44,5 +45,9 @@ bool pool_stopped(struct pool *p, int thread);
 /* Serves one step at a time to contexts that live in different threads. Not recursive. */
 void pool_lock(struct pool *p);
 void pool_unlock(struct pool *p);
+
+/* Runs make() unless it was done before, in whatever thread, and waits for it. `*done` is false at
+ * first. */
+void pool_once(atomic_bool *done, void (*make)(void));
 
 #endif

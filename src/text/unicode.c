@@ -3,10 +3,9 @@
  * their second byte. */
 #include "text/unicode.h"
 
+#include "base/pool.h"
 #include "text/unicode_tables.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 static const char REPLACEMENT[] = "\xEF\xBF\xBD";
@@ -196,24 +195,22 @@ static void unpack_runs(void)
     }
 }
 
-static atomic_bool is_unpacked;
-
 static void unpack(void)
 {
     unpack_classes();
     unpack_steps();
     unpack_runs();
-    atomic_store_explicit(&is_unpacked, true, memory_order_release);
 }
+
+static atomic_bool is_unpacked;
 
 /* Before any table is read, in any thread */
 static void need_tables(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, unpack);
+    pool_once(&is_unpacked, unpack);
 }
 
-/* Asked about every character of a text, so it does not call libc for nothing. */
+/* Asked about every character of a text, so it calls nothing once they are there. */
 unsigned unicode_class(uint32_t c)
 {
     if (!atomic_load_explicit(&is_unpacked, memory_order_acquire))
