@@ -416,3 +416,28 @@ float *recurrent_refill(struct recurrent *r, size_t seq, size_t n)
     q->at[0] = q->log_begin = q->log_end = n;
     return q->record[0];
 }
+
+size_t recurrent_snapshots(const struct recurrent *r, size_t seq, size_t n, uint64_t *at)
+{
+    const struct recurrent_seq *q = r->seqs ? &r->seqs[seq] : NULL;
+    size_t i = 0;
+    for (; q && i < q->n_snapshots && r->snapshots[q->snapshots[i]].at < n; i++)
+        if (at)
+            at[i] = r->snapshots[q->snapshots[i]].at;
+    return i;
+}
+
+const float *recurrent_snapshot(const struct recurrent *r, size_t seq, size_t i)
+{
+    return snapshot_data(r, (size_t)r->seqs[seq].snapshots[i]);
+}
+
+float *recurrent_add_snapshot(struct recurrent *r, size_t seq, size_t at)
+{
+    struct recurrent_seq *q = &r->seqs[seq];
+    int s = new_snapshot(r, q, at, false);
+    if (s < 0)
+        return NULL;
+    q->snapshots[q->n_snapshots++] = s;
+    return snapshot_data(r, (size_t)s);
+}

@@ -97,6 +97,13 @@ float *recurrent_log(const struct recurrent *r, size_t seq, size_t position);
 const float *recurrent_state(const struct recurrent *r, size_t seq, size_t n);
 float *recurrent_refill(struct recurrent *r, size_t seq, size_t n);
 
+/* The sequence's snapshots before position n: their number and, unless NULL, their positions. The state
+ * [state_floats] of number i of them. And a further snapshot to fill, of a position behind all others,
+ * or NULL where memory has none to give. */
+size_t recurrent_snapshots(const struct recurrent *r, size_t seq, size_t n, uint64_t *at);
+const float *recurrent_snapshot(const struct recurrent *r, size_t seq, size_t i);
+float *recurrent_add_snapshot(struct recurrent *r, size_t seq, size_t at);
+
 /* Floats of the convolution's inputs, before S of the heads */
 static inline size_t mixer_inputs(const struct mixer *x)
 {

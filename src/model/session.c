@@ -34,20 +34,27 @@ static size_t n_blocks(size_t n)
     return (n + BLOCK - 1) / BLOCK;
 }
 
-/* Bytes of a block of a layer (0 where it reads another's), and of all that a sequence of n tokens
- * holds. */
+/* Bytes of a block of a layer (0 where it reads another's); of a recurrent state; and of all that a
+ * sequence of n tokens holds, with `states` older states. UINT64_MAX when that does not fit. */
 static size_t block_bytes(const struct cache *c, const struct model *m, size_t l)
 {
     return m->layers[l].kv_from ? 0 : layer_kv(&m->layers[l]) * c->layers[l].kv_bytes;
 }
 
-static uint64_t data_bytes(const struct cache *c, const struct model *m, const uint64_t *first,
-                           size_t n)
+static size_t record_bytes(const struct model *m)
 {
-    uint64_t bytes = 0;
+    return m->state_floats * sizeof(float);
+}
+
+static uint64_t data_bytes(const struct cache *c, const struct model *m, const uint64_t *first,
+                           size_t n, uint64_t states)
+{
+    uint64_t bytes = 0, more;
     for (size_t l = 0; l < c->n_layers; l++)
         bytes += (n_blocks(n) - first[l]) * block_bytes(c, m, l);
-    return bytes + m->state_floats * sizeof(float);
+    return size_mul(record_bytes(m), states + 1, &more) && size_add(bytes, more, &bytes)
+               ? bytes
+               : UINT64_MAX;
 }
 
 /* ---- save --------------------------------------------------------------------------------- */
@@ -60,8 +67,19 @@ struct session_out {
     int fd;
     uint64_t at; /* where the next block goes */
     struct xxh64 hash;
+    size_t n_states;
+    uint64_t *states; /* [n_states] positions; in the same memory, behind */
     uint64_t first[]; /* [n_layers] */
 };
+
+static enum tern_status write_next(struct session_out *o, const void *p, size_t n,
+                                   struct tern_error *e)
+{
+    uint64_t at = o->at;
+    xxh64_update(&o->hash, p, n);
+    o->at += n;
+    return file_write_at(o->fd, p, n, at, o->path, e);
+}
 
 /* What lies behind the sequence's end is of another text, or of none: it is not written. */
 static void clear_tail(const struct session_out *o, size_t l, unsigned char *block,
@@ -85,11 +103,21 @@ static enum tern_status write_layer(struct session_out *o, size_t l, struct tern
         memcpy(block, cache_k(o->c, l, o->seq, b * BLOCK, 0), bytes);
         if (b == o->n / BLOCK)
             clear_tail(o, l, block, block + bytes);
-        xxh64_update(&o->hash, block, bytes);
-        s = file_write_at(o->fd, block, bytes, o->at, o->path, e);
-        o->at += bytes;
+        s = write_next(o, block, bytes, e);
     }
     free(block);
+    return s;
+}
+
+/* The state at the end, then the older ones. */
+static enum tern_status write_states(struct session_out *o, struct tern_error *e)
+{
+    const struct recurrent *r = &o->c->recurrent;
+    size_t bytes = record_bytes(o->m);
+    enum tern_status s =
+        bytes ? write_next(o, recurrent_state(r, o->seq, o->n), bytes, e) : TERN_OK;
+    for (size_t i = 0; i < o->n_states && !s; i++)
+        s = write_next(o, recurrent_snapshot(r, o->seq, i), bytes, e);
     return s;
 }
 
@@ -122,8 +150,9 @@ static void put_key(unsigned char **at, const char *name, uint64_t type, const v
 /* Offset of the directory; the header ends with its one entry. */
 static size_t directory_at(const struct session_out *o)
 {
-    return LAYOUT_START_BYTES + 2 * LAYOUT_SECTION_BYTES + 8 + 3 * KEY_BYTES +
-           8 * (N_OWNERS + (o->n + 1) / 2 + o->c->n_layers);
+    size_t keys = o->n_states ? 4 : 3;
+    return LAYOUT_START_BYTES + 2 * LAYOUT_SECTION_BYTES + 8 + keys * KEY_BYTES +
+           8 * (N_OWNERS + (o->n + 1) / 2 + o->c->n_layers + o->n_states);
 }
 
 /* header [directory + ENTRY_BYTES], zeroed */
@@ -143,11 +172,13 @@ static void fill_header(const struct session_out *o, unsigned char *header, size
     at = header + table;
     put_section(&at, "config", config, directory - config);
     put_section(&at, "tensors", directory, ENTRY_BYTES);
-    put_u64s(&at, (const uint64_t[]){3}, 1);
+    put_u64s(&at, (const uint64_t[]){o->n_states ? 4 : 3}, 1);
     owners_of(o->c, o->m, owner);
     put_key(&at, "owner", KEY_U64, owner, N_OWNERS);
     put_key(&at, "tokens", KEY_U32, o->c->tokens + o->seq * o->c->n_ctx, o->n);
     put_key(&at, "first", KEY_U64, o->first, o->c->n_layers);
+    if (o->n_states)
+        put_key(&at, "states", KEY_U64, o->states, o->n_states);
     put_u64s(&at, (const uint64_t[]){1, 5}, 2);
     put(&at, "cache", 5);
     put_u64s(&at,
@@ -169,14 +200,7 @@ static enum tern_status write_all(struct session_out *o, struct tern_error *e)
     o->at = data;
     for (size_t l = 0; l < o->c->n_layers && !s; l++)
         s = block_bytes(o->c, o->m, l) ? write_layer(o, l, e) : TERN_OK;
-    size_t state = o->m->state_floats * sizeof(float);
-    const float *from = state ? recurrent_state(&o->c->recurrent, o->seq, o->n) : NULL;
-    if (from && !s) {
-        xxh64_update(&o->hash, from, state);
-        s = file_write_at(o->fd, from, state, o->at, o->path, e);
-        o->at += state;
-    }
-    if (!s) {
+    if (!s && !(s = write_states(o, e))) {
         fill_header(o, header, directory, data);
         s = file_write_at(o->fd, header, bytes, 0, o->path, e);
     }
@@ -187,7 +211,8 @@ static enum tern_status write_all(struct session_out *o, struct tern_error *e)
 static enum tern_status write_file(const struct cache *c, size_t seq, const struct model *m,
                                    const char *path, mode_t mode, struct tern_error *e)
 {
-    size_t bytes = sizeof(struct session_out) + c->n_layers * sizeof(uint64_t);
+    size_t states = recurrent_snapshots(&c->recurrent, seq, c->length[seq], NULL);
+    size_t bytes = sizeof(struct session_out) + (c->n_layers + states) * sizeof(uint64_t);
     struct session_out *o = calloc(1, bytes);
     if (!o)
         return error_memory(e, "a session", bytes);
@@ -195,6 +220,8 @@ static enum tern_status write_file(const struct cache *c, size_t seq, const stru
     xxh64_init(&o->hash, 0);
     for (size_t l = 0; l < c->n_layers; l++)
         o->first[l] = cache_first(c, l, seq);
+    o->n_states = states, o->states = o->first + c->n_layers;
+    recurrent_snapshots(&c->recurrent, seq, o->n, o->states);
     enum tern_status s = file_open_write(&o->fd, 0600, path, e);
     if (!s) {
         (void)fchmod(o->fd, mode); /* some file systems know no modes */
@@ -226,9 +253,9 @@ enum tern_status session_save(const struct cache *c, size_t seq, const struct mo
 
 struct session {
     struct weights *file;
-    const uint64_t *owner, *first; /* of each layer; in the file's header, as are */
-    const uint32_t *tokens;        /* [n] */
-    uint64_t n_owners, n_first, n;
+    const uint64_t *owner, *first, *states; /* [..] in the file's header, as are */
+    const uint32_t *tokens;                 /* [n] */
+    uint64_t n_owners, n_first, n_states, n;
     const struct tensor *data;
 };
 
@@ -262,6 +289,17 @@ static enum tern_status check_tokens(const struct session *t, const struct cache
     return TERN_OK;
 }
 
+static enum tern_status check_states(const struct session *t, const struct model *m,
+                                     struct tern_error *e)
+{
+    uint64_t before = 0;
+    for (uint64_t i = 0; i < t->n_states; before = t->states[i++])
+        if (t->states[i] <= before || t->states[i] >= t->n || !m->state_floats)
+            return error_set(e, TERN_BAD_FILE, "it has no place for a state after %llu tokens",
+                             (ull)t->states[i]);
+    return TERN_OK;
+}
+
 /* Everything about the file but the bytes of its tensor. */
 static enum tern_status check_session(struct session *t, const struct cache *c,
                                       const struct model *m, struct tern_error *e)
@@ -270,13 +308,29 @@ static enum tern_status check_session(struct session *t, const struct cache *c,
     enum tern_status s;
     if ((s = keys_u64s(keys, "owner", &t->owner, &t->n_owners, e)) ||
         (s = keys_u32s(keys, "tokens", &t->tokens, &t->n, e)) ||
-        (s = keys_u64s(keys, "first", &t->first, &t->n_first, e)) || (s = keys_unknown(keys, e)) ||
-        (s = check_owners(t, c, m, e)) || (s = check_tokens(t, c, m, e)) ||
+        (s = keys_u64s(keys, "first", &t->first, &t->n_first, e)) ||
+        (s = keys_u64s(keys, "states", &t->states, &t->n_states, e)) ||
+        (s = keys_unknown(keys, e)) || (s = check_owners(t, c, m, e)) ||
+        (s = check_tokens(t, c, m, e)) || (s = check_states(t, m, e)) ||
         (s = weights_bind(t->file, "cache", 1u << TERN_F32, TILE_ROWS,
-                          data_bytes(c, m, t->first, t->n) / (TILE_ROWS * sizeof(float)), 1,
-                          &t->data, e)))
+                          data_bytes(c, m, t->first, t->n, t->n_states) /
+                              (TILE_ROWS * sizeof(float)),
+                          1, &t->data, e)))
         return s;
     return weights_all_bound(t->file, e);
+}
+
+/* The end is a snapshot too, so that a longer text can come back to it. */
+static void fill_states(struct recurrent *r, size_t seq, const struct session *t,
+                        const unsigned char *data, size_t bytes)
+{
+    memcpy(recurrent_refill(r, seq, t->n), data, bytes);
+    for (uint64_t i = 0; i <= t->n_states; i++) {
+        bool end = i == t->n_states;
+        float *to = recurrent_add_snapshot(r, seq, end ? t->n : t->states[i]);
+        if (to)
+            memcpy(to, end ? data : data + (i + 1) * bytes, bytes);
+    }
 }
 
 static void fill(struct cache *c, size_t seq, const struct model *m, const struct session *t)
@@ -290,7 +344,7 @@ static void fill(struct cache *c, size_t seq, const struct model *m, const struc
             memcpy(cache_k(c, l, seq, b * BLOCK, 0), data, bytes);
     }
     if (m->state_floats)
-        memcpy(recurrent_refill(&c->recurrent, seq, t->n), data, m->state_floats * sizeof(float));
+        fill_states(&c->recurrent, seq, t, data, record_bytes(m));
 }
 
 enum tern_status session_load(struct cache *c, size_t seq, const struct model *m, struct pool *pool,

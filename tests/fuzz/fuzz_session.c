@@ -1,10 +1,12 @@
 /* ldflags: -Wl,@tests/support/allocs.ld */
 /* Fuzzes session files: any bytes, with the checksums repaired so that they hide nothing, are
- * loaded in the place of a sequence, with each type of cache. Asserted: after a refusal the sequence is as
+ * loaded in the place of a sequence, of a small model with each type of cache and of one with
+ * recurrent layers. Asserted: after a refusal the sequence is as
  * it was; what is accepted has tokens of the vocabulary, goes on, and comes back byte for byte from
  * a save; the memory stays within what allocs_judge allows. An input is the beginning of a file:
  * what its header states beyond (up to 128 KiB) is zeros. */
 #include "allocs.h"
+#include "golden.h"
 #include "image.h"
 
 #include "base/bytes.h"
@@ -20,18 +22,19 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { LARGEST = 128 << 10, POSITIONS = 600, N_TYPES = 3, N_HELD = 3, FIELDS = 64 };
+enum { LARGEST = 128 << 10, POSITIONS = 600, N_TYPES = 3, N_HELD = 3, FIELDS = 64, VOCAB = 40 };
 
 static char given[256], saved[2][256];
-static tern_model *model;
-static tern_context *contexts[N_TYPES];
+static tern_model *model, *recurrent;
+static tern_context *contexts[N_TYPES + 1]; /* the last: of the recurrent model */
 static const tern_token held[N_HELD] = {1, 2, 3};
 
 static void leave(void)
 {
-    for (int i = 0; i < N_TYPES; i++)
+    for (int i = 0; i <= N_TYPES; i++)
         tern_context_close(contexts[i]);
     tern_model_close(model);
+    tern_model_close(recurrent);
     unlink(given);
     unlink(saved[0]);
     unlink(saved[1]);
@@ -54,6 +57,23 @@ static void hold(tern_context *c)
     tern_forward(c);
 }
 
+/* Attention and short convolutions */
+static void open_recurrent(void)
+{
+    static struct golden g;
+    struct tern_context_params p = {.n_ctx = POSITIONS, .n_batch = 4};
+    struct tern_error e;
+    char path[256];
+    golden_read(&g, "lfm2");
+    golden_write(path, sizeof path, &g, TERN_F32);
+    golden_close(&g);
+    must(!tern_model_open(&recurrent, path, &(struct tern_model_params){.n_threads = 1}, &e),
+         e.text);
+    unlink(path);
+    must(!tern_context_open(&contexts[N_TYPES], recurrent, &p, &e), e.text);
+    hold(contexts[N_TYPES]);
+}
+
 /* Two layers, one of them with a window, so that their first blocks differ. */
 static void open_all(void)
 {
@@ -61,7 +81,7 @@ static void open_all(void)
     struct tern_error e;
     char path[256];
     toy.dim = 32, toy.n_heads = 1, toy.n_kv_heads = 1, toy.head_dim = 2, toy.hidden = 16;
-    toy.vocab = 40, toy.max_seq = POSITIONS, toy.window[1] = 20;
+    toy.vocab = VOCAB, toy.max_seq = POSITIONS, toy.window[1] = 20;
     toy_path(path, sizeof path, "session-model.bin");
     toy_path(given, sizeof given, "fuzz.session");
     toy_path(saved[0], sizeof saved[0], "saved.session");
@@ -75,6 +95,7 @@ static void open_all(void)
         must(!tern_context_open(&contexts[i], model, &p, &e), e.text);
         hold(contexts[i]);
     }
+    open_recurrent();
     atexit(leave);
 }
 
@@ -129,7 +150,7 @@ static void must_come_back(tern_context *c)
     must(read_file(saved[1], b) == n && !memcmp(a, b, n), "another session came back");
 }
 
-static void load(tern_context *c, size_t file_bytes)
+static void load(tern_context *c, tern_token vocab, size_t file_bytes)
 {
     struct tern_error e = {TERN_OK, ""};
     allocs_start(0, 0);
@@ -145,7 +166,7 @@ static void load(tern_context *c, size_t file_bytes)
     }
     must(n && n <= POSITIONS, "too many tokens");
     for (uint32_t i = 0; i < n; i++)
-        must(tokens[i] >= 0 && tokens[i] < 40, "a token is outside the vocabulary");
+        must(tokens[i] >= 0 && tokens[i] < vocab, "a token is outside the vocabulary");
     must_come_back(c);
     if (n < POSITIONS) {
         must(!tern_batch_add(c, 0, 1, TERN_ROW_LOGITS, &e), e.text);
@@ -159,7 +180,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!model)
         open_all();
     size_t n = write_file(data, size);
-    for (int i = 0; i < N_TYPES; i++)
-        load(contexts[i], n);
+    struct tern_model_info info;
+    tern_model_info(recurrent, &info);
+    for (int i = 0; i <= N_TYPES; i++)
+        load(contexts[i], i < N_TYPES ? VOCAB : (tern_token)info.vocab, n);
     return 0;
 }

@@ -2,6 +2,7 @@
  * are those of single steps. The golden models with a state, of each kind of mixer. */
 #include "model/recurrent.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "base/xxh64.h"
 #include "engine/context.h"
 #include "golden.h"
+#include "image.h"
 #include "suite.h"
 
 enum { LENGTH = 420, N_CTX = 1024, MODELS = 3 };
@@ -203,6 +205,99 @@ START_TEST(sessions_hold_the_state)
 }
 END_TEST
 
+/* After a load the sequence goes back where it could before, and to its end. */
+START_TEST(sessions_hold_snapshots)
+{
+    char path[256];
+    struct tern_error e = {0};
+    open_model(_i);
+    toy_path(path, sizeof path, "session");
+    feed(t.ctx, 0, 0, 128, 128);
+    feed(t.ctx, 0, 128, 300, 1);
+    ck_assert_msg(!tern_session_save(t.ctx, 0, path, &e), "%s", e.text);
+    for (uint32_t seq = 0; seq < 2; seq++) {
+        tern_context *other = context(2);
+        feed(other, seq, 0, 90, 30); /* of which nothing stays */
+        ck_assert_msg(!tern_session_load(other, seq, path, &e), "%s", e.text);
+        feed(other, seq, 300, LENGTH, 1);
+        ck_assert_uint_eq(tern_seq_keep(other, seq, 301), 300);
+        feed(other, seq, 300, 310, 10);
+        ck_assert_msg(!tern_session_load(other, seq, path, &e), "%s", e.text);
+        ck_assert_uint_eq(tern_seq_keep(other, seq, 299), 256);
+        feed(other, seq, 256, 290, 20);
+        ck_assert_msg(!tern_session_load(other, seq, path, &e), "%s", e.text);
+        ck_assert_uint_eq(tern_seq_keep(other, seq, 200), 128);
+        feed(other, seq, 128, 200, 1);
+        tern_context_close(other);
+    }
+    unlink(path);
+    close_model();
+}
+END_TEST
+
+static struct image image_at(const char *path)
+{
+    struct image i = {0};
+    FILE *f = fopen(path, "rb");
+    ck_assert(f && !fseek(f, 0, SEEK_END));
+    i.n = (size_t)ftell(f);
+    rewind(f);
+    i.p = malloc(i.n);
+    ck_assert(i.p && fread(i.p, 1, i.n, f) == i.n);
+    fclose(f);
+    return i;
+}
+
+/* The session with another first or last number of key `states`, whose two are 112 and 128 */
+static void refuse_states(const struct image *session, const char *path, size_t i, uint64_t value,
+                          bool good)
+{
+    struct tern_error e = {0};
+    struct image copy = image_copy(session);
+    size_t at = image_key(&copy, "config", "states");
+    memcpy(copy.p + at + 40 + 8 * i, &value, sizeof value);
+    image_repair(copy.p, copy.n);
+    image_save(&copy, path);
+    ck_assert_int_eq(tern_session_load(t.ctx, 0, path, &e), good ? TERN_OK : TERN_BAD_FILE);
+    ck_assert_msg(good || strstr(e.text, "no place for a state"), "%s", e.text);
+    image_close(&copy);
+}
+
+START_TEST(damaged_snapshots_are_refused)
+{
+    char path[256];
+    struct tern_error e = {0};
+    uint64_t at[2];
+    open_model(0);
+    toy_path(path, sizeof path, "session");
+    feed(t.ctx, 0, 0, 128, 128);
+    feed(t.ctx, 0, 128, 140, 1);
+    ck_assert_msg(!tern_session_save(t.ctx, 0, path, &e), "%s", e.text);
+    struct image session = image_at(path);
+    size_t key = image_key(&session, "config", "states");
+    memcpy(at, session.p + key + 40, sizeof at);
+    ck_assert(at[0] == 112 && at[1] == 128);
+    refuse_states(&session, path, 0, 0, false);
+    refuse_states(&session, path, 0, 1, true);
+    refuse_states(&session, path, 0, 128, false);
+    refuse_states(&session, path, 1, 112, false);
+    refuse_states(&session, path, 1, 139, true);
+    refuse_states(&session, path, 1, 140, false);
+    refuse_states(&session, path, 1, UINT64_MAX, false);
+    for (size_t i = 0; i < session.n; i += 97) { /* bytes that checksums hold */
+        struct image copy = image_copy(&session);
+        copy.p[i] ^= 1;
+        image_save(&copy, path);
+        ck_assert(tern_session_load(t.ctx, 0, path, &e));
+        image_close(&copy);
+    }
+    ck_assert_uint_eq(tern_seq_length(t.ctx, 0), 140);
+    image_close(&session);
+    unlink(path);
+    close_model();
+}
+END_TEST
+
 /* Greedy tokens with a context that shifts, and guesses from repetitions */
 static void generate(uint32_t lookup, tern_token *out, size_t n)
 {
@@ -236,4 +331,5 @@ SUITE("recurrent", LOOP(newest_rows_can_be_taken_back, 0, MODELS),
       LOOP(forks_share_what_came_before, 0, MODELS),
       LOOP(a_cancelled_batch_changes_nothing, 0, MODELS),
       LOOP(rows_on_trial_leave_no_trace, 0, MODELS), LOOP(sessions_hold_the_state, 0, MODELS),
+      LOOP(sessions_hold_snapshots, 0, MODELS), TEST(damaged_snapshots_are_refused),
       LOOP(shifts_and_guesses_give_the_same_text, 0, MODELS))
