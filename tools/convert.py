@@ -4,6 +4,7 @@
 # dependencies = [
 #   "numpy==2.4.6; python_version >= '3.11'",
 #   "numpy==2.2.6; python_version < '3.11'",
+#   "huggingface_hub==2.4.0",
 #   "jinja2==3.1.6",
 #   "protobuf==7.36.2",
 #   "sentencepiece==0.2.3",
@@ -18,7 +19,8 @@
                      [--set KEY=VALUE] [--template NAME|FILE] [--check] [--reference-logits]
     tools/convert.py SOURCE --dry-run
 
-SOURCE is a Hugging Face directory, a GGUF file, or a llama2.c checkpoint. Without --type every matrix
+SOURCE is a Hugging Face directory, a GGUF file, a llama2.c checkpoint, or the name of a model on the hub (owner/model, see get.py).
+Without --type every matrix
 keeps the type it has, bit for bit; q8, q4 and q4c are made by ./quantize. A type of GGUF that has no equal here (K-quants,
 Q4_1, Q5_1) becomes q8; --type f32 keeps every value. Exit codes: 0 done, 2 usage or a
 Python package is missing, 3 a file that is not what it should be, 4 input or output failed, 5 out of memory.
@@ -31,42 +33,30 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
 
 import argparse
 import os
-import shlex
 import sys
 from pathlib import Path
 
 
-def missing(e: ImportError) -> str:
-    """What to do about a package that is not there."""
-    here = Path(__file__).resolve()
-    pins, program = (shlex.quote(str(path)) for path in (here.with_name("requirements.txt"), here))
-    return (
-        f"convert.py: this Python lacks a package ({' '.join(str(e).split())[:200]}); run `python3 -m venv .venv && "
-        f".venv/bin/pip install -r {pins}`, then `.venv/bin/python {program}` in place of convert.py"
-    )
+from tern import environment
 
+if __name__ == "__main__":
+    environment.enter(("jinja2", "numpy", "sentencepiece", "tokenizers", "tqdm", "xxhash"))
 
-try:
-    from tern.convert import paths
-    from tern.convert.chat.chat import BUILTIN
-    from tern.convert.chat.of_source import of_source
-    from tern.convert.families.settings import Settings
-    from tern.convert.sources.detect import load
-    from tern.convert.words import line, say
-    from tern.convert.writing import reference
-    from tern.convert.writing.conversion import convert, show_plan
-    from tern.errors import IO, MEMORY, USAGE, ConvertError
-    from tern.weights import tiles
-except ImportError as e:
-    if __name__ != "__main__" or (e.name or "").startswith("tern"):
-        raise
-    print(missing(e), file=sys.stderr)
-    sys.exit(2)
+from tern.convert import paths
+from tern.convert.chat.chat import BUILTIN
+from tern.convert.chat.of_source import of_source
+from tern.convert.families.settings import Settings
+from tern.convert.sources.detect import load
+from tern.convert.words import line, say
+from tern.convert.writing import reference
+from tern.convert.writing.conversion import convert, show_plan
+from tern.errors import IO, MEMORY, USAGE, ConvertError
+from tern.weights import tiles
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="convert.py", description="Converts a model to tern's weights file.")
-    parser.add_argument("source", type=Path, help="Hugging Face directory, GGUF file or llama2.c checkpoint")
+    parser.add_argument("source", type=Path, help="Hugging Face directory, GGUF file, llama2.c checkpoint, or owner/model")
     parser.add_argument("out", nargs="?", help="the weights file to write")
     parser.add_argument("--type", choices=list(tiles.BY_NAME), help="type of the matrices (default: as they are; K-quants: q8)")
     parser.add_argument(
@@ -91,9 +81,19 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
+def downloaded(source: Path) -> Path:
+    """The source; the name of a model becomes a folder of the hub's cache."""
+    if source.exists() or not paths.is_name(str(source)):
+        return source
+    from tern.convert import hub  # it takes a third of a second
+
+    return hub.to_folder(str(source), say)
+
+
 def run(options: argparse.Namespace) -> None:
     if options.out is not None:
         options.out = paths.out_file(options.out)
+    options.source = downloaded(options.source)
     paths.check(options.source, options.out, options.tokenizer, options.template)
     source = load(options.source, options.tokenizer, options.rope_length, Settings(options.set))
     source.chat = of_source(source, options.template, source.notes)
@@ -112,24 +112,28 @@ def run(options: argparse.Namespace) -> None:
     convert(source, options.out, options.type, golden, options.check)
 
 
-def failed(sentence: str, code: int) -> int:
-    print(line(f"convert.py: {sentence}"), file=sys.stderr)
+def failed(program: str, sentence: str, code: int) -> int:
+    print(line(f"{program}: {sentence}"), file=sys.stderr)
     return code
 
 
-def main(arguments: list[str] | None = None) -> int:
-    options = parse(arguments)
+def guarded(program: str, work, options: argparse.Namespace) -> int:
+    """The exit code of work(options); what goes wrong becomes one sentence."""
     try:
-        run(options)
+        work(options)
     except ConvertError as e:
-        return failed(str(e), e.code)
+        return failed(program, str(e), e.code)
     except OSError as e:
-        return failed(f"{e.filename or options.out}: {e.strerror or e}", IO)
+        return failed(program, f"{e.filename or options.out}: {e.strerror or e}", IO)
     except MemoryError:
-        return failed("not enough memory", MEMORY)
+        return failed(program, "not enough memory", MEMORY)
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded("convert.py", run, parse(arguments))
 
 
 def prepare_output() -> None:
@@ -151,9 +155,14 @@ def stop(number: int, _) -> None:
     sys.exit(128 + number)
 
 
-if __name__ == "__main__":
+def begin() -> None:
+    """What a script does first: signals end it in order, and its output has a place to go."""
     for each in STOPS:
         if signal.getsignal(each) != signal.SIG_IGN:  # nohup, or a job in the background
             signal.signal(each, stop)
     prepare_output()
+
+
+if __name__ == "__main__":
+    begin()
     sys.exit(main())

@@ -3,6 +3,7 @@
     with tern.Model("models/fable.bin") as model:
         logits, cache = model.run_with_cache("The cat sat on the mat")
 
+environment.py  a Python that has the packages
 errors.py    the one error that a person sees
 weights/     the weights file: key blocks, tiles, writer, reader
 programs.py  what `make` builds: programs as processes, and where the library is

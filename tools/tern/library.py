@@ -109,6 +109,25 @@ class ContextParams(ctypes.Structure):
     _fields_ += [("cache_type", ctypes.c_int), ("fingerprint", ctypes.c_int)]
 
 
+class Memory(ctypes.Structure):
+    """struct tern_memory"""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("weights", "cache", "batch", "available")]
+    _fields_ += [(name, ctypes.c_uint32) for name in ("n_ctx", "n_batch", "n_seqs")]
+    _fields_ += [("reduced", ctypes.c_int), ("cache_type", ctypes.c_int), ("fingerprint", ctypes.c_int)]
+    _fields_ += [("states", ctypes.c_uint64), ("n_snapshots", ctypes.c_uint32)]
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.cache + self.batch
+
+
+class Cost(ctypes.Structure):
+    """struct tern_cost"""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("weight_bytes", "cache_bytes", "matmul_macs", "attention_macs")]
+
+
 class AttentionParams(ctypes.Structure):
     """struct tern_attention_params"""
 
@@ -249,6 +268,31 @@ class Engine:
     @property
     def context(self) -> ctypes.c_void_p:
         return self.model and self._context
+
+    def memory(self) -> Memory:
+        """What the open context takes."""
+        plan = Memory()
+        self.lib.tern_context_memory(self.context, ctypes.byref(plan))
+        return plan
+
+    def cost(self, n_rows: int) -> Cost:
+        """The least work of a batch of n_rows tokens in an empty context."""
+        cost = Cost()
+        for i in range(n_rows):
+            self._try("tern_batch_add", self.context, 0, i % self.vocab, WANTS_LOGITS if i == n_rows - 1 else 0)
+        self.lib.tern_batch_cost(self.context, ctypes.byref(cost))
+        self.lib.tern_batch_clear(self.context)
+        return cost
+
+    def limits(self) -> tuple[float, float]:
+        """What the machine can do with the model's threads: bytes read a second, and multiply-adds of its type (0: unknown)."""
+        meter = ctypes.c_void_p()
+        self.lib.tern_meter_read.restype = self.lib.tern_meter_peak.restype = ctypes.c_double
+        self._try("tern_meter_open", ctypes.byref(meter), self.model)
+        try:
+            return self.lib.tern_meter_read(meter) * 1e9, self.lib.tern_meter_peak(meter, self.info.type, None) * 1e9
+        finally:
+            self.lib.tern_meter_close(meter)
 
     def _call(self, name: str, *arguments) -> None:
         if getattr(self.lib, name)(*arguments, ctypes.byref(self.error)):

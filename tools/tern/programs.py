@@ -20,6 +20,25 @@ def program(name: str) -> Path | None:
     return path if os.access(path, os.X_OK) else None
 
 
+def build() -> None:
+    """Runs `make` where the programs are not built."""
+    if program("run") and program("quantize"):
+        return
+    print("building tern with `make`, once", file=sys.stderr, flush=True)
+    try:
+        done = subprocess.run(["make", "-s", "-j2", "-C", str(ROOT)], stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    except OSError as e:
+        raise ConvertError("there is no `make`; run `apt-get install gcc make` as root", IO) from e
+    if done.returncode:
+        raise ConvertError("`make` failed (see above); run `apt-get install gcc make` as root", IO)
+
+
+def shown(name: str) -> str:
+    """A program of ours as a person types it in this folder."""
+    path = ROOT / name
+    return f"./{name}" if path.parent == Path.cwd() else str(path)
+
+
 def library() -> Path:
     """libtern.so: $TERN_LIBRARY, or where `make` builds it. The programs are beside it."""
     path = Path(os.environ.get("TERN_LIBRARY") or ROOT / "build" / "libtern.so").resolve()

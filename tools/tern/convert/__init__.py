@@ -8,4 +8,6 @@ sources/     a folder or file in, a Source out: the readers that join the three 
 chat/        a chat template in, rules that are proved equal to it out
 writing/     a Source in, a finished and checked weights file out
 paths.py     mistakes in the paths of a command
+hub.py       the name of a model in, what to download and a folder of it out
+foresee.py   what a model will take, before its weights are loaded
 """

@@ -1,6 +1,7 @@
 """Mistakes in the paths of a command that would cost a file or an hour, found before anything is read."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,13 +19,13 @@ TOKENIZER_PARTS = (
 def check(source: Path, out: Path | None, tokenizer: Path | None = None, template: str | None = None) -> None:
     """The source can be read, OUT can be written, and OUT is nothing that the source reads."""
     if not source.exists():
-        raise ConvertError(f"{source} does not exist{_named(source)}", IO)
+        raise ConvertError(f"{source} does not exist", IO)
     for path in filter(None, (source, tokenizer)):
         if path.exists() and not path.is_dir() and not path.is_file():
             raise ConvertError(f"{path} is a pipe or a device; name a file or a directory", USAGE)
     if out is None:
         return
-    _check_out(out)
+    check_out(out)
     if not out.exists():
         return
     if os.path.samefile(source, out):
@@ -34,14 +35,14 @@ def check(source: Path, out: Path | None, tokenizer: Path | None = None, templat
             raise ConvertError(f"{out} is {path}, which the conversion reads; name another file to write", USAGE)
 
 
-def _named(source: Path) -> str:
-    """What to do when it is the name of a model rather than a path: owner/name."""
-    if source.is_absolute() or len(source.parts) > 2 or source.suffix in (".gguf", ".bin") or source.parts[:1] == ("..",):
-        return ""
-    return (
-        "; if it is the name of a model on Hugging Face, download the model first "
-        f"(hf download {source} --local-dir FOLDER) and name the folder"
-    )
+# owner/model, perhaps @REVISION, perhaps :TYPE or :FILE
+NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w./-]+))?(?::(?P<file>[\w./ -]+))?", re.ASCII)
+
+
+def is_name(text: str) -> bool:
+    """Whether a source that does not exist as a path may be the name of a model on the hub."""
+    found = NAME.fullmatch(text)
+    return bool(found) and not text.startswith(".") and not found["name"].endswith((".gguf", ".bin", ".safetensors"))
 
 
 def out_file(text: str) -> Path:
@@ -53,7 +54,8 @@ def out_file(text: str) -> Path:
     return Path(text)
 
 
-def _check_out(out: Path) -> None:
+def check_out(out: Path) -> None:
+    """OUT can be written."""
     if out.is_dir():
         raise ConvertError(f"{out} is a directory; name the file to write", USAGE)
     if out.is_symlink() or (out.exists() and not out.is_file()):

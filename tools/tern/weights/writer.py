@@ -107,11 +107,23 @@ def write(
         )
     offsets, file_bytes = layout(size, tensors)
     sums = _write_tensors(out, tensors, offsets, progress)
-    content_id = xxhash.xxh64_intdigest(struct.pack(f"<{len(sums)}Q", *sums))
     directory = _directory(tensors, offsets, sums)
     ordered = {"config": sections["config"], "tensors": directory, **sections}
     out.seek(0)
-    out.write(_header(ordered, file_bytes, content_id))
+    out.write(_header(ordered, file_bytes, _content_id(sums)))
+    out.truncate(file_bytes)
+
+
+def _content_id(sums: list[int]) -> int:
+    return xxhash.xxh64_intdigest(struct.pack(f"<{len(sums)}Q", *sums))
+
+
+def outline(out: BinaryIO, sections: dict[str, bytes], tensors: list[Tensor]) -> None:
+    """A file of the right size whose tensors are holes: the engine can say what it would take, and no more."""
+    offsets, file_bytes = layout(header_bytes(sections, tensors), tensors)
+    sums = [0] * len(tensors)
+    ordered = {"config": sections["config"], "tensors": _directory(tensors, offsets, sums), **sections}
+    out.write(_header(ordered, file_bytes, _content_id(sums)))
     out.truncate(file_bytes)
 
 

@@ -28,9 +28,14 @@ def final_bytes(t: writer.Tensor, wanted: str | None) -> int:
     return tiles.tensor_bytes(final_kind(t, wanted), t.rows, t.k) * t.matrices
 
 
+def final_tensors(entries: list[writer.Tensor], wanted: str | None) -> list[writer.Tensor]:
+    """The directory that the file has in the end."""
+    return [writer.Tensor(t.name, final_kind(t, wanted), t.rows, t.k, t.pieces, t.matrices) for t in entries]
+
+
 def file_bytes(bodies: dict[str, bytes], entries: list[writer.Tensor], wanted: str | None) -> int:
     """Bytes of the file; where ./quantize makes it, to within what it adds to the header."""
-    final = [writer.Tensor(t.name, final_kind(t, wanted), t.rows, t.k, t.pieces, t.matrices) for t in entries]
+    final = final_tensors(entries, wanted)
     return writer.layout(writer.header_bytes(bodies, final), final)[1]
 
 

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""From the name of a model to a file that runs: downloads, converts, quantizes, checks.
+
+    tools/get.py NAME [OUT.bin] [--type f32|f16|bf16|q8|q4|q4c]
+    tools/get.py --plan NAME
+
+Example: tools/get.py Qwen/Qwen3-0.6B && ./run Qwen3-0.6B-q8.bin --chat
+
+NAME is owner/model as on the Hugging Face hub. After it may stand @REVISION, and in a repository of GGUF files :TYPE, as in
+:Q4_K_M. HF_TOKEN, HF_ENDPOINT and HF_HOME hold. Packages are installed into .venv by themselves. Exit codes: 0 done, 2 usage, or
+the hub lets you not read it, 3 a file that is not what it should be, 4 network, input or output failed, 5 out of memory.
+"""
+
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback of an import; there is nothing to clean up yet
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from tern import environment
+
+if __name__ == "__main__":
+    environment.enter(("huggingface_hub", "jinja2", "numpy", "sentencepiece", "tokenizers", "tqdm", "xxhash"))
+
+import convert as converter
+from tern import programs
+from tern.convert import foresee, hub, paths
+from tern.convert.words import say
+from tern.errors import ConvertError
+from tern.weights import tiles
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="get.py", description="From the name of a model to a file that runs: downloads, converts, quantizes, checks.",
+        epilog="Example: tools/get.py Qwen/Qwen3-0.6B && ./run Qwen3-0.6B-q8.bin --chat",
+    )  # fmt: skip
+    parser.add_argument("name", help="owner/model; then perhaps @REVISION, or :TYPE of a GGUF file")
+    parser.add_argument("out", nargs="?", help="the weights file to write; default: MODEL-TYPE.bin in this folder")
+    parser.add_argument("--type", choices=list(tiles.BY_NAME), help="type of the matrices; default: what suits this machine")
+    parser.add_argument("--plan", action="store_true", help="say what it takes and how fast it will be, and download nothing large")
+    return parser.parse_args(arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    programs.build()
+    model = hub.look_up(options.name)
+    if options.out is not None:
+        options.out = paths.out_file(options.out)
+        paths.check_out(options.out)
+    seen = foresee.forecast(model)
+    for note in model.notes:
+        say(note)
+    for text in seen.lines():
+        say(text)
+    if options.plan:
+        return
+    kind = options.type or (seen.recommended or seen.rows[-1]).type
+    out = options.out or Path(f"{model.name.split('/')[-1]}-{kind}.bin")
+    paths.check_out(out)
+    folder = hub.download(model, say)
+    converter.run(converter.parse([str(model.source(folder)), str(out), "--type", kind, "--check"]))
+    program = shlex.join([programs.shown("run"), str(out)])
+    say(f"run it: {program} {'--chat' if seen.source.chat else shlex.quote('Once upon a time')}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return converter.guarded("get.py", run, parse(arguments))
+
+
+if __name__ == "__main__":
+    converter.begin()
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""What a model will take before its weights are loaded: bytes, memory, speed on this machine, for each type.
+
+In:  a Model of the hub. Its config, tokenizer and the headers of its weights are fetched; the tensors stay holes in stand-ins for
+     the files, so the converter and the engine answer as for the real ones.
+Out: a Forecast. Its tokens per second come from this machine's plain reads and multiply-adds, and from the shares of both that the
+     engine reaches (DECODE, PROMPT; `tests/cli/test_get.py` holds them to ./bench).
+"""
+
+import os
+import struct
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import programs
+from ..errors import BAD_FILE, MEMORY, ConvertError
+from ..library import Engine
+from ..weights import writer
+from . import hub
+from .families.settings import Settings
+from .files.safetensors import MAX_HEADER
+from .sources.detect import load
+from .sources.source import Source
+from .words import size
+from .writing.contents import sections, tensors
+from .writing.overview import final_tensors
+
+TYPES = ("q8", "q4c")
+CONTEXT = 4096  # positions of the memory that is stated
+DECODE, PROMPT = 0.95, 0.75  # shares of plain reads and of the widest multiply-adds
+PAUSES = 25e-6  # seconds a layer: its steps wait for all threads
+PROMPT_ROWS = 512
+FAST = 20  # tokens a second from which on the larger type is recommended
+GGUF_HEAD = 16 << 20  # bytes; doubled until the header is whole
+
+
+@dataclass
+class Row:
+    """A type: bytes of the file and of memory, tokens per second; None where the machine's memory is too small."""
+
+    type: str
+    file_bytes: int
+    memory_bytes: int
+    decode: float | None
+    prompt: float | None
+    why: str = ""
+
+
+@dataclass
+class Forecast:
+    model: hub.Model
+    source: Source
+    weights: int
+    rows: list[Row]
+
+    @property
+    def recommended(self) -> Row | None:
+        """The first type that is fast enough; else the smallest that fits."""
+        fit = [row for row in self.rows if row.decode is not None]
+        return next((row for row in fit if row.decode >= FAST), fit[-1] if fit else None)
+
+    def lines(self) -> Iterator[str]:
+        """The forecast as people read it."""
+        c = self.source.config
+        yield f"{self.model.name}: {self.source.family or self.source.origin}, {self.weights / 1e9:.2f} B weights, {c['n_layers']} layers"
+        yield f"licence   {self.model.licence}"
+        yield f"download  {size(self.model.bytes)} in {len(self.model.files)} files"
+        memory = f"memory at {min(CONTEXT, c['max_seq'])}"
+        yield f"{'type':<6}{'file':>11}{memory:>18}{'tokens/s':>11}{'prompt tokens/s':>18}"
+        for row in self.rows:
+            speed = f"{row.decode:>11.3g}{row.prompt:>18.3g}" if row.decode else f"   {row.why}"
+            yield f"{row.type:<6}{size(row.file_bytes):>11}{size(row.memory_bytes) if row.memory_bytes else '':>18}{speed}"
+        best = self.recommended
+        yield f"use {best.type}" if best else "this machine has too little memory for it"
+
+
+@contextmanager
+def stand_in(model: hub.Model):
+    """A path that the converter reads as the source: real small files, and the headers of the others."""
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder, model.name.split("/")[-1])
+        base.mkdir()
+        for f in model.texts:
+            os.symlink(hub.fetch(model, f.name), base / f.name)
+        for f in model.weights:
+            (base / f.name).parent.mkdir(parents=True, exist_ok=True)
+            if f.name.endswith(".json"):
+                os.symlink(hub.fetch(model, f.name), base / f.name)
+            else:
+                _holes(model, f, base / f.name, GGUF_HEAD)
+        yield model.source(base)
+
+
+def _holes(model: hub.Model, f: hub.Remote, path: Path, n: int) -> None:
+    """A file of the size of `f` with its header; the rest are holes."""
+    if f.name.endswith(".safetensors"):
+        head = hub.begin(model, f.name, 1 << 20)
+        n = 8 + min(struct.unpack("<Q", head[:8].ljust(8, b"\0"))[0], MAX_HEADER)
+        head = head if len(head) >= min(n, f.size) else hub.begin(model, f.name, n)
+    else:
+        head = hub.begin(model, f.name, n)
+    with open(path, "wb") as out:
+        out.write(head[: f.size])
+        out.truncate(f.size)
+
+
+def read(model: hub.Model, settings: Settings, template=None) -> tuple[Source, dict, list]:
+    """The source of a stand-in, and what a file of it holds, before ./quantize."""
+    from .chat.of_source import of_source
+
+    with stand_in(model) as path:
+        n = GGUF_HEAD
+        while True:
+            try:
+                source = load(path, None, None, settings)
+                break
+            except ConvertError as e:
+                n *= 2
+                if e.code != BAD_FILE or path.is_dir() or n > 2 * max(f.size for f in model.weights) or n > 1 << 28:
+                    raise
+                for f in model.weights:  # the header may be longer than what was fetched
+                    _holes(model, f, path.parent / Path(f.name).name, n)
+        source.chat = of_source(source, template, source.notes)
+        return source, sections(source, {}, True), tensors(source, None)
+
+
+def forecast(model: hub.Model) -> Forecast:
+    """Reads what is small, and asks the engine about each type."""
+    source, bodies, entries = read(model, Settings([]))
+    weights = sum(t.rows * t.k * t.matrices for t in entries)
+    with tempfile.TemporaryDirectory() as folder:
+        n_ctx = min(CONTEXT, source.config["max_seq"])
+        rows = [_row(Path(folder, "outline.bin"), bodies, entries, kind, n_ctx) for kind in TYPES]
+    return Forecast(model, source, weights, rows)
+
+
+def _row(path: Path, bodies: dict, entries: list, kind: str, n_ctx: int) -> Row:
+    """One type, by a weights file whose tensors are holes."""
+    with open(path, "wb") as out:
+        writer.outline(out, bodies, final_tensors(entries, kind))
+    row = Row(kind, path.stat().st_size, 0, None, None)
+    try:
+        with Engine(programs.library(), path, n_ctx, n_batch=PROMPT_ROWS, cache_type="f16") as engine:
+            row.memory_bytes = engine.memory().total
+            row.decode, row.prompt = speed(engine)
+    except ConvertError as e:
+        if e.code != MEMORY:
+            raise
+        row.why = str(e)
+    return row
+
+
+def speed(engine: Engine) -> tuple[float, float]:
+    """Tokens per second to expect: one by one, and of a prompt of 512."""
+    reads, peak = engine.limits()
+    rows = min(PROMPT_ROWS, engine.memory().n_ctx)
+    one, many = engine.cost(1), engine.cost(rows)
+    step = one.weight_bytes / (reads * DECODE) + engine.info.n_layers * PAUSES
+    macs = many.matmul_macs + many.attention_macs
+    prompt = max(macs / (peak * PROMPT) if peak else 0, many.weight_bytes / reads) + engine.info.n_layers * PAUSES
+    return 1 / step, rows / prompt
