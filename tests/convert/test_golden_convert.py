@@ -325,7 +325,7 @@ class Composite(unittest.TestCase):
                 directory(folder, golden, golden.config | published, True)
             state = safetensors.numpy.load_file(whole / "model.safetensors")
             state = {name.replace("model.", "model.language_model.", 1): w for name, w in state.items()}
-            for other in ("model.visual.patch_embed.proj.weight", "mtp.fc.weight", "mtp.layers.0.input_layernorm.weight"):
+            for other in ("model.visual.patch_embed.proj.weight", "mtp.layers.1.input_layernorm.weight", "mtp.layers.1.mlp.up_proj.weight"):
                 state[other] = np.ones((2, 2), np.float32)
             safetensors.numpy.save_file(state, whole / "model.safetensors")
             config = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "vision_config": {},

@@ -13,9 +13,9 @@
 #include "image.h"
 #include "suite.h"
 
-enum { LENGTH = 420, N_CTX = 1024, MODELS = 3 };
+enum { LENGTH = 420, N_CTX = 1024, MODELS = 4 };
 
-static const char *const names[MODELS] = {"lfm2", "qwen3-next", "nemotron-h"};
+static const char *const names[MODELS] = {"lfm2", "qwen3-next", "nemotron-h", "kimi-linear"};
 
 static struct {
     char path[256];
