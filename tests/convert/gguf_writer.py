@@ -23,6 +23,7 @@ ARCHES = {
     "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER",
     "gemma4_text": "GEMMA4", "gemma4_unified_text": "GEMMA4",
     "qwen3_next": "QWEN3NEXT", "qwen3_5_text": "QWEN35", "qwen3_5_moe_text": "QWEN35MOE",
+    "kimi_linear": "KIMI_LINEAR",
 }  # fmt: skip
 PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite", "arcee", "granitemoe", "granitemoeshared")
 EXPERT = re.compile(r"(model\.layers\.\d+\.)(block_sparse_moe|mlp)\.experts\.(\d+)\.(\w+)\.weight")
@@ -320,7 +321,38 @@ def _delta_keys(w, c):
         w.add_rope_dimension_sections([11, 11, 10, 0])
 
 
+def _kimi_keys(w, c):
+    rope, rank = c["qk_rope_head_dim"], c["kv_lora_rank"]
+    w.add_context_length(c["model_max_length"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv([int(kind == "full_attention") for kind in c["layer_types"]])
+    w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    w.add_rope_freq_base(10000.0)  # not used
+    w.add_vocab_size(c["vocab_size"])
+    w.add_ssm_conv_kernel(c["linear_conv_kernel_dim"])
+    w.add_kda_head_dim(c["linear_head_dim"])
+    w.add_kv_lora_rank(rank)
+    w.add_rope_dimension_count(rope)
+    w.add_key_length(rank + rope)
+    w.add_value_length(rope)  # config.json's head_dim
+    w.add_key_length_mla(c["qk_nope_head_dim"] + rope)
+    w.add_value_length_mla(c["v_head_dim"])
+    w.add_expert_count(c["num_experts"])
+    w.add_expert_used_count(c["num_experts_per_token"])
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_expert_shared_count(c["num_shared_experts"])
+    w.add_leading_dense_block_count(c["mlp_layer_types"].count("dense"))
+    w.add_expert_weights_scale(c["routed_scaling_factor"])
+    w.add_expert_weights_norm(c["moe_renormalize"])
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    w.add_expert_group_count(c["num_expert_group"])
+    w.add_expert_group_used_count(c["topk_group"])
+
+
 KEYS = {
+    "kimi_linear": _kimi_keys,
     "qwen3_next": _delta_keys, "qwen3_5_text": _delta_keys, "qwen3_5_moe_text": _delta_keys,
     "nemotron": _nemotron_keys, "granitemoe": _granite_moe_keys, "granitemoeshared": _granite_moe_keys,
     "hunyuan_v1_dense": _hunyuan_keys, "dots1": _deepseek_keys, "glm4_moe": _deepseek_keys, "minimax_m2": _minimax_keys,
@@ -410,12 +442,28 @@ def _delta(kind: str, c: dict, name: str, x: np.ndarray):
         yield name + (".weight" if name.endswith("down_proj") else ""), x
 
 
+def _kimi(c: dict, name: str, x: np.ndarray):
+    if name.endswith(".A_log"):
+        yield name, -np.exp(x.astype("f8")).astype("f4")
+    elif name.endswith(".dt_bias"):
+        yield name.replace(".dt_bias", ".dt_proj.bias"), x
+    elif name.endswith("kv_b_proj.weight"):
+        heads = x.reshape(c["num_attention_heads"], -1, x.shape[1])
+        yield name.replace("kv_b_proj", "k_b_proj"), heads[:, : c["qk_nope_head_dim"]].swapaxes(1, 2)
+        yield name.replace("kv_b_proj", "v_b_proj"), heads[:, c["qk_nope_head_dim"] :]
+    else:
+        yield name.replace("e_score_correction_bias", "e_score_correction.bias"), x
+
+
 def _changed(kind: str, c: dict, name: str, x: np.ndarray):
     """(name, values) of one tensor as the script stores it."""
     if kind in PERMUTED and name.endswith(("q_proj.weight", "q_proj.bias")):
         x = permute(x, c["num_attention_heads"])
     if kind in PERMUTED and name.endswith(("k_proj.weight", "k_proj.bias")):
         x = permute(x, c["num_key_value_heads"])
+    if kind == "kimi_linear":
+        yield from _kimi(c, name, x)
+        return
     if "linear_key_head_dim" in c:
         yield from _delta(kind, c, name, x)
         return

@@ -39,7 +39,7 @@ BOUND = 1e-4
 # In the names that tensors have in published files alone
 EXPERTS = ("block_sparse_moe.", "experts.0.", "mlp.moe_statics.", "mlp.e_score_correction_bias", "mlp.shared_mlp.", "mlp.router.gate.",
            "mlp.expert_bias", "moe.router.", "post_attn_norm", "post_ffn_norm", "softmax_offset", "post_mlp_layernorm",
-           "experts.fc", "_conv1d.")  # fmt: skip
+           "experts.fc", "_conv1d.", "self_attn.f_", "self_attn.dt_bias", "self_attn.A_log")  # fmt: skip
 
 
 def tokenizer_json(vocab: int) -> dict:
@@ -122,6 +122,16 @@ PUBLISHED = {
     ),
     "gemma3_text": ({}, {"attn_logit_softcapping": 50.0}),
     "olmo": ({"layer_norm_eps": 1e-5}, {"layer_norm_eps": 1e-6}),
+    "qwen3_5_text": (
+        {"attn_output_gate": True, "mlp_only_layers": [], "mtp_num_hidden_layers": 1, "mamba_ssm_dtype": "float32"},
+        {"attn_output_gate": False, "mlp_only_layers": [1]},
+    ),
+    "qwen3_5_moe_text": ({"norm_topk_prob": True}, {"norm_topk_prob": False}),
+    "kimi_linear": (
+        {"mla_use_nope": True, "use_grouped_topk": True, "moe_router_activation_func": "sigmoid", "rope_theta": 1e4,
+         "rope_scaling": None, "moe_layer_freq": 1},
+        {"mla_use_nope": False, "moe_layer_freq": 2},
+    ),
     "mixtral": ({}, {"num_local_experts": 1}),  # of which a token would use 2
 }  # fmt: skip
 PUBLISHED["cohere"] = tuple({k: v for k, v in d.items() if k != "layer_switch"} for d in PUBLISHED["cohere2"])
@@ -279,6 +289,19 @@ class PublishedKeys(unittest.TestCase):
                 with engine.Engine(LIBRARY, out, len(ids)) as e:
                     found.append(np.array(e.logits(ids, 1)))
         np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
+
+    def test_kinds_of_layers_in_an_object(self):
+        """Kimi Linear's published files count layers from 1, and state sizes beside them."""
+        config = self.configs()["kimi_linear"]
+        kinds, sizes = config["layer_types"], {"head_dim": "head_dim", "num_heads": "num_heads", "conv_kernel_dim": "short_conv_kernel_size"}
+        stated = {theirs: config[f"linear_{ours}"] for ours, theirs in sizes.items()}
+        for key, kind in (("full_attn_layers", "full_attention"), ("kda_layers", "linear_attention")):
+            stated[key] = [i + 1 for i, k in enumerate(kinds) if k == kind]
+        old = {key: value for key, value in config.items() if not key.startswith("linear_") and key != "layer_types"}
+        np.testing.assert_equal(self.features(old | {"linear_attn_config": stated}), self.features(config))
+        for wrong in ({"kda_layers": [1, 9]}, {"kda_layers": [1]}, {"full_attn_layers": "x"}):
+            with self.assertRaisesRegex(ConvertError, "linear_attn_config"):
+                self.features(old | {"linear_attn_config": stated | wrong})
 
     def test_longrope_by_its_first_names(self):
         config = next(c for path in GOLDEN if (c := golden_file.published_config(golden_file.read(path).config))["model_type"] == "phi3" and c.get("rope_scaling"))

@@ -160,7 +160,7 @@ START_TEST(looking_changes_nothing)
         }
         bool latent = false;
         for (size_t i = 0; i < g.n_tensors; i++)
-            latent |= !strcmp(g.tensors[i].name, "layer.0.v_up");
+            latent |= strstr(g.tensors[i].name, ".v_up") != NULL;
         check_stream(&whole, !strncmp(g.name, "gemma4", 6), latent);
         remove(path);
     }

@@ -6,7 +6,7 @@ told to the user, who can change it with --set.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,7 @@ KEYS = {
     "q_lora_rank": "attention.q_lora_rank",
     "qk_head_dim": "attention.key_length_mla",
     "v_head_dim": "attention.value_length_mla",
+    "qk_rope_head_dim": "rope.dimension_count",
 }
 HARMLESS = (
     "tensor_data_layout", "mm.tokens_per_image", "rope.dimension_sections", "rope.scaling.finetuned", "rope.scaling.original_context_length",
@@ -172,6 +173,7 @@ class Architecture:
     windows: bool = False
     names: dict[str, str] = field(default_factory=dict)
     ones: bool = False  # norms have no weights
+    latent: bool = False  # attention is, and delta nets have their parts apart
     tiled: bool = False  # value heads of a delta net: the first ones of all key heads, then the second ones
 
 
@@ -277,6 +279,27 @@ DELTA = {
 }  # fmt: skip
 
 
+KIMI = {part: DELTA[part] for part in ("mix_norm", "mix_a", "mix_decay_bias", "mix_beta")} | {
+    "mix_decay_down": _BLOCK + "ssm_f_a.weight", "mix_decay": _BLOCK + "ssm_f_b.weight",
+    "mix_gate_down": _BLOCK + "ssm_g_a.weight", "mix_gate": _BLOCK + "ssm_g_b.weight", "mix_out": NAMES["o"],
+    "mix_conv": _BLOCK + "ssm_conv1d_{{}}.weight", "q_down": _BLOCK + "attn_q_a.weight",
+    "q_down_norm": _BLOCK + "attn_q_a_norm.weight", "k": _BLOCK + "attn_kv_a_mqa.weight",
+    "k_norm": _BLOCK + "attn_kv_a_norm.weight", "k_up": _BLOCK + "attn_k_b.weight", "v_up": _BLOCK + "attn_v_b.weight",
+}  # fmt: skip
+
+
+def _kimi(f: Facts) -> None:
+    """Heads are stated as the cache of llama.cpp sees them: one key of rank + rotary numbers."""
+    _sigmoid(f)
+    _states(f)
+    whole, rotary, kinds = f.key("qk_head_dim"), f.key("qk_rope_head_dim"), f.values["layer_types"]
+    if type(whole) is int and type(rotary) is int:
+        f.values["qk_nope_head_dim"] = whole - rotary
+    f.values |= {"num_key_value_heads": 1, "linear_num_heads": f.key("num_attention_heads")}
+    if any(f.has(KIMI["q_down"].format(i)) for i in range(len(kinds))):
+        f.names["q"] = _BLOCK + "attn_q_b.weight"
+
+
 def _glm4_moe(f: Facts) -> None:
     _sigmoid(f)
     f.values["use_qk_norm"] = f.has(NAMES["q_norm"].format(0))
@@ -380,6 +403,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "qwen35": Architecture("qwen3_5_text", partial=True, find=_states, assumed=_THETA, names=DELTA, tiled=True),
     "qwen35moe": Architecture("qwen3_5_moe_text", partial=True, find=_states, assumed=_THETA, names=DELTA, tiled=True),
+    "kimi-linear": Architecture("kimi_linear", find=_kimi, names=KIMI, latent=True),
     "bloom": Architecture("bloom"),
     "mpt": Architecture("mpt", find=_mpt),
     "starcoder": Architecture("gpt_bigcode", find=_starcoder),
@@ -398,6 +422,7 @@ def known() -> list[str]:
     return [name for name in ARCHITECTURES if "+" not in name]
 
 
+LATENT_PARTS = ("k_up", "v_up", "mix_in", "mix_conv", "mix_a", "mix_decay_bias")
 QKV, GATE_UP = ("q", "k", "v"), ("gate", "up")
 
 
@@ -425,7 +450,9 @@ class GgufLayout:
             return [Place(slot.name, (slot.rows,), ones=True)]
         if part == "router_norm":
             return [Place(self.name(part, layer, False), (slot.rows,), times=slot.rows**-0.5)]
-        if "mix_a" in self.names and (part.startswith("mix_") or part in ("q", "attn_gate")):
+        if self.arch.latent and part in LATENT_PARTS:
+            return self._latent(part, slot, layer)
+        if "mix_a" in self.names and not self.arch.latent and (part.startswith("mix_") or part in ("q", "attn_gate")):
             return [self._delta(part, slot, layer)]
         order = self._order(base, layer)
         if base in QKV and self.name("qkv", layer, False) in self.entries:
@@ -435,6 +462,22 @@ class GgufLayout:
         if base in (*GATE_UP, "down") and self.value("n_experts", layer):
             return self._experts(base, slot, layer, biased)
         return [self._place(self.name(base, layer, biased), self._shape(slot), order)]
+
+    def _latent(self, part: str, slot: Slot, layer: int) -> list[Place]:
+        """Matrices of heads in one tensor, and of delta nets those of q, k and v, and their convolutions, in three."""
+        name, n, width = self.names.get(part, "").format(layer), slot.matrices, self.value("conv_width", layer)
+        if part in ("k_up", "v_up"):
+            return [Place(name, (n, slot.rows, slot.k), index=h) for h in range(n)]
+        keys, values = (self.value(f"{p}_heads", layer) * self.value(f"{p}_dim", layer) for p in "kv")
+        rows = {"q": keys, "k": keys, "v": values}
+        if part == "mix_in":
+            return [Place(_BLOCK.format(layer) + f"attn_{p}.weight", (rows[p], slot.k), stacked=True) for p in rows]
+        if part == "mix_conv":
+            taps = [(t, p) for t in range(width) for p in rows]
+            places = [self._place(name.format(p), (rows[p], 1, width), np.arange(rows[p]) * width + t) for t, p in taps]
+            return [replace(place, stacked=True) for place in places]
+        place = self._place(name, (slot.rows,))
+        return [replace(place, times=-1.0) if part == "mix_a" else place]
 
     def _delta(self, part: str, slot: Slot, layer: int) -> Place:
         """Of a layer with a state; and query and gate of attention, which lie together, head by head."""

@@ -223,6 +223,9 @@ class _Model:
 
     def _check_widths(self, config: dict[str, Any]) -> None:
         """Heads whose values are of another size, or turn only in part, are not this graph."""
+        if self.arch.latent:  # these are sizes of what is compressed
+            self.c.used |= {self.prefix + "attention.value_length", self.prefix + "rope.freq_base"}
+            return
         sizes = ("attention.value_length", *(() if self.arch.partial else ("rope.dimension_count",)))
         for name in (*sizes, *(size + "_swa" for size in sizes)):
             value = self.c.get(self.prefix + name, config["head_dim"][0])
