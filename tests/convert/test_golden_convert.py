@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -63,6 +64,8 @@ def directory(folder: Path, golden: golden_file.Golden, config: dict, published:
     layout, state, weights = Layout(kind, features, lambda name: published and any(part in name for part in EXPERTS)), {}, golden.weights()
     for slot in slots(features):
         places.put(state, slot, layout.places(slot), weights[slot.name])
+    if published and kind in huggingface.BACKBONES:
+        state = {re.sub(r"^model\.", "backbone.", name): x for name, x in state.items()}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer_json(golden.keys["vocab"])))
     safetensors.numpy.save_file(state, folder / "model.safetensors")

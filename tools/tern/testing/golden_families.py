@@ -423,6 +423,15 @@ FAMILIES = [
          "norm of states": without("mix_norm", 1), "conv bias": without("mix_conv_bias")},
     ),
     Family(
+        "nemotron3", "NemotronH",
+        config(40, 4, 2, 10, 72, rope(10000.0), rms_norm_eps=None, layer_norm_epsilon=1e-5,
+               layers_block_type=["mamba", "moe", "attention", "mamba", "mlp", "moe"], ssm_state_size=12, mamba_num_heads=4,
+               mamba_head_dim=10, n_groups=2, conv_kernel=4, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=24,
+               moe_shared_expert_intermediate_size=40, n_group=4, topk_group=2, routed_scaling_factor=2.5),
+        {"choice": without("router_select_bias"), "factor": {"routed_scaling_factor": 1.0}, "groups": {"n_group": 1, "topk_group": 1},
+         "not normalized": {"norm_topk_prob": False}, "shared": without("shared_down"), "activation": {"mlp_hidden_act": "relu"}},
+    ),
+    Family(
         "granite4-h", "GraniteMoeHybrid",
         config(40, 4, 2, None, 24, rope(10000.0), num_hidden_layers=4, embedding_multiplier=6.0, residual_multiplier=0.4,
                attention_multiplier=0.15, logits_scaling=5.0, num_local_experts=5, num_experts_per_tok=2,

@@ -21,7 +21,6 @@ from .graph import (
     ACTIVATIONS, Family, alibi_slopes, biases, granite, graph, layer_norms, put_all, sandwich, soft_caps, sparse_layers, two_ropes,
 )  # fmt: skip
 from .gemma_new import GEMMA_NEW
-from .hybrid import HYBRID
 from .latent import LATENT
 from .mamba import MAMBA
 from .newer import NEWER
@@ -422,4 +421,4 @@ FAMILIES = {
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "gpt-sw3": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE | HYBRID | DELTA | MAMBA | CONVOLUTION | CLASSIC | GEMMA_NEW | LATENT | CHUNKED | SPARSE_MORE
+} | NEWER | SPARSE | DELTA | MAMBA | CONVOLUTION | CLASSIC | GEMMA_NEW | LATENT | CHUNKED | SPARSE_MORE

@@ -751,7 +751,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "lfm2": states.lfm2,
     "lfm2_moe": states.lfm2,
     "lfm3": states.lfm2,
-    "nemotron_h": states.mamba2,
+    "nemotron_h": states.nemotron_h,
     "granitemoehybrid": _granite_hybrid,
     "bamba": states.mamba2,
     "qwen3_next": _qwen3_next,

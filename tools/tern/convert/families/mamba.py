@@ -8,13 +8,14 @@ import math
 
 from .config import Config
 from .features import (
-    MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_ATTENTION, MIX_RECURRENT, NORM_LAST, RULE_MAMBA2, SOFTMAX_CHOSEN,
+    MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_ATTENTION, MIX_RECURRENT, NORM_ATTN, NORM_FFN, NORM_LAST,
+    RULE_MAMBA2, SOFTMAX_CHOSEN,
 )  # fmt: skip
-from .graph import Family, granite, graph, put_all, put_experts
-from .sparse import put_shared
+from .graph import ACTIVATIONS, Family, granite, graph, put_all, put_experts
+from .sparse import deepseek, put_shared
 from .windows import FULL
 
-LINEAR = "linear_attention"
+LINEAR, MLP, MOE = "linear_attention", "mlp", "moe"
 OLD = {"mamba": LINEAR, "attention": FULL}  # names of kinds before transformers 5
 
 
@@ -114,7 +115,48 @@ def _bamba(c: Config) -> dict:
     return f
 
 
+def _nemotron_h(c: Config) -> dict:
+    """A block is a mixer or a feed-forward step, each with its norm; some are experts. time_step_limit is not read."""
+    letters = {"M": LINEAR, "E": MOE, "*": FULL, "-": MLP}
+    pattern = [letters.get(at, at) for at in str(c.get("hybrid_override_pattern", None) or "")]
+    kinds = _kinds(c, pattern, (LINEAR, FULL, MLP, MOE))
+    c.values["num_hidden_layers"] = len(kinds)  # what the file says of it is not read
+    f = graph(c, 4096, kv_heads=8, head_dim=128, hidden=21504, ropes=False,
+              eps=("layer_norm_epsilon", 1e-5), act=("mlp_hidden_act", "relu2"))  # fmt: skip
+    for key in ("use_bias", "mamba_proj_bias", "attention_bias"):
+        if c.flag(key):
+            raise c.refuse(key, "false")
+    if c.choice("mamba_hidden_act", "silu", ACTIVATIONS) not in ("silu", "swish"):
+        raise c.refuse("mamba_hidden_act", "'silu'")
+    dense, sparse, states = _has(kinds, MLP), _has(kinds, MOE), _has(kinds, LINEAR)
+    f["hidden"] = [h * d for h, d in zip(f["hidden"], dense)]
+    if any(sparse):
+        if c.get("moe_latent_size", None) is not None or c.flag("mlp_bias"):
+            raise c.refuse("moe_latent_size", "null, and mlp_bias false, where there are experts")
+        deepseek(c, f, sparse, 7688, ("n_routed_experts", 8), 2, ("n_shared_experts", 1))
+        shared = c.integer("moe_shared_expert_intermediate_size", MAX_WIDTH, 7688)
+        f["shared_hidden"] = [shared * s for s in sparse]  # one, whatever n_shared_experts says
+    f["norms"] = [NORM_FFN if d or s else NORM_ATTN for d, s in zip(dense, sparse)]
+    f["ffn_bias"] = [7 * c.flag("mlp_bias") * d for d in dense]
+    put_all(f, ffn_gated=0)
+    _put_mamba2(c, f, _has(kinds, FULL), states, {
+        "k_heads": c.integer("n_groups", MAX_HEADS, 8), "k_dim": c.integer("ssm_state_size", 512, 128),
+        "v_heads": c.integer("mamba_num_heads", MAX_HEADS, 128), "v_dim": c.integer("mamba_head_dim", 512, 64),
+        "conv_width": c.integer("conv_kernel", 16, 4), "conv_bias": int(c.flag("use_conv_bias", True)),
+    })  # fmt: skip
+    c.ignore(
+        "expand", "time_step_min", "time_step_max", "time_step_limit", "time_step_floor", "chunk_size", "mamba_ssm_cache_dtype",
+        "moe_shared_expert_overlap", "mtp_layers_block_type", "mtp_hybrid_override_pattern", "rescale_prenorm_residual",
+        "num_logits_to_keep", "use_mamba_kernels", "sliding_window", "residual_in_fp32", "rope_parameters", "rope_theta",
+        "rope_scaling", "partial_rotary_factor", "n_routed_experts", "n_shared_experts", "moe_intermediate_size",
+        "moe_shared_expert_intermediate_size", "moe_latent_size", "num_experts_per_tok", "routed_scaling_factor", "n_group",
+        "topk_group", "norm_topk_prob",
+    )  # fmt: skip
+    return f
+
+
 MAMBA: dict[str, Family] = {
     "granitemoehybrid": Family("GraniteMoeHybridForCausalLM", _granitemoehybrid),
     "bamba": Family("BambaForCausalLM", _bamba),
+    "nemotron_h": Family("NemotronHForCausalLM", _nemotron_h),
 }

@@ -42,6 +42,8 @@ NAMES: dict[str, dict[str, str]] = {
         "attn_norm": _LAYER + "norm.weight", "ffn_norm": _LAYER + "norm.weight",
         "up": _LAYER + "mixer.up_proj.weight", "down": _LAYER + "mixer.down_proj.weight",
         **{part: f"{_LAYER}mixer.{part}_proj.weight" for part in "qkvo"},
+        "router": _LAYER + "mixer.gate.weight", "router_select": _LAYER + "mixer.gate.e_score_correction_weight",
+        **{f"shared_{part}": f"{_LAYER}mixer.shared_experts.{part}_proj.weight" for part in ("up", "down")},
     } | _mamba_names(_LAYER + "mixer."),
     "granitemoehybrid": {
         "gate": _LAYER + "shared_mlp.input_linear.weight", "down": _LAYER + "shared_mlp.output_linear.weight",
@@ -63,9 +65,12 @@ def convolution(at: Layout, slot: Slot, layer: int) -> list[Place]:
 
 
 def lfm2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
-    """Experts all in one tensor, or one for each."""
+    """Experts all in one tensor, or one for each. Published files of LFM3 have another name for the gate."""
     if part == "mix_conv":
         return convolution(at, slot, layer)
+    published = _LAYER.format(layer) + "self_attn.gate_proj.weight"
+    if part == "attn_gate" and at.has(published):
+        return [plain(published, slot)]
     if part not in ("gate", "up", "down") or not at.value("n_experts", layer):
         return None
     prefix, n = _LAYER.format(layer) + "feed_forward.experts.", slot.matrices
@@ -76,6 +81,16 @@ def lfm2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
         return [Place(prefix + "down_proj", (n, slot.rows, slot.k), index=e) for e in range(n)]
     rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
     return [Place(prefix + "gate_up_proj", (n, 2 * slot.rows, slot.k), rows, index=e) for e in range(n)]
+
+
+def nemotron_h(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Experts all in one tensor, or one for each."""
+    if part in ("up", "down") and at.value("n_experts", layer):
+        prefix, n, name = _LAYER.format(layer) + "mixer.experts.", slot.matrices, part + "_proj"
+        if at.has(f"{prefix}0.{name}.weight"):
+            return [Place(f"{prefix}{e}.{name}.weight", (slot.rows, slot.k)) for e in range(n)]
+        return [Place(prefix + name, (n, slot.rows, slot.k), index=e) for e in range(n)]
+    return mamba2(at, slot, layer, part)
 
 
 def mamba2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:

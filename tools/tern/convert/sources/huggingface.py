@@ -38,6 +38,8 @@ COMPOSITE = {
 }  # fmt: skip
 # What tensors of some published files lack.
 PREFIXES = {"gpt2": "transformer.", "gpt-sw3": "transformer.", "bloom": "transformer.", "opt": "model."}
+# What those of others have in its place.
+BACKBONES = ("nemotron_h",)
 VISION = re.compile(
     r"(^|\.)(vision_tower|vision_model|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio|visual)\."
 )
@@ -142,6 +144,8 @@ def _plain_names(folder: Path, kind: str, entries: dict[str, Entry], notes: list
                 continue
             name = re.sub(r"^(language_model\.model|model\.language_model)\.", "model.", name)
             name = name.removeprefix("language_model.")
+        if kind in BACKBONES and name.startswith("backbone."):
+            name = "model." + name.removeprefix("backbone.")
         if kind in PREFIXES and not name.startswith((PREFIXES[kind], "lm_head.")):
             name = PREFIXES[kind] + name
         out[name] = entry
