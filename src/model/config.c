@@ -139,8 +139,6 @@ static const struct number_key layer_numbers[] = {
     {"router_factor", OF_LAYER(router_factor), -MAX_NUMBER, MAX_NUMBER, 1},
     {"router_jitter", OF_LAYER(router_jitter), 0, 1, 0},
     {"beta_scale", OF_LAYER(beta_scale), 0, MAX_NUMBER, 1},
-    {"dt_low", OF_LAYER(dt_low), 0, MAX_NUMBER, 0},
-    {"dt_high", OF_LAYER(dt_high), 0, MAX_NUMBER, MAX_NUMBER},
     {"decay_floor", OF_LAYER(decay_floor), -MAX_NUMBER, 0, 0},
     {"state_norm_eps", OF_LAYER(state_norm_eps), 0, MAX_NUMBER, 0},
     {"latent_eps", OF_LAYER(latent_eps), 0, MAX_NUMBER, 0},

@@ -144,8 +144,6 @@ static void bind_mixer(struct binder *b, struct layer *w, const struct shape *c)
                         .sigmoid = c->state_gate,
                         .norm_eps = c->state_norm_eps > 0 ? c->state_norm_eps : m->norm_eps,
                         .beta_scale = c->beta_scale,
-                        .dt_low = c->dt_low,
-                        .dt_high = c->dt_high,
                         .decay_floor = c->decay_floor,
                         .n_decay = n_decay};
     if (recurs)

@@ -91,7 +91,7 @@ struct mixer {
     enum state_norm norm_order;
     size_t norm_groups; /* of v_heads * v_dim values; in a delta net the heads */
     bool sigmoid;       /* the gate is sigmoid(z), not silu(z) */
-    float norm_eps, beta_scale, dt_low, dt_high, decay_floor;
+    float norm_eps, beta_scale, decay_floor;
     size_t n_decay;         /* numbers that a head's state decays by: one, or k_dim, of each row of S */
     struct matrix gate_down, decay_down; /* [rank, dim]: gate and decay read what these make of a row,
                                           * and have k = rank; data NULL: they read the row */
@@ -134,7 +134,7 @@ struct shape {
     size_t mixer, attn_gate, rule, k_heads, v_heads, k_dim, v_dim, conv_width, conv_bias, mix_bias;
     size_t state_norm, norm_groups, state_gate, skip, state_decay, decay_rank, gate_rank;
     size_t kv_rank, q_rank, nope_dim, value_dim;
-    float beta_scale, dt_low, dt_high, decay_floor, state_norm_eps, latent_eps;
+    float beta_scale, decay_floor, state_norm_eps, latent_eps;
     float attn_scale, attn_cap, qkv_clip, ffn_clamp, router_factor, router_jitter;
 };
 

@@ -5,7 +5,7 @@
  *   delta net:  q, k = l2norm(q) / sqrt(k_dim), l2norm(k)
  *               b = sigmoid(Wbeta h) * beta_scale,  g = exp(-a * softplus(Wdecay h + bias)), or
  *               exp(floor * sigmoid(a * (Wdecay h + bias))); of a head, or of each row of S (Kimi)
- *   Mamba2:     b = clamp(softplus(Wdecay h + bias), dt_low, dt_high),  g = exp(-a * b)
+ *   Mamba2:     b = softplus(Wdecay h + bias),  g = exp(-a * b)
  *   S = g S;    delta net: d = (v - k^T S) b,  Mamba2: d = v b;    S += k d^T;    o = q^T S
  *   o += d[head] * v                    where the layer has a skip
  *   norm(o) * act(z), norm(o * act(z)) or o * act(z),  z = Wgate h, act silu or sigmoid
@@ -19,10 +19,8 @@
 void recurrent_numbers(const struct mixer *x, size_t head, float *decay, float *beta)
 {
     if (x->rule == RULE_MAMBA2) {
-        float dt = math_softplus(*decay);
-        dt = dt < x->dt_low ? x->dt_low : dt > x->dt_high ? x->dt_high : dt;
-        *beta = dt;
-        *decay = math_exp(-(x->a[head] * dt));
+        *beta = math_softplus(*decay);
+        *decay = math_exp(-(x->a[head] * *beta));
         return;
     }
     *beta = x->beta_scale / (1 + math_exp(-*beta));

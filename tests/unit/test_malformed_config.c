@@ -123,8 +123,6 @@ static const struct rule rules[] = {
     OF_LAYER("gate_rank", 0, NAN, 1048577, false),
     {"decay_floor", KEY_F32, LAYERS, 0, -0x1p101, 1, false},
     LAYER_NUMBER("beta_scale", 2, -1),
-    LAYER_NUMBER("dt_low", 0.5, -1),
-    LAYER_NUMBER("dt_high", 2, -1),
     LAYER_NUMBER("state_norm_eps", 0.5, -1),
     LAYER_SWITCH("expert_norms", 0),
     LAYER_SWITCH("router_scale", 0),

@@ -51,7 +51,7 @@ DEFAULTS = {
     "shared_hidden": 0, "shared_switch": 0, "qk_norm_last": 0, "embed_norm": 0, "q_scale_every": 1, "q_scale_shift": 0, "q_scaled": 1, "window_chunked": 0, "expert_in_weight": 0, "router_jitter": 0,
     "router_groups": 1, "router_groups_used": 1, "router_group_best": 2, "mixer": 1, "attn_gate": 0, "recurrence": 0,
     "k_heads": 0, "v_heads": 0, "k_dim": 0, "v_dim": 0, "conv_width": 0, "conv_bias": 0, "mix_bias": 0, "state_norm": 0,
-    "state_norm_groups": 1, "state_gate": 0, "state_skip": 0, "beta_scale": 1, "dt_low": 0, "dt_high": 2.0**100,
+    "state_norm_groups": 1, "state_gate": 0, "state_skip": 0, "beta_scale": 1,
     "state_norm_eps": 0, "expert_norms": 0, "router_scale": 0, "kv_from": 0, "v_from_k": 0, "v_norm": 0, "layer_scale": 0,
     "ple_dim": 0, "ple_embed_scale": 1, "ple_in_scale": 1, "ple_scale": 1,
     "state_decay": 0, "decay_rank": 0, "gate_rank": 0, "decay_floor": 0,
@@ -59,7 +59,7 @@ DEFAULTS = {
 }  # fmt: skip
 # Those of them, and others, that are f32.
 NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
-           "router_factor", "attn_scale", "norm_eps", "router_jitter", "beta_scale", "dt_low", "dt_high",
+           "router_factor", "attn_scale", "norm_eps", "router_jitter", "beta_scale",
            "state_norm_eps", "ple_embed_scale", "ple_in_scale", "ple_scale", "latent_eps", "decay_floor"}  # fmt: skip
 NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, NORM_OUT, NORM_DOWN = 1, 2, 4, 8, 16, 32
 QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
