@@ -57,6 +57,13 @@ def without(part: str, value: float = 0) -> Callable:
     }
 
 
+def times(part: str, factor) -> Callable:
+    """What an engine gets that leaves out the factor that is folded into the weights of a part."""
+    return lambda weights, _: {
+        name: w / np.float32(factor) if name.split(".")[-1] == part else w for name, w in weights.items()
+    }
+
+
 def reversed_taps(weights: dict, config) -> dict:
     """What an engine gets that gives the oldest input the newest one's weight."""
     width = next(getattr(config, key) for key in ("conv_L_cache", "mamba_d_conv", "linear_conv_kernel_dim") if hasattr(config, key))
@@ -421,6 +428,26 @@ FAMILIES = [
                mamba_head_dim=36, n_groups=3, conv_kernel=4, time_step_limit=[0.0, 100.0]),
         {"skip": without("mix_skip"), "time step": without("mix_decay_bias"), "decay": without("mix_a", 1),
          "norm of states": without("mix_norm", 1), "conv bias": without("mix_conv_bias")},
+    ),
+    Family(
+        "falcon-h1", "FalconH1",
+        config(40, 4, 2, 14, 72, rope(10000.0), num_hidden_layers=3, mamba_d_ssm=48, mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=18,
+               mamba_d_conv=4, embedding_multiplier=3.0, lm_head_multiplier=0.3, mlp_multipliers=[0.7, 1.7], key_multiplier=1.3,
+               attention_out_multiplier=0.6, attention_in_multiplier=1.2, ssm_in_multiplier=0.9, ssm_out_multiplier=1.4,
+               ssm_multipliers=[0.8, 1.6, 1.1, 0.55, 1.45]),
+        {"other group": other_group, "embedding": {"embedding_multiplier": 1.0}, "head": {"lm_head_multiplier": 1.0},
+         "keys": {"key_multiplier": 1.0}}
+        | {f"factor of {part}": times(part, factor) for part, factor in (
+            ("gate", 0.7), ("down", 1.7), ("o", 1.2 * 0.6), ("mix_gate", 0.9 * 0.8), ("mix_decay", 0.9 * 1.45), ("mix_out", 1.4),
+            ("mix_conv", np.tile(np.repeat([0.9 * 0.55, 0.9 * 1.1, 0.9 * 1.6], [36, 36, 48]), 4)))},
+    ),
+    Family(
+        "falcon-h1-norm", "FalconH1",
+        config(40, 4, 2, 10, 40, rope(10000.0), mamba_d_ssm=48, mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=18, mamba_d_conv=3,
+               mamba_rms_norm=True, mamba_norm_before_gate=True, attention_bias=True, mlp_bias=True, projectors_bias=True,
+               mlp_multipliers=[0.7, 1.7], attention_out_multiplier=0.6, ssm_out_multiplier=1.4),
+        {"norm of states": without("mix_norm", 1), "norm first": {"mamba_norm_before_gate": False}, "o_bias": without("o_bias"),
+         "bias of the state": without("mix_out_bias"), "gate_bias": without("gate_bias")},
     ),
     Family(
         "nemotron3", "NemotronH",

@@ -21,6 +21,9 @@ MAX_WINDOW = (1 << 32) - 1
 MAX_Q_SCALES = 4096
 
 
+FACTORS = "factors"  # by part: what the source's tensors are multiplied by as they are read; not stored
+
+
 @dataclass(frozen=True)
 class Slot:
     """A tensor that the model must have: `matrices` matrices [rows, k], or a vector [rows]. Those that are `exact`,
@@ -253,6 +256,8 @@ def packed_config(config: dict[str, Any]) -> dict[str, Any]:
     """The config as it is stored: a list of equal values becomes one value, and a default is left out."""
     out = {}
     for key, value in config.items():
+        if key == FACTORS:
+            continue
         if isinstance(value, list) and all(v == value[0] for v in value):
             value = value[0]
         if key not in DEFAULTS or isinstance(value, list) or value != DEFAULTS[key]:

@@ -6,13 +6,14 @@ LAYOUTS.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...errors import ConvertError
 from . import states
-from .features import Slot, feature
+from .features import FACTORS, Slot, feature
 from .places import Place, heads_of, interleaved, plain, rows_of
 
 # Our names of tensors (FORMAT.md) there; {} is the layer.
@@ -249,7 +250,9 @@ class Layout:
         found = self.special(self, slot, layer, part) if self.special else None
         if found is None and part in ("gate", "up", "down") and self.value("n_experts", layer):
             found = _experts(self, slot, layer, part)
-        return found if found is not None else [plain(self.name(slot.name), slot)]
+        found = found if found is not None else [plain(self.name(slot.name), slot)]
+        factor = self.config.get(FACTORS, {}).get(part)
+        return found if factor is None else [replace(place, times=factor) for place in found]
 
 
 def _fused(at: Layout, slot: Slot, layer: int, part: str, name: str, parts: dict[str, int]) -> list[Place]:
@@ -754,6 +757,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "nemotron_h": states.nemotron_h,
     "granitemoehybrid": _granite_hybrid,
     "bamba": states.mamba2,
+    "falcon_h1": states.mamba2,
     "qwen3_next": _qwen3_next,
     "qwen3_5_text": _qwen3_5,
     "qwen3_5_moe_text": _qwen3_5,

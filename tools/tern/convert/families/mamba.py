@@ -6,10 +6,12 @@ form has. llama.cpp, vLLM and the code that trained the models have none either,
 
 import math
 
+import numpy as np
+
 from .config import Config
 from .features import (
-    MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_ATTENTION, MIX_RECURRENT, NORM_ATTN, NORM_FFN, NORM_LAST,
-    RULE_MAMBA2, SOFTMAX_CHOSEN,
+    FACTORS, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_ATTENTION, MIX_RECURRENT, NORM_ATTN, NORM_FFN, NORM_FIRST, NORM_LAST,
+    NORM_NONE, RULE_MAMBA2, SOFTMAX_CHOSEN,
 )  # fmt: skip
 from .graph import ACTIVATIONS, Family, granite, graph, put_all, put_experts
 from .sparse import deepseek, put_shared
@@ -115,6 +117,49 @@ def _bamba(c: Config) -> dict:
     return f
 
 
+def _multipliers(c: Config, key: str, n: int) -> list[float]:
+    """Numbers above 0, so many; null is ones."""
+    values = c.get(key, None)
+    values = [1.0] * n if values is None else values
+    if not isinstance(values, list) or len(values) != n or not all(type(v) in (int, float) and 0 < v < 1e30 for v in values):
+        raise c.refuse(key, f"{n} numbers above 0")
+    return values
+
+
+def _falcon_h1(c: Config) -> dict:
+    """Attention beside Mamba2. The multipliers of activations are put where they cost nothing: into the scale of the scores, the
+    convolution and small matrices; what is left, into matrices, which become f32."""
+    f = graph(c, 8192, kv_heads=8, hidden=14336, eps=("rms_norm_eps", 1e-5))
+    n, dim = f["n_layers"], f["dim"]
+    biased = c.flag("attention_bias")
+    f["attn_bias"], f["ffn_bias"] = [15 * biased] * n, [7 * c.flag("mlp_bias")] * n
+    width = c.get("mamba_d_ssm", 1024)
+    expand = c.integer("mamba_expand", MAX_WIDTH // dim, 2)
+    sizes = _sizes(c, expand * dim if width is None else c.integer("mamba_d_ssm", MAX_WIDTH, 1024))
+    _put_mamba2(c, f, [1] * n, [1] * n, sizes)
+    first = c.flag("mamba_norm_before_gate", True)
+    put_all(f, state_norm=(NORM_FIRST if first else NORM_LAST) if c.flag("mamba_rms_norm") else NORM_NONE)
+    put_all(f, mix_bias=4 * c.flag("projectors_bias"))
+    f["embed_scale"], f["logit_scale"] = c.number("embedding_multiplier", 1.0), c.number("lm_head_multiplier", 1.0)
+    read, key, mix_in = c.number("attention_in_multiplier", 1.0), c.number("key_multiplier", 1.0), c.number("ssm_in_multiplier", 1.0)
+    if biased and read != 1:
+        raise c.refuse("attention_in_multiplier", "1 where attention has biases")
+    f["attn_scale"] = [scale * read * read * key for scale in f["attn_scale"]]
+    gate, down = _multipliers(c, "mlp_multipliers", 2)
+    z, x, b, c_, dt = (mix_in * m for m in _multipliers(c, "ssm_multipliers", 5))
+    keys = sizes["k_heads"] * sizes["k_dim"]
+    channels = np.repeat([c_, b, x], [keys, keys, sizes["v_heads"] * sizes["v_dim"]])
+    factors = {
+        "gate": gate, "gate_bias": gate, "down": down, "down_bias": down, "mix_gate": z, "mix_decay": dt,
+        "o": read * c.number("attention_out_multiplier", 1.0), "o_bias": c.number("attention_out_multiplier", 1.0),
+        "mix_out": c.number("ssm_out_multiplier", 1.0), "mix_out_bias": c.number("ssm_out_multiplier", 1.0),
+        "mix_conv": np.tile(channels, sizes["conv_width"]),
+    }  # fmt: skip
+    f[FACTORS] = {part: factor for part, factor in factors.items() if np.any(factor != 1)}
+    c.ignore("num_logits_to_keep", "layer_types", "layers_block_type")
+    return f
+
+
 def _nemotron_h(c: Config) -> dict:
     """A block is a mixer or a feed-forward step, each with its norm; some are experts. time_step_limit is not read."""
     letters = {"M": LINEAR, "E": MOE, "*": FULL, "-": MLP}
@@ -158,5 +203,6 @@ def _nemotron_h(c: Config) -> dict:
 MAMBA: dict[str, Family] = {
     "granitemoehybrid": Family("GraniteMoeHybridForCausalLM", _granitemoehybrid),
     "bamba": Family("BambaForCausalLM", _bamba),
+    "falcon_h1": Family("FalconH1ForCausalLM", _falcon_h1),
     "nemotron_h": Family("NemotronHForCausalLM", _nemotron_h),
 }

@@ -5,6 +5,7 @@ out rows as FORMAT.md wants them. The same Places, followed backwards by `put`, 
 golden tests build the reference's model.
 """
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ class Place:
     """`shape` is the source tensor's; ours are its rows `rows` in that order (None: all of them, in order).
 
     transposed: the source is [k, rows]. index: it has a leading dimension of experts, of which this is one.
-    add_one: norms that are stored less one. times: it is stored without this factor.
+    add_one: norms that are stored less one. times: what is stored lacks this factor; by one that is no power of two, matrices become f32.
     ones: the source has no such tensor; every value is 1, or the factor `times`.
     scales: the source is MXFP4, `shape` [..., k / 32, 16] of codes, and this tensor [..., k / 32] has the exponents.
     ternary: the source has four rows in one, of two bits each, and this tensor holds the factor of all.
@@ -38,7 +39,7 @@ class Place:
     transposed: bool = False
     index: int | None = None
     add_one: bool = False
-    times: float = 1.0
+    times: float | np.ndarray = 1.0
     ones: bool = False
     scales: str = ""
     ternary: str = ""
@@ -87,8 +88,8 @@ class Placed(Matrix):
     def read(self, first: int, n: int):
         if self.place.ones:
             return tiles.bits(self.kind, np.ones((n, self.k), np.float32))
-        if self.place.times != 1 and self.k > 1:
-            return tiles.bits(self.kind, tiles.values(self.kind, self._placed(first, n), self.k) * np.float32(self.place.times))
+        if self.k > 1 and self.place.times != 1:
+            return tiles.bits(self.kind, tiles.values(self.format.kind, self._placed(first, n), self.k) * np.float32(self.place.times))
         return self._placed(first, n)
 
     def _placed(self, first: int, n: int):
@@ -287,6 +288,8 @@ def _part(
     if place.index is not None:
         offset += place.index * encoding.row_bytes(int(np.prod(place.shape[1:], dtype=object)))
     kind = encoding.kind if place.columns is None or _in_groups(place.columns) or encoding.kind in PLAIN else tiles.F32
+    if not slot.vector and math.frexp(place.times)[0] != 0.5:
+        kind = tiles.F32
     return Placed(place.name, kind, rows, slot.k, entry.file, offset, encoding=encoding, place=place)
 
 

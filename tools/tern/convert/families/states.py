@@ -21,6 +21,10 @@ def _mamba_names(prefix: str) -> dict[str, str]:
     return {f"mix_{part}": prefix + name for part, name in names.items()}
 
 
+_FEED_FORWARD = {
+    "final_norm": "model.final_layernorm.weight", "ffn_norm": _LAYER + "pre_ff_layernorm.weight",
+    **{part: f"{_LAYER}feed_forward.{part}_proj.weight" for part in ("gate", "up", "down")},
+}  # fmt: skip
 _LFM2 = {
     "attn_norm": _LAYER + "operator_norm.weight", "ffn_norm": _LAYER + "ffn_norm.weight",
     "o": _LAYER + "self_attn.out_proj.weight", "q_norm": _LAYER + "self_attn.q_layernorm.weight",
@@ -49,10 +53,8 @@ NAMES: dict[str, dict[str, str]] = {
         "gate": _LAYER + "shared_mlp.input_linear.weight", "down": _LAYER + "shared_mlp.output_linear.weight",
         "shared_down": _LAYER + "shared_mlp.output_linear.weight",
     } | _mamba_names(_LAYER + "mamba."),
-    "bamba": {
-        "final_norm": "model.final_layernorm.weight", "ffn_norm": _LAYER + "pre_ff_layernorm.weight",
-        **{part: f"{_LAYER}feed_forward.{part}_proj.weight" for part in ("gate", "up", "down")},
-    } | _mamba_names(_LAYER + "mamba."),
+    "falcon_h1": _FEED_FORWARD | _mamba_names(_LAYER + "mamba."),
+    "bamba": _FEED_FORWARD | _mamba_names(_LAYER + "mamba."),
 }  # fmt: skip
 
 
