@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/altup.h"
 #include "weights/keys.h"
 
 enum {
@@ -56,6 +57,8 @@ static const struct size_key model_sizes[] = {
     {"q_scale_every", 1, OF_MODEL(q_scale_every), MAX_SEQ, 1},
     {"q_scale_shift", 0, OF_MODEL(q_scale_shift), MAX_SEQ, 0},
     {"learned_positions", 0, OF_MODEL(learned_positions), 1, 0},
+    {"ple_vocab", 0, OF_MODEL(ple_vocab), MAX_VOCAB, 0},
+    {"n_streams", 0, OF_MODEL(n_streams), MAX_STREAMS, 0},
     {"ple_dim", 0, OF_MODEL(ple_dim), MAX_WIDTH, 0},
     {"mtp", 0, OF_MODEL(n_mtp), 1, 0},
 };
@@ -106,6 +109,7 @@ static const struct size_key layer_sizes[] = {
     {"q_rank", 0, OF_LAYER(q_rank), MAX_WIDTH, 0},
     {"nope_dim", 0, OF_LAYER(nope_dim), MAX_HEAD_DIM, 0},
     {"value_dim", 0, OF_LAYER(value_dim), MAX_HEAD_DIM, 0},
+    {"laurel_rank", 0, OF_LAYER(laurel_rank), MAX_WIDTH, 0},
     {"mixer", 0, OF_LAYER(mixer), MIX_CONVOLUTION, MIX_ATTENTION},
     {"attn_gate", 0, OF_LAYER(attn_gate), GATE_HEADS, GATE_NONE},
     {"recurrence", 0, OF_LAYER(rule), RULE_MAMBA2, RULE_DELTA},
@@ -136,6 +140,7 @@ static const struct number_key layer_numbers[] = {
     {"attn_cap", OF_LAYER(attn_cap), 0, MAX_NUMBER, 0},
     {"qkv_clip", OF_LAYER(qkv_clip), 0, MAX_NUMBER, 0},
     {"ffn_clamp", OF_LAYER(ffn_clamp), 0, MAX_NUMBER, 0},
+    {"ffn_cutoff", OF_LAYER(ffn_cutoff), NO_CUTOFF, MAX_NUMBER, NO_CUTOFF},
     {"router_factor", OF_LAYER(router_factor), -MAX_NUMBER, MAX_NUMBER, 1},
     {"router_jitter", OF_LAYER(router_jitter), 0, 1, 0},
     {"beta_scale", OF_LAYER(beta_scale), 0, MAX_NUMBER, 1},
@@ -515,6 +520,23 @@ static enum tern_status check_ffn(const struct model *m, const struct shape *s, 
     return TERN_OK;
 }
 
+/* Several streams, and the residual: layers of attention and a dense step, both with norms after them */
+static enum tern_status check_streams(const struct model *m, const struct shape *s, size_t l,
+                                      struct tern_error *e)
+{
+    bool special = m->n_streams || s->laurel_rank, cut = s->ffn_cutoff > NO_CUTOFF;
+    size_t both = NORM_ATTN | NORM_ATTN_POST | NORM_FFN_POST;
+    if (special && (s->mixer != MIX_ATTENTION || !s->hidden || s->parallel || s->n_experts ||
+                    s->round_inputs || s->scaled || (s->norms & both) != both))
+        return error_set(e, TERN_BAD_FILE,
+                         "layer %zu: n_streams or laurel_rank need attention and one dense step, each "
+                         "with a norm after it",
+                         l);
+    if (cut && (!s->gated || s->n_experts))
+        return error_set(e, TERN_BAD_FILE, "layer %zu: ffn_cutoff needs a dense step with a gate", l);
+    return TERN_OK;
+}
+
 static enum tern_status check_shape(const struct model *m, const struct shape *s, size_t l,
                                     struct tern_error *e)
 {
@@ -527,6 +549,8 @@ static enum tern_status check_shape(const struct model *m, const struct shape *s
         status = check_ffn(m, s, l, e);
     if (!status)
         status = check_mixer(m, s, l, e);
+    if (!status)
+        status = check_streams(m, s, l, e);
     return status ? status : check_groups(s, l, e);
 }
 
@@ -560,6 +584,11 @@ enum tern_status config_read(struct model *m, struct keys *keys, struct tern_err
     m->has_mtp = m->n_mtp != 0;
     if (m->ple_dim > MAX_WIDTH / m->n_layers)
         return out_of_range("ple_dim", m->ple_dim, 0, MAX_WIDTH / m->n_layers, e);
+    if (m->n_streams == 1)
+        return out_of_range("n_streams", 1, 2, MAX_STREAMS, e);
+    if (m->n_streams && m->n_mtp)
+        return error_set(e, TERN_BAD_FILE, "n_streams with mtp, which is not understood");
+    m->ple_vocab = m->ple_vocab && m->ple_vocab < m->vocab ? m->ple_vocab : m->vocab;
     size_t n_layers = m->n_layers + m->n_mtp;
     m->shapes = calloc(n_layers, sizeof *m->shapes);
     if (!m->shapes)

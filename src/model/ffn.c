@@ -6,6 +6,7 @@
 
 #include "base/sizes.h"
 #include "model/linear.h"
+#include "model/moments.h"
 #include "model/residual.h"
 #include "model/xielu.h"
 
@@ -53,7 +54,10 @@ void ffn_columns(struct forward *f, const struct layer *w, size_t expert, const 
 {
     size_t stride = round_up(n, GROUP), tiles = ceil_div(n, TILE_ROWS);
     struct matrix up = matrix_rows(&w->up, expert, c, n);
-    if (w->gated) {
+    bool cut = w->ffn_cutoff > NO_CUTOFF; /* then gate waits where what is made of it will be */
+    for (size_t i = 0; i < r->n && cut; i++)
+        memcpy(s->gate + i * stride, r->to->x + (r->first + i) * r->to->stride + c, n * sizeof *s->gate);
+    if (w->gated && !cut) {
         struct matrix gate = matrix_rows(&w->gate, expert, c, n);
         linear(f, s->gate, stride, &gate, 0, tiles, r->in);
     }
@@ -85,6 +89,29 @@ static void gate_up_items(void *arg, size_t begin, size_t end, int thread)
     in_pieces(&act, begin, end, min_size(step, COLUMNS / GROUP), gate_up_groups, arg, thread);
 }
 
+/* The gate of whole rows, for their mean: into the input of down */
+static void gate_piece(void *arg, const struct piece *p)
+{
+    const struct ffn_job *job = arg;
+    struct forward *f = job->f;
+    linear(f, f->ffn.x + p->row * f->ffn.stride, f->ffn.stride, &job->w->gate, p->begin, p->end, &p->act);
+}
+
+static void gate_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct ffn_job *job = arg;
+    struct activations act = input_view(job->f, job->in, thread);
+    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, gate_piece, arg, thread);
+}
+
+static void cut_items(void *arg, size_t begin, size_t end, int thread)
+{
+    const struct ffn_job *job = arg;
+    (void)thread;
+    for (size_t i = begin; i < end; i++)
+        moments_cut(job->f->ffn.x + i * job->f->ffn.stride, job->w->hidden, job->w->ffn_cutoff);
+}
+
 static void gate_up(struct forward *f, const struct layer *w)
 {
     struct input in = {.src = f->x,
@@ -98,6 +125,11 @@ static void gate_up(struct forward *f, const struct layer *w)
                        .floats = !type_is_quantized(w->up.type) ||
                                  (w->gated && !type_is_quantized(w->gate.type))};
     input_prepare(f, &in);
+    if (w->ffn_cutoff > NO_CUTOFF) {
+        struct ffn_job job = {.f = f, .w = w, .in = &in};
+        profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, TILE_ROWS), gate_items, &job);
+        profile_run(f->profile, OP_NORM, f->pool, f->n, cut_items, &job);
+    }
     profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, GROUP), gate_up_items,
                 &(struct ffn_job){.f = f, .w = w, .in = &in});
 }

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "model/altup.h"
 #include "model/embed.h"
 #include "model/ffn.h"
 #include "model/head.h"
@@ -16,6 +17,8 @@
 
 void forward_layer(struct forward *f, const struct layer *w)
 {
+    step_predict(f, w); /* x, of several streams, from all of them */
+    step_laurel(f, w);  /* z = h + norm(h Wleft Wright), h = norm(x), if it has them */
     if (w->mixer & MIX_ATTENTION) {
         /* q, k, v = norm(x) Wq, Wk, Wv; RoPE; cache K, V */
         (w->latent.rank ? step_project_latent : step_project_qkv)(f, w);
@@ -36,6 +39,7 @@ void forward_layer(struct forward *f, const struct layer *w)
         step_post_norm(f, &w->attn_post_norm); /* or, where y has a norm: x += norm(y) */
     else
         state_watch(f, w->index, WATCH_ATTENTION);
+    step_add_laurel(f, w); /* x = (x + z) / sqrt(2) */
     if (w->experts.n) {
         step_experts(f, w); /* y = sum over the chosen experts e of weight[e] * ffn_e(norm(x)) */
     } else if (w->hidden) {
@@ -45,8 +49,11 @@ void forward_layer(struct forward *f, const struct layer *w)
     }
     if (w->hidden)
         step_post_norm(f, &w->ffn_post_norm);
-    step_ple(f, w);   /* x += norm((act(x Wgate) * ple) Wout), ple: this layer's own embedding */
-    step_scale(f, w); /* x *= scale */
+    if (w->ple_gate.data || w->scale || f->model->n_streams)
+        state_watch(f, w->index, WATCH_PLE);
+    step_correct(f, w); /* the other streams follow x */
+    step_ple(f, w);     /* x += norm((act(x Wgate) * ple) Wout), ple: this layer's own embedding */
+    step_scale(f, w);   /* x *= scale */
 }
 
 /* First row after `i` that belongs to another sequence. */
@@ -84,14 +91,17 @@ static bool all_rows(struct forward *f)
     profile_layer(f->profile, f->model->n_layers);
     step_embed(f);
     step_embed_layers(f);
+    step_spread(f);
     for (size_t l = 0; l < f->model->n_layers && !forward_is_cancelled(f); l++) {
         profile_layer(f->profile, l);
         forward_layer(f, &f->model->layers[l]);
     }
     profile_layer(f->profile, f->model->n_layers);
     bool done = !forward_is_cancelled(f);
-    if (done)
+    if (done) {
+        step_merge(f);
         step_logits(f);
+    }
     return done;
 }
 

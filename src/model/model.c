@@ -207,6 +207,23 @@ static void bind_ffn(struct binder *b, struct layer *w, const struct shape *c)
     bind_norm(b, "expert_post_norm", c->expert_norms, dim, &x->post_norm);
 }
 
+/* How the layer mixes the streams, and its residual */
+static void bind_streams(struct binder *b, struct layer *w, const struct shape *c)
+{
+    size_t dim = b->m->dim, n = b->m->n_streams, rank = c->laurel_rank;
+    const struct slot router = {"altup_router", n, dim, n != 0, false, &w->altup.router};
+    const struct slot left = {"laurel_left", rank, dim, rank != 0, false, &w->laurel_left};
+    const struct slot right = {"laurel_right", dim, rank, rank != 0, false, &w->laurel_right};
+    bind_matrix(b, &router, 1 << TERN_F32);
+    bind_norm(b, "altup_norm", n, dim, &w->altup.norm);
+    bind_vector(b, "altup_predict", "", n, n * n * n, &w->altup.predict);
+    bind_vector(b, "altup_correct", "", n, n * n, &w->altup.correct);
+    bind_vector(b, "altup_scale", "", n, dim, &w->altup.scale);
+    bind_matrix(b, &left, ANY_TYPE);
+    bind_matrix(b, &right, ANY_TYPE);
+    bind_norm(b, "laurel_norm", rank, dim, &w->laurel_norm);
+}
+
 /* What each layer has of the embeddings per layer, and its scale */
 static void bind_layer_end(struct binder *b, struct layer *w, const struct shape *c)
 {
@@ -245,6 +262,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
                         .round_inputs = c->round_inputs,
                         .gated = c->gated,
                         .ffn_clamp = c->ffn_clamp,
+                        .ffn_cutoff = c->ffn_cutoff,
                         .experts = {.n = c->n_experts,
                                     .n_used = c->experts_used,
                                     .score = (enum router_score)c->router_score,
@@ -266,6 +284,7 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
     bind_norm(b, "ffn_post_norm", c->norms & NORM_FFN_POST, m->dim, &w->ffn_post_norm);
     bind_ffn(b, w, c);
     bind_layer_end(b, w, c);
+    bind_streams(b, w, c);
 }
 
 /* What the layer that guesses has beside a layer's own */
@@ -286,8 +305,11 @@ static enum tern_status bind_all(struct binder *b)
     const size_t n_layers = m->n_layers + m->n_mtp, ple = m->n_layers * m->ple_dim;
     const struct slot embed = {"embed", m->vocab, m->dim, 1, false, &m->embed};
     const struct slot head = {"head", m->vocab, m->dim, !m->head_tied, false, &m->head};
-    const struct slot ple_embed = {"ple_embed", m->vocab, ple, ple != 0, false, &m->ple_embed};
+    const struct slot ple_embed = {"ple_embed", m->ple_vocab, ple, ple != 0, false, &m->ple_embed};
     const struct slot ple_in = {"ple_in", ple, m->dim, ple != 0, false, &m->ple_in};
+    const size_t more = m->n_streams ? m->n_streams - 1 : 0;
+    const struct slot altup_in = {"altup_in", m->dim, m->dim, more, false, &m->altup_in};
+    const struct slot altup_out = {"altup_out", m->dim, m->dim, more, false, &m->altup_out};
     m->layers = calloc(n_layers, sizeof *m->layers);
     if (!m->layers)
         return error_memory(b->e, "the layers", n_layers * sizeof *m->layers);
@@ -297,6 +319,8 @@ static enum tern_status bind_all(struct binder *b)
     bind_matrix(b, &ple_embed, ANY_TYPE);
     bind_matrix(b, &ple_in, ANY_TYPE);
     bind_norm(b, "ple_norm", ple, m->ple_dim, &m->ple_norm);
+    bind_matrix(b, &altup_in, ANY_TYPE);
+    bind_matrix(b, &altup_out, ANY_TYPE);
     for (size_t l = 0; l < n_layers && !b->status; l++) {
         b->layer = (int)l;
         bind_layer(b, &m->layers[l], &m->shapes[l]);

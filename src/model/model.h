@@ -133,10 +133,21 @@ struct shape {
     size_t qkv_clip_last, qk_norm_last, router_groups, router_groups_used, router_group_best;
     size_t mixer, attn_gate, rule, k_heads, v_heads, k_dim, v_dim, conv_width, conv_bias, mix_bias;
     size_t state_norm, norm_groups, state_gate, skip, state_decay, decay_rank, gate_rank;
-    size_t kv_rank, q_rank, nope_dim, value_dim;
+    size_t kv_rank, q_rank, nope_dim, value_dim, laurel_rank;
     float beta_scale, decay_floor, state_norm_eps, latent_eps;
-    float attn_scale, attn_cap, qkv_clip, ffn_clamp, router_factor, router_jitter;
+    float attn_scale, attn_cap, qkv_clip, ffn_clamp, ffn_cutoff, router_factor, router_jitter;
 };
+
+/* How a layer mixes n streams (altup.h) */
+struct altup {
+    struct norm norm;      /* [dim] */
+    struct matrix router;  /* [n, dim] f32 */
+    const float *predict;  /* [n * n, n] */
+    const float *correct;  /* [n, n] */
+    const float *scale;    /* [dim] */
+};
+
+#define NO_CUTOFF (-0x1p100f)
 
 struct layer {
     size_t index; /* in the model */
@@ -179,6 +190,10 @@ struct layer {
     struct matrix ple_out;  /* [dim, ple_dim] */
     struct norm ple_post_norm; /* [dim] */
     const float *scale;        /* [1] multiplies x at the layer's end, or NULL */
+    float ffn_cutoff; /* of gate, NO_CUTOFF: none; moments_cut */
+    struct matrix laurel_left, laurel_right; /* [rank, dim], [dim, rank]; data NULL: no such residual */
+    struct norm laurel_norm;                 /* [dim] */
+    struct altup altup;
 };
 
 struct model {
@@ -205,9 +220,12 @@ struct model {
     size_t n_q_scales, q_scale_every, q_scale_shift; /* position p is in part (p + shift) / every */
     const float *alibi;        /* [n_heads] of every layer, borrowed from the file; or NULL */
     size_t ple_dim;            /* of the embedding that each layer has of its own; 0: none (ple.h) */
-    struct matrix ple_embed;   /* [vocab, n_layers * ple_dim] */
+    struct matrix ple_embed;   /* [ple_vocab, n_layers * ple_dim] */
     struct matrix ple_in;      /* [n_layers * ple_dim, dim] */
     struct norm ple_norm;      /* [ple_dim] */
+    size_t ple_vocab;          /* tokens of ple_embed; all others have the row of token 0 */
+    size_t n_streams;          /* 0: one */
+    struct matrix altup_in, altup_out; /* n_streams - 1 of [dim, dim] */
     float ple_embed_scale, ple_in_scale, ple_scale;
     struct norm mtp_embed_norm, mtp_hidden_norm, mtp_norm; /* [dim] */
     struct matrix mtp_in;                                  /* [dim, 2 * dim] */

@@ -14,10 +14,13 @@
 
 #include "base/sizes.h"
 #include "kernels/math.h"
+#include "model/altup.h"
 #include "model/ffn.h"
 #include "model/kv_store.h"
 #include "model/linear.h"
+#include "model/moments.h"
 #include "model/plain_mixer.h"
+#include "model/ple.h"
 #include "model/recurrence.h"
 #include "model/residual.h"
 #include "model/router.h"
@@ -115,7 +118,7 @@ static void embed_layers(struct forward *f, const struct row *row)
     k->scale(p->ple, m->ple_in_scale, n);
     for (size_t l = 0; l < m->n_layers; l++)
         norm_row(f, p->ple + l * m->ple_dim, p->ple + l * m->ple_dim, &m->ple_norm, m->ple_dim);
-    k->get_row[m->ple_embed.type](p->ple_row, m->ple_embed.data, n, (size_t)row->token);
+    k->get_row[m->ple_embed.type](p->ple_row, m->ple_embed.data, n, ple_row_of(m, row->token));
     k->scale(p->ple_row, m->ple_embed_scale, n);
     k->add(p->ple, p->ple_row, n);
     k->scale(p->ple, m->ple_scale, n);
@@ -335,7 +338,7 @@ static void attention(struct forward *f, const struct layer *w, const struct row
 
 /* ---- feed-forward ---- */
 
-/* y = Wdown (act(Wgate h) * (Wup h)), or Wdown act(Wup h) without a gate */
+/* y = Wdown (act(Wgate h) * (Wup h)), or Wdown act(Wup h) without a gate; Wgate h may be cut first */
 static void feed_forward(struct forward *f, const struct layer *w, float *y, const float *h,
                          const struct matrix *gate, const struct matrix *up,
                          const struct matrix *down)
@@ -343,6 +346,8 @@ static void feed_forward(struct forward *f, const struct layer *w, float *y, con
     struct plain *p = &f->plain;
     if (w->gated)
         plain_matmul(f, w->index, p->gate, gate, h);
+    if (w->ffn_cutoff > NO_CUTOFF)
+        moments_cut(p->gate, down->k, w->ffn_cutoff);
     plain_matmul(f, w->index, p->up, up, h);
     if (w->xielu)
         xielu_apply(p->up, p->up, down->k, w->xielu);
@@ -412,20 +417,29 @@ static void experts(struct forward *f, const struct layer *w, float *y, const fl
 
 /* ---- the layer's end ---- */
 
-/* x += norm(Wout (act(Wgate x) * ple[l]));  x *= scale */
+/* x += norm(Wout (act(Wgate x) * ple[l]));  x *= scale.  Of several streams, the others follow x, and
+ * they get what the embedding adds, of which the gate reads x times a vector. */
 static void end_layer(struct forward *f, const struct layer *w)
 {
     struct plain *p = &f->plain;
-    size_t d = f->model->ple_dim;
+    size_t d = f->model->ple_dim, dim = f->model->dim;
+    bool several = f->model->n_streams;
+    if (several)
+        altup_correct(f, w, p->x, p->streams, dim, p->z);
     if (d) {
-        plain_matmul(f, w->index, p->gate, &w->ple_gate, p->x);
+        plain_matmul(f, w->index, p->gate, &w->ple_gate, several ? p->z : p->x);
         f->kernels->activate(p->up, p->gate, p->ple + w->index * d, d, f->model->activation,
                              w->ffn_clamp);
         plain_matmul(f, w->index, p->y, &w->ple_out, p->up);
-        add_to_stream(f, p->y, &w->ple_post_norm);
+        if (several) {
+            norm_row(f, p->y, p->y, &w->ple_post_norm, dim);
+            altup_add(f, p->streams, dim, p->y);
+        } else {
+            add_to_stream(f, p->y, &w->ple_post_norm);
+        }
     }
     if (w->scale)
-        f->kernels->scale(p->x, *w->scale, f->model->dim);
+        f->kernels->scale(p->x, *w->scale, dim);
 }
 
 /* ---- the graph ---- */
@@ -448,10 +462,16 @@ static void mix(struct forward *f, const struct layer *w, const struct row *row,
 static void layer(struct forward *f, const struct layer *w, const struct row *row)
 {
     struct plain *p = &f->plain;
+    if (f->model->n_streams)
+        altup_predict(f, w, p->x, p->streams, f->model->dim, p->h);
+    if (w->laurel_left.data)
+        plain_laurel(f, w, input_of(f, w, &w->attn_norm));
     if (w->mixer)
         mix(f, w, row, input_of(f, w, &w->attn_norm));
     if (w->mixer && !w->parallel)
         add_to_stream(f, p->y, &w->attn_post_norm);
+    if (w->laurel_left.data)
+        laurel_add(f, p->x, p->z);
     if (!w->hidden)
         return;
     const float *h = input_of(f, w, ffn_norm_of(w));
@@ -504,6 +524,7 @@ bool plain_rows(struct forward *f)
         embed(f, &f->rows[i]);
         if (m->ple_dim)
             embed_layers(f, &f->rows[i]);
+        plain_spread(f);
         for (size_t l = 0; l < m->n_layers; l++) {
             if (forward_is_cancelled(f))
                 return false;
@@ -511,6 +532,8 @@ bool plain_rows(struct forward *f)
             end_layer(f, &m->layers[l]);
         }
         recurrence_mark(f, f->rows[i].seq, i + 1 - first);
+        if (f->rows[i].flags & TERN_ROW_LOGITS && m->n_streams)
+            plain_merge(f);
         if (f->rows[i].flags & TERN_ROW_LOGITS)
             head(f, &m->final_norm, f->logits + f->n_logits++ * f->vocab_stride);
         if (m->n_mtp)

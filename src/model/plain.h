@@ -17,6 +17,7 @@ struct plain {
     float *y, *z;     /* [dim] what a step adds to x */
     float *e;         /* [dim] x through the experts' own norm */
     float *join;      /* [2, dim] what the layer that guesses reads */
+    float *streams;   /* [n_streams, dim] of altup.h */
     float *ple, *ple_row; /* [n_layers, ple_dim] each layer's own embedding, and the token's part */
     float *q, *k, *v; /* [n_heads * head_dim], [n_kv_heads * head_dim] twice */
     float *att;       /* [n_heads * head_dim] */
@@ -37,6 +38,11 @@ void plain_matmul(struct forward *f, size_t l, float *y, const struct matrix *w,
 
 /* One row of the layer that guesses (mtp.h): from h [dim] the state g [dim], and if wanted its logits */
 void plain_guess(struct forward *f, const struct row *row, const float *h, float *g, float *logits);
+/* Several streams and the learned residual (altup.h), defined: from the embedded row, the residual of
+ * the normed row h into z, and the row for the head */
+void plain_spread(struct forward *f);
+void plain_laurel(struct forward *f, const struct layer *w, const float *h);
+void plain_merge(struct forward *f);
 
 /* Evaluates the rows of the batch, one after the other. False when it was cancelled. */
 bool plain_rows(struct forward *f);

@@ -163,6 +163,9 @@ void profile_layer_cost(const struct model *m, const struct cache *cache, size_t
     add_matrix(&cost[OP_DOWN], &w->experts.shared_down, n);
     add_matrix(&cost[OP_GATE_UP], &w->ple_gate, n);
     add_matrix(&cost[OP_DOWN], &w->ple_out, n);
+    add_matrix(&cost[OP_GATE_UP], &w->laurel_left, n);
+    add_matrix(&cost[OP_DOWN], &w->laurel_right, n);
+    add_matrix(&cost[OP_NORM], &w->altup.router, 2 * n);
 }
 
 void profile_cost(const struct model *m, const struct cache *cache, const struct row *rows,
@@ -174,6 +177,10 @@ void profile_cost(const struct model *m, const struct cache *cache, const struct
     cost[OP_EMBED].bytes +=
         n * ((uint64_t)format_tile_bytes(format_find(m->embed.type), m->embed.k) / TILE_ROWS);
     add_matrix(&cost[OP_EMBED], &m->ple_in, n);
+    if (m->n_streams) {
+        add_matrices(&cost[OP_EMBED], &m->altup_in, n, m->n_streams - 1);
+        add_matrices(&cost[OP_LOGITS], &m->altup_out, n, m->n_streams - 1);
+    }
     for (size_t l = 0; l < m->n_layers; l++)
         profile_layer_cost(m, cache, l, rows, n, cost);
     if (logits) {

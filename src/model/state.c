@@ -20,7 +20,7 @@ static struct widths widths_of(const struct model *m)
                                          w->latent.q_rank));
         max.kv = max_size(max.kv, max_size(w->n_kv_heads * w->head_dim, w->latent.q_rank));
         max.hidden = max_size(max.hidden, w->experts.n ? w->experts.shared_hidden : w->hidden);
-        max.hidden = max_size(max.hidden, m->ple_dim);
+        max.hidden = max_size(max.hidden, max_size(m->ple_dim, w->laurel_left.rows));
         max.half = max_size(max.half, w->rope ? w->rope->half : 1);
         max.mix = max_size(max.mix, max_size(w->mix.in.rows, w->attn_gate.rows));
         max.conv = max_size(max.conv, w->mix.channels);
@@ -29,7 +29,7 @@ static struct widths widths_of(const struct model *m)
         max.numbers = max_size(max.numbers, w->mix.v_heads);
         max.q = max_size(max.q, w->mix.out.k);
         max.aside |=
-            w->parallel || w->experts.shared_hidden || w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
+            w->parallel || w->laurel_left.data || m->n_streams || w->experts.shared_hidden || w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
     }
     max.in = max_size(max_size(max.q, max.kv), m->dim + m->n_mtp * m->dim);
     return max;
@@ -58,7 +58,7 @@ static void plain_take(struct plain *p, struct arena *a, const struct model *m)
         d = max_size(d, max_size(w->head_dim, w->latent.value));
         half = max_size(half, w->rope ? w->rope->half : 1);
         hidden = max_size(hidden, max_size(w->hidden, w->experts.shared_hidden));
-        hidden = max_size(hidden, m->ple_dim);
+        hidden = max_size(hidden, max_size(m->ple_dim, w->laurel_left.rows));
         n_experts = max_size(n_experts, w->experts.n);
         n_used = max_size(n_used, w->experts.n_used);
     }
@@ -72,6 +72,7 @@ static void plain_take(struct plain *p, struct arena *a, const struct model *m)
         {&p->z, m->dim},
         {&p->e, n_experts ? m->dim : 0},
         {&p->join, m->n_mtp * 2 * m->dim},
+        {&p->streams, m->n_streams * m->dim},
         {&p->ple, m->n_layers * m->ple_dim},
         {&p->ple_row, m->n_layers * m->ple_dim},
         {&p->q, q},
@@ -130,6 +131,7 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     f->decay = arena_take(a, n * f->decay_stride, size);
     f->beta = arena_take(a, n * f->number_stride, size);
     f->again_rows = arena_take(a, m->state_floats ? n : 0, sizeof *f->again_rows);
+    f->streams = arena_take(a, n * m->n_streams * f->dim_stride, size);
     f->ple_stride = round_up(m->n_layers * m->ple_dim, 64);
     f->ple = arena_take(a, n * f->ple_stride, size);
     act_buffer_take(a, &f->in, n, max.in);

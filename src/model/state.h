@@ -71,6 +71,7 @@ struct forward {
     float *decay, *beta;    /* [n_batch, v_heads * n_decay], [n_batch, v_heads] */
     struct row *again_rows; /* [n_batch] rows that are run again from the log, */
     bool again;             /* which is under way */
+    float *streams;   /* [n_batch, n_streams, dim_stride] of altup.h; NULL: x is the only one */
     float *ple;       /* [n_batch, ple_stride] each layer's own embedding: [n_layers, ple_dim] */
     struct act_buffer in;   /* [n_batch, ...] input of a step */
     struct row *guess_rows; /* [n_batch] rows of the layer that guesses (mtp.h), and */

@@ -130,6 +130,10 @@ static const struct rule rules[] = {
     LAYER_SWITCH("v_from_k", 0),
     LAYER_SWITCH("v_norm", 1),
     LAYER_SWITCH("layer_scale", 1),
+    {"ple_vocab", KEY_U64, 1, 30, NAN, 16777217, false},
+    {"n_streams", KEY_U64, 1, 0, NAN, 9, false},
+    OF_LAYER("laurel_rank", 0, NAN, 1048577, false),
+    LAYER_NUMBER("ffn_cutoff", -0x1p100, -0x1p101),
     {"ple_dim", KEY_U64, 1, 4, NAN, 1048577, false},
     NUMBER("ple_embed_scale", 2, -0x1p101),
     NUMBER("ple_in_scale", 2, -0x1p101),
@@ -291,6 +295,8 @@ static const struct clash clashes[] = {
     {"groups used", "router_groups_used", "layer 1: 3 of 2 groups of 4 experts", 3, 0},
     {"latent attention", "kv_rank", "layer 1: latent attention of rank 8 with", 8, 0},
     {"value without a rank", "value_dim", "layer 1: latent attention of rank 0 with", 8, 0},
+    {"a learned residual", "laurel_rank", "layer 1: n_streams or laurel_rank need attention and", 4, 0},
+    {"a cutoff", "ffn_cutoff", "layer 1: ffn_cutoff needs a dense step with a gate", 0.5, 0},
     {"parallel", "parallel", "layer 1: a parallel layer has a norm after attention", 1, 0},
 };
 

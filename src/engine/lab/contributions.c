@@ -321,9 +321,11 @@ static enum tern_status check(const struct tern_context *c, tern_token token, st
     for (size_t l = 0; l < c->model->model->n_layers; l++) {
         const struct layer *w = &c->model->model->layers[l];
         bool two = w->mixer == (MIX_ATTENTION | MIX_RECURRENT), ple = w->ple_gate.data;
-        if (two || ple || w->scale || has_norm(&w->experts.post_norm))
+        bool streams = c->model->model->n_streams || w->laurel_left.data;
+        if (streams || two || ple || w->scale || has_norm(&w->experts.post_norm))
             return error_set(e, TERN_USAGE, "layer %zu has %s: its contributions are not known", l,
-                             two        ? "two mixers"
+                             streams    ? "several streams"
+                             : two      ? "two mixers"
                              : ple      ? "an embedding of its own"
                              : w->scale ? "a scale"
                                         : "norms of experts");

@@ -7,6 +7,7 @@
 #include "base/sizes.h"
 #include "engine/lab/kept_row.h"
 #include "engine/lab/surgery.h"
+#include "model/altup.h"
 #include "model/ffn.h"
 #include "model/residual.h"
 
@@ -163,8 +164,11 @@ static void offer_act(struct observer *o, const struct layer *w)
 static void offer_middle(struct observer *o, const struct layer *w)
 {
     const struct forward *f = o->f;
-    if (has_norm(&w->attn_post_norm) && offer_stream(o, "attn_post_norm", f->y))
+    if (has_norm(&w->attn_post_norm) && offer_stream(o, "attn_post_norm", f->y)) {
         surgery_sum(o, false, true);
+        for (size_t i = 0; i < f->n && w->laurel_left.data; i++)
+            laurel_add(f, f->x + i * f->dim_stride, f->z + i * f->dim_stride);
+    }
     if (!w->parallel) {
         offer_stream(o, "middle", f->x);
         keep_stream(o);
@@ -207,7 +211,7 @@ static void offer_stream_between(struct observer *o, size_t layer)
         o->now.layer = layer - 1;
         if (w[-1].ple_gate.data)
             show(o, "ple", f->y, f->dim_stride, f->model->dim);
-        else if (!w[-1].scale)
+        else if (!w[-1].scale && !f->model->n_streams)
             offer_ffn_norm(o, &w[-1]);
         offer_stream(o, "out", f->x);
         o->now.layer = layer;

@@ -19,6 +19,7 @@ MAX_HEADS = 4096
 MAX_HEAD_DIM = 1024
 MAX_WINDOW = (1 << 32) - 1
 MAX_Q_SCALES = 4096
+MAX_STREAMS = 8
 
 
 FACTORS = "factors"  # by part: what the source's tensors are multiplied by as they are read; not stored
@@ -56,12 +57,13 @@ DEFAULTS = {
     "k_heads": 0, "v_heads": 0, "k_dim": 0, "v_dim": 0, "conv_width": 0, "conv_bias": 0, "mix_bias": 0, "state_norm": 0,
     "state_norm_groups": 1, "state_gate": 0, "state_skip": 0, "beta_scale": 1,
     "state_norm_eps": 0, "expert_norms": 0, "router_scale": 0, "kv_from": 0, "v_from_k": 0, "v_norm": 0, "layer_scale": 0,
-    "ple_dim": 0, "ple_embed_scale": 1, "ple_in_scale": 1, "ple_scale": 1,
+    "ple_dim": 0, "ple_vocab": 0, "n_streams": 0, "laurel_rank": 0, "ffn_cutoff": -(2.0**100),
+    "ple_embed_scale": 1, "ple_in_scale": 1, "ple_scale": 1,
     "state_decay": 0, "decay_rank": 0, "gate_rank": 0, "decay_floor": 0,
     "kv_rank": 0, "q_rank": 0, "nope_dim": 0, "value_dim": 0, "latent_eps": 0, "mtp": 0,
 }  # fmt: skip
 # Those of them, and others, that are f32.
-NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp",
+NUMBERS = {"embed_scale", "residual_scale", "logit_scale", "logit_cap", "attn_cap", "qkv_clip", "ffn_clamp", "ffn_cutoff",
            "router_factor", "attn_scale", "norm_eps", "router_jitter", "beta_scale",
            "state_norm_eps", "ple_embed_scale", "ple_in_scale", "ple_scale", "latent_eps", "decay_floor"}  # fmt: skip
 NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, NORM_OUT, NORM_DOWN = 1, 2, 4, 8, 16, 32
@@ -89,9 +91,11 @@ def slots(config: dict[str, Any]) -> Iterator[Slot]:
         yield Slot("positions", config["max_seq"] * dim, 1, True)
     ple = config["n_layers"] * config.get("ple_dim", 0)
     if ple:
-        yield Slot("ple_embed", vocab, ple)
+        yield Slot("ple_embed", config.get("ple_vocab") or vocab, ple)
         yield Slot("ple_in", ple, dim)
         yield from _norm_slots(config, "ple_norm", config["ple_dim"])
+    for name in ("altup_in", "altup_out") if config.get("n_streams") else ():
+        yield Slot(name, dim, dim, matrices=config["n_streams"] - 1)
     for i in range(config["n_layers"] + config.get("mtp", 0)):
         yield from _layer_slots(config, i)
         yield from _layer_end_slots(config, i)
@@ -127,6 +131,15 @@ def _layer_end_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
         yield from _norm_slots(config, layer + "ple_post_norm", dim)
     if feature(config, "layer_scale", i):
         yield Slot(layer + "x_scale", 1, 1, True)
+    if n := config.get("n_streams", 0):
+        yield Slot(layer + "altup_router", n, dim, exact=True)
+        yield from _norm_slots(config, layer + "altup_norm", dim)
+        for name, size in (("predict", n**3), ("correct", n * n), ("scale", dim)):
+            yield Slot(f"{layer}altup_{name}", size, 1, True)
+    if rank := feature(config, "laurel_rank", i):
+        yield Slot(layer + "laurel_left", rank, dim)
+        yield Slot(layer + "laurel_right", dim, rank)
+        yield from _norm_slots(config, layer + "laurel_norm", dim)
 
 
 def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
