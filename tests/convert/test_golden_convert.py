@@ -338,7 +338,40 @@ class BitNet(unittest.TestCase):
 
 
 class Composite(unittest.TestCase):
-    """Of a model that reads pictures, too, the text part; what is left out is said."""
+    """A folder with a model of images and text has the text model's config inside, its tensors under a prefix, and others."""
+
+    GOLDEN = {("gemma3", "gemma3"), ("gemma3n", "gemma3n"), ("gemma4", "gemma4-e2b"), ("gemma4_unified", "gemma4-12b"),
+              ("mistral3", "mistral"), ("mistral3", "ministral3"), ("mistral3", "mistral4"), ("llama4", "llama4"), ("qwen3_5", "qwen35"), ("qwen3_5_moe", "qwen35-moe")}  # fmt: skip
+
+    def test_every_composite_is_here(self):
+        kinds = {(outer, golden_file.read(ROOT / "tests" / "golden" / f"{name}.txt").config["model_type"]) for outer, name in self.GOLDEN}
+        self.assertEqual(kinds, {(outer, inner) for outer, inner_kinds in huggingface.COMPOSITE.items() for inner in inner_kinds})
+
+    def test_the_text_model_is_found(self):
+        for outer, name in sorted(self.GOLDEN):
+            golden = golden_file.read(ROOT / "tests" / "golden" / f"{name}.txt")
+            for prefix in ("language_model.model.", "model.language_model."):
+                with self.subTest(outer=outer, name=name, prefix=prefix), tempfile.TemporaryDirectory() as temp:
+                    self.hold(Path(temp), outer, golden, prefix)
+
+    def hold(self, temp: Path, outer: str, golden: golden_file.Golden, prefix: str) -> None:
+        plain, composite = temp / "plain", temp / "composite"
+        directory(plain, golden, golden.config, True)
+        directory(composite, golden, golden.config, True)
+        state = safetensors.numpy.load_file(composite / "model.safetensors")
+        head = prefix.removesuffix("model.") + "lm_head." if prefix.endswith("model.model.") else "lm_head."
+        state = {name.replace("lm_head.", head) if name.startswith("lm_head") else name.replace("model.", prefix, 1): w for name, w in state.items()}
+        vision = {"llama4": "vision_model.layernorm_pre.weight"}.get(outer, "vision_tower.ln_pre.weight")
+        state[vision] = np.ones(3, "f4")
+        safetensors.numpy.save_file(state, composite / "model.safetensors")
+        config = {"model_type": outer, "architectures": ["ForConditionalGeneration"], "text_config": golden.config, "vision_config": {"hidden_size": 3}}
+        (composite / "config.json").write_text(json.dumps(config))
+        with contextlib.redirect_stdout(io.StringIO()):
+            for folder in (plain, composite):
+                self.assertEqual(convert.main([str(folder), f"{folder}.bin"]), 0)
+        ours, wanted = WeightsFile(f"{composite}.bin"), WeightsFile(f"{plain}.bin")
+        self.assertEqual(set(ours.config), set(wanted.config))
+        self.assertEqual({n: t["xxh64"] for n, t in ours.tensors.items()}, {n: t["xxh64"] for n, t in wanted.tensors.items()})
 
     def test_text_part(self):
         golden = golden_file.read(ROOT / "tests" / "golden" / "qwen35.txt")

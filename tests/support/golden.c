@@ -12,7 +12,7 @@ const char *const golden_names[] = {
     "mistral-long", "qwen2", "gemma2", "falcon-40b", "gpt-oss", "mixtral", "olmo2", "qwen2-moe",
     "falcon-rw",
     "bloom", "glm4-moe-groups", "hunyuan", "ministral3", "phimoe", "lfm2", "qwen3-next", "nemotron-h",
-    "gemma4-e2b", "gemma4-26b", "deepseek-v2", "deepseek-v3", "llama4", "kimi-linear",
+    "gemma4-e2b", "gemma4-26b", "deepseek-v2", "deepseek-v3", "llama4", "kimi-linear", "gemma3n",
     /* without constants */
     "arcee", "cohere", "cohere2", "ernie4_5", "exaone4", "falcon", "gemma", "gemma3", "glm4",
     "gpt-neox", "gpt2", "granite", "llama-dynamic", "llama-yarn", "olmo", "olmo3", "olmoe",

@@ -251,6 +251,21 @@ FAMILIES = [
         distinct=1,
     ),
     Family(
+        "gemma3n", "Gemma3nText",
+        config(48, 4, 2, 12, 40, {"full_attention": rope(1000000.0), "sliding_attention": rope(10000.0)}, num_hidden_layers=6,
+               tie_word_embeddings=True, sliding_window=7, rms_norm_eps=1e-6, num_kv_shared_layers=2, laurel_rank=10,
+               hidden_size_per_layer_input=20, vocab_size_per_layer_input=60, altup_num_inputs=3, final_logit_softcapping=3.0,
+               layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2,
+               activation_sparsity_pattern=[0.8, 0.3, 0.5, 0.0, 0.0, 0.9]),
+        {"cuts": {"activation_sparsity_pattern": [0.0] * 6}, "one cut": {"activation_sparsity_pattern": [0.8, 0.3, 0.0, 0.0, 0.0, 0.9]},
+         "residual": without("laurel_right"), "norm of the residual": without("laurel_norm", 1),
+         "keys and values of their own": {"num_kv_shared_layers": 0}, "window": {"sliding_window": 8},
+         "embedding": without("ple_embed"), "embeddings per layer": without("ple_out"), "logit cap": {"final_logit_softcapping": 30.0}}
+        | {f"streams: {part}": without(part) for part in ("altup_in", "altup_out", "altup_predict", "altup_correct", "altup_router")}
+        | {part: without(part, 1) for part in ("altup_scale", "altup_norm", "q_norm", "attn_post_norm", "ple_post_norm")},
+        distinct=1,
+    ),
+    Family(
         "gemma4-e4b", "Gemma4Text",
         config(40, 4, 2, 20, 72, GEMMA4_ROPE, num_hidden_layers=6, tie_word_embeddings=True, sliding_window=7, rms_norm_eps=1e-6,
                global_head_dim=28, num_kv_shared_layers=2, hidden_size_per_layer_input=36, vocab_size_per_layer_input=96,

@@ -1,15 +1,19 @@
-"""Gemma 4, and the 12B model that is named gemma4_unified; see families.py.
+"""Gemma 3n, and Gemma 4 with the 12B model that is named gemma4_unified; see families.py.
 
 Some layers see all, with heads of their own sizes and keys that may be values too; the last layers may read the keys
-and values of earlier ones. Small models have embeddings per layer; one has experts beside a dense step.
+and values of earlier ones. Small models have embeddings per layer; one has experts beside a dense step. Gemma 3n has several streams,
+a residual that is learned, and steps most of whose activations are cut.
 """
 
 import math
+from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from .config import Config
-from .features import MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_HEAD, SOFTMAX
-from .graph import Family, graph, put_all, put_experts, put_rope, soft_caps
+from .features import MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_STREAMS, MAX_VOCAB, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_HEAD, SOFTMAX
+from .graph import Family, graph, put_all, put_experts, put_rope, soft_caps, two_ropes
 from .windows import FULL, SLIDING, layer_types, put_windows
 
 BIAS_QO, BIAS_K, BIAS_V = 9, 2, 4
@@ -33,14 +37,14 @@ def put_shared(c: Config, f: dict, kinds: list[str], default: int) -> list[bool]
 
 
 def put_ple(c: Config, f: dict, default: int) -> None:
-    """Embeddings per layer, of this width; null and 0 are none."""
+    """Embeddings per layer, of this width; null and 0 are none. Tokens beyond their vocabulary have that of token 0."""
     width = c.get("hidden_size_per_layer_input", default)
     vocab = c.get("vocab_size_per_layer_input", f["vocab"])
     if not width:
         return
     f["ple_dim"] = c.integer("hidden_size_per_layer_input", MAX_WIDTH // f["n_layers"], default)
     if vocab != f["vocab"]:
-        raise c.refuse("vocab_size_per_layer_input", f"{f['vocab']}, as vocab_size is")
+        f["ple_vocab"] = c.integer("vocab_size_per_layer_input", f["vocab"])
     f["ple_embed_scale"], f["ple_in_scale"], f["ple_scale"] = math.sqrt(width), 1 / math.sqrt(f["dim"]), math.sqrt(0.5)
 
 
@@ -119,7 +123,47 @@ def _gemma4_unified(c: Config) -> dict[str, Any]:
     return _gemma4(c, 0, 262144, 1024)
 
 
+def _cutoffs(c: Config, n: int) -> list[float]:
+    """The share of a gate that is cut in each layer, as a number of standard deviations; 0 is none."""
+    shares = c.get("activation_sparsity_pattern", None)
+    shares = [0.95] * (10 if n > 10 else 0) if shares is None else shares
+    shares = shares + [0.0] * (n - len(shares)) if isinstance(shares, list) and c.get("activation_sparsity_pattern", None) is None else shares
+    if not isinstance(shares, list) or len(shares) != n or not all(type(s) in (int, float) and 0 <= s < 1 for s in shares):
+        raise c.refuse("activation_sparsity_pattern", f"{n} numbers from 0 to below 1")
+    return [NormalDist().inv_cdf(float(np.float32(s))) if s else -(2.0**100) for s in shares]
+
+
+def _gemma3n(c: Config) -> dict[str, Any]:
+    f = graph(
+        c, 32768, kv_heads=2, head_dim=256, tied=True, ropes=False, hidden=16384, act=("hidden_activation", "gelu_pytorch_tanh"),
+    )  # fmt: skip
+    n = f["n_layers"]
+    f["embed_scale"] = math.sqrt(f["dim"])
+    put_all(f, norms=NORM_ATTN | NORM_ATTN_POST | NORM_FFN | NORM_FFN_POST, qk_norm=QK_HEAD, attn_scale=1.0)
+    soft_caps(c, f, 0, 30.0)
+    kinds = layer_types(c, n, [SLIDING if (i + 1) % 5 else FULL for i in range(n)])
+    put_windows(c, f, kinds, 512)
+    two_ropes(c, f, kinds, 1_000_000.0, c.get("rope_local_base_freq", 10_000.0))
+    shared = put_shared(c, f, kinds, 15)
+    if c.flag("attention_bias"):
+        f["attn_bias"] = [BIAS_QO + (0 if s else BIAS_K + BIAS_V) for s in shared]
+    put_ple(c, f, 256)
+    f["ple_vocab"] = c.integer("vocab_size_per_layer_input", MAX_VOCAB, 262_144)
+    f["n_streams"] = c.integer("altup_num_inputs", MAX_STREAMS, 4)
+    f["laurel_rank"] = [c.integer("laurel_rank", MAX_WIDTH, 64)] * n
+    f["ffn_cutoff"] = _cutoffs(c, n)
+    if f["n_streams"] < 2:
+        raise c.refuse("altup_num_inputs", "2 or more")
+    if c.get("altup_active_idx", 0) != 0:
+        raise c.refuse("altup_active_idx", "0")
+    if not c.flag("altup_correct_scale", True):
+        raise c.refuse("altup_correct_scale", "true")
+    c.ignore("altup_coef_clip")  # of training
+    return f
+
+
 GEMMA_NEW = {
+    "gemma3n_text": Family("Gemma3nForCausalLM", _gemma3n),
     "gemma4_text": Family("Gemma4ForCausalLM", _gemma4, aliases={"num_experts_per_tok": "top_k_experts"}),
     "gemma4_unified_text": Family("Gemma4UnifiedForCausalLM", _gemma4_unified, aliases={"num_experts_per_tok": "top_k_experts"}),
 }

@@ -79,7 +79,13 @@ _GPTJ = {
     "embed": "transformer.wte.weight", "final_norm": "transformer.ln_f.weight", "attn_norm": _GPT2 + "ln_1.weight",
     "o": _GPT2 + "attn.out_proj.weight", "up": _GPT2 + "mlp.fc_in.weight", "down": _GPT2 + "mlp.fc_out.weight",
 }  # fmt: skip
+_GEMMA3N = _SANDWICH | {part: name for part, name in _GEMMA4.items() if part.startswith("ple_")} | {
+    "altup_router": _LAYER + "altup.modality_router.weight", "altup_norm": _LAYER + "altup.router_norm.weight",
+    "laurel_left": _LAYER + "laurel.linear_left.weight", "laurel_right": _LAYER + "laurel.linear_right.weight",
+    "laurel_norm": _LAYER + "laurel.post_laurel_norm.weight", "altup_scale": _LAYER + "altup.correct_output_scale",
+}  # fmt: skip
 NAMES: dict[str, dict[str, str]] = {
+    "gemma3n_text": _GEMMA3N,
     "gemma4_text": _GEMMA4,
     "gemma4_unified_text": _GEMMA4,
     "gemma2": _SANDWICH,
@@ -317,6 +323,18 @@ def _gemma4(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None
         rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
         return [Place(prefix + "gate_up_proj", (n, 2 * slot.rows, slot.k), rows, index=e) for e in range(n)]
     return None
+
+
+def _gemma3n(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """The matrices that make the streams are tensors of their own; those that mix them are vectors here."""
+    n = at.config["n_streams"]
+    if part in ("altup_in", "altup_out"):
+        name = "altup_projections" if part == "altup_in" else "altup_unembed_projections"
+        return [Place(f"model.{name}.{i}.weight", (slot.rows, slot.k)) for i in range(n - 1)]
+    if part in ("altup_predict", "altup_correct"):
+        rows, name = (n * n, "prediction") if part == "altup_predict" else (n, "correction")
+        return [Place(f"{_LAYER.format(layer)}altup.{name}_coefs.weight", (rows, n))]
+    return _gemma4(at, slot, layer, part)
 
 
 def _olmo(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
@@ -740,6 +758,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "gemma2": _gemma,
     "gemma3_text": _gemma,
     "vaultgemma": _gemma,
+    "gemma3n_text": _gemma3n,
     "gemma4_text": _gemma4,
     "gemma4_unified_text": _gemma4,
     "nemotron": _gemma,

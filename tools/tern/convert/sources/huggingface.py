@@ -30,7 +30,8 @@ from .source import TEMPLATE_TOKENS, Source
 IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\.attention\.(masked_)?bias$")
 # Composite models: the type that holds a text model, and that one's.
 COMPOSITE = {
-    "gemma3": ("gemma3_text",), "gemma4": ("gemma4_text",), "gemma4_unified": ("gemma4_unified_text",),
+    "gemma3": ("gemma3_text",), "gemma3n": ("gemma3n_text",), "gemma4": ("gemma4_text",),
+    "gemma4_unified": ("gemma4_unified_text",),
     "mistral3": ("mistral", "ministral3", "mistral4"),
     "llama4": ("llama4_text",),
     "qwen3_5": ("qwen3_5_text",),
