@@ -310,9 +310,10 @@ enum tern_term_kind {
     /* Rounding: what a matrix gives for its rounded input, minus what it would give for the f32
      * input. Only where a matrix reads integers. */
     TERN_TERM_ROUND_O,    /* of `layer` */
-    TERN_TERM_ROUND_DOWN, /* of `layer`, all its experts together */
+    TERN_TERM_ROUND_DOWN, /* of `layer`, all its experts and its own embedding together */
     TERN_TERM_ROUND_HEAD,
     TERN_TERM_EDITS, /* what an editor wrote into x; only in an altered context */
+    TERN_TERM_PLE,   /* what the embedding of the layer's own adds, with its norm's bias */
 };
 
 struct tern_term {
@@ -334,12 +335,13 @@ enum tern_status tern_keep_terms(tern_context *ctx, int on, struct tern_error *e
  *   x     = embedding + sum over layers (residual_scale * (sum_h Wo[h] z[h] + Wdown act + biases))
  * z[h] is `attend` of head h. Both are linear in what is added, so each part of x has its own term.
  * LayerNorm also subtracts the mean, which is linear; its bias is a term. Norms of what a layer
- * adds (attn_post_norm, ffn_post_norm) are linear likewise with their scales held. What a head
+ * adds (attn_post_norm, ffn_post_norm, those of experts) are linear likewise with their scales held. Where
+ * layers end with a factor of x, a term has the factors of its own layer and of all later ones. What a head
  * changes in later layers is not in its term.
  * Writes at most `max` terms, in the order of the engine; *n gets the full count. Terms are computed
  * in f64 by the model's threads. *logit (may be NULL) gets the engine's own value before the cap;
  * the terms sum to it up to the rounding of f32. Reads the o and down matrices of all layers.
- * TERN_USAGE if no row was kept. */
+ * TERN_USAGE if no row was kept, or a layer's parts are not such a sum (two mixers, several streams). */
 enum tern_status tern_contributions(tern_context *ctx, tern_token token, struct tern_term *terms,
                                     size_t max, size_t *n, float *logit, struct tern_error *e);
 

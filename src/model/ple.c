@@ -165,6 +165,7 @@ void step_ple(struct forward *f, const struct layer *w)
                        .k = f->model->dim,
                        .layer = w->index};
     ple_pass(f, w, &in, &(struct ple_pair){&w->ple_gate, &w->ple_out, f->y, true});
+    state_watch(f, w->index, WATCH_PLE_POST);
     if (f->model->n_streams)
         profile_run(f->profile, OP_NORM, f->pool, f->n, add_items, &(struct ple_job){.f = f, .w = w});
     else

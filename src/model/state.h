@@ -47,6 +47,7 @@ enum watch_point {
     WATCH_ATTN_POST, /* made: y, or what waits (ffn.h) where attention and feed-forward are parallel */
     WATCH_FFN_POST,  /*   y */
     WATCH_PLE,       /*   x, where the layer adds its own embedding or has a scale */
+    WATCH_PLE_POST,  /*   y, what that embedding gives, before its norm */
     WATCH_LOGITS,    /*   logits, and in y the rows that asked for them */
 };
 

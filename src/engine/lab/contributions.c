@@ -15,11 +15,18 @@
 
 /* ---- matrices that add to the stream -------------------------------------------------------- */
 
-/* W x [dim] is added to the stream, times `weight`. Its input has n_parts parts of one width. */
+/* A norm with its scale held */
+struct held {
+    const struct norm *norm;
+    float scale;
+};
+
+/* W x [dim] is added to the stream through norms, times `weight`. Its input has n_parts parts of one
+ * width. */
 struct source {
     struct matrix w;
     size_t layer, n_parts;
-    bool is_attention;
+    struct held inner, outer; /* of an expert, of what the layer adds; or no norm */
     float weight;
     const float *x;  /* [w.k] */
     double *parts;   /* [n_parts] out: what each adds to the logit */
@@ -39,6 +46,7 @@ struct tally {
     float *logits; /* [vocab] */
     double *head;  /* [dim] the token's row of the head, times logit_scale: what norm(x) meets */
     double *d;     /* [dim] what x meets */
+    double *factor; /* [n_layers + 1] product of the scales of this layer and all later ones */
     struct source *sources;
     size_t n_sources;
     double *parts;             /* of all sources; those that are left */
@@ -94,12 +102,10 @@ static void source_items(void *arg, size_t begin, size_t end, int thread)
     struct thread_room *room = &u->rooms[thread];
     for (size_t i = begin; i < end; i++) {
         struct source *s = &u->sources[i];
-        const struct layer *w = &f->model->layers[s->layer];
-        const struct kept_layer *k = &u->t->layers[s->layer];
         size_t part = s->w.k / s->n_parts;
-        through_norm(f->model, s->is_attention ? &w->attn_post_norm : &w->ffn_post_norm,
-                     s->is_attention ? k->attn_post : k->ffn_post,
-                     (double)f->model->residual_scale * s->weight, u->d, room->d);
+        through_norm(f->model, s->outer.norm, s->outer.scale, f->model->residual_scale * u->factor[s->layer],
+                     u->d, room->d);
+        through_norm(f->model, s->inner.norm, s->inner.scale, s->weight, room->d, room->d);
         transpose_times(f, s, room);
         for (size_t c = 0; c < s->w.k; c++)
             s->parts[c / part] += room->v[c] * s->x[c];
@@ -123,36 +129,44 @@ static size_t n_heads(const struct layer *w)
     return w->n_heads ? w->n_heads : max_size(w->mix.v_heads, 1);
 }
 
+static void list_experts(struct tally *u, const struct layer *w, struct held outer)
+{
+    const struct kept_layer *k = &u->t->layers[w->index];
+    const struct experts *x = &w->experts;
+    struct source s = {.layer = w->index, .n_parts = 1, .outer = outer};
+    for (size_t j = 0; j < x->n_used; j++) {
+        s.inner = (struct held){&x->post_norm, k->expert_post};
+        s.w = matrix_rows(&w->down, k->chosen[j].expert, 0, u->f->model->dim);
+        s.weight = x->weigh_input ? 1 : k->chosen[j].weight, s.x = k->act + j * w->hidden;
+        add_source(u, s);
+    }
+    s.inner = (struct held){&x->shared_post_norm, k->shared_post};
+    s.w = x->shared_down, s.weight = k->shared_weight, s.x = k->shared;
+    if (x->shared_hidden)
+        add_source(u, s);
+}
+
 static void list_sources(struct tally *u)
 {
     const struct model *m = u->f->model;
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         const struct kept_layer *k = &u->t->layers[l];
-        const struct experts *x = &w->experts;
+        struct source s = {.layer = l, .n_parts = 1, .weight = 1};
+        s.w = *layer_out(w), s.x = k->att, s.n_parts = n_heads(w);
+        s.outer = (struct held){&w->attn_post_norm, k->attn_post};
         if (w->mixer)
-            add_source(u, (struct source){.w = *layer_out(w),
-                                          .layer = l,
-                                          .n_parts = n_heads(w),
-                                          .is_attention = true,
-                                          .weight = 1,
-                                          .x = k->att});
-        if (!x->n && w->hidden)
-            add_source(u, (struct source){
-                              .w = w->down, .layer = l, .n_parts = 1, .weight = 1, .x = k->act});
-        for (size_t j = 0; j < x->n_used; j++)
-            add_source(u,
-                       (struct source){.w = matrix_rows(&w->down, k->chosen[j].expert, 0, m->dim),
-                                       .layer = l,
-                                       .n_parts = 1,
-                                       .weight = x->weigh_input ? 1 : k->chosen[j].weight,
-                                       .x = k->act + j * w->hidden});
-        if (x->shared_hidden)
-            add_source(u, (struct source){.w = x->shared_down,
-                                          .layer = l,
-                                          .n_parts = 1,
-                                          .weight = k->shared_weight,
-                                          .x = k->shared});
+            add_source(u, s);
+        s.w = w->down, s.x = k->act, s.n_parts = 1;
+        s.outer = (struct held){&w->ffn_post_norm, k->ffn_post};
+        if (w->experts.n)
+            list_experts(u, w, s.outer);
+        else if (w->hidden)
+            add_source(u, s);
+        s.w = w->ple_out, s.x = k->ple;
+        s.outer = (struct held){&w->ple_post_norm, k->ple_post};
+        if (w->ple_out.data)
+            add_source(u, s);
     }
 }
 
@@ -185,18 +199,23 @@ static void emit_embedding(struct tally *u)
         norm_row(u->f, u->row, u->row, &m->embed_norm, m->dim);
         scale = 1;
     }
-    emit(u, TERN_TERM_EMBED, 0, 0, scale * dot(u->d, u->row, m->dim));
+    emit(u, TERN_TERM_EMBED, 0, 0, u->factor[0] * scale * dot(u->d, u->row, m->dim));
     if (m->positions)
         emit(u, TERN_TERM_POSITION, 0, 0,
-             dot(u->d, m->positions + u->t->row.position * m->dim, m->dim));
+             u->factor[0] * dot(u->d, m->positions + u->t->row.position * m->dim, m->dim));
 }
 
-/* The bias of a norm of what a layer adds */
-static void emit_norm(struct tally *u, enum tern_term_kind kind, size_t l, const struct norm *norm)
+/* What the bias of a norm of what layer l adds gives */
+static double norm_bias(const struct tally *u, size_t l, const struct norm *norm)
 {
     const struct model *m = u->f->model;
+    return u->factor[l] * m->residual_scale * dot(u->d, norm->bias, m->dim);
+}
+
+static void emit_norm(struct tally *u, enum tern_term_kind kind, size_t l, const struct norm *norm)
+{
     if (has_norm(norm) && norm->bias)
-        emit(u, kind, l, 0, m->residual_scale * dot(u->d, norm->bias, m->dim));
+        emit(u, kind, l, 0, norm_bias(u, l, norm));
 }
 
 static void emit_attention(struct tally *u, const struct layer *w, const struct source *s)
@@ -216,9 +235,13 @@ static const struct source *emit_ffn(struct tally *u, const struct layer *w, con
     const struct experts *x = &w->experts;
     double rounded = 0;
     bool is_rounded = false;
-    for (size_t j = 0, n = max_size(x->n_used, 1) + (x->shared_hidden > 0); j < n; j++, s++) {
+    size_t n = w->hidden ? max_size(x->n_used, 1) + (x->shared_hidden > 0) : 0;
+    for (size_t j = 0; j < n + (w->ple_out.data != NULL); j++, s++) {
         double value = s->parts[0] + s->bias;
-        if (!x->n)
+        if (j == n)
+            emit(u, TERN_TERM_PLE, w->index, 0,
+                 value + (w->ple_post_norm.bias ? norm_bias(u, w->index, &w->ple_post_norm) : 0));
+        else if (!x->n)
             emit(u, TERN_TERM_FFN, w->index, 0, value);
         else if (j < x->n_used)
             emit(u, TERN_TERM_EXPERT, w->index, u->t->layers[w->index].chosen[j].expert, value);
@@ -261,7 +284,7 @@ static void emit_terms(struct tally *u, tern_token token, bool altered)
     for (size_t l = 0; l < m->n_layers; l++) {
         if (m->layers[l].mixer)
             emit_attention(u, &m->layers[l], s++);
-        if (m->layers[l].hidden)
+        if (m->layers[l].hidden || m->ple_dim)
             s = emit_ffn(u, &m->layers[l], s);
     }
     if (altered)
@@ -277,12 +300,14 @@ static void layout(struct tally *u, struct arena *a, int n_threads)
     size_t sources = 0, parts = 0, k = m->dim;
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
-        size_t ffn = max_size(w->experts.n_used, 1) + (w->experts.shared_hidden > 0);
+        size_t ffn = max_size(w->experts.n_used, 1) + (w->experts.shared_hidden > 0) + 1; /* ple */
         sources += 1 + ffn, parts += n_heads(w) + ffn;
         k = max_size(k, max_size(layer_out(w)->k, max_size(w->hidden, w->experts.shared_hidden)));
+        k = max_size(k, m->ple_dim);
     }
     u->head = arena_take(a, m->dim, sizeof *u->head);
     u->d = arena_take(a, m->dim, sizeof *u->d);
+    u->factor = arena_take(a, m->n_layers + 1, sizeof *u->factor);
     u->row = arena_take(a, round_up(m->dim, 64), sizeof *u->row);
     u->logits = arena_take(a, m->vocab, sizeof *u->logits);
     u->sources = arena_take(a, sources, sizeof *u->sources);
@@ -303,6 +328,9 @@ static void compute(struct tally *u, struct pool *pool, tern_token token, bool a
     for (size_t c = 0; c < m->dim; c++)
         u->head[c] = (double)m->logit_scale * u->row[c];
     through_norm(m, &m->final_norm, u->t->final_norm, 1, u->head, u->d);
+    u->factor[m->n_layers] = 1;
+    for (size_t l = m->n_layers; l-- > 0;)
+        u->factor[l] = u->factor[l + 1] * (m->layers[l].scale ? *m->layers[l].scale : 1);
     list_sources(u);
     pool_run_dynamic(pool, u->n_sources, source_items, u);
     emit_terms(u, token, altered);
@@ -320,15 +348,13 @@ static enum tern_status check(const struct tern_context *c, tern_token token, st
                          c->model->model->vocab);
     for (size_t l = 0; l < c->model->model->n_layers; l++) {
         const struct layer *w = &c->model->model->layers[l];
-        bool two = w->mixer == (MIX_ATTENTION | MIX_RECURRENT), ple = w->ple_gate.data;
         bool streams = c->model->model->n_streams || w->laurel_left.data;
-        if (streams || two || ple || w->scale || has_norm(&w->experts.post_norm))
+        bool two = w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
+        if (streams || two || w->experts.post_norm.bias)
             return error_set(e, TERN_USAGE, "layer %zu has %s: its contributions are not known", l,
-                             streams    ? "several streams"
-                             : two      ? "two mixers"
-                             : ple      ? "an embedding of its own"
-                             : w->scale ? "a scale"
-                                        : "norms of experts");
+                             streams ? "several streams"
+                             : two   ? "two mixers"
+                                     : "biases in norms of experts");
     }
     return TERN_OK;
 }

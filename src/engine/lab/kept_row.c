@@ -22,6 +22,7 @@ static void layout(struct observer *o, struct arena *a)
         k->att = arena_take(a, layer_out(w)->k, sizeof *k->att);
         k->act = arena_take(a, max_size(w->experts.n_used, 1) * w->hidden, sizeof *k->act);
         k->shared = arena_take(a, w->experts.shared_hidden, sizeof *k->shared);
+        k->ple = arena_take(a, m->ple_dim, sizeof *k->ple);
         k->chosen = arena_take(a, w->experts.n_used, sizeof *k->chosen);
     }
 }
@@ -82,6 +83,21 @@ static void keep_experts(struct kept_row *t, const struct forward *f, const stru
     memcpy(k->shared, f->ffn.x + t->i * f->ffn.stride, x->shared_hidden * sizeof *k->shared);
 }
 
+/* Scales of the norms of what experts give, before these are added up */
+static void keep_expert_norms(struct kept_row *t, const struct forward *f, const struct layer *w)
+{
+    const struct expert_work *e = &f->experts;
+    struct kept_layer *k = &t->layers[w->index];
+    float *sum = t->x; /* not needed yet */
+    memset(sum, 0, f->model->dim * sizeof *sum);
+    for (size_t j = 0; j < w->experts.n_used; j++) {
+        const struct choice *c = &e->chosen[t->i * e->max_used + j];
+        f->kernels->add_scaled(sum, e->y + c->place * f->dim_stride, c->weight, f->model->dim);
+    }
+    k->expert_post = norm_scale(f->model, sum);
+    k->shared_post = norm_scale(f->model, f->z + t->i * f->dim_stride);
+}
+
 static void keep_step(struct kept_row *t, const struct forward *f, const struct layer *w,
                       enum watch_point at)
 {
@@ -93,6 +109,12 @@ static void keep_step(struct kept_row *t, const struct forward *f, const struct 
         k->attn_post = norm_scale(f->model, y);
     if (at == WATCH_DOWN)
         memcpy(k->act, f->ffn.x + t->i * f->ffn.stride, w->hidden * sizeof *k->act);
+    if (at == WATCH_EXPERT && has_norm(&w->experts.post_norm))
+        keep_expert_norms(t, f, w);
+    if (at == WATCH_PLE_POST) {
+        memcpy(k->ple, f->ffn.x + t->i * f->ffn.stride, f->model->ple_dim * sizeof *k->ple);
+        k->ple_post = norm_scale(f->model, y);
+    }
     if (at == WATCH_FFN_POST && w->experts.n)
         keep_experts(t, f, w);
     if (at == WATCH_FFN_POST && has_norm(&w->ffn_post_norm))

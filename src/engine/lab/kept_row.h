@@ -10,9 +10,11 @@
 struct kept_layer {
     float *att;            /* [n_heads * head_dim] */
     float *act, *shared;   /* [hidden], or [experts_used, hidden]; [shared_hidden] */
+    float *ple;            /* [ple_dim] what ple_out reads */
     struct choice *chosen; /* [experts_used] */
     float shared_weight;
-    float attn_post, ffn_post; /* scales of these norms */
+    float attn_post, ffn_post; /* scales of these norms, */
+    float expert_post, shared_post, ple_post;
 };
 
 struct kept_row {
