@@ -7,6 +7,7 @@ In:  config.json in the spelling before transformers 5 (rope_theta, rope_scaling
 import math
 import re
 from pathlib import Path
+from statistics import NormalDist
 
 import gguf
 import numpy as np
@@ -21,7 +22,7 @@ ARCHES = {
     "ernie4_5": "ERNIE4_5", "nemotron": "NEMOTRON", "granitemoe": "GRANITE_MOE", "granitemoeshared": "GRANITE_MOE",
     "hunyuan_v1_dense": "HUNYUAN_DENSE", "dots1": "DOTS1", "glm4_moe": "GLM4_MOE", "minimax_m2": "MINIMAXM2",
     "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER",
-    "gemma4_text": "GEMMA4", "gemma4_unified_text": "GEMMA4",
+    "gemma3n_text": "GEMMA3N", "llama4_text": "LLAMA4", "gemma4_text": "GEMMA4", "gemma4_unified_text": "GEMMA4",
     "qwen3_next": "QWEN3NEXT", "qwen3_5_text": "QWEN35", "qwen3_5_moe_text": "QWEN35MOE",
     "kimi_linear": "KIMI_LINEAR",
 }  # fmt: skip
@@ -123,6 +124,33 @@ def _gemma4_keys(w, c):
         w.add_expert_count(c["num_experts"])
         w.add_expert_used_count(c["top_k_experts"])
         w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+
+
+def _gemma3n_keys(w, c):
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv(c["num_key_value_heads"])
+    w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    w.add_key_length(c["head_dim"])
+    w.add_value_length(c["head_dim"])
+    w.add_rope_freq_base(c["rope_parameters"]["full_attention"]["rope_theta"])
+    w.add_sliding_window(c["sliding_window"])
+    w.add_altup_active_idx(c["altup_active_idx"])
+    w.add_altup_num_inputs(c["altup_num_inputs"])
+    w.add_embedding_length_per_layer_input(c["hidden_size_per_layer_input"])
+    w.add_shared_kv_layers(c["num_kv_shared_layers"])
+    shares = [float(np.float32(p)) for p in c["activation_sparsity_pattern"]]
+    w.add_activation_sparsity_scale([float(np.float32(NormalDist().inv_cdf(p))) if p else -math.inf for p in shares])
+    w.add_sliding_window_pattern([kind == "sliding_attention" for kind in c["layer_types"]])
+
+
+def _llama4_keys(w, c):
+    _llama_keys(w, c | {"intermediate_size": c["intermediate_size_mlp"]})
+    w.add_interleave_moe_layer_step(c["interleave_moe_layer_step"])
+    w.add_expert_feed_forward_length(c["intermediate_size"])
+    w.add_attn_temperature_scale(c["attn_scale"])  # the script does not: in llama.cpp it is 0.1
 
 
 def _partial(c: dict, key: str) -> int:
@@ -363,7 +391,7 @@ KEYS = {
     "stablelm": _stablelm_keys, "falcon": _falcon_keys, "gpt_neox": _neox_keys, "cohere": _cohere_keys,
     "gpt_oss": _gpt_oss_keys, "gpt2": _gpt2_keys, "olmo3": _olmo3_keys, "glm4": _glm4_keys,
     "cohere2": _cohere2_keys, "exaone4": _exaone4_keys, "arcee": _llama_keys,
-    "gemma4_text": _gemma4_keys, "gemma4_unified_text": _gemma4_keys,
+    "gemma3n_text": _gemma3n_keys, "llama4_text": _llama4_keys, "gemma4_text": _gemma4_keys, "gemma4_unified_text": _gemma4_keys,
 }  # fmt: skip
 
 
@@ -467,7 +495,7 @@ def _changed(kind: str, c: dict, name: str, x: np.ndarray):
     if "linear_key_head_dim" in c:
         yield from _delta(kind, c, name, x)
         return
-    if kind.startswith("gemma4"):
+    if kind.startswith(("gemma3n", "gemma4")):
         part = name.rsplit(".", 1)[-1]
         yield name + ("" if part in ("weight", "scale", "per_expert_scale") else ".weight"), x
         return
@@ -489,6 +517,12 @@ def _changed(kind: str, c: dict, name: str, x: np.ndarray):
         name = name.removeprefix("transformer.")
     if kind == "nemotron" and name.endswith("norm.weight"):
         x = x + np.float32(1)
+    if kind == "llama4_text" and "experts." in name and "shared" not in name:
+        base, x = name.rsplit(".", 1)[0], x.swapaxes(1, 2)
+        parts = (("gate", x[:, : x.shape[1] // 2]), ("up", x[:, x.shape[1] // 2 :])) if name.endswith("gate_up_proj") else (("down", x),)
+        for part, values in parts:
+            yield f"{base}.{part}_proj.weight", values
+        return
     if name.endswith("input_linear.weight"):  # Granite's experts, and its shared one
         base, rows = name.removesuffix("input_linear.weight"), x.shape[-2] // 2
         for part, half in (("gate", x[..., :rows, :]), ("up", x[..., rows:, :])):
@@ -503,12 +537,15 @@ def _merged(state: dict) -> dict:
     """Tensors of experts and of heads' norms, stacked."""
     out, stacks = {}, {}
     for name, x in state.items():
+        stream = re.fullmatch(r"(model\.altup_\w*projections)\.(\d+)\.weight", name)
         expert, norm = EXPERT.fullmatch(name), re.fullmatch(r"(.*_layernorm)\.norms\.(\d+)\.weight", name)
         if expert:
             at, _, number, part = expert.groups()
             layer = at.split(".")[2]
             merged = f"layers.{layer}.{MERGED[part]}" if part in MERGED else f"{at}mlp.experts.{part}"
             stacks.setdefault(merged + ".weight", {})[int(number)] = x
+        elif stream:
+            stacks.setdefault(stream.group(1) + ".weight", {})[int(stream.group(2))] = x
         elif norm:
             stacks.setdefault(norm.group(1) + ".weight", {})[int(norm.group(2))] = x
         else:

@@ -33,6 +33,8 @@ LACKING = {
     "gemma3": ["query_pre_attn_scalar=40"],
     "smollm3": ["no_rope_layers=1,0,1,0", "window=0,6,0,6"],
     "gpt-oss": ["swiglu_limit=0.7"],
+    "gemma3n": ["final_logit_softcapping=3"],
+    "llama4": ["attention_chunk_size=10", "floor_scale=9", "no_rope_layers=1,1,0,1,1"],
     "dots1": ["window=0,7,7"],
 }
 

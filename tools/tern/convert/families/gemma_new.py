@@ -124,7 +124,12 @@ def _gemma4_unified(c: Config) -> dict[str, Any]:
 
 
 def _cutoffs(c: Config, n: int) -> list[float]:
-    """The share of a gate that is cut in each layer, as a number of standard deviations; 0 is none."""
+    """The share of a gate that is cut in each layer, as a number of standard deviations; 0 is none. GGUF files hold that number."""
+    scales = c.get("activation_sparsity_scale", None)
+    if isinstance(scales, list) and len(scales) == n and all(type(s) is float and s < 1e30 for s in scales):
+        return [max(s, -(2.0**100)) for s in scales]
+    if scales is not None:
+        raise c.refuse("activation_sparsity_scale", f"{n} numbers")
     shares = c.get("activation_sparsity_pattern", None)
     shares = [0.95] * (10 if n > 10 else 0) if shares is None else shares
     shares = shares + [0.0] * (n - len(shares)) if isinstance(shares, list) and c.get("activation_sparsity_pattern", None) is None else shares
@@ -158,7 +163,7 @@ def _gemma3n(c: Config) -> dict[str, Any]:
         raise c.refuse("altup_active_idx", "0")
     if not c.flag("altup_correct_scale", True):
         raise c.refuse("altup_correct_scale", "true")
-    c.ignore("altup_coef_clip")  # of training
+    c.ignore("altup_coef_clip", "altup_lr_multiplier", "query_pre_attn_scalar")  # of training, or not read
     return f
 
 

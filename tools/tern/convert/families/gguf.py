@@ -46,9 +46,14 @@ KEYS = {
     "sliding_window_pattern": "attention.sliding_window_pattern",
     "sliding_head_dim": "attention.key_length_swa",
     "num_kv_shared_layers": "attention.shared_kv_layers",
+    "interleave_moe_layer_step": "interleave_moe_layer_step",
+    "altup_num_inputs": "altup.num_inputs",
+    "altup_active_idx": "altup.active_idx",
+    "activation_sparsity_scale": "activation_sparsity_scale",
     "hidden_size_per_layer_input": "embedding_length_per_layer_input",
     "clip_qkv": "attention.clamp_kqv",
     "attention_multiplier": "attention.scale",
+    "attn_scale": "attention.temperature_scale",
     "attn_logit_softcapping": "attn_logit_softcapping",
     "final_logit_softcapping": "final_logit_softcapping",
     "embedding_multiplier": "embedding_scale",
@@ -137,6 +142,16 @@ NAMES = {
     "ple_gate": _BLOCK + "inp_gate.weight",
     "ple_out": _BLOCK + "proj.weight",
     "ple_post_norm": _BLOCK + "post_norm.weight",
+    "altup_in": "altup_proj.weight",
+    "altup_out": "altup_unembd_proj.weight",
+    "altup_router": _BLOCK + "altup_router.weight",
+    "altup_norm": _BLOCK + "altup_router_norm.weight",
+    "altup_predict": _BLOCK + "altup_predict_coef.weight",
+    "altup_correct": _BLOCK + "altup_correct_coef.weight",
+    "altup_scale": _BLOCK + "altup_correct_scale.weight",
+    "laurel_left": _BLOCK + "laurel_l.weight",
+    "laurel_right": _BLOCK + "laurel_r.weight",
+    "laurel_norm": _BLOCK + "laurel_post_norm.weight",
     "final_norm": "output_norm.weight",
     "head": "output.weight",
 }
@@ -149,6 +164,7 @@ class Facts:
 
     has: Callable[[str], bool]
     key: Callable[[str], Any]  # the value, or None
+    rows: Callable[[str], int | None]  # of a tensor
     values: dict[str, Any] = field(default_factory=dict)  # answers, under the names of transformers
     names: dict[str, str] = field(default_factory=dict)  # of tensors, where they differ
 
@@ -234,6 +250,28 @@ def _gemma4(f: Facts) -> None:
         FULL: {"rope_type": "proportional", "rope_theta": f.key("rope_theta") or 1_000_000.0, "partial_rotary_factor": 1.0},
         SLIDING: {"rope_theta": f.key("rope_local_base_freq") or 10_000.0},
     }
+
+
+def _gemma3n(f: Facts) -> None:
+    """The rank of the residual and the tokens of the embeddings per layer are those of their tensors."""
+    _pattern(f)
+    f.values["laurel_rank"] = f.rows(NAMES["laurel_left"].format(0))
+    f.values["vocab_size_per_layer_input"] = f.rows(NAMES["ple_embed"])
+    f.values["rope_parameters"] = {
+        FULL: {"rope_theta": f.key("rope_theta") or 1_000_000.0}, SLIDING: {"rope_theta": f.key("rope_local_base_freq") or 10_000.0},
+    }  # fmt: skip
+
+
+def _llama4(f: Facts) -> None:
+    """Without windows all layers see all, and turn. llama.cpp norms q and k unless there are 128 experts."""
+    f.values["intermediate_size_mlp"] = f.key("intermediate_size")
+    f.values["intermediate_size"] = f.key("moe_intermediate_size") or f.key("intermediate_size")
+    f.values["moe_layers"] = [i for i in f.layers() if f.has(NAMES["router"].format(i))]
+    f.values["use_qk_norm"] = f.key("num_experts") != 128
+    if f.key("expert_gating_func") not in (None, 2):
+        raise ConvertError(f"expert_gating_func is {f.key('expert_gating_func')!r}; it must be 2")
+    if f.key("sliding_window") == 0:
+        f.values |= {"layer_types": [FULL] * len(f.layers()), "no_rope_layers": [1] * len(f.layers())}
 
 
 def _gpt_oss(f: Facts) -> None:
@@ -364,6 +402,12 @@ ARCHITECTURES: dict[str, Architecture] = {
             "rope_theta": 1_000_000.0, "rope_local_base_freq": 10_000.0,
         },
     ),
+    "gemma3n": Architecture("gemma3n_text", find=_gemma3n, assumed={"final_logit_softcapping": 30.0}),
+    "llama4": Architecture(
+        "llama4_text", True, find=_llama4, assumed={
+            "rope_theta": 500_000.0, "no_rope_layers": _every_fourth, "attention_chunk_size": 8192, "floor_scale": 8192,
+        },
+    ),
     "gemma4": Architecture("gemma4_text", find=_gemma4, names=GEMMA4),
     "phi2": Architecture("phi", partial=True, assumed=_THETA),
     "phi3": Architecture("phi3", partial=True, find=_llama, assumed=_THETA),
@@ -445,6 +489,14 @@ class GgufLayout:
         layer, part = slot.layer_and_part
         base, biased = part.removesuffix("_bias"), part.endswith("_bias")
         if self.arch.ones and base.endswith("_norm"):
+            return [Place(slot.name, (slot.rows,), ones=True)]
+        if part in ("altup_in", "altup_out"):
+            n = slot.matrices
+            return [Place(self.names[part], (n, slot.rows, slot.k), index=i) for i in range(n)]
+        if part in ("altup_predict", "altup_correct"):
+            n = self.config["n_streams"]
+            return [Place(self.names[part].format(layer), (slot.rows // n, n))]
+        if part in ("q_norm", "k_norm") and self.arch.family == "llama4_text":
             return [Place(slot.name, (slot.rows,), ones=True)]
         if part == "v_norm":
             return [Place(slot.name, (slot.rows,), ones=True)]

@@ -145,13 +145,17 @@ class _Model:
 
     def _find(self) -> None:
         """What the architecture means, and what the file's tensors say."""
-        facts = Facts(self.entries.__contains__, lambda name: self.c.get(name, None), dict(self.arch.fixed))
+        facts = Facts(self.entries.__contains__, lambda name: self.c.get(name, None), self._rows, dict(self.arch.fixed))
         if self.arch.find:
             self.arch.find(facts)
         for name, value in facts.values.items():
             self._put(name, value)
         self.names = facts.names
         self.facts = facts
+
+    def _rows(self, name: str) -> int | None:
+        entry = self.entries.get(name)
+        return entry.shape[0] if entry is not None and len(entry.shape) == 2 else None
 
     def _put_head_dim(self) -> None:
         """Absent sizes follow from the others, for all architectures in the same way."""
