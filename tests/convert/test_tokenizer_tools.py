@@ -12,6 +12,8 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
+import tokenizers
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -21,7 +23,7 @@ from tern.convert.tokenizers import sentencepiece_model as spf  # noqa: E402
 from tern.convert.tokenizers.byte_level import added_entry, alphabet_text, byte_level_json, merges_of_ranks  # noqa: E402
 from tern.convert.tokenizers.tokenizer_json import TokenizersReference, from_json  # noqa: E402
 from tern.errors import ConvertError  # noqa: E402
-from tern.testing import tokenizer_check  # noqa: E402
+from tern.testing import tokenizer_check, vocabularies  # noqa: E402
 from tern.weights import keys  # noqa: E402
 
 WORDS = [b"th", b"the", b" t", b" th", b" the", b"12", b"123", b"1234", b"\n\n", b"  ", b"'s", b"\xc3\xa9"]
@@ -142,6 +144,33 @@ class Sources(Folder):
             self.addCleanup(engine.close)
             tokenizer_check.compare(t, engine, 300, 1, report)
             self.assertEqual((report.differ, report.compared > 1000), (0, True))
+
+    def test_gguf_of_gemma4(self):
+        """What llama.cpp's rules give is what the package gives for the model's own tokenizer.json, which cuts nothing: no merge
+        goes beyond the end of a line."""
+        first = ["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{b:02X}>" for b in range(256))]
+        package = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+        package.normalizer = tokenizers.normalizers.Replace(" ", "\u2581")
+        package.pre_tokenizer = tokenizers.pre_tokenizers.Split("\n", "contiguous")
+        trainer = tokenizers.trainers.BpeTrainer(vocab_size=900, special_tokens=first, show_progress=False)
+        package.train_from_iterator(vocabularies.corpus(), trainer)
+        made = json.loads(package.to_str()) | {"pre_tokenizer": None}
+        made["added_tokens"] = [a for a in made["added_tokens"] if a["id"] < 4]
+        package = tokenizers.Tokenizer.from_str(json.dumps(made))
+        tokens = sorted(made["model"]["vocab"], key=made["model"]["vocab"].get) + ["<|tool_call>"]
+        types = [3, 3, 3, 2] + [6] * 256 + [1] * (len(tokens) - 261) + [4]
+        values = {"model": "gemma4", "tokens": tokens, "token_type": types, "scores": [0.0] * len(tokens), "bos_token_id": 2,
+                  "eos_token_id": 1, "unknown_token_id": 3, "merges": [" ".join(m) for m in made["model"]["merges"]],
+                  "add_space_prefix": False, "add_bos_token": True}  # fmt: skip
+        t = gguf.from_gguf({f"tokenizer.ggml.{k}": v for k, v in values.items()}, None)
+        engine, report = tokenizer_check.Engine(section.section(t)), tokenizer_check.Report()
+        self.addCleanup(engine.close)
+        tokenizer_check.compare(t, engine, 500, 1, report)
+        self.assertEqual((report.differ, report.compared > 2000), (0, True))
+        self.assertEqual((t.before, [a.id for a in t.added if not a.flags & 1]), ([2], [len(tokens) - 1]))
+        for text in ("The cat\n\n\nsat  on\n it. \n", " 10 caf\u00e9 \U0001f9ff", "a\n\n\n\n\n b"):
+            self.assertEqual(engine.encode(text.encode(), False), package.encode(text, add_special_tokens=False).ids)
+            self.assertEqual(engine.decode(package.encode(text, add_special_tokens=False).ids), text)
 
     def test_normalizers_of_home_made_models(self):
         """Ids and texts of the package, on hard strings, with an added token that is normalized too."""

@@ -111,6 +111,37 @@ def _gguf_bpe(g: GgufKeys, tokens: list[str]) -> Tokenizer:
     return from_json(made, "the GGUF file", {f"{name}_token": text for name, (text, _) in names.items()}, reference)
 
 
+def _gguf_gemma(g: GgufKeys, tokens: list[str]) -> Tokenizer:
+    """llama.cpp's rules of Gemma 4: spaces become U+2581, lines and runs of their ends are words, characters without a token
+    become bytes, and BOS always stands first."""
+    kinds = [int(k) for k in g.list("token_type", len(tokens))]
+    names = {name: (tokens[i], i) for name in ("bos", "eos") if (i := g.id(name, len(tokens))) is not None}
+    unknown = g.id("unknown", len(tokens))
+    unknown = next((i for i, kind in enumerate(kinds) if kind == spf.UNKNOWN), None) if unknown is None else unknown
+    added = [added_entry(i, tokens[i], kinds[i] != spf.USER) for i, k in enumerate(kinds) if k in (spf.CONTROL, spf.USER, spf.UNKNOWN)]
+    bytewise = kinds.count(spf.BYTE) == 256
+    vocab = {text: i for i, text in enumerate(tokens) if kinds[i] in (spf.NORMAL, spf.BYTE) or i == unknown}
+    before = [names["bos"]] if "bos" in names else []
+    special = {text: {"id": text, "ids": [i], "tokens": [text]} for text, i in before}
+    made = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+        "pre_tokenizer": {"type": "Split", "pattern": {"String": "\n"}, "behavior": "Contiguous", "invert": False},
+        "post_processor": {"type": "TemplateProcessing",
+                           "single": [*({"SpecialToken": {"id": text, "type_id": 0}} for text, _ in before), {"Sequence": {"id": "A", "type_id": 0}}],
+                           "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                           "special_tokens": special},
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+        ]},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None if unknown is None else tokens[unknown],
+                  "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": bytewise,
+                  "ignore_merges": False, "vocab": vocab, "merges": g.list("merges")},
+    }  # fmt: skip
+    reference = json.dumps(made | {"model": made["model"] | {"vocab": vocab | {a["content"]: a["id"] for a in added}}})
+    return from_json(made, "the GGUF file", {f"{name}_token": text for name, (text, _) in names.items()}, reference)
+
+
 def from_gguf(values: dict, vocab: int | None) -> Tokenizer | None:
     """The tokenizer of a GGUF file's keys, under llama.cpp's rules; None where it has none."""
     g = GgufKeys(values)
@@ -118,7 +149,9 @@ def from_gguf(values: dict, vocab: int | None) -> Tokenizer | None:
     if kind is None or kind == "none":
         return None
     pieces = {"llama": spf.BPE, "t5": spf.UNIGRAM}
-    if kind != "gpt2" and kind not in pieces:
+    if kind not in ("gpt2", "gemma4", *pieces):
         raise ConvertError(f"the GGUF file's tokenizer {kind!r} is not supported")
     tokens = [str(token) for token in g.list("tokens")]
-    return checked_size(_gguf_spm(g, tokens, pieces[kind]) if kind in pieces else _gguf_bpe(g, tokens), vocab)
+    if kind in pieces:
+        return checked_size(_gguf_spm(g, tokens, pieces[kind]), vocab)
+    return checked_size((_gguf_gemma if kind == "gemma4" else _gguf_bpe)(g, tokens), vocab)
