@@ -337,6 +337,23 @@ class BitNet(unittest.TestCase):
         self.assertEqual({n: t["xxh64"] for n, t in plain.tensors.items()}, {n: t["xxh64"] for n, t in packed.tensors.items()})
 
 
+class Positions(unittest.TestCase):
+    """Positions that the reference computes; a golden model has random ones in their place. Numbers of transformers 5.23."""
+
+    def test_computed(self):
+        for name, row, wanted in (
+            ("xglm", 5, {0: 0.6569865942001343, 1: -0.6024713516235352, 15: 0.0006999998586252332, 16: 0.7539022564888, 31: 0.9999997615814209}),
+            ("ctrl", 5, {0: -0.9589242935180664, 1: 0.32393527030944824, 15: 0.0008891395991668105, 16: 0.28366219997406006, 31: 0.9999995827674866}),
+        ):
+            config = golden_file.read(ROOT / "tests" / "golden" / f"{name}.txt").config | {"d_model" if name == "xglm" else "n_embd": 32}
+            features = FAMILIES[name].features(Config("golden", config, FAMILIES[name].aliases))
+            slot = next(slot for slot in slots(features) if slot.name == "positions")
+            (place,) = Layout(name, features, lambda _: False).places(slot)
+            table = places.matrix(slot, [place], {}, "golden").vector().reshape(-1, 32)
+            self.assertEqual(len(table), 64)
+            np.testing.assert_allclose(table[row, list(wanted)], list(wanted.values()), atol=1e-6)
+
+
 class Composite(unittest.TestCase):
     """A folder with a model of images and text has the text model's config inside, its tensors under a prefix, and others."""
 

@@ -1109,4 +1109,33 @@ FAMILIES = [
         {"norm": without("ffn_post_norm", 1), "factor": {"routed_scaling_factor": 1.0}, "choice": without("router_select_bias"),
          "order of RoPE": turned_latent, "shared": without("shared_down")},
     ),
+    Family(
+        "xglm", "XGLM",
+        dict(d_model=48, attention_heads=4, ffn_dim=64, num_layers=2, vocab_size=96, max_position_embeddings=64, pad_token_id=1),
+        {part: without(part) for part in ("q_bias", "o_bias", "up_bias", "positions", "final_norm_bias")}
+        | {"scale": {"scale_embedding": False}, "activation": {"activation_function": "relu"}},
+        distinct=1,
+    ),
+    Family(
+        "ctrl", "CTRL",
+        dict(n_embd=40, n_head=4, dff=64, n_layer=2, vocab_size=96, n_positions=64, tie_word_embeddings=True),
+        {part: without(part) for part in ("q_bias", "o_bias", "down_bias", "positions", "attn_norm_bias", "head_bias")},
+        distinct=1,
+    ),
+    Family(
+        "mllama-text", "MllamaText",
+        config(48, 4, 2, None, 64, rope(10000.0, "llama3", **LLAMA3 | {"original_max_position_embeddings": 16}),
+               num_hidden_layers=3, cross_attention_layers=[1]),
+        {"layers with pictures": {"cross_attention_layers": []}, "scaling": {"rope_parameters": rope(10000.0)}},
+    ),
+    Family(
+        "cohere-compass", "CohereCompassText",
+        config(48, 4, 2, None, 64, {"sliding_attention": rope(10000.0, mrope_section=[2, 2, 2]), "full_attention": None},
+               num_hidden_layers=3, sliding_window=7, layer_norm_eps=1e-5, rms_norm_eps=None, logit_scale=0.5,
+               tie_word_embeddings=True, layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+        {"window": {"sliding_window": 8}, "logits": {"logit_scale": None},
+         "no RoPE": {"rope_parameters": {"sliding_attention": rope(10000.0), "full_attention": rope(10000.0)}},
+         "which layers": {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]}},
+        distinct=1,
+    ),
 ]

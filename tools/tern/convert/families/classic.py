@@ -152,6 +152,27 @@ def _biogpt(c: Config) -> dict:
     return _plain_steps(c, f)
 
 
+def _xglm(c: Config) -> dict:
+    """OPT with a scaled embedding and computed positions."""
+    f = graph(c, 2048, hidden=4096, act=("activation_function", "gelu"), eps=("", 1e-5), tied=True, ropes=False)
+    if c.flag("scale_embedding", True):
+        f["embed_scale"] = math.sqrt(f["dim"])
+    c.ignore("layerdrop", "activation_dropout", "init_std")
+    biases(f, 15, 6)
+    f["learned_positions"] = 1
+    return _plain_steps(c, f)
+
+
+def _ctrl(c: Config) -> dict:
+    """Computed positions. The norms of layers have an epsilon that is no key."""
+    f = graph(c, 256, hidden=8192, act=("", "relu"), eps=("layer_norm_epsilon", 1e-6), tied=True, ropes=False)
+    c.only("layer_norm_epsilon", 1e-6)
+    f["embed_scale"] = math.sqrt(f["dim"])
+    biases(f, 15, 6)
+    f["learned_positions"] = f["head_bias"] = 1
+    return _plain_steps(c, f)
+
+
 def _gpt_neox_japanese(c: Config) -> dict:
     """The last layer alone has a bias, that of the output of attention."""
     dim, wider = c.integer("hidden_size", MAX_WIDTH), c.number("intermediate_multiple_size", 4)
@@ -196,6 +217,11 @@ CLASSIC = {
     ),
     "gpt_bigcode": Family("GPTBigCodeForCausalLM", _gpt_bigcode, aliases=GPT2_NAMES),
     "bitnet": Family("BitNetForCausalLM", _bitnet),
+    "xglm": Family("XGLMForCausalLM", _xglm, aliases={"hidden_size": "d_model", "num_attention_heads": "attention_heads", "num_hidden_layers": "num_layers", "intermediate_size": "ffn_dim"}),
+    "ctrl": Family(
+        "CTRLLMHeadModel", _ctrl,
+        aliases={"hidden_size": "n_embd", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer", "max_position_embeddings": "n_positions", "intermediate_size": "dff"},
+    ),
     "biogpt": Family("BioGptForCausalLM", _biogpt),
     "gpt_neox_japanese": Family(
         "GPTNeoXJapaneseForCausalLM", _gpt_neox_japanese,

@@ -26,6 +26,7 @@ from .mamba import MAMBA
 from .newer import NEWER
 from .sparse import SPARSE
 from .sparse_more import SPARSE_MORE
+from .text_parts import TEXT_PARTS
 from .windows import FULL, SLIDING, exaone_windows, layer_types, put_windows, same_types, window_of_all
 
 
@@ -153,6 +154,12 @@ def _phi3(c: Config) -> dict:
     f = graph(c, 4096, hidden=8192, eps=("rms_norm_eps", 1e-5), partial=1.0)
     window_of_all(c, f, None)
     return f
+
+
+def _phi4_multimodal(c: Config) -> dict:
+    """Phi 3, beside which towers for pictures and sound stand."""
+    c.ignore("vision_config", "audio_config")
+    return _phi3(c)
 
 
 def _smollm3(c: Config) -> dict:
@@ -399,6 +406,7 @@ FAMILIES = {
     "gemma2": Family("Gemma2ForCausalLM", _gemma2),
     "gemma3_text": Family("Gemma3ForCausalLM", _gemma3),
     "phi3": Family("Phi3ForCausalLM", _phi3),
+    "phi4_multimodal": Family("Phi4MultimodalForCausalLM", _phi4_multimodal),
     "smollm3": Family("SmolLM3ForCausalLM", _smollm3),
     "mixtral": Family("MixtralForCausalLM", _mixtral),
     "olmo": Family("OlmoForCausalLM", _olmo),
@@ -421,4 +429,4 @@ FAMILIES = {
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "gpt-sw3": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),
     "phi": Family("PhiForCausalLM", _phi),
-} | NEWER | SPARSE | DELTA | MAMBA | CONVOLUTION | CLASSIC | GEMMA_NEW | LATENT | CHUNKED | SPARSE_MORE
+} | NEWER | SPARSE | DELTA | MAMBA | CONVOLUTION | CLASSIC | GEMMA_NEW | LATENT | CHUNKED | SPARSE_MORE | TEXT_PARTS

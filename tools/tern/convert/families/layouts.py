@@ -5,6 +5,7 @@ To add a family whose tensors differ: its names in NAMES, and where they are not
 LAYOUTS.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -213,6 +214,15 @@ NAMES["dbrx"] = {
 NAMES["bloom"] = NAMES["falcon"] | {"embed_norm": "transformer.word_embeddings_layernorm.weight"}
 NAMES["granitemoe_swa"] = NAMES["granitemoeshared"]
 NAMES["gpt_bigcode"] = NAMES["gpt-sw3"] = NAMES["gpt2"]
+NAMES["xglm"] = {part: name.replace("model.decoder.", "model.") for part, name in NAMES["opt"].items()} | {
+    "positions": "model.embed_positions.weights", "final_norm": "model.layer_norm.weight",
+}  # fmt: skip
+NAMES["ctrl"] = {
+    "embed": "transformer.w.weight", "positions": "transformer.pos_encoding", "final_norm": "transformer.layernorm.weight",
+    "attn_norm": _GPT2 + "layernorm1.weight", "ffn_norm": _GPT2 + "layernorm2.weight", "head": "lm_head.weight",
+    "o": _GPT2 + "multi_head_attention.dense.weight", "up": _GPT2 + "ffn.0.weight", "down": _GPT2 + "ffn.2.weight",
+    **{part: f"{_GPT2}multi_head_attention.W{part}.weight" for part in "qkv"},
+}  # fmt: skip
 NAMES["bitnet"] = {
     "out_norm": _LAYER + "self_attn.attn_sub_norm.weight", "down_norm": _LAYER + "mlp.ffn_sub_norm.weight",
 }  # fmt: skip
@@ -589,6 +599,42 @@ def _dbrx(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     return [rows_of(name, slot, e * slot.rows + np.arange(slot.rows), n * slot.rows) for e in range(n)]
 
 
+def _sinusoids(at: Layout, slot: Slot, rows: int, table: Callable[[], np.ndarray]) -> list[Place]:
+    """Positions that the reference computes, the first of them in row `rows`; old files have them."""
+    name, total, skip = at.name(slot.name), at.config["max_seq"] + rows, rows * at.config["dim"]
+    given = None if at.has(name) else table()[rows:].reshape(-1)
+    return [Place(name, (total, at.config["dim"]), skip + np.arange(slot.rows), given=given)]
+
+
+def _xglm(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """sin and cos of position * 10000^(-i / (half - 1)), with the roundings of f32 that the reference has."""
+
+    def table() -> np.ndarray:
+        half, f4 = at.config["dim"] // 2, np.float32
+        freq = np.exp(np.arange(half, dtype=f4) * f4(-math.log(10000) / (half - 1)))
+        angle = np.arange(at.config["max_seq"] + 2, dtype=f4)[:, None] * freq
+        return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+
+    return _sinusoids(at, slot, 2, table) if part == "positions" else None
+
+
+def _ctrl(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """sin and cos of position / 10000^(2 i / dim), with the roundings of f32 that the reference has."""
+
+    def table() -> np.ndarray:
+        dim, f4 = at.config["dim"], np.float32
+        rates = f4(1) / f4(10000) ** (np.arange(0, dim, 2, dtype=f4) / f4(dim))
+        angle = np.arange(at.config["max_seq"], dtype=f4)[:, None] * rates
+        return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+
+    return _sinusoids(at, slot, 0, table) if part == "positions" else None
+
+
+def _mllama(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    """Eight tokens of pictures stand below the others."""
+    return [rows_of(at.name(slot.name), slot, np.arange(slot.rows), slot.rows + 8)] if part == "embed" else None
+
+
 def _phimoe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     if part != "router":
         return None
@@ -763,6 +809,8 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "gemma4_unified_text": _gemma4,
     "nemotron": _gemma,
     "phi3": _phi3,
+    "phi4_multimodal": _phi3,
+    "mllama_text_model": _mllama,
     "olmo": _olmo,
     "gpt_neox": _neox,
     "falcon": _falcon,
@@ -789,6 +837,8 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "apertus": _apertus,
     "opt": _opt,
     "biogpt": _opt,
+    "xglm": _xglm,
+    "ctrl": _ctrl,
     "persimmon": _neox,
     "bitnet": _bitnet,
     "gpt_neox_japanese": _neox_japanese,

@@ -28,6 +28,7 @@ class Place:
 
     transposed: the source is [k, rows]. index: it has a leading dimension of experts, of which this is one.
     add_one: norms that are stored less one. times: what is stored lacks this factor; by one that is no power of two, matrices become f32.
+    given: the source has no such tensor, as its values follow from a formula.
     ones: the source has no such tensor; every value is 1, or the factor `times`.
     scales: the source is MXFP4, `shape` [..., k / 32, 16] of codes, and this tensor [..., k / 32] has the exponents.
     ternary: the source has four rows in one, of two bits each, and this tensor holds the factor of all.
@@ -44,6 +45,7 @@ class Place:
     scales: str = ""
     ternary: str = ""
     exp: bool = False  # the source stores the logarithm
+    given: np.ndarray | None = None
     first: int = 0  # transposed: the first k in the source
     stacked: bool = False  # some of our rows: the other places have the others
     columns: np.ndarray | None = None  # source columns in our order
@@ -88,6 +90,8 @@ class Placed(Matrix):
     def read(self, first: int, n: int):
         if self.place.ones:
             return tiles.bits(self.kind, np.ones((n, self.k), np.float32))
+        if self.place.given is not None:
+            return tiles.bits(self.kind, self.place.given.reshape(-1, self.k)[first : first + n])
         if self.k > 1 and self.place.times != 1:
             return tiles.bits(self.kind, tiles.values(self.format.kind, self._placed(first, n), self.k) * np.float32(self.place.times))
         return self._placed(first, n)
@@ -266,7 +270,7 @@ def _part(
     slot: Slot, place: Place, entries: dict, where: str, n_parts: int, format_of: Callable[[Any], Encoding], asks: str
 ) -> Matrix:
     rows = place.n_rows(slot, n_parts)
-    if place.ones:
+    if place.ones or place.given is not None:
         return Placed(slot.name, tiles.F32, rows, slot.k, None, 0, place=place)
     entry = entries.get(place.name)
     if entry is None:

@@ -36,17 +36,21 @@ COMPOSITE = {
     "llama4": ("llama4_text",),
     "qwen3_5": ("qwen3_5_text",),
     "qwen3_5_moe": ("qwen3_5_moe_text",),
+    "aria": ("aria_text",), "cohere_compass": ("cohere_compass_text",), "emu3": ("emu3_text_model",), "fuyu": ("persimmon",),
+    "got_ocr2": ("qwen2",), "mllama": ("mllama_text_model",), "moss_transcribe_diarize": ("qwen3",),
 }  # fmt: skip
+TIED = ("got_ocr2", "moss_transcribe_diarize")  # their head is the embedding unless they say otherwise
 # What tensors of some published files lack.
 PREFIXES = {"gpt2": "transformer.", "gpt-sw3": "transformer.", "bloom": "transformer.", "opt": "model."}
 # What those of others have in its place.
 BACKBONES = ("nemotron_h",)
 VISION = re.compile(
-    r"(^|\.)(vision_tower|vision_model|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio|visual)\."
+    r"(^|\.)(vision_tower|vision_model|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio|visual"
+    r"|vision_embed_tokens|vqmodel|embed_tokens_extend)\."
 )
-# Of layers that read the keys and values of an earlier one; published files have them, and the reference drops them.
-SPARE_NORM = re.compile(r"^model\.layers\.\d+\.post_mlp_layernorm\.weight$")  # of dense layers of A.X K1
-UNREAD = re.compile(r"^model\.layers\.(\d+)\.self_attn\.[kv]_(proj|norm)\.weight$")
+# Of layers that read the keys and values of an earlier one.
+UNREAD = re.compile(r"\.self_attn\.[kv]_(proj|norm)\.weight$")
+LAYER = re.compile(r"^model\.layers\.(\d+)\.")
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
 
@@ -119,6 +123,8 @@ def _text_model(folder: Path, values: dict[str, Any]) -> tuple[Any, dict[str, An
     for key in ("eos_token_id", "tie_word_embeddings"):
         if key in values:
             inner.setdefault(key, values[key])
+    if kind in TIED:
+        inner["tie_word_embeddings"] = values.get("tie_word_embeddings", True)
     inner.pop("architectures", None)
     return _inner_kind(folder, kind, inner), inner
 
@@ -139,12 +145,12 @@ def _plain_names(folder: Path, kind: str, entries: dict[str, Entry], notes: list
     out: dict[str, Entry] = {}
     others = 0
     for name, entry in entries.items():
-        if any(kind in kinds for kinds in COMPOSITE.values()):
+        if kind == "phi4_multimodal" or any(kind in kinds for kinds in COMPOSITE.values()):
             if VISION.search(name):
                 others += 1
                 continue
-            name = re.sub(r"^(language_model\.model|model\.language_model)\.", "model.", name)
-            name = name.removeprefix("language_model.")
+            name = re.sub(r"^((language|text)_model\.model|model\.(language|text)_model)\.", "model.", name)
+            name = name.removeprefix("language_model.").removeprefix("text_model.")
         if kind in BACKBONES and name.startswith("backbone."):
             name = "model." + name.removeprefix("backbone.")
         if kind in PREFIXES and not name.startswith((PREFIXES[kind], "lm_head.")):
@@ -243,16 +249,24 @@ def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str
         out[slot.name] = matrix(slot, places, entries, str(folder))
         wanted |= {name for place in places for name in (place.name, place.scales, place.ternary)}
     for name, entry in entries.items():
-        unread = UNREAD.search(name)
-        if unread and int(unread[1]) < config["n_layers"] and feature(config, "kv_from", int(unread[1])):
-            continue
-        if kind == "axk1" and SPARE_NORM.search(name):
-            continue
-        if name not in wanted and not IGNORED_TENSORS.search(name):
+        if name not in wanted and not IGNORED_TENSORS.search(name) and not _is_unread(kind, config, name):
             raise ConvertError(
                 f"{entry.file.path} holds the tensor {name!r}, which a model of this config does not have"
             )
     return out
+
+
+def _is_unread(kind: str, config: dict[str, Any], name: str) -> bool:
+    """Tensors of a layer that published files have, and that the reference drops, or does not use without a picture."""
+    found = LAYER.match(name)
+    layer = int(found[1]) if found else config["n_layers"]
+    if layer >= config["n_layers"]:
+        return False
+    if kind == "axk1" and name.endswith(".post_mlp_layernorm.weight"):
+        return True  # dense layers have none
+    if kind == "mllama_text_model" and not feature(config, "mixer", layer):
+        return True
+    return bool(feature(config, "kv_from", layer) and UNREAD.search(name))
 
 
 def _generation(path: Path) -> dict[str, Any]:
