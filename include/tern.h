@@ -201,6 +201,11 @@ enum tern_status tern_chat_text(const tern_model *model, const struct tern_chat_
                                 size_t n_messages, unsigned flags, char *text, size_t max,
                                 size_t *n, struct tern_error *e);
 
+/* What the template itself writes of an answer's thought, behind which the model goes on: "<think>\n".
+ * An answer as the model wrote it lacks these bytes; put them before its text. At most `max` are
+ * written; returns the full count, which is 0 where it begins no thought. */
+size_t tern_chat_opening(const tern_model *model, unsigned flags, char *text, size_t max);
+
 /* ---- context: the KV cache and the memory of one batch ------------------------------------ */
 
 /* q8: each 32 dimensions of a key or value are 32 integers in [-127, 127] and an f16 scale. */

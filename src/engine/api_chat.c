@@ -86,3 +86,19 @@ enum tern_status tern_chat_text(const tern_model *m, const struct tern_chat_mess
     chat_text_close(&out);
     return s;
 }
+
+size_t tern_chat_opening(const tern_model *m, unsigned flags, char *text, size_t max)
+{
+    static const struct tern_chat_message talk = {"user", "x", 1, NULL, 0};
+    struct chat_text out = {0};
+    size_t n = 0;
+    if (m->chat && !chat_render(m->chat, &talk, 1, flags | TERN_CHAT_GENERATE, &out, NULL)) {
+        const char *end = out.text.p + out.text.n;
+        const char *p = chat_opening(m->chat, out.text.p, out.text.n);
+        n = p ? (size_t)(end - p) : 0;
+        if (n)
+            memcpy(text, p, n < max ? n : max);
+    }
+    chat_text_close(&out);
+    return n;
+}

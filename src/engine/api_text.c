@@ -13,8 +13,9 @@ struct tern_decoder {
 
 static enum tern_status no_tokenizer(struct tern_error *e)
 {
-    return error_set(e, TERN_USAGE,
-                     "the model file has no tokenizer: convert it with one, or use token ids (--prompt-ids)");
+    return error_set(
+        e, TERN_USAGE,
+        "the model file has no tokenizer: convert it with one, or use token ids (--prompt-ids)");
 }
 
 enum tern_status tern_tokenize(const tern_model *m, const char *text, size_t n, unsigned flags,
@@ -43,6 +44,8 @@ enum tern_status tern_decoder_open(tern_decoder **out, const tern_model *m, int 
         free(d);
     else
         *out = d;
+    if (!s && m->chat)
+        decoder_show(d->decoder, chat_marks(m->chat));
     return s;
 }
 

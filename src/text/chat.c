@@ -3,22 +3,15 @@
 
 #include "text/added.h"
 #include "text/chat_builtin.h"
-#include "text/unicode.h"
+#include "text/thoughts.h"
 
-enum { DEPTH_MAX = 4, RULES_MAX = 256, STOP_MAX = 48 };
+enum { DEPTH_MAX = 4, RULES_MAX = 256, STOP_MAX = 48, MARK_MAX = 63 };
 /* Of a rule: special tokens, each of up to 4096 bytes and a mark, and texts of the conversation. The
  * most that a real template has are 8 and 2. */
 enum { NAMES_MAX = 32, TEXTS_MAX = 8 };
 enum { SYSTEM_BITS = CHAT_SYSTEM | CHAT_SYSTEM_EMPTY | CHAT_SYSTEM_BLANK };
-enum {
-    TRIM_NOT,
-    TRIM_NEWLINES,
-    TRIM_SPACE,
-    TRIM_BLANK
-}; /* the last: what an added token swallows */
-
 struct chat_rule {
-    uint16_t mask, value; /* of enum chat_when */
+    uint32_t mask, value; /* of enum chat_when */
     uint32_t n;
     const char *p; /* [n], in the section */
 };
@@ -28,36 +21,13 @@ struct chat {
     struct chat_rule *rules;   /* [n] */
     size_t n;
     bool builtin; /* a special token that the tokenizer lacks becomes text */
+    struct thoughts thoughts;
+    int32_t marks[2]; /* their tokens, or -1 */
     char name[64], stop[STOP_MAX];
     struct tern_chat_info info;
 };
 
 /* ---- texts -------------------------------------------------------------------------------- */
-
-static bool is_trimmed(const char *p, size_t n, unsigned how, size_t *len)
-{
-    uint32_t c = unicode_decode(p, n, len);
-    if (how == TRIM_NEWLINES)
-        return c == '\n';
-    return c != UNICODE_BAD &&
-           ((unicode_class(c) & UNICODE_BLANK) || (how == TRIM_SPACE && c >= 0x1C && c <= 0x1F));
-}
-
-/* Narrows p[0..*n) and returns where it then begins. */
-static const char *trim(const char *p, size_t *n, unsigned left, unsigned right)
-{
-    size_t len, back;
-    while (left && *n && is_trimmed(p, *n, left, &len))
-        p += len, *n -= len;
-    while (right && *n) {
-        for (back = 1; back < 4 && back < *n && ((unsigned char)p[*n - back] & 0xC0) == 0x80;)
-            back++;
-        if (!is_trimmed(p + *n - back, back, right, &len) || len != back)
-            break;
-        *n -= back;
-    }
-    return p;
-}
 
 /* The text of a message, which may be NULL if it has no bytes */
 static const char *text_of(const struct tern_chat_message *m)
@@ -67,25 +37,7 @@ static const char *text_of(const struct tern_chat_message *m)
 
 static bool is_blank(const struct tern_chat_message *m)
 {
-    size_t n = m->bytes;
-    trim(text_of(m), &n, TRIM_SPACE, TRIM_NOT);
-    return n == 0;
-}
-
-/* The first `what` in p[0..n), or the last; NULL: none. */
-static const char *find(const char *p, size_t n, const char *what, bool last)
-{
-    const char *found = NULL;
-    size_t len = strlen(what);
-    for (size_t i = 0; i + len <= n && (last || !found); i++)
-        if (p[i] == *what && memcmp(p + i, what, len) == 0)
-            found = p + i;
-    return found;
-}
-
-static const char *thought_end(const struct tern_chat_message *m, bool last)
-{
-    return find(text_of(m), m->bytes, "</think>", last);
+    return thoughts_is_blank(text_of(m), m->bytes);
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */
@@ -119,13 +71,11 @@ static bool put_name(struct render *r, const char *name, size_t n)
 
 static bool put_part(struct render *r, char op, const struct tern_chat_message *m)
 {
-    const char *p = text_of(m), *end = p + m->bytes, *cut;
-    if (op == CHAT_ANSWER && (cut = thought_end(m, true)))
-        p = cut + 8;
-    if (op == CHAT_THINKS && (end = thought_end(m, false)) &&
-        (cut = find(p, (size_t)(end - p), "<think>", true)))
-        p = cut + 7;
-    return !end || buffer_add(&r->out->text, p, (size_t)(end - p));
+    struct buffer *out = &r->out->text;
+    const struct thoughts *t = &r->c->thoughts;
+    return op == CHAT_ANSWER   ? thoughts_put_answer(t, text_of(m), m->bytes, out)
+           : op == CHAT_THINKS ? thoughts_put_thinks(t, text_of(m), m->bytes, out)
+                               : buffer_add(out, text_of(m), m->bytes);
 }
 
 static void close_group(struct render *r, unsigned code)
@@ -136,7 +86,7 @@ static void close_group(struct render *r, unsigned code)
     size_t from = r->open[--r->depth], n = text->n - from;
     if (!n)
         return;
-    const char *p = trim(text->p + from, &n, code % 3, code / 3);
+    const char *p = thoughts_trim(text->p + from, &n, code % 3, code / 3);
     memmove(text->p + from, p, n);
     text->n = from + n;
 }
@@ -208,8 +158,8 @@ static bool begins_as_asked(struct render *r, const char *prefix, size_t n,
     if (!put(r, prefix, n, m))
         return false;
     size_t a = asked - at, b = text->n - asked;
-    trim(text->p + at, &a, TRIM_NOT, TRIM_SPACE);
-    trim(text->p + asked, &b, TRIM_NOT, TRIM_SPACE);
+    thoughts_trim(text->p + at, &a, TRIM_NOT, TRIM_SPACE);
+    thoughts_trim(text->p + asked, &b, TRIM_NOT, TRIM_SPACE);
     *same = a == b && (a == 0 || memcmp(text->p + at, text->p + asked, a) == 0);
     text->n = asked;
     r->out->marks.n = marks;
@@ -291,12 +241,13 @@ static unsigned when_always(const struct render *r, unsigned flags)
 }
 
 /* Conditions of the i-th of n messages, the first of which is a user's. */
-static unsigned when_message(const struct tern_chat_message *m, size_t i, size_t n)
+static unsigned when_message(const struct chat *c, const struct tern_chat_message *m, size_t i,
+                             size_t n)
 {
     return (i % 2 ? CHAT_ASSISTANT : CHAT_USER) | (i < 2 ? CHAT_FIRST : 0u) |
            (i + 1 == n ? CHAT_LAST : 0u) | (i + 2 >= n ? CHAT_FINAL : 0u) |
            (m->bytes ? 0u : CHAT_EMPTY) | (is_blank(m) ? CHAT_BLANK : 0u) |
-           (thought_end(m, false) ? CHAT_THOUGHT : 0u);
+           thoughts_when(&c->thoughts, text_of(m), m->bytes);
 }
 
 static enum tern_status no_rule(const struct render *r, struct tern_error *e)
@@ -325,7 +276,8 @@ enum tern_status chat_render(const struct chat *c, const struct tern_chat_messag
     bool ok = true;
     for (size_t i = 0; i <= n && ok; i++) {
         const struct tern_chat_message *m = i < n ? &messages[i] : NULL;
-        unsigned when = always | (m ? when_message(m, i, n) : CHAT_END | (n % 2 ? 0 : CHAT_LAST));
+        unsigned when =
+            always | (m ? when_message(c, m, i, n) : CHAT_END | (n % 2 ? 0 : CHAT_LAST));
         if (!(rule = find_rule(c, when)))
             return no_rule(&r, e);
         ok = m ? put_message(&r, rule, when, m) : put(&r, rule->p, rule->n, NULL);
@@ -361,8 +313,8 @@ static enum tern_status put_text(struct ids *ids, const char *p, size_t n,
                                  struct tern_error *e)
 {
     size_t room = ids->n < ids->max ? ids->max - ids->n : 0, count = 0;
-    p = trim(p, &n, before && before->flags & ADDED_RSTRIP ? TRIM_BLANK : TRIM_NOT,
-             after && after->flags & ADDED_LSTRIP ? TRIM_BLANK : TRIM_NOT);
+    p = thoughts_trim(p, &n, before && before->flags & ADDED_RSTRIP ? TRIM_BLANK : TRIM_NOT,
+                      after && after->flags & ADDED_LSTRIP ? TRIM_BLANK : TRIM_NOT);
     if (n == 0)
         return TERN_OK;
     enum tern_status s = tokenizer_encode(ids->c->t, p, n, before ? TOKENIZER_CONTINUES : 0,
@@ -399,11 +351,12 @@ static enum tern_status find_end(struct chat *c, struct tern_error *e)
         {"user", "", 0, NULL, 0}, {"assistant", answer, 1, NULL, 0}, {"user", "", 0, NULL, 0}};
     struct chat_text out = {0};
     enum tern_status s = chat_render(c, talk, 3, 0, &out, e);
-    const char *p = s ? NULL : find(out.text.p, out.text.n, answer, false);
+    const char *p =
+        s ? NULL : thoughts_find(out.text.p, out.text.n, (struct mark){answer, 1}, false);
     c->info.end = -1;
     if (p) {
         size_t left = out.text.n - (size_t)(p + 1 - out.text.p);
-        size_t at = (size_t)(trim(p + 1, &left, TRIM_SPACE, TRIM_NOT) - out.text.p);
+        size_t at = (size_t)(thoughts_trim(p + 1, &left, TRIM_SPACE, TRIM_NOT) - out.text.p);
         const struct chat_mark *m = (const struct chat_mark *)out.marks.p;
         size_t n_marks = out.marks.n / sizeof *m, n = 0;
         while (n_marks && m->at < at)
@@ -420,8 +373,21 @@ static enum tern_status find_end(struct chat *c, struct tern_error *e)
     return s == TERN_USAGE ? TERN_OK : s;
 }
 
+static bool knows_thoughts(const struct chat *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->rules[i].mask & CHAT_THOUGHT || memchr(c->rules[i].p, CHAT_ANSWER, c->rules[i].n))
+            return true;
+    return false;
+}
+
 static enum tern_status finish(struct chat *c, struct tern_error *e)
 {
+    const struct mark *marks[] = {&c->thoughts.begin, &c->thoughts.end};
+    uint32_t flags;
+    for (size_t i = 0; i < 2; i++)
+        c->marks[i] =
+            knows_thoughts(c) ? tokenizer_find(c->t, marks[i]->p, marks[i]->n, &flags) : -1;
     const unsigned always = CHAT_SYSTEM | CHAT_GENERATE | (c->info.thinking == 1 ? CHAT_THINK : 0u);
     c->info.name = c->name;
     c->info.takes_system = find_rule(c, CHAT_USER | CHAT_FIRST | CHAT_LAST | CHAT_FINAL | always) &&
@@ -486,10 +452,9 @@ static enum tern_status read_rules(struct chat *c, const uint32_t *when, const u
     if (!c->rules)
         return error_memory(e, "the chat rules", c->n * sizeof *c->rules);
     for (size_t i = 0; i < c->n && !s; i++) {
-        if (lengths[i] > n_bytes || (when[2 * i] | when[2 * i + 1]) >= 2 * CHAT_THINK)
+        if (lengths[i] > n_bytes || (when[2 * i] | when[2 * i + 1]) >= 2 * CHAT_MARK)
             return bad_rule(i, e);
-        c->rules[i] =
-            (struct chat_rule){(uint16_t)when[2 * i], (uint16_t)when[2 * i + 1], lengths[i], p};
+        c->rules[i] = (struct chat_rule){when[2 * i], when[2 * i + 1], lengths[i], p};
         p += lengths[i], n_bytes -= lengths[i];
         s = check_rule(c, i, e);
     }
@@ -506,6 +471,27 @@ static bool is_printable(const char *p, size_t n)
 static enum tern_status read_builtin(struct chat *c, const char *name, size_t n,
                                      enum tern_status code, struct tern_error *e);
 
+/* How thoughts are marked: <think> and </think> where the section says nothing */
+static enum tern_status read_thoughts(struct chat *c, struct keys *keys, struct tern_error *e)
+{
+    struct mark begin = {"<think>", 7}, end = {"</think>", 8};
+    uint64_t n_begin = begin.n, n_end = end.n, form = 0;
+    enum tern_status s;
+    if ((s = keys_text(keys, "thought.begin", &begin.p, &n_begin, e)) ||
+        (s = keys_text(keys, "thought.end", &end.p, &n_end, e)) ||
+        (s = keys_u64(keys, "thought.form", &form, e)))
+        return s;
+    if (n_begin - 1 >= MARK_MAX || n_end - 1 >= MARK_MAX || form > THOUGHTS_SPANS ||
+        !is_printable(begin.p, n_begin) || !is_printable(end.p, n_end))
+        return error_set(e, TERN_BAD_FILE,
+                         "section 'chat': the marks of thoughts want 1 to %d bytes, and a form of "
+                         "at most %d",
+                         MARK_MAX, THOUGHTS_SPANS);
+    begin.n = n_begin, end.n = n_end;
+    c->thoughts = (struct thoughts){begin, end, (unsigned)form};
+    return TERN_OK;
+}
+
 static enum tern_status read_keys(struct chat *c, struct keys *keys, struct tern_error *e)
 {
     const char *name = "", *text = "";
@@ -514,7 +500,7 @@ static enum tern_status read_keys(struct chat *c, struct keys *keys, struct tern
     enum tern_status s;
     if ((s = keys_text(keys, "name", &name, &n_name, e)) ||
         (s = keys_u64(keys, "builtin", &builtin, e)) ||
-        (s = keys_u64(keys, "thinking", &thinking, e)) ||
+        (s = keys_u64(keys, "thinking", &thinking, e)) || (s = read_thoughts(c, keys, e)) ||
         (s = keys_u32s(keys, "rules.when", &when, &n_when, e)) ||
         (s = keys_u32s(keys, "rules.lengths", &lengths, &n, e)) ||
         (s = keys_text(keys, "rules.text", &text, &n_text, e)) || (s = keys_unknown(keys, e)))
@@ -617,4 +603,16 @@ void chat_close(struct chat *c)
 const struct tern_chat_info *chat_info(const struct chat *c)
 {
     return &c->info;
+}
+
+const int32_t *chat_marks(const struct chat *c)
+{
+    return c->marks;
+}
+
+const char *chat_opening(const struct chat *c, const char *p, size_t n)
+{
+    const struct thoughts *t = &c->thoughts;
+    const char *begin = knows_thoughts(c) ? thoughts_find(p, n, t->begin, true) : NULL;
+    return begin && thoughts_find(begin, n - (size_t)(begin - p), t->end, false) ? NULL : begin;
 }

@@ -20,20 +20,24 @@ enum chat_when {
     CHAT_FINAL = 1 << 4,        /* of its role */
     CHAT_EMPTY = 1 << 5,        /* its text is empty */
     CHAT_BLANK = 1 << 6,        /* its text is empty or whitespace */
-    CHAT_THOUGHT = 1 << 7,      /* its text holds </think> */
+    CHAT_THOUGHT = 1 << 7,      /* its text has a thought (thoughts.h) */
     CHAT_SYSTEM = 1 << 8,       /* there is a system text, */
     CHAT_SYSTEM_EMPTY = 1 << 9, /* an empty one, */
     CHAT_SYSTEM_BLANK = 1 << 10,
     CHAT_GENERATE = 1 << 11, /* an answer is asked for */
     CHAT_THINK = 1 << 12,    /* with thinking */
+    /* of a message, with struct thoughts of the section: */
+    CHAT_ANSWER_BLANK = 1 << 13, /* its answer is empty or whitespace */
+    CHAT_THINKS_EMPTY = 1 << 14, /* its thought is empty or newlines */
+    CHAT_THINKS_BLANK = 1 << 15, /* its thought is empty or whitespace */
+    CHAT_MARK = 1 << 16,         /* it holds a mark of thoughts */
 };
 
 enum chat_op {
-    CHAT_NAME = 1,   /* NAME, 1: the special token of that name; no name: EOS */
-    CHAT_WHOLE = 2,  /* the message's text */
-    CHAT_ANSWER = 3, /* what follows its last </think>, or all */
-    CHAT_THINKS =
-        4, /* what precedes its first </think>, and of that what follows the last <think> */
+    CHAT_NAME = 1,     /* NAME, 1: the special token of that name; no name: EOS */
+    CHAT_WHOLE = 2,    /* the message's text */
+    CHAT_ANSWER = 3,   /* its answer; without a thought, all */
+    CHAT_THINKS = 4,   /* its thought */
     CHAT_INSTRUCT = 5, /* the system text */
     CHAT_OPEN = 6,     /* from here ... */
     CHAT_CLOSE = 7,    /* ... to here is trimmed: next byte '0' + left + 3 * right;
@@ -67,6 +71,11 @@ enum tern_status chat_open_builtin(struct chat **out, const struct tokenizer *t,
 void chat_close(struct chat *c);
 const char *chat_builtin(size_t i); /* NULL: no more */
 const struct tern_chat_info *chat_info(const struct chat *c);
+/* [2] the tokens that are the marks of thoughts, if rules tell thoughts and answers apart; or -1 */
+const int32_t *chat_marks(const struct chat *c);
+/* Where what the template itself writes of a thought begins, in [p, p + n) that ends with what asks for
+ * an answer: "<think>\n"; NULL: no thought is open. */
+const char *chat_opening(const struct chat *c, const char *p, size_t n);
 
 /* Appends to *out, which begins as zero; the caller closes it, also after an error. */
 enum tern_status chat_render(const struct chat *c, const struct tern_chat_message *messages,

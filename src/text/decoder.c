@@ -14,6 +14,7 @@
 struct decoder {
     const struct tokenizer *t;
     bool show_special;
+    int32_t shown[2];    /* special tokens that give their text; or -1 */
     bool byte_level;     /* the step byte_level is there */
     bool bytes;          /* the step byte_fallback is there */
     bool join;           /* the step join is there */
@@ -25,6 +26,11 @@ struct decoder {
     char *text, *out; /* [longest_text + 8], [3 * longest_text + 24], owned */
     size_t n_out;
 };
+
+void decoder_show(struct decoder *d, const int32_t ids[2])
+{
+    d->shown[0] = ids[0], d->shown[1] = ids[1];
+}
 
 static int place_of(enum step_kind kind)
 {
@@ -62,6 +68,7 @@ enum tern_status decoder_open(struct decoder **out, const struct tokenizer *t, b
         return error_memory(e, "a decoder", sizeof *d);
     d->t = t;
     d->show_special = show_special;
+    d->shown[0] = d->shown[1] = -1;
     d->text = malloc(longest + 8);
     d->out = malloc(3 * longest + 24);
     if (!d->text || !d->out) {
@@ -165,7 +172,8 @@ const char *decoder_push(struct decoder *d, int32_t id, size_t *n_out)
     size_t n;
     const char *p = tokenizer_text(d->t, id, &n);
     d->n_out = *n_out = 0;
-    if (n == 0 || (!d->show_special && tokenizer_is_special(d->t, id)))
+    bool show = d->show_special || id == d->shown[0] || id == d->shown[1];
+    if (n == 0 || (!show && tokenizer_is_special(d->t, id)))
         return d->out;
     int byte = d->bytes ? vocab_byte(p, n) : -1;
     char one = (char)byte;

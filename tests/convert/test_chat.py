@@ -46,10 +46,14 @@ RUN = os.environ.get("RUN", str(BUILD / "run"))
 TEMPLATES = sorted((ROOT / "tests" / "convert" / "chat_templates").glob("*.jinja"))
 CONVERSATIONS = 200
 REFUSED = {"gpt-oss": "the model itself is to write <|channel|>"}
-SPECIAL = re.compile(r"<\|[\w]+\|>|<(?:start|end)_of_turn>|\[/?(?:INST|SYSTEM_PROMPT)\]|<｜[\w▁]+｜>")
+SPECIAL = re.compile(
+    r"<\|[\w]+\|>|<(?:start|end)_of_turn>|\[/?(?:INST|SYSTEM_PROMPT)\]|<｜[\w▁]+｜>"
+    r"|<\|\w+>|<\w+\|>|\[gMASK\]|<sop>|\]~!?b[\]\[]|\[e~\[|\[\|\w+\|\]"
+)
 ROLES = ["<|user|>", "<|assistant|>", "<|system|>"]
 # Special tokens that these templates put together from pieces.
-MORE = {"phi-4": ["<|im_sep|>"], "phi-4-mini": ROLES, "phi-3-small": ROLES, "stablelm-2": ROLES}
+MORE = {"phi-4": ["<|im_sep|>"], "phi-4-mini": ROLES, "phi-3-small": ROLES, "stablelm-2": ROLES, "glm-4.5": ROLES, "glm-4.7": ROLES,
+        "exaone-4": ["[|user|]", "[|assistant|]", "[|system|]"], "kimi-k2": ["<|im_user|>", "<|im_assistant|>"]}
 # How the tokenizers of these families are made; all others are byte-level.
 KINDS = {"llama-2": "prepend", "mistral-v0.1": "prepend", "mistral-v0.2": "first", "mistral-v0.3": "first", "zephyr": "first",
          "gemma-1": "never", "gemma-2": "never", "gemma-3": "never", "phi-3": "rstrip", "phi-3.5": "rstrip"}  # fmt: skip
@@ -195,7 +199,7 @@ class Templates(Case):
         file = weights_file(self.dir / "m.bin", t, {"chat": chat.section(learned)})
         with self.open(file, t) as e:
             self.assertEqual(e.chat_info().thinking, learned.thinking)
-            for messages, generate, think in conversations(3 * CONVERSATIONS, seed=3):
+            for messages, generate, think in conversations(3 * CONVERSATIONS, learned.thoughts, seed=3):
                 try:
                     want = learned.template.render(messages, generate, think)
                     hidden = [m | {"content": oracle.hide(m["content"])} for m in messages]

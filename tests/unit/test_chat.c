@@ -521,10 +521,79 @@ static const struct {
     {{{3, 3, ""}}, 0, "malformed"},
     {{{1, 0, ""}}, 0, "malformed"},
     {{{3, 4, ""}}, 0, "malformed"},
-    {{{0x2003, 0x2000, ""}}, 0, "malformed"},
+    {{{0x20003, 0x20000, ""}}, 0, "malformed"},
     {{{3, 0, ""}}, 3, "out of range"},
     {{{3, 0, "\2\2\2\2\2\2\2\2\2"}}, 0, "32 special tokens or 8 texts"},
 };
+
+/* An answer with marks <a> and </a>, by the form of thoughts: its answer, its thought, and which of the
+ * conditions THOUGHT, ANSWER_BLANK, THINKS_EMPTY, THINKS_BLANK and MARK hold: letters t a e b m */
+static const struct {
+    const char *text, *want[5]; /* of forms 0 to 4 */
+} parted[] = {
+    {"x", {"[x|]eb", "[x|]eb", "[x|]eb", "[x|]eb", "[x|]eb"}},
+    {" ", {"[ |]aeb", "[ |]aeb", "[ |]aeb", "[ |]aeb", "[ |]aeb"}},
+    {"j<a>t</a>x", {"[x|t]tm", "[x|t]tm", "[x|t]tm", "[x|t]tm", "[jx|t]tm"}},
+    {"t</a>x", {"[x|t]tm", "[t</a>x|]ebm", "[x|t]tm", "[t</a>x|]ebm", "[tx|t]tm"}},
+    {"x<a>t", {"[x<a>t|]ebm", "[x<a>t|]ebm", "[x<a>t|]ebm", "[x<a>t|]ebm", "[x|t]tm"}},
+    {"<a>\n</a>\n",
+     {"[\n|\n]taebm", "[\n|\n]taebm", "[\n|\n]taebm", "[\n|\n]taebm", "[\n|\n]taebm"}},
+    {"<a> </a>x", {"[x| ]tbm", "[x| ]tbm", "[x| ]tbm", "[x| ]tbm", "[x| ]tbm"}},
+    {"<a>1<a>2</a>3</a>4", {"[4|2]tm", "[4|2]tm", "[3</a>4|2]tm", "[3</a>4|2]tm", "[34|2]tm"}},
+    {"a</a>b<a>c</a>", {"[|a]tam", "[|a]tam", "[b<a>c</a>|a]tm", "[b<a>c</a>|a]tm", "[ab|a]tm"}},
+};
+
+START_TEST(knows_forms_of_thoughts)
+{
+    static const unsigned bits[] = {CHAT_THOUGHT, CHAT_ANSWER_BLANK, CHAT_THINKS_EMPTY,
+                                    CHAT_THINKS_BLANK, CHAT_MARK};
+    for (size_t form = 0; form < 5; form++) {
+        struct tern_chat_message talk[] = {USER("u"), {"assistant", parted[_i].text, 0, NULL, 0}};
+        char got[64] = "";
+        talk[1].bytes = strlen(parted[_i].text);
+        for (size_t b = 0; b <= 5; b++) {
+            const struct rule rules[] = {
+                {3, 0, ""},
+                {b ? 3 | bits[b - 1] : 3, b ? 1 | bits[b - 1] : 1, b ? "y" : "[\3|\4]"},
+                {3, 1, ""},
+                {3, 2, ""}};
+            struct keywriter k = section(rules, 4, 0);
+            struct chat *c;
+            struct chat_text out = {0};
+            struct tern_error e = {0};
+            keywriter_text(&k, "thought.begin", "<a>");
+            keywriter_text(&k, "thought.end", "</a>");
+            keywriter_u64(&k, "thought.form", form);
+            ck_assert_msg(!chat_open(&c, v.t, k.data, k.bytes, &e), "%s", e.text);
+            ck_assert(!chat_render(c, talk, 2, 0, &out, &e));
+            strncat(got, b ? &"taebm"[b - 1] : out.text.p, b ? out.text.n : out.text.n);
+            chat_text_close(&out);
+            chat_close(c);
+            keywriter_close(&k);
+        }
+        ck_assert_msg(!strcmp(got, parted[_i].want[form]), "form %zu of '%s': %s", form,
+                      parted[_i].text, got);
+    }
+}
+END_TEST
+
+START_TEST(refuses_marks_that_are_none)
+{
+    static const char *const begins[] = {"", "\n", "<a>", NULL};
+    char wide[65] = "";
+    memset(wide, 'x', 64);
+    for (size_t i = 0; i < 4; i++) {
+        struct keywriter k = section(plain, 6, 0);
+        struct chat *c;
+        struct tern_error e = {0};
+        keywriter_text(&k, "thought.begin", begins[i] ? begins[i] : wide);
+        keywriter_u64(&k, "thought.form", i == 2 ? 5 : 0);
+        ck_assert_int_eq(chat_open(&c, v.t, k.data, k.bytes, &e), TERN_BAD_FILE);
+        ck_assert_msg(strstr(e.text, "marks of thoughts want 1 to 63 bytes"), "%s", e.text);
+        keywriter_close(&k);
+    }
+}
+END_TEST
 
 START_TEST(refuses_malformed_rules)
 {
@@ -767,6 +836,7 @@ SUITE("chat", AROUND_ALL(setup, teardown), TEST(renders_rules),
       TEST(keeps_sampled_ids), TEST(drops_sampled_ids),
       TEST(drops_sampled_ids_behind_a_part_of_their_text), TEST(every_allocation_fails_in_turn),
       LOOP(refuses_malformed_rules, 0, sizeof cases / sizeof *cases), TEST(survives_any_byte),
-      TEST(refuses_other_keys), TEST(limits_of_sections), TEST(names_the_builtin_templates),
-      TEST(limits_of_rules), TEST(ends_that_are_text), TEST(adds_no_token_of_its_own),
-      TEST(knows_builtin_templates))
+      LOOP(knows_forms_of_thoughts, 0, sizeof parted / sizeof *parted),
+      TEST(refuses_marks_that_are_none), TEST(refuses_other_keys), TEST(limits_of_sections),
+      TEST(names_the_builtin_templates), TEST(limits_of_rules), TEST(ends_that_are_text),
+      TEST(adds_no_token_of_its_own), TEST(knows_builtin_templates))

@@ -60,15 +60,18 @@ static int on_text(void *arg, tern_token token, const char *text, size_t n)
     return c->show(&c->g, token, text, n) || c->answer.failed;
 }
 
+static unsigned think_flags(const struct chat_loop *c)
+{
+    const struct option_value *think = &c->o->value[OPT_THINK];
+    return !think->given ? 0 : strcmp(think->text, "on") ? TERN_CHAT_NO_THINK : TERN_CHAT_THINK;
+}
+
 /* The conversation without its `less` oldest messages, as *n ids. */
 static enum tern_status render(struct chat_loop *c, size_t less, size_t *n, struct tern_error *e)
 {
     struct tern_chat_message *list = c->said.list + less, held = *list;
-    const struct option_value *think = &c->o->value[OPT_THINK];
-    unsigned flags = TERN_CHAT_GENERATE;
+    unsigned flags = TERN_CHAT_GENERATE | think_flags(c);
     size_t first = !c->said.list->text;
-    if (think->given)
-        flags |= strcmp(think->text, "on") ? TERN_CHAT_NO_THINK : TERN_CHAT_THINK;
     for (;;) {
         *list = *c->said.list; /* the system text in front of what is left */
         enum tern_status s = tern_chat_tokens(c->g.model, list + first, c->said.n - less - first,
@@ -136,6 +139,15 @@ static void set_stops(struct chat_loop *c)
         c->stop[c->g.p.n_stop++] = c->info.stop;
 }
 
+/* An answer begins with what the template wrote of its thought. */
+static void begin_answer(struct chat_loop *c)
+{
+    char text[64];
+    size_t n = tern_chat_opening(c->g.model, think_flags(c), text, sizeof text);
+    c->answer.n = 0, c->answer.failed = false;
+    growing_text_add(&c->answer, text, n < sizeof text ? n : 0);
+}
+
 /* Answers the last message, if it can; only then are older ones dropped. */
 static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
 {
@@ -144,7 +156,7 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
     complete_set(&c->g);
     wrap_open(&c->g.wrap);
     set_stops(c);
-    c->answer.n = 0, c->answer.failed = false;
+    begin_answer(c);
     enum tern_status s = fit(c, &n, &drop, e);
     if (!s && !c->checked)
         s = resume_check(c->g.ctx, c->o, c->tokens, n, true, e);

@@ -13,7 +13,7 @@ from . import rules
 from .conversations import conversations
 from .errors import NoRule, Rejected
 from .limits import limited
-from .rules import Rule
+from .rules import Rule, Thoughts
 
 TEMPLATES = Path(__file__).parent / "templates"
 BUILTIN = tuple(sorted(path.stem for path in TEMPLATES.glob("*.jinja")))  # names of the engine's own templates
@@ -30,6 +30,7 @@ class Chat:
     rules: list[Rule] = field(default_factory=list)
     thinking: int = 0  # 0 it knows no choice, 1 it thinks by default, 2 when asked
     notes: list[str] = field(default_factory=list)
+    thoughts: Thoughts = Thoughts()
     template: Any = None
 
 
@@ -40,7 +41,7 @@ def specials(t: Tokenizer) -> frozenset[str]:
 
 def render(chat: Chat, messages: list[dict], generate: bool, think: bool | None) -> list[rules.Step]:
     """What the engine will make of a conversation."""
-    return rules.render(chat.rules, messages, generate, chat.thinking == 1 if think is None else think)
+    return rules.render(chat.rules, messages, generate, chat.thinking == 1 if think is None else think, chat.thoughts)
 
 
 def answer_end(chat: Chat, t: Tokenizer) -> int | None:
@@ -61,10 +62,12 @@ def section(chat: Chat) -> bytes:
     """The body of the section `chat`."""
     name = chat.name.encode()[:63].decode("utf-8", "ignore")
     texts = [rules.encode(rule.program) for rule in chat.rules]
+    thoughts = {"thought.begin": chat.thoughts.begin, "thought.end": chat.thoughts.end, "thought.form": chat.thoughts.form}
     return keys.pack(
         {
             "name": name,
             "thinking": chat.thinking,
+            **({} if chat.thoughts == Thoughts() else thoughts),
             "rules.when": keys.U32s([x for rule in chat.rules for x in (rule.mask, rule.value)]),
             "rules.lengths": keys.U32s([len(text) for text in texts]),
             "rules.text": b"".join(texts),
@@ -78,7 +81,7 @@ def vectors(chat: Chat, t: Tokenizer) -> dict:
     if chat.template is None or t.reference is None:
         return {}
     special, chosen = specials(t), []
-    for messages, generate, think in conversations(PROVED, seed=2):
+    for messages, generate, think in conversations(PROVED, chat.thoughts, seed=2):
         if len(chosen) == STORED or any(s in m["content"] for s in special for m in messages):
             continue  # texts that look like special tokens are tokens to the reference
         try:

@@ -4,18 +4,19 @@
    answer or not, with thinking or not) show what stands between the marks: literals and parts, per message a program.
 2. Each program is tried with whitespace around its texts: what is trimmed.
 3. Where an empty or blank text is treated as none, that becomes a condition.
+   So does a thought without an answer, an empty thought, and a mark without its other.
 4. A decision tree over the conditions gives the rules.
 What does not fit is refused with the reason; nothing is believed before learn.py has proved it on other conversations.
 """
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..tokenizers.tokenizer import split_at
 from . import rules as cr
 from .errors import Beyond, NoRule, Rejected
 from .jinja import Template
-from .rules import Program, Rule
+from .rules import Program, Rule, Thoughts
 
 MAX_MESSAGES = 6
 MARK = "qz{}zq"
@@ -45,7 +46,7 @@ def forms(knows_thinking: bool) -> list[Form]:
     ]
 
 
-def conversation(form: Form, texts: dict | None = None) -> list[dict]:
+def conversation(form: Form, thoughts: Thoughts, texts: dict | None = None) -> list[dict]:
     """Messages whose texts are marks, or `texts` by the number of the message ("system" for that)."""
     out, texts = [], texts or {}
     if form.system:
@@ -53,9 +54,30 @@ def conversation(form: Form, texts: dict | None = None) -> list[dict]:
     for i in range(form.turns):
         text = MARK.format(i)
         if i % 2 and form.thoughts:
-            text = f"{MARK.format('j')}<think>{MARK.format(f't{i}')}</think>{text}"
+            text = Marked(MARK.format(f"t{i}"), text).text(thoughts)
         out.append({"role": "assistant" if i % 2 else "user", "content": texts.get(i, text)})
     return out
+
+
+@dataclass(frozen=True)
+class Marked:
+    """An answer with a thought, or with one of its marks alone."""
+
+    thought: str
+    answer: str
+    begins: bool = True
+    ends: bool = True
+
+    def text(self, thoughts: Thoughts) -> str:
+        if not self.ends:
+            return MARK.format("j") + thoughts.begin + self.answer
+        return (MARK.format("j") + thoughts.begin if self.begins else "") + self.thought + thoughts.end + self.answer
+
+
+def marked(thought: str, answer: str) -> list[Marked]:
+    """What a template may write in another way than a thought and an answer."""
+    blank = [m for text in BLANKS for m in (Marked(thought, text), Marked(text, answer))]
+    return [*blank, Marked(thought, answer, begins=False), Marked(thought, answer, ends=False)]
 
 
 # ---- literals ------------------------------------------------------------------------------------
@@ -89,14 +111,15 @@ class Seen:
     turns: list[str]
     before: list[list]
     parts: list[list]
+    thoughts: Thoughts
 
     def when(self, i: int) -> int:
         always = cr.when_always(self.system, self.form.generate, self.form.think)
         n = len(self.turns)
-        return always | (cr.when_end(n) if i == n else cr.when_message(self.turns[i], i, n))
+        return always | (cr.when_end(n) if i == n else cr.when_message(self.turns[i], i, n, self.thoughts))
 
 
-def cut(form: Form, messages: list[dict], out: str) -> Seen:
+def cut(form: Form, messages: list[dict], out: str, thoughts: Thoughts) -> Seen:
     """Finds the marks of a rendering."""
     turns = [m["content"] for m in messages if m["role"] != "system"]
     system = messages[0]["content"] if form.system else None
@@ -110,7 +133,7 @@ def cut(form: Form, messages: list[dict], out: str) -> Seen:
             thought = MARK.format(f"t{i}")
             if i % 2 and form.thoughts and thought in out:
                 wanted.append((thought, i, ("thinks",)))
-            wanted.append((MARK.format(i), i, ("answer",)))
+            wanted.append((thoughts.answer(text), i, ("answer",)))
     before: list[list] = [[] for _ in range(len(turns) + 1)]
     parts: list[list] = [[] for _ in turns]
     at, message = 0, 0
@@ -139,7 +162,7 @@ def cut(form: Form, messages: list[dict], out: str) -> Seen:
     before[message].append(out[at:])
     if any(isinstance(b, tuple) for b in before[message]):
         raise Beyond("it puts the system text behind all messages")
-    return Seen(form, system, turns, before, parts)
+    return Seen(form, system, turns, before, parts, thoughts)
 
 
 def suffixes(seen: list[Seen], special: frozenset[str]) -> dict[int, str]:
@@ -169,7 +192,7 @@ def programs(s: Seen, ends: dict[int, str], special: frozenset[str]) -> dict[int
 # ---- the tree ------------------------------------------------------------------------------------
 
 BITS = (cr.FIRST, cr.SYSTEM, cr.GENERATE, cr.THINK, cr.LAST, cr.FINAL, cr.THOUGHT)
-BITS += (cr.SYSTEM_EMPTY, cr.SYSTEM_BLANK, cr.EMPTY, cr.BLANK)
+BITS += (cr.SYSTEM_EMPTY, cr.SYSTEM_BLANK, cr.EMPTY, cr.BLANK, cr.ANSWER_BLANK, cr.THINKS_EMPTY, cr.THINKS_BLANK, cr.MARK)
 
 
 def tree(found: dict[int, Program | None], mask: int = cr.KIND, value: int = 0) -> list[Rule]:
@@ -207,8 +230,9 @@ def rules_of(found: dict[int, Program | None]) -> list[Rule]:
 class Fit:
     """The search for the rules of one template; `special`: texts of the tokenizer's special tokens."""
 
-    def __init__(self, template: Template, special: frozenset[str]):
-        self.template, self.special = template, special
+    def __init__(self, template: Template, special: frozenset[str], thoughts: Thoughts):
+        self.template, self.special, self.thoughts = template, special, thoughts
+        self.outs: dict[tuple, str | None] = {}
         self.knows = self.knows_thinking()
         self.found: dict[int, Program | None] = {}
         self.made: tuple[dict, list[Rule]] | None = None  # the rules of `found` as it was then
@@ -222,16 +246,20 @@ class Fit:
 
     def try_render(self, form: Form, think: bool | None, texts: dict | None = None) -> str | None:
         try:
-            return self.template.render(conversation(form, texts), form.generate, think)
+            return self.template.render(conversation(form, self.thoughts, texts), form.generate, think)
         except Rejected:
             return None
 
     def out(self, form: Form, texts: dict | None = None) -> str | None:
-        return self.try_render(form, form.think if self.knows else None, texts)
+        key = form, tuple((texts or {}).items())
+        if key not in self.outs:
+            self.outs[key] = self.try_render(form, form.think if self.knows else None, texts)
+        return self.outs[key]
 
     def predicted(self, form: Form, texts: dict | None = None) -> str | None:
         try:
-            return cr.text_of(cr.render(self.now(), conversation(form, texts), form.generate, form.think))
+            messages = conversation(form, self.thoughts, texts)
+            return cr.text_of(cr.render(self.now(), messages, form.generate, form.think, self.thoughts))
         except NoRule:
             return None
 
@@ -250,7 +278,7 @@ class Fit:
                 when = cr.when_always("x" if form.system else None, form.generate, form.think) | cr.when_end(form.turns)
                 self.learn(when, None)
             else:
-                seen.append(cut(form, conversation(form), text))
+                seen.append(cut(form, conversation(form, self.thoughts), text, self.thoughts))
         if not seen:
             raise Beyond(f"it rejects every conversation: {self.why()}")
         if not any(("system",) in b for s in seen for b in s.before):  # it takes a system text and drops it
@@ -266,7 +294,7 @@ class Fit:
 
     def why(self) -> str:
         try:
-            self.template.render(conversation(Form(1, False, True, False)), True)
+            self.template.render(conversation(Form(1, False, True, False), self.thoughts), True)
         except Rejected as e:
             return str(e)
         return "no reason given"
@@ -308,8 +336,9 @@ class Fit:
         self.found = kept
         return good
 
-    def edged(self, name: str, form: Form, i: int) -> list[dict]:
-        """Conversations in which that part alone has whitespace around it."""
+    def edged(self, name: str, form: Form, i: int, message: "Marked | None" = None) -> list[dict]:
+        """Conversations in which that part alone has whitespace around it, of such a message where one is given."""
+        m = message or Marked(MARK.format(f"t{i}"), MARK.format(i))
         out = []
         for a, b in itertools.product(EDGES, EDGES):
             if name == "system":
@@ -317,22 +346,24 @@ class Fit:
             elif name == "whole" and not (form.thoughts and i % 2):
                 out.append({i: a + MARK.format(i) + b})
             elif name == "thinks":
-                out.append({i: f"<think>{a}{MARK.format(f't{i}')}{b}</think>{MARK.format(i)}"})
-            elif name == "answer":
-                out.append({i: f"<think>{MARK.format(f't{i}')}</think>{a}{MARK.format(i)}{b}"})
+                out.append({i: replace(m, thought=a + m.thought + b).text(self.thoughts)})
+            elif name == "answer" and not self.thoughts.form & cr.SPANS:
+                out.append({i: replace(m, answer=a + m.answer + b).text(self.thoughts)})
             else:
-                out.append({i: f"{a}<think>{MARK.format(f't{i}')}</think>{MARK.format(i)}{b}"})
+                out.append({i: a + m.text(self.thoughts) + b})
         return out
 
-    def trim_part(self, whens: list[int], program: Program, name: str, form: Form, i: int) -> Program:
+    def trim_part(
+        self, whens: list[int], program: Program, name: str, form: Form, i: int, message: "Marked | None" = None
+    ) -> Program:
         """The program with that part trimmed as the template does."""
-        texts = self.edged(name, form, i)
+        texts = self.edged(name, form, i, message)
         for right, left in itertools.product(range(3), range(3)):
             new = program
             if left or right:
                 at = program.index((name,))
                 new = (*program[:at], ("open",), (name,), ("close", left, right), *program[at + 1 :])
-            if self.matches(whens, new, form, texts) == len(texts):
+            if self.matches(whens, new, form, texts[:2]) == 2 and self.matches(whens, new, form, texts) == len(texts):
                 return new
         raise Beyond(f"it changes the {'system text' if name == 'system' else 'texts of messages'}")
 
@@ -378,25 +409,68 @@ class Fit:
 
     def written(self, form: Form, texts: dict) -> list[tuple[int, str]]:
         """Conditions of each message and of the end, and what they are written as."""
-        messages = conversation(form, texts)
+        messages = conversation(form, self.thoughts, texts)
         turns = [m["content"] for m in messages if m["role"] != "system"]
         system = messages[0]["content"] if form.system else None
         always, out = cr.when_always(system, form.generate, form.think), []
         for i, text in enumerate([*turns, ""]):
-            when = always | (cr.when_end(i) if i == len(turns) else cr.when_message(text, i, len(turns)))
-            out.append((when, cr.text_of(cr.run(cr.find(self.now(), when), system, text))))
+            when = always | (cr.when_end(i) if i == len(turns) else cr.when_message(text, i, len(turns), self.thoughts))
+            out.append((when, cr.text_of(cr.run(cr.find(self.now(), when), system, text, self.thoughts))))
         return out
 
     def blank(self, form: Form, texts: dict, place, out: str) -> dict[int, Program]:
         """What that conversation, with an empty or blank text at `place`, shows to be written in another way."""
         if place == "system":
-            s = cut(form, conversation(form, texts), out)
+            s = cut(form, conversation(form, self.thoughts, texts), out, self.thoughts)
             return {s.when(i): self.like(p) for i, p in programs(s, self.ends, self.special).items()}
         written = self.written(form, texts)
         head, tail = ("".join(text for _, text in part) for part in (written[:place], written[place + 1 :]))
         if len(head) + len(tail) > len(out) or not out.startswith(head) or not out.endswith(tail):
             raise Beyond("it lets an empty text change what stands around it")
         return {written[place][0]: steps(out[len(head) : len(out) - len(tail)], self.special)}
+
+    def unlike(self) -> None:
+        """Step 3 of the parts of messages: thoughts without an answer, empty thoughts, and marks without their other."""
+        plain, other, alike, seen = self.now(), {}, {}, set()
+        for form in forms(self.knows):
+            if not form.thoughts or self.out(form) is None or self.predicted(form) is None:
+                continue
+            for i in range(1, form.turns, 2):
+                for message in marked(MARK.format(f"t{i}"), MARK.format(i)):
+                    texts = {i: message.text(self.thoughts)}
+                    when, _ = self.written(form, texts)[i]
+                    kind = when, message.answer.strip() and message.thought
+                    if kind in seen:
+                        continue
+                    seen.add(kind)
+                    out = self.out(form, texts)
+                    if out is not None and out != self.predicted(form, texts):
+                        other[when] = self.unlike_others(form, i, message, out)
+                    else:
+                        alike[when] = cr.find(plain, when)
+        if other:
+            self.found = alike | self.found | other
+
+    def unlike_others(self, form: Form, i: int, message: "Marked", out: str) -> Program:
+        """The program of such a message i."""
+        text, known = message.text(self.thoughts), self.found
+        written = self.written(form, {i: text})
+        head, tail = ("".join(text for _, text in part) for part in (written[:i], written[i + 1 :]))
+        if len(head) + len(tail) > len(out) or not out.startswith(head) or not out.endswith(tail):
+            raise Beyond("it lets an empty thought or answer change what stands around it")
+        left, program = out[len(head) : len(out) - len(tail)], ()
+        parts = [("thinks", self.thoughts.thinks(text)), ("answer", self.thoughts.answer(text))]
+        parts = [("whole", text)] if text in left else parts
+        for name, part in parts:
+            if part.strip() and part in left:
+                literal, _, left = left.partition(part)
+                program += (*steps(literal, self.special), (name,))
+        program += steps(left, self.special)
+        for name, _ in parts:
+            if (name,) in program:
+                program = self.trim_part([written[i][0]], program, name, form, i, message)
+        self.found = known
+        return program
 
     def like(self, program: Program) -> Program:
         """The fitted program that this one is without its trimming, if there is one."""
@@ -409,7 +483,7 @@ class Fit:
         """An answer must begin where the template asks for it: special tokens between are the model's to write."""
         n = cr.when_always(None, True, False)
         asked = next((p for w, p in self.found.items() if w == n | cr.when_end(1)), None)
-        given = next((p for w, p in self.found.items() if w == cr.when_message("x", 1, 3)), None)
+        given = next((p for w, p in self.found.items() if w == cr.when_message("x", 1, 3, self.thoughts)), None)
         if asked is None or given is None:
             return
         shared = len(common(list(asked), list(given)))
@@ -423,4 +497,5 @@ class Fit:
         self.opening()
         self.trimming()
         self.blanks()
+        self.unlike()
         return self.now()

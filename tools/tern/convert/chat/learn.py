@@ -19,6 +19,10 @@ from .conversations import conversations
 from .errors import Beyond, NoRule, Rejected
 from .fit import Fit, forms
 from .limits import limited
+from .rules import BOTH, FIRST_END, SPANS, Thoughts
+
+FORMS = (0, BOTH, FIRST_END, BOTH | FIRST_END)
+MARKS = (("<|channel>", "<channel|>", (SPANS, *FORMS)), ("<think>", "</think>", (*FORMS, SPANS)))
 
 
 def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: datetime.datetime | None = None) -> Chat:
@@ -26,9 +30,7 @@ def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: da
     try:
         with limited():
             template = jinja.Template(source, tokens, date or jinja.DATE)
-            fit = Fit(template, specials(t))
-            chat = Chat(name, fit.rules(), default_thinking(fit), template=template)
-            reacts = prove(chat)
+            chat, reacts = fitted(name, template, ways(source), specials(t))
     except jinja2.TemplateSyntaxError as e:
         raise Beyond(f"it is not valid: {e}") from None
     except ConvertError as e:
@@ -46,6 +48,29 @@ def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: da
     if template.dated:
         chat.notes.append(f"the chat template writes the date; it is fixed to {template.date:%-d %B %Y}")
     return chat
+
+
+def fitted(
+    name: str, template: jinja.Template, ways: list[Thoughts], special: frozenset[str]
+) -> tuple[Chat, list[str]]:
+    """Proved rules, and to what the template reacts, with the first way to mark thoughts for which there are any."""
+    first = None
+    for thoughts in ways:
+        try:
+            fit = Fit(template, special, thoughts)
+            chat = Chat(name, fit.rules(), default_thinking(fit), template=template, thoughts=thoughts)
+            return chat, prove(chat)
+        except Beyond as e:
+            first = first or e
+    raise first
+
+
+def ways(source: str) -> list[Thoughts]:
+    """How the answers of a template may mark thoughts"""
+    for begin, end, forms_of in MARKS:
+        if end in source:
+            return [Thoughts(begin, end, form) for form in forms_of]
+    return [Thoughts()]
 
 
 def default_thinking(fit: Fit) -> int:
@@ -72,7 +97,7 @@ def prove(chat: Chat) -> list[str]:
     """Byte equality with the template itself: in hard conversations, and in such as its own text suggests. Returns words
     for which alone that is not so, as the template looks for them in messages."""
     proved = 0
-    for conversation in conversations(PROVED):
+    for conversation in conversations(PROVED, chat.thoughts):
         if (found := compare(chat, *conversation)) is not None:
             proved += 1
         if found:

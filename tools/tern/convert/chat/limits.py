@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .errors import Beyond
 
-SECONDS, MEGABYTES = 10, 256
+SECONDS, MEGABYTES = 60, 256
 
 
 @contextlib.contextmanager

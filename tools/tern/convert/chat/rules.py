@@ -13,7 +13,9 @@ from .errors import NoRule
 USER, ASSISTANT, END = 0, 1, 2
 FIRST, LAST, FINAL, EMPTY, BLANK, THOUGHT = 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7
 SYSTEM, SYSTEM_EMPTY, SYSTEM_BLANK, GENERATE, THINK = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
+ANSWER_BLANK, THINKS_EMPTY, THINKS_BLANK, MARK = 1 << 13, 1 << 14, 1 << 15, 1 << 16
 KIND = 3
+BOTH, FIRST_END, SPANS = 1, 2, 4  # forms of thoughts
 
 Step = tuple
 Program = tuple[Step, ...]
@@ -28,6 +30,33 @@ class Rule:
     program: Program
 
 
+@dataclass(frozen=True)
+class Thoughts:
+    """How thoughts are marked in an answer. It has one where it holds the end mark; BOTH: where it holds both. What
+    follows the last end mark is the answer; FIRST_END: what follows the first. SPANS: it has one where it holds either
+    mark, and the answer is the text without what stands from each begin mark to the next end mark, and without end
+    marks."""
+
+    begin: str = "<think>"
+    end: str = "</think>"
+    form: int = 0
+
+    def in_text(self, text: str) -> bool:
+        if self.form & SPANS:
+            return self.begin in text or self.end in text
+        return self.end in text and (self.begin in text or not self.form & BOTH)
+
+    def answer(self, text: str) -> str:
+        if self.form & SPANS:
+            return "".join(piece.split(self.begin)[0] for piece in text.split(self.end))
+        if not self.in_text(text):
+            return text
+        return text.split(self.end, 1)[1] if self.form & FIRST_END else text.split(self.end)[-1]
+
+    def thinks(self, text: str) -> str:
+        return text.split(self.end)[0].split(self.begin)[-1] if self.in_text(text) else ""
+
+
 def when_always(system: str | None, generate: bool, think: bool) -> int:
     """Conditions that hold for all of a conversation."""
     out = (GENERATE if generate else 0) | (THINK if think else 0)
@@ -36,25 +65,25 @@ def when_always(system: str | None, generate: bool, think: bool) -> int:
     return out
 
 
-def when_message(text: str, i: int, n: int) -> int:
+def when_message(text: str, i: int, n: int, thoughts: Thoughts) -> int:
     """Conditions of the i-th of n messages, the system's not counted."""
     out = (ASSISTANT if i % 2 else USER) | (FIRST if i < 2 else 0) | (LAST if i + 1 == n else 0)
     out |= FINAL if i + 2 >= n else 0
     out |= (0 if text else EMPTY) | (0 if text.strip() else BLANK)
-    return out | (THOUGHT if "</think>" in text else 0)
+    out |= THOUGHT if thoughts.in_text(text) else 0
+    out |= 0 if thoughts.answer(text).strip() else ANSWER_BLANK
+    out |= MARK if thoughts.begin in text or thoughts.end in text else 0
+    thinks = thoughts.thinks(text)
+    return out | (0 if thinks.strip("\n") else THINKS_EMPTY) | (0 if thinks.strip() else THINKS_BLANK)
 
 
 def when_end(n: int) -> int:
     return END | (0 if n % 2 else LAST)
 
 
-def part(name: str, text: str) -> str:
+def part(name: str, text: str, thoughts: Thoughts) -> str:
     """A part of a message."""
-    if name == "answer":
-        return text.split("</think>")[-1]
-    if name == "thinks":
-        return text.split("</think>")[0].split("<think>")[-1] if "</think>" in text else ""
-    return text
+    return thoughts.answer(text) if name == "answer" else thoughts.thinks(text) if name == "thinks" else text
 
 
 TRIMS = (None, "\n", "")
@@ -67,7 +96,7 @@ def trim(text: str, left: int, right: int) -> str:
     return text.rstrip(TRIMS[right] or None) if right else text
 
 
-def run(program: Program, system: str | None, text: str) -> list[Step]:
+def run(program: Program, system: str | None, text: str, thoughts: Thoughts) -> list[Step]:
     """What a program writes: ("text", s) and ("token", s)."""
     out: list[Step] = []
     opened: list[int] = []
@@ -82,7 +111,7 @@ def run(program: Program, system: str | None, text: str) -> list[Step]:
         elif step[0] in ("text", "token"):
             out.append(step)
         else:
-            out.append(("text", part(step[0], text)))
+            out.append(("text", part(step[0], text, thoughts)))
     return out
 
 
@@ -93,14 +122,15 @@ def find(rules: list[Rule], when: int) -> Program:
     raise NoRule
 
 
-def render(rules: list[Rule], messages: list[dict], generate: bool, think: bool) -> list[Step]:
+def render(rules: list[Rule], messages: list[dict], generate: bool, think: bool, thoughts: Thoughts) -> list[Step]:
     """The whole conversation."""
     system = messages[0]["content"] if messages[0]["role"] == "system" else None
     turns = messages if system is None else messages[1:]
     always, out = when_always(system, generate, think), []
     for i, m in enumerate(turns):
-        out += run(find(rules, always | when_message(m["content"], i, len(turns))), system, m["content"])
-    return out + run(find(rules, always | when_end(len(turns))), system, "")
+        when = always | when_message(m["content"], i, len(turns), thoughts)
+        out += run(find(rules, when), system, m["content"], thoughts)
+    return out + run(find(rules, always | when_end(len(turns))), system, "", thoughts)
 
 
 def text_of(steps: list[Step]) -> str:
