@@ -16,7 +16,7 @@
 """Converts a model to tern's weights file.
 
     tools/convert.py SOURCE OUT.bin [--type f32|f16|bf16|q8|q4|q4c] [--tokenizer FILE] [--rope-length N]
-                     [--set KEY=VALUE] [--template NAME|FILE] [--check] [--reference-logits]
+                     [--set KEY=VALUE] [--lora FOLDER[:SCALE]] [--template NAME|FILE] [--check] [--reference-logits]
     tools/convert.py SOURCE --dry-run
 
 SOURCE is a Hugging Face directory, a GGUF file, a llama2.c checkpoint, or the name of a model on the hub (owner/model, see get.py).
@@ -46,6 +46,7 @@ from tern.convert import paths
 from tern.convert.chat.chat import BUILTIN
 from tern.convert.chat.of_source import of_source
 from tern.convert.families.settings import Settings
+from tern.convert.sources import lora
 from tern.convert.sources.detect import load
 from tern.convert.words import line, say
 from tern.convert.writing import reference
@@ -68,6 +69,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE",
         help="a feature (window=4096; a value for each layer with commas between) or a key of the source's config",
+    )  # fmt: skip
+    parser.add_argument(
+        "--lora", action="append", default=[], metavar="FOLDER[:SCALE]",
+        help="merge a LoRA adapter (a PEFT folder); may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--template", metavar="NAME", help=f"chat template in place of the source's: {', '.join(BUILTIN)}, or a file"
@@ -94,8 +99,12 @@ def run(options: argparse.Namespace) -> None:
     if options.out is not None:
         options.out = paths.out_file(options.out)
     options.source = downloaded(options.source)
-    paths.check(options.source, options.out, options.tokenizer, options.template)
-    source = load(options.source, options.tokenizer, options.rope_length, Settings(options.set))
+    adapters = [lora.named(text) for text in options.lora]
+    paths.check(options.source, options.out, options.tokenizer, options.template, [a.folder for a in adapters])
+    if adapters and options.reference_logits:
+        raise ConvertError("--reference-logits are those of the model without --lora; leave one of the two out", USAGE)
+    settings = Settings(options.set)
+    source = load(options.source, options.tokenizer, options.rope_length, settings, adapters, options.type is None)
     source.chat = of_source(source, options.template, source.notes)
     if options.type is None and source.default_type:
         options.type = source.default_type

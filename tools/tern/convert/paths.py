@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..errors import IO, USAGE, ConvertError
@@ -16,7 +16,9 @@ TOKENIZER_PARTS = (
 )  # fmt: skip
 
 
-def check(source: Path, out: Path | None, tokenizer: Path | None = None, template: str | None = None) -> None:
+def check(
+    source: Path, out: Path | None, tokenizer: Path | None = None, template: str | None = None, folders: Iterable[Path] = ()
+) -> None:
     """The source can be read, OUT can be written, and OUT is nothing that the source reads."""
     if not source.exists():
         raise ConvertError(f"{source} does not exist", IO)
@@ -30,7 +32,7 @@ def check(source: Path, out: Path | None, tokenizer: Path | None = None, templat
         return
     if os.path.samefile(source, out):
         raise ConvertError(f"{out} is the source itself; name another file to write", USAGE)
-    for path in _read_with(source, out, tokenizer, template):
+    for path in _read_with(source, out, tokenizer, template, folders):
         if path.exists() and os.path.samefile(path, out):
             raise ConvertError(f"{out} is {path}, which the conversion reads; name another file to write", USAGE)
 
@@ -64,14 +66,16 @@ def check_out(out: Path) -> None:
         raise ConvertError(f"{out.parent}, where {out.name} is to be written, is not a directory", IO)
 
 
-def _read_with(source: Path, out: Path, tokenizer: Path | None, template: str | None) -> Iterator[Path]:
+def _read_with(
+    source: Path, out: Path, tokenizer: Path | None, template: str | None, folders: Iterable[Path]
+) -> Iterator[Path]:
     """Files that may be read besides the source, those that exist and those that do not."""
     if template:
         yield Path(template)
     if tokenizer:
         yield tokenizer
         yield from (tokenizer.with_name(name) for name in TOKENIZER_PARTS)
-    for folder in filter(Path.is_dir, filter(None, (source, tokenizer))):
+    for folder in filter(Path.is_dir, filter(None, (source, tokenizer, *folders))):
         yield from _inside(folder, out)
     if source.is_file():
         yield from _beside(source)

@@ -11,7 +11,7 @@ import struct
 
 from ...errors import ConvertError
 from ...weights.tiles import BF16, F16, F32
-from .file import Entry, File
+from .file import Entry, File, same_bytes
 
 MAX_HEADER = 100_000_000
 TYPES = {"F32": (F32, 4), "F16": (F16, 2), "BF16": (BF16, 2)}
@@ -83,3 +83,10 @@ def _places(path, header: dict, file: File, base: int):
         if dtype in BYTES and elements * BYTES[dtype] != end - begin:
             raise ConvertError(f"{path}: tensor {name!r} is {dtype} {shape}, but has {end - begin} bytes")
         yield name, begin, end, Entry(name, dtype, tuple(shape), file, base + begin)
+
+
+def equal(a: Entry, b: Entry) -> bool:
+    """Whether two tensors hold the same bits."""
+    if (a.dtype, a.shape) != (b.dtype, b.shape) or a.dtype not in TYPES:
+        return False
+    return same_bytes(a.file, a.offset, b.file, b.offset, math.prod(a.shape) * TYPES[a.dtype][1])

@@ -5,10 +5,9 @@ Families are in families.py; this file alone knows the names and habits of such 
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ...errors import IO, USAGE, ConvertError, reading
 from ..families import mtp, published
@@ -19,11 +18,13 @@ from ..families.layouts import Layout
 from ..families.places import matrix
 from ..families.settings import Settings
 from ..files import safetensors
-from ..files.file import HEAD, Entry, read_whole, refuse_other, same_bytes
+from ..files.file import HEAD, Entry, read_whole, refuse_other
 from ..files.matrix import Matrix
-from ..files.safetensors import TYPES, parse_json
+from ..files.safetensors import parse_json
 from ..tokenizers.read import from_huggingface
 from ..tokenizers.tokenizer import Tokenizer
+from . import lora
+from .lora import Adapter
 from .source import TEMPLATE_TOKENS, Source
 
 # Computed from the config instead; masks of old GPT-2 and NeoX files.
@@ -55,20 +56,24 @@ LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "L
 
 
 def load(
-    folder: Path, tokenizer_file: Path | None, rope_length: int | None = None, settings: Settings | None = None
+    folder: Path, tokenizer_file: Path | None, rope_length: int | None = None, settings: Settings | None = None,
+    adapters: Sequence[Adapter] = (), keep_type: bool = True,
 ) -> Source:
-    """The model of a directory; rope_length: positions that a dynamic RoPE scaling is converted for."""
+    """The model of a directory; rope_length: positions that a dynamic RoPE scaling is converted for; keep_type: what an
+    adapter changes becomes the type again that it was."""
     notes: list[str] = []
     kind, config, values = features(folder, rope_length, notes, settings)
     entries = _plain_names(folder, kind, _entries(folder), notes)
+    if adapters:
+        _merge(adapters, kind, config, entries, keep_type, notes)
     _settle_head(folder, Layout(kind, config, entries.__contains__), config, entries, notes)
     mtp.behind(entries, config["n_layers"])
-    mtp.settle(kind, config, values, entries, str(folder), notes, _equal, Layout(kind, config, entries.__contains__).names)
+    mtp.settle(kind, config, values, entries, str(folder), notes, safetensors.equal, Layout(kind, config, entries.__contains__).names)
     matrices = _matrices(folder, kind, config, entries)
     generation = folder / "generation_config.json"
     return Source(
         name=folder.resolve().name,
-        origin=f"Hugging Face directory {folder.resolve().name}, {kind}",
+        origin=f"Hugging Face directory {folder.resolve().name}, {kind}" + "".join(f", LoRA adapter {a.name}" for a in adapters),
         family=kind,
         config=config,
         matrices=matrices,
@@ -145,20 +150,43 @@ def _plain_names(folder: Path, kind: str, entries: dict[str, Entry], notes: list
     out: dict[str, Entry] = {}
     others = 0
     for name, entry in entries.items():
-        if kind == "phi4_multimodal" or any(kind in kinds for kinds in COMPOSITE.values()):
-            if VISION.search(name):
-                others += 1
-                continue
-            name = re.sub(r"^((language|text)_model\.model|model\.(language|text)_model)\.", "model.", name)
-            name = name.removeprefix("language_model.").removeprefix("text_model.")
-        if kind in BACKBONES and name.startswith("backbone."):
-            name = "model." + name.removeprefix("backbone.")
-        if kind in PREFIXES and not name.startswith((PREFIXES[kind], "lm_head.")):
-            name = PREFIXES[kind] + name
-        out[name] = entry
+        plain = _plain_name(kind, name)
+        if plain is None:
+            others += 1
+        else:
+            out[plain] = entry
     if others:
         notes.append(f"{folder}: {others} tensors of pictures or sound are left out: tern reads text")
     return out
+
+
+def _plain_name(kind: str, name: str) -> str | None:
+    """The name in the text model; None for what does not belong to it."""
+    if kind == "phi4_multimodal" or any(kind in kinds for kinds in COMPOSITE.values()):
+        if VISION.search(name):
+            return None
+        name = re.sub(r"^((language|text)_model\.model|model\.(language|text)_model)\.", "model.", name)
+        name = name.removeprefix("language_model.").removeprefix("text_model.")
+    if kind in BACKBONES and name.startswith("backbone."):
+        name = "model." + name.removeprefix("backbone.")
+    if kind in PREFIXES and not name.startswith((PREFIXES[kind], "lm_head.")):
+        name = PREFIXES[kind] + name
+    return name
+
+
+def _merge(
+    adapters: Sequence[Adapter], kind: str, config: dict[str, Any], entries: dict[str, Entry], keep_type: bool,
+    notes: list[str],
+) -> None:
+    """Merges adapters. Embedding and head that were one tensor are two where an adapter changes one of them, as they
+    were while it was trained."""
+    layout = Layout(kind, config, entries.__contains__)
+    embed, head = layout.name("embed"), layout.name("head")
+    if config["head_tied"] and head not in entries and embed in entries and not any(map(lora.ties, adapters)):
+        entries[head] = entries[embed]
+    lora.merge(list(adapters), entries, lambda name: _plain_name(kind, name), keep_type, notes)
+    if entries.get(head) is entries.get(embed):
+        del entries[head]
 
 
 def _features(
@@ -226,19 +254,11 @@ def _settle_head(
         return
     if embed is None:
         entries[embed_name] = entries.pop(head_name)
-    elif _equal(embed, head):
+    elif safetensors.equal(embed, head):
         del entries[head_name]
     else:
         config["head_tied"] = 0
         notes.append(f"{folder}: config.json says that the head is the embedding, but the two differ; both are kept")
-
-
-def _equal(a: Entry, b: Entry) -> bool:
-    """Whether two tensors hold the same bits."""
-    if (a.dtype, a.shape) != (b.dtype, b.shape) or a.dtype not in TYPES:
-        return False
-    size = int(np.prod(a.shape, dtype=object)) * TYPES[a.dtype][1]
-    return same_bytes(a.file, a.offset, b.file, b.offset, size)
 
 
 def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str, Entry]) -> dict[str, Matrix]:
