@@ -22,7 +22,7 @@ ARCHES = {
     "ernie4_5": "ERNIE4_5", "nemotron": "NEMOTRON", "granitemoe": "GRANITE_MOE", "granitemoeshared": "GRANITE_MOE",
     "hunyuan_v1_dense": "HUNYUAN_DENSE", "dots1": "DOTS1", "glm4_moe": "GLM4_MOE", "minimax_m2": "MINIMAXM2",
     "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER",
-    "gemma3n_text": "GEMMA3N", "llama4_text": "LLAMA4", "gemma4_text": "GEMMA4", "gemma4_unified_text": "GEMMA4",
+    "gemma3n_text": "GEMMA3N", "llama4_text": "LLAMA4", "mistral4": "MISTRAL4", "gemma4_text": "GEMMA4", "gemma4_unified_text": "GEMMA4",
     "qwen3_next": "QWEN3NEXT", "qwen3_5_text": "QWEN35", "qwen3_5_moe_text": "QWEN35MOE",
     "kimi_linear": "KIMI_LINEAR",
 }  # fmt: skip
@@ -151,6 +151,29 @@ def _llama4_keys(w, c):
     w.add_interleave_moe_layer_step(c["interleave_moe_layer_step"])
     w.add_expert_feed_forward_length(c["intermediate_size"])
     w.add_attn_temperature_scale(c["attn_scale"])  # the script does not: in llama.cpp it is 0.1
+
+
+def _mistral4_keys(w, c):
+    rope = c["rope_parameters"] if "rope_parameters" in c else c["rope_scaling"]
+    _usual(w, {key: value for key, value in c.items() if key != "head_dim"} | {"num_key_value_heads": 1, "rope_scaling": rope})
+    w.add_leading_dense_block_count(c["first_k_dense_replace"])
+    w.add_vocab_size(c["vocab_size"])
+    w.add_q_lora_rank(c["q_lora_rank"])
+    w.add_kv_lora_rank(c["kv_lora_rank"])
+    w.add_key_length(c["kv_lora_rank"] + c["qk_rope_head_dim"])
+    w.add_value_length(c["kv_lora_rank"])
+    w.add_key_length_mla(c["qk_nope_head_dim"] + c["qk_rope_head_dim"])
+    w.add_value_length_mla(c["v_head_dim"])
+    w.add_expert_count(c["n_routed_experts"])
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_expert_shared_count(c["n_shared_experts"])
+    w.add_expert_weights_scale(c["routed_scaling_factor"])
+    w.add_expert_weights_norm(c["norm_topk_prob"])
+    w.add_expert_group_count(c["n_group"])
+    w.add_expert_group_used_count(c["topk_group"])
+    w.add_rope_dimension_count(c["qk_rope_head_dim"])
+    w.add_rope_scaling_yarn_log_mul(0.1 * rope["mscale_all_dim"])
+    w.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
 
 
 def _partial(c: dict, key: str) -> int:
@@ -391,7 +414,7 @@ KEYS = {
     "stablelm": _stablelm_keys, "falcon": _falcon_keys, "gpt_neox": _neox_keys, "cohere": _cohere_keys,
     "gpt_oss": _gpt_oss_keys, "gpt2": _gpt2_keys, "olmo3": _olmo3_keys, "glm4": _glm4_keys,
     "cohere2": _cohere2_keys, "exaone4": _exaone4_keys, "arcee": _llama_keys,
-    "gemma3n_text": _gemma3n_keys, "llama4_text": _llama4_keys, "gemma4_text": _gemma4_keys, "gemma4_unified_text": _gemma4_keys,
+    "gemma3n_text": _gemma3n_keys, "llama4_text": _llama4_keys, "mistral4": _mistral4_keys, "gemma4_text": _gemma4_keys, "gemma4_unified_text": _gemma4_keys,
 }  # fmt: skip
 
 
@@ -470,15 +493,20 @@ def _delta(kind: str, c: dict, name: str, x: np.ndarray):
         yield name + (".weight" if name.endswith("down_proj") else ""), x
 
 
+def _latent_heads(c: dict, name: str, x: np.ndarray):
+    """A matrix of keys, transposed, and one of values for each head."""
+    heads = x.reshape(c["num_attention_heads"], -1, x.shape[1])
+    yield name.replace("kv_b_proj", "k_b_proj"), heads[:, : c["qk_nope_head_dim"]].swapaxes(1, 2)
+    yield name.replace("kv_b_proj", "v_b_proj"), heads[:, c["qk_nope_head_dim"] :]
+
+
 def _kimi(c: dict, name: str, x: np.ndarray):
     if name.endswith(".A_log"):
         yield name, -np.exp(x.astype("f8")).astype("f4")
     elif name.endswith(".dt_bias"):
         yield name.replace(".dt_bias", ".dt_proj.bias"), x
     elif name.endswith("kv_b_proj.weight"):
-        heads = x.reshape(c["num_attention_heads"], -1, x.shape[1])
-        yield name.replace("kv_b_proj", "k_b_proj"), heads[:, : c["qk_nope_head_dim"]].swapaxes(1, 2)
-        yield name.replace("kv_b_proj", "v_b_proj"), heads[:, c["qk_nope_head_dim"] :]
+        yield from _latent_heads(c, name, x)
     else:
         yield name.replace("e_score_correction_bias", "e_score_correction.bias"), x
 
@@ -517,6 +545,9 @@ def _changed(kind: str, c: dict, name: str, x: np.ndarray):
         name = name.removeprefix("transformer.")
     if kind == "nemotron" and name.endswith("norm.weight"):
         x = x + np.float32(1)
+    if "kv_b_proj" in name:
+        yield from _latent_heads(c, name, x)
+        return
     if kind == "llama4_text" and "experts." in name and "shared" not in name:
         base, x = name.rsplit(".", 1)[0], x.swapaxes(1, 2)
         parts = (("gate", x[:, : x.shape[1] // 2]), ("up", x[:, x.shape[1] // 2 :])) if name.endswith("gate_up_proj") else (("down", x),)

@@ -138,7 +138,7 @@ def config(dim: int, heads: int, kv: int, head_dim: int, hidden: int, theta: dic
 
 
 MLA = dict(kv_lora_rank=22, qk_nope_head_dim=18, qk_rope_head_dim=10, v_head_dim=26)
-MISTRAL4_ROPE = rope(10000.0, "yarn", factor=8.0, beta_fast=32.0, beta_slow=1.0, mscale=0.7, mscale_all_dim=0.9,
+MISTRAL4_ROPE = rope(10000.0, "yarn", factor=8.0, beta_fast=32.0, beta_slow=1.0, mscale=0.9, mscale_all_dim=0.9,
                      original_max_position_embeddings=16, llama_4_scaling_beta=0.4)  # fmt: skip
 LLAMA3 = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=512)
 BITNET = {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"}
@@ -559,7 +559,7 @@ FAMILIES = [
         {"norm of queries": without("q_down_norm", 1), "rope order": turned_latent, "factor": {"routed_scaling_factor": 1.0},
          "groups": {"n_group": 1, "topk_group": 1}, "not normalized": {"norm_topk_prob": False},
          "scale by position": {"rope_parameters": MISTRAL4_ROPE | {"llama_4_scaling_beta": 0.0}},
-         "scale of the whole": {"rope_parameters": MISTRAL4_ROPE | {"mscale_all_dim": 0.5}}},
+         "scale of the whole": {"rope_parameters": MISTRAL4_ROPE | {"mscale_all_dim": 0.5, "mscale": 0.5}}},
     ),
     Family(
         "llama4", "Llama4Text",

@@ -54,6 +54,7 @@ KEYS = {
     "clip_qkv": "attention.clamp_kqv",
     "attention_multiplier": "attention.scale",
     "attn_scale": "attention.temperature_scale",
+    "llama_4_scaling_beta": "attention.temperature_scale",
     "attn_logit_softcapping": "attn_logit_softcapping",
     "final_logit_softcapping": "final_logit_softcapping",
     "embedding_multiplier": "embedding_scale",
@@ -317,25 +318,41 @@ DELTA = {
 }  # fmt: skip
 
 
-KIMI = {part: DELTA[part] for part in ("mix_norm", "mix_a", "mix_decay_bias", "mix_beta")} | {
+LATENT = {
+    "q_down": _BLOCK + "attn_q_a.weight", "q_down_norm": _BLOCK + "attn_q_a_norm.weight",
+    "k": _BLOCK + "attn_kv_a_mqa.weight", "k_norm": _BLOCK + "attn_kv_a_norm.weight",
+    "k_up": _BLOCK + "attn_k_b.weight", "v_up": _BLOCK + "attn_v_b.weight",
+}  # fmt: skip
+KIMI = LATENT | {part: DELTA[part] for part in ("mix_norm", "mix_a", "mix_decay_bias", "mix_beta")} | {
     "mix_decay_down": _BLOCK + "ssm_f_a.weight", "mix_decay": _BLOCK + "ssm_f_b.weight",
     "mix_gate_down": _BLOCK + "ssm_g_a.weight", "mix_gate": _BLOCK + "ssm_g_b.weight", "mix_out": NAMES["o"],
-    "mix_conv": _BLOCK + "ssm_conv1d_{{}}.weight", "q_down": _BLOCK + "attn_q_a.weight",
-    "q_down_norm": _BLOCK + "attn_q_a_norm.weight", "k": _BLOCK + "attn_kv_a_mqa.weight",
-    "k_norm": _BLOCK + "attn_kv_a_norm.weight", "k_up": _BLOCK + "attn_k_b.weight", "v_up": _BLOCK + "attn_v_b.weight",
+    "mix_conv": _BLOCK + "ssm_conv1d_{{}}.weight",
 }  # fmt: skip
 
 
-def _kimi(f: Facts) -> None:
+def _latent(f: Facts) -> None:
     """Heads are stated as the cache of llama.cpp sees them: one key of rank + rotary numbers."""
-    _sigmoid(f)
-    _states(f)
-    whole, rotary, kinds = f.key("qk_head_dim"), f.key("qk_rope_head_dim"), f.values["layer_types"]
+    whole, rotary = f.key("qk_head_dim"), f.key("qk_rope_head_dim")
     if type(whole) is int and type(rotary) is int:
         f.values["qk_nope_head_dim"] = whole - rotary
-    f.values |= {"num_key_value_heads": 1, "linear_num_heads": f.key("num_attention_heads")}
-    if any(f.has(KIMI["q_down"].format(i)) for i in range(len(kinds))):
+    f.values["num_key_value_heads"] = 1
+    if any(f.has(LATENT["q_down"].format(i)) for i in f.layers()):
         f.names["q"] = _BLOCK + "attn_q_b.weight"
+
+
+def _kimi(f: Facts) -> None:
+    _sigmoid(f)
+    _states(f)
+    _latent(f)
+    f.values["linear_num_heads"] = f.key("num_attention_heads")
+
+
+def _mistral4(f: Facts) -> None:
+    _latent(f)
+    f.values["norm_topk_prob"] = bool(f.key("norm_topk_prob"))
+    f.values["q_lora_rank"] = f.key("q_lora_rank")  # null: queries are not compressed
+    if f.key("expert_gating_func") not in (None, 1):
+        raise ConvertError(f"expert_gating_func is {f.key('expert_gating_func')!r}; it must be 1")
 
 
 def _glm4_moe(f: Facts) -> None:
@@ -407,6 +424,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         "llama4_text", True, find=_llama4, assumed={
             "rope_theta": 500_000.0, "no_rope_layers": _every_fourth, "attention_chunk_size": 8192, "floor_scale": 8192,
         },
+    ),
+    "mistral4": Architecture(
+        "mistral4", True, find=_mistral4, assumed={"llama_4_scaling_beta": 0.1}, names=LATENT, latent=True,
     ),
     "gemma4": Architecture("gemma4_text", find=_gemma4, names=GEMMA4),
     "phi2": Architecture("phi", partial=True, assumed=_THETA),
@@ -575,11 +595,21 @@ class GgufLayout:
         """The file's rows in our order, where its heads turn neighbours."""
         if not self.arch.interleaved or base not in ("q", "k", "q_norm", "k_norm"):
             return None
+        if self.arch.latent:
+            return self._latent_order(base, layer)
         heads = self.value("n_heads" if base[0] == "q" else "n_kv_heads", layer)
         if base.endswith("_norm") and self.value("qk_norm", layer) == QK_HEAD:
             heads = 1
         d = self.value("head_dim", layer)
         return interleaved(heads, d, 2 * len(self.config["rope.0.inv_freq"]))
+
+    def _latent_order(self, base: str, layer: int) -> np.ndarray | None:
+        """The part that turns comes last, in each query and in the row of the cache."""
+        rank, nope, heads = (self.value(key, layer) for key in ("kv_rank", "nope_dim", "n_heads"))
+        still, n = (nope, heads) if base == "q" else (rank, 1)
+        rotary = self.value("head_dim", layer) - rank
+        head = np.concatenate([np.arange(still), still + interleaved(1, rotary, rotary)])
+        return (np.arange(n)[:, None] * len(head) + head).ravel() if base in ("q", "k") else None
 
     def _gate_in_up(self, layer: int) -> bool:
         """Whether the rows of gate stand above those of up in one tensor."""

@@ -196,6 +196,10 @@ class _Model:
             if self.arch.family == "olmo3":  # elsewhere it would be one more factor
                 values["attention_factor"] = key("scaling.attn_factor")
             values |= {"truncate": False} if self.arch.family == "gpt_oss" else {}
+            if self.arch.family == "mistral4":  # cos and sin are scaled as the whole is
+                scale = 10 * (key("scaling.yarn_log_multiplier") or 0)
+                values |= {"mscale": scale, "mscale_all_dim": scale} if scale else {}
+                values["llama_4_scaling_beta"] = self.c.get("llama_4_scaling_beta", 0.1)
         elif kind != "none" and (factor or old) not in (None, 0, 1):
             values = {"rope_type": "linear", "factor": factor or old}
         if kind == "longrope" and not values:
