@@ -23,10 +23,13 @@ ARCHES = {
     "hunyuan_v1_dense": "HUNYUAN_DENSE", "dots1": "DOTS1", "glm4_moe": "GLM4_MOE", "minimax_m2": "MINIMAXM2",
     "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER",
     "gemma3n_text": "GEMMA3N", "llama4_text": "LLAMA4", "mistral4": "MISTRAL4", "gemma4_text": "GEMMA4", "gemma4_unified_text": "GEMMA4",
+    "deepseek_v2": "DEEPSEEK2", "deepseek_v3": "DEEPSEEK2", "glm4_moe_lite": "DEEPSEEK2", "minicpm3": "MINICPM3",
+    "hunyuan_v1_moe": "HUNYUAN_MOE", "ernie4_5_moe": "ERNIE4_5_MOE", "exaone_moe": "EXAONE_MOE", "afmoe": "AFMOE",
+    "apertus": "APERTUS", "jais2": "JAIS2", "ministral3": "MISTRAL3", "dbrx": "DBRX",
     "qwen3_next": "QWEN3NEXT", "qwen3_5_text": "QWEN35", "qwen3_5_moe_text": "QWEN35MOE",
     "kimi_linear": "KIMI_LINEAR",
 }  # fmt: skip
-PERMUTED = ("llama", "mistral", "mixtral", "smollm3", "olmo", "granite", "arcee", "granitemoe", "granitemoeshared")
+PERMUTED = ("llama", "mistral", "ministral3", "mixtral", "smollm3", "olmo", "granite", "arcee", "granitemoe", "granitemoeshared")
 EXPERT = re.compile(r"(model\.layers\.\d+\.)(block_sparse_moe|mlp)\.experts\.(\d+)\.(\w+)\.weight")
 MERGED = {"w1": "feed_forward.experts.w1", "w2": "feed_forward.experts.w2", "w3": "feed_forward.experts.w3"}
 
@@ -341,6 +344,114 @@ def _minimax_keys(w, c):
     w.add_rope_dimension_count(int(c["head_dim"] * c["partial_rotary_factor"]))
 
 
+def _latent_keys(w, c):
+    """As one head for keys and values; MiniCPM3's script states whole heads."""
+    rank, rotary = c["kv_lora_rank"], c["qk_rope_head_dim"]
+    small = c["model_type"] == "minicpm3"
+    _usual(w, {k: v for k, v in c.items() if k not in ("head_dim", "rope_scaling", "num_experts")} | {"num_key_value_heads": c["num_attention_heads"] if small else 1})
+    if c.get("q_lora_rank"):
+        w.add_q_lora_rank(c["q_lora_rank"])
+    w.add_kv_lora_rank(rank)
+    w.add_key_length(c["qk_nope_head_dim"] + rotary if small or c.get("kv_b_joined") else rank + rotary)
+    w.add_rope_dimension_count(rotary)
+    scaling = c.get("rope_scaling") or {}
+    if scaling.get("rope_type") == "yarn":
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(scaling["factor"])
+        w.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])
+        w.add_rope_scaling_yarn_log_mul(0.1 * scaling["mscale_all_dim"])
+    joined = c.get("kv_b_joined")
+    if small:
+        for size in ("long", "short"):
+            w.add_tensor(f"rope_factors_{size}.weight", np.array(scaling[size + "_factor"], "f4"))
+        return
+    w.add_value_length(c["v_head_dim"] if joined else rank)
+    if not joined:
+        w.add_key_length_mla(c["qk_nope_head_dim"] + rotary)
+        w.add_value_length_mla(c["v_head_dim"])
+    w.add_leading_dense_block_count(c.get("first_k_dense_replace", (c.get("mlp_layer_types") or []).count("dense")))
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_expert_count(c["n_routed_experts"])
+    w.add_expert_shared_count(c["n_shared_experts"])
+    w.add_expert_weights_scale(c["routed_scaling_factor"])
+    w.add_expert_weights_norm(c["model_type"] != "deepseek_v2" and c.get("norm_topk_prob", True))
+    w.add_expert_gating_func(getattr(gguf.ExpertGatingFuncType, "SOFTMAX" if c["model_type"] == "deepseek_v2" else "SIGMOID"))
+    if (c.get("n_group") or 1) > 1:
+        w.add_expert_group_count(c["n_group"])
+        w.add_expert_group_used_count(c["topk_group"])
+
+
+def _hunyuan_moe_keys(w, c):
+    _hunyuan_keys(w, c)
+    w.add_expert_shared_feed_forward_length(c["intermediate_size"])
+    w.add_expert_feed_forward_length(c["intermediate_size"])
+    w.add_expert_used_count(c["moe_topk"] if isinstance(c["moe_topk"], int) else c["moe_topk"][0])
+    w.add_expert_shared_count(1)
+
+
+def _ernie_moe_keys(w, c):
+    _usual(w, c)
+    w.add_expert_count(c["moe_num_experts"])
+    w.add_expert_used_count(c["moe_k"])
+    w.add_interleave_moe_layer_step(c.get("moe_layer_interval", 1))
+    w.add_leading_dense_block_count(c.get("moe_layer_start_index", 1))
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_expert_shared_count(c["moe_num_shared_experts"])
+    w.add_expert_shared_feed_forward_length(c["intermediate_size"] // c["num_key_value_heads"])
+
+
+def _exaone_moe_keys(w, c):
+    _exaone4_keys(w, c)
+    width, shared = c["moe_intermediate_size"], c["num_shared_experts"]
+    w.add_expert_feed_forward_length(width)
+    w.add_expert_shared_count(shared)
+    w.add_expert_shared_feed_forward_length(width * shared)
+    w.add_expert_weights_scale(c.get("routed_scaling_factor", 2.5))
+    w.add_expert_weights_norm(True)
+    w.add_leading_dense_block_count(1)
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+
+
+def _afmoe_keys(w, c):
+    _llama_keys(w, c)
+    w.add_expert_shared_count(c["num_shared_experts"])
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_leading_dense_block_count(c["num_dense_layers"])
+    w.add_expert_weights_norm(True)
+    w.add_expert_weights_scale(c["route_scale"])
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    w.add_sliding_window(c["sliding_window"])
+
+
+def _jais2_keys(w, c):
+    _usual(w, c)
+    w.add_rope_dimension_count(c["head_dim"])
+
+
+def _ministral3_keys(w, c):
+    p = c["rope_scaling"]
+    _llama_keys(w, c)
+    w.add_rope_scaling_yarn_beta_fast(p["beta_fast"])
+    w.add_rope_scaling_yarn_beta_slow(p["beta_slow"])
+    w.add_rope_scaling_yarn_log_mul(p["mscale_all_dim"])
+    w.add_attn_temperature_scale(p["llama_4_scaling_beta"])
+
+
+def _dbrx_keys(w, c):
+    attention, experts = c["attn_config"], c["ffn_config"]
+    w.add_context_length(c["max_seq_len"])
+    w.add_embedding_length(c["d_model"])
+    w.add_feed_forward_length(experts["ffn_hidden_size"])
+    w.add_head_count(c["n_heads"])
+    w.add_head_count_kv(attention["kv_n_heads"])
+    w.add_rope_freq_base(c["rope_theta"])  # the script takes that of attn_config
+    w.add_clamp_kqv(attention["clip_qkv"])
+    w.add_expert_count(experts["moe_num_experts"])
+    w.add_expert_used_count(experts["moe_top_k"])
+    w.add_layer_norm_eps(1e-5)
+
+
 def _wide_keys(w, c):
     """Of BLOOM, MPT and StarCoder, whose steps are four times as wide."""
     dim, heads = (next(c[k] for k in names if k in c) for names in (("hidden_size", "d_model", "n_embd"), ("n_head", "n_heads")))
@@ -408,6 +519,9 @@ KEYS = {
     "nemotron": _nemotron_keys, "granitemoe": _granite_moe_keys, "granitemoeshared": _granite_moe_keys,
     "hunyuan_v1_dense": _hunyuan_keys, "dots1": _deepseek_keys, "glm4_moe": _deepseek_keys, "minimax_m2": _minimax_keys,
     "bloom": _wide_keys, "mpt": _wide_keys, "gpt_bigcode": _wide_keys,
+    "deepseek_v2": _latent_keys, "deepseek_v3": _latent_keys, "glm4_moe_lite": _latent_keys, "minicpm3": _latent_keys,
+    "hunyuan_v1_moe": _hunyuan_moe_keys, "ernie4_5_moe": _ernie_moe_keys, "exaone_moe": _exaone_moe_keys, "afmoe": _afmoe_keys,
+    "apertus": _llama_keys, "jais2": _jais2_keys, "ministral3": _ministral3_keys, "dbrx": _dbrx_keys,
     "llama": _llama_keys, "mistral": _llama_keys, "mixtral": _llama_keys, "smollm3": _llama_keys,
     "qwen2_moe": _moe_keys, "qwen3_moe": _moe_keys, "gemma": _gemma_keys, "gemma2": _gemma_keys,
     "gemma3_text": _gemma_keys, "phi": _phi2_keys, "phi3": _phi3_keys, "olmo": _olmo_keys, "granite": _granite_keys,
@@ -493,9 +607,9 @@ def _delta(kind: str, c: dict, name: str, x: np.ndarray):
         yield name + (".weight" if name.endswith("down_proj") else ""), x
 
 
-def _latent_heads(c: dict, name: str, x: np.ndarray):
-    """A matrix of keys, transposed, and one of values for each head."""
-    heads = x.reshape(c["num_attention_heads"], -1, x.shape[1])
+def _keys_and_values(c: dict, name: str, x: np.ndarray):
+    """Of latent attention, apart."""
+    heads = x.reshape(c["num_attention_heads"], c["qk_nope_head_dim"] + c["v_head_dim"], -1)
     yield name.replace("kv_b_proj", "k_b_proj"), heads[:, : c["qk_nope_head_dim"]].swapaxes(1, 2)
     yield name.replace("kv_b_proj", "v_b_proj"), heads[:, c["qk_nope_head_dim"] :]
 
@@ -506,7 +620,7 @@ def _kimi(c: dict, name: str, x: np.ndarray):
     elif name.endswith(".dt_bias"):
         yield name.replace(".dt_bias", ".dt_proj.bias"), x
     elif name.endswith("kv_b_proj.weight"):
-        yield from _latent_heads(c, name, x)
+        yield from _keys_and_values(c, name, x)
     else:
         yield name.replace("e_score_correction_bias", "e_score_correction.bias"), x
 
@@ -540,14 +654,19 @@ def _changed(kind: str, c: dict, name: str, x: np.ndarray):
     if kind == "gpt_oss":
         yield from _gpt_oss(name, x)
         return
-    name = name.replace("e_score_correction_bias", "e_score_correction.bias")
+    name = name.replace("e_score_correction_bias", "e_score_correction.bias").replace("mlp.expert_bias", "mlp.expert_bias.bias")
+    if "kv_b_proj" in name and kind != "minicpm3" and "kv_b_joined" not in c:
+        yield from _keys_and_values(c, name, x)
+        return
+    if ".act_fn." in name:  # keys
+        return
+    if "ffn.experts.mlp." in name:
+        x = x.reshape(c["ffn_config"]["moe_num_experts"], -1, c["d_model"])
+        name, x = name + ".weight", x.swapaxes(1, 2) if name.endswith("w2") else x
     if kind == "bloom":  # as published
         name = name.removeprefix("transformer.")
     if kind == "nemotron" and name.endswith("norm.weight"):
         x = x + np.float32(1)
-    if "kv_b_proj" in name:
-        yield from _latent_heads(c, name, x)
-        return
     if kind == "llama4_text" and "experts." in name and "shared" not in name:
         base, x = name.rsplit(".", 1)[0], x.swapaxes(1, 2)
         parts = (("gate", x[:, : x.shape[1] // 2]), ("up", x[:, x.shape[1] // 2 :])) if name.endswith("gate_up_proj") else (("down", x),)
@@ -619,13 +738,17 @@ def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], 
     w.add_block_count(layers)
     w.add_file_type(0)
     KEYS.get(kind, _usual)(w, c)
+    for part, add in (("alpha_p", w.add_xielu_alpha_p), ("alpha_n", w.add_xielu_alpha_n), ("beta", w.add_xielu_beta), ("eps", w.add_xielu_eps)):
+        if kind == "apertus":
+            add([float(state[f"model.layers.{i}.mlp.act_fn.{part}"].reshape(-1)[0]) for i in range(layers)])
     more(w)
     w.add_tokenizer_model("llama")
     w.add_token_list(tokens)
     w.add_token_scores([0.0] * len(tokens))
     w.add_token_types([2 if i == 0 else 1 for i in range(len(tokens))])  # an unknown one must be there
     w.add_unk_token_id(0)
-    w.add_eos_token_id(c["eos_token_id"])
+    if c.get("eos_token_id") is not None:
+        w.add_eos_token_id(c["eos_token_id"])
     divisors = _rope_freqs(c)
     if divisors is not None:
         w.add_tensor("rope_freqs.weight", divisors)

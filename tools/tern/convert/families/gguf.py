@@ -83,8 +83,16 @@ KEYS = {
     "kv_lora_rank": "attention.kv_lora_rank",
     "q_lora_rank": "attention.q_lora_rank",
     "qk_head_dim": "attention.key_length_mla",
-    "v_head_dim": "attention.value_length_mla",
     "qk_rope_head_dim": "rope.dimension_count",
+    "value_length": "attention.value_length",
+    "moe_layer_interval": "interleave_moe_layer_step",
+    "moe_layer_start_index": "leading_dense_block_count",
+    "moe_num_shared_experts": "expert_shared_count",
+    "num_shared_experts": "expert_shared_count",
+    "num_dense_layers": "leading_dense_block_count",
+    "route_scale": "expert_weights_scale",
+    "llama_4_scaling_beta": "attention.temperature_scale",
+    "v_head_dim": "attention.value_length_mla",
 }
 HARMLESS = (
     "tensor_data_layout", "mm.tokens_per_image", "rope.dimension_sections", "rope.scaling.finetuned", "rope.scaling.original_context_length",
@@ -136,6 +144,7 @@ NAMES = {
     "shared_up": _BLOCK + "ffn_up_shexp.weight",
     "shared_down": _BLOCK + "ffn_down_shexp.weight",
     "shared_switch": _BLOCK + "ffn_gate_inp_shexp.weight",
+    "attn_gate": _BLOCK + "attn_gate.weight",
     "x_scale": _BLOCK + "layer_output_scale.weight",
     "ple_embed": "per_layer_token_embd.weight",
     "ple_in": "per_layer_model_proj.weight",
@@ -165,9 +174,16 @@ class Facts:
 
     has: Callable[[str], bool]
     key: Callable[[str], Any]  # the value, or None
-    rows: Callable[[str], int | None]  # of a tensor
     values: dict[str, Any] = field(default_factory=dict)  # answers, under the names of transformers
     names: dict[str, str] = field(default_factory=dict)  # of tensors, where they differ
+    file: dict[str, Any] = field(default_factory=dict)  # all keys of the file
+    shape: Callable[[str], tuple[int, ...]] = lambda _: ()  # of a tensor
+    given: dict[str, np.ndarray] = field(default_factory=dict)  # tensors of ours that are keys in the file
+
+    def rows(self, name: str) -> int | None:
+        """Of a matrix."""
+        shape = self.shape(name)
+        return shape[0] if len(shape) == 2 else None
 
     def layers(self) -> range:
         n = self.key("num_hidden_layers")
@@ -190,7 +206,7 @@ class Architecture:
     windows: bool = False
     names: dict[str, str] = field(default_factory=dict)
     ones: bool = False  # norms have no weights
-    latent: bool = False  # attention is, and delta nets have their parts apart
+    in_three: bool = False  # q, k and v of a delta net are tensors of their own, and their convolutions
     tiled: bool = False  # value heads of a delta net: the first ones of all key heads, then the second ones
 
 
@@ -318,37 +334,39 @@ DELTA = {
 }  # fmt: skip
 
 
-LATENT = {
-    "q_down": _BLOCK + "attn_q_a.weight", "q_down_norm": _BLOCK + "attn_q_a_norm.weight",
-    "k": _BLOCK + "attn_kv_a_mqa.weight", "k_norm": _BLOCK + "attn_kv_a_norm.weight",
-    "k_up": _BLOCK + "attn_k_b.weight", "v_up": _BLOCK + "attn_v_b.weight",
+MLA = {
+    "q_down": _BLOCK + "attn_q_a.weight", "q_down_norm": _BLOCK + "attn_q_a_norm.weight", "k": _BLOCK + "attn_kv_a_mqa.weight",
+    "k_norm": _BLOCK + "attn_kv_a_norm.weight", "k_up": _BLOCK + "attn_k_b.weight", "v_up": _BLOCK + "attn_v_b.weight",
+    "kv_up": _BLOCK + "attn_kv_b.weight",
 }  # fmt: skip
-KIMI = LATENT | {part: DELTA[part] for part in ("mix_norm", "mix_a", "mix_decay_bias", "mix_beta")} | {
+
+
+KIMI = MLA | {part: DELTA[part] for part in ("mix_norm", "mix_a", "mix_decay_bias", "mix_beta")} | {
     "mix_decay_down": _BLOCK + "ssm_f_a.weight", "mix_decay": _BLOCK + "ssm_f_b.weight",
     "mix_gate_down": _BLOCK + "ssm_g_a.weight", "mix_gate": _BLOCK + "ssm_g_b.weight", "mix_out": NAMES["o"],
     "mix_conv": _BLOCK + "ssm_conv1d_{{}}.weight",
 }  # fmt: skip
 
 
-def _latent(f: Facts) -> None:
+def _latent_parts(f: Facts) -> None:
     """Heads are stated as the cache of llama.cpp sees them: one key of rank + rotary numbers."""
     whole, rotary = f.key("qk_head_dim"), f.key("qk_rope_head_dim")
     if type(whole) is int and type(rotary) is int:
         f.values["qk_nope_head_dim"] = whole - rotary
     f.values["num_key_value_heads"] = 1
-    if any(f.has(LATENT["q_down"].format(i)) for i in f.layers()):
+    if any(f.has(MLA["q_down"].format(i)) for i in f.layers()):
         f.names["q"] = _BLOCK + "attn_q_b.weight"
 
 
 def _kimi(f: Facts) -> None:
     _sigmoid(f)
     _states(f)
-    _latent(f)
+    _latent_parts(f)
     f.values["linear_num_heads"] = f.key("num_attention_heads")
 
 
 def _mistral4(f: Facts) -> None:
-    _latent(f)
+    _latent_parts(f)
     f.values["norm_topk_prob"] = bool(f.key("norm_topk_prob"))
     f.values["q_lora_rank"] = f.key("q_lora_rank")  # null: queries are not compressed
     if f.key("expert_gating_func") not in (None, 1):
@@ -363,6 +381,67 @@ def _glm4_moe(f: Facts) -> None:
 def _minimax(f: Facts) -> None:
     _sigmoid(f)
     f.values["intermediate_size"] = f.key("moe_intermediate_size") or f.key("intermediate_size")
+
+
+def _latent(f: Facts) -> None:
+    """Sizes of a head: today of the compressed form beside those of the whole one, before of the whole one alone."""
+    _drafts(f)
+    rotary, key = f.key("qk_rope_head_dim"), f.key("qk_head_dim") or f.key("head_dim")
+    if type(rotary) is not int or type(key) is not int or not 0 < rotary < key:
+        raise ConvertError(f"a head of {key!r} dimensions, of which {rotary!r} turn, is not understood")
+    f.values |= {"qk_nope_head_dim": key - rotary, "head_dim": key}
+    whole, heads, out = f.key("v_head_dim"), f.key("num_attention_heads"), f.shape(NAMES["o"].format(0))
+    f.key("value_length")  # of the compressed form, or of a whole head
+    if whole is None and out and type(heads) is int and heads > 0:
+        f.values["v_head_dim"] = out[-1] // heads
+    if f.has(MLA["q_down"].format(0)):
+        f.names["q"] = _BLOCK + "attn_q_b.weight"
+    else:
+        f.values["q_lora_rank"] = None
+    groups, gating = f.key("n_group") or 1, f.key("expert_gating_func")
+    if groups > 1 and gating != 2:
+        f.values["topk_method"] = "group_limited_greedy"
+
+
+def _groups(of_256: int) -> Callable[[Facts], int]:
+    """Old files do not state groups of experts, which DeepSeek V3 alone has."""
+    return lambda f: of_256 if f.key("n_routed_experts") == 256 else 1
+
+
+def _hunyuan_moe(f: Facts) -> None:
+    f.key("shared_intermediate_size"), f.key("norm_topk_prob")
+
+
+def _ernie_moe(f: Facts) -> None:
+    f.key("shared_intermediate_size"), f.key("expert_gating_func")
+
+
+def _exaone_moe(f: Facts) -> None:
+    _sigmoid(f)
+    _pattern(f)
+    f.key("shared_intermediate_size")
+
+
+def _afmoe(f: Facts) -> None:
+    _sigmoid(f)
+    f.values["route_norm"] = f.key("norm_topk_prob") is not False
+
+
+def _apertus(f: Facts) -> None:
+    """The numbers of xIELU are keys, one for each layer. The scaling of RoPE is in the tensor rope_freqs."""
+    f.values["rope_parameters"] = {"rope_type": "default", "rope_theta": f.key("rope_theta") or 12_000_000.0}
+    numbers = [f.file.get("xielu." + name) for name in ("alpha_p", "alpha_n", "beta", "eps")]
+    numbers = [x if isinstance(x, np.ndarray) else np.full(len(f.layers()), x) for x in numbers if x is not None]
+    if len(numbers) != 4 or not all(x.shape == (len(f.layers()),) and x.dtype.kind == "f" for x in numbers):
+        raise ConvertError("xielu.alpha_p, alpha_n, beta and eps must be numbers, one for each layer")
+    for i in f.layers():
+        f.given[f"layer.{i}.xielu"] = np.array([x[i] for x in numbers], "<f4")
+
+
+def _dbrx(f: Facts) -> None:
+    f.values["attn_config"] = {"clip_qkv": f.key("clip_qkv"), "kv_n_heads": f.key("num_key_value_heads")}
+    f.values["ffn_config"] = {"ffn_hidden_size": f.key("intermediate_size"), "moe_num_experts": f.key("num_experts"),
+                              "moe_top_k": f.key("num_experts_per_tok")}  # fmt: skip
 
 
 def _mpt(f: Facts) -> None:
@@ -425,9 +504,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             "rope_theta": 500_000.0, "no_rope_layers": _every_fourth, "attention_chunk_size": 8192, "floor_scale": 8192,
         },
     ),
-    "mistral4": Architecture(
-        "mistral4", True, find=_mistral4, assumed={"llama_4_scaling_beta": 0.1}, names=LATENT, latent=True,
-    ),
+    "mistral4": Architecture("mistral4", find=_mistral4, assumed={"llama_4_scaling_beta": 0.1}, names=MLA),
     "gemma4": Architecture("gemma4_text", find=_gemma4, names=GEMMA4),
     "phi2": Architecture("phi", partial=True, assumed=_THETA),
     "phi3": Architecture("phi3", partial=True, find=_llama, assumed=_THETA),
@@ -467,16 +544,37 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "qwen35": Architecture("qwen3_5_text", partial=True, find=_states, assumed=_THETA, names=DELTA, tiled=True),
     "qwen35moe": Architecture("qwen3_5_moe_text", partial=True, find=_states, assumed=_THETA, names=DELTA, tiled=True),
-    "kimi-linear": Architecture("kimi_linear", find=_kimi, names=KIMI, latent=True),
+    "kimi-linear": Architecture("kimi_linear", find=_kimi, names=KIMI, in_three=True),
     "bloom": Architecture("bloom"),
     "mpt": Architecture("mpt", find=_mpt),
     "starcoder": Architecture("gpt_bigcode", find=_starcoder),
+    "deepseek2": Architecture("deepseek_v2", find=_latent, assumed=_THETA, names=MLA),
+    "deepseek2+sigmoid": Architecture(
+        "deepseek_v3", find=_latent, names=MLA, assumed=_THETA | {"n_group": _groups(8), "topk_group": _groups(4)},
+    ),
+    "minicpm3": Architecture(
+        "minicpm3", find=_latent, names=MLA,
+        assumed=_THETA | {"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256},
+    ),
+    "hunyuan-moe": Architecture("hunyuan_v1_moe", find=_hunyuan_moe, assumed=_THETA),
+    "ernie4_5-moe": Architecture("ernie4_5_moe", True, find=_ernie_moe, assumed={"rope_theta": 500_000.0}),
+    "exaone-moe": Architecture("exaone_moe", find=_exaone_moe, assumed=_THETA),
+    "afmoe": Architecture("afmoe", find=_afmoe, assumed=_THETA, fixed={"mup_enabled": True}),
+    "apertus": Architecture("apertus", find=_apertus, assumed={"rope_theta": 12_000_000.0}),
+    "jais2": Architecture("jais2", assumed={"rope_theta": 500_000.0}),
+    "mistral3": Architecture("mistral", True, find=_llama, assumed=_THETA, windows=True),
+    "mistral3+tempered": Architecture("ministral3", True, find=_llama, assumed={"rope_theta": 1_000_000.0}),
+    "dbrx": Architecture("dbrx", find=_dbrx, assumed={"rope_theta": 500_000.0}, names={"ffn_norm": _BLOCK + "attn_output_norm.weight"}),
 }  # fmt: skip
 
 
 def architecture(name: str, keys: dict[str, Any]) -> Architecture | None:
-    """The row of a file; Mixtral's files say llama, and OLMo 3's olmo2."""
-    for variant, key in (("experts", "expert_count"), ("windows", "attention.sliding_window")):
+    """The row of a file; Mixtral's files say llama, OLMo 3's olmo2, and DeepSeek V3's deepseek2."""
+    if keys.get(f"{name}.expert_gating_func") == 2 and f"{name}+sigmoid" in ARCHITECTURES:
+        return ARCHITECTURES[f"{name}+sigmoid"]
+    for variant, key in (
+        ("experts", "expert_count"), ("windows", "attention.sliding_window"), ("tempered", "attention.temperature_scale"),
+    ):  # fmt: skip
         if f"{name}+{variant}" in ARCHITECTURES and np.any(keys.get(f"{name}.{key}", 0)):
             return ARCHITECTURES[f"{name}+{variant}"]
     return ARCHITECTURES.get(name)
@@ -486,16 +584,16 @@ def known() -> list[str]:
     return [name for name in ARCHITECTURES if "+" not in name]
 
 
-LATENT_PARTS = ("k_up", "v_up", "mix_in", "mix_conv", "mix_a", "mix_decay_bias")
+IN_THREE = ("mix_in", "mix_conv", "mix_a", "mix_decay_bias")
 QKV, GATE_UP = ("q", "k", "v"), ("gate", "up")
 
 
 class GgufLayout:
     """The Places of a model's tensors in a GGUF file. `entries`: its tensors, with shapes slowest dimension first."""
 
-    def __init__(self, arch: Architecture, names: dict[str, str], config: dict[str, Any], entries: dict[str, Any]):
-        self.arch, self.config, self.entries = arch, config, entries
-        self.names = NAMES | arch.names | names
+    def __init__(self, arch: Architecture, facts: Facts, config: dict[str, Any], entries: dict[str, Any]):
+        self.arch, self.config, self.entries, self.given = arch, config, entries, facts.given
+        self.names = NAMES | arch.names | facts.names
 
     def value(self, key: str, layer: int) -> Any:
         return feature(self.config, key, layer)
@@ -518,13 +616,19 @@ class GgufLayout:
             return [Place(self.names[part].format(layer), (slot.rows // n, n))]
         if part in ("q_norm", "k_norm") and self.arch.family == "llama4_text":
             return [Place(slot.name, (slot.rows,), ones=True)]
+        if slot.name in self.given:
+            return [Place(slot.name, (slot.rows,), given=self.given[slot.name])]
+        if "kv_up" in self.names and layer >= 0 and self.value("kv_rank", layer):
+            found = self._latent(part, slot, layer)
+            if found:
+                return found
         if part == "v_norm":
             return [Place(slot.name, (slot.rows,), ones=True)]
         if part == "router_norm":
             return [Place(self.name(part, layer, False), (slot.rows,), times=slot.rows**-0.5)]
-        if self.arch.latent and part in LATENT_PARTS:
-            return self._latent(part, slot, layer)
-        if "mix_a" in self.names and not self.arch.latent and (part.startswith("mix_") or part in ("q", "attn_gate")):
+        if self.arch.in_three and part in IN_THREE:
+            return self._in_three(part, slot, layer)
+        if "mix_a" in self.names and not self.arch.in_three and (part.startswith("mix_") or part in ("q", "attn_gate")):
             return [self._delta(part, slot, layer)]
         order = self._order(base, layer)
         if base in QKV and self.name("qkv", layer, False) in self.entries:
@@ -535,11 +639,9 @@ class GgufLayout:
             return self._experts(base, slot, layer, biased)
         return [self._place(self.name(base, layer, biased), self._shape(slot), order)]
 
-    def _latent(self, part: str, slot: Slot, layer: int) -> list[Place]:
-        """Matrices of heads in one tensor, and of delta nets those of q, k and v, and their convolutions, in three."""
-        name, n, width = self.names.get(part, "").format(layer), slot.matrices, self.value("conv_width", layer)
-        if part in ("k_up", "v_up"):
-            return [Place(name, (n, slot.rows, slot.k), index=h) for h in range(n)]
+    def _in_three(self, part: str, slot: Slot, layer: int) -> list[Place]:
+        """Of a delta net whose q, k and v, and their convolutions, are tensors of their own."""
+        name, width = self.names.get(part, "").format(layer), self.value("conv_width", layer)
         keys, values = (self.value(f"{p}_heads", layer) * self.value(f"{p}_dim", layer) for p in "kv")
         rows = {"q": keys, "k": keys, "v": values}
         if part == "mix_in":
@@ -575,6 +677,26 @@ class GgufLayout:
         rows = {"mix_in": channels, "mix_gate": values}.get(part, order)
         return Place(name, self._shape(slot), rows, times=-1.0 if part == "mix_a" else 1.0)
 
+    def _latent(self, part: str, slot: Slot, layer: int) -> list[Place] | None:
+        """Today the matrices of keys and values lie apart, [heads, rank, nope] and [heads, value, rank]; before, head by head
+        in one. Dimensions that turn are stored as published: MiniCPM3's halves, the others' neighbours."""
+        heads, nope, value, rank = (self.value(key, layer) for key in ("n_heads", "nope_dim", "value_dim", "kv_rank"))
+        rotary, name = self.value("head_dim", layer) - rank, self.names.get(part, "").format(layer)
+        turned = np.arange(rotary)
+        if self.value("rope_set", layer) and self.arch.family != "minicpm3":
+            turned = np.concatenate([np.arange(0, rotary, 2), np.arange(1, rotary, 2)])
+        if part in ("k_up", "v_up") and name in self.entries:
+            return [Place(name, (heads, slot.rows, slot.k), index=h) for h in range(heads)]
+        each, joined = nope + value, self.names["kv_up"].format(layer)
+        if part == "k_up":
+            return [Place(joined, (heads * each, rank), transposed=True, first=h * each) for h in range(heads)]
+        if part == "v_up":
+            return [Place(joined, (heads * each, rank), h * each + nope + np.arange(value)) for h in range(heads)]
+        if part == "q":
+            head = np.concatenate([np.arange(nope), nope + turned])
+            return [Place(name, self._shape(slot), (np.arange(heads)[:, None] * (nope + rotary) + head).ravel())]
+        return [Place(name, self._shape(slot), np.concatenate([np.arange(rank), rank + turned]))] if part == "k" else None
+
     def _shape(self, slot: Slot) -> tuple[int, ...]:
         return (slot.rows,) if slot.vector else (slot.rows, slot.k)
 
@@ -595,21 +717,11 @@ class GgufLayout:
         """The file's rows in our order, where its heads turn neighbours."""
         if not self.arch.interleaved or base not in ("q", "k", "q_norm", "k_norm"):
             return None
-        if self.arch.latent:
-            return self._latent_order(base, layer)
         heads = self.value("n_heads" if base[0] == "q" else "n_kv_heads", layer)
         if base.endswith("_norm") and self.value("qk_norm", layer) == QK_HEAD:
             heads = 1
         d = self.value("head_dim", layer)
         return interleaved(heads, d, 2 * len(self.config["rope.0.inv_freq"]))
-
-    def _latent_order(self, base: str, layer: int) -> np.ndarray | None:
-        """The part that turns comes last, in each query and in the row of the cache."""
-        rank, nope, heads = (self.value(key, layer) for key in ("kv_rank", "nope_dim", "n_heads"))
-        still, n = (nope, heads) if base == "q" else (rank, 1)
-        rotary = self.value("head_dim", layer) - rank
-        head = np.concatenate([np.arange(still), still + interleaved(1, rotary, rotary)])
-        return (np.arange(n)[:, None] * len(head) + head).ravel() if base in ("q", "k") else None
 
     def _gate_in_up(self, layer: int) -> bool:
         """Whether the rows of gate stand above those of up in one tensor."""

@@ -126,7 +126,12 @@ class Placed(Matrix):
     def _columns(self, first: int, n: int) -> np.ndarray:
         """Rows of a matrix that is stored [k, rows]; the whole of it is in memory until all its rows were read."""
         with self._lock:
-            if self._whole is None:
+            if self._whole is None and self.format.block is not None:
+                total = self.place.shape[-1]
+                step = self.format.row_bytes(total)
+                data = self.file.read(self.offset + self.place.first * step, self.k * step)
+                self._whole, self._left = tiles.values(self.format.kind, self.format.decoded(data, self.k), total).view("<u4"), self.rows
+            elif self._whole is None:
                 total = self.place.shape[-1]
                 bits = tiles.TYPES[self.kind].bits
                 size = np.dtype(bits).itemsize
@@ -291,7 +296,8 @@ def _part(
         )
     if place.index is not None:
         offset += place.index * encoding.row_bytes(int(np.prod(place.shape[1:], dtype=object)))
-    kind = encoding.kind if place.columns is None or _in_groups(place.columns) or encoding.kind in PLAIN else tiles.F32
+    whole = (place.columns is None or _in_groups(place.columns)) and not place.transposed
+    kind = encoding.kind if whole or encoding.kind in PLAIN else tiles.F32
     if not slot.vector and math.frexp(place.times)[0] != 0.5:
         kind = tiles.F32
     return Placed(place.name, kind, rows, slot.k, entry.file, offset, encoding=encoding, place=place)

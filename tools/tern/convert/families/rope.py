@@ -195,8 +195,8 @@ def frequencies(base: float, dims: int, parameters: Parameters) -> np.ndarray:
 def divided(freq: np.ndarray, divisors: np.ndarray) -> np.ndarray:
     """f64 frequencies by f32 divisors. Where these are, up to their rounding, what llama3 scaling with its usual waves
     gives for some factor and original length, that scaling itself, as the model's own config gives it."""
-    factor, blends = divisors.max(), divisors[(divisors > divisors.min()) & (divisors < divisors.max())]
-    if factor > 1 and divisors.min() == 1 and len(blends):
+    factor, blends = divisors.max(), divisors[(divisors > 1) & (divisors < divisors.max())]
+    if factor > 1 and divisors.min() >= 1 and len(blends):
         d, f = blends[0], freq[np.flatnonzero(divisors == blends[0])[0]]
         turns = 1 + 3 * (factor / d - 1) / (factor - 1)  # waves of this length in the original one
         guess = {"factor": factor, "low_freq_factor": 1.0, "high_freq_factor": 4.0}

@@ -120,8 +120,8 @@ def _dbrx(c: Config) -> dict:
     theta = attention.number("rope_theta", 10000.0)
     kv = attention.integer("kv_n_heads", MAX_HEADS, 1)
     c.only("num_key_value_heads", kv)
-    c.values |= {"num_key_value_heads": kv, "layer_norm_eps": 1e-5}
-    c.values["intermediate_size"] = experts.integer("ffn_hidden_size", MAX_WIDTH, 3584)
+    own = {"num_key_value_heads": kv, "layer_norm_eps": 1e-5, "intermediate_size": experts.integer("ffn_hidden_size", MAX_WIDTH, 3584)}
+    c.values |= {c.name(key): value for key, value in own.items()}
     f = graph(c, 2048, theta=theta, eps=("layer_norm_eps", 1e-5))
     n = f["n_layers"]
     layer_norms(f, False)

@@ -5,6 +5,7 @@ families/gguf.py says what the files of each architecture mean, files/gguf_types
 """
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ class _Model:
         harmless = frozenset(self.prefix + n for n in HARMLESS)
         neutral = {self.prefix + n: allowed for n, allowed in NEUTRAL.items()}
         self.c = Config(str(path), values, names, harmless, neutral, rope_length)
-        self.names: dict[str, str] = {}
+        self.keys = g.keys
 
     # ---- features
 
@@ -145,17 +146,15 @@ class _Model:
 
     def _find(self) -> None:
         """What the architecture means, and what the file's tensors say."""
-        facts = Facts(self.entries.__contains__, lambda name: self.c.get(name, None), self._rows, dict(self.arch.fixed))
+        facts = Facts(
+            self.entries.__contains__, lambda name: self.c.get(name, None), dict(self.arch.fixed), file=self.keys,
+            shape=lambda name: self.entries[name].shape if name in self.entries else (),
+        )  # fmt: skip
         if self.arch.find:
             self.arch.find(facts)
         for name, value in facts.values.items():
             self._put(name, value)
-        self.names = facts.names
         self.facts = facts
-
-    def _rows(self, name: str) -> int | None:
-        entry = self.entries.get(name)
-        return entry.shape[0] if entry is not None and len(entry.shape) == 2 else None
 
     def _put_head_dim(self) -> None:
         """Absent sizes follow from the others, for all architectures in the same way."""
@@ -196,9 +195,8 @@ class _Model:
             if self.arch.family == "olmo3":  # elsewhere it would be one more factor
                 values["attention_factor"] = key("scaling.attn_factor")
             values |= {"truncate": False} if self.arch.family == "gpt_oss" else {}
-            if self.arch.family == "mistral4":  # cos and sin are scaled as the whole is
-                scale = 10 * (key("scaling.yarn_log_multiplier") or 0)
-                values |= {"mscale": scale, "mscale_all_dim": scale} if scale else {}
+            values |= self._mscale(key)
+            if self.arch.family == "mistral4":
                 values["llama_4_scaling_beta"] = self.c.get("llama_4_scaling_beta", 0.1)
         elif kind != "none" and (factor or old) not in (None, 0, 1):
             values = {"rope_type": "linear", "factor": factor or old}
@@ -208,6 +206,16 @@ class _Model:
             values["original_max_position_embeddings"] = original
         if values:
             self._put("rope_scaling", {name: value for name, value in values.items() if value is not None})
+
+    def _mscale(self, key: Callable[[str], Any]) -> dict[str, Any]:
+        """What Mistral 3 and latent attention add to YaRN: llama.cpp knows the two scales as one."""
+        latent, beta = self._key("kv_lora_rank") is not None, self.c.get("llama_4_scaling_beta", None)
+        scale = key("scaling.yarn_log_multiplier") if latent or beta is not None else None
+        found = {"llama_4_scaling_beta": beta} if beta is not None else {}
+        if type(scale) in (int, float) and scale:
+            scale = float(np.float32(scale * 10)) if latent else scale
+            found |= {"mscale": _plain(scale), "mscale_all_dim": _plain(scale)}
+        return found
 
     def _factors(self, name: str) -> list[float] | None:
         """A small tensor of numbers, as decimal as they were written."""
@@ -231,8 +239,8 @@ class _Model:
 
     def _check_widths(self, config: dict[str, Any]) -> None:
         """Heads whose values are of another size, or turn only in part, are not this graph."""
-        if self.arch.latent:  # these are sizes of what is compressed
-            self.c.used |= {self.prefix + "attention.value_length", self.prefix + "rope.freq_base"}
+        if any(config.get("kv_rank", [])):  # of latent attention families/gguf.py knows
+            self.c.used.add(self.prefix + "attention.value_length")
             return
         sizes = ("attention.value_length", *(() if self.arch.partial else ("rope.dimension_count",)))
         for name in (*sizes, *(size + "_swa" for size in sizes)):
@@ -297,7 +305,7 @@ class _Model:
 
     def matrices(self, config: dict[str, Any]) -> dict[str, Matrix]:
         """Every tensor that the model must have, of the right shape; any other one is refused."""
-        layout = GgufLayout(self.arch, self.names, config, self.entries)
+        layout = GgufLayout(self.arch, self.facts, config, self.entries)
         out, wanted = {}, {*ROPE_TENSORS}
         if config["head_tied"]:
             wanted.add(NAMES["head"])
