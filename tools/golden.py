@@ -61,7 +61,7 @@ def run(given: argparse.Namespace) -> None:
         write_hooks(given.hooks[0], Path(given.hooks[1]), 12)
     if given.sample or given.probes or given.attention or given.hooks:
         return
-    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "mtp").mkdir(parents=True, exist_ok=True)
     for name in given.names or [*known, *drafts]:
         made = (make, known[name]) if name in known else (make_draft, drafts[name])
         golden = made[0](made[1], lambda line: print(line, file=sys.stderr))

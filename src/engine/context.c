@@ -191,6 +191,7 @@ void context_settle(struct tern_context *c, uint32_t seq)
     if (far != c->cache.far[seq])
         turn(c, seq, far);
     recurrence_begin(&c->forward, seq, 0, false); /* rows that were taken back */
+    mtp_catch_up(&c->forward, seq);
     pool_unlock(c->model->pool);
     fpenv_leave(saved);
 }

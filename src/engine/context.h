@@ -47,7 +47,7 @@ size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, siz
                      tern_token *guess);
 
 /* Evaluates the sequence again if its RoPE frequencies are not those of its length, and brings the
- * states of its recurrent layers to its end. */
+ * states of its recurrent layers, and the rows of the layer that guesses, to its end. */
 void context_settle(struct tern_context *c, uint32_t seq);
 
 #endif

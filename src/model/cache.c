@@ -314,9 +314,9 @@ size_t cache_first(const struct cache *c, size_t layer, size_t seq)
     return b;
 }
 
-bool cache_fits(const struct cache *c, size_t n, const uint64_t *first)
+bool cache_fits(const struct cache *c, size_t n, const uint64_t *first, size_t known)
 {
-    for (size_t l = 0; l < c->n_layers; l++) {
+    for (size_t l = 0; l < known && l < c->n_layers; l++) {
         if (c->layers[l].class == NO_CLASS && first[l])
             return false;
         if (c->layers[l].class == NO_CLASS)
@@ -332,7 +332,7 @@ bool cache_fits(const struct cache *c, size_t n, const uint64_t *first)
     return true;
 }
 
-void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first)
+void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first, size_t known)
 {
     cache_keep(c, seq, 0);
     for (size_t l = 0; l < c->n_layers; l++) {
@@ -340,7 +340,7 @@ void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first)
             continue;
         struct cache_class *class = &c->classes[c->layers[l].class];
         int32_t *table = table_of(c, class, seq);
-        for (size_t b = first[l]; b < blocks_of(n); b++)
+        for (size_t b = l < known ? first[l] : needed_block(class, n); b < blocks_of(n); b++)
             if (table[b] < 0)
                 table[b] = take_page(class);
     }

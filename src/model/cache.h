@@ -89,10 +89,11 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n);
 /* First block that the sequence holds of what a layer sees. */
 size_t cache_first(const struct cache *c, size_t layer, size_t seq);
 
-/* True when first [n_layers] can be the first blocks of a sequence of n positions (at most n_ctx).
- * Then cache_refill makes it one, with pages of any content; its old ones are given back. */
-bool cache_fits(const struct cache *c, size_t n, const uint64_t *first);
-void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first);
+/* True when first [known] can be the first blocks of a sequence of n positions (at most n_ctx).
+ * Then cache_refill makes it one, with pages of any content; its old ones are given back. A layer of
+ * which none is known gets those that the next position sees. */
+bool cache_fits(const struct cache *c, size_t n, const uint64_t *first, size_t known);
+void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first, size_t known);
 
 /* K and V of a KV head in the block of 256 positions that holds `position`; borrowed. Latent attention
  * has no V. */

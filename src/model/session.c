@@ -35,10 +35,12 @@ static size_t n_blocks(size_t n)
 }
 
 /* Bytes of a block of a layer (0 where it reads another's); of a recurrent state; and of all that a
- * sequence of n tokens holds, with `states` older states. UINT64_MAX when that does not fit. */
+ * sequence of n tokens holds in so many layers, with `states` older states. UINT64_MAX when that does
+ * not fit. */
 static size_t block_bytes(const struct cache *c, const struct model *m, size_t l)
 {
-    return m->layers[l].kv_from ? 0 : layer_kv(&m->layers[l]) * c->layers[l].kv_bytes;
+    const struct layer *w = &m->layers[l];
+    return w->kv_from ? 0 : layer_kv(w) * attend_bytes(c->type, w->head_dim);
 }
 
 static size_t record_bytes(const struct model *m)
@@ -47,10 +49,10 @@ static size_t record_bytes(const struct model *m)
 }
 
 static uint64_t data_bytes(const struct cache *c, const struct model *m, const uint64_t *first,
-                           size_t n, uint64_t states)
+                           size_t n_layers, size_t n, uint64_t states)
 {
     uint64_t bytes = 0, more;
-    for (size_t l = 0; l < c->n_layers; l++)
+    for (size_t l = 0; l < n_layers; l++)
         bytes += (n_blocks(n) - first[l]) * block_bytes(c, m, l);
     return size_mul(record_bytes(m), states + 1, &more) && size_add(bytes, more, &bytes)
                ? bytes
@@ -67,9 +69,10 @@ struct session_out {
     int fd;
     uint64_t at; /* where the next block goes */
     struct xxh64 hash;
-    size_t n_states;
+    size_t n_states, n_layers;
     uint64_t *states; /* [n_states] positions; in the same memory, behind */
-    uint64_t first[]; /* [n_layers] */
+    size_t n_first;
+    uint64_t first[]; /* [n_first] blocks of the layers; with the one that guesses, its first row */
 };
 
 static enum tern_status write_next(struct session_out *o, const void *p, size_t n,
@@ -81,13 +84,15 @@ static enum tern_status write_next(struct session_out *o, const void *p, size_t 
     return file_write_at(o->fd, p, n, at, o->path, e);
 }
 
-/* What lies behind the sequence's end is of another text, or of none: it is not written. */
-static void clear_tail(const struct session_out *o, size_t l, unsigned char *block,
-                       const void *zeros)
+/* What lies behind the sequence's end, or before the first row of the layer that guesses, is of
+ * another text, or of none: it is not written. */
+static void clear_others(const struct session_out *o, size_t l, size_t b, unsigned char *block,
+                         const void *zeros)
 {
     const struct layer *w = &o->m->layers[l];
-    for (size_t p = o->n % BLOCK; p < BLOCK; p++)
-        for (size_t h = 0; h < layer_kv(w); h++)
+    size_t first = l < o->m->n_layers ? 0 : (size_t)o->first[l + 1];
+    for (size_t p = 0; p < BLOCK; p++)
+        for (size_t h = 0; (b * BLOCK + p < first || b * BLOCK + p >= o->n) && h < layer_kv(w); h++)
             kv_put(block + h * o->c->layers[l].kv_bytes, o->c->type, h % 2 == 0, zeros, zeros,
                    w->head_dim, p);
 }
@@ -101,8 +106,8 @@ static enum tern_status write_layer(struct session_out *o, size_t l, struct tern
     enum tern_status s = block ? TERN_OK : error_memory(e, "a block of the cache", bytes);
     for (size_t b = o->first[l]; b < n_blocks(o->n) && !s; b++) {
         memcpy(block, cache_k(o->c, l, o->seq, b * BLOCK, 0), bytes);
-        if (b == o->n / BLOCK)
-            clear_tail(o, l, block, block + bytes);
+        if (b == o->n / BLOCK || l == o->m->n_layers)
+            clear_others(o, l, b, block, block + bytes);
         s = write_next(o, block, bytes, e);
     }
     free(block);
@@ -152,7 +157,7 @@ static size_t directory_at(const struct session_out *o)
 {
     size_t keys = o->n_states ? 4 : 3;
     return LAYOUT_START_BYTES + 2 * LAYOUT_SECTION_BYTES + 8 + keys * KEY_BYTES +
-           8 * (N_OWNERS + (o->n + 1) / 2 + o->c->n_layers + o->n_states);
+           8 * (N_OWNERS + (o->n + 1) / 2 + o->n_first + o->n_states);
 }
 
 /* header [directory + ENTRY_BYTES], zeroed */
@@ -176,7 +181,7 @@ static void fill_header(const struct session_out *o, unsigned char *header, size
     owners_of(o->c, o->m, owner);
     put_key(&at, "owner", KEY_U64, owner, N_OWNERS);
     put_key(&at, "tokens", KEY_U32, o->c->tokens + o->seq * o->c->n_ctx, o->n);
-    put_key(&at, "first", KEY_U64, o->first, o->c->n_layers);
+    put_key(&at, "first", KEY_U64, o->first, o->n_first);
     if (o->n_states)
         put_key(&at, "states", KEY_U64, o->states, o->n_states);
     put_u64s(&at, (const uint64_t[]){1, 5}, 2);
@@ -198,7 +203,7 @@ static enum tern_status write_all(struct session_out *o, struct tern_error *e)
     unsigned char *header = calloc(1, bytes);
     enum tern_status s = header ? TERN_OK : error_memory(e, "a session", bytes);
     o->at = data;
-    for (size_t l = 0; l < o->c->n_layers && !s; l++)
+    for (size_t l = 0; l < o->n_layers && !s; l++)
         s = block_bytes(o->c, o->m, l) ? write_layer(o, l, e) : TERN_OK;
     if (!s && !(s = write_states(o, e))) {
         fill_header(o, header, directory, data);
@@ -212,15 +217,21 @@ static enum tern_status write_file(const struct cache *c, size_t seq, const stru
                                    const char *path, mode_t mode, struct tern_error *e)
 {
     size_t states = recurrent_snapshots(&c->recurrent, seq, c->length[seq], NULL);
-    size_t bytes = sizeof(struct session_out) + (c->n_layers + states) * sizeof(uint64_t);
+    const struct hidden_seq *guesses = c->hidden.dim ? &c->hidden.seqs[seq] : NULL;
+    bool with_rows = guesses && guesses->first < guesses->next;
+    size_t n_first = m->n_layers + (with_rows ? 2 : 0);
+    size_t bytes = sizeof(struct session_out) + (n_first + states) * sizeof(uint64_t);
     struct session_out *o = calloc(1, bytes);
     if (!o)
         return error_memory(e, "a session", bytes);
     o->c = c, o->m = m, o->seq = seq, o->n = c->length[seq], o->path = path;
     xxh64_init(&o->hash, 0);
-    for (size_t l = 0; l < c->n_layers; l++)
+    o->n_first = n_first, o->n_layers = m->n_layers + with_rows;
+    for (size_t l = 0; l < o->n_layers; l++)
         o->first[l] = cache_first(c, l, seq);
-    o->n_states = states, o->states = o->first + c->n_layers;
+    if (with_rows)
+        o->first[o->n_layers] = guesses->first;
+    o->n_states = states, o->states = o->first + n_first;
     recurrent_snapshots(&c->recurrent, seq, o->n, o->states);
     enum tern_status s = file_open_write(&o->fd, 0600, path, e);
     if (!s) {
@@ -256,6 +267,7 @@ struct session {
     const uint64_t *owner, *first, *states; /* [..] in the file's header, as are */
     const uint32_t *tokens;                 /* [n] */
     uint64_t n_owners, n_first, n_states, n;
+    size_t n_layers; /* whose keys it holds */
     const struct tensor *data;
 };
 
@@ -272,7 +284,7 @@ static enum tern_status check_owners(const struct session *t, const struct cache
     return TERN_OK;
 }
 
-static enum tern_status check_tokens(const struct session *t, const struct cache *c,
+static enum tern_status check_tokens(struct session *t, const struct cache *c,
                                      const struct model *m, struct tern_error *e)
 {
     if (t->n > c->n_ctx)
@@ -284,7 +296,11 @@ static enum tern_status check_tokens(const struct session *t, const struct cache
         if (t->tokens[i] >= m->vocab)
             return error_set(e, TERN_BAD_FILE, "token %u is outside the vocabulary of %zu",
                              t->tokens[i], m->vocab);
-    if (!t->n || t->n_first != c->n_layers || !cache_fits(c, t->n, t->first))
+    bool with_rows = m->has_mtp && t->n_first == m->n_layers + 2;
+    t->n_layers = m->n_layers + with_rows;
+    if (!t->n || t->n_first != t->n_layers + with_rows ||
+        !cache_fits(c, t->n, t->first, t->n_layers) ||
+        (with_rows && (t->first[t->n_layers] - 1 >= t->n || t->first[m->n_layers] > n_blocks(t->n))))
         return error_set(e, TERN_BAD_FILE, "its blocks are not those of %llu tokens", (ull)t->n);
     return TERN_OK;
 }
@@ -313,7 +329,7 @@ static enum tern_status check_session(struct session *t, const struct cache *c,
         (s = keys_unknown(keys, e)) || (s = check_owners(t, c, m, e)) ||
         (s = check_tokens(t, c, m, e)) || (s = check_states(t, m, e)) ||
         (s = weights_bind(t->file, "cache", 1u << TERN_F32, TILE_ROWS,
-                          data_bytes(c, m, t->first, t->n, t->n_states) /
+                          data_bytes(c, m, t->first, t->n_layers, t->n, t->n_states) /
                               (TILE_ROWS * sizeof(float)),
                           1, &t->data, e)))
         return s;
@@ -336,13 +352,15 @@ static void fill_states(struct recurrent *r, size_t seq, const struct session *t
 static void fill(struct cache *c, size_t seq, const struct model *m, const struct session *t)
 {
     const unsigned char *data = t->data->data;
-    cache_refill(c, seq, t->n, t->first);
+    cache_refill(c, seq, t->n, t->first, t->n_layers);
     memcpy(c->tokens + seq * c->n_ctx, t->tokens, t->n * sizeof *t->tokens);
-    for (size_t l = 0; l < c->n_layers; l++) {
+    for (size_t l = 0; l < t->n_layers; l++) {
         size_t bytes = block_bytes(c, m, l);
         for (size_t b = t->first[l]; bytes && b < n_blocks(t->n); b++, data += bytes)
-            memcpy(cache_k(c, l, seq, b * BLOCK, 0), data, bytes);
+            if (l < c->n_layers)
+                memcpy(cache_k(c, l, seq, b * BLOCK, 0), data, bytes);
     }
+    hidden_refill(&c->hidden, seq, t->n, t->n_layers > m->n_layers ? t->first[t->n_layers] : 0);
     if (m->state_floats)
         fill_states(&c->recurrent, seq, t, data, record_bytes(m));
 }

@@ -221,8 +221,8 @@ static void copy(size_t from, size_t to)
         for (size_t b = first[l]; b * BLOCK < n; b++)
             memcpy(pages[l][b], cache_k(&c, l, from, b * BLOCK, 0), bytes);
     }
-    ck_assert(cache_fits(&c, n, first));
-    cache_refill(&c, to, n, first);
+    ck_assert(cache_fits(&c, n, first, c.n_layers));
+    cache_refill(&c, to, n, first, c.n_layers);
     for (size_t l = 0; l < N_LAYERS; l++)
         for (size_t b = first[l]; b * BLOCK < n; b++)
             memcpy(cache_k(&c, l, to, b * BLOCK, 0), pages[l][b],
@@ -377,23 +377,23 @@ START_TEST(only_first_blocks_that_can_be_are_taken)
 {
     open_cache(TERN_CACHE_F16);
     uint64_t first[N_LAYERS] = {2, 0, 1, 0, 2};
-    ck_assert(cache_fits(&c, 800, first)); /* 800 - 20 + 1 is in block 3, less 64 in block 2 */
+    ck_assert(cache_fits(&c, 800, first, c.n_layers)); /* 800 - 20 + 1 is in block 3, less 64 in block 2 */
     static const uint64_t others[][2] = {{0, 1}, {0, 4}, {1, 1}, {2, 0}, {2, 2},
                                          {3, 1}, {4, 1}, {4, 3}, {5, 1}, {6, 1}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         uint64_t one[N_LAYERS];
         memcpy(one, first, sizeof one);
         one[others[i][0]] = others[i][1];
-        ck_assert_msg(!cache_fits(&c, 800, one), "%zu", i);
+        ck_assert_msg(!cache_fits(&c, 800, one, c.n_layers), "%zu", i);
     }
     first[0] = 3;
-    ck_assert(cache_fits(&c, 800, first));
+    ck_assert(cache_fits(&c, 800, first, c.n_layers));
     first[1] = first[3] = first[6] = 1; /* a class without a window begins at 0 */
-    ck_assert(!cache_fits(&c, 800, first));
+    ck_assert(!cache_fits(&c, 800, first, c.n_layers));
     const uint64_t later[N_LAYERS] = {1}, none[N_LAYERS] = {0};
-    ck_assert(!cache_fits(&c, 15, later) && !cache_fits(&c, 274, later));
-    ck_assert(cache_fits(&c, 275, later) && cache_fits(&c, 300, later));
-    ck_assert(cache_fits(&c, 339, none) && !cache_fits(&c, 340, none));
+    ck_assert(!cache_fits(&c, 15, later, c.n_layers) && !cache_fits(&c, 274, later, c.n_layers));
+    ck_assert(cache_fits(&c, 275, later, c.n_layers) && cache_fits(&c, 300, later, c.n_layers));
+    ck_assert(cache_fits(&c, 339, none, c.n_layers) && !cache_fits(&c, 340, none, c.n_layers));
     cache_close(&c);
 }
 END_TEST

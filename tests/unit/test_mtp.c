@@ -10,9 +10,9 @@
 #include "model/mtp.h"
 #include "suite.h"
 
-enum { MAX_PROMPT = 600, BATCH = 100, N_DRAFTS = 3 };
+enum { MAX_PROMPT = 600, BATCH = 100, N_DRAFTS = 4 };
 
-static const char *const drafts[N_DRAFTS] = {"mtp-glm4-moe", "mtp-deepseek-v3", "mtp-qwen3-next"};
+static const char *const drafts[N_DRAFTS] = {"mtp/glm4-moe", "mtp/deepseek-v3", "mtp/qwen3-next", "mtp/qwen35"};
 static const double bound = 1e-4;
 
 struct subject {
@@ -198,6 +198,67 @@ START_TEST(test_far_cut)
 }
 END_TEST
 
+static uint64_t hash_file(const char *path)
+{
+    static char bytes[8 << 20];
+    FILE *f = fopen(path, "rb");
+    ck_assert(f != NULL);
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    ck_assert_uint_lt(n, sizeof bytes);
+    return xxh64(bytes, n);
+}
+
+/* A session holds the rows, whoever reads it; one saved without them gives none. */
+START_TEST(test_sessions)
+{
+    static struct subject s;
+    struct tern_error e = {0};
+    char with[256], without[256], again[256];
+    enum { N = 300 };
+    uint64_t want;
+    toy_path(with, sizeof with, "with.session");
+    toy_path(without, sizeof without, "without.session");
+    toy_path(again, sizeof again, "again.session");
+    subject_write(&s, drafts[_i], TERN_Q8);
+    for (int late = 0; late < 2; late++) {
+        subject_start(&s, NULL, 1, TERN_CACHE_F16);
+        feed(&s, 0, N, late ? 7 : BATCH);
+        ck_assert_msg(!tern_session_save(s.ctx, 0, with, &e), "%s", e.text);
+        hidden_refill(&s.ctx->cache.hidden, 0, N, 1); /* as after loading */
+        feed(&s, 0, N + 3, 1);
+        want = hash_row(&s, 0, N + 3);
+        subject_stop(&s);
+
+        subject_start(&s, NULL, 1, TERN_CACHE_F16);
+        feed(&s, 1, 100, BATCH); /* pages that were another's */
+        tern_seq_keep(s.ctx, 1, 0);
+        ck_assert_msg(!tern_session_load(s.ctx, 0, with, &e), "%s", e.text);
+        ck_assert_int_eq(tern_session_save(s.ctx, 0, again, &e), TERN_OK);
+        ck_assert_uint_eq(hash_file(again), hash_file(with));
+        feed(&s, 0, N + 3, 1);
+        ck_assert_uint_eq(hash_row(&s, 0, N + 3), want);
+        subject_stop(&s);
+    }
+    s.model = NULL;
+    ck_assert_int_eq(tern_model_open(&s.model, s.path, NULL, &e), TERN_OK);
+    ck_assert_int_eq(tern_context_open(&s.ctx, s.model, NULL, &e), TERN_OK);
+    ck_assert_msg(!tern_session_load(s.ctx, 0, with, &e), "%s", e.text);
+    ck_assert_uint_eq(tern_seq_length(s.ctx, 0), N);
+    ck_assert_int_eq(tern_session_save(s.ctx, 0, without, &e), TERN_OK);
+    subject_stop(&s);
+
+    tern_token guess[4];
+    subject_start(&s, NULL, 1, TERN_CACHE_F16);
+    ck_assert_msg(!tern_session_load(s.ctx, 0, without, &e), "%s", e.text);
+    feed(&s, 0, N + 1, 1);
+    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[N + 1], 4, 0, guess), 4);
+    subject_stop(&s);
+    subject_remove(&s);
+    remove(with), remove(without), remove(again);
+}
+END_TEST
+
 static uint64_t text_of(struct subject *s, uint32_t mtp, float temperature, size_t *steps)
 {
     struct tern_error e = {0};
@@ -255,4 +316,4 @@ END_TEST
 
 SUITE("mtp", LOOP(test_published_definition, 0, N_DRAFTS), LOOP(test_plain_defines_it, 0, N_DRAFTS),
       LOOP(test_ways_to_a_text, 0, N_DRAFTS), LOOP(test_far_cut, 0, N_DRAFTS),
-      LOOP(test_text_stays, 0, N_DRAFTS), TEST(test_without))
+      LOOP(test_sessions, 0, N_DRAFTS), LOOP(test_text_stays, 0, N_DRAFTS), TEST(test_without))

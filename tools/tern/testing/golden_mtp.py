@@ -40,7 +40,10 @@ class Draft:
     shifted: bool = False
 
 
-DRAFTS = (Draft("mtp-deepseek-v3", "deepseek-v3"), Draft("mtp-glm4-moe", "glm4-moe"), Draft("mtp-qwen3-next", "qwen3-next", True))
+DRAFTS = (
+    Draft("mtp/deepseek-v3", "deepseek-v3"), Draft("mtp/glm4-moe", "glm4-moe"), Draft("mtp/qwen3-next", "qwen3-next", True),
+    Draft("mtp/qwen35", "qwen35", True),
+)  # fmt: skip
 QUIRKS = (
     "order of embedding and state", "norm of the embedding", "norm of the state", "norm of the guess",
     "state before the final norm", "guess before its norm", "token before", "row 0",
@@ -152,8 +155,9 @@ def make(draft: Draft, say: Callable[[str], None]) -> Golden:
         say(f"{draft.name}: seed {seed}: {why or 'taken, ' + ', '.join(f'{n} {w:.0f}' for n, w in worth.items())}")
         if not why:
             versions = f"transformers {transformers.__version__} torch {torch.__version__}"
+            config = golden.config_json(made) | ({} if draft.shifted else {"num_nextn_predict_layers": 1})
             return Golden(
-                draft.name, versions, golden.config_json(made), packed_config(shape), list(slots(shape)), seed, seed,
+                draft.name, versions, config, packed_config(shape), list(slots(shape)), seed, seed,
                 family.prompt, guesses, worth, kept, set(),
             )  # fmt: skip
     raise ConvertError(f"{draft.name}: no seed below {golden.SEEDS} will do")
