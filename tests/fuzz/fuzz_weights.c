@@ -57,7 +57,18 @@ static void judge(enum tern_status s, const struct tern_error *e, size_t file_by
     allocs_judge(s ? file_bytes : (size_t)load_u64(data + LAYOUT_HEADER_BYTES), !s);
 }
 
-static void evaluate(tern_model *m)
+/* Also with guesses, where the file has a layer for them */
+static void generate(tern_context *ctx)
+{
+    static const tern_token one[] = {0};
+    struct tern_generate_params p = tern_generate_defaults();
+    struct tern_error e;
+    p.tokens = one, p.n_tokens = 1, p.n_predict = POSITIONS - 2, p.ignore_end = 1, p.mtp = 2;
+    tern_seq_keep(ctx, 0, 0);
+    tern_generate(ctx, &p, NULL, &e);
+}
+
+static void evaluate(tern_model *m, bool guesses)
 {
     const struct tern_context_params p = {.n_ctx = POSITIONS, .n_batch = POSITIONS};
     struct tern_model_info info;
@@ -70,13 +81,14 @@ static void evaluate(tern_model *m)
     for (uint64_t i = 0; i < POSITIONS; i++)
         tern_batch_add(ctx, 0, (tern_token)(i % info.vocab), TERN_ROW_LOGITS, &e);
     tern_forward(ctx);
-    tern_numeric_status(ctx, &e);
+    if (!tern_numeric_status(ctx, &e) && guesses)
+        generate(ctx);
     tern_context_close(ctx);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct tern_model_params p = {.n_threads = 1};
+    struct tern_model_params p = {.n_threads = 1};
     struct tern_error e = {TERN_OK, ""};
     struct model *bound;
     tern_model *m = NULL;
@@ -84,13 +96,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     allocs_start(0, 0);
     enum tern_status s = model_open(&bound, path, &e); /* quick; the rest only for good files */
     judge(s, &e, n, data);
+    p.load = !s && bound->has_mtp ? TERN_LOAD_MTP : 0;
     model_close(bound);
     if (!s) {
         s = tern_model_open(&m, path, &p, &e);
         judge(s, &e, n, data);
     }
     if (!s)
-        evaluate(m);
+        evaluate(m, p.load != 0);
     tern_model_close(m);
     if (allocs_live())
         abort();

@@ -135,6 +135,7 @@ static const struct rule rules[] = {
     OF_LAYER("laurel_rank", 0, NAN, 1048577, false),
     LAYER_NUMBER("ffn_cutoff", -0x1p100, -0x1p101),
     {"ple_dim", KEY_U64, 1, 4, NAN, 1048577, false},
+    {"mtp", KEY_U64, 1, 0, NAN, 2, false},
     NUMBER("ple_embed_scale", 2, -0x1p101),
     NUMBER("ple_in_scale", 2, -0x1p101),
     NUMBER("ple_scale", 2, -0x1p101),
@@ -376,6 +377,17 @@ static const struct {
     {"qk_norm_last of all heads", {{"qk_norm", 2, 0}, {"qk_norm_last", 1, 0}}},
     {"swiglu_oai without a gate", {{"activation", 0, "swiglu_oai"}, {"ffn_gated", 0, 0}}},
     {NULL, {{"activation", 0, "swiglu_oai"}}},
+    {"'n_heads' has 2 values, want 1 or 3", {{"mtp", 1, 0}}},
+    {"layer 1: mtp with layer_scale", {{"n_layers", 1, 0}, {"mtp", 1, 0}}},
+    {"layer 1: mtp with ple_dim", {{"n_layers", 1, 0}, {"mtp", 1, 0}, {"layer_scale", 0, 0}}},
+    {"layer 1: mtp with learned_positions",
+     {{"n_layers", 1, 0}, {"mtp", 1, 0}, {"layer_scale", 0, 0}, {"ple_dim", 0, 0}}},
+    {NULL,
+     {{"n_layers", 1, 0},
+      {"mtp", 1, 0},
+      {"layer_scale", 0, 0},
+      {"ple_dim", 0, 0},
+      {"learned_positions", 0, 0}}},
 };
 
 START_TEST(several_changes)
