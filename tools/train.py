@@ -4,6 +4,7 @@
     python tools/train.py prepare   --text ../shared/data/text --work DIR   # clean, split, sort by simplicity
     python tools/train.py tokenizer --work DIR                              # byte-level BPE, encode every split
     python tools/train.py train     --work DIR --steps N ...                # resumes from DIR/last.pt, else from --from-file
+    python tools/train.py train     --work DIR --mtp --from-file models/fable.bin ...  # a layer that guesses, behind that model
     python tools/train.py average   --work DIR --first A.pt --second B.pt   # mean of two checkpoints
     python tools/train.py export    --work DIR --out HF                     # config, safetensors, tokenizer, generation
     python tools/train.py evaluate  --hf HF --work DIR ...                  # bits per byte, checks over samples
@@ -38,10 +39,10 @@ def main():
         "train", "train", "train, or resume from DIR/last.pt", work="build/fable", steps=3000, decay_from=2000,
         warmup=60, lr=3e-3, weight_decay=0.1, batch=8192, minutes=0.0, micro_batch=16, seq=256,
         mix="books=35,tales=37,pictures=14,stories=14", mix_end="", dropout=0.0, seed=1, threads=2, log_every=20,
-        valid_every=100, compile=True, resume=True, from_file="",
+        valid_every=100, compile=True, resume=True, from_file="", mtp=False, depth=2,
     )  # fmt: skip
     command("average", "train", "DIR/last.pt becomes the mean of two checkpoints", work="build/fable", first="", second="", share=0.5)
-    command("export", "export", "write a Hugging Face folder", work="build/fable", out="build/fable/hf")
+    command("export", "export", "write a Hugging Face folder", work="build/fable", out="build/fable/hf", mtp="")
     command(
         "evaluate", "evaluate", "bits per byte on held-out stories, and checks over samples", work="build/fable", hf="build/fable/hf",
         baseline="", samples="", prompt="The cat sat", seeds=50, tokens=300, show=3, threads=2,

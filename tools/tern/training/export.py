@@ -2,13 +2,18 @@
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 
+from ..weights.reader import WeightsFile
+from . import mtp
 from .documents import EOT
-from .shape import Config
+from .model import build
+from .shape import Config, shape_of
+from .train import load_weights
 
 # Defaults that go with the model: cool enough for grammar, and a penalty without which phrases recur.
 SAMPLING = {"temperature": 0.5, "top_k": 40, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.15}
@@ -19,17 +24,31 @@ passes those credits on.
 """
 
 
+def checkpoint(work, path):
+    """DIR/last.pt; or, with --mtp FILE, the weights file that DIR/mtp.pt was trained behind."""
+    if not path:
+        return torch.load(work / "last.pt", weights_only=False)
+    file = WeightsFile(path)
+    config = shape_of(file)
+    model = build(config)
+    load_weights(model, file)
+    return {"model": model.state_dict(), "config": asdict(config), "step": 0}
+
+
 def export(args):
-    """DIR/last.pt and DIR/tokenizer.json -> a folder that transformers' LlamaForCausalLM loads."""
+    """DIR/last.pt and DIR/tokenizer.json -> a folder that transformers' LlamaForCausalLM loads. With --mtp FILE: that model and
+    the layer of DIR/mtp.pt, as GLM-4.5 publishes them."""
     work, out = Path(args.work), Path(args.out)
     out.mkdir(parents=True)
-    state = torch.load(work / "last.pt", weights_only=False)
+    state = checkpoint(work, args.mtp)
     c = Config(**state["config"])
     tensors = {}
     for name, value in state["model"].items():  # layers.0.q_proj.weight -> model.layers.0.self_attn.q_proj.weight
         name = re.sub(r"\.([qkvo]_proj)", r".self_attn.\1", name)
         name = re.sub(r"\.((gate|up|down)_proj)", r".mlp.\1", name)
         tensors["model." + name] = value.float().contiguous()
+    if args.mtp:
+        tensors |= {f"model.layers.{c.layers}.{name}": value for name, value in mtp.published(work).items()}
     save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
 
     def write(name, content):
@@ -42,6 +61,8 @@ def export(args):
         "hidden_act": "silu", "max_position_embeddings": c.context, "rms_norm_eps": c.eps,
         "rope_theta": c.rope_theta, "rope_parameters": {"rope_type": "default", "rope_theta": c.rope_theta},
         "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0})
+    if args.mtp:
+        write("config.json", mtp.config_of(out / "config.json"))
     write("generation_config.json", {"bos_token_id": 0, "eos_token_id": 0, "do_sample": True, **SAMPLING})
     write("tokenizer_config.json", {
         "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": EOT, "eos_token": EOT, "add_bos_token": True,

@@ -57,6 +57,11 @@ def trained_values(work, names):
 
 def train(args):
     """Muon for the matrices, AdamW for embedding and norms; bf16 autocast over f32 weights; WSD schedule."""
+    if args.mtp:
+        from . import mtp
+
+        mtp.train(args)
+        return
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     work, file = Path(args.work), WeightsFile(args.from_file) if args.from_file else None
