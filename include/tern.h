@@ -99,6 +99,7 @@ struct tern_model_info {
     const char *threads_why; /* one line: what was chosen and why */
     tern_token bos;          /* -1: none */
     int has_chat, is_sealed;
+    int has_mtp; /* a layer that guesses further tokens; n_layers and token_bytes leave it out */
 };
 
 /* Maps the file at `path`, checks its header and finds its tensors. Mapped tensor bytes are not

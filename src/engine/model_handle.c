@@ -268,6 +268,7 @@ void tern_model_info(const tern_model *m, struct tern_model_info *info)
         .bos = m->tokenizer ? tokenizer_bos(m->tokenizer) : -1,
         .has_chat = weights_section(w->weights, "chat", &unused) != NULL,
         .is_sealed = is_sealed(m),
+        .has_mtp = w->has_mtp,
     };
 }
 

@@ -42,7 +42,7 @@ class ModelInfo(ctypes.Structure):
     _fields_ += [(n, ctypes.c_uint64) for n in "n_params file_bytes token_bytes content_id".split()] + [("type", ctypes.c_int)]
     _fields_ += [(n, ctypes.c_char_p) for n in "_type_name name source licence converter cpu".split()]
     _fields_ += [("n_threads", ctypes.c_int), ("threads_why", ctypes.c_char_p), ("bos", ctypes.c_int32)]
-    _fields_ += [("has_chat", ctypes.c_int), ("is_sealed", ctypes.c_int)]
+    _fields_ += [("has_chat", ctypes.c_int), ("is_sealed", ctypes.c_int), ("has_mtp", ctypes.c_int)]
 
     @property
     def type_name(self) -> str:

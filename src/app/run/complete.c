@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { MTP = 4 };  /* tokens that --mtp guesses by default, at most */
 enum { KEEP = 4 }; /* tokens that a shift keeps by default */
 
 struct run_prompt {
@@ -294,7 +295,7 @@ static enum tern_status draft_open(struct completion *g, uint32_t n_ctx, struct 
     struct tern_memory plan;
     struct tern_model_params params = {.n_threads = (int)o->value[OPT_THREADS].integer,
                                        .cpu = o->value[OPT_CPU].text,
-                                       .load = plan_load(o)};
+                                       .load = plan_load(o) & ~(unsigned)TERN_LOAD_MTP};
     const char *path = o->value[OPT_DRAFT].text;
     if (!path)
         return TERN_OK;
@@ -327,13 +328,15 @@ void complete_set(struct completion *g)
     p->ignore_end = v[OPT_IGNORE_EOS].given;
     if (v[OPT_LOOKUP].given)
         p->lookup = v[OPT_LOOKUP].text ? (uint32_t)v[OPT_LOOKUP].integer : TERN_MAX_LOGITS - 1;
+    if (v[OPT_MTP].given)
+        p->mtp = v[OPT_MTP].text ? (uint32_t)v[OPT_MTP].integer : MTP;
     p->shift = v[OPT_CONTEXT_SHIFT].given;
     p->keep = v[OPT_KEEP].given ? (uint32_t)v[OPT_KEEP].integer : KEEP; /* -1: all of the prompt */
     p->logits_all = v[OPT_FINGERPRINT].given && v[OPT_FINGERPRINT].text;
     p->sampler = &g->sampler;
     p->stop = g->o->stop;
     p->n_stop = g->o->n_stop;
-    g->stats.guesses = p->lookup || p->draft;
+    g->stats.guesses = p->lookup || p->draft || p->mtp;
     g->stats.seed = g->sampler.seed;
     g->stats.is_random = g->sampler.temperature > 0;
 }

@@ -136,6 +136,8 @@ enum tern_status info_describe(const tern_model *model, const char *path, int ve
     if (i.window)
         out_print(", window %llu", (ull)i.window);
     out_print("\npositions   %llu\n", (ull)i.max_seq);
+    if (i.has_mtp)
+        out_print("guesses     a layer more, for --mtp\n");
     enum tern_status s = show_cache(model, i.max_seq, e);
     if (s)
         return s;

@@ -55,7 +55,8 @@ unsigned plan_load(const struct run_options *o)
 {
     const struct option_value *load = &o->value[OPT_LOAD];
     return (load->given && !strcmp(load->text, "copy") ? TERN_LOAD_COPY : 0) |
-           (o->value[OPT_MLOCK].given ? TERN_LOAD_LOCK : 0);
+           (o->value[OPT_MLOCK].given ? TERN_LOAD_LOCK : 0) |
+           (o->value[OPT_MTP].given ? TERN_LOAD_MTP : 0);
 }
 
 /* What does not fit is said, too. */

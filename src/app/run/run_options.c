@@ -252,6 +252,13 @@ static const struct option_row rows[N_RUN_OPTIONS] = {
                     .value = "N",
                     .help = "guess up to N tokens ahead from repetitions in the text; the text "
                             "stays the same"},
+    [OPT_MTP] = {.names = "mtp",
+                 .kind = OPTIONAL_INTEGER,
+                 .min = 1,
+                 .max = 8,
+                 .value = "N",
+                 .help = "guess up to N tokens ahead with the layer that the model has for it (MTP); "
+                         "the text stays the same; default 4"},
     [OPT_DRAFT] = {.names = "draft model-draft -md",
                    .kind = TEXT,
                    .value = "FILE",
@@ -406,7 +413,8 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
         {OPT_VERBOSE, OPT_QUIET}};
     static const enum run_option of_a_text[] = {
         OPT_CHAT,   OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION,
-        OPT_LOOKUP, OPT_DRAFT,  OPT_CONTEXT_SHIFT, OPT_JSONL, OPT_LOGPROBS};
+        OPT_LOOKUP, OPT_MTP,    OPT_DRAFT,         OPT_CONTEXT_SHIFT, OPT_JSONL,
+        OPT_LOGPROBS};
     for (size_t i = 0; i < COUNT(pairs); i++)
         if (exclude(o, pairs[i][0], pairs[i][1], e))
             return TERN_USAGE;

@@ -61,6 +61,7 @@ enum run_option { /* in the order of --help */
                   OPT_MLOCK,
                   OPT_CPU,
                   OPT_LOOKUP,
+                  OPT_MTP,
                   OPT_DRAFT,
                   OPT_TOP_N_SIGMA,
                   OPT_TYPICAL,
