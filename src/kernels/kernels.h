@@ -78,6 +78,9 @@ struct activations {
 
     /* n > 1 */
     const struct octet *octets; /* [n / 8 rounded up, groups of 32] */
+
+    const void *next; /* weights to prefetch that are read after those of the last tile; NULL: those
+                       * that follow it */
 };
 
 /* Number `group` of the octets of row `row` */

@@ -204,7 +204,7 @@ SIMD void matmul_int(float *y, size_t y_stride, const unsigned char *w, enum ter
     for (size_t t = tile0; t < tile1; t += INT_TILES) {
         float *to = y + t * TILE_ROWS;
         d.w = w + t * tile;
-        d.next = d.w + bytes;
+        d.next = t + INT_TILES < tile1 || !x->next ? d.w + bytes : x->next;
         if (t + INT_TILES > tile1)
             d.tile = d.y_tile = 0;
         if (type == TERN_Q8)

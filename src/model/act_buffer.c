@@ -18,5 +18,5 @@ void act_buffer_take(struct arena *a, struct act_buffer *b, size_t n, size_t k)
 struct activations act_buffer_view(const struct act_buffer *b, size_t n, size_t k, bool quantized)
 {
     return (struct activations){n,    k,        b->stride, b->x,
-                                b->q, b->scale, b->sum,    quantized ? b->octets : NULL};
+                                b->q, b->scale, b->sum,    quantized ? b->octets : NULL, NULL};
 }

@@ -17,6 +17,8 @@
 struct expert_job {
     struct forward *f;
     const struct layer *w;
+    const struct input *in; /* of the experts */
+    size_t columns;         /* of an item */
 };
 
 /* ---- memory ---- */
@@ -44,6 +46,8 @@ void experts_take(struct expert_work *e, struct arena *a, const struct model *m,
     if (!n)
         return;
     e->chosen = arena_take(a, n_batch * used, sizeof *e->chosen);
+    e->on = arena_take(a, n_batch * TILE_ROWS, sizeof *e->on);
+    e->at = arena_take(a, places, sizeof *e->at);
     e->first = arena_take(a, n + 1, sizeof *e->first);
     e->count = arena_take(a, n, sizeof *e->count);
     e->active = arena_take(a, n, sizeof *e->active);
@@ -58,31 +62,32 @@ void experts_take(struct expert_work *e, struct arena *a, const struct model *m,
 
 /* ---- the choice ---- */
 
-static void route_items(void *arg, size_t begin, size_t end, int thread)
+static void choose_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct expert_job *job = arg;
     struct forward *f = job->f;
-    const struct layer *w = job->w;
-    size_t dim = f->model->dim, stride = f->in.stride;
+    const struct experts *x = &job->w->experts;
+    struct expert_work *e = &f->experts;
     (void)thread;
     for (size_t i = begin; i < end; i++) {
-        float *x = f->in.x + i * stride, *scores = f->experts.scores + i * f->experts.score_stride;
-        bool own = has_norm(&w->experts.router_norm);
-        const struct norm *norm = own ? &w->experts.router_norm : ffn_norm_of(w);
-        if (has_norm(norm))
-            norm_row(f, x, f->x + i * f->dim_stride, norm, dim);
-        else
-            memcpy(x, f->x + i * f->dim_stride, dim * sizeof *x);
-        linear(f, scores, f->experts.score_stride, &w->experts.router, 0,
-               ceil_div(w->experts.n, TILE_ROWS),
-               &(struct activations){.n = 1, .k = dim, .stride = stride, .x = x});
-        if (!f->kernels->in_range(scores, w->experts.n, FLT_MAX)) /* a sigmoid would hide it */
-            mark_bad(f, w->index, BAD_ROUTER);
-        if (own)
-            norm_row(f, x, f->x + i * f->dim_stride, &w->experts.in_norm, dim);
-        router_choose(&w->experts, scores, f->experts.taken + i * f->experts.n,
-                      f->experts.chosen + i * f->experts.max_used);
+        float *scores = e->scores + i * e->score_stride;
+        if (!f->kernels->in_range(scores, x->n, FLT_MAX)) /* a sigmoid would hide it */
+            mark_bad(f, job->w->index, BAD_ROUTER);
+        router_choose(x, scores, e->taken + i * e->n, e->chosen + i * e->max_used);
     }
+}
+
+static void route(struct forward *f, const struct layer *w, const struct input *in)
+{
+    const struct experts *x = &w->experts;
+    struct expert_work *e = &f->experts;
+    const struct projected parts[] = {{&x->router, e->scores, e->score_stride},
+                                      {x->shared_switch.data ? &x->shared_switch : NULL, e->on,
+                                       TILE_ROWS},
+                                      {NULL, NULL, 0}};
+    project_rows(f, OP_ROUTER, in, parts);
+    profile_run(f->profile, OP_ROUTER, f->pool, f->n, choose_items,
+                &(struct expert_job){.f = f, .w = w});
 }
 
 /* Gives the rows of each expert neighbouring places, which begin at an octet. */
@@ -102,8 +107,47 @@ static void place_rows(struct forward *f, const struct experts *x)
         e->count[i] = 0;
     }
     for (size_t i = 0; i < f->n * x->n_used; i++) {
-        struct choice *c = &e->chosen[i / x->n_used * e->max_used + i % x->n_used];
+        size_t chosen = i / x->n_used * e->max_used + i % x->n_used;
+        struct choice *c = &e->chosen[chosen];
         c->place = (uint32_t)(e->first[c->expert] + e->count[c->expert]++);
+        e->at[c->place] = (uint32_t)chosen;
+    }
+}
+
+/* ---- rows of one expert ---- */
+
+/* The rows at `place` and after it. A single row has the form of one in its octets' memory, which
+ * are 320 bytes a group: 32 of q, and 4 each of scale and sum. */
+static struct act_buffer rows_at(const struct act_buffer *b, size_t place, size_t k)
+{
+    size_t groups = ceil_div(k, GROUP), scales = round_up(groups, 16);
+    struct act_buffer rows = *b;
+    rows.x = b->x + place * b->stride;
+    rows.octets = b->octets + octet_at(place, 0, k);
+    rows.q = (int8_t *)rows.octets;
+    rows.scale = (float *)(void *)(rows.q + round_up(groups * GROUP, 64));
+    rows.sum = (int32_t *)(void *)(rows.scale + scales);
+    return rows;
+}
+
+static struct activations rows_of(const struct expert_work *e, const struct act_buffer *from,
+                                  size_t expert, size_t k)
+{
+    struct act_buffer rows = rows_at(from, e->first[expert], k);
+    return act_buffer_view(&rows, e->count[expert], k, true);
+}
+
+/* A quantized row of the batch to its place */
+static void copy_row(const struct act_buffer *to, size_t lane, bool alone, const struct octet *from,
+                     size_t from_lane, size_t k)
+{
+    for (size_t g = 0; g < ceil_div(k, GROUP); g++, from++) {
+        int8_t *q = alone ? to->q + g * GROUP : to->octets[g].q[0][lane];
+        size_t step = alone ? 4 : 4 * OCTET;
+        for (size_t i = 0; i < GROUP / 4; i++)
+            memcpy(q + i * step, from->q[i][from_lane], 4);
+        (alone ? to->scale : to->octets[g].scale)[alone ? g : lane] = from->scale[from_lane];
+        (alone ? to->sum : to->octets[g].sum)[alone ? g : lane] = from->sum[from_lane];
     }
 }
 
@@ -111,64 +155,109 @@ static void gather_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct expert_job *job = arg;
     struct forward *f = job->f;
-    const struct layer *w = job->w;
     struct expert_work *e = &f->experts;
-    size_t used = w->experts.n_used, dim = f->model->dim;
-    (void)thread;
+    size_t used = job->w->experts.n_used, dim = f->model->dim;
+    bool weigh = job->w->experts.weigh_input;
+    struct activations in = input_view(f, job->in, thread);
     for (size_t i = begin; i < end; i++) {
-        const float *x = f->in.x + i / used * f->in.stride;
         const struct choice *c = &e->chosen[i / used * e->max_used + i % used];
-        float *in = e->in.x + c->place * e->in.stride;
-        memcpy(in, x, dim * sizeof *x);
-        if (w->experts.weigh_input)
-            f->kernels->scale(in, c->weight, dim);
-        if (type_is_quantized(w->up.type))
-            quantize_row(f, w->index, &e->in, 2, dim, c->place, 0, in, dim);
+        size_t row = i / used, lane = c->place % OCTET, rows = e->count[c->expert];
+        struct act_buffer to = rows_at(&e->in, c->place - lane, dim);
+        float *x = to.x + lane * to.stride;
+        if (job->in->floats)
+            memcpy(x, in.x + row * in.stride, dim * sizeof *x);
+        if (weigh)
+            f->kernels->scale(x, c->weight, dim);
+        if (weigh && job->in->quantize)
+            quantize_row(f, job->w->index, &to, rows, dim, lane, 0, x, dim);
+        else if (job->in->quantize)
+            copy_row(&to, lane, rows == 1, in.octets + octet_at(row, 0, dim), row % OCTET, dim);
     }
 }
 
-/* ---- one expert ---- */
+/* ---- gate and up ---- */
 
-/* Its rows among the lines: at least two, as the form of a batch wants it. */
-static struct activations rows_of(const struct expert_work *e, const struct act_buffer *from,
-                                  size_t expert, size_t k)
+/* Columns c .. end - 1, as many at a time as the scratch holds. `next`: what is read after them */
+static void gate_up_columns(const struct expert_job *job, size_t expert, struct activations act,
+                            size_t c, size_t end, int thread)
 {
-    size_t first = e->first[expert];
-    return (struct activations){.n = max_size(e->count[expert], 2),
-                                .k = k,
-                                .stride = from->stride,
-                                .x = from->x + first * from->stride,
-                                .octets = from->octets + octet_at(first, 0, k)};
+    struct forward *f = job->f;
+    struct expert_work *e = &f->experts;
+    struct act_buffer to = rows_at(&e->ffn, e->first[expert], job->w->hidden);
+    struct ffn_rows rows = {&act, &to, 0, e->count[expert], e->count[expert]};
+    size_t room = f->gate_floats / rows.n / GROUP * GROUP;
+    for (size_t n; c < end; c += n) {
+        n = min_size(room, end - c);
+        ffn_columns(f, job->w, expert, &rows, c, n, &f->scratch[thread]);
+    }
 }
 
 static void gate_up_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct expert_job *job = arg;
-    struct expert_work *e = &job->f->experts;
-    size_t hidden = job->w->hidden, groups = ceil_div(hidden, GROUP);
-    for (size_t i = begin; i < end; i++) {
-        size_t expert = e->active[i / groups], c = i % groups * GROUP;
-        struct activations act = rows_of(e, &e->in, expert, job->f->model->dim);
-        struct ffn_rows rows = {&act, &e->ffn, e->first[expert], e->count[expert], 2};
-        ffn_columns(job->f, job->w, expert, &rows, c, min_size(GROUP, hidden - c),
-                    &job->f->scratch[thread]);
+    struct forward *f = job->f;
+    const struct expert_work *e = &f->experts;
+    size_t hidden = job->w->hidden, items = ceil_div(hidden, job->columns), stop;
+    bool one = f->n == 1 && !job->w->experts.weigh_input; /* which all of them read */
+    struct activations row = {0};
+    if (one)
+        row = input_view(f, job->in, thread);
+    for (size_t i = begin; i < end; i = stop) {
+        stop = min_size(end, (i / items + 1) * items);
+        size_t expert = e->active[i / items], c = i % items * job->columns;
+        gate_up_columns(job, expert, one ? row : rows_of(e, &e->in, expert, f->model->dim), c,
+                        min_size(hidden, c + (stop - i) * job->columns), thread);
     }
 }
 
+/* ---- down ---- */
+
+/* Some columns of what an expert gives its rows: added to theirs of y, or kept for who watches */
+static void down_columns(const struct expert_job *job, size_t active, size_t c, size_t n,
+                         struct scratch *s)
+{
+    struct forward *f = job->f;
+    const struct expert_work *e = &f->experts;
+    const struct layer *w = job->w;
+    size_t expert = e->active[active], first = e->first[expert], count = e->count[expert];
+    size_t stride = f->watch ? f->dim_stride : round_up(n, TILE_ROWS);
+    size_t room = f->watch ? count : max_size(f->gate_floats / stride / OCTET * OCTET, 1);
+    struct matrix down = matrix_rows(&w->down, expert, c, n);
+    struct activations act = rows_of(e, &e->ffn, expert, w->hidden);
+    if (active + 1 < e->n_active)
+        act.next = matrix_rows(&w->down, e->active[active + 1], c, n).data;
+    for (size_t i = 0, rows; i < count; i += rows) {
+        rows = min_size(room, count - i);
+        act.n = count == 1 ? 1 : max_size(rows, 2); /* in octets */
+        float *y = f->watch ? e->y + (first + i) * stride + c : s->gate;
+        linear(f, y, stride, &down, 0, ceil_div(n, TILE_ROWS), &act);
+        for (size_t r = 0; r < rows && !f->watch; r++) {
+            uint32_t chosen = e->at[first + i + r];
+            f->kernels->add_scaled(f->y + chosen / e->max_used * f->dim_stride + c, y + r * stride,
+                                   w->experts.weigh_input ? 1 : e->chosen[chosen].weight, n);
+        }
+        act.octets += octet_at(rows, 0, act.k);
+        act.x += rows * act.stride;
+    }
+}
+
+/* Some columns of y = sum over the experts, by ascending id */
 static void down_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct expert_job *job = arg;
     struct forward *f = job->f;
-    const struct layer *w = job->w;
-    struct expert_work *e = &f->experts;
-    size_t tiles = ceil_div(f->model->dim, TILE_ROWS), pairs = ceil_div(tiles, 2);
-    (void)thread;
-    for (size_t i = begin; i < end; i++) {
-        size_t expert = e->active[i / pairs], tile = i % pairs * 2;
-        struct activations act = rows_of(e, &e->ffn, expert, w->hidden);
-        struct matrix down = matrix_rows(&w->down, expert, 0, w->down.rows);
-        linear(f, e->y + e->first[expert] * f->dim_stride, f->dim_stride, &down, tile,
-               min_size(tile + 2, tiles), &act);
+    size_t dim = min_size(f->model->dim, end * job->columns), n;
+    size_t room = f->n == 1 ? f->gate_floats / TILE_ROWS * TILE_ROWS : job->columns;
+    for (size_t c = begin * job->columns; c < dim; c += n) {
+        n = min_size(room, dim - c);
+        for (size_t i = 0; i < f->n; i++) {
+            float *y = f->y + i * f->dim_stride;
+            if (job->w->parallel) /* what attention adds has waited there */
+                residual_add(f, i, y, c, c + n);
+            memset(y + c, 0, n * sizeof *y);
+        }
+        for (size_t i = 0; i < f->experts.n_active; i++)
+            down_columns(job, i, c, n, &f->scratch[thread]);
     }
 }
 
@@ -176,16 +265,12 @@ static void down_items(void *arg, size_t begin, size_t end, int thread)
 
 float experts_shared_weight(const struct forward *f, const struct experts *x, size_t i)
 {
-    _Alignas(64) float on[TILE_ROWS];
     if (!x->shared_switch.data)
         return 1; /* y = fma(z, 1, y) is y + z */
-    linear(
-        f, on, TILE_ROWS, &x->shared_switch, 0, 1,
-        &(struct activations){
-            .n = 1, .k = f->model->dim, .stride = f->in.stride, .x = f->in.x + i * f->in.stride});
-    return 1 / (1 + math_exp(-on[0]));
+    return 1 / (1 + math_exp(-f->experts.on[i * TILE_ROWS]));
 }
 
+/* What is left to do with y: the shared expert, norms, and the stream */
 static void sum_items(void *arg, size_t begin, size_t end, int thread)
 {
     const struct expert_job *job = arg;
@@ -195,10 +280,7 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
     (void)thread;
     for (size_t i = begin; i < end; i++) {
         float *y = f->y + i * f->dim_stride;
-        if (w->parallel)
-            residual_add(f, i, y, 0, f->model->dim);
-        memset(y, 0, f->model->dim * sizeof *y);
-        for (size_t j = 0; j < w->experts.n_used; j++) {
+        for (size_t j = 0; j < w->experts.n_used && f->watch; j++) {
             const struct choice *c = &e->chosen[i * e->max_used + j];
             f->kernels->add_scaled(y, e->y + c->place * f->dim_stride,
                                    w->experts.weigh_input ? 1 : c->weight, f->model->dim);
@@ -216,21 +298,58 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
     }
 }
 
-void step_experts(struct forward *f, const struct layer *w)
+/* A batch shares out blocks of columns as threads are free, for experts have unequal rows; one row
+ * lets each thread read long stretches of the weights. */
+static void share_out(struct forward *f, enum operation op, size_t n, pool_fn fn,
+                      struct expert_job *job)
 {
-    struct expert_job job = {.f = f, .w = w};
-    state_watch(f, w->index, WATCH_FFN);
-    if (w->experts.shared_hidden)
-        ffn_shared_expert(f, w);
-    profile_run(f->profile, OP_NORM, f->pool, f->n, route_items, &job);
-    state_watch(f, w->index, WATCH_EXPERTS);
+    (f->n == 1 ? profile_run : profile_run_dynamic)(f->profile, op, f->pool, n, fn, job);
+}
+
+/* y and ffn from the choice */
+static void run_experts(struct forward *f, const struct layer *w, const struct input *in)
+{
+    struct expert_job job = {.f = f, .w = w, .in = in};
+    size_t dim = f->model->dim, items = 4 * (size_t)pool_threads(f->pool);
     place_rows(f, &w->experts);
-    profile_run(f->profile, OP_NORM, f->pool, f->n * w->experts.n_used, gather_items, &job);
-    profile_run(f->profile, OP_GATE_UP, f->pool, f->experts.n_active * ceil_div(w->hidden, GROUP),
-                gate_up_items, &job);
-    profile_run(f->profile, OP_DOWN, f->pool,
-                f->experts.n_active * ceil_div(f->model->dim, 2 * TILE_ROWS), down_items, &job);
+    if (f->n > 1 || w->experts.weigh_input)
+        profile_run(f->profile, OP_NORM, f->pool, f->n * w->experts.n_used, gather_items, &job);
+    job.columns = f->n == 1 ? GROUP : COLUMNS;
+    share_out(f, OP_GATE_UP, f->experts.n_active * ceil_div(w->hidden, job.columns), gate_up_items,
+              &job);
+    job.columns = f->n == 1 ? TILE_ROWS : COLUMNS;
+    while (job.columns > 2 * TILE_ROWS && ceil_div(dim, job.columns) < items)
+        job.columns /= 2;
+    share_out(f, OP_DOWN, ceil_div(dim, job.columns), down_items, &job);
     state_watch(f, w->index, WATCH_EXPERT);
     profile_run(f->profile, OP_DOWN, f->pool, f->n, sum_items, &job);
+}
+
+void step_experts(struct forward *f, const struct layer *w)
+{
+    const struct experts *x = &w->experts;
+    bool own = has_norm(&x->router_norm);
+    struct input in = {.src = f->x,
+                       .stride = f->dim_stride,
+                       .n = f->n,
+                       .k = f->model->dim,
+                       .norm = own ? &x->router_norm : ffn_norm_of(w),
+                       .layer = w->index,
+                       .floats = true,
+                       .quantize = !own && ffn_reads_integers(w)};
+    state_watch(f, w->index, WATCH_FFN);
+    if (own)
+        ffn_shared_expert(f, w, NULL);
+    input_prepare(f, &in);
+    if (!own && x->shared_hidden)
+        ffn_shared_expert(f, w, &in);
+    route(f, w, &in);
+    state_watch(f, w->index, WATCH_EXPERTS);
+    in.floats = ffn_reads_floats(w) || x->weigh_input;
+    if (own) {
+        in.norm = &x->in_norm, in.quantize = ffn_reads_integers(w);
+        input_prepare(f, &in);
+    }
+    run_experts(f, w, &in);
     state_watch(f, w->index, WATCH_FFN_POST);
 }

@@ -23,11 +23,13 @@ struct expert_work {
     float *scores;         /* [n_batch, score_stride] */
     bool *taken;           /* [n_batch, n] */
     size_t score_stride;
+    float *on;             /* [n_batch, 16] the switch of the shared expert, in the first of 16 */
+    uint32_t *at;          /* [places] the choice that has the place */
     size_t *first, *count; /* [n] places of an expert's rows */
     uint32_t *active;      /* [n_active] experts that have rows */
     size_t n_active;
     struct act_buffer in, ffn; /* [places] inputs of gate and up, of down */
-    float *y;                  /* [places, dim_stride] */
+    float *y;                  /* [places, dim_stride] what experts give, while somebody watches */
 };
 
 /* Cuts the memory from the arena, or measures it; nothing for a model without experts. */

@@ -59,7 +59,9 @@ void ffn_columns(struct forward *f, const struct layer *w, size_t expert, const 
         memcpy(s->gate + i * stride, r->to->x + (r->first + i) * r->to->stride + c, n * sizeof *s->gate);
     if (w->gated && !cut) {
         struct matrix gate = matrix_rows(&w->gate, expert, c, n);
-        linear(f, s->gate, stride, &gate, 0, tiles, r->in);
+        struct activations in = *r->in;
+        in.next = up.data;
+        linear(f, s->gate, stride, &gate, 0, tiles, &in);
     }
     linear(f, s->up, stride, &up, 0, tiles, r->in);
     if (f->up && r->to == &f->ffn)
@@ -112,32 +114,55 @@ static void cut_items(void *arg, size_t begin, size_t end, int thread)
         moments_cut(job->f->ffn.x + i * job->f->ffn.stride, job->w->hidden, job->w->ffn_cutoff);
 }
 
-static void gate_up(struct forward *f, const struct layer *w)
+static bool is_integer(const struct matrix *m)
 {
-    struct input in = {.src = f->x,
-                       .stride = f->dim_stride,
-                       .n = f->n,
-                       .k = f->model->dim,
-                       .norm = ffn_norm_of(w),
-                       .layer = w->index,
-                       .round = w->round_inputs,
-                       .quantize = type_is_quantized(w->gate.type) || type_is_quantized(w->up.type),
-                       .floats = !type_is_quantized(w->up.type) ||
-                                 (w->gated && !type_is_quantized(w->gate.type))};
-    input_prepare(f, &in);
+    return m->data && type_is_quantized(m->type);
+}
+
+static bool is_float(const struct matrix *m)
+{
+    return m->data && !type_is_quantized(m->type);
+}
+
+bool ffn_reads_integers(const struct layer *w)
+{
+    return is_integer(&w->gate) || is_integer(&w->up) || is_integer(&w->experts.shared_gate) ||
+           is_integer(&w->experts.shared_up);
+}
+
+bool ffn_reads_floats(const struct layer *w)
+{
+    return is_float(&w->gate) || is_float(&w->up) || is_float(&w->experts.shared_gate) ||
+           is_float(&w->experts.shared_up);
+}
+
+/* in: as it was prepared; NULL: not yet */
+static void gate_up(struct forward *f, const struct layer *w, const struct input *in)
+{
+    struct input own = {.src = f->x,
+                        .stride = f->dim_stride,
+                        .n = f->n,
+                        .k = f->model->dim,
+                        .norm = ffn_norm_of(w),
+                        .layer = w->index,
+                        .round = w->round_inputs,
+                        .quantize = ffn_reads_integers(w),
+                        .floats = ffn_reads_floats(w)};
+    if (!in)
+        input_prepare(f, &own);
     if (w->ffn_cutoff > NO_CUTOFF) {
-        struct ffn_job job = {.f = f, .w = w, .in = &in};
+        struct ffn_job job = {.f = f, .w = w, .in = in ? in : &own};
         profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, TILE_ROWS), gate_items, &job);
         profile_run(f->profile, OP_NORM, f->pool, f->n, cut_items, &job);
     }
     profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(w->hidden, GROUP), gate_up_items,
-                &(struct ffn_job){.f = f, .w = w, .in = &in});
+                &(struct ffn_job){.f = f, .w = w, .in = in ? in : &own});
 }
 
 void step_gate_up(struct forward *f, const struct layer *w)
 {
     state_watch(f, w->index, WATCH_FFN);
-    gate_up(f, w);
+    gate_up(f, w, NULL);
 }
 
 /* ---- down ---- */
@@ -182,12 +207,12 @@ static void shared_down_items(void *arg, size_t begin, size_t end, int thread)
     linear(job->f, job->f->z, job->f->dim_stride, &job->w->down, begin, end, job->act);
 }
 
-void ffn_shared_expert(struct forward *f, const struct layer *w)
+void ffn_shared_expert(struct forward *f, const struct layer *w, const struct input *in)
 {
     struct layer dense = *w;
     dense.gate = w->experts.shared_gate, dense.up = w->experts.shared_up;
     dense.down = w->experts.shared_down, dense.hidden = w->experts.shared_hidden;
-    gate_up(f, &dense);
+    gate_up(f, &dense, in);
     struct activations act =
         act_buffer_view(&f->ffn, f->n, dense.hidden, type_is_quantized(dense.down.type));
     profile_run(f->profile, OP_DOWN, f->pool, ceil_div(dense.down.rows, TILE_ROWS),

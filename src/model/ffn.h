@@ -4,14 +4,21 @@
 
 #include "model/state.h"
 
+struct input;
+
 /* ffn = act(norm(x) Wgate) * (norm(x) Wup);  without a gate, act(norm(x) Wup) */
 void step_gate_up(struct forward *f, const struct layer *w);
 
 /* y = ffn Wdown (+ bias);  x += y, unless y has a norm first */
 void step_project_down(struct forward *f, const struct layer *w);
 
-/* f->z = the shared expert of norm(x), which every row takes */
-void ffn_shared_expert(struct forward *f, const struct layer *w);
+/* f->z = the shared expert of norm(x), which every row takes. in: norm(x) as input_prepare left it;
+ * NULL: not yet */
+void ffn_shared_expert(struct forward *f, const struct layer *w, const struct input *in);
+
+/* Whether gate or up, of the shared expert too, reads quantized rows; and whether one reads floats */
+bool ffn_reads_integers(const struct layer *w);
+bool ffn_reads_floats(const struct layer *w);
 
 /* Where the output of attention waits in a parallel layer, until all have read x: experts and the shared one need z */
 static inline float *waiting_of(const struct forward *f, const struct layer *w)

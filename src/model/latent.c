@@ -28,33 +28,11 @@ void latent_take(struct latent_scratch *s, struct arena *a, const struct model *
 struct latent_job { /* what the pool's items of one step share */
     struct forward *f;
     const struct layer *w;
-    const struct input *in;
-    const struct matrix *m; /* y [n, stride] = m x; or the matrices of heads: */
+    const struct matrix *m; /* of heads */
     float *y;
-    size_t stride;
     const float *x;       /* [n, heads, step]: of each head the first k, */
     size_t step, to_step; /* to y [n, heads, to_step] */
 };
-
-static void project_piece(void *arg, const struct piece *p)
-{
-    const struct latent_job *job = arg;
-    linear(job->f, job->y + p->row * job->stride, job->stride, job->m, p->begin, p->end, &p->act);
-}
-
-static void project_items(void *arg, size_t begin, size_t end, int thread)
-{
-    const struct latent_job *job = arg;
-    struct activations act = input_view(job->f, job->in, thread);
-    in_pieces(&act, begin, end, COLUMNS / TILE_ROWS, project_piece, arg, thread);
-}
-
-static void project(struct forward *f, const struct layer *w, const struct input *in,
-                    const struct matrix *m, float *y, size_t stride)
-{
-    struct latent_job job = {.f = f, .w = w, .in = in, .m = m, .y = y, .stride = stride};
-    profile_run(f->profile, OP_QKV, f->pool, ceil_div(m->rows, TILE_ROWS), project_items, &job);
-}
 
 static void turn(const struct forward *f, const struct layer *w, float *x, size_t i)
 {
@@ -145,15 +123,19 @@ void step_project_latent(struct forward *f, const struct layer *w)
                        .norm = &w->attn_norm, .layer = w->index,
                        .quantize = q_int || k_int, .floats = !q_int || !k_int};
     input_prepare(f, &in);
-    project(f, w, &in, &w->k, f->k, f->kv_stride);
-    project(f, w, &in, first, t->q_rank ? f->v : f->att, t->q_rank ? f->kv_stride : f->q_stride);
+    const struct projected parts[] = {
+        {&w->k, f->k, f->kv_stride},
+        {first, t->q_rank ? f->v : f->att, t->q_rank ? f->kv_stride : f->q_stride},
+        {NULL, NULL, 0}};
+    project_rows(f, OP_QKV, &in, parts);
     struct latent_job job = {.f = f, .w = w};
     profile_run(f->profile, OP_QKV, f->pool, f->n, finish_items, &job);
     if (t->q_rank) {
         struct input c = {.src = f->v, .stride = f->kv_stride, .n = f->n, .k = t->q_rank,
                           .layer = w->index, .quantize = type_is_quantized(w->q.type)};
         input_prepare(f, &c);
-        project(f, w, &c, &w->q, f->att, f->q_stride);
+        const struct projected q[] = {{&w->q, f->att, f->q_stride}, {NULL, NULL, 0}};
+        project_rows(f, OP_QKV, &c, q);
     }
     job = (struct latent_job){.f = f, .w = w, .m = &t->k_up, .x = f->att, .y = f->q,
                               .step = layer_q_dim(w), .to_step = w->head_dim};

@@ -30,7 +30,7 @@ static void input_row(struct forward *f, const struct input *in, size_t row,
                       const struct act_buffer *to, size_t at, int thread)
 {
     const float *x = in->src + row * in->stride;
-    if (has_norm(in->norm) || in->round) {
+    if (has_norm(in->norm) || in->round || in->floats) {
         float *y = in->floats ? to->x + at * to->stride : f->scratch[thread].in.x;
         if (has_norm(in->norm))
             norm_row(f, y, x, in->norm, in->k);
@@ -125,4 +125,45 @@ void in_pieces(const struct activations *act, size_t begin, size_t end, size_t s
             fn(arg, &p);
         }
     }
+}
+
+/* ---- several matrices ---- */
+
+struct project_job {
+    struct forward *f;
+    const struct input *in;
+    const struct projected *part; /* the one in work */
+};
+
+static void project_piece(void *arg, const struct piece *p)
+{
+    const struct project_job *job = arg;
+    const struct projected *part = job->part;
+    linear(job->f, part->to + p->row * part->stride, part->stride, part->m, p->begin, p->end,
+           &p->act);
+}
+
+/* Items are tiles of the matrices, one after another. */
+static void project_items(void *arg, size_t begin, size_t end, int thread)
+{
+    struct project_job job = *(const struct project_job *)arg;
+    struct activations act = input_view(job.f, job.in, thread);
+    for (size_t first = 0, n; begin < end && job.part->m; first += n, job.part++) {
+        n = ceil_div(job.part->m->rows, TILE_ROWS);
+        size_t stop = min_size(end, first + n);
+        if (begin < stop)
+            in_pieces(&act, begin - first, stop - first, COLUMNS / TILE_ROWS, project_piece, &job,
+                      thread);
+        begin = max_size(begin, stop);
+    }
+}
+
+void project_rows(struct forward *f, enum operation op, const struct input *in,
+                  const struct projected *parts)
+{
+    size_t tiles = 0;
+    for (const struct projected *p = parts; p->m; p++)
+        tiles += ceil_div(p->m->rows, TILE_ROWS);
+    profile_run(f->profile, op, f->pool, tiles, project_items,
+                &(struct project_job){f, in, parts});
 }

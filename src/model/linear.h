@@ -29,6 +29,17 @@ void input_prepare(struct forward *f, const struct input *in);
 /* The prepared rows; a single row is prepared here, by every thread for itself. */
 struct activations input_view(struct forward *f, const struct input *in, int thread);
 
+/* A matrix, and where its outputs of the rows of a batch go */
+struct projected {
+    const struct matrix *m;
+    float *to; /* [n, stride] */
+    size_t stride;
+};
+
+/* Prepared rows through some matrices; a part without a matrix ends the list. */
+void project_rows(struct forward *f, enum operation op, const struct input *in,
+                  const struct projected *parts);
+
 /* y[i, r] = sum_c w[r, c] x[i, c] + bias[r]   for the rows r of tiles tile0 <= t < tile1 */
 void linear(const struct forward *f, float *y, size_t y_stride, const struct matrix *w,
             size_t tile0, size_t tile1, const struct activations *x);

@@ -15,6 +15,7 @@ const char *profile_name(enum operation op)
         [OP_OUT] = "out",           [OP_GATE_UP] = "gate_up",
         [OP_DOWN] = "down",         [OP_LOGITS] = "logits",
         [OP_CONVOLVE] = "convolve", [OP_RECUR] = "recur",
+        [OP_ROUTER] = "router",
     };
     return names[op];
 }
@@ -157,7 +158,8 @@ void profile_layer_cost(const struct model *m, const struct cache *cache, size_t
         add_matrix(&cost[OP_GATE_UP], &w->up, n);
         add_matrix(&cost[OP_DOWN], &w->down, n);
     }
-    add_matrix(&cost[OP_NORM], &w->experts.router, n);
+    add_matrix(&cost[OP_ROUTER], &w->experts.router, n);
+    add_matrix(&cost[OP_ROUTER], &w->experts.shared_switch, n);
     add_matrix(&cost[OP_GATE_UP], &w->experts.shared_gate, n);
     add_matrix(&cost[OP_GATE_UP], &w->experts.shared_up, n);
     add_matrix(&cost[OP_DOWN], &w->experts.shared_down, n);

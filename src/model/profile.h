@@ -24,6 +24,7 @@ enum operation {
     OP_CONVOLVE,
     OP_RECUR,
     OP_OUT,
+    OP_ROUTER,
     OP_GATE_UP,
     OP_DOWN,
     OP_LOGITS,

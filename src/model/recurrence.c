@@ -15,17 +15,10 @@ enum {
     CHANNELS = 64   /* of a short convolution, together */
 };
 
-struct projected { /* one of them */
-    const struct matrix *m;
-    float *to;
-    size_t stride;
-};
-
 struct mixer_job {
     struct forward *f;
     const struct layer *w;
     const struct input *in;
-    const struct projected *part; /* the one in work; of all, ended by one without a matrix */
 };
 
 /* Rows i .. result - 1 of the batch are of one sequence. */
@@ -44,42 +37,16 @@ static struct recurrent_seq *run_of(const struct forward *f, size_t i)
 
 /* ---- projections ---- */
 
-static void project_part(void *arg, const struct piece *p)
+/* Finds out which types read rows that are described except for that, and prepares them. */
+static void prepare_rows(struct forward *f, const struct layer *w, struct input *in,
+                         const struct projected *parts)
 {
-    const struct mixer_job *job = arg;
-    const struct projected *part = job->part;
-    linear(job->f, part->to + p->row * part->stride, part->stride, part->m, p->begin, p->end,
-           &p->act);
-}
-
-static void project_items(void *arg, size_t begin, size_t end, int thread)
-{
-    struct mixer_job job = *(const struct mixer_job *)arg;
-    struct activations act = input_view(job.f, job.in, thread);
-    for (size_t first = 0, n; begin < end && job.part->m; first += n, job.part++) {
-        n = ceil_div(job.part->m->rows, TILE_ROWS);
-        size_t stop = min_size(end, first + n);
-        if (begin < stop)
-            in_pieces(&act, begin - first, stop - first, COLUMNS / TILE_ROWS, project_part, &job,
-                      thread);
-        begin = max_size(begin, stop);
-    }
-}
-
-/* All parts, of rows that are described but for the types that read them */
-static void project_rows(struct forward *f, const struct layer *w, struct input *in,
-                         const struct projected *parts, pool_fn items)
-{
-    size_t tiles = 0;
     in->n = f->n, in->layer = w->index;
     for (const struct projected *p = parts; p->m; p++) {
-        tiles += ceil_div(p->m->rows, TILE_ROWS);
         in->quantize |= type_is_quantized(p->m->type);
         in->floats |= !type_is_quantized(p->m->type);
     }
     input_prepare(f, in);
-    profile_run(f->profile, OP_QKV, f->pool, tiles, items,
-                &(struct mixer_job){.f = f, .w = w, .in = in, .part = parts});
 }
 
 /* The rows that a layer's mixers read */
@@ -95,7 +62,8 @@ static void project_narrow(struct forward *f, const struct layer *w, const float
 {
     struct input in = {.src = narrow, .stride = f->kv_stride, .k = part->m->k};
     const struct projected parts[2] = {*part};
-    project_rows(f, w, &in, parts, project_items);
+    prepare_rows(f, w, &in, parts);
+    project_rows(f, OP_QKV, &in, parts);
 }
 
 void step_project_mixer(struct forward *f, const struct layer *w)
@@ -118,7 +86,8 @@ void step_project_mixer(struct forward *f, const struct layer *w)
     if (!(w->mixer & MIX_ATTENTION))
         state_watch(f, w->index, WATCH_ATTENTION);
     struct input in = mixer_input(f, w);
-    project_rows(f, w, &in, parts, project_items);
+    prepare_rows(f, w, &in, parts);
+    project_rows(f, OP_QKV, &in, parts);
     if (x->gate_down.data)
         project_narrow(f, w, f->k, &gate);
     if (x->decay_down.data)
@@ -311,7 +280,7 @@ static void gate_tiles(void *arg, const struct piece *p)
     const struct matrix *m = &job->w->attn_gate;
     size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, m->rows);
     size_t d = m->rows == job->w->n_heads ? job->w->head_dim : 1;
-    project_part(arg, p);
+    linear(f, f->mix + p->row * f->mix_stride, f->mix_stride, m, p->begin, p->end, &p->act);
     for (size_t i = p->row; i < p->row + p->n; i++) {
         const float *gate = f->mix + i * f->mix_stride;
         float *att = f->att + i * f->q_stride;
@@ -335,7 +304,9 @@ void step_gate_attention(struct forward *f, const struct layer *w)
     if (!w->attn_gate.data)
         return;
     struct input in = mixer_input(f, w);
-    project_rows(f, w, &in, parts, gate_items);
+    prepare_rows(f, w, &in, parts);
+    profile_run(f->profile, OP_QKV, f->pool, ceil_div(w->attn_gate.rows, TILE_ROWS), gate_items,
+                &(struct mixer_job){.f = f, .w = w, .in = &in});
 }
 
 /* ---- where the states are ---- */

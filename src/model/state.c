@@ -110,7 +110,7 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     f->q_stride = round_up(max.q, 64);
     f->kv_stride = round_up(max.kv, 64);
     f->rope_stride = round_up(max.half, 16);
-    f->gate_floats = max_size(min_size(max_size(n, 2), MOST_ROWS) * COLUMNS,
+    f->gate_floats = max_size(min_size(round_up(n, OCTET), MOST_ROWS) * COLUMNS,
                               max_size(n * GROUP, round_up(max.hidden, GROUP)));
     f->vocab_stride = round_up(m->vocab, 64);
     f->rows = arena_take(a, n, sizeof *f->rows);

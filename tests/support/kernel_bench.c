@@ -262,7 +262,7 @@ static void bench_fill(struct bench *b, const struct bench_case *c)
     for (size_t i = 0; i < c->n && c->run == bench_matmul; i++)
         ref.quantize_octets(octets + octet_at(i, 0, c->dim), i % OCTET, b->x + i * c->dim, c->dim);
     ref.quantize(q, scale, sum, b->x, c->dim);
-    b->a = (struct activations){c->n, c->dim, c->dim, b->x, q, scale, sum, octets};
+    b->a = (struct activations){c->n, c->dim, c->dim, b->x, q, scale, sum, octets, NULL};
     static struct span see[16];
     for (size_t g = 0; g < 16; g++)
         see[g] = (struct span){0, BLOCK};
