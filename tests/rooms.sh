@@ -117,14 +117,14 @@ words '(printf|fprintf|vprintf|puts|fputs|putchar|perror|exit|_exit|abort) *\(|s
 words 'pthread_[a-z_]+|pthread\.h|threads\.h|futex|SYS_futex|omp_[a-z_]+' "${not_pool[@]}" |
     rule "only base/pool.c knows threads"
 
-# ---- the one page: layer() and forward_run() read as equations -----------------------------------
+# ---- the one page: forward_layer() and forward_run() read as equations -----------------------------------
 
 page=src/model/forward.c
 if [ -f $page ]; then
-    { body layer $page; body forward_run $page; } |
+    { body forward_layer $page; body forward_run $page; } |
         grep -iE '# *if|pool|thread|(^|[^a-z])(f16|bf16|f32|q8|q4)|simd|avx|neon|__m[0-9]|TERN_[FBQ]' |
-        sed -E 's/^([^:]*:[0-9]+):.*/\1/' | rule "layer() and forward_run() know no #if, thread or format"
-    [ -n "$(body layer $page)" ] || echo "$page:1" | rule "layer() is missing"
+        sed -E 's/^([^:]*:[0-9]+):.*/\1/' | rule "forward_layer() and forward_run() know no #if, thread or format"
+    [ -n "$(body forward_layer $page)" ] || echo "$page:1" | rule "forward_layer() is missing"
 fi
 
 # ---- shape ---------------------------------------------------------------------------------------

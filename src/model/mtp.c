@@ -26,7 +26,7 @@ static float *join_of(const struct forward *f, size_t i)
 /* ---- a pass: rows of this layer alone ---- */
 
 /* What of the forward pass belongs to the model's own rows */
-struct own {
+struct lent {
     struct row *rows;
     size_t n, n_logits;
     struct profile *profile;
@@ -35,9 +35,9 @@ struct own {
     int bad;
 };
 
-static struct own lend(struct forward *f, size_t n)
+static struct lent lend(struct forward *f, size_t n)
 {
-    struct own own = {f->rows,  f->n,      f->n_logits, f->profile,
+    struct lent own = {f->rows,  f->n,      f->n_logits, f->profile,
                       f->watch, f->attend, atomic_exchange(&f->bad, 0)};
     f->rows = f->guess_rows, f->n = n, f->n_logits = 0;
     f->profile = NULL, f->watch = NULL, f->attend = NULL;
@@ -45,7 +45,7 @@ static struct own lend(struct forward *f, size_t n)
 }
 
 /* True when all values were finite. */
-static bool take_back(struct forward *f, const struct own *own)
+static bool take_back(struct forward *f, const struct lent *own)
 {
     f->rows = own->rows, f->n = own->n, f->n_logits = own->n_logits;
     f->profile = own->profile, f->watch = own->watch, f->attend = own->attend;
@@ -161,7 +161,7 @@ static void make_lag(struct forward *f, size_t seq, size_t end)
 {
     size_t n;
     while ((n = put_lag(f, seq, end, f->n_batch)) > 0) {
-        struct own own = lend(f, n);
+        struct lent own = lend(f, n);
         make_keys(f);
         (void)take_back(f, &own);
     }
@@ -245,7 +245,7 @@ void mtp_follow(struct forward *f)
     }
     if (!made)
         return;
-    struct own own = lend(f, made);
+    struct lent own = lend(f, made);
     make_keys(f);
     (void)take_back(f, &own);
 }
@@ -275,7 +275,7 @@ bool mtp_row(struct forward *f, size_t seq, tern_token token, size_t ahead)
     if (!ahead)
         n = put_lag(f, seq, length, f->n_batch);
     put_row(f, n, seq, length + ahead, token, state);
-    struct own own = lend(f, n + 1);
+    struct lent own = lend(f, n + 1);
     make_rows(f);
     return take_back(f, &own);
 }

@@ -327,7 +327,7 @@ static void flip_bytes(bool repair, size_t *opened)
             allocs_start(0, 0);
             enum tern_status s = model_open(&m, path, &e);
             *opened += s == TERN_OK && !same;
-            bool small = allocs_peak() <= 4 * base.n + (1 << 20);
+            bool small = allocs_peak() <= 4 * base.n + (2 << 20);
             model_close(m);
             if (!small || allocs_live() || (s && (s != TERN_BAD_FILE || !e.text[0])))
                 ck_abort_msg("byte %zu: %d %s, small %d, %zu blocks left", at, s, e.text, small,

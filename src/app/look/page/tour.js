@@ -23,7 +23,7 @@ const CODE = {
   ffn: ["src/model/plain.c", "feed_forward", "plain_matmul(f, w->index, y, down, p->up);"],
   experts: ["src/model/plain.c", "experts", "router_choose(x, p->scores, p->taken, p->chosen);"],
   page: ["src/model/kv_store.c", "store_key", "size_t at = p / LANES * head_dim * LANES + p % LANES;"],
-  logits: ["src/model/plain.c", "head", "plain_matmul(f, m->n_layers, logits, &m->head, normed(f, &m->final_norm));"],
+  logits: ["src/model/plain.c", "head", "plain_matmul(f, m->n_layers, logits, &m->head, normed(f, norm));"],
   sample: ["src/sample/candidates.c", "candidates_weight", "return math_exp((candidates_at(c, i).value - best) / c->t);"],
 };
 
