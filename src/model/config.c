@@ -379,14 +379,13 @@ static enum tern_status check_latent(const struct model *m, const struct shape *
     if (s->rope_set && 2 * m->ropes[s->rope_set - 1].half > rotary)
         return error_set(e, TERN_BAD_FILE, "layer %zu: %zu rotary dims exceed %zu", l,
                          2 * m->ropes[s->rope_set - 1].half, rotary);
-    if (s->attn_bias || s->qk_norm || s->qkv_clip > 0 || s->attn_gate || m->alibi ||
+    if (s->attn_bias || s->qk_norm || s->qkv_clip > 0 || m->alibi ||
         s->mixer != MIX_ATTENTION || s->v_from_k || s->v_norm || s->round_inputs ||
         s->norms & NORM_OUT)
         return error_set(e, TERN_BAD_FILE, "layer %zu: latent attention with %s, which is not understood",
                          l, s->attn_bias      ? "attn_bias"
                             : s->qk_norm      ? "qk_norm"
                             : s->qkv_clip > 0 ? "qkv_clip"
-                            : s->attn_gate    ? "attn_gate"
                             : m->alibi        ? "alibi"
                             : s->mixer != MIX_ATTENTION ? "another mixer"
                             : s->v_from_k || s->v_norm  ? "v_from_k or v_norm"

@@ -84,16 +84,12 @@ static void bind_attention(struct binder *b, struct layer *w, const struct shape
         {"v", k, dim, own && !c->v_from_k, c->attn_bias & BIAS_V, &w->v},
         {"o", dim, q, 1, c->attn_bias & BIAS_O, &w->o},
     };
-    const struct slot gate = {"attn_gate", c->attn_gate == GATE_HEADS ? c->n_heads : q,
-                              dim,         c->attn_gate != GATE_NONE,
-                              false,       &w->attn_gate};
     if (!(c->mixer & MIX_ATTENTION))
         return;
     bool full = c->qk_norm == QK_FULL || c->qk_norm == QK_HEAD_LAYER;
     bool bias = c->qk_norm == QK_SHARED_LAYER;
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         bind_matrix(b, &slots[i], ANY_TYPE);
-    bind_matrix(b, &gate, ANY_TYPE);
     if (c->v_from_k)
         w->v = w->k;
     bind_vector(b, "q_norm", "", c->qk_norm, full ? q : c->head_dim, &w->q_norm.weight);
@@ -277,6 +273,9 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
     bind_norm(b, "attn_norm", c->norms & NORM_ATTN, m->dim, &w->attn_norm);
     bind_norm(b, "attn_post_norm", c->norms & NORM_ATTN_POST, m->dim, &w->attn_post_norm);
     (c->kv_rank ? bind_latent : bind_attention)(b, w, c);
+    const struct slot gate = {"attn_gate", c->attn_gate == GATE_HEADS ? c->n_heads : layer_out_dim(w),
+                              m->dim, attends && c->attn_gate != GATE_NONE, false, &w->attn_gate};
+    bind_matrix(b, &gate, ANY_TYPE);
     bind_mixer(b, w, c);
     bind_norm(b, "ffn_norm", c->norms & NORM_FFN, m->dim, &w->ffn_norm);
     bind_norm(b, "out_norm", c->norms & NORM_OUT, c->n_heads * c->head_dim, &w->out_norm);

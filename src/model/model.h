@@ -178,7 +178,7 @@ struct layer {
     struct matrix v;            /* [n_kv_heads * head_dim, dim]; may be k's */
     struct matrix o;            /* [dim, n_heads * head_dim] */
     struct latent latent;       /* then v is none, and q, k and o have other shapes: FORMAT.md */
-    struct matrix attn_gate;    /* [n_heads * head_dim, dim] or [n_heads, dim]; data NULL: none */
+    struct matrix attn_gate;    /* [k of o, dim] or [n_heads, dim]; data NULL: none */
     struct mixer mix;
     bool gated;
     float ffn_clamp;        /* ACT_SWIGLU_OAI: of gate and up */

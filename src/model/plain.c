@@ -313,7 +313,7 @@ static void attend_head(struct forward *f, const struct layer *w, const struct r
 static void gate_attention(struct forward *f, const struct layer *w, const float *h)
 {
     struct plain *p = &f->plain;
-    size_t d = w->head_dim;
+    size_t d = layer_out_dim(w) / w->n_heads;
     plain_matmul(f, w->index, p->mix, &w->attn_gate, h);
     if (w->attn_gate.rows == w->n_heads * d)
         f->kernels->sigmoid(p->att, p->mix, w->attn_gate.rows);

@@ -279,7 +279,7 @@ static void gate_tiles(void *arg, const struct piece *p)
     struct forward *f = job->f;
     const struct matrix *m = &job->w->attn_gate;
     size_t c0 = p->begin * TILE_ROWS, c1 = min_size(p->end * TILE_ROWS, m->rows);
-    size_t d = m->rows == job->w->n_heads ? job->w->head_dim : 1;
+    size_t d = m->rows == job->w->n_heads ? layer_out_dim(job->w) / m->rows : 1;
     linear(f, f->mix + p->row * f->mix_stride, f->mix_stride, m, p->begin, p->end, &p->act);
     for (size_t i = p->row; i < p->row + p->n; i++) {
         const float *gate = f->mix + i * f->mix_stride;

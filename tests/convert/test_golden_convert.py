@@ -354,6 +354,30 @@ class Positions(unittest.TestCase):
             np.testing.assert_allclose(table[row, list(wanted)], list(wanted.values()), atol=1e-6)
 
 
+class Renamed(unittest.TestCase):
+    """Ling 3.0's published files have other names than transformers."""
+
+    def test_names(self):
+        golden = golden_file.read(ROOT / "tests" / "golden" / "ling3.txt")
+        with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()):
+            folders = [Path(temp) / name for name in ("ours", "theirs")]
+            for folder in folders:
+                directory(folder, golden, golden.config, True)
+            state = safetensors.numpy.load_file(folders[1] / "model.safetensors")
+            old = {name: name for name in state}
+            for theirs, ours in reversed(huggingface.RENAMED["bailing_hybrid"].items()):
+                if "dense" not in theirs:
+                    old = {name: now.replace(ours, theirs) for name, now in old.items()}
+            old = {name: now.replace(".attention.o_proj.", ".attention.dense.") for name, now in old.items()}
+            self.assertIn("model.layers.1.attention.dense.weight", old.values())
+            self.assertIn("model.word_embeddings.weight", old.values())
+            safetensors.numpy.save_file({old[name]: w for name, w in state.items()}, folders[1] / "model.safetensors")
+            for folder in folders:
+                self.assertEqual(convert.main([str(folder), str(folder) + ".bin"]), 0)
+            ours, theirs = (WeightsFile(str(folder) + ".bin") for folder in folders)
+        self.assertEqual({n: t["xxh64"] for n, t in ours.tensors.items()}, {n: t["xxh64"] for n, t in theirs.tensors.items()})
+
+
 class Composite(unittest.TestCase):
     """A folder with a model of images and text has the text model's config inside, its tensors under a prefix, and others."""
 

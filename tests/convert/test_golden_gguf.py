@@ -18,7 +18,12 @@ import gguf_writer  # noqa: E402
 import test_golden_convert as golden_convert  # noqa: E402
 from test_golden_convert import convert, engine, golden_file  # noqa: E402
 
+from tern.convert.families import places  # noqa: E402
+from tern.convert.families.features import Slot  # noqa: E402
 from tern.convert.families.gguf import ARCHITECTURES  # noqa: E402
+from tern.convert.files.file import Entry, File  # noqa: E402
+from tern.convert.files.gguf_types import FORMATS  # noqa: E402
+from tern.weights import tiles  # noqa: E402
 from tern.weights.reader import WeightsFile  # noqa: E402
 
 # What these models have and a GGUF file does not say.
@@ -109,6 +114,23 @@ class GoldenGguf(unittest.TestCase):
                 self.convert(file, out, *words)
                 freq = WeightsFile(out).config["rope.1.inv_freq"]
                 np.testing.assert_allclose(freq, base ** (-np.arange(len(freq)) / len(freq)), rtol=1e-6)
+
+    def test_columns_of_quantized_matrices(self):
+        """Whole groups of columns change places as they are; parts of groups only as f32."""
+        x = np.random.default_rng(5).standard_normal((16, 96), "f4")
+        for d, kind in ((32, tiles.Q8), (16, tiles.F32)):
+            order = np.arange(96).reshape(-1, d)[::-1].ravel()
+            with self.subTest(d), tempfile.TemporaryDirectory() as temp:
+                path = Path(temp) / "rows"
+                path.write_bytes(gguf_writer.gguf.quants.quantize(x, gguf_writer.gguf.GGMLQuantizationType.Q8_0).tobytes())
+                entry = Entry("w", "Q8_0", (16, 96), File(path), 0)
+                both = [
+                    places.matrix(Slot("w", 16, 96), [places.Place("w", (16, 96), columns=columns)], {"w": entry}, "", lambda e: FORMATS[e.dtype])
+                    for columns in (None, order)
+                ]  # fmt: skip
+                plain, changed = (tiles.values(m.kind, m.read(0, 16), 96) for m in both)
+            self.assertEqual(both[1].kind, kind)
+            np.testing.assert_array_equal(changed, plain[:, order])
 
     def test_every_architecture_is_here(self):
         written = {gguf_writer.gguf.MODEL_ARCH_NAMES[getattr(gguf_writer.gguf.MODEL_ARCH, a)] for a in gguf_writer.ARCHES.values()}

@@ -25,7 +25,7 @@ const char *const golden_names[] = {
     "hyperclovax", "iquestcoder", "persimmon", "solar-open", "mpt", "nanochat", "opt", "biogpt",
     "bitnet", "gpt-neox-japanese", "gemma4-e4b", "gemma4-12b",
     "deepseek-v2-lite", "glm4-moe-lite", "minicpm3", "youtu", "qwen35", "qwen35-moe",
-    "olmo-hybrid", "mistral4",
+    "olmo-hybrid", "ling3", "mistral4",
     "bamba", "granite4", "granite4-h", "lfm2-moe", "lfm3", "flint", "kolibri1", "hy-v3",
     "cohere2-moe", "cohere2-moe-rms", "aria-text", "dbrx", "axk1",
     "nemotron3", "falcon-h1", "falcon-h1-norm", "xglm", "ctrl", "mllama-text", "cohere-compass",

@@ -99,7 +99,7 @@ static void check_head(struct looker *w, const struct tern_layer_info *info, uin
 static void gate(const tern_model *m, const struct layer *l, const float *h, double *mixed)
 {
     static float row[MAX_WIDTH];
-    size_t width = l->n_heads * l->head_dim / l->attn_gate.rows;
+    size_t width = layer_out_dim(l) / l->attn_gate.rows;
     for (size_t r = 0; r < l->attn_gate.rows; r++) {
         double z = l->attn_gate.bias ? l->attn_gate.bias[r] : 0;
         m->kernels.get_row[l->attn_gate.type](row, l->attn_gate.data, m->model->dim, r);

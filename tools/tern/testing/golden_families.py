@@ -426,6 +426,16 @@ FAMILIES = [
          "groups": {"topk_group": 1}, "bias of the choice": without("router_select_bias")},
     ),
     Family(
+        "ling3", "BailingHybrid",
+        config(40, 3, 3, 20, 64, rope(10000.0), kv_lora_rank=22, qk_nope_head_dim=18, qk_rope_head_dim=10, v_head_dim=26,
+               num_hidden_layers=4, short_conv_kernel_size=3, layer_group_size=2, first_k_dense_replace=1, num_experts=6,
+               num_experts_per_token=2, moe_intermediate_size=40, num_shared_experts=1, num_expert_group=3, topk_group=2,
+               kda_lower_bound=-3.0),
+        {"bound": {"kda_lower_bound": -5.0}, "bounded": {"kda_safe_gate": False}, "decay": without("mix_a", 1),
+         "time step": without("mix_decay_bias"), "decay of a head": one_decay, "gate": rolled("mix_gate"),
+         "attention gate": without("attn_gate"), "gates of heads": rolled("attn_gate"), "rope order": turned_latent},
+    ),
+    Family(
         "olmo-hybrid", "OlmoHybrid",
         config(40, 4, 2, None, 64, {"rope_theta": None, "rope_type": "default"}, num_hidden_layers=4, rms_norm_eps=1e-6,
                linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=20, linear_value_head_dim=28,

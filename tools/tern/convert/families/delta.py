@@ -10,7 +10,9 @@ from .hybrid import mixers
 from .windows import FULL, LINEAR
 
 
-def _delta_net(c: Config, f: dict, has: list[int], k_heads: int = 16, v_heads: int = 32, k_dim: int = 128, v_dim: int = 128) -> None:
+def _delta_net(
+    c: Config, f: dict, has: list[int], k_heads: int = 16, v_heads: int = 32, k_dim: int = 128, v_dim: int = 128
+) -> None:
     """The sizes of the gated delta nets of the layers that have one, and their defaults."""
     sizes = {
         "k_heads": c.integer("linear_num_key_heads", MAX_HEADS, k_heads),

@@ -176,7 +176,7 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
         if bias and part in rows:
             yield Slot(f"{layer}{part}_bias", rows[part] * (experts or 1 if part in FFN_PARTS else 1), 1, True)
     if value("mixer") & MIX_ATTENTION and value("attn_gate"):
-        yield Slot(layer + "attn_gate", value("n_heads") if value("attn_gate") == GATE_HEADS else q_rows, dim)
+        yield Slot(layer + "attn_gate", value("n_heads") if value("attn_gate") == GATE_HEADS else ks["o"], dim)
     if value("mixer") & MIX_ATTENTION and value("qk_norm"):
         full = value("qk_norm") in (QK_FULL, QK_HEAD_LAYER)
         for part, n in (("q_norm", q_rows), ("k_norm", k_rows))[: 1 if value("kv_from") else 2]:

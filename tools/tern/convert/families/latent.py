@@ -9,7 +9,8 @@ from typing import Any
 
 from .config import Config
 from .features import (
-    MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_RECURRENT, NORM_ATTN, NORM_FFN, NORM_FFN_POST, NORM_FIRST, SOFTMAX,
+    GATE_HEADS, MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_RECURRENT, NORM_ATTN, NORM_FFN, NORM_FFN_POST,
+    NORM_FIRST, SOFTMAX,
 )  # fmt: skip
 from .graph import Family, graph, put_all, put_experts, put_rope
 from .hybrid import mixers
@@ -195,10 +196,8 @@ def _kimi_linear(c: Config) -> dict:
     f = _latent(c, 1048576, 9216, (512, None), (128, 64, 128), eps=("rms_norm_eps", 1e-5), turns=False)
     n = f["n_layers"]
     has = mixers(c, f, _kimi_kinds(c, n), LINEAR, MIX_RECURRENT)
-    for key in ("kv_rank", "q_rank", "nope_dim", "value_dim", "latent_eps"):
-        f[key] = [value * (1 - h) for value, h in zip(f[key], has)]
-    put_channel_delta(f, has, c.integer("linear_num_heads", MAX_HEADS, 32), c.integer("linear_head_dim", 512, 128),
-                      c.integer("linear_conv_kernel_dim", 16, 4))  # fmt: skip
+    heads, d = c.integer("linear_num_heads", MAX_HEADS, 32), c.integer("linear_head_dim", 512, 128)
+    _delta_nets(f, has, heads, d, c.integer("linear_conv_kernel_dim", 16, 4), d)
     sparse = sparse_kinds(c, n, after_first(c, n, "first_k_dense_replace", 1))
     _sigmoid_experts(c, f, sparse, 1024, 256, 8, (1, 1), 2.446)
     c.only("mla_use_nope", True)
@@ -206,12 +205,36 @@ def _kimi_linear(c: Config) -> dict:
     return f
 
 
-def put_channel_delta(f: dict, has: list[int], heads: int, head_dim: int, width: int) -> None:
-    """Delta nets whose decay and gate pass through a row as narrow as a head; the gate is a sigmoid."""
+def _delta_nets(f: dict, has: list[int], heads: int, head_dim: int, width: int, rank: int) -> None:
+    """Those layers have delta nets in the place of attention, which decay by channels; the gate is a sigmoid. rank: of the
+    row by way of which decay and gate are made, or 0."""
+    for key in ("kv_rank", "q_rank", "nope_dim", "value_dim", "latent_eps", "rope_set"):
+        f[key] = [value * (1 - h) for value, h in zip(f[key], has)]
     sizes = {"k_heads": heads, "v_heads": heads, "k_dim": head_dim, "v_dim": head_dim, "conv_width": width,
-             "state_norm": NORM_FIRST, "state_gate": 1, "state_decay": 1, "decay_rank": head_dim, "gate_rank": head_dim}  # fmt: skip
+             "state_norm": NORM_FIRST, "state_gate": 1, "state_decay": 1, "decay_rank": rank, "gate_rank": rank}  # fmt: skip
     for key, value in sizes.items():
         f[key] = [value * h for h in has]
+
+
+def _bailing_hybrid(c: Config) -> dict:
+    """Ling 3.0: delta nets with a decay for each channel, which may be bounded; the last layer of a group has latent
+    attention with a gate for each head."""
+    f = _latent(c, 262144, 6144, (512, None), (128, 64, 128), theta=6_000_000.0)
+    n, every = f["n_layers"], c.integer("layer_group_size", MAX_LAYERS, 6)
+    heads = f["n_heads"][0]
+    has = mixers(c, f, [LINEAR if (i + 1) % every else FULL for i in range(n)], LINEAR, MIX_RECURRENT)
+    d = c.integer("linear_head_dim", 512, c.integer("head_dim", 512, 128))  # transformers writes its rotary dims as head_dim
+    width = c.integer("linear_conv_kernel_dim", 16, c.integer("short_conv_kernel_size", 16, 4))
+    _delta_nets(f, has, c.integer("linear_num_heads", MAX_HEADS, heads), d, width, 0)
+    f["attn_gate"] = [GATE_HEADS * (1 - h) for h in has]
+    low = c.get("kda_lower_bound", -5.0)
+    if type(low) not in (int, float) or not -1e30 < low < 0:
+        raise c.refuse("kda_lower_bound", "a number below 0")
+    f["decay_floor"] = [float(low) * h if c.flag("kda_safe_gate", True) else 0.0 for h in has]
+    sparse = sparse_kinds(c, n, after_first(c, n, "first_k_dense_replace", 2))
+    _sigmoid_experts(c, f, sparse, 768, 512, 8, (8, 4), 2.5)
+    c.ignore("mtp_loss_scaling_factor")
+    return _neighbours(c, f)
 
 
 KIMI_NAMES = {
@@ -227,4 +250,5 @@ LATENT = {
     "youtu": Family("YoutuForCausalLM", _youtu),
     "minicpm3": Family("MiniCPM3ForCausalLM", _minicpm3),
     "kimi_linear": Family("KimiLinearForCausalLM", _kimi_linear, aliases=KIMI_NAMES),
+    "bailing_hybrid": Family("BailingHybridForCausalLM", _bailing_hybrid, aliases=KIMI_NAMES),
 }

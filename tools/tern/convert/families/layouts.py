@@ -136,6 +136,12 @@ NAMES: dict[str, dict[str, str]] = {
     "glm4_moe": _DEEPSEEK,
     "dots1": _DEEPSEEK,
     "exaone_moe": _DEEPSEEK,
+    "bailing_hybrid": _DEEPSEEK | {
+        "mix_conv": _LAYER + "self_attn.conv1d.weight", "mix_norm": _LAYER + "self_attn.o_norm.weight",
+        "mix_gate": _LAYER + "self_attn.g_proj.weight", "attn_gate": _LAYER + "self_attn.g_proj.weight",
+        "mix_beta": _LAYER + "self_attn.b_proj.weight", "mix_out": _LAYER + "self_attn.o_proj.weight",
+        "mix_decay": _LAYER + "self_attn.f_proj.weight",
+    },
     "kimi_linear": _DEEPSEEK | {
         "mix_conv": _LAYER + "self_attn.conv1d.weight", "mix_norm": _LAYER + "self_attn.o_norm.weight",
         "mix_gate_down": _LAYER + "self_attn.g_a_proj.weight", "mix_gate": _LAYER + "self_attn.g_b_proj.weight",
@@ -681,14 +687,15 @@ def _kimi_linear(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] |
         name = {"mix_decay_bias": "dt_bias", "mix_a": "A_log"}.get(part) or at.name(slot.name).removeprefix(prefix)
         name = _first_of(at, prefix + name, prefix + "forget_gate." + name)
     if part in ("mix_decay_bias", "mix_a"):
-        return [Place(name, (slot.rows,) if part == "mix_decay_bias" else (1, 1, slot.rows, 1), exp=part == "mix_a")]
+        shape = (1, 1, slot.rows, 1) if part == "mix_a" and at.kind == "kimi_linear" else (slot.rows,)
+        return [Place(name, shape, exp=part == "mix_a")]
     if part.startswith(("router", "shared_")):
         published = at.name(slot.name).replace(".mlp.", ".block_sparse_moe.")
         name = _first_of(at, published, at.name(slot.name))
     if name:
         return [plain(name, slot)]
     if at.value("kv_rank", layer):
-        return _latent(at, slot, layer, part, False)
+        return _latent(at, slot, layer, part, at.kind != "kimi_linear")
     return _stacked(at, slot, layer, part, "self_attn.") if part.startswith("mix_") else None
 
 
@@ -871,6 +878,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "llama4_text": _llama4,
     "minicpm3": _minicpm3,
     "kimi_linear": _kimi_linear,
+    "bailing_hybrid": _kimi_linear,
     "glm4": _glm4,
     "helium": _neighbours,
 }

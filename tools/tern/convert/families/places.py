@@ -305,8 +305,11 @@ def _part(
 
 def _in_groups(columns: np.ndarray) -> bool:
     """Whether groups of columns that are quantized together stay so."""
-    whole = len(columns) % tiles.GROUP == 0
-    return whole and bool(np.all(columns.reshape(-1, tiles.GROUP) == columns[:: tiles.GROUP, None] // tiles.GROUP * tiles.GROUP + np.arange(tiles.GROUP)))
+    n = tiles.GROUP
+    if len(columns) % n:
+        return False
+    groups = columns.reshape(-1, n)
+    return bool(np.all(groups == groups[:, :1] // n * n + np.arange(n)))
 
 
 def _ternary(slot: Slot, place: Place, codes, factor) -> Ternary:

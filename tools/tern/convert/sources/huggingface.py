@@ -45,6 +45,13 @@ TIED = ("got_ocr2", "moss_transcribe_diarize")  # their head is the embedding un
 PREFIXES = {"gpt2": "transformer.", "gpt-sw3": "transformer.", "bloom": "transformer.", "opt": "model."}
 # What those of others have in its place.
 BACKBONES = ("nemotron_h",)
+# Parts of names that published files have in the place of those of transformers.
+RENAMED = {
+    "bailing_hybrid": {
+        "model.word_embeddings.": "model.embed_tokens.", ".attention.": ".self_attn.", ".self_attn.dense.": ".self_attn.o_proj.",
+        ".gate.expert_bias": ".gate.e_score_correction_bias",
+    },
+}  # fmt: skip
 VISION = re.compile(
     r"(^|\.)(vision_tower|vision_model|multi_modal_projector|vision_embedder|embed_vision|audio_tower|embed_audio|visual"
     r"|vision_embed_tokens|vqmodel|embed_tokens_extend)\."
@@ -169,6 +176,8 @@ def _plain_name(kind: str, name: str) -> str | None:
         name = name.removeprefix("language_model.").removeprefix("text_model.")
     if kind in BACKBONES and name.startswith("backbone."):
         name = "model." + name.removeprefix("backbone.")
+    for theirs, ours in RENAMED.get(kind, {}).items():
+        name = name.replace(theirs, ours)
     if kind in PREFIXES and not name.startswith((PREFIXES[kind], "lm_head.")):
         name = PREFIXES[kind] + name
     return name
