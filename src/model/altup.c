@@ -70,7 +70,8 @@ void altup_correct(const struct forward *f, const struct layer *w, float *x, flo
     modalities(f, w, x, first, m);
     f->kernels->add_scaled(x, streams, -1, dim); /* now the change */
     for (size_t i = 0; i < n; i++)
-        f->kernels->add_scaled(streams + i * stride, x, mixed(w->altup.correct + i * n, m, n) + 1, dim);
+        f->kernels->add_scaled(streams + i * stride, x, mixed(w->altup.correct + i * n, m, n) + 1,
+                               dim);
     memcpy(x, streams, dim * sizeof *x);
     for (size_t c = 0; c < dim; c++)
         first[c] = x[c] * w->altup.scale[c];
@@ -235,7 +236,8 @@ static void merge_items(void *arg, size_t begin, size_t end, int thread)
     size_t dim = f->model->dim, n = f->model->n_streams;
     (void)thread;
     for (size_t i = begin; i < end; i++) {
-        float *x = f->x + i * f->dim_stride, *y = f->y + i * f->dim_stride, *z = f->z + i * f->dim_stride;
+        float *x = f->x + i * f->dim_stride, *y = f->y + i * f->dim_stride,
+              *z = f->z + i * f->dim_stride;
         altup_match(f, y, x);
         if (job->stream == 1)
             memcpy(z, x, dim * sizeof *z);
@@ -252,7 +254,8 @@ void step_merge(struct forward *f)
     size_t n = f->model->n_streams;
     for (size_t s = 1; s < n; s++) {
         struct matrix m = matrix_rows(&f->model->altup_out, s - 1, 0, f->model->dim);
-        project(f, &m, f->streams + s * f->dim_stride, n * f->dim_stride, f->y, f->dim_stride, OP_LOGITS);
+        project(f, &m, f->streams + s * f->dim_stride, n * f->dim_stride, f->y, f->dim_stride,
+                OP_LOGITS);
         run_rows(f, merge_items, (struct altup_job){.stream = s});
     }
 }

@@ -30,11 +30,11 @@ void altup_add(const struct forward *f, float *streams, size_t stride, const flo
 void laurel_add(const struct forward *f, float *x, const float *l);
 
 /* The steps. They do nothing where the model has one stream, or the layer no such part. */
-void step_spread(struct forward *f);                           /* s_i = Win[i] x, matched to x */
-void step_predict(struct forward *f, const struct layer *w);   /* altup_predict */
-void step_laurel(struct forward *f, const struct layer *w);    /* l = h + norm(Wright Wleft h) */
+void step_spread(struct forward *f);                            /* s_i = Win[i] x, matched to x */
+void step_predict(struct forward *f, const struct layer *w);    /* altup_predict */
+void step_laurel(struct forward *f, const struct layer *w);     /* l = h + norm(Wright Wleft h) */
 void step_add_laurel(struct forward *f, const struct layer *w); /* laurel_add */
-void step_correct(struct forward *f, const struct layer *w);   /* altup_correct */
+void step_correct(struct forward *f, const struct layer *w);    /* altup_correct */
 void step_merge(struct forward *f); /* x = (x + sum of Wout[i] s_i, matched to x) / n */
 
 #endif

@@ -425,8 +425,10 @@ static enum tern_status check_heads(const struct model *m, const struct shape *s
 }
 
 /* Groups of one size, of which those used have enough experts */
-static enum tern_status check_groups(const struct shape *s, size_t l, struct tern_error *e)
+static enum tern_status check_groups(const struct model *m, const struct shape *s, size_t l,
+                                     struct tern_error *e)
 {
+    (void)m;
     size_t groups = s->router_groups, used = s->router_groups_used;
     if (!s->n_experts || (groups == 1 && used == 1) ||
         (used <= groups && s->n_experts % groups == 0 &&
@@ -528,9 +530,7 @@ static enum tern_status check_streams(const struct model *m, const struct shape 
     if (special && (s->mixer != MIX_ATTENTION || !s->hidden || s->parallel || s->n_experts ||
                     s->round_inputs || s->scaled || (s->norms & both) != both))
         return error_set(e, TERN_BAD_FILE,
-                         "layer %zu: n_streams or laurel_rank need attention and one dense step, each "
-                         "with a norm after it",
-                         l);
+                         "layer %zu: n_streams or laurel_rank need attention and a dense step with norms", l);
     if (cut && (!s->gated || s->n_experts))
         return error_set(e, TERN_BAD_FILE, "layer %zu: ffn_cutoff needs a dense step with a gate", l);
     return TERN_OK;
@@ -539,18 +539,13 @@ static enum tern_status check_streams(const struct model *m, const struct shape 
 static enum tern_status check_shape(const struct model *m, const struct shape *s, size_t l,
                                     struct tern_error *e)
 {
-    enum tern_status status = check_heads(m, s, l, e);
-    if (!status)
-        status = check_kv(m, s, l, e);
-    if (!status)
-        status = check_latent(m, s, l, e);
-    if (!status)
-        status = check_ffn(m, s, l, e);
-    if (!status)
-        status = check_mixer(m, s, l, e);
-    if (!status)
-        status = check_streams(m, s, l, e);
-    return status ? status : check_groups(s, l, e);
+    enum tern_status (*const checks[])(const struct model *, const struct shape *, size_t,
+                                       struct tern_error *) = {
+        check_heads, check_kv, check_latent, check_ffn, check_mixer, check_streams, check_groups};
+    enum tern_status status = TERN_OK;
+    for (size_t i = 0; i < COUNT(checks) && !status; i++)
+        status = checks[i](m, s, l, e);
+    return status;
 }
 
 /* The layer that guesses: attention over keys of its own, and a feed-forward step */
@@ -583,10 +578,8 @@ enum tern_status config_read(struct model *m, struct keys *keys, struct tern_err
     m->has_mtp = m->n_mtp != 0;
     if (m->ple_dim > MAX_WIDTH / m->n_layers)
         return out_of_range("ple_dim", m->ple_dim, 0, MAX_WIDTH / m->n_layers, e);
-    if (m->n_streams == 1)
-        return out_of_range("n_streams", 1, 2, MAX_STREAMS, e);
-    if (m->n_streams && m->n_mtp)
-        return error_set(e, TERN_BAD_FILE, "n_streams with mtp, which is not understood");
+    if (m->n_streams == 1 || (m->n_streams && m->n_mtp))
+        return error_set(e, TERN_BAD_FILE, "config key 'n_streams' is 1, or with mtp");
     m->ple_vocab = m->ple_vocab && m->ple_vocab < m->vocab ? m->ple_vocab : m->vocab;
     size_t n_layers = m->n_layers + m->n_mtp;
     m->shapes = calloc(n_layers, sizeof *m->shapes);

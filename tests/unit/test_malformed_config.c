@@ -296,7 +296,7 @@ static const struct clash clashes[] = {
     {"groups used", "router_groups_used", "layer 1: 3 of 2 groups of 4 experts", 3, 0},
     {"latent attention", "kv_rank", "layer 1: latent attention of rank 8 with", 8, 0},
     {"value without a rank", "value_dim", "layer 1: latent attention of rank 0 with", 8, 0},
-    {"a learned residual", "laurel_rank", "layer 1: n_streams or laurel_rank need attention and", 4, 0},
+    {"a learned residual", "laurel_rank", "layer 1: n_streams or laurel_rank need attention", 4, 0},
     {"a cutoff", "ffn_cutoff", "layer 1: ffn_cutoff needs a dense step with a gate", 0.5, 0},
     {"parallel", "parallel", "layer 1: a parallel layer has a norm after attention", 1, 0},
 };

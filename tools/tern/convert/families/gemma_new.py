@@ -36,15 +36,18 @@ def put_shared(c: Config, f: dict, kinds: list[str], default: int) -> list[bool]
     return [bool(source) for source in f["kv_from"]]
 
 
-def put_ple(c: Config, f: dict, default: int) -> None:
-    """Embeddings per layer, of this width; null and 0 are none. Tokens beyond their vocabulary have that of token 0."""
+def put_ple(c: Config, f: dict, default: int, fewer: int | None = None) -> None:
+    """Embeddings per layer, of this width; null and 0 are none. `fewer`: default of their tokens, where these may be fewer than
+    the model's; all others have that of token 0."""
     width = c.get("hidden_size_per_layer_input", default)
-    vocab = c.get("vocab_size_per_layer_input", f["vocab"])
+    vocab = c.integer("vocab_size_per_layer_input", MAX_VOCAB, fewer or f["vocab"])
     if not width:
         return
     f["ple_dim"] = c.integer("hidden_size_per_layer_input", MAX_WIDTH // f["n_layers"], default)
     if vocab != f["vocab"]:
-        f["ple_vocab"] = c.integer("vocab_size_per_layer_input", f["vocab"])
+        if fewer is None or vocab > f["vocab"]:
+            raise c.refuse("vocab_size_per_layer_input", f"{f['vocab']}, as vocab_size is{', or less' if fewer else ''}")
+        f["ple_vocab"] = vocab
     f["ple_embed_scale"], f["ple_in_scale"], f["ple_scale"] = math.sqrt(width), 1 / math.sqrt(f["dim"]), math.sqrt(0.5)
 
 
@@ -152,8 +155,7 @@ def _gemma3n(c: Config) -> dict[str, Any]:
     shared = put_shared(c, f, kinds, 15)
     if c.flag("attention_bias"):
         f["attn_bias"] = [BIAS_QO + (0 if s else BIAS_K + BIAS_V) for s in shared]
-    put_ple(c, f, 256)
-    f["ple_vocab"] = c.integer("vocab_size_per_layer_input", MAX_VOCAB, 262_144)
+    put_ple(c, f, 256, 262_144)
     f["n_streams"] = c.integer("altup_num_inputs", MAX_STREAMS, 4)
     f["laurel_rank"] = [c.integer("laurel_rank", MAX_WIDTH, 64)] * n
     f["ffn_cutoff"] = _cutoffs(c, n)
