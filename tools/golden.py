@@ -7,6 +7,7 @@
                                                  a Hugging Face directory, or the NAME of a golden test
     tools/golden.py --attention NAME OUT.npz     attention and hidden states of a golden test, for look
     tools/golden.py --hooks NAME OUT.npz         what TransformerLens records of a golden test (needs transformer-lens)
+    tools/golden.py --census                     checks the table of all causal language models in tools/README.md
 
 Needs torch and transformers (not in requirements.txt: only whoever adds a family runs this). For each family
 (tern/testing/golden_families.py) it builds tiny models whose weights come from the seeded generator of tests/support/toy.c, runs
@@ -30,6 +31,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--probes", nargs=2, metavar=("SOURCE", "OUT"), help="write what every step gives")
     parser.add_argument("--attention", nargs=2, metavar=("NAME", "OUT"), help="write attention and hidden states")
     parser.add_argument("--hooks", nargs=2, metavar=("NAME", "OUT"), help="write what TransformerLens records")
+    parser.add_argument("--census", action="store_true", help="check the table of all models in tools/README.md")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of the probes of a directory (default: 64)")
     parser.add_argument("--rows", type=int, default=8, help="rows that the probes keep (default: 8)")
     return parser.parse_args()
@@ -38,6 +40,7 @@ def parse() -> argparse.Namespace:
 def run(given: argparse.Namespace) -> None:
     import torch
 
+    from tern.testing import census
     from tern.convert.families.features import in_range
     from tern.testing.golden import FOLDER, make, sample, write_attention, write_hooks, write_probes
     from tern.testing.golden_families import FAMILIES
@@ -59,7 +62,9 @@ def run(given: argparse.Namespace) -> None:
         write_attention(given.attention[0], Path(given.attention[1]), 40)
     if given.hooks:
         write_hooks(given.hooks[0], Path(given.hooks[1]), 12)
-    if given.sample or given.probes or given.attention or given.hooks:
+    if given.census:
+        print(census.check())
+    if given.census or given.sample or given.probes or given.attention or given.hooks:
         return
     (FOLDER / "mtp").mkdir(parents=True, exist_ok=True)
     for name in given.names or [*known, *drafts]:
