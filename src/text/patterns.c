@@ -16,6 +16,9 @@ enum {
     LM = U | W, /* [\p{L}\p{M}] */
 };
 
+/* What follows a run of other characters: [\r\n]*, [\r\n/]*, [\r\n/]? or nothing */
+enum tail { TAIL_LINES, TAIL_SLASHES, TAIL_ONE, TAIL_NONE };
+
 /* A pattern: its text, and the scanner with its parameters. */
 struct pattern {
     const char *text;
@@ -109,43 +112,146 @@ static size_t few(const char *text, size_t at, size_t n, unsigned classes, int m
     return at;
 }
 
-/* ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ , with `slash` [\r\n/]* */
-static size_t others(const char *text, size_t at, size_t n, bool slash)
+/* ?[^\s\p{L}\p{N}]+ and its tail|\s*[\r\n]+|\s+(?!\S)|\s+ ; `known`: classes of other words */
+static size_t others(const char *text, size_t at, size_t n, unsigned known, enum tail tail)
 {
-    size_t from = at + (text[at] == ' '), end = run(text, from, n, L | N | S, false);
+    size_t from = at + (text[at] == ' '), end = run(text, from, n, known | N | S, false);
     if (end > from) {
-        while (end < n && (newline(text[end]) || (slash && text[end] == '/')))
-            end++;
+        bool slash = tail == TAIL_SLASHES || tail == TAIL_ONE;
+        while (end < n && tail != TAIL_NONE && (newline(text[end]) || (slash && text[end] == '/')))
+            if (end++, tail == TAIL_ONE)
+                break;
         return end;
     }
     end = lines(text, at, n);
     return end > at ? end : spaces(text, at, n);
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*
- * |\s*[\r\n]+|\s+(?!\S)|\s+ */
-static size_t cl100k(const struct pattern *self, const char *text, size_t at, size_t n)
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+ and its
+ * tail|\s*[\r\n]+|\s+(?!\S)|\s+ ; with class LM, [\p{L}\p{M}] for \p{L} of words */
+static size_t cl100k_tail(const struct pattern *self, const char *text, size_t at, size_t n,
+                          enum tail tail)
 {
     size_t len, next, end = contraction(text, at, n, true);
     if (end > at)
         return end;
     unsigned class = class_at(text, at, n, &len), follows = 0;
+    unsigned letter = self->class ? self->class : L;
     if (at + len < n)
         follows = class_at(text, at + len, n, &next);
-    if (class & L || (follows & L && !(class & N) && !newline(text[at])))
-        return run(text, class & L ? at : at + len, n, L, true);
-    return class & N ? few(text, at, n, N, self->number) : others(text, at, n, false);
+    if (follows & letter && !(class & (L | N)) && !newline(text[at]))
+        return run(text, at + len, n, letter, true);
+    if (class & letter)
+        return run(text, at, n, letter, true);
+    return class & N ? few(text, at, n, N, self->number) : others(text, at, n, letter, tail);
+}
+
+static size_t cl100k(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    return cl100k_tail(self, text, at, n, TAIL_LINES);
+}
+
+static size_t seed(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    return cl100k_tail(self, text, at, n, TAIL_NONE);
+}
+
+/* \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} */
+static size_t halves(const char *text, size_t at, size_t n)
+{
+    size_t len, count = 0, take = 512, end = at;
+    for (; end < n && count <= 512 && class_at(text, end, n, &len) & S; end += len)
+        count++;
+    count -= count && end < n && count <= 512; /* the last of a run belongs to the word */
+    while (take > count && take > 1)
+        take /= 2;
+    return few(text, at, n, S, (int)take);
+}
+
+/* cl100k, but for runs of whitespace */
+static size_t jais2(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    size_t end = cl100k(self, text, at, n);
+    bool space = end > at && run(text, at, end, S, true) == end;
+    return space && lines(text, at, n) == at ? halves(text, at, n) : end;
+}
+
+/* \p{L}\p{M}* and further ones, each straight behind the last or one space away */
+static size_t phrase(const char *text, size_t at, size_t n)
+{
+    size_t len, end = at, from = at;
+    while (from < n && class_at(text, from, n, &len) & L) {
+        end = from + len;
+        while (end < n && (class_at(text, end, n, &len) & (LM | L)) == LM)
+            end += len;
+        from = end + (end < n && text[end] == ' ');
+    }
+    return end;
+}
+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}
+ * | ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+ */
+static size_t phrases(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    (void)self;
+    size_t len, end = contraction(text, at, n, true);
+    if (end > at)
+        return end;
+    unsigned class = class_at(text, at, n, &len);
+    size_t from = class & (L | N) || newline(text[at]) ? at : at + len;
+    if ((end = phrase(text, from, n)) > from)
+        return end;
+    return class & N ? few(text, at, n, N, 1) : others(text, at, n, L, TAIL_ONE);
+}
+
+/* \p{Han} of a Split pattern */
+static bool is_han(uint32_t c)
+{
+    static const uint32_t ranges[][2] = {
+        {0x2E80, 0x2E99},   {0x2E9B, 0x2EF3},   {0x2F00, 0x2FD5},   {0x3005, 0x3005},
+        {0x3007, 0x3007},   {0x3021, 0x3029},   {0x3038, 0x303B},   {0x3400, 0x4DBF},
+        {0x4E00, 0x9FFF},   {0xF900, 0xFA6D},   {0xFA70, 0xFAD9},   {0x16FE2, 0x16FE3},
+        {0x16FF0, 0x16FF1}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B739}, {0x2B740, 0x2B81D},
+        {0x2B820, 0x2CEA1}, {0x2CEB0, 0x2EBE0}, {0x2EBF0, 0x2EE5D}, {0x2F800, 0x2FA1D},
+        {0x30000, 0x3134A}, {0x31350, 0x323AF}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i][0]; i++)
+        if (c <= ranges[i][1])
+            return true;
+    return false;
+}
+
+static size_t han_end(const char *text, size_t at, size_t n)
+{
+    size_t len;
+    while (at < n && is_han(unicode_decode(text + at, n - at, &len)))
+        at += len;
+    return at;
+}
+
+/* Class in words of o200k, of which Han characters may be none */
+static unsigned case_at(const char *text, size_t at, size_t n, bool apart, size_t *len)
+{
+    unsigned class = class_at(text, at, n, len);
+    return apart && class & L && is_han(unicode_decode(text + at, n - at, len)) ? 0 : class;
+}
+
+static size_t case_run(const char *text, size_t at, size_t n, bool apart, unsigned classes)
+{
+    size_t len;
+    while (at < n && case_at(text, at, n, apart, &len) & classes)
+        at += len;
+    return at;
 }
 
 /* U*W+ from `from`, or `from`. U* takes all it can, and gives back up to the last that is also W.
  */
-static size_t small_end(const char *text, size_t from, size_t n)
+static size_t small_end(const char *text, size_t from, size_t n, bool apart)
 {
     size_t len, end = from, last = from;
     for (; end < n; end += len) {
-        unsigned class = class_at(text, end, n, &len);
+        unsigned class = case_at(text, end, n, apart, &len);
         if (!(class & U))
-            return class & W ? run(text, end, n, W, true) : last;
+            return class & W ? case_run(text, end, n, apart, W) : last;
         if (class & W)
             last = end + len;
     }
@@ -154,20 +260,34 @@ static size_t small_end(const char *text, size_t from, size_t n)
 
 /* [^\r\n\p{L}\p{N}]?U*W+ | [^\r\n\p{L}\p{N}]?U+W* , then the rest of the pattern. With `class`, a
  * contraction belongs to the word before it. */
-static size_t o200k(const struct pattern *self, const char *text, size_t at, size_t n)
+static size_t case_words(const struct pattern *self, const char *text, size_t at, size_t n,
+                         enum tail tail, bool apart)
 {
     size_t len, end, next = at;
     unsigned class = class_at(text, at, n, &len);
+    if (apart && (end = han_end(text, at, n)) > at)
+        return end;
     if (!(class & (L | N)) && !newline(text[at]))
         next = at + len;
-    end = small_end(text, next, n);
+    end = small_end(text, next, n, apart);
     if (end == next)
-        end = small_end(text, at, n);
-    if (end == at && (end = run(text, next, n, U, true)) == next)
-        end = run(text, at, n, U, true);
+        end = small_end(text, at, n, apart);
+    if (end == at && (end = case_run(text, next, n, apart, U)) == next)
+        end = case_run(text, at, n, apart, U);
     if (end > at)
         return self->class && end < n ? contraction(text, end, n, true) : end;
-    return class & N ? few(text, at, n, N, self->number) : others(text, at, n, true);
+    return class & N ? few(text, at, n, N, self->number) : others(text, at, n, L, tail);
+}
+
+static size_t o200k(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    return case_words(self, text, at, n, TAIL_SLASHES, false);
+}
+
+/* Han characters are words of their own, and no slash follows others. */
+static size_t kimi(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    return case_words(self, text, at, n, TAIL_LINES, true);
 }
 
 static bool is_ascii_letter(char c)
@@ -294,6 +414,49 @@ static size_t three_digits(const struct pattern *self, const char *text, size_t 
     return at + 3;
 }
 
+/* \p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})) : a number from its end in threes */
+static size_t thirds(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    size_t len, count = 0;
+    (void)self;
+    for (size_t end = at; end < n && class_at(text, end, n, &len) & N; end += len)
+        count++;
+    return few(text, at, n, N, count % 3 ? (int)(count % 3) : 3);
+}
+
+/* ?[^(\s|.,!?…。，、।۔،)]+ */
+static size_t bloom(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    size_t len, from = at + (text[at] == ' '), end = from;
+    (void)self;
+    for (; end < n; end += len) {
+        uint32_t c = unicode_decode(text + end, n - end, &len);
+        static const uint32_t marks[] = {'(',    ')',    '|',    '.',    ',',   '!',   '?',
+                                         0x2026, 0x3002, 0xFF0C, 0x3001, 0x964, 0x6D4, 0x60C};
+        bool mark = (unicode_class(c) & S) != 0;
+        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+            mark |= c == marks[i];
+        if (mark)
+            break;
+    }
+    return end > from ? end : at;
+}
+
+/* Four classes, of which the first that holds the character takes its run */
+static size_t east_asian(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    static const struct pattern parts[] = {{.text = "[\uAC00-\uD7A3\u3131-\u318E]"},
+                                           {.text = "[\u2014\u2018\u2019\u201C\u201D\u2026\u3001-"
+                                                    "\u303F\uFE30-\uFE4F\uFF01\uFF0C\uFF1A\uFF1B]"},
+                                           {.text = "[\u3105-\u312F]"},
+                                           {.text = "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]"}};
+    size_t end = at;
+    (void)self;
+    for (size_t i = 0; i < 4 && end == at; i++)
+        end = letters(&parts[i], text, at, n);
+    return end;
+}
+
 /* [\p{P}\$\+<=>\^~\|]+ */
 static size_t marks(const struct pattern *self, const char *text, size_t at, size_t n)
 {
@@ -306,9 +469,20 @@ static size_t marks(const struct pattern *self, const char *text, size_t at, siz
 }
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define CL100K(digits)                                          \
+#define CL100K_WORDS(digits)                                    \
     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits \
-                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+#define CL100K(digits) CL100K_WORDS(digits) "\\s+(?!\\S)|\\s+"
+#define SEED(crlf)                                                                     \
+    CONTRACTIONS "|[^" crlf "\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}" crlf \
+                 "]+|\\s*[" crlf "]+|\\s+(?!\\S)|\\s+"
+#define NO_HAN "&&[^\\p{Han}]"
+#define KIMI_CAPITALS "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" NO_HAN "]"
+#define KIMI_SMALL "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" NO_HAN "]"
+#define KIMI                                                                                 \
+    "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" KIMI_CAPITALS "*" KIMI_SMALL "+" CONTRACTIONS       \
+    "?|[^\\r\\n\\p{L}\\p{N}]?" KIMI_CAPITALS "+" KIMI_SMALL "*" CONTRACTIONS "?|\\p{N}{1,3}" \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define O200K(tail, digits)                                                                       \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"    \
     "+" tail "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}" \
@@ -327,7 +501,34 @@ static const struct pattern patterns[] = {
     {CL100K(""), cl100k, 0, 1},                      /* Qwen2, StableLM 2 */
     {O200K(CONTRACTIONS "?", "{1,3}"), o200k, 1, 3}, /* gpt-oss, Phi-4-mini */
     {O200K("", ""), o200k, 0, 1},                    /* Tekken */
-    {"\\w+", classes, UNICODE_WORD, 0},              /* Whitespace; a Split's \w is another */
+    {CONTRACTIONS
+     "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*"
+     "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     cl100k, LM, 1}, /* Qwen3.5 */
+    {KIMI, kimi, 1, 3},
+    {O200K(CONTRACTIONS "?", ""), o200k, 1, 1}, /* Youtu, behind this one: */
+    {"[\uAC00-\uD7A3\u3131-\u318E]+|["
+     "\uFF01\u2026\u201C\u201D\u2018\u2019\u2014\uFF1A\uFF1B\uFF0C\u3001-"
+     "\u303F\uFE30-\uFE4F]+|[\u3105-\u312F]+|[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+",
+     east_asian, 0, 0},
+    {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}"
+                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+     phrases, 0, 1},            /* EXAONE MoE */
+    {SEED("\r\n"), seed, 0, 1}, /* Seed */
+    {SEED("\\r\\n"), seed, 0, 1},
+    {CL100K_WORDS("{1,3}") "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)"
+                           "|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)"
+                           "|\\s{1,2}(?!\\S)|\\s{1}",
+     jais2, 0, 3},
+    {"\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))", thirds, 0, 0}, /* Trinity, before this one: */
+    {"[\u4E00-\u9FFF\u3400-\u4DBF\uF900-\uFAFF\u3040-\u309F\u30A0-\u30FF\uFF65-\uFF9F\u2F00-"
+     "\u2FDF\u0E40-"
+     "\u0E7F\u0E80-\u0EFF\u1780-\u17FF\u1000-\u109F\uAA60-\uAA7F\uA9E0-\uA9FF\uAC00-\uD7AF\u1100-"
+     "\u11FF]+",
+     letters, 0, 0},
+    {" ?[^(\\s|.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C)]+", bloom, 0, 0},
+    {" ?[^(\\s|[.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C])]+", bloom, 0, 0},
+    {"\\w+", classes, UNICODE_WORD, 0}, /* Whitespace; a Split's \w is another */
     {"\\p{N}", classes, N, 1},
     {"\\p{N}+", classes, N, 0},
     {"\\p{N}{1,3}", classes, N, 3}, /* DeepSeek-V3 */

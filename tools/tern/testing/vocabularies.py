@@ -433,6 +433,14 @@ LEAN = {
     "hf-word-bpe": hf_cut(pre_tokenizers.Whitespace()),
     "hf-bert": hf_cut(pre_tokenizers.BertPreTokenizer(), normalizers.NFD()),
     "hf-scripts": hf_scripts,
+    "qwen35": stepped([*splits_by(patterns.QWEN35), LEVEL], nfc=True),
+    "kimi": stepped([*splits_by(patterns.KIMI), LEVEL], ignore_merges=True),
+    "exaone-moe": stepped([*splits_by(patterns.EXAONE_MOE), LEVEL]),
+    "seed": stepped([*splits_by(patterns.SEED), LEVEL]),
+    "jais2": stepped([*splits_by(patterns.JAIS2), LEVEL]),
+    "youtu": stepped([*splits_by(*patterns.YOUTU), LEVEL], ignore_merges=True),
+    "trinity": stepped([*splits_by(*patterns.TRINITY), LEVEL]),
+    "bloom": stepped([*splits_by(patterns.BLOOM), LEVEL]),
 }
 VOCABULARIES |= LEAN
 

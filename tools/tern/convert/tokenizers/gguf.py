@@ -19,13 +19,22 @@ GGUF_PATTERNS: dict[str, dict] = {
     "deepseek-coder": {"pattern": patterns.DEEPSEEK_CODER, "digits": True},
     "falcon": {"pattern": None, "nodes": falcon_nodes()},
     "tekken": {"pattern": patterns.TEKKEN, "ignore_merges": True},
-    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"), _CL100K | {"ignore_merges": True}),
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2", "midm-2.0"), _CL100K | {"ignore_merges": True}),
     **dict.fromkeys(("dbrx", "smaug-bpe", "chatglm-bpe", "glm4"), _CL100K),
-    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "grok-2", "solar-open"), {"pattern": patterns.QWEN2}),
-    **dict.fromkeys(("gpt-2", "phi-2", "olmo", "mpt", "jais", "exaone4", "trillion", "gigachat", "granite-docling"), _GPT2),
-    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"), _GPT2 | {"digits": True}),
-    **dict.fromkeys(("gpt-4o", "llama4", "kanana2", "minimax-m2"), {"pattern": patterns.O200K}),
-    **dict.fromkeys(("deepseek-v3", "hunyuan-dense", "joyai-llm"), {"pattern": patterns.DEEPSEEK3}),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "grok-2", "solar-open", "kormo"), {"pattern": patterns.QWEN2}),
+    **dict.fromkeys(("gpt-2", "phi-2", "olmo", "mpt", "jais", "exaone4", "trillion", "gigachat", "granite-docling", "mellum", "a.x-4.0"), _GPT2),
+    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"), _GPT2 | {"digits": True}),
+    **dict.fromkeys(("gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"), {"pattern": patterns.O200K}),
+    **dict.fromkeys(("deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"), {"pattern": patterns.DEEPSEEK3}),
+    "qwen35": {"pattern": patterns.QWEN35},
+    "kimi-k2": {"pattern": patterns.KIMI},
+    "exaone-moe": {"pattern": patterns.EXAONE_MOE},
+    "seed-coder": {"pattern": patterns.SEED},
+    "jais-2": {"pattern": patterns.JAIS2},
+    "youtu": {"pattern": patterns.YOUTU, "ignore_merges": True},
+    "afmoe": {"pattern": patterns.TRINITY},
+    **dict.fromkeys(("bloom", "gpt3-finnish", "poro-chat"), {"pattern": patterns.BLOOM}),
+    "viking": {"pattern": patterns.BLOOM, "digits": True},
 }  # fmt: skip
 
 
@@ -96,7 +105,7 @@ def _gguf_bpe(g: GgufKeys, tokens: list[str]) -> Tokenizer:
         raise ConvertError(f"the GGUF file's pre-tokenizer {pre!r} is not supported")
     kinds = [int(k) for k in g.list("token_type", len(tokens))]
     names = {name: (tokens[i], i) for name in ("bos", "eos") if (i := g.id(name, len(tokens))) is not None}
-    add_bos = g.get("add_bos_token", "ignore_merges" in GGUF_PATTERNS[pre])  # so llama.cpp has it
+    add_bos = g.get("add_bos_token", "ignore_merges" in GGUF_PATTERNS[pre] and pre != "youtu")  # so llama.cpp has it
     made = byte_level_json(
         {text: i for i, text in enumerate(tokens) if kinds[i] == spf.NORMAL},
         g.list("merges"),

@@ -15,6 +15,24 @@ _O200K = (
 )
 O200K = _O200K % (_CONTRACTIONS + "?", _CONTRACTIONS + "?", r"\p{N}{1,3}")
 TEKKEN = _O200K % ("", "", r"\p{N}")
+QWEN35 = (
+    _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_KIMI = [c[:-1] + r"&&[^\p{Han}]]" for c in (_CAPITALS, _SMALL)]
+KIMI = (
+    rf"[\p{{Han}}]+|[^\r\n\p{{L}}\p{{N}}]?{_KIMI[0]}*{_KIMI[1]}+{_CONTRACTIONS}?"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?{_KIMI[0]}+{_KIMI[1]}*{_CONTRACTIONS}?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+EXAONE_MOE = (
+    _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+_SEED = _CONTRACTIONS + r"|[^%s\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}%s]+|\s*[%s]+|\s+(?!\S)|\s+"
+SEED = _SEED % (("\r\n",) * 3)
+JAIS2 = LLAMA3.removesuffix(r"\s+(?!\S)|\s+") + "".join(rf"\s{{{2**i}}}(?!\S)|" for i in range(9, 1, -1))
+JAIS2 += r"\s{1,2}(?!\S)|\s{1}"
+BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 _DEEPSEEK3 = (
     r"""[!"#$%%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^%s\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
     r"| ?[\p{P}\p{S}]+[%s]*|\s*[%s]+|\s+(?!\S)|\s+"
@@ -22,6 +40,17 @@ _DEEPSEEK3 = (
 _HAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 # Split one after another, each isolated. CR and LF are themselves in these.
 DEEPSEEK3 = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", _DEEPSEEK3 % (("\r\n",) * 3)]
+YOUTU = [
+    "[\uac00-\ud7a3\u3131-\u318e]+|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f\ufe30-\ufe4f]+"
+    "|[\u3105-\u312f]+|[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    _O200K % (_CONTRACTIONS + "?", _CONTRACTIONS + "?", r"\p{N}"),
+]
+TRINITY = [
+    r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))",
+    "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0e7f\u0e80-\u0eff"
+    "\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+",
+    _DEEPSEEK3 % ((r"\r\n",) * 3),
+]
 DEEPSEEK2 = [
     "[\r\n]",
     r"\s?["
@@ -48,5 +77,6 @@ LLAMA_CPP_DEFAULT = [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", THREE_DIGITS]
 # Those of src/text/patterns.c, by their exact text.
 PATTERNS = {
     GPT2, LLAMA3, QWEN2, O200K, TEKKEN, r"\p{N}", *DEEPSEEK3, _DEEPSEEK3 % ((r"\r\n",) * 3), *DEEPSEEK2, r"[\r\n]",
-    *DEEPSEEK_CODER, *LLAMA_CPP_DEFAULT,
+    *DEEPSEEK_CODER, *LLAMA_CPP_DEFAULT, QWEN35, KIMI, EXAONE_MOE, SEED, _SEED % ((r"\r\n",) * 3), JAIS2, *YOUTU, *TRINITY,
+    BLOOM, BLOOM.replace("|.", "|[.").replace("\u060c", "\u060c]"),
 }  # fmt: skip
