@@ -21,6 +21,8 @@ ARCHES = {
     "cohere2": "COHERE2", "exaone4": "EXAONE4", "olmoe": "OLMOE", "arcee": "ARCEE", "seed_oss": "SEED_OSS",
     "ernie4_5": "ERNIE4_5", "nemotron": "NEMOTRON", "granitemoe": "GRANITE_MOE", "granitemoeshared": "GRANITE_MOE",
     "hunyuan_v1_dense": "HUNYUAN_DENSE", "dots1": "DOTS1", "glm4_moe": "GLM4_MOE", "minimax_m2": "MINIMAXM2",
+    "granitemoehybrid": "GRANITE_HYBRID", "falcon_h1": "FALCON_H1", "nemotron_h": "NEMOTRON_H",
+    "nemotron_h+experts": "NEMOTRON_H_MOE", "lfm2": "LFM2", "lfm2_moe": "LFM2MOE",
     "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER",
     "gemma3n_text": "GEMMA3N", "llama4_text": "LLAMA4", "mistral4": "MISTRAL4", "gemma4_text": "GEMMA4", "gemma4_unified_text": "GEMMA4",
     "deepseek_v2": "DEEPSEEK2", "deepseek_v3": "DEEPSEEK2", "glm4_moe_lite": "DEEPSEEK2", "minicpm3": "MINICPM3",
@@ -29,8 +31,9 @@ ARCHES = {
     "qwen3_next": "QWEN3NEXT", "qwen3_5_text": "QWEN35", "qwen3_5_moe_text": "QWEN35MOE",
     "kimi_linear": "KIMI_LINEAR",
 }  # fmt: skip
-PERMUTED = ("llama", "mistral", "ministral3", "mixtral", "smollm3", "olmo", "granite", "arcee", "granitemoe", "granitemoeshared")
-EXPERT = re.compile(r"(model\.layers\.\d+\.)(block_sparse_moe|mlp)\.experts\.(\d+)\.(\w+)\.weight")
+PERMUTED = ("llama", "mistral", "ministral3", "mixtral", "smollm3", "olmo", "granite", "arcee", "granitemoe", "granitemoeshared",
+            "granitemoehybrid", "nemotron_h")
+EXPERT = re.compile(r"(?:model|backbone)\.(layers\.\d+\.)(block_sparse_moe|mlp|mixer|feed_forward)\.experts\.(\d+)\.(\w+)\.weight")
 MERGED = {"w1": "feed_forward.experts.w1", "w2": "feed_forward.experts.w2", "w3": "feed_forward.experts.w3"}
 
 
@@ -513,8 +516,80 @@ def _kimi_keys(w, c):
     w.add_expert_group_used_count(c["topk_group"])
 
 
+def _has_keys(c: dict) -> list[bool]:
+    """Which layers have attention."""
+    return [kind in ("attention", "full_attention") for kind in c["layer_types"]]
+
+
+def _state_keys(w, c, kernel, state, groups, heads, inner):
+    w.add_ssm_conv_kernel(c[kernel])
+    w.add_ssm_state_size(c[state])
+    w.add_ssm_group_count(c[groups])
+    w.add_ssm_time_step_rank(c[heads])
+    w.add_ssm_inner_size(inner)
+
+
+_MAMBA = ("mamba_d_conv", "mamba_d_state", "mamba_n_groups", "mamba_n_heads")
+
+
+def _granite_hybrid_keys(w, c):
+    kv = [c["num_key_value_heads"] * has for has in _has_keys(c)]
+    _granite_moe_keys(w, c | {"num_key_value_heads": kv})  # the script says 1 << 20 positions
+    _state_keys(w, c, *_MAMBA, c["mamba_expand"] * c["hidden_size"])
+    w.add_rope_scaling_finetuned(False)
+
+
+def _falcon_h1_keys(w, c):
+    for add, key in ((w.add_context_length, "max_position_embeddings"), (w.add_embedding_length, "hidden_size"),
+                     (w.add_feed_forward_length, "intermediate_size"), (w.add_head_count, "num_attention_heads"),
+                     (w.add_head_count_kv, "num_key_value_heads"), (w.add_key_length, "head_dim"), (w.add_value_length, "head_dim"),
+                     (w.add_layer_norm_rms_eps, "rms_norm_eps"), (w.add_vocab_size, "vocab_size"), (w.add_rope_freq_base, "rope_theta")):  # fmt: skip
+        add(c[key])
+    _state_keys(w, c, *_MAMBA, c["mamba_d_ssm"])
+
+
+def _nemotron_h_keys(w, c):
+    """The widths of steps layer by layer."""
+    wide = {"mlp": c["intermediate_size"], "moe": c["moe_intermediate_size"]}
+    kinds = [{"linear_attention": "mamba", "full_attention": "attention"}.get(kind, kind) for kind in c["layers_block_type"]]
+    kv = [c["num_key_value_heads"] * (kind == "attention") for kind in kinds]
+    _usual(w, c | {"num_key_value_heads": kv, "intermediate_size": [wide.get(kind, 0) for kind in kinds],
+                   "rms_norm_eps": c["layer_norm_epsilon"], "rope_theta": None, "num_experts_per_tok": None})  # fmt: skip
+    w.add_vocab_size(c["vocab_size"])
+    w.add_rope_dimension_count(c["hidden_size"] // c["num_attention_heads"])
+    w.add_rope_scaling_finetuned(False)
+    _state_keys(w, c, "conv_kernel", "ssm_state_size", "n_groups", "mamba_num_heads", c["mamba_head_dim"] * c["mamba_num_heads"])
+    if "moe" in kinds:
+        w.add_expert_used_count(c["num_experts_per_tok"])
+        w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+        w.add_expert_shared_feed_forward_length(c["moe_shared_expert_intermediate_size"])
+        w.add_expert_count(c["n_routed_experts"])
+        w.add_expert_shared_count(c["n_shared_experts"])
+        w.add_expert_weights_norm(c["norm_topk_prob"])
+        w.add_expert_weights_scale(c["routed_scaling_factor"])
+        w.add_expert_group_count(c["n_group"])
+        w.add_expert_group_used_count(c["topk_group"])
+
+
+def _lfm2_keys(w, c):
+    kv = [c["num_key_value_heads"] * has for has in _has_keys(c)]
+    width = c["intermediate_size"]
+    if c["model_type"] == "lfm2":
+        of = c["block_multiple_of"]
+        width = -(-int(c["block_ffn_dim_multiplier"] * int(2 * width / 3)) // of) * of
+    _usual(w, c | {"num_key_value_heads": kv, "rms_norm_eps": c["norm_eps"], "intermediate_size": width})
+    w.add_vocab_size(c["vocab_size"])
+    w.add_shortconv_l_cache(c["conv_L_cache"])
+    if c["model_type"] == "lfm2_moe":
+        w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+        w.add_leading_dense_block_count(c["num_dense_layers"])
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+
+
 KEYS = {
     "kimi_linear": _kimi_keys,
+    "granitemoehybrid": _granite_hybrid_keys, "falcon_h1": _falcon_h1_keys, "nemotron_h": _nemotron_h_keys, "lfm2": _lfm2_keys,
+    "lfm2_moe": _lfm2_keys,
     "qwen3_next": _delta_keys, "qwen3_5_text": _delta_keys, "qwen3_5_moe_text": _delta_keys,
     "nemotron": _nemotron_keys, "granitemoe": _granite_moe_keys, "granitemoeshared": _granite_moe_keys,
     "hunyuan_v1_dense": _hunyuan_keys, "dots1": _deepseek_keys, "glm4_moe": _deepseek_keys, "minimax_m2": _minimax_keys,
@@ -625,6 +700,36 @@ def _kimi(c: dict, name: str, x: np.ndarray):
         yield name.replace("e_score_correction_bias", "e_score_correction.bias"), x
 
 
+def _times(c: dict, name: str, x: np.ndarray) -> np.ndarray:
+    """Falcon-H1: the multipliers, into the weights."""
+    read, key = c["attention_in_multiplier"], c["key_multiplier"]
+    factors = {
+        "down_proj": c["mlp_multipliers"][1], "gate_proj": c["mlp_multipliers"][0], "k_proj": key * read, "q_proj": read,
+        "v_proj": read, "o_proj": c["attention_out_multiplier"], "out_proj": c["ssm_out_multiplier"],
+        "lm_head": c["lm_head_multiplier"], "embed_tokens": c["embedding_multiplier"],
+    }  # fmt: skip
+    if ".in_proj." in name:
+        keys, width = c["mamba_n_groups"] * c["mamba_d_state"], c["mamba_d_ssm"]
+        rows = np.repeat(np.array(c["ssm_multipliers"], "f4"), [width, width, keys, keys, c["mamba_n_heads"]])
+        return x * np.float32(c["ssm_in_multiplier"]) * rows[:, None]
+    return x * np.float32(factors.get(name.split(".")[-2], 1))
+
+
+def _state(c: dict, name: str, x: np.ndarray):
+    """A tensor of a Mamba2 or of a short convolution."""
+    groups = c.get("mamba_n_groups") or c.get("n_groups")
+    if name.endswith(".dt_bias"):
+        name = name.removesuffix("dt_bias") + "dt_proj.bias"
+    elif name.endswith(".A_log"):
+        x = -np.exp(x.astype("f8")).astype("f4")
+    elif name.endswith((".mamba.norm.weight", ".mixer.norm.weight")):
+        x = x.reshape(groups, -1)
+    layer = name.split(".")[2]
+    at = {"A_log": "ssm_a", "D": "ssm_d", "dt_proj.bias": "ssm_dt.bias"}
+    end = next((to for last, to in at.items() if name.endswith("." + last)), None)
+    yield f"blk.{layer}.{end}" if end else name, x if end == "ssm_dt.bias" or not end else x.reshape(-1, 1)
+
+
 def _changed(kind: str, c: dict, name: str, x: np.ndarray):
     """(name, values) of one tensor as the script stores it."""
     if kind in PERMUTED and name.endswith(("q_proj.weight", "q_proj.bias")):
@@ -637,6 +742,13 @@ def _changed(kind: str, c: dict, name: str, x: np.ndarray):
     if "linear_key_head_dim" in c:
         yield from _delta(kind, c, name, x)
         return
+    if kind == "falcon_h1":
+        x = _times(c, name, x)
+    if ".mamba." in name or (".mixer." in name and not re.search(r"mixer\.([qkvo]_proj|up|down|gate|experts|shared)", name)):
+        yield from _state(c, name, x)
+        return
+    if name.endswith("expert_bias"):
+        name += ".bias"
     if kind.startswith(("gemma3n", "gemma4")):
         part = name.rsplit(".", 1)[-1]
         yield name + ("" if part in ("weight", "scale", "per_expert_scale") else ".weight"), x
@@ -691,8 +803,7 @@ def _merged(state: dict) -> dict:
         expert, norm = EXPERT.fullmatch(name), re.fullmatch(r"(.*_layernorm)\.norms\.(\d+)\.weight", name)
         if expert:
             at, _, number, part = expert.groups()
-            layer = at.split(".")[2]
-            merged = f"layers.{layer}.{MERGED[part]}" if part in MERGED else f"{at}mlp.experts.{part}"
+            merged = f"{at}{MERGED[part]}" if part in MERGED else f"model.{at}mlp.experts.{part}"
             stacks.setdefault(merged + ".weight", {})[int(number)] = x
         elif stream:
             stacks.setdefault(stream.group(1) + ".weight", {})[int(stream.group(2))] = x
@@ -731,8 +842,8 @@ def _rope_freqs(c: dict) -> np.ndarray | None:
 def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], more=lambda w: None) -> None:
     """The whole file, f32; `more` may add keys."""
     kind = c["model_type"]
-    arch = getattr(gguf.MODEL_ARCH, ARCHES[kind])
-    layers = next(c[key] for key in ("num_hidden_layers", "n_layer", "n_layers") if key in c)
+    arch = getattr(gguf.MODEL_ARCH, ARCHES[kind + "+experts" if "moe" in c.get("layers_block_type", ()) else kind])
+    layers = next((c[key] for key in ("num_hidden_layers", "n_layer", "n_layers") if key in c), 0) or len(c["layers_block_type"])
     w = gguf.GGUFWriter(str(path), gguf.MODEL_ARCH_NAMES[arch])
     w.add_name("golden")
     w.add_block_count(layers)

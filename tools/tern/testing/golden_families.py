@@ -477,7 +477,7 @@ FAMILIES = [
     Family(
         "nemotron3", "NemotronH",
         config(40, 4, 2, 10, 72, rope(10000.0), rms_norm_eps=None, layer_norm_epsilon=1e-5,
-               layers_block_type=["mamba", "moe", "attention", "mamba", "mlp", "moe"], ssm_state_size=12, mamba_num_heads=4,
+               layers_block_type=["mamba", "moe", "attention", "mamba", "moe"], ssm_state_size=12, mamba_num_heads=4,
                mamba_head_dim=10, n_groups=2, conv_kernel=4, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=24,
                moe_shared_expert_intermediate_size=40, n_group=4, topk_group=2, routed_scaling_factor=2.5),
         {"choice": without("router_select_bias"), "factor": {"routed_scaling_factor": 1.0}, "groups": {"n_group": 1, "topk_group": 1},

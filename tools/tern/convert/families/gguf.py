@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import ConvertError
-from .features import QK_HEAD, Slot, feature
+from .features import QK_HEAD, RULE_MAMBA2, Slot, feature
+from .layouts import source_name
 from .places import Place, heads_of, interleaved
+from .states import mamba2_rows
 from .windows import FULL, LINEAR, SLIDING
 
 # Keys of the architecture under the names of transformers.
@@ -80,6 +82,12 @@ KEYS = {
     "linear_inner_size": "ssm.inner_size",
     "linear_head_dim": "kda.head_dim",
     "full_attention_interval": "full_attention_interval",
+    "mamba_d_conv": "ssm.conv_kernel", "mamba_d_state": "ssm.state_size", "mamba_n_groups": "ssm.group_count",
+    "mamba_n_heads": "ssm.time_step_rank", "mamba_d_ssm": "ssm.inner_size",
+    "conv_kernel": "ssm.conv_kernel", "ssm_state_size": "ssm.state_size", "n_groups": "ssm.group_count",
+    "mamba_num_heads": "ssm.time_step_rank",
+    "moe_shared_expert_intermediate_size": "expert_shared_feed_forward_length", "moe_latent_size": "moe_latent_size",
+    "conv_L_cache": "shortconv.l_cache", "num_dense_layers": "leading_dense_block_count", "rope_is_used": "rope.scaling.finetuned",
     "kv_lora_rank": "attention.kv_lora_rank",
     "q_lora_rank": "attention.q_lora_rank",
     "qk_head_dim": "attention.key_length_mla",
@@ -469,6 +477,79 @@ def _every_fourth(f: Facts) -> list[int]:
     return [int((i + 1) % 4 != 0) for i in f.layers()]
 
 
+def _by_layer(f: Facts, key: str) -> list[int]:
+    """A number of each layer, of which some may be 0; and the largest is that of the others."""
+    numbers = f.key(key)
+    numbers = numbers if isinstance(numbers, list) else [numbers] * len(f.layers())
+    if len(numbers) != len(f.layers()) or not all(type(n) is int for n in numbers):
+        raise ConvertError(f"{key} is {numbers!r}; a number for each layer is needed")
+    f.values[key] = max(numbers, default=0) or 1
+    return numbers
+
+
+def _inner(f: Facts) -> int:
+    """The width of a Mamba2, of which the heads have equal parts."""
+    inner, heads = f.key("mamba_d_ssm"), f.key("mamba_n_heads")
+    if type(inner) is not int or type(heads) is not int or heads < 1 or inner % heads:
+        raise ConvertError(f"ssm.inner_size is {inner!r}; a multiple of ssm.time_step_rank, {heads!r}, is needed")
+    return inner
+
+
+def _mamba(f: Facts, bias: str = "mamba_conv_bias") -> None:
+    f.values[bias] = any(f.has(source_name(SSM, f"layer.{i}.mix_conv_bias")) for i in f.layers())
+
+
+def _granite_hybrid(f: Facts) -> None:
+    """Layers without keys have Mamba2. A file whose attention turns beside them is of Bamba, which llama.cpp orders otherwise."""
+    _mamba(f)
+    heads, inner, dim = _by_layer(f, "num_key_value_heads"), _inner(f), f.key("hidden_size")
+    if f.key("rope_is_used") or type(dim) is not int or not dim or inner % dim:
+        raise ConvertError("a granitehybrid file with RoPE, or whose ssm.inner_size is no multiple of its width, is not understood")
+    f.values |= {"layer_types": [FULL if n else LINEAR for n in heads], "mamba_expand": inner // dim}
+    if not f.has(NAMES["router"].format(0)):
+        f.values |= {"num_local_experts": 0, "shared_intermediate_size": f.key("intermediate_size")}
+
+
+def _falcon_h1(f: Facts) -> None:
+    """The multipliers are in the weights. llama.cpp norms after the gate."""
+    _mamba(f)
+    _inner(f)
+    f.values |= {"mamba_rms_norm": f.has(SSM["mix_norm"].format(0)), "mamba_norm_before_gate": False}
+
+
+def _nemotron_h(f: Facts) -> None:
+    """A layer without keys and without a feed-forward step has Mamba2."""
+    _mamba(f, "use_conv_bias")
+    if f.key("expert_gating_func") not in (None, 2):
+        raise ConvertError(f"expert_gating_func is {f.key('expert_gating_func')!r}; it must be 2")
+    _drafts(f)
+    n = f.values.get("num_hidden_layers", len(f.layers()))
+    heads, widths = _by_layer(f, "num_key_value_heads")[:n], _by_layer(f, "intermediate_size")[:n]
+    kinds = [FULL if h else "moe" if w and f.has(NAMES["router"].format(i)) else "mlp" if w else LINEAR
+             for i, (h, w) in enumerate(zip(heads, widths))]  # fmt: skip
+    f.values |= {"layers_block_type": kinds, "layer_norm_epsilon": f.key("rms_norm_eps"), "mamba_head_dim": _inner(f) // f.key("mamba_n_heads")}
+
+
+def _lfm2(f: Facts) -> None:
+    """Layers without keys have a convolution. Old files call the last norm that of the embedding."""
+    heads = _by_layer(f, "num_key_value_heads")
+    f.values |= {"layer_types": [FULL if n else "conv" for n in heads], "norm_eps": f.key("rms_norm_eps"), "block_auto_adjust_ff_dim": False}
+    f.names |= {} if f.has(NAMES["final_norm"]) else {"final_norm": "token_embd_norm.weight"}
+
+
+def _lfm2_moe(f: Facts) -> None:
+    _lfm2(f)
+    f.values["use_expert_bias"] = any(f.has(source_name(NAMES, f"layer.{i}.router_select_bias")) for i in f.layers())
+    if f.key("expert_gating_func") != 2:
+        raise ConvertError(f"expert_gating_func is {f.key('expert_gating_func')!r}; it must be 2")
+    f.values.pop("block_auto_adjust_ff_dim")
+
+
+SSM = {
+    "mix_in": _BLOCK + "ssm_in.weight", "mix_out": _BLOCK + "ssm_out.weight", "mix_conv": _BLOCK + "ssm_conv1d.weight",
+    "mix_norm": _BLOCK + "ssm_norm.weight", "mix_a": _BLOCK + "ssm_a", "mix_skip": _BLOCK + "ssm_d", "mix_decay": _BLOCK + "ssm_dt.weight",
+}  # fmt: skip
+SHORT = {f"mix_{part}": f"{_BLOCK}shortconv.{name}.weight" for part, name in (("in", "in_proj"), ("out", "out_proj"), ("conv", "conv"))}
 _SANDWICH_27B = {2: 46, 3: 62}  # layers
 _THETA = {"rope_theta": 10000.0}
 _POST_AS_FFN = {"ffn_norm": _BLOCK + "post_attention_norm.weight"}
@@ -545,6 +626,14 @@ ARCHITECTURES: dict[str, Architecture] = {
     "qwen35": Architecture("qwen3_5_text", partial=True, find=_states, assumed=_THETA, names=DELTA, tiled=True),
     "qwen35moe": Architecture("qwen3_5_moe_text", partial=True, find=_states, assumed=_THETA, names=DELTA, tiled=True),
     "kimi-linear": Architecture("kimi_linear", find=_kimi, names=KIMI, in_three=True),
+    "granitehybrid": Architecture("granitemoehybrid", True, find=_granite_hybrid, names=SSM),
+    "falcon-h1": Architecture("falcon_h1", find=_falcon_h1, assumed=_THETA, names=SSM | {"ffn_norm": _BLOCK + "ffn_norm"}),
+    "nemotron_h": Architecture("nemotron_h", True, True, find=_nemotron_h, names=SSM | {"ffn_norm": NAMES["attn_norm"]}),
+    "nemotron_h_moe": Architecture("nemotron_h", True, True, find=_nemotron_h, names=SSM | {"ffn_norm": NAMES["attn_norm"]}),
+    "lfm2": Architecture("lfm2", find=_lfm2, assumed={"rope_theta": 1_000_000.0}, names=SHORT),
+    "lfm2moe": Architecture(
+        "lfm2_moe", find=_lfm2_moe, assumed={"rope_theta": 1_000_000.0, "routed_scaling_factor": 1.0}, names=SHORT
+    ),
     "bloom": Architecture("bloom"),
     "mpt": Architecture("mpt", find=_mpt),
     "starcoder": Architecture("gpt_bigcode", find=_starcoder),
@@ -628,7 +717,9 @@ class GgufLayout:
             return [Place(self.name(part, layer, False), (slot.rows,), times=slot.rows**-0.5)]
         if self.arch.in_three and part in IN_THREE:
             return self._in_three(part, slot, layer)
-        if "mix_a" in self.names and not self.arch.in_three and (part.startswith("mix_") or part in ("q", "attn_gate")):
+        if part.startswith("mix_") and (not self.value("v_heads", layer) or self.value("recurrence", layer) == RULE_MAMBA2):
+            return [self._state(part, slot, layer)]
+        if "ba" in self.names and (part.startswith("mix_") or part in ("q", "attn_gate")):
             return [self._delta(part, slot, layer)]
         order = self._order(base, layer)
         if base in QKV and self.name("qkv", layer, False) in self.entries:
@@ -652,6 +743,20 @@ class GgufLayout:
             return [replace(place, stacked=True) for place in places]
         place = self._place(name, (slot.rows,))
         return [replace(place, times=-1.0) if part == "mix_a" else place]
+
+    def _state(self, part: str, slot: Slot, layer: int) -> Place:
+        """Of Mamba2, or of a short convolution."""
+        width, found = self.value("conv_width", layer), mamba2_rows(self.value, layer, part) if self.value("v_heads", layer) else None
+        if found and part in ("mix_in", "mix_gate", "mix_decay"):
+            return Place(self.names["mix_in"].format(layer), (found[1], slot.k), found[0])
+        name = source_name(self.names, f"layer.{layer}.{part}")
+        if part == "mix_conv" and not found:
+            channels = slot.rows // width
+            return self._place(name, (channels, width), (np.arange(channels) * width + np.arange(width)[:, None]).ravel())
+        if part == "mix_conv":
+            return self._place(name, (found[1], width), found[0])
+        place = self._place(name, self._shape(slot), found[0] if found else None)
+        return replace(place, times=-1.0) if part == "mix_a" else place
 
     def _delta(self, part: str, slot: Slot, layer: int) -> Place:
         """Of a layer with a state; and query and gate of attention, which lie together, head by head."""
@@ -721,7 +826,7 @@ class GgufLayout:
         if base.endswith("_norm") and self.value("qk_norm", layer) == QK_HEAD:
             heads = 1
         d = self.value("head_dim", layer)
-        return interleaved(heads, d, 2 * len(self.config["rope.0.inv_freq"]))
+        return interleaved(heads, d, 2 * len(self.config["rope.0.inv_freq"]) if "rope.0.inv_freq" in self.config else d)
 
     def _gate_in_up(self, layer: int) -> bool:
         """Whether the rows of gate stand above those of up in one tensor."""

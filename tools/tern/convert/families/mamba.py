@@ -15,9 +15,9 @@ from .features import (
 )  # fmt: skip
 from .graph import ACTIVATIONS, Family, granite, graph, put_all, put_experts
 from .sparse import deepseek, put_shared
-from .windows import FULL
+from .windows import FULL, LINEAR
 
-LINEAR, MLP, MOE = "linear_attention", "mlp", "moe"
+MLP, MOE = "mlp", "moe"
 OLD = {"mamba": LINEAR, "attention": FULL}  # names of kinds before transformers 5
 
 
@@ -165,7 +165,7 @@ def _nemotron_h(c: Config) -> dict:
     letters = {"M": LINEAR, "E": MOE, "*": FULL, "-": MLP}
     pattern = [letters.get(at, at) for at in str(c.get("hybrid_override_pattern", None) or "")]
     kinds = _kinds(c, pattern, (LINEAR, FULL, MLP, MOE))
-    c.values["num_hidden_layers"] = len(kinds)  # what the file says of it is not read
+    c.values[c.name("num_hidden_layers")] = len(kinds)  # what the file says of it is not read
     f = graph(c, 4096, kv_heads=8, head_dim=128, hidden=21504, ropes=False,
               eps=("layer_norm_epsilon", 1e-5), act=("mlp_hidden_act", "relu2"))  # fmt: skip
     for key in ("use_bias", "mamba_proj_bias", "attention_bias"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,25 +96,28 @@ def nemotron_h(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | N
     return mamba2(at, slot, layer, part)
 
 
+def mamba2_rows(value: Callable[[str, int], int], layer: int, part: str) -> tuple[np.ndarray, int] | None:
+    """Which rows of in_proj, or numbers of the convolution, a part is, and how many there are. in_proj holds z, x, B, C and the time
+    step, the convolution x, B and C; ours is C, B, x."""
+    heads, keys, n = value("v_heads", layer), value("k_heads", layer) * value("k_dim", layer), value("conv_width", layer)
+    width = heads * value("v_dim", layer)
+    channels = np.concatenate([np.arange(width + keys, width + 2 * keys), np.arange(width, width + keys), np.arange(width)])
+    total = 2 * width + 2 * keys + heads
+    return {
+        "mix_in": (width + channels, total), "mix_gate": (np.arange(width), total),
+        "mix_decay": (np.arange(total - heads, total), total), "mix_conv_bias": (channels, len(channels)),
+        "mix_conv": ((channels * n + np.arange(n)[:, None]).ravel(), len(channels)),
+    }.get(part)  # fmt: skip
+
+
 def mamba2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
-    """in_proj holds z, x, B, C and the time step, the convolution x, B and C; ours is C, B, x."""
     if not part.startswith("mix_"):
         return None
-    heads, keys = at.value("v_heads", layer), at.value("k_heads", layer) * at.value("k_dim", layer)
-    width = heads * at.value("v_dim", layer)
-    channels = np.concatenate([np.arange(width + keys, width + 2 * keys), np.arange(width, width + keys), np.arange(width)])
-    whole = at.name(f"layer.{layer}.mix_in")
-    total = 2 * width + 2 * keys + heads
+    found, whole = mamba2_rows(at.value, layer, part), at.name(f"layer.{layer}.mix_in")
     if part == "mix_conv":
-        (place,) = convolution(at, slot, layer)
-        n = at.value("conv_width", layer)
-        return [Place(place.name, place.shape, (channels * n + np.arange(n)[:, None]).ravel())]
-    if part == "mix_conv_bias":
-        return [Place(at.name(slot.name), (len(channels),), channels)]
-    if part == "mix_in":
-        return [rows_of(whole, slot, width + channels, total)]
-    if part in ("mix_gate", "mix_decay"):
-        return [rows_of(whole, slot, np.arange(slot.rows) + (total - heads if part == "mix_decay" else 0), total)]
+        return [Place(at.name(slot.name), (found[1], 1, at.value("conv_width", layer)), found[0])]
+    if found:
+        return [rows_of(at.name(slot.name) if part == "mix_conv_bias" else whole, slot, *found)]
     if part == "mix_decay_bias":
         return [plain(whole.replace("in_proj.weight", "dt_bias"), slot)]
-    return [Place(at.name(slot.name), (heads,), exp=True)] if part == "mix_a" else None
+    return [Place(at.name(slot.name), (slot.rows,), exp=True)] if part == "mix_a" else None
