@@ -135,6 +135,21 @@ PUBLISHED = {
          "rope_scaling": None, "moe_layer_freq": 1},
         {"mla_use_nope": False, "moe_layer_freq": 2},
     ),
+    "granitemoehybrid": (
+        {"init_method": "mup", "normalization_function": "rmsnorm"},
+        {"normalization_function": "layernorm", "time_step_limit": [0.0, 1.0]},
+    ),
+    "lfm2": (
+        {"block_dim": 40, "block_mlp_init_scale": 1.0, "block_norm_eps": 1e-5, "block_out_init_scale": 1.0, "block_use_swiglu": True,
+         "block_use_xavier_init": True, "conv_dim": 40, "conv_dim_out": 40, "conv_use_xavier_init": True, "num_heads": 4,
+         "tie_embedding": True, "use_pos_enc": True},
+        {"block_dim": 99, "block_norm_eps": 1e-3, "block_use_swiglu": False, "conv_dim": 99, "conv_dim_out": 99, "num_heads": 99,
+         "use_pos_enc": False},
+    ),
+    "nemotron_h": (
+        {"attention_head_dim": 10, "norm_eps": 1e-5, "num_query_groups": 2, "rms_norm_eps": 1e-5, "time_step_rank": 9},
+        {"attention_head_dim": 99, "norm_eps": 1e-3, "rms_norm_eps": 1e-3, "use_bias": True},
+    ),
     "mixtral": ({}, {"num_local_experts": 1}),  # of which a token would use 2
 }  # fmt: skip
 PUBLISHED["cohere"] = tuple({k: v for k, v in d.items() if k != "layer_switch"} for d in PUBLISHED["cohere2"])

@@ -58,7 +58,7 @@ def _sizes(c: Config, width: int, state: int = 256) -> dict[str, int]:
     """The sizes of a Mamba2 of this width, as most families state them."""
     heads = c.integer("mamba_n_heads", MAX_HEADS, 128)
     each = c.get("mamba_d_head", "auto")
-    if (each not in ("auto", None) and each * heads != width) or width % heads:
+    if each not in ("auto", None) and (type(each) is not int or each * heads != width) or width % heads:
         raise c.refuse("mamba_d_head", f"'auto', or {width} / {heads}")
     if c.flag("mamba_proj_bias"):
         raise c.refuse("mamba_proj_bias", "false")

@@ -15,6 +15,10 @@ IGNORED = {
     "cohere": ("use_parallel_embedding",),
     "cohere2": ("use_parallel_embedding",),
     "ernie4_5": ("fuse_rms_norm", "weight_share_add_bias"),
+    "granitemoehybrid": ("init_method",),
+    "lfm2": ("block_mlp_init_scale", "block_out_init_scale", "block_use_xavier_init", "conv_use_xavier_init"),
+    "lfm2_moe": ("conv_use_xavier_init",),
+    "nemotron_h": ("num_query_groups", "time_step_rank"),
 }
 _COHERE: dict[str, tuple] = {
     "order_of_interleaved_layers": ("local_attn_first",), "position_embedding_type": ("rope_gptj",),
@@ -27,6 +31,9 @@ ONLY: dict[str, dict[str, tuple]] = {
     "cohere": _COHERE,
     "cohere2": _COHERE | {"use_qk_norm": (False, None)},
     "ernie4_5": {"compression_ratio": (1,), "use_rmsnorm": (True,)},
+    "granitemoehybrid": {"normalization_function": ("rmsnorm",)},
+    "lfm2": {"block_use_swiglu": (True,), "use_pos_enc": (True,)},
+    "lfm2_moe": {"use_pos_enc": (True,)},
     "stablelm": {"rotary_scaling_factor": (1, None)},
 }
 
@@ -43,6 +50,15 @@ def accept(kind: str, c: Config, f: dict[str, Any]) -> None:
     elif kind == "starcoder2":
         c.only("activation_function", c.get("hidden_act", "gelu_pytorch_tanh"))
         c.only("layer_norm_epsilon", f["norm_eps"])
+    elif kind == "nemotron_h":
+        c.only("rms_norm_eps", f["norm_eps"])
+        c.only("norm_eps", f["norm_eps"])
+        c.only("attention_head_dim", c.get("head_dim", 128), max(f["head_dim"]))
+    elif kind in ("lfm2", "lfm2_moe"):
+        for key in ("block_dim", "conv_dim", "conv_dim_out"):
+            c.only(key, f["dim"])
+        c.only("num_heads", max(f["n_heads"]))
+        c.only("block_norm_eps", f["norm_eps"])
     elif kind == "cohere2":
         c.only("layer_switch", c.get("sliding_window_pattern", 4))
     elif kind == "stablelm":
