@@ -747,7 +747,7 @@ def _changed(kind: str, c: dict, name: str, x: np.ndarray):
     if ".mamba." in name or (".mixer." in name and not re.search(r"mixer\.([qkvo]_proj|up|down|gate|experts|shared)", name)):
         yield from _state(c, name, x)
         return
-    if name.endswith("expert_bias"):
+    if name.endswith("feed_forward.expert_bias"):
         name += ".bias"
     if kind.startswith(("gemma3n", "gemma4")):
         part = name.rsplit(".", 1)[-1]

@@ -140,7 +140,7 @@ def _mistral4(c: Config) -> dict:
     put_scales = scales_by_position(c)
     whole = c.integer("qk_nope_head_dim", MAX_HEAD_DIM, 64) + c.integer("qk_rope_head_dim", MAX_HEAD_DIM, 64)
     partial = c.get("partial_rotary_factor", None)
-    if partial is not None and (type(partial) not in (int, float) or int(whole * partial) != c.get("qk_rope_head_dim", 64)):
+    if partial is not None and (type(partial) not in (int, float) or not math.isfinite(partial) or int(whole * partial) != c.get("qk_rope_head_dim", 64)):
         raise c.refuse("partial_rotary_factor", "qk_rope_head_dim / (qk_nope_head_dim + qk_rope_head_dim)")
     f = _latent(c, 1048576, 12288, (256, 1024), (64, 64, 128))
     put_scales(f)
