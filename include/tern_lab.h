@@ -262,7 +262,8 @@ typedef int (*tern_edit_fn)(void *arg, const struct tern_observation *o, float *
  * These can be edited:
  *   embed, middle, out   the stream itself
  *   q, k, v              k and v go into the cache again. What later tokens read is the changed
- *                        key or value; keys of earlier tokens are not shown again.
+ *                        key or value; keys of earlier tokens are not shown again. In latent
+ *                        attention both are the one cached row: what changes v changes k.
  *   attend               head h is columns h * head_dim .. (h + 1) * head_dim - 1; zeros switch
  *                        it off
  *   expert               each row multiplies it by its own weight of the expert

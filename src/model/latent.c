@@ -131,6 +131,7 @@ void step_project_latent(struct forward *f, const struct layer *w)
     struct latent_job job = {.f = f, .w = w};
     profile_run(f->profile, OP_QKV, f->pool, f->n, finish_items, &job);
     if (t->q_rank) {
+        state_watch(f, w->index, WATCH_LATENT);
         struct input c = {.src = f->v, .stride = f->kv_stride, .n = f->n, .k = t->q_rank,
                           .layer = w->index, .quantize = type_is_quantized(w->q.type)};
         input_prepare(f, &c);

@@ -133,6 +133,8 @@ void ple_pass(struct forward *f, const struct layer *w, struct input *in, const 
     input_prepare(f, in);
     profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(rank, GROUP), first_items,
                 &(struct ple_job){.f = f, .w = w, .in = in, .pair = pair});
+    if (pair->gated)
+        state_watch(f, w->index, WATCH_PLE_OUT);
     struct activations act =
         act_buffer_view(&f->ffn, f->n, rank, type_is_quantized(pair->second->type));
     profile_run(f->profile, OP_DOWN, f->pool, ceil_div(pair->second->rows, TILE_ROWS), second_items,

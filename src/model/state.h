@@ -40,13 +40,15 @@ enum watch_point {
     WATCH_OUT,       /*   att */
     WATCH_FFN,       /*   x, through the norm of gate and up */
     WATCH_DOWN,      /*   ffn */
+    WATCH_LATENT,    /*   v, the compressed rows that q is made of */
+    WATCH_PLE,       /*   x, where the layer adds its own embedding or has a scale */
+    WATCH_PLE_OUT,   /*   ffn, gated by it */
     /* those above are the inputs of a layer's matrices, which calibrate.c counts */
     WATCH_ATTEND,    /*   q, k, v */
     WATCH_EXPERTS,   /*   the choice of experts */
     WATCH_EXPERT,    /*   what each expert gives, before its weight */
     WATCH_ATTN_POST, /* made: y, or what waits (ffn.h) where attention and feed-forward are parallel */
     WATCH_FFN_POST,  /*   y */
-    WATCH_PLE,       /*   x, where the layer adds its own embedding or has a scale */
     WATCH_PLE_POST,  /*   y, what that embedding gives, before its norm */
     WATCH_LOGITS,    /*   logits, and in y the rows that asked for them */
 };

@@ -14,7 +14,7 @@
 
 enum {
     MAX_SEQUENCE = 512, /* tokens that see each other, and rows of a batch */
-    POINTS = 4,         /* of enum watch_point: inputs; the head has only the first */
+    POINTS = 7,         /* of enum watch_point: inputs; the head has only the first */
     BUDGET = 1 << 30    /* bytes of sums held at a time, but at least one site */
 };
 
@@ -42,14 +42,26 @@ static const struct layer *site_layer(const struct calibration *c, size_t site)
 /* Columns of the matrices that read at this point; 0: none. */
 static size_t point_columns(const struct calibration *c, size_t site, enum watch_point at)
 {
+    size_t dim = c->model->dim;
     if (site == 0)
-        return at == WATCH_ATTENTION ? c->model->dim : 0;
+        return at == WATCH_ATTENTION ? dim : 0;
     const struct layer *w = site_layer(c, site);
-    bool is_there = at == WATCH_ATTENTION || at == WATCH_OUT ? w->mixer : w->hidden;
-    return !is_there          ? 0
-           : at == WATCH_OUT  ? layer_out(w)->k
-           : at == WATCH_DOWN ? w->hidden
-                              : c->model->dim;
+    switch (at) {
+    case WATCH_ATTENTION:
+        return w->mixer ? dim : 0;
+    case WATCH_OUT:
+        return w->mixer ? layer_out(w)->k : 0;
+    case WATCH_FFN:
+        return w->hidden ? dim : 0;
+    case WATCH_DOWN:
+        return w->hidden;
+    case WATCH_LATENT:
+        return w->latent.q_rank;
+    case WATCH_PLE:
+        return w->ple_gate.data && !c->model->n_streams ? dim : 0; /* else it reads z */
+    default: /* WATCH_PLE_OUT */
+        return w->ple_out.k;
+    }
 }
 
 /* ---- one look ---- */
@@ -65,9 +77,10 @@ static void take_inputs(struct calibration *c, const struct forward *f, size_t s
                                                       : NULL;
     for (size_t i = 0; i < f->n; i++) {
         float *x = c->scratch.x + i * c->scratch.x_stride;
-        const float *from = at == WATCH_OUT    ? f->att + i * f->q_stride
-                            : at == WATCH_DOWN ? f->ffn.x + i * f->ffn.stride
-                                               : f->x + i * f->dim_stride;
+        const float *from = at == WATCH_OUT                           ? f->att + i * f->q_stride
+                            : at == WATCH_LATENT                      ? f->v + i * f->kv_stride
+                            : at == WATCH_DOWN || at == WATCH_PLE_OUT ? f->ffn.x + i * f->ffn.stride
+                                                                      : f->x + i * f->dim_stride;
         if (has_norm(norm))
             norm_row(f, x, from, norm, k);
         if (has_norm(norm) && w && w->round_inputs)
@@ -80,15 +93,12 @@ static void take_inputs(struct calibration *c, const struct forward *f, size_t s
 static void watch(void *arg, struct forward *f, size_t layer, enum watch_point at)
 {
     struct calibration *c = arg;
-    size_t site = layer < c->model->n_layers ? layer + 1 : 0;
-    if ((int)at < POINTS && site >= c->begin && site < c->end) {
-        size_t k = point_columns(c, site, at);
-        if (!k)
-            return;
+    size_t site = layer < c->model->n_layers ? layer + 1 : 0, k;
+    if ((int)at < POINTS && site >= c->begin && site < c->end && (k = point_columns(c, site, at))) {
         take_inputs(c, f, site, at, k);
         gram_add(&c->grams[site - c->begin][at], &c->scratch, f->n, k, c->kernels, c->pool);
     }
-    if (c->begin > 0 && site + 1 == c->end && at == WATCH_DOWN)
+    if (c->begin > 0 && layer + 1 >= c->end)
         atomic_store(&f->cancel, 1); /* no later layer is of interest */
 }
 
@@ -176,13 +186,21 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
     static const struct {
         const char *part;
         enum watch_point at;
-    } parts[] = {{"q", WATCH_ATTENTION},        {"k", WATCH_ATTENTION},
-                 {"v", WATCH_ATTENTION},        {"o", WATCH_OUT},
-                 {"gate", WATCH_FFN},           {"up", WATCH_FFN},
-                 {"down", WATCH_DOWN},          {"mix_out", WATCH_OUT},
-                 {"mix_in", WATCH_ATTENTION},   {"mix_gate", WATCH_ATTENTION},
-                 {"attn_gate", WATCH_ATTENTION}, {"q_down", WATCH_ATTENTION},
-                 {"mix_gate_down", WATCH_ATTENTION}};
+    } parts[] = {{"q", WATCH_ATTENTION},
+                 {"k", WATCH_ATTENTION},
+                 {"v", WATCH_ATTENTION},
+                 {"o", WATCH_OUT},
+                 {"gate", WATCH_FFN},
+                 {"up", WATCH_FFN},
+                 {"down", WATCH_DOWN},
+                 {"mix_out", WATCH_OUT},
+                 {"mix_in", WATCH_ATTENTION},
+                 {"mix_gate", WATCH_ATTENTION},
+                 {"attn_gate", WATCH_ATTENTION},
+                 {"q_down", WATCH_ATTENTION},
+                 {"mix_gate_down", WATCH_ATTENTION},
+                 {"ple_gate", WATCH_PLE},
+                 {"ple_out", WATCH_PLE_OUT}};
     const char *dot = strrchr(tensor, '.');
     *site = 0, *at = WATCH_ATTENTION;
     if (!dot)
@@ -202,10 +220,12 @@ static bool place_of(const struct calibration *c, const char *tensor, size_t *si
                 parts[i].part[0] == 'm')
                 return false; /* what it reads is not watched: attention's is */
             if (!strcmp(parts[i].part, "q") && site_layer(c, *site)->latent.q_rank)
-                return false; /* it reads a compressed row, which is not watched */
+                *at = WATCH_LATENT;
             if (!strcmp(parts[i].part, "mix_gate") && site_layer(c, *site)->mix.gate_down.data)
                 return false;
-            return *at < WATCH_FFN ||
+            if (!point_columns(c, *site, *at))
+                return false;
+            return (*at != WATCH_FFN && *at != WATCH_DOWN) ||
                    !site_layer(c, *site)->experts.n; /* which see some rows each */
         }
     return false;
@@ -251,7 +271,9 @@ static enum tern_status open_parts(struct calibration *c, struct tern_error *e)
     const struct model *m = c->model;
     size_t n = m->max_seq < MAX_SEQUENCE ? m->max_seq : MAX_SEQUENCE, k = m->dim;
     for (size_t l = 0; l < m->n_layers; l++)
-        k = max_size(k, max_size(layer_out(&m->layers[l])->k, m->layers[l].hidden));
+        k = max_size(max_size(k, m->layers[l].latent.q_rank),
+                     max_size(layer_out(&m->layers[l])->k, m->layers[l].hidden));
+    k = max_size(k, m->ple_dim);
     if (n < 2)
         return error_set(e, TERN_USAGE, "the model holds %zu position: it cannot be calibrated", n);
     enum tern_status s = cache_open(&c->cache, m, TERN_CACHE_F32, n, n, 1, e);

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import json
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -18,6 +19,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/convert")]
 
 import convert  # noqa: E402
 import verify  # noqa: E402
+from tern import programs  # noqa: E402
 from tern.testing import golden_file  # noqa: E402
 from test_golden_convert import directory  # noqa: E402
 
@@ -106,6 +108,19 @@ class Verify(unittest.TestCase):
                 self.assertEqual((got.returncode, got.stderr), (0, ""), got.stdout)
                 self.assertRegex(got.stdout, r"\nok: (\d+) of \1 operations compared, of all layers: ")
                 self.assertNotIn("no probe", got.stdout)
+
+    def test_info_names_what_mixes_positions(self):
+        """./run --info of models with more than attention."""
+        for name, wanted in (
+            ("deepseek-v2", [r"attention +latent: 4 heads read one row of 22 \+ 10"]),
+            ("lfm2", [r"attention +4 heads, 2 KV heads", r"mixers +2 attention, 3 short convolution", r"states +\S+ KiB of recurrent layers"]),
+            ("nemotron-h", [r"mixers +1 attention, 3 recurrent, 2 none"]),
+            ("qwen3", [r"attention +\d+ heads, \d+ KV heads, head dim \d+(, window \d+)?\npositions"]),
+        ):  # fmt: skip
+            model = self.make(name, lambda *_: None)
+            said = subprocess.run([programs.library().parent / "run", model, "--info"], capture_output=True, text=True, check=True).stdout
+            for line in wanted:
+                self.assertRegex(said, line)
 
     def test_what_is_broken_is_named(self):
         for name, what, how, wanted in BREAKS:

@@ -1,6 +1,7 @@
 /* ldflags: -Wl,@tests/support/allocs.ld */
 /* The writer of weights files, and quantize on top of it. */
 #include "allocs.h"
+#include "golden.h"
 #include "image.h"
 
 #include "base/bytes.h"
@@ -138,6 +139,44 @@ START_TEST(threads_change_no_byte)
         expect_same(&a, &plain);
         expect_same(&b, &fitted);
         image_close(&a), image_close(&b);
+    }
+    image_close(&plain), image_close(&fitted);
+}
+END_TEST
+
+/* Matrices that read a compressed row, or what a layer's own embedding gates, are calibrated, too; those
+ * of single heads, and what mixes all layers' embeddings, are not. */
+static const struct {
+    const char *model, *fitted[2], *plain[2];
+} readers[] = {{"deepseek-v2", {"layer.1.q", "layer.1.q_down"}, {"layer.1.k_up", "layer.1.v_up"}},
+               {"gemma4-e4b", {"layer.1.ple_gate", "layer.1.ple_out"}, {"ple_in", "ple_embed"}}};
+
+static uint64_t sum_of(const struct image *i, const char *name)
+{
+    struct weights *w;
+    image_save(i, to);
+    ck_assert_msg(!weights_open(&w, to, &e), "%s", e.text);
+    const struct tensor *x = weights_find(w, name);
+    ck_assert_msg(x != NULL, "%s", name);
+    uint64_t sum = x->checksum;
+    weights_close(w);
+    return sum;
+}
+
+START_TEST(compressed_rows_and_gates_are_calibrated)
+{
+    static struct golden g;
+    tern_token tokens[150];
+    golden_read(&g, readers[_i].model);
+    golden_prompt(tokens, 150, g.prompt_seed, g.vocab);
+    golden_write(from, sizeof from, &g, TERN_F32);
+    golden_close(&g);
+    struct image plain = quantized(TERN_Q4, NULL, NULL, 0, 1),
+                 fitted = quantized(TERN_Q4, NULL, tokens, 150, 2);
+    for (int t = 0; t < 2; t++) {
+        const char *other = readers[_i].fitted[t], *same = readers[_i].plain[t];
+        ck_assert_msg(sum_of(&plain, other) != sum_of(&fitted, other), "%s", other);
+        ck_assert_msg(sum_of(&plain, same) == sum_of(&fitted, same), "%s", same);
     }
     image_close(&plain), image_close(&fitted);
 }
@@ -532,9 +571,9 @@ END_TEST
 SUITE("quantize", AROUND_EACH(setup, teardown), TEST(same_bytes_as_encoded_at_once),
       LOOP(threads_change_no_byte, 0, 8),
       LOOP(searched_types_are_closer_than_nearest, TERN_Q4, TERN_Q4C + 1),
-      LOOP(tensors_are_kept_at_q8, 0, 5), TEST(lists_that_name_nothing),
-      LOOP(rounded_sources, 0, 2), TEST(reports_every_tensor), TEST(stops_when_the_report_says_so),
-      TEST(stops_when_asked), TEST(nothing_to_make_smaller),
+      LOOP(compressed_rows_and_gates_are_calibrated, 0, 2), LOOP(tensors_are_kept_at_q8, 0, 5),
+      TEST(lists_that_name_nothing), LOOP(rounded_sources, 0, 2), TEST(reports_every_tensor),
+      TEST(stops_when_the_report_says_so), TEST(stops_when_asked), TEST(nothing_to_make_smaller),
       LOOP(values_that_do_not_fit_are_named, 0, 5), TEST(damage_is_not_sealed_in),
       TEST(padding_is_cleared), TEST(sections_are_copied), TEST(seal_is_patched),
       TEST(a_full_disk_is_an_error), TEST(every_allocation_fails_in_turn))

@@ -85,6 +85,42 @@ static void show_cache_sizes(const tern_model *model)
     out_print("\n");
 }
 
+/* Heads; and what the layers mix positions with, where that is not attention alone */
+static void show_mixers(const tern_model *model, const struct tern_model_info *info)
+{
+    static const struct {
+        unsigned mixer;
+        const char *name;
+    } kinds[] = {{1, "attention"},
+                 {2, "recurrent"},
+                 {3, "attention beside recurrent"},
+                 {4, "short convolution"},
+                 {0, "none"}};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    size_t layers[KINDS] = {0}, shown = 0;
+    uint64_t rank = 0;
+    for (uint64_t l = 0; l < info->n_layers; l++) {
+        struct tern_layer_info layer;
+        tern_model_layer(model, l, &layer);
+        rank = rank ? rank : layer.kv_rank;
+        for (size_t i = 0; i < KINDS; i++)
+            layers[i] += layer.mixer == kinds[i].mixer;
+    }
+    if (rank)
+        out_print("attention   latent: %llu heads read one row of %llu + %llu", (ull)info->n_heads,
+                  (ull)rank, (ull)(info->head_dim - rank));
+    else
+        out_print("attention   %llu heads, %llu KV heads, head dim %llu", (ull)info->n_heads,
+                  (ull)info->n_kv_heads, (ull)info->head_dim);
+    if (info->window)
+        out_print(", window %llu", (ull)info->window);
+    out_print("\n");
+    for (size_t i = 0; i < KINDS && layers[0] < info->n_layers; i++)
+        if (layers[i])
+            out_print("%s%zu %s", shown++ ? ", " : "mixers      ", layers[i], kinds[i].name);
+    out_print(shown ? "\n" : "");
+}
+
 static void show_chat(const tern_model *model)
 {
     static const char *const thinking[] = {"", ", thinks by default", ", thinks on request"};
@@ -131,11 +167,8 @@ enum tern_status info_describe(const tern_model *model, const char *path, int ve
               number_bytes(i.token_bytes, token, sizeof token));
     out_print("layers      %llu, dim %llu, hidden %llu\n", (ull)i.n_layers, (ull)i.dim,
               (ull)i.hidden);
-    out_print("attention   %llu heads, %llu KV heads, head dim %llu", (ull)i.n_heads,
-              (ull)i.n_kv_heads, (ull)i.head_dim);
-    if (i.window)
-        out_print(", window %llu", (ull)i.window);
-    out_print("\npositions   %llu\n", (ull)i.max_seq);
+    show_mixers(model, &i);
+    out_print("positions   %llu\n", (ull)i.max_seq);
     if (i.has_mtp)
         out_print("guesses     a layer more, for --mtp\n");
     enum tern_status s = show_cache(model, i.max_seq, e);

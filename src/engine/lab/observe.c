@@ -274,6 +274,10 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
         break;
     case WATCH_LOGITS:
         offer_logits(o);
+        break;
+    case WATCH_LATENT: /* for calibration alone */
+    case WATCH_PLE_OUT:
+        break;
     }
     if (o->kept)
         kept_row_watch(o->kept, f, layer, at);

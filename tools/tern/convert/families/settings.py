@@ -12,11 +12,13 @@ from ...errors import USAGE, ConvertError
 # What each feature takes; those that hold for a layer.
 MODEL = {
     "max_seq": int, "norm_eps": float, "embed_scale": float, "residual_scale": float, "logit_scale": float,
-    "logit_cap": float, "activation": str,
+    "logit_cap": float, "activation": str, "ple_embed_scale": float, "ple_in_scale": float, "ple_scale": float,
 }  # fmt: skip
 LAYER = {
     "window": int, "rope_set": int, "attn_scale": float, "attn_cap": float, "qkv_clip": float, "ffn_clamp": float,
     "qkv_clip_last": int, "parallel": int, "experts_used": int, "router_score": int, "router_normalize": int, "router_factor": float,
+    "router_groups_used": int, "router_group_best": int, "latent_eps": float, "state_norm_eps": float, "beta_scale": float,
+    "dt_low": float, "dt_high": float, "decay_floor": float,
 }  # fmt: skip
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu2", "swiglu_oai", "relu", "xielu")
 IGNORE = "ignore"
