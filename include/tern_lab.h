@@ -89,9 +89,9 @@ struct tern_cost {
 };
 void tern_batch_cost(const tern_context *ctx, struct tern_cost *cost);
 
-/* What the machine can do with the model's threads and target. Each call measures for about a fifth
- * of a second. A meter holds the buffer that is read: 512 MiB, or less if memory is short. Close it
- * before the model. */
+/* What the machine can do with the threads and the target of a model, or, with model NULL, with those
+ * that a model has by default. Each call measures for about a fifth of a second. A meter holds the
+ * buffer that is read: 512 MiB, or less if memory is short. Close it before the model. */
 typedef struct tern_meter tern_meter;
 enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e);
 void tern_meter_close(tern_meter *meter);
@@ -100,6 +100,12 @@ double tern_meter_read(tern_meter *meter); /* GB/s of plain reads of memory */
  * use, with operands in registers. *instruction (may be NULL) names it. 0 if there is only plain
  * C. */
 double tern_meter_peak(tern_meter *meter, enum tern_type type, const char **instruction);
+
+/* What this machine is, allows and can do, and what could be better: one call of `report` for each
+ * line, with a topic ("threads", "advice") and a text. Measures for about a second. TERN_INTERNAL
+ * when a kernel gives other bits than it must. */
+enum tern_status tern_doctor(void (*report)(void *arg, const char *topic, const char *text),
+                             void *arg, struct tern_error *e);
 
 /* Time per operation, over all batches from start to stop. It changes no bit of a result. Nothing
  * is slower while no profile runs. With the target "plain", a profiled or observed context runs

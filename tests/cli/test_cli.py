@@ -271,6 +271,15 @@ class Reports(Cli):
         version = re.search(r'TERN_VERSION "(.*)"', header)[1]
         self.assertIn(version, self.good("--version").decode())
 
+    def test_doctor(self):
+        """One screen, without a model."""
+        lines = self.good("--doctor").decode().splitlines()
+        self.assertLessEqual(len(lines), 24)
+        topics = [line[:11].strip() for line in lines]
+        for topic in ("tern", "processor", "has", "kernels", "self-test", "threads", "memory", "huge pages", "reads", "advice"):
+            self.assertIn(topic, topics)
+        self.assertTrue(all(len(line) < 120 for line in lines), lines)
+
     def test_info_check_selftest_seal(self):
         text = self.good(self.model, "--info").decode()
         for part in ("toy", "layers      2", "259 tokens, BOS 1", "positions   256", "layer.1.down"):

@@ -199,6 +199,17 @@ static void show_line(void *arg, const char *line)
     out_print("%s\n", line);
 }
 
+static void show_finding(void *arg, const char *topic, const char *text)
+{
+    (void)arg;
+    out_print("%-11s %s\n", topic, text);
+}
+
+enum tern_status info_doctor(struct tern_error *e)
+{
+    return tern_doctor(show_finding, NULL, e);
+}
+
 enum tern_status info_selftest(tern_model *model, struct tern_error *e)
 {
     enum tern_status s = tern_model_selftest(model, show_line, NULL, e);

@@ -8,6 +8,8 @@
 enum tern_status info_describe(const tern_model *model, const char *path, int verbose,
                                struct tern_error *e);
 enum tern_status info_check(tern_model *model, struct tern_error *e);
+/* This machine, line by line. */
+enum tern_status info_doctor(struct tern_error *e);
 enum tern_status info_selftest(tern_model *model, struct tern_error *e);
 enum tern_status info_seal(tern_model *model, struct tern_error *e);
 

@@ -124,9 +124,12 @@ static enum tern_status do_job(tern_model *model, struct run_options *o, double 
 }
 
 /* Jobs that need no model; false when there is none of them. */
-static bool do_help(const struct run_options *o)
+static bool do_help(const struct run_options *o, enum tern_status *s, struct tern_error *e)
 {
-    if (o->job == OPT_HELP)
+    *s = TERN_OK;
+    if (o->job == OPT_DOCTOR)
+        *s = info_doctor(e);
+    else if (o->job == OPT_HELP)
         run_options_help();
     else if (o->job == OPT_HELP_LLAMA2C)
         hints_help_llama2c();
@@ -166,8 +169,9 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
                                        .cpu = o->value[OPT_CPU].text,
                                        .load = plan_load(o)};
     tern_model *model = NULL;
-    if (do_help(o))
-        return TERN_OK;
+    enum tern_status s;
+    if (do_help(o, &s, e))
+        return s;
     if (!o->model || !*o->model) {
         snprintf(e->text, sizeof e->text,
                  "no weights file was given; usage: run MODEL [PROMPT] [options] (--help shows "
@@ -177,7 +181,7 @@ static enum tern_status run(struct run_options *o, struct tern_error *e)
     double start = stopwatch_now();
     name_files(o, files, sizeof files);
     signals_init("run", files);
-    enum tern_status s = tern_model_open(&model, o->model, &params, e);
+    s = tern_model_open(&model, o->model, &params, e);
     if (!s)
         s = use_template(model, o, e);
     if (!s)

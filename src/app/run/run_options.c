@@ -185,6 +185,10 @@ static const struct option_row rows[N_RUN_OPTIONS] = {
     [OPT_SELFTEST] = {.names = "selftest",
                       .kind = JOB,
                       .help = "test file, program and machine against stored results"},
+    [OPT_DOCTOR] = {.names = "doctor",
+                    .kind = JOB,
+                    .help = "describe this machine, what it can do, and what could be better; "
+                            "needs no model"},
     [OPT_TOKENIZE] = {.names = "tokenize",
                       .kind = JOB,
                       .help = "print the token ids of the prompt; -v: each with its text"},
@@ -399,7 +403,8 @@ static enum tern_status exclude(const struct run_options *o, enum run_option a, 
 /* False of N_RUN_OPTIONS, too. */
 static bool needs_model(enum run_option job)
 {
-    return job != N_RUN_OPTIONS && job != OPT_HELP && job != OPT_HELP_LLAMA2C && job != OPT_VERSION;
+    return job != N_RUN_OPTIONS && job != OPT_HELP && job != OPT_HELP_LLAMA2C &&
+           job != OPT_VERSION && job != OPT_DOCTOR;
 }
 
 static enum tern_status check_whole(const struct run_options *o, struct tern_error *e)

@@ -46,6 +46,7 @@ enum run_option { /* in the order of --help */
                   OPT_INFO,
                   OPT_CHECK,
                   OPT_SELFTEST,
+                  OPT_DOCTOR,
                   OPT_TOKENIZE,
                   OPT_PERPLEXITY,
                   OPT_STRIDE,

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "base/thread_count.h"
 #include "engine/model_handle.h"
 #include "tern_lab.h"
 #include "kernels/peak/peak.h"
@@ -17,8 +18,8 @@ enum {
 };
 
 struct tern_meter {
-    struct tern_model *model; /* borrowed */
-    unsigned cpu;             /* bits of the model's target */
+    struct pool *pool, *own; /* of the model, borrowed, or its own */
+    unsigned cpu;            /* bits of the model's target */
     unsigned char *buffer;
     size_t bytes;
     /* the run in work */
@@ -40,19 +41,22 @@ enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct ter
     *out = NULL;
     if (!m)
         return error_memory(e, "the meter", sizeof *m);
-    m->model = model;
     m->bytes = room < BUFFER_BYTES ? (size_t)(room / SLICE_BYTES + 1) * SLICE_BYTES : BUFFER_BYTES;
     m->buffer = memory_reserve(m->bytes);
-    enum tern_status s = m->buffer ? kernels_cpu(model->kernels.name, &m->cpu, e)
-                                   : error_memory(e, "the memory to be read", m->bytes);
+    enum tern_status s = m->buffer ? TERN_OK : error_memory(e, "the memory to be read", m->bytes);
+    if (!s)
+        s = kernels_cpu(model ? model->kernels.name : NULL, &m->cpu, e);
+    if (!s && !model)
+        s = pool_open(&m->own, thread_count_best(NULL, 0), e);
     if (s) {
         tern_meter_close(m);
         return s;
     }
+    m->pool = model ? model->pool : m->own;
     memory_advise_huge(m->buffer, m->bytes);
-    pool_lock(model->pool);
-    pool_run(model->pool, m->bytes / SLICE_BYTES, touch_items, m);
-    pool_unlock(model->pool);
+    pool_lock(m->pool);
+    pool_run(m->pool, m->bytes / SLICE_BYTES, touch_items, m);
+    pool_unlock(m->pool);
     *out = m;
     return TERN_OK;
 }
@@ -62,6 +66,7 @@ void tern_meter_close(tern_meter *m)
     if (!m)
         return;
     memory_release(m->buffer, m->bytes);
+    pool_close(m->own);
     free(m);
 }
 
@@ -82,13 +87,13 @@ double tern_meter_read(tern_meter *m)
 {
     uint64_t ns[MAX_PASSES], total = 0;
     size_t n = 0;
-    pool_lock(m->model->pool);
+    pool_lock(m->pool);
     while (n < MAX_PASSES && (n < 3 || total < MEASURE_NS)) {
         uint64_t start = clock_ns();
-        pool_run(m->model->pool, m->bytes / SLICE_BYTES, read_items, m);
+        pool_run(m->pool, m->bytes / SLICE_BYTES, read_items, m);
         total += ns[n++] = clock_ns() - start;
     }
-    pool_unlock(m->model->pool);
+    pool_unlock(m->pool);
     qsort(ns, n, sizeof *ns, compare);
     return (double)m->bytes / (double)ns[n / 2]; /* of the median pass */
 }
@@ -104,10 +109,10 @@ static void peak_items(void *arg, size_t begin, size_t end, int thread)
 /* Multiply-adds a nanosecond when every thread runs `rounds`. */
 static double run_peak(struct tern_meter *m, uint64_t rounds, uint64_t *ns)
 {
-    size_t threads = (size_t)pool_threads(m->model->pool);
+    size_t threads = (size_t)pool_threads(m->pool);
     m->rounds = rounds;
     uint64_t start = clock_ns();
-    pool_run(m->model->pool, threads, peak_items, m);
+    pool_run(m->pool, threads, peak_items, m);
     *ns = clock_ns() - start + 1;
     return (double)rounds * m->peak->macs * (double)threads / (double)*ns;
 }
@@ -121,13 +126,13 @@ double tern_meter_peak(tern_meter *m, enum tern_type type, const char **instruct
         *instruction = m->peak ? m->peak->instruction : "";
     if (!m->peak)
         return 0;
-    pool_lock(m->model->pool);
+    pool_lock(m->pool);
     for (int i = 0; i < 8; i++) { /* the first runs find the length of the others */
         double speed = run_peak(m, rounds, &ns);
         best = speed > best ? speed : best;
         if (ns < MEASURE_NS / 8)
             rounds = rounds * (MEASURE_NS / 8) / ns + 1;
     }
-    pool_unlock(m->model->pool);
+    pool_unlock(m->pool);
     return best;
 }
