@@ -305,7 +305,7 @@ enum tern_status tern_lens(tern_context *ctx, const float *x, size_t n_rows, siz
 enum tern_term_kind {
     TERN_TERM_EMBED,      /* the embedding of the row's token */
     TERN_TERM_POSITION,   /* its learned position */
-    TERN_TERM_HEAD,       /* what head `index` of `layer` adds to x */
+    TERN_TERM_HEAD,       /* what head `index` of `layer` adds to x; of states, after those of attention */
     TERN_TERM_O_BIAS,     /* the bias of the output projection */
     TERN_TERM_ATTN_NORM,  /* the bias of attn_post_norm */
     TERN_TERM_FFN,        /* the dense feed-forward of `layer`, with its bias */
@@ -348,7 +348,7 @@ enum tern_status tern_keep_terms(tern_context *ctx, int on, struct tern_error *e
  * Writes at most `max` terms, in the order of the engine; *n gets the full count. Terms are computed
  * in f64 by the model's threads. *logit (may be NULL) gets the engine's own value before the cap;
  * the terms sum to it up to the rounding of f32. Reads the o and down matrices of all layers.
- * TERN_USAGE if no row was kept, or a layer's parts are not such a sum (two mixers, several streams). */
+ * TERN_USAGE if no row was kept, or a layer's parts are not such a sum (several streams). */
 enum tern_status tern_contributions(tern_context *ctx, tern_token token, struct tern_term *terms,
                                     size_t max, size_t *n, float *logit, struct tern_error *e);
 

@@ -211,8 +211,7 @@ void step_project_out(struct forward *f, const struct layer *w)
 
 void step_mix_out(struct forward *f, const struct layer *w)
 {
-    if (!(w->mixer & MIX_ATTENTION))
-        state_watch(f, w->index, WATCH_OUT);
+    state_watch(f, w->index, w->mixer & MIX_ATTENTION ? WATCH_MIX_OUT : WATCH_OUT);
     out(f, w, &w->mix.out);
     state_watch(f, w->index, WATCH_ATTN_POST);
 }

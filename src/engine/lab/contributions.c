@@ -157,6 +157,9 @@ static void list_sources(struct tally *u)
         s.outer = (struct held){&w->attn_post_norm, k->attn_post};
         if (w->mixer)
             add_source(u, s);
+        s.w = w->mix.out, s.x = k->mix, s.n_parts = max_size(w->mix.v_heads, 1);
+        if (both_mixers(w))
+            add_source(u, s);
         s.w = w->down, s.x = k->act, s.n_parts = 1;
         s.outer = (struct held){&w->ffn_post_norm, k->ffn_post};
         if (w->experts.n)
@@ -218,15 +221,23 @@ static void emit_norm(struct tally *u, enum tern_term_kind kind, size_t l, const
         emit(u, kind, l, 0, norm_bias(u, l, norm));
 }
 
-static void emit_attention(struct tally *u, const struct layer *w, const struct source *s)
+/* Returns the source after the mixers'. Heads of states are numbered after those of attention. */
+static const struct source *emit_mixers(struct tally *u, const struct layer *w, const struct source *s)
 {
-    for (size_t h = 0; h < n_heads(w); h++)
-        emit(u, TERN_TERM_HEAD, w->index, h, s->parts[h]);
-    if (s->w.bias)
-        emit(u, TERN_TERM_O_BIAS, w->index, 0, s->bias);
-    if (type_is_quantized(s->w.type))
-        emit(u, TERN_TERM_ROUND_O, w->index, 0, s->rounding);
+    double bias = 0, rounded = 0;
+    bool is_biased = false, is_rounded = false;
+    for (size_t i = 0, first = 0; i < (both_mixers(w) ? 2 : 1); i++, first += s->n_parts, s++) {
+        for (size_t h = 0; h < s->n_parts; h++)
+            emit(u, TERN_TERM_HEAD, w->index, first + h, s->parts[h]);
+        bias += s->bias, rounded += s->rounding;
+        is_biased |= s->w.bias != NULL, is_rounded |= type_is_quantized(s->w.type);
+    }
+    if (is_biased)
+        emit(u, TERN_TERM_O_BIAS, w->index, 0, bias);
+    if (is_rounded)
+        emit(u, TERN_TERM_ROUND_O, w->index, 0, rounded);
     emit_norm(u, TERN_TERM_ATTN_NORM, w->index, &w->attn_post_norm);
+    return s;
 }
 
 /* Returns the source after the layer's. */
@@ -283,7 +294,7 @@ static void emit_terms(struct tally *u, tern_token token, bool altered)
     emit_embedding(u);
     for (size_t l = 0; l < m->n_layers; l++) {
         if (m->layers[l].mixer)
-            emit_attention(u, &m->layers[l], s++);
+            s = emit_mixers(u, &m->layers[l], s);
         if (m->layers[l].hidden || m->ple_dim)
             s = emit_ffn(u, &m->layers[l], s);
     }
@@ -301,9 +312,9 @@ static void layout(struct tally *u, struct arena *a, int n_threads)
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         size_t ffn = max_size(w->experts.n_used, 1) + (w->experts.shared_hidden > 0) + 1; /* ple */
-        sources += 1 + ffn, parts += n_heads(w) + ffn;
+        sources += 2 + ffn, parts += n_heads(w) + max_size(w->mix.v_heads, 1) + ffn;
         k = max_size(k, max_size(layer_out(w)->k, max_size(w->hidden, w->experts.shared_hidden)));
-        k = max_size(k, m->ple_dim);
+        k = max_size(k, max_size(m->ple_dim, w->mix.out.k));
     }
     u->head = arena_take(a, m->dim, sizeof *u->head);
     u->d = arena_take(a, m->dim, sizeof *u->d);
@@ -349,12 +360,9 @@ static enum tern_status check(const struct tern_context *c, tern_token token, st
     for (size_t l = 0; l < c->model->model->n_layers; l++) {
         const struct layer *w = &c->model->model->layers[l];
         bool streams = c->model->model->n_streams || w->laurel_left.data;
-        bool two = w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
-        if (streams || two || w->experts.post_norm.bias)
+        if (streams || w->experts.post_norm.bias)
             return error_set(e, TERN_USAGE, "layer %zu has %s: its contributions are not known", l,
-                             streams ? "several streams"
-                             : two   ? "two mixers"
-                                     : "biases in norms of experts");
+                             streams ? "several streams" : "biases in norms of experts");
     }
     return TERN_OK;
 }

@@ -22,6 +22,7 @@ static void layout(struct observer *o, struct arena *a)
         k->att = arena_take(a, layer_out(w)->k, sizeof *k->att);
         k->act = arena_take(a, max_size(w->experts.n_used, 1) * w->hidden, sizeof *k->act);
         k->shared = arena_take(a, w->experts.shared_hidden, sizeof *k->shared);
+        k->mix = arena_take(a, both_mixers(w) ? w->mix.out.k : 0, sizeof *k->mix);
         k->ple = arena_take(a, m->ple_dim, sizeof *k->ple);
         k->chosen = arena_take(a, w->experts.n_used, sizeof *k->chosen);
     }
@@ -105,6 +106,8 @@ static void keep_step(struct kept_row *t, const struct forward *f, const struct 
     const float *y = f->y + t->i * f->dim_stride;
     if (at == WATCH_OUT)
         memcpy(k->att, f->att + t->i * f->q_stride, layer_out(w)->k * sizeof *k->att);
+    if (at == WATCH_MIX_OUT)
+        memcpy(k->mix, f->att + t->i * f->q_stride, w->mix.out.k * sizeof *k->mix);
     if (at == WATCH_ATTN_POST && has_norm(&w->attn_post_norm))
         k->attn_post = norm_scale(f->model, y);
     if (at == WATCH_DOWN)

@@ -7,9 +7,15 @@
 
 #include "engine/lab/observe.h"
 
+static inline bool both_mixers(const struct layer *w)
+{
+    return w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
+}
+
 struct kept_layer {
     float *att;            /* [n_heads * head_dim] */
     float *act, *shared;   /* [hidden], or [experts_used, hidden]; [shared_hidden] */
+    float *mix;            /* what `mix_out` reads beside attention */
     float *ple;            /* [ple_dim] what ple_out reads */
     struct choice *chosen; /* [experts_used] */
     float shared_weight;

@@ -270,6 +270,7 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
     case WATCH_PLE:
         offer_ffn_norm(o, w);
         break;
+    case WATCH_MIX_OUT:
     case WATCH_PLE_POST:
         break;
     case WATCH_LOGITS:
