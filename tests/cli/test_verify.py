@@ -65,6 +65,13 @@ BREAKS = [  # golden model, what, how, and what must be named
     ("gemma", "one is not added to a norm", tensor("model.layers.1.post_attention_layernorm.weight", lambda v, _: v - 1), "layer 1, ffn_norm "),
     ("gemma", "the final norm", tensor("model.norm.weight", lambda v, _: v - 1), "final_norm "),
     ("gemma", "another activation", key("hidden_act", "silu"), "layer 0, act "),
+    ("lfm2", "a convolution backwards", tensor("model.layers.0.conv.conv.weight", lambda v, _: v[..., ::-1].copy()), "layer 0, attend "),
+    ("qwen3-next", "another decay", tensor("model.layers.0.linear_attn.A_log", lambda v, _: v + 1), "layer 0, attend "),
+    ("nemotron-h", "no input beside the state", tensor("model.layers.2.mixer.D", lambda v, _: v * 0), "layer 2, attend "),
+    ("deepseek-v3", "a norm of compressed rows", tensor("model.layers.1.self_attn.kv_a_layernorm.weight", lambda v, _: v * 2), "layer 1, attend "),
+    ("deepseek-v3", "another number of groups", key("topk_group", 1), "layer 1, router "),
+    ("gemma4-e4b", "another layer's gate", tensor("model.layers.1.per_layer_input_gate.weight", lambda _, s: s["model.layers.0.per_layer_input_gate.weight"]), "layer 1, ple "),
+    ("gemma4-e4b", "a scale forgotten", tensor("model.layers.0.layer_scalar", lambda v, _: v * 2), "layer 0, out "),
     ("gemma", "another embedding", tensor("model.embed_tokens.weight", lambda v, _: v * 2), "embed "),
 ]  # fmt: skip
 
@@ -108,6 +115,14 @@ class Verify(unittest.TestCase):
                 self.assertEqual((got.returncode, got.stderr), (0, ""), got.stdout)
                 self.assertRegex(got.stdout, r"\nok: (\d+) of \1 operations compared, of all layers: ")
                 self.assertNotIn("no probe", got.stdout)
+
+    def test_new_steps_hold(self):
+        """Mixers, latent attention and embeddings per layer; q, k and v of latent attention, which are others here, have no
+        probe."""
+        for name in ("lfm2", "qwen3-next", "nemotron-h", "deepseek-v3", "gemma4-e4b"):
+            got = self.verify(self.make(name, lambda *_: None), self.probes(name))
+            self.assertEqual((got.returncode, got.stderr), (0, ""), got.stdout)
+            self.assertRegex(got.stdout, r"\nattend +\S*\d  ")
 
     def test_info_names_what_mixes_positions(self):
         """./run --info of models with more than attention."""

@@ -19,7 +19,7 @@ from .library import Engine, Observation
 
 # What a file of this type may differ from its source in f32; measured on the golden models (tools/README.md)
 BOUNDS = {"f32": 1e-4, "f16": 0.02, "bf16": 0.1, "q8": 0.5, "q4": 4.0, "q4c": 4.0}
-IN_LAYERS = "attn_norm q k v attend o attn_post_norm middle ffn_norm gate up act down router experts ffn_post_norm out".split()
+IN_LAYERS = "attn_norm q k v attend o attn_post_norm middle ffn_norm gate up act down router experts ffn_post_norm ple out".split()
 OUTSIDE = "embed final_norm logits".split()
 NAME = re.compile(rf"layer\.\d+\.({'|'.join(IN_LAYERS)})|{'|'.join(OUTSIDE)}")
 

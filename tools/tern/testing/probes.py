@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..convert.families.features import feature, slots
+from ..convert.families.features import MIX_ATTENTION, MIX_RECURRENT, feature, slots
 from ..convert.families.layouts import Layout
 
 NORMS = ("attn_norm", "attn_post_norm", "ffn_norm", "ffn_post_norm")
 # The order of the forward pass
 ORDER = (
     "attn_norm", "q", "k", "v", "attend", "o", "attn_post_norm", "middle", "ffn_norm", "gate", "up", "act", "down",
-    "router", "experts", "ffn_post_norm", "out",
+    "router", "experts", "ffn_post_norm", "ple", "out",
 )  # fmt: skip
+BOTH = MIX_ATTENTION | MIX_RECURRENT  # whose outputs the engine has added where the modules have not
 
 
 class Recorder:
@@ -86,6 +87,8 @@ class Recorder:
         """The weights of the chosen, spread over all experts; a router gives (scores of all, weights, ids)."""
 
         def hook(_, args, out):
+            if not isinstance(out, tuple) or len(out) != 3:
+                return  # it chooses elsewhere
             scores, weights, ids = out
             self._keep(name, torch.zeros_like(scores, dtype=torch.float32).scatter(-1, ids, weights.float()))
 
@@ -109,17 +112,21 @@ class Recorder:
         """x [1, heads, n, head_dim] as rows of our order: where the source turns neighbours, halves; where it has
         repeated the heads of k and v, once."""
         n_kv = feature(self.features, "n_kv_heads", self.layer)
+        if feature(self.features, "kv_rank", self.layer) or part != "q" and feature(self.features, "kv_from", self.layer):
+            return
         if part != "q" and x.shape[1] > n_kv:
             x = x[:, :: x.shape[1] // n_kv]
         x = x.transpose(1, 2).flatten(2)
-        rows = self._rows(f"layer.{self.layer}.{part}")
+        ours = f"layer.{self.layer}.{part}"
+        rows = self._rows(ours) if ours in self.slots else None
         if rows is not None:
             x = x[..., torch.from_numpy(np.argsort(np.argsort(rows)))]
-        self._keep(f"layer.{self.layer}.{part}", x)
+        self._keep(ours, x)
 
-    def _take_attention(self, i: int, o_name: str) -> None:
+    def _take_attention(self, o_name: str) -> None:
+        """Queries, keys and values; of latent attention, whose heads are others here, none."""
         code = sys.modules[type(self._find(self._parent(o_name))).__module__]
-        if i:
+        if self.patched:
             return
         if hasattr(code, "eager_attention_forward"):  # (module, query, key, value, ...)
             self._patch(
@@ -131,17 +138,23 @@ class Recorder:
 
     def _take_layer(self, i: int) -> None:
         at = f"layer.{i}."
-        o_name = self.layout.places(self.slots[at + "o"])[0].name.removesuffix(".weight")
-        block = self._find(re.match(r"(.*?\.\d+)\.", o_name)[1])
+        first = next(part for part in self.slots if part.startswith(at) and not self.layout.places(self.slots[part])[0].ones)
+        block = self._find(re.match(r"(.*?\.\d+)\.", self.layout.places(self.slots[first])[0].name)[1])
         self.hooks.append(block.register_forward_pre_hook(lambda *_: setattr(self, "layer", i)))
         self._on_input(block, "embed" if i == 0 else at + "in")
         self._on_output(block, at + "out")
-        self._take_attention(i, o_name)
-        self._on_input(self._find(o_name), at + "attend")
-        self._on_output(self._find(o_name), at + "o")
+        for last in (part for part in ("o", "mix_out") if at + part in self.slots):
+            name = self.layout.places(self.slots[at + last])[0].name.removesuffix(".weight")
+            if last == "o":
+                self._take_attention(name)
+            if feature(self.features, "mixer", i) != BOTH:
+                self._on_input(self._find(name), at + "attend")
+                self._on_output(self._find(name), at + "o")
         for norm in NORMS:
             if at + norm in self.slots:
                 self._on_output(self._module(at + norm), at + norm)
+        if at + "ple_post_norm" in self.slots:
+            self._on_output(self._module(at + "ple_post_norm"), at + "ple")
         self._take_ffn(at)
 
     def _take_ffn(self, at: str) -> None:
@@ -150,6 +163,8 @@ class Recorder:
             self._on_router(self._find(name), at + "router")
             ffn = self._find(self._parent(name))
             self._on_output(ffn, at + "experts")
+        elif at + "down" not in self.slots:
+            return
         else:
             for part in ("gate", "up", "down"):
                 if at + part in self.slots:
@@ -186,7 +201,9 @@ class Recorder:
                 last = at + (post if at + post in got else part)
                 if last in got:  # what is added to the stream, is so after the multiplier
                     got[last] = got[last] * np.float32(self.features.get("residual_scale", 1))
-            if np.array_equal(got[at + "middle"], before) or np.array_equal(got[at + "middle"], got.get(at + "attn_norm")):
+            if at + "middle" not in got:
+                pass
+            elif np.array_equal(got[at + "middle"], before) or np.array_equal(got[at + "middle"], got.get(at + "attn_norm")):
                 del got[at + "middle"]  # attention and feed-forward read the same
             out |= {at + name: got[at + name] for name in ORDER if at + name in got}
         return out | {name: got[name] for name in ("final_norm", "logits")}
