@@ -264,11 +264,11 @@ enum tern_status context_show(struct tern_context *c)
 }
 
 size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max, float least,
-                     tern_token *guess)
+                     tern_token *guess, size_t *made)
 {
     struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);
-    size_t n = mtp_guess(&c->forward, seq, token, max, least, guess);
+    size_t n = mtp_guess(&c->forward, seq, token, max, least, guess, made);
     pool_unlock(c->model->pool);
     fpenv_leave(saved);
     return n;

@@ -44,7 +44,7 @@ void context_drop(struct tern_context *c);
 
 /* Guesses what follows `token` after the sequence: mtp_guess, when nothing is on trial. */
 size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max, float least,
-                     tern_token *guess);
+                     tern_token *guess, size_t *made);
 
 /* Evaluates the sequence again if its RoPE frequencies are not those of its length, and brings the
  * states of its recurrent layers, and the rows of the layer that guesses, to its end. */

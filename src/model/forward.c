@@ -1,4 +1,4 @@
-/* The transformer on one page: forward_layer and forward_run. plain.c defines every step of it. */
+/* The transformer on one page: layer and forward_run. plain.c defines every step of it. */
 #include "model/forward.h"
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #include "model/recurrence.h"
 #include "model/residual.h"
 
-void forward_layer(struct forward *f, const struct layer *w)
+static void layer(struct forward *f, const struct layer *w)
 {
     step_predict(f, w); /* x, of several streams, from all of them */
     step_laurel(f, w);  /* z = h + norm(h Wleft Wright), h = norm(x), if it has them */
@@ -56,6 +56,11 @@ void forward_layer(struct forward *f, const struct layer *w)
     step_scale(f, w);   /* x *= scale */
 }
 
+void forward_layer(struct forward *f, const struct layer *w)
+{
+    layer(f, w);
+}
+
 /* First row after `i` that belongs to another sequence. */
 static size_t sequence_end(const struct forward *f, size_t i)
 {
@@ -94,7 +99,7 @@ static bool all_rows(struct forward *f)
     step_spread(f);
     for (size_t l = 0; l < f->model->n_layers && !forward_is_cancelled(f); l++) {
         profile_layer(f->profile, l);
-        forward_layer(f, &f->model->layers[l]);
+        layer(f, &f->model->layers[l]);
     }
     profile_layer(f->profile, f->model->n_layers);
     bool done = !forward_is_cancelled(f);

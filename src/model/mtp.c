@@ -281,15 +281,16 @@ bool mtp_row(struct forward *f, size_t seq, tern_token token, size_t ahead)
 }
 
 size_t mtp_guess(struct forward *f, size_t seq, tern_token token, size_t max, float least,
-                 tern_token *guess)
+                 tern_token *guess, size_t *made)
 {
     size_t n = 0;
     float all = 1, sure;
     f->n_logits = 0;
     cache_extend(f->cache, seq, max);
-    for (; n < max && !forward_is_cancelled(f); n++) {
+    for (*made = 0; n < max && !forward_is_cancelled(f); n++) {
         if (!mtp_row(f, seq, n ? guess[n - 1] : token, n))
             break;
+        ++*made;
         guess[n] = best(f, &sure);
         if ((all *= sure) < least)
             break;

@@ -23,9 +23,9 @@ void mtp_catch_up(struct forward *f, size_t seq);
 /* Guesses what follows `token`, which follows the sequence: at most `max` tokens into guess, while the
  * layer gives all of them together at least the probability `least`. Fewer when a value was not finite,
  * or after a cancel; none where no row can be made yet. The context must have room for max rows.
- * Leaves the sequence as it was, and no logits. */
+ * Leaves the sequence as it was, and no logits. *made counts also the guess that was too unlikely. */
 size_t mtp_guess(struct forward *f, size_t seq, tern_token token, size_t max, float least,
-                 tern_token *guess);
+                 tern_token *guess, size_t *made);
 
 /* What mtp_guess repeats: logits [vocab] of the row of `token`, which follows the sequence and `ahead`
  * guesses; g is left in y. False when there is no such row, or a value was not finite. */

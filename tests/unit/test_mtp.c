@@ -108,7 +108,8 @@ START_TEST(test_published_definition)
     }
     printf("%-16s guesses within %.2g of the published definition\n", g->name, worst);
     tern_token guess[3];
-    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[last], 3, 0, guess), 3);
+    size_t made;
+    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[last], 3, 0, guess, &made), 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(guess[i], (int)g->greedy[i]);
     subject_stop(&s);
@@ -181,17 +182,18 @@ START_TEST(test_far_cut)
 {
     static struct subject s;
     tern_token guess[4];
+    size_t made;
     subject_write(&s, drafts[_i], TERN_Q8);
     subject_start(&s, NULL, 2, TERN_CACHE_F16);
-    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[0], 4, 0, guess), 0);
+    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[0], 4, 0, guess, &made), 0);
     feed(&s, 0, 1, 1);
-    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[1], 4, 0, guess), 4);
+    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[1], 4, 0, guess, &made), 4);
     feed(&s, 0, 500, BATCH);
     uint32_t left = tern_seq_keep(s.ctx, 0, 200);
     ck_assert_uint_le(left, 200);
-    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[left], 4, 0, guess), 0);
+    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[left], 4, 0, guess, &made), 0);
     feed(&s, 0, left + 1, 1);
-    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[left + 1], 4, 0, guess), 4);
+    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[left + 1], 4, 0, guess, &made), 4);
     ck_assert_uint_eq(tern_seq_length(s.ctx, 0), left + 1);
     subject_stop(&s);
     subject_remove(&s);
@@ -249,10 +251,11 @@ START_TEST(test_sessions)
     subject_stop(&s);
 
     tern_token guess[4];
+    size_t made;
     subject_start(&s, NULL, 1, TERN_CACHE_F16);
     ck_assert_msg(!tern_session_load(s.ctx, 0, without, &e), "%s", e.text);
     feed(&s, 0, N + 1, 1);
-    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[N + 1], 4, 0, guess), 4);
+    ck_assert_uint_eq(context_guess(s.ctx, 0, s.ids[N + 1], 4, 0, guess, &made), 4);
     subject_stop(&s);
     subject_remove(&s);
     remove(with), remove(without), remove(again);

@@ -3,7 +3,10 @@
 
 #include "base/clock.h"
 
-enum { MEMORY = 32 };
+enum {
+    MEMORY = 32,
+    COLD = 2 /* calls that touch memory for the first time */
+};
 
 static const float CHANCE = 0.7f; /* before anything is known */
 
@@ -18,11 +21,15 @@ void heads_guess(struct heads *h, struct tern_context *ctx, uint32_t seq, tern_t
                  float least)
 {
     uint64_t begin = clock_ns();
-    h->n_guess = context_guess(ctx, seq, token, max, least, h->guess);
-    if (h->n_guess) {
-        double each = (double)(clock_ns() - begin) * 1e-9 / (double)h->n_guess;
-        h->each += h->each > 0 ? (each - h->each) / 8 : each;
-    }
+    size_t made;
+    h->n_guess = context_guess(ctx, seq, token, max, least, h->guess, &made);
+    if (!made || h->n_calls++ < COLD)
+        return;
+    double each = (double)(clock_ns() - begin) * 1e-9 / (double)made;
+    if (h->each <= 0)
+        h->each = each;
+    else /* interrupts, and rows that lag behind, hardly count */
+        h->each += ((each < 1.5 * h->each ? each : 1.5 * h->each) - h->each) / 8;
 }
 
 void heads_learn(struct heads *h, size_t right)
@@ -38,4 +45,5 @@ void heads_pass(struct heads *h)
 {
     for (size_t i = 0; i < HEADS_MOST; i++)
         h->chance[i] += (CHANCE - h->chance[i]) / 512;
+    h->each -= h->each / 512;
 }

@@ -13,7 +13,8 @@ struct heads {
     size_t max;               /* that are wanted at a time; 0: off */
     float chance[HEADS_MOST]; /* that a guess is right when those before it are */
     unsigned seen[HEADS_MOST];
-    double each; /* seconds to make a guess */
+    double each; /* seconds to make a guess; 0: not known */
+    unsigned n_calls;
 };
 
 void heads_init(struct heads *h, size_t max);

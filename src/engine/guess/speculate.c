@@ -144,7 +144,7 @@ static size_t ask_heads(struct speculate *s, size_t n, size_t most, float gain, 
     uint64_t begin = clock_ns();
     float least = gain * pace_price(&s->pace, most - 1, each_of_heads(s));
     heads_guess(h, s->ctx, s->p->seq, s->text[n - 1], most, least);
-    *extra = seconds_since(begin);
+    *extra = h->each > 0 ? seconds_since(begin) : 0; /* the first touch memory that is still cold */
     memcpy(s->guess, h->guess, sizeof h->guess);
     size_t found = cut(s, h->n_guess);
     if (!found)
