@@ -111,7 +111,7 @@ static const struct size_key layer_sizes[] = {
     {"value_dim", 0, OF_LAYER(value_dim), MAX_HEAD_DIM, 0},
     {"laurel_rank", 0, OF_LAYER(laurel_rank), MAX_WIDTH, 0},
     {"mixer", 0, OF_LAYER(mixer), MIX_CONVOLUTION, MIX_ATTENTION},
-    {"attn_gate", 0, OF_LAYER(attn_gate), GATE_HEADS, GATE_NONE},
+    {"attn_gate", 0, OF_LAYER(attn_gate), GATE_SOFT_HEADS, GATE_NONE},
     {"recurrence", 0, OF_LAYER(rule), RULE_MAMBA2, RULE_DELTA},
     {"k_heads", 0, OF_LAYER(k_heads), MAX_HEADS, 0},
     {"v_heads", 0, OF_LAYER(v_heads), MAX_HEADS, 0},

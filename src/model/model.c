@@ -273,8 +273,10 @@ static void bind_layer(struct binder *b, struct layer *w, const struct shape *c)
     bind_norm(b, "attn_norm", c->norms & NORM_ATTN, m->dim, &w->attn_norm);
     bind_norm(b, "attn_post_norm", c->norms & NORM_ATTN_POST, m->dim, &w->attn_post_norm);
     (c->kv_rank ? bind_latent : bind_attention)(b, w, c);
-    const struct slot gate = {"attn_gate", c->attn_gate == GATE_HEADS ? c->n_heads : layer_out_dim(w),
+    bool by_heads = c->attn_gate == GATE_HEADS || c->attn_gate == GATE_SOFT_HEADS;
+    const struct slot gate = {"attn_gate", by_heads ? c->n_heads : layer_out_dim(w),
                               m->dim, attends && c->attn_gate != GATE_NONE, false, &w->attn_gate};
+    w->soft_gate = c->attn_gate >= GATE_SOFT_VALUES;
     bind_matrix(b, &gate, ANY_TYPE);
     bind_mixer(b, w, c);
     bind_norm(b, "ffn_norm", c->norms & NORM_FFN, m->dim, &w->ffn_norm);

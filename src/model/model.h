@@ -77,7 +77,7 @@ enum { MIX_ATTENTION = 1, MIX_RECURRENT = 2, MIX_CONVOLUTION = 4 };
 enum { MAX_CONV = 16 }; /* width of a convolution */
 
 /* Order of FORMAT.md's numbers. */
-enum attn_gate { GATE_NONE, GATE_VALUES, GATE_HEADS };
+enum attn_gate { GATE_NONE, GATE_VALUES, GATE_HEADS, GATE_SOFT_VALUES, GATE_SOFT_HEADS };
 enum recurrence_rule { RULE_DELTA, RULE_MAMBA2 };
 enum state_norm { STATE_NORM_NONE, STATE_NORM_FIRST, STATE_NORM_LAST }; /* before, after the gate */
 
@@ -179,6 +179,7 @@ struct layer {
     struct matrix o;            /* [dim, n_heads * head_dim] */
     struct latent latent;       /* then v is none, and q, k and o have other shapes: FORMAT.md */
     struct matrix attn_gate;    /* [k of o, dim] or [n_heads, dim]; data NULL: none */
+    bool soft_gate;             /* softplus of it, not sigmoid */
     struct mixer mix;
     bool gated;
     float ffn_clamp;        /* ACT_SWIGLU_OAI: of gate and up */

@@ -309,12 +309,16 @@ static void attend_head(struct forward *f, const struct layer *w, const struct r
     k->divide(p->att + h * v_dim, p->A, L, v_dim);
 }
 
-/* att *= sigmoid(Wgate h), value by value, or a number for each head */
+/* att *= sigmoid(Wgate h), or softplus of it, value by value, or a number for each head */
 static void gate_attention(struct forward *f, const struct layer *w, const float *h)
 {
     struct plain *p = &f->plain;
     size_t d = layer_out_dim(w) / w->n_heads;
     plain_matmul(f, w->index, p->mix, &w->attn_gate, h);
+    if (w->soft_gate) {
+        soft_gate(p->att, p->mix, w->attn_gate.rows, w->n_heads * d / w->attn_gate.rows);
+        return;
+    }
     if (w->attn_gate.rows == w->n_heads * d)
         f->kernels->sigmoid(p->att, p->mix, w->attn_gate.rows);
     for (size_t i = 0; w->attn_gate.rows != w->n_heads * d && i < w->n_heads; i++)

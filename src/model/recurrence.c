@@ -9,6 +9,7 @@
 #include "kernels/math.h"
 #include "model/linear.h"
 #include "model/plain_mixer.h"
+#include "model/residual.h"
 
 enum {
     MOST_PARTS = 4, /* matrices that read the same rows */
@@ -284,6 +285,10 @@ static void gate_tiles(void *arg, const struct piece *p)
     for (size_t i = p->row; i < p->row + p->n; i++) {
         const float *gate = f->mix + i * f->mix_stride;
         float *att = f->att + i * f->q_stride;
+        if (job->w->soft_gate) {
+            soft_gate(att + c0 * d, gate + c0, c1 - c0, d);
+            continue;
+        }
         if (d == 1)
             f->kernels->sigmoid(att + c0, gate + c0, c1 - c0);
         for (size_t h = c0; d > 1 && h < c1; h++)

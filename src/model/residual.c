@@ -1,6 +1,7 @@
 /* The residual stream: see residual.h. */
 #include "model/residual.h"
 
+#include "kernels/math.h"
 #include "model/linear.h"
 
 void norm_row(const struct forward *f, float *y, const float *x, const struct norm *norm, size_t n)
@@ -21,6 +22,15 @@ void round_row(float *x, size_t n)
     for (size_t i = 0; i < n; i++) {
         float scaled = x[i] * s, shifted = scaled + even;
         x[i] = (shifted - even) / s;
+    }
+}
+
+void soft_gate(float *att, const float *gate, size_t n, size_t width)
+{
+    for (size_t i = 0; i < n; i++) {
+        float by = math_softplus(gate[i]);
+        for (size_t j = 0; j < width; j++)
+            att[i * width + j] *= by;
     }
 }
 

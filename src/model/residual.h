@@ -17,6 +17,9 @@ void norm_row(const struct forward *f, float *y, const float *x, const struct no
 /* x = round(x s) / s, s = 127 / max |x| (1e-5 at least): the inputs of BitNet's matrices   [n] */
 void round_row(float *x, size_t n);
 
+/* att[i, j] *= softplus(gate[i])   att [n, width], gate [n] */
+void soft_gate(float *att, const float *gate, size_t n, size_t width);
+
 /* x[i, c] += y[i, c] * residual_scale   for c0 <= c < c1; y [dim] is scaled in place */
 void residual_add(const struct forward *f, size_t i, float *y, size_t c0, size_t c1);
 

@@ -95,7 +95,7 @@ static void check_head(struct looker *w, const struct tern_layer_info *info, uin
     }
 }
 
-/* mixed *= sigmoid(Wgate h), by values or by heads   [columns] */
+/* mixed *= sigmoid(Wgate h), or softplus of it, by values or by heads   [columns] */
 static void gate(const tern_model *m, const struct layer *l, const float *h, double *mixed)
 {
     static float row[MAX_WIDTH];
@@ -106,7 +106,7 @@ static void gate(const tern_model *m, const struct layer *l, const float *h, dou
         for (size_t c = 0; c < m->model->dim; c++)
             z += (double)row[c] * h[c];
         for (size_t c = r * width; c < (r + 1) * width; c++)
-            mixed[c] /= 1 + exp(-z);
+            mixed[c] *= l->soft_gate ? log1p(exp(z)) : 1 / (1 + exp(-z));
     }
 }
 

@@ -105,7 +105,7 @@ static const struct rule rules[] = {
     OF_LAYER("shared_hidden", 16, NAN, 1048577, false),
     LAYER_SWITCH("shared_switch", 1),
     OF_LAYER("mixer", 1, NAN, 5, false),
-    OF_LAYER("attn_gate", 1, NAN, 3, false),
+    OF_LAYER("attn_gate", 1, NAN, 5, false),
     OF_LAYER("recurrence", 1, NAN, 2, false),
     OF_LAYER("k_heads", 1, NAN, 4097, false),
     OF_LAYER("v_heads", 2, NAN, 4097, false),

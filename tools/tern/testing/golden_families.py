@@ -1148,4 +1148,21 @@ FAMILIES = [
          "which layers": {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]}},
         distinct=1,
     ),
+    Family(
+        "laguna", "Laguna",
+        config(48, 4, 2, 12, 64, {"full_attention": rope(5000.0, partial_rotary_factor=0.5), "sliding_attention": rope(10000.0)},
+               num_hidden_layers=3, sliding_window=7, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24,
+               shared_expert_intermediate_size=20, moe_routed_scaling_factor=2.5, num_attention_heads_per_layer=[4, 6, 4],
+               layer_types=["full_attention", "sliding_attention", "full_attention"]),
+        {"gate": without("attn_gate"), "factor": {"moe_routed_scaling_factor": 1.0},
+         "choice": without("router_select_bias"), "shared": without("shared_down"), "window": {"sliding_window": 8},
+         "part that turns": {"rope_parameters": {"full_attention": rope(5000.0), "sliding_attention": rope(10000.0)}}},
+    ),
+    Family(
+        "laguna-values", "Laguna",
+        config(48, 4, 2, 12, 64, {"full_attention": rope(5000.0, partial_rotary_factor=0.5), "sliding_attention": rope(10000.0)},
+               num_hidden_layers=2, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, gating="per-element",
+               shared_expert_intermediate_size=20),
+        {"gate": without("attn_gate"), "shared": without("shared_down")},
+    ),
 ]

@@ -109,7 +109,7 @@ def read(path: Path) -> Golden:
 STATED = {
     "bailing_hybrid", "bamba", "cwm", "falcon_h1", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "granite_swa",
     "granitemoe_swa", "granitemoehybrid", "lfm2_moe", "lfm3", "mellum", "ministral", "ministral3",
-    "olmo_hybrid", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "flint", "kolibri1", "cohere_compass_text",
+    "olmo_hybrid", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "flint", "kolibri1", "cohere_compass_text", "laguna",
     "cohere2_moe", "kimi_linear",
 }  # fmt: skip
 

@@ -70,7 +70,7 @@ NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, NORM_OUT, NORM_DOWN = 1, 2, 
 QK_NONE, QK_HEAD, QK_FULL, QK_HEAD_LAYER, QK_SHARED_LAYER = range(5)
 SOFTMAX, SOFTMAX_CHOSEN, SIGMOID, SPARSEMIXER, SIGMOID_CHOSEN = range(5)
 MIX_ATTENTION, MIX_RECURRENT, MIX_CONVOLUTION = 1, 2, 4
-GATE_NONE, GATE_VALUES, GATE_HEADS = range(3)
+GATE_NONE, GATE_VALUES, GATE_HEADS, GATE_SOFT_VALUES, GATE_SOFT_HEADS = range(5)
 RULE_DELTA, RULE_MAMBA2 = range(2)
 NORM_NONE, NORM_FIRST, NORM_LAST = range(3)  # of what is read from a state: before its gate, or after it
 
@@ -176,7 +176,7 @@ def _layer_slots(config: dict[str, Any], i: int) -> Iterator[Slot]:
         if bias and part in rows:
             yield Slot(f"{layer}{part}_bias", rows[part] * (experts or 1 if part in FFN_PARTS else 1), 1, True)
     if value("mixer") & MIX_ATTENTION and value("attn_gate"):
-        yield Slot(layer + "attn_gate", value("n_heads") if value("attn_gate") == GATE_HEADS else ks["o"], dim)
+        yield Slot(layer + "attn_gate", value("n_heads") if value("attn_gate") in (GATE_HEADS, GATE_SOFT_HEADS) else ks["o"], dim)
     if value("mixer") & MIX_ATTENTION and value("qk_norm"):
         full = value("qk_norm") in (QK_FULL, QK_HEAD_LAYER)
         for part, n in (("q_norm", q_rows), ("k_norm", k_rows))[: 1 if value("kv_from") else 2]:

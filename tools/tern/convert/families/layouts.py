@@ -211,6 +211,7 @@ NAMES["axk1"] = _DEEPSEEK | {"ffn_post_norm": _LAYER + "mlp.post_mlp_layernorm.w
 NAMES["hy_v3"] = _SHARED | {"router_select": _LAYER + "mlp.e_score_correction_weight"}
 NAMES["cohere2_moe"] = _SHARED
 NAMES["aria_text"] = _SHARED | {"router": _LAYER + "mlp.router.weight"}
+NAMES["laguna"] = _DEEPSEEK | {"attn_gate": _LAYER + "self_attn.g_proj.weight"}
 NAMES["kolibri1"] = NAMES["glm4"] | _DEEPSEEK
 NAMES["dbrx"] = {
     "embed": "transformer.wte.weight", "final_norm": "transformer.norm_f.weight", "attn_norm": _DBRX + "norm_attn_norm.norm_1.weight",
@@ -562,6 +563,11 @@ def _kolibri(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
     return _renamed(at, slot, names | {"router_select_bias": "moe.router.expert_bias"})
 
 
+def _laguna(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
+    shared = {f"shared_{each}": f"mlp.shared_expert.{each}_proj.weight" for each in ("gate", "up", "down")}
+    return _renamed(at, slot, shared | {"router_select_bias": "mlp.experts.e_score_correction_bias"})
+
+
 def _flint(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     return _renamed(at, slot, {"sinks": "self_attn.softmax_offset"})
 
@@ -866,6 +872,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "hy_v3": _hy_v3,
     "kolibri1": _kolibri,
     "flint": _flint,
+    "laguna": _laguna,
     "axk1": _axk1,
     "cohere2_moe": _cohere2_moe,
     "aria_text": _aria,

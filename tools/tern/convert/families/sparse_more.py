@@ -2,10 +2,10 @@
 
 from .config import Config
 from .features import (
-    MAX_HEADS, MAX_LAYERS, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_HEAD, SIGMOID, SIGMOID_CHOSEN, SOFTMAX,
+    GATE_SOFT_HEADS, GATE_SOFT_VALUES, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_HEAD, SIGMOID, SIGMOID_CHOSEN, SOFTMAX,
     SOFTMAX_CHOSEN,
 )  # fmt: skip
-from .graph import Family, biases, graph, layer_norms, put_all, put_experts
+from .graph import Family, biases, graph, layer_norms, put_all, put_experts, put_rope
 from .sparse import after_first, put_shared, sparse_kinds
 from .windows import FULL, SLIDING, layer_types, put_windows
 
@@ -44,6 +44,36 @@ def _kolibri(c: Config) -> dict:
     put_experts(c, f, [1] * n, c.integer("moe_intermediate_size", MAX_WIDTH, 512), ("num_experts", c.get("num_local_experts", 384)), 6)
     put_all(f, router_score=SIGMOID_CHOSEN, router_select_bias=1, router_normalize=int(c.flag("norm_topk_prob")))
     put_all(f, shared_hidden=c.integer("shared_expert_intermediate_size", MAX_WIDTH, 512))
+    return f
+
+
+def _laguna(c: Config) -> dict:
+    """A gate of softplus on attention; heads by layer; the two kinds of layers turn each in its own part."""
+    f = graph(c, 131072, kv_heads=8, head_dim=128, hidden=8192, ropes=False)
+    n = f["n_layers"]
+    if c.get("num_attention_heads_per_layer", None) is not None:
+        f["n_heads"] = c.integers("num_attention_heads_per_layer", MAX_HEADS, n)
+    biases(f, 15 * c.flag("attention_bias"))
+    gating = c.get("gating", True)
+    if gating not in (True, "per-head", "per-element"):
+        raise c.refuse("gating", "true, 'per-head' or 'per-element'")
+    put_all(f, qk_norm=QK_HEAD, attn_gate=GATE_SOFT_VALUES if gating == "per-element" else GATE_SOFT_HEADS)
+    kinds = layer_types(c, n, [FULL] * n)
+    put_windows(c, f, kinds, 512)
+    stated = c.table("rope_parameters")
+    usual = {FULL: {"rope_theta": 500000.0, "partial_rotary_factor": 0.5}, SLIDING: {"rope_theta": 10000.0}}
+    for i, kind in enumerate((FULL, SLIDING)):
+        values = c.inner("rope_parameters", stated.get(kind, usual[kind]), kind)
+        values.setdefault("rope_theta", 10000.0)
+        put_rope(c, f, i, values, "rope_parameters", f["head_dim"][0], values.pop("partial_rotary_factor", 1.0))
+    f["rope_set"] = [1 if kind == FULL else 2 for kind in kinds]
+    sparse = sparse_kinds(c, n, [i > 0 for i in range(n)])
+    put_experts(c, f, sparse, c.integer("moe_intermediate_size", MAX_WIDTH, 512), ("num_experts", 256), 8)
+    f["router_score"], f["router_select_bias"], f["router_normalize"] = [SIGMOID * s for s in sparse], sparse, sparse
+    f["router_factor"] = [c.number("moe_routed_scaling_factor", 1.0) if s else 1.0 for s in sparse]
+    f["shared_hidden"] = [c.integer("shared_expert_intermediate_size", MAX_WIDTH, 512) * s for s in sparse]
+    c.only("moe_router_logit_softcapping", 0, None)
+    c.only("moe_apply_router_weight_on_input", False, None)
     return f
 
 
@@ -146,6 +176,7 @@ def _dbrx(c: Config) -> dict:
 SPARSE_MORE = {
     "flint": Family("FlintForCausalLM", _flint),
     "kolibri1": Family("Kolibri1ForCausalLM", _kolibri),
+    "laguna": Family("LagunaForCausalLM", _laguna),
     "hy_v3": Family("HYV3ForCausalLM", _hy_v3),
     "cohere2_moe": Family("Cohere2MoeForCausalLM", _cohere2_moe),
     "aria_text": Family("AriaTextForCausalLM", _aria_text, aliases={"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_topk"}),
