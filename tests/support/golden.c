@@ -29,7 +29,7 @@ const char *const golden_names[] = {
     "bamba", "granite4", "granite4-h", "lfm2-moe", "lfm3", "flint", "kolibri1", "hy-v3",
     "cohere2-moe", "cohere2-moe-rms", "aria-text", "dbrx", "axk1",
     "nemotron3", "falcon-h1", "falcon-h1-norm", "xglm", "ctrl", "mllama-text", "cohere-compass",
-    "laguna", "laguna-values",
+    "laguna", "laguna-values", "mamba2",
     NULL};
 
 int golden_count(void)

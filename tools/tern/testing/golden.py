@@ -7,6 +7,7 @@ In:  a Family. Out: a Golden of the first seed that is taken. A seed is taken on
 - each listed quirk, switched off, changes a recorded row by CHANGE bounds: nothing is tested in name only.
 """
 
+import inspect
 import math
 import sys
 from collections.abc import Callable
@@ -146,11 +147,12 @@ def continue_greedily(family: Family, model, ids: list[int]) -> list[int]:
             text, attention_mask=torch.ones_like(text), max_new_tokens=GREEDY, do_sample=False, eos_token_id=None
         )
         return made[0, len(ids) :].tolist()
+    held = "cache_params" if "cache_params" in inspect.signature(model.forward).parameters else "past_key_values"
     cache, feed, out = None, torch.tensor([ids]), []
     for _ in range(GREEDY):
         at = {} if family.counts else {"position_ids": torch.arange(len(ids) + len(out))[None, -feed.shape[1] :]}
-        step = model(feed, past_key_values=cache, use_cache=True, **at)
-        cache = step.past_key_values
+        step = model(feed, **{held: cache}, use_cache=True, **at)
+        cache = getattr(step, held)
         out.append(int(step.logits[0, -1].argmax()))
         feed = torch.tensor([[out[-1]]])
     return out

@@ -455,6 +455,13 @@ FAMILIES = [
          "norm of states": without("mix_norm", 1), "conv bias": without("mix_conv_bias")},
     ),
     Family(
+        "mamba2", "Mamba2",
+        dict(num_heads=8, head_dim=10, hidden_size=40, state_size=18, num_hidden_layers=3, n_groups=2, conv_kernel=4, vocab_size=96,
+             bos_token_id=1, eos_token_id=2, pad_token_id=0),
+        {"skip": without("mix_skip"), "time step": without("mix_decay_bias"), "decay": without("mix_a", 1),
+         "norm of states": without("mix_norm", 1), "conv bias": without("mix_conv_bias")},
+    ),
+    Family(
         "falcon-h1", "FalconH1",
         config(40, 4, 2, 14, 72, rope(10000.0), num_hidden_layers=3, mamba_d_ssm=48, mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=18,
                mamba_d_conv=4, embedding_multiplier=3.0, lm_head_multiplier=0.3, mlp_multipliers=[0.7, 1.7], key_multiplier=1.3,

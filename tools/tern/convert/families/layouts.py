@@ -837,6 +837,7 @@ LAYOUTS: dict[str, Callable[[Layout, Slot, int, str], list[Place] | None]] = {
     "nemotron_h": states.nemotron_h,
     "granitemoehybrid": _granite_hybrid,
     "bamba": states.mamba2,
+    "mamba2": states.mamba2,
     "falcon_h1": states.mamba2,
     "qwen3_next": _qwen3_next,
     "qwen3_5_text": _qwen3_5,

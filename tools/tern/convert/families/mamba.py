@@ -160,6 +160,25 @@ def _falcon_h1(c: Config) -> dict:
     return f
 
 
+def _mamba2(c: Config) -> dict:
+    """Mamba2 alone; its heads stand where others have those of attention. Texts may be of any length."""
+    f = graph(c, 1 << 20, head_dim=64, hidden=1, ropes=False, eps=("layer_norm_epsilon", 1e-5))
+    n, heads, size = f["n_layers"], f["n_heads"][0], f["head_dim"][0]
+    width = c.integer("expand", MAX_WIDTH // f["dim"], 2) * f["dim"]
+    if heads * size != width:
+        raise c.refuse("num_attention_heads", f"{width} / {size}")
+    if c.flag("use_bias") or f["activation"] != "silu":
+        raise c.refuse("use_bias", "false, and hidden_act 'silu'")
+    _no_limit(c)
+    put_all(f, hidden=0, norms=NORM_ATTN)
+    _put_mamba2(c, f, [0] * n, [1] * n, {
+        "k_heads": c.integer("n_groups", MAX_HEADS, 8), "k_dim": c.integer("state_size", 512, 128), "v_heads": heads, "v_dim": size,
+        "conv_width": c.integer("conv_kernel", 16, 4), "conv_bias": int(c.flag("use_conv_bias", True)),
+    })  # fmt: skip
+    c.ignore("time_step_min", "time_step_max", "time_step_floor", "time_step_rank", "chunk_size", "residual_in_fp32", "rescale_prenorm_residual")
+    return f
+
+
 def _nemotron_h(c: Config) -> dict:
     """A block is a mixer or a feed-forward step, each with its norm; some are experts. time_step_limit is not read."""
     letters = {"M": LINEAR, "E": MOE, "*": FULL, "-": MLP}
@@ -204,5 +223,6 @@ MAMBA: dict[str, Family] = {
     "granitemoehybrid": Family("GraniteMoeHybridForCausalLM", _granitemoehybrid),
     "bamba": Family("BambaForCausalLM", _bamba),
     "falcon_h1": Family("FalconH1ForCausalLM", _falcon_h1),
+    "mamba2": Family("Mamba2ForCausalLM", _mamba2, aliases={"num_attention_heads": "num_heads"}),
     "nemotron_h": Family("NemotronHForCausalLM", _nemotron_h),
 }

@@ -50,6 +50,9 @@ NAMES: dict[str, dict[str, str]] = {
         "router": _LAYER + "mixer.gate.weight", "router_select": _LAYER + "mixer.gate.e_score_correction_weight",
         **{f"shared_{part}": f"{_LAYER}mixer.shared_experts.{part}_proj.weight" for part in ("up", "down")},
     } | _mamba_names(_LAYER + "mixer."),
+    "mamba2": {
+        "embed": "backbone.embeddings.weight", "final_norm": "backbone.norm_f.weight", "attn_norm": "backbone.layers.{}.norm.weight",
+    } | _mamba_names("backbone.layers.{}.mixer."),
     "granitemoehybrid": {
         "gate": _LAYER + "shared_mlp.input_linear.weight", "down": _LAYER + "shared_mlp.output_linear.weight",
         "shared_down": _LAYER + "shared_mlp.output_linear.weight",
