@@ -354,10 +354,10 @@ class Fit:
         return out
 
     def trim_part(
-        self, whens: list[int], program: Program, name: str, form: Form, i: int, message: "Marked | None" = None
+        self, whens: list[int], program: Program, name: str, form: Form, i: int, message: "Marked | None" = None, fixed: dict | None = None
     ) -> Program:
-        """The program with that part trimmed as the template does."""
-        texts = self.edged(name, form, i, message)
+        """The program with that part trimmed as the template does, in conversations with these `fixed` texts."""
+        texts = [t | (fixed or {}) for t in self.edged(name, form, i, message)]
         for right, left in itertools.product(range(3), range(3)):
             new = program
             if left or right:
@@ -427,7 +427,13 @@ class Fit:
         head, tail = ("".join(text for _, text in part) for part in (written[:place], written[place + 1 :]))
         if len(head) + len(tail) > len(out) or not out.startswith(head) or not out.endswith(tail):
             raise Beyond("it lets an empty text change what stands around it")
-        return {written[place][0]: steps(out[len(head) : len(out) - len(tail)], self.special)}
+        left, system, right = out[len(head) : len(out) - len(tail)].partition(MARK.format("s"))
+        program, when = steps(left, self.special), written[place][0]
+        if system:
+            program, known = (*program, ("system",), *steps(right, self.special)), self.found
+            program = self.trim_part([when], program, "system", form, place, fixed=texts)
+            self.found = known
+        return {when: program}
 
     def unlike(self) -> None:
         """Step 3 of the parts of messages: thoughts without an answer, empty thoughts, and marks without their other."""
