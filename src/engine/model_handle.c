@@ -93,7 +93,9 @@ static enum tern_status read_generation(struct tern_model *m, struct tern_error 
         !(s = keys_u64(&keys, "top_k", &top_k, e)) &&
         !(s = keys_f32(&keys, "top_p", &p->top_p, e)) &&
         !(s = keys_f32(&keys, "min_p", &p->min_p, e)) &&
-        !(s = keys_f32(&keys, "repeat_penalty", &p->repeat_penalty, e)))
+        !(s = keys_f32(&keys, "repeat_penalty", &p->repeat_penalty, e)) &&
+        !(s = keys_f32(&keys, "presence_penalty", &p->presence_penalty, e)) &&
+        !(s = keys_f32(&keys, "frequency_penalty", &p->frequency_penalty, e)))
         s = read_end_tokens(m, &keys, e);
     p->top_k = top_k < m->model->vocab ? (uint32_t)top_k : 0;
     if (!s && sampler_check(p, m->model->vocab, e))

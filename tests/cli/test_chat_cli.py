@@ -753,6 +753,25 @@ class OwnTemplate(Cli):
         self.assertIn(b"ended by:             stop string", done.stderr)
         self.assertNotIn(b"!\n", done.stdout[:-1])
 
+    def test_thoughts_are_in_the_answer(self):
+        """The template begins a thought, and a special token marks it: the answer has both, and can be parted."""
+        for name, opening in (("qwen3.5", "<think>\n"), ("gemma-4", "")):
+            made, t, learned, _ = test_chat.Case().learn(test_chat.ROOT / f"tests/convert/chat_templates/{name}.jinja")
+            model, file = self.dir / f"{name}.bin", self.dir / f"{name}.jsonl"
+            test_chat.weights_file(model, t, {"chat": chat.section(learned)})
+            mark = learned.thoughts.begin
+            args = ["-n", 2, "--logit-bias", f"{made.token_to_id(mark)}+9999"] if made.token_to_id(mark) is not None else ["-n", 2]
+            for think, begins in (("on", opening), ("off", "")):
+                t = Terminal([model, "-c", 400, "-s", 5, "--chat", "--think", think, *args])
+                self.addCleanup(t.close)
+                t.until(PROMPT)
+                shown = t.say("Hello")
+                t.say(f"/save {file}")
+                saved = json.loads(file.read_text().splitlines()[1])["content"]
+                self.assertEqual(saved, begins + shown.decode())
+                if name == "gemma-4":
+                    self.assertEqual(saved, 2 * mark)
+
     def test_what_the_template_takes_back_is_read_again(self):
         """Before an answer without thoughts it writes an empty thought, which is gone in the turns after."""
         asked = {}

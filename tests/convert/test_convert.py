@@ -219,6 +219,7 @@ class HuggingFace(Case):
             "top_p": 0.9,
             "eos_token_id": [2, 7],
             "repetition_penalty": 1.1,
+            "presence_penalty": 1.5,
         }
         (folder / "generation_config.json").write_text(json.dumps(stated))
         (folder / "LICENSE").write_text("Be kind.\n")
@@ -227,6 +228,7 @@ class HuggingFace(Case):
         self.assertEqual(g["end_tokens"].tolist(), [2, 7])
         self.assertEqual([np.float32(g[k]) for k in ("temperature", "top_p")], [np.float32(0.6), np.float32(0.9)])
         self.assertEqual(np.float32(g["repeat_penalty"]), np.float32(1.1))
+        self.assertEqual(g["presence_penalty"], 1.5)
         self.assertNotIn("top_k", g)
         (folder / "generation_config.json").write_text('{"eos_token_id": 300, "do_sample": false, "temperature": 0.6}')
         code, out, _ = run(folder, self.out)

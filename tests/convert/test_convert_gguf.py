@@ -32,6 +32,18 @@ class Gguf(Case):
             self.assertEqual(w.keys("generation")["end_tokens"], 2)
             self.assertEqual(w.keys("provenance")["name"], b"tiny")
 
+    def test_defaults_of_sampling(self):
+        extra = (
+            lambda w: w.add_float32("general.sampling.temp", 0.5),
+            lambda w: w.add_int32("general.sampling.top_k", 20),
+            lambda w: w.add_float32("general.sampling.penalty_present", 1.5),
+        )
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=extra)
+        g = self.converted(path).keys("generation")
+        self.assertEqual((g["temperature"], g["top_k"], g["presence_penalty"]), (0.5, 20, 1.5))
+        path, _ = gguf_model(self.dir / "m.gguf", self.C, tensors(self.C), extra=extra[:1] + (lambda w: w.add_float32("general.sampling.top_p", 2.0),))
+        self.assertIn("top_p is 2.0; it must be a number from 0 to 1", run(path, self.out)[2])
+
     def blocks(self, rng, quant: str, rows: int, k: int) -> np.ndarray:
         """Random bytes of a type, with scales that are sensible numbers."""
         encoding = gguf_types.FORMATS[quant]

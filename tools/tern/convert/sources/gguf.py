@@ -29,6 +29,7 @@ from ..files.matrix import Encoding, Matrix
 from ..tokenizers.gguf import from_gguf
 from ..tokenizers.tokenizer import Tokenizer
 from ..words import size
+from . import sampling
 from .source import TEMPLATE_TOKENS, Source
 
 IGNORED_TENSORS = (".attn_rot_embd.weight", "rope.freqs")  # tables of old files, computed instead
@@ -62,6 +63,7 @@ def load(
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(path, g.keys, config["vocab"]),
+        generation=sampling.of_gguf(str(path), g.keys),
         end_tokens=_end_tokens(path, g.keys, config["vocab"], model.c, settings),
         licence=_text(g.keys, "general.license"),
         notes=model.notes,

@@ -23,7 +23,7 @@ from ..files.matrix import Matrix
 from ..files.safetensors import parse_json
 from ..tokenizers.read import from_huggingface
 from ..tokenizers.tokenizer import Tokenizer
-from . import lora
+from . import lora, sampling
 from .lora import Adapter
 from .source import TEMPLATE_TOKENS, Source
 
@@ -85,7 +85,7 @@ def load(
         config=config,
         matrices=matrices,
         tokenizer=_tokenizer(folder, tokenizer_file, config["vocab"], notes),
-        generation=_generation(generation),
+        generation=sampling.of_generation_config(str(generation), read_object(generation) if generation.exists() else {}),
         end_tokens=_end_tokens(folder, values, generation, config["vocab"], notes, settings),
         licence=_licence(folder),
         notes=notes,
@@ -298,21 +298,6 @@ def _is_unread(kind: str, config: dict[str, Any], name: str) -> bool:
     return bool(feature(config, "kv_from", layer) and UNREAD.search(name))
 
 
-def _generation(path: Path) -> dict[str, Any]:
-    """Defaults of sampling that the model states."""
-    values = read_object(path) if path.exists() else {}
-    out: dict[str, Any] = {}
-    if values.get("do_sample") is False:
-        out["temperature"] = 0.0
-    else:
-        for name, high in (("temperature", 1e3), ("top_k", 1 << 31), ("top_p", 1.0), ("min_p", 1.0)):
-            if values.get(name) is not None:
-                out[name] = _in_range(path, name, values[name], 0, high, whole=name == "top_k")
-    if values.get("repetition_penalty") is not None:
-        out["repeat_penalty"] = _in_range(path, "repetition_penalty", values["repetition_penalty"], 1e-3, 1e3)
-    return out
-
-
 def _end_tokens(
     folder: Path, config: dict[str, Any], path: Path, vocab: int, notes: list[str], settings: Settings | None
 ) -> list[int]:
@@ -325,13 +310,6 @@ def _end_tokens(
         if end >= vocab:
             notes.append(f"{folder}: the end token {end} is left out, because the vocabulary has {vocab} tokens")
     return [end for end in sorted(ends) if end < vocab]
-
-
-def _in_range(path: Path, key: str, value: Any, low: float, high: float, whole: bool = False):
-    good = isinstance(value, int) if whole else isinstance(value, (int, float))
-    if isinstance(value, bool) or not good or not low <= value <= high:
-        raise ConvertError(f"{path}: {key} is {value!r}; it must be a number from {low:g} to {high:g}")
-    return value if whole else float(value)
 
 
 def _tokenizer(folder: Path, given: Path | None, vocab: int, notes: list[str]) -> Tokenizer | None:
