@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     if options.out is not None:
         options.out = paths.out_file(options.out)
         paths.check_out(options.out)
-    seen = foresee.forecast(model)
+    seen = foresee.forecast(model, foresee.TYPES if options.plan or not options.type else ())
     for note in model.notes:
         say(note)
     for text in seen.lines():

@@ -79,8 +79,9 @@ class Get(Case):
         self.assertEqual(self.hub.sent(), 2)  # the header for the plan, then the file
         done = subprocess.run([ROOT / "run", self.dir / "out.bin", "ab", "-n", "3", "--temp", "0"], capture_output=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        code, _, err = self.get(NAME, "again.bin", "--type", "q8")
+        code, out, err = self.get(NAME, "again.bin")
         self.assertEqual(code, 0, err)
+        self.assertIn("tokens/s", out)
         self.assertEqual((self.dir / "out.bin").read_bytes(), (self.dir / "again.bin").read_bytes())
         self.assertEqual(self.hub.sent(), 3)  # the header only: the file was in the cache
 
@@ -123,7 +124,7 @@ class Get(Case):
         self.hub.gated = {NAME}
         self.refused(2, "gated", "HF_TOKEN", NAME)
         self.refused(2, "has no access", HF_TOKEN="bad")
-        code, _, err = self.get(NAME, "out.bin", HF_TOKEN="good")
+        code, _, err = self.get(NAME, "out.bin", "--type", "q8", HF_TOKEN="good")
         self.assertEqual(code, 0, err)
 
     def test_missing(self):
@@ -136,7 +137,7 @@ class Get(Case):
 
     def test_renamed(self):
         self.hub.renamed = {"old/name": NAME}
-        code, out, err = self.get("old/name", "out.bin")
+        code, out, err = self.get("old/name", "out.bin", "--type", "q8")
         self.assertEqual(code, 0, err)
         self.assertIn(f"old/name is now called {NAME}", out)
 

@@ -6,6 +6,7 @@ Out: a Forecast. Its tokens per second come from this machine's plain reads and 
      engine reaches (DECODE, PROMPT; `tests/cli/test_get.py` holds them to ./bench).
 """
 
+import functools
 import os
 import struct
 import tempfile
@@ -67,6 +68,8 @@ class Forecast:
         yield f"{self.model.name}: {self.source.family or self.source.origin}, {self.weights / 1e9:.2f} B weights, {c['n_layers']} layers"
         yield f"licence   {self.model.licence}"
         yield f"download  {size(self.model.bytes)} in {len(self.model.files)} files"
+        if not self.rows:
+            return
         memory = f"memory at {min(CONTEXT, c['max_seq'])}"
         yield f"{'type':<6}{'file':>11}{memory:>18}{'tokens/s':>11}{'prompt tokens/s':>18}"
         for row in self.rows:
@@ -126,13 +129,13 @@ def read(model: hub.Model, settings: Settings, template=None) -> tuple[Source, d
         return source, sections(source, {}, True), tensors(source, None)
 
 
-def forecast(model: hub.Model) -> Forecast:
-    """Reads what is small, and asks the engine about each type."""
+def forecast(model: hub.Model, types: tuple[str, ...] = TYPES) -> Forecast:
+    """Reads what is small, and asks the engine about each type; without types, only what the converter says."""
     source, bodies, entries = read(model, Settings([]))
     weights = sum(t.rows * t.k * t.matrices for t in entries)
     with tempfile.TemporaryDirectory() as folder:
         n_ctx = min(CONTEXT, source.config["max_seq"])
-        rows = [_row(Path(folder, "outline.bin"), bodies, entries, kind, n_ctx) for kind in TYPES]
+        rows = [_row(Path(folder, "outline.bin"), bodies, entries, kind, n_ctx) for kind in types]
     return Forecast(model, source, weights, rows)
 
 
@@ -144,7 +147,7 @@ def _row(path: Path, bodies: dict, entries: list, kind: str, n_ctx: int) -> Row:
     try:
         with Engine(programs.library(), path, n_ctx, n_batch=PROMPT_ROWS, cache_type="f16") as engine:
             row.memory_bytes = engine.memory().total
-            row.decode, row.prompt = speed(engine)
+            row.decode, row.prompt = speed(engine, *limits(path))
     except ConvertError as e:
         if e.code != MEMORY:
             raise
@@ -152,9 +155,15 @@ def _row(path: Path, bodies: dict, entries: list, kind: str, n_ctx: int) -> Row:
     return row
 
 
-def speed(engine: Engine) -> tuple[float, float]:
+@functools.cache
+def limits(path: Path) -> tuple[float, float]:
+    """Bytes read and multiply-adds a second, for quantized weights; measured once, for about a second."""
+    with Engine(programs.library(), path, 1) as engine:
+        return engine.limits()
+
+
+def speed(engine: Engine, reads: float, peak: float) -> tuple[float, float]:
     """Tokens per second to expect: one by one, and of a prompt of 512."""
-    reads, peak = engine.limits()
     rows = min(PROMPT_ROWS, engine.memory().n_ctx)
     one, many = engine.cost(1), engine.cost(rows)
     step = one.weight_bytes / (reads * DECODE) + engine.info.n_layers * PAUSES
