@@ -30,7 +30,7 @@ from .writing.overview import final_tensors
 
 TYPES = ("q8", "q4c")
 CONTEXT = 4096  # positions of the memory that is stated
-DECODE, PROMPT = 0.95, 0.75  # shares of plain reads and of the widest multiply-adds
+DECODE, PROMPT = 0.72, 0.6  # shares of plain reads and of the widest multiply-adds: medians of five shapes on Zen 4
 PAUSES = 25e-6  # seconds a layer: its steps wait for all threads
 PROMPT_ROWS = 512
 FAST = 20  # tokens a second from which on the larger type is recommended
