@@ -30,7 +30,6 @@ import convert as converter
 from tern import programs
 from tern.convert import foresee, hub, paths
 from tern.convert.words import say
-from tern.errors import ConvertError
 from tern.weights import tiles
 
 

@@ -9,7 +9,6 @@ import stat
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -17,7 +16,7 @@ import unicodedata
 import unittest
 from pathlib import Path
 
-from cli_case import ROOT, RUN, Cli, write_model  # first: it makes the next two importable
+from cli_case import RUN, Cli, write_model  # first: it makes the next two importable
 
 import test_chat  # isort: skip
 from tern.convert.chat import chat

@@ -27,11 +27,11 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/cli")]
 import convert  # noqa: E402
 from tern import programs  # noqa: E402
 from tern.convert.families import gguf as gguf_families  # noqa: E402
-from tern.convert.families import layouts  # noqa: E402
+from tern.convert.families import names  # noqa: E402
 from tern.weights import tiles  # noqa: E402
 from tern.weights.reader import WeightsFile  # noqa: E402
 
-HF, GG = layouts.HUGGINGFACE, gguf_families.NAMES
+HF, GG = names.HUGGINGFACE, gguf_families.NAMES
 SMALL = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 300, "hidden_size": 48,
     "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2,
@@ -105,7 +105,7 @@ def huggingface(folder: Path, c: dict, values: dict[str, np.ndarray], dtype: str
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(c))
     tokenizer_json(folder / "tokenizer.json")
-    named = {layouts.source_name(HF, n): x for n, x in values.items()}
+    named = {names.source_name(HF, n): x for n, x in values.items()}
     if shards == 1:
         safetensors_file(folder / "model.safetensors", named, dtype)
         return folder
@@ -228,11 +228,11 @@ def gguf_model(
         permuted = arch == "llama" and turned(name)
         stored = interleaved(x, head_dim) if permuted else x
         if x.ndim == 1:
-            w.add_tensor(layouts.source_name(GG, name), stored)
+            w.add_tensor(names.source_name(GG, name), stored)
             held[name] = x
             continue
         data = gguf.quants.quantize(stored, kind)
-        w.add_tensor(layouts.source_name(GG, name), data, raw_dtype=kind)
+        w.add_tensor(names.source_name(GG, name), data, raw_dtype=kind)
         back = gguf.quants.dequantize(data, kind).reshape(x.shape).astype("f4")
         if permuted:
             heads = len(x) // head_dim

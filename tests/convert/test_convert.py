@@ -11,7 +11,7 @@ import numpy as np
 from convert_case import (
     HF, SMALL, Case, gguf_model, huggingface, llama2c, run, safetensors_file, tensors, tokenizer_bin, version2,
 )  # fmt: skip
-from tern.convert.families import layouts
+from tern.convert.families import names
 from tern.weights import tiles
 from tern.weights import writer as weights
 from tern.weights.reader import WeightsFile
@@ -284,7 +284,7 @@ class HuggingFace(Case):
         wrong = values | {"layer.0.v": np.zeros((48, 16), "f4")}
         self.assertIn("[16, 48]", self.refused(huggingface(self.dir / "m", SMALL, wrong)))
         folder = huggingface(self.dir / "m", SMALL, values)
-        named = {layouts.source_name(HF, n): x for n, x in values.items()}
+        named = {names.source_name(HF, n): x for n, x in values.items()}
         safetensors_file(
             folder / "model.safetensors", named | {"model.layers.2.mlp.up_proj.weight": np.zeros((2, 2), "f4")}
         )

@@ -29,7 +29,6 @@ import test_tokenizer_tools as tools
 from convert_case import BLOCKS, ROOT, SMALL, Case, gguf_model, huggingface, llama2c, run, tensors, tokenizer_bin, version2
 from tern.convert.tokenizers import patterns, tiktoken, vectors
 from tern.convert.tokenizers import sentencepiece_model as spf
-from tern.convert.tokenizers.byte_level import alphabet_text
 from tern.testing import golden_file
 from tern.weights.reader import WeightsFile
 

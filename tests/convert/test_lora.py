@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from convert_case import HF, SMALL, Case, huggingface, llama2c, run, safetensors_file, tensors, tokenizer_bin
-from tern.convert.families import layouts
+from tern.convert.families import names
 from tern.weights import tiles
 from tern.weights import writer as weights
 
@@ -24,7 +24,7 @@ CONFIG = {
 
 def module(name: str) -> str:
     """The module of a tensor of ours, as PEFT names it."""
-    return BEFORE + layouts.source_name(HF, name).removesuffix(".weight")
+    return BEFORE + names.source_name(HF, name).removesuffix(".weight")
 
 
 def pair(name: str, shape: tuple[int, int], rank: int = 4, seed: int = 5) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 In:  a Model of the hub. Its config, tokenizer and the headers of its weights are fetched; the tensors stay holes in stand-ins for
      the files, so the converter and the engine answer as for the real ones.
 Out: a Forecast. Its tokens per second come from this machine's plain reads and multiply-adds, and from the shares of both that the
-     engine reaches (DECODE, PROMPT; `tests/cli/test_get.py` holds them to ./bench).
+     engine reaches (DECODE, PROMPT; `./bench --shape 1.1b` prints them).
 """
 
 import functools

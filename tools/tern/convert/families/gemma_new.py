@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .config import Config
-from .features import MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_STREAMS, MAX_VOCAB, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_HEAD, SOFTMAX
+from .features import MAX_HEAD_DIM, MAX_HEADS, MAX_STREAMS, MAX_VOCAB, MAX_WIDTH, NORM_ATTN, NORM_ATTN_POST, NORM_FFN, NORM_FFN_POST, QK_HEAD, SOFTMAX
 from .graph import Family, graph, put_all, put_experts, put_rope, soft_caps, two_ropes
 from .windows import FULL, SLIDING, layer_types, put_windows
 

@@ -6,16 +6,13 @@ told to the user, who can change it with --set.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ...errors import ConvertError
-from .features import QK_HEAD, RULE_MAMBA2, Slot, feature
 from .layouts import source_name
-from .places import Place, heads_of, interleaved
-from .states import mamba2_rows
 from .windows import FULL, LINEAR, SLIDING
 
 # Keys of the architecture under the names of transformers.
@@ -123,57 +120,57 @@ NEUTRAL = {
     "use_parallel_residual": (False,),
 }
 
-_BLOCK = "blk.{}."
+BLOCK = "blk.{}."
 NAMES = {
     "embed": "token_embd.weight",
     "embed_norm": "token_embd_norm.weight",
     "positions": "position_embd.weight",
-    "attn_norm": _BLOCK + "attn_norm.weight",
-    "attn_post_norm": _BLOCK + "post_attention_norm.weight",
-    "ffn_norm": _BLOCK + "ffn_norm.weight",
-    "ffn_post_norm": _BLOCK + "post_ffw_norm.weight",
-    "q": _BLOCK + "attn_q.weight",
-    "k": _BLOCK + "attn_k.weight",
-    "v": _BLOCK + "attn_v.weight",
-    "qkv": _BLOCK + "attn_qkv.weight",
-    "o": _BLOCK + "attn_output.weight",
-    "q_norm": _BLOCK + "attn_q_norm.weight",
-    "k_norm": _BLOCK + "attn_k_norm.weight",
-    "sinks": _BLOCK + "attn_sinks.weight",
-    "gate": _BLOCK + "ffn_gate.weight",
-    "up": _BLOCK + "ffn_up.weight",
-    "down": _BLOCK + "ffn_down.weight",
-    "gate_exps": _BLOCK + "ffn_gate_exps.weight",
-    "up_exps": _BLOCK + "ffn_up_exps.weight",
-    "down_exps": _BLOCK + "ffn_down_exps.weight",
-    "router": _BLOCK + "ffn_gate_inp.weight",
-    "router_select": _BLOCK + "exp_probs_b.weight",
-    "shared_gate": _BLOCK + "ffn_gate_shexp.weight",
-    "shared_up": _BLOCK + "ffn_up_shexp.weight",
-    "shared_down": _BLOCK + "ffn_down_shexp.weight",
-    "shared_switch": _BLOCK + "ffn_gate_inp_shexp.weight",
-    "attn_gate": _BLOCK + "attn_gate.weight",
-    "x_scale": _BLOCK + "layer_output_scale.weight",
+    "attn_norm": BLOCK + "attn_norm.weight",
+    "attn_post_norm": BLOCK + "post_attention_norm.weight",
+    "ffn_norm": BLOCK + "ffn_norm.weight",
+    "ffn_post_norm": BLOCK + "post_ffw_norm.weight",
+    "q": BLOCK + "attn_q.weight",
+    "k": BLOCK + "attn_k.weight",
+    "v": BLOCK + "attn_v.weight",
+    "qkv": BLOCK + "attn_qkv.weight",
+    "o": BLOCK + "attn_output.weight",
+    "q_norm": BLOCK + "attn_q_norm.weight",
+    "k_norm": BLOCK + "attn_k_norm.weight",
+    "sinks": BLOCK + "attn_sinks.weight",
+    "gate": BLOCK + "ffn_gate.weight",
+    "up": BLOCK + "ffn_up.weight",
+    "down": BLOCK + "ffn_down.weight",
+    "gate_exps": BLOCK + "ffn_gate_exps.weight",
+    "up_exps": BLOCK + "ffn_up_exps.weight",
+    "down_exps": BLOCK + "ffn_down_exps.weight",
+    "router": BLOCK + "ffn_gate_inp.weight",
+    "router_select": BLOCK + "exp_probs_b.weight",
+    "shared_gate": BLOCK + "ffn_gate_shexp.weight",
+    "shared_up": BLOCK + "ffn_up_shexp.weight",
+    "shared_down": BLOCK + "ffn_down_shexp.weight",
+    "shared_switch": BLOCK + "ffn_gate_inp_shexp.weight",
+    "attn_gate": BLOCK + "attn_gate.weight",
+    "x_scale": BLOCK + "layer_output_scale.weight",
     "ple_embed": "per_layer_token_embd.weight",
     "ple_in": "per_layer_model_proj.weight",
     "ple_norm": "per_layer_proj_norm.weight",
-    "ple_gate": _BLOCK + "inp_gate.weight",
-    "ple_out": _BLOCK + "proj.weight",
-    "ple_post_norm": _BLOCK + "post_norm.weight",
+    "ple_gate": BLOCK + "inp_gate.weight",
+    "ple_out": BLOCK + "proj.weight",
+    "ple_post_norm": BLOCK + "post_norm.weight",
     "altup_in": "altup_proj.weight",
     "altup_out": "altup_unembd_proj.weight",
-    "altup_router": _BLOCK + "altup_router.weight",
-    "altup_norm": _BLOCK + "altup_router_norm.weight",
-    "altup_predict": _BLOCK + "altup_predict_coef.weight",
-    "altup_correct": _BLOCK + "altup_correct_coef.weight",
-    "altup_scale": _BLOCK + "altup_correct_scale.weight",
-    "laurel_left": _BLOCK + "laurel_l.weight",
-    "laurel_right": _BLOCK + "laurel_r.weight",
-    "laurel_norm": _BLOCK + "laurel_post_norm.weight",
+    "altup_router": BLOCK + "altup_router.weight",
+    "altup_norm": BLOCK + "altup_router_norm.weight",
+    "altup_predict": BLOCK + "altup_predict_coef.weight",
+    "altup_correct": BLOCK + "altup_correct_coef.weight",
+    "altup_scale": BLOCK + "altup_correct_scale.weight",
+    "laurel_left": BLOCK + "laurel_l.weight",
+    "laurel_right": BLOCK + "laurel_r.weight",
+    "laurel_norm": BLOCK + "laurel_post_norm.weight",
     "final_norm": "output_norm.weight",
     "head": "output.weight",
 }
-FALCON_TWO_NORMS = {"attn_norm": _BLOCK + "attn_norm_2.weight", "ffn_norm": _BLOCK + "attn_norm.weight"}
+FALCON_TWO_NORMS = {"attn_norm": BLOCK + "attn_norm_2.weight", "ffn_norm": BLOCK + "attn_norm.weight"}
 
 
 @dataclass
@@ -255,9 +252,9 @@ def _olmo3(f: Facts) -> None:
 
 
 GEMMA4 = {  # where there are experts, the dense step beside them is the shared one
-    "router_norm": _BLOCK + "ffn_gate_inp.scale", "router_scale": _BLOCK + "ffn_down_exps.scale",
-    "expert_norm": _BLOCK + "pre_ffw_norm_2.weight", "shared_post_norm": _BLOCK + "post_ffw_norm_1.weight",
-    "expert_post_norm": _BLOCK + "post_ffw_norm_2.weight",
+    "router_norm": BLOCK + "ffn_gate_inp.scale", "router_scale": BLOCK + "ffn_down_exps.scale",
+    "expert_norm": BLOCK + "pre_ffw_norm_2.weight", "shared_post_norm": BLOCK + "post_ffw_norm_1.weight",
+    "expert_post_norm": BLOCK + "post_ffw_norm_2.weight",
     "shared_gate": NAMES["gate"], "shared_up": NAMES["up"], "shared_down": NAMES["down"],
 }  # fmt: skip
 
@@ -334,25 +331,25 @@ def _qwen3_next(f: Facts) -> None:
 
 
 DELTA = {
-    "mix_in": NAMES["qkv"], "mix_gate": _BLOCK + "attn_gate.weight", "mix_out": _BLOCK + "ssm_out.weight",
-    "mix_conv": _BLOCK + "ssm_conv1d.weight", "mix_norm": _BLOCK + "ssm_norm.weight", "mix_a": _BLOCK + "ssm_a",
-    "mix_decay_bias": _BLOCK + "ssm_dt.bias", "mix_decay": _BLOCK + "ssm_alpha.weight",
-    "mix_beta": _BLOCK + "ssm_beta.weight", "ba": _BLOCK + "ssm_ba.weight", "attn_gate": NAMES["q"],
-    "ffn_norm": _BLOCK + "post_attention_norm.weight",
+    "mix_in": NAMES["qkv"], "mix_gate": BLOCK + "attn_gate.weight", "mix_out": BLOCK + "ssm_out.weight",
+    "mix_conv": BLOCK + "ssm_conv1d.weight", "mix_norm": BLOCK + "ssm_norm.weight", "mix_a": BLOCK + "ssm_a",
+    "mix_decay_bias": BLOCK + "ssm_dt.bias", "mix_decay": BLOCK + "ssm_alpha.weight",
+    "mix_beta": BLOCK + "ssm_beta.weight", "ba": BLOCK + "ssm_ba.weight", "attn_gate": NAMES["q"],
+    "ffn_norm": BLOCK + "post_attention_norm.weight",
 }  # fmt: skip
 
 
 MLA = {
-    "q_down": _BLOCK + "attn_q_a.weight", "q_down_norm": _BLOCK + "attn_q_a_norm.weight", "k": _BLOCK + "attn_kv_a_mqa.weight",
-    "k_norm": _BLOCK + "attn_kv_a_norm.weight", "k_up": _BLOCK + "attn_k_b.weight", "v_up": _BLOCK + "attn_v_b.weight",
-    "kv_up": _BLOCK + "attn_kv_b.weight",
+    "q_down": BLOCK + "attn_q_a.weight", "q_down_norm": BLOCK + "attn_q_a_norm.weight", "k": BLOCK + "attn_kv_a_mqa.weight",
+    "k_norm": BLOCK + "attn_kv_a_norm.weight", "k_up": BLOCK + "attn_k_b.weight", "v_up": BLOCK + "attn_v_b.weight",
+    "kv_up": BLOCK + "attn_kv_b.weight",
 }  # fmt: skip
 
 
 KIMI = MLA | {part: DELTA[part] for part in ("mix_norm", "mix_a", "mix_decay_bias", "mix_beta")} | {
-    "mix_decay_down": _BLOCK + "ssm_f_a.weight", "mix_decay": _BLOCK + "ssm_f_b.weight",
-    "mix_gate_down": _BLOCK + "ssm_g_a.weight", "mix_gate": _BLOCK + "ssm_g_b.weight", "mix_out": NAMES["o"],
-    "mix_conv": _BLOCK + "ssm_conv1d_{{}}.weight",
+    "mix_decay_down": BLOCK + "ssm_f_a.weight", "mix_decay": BLOCK + "ssm_f_b.weight",
+    "mix_gate_down": BLOCK + "ssm_g_a.weight", "mix_gate": BLOCK + "ssm_g_b.weight", "mix_out": NAMES["o"],
+    "mix_conv": BLOCK + "ssm_conv1d_{{}}.weight",
 }  # fmt: skip
 
 
@@ -363,7 +360,7 @@ def _latent_parts(f: Facts) -> None:
         f.values["qk_nope_head_dim"] = whole - rotary
     f.values["num_key_value_heads"] = 1
     if any(f.has(MLA["q_down"].format(i)) for i in f.layers()):
-        f.names["q"] = _BLOCK + "attn_q_b.weight"
+        f.names["q"] = BLOCK + "attn_q_b.weight"
 
 
 def _kimi(f: Facts) -> None:
@@ -403,7 +400,7 @@ def _latent(f: Facts) -> None:
     if whole is None and out and type(heads) is int and heads > 0:
         f.values["v_head_dim"] = out[-1] // heads
     if f.has(MLA["q_down"].format(0)):
-        f.names["q"] = _BLOCK + "attn_q_b.weight"
+        f.names["q"] = BLOCK + "attn_q_b.weight"
     else:
         f.values["q_lora_rank"] = None
     groups, gating = f.key("n_group") or 1, f.key("expert_gating_func")
@@ -546,13 +543,13 @@ def _lfm2_moe(f: Facts) -> None:
 
 
 SSM = {
-    "mix_in": _BLOCK + "ssm_in.weight", "mix_out": _BLOCK + "ssm_out.weight", "mix_conv": _BLOCK + "ssm_conv1d.weight",
-    "mix_norm": _BLOCK + "ssm_norm.weight", "mix_a": _BLOCK + "ssm_a", "mix_skip": _BLOCK + "ssm_d", "mix_decay": _BLOCK + "ssm_dt.weight",
+    "mix_in": BLOCK + "ssm_in.weight", "mix_out": BLOCK + "ssm_out.weight", "mix_conv": BLOCK + "ssm_conv1d.weight",
+    "mix_norm": BLOCK + "ssm_norm.weight", "mix_a": BLOCK + "ssm_a", "mix_skip": BLOCK + "ssm_d", "mix_decay": BLOCK + "ssm_dt.weight",
 }  # fmt: skip
-SHORT = {f"mix_{part}": f"{_BLOCK}shortconv.{name}.weight" for part, name in (("in", "in_proj"), ("out", "out_proj"), ("conv", "conv"))}
+SHORT = {f"mix_{part}": f"{BLOCK}shortconv.{name}.weight" for part, name in (("in", "in_proj"), ("out", "out_proj"), ("conv", "conv"))}
 _SANDWICH_27B = {2: 46, 3: 62}  # layers
 _THETA = {"rope_theta": 10000.0}
-_POST_AS_FFN = {"ffn_norm": _BLOCK + "post_attention_norm.weight"}
+_POST_AS_FFN = {"ffn_norm": BLOCK + "post_attention_norm.weight"}
 ARCHITECTURES: dict[str, Architecture] = {
     "llama": Architecture("mistral", True, find=_llama, assumed=_THETA, windows=True),
     "llama+experts": Architecture("mixtral", True, find=_llama, assumed=_THETA, windows=True),
@@ -606,11 +603,11 @@ ARCHITECTURES: dict[str, Architecture] = {
     "exaone4": Architecture("exaone4", find=_pattern, assumed=_THETA),
     "olmoe": Architecture("olmoe", assumed=_THETA | {"norm_topk_prob": False}),
     "arcee": Architecture("arcee", True, assumed=_THETA),
-    "seed_oss": Architecture("seed_oss", assumed=_THETA, names={"ffn_norm": _BLOCK + "post_attention_norm.weight"}),
+    "seed_oss": Architecture("seed_oss", assumed=_THETA, names={"ffn_norm": BLOCK + "post_attention_norm.weight"}),
     "ernie4_5": Architecture("ernie4_5", True, assumed={"rope_theta": 500_000.0}),
     "gpt-oss": Architecture(
         "gpt_oss", find=_gpt_oss, assumed={"swiglu_limit": 7.0, "rope_theta": 150_000.0},
-        names={"ffn_norm": _BLOCK + "post_attention_norm.weight"},
+        names={"ffn_norm": BLOCK + "post_attention_norm.weight"},
     ),
     "gpt2": Architecture("gpt2"),
     "nemotron": Architecture("nemotron", partial=True, assumed=_THETA),
@@ -627,7 +624,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "qwen35moe": Architecture("qwen3_5_moe_text", partial=True, find=_states, assumed=_THETA, names=DELTA, tiled=True),
     "kimi-linear": Architecture("kimi_linear", find=_kimi, names=KIMI, in_three=True),
     "granitehybrid": Architecture("granitemoehybrid", True, find=_granite_hybrid, names=SSM),
-    "falcon-h1": Architecture("falcon_h1", find=_falcon_h1, assumed=_THETA, names=SSM | {"ffn_norm": _BLOCK + "ffn_norm"}),
+    "falcon-h1": Architecture("falcon_h1", find=_falcon_h1, assumed=_THETA, names=SSM | {"ffn_norm": BLOCK + "ffn_norm"}),
     "nemotron_h": Architecture("nemotron_h", True, True, find=_nemotron_h, names=SSM | {"ffn_norm": NAMES["attn_norm"]}),
     "nemotron_h_moe": Architecture("nemotron_h", True, True, find=_nemotron_h, names=SSM | {"ffn_norm": NAMES["attn_norm"]}),
     "lfm2": Architecture("lfm2", find=_lfm2, assumed={"rope_theta": 1_000_000.0}, names=SHORT),
@@ -653,7 +650,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "jais2": Architecture("jais2", assumed={"rope_theta": 500_000.0}),
     "mistral3": Architecture("mistral", True, find=_llama, assumed=_THETA, windows=True),
     "mistral3+tempered": Architecture("ministral3", True, find=_llama, assumed={"rope_theta": 1_000_000.0}),
-    "dbrx": Architecture("dbrx", find=_dbrx, assumed={"rope_theta": 500_000.0}, names={"ffn_norm": _BLOCK + "attn_output_norm.weight"}),
+    "dbrx": Architecture("dbrx", find=_dbrx, assumed={"rope_theta": 500_000.0}, names={"ffn_norm": BLOCK + "attn_output_norm.weight"}),
 }  # fmt: skip
 
 
@@ -671,189 +668,3 @@ def architecture(name: str, keys: dict[str, Any]) -> Architecture | None:
 
 def known() -> list[str]:
     return [name for name in ARCHITECTURES if "+" not in name]
-
-
-IN_THREE = ("mix_in", "mix_conv", "mix_a", "mix_decay_bias")
-QKV, GATE_UP = ("q", "k", "v"), ("gate", "up")
-
-
-class GgufLayout:
-    """The Places of a model's tensors in a GGUF file. `entries`: its tensors, with shapes slowest dimension first."""
-
-    def __init__(self, arch: Architecture, facts: Facts, config: dict[str, Any], entries: dict[str, Any]):
-        self.arch, self.config, self.entries, self.given = arch, config, entries, facts.given
-        self.names = NAMES | arch.names | facts.names
-
-    def value(self, key: str, layer: int) -> Any:
-        return feature(self.config, key, layer)
-
-    def name(self, part: str, layer: int, vector: bool) -> str:
-        """The tensor of our `part`, where `part` is named without _bias."""
-        name = self.names[part].format(layer)
-        return name.removesuffix("weight") + "bias" if vector else name
-
-    def places(self, slot: Slot) -> list[Place]:
-        layer, part = slot.layer_and_part
-        base, biased = part.removesuffix("_bias"), part.endswith("_bias")
-        if self.arch.ones and base.endswith("_norm"):
-            return [Place(slot.name, (slot.rows,), ones=True)]
-        if part in ("altup_in", "altup_out"):
-            n = slot.matrices
-            return [Place(self.names[part], (n, slot.rows, slot.k), index=i) for i in range(n)]
-        if part in ("altup_predict", "altup_correct"):
-            n = self.config["n_streams"]
-            return [Place(self.names[part].format(layer), (slot.rows // n, n))]
-        if part in ("q_norm", "k_norm") and self.arch.family == "llama4_text":
-            return [Place(slot.name, (slot.rows,), ones=True)]
-        if slot.name in self.given:
-            return [Place(slot.name, (slot.rows,), given=self.given[slot.name])]
-        if "kv_up" in self.names and layer >= 0 and self.value("kv_rank", layer):
-            found = self._latent(part, slot, layer)
-            if found:
-                return found
-        if part == "v_norm":
-            return [Place(slot.name, (slot.rows,), ones=True)]
-        if part == "router_norm":
-            return [Place(self.name(part, layer, False), (slot.rows,), times=slot.rows**-0.5)]
-        if self.arch.in_three and part in IN_THREE:
-            return self._in_three(part, slot, layer)
-        if part.startswith("mix_") and (not self.value("v_heads", layer) or self.value("recurrence", layer) == RULE_MAMBA2):
-            return [self._state(part, slot, layer)]
-        if "ba" in self.names and (part.startswith("mix_") or part in ("q", "attn_gate")):
-            return [self._delta(part, slot, layer)]
-        order = self._order(base, layer)
-        if base in QKV and self.name("qkv", layer, False) in self.entries:
-            return [self._fused("qkv", base, order, slot, layer, biased)]
-        if base in GATE_UP and self._gate_in_up(layer):
-            return [self._fused("up", base, order, slot, layer, biased)]
-        if base in (*GATE_UP, "down") and self.value("n_experts", layer):
-            return self._experts(base, slot, layer, biased)
-        return [self._place(self.name(base, layer, biased), self._shape(slot), order)]
-
-    def _in_three(self, part: str, slot: Slot, layer: int) -> list[Place]:
-        """Of a delta net whose q, k and v, and their convolutions, are tensors of their own."""
-        name, width = self.names.get(part, "").format(layer), self.value("conv_width", layer)
-        keys, values = (self.value(f"{p}_heads", layer) * self.value(f"{p}_dim", layer) for p in "kv")
-        rows = {"q": keys, "k": keys, "v": values}
-        if part == "mix_in":
-            return [Place(_BLOCK.format(layer) + f"attn_{p}.weight", (rows[p], slot.k), stacked=True) for p in rows]
-        if part == "mix_conv":
-            taps = [(t, p) for t in range(width) for p in rows]
-            places = [self._place(name.format(p), (rows[p], 1, width), np.arange(rows[p]) * width + t) for t, p in taps]
-            return [replace(place, stacked=True) for place in places]
-        place = self._place(name, (slot.rows,))
-        return [replace(place, times=-1.0) if part == "mix_a" else place]
-
-    def _state(self, part: str, slot: Slot, layer: int) -> Place:
-        """Of Mamba2, or of a short convolution."""
-        width, found = self.value("conv_width", layer), mamba2_rows(self.value, layer, part) if self.value("v_heads", layer) else None
-        if found and part in ("mix_in", "mix_gate", "mix_decay"):
-            return Place(self.names["mix_in"].format(layer), (found[1], slot.k), found[0])
-        name = source_name(self.names, f"layer.{layer}.{part}")
-        if part == "mix_conv" and not found:
-            channels = slot.rows // width
-            return self._place(name, (channels, width), (np.arange(channels) * width + np.arange(width)[:, None]).ravel())
-        if part == "mix_conv":
-            return self._place(name, (found[1], width), found[0])
-        place = self._place(name, self._shape(slot), found[0] if found else None)
-        return replace(place, times=-1.0) if part == "mix_a" else place
-
-    def _delta(self, part: str, slot: Slot, layer: int) -> Place:
-        """Of a layer with a state; and query and gate of attention, which lie together, head by head."""
-        heads, keys = self.value("v_heads", layer), self.value("k_heads", layer)
-        v_dim, width, share = self.value("v_dim", layer), self.value("conv_width", layer), heads // max(keys, 1)
-        name, order = self.names[part].format(layer), np.arange(heads)
-        if self.arch.tiled:
-            order = order % max(share, 1) * keys + order // max(share, 1)
-        values = (order[:, None] * v_dim + np.arange(v_dim)).ravel()  # source numbers of values
-        channels = np.concatenate([np.arange(2 * keys * self.value("k_dim", layer)), 2 * keys * self.value("k_dim", layer) + values])
-        if part in ("q", "attn_gate"):
-            d, n = self.value("head_dim", layer), self.value("n_heads", layer)
-            return Place(name, (2 * n * d, slot.k), heads_of(0 if part == "q" else d, n, 2 * d, d))
-        if part in ("mix_beta", "mix_decay") and (ba := self.names["ba"].format(layer)) in self.entries:
-            rows = heads_of(share if part == "mix_decay" else 0, keys, 2 * share, share)
-            return Place(ba, (2 * heads, slot.k), rows)
-        if part == "mix_conv":
-            return self._place(name, (len(channels), width), (channels * width + np.arange(width)[:, None]).ravel())
-        if part == "mix_out":
-            return Place(name, (slot.rows, slot.k), columns=values if self.arch.tiled else None)
-        if part == "mix_norm":
-            return Place(name, (slot.rows,))
-        rows = {"mix_in": channels, "mix_gate": values}.get(part, order)
-        return Place(name, self._shape(slot), rows, times=-1.0 if part == "mix_a" else 1.0)
-
-    def _latent(self, part: str, slot: Slot, layer: int) -> list[Place] | None:
-        """Today the matrices of keys and values lie apart, [heads, rank, nope] and [heads, value, rank]; before, head by head
-        in one. Dimensions that turn are stored as published: MiniCPM3's halves, the others' neighbours."""
-        heads, nope, value, rank = (self.value(key, layer) for key in ("n_heads", "nope_dim", "value_dim", "kv_rank"))
-        rotary, name = self.value("head_dim", layer) - rank, self.names.get(part, "").format(layer)
-        turned = np.arange(rotary)
-        if self.value("rope_set", layer) and self.arch.family != "minicpm3":
-            turned = np.concatenate([np.arange(0, rotary, 2), np.arange(1, rotary, 2)])
-        if part in ("k_up", "v_up") and name in self.entries:
-            return [Place(name, (heads, slot.rows, slot.k), index=h) for h in range(heads)]
-        each, joined = nope + value, self.names["kv_up"].format(layer)
-        if part == "k_up":
-            return [Place(joined, (heads * each, rank), transposed=True, first=h * each) for h in range(heads)]
-        if part == "v_up":
-            return [Place(joined, (heads * each, rank), h * each + nope + np.arange(value)) for h in range(heads)]
-        if part == "q":
-            head = np.concatenate([np.arange(nope), nope + turned])
-            return [Place(name, self._shape(slot), (np.arange(heads)[:, None] * (nope + rotary) + head).ravel())]
-        return [Place(name, self._shape(slot), np.concatenate([np.arange(rank), rank + turned]))] if part == "k" else None
-
-    def _shape(self, slot: Slot) -> tuple[int, ...]:
-        return (slot.rows,) if slot.vector else (slot.rows, slot.k)
-
-    def _place(self, name: str, shape: tuple[int, ...], rows: np.ndarray | None = None, index: int | None = None) -> Place:
-        """Shapes that differ only in how a vector is written (ones, heads) are the same."""
-        entry = self.entries.get(name)
-        if entry is not None and self._squeezed(entry.shape) == self._squeezed(shape):
-            shape = entry.shape
-        elif entry is not None and len(shape) == 1 and np.prod(entry.shape, dtype=object) == shape[0]:
-            shape = entry.shape  # norms of heads
-        return Place(name, shape, rows, index=index)
-
-    @staticmethod
-    def _squeezed(shape: tuple[int, ...]) -> list[int]:
-        return [n for n in shape if n != 1]
-
-    def _order(self, base: str, layer: int) -> np.ndarray | None:
-        """The file's rows in our order, where its heads turn neighbours."""
-        if not self.arch.interleaved or base not in ("q", "k", "q_norm", "k_norm"):
-            return None
-        heads = self.value("n_heads" if base[0] == "q" else "n_kv_heads", layer)
-        if base.endswith("_norm") and self.value("qk_norm", layer) == QK_HEAD:
-            heads = 1
-        d = self.value("head_dim", layer)
-        return interleaved(heads, d, 2 * len(self.config["rope.0.inv_freq"]) if "rope.0.inv_freq" in self.config else d)
-
-    def _gate_in_up(self, layer: int) -> bool:
-        """Whether the rows of gate stand above those of up in one tensor."""
-        if not self.value("ffn_gated", layer) or self.value("n_experts", layer):
-            return False
-        return self.name("gate", layer, False) not in self.entries and self.name("up", layer, False) in self.entries
-
-    def _fused(self, name: str, base: str, order: np.ndarray | None, slot: Slot, layer: int, biased: bool) -> Place:
-        """The tensor `name` is q, k and v, or gate and up, one below the other."""
-        d, hidden = self.value("head_dim", layer), self.value("hidden", layer)
-        q, kv = self.value("n_heads", layer) * d, self.value("n_kv_heads", layer) * d
-        parts = {"q": q, "k": kv, "v": kv} if name == "qkv" else {"gate": hidden, "up": hidden}
-        first = sum(list(parts.values())[: list(parts).index(base)])
-        total = sum(parts.values())
-        rows = first + (np.arange(slot.rows) if order is None else order)
-        return self._place(self.name(name, layer, biased), (total,) if slot.vector else (total, slot.k), rows)
-
-    def _experts(self, base: str, slot: Slot, layer: int, biased: bool) -> list[Place]:
-        """All experts in one tensor, or, in old files, one for each."""
-        n = self.value("n_experts", layer)
-        rows = slot.rows // n if slot.vector else slot.rows
-        shape = (rows,) if slot.vector else (rows, slot.k)
-        merged = self.name(base + "_exps", layer, biased)
-        old, both = self.name(base, layer, biased), _BLOCK.format(layer) + "ffn_gate_up_exps.weight"
-        if base in GATE_UP and both in self.entries:
-            part = np.arange(rows) + (rows if base == "up" else 0)
-            return [Place(both, (n, 2 * rows, slot.k), part, index=e) for e in range(n)]
-        if merged not in self.entries and old.replace(".weight", ".0.weight") in self.entries:
-            return [self._place(old.replace(".weight", f".{e}.weight"), shape) for e in range(n)]
-        return [self._place(merged, (n, *shape), index=e) for e in range(n)]

@@ -1,7 +1,7 @@
 """Where each family keeps its tensors in a Hugging Face directory.
 
 Out: for a slot (a tensor that the features ask for) the Places in the source, one for each expert where there are many.
-To add a family whose tensors differ: its names in NAMES, and where they are not whole, plain tensors, a function in
+To add a family whose tensors differ: its names in names.py, and where they are not whole, plain tensors, a function in
 LAYOUTS.
 """
 
@@ -15,238 +15,8 @@ import numpy as np
 from ...errors import ConvertError
 from . import states
 from .features import FACTORS, Slot, feature
+from .names import DBRX, FALCON, HUGGINGFACE, LAYER, NAMES, source_name
 from .places import Place, heads_of, interleaved, plain, rows_of
-
-# Our names of tensors (FORMAT.md) there; {} is the layer.
-HUGGINGFACE = {
-    "embed": "model.embed_tokens.weight",
-    "attn_norm": "model.layers.{}.input_layernorm.weight",
-    "ffn_norm": "model.layers.{}.post_attention_layernorm.weight",
-    "q": "model.layers.{}.self_attn.q_proj.weight",
-    "k": "model.layers.{}.self_attn.k_proj.weight",
-    "v": "model.layers.{}.self_attn.v_proj.weight",
-    "o": "model.layers.{}.self_attn.o_proj.weight",
-    "q_norm": "model.layers.{}.self_attn.q_norm.weight",
-    "k_norm": "model.layers.{}.self_attn.k_norm.weight",
-    "sinks": "model.layers.{}.self_attn.sinks",
-    "gate": "model.layers.{}.mlp.gate_proj.weight",
-    "up": "model.layers.{}.mlp.up_proj.weight",
-    "down": "model.layers.{}.mlp.down_proj.weight",
-    "router": "model.layers.{}.mlp.gate.weight",
-    "shared_gate": "model.layers.{}.mlp.shared_expert.gate_proj.weight",
-    "shared_up": "model.layers.{}.mlp.shared_expert.up_proj.weight",
-    "shared_down": "model.layers.{}.mlp.shared_expert.down_proj.weight",
-    "shared_switch": "model.layers.{}.mlp.shared_expert_gate.weight",
-    "final_norm": "model.norm.weight",
-    "head": "lm_head.weight",
-    "mtp_in": "model.layers.{}.eh_proj.weight",
-    "mtp_embed_norm": "model.layers.{}.enorm.weight",
-    "mtp_hidden_norm": "model.layers.{}.hnorm.weight",
-    "mtp_norm": "model.layers.{}.shared_head.norm.weight",
-    "mtp_embed": "model.layers.{}.embed_tokens.weight",
-    "mtp_head": "model.layers.{}.shared_head.head.weight",
-}
-_LAYER = "model.layers.{}."
-_SANDWICH = {
-    "attn_post_norm": _LAYER + "post_attention_layernorm.weight",
-    "ffn_norm": _LAYER + "pre_feedforward_layernorm.weight",
-    "ffn_post_norm": _LAYER + "post_feedforward_layernorm.weight",
-}
-_NEOX = "gpt_neox.layers.{}."
-_FALCON = "transformer.h.{}."
-_GPT2 = "transformer.h.{}."
-_SHARED = {f"shared_{part}": _LAYER + f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}
-_DEEPSEEK = _SHARED | {"router_select": _LAYER + "mlp.gate.e_score_correction_weight"}
-_GEMMA4 = _SANDWICH | {
-    "router": _LAYER + "router.proj.weight", "router_scale": _LAYER + "router.per_expert_scale",
-    "expert_norm": _LAYER + "pre_feedforward_layernorm_2.weight",
-    "shared_post_norm": _LAYER + "post_feedforward_layernorm_1.weight",
-    "expert_post_norm": _LAYER + "post_feedforward_layernorm_2.weight",
-    "shared_gate": _LAYER + "mlp.gate_proj.weight", "shared_up": _LAYER + "mlp.up_proj.weight",
-    "shared_down": _LAYER + "mlp.down_proj.weight", "x_scale": _LAYER + "layer_scalar",
-    "ple_embed": "model.embed_tokens_per_layer.weight", "ple_in": "model.per_layer_model_projection.weight",
-    "ple_norm": "model.per_layer_projection_norm.weight", "ple_gate": _LAYER + "per_layer_input_gate.weight",
-    "ple_out": _LAYER + "per_layer_projection.weight", "ple_post_norm": _LAYER + "post_per_layer_input_norm.weight",
-}  # fmt: skip
-_DELTA = {
-    "mix_out": _LAYER + "linear_attn.out_proj.weight", "mix_conv": _LAYER + "linear_attn.conv1d.weight",
-    "mix_norm": _LAYER + "linear_attn.norm.weight", "mix_in": _LAYER + "linear_attn.in_proj_qkv.weight",
-    "mix_gate": _LAYER + "linear_attn.in_proj_z.weight", "mix_beta": _LAYER + "linear_attn.in_proj_b.weight",
-    "mix_decay": _LAYER + "linear_attn.in_proj_a.weight",
-}  # fmt: skip
-_HUNYUAN = {"q_norm": _LAYER + "self_attn.query_layernorm.weight", "k_norm": _LAYER + "self_attn.key_layernorm.weight"}
-_OPT, _MPT, _DBRX = "model.decoder.layers.{}.", "transformer.blocks.{}.", "transformer.blocks.{}."
-_GPTJ = {
-    "embed": "transformer.wte.weight", "final_norm": "transformer.ln_f.weight", "attn_norm": _GPT2 + "ln_1.weight",
-    "o": _GPT2 + "attn.out_proj.weight", "up": _GPT2 + "mlp.fc_in.weight", "down": _GPT2 + "mlp.fc_out.weight",
-}  # fmt: skip
-_GEMMA3N = _SANDWICH | {part: name for part, name in _GEMMA4.items() if part.startswith("ple_")} | {
-    "altup_router": _LAYER + "altup.modality_router.weight", "altup_norm": _LAYER + "altup.router_norm.weight",
-    "laurel_left": _LAYER + "laurel.linear_left.weight", "laurel_right": _LAYER + "laurel.linear_right.weight",
-    "laurel_norm": _LAYER + "laurel.post_laurel_norm.weight", "altup_scale": _LAYER + "altup.correct_output_scale",
-}  # fmt: skip
-NAMES: dict[str, dict[str, str]] = {
-    "gemma3n_text": _GEMMA3N,
-    "gemma4_text": _GEMMA4,
-    "gemma4_unified_text": _GEMMA4,
-    "gemma2": _SANDWICH,
-    "gemma3_text": _SANDWICH,
-    "olmo2": _SANDWICH,
-    "olmo3": _SANDWICH,
-    "exaone4": _SANDWICH,
-    "glm4": {
-        "attn_post_norm": _LAYER + "post_self_attn_layernorm.weight",
-        "ffn_post_norm": _LAYER + "post_mlp_layernorm.weight",
-    },
-    "nanochat": {"up": _LAYER + "mlp.fc1.weight", "down": _LAYER + "mlp.fc2.weight"},
-    "hunyuan_v1_dense": _HUNYUAN,
-    "hunyuan_v1_moe": _HUNYUAN | {"router": _LAYER + "mlp.gate.wg.weight"}
-    | {f"shared_{part}": _LAYER + f"mlp.shared_mlp.{part}_proj.weight" for part in ("gate", "up", "down")},
-    "opt": {
-        "embed": "model.decoder.embed_tokens.weight", "positions": "model.decoder.embed_positions.weight",
-        "final_norm": "model.decoder.final_layer_norm.weight", "attn_norm": _OPT + "self_attn_layer_norm.weight",
-        "ffn_norm": _OPT + "final_layer_norm.weight", "o": _OPT + "self_attn.out_proj.weight",
-        "up": _OPT + "fc1.weight", "down": _OPT + "fc2.weight",
-    } | {part: _OPT + f"self_attn.{part}_proj.weight" for part in "qkv"},
-    "mpt": {
-        "embed": "transformer.wte.weight", "final_norm": "transformer.norm_f.weight", "attn_norm": _MPT + "norm_1.weight",
-        "ffn_norm": _MPT + "norm_2.weight", "o": _MPT + "attn.out_proj.weight", "up": _MPT + "ffn.up_proj.weight",
-        "down": _MPT + "ffn.down_proj.weight",
-    },
-    "gptj": _GPTJ | {part: _GPT2 + f"attn.{part}_proj.weight" for part in "qkv"},
-    "codegen": _GPTJ,
-    "gpt_neo": {
-        "embed": "transformer.wte.weight", "positions": "transformer.wpe.weight", "final_norm": "transformer.ln_f.weight",
-        "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight",
-        "o": _GPT2 + "attn.attention.out_proj.weight", "up": _GPT2 + "mlp.c_fc.weight", "down": _GPT2 + "mlp.c_proj.weight",
-    } | {part: _GPT2 + f"attn.attention.{part}_proj.weight" for part in "qkv"},
-    "hyperclovax": {
-        "attn_post_norm": _LAYER + "post_norm1.weight", "ffn_post_norm": _LAYER + "post_norm2.weight",
-    },
-    "persimmon": {
-        "o": _LAYER + "self_attn.dense.weight", "qkv": _LAYER + "self_attn.query_key_value.weight",
-        "up": _LAYER + "mlp.dense_h_to_4h.weight", "down": _LAYER + "mlp.dense_4h_to_h.weight",
-        "q_norm": _LAYER + "self_attn.q_layernorm.weight", "k_norm": _LAYER + "self_attn.k_layernorm.weight",
-        "final_norm": "model.final_layernorm.weight",
-    },
-    "apertus": {
-        "attn_norm": _LAYER + "attention_layernorm.weight", "ffn_norm": _LAYER + "feedforward_layernorm.weight",
-    },
-    "vaultgemma": {"ffn_norm": _SANDWICH["ffn_norm"]},
-    "glm4_moe": _DEEPSEEK,
-    "dots1": _DEEPSEEK,
-    "exaone_moe": _DEEPSEEK,
-    "bailing_hybrid": _DEEPSEEK | {
-        "mix_conv": _LAYER + "self_attn.conv1d.weight", "mix_norm": _LAYER + "self_attn.o_norm.weight",
-        "mix_gate": _LAYER + "self_attn.g_proj.weight", "attn_gate": _LAYER + "self_attn.g_proj.weight",
-        "mix_beta": _LAYER + "self_attn.b_proj.weight", "mix_out": _LAYER + "self_attn.o_proj.weight",
-        "mix_decay": _LAYER + "self_attn.f_proj.weight",
-    },
-    "kimi_linear": _DEEPSEEK | {
-        "mix_conv": _LAYER + "self_attn.conv1d.weight", "mix_norm": _LAYER + "self_attn.o_norm.weight",
-        "mix_gate_down": _LAYER + "self_attn.g_a_proj.weight", "mix_gate": _LAYER + "self_attn.g_b_proj.weight",
-        "mix_beta": _LAYER + "self_attn.b_proj.weight", "mix_out": _LAYER + "self_attn.o_proj.weight",
-        "mix_decay_down": _LAYER + "self_attn.f_a_proj.weight", "mix_decay": _LAYER + "self_attn.f_b_proj.weight",
-    },
-    "deepseek_v2": _DEEPSEEK, "deepseek_v3": _DEEPSEEK, "glm4_moe_lite": _DEEPSEEK, "mistral4": _SHARED,
-    "llama4_text": {
-        "router": _LAYER + "feed_forward.router.weight",
-        **{part: f"{_LAYER}feed_forward.{part}_proj.weight" for part in ("gate", "up", "down")},
-        **{f"shared_{part}": f"{_LAYER}feed_forward.shared_expert.{part}_proj.weight" for part in ("gate", "up", "down")},
-    },
-    "ernie4_5_moe": _SHARED,
-    "solar_open": _DEEPSEEK,
-    "flex_olmo": _SANDWICH,
-    "afmoe": _SHARED | {
-        "attn_post_norm": _LAYER + "post_attention_layernorm.weight", "ffn_norm": _LAYER + "pre_mlp_layernorm.weight",
-        "ffn_post_norm": _LAYER + "post_mlp_layernorm.weight", "attn_gate": _LAYER + "self_attn.gate_proj.weight",
-        "router": _LAYER + "mlp.router.gate.weight", "router_select": _LAYER + "mlp.expert_weight",
-    },
-    "granitemoe": {"router": _LAYER + "block_sparse_moe.router.weight"},
-    "granitemoeshared": {
-        "router": _LAYER + "block_sparse_moe.router.weight",
-        "shared_down": _LAYER + "shared_mlp.output_linear.weight",
-    },
-    "mixtral": {"router": _LAYER + "block_sparse_moe.gate.weight"},
-    "gpt_oss": {"router": _LAYER + "mlp.router.weight"},
-    "starcoder2": {"up": _LAYER + "mlp.c_fc.weight", "down": _LAYER + "mlp.c_proj.weight"},
-    "phi": {
-        "o": _LAYER + "self_attn.dense.weight", "up": _LAYER + "mlp.fc1.weight", "down": _LAYER + "mlp.fc2.weight",
-        "final_norm": "model.final_layernorm.weight",
-        "q_norm": _LAYER + "self_attn.q_layernorm.weight", "k_norm": _LAYER + "self_attn.k_layernorm.weight",
-    },
-    "gpt_neox": {
-        "embed": "gpt_neox.embed_in.weight", "head": "embed_out.weight",
-        "attn_norm": _NEOX + "input_layernorm.weight", "ffn_norm": _NEOX + "post_attention_layernorm.weight",
-        "o": _NEOX + "attention.dense.weight", "up": _NEOX + "mlp.dense_h_to_4h.weight",
-        "down": _NEOX + "mlp.dense_4h_to_h.weight", "final_norm": "gpt_neox.final_layer_norm.weight",
-        "qkv": _NEOX + "attention.query_key_value.weight",
-    },
-    "falcon": {
-        "embed": "transformer.word_embeddings.weight", "final_norm": "transformer.ln_f.weight",
-        "attn_norm": _FALCON + "input_layernorm.weight", "ffn_norm": _FALCON + "post_attention_layernorm.weight",
-        "o": _FALCON + "self_attention.dense.weight", "up": _FALCON + "mlp.dense_h_to_4h.weight",
-        "down": _FALCON + "mlp.dense_4h_to_h.weight", "qkv": _FALCON + "self_attention.query_key_value.weight",
-    },
-    "qwen3_next": _DELTA | {
-        "qkvz": _LAYER + "linear_attn.in_proj_qkvz.weight", "ba": _LAYER + "linear_attn.in_proj_ba.weight",
-    },
-    "qwen3_5_text": _DELTA, "qwen3_5_moe_text": _DELTA,
-    "olmo_hybrid": {
-        "attn_post_norm": _LAYER + "post_attention_layernorm.weight",
-        "ffn_post_norm": _LAYER + "post_feedforward_layernorm.weight", "mix_conv": _LAYER + "linear_attn.conv1d.weight",
-        "mix_norm": _LAYER + "linear_attn.o_norm.weight", "mix_gate": _LAYER + "linear_attn.g_proj.weight",
-        "mix_decay": _LAYER + "linear_attn.a_proj.weight", "mix_beta": _LAYER + "linear_attn.b_proj.weight",
-        "mix_out": _LAYER + "linear_attn.o_proj.weight",
-    },
-    "gpt2": {
-        "embed": "transformer.wte.weight", "positions": "transformer.wpe.weight", "head": "lm_head.weight",
-        "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight", "qkv": _GPT2 + "attn.c_attn.weight",
-        "o": _GPT2 + "attn.c_proj.weight", "up": _GPT2 + "mlp.c_fc.weight", "down": _GPT2 + "mlp.c_proj.weight",
-        "final_norm": "transformer.ln_f.weight",
-    },
-}  # fmt: skip
-NAMES |= states.NAMES
-NAMES["axk1"] = _DEEPSEEK | {"ffn_post_norm": _LAYER + "mlp.post_mlp_layernorm.weight"}
-NAMES["hy_v3"] = _SHARED | {"router_select": _LAYER + "mlp.e_score_correction_weight"}
-NAMES["cohere2_moe"] = _SHARED
-NAMES["aria_text"] = _SHARED | {"router": _LAYER + "mlp.router.weight"}
-NAMES["laguna"] = _DEEPSEEK | {"attn_gate": _LAYER + "self_attn.g_proj.weight"}
-NAMES["kolibri1"] = NAMES["glm4"] | _DEEPSEEK
-NAMES["dbrx"] = {
-    "embed": "transformer.wte.weight", "final_norm": "transformer.norm_f.weight", "attn_norm": _DBRX + "norm_attn_norm.norm_1.weight",
-    "ffn_norm": _DBRX + "norm_attn_norm.norm_2.weight", "o": _DBRX + "norm_attn_norm.attn.out_proj.weight",
-    "router": _DBRX + "ffn.router.layer.weight",
-}  # fmt: skip
-NAMES["bloom"] = NAMES["falcon"] | {"embed_norm": "transformer.word_embeddings_layernorm.weight"}
-NAMES["granitemoe_swa"] = NAMES["granitemoeshared"]
-NAMES["gpt_bigcode"] = NAMES["gpt-sw3"] = NAMES["gpt2"]
-NAMES["xglm"] = {part: name.replace("model.decoder.", "model.") for part, name in NAMES["opt"].items()} | {
-    "positions": "model.embed_positions.weights", "final_norm": "model.layer_norm.weight",
-}  # fmt: skip
-NAMES["ctrl"] = {
-    "embed": "transformer.w.weight", "positions": "transformer.pos_encoding", "final_norm": "transformer.layernorm.weight",
-    "attn_norm": _GPT2 + "layernorm1.weight", "ffn_norm": _GPT2 + "layernorm2.weight", "head": "lm_head.weight",
-    "o": _GPT2 + "multi_head_attention.dense.weight", "up": _GPT2 + "ffn.0.weight", "down": _GPT2 + "ffn.2.weight",
-    **{part: f"{_GPT2}multi_head_attention.W{part}.weight" for part in "qkv"},
-}  # fmt: skip
-NAMES["bitnet"] = {
-    "out_norm": _LAYER + "self_attn.attn_sub_norm.weight", "down_norm": _LAYER + "mlp.ffn_sub_norm.weight",
-}  # fmt: skip
-NAMES["biogpt"] = {part: name.replace("model.decoder.", "biogpt.") for part, name in NAMES["opt"].items()} | {
-    "final_norm": "biogpt.layer_norm.weight", "head": "output_projection.weight",
-}  # fmt: skip
-NAMES["gpt_neox_japanese"] = {part: name.replace("gpt_neox.", "gpt_neox_japanese.") for part, name in NAMES["gpt_neox"].items()}
-
-
-def source_name(names: dict[str, str], ours: str) -> str:
-    """The name in a source of one of our tensors: 'layer.3.q_bias' is blk.3.attn_q.bias in GGUF."""
-    layer, part = "", ours
-    if ours.startswith("layer."):
-        _, layer, part = ours.split(".")
-    if part.endswith("_bias"):
-        return names[part.removesuffix("_bias")].removesuffix("weight").format(layer) + "bias"
-    return names[part].format(layer)
 
 
 class Layout:
@@ -297,10 +67,10 @@ QKV = ("q", "k", "v", "q_bias", "k_bias", "v_bias")
 
 def _phi3(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     if part in QKV:
-        return _fused(at, slot, layer, part, _LAYER + "self_attn.qkv_proj.weight", _qkv_rows(at, layer))
+        return _fused(at, slot, layer, part, LAYER + "self_attn.qkv_proj.weight", _qkv_rows(at, layer))
     if part in ("gate", "up"):
         return _fused(
-            at, slot, layer, part, _LAYER + "mlp.gate_up_proj.weight", {"gate": slot.rows, "up": slot.rows}
+            at, slot, layer, part, LAYER + "mlp.gate_up_proj.weight", {"gate": slot.rows, "up": slot.rows}
         )
     return None
 
@@ -332,9 +102,9 @@ def _gemma4(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None
     if part == "v_norm":
         return [Place(slot.name, (slot.rows,), ones=True)]
     if part == "router_norm":
-        return [Place(_LAYER.format(layer) + "router.scale", (slot.rows,), times=slot.rows**-0.5)]
+        return [Place(LAYER.format(layer) + "router.scale", (slot.rows,), times=slot.rows**-0.5)]
     if part in ("gate", "up", "down") and at.value("n_experts", layer):
-        prefix, n = _LAYER.format(layer) + "experts.", slot.matrices
+        prefix, n = LAYER.format(layer) + "experts.", slot.matrices
         if part == "down":
             return [Place(prefix + "down_proj", (n, slot.rows, slot.k), index=e) for e in range(n)]
         rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
@@ -350,7 +120,7 @@ def _gemma3n(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
         return [Place(f"model.{name}.{i}.weight", (slot.rows, slot.k)) for i in range(n - 1)]
     if part in ("altup_predict", "altup_correct"):
         rows, name = (n * n, "prediction") if part == "altup_predict" else (n, "correction")
-        return [Place(f"{_LAYER.format(layer)}altup.{name}_coefs.weight", (rows, n))]
+        return [Place(f"{LAYER.format(layer)}altup.{name}_coefs.weight", (rows, n))]
     return _gemma4(at, slot, layer, part)
 
 
@@ -374,7 +144,7 @@ def _falcon(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None
     """Rows [n_kv, group + 2, head_dim]: the queries of a group, its key, its value. Newer models name norms apart."""
     if part in ("attn_norm", "ffn_norm", "attn_norm_bias", "ffn_norm_bias") and at.has(f"transformer.h.{layer}.ln_attn.weight"):
         name = ("ln_attn." if part.startswith("attn") else "ln_mlp.") + ("bias" if part.endswith("bias") else "weight")
-        return [plain(_FALCON.format(layer) + name, slot)]
+        return [plain(FALCON.format(layer) + name, slot)]
     if part not in QKV:
         return None
     n, kv, d = at.value("n_heads", layer), at.value("n_kv_heads", layer), at.value("head_dim", layer)
@@ -392,7 +162,7 @@ def _stablelm(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | No
     if part not in ("q_norm", "k_norm"):
         return None
     heads = at.value("n_heads" if part == "q_norm" else "n_kv_heads", layer)
-    name = _LAYER.format(layer) + f"self_attn.{part[0]}_layernorm.norms."
+    name = LAYER.format(layer) + f"self_attn.{part[0]}_layernorm.norms."
     return [Place(f"{name}{h}.weight", (slot.rows // heads,)) for h in range(heads)]
 
 
@@ -413,9 +183,9 @@ def _gpt2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
 
 def _experts(at: Layout, slot: Slot, layer: int, part: str) -> list[Place]:
     """One tensor for each expert, or all in one [experts, rows, k] with gate above up."""
-    prefix, n, names = _LAYER.format(layer) + "mlp.experts.", slot.matrices, ("gate_proj", "up_proj", "down_proj")
+    prefix, n, names = LAYER.format(layer) + "mlp.experts.", slot.matrices, ("gate_proj", "up_proj", "down_proj")
     if at.kind in ("kimi_linear", "mixtral", "minimax_m2", "phimoe"):
-        published = _LAYER.format(layer) + "block_sparse_moe.experts."
+        published = LAYER.format(layer) + "block_sparse_moe.experts."
         if at.has(published + "0.w1.weight"):
             prefix, names = published, ("w1", "w3", "w2")
     name = dict(zip(("gate", "up", "down"), names))[part]
@@ -430,7 +200,7 @@ def _experts(at: Layout, slot: Slot, layer: int, part: str) -> list[Place]:
 
 def _mixtral(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     if part == "router" and not at.has(at.name(slot.name)):
-        return [plain(_LAYER.format(layer) + "mlp.gate.weight", slot)]
+        return [plain(LAYER.format(layer) + "mlp.gate.weight", slot)]
     return None
 
 
@@ -448,7 +218,7 @@ def _swapped(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
 def _apertus(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     if part != "xielu":
         return None
-    name = _LAYER.format(layer) + "mlp.act_fn."
+    name = LAYER.format(layer) + "mlp.act_fn."
     return [Place(name + "alpha_p", (1,)), Place(name + "alpha_n", (1,)), Place(name + "beta", ()), Place(name + "eps", ())]
 
 
@@ -515,12 +285,12 @@ def _first_of(at: Layout, *names: str) -> str:
 
 def _granitemoe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """All experts in one tensor, with gate above up; so is the shared one."""
-    prefix, n = _LAYER.format(layer) + "block_sparse_moe.", slot.matrices
+    prefix, n = LAYER.format(layer) + "block_sparse_moe.", slot.matrices
     if part == "router":
         return [plain(_first_of(at, prefix + "router.layer.weight", prefix + "router.weight"), slot)]
     if part in ("shared_gate", "shared_up"):
         rows = np.arange(slot.rows) + (slot.rows if part == "shared_up" else 0)
-        return [rows_of(_LAYER.format(layer) + "shared_mlp.input_linear.weight", slot, rows, 2 * slot.rows)]
+        return [rows_of(LAYER.format(layer) + "shared_mlp.input_linear.weight", slot, rows, 2 * slot.rows)]
     if part == "down":
         name = _first_of(at, prefix + "output_linear.weight", prefix + "experts.down_proj")
         return [Place(name, (n, slot.rows, slot.k), index=e) for e in range(n)]
@@ -533,14 +303,14 @@ def _granitemoe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | 
 
 def _ernie_moe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     if part == "router_select_bias":
-        name, at_last = "moe_statics.e_score_correction_bias", _LAYER.format(layer) + "mlp."
+        name, at_last = "moe_statics.e_score_correction_bias", LAYER.format(layer) + "mlp."
         return [Place(_first_of(at, at_last + name, at_last + "gate." + name), (1, slot.rows))]
     return _neighbours(at, slot, layer, part)
 
 
 def _exaone_moe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     if part == "router_select_bias":
-        published = _LAYER.format(layer) + "mlp.e_score_correction_bias"
+        published = LAYER.format(layer) + "mlp.e_score_correction_bias"
         return [plain(_first_of(at, published, at.name(slot.name)), slot)]
     return None
 
@@ -550,7 +320,7 @@ def _renamed(at: Layout, slot: Slot, published: dict[str, str]) -> list[Place] |
     layer, part = slot.layer_and_part
     if part not in published:
         return None
-    return [plain(_first_of(at, _LAYER.format(layer) + published[part], at.name(slot.name)), slot)]
+    return [plain(_first_of(at, LAYER.format(layer) + published[part], at.name(slot.name)), slot)]
 
 
 def _hy_v3(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
@@ -574,7 +344,7 @@ def _flint(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
 
 def _axk1(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """Published files have no bias of the choice."""
-    prefix = _LAYER.format(layer)
+    prefix = LAYER.format(layer)
     if part == "router_select_bias" and at.has(prefix + "mlp.gate.weight") and not at.has(at.name(slot.name)):
         return [Place(slot.name, (slot.rows,), ones=True, times=0.0)]
     return _renamed(at, slot, {"ffn_post_norm": "post_mlp_layernorm.weight"}) or _latent(at, slot, layer, part)
@@ -591,7 +361,7 @@ def _aria(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """Experts [experts, k, rows], gate before up."""
     if part not in ("gate", "up", "down"):
         return None
-    prefix, n = _LAYER.format(layer) + "mlp.experts.", slot.matrices
+    prefix, n = LAYER.format(layer) + "mlp.experts.", slot.matrices
     if part == "down":
         name = _first_of(at, prefix + "fc2.weight", prefix + "down_proj")
         return [Place(name, (n, slot.k, slot.rows), transposed=True, index=e) for e in range(n)]
@@ -602,10 +372,10 @@ def _aria(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
 def _dbrx(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """The experts' rows one below the other, those of down as columns."""
     if part in QKV:
-        return _fused(at, slot, layer, part, _DBRX + "norm_attn_norm.attn.Wqkv.weight", _qkv_rows(at, layer))
+        return _fused(at, slot, layer, part, DBRX + "norm_attn_norm.attn.Wqkv.weight", _qkv_rows(at, layer))
     if part not in ("gate", "up", "down"):
         return None
-    n, name = slot.matrices, _DBRX.format(layer) + "ffn.experts.mlp." + {"gate": "w1", "up": "v1", "down": "w2"}[part]
+    n, name = slot.matrices, DBRX.format(layer) + "ffn.experts.mlp." + {"gate": "w1", "up": "v1", "down": "w2"}[part]
     if part == "down":
         return [Place(name, (n * slot.k, slot.rows), transposed=True, first=e * slot.k) for e in range(n)]
     return [rows_of(name, slot, e * slot.rows + np.arange(slot.rows), n * slot.rows) for e in range(n)]
@@ -650,21 +420,21 @@ def _mllama(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None
 def _phimoe(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     if part != "router":
         return None
-    published = _LAYER.format(layer) + "block_sparse_moe.gate.weight"
-    return [plain(_first_of(at, published, _LAYER.format(layer) + "mlp.router.weight"), slot)]
+    published = LAYER.format(layer) + "block_sparse_moe.gate.weight"
+    return [plain(_first_of(at, published, LAYER.format(layer) + "mlp.router.weight"), slot)]
 
 
 def _minimax_m2(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     name = {"router": "gate.weight", "router_select_bias": "e_score_correction_bias"}.get(part)
     if name is None:
         return None
-    names = [_LAYER.format(layer) + where + name for where in ("block_sparse_moe.", "mlp.")]
+    names = [LAYER.format(layer) + where + name for where in ("block_sparse_moe.", "mlp.")]
     return [plain(_first_of(at, *names), slot)]
 
 
 def _latent(at: Layout, slot: Slot, layer: int, part: str, neighbours: bool = True) -> list[Place] | None:
     """Rows of keys and values lie head by head in one matrix; ours of keys are its columns. RoPE turns neighbours."""
-    prefix = _LAYER.format(layer) + "self_attn."
+    prefix = LAYER.format(layer) + "self_attn."
     rank, nope, value = (at.value(key, layer) for key in ("kv_rank", "nope_dim", "value_dim"))
     heads, rotary, each = at.value("n_heads", layer), at.value("head_dim", layer) - rank, nope + value
     turned = np.concatenate([np.arange(0, rotary, 2), np.arange(1, rotary, 2)]) if neighbours else np.arange(rotary)
@@ -688,7 +458,7 @@ def _latent(at: Layout, slot: Slot, layer: int, part: str, neighbours: bool = Tr
 
 def _kimi_linear(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """transformers has the parts of the decay in a module of their own, and calls the feed-forward step mlp."""
-    prefix, name = _LAYER.format(layer) + "self_attn.", ""
+    prefix, name = LAYER.format(layer) + "self_attn.", ""
     if part in ("mix_decay_down", "mix_decay", "mix_decay_bias", "mix_a"):
         name = {"mix_decay_bias": "dt_bias", "mix_a": "A_log"}.get(part) or at.name(slot.name).removeprefix(prefix)
         name = _first_of(at, prefix + name, prefix + "forget_gate." + name)
@@ -711,7 +481,7 @@ def _minicpm3(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | No
 
 def _gpt_oss(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     """Experts [experts, k, rows], the rows of gate and up by turns; or, as released, [experts, rows, k] in MXFP4."""
-    prefix, n = _LAYER.format(layer) + "mlp.experts.", at.value("n_experts", layer)
+    prefix, n = LAYER.format(layer) + "mlp.experts.", at.value("n_experts", layer)
     hidden, dim = at.value("hidden", layer), at.config["dim"]
     turns = 2 * np.arange(hidden)
     if part in ("gate", "up", "down") and at.has(prefix + "down_proj_blocks"):
@@ -739,7 +509,7 @@ def _llama4(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None
         return [Place(slot.name, (slot.rows,), ones=True)]
     if part not in ("gate", "up", "down") or not at.value("n_experts", layer):
         return _neighbours(at, slot, layer, part)
-    name, n = _LAYER.format(layer) + "feed_forward.experts.", slot.matrices
+    name, n = LAYER.format(layer) + "feed_forward.experts.", slot.matrices
     if part == "down":
         return [Place(name + "down_proj", (n, slot.k, slot.rows), transposed=True, index=e) for e in range(n)]
     rows = np.arange(slot.rows) + (slot.rows if part == "up" else 0)
@@ -766,7 +536,7 @@ def _of_states(slot: Slot, layer: int, part: str, where: str) -> list[Place] | N
     """Decay and its bias of a delta net."""
     if part not in ("mix_a", "mix_decay_bias"):
         return None
-    name = _LAYER.format(layer) + where + ("A_log" if part == "mix_a" else "dt_bias")
+    name = LAYER.format(layer) + where + ("A_log" if part == "mix_a" else "dt_bias")
     return [Place(name, (slot.rows,), exp=part == "mix_a")]
 
 
@@ -784,7 +554,7 @@ def _qwen3_5(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
 def _stacked(at: Layout, slot: Slot, layer: int, part: str, where: str) -> list[Place] | None:
     """Matrices of q, k and v apart, or their convolutions."""
     keys, width = at.value("k_heads", layer) * at.value("k_dim", layer), at.value("conv_width", layer)
-    prefix, rows = _LAYER.format(layer) + where, {"q": keys, "k": keys, "v": at.value("v_heads", layer) * at.value("v_dim", layer)}
+    prefix, rows = LAYER.format(layer) + where, {"q": keys, "k": keys, "v": at.value("v_heads", layer) * at.value("v_dim", layer)}
     if part == "mix_in":
         return [Place(f"{prefix}{p}_proj.weight", (n, slot.k), stacked=True) for p, n in rows.items()]
     if part == "mix_conv" and at.has(prefix + "q_conv1d.weight"):
@@ -798,7 +568,7 @@ def _stacked(at: Layout, slot: Slot, layer: int, part: str, where: str) -> list[
 def _olmo_hybrid(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
     published = {"attn_norm": "attention_layer_norm", "ffn_norm": "feedforward_layer_norm"}.get(part)
     if published:
-        return [plain(_first_of(at, _LAYER.format(layer) + published + ".weight", at.name(slot.name)), slot)]
+        return [plain(_first_of(at, LAYER.format(layer) + published + ".weight", at.name(slot.name)), slot)]
     return _stacked(at, slot, layer, part, "linear_attn.")
 
 

@@ -17,8 +17,9 @@ from ..families import rope
 from ..families.config import Config, token_ids
 from ..families.families import FAMILIES
 from ..families.features import check_config, feature, slots
-from ..families.gguf import HARMLESS, KEYS, NAMES, NEUTRAL, Architecture, Facts, GgufLayout, architecture, known
-from ..families.layouts import source_name
+from ..families.gguf import HARMLESS, KEYS, NAMES, NEUTRAL, Architecture, Facts, architecture, known
+from ..families.gguf_layout import GgufLayout
+from ..families.names import source_name
 from ..families.places import matrix
 from ..families.settings import Settings
 from ..files import gguf_types
