@@ -281,9 +281,11 @@ uint64_t tern_fingerprint(const tern_context *ctx, uint64_t *rows);
 
 uint32_t tern_seq_length(const tern_context *ctx, uint32_t seq);
 
-/* Truncates a sequence to its first n tokens and returns how many are left: at most n. It is 0 if a
- * sliding window has already freed what these tokens need; then evaluate them again. Drops the
- * batch being built, as tern_seq_fork does. */
+/* Truncates a sequence to its first n tokens and returns how many are left: at most n. Evaluate the
+ * others again. It is 0 if a sliding window has already freed what these tokens need. With
+ * recurrent layers it is n if at most 64 tokens go, and else the nearest kept state at or below n:
+ * states are kept at page ends, every 256 tokens, and at the end of each prompt, the older ones
+ * thinned out (tern_memory.n_snapshots). Drops the batch being built, as tern_seq_fork does. */
 uint32_t tern_seq_keep(tern_context *ctx, uint32_t seq, uint32_t n);
 
 /* Makes `to` a copy of the first n tokens of `from`. They share memory. Returns what tern_seq_keep

@@ -35,7 +35,9 @@ def _qwen3_mixers(c: Config, f: dict) -> dict:
     """Delta nets, and every fourth layer gated attention with norms of q and k, unless layer_types says which."""
     n, every = f["n_layers"], c.integer("full_attention_interval", MAX_LAYERS, 4)
     has = mixers(c, f, [LINEAR if (i + 1) % every else FULL for i in range(n)], LINEAR, MIX_RECURRENT)
-    _without(f, has, attn_gate=GATE_VALUES, qk_norm=QK_HEAD, attn_bias=15 * c.flag("attention_bias"))
+    if c.flag("attention_bias"):  # half of q's would be the gate's
+        raise c.refuse("attention_bias", "false")
+    _without(f, has, attn_gate=GATE_VALUES, qk_norm=QK_HEAD)
     _delta_net(c, f, has)
     return f
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import ConvertError
 from . import states
 from .features import FACTORS, Slot, feature
-from .names import DBRX, FALCON, HUGGINGFACE, LAYER, NAMES, source_name
+from .names import DBRX, FALCON, GPT2, HUGGINGFACE, LAYER, MPT, NAMES, source_name
 from .places import Place, heads_of, interleaved, plain, rows_of
 
 
@@ -248,7 +248,7 @@ def _neox_japanese(at: Layout, slot: Slot, layer: int, part: str) -> list[Place]
 
 
 def _mpt(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
-    return _fused(at, slot, layer, part, _MPT + "attn.Wqkv.weight", _qkv_rows(at, layer)) if part in QKV else None
+    return _fused(at, slot, layer, part, MPT + "attn.Wqkv.weight", _qkv_rows(at, layer)) if part in QKV else None
 
 
 def _codegen(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
@@ -262,7 +262,7 @@ def _codegen(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | Non
     rows = heads_of("qvk".index(part) * quarter, 4, 3 * quarter, quarter)
     if part != "v":
         rows = rows[interleaved(n, d, 2 * len(at.config["rope.0.inv_freq"]))]
-    return [rows_of(_GPT2.format(layer) + "attn.qkv_proj.weight", slot, rows, 3 * slot.rows)]
+    return [rows_of(GPT2.format(layer) + "attn.qkv_proj.weight", slot, rows, 3 * slot.rows)]
 
 
 def _gpt_bigcode(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:

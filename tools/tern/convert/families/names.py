@@ -37,9 +37,9 @@ _SANDWICH = {
     "ffn_norm": LAYER + "pre_feedforward_layernorm.weight",
     "ffn_post_norm": LAYER + "post_feedforward_layernorm.weight",
 }
-_NEOX = "gpt_neox.layers.{}."
+NEOX = "gpt_neox.layers.{}."
 FALCON = "transformer.h.{}."
-_GPT2 = "transformer.h.{}."
+GPT2 = "transformer.h.{}."
 _SHARED = {f"shared_{part}": LAYER + f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")}
 _DEEPSEEK = _SHARED | {"router_select": LAYER + "mlp.gate.e_score_correction_weight"}
 _GEMMA4 = _SANDWICH | {
@@ -60,10 +60,10 @@ _DELTA = {
     "mix_decay": LAYER + "linear_attn.in_proj_a.weight",
 }  # fmt: skip
 _HUNYUAN = {"q_norm": LAYER + "self_attn.query_layernorm.weight", "k_norm": LAYER + "self_attn.key_layernorm.weight"}
-_OPT, _MPT, DBRX = "model.decoder.layers.{}.", "transformer.blocks.{}.", "transformer.blocks.{}."
+_OPT, MPT, DBRX = "model.decoder.layers.{}.", "transformer.blocks.{}.", "transformer.blocks.{}."
 _GPTJ = {
-    "embed": "transformer.wte.weight", "final_norm": "transformer.ln_f.weight", "attn_norm": _GPT2 + "ln_1.weight",
-    "o": _GPT2 + "attn.out_proj.weight", "up": _GPT2 + "mlp.fc_in.weight", "down": _GPT2 + "mlp.fc_out.weight",
+    "embed": "transformer.wte.weight", "final_norm": "transformer.ln_f.weight", "attn_norm": GPT2 + "ln_1.weight",
+    "o": GPT2 + "attn.out_proj.weight", "up": GPT2 + "mlp.fc_in.weight", "down": GPT2 + "mlp.fc_out.weight",
 }  # fmt: skip
 _GEMMA3N = _SANDWICH | {part: name for part, name in _GEMMA4.items() if part.startswith("ple_")} | {
     "altup_router": LAYER + "altup.modality_router.weight", "altup_norm": LAYER + "altup.router_norm.weight",
@@ -94,17 +94,17 @@ NAMES: dict[str, dict[str, str]] = {
         "up": _OPT + "fc1.weight", "down": _OPT + "fc2.weight",
     } | {part: _OPT + f"self_attn.{part}_proj.weight" for part in "qkv"},
     "mpt": {
-        "embed": "transformer.wte.weight", "final_norm": "transformer.norm_f.weight", "attn_norm": _MPT + "norm_1.weight",
-        "ffn_norm": _MPT + "norm_2.weight", "o": _MPT + "attn.out_proj.weight", "up": _MPT + "ffn.up_proj.weight",
-        "down": _MPT + "ffn.down_proj.weight",
+        "embed": "transformer.wte.weight", "final_norm": "transformer.norm_f.weight", "attn_norm": MPT + "norm_1.weight",
+        "ffn_norm": MPT + "norm_2.weight", "o": MPT + "attn.out_proj.weight", "up": MPT + "ffn.up_proj.weight",
+        "down": MPT + "ffn.down_proj.weight",
     },
-    "gptj": _GPTJ | {part: _GPT2 + f"attn.{part}_proj.weight" for part in "qkv"},
+    "gptj": _GPTJ | {part: GPT2 + f"attn.{part}_proj.weight" for part in "qkv"},
     "codegen": _GPTJ,
     "gpt_neo": {
         "embed": "transformer.wte.weight", "positions": "transformer.wpe.weight", "final_norm": "transformer.ln_f.weight",
-        "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight",
-        "o": _GPT2 + "attn.attention.out_proj.weight", "up": _GPT2 + "mlp.c_fc.weight", "down": _GPT2 + "mlp.c_proj.weight",
-    } | {part: _GPT2 + f"attn.attention.{part}_proj.weight" for part in "qkv"},
+        "attn_norm": GPT2 + "ln_1.weight", "ffn_norm": GPT2 + "ln_2.weight",
+        "o": GPT2 + "attn.attention.out_proj.weight", "up": GPT2 + "mlp.c_fc.weight", "down": GPT2 + "mlp.c_proj.weight",
+    } | {part: GPT2 + f"attn.attention.{part}_proj.weight" for part in "qkv"},
     "hyperclovax": {
         "attn_post_norm": LAYER + "post_norm1.weight", "ffn_post_norm": LAYER + "post_norm2.weight",
     },
@@ -162,10 +162,10 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "gpt_neox": {
         "embed": "gpt_neox.embed_in.weight", "head": "embed_out.weight",
-        "attn_norm": _NEOX + "input_layernorm.weight", "ffn_norm": _NEOX + "post_attention_layernorm.weight",
-        "o": _NEOX + "attention.dense.weight", "up": _NEOX + "mlp.dense_h_to_4h.weight",
-        "down": _NEOX + "mlp.dense_4h_to_h.weight", "final_norm": "gpt_neox.final_layer_norm.weight",
-        "qkv": _NEOX + "attention.query_key_value.weight",
+        "attn_norm": NEOX + "input_layernorm.weight", "ffn_norm": NEOX + "post_attention_layernorm.weight",
+        "o": NEOX + "attention.dense.weight", "up": NEOX + "mlp.dense_h_to_4h.weight",
+        "down": NEOX + "mlp.dense_4h_to_h.weight", "final_norm": "gpt_neox.final_layer_norm.weight",
+        "qkv": NEOX + "attention.query_key_value.weight",
     },
     "falcon": {
         "embed": "transformer.word_embeddings.weight", "final_norm": "transformer.ln_f.weight",
@@ -186,8 +186,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "gpt2": {
         "embed": "transformer.wte.weight", "positions": "transformer.wpe.weight", "head": "lm_head.weight",
-        "attn_norm": _GPT2 + "ln_1.weight", "ffn_norm": _GPT2 + "ln_2.weight", "qkv": _GPT2 + "attn.c_attn.weight",
-        "o": _GPT2 + "attn.c_proj.weight", "up": _GPT2 + "mlp.c_fc.weight", "down": _GPT2 + "mlp.c_proj.weight",
+        "attn_norm": GPT2 + "ln_1.weight", "ffn_norm": GPT2 + "ln_2.weight", "qkv": GPT2 + "attn.c_attn.weight",
+        "o": GPT2 + "attn.c_proj.weight", "up": GPT2 + "mlp.c_fc.weight", "down": GPT2 + "mlp.c_proj.weight",
         "final_norm": "transformer.ln_f.weight",
     },
 }  # fmt: skip
@@ -211,9 +211,9 @@ NAMES["xglm"] = {part: name.replace("model.decoder.", "model.") for part, name i
 }  # fmt: skip
 NAMES["ctrl"] = {
     "embed": "transformer.w.weight", "positions": "transformer.pos_encoding", "final_norm": "transformer.layernorm.weight",
-    "attn_norm": _GPT2 + "layernorm1.weight", "ffn_norm": _GPT2 + "layernorm2.weight", "head": "lm_head.weight",
-    "o": _GPT2 + "multi_head_attention.dense.weight", "up": _GPT2 + "ffn.0.weight", "down": _GPT2 + "ffn.2.weight",
-    **{part: f"{_GPT2}multi_head_attention.W{part}.weight" for part in "qkv"},
+    "attn_norm": GPT2 + "layernorm1.weight", "ffn_norm": GPT2 + "layernorm2.weight", "head": "lm_head.weight",
+    "o": GPT2 + "multi_head_attention.dense.weight", "up": GPT2 + "ffn.0.weight", "down": GPT2 + "ffn.2.weight",
+    **{part: f"{GPT2}multi_head_attention.W{part}.weight" for part in "qkv"},
 }  # fmt: skip
 NAMES["bitnet"] = {
     "out_norm": LAYER + "self_attn.attn_sub_norm.weight", "down_norm": LAYER + "mlp.ffn_sub_norm.weight",
