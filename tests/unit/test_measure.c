@@ -88,8 +88,8 @@ static const char *const kinds[] = {
     "mixer=2/4/1,attn_gate=1,k_heads=2,v_heads=4,k_dim=8,v_dim=12,conv_width=3,state_norm=1",
     "mixer=2/3,recurrence=1,k_heads=1,v_heads=3,k_dim=8,v_dim=20,conv_width=4,state_skip=1",
     "n_kv_heads=1,head_dim=44,kv_rank=32,q_rank=24,nope_dim=8,value_dim=16,rope_dims=12",
-    "head_dim=12/20,rope_set=1/2,rope_dims=12/20,ple_dim=16,layer_scale=1,norms=15,kv_from=0,"
-    "norm=layer,norm_bias=1",
+    ("head_dim=12/20,rope_set=1/2,rope_dims=12/20,ple_dim=16,layer_scale=1,norms=15,kv_from=0,"
+     "norm=layer,norm_bias=1"),
 };
 
 START_TEST(random_models_have_the_features_of_keys)
