@@ -352,6 +352,32 @@ class BitNet(unittest.TestCase):
         self.assertEqual({n: t["xxh64"] for n, t in plain.tensors.items()}, {n: t["xxh64"] for n, t in packed.tensors.items()})
 
 
+class Mixers(unittest.TestCase):
+    """Keys that the reference gives to its mixers too, where the engine has one way alone."""
+
+    def refused(self, name: str, **keys) -> str:
+        golden = golden_file.read(ROOT / "tests" / "golden" / f"{name}.txt")
+        with tempfile.TemporaryDirectory() as temp:
+            (Path(temp) / "config.json").write_text(json.dumps(golden.config | keys))
+            with self.assertRaises(ConvertError) as e:
+                huggingface.features(Path(temp), None, [])
+        return str(e.exception)
+
+    def test_only_silu(self):
+        for name in ("qwen3-next", "qwen35", "olmo-hybrid", "kimi-linear", "granite4-h", "bamba", "falcon-h1", "lfm3"):
+            with self.subTest(name):
+                self.assertIn("hidden_act", self.refused(name, hidden_act="gelu"))
+
+    def test_no_bias_beside_a_gate(self):
+        for name in ("qwen3-next", "qwen35", "qwen35-moe"):
+            self.assertIn("attention_bias", self.refused(name, attention_bias=True))
+
+    def test_half_a_tensor(self):
+        place = places.Place("b", (8,), np.arange(4))
+        self.assertEqual(places.unread_rows([place]), {"b": 4})
+        self.assertEqual(places.unread_rows([place, places.Place("b", (8,), np.arange(4, 8))]), {})
+
+
 class Positions(unittest.TestCase):
     """Positions that the reference computes; a golden model has random ones in their place. Numbers of transformers 5.23."""
 

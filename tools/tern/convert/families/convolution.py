@@ -7,6 +7,7 @@ from .features import (
 )  # fmt: skip
 from .gemma_new import ropes_of_kinds
 from .graph import Family, graph, put_all, put_experts
+from .hybrid import only_silu
 from .sparse import after_first
 from .windows import FULL, SLIDING, layer_types, put_windows
 
@@ -15,6 +16,7 @@ CONV = "conv"
 
 def put_convolutions(c: Config, f: dict, kinds: list[str], width: int) -> None:
     """Layers of the kind `conv` have a convolution of this default width, and no heads."""
+    only_silu(c, f)
     has = [int(kind == CONV) for kind in kinds]
     f["mixer"] = [MIX_CONVOLUTION if h else MIX_ATTENTION for h in has]
     for key in ("n_heads", "n_kv_heads", "head_dim", "attn_bias"):

@@ -14,6 +14,7 @@ from .features import (
     NORM_NONE, RULE_MAMBA2, SOFTMAX_CHOSEN,
 )  # fmt: skip
 from .graph import ACTIVATIONS, Family, granite, graph, put_all, put_experts
+from .hybrid import only_silu
 from .sparse import deepseek, put_shared
 from .windows import FULL, LINEAR
 
@@ -95,6 +96,8 @@ def _granitemoehybrid(c: Config) -> dict:
     else:
         put_all(f, hidden=c.integer("shared_intermediate_size", MAX_WIDTH, 1024))
         c.get("num_experts_per_tok", None)
+    if LINEAR in kinds:
+        only_silu(c, f)
     _put_mamba2(c, f, _has(kinds, FULL), _has(kinds, LINEAR), sizes)
     return f
 
@@ -109,6 +112,7 @@ def _bamba(c: Config) -> dict:
     full = c.whole_numbers("attn_layer_indices")
     sizes = _sizes(c, c.integer("mamba_expand", MAX_WIDTH // dim, 2) * dim)
     kinds = [FULL if i in full else LINEAR for i in range(n)]
+    only_silu(c, f)
     _put_mamba2(c, f, _has(kinds, FULL), _has(kinds, LINEAR), sizes)
     if _kinds(c, kinds) != kinds:
         raise c.refuse("layer_types", "as attn_layer_indices has it")
@@ -136,6 +140,7 @@ def _falcon_h1(c: Config) -> dict:
     width = c.get("mamba_d_ssm", 1024)
     expand = c.integer("mamba_expand", MAX_WIDTH // dim, 2)
     sizes = _sizes(c, expand * dim if width is None else c.integer("mamba_d_ssm", MAX_WIDTH, 1024))
+    only_silu(c, f)
     _put_mamba2(c, f, [1] * n, [1] * n, sizes)
     first = c.flag("mamba_norm_before_gate", True)
     put_all(f, state_norm=(NORM_FIRST if first else NORM_LAST) if c.flag("mamba_rms_norm") else NORM_NONE)

@@ -57,6 +57,16 @@ class Place:
         return slot.rows // n_places if slot.vector else slot.rows
 
 
+def unread_rows(places: list[Place]) -> dict[str, int]:
+    """Tensors of which some rows, and only rows, are read: how many are not. Half a tensor is a mistake of ours."""
+    rows: dict[str, set[int]] = {}
+    whole = {place.name for place in places if place.rows is None or place.transposed or place.index is not None}
+    for place in places:
+        if place.name not in whole and not place.ternary and not place.scales:
+            rows.setdefault(place.name, set(range(place.shape[0]))).difference_update(place.rows.tolist())
+    return {name: len(left) for name, left in rows.items() if left}
+
+
 def plain(name: str, slot: Slot) -> Place:
     """The whole of the source tensor."""
     return Place(name, (slot.rows,) if slot.vector else (slot.rows, slot.k))

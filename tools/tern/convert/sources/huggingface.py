@@ -15,7 +15,7 @@ from ..families.config import Config, token_ids
 from ..families.families import FAMILIES
 from ..families.features import check_config, feature, slots
 from ..families.layouts import Layout
-from ..families.places import matrix
+from ..families.places import matrix, unread_rows
 from ..families.settings import Settings
 from ..files import safetensors
 from ..files.file import HEAD, Entry, read_whole, refuse_other
@@ -27,6 +27,7 @@ from . import lora, sampling
 from .lora import Adapter
 from .source import TEMPLATE_TOKENS, Source
 
+TABLES = ("embed", "positions")  # they may have rows that no token or position reads
 # Computed from the config instead; masks of old GPT-2 and NeoX files.
 IGNORED_TENSORS = re.compile(r"\.rotary_emb\.inv_freq$|\.attn\.(masked_)?bias$|\.attention\.(masked_)?bias$")
 # Composite models: the type that holds a text model, and that one's.
@@ -272,9 +273,10 @@ def _settle_head(
 
 def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str, Entry]) -> dict[str, Matrix]:
     """Every tensor that the model must have, of the right shape; any other one is refused."""
-    layout, out, wanted = Layout(kind, config, entries.__contains__), {}, set()
+    layout, out, wanted, read = Layout(kind, config, entries.__contains__), {}, set(), []
     for slot in slots(config):
         places = layout.places(slot)
+        read += places if slot.name not in TABLES else []
         out[slot.name] = matrix(slot, places, entries, str(folder))
         wanted |= {name for place in places for name in (place.name, place.scales, place.ternary)}
     for name, entry in entries.items():
@@ -282,6 +284,8 @@ def _matrices(folder: Path, kind: str, config: dict[str, Any], entries: dict[str
             raise ConvertError(
                 f"{entry.file.path} holds the tensor {name!r}, which a model of this config does not have"
             )
+    for name, n in unread_rows(read).items():
+        raise ConvertError(f"{entries[name].file.path}: {n} of the {entries[name].shape[0]} rows of {name!r} are not understood")
     return out
 
 
