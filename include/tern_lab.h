@@ -44,6 +44,7 @@ struct tern_layer_info {
     unsigned mixer; /* bits: 1 attention (without it there are no heads), 2 recurrent, 4 convolution */
     int attn_gate;  /* attention's output is multiplied by a gate */
     int chunked;    /* of `window`: position i sees those j <= i with j / W = i / W */
+    int kv_shared;  /* it reads the keys and values of an earlier layer and has none itself */
 };
 void tern_model_layer(const tern_model *model, uint64_t layer, struct tern_layer_info *info);
 

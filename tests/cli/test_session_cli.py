@@ -41,6 +41,7 @@ class Sessions(Cli):
         held = file.read_bytes()
         self.assertIn("holds another text; --session-new replaces it", self.bad(2, *args, "one three"))
         self.assertIn("holds another text", self.bad(2, *args, stdin=b"other"))
+        self.assertIn("holds another text", self.bad(2, *args, "--prompt-ids", "1 9 9"))
         self.assertIn("belongs to --session", self.bad(2, self.model, "x", "--session-new"))
         for answer, code in ((b"n\n", 2), (b"\n", 2), (b"\x04", 2), (b"\x03", 130), (b"y\n", 0)):
             self.assertEqual(file.read_bytes(), held)

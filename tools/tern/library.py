@@ -57,7 +57,7 @@ class LayerInfo(ctypes.Structure):
     _fields_ += [("sinks", ctypes.POINTER(ctypes.c_float)), ("alibi", ctypes.POINTER(ctypes.c_float))]
     _fields_ += [(n, ctypes.c_int) for n in "parallel gated qk_norm attn_post_norm ffn_post_norm".split()]
     _fields_ += [("qkv_clipped", ctypes.c_int), ("learned_positions", ctypes.c_int), ("mixer", ctypes.c_uint), ("attn_gate", ctypes.c_int)]
-    _fields_ += [("chunked", ctypes.c_int)]
+    _fields_ += [("chunked", ctypes.c_int), ("kv_shared", ctypes.c_int)]
 
 
 class Row(ctypes.Structure):

@@ -13,6 +13,8 @@ const uint32_t cache_lengths[CACHE_LENGTHS] = {512, 4096, 32768};
 static void add_layer(struct cache_size *s, const struct tern_layer_info *l, uint64_t kv_heads,
                       uint64_t window)
 {
+    if (l->kv_shared)
+        return;
     uint64_t bytes = (l->kv_rank ? 1 : 2) * kv_heads * l->head_dim * VALUE_BYTES;
     s->position += bytes;
     for (size_t i = 0; i < CACHE_LENGTHS; i++)

@@ -71,6 +71,7 @@ static enum tern_status prompt_open(struct run_prompt *p, const tern_model *mode
 {
     memset(p, 0, sizeof *p);
     if (o->value[OPT_PROMPT_IDS].given) {
+        p->given = true;
         enum tern_status ids =
             tokens_take_ids(model, o->value[OPT_PROMPT_IDS].text, &p->tokens, &p->n_tokens, e);
         return ids ? ids : text_of_ids(p, model, e);

@@ -73,6 +73,8 @@ static void show_cache_sizes(const tern_model *model)
     struct cache_size sizes[CACHE_SIZES];
     char text[160];
     cache_sizes(model, sizes);
+    if (!sizes[0].position)
+        return; /* no layer has keys */
     out_print("%12s%s\n%12s%-28s", "", cache_sum(model, text, sizeof text), "", "at a length of");
     for (size_t i = 0; i < CACHE_LENGTHS; i++)
         out_print("%12s", number_grouped(cache_lengths[i], text, sizeof text));
@@ -109,6 +111,8 @@ static void show_mixers(const tern_model *model, const struct tern_model_info *i
     if (rank)
         out_print("attention   latent: %llu heads read one row of %llu + %llu", (ull)info->n_heads,
                   (ull)rank, (ull)(info->head_dim - rank));
+    else if (!info->n_heads)
+        out_print("attention   none");
     else
         out_print("attention   %llu heads, %llu KV heads, head dim %llu", (ull)info->n_heads,
                   (ull)info->n_kv_heads, (ull)info->head_dim);

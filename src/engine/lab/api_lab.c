@@ -30,7 +30,7 @@ void tern_model_layer(const tern_model *m, uint64_t layer, struct tern_layer_inf
     info->n_heads = w->n_heads, info->n_kv_heads = w->n_kv_heads, info->head_dim = w->head_dim;
     info->hidden = w->hidden, info->window = w->window, info->chunked = w->chunked;
     info->n_experts = w->experts.n, info->n_experts_used = w->experts.n_used;
-    info->kv_rank = w->latent.rank;
+    info->kv_rank = w->latent.rank, info->kv_shared = w->kv_from != 0;
     info->rope_dims = w->rope ? 2 * w->rope->half : 0;
     info->attn_scale = w->attn_scale, info->attn_cap = w->attn_cap, info->sinks = w->sinks;
     info->alibi = w->alibi;
