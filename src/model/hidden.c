@@ -52,9 +52,9 @@ void hidden_put(struct hidden *h, size_t seq, size_t n)
 
 void hidden_keep(struct hidden *h, size_t seq, size_t n)
 {
-    struct hidden_seq *s = h->seqs + seq;
     if (!h->dim)
         return;
+    struct hidden_seq *s = &h->seqs[seq];
     s->known = min_size(s->known, n);
     s->next = min_size(s->next, max_size(n, 1));
     s->first = min_size(s->first, s->next);

@@ -158,8 +158,10 @@ static bool begins_as_asked(struct render *r, const char *prefix, size_t n,
     if (!put(r, prefix, n, m))
         return false;
     size_t a = asked - at, b = text->n - asked;
-    thoughts_trim(text->p + at, &a, TRIM_NOT, TRIM_SPACE);
-    thoughts_trim(text->p + asked, &b, TRIM_NOT, TRIM_SPACE);
+    if (text->p) { /* something was written */
+        thoughts_trim(text->p + at, &a, TRIM_NOT, TRIM_SPACE);
+        thoughts_trim(text->p + asked, &b, TRIM_NOT, TRIM_SPACE);
+    }
     *same = a == b && (a == 0 || memcmp(text->p + at, text->p + asked, a) == 0);
     text->n = asked;
     r->out->marks.n = marks;
@@ -328,15 +330,16 @@ enum tern_status chat_encode(const struct chat *c, const struct chat_text *in, i
 {
     struct ids ids = {c, tokens, max, 0};
     const struct chat_mark *m = (const struct chat_mark *)in->marks.p, *before = NULL;
+    const char *text = in->text.p ? in->text.p : "";
     size_t n_marks = in->marks.n / sizeof *m, from = 0;
     enum tern_status s = TERN_OK;
     for (size_t i = 0; i < n_marks && !s; i++, before = m++) {
-        s = put_text(&ids, in->text.p + from, m->at - from, before, m, e);
+        s = put_text(&ids, text + from, m->at - from, before, m, e);
         put_ids(&ids, m->ids ? m->ids : &m->id, m->ids ? m->n_ids : 1);
         from = m->at + m->n;
     }
     if (!s)
-        s = put_text(&ids, in->text.p + from, in->text.n - from, before, NULL, e);
+        s = put_text(&ids, text + from, in->text.n - from, before, NULL, e);
     *n = ids.n;
     return s;
 }
