@@ -16,8 +16,10 @@ extern const char *const golden_names[];
 enum { GOLDEN_EXACT = 31 };
 
 int golden_count(void); /* without that NULL */
-/* Whether a test of all models is to take this one: each, or a third where programs are slow (QUICK). */
+/* Where programs are slow (QUICK), tests do a part: whether a test of all models is to take this one,
+ * each or a fifth; and how many of n are enough, all or the first half. */
 bool golden_is_due(int i);
+int golden_few(int n);
 
 struct golden_tensor {
     char name[48];

@@ -167,4 +167,4 @@ START_TEST(a_turn_evaluates_little_again)
 }
 END_TEST
 
-SUITE("chat turns", AROUND_ALL(setup, teardown), LOOP(a_turn_evaluates_little_again, 0, 2 * MODELS))
+SUITE("chat turns", AROUND_ALL(setup, teardown), LOOP(a_turn_evaluates_little_again, 0, golden_few(2 * MODELS)))

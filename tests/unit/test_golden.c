@@ -140,6 +140,8 @@ START_TEST(test_plain_defines_the_graph)
     static const enum tern_type types[] = {TERN_F32, TERN_Q8};
     enum tern_cache_type cache = (enum tern_cache_type)(_i % 3);
     char path[256];
+    if (!golden_is_due(_i))
+        return;
     golden_read(&g, golden_names[_i]);
     for (size_t i = 0; i < 2; i++) {
         golden_write(path, sizeof path, &g, types[i]);

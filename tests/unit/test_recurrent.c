@@ -326,10 +326,10 @@ START_TEST(shifts_and_guesses_give_the_same_text)
 }
 END_TEST
 
-SUITE("recurrent", LOOP(newest_rows_can_be_taken_back, 0, MODELS),
-      LOOP(older_rows_go_back_to_snapshots, 0, MODELS),
-      LOOP(forks_share_what_came_before, 0, MODELS),
-      LOOP(a_cancelled_batch_changes_nothing, 0, MODELS),
-      LOOP(rows_on_trial_leave_no_trace, 0, MODELS), LOOP(sessions_hold_the_state, 0, MODELS),
-      LOOP(sessions_hold_snapshots, 0, MODELS), TEST(damaged_snapshots_are_refused),
-      LOOP(shifts_and_guesses_give_the_same_text, 0, MODELS))
+SUITE("recurrent", LOOP(newest_rows_can_be_taken_back, 0, golden_few(MODELS)),
+      LOOP(older_rows_go_back_to_snapshots, 0, golden_few(MODELS)),
+      LOOP(forks_share_what_came_before, 0, golden_few(MODELS)),
+      LOOP(a_cancelled_batch_changes_nothing, 0, golden_few(MODELS)),
+      LOOP(rows_on_trial_leave_no_trace, 0, golden_few(MODELS)), LOOP(sessions_hold_the_state, 0, golden_few(MODELS)),
+      LOOP(sessions_hold_snapshots, 0, golden_few(MODELS)), TEST(damaged_snapshots_are_refused),
+      LOOP(shifts_and_guesses_give_the_same_text, 0, golden_few(MODELS)))

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "golden.h"
 #include "suite.h"
 #include "tern.h"
 #include "tern_lab.h"
@@ -162,4 +163,4 @@ START_TEST(works_in_small_threads)
 END_TEST
 
 SUITE("small stack", AROUND_ALL(setup, teardown),
-      LOOP(works_in_small_threads, 0, sizeof cpus / sizeof *cpus))
+      LOOP(works_in_small_threads, 0, golden_few((int)(sizeof cpus / sizeof *cpus))))
