@@ -20,7 +20,7 @@ except ImportError:
 
 CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
 LACKS = None if CHROMIUM and websocket else "chromium is not installed" if websocket else "the package websocket-client is not installed"
-PATIENCE = 15  # seconds until a page must have got there
+PATIENCE = 30  # seconds until a page must have got there
 KEYS = {"Tab": 9, "Enter": 13, " ": 32, "PageUp": 33, "PageDown": 34, "End": 35, "Home": 36,
         "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}  # fmt: skip
 
@@ -29,6 +29,23 @@ class Browser:
     """One Chromium with one tab. To be closed."""
 
     def __init__(self):
+        self.events: list[dict] = []
+        self.number, self.session = 0, None
+        try:
+            port = self.start()
+        except TimeoutError:  # one in some hundred does not get up
+            self.stop()
+            port = self.start()
+        number, path = port.read_text().split()
+        self.socket = websocket.create_connection(f"ws://127.0.0.1:{number}{path}", timeout=PATIENCE, max_size=None)
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
+
+    def start(self) -> Path:
+        """A process; the file that says where it listens."""
         self.folder = Path(tempfile.mkdtemp(prefix="tern-browser-"))
         self.downloads = self.folder / "downloads"
         self.process = subprocess.Popen(
@@ -38,23 +55,18 @@ class Browser:
              f"--user-data-dir={self.folder}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        self.events: list[dict] = []
-        self.number, self.session = 0, None
         port = self.folder / "DevToolsActivePort"
         self.wait(lambda: port.exists() and port.read_text().count("\n"))
-        number, path = port.read_text().split()
-        self.socket = websocket.create_connection(f"ws://127.0.0.1:{number}{path}", timeout=PATIENCE, max_size=None)
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
-        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
+        return port
 
-    def close(self) -> None:
+    def stop(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        self.socket.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        self.socket.close()
+        self.stop()
 
     @staticmethod
     def wait(condition) -> None:
