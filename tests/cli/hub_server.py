@@ -54,7 +54,7 @@ class Hub:
         self.server.server_close()
 
     def sent(self) -> int:
-        """Bytes of large files that were asked for are not counted; requests of them are."""
+        """How often the content of a large file was asked for."""
         return sum(path.startswith("/blob/") and method == "GET" for method, path, _ in self.requests)
 
     # ---- answers ----

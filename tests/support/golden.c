@@ -2,6 +2,7 @@
 #include "golden.h"
 
 #include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ int golden_count(void)
     return (int)(sizeof golden_names / sizeof *golden_names) - 1;
 }
 
-static bool is_quick(void)
+bool golden_is_quick(void)
 {
     const char *quick = getenv("QUICK");
     return quick && *quick;
@@ -45,12 +46,12 @@ static bool is_quick(void)
 
 bool golden_is_due(int i)
 {
-    return !is_quick() || i % 5 == 0;
+    return !golden_is_quick() || i % 5 == 0;
 }
 
 int golden_few(int n)
 {
-    return is_quick() ? (n + 1) / 2 : n;
+    return golden_is_quick() ? (n + 1) / 2 : n;
 }
 
 void golden_prompt(tern_token *ids, size_t n, uint64_t seed, uint64_t vocab)
@@ -227,4 +228,15 @@ void golden_write(char *path, size_t size, const struct golden *g, enum tern_typ
 void golden_close(struct golden *g)
 {
     keywriter_close(&g->config);
+}
+
+double golden_distance(const float *a, const float *b, size_t n)
+{
+    double far = 0, most = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        far = d > far || isnan(d) ? d : far;
+        most = fabs((double)b[i]) > most ? fabs((double)b[i]) : most;
+    }
+    return far / most;
 }

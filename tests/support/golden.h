@@ -18,8 +18,12 @@ enum { GOLDEN_EXACT = 31 };
 int golden_count(void); /* without that NULL */
 /* Where programs are slow (QUICK), tests do a part: whether a test of all models is to take this one,
  * each or a fifth; and how many of n are enough, all or the first half. */
+bool golden_is_quick(void);
 bool golden_is_due(int i);
 int golden_few(int n);
+
+/* max|a - b| / max|b| of n numbers; not a number where a difference is none */
+double golden_distance(const float *a, const float *b, size_t n);
 
 struct golden_tensor {
     char name[48];

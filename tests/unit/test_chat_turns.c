@@ -153,8 +153,7 @@ START_TEST(a_turn_evaluates_little_again)
 {
     open_model(_i % MODELS);
     tern_context *c = context(), *fresh = context();
-    const char *quick = getenv("QUICK"); /* where programs are slow */
-    for (size_t turn = 0; turn < (quick && *quick ? 5 : TURNS); turn++) {
+    for (size_t turn = 0; turn < (golden_is_quick() ? 5 : TURNS); turn++) {
         size_t again = take_turn(c, turn, asks[_i / MODELS]);
         ck_assert_msg(again <= AGAIN, "turn %zu evaluates %zu tokens again", turn, again);
     }

@@ -21,18 +21,6 @@ static tern_token argmax(const float *logits, size_t n)
     return (tern_token)best;
 }
 
-/* max|a - b| / max|b| */
-static double distance(const float *a, const float *b, size_t n)
-{
-    double far = 0, most = 0;
-    for (size_t i = 0; i < n; i++) {
-        double d = fabs((double)a[i] - (double)b[i]);
-        far = d > far || isnan(d) ? d : far;
-        most = fabs((double)b[i]) > most ? fabs((double)b[i]) : most;
-    }
-    return far / most;
-}
-
 static int recorded(const struct golden *g, size_t position)
 {
     for (size_t i = 0; i < g->n_rows; i++)
@@ -58,7 +46,7 @@ static tern_token feed(tern_context *ctx, const struct golden *g, const tern_tok
         if (r < 0 && i < n - 1)
             continue;
         logits = tern_logits(ctx, row++);
-        double d = r < 0 ? 0 : distance(logits, g->row[r], g->vocab);
+        double d = r < 0 ? 0 : golden_distance(logits, g->row[r], g->vocab);
         ck_assert_msg(d <= bound, "%s: position %zu is off by %g", g->name, at + i, d);
         *worst = d > *worst ? d : *worst;
     }

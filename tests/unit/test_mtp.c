@@ -77,17 +77,6 @@ static const float *row(struct subject *s, uint32_t seq, tern_token token, size_
     return f->logits;
 }
 
-static double distance(const float *a, const float *b, size_t n)
-{
-    double far = 0, most = 0;
-    for (size_t i = 0; i < n; i++) {
-        double d = fabs((double)a[i] - (double)b[i]);
-        far = d > far || isnan(d) ? d : far;
-        most = fabs((double)b[i]) > most ? fabs((double)b[i]) : most;
-    }
-    return far / most;
-}
-
 START_TEST(test_published_definition)
 {
     static struct subject s;
@@ -102,7 +91,7 @@ START_TEST(test_published_definition)
         feed(&s, 0, ahead ? last : at, 5);
         for (size_t i = 0; i <= ahead; i++)
             logits = row(&s, 0, i ? (tern_token)g->greedy[i - 1] : s.ids[ahead ? last : at], i);
-        double d = distance(logits, g->row[r], g->vocab);
+        double d = golden_distance(logits, g->row[r], g->vocab);
         ck_assert_msg(d <= bound, "%s: position %zu is off by %g", g->name, at, d);
         worst = d > worst ? d : worst;
     }

@@ -20,6 +20,7 @@ from ..errors import BAD_FILE, MEMORY, ConvertError
 from ..library import Engine
 from ..weights import writer
 from . import hub
+from .chat.of_source import of_source
 from .families.settings import Settings
 from .files.safetensors import MAX_HEADER
 from .sources.detect import load
@@ -109,15 +110,13 @@ def _holes(model: hub.Model, f: hub.Remote, path: Path, n: int) -> None:
         out.truncate(f.size)
 
 
-def read(model: hub.Model, settings: Settings, template=None) -> tuple[Source, dict, list]:
+def read(model: hub.Model) -> tuple[Source, dict, list]:
     """The source of a stand-in, and what a file of it holds, before ./quantize."""
-    from .chat.of_source import of_source
-
     with stand_in(model) as path:
         n = GGUF_HEAD
         while True:
             try:
-                source = load(path, None, None, settings)
+                source = load(path, None, None, Settings([]))
                 break
             except ConvertError as e:
                 n *= 2
@@ -125,13 +124,13 @@ def read(model: hub.Model, settings: Settings, template=None) -> tuple[Source, d
                     raise
                 for f in model.weights:  # the header may be longer than what was fetched
                     _holes(model, f, path.parent / Path(f.name).name, n)
-        source.chat = of_source(source, template, source.notes)
+        source.chat = of_source(source, None, source.notes)
         return source, sections(source, {}, True), tensors(source, None)
 
 
 def forecast(model: hub.Model, types: tuple[str, ...] = TYPES) -> Forecast:
     """Reads what is small, and asks the engine about each type; without types, only what the converter says."""
-    source, bodies, entries = read(model, Settings([]))
+    source, bodies, entries = read(model)
     weights = sum(t.rows * t.k * t.matrices for t in entries)
     with tempfile.TemporaryDirectory() as folder:
         n_ctx = min(CONTEXT, source.config["max_seq"])
