@@ -15,6 +15,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/convert")]
 
+from tern.convert.families import features  # noqa: E402
 from tern.testing import toy, toyfile  # noqa: E402
 from tern.weights import keys, tiles  # noqa: E402
 from tern.weights import writer as weights  # noqa: E402
@@ -52,9 +53,9 @@ def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit:
         "window": [0, 0], "attn_bias": 0, "ffn_bias": 0,
     }  # fmt: skip
 
-    features = toyfile.config_keys(config)
+    stored = toyfile.config_keys(config)
     if rope_limit:
-        features |= {"rope.0.limit": rope_limit, "rope.0.far_freq": features["rope.0.inv_freq"] / 4}
+        stored |= {"rope.0.limit": rope_limit, "rope.0.far_freq": stored["rope.0.inv_freq"] / 4}
 
     def entry(name: str, shape: tuple[int, ...]) -> weights.Tensor:
         rows, k = shape if len(shape) == 2 else (shape[0], 1)
@@ -65,7 +66,7 @@ def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit:
         return weights.Tensor(name, tiles.F32, rows, k, lambda: iter(pieces))
 
     sections = {
-        "config": keys.pack(features),
+        "config": keys.pack(stored),
         "tokenizer": tokenizer_section(),
         "provenance": keys.pack({"name": name, "licence": "first\nsecond \x1b[31m line"}),
         "seal": weights.blank_seal(),
@@ -74,6 +75,30 @@ def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit:
         del sections["tokenizer"]
     with open(path, "w+b") as out:
         weights.write(out, sections, [entry(*item) for item in toy.shapes(config).items()])
+
+
+def write_guesser(path: Path) -> None:
+    """A model whose next token follows from the last one alone, with a layer that guesses further tokens: what all other layers
+    add is 0, and that layer passes the last token on. So all of its guesses are right."""
+    config = toyfile.config_keys({
+        "n_layers": 2, "dim": 64, "vocab": VOCAB, "max_seq": 512, "norm_eps": 1e-5, "head_tied": 0, "n_heads": 4, "n_kv_heads": 2,
+        "head_dim": 16, "hidden": 160, "window": [0, 0, 0], "attn_bias": 0, "ffn_bias": 0,
+    }) | {"mtp": 1}  # fmt: skip
+
+    def entry(slot: features.Slot) -> weights.Tensor:
+        x, part = toy.values(slot.name, (slot.rows, slot.k), 5), slot.layer_and_part[1]
+        if part in ("o", "down"):
+            x = 0 * x
+        if part.endswith("norm"):
+            x = np.ones_like(x)
+        if part == "mtp_in":
+            x = np.eye(slot.rows, slot.k, dtype=x.dtype)
+        pieces = [tiles.tile(tiles.F32, toyfile.encode(tiles.F32, x))]
+        return weights.Tensor(slot.name, tiles.F32, slot.rows, slot.k, lambda: iter(pieces))
+
+    sections = {"config": keys.pack(config), "tokenizer": tokenizer_section(), "seal": weights.blank_seal()}
+    with open(path, "w+b") as out:
+        weights.write(out, sections, [entry(slot) for slot in features.slots(config)])
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

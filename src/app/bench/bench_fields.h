@@ -28,7 +28,7 @@ struct bench_field {
 };
 
 struct bench_fields {
-    struct bench_field list[48];
+    struct bench_field list[64];
     size_t n;
 };
 

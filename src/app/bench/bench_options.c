@@ -53,6 +53,16 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                   .kind = LIST,
                   .value = "PP,TG",
                   .help = "a prompt and then tokens, as one test; may be repeated"},
+    [BENCH_MTP] = {.names = "mtp",
+                   .kind = LIST,
+                   .value = "LIST",
+                   .help = "let the tests of -n continue a text, without and with up to so many "
+                           "guesses of the layer that the model has for it (MTP)"},
+    [BENCH_FILE] = {.letter = 'f',
+                    .names = "file",
+                    .kind = TEXT,
+                    .value = "FILE",
+                    .help = "the text that --mtp continues; default: an empty one"},
     [BENCH_BATCH] = {.letter = 'b',
                      .names = "batch-size",
                      .kind = LIST,
@@ -127,7 +137,8 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
 static const struct option_table table = {
     .examples = "  bench model.bin                          prompts and single tokens\n"
                 "  bench model.bin -p 512 -n 128 -t 1,2,4   with 1, 2 and 4 threads\n"
-                "  bench --shape 1.1b --type q4,q8          no weights file needed\n",
+                "  bench --shape 1.1b --type q4,q8          no weights file needed\n"
+                "  bench model.bin -n 250 --mtp 2           what its own guesses gain\n",
     .usage = "usage: bench MODEL ... [options]\n"
              "       bench --shape SHAPE --type LIST [options]\n"
              "       bench attention [options]\n"
@@ -191,6 +202,11 @@ static bool add_count(struct bench_list *list, const char *text, size_t n)
 static bool add_positive(struct bench_list *list, const char *text, size_t n)
 {
     return add_range(list, text, n, 1, 65536);
+}
+
+static bool add_guesses(struct bench_list *list, const char *text, size_t n)
+{
+    return add_range(list, text, n, 1, 8);
 }
 
 /* A divisor of the 8 heads of bench attention */
@@ -317,6 +333,7 @@ static enum tern_status read_lists(struct bench_options *o, const struct parser 
            (s = read_list(p, BENCH_BATCH, &o->batch, add_positive,
                           "a list of numbers or ranges from 1 to 65536", e)) ||
            (s = read_list(p, BENCH_TYPE, &o->types, add_type, types, e)) ||
+           (s = read_list(p, BENCH_MTP, &o->mtp, add_guesses, "a list of numbers from 1 to 8", e)) ||
            (s = read_list(p, BENCH_KV_HEADS, &o->kv_heads, add_kv_heads, "a list of 1, 2, 4 and 8",
                           e)) ||
            (s = read_list(p, BENCH_WINDOW, &o->window, add_count, counts, e)) ||
@@ -357,6 +374,10 @@ static enum tern_status read_models(struct bench_options *o, const struct parser
     if (o->value[BENCH_TYPE].given && !o->n_shapes)
         return parser_usage(e, "--type belongs to --shape (quantize changes the type of a weights "
                                "file)");
+    if (o->mtp.n && o->n_shapes)
+        return parser_usage(e, "--mtp needs a weights file: --shape has no layer that guesses");
+    if (o->value[BENCH_FILE].given && !o->mtp.n)
+        return parser_usage(e, "--file belongs to --mtp");
     return TERN_OK;
 }
 

@@ -18,6 +18,8 @@ void bench_test_name(const struct bench_plan *plan, char *text, size_t n)
     else
         at = snprintf(text, n, plan->n_prompt ? "pp%u" : "tg%u",
                       plan->n_prompt ? plan->n_prompt : plan->n_gen);
+    if (plan->mtp)
+        at += snprintf(text + at, n - (size_t)at, " mtp%u", plan->mtp);
     if (plan->depth)
         snprintf(text + at, n - (size_t)at, " @ d%u", plan->depth);
 }
@@ -78,6 +80,12 @@ static void fill_own(struct bench_fields *f, const struct bench_result *r)
     bench_add(f, "peak_instruction", FIELD_STRING, "%s", r->peak_name ? r->peak_name : "");
     bench_add_real(f, "peak_gmacs", r->peak_gmacs);
     bench_add_real(f, "pct_peak", bench_percent(bench_gmacs(r), r->peak_gmacs));
+    bench_add_u64(f, "mtp", r->plan.mtp);
+    bench_add_u64(f, "guesses", r->guesses.n_tried);
+    bench_add_u64(f, "guesses_right", r->guesses.n_right);
+    bench_add_real(f, "tokens_per_step", bench_tokens_per_step(r));
+    bench_add_real(f, "plain_median_ts", bench_plain_ts(r));
+    bench_add_real(f, "pct_gain", bench_gain(r));
 }
 
 static void fill_fields(struct bench_fields *f, const struct bench_result *r)
@@ -215,6 +223,20 @@ static void append_ops(struct bench_printer *p, const struct bench_result *r)
         1e3 * (r->ops_seconds - sum), bench_percent(r->ops_seconds - sum, r->ops_seconds));
 }
 
+/* One line, for it explains a row */
+static void append_guesses(struct bench_printer *p, const struct bench_result *r)
+{
+    char test[64];
+    const struct bench_guesses *g = &r->guesses;
+    bench_test_name(&r->plan, test, sizeof test);
+    append(p,
+           "\n%s, %d threads, %s: %zu of %zu guesses right (%.0f %%), %.2f tokens a step; medians: "
+           "%.2f t/s with guesses, %.2f without: %+.1f %%\n",
+           r->model_type, r->info.n_threads, test, g->n_right, g->n_tried,
+           bench_percent((double)g->n_right, (double)g->n_tried), bench_tokens_per_step(r),
+           r->median_ts, bench_plain_ts(r), bench_gain(r));
+}
+
 /* ---- all ---------------------------------------------------------------------------------- */
 
 void bench_print_begin(struct bench_printer *p)
@@ -232,6 +254,8 @@ void bench_print(struct bench_printer *p, const struct bench_result *r)
         bench_fields_print(p, &f, print_more, r);
     else
         print_row(p, r);
+    if (!strcmp(p->form, "md") && r->plan.mtp)
+        append_guesses(p, r);
     if (!strcmp(p->form, "md") && r->n_ops)
         append_ops(p, r);
     out_write("", 0); /* now, for the next result may take minutes */

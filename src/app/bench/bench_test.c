@@ -9,9 +9,10 @@
 
 struct pass { /* one repetition */
     tern_context *ctx;
-    uint32_t n_batch;
-    double seconds;         /* of evaluation */
-    struct tern_cost *cost; /* added up here, unless NULL */
+    uint32_t n_batch, mtp;
+    double seconds;                   /* of evaluation */
+    struct tern_cost *cost;           /* added up here, unless NULL */
+    struct tern_generate_result made; /* of a test of guesses */
 };
 
 static void add_cost(struct pass *p)
@@ -67,62 +68,116 @@ enum tern_status bench_fill(tern_context *ctx, uint32_t depth, uint32_t n_batch,
     return prompt(&p, depth - kept, false, e);
 }
 
+/* Takes the logits that a token was chosen from into the fingerprint, outside of what is timed. */
+static int hash_token(void *arg, tern_token token, const float *logits)
+{
+    struct pass *p = arg;
+    double start = stopwatch_now();
+    (void)token, (void)logits;
+    tern_fingerprint_add(p->ctx);
+    p->seconds -= stopwatch_now() - start;
+    return 0;
+}
+
+/* Continues the text by n_gen tokens, with at most p->mtp guesses at a time. */
+static enum tern_status text(struct pass *p, const struct bench_plan *plan, struct tern_error *e)
+{
+    struct tern_generate_params g = tern_generate_defaults();
+    struct tern_sampler_params sampler = tern_sampler_defaults(tern_context_model(p->ctx));
+    sampler.seed = 1;
+    g.tokens = plan->text, g.n_tokens = plan->n_text, g.n_predict = plan->n_gen, g.ignore_end = 1;
+    g.sampler = &sampler, g.mtp = p->mtp, g.on_token = hash_token, g.arg = p;
+    enum tern_status s = tern_generate(p->ctx, &g, &p->made, e);
+    if (!s && p->made.reason == TERN_STOP_CANCELLED)
+        s = e->code = TERN_CANCELLED;
+    p->seconds += p->made.generate_seconds;
+    return s;
+}
+
+static enum tern_status once(struct pass *p, const struct bench_plan *plan, struct tern_error *e)
+{
+    if (plan->mtp)
+        return text(p, plan, e);
+    enum tern_status s = prompt(p, plan->n_prompt, true, e);
+    for (uint32_t i = 0; !s && i < plan->n_gen; i++)
+        s = step(p, 1, true, e);
+    return s;
+}
+
 /* One repetition, and back to the depth. */
 static enum tern_status repeat(struct pass *p, const struct bench_plan *plan, struct tern_error *e)
 {
     tern_fingerprint_begin(p->ctx);
-    enum tern_status s = prompt(p, plan->n_prompt, true, e);
-    for (uint32_t i = 0; !s && i < plan->n_gen; i++)
-        s = step(p, 1, true, e);
-    if (!s)
-        s = bench_fill(p->ctx, plan->depth, plan->n_batch, e);
-    return s;
+    enum tern_status s = once(p, plan, e);
+    return s ? s : bench_fill(p->ctx, plan->depth, plan->n_batch, e);
 }
 
-/* Enough to touch all that the test will touch: the whole prompt, one token. */
+/* Enough to touch all that the test will touch: the whole prompt, one token, some guesses. */
 static enum tern_status warm_up(tern_context *ctx, const struct bench_plan *plan,
                                 struct tern_error *e)
 {
     struct bench_plan less = *plan;
-    struct pass p = {.ctx = ctx, .n_batch = plan->n_batch};
-    less.n_gen = plan->n_gen > 0;
+    struct pass p = {.ctx = ctx, .n_batch = plan->n_batch, .mtp = plan->mtp};
+    uint32_t most = plan->mtp ? 16 : 1;
+    less.n_gen = plan->n_gen < most ? plan->n_gen : most;
     return repeat(&p, &less, e);
+}
+
+/* The logits of repetition i are those of all before it. */
+static enum tern_status check_same(tern_context *ctx, struct bench_result *r, size_t i,
+                                   struct tern_error *e)
+{
+    bool first = r->rows == 0;
+    uint64_t fingerprint = tern_fingerprint(ctx, &r->rows);
+    if (!first && fingerprint != r->fingerprint) {
+        snprintf(e->text, sizeof e->text,
+                 "repetition %zu gave other logits (%016llx) than those before it (%016llx)", i + 1,
+                 (unsigned long long)fingerprint, (unsigned long long)r->fingerprint);
+        return e->code = TERN_INTERNAL;
+    }
+    r->fingerprint = fingerprint;
+    return TERN_OK;
+}
+
+/* The text of repetition i without guesses */
+static enum tern_status repeat_plain(tern_context *ctx, struct bench_result *r, size_t i,
+                                     struct tern_error *e)
+{
+    struct pass p = {.ctx = ctx, .n_batch = r->plan.n_batch};
+    enum tern_status s = repeat(&p, &r->plan, e);
+    r->guesses.plain_ns[i] = p.seconds * 1e9;
+    return s ? s : check_same(ctx, r, i, e);
 }
 
 static enum tern_status repetitions(tern_context *ctx, struct bench_result *r, struct tern_error *e)
 {
+    struct bench_guesses *g = &r->guesses;
     for (size_t i = 0; i < r->plan.repetitions; i++) {
-        struct pass p = {.ctx = ctx, .n_batch = r->plan.n_batch, .cost = i ? NULL : &r->cost};
-        enum tern_status s = repeat(&p, &r->plan, e);
-        if (s)
+        struct pass p = {.ctx = ctx,
+                         .n_batch = r->plan.n_batch,
+                         .mtp = r->plan.mtp,
+                         .cost = i ? NULL : &r->cost};
+        enum tern_status s = r->plan.mtp ? repeat_plain(ctx, r, i, e) : TERN_OK;
+        if (s || (s = repeat(&p, &r->plan, e)) || (s = check_same(ctx, r, i, e)))
             return s;
         r->ns[i] = p.seconds * 1e9;
         r->ts[i] = (double)(r->plan.n_prompt + r->plan.n_gen) / p.seconds;
-        uint64_t fingerprint = tern_fingerprint(ctx, &r->rows);
-        if (i && fingerprint != r->fingerprint) {
-            snprintf(e->text, sizeof e->text,
-                     "repetition %zu gave other logits (%016llx) than those before it (%016llx)",
-                     i + 1, (unsigned long long)fingerprint, (unsigned long long)r->fingerprint);
-            return e->code = TERN_INTERNAL;
-        }
-        r->fingerprint = fingerprint;
+        g->n_tried += p.made.n_drafted, g->n_right += p.made.n_accepted;
+        g->n_steps += p.made.n_steps;
     }
     return TERN_OK;
 }
 
 static enum tern_status profile(tern_context *ctx, struct bench_result *r, struct tern_error *e)
 {
-    struct pass p = {.ctx = ctx, .n_batch = r->plan.n_batch};
-    uint32_t depth = r->plan.depth;
+    struct pass p = {.ctx = ctx, .n_batch = r->plan.n_batch, .mtp = r->plan.mtp};
     enum tern_status s = tern_profile_start(ctx, e);
     if (!s)
-        s = prompt(&p, r->plan.n_prompt, true, e);
-    for (uint32_t i = 0; !s && i < r->plan.n_gen; i++)
-        s = step(&p, 1, true, e);
+        s = once(&p, &r->plan, e);
     r->n_ops = tern_profile(ctx, r->ops, BENCH_MAX_OPS);
     r->ops_seconds = p.seconds;
     tern_profile_stop(ctx);
-    return s ? s : bench_fill(ctx, depth, r->plan.n_batch, e);
+    return s ? s : bench_fill(ctx, r->plan.depth, r->plan.n_batch, e);
 }
 
 /* ---- statistics --------------------------------------------------------------------------- */
@@ -158,7 +213,8 @@ enum tern_status bench_run(tern_context *ctx, struct bench_result *r, struct ter
     size_t n = r->plan.repetitions;
     enum tern_status s = TERN_OK;
     r->cost = (struct tern_cost){0};
-    r->n_ops = 0;
+    r->guesses = (struct bench_guesses){0};
+    r->n_ops = r->rows = 0;
     if (r->plan.warmup)
         s = warm_up(ctx, &r->plan, e);
     if (!s)
@@ -172,6 +228,22 @@ enum tern_status bench_run(tern_context *ctx, struct bench_result *r, struct ter
     r->median_ns = median(r->ns, n);
     r->median_ts = median(r->ts, n);
     return tern_numeric_status(ctx, e);
+}
+
+double bench_plain_ts(const struct bench_result *r)
+{
+    return r->plan.mtp ? r->plan.n_gen / median(r->guesses.plain_ns, r->plan.repetitions) * 1e9 : 0;
+}
+
+double bench_gain(const struct bench_result *r)
+{
+    return r->plan.mtp ? 100 * (r->median_ts / bench_plain_ts(r) - 1) : 0;
+}
+
+double bench_tokens_per_step(const struct bench_result *r)
+{
+    size_t n = r->guesses.n_steps;
+    return n ? (double)(n + r->guesses.n_right) / (double)n : 0;
 }
 
 double bench_gbs(const struct bench_result *r)

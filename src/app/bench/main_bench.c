@@ -5,9 +5,11 @@
 #include "app/bench/bench_print.h"
 #include "app/bench/bench_shape.h"
 #include "app/bench/bench_test.h"
+#include "app/cli/files.h"
 #include "app/cli/finish.h"
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
+#include "app/cli/tokens.h"
 #include "app/cli/visible.h"
 
 #include <stdio.h>
@@ -23,6 +25,8 @@ struct bench {
     tern_model *model;
     tern_context *ctx;
     tern_meter *meter;
+    tern_token *text, first; /* [n_text] the tokens of --file, owned; what stands for no tokens */
+    size_t n_text;
 };
 
 static void progress(const struct bench *b, const char *what, const char *which)
@@ -68,7 +72,7 @@ static void rest(const struct bench *b)
 static enum tern_status begin_limits(struct bench *b, struct tern_error *e)
 {
     b->result.read_gbs = b->result.peak_gmacs = 0;
-    if (b->o->value[BENCH_NO_LIMITS].given)
+    if (b->o->value[BENCH_NO_LIMITS].given || b->result.plan.mtp)
         return TERN_OK;
     enum tern_status s = b->meter ? TERN_OK : tern_meter_open(&b->meter, b->model, e);
     if (!s)
@@ -80,7 +84,7 @@ static enum tern_status begin_limits(struct bench *b, struct tern_error *e)
 static void end_limits(struct bench *b)
 {
     struct bench_result *r = &b->result;
-    if (!b->meter)
+    if (!b->meter || r->plan.mtp)
         return;
     double after = tern_meter_read(b->meter);
     r->read_gbs = after > r->read_gbs ? after : r->read_gbs;
@@ -118,6 +122,19 @@ static enum tern_status run_test(struct bench *b, uint32_t n_prompt, uint32_t n_
 
 /* ---- all tests of one context ------------------------------------------------------------- */
 
+/* Tests of n_gen tokens: one by one, or with every number of guesses */
+static enum tern_status run_gen(struct bench *b, uint32_t n_gen, struct tern_error *e)
+{
+    const struct bench_list *mtp = &b->o->mtp;
+    enum tern_status s = mtp->n ? TERN_OK : run_test(b, 0, n_gen, e);
+    for (size_t i = 0; !s && i < mtp->n; i++) {
+        b->result.plan.mtp = mtp->value[i];
+        s = run_test(b, 0, n_gen, e);
+    }
+    b->result.plan.mtp = 0;
+    return s;
+}
+
 static enum tern_status run_depth(struct bench *b, struct tern_error *e)
 {
     const struct bench_options *o = b->o;
@@ -128,7 +145,7 @@ static enum tern_status run_depth(struct bench *b, struct tern_error *e)
     for (size_t i = 0; !s && i < o->prompt.n; i++)
         s = run_test(b, o->prompt.value[i], 0, e);
     for (size_t i = 0; !s && i < o->gen.n; i++)
-        s = run_test(b, 0, o->gen.value[i], e);
+        s = run_gen(b, o->gen.value[i], e);
     for (size_t i = 0; !s && i < o->pg_prompt.n; i++)
         s = run_test(b, o->pg_prompt.value[i], o->pg_gen.value[i], e);
     return s;
@@ -156,7 +173,7 @@ static enum tern_status run_context(struct bench *b, struct tern_error *e)
 {
     struct bench_plan *plan = &b->result.plan;
     struct tern_context_params p = {
-        .n_ctx = positions(b->o), .n_batch = plan->n_batch, .cache_type = plan->cache};
+        .n_ctx = positions(b->o) + (uint32_t)plan->n_text, .n_batch = plan->n_batch, .cache_type = plan->cache};
     enum tern_status s = tern_context_open(&b->ctx, b->model, &p, e);
     if (!s)
         signals_watch(b->ctx);
@@ -172,17 +189,38 @@ static enum tern_status run_context(struct bench *b, struct tern_error *e)
 
 /* ---- all contexts of one model ------------------------------------------------------------ */
 
+/* What tests of guesses continue: --file, or else the token that begins a text, or where the model has
+ * none, the first one of the other tests */
+static enum tern_status read_text(struct bench *b, struct tern_error *e)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    const char *path = b->o->value[BENCH_FILE].text;
+    struct bench_result *r = &b->result;
+    enum tern_status s = path ? files_take(path, &bytes, &n, e) : TERN_OK;
+    if (!s && path)
+        s = tokens_take(b->model, bytes, n, TERN_ADD_SPECIAL, 0, &b->text, &b->n_text, e);
+    b->first = r->info.bos < 0 ? (tern_token)(13 % r->info.vocab) : r->info.bos;
+    r->plan.text = b->n_text ? b->text : &b->first;
+    r->plan.n_text = b->n_text ? b->n_text : 1;
+    free(bytes);
+    return s;
+}
+
 static enum tern_status run_threads(struct bench *b, const char *path, int n_threads,
                                     struct tern_error *e)
 {
     const struct bench_options *o = b->o;
     const struct tern_model_params p = {.n_threads = n_threads,
                                         .cpu = o->value[BENCH_CPU].text,
-                                        .load = b->result.plan.copy ? TERN_LOAD_COPY : 0};
+                                        .load = (b->result.plan.copy ? TERN_LOAD_COPY : 0) |
+                                                (o->mtp.n ? TERN_LOAD_MTP : 0)};
     enum tern_status s = tern_model_open(&b->model, path, &p, e);
     if (s)
         return s;
     tern_model_info(b->model, &b->result.info);
+    if (o->mtp.n)
+        s = read_text(b, e);
     for (size_t i = 0; !s && i < o->batch.n * o->caches.n; i++) {
         b->result.plan.n_batch = o->batch.value[i / o->caches.n];
         b->result.plan.cache = (enum tern_cache_type)o->caches.value[i % o->caches.n];
@@ -190,7 +228,9 @@ static enum tern_status run_threads(struct bench *b, const char *path, int n_thr
     }
     tern_meter_close(b->meter);
     tern_model_close(b->model);
+    free(b->text);
     b->meter = NULL, b->model = NULL;
+    b->text = NULL, b->n_text = 0;
     return s;
 }
 
