@@ -1,5 +1,7 @@
 /* Sequences that outlive a context, or a text that was changed. */
+#include "base/fpenv.h"
 #include "engine/context.h"
+#include "model/recurrence.h"
 #include "model/session.h"
 
 const tern_token *tern_seq_tokens(const tern_context *c, uint32_t seq)
@@ -50,9 +52,13 @@ enum tern_status tern_session_load(tern_context *c, uint32_t seq, const char *pa
     enum tern_status s = check_file(c, seq, path, e);
     if (s)
         return s;
+    struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);
     s = session_load(&c->cache, seq, c->model->model, c->model->pool, path, e);
+    if (!s)
+        recurrence_resume(&c->forward, seq);
     pool_unlock(c->model->pool);
+    fpenv_leave(saved);
     size_t limit = c->model->model->rope_limit;
     if (!s)
         c->cache.far[seq] = limit && c->cache.length[seq] > limit;

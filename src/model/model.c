@@ -168,7 +168,7 @@ static void bind_mixer(struct binder *b, struct layer *w, const struct shape *c)
     bind_vector(b, "mix_norm", "", recurs && c->state_norm, delta ? c->v_dim : value, &x->norm);
     x->at = m->state_floats, x->log_at = m->log_floats;
     x->floats = (x->width - 1) * x->channels + x->v_heads * x->k_dim * x->v_dim;
-    x->log_floats = x->channels + x->v_heads * (x->n_decay + 1);
+    x->log_floats = x->channels + x->decay.rows + x->beta.rows;
     m->state_floats += (x->floats + 15) / 16 * 16;
     m->log_floats += (x->log_floats + 15) / 16 * 16;
 }

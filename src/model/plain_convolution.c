@@ -9,10 +9,10 @@ void plain_log(struct forward *f, const struct layer *w, const struct row *row, 
 {
     const struct mixer *x = &w->mix;
     float *log = recurrent_log(&f->cache->recurrent, row->seq, row->position) + x->log_at;
-    size_t decays = x->v_heads * x->n_decay;
     memcpy(log, in, x->channels * sizeof *log);
-    memcpy(log + x->channels, f->plain.decay, decays * sizeof *log);
-    memcpy(log + x->channels + decays, f->plain.beta, x->v_heads * sizeof *log);
+    log += x->channels;
+    memcpy(log, f->plain.decay, x->decay.rows * sizeof *log);
+    memcpy(log + x->decay.rows, f->plain.beta, x->beta.rows * sizeof *log);
 }
 
 void plain_convolve(struct forward *f, const struct layer *w, float *state, const float *in,

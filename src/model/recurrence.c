@@ -163,9 +163,10 @@ static void number_run(struct forward *f, const struct layer *w, size_t i, size_
     const struct mixer *x = &w->mix;
     float *decay = f->decay + i * f->decay_stride + head * x->n_decay;
     float *beta = f->beta + i * f->number_stride + head;
-    size_t from = run_of(f, i)->log_from, n = end - i, at = x->channels + x->v_heads * x->n_decay;
+    size_t from = run_of(f, i)->log_from, n = end - i, at = x->channels + x->decay.rows;
     log_rows(f, x, i, from, n, x->channels + head * x->n_decay, decay, f->decay_stride, x->n_decay);
-    log_rows(f, x, i, from, n, at + head, beta, f->number_stride, 1);
+    if (x->beta.rows)
+        log_rows(f, x, i, from, n, at + head, beta, f->number_stride, 1);
     for (size_t t = 0; t < n; t++, decay += f->decay_stride, beta += f->number_stride)
         recurrent_numbers(x, head, decay, beta);
 }
@@ -335,7 +336,7 @@ static void run_again(struct forward *f, size_t seq)
             log += x->channels;
             memcpy(f->decay + i * f->decay_stride, log, x->decay.rows * sizeof *log);
             log += x->decay.rows;
-            memcpy(f->beta + i * f->number_stride, log, x->v_heads * sizeof *log);
+            memcpy(f->beta + i * f->number_stride, log, x->beta.rows * sizeof *log);
         }
         if (x->width) {
             step_convolve(f, &f->model->layers[l]);
@@ -352,6 +353,16 @@ void recurrence_begin(struct forward *f, size_t seq, size_t n, bool is_prompt)
     while (r->state_floats && recurrent_begin(r, seq, f->cache->length[seq], n, is_prompt))
         for (struct recurrent_seq *q = &r->seqs[seq]; q->n;)
             run_again(f, seq);
+}
+
+void recurrence_resume(struct forward *f, size_t seq)
+{
+    struct recurrent *r = &f->cache->recurrent;
+    size_t n = f->cache->length[seq];
+    recurrence_begin(f, seq, 0, false);
+    float *to = r->state_floats ? recurrent_add_snapshot(r, seq, n) : NULL;
+    if (to)
+        memcpy(to, recurrent_state(r, seq, n), r->state_floats * sizeof(float));
 }
 
 void recurrence_copy(struct forward *f, size_t seq)

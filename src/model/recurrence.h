@@ -21,6 +21,10 @@ void step_gate_attention(struct forward *f, const struct layer *w);
  * were taken back, or dropped, are run again here. */
 void recurrence_begin(struct forward *f, size_t seq, size_t n, bool is_prompt);
 
+/* After a load: runs the rows of the log. The end is a snapshot too, so that a longer text can come back
+ * to it. */
+void recurrence_resume(struct forward *f, size_t seq);
+
 /* plain.c runs on records that hold the state already. */
 void recurrence_copy(struct forward *f, size_t seq);
 /* The marks that lie after the sequence's first `row` rows */

@@ -355,7 +355,7 @@ bool recurrent_begin(struct recurrent *r, size_t seq, size_t length, size_t n, b
                          length);
     if (back == RECURRENT_RECORDS) /* nothing before is known */
         q->log_begin = q->log_end = length, back = from;
-    if (n < RECURRENT_KEEP && length + n - q->at[back] > RECURRENT_LOG)
+    if (n < RECURRENT_KEEP && length + n - q->at[back] > (n ? RECURRENT_LOG : RECURRENT_KEEP))
         return run_again(q, back, back == from ? other_record(from, from) : back,
                          length + n - RECURRENT_KEEP);
     size_t to = other_record(from, back);
@@ -409,11 +409,19 @@ const float *recurrent_state(const struct recurrent *r, size_t seq, size_t n)
     return NULL;
 }
 
-float *recurrent_refill(struct recurrent *r, size_t seq, size_t n)
+void recurrent_save(const struct recurrent *r, size_t seq, size_t n, uint64_t *at, uint64_t *tail)
+{
+    const struct recurrent_seq *q = &r->seqs[seq];
+    *at = q->at[back_record(q, n)];
+    *tail = q->tail == NO_POSITION ? 0 : q->tail;
+}
+
+float *recurrent_refill(struct recurrent *r, size_t seq, size_t at, size_t n, size_t tail)
 {
     struct recurrent_seq *q = &r->seqs[seq];
     recurrent_keep(r, seq, 0);
-    q->at[0] = q->log_begin = q->log_end = n;
+    q->at[0] = q->log_begin = at, q->log_end = n;
+    q->tail = tail ? tail : NO_POSITION;
     return q->record[0];
 }
 

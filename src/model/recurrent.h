@@ -83,7 +83,9 @@ void recurrent_fork(struct recurrent *r, size_t from, size_t to, size_t n);
 
 /* A batch of n rows follows position `length` of the sequence. Rows are to be run again from the log
  * while this is true: positions first .. first + n - 1 of the sequence's struct, then
- * recurrent_replayed. At last it is false, and the struct says where states are. */
+ * recurrent_replayed. At last it is false, and the struct says where states are. With n = 0 one record
+ * is that of the end, and the log has no more than RECURRENT_KEEP rows: what a session saves does not
+ * depend on batches. */
 bool recurrent_begin(struct recurrent *r, size_t seq, size_t length, size_t n, bool is_prompt);
 void recurrent_replayed(struct recurrent *r, size_t seq, size_t n);
 /* The batch is done, or was cancelled. */
@@ -92,10 +94,14 @@ void recurrent_end(struct recurrent *r, size_t seq, bool done);
 /* The row of the log at a position */
 float *recurrent_log(const struct recurrent *r, size_t seq, size_t position);
 
-/* The state [state_floats] at the sequence's end, if a record holds it, or NULL; and a record to fill
- * with that of n positions, the only thing then known of the sequence. */
+/* The state [state_floats] after n positions, if a record holds it, or NULL. */
 const float *recurrent_state(const struct recurrent *r, size_t seq, size_t n);
-float *recurrent_refill(struct recurrent *r, size_t seq, size_t n);
+
+/* Of a sequence of n positions: where the record lies from which the log reaches its end, and the tail;
+ * 0: it has none. And a record to fill, with the log from there to n: the only things then known of
+ * the sequence. */
+void recurrent_save(const struct recurrent *r, size_t seq, size_t n, uint64_t *at, uint64_t *tail);
+float *recurrent_refill(struct recurrent *r, size_t seq, size_t at, size_t n, size_t tail);
 
 /* The sequence's snapshots before position n: their number and, unless NULL, their positions. The state
  * [state_floats] of number i of them. And a further snapshot to fill, of a position behind all others,

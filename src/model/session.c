@@ -15,7 +15,13 @@
 
 typedef unsigned long long ull; /* for printf */
 
-enum { N_OWNERS = 4, NAME = 8, KEY_BYTES = 4 * 8 + NAME, ENTRY_BYTES = 8 + 8 + NAME + 8 * 8 };
+enum {
+    N_OWNERS = 4,
+    N_LOG = 2, /* the record's position, and that of the tail of the newest prompt; 0: none */
+    NAME = 8,
+    KEY_BYTES = 4 * 8 + NAME,
+    ENTRY_BYTES = 8 + 8 + NAME + 8 * 8
+};
 
 /* What a session belongs to: arithmetic, model, its config (whose features no tensor shows, such as
  * the RoPE frequencies), type of cache. */
@@ -34,9 +40,9 @@ static size_t n_blocks(size_t n)
     return (n + BLOCK - 1) / BLOCK;
 }
 
-/* Bytes of a block of a layer (0 where it reads another's); of a recurrent state; and of all that a
- * sequence of n tokens holds in so many layers, with `states` older states. UINT64_MAX when that does
- * not fit. */
+/* Bytes of a block of a layer (0 where it reads another's); of a recurrent state; of a row of its log;
+ * and of all that a sequence of n tokens holds in so many layers, with `states` older states and
+ * `rows` of the log. UINT64_MAX when that does not fit. */
 static size_t block_bytes(const struct cache *c, const struct model *m, size_t l)
 {
     const struct layer *w = &m->layers[l];
@@ -48,10 +54,15 @@ static size_t record_bytes(const struct model *m)
     return m->state_floats * sizeof(float);
 }
 
-static uint64_t data_bytes(const struct cache *c, const struct model *m, const uint64_t *first,
-                           size_t n_layers, size_t n, uint64_t states)
+static size_t log_bytes(const struct model *m)
 {
-    uint64_t bytes = 0, more;
+    return m->log_floats * sizeof(float);
+}
+
+static uint64_t data_bytes(const struct cache *c, const struct model *m, const uint64_t *first,
+                           size_t n_layers, size_t n, uint64_t states, size_t rows)
+{
+    uint64_t bytes = rows * log_bytes(m), more;
     for (size_t l = 0; l < n_layers; l++)
         bytes += (n_blocks(n) - first[l]) * block_bytes(c, m, l);
     return size_mul(record_bytes(m), states + 1, &more) && size_add(bytes, more, &bytes)
@@ -69,6 +80,7 @@ struct session_out {
     int fd;
     uint64_t at; /* where the next block goes */
     struct xxh64 hash;
+    uint64_t log[N_LOG]; /* of a model with recurrent layers */
     size_t n_states, n_layers;
     uint64_t *states; /* [n_states] positions; in the same memory, behind */
     size_t n_first;
@@ -114,15 +126,16 @@ static enum tern_status write_layer(struct session_out *o, size_t l, struct tern
     return s;
 }
 
-/* The state at the end, then the older ones. */
+/* The state where the log begins, then the older ones, then the log. */
 static enum tern_status write_states(struct session_out *o, struct tern_error *e)
 {
     const struct recurrent *r = &o->c->recurrent;
-    size_t bytes = record_bytes(o->m);
-    enum tern_status s =
-        bytes ? write_next(o, recurrent_state(r, o->seq, o->n), bytes, e) : TERN_OK;
+    size_t bytes = record_bytes(o->m), at = (size_t)o->log[0];
+    enum tern_status s = bytes ? write_next(o, recurrent_state(r, o->seq, at), bytes, e) : TERN_OK;
     for (size_t i = 0; i < o->n_states && !s; i++)
         s = write_next(o, recurrent_snapshot(r, o->seq, i), bytes, e);
+    for (; bytes && at < o->n && !s; at++)
+        s = write_next(o, recurrent_log(r, o->seq, at), log_bytes(o->m), e);
     return s;
 }
 
@@ -152,12 +165,17 @@ static void put_key(unsigned char **at, const char *name, uint64_t type, const v
     put(at, values, n * (type == KEY_U64 ? 8 : 4));
 }
 
+static size_t n_keys(const struct session_out *o)
+{
+    return 3u + (o->n_states > 0) + (o->m->state_floats > 0);
+}
+
 /* Offset of the directory; the header ends with its one entry. */
 static size_t directory_at(const struct session_out *o)
 {
-    size_t keys = o->n_states ? 4 : 3;
-    return LAYOUT_START_BYTES + 2 * LAYOUT_SECTION_BYTES + 8 + keys * KEY_BYTES +
-           8 * (N_OWNERS + (o->n + 1) / 2 + o->n_first + o->n_states);
+    return LAYOUT_START_BYTES + 2 * LAYOUT_SECTION_BYTES + 8 + n_keys(o) * KEY_BYTES +
+           8 * (N_OWNERS + (o->n + 1) / 2 + o->n_first + o->n_states +
+                (o->m->state_floats ? N_LOG : 0));
 }
 
 /* header [directory + ENTRY_BYTES], zeroed */
@@ -177,13 +195,15 @@ static void fill_header(const struct session_out *o, unsigned char *header, size
     at = header + table;
     put_section(&at, "config", config, directory - config);
     put_section(&at, "tensors", directory, ENTRY_BYTES);
-    put_u64s(&at, (const uint64_t[]){o->n_states ? 4 : 3}, 1);
+    put_u64s(&at, (const uint64_t[]){n_keys(o)}, 1);
     owners_of(o->c, o->m, owner);
     put_key(&at, "owner", KEY_U64, owner, N_OWNERS);
     put_key(&at, "tokens", KEY_U32, o->c->tokens + o->seq * o->c->n_ctx, o->n);
     put_key(&at, "first", KEY_U64, o->first, o->n_first);
     if (o->n_states)
         put_key(&at, "states", KEY_U64, o->states, o->n_states);
+    if (o->m->state_floats)
+        put_key(&at, "log", KEY_U64, o->log, N_LOG);
     put_u64s(&at, (const uint64_t[]){1, 5}, 2);
     put(&at, "cache", 5);
     put_u64s(&at,
@@ -233,6 +253,8 @@ static enum tern_status write_file(const struct cache *c, size_t seq, const stru
         o->first[o->n_layers] = guesses->first;
     o->n_states = states, o->states = o->first + n_first;
     recurrent_snapshots(&c->recurrent, seq, o->n, o->states);
+    if (m->state_floats)
+        recurrent_save(&c->recurrent, seq, o->n, &o->log[0], &o->log[1]);
     enum tern_status s = file_open_write(&o->fd, 0600, path, e);
     if (!s) {
         (void)fchmod(o->fd, mode); /* some file systems know no modes */
@@ -264,9 +286,9 @@ enum tern_status session_save(const struct cache *c, size_t seq, const struct mo
 
 struct session {
     struct weights *file;
-    const uint64_t *owner, *first, *states; /* [..] in the file's header, as are */
-    const uint32_t *tokens;                 /* [n] */
-    uint64_t n_owners, n_first, n_states, n;
+    const uint64_t *owner, *first, *states, *log; /* [..] in the file's header, as are */
+    const uint32_t *tokens;                       /* [n] */
+    uint64_t n_owners, n_first, n_states, n_log, n;
     size_t n_layers; /* whose keys it holds */
     const struct tensor *data;
 };
@@ -305,6 +327,17 @@ static enum tern_status check_tokens(struct session *t, const struct cache *c,
     return TERN_OK;
 }
 
+/* The positions of the record and of the tail. A file without a log has the record of its end. */
+static size_t record_at(const struct session *t)
+{
+    return (size_t)(t->n_log ? t->log[0] : t->n);
+}
+
+static size_t tail_at(const struct session *t)
+{
+    return (size_t)(t->n_log ? t->log[1] : 0);
+}
+
 static enum tern_status check_states(const struct session *t, const struct model *m,
                                      struct tern_error *e)
 {
@@ -313,6 +346,10 @@ static enum tern_status check_states(const struct session *t, const struct model
         if (t->states[i] <= before || t->states[i] >= t->n || !m->state_floats)
             return error_set(e, TERN_BAD_FILE, "it has no place for a state after %llu tokens",
                              (ull)t->states[i]);
+    if (t->n_log && (t->n_log != N_LOG || !m->state_floats || t->log[0] > t->n ||
+                     t->n - t->log[0] > RECURRENT_LOG || t->log[1] > t->n))
+        return error_set(e, TERN_BAD_FILE, "its log is not one of a text of %llu tokens",
+                         (ull)t->n);
     return TERN_OK;
 }
 
@@ -326,27 +363,31 @@ static enum tern_status check_session(struct session *t, const struct cache *c,
         (s = keys_u32s(keys, "tokens", &t->tokens, &t->n, e)) ||
         (s = keys_u64s(keys, "first", &t->first, &t->n_first, e)) ||
         (s = keys_u64s(keys, "states", &t->states, &t->n_states, e)) ||
+        (s = keys_u64s(keys, "log", &t->log, &t->n_log, e)) ||
         (s = keys_unknown(keys, e)) || (s = check_owners(t, c, m, e)) ||
         (s = check_tokens(t, c, m, e)) || (s = check_states(t, m, e)) ||
         (s = weights_bind(t->file, "cache", 1u << TERN_F32, TILE_ROWS,
-                          data_bytes(c, m, t->first, t->n_layers, t->n, t->n_states) /
+                          data_bytes(c, m, t->first, t->n_layers, t->n, t->n_states,
+                                     t->n - record_at(t)) /
                               (TILE_ROWS * sizeof(float)),
                           1, &t->data, e)))
         return s;
     return weights_all_bound(t->file, e);
 }
 
-/* The end is a snapshot too, so that a longer text can come back to it. */
-static void fill_states(struct recurrent *r, size_t seq, const struct session *t,
-                        const unsigned char *data, size_t bytes)
+static void fill_states(struct recurrent *r, size_t seq, const struct model *m,
+                        const struct session *t, const unsigned char *data)
 {
-    memcpy(recurrent_refill(r, seq, t->n), data, bytes);
-    for (uint64_t i = 0; i <= t->n_states; i++) {
-        bool end = i == t->n_states;
-        float *to = recurrent_add_snapshot(r, seq, end ? t->n : t->states[i]);
+    size_t bytes = record_bytes(m), at = record_at(t);
+    memcpy(recurrent_refill(r, seq, at, t->n, tail_at(t)), data, bytes);
+    data += bytes;
+    for (uint64_t i = 0; i < t->n_states; i++, data += bytes) {
+        float *to = recurrent_add_snapshot(r, seq, t->states[i]);
         if (to)
-            memcpy(to, end ? data : data + (i + 1) * bytes, bytes);
+            memcpy(to, data, bytes);
     }
+    for (; at < t->n; at++, data += log_bytes(m))
+        memcpy(recurrent_log(r, seq, at), data, log_bytes(m));
 }
 
 static void fill(struct cache *c, size_t seq, const struct model *m, const struct session *t)
@@ -362,7 +403,7 @@ static void fill(struct cache *c, size_t seq, const struct model *m, const struc
     }
     hidden_refill(&c->hidden, seq, t->n, t->n_layers > m->n_layers ? t->first[t->n_layers] : 0);
     if (m->state_floats)
-        fill_states(&c->recurrent, seq, t, data, record_bytes(m));
+        fill_states(&c->recurrent, seq, m, t, data);
 }
 
 enum tern_status session_load(struct cache *c, size_t seq, const struct model *m, struct pool *pool,

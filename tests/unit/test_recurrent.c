@@ -7,13 +7,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/xxh64.h"
 #include "engine/context.h"
 #include "golden.h"
 #include "image.h"
 #include "suite.h"
+#include "weights/file_layout.h"
 
-enum { LENGTH = 420, N_CTX = 1024, MODELS = 4 };
+enum {
+    LENGTH = 420,
+    N_CTX = 1024,
+    MODELS = 4,
+    VALUES = 40 /* of a key of a session, behind the fields and the name */
+};
 
 static const char *const names[MODELS] = {"lfm2", "qwen3-next", "nemotron-h", "kimi-linear"};
 
@@ -213,22 +220,53 @@ START_TEST(sessions_hold_snapshots)
     open_model(_i);
     toy_path(path, sizeof path, "session");
     feed(t.ctx, 0, 0, 128, 128);
-    feed(t.ctx, 0, 128, 300, 1);
+    feed(t.ctx, 0, 128, 330, 1);
     ck_assert_msg(!tern_session_save(t.ctx, 0, path, &e), "%s", e.text);
     for (uint32_t seq = 0; seq < 2; seq++) {
         tern_context *other = context(2);
         feed(other, seq, 0, 90, 30); /* of which nothing stays */
         ck_assert_msg(!tern_session_load(other, seq, path, &e), "%s", e.text);
-        feed(other, seq, 300, LENGTH, 1);
-        ck_assert_uint_eq(tern_seq_keep(other, seq, 301), 300);
-        feed(other, seq, 300, 310, 10);
+        feed(other, seq, 330, LENGTH, 1);
+        ck_assert_uint_eq(tern_seq_keep(other, seq, 331), 330);
+        feed(other, seq, 330, 340, 10);
         ck_assert_msg(!tern_session_load(other, seq, path, &e), "%s", e.text);
-        ck_assert_uint_eq(tern_seq_keep(other, seq, 299), 256);
+        ck_assert_uint_eq(tern_seq_keep(other, seq, 330 - RECURRENT_KEEP - 1), 256);
         feed(other, seq, 256, 290, 20);
         ck_assert_msg(!tern_session_load(other, seq, path, &e), "%s", e.text);
         ck_assert_uint_eq(tern_seq_keep(other, seq, 200), 128);
         feed(other, seq, 128, 200, 1);
         tern_context_close(other);
+    }
+    unlink(path);
+    close_model();
+}
+END_TEST
+
+/* After a load the newest rows can be taken back as before, also those of a sequence that was loaded; and
+ * the file is the same. */
+START_TEST(sessions_take_back_newest_rows)
+{
+    static const size_t lengths[] = {40, 230, 320}, back[] = {39, 63, 64};
+    char path[256];
+    struct tern_error e = {0};
+    open_model(_i);
+    toy_path(path, sizeof path, "session");
+    for (size_t k = 0; k < sizeof back / sizeof *back; k++) {
+        size_t n = lengths[k], kept = n - back[k];
+        tern_seq_keep(t.ctx, 0, 0);
+        feed(t.ctx, 0, 0, n, 33);
+        ck_assert_msg(!tern_session_save(t.ctx, 0, path, &e), "%s", e.text);
+        tern_context *other = context(1);
+        ck_assert_msg(!tern_session_load(other, 0, path, &e), "%s", e.text);
+        ck_assert_uint_eq(tern_seq_reuse(other, 0, t.ids, n), n - 1); /* a text that goes on */
+        ck_assert_uint_eq(tern_seq_keep(other, 0, (uint32_t)kept), kept);
+        feed(other, 0, kept, n + 30, 9);
+        ck_assert_msg(!tern_session_load(other, 0, path, &e), "%s", e.text);
+        ck_assert_msg(!tern_session_save(other, 0, path, &e), "%s", e.text);
+        ck_assert_msg(!tern_session_load(t.ctx, 1, path, &e), "%s", e.text);
+        tern_context_close(other);
+        ck_assert_uint_eq(tern_seq_fork(t.ctx, 1, 0, (uint32_t)kept), kept);
+        feed(t.ctx, 0, kept, n + 90, 40);
     }
     unlink(path);
     close_model();
@@ -248,25 +286,70 @@ static struct image image_at(const char *path)
     return i;
 }
 
-/* The session with another first or last number of key `states`, whose two are 112 and 128 */
-static void refuse_states(const struct image *session, const char *path, size_t i, uint64_t value,
-                          bool good)
+/* The session with another number of a key; words: of the refusal, or NULL */
+static void load_with(const struct image *session, const char *path, const char *key, size_t i,
+                      uint64_t value, const char *words)
 {
     struct tern_error e = {0};
     struct image copy = image_copy(session);
-    size_t at = image_key(&copy, "config", "states");
-    memcpy(copy.p + at + 40 + 8 * i, &value, sizeof value);
+    memcpy(copy.p + image_key(&copy, "config", key) + VALUES + 8 * i, &value, sizeof value);
     image_repair(copy.p, copy.n);
     image_save(&copy, path);
-    ck_assert_int_eq(tern_session_load(t.ctx, 0, path, &e), good ? TERN_OK : TERN_BAD_FILE);
-    ck_assert_msg(good || strstr(e.text, "no place for a state"), "%s", e.text);
+    ck_assert_int_eq(tern_session_load(t.ctx, 0, path, &e), words ? TERN_BAD_FILE : TERN_OK);
+    ck_assert_msg(!words || strstr(e.text, words), "%s", e.text);
     image_close(&copy);
 }
+
+static void put_u64(unsigned char *p, uint64_t value)
+{
+    memcpy(p, &value, sizeof value);
+}
+
+/* Makes a file of it as they were before they had the key `log`, which is their last. */
+static void drop_log(struct image *i)
+{
+    enum { KEY = VALUES + 2 * 8, OFFSET = 24, BYTES = 32 };
+    unsigned char *config = i->p + image_section(i, "config"), *keys = i->p + image_body(i, "config");
+    unsigned char *directory = i->p + image_section(i, "tensors");
+    size_t at = image_key(i, "config", "log"), header = (size_t)load_u64(i->p + LAYOUT_HEADER_BYTES);
+    memmove(i->p + at, i->p + at + KEY, header - at - KEY);
+    memset(i->p + header - KEY, 0, KEY);
+    put_u64(i->p + LAYOUT_HEADER_BYTES, header - KEY);
+    put_u64(config + BYTES, load_u64(config + BYTES) - KEY);
+    put_u64(directory + OFFSET, load_u64(directory + OFFSET) - KEY);
+    put_u64(keys, load_u64(keys) - 1);
+    image_repair(i->p, i->n);
+}
+
+/* It holds the record of its end. */
+START_TEST(sessions_without_a_log_are_read)
+{
+    char path[256];
+    struct tern_error e = {0};
+    open_model(_i);
+    toy_path(path, sizeof path, "session");
+    feed(t.ctx, 0, 0, 400, 100);
+    ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 270), 256);
+    ck_assert_msg(!tern_session_save(t.ctx, 0, path, &e), "%s", e.text);
+    struct image session = image_at(path);
+    drop_log(&session);
+    image_save(&session, path);
+    image_close(&session);
+    ck_assert_msg(!tern_session_load(t.ctx, 1, path, &e), "%s", e.text);
+    feed(t.ctx, 1, 256, LENGTH, 1);
+    ck_assert_uint_eq(tern_seq_keep(t.ctx, 1, 300), 256);
+    ck_assert_msg(!tern_session_load(t.ctx, 1, path, &e), "%s", e.text);
+    ck_assert_uint_lt(tern_seq_keep(t.ctx, 1, 255), 255);
+    unlink(path);
+    close_model();
+}
+END_TEST
 
 START_TEST(damaged_snapshots_are_refused)
 {
     char path[256];
     struct tern_error e = {0};
+    static const char states[] = "no place for a state", log[] = "its log is not one of a text of 140";
     uint64_t at[2];
     open_model(0);
     toy_path(path, sizeof path, "session");
@@ -274,16 +357,25 @@ START_TEST(damaged_snapshots_are_refused)
     feed(t.ctx, 0, 128, 140, 1);
     ck_assert_msg(!tern_session_save(t.ctx, 0, path, &e), "%s", e.text);
     struct image session = image_at(path);
-    size_t key = image_key(&session, "config", "states");
-    memcpy(at, session.p + key + 40, sizeof at);
+    memcpy(at, session.p + image_key(&session, "config", "states") + VALUES, sizeof at);
     ck_assert(at[0] == 112 && at[1] == 128);
-    refuse_states(&session, path, 0, 0, false);
-    refuse_states(&session, path, 0, 1, true);
-    refuse_states(&session, path, 0, 128, false);
-    refuse_states(&session, path, 1, 112, false);
-    refuse_states(&session, path, 1, 139, true);
-    refuse_states(&session, path, 1, 140, false);
-    refuse_states(&session, path, 1, UINT64_MAX, false);
+    memcpy(at, session.p + image_key(&session, "config", "log") + VALUES, sizeof at);
+    ck_assert(at[0] == 140 - RECURRENT_KEEP && at[1] == 112);
+    load_with(&session, path, "states", 0, 0, states);
+    load_with(&session, path, "states", 0, 1, NULL);
+    load_with(&session, path, "states", 0, 128, states);
+    load_with(&session, path, "states", 1, 112, states);
+    load_with(&session, path, "states", 1, 139, NULL);
+    load_with(&session, path, "states", 1, 140, states);
+    load_with(&session, path, "states", 1, UINT64_MAX, states);
+    load_with(&session, path, "log", 0, 140 - RECURRENT_LOG - 1, log);
+    load_with(&session, path, "log", 0, 140 - RECURRENT_LOG, "tensor 'cache' is");
+    load_with(&session, path, "log", 0, 140, "tensor 'cache' is");
+    load_with(&session, path, "log", 0, 141, log);
+    load_with(&session, path, "log", 0, UINT64_MAX, log);
+    load_with(&session, path, "log", 1, 0, NULL);
+    load_with(&session, path, "log", 1, 140, NULL);
+    load_with(&session, path, "log", 1, 141, log);
     for (size_t i = 0; i < session.n; i += 97) { /* bytes that checksums hold */
         struct image copy = image_copy(&session);
         copy.p[i] ^= 1;
@@ -330,6 +422,9 @@ SUITE("recurrent", LOOP(newest_rows_can_be_taken_back, 0, golden_few(MODELS)),
       LOOP(older_rows_go_back_to_snapshots, 0, golden_few(MODELS)),
       LOOP(forks_share_what_came_before, 0, golden_few(MODELS)),
       LOOP(a_cancelled_batch_changes_nothing, 0, golden_few(MODELS)),
-      LOOP(rows_on_trial_leave_no_trace, 0, golden_few(MODELS)), LOOP(sessions_hold_the_state, 0, golden_few(MODELS)),
+      LOOP(rows_on_trial_leave_no_trace, 0, golden_few(MODELS)),
+      LOOP(sessions_hold_the_state, 0, golden_few(MODELS)),
+      LOOP(sessions_take_back_newest_rows, 0, golden_few(MODELS)),
+      LOOP(sessions_without_a_log_are_read, 0, golden_few(MODELS)),
       LOOP(sessions_hold_snapshots, 0, golden_few(MODELS)), TEST(damaged_snapshots_are_refused),
       LOOP(shifts_and_guesses_give_the_same_text, 0, golden_few(MODELS)))
