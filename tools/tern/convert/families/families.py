@@ -130,7 +130,8 @@ def _gemma2(c: Config) -> dict:
 
 def _gemma3(c: Config) -> dict:
     """Five layers with a window and a base of their own to one without; q and k norms."""
-    f = _gemma_graph(c, positions=131072, kv_heads=4, act=("hidden_activation", "gelu_pytorch_tanh"), ropes=False)
+    act = ("hidden_activation", "gelu_pytorch_tanh")
+    f = _gemma_graph(c, positions=131072, heads=8, kv_heads=4, vocab=262208, act=act, ropes=False)  # what Gemma 3 4B leaves out
     c.get("hidden_act", None)
     sandwich(c, f)
     if c.get("attn_logit_softcapping", None) is not None:

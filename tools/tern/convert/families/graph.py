@@ -48,17 +48,19 @@ def graph(
     partial: float | None = None,
     hidden: int | None = None,
     ropes: bool = True,
+    heads: int | None = None,
+    vocab: int | None = None,
 ) -> dict[str, Any]:
     """The Llama graph, with the defaults of the family's config class. What differs is changed by the family."""
     n = c.integer("num_hidden_layers", MAX_LAYERS)
     dim = c.integer("hidden_size", MAX_WIDTH)
-    heads = c.integers("num_attention_heads", MAX_HEADS, n)
+    heads = c.integers("num_attention_heads", MAX_HEADS, n, heads or REQUIRED)
     kv = c.integers("num_key_value_heads", MAX_HEADS, n, kv_heads or heads[0])
     size = _head_dims(c, n, dim, heads, head_dim)
     activation = ACTIVATIONS[c.choice(*act, ACTIVATIONS)]
     max_seq = c.integer("max_position_embeddings", MAX_SEQ, positions)
     out = {
-        "n_layers": n, "dim": dim, "vocab": c.integer("vocab_size", MAX_VOCAB), "max_seq": max_seq,
+        "n_layers": n, "dim": dim, "vocab": c.integer("vocab_size", MAX_VOCAB, vocab or REQUIRED), "max_seq": max_seq,
         "norm_eps": c.number(*eps), "head_tied": int(c.flag("tie_word_embeddings", tied)),
         "n_heads": heads, "n_kv_heads": kv, "head_dim": size,
         "hidden": c.integers("intermediate_size", MAX_WIDTH, n, hidden or REQUIRED),

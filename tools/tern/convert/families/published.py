@@ -8,9 +8,14 @@ from typing import Any
 
 from .config import Config
 
-IGNORED = {
+IGNORED: dict[str, tuple] = {
     "smollm3": ("max_window_layers",),
     "gpt_oss": ("initial_context_length",),
+    "gpt2": ("output_past",),
+    "gpt_bigcode": (
+        "inference_runner", "max_batch_size", "pre_allocate_kv_cache", "runner_max_sequence_length", "validate_runner_input",
+    ),
+    "falcon_h1": ("expansion_factor", "mlp_expansion_factor"),
     "starcoder2": ("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"),
     "cohere": ("use_parallel_embedding",),
     "cohere2": ("use_parallel_embedding",),
@@ -26,6 +31,11 @@ _COHERE: dict[str, tuple] = {
     "use_parallel_block": (True,),
 }  # fmt: skip
 ONLY: dict[str, dict[str, tuple]] = {
+    "gpt2": {"n_special": (0,), "predict_special_tokens": (True, False)},
+    "falcon_h1": {"attn_layer_indices": (None,), "mamba_use_mlp": (True,)},
+    "gemma4_text": {"expert_intermediate_size": (None,)},
+    "qwen3_5_text": {"output_gate_type": ("swish", "silu")},
+    "qwen3_5_moe_text": {"output_gate_type": ("swish", "silu")},
     "phi3": {"full_attn_mod": (1,), "interpolate_factor": (1,), "lm_head_bias": (False,)},
     "starcoder2": {"mlp_type": ("default",), "norm_type": ("layer_norm",), "scale_attn_weights": (True,)},
     "cohere": _COHERE,
@@ -48,7 +58,7 @@ def accept(kind: str, c: Config, f: dict[str, Any]) -> None:
     elif kind == "gpt_oss":
         c.only("experts_per_token", f["experts_used"][0])
     elif kind == "starcoder2":
-        c.only("activation_function", c.get("hidden_act", "gelu_pytorch_tanh"))
+        c.only("activation_function", "gelu", c.get("hidden_act", "gelu_pytorch_tanh"))
         c.only("layer_norm_epsilon", f["norm_eps"])
     elif kind == "nemotron_h":
         c.only("rms_norm_eps", f["norm_eps"])
