@@ -133,24 +133,32 @@ def forecast(model: hub.Model, types: tuple[str, ...] = TYPES) -> Forecast:
     source, bodies, entries = read(model)
     weights = sum(t.rows * t.k * t.matrices for t in entries)
     with tempfile.TemporaryDirectory() as folder:
-        n_ctx = min(CONTEXT, source.config["max_seq"])
-        rows = [_row(Path(folder, "outline.bin"), bodies, entries, kind, n_ctx) for kind in types]
+        rows = [_row(Path(folder, "outline.bin"), bodies, entries, kind, source.config["max_seq"]) for kind in types]
     return Forecast(model, source, weights, rows)
 
 
-def _row(path: Path, bodies: dict, entries: list, kind: str, n_ctx: int) -> Row:
-    """One type, by a weights file whose tensors are holes."""
+@contextmanager
+def outlined(path: Path, bodies: dict, entries: list, kind: str, max_seq: int, n_threads: int = 0) -> Iterator[Engine]:
+    """The engine with a weights file of one type whose tensors are holes."""
     with open(path, "wb") as out:
         writer.outline(out, bodies, final_tensors(entries, kind))
-    row = Row(kind, path.stat().st_size, 0, None, None)
+    n_ctx = min(CONTEXT, max_seq)
+    with Engine(programs.library(), path, n_ctx, n_batch=PROMPT_ROWS, cache_type="f16", n_threads=n_threads) as engine:
+        yield engine
+
+
+def _row(path: Path, bodies: dict, entries: list, kind: str, max_seq: int) -> Row:
+    """One type."""
+    row = Row(kind, 0, 0, None, None)
     try:
-        with Engine(programs.library(), path, n_ctx, n_batch=PROMPT_ROWS, cache_type="f16") as engine:
+        with outlined(path, bodies, entries, kind, max_seq) as engine:
             row.memory_bytes = engine.memory().total
             row.decode, row.prompt = speed(engine, *limits(path))
     except ConvertError as e:
         if e.code != MEMORY:
             raise
         row.why = str(e)
+    row.file_bytes = path.stat().st_size
     return row
 
 

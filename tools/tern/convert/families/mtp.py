@@ -18,6 +18,7 @@ APART = {
     "fc.weight": "eh_proj.weight", "pre_fc_norm_embedding.weight": "enorm.weight",
     "pre_fc_norm_hidden.weight": "hnorm.weight", "norm.weight": "shared_head.norm.weight",
 }  # fmt: skip
+STATED = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")  # keys of a config: how many there are
 PARTS = ("mtp_in", "mtp_embed_norm", "mtp_hidden_norm", "mtp_norm")
 NOT_OF_LAYERS = ("alibi", "q_scales")
 
@@ -38,7 +39,7 @@ def settle(
     """Adds the layer to the config where it is understood, or takes away its tensors. `names` are those of our `embed`,
     `head` and, with {} for the layer, `mtp_in`, `mtp_embed` and `mtp_head`; same: whether two tensors hold the same bits."""
     n = config["n_layers"]
-    stated = [values[key] for key in ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers") if values.get(key) is not None]
+    stated = [values[key] for key in STATED if values.get(key) is not None]
     wanted = not stated or type(stated[0]) is int and stated[0] > 0
     keep = wanted and kind in KINDS and all(names[part].format(n) in entries for part in PARTS)
     for part in ("embed", "head"):  # published files repeat both; the layer reads the model's own
