@@ -4,6 +4,7 @@
 #include "text/patterns.h"
 
 #include "weights/keys.h"
+#include "text/split_class.h"
 #include "text/unicode.h"
 
 enum {
@@ -127,14 +128,12 @@ static size_t others(const char *text, size_t at, size_t n, unsigned known, enum
     return end > at ? end : spaces(text, at, n);
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+ and its
- * tail|\s*[\r\n]+|\s+(?!\S)|\s+ ; with class LM, [\p{L}\p{M}] for \p{L} of words */
-static size_t cl100k_tail(const struct pattern *self, const char *text, size_t at, size_t n,
-                          enum tail tail)
+/* [^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+ and its tail|\s*[\r\n]+|\s+(?!\S)
+ * |\s+ ; with class LM, [\p{L}\p{M}] for \p{L} of words */
+static size_t words_tail(const struct pattern *self, const char *text, size_t at, size_t n,
+                         enum tail tail)
 {
-    size_t len, next, end = contraction(text, at, n, true);
-    if (end > at)
-        return end;
+    size_t len, next;
     unsigned class = class_at(text, at, n, &len), follows = 0;
     unsigned letter = self->class ? self->class : L;
     if (at + len < n)
@@ -146,14 +145,22 @@ static size_t cl100k_tail(const struct pattern *self, const char *text, size_t a
     return class & N ? few(text, at, n, N, self->number) : others(text, at, n, letter, tail);
 }
 
+static size_t words(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    return words_tail(self, text, at, n, TAIL_LINES);
+}
+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d), then words */
 static size_t cl100k(const struct pattern *self, const char *text, size_t at, size_t n)
 {
-    return cl100k_tail(self, text, at, n, TAIL_LINES);
+    size_t end = contraction(text, at, n, true);
+    return end > at ? end : words(self, text, at, n);
 }
 
 static size_t seed(const struct pattern *self, const char *text, size_t at, size_t n)
 {
-    return cl100k_tail(self, text, at, n, TAIL_NONE);
+    size_t end = contraction(text, at, n, true);
+    return end > at ? end : words_tail(self, text, at, n, TAIL_NONE);
 }
 
 /* \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} */
@@ -204,26 +211,10 @@ static size_t phrases(const struct pattern *self, const char *text, size_t at, s
     return class & N ? few(text, at, n, N, 1) : others(text, at, n, L, TAIL_ONE);
 }
 
-/* \p{Han} of a Split pattern */
-static bool is_han(uint32_t c)
-{
-    static const uint32_t ranges[][2] = {
-        {0x2E80, 0x2E99},   {0x2E9B, 0x2EF3},   {0x2F00, 0x2FD5},   {0x3005, 0x3005},
-        {0x3007, 0x3007},   {0x3021, 0x3029},   {0x3038, 0x303B},   {0x3400, 0x4DBF},
-        {0x4E00, 0x9FFF},   {0xF900, 0xFA6D},   {0xFA70, 0xFAD9},   {0x16FE2, 0x16FE3},
-        {0x16FF0, 0x16FF1}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B739}, {0x2B740, 0x2B81D},
-        {0x2B820, 0x2CEA1}, {0x2CEB0, 0x2EBE0}, {0x2EBF0, 0x2EE5D}, {0x2F800, 0x2FA1D},
-        {0x30000, 0x3134A}, {0x31350, 0x323AF}};
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i][0]; i++)
-        if (c <= ranges[i][1])
-            return true;
-    return false;
-}
-
 static size_t han_end(const char *text, size_t at, size_t n)
 {
     size_t len;
-    while (at < n && is_han(unicode_decode(text + at, n - at, &len)))
+    while (at < n && split_class_han(unicode_decode(text + at, n - at, &len)))
         at += len;
     return at;
 }
@@ -232,7 +223,8 @@ static size_t han_end(const char *text, size_t at, size_t n)
 static unsigned case_at(const char *text, size_t at, size_t n, bool apart, size_t *len)
 {
     unsigned class = class_at(text, at, n, len);
-    return apart && class & L && is_han(unicode_decode(text + at, n - at, len)) ? 0 : class;
+    bool han = apart && class & L && split_class_han(unicode_decode(text + at, n - at, len));
+    return han ? 0 : class;
 }
 
 static size_t case_run(const char *text, size_t at, size_t n, bool apart, unsigned classes)
@@ -414,6 +406,29 @@ static size_t three_digits(const struct pattern *self, const char *text, size_t 
     return at + 3;
 }
 
+/* \d{1,3}(?=(?:\d{3})*\b) : the digits of a number that ends its word, from its end in threes */
+static size_t last_thirds(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    size_t len, count = 0, end = at;
+    uint32_t c = 0;
+    (void)self;
+    for (; end < n && split_class_digit(c = unicode_decode(text + end, n - end, &len)); end += len)
+        count++;
+    if (!count || (end < n && split_class_word(c)))
+        return at;
+    return few(text, at, n, N, count % 3 ? (int)(count % 3) : 3);
+}
+
+/* [^\n]+|[\n]+ */
+static size_t line_or_breaks(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    bool breaks = text[at] == '\n';
+    (void)self;
+    while (at < n && (text[at] == '\n') == breaks)
+        at++;
+    return at;
+}
+
 /* \p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})) : a number from its end in threes */
 static size_t thirds(const struct pattern *self, const char *text, size_t at, size_t n)
 {
@@ -469,10 +484,9 @@ static size_t marks(const struct pattern *self, const char *text, size_t at, siz
 }
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define CL100K_WORDS(digits)                                    \
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits \
-                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
-#define CL100K(digits) CL100K_WORDS(digits) "\\s+(?!\\S)|\\s+"
+#define CL100K_WORDS(digits) \
+    "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+#define CL100K(digits) CONTRACTIONS "|" CL100K_WORDS(digits) "\\s+(?!\\S)|\\s+"
 #define SEED(crlf)                                                                     \
     CONTRACTIONS "|[^" crlf "\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}" crlf \
                  "]+|\\s*[" crlf "]+|\\s+(?!\\S)|\\s+"
@@ -497,8 +511,13 @@ static size_t marks(const struct pattern *self, const char *text, size_t at, siz
 static const struct pattern patterns[] = {
     {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", gpt2, 0,
      0},
-    {CL100K("{1,3}"), cl100k, 0, 3},                 /* Llama 3, OLMo 2, Phi-4 */
-    {CL100K(""), cl100k, 0, 1},                      /* Qwen2, StableLM 2 */
+    {CL100K("{1,3}"), cl100k, 0, 3},                    /* Llama 3, OLMo 2, Phi-4 */
+    {CL100K(""), cl100k, 0, 1},                         /* Qwen2, StableLM 2 */
+    {CL100K("+"), cl100k, 0, 1 << 30},                  /* MiniCPM5, behind \\p{N}{1,3} */
+    {CL100K_WORDS("") "\\s+(?!\\S)|\\s+", words, 0, 1}, /* Ufakzeka */
+    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"
+     "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+     cl100k, 0, 1},                                  /* Ling */
     {O200K(CONTRACTIONS "?", "{1,3}"), o200k, 1, 3}, /* gpt-oss, Phi-4-mini */
     {O200K("", ""), o200k, 0, 1},                    /* Tekken */
     {CONTRACTIONS
@@ -516,10 +535,13 @@ static const struct pattern patterns[] = {
      phrases, 0, 1},            /* EXAONE MoE */
     {SEED("\r\n"), seed, 0, 1}, /* Seed */
     {SEED("\\r\\n"), seed, 0, 1},
-    {CL100K_WORDS("{1,3}") "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)"
-                           "|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)"
-                           "|\\s{1,2}(?!\\S)|\\s{1}",
+    {CONTRACTIONS
+     "|" CL100K_WORDS("{1,3}") "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)"
+                               "|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)"
+                               "|\\s{1,2}(?!\\S)|\\s{1}",
      jais2, 0, 3},
+    {"\\d{1,3}(?=(?:\\d{3})*\\b)", last_thirds, 0, 0},         /* Cohere, before O200K */
+    {"[^\\n]+|[\\n]+", line_or_breaks, 0, 0},                  /* Laguna, before Qwen2's */
     {"\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))", thirds, 0, 0}, /* Trinity, before this one: */
     {"[\u4E00-\u9FFF\u3400-\u4DBF\uF900-\uFAFF\u3040-\u309F\u30A0-\u30FF\uFF65-\uFF9F\u2F00-"
      "\u2FDF\u0E40-"

@@ -19,7 +19,8 @@ static const char *const names[] = {
     "command-r", "uni",          "uni-user",   "uni-coarse",     "uni-map",      "spm-map",
     "hf-uni",    "hf-uni-bytes", "hf-words",   "hf-word-bpe",    "hf-bert",      "hf-scripts",
     "qwen35",    "kimi",         "exaone-moe", "seed",           "jais2",        "youtu",
-    "trinity",   "bloom"};
+    "trinity",   "bloom",        "ufakzeka",   "ling",           "minicpm5",     "laguna",
+    "cohere-moe"};
 enum { N_NAMES = sizeof names / sizeof *names, CHUNK = 100, N_CHUNKS = 100, N_LISTS = 20 };
 
 static void hash_list(struct xxh64 *h, const void *p, size_t n, size_t size)

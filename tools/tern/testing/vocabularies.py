@@ -441,6 +441,11 @@ LEAN = {
     "youtu": stepped([*splits_by(*patterns.YOUTU), LEVEL], ignore_merges=True),
     "trinity": stepped([*splits_by(*patterns.TRINITY), LEVEL]),
     "bloom": stepped([*splits_by(patterns.BLOOM), LEVEL]),
+    "ufakzeka": stepped([*splits_by(patterns.UFAKZEKA), LEVEL]),
+    "ling": stepped([*splits_by(patterns.LING), LEVEL]),
+    "minicpm5": stepped([*splits_by(*patterns.MINICPM5), LEVEL], ignore_merges=True),
+    "laguna": stepped([*splits_by(*patterns.LAGUNA), LEVEL]),
+    "cohere-moe": stepped([*splits_by(*patterns.COHERE_MOE), LEVEL]),
 }
 VOCABULARIES |= LEAN
 

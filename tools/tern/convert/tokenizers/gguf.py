@@ -33,6 +33,11 @@ GGUF_PATTERNS: dict[str, dict] = {
     "jais-2": {"pattern": patterns.JAIS2},
     "youtu": {"pattern": patterns.YOUTU, "ignore_merges": True},
     "afmoe": {"pattern": patterns.TRINITY},
+    **dict.fromkeys(("bailingmoe", "bailingmoe2", "llada-moe"), {"pattern": patterns.LING}),
+    **dict.fromkeys(("tiny_aya", "cohere2moe"), {"pattern": patterns.COHERE_MOE}),
+    "laguna": {"pattern": patterns.LAGUNA},
+    "minicpm5": {"pattern": patterns.MINICPM5, "ignore_merges": True},
+    "ufakzeka": {"pattern": patterns.UFAKZEKA},
     **dict.fromkeys(("bloom", "gpt3-finnish", "poro-chat"), {"pattern": patterns.BLOOM}),
     "viking": {"pattern": patterns.BLOOM, "digits": True},
 }  # fmt: skip
@@ -105,7 +110,7 @@ def _gguf_bpe(g: GgufKeys, tokens: list[str]) -> Tokenizer:
         raise ConvertError(f"the GGUF file's pre-tokenizer {pre!r} is not supported")
     kinds = [int(k) for k in g.list("token_type", len(tokens))]
     names = {name: (tokens[i], i) for name in ("bos", "eos") if (i := g.id(name, len(tokens))) is not None}
-    add_bos = g.get("add_bos_token", "ignore_merges" in GGUF_PATTERNS[pre] and pre != "youtu")  # so llama.cpp has it
+    add_bos = g.get("add_bos_token", "ignore_merges" in GGUF_PATTERNS[pre] and pre not in ("minicpm5", "youtu"))  # so llama.cpp has it
     made = byte_level_json(
         {text: i for i, text in enumerate(tokens) if kinds[i] == spf.NORMAL},
         g.list("merges"),

@@ -5,9 +5,14 @@ PATTERNS are those that src/text/patterns.c knows by their exact text; any other
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_CL100K = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_CL100K = f"{_CONTRACTIONS}|{_WORDS}"
 LLAMA3 = _CL100K % r"\p{N}{1,3}"
 QWEN2 = _CL100K % r"\p{N}"
+UFAKZEKA = _WORDS % r"\p{N}"
+LING = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+)
 _CAPITALS, _SMALL = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _O200K = (
     rf"[^\r\n\p{{L}}\p{{N}}]?{_CAPITALS}*{_SMALL}+%s|[^\r\n\p{{L}}\p{{N}}]?{_CAPITALS}+{_SMALL}*%s|%s"
@@ -38,6 +43,9 @@ _DEEPSEEK3 = (
     r"| ?[\p{P}\p{S}]+[%s]*|\s*[%s]+|\s+(?!\S)|\s+"
 )
 _HAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+MINICPM5 = [r"\p{N}{1,3}", _CL100K % r"\p{N}+"]
+LAGUNA = [r"[^\n]+|[\n]+", QWEN2]
+COHERE_MOE = [r"\d{1,3}(?=(?:\d{3})*\b)", O200K]
 # Split one after another, each isolated. CR and LF are themselves in these.
 DEEPSEEK3 = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", _DEEPSEEK3 % (("\r\n",) * 3)]
 YOUTU = [
@@ -78,5 +86,5 @@ LLAMA_CPP_DEFAULT = [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", THREE_DIGITS]
 PATTERNS = {
     GPT2, LLAMA3, QWEN2, O200K, TEKKEN, r"\p{N}", *DEEPSEEK3, _DEEPSEEK3 % ((r"\r\n",) * 3), *DEEPSEEK2, r"[\r\n]",
     *DEEPSEEK_CODER, *LLAMA_CPP_DEFAULT, QWEN35, KIMI, EXAONE_MOE, SEED, _SEED % ((r"\r\n",) * 3), JAIS2, *YOUTU, *TRINITY,
-    BLOOM, BLOOM.replace("|.", "|[.").replace("\u060c", "\u060c]"),
+    UFAKZEKA, LING, *MINICPM5, *LAGUNA, *COHERE_MOE, BLOOM, BLOOM.replace("|.", "|[.").replace("\u060c", "\u060c]"),
 }  # fmt: skip
