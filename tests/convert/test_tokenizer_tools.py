@@ -95,6 +95,36 @@ class Sources(Folder):
         self.assertTrue(t.ignore_merges)
         self.assertEqual(section.section_keys(t)["pre.0.pattern"], patterns.LLAMA3)
 
+    def test_ranks_of_kimi(self):
+        n = len(RANKS)
+        self.write("tiktoken.model", b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in RANKS.items()))
+        entry = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+        decoder = {n: "[BOS]", n + 1: "[EOS]", n + 2: "<|im_end|>"}
+        config = {"tokenizer_class": "TikTokenTokenizer", "bos_token": "[BOS]", "eos_token": "[EOS]"}
+        config["added_tokens_decoder"] = {str(i): entry | {"content": text, "special": i != n + 2} for i, text in decoder.items()}
+        self.write("tokenizer_config.json", config)
+        t = read.from_huggingface(self.folder, None, n + 256)
+        self.assertEqual((len(t.tokens), t.bos, t.eos, t.before, t.ignore_merges), (n + 256, n, n + 1, [], True))
+        added = {a.id: (a.content, a.flags) for a in t.added}
+        self.assertEqual((added[n + 2], added[n + 3]), (("<|im_end|>", 0), (f"<|reserved_token_{n + 3}|>", 1)))
+        self.assertEqual(section.section_keys(t)["pre.0.pattern"], patterns.KIMI)
+        engine, report = tokenizer_check.Engine(section.section(t)), tokenizer_check.Report()
+        self.addCleanup(engine.close)
+        tokenizer_check.compare(t, engine, 300, 1, report)
+        self.assertEqual((report.differ, report.compared > 1000), (0, True))
+        self.assertEqual(len(read.from_huggingface(self.folder, None, None).tokens), n + 258)
+        for line, want in (('["x", r"""\\p{N}"""]', r"splits with 'x\|\\\\p\{N\}', which is not supported"), ("(", "SyntaxError")):
+            self.write("tokenization_kimi.py", f'class Tokenizer:\n    pat_str = "|".join({line})\n')
+            with self.assertRaisesRegex(ConvertError, want):
+                read.read(self.folder)
+        self.write("tokenization_kimi.py", f'pat_str = "|".join({patterns.QWEN2.split("|")})\n')
+        self.assertEqual(section.section_keys(read.read(self.folder))["pre.0.pattern"], patterns.QWEN2)
+        with self.assertRaisesRegex(ConvertError, f"'<\\|im_end\\|>' has the id {n + 2}; {n} to {n + 1} are free"):
+            read.from_huggingface(self.folder, None, n + 2)
+        self.write("tokenizer_config.json", config | {"tokenizer_class": "QWenTokenizer"})
+        with self.assertRaisesRegex(ConvertError, "tokenizer_class is 'QWenTokenizer'"):
+            read.read(self.folder)
+
     def test_sentencepiece_and_llama2c_and_gguf_agree(self):
         model = spm_model()
         t = read.read(self.write("tokenizer.model", spf.serialize(model)))

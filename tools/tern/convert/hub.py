@@ -26,7 +26,8 @@ from .words import size
 TRIES = 5  # of a short transfer that breaks
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 TEXTS = (
-    CONFIG, "generation_config.json", "tokenizer.json", "tokenizer.model", *TOKENIZER_PARTS, "chat_template.jinja", *LICENCES, "README.md",
+    CONFIG, "generation_config.json", "tokenizer.json", "tokenizer.model", "tiktoken.model", *TOKENIZER_PARTS,
+    "chat_template.jinja", *LICENCES, "README.md",
 )  # fmt: skip
 # Of several GGUF files the one that loses least, but none of 16 bits, which takes twice the time to arrive.
 PREFERRED = ("Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_0", "IQ4_NL", "MXFP4", "BF16", "F16", "F32")

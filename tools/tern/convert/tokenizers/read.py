@@ -1,7 +1,7 @@
 """The tokenizer of a file or folder of any known kind, by what it is rather than by its name.
 
-In:  tokenizer.json, a SentencePiece tokenizer.model, Llama 3's tokenizer.model (tiktoken ranks), vocab.json + merges.txt,
-     encoder.json + vocab.bpe, or a folder with one of them. Out: a Tokenizer.
+In:  tokenizer.json, a SentencePiece tokenizer.model, Llama 3's tokenizer.model or Kimi's tiktoken.model (tiktoken ranks),
+     vocab.json + merges.txt, encoder.json + vocab.bpe, or a folder with one of them. Out: a Tokenizer.
 """
 
 import json
@@ -12,7 +12,7 @@ from . import stated
 from . import sentencepiece_model as spf
 from .sentencepiece import from_sentencepiece
 from .stated import Stated, read_bytes, read_json
-from .tiktoken import RANK_LINE, from_ranks
+from .tiktoken import RANK_LINE, from_kimi, from_ranks
 from .tokenizer import FLAGS, Tokenizer, checked_size
 from .tokenizer_json import from_json
 from .vocab_merges import from_vocab_and_merges
@@ -43,13 +43,13 @@ def read(path: Path, rows: int | None = None) -> Tokenizer | None:
     """The tokenizer of a file of any known kind, or of a folder, for a model of so many rows; None for a folder without."""
     try:
         return _read_any(Path(path), rows)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, SyntaxError) as e:
         raise ConvertError(f"{path} is damaged, or no tokenizer that is known here ({type(e).__name__}: {e})") from None
 
 
 def _read_any(path: Path, rows: int | None) -> Tokenizer | None:
     if path.is_dir():
-        names = ("tokenizer.json", "tokenizer.model", "vocab.json", "encoder.json")
+        names = ("tokenizer.json", "tokenizer.model", "tiktoken.model", "vocab.json", "encoder.json")
         found = [path / name for name in names if (path / name).exists()]
         return _read_any(found[0], rows) if found else None
     for vocab, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
@@ -59,6 +59,8 @@ def _read_any(path: Path, rows: int | None) -> Tokenizer | None:
     if data[:1] == b"{":
         text = data.decode("utf-8", "replace")
         return _with_stated(read_json(path), str(path), stated.read(path.parent), rows, text)
+    if RANK_LINE.match(data) and path.name == "tiktoken.model":
+        return from_kimi(data, path, stated.read(path.parent), rows)
     if RANK_LINE.match(data):
         return from_ranks(data, str(path))
     if path.name == "tokenizer.bin":
