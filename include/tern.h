@@ -212,7 +212,7 @@ size_t tern_chat_opening(const tern_model *model, unsigned flags, char *text, si
 /* q8: each 32 dimensions of a key or value are 32 integers in [-127, 127] and an f16 scale. */
 enum tern_cache_type { TERN_CACHE_F16 = 0, TERN_CACHE_F32 = 1, TERN_CACHE_Q8 = 2 };
 
-enum { TERN_ROW_LOGITS = 1 }; /* flags of a batch row */
+enum { TERN_ROW_LOGITS = 1, TERN_ROW_HIDDEN = 2 }; /* flags of a batch row: what it asks for */
 
 struct tern_context_params {
     uint32_t n_ctx;   /* positions per sequence; 0: the model's, reduced to fit half the memory */
@@ -270,6 +270,12 @@ void tern_cancel(tern_context *ctx);
  * next one. */
 const float *tern_logits(const tern_context *ctx, size_t i);
 size_t tern_n_logits(const tern_context *ctx);
+
+/* The hidden state [dim] of the i-th row of the last tern_forward that asked for it: what the head
+ * reads, after the final norm. Any number of rows may ask; a row that asks for this alone does
+ * without the head. Not with TERN_LOAD_MTP. Borrowed until the context is used again. */
+const float *tern_hidden(const tern_context *ctx, size_t i);
+size_t tern_n_hidden(const tern_context *ctx);
 
 /* TERN_LIMIT, naming layer and step, if in any batch of this context a value was not finite or a
  * key or value was too large for the cache type; else TERN_OK. */

@@ -114,6 +114,10 @@ static enum tern_status check_row(const struct tern_context *c, uint32_t seq, te
     if ((flags & TERN_ROW_LOGITS) && c->n_logit_rows == TERN_MAX_LOGITS)
         return error_set(e, TERN_LIMIT, "more than %d rows of a batch ask for logits",
                          TERN_MAX_LOGITS);
+    if (flags & TERN_ROW_HIDDEN && c->model->model->n_mtp)
+        return error_set(e, TERN_USAGE,
+                         "a model that was opened with the layer that guesses (MTP) gives no hidden "
+                         "states: open it without that");
     return TERN_OK;
 }
 
@@ -224,7 +228,7 @@ enum tern_status tern_forward(tern_context *c)
 {
     context_drop(c);
     if (!c->forward.n) {
-        c->forward.n_logits = 0;
+        c->forward.n_logits = c->forward.n_hidden = 0;
         atomic_store(&c->forward.cancel, 0);
         return TERN_OK;
     }
@@ -300,6 +304,16 @@ size_t tern_n_logits(const tern_context *c)
 {
     size_t unseen = c->first_logits + c->cache.n_ahead;
     return c->forward.n_logits > unseen ? c->forward.n_logits - unseen : 0;
+}
+
+const float *tern_hidden(const tern_context *c, size_t i)
+{
+    return i < c->forward.n_hidden ? c->forward.x + i * c->forward.dim_stride : NULL;
+}
+
+size_t tern_n_hidden(const tern_context *c)
+{
+    return c->forward.n_hidden;
 }
 
 enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)

@@ -112,7 +112,7 @@ static bool all_rows(struct forward *f)
 
 enum tern_status forward_run(struct forward *f)
 {
-    f->n_logits = 0;
+    f->n_logits = f->n_hidden = 0;
     mtp_precede(f);
     extend_sequences(f);
     /* Who watches sees all rows of a step at once, a profile times the steps, and other attention
@@ -121,6 +121,7 @@ enum tern_status forward_run(struct forward *f)
     bool done = plain ? plain_rows(f) : all_rows(f);
     if (done) {
         mtp_follow(f);
+        step_hidden(f);
     } else {
         f->n_logits = 0;
         atomic_store(&f->cancel, 0);

@@ -6,6 +6,7 @@
 
 #include "base/sizes.h"
 #include "model/linear.h"
+#include "model/residual.h"
 
 struct head_job {
     struct forward *f;
@@ -64,4 +65,12 @@ void step_logits(struct forward *f)
     gather_logit_rows(f);
     head_run(f, &f->model->final_norm);
     state_watch(f, f->model->n_layers, WATCH_LOGITS);
+}
+
+void step_hidden(struct forward *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->rows[i].flags & TERN_ROW_HIDDEN)
+            norm_row(f, f->x + f->n_hidden++ * f->dim_stride, f->x + i * f->dim_stride,
+                     &f->model->final_norm, f->model->dim);
 }

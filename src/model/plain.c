@@ -536,11 +536,11 @@ bool plain_rows(struct forward *f)
             end_layer(f, &m->layers[l]);
         }
         recurrence_mark(f, f->rows[i].seq, i + 1 - first);
-        if (f->rows[i].flags & TERN_ROW_LOGITS && m->n_streams)
+        if (f->rows[i].flags && m->n_streams)
             plain_merge(f);
         if (f->rows[i].flags & TERN_ROW_LOGITS)
             head(f, &m->final_norm, f->logits + f->n_logits++ * f->vocab_stride);
-        if (m->n_mtp)
+        if (m->n_mtp || f->rows[i].flags & TERN_ROW_HIDDEN) /* for mtp_follow, step_hidden */
             memcpy(f->x + i * f->dim_stride, f->plain.x, m->dim * sizeof *f->x);
     }
     return !forward_is_cancelled(f);

@@ -22,7 +22,7 @@
 struct row { /* one token of the batch */
     uint32_t seq, position;
     tern_token token;
-    unsigned flags; /* TERN_ROW_LOGITS */
+    unsigned flags; /* TERN_ROW_LOGITS, TERN_ROW_HIDDEN */
 };
 
 /* What each thread has for itself. */
@@ -64,6 +64,7 @@ struct forward {
 
     struct row *rows; /* [n_batch] */
     size_t n, n_logits;
+    size_t n_hidden; /* rows of x that were asked for, left at its front after the final norm */
 
     float *x, *y;     /* [n_batch, dim] residual stream; what a step adds to it */
     float *z;         /* [n_batch, dim] and what a parallel step or a shared expert adds; or NULL */

@@ -1,6 +1,7 @@
 /* The logit lens: the last layer's `out` gives the engine's own logits, in all bits, for every golden
- * model; and the context does not notice. */
+ * model; and the context does not notice. Hidden states are what the final norm gives. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,18 +14,20 @@ enum { N_ROWS = 20, N_BATCH = 7, MAX_DIM = 256 };
 struct streams {                   /* what the observer copies */
     float last[N_ROWS * MAX_DIM];  /* [N_ROWS, stride] `out` of the last layer */
     float first[N_ROWS * MAX_DIM]; /* of the first */
+    float normed[N_ROWS * MAX_DIM]; /* `final_norm` */
     size_t n_layers, dim, stride;
 };
 
 static void copy(void *arg, const struct tern_observation *o)
 {
     struct streams *s = arg;
-    if (strcmp(o->operation, "out") || (o->layer && o->layer + 1 < s->n_layers))
+    bool normed = !strcmp(o->operation, "final_norm");
+    if (!normed && (strcmp(o->operation, "out") || (o->layer && o->layer + 1 < s->n_layers)))
         return;
     s->dim = o->columns, s->stride = o->columns + 3;
     ck_assert_uint_le(s->stride, MAX_DIM);
     for (size_t i = 0; i < o->rows; i++) {
-        float *to = (o->layer ? s->last : s->first) + o->at[i].position * s->stride;
+        float *to = (normed ? s->normed : o->layer ? s->last : s->first) + o->at[i].position * s->stride;
         memcpy(to, o->values + i * o->stride, o->columns * sizeof *to);
     }
 }
@@ -62,6 +65,36 @@ static void check_lens(tern_context *ctx, const struct golden *g, struct streams
     ck_assert(tern_fingerprint(ctx, NULL) == hash);
 }
 
+/* Only rows that ask for it, in any batch, and none for their logits */
+static void check_hidden(const char *path, const char *cpu, const struct golden *g,
+                         const struct streams *s)
+{
+    struct tern_model_params mp = {.n_threads = 2, .cpu = cpu};
+    struct tern_context_params cp = {.n_ctx = N_ROWS, .n_batch = N_BATCH};
+    tern_token ids[N_ROWS];
+    tern_model *model = NULL;
+    tern_context *ctx = NULL;
+    ck_assert(!tern_model_open(&model, path, &mp, NULL) &&
+              !tern_context_open(&ctx, model, &cp, NULL));
+    golden_prompt(ids, N_ROWS, g->prompt_seed, g->vocab);
+    for (size_t i = 0, first = 0; i < N_ROWS; first = i) {
+        size_t n = 0;
+        for (; i < N_ROWS && i < first + N_BATCH; i++)
+            ck_assert(!tern_batch_add(ctx, 0, ids[i], i % 3 ? TERN_ROW_HIDDEN : 0, NULL));
+        ck_assert(!tern_forward(ctx));
+        ck_assert_uint_eq(tern_n_logits(ctx), 0);
+        for (size_t r = first; r < i; r++)
+            ck_assert_msg(r % 3 == 0 || !memcmp(tern_hidden(ctx, n++), s->normed + r * s->stride,
+                                                s->dim * sizeof(float)),
+                          "%s: hidden state %zu", g->name, r);
+        ck_assert_uint_eq(tern_n_hidden(ctx), n);
+        ck_assert_ptr_null(tern_hidden(ctx, n));
+    }
+    ck_assert(!tern_forward(ctx) && tern_n_hidden(ctx) == 0);
+    tern_context_close(ctx);
+    tern_model_close(model);
+}
+
 START_TEST(the_last_layer_says_what_the_engine_says)
 {
     static const enum tern_type types[] = {TERN_F32, TERN_Q8};
@@ -87,6 +120,9 @@ START_TEST(the_last_layer_says_what_the_engine_says)
         check_lens(ctx, &g, &s);
         tern_context_close(ctx);
         tern_model_close(model);
+        check_hidden(path, NULL, &g, &s);
+        if (types[t] == TERN_F32)
+            check_hidden(path, "plain", &g, &s);
         remove(path);
     }
     golden_close(&g);
