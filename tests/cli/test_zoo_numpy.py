@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from cli_case import softmax  # first: it makes the next one importable
 
-from tern import library
+from tern import zoo
 
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
 SOFTMAX = ("naive", "online", "blocked", "split", "window")
@@ -31,7 +31,7 @@ def heads(x, n: int) -> np.ndarray:
 
 class Zoo(unittest.TestCase):
     def setUp(self):
-        self.zoo = library.Zoo(LIBRARY)
+        self.zoo = zoo.Zoo(LIBRARY)
 
     def near(self, got, want, bound=2e-6):
         self.assertEqual(got.shape, np.shape(want))
@@ -149,7 +149,7 @@ class Zoo(unittest.TestCase):
     def test_refusals(self):
         q = np.zeros((1, 4, 2, 16), np.float32)
         for name, more, want in (("fast", {}, "'fast'"), ("linear", {"window": 2}, "no window"), ("delta", {"weights": True}, "no weights")):
-            with self.assertRaisesRegex(library.ConvertError, want):
+            with self.assertRaisesRegex(zoo.ConvertError, want):
                 self.zoo.run(name, q, q, q, **more)
 
     def test_names(self):

@@ -7,10 +7,21 @@ environment.py  a Python that has the packages
 errors.py    the one error that a person sees
 weights/     the weights file: key blocks, tiles, writer, reader
 programs.py  what `make` builds: programs as processes, and where the library is
-library.py   libtern.so through ctypes
+structs.py   the structs and calls of the library
+waiting.py   long work that Ctrl-C ends, and whose turn it is
+library.py   libtern.so through ctypes: an open model
+zoo.py       kinds of attention on arrays
+attention.py the attention of a text as matrices
+hidden.py    hidden states as arrays
+options.py   the options of generation, checked
+generate.py  a text as it is made
+batch.py     several texts as one batch
+chat.py      an answer in a conversation
+sequence.py  a text in a place of its own: fed, cut, copied, saved
+requantize.py  a weights file with smaller matrices
 activations.py  what happened inside a model, under TransformerLens' names
 look.py      what a model did with a text: a page, and arrays
-model.py     a model as notebooks use it
+model.py     a model as programs and notebooks use it
 verify.py    every step of a model against probes of the original
 plot.py      results of ./bench as a figure
 convert/     from a foreign model to a weights file
@@ -26,20 +37,19 @@ from typing import TYPE_CHECKING
 from .errors import ConvertError as Error
 
 if TYPE_CHECKING:
-    from .library import Zoo
     from .model import Model
+    from .requantize import quantize
+    from .sequence import Sequence
+    from .zoo import Zoo
 
-__all__ = ["Error", "Model", "Zoo"]
+__all__ = ["Error", "Model", "Sequence", "Zoo", "quantize"]
+_ROOMS = {"Model": "model", "Sequence": "sequence", "Zoo": "zoo", "quantize": "requantize"}
 
 
 def __getattr__(name: str):
-    """Model and Zoo load numpy, which some scripts work without."""
-    if name == "Model":
-        from .model import Model
+    """The others load numpy, which some scripts work without."""
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'tern' has no attribute '{name}'")
+    import importlib
 
-        return Model
-    if name == "Zoo":
-        from .library import Zoo
-
-        return Zoo
-    raise AttributeError(f"module 'tern' has no attribute '{name}'")
+    return getattr(importlib.import_module(f".{_ROOMS[name]}", __name__), name)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .library import STAGES, Attention, Engine
+from .attention import Attention
+from .library import Engine
+from .structs import STAGES
 
 FRAME = """<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}"
  style="width: 100%; height: {height}px; border: 1px solid #8888; resize: vertical; overflow: auto"></iframe>"""

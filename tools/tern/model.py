@@ -1,19 +1,58 @@
-"""A model as notebooks use it: text and tokens, logits, what happens inside."""
+"""A model as programs and notebooks use it: text and tokens, generation, logits, what happens inside."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence as Several
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 
-from . import programs
+from . import batch, chat, hidden, programs
 from .activations import ActivationCache
 from .errors import USAGE, ConvertError
-from .library import Engine
+from .generate import Generation, Result, one
+from .library import Engine, Observation
 from .look import Look
+from .options import U32, Options, check_names, encoded, token_ids, whole
+from .sequence import Sequence
+from .structs import COPY, LOCK, MTP, PARSE_SPECIAL, ADD_SPECIAL
 
-Prompt = str | Sequence[int]  # a text, or token ids as they are
+Prompt = str | Several[int]  # a text, or token ids as they are
 VIEWS = ("atlas", "lens", "why", "surprise")
+LOADS = {"map": 0, "copy": COPY, "lock": LOCK}
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a model is; tern.h says more of each (struct tern_model_info). `content_id` names the weights: files with the same id give the
+    same bits."""
+
+    n_layers: int
+    dim: int
+    vocab: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    hidden: int
+    max_seq: int
+    window: int
+    n_params: int
+    file_bytes: int
+    token_bytes: int
+    content_id: str
+    type: str
+    name: str
+    source: str
+    licence: str
+    converter: str
+    cpu: str
+    n_threads: int
+    threads_why: str
+    bos: int
+    has_chat: bool
+    is_sealed: bool
+    has_mtp: bool
 
 
 class Model:
@@ -21,23 +60,42 @@ class Model:
     half the memory). Whatever goes wrong is a tern.Error with the engine's sentence.
 
         with tern.Model("models/fable.bin") as model:
-            model.look("The cat sat on the mat").save("atlas.html")
+            for piece in model.generate("The cat sat", n_predict=30):
+                print(piece, end="", flush=True)
 
-    cache_type: f16, f32 or q8, what keys and values are rounded to. n_threads: 0 means the number of CPU cores you may use. cpu: a
-    kernel target; all give the same bits. One thread at a time may use a model.
+    n_batch: rows of one step (0: 512). n_seqs: sequences, of which each call uses one or more and each Sequence holds one. cache_type: f16,
+    f32 or q8, what keys and values are rounded to. n_threads: 0 means the number of CPU cores you may use. cpu: a kernel target; all give
+    the same bits. load: "map" the file, "copy" it into memory, or "lock" the mapped file in memory. mtp: with the layer that guesses
+    tokens, for generate(mtp=4). fingerprint: hash every row of logits, for `fingerprint`.
 
-    `n_layers`, `vocab`: of the model.
+    One call at a time may use a model; open it a second time for a second thread. Ctrl-C ends any call. A model that was opened before
+    os.fork cannot be used in the child.
+
+    `n_layers`, `vocab`, `n_ctx`: of the model and its context.
     """
 
-    def __init__(self, path: str | Path, *, n_ctx: int = 0, cache_type: str = "f16", n_threads: int = 0, cpu: str | None = None):
+    def __init__(
+        self, path: str | Path, *, n_ctx: int = 0, n_batch: int = 0, n_seqs: int = 1, cache_type: str = "f16", n_threads: int = 0,
+        cpu: str | None = None, load: str = "map", mtp: bool = False, fingerprint: bool = False,
+    ):  # fmt: skip
+        if load not in LOADS:
+            raise ConvertError(f"load: {load!r} is not one of {', '.join(LOADS)}", USAGE)
+        if "\0" in str(path):
+            raise ConvertError(f"{str(path)!r} is no name of a file", USAGE)
+        numbers = {name: whole(name, n, 0, U32) for name, n in (("n_ctx", n_ctx), ("n_batch", n_batch))}
         library = programs.library()
-        self._engine = Engine(library, Path(path), n_ctx, cpu=cpu, n_threads=n_threads, cache_type=cache_type)
-        self.n_layers, self.vocab = self._engine.info.n_layers, self._engine.info.vocab
+        self._engine = Engine(
+            library, Path(path), numbers["n_ctx"], cpu=cpu, n_threads=whole("n_threads", n_threads, 0, 2**31 - 1), cache_type=cache_type,
+            n_batch=numbers["n_batch"], n_seqs=whole("n_seqs", n_seqs, 1, U32), load_how=LOADS[load] | (MTP if mtp else 0), fingerprint=fingerprint,
+        )  # fmt: skip
+        self.n_layers, self.vocab, self.n_ctx = self._engine.info.n_layers, self._engine.info.vocab, self._engine.n_ctx
+        self._fingerprints, self._template = fingerprint, None
         self._program = [library.parent / "look", Path(path).resolve(), "--quiet", "--cache-type", cache_type]
         self._program += ["--threads", n_threads] * bool(n_threads) + ["--cpu", cpu] * bool(cpu)
 
     def close(self) -> None:
-        """Frees its memory. A look at this model keeps its page, but computes no more arrays."""
+        """Ends what it is doing and frees its memory, except for views of it (copy=False), which keep it until they are gone. A look at
+        this model keeps its page, but computes no more arrays."""
         self._engine.close()
 
     def __enter__(self) -> "Model":
@@ -46,30 +104,134 @@ class Model:
     def __exit__(self, *_) -> None:
         self.close()
 
+    @property
+    def info(self) -> Info:
+        """What the model is. Example: model.info.n_params"""
+        _, raw = self._engine.model, self._engine.info
+        values = {name: getattr(raw, name) for name in Info.__dataclass_fields__}
+        values |= {name: value.decode(errors="replace") for name, value in values.items() if isinstance(value, bytes)}
+        flags = {name: bool(values[name]) for name in ("has_chat", "is_sealed", "has_mtp")}
+        return Info(**values | flags | {"type": raw.type_name, "content_id": f"{raw.content_id:016x}"})
+
+    @property
+    def fingerprint(self) -> str:
+        """16 digits: a hash of the position and the logits of every row of logits so far, as ./run --fingerprint prints it. Equal bits have
+        equal fingerprints. For models that were opened with fingerprint=True."""
+        if not self._fingerprints:
+            raise ConvertError("open the model with fingerprint=True", USAGE)
+        return f"{self._engine.lib.tern_fingerprint(self._engine.context, None):016x}"
+
+    def check(self) -> None:
+        """Verifies the checksum of every tensor. Reads the whole file. tern.Error names the first that is damaged."""
+        self._engine.run(lambda: self._engine._try("tern_model_check", self._engine.model))
+
     # ---- text and tokens ----
 
-    def tokenize(self, text: str) -> list[int]:
-        """Token ids of a text, with BOS where the model's tokenizer adds it."""
-        return self._engine.encode(text.encode())
+    def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        """Token ids of a text, with BOS where the model's tokenizer adds it. With `special`, special tokens spelled out in the text become
+        their ids. Example: model.tokenize("The cat")"""
+        return self._engine.encode(encoded("the text", text), ADD_SPECIAL | (PARSE_SPECIAL if special else 0))
 
     def detokenize(self, ids: Iterable[int], special: bool = False) -> str:
-        """The text of token ids; special tokens such as BOS appear only if asked for."""
-        return self._engine.decode(ids, special).decode(errors="replace")
+        """The text of token ids; special tokens such as BOS appear only if asked for. Example: model.detokenize([791, 8415])"""
+        return self._engine.decode(token_ids(self._engine, ids), special).decode(errors="replace")
 
-    def _ids(self, prompt: Prompt) -> list[int]:
+    def _ids(self, prompt: Prompt, name: str = "the prompt") -> list[int]:
         """The ids of a prompt; an empty one is BOS, if the model has one."""
         _ = self._engine.model  # it is open
-        ids = self.tokenize(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+        ids = self._engine.encode(encoded(name, prompt)) if isinstance(prompt, str) else token_ids(self._engine, prompt, name)
         bos = self._engine.info.bos
         if not ids and bos < 0:
-            raise ConvertError("the prompt has no tokens", USAGE)
+            raise ConvertError(f"{name} has no tokens", USAGE)
         return ids or [bos]
+
+    def _more_ids(self, prompt: Prompt, is_first: bool) -> list[int]:
+        """The ids of what follows in a sequence."""
+        if is_first or not isinstance(prompt, str):
+            return self._ids(prompt) if is_first else token_ids(self._engine, prompt)
+        return self._engine.encode(encoded("the prompt", prompt), 0)
+
+    # ---- generation ----
+
+    @overload
+    def generate(self, prompt: Prompt, **options: Any) -> Generation: ...
+    @overload
+    def generate(self, prompt: Several[Prompt], **options: Any) -> list[Result]: ...
+    def generate(self, prompt, **options):
+        """Goes on with a text. Returns an iterator over pieces of text, whose `result` has everything at the end; of a list of prompts,
+        a list of Results, made as one batch, each with the bits that it has alone.
+
+        options: those of tern_generate_params and tern_sampler_params in tern.h, under their names:
+          n_predict=-1   at most so many tokens; -1: to an end token or a full context
+          stop           a string or several that end the text; they are not passed on
+          ignore_end     go on after end tokens
+          temperature, top_k, top_p, min_p, typical_p, top_n_sigma, xtc_probability, xtc_threshold, repeat_penalty, repeat_last_n,
+          frequency_penalty, presence_penalty, dry_multiplier, dry_base, dry_allowed_length, dry_last_n, dry_breakers, mirostat,
+          mirostat_tau, mirostat_eta; by default what the model file states, and else tern's
+          seed           of the random numbers; by default another one each time, which the result states
+          bias           {token: value} that is added to its logit; -inf: never this token
+          order          of the samplers: "penalties;top_k;temperature"
+          shift, keep=4  go on when the context is full, keeping so many tokens of the beginning
+          lookup, draft (a Model), draft_max, mtp   guess tokens: faster on some texts, and the same bits
+          logits_all     compute the logits of every token of the prompt, for `fingerprint`
+          on_token(token, logits f32 [vocab]), on_prompt(done, total)   called in the thread of the engine
+        A list of prompts takes no shift, guesses and callbacks.
+
+        Example: "".join(model.generate("The cat sat", n_predict=30, temperature=0))
+        """
+        chosen = Options(self._engine, options)
+        if isinstance(prompt, str) or (len(prompt) and not isinstance(prompt[0], str | Several | np.ndarray)):
+            return Generation(one(self._engine, chosen, self._ids(prompt)))
+        return batch.generate(self._engine, [self._ids(p, f"prompt {i}") for i, p in enumerate(prompt)], chosen)
+
+    def chat(
+        self, messages: Several[Mapping[str, Any]], think: bool | None = None, *, template: str | None = None, **options: Any
+    ) -> chat.Chat:
+        """Answers the last message. Returns an iterator over pieces of text, each with a `kind`: "answer", "thought" or "mark"; `result` has
+        `answer`, `thoughts` and `message`, which is to be appended to the messages for the next turn.
+
+        messages: at most one "system" first, then "user" and "assistant" in turns. think: whether to think first; None: as the template
+        does by default. template: the name of a built-in one, in place of the model's. options: those of generate.
+
+        Example: "".join(model.chat([{"role": "user", "content": "Hello"}], template="chatml", n_predict=20))
+        """
+        if template != self._template:
+            try:
+                self._engine.chat_use(template)
+            except RuntimeError as e:
+                raise ConvertError(str(e).partition(": ")[2], USAGE) from None
+            self._template = template
+        return chat.begin(self._engine, messages, think, options)
+
+    def sequence(self) -> Sequence:
+        """An empty text to feed, cut, copy and save. Example: with model.sequence() as story: story.feed("Once")"""
+        return Sequence(self._engine, self._more_ids)
 
     # ---- what it computes ----
 
-    def logits(self, prompt: Prompt) -> np.ndarray:
-        """f32 [n, vocab]: row i rates each token as the one after token i."""
-        return self._engine.logits(self._ids(prompt))
+    def logits(self, prompt: Prompt, *, last: int | None = None, copy: bool = True) -> np.ndarray:
+        """f32 [n, vocab]: row i rates each token as the one after token i. `last`: only of so many tokens at the end. copy=False gives a
+        read-only view of the engine's memory, at most 32 rows: it keeps that memory, even when the model is closed, and the next step of
+        the model overwrites it. Example: model.logits("The cat sat")[-1].argmax()"""
+        ids = self._ids(prompt)
+        return self._engine.logits(ids, last=None if last is None else whole("last", last, 1, len(ids)), copy=copy)
+
+    def hidden(self, prompt: Prompt, layer: int | None = None) -> np.ndarray:
+        """f32 [n, dim]: the stream after a layer, from 0 on (-1: the last one); by default what the head reads, after the final norm.
+        Example: model.hidden("The cat sat", layer=2)"""
+        return hidden.states(self._engine, self._ids(prompt), layer)
+
+    def embed(self, text: str | Several[str], *, pooling: str = "mean", normalize: bool = True) -> np.ndarray:
+        """f32 [dim], or [n, dim] of a list: the mean of hidden() over the tokens, or its last row; with length 1 if normalized.
+        Example: model.embed(["a cat", "a dog"])"""
+        several = not isinstance(text, str)
+        rows = [hidden.embed(self._engine, self._ids(one), pooling, normalize) for one in (text if several else [text])]
+        return np.stack(rows) if several else rows[0]
+
+    def observe(self, prompt: Prompt, callback: Callable[[Observation], None]) -> None:
+        """Evaluates a prompt; the callback gets what every step of every layer gives (tern_observe in tern_lab.h says which), as long as
+        it runs. Example: model.observe("The cat", lambda o: print(o.layer, o.operation, o.values.shape))"""
+        self._engine.observe(self._ids(prompt), set(), callback)
 
     def run_with_cache(
         self, prompt: Prompt, names_filter: str | Iterable[str] | Callable[[str], bool] | None = None

@@ -1,0 +1,154 @@
+"""The options of generation: names and values of Python in, checked; structs of the engine out.
+
+In:  keyword arguments under the names of tern_generate_params and tern_sampler_params. Out: Options.
+"""
+
+import ctypes
+import difflib
+import math
+import operator
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .errors import USAGE, ConvertError
+from .library import Engine
+from .structs import ROWS, Bias, GenerateParams, SamplerParams
+
+U32, U64, I64 = 2**32 - 1, 2**64 - 1, 2**63 - 1
+WHOLE = {  # least and largest value
+    "top_k": (0, U32), "repeat_last_n": (0, U32), "dry_allowed_length": (0, U32), "dry_last_n": (0, U32), "mirostat": (0, U32),
+    "seed": (0, U64), "n_predict": (-1, I64), "keep": (0, U32), "lookup": (0, U32), "draft_max": (0, U32), "mtp": (0, U32),
+}  # fmt: skip
+REAL = (
+    "temperature", "top_p", "min_p", "repeat_penalty", "frequency_penalty", "presence_penalty", "typical_p", "top_n_sigma",
+    "xtc_probability", "xtc_threshold", "dry_multiplier", "dry_base", "mirostat_tau", "mirostat_eta",
+)  # fmt: skip
+FLAGS = ("ignore_end", "logits_all", "shift")
+SAMPLER = {*REAL, "top_k", "repeat_last_n", "dry_allowed_length", "dry_last_n", "mirostat", "seed"}
+OTHERS = ("stop", "dry_breakers", "bias", "order", "draft", "on_token", "on_prompt")
+NAMES = (*WHOLE, *REAL, *FLAGS, *OTHERS)
+DEFAULTS = {"keep": 4}  # as ./run
+GUESSES = {"lookup": ROWS - 1, "mtp": 4}  # of True, as ./run
+
+
+def whole(name: str, value: Any, least: int, largest: int) -> int:
+    """A whole number within its range; ctypes would take the low bits of any."""
+    try:
+        n = operator.index(value)
+    except TypeError:
+        raise ConvertError(f"{name}: {value!r} is not a whole number", USAGE) from None
+    if not least <= n <= largest:
+        raise ConvertError(f"{name}: {n} is outside {least} to {largest}", USAGE)
+    return n
+
+
+def real(name: str, value: Any) -> float:
+    """A number that f32 holds."""
+    if isinstance(value, bool | str) or not isinstance(getattr(value, "__float__", None), Callable):
+        raise ConvertError(f"{name}: {value!r} is not a number", USAGE)
+    x = float(value)
+    if math.isfinite(x) and math.isinf(ctypes.c_float(x).value):
+        raise ConvertError(f"{name}: {x:g} is too large", USAGE)
+    return x
+
+
+def text(name: str, value: Any) -> bytes:
+    """UTF-8 that C reads up to its end."""
+    if not isinstance(value, str):
+        raise ConvertError(f"{name}: {value!r} is not a text", USAGE)
+    if "\0" in value:
+        raise ConvertError(f"{name}: {value!r} has a NUL character, which ends a text here", USAGE)
+    return encoded(name, value)
+
+
+def encoded(name: str, value: str) -> bytes:
+    """A text of Python may have halves of characters, which UTF-8 has not."""
+    try:
+        return value.encode()
+    except UnicodeEncodeError as e:
+        raise ConvertError(f"{name}: character {e.start} is half a character (a lone surrogate)", USAGE) from None
+
+
+def texts(name: str, value: Any) -> list[bytes]:
+    """One text or several."""
+    return [text(name, one) for one in ([value] if isinstance(value, str) else value)]
+
+
+def token_ids(engine: Engine, ids: Any, name: str = "the prompt") -> list[int]:
+    """Ids of this model's vocabulary."""
+    try:
+        out = [operator.index(token) for token in ids]
+    except TypeError:
+        raise ConvertError(f"{name} is neither a text nor a list of token ids", USAGE) from None
+    for token in out:
+        if not 0 <= token < engine.vocab:
+            raise ConvertError(f"{name}: {token} is not a token id from 0 to {engine.vocab - 1}", USAGE)
+    return out
+
+
+def check_names(options: Mapping[str, Any], names: tuple[str, ...] = NAMES) -> None:
+    for name in options:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1, 0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(names))}"
+            raise ConvertError(f"there is no option {name!r}; {hint}", USAGE)
+
+
+class Options:
+    """What a text is generated with. `params` and `sampler` are the engine's; this object owns what they point to."""
+
+    def __init__(self, engine: Engine, given: Mapping[str, Any]):
+        check_names(given)
+        given = {name: value for name, value in (DEFAULTS | dict(given)).items() if value is not None}
+        self.given = given
+        self.params: GenerateParams = engine.lib.tern_generate_defaults()
+        self.sampler: SamplerParams = engine.lib.tern_sampler_defaults(engine.model)
+        self.sampler.seed = secrets.randbits(32)
+        for name, (least, largest) in WHOLE.items():
+            if name in given:
+                value = GUESSES[name] if name in GUESSES and given[name] is True else given[name]
+                self._set(name, whole(name, value, least, largest))
+        for name in REAL:
+            if name in given:
+                self._set(name, real(name, given[name]))
+        for name in FLAGS:
+            if name in given:
+                self._set(name, bool(given[name]))
+        self._set_stop(texts("stop", given.get("stop", ())))
+        self._set_breakers(given.get("dry_breakers"))
+        self._set_bias(engine, given.get("bias", {}))
+        if "order" in given:
+            engine._try("tern_sampler_order", ctypes.byref(self.sampler), text("order", given["order"]))
+        self.draft = given.get("draft")
+        self.on_token, self.on_prompt = (self._callback(name) for name in ("on_token", "on_prompt"))
+        self.params.sampler = ctypes.pointer(self.sampler)
+
+    def _set(self, name: str, value: Any) -> None:
+        setattr(self.sampler if name in SAMPLER else self.params, name, value)
+
+    def add_stop(self, stop: bytes) -> None:
+        self._set_stop([*self.stop, stop])
+
+    def _set_stop(self, stop: list[bytes]) -> None:
+        self.stop = [s for s in stop if s]
+        self.params.stop = (ctypes.c_char_p * len(self.stop))(*self.stop)
+        self.params.n_stop = len(self.stop)
+
+    def _set_breakers(self, breakers: Any) -> None:
+        if breakers is not None:
+            breakers = texts("dry_breakers", breakers)
+            self.sampler.dry_breakers = (ctypes.c_char_p * max(1, len(breakers)))(*breakers)
+            self.sampler.n_dry_breakers = len(breakers)
+
+    def _set_bias(self, engine: Engine, bias: Any) -> None:
+        if not isinstance(bias, Mapping):
+            raise ConvertError(f"bias: {bias!r} is no dictionary of tokens and values", USAGE)
+        rows = [(whole("bias: token", token, 0, engine.vocab - 1), real("bias", value)) for token, value in bias.items()]
+        self.sampler.bias, self.sampler.n_bias = (Bias * max(1, len(rows)))(*rows), len(rows)
+
+    def _callback(self, name: str) -> Callable | None:
+        call = self.given.get(name)
+        if call is not None and not callable(call):
+            raise ConvertError(f"{name}: {call!r} cannot be called", USAGE)
+        return call
