@@ -140,7 +140,8 @@ $(BUILD)/libtern.a: $(LIB_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(BUILD)/libtern.so: $(LIB_OBJ)
+$(BUILD)/libtern.so $(BUILD)/package/libtern.so: $(LIB_OBJ)
+	@mkdir -p $(@D)
 	$(SAY) LINK $@
 	$(Q)$(filter-out -static,$(LINK)) -shared -Wl,-soname,$(SONAME) $^ -lm -o $@
 
@@ -149,13 +150,20 @@ $(CLI_LIB): $(call objects_of,cli)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(PROGRAMS:%=$(BUILD)/%): $(BUILD)/%: $$(call objects_of,$$*) $(CLI_LIB) \
+$(PROGRAMS:%=$(BUILD)/%) $(PROGRAMS:%=$(BUILD)/package/%): $$(call objects_of,$$(@F)) $(CLI_LIB) \
 		$(BUILD)/libtern.a
+	@mkdir -p $(@D)
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(if $(filter -static,$(LDFLAGS)),,-pie) $^ -lm -o $@
 
 $(PROGRAMS): %: $(BUILD)/%
 	@cp -f $< $@
+
+# What the Python package holds (tools/setup.py): stripped, and for C libraries older than RELR, too.
+PACKAGED := $(addprefix $(BUILD)/package/,libtern.so look quantize run)
+$(PACKAGED): private LDFLAGS := $(subst $(RELR),,$(LDFLAGS)) -Wl,-s
+package: $(PACKAGED)
+	@:
 
 # ---- tests ----------------------------------------------------------------------------------
 
@@ -352,6 +360,7 @@ help:
 	@echo 'make fuzz        each fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs clang)'
 	@echo 'make campaign    hours of fuzzing, exact runs, damaged files and mutants (tests/README.md)'
 	@echo 'make test-progs  the tests without Check: for cross builds, with EMULATOR="qemu-aarch64"'
+	@echo 'make package     the library and programs that a Python wheel holds (pip install ./tools)'
 	@echo 'make install     programs, library, headers, man pages; PREFIX=$(PREFIX), DESTDIR'
 	@echo 'make uninstall   takes away what install put there'
 	@echo 'make format      clang-format over all C files'
@@ -359,7 +368,7 @@ help:
 	@echo 'make clean       removes build, build-* and the programs'
 	@echo 'Another compiler or target: make CC=aarch64-linux-gnu-gcc BUILD=build-arm'
 
-.PHONY: all lib suites progs replays fuzzers test test-progs test-sanitized test-threaded sanitize \
+.PHONY: all lib package suites progs replays fuzzers test test-progs test-sanitized test-threaded sanitize \
 	sanitize-memory test-memory coverage test-covered fuzz campaign analyze findings install uninstall format stats clean help FORCE
 .SECONDARY:
 

@@ -3,6 +3,7 @@
     with tern.Model("models/fable.bin") as model:
         logits, cache = model.run_with_cache("The cat sat on the mat")
 
+version.py   of tern
 environment.py  a Python that has the packages
 errors.py    the one error that a person sees
 weights/     the weights file: key blocks, tiles, writer, reader
@@ -35,6 +36,7 @@ Each uses itself and those above it; so do the rooms in convert/. tests/convert/
 from typing import TYPE_CHECKING
 
 from .errors import ConvertError as Error
+from .version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .model import Model

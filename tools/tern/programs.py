@@ -1,4 +1,5 @@
-"""What `make` builds, for Python: the programs ./run, ./quantize, ./bench and ./look, and the library.
+"""What `make` builds, for Python: the programs ./run, ./quantize, ./bench and ./look, and the library. An installed package has its own
+(all but ./bench).
 
 In:  a name, or a command. Out: what the program wrote on standard output; a failure is a ConvertError with its last line.
 """
@@ -11,13 +12,18 @@ from pathlib import Path
 from .errors import IO, ConvertError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+INSTALLED = Path(__file__).resolve().parent / "native"  # in a wheel: what `make package` built
 PATIENCE = 3  # seconds that a program has to stop by itself
 
 
+def path(name: str) -> Path:
+    """Where a program is, or would be when it is built."""
+    return (INSTALLED if INSTALLED.is_dir() else ROOT) / name
+
+
 def program(name: str) -> Path | None:
-    """A program of this repository, when it is built."""
-    path = ROOT / name
-    return path if os.access(path, os.X_OK) else None
+    """A program, when it is built."""
+    return path(name) if os.access(path(name), os.X_OK) else None
 
 
 def build() -> None:
@@ -35,16 +41,16 @@ def build() -> None:
 
 def shown(name: str) -> str:
     """A program of ours as a person types it in this folder."""
-    path = ROOT / name
-    return f"./{name}" if path.parent == Path.cwd() else str(path)
+    return f"./{name}" if path(name).parent == Path.cwd() else str(path(name))
 
 
 def library() -> Path:
-    """libtern.so: $TERN_LIBRARY, or where `make` builds it. The programs are beside it."""
-    path = Path(os.environ.get("TERN_LIBRARY") or ROOT / "build" / "libtern.so").resolve()
-    if not path.exists():
-        raise ConvertError(f"there is no {path}: run `make`, or set TERN_LIBRARY", IO)
-    return path
+    """libtern.so: $TERN_LIBRARY, else that of the installed package, else where `make` builds it. The programs are beside it."""
+    folder = INSTALLED if INSTALLED.is_dir() else ROOT / "build"
+    file = Path(os.environ.get("TERN_LIBRARY") or folder / "libtern.so").resolve()
+    if not file.exists():
+        raise ConvertError(f"there is no {file}: run `make`, or set TERN_LIBRARY", IO)
+    return file
 
 
 def end(child: subprocess.Popen) -> None:

@@ -1,6 +1,7 @@
 """What a weights file holds of a source: its tensors, and the bodies of its other sections."""
 
 from ...errors import reading
+from ...version import VERSION
 from ...weights import keys, tiles, writer
 from ..chat import chat
 from ..families.features import packed_config, slots
@@ -8,7 +9,6 @@ from ..sources.source import Source
 from ..tokenizers import section, vectors
 from .pieces import pieces, vector_pieces
 
-VERSION = "0.1.0"  # TERN_VERSION of include/tern.h
 LOSSY = ("q8", "q4", "q4c")
 
 

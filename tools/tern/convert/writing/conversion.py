@@ -56,7 +56,7 @@ def seal(path: Path) -> str:
     """Asks the engine for the file's fingerprint and writes it into the file. Returns why that was not possible."""
     fingerprint, why = None, ""
     try:
-        text = call([programs.ROOT / "run", path, "--seal-value"], "./run --seal-value on the converted file")
+        text = call([programs.path("run"), path, "--seal-value"], "./run --seal-value on the converted file")
         fingerprint = int(text.strip(), 16)
     except ConvertError as e:
         if e.code != MEMORY:  # anything else means that the engine does not take this file
@@ -77,7 +77,7 @@ def quantizer(source: Source, wanted: str | None) -> Path | None:
     path = program("quantize")
     if path is None:
         raise ConvertError(
-            f"--type {wanted} needs the program {programs.ROOT / 'quantize'}; build it with `make`, or give --type f32",
+            f"--type {wanted} needs the program {programs.path('quantize')}; build it with `make`, or give --type f32",
             USAGE,
         )
     return path
