@@ -202,7 +202,7 @@ SIMD void vf_totals(int32_t *sum, const vf *v, size_t n)
 
 /* ---- integer dots: 4 rows x 4 k of weights against 4 k of one x, all signed ---- */
 
-enum { BIAS_Q8 = 0, BIAS_Q4 = 0, INT_TILES = 1, INT_TOKENS = 4, INT_UNROLL = 2 };
+enum { BIAS_Q8 = 0, BIAS_Q4 = 0, INT_TILES = 1, INT_TOKENS = 4, INT_PAIR = 1, INT_UNROLL = 2 };
 
 typedef int8x16_t vx;
 typedef int8x16_t vw;

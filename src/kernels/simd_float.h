@@ -5,6 +5,8 @@
 
 #include "kernels/simd_lines.h"
 
+enum { PAIR_TILES = WIDTH == 16 ? 4 : 2 }; /* in flight for two rows of x: a guess and its token */
+
 SIMD void matmul_float(float *y, size_t y_stride, const void *w, enum tern_type type, size_t tile0,
                        size_t tile1, const struct activations *x)
 {
@@ -14,6 +16,10 @@ SIMD void matmul_float(float *y, size_t y_stride, const void *w, enum tern_type 
     for (; x->n == 1 && t + FLOAT_DECODE <= tile1; t += FLOAT_DECODE) {
         m.w = (const char *)w + t * tile * bytes;
         dot_some(y + t * TILE_ROWS, 0, m, x->x, 0, 0, 1, FLOAT_DECODE * PER_16, 1);
+    }
+    for (; type != TERN_BF16 && x->n == 2 && t + PAIR_TILES <= tile1; t += PAIR_TILES) {
+        m.w = (const char *)w + t * tile * bytes;
+        dot_some(y + t * TILE_ROWS, y_stride, m, x->x, x->stride, 0, 2, PAIR_TILES * PER_16, 2);
     }
     for (; t < tile1; t += TILES) {
         m.w = (const char *)w + t * tile * bytes;

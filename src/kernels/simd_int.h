@@ -153,7 +153,9 @@ SIMD void dot_octets(float *y, size_t y_stride, struct dots d, const struct acti
         d.q = o->q[0][lane], d.scale = o->scale + lane, d.sum = o->sum + lane;
         if (d.next >= end)
             d.ahead = 0;
-        if (INT_TOKENS > 4 && left <= 4)
+        if (INT_PAIR && left == 2)
+            dot_groups(y + i * y_stride, y_stride, &d, parts, 2, 2);
+        else if (INT_TOKENS > 4 && left <= 4)
             dot_groups(y + i * y_stride, y_stride, &d, parts, 4, left);
         else
             dot_groups(y + i * y_stride, y_stride, &d, parts, INT_TOKENS, left);

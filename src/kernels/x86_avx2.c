@@ -1,4 +1,4 @@
-/* cflags: -O2 -fno-tree-vectorize -mavx2 -mfma -mf16c */
+/* cflags: -O2 -fno-tree-vectorize -fno-align-jumps -fno-align-labels -mavx2 -mfma -mf16c */
 /* The target avx2: every kernel in registers of 8 lanes. */
 #include "kernels/ops_avx2.h"
 #include "kernels/targets.h"

@@ -1,4 +1,4 @@
-/* cflags: -O2 -Wno-sign-conversion -fno-tree-vectorize -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq */
+/* cflags: -O2 -Wno-sign-conversion -fno-tree-vectorize -fno-align-jumps -fno-align-labels -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq */
 /* The target avx512: every kernel in registers of 16 lanes. */
 #include "kernels/ops_avx512.h"
 #include "kernels/targets.h"
