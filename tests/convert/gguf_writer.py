@@ -839,6 +839,26 @@ def _rope_freqs(c: dict) -> np.ndarray | None:
     return np.array(out, "f4")
 
 
+# The layer that guesses further tokens, as Qwen publishes it and as llama.cpp's converter then calls it
+APART = {"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head.norm"}
+NEXTN = ("eh_proj", "embed_tokens", "enorm", "hnorm", "shared_head.norm", "shared_head.head")
+
+
+def _behind(state: dict, layers: int) -> dict:
+    """The state with `mtp.` as a layer beyond the others."""
+    out = {}
+    for name, x in state.items():
+        part = name.removeprefix("mtp.").removeprefix("layers.0.").removesuffix(".weight")
+        out[f"model.layers.{layers}.{APART.get(part, part)}.weight" if name.startswith("mtp.") else name] = x
+    return out
+
+
+def _nextn(name: str) -> str:
+    """blk.N.nextn.NAME.weight of such a tensor, or nothing."""
+    at, _, part = name.removeprefix("model.layers.").removesuffix(".weight").partition(".")
+    return f"blk.{at}.nextn.{part.replace('.', '_')}.weight" if name.startswith("model.layers.") and part in NEXTN else ""
+
+
 def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], more=lambda w: None) -> None:
     """The whole file, f32; `more` may add keys."""
     kind = c["model_type"]
@@ -846,7 +866,11 @@ def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], 
     layers = next((c[key] for key in ("num_hidden_layers", "n_layer", "n_layers") if key in c), 0) or len(c["layers_block_type"])
     w = gguf.GGUFWriter(str(path), gguf.MODEL_ARCH_NAMES[arch])
     w.add_name("golden")
-    w.add_block_count(layers)
+    state = _behind(state, layers)
+    drafts = int(f"model.layers.{layers}.eh_proj.weight" in state)
+    if drafts:
+        w.add_nextn_predict_layers(drafts)
+    w.add_block_count(layers + drafts)
     w.add_file_type(0)
     KEYS.get(kind, _usual)(w, c)
     for part, add in (("alpha_p", w.add_xielu_alpha_p), ("alpha_n", w.add_xielu_alpha_n), ("beta", w.add_xielu_beta), ("eps", w.add_xielu_eps)):
@@ -863,8 +887,8 @@ def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], 
     divisors = _rope_freqs(c)
     if divisors is not None:
         w.add_tensor("rope_freqs.weight", divisors)
-    names = gguf.get_tensor_name_map(arch, layers)
-    dense = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, layers)  # the script has none for layers without experts
+    names = gguf.get_tensor_name_map(arch, layers + drafts)
+    dense = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, layers + drafts)  # the script has none for layers without experts
     for name, x in _merged(state).items():
         for changed, values in _changed(kind, c, name, x):
             layer = changed.split(".")[2] if changed.startswith("model.layers.") else ""
@@ -872,7 +896,7 @@ def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], 
                 ".".join(changed.split(".")[3:])
             )
             found = changed if changed.startswith("blk.") else found
-            found = found or names.get_name(changed, (".weight", ".bias")) or dense.get_name(changed, (".weight", ".bias"))
+            found = found or _nextn(changed) or names.get_name(changed, (".weight", ".bias")) or dense.get_name(changed, (".weight", ".bias"))
             assert found, changed
             w.add_tensor(found, np.ascontiguousarray(values.squeeze(), "f4"))
             if kind == "gpt2" and found == "token_embd.weight":

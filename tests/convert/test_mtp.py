@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(Path(__file__).parent)]
 
 import convert  # noqa: E402
+import gguf_writer  # noqa: E402
 import test_golden_convert as golden_convert  # noqa: E402
 from tern.convert.families import mtp, places  # noqa: E402
 from tern.convert.families.config import Config  # noqa: E402
@@ -75,6 +76,27 @@ class Mtp(unittest.TestCase):
                 self.assertEqual(file.config["mtp"], 1)
                 for name, want in golden.weights().items():
                     np.testing.assert_allclose(self.values[name].reshape(want.shape), want, rtol=1e-6, atol=1e-7, err_msg=name)
+
+    def test_gguf(self):
+        """From a GGUF file come the tensors and features that come from the directory, bit for bit."""
+        for path in GOLDEN:
+            golden = golden_file.read(path)
+            with self.subTest(path.stem), tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()) as said:
+                source, file = Path(temp) / "source", Path(temp) / "m.gguf"
+                state = directory(source, golden)
+                safetensors.numpy.save_file(state, source / "model.safetensors")
+                config = golden_file.published_config(golden.config)
+                vocabulary = json.loads((source / "tokenizer.json").read_text())["model"]["vocab"]
+                gguf_writer.write(file, config, state, list(vocabulary))
+                for each in (source, file):
+                    self.assertEqual(convert.main([str(each), str(each.with_suffix(".bin")), "--type", "f32"]), 0, said.getvalue())
+                self.assertNotIn("left out", said.getvalue())
+                ours, wanted = (WeightsFile(each.with_suffix(".bin")) for each in (file, source))
+                self.assertEqual(ours.config["mtp"], 1)
+                self.assertEqual(set(ours.config), set(wanted.config))
+                for key, value in wanted.config.items():
+                    np.testing.assert_array_equal(ours.config[key], value, key)
+                self.assertEqual({n: t["xxh64"] for n, t in ours.tensors.items()}, {n: t["xxh64"] for n, t in wanted.tensors.items()})
 
     def test_left_out(self):
         def without_norm(state):

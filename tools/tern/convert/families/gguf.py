@@ -167,6 +167,12 @@ NAMES = {
     "laurel_left": BLOCK + "laurel_l.weight",
     "laurel_right": BLOCK + "laurel_r.weight",
     "laurel_norm": BLOCK + "laurel_post_norm.weight",
+    "mtp_in": BLOCK + "nextn.eh_proj.weight",
+    "mtp_embed_norm": BLOCK + "nextn.enorm.weight",
+    "mtp_hidden_norm": BLOCK + "nextn.hnorm.weight",
+    "mtp_norm": BLOCK + "nextn.shared_head_norm.weight",
+    "mtp_embed": BLOCK + "nextn.embed_tokens.weight",
+    "mtp_head": BLOCK + "nextn.shared_head_head.weight",
     "final_norm": "output_norm.weight",
     "head": "output.weight",
 }

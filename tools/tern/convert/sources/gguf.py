@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import USAGE, ConvertError, reading
 from ...weights import tiles
-from ..families import rope
+from ..families import mtp, rope
 from ..families.config import Config, token_ids
 from ..families.families import FAMILIES
 from ..families.features import check_config, feature, slots
@@ -55,6 +55,7 @@ def load(
     with reading(str(path)):
         config = model.features()
     check_config(config)
+    model.settle_guesses(config)
     matrices = model.matrices(config)
     default_type, default_note = model.default_type(matrices)
     return Source(
@@ -124,7 +125,6 @@ class _Model:
         self._assume()
         config = FAMILIES[self.arch.family].features(self.c)
         self._check_widths(config)
-        self._drop_drafts(config["n_layers"])
         if "eos_token_id" in self.settings:
             self.c.get("eos_token_id")
         if "window" in self.settings:
@@ -253,16 +253,6 @@ class _Model:
                     f"{self.path}: {self.prefix}{name} is {value!r}, but a head has {config['head_dim'][0]} dimensions"
                 )
 
-    def _drop_drafts(self, n_layers: int) -> None:
-        """Layers that guess further tokens stand beyond the others."""
-        extra = self.c.values.get(self.c.name("num_nextn_predict_layers")) or 0
-        beyond = tuple(f"blk.{n_layers + i}." for i in range(extra if type(extra) is int and extra < 64 else 0))
-        names = [name for name in self.entries if beyond and name.startswith(beyond)]
-        for name in names:
-            del self.entries[name]
-        if names:
-            self.notes.append(f"{self.path}: {len(names)} tensors of layers that guess further tokens are left out")
-
     def _note_window(self, config: dict[str, Any]) -> None:
         if self.arch.windows and not any(config["window"]) and "window" not in self.settings:
             mistral = " (Mistral 7B v0.1 has 4096)" if self.prefix == "llama." else ""
@@ -273,11 +263,18 @@ class _Model:
 
     def _tied(self) -> bool:
         """Without a head of its own, or with one that is the embedding once more."""
-        embed, head = self.entries[NAMES["embed"]], self.entries.get(NAMES["head"])
-        if head is None or (embed.dtype, embed.shape) != (head.dtype, head.shape):
-            return head is None
-        n = self._format(embed).row_bytes(embed.shape[0] * embed.shape[1])
-        return same_bytes(embed.file, embed.offset, head.file, head.offset, n)
+        head = self.entries.get(NAMES["head"])
+        return head is None or self._same(self.entries[NAMES["embed"]], head)
+
+    def _same(self, a: Entry, b: Entry) -> bool:
+        """Whether two matrices hold the same bits."""
+        n = self._format(a).row_bytes(a.shape[0] * a.shape[1])
+        return (a.dtype, a.shape) == (b.dtype, b.shape) and same_bytes(a.file, a.offset, b.file, b.offset, n)
+
+    def settle_guesses(self, config: dict[str, Any]) -> None:
+        """The layer that guesses further tokens, which stands beyond the others."""
+        stated = {"num_nextn_predict_layers": self._key("num_nextn_predict_layers")}
+        mtp.settle(self.arch.family, config, stated, self.entries, str(self.path), self.notes, self._same, NAMES)
 
     def _put_biases(self, config: dict[str, Any]) -> None:
         """A bias is a feature when its tensor is there; GGUF has no key for it."""
