@@ -304,7 +304,7 @@ enum tern_status tern_lens(tern_context *ctx, const float *x, size_t n_rows, siz
 
 /* One term of a logit. `layer` and `index` are 0 where a term has none. */
 enum tern_term_kind {
-    TERN_TERM_EMBED,      /* the embedding of the row's token */
+    TERN_TERM_EMBED,      /* the embedding of the row's token, in all streams */
     TERN_TERM_POSITION,   /* its learned position */
     TERN_TERM_HEAD,       /* what head `index` of `layer` adds to x; of states, after those of attention */
     TERN_TERM_O_BIAS,     /* the bias of the output projection */
@@ -319,9 +319,10 @@ enum tern_term_kind {
      * input. Only where a matrix reads integers. */
     TERN_TERM_ROUND_O,    /* of `layer` */
     TERN_TERM_ROUND_DOWN, /* of `layer`, all its experts and its own embedding together */
-    TERN_TERM_ROUND_HEAD,
+    TERN_TERM_ROUND_HEAD, /* and, of several streams, before the matrices that join them */
     TERN_TERM_EDITS, /* what an editor wrote into x; only in an altered context */
     TERN_TERM_PLE,   /* what the embedding of the layer's own adds, with its norm's bias */
+    TERN_TERM_LAUREL, /* the learned residual of `layer` */
 };
 
 struct tern_term {
@@ -344,12 +345,14 @@ enum tern_status tern_keep_terms(tern_context *ctx, int on, struct tern_error *e
  * z[h] is `attend` of head h. Both are linear in what is added, so each part of x has its own term.
  * LayerNorm also subtracts the mean, which is linear; its bias is a term. Norms of what a layer
  * adds (attn_post_norm, ffn_post_norm, those of experts) are linear likewise with their scales held. Where
- * layers end with a factor of x, a term has the factors of its own layer and of all later ones. What a head
- * changes in later layers is not in its term.
+ * layers end with a factor of x, a term has the factors of its own layer and of all later ones. Where
+ * there are several streams (Gemma 3n), the numbers that mix them are held, too: then everything that is
+ * added reaches the row before the head by a way that is linear. What a head changes in later layers is
+ * not in its term.
  * Writes at most `max` terms, in the order of the engine; *n gets the full count. Terms are computed
  * in f64 by the model's threads. *logit (may be NULL) gets the engine's own value before the cap;
  * the terms sum to it up to the rounding of f32. Reads the o and down matrices of all layers.
- * TERN_USAGE if no row was kept, or a layer's parts are not such a sum (several streams). */
+ * TERN_USAGE if no row was kept, or a layer's norms of experts have biases. */
 enum tern_status tern_contributions(tern_context *ctx, tern_token token, struct tern_term *terms,
                                     size_t max, size_t *n, float *logit, struct tern_error *e);
 

@@ -40,16 +40,34 @@ static float mixed(const float *w, const float *m, size_t n)
     return sum;
 }
 
+void altup_predict_by(const struct forward *f, const struct layer *w, const float *x, float *room,
+                      float *p)
+{
+    size_t n = f->model->n_streams;
+    _Alignas(64) float m[TILE_ROWS];
+    modalities(f, w, x, room, m);
+    for (size_t i = 0; i < n * n; i++)
+        p[i] = mixed(w->altup.predict + i * n, m, n);
+}
+
+void altup_correct_by(const struct forward *f, const struct layer *w, const float *x, float *room,
+                      float *c)
+{
+    size_t n = f->model->n_streams;
+    _Alignas(64) float m[TILE_ROWS];
+    modalities(f, w, x, room, m);
+    for (size_t i = 0; i < n; i++)
+        c[i] = mixed(w->altup.correct + i * n, m, n) + 1;
+}
+
 void altup_predict(const struct forward *f, const struct layer *w, float *x, float *streams,
                    size_t stride, float *room)
 {
     enum { PART = 64 }; /* columns at a time */
     size_t dim = f->model->dim, n = f->model->n_streams;
     float c[MAX_STREAMS * MAX_STREAMS];
-    _Alignas(64) float m[TILE_ROWS], old[MAX_STREAMS][PART];
-    modalities(f, w, x, room, m);
-    for (size_t i = 0; i < n * n; i++)
-        c[i] = mixed(w->altup.predict + i * n, m, n);
+    _Alignas(64) float old[MAX_STREAMS][PART];
+    altup_predict_by(f, w, x, room, c);
     memcpy(streams, x, dim * sizeof *x);
     for (size_t at = 0; at < dim; at += PART) {
         size_t part = min_size(PART, dim - at);
@@ -66,12 +84,11 @@ void altup_correct(const struct forward *f, const struct layer *w, float *x, flo
                    size_t stride, float *first)
 {
     size_t dim = f->model->dim, n = f->model->n_streams;
-    _Alignas(64) float m[TILE_ROWS];
-    modalities(f, w, x, first, m);
+    float by[MAX_STREAMS];
+    altup_correct_by(f, w, x, first, by);
     f->kernels->add_scaled(x, streams, -1, dim); /* now the change */
     for (size_t i = 0; i < n; i++)
-        f->kernels->add_scaled(streams + i * stride, x, mixed(w->altup.correct + i * n, m, n) + 1,
-                               dim);
+        f->kernels->add_scaled(streams + i * stride, x, by[i], dim);
     memcpy(x, streams, dim * sizeof *x);
     for (size_t c = 0; c < dim; c++)
         first[c] = x[c] * w->altup.scale[c];
@@ -86,7 +103,7 @@ void altup_add(const struct forward *f, float *streams, size_t stride, const flo
 void laurel_add(const struct forward *f, float *x, const float *l)
 {
     f->kernels->add(x, l, f->model->dim);
-    f->kernels->scale(x, 0x1.6a09e6p-1f, f->model->dim); /* sqrt(1 / 2) */
+    f->kernels->scale(x, LAUREL_SCALE, f->model->dim);
 }
 
 /* ---- rows of a batch ---- */
@@ -123,8 +140,10 @@ static void predict_items(void *arg, size_t begin, size_t end, int thread)
 
 void step_predict(struct forward *f, const struct layer *w)
 {
-    if (f->model->n_streams)
-        run_rows(f, predict_items, (struct altup_job){.w = w});
+    if (!f->model->n_streams)
+        return;
+    state_watch(f, w->index, WATCH_STREAMS);
+    run_rows(f, predict_items, (struct altup_job){.w = w});
 }
 
 static void correct_items(void *arg, size_t begin, size_t end, int thread)
@@ -252,6 +271,8 @@ static void merge_items(void *arg, size_t begin, size_t end, int thread)
 void step_merge(struct forward *f)
 {
     size_t n = f->model->n_streams;
+    if (n)
+        state_watch(f, f->model->n_layers, WATCH_STREAMS);
     for (size_t s = 1; s < n; s++) {
         struct matrix m = matrix_rows(&f->model->altup_out, s - 1, 0, f->model->dim);
         project(f, &m, f->streams + s * f->dim_stride, n * f->dim_stride, f->y, f->dim_stride,

@@ -11,8 +11,17 @@
 
 enum { MAX_STREAMS = 8 };
 
+#define LAUREL_SCALE 0x1.6a09e6p-1f /* sqrt(1 / 2) */
+
 /* y *= sqrt(mean x^2) / sqrt(max(mean y^2, 1e-5))   both [dim] */
 void altup_match(const struct forward *f, float *y, const float *x);
+
+/* The numbers that mix the streams: p [n, n] = P m, with m of x before a layer; c [n] = C m + 1, with m
+ * of x after it. room [dim] */
+void altup_predict_by(const struct forward *f, const struct layer *w, const float *x, float *room,
+                      float *p);
+void altup_correct_by(const struct forward *f, const struct layer *w, const float *x, float *room,
+                      float *c);
 
 /* m = tanh(Wrouter norm(x) / dim);  s_i += sum_k (P m)[i, k] s_k, for every stream, s_0 = x */
 void altup_predict(const struct forward *f, const struct layer *w, float *x, float *streams,

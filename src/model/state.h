@@ -50,6 +50,7 @@ enum watch_point {
     WATCH_ATTN_POST, /* made: y, or what waits (ffn.h) where attention and feed-forward are parallel */
     WATCH_FFN_POST,  /*   y */
     WATCH_MIX_OUT,   /*   att, what a mixer beside attention made, about to be read */
+    WATCH_STREAMS,   /* about to be mixed, or after the last layer joined: x, streams but the first */
     WATCH_PLE_POST,  /*   y, what that embedding gives, before its norm */
     WATCH_LOGITS,    /*   logits, and in y the rows that asked for them */
 };

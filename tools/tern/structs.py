@@ -74,7 +74,7 @@ class RawObservation(ctypes.Structure):
 OBSERVE = ctypes.CFUNCTYPE(None, c_void_p, POINTER(RawObservation))
 EDIT = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(RawObservation), FLOATS)
 # enum tern_term_kind
-TERMS = tuple("embed position head o_bias attn_norm ffn expert shared ffn_norm final_norm bias round_o round_down round_head edits ple".split())
+TERMS = tuple("embed position head o_bias attn_norm ffn expert shared ffn_norm final_norm bias round_o round_down round_head edits ple laurel".split())
 
 
 class RawTerm(ctypes.Structure):

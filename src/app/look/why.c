@@ -32,6 +32,7 @@ static const struct term_name {
     [TERN_TERM_BIAS] = {"bias of the token", OUTPUT},
     [TERN_TERM_ROUND_O] = {"rounding before o", LAYER},
     [TERN_TERM_PLE] = {"own embedding", LAYER},
+    [TERN_TERM_LAUREL] = {"learned residual", LAYER},
     [TERN_TERM_ROUND_DOWN] = {"rounding before down", LAYER},
     [TERN_TERM_ROUND_HEAD] = {"rounding before the last matrix", OUTPUT},
     [TERN_TERM_EDITS] = {"edits", OUTPUT},

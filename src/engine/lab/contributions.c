@@ -9,6 +9,8 @@
 #include "base/sizes.h"
 #include "engine/lab/kept_row.h"
 #include "engine/lab/lens.h"
+#include "engine/lab/stream_ways.h"
+#include "model/altup.h"
 #include "model/linear.h"
 #include "model/residual.h"
 #include "tern_lab.h"
@@ -21,11 +23,18 @@ struct held {
     float scale;
 };
 
+/* What is added to the stream meets `by` times d [dim] on its way to the logit. */
+struct way {
+    const double *d;
+    double by;
+};
+
 /* W x [dim] is added to the stream through norms, times `weight`. Its input has n_parts parts of one
  * width. */
 struct source {
     struct matrix w;
-    size_t layer, n_parts;
+    struct way way;
+    size_t n_parts;
     struct held inner, outer; /* of an expert, of what the layer adds; or no norm */
     float weight;
     const float *x;  /* [w.k] */
@@ -47,6 +56,7 @@ struct tally {
     double *head;  /* [dim] the token's row of the head, times logit_scale: what norm(x) meets */
     double *d;     /* [dim] what x meets */
     double *factor; /* [n_layers + 1] product of the scales of this layer and all later ones */
+    struct stream_ways ways; /* of several streams */
     struct source *sources;
     size_t n_sources;
     double *parts;             /* of all sources; those that are left */
@@ -103,8 +113,7 @@ static void source_items(void *arg, size_t begin, size_t end, int thread)
     for (size_t i = begin; i < end; i++) {
         struct source *s = &u->sources[i];
         size_t part = s->w.k / s->n_parts;
-        through_norm(f->model, s->outer.norm, s->outer.scale, f->model->residual_scale * u->factor[s->layer],
-                     u->d, room->d);
+        through_norm(f->model, s->outer.norm, s->outer.scale, s->way.by, s->way.d, room->d);
         through_norm(f->model, s->inner.norm, s->inner.scale, s->weight, room->d, room->d);
         transpose_times(f, s, room);
         for (size_t c = 0; c < s->w.k; c++)
@@ -114,6 +123,27 @@ static void source_items(void *arg, size_t begin, size_t end, int thread)
         if (type_is_quantized(s->w.type))
             s->rounding = rounding(f, &room->in, s->x, room->v, s->w.k);
     }
+}
+
+/* Of x, before the layer's feed-forward */
+static double laurel_scale(const struct layer *w)
+{
+    return w->laurel_left.data ? (double)LAUREL_SCALE : 1;
+}
+
+/* Of a layer: what its mixer adds, its feed-forward, its own embedding, and the learned residual */
+enum adder { OF_MIXER, OF_FFN, OF_OWN, OF_LAUREL };
+
+static struct way way_of(const struct tally *u, const struct layer *w, enum adder adder)
+{
+    const struct model *m = u->f->model;
+    bool after = adder == OF_FFN || adder == OF_OWN;
+    bool scaled = adder != OF_LAUREL && (adder != OF_OWN || !m->n_streams);
+    double scale = scaled ? m->residual_scale : 1;
+    if (m->n_streams)
+        return (struct way){(adder == OF_OWN ? u->ways.own : u->ways.out) + w->index * m->dim,
+                            scale * (after ? 1 : laurel_scale(w))};
+    return (struct way){u->d, scale * u->factor[w->index] / (after ? laurel_scale(w) : 1)};
 }
 
 static void add_source(struct tally *u, struct source s)
@@ -133,7 +163,7 @@ static void list_experts(struct tally *u, const struct layer *w, struct held out
 {
     const struct kept_layer *k = &u->t->layers[w->index];
     const struct experts *x = &w->experts;
-    struct source s = {.layer = w->index, .n_parts = 1, .outer = outer};
+    struct source s = {.way = way_of(u, w, OF_FFN), .n_parts = 1, .outer = outer};
     for (size_t j = 0; j < x->n_used; j++) {
         s.inner = (struct held){&x->post_norm, k->expert_post};
         s.w = matrix_rows(&w->down, k->chosen[j].expert, 0, u->f->model->dim);
@@ -152,7 +182,7 @@ static void list_sources(struct tally *u)
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         const struct kept_layer *k = &u->t->layers[l];
-        struct source s = {.layer = l, .n_parts = 1, .weight = 1};
+        struct source s = {.way = way_of(u, w, OF_MIXER), .n_parts = 1, .weight = 1};
         s.w = *layer_out(w), s.x = k->att, s.n_parts = n_heads(w);
         s.outer = (struct held){&w->attn_post_norm, k->attn_post};
         if (w->mixer)
@@ -160,13 +190,13 @@ static void list_sources(struct tally *u)
         s.w = w->mix.out, s.x = k->mix, s.n_parts = max_size(w->mix.v_heads, 1);
         if (both_mixers(w))
             add_source(u, s);
-        s.w = w->down, s.x = k->act, s.n_parts = 1;
+        s.w = w->down, s.x = k->act, s.n_parts = 1, s.way = way_of(u, w, OF_FFN);
         s.outer = (struct held){&w->ffn_post_norm, k->ffn_post};
         if (w->experts.n)
             list_experts(u, w, s.outer);
         else if (w->hidden)
             add_source(u, s);
-        s.w = w->ple_out, s.x = k->ple;
+        s.w = w->ple_out, s.x = k->ple, s.way = way_of(u, w, OF_OWN);
         s.outer = (struct held){&w->ple_post_norm, k->ple_post};
         if (w->ple_out.data)
             add_source(u, s);
@@ -202,23 +232,37 @@ static void emit_embedding(struct tally *u)
         norm_row(u->f, u->row, u->row, &m->embed_norm, m->dim);
         scale = 1;
     }
+    if (m->n_streams) { /* it is all that the first streams are made of */
+        emit(u, TERN_TERM_EMBED, 0, 0, dot(u->ways.streams, u->t->first, m->n_streams * m->dim));
+        return;
+    }
     emit(u, TERN_TERM_EMBED, 0, 0, u->factor[0] * scale * dot(u->d, u->row, m->dim));
     if (m->positions)
         emit(u, TERN_TERM_POSITION, 0, 0,
              u->factor[0] * dot(u->d, m->positions + u->t->row.position * m->dim, m->dim));
 }
 
-/* What the bias of a norm of what layer l adds gives */
-static double norm_bias(const struct tally *u, size_t l, const struct norm *norm)
+/* What the bias of a norm of what a layer adds gives */
+static double norm_bias(const struct tally *u, const struct layer *w, enum adder adder,
+                        const struct norm *norm)
 {
-    const struct model *m = u->f->model;
-    return u->factor[l] * m->residual_scale * dot(u->d, norm->bias, m->dim);
+    struct way way = way_of(u, w, adder);
+    return way.by * dot(way.d, norm->bias, u->f->model->dim);
 }
 
-static void emit_norm(struct tally *u, enum tern_term_kind kind, size_t l, const struct norm *norm)
+static void emit_norm(struct tally *u, enum tern_term_kind kind, const struct layer *w,
+                      enum adder adder, const struct norm *norm)
 {
     if (has_norm(norm) && norm->bias)
-        emit(u, kind, l, 0, norm_bias(u, l, norm));
+        emit(u, kind, w->index, 0, norm_bias(u, w, adder, norm));
+}
+
+static void emit_laurel(struct tally *u, const struct layer *w)
+{
+    struct way way = way_of(u, w, OF_LAUREL);
+    if (w->laurel_left.data)
+        emit(u, TERN_TERM_LAUREL, w->index, 0,
+             way.by * dot(way.d, u->t->layers[w->index].laurel, u->f->model->dim));
 }
 
 /* Returns the source after the mixers'. Heads of states are numbered after those of attention. */
@@ -236,7 +280,8 @@ static const struct source *emit_mixers(struct tally *u, const struct layer *w, 
         emit(u, TERN_TERM_O_BIAS, w->index, 0, bias);
     if (is_rounded)
         emit(u, TERN_TERM_ROUND_O, w->index, 0, rounded);
-    emit_norm(u, TERN_TERM_ATTN_NORM, w->index, &w->attn_post_norm);
+    emit_norm(u, TERN_TERM_ATTN_NORM, w, OF_MIXER, &w->attn_post_norm);
+    emit_laurel(u, w);
     return s;
 }
 
@@ -251,7 +296,7 @@ static const struct source *emit_ffn(struct tally *u, const struct layer *w, con
         double value = s->parts[0] + s->bias;
         if (j == n)
             emit(u, TERN_TERM_PLE, w->index, 0,
-                 value + (w->ple_post_norm.bias ? norm_bias(u, w->index, &w->ple_post_norm) : 0));
+                 value + (w->ple_post_norm.bias ? norm_bias(u, w, OF_OWN, &w->ple_post_norm) : 0));
         else if (!x->n)
             emit(u, TERN_TERM_FFN, w->index, 0, value);
         else if (j < x->n_used)
@@ -263,11 +308,20 @@ static const struct source *emit_ffn(struct tally *u, const struct layer *w, con
     }
     if (is_rounded)
         emit(u, TERN_TERM_ROUND_DOWN, w->index, 0, rounded);
-    emit_norm(u, TERN_TERM_FFN_NORM, w->index, &w->ffn_post_norm);
+    emit_norm(u, TERN_TERM_FFN_NORM, w, OF_FFN, &w->ffn_post_norm);
     return s;
 }
 
-/* What the last step adds by itself */
+/* What the streams' rounding before they are joined gives */
+static double merge_rounding(const struct tally *u)
+{
+    double sum = 0;
+    for (size_t i = 1; i < u->f->model->n_streams; i++)
+        sum += u->ways.rounding[i];
+    return sum;
+}
+
+/* What the last steps add by themselves */
 static void emit_head(struct tally *u, tern_token token)
 {
     const struct forward *f = u->f;
@@ -278,13 +332,14 @@ static void emit_head(struct tally *u, tern_token token)
         emit(u, TERN_TERM_FINAL_NORM, 0, 0, dot(u->head, norm->bias, m->dim));
     if (m->head.bias)
         emit(u, TERN_TERM_BIAS, 0, 0, (double)m->logit_scale * m->head.bias[token]);
-    if (!type_is_quantized(m->head.type))
-        return;
-    if (has_norm(norm))
+    bool rounds = type_is_quantized(m->head.type);
+    if (rounds && has_norm(norm))
         norm_row(f, u->row, x, norm, m->dim);
-    else
+    else if (rounds)
         memcpy(u->row, x, m->dim * sizeof *x);
-    emit(u, TERN_TERM_ROUND_HEAD, 0, 0, rounding(f, &u->rooms->in, u->row, u->head, m->dim));
+    double rounded = rounds ? rounding(f, &u->rooms->in, u->row, u->head, m->dim) : 0;
+    if (rounds || (m->n_streams && type_is_quantized(m->altup_out.type)))
+        emit(u, TERN_TERM_ROUND_HEAD, 0, 0, rounded + merge_rounding(u));
 }
 
 static void emit_terms(struct tally *u, tern_token token, bool altered)
@@ -299,7 +354,7 @@ static void emit_terms(struct tally *u, tern_token token, bool altered)
             s = emit_ffn(u, &m->layers[l], s);
     }
     if (altered)
-        emit(u, TERN_TERM_EDITS, 0, 0, dot(u->d, u->t->x, m->dim) - u->total);
+        emit(u, TERN_TERM_EDITS, 0, 0, dot(u->d, u->t->x, m->dim) - u->total - merge_rounding(u));
     emit_head(u, token);
 }
 
@@ -319,6 +374,7 @@ static void layout(struct tally *u, struct arena *a, int n_threads)
     u->head = arena_take(a, m->dim, sizeof *u->head);
     u->d = arena_take(a, m->dim, sizeof *u->d);
     u->factor = arena_take(a, m->n_layers + 1, sizeof *u->factor);
+    stream_ways_take(&u->ways, a, m);
     u->row = arena_take(a, round_up(m->dim, 64), sizeof *u->row);
     u->logits = arena_take(a, m->vocab, sizeof *u->logits);
     u->sources = arena_take(a, sources, sizeof *u->sources);
@@ -341,7 +397,9 @@ static void compute(struct tally *u, struct pool *pool, tern_token token, bool a
     through_norm(m, &m->final_norm, u->t->final_norm, 1, u->head, u->d);
     u->factor[m->n_layers] = 1;
     for (size_t l = m->n_layers; l-- > 0;)
-        u->factor[l] = u->factor[l + 1] * (m->layers[l].scale ? *m->layers[l].scale : 1);
+        u->factor[l] = u->factor[l + 1] * (m->layers[l].scale ? *m->layers[l].scale : 1) *
+                       laurel_scale(&m->layers[l]);
+    stream_ways_find(&u->ways, u->f, u->t, u->d, pool);
     list_sources(u);
     pool_run_dynamic(pool, u->n_sources, source_items, u);
     emit_terms(u, token, altered);
@@ -359,10 +417,11 @@ static enum tern_status check(const struct tern_context *c, tern_token token, st
                          c->model->model->vocab);
     for (size_t l = 0; l < c->model->model->n_layers; l++) {
         const struct layer *w = &c->model->model->layers[l];
-        bool streams = c->model->model->n_streams || w->laurel_left.data;
-        if (streams || w->experts.post_norm.bias)
-            return error_set(e, TERN_USAGE, "layer %zu has %s: its contributions are not known", l,
-                             streams ? "several streams" : "biases in norms of experts");
+        if (w->experts.post_norm.bias)
+            return error_set(e, TERN_USAGE,
+                             "layer %zu has biases in norms of experts: its contributions are not "
+                             "known",
+                             l);
     }
     return TERN_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "model/altup.h"
 #include "model/residual.h"
 
 static void layout(struct observer *o, struct arena *a)
@@ -14,8 +15,10 @@ static void layout(struct observer *o, struct arena *a)
     struct kept_row *t = o->kept = arena_take(a, 1, sizeof *t);
     layers = arena_take(a, m->n_layers, sizeof *layers);
     float *x = arena_take(a, m->dim, sizeof *x);
+    float *first = arena_take(a, m->n_streams * m->dim, sizeof *x);
+    float *last = arena_take(a, m->n_streams * m->dim, sizeof *x);
     if (t)
-        t->layers = layers, t->x = x;
+        t->layers = layers, t->x = x, t->first = first, t->streams = last;
     for (size_t l = 0; l < m->n_layers; l++) {
         const struct layer *w = &m->layers[l];
         struct kept_layer *k = layers ? &layers[l] : &none;
@@ -24,6 +27,9 @@ static void layout(struct observer *o, struct arena *a)
         k->shared = arena_take(a, w->experts.shared_hidden, sizeof *k->shared);
         k->mix = arena_take(a, both_mixers(w) ? w->mix.out.k : 0, sizeof *k->mix);
         k->ple = arena_take(a, m->ple_dim, sizeof *k->ple);
+        k->laurel = arena_take(a, w->laurel_left.data ? m->dim : 0, sizeof *k->laurel);
+        k->predict = arena_take(a, m->n_streams * m->n_streams, sizeof *k->predict);
+        k->correct = arena_take(a, m->n_streams, sizeof *k->correct);
         k->chosen = arena_take(a, w->experts.n_used, sizeof *k->chosen);
     }
 }
@@ -99,6 +105,28 @@ static void keep_expert_norms(struct kept_row *t, const struct forward *f, const
     k->shared_post = norm_scale(f->model, f->z + t->i * f->dim_stride);
 }
 
+/* How the layer mixes the streams, before it and after it */
+static void keep_mixing(struct kept_row *t, const struct forward *f, const struct layer *w,
+                        enum watch_point at)
+{
+    struct kept_layer *k = &t->layers[w->index];
+    const float *x = f->x + t->i * f->dim_stride;
+    float *room = t->x; /* not needed yet */
+    if (at == WATCH_STREAMS)
+        altup_predict_by(f, w, x, room, k->predict);
+    if (at == WATCH_PLE && f->model->n_streams)
+        altup_correct_by(f, w, x, room, k->correct);
+}
+
+static void keep_streams(const struct kept_row *t, const struct forward *f, float *to)
+{
+    size_t dim = f->model->dim, n = f->model->n_streams;
+    const float *streams = f->streams + t->i * n * f->dim_stride;
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i * dim, i ? streams + i * f->dim_stride : f->x + t->i * f->dim_stride,
+               dim * sizeof *to);
+}
+
 static void keep_step(struct kept_row *t, const struct forward *f, const struct layer *w,
                       enum watch_point at)
 {
@@ -110,6 +138,8 @@ static void keep_step(struct kept_row *t, const struct forward *f, const struct 
         memcpy(k->mix, f->att + t->i * f->q_stride, w->mix.out.k * sizeof *k->mix);
     if (at == WATCH_ATTN_POST && has_norm(&w->attn_post_norm))
         k->attn_post = norm_scale(f->model, y);
+    if (at == WATCH_ATTN_POST && w->laurel_left.data)
+        memcpy(k->laurel, f->z + t->i * f->dim_stride, f->model->dim * sizeof *k->laurel);
     if (at == WATCH_DOWN)
         memcpy(k->act, f->ffn.x + t->i * f->ffn.stride, w->hidden * sizeof *k->act);
     if (at == WATCH_EXPERT && has_norm(&w->experts.post_norm))
@@ -127,15 +157,19 @@ static void keep_step(struct kept_row *t, const struct forward *f, const struct 
 void kept_row_watch(struct kept_row *t, const struct forward *f, size_t layer, enum watch_point at)
 {
     const struct model *m = f->model;
-    if (layer == 0 && at == WATCH_ATTENTION)
+    if (layer == 0 && at == (m->n_streams ? WATCH_STREAMS : WATCH_ATTENTION))
         choose_row(t, f);
     if (!t->is_on)
         return;
-    if (layer < m->n_layers)
+    if (layer % m->n_layers == 0 && at == WATCH_STREAMS)
+        keep_streams(t, f, layer ? t->streams : t->first);
+    if (layer < m->n_layers) {
+        keep_mixing(t, f, &m->layers[layer], at);
         keep_step(t, f, &m->layers[layer], at);
-    else if (at == WATCH_ATTENTION) {
+    } else if (at == WATCH_ATTENTION) {
         memcpy(t->x, f->x + t->i * f->dim_stride, m->dim * sizeof *t->x);
         t->final_norm = norm_scale(m, t->x);
-    } else
+    } else if (at == WATCH_LOGITS) {
         t->is_complete = true, t->is_on = false;
+    }
 }

@@ -17,6 +17,8 @@ struct kept_layer {
     float *act, *shared;   /* [hidden], or [experts_used, hidden]; [shared_hidden] */
     float *mix;            /* what `mix_out` reads beside attention */
     float *ple;            /* [ple_dim] what ple_out reads */
+    float *laurel;         /* [dim] the learned residual (altup.h) */
+    float *predict, *correct; /* [n_streams, n_streams], [n_streams] how streams are mixed */
     struct choice *chosen; /* [experts_used] */
     float shared_weight;
     float attn_post, ffn_post; /* scales of these norms, */
@@ -28,6 +30,7 @@ struct kept_row {
     size_t i;                /* row of the batch on its way */
     struct row row;
     float *x;         /* [dim] the stream after the last layer */
+    float *first, *streams; /* [n_streams, dim] several streams before and after all layers */
     float final_norm; /* its scale */
     struct kept_layer *layers;
 };

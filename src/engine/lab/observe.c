@@ -271,6 +271,7 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
         offer_ffn_norm(o, w);
         break;
     case WATCH_MIX_OUT:
+    case WATCH_STREAMS:
     case WATCH_PLE_POST:
         break;
     case WATCH_LOGITS:
