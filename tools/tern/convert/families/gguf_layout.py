@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from .features import QK_HEAD, RULE_MAMBA2, Slot, feature
-from .gguf import BLOCK, NAMES, Architecture, Facts
+from .gguf import Architecture
+from .gguf_find import Facts
+from .gguf_names import BLOCK, NAMES
 from .names import source_name
 from .places import Place, heads_of, interleaved
 from .states import mamba2_rows

@@ -17,8 +17,10 @@ from ..families import mtp, rope
 from ..families.config import Config, token_ids
 from ..families.families import FAMILIES
 from ..families.features import check_config, feature, slots
-from ..families.gguf import HARMLESS, KEYS, NAMES, NEUTRAL, Architecture, Facts, architecture, known
+from ..families.gguf import Architecture, architecture, known
+from ..families.gguf_find import Facts
 from ..families.gguf_layout import GgufLayout
+from ..families.gguf_names import HARMLESS, KEYS, NAMES, NEUTRAL
 from ..families.names import source_name
 from ..families.places import matrix
 from ..families.settings import Settings
