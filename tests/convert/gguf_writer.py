@@ -29,8 +29,10 @@ ARCHES = {
     "hunyuan_v1_moe": "HUNYUAN_MOE", "ernie4_5_moe": "ERNIE4_5_MOE", "exaone_moe": "EXAONE_MOE", "afmoe": "AFMOE",
     "apertus": "APERTUS", "jais2": "JAIS2", "ministral3": "MISTRAL3", "dbrx": "DBRX",
     "qwen3_next": "QWEN3NEXT", "qwen3_5_text": "QWEN35", "qwen3_5_moe_text": "QWEN35MOE",
-    "kimi_linear": "KIMI_LINEAR",
+    "kimi_linear": "KIMI_LINEAR", "mamba2": "MAMBA2",
 }  # fmt: skip
+# Architectures that are newer than the package. Their tensors have the names that dots.llm1's have.
+NEWER = {"hy_v3": "hy_v3", "mellum": "mellum", "laguna": "laguna", "cohere2_moe": "cohere2moe"}
 PERMUTED = ("llama", "mistral", "ministral3", "mixtral", "smollm3", "olmo", "granite", "arcee", "granitemoe", "granitemoeshared",
             "granitemoehybrid", "nemotron_h")
 EXPERT = re.compile(r"(?:model|backbone)\.(layers\.\d+\.)(block_sparse_moe|mlp|mixer|feed_forward)\.experts\.(\d+)\.(\w+)\.weight")
@@ -586,7 +588,72 @@ def _lfm2_keys(w, c):
         w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
 
 
+def _mamba2_keys(w, c):
+    w.add_context_length(1 << 20)
+    w.add_embedding_length(c["hidden_size"])
+    w.add_feed_forward_length(0)
+    w.add_head_count(0)
+    w.add_layer_norm_rms_eps(c["layer_norm_epsilon"])
+    inner = c["num_heads"] * c["head_dim"]
+    _state_keys(w, c | {"heads": c["num_heads"]}, "conv_kernel", "state_size", "n_groups", "heads", inner)
+
+
+def _two_ropes(w, c):
+    """RoPE and layers by kind, as the script's TextModel and LlamaModel write them."""
+    full, local = (c["rope_parameters"].get(kind) for kind in ("full_attention", "sliding_attention"))
+    _usual(w, c | {"rope_theta": full["rope_theta"], "rope_scaling": full})
+    w.add_rope_freq_base_swa(local["rope_theta"])
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+
+
+def _mellum_keys(w, c):
+    _two_ropes(w, c)
+    w.add_sliding_window(c["sliding_window"])
+    w.add_sliding_window_pattern([kind == "sliding_attention" for kind in c["layer_types"]])
+
+
+def _hy_v3_keys(w, c):
+    _usual(w, c)
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_expert_shared_feed_forward_length(c["moe_intermediate_size"] * c["num_shared_experts"])
+    w.add_expert_weights_norm(True)
+    w.add_expert_weights_scale(c["router_scaling_factor"])
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+
+
+def _laguna_keys(w, c):
+    _two_ropes(w, c | {"num_attention_heads": c.get("num_attention_heads_per_layer") or [c["num_attention_heads"]] * c["num_hidden_layers"]})
+    w.add_vocab_size(c["vocab_size"])
+    if "sliding_attention" in c["layer_types"]:
+        w.add_sliding_window(c["sliding_window"])
+        w.add_sliding_window_pattern(2)  # the script does not: in llama.cpp it is 4
+    w.add_expert_shared_feed_forward_length(c["shared_expert_intermediate_size"])
+    w.add_expert_weights_norm(True)
+    w.add_expert_weights_scale(c["moe_routed_scaling_factor"])
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    w.add_leading_dense_block_count(c["mlp_layer_types"].count("dense"))
+    w.add_rope_dimension_count(int(c["head_dim"] * c["rope_parameters"]["full_attention"].get("partial_rotary_factor", 1)))
+    w.add_rope_dimension_count_swa(int(c["head_dim"] * c["rope_parameters"]["sliding_attention"].get("partial_rotary_factor", 1)))
+
+
+def _cohere2_moe_keys(w, c):
+    width, shared = c["intermediate_size"], c["num_shared_experts"]
+    _usual(w, {key: value for key, value in c.items() if key != "rms_norm_eps"} | {"intermediate_size": c["prefix_dense_intermediate_size"]})
+    w.add_logit_scale(c["logit_scale"])
+    w.add_sliding_window(c["sliding_window"])
+    w.add_sliding_window_pattern([kind == "sliding_attention" for kind in c["layer_types"]])
+    w.add_expert_feed_forward_length(width)
+    w.add_leading_dense_block_count(c["mlp_layer_types"].count("dense"))
+    w.add_expert_weights_norm(c.get("norm_topk_prob", False))
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    w.add_expert_shared_count(shared)
+    w.add_expert_shared_feed_forward_length(width * shared)
+    w.add_rope_dimension_count(c["head_dim"])
+    w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+
+
 KEYS = {
+    "mamba2": _mamba2_keys, "hy_v3": _hy_v3_keys, "mellum": _mellum_keys, "laguna": _laguna_keys, "cohere2_moe": _cohere2_moe_keys,
     "kimi_linear": _kimi_keys,
     "granitemoehybrid": _granite_hybrid_keys, "falcon_h1": _falcon_h1_keys, "nemotron_h": _nemotron_h_keys, "lfm2": _lfm2_keys,
     "lfm2_moe": _lfm2_keys,
@@ -766,6 +833,13 @@ def _changed(kind: str, c: dict, name: str, x: np.ndarray):
     if kind == "gpt_oss":
         yield from _gpt_oss(name, x)
         return
+    if kind in NEWER:
+        parts = {"mlp.expert_bias": "exp_probs_b", "mlp.router.gate.weight": "ffn_gate_inp.weight", "self_attn.g_proj.weight": "attn_gate.weight"}
+        layer, _, end = name.removeprefix("model.layers.").partition(".")
+        if end in parts:
+            yield f"blk.{layer}.{parts[end]}", x
+            return
+        name = re.sub(r"mlp\.shared_\w+\.", "mlp.shared_experts.", name).replace("mlp.experts.e_score", "mlp.gate.e_score")
     name = name.replace("e_score_correction_bias", "e_score_correction.bias").replace("mlp.expert_bias", "mlp.expert_bias.bias")
     if "kv_b_proj" in name and kind != "minicpm3" and "kv_b_joined" not in c:
         yield from _keys_and_values(c, name, x)
@@ -862,9 +936,9 @@ def _nextn(name: str) -> str:
 def write(path: Path, c: dict, state: dict[str, np.ndarray], tokens: list[str], more=lambda w: None) -> None:
     """The whole file, f32; `more` may add keys."""
     kind = c["model_type"]
-    arch = getattr(gguf.MODEL_ARCH, ARCHES[kind + "+experts" if "moe" in c.get("layers_block_type", ()) else kind])
+    arch = gguf.MODEL_ARCH.DOTS1 if kind in NEWER else getattr(gguf.MODEL_ARCH, ARCHES[kind + "+experts" if "moe" in c.get("layers_block_type", ()) else kind])
     layers = next((c[key] for key in ("num_hidden_layers", "n_layer", "n_layers") if key in c), 0) or len(c["layers_block_type"])
-    w = gguf.GGUFWriter(str(path), gguf.MODEL_ARCH_NAMES[arch])
+    w = gguf.GGUFWriter(str(path), NEWER.get(kind) or gguf.MODEL_ARCH_NAMES[arch])
     w.add_name("golden")
     state = _behind(state, layers)
     drafts = int(f"model.layers.{layers}.eh_proj.weight" in state)

@@ -135,10 +135,10 @@ class GoldenGguf(unittest.TestCase):
             self.assertEqual(both[1].kind, kind)
             np.testing.assert_array_equal(changed, plain[:, order])
 
-    def test_lfm2_without_biases(self):
-        """GGUF has none for convolutions."""
-        golden = golden_file.read(ROOT / "tests" / "golden" / "lfm2.txt")
-        config = golden_file.published_config(golden.config) | {"conv_bias": False, "layer_types": golden.config["layer_types"]}
+    def both_ways(self, stem: str, changes: dict) -> None:
+        """A golden model with another config: what the GGUF file becomes equals what the folder becomes."""
+        golden = golden_file.read(ROOT / "tests" / "golden" / (stem + ".txt"))
+        config = golden_file.published_config(golden.config) | changes
         with tempfile.TemporaryDirectory() as temp:
             folder, file = Path(temp) / "source", Path(temp) / "m.gguf"
             golden_convert.directory(folder, golden, config, True)
@@ -149,8 +149,24 @@ class GoldenGguf(unittest.TestCase):
                 self.convert(source, source.with_suffix(".bin"))
             self.same(WeightsFile(file.with_suffix(".bin")), WeightsFile(folder.with_suffix(".bin")))
 
+    def test_lfm2_without_biases(self):
+        """GGUF has none for convolutions."""
+        kinds = golden_file.read(ROOT / "tests" / "golden" / "lfm2.txt").config["layer_types"]
+        self.both_ways("lfm2", {"conv_bias": False, "layer_types": kinds})
+
+    def test_scaling_of_laguna(self):
+        """It is that of the layers that see all, alone."""
+        full = {"rope_theta": 5000.0, "partial_rotary_factor": 0.5, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+        self.both_ways("laguna", {"rope_parameters": {"full_attention": full, "sliding_attention": {"rope_theta": 10000.0}}})
+
+    def test_means_of_experts(self):
+        """Cohere's files have sigmoid scores, and the mean of chosen and shared experts."""
+        self.both_ways("cohere2-moe", {"expert_selection_fn": "sigmoid"})
+        self.both_ways("cohere2-moe", {"expert_selection_fn": "sigmoid", "norm_topk_prob": False})
+
     def test_every_architecture_is_here(self):
         written = {gguf_writer.gguf.MODEL_ARCH_NAMES[getattr(gguf_writer.gguf.MODEL_ARCH, a)] for a in gguf_writer.ARCHES.values()}
+        written.update(gguf_writer.NEWER.values())
         self.assertEqual(written, {name.split("+")[0] for name in ARCHITECTURES})
 
 
@@ -165,7 +181,9 @@ for each in golden_convert.GOLDEN:
         continue  # their rows are of layers that guess further tokens
     if each.stem in ("lfm2", "falcon-h1-norm", "granite4"):
         continue  # nor for biases of convolutions and a norm before the gate; Granite 4 without Mamba2 is a granite file
-    if golden_file.read(each).config["model_type"] not in gguf_writer.ARCHES:
+    if each.stem in ("cohere2-moe", "cohere2-moe-rms"):
+        continue  # nor for experts chosen by a softmax, or added to the shared one
+    if golden_file.read(each).config["model_type"] not in {**gguf_writer.ARCHES, **gguf_writer.NEWER}:
         continue  # nor for this family
     setattr(GoldenGguf, "test_" + each.stem.replace("-", "_"), test_of(each))
 del golden_convert.GoldenModels  # its tests run in their own file

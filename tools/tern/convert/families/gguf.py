@@ -33,6 +33,7 @@ class Architecture:
     names: dict[str, str] = field(default_factory=dict)
     ones: bool = False  # norms have no weights
     in_three: bool = False  # q, k and v of a delta net are tensors of their own, and their convolutions
+    ropes: bool = False  # `find` says what turns in each kind of layer
     tiled: bool = False  # value heads of a delta net: the first ones of all key heads, then the second ones
 
 
@@ -119,6 +120,13 @@ ARCHITECTURES: dict[str, Architecture] = {
     "lfm2moe": Architecture(
         "lfm2_moe", find=find.lfm2_moe, assumed={"rope_theta": 1_000_000.0, "routed_scaling_factor": 1.0}, names=SHORT
     ),
+    "mamba2": Architecture("mamba2", find=find.mamba2, names=SSM),
+    "hy_v3": Architecture(
+        "hy_v3", find=find.hy_v3, assumed={"rope_theta": 11_158_840.0}, names={"router_select": BLOCK + "exp_probs_b"}
+    ),
+    "mellum": Architecture("mellum", find=find.mellum, assumed={"rope_theta": 500_000.0}, fixed={"norm_topk_prob": True}),
+    "laguna": Architecture("laguna", find=find.laguna, ropes=True),
+    "cohere2moe": Architecture("cohere2_moe", True, find=find.cohere2_moe, assumed=_THETA),
     "bloom": Architecture("bloom"),
     "mpt": Architecture("mpt", find=find.mpt),
     "starcoder": Architecture("gpt_bigcode", find=find.starcoder),

@@ -331,3 +331,69 @@ def lfm2_moe(f: Facts) -> None:
     if f.key("expert_gating_func") != 2:
         raise ConvertError(f"expert_gating_func is {f.key('expert_gating_func')!r}; it must be 2")
     f.values.pop("block_auto_adjust_ff_dim")
+
+
+def mamba2(f: Facts) -> None:
+    """Mamba2 alone: heads are stated with its sizes."""
+    mamba(f, "use_conv_bias")
+    heads, inner, dim = f.key("mamba_n_heads"), inner_width(f), f.key("hidden_size")
+    if type(dim) is not int or not dim or inner % dim:
+        raise ConvertError(f"ssm.inner_size is {inner}; a multiple of embedding_length, {dim!r}, is needed")
+    f.values |= {"num_attention_heads": heads, "num_key_value_heads": heads, "head_dim": inner // heads, "expand": inner // dim,
+                 "layer_norm_epsilon": f.key("rms_norm_eps"), "intermediate_size": 1}  # fmt: skip
+    f.key("intermediate_size")
+
+
+def mlp_kinds(f: Facts) -> None:
+    """Which layers have experts."""
+    n = f.values.get("num_hidden_layers", len(f.layers()))
+    f.values["mlp_layer_types"] = ["sparse" if f.has(NAMES["router"].format(i)) else "dense" for i in range(n)]
+
+
+def hy_v3(f: Facts) -> None:
+    sigmoid(f)
+    mlp_kinds(f)
+    shared, width = f.key("shared_intermediate_size"), f.key("moe_intermediate_size")
+    if type(shared) is int and type(width) is int and width > 0 and shared % width == 0:
+        f.values["num_shared_experts"] = shared // width
+    f.key("first_k_dense_replace")
+    f.values["route_norm"] = f.key("norm_topk_prob") is not False
+
+
+def mellum(f: Facts) -> None:
+    """Experts are weighed by what the chosen ones have of their sum."""
+    pattern(f)
+    mlp_kinds(f)
+    f.values["rope_parameters"] = {SLIDING: {"rope_theta": f.key("rope_local_base_freq") or f.key("rope_theta") or 500_000.0}}
+
+
+def laguna(f: Facts) -> None:
+    """Of so many layers the first sees all. The two kinds of layers turn each in its own part, and by its own base."""
+    sigmoid(f)
+    mlp_kinds(f)
+    heads, d, n, step = f.key("num_attention_heads"), f.key("head_dim"), len(f.layers()), f.key("sliding_window_pattern") or 4
+    heads = heads if isinstance(heads, list) else [heads] * n
+    if type(d) is not int or type(step) is not int or min(d, step, n) < 1 or len(heads) != n or not all(type(h) is int for h in heads):
+        raise ConvertError("attention.head_count must be a number for each layer, and key_length and sliding_window_pattern numbers above 0")
+    windows = f.key("sliding_window") or 0
+    f.values["layer_types"] = [SLIDING if windows and i % step else FULL for i in range(n)]
+    f.values |= {"num_attention_heads": heads[0], "num_attention_heads_per_layer": heads}
+    f.values["gating"] = "per-element" if f.rows(NAMES["attn_gate"].format(0)) == heads[0] * d else "per-head"
+    if f.key("norm_topk_prob") is False:
+        raise ConvertError("expert_weights_norm is False; it must be True")
+    f.key("first_k_dense_replace")
+    ropes = ((FULL, "qk_rope_head_dim", "rope_theta", 500_000.0), (SLIDING, "sliding_rope_dim", "rope_local_base_freq", 10_000.0))
+    f.values["rope_parameters"] = {
+        kind: {"rope_theta": f.key(base) or default, "partial_rotary_factor": (f.key(turning) or d) / d} for kind, turning, base, default in ropes
+    }
+
+
+def cohere2_moe(f: Facts) -> None:
+    """The mean of chosen and shared experts. Dense layers, which come first, turn, and so do those with a window."""
+    sigmoid(f)
+    pattern(f)
+    mlp_kinds(f)
+    f.values |= {"expert_selection_fn": "sigmoid", "norm_topk_prob": f.key("norm_topk_prob") is True, "sliding_window_pattern": 4}
+    f.values |= {"prefix_dense_intermediate_size": f.key("intermediate_size"), "intermediate_size": f.key("moe_intermediate_size")}
+    f.values["num_shared_experts"] = f.key("num_shared_experts") or 0
+    f.key("shared_intermediate_size"), f.key("first_k_dense_replace")

@@ -30,7 +30,7 @@ class GgufLayout:
     def name(self, part: str, layer: int, vector: bool) -> str:
         """The tensor of our `part`, where `part` is named without _bias."""
         name = self.names[part].format(layer)
-        return name.removesuffix("weight") + "bias" if vector else name
+        return name.removesuffix("weight") + "bias" if vector and name.endswith("weight") else name
 
     def places(self, slot: Slot) -> list[Place]:
         layer, part = slot.layer_and_part
@@ -51,6 +51,8 @@ class GgufLayout:
             found = self._latent(part, slot, layer)
             if found:
                 return found
+        if part == "shared_down" and self.arch.family == "cohere2_moe":  # layouts.py says why
+            return [Place(self.name(part, layer, False), (slot.rows, slot.k), times=0.5)]
         if part == "v_norm":
             return [Place(slot.name, (slot.rows,), ones=True)]
         if part == "router_norm":

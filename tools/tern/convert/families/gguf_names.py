@@ -83,6 +83,9 @@ KEYS = {
     "route_scale": "expert_weights_scale",
     "llama_4_scaling_beta": "attention.temperature_scale",
     "v_head_dim": "attention.value_length_mla",
+    "state_size": "ssm.state_size",
+    "router_scaling_factor": "expert_weights_scale", "moe_routed_scaling_factor": "expert_weights_scale",
+    "sliding_rope_dim": "rope.dimension_count_swa",
 }
 HARMLESS = (
     "tensor_data_layout", "mm.tokens_per_image", "rope.dimension_sections", "rope.scaling.finetuned", "rope.scaling.original_context_length",

@@ -24,6 +24,7 @@ from ..families.gguf_names import HARMLESS, KEYS, NAMES, NEUTRAL
 from ..families.names import source_name
 from ..families.places import matrix
 from ..families.settings import Settings
+from ..families.windows import FULL
 from ..files import gguf_types
 from ..files import gguf as gguf_file
 from ..files.file import Entry, same_bytes
@@ -209,8 +210,11 @@ class _Model:
             raise ConvertError(f"{self.path} says longrope, but lacks the tensor 'rope_factors_short.weight'")
         if values and original and values["rope_type"] != "linear":
             values["original_max_position_embeddings"] = original
-        if values:
-            self._put("rope_scaling", {name: value for name, value in values.items() if value is not None})
+        values = {name: value for name, value in values.items() if value is not None}
+        if values and self.arch.ropes:  # of the layers that see all
+            self._key("rope_parameters")[FULL].update(values)
+        elif values:
+            self._put("rope_scaling", values)
 
     def _mscale(self, key: Callable[[str], Any]) -> dict[str, Any]:
         """What Mistral 3 and latent attention add to YaRN: llama.cpp knows the two scales as one."""
@@ -247,7 +251,7 @@ class _Model:
         if any(config.get("kv_rank", [])):  # of latent attention families/gguf.py knows
             self.c.used.add(self.prefix + "attention.value_length")
             return
-        sizes = ("attention.value_length", *(() if self.arch.partial else ("rope.dimension_count",)))
+        sizes = ("attention.value_length", *(() if self.arch.partial or self.arch.ropes else ("rope.dimension_count",)))
         for name in (*sizes, *(size + "_swa" for size in sizes)):
             value = self.c.get(self.prefix + name, config["head_dim"][0])
             if value not in config["head_dim"]:
