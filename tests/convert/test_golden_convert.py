@@ -378,6 +378,35 @@ class Mixers(unittest.TestCase):
         self.assertEqual(places.unread_rows([place, places.Place("b", (8,), np.arange(4, 8))]), {})
 
 
+    def test_blocks_without_a_name(self):
+        said = self.refused("nemotron-h", hybrid_override_pattern="M-X*", layers_block_type=None)
+        self.assertIn("hybrid_override_pattern is 'M-X*'; it must be a text of M, E, * and -", said)
+
+    def test_latent_attention_that_turns_halves(self):
+        """rope_interleave false: the same model with its dimensions in the other order."""
+        golden = golden_file.read(ROOT / "tests" / "golden" / "deepseek-v3.txt")
+        config, outs = golden_file.published_config(golden.config), []
+        heads, nope, rotary = (config[key] for key in ("num_attention_heads", "qk_nope_head_dim", "qk_rope_head_dim"))
+        halves = np.concatenate([np.arange(0, rotary, 2), np.arange(1, rotary, 2)])
+        for turns in (True, False):
+            with tempfile.TemporaryDirectory() as temp, contextlib.redirect_stdout(io.StringIO()):
+                folder, out = Path(temp) / "source", Path(temp) / "out.bin"
+                directory(folder, golden, config, True)
+                state = safetensors.numpy.load_file(folder / "model.safetensors")
+                for name, x in state.items():
+                    rows = np.arange(len(x))
+                    if "q_b_proj" in name:
+                        rows = rows.reshape(heads, nope + rotary)[:, np.append(np.arange(nope), nope + halves)].ravel()
+                    elif "kv_a_proj" in name:
+                        rows = np.append(rows[:-rotary], rows[-rotary:][halves])
+                    state[name] = x if turns else np.ascontiguousarray(x[rows])
+                safetensors.numpy.save_file(state, folder / "model.safetensors")
+                (folder / "config.json").write_text(json.dumps(config | {"rope_interleave": turns}))
+                self.assertEqual(convert.main([str(folder), str(out)]), 0)
+                outs.append({name: tensor["xxh64"] for name, tensor in WeightsFile(out).tensors.items()})
+        self.assertEqual(*outs)
+
+
 class Positions(unittest.TestCase):
     """Positions that the reference computes; a golden model has random ones in their place. Numbers of transformers 5.23."""
 

@@ -23,6 +23,7 @@ MAX_STREAMS = 8
 
 
 FACTORS = "factors"  # by part: what the source's tensors are multiplied by as they are read; not stored
+HALVES = "halves"  # latent attention: the source turns halves, where its family turns neighbours; not stored
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ def packed_config(config: dict[str, Any]) -> dict[str, Any]:
     """The config as it is stored: a list of equal values becomes one value, and a default is left out."""
     out = {}
     for key, value in config.items():
-        if key == FACTORS:
+        if key in (FACTORS, HALVES):
             continue
         if isinstance(value, list) and all(v == value[0] for v in value):
             value = value[0]

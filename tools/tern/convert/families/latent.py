@@ -9,7 +9,7 @@ from typing import Any
 
 from .config import Config
 from .features import (
-    GATE_HEADS, MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_RECURRENT, NORM_ATTN, NORM_FFN, NORM_FFN_POST,
+    GATE_HEADS, HALVES, MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_WIDTH, MIX_RECURRENT, NORM_ATTN, NORM_FFN, NORM_FFN_POST,
     NORM_FIRST, SOFTMAX,
 )  # fmt: skip
 from .graph import Family, graph, put_all, put_experts, put_rope
@@ -56,10 +56,8 @@ def _mscale(c: Config, values: dict, where: str) -> float:
 
 
 def _neighbours(c: Config, f: dict) -> dict:
-    """RoPE turns neighbours."""
-    if not c.flag("rope_interleave", True):
-        raise c.refuse("rope_interleave", "true")
-    return f
+    """RoPE turns neighbours, or halves where the file says so."""
+    return f if c.flag("rope_interleave", True) else f | {HALVES: True}
 
 
 def _sigmoid_experts(
@@ -234,7 +232,8 @@ def _bailing_hybrid(c: Config) -> dict:
     sparse = sparse_kinds(c, n, after_first(c, n, "first_k_dense_replace", 2))
     _sigmoid_experts(c, f, sparse, 768, 512, 8, (8, 4), 2.5)
     c.ignore("mtp_loss_scaling_factor")
-    return _neighbours(c, f)
+    c.only("rope_interleave", True, None)
+    return f
 
 
 KIMI_NAMES = {

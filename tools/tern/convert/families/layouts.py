@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import ConvertError
 from . import states
-from .features import FACTORS, Slot, feature
+from .features import FACTORS, HALVES, Slot, feature
 from .names import DBRX, FALCON, GPT2, HUGGINGFACE, LAYER, MPT, NAMES, source_name
 from .places import Place, heads_of, interleaved, plain, rows_of
 
@@ -437,6 +437,7 @@ def _latent(at: Layout, slot: Slot, layer: int, part: str, neighbours: bool = Tr
     prefix = LAYER.format(layer) + "self_attn."
     rank, nope, value = (at.value(key, layer) for key in ("kv_rank", "nope_dim", "value_dim"))
     heads, rotary, each = at.value("n_heads", layer), at.value("head_dim", layer) - rank, nope + value
+    neighbours = neighbours and HALVES not in at.config
     turned = np.concatenate([np.arange(0, rotary, 2), np.arange(1, rotary, 2)]) if neighbours else np.arange(rotary)
     if part in ("q_down", "q_down_norm", "k_norm"):
         name = {"q_down": "q_a_proj", "q_down_norm": "q_a_layernorm", "k_norm": "kv_a_layernorm"}[part]

@@ -186,8 +186,10 @@ def _mamba2(c: Config) -> dict:
 
 def _nemotron_h(c: Config) -> dict:
     """A block is a mixer or a feed-forward step, each with its norm; some are experts. time_step_limit is not read."""
-    letters = {"M": LINEAR, "E": MOE, "*": FULL, "-": MLP}
-    pattern = [letters.get(at, at) for at in str(c.get("hybrid_override_pattern", None) or "")]
+    letters, stated = {"M": LINEAR, "E": MOE, "*": FULL, "-": MLP}, c.get("hybrid_override_pattern", None) or ""
+    if not isinstance(stated, str) or not set(stated) <= set(letters):
+        raise c.refuse("hybrid_override_pattern", "a text of M, E, * and -, a letter for each block")
+    pattern = [letters[at] for at in stated]
     kinds = _kinds(c, pattern, (LINEAR, FULL, MLP, MOE))
     c.values[c.name("num_hidden_layers")] = len(kinds)  # what the file says of it is not read
     f = graph(c, 4096, kv_heads=8, head_dim=128, hidden=21504, ropes=False,
