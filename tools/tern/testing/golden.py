@@ -28,7 +28,8 @@ from ..convert.sources import huggingface
 from ..errors import ConvertError
 from ..programs import ROOT
 from . import golden_file, probes
-from .golden_families import FAMILIES, GREEDY, Family
+from .golden_families import FAMILIES
+from .golden_family import GREEDY, Family
 from .golden_file import Golden
 
 FOLDER = ROOT / "tests" / "golden"
