@@ -82,6 +82,11 @@ struct tern_model_params {
     const char *cpu; /* NULL: the best target; or one of tern_cpu_names */
     unsigned load;   /* 0: mapped from the file; TERN_LOAD_COPY: copied to memory on huge pages by
                         all threads; | TERN_LOAD_LOCK: kept in memory; | TERN_LOAD_MTP: for guesses */
+    /* May be NULL. Asked many times a second while tern_model_open copies or locks weights and while
+     * tern_model_check reads them, in the thread that calls. Non-zero ends that with
+     * TERN_CANCELLED. */
+    int (*stop)(void *arg);
+    void *arg;
 };
 
 struct tern_model_info {

@@ -150,9 +150,16 @@ static enum tern_status open_parts(struct tern_model *m, const char *path,
     if ((s = read_provenance(m, e)) || (s = read_generation(m, e)) || (s = open_tokenizer(m, e)) ||
         (s = api_chat_open(m, NULL, e)))
         return error_in(e, s, path);
-    if (!(s = open_pool(m, p->n_threads, e)) && p->load & TERN_LOAD_COPY)
+    if ((s = open_pool(m, p->n_threads, e)))
+        return s;
+    m->stop = p->stop, m->stop_arg = p->arg;
+    pool_stop_when(m->pool, p->stop, p->arg);
+    if (p->load & TERN_LOAD_COPY)
         s = load_copy(m->model->weights, m->pool, e);
-    return !s && p->load & TERN_LOAD_LOCK ? load_lock(m->model->weights, e) : s;
+    if (!s && p->load & TERN_LOAD_LOCK)
+        s = load_lock(m->model->weights, m->pool, e);
+    pool_stop_when(m->pool, NULL, NULL);
+    return s;
 }
 
 enum tern_status tern_model_open(tern_model **out, const char *path,
@@ -274,7 +281,14 @@ void tern_model_info(const tern_model *m, struct tern_model_info *info)
     };
 }
 
+static int asked_to_stop(void *arg, uint64_t done, uint64_t total)
+{
+    const struct tern_model *m = arg;
+    (void)done, (void)total;
+    return m->stop && m->stop(m->stop_arg);
+}
+
 enum tern_status tern_model_check(tern_model *m, struct tern_error *e)
 {
-    return checksums_verify(m->model->weights, NULL, NULL, e);
+    return checksums_verify(m->model->weights, asked_to_stop, m, e);
 }

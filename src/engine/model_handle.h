@@ -24,6 +24,8 @@ struct tern_model {
     size_t n_end_tokens;
     char *name, *source, *licence, *converter; /* owned; NULL if absent */
     char threads_why[160];
+    int (*stop)(void *arg); /* of tern_model_params */
+    void *stop_arg;
 };
 
 /* A section of the file as parsed keys, for keys_close. Without such a section: TERN_OK, *found

@@ -10,13 +10,14 @@
  * has them, filled from the file: each thread reads, and so places near itself, that part of every
  * tensor which it will multiply. To be called before tensor bytes are used. TERN_NO_MEMORY before
  * anything is read when they do not fit; TERN_IO when the file is another one by now. After an
- * error the weights can only be closed. */
+ * error the weights can only be closed. TERN_CANCELLED when the pool is stopped. */
 enum tern_status load_copy(struct weights *w, struct pool *pool, struct tern_error *e);
 
 /* Asks the system to begin reading a mapped file now, ahead of those who will need it. */
 void load_ahead(const struct weights *w);
 
-/* Keeps the bytes from being swapped out or dropped; reads what is not there yet. */
-enum tern_status load_lock(const struct weights *w, struct tern_error *e);
+/* Keeps the bytes from being swapped out or dropped; reads what is not there yet. TERN_CANCELLED when
+ * the pool is stopped. */
+enum tern_status load_lock(const struct weights *w, struct pool *pool, struct tern_error *e);
 
 #endif

@@ -357,21 +357,59 @@ START_TEST(test_the_whole_file_is_expected_or_locked)
 {
     struct tern_error e = {0};
     struct weights *w = open_weights("locked.bin");
+    struct pool *pool;
     char words[100];
+    ck_assert(!pool_open(&pool, 1, &e));
     load_ahead(w);
     whole_file_was_asked(w);
     asked_at = NULL;
-    ck_assert(!load_lock(w, &e));
+    ck_assert(!load_lock(w, pool, &e));
     whole_file_was_asked(w);
     refuses = true;
     lock_limit = weights_file_bytes(w) - 1;
     snprintf(words, sizeof words, "cannot lock its %d MiB in memory, because this user may lock %d",
              (int)(weights_file_bytes(w) >> 20), (int)(lock_limit >> 20));
-    expect(load_lock(w, &e), TERN_NO_MEMORY, &e, words);
+    expect(load_lock(w, pool, &e), TERN_NO_MEMORY, &e, words);
     lock_limit++;
-    expect(load_lock(w, &e), TERN_IO, &e, "cannot lock it in memory: Operation not permitted");
+    expect(load_lock(w, pool, &e), TERN_IO, &e, "cannot lock it in memory: Operation not permitted");
     refuses = false;
+    pool_close(pool);
     weights_close(w);
+    unlink(path);
+}
+END_TEST
+
+static int stop_at_zero(void *left)
+{
+    return --*(int *)left < 0;
+}
+
+START_TEST(test_who_asks_to_stop_is_heard)
+{
+    static const unsigned loads[] = {TERN_LOAD_COPY, TERN_LOAD_LOCK};
+    struct toy t = shape();
+    struct tern_error e = {0};
+    int left = 0;
+    struct tern_model_params p = {.n_threads = 2, .stop = stop_at_zero, .arg = &left};
+    tern_model *m;
+    toy_path(path, sizeof path, "stopped.bin");
+    ck_assert_msg(!toy_write(path, &t, &e), "%s", e.text);
+    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
+        p.load = loads[i];
+        for (int n = 0; n < 2 - (int)i; n++) { /* locking so small a file is one part */
+            left = n;
+            expect(tern_model_open(&m, path, &p, &e), TERN_CANCELLED, &e, "loading was stopped");
+            ck_assert_ptr_null(m);
+        }
+    }
+    left = 1000;
+    ck_assert_msg(!tern_model_open(&m, path, &p, &e), "%s", e.text);
+    left = 0;
+    expect(tern_model_check(m, &e), TERN_CANCELLED, &e, "the check was stopped");
+    left = 1000;
+    ck_assert_msg(!tern_model_check(m, &e), "%s", e.text);
+    ck_assert_int_lt(left, 1000);
+    tern_model_close(m);
     unlink(path);
 }
 END_TEST
@@ -379,4 +417,4 @@ END_TEST
 SUITE("load", TEST(test_modes_give_the_same_bits), TEST(test_a_changed_file_is_refused),
       TEST(test_a_file_that_changes_while_it_is_copied_is_refused), TEST(test_a_copy_is_shared_out),
       TEST(test_a_copy_that_cannot_be_made_says_why),
-      TEST(test_the_whole_file_is_expected_or_locked))
+      TEST(test_the_whole_file_is_expected_or_locked), TEST(test_who_asks_to_stop_is_heard))

@@ -10,7 +10,8 @@ weights/     the weights file: key blocks, tiles, writer, reader
 programs.py  what `make` builds: programs as processes, and where the library is
 structs.py   the structs and calls of the library
 waiting.py   long work that Ctrl-C ends, and whose turn it is
-library.py   libtern.so through ctypes: an open model
+handle.py    libtern.so through ctypes: an open model and its context
+library.py   what it computes
 zoo.py       kinds of attention on arrays
 attention.py the attention of a text as matrices
 hidden.py    hidden states as arrays

@@ -14,7 +14,7 @@ from .errors import USAGE, ConvertError
 from .generate import Generation, Result, one
 from .library import Engine, Observation
 from .look import Look
-from .options import U32, Options, check_names, encoded, token_ids, whole
+from .options import U32, Options, check_names, encoded, text, token_ids, whole
 from .sequence import Sequence
 from .structs import COPY, LOCK, MTP, PARSE_SPECIAL, ADD_SPECIAL
 
@@ -83,6 +83,7 @@ class Model:
         if "\0" in str(path):
             raise ConvertError(f"{str(path)!r} is no name of a file", USAGE)
         numbers = {name: whole(name, n, 0, U32) for name, n in (("n_ctx", n_ctx), ("n_batch", n_batch))}
+        cpu = None if cpu is None else text("cpu", cpu).decode()
         library = programs.library()
         self._engine = Engine(
             library, Path(path), numbers["n_ctx"], cpu=cpu, n_threads=whole("n_threads", n_threads, 0, 2**31 - 1), cache_type=cache_type,
@@ -123,7 +124,7 @@ class Model:
 
     def check(self) -> None:
         """Verifies the checksum of every tensor. Reads the whole file. tern.Error names the first that is damaged."""
-        self._engine.run(lambda: self._engine._try("tern_model_check", self._engine.model))
+        self._engine.check()
 
     # ---- text and tokens ----
 

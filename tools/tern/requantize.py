@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import programs
 from .errors import USAGE, ConvertError
-from .library import load
+from .handle import load
 from .options import encoded, texts, whole
 from .structs import ASK, REPORT, TYPES, Error, QuantizeParams
 from .waiting import interruptible

@@ -14,6 +14,7 @@ TYPES = ("f32", "f16", "bf16", "q8", "q4", "q4c")  # enum tern_type
 STAGES = ("raw", "scaled", "masked", "weights", "unmasked")  # enum tern_attention_stage
 STOPS = ("end", "length", "context", "string", "cancelled")  # enum tern_stop_reason
 FLOATS = POINTER(c_float)
+ASK = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 
 class Error(ctypes.Structure):
@@ -29,7 +30,7 @@ class Error(ctypes.Structure):
 class ModelParams(ctypes.Structure):
     """struct tern_model_params"""
 
-    _fields_ = [("n_threads", c_int), ("cpu", c_char_p), ("load", c_uint)]
+    _fields_ = [("n_threads", c_int), ("cpu", c_char_p), ("load", c_uint), ("stop", ASK), ("arg", c_void_p)]
 
 
 class ModelInfo(ctypes.Structure):
@@ -198,8 +199,6 @@ class RawReport(ctypes.Structure):
 
 
 REPORT = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(RawReport))
-ASK = ctypes.CFUNCTYPE(c_int, c_void_p)
-
 
 class QuantizeParams(ctypes.Structure):
     """struct tern_quantize_params"""

@@ -7,7 +7,7 @@ import numpy as np
 
 from . import programs
 from .errors import ConvertError
-from .library import load
+from .handle import load
 from .structs import FLOATS, Error, ZooArrays, ZooCost
 
 
