@@ -74,6 +74,13 @@ class Models(unittest.TestCase):
         np.testing.assert_array_equal(logits, self.model.logits(np.array(self.model.tokenize(TEXT))))
         np.testing.assert_array_equal(logits[:1], self.model.logits(""))
 
+    def test_logprobs_are_those_of_the_logits(self):
+        logits = self.model.logits(LONG).astype(np.float64)[:-1]
+        wanted = (logits - np.log(np.exp(logits).sum(1))[:, None])[np.arange(len(logits)), self.model.tokenize(LONG)[1:]]
+        np.testing.assert_allclose(self.model.logprobs(LONG), wanted, atol=1e-5)
+        np.testing.assert_array_equal(self.model.logprobs(LONG, last=3), self.model.logprobs(LONG)[-3:])
+        self.refused("one before it", self.model.logprobs, "")
+
     def test_run_with_cache_has_what_look_captures(self):
         logits, cache = self.model.run_with_cache(TEXT)
         look(TEXT, "--capture", self.folder / "c.npz")

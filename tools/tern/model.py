@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from . import batch, chat, hidden, programs
+from . import batch, chat, hidden, programs, score
 from .activations import ActivationCache
 from .errors import USAGE, ConvertError
 from .generate import Generation, Result, one
@@ -216,6 +216,14 @@ class Model:
         the model overwrites it. Example: model.logits("The cat sat")[-1].argmax()"""
         ids = self._ids(prompt)
         return self._engine.logits(ids, last=None if last is None else whole("last", last, 1, len(ids)), copy=copy)
+
+    def logprobs(self, prompt: Prompt, *, last: int | None = None) -> np.ndarray:
+        """f64 [n - 1]: the natural logarithm of the probability of each token after the first, or of the `last` ones. Their bits are exact,
+        too. Example: model.logprobs("The cat sat").sum()"""
+        ids = self._ids(prompt)
+        if len(ids) < 2:
+            raise ConvertError(f"the prompt has {len(ids)} token; a logprob needs one before it", USAGE)
+        return score.logprobs(self._engine, ids, whole("last", len(ids) - 1 if last is None else last, 1, len(ids) - 1))[0]
 
     def hidden(self, prompt: Prompt, layer: int | None = None) -> np.ndarray:
         """f32 [n, dim]: the stream after a layer, from 0 on (-1: the last one); by default what the head reads, after the final norm.
