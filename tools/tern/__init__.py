@@ -15,6 +15,7 @@ library.py   what it computes
 zoo.py       kinds of attention on arrays
 attention.py the attention of a text as matrices
 hidden.py    hidden states as arrays
+score.py     how probable a text is
 options.py   the options of generation, checked
 generate.py  a text as it is made
 batch.py     several texts as one batch
@@ -24,6 +25,7 @@ requantize.py  a weights file with smaller matrices
 activations.py  what happened inside a model, under TransformerLens' names
 look.py      what a model did with a text: a page, and arrays
 model.py     a model as programs and notebooks use it
+harness.py   that model in lm-evaluation-harness
 verify.py    every step of a model against probes of the original
 plot.py      results of ./bench as a figure
 convert/     from a foreign model to a weights file
