@@ -29,7 +29,7 @@ ARCHES = {
     "hunyuan_v1_moe": "HUNYUAN_MOE", "ernie4_5_moe": "ERNIE4_5_MOE", "exaone_moe": "EXAONE_MOE", "afmoe": "AFMOE",
     "apertus": "APERTUS", "jais2": "JAIS2", "ministral3": "MISTRAL3", "dbrx": "DBRX",
     "qwen3_next": "QWEN3NEXT", "qwen3_5_text": "QWEN35", "qwen3_5_moe_text": "QWEN35MOE",
-    "kimi_linear": "KIMI_LINEAR", "mamba2": "MAMBA2",
+    "kimi_linear": "KIMI_LINEAR", "mamba2": "MAMBA2", "phimoe": "PHIMOE",
 }  # fmt: skip
 # Architectures that are newer than the package. Their tensors have the names that dots.llm1's have.
 NEWER = {"hy_v3": "hy_v3", "mellum": "mellum", "laguna": "laguna", "cohere2_moe": "cohere2moe"}
@@ -214,6 +214,24 @@ def _phi3_keys(w, c):
     w.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(scale) / math.log(original)) if scale > 1 else 1.0)
     w.add_tensor("rope_factors_long.weight", np.array(c["rope_scaling"]["long_factor"], "f4"))
     w.add_tensor("rope_factors_short.weight", np.array(c["rope_scaling"]["short_factor"], "f4"))
+
+
+def _phimoe_keys(w, c):
+    scaling = c.get("rope_scaling") or {}
+    original = scaling.get("original_max_position_embeddings", c["max_position_embeddings"])
+    for add, key in ((w.add_context_length, "max_position_embeddings"), (w.add_embedding_length, "hidden_size"),
+                     (w.add_feed_forward_length, "intermediate_size"), (w.add_head_count, "num_attention_heads"),
+                     (w.add_head_count_kv, "num_key_value_heads"), (w.add_layer_norm_rms_eps, "rms_norm_eps"),
+                     (w.add_rope_freq_base, "rope_theta"), (w.add_expert_count, "num_local_experts"),
+                     (w.add_expert_used_count, "num_experts_per_tok")):  # fmt: skip
+        add(c[key])
+    w.add_rope_scaling_orig_ctx_len(original)
+    w.add_rope_dimension_count(c["hidden_size"] // c["num_attention_heads"])
+    w.add_sliding_window(c.get("sliding_window") or 0)
+    for size in ("long", "short") if scaling else ():
+        w.add_tensor(f"rope_factors_{size}.weight", np.array(scaling[size + "_factor"], "f4"))
+    if scaling:
+        w.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(c["max_position_embeddings"] / original) / math.log(original)))
 
 
 def _olmo_keys(w, c):
@@ -666,7 +684,7 @@ KEYS = {
     "apertus": _llama_keys, "jais2": _jais2_keys, "ministral3": _ministral3_keys, "dbrx": _dbrx_keys,
     "llama": _llama_keys, "mistral": _llama_keys, "mixtral": _llama_keys, "smollm3": _llama_keys,
     "qwen2_moe": _moe_keys, "qwen3_moe": _moe_keys, "gemma": _gemma_keys, "gemma2": _gemma_keys,
-    "gemma3_text": _gemma_keys, "phi": _phi2_keys, "phi3": _phi3_keys, "olmo": _olmo_keys, "granite": _granite_keys,
+    "gemma3_text": _gemma_keys, "phi": _phi2_keys, "phi3": _phi3_keys, "phimoe": _phimoe_keys, "olmo": _olmo_keys, "granite": _granite_keys,
     "stablelm": _stablelm_keys, "falcon": _falcon_keys, "gpt_neox": _neox_keys, "cohere": _cohere_keys,
     "gpt_oss": _gpt_oss_keys, "gpt2": _gpt2_keys, "olmo3": _olmo3_keys, "glm4": _glm4_keys,
     "cohere2": _cohere2_keys, "exaone4": _exaone4_keys, "arcee": _llama_keys,

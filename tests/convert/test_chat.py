@@ -33,7 +33,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 import convert  # noqa: E402
 from tern import library as engine  # noqa: E402
 from tern import programs  # noqa: E402
-from tern.convert.chat import builtin, chat, jinja, learn, limits, of_source  # noqa: E402
+from tern.convert.chat import builtin, chat, jinja, learn, limits, of_source, rules  # noqa: E402
 from tern.convert.chat import errors as chat_errors  # noqa: E402
 from tern.convert.families import settings  # noqa: E402
 from tern.convert.tokenizers import byte_level, section, tokenizer, tokenizer_json  # noqa: E402
@@ -193,6 +193,13 @@ class Templates(Case):
                 else:
                     self.check(path)
 
+    def test_effort_is_a_way_to_ask_for_thoughts(self):
+        *_, learned, _ = self.learn(ROOT / "tests/convert/chat_templates/hunyuan-3.jinja")
+        self.assertEqual((learned.thinking, learned.template.told), (2, ("no_think", "high")))
+        for think, end in ((True, "<think>"), (False, "<think></think>"), (None, "<think></think>")):
+            steps = chat.render(learned, [{"role": "user", "content": "q"}], True, think)
+            self.assertTrue(rules.text_of(steps).endswith("<｜hy_Assistant｜>" + end))
+
     def check(self, path: Path) -> None:
         made, t, learned, source = self.learn(path)
         oracle, theirs, same, n = Oracle(made), transformers_render(source), 0, 0
@@ -220,7 +227,7 @@ class Templates(Case):
                 if not any(s in m["content"] for s in oracle.special for m in messages):
                     self.assertEqual(ids, made.encode(want, add_special_tokens=False).ids)
                 if theirs and not learned.template.dated:
-                    told = {} if think is None or learned.template.thinking is None else {learned.template.thinking: think}
+                    told = {} if think is None or not learned.template.thinking else {learned.template.thinking: learned.template.told[think]}
                     args = learned.template.tokens | told | {"messages": messages, "add_generation_prompt": generate}
                     self.assertEqual(theirs.render(tools=None, documents=None, **args), want)
                 same += 1

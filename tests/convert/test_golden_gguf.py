@@ -43,6 +43,7 @@ LACKING = {
     "dots1": ["window=0,7,7"],
     "minicpm3": ["scale_emb=7", "scale_depth=1.1", "dim_model_base=20"],
     "lfm2-moe": ["routed_scaling_factor=1.7"],
+    "phimoe": ["router_jitter_noise=0.2"],
 }
 FOLDED = ("falcon-h1",)  # llama.cpp puts its multipliers into other tensors than the converter
 
@@ -135,7 +136,7 @@ class GoldenGguf(unittest.TestCase):
             self.assertEqual(both[1].kind, kind)
             np.testing.assert_array_equal(changed, plain[:, order])
 
-    def both_ways(self, stem: str, changes: dict) -> None:
+    def both_ways(self, stem: str, changes: dict, *words: str) -> str:
         """A golden model with another config: what the GGUF file becomes equals what the folder becomes."""
         golden = golden_file.read(ROOT / "tests" / "golden" / (stem + ".txt"))
         config = golden_file.published_config(golden.config) | changes
@@ -145,9 +146,20 @@ class GoldenGguf(unittest.TestCase):
             state = safetensors.numpy.load_file(folder / "model.safetensors")
             vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
             gguf_writer.write(file, config, state, list(vocabulary))
-            for source in (folder, file):
-                self.convert(source, source.with_suffix(".bin"))
+            self.convert(folder, folder.with_suffix(".bin"))
+            said = self.convert(file, file.with_suffix(".bin"), *words)
             self.same(WeightsFile(file.with_suffix(".bin")), WeightsFile(folder.with_suffix(".bin")))
+        return said
+
+    def test_scales_of_phimoe(self):
+        """GGUF has no key for what cos and sin are multiplied by."""
+        scaling = {"type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], "long_factor": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+                   "original_max_position_embeddings": 64}  # fmt: skip
+        jitter = ("--set", "router_jitter_noise=0.2")
+        for scale, words in ((1.243163121016122, ()), (1.5, ("--set", "short_mscale=1.5"))):
+            both = scaling | {"short_mscale": scale, "long_mscale": scale}
+            said = self.both_ways("phimoe", {"rope_scaling": both}, *jitter, *words)
+            self.assertEqual("does not say short_mscale" in said, not words)
 
     def test_lfm2_without_biases(self):
         """GGUF has none for convolutions."""

@@ -17,6 +17,7 @@ from .errors import Rejected
 
 DATE = datetime.datetime(2024, 7, 26)  # the day that Llama's template takes when it is given none
 THINKING = ("enable_thinking", "thinking")  # names under which templates are told whether to think
+EFFORT, MUCH, NONE = "reasoning_effort", "high", ("no_think", "none")  # or how much: values of the most, and of not at all
 LARGEST = 4096  # bits of a number that a template computes
 
 
@@ -61,7 +62,14 @@ class Template:
         self.compiled = env.from_string(source)
         self.tree = env.parse(source)
         named = jinja2.meta.find_undeclared_variables(env.parse(source))  # which changes what it is given
-        self.thinking = next((name for name in THINKING if name in named), None)
+        told = {name: (False, True) for name in THINKING} | {EFFORT: self._efforts()}
+        self.thinking, self.told = next(((name, told[name]) for name in told if name in named and told[name]), (None, ()))
+
+    def _efforts(self) -> tuple[str, str] | None:
+        """Where the template knows both: thinking not at all, and much."""
+        words = {node.value for node in self.tree.find_all(jinja2.nodes.Const) if isinstance(node.value, str)}
+        none = next((word for word in NONE if word in words), None)
+        return (none, MUCH) if none and MUCH in words else None
 
     @staticmethod
     def _tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False) -> str:
@@ -77,7 +85,7 @@ class Template:
 
     def render(self, messages: list[dict], generate: bool, think: bool | None = None) -> str:
         """The conversation as text; think None: as the template does unasked."""
-        told = {} if think is None or self.thinking is None else {self.thinking: think}
+        told = {} if think is None or self.thinking is None else {self.thinking: self.told[think]}
         try:
             return self.compiled.render(
                 messages=messages, tools=None, documents=None, add_generation_prompt=generate, **self.tokens, **told

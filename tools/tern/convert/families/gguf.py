@@ -127,6 +127,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "mellum": Architecture("mellum", find=find.mellum, assumed={"rope_theta": 500_000.0}, fixed={"norm_topk_prob": True}),
     "laguna": Architecture("laguna", find=find.laguna, ropes=True),
     "cohere2moe": Architecture("cohere2_moe", True, find=find.cohere2_moe, assumed=_THETA),
+    "phimoe": Architecture("phimoe", find=find.phimoe, assumed={"rope_theta": 10000.0, "router_jitter_noise": 0.01}),
     "bloom": Architecture("bloom"),
     "mpt": Architecture("mpt", find=find.mpt),
     "starcoder": Architecture("gpt_bigcode", find=find.starcoder),

@@ -397,3 +397,8 @@ def cohere2_moe(f: Facts) -> None:
     f.values |= {"prefix_dense_intermediate_size": f.key("intermediate_size"), "intermediate_size": f.key("moe_intermediate_size")}
     f.values["num_shared_experts"] = f.key("num_shared_experts") or 0
     f.key("shared_intermediate_size"), f.key("first_k_dense_replace")
+
+
+def phimoe(f: Facts) -> None:
+    llama(f)
+    f.values["lm_head_bias"] = f.has("output.bias")

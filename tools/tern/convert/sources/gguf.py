@@ -196,6 +196,7 @@ class _Model:
         if short is not None:
             values = {"rope_type": "longrope", "short_factor": short, "attention_factor": key("scaling.attn_factor")}
             values["long_factor"] = self._factors("rope_factors_long.weight")
+            values |= self._phimoe_scales() if self.arch.family == "phimoe" else {}
         elif kind == "yarn":
             values = {"rope_type": "yarn", "factor": factor, "beta_fast": fast, "beta_slow": slow}
             if self.arch.family == "olmo3":  # elsewhere it would be one more factor
@@ -215,6 +216,14 @@ class _Model:
             self._key("rope_parameters")[FULL].update(values)
         elif values:
             self._put("rope_scaling", values)
+
+    def _phimoe_scales(self) -> dict[str, Any]:
+        """What cos and sin are multiplied by; llama.cpp computes it as for Phi 3, which is less than what was published."""
+        scale = self.c.get("short_mscale", None)
+        if scale is None:
+            scale = 1.243163121016122
+            self.notes.append(f"{self.path} does not say short_mscale; assumed: {scale} (--set short_mscale=... changes it)")
+        return {"attention_factor": None, "short_mscale": scale, "long_mscale": scale}
 
     def _mscale(self, key: Callable[[str], Any]) -> dict[str, Any]:
         """What Mistral 3 and latent attention add to YaRN: llama.cpp knows the two scales as one."""
