@@ -187,6 +187,10 @@ struct tern_chat_info {
     int takes_system; /* it has a place for a system text */
     tern_token end;   /* ends an answer, and tern_token_is_end knows it; -1: no single token */
     const char *stop; /* text that ends an answer, for `stop` of tern_generate; or NULL */
+    /* What begins and ends a thought in an answer: "<think>" and "</think>"; borrowed as `name` is,
+     * and not NUL-terminated */
+    const char *thought_begin, *thought_end;
+    size_t thought_begin_bytes, thought_end_bytes;
 };
 
 /* The template in use. Returns 0, with *info empty, if the file has none and none was chosen. */

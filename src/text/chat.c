@@ -393,6 +393,8 @@ static enum tern_status finish(struct chat *c, struct tern_error *e)
             knows_thoughts(c) ? tokenizer_find(c->t, marks[i]->p, marks[i]->n, &flags) : -1;
     const unsigned always = CHAT_SYSTEM | CHAT_GENERATE | (c->info.thinking == 1 ? CHAT_THINK : 0u);
     c->info.name = c->name;
+    c->info.thought_begin = c->thoughts.begin.p, c->info.thought_begin_bytes = c->thoughts.begin.n;
+    c->info.thought_end = c->thoughts.end.p, c->info.thought_end_bytes = c->thoughts.end.n;
     c->info.takes_system = find_rule(c, CHAT_USER | CHAT_FIRST | CHAT_LAST | CHAT_FINAL | always) &&
                            find_rule(c, CHAT_END | always);
     return find_end(c, e);

@@ -134,10 +134,4 @@ def begin(engine: Engine, messages: Sequence[Mapping[str, Any]], think: bool | N
     opening = ctypes.create_string_buffer(engine.lib.tern_chat_opening(engine.model, flags, None, 0) + 1)
     engine.lib.tern_chat_opening(engine.model, flags, opening, len(opening) - 1)
     begun = opening.value.decode(errors="replace")
-    return Chat(engine, options, ids, begun, marks(begun))
-
-
-def marks(opening: str) -> tuple[str, str]:
-    """What begins and ends a thought."""
-    begin = opening.strip() or "<think>"
-    return begin, begin[0] + "/" + begin[1:]
+    return Chat(engine, options, ids, begun, info.marks)

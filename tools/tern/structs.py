@@ -128,7 +128,14 @@ class ChatInfo(ctypes.Structure):
     """struct tern_chat_info"""
 
     _fields_ = [("name", c_char_p), ("thinking", c_int), ("takes_system", c_int)]
-    _fields_ += [("end", c_int32), ("stop", c_char_p)]
+    _fields_ += [("end", c_int32), ("stop", c_char_p), ("thought_begin", c_void_p), ("thought_end", c_void_p)]
+    _fields_ += [("thought_begin_bytes", c_size_t), ("thought_end_bytes", c_size_t)]
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        """What begins and ends a thought."""
+        begin = ctypes.string_at(self.thought_begin, self.thought_begin_bytes)
+        return begin.decode(), ctypes.string_at(self.thought_end, self.thought_end_bytes).decode()
 
 
 class ZooArrays(ctypes.Structure):
