@@ -36,22 +36,15 @@ import os
 import sys
 from pathlib import Path
 
-
 from tern import environment
 
 if __name__ == "__main__":
     environment.enter(("jinja2", "numpy", "sentencepiece", "tokenizers", "tqdm", "xxhash"))
 
-from tern.convert import paths
 from tern.convert.chat.chat import BUILTIN
-from tern.convert.chat.of_source import of_source
-from tern.convert.families.settings import Settings
-from tern.convert.sources import lora
-from tern.convert.sources.detect import load
-from tern.convert.words import line, say
-from tern.convert.writing import reference
-from tern.convert.writing.conversion import convert, show_plan
-from tern.errors import IO, MEMORY, USAGE, ConvertError
+from tern.convert.job import run
+from tern.convert.words import line
+from tern.errors import IO, MEMORY, ConvertError
 from tern.weights import tiles
 
 
@@ -84,41 +77,6 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     if options.out is None and not options.dry_run:
         parser.error("name the weights file to write, or give --dry-run")
     return options
-
-
-def downloaded(source: Path) -> Path:
-    """The source; the name of a model becomes a folder of the hub's cache."""
-    if source.exists() or not paths.is_name(str(source)):
-        return source
-    from tern.convert import hub  # it takes a third of a second
-
-    return hub.to_folder(str(source), say)
-
-
-def run(options: argparse.Namespace) -> None:
-    if options.out is not None:
-        options.out = paths.out_file(options.out)
-    options.source = downloaded(options.source)
-    adapters = [lora.named(text) for text in options.lora]
-    paths.check(options.source, options.out, options.tokenizer, options.template, [a.folder for a in adapters])
-    if adapters and options.reference_logits:
-        raise ConvertError("--reference-logits are those of the model without --lora; leave one of the two out", USAGE)
-    settings = Settings(options.set)
-    source = load(options.source, options.tokenizer, options.rope_length, settings, adapters, options.type is None)
-    source.chat = of_source(source, options.template, source.notes)
-    if options.type is None and source.default_type:
-        options.type = source.default_type
-        source.notes.append(source.default_note)
-    for note in source.notes:
-        say(note)
-    if options.dry_run:
-        return show_plan(source, options.type)
-    golden = {}
-    if options.reference_logits:
-        if not options.source.is_dir():
-            raise ConvertError("--reference-logits needs a Hugging Face directory", USAGE)
-        golden = reference.logits(options.source, source, options.type)
-    convert(source, options.out, options.type, golden, options.check)
 
 
 def failed(program: str, sentence: str, code: int) -> int:

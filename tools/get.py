@@ -19,7 +19,6 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
 import argparse
 import shlex
 import sys
-from pathlib import Path
 
 from tern import environment
 
@@ -28,7 +27,7 @@ if __name__ == "__main__":
 
 import convert as converter
 from tern import programs
-from tern.convert import foresee, hub, paths
+from tern.convert import job
 from tern.convert.words import say
 from tern.weights import tiles
 
@@ -46,25 +45,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> None:
-    programs.build()
-    model = hub.look_up(options.name)
-    if options.out is not None:
-        options.out = paths.out_file(options.out)
-        paths.check_out(options.out)
-    seen = foresee.forecast(model, foresee.TYPES if options.plan or not options.type else ())
-    for note in model.notes:
-        say(note)
-    for text in seen.lines():
-        say(text)
-    if options.plan:
-        return
-    kind = options.type or (seen.recommended or seen.rows[-1]).type
-    out = options.out or Path(f"{model.name.split('/')[-1]}-{kind}.bin")
-    paths.check_out(out)
-    folder = hub.download(model, say)
-    converter.run(converter.parse([str(model.source(folder)), str(out), "--type", kind, "--check"]))
-    program = shlex.join([programs.shown("run"), str(out)])
-    say(f"run it: {program} {'--chat' if seen.source.chat else shlex.quote('Once upon a time')}")
+    made = job.get(options.name, options.out, options.type, options.plan)
+    if made:
+        file, has_chat = made
+        program = shlex.join([programs.shown("run"), str(file)])
+        say(f"run it: {program} {'--chat' if has_chat else shlex.quote('Once upon a time')}")
 
 
 def main(arguments: list[str] | None = None) -> int:

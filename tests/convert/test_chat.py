@@ -33,6 +33,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 import convert  # noqa: E402
 from tern import library as engine  # noqa: E402
 from tern import programs  # noqa: E402
+from tern.convert import job  # noqa: E402
 from tern.convert.chat import builtin, chat, jinja, learn, limits, of_source, rules  # noqa: E402
 from tern.convert.chat import errors as chat_errors  # noqa: E402
 from tern.convert.families import settings  # noqa: E402
@@ -350,7 +351,7 @@ class Convert(Case):
 
     def test_selftest_names_the_chat_that_differs(self):
         folder = self.model("gemma-3", (ROOT / "tests/convert/chat_templates/gemma-3.jinja").read_text())
-        source = convert.load(folder, None, None, settings.Settings())
+        source = job.load(folder, None, None, settings.Settings())
         source.chat = of_source.of_source(source, None, source.notes)
         vectors = chat.vectors(source.chat, source.tokenizer)
         stored = {"chat": chat.section(source.chat)}
@@ -411,7 +412,7 @@ class Convert(Case):
 
     def test_tokens_that_nobody_names_are_the_tokenizers(self):
         folder = self.model("llama-2", (ROOT / "tests/convert/chat_templates/llama-2.jinja").read_text())
-        source = convert.load(folder, None, None, settings.Settings())
+        source = job.load(folder, None, None, settings.Settings())
         self.assertEqual(of_source.named_tokens(source), {"bos_token": "<s>", "eos_token": "</s>"})
         source.template_tokens = {"bos_token": "</s>"}
         self.assertEqual(of_source.named_tokens(source), {"bos_token": "</s>", "eos_token": "</s>"})

@@ -21,6 +21,7 @@ from convert_case import BLOCKS, ROOT, SMALL, Case, gguf_model, huggingface, lla
 import convert
 import test_convert_gguf
 from tern import programs
+from tern.convert import job
 from tern.convert.families import features as source
 from tern.convert.families import rope, settings
 from tern.convert.files import gguf as gguf_file
@@ -113,7 +114,7 @@ class Engine(Case):
             stated = int(re.search(r"\((\d+) bytes\)", run(folder, "--dry-run", "--type", name)[1]).group(1))
             self.assertLess(abs(stated - self.out.stat().st_size), 16384)
         other = tensors(SMALL, seed=2) | {n: x for n, x in tensors(SMALL).items() if x.ndim == 1}
-        source = convert.load(huggingface(self.dir / "other", SMALL, other), None, None, settings.Settings())
+        source = job.load(huggingface(self.dir / "other", SMALL, other), None, None, settings.Settings())
         with self.assertRaisesRegex(ConvertError, "embed, q4c, differs"):
             compare.check(source, self.out)
 

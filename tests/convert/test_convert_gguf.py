@@ -13,6 +13,7 @@ import safetensors.numpy
 from convert_case import BLOCKS, Case, gguf_model, huggingface, run, tensors, tokenizer_json
 import convert
 import gguf_writer
+from tern.convert import job
 from tern.convert.families import settings
 from tern.convert.files import gguf_types
 from tern.weights import tiles
@@ -144,13 +145,13 @@ class Gguf(Case):
         folder = huggingface(self.dir / "hf", self.C, tensors(self.C))
         config = {"chat_template": template, "bos_token": "<s>", "eos_token": {"content": "</s>"}}
         listed = config | {"chat_template": [{"name": "tool", "template": "x"}, {"name": "default", "template": template}]}
-        sources = [convert.load(path, None, None, settings.Settings())]
+        sources = [job.load(path, None, None, settings.Settings())]
         for each in (config, listed):
             (folder / "tokenizer_config.json").write_text(json.dumps(each))
-            sources.append(convert.load(folder, None, None, settings.Settings()))
+            sources.append(job.load(folder, None, None, settings.Settings()))
         (folder / "chat_template.jinja").write_text(template)
         (folder / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": "other"}))
-        sources.append(convert.load(folder, None, None, settings.Settings()))
+        sources.append(job.load(folder, None, None, settings.Settings()))
         for source in sources:
             self.assertEqual(source.template, template)
             self.assertEqual(source.template_tokens, {"bos_token": "<s>", "eos_token": "</s>"})

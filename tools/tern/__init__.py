@@ -22,13 +22,13 @@ batch.py     several texts as one batch
 chat.py      an answer in a conversation
 sequence.py  a text in a place of its own: fed, cut, copied, saved
 requantize.py  a weights file with smaller matrices
+convert/     from a foreign model to a weights file
 activations.py  what happened inside a model, under TransformerLens' names
 look.py      what a model did with a text: a page, and arrays
 model.py     a model as programs and notebooks use it
 harness.py   that model in lm-evaluation-harness
 verify.py    every step of a model against probes of the original
 plot.py      results of ./bench as a figure
-convert/     from a foreign model to a weights file
 testing/     what the golden tests and the check scripts share
 training/    the model that ships
 regroup.py   a model with another number of KV heads, and what that costs

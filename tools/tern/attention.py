@@ -24,8 +24,7 @@ class Attention:
             engine.rows.add(self)
             engine._watch(ids, set(), ctypes.cast(engine.lib.tern_attention_feed, OBSERVE), self.handle, seq)
 
-        with engine.borrow() as seq:
-            engine.run(lambda: evaluate(seq))
+        engine.run_alone(evaluate)
 
     def rows(self, layer: int, head: int, stage: str) -> np.ndarray:
         """f32 [n, n]: a stage of STAGES, of all tokens of one head."""

@@ -96,17 +96,21 @@ def generate(engine: Engine, prompts: list[list[int]], options: Options) -> list
     for i, ids in enumerate(prompts):
         if len(ids) > engine.n_ctx:
             raise ConvertError(f"prompt {i} has {len(ids)} tokens, the context holds {engine.n_ctx}: open the model with a larger n_ctx, or shorten it", USAGE)
+    return engine.run(lambda: _all(engine, prompts, options)) if prompts else []
+
+
+def _all(engine: Engine, prompts: list[list[int]], options: Options) -> list[Result]:
     seqs: list[int] = []
     try:
         while len(seqs) < min(ROWS, len(prompts), engine.n_batch) and (engine.free_seqs or not seqs):
             seqs.append(engine.take_seq())
-        return engine.run(lambda: _all(engine, prompts, options, seqs))
+        return _in_turns(engine, prompts, options, seqs)
     finally:
         for seq in seqs:
             engine.give_seq(seq)
 
 
-def _all(engine: Engine, prompts: list[list[int]], options: Options, seqs: list[int]) -> list[Result]:
+def _in_turns(engine: Engine, prompts: list[list[int]], options: Options, seqs: list[int]) -> list[Result]:
     results: list[Result] = [Result() for _ in prompts]
     waiting, free, texts = deque(enumerate(prompts)), list(seqs), {}
     while waiting or texts:

@@ -12,7 +12,7 @@ from typing import Any
 from .errors import USAGE, ConvertError
 from .generate import Generation, Result, one
 from .library import Engine
-from .options import Options, encoded, token_ids
+from .options import Options, encoded, text, token_ids
 from .structs import CHAT_GENERATE, CHAT_NO_THINK, CHAT_THINK
 
 ROLES = ("system", "user", "assistant")
@@ -113,14 +113,26 @@ def checked(engine: Engine, messages: Any) -> list[dict]:
     return out
 
 
+def use(engine: Engine, template: str | None) -> None:
+    """Chooses a built-in template by name, or the model's own."""
+    try:
+        engine.chat_use(None if template is None else text("template", template).decode())
+    except RuntimeError as e:
+        raise (no_template(engine) if template is None else ConvertError(str(e).partition(": ")[2], USAGE)) from None
+
+
+def no_template(engine: Engine) -> ConvertError:
+    names = []
+    while name := engine.lib.tern_chat_builtin(len(names)):
+        names.append(name.decode())
+    return ConvertError(f"the model has no chat template; choose one: template={'|'.join(names)}", USAGE)
+
+
 def begin(engine: Engine, messages: Sequence[Mapping[str, Any]], think: bool | None, given: Mapping[str, Any]) -> Chat:
     """The answer to the last message."""
     info = engine.chat_info()
     if info is None:
-        names = []
-        while name := engine.lib.tern_chat_builtin(len(names)):
-            names.append(name.decode())
-        raise ConvertError(f"the model has no chat template; choose one: template={'|'.join(names)}", USAGE)
+        raise no_template(engine)
     if think is not None and not info.thinking:
         raise ConvertError("think: this chat template has no such choice", USAGE)
     flags = CHAT_GENERATE | (0 if think is None else CHAT_THINK if think else CHAT_NO_THINK)

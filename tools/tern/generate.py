@@ -222,8 +222,7 @@ class Generation:
         try:
             if not stream.worker:
                 stream.begin()
-            _ = stream.engine.context if not stream.closed else None
-            piece = stream.pieces.get()
+            piece = END if stream.closed or not stream.engine.context else stream.pieces.get()
         except BaseException:
             self.close()
             raise

@@ -8,8 +8,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -212,14 +211,17 @@ class Handle:
         if self._closing and not self._lent:
             self._free()
 
-    @contextmanager
-    def borrow(self) -> Iterator[int]:
-        """A sequence that nobody holds."""
-        seq = self.take_seq()
-        try:
-            yield seq
-        finally:
-            self.give_seq(seq)
+    def run_alone(self, work: Callable[[int], T]) -> T:
+        """work(seq) with a sequence that nobody holds."""
+
+        def lent() -> T:
+            seq = self.take_seq()
+            try:
+                return work(seq)
+            finally:
+                self.give_seq(seq)
+
+        return self.run(lent)
 
     def take_seq(self) -> int:
         if not self.free_seqs:

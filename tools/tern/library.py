@@ -174,8 +174,7 @@ class Engine(Handle):
             self.lib.tern_seq_expect(self.context, seq, 0)
             return out if copy else self.last_logits(len(ids) - first)
 
-        with self.borrow() as seq:
-            return self.run(lambda: evaluate(seq))
+        return self.run_alone(evaluate)
 
     def hidden(self, ids: Sequence[int], last: int | None = None) -> np.ndarray:
         """f32 [n, dim]: what the head reads of the `last` tokens (None: all) of a fresh sequence."""
@@ -196,8 +195,7 @@ class Engine(Handle):
             self.lib.tern_seq_expect(self.context, seq, 0)
             return out
 
-        with self.borrow() as seq:
-            return self.run(lambda: evaluate(seq))
+        return self.run_alone(evaluate)
 
     def check_numbers(self) -> None:
         """Fails if a value was not finite, or too large for the cache."""
@@ -211,8 +209,7 @@ class Engine(Handle):
     def observe(self, ids: Sequence[int], wanted: set[int], take: Callable[[Observation], None]) -> None:
         """Evaluates ids as a fresh sequence; `take` gets what every step gives. Logits come from the positions in `wanted`."""
         callback = OBSERVE(self.guarded(lambda _, raw: take(observation(raw.contents))))
-        with self.borrow() as seq:
-            self.run(lambda: self._watch(ids, wanted, callback, None, seq))
+        self.run_alone(lambda seq: self._watch(ids, wanted, callback, None, seq))
 
     def _watch(self, ids: Sequence[int], wanted: set[int], callback, arg, seq: int) -> None:
         """observe(), with a function of C."""

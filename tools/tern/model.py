@@ -16,7 +16,7 @@ from .library import Engine, Observation
 from .look import Look
 from .options import U32, Options, check_names, encoded, text, token_ids, whole
 from .sequence import Sequence
-from .structs import COPY, LOCK, MTP, PARSE_SPECIAL, ADD_SPECIAL
+from .structs import ADD_SPECIAL, COPY, LOCK, MTP, PARSE_SPECIAL, TYPES
 
 Prompt = str | Several[int]  # a text, or token ids as they are
 VIEWS = ("atlas", "lens", "why", "surprise")
@@ -90,9 +90,32 @@ class Model:
             n_batch=numbers["n_batch"], n_seqs=whole("n_seqs", n_seqs, 1, U32), load_how=LOADS[load] | (MTP if mtp else 0), fingerprint=fingerprint,
         )  # fmt: skip
         self.n_layers, self.vocab, self.n_ctx = self._engine.info.n_layers, self._engine.info.vocab, self._engine.n_ctx
-        self._fingerprints, self._template = fingerprint, None
+        self._fingerprints, self._template = fingerprint, None  # ...: none is in use
         self._program = [library.parent / "look", Path(path).resolve(), "--quiet", "--cache-type", cache_type]
         self._program += ["--threads", n_threads] * bool(n_threads) + ["--cpu", cpu] * bool(cpu)
+
+    @classmethod
+    def get(
+        cls, name: str, out: str | Path | None = None, *, type: str | None = None, revision: str | None = None, **how: Any
+    ) -> "Model":
+        """A model of the Hugging Face hub by its name (owner/model, and perhaps :TYPE of a GGUF file), as tools/get.py gets it:
+        downloaded, every byte checked, converted, quantized to `type` or what suits this machine, and checked again. A file that is there
+        already is opened. out: the weights file; by default MODEL-TYPE.bin in this folder. how: as for Model.
+
+        HF_TOKEN, HF_ENDPOINT and HF_HOME hold. Says what it does on standard output. tern.Error where the hub has no such model, the
+        model is not supported, or a package is missing. Example: tern.Model.get("Qwen/Qwen3-0.6B", n_ctx=4096)
+        """
+        try:
+            from .convert import job
+        except ImportError as e:
+            raise ConvertError(f"Model.get needs more packages than numpy ({e}): pip install tern-engine has them", USAGE) from None
+        if type is not None and type not in TYPES:
+            raise ConvertError(f"type: {type!r} is not one of {', '.join(TYPES)}", USAGE)
+        where = None if out is None else str(out)
+        file = job.found(name, where, (type,) if type else ("q8", "q4c")) if where or not revision else None
+        if not file:
+            file, _ = job.get(f"{name}@{revision}" if revision else name, where, type)
+        return cls(file, **how)
 
     def close(self) -> None:
         """Ends what it is doing and frees its memory, except for views of it (copy=False), which keep it until they are gone. A look at
@@ -134,7 +157,7 @@ class Model:
         return self._engine.encode(encoded("the text", text), ADD_SPECIAL | (PARSE_SPECIAL if special else 0))
 
     def detokenize(self, ids: Iterable[int], special: bool = False) -> str:
-        """The text of token ids; special tokens such as BOS appear only if asked for. Example: model.detokenize([791, 8415])"""
+        """The text of token ids; special tokens such as BOS appear only if asked for. Example: model.detokenize([317, 261, 1099])"""
         return self._engine.decode(token_ids(self._engine, ids), special).decode(errors="replace")
 
     def _ids(self, prompt: Prompt, name: str = "the prompt") -> list[int]:
@@ -181,7 +204,8 @@ class Model:
         Example: "".join(model.generate("The cat sat", n_predict=30, temperature=0))
         """
         chosen = Options(self._engine, options)
-        if isinstance(prompt, str) or (len(prompt) and not isinstance(prompt[0], str | Several | np.ndarray)):
+        several = isinstance(prompt, Several | np.ndarray) and not isinstance(prompt, str)
+        if not several or (len(prompt) and not isinstance(prompt[0], str | Several | np.ndarray)):
             return Generation(one(self._engine, chosen, self._ids(prompt)))
         return batch.generate(self._engine, [self._ids(p, f"prompt {i}") for i, p in enumerate(prompt)], chosen)
 
@@ -197,10 +221,8 @@ class Model:
         Example: "".join(model.chat([{"role": "user", "content": "Hello"}], template="chatml", n_predict=20))
         """
         if template != self._template:
-            try:
-                self._engine.chat_use(template)
-            except RuntimeError as e:
-                raise ConvertError(str(e).partition(": ")[2], USAGE) from None
+            self._template = ...
+            chat.use(self._engine, template)
             self._template = template
         return chat.begin(self._engine, messages, think, options)
 

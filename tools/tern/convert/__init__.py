@@ -10,4 +10,5 @@ writing/     a Source in, a finished and checked weights file out
 paths.py     mistakes in the paths of a command
 hub.py       the name of a model in, what to download and a folder of it out
 foresee.py   what a model will take, before its weights are loaded
+job.py       a whole conversion, and the whole way from the name of a model
 """
