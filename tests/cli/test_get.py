@@ -120,6 +120,17 @@ class Get(Case):
         self.get(NAME, "out.bin", "--type", "q8")
         self.assertEqual(" ".join(stated[1:3]), words.size((self.dir / "out.bin").stat().st_size))
 
+    def test_model_get(self):
+        """From Python, the same; and what is there is opened."""
+        code = f"import tern\nfor _ in range(2):\n    with tern.Model.get({NAME!r}, type='q8', n_ctx=16) as m: print(m.info.type, m.n_ctx)\n"
+        code += "try:\n    tern.Model.get('some/None')\nexcept tern.Error as e:\n    print(e, e.code)"
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
+        env |= {"HF_ENDPOINT": self.hub.endpoint, "HF_HOME": str(self.dir / "cache"), "PYTHONPATH": str(ROOT / "tools")}
+        done = subprocess.run([sys.executable, "-c", code], env=env, cwd=self.dir, text=True, capture_output=True, timeout=120)
+        self.assertEqual((done.returncode, done.stdout.count("q8 16\n"), done.stdout.count("download  ")), (0, 2, 1), done.stderr)
+        self.assertRegex(done.stdout, "has no model some/None.* 2\n")
+        self.assertTrue((self.dir / "Tiny-1B-q8.bin").exists())
+
     def test_gated(self):
         self.hub.gated = {NAME}
         self.refused(2, "gated", "HF_TOKEN", NAME)

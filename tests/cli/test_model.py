@@ -5,6 +5,7 @@ import gc
 import html
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,21 @@ class Structs(unittest.TestCase):
             fields = [re.search(r"(\w+)(\[\w+\])?$", part.strip())[1] for line in struct[1].split(";") if line.strip()
                       for part in re.sub(r"\(\*(\w+)\)\(.*\)", r"\1", line, flags=re.DOTALL).split(",")]  # fmt: skip
             self.assertEqual([name.strip("_") for name, *_ in kind._fields_], fields, kind.__doc__)
+
+
+    def test_fields_lie_where_c_has_them(self):
+        made = [kind for kind in vars(structs).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)]
+        lines = ["#include <stddef.h>", '#include "tern.h"', '#include "tern_lab.h"']
+        for kind in made:
+            name = kind.__doc__.split("\n")[0].rstrip(".")
+            lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(kind)}, "{name}");')
+            for field, *_ in kind._fields_:
+                lines.append(f'_Static_assert(offsetof({name}, {field.strip("_")}) == {getattr(kind, field).offset}, "{field}");')
+        done = subprocess.run(
+            [*shlex.split(os.environ.get("CC", "cc")), "-fsyntax-only", "-I", ROOT / "include", "-x", "c", "-"],
+            input="\n".join(lines), text=True, capture_output=True,
+        )  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 class Models(unittest.TestCase):
@@ -212,11 +228,14 @@ class Models(unittest.TestCase):
             with tern.Model(FABLE) as model:
                 self.refused("cannot run .*look: No such file", model.look, TEXT)
 
-    def test_the_example_of_the_readme(self):
+    def test_the_examples_of_the_readme(self):
         for name in ("tools", "models"):
             (self.folder / name).symlink_to(ROOT / name)
-        code = re.search(r"```python\n(.*?)```", (ROOT / "tools/README.md").read_text(), re.S)[1]
-        subprocess.run([sys.executable, "-c", code], check=True, cwd=self.folder)
+        section = (ROOT / "tools/README.md").read_text().partition("## A model in Python")[2].partition("\n## ")[0]
+        first, second = re.findall(r"```python\n(.*?)```", section, re.S)
+        code = f"{first}\nmodel = tern.Model('models/fable.bin')\n{second}"
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=self.folder, stdout=subprocess.DEVNULL)
+        self.assertTrue((self.folder / "fable-q4c.bin").exists())
         self.assertIn("Attention atlas", (self.folder / "atlas.html").read_text())
 
     def test_the_package_loads_without_numpy(self):

@@ -66,22 +66,24 @@ class Stream:
         self.result = Result(seed=options.sampler.seed)
         self.said: list[str] = []
         self.error: BaseException | None = None
-        self.closed = False
+        self.closed, self.is_running, self.running = False, True, threading.Lock()
         self.seq: int | None = None
         self.worker: Worker | None = None
 
     def begin(self) -> None:
         self.engine.context  # noqa: B018  it is open
         self.engine.turn.take(self)
-        self.drafter = self.options.draft and self.options.draft._engine
+        self.drafter = self.options.draft and self.options.draft._engine  # whose turn is taken, too
+        worker = None
         try:
             if self.drafter:
                 self._take_draft()
             open_streams.add(self)
-            self.worker = Worker(self._run, self._cancel)
+            self.worker = worker = Worker(self._run, self._cancel)
+            worker.start()
         except BaseException:
-            self.drafter = None
-            self._give()
+            if not worker or worker.stop():
+                self._give()
             raise
 
     def _take_draft(self) -> None:
@@ -107,6 +109,8 @@ class Stream:
         except BaseException as e:
             self.error = self.error or e
         finally:
+            with self.running:
+                self.is_running = False
             self._settle(raw)
             if self.closed:
                 self.engine.clear()
@@ -169,7 +173,9 @@ class Stream:
 
     def _cancel(self) -> None:
         self.room.release()
-        self.engine.cancel()
+        with self.running:
+            if self.is_running:  # else it would cancel what comes next
+                self.engine.cancel()
 
     def close(self) -> None:
         self.closed = True

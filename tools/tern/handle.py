@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .errors import USAGE, ConvertError
+from .errors import IO, USAGE, ConvertError
 from .structs import ASK, CACHE_TYPES, CANCELLED, ROWS, ContextParams, Error, Memory, ModelInfo, ModelParams, declare
 from .waiting import Turn, interruptible
 
@@ -24,7 +24,10 @@ T = TypeVar("T")
 @functools.cache
 def load(path: Path) -> ctypes.CDLL:
     """The library at a path."""
-    return declare(ctypes.CDLL(str(path)))
+    try:
+        return declare(ctypes.CDLL(str(path)))
+    except (OSError, AttributeError) as e:
+        raise ConvertError(f"{path} is not the library of this version ({e}); run `make`", IO) from None
 
 
 class Handle:

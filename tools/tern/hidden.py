@@ -11,7 +11,9 @@ POOLINGS = ("mean", "last")
 def states(engine: Engine, ids: list[int], layer: int | None) -> np.ndarray:
     """f32 [n, dim] after a layer; None: after the final norm."""
     if layer is None:
-        return engine.hidden(ids)
+        rows = engine.hidden(ids)
+        engine.check_numbers()
+        return rows
     n = engine.info.n_layers
     if not isinstance(layer, int | np.integer) or not -n <= layer < n:
         raise ConvertError(f"layer: {layer!r} is not one of 0 to {n - 1}", USAGE)
@@ -30,6 +32,7 @@ def embed(engine: Engine, ids: list[int], pooling: str, normalize: bool) -> np.n
     if pooling not in POOLINGS:
         raise ConvertError(f"pooling: {pooling!r} is not one of {', '.join(POOLINGS)}", USAGE)
     rows = engine.hidden(ids, 1 if pooling == "last" else None)
+    engine.check_numbers()
     x = rows.mean(axis=0, dtype=np.float64)
     length = np.linalg.norm(x) if normalize else 1
     return (x / (length or 1)).astype(np.float32)

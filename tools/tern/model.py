@@ -106,7 +106,7 @@ class Model:
         model is not supported, or a package is missing. Example: tern.Model.get("Qwen/Qwen3-0.6B", n_ctx=4096)
         """
         try:
-            from .convert import job
+            from .convert import hub, job  # noqa: F401  job.get needs it
         except ImportError as e:
             raise ConvertError(f"Model.get needs more packages than numpy ({e}): pip install tern-engine has them", USAGE) from None
         if type is not None and type not in TYPES:
@@ -237,7 +237,9 @@ class Model:
         read-only view of the engine's memory, at most 32 rows: it keeps that memory, even when the model is closed, and the next step of
         the model overwrites it. Example: model.logits("The cat sat")[-1].argmax()"""
         ids = self._ids(prompt)
-        return self._engine.logits(ids, last=None if last is None else whole("last", last, 1, len(ids)), copy=copy)
+        rows = self._engine.logits(ids, last=None if last is None else whole("last", last, 1, len(ids)), copy=copy)
+        self._engine.check_numbers()
+        return rows
 
     def logprobs(self, prompt: Prompt, *, last: int | None = None) -> np.ndarray:
         """f64 [n - 1]: the natural logarithm of the probability of each token after the first, or of the `last` ones. Their bits are exact,

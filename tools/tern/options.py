@@ -121,6 +121,8 @@ class Options:
         if "order" in given:
             engine._try("tern_sampler_order", ctypes.byref(self.sampler), text("order", given["order"]))
         self.draft = given.get("draft")
+        if self.draft is not None and not hasattr(self.draft, "_engine"):
+            raise ConvertError(f"draft: {self.draft!r} is not a tern.Model", USAGE)
         self.on_token, self.on_prompt = (self._callback(name) for name in ("on_token", "on_prompt"))
         self.params.sampler = ctypes.pointer(self.sampler)
 

@@ -18,14 +18,19 @@ class Worker:
     handlers of signals, stays free to wait."""
 
     def __init__(self, work: Callable[[], Any], cancel: Callable[[], None]):
-        self._work, self._done = work, threading.Event()
+        self._work: Callable[[], Any] | None = work
         self._cancel: Callable[[], None] | None = cancel
+        self._done, self._gate = threading.Event(), threading.Lock()
         self._result: Any = None
         self._error: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, name="tern", daemon=True)
-        self.thread.start()
+        self._thread = threading.Thread(target=self._run, name="tern", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
 
     def _run(self) -> None:
+        if not self._gate.acquire(blocking=False):
+            return
         try:
             self._result = self._work()
         except BaseException as e:
@@ -35,33 +40,39 @@ class Worker:
             self._work = self._cancel = None  # they hold who holds this
 
     def wait(self) -> Any:
-        """What the work gave. Whatever interrupts the waiting cancels the work first."""
-        try:
-            self._done.wait()
-        except BaseException:
-            self.stop()
-            raise
+        """What the work gave."""
+        self._done.wait()
         if self._error:
             raise self._error
         return self._result
 
-    def stop(self) -> None:
-        """Cancels, and returns when the work has ended; a second Ctrl-C does not leave it running."""
+    def stop(self) -> bool:
+        """Cancels, and returns when the work has ended; a second Ctrl-C does not leave it running. True: it has not begun, and never will."""
+        if self._gate.acquire(blocking=False):
+            self._done.set()
+            return True
         while (cancel := self._cancel) and not self._done.is_set():
             cancel()
-            if threading.current_thread() is self.thread:  # the collector of garbage runs anywhere
-                return
+            if threading.current_thread() is self._thread:  # the collector of garbage runs anywhere
+                break
             try:
                 self._done.wait(PAUSE)
             except KeyboardInterrupt:
                 continue
+        return False
 
 
 def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
     """work(), so that Ctrl-C cancels it. Only the main thread hears Ctrl-C; others do the work themselves."""
     if threading.current_thread() is not threading.main_thread():
         return work()
-    return Worker(work, cancel).wait()
+    worker = Worker(work, cancel)
+    try:
+        worker.start()
+        return worker.wait()
+    except BaseException:
+        worker.stop()
+        raise
 
 
 class Turn:
