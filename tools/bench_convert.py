@@ -3,6 +3,8 @@
 
     tools/bench_convert.py FOLDER [--shape 7b|1b|tiny | --model DIR] [--type q8|q4|q4c] [--rounds N] [--limit-gb G]
 
+Example: tools/bench_convert.py /var/tmp --shape tiny --type q8 --rounds 3
+
 In FOLDER, which needs room for three times the model, it makes a sharded bf16 directory of random weights, or takes the
 one that --model names. Then, in turns, the file system copies it and the converter converts it, each beginning with a
 cold source and ending with its output on the disk. Memory is the peak of resident pages of convert.py itself, and of the
@@ -19,6 +21,14 @@ import sys
 import time
 from pathlib import Path
 
+from tern import script
+
+if __name__ == "__main__":
+    script.begin("jinja2", "numpy", "sentencepiece", "tokenizers", "tqdm", "xxhash")
+
+from tqdm import tqdm
+
+from tern.errors import IO, ConvertError
 from tern.testing.large_model import SHAPES, make
 
 TOOLS = Path(__file__).resolve().parent
@@ -66,7 +76,7 @@ def convert(source: Path, out: Path, kind: str | None) -> tuple[float, int, int,
     )
     seconds = time.monotonic() - begin
     if done.returncode:
-        sys.exit(done.returncode)
+        raise ConvertError("convert.py failed (see above)", done.returncode if done.returncode > 0 else IO)
     own, others = map(int, done.stdout.split("peak")[-1].split())
     written = out.stat().st_size
     out.unlink()
@@ -87,15 +97,7 @@ def report(what: str, seconds: list[float], total: int, more: str = "") -> None:
     print(f"{what:<24}{s:8.1f} s  {total / 1e6 / s:7.0f} MB/s{more}", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measures tools/convert.py beside a plain copy.")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--shape", choices=list(SHAPES), default="7b")
-    parser.add_argument("--model", type=Path)
-    parser.add_argument("--type", choices=("q8", "q4", "q4c"))
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--limit-gb", type=float)
-    o = parser.parse_args()
+def run(o: argparse.Namespace) -> None:
     if o.limit_gb:
         limit(o.limit_gb)
     work = o.folder / "bench-convert"
@@ -107,7 +109,7 @@ def main() -> None:
         total = sum(file.stat().st_size for file in model.iterdir())
         print(f"{o.model or o.shape}: {total / 1e9:.2f} GB", flush=True)
         copies, runs = [], []
-        for _ in range(o.rounds):
+        for _ in tqdm(range(o.rounds), desc="rounds", disable=None, leave=False):
             copies.append(copy(model, work / "copy"))
             runs.append(convert(model, work / "out.bin", o.type))
             report("cp", copies[-1:], total)
@@ -120,5 +122,16 @@ def main() -> None:
         shutil.rmtree(work)
 
 
+def main(arguments: list[str] | None = None) -> int:
+    parser = script.parser("bench_convert.py", __doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--shape", choices=list(SHAPES), default="7b")
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--type", choices=("q8", "q4", "q4c"))
+    parser.add_argument("--rounds", type=script.at_least(1), default=1)
+    parser.add_argument("--limit-gb", type=script.at_least(0.1, float))
+    return script.guarded(parser, run, arguments)
+
+
 if __name__ == "__main__":
-    main()
+    script.run(main)

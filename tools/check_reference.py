@@ -7,7 +7,9 @@ CHECKPOINT: stories260K.bin, as llama2.c's v0 or v1. Each is converted (f32) and
 - the text that llama2.c's own test demands: greedy, 200 tokens from BOS alone;
 - the reference perplexity over the first 2000 non-empty lines of TinyStories made of printable ASCII only, each a
   sequence of its own (BOS + text, cut at 512): 5.8325, from the summed negative log-likelihood of 155637 tokens.
-Needs `make`, numpy, and the files, which are not in this repository (karpathy/tinyllamas on Hugging Face has them).
+Example: tools/check_reference.py stories260K.bin --tokenizer tok512.bin --text tinystories.txt
+
+Needs `make`, and the files, which are not in this repository (karpathy/tinyllamas on Hugging Face has them).
 """
 
 import argparse
@@ -17,11 +19,16 @@ import io
 import math
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from tern import script
+
+if __name__ == "__main__":
+    script.begin("jinja2", "numpy", "sentencepiece", "tokenizers", "tqdm", "xxhash")
+
 import numpy as np
+from tqdm import tqdm
 
 import convert
 from tern import library
@@ -53,7 +60,7 @@ def perplexity(model: Path, text: Path) -> tuple[int, float]:
     lines = [line for line in text.read_bytes().split(b"\n") if line and all(32 <= c < 127 for c in line)]
     tokens, total = 0, 0.0
     with library.Engine(BUILD / "libtern.so", model, POSITIONS) as e:
-        for line in lines[:LINES]:
+        for line in tqdm(lines[:LINES], desc="perplexity", disable=None, leave=False):
             ids = e.encode(line)[:POSITIONS]
             tokens += len(ids) - 1
             total += negative_log_likelihood(e.logits(ids), ids)
@@ -65,8 +72,7 @@ def check(checkpoint: Path, tokenizer: Path, text: Path) -> bool:
     with tempfile.TemporaryDirectory() as temp:
         model = Path(temp) / "model.bin"
         with contextlib.redirect_stdout(io.StringIO()):
-            if convert.main([str(checkpoint), str(model), "--tokenizer", str(tokenizer)]):
-                return False
+            convert.run(convert.parser().parse_args([str(checkpoint), str(model), "--tokenizer", str(tokenizer)]))
         said = story(model)
         tokens, total = perplexity(model, text)
     digest = hashlib.sha256(said).hexdigest()
@@ -77,15 +83,19 @@ def check(checkpoint: Path, tokenizer: Path, text: Path) -> bool:
     return same and tokens == TOKENS and value == PERPLEXITY
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Holds stories260K to what llama2.c makes of it.")
+def run(options: argparse.Namespace) -> int:
+    for path in (*options.checkpoints, options.tokenizer, options.text):
+        path.stat()  # before anything is converted
+    return 0 if all([check(path, options.tokenizer, options.text) for path in options.checkpoints]) else 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = script.parser("check_reference.py", __doc__)
     parser.add_argument("checkpoints", nargs="+", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--text", type=Path, required=True)
-    options = parser.parse_args()
-    good = [check(path, options.tokenizer, options.text) for path in options.checkpoints]
-    return 0 if all(good) else 1
+    return script.guarded(parser, run, arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script.run(main)

@@ -1,18 +1,24 @@
+#!/usr/bin/env python3
 """Compares the engine's tokenizer with the reference package, on real tokenizers.
 
     tools/check_tokenizer.py SOURCE [--strings N] [--seed S] [--vectors FILE.inp FILE.out]
     tools/check_tokenizer.py MODEL.bin --source SOURCE ...
 
+Example: tools/check_tokenizer.py Qwen3-0.6B/tokenizer.json --strings 10000
+
 SOURCE is a tokenizer.json, tokenizer.model, vocab.json, tokenizer.bin, a GGUF file, or a folder with one of them. The
 section `tokenizer` is made from it, or taken from MODEL.bin, and driven through tests/prog/prog_tokenizer.c; the package
 reads SOURCE itself. Compared: the ids of N hard strings in both modes, and the text of those ids. --vectors compares
 with ids made elsewhere: strings separated by a line `__ggml_vocab_test__`, and a line of ids for each.
-Exit code 1 when anything differs.
 """
 
 import argparse
-import sys
 from pathlib import Path
+
+from tern import script
+
+if __name__ == "__main__":
+    script.begin("jinja2", "numpy", "sentencepiece", "tokenizers", "tqdm", "xxhash")
 
 from tern.convert.files.file import begins_with
 from tern.convert.tokenizers.section import section
@@ -41,19 +47,15 @@ def run(options: argparse.Namespace) -> int:
     return 1 if report.differ else 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+def main(arguments: list[str] | None = None) -> int:
+    parser = script.parser("check_tokenizer.py", __doc__)
     parser.add_argument("path", type=Path, metavar="SOURCE|MODEL.bin")
     parser.add_argument("--source", type=Path, help="the tokenizer that MODEL.bin was converted from")
-    parser.add_argument("--strings", type=int, default=5000, metavar="N")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--strings", type=script.at_least(0), default=5000, metavar="N")
+    parser.add_argument("--seed", type=script.at_least(0), default=1)
     parser.add_argument("--vectors", type=Path, nargs=2, metavar=("INP", "OUT"))
-    try:
-        return run(parser.parse_args())
-    except (ConvertError, OSError, ValueError) as e:
-        print(f"check_tokenizer: {e}", file=sys.stderr)
-        return getattr(e, "code", 4)
+    return script.guarded(parser, run, arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script.run(main)

@@ -7,41 +7,31 @@
 Example: tools/get.py Qwen/Qwen3-0.6B && ./run Qwen3-0.6B-q8.bin --chat
 
 NAME is owner/model as on the Hugging Face hub. After it may stand @REVISION, and in a repository of GGUF files :TYPE, as in
-:Q4_K_M. HF_TOKEN, HF_ENDPOINT and HF_HOME hold. Packages are installed into .venv by themselves. Exit codes: 0 done, 2 usage, or
-the hub lets you not read it, 3 a file that is not what it should be, 4 network, input or output failed, 5 out of memory.
+:Q4_K_M. HF_TOKEN, HF_ENDPOINT and HF_HOME hold. Packages are installed into .venv by themselves. A model that the hub lets you
+not read counts as usage.
 """
-
-import signal
-
-if __name__ == "__main__" and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback of an import; there is nothing to clean up yet
 
 import argparse
 import shlex
-import sys
 
-from tern import environment
+from tern import script
 
 if __name__ == "__main__":
-    environment.enter(("huggingface_hub", "jinja2", "numpy", "sentencepiece", "tokenizers", "tqdm", "xxhash"))
+    script.begin("huggingface_hub", "jinja2", "numpy", "sentencepiece", "tokenizers", "tqdm", "xxhash")
 
-import convert as converter
 from tern import programs
 from tern.convert import job
 from tern.convert.words import say
 from tern.weights import tiles
 
 
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="get.py", description="From the name of a model to a file that runs: downloads, converts, quantizes, checks.",
-        epilog="Example: tools/get.py Qwen/Qwen3-0.6B && ./run Qwen3-0.6B-q8.bin --chat",
-    )  # fmt: skip
+def parser() -> argparse.ArgumentParser:
+    parser = script.parser("get.py", __doc__)
     parser.add_argument("name", help="owner/model; then perhaps @REVISION, or :TYPE of a GGUF file")
     parser.add_argument("out", nargs="?", help="the weights file to write; default: MODEL-TYPE.bin in this folder")
     parser.add_argument("--type", choices=list(tiles.BY_NAME), help="type of the matrices; default: what suits this machine")
     parser.add_argument("--plan", action="store_true", help="say what it takes and how fast it will be, and download nothing large")
-    return parser.parse_args(arguments)
+    return parser
 
 
 def run(options: argparse.Namespace) -> None:
@@ -53,9 +43,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return converter.guarded("get.py", run, parse(arguments))
+    return script.guarded(parser(), run, arguments)
 
 
 if __name__ == "__main__":
-    converter.begin()
-    sys.exit(main())
+    script.run(main)

@@ -11,40 +11,42 @@ RESULTS are files that `./bench -o jsonl`, `-o json` or `-o csv` wrote (or llama
 have no limits); - is standard input. One row of charts per kind of test, prompts above generation.
 The horizontal axis is what varies: depth, else threads, else batch, else type. Results of
 `./bench attention` become four charts by number of keys. Needs matplotlib
-(tools/requirements-plots.txt), or `uv run tools/plot_bench.py`. Exit codes: 0 done, 2 usage, 3 a file
-that is not what it should be, 4 input or output failed.
+(tools/requirements-plots.txt), or `uv run tools/plot_bench.py`.
+
+Example: ./bench models/fable.bin -d 0,256 -o jsonl >bench.jsonl && tools/plot_bench.py bench.jsonl -o bench.svg
 """
 
 import argparse
-import sys
-from pathlib import Path
 
-from tern.plot import AXES, FORMS, PlotError, draw, read, save
+from tern import script
+
+if __name__ == "__main__":
+    script.begin()
+
+from tern import plot
+from tern.errors import ConvertError
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+def run(options: argparse.Namespace) -> None:
+    outputs = options.output or ["bench.svg"]
+    for name in outputs:
+        plot.check_form(name)
+    results = [r for name in options.results for r in plot.read(name)]
+    if len({type(r) for r in results}) > 1:
+        raise ConvertError("results of bench attention and of other tests do not fit one figure")
+    figure = plot.draw(results, options.x, options.title)
+    for name in outputs:
+        plot.save(figure, name)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = script.parser("plot_bench.py", __doc__)
     parser.add_argument("results", nargs="+", metavar="RESULTS")
     parser.add_argument("-o", "--output", action="append", metavar="OUT", help=".svg or .png; default bench.svg")
-    parser.add_argument("--x", choices=list(AXES), help="horizontal axis; default: what varies")
+    parser.add_argument("--x", choices=list(plot.AXES), help="horizontal axis; default: what varies")
     parser.add_argument("--title", default="")
-    args = parser.parse_args()
-    try:
-        outputs = args.output or ["bench.svg"]
-        for name in outputs:
-            if Path(name).suffix not in FORMS:
-                raise PlotError(2, f"{name}: want a name that ends with .svg or .png")
-        results = [r for name in args.results for r in read(name)]
-        if len({type(r) for r in results}) > 1:
-            raise PlotError(3, "results of bench attention and of other tests do not fit one figure")
-        figure = draw(results, args.x, args.title)
-        for name in outputs:
-            save(figure, name)
-    except PlotError as e:
-        print(f"plot_bench.py: {e}", file=sys.stderr)
-        return e.code
-    return 0
+    return script.guarded(parser, run, arguments, "requirements-plots.txt")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script.run(main)

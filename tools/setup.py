@@ -22,7 +22,7 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent.parent
-ONLY_IN_A_CLONE = {"environment", "plot", "regroup", "verify"}  # modules that the scripts alone need
+ONLY_IN_A_CLONE = {"environment", "plot", "regroup", "script", "verify"}  # modules that the scripts alone need
 scratch = tempfile.mkdtemp()
 atexit.register(shutil.rmtree, scratch, ignore_errors=True)
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Train the model that ships (models/fable.bin), from raw text to a Hugging Face directory.
 
-    python tools/train.py prepare   --text ../shared/data/text --work DIR   # clean, split, sort by simplicity
-    python tools/train.py tokenizer --work DIR                              # byte-level BPE, encode every split
-    python tools/train.py train     --work DIR --steps N ...                # resumes from DIR/last.pt, else from --from-file
-    python tools/train.py train     --work DIR --mtp --from-file models/fable.bin ...  # a layer that guesses, behind that model
-    python tools/train.py average   --work DIR --first A.pt --second B.pt   # mean of two checkpoints
-    python tools/train.py export    --work DIR --out HF                     # config, safetensors, tokenizer, generation
-    python tools/train.py evaluate  --hf HF --work DIR ...                  # bits per byte, checks over samples
-    python tools/train.py credits   --text ../shared/data/text > models/CREDITS.md
+    tools/train.py prepare   --text ../shared/data/text --work DIR   # clean, split, sort by simplicity
+    tools/train.py tokenizer --work DIR                              # byte-level BPE, encode every split
+    tools/train.py train     --work DIR --steps N ...                # resumes from DIR/last.pt, else from --from-file
+    tools/train.py train     --work DIR --mtp --from-file models/fable.bin ...  # a layer that guesses, behind that model
+    tools/train.py average   --work DIR --first A.pt --second B.pt   # mean of two checkpoints
+    tools/train.py export    --work DIR --out HF                     # config, safetensors, tokenizer, generation
+    tools/train.py evaluate  --hf HF --work DIR ...                  # bits per byte, checks over samples
+    tools/train.py credits   --text ../shared/data/text > models/CREDITS.md
+
+Example: tools/train.py credits --text ../shared/data/text >models/CREDITS.md
 
 Everything runs on the CPU. The commands that made the shipped model stand in models/README.md.
 """
@@ -16,9 +18,18 @@ Everything runs on the CPU. The commands that made the shipped model stand in mo
 import argparse
 import importlib
 
+from tern import script
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+if __name__ == "__main__":
+    script.begin()
+
+
+def run(options: argparse.Namespace) -> None:
+    getattr(importlib.import_module(f"tern.training.{options.module}"), options.command)(options)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = script.parser("train.py", __doc__)
     commands = parser.add_subparsers(dest="command", required=True)
 
     def command(name, module, help, **options):
@@ -48,9 +59,8 @@ def main():
         baseline="", samples="", prompt="The cat sat", seeds=50, tokens=300, show=3, threads=2,
     )  # fmt: skip
     command("credits", "credits", "write the credits of the picture books", text="../shared/data/text")
-    args = parser.parse_args()
-    getattr(importlib.import_module(f"tern.training.{args.module}"), args.command)(args)
+    return script.guarded(parser, run, arguments, "requirements-train.txt")
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

@@ -1,15 +1,30 @@
 #!/usr/bin/env python3
 """Prints src/text/unicode_tables.c, made by asking the tokenizers package about every code point.
 
-    tools/unicode_tables.py > src/text/unicode_tables.c
+    tools/unicode_tables.py >src/text/unicode_tables.c
+
+Example: tools/unicode_tables.py | diff - src/text/unicode_tables.c
 
 It takes about a minute. tern/testing/unicode_tables.py does the work.
 """
 
 import argparse
 
+from tern import script
+
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__.split("\n")[0]).parse_args()
-    from tern.testing import unicode_tables
+    script.begin("numpy", "sentencepiece", "tokenizers", "tqdm")
+
+
+def run(_: argparse.Namespace) -> None:
+    from tern.testing import unicode_tables  # takes a second
 
     unicode_tables.write()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return script.guarded(script.parser("unicode_tables.py", __doc__), run, arguments)
+
+
+if __name__ == "__main__":
+    script.run(main)

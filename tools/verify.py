@@ -3,14 +3,21 @@
 
     tools/verify.py MODEL.bin PROBES.npz [--bound X] [--cache-type f32|f16|q8] [--cpu NAME] [--threads N] [--batch N]
 
+Example: tools/golden.py --probes qwen3 probes.npz && tools/verify.py qwen3.bin probes.npz
+
 tools/golden.py --probes SOURCE PROBES.npz writes the probes. Prints the worst error of each operation, or names the
-first layer and operation that is wrong. Exit codes are those of ./run; 6: something differs. Needs `make` and numpy.
+first layer and operation that is wrong. Needs `make`.
 """
 
 import argparse
 import os
 import sys
 from pathlib import Path
+
+from tern import script
+
+if __name__ == "__main__":
+    script.begin("numpy", "tqdm")
 
 from tern import errors, library, verify
 from tern.programs import ROOT
@@ -37,23 +44,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Holds every step of a converted model to probes of the original.")
+    parser = script.parser("verify.py", __doc__, script.CODES + " 6: something differs.")
     parser.add_argument("model", type=Path)
     parser.add_argument("probes", type=Path)
     parser.add_argument("--bound", type=float, help="share of the largest value of a row; default: by the type of the weights")
     parser.add_argument("--cache-type", choices=library.CACHE_TYPES, default="f32")
     parser.add_argument("--cpu", help="kernels, as for ./run")
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--batch", type=int, default=library.ROWS)
-    try:
-        return run(parser.parse_args(arguments))
-    except errors.ConvertError as e:
-        print(f"verify.py: {e}", file=sys.stderr)
-        return e.code
-    except OSError as e:
-        print(f"verify.py: {e.filename}: {e.strerror}", file=sys.stderr)
-        return errors.IO
+    parser.add_argument("--threads", type=script.at_least(0), default=0)
+    parser.add_argument("--batch", type=script.at_least(1), default=library.ROWS)
+    return script.guarded(parser, run, arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script.run(main)

@@ -217,7 +217,7 @@ class Verify(unittest.TestCase):
             (lambda: of(q=np.zeros((2, 40), "<f4")), "'q' is not an operation"),
             (lambda: of(**{"layer.1.": np.zeros((2, 40), "<f4")}), "'layer.1.' is not an operation"),
             (lambda: of(**{"a\x1b[2J": np.zeros((2, 3), "<f4")}), r"'a\x1b[2J' is not an operation"),
-            (lambda: self.model, "a file of numpy.savez, is damaged"),
+            (lambda: self.model, "is not a file of numpy.savez"),
         ]  # fmt: skip
         for make, wanted in cases:
             with self.subTest(wanted=wanted):

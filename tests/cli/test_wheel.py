@@ -16,7 +16,7 @@ import numpy
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / os.environ.get("RUN", "run")
 FABLE = ROOT / "models" / "fable.bin"
-SCRIPTS_ALONE = {"environment.py", "plot.py", "regroup.py", "verify.py", "testing", "training"}  # need what only a clone has
+SCRIPTS_ALONE = {"environment.py", "plot.py", "regroup.py", "script.py", "verify.py", "testing", "training"}  # need what only a clone has
 TEXT = "The cat sat"
 
 

@@ -29,6 +29,7 @@ model.py     a model as programs and notebooks use it
 harness.py   that model in lm-evaluation-harness
 verify.py    every step of a model against probes of the original
 plot.py      results of ./bench as a figure
+script.py    what all scripts in tools/ do alike
 testing/     what the golden tests and the check scripts share
 training/    the model that ships
 regroup.py   a model with another number of KV heads, and what that costs

@@ -8,19 +8,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import IO, USAGE, ConvertError
+
 FORMS = (".svg", ".png")
 AXES = {"depth": "tokens in the cache", "threads": "threads", "batch": "batch size", "type": "weight type"}
 # Okabe and Ito's colours, which stay apart for colour-blind eyes.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442"]
 MARKERS = "osD^vP*X"
-
-
-class PlotError(Exception):
-    """What is said to the user, with an exit code."""
-
-    def __init__(self, code: int, text: str):
-        super().__init__(text)
-        self.code = code
 
 
 @dataclass(frozen=True)
@@ -91,16 +85,16 @@ def read(name: str) -> list[Result] | list[Cost]:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except OSError as e:
-        raise PlotError(4, f"{name}: cannot read: {e.strerror}") from e
+        raise ConvertError(f"{name}: cannot read: {e.strerror}", IO) from e
     except UnicodeDecodeError as e:
-        raise PlotError(3, f"{name}: not text") from e
+        raise ConvertError(f"{name}: not text") from e
     try:
         rows = parse(text)
         found = [to_cost(row) if "n_keys" in rows[0] else to_result(row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise PlotError(3, f"{name}: not results of bench ({type(e).__name__}: {e})") from e
+        raise ConvertError(f"{name}: not results of bench ({type(e).__name__}: {e})") from e
     if not found:
-        raise PlotError(3, f"{name}: no results in it")
+        raise ConvertError(f"{name}: no results in it")
     return found
 
 
@@ -200,8 +194,8 @@ def load_pyplot():
         matplotlib.rcParams.update({"svg.fonttype": "none", "font.size": 10})
         from matplotlib import pyplot
     except ImportError as e:
-        raise PlotError(
-            2, "matplotlib is missing: pip install -r tools/requirements-plots.txt, or uv run tools/plot_bench.py"
+        raise ConvertError(
+            "matplotlib is missing: pip install -r tools/requirements-plots.txt, or uv run tools/plot_bench.py", USAGE
         ) from e
     return pyplot
 
@@ -243,6 +237,11 @@ def draw(results: list[Result] | list[Cost], axis: str | None, title: str):
     return figure
 
 
+def check_form(name: str) -> None:
+    if Path(name).suffix not in FORMS:
+        raise ConvertError(f"{name}: want a name that ends with .svg or .png", USAGE)
+
+
 def save(figure, name: str) -> None:
     """Writes to a temporary file beside `name`, which then takes its place."""
     form, part = Path(name).suffix, Path(name + ".tmp")
@@ -251,4 +250,4 @@ def save(figure, name: str) -> None:
         part.replace(name)
     except OSError as e:
         part.unlink(missing_ok=True)
-        raise PlotError(4, f"{name}: cannot write: {e.strerror}") from e
+        raise ConvertError(f"{name}: cannot write: {e.strerror}", IO) from e

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from . import plot, programs
-from .errors import IO, USAGE, ConvertError
+from .errors import IO, USAGE, ConvertError, reading
 from .weights import keys, reader, tiles, writer
 
 QK_FULL, QK_HEAD_LAYER = 2, 3  # kinds of norm whose weights [n_kv_heads * head_dim] belong to single heads
@@ -36,6 +36,8 @@ def pool(x: np.ndarray, old: int, new: int) -> np.ndarray:
 
 
 def check(file: reader.WeightsFile, kv_heads: int) -> None:
+    if not {"n_heads", "n_kv_heads"} <= set(file.config):
+        raise ConvertError(f"{file.path}: the model has no KV heads that could be regrouped")
     for heads, old in zip(file.per_layer("n_heads"), file.per_layer("n_kv_heads"), strict=True):
         if kv_heads < 1 or heads % kv_heads or (old % kv_heads and kv_heads % old):
             raise ConvertError(f"{kv_heads} KV heads cannot be made of {old} for {heads} heads: want a divisor or a multiple", USAGE)
@@ -94,7 +96,8 @@ def regroup(model: Path, out: Path, kv_heads: int) -> bool:
 def encode(model: Path, text: Path, folder: Path) -> int:
     """Writes the documents of a text as the splits that tools/train.py reads; the last one, or the last tenth, is held out.
     Returns how many tokens there are to train on."""
-    documents, ids = text.read_text(encoding="utf8").split(SEPARATOR), []
+    with reading(str(text)):
+        documents, ids = text.read_text(encoding="utf8").split(SEPARATOR), []
     first = [int(x) for x in reader.WeightsFile(model).keys("tokenizer").get("add.before", [])]  # BOS, mostly
     for i, document in enumerate(documents):
         one = folder / f"{i}.txt"

@@ -9,10 +9,12 @@ Out: for each array the largest error. An operation holds where max |a - b| <= b
 """
 
 import re
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from .errors import ConvertError, reading
 from .library import Engine, Observation
@@ -51,6 +53,9 @@ class Tally:
 
 def read(path: Path) -> Probes:
     """A file of probes, checked."""
+    path.stat()
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise ConvertError(f"{path}: is not a file of numpy.savez; tools/golden.py --probes writes such files")
     with reading(f"{path}, a file of numpy.savez,"), np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     tokens, positions = arrays.pop("tokens", None), arrays.pop("positions", None)
@@ -142,6 +147,12 @@ class Comparison:
 
 def compare(engine: Engine, probes: Probes, bound: float) -> Comparison:
     """Evaluates the tokens of the probes and compares every step."""
-    result = Comparison(probes, engine.info.n_layers, bound)
-    engine.observe(probes.tokens.tolist(), {int(p) for p in probes.positions}, result.take)
+    result, n = Comparison(probes, engine.info.n_layers, bound), engine.info.n_layers
+    with tqdm(total=n * len(probes.tokens), desc="layers of tokens", disable=None, leave=False) as bar:
+
+        def take(o: Observation) -> None:
+            result.take(o)
+            bar.update(len(o.positions) * (o.operation == "out"))
+
+        engine.observe(probes.tokens.tolist(), {int(p) for p in probes.positions}, take)
     return result

@@ -30,6 +30,8 @@ def downloaded(source: Path) -> Path:
 
 def run(options: Namespace | SimpleNamespace) -> None:
     """A conversion: what tools/convert.py does with its options."""
+    if options.out is None and not options.dry_run:
+        raise ConvertError("name the weights file to write, or give --dry-run", USAGE)
     if options.out is not None:
         options.out = paths.out_file(options.out)
     options.source = downloaded(options.source)

@@ -28,11 +28,16 @@ def say(text: str) -> None:
     try:
         print(line(text), flush=True)
     except OSError as e:
-        null = os.open(os.devnull, os.O_WRONLY)  # where what could not be written goes at the end
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
+        hush()
         if not isinstance(e, BrokenPipeError):
             raise ConvertError(f"standard output: {e.strerror}", IO) from None
+
+
+def hush() -> None:
+    """From now on standard output goes nowhere, and so does what could not be written."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def _visible(found: re.Match) -> str:

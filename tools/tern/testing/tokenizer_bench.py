@@ -6,6 +6,8 @@ import struct
 import time
 from pathlib import Path
 
+from tqdm import tqdm
+
 from ..convert.tokenizers.section import section
 from ..errors import ConvertError
 from .tokenizer_check import Engine, load
@@ -53,13 +55,15 @@ def run(source: Path, file: Path, n_bytes: int, document: int, rounds: int) -> b
     t = load(source)
     if t.reference is None:
         raise ConvertError("no reference package reads this tokenizer")
-    text = file.read_bytes()[: n_bytes].decode("utf-8", "replace")
+    text = file.read_bytes()[:n_bytes].decode("utf-8", "replace")
+    if not text:
+        raise ConvertError(f"{file} is empty")
     texts = documents(text, document)
     data = [s.encode() for s in texts]
     size = sum(map(len, data)) / 1e6
     engine = TimedEngine(section(t))
     ours, theirs = [], []
-    for _ in range(rounds):
+    for _ in tqdm(range(rounds), desc="rounds", disable=None, leave=False):
         seconds, got = engine.time(data)
         ours.append(seconds)
         seconds, want = time_reference(t, texts)

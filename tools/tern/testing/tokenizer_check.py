@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tqdm import tqdm
+
 from ..convert.files import gguf as gguf_file
 from ..convert.files.file import begins_with
 from ..convert.tokenizers.gguf import from_gguf
@@ -16,7 +18,7 @@ from ..convert.tokenizers.llama2c import from_llama2c
 from ..convert.tokenizers.read import read
 from ..convert.tokenizers.tokenizer import SPECIAL, Tokenizer
 from ..convert.tokenizers.vectors import vector_strings
-from ..errors import ConvertError
+from ..errors import ConvertError, reading
 from ..programs import ROOT
 from .hard_strings import hard_string
 
@@ -77,7 +79,7 @@ def compare(t: Tokenizer, engine: Engine, n: int, seed: int, report: Report) -> 
     specials = [a.content for a in t.added if a.flags & SPECIAL]
     fragments = [s.encode() for s in vector_strings(specials)]
     added = [a.content.encode() for a in t.added]
-    for i in range(len(fragments) + n):
+    for i in tqdm(range(len(fragments) + n), desc="strings", disable=None, leave=False):
         fixed = i < len(fragments)
         data = fragments[i] if fixed else hard_string(seed, i, fragments, t.tokens, added)
         text = data.decode("utf-8", "replace")
@@ -90,12 +92,13 @@ def compare(t: Tokenizer, engine: Engine, n: int, seed: int, report: Report) -> 
 
 
 def compare_vectors(engine: Engine, inputs: Path, outputs: Path, report: Report) -> None:
-    strings = inputs.read_text(encoding="utf-8").split("\n__ggml_vocab_test__\n")
-    lines = outputs.read_text().split("\n")
+    with reading(f"{inputs}, or {outputs},"):
+        strings = inputs.read_text(encoding="utf-8").split("\n__ggml_vocab_test__\n")
+        lists = [[int(k) for k in line.split()] for line in outputs.read_text().split("\n")]
     if strings[-1] == "":
         strings.pop()
-    for text, line in zip(strings, lines):
-        report.same("ids", text, engine.encode(text.encode(), False), [int(k) for k in line.split()])
+    for text, ids in zip(strings, lists):
+        report.same("ids", text, engine.encode(text.encode(), False), ids)
 
 
 def load(path: Path) -> Tokenizer:

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from .documents import text_of
+
 
 def credits(args):
     """credits.tsv -> Markdown: one line for every CC BY picture book."""
-    rows = [l.split("\t") for l in (Path(args.text) / "credits.tsv").read_text(encoding="utf8").splitlines()]
+    rows = [l.split("\t") for l in text_of(Path(args.text) / "credits.tsv").splitlines()]
     books = [dict(zip(rows[0], r + [""] * 7)) for r in rows[1:]]
     print("# Credits\n\nThe model was trained, among other texts, on these picture books, licensed under Creative Commons"
           " Attribution\n(https://creativecommons.org/licenses/by/4.0/). The texts were changed: layout and pictures removed,"

@@ -1,5 +1,7 @@
 """Files of documents: texts, one after another, with a mark between them."""
 
+from ..errors import reading
+
 EOT = "<|endoftext|>"  # the only special token: begins every story and ends it (bos == eos)
 SEPARATOR = f"\n{EOT}\n"
 
@@ -9,5 +11,10 @@ def write_documents(path, documents):
     print(f"{path.name:14} {len(documents):5} documents {path.stat().st_size:9} bytes")
 
 
+def text_of(path):
+    with reading(str(path)):
+        return path.read_text(encoding="utf8")
+
+
 def read_documents(path):
-    return path.read_text(encoding="utf8").split(SEPARATOR)
+    return text_of(path).split(SEPARATOR)

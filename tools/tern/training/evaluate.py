@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from tqdm import tqdm
 from transformers import AutoTokenizer, LlamaForCausalLM
 
-from .documents import read_documents
+from ..errors import reading
+from .documents import read_documents, text_of
 from .llama2c import Llama2c
 from .shape import Config
 from .texts import words_of
@@ -27,14 +29,14 @@ def windows(ids, context):
 
 def bits_per_byte(stories, encode, nll, context):
     """Sum of -log2 p over the text's tokens (BOS given, no end token) / UTF-8 bytes; each story its own sequence."""
-    nats = sum(float(nll(w)[first - 1:].sum()) for s in stories for w, first in windows(encode(s), context))
+    nats = sum(float(nll(w)[first - 1:].sum()) for s in tqdm(stories, desc="stories", disable=None, leave=False) for w, first in windows(encode(s), context))
     return nats / math.log(2) / sum(len(s.encode()) for s in stories)
 
 
 def check_samples(samples, work):
     """Words unknown to the corpus, the most frequent word 4-gram of one sample, the longest run copied."""
     names = ("tales", "books", "pictures", "stories")
-    corpus = [w.strip("'") for n in names for w in words_of((work / f"{n}.txt").read_text(encoding="utf8"))]
+    corpus = [w.strip("'") for n in names for w in words_of(text_of(work / f"{n}.txt"))]
     ids = {w: i + 1 for i, w in enumerate(sorted(set(corpus)))}
     told = [[w.strip("'") for w in words_of(s)] for s in samples]
     flat = [w for t in told for w in t]
@@ -71,10 +73,13 @@ def evaluate(args):
     work = Path(args.work)
     test = read_documents(work / "test.txt")
     if args.baseline:
-        base = Llama2c(Path(args.baseline), Path(args.baseline).with_name("tok512.bin"))
+        with reading(f"{args.baseline}, or tok512.bin beside it,"):
+            base = Llama2c(Path(args.baseline), Path(args.baseline).with_name("tok512.bin"))
         print(f"stories260K: {bits_per_byte(test, base.encode, base.nll, base.context):.4f} bits per byte, {len(test)} stories")
-    model = LlamaForCausalLM.from_pretrained(args.hf, dtype=torch.float32).eval()
-    tok = AutoTokenizer.from_pretrained(args.hf)
+    Path(args.hf).stat()  # or its name would be looked up
+    with reading(str(args.hf)):
+        model = LlamaForCausalLM.from_pretrained(args.hf, dtype=torch.float32, local_files_only=True).eval()
+        tok = AutoTokenizer.from_pretrained(args.hf, local_files_only=True)
 
     @torch.no_grad()
     def nll(ids):
@@ -88,7 +93,7 @@ def evaluate(args):
         samples = [s for s in read_documents(Path(args.samples)) if s]
     else:
         prompt, samples = tok(args.prompt, return_tensors="pt"), []
-        for seed in range(1, args.seeds + 1):
+        for seed in tqdm(range(1, args.seeds + 1), desc="samples", disable=None, leave=False):
             torch.manual_seed(seed)
             with torch.no_grad():
                 out = model.generate(**prompt, max_new_tokens=args.tokens, do_sample=True, pad_token_id=0)

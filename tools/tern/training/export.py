@@ -5,13 +5,12 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
 from safetensors.torch import save_file
 
 from ..weights.reader import WeightsFile
 from . import mtp
 from .documents import EOT
-from .model import build
+from .model import build, checkpoint_of
 from .shape import Config, shape_of
 from .train import load_weights
 
@@ -27,7 +26,7 @@ passes those credits on.
 def checkpoint(work, path):
     """DIR/last.pt; or, with --mtp FILE, the weights file that DIR/mtp.pt was trained behind."""
     if not path:
-        return torch.load(work / "last.pt", weights_only=False)
+        return checkpoint_of(work / "last.pt")
     file = WeightsFile(path)
     config = shape_of(file)
     model = build(config)

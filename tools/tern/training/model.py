@@ -6,6 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..errors import reading
+
+
+def checkpoint_of(path):
+    """What a training run wrote."""
+    with reading(f"{path}, a checkpoint of tools/train.py,"):
+        return torch.load(path, weights_only=False)
+
 
 def build(config):
     c = config

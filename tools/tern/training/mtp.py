@@ -14,11 +14,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from tqdm import tqdm
 
+from ..errors import USAGE, ConvertError
 from ..weights.reader import WeightsFile
-from .model import build
+from .model import build, checkpoint_of
 from .shape import Config, shape_of
-from .stream import Stream
+from .stream import Stream, split
 from .train import load_weights, schedule, shares
 
 
@@ -69,7 +71,7 @@ def train(args):
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     if not args.from_file:
-        raise SystemExit("train.py: --mtp needs the model that stays as it is: --from-file")
+        raise ConvertError("--mtp needs the model that stays as it is: --from-file", USAGE)
     work, file = Path(args.work), WeightsFile(args.from_file)
     config = shape_of(file)
     model = build(config)
@@ -81,13 +83,14 @@ def train(args):
     muon = torch.optim.Muon(matrices, lr=args.lr, weight_decay=args.weight_decay, momentum=0.95, adjust_lr_fn="match_rms_adamw")
     adamw = torch.optim.AdamW([p for p in guesser.parameters() if p.ndim == 1], lr=args.lr, betas=(0.9, 0.95), weight_decay=0)
     if args.resume and (work / "mtp.pt").exists():
-        state = torch.load(work / "mtp.pt", weights_only=False)
+        state = checkpoint_of(work / "mtp.pt")
         guesser.load_state_dict(state["guesser"])
         step = state["step"]
     names = ["books", "tales", "pictures", "stories"]
     share = shares(args.mix, names)
     streams = {n: Stream(work / f"{n}.npz", args.seed + step, n in names[2:]) for n, s in zip(names, share) if s}
     held, begun, spent, begin = held_out(work, args.seq), time.time(), 0.0, step
+    bar = tqdm(total=args.steps, initial=step, desc="steps", disable=None, leave=False)
     while step < args.steps and spent < 1:
         spent = (time.time() - begun) / 60 / args.minutes if args.minutes else 0.0
         picks = np.random.default_rng([args.seed, step]).choice(len(names), size=args.batch // args.seq, p=share)
@@ -102,18 +105,19 @@ def train(args):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         step += 1
+        bar.update()
         if step % args.log_every == 0 or step == args.steps or spent >= 1:
             said = ", ".join(f"{loss:.3f} nats {100 * right:.1f} %" for loss, right in found)
             note = f"; valid {', '.join(f'{100 * r:.1f} %' for r in validate(model, guesser, held))}" if step % args.valid_every == 0 or spent >= 1 else ""
-            print(f"{time.strftime('%H:%M:%S')} step {step}: {said}{note}", flush=True)
+            with tqdm.external_write_mode():
+                print(f"{time.strftime('%H:%M:%S')} step {step}: {said}{note}", flush=True)
+    bar.close()
     torch.save({"guesser": guesser.state_dict(), "step": step}, work / "mtp.pt")
 
 
 def held_out(work, seq):
     """The validation stories as windows."""
-    data = np.load(work / "valid.npz")
-    docs = np.split(data["ids"], np.cumsum(data["lengths"])[:-1])
-    return [torch.from_numpy(d[: seq + 1].astype(np.int64))[None] for d in docs if len(d) > 8]
+    return [torch.from_numpy(d[: seq + 1].astype(np.int64))[None] for d in split(work / "valid.npz") if len(d) > 8]
 
 
 @torch.no_grad()
@@ -127,7 +131,7 @@ def validate(model, guesser, held):
 
 def published(work):
     """The layer's tensors as GLM-4.5 publishes them, less `model.layers.N.`."""
-    state = torch.load(Path(work) / "mtp.pt", weights_only=False)["guesser"]
+    state = checkpoint_of(Path(work) / "mtp.pt")["guesser"]
     out = {}
     for name, value in state.items():
         name = name.removeprefix("layer.")

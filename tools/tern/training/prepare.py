@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from .documents import EOT, write_documents
+from .documents import EOT, text_of, write_documents
 from .texts import clean, lower_opening, sort_by_simplicity, split_sample
 
 TEST_STORIES = 100  # the last ones of the sample: never trained on, the acceptance text
@@ -15,10 +15,10 @@ def prepare(args):
     """corpus + sample -> tales (simplest third of the books), books (the rest), pictures, stories, valid, test."""
     text, work = Path(args.text), Path(args.work)
     work.mkdir(parents=True, exist_ok=True)
-    corpus = (text / "corpus_children.txt").read_text(encoding="utf8").split(EOT)
+    corpus = text_of(text / "corpus_children.txt").split(EOT)
     corpus = [lower_opening(clean(d)) for d in corpus if d.strip()]
     books, pictures = corpus[:-PICTURE_BOOKS], corpus[-PICTURE_BOOKS:]
-    sample = clean((text / "tinystories_sample_944k.txt").read_text(encoding="utf8"))
+    sample = clean(text_of(text / "tinystories_sample_944k.txt"))
     # The held-out stories are cut by the plain rule, so that "the last 100" needs no judgement of ours.
     plain = [s for s in re.split(r"(?<!\n)\n(?!\n)", sample) if s]
     test, rest = plain[-TEST_STORIES:], plain[:-TEST_STORIES]

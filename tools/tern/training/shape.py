@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import ConvertError
+
 WANTED = {"head_tied": 1, "activation": b"silu", "rope_set": 1, "rope.0.factor": 1, "attn_bias": 0, "ffn_bias": 0, "window": 0}
 
 
@@ -24,7 +26,7 @@ class Config:
 
 
 def shape_of(file):
-    """The shape of a weights file, if model.py computes what it says; else SystemExit with the key that differs."""
+    """The shape of a weights file, if model.py computes what it says; else ConvertError with the key that differs."""
     sizes = {"vocab": "vocab", "dim": "dim", "n_layers": "layers", "n_heads": "heads", "n_kv_heads": "kv_heads", "head_dim": "head_dim",
              "hidden": "hidden", "max_seq": "context"}  # fmt: skip
     keys, c = file.config, Config()
@@ -45,4 +47,4 @@ def shape_of(file):
 
 def fits(file, key, is_so):
     if not is_so:
-        raise SystemExit(f"train.py: {file.path}: cannot be trained here: {key} is not that of a Llama with tied embeddings")
+        raise ConvertError(f"{file.path}: cannot be trained here: {key} is not that of a Llama with tied embeddings")

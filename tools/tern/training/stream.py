@@ -2,14 +2,21 @@
 
 import numpy as np
 
+from ..errors import reading
+
+
+def split(path):
+    """The documents of an encoded split, each an array of ids."""
+    with reading(f"{path}, an encoded split,"), np.load(path) as data:
+        return np.split(data["ids"], np.cumsum(data["lengths"])[:-1])
+
 
 class Stream:
     """Endless windows of `length + 1` tokens from one split; documents are shuffled anew every pass.
     `whole`: a document that a window cut off begins the next one, as long as it is not longer than a window."""
 
     def __init__(self, path, seed, whole):
-        data = np.load(path)
-        self.docs = np.split(data["ids"], np.cumsum(data["lengths"])[:-1])
+        self.docs = split(path)
         self.seed, self.epoch, self.at, self.ids, self.whole = seed, 0, 0, None, whole
 
     def window(self, length):

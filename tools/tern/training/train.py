@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
+from ..errors import USAGE, ConvertError
 from ..weights.reader import WeightsFile
-from .model import build
+from .model import build, checkpoint_of
 from .shape import Config, shape_of
-from .stream import Stream
+from .stream import Stream, split
 
 
 def schedule(step, args, spent):
@@ -28,10 +30,13 @@ def schedule(step, args, spent):
 
 def shares(mix, names):
     """"books=35,tales=65" -> the share of each split, in the order of names, as an array that sums to 1."""
-    given = {n: float(w) for n, w in (item.split("=") for item in mix.split(","))}
+    try:
+        given = {n: float(w) for n, w in (item.split("=") for item in mix.split(","))}
+    except ValueError:
+        raise ConvertError(f"--mix {mix}: want NAME=SHARE,NAME=SHARE", USAGE) from None
     weights = np.array([given.pop(n, 0.0) for n in names])
     if given or weights.sum() <= 0:
-        raise SystemExit(f"train.py: --mix {mix}: the splits are {', '.join(names)}")
+        raise ConvertError(f"--mix {mix}: the splits are {', '.join(names)}", USAGE)
     return weights / weights.sum()
 
 
@@ -51,7 +56,7 @@ def load_weights(model, file):
 
 def trained_values(work, names):
     """The tensors of a weights file as DIR/last.pt has them: {name: f32 array}."""
-    state = torch.load(work / "last.pt", weights_only=False)["model"]
+    state = checkpoint_of(work / "last.pt")["model"]
     return {name: state[parameter_of(name)].float().numpy() for name in names}
 
 
@@ -81,7 +86,7 @@ def train(args):
     streams = {n: Stream(work / f"{n}.npz", args.seed, n in short) for n, a, b in zip(names, first, last) if a + b > 0}
     step, seen = 0, Counter()
     if args.resume and (work / "last.pt").exists():
-        state = torch.load(work / "last.pt", weights_only=False)
+        state = checkpoint_of(work / "last.pt")
         model.load_state_dict(state["model"])
         muon.load_state_dict(state["muon"])
         adamw.load_state_dict(state["adamw"])
@@ -105,9 +110,7 @@ def train(args):
         with torch.autocast("cpu", torch.bfloat16):
             return compiled(ids, targets, drop if args.dropout else None)
 
-    held = np.load(work / "valid.npz")
-    starts = np.concatenate([[0], np.cumsum(held["lengths"])])
-    held = [torch.from_numpy(held["ids"][a:b].astype(np.int64)) for a, b in zip(starts, starts[1:])]
+    held = [torch.from_numpy(ids.astype(np.int64)) for ids in split(work / "valid.npz")]
 
     def validate():
         """Nats per token over the validation stories, each its own sequence after EOT (uncompiled: shapes vary)."""
@@ -125,6 +128,7 @@ def train(args):
     pieces = args.batch // tokens
     mean, clock, since, saved = None, time.time(), 0, time.time()
     begun, spent = time.time(), 0.0
+    bar = tqdm(total=args.steps, initial=step, desc="steps", disable=None, leave=False)
     while step < args.steps and spent < 1 and not (work / "stop").exists():
         spent = (time.time() - begun) / 60 / args.minutes if args.minutes else 0.0
         rng = np.random.default_rng([args.seed, step])
@@ -144,15 +148,18 @@ def train(args):
             optimizer.step()
         model.zero_grad(set_to_none=True)
         step, since = step + 1, since + args.batch
+        bar.update()
         mean = loss if mean is None else 0.95 * mean + 0.05 * loss
         if step % args.log_every == 0 or step == args.steps:
             speed, clock, since = since / (time.time() - clock), time.time(), 0
             note = f" valid {validate():.4f}" if step % args.valid_every == 0 or step == args.steps else ""
-            print(f"{time.strftime('%H:%M:%S')} step {step} tokens {sum(seen.values())} loss {mean:.4f} "
-                  f"lr {args.lr * factor:.5f} {speed:.0f} tok/s{note}", flush=True)
+            with tqdm.external_write_mode():
+                print(f"{time.strftime('%H:%M:%S')} step {step} tokens {sum(seen.values())} loss {mean:.4f} "
+                      f"lr {args.lr * factor:.5f} {speed:.0f} tok/s{note}", flush=True)
         if time.time() - saved > 240:
             save()
             saved = time.time()
+    bar.close()
     save()
     print("seen", dict(seen), "passes", {n: s.epoch for n, s in streams.items()}, flush=True)
 
@@ -160,6 +167,8 @@ def train(args):
 def average(args):
     """DIR/last.pt becomes the mean of two checkpoints' weights (Wortsman et al. 2022): the later one had begun to learn
     the sample by heart, and half-way back the validation loss is lower than at either end."""
-    a, b = (torch.load(p, weights_only=False) for p in (args.first, args.second))
+    if not args.first or not args.second:
+        raise ConvertError("name both checkpoints: --first and --second", USAGE)
+    a, b = (checkpoint_of(p) for p in (args.first, args.second))
     b["model"] = {n: (1 - args.share) * a["model"][n] + args.share * w for n, w in b["model"].items()}
     torch.save(b, Path(args.work) / "last.pt")

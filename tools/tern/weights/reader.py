@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
+from ..errors import ConvertError, reading
 from . import keys, tiles
 from .writer import ENTRY_BYTES, MAGIC, START_BYTES
 
@@ -18,10 +19,16 @@ class WeightsFile:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        with open(path, "rb") as f:
+        with reading(f"{path}, a weights file,"):
+            self._read()
+
+    def _read(self) -> None:
+        with open(self.path, "rb") as f:
             head = f.read(START_BYTES)
+            if len(head) < START_BYTES or not head.startswith(MAGIC):
+                raise ConvertError(f"{self.path} is not a weights file")
             (
-                magic,
+                _,
                 self.major,
                 self.minor,
                 self.kind,
@@ -32,12 +39,10 @@ class WeightsFile:
                 n_sections,
                 _,
             ) = struct.unpack("<4sHH7Q", head)
-            if magic != MAGIC:
-                raise ValueError(f"{path} is not a weights file")
             self.header = head + f.read(self.header_bytes - START_BYTES)
         zeroed = self.header[:32] + bytes(8) + self.header[40:]
         if xxhash.xxh64_intdigest(zeroed) != self.checksum:
-            raise ValueError(f"{path}: the header's checksum is wrong")
+            raise ConvertError(f"{self.path}: the header's checksum is wrong")
         self.sections: dict[str, bytes] = {}
         for i in range(n_sections):
             tag, _, offset, size = struct.unpack_from("<16s3Q", self.header, START_BYTES + ENTRY_BYTES * i)
@@ -68,7 +73,7 @@ class WeightsFile:
             f.seek(t["offset"])
             data = f.read(t["bytes"])
         if xxhash.xxh64_intdigest(data) != t["xxh64"]:
-            raise ValueError(f"{self.path}: the checksum of {name} is wrong")
+            raise ConvertError(f"{self.path}: the checksum of {name} is wrong")
         return data
 
     def rows(self, name: str, matrix: int = 0):
