@@ -17,8 +17,9 @@
 enum {
     STRIP_FLOATS = 128 * 64, /* of the queries of a strip: with K and V of a block they fill half of
                                a cache of 512 KiB */
-    AT_ONCE = 16,            /* queries of a strip whose scores exist at a time */
-    LATENT_QUERIES = 128, /* of a strip of latent attention, at least: its values are made for a strip */
+    AT_ONCE = 64,            /* queries of a strip whose scores exist at a time, */
+    FEW = 16,                /* and that need not be shared out */
+    LATENT_QUERIES = 256, /* of a strip of latent attention, at least: its values are made for a strip */
     WIDEN_FROM = 24,         /* queries that make it pay to widen K and V first */
     SPLIT_FROM = 3,          /* blocks that make it pay to share them out */
     SPLIT_ROWS = 4,          /* rows at full depth whose blocks can be shared out */
@@ -428,7 +429,7 @@ static bool must_split(const struct attend_job *job, size_t threads)
 static size_t heads_together(const struct forward *f, const struct layer *w)
 {
     bool alone = f->n == 1 && pool_threads(f->pool) == 1 && f->cache->type == TERN_CACHE_F16;
-    size_t n = w->head_dim <= NARROW && w->n_heads / w->n_kv_heads * HEADS <= AT_ONCE ? HEADS : 1;
+    size_t n = w->head_dim <= NARROW && w->n_heads / w->n_kv_heads * HEADS <= FEW ? HEADS : 1;
     while (w->n_kv_heads % n)
         n--;
     return alone ? n : 1;
@@ -440,7 +441,7 @@ void step_attend(struct forward *f, const struct layer *w)
     size_t heads = heads_together(f, w), queries = w->n_heads / w->n_kv_heads * heads;
     struct attend_job job = {f, w, w->index, queries, heads};
     size_t threads = (size_t)pool_threads(f->pool), rows = strip_rows(w, f->n_batch);
-    while (rows > 1 && rows * job.queries > AT_ONCE &&
+    while (rows > 1 && rows * job.queries > FEW &&
            ceil_div(f->n, rows) * w->n_kv_heads < 4 * threads)
         rows = ceil_div(rows, 2);
     cut_strips(&job, rows);
