@@ -35,6 +35,5 @@ def logprobs(engine: Engine, ids: Sequence[int], last: int, reuse: bool = False)
         lib.tern_seq_expect(engine.context, seq, 0)
         engine.check_numbers()
 
-    with engine.borrow() as seq:
-        engine.run(lambda: evaluate(seq))
+    engine.run_alone(evaluate)
     return out, best
