@@ -295,7 +295,7 @@ class Look(LookCase):
 
     def test_a_stopped_capture_goes_on(self):
         corpus, part = self.folder / "corpus.txt", self.folder / "c.safetensors.part"
-        corpus.write_text("\n".join(f"The {i} cats sat on the mat, and then the dog came." for i in range(2000)))
+        corpus.write_text("\n".join(f"The {i} cats sat on the mat, and then the dog came." for i in range(500)))
         job = ["--lines", corpus, "--hooks", "blocks.3.hook_resid_post", "-t", 1]
         whole = self.capture(*job, name="whole.safetensors")
         first = subprocess.Popen([LOOK, FABLE, *map(str, job), "--capture", self.folder / "c.safetensors"], cwd=ROOT, stderr=subprocess.PIPE)
@@ -313,7 +313,7 @@ class Look(LookCase):
             self.assertNotIn("goes on", done.stderr.decode())
         part.write_bytes(begun)
         done = look(FABLE, *job, "--capture", self.folder / "c.safetensors")
-        self.assertRegex(done.stderr.decode(), r"goes on with line \d+ of 2000")
+        self.assertRegex(done.stderr.decode(), r"goes on with line \d+ of 500")
         for name, values in safetensors.numpy.load_file(self.folder / "c.safetensors").items():
             np.testing.assert_array_equal(values, whole[name])
         self.assertFalse(part.exists())

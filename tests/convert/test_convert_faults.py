@@ -19,7 +19,7 @@ from convert_case import BLOCKS, ROOT, SMALL, Case, gguf_model, huggingface, lla
 from tern import programs
 
 TINY = SMALL | {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 32, "num_hidden_layers": 1}
-SOME = 10_000 if os.environ.get("FAULTS") else 40
+SOME = 10_000 if os.environ.get("FAULTS") else 24
 CALLS = {os: "open close pread preadv fstat fsync fchmod replace".split(), tempfile: ["mkstemp"], shutil: ["disk_usage"]}
 
 
