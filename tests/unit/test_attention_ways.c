@@ -1,6 +1,7 @@
 /* Attention is cut up in many ways: strips of rows, items or parts of blocks, heads together or one
  * by one, blocks widened or not. All give the bits of single rows, for heads of every shape.
  * test_golden.c holds those to plain.c. */
+#include "golden.h"
 #include "suite.h"
 #include "tern_lab.h"
 #include "toy.h"
@@ -106,6 +107,8 @@ START_TEST(every_way_gives_the_same_bits)
     ck_assert_msg(!toy_write(path, &t, &e), "%s", e.text);
     run(&ways[0], type, want);
     for (size_t i = 1; i < sizeof ways / sizeof *ways; i++) {
+        if (golden_is_quick() && (i + (size_t)_i) % 3) /* each way comes up with some shapes */
+            continue;
         run(&ways[i], type, got);
         ck_assert_msg(!memcmp(got, want, sizeof got), "way %zu", i);
     }

@@ -5,6 +5,7 @@
  * was there is as it was. Interrupted calls and short transfers change nothing. A scenario of many
  * calls fails some 40 of them; all with FAULTS=all. */
 #include "allocs.h"
+#include "golden.h"
 #include "io_faults.h"
 #include "scenarios.h"
 #include "suite.h"
@@ -16,8 +17,7 @@
 /* The calls of a scenario that fail, of `all`: every step-th. */
 static size_t step_of(const struct scenario *it, size_t all)
 {
-    const char *quick = getenv("QUICK");
-    return getenv("FAULTS") ? 1 : 1 + all / (it->slow ? 3 : quick && *quick ? 10 : 40);
+    return getenv("FAULTS") ? 1 : 1 + all / (it->slow ? 3 : golden_is_quick() ? 10 : 40);
 }
 
 static size_t n_failed;

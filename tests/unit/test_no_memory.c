@@ -4,6 +4,7 @@
  * have such tests of their own in test_weights.c, test_tokenizer.c and test_quantize.c, programs in
  * test_faults.py. A scenario of many allocations fails some 40 of them; all with FAULTS=all. */
 #include "allocs.h"
+#include "golden.h"
 #include "scenarios.h"
 #include "suite.h"
 
@@ -13,8 +14,7 @@
 /* The calls of a scenario that fail, of `all`: every step-th. */
 static size_t step_of(size_t all)
 {
-    const char *quick = getenv("QUICK");
-    return getenv("FAULTS") ? 1 : 1 + all / (quick && *quick ? 10 : 40);
+    return getenv("FAULTS") ? 1 : 1 + all / (golden_is_quick() ? 10 : 40);
 }
 
 /* In the process of the test: what a scenario keeps for the next call is made before. */

@@ -93,6 +93,8 @@ START_TEST(newest_rows_can_be_taken_back)
     open_model(_i);
     for (size_t k = 0; k < sizeof chunks / sizeof *chunks; k++)
         for (size_t b = 0; b < sizeof back / sizeof *back; b++) {
+            if (golden_is_quick() && (k + b) % 3) /* each of both comes up */
+                continue;
             size_t n = 260 + 13 * b;
             tern_seq_keep(t.ctx, 0, 0);
             feed(t.ctx, 0, 0, n, chunks[k]);

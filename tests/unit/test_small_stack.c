@@ -14,7 +14,7 @@
 #include "tern_lab.h"
 #include "toy.h"
 
-enum { STACK = 256 << 10, PAINT = 0xA5, TEXT = 200000 };
+enum { STACK = 256 << 10, PAINT = 0xA5, TEXT = 50000 };
 
 static const char fable[] = "models/fable.bin";
 static char made[256], session[256];
@@ -97,10 +97,20 @@ static void *everything(void *arg)
         if (!k && !slow) {
             ok(tern_model_check(m, &e), "check");
             ok(tern_model_selftest(m, NULL, NULL, &e), "selftest");
-            use_texts(m);
         }
         tern_model_close(m);
     }
+    return NULL;
+}
+
+static void *texts(void *arg)
+{
+    tern_model *m;
+    (void)arg;
+    if (!ok(tern_model_open(&m, fable, &(struct tern_model_params){.n_threads = 1}, &e), "open"))
+        return NULL;
+    use_texts(m);
+    tern_model_close(m);
     return NULL;
 }
 
@@ -142,6 +152,7 @@ static void setup(void)
     toy_path(made, sizeof made, "small.bin");
     toy_path(session, sizeof session, "small.session");
     run_small(quantize, NULL, "quantize");
+    run_small(texts, NULL, "texts");
 }
 
 static void teardown(void)

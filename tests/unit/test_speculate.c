@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/xxh64.h"
 #include "engine/guess/pace.h"
+#include "golden.h"
 #include "image.h"
 #include "tern.h"
 #include "toy.h"
@@ -278,7 +279,7 @@ START_TEST(guesses_change_nothing)
     static struct outcome with, without;
     static struct plan plan;
     size_t drafted = 0, accepted = 0;
-    unsigned long n = getenv("QUICK") && *getenv("QUICK") ? 15 : 60;
+    unsigned long n = golden_is_quick() ? 15 : 60;
     for (unsigned long seed = 1; seed <= n; seed++) {
         make_plan(&plan, seed);
         run(&plan, false, &without);

@@ -104,6 +104,8 @@ START_TEST(kinds_agree_with_the_engine)
 {
     static const char *const kinds[] = {"naive", "online", "split", "window", "sinks"};
     struct world w;
+    if (!golden_is_due(_i))
+        return;
     world_open(&w, (uint64_t)_i);
     struct tern_zoo_cost cost, own;
     float *want = run(w.z, "engine", w.n_out, NULL, &own);
