@@ -95,6 +95,8 @@ static bool all_rows(struct forward *f)
 {
     profile_layer(f->profile, f->model->n_layers);
     step_embed(f);
+    if (f->model->ple_dim || f->model->n_streams)
+        state_watch(f, f->model->n_layers, WATCH_EMBED);
     step_embed_layers(f);
     step_spread(f);
     for (size_t l = 0; l < f->model->n_layers && !forward_is_cancelled(f); l++) {

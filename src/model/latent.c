@@ -145,6 +145,7 @@ void step_project_latent(struct forward *f, const struct layer *w)
 
 void step_latent_values(struct forward *f, const struct layer *w)
 {
+    state_watch(f, w->index, WATCH_HEADS);
     struct latent_job job = {.f = f, .w = w, .m = &w->latent.v_up, .x = f->att, .y = f->q,
                              .step = w->latent.rank, .to_step = w->latent.value};
     heads(f, OP_OUT, &job);

@@ -133,8 +133,7 @@ void ple_pass(struct forward *f, const struct layer *w, struct input *in, const 
     input_prepare(f, in);
     profile_run(f->profile, OP_GATE_UP, f->pool, ceil_div(rank, GROUP), first_items,
                 &(struct ple_job){.f = f, .w = w, .in = in, .pair = pair});
-    if (pair->gated)
-        state_watch(f, w->index, WATCH_PLE_OUT);
+    state_watch(f, w->index, pair->gated ? WATCH_PLE_OUT : WATCH_LAUREL);
     struct activations act =
         act_buffer_view(&f->ffn, f->n, rank, type_is_quantized(pair->second->type));
     profile_run(f->profile, OP_DOWN, f->pool, ceil_div(pair->second->rows, TILE_ROWS), second_items,
@@ -161,6 +160,8 @@ void step_ple(struct forward *f, const struct layer *w)
 {
     if (!w->ple_gate.data)
         return;
+    if (f->model->n_streams)
+        state_watch(f, w->index, WATCH_PLE_IN);
     struct input in = {.src = f->model->n_streams ? f->z : f->x,
                        .stride = f->dim_stride,
                        .n = f->n,

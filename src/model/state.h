@@ -43,14 +43,18 @@ enum watch_point {
     WATCH_LATENT,    /*   v, the compressed rows that q is made of */
     WATCH_PLE,       /*   x, where the layer adds its own embedding or has a scale */
     WATCH_PLE_OUT,   /*   ffn, gated by it */
-    /* those above are the inputs of a layer's matrices, which calibrate.c counts */
+    WATCH_PLE_IN,    /*   z, that its gate reads where there are several streams */
+    WATCH_MIX_OUT,   /*   att, what a mixer beside attention made */
+    WATCH_HEADS,     /*   att, that the value matrices of latent attention read, a head each */
+    WATCH_LAUREL,    /*   ffn, the narrow row of the learned residual */
+    WATCH_EMBED,     /*   x, before the first layer, where it becomes more than that */
+    WATCH_STREAMS,   /*   x and the other streams, to be mixed or, after the last layer, joined */
+    /* those above are the inputs of matrices, which calibrate.c counts */
     WATCH_ATTEND,    /*   q, k, v */
     WATCH_EXPERTS,   /*   the choice of experts */
     WATCH_EXPERT,    /*   what each expert gives, before its weight */
     WATCH_ATTN_POST, /* made: y, or what waits (ffn.h) where attention and feed-forward are parallel */
     WATCH_FFN_POST,  /*   y */
-    WATCH_MIX_OUT,   /*   att, what a mixer beside attention made, about to be read */
-    WATCH_STREAMS,   /* about to be mixed, or after the last layer joined: x, streams but the first */
     WATCH_PLE_POST,  /*   y, what that embedding gives, before its norm */
     WATCH_LOGITS,    /*   logits, and in y the rows that asked for them */
 };
@@ -145,7 +149,8 @@ enum tern_status state_open(struct forward *f, const struct model *m, const stru
                             struct tern_error *e);
 void state_close(struct forward *f);
 
-/* Shows the state to who watches, if anybody does. `layer` is n_layers after the last layer. */
+/* Shows the state to who watches, if anybody does. `layer` is n_layers before the first layer
+ * (WATCH_EMBED) and after the last. */
 void state_watch(struct forward *f, size_t layer, enum watch_point at);
 
 #endif

@@ -1,7 +1,8 @@
 /* cflags: -O2 */
-/* Gathers the inputs of a model's matrices: see calibrate.h. A *site* is the head (0) or a layer
- * (1 + its number), in the order of a file whose head is tied. The sites that are held at a time
- * are neighbours. */
+/* Gathers the inputs of a model's matrices: see calibrate.h. A *site* is a layer (1 + its number), or
+ * what is in no layer (0), in the order of a file whose head is tied. The sites that are held at a time
+ * are neighbours. Matrices of one tensor that read rows of one space (the streams, or what heads of
+ * latent attention made of the compressed rows) share a sum over all these rows. */
 #include "quantize/calibrate.h"
 
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 #include "model/residual.h"
 
 enum {
-    MAX_SEQUENCE = 512, /* tokens that see each other, and rows of a batch */
-    POINTS = 7,         /* of enum watch_point: inputs; the head has only the first */
-    BUDGET = 1 << 30    /* bytes of sums held at a time, but at least one site */
+    MAX_SEQUENCE = 512,         /* tokens that see each other, and rows of a batch */
+    POINTS = WATCH_STREAMS + 1, /* of enum watch_point: inputs */
+    BUDGET = 1 << 30            /* bytes of sums held at a time, but at least one site */
 };
 
 struct calibration {
@@ -44,8 +45,13 @@ static size_t point_columns(const struct calibration *c, size_t site, enum watch
 {
     size_t dim = c->model->dim;
     if (site == 0)
-        return at == WATCH_ATTENTION ? dim : 0;
+        return at == WATCH_ATTENTION ||
+                       (at == WATCH_EMBED && (c->model->ple_dim || c->model->n_streams)) ||
+                       (at == WATCH_STREAMS && c->model->n_streams)
+                   ? dim
+                   : 0;
     const struct layer *w = site_layer(c, site);
+    bool beside = w->mixer == (MIX_ATTENTION | MIX_RECURRENT);
     switch (at) {
     case WATCH_ATTENTION:
         return w->mixer ? dim : 0;
@@ -58,29 +64,71 @@ static size_t point_columns(const struct calibration *c, size_t site, enum watch
     case WATCH_LATENT:
         return w->latent.q_rank;
     case WATCH_PLE:
-        return w->ple_gate.data && !c->model->n_streams ? dim : 0; /* else it reads z */
-    default: /* WATCH_PLE_OUT */
+        return w->ple_gate.data && !c->model->n_streams ? dim : 0;
+    case WATCH_PLE_IN:
+        return w->ple_gate.data && c->model->n_streams ? dim : 0;
+    case WATCH_PLE_OUT:
         return w->ple_out.k;
+    case WATCH_MIX_OUT:
+        return beside ? w->mix.out.k : 0;
+    case WATCH_HEADS:
+        return w->latent.rank;
+    case WATCH_LAUREL:
+        return w->laurel_right.k;
+    default: /* of no layer */
+        return 0;
     }
 }
 
 /* ---- one look ---- */
 
+/* How many rows of a token are read at a point, */
+static size_t parts_at(const struct calibration *c, size_t site, enum watch_point at)
+{
+    return at == WATCH_HEADS     ? site_layer(c, site)->n_heads
+           : at == WATCH_STREAMS ? c->model->n_streams - 1
+                                 : 1;
+}
+
+/* and the first of a part of them [k], each `*stride` after the last. */
+static const float *rows_at(const struct forward *f, enum watch_point at, size_t part, size_t k,
+                            size_t *stride)
+{
+    switch (at) {
+    case WATCH_OUT:
+    case WATCH_MIX_OUT:
+    case WATCH_HEADS:
+        *stride = f->q_stride;
+        return f->att + part * k;
+    case WATCH_LATENT:
+        *stride = f->kv_stride;
+        return f->v;
+    case WATCH_DOWN:
+    case WATCH_PLE_OUT:
+    case WATCH_LAUREL:
+        *stride = f->ffn.stride;
+        return f->ffn.x;
+    case WATCH_STREAMS:
+        *stride = f->model->n_streams * f->dim_stride;
+        return f->streams + (part + 1) * f->dim_stride;
+    default:
+        *stride = f->dim_stride;
+        return at == WATCH_PLE_IN ? f->z : f->x;
+    }
+}
+
 /* The input rows of the matrices, into the scratch. */
 static void take_inputs(struct calibration *c, const struct forward *f, size_t site,
-                        enum watch_point at, size_t k)
+                        enum watch_point at, size_t part, size_t k)
 {
     const struct layer *w = site ? site_layer(c, site) : NULL;
-    const struct norm *norm = !w                      ? &c->model->final_norm
-                              : at == WATCH_ATTENTION ? &w->attn_norm
-                              : at == WATCH_FFN       ? ffn_norm_of(w)
-                                                      : NULL;
-    for (size_t i = 0; i < f->n; i++) {
+    const struct norm *norm = at == WATCH_ATTENTION ? (w ? &w->attn_norm : &c->model->final_norm)
+                              : at == WATCH_FFN     ? ffn_norm_of(w)
+                                                    : NULL;
+    size_t stride;
+    const float *from = rows_at(f, at, part, k, &stride);
+    for (size_t i = 0; i < f->n; i++, from += stride) {
         float *x = c->scratch.x + i * c->scratch.x_stride;
-        const float *from = at == WATCH_OUT                           ? f->att + i * f->q_stride
-                            : at == WATCH_LATENT                      ? f->v + i * f->kv_stride
-                            : at == WATCH_DOWN || at == WATCH_PLE_OUT ? f->ffn.x + i * f->ffn.stride
-                                                                      : f->x + i * f->dim_stride;
         if (has_norm(norm))
             norm_row(f, x, from, norm, k);
         if (has_norm(norm) && w && w->round_inputs)
@@ -95,10 +143,12 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
     struct calibration *c = arg;
     size_t site = layer < c->model->n_layers ? layer + 1 : 0, k;
     if ((int)at < POINTS && site >= c->begin && site < c->end && (k = point_columns(c, site, at))) {
-        take_inputs(c, f, site, at, k);
-        gram_add(&c->grams[site - c->begin][at], &c->scratch, f->n, k, c->kernels, c->pool);
+        for (size_t part = 0; part < parts_at(c, site, at); part++) {
+            take_inputs(c, f, site, at, part, k);
+            gram_add(&c->grams[site - c->begin][at], &c->scratch, f->n, k, c->kernels, c->pool);
+        }
     }
-    if (c->begin > 0 && layer + 1 >= c->end)
+    if (c->begin > 0 && layer + 1 >= c->end && at != WATCH_EMBED)
         atomic_store(&f->cancel, 1); /* no later layer is of interest */
 }
 
@@ -179,56 +229,77 @@ static enum tern_status hold(struct calibration *c, size_t site, struct tern_err
  * counts alike. */
 static const double DAMPING = 0.01, DAMPING_TIED = 1;
 
+/* Parts of tensors' names, and where they read. Not in the list: what is looked up, matrices of heads that
+ * read rows of a space each (k_up), and what reads rows that are not watched. */
+static const struct reader {
+    const char *part;
+    enum watch_point at;
+} of_layer[] = {{"q", WATCH_ATTENTION},
+                {"k", WATCH_ATTENTION},
+                {"v", WATCH_ATTENTION},
+                {"o", WATCH_OUT},
+                {"gate", WATCH_FFN},
+                {"up", WATCH_FFN},
+                {"down", WATCH_DOWN},
+                {"mix_out", WATCH_OUT},
+                {"mix_in", WATCH_ATTENTION},
+                {"mix_gate", WATCH_ATTENTION},
+                {"attn_gate", WATCH_ATTENTION},
+                {"q_down", WATCH_ATTENTION},
+                {"v_up", WATCH_HEADS},
+                {"mix_gate_down", WATCH_ATTENTION},
+                {"ple_gate", WATCH_PLE},
+                {"ple_out", WATCH_PLE_OUT},
+                {"laurel_left", WATCH_ATTENTION},
+                {"laurel_right", WATCH_LAUREL}},
+  of_model[] = {{"head", WATCH_ATTENTION},
+                {"ple_in", WATCH_EMBED},
+                {"altup_in", WATCH_EMBED},
+                {"altup_out", WATCH_STREAMS}};
+
+static bool find_reader(const struct reader *list, size_t n, const char *part, enum watch_point *at)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(part, list[i].part)) {
+            *at = list[i].at;
+            return true;
+        }
+    return false;
+}
+
+/* The point of a layer's tensor where the layer is not like most */
+static enum watch_point point_of(const struct calibration *c, const struct layer *w,
+                                 const char *part, enum watch_point at)
+{
+    if (!strcmp(part, "q") && w->latent.q_rank)
+        return WATCH_LATENT;
+    if (!strcmp(part, "mix_out") && w->mixer & MIX_ATTENTION)
+        return WATCH_MIX_OUT;
+    return at == WATCH_PLE && c->model->n_streams ? WATCH_PLE_IN : at;
+}
+
 /* The site and point that a tensor reads at; false for what is no matrix of a known kind. */
 static bool place_of(const struct calibration *c, const char *tensor, size_t *site,
                      enum watch_point *at)
 {
-    static const struct {
-        const char *part;
-        enum watch_point at;
-    } parts[] = {{"q", WATCH_ATTENTION},
-                 {"k", WATCH_ATTENTION},
-                 {"v", WATCH_ATTENTION},
-                 {"o", WATCH_OUT},
-                 {"gate", WATCH_FFN},
-                 {"up", WATCH_FFN},
-                 {"down", WATCH_DOWN},
-                 {"mix_out", WATCH_OUT},
-                 {"mix_in", WATCH_ATTENTION},
-                 {"mix_gate", WATCH_ATTENTION},
-                 {"attn_gate", WATCH_ATTENTION},
-                 {"q_down", WATCH_ATTENTION},
-                 {"mix_gate_down", WATCH_ATTENTION},
-                 {"ple_gate", WATCH_PLE},
-                 {"ple_out", WATCH_PLE_OUT}};
     const char *dot = strrchr(tensor, '.');
-    *site = 0, *at = WATCH_ATTENTION;
+    *site = 0;
     if (!dot)
-        return !strcmp(tensor, c->model->head_tied ? "embed" : "head");
+        return find_reader(of_model, sizeof of_model / sizeof *of_model,
+                           c->model->head_tied && !strcmp(tensor, "embed") ? "head" : tensor, at);
     if (strncmp(tensor, "layer.", 6))
         return false;
     for (const char *p = tensor + 6; p < dot && *p >= '0' && *p <= '9'; p++)
         *site = *site * 10 + (size_t)(*p - '0');
     *site += 1;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!strcmp(dot + 1, parts[i].part)) {
-            *at = parts[i].at;
-            if (*site > c->model->n_layers)
-                return false;
-            if (parts[i].at == WATCH_OUT &&
-                site_layer(c, *site)->mixer == (MIX_ATTENTION | MIX_RECURRENT) &&
-                parts[i].part[0] == 'm')
-                return false; /* what it reads is not watched: attention's is */
-            if (!strcmp(parts[i].part, "q") && site_layer(c, *site)->latent.q_rank)
-                *at = WATCH_LATENT;
-            if (!strcmp(parts[i].part, "mix_gate") && site_layer(c, *site)->mix.gate_down.data)
-                return false;
-            if (!point_columns(c, *site, *at))
-                return false;
-            return (*at != WATCH_FFN && *at != WATCH_DOWN) ||
-                   !site_layer(c, *site)->experts.n; /* which see some rows each */
-        }
-    return false;
+    if (*site > c->model->n_layers ||
+        !find_reader(of_layer, sizeof of_layer / sizeof *of_layer, dot + 1, at))
+        return false;
+    const struct layer *w = site_layer(c, *site);
+    *at = point_of(c, w, dot + 1, *at);
+    if (!point_columns(c, *site, *at) || (!strcmp(dot + 1, "mix_gate") && w->mix.gate_down.data))
+        return false;
+    return (*at != WATCH_FFN && *at != WATCH_DOWN) || !w->experts.n; /* which see some rows each */
 }
 
 enum tern_status calibrate_find(struct calibration *c, const char *tensor, const struct factor **f,
@@ -244,7 +315,8 @@ enum tern_status calibrate_find(struct calibration *c, const char *tensor, const
         s = hold(c, site, e);
     if (!s && (site != c->factor_site || at != c->factor_point)) {
         c->factor_site = SIZE_MAX;
-        double damping = site == 0 && c->model->head_tied ? DAMPING_TIED : DAMPING;
+        bool tied = site == 0 && at == WATCH_ATTENTION && c->model->head_tied;
+        double damping = tied ? DAMPING_TIED : DAMPING;
         bool good = factor_make(&c->factor, &c->grams[site - c->begin][at], damping, c->pool);
         if (pool_stopped(c->pool, 0))
             return calibrate_stopped(e);
@@ -270,10 +342,9 @@ static enum tern_status open_parts(struct calibration *c, struct tern_error *e)
 {
     const struct model *m = c->model;
     size_t n = m->max_seq < MAX_SEQUENCE ? m->max_seq : MAX_SEQUENCE, k = m->dim;
-    for (size_t l = 0; l < m->n_layers; l++)
-        k = max_size(max_size(k, m->layers[l].latent.q_rank),
-                     max_size(layer_out(&m->layers[l])->k, m->layers[l].hidden));
-    k = max_size(k, m->ple_dim);
+    for (size_t site = 0; site <= m->n_layers; site++)
+        for (int at = 0; at < POINTS; at++)
+            k = max_size(k, point_columns(c, site, (enum watch_point)at));
     if (n < 2)
         return error_set(e, TERN_USAGE, "the model holds %zu position: it cannot be calibrated", n);
     enum tern_status s = cache_open(&c->cache, m, TERN_CACHE_F32, n, n, 1, e);

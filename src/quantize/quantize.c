@@ -81,7 +81,8 @@ static enum tern_type type_of(const struct quantize_job *j, const struct tensor 
                                            "attn_gate", "q_down",      "k_up",      "v_up",
                                            "mix_in",    "mix_gate",    "mix_out",   "mix_gate_down",
                                            "ple_embed", "ple_in",      "ple_gate",  "ple_out",
-                                           "altup_in",  "altup_out",   "mtp_in"};
+                                           "altup_in",  "altup_out",   "mtp_in",
+                                           "laurel_left", "laurel_right"};
     const char *dot = strrchr(t->name, '.');
     const char *part = dot ? dot + 1 : t->name;
     enum tern_type asked = is_kept(j, t->name) ? TERN_Q8 : j->o->type;

@@ -17,6 +17,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { ROWS = 64 };
+
+static const double Q8_BOUND = 0.35; /* random experts are chosen by narrow margins */
+
 static char from[256], to[256];
 static struct tern_error e;
 static const struct quantize_params q8 = {.type = TERN_Q8};
@@ -144,13 +148,19 @@ START_TEST(threads_change_no_byte)
 }
 END_TEST
 
-/* Every large matrix is quantized. Those that read a compressed row, or what a layer's own embedding
- * gates, are calibrated, too; those of single heads, and what mixes all layers' embeddings, are not. */
+/* Matrices whose inputs are watched are calibrated. Those of heads with a space each, and what is only
+ * looked up, are not. */
 static const struct {
-    const char *model, *fitted[2], *plain[2];
-} readers[] = {{"deepseek-v3", {"layer.1.q", "layer.1.q_down"}, {"layer.1.k_up", "layer.1.v_up"}},
-               {"gemma4-e4b", {"layer.1.ple_gate", "layer.1.ple_out"}, {"ple_in", "ple_embed"}},
-               {"qwen3-next", {"layer.0.mix_in", "layer.0.mix_out"}, {"embed", "embed"}}};
+    const char *model, *fitted[7], *plain[2];
+} readers[] = {
+    {"deepseek-v3", {"layer.1.q", "layer.1.q_down", "layer.1.v_up"}, {"layer.1.k_up"}},
+    {"gemma4-e4b", {"layer.1.ple_gate", "layer.1.ple_out", "ple_in"}, {"ple_embed"}},
+    {"gemma3n",
+     {"layer.1.ple_gate", "layer.1.ple_out", "layer.1.laurel_left", "layer.1.laurel_right", "ple_in",
+      "altup_in", "altup_out"},
+     {"ple_embed"}},
+    {"falcon-h1", {"layer.0.o", "layer.0.mix_out"}, {NULL}},
+    {"qwen3-next", {"layer.0.mix_in", "layer.0.mix_out"}, {"embed"}}};
 
 static uint64_t sum_of(const struct image *i, const char *name)
 {
@@ -164,7 +174,7 @@ static uint64_t sum_of(const struct image *i, const char *name)
     return sum;
 }
 
-START_TEST(large_matrices_are_quantized)
+START_TEST(known_inputs_count)
 {
     static struct golden g;
     tern_token tokens[150];
@@ -174,12 +184,72 @@ START_TEST(large_matrices_are_quantized)
     golden_close(&g);
     struct image plain = quantized(TERN_Q4, NULL, NULL, 0, 1),
                  fitted = quantized(TERN_Q4, NULL, tokens, 150, 2);
-    for (int t = 0; t < 2; t++) {
-        const char *other = readers[_i].fitted[t], *same = readers[_i].plain[t];
-        ck_assert_msg(sum_of(&plain, other) != sum_of(&fitted, other), "%s", other);
-        ck_assert_msg(sum_of(&plain, same) == sum_of(&fitted, same), "%s", same);
+    for (int t = 0; t < 7 && readers[_i].fitted[t]; t++) {
+        const char *name = readers[_i].fitted[t];
+        ck_assert_msg(sum_of(&plain, name) != sum_of(&fitted, name), "%s", name);
+    }
+    for (int t = 0; t < 2 && readers[_i].plain[t]; t++) {
+        const char *name = readers[_i].plain[t];
+        ck_assert_msg(sum_of(&plain, name) == sum_of(&fitted, name), "%s", name);
     }
     image_close(&plain), image_close(&fitted);
+}
+END_TEST
+
+/* The largest distance of the reference's rows [to `end`] from the file's */
+static double distance(const char *path, const struct golden *g, size_t end)
+{
+    struct tern_context_params p = {.n_ctx = (uint32_t)end, .n_batch = (uint32_t)end};
+    tern_token ids[ROWS];
+    double worst = 0;
+    tern_model *m;
+    tern_context *c;
+    size_t row = 0;
+    golden_prompt(ids, end, g->prompt_seed, g->vocab);
+    ck_assert_msg(!tern_model_open(&m, path, NULL, &e), "%s", e.text);
+    ck_assert_msg(!tern_context_open(&c, m, &p, &e), "%s", e.text);
+    for (size_t i = 0; i < end; i++) {
+        bool wanted = row < g->n_rows && g->at[row] == i;
+        ck_assert(!tern_batch_add(c, 0, ids[i], wanted ? TERN_ROW_LOGITS : 0, &e));
+        row += wanted;
+    }
+    ck_assert(!tern_forward(c));
+    for (size_t i = 0; i < row; i++)
+        worst = fmax(worst, golden_distance(tern_logits(c, i), g->row[i], g->vocab));
+    tern_context_close(c);
+    tern_model_close(m);
+    ck_assert_uint_gt(row, 0);
+    return worst;
+}
+
+/* Of every family: each matrix becomes q8, and nothing that the format wants in f32, nor the decay of a
+ * state. The file is as large as one that was written so, and its logits are near the reference's. */
+START_TEST(large_matrices_are_quantized)
+{
+    static struct golden g;
+    char direct[256];
+    struct weights *a, *b;
+    bool with_decay = false;
+    golden_read(&g, golden_names[_i]);
+    unlink(from);
+    golden_write(from, sizeof from, &g, TERN_F32);
+    golden_write(direct, sizeof direct, &g, TERN_Q8);
+    ck_assert_msg(!quantize(TERN_Q8, 1), "%s", e.text);
+    ck_assert(!weights_open(&a, to, &e) && !weights_open(&b, direct, &e));
+    ck_assert_uint_eq(weights_count(a), weights_count(b));
+    for (size_t i = 0; i < weights_count(a); i++) {
+        const struct tensor *x = weights_at(a, i), *y = weights_at(b, i);
+        bool decay = strstr(x->name, ".mix_decay") != NULL;
+        with_decay |= decay && y->type == TERN_Q8;
+        ck_assert_msg(x->type == (decay ? TERN_F32 : y->type), "%s: %s", g.name, x->name);
+    }
+    ck_assert(with_decay || weights_file_bytes(a) == weights_file_bytes(b));
+    weights_close(a), weights_close(b);
+    double d = distance(to, &g, g.n_prompt < ROWS ? g.n_prompt : ROWS);
+    printf("%s: q8 within %.2g of transformers\n", g.name, d);
+    ck_assert_msg(d <= Q8_BOUND, "%s is off by %g", g.name, d);
+    unlink(direct);
+    golden_close(&g);
 }
 END_TEST
 
@@ -572,7 +642,8 @@ END_TEST
 SUITE("quantize", AROUND_EACH(setup, teardown), TEST(same_bytes_as_encoded_at_once),
       LOOP(threads_change_no_byte, 0, 8),
       LOOP(searched_types_are_closer_than_nearest, TERN_Q4, TERN_Q4C + 1),
-      LOOP(large_matrices_are_quantized, 0, 3), LOOP(tensors_are_kept_at_q8, 0, 5),
+      LOOP(known_inputs_count, 0, sizeof readers / sizeof *readers),
+      LOOP(large_matrices_are_quantized, 0, golden_count()), LOOP(tensors_are_kept_at_q8, 0, 5),
       TEST(lists_that_name_nothing), LOOP(rounded_sources, 0, 2), TEST(reports_every_tensor),
       TEST(stops_when_the_report_says_so), TEST(stops_when_asked), TEST(nothing_to_make_smaller),
       LOOP(values_that_do_not_fit_are_named, 0, 5), TEST(damage_is_not_sealed_in),

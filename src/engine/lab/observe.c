@@ -270,15 +270,19 @@ static void watch(void *arg, struct forward *f, size_t layer, enum watch_point a
     case WATCH_PLE:
         offer_ffn_norm(o, w);
         break;
-    case WATCH_MIX_OUT:
-    case WATCH_STREAMS:
     case WATCH_PLE_POST:
         break;
     case WATCH_LOGITS:
         offer_logits(o);
         break;
-    case WATCH_LATENT: /* for calibration alone */
+    case WATCH_LATENT: /* for calibration, or a row that is kept */
     case WATCH_PLE_OUT:
+    case WATCH_PLE_IN:
+    case WATCH_MIX_OUT:
+    case WATCH_HEADS:
+    case WATCH_LAUREL:
+    case WATCH_EMBED:
+    case WATCH_STREAMS:
         break;
     }
     if (o->kept)
