@@ -114,7 +114,7 @@ enum tern_status tern_model_open(tern_model **out, const char *path,
 void tern_model_close(tern_model *model); /* close its contexts first */
 void tern_model_info(const tern_model *model, struct tern_model_info *info);
 
-/* Verifies the checksum of every tensor. Reads the whole file. */
+/* Verifies the checksum of every tensor, and that f32 values are finite. Reads the whole file. */
 enum tern_status tern_model_check(tern_model *model, struct tern_error *e);
 
 /* Tests file, build and machine: the kernels against plain C, and what the file stores of its

@@ -10,6 +10,7 @@
 #include "engine/api_chat.h"
 #include "sample/sampler.h"
 #include "weights/checksums.h"
+#include "weights/finite.h"
 #include "weights/load.h"
 
 /* Bytes that a token reads between two barriers: below this, meeting costs what threads gain. Two
@@ -290,5 +291,9 @@ static int asked_to_stop(void *arg, uint64_t done, uint64_t total)
 
 enum tern_status tern_model_check(tern_model *m, struct tern_error *e)
 {
-    return checksums_verify(m->model->weights, asked_to_stop, m, e);
+    const struct weights *w = m->model->weights;
+    enum tern_status s = checksums_verify(w, asked_to_stop, m, e);
+    for (size_t i = 0; i < weights_count(w) && !s; i++)
+        s = finite_check(w, weights_at(w, i), e);
+    return s;
 }

@@ -7,6 +7,7 @@
 #include "kernels/formats.h"
 #include "quantize/encode.h"
 #include "weights/checksums.h"
+#include "weights/finite.h"
 #include "weights/weights.h"
 #include "weights/writer.h"
 
@@ -330,7 +331,7 @@ static enum tern_status quantize_tensor(struct quantize_job *j, struct tern_quan
 
 static enum tern_status copy_tensor(struct quantize_job *j, struct tern_error *e)
 {
-    enum tern_status s = TERN_OK;
+    enum tern_status s = finite_check(j->in, j->tensor, e);
     uint64_t bytes = j->tensor->bytes;
     for (uint64_t at = 0; !s && at < bytes; at += CHUNK_BYTES) {
         if (pool_stopped(j->pool, 0))

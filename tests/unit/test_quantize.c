@@ -484,6 +484,33 @@ START_TEST(values_that_do_not_fit_are_named)
 }
 END_TEST
 
+/* Of tensors that are only copied; and a whole check of the file names them, too. */
+START_TEST(small_tensors_are_finite)
+{
+    struct toy t = odd_shape(TERN_F32);
+    struct image i = image_of(&t);
+    tern_model *m;
+    const size_t norm = 1; /* layer.0.attn_norm [40] */
+    size_t at = (size_t)load_u64(i.p + image_fields(&i, norm) + 40);
+    memcpy(i.p + at + 4 * 39, &hostile[_i], 4);
+    image_repair_tensor(&i, norm);
+    image_save(&i, from);
+    static const char words[] = "tensor 'layer.0.attn_norm' holds a value that is not finite";
+    expect(quantize(TERN_Q8, 1), TERN_BAD_FILE, words);
+    ck_assert(!tern_model_open(&m, from, NULL, &e));
+    expect(tern_model_check(m, &e), TERN_BAD_FILE, words);
+    tern_model_close(m);
+    memcpy(i.p + at + 4 * 39, (const float[]){1}, 4);
+    memcpy(i.p + at + 4 * 40, &hostile[_i], 4); /* padding, of nobody */
+    image_repair_tensor(&i, norm);
+    image_save(&i, from);
+    image_close(&i);
+    ck_assert(!tern_model_open(&m, from, NULL, &e) && !tern_model_check(m, &e));
+    tern_model_close(m);
+    ck_assert_int_eq(quantize(TERN_Q8, 1), TERN_OK);
+}
+END_TEST
+
 START_TEST(damage_is_not_sealed_in)
 {
     struct toy t = odd_shape(TERN_F32);
@@ -646,6 +673,6 @@ SUITE("quantize", AROUND_EACH(setup, teardown), TEST(same_bytes_as_encoded_at_on
       LOOP(large_matrices_are_quantized, 0, golden_count()), LOOP(tensors_are_kept_at_q8, 0, 5),
       TEST(lists_that_name_nothing), LOOP(rounded_sources, 0, 2), TEST(reports_every_tensor),
       TEST(stops_when_the_report_says_so), TEST(stops_when_asked), TEST(nothing_to_make_smaller),
-      LOOP(values_that_do_not_fit_are_named, 0, 5), TEST(damage_is_not_sealed_in),
+      LOOP(values_that_do_not_fit_are_named, 0, 5), LOOP(small_tensors_are_finite, 0, 3), TEST(damage_is_not_sealed_in),
       TEST(padding_is_cleared), TEST(sections_are_copied), TEST(seal_is_patched),
       TEST(a_full_disk_is_an_error), TEST(every_allocation_fails_in_turn))
