@@ -11,7 +11,8 @@
 
 enum { GOLDEN_ROWS = 8, GOLDEN_VOCAB = 96, GOLDEN_GREEDY = 32, GOLDEN_TENSORS = 256 };
 
-/* All golden tests, NULL at the end; the first GOLDEN_EXACT have constants in fingerprints.txt. */
+/* All golden tests, NULL at the end; the first GOLDEN_EXACT have constants in fingerprints.txt,
+ * held in many ways (prog_exact); all have two in graphs.txt (test_golden). */
 extern const char *const golden_names[];
 enum { GOLDEN_EXACT = 31 };
 
