@@ -231,7 +231,7 @@ static const double DAMPING = 0.01, DAMPING_TIED = 1;
 
 /* Parts of tensors' names, and where they read. Not in the list: what is looked up, matrices of heads that
  * read rows of a space each (k_up), and what reads rows that are not watched. */
-static const struct reader {
+static const struct reads_at {
     const char *part;
     enum watch_point at;
 } of_layer[] = {{"q", WATCH_ATTENTION},
@@ -257,7 +257,8 @@ static const struct reader {
                 {"altup_in", WATCH_EMBED},
                 {"altup_out", WATCH_STREAMS}};
 
-static bool find_reader(const struct reader *list, size_t n, const char *part, enum watch_point *at)
+static bool find_reader(const struct reads_at *list, size_t n, const char *part,
+                        enum watch_point *at)
 {
     for (size_t i = 0; i < n; i++)
         if (!strcmp(part, list[i].part)) {

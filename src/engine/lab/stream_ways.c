@@ -71,7 +71,8 @@ static void merge_items(void *arg, size_t begin, size_t end, int thread)
             for (size_t c = 0; c < dim; c++)
                 y[r] += (double)row[c] * in->x[c], to[c] += job->d[r] * row[c];
         }
-        double scale = sqrt(of_x / fmax(mean_square(y, dim), 1e-5)) / (double)n;
+        double of_y = mean_square(y, dim);
+        double scale = sqrt(of_x / (of_y > 1e-5 ? of_y : 1e-5)) / (double)n;
         s->rounding[i] = 0;
         for (size_t c = 0; c < dim; c++) {
             to[c] *= scale;
@@ -108,8 +109,8 @@ static void pass_layer(const struct stream_ways *s, const struct model *m, const
     }
 }
 
-void stream_ways_find(const struct stream_ways *s, const struct forward *f, const struct kept_row *t,
-                      const double *d, struct pool *pool)
+void stream_ways_find(const struct stream_ways *s, const struct forward *f,
+                      const struct kept_row *t, const double *d, struct pool *pool)
 {
     const struct model *m = f->model;
     if (!m->n_streams)
