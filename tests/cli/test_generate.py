@@ -2,7 +2,7 @@
 
 import contextlib
 import gc
-import json
+import io
 import os
 import re
 import signal
@@ -152,6 +152,8 @@ class Endings(Case):
             pieces.extend(iter(text.__next__, None))
         except Odd:
             self.assertIn("in third", traceback.format_exc())
+        else:
+            self.fail("nothing was raised")
         self.assertEqual((len(count), text.result.reason, len(text.result.tokens)), (3, "cancelled", 3))
         self.assertEqual(list(text), [])
 
@@ -201,8 +203,7 @@ class Endings(Case):
         self.addCleanup(child.stdout.close)
         begin = time.monotonic()
         if wait_for:
-            while wait_for not in (line := child.stdout.readline()) and line:
-                pass
+            self.assertEqual(child.stdout.readline(), wait_for)
             time.sleep(0.3)
             begin = time.monotonic()
             child.send_signal(signal.SIGINT)
@@ -228,7 +229,7 @@ try:
     print('it ended')
 except KeyboardInterrupt:
     print('interrupted', len(list(m.generate('b', n_predict=2, ignore_end=True))) > 0, m.logits('c').shape)
-""", wait_for=b"ready")  # fmt: skip
+""", wait_for=b"ready\n")  # fmt: skip
             self.assertEqual((status, out), (0, "interrupted True (2, 259)\n"), call)
             self.assertLess(seconds, 3 if os.environ.get("QUICK") else 2, call)  # and the end of Python
         self.assertFalse((self.folder / "q.bin").exists())
@@ -366,6 +367,10 @@ class Sequences(Case):
             np.testing.assert_array_equal(one.logits(), want[3])
             self.refused("no tokens yet", self.model.sequence().logits)
         self.refused("sequence is closed", one.feed, "a")
+        with tern.Model(FABLE, n_ctx=128, n_batch=64) as small, small.sequence() as one:
+            one.feed("The cat sat")
+            self.refused("context is full", one.feed, [1] * 200)  # after a batch that fits
+            self.assertEqual(one.tokens, small.tokenize("The cat sat"))
 
     def test_text_goes_on(self):
         whole = self.model.generate("The cat sat", seed=6, n_predict=60, ignore_end=True)
@@ -460,6 +465,7 @@ class Others(Case):
             made = "".join(answer)
             self.assertEqual(made + "\n", run("--chat", text, "--template", "chatml", "-s", 5, "-n", 30, *(["--stop", "the"] if options else [])))
             self.assertEqual((answer.result.text, answer.result.answer), (made, made.strip()))
+            self.assertEqual(answer._stream.options.stop[-1], self.model._engine.chat_info().stop)  # the template's own
         self.refused("no chat template; choose one: template=chatml", self.model.chat, HELLO)
         self.refused("no such choice", self.model.chat, HELLO, True, template="chatml")
         for wrong in ("Hello", [{"role": "me", "content": "x"}], [{"content": "x"}], [{"role": "user", "content": 5}], ["x"]):
@@ -472,6 +478,7 @@ class Others(Case):
             "".join(answer)
             self.assertGreaterEqual(answer.result.n_reused, n)
             n = answer.result.n_reused + answer.result.n_prompt + 11
+            self.assertEqual(answer.result.message["tokens"], answer.result.tokens)
             messages += [answer.result.message, {"role": "user", "content": "More"}]
 
     def test_thoughts_are_told_apart(self):
@@ -505,7 +512,8 @@ class Others(Case):
                     names["story"].feed("Once upon")
                     if name == "load":
                         names["story"].save("story.session")
-                    exec(" ".join(found[1].split()), names)
+                    with contextlib.redirect_stdout(io.StringIO()):
+                        exec(" ".join(found[1].split()), names)
                     n += 1
         self.assertGreater(n, 15)
         names["story"].close()
