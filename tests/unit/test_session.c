@@ -655,14 +655,15 @@ END_TEST
 
 struct shift_canceller {
     tern_context *ctx;
-    uint32_t full, at; /* cancels in the batch that begins there, after one that reached `full` */
+    uint32_t full, at; /* cancels in the batch that begins there, after one that reached `full`; how many
+                        * rows that one has is for the clock to decide */
     bool shifted;
 };
 
 static void cancel_in_shift(void *arg, const struct tern_observation *o)
 {
     struct shift_canceller *c = arg;
-    c->shifted |= o->at[0].position + 1 == c->full;
+    c->shifted |= o->at[o->rows - 1].position + 1 == c->full; /* maybe behind guesses */
     if (c->shifted && o->at[0].position == c->at)
         tern_cancel(c->ctx);
 }
