@@ -15,7 +15,7 @@ uint64_t memory_available_at(const char *root); /* files under `root` in place o
 /* A page-aligned range that reads as zeros and takes memory only where it is touched; NULL when
  * the system refuses. n > 0. */
 void *memory_reserve(size_t n);
-/* Asks for large pages under a reserved range, before it is touched. */
+/* Asks for large pages under a reserved range or a file's mapping, before it is touched. */
 void memory_advise_huge(void *p, size_t n);
 void memory_release(void *p, size_t n); /* the whole range; NULL is fine */
 

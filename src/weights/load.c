@@ -111,6 +111,7 @@ void load_ahead(const struct weights *w)
     const void *map;
     size_t bytes;
     weights_mapping(w, &map, &bytes);
+    memory_advise_huge((void *)map, bytes);
     memory_expect(map, bytes);
 }
 

@@ -13,7 +13,8 @@
  * error the weights can only be closed. TERN_CANCELLED when the pool is stopped. */
 enum tern_status load_copy(struct weights *w, struct pool *pool, struct tern_error *e);
 
-/* Asks the system to begin reading a mapped file now, ahead of those who will need it. */
+/* Asks the system to begin reading a mapped file now, ahead of those who will need it, and to keep
+ * it on huge pages, where its file system can. */
 void load_ahead(const struct weights *w);
 
 /* Keeps the bytes from being swapped out or dropped; reads what is not there yet. TERN_CANCELLED when
