@@ -168,21 +168,10 @@ static enum tern_status settle(struct writer *w, struct tern_error *e)
     return fits ? TERN_OK : error_set(e, TERN_LIMIT, "%s: the tensors do not fit a file", w->path);
 }
 
-enum tern_status writer_next(struct writer *w, int *fd, uint64_t *offset, struct tern_error *e)
-{
-    enum tern_status s = w->header_bytes ? TERN_OK : settle(w, e);
-    if (s)
-        return s;
-    assert(w->current < w->n_tensors);
-    *fd = w->fd;
-    *offset = w->tensors[w->current].offset + w->done;
-    return TERN_OK;
-}
-
-void writer_add(struct writer *w, const void *data, size_t n)
+/* These bytes of the current tensor are written. */
+static void count(struct writer *w, const void *data, size_t n)
 {
     struct out_tensor *t = &w->tensors[w->current];
-    assert(n <= t->bytes - w->done);
     xxh64_update(&w->hash, data, n);
     w->done += n;
     if (w->done == t->bytes) {
@@ -195,18 +184,15 @@ void writer_add(struct writer *w, const void *data, size_t n)
 enum tern_status writer_data(struct writer *w, const void *data, size_t n, struct tern_error *e)
 {
     const char *p = data;
-    enum tern_status s = TERN_OK;
+    enum tern_status s = w->header_bytes ? TERN_OK : settle(w, e);
     while (!s && n) {
-        int fd;
-        uint64_t offset;
-        s = writer_next(w, &fd, &offset, e);
-        if (s)
-            break;
-        uint64_t left = w->tensors[w->current].bytes - w->done;
+        assert(w->current < w->n_tensors);
+        const struct out_tensor *t = &w->tensors[w->current];
+        uint64_t left = t->bytes - w->done;
         size_t part = n < left ? n : (size_t)left;
-        s = file_write_at(fd, p, part, offset, w->path, e);
+        s = file_write_at(w->fd, p, part, t->offset + w->done, w->path, e);
         if (!s)
-            writer_add(w, p, part);
+            count(w, p, part);
         p += part, n -= part;
     }
     return s;

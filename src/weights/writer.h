@@ -33,13 +33,9 @@ enum tern_status writer_section(struct writer *w, const char *tag, bool critical
 enum tern_status writer_tensor(struct writer *w, const char *name, enum tern_type type,
                                uint64_t rows, uint64_t k, uint64_t matrices, struct tern_error *e);
 
-/* The next n bytes of tensor data, in directory order, without the gaps. */
+/* The next n bytes of tensor data, in directory order, without the gaps. Where a call writes many
+ * MiB, the system may keep them on huge pages, which a mapping then has, too. */
 enum tern_status writer_data(struct writer *w, const void *data, size_t n, struct tern_error *e);
-
-/* The same in two steps, so that several threads may write (base/file.h): where the next bytes of
- * the current tensor go, and then, when they are there, what they are. n is not beyond its end. */
-enum tern_status writer_next(struct writer *w, int *fd, uint64_t *offset, struct tern_error *e);
-void writer_add(struct writer *w, const void *data, size_t n);
 
 /* The header, when every tensor has all its bytes. */
 enum tern_status writer_finish(struct writer *w, struct tern_error *e);

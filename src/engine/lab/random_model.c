@@ -3,12 +3,10 @@
  * bytes for any number of threads. The tiles of a matrix are put together from a table of
  * GROUPS random groups, because encoding every weight would take longer than writing it. */
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/fpenv.h"
 #include "base/pool.h"
 #include "base/sizes.h"
@@ -20,8 +18,8 @@
 #include "weights/writer.h"
 
 enum {
-    GROUPS = 256,          /* of 16 rows and 32 k */
-    CHUNK_BYTES = 8 << 20, /* written at a time, but at least one tile */
+    GROUPS = 256,           /* of 16 rows and 32 k */
+    CHUNK_BYTES = 32 << 20, /* written at a time (writer.h), but at least one tile */
     BLOCK_VALUES = TILE_ROWS * GROUP,
 };
 
@@ -53,9 +51,6 @@ struct random_job {
     size_t tile_bytes, group_bytes;
     unsigned char *groups; /* a head, then [GROUPS, group_bytes] */
     unsigned char *data;   /* the chunk */
-    int fd;                /* where it goes */
-    uint64_t offset;
-    atomic_bool failed; /* a thread could not write */
 };
 
 /* ---- shapes ------------------------------------------------------------------------------- */
@@ -214,17 +209,13 @@ static void fill_tile(const struct random_job *j, uint64_t tile, unsigned char *
     }
 }
 
-/* Tiles first + begin .. first + end - 1, made and written by one thread. */
-static void write_tiles(void *arg, size_t begin, size_t end, int thread)
+/* Tiles first + begin .. first + end - 1 */
+static void fill_tiles(void *arg, size_t begin, size_t end, int thread)
 {
     struct random_job *j = arg;
-    unsigned char *data = j->data + begin * j->tile_bytes;
     (void)thread;
     for (size_t i = begin; i < end; i++)
         fill_tile(j, j->first + i, j->data + i * j->tile_bytes);
-    if (file_write_at(j->fd, data, (end - begin) * j->tile_bytes, j->offset + begin * j->tile_bytes,
-                      "", NULL))
-        atomic_store(&j->failed, true);
 }
 
 static enum tern_status write_matrix(struct random_job *j, struct tern_error *e)
@@ -237,14 +228,8 @@ static enum tern_status write_matrix(struct random_job *j, struct tern_error *e)
     make_table(j);
     for (j->first = 0; !s && j->first < n_tiles; j->first += room) {
         size_t n = n_tiles - j->first < room ? (size_t)(n_tiles - j->first) : room;
-        s = writer_next(j->out, &j->fd, &j->offset, e);
-        if (s)
-            break;
-        pool_run(j->pool, n, write_tiles, j);
-        if (atomic_load(&j->failed))
-            s = writer_data(j->out, j->data, n * j->tile_bytes, e); /* and says why it cannot */
-        else
-            writer_add(j->out, j->data, n * j->tile_bytes);
+        pool_run(j->pool, n, fill_tiles, j);
+        s = writer_data(j->out, j->data, n * j->tile_bytes, e);
     }
     return s;
 }
