@@ -74,21 +74,6 @@ class Engine(Handle):
 
         return self.run(measure)
 
-    def limits(self) -> tuple[float, float]:
-        """What the machine can do with the model's threads: bytes read a second, and multiply-adds of its type (0: unknown)."""
-
-        def measure() -> tuple[float, float]:
-            meter = ctypes.c_void_p()
-            self._try("tern_meter_open", ctypes.byref(meter), self.model)
-            try:
-                return self.lib.tern_meter_read(meter) * 1e9, self.lib.tern_meter_peak(meter, self.info.type, None) * 1e9
-            finally:
-                self.lib.tern_meter_close(meter)
-
-        return self.run(measure)
-
-    # ---- text and tokens ----
-
     def encode(self, text: bytes, flags: int = ADD_SPECIAL) -> list[int]:
         """Ids of a text, with BOS where the model's tokenizer adds it."""
         n, room = ctypes.c_size_t(len(text) // 2 + 16), 0  # most texts have fewer

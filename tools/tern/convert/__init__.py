@@ -9,6 +9,7 @@ chat/        a chat template in, rules that are proved equal to it out
 writing/     a Source in, a finished and checked weights file out
 paths.py     mistakes in the paths of a command
 hub.py       the name of a model in, what to download and a folder of it out
+rehearse.py  a model like another with random weights, timed
 foresee.py   what a model will take, before its weights are loaded
 job.py       a whole conversion, and the whole way from the name of a model
 """

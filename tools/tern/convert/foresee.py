@@ -2,11 +2,9 @@
 
 In:  a Model of the hub. Its config, tokenizer and the headers of its weights are fetched; the tensors stay holes in stand-ins for
      the files, so the converter and the engine answer as for the real ones.
-Out: a Forecast. Its tokens per second come from this machine's plain reads and multiply-adds, and from the shares of both that the
-     engine reaches (DECODE, PROMPT; `./bench --shape 1.1b` prints them).
+Out: a Forecast. Its tokens per second are those of a model like it (rehearse.py).
 """
 
-import functools
 import os
 import struct
 import tempfile
@@ -19,21 +17,19 @@ from .. import programs
 from ..errors import BAD_FILE, MEMORY, ConvertError
 from ..library import Engine
 from ..weights import writer
-from . import hub
+from . import hub, rehearse
 from .chat.of_source import of_source
 from .families.settings import Settings
 from .files.safetensors import MAX_HEADER
 from .sources.detect import load
 from .sources.source import Source
 from .words import size
-from .writing.contents import sections, tensors
+from .writing import overview
+from .writing.contents import LOSSY, sections, tensors
 from .writing.overview import final_tensors
 
 TYPES = ("q8", "q4c")
 CONTEXT = 4096  # positions of the memory that is stated
-DECODE, PROMPT = 0.72, 0.6  # shares of plain reads and of the widest multiply-adds: medians of five shapes on Zen 4
-PAUSES = 25e-6  # seconds a layer: its steps wait for all threads
-PROMPT_ROWS = 512
 FAST = 20  # tokens a second from which on the larger type is recommended
 GGUF_HEAD = 16 << 20  # bytes; doubled until the header is whole
 
@@ -54,8 +50,13 @@ class Row:
 class Forecast:
     model: hub.Model
     source: Source
-    weights: int
+    entries: list
+    bodies: dict
     rows: list[Row]
+
+    def room(self, kind: str) -> int:
+        """Bytes that must be free while the file is made."""
+        return overview.room(self.bodies, self.entries, kind if kind in LOSSY else None)
 
     @property
     def recommended(self) -> Row | None:
@@ -65,8 +66,8 @@ class Forecast:
 
     def lines(self) -> Iterator[str]:
         """The forecast as people read it."""
-        c = self.source.config
-        yield f"{self.model.name}: {self.source.family or self.source.origin}, {self.weights / 1e9:.2f} B weights, {c['n_layers']} layers"
+        c, weights = self.source.config, sum(t.rows * t.k * t.matrices for t in self.entries)
+        yield f"{self.model.name}: {self.source.family or self.source.origin}, {weights / 1e9:.2f} B weights, {c['n_layers']} layers"
         yield f"licence   {self.model.licence}"
         yield f"download  {size(self.model.bytes)} in {len(self.model.files)} files"
         if not self.rows:
@@ -131,10 +132,9 @@ def read(model: hub.Model) -> tuple[Source, dict, list]:
 def forecast(model: hub.Model, types: tuple[str, ...] = TYPES) -> Forecast:
     """Reads what is small, and asks the engine about each type; without types, only what the converter says."""
     source, bodies, entries = read(model)
-    weights = sum(t.rows * t.k * t.matrices for t in entries)
     with tempfile.TemporaryDirectory() as folder:
-        rows = [_row(Path(folder, "outline.bin"), bodies, entries, kind, source.config["max_seq"]) for kind in types]
-    return Forecast(model, source, weights, rows)
+        rows = [row(Path(folder, "outline.bin"), bodies, entries, kind, source.config) for kind in types]
+    return Forecast(model, source, entries, bodies, rows)
 
 
 @contextmanager
@@ -143,37 +143,23 @@ def outlined(path: Path, bodies: dict, entries: list, kind: str, max_seq: int, n
     with open(path, "wb") as out:
         writer.outline(out, bodies, final_tensors(entries, kind))
     n_ctx = min(CONTEXT, max_seq)
-    with Engine(programs.library(), path, n_ctx, n_batch=PROMPT_ROWS, cache_type="f16", n_threads=n_threads) as engine:
+    with Engine(programs.library(), path, n_ctx, n_batch=rehearse.PROMPT, cache_type="f16", n_threads=n_threads) as engine:
         yield engine
 
 
-def _row(path: Path, bodies: dict, entries: list, kind: str, max_seq: int) -> Row:
+def row(path: Path, bodies: dict, entries: list, kind: str, config: dict) -> Row:
     """One type."""
     row = Row(kind, 0, 0, None, None)
     try:
-        with outlined(path, bodies, entries, kind, max_seq) as engine:
-            row.memory_bytes = engine.memory().total
-            row.decode, row.prompt = speed(engine, *limits(path))
+        with outlined(path, bodies, entries, kind, config["max_seq"]) as engine:
+            row.memory_bytes, free = engine.memory().total, engine.memory().available
+            if row.memory_bytes > free:
+                row.why = f"more than the {size(free)} of memory that are free: it would run at the speed of the disk"
+            else:
+                row.decode, row.prompt = rehearse.speed(config, final_tensors(entries, kind), engine)
     except ConvertError as e:
         if e.code != MEMORY:
             raise
         row.why = str(e)
     row.file_bytes = path.stat().st_size
     return row
-
-
-@functools.cache
-def limits(path: Path) -> tuple[float, float]:
-    """Bytes read and multiply-adds a second, for quantized weights; measured once, for about a second."""
-    with Engine(programs.library(), path, 1) as engine:
-        return engine.limits()
-
-
-def speed(engine: Engine, reads: float, peak: float) -> tuple[float, float]:
-    """Tokens per second to expect: one by one, and of a prompt of 512."""
-    rows = min(PROMPT_ROWS, engine.memory().n_ctx)
-    one, many = engine.cost(1), engine.cost(rows)
-    step = one.weight_bytes / (reads * DECODE) + engine.info.n_layers * PAUSES
-    macs = many.matmul_macs + many.attention_macs
-    prompt = max(macs / (peak * PROMPT) if peak else 0, many.weight_bytes / reads) + engine.info.n_layers * PAUSES
-    return 1 / step, rows / prompt
