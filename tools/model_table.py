@@ -13,23 +13,28 @@ import argparse
 from tern import script
 
 if __name__ == "__main__":
-    script.begin("huggingface_hub", "jinja2", "numpy", "sentencepiece", "tokenizers", "tqdm", "xxhash")
+    script.begin("numpy", "xxhash")
 
-from tern.testing import models
+
+def parser() -> argparse.ArgumentParser:
+    parser = script.parser("model_table.py", __doc__)
+    parser.add_argument("--write", action="store_true", help="put it into tools/README.md")
+    return parser
 
 
 def run(options: argparse.Namespace) -> None:
+    from tern.testing import models
+
     table = "".join(row + "\n" for row in models.rows())
-    if not options.write:
-        return print(table, end="")
-    before, _, after = models.parts()
-    models.README.write_text(before + table + after)
+    if options.write:
+        before, _, after = models.parts()
+        models.README.write_text(before + table + after)
+    else:
+        print(table, end="")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = script.parser("model_table.py", __doc__)
-    parser.add_argument("--write", action="store_true", help="put it into tools/README.md")
-    return script.guarded(parser, run, arguments)
+    return script.guarded(parser(), run, arguments)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,13 +20,16 @@ LARGE = (".safetensors", ".gguf", ".bin")
 class Hub:
     """`with Hub({"owner/model": folder}) as hub:`; hub.endpoint goes into HF_ENDPOINT. Faults: see the fields."""
 
-    def __init__(self, models: dict[str, Path], licence: str = "apache-2.0"):
+    def __init__(self, models: dict[str, Path], licence: str = "apache-2.0", server: ThreadingHTTPServer | None = None):
         self.models, self.licence = models, licence
         self.gated: set[str] = set()  # need the token "good"
         self.renamed: dict[str, str] = {}  # old name: new name
         self.busy = 0  # so many next requests get 429
         self.failing = 0  # so many next requests get 500
         self.cut = 0  # so many next transfers of whole large files, or of the rest of one, break in the middle
+        self.hang = 0.0  # seconds before any answer
+        self.slow = 0.0  # seconds before each KB of a whole large file
+        self.only: set[str] = set()  # the tokens that are not refused; empty: all
         self.flip = 0  # so many next transfers of large files have a wrong byte
         self.requests: list[tuple[str, str, str]] = []  # method, path, Range
         hub = self
@@ -41,8 +45,10 @@ class Hub:
             def log_message(self, *_):
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.extra: list[str] = []  # names of files that it lists, too
+        self.server = server or ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # of a client that has gone
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
 
     def __enter__(self) -> "Hub":
@@ -63,6 +69,9 @@ class Hub:
         url = urllib.parse.urlsplit(h.path)
         path = urllib.parse.unquote(url.path)
         self.requests.append((h.command, path, h.headers.get("Range", "")))
+        time.sleep(self.hang)
+        if self.only and (token := h.headers.get("Authorization")) and token.removeprefix("Bearer ") not in self.only:
+            return self.send(h, 401, b"", {"X-Error-Message": "Invalid credentials in Authorization header"})
         if self.busy:
             self.busy -= 1
             return self.send(h, 429, b"", {"Retry-After": "1"})
@@ -105,6 +114,7 @@ class Hub:
             if p.suffix in LARGE:
                 entry["lfs"] = {"sha256": self.etag(p, True), "size": p.stat().st_size, "pointerSize": 134}
             siblings.append(entry)
+        siblings += [{"rfilename": name, "size": 4, "blobId": "0" * 40} for name in self.extra]
         return {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings, "gated": name in self.gated and "auto",
                 "private": False, "tags": [], "downloads": 1, "likes": 0, "cardData": {"license": self.licence}}  # fmt: skip
 
@@ -157,5 +167,9 @@ class Hub:
             h.send_header(key, value)
         h.send_header("Content-Length", str(len(body) if length is None else length))
         h.end_headers()
-        if h.command != "HEAD":
-            h.wfile.write(body)
+        if h.command == "HEAD":
+            return
+        step = 1024 if self.slow and len(body) > 100_000 else len(body) or 1
+        for at in range(0, len(body), step):
+            time.sleep(self.slow if step == 1024 else 0)
+            h.wfile.write(body[at : at + step])

@@ -1,11 +1,18 @@
 """tools/get.py and convert.py by the name of a model, against a server that behaves like the Hugging Face hub."""
 
 import contextlib
+import importlib
+import io
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+import unittest
 from pathlib import Path
+from unittest import mock
 
 from hub_server import Hub
 
@@ -14,45 +21,85 @@ from cli_case import ROOT  # first: it makes tools and tests/convert known
 sys.path[:0] = [str(ROOT / "tests/convert")]
 from tern.convert import words  # noqa: E402
 
-from convert_case import BLOCKS, Case, gguf_model, huggingface, tensors  # noqa: E402
+from convert_case import BLOCKS, gguf_model, huggingface, tensors  # noqa: E402
 
 NAME = "some/Tiny-1B"
+CHAT = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
 
 
-class Get(Case):
+def models(folder: Path) -> dict[str, Path]:
+    """What the hub holds."""
+    values = tensors(BLOCKS)
+    huggingface(folder / "one", BLOCKS, values, "bfloat16")
+    huggingface(folder / "shards", BLOCKS, values, "bfloat16", shards=3)
+    (folder / "one" / "original.pth").write_bytes(b"x" * 100_000)  # nobody needs it
+    (folder / "one" / "chat_template.jinja").write_text(CHAT)
+    for name in ("ggufs", "sizes", "torn", "many", "odd", "pickled"):
+        (folder / name).mkdir()
+    for kind in ("F16", "Q8_0"):
+        gguf_model(folder / "ggufs" / f"tiny-{kind}.gguf", BLOCKS, values, kind)
+    (folder / "ggufs" / "mmproj-tiny.gguf").write_bytes(b"GGUF")
+    for name in ("sizes/tiny-Q8_0.gguf", "sizes/larger-Q8_0.gguf", "torn/tiny-00001-of-00003.gguf", "torn/tiny-00003-of-00003.gguf"):
+        shutil.copy(folder / "ggufs" / "tiny-Q8_0.gguf", folder / name)
+    for i in range(60):
+        (folder / "many" / f"one-of-many-models-with-a-long-name-that-fills-lines-kind{i}.gguf").write_bytes(b"GGUF")
+    (folder / "odd" / "config.json").write_text('{"model_type": "strange"}')
+    shutil.copy(folder / "one" / "model.safetensors", folder / "odd")
+    (folder / "pickled" / "pytorch_model.bin").write_bytes(b"PK")
+    names = {"some/Shards": "shards", "some/GGUFs": "ggufs", "some/Sizes": "sizes", "some/Torn": "torn", "some/Many": "many",
+             "some/Odd": "odd", "some/Pickled": "pickled", NAME: "one"}  # fmt: skip
+    return {name: folder / at for name, at in names.items()}
+
+
+class Get(unittest.TestCase):
+    """The scripts run in this process: beginning one costs more than most of what is tested. `alone` runs one by itself."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.store = models(Path(folder.name))
+        cls.hub = Hub({})
+        cls.hub.__enter__()
+        cls.addClassCleanup(cls.hub.__exit__)
+        own = {"HF_ENDPOINT": cls.hub.endpoint, "HF_HOME": folder.name, "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
+        with mock.patch.dict(os.environ, CLEAN | own, clear=True):  # what the hub's package reads once
+            cls.scripts = {name: importlib.import_module(name) for name in ("get", "convert")}
+
     def setUp(self):
-        super().setUp()
-        values = tensors(BLOCKS)
-        huggingface(self.dir / "one", BLOCKS, values, "bfloat16")
-        huggingface(self.dir / "shards", BLOCKS, values, "bfloat16", shards=3)
-        (self.dir / "one" / "original.pth").write_bytes(b"x" * 100_000)  # nobody needs it
-        (self.dir / "one" / "chat_template.jinja").write_text(
-            "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
-        )
-        ggufs = self.dir / "ggufs"
-        ggufs.mkdir()
-        for kind in ("F16", "Q8_0"):
-            gguf_model(ggufs / f"tiny-{kind}.gguf", BLOCKS, values, kind)
-        (ggufs / "mmproj-tiny.gguf").write_bytes(b"GGUF")
-        self.odd = self.dir / "odd"
-        self.odd.mkdir()
-        (self.odd / "config.json").write_text('{"model_type": "strange"}')
-        (self.odd / "model.safetensors").write_bytes((self.dir / "one" / "model.safetensors").read_bytes())
-        self.pickled = self.dir / "pickled"
-        self.pickled.mkdir()
-        (self.pickled / "pytorch_model.bin").write_bytes(b"PK")
-        folders = {NAME: "one", "some/Shards": "shards", "some/GGUFs": "ggufs", "some/Odd": "odd", "some/Pickled": "pickled"}
-        self.hub = self.enterContext(Hub({name: self.dir / folder for name, folder in folders.items()}))
+        from tern.convert import hub, rehearse
 
-    def get(self, *arguments, script: str = "get.py", kill_after: float = 0, **env) -> tuple[int, str, str]:
+        self.dir = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.hub.__init__(dict(self.store), server=self.hub.server)
+        self.constants = hub.constants
+        cache = str(self.dir / "cache" / "hub")
+        quick = mock.patch.object(rehearse, "SECONDS", 0.01)
+        for change in (mock.patch.object(hub.constants, "HF_HUB_CACHE", cache), mock.patch.dict(os.environ, CLEAN, clear=True), quick):
+            change.start()
+            self.addCleanup(change.stop)
+
+    def get(self, *arguments, script: str = "get.py", **env) -> tuple[int, str, str]:
         """Exit code, output and errors of a script."""
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
-        clean |= {"HF_ENDPOINT": self.hub.endpoint, "HF_HOME": str(self.dir / "cache"), "HF_HUB_DOWNLOAD_TIMEOUT": "5"} | env
-        command = [sys.executable, str(ROOT / "tools" / script), *map(str, arguments)]
-        child = subprocess.Popen(command, env=clean, cwd=self.dir, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if kill_after:
-            time.sleep(kill_after)
-            child.terminate()
+        out, err, here = io.StringIO(), io.StringIO(), os.getcwd()
+        os.chdir(self.dir)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.dict(os.environ, env):
+                code = self.scripts[script.removesuffix(".py")].main([str(a) for a in arguments])
+        except SystemExit as e:
+            code = e.code
+        finally:
+            os.chdir(here)
+        return code, out.getvalue(), err.getvalue()
+
+    def start(self, *arguments, **env) -> subprocess.Popen:
+        """get.py by itself."""
+        own = {"HF_ENDPOINT": self.hub.endpoint, "HF_HOME": str(self.dir / "cache"), "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
+        command = [sys.executable, str(ROOT / "tools" / "get.py"), *map(str, arguments)]
+        return subprocess.Popen(command, env=CLEAN | own | env, cwd=self.dir, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def ended(self, child: subprocess.Popen) -> tuple[int, str, str]:
         out, err = child.communicate(timeout=120)
         self.assertNotIn("Traceback", err)
         return child.returncode, out, err
@@ -60,7 +107,7 @@ class Get(Case):
     def refused(self, code: int, *words: str, **how) -> None:
         """get.py fails with one line that has the words."""
         arguments = how.pop("arguments", (NAME, "out.bin"))
-        got, _, err = self.get(*arguments, **how)
+        got, _, err = self.ended(self.start(*arguments, **how)) if how.pop("alone", False) else self.get(*arguments, **how)
         self.assertEqual(got, code, err)
         last = err.strip().splitlines()[-1]
         self.assertTrue(last.startswith("get.py: "), err)
@@ -69,7 +116,7 @@ class Get(Case):
         self.assertFalse(list(self.dir.glob("*.bin")))
 
     def test_name_to_text(self):
-        code, out, err = self.get(NAME, "out.bin", "--type", "q8")
+        code, out, err = self.ended(self.start(NAME, "out.bin", "--type", "q8"))
         self.assertEqual(code, 0, err)
         self.assertIn("licence   apache-2.0", out)
         self.assertLess(out.index("licence"), out.index("checked:"))
@@ -89,7 +136,7 @@ class Get(Case):
         for name in (NAME, "some/Shards"):
             code, _, err = self.get(name, "named.bin", script="convert.py")
             self.assertEqual(code, 0, err)
-            code, _, err = self.get(self.dir / self.hub.models[name].name, "folder.bin", script="convert.py")
+            code, _, err = self.get(self.hub.models[name], "folder.bin", script="convert.py")
             self.assertEqual(code, 0, err)
             sizes = [(self.dir / f).stat().st_size for f in ("named.bin", "folder.bin")]
             self.assertLess(abs(sizes[0] - sizes[1]), 128)  # their names differ
@@ -170,25 +217,97 @@ class Get(Case):
         self.assertIn("bytes=10485760-", [r for _, p, r in self.hub.requests if p.startswith("/blob/")])
 
     def test_wrong_bytes_are_loaded_again(self):
-        self.get("--plan", NAME)
         self.hub.flip = 1
         code, out, err = self.get(NAME, "out.bin", "--type", "q8")
         self.assertEqual(code, 0, err)
         self.assertIn("the checksum is not the hub's; loading again", out)
-        with contextlib.suppress(FileNotFoundError):
-            (self.dir / "out.bin").unlink()
+        (self.dir / "out.bin").unlink()
+        shutil.rmtree(self.dir / "cache")
         self.hub.flip = 1000
-        self.refused(4, "another checksum", "model.safetensors", arguments=(NAME, "out.bin"), HF_HOME=str(self.dir / "new"))
+        self.refused(4, "another checksum", "model.safetensors")
+
+    def test_unreachable(self):
+        self.refused(4, "cannot reach", "localhost:9", alone=True, HF_ENDPOINT="http://localhost:9")
+        self.refused(4, "cannot talk with", "check HF_ENDPOINT, http_proxy", alone=True, http_proxy="ftp://localhost")
+        code, _, err = self.ended(self.start("--plan", NAME, HF_HUB_DOWNLOAD_TIMEOUT="soon"))
+        self.assertEqual((code, "HF_ is not understood" in err), (2, True), err)
+
+    def test_hanging(self):
+        self.hub.hang = 1
+        with mock.patch.object(self.constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.2):
+            self.refused(4, "cannot reach", "timed out")
 
     def test_offline(self):
+        self.get("--plan", NAME)
+        with mock.patch.object(self.constants, "HF_HUB_OFFLINE", True):
+            self.refused(4, "is not whole in the cache")
+            self.refused(4, "is not in the cache", arguments=("some/GGUFs",))
         self.get(NAME, "out.bin", "--type", "q8")
-        (self.dir / "out.bin").unlink()
-        self.hub.server.shutdown()
-        self.hub.server.server_close()
-        self.refused(4, "cannot reach", self.hub.endpoint)
+        requests = len(self.hub.requests)
+        with mock.patch.object(self.constants, "HF_HUB_OFFLINE", True):
+            for revision in ("", "@0123456789abcdef0123456789abcdef01234567"):
+                code, out, err = self.get(NAME + revision, "again.bin", "--type", "q8")
+                self.assertEqual(code, 0, err)
+            self.assertEqual((self.dir / "out.bin").read_bytes(), (self.dir / "again.bin").read_bytes())
+            for path in self.dir.glob("*.bin"):
+                path.unlink()
+            blob = next(path for path in (self.dir / "cache").rglob("model.safetensors")).resolve()
+            blob.write_bytes(blob.read_bytes()[:-1] + b"?")
+            self.refused(4, "model.safetensors", "is damaged in the cache")
+        self.assertEqual(len(self.hub.requests), requests)
+
+    def test_names(self):
+        for text in (f"https://huggingface.co/{NAME}/tree/main", f"hf.co/{NAME}", f" {self.hub.endpoint}/{NAME}/ "):
+            code, _, err = self.get("--plan", text)
+            self.assertEqual(code, 0, err)
+        for text in ("../Tiny-1B", "some/..", "some/--x", NAME + "@", ""):
+            self.refused(2, "is no name of a model", arguments=(text,))
+        self.refused(2, "is here already", "tools/convert.py", arguments=(self.store[NAME],))
+        self.refused(2, "no revision '../x'", arguments=(f"{NAME}@../x",))
+        with mock.patch.object(self.hub, "extra", ["../../evil.gguf", "/evil.gguf"], create=True):
+            self.refused(3, "only PyTorch pickles", arguments=("some/Pickled",))
+
+    def test_choice_of_gguf(self):
+        code, out, err = self.get("--plan", "some/Sizes")
+        self.assertEqual((code, "tiny-Q8_0 is taken; larger-Q8_0 would fit, too" in out), (0, True), out + err)
+        self.refused(4, "2 of 3 parts are there", arguments=("some/Torn",))
+        self.refused(2, "and 48 more; name one as some/Many:TYPE", arguments=("some/Many",))
+
+    def test_tokens(self):
+        self.hub.only = {"good"}
+        self.refused(4, "does not accept the token of HF_TOKEN", HF_TOKEN="bad")
+        for token in ("gr\u00fcn", "a\x01b"):
+            self.refused(2, "HF_TOKEN has characters", HF_TOKEN=token)
+
+    def test_room(self):
+        """Both disks are looked at before anything large is loaded."""
+        for inside, sentence in ((True, "the download needs"), (False, "while it is made")):
+            free = lambda path: mock.Mock(free=1000 if ("cache" in str(path)) == inside else 1 << 40)  # noqa: B023, E731
+            with mock.patch("shutil.disk_usage", side_effect=free):
+                self.refused(4, sentence, "1.0 kB are")
+        self.assertFalse(any(p.startswith("/blob/") and not r for _, p, r in self.hub.requests))
+        self.refused(4, "is not a directory", arguments=(NAME, "none/out.bin"))
+        with mock.patch("os.access", side_effect=lambda path, mode: Path(path) != Path(".") and Path(path) != self.dir):
+            self.refused(4, "may not be written to by you", arguments=(NAME, self.dir / "out.bin"))
+
+    def test_interrupted(self):
+        self.hub.slow = 0.05
+        child = self.start(NAME, "out.bin", "--type", "q8")
+        while not self.hub.sent() > 1:  # the header for the plan, then the file
+            time.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        code, _, err = self.ended(child)
+        self.assertEqual((code, err), (130, ""))
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual([p.name for p in self.dir.iterdir()], ["cache"])
+        self.hub.slow = 0
+        both = [self.start(NAME, f"{n}.bin", "--type", "q8") for n in "ab"]  # at the same time
+        for child in both:
+            code, _, err = self.ended(child)
+            self.assertEqual(code, 0, err)
+        self.assertEqual((self.dir / "a.bin").read_bytes(), (self.dir / "b.bin").read_bytes())
 
 
 if __name__ == "__main__":
-    import unittest
-
     unittest.main()

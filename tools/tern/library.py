@@ -74,6 +74,8 @@ class Engine(Handle):
 
         return self.run(measure)
 
+    # ---- text and tokens ----
+
     def encode(self, text: bytes, flags: int = ADD_SPECIAL) -> list[int]:
         """Ids of a text, with BOS where the model's tokenizer adds it."""
         n, room = ctypes.c_size_t(len(text) // 2 + 16), 0  # most texts have fewer

@@ -16,7 +16,7 @@ from .sources import lora
 from .sources.detect import load
 from .words import say
 from .writing import reference
-from .writing.conversion import convert, show_plan
+from .writing.conversion import convert, make_room, show_plan
 
 
 def downloaded(source: Path) -> Path:
@@ -75,8 +75,9 @@ def get(name: str, out: str | None, kind: str | None, plan: bool = False) -> tup
     if plan:
         return None
     kind = kind or (seen.recommended or seen.rows[-1]).type
-    file = file or default_file(name, kind)
+    file = file or default_file(model.name, kind)
     paths.check_out(file)
+    make_room(file.absolute(), seen.room(kind))
     folder = hub.download(model, say)
     run(SimpleNamespace(
         source=model.source(folder), out=str(file), type=kind, tokenizer=None, rope_length=None, set=[], lora=[], template=None,

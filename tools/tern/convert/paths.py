@@ -64,6 +64,8 @@ def check_out(out: Path) -> None:
         raise ConvertError(f"{out} is no regular file (a link, pipe or device); give another name", USAGE)
     if not out.parent.is_dir():
         raise ConvertError(f"{out.parent}, where {out.name} is to be written, is not a directory", IO)
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise ConvertError(f"{out.parent}, where {out.name} is to be written, may not be written to by you", IO)
 
 
 def _read_with(

@@ -105,7 +105,7 @@ def write(f: Any, config: dict[str, Any], made: list[writer.Tensor]) -> None:
 def step(engine: Engine, tokens: list[int]) -> float:
     """Seconds of one batch, with the logits of its last row."""
     for i, token in enumerate(tokens):
-        engine._try("tern_batch_add", engine.context, 0, token, int(i == len(tokens) - 1))
+        engine.add(token, int(i == len(tokens) - 1))
     start = time.perf_counter()
     engine.lib.tern_forward(engine.context)
     return time.perf_counter() - start
