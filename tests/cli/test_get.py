@@ -65,6 +65,7 @@ class Get(unittest.TestCase):
         cls.addClassCleanup(cls.hub.__exit__)
         own = {"HF_ENDPOINT": cls.hub.endpoint, "HF_HOME": folder.name, "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
         with mock.patch.dict(os.environ, CLEAN | own, clear=True):  # what the hub's package reads once
+            importlib.import_module("tern.convert.hub")
             cls.scripts = {name: importlib.import_module(name) for name in ("get", "convert")}
 
     def setUp(self):

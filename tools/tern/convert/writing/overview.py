@@ -15,7 +15,7 @@ from ..words import size
 QUANTIZED = (
     "embed", "q", "k", "v", "o", "gate", "up", "down", "head", "shared_gate", "shared_up", "shared_down", "attn_gate", "q_down",
     "k_up", "v_up", "mix_in", "mix_gate", "mix_out", "mix_gate_down", "ple_embed", "ple_in", "ple_gate", "ple_out", "altup_in",
-    "altup_out", "mtp_in",
+    "altup_out", "mtp_in", "laurel_left", "laurel_right",
 )  # fmt: skip
 BITS = {tiles.F32: 32, tiles.F16: 16, tiles.BF16: 16, tiles.Q8: 8.5, tiles.Q4: 4.5, tiles.Q4C: 4.5}
 KINDS = {"spm": "SentencePiece BPE", "bpe": "BPE", "unigram": "unigram"}
