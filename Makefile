@@ -231,7 +231,7 @@ test-progs:
 #
 # gcc compiles the vector files in a fifth of the time where a check of an address is a call, and
 # without the sizes of objects, which the address sanitizer knows.
-SANITIZED_CLI ?= test_chat_cli test_cli test_sampling_cli test_session_cli
+SANITIZED_CLI ?= test_chat_cli test_chat_editing test_cli test_sampling_cli test_session_cli
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
 	-fno-sanitize=object-size $(if $(IS_CLANG),,--param asan-instrumentation-with-call-threshold=100)
 sanitize:

@@ -7,7 +7,7 @@ import unittest
 
 from cli_case import Cli, catches, processor_seconds, until  # first: it makes the next one importable
 
-from test_chat_cli import Terminal  # isort: skip
+from terminal import Terminal
 
 FILL = ["--ignore-eos", "--temp", "1.1", "-s", 3]
 
