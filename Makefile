@@ -276,18 +276,20 @@ test-covered: suites replays lib $(PROGRAMS:%=$(BUILD)/%)
 		LLVM_PROFILE_FILE="$(CURDIR)/$(BUILD)/profiles/%4m.profraw" tests/run-tests
 	@BUILD=$(BUILD) tests/coverage $(PARSERS)
 
-# Each fuzzer for FUZZ_SECONDS; new inputs go to build-fuzz/corpus, failures stop with their file.
-# Their own files lie in memory where they can: a disk takes 30 times as long to sync them.
+# Each fuzzer for FUZZ_SECONDS, one on each processor; new inputs go to build-fuzz/corpus, failures
+# stop with their file. Their own files lie in memory where they can: a disk takes 30 times as long
+# to sync them.
 fuzz:
 	+@$(SUBMAKE) BUILD=build-fuzz REF_ONLY=1 CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
 		-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzzers
-	@for f in $(FUZZERS); do \
-		mkdir -p build-fuzz/corpus/$$f tests/fuzz/corpus/$$f; \
-		TMPDIR=$$([ -w /dev/shm ] && echo /dev/shm || echo /tmp) \
-			build-fuzz/tests/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=30 -rss_limit_mb=512 \
-			-verbosity=0 -print_final_stats=1 -artifact_prefix=build-fuzz/ \
-			build-fuzz/corpus/$$f tests/fuzz/corpus/$$f || exit 1; \
-	done
+	+@$(SUBMAKE) $(FUZZERS:%=run-%)
+
+run-fuzz_%:
+	@mkdir -p build-fuzz/corpus/fuzz_$* tests/fuzz/corpus/fuzz_$*
+	@TMPDIR=$$([ -w /dev/shm ] && echo /dev/shm || echo /tmp) \
+		build-fuzz/tests/fuzz_$* -max_total_time=$(FUZZ_SECONDS) -timeout=30 -rss_limit_mb=512 \
+		-verbosity=0 -print_final_stats=1 -artifact_prefix=build-fuzz/ \
+		build-fuzz/corpus/fuzz_$* tests/fuzz/corpus/fuzz_$*
 
 fuzzers: $(FUZZERS:%=$(BUILD)/tests/%)
 
