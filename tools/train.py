@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         valid_every=100, compile=True, resume=True, from_file="", mtp=False, depth=2,
     )  # fmt: skip
     command("average", "train", "DIR/last.pt becomes the mean of two checkpoints", work="build/fable", first="", second="", share=0.5)
-    command("export", "export", "write a Hugging Face folder", work="build/fable", out="build/fable/hf", mtp="")
+    command("export", "export", "write a Hugging Face folder", work="build/fable", out="build/fable/hf", mtp="", layers=0, hidden=0)
     command(
         "evaluate", "evaluate", "bits per byte on held-out stories, and checks over samples", work="build/fable", hf="build/fable/hf",
         baseline="", samples="", prompt="The cat sat", seeds=50, tokens=300, show=3, threads=2,

@@ -2,9 +2,11 @@
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import torch
+import torch.nn.functional as F
 from safetensors.torch import save_file
 
 from ..weights.reader import WeightsFile
@@ -34,6 +36,20 @@ def checkpoint(work, path):
     return {"model": model.state_dict(), "config": asdict(config), "step": 0}
 
 
+def add_idle(tensors, c, layers, hidden):
+    """More layers, and a wider feed-forward, that change no logit: all of their weights are 0. The model becomes as slow as a
+    larger one, for measurements. Of the tensors of the layer that guesses only the width changes."""
+    for i in range(c.layers, layers):
+        like = [name for name in tensors if name.startswith("model.layers.0.")]
+        tensors |= {name.replace(".0.", f".{i}.", 1): torch.zeros_like(tensors[name]) for name in like}
+    for name, value in tensors.items():
+        if re.search(r"mlp\.(gate|up)_proj", name):
+            tensors[name] = F.pad(value, (0, 0, 0, hidden - c.hidden)).contiguous()
+        elif "mlp.down_proj" in name:
+            tensors[name] = F.pad(value, (0, hidden - c.hidden)).contiguous()
+    return replace(c, layers=layers, hidden=hidden)
+
+
 def export(args):
     """DIR/last.pt and DIR/tokenizer.json -> a folder that transformers' LlamaForCausalLM loads. With --mtp FILE: that model and
     the layer of DIR/mtp.pt, as GLM-4.5 publishes them."""
@@ -46,8 +62,10 @@ def export(args):
         name = re.sub(r"\.([qkvo]_proj)", r".self_attn.\1", name)
         name = re.sub(r"\.((gate|up|down)_proj)", r".mlp.\1", name)
         tensors["model." + name] = value.float().contiguous()
+    layers, hidden = max(args.layers, c.layers), max(args.hidden, c.hidden)
     if args.mtp:
-        tensors |= {f"model.layers.{c.layers}.{name}": value for name, value in mtp.published(work).items()}
+        tensors |= {f"model.layers.{layers}.{name}": value for name, value in mtp.published(work).items()}
+    c = add_idle(tensors, c, layers, hidden)
     save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
 
     def write(name, content):
