@@ -7,7 +7,8 @@ enum {
     IN_A_ROW = 128 /* trials, then one more of them */
 };
 
-static const float SHARE = 0.004f, START = 1.5f, MOST = 16, SLOPE = 0.15f, FORGET = 0.004f;
+static const float SHARE = 0.004f, START = 1.5f, MOST = 16, SLOPE = 0.15f, FORGET = 0.004f,
+                   DEARER = 1.3f;
 
 void pace_init(struct pace *p)
 {
@@ -59,10 +60,12 @@ void pace_trial(struct pace *p, size_t rows, double seconds, double extra)
 {
     float *cost = &p->cost[rows], took = (float)(seconds / p->base);
     took = (float)clamp((double)took, 1, 4 * (double)rows);
-    if (*cost <= 0)
+    if (!p->warm[rows])
+        p->warm[rows] = true;
+    else if (*cost <= 0)
         *cost = took;
-    else
-        *cost += ((float)clamp((double)took, *cost / 2, *cost * 2) - *cost) / 4;
+    else /* interrupts hardly count here, either */
+        *cost += ((float)clamp((double)took, *cost / 2, *cost * DEARER) - *cost) / 4;
     p->spent = took + (float)(extra / p->base);
     p->trials++;
     if (p->largest < rows)
