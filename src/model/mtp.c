@@ -44,6 +44,15 @@ static struct lent lend(struct forward *f, size_t n)
     return own;
 }
 
+/* A profile sees what this layer does since `begin` as one operation. */
+static void note_time(struct forward *f, uint64_t begin)
+{
+    if (!f->profile)
+        return;
+    f->profile->ops[OP_GUESS].calls++;
+    f->profile->ops[OP_GUESS].ns += clock_ns() - begin;
+}
+
 /* True when all values were finite. */
 static bool take_back(struct forward *f, const struct lent *own)
 {
@@ -189,8 +198,11 @@ void mtp_precede(struct forward *f)
     for (size_t i = 0, n; f->model->n_mtp && i < f->n; i += n) {
         size_t seq = f->rows[i].seq, length = f->cache->length[seq];
         n = rows_together(f, i);
-        if (length + n > f->cache->hidden.seqs[seq].next + HIDDEN_LAG)
+        if (length + n > f->cache->hidden.seqs[seq].next + HIDDEN_LAG) {
+            uint64_t begin = profile_begin(f->profile);
             make_lag(f, seq, length);
+            note_time(f, begin);
+        }
     }
 }
 
@@ -237,17 +249,19 @@ void mtp_follow(struct forward *f)
     size_t made = 0;
     if (!f->model->n_mtp)
         return;
+    uint64_t begin = profile_begin(f->profile);
     pool_run(f->pool, f->n, final_items, f);
     for (size_t i = 0, n; i < f->n; i += n) {
         n = rows_together(f, i);
         made = put_batch(f, i, n, made);
         keep_states(f, i, n);
     }
-    if (!made)
-        return;
-    struct lent own = lend(f, made);
-    make_keys(f);
-    (void)take_back(f, &own);
+    if (made) {
+        struct lent own = lend(f, made);
+        make_keys(f);
+        (void)take_back(f, &own);
+    }
+    note_time(f, begin);
 }
 
 /* ---- guesses ---- */
@@ -285,6 +299,7 @@ size_t mtp_guess(struct forward *f, size_t seq, tern_token token, size_t max, fl
 {
     size_t n = 0;
     float all = 1, sure;
+    uint64_t begin = profile_begin(f->profile);
     f->n_logits = 0;
     cache_extend(f->cache, seq, max);
     for (*made = 0; n < max && !forward_is_cancelled(f); n++) {
@@ -296,5 +311,6 @@ size_t mtp_guess(struct forward *f, size_t seq, tern_token token, size_t max, fl
             break;
     }
     cache_commit(f->cache, seq, 0);
+    note_time(f, begin);
     return n;
 }

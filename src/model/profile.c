@@ -14,6 +14,7 @@ const char *profile_name(enum operation op)
         [OP_QKV] = "qkv",           [OP_ATTEND] = "attend",
         [OP_OUT] = "out",           [OP_GATE_UP] = "gate_up",
         [OP_DOWN] = "down",         [OP_LOGITS] = "logits",
+        [OP_GUESS] = "guess",
         [OP_CONVOLVE] = "convolve", [OP_RECUR] = "recur",
         [OP_ROUTER] = "router",
     };

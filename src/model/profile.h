@@ -28,6 +28,7 @@ enum operation {
     OP_GATE_UP,
     OP_DOWN,
     OP_LOGITS,
+    OP_GUESS, /* all of the layer that guesses; its bytes are not counted */
     N_OPERATIONS
 };
 

@@ -284,6 +284,34 @@ START_TEST(test_text_stays)
 }
 END_TEST
 
+/* The plan counts the layer's part of the cache, and the hidden states. */
+START_TEST(test_plan)
+{
+    static struct subject s;
+    struct tern_error e = {0};
+    struct tern_memory plan[2];
+    const struct tern_context_params params = {.n_ctx = 1024, .n_batch = 16, .n_seqs = 2};
+    subject_write(&s, drafts[0], TERN_F32);
+    for (unsigned mtp = 0; mtp < 2; mtp++) {
+        struct tern_model_params how = {.load = mtp ? TERN_LOAD_MTP : 0};
+        ck_assert_msg(!tern_model_open(&s.model, s.path, &how, &e), "%s", e.text);
+        ck_assert_msg(!tern_context_plan(s.model, &params, &plan[mtp], &e), "%s", e.text);
+        if (!mtp)
+            tern_model_close(s.model);
+    }
+    const struct model *m = s.model->model;
+    const struct layer *w = &m->layers[m->n_layers];
+    uint64_t states = 2 * HIDDEN_RING * m->dim * sizeof(float);
+    uint64_t keys = 2 * 1024 * 2 * w->n_kv_heads * w->head_dim * 2; /* f16 */
+    uint64_t more = plan[1].cache - plan[0].cache;
+    ck_assert_uint_ge(more, states + keys);
+    ck_assert_uint_le(more, states + 2 * keys); /* whole pages, and those of a batch */
+    ck_assert_uint_gt(plan[1].batch, plan[0].batch);
+    tern_model_close(s.model);
+    subject_remove(&s);
+}
+END_TEST
+
 START_TEST(test_without)
 {
     static struct subject s;
@@ -308,4 +336,5 @@ END_TEST
 
 SUITE("mtp", LOOP(test_published_definition, 0, golden_few(N_DRAFTS)), LOOP(test_plain_defines_it, 0, golden_few(N_DRAFTS)),
       LOOP(test_ways_to_a_text, 0, golden_few(N_DRAFTS)), LOOP(test_far_cut, 0, golden_few(N_DRAFTS)),
-      LOOP(test_sessions, 0, golden_few(N_DRAFTS)), LOOP(test_text_stays, 0, golden_few(N_DRAFTS)), TEST(test_without))
+      LOOP(test_sessions, 0, golden_few(N_DRAFTS)), LOOP(test_text_stays, 0, golden_few(N_DRAFTS)), TEST(test_without),
+      TEST(test_plan))
