@@ -120,6 +120,7 @@ class Get(unittest.TestCase):
         code, out, err = self.ended(self.start(NAME, "out.bin", "--type", "q8"))
         self.assertEqual(code, 0, err)
         self.assertIn("licence   apache-2.0", out)
+        self.assertIn("out.bin: Tiny-1B, ", out)
         self.assertLess(out.index("licence"), out.index("checked:"))
         self.assertIn("./run --check and --selftest passed", out)
         self.assertTrue(out.strip().splitlines()[-1].startswith("run it: "), out)

@@ -63,6 +63,12 @@ LAYER = re.compile(r"^model\.layers\.(\d+)\.")
 LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "LICENCE.md")
 
 
+def title(folder: Path) -> str:
+    """The folder's name; of the hub's cache (models--OWNER--NAME/snapshots/COMMIT), the model's."""
+    path = folder.resolve()
+    return path.parent.parent.name.split("--")[-1] if path.parent.name == "snapshots" else path.name
+
+
 def load(
     folder: Path, tokenizer_file: Path | None, rope_length: int | None = None, settings: Settings | None = None,
     adapters: Sequence[Adapter] = (), keep_type: bool = True,
@@ -80,8 +86,8 @@ def load(
     matrices = _matrices(folder, kind, config, entries)
     generation = folder / "generation_config.json"
     return Source(
-        name=folder.resolve().name,
-        origin=f"Hugging Face directory {folder.resolve().name}, {kind}" + "".join(f", LoRA adapter {a.name}" for a in adapters),
+        name=title(folder),
+        origin=f"Hugging Face directory {title(folder)}, {kind}" + "".join(f", LoRA adapter {a.name}" for a in adapters),
         family=kind,
         config=config,
         matrices=matrices,
