@@ -127,8 +127,11 @@ class Verify(unittest.TestCase):
     def test_info_names_what_mixes_positions(self):
         """./run --info of models with more than attention."""
         for name, wanted in (
-            ("deepseek-v2", [r"attention +latent: 4 heads read one row of 22 \+ 10"]),
-            ("lfm2", [r"attention +4 heads, 2 KV heads", r"mixers +2 attention, 3 short convolution", r"states +\S+ KiB of recurrent layers"]),
+            # 3 layers keep one row of 32 numbers, and a token
+            ("deepseek-v2", [r"attention +latent: 4 heads read one row of 22 \+ 10", rf"cache +{3 * 32 * 2 + 4} \(f16\), {3 * 32 * 4 + 4} \(f32\)"]),
+            # 2 layers keep 2 heads of 10; 3 keep 3 rows of 40 in each of 3 records and 5 snapshots, and one in 80 rows of a log
+            ("lfm2", [r"attention +4 heads, 2 KV heads", r"mixers +2 attention, 3 short convolution", rf"cache +{2 * 2 * 2 * 10 * 2 + 4} \(f16\)",
+                      rf"states +{4 * 3 * (128 * 8 + 48 * 80) / 1024:.1f} KiB of recurrent layers, with a log and snapshots"]),
             ("nemotron-h", [r"mixers +1 attention, 3 recurrent, 2 none"]),
             ("qwen3", [r"attention +\d+ heads, \d+ KV heads, head dim \d+(, window \d+)?\npositions"]),
         ):  # fmt: skip
