@@ -5,6 +5,7 @@
 
 #include "weights/keys.h"
 #include "text/split_class.h"
+#include "text/split_number.h"
 #include "text/unicode.h"
 
 enum {
@@ -375,11 +376,8 @@ static size_t letters(const struct pattern *self, const char *text, size_t at, s
  * same run of whitespace, which is looked at once. */
 static size_t trailing(const struct pattern *self, const char *text, size_t at, size_t n)
 {
-    size_t len, back = at;
     (void)self;
-    while (back && ((unsigned char)text[--back] & 0xC0) == 0x80)
-        ;
-    if (at && class_at(text, back, at, &len) & S)
+    if (at && unicode_class(split_class_before(text, at)) & S)
         return at;
     size_t end = run(text, at, n, S, true);
     if (end == n)
@@ -406,17 +404,18 @@ static size_t three_digits(const struct pattern *self, const char *text, size_t 
     return at + 3;
 }
 
-/* \d{1,3}(?=(?:\d{3})*\b) : the digits of a number that ends its word, from its end in threes */
+/* \d{1,3}(?=(?:\d{3})*\b) */
 static size_t last_thirds(const struct pattern *self, const char *text, size_t at, size_t n)
 {
-    size_t len, count = 0, end = at;
-    uint32_t c = 0;
     (void)self;
-    for (; end < n && split_class_digit(c = unicode_decode(text + end, n - end, &len)); end += len)
-        count++;
-    if (!count || (end < n && split_class_word(c)))
-        return at;
-    return few(text, at, n, N, count % 3 ? (int)(count % 3) : 3);
+    return split_number_end(text, at, n, true);
+}
+
+/* \p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})) */
+static size_t thirds(const struct pattern *self, const char *text, size_t at, size_t n)
+{
+    (void)self;
+    return split_number_end(text, at, n, false);
 }
 
 /* [^\n]+|[\n]+ */
@@ -427,16 +426,6 @@ static size_t line_or_breaks(const struct pattern *self, const char *text, size_
     while (at < n && (text[at] == '\n') == breaks)
         at++;
     return at;
-}
-
-/* \p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})) : a number from its end in threes */
-static size_t thirds(const struct pattern *self, const char *text, size_t at, size_t n)
-{
-    size_t len, count = 0;
-    (void)self;
-    for (size_t end = at; end < n && class_at(text, end, n, &len) & N; end += len)
-        count++;
-    return few(text, at, n, N, count % 3 ? (int)(count % 3) : 3);
 }
 
 /* ?[^(\s|.,!?…。，、।۔،)]+ */
@@ -596,4 +585,9 @@ int pattern_find(const char *p, size_t n)
 size_t pattern_match(int pattern, const char *text, size_t at, size_t n)
 {
     return patterns[pattern].match(&patterns[pattern], text, at, n);
+}
+
+bool pattern_again(int pattern, const char *text, size_t at, size_t n)
+{
+    return patterns[pattern].match != last_thirds || !split_number_within(text, at, n);
 }

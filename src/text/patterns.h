@@ -4,6 +4,7 @@
 #ifndef TEXT_PATTERNS_H
 #define TEXT_PATTERNS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Number of the pattern written p[0..n), or -1. */
@@ -13,5 +14,7 @@ int pattern_find(const char *p, size_t n);
  * at < n. Every pattern looks at most at the match and at the whitespace run that follows, so
  * scanning a text is linear. */
 size_t pattern_match(int pattern, const char *text, size_t at, size_t n);
+/* Whether it may match at text[at] where it did not just before; 0 < at < n. */
+bool pattern_again(int pattern, const char *text, size_t at, size_t n);
 
 #endif

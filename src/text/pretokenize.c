@@ -28,6 +28,11 @@ static size_t match(const struct step *step, const char *p, size_t at, size_t n)
     return here ? at + step->from_n : at;
 }
 
+static bool again(const struct step *step, const char *p, size_t at, size_t n)
+{
+    return step->kind == STEP_CLASS || step->pattern < 0 || pattern_again(step->pattern, p, at, n);
+}
+
 /* End of the stretch that begins at `at`: one match (*hit), or all up to the next match. */
 static size_t stretch(const struct step *step, const char *p, size_t at, size_t n, bool *hit)
 {
@@ -38,7 +43,7 @@ static size_t stretch(const struct step *step, const char *p, size_t at, size_t 
     do {
         unit(step, p + end, n - end, &len);
         end += len;
-    } while (end < n && match(step, p, end, n) == end);
+    } while (end < n && (!again(step, p, end, n) || match(step, p, end, n) == end));
     return end;
 }
 

@@ -1,8 +1,6 @@
 /* Classes of characters that few Split patterns ask for: see split_class.h. */
 #include "text/split_class.h"
 
-#include <stddef.h>
-
 #include "text/unicode.h"
 
 bool split_class_han(uint32_t c)
@@ -45,4 +43,12 @@ bool split_class_word(uint32_t c)
         return false;
     return (unicode_class(c) & UNICODE_WORD) || c == 0xB2 || c == 0xB3 || c == 0xB9 ||
            (c >= 0xBC && c <= 0xBE);
+}
+
+uint32_t split_class_before(const char *text, size_t at)
+{
+    size_t len, from = at;
+    while (from && ((unsigned char)text[--from] & 0xC0) == 0x80)
+        ;
+    return unicode_decode(text + from, at - from, &len);
 }
