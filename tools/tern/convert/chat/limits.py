@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .errors import Beyond
 
-SECONDS, MEGABYTES = 60, 256
+SECONDS, MEGABYTES = 180, 256  # Gemma 4 takes 10 s of a free processor
 
 
 @contextlib.contextmanager
