@@ -23,7 +23,7 @@ from .families.features import FACTORS, feature, packed_config, slots
 BYTES = 1 << 29  # of weights that a token of the rehearsal reads, so that they come from memory
 FILE_BYTES = 2 << 30  # of the rehearsed model, at most, and a quarter of the memory that is free
 NOISE_BYTES = 1 << 20  # random tiles of each type and width, written again and again
-TOKENS, SECONDS = 8, 0.4  # of a round of single tokens; how long rounds go on
+TOKENS, LEAST, SECONDS = 128, 8, 0.4  # single tokens: of a text; that are measured at least; how long they go on
 PROMPT = 512
 NOT_LAYERS = ("alibi", "q_scales")  # lists, but not of a value for each layer
 TABLES = ("embed", "ple_embed", "positions")  # a token reads one row
@@ -111,10 +111,23 @@ def step(engine: Engine, tokens: list[int]) -> float:
     return time.perf_counter() - start
 
 
-def again(engine: Engine, batches: list[list[int]]) -> list[float]:
-    """Seconds of each batch of a fresh sequence."""
-    engine.lib.tern_seq_keep(engine.context, 0, 0)
-    return [step(engine, batch) for batch in batches]
+def prompt_seconds(engine: Engine, tokens: list[int]) -> float:
+    """Of a prompt in one batch, the second time: the memory of so large a batch was new at first."""
+    for _ in range(2):
+        engine.lib.tern_seq_keep(engine.context, 0, 0)
+        seconds = step(engine, tokens)
+    return seconds
+
+
+def token_seconds(engine: Engine, tokens: list[int]) -> float:
+    """Of a single token on average, of texts of so many."""
+    seconds: list[float] = []
+    start = time.perf_counter()
+    while len(seconds) < LEAST or time.perf_counter() - start < SECONDS:
+        if len(seconds) % len(tokens) == 0:
+            engine.lib.tern_seq_keep(engine.context, 0, 0)
+        seconds.append(step(engine, [tokens[len(seconds) % len(tokens)]]))
+    return statistics.fmean(seconds)
 
 
 def speed(config: dict[str, Any], entries: list[writer.Tensor], whole: Engine) -> tuple[float, float]:
@@ -126,14 +139,7 @@ def speed(config: dict[str, Any], entries: list[writer.Tensor], whole: Engine) -
         write(f, small, made)
         with Engine(programs.library(), path, prompt, n_batch=prompt, cache_type="f16") as engine:
             one, many = ((whole.cost(n), engine.cost(n)) for n in (1, prompt))
-            singles = [[token] for token in tokens[:TOKENS]]
-            again(engine, singles)  # what is read for the first time
-            rounds: list[float] = []
-            start = time.perf_counter()
-            while not rounds or time.perf_counter() - start < SECONDS:
-                rounds += again(engine, singles)
-            again(engine, [tokens[: prompt // 8]])
-            together = again(engine, [tokens])[0]
+            together = prompt_seconds(engine, tokens)
+            alone = token_seconds(engine, tokens[:TOKENS])  # the weights are in memory now
     macs = [c.matmul_macs + c.attention_macs for c in many]
-    step_seconds = statistics.fmean(rounds) * one[0].weight_bytes / one[1].weight_bytes
-    return 1 / step_seconds, prompt / (together * macs[0] / macs[1])
+    return one[1].weight_bytes / one[0].weight_bytes / alone, prompt * macs[1] / macs[0] / together
