@@ -1,5 +1,6 @@
 """The table of models in tools/README.md beside the planner, and the planner's list of what ./quantize makes smaller."""
 
+import math
 import re
 import sys
 import unittest
@@ -8,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from tern.convert.families import features  # noqa: E402
+from tern.convert.families import features, rope  # noqa: E402
 from tern.convert.writing.overview import QUANTIZED  # noqa: E402
 from tern.testing import models  # noqa: E402
 from tern.weights import keys  # noqa: E402
@@ -67,6 +68,12 @@ class Models(unittest.TestCase):
             inner = configs[title].get("text_config")
             with self.subTest(title):
                 models.features(configs[title] | ({"text_config": inner | more} if inner else more))
+
+    def test_llama4_slows_long_waves_and_blends_none(self):
+        p = {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0, "original_max_position_embeddings": 8192}
+        plain = rope.plain(500000.0, 128)
+        wanted = [f if 2 * math.pi / f < 8192 else f / 16 for f in plain]
+        self.assertEqual(list(rope.frequencies(500000.0, 128, rope.Parameters("x", p))), wanted)
 
     def test_what_gemma3_leaves_out(self):
         whole = next(model.config for model in models.MODELS if model.title == "Gemma 3 4B")

@@ -29,15 +29,15 @@ def _linear(freq: list[float], p: "Parameters") -> list[float]:
 
 
 def _llama3(freq: list[float], p: "Parameters") -> list[float]:
-    """Llama 3.1: long waves are slowed by the factor, short ones kept, those between blended."""
+    """Llama 3.1: long waves are slowed by the factor, short ones kept, those between blended. In Llama 4 none are between."""
     factor, low, high = p.number("factor"), p.number("low_freq_factor"), p.number("high_freq_factor")
     original = p.positions("original_max_position_embeddings")
-    if low >= high:
-        raise ConvertError(f"{p.where}: low_freq_factor {low:g} must be less than high_freq_factor {high:g}")
+    if low > high:
+        raise ConvertError(f"{p.where}: low_freq_factor {low:g} must not be more than high_freq_factor {high:g}")
     out = []
     for f in freq:
         wave = 2 * math.pi / f
-        blend = (original / wave - low) / (high - low)
+        blend = (original / wave - low) / ((high - low) or 1)
         if wave < original / high:
             out.append(f)
         elif wave > original / low:
