@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from tern.convert.families import features, rope  # noqa: E402
 from tern.convert.writing.overview import QUANTIZED  # noqa: E402
+from tern.errors import ConvertError  # noqa: E402
 from tern.testing import models  # noqa: E402
 from tern.weights import keys  # noqa: E402
 
@@ -45,6 +46,37 @@ KEYS = {
     "Moonlight 16B-A3B": {"aux_loss_alpha": 0.001, "ep_size": 1, "moe_layer_freq": 1, "scoring_func": "sigmoid", "seq_aux": True},
 }  # fmt: skip
 
+# Of families without a row in the table: a config, keys that may have any value, and keys that must have this one.
+HUNYUAN = {"class_num": 0, "dense_list": [64, 0], "im_end_id": 5, "org_vocab_size": 100, "pad_id": 99, "pool_type": "last", "text_start_id": 6,
+           "video_end_id": 10}  # fmt: skip
+HUNYUAN_ONLY = {"add_classification_head": False, "attention_head_dim": 16, "norm_type": "rms", "use_rotary_pos_emb": True}
+OTHERS = {
+    "bamba": ({"attn_layer_indices": [1], **models.mamba2(2, 16)}, {"use_mamba_kernels": True}, {}),
+    "bloom": ({"n_embed": 64, "n_layer": 2, "num_attention_heads": 4, "vocab_size": 100}, {}, {"n_inner": 256}),
+    "ctrl": ({"n_embd": 64, "n_layer": 2, "n_head": 4, "dff": 128, "n_positions": 512, "vocab_size": 100}, {"from_tf": False, "output_past": True}, {}),
+    "dots1": ({"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+              {}, {"moe_layer_freq": 1, "scoring_func": "noaux_tc", "topk_method": "noaux_tc"}),
+    "ernie4_5_moe": ({}, {"moe_capacity": [64, 64, 64]},
+                     {"is_quantized": False, "moe_gate": "topk", "moe_use_aux_free": True, "use_rmsnorm": True}),
+    "exaone_moe": ({"architectures": ["ExaoneMoEForCausalLM"], "num_key_value_heads": 4},
+                   {}, {"first_last_k_dense_replace": 1, "is_moe_layer": [False, True], "scoring_func": "sigmoid", "topk_method": "noaux_tc"}),
+    "falcon": ({"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_hidden_size": 256, "vocab_size": 100}, {}, {"ff_factor": 4}),
+    "gpt_neox": ({}, {"custom_pipelines": {"text-generation": {}}}, {}),
+    "hunyuan_v1_dense": ({}, HUNYUAN, HUNYUAN_ONLY),
+    "hunyuan_v1_moe": ({"num_experts": 8, "moe_topk": [2, 2]}, HUNYUAN | {"anyres_pooling_size": 2, "kv_lora_rank": None, "vit_patch": 1},
+                       HUNYUAN_ONLY | {"n_group": None, "routed_scaling_factor": False, "use_mla": False}),
+    "mamba2": ({"hidden_size": 64, "num_hidden_layers": 2, "num_heads": 2, "n_groups": 1, "vocab_size": 100},
+               {"norm_before_gate": True, "time_step_init_scheme": "random", "time_step_scale": 1.0}, {"rms_norm": True}),
+    "minimax_m2": ({"head_dim": 16}, {"mtp_transformer_layers": 1, "num_mtp_modules": 3, "use_mtp": True},
+                   {"attn_type_list": [1, 1], "qk_norm_type": "per_layer", "scoring_func": "sigmoid", "shared_intermediate_size": 0,
+                    "use_qk_norm": True, "use_routing_bias": True}),
+    "mpt": ({"architectures": ["MPTForCausalLM"], "d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 512, "vocab_size": 100}, {}, {}),
+    "nanochat": ({}, {}, {"logits_soft_cap": 15.0, "qkv_bias": False}),
+    "nemotron": ({}, {}, {"kv_channels": 16}),
+    "opt": ({"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 128, "vocab_size": 100}, {"activation_dropout": 0.0}, {}),
+    "qwen3_moe": ({"head_dim": 16}, {}, {"qkv_bias": False, "shared_expert_intermediate_size": 0, "use_qk_norm": True}),
+}  # fmt: skip
+
 
 def cells(row: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split("|")]
@@ -68,6 +100,16 @@ class Models(unittest.TestCase):
             inner = configs[title].get("text_config")
             with self.subTest(title):
                 models.features(configs[title] | ({"text_config": inner | more} if inner else more))
+
+    def test_published_keys_of_others(self):
+        for kind, (config, free, fixed) in OTHERS.items():
+            whole = config if "vocab_size" in config else models.dense(kind, 64, 128, 2, 4, 2, 100, 512, **config)
+            whole = whole | {"model_type": kind} | free | fixed
+            with self.subTest(kind):
+                models.features(whole)
+            for key in fixed:
+                with self.subTest(kind, key=key), self.assertRaisesRegex(ConvertError, key):
+                    models.features(whole | {key: 7})
 
     def test_llama4_slows_long_waves_and_blends_none(self):
         p = {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0, "original_max_position_embeddings": 8192}

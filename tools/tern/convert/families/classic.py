@@ -209,6 +209,7 @@ CLASSIC = {
         "MptForCausalLM", _mpt,
         aliases={"hidden_size": "d_model", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
                  "max_position_embeddings": "max_seq_len"},
+        published="MPTForCausalLM",
     ),
     "gptj": Family("GPTJForCausalLM", _gptj, aliases=GPT2_NAMES),
     "codegen": Family("CodeGenForCausalLM", _gptj, aliases=GPT2_NAMES),

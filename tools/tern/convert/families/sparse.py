@@ -262,7 +262,7 @@ SPARSE = {
     ),
     "glm4_moe": Family("Glm4MoeForCausalLM", _glm4_moe),
     "dots1": Family("Dots1ForCausalLM", _dots1),
-    "exaone_moe": Family("ExaoneMoeForCausalLM", _exaone_moe),
+    "exaone_moe": Family("ExaoneMoeForCausalLM", _exaone_moe, published="ExaoneMoEForCausalLM"),
     "afmoe": Family("AfmoeForCausalLM", _afmoe),
     "phimoe": Family("PhimoeForCausalLM", _phimoe, published="PhiMoEForCausalLM"),
     "hunyuan_v1_moe": Family("HunYuanMoEV1ForCausalLM", _hunyuan_moe),
