@@ -56,6 +56,7 @@ OTHERS = {
     "ctrl": ({"n_embd": 64, "n_layer": 2, "n_head": 4, "dff": 128, "n_positions": 512, "vocab_size": 100}, {"from_tf": False, "output_past": True}, {}),
     "dots1": ({"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
               {}, {"moe_layer_freq": 1, "scoring_func": "noaux_tc", "topk_method": "noaux_tc"}),
+    "ernie4_5": ({"architectures": ["Ernie4_5_ForCausalLM"]}, {}, {}),
     "ernie4_5_moe": ({}, {"moe_capacity": [64, 64, 64]},
                      {"is_quantized": False, "moe_gate": "topk", "moe_use_aux_free": True, "use_rmsnorm": True}),
     "exaone_moe": ({"architectures": ["ExaoneMoEForCausalLM"], "num_key_value_heads": 4},
@@ -65,6 +66,7 @@ OTHERS = {
     "hunyuan_v1_dense": ({}, HUNYUAN, HUNYUAN_ONLY),
     "hunyuan_v1_moe": ({"num_experts": 8, "moe_topk": [2, 2]}, HUNYUAN | {"anyres_pooling_size": 2, "kv_lora_rank": None, "vit_patch": 1},
                        HUNYUAN_ONLY | {"n_group": None, "routed_scaling_factor": False, "use_mla": False}),
+    "hyperclovax": ({}, {"end_token_id": 7}, {}),
     "mamba2": ({"hidden_size": 64, "num_hidden_layers": 2, "num_heads": 2, "n_groups": 1, "vocab_size": 100},
                {"norm_before_gate": True, "time_step_init_scheme": "random", "time_step_scale": 1.0}, {"rms_norm": True}),
     "minimax_m2": ({"head_dim": 16}, {"mtp_transformer_layers": 1, "num_mtp_modules": 3, "use_mtp": True},
@@ -73,7 +75,8 @@ OTHERS = {
     "mpt": ({"architectures": ["MPTForCausalLM"], "d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 512, "vocab_size": 100}, {}, {}),
     "nanochat": ({}, {}, {"logits_soft_cap": 15.0, "qkv_bias": False}),
     "nemotron": ({}, {}, {"kv_channels": 16}),
-    "opt": ({"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 128, "vocab_size": 100}, {"activation_dropout": 0.0}, {}),
+    "opt": ({"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 128, "vocab_size": 100}, {"activation_dropout": 0.0},
+            {"learned_embeddings": True, "scale_embeddings": False}),
     "qwen3_moe": ({"head_dim": 16}, {}, {"qkv_bias": False, "shared_expert_intermediate_size": 0, "use_qk_norm": True}),
 }  # fmt: skip
 

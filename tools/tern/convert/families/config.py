@@ -18,7 +18,7 @@ HARMLESS = frozenset(
         "attention_probs_dropout_prob", "attn_dropout", "attn_implementation", "attn_pdrop", "auto_map",
         "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "cache_implementation", "chunk_size_feed_forward",
         "classifier_dropout", "custom_pipelines", "decoder_start_token_id", "diversity_penalty", "do_sample", "dropout", "dtype",
-        "early_stopping", "emb_pdrop", "embd_pdrop", "embed_dropout", "embedding_dropout", "encoder_no_repeat_ngram_size", "eos_token_id",
+        "early_stopping", "emb_pdrop", "embd_pdrop", "embed_dropout", "embedding_dropout", "encoder_no_repeat_ngram_size", "end_token_id", "eos_token_id",
         "exponential_decay_length_penalty", "ffn_dropout", "finetuning_task", "forced_bos_token_id",
         "forced_eos_token_id", "gradient_checkpointing", "hidden_dropout", "hidden_dropout_prob", "id2label",
         "initializer_range", "is_decoder", "is_llama_config", "keys_to_ignore_at_inference", "label2id",

@@ -424,7 +424,7 @@ FAMILIES = {
     "olmoe": Family("OlmoeForCausalLM", _olmoe),
     "arcee": Family("ArceeForCausalLM", _arcee),
     "seed_oss": Family("SeedOssForCausalLM", _seed_oss),
-    "ernie4_5": Family("Ernie4_5ForCausalLM", _ernie),
+    "ernie4_5": Family("Ernie4_5ForCausalLM", _ernie, published="Ernie4_5_ForCausalLM"),
     "glm4": Family("Glm4ForCausalLM", _glm4),
     "gpt_oss": Family("GptOssForCausalLM", _gpt_oss),
     "gpt2": Family("GPT2LMHeadModel", _gpt2, aliases=GPT2_NAMES),

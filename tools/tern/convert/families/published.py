@@ -73,6 +73,7 @@ ONLY: dict[str, dict[str, tuple]] = {
     "dots1": {"moe_layer_freq": (1,), "scoring_func": ("noaux_tc", "sigmoid"), "topk_method": ("noaux_tc",)},
     "mamba2": {"rms_norm": (True,)},
     "nanochat": {"qkv_bias": (False,)},
+    "opt": {"learned_embeddings": (True,), "scale_embeddings": (False,)},
     "hunyuan_v1_dense": _HUNYUAN,
     "hunyuan_v1_moe": _HUNYUAN | {
         "n_group": (1, None), "position_embedding_xdrope": (False,), "routed_scaling_factor": (1, False, None), "topk_group": (1, None),
