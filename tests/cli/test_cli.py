@@ -230,8 +230,9 @@ class Reports(Cli):
             short, text = (subprocess.run([path, o], capture_output=True, text=True).stdout for o in ("-h", "--help"))
             self.assertEqual(short, text)
             self.assertLessEqual(max(map(len, text.splitlines())), 80)
-            head, *examples, blank, usage = text.splitlines()[:6]
-            self.assertEqual((head, blank, usage.split()[:2]), ("Examples:", "", ["usage:", program]))
+            top, _, usage = text.partition("\n\n")
+            head, *examples = top.splitlines()
+            self.assertEqual((head, usage.split()[:2]), ("Examples:", ["usage:", program]))
             for line in examples:
                 self.assertTrue(line.startswith(f"  {program} "), line)
             man = (ROOT / f"src/app/{program}/{page}.1").read_text()
