@@ -151,6 +151,20 @@ PUBLISHED = {
         {"attention_head_dim": 99, "norm_eps": 1e-3, "rms_norm_eps": 1e-3, "use_bias": True},
     ),
     "mixtral": ({}, {"num_local_experts": 1}),  # of which a token would use 2
+    "aria_text": ({}, {"hidden_act": "gelu"}),  # of the shared experts alone
+    "bloom": (
+        {"pretraining_tp": 4, "slow_but_exact": False},
+        {"slow_but_exact": True, "num_key_value_heads": 3, "hidden_act": "relu"},
+    ),
+    "mpt": ({}, {"hidden_act": "relu"}),
+    "gpt2": ({}, {"num_key_value_heads": 2}),
+    "gptj": ({}, {"rope_theta": 77.0, "rope_scaling": {"type": "linear", "factor": 4.0}, "partial_rotary_factor": 0.5}),
+    "gpt_neox_japanese": ({}, {"num_key_value_heads": 1}),
+    "dbrx": ({}, {"hidden_act": "relu", "rope_scaling": {"type": "linear", "factor": 4.0}}),
+    "nanochat": ({}, {"attn_logit_softcapping": 50.0}),
+    "gemma4_text": ({}, {"attn_logit_softcapping": 50.0}),
+    "gemma3n_text": ({}, {"attn_logit_softcapping": 50.0}),
+    "phimoe": ({}, {"num_experts_per_tok": 3}),  # SparseMixer takes two
 }  # fmt: skip
 PUBLISHED["cohere"] = tuple({k: v for k, v in d.items() if k != "layer_switch"} for d in PUBLISHED["cohere2"])
 SAME = {
@@ -188,6 +202,10 @@ class PublishedKeys(unittest.TestCase):
                 with self.subTest(kind, key=key), self.assertRaises(ConvertError) as refused:
                     self.features(configs[kind] | fine | {key: value})
                 self.assertIn("1 experts" if kind == "mixtral" else key, str(refused.exception))
+
+    def test_proportional_turns_of_latent_attention(self):
+        config = self.configs()["deepseek_v3"] | {"rope_scaling": {"rope_type": "proportional", "partial_rotary_factor": 0.25}}
+        self.assertEqual([f > 0 for f in self.features(config)["rope.0.inv_freq"]], [True] + [False] * 4)
 
     def test_values_of_wrong_kinds(self):
         """Any value of any key, of every family, in both spellings: features, or one sentence that was meant."""

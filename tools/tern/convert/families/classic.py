@@ -52,6 +52,10 @@ def _bloom(c: Config) -> dict:
     biases(f, 15, 6)
     f["embed_norm"] = 1
     _unrounded_slopes(f, alibi_slopes(f["n_heads"][0], rounded=False))
+    c.only("num_key_value_heads", *f["n_heads"])
+    c.only("hidden_act", "gelu_new", "gelu_pytorch_tanh")
+    if c.get("pretraining_tp", 1) != 1 and c.flag("slow_but_exact"):  # the reference then leaves out two biases
+        raise c.refuse("slow_but_exact", "false where pretraining_tp is not 1")
     c.ignore("attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi", "skip_bias_add",
              "skip_bias_add_qkv", "slow_but_exact")  # fmt: skip
     return _plain_steps(c, f)
@@ -79,7 +83,7 @@ def _mpt(c: Config) -> dict:
     slopes = [2.0 ** (-8 * i / n) for i in range(1, n + 1)]
     slopes = slopes if n == heads else (slopes[1::2] + slopes[::2])[:heads]
     f["alibi"] = [-s / f["attn_scale"][0] for s in slopes]
-    for key, allowed in (("logit_scale", (None,)), ("no_bias", (True,)), ("embedding_fraction", (1.0,))):
+    for key, allowed in (("hidden_act", ("gelu",)), ("logit_scale", (None,)), ("no_bias", (True,)), ("embedding_fraction", (1.0,))):
         c.only(key, *allowed)
     c.ignore("init_device", "learned_pos_emb", "norm_type", "verbose", "fc_type", "init_config", "tokenizer_name")
     return f
@@ -96,7 +100,8 @@ def _gptj(c: Config) -> dict:
     f["head_bias"] = 1
     _plain_steps(c, f)
     layer_norms(f, True, True)
-    c.only("scale_attn_weights", True)
+    for key, allowed in (("scale_attn_weights", True), ("rope_theta", 10000), ("rope_scaling", None), ("partial_rotary_factor", None)):
+        c.only(key, allowed)
     c.ignore("rotary", "gradient_checkpointing")
     return f
 
@@ -179,6 +184,7 @@ def _gpt_neox_japanese(c: Config) -> dict:
     f = graph(
         c, 2048, hidden=int(dim * wider), eps=("layer_norm_eps", 1e-5), act=("hidden_act", "gelu"), tied=True, partial=1.0
     )
+    c.only("num_key_value_heads", *f["n_heads"])
     f["attn_bias"][-1] = 8
     return _plain_steps(c, f)
 

@@ -370,6 +370,7 @@ def _gpt2(c: Config) -> dict:
         c, 1024, hidden=4 * dim, eps=("layer_norm_epsilon", 1e-5), act=("activation_function", "gelu_new"), tied=True,
         ropes=False,
     )  # fmt: skip
+    c.only("num_key_value_heads", *f["n_heads"])
     f["learned_positions"] = 1
     biases(f, 15, 6)
     layer_norms(f, True)

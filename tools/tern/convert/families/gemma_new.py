@@ -101,6 +101,7 @@ def _gemma4(c: Config, ple: int = 256, positions: int = 131072, window: int = 51
         raise c.refuse("use_bidirectional_attention", "null or 'vision', which text does not feel")
     f["embed_scale"] = math.sqrt(f["dim"])
     put_all(f, norms=NORM_ATTN | NORM_ATTN_POST | NORM_FFN | NORM_FFN_POST, qk_norm=QK_HEAD, attn_scale=1.0, layer_scale=1)
+    c.only("attn_logit_softcapping", None)
     soft_caps(c, f, 0, 0)
     kinds = kinds_of(c, n, 6)
     put_windows(c, f, kinds, window)
@@ -148,6 +149,7 @@ def _gemma3n(c: Config) -> dict[str, Any]:
     n = f["n_layers"]
     f["embed_scale"] = math.sqrt(f["dim"])
     put_all(f, norms=NORM_ATTN | NORM_ATTN_POST | NORM_FFN | NORM_FFN_POST, qk_norm=QK_HEAD, attn_scale=1.0)
+    c.only("attn_logit_softcapping", None)
     soft_caps(c, f, 0, 30.0)
     kinds = layer_types(c, n, [SLIDING if (i + 1) % 5 else FULL for i in range(n)])
     put_windows(c, f, kinds, 512)

@@ -43,7 +43,8 @@ def _latent(
     if not values:
         values, where = c.table("rope_parameters"), "rope_parameters"
     values.setdefault("rope_theta", c.get("rope_theta", theta))
-    values.pop("partial_rotary_factor", None)
+    if values.get("rope_type", values.get("type")) != "proportional":  # the reference reads it there alone
+        values.pop("partial_rotary_factor", None)
     put_rope(c, f, 0, values, where, rotary)
     put_all(f, attn_scale=_mscale(c, values, where) ** 2 / math.sqrt(nope + rotary))
     return f

@@ -119,6 +119,7 @@ def _nanochat(c: Config) -> dict:
     """Norms without weights, one of them of the embedding; those of q and k after RoPE."""
     f = graph(c, 2048, hidden=8192, act=("hidden_act", "relu2"))
     biases(f, 15 * c.flag("attention_bias"))
+    c.only("attn_logit_softcapping", None)
     soft_caps(c, f, 0, 15.0)
     put_all(f, qk_norm=QK_HEAD, qk_norm_last=1, ffn_gated=0)
     f["embed_norm"] = 1

@@ -185,6 +185,7 @@ def _phimoe(c: Config) -> dict:
         put_windows(c, f, [SLIDING] * n, window)
     f["head_bias"] = int(c.flag("lm_head_bias"))
     put_experts(c, f, [1] * n, f["hidden"][0], ("num_local_experts", 16), 2)
+    c.only("num_experts_per_tok", 2, None)  # the reference takes two, whatever is stated
     put_all(f, router_score=SPARSEMIXER, router_jitter=c.number("router_jitter_noise", 0.01))
     c.ignore("input_jitter_noise")
     return f

@@ -139,6 +139,7 @@ def _aria_text(c: Config) -> dict:
     put_experts(c, f, [1] * n, width, ("num_experts", 8), 2)
     put_all(f, router_score=SOFTMAX_CHOSEN)
     put_shared(c, f, [1] * n, width, "moe_num_shared_experts", 2)
+    c.only("hidden_act", "silu", "swish")  # the shared experts follow it, the others do not
     c.ignore("moe_z_loss_coeff", "moe_aux_loss_coeff")
     return f
 
@@ -153,6 +154,8 @@ def _dbrx(c: Config) -> dict:
     own = {"num_key_value_heads": kv, "layer_norm_eps": 1e-5, "intermediate_size": experts.integer("ffn_hidden_size", MAX_WIDTH, 3584)}
     c.values |= {c.name(key): value for key, value in own.items()}
     f = graph(c, 2048, theta=theta, eps=("layer_norm_eps", 1e-5))
+    c.only("rope_scaling", None)
+    c.only("hidden_act", "silu")
     n = f["n_layers"]
     layer_norms(f, False)
     if attention.get("clip_qkv", None) is not None:
