@@ -38,7 +38,8 @@ GOLDEN = sorted(path for path in (ROOT / "tests" / "golden").glob("*.txt") if pa
 LIBRARY = Path(os.environ.get("BUILD", "build")) / "libtern.so"
 BOUND = 1e-4
 # In the names that tensors have in published files alone
-EXPERTS = ("block_sparse_moe.", "experts.0.", "mlp.moe_statics.", "mlp.e_score_correction_bias", "mlp.shared_mlp.", "mlp.router.gate.",
+EXPERTS = ("block_sparse_moe.e_", "block_sparse_moe.gate.", "block_sparse_moe.shared_", "block_sparse_moe.router.", "block_sparse_moe.input_",
+           "block_sparse_moe.output_", "experts.0.", "mlp.moe_statics.", "mlp.e_score_correction_bias", "mlp.shared_mlp.", "mlp.router.gate.",
            "mlp.expert_bias", "moe.router.", "post_attn_norm", "post_ffn_norm", "softmax_offset", "post_mlp_layernorm",
            "experts.fc", "_conv1d.", "self_attn.f_", "self_attn.dt_bias", "self_attn.A_log")  # fmt: skip
 
@@ -206,6 +207,16 @@ class PublishedKeys(unittest.TestCase):
     def test_proportional_turns_of_latent_attention(self):
         config = self.configs()["deepseek_v3"] | {"rope_scaling": {"rope_type": "proportional", "partial_rotary_factor": 0.25}}
         self.assertEqual([f > 0 for f in self.features(config)["rope.0.inv_freq"]], [True] + [False] * 4)
+
+    def test_dense_layer_of_kimi_linear_as_transformers_saves_it(self):
+        shape = self.features(self.configs()["kimi_linear"])
+        name = "model.layers.0.block_sparse_moe.gate_proj.weight"
+        gate = next(slot for slot in slots(shape) if slot.name == "layer.0.gate")
+        self.assertEqual([place.name for place in Layout("kimi_linear", shape, lambda other: other == name).places(gate)], [name])
+
+    def test_tied_head_of_the_whole(self):
+        config = {"model_type": "qwen3_5", "tie_word_embeddings": True, "text_config": self.configs()["qwen3_5_text"]}
+        self.assertEqual(self.features(config)["head_tied"], 1)
 
     def test_values_of_wrong_kinds(self):
         """Any value of any key, of every family, in both spellings: features, or one sentence that was meant."""

@@ -52,7 +52,8 @@ def latent(at: Layout, slot: Slot, layer: int, part: str, neighbours: bool = Tru
 
 
 def kimi_linear(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | None:
-    """transformers has the parts of the decay in a module of their own, and calls the feed-forward step mlp."""
+    """transformers has the parts of the decay in a module of their own, and calls the feed-forward step mlp. What it saves
+    has the published names, and calls dense layers block_sparse_moe, too."""
     prefix, name = LAYER.format(layer) + "self_attn.", ""
     if part in ("mix_decay_down", "mix_decay", "mix_decay_bias", "mix_a"):
         name = {"mix_decay_bias": "dt_bias", "mix_a": "A_log"}.get(part) or at.name(slot.name).removeprefix(prefix)
@@ -60,7 +61,7 @@ def kimi_linear(at: Layout, slot: Slot, layer: int, part: str) -> list[Place] | 
     if part in ("mix_decay_bias", "mix_a"):
         shape = (1, 1, slot.rows, 1) if part == "mix_a" and at.kind == "kimi_linear" else (slot.rows,)
         return [Place(name, shape, exp=part == "mix_a")]
-    if part.startswith(("router", "shared_")):
+    if part.startswith(("router", "shared_")) or part in ("gate", "up", "down") and not at.value("n_experts", layer):
         published = at.name(slot.name).replace(".mlp.", ".block_sparse_moe.")
         name = first_of(at, published, at.name(slot.name))
     if name:

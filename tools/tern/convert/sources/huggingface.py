@@ -142,6 +142,8 @@ def _text_model(folder: Path, values: dict[str, Any]) -> tuple[Any, dict[str, An
     for key in ("eos_token_id", "tie_word_embeddings"):
         if key in values:
             inner.setdefault(key, values[key])
+    if values.get("tie_word_embeddings") is True:  # that of the whole holds; a head in the file is read all the same
+        inner["tie_word_embeddings"] = True
     if kind in TIED:
         inner["tie_word_embeddings"] = values.get("tie_word_embeddings", True)
     inner.pop("architectures", None)
