@@ -189,6 +189,32 @@ size_t recurrent_reach(const struct recurrent *r, size_t seq, size_t n)
     return last > best && best_record(q, last) < RECURRENT_RECORDS ? last : best;
 }
 
+/* Record `i` becomes that of `length`: of an empty sequence, or from a snapshot. */
+static void load_record(struct recurrent *r, struct recurrent_seq *q, size_t i, size_t length)
+{
+    size_t bytes = r->state_floats * sizeof(float), s = 0;
+    if (!length)
+        memset(q->record[i], 0, bytes);
+    while (length && r->snapshots[q->snapshots[s]].at != length)
+        s++;
+    if (length)
+        memcpy(q->record[i], snapshot_data(r, (size_t)q->snapshots[s]), bytes);
+    q->at[i] = q->log_begin = q->log_end = length;
+}
+
+/* Where only a snapshot holds position n, a record takes it over: the snapshot may be given up for
+ * another sequence. */
+static void hold_state(struct recurrent *r, struct recurrent_seq *q, size_t n)
+{
+    size_t free_record = 0;
+    if (!n || best_record(q, n) < RECURRENT_RECORDS || !has_snapshot(r, q, n))
+        return;
+    for (size_t i = 0; i < RECURRENT_RECORDS; i++)
+        if (q->at[i] == NO_POSITION)
+            free_record = i;
+    load_record(r, q, free_record, n);
+}
+
 void recurrent_keep(struct recurrent *r, size_t seq, size_t n)
 {
     if (!r->state_floats)
@@ -205,6 +231,7 @@ void recurrent_keep(struct recurrent *r, size_t seq, size_t n)
         drop_snapshot(r, q, q->n_snapshots - 1);
     if (q->tail > n)
         q->tail = NO_POSITION;
+    hold_state(r, q, n);
 }
 
 void recurrent_fork(struct recurrent *r, size_t from, size_t to, size_t n)
@@ -228,6 +255,7 @@ void recurrent_fork(struct recurrent *r, size_t from, size_t to, size_t n)
         r->snapshots[a->snapshots[i]].users++;
     }
     b->tail = a->tail <= n ? a->tail : NO_POSITION;
+    hold_state(r, b, n);
 }
 
 /* ---- a batch ---- */
@@ -269,19 +297,6 @@ void recurrent_replayed(struct recurrent *r, size_t seq, size_t n)
     q->from = q->to;
     if (!q->n)
         q->at[q->to_record] = q->first;
-}
-
-/* Record `i` becomes that of `length`: of an empty sequence, or from a snapshot. */
-static void load_record(struct recurrent *r, struct recurrent_seq *q, size_t i, size_t length)
-{
-    size_t bytes = r->state_floats * sizeof(float), s = 0;
-    if (!length)
-        memset(q->record[i], 0, bytes);
-    while (length && r->snapshots[q->snapshots[s]].at != length)
-        s++;
-    if (length)
-        memcpy(q->record[i], snapshot_data(r, (size_t)q->snapshots[s]), bytes);
-    q->at[i] = q->log_begin = q->log_end = length;
 }
 
 /* A snapshot of the position, or -1: there is one, or none to take. The end of a prompt is little

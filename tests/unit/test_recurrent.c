@@ -143,6 +143,28 @@ START_TEST(forks_share_what_came_before)
 }
 END_TEST
 
+START_TEST(others_do_not_take_the_state_that_is_needed_next)
+{
+    open_model(_i);
+    feed(t.ctx, 0, 0, 300, 30);
+    size_t forked = tern_seq_fork(t.ctx, 0, 1, 220); /* by a snapshot */
+    ck_assert(forked && forked < 220);
+    feed(t.ctx, 0, 300, LENGTH, 1);
+    for (size_t n = 70; n < 128; n += 19) { /* wants many other snapshots */
+        tern_seq_keep(t.ctx, 0, 0);
+        feed(t.ctx, 0, 0, LENGTH, n);
+    }
+    feed(t.ctx, 1, forked, 300, 50);
+    size_t kept = tern_seq_keep(t.ctx, 1, 230);
+    for (size_t n = 70; n < 128; n += 19) {
+        tern_seq_keep(t.ctx, 0, 0);
+        feed(t.ctx, 0, 0, LENGTH, n);
+    }
+    feed(t.ctx, 1, kept, 300, 50);
+    close_model();
+}
+END_TEST
+
 static void cancel_late(void *arg, struct forward *f, size_t layer, enum watch_point at)
 {
     (void)arg;
@@ -423,6 +445,7 @@ END_TEST
 SUITE("recurrent", LOOP(newest_rows_can_be_taken_back, 0, golden_few(MODELS)),
       LOOP(older_rows_go_back_to_snapshots, 0, golden_few(MODELS)),
       LOOP(forks_share_what_came_before, 0, golden_few(MODELS)),
+      LOOP(others_do_not_take_the_state_that_is_needed_next, 0, golden_few(MODELS)),
       LOOP(a_cancelled_batch_changes_nothing, 0, golden_few(MODELS)),
       LOOP(rows_on_trial_leave_no_trace, 0, golden_few(MODELS)),
       LOOP(sessions_hold_the_state, 0, golden_few(MODELS)),
