@@ -220,6 +220,7 @@ class Endings(Case):
             "list(m.generate('a' * 60000, n_predict=3))", "m.logits('a' * 60000, last=1)", "m.hidden('a' * 60000)", "m.generate(['a' * 60000] * 2, n_predict=9)",
             "m.observe('a' * 60000, lambda o: None)", "m.sequence().feed('a' * 60000)", "list(m.generate('a', ignore_end=True, on_token=lambda *a: time.sleep(0.01)))",
             f"tern.quantize(FABLE, {str(self.folder / 'q.bin')!r}, 'q4c', report=lambda t: time.sleep(0.05))", "[m.check() for _ in range(10**6)]",
+            "m.run_with_cache('a' * 30000, 'hook_embed')",
         ):  # fmt: skip
             status, out, seconds = self.child(f"""
 m = tern.Model({str(self.folder / "long.bin")!r}, n_ctx=65000, n_seqs=3)

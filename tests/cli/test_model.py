@@ -4,6 +4,7 @@ import ctypes
 import gc
 import html
 import os
+import pickle
 import re
 import shlex
 import shutil
@@ -191,10 +192,12 @@ class Models(unittest.TestCase):
             ("layer from 0 to 4", lambda: self.model.look(TEXT, layers=[9])), ("no view: there are atlas", lambda: self.model.look(TEXT, "foo")),
             ("not a token id from 0 to 4095", lambda: self.model.look([4096])), ("not a token id", lambda: self.model.logits([2**32])),
             ("context is full: 512", lambda: self.model.logits([1] * 513)), ("needs a text", lambda: self.model.look([1], "surprise")),
+            ("70000 tokens, too many for ./look", lambda: self.model.run_with_cache([1] * 70000, "hook_embed")),
+            ("no stage: there are raw", lambda: seen.attention(1, 2, "foo")), ("layer: 'x' is not a whole", lambda: seen.pattern("x")),
+            ("cannot write: No such file", lambda: seen.save(self.folder / "none" / "a.html")), ("^names_filter: 'a'", lambda: self.model.run_with_cache("a", "a")),
+            ("^the arrays would have .* choose fewer by names_filter", lambda: self.model.run_with_cache([1] * 10000)),
         ):  # fmt: skip
             self.refused(says, call)
-        with self.assertRaisesRegex(ValueError, "no stage: there are raw"):
-            seen.attention(1, 2, "foo")
         np.testing.assert_array_equal(self.model.logits("a"), self.model.logits("a"))  # it still works
 
     def test_closed(self):
@@ -214,6 +217,25 @@ class Models(unittest.TestCase):
         seen = tern.Model(FABLE).look(TEXT)
         gc.collect()
         np.testing.assert_array_equal(seen.pattern(3), self.model.look(TEXT).pattern(3))
+
+    def test_arguments_of_another_type(self):
+        """What Python would say of them names lines of the package, not the argument."""
+        m, none = self.model, self.folder / "none.bin"
+        for says, call in (
+            ("neither a text nor", lambda: m.logits(b"abc")), ("neither a text nor", lambda: list(m.generate(b"abc"))), ("neither", lambda: list(m.generate(np.array("a")))),
+            ("the text: 5 is not a text", lambda: m.tokenize(5)), ("^ids is neither", lambda: m.detokenize(b"ab")), ("text 0: 1 is not a text", lambda: m.embed([1])),
+            ("neither a text nor a list of texts", lambda: m.embed(None)), ("stop: 5 is not", lambda: m.generate("a", stop=5)), ("keep: None", lambda: m.sequence().keep(None)),
+            ("callback: 3 cannot be called", lambda: m.observe("a", 3)), ("names_filter: 3 is not", lambda: m.run_with_cache("a", 3)), ("messages are a list", lambda: m.chat(None, template="chatml")),
+            ("layers: 3 is no list", lambda: m.look("a", layers=3)), ("head: 3 is not a pair", lambda: m.look("a", head=3)), ("height: 'x'", lambda: m.look("a", height="x")),
+            ("source: None is no name", lambda: tern.quantize(None, none)), ("out: 5 is no name", lambda: tern.quantize(FABLE, 5)), ("text: 3 is not", lambda: tern.quantize(FABLE, none, text=3)),
+            ("report: 3 cannot", lambda: tern.quantize(FABLE, none, report=3)), ("path: None is no name", lambda: m.sequence().load(None)), ("sent to another process", lambda: pickle.dumps(m)),
+            ("name: 3 is not a text", lambda: tern.Model.get(3)), ("out: 3 is no name", lambda: tern.Model.get("a/b", 3)),
+        ):  # fmt: skip
+            self.refused(says, call)
+        for name in ("", None, 5, "a\0b", "a\ud800"):
+            self.refused("is no name of a file", tern.Model, name)
+        self.assertEqual(m.embed([]).shape, (0, m.info.dim))
+        tern.Model(os.fsencode(FABLE), cpu="", fingerprint="yes").close()
 
     def test_what_does_not_open(self):
         self.refused("cannot open", tern.Model, self.folder / "none.bin")
@@ -240,8 +262,16 @@ class Models(unittest.TestCase):
 
     def test_the_package_loads_without_numpy(self):
         (self.folder / "numpy.py").write_text("raise ImportError\n")
-        code = "import tern; print(tern.Error.__name__)"
-        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": f"{self.folder}:{ROOT / 'tools'}"}, stdout=subprocess.DEVNULL)
+        code = "import tern; raise tern.Error('as it is named')"
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{self.folder}:{ROOT / 'tools'}"}, capture_output=True, text=True)
+        self.assertEqual(done.stderr.splitlines()[-1], "tern.Error: as it is named")
+
+    def test_the_harness_is_missing(self):
+        (self.folder / "lm_eval.py").write_text("raise ImportError('No module named lm_eval')\n")
+        command = [sys.executable, "-m", "tern.harness", "--help"]
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": f"{self.folder}:{ROOT / 'tools'}"}, capture_output=True, text=True)
+        said = "tern.harness: No module named lm_eval; run `pip install lm-eval` in this environment\n"
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", said))
 
 
 if __name__ == "__main__":

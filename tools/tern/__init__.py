@@ -42,6 +42,8 @@ from typing import TYPE_CHECKING
 from .errors import ConvertError as Error
 from .version import VERSION as __version__
 
+Error.__module__, Error.__name__, Error.__qualname__ = "tern", "Error", "Error"  # as a traceback shall name it
+
 if TYPE_CHECKING:
     from .model import Model
     from .requantize import quantize

@@ -37,7 +37,7 @@ class ActivationCache(Mapping):
         if key in self._arrays:
             return self._arrays[key]
         name, layer, *_ = key if isinstance(key, tuple) else (key, None)
-        if layer is not None and layer < 0:
+        if isinstance(layer, int | np.integer) and layer < 0:
             layer += self._n_layers
         try:
             return self._arrays[self._names[ALIASES.get(name, name), layer]]

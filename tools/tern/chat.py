@@ -5,7 +5,7 @@ In:  an engine, messages, options. Out: pieces of text, each with its kind, and 
 
 import ctypes
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +101,7 @@ class Chat(Generation):
 
 def checked(engine: Engine, messages: Any) -> list[dict]:
     """Messages with a role and a text."""
-    if isinstance(messages, str | Mapping):
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
         raise ConvertError('messages are a list, as in [{"role": "user", "content": "Hello"}]', USAGE)
     out = []
     for i, m in enumerate(messages):

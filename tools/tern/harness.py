@@ -19,7 +19,11 @@ try:
     from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
     from tqdm import tqdm
 except ImportError as e:
-    raise ImportError(f"{e}; run `pip install lm-eval` in this environment") from None
+    missing = f"{e}; run `pip install lm-eval` in this environment"
+    if __name__ == "__main__":
+        print(f"tern.harness: {missing}", file=sys.stderr)
+        sys.exit(2)
+    raise ImportError(missing) from None
 
 from .errors import USAGE, ConvertError
 from .model import Model

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from .attention import Attention
+from .errors import IO, USAGE, ConvertError
 from .library import Engine
+from .options import U32, path as named, whole
 from .structs import STAGES
 
 FRAME = """<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}"
@@ -48,7 +50,8 @@ class Look:
                unmasked  softmax without the mask
         """
         if stage not in STAGES:
-            raise ValueError(f"{stage!r} is no stage: there are {', '.join(STAGES)}")
+            raise ConvertError(f"{stage!r} is no stage: there are {', '.join(STAGES)}", USAGE)
+        layer, head = whole("layer", layer, 0, U32), None if head is None else whole("head", head, 0, U32)
         heads = range(self._engine.layer(layer).n_heads or 1) if head is None else [head]
         rows = [self._attention.rows(layer, h, stage) for h in heads]
         return np.stack(rows) if head is None else rows[0]
@@ -83,7 +86,10 @@ class Look:
 
     def save(self, path: str | Path) -> None:
         """Writes the page: one file that needs no network."""
-        Path(path).write_bytes(self.page.encode())
+        try:
+            named("path", path).write_bytes(self.page.encode())
+        except OSError as e:
+            raise ConvertError(f"{path}: cannot write: {e.strerror}", IO) from None
 
     def _repr_html_(self) -> str:
         title = f"tern: a look at {len(self.tokens)} tokens"

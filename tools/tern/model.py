@@ -1,5 +1,6 @@
 """A model as programs and notebooks use it: text and tokens, generation, logits, what happens inside."""
 
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence as Several
 from dataclasses import dataclass
@@ -14,13 +15,23 @@ from .errors import USAGE, ConvertError
 from .generate import Generation, Result, one
 from .library import Engine, Observation
 from .look import Look
-from .options import U32, Options, check_names, encoded, text, token_ids, whole
+from .options import U32, Options, callback as called, check_names, encoded, path as named, text, texts, token_ids, whole
 from .sequence import Sequence
 from .structs import ADD_SPECIAL, COPY, LOCK, MTP, PARSE_SPECIAL, TYPES
 
 Prompt = str | Several[int]  # a text, or token ids as they are
 VIEWS = ("atlas", "lens", "why", "surprise")
 LOADS = {"map": 0, "copy": COPY, "lock": LOCK}
+OPTIONS = {"--hooks": "names_filter", "--layers": "layers", "--head": "head", "--stage": "stage", "--why": "token"}  # of ./look: as here
+TOO_LARGE = re.compile(r"capture\.npz would have (\d+ MiB)")
+
+
+def _spelled(ids: list[int]) -> str:
+    """Ids as ./look takes them, in one argument, which the system limits."""
+    text = ",".join(map(str, ids))
+    if len(text) >= 1 << 17:
+        raise ConvertError(f"the prompt has {len(ids)} tokens, too many for ./look; take at most 20000", USAGE)
+    return text
 
 
 @dataclass(frozen=True)
@@ -80,18 +91,17 @@ class Model:
     ):  # fmt: skip
         if load not in LOADS:
             raise ConvertError(f"load: {load!r} is not one of {', '.join(LOADS)}", USAGE)
-        if "\0" in str(path):
-            raise ConvertError(f"{str(path)!r} is no name of a file", USAGE)
+        path = named("path", path)
         numbers = {name: whole(name, n, 0, U32) for name, n in (("n_ctx", n_ctx), ("n_batch", n_batch))}
-        cpu = None if cpu is None else text("cpu", cpu).decode()
+        cpu = None if cpu is None else text("cpu", cpu).decode() or None
         library = programs.library()
         self._engine = Engine(
-            library, Path(path), numbers["n_ctx"], cpu=cpu, n_threads=whole("n_threads", n_threads, 0, 2**31 - 1), cache_type=cache_type,
-            n_batch=numbers["n_batch"], n_seqs=whole("n_seqs", n_seqs, 1, U32), load_how=LOADS[load] | (MTP if mtp else 0), fingerprint=fingerprint,
+            library, path, numbers["n_ctx"], cpu=cpu, n_threads=whole("n_threads", n_threads, 0, 2**31 - 1), cache_type=cache_type,
+            n_batch=numbers["n_batch"], n_seqs=whole("n_seqs", n_seqs, 1, U32), load_how=LOADS[load] | (MTP if mtp else 0), fingerprint=bool(fingerprint),
         )  # fmt: skip
         self.n_layers, self.vocab, self.n_ctx = self._engine.info.n_layers, self._engine.info.vocab, self._engine.n_ctx
         self._fingerprints, self._template = fingerprint, None  # ...: none is in use
-        self._program = [library.parent / "look", Path(path).resolve(), "--quiet", "--cache-type", cache_type]
+        self._program = [library.parent / "look", path.resolve(), "--quiet", "--cache-type", cache_type]
         self._program += ["--threads", n_threads] * bool(n_threads) + ["--cpu", cpu] * bool(cpu)
 
     @classmethod
@@ -111,7 +121,10 @@ class Model:
             raise ConvertError(f"Model.get needs more packages than numpy ({e}): pip install tern-engine has them", USAGE) from None
         if type is not None and type not in TYPES:
             raise ConvertError(f"type: {type!r} is not one of {', '.join(TYPES)}", USAGE)
-        where = None if out is None else str(out)
+        encoded("name", name)
+        where = None if out is None else str(named("out", out))
+        if revision is not None:
+            text("revision", revision)
         file = job.found(name, where, (type,) if type else ("q8", "q4c")) if where or not revision else None
         if not file:
             file, _ = job.get(f"{name}@{revision}" if revision else name, where, type)
@@ -127,6 +140,9 @@ class Model:
 
     def __exit__(self, *_) -> None:
         self.close()
+
+    def __reduce__(self):
+        raise ConvertError("a model cannot be copied, pickled or sent to another process; open it again there", USAGE)
 
     @property
     def info(self) -> Info:
@@ -158,7 +174,7 @@ class Model:
 
     def detokenize(self, ids: Iterable[int], special: bool = False) -> str:
         """The text of token ids; special tokens such as BOS appear only if asked for. Example: model.detokenize([317, 261, 1099])"""
-        return self._engine.decode(token_ids(self._engine, ids), special).decode(errors="replace")
+        return self._engine.decode(token_ids(self._engine, ids, "ids"), special).decode(errors="replace")
 
     def _ids(self, prompt: Prompt, name: str = "the prompt") -> list[int]:
         """The ids of a prompt; an empty one is BOS, if the model has one."""
@@ -198,13 +214,14 @@ class Model:
           shift, keep=4  go on when the context is full, keeping so many tokens of the beginning
           lookup, draft (a Model), draft_max, mtp   guess tokens: faster on some texts, and the same bits
           logits_all     compute the logits of every token of the prompt, for `fingerprint`
-          on_token(token, logits f32 [vocab]), on_prompt(done, total)   called in the thread of the engine
+          on_token(token, logits f32 [vocab]), on_prompt(done, total)   called in the thread of the engine. What they return does
+                         not matter; to end the text, stop reading the iterator and close it
         A list of prompts takes no shift, guesses and callbacks.
 
         Example: "".join(model.generate("The cat sat", n_predict=30, temperature=0))
         """
         chosen = Options(self._engine, options)
-        several = isinstance(prompt, Several | np.ndarray) and not isinstance(prompt, str)
+        several = isinstance(prompt, Several | np.ndarray) and not isinstance(prompt, str | bytes | bytearray) and getattr(prompt, "ndim", 1)
         if not several or (len(prompt) and not isinstance(prompt[0], str | Several | np.ndarray)):
             return Generation(one(self._engine, chosen, self._ids(prompt)))
         return batch.generate(self._engine, [self._ids(p, f"prompt {i}") for i, p in enumerate(prompt)], chosen)
@@ -257,14 +274,17 @@ class Model:
     def embed(self, text: str | Several[str], *, pooling: str = "mean", normalize: bool = True) -> np.ndarray:
         """f32 [dim], or [n, dim] of a list: the mean of hidden() over the tokens, or its last row; with length 1 if normalized.
         Example: model.embed(["a cat", "a dog"])"""
-        several = not isinstance(text, str)
-        rows = [hidden.embed(self._engine, self._ids(one), pooling, normalize) for one in (text if several else [text])]
-        return np.stack(rows) if several else rows[0]
+        if isinstance(text, str):
+            return hidden.embed(self._engine, self._ids(text), pooling, normalize)
+        if not isinstance(text, Several | np.ndarray) or isinstance(text, bytes | bytearray):
+            raise ConvertError(f"{text!r:.80} is neither a text nor a list of texts", USAGE)
+        rows = [hidden.embed(self._engine, self._ids(encoded(f"text {i}", one).decode()), pooling, normalize) for i, one in enumerate(text)]
+        return np.stack(rows) if rows else np.empty((0, self._engine.info.dim), np.float32)
 
     def observe(self, prompt: Prompt, callback: Callable[[Observation], None]) -> None:
         """Evaluates a prompt; the callback gets what every step of every layer gives (tern_observe in tern_lab.h says which), as long as
         it runs. Example: model.observe("The cat", lambda o: print(o.layer, o.operation, o.values.shape))"""
-        self._engine.observe(self._ids(prompt), set(), callback)
+        self._engine.observe(self._ids(prompt), set(), called("callback", callback))
 
     def run_with_cache(
         self, prompt: Prompt, names_filter: str | Iterable[str] | Callable[[str], bool] | None = None
@@ -278,7 +298,7 @@ class Model:
         ids = self._ids(prompt)
         if callable(names_filter):  # a capture of one token tells the names
             names_filter = [name for name in self._capture(ids[:1], "*") if name != "tokens" and names_filter(name)]
-        names = [names_filter or "*"] if isinstance(names_filter, str | None) else list(names_filter)
+        names = [name.decode() for name in texts("names_filter", names_filter or "*" if isinstance(names_filter, str | None) else names_filter)]
         if not names:
             raise ConvertError("names_filter chooses no array", USAGE)
         arrays = self._capture(ids, ",".join(names))
@@ -288,13 +308,21 @@ class Model:
     def _capture(self, ids: list[int], hooks: str) -> dict[str, np.ndarray]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "capture.npz")
-            self._look("--prompt-ids", ",".join(map(str, ids)), "--capture", file, "--hooks", hooks)
+            self._look("--prompt-ids", _spelled(ids), "--capture", file, "--hooks", hooks)
             with np.load(file) as arrays:
                 return dict(arrays)
 
     def _look(self, *options) -> None:
-        """Runs the program look."""
-        programs.call([*self._program, *options])
+        """Runs the program look, which writes into a folder that goes away. What it says of its options, it says of ours."""
+        try:
+            programs.call([*self._program, *options], must_clean_up=False)
+        except ConvertError as e:
+            said = str(e)
+            if size := TOO_LARGE.search(said):
+                said = f"the arrays would have {size[1]}, more than 4 GiB: choose fewer by names_filter, or write them with ./look --capture"
+            for option, name in OPTIONS.items():
+                said = said.replace(option, name)
+            raise ConvertError(said, e.code) from None
 
     # ---- what people see ----
 
@@ -311,18 +339,27 @@ class Model:
         """
         if view not in VIEWS:
             raise ConvertError(f"{view!r} is no view: there are {', '.join(VIEWS)}", USAGE)
-        layers = None if layers is None else list(layers)
+        whole("height", height, 1, U32)
+        if layers is not None and (isinstance(layers, str) or not isinstance(layers, Iterable)):
+            raise ConvertError(f"layers: {layers!r} is no list of layers", USAGE)
+        layers = None if layers is None else [whole("layers", layer, 0, U32) for layer in layers]
+        if head is not None:
+            if not isinstance(head, Several) or len(head) != 2:
+                raise ConvertError(f"head: {head!r} is not a pair of layer and head, as in (2, 0)", USAGE)
+            head = tuple(whole("head", n, 0, U32) for n in head)
+        stage = None if stage is None else text("stage", stage).decode()
+        token = text("token", token).decode()
         options = {"--head": head and f"{head[0]}.{head[1]}", "--layers": layers and ",".join(map(str, layers)), "--stage": stage}
         chosen = [part for option, value in options.items() if value for part in (option, value)]
         if view == "surprise" and not isinstance(prompt, str):
             raise ConvertError("the view surprise needs a text, not token ids", USAGE)
         ids = self._ids(prompt)
         with tempfile.TemporaryDirectory() as folder:
-            page, text = Path(folder, "page.html"), Path(folder, "text.txt")
-            source = ["--prompt-ids", ",".join(map(str, ids))]
+            page, file = Path(folder, "page.html"), Path(folder, "text.txt")
+            source = ["--prompt-ids", _spelled(ids)]
             if view == "surprise":
-                text.write_bytes(prompt.encode())
+                file.write_bytes(prompt.encode())
                 source = []
-            job = {"atlas": [], "lens": ["--lens"], "why": ["--why", token], "surprise": ["--surprise", text]}[view]
+            job = {"atlas": [], "lens": ["--lens"], "why": ["--why", token], "surprise": ["--surprise", file]}[view]
             self._look(*source, *job, *chosen, "--output", page)
             return Look(self._engine, ids, page.read_bytes().decode(), layers, height)

@@ -7,8 +7,10 @@ import ctypes
 import difflib
 import math
 import operator
+import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from .errors import USAGE, ConvertError
@@ -62,8 +64,10 @@ def text(name: str, value: Any) -> bytes:
     return encoded(name, value)
 
 
-def encoded(name: str, value: str) -> bytes:
+def encoded(name: str, value: Any) -> bytes:
     """A text of Python may have halves of characters, which UTF-8 has not."""
+    if not isinstance(value, str):
+        raise ConvertError(f"{name}: {value!r:.80} is not a text", USAGE)
     try:
         return value.encode()
     except UnicodeEncodeError as e:
@@ -72,13 +76,32 @@ def encoded(name: str, value: str) -> bytes:
 
 def texts(name: str, value: Any) -> list[bytes]:
     """One text or several."""
-    return [text(name, one) for one in ([value] if isinstance(value, str) else value)]
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return [text(name, value)]
+    return [text(name, one) for one in value]
+
+
+def path(name: str, value: Any) -> Path:
+    """The name of a file."""
+    try:
+        given = os.fsencode(value)
+    except (TypeError, UnicodeEncodeError):
+        given = b""
+    if not given or b"\0" in given:
+        raise ConvertError(f"{name}: {value!r:.80} is no name of a file", USAGE)
+    return Path(os.fsdecode(given))
+
+
+def callback(name: str, call: Any) -> Callable:
+    if not callable(call):
+        raise ConvertError(f"{name}: {call!r} cannot be called", USAGE)
+    return call
 
 
 def token_ids(engine: Engine, ids: Any, name: str = "the prompt") -> list[int]:
-    """Ids of this model's vocabulary."""
+    """Ids of this model's vocabulary. Bytes are refused: they are a text in some encoding, not ids."""
     try:
-        out = [operator.index(token) for token in ids]
+        out = [operator.index(token) for token in (None if isinstance(ids, bytes | bytearray) else ids)]
     except TypeError:
         raise ConvertError(f"{name} is neither a text nor a list of token ids", USAGE) from None
     for token in out:
@@ -151,6 +174,4 @@ class Options:
 
     def _callback(self, name: str) -> Callable | None:
         call = self.given.get(name)
-        if call is not None and not callable(call):
-            raise ConvertError(f"{name}: {call!r} cannot be called", USAGE)
-        return call
+        return None if call is None else callback(name, call)

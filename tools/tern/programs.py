@@ -65,9 +65,9 @@ def end(child: subprocess.Popen) -> None:
     child.wait()
 
 
-def call(arguments: list, what: str = "") -> str:
+def call(arguments: list, what: str = "", must_clean_up: bool = True) -> str:
     """Runs one of our programs; its last line on stderr becomes the error: after `what`, or as it is. With `what` it shows its
-    progress on a terminal."""
+    progress on a terminal. On Ctrl-C it gets time to remove its files if it `must_clean_up`."""
     shown = bool(what) and sys.stderr.isatty()
     try:
         child = subprocess.Popen(
@@ -78,6 +78,8 @@ def call(arguments: list, what: str = "") -> str:
     try:
         out, said = child.communicate()
     except BaseException:
+        if not must_clean_up:
+            child.kill()
         end(child)
         raise
     if child.returncode:

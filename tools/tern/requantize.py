@@ -12,7 +12,7 @@ from pathlib import Path
 from . import programs
 from .errors import USAGE, ConvertError
 from .handle import load
-from .options import encoded, texts, whole
+from .options import callback, encoded, path, texts, whole
 from .structs import ASK, REPORT, TYPES, Error, QuantizeParams
 from .waiting import interruptible
 
@@ -50,6 +50,8 @@ def quantize(
     made = lib.tern_quantize_types().decode().split("|")
     if type not in made:
         raise ConvertError(f"type: {type!r} is not one of {', '.join(made)}", USAGE)
+    if report is not None:
+        callback("report", report)
     kept = b",".join(texts("keep_q8", keep_q8))
     told = None if text is None else encoded("text", text)
     failed: list[BaseException] = []
@@ -67,9 +69,7 @@ def quantize(
 
     params = QuantizeParams(TYPES.index(type), whole("n_threads", n_threads, 0, 2**31 - 1), kept or None, told, len(told or b""))
     params.report, params.stop = REPORT(take), ASK(lambda _: bool(failed or stopped))
-    paths = os.fsencode(source), os.fsencode(out)
-    if b"\0" in paths[0] + paths[1]:
-        raise ConvertError("the name of a file has a NUL character", USAGE)
+    paths = os.fsencode(path("source", source)), os.fsencode(path("out", out))
     arguments = (*paths, ctypes.byref(params), ctypes.byref(error))
     code = interruptible(lambda: lib.tern_quantize(*arguments), lambda: stopped.append(True))
     if failed:

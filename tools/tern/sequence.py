@@ -13,7 +13,7 @@ import numpy as np
 from .errors import USAGE, ConvertError
 from .generate import Generation, Stream
 from .library import Engine
-from .options import Options
+from .options import U32, Options, path as named, whole
 from .structs import WANTS_LOGITS
 
 Ids = Callable[[object, bool], list[int]]
@@ -125,8 +125,9 @@ class Sequence:
         return self._logits.copy() if copy else self._engine.last_logits(1)[0]
 
     def keep(self, n: int) -> None:
-        """Keeps the first n tokens. Example: story.keep(len(story) - 1)"""
+        """Keeps the first n tokens, at most as many as there are. Example: story.keep(len(story) - 1)"""
         tokens = self.tokens
+        n = whole("keep", n, -U32, U32)
         if not 0 <= n <= len(tokens):
             raise ConvertError(f"the sequence has {len(tokens)} tokens; it cannot keep {n}", USAGE)
         self._engine.run(lambda: self._become(tokens[:n]))
@@ -141,14 +142,16 @@ class Sequence:
     def save(self, path: str | Path) -> None:
         """Writes it to a session file, as ./run --session does: load() goes on with it another time, bit for bit. The file gets mode
         0600. Example: story.save("story.session")"""
+        file = named("path", path)
         if self._ahead:
             self._engine.run(lambda: self._evaluate([]))
-        self._engine.run(lambda: self._engine._try("tern_session_save", self._context, self._seq, os.fsencode(path)))
+        self._engine.run(lambda: self._engine._try("tern_session_save", self._context, self._seq, os.fsencode(file)))
 
     def load(self, path: str | Path) -> None:
         """Becomes what a session file holds, of the same model and cache type. Every byte is verified first; after a tern.Error
         the sequence is as it was. Example: story.load("story.session")"""
-        self._engine.run(lambda: self._engine._try("tern_session_load", self._context, self._seq, os.fsencode(path)))
+        file = named("path", path)
+        self._engine.run(lambda: self._engine._try("tern_session_load", self._context, self._seq, os.fsencode(file)))
         self._ahead, self._logits = [], None
 
     def generate(self, prompt="", **options) -> Generation:
