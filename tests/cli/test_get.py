@@ -20,6 +20,7 @@ from cli_case import ROOT  # first: it makes tools and tests/convert known
 
 sys.path[:0] = [str(ROOT / "tests/convert")]
 from tern.convert import words  # noqa: E402
+from tern.weights import tiles  # noqa: E402
 
 from convert_case import BLOCKS, gguf_model, huggingface, tensors  # noqa: E402
 
@@ -168,6 +169,10 @@ class Get(unittest.TestCase):
         stated = next(line.split() for line in out.splitlines() if line.startswith("q8"))
         self.get(NAME, "out.bin", "--type", "q8")
         self.assertEqual(" ".join(stated[1:3]), words.size((self.dir / "out.bin").stat().st_size))
+        rows = [line.split() for line in out.splitlines() if line.split()[0] in tiles.BY_NAME]
+        self.assertEqual({row[0]: len(row) for row in rows}, {"f32": 5, "f16": 5, "bf16": 5, "q8": 7, "q4": 5, "q4c": 7})
+        _, out, _ = self.get("--plan", NAME, "--type", "q4")
+        self.assertRegex(out, r"(?m)^q4 +[\d.]+ kB +[\d.]+ MB +[\d.,]+ +[\d.,]+\nuse q4$")
 
     def test_model_get(self):
         """From Python, the same; and what is there is opened."""

@@ -5,6 +5,7 @@ In:  a Model of the hub. Its config, tokenizer and the headers of its weights ar
 Out: a Forecast. Its tokens per second are those of a model like it (rehearse.py).
 """
 
+import math
 import os
 import struct
 import tempfile
@@ -17,6 +18,7 @@ from .. import programs
 from ..errors import BAD_FILE, MEMORY, ConvertError
 from ..library import Engine
 from ..weights import writer
+from ..weights.tiles import BY_NAME
 from . import hub, rehearse
 from .chat.of_source import of_source
 from .families.settings import Settings
@@ -28,7 +30,7 @@ from .writing import overview
 from .writing.contents import LOSSY, sections, tensors
 from .writing.overview import final_tensors
 
-TYPES = ("q8", "q4c")
+TYPES = ("q8", "q4c")  # from which one is recommended
 CONTEXT = 4096  # positions of the memory that is stated
 FAST = 20  # tokens a second from which on the larger type is recommended
 GGUF_HEAD = 16 << 20  # bytes; doubled until the header is whole
@@ -36,7 +38,7 @@ GGUF_HEAD = 16 << 20  # bytes; doubled until the header is whole
 
 @dataclass
 class Row:
-    """A type: bytes of the file and of memory, tokens per second; None where the machine's memory is too small."""
+    """A type: bytes of the file and of memory, tokens per second; None where nobody asked, or the machine's memory is too small."""
 
     type: str
     file_bytes: int
@@ -69,16 +71,22 @@ class Forecast:
         c, weights = self.source.config, sum(t.rows * t.k * t.matrices for t in self.entries)
         yield f"{self.model.name}: {self.source.family or self.source.origin}, {weights / 1e9:.2f} B weights, {c['n_layers']} layers"
         yield f"licence   {self.model.licence}"
-        yield f"download  {size(self.model.bytes)} in {len(self.model.files)} files"
+        n = len(self.model.files)
+        yield f"download  {size(self.model.bytes)} in {n} file{'s' * (n > 1)}"
         if not self.rows:
             return
         memory = f"memory at {min(CONTEXT, c['max_seq'])}"
         yield f"{'type':<6}{'file':>11}{memory:>18}{'tokens/s':>11}{'prompt tokens/s':>18}"
         for row in self.rows:
-            speed = f"{row.decode:>11.3g}{row.prompt:>18.3g}" if row.decode else f"   {row.why}"
+            speed = f"{_three(row.decode):>11}{_three(row.prompt):>18}" if row.decode else f"   {row.why}".rstrip()
             yield f"{row.type:<6}{size(row.file_bytes):>11}{size(row.memory_bytes) if row.memory_bytes else '':>18}{speed}"
         best = self.recommended
         yield f"use {best.type}" if best else "this machine has too little memory for it"
+
+
+def _three(x: float) -> str:
+    """Three digits."""
+    return f"{x:.3g}" if x < 1000 else f"{round(x, 2 - math.floor(math.log10(x))):,.0f}"
 
 
 @contextmanager
@@ -129,11 +137,13 @@ def read(model: hub.Model) -> tuple[Source, dict, list]:
         return source, sections(source, {}, True), tensors(source, None)
 
 
-def forecast(model: hub.Model, types: tuple[str, ...] = TYPES) -> Forecast:
-    """Reads what is small, and asks the engine about each type; without types, only what the converter says."""
+def forecast(model: hub.Model, types: tuple[str, ...] = TYPES, others: tuple[str, ...] = ()) -> Forecast:
+    """Reads what is small, and asks the engine about each type; of `others` only how large they are. Without types, only what the
+    converter says."""
     source, bodies, entries = read(model)
     with tempfile.TemporaryDirectory() as folder:
-        rows = [row(Path(folder, "outline.bin"), bodies, entries, kind, source.config) for kind in types]
+        path = Path(folder, "outline.bin")
+        rows = [row(path, bodies, entries, kind, source.config, kind in types) for kind in BY_NAME if kind in types + others]
     return Forecast(model, source, entries, bodies, rows)
 
 
@@ -147,7 +157,7 @@ def outlined(path: Path, bodies: dict, entries: list, kind: str, max_seq: int, n
         yield engine
 
 
-def row(path: Path, bodies: dict, entries: list, kind: str, config: dict) -> Row:
+def row(path: Path, bodies: dict, entries: list, kind: str, config: dict, timed: bool = True) -> Row:
     """One type."""
     row = Row(kind, 0, 0, None, None)
     try:
@@ -155,7 +165,7 @@ def row(path: Path, bodies: dict, entries: list, kind: str, config: dict) -> Row
             row.memory_bytes, free = engine.memory().total, engine.memory().available
             if row.memory_bytes > free:
                 row.why = f"more than the {size(free)} of memory that are free: it would run at the speed of the disk"
-            else:
+            elif timed:
                 row.decode, row.prompt = rehearse.speed(config, final_tensors(entries, kind), engine)
     except ConvertError as e:
         if e.code != MEMORY:

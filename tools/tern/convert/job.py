@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 from .. import programs
 from ..errors import USAGE, ConvertError
+from ..weights.tiles import BY_NAME
 from . import paths
 from .chat.of_source import of_source
 from .families.settings import Settings
@@ -67,7 +68,8 @@ def get(name: str, out: str | None, kind: str | None, plan: bool = False) -> tup
     file = None if out is None else paths.out_file(out)
     if file:
         paths.check_out(file)
-    seen = foresee.forecast(model, foresee.TYPES if plan or not kind else ())
+    timed = (kind,) if plan and kind else foresee.TYPES if plan or not kind else ()
+    seen = foresee.forecast(model, timed, tuple(BY_NAME) if plan and not kind else ())
     for note in model.notes:
         say(note)
     for text in seen.lines():
