@@ -2,7 +2,7 @@
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,6 +163,21 @@ class Engine(Handle):
 
         return self.run_alone(evaluate)
 
+    def walk(self, seq: int, ids: Sequence[int], first: int, flag: int, most: int, at: int = 0) -> Iterator[tuple[int, int]]:
+        """Evaluates ids[at:] in batches. Rows from `first` on ask for what `flag` says, at most so many a batch. Gives the first and the end
+        of those rows after each batch that has some."""
+        self.lib.tern_seq_expect(self.context, seq, len(ids))
+        while at < len(ids):
+            asked = max(at, first)
+            end = min(at + self.n_batch, asked + most, len(ids))
+            for i in range(at, end):
+                self.add(ids[i], flag if i >= asked else 0, seq)
+            self.forward()
+            if asked < end:
+                yield asked, end
+            at = end
+        self.lib.tern_seq_expect(self.context, seq, 0)
+
     def hidden(self, ids: Sequence[int], last: int | None = None) -> np.ndarray:
         """f32 [n, dim]: what the head reads of the `last` tokens (None: all) of a fresh sequence."""
         first = max(0, len(ids) - last) if last is not None else 0
@@ -170,16 +185,9 @@ class Engine(Handle):
 
         def evaluate(seq: int) -> np.ndarray:
             self.lib.tern_seq_keep(self.context, seq, 0)
-            self.lib.tern_seq_expect(self.context, seq, len(ids))
-            for begin in range(0, len(ids), self.n_batch):
-                end = min(begin + self.n_batch, len(ids))
+            for begin, end in self.walk(seq, ids, first, WANTS_HIDDEN, self.n_batch):
                 for i in range(begin, end):
-                    self.add(ids[i], WANTS_HIDDEN if i >= first else 0, seq)
-                self.forward()
-                for i in range(max(begin, first), end):
-                    row = self.lib.tern_hidden(self.context, i - max(begin, first))
-                    out[i - first] = np.ctypeslib.as_array(row, (self.info.dim,))
-            self.lib.tern_seq_expect(self.context, seq, 0)
+                    out[i - first] = np.ctypeslib.as_array(self.lib.tern_hidden(self.context, i - begin), (self.info.dim,))
             return out
 
         return self.run_alone(evaluate)

@@ -20,19 +20,10 @@ def logprobs(engine: Engine, ids: Sequence[int], last: int, reuse: bool = False)
 
     def evaluate(seq: int) -> None:
         at = lib.tern_seq_reuse(engine.context, seq, tokens, first) if reuse else lib.tern_seq_keep(engine.context, seq, 0)
-        lib.tern_seq_expect(engine.context, seq, len(ids) - 1)
-        while at < len(ids) - 1:
-            rated = max(at, first - 1)  # row i rates token i + 1
-            end = min(at + engine.n_batch, rated + ROWS, len(ids) - 1)
-            for i in range(at, end):
-                engine.add(tokens[i], WANTS_LOGITS if i >= rated else 0, seq)
-            engine.forward()
-            for row, token in enumerate(tokens[rated + 1 : end + 1]):
-                out[rated + 1 - first + row] = lib.tern_logprob(engine.model, lib.tern_logits(engine.context, row), token)
-            if rated < end:
-                best[rated + 1 - first : end + 1 - first] = engine.last_logits(end - rated).argmax(1) == tokens[rated + 1 : end + 1]
-            at = end
-        lib.tern_seq_expect(engine.context, seq, 0)
+        for begin, end in engine.walk(seq, tokens[:-1], first - 1, WANTS_LOGITS, ROWS, at):  # row i rates token i + 1
+            rated, to = tokens[begin + 1 : end + 1], slice(begin + 1 - first, end + 1 - first)
+            out[to] = [lib.tern_logprob(engine.model, lib.tern_logits(engine.context, row), token) for row, token in enumerate(rated)]
+            best[to] = engine.last_logits(len(rated)).argmax(1) == rated
         engine.check_numbers()
 
     engine.run_alone(evaluate)
