@@ -224,10 +224,6 @@ class Engine(Handle):
         finally:
             self._try("tern_observe", self.context, OBSERVE(), None)
 
-    def attention_use(self, name: str | None) -> None:
-        """Every attention layer by a kind of the zoo; None: the engine's own."""
-        self.run(lambda: self._try("tern_attention_use", self.context, name and name.encode()))
-
     def edit(self, change: Callable[[Observation], bool] | None) -> None:
         """From now on `change` may write into the values that it gets, and says whether it did; None ends that (tern_edit)."""
         offered = self.guarded(lambda _, raw, __: int(change(observation(raw.contents))))
