@@ -1,0 +1,30 @@
+/* What compiling a constraint may cost. Every layer takes from the same purse; when it is empty, the
+ * constraint is refused. Steps are counted, not timed, so that the answer does not depend on the
+ * machine. */
+#ifndef CONSTRAINT_BUDGET_H
+#define CONSTRAINT_BUDGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct budget {
+    size_t bytes;   /* left */
+    uint64_t steps; /* left; a step is about a derivative, or 100 instructions */
+    bool no_memory; /* malloc failed: TERN_NO_MEMORY instead of TERN_LIMIT */
+};
+
+static inline bool budget_step(struct budget *b, uint64_t steps)
+{
+    if (b->steps < steps)
+        return b->steps = 0, false;
+    b->steps -= steps;
+    return true;
+}
+
+/* realloc of p from `old` to `size` bytes, counted. NULL: no budget or no memory; p is as it was. */
+void *budget_resize(struct budget *b, void *p, size_t old, size_t size);
+/* free of p, and its bytes go back. */
+void budget_free(struct budget *b, void *p, size_t size);
+
+#endif

@@ -1,0 +1,86 @@
+/* What a schema became: nodes. A node is a set of JSON values, as a union of shapes by type. Nodes are
+ * numbered, refer to each other by number and may be recursive. Values with no text are pruned: every
+ * node except NODE_NONE holds a value, and every shape of it can be finished.
+ *
+ * schema.c makes it; the recognizer walks it. All of it is immutable and lies in arrays of `shapes`. */
+#ifndef CONSTRAINT_SHAPE_H
+#define CONSTRAINT_SHAPE_H
+
+#include "sample/constraint/language.h"
+
+enum { NODE_NONE = 0, NODE_ANY = 1 }; /* no value; every value */
+enum { SHAPE_NULL = 1, SHAPE_TRUE = 2, SHAPE_FALSE = 4 };
+enum { SHAPE_NO_LIMIT = UINT32_MAX };
+
+struct span { /* places first .. first + n - 1 of an array of `shapes` */
+    uint32_t first, n;
+};
+
+struct node {
+    unsigned literals; /* SHAPE_NULL ... */
+    lang string;       /* the CONTENT of a string, unescaped UTF-8; LANG_NONE: no string */
+    lang number;       /* the text of a number */
+    struct span arrays,
+        objects; /* of shapes.arrays, shapes.objects: the value matches one or more */
+};
+
+/* Items: item i takes place min(i, n_places - 1) of the table; the last place is the rest.
+ * Contains: of each of n_contains conditions at least min and at most max items hold. For a place p and
+ * a set m of conditions, items.first[p << n_contains | m] is the node of the items that are counted for
+ * the conditions in m. Where a condition has a max, an item that is not counted for it does not hold
+ * it; so counting is exact. NODE_NONE where there is no such item. */
+enum { SHAPE_CONTAINS = 4 }; /* at most so many conditions */
+struct array_shape {
+    struct span items; /* of shapes.items: n_places << n_contains nodes */
+    uint32_t min, max; /* items; max 0: the empty array */
+    uint32_t n_contains, contains_min[SHAPE_CONTAINS], contains_max[SHAPE_CONTAINS];
+    uint32_t unique; /* no two items are equal */
+};
+
+/* A named member: its key is this very text. Members come in this order, behind them members of
+ * classes, whose order is free. */
+struct member {
+    uint32_t key;  /* of shapes.keys */
+    uint32_t node; /* never NODE_NONE: a key that must not come is named in no member and class */
+    bool required;
+};
+/* Keys by pattern: the languages of one shape are disjoint and hold no named key. At least min members
+ * of the class come (0, or what a condition demands). */
+struct member_class {
+    lang keys;
+    uint32_t node, min;
+};
+struct object_shape {
+    struct span members, classes; /* of shapes.members, shapes.classes */
+    uint32_t min, max;            /* members of both kinds */
+};
+
+struct key {
+    uint32_t at, n; /* of shapes.text: the unescaped bytes */
+};
+
+struct shapes {
+    struct languages *languages; /* owned */
+    struct node *nodes;
+    uint32_t n_nodes, root;
+    struct array_shape *arrays;
+    struct object_shape *objects;
+    uint32_t *items;
+    struct member *members;
+    struct member_class *classes;
+    struct key *keys;
+    char *text;
+    uint32_t n_arrays, n_objects, n_items, n_members, n_classes, n_keys, n_text;
+};
+
+/* Can an array of this shape be finished that has `n` items, of which count[i] were counted for
+ * condition i? `open`: whether a node has a value, NULL: all but NODE_NONE have. */
+bool shape_array_open(const struct shapes *s, const struct array_shape *a, uint32_t n,
+                      const uint32_t *count, bool (*open)(void *arg, uint32_t node), void *arg);
+/* Can an object be finished whose named members before `next` are over, with n members, and count[i]
+ * members of class i? */
+bool shape_object_open(const struct shapes *s, const struct object_shape *o, uint32_t next,
+                       uint32_t n, const uint32_t *count, bool (*open)(void *arg, uint32_t node),
+                       void *arg);
+
+#endif
