@@ -4,6 +4,8 @@
 #ifndef CONSTRAINT_BUDGET_H
 #define CONSTRAINT_BUDGET_H
 
+#include "base/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +28,12 @@ static inline bool budget_step(struct budget *b, uint64_t steps)
 void *budget_resize(struct budget *b, void *p, size_t old, size_t size);
 /* free of p, and its bytes go back. */
 void budget_free(struct budget *b, void *p, size_t size);
+
+/* Makes room for `need` elements of `size` bytes in an array of *capacity; `array` is the address of
+ * the pointer to it. False: no budget or no memory; nothing changed. */
+bool budget_grow(struct budget *b, void *array, uint32_t *capacity, size_t need, size_t size);
+
+/* Fills e for a budget that is gone: "WHAT: too large for the budget" or no memory. */
+enum tern_status budget_refuse(const struct budget *b, struct tern_error *e, const char *what);
 
 #endif

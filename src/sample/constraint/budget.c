@@ -1,0 +1,50 @@
+/* The budget of a constraint: see budget.h. */
+#include "sample/constraint/budget.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void *budget_resize(struct budget *b, void *p, size_t old, size_t size)
+{
+    if (size > old && size - old > b->bytes)
+        return NULL;
+    void *bigger = realloc(p, size ? size : 1);
+    if (!bigger)
+        return b->no_memory = true, NULL;
+    b->bytes = b->bytes + old - size;
+    return bigger;
+}
+
+void budget_free(struct budget *b, void *p, size_t size)
+{
+    free(p);
+    b->bytes += p ? size : 0;
+}
+
+/* By half again, or, where the budget does not allow that, by what is needed. */
+bool budget_grow(struct budget *b, void *array, uint32_t *capacity, size_t need, size_t size)
+{
+    if (need <= *capacity)
+        return true;
+    if (need > UINT32_MAX / 2 || need > SIZE_MAX / 4 / size)
+        return false;
+    void *p, *bigger;
+    memcpy(&p, array, sizeof p);
+    size_t more = need + *capacity / 2 + 4;
+    if ((more - *capacity) * size > b->bytes)
+        more = need;
+    bigger = budget_resize(b, p, *capacity * size, more * size);
+    if (!bigger)
+        return false;
+    memcpy(array, &bigger, sizeof bigger);
+    *capacity = (uint32_t)more;
+    return true;
+}
+
+enum tern_status budget_refuse(const struct budget *b, struct tern_error *e, const char *what)
+{
+    if (b->no_memory)
+        return error_set(e, TERN_NO_MEMORY, "%s: not enough memory", what);
+    return error_set(e, TERN_LIMIT, "%s: too large for the budget (%s are used up)", what,
+                     b->steps ? "bytes" : "steps");
+}
