@@ -1,7 +1,7 @@
 /* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
 /* The reader of JSON texts: what it takes, refuses and finds, and what it costs. */
 #include "allocs.h"
-#include "sample/constraint/json_read.h"
+#include "text/json_read.h"
 #include "suite.h"
 
 #include <stdio.h>

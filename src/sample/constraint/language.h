@@ -7,7 +7,7 @@
 #ifndef CONSTRAINT_LANGUAGE_H
 #define CONSTRAINT_LANGUAGE_H
 
-#include "sample/constraint/budget.h"
+#include "base/budget.h"
 
 typedef uint32_t lang;
 

@@ -1,8 +1,8 @@
 /* What compiling a constraint may cost. Every layer takes from the same purse; when it is empty, the
  * constraint is refused. Steps are counted, not timed, so that the answer does not depend on the
  * machine. */
-#ifndef CONSTRAINT_BUDGET_H
-#define CONSTRAINT_BUDGET_H
+#ifndef BASE_BUDGET_H
+#define BASE_BUDGET_H
 
 #include "base/error.h"
 

@@ -1,5 +1,5 @@
 /* JSON texts: see json_read.h. */
-#include "sample/constraint/json_read.h"
+#include "text/json_read.h"
 
 #include "base/xxh64.h"
 #include "text/unicode.h"

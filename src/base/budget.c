@@ -1,5 +1,5 @@
 /* The budget of a constraint: see budget.h. */
-#include "sample/constraint/budget.h"
+#include "base/budget.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* A JSON text as a tree of values, for schemas and lists of tools. The reader is strict (RFC 8259): a
  * value nested deeper than JSON_DEPTH, a key that comes twice in an object and a lone surrogate are
  * refused. Numbers keep their text. It does not recurse. */
-#ifndef CONSTRAINT_JSON_READ_H
-#define CONSTRAINT_JSON_READ_H
+#ifndef TEXT_JSON_READ_H
+#define TEXT_JSON_READ_H
 
-#include "sample/constraint/budget.h"
+#include "base/budget.h"
 
 enum { JSON_DEPTH = 64 };
 enum json_type {
