@@ -2,7 +2,8 @@
  * numbered, refer to each other by number and may be recursive. Values with no text are pruned: every
  * node except NODE_NONE holds a value, and every shape of it can be finished.
  *
- * schema.c makes it; the recognizer walks it. All of it is immutable and lies in arrays of `shapes`. */
+ * schema.c makes it; the recognizer walks it. All of it is immutable and lies in arrays of `shapes`,
+ * whose bytes count in the budget that made it. */
 #ifndef CONSTRAINT_SHAPE_H
 #define CONSTRAINT_SHAPE_H
 
@@ -34,21 +35,26 @@ struct array_shape {
     struct span items; /* of shapes.items: n_places << n_contains nodes */
     uint32_t min, max; /* items; max 0: the empty array */
     uint32_t n_contains, contains_min[SHAPE_CONTAINS], contains_max[SHAPE_CONTAINS];
-    uint32_t unique; /* no two items are equal */
+    uint32_t unique; /* no two items are equal. The node of item i has more than i values */
 };
 
 /* A named member: its key is this very text. Members come in this order, behind them members of
  * classes, whose order is free. */
 struct member {
     uint32_t key;  /* of shapes.keys */
-    uint32_t node; /* never NODE_NONE: a key that must not come is named in no member and class */
+    uint32_t node; /* NODE_NONE: the key must not come, in no class either; then it is not required */
     bool required;
 };
-/* Keys by pattern: the languages of one shape are disjoint and hold no named key. At least min members
- * of the class come (0, or what a condition demands). */
+/* Keys by pattern. A named key of the shape belongs to no class, though the language may hold it: so
+ * most languages are LANG_CHARS. A member whose key no member names belongs to one class that holds its
+ * key; where several hold it, any choice will do, and what counts is whether one choice leads to an end.
+ * At least min members of the class come: 0, or 1 where a condition demands it; a class with 1 has
+ * infinitely many keys. */
 struct member_class {
-    lang keys;
-    uint32_t node, min;
+    lang keys;     /* within LANG_CHARS, never empty */
+    uint32_t node; /* never NODE_NONE */
+    uint32_t min;
+    uint32_t most; /* keys in the language that are not named; SHAPE_NO_LIMIT: many */
 };
 struct object_shape {
     struct span members, classes; /* of shapes.members, shapes.classes */
@@ -78,9 +84,11 @@ struct shapes {
 bool shape_array_open(const struct shapes *s, const struct array_shape *a, uint32_t n,
                       const uint32_t *count, bool (*open)(void *arg, uint32_t node), void *arg);
 /* Can an object be finished whose named members before `next` are over, with n members, and count[i]
- * members of class i? */
+ * members of class i? `seen`: bit i is set where named member i has come, and members may come in any
+ * order (then `next` is ignored); NULL: in the shape's order. */
 bool shape_object_open(const struct shapes *s, const struct object_shape *o, uint32_t next,
-                       uint32_t n, const uint32_t *count, bool (*open)(void *arg, uint32_t node),
-                       void *arg);
+                       const uint64_t *seen, uint32_t n, const uint32_t *count,
+                       bool (*open)(void *arg, uint32_t node), void *arg);
+void shapes_free(struct shapes *s); /* the arrays and the languages */
 
 #endif
