@@ -2,31 +2,18 @@
  * `languages` whose states are decided by arithmetic, not by exploring: every state but NUMBER_DEAD has
  * an end.
  *
- * Texts of a rule: plain notation without exponent and without "-0", at most NUMBER_DIGITS digits. The
+ * Texts of a rule: plain notation without exponent and without "-0", at most DECIMAL_DIGITS digits. The
  * fraction has at most max(p, 1) digits, where p is the number of decimal places of multiple_of or of
- * lo = hi (1 and 1.0, but not 1.00); without either only NUMBER_DIGITS limits it. Two rules are plain
+ * lo = hi (1 and 1.0, but not 1.00); without either only DECIMAL_DIGITS limits it. Two rules are plain
  * expressions without these limits: any number (JSON's own syntax, "-0" too, exponents of at most 9
  * digits), and any integer (no exponent, "-0" too, perhaps ".0"). */
 #ifndef CONSTRAINT_NUMBERS_H
 #define CONSTRAINT_NUMBERS_H
 
+#include "sample/constraint/decimal.h"
 #include "sample/constraint/language.h"
 
-enum { NUMBER_DIGITS = 64, NUMBER_NOTS = 8, NUMBER_NOT_MOST = 3 + NUMBER_NOTS };
-
-/* digits * 10^exponent. No zero digit first or last; zero has n = 0, exponent 0 and no sign. */
-struct decimal {
-    int32_t exponent; /* at most 9999 either way */
-    uint8_t n;
-    bool negative;
-    char digits[NUMBER_DIGITS]; /* '0'..'9'; beyond n: 0 */
-};
-
-/* count / 10^places, in lowest terms of ten: places is 0 or count is no multiple of 10. */
-struct unit {
-    uint64_t count; /* at most 10^17; 0: no unit */
-    uint32_t places;
-};
+enum { NUMBER_NOTS = 8, NUMBER_NOT_MOST = 3 + NUMBER_NOTS };
 
 /* A set of numbers. All zero: every number. */
 struct number_rule {
@@ -37,13 +24,6 @@ struct number_rule {
     struct unit
         nots[NUMBER_NOTS]; /* the value is no multiple of any of these; none divides another */
 };
-
-/* From the text of a JSON number. False: more than NUMBER_DIGITS digits that count, or the exponent is
- * too large. */
-bool decimal_read(const char *p, size_t n, struct decimal *d);
-int decimal_compare(const struct decimal *a, const struct decimal *b); /* -1, 0, 1 */
-/* For multipleOf. False: d is not positive, or has more digits than a unit holds. */
-bool unit_read(const struct decimal *d, struct unit *u);
 
 /* r = the one value d: for enum and const. */
 void number_point(struct number_rule *r, const struct decimal *d);
@@ -56,12 +36,6 @@ bool number_is_empty(const struct number_rule *r);
 
 /* The texts of a rule; LANG_NONE: no text; LANG_FAIL. */
 lang numbers_lang(struct languages *ls, const struct number_rule *r);
-
-/* The same bytes for texts of one value and no other: "1.0", "1" and "10e-1" give "1e0". out has room
- * for n + NUMBER_CANONICAL bytes; returns the bytes written. p is a JSON number whose exponent has at
- * most 9 digits. */
-enum { NUMBER_CANONICAL = 16 };
-size_t number_canonical(const char *p, size_t n, char *out);
 
 /* ---- for language.c, which owns one `numbers` and has a leaf per state ---- */
 struct numbers;
