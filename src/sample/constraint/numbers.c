@@ -316,8 +316,8 @@ struct numbers {
 };
 
 struct key {
-    unsigned char place[6];               /* sign, point, n, whole, order against the bounds */
-    uint64_t remainders[1 + NUMBER_NOTS]; /* UINT64_MAX: no longer a multiple */
+    unsigned char place[6]; /* sign, point, n, whole, order against the bounds */
+    uint64_t remainders[1 + NUMBER_NOTS];
 };
 
 /* -1, 0, 1: p's digits against as many of the bound's. 2: no bound. */
@@ -336,6 +336,7 @@ static int order(const struct prefix *p, const struct decimal *d)
     return 0;
 }
 
+/* What of the digits counts for "is a multiple of u" of any text behind them. */
 static uint64_t remainder_kept(const struct prefix *p, const struct unit *u)
 {
     uint32_t n = p->n, places = p->n - p->whole;
@@ -343,8 +344,9 @@ static uint64_t remainder_kept(const struct prefix *p, const struct unit *u)
         return 0;
     for (; places > u->places; places--)
         if (p->digits[--n] != '0')
-            return UINT64_MAX;
-    return remainder_of(p->digits, n, unit_worth(u, u->places - places));
+            return 1;
+    uint64_t r = remainder_of(p->digits, n, unit_worth(u, u->places - places));
+    return n < p->n ? r != 0 : r; /* beyond its places a remainder stays */
 }
 
 static struct key key_of(const struct number_rule *r, const struct prefix *p)
