@@ -7,6 +7,8 @@
  * one that came stands for all. */
 #include "sample/constraint/numbers.h"
 
+#include "sample/constraint/leaf.h"
+
 #include <string.h>
 
 /* Among so many integers in a row, one is prime to any NUMBER_NOTS primes: Jacobsthal's function for 8
@@ -498,9 +500,8 @@ static lang either(struct languages *ls, const char *a, const char *b)
 /* -?(0|[1-9][0-9]*) and what follows, which may be missing */
 static lang plain(struct languages *ls, lang fraction, lang exponent)
 {
-    lang whole =
-        lang_or(ls, lang_text(ls, "0", 1),
-                lang_concat(ls, digits(ls, '1', 1, 1), digits(ls, '0', 0, (uint32_t)LANG_MANY)));
+    lang whole = lang_or(ls, lang_text(ls, "0", 1),
+                         lang_concat(ls, digits(ls, '1', 1, 1), digits(ls, '0', 0, LANG_MANY)));
     lang x = lang_concat(ls, either(ls, "", "-"), whole);
     x = lang_concat(ls, x, lang_repeat(ls, fraction, 0, 1));
     return lang_concat(ls, x, lang_repeat(ls, exponent, 0, 1));
@@ -513,12 +514,10 @@ lang numbers_lang(struct languages *ls, const struct number_rule *r)
         if (u->count)
             return plain(ls, lang_text(ls, ".0", 2), LANG_NONE);
         lang e = lang_concat(ls, either(ls, "e", "E"), lang_repeat(ls, either(ls, "+", "-"), 0, 1));
-        return plain(
-            ls, lang_concat(ls, lang_text(ls, ".", 1), digits(ls, '0', 1, (uint32_t)LANG_MANY)),
-            lang_concat(ls, e, digits(ls, '0', 1, 9)));
+        return plain(ls, lang_concat(ls, lang_text(ls, ".", 1), digits(ls, '0', 1, LANG_MANY)),
+                     lang_concat(ls, e, digits(ls, '0', 1, 9)));
     }
-    uint32_t s = numbers_start(lang_numbers(ls), r);
-    if (s == NUMBER_DEAD)
-        return LANG_NONE;
-    return s == NUMBER_FAIL ? (lang)LANG_FAIL : lang_number(ls, s);
+    struct numbers *ns = leaf_numbers(ls);
+    uint32_t s = ns ? numbers_start(ns, r) : NUMBER_FAIL;
+    return s == NUMBER_DEAD ? LANG_NONE : leaf_lang(ls, LEAF_NUMBER, s);
 }

@@ -37,7 +37,7 @@ bool number_is_empty(const struct number_rule *r);
 /* The texts of a rule; LANG_NONE: no text; LANG_FAIL. */
 lang numbers_lang(struct languages *ls, const struct number_rule *r);
 
-/* ---- for language.c, which owns one `numbers` and has a leaf per state ---- */
+/* ---- for leaf.c, which owns one `numbers` for a set of languages ---- */
 struct numbers;
 enum { NUMBER_DEAD = 0 };
 #define NUMBER_FAIL UINT32_MAX                  /* no budget or no memory */
