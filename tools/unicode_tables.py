@@ -2,10 +2,11 @@
 """Prints src/text/unicode_tables.c, made by asking the tokenizers package about every code point.
 
     tools/unicode_tables.py >src/text/unicode_tables.c
+    tools/unicode_tables.py --categories >src/sample/constraint/regex_categories.c
 
 Example: tools/unicode_tables.py | diff - src/text/unicode_tables.c
 
-It takes about a minute. tern/testing/unicode_tables.py does the work.
+Each takes about a minute. tern/testing/unicode_tables.py does the work.
 """
 
 import argparse
@@ -16,14 +17,16 @@ if __name__ == "__main__":
     script.begin("numpy", "sentencepiece", "tokenizers", "tqdm")
 
 
-def run(_: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     from tern.testing import unicode_tables  # takes a second
 
-    unicode_tables.write()
+    unicode_tables.write_categories() if options.categories else unicode_tables.write()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return script.guarded(script.parser("unicode_tables.py", __doc__), run, arguments)
+    parser = script.parser("unicode_tables.py", __doc__)
+    parser.add_argument("--categories", action="store_true", help="print src/sample/constraint/regex_categories.c")
+    return script.guarded(parser, run, arguments)
 
 
 if __name__ == "__main__":

@@ -177,7 +177,7 @@ static void check(struct languages *ls, const struct both *x)
 
 START_TEST(expressions_are_sets)
 {
-    enum { POOL = 16, ROUNDS = 60 };
+    enum { POOL = 16, ROUNDS = 100 };
     struct both pool[POOL];
     struct budget b = purse();
     make_texts();
@@ -199,4 +199,4 @@ START_TEST(expressions_are_sets)
 }
 END_TEST
 
-SUITE("language", LOOP(expressions_are_sets, 0, 40))
+SUITE("language", LOOP(expressions_are_sets, 0, 4000))
