@@ -26,28 +26,27 @@ static bool meets(const struct ranges *r, uint32_t low, uint32_t high, bool *who
     return true;
 }
 
-/* Can code point c be written with `more` bytes behind the first? */
-static bool is_scalar(uint32_t c, unsigned more)
+/* Can all code points from low to high be written with `more` bytes behind the first? */
+static bool are_scalars(uint32_t low, uint32_t high, unsigned more)
 {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-    return c >= least[more] && c < 0x110000 && (c < 0xD800 || c >= 0xE000);
+    return low >= least[more] && high < 0x110000 && (high < 0xD800 || low >= 0xE000);
 }
 
 /* Byte first + i, then then[i], for all i below n; bytes with the same rest become one set. */
 static lang switch_of(struct languages *ls, unsigned first, const lang *then, unsigned n)
 {
-    uint32_t from = ls->work.n;
+    uint32_t from = ls->work.n, done[8] = {0};
     for (unsigned i = 0; i < n; i++) {
         uint32_t bits[8] = {0};
         struct lang_node key = {.kind = KIND_SET, .b = 8};
-        bool seen = then[i] == LANG_NONE;
-        for (unsigned j = 0; j < i; j++)
-            seen |= then[j] == then[i];
-        if (seen)
+        if (then[i] == LANG_NONE || set_has(done, i))
             continue;
         for (unsigned j = i; j < n; j++)
-            if (then[j] == then[i])
+            if (then[j] == then[i]) {
                 set_add(bits, first + j);
+                set_add(done, j);
+            }
         lang set = lang_intern(ls, &key, bits);
         set = lang_concat(ls, set, then[i]);
         if (set == LANG_FAIL || !list_push(ls, &ls->work, set))
@@ -56,23 +55,35 @@ static lang switch_of(struct languages *ls, unsigned first, const lang *then, un
     return lang_or_work(ls, from, 0);
 }
 
+/* The last byte, for 64 code points from `low` on. */
+static lang last_byte(struct languages *ls, const struct ranges *r, uint32_t low, unsigned more)
+{
+    uint32_t bits[8] = {0};
+    struct lang_node key = {.kind = KIND_SET, .b = 8};
+    bool whole, any = false;
+    for (uint32_t i = 0; i < 64; i++)
+        if (are_scalars(low + i, low + i, more) && meets(r, low + i, low + i, &whole)) {
+            set_add(bits, 0x80 + i);
+            any = true;
+        }
+    return any ? lang_intern(ls, &key, bits) : LANG_NONE;
+}
+
 /* The last `left` of `more` bytes behind the first, for code points from `low` on. */
 static lang rest_of_chars(struct languages *ls, const struct ranges *r, uint32_t low, unsigned left,
                           unsigned more)
 {
     bool whole = false;
-    lang then[64] = {LANG_NONE};
-    if (!left)
-        return meets(r, low, low, &whole) && is_scalar(low, more) ? LANG_BLANK : LANG_NONE;
+    lang then[64];
     uint32_t high = low + ((uint32_t)1 << 6 * left) - 1;
     if (!meets(r, low, high, &whole))
         return LANG_NONE;
-    for (uint32_t i = 0; i < 64; i++) {
-        bool copied = whole && i && is_scalar(low, more) && is_scalar(high, more) && left < 3 &&
-                      low >> 12 != 0xD;
-        then[i] =
-            copied ? then[0] : rest_of_chars(ls, r, low + (i << 6 * (left - 1)), left - 1, more);
-    }
+    if (whole && are_scalars(low, high, more))
+        return ls->tail[left];
+    if (left == 1)
+        return last_byte(ls, r, low, more);
+    for (uint32_t i = 0; i < 64; i++)
+        then[i] = rest_of_chars(ls, r, low + (i << 6 * (left - 1)), left - 1, more);
     return switch_of(ls, 0x80, then, 64);
 }
 
@@ -116,12 +127,6 @@ static bool begin(struct languages *ls)
     ls->nodes[LANG_ALL] = all;
     lang_set_facts(ls, &ls->nodes[LANG_ALL], NULL);
     ls->n_nodes = 4;
-    ls->character = lang_char_range(ls, 0, 0x10FFFF);
-    if (ls->character == LANG_FAIL)
-        return false;
-    struct lang_node chars = {.kind = KIND_REPEAT, .a = ls->character, .max = LANG_MANY};
-    lang_set_facts(ls, &chars, NULL);
-    ls->nodes[LANG_CHARS] = chars;
     for (unsigned i = 1; i < UTF8_STATES; i++) {
         uint32_t bits[8] = {0};
         struct lang_node key = {.kind = KIND_SET, .b = 8};
@@ -136,6 +141,12 @@ static bool begin(struct languages *ls)
         if (ls->tail[i] == LANG_FAIL)
             return false;
     }
+    ls->character = lang_char_range(ls, 0, 0x10FFFF);
+    if (ls->character == LANG_FAIL)
+        return false;
+    struct lang_node chars = {.kind = KIND_REPEAT, .a = ls->character, .max = LANG_MANY};
+    lang_set_facts(ls, &chars, NULL);
+    ls->nodes[LANG_CHARS] = chars;
     return true;
 }
 

@@ -25,11 +25,21 @@ unsigned utf8_step(unsigned state, unsigned byte)
 
 static uint32_t ways_of_set(const uint32_t set[8])
 {
-    uint32_t ways = 0;
+    /* The first bytes of classes that no state tells apart, but for 0. */
+    static const uint8_t classes[] = {0x80, 0x90, 0xA0, 0xC0, 0xC2, 0xE0, 0xE1,
+                                      0xED, 0xEE, 0xF0, 0xF1, 0xF4, 0xF5};
+    uint32_t ways = 0, some[8] = {0};
+    for (unsigned byte = 0, class = 0, next = 0; byte < 256; byte++) {
+        if (next < sizeof classes && byte == classes[next])
+            class = classes[next++];
+        if (set_has(set, byte))
+            set_add(some, class);
+    }
     for (unsigned from = 0; from < UTF8_STATES; from++) {
         unsigned to = UTF8_STATES;
-        for (unsigned byte = 0; byte < 256 && to != UTF8_MIXED; byte++) {
-            unsigned one = set_has(set, byte) ? utf8_step(from, byte) : to;
+        for (size_t i = 0; i <= sizeof classes; i++) {
+            unsigned class = i ? classes[i - 1] : 0;
+            unsigned one = set_has(some, class) ? utf8_step(from, class) : to;
             to = to == UTF8_STATES || one == to ? one : UTF8_MIXED;
         }
         ways |= to << 4 * from;
