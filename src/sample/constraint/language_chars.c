@@ -26,11 +26,18 @@ static bool meets(const struct ranges *r, uint32_t low, uint32_t high, bool *who
     return true;
 }
 
+static const uint32_t LEAST[] = {0, 0x80, 0x800, 0x10000}; /* of so many bytes behind the first */
+
 /* Can all code points from low to high be written with `more` bytes behind the first? */
 static bool are_scalars(uint32_t low, uint32_t high, unsigned more)
 {
-    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-    return low >= least[more] && high < 0x110000 && (high < 0xD800 || low >= 0xE000);
+    return low >= LEAST[more] && high < 0x110000 && (high < 0xD800 || low >= 0xE000);
+}
+
+/* Can none of them? */
+static bool are_no_scalars(uint32_t low, uint32_t high, unsigned more)
+{
+    return high < LEAST[more] || low >= 0x110000 || (low >= 0xD800 && high < 0xE000);
 }
 
 /* Byte first + i, then then[i], for all i below n; bytes with the same rest become one set. */
@@ -76,7 +83,7 @@ static lang rest_of_chars(struct languages *ls, const struct ranges *r, uint32_t
     bool whole = false;
     lang then[64];
     uint32_t high = low + ((uint32_t)1 << 6 * left) - 1;
-    if (!meets(r, low, high, &whole))
+    if (are_no_scalars(low, high, more) || !meets(r, low, high, &whole))
         return LANG_NONE;
     if (whole && are_scalars(low, high, more))
         return ls->tail[left];

@@ -272,6 +272,13 @@ static bool read_dot(struct regex_text *t, struct regex_ranges *r)
     return ranges_negate(t, r);
 }
 
+/* Half of a surrogate pair is in no text. */
+static lang lang_char(struct languages *ls, uint32_t c)
+{
+    char bytes[4];
+    return c >= 0xD800 && c < 0xE000 ? LANG_NONE : lang_text(ls, bytes, unicode_encode(c, bytes));
+}
+
 lang regex_class(struct regex_text *t)
 {
     struct regex_ranges r = {0};
@@ -281,12 +288,10 @@ lang regex_class(struct regex_text *t)
                 : *t->at == '.' ? read_dot(t, &r)
                                 : read_one(t, false, &r, &single, &c);
     r.from = 0;
-    if (good && single)
-        good = ranges_add(t, &r, c, c);
     lang a = LANG_FAIL;
     if (good) {
         ranges_sort(&r);
-        a = lang_chars(t->ls, (const uint32_t(*)[2])r.p, r.n);
+        a = single ? lang_char(t->ls, c) : lang_chars(t->ls, (const uint32_t(*)[2])r.p, r.n);
         if (a == LANG_FAIL)
             budget_refuse(languages_budget(t->ls), t->e, "regular expression");
     }
