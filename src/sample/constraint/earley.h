@@ -1,0 +1,13 @@
+/* Recognizes a context-free grammar byte by byte [Earley 1970], with the empty rules of Aycock and Horspool
+ * [2002]. Any recursion works. An ambiguous grammar costs time and track, at most the square of the
+ * text. */
+#ifndef CONSTRAINT_EARLEY_H
+#define CONSTRAINT_EARLEY_H
+
+#include "sample/constraint/grammar.h"
+#include "sample/constraint/recognizer.h"
+
+/* Takes over g and g's languages, also when it fails: false: no budget or no memory. */
+bool earley_open(struct recognizer *out, const struct grammar *g);
+
+#endif
