@@ -284,6 +284,81 @@ static uint64_t signature(void *self, struct track *t, const struct place *p)
     return set_at(t, p->top)->all;
 }
 
+/* ---- compacting ---- */
+
+/* The sets that are kept: where they lie, and where they will, both ascending. */
+struct kept {
+    uint32_t (*at)[2], n, max;
+};
+
+static uint32_t find(const struct kept *k, uint32_t at)
+{
+    uint32_t low = 0, high = k->n;
+    while (low < high) {
+        uint32_t mid = (low + high) / 2;
+        if (k->at[mid][0] < at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static uint32_t size_at(const struct track *t, uint32_t at)
+{
+    const struct set *s = set_at(t, at);
+    return (uint32_t)set_size(s->n_scan + s->n_wait);
+}
+
+/* Marks each set up to the last place that is needed, from behind: an item's origin lies before it. */
+static bool mark_kept(struct earley *y, const struct track *from, const struct place *p, size_t n,
+                      struct kept *k)
+{
+    const uint32_t end = p[n - 1].used, size = end / 8 + 1; /* sets begin at multiples of 8 */
+    unsigned char *needed = budget_resize(y->g.budget, NULL, 0, size);
+    bool good = needed != NULL;
+    if (good)
+        memset(needed, 0, size);
+    for (size_t i = 0; i < n && good; i++)
+        needed[p[i].top / 8] = 1;
+    for (uint32_t at = end / 8; at-- && good;) {
+        if (!needed[at])
+            continue;
+        const struct set *s = set_at(from, at * 8);
+        for (uint32_t i = 0; i < s->n_scan + s->n_wait; i++)
+            needed[s->items[i].origin / 8] = 1;
+    }
+    for (uint32_t at = 0, to = 0; at < size && good; at++)
+        if (needed[at]) {
+            good = budget_grow(y->g.budget, &k->at, &k->max, (size_t)k->n + 1, sizeof *k->at);
+            if (good)
+                k->at[k->n][0] = at * 8, k->at[k->n++][1] = to, to += size_at(from, at * 8);
+        }
+    budget_free(y->g.budget, needed, size);
+    return good;
+}
+
+static enum step compact(void *self, const struct track *from, struct track *to, struct place *p,
+                         size_t n)
+{
+    struct earley *y = self;
+    struct kept k = {0};
+    bool good = mark_kept(y, from, p, n, &k);
+    good = good && track_room(to, k.at[k.n - 1][1] + size_at(from, k.at[k.n - 1][0]));
+    for (uint32_t i = 0; i < k.n && good; i++) {
+        struct set *s = (struct set *)(void *)(to->bytes + k.at[i][1]);
+        memcpy(s, set_at(from, k.at[i][0]), size_at(from, k.at[i][0]));
+        for (uint32_t j = 0; j < s->n_scan + s->n_wait; j++)
+            s->items[j].origin = k.at[find(&k, s->items[j].origin)][1];
+    }
+    for (size_t i = 0; i < n && good; i++) {
+        p[i].top = k.at[find(&k, p[i].top)][1];
+        p[i].used = p[i].top + size_at(to, p[i].top);
+    }
+    budget_free(y->g.budget, k.at, k.max * sizeof *k.at);
+    return good ? STEP_ALIVE : STEP_NO_ROOM;
+}
+
 static void close(void *self)
 {
     struct earley *y = self;
@@ -322,6 +397,7 @@ bool earley_open(struct recognizer *out, const struct grammar *g)
                                .word = word,
                                .first = first,
                                .signature = signature,
+                               .compact = compact,
                                .close = close};
     return true;
 }

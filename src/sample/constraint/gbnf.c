@@ -557,6 +557,8 @@ enum tern_status gbnf_open(struct recognizer *out, const char *text, size_t n, s
 {
     struct reader r = {.at = text, .end = text + n, .line = 1, .e = e};
     struct grammar g;
+    if (n > GBNF_MOST)
+        return error_set(e, TERN_LIMIT, "grammar: longer than %d bytes", GBNF_MOST);
     r.rules.budget = b;
     r.rules.languages = languages_open(b);
     if (!r.rules.languages)
