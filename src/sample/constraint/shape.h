@@ -13,7 +13,7 @@ enum { NODE_NONE = 0, NODE_ANY = 1 }; /* no value; every value */
 enum { SHAPE_NULL = 1, SHAPE_TRUE = 2, SHAPE_FALSE = 4 };
 enum { SHAPE_NO_LIMIT = UINT32_MAX };
 
-struct span { /* places first .. first + n - 1 of an array of `shapes` */
+struct stretch { /* places first .. first + n - 1 of an array of `shapes` */
     uint32_t first, n;
 };
 
@@ -21,7 +21,7 @@ struct node {
     unsigned literals; /* SHAPE_NULL ... */
     lang string;       /* the CONTENT of a string, unescaped UTF-8; LANG_NONE: no string */
     lang number;       /* the text of a number */
-    struct span arrays,
+    struct stretch arrays,
         objects; /* of shapes.arrays, shapes.objects: the value matches one or more */
 };
 
@@ -32,8 +32,8 @@ struct node {
  * it; so counting is exact. NODE_NONE where there is no such item. */
 enum { SHAPE_CONTAINS = 4 }; /* at most so many conditions */
 struct array_shape {
-    struct span items; /* of shapes.items: n_places << n_contains nodes */
-    uint32_t min, max; /* items; max 0: the empty array */
+    struct stretch items; /* of shapes.items: n_places << n_contains nodes */
+    uint32_t min, max;    /* items; max 0: the empty array */
     uint32_t n_contains, contains_min[SHAPE_CONTAINS], contains_max[SHAPE_CONTAINS];
     uint32_t unique; /* no two items are equal. The node of item i has more than i values */
 };
@@ -41,8 +41,9 @@ struct array_shape {
 /* A named member: its key is this very text. Members come in this order, behind them members of
  * classes, whose order is free. */
 struct member {
-    uint32_t key;  /* of shapes.keys */
-    uint32_t node; /* NODE_NONE: the key must not come, in no class either; then it is not required */
+    uint32_t key; /* of shapes.keys */
+    uint32_t
+        node; /* NODE_NONE: the key must not come, in no class either; then it is not required */
     bool required;
 };
 /* Keys by pattern. A named key of the shape belongs to no class, though the language may hold it: so
@@ -57,16 +58,16 @@ struct member_class {
     uint32_t most; /* keys in the language that are not named; SHAPE_NO_LIMIT: many */
 };
 struct object_shape {
-    struct span members, classes; /* of shapes.members, shapes.classes */
-    uint32_t min, max;            /* members of both kinds */
+    struct stretch members, classes; /* of shapes.members, shapes.classes */
+    uint32_t min, max;               /* members of both kinds */
 };
 
-struct key {
+struct shape_key {
     uint32_t at, n; /* of shapes.text: the unescaped bytes */
 };
 
 struct shapes {
-    struct languages *languages; /* owned */
+    struct languages *languages; /* owned; its budget counts the arrays, too */
     struct node *nodes;
     uint32_t n_nodes, root;
     struct array_shape *arrays;
@@ -74,7 +75,7 @@ struct shapes {
     uint32_t *items;
     struct member *members;
     struct member_class *classes;
-    struct key *keys;
+    struct shape_key *keys;
     char *text;
     uint32_t n_arrays, n_objects, n_items, n_members, n_classes, n_keys, n_text;
 };

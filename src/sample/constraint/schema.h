@@ -1,0 +1,27 @@
+/* A JSON schema's text becomes shapes. Draft 2020-12, and the spelling of drafts 4 to 2019-09.
+ *
+ * A keyword that cannot be kept exactly is refused: "schema: KEYWORD at #/place: reason". With
+ * SCHEMA_LAX it is left out instead, and listed: what comes out may then break that keyword. */
+#ifndef CONSTRAINT_SCHEMA_H
+#define CONSTRAINT_SCHEMA_H
+
+#include "sample/constraint/shape.h"
+
+enum {
+    SCHEMA_LAX = 1,
+    SCHEMA_ANNOTATE = 2, /* `format` says nothing */
+};
+
+/* The sentences of what was left out, each ending in NUL. */
+struct schema_notes {
+    char *text; /* [n] of [capacity]; owned by the caller: free() */
+    size_t n, capacity;
+};
+
+/* `budget` is borrowed until shapes_free; notes may be NULL. TERN_USAGE: the schema is refused;
+ * TERN_LIMIT: the budget is too small for it. */
+enum tern_status schema_compile(struct shapes *out, const char *text, size_t n, unsigned flags,
+                                struct budget *budget, struct schema_notes *notes,
+                                struct tern_error *e);
+
+#endif

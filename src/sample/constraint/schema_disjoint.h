@@ -1,0 +1,10 @@
+/* A cheap test, so that oneOf need not say of each branch that the others do not hold. */
+#ifndef CONSTRAINT_SCHEMA_DISJOINT_H
+#define CONSTRAINT_SCHEMA_DISJOINT_H
+
+#include "sample/constraint/schema_parts.h"
+
+/* True: no value of the type is in both. False: unknown. */
+bool disjoint(struct schema *s, unsigned type, literal x, literal y);
+
+#endif

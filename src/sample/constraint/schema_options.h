@@ -1,0 +1,36 @@
+/* The state of one tableau, and how its steps say what must hold. */
+#ifndef CONSTRAINT_SCHEMA_OPTIONS_H
+#define CONSTRAINT_SCHEMA_OPTIONS_H
+
+#include "sample/constraint/schema_tableau.h"
+
+struct branch {
+    const struct goal *goals, *atoms; /* lists share their ends with other branches */
+};
+
+struct tableau {
+    struct schema *s;
+    unsigned type; /* T_ARRAY or T_OBJECT */
+    uint32_t node;
+    struct branch branch;
+    bool dead;  /* the branch contradicts itself */
+    bool split; /* there were several branches */
+    /* Of the goal being taken apart. */
+    enum goal_mode mode;
+    bool quiet, chooses; /* chooses: one of the options must hold */
+    const struct goal **options;
+    struct branch *branches; /* still to go */
+    uint32_t n_options, option_capacity, n_branches, branch_capacity;
+};
+
+const struct goal *goal_push(struct tableau *t, const struct goal *list, struct goal g);
+void goal_add(struct tableau *t, struct goal g); /* comes before the goals that are left */
+void option_begin(struct tableau *t);
+void option_add(struct tableau *t, struct goal g); /* to the option begun last */
+void option_literal(struct tableau *t, literal x);
+void option_atom(struct tableau *t, enum goal_kind kind, uint32_t a, uint32_t b);
+
+/* Adds the options of which one holds if keyword number `index` of a sub does not. */
+void options_negate(struct tableau *t, uint32_t sub, uint32_t index);
+
+#endif
