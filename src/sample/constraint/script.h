@@ -22,7 +22,8 @@ struct script_edge {
 struct script {
     struct script_edge *edges; /* [n_edges] of [capacity]; owned */
     uint32_t n_edges, capacity, n_states;
-    uint32_t *accepting; /* [n_accepting] of [accepting_capacity]; owned: texts may end in these states */
+    uint32_t *
+        accepting; /* [n_accepting] of [accepting_capacity]; owned: texts may end in these states */
     uint32_t n_accepting, accepting_capacity;
     struct budget *budget; /* borrowed; what failed is seen at its end, as `failed` */
     bool failed;

@@ -1,0 +1,16 @@
+/* Keys of the JSON recognizer: which may come, and which member each is. */
+#ifndef CONSTRAINT_JSON_KEYS_H
+#define CONSTRAINT_JSON_KEYS_H
+
+#include "sample/constraint/json_state.h"
+
+bool keys_open(struct json *j); /* false: no room */
+void keys_close(struct json *j);
+
+/* The keys that may come next in the innermost level, an object; LANG_NONE: none. Keys that came before
+ * may be in it: key_end refuses them. */
+lang keys_next(struct json *j, const struct level *l);
+/* The recorded key is over: the level waits for its value. */
+enum step key_end(struct json *j, struct track *t, struct place *p);
+
+#endif

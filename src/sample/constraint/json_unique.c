@@ -1,0 +1,244 @@
+/* What must not come twice: see json_unique.h.
+ *
+ * A text that is alive but for repeats may run into a dead end: ["a", "a where only "a" and "b" are
+ * items and "b" has come. So after each step it is asked whether a text that is no repeat can follow.
+ * It can where more texts can follow the word being read than there are to repeat. Else a depth-first
+ * search looks for one; it meets each repeat once, so that it is short where few were seen. What one
+ * search finds, that of a later place finds in no more steps, so that no dead end comes of its bound. */
+#include "sample/constraint/json_unique.h"
+
+#include "sample/constraint/json_level.h"
+#include "sample/constraint/json_step.h"
+#include "sample/constraint/json_word.h"
+#include "base/xxh64.h"
+
+#include <string.h>
+
+bool seen_has(const struct track *t, const struct level *l, uint64_t hash)
+{
+    const struct seen *s;
+    for (uint32_t at = l->seen; at; at = s->before) {
+        s = (const void *)(t->bytes + at);
+        if (s->hash == hash)
+            return true;
+    }
+    return false;
+}
+
+bool seen_add(struct json *j, struct track *t, struct place *p, uint64_t hash)
+{
+    uint32_t at = (p->used + 7) & ~7u;
+    struct seen s = {j->head.seen, 0, hash};
+    if (!track_room(t, (uint64_t)at + sizeof s))
+        return false;
+    memcpy(t->bytes + at, &s, sizeof s);
+    p->used = at + (uint32_t)sizeof s;
+    j->head.seen = at;
+    j->head.n_seen++;
+    j->head.seen_sum += hash_mix(hash);
+    return true;
+}
+
+bool unique_value(struct json *j, struct track *t, struct place *p, uint64_t hash)
+{
+    if (j->head.kind == LEVEL_OBJECT)
+        j->head.sum += hash_mix(hash ^ hash_mix(j->head.key));
+    else
+        j->head.sum = hash_mix(j->head.sum + hash_mix(hash));
+    if (j->head.flags & LEVEL_UNIQUE) {
+        if (!seen_add(j, t, p, hash))
+            return false;
+        j->head.watch++;
+    }
+    if (j->head.depth == j->goal && j->searching)
+        j->found = true;
+    return true;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+/* 0, -?[1-9][0-9]*, and either of them with a fraction that does not end in 0. */
+static lang canonical_numbers(struct languages *ls)
+{
+    uint64_t digits[4] = {0x3ffull << '0', 0, 0, 0}, nonzeros[4] = {0x3feull << '0', 0, 0, 0};
+    lang digit = lang_repeat(ls, lang_set(ls, digits), 0, LANG_MANY),
+         nonzero = lang_set(ls, nonzeros);
+    lang minus = lang_or(ls, lang_text(ls, "-", 1), LANG_BLANK), zero = lang_text(ls, "0", 1);
+    lang whole = lang_concat(ls, nonzero, digit);
+    lang fraction = lang_concat(ls, lang_text(ls, ".", 1), lang_concat(ls, digit, nonzero));
+    lang any = lang_concat(ls, whole, lang_or(ls, fraction, LANG_BLANK));
+    any = lang_concat(ls, minus, lang_or(ls, any, lang_concat(ls, zero, fraction)));
+    return lang_or(ls, any, zero);
+}
+
+lang unique_numbers(struct json *j, lang numbers)
+{
+    if (j->canonical == (lang)LANG_FAIL)
+        j->canonical = canonical_numbers(j->languages);
+    return lang_and(j->languages, numbers, j->canonical);
+}
+
+/* ---- the search --------------------------------------------------------------------------- */
+
+enum { DEPTH = 512 };
+
+bool search_wants_escape(uint32_t c, bool short_one)
+{
+    bool has_short = c == '"' || c == '\\' || (c >= 8 && c <= 13 && c != 11);
+    return short_one ? has_short : c < 32 && !has_short;
+}
+
+/* Takes a byte out of the set: ends first, blanks and escapes last. 256: it is empty. */
+static unsigned next_byte(uint64_t set[4])
+{
+    static const char first[] = "\"]},:0123456789", last[] = "[{ \n\t\\";
+    unsigned byte = 256;
+    for (const char *c = first; *c && byte == 256; c++)
+        if (set[*c / 64] >> *c % 64 & 1)
+            byte = (unsigned char)*c;
+    uint64_t late[2] = {0, 0};
+    for (const char *c = last; *c; c++)
+        late[*c / 64] |= 1ull << *c % 64;
+    for (unsigned i = 0; i < 4 && byte == 256; i++) {
+        uint64_t now = set[i] & ~(i < 2 ? late[i] : 0);
+        if (now)
+            byte = i * 64 + (unsigned)__builtin_ctzll(now);
+    }
+    for (const char *c = last; *c && byte == 256; c++)
+        if (set[*c / 64] >> *c % 64 & 1)
+            byte = (unsigned char)*c;
+    if (byte < 256)
+        set[byte / 64] &= ~(1ull << byte % 64);
+    return byte;
+}
+
+/* Whether a text leads from p to the end of what is at `goal`. */
+static enum step search(struct json *j, struct track *t, const struct place *p, uint32_t goal)
+{
+    struct search_frame *f = j->frames;
+    uint32_t n = 1, steps = 0;
+    enum step answer = STEP_DEAD;
+    if (!f && !(j->frames = f = budget_resize(j->budget, NULL, 0, DEPTH * sizeof *f)))
+        return STEP_NO_ROOM;
+    j->searching = true;
+    j->found = false;
+    j->goal = goal;
+    f[0].place = *p;
+    json_first(j, t, p, f[0].left);
+    while (n && steps < JSON_SEARCH) {
+        unsigned byte = next_byte(f[n - 1].left);
+        if (byte == 256) {
+            n--;
+            continue;
+        }
+        struct place q = f[n - 1].place;
+        enum step s = json_advance(j, t, &q, (unsigned char)byte);
+        steps++;
+        if (s == STEP_NO_ROOM || j->found) {
+            answer = s;
+            if (s != STEP_DEAD)
+                break;
+            j->found = false;
+        }
+        if (s != STEP_ALIVE || n == DEPTH)
+            continue;
+        f[n].place = q;
+        json_first(j, t, &q, f[n].left);
+        n++;
+    }
+    j->searching = false;
+    return answer;
+}
+
+/* More than n texts are in a language. */
+static bool has_more(struct json *j, lang a, uint32_t n)
+{
+    uint32_t count;
+    return lang_count(j->languages, a, n, &count) && count > n;
+}
+
+/* What may not be repeated when a word or a key begins or goes on at p. */
+static uint32_t repeats_at(const struct level *l, const struct place *p)
+{
+    enum phase phase = phase_of(p);
+    bool key =
+        p->more & MORE_KEY || (l->kind == LEVEL_OBJECT && (phase == AT_COMMA || phase == AT_ITEM));
+    return l->watch + (key ? l->n_seen : 0);
+}
+
+enum step unique_check(struct json *j, struct track *t, const struct place *p)
+{
+    const struct level *l = level_at(t, level_of(t, p));
+    enum phase phase = phase_of(p);
+    uint32_t repeats = repeats_at(l, p);
+    if (!repeats || (l->depth == l->unique && (phase == AT_AFTER || phase == AT_CLOSE)))
+        return STEP_ALIVE; /* the item is over: of a next one, the comma asks */
+    if ((phase == AT_NUMBER || phase == AT_STRING) && has_more(j, word_rest(j, p), repeats))
+        return STEP_ALIVE;
+    return search(j, t, p, l->watch ? l->unique : GOAL_KEY);
+}
+
+/* ---- words that repeats cannot end early ---------------------------------------------------- */
+
+enum { ENDLESS = 1024, STATES = 64, YES = 1, NO };
+
+static struct endless *endless_place(const struct json *j, lang a)
+{
+    return &j->endless[(a * 2654435761u) >> 22];
+}
+
+/* Whether every live state that follows has a text that is not empty: then each has infinitely many. At
+ * most STATES states are looked at. */
+static bool is_endless(struct json *j, lang a)
+{
+    struct numbers_list *list = &j->reached;
+    uint64_t set[4];
+    list->n = 0;
+    if (!add_number(j, list, a))
+        return false;
+    for (uint32_t i = 0; i < list->n && list->n <= STATES; i++) {
+        lang_first(j->languages, list->at[i], set);
+        if (!(set[0] | set[1] | set[2] | set[3]))
+            return false;
+        for (unsigned byte = 0; byte < 256; byte++) {
+            if (!(set[byte / 64] >> byte % 64 & 1))
+                continue;
+            lang next = lang_step(j->languages, list->at[i], (unsigned char)byte);
+            bool known = false;
+            for (uint32_t k = list->n; k-- > 0 && !known;)
+                known = list->at[k] == next;
+            if (next == (lang)LANG_FAIL || (!known && !add_number(j, list, next)))
+                return false;
+        }
+    }
+    return list->n <= STATES;
+}
+
+bool unique_free(struct json *j, const struct track *t, const struct place *p, lang rest)
+{
+    if (!repeats_at(level_at(t, level_of(t, p)), p) || rest == LANG_CHARS)
+        return true;
+    size_t size = ENDLESS * sizeof *j->endless;
+    if (!j->endless) {
+        if (!(j->endless = budget_resize(j->budget, NULL, 0, size)))
+            return false;
+        memset(j->endless, 0, size);
+    }
+    struct endless *e = endless_place(j, rest);
+    if (e->answer && e->a == rest)
+        return e->answer == YES;
+    bool answer = is_endless(j, rest);
+    if (answer) /* so are the states that follow */
+        for (uint32_t i = 0; i < j->reached.n; i++)
+            *endless_place(j, j->reached.at[i]) = (struct endless){j->reached.at[i], YES};
+    *e = (struct endless){rest, answer ? YES : NO};
+    return answer;
+}
+
+void unique_close(struct json *j)
+{
+    if (j->frames)
+        budget_free(j->budget, j->frames, DEPTH * sizeof *j->frames);
+    if (j->endless)
+        budget_free(j->budget, j->endless, ENDLESS * sizeof *j->endless);
+}
