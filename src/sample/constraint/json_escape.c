@@ -12,7 +12,8 @@ static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
 static uint32_t next_word(struct json *j, bool set, uint32_t word, unsigned char byte)
 {
     uint32_t next = set ? words_step(&j->values, word, byte) : lang_step(j->languages, word, byte);
-    return next == UINT32_MAX ? 0 : next; /* no budget: no character */
+    j->failed |= next == UINT32_MAX;
+    return next == UINT32_MAX ? 0 : next;
 }
 
 /* Whether a character of from .. to can follow, all of the same length in UTF-8: `bits` of each lie behind
@@ -67,7 +68,10 @@ static bool python(const struct track *t, const struct place *p)
 
 enum step escape_begin(struct json *j, struct track *t, struct place *p)
 {
-    if (!may_follow(j, p, 0, j->searching ? 0x7f : python(t, p) ? 0xffff : LAST))
+    /* A search escapes where it must, so that it meets few texts twice. */
+    if (j->searching ? !may_follow(j, p, 0, 31) && !may_follow(j, p, '"', '"') &&
+                           !may_follow(j, p, '\\', '\\')
+                     : !may_follow(j, p, 0, python(t, p) ? 0xffff : LAST))
         return STEP_DEAD;
     go_to(p, AT_ESCAPE, 0);
     return STEP_ALIVE;
@@ -86,7 +90,7 @@ static enum step hex_step(struct json *j, struct track *t, struct place *p, uint
     uint32_t from = v << left, to = from | ((1u << left) - 1);
     uint32_t high = from > HIGH ? from : HIGH, low = to < LOW - 1 ? to : LOW - 1;
     bool pair =
-        high <= low && !python(t, p) && !j->searching &&
+        high <= low && !python(t, p) &&
         may_follow(j, p, PAIRS + ((high - HIGH) << 10), PAIRS + ((low - HIGH) << 10) + 0x3ff);
     if (!pair && !may_follow(j, p, from, to))
         return STEP_DEAD;
@@ -98,7 +102,7 @@ static enum step hex_step(struct json *j, struct track *t, struct place *p, uint
         go_to(p, AT_LOW, v - HIGH);
         return STEP_ALIVE;
     }
-    return j->searching && !search_wants_escape(v, false) ? STEP_DEAD : take(j, t, p, v);
+    return take(j, t, p, v);
 }
 
 /* The other half, of which n digits make v with the first half's ten bits before them: D, then two
@@ -128,8 +132,8 @@ static enum step letter_step(struct json *j, struct track *t, struct place *p, u
         return hex_step(j, t, p, 0, 0);
     for (unsigned i = 0; i < sizeof letters - 1; i++)
         if (letters[i] == (char)byte) {
-            bool wanted = byte == '/' ? !python(t, p) && !j->searching : true;
-            return wanted ? take(j, t, p, (unsigned char)values[i]) : STEP_DEAD;
+            return byte == '/' && python(t, p) ? STEP_DEAD
+                                               : take(j, t, p, (unsigned char)values[i]);
         }
     return STEP_DEAD;
 }

@@ -27,7 +27,7 @@ static void learn_object(struct json *j, uint32_t shape)
     }
 }
 
-bool keys_open(struct json *j)
+bool json_keys_open(struct json *j)
 {
     const struct shapes *s = &j->shapes;
     size_t n = (size_t)s->n_members + s->n_objects, longest = 0;
@@ -47,7 +47,7 @@ bool keys_open(struct json *j)
     return j->bits;
 }
 
-void keys_close(struct json *j)
+void json_keys_close(struct json *j)
 {
     const struct shapes *s = &j->shapes;
     size_t n = (size_t)s->n_members + s->n_objects;
@@ -127,7 +127,7 @@ static bool class_may_come(struct json *j, const struct level *l, struct thread 
 
 static lang key_lang(const struct json *j, uint32_t member)
 {
-    struct key k = j->shapes.keys[j->shapes.members[member].key];
+    struct shape_key k = j->shapes.keys[j->shapes.members[member].key];
     return lang_text(j->languages, j->shapes.text + k.at, k.n);
 }
 
@@ -199,14 +199,15 @@ lang keys_next(struct json *j, const struct level *l)
 
 static bool is_key(const struct json *j, uint32_t member, const char *p, size_t n)
 {
-    struct key k = j->shapes.keys[j->shapes.members[member].key];
+    struct shape_key k = j->shapes.keys[j->shapes.members[member].key];
     return k.n == n && !memcmp(j->shapes.text + k.at, p, n);
 }
 
-static bool in_lang(const struct json *j, lang a, const char *p, size_t n)
+static bool in_lang(struct json *j, lang a, const char *p, size_t n)
 {
     for (size_t i = 0; i < n && a != LANG_NONE; i++)
         a = lang_step(j->languages, a, (unsigned char)p[i]);
+    j->failed |= a == (lang)LANG_FAIL;
     return a != LANG_NONE && a != (lang)LANG_FAIL && lang_accepts(j->languages, a);
 }
 

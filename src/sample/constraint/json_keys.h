@@ -4,8 +4,8 @@
 
 #include "sample/constraint/json_state.h"
 
-bool keys_open(struct json *j); /* false: no room */
-void keys_close(struct json *j);
+bool json_keys_open(struct json *j); /* false: no room */
+void json_keys_close(struct json *j);
 
 /* The keys that may come next in the innermost level, an object; LANG_NONE: none. Keys that came before
  * may be in it: key_end refuses them. */

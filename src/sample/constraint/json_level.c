@@ -292,7 +292,7 @@ enum step container_begin(struct json *j, struct track *t, struct place *p, unsi
         return STEP_NO_ROOM;
     for (uint32_t i = 0; i < j->list.n; i++) {
         const struct node *node = &j->shapes.nodes[j->list.at[i]];
-        struct span span = kind == LEVEL_OBJECT ? node->objects : node->arrays;
+        struct stretch span = kind == LEVEL_OBJECT ? node->objects : node->arrays;
         for (uint32_t k = 0; k < span.n; k++) {
             if (!draft_thread(j, span.first + k, j->list.at[i]))
                 return STEP_NO_ROOM;
@@ -337,7 +337,7 @@ bool container_may_end(const struct json *j, const struct level *l)
 enum step container_end(struct json *j, struct track *t, struct place *p)
 {
     const struct level *l = level_at(t, p->top);
-    struct value v = {VALUE_CONTAINER, 0, hash_mix(l->sum ^ l->kind ^ (uint64_t)l->n << 8)};
+    struct value v = {VALUE_CONTAINER, 0, hash_mix(l->sum ^ (l->kind + 16u) ^ (uint64_t)l->n << 8)};
     j->done.n = 0;
     for (THREADS(j, l, th))
         if (thread_may_end(j, l, th) && !in_list(&j->done, th->owner) &&

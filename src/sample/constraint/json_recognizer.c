@@ -194,9 +194,12 @@ static enum step step(void *self, struct track *t, struct place *p, unsigned cha
         return STEP_ALIVE;
     }
     struct place q = *p;
+    j->failed = false;
     enum step s = json_advance(j, t, &q, byte);
     if (s == STEP_ALIVE && phase_of(&q) != AT_TEXT)
         s = unique_check(j, t, &q);
+    if (j->failed)
+        return STEP_NO_ROOM;
     if (s == STEP_ALIVE)
         *p = q;
     return s;
@@ -278,7 +281,7 @@ static void close_json(void *self)
         budget_free(b, lists[i]->at, lists[i]->capacity * sizeof(uint32_t));
     word_sets_close(&j->values);
     word_sets_close(&j->texts);
-    keys_close(j);
+    json_keys_close(j);
     unique_close(j);
     script_close(&j->script);
     shapes_free(&j->shapes);
@@ -293,16 +296,11 @@ static bool in_numbers(const uint32_t *x, uint32_t n, uint32_t value)
     return false;
 }
 
-/* Takes away the edges from which no accepted text ends. False: nothing is left, or no budget. */
-static bool prune_script(struct json *j)
+/* Takes away edges of no text. */
+static bool drop_dead_edges(struct json *j)
 {
     struct script *s = &j->script;
-    struct numbers_list *good = &j->reached; /* states */
-    uint32_t n = 0, before;
-    good->n = 0;
-    for (uint32_t i = 0; i < s->n_accepting; i++)
-        if (!add_number(j, good, s->accepting[i]))
-            return false;
+    uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_edges; i++) {
         struct script_edge *e = &s->edges[i];
         enum lang_answer live =
@@ -313,29 +311,44 @@ static bool prune_script(struct json *j)
             s->edges[n++] = *e;
     }
     s->n_edges = n;
+    return true;
+}
+
+/* Takes away edges from which no accepted text ends. STEP_DEAD: there is no such text. */
+static enum step prune_script(struct json *j)
+{
+    struct script *s = &j->script;
+    struct numbers_list *good = &j->reached; /* states */
+    uint32_t n = 0, before;
+    good->n = 0;
+    if (!drop_dead_edges(j))
+        return STEP_NO_ROOM;
+    for (uint32_t i = 0; i < s->n_accepting; i++)
+        if (!add_number(j, good, s->accepting[i]))
+            return STEP_NO_ROOM;
     do {
         before = good->n;
         for (uint32_t i = 0; i < s->n_edges; i++)
             if (in_numbers(good->at, good->n, s->edges[i].to) &&
                 !in_numbers(good->at, good->n, s->edges[i].from) &&
                 !add_number(j, good, s->edges[i].from))
-                return false;
+                return STEP_NO_ROOM;
     } while (good->n != before);
-    n = 0;
     for (uint32_t i = 0; i < s->n_edges; i++)
         if (in_numbers(good->at, good->n, s->edges[i].to))
             s->edges[n++] = s->edges[i];
     s->n_edges = n;
-    return in_numbers(good->at, good->n, 0);
+    return in_numbers(good->at, good->n, 0) ? STEP_ALIVE : STEP_DEAD;
 }
 
 static enum step open_start(struct json *j)
 {
     const uint32_t start = 0;
-    if (j->script.failed || !keys_open(j) || !prune_script(j))
-        return j->script.failed || !j->budget->bytes || !j->budget->steps || j->budget->no_memory
-                   ? STEP_NO_ROOM
-                   : STEP_DEAD;
+    if (j->script.failed || !json_keys_open(j))
+        return STEP_NO_ROOM;
+    enum step s = prune_script(j);
+    if (s != STEP_ALIVE)
+        return s;
     j->start = script_set(j, &start, 1);
     return j->start == WORDS_FAIL ? STEP_NO_ROOM : j->start ? STEP_ALIVE : STEP_DEAD;
 }

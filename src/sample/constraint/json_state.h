@@ -149,6 +149,8 @@ struct json {
     uint64_t *bits; /* [n_bits], of the longest object, where members come in any order */
     size_t n_bits;
 
+    bool failed; /* no budget was left for an answer within this step */
+
     lang canonical; /* numbers in arrays of unique items */
     bool searching, found;
     uint32_t goal; /* depth of the array whose item ends, or GOAL_KEY */

@@ -82,12 +82,6 @@ lang unique_numbers(struct json *j, lang numbers)
 
 enum { DEPTH = 512 };
 
-bool search_wants_escape(uint32_t c, bool short_one)
-{
-    bool has_short = c == '"' || c == '\\' || (c >= 8 && c <= 13 && c != 11);
-    return short_one ? has_short : c < 32 && !has_short;
-}
-
 /* Takes a byte out of the set: ends first, blanks and escapes last. 256: it is empty. */
 static unsigned next_byte(uint64_t set[4])
 {
@@ -154,7 +148,9 @@ static enum step search(struct json *j, struct track *t, const struct place *p, 
 static bool has_more(struct json *j, lang a, uint32_t n)
 {
     uint32_t count;
-    return lang_count(j->languages, a, n, &count) && count > n;
+    if (lang_count(j->languages, a, n, &count))
+        return count > n;
+    return j->failed = true;
 }
 
 /* What may not be repeated when a word or a key begins or goes on at p. */

@@ -27,7 +27,4 @@ void unique_close(struct json *j);
 
 /* `numbers` in the one spelling of each value. */
 lang unique_numbers(struct json *j, lang numbers);
-/* Of the characters that may follow, a search writes each in one way. */
-bool search_wants_escape(uint32_t c, bool short_one);
-
 #endif
