@@ -1,0 +1,142 @@
+/* Opens constraints of any kind: see constraint.h. */
+#include "sample/constraint/constraint.h"
+
+#include "sample/constraint/alphabet.h"
+#include "sample/constraint/gbnf.h"
+#include "sample/constraint/json_recognizer.h"
+#include "sample/constraint/lazy.h"
+#include "sample/constraint/regex.h"
+#include "sample/constraint/regular.h"
+#include "sample/constraint/schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum tern_status no_memory(struct tern_error *e)
+{
+    return error_memory(e, "a constraint", sizeof(struct tern_constraint));
+}
+
+/* A regular expression or a choice */
+static enum tern_status open_regular(tern_constraint *c, const struct tern_constraint_params *p,
+                                     struct tern_error *e)
+{
+    bool is_choice = p->kind == TERN_CONSTRAINT_CHOICE;
+    struct tern_error why = {0};
+    struct languages *ls = languages_open(&c->budget);
+    if (!ls)
+        return budget_refuse(&c->budget, e, is_choice ? "choice" : "regex");
+    lang a = is_choice ? script_choice(ls, p->text, p->bytes)
+                       : regex_compile(ls, p->text, p->bytes, true, &why);
+    if (a == LANG_FAIL && why.code) {
+        languages_close(ls);
+        return error_set(e, why.code, "%s", why.text);
+    }
+    a = alphabet_restrict(ls, c->spelling, a);
+    return regular_open(&c->recognizer, ls, a, is_choice ? "choice" : "regex", e);
+}
+
+/* The sentences of `notes`, one by one */
+static enum tern_status list_notes(tern_constraint *c, const struct schema_notes *notes,
+                                   struct tern_error *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < notes->n; i++)
+        n += !notes->text[i];
+    c->left_out = malloc((n + 1) * sizeof *c->left_out);
+    if (!c->left_out)
+        return no_memory(e);
+    c->notes = notes->text;
+    for (size_t at = 0; at < notes->n; at += strlen(notes->text + at) + 1)
+        c->left_out[c->n_left_out++] = notes->text + at;
+    return TERN_OK;
+}
+
+static enum tern_status open_json(tern_constraint *c, const struct tern_constraint_params *p,
+                                  struct tern_error *e)
+{
+    static const char anything[] = "true";
+    struct schema_notes notes = {0};
+    struct shapes shapes = {0};
+    bool any = p->kind == TERN_CONSTRAINT_JSON;
+    unsigned flags = (p->flags & TERN_CONSTRAINT_LAX ? SCHEMA_LAX : 0u) |
+                     (p->flags & TERN_CONSTRAINT_ANNOTATE ? SCHEMA_ANNOTATE : 0u);
+    enum tern_status s = alphabet_check_json(c->spelling, e);
+    if (s)
+        return s;
+    s = schema_compile(&shapes, any ? anything : p->text,
+                                        any ? sizeof anything - 1 : p->bytes, flags, &c->budget,
+                                        &notes, e);
+    if (!s)
+        s = json_recognizer_open(&c->recognizer, &shapes, NULL,
+                                 (p->flags & TERN_CONSTRAINT_COMPACT ? JSON_COMPACT : 0u) |
+                                     (p->flags & TERN_CONSTRAINT_ANY_ORDER ? JSON_ANY_ORDER : 0u),
+                                 &c->budget, e);
+    if (!s)
+        s = list_notes(c, &notes, e);
+    if (s)
+        free(notes.text);
+    return s;
+}
+
+static enum tern_status open_kind(tern_constraint *c, const struct tern_constraint_params *p,
+                                  struct tern_error *e)
+{
+    enum tern_status s;
+    switch (p->kind) {
+    case TERN_CONSTRAINT_REGEX:
+    case TERN_CONSTRAINT_CHOICE:
+        return open_regular(c, p, e);
+    case TERN_CONSTRAINT_JSON:
+    case TERN_CONSTRAINT_SCHEMA:
+        return open_json(c, p, e);
+    case TERN_CONSTRAINT_GRAMMAR:
+        if ((s = alphabet_check_bytes(c->spelling, "grammar", e)))
+            return s;
+        return gbnf_open(&c->recognizer, p->text, p->bytes, &c->budget, e);
+    }
+    return error_set(e, TERN_USAGE, "constraint: kind %d is unknown", (int)p->kind);
+}
+
+static enum tern_status open_parts(tern_constraint *c, const struct tern_constraint_params *p,
+                                   struct tern_error *e)
+{
+    enum tern_status s;
+    if ((s = lock_open(&c->lock, e)) || (s = open_kind(c, p, e)) ||
+        (s = alphabet_check_text(c->spelling, p->trigger, p->trigger_bytes, e)) ||
+        (p->trigger_bytes && (s = lazy_open(&c->recognizer, c->spelling, p, e))))
+        return s;
+    c->masks = masks_open(&c->recognizer, c->spelling);
+    return c->masks ? TERN_OK : error_memory(e, "masks", c->spelling->n_tokens);
+}
+
+enum tern_status constraint_open(tern_constraint **out, const struct spelling *spelling,
+                                 const struct tern_constraint_params *p, struct tern_error *e)
+{
+    tern_constraint *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c)
+        return error_memory(e, "a constraint", sizeof *c);
+    c->spelling = spelling;
+    c->budget.bytes = p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
+    c->budget.steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
+    enum tern_status s = open_parts(c, p, e);
+    if (s)
+        constraint_close(c);
+    else
+        *out = c;
+    return s;
+}
+
+void constraint_close(tern_constraint *c)
+{
+    if (!c)
+        return;
+    masks_close(c->masks);
+    if (c->recognizer.close)
+        c->recognizer.close(c->recognizer.self);
+    lock_close(c->lock);
+    free(c->left_out);
+    free(c->notes);
+    free(c);
+}

@@ -1,0 +1,32 @@
+/* Where a text is in its constraint: the recognizer's place after each token, and the records that the
+ * places refer to. A token costs 20 bytes here, and what the recognizer records: nothing within strings and
+ * numbers. Records take at most CONSTRAINT_TRACK bytes; all tokens can be taken back. */
+#ifndef CONSTRAINT_CONSTRAINT_STATE_H
+#define CONSTRAINT_CONSTRAINT_STATE_H
+
+#include "sample/constraint/constraint.h"
+
+struct tern_constraint_state {
+    const struct tern_constraint *constraint; /* borrowed */
+    struct track track;
+    struct place *places;    /* [capacity]: before the first token, after each */
+    tern_token *tokens;      /* [capacity]: that led to each place; the first is unused */
+    size_t n_tokens, capacity;
+    size_t over;             /* n_tokens at which the end token came; 0: it has not */
+    uint32_t *mask;          /* [(vocab + 31) / 32] */
+};
+
+enum tern_status constraint_state_open(tern_constraint_state **out, const tern_constraint *c,
+                                       struct tern_error *e);
+enum tern_status constraint_state_copy(tern_constraint_state *to, const tern_constraint_state *from,
+                                       struct tern_error *e);
+void constraint_state_close(tern_constraint_state *s);
+enum tern_status constraint_state_mask(tern_constraint_state *s, const uint32_t **mask,
+                                       struct tern_error *e);
+enum tern_status constraint_state_accept(tern_constraint_state *s, tern_token token,
+                                         struct tern_error *e);
+size_t constraint_state_rollback(tern_constraint_state *s, size_t n);
+bool constraint_state_can_end(tern_constraint_state *s);
+bool constraint_state_is_over(tern_constraint_state *s);
+
+#endif
