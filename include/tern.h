@@ -43,6 +43,8 @@ typedef int32_t tern_token;
 typedef struct tern_model tern_model;
 typedef struct tern_context tern_context;
 typedef struct tern_decoder tern_decoder;
+typedef struct tern_constraint tern_constraint;
+typedef struct tern_constraint_state tern_constraint_state;
 
 /* ---- status and errors ------------------------------------------------------------------- */
 
@@ -411,6 +413,70 @@ size_t tern_top(tern_context *ctx, const float *logits, struct tern_choice *top,
 /* log softmax(logits)[token], natural logarithm; -inf for an invalid token. Its bits are exact,
  * too. */
 double tern_logprob(const tern_model *model, const float *logits, tern_token token);
+
+/* ---- constraints: output that is valid by construction ------------------------------------ */
+
+/* What the text must be. A constraint is compiled for one model's tokens, never changes, and may be
+ * shared by threads. What it cannot enforce exactly is refused. */
+enum tern_constraint_kind {
+    TERN_CONSTRAINT_JSON,    /* any JSON value; no text */
+    TERN_CONSTRAINT_SCHEMA,  /* a JSON value of this JSON schema */
+    TERN_CONSTRAINT_REGEX,   /* the whole text matches this regular expression (ECMA-262) */
+    TERN_CONSTRAINT_GRAMMAR, /* llama.cpp's GBNF */
+    TERN_CONSTRAINT_CHOICE,  /* "yes|no": one of these texts */
+};
+enum {                                    /* flags; the first four are for JSON and schemas */
+       TERN_CONSTRAINT_COMPACT = 1,       /* no blanks between tokens of JSON */
+       TERN_CONSTRAINT_ANNOTATE = 2,      /* `format` is not enforced */
+       TERN_CONSTRAINT_LAX = 4,           /* tern_constraint_left_out lists what is not enforced */
+       TERN_CONSTRAINT_ANY_ORDER = 8,     /* of properties; else the schema's */
+       TERN_CONSTRAINT_FROM_TRIGGER = 16, /* the trigger begins the bound text, not the free one */
+       TERN_CONSTRAINT_MUST_TRIGGER = 32, /* the text does not end before the trigger */
+};
+struct tern_constraint_params {
+    enum tern_constraint_kind kind;
+    const char *text;
+    size_t bytes;
+    unsigned flags;
+    size_t max_bytes;   /* that compiling and later its automata may take; 0: 64 MiB */
+    uint64_t max_steps; /* of about 100 instructions; 0: 1e8 */
+    /* Not empty: the text is free until it has these bytes, then bound. 0xFF and a name in it stand
+     * for a special token. */
+    const char *trigger;
+    size_t trigger_bytes;
+};
+/* TERN_USAGE: the text has a mistake, or needs what is not supported; `e` names keyword and place.
+ * TERN_LIMIT: it does not fit the budget. Close constraints before their model. */
+enum tern_status tern_constraint_open(tern_constraint **out, const tern_model *model,
+                                      const struct tern_constraint_params *params,
+                                      struct tern_error *e);
+void tern_constraint_close(tern_constraint *c); /* after its states */
+/* The i-th thing that TERN_CONSTRAINT_LAX left to the caller; NULL after the last. Borrowed. */
+const char *tern_constraint_left_out(const tern_constraint *c, size_t i);
+
+/* Where a text is; used by one thread at a time. A text ends with an end token of the model, which
+ * is allowed where the text may end. */
+enum tern_status tern_constraint_state_open(tern_constraint_state **out, const tern_constraint *c,
+                                            struct tern_error *e);
+enum tern_status tern_constraint_state_copy(tern_constraint_state *to, /* of the same constraint */
+                                            const tern_constraint_state *from,
+                                            struct tern_error *e);
+void tern_constraint_state_close(tern_constraint_state *s);
+/* Bit t % 32 of word t / 32 says whether token t may come. [(vocab + 31) / 32] words, borrowed until
+ * the next call on the state. TERN_LIMIT: the budget is gone. */
+enum tern_status tern_constraint_mask(tern_constraint_state *s, const uint32_t **mask,
+                                      struct tern_error *e);
+/* The text goes on with the token. After an error, TERN_USAGE if it may not come, nothing changed. */
+enum tern_status tern_constraint_accept(tern_constraint_state *s, tern_token token,
+                                        struct tern_error *e);
+/* Takes back the last n tokens accepted, at most all; returns how many. */
+size_t tern_constraint_rollback(tern_constraint_state *s, size_t n);
+int tern_constraint_can_end(tern_constraint_state *s); /* the text may end here */
+int tern_constraint_is_over(tern_constraint_state *s); /* and nothing else can follow */
+/* The tokens that must come next, at most max, without the last, which free text may extend
+ * (src/sample/constraint/forced.h). Accepts none of them. A function of the tokens accepted. */
+enum tern_status tern_constraint_forced(tern_constraint_state *s, tern_token *tokens, size_t max,
+                                        size_t *n, struct tern_error *e);
 
 /* ---- generation --------------------------------------------------------------------------- */
 

@@ -109,9 +109,13 @@ static enum tern_status open_tokenizer(struct tern_model *m, struct tern_error *
 {
     size_t n;
     const void *body = weights_section(m->model->weights, "tokenizer", &n);
-    if (!body)
-        return TERN_OK;
-    enum tern_status s = tokenizer_open_bytes(&m->tokenizer, body, n, m->model->vocab, e);
+    m->spelling = calloc(1, sizeof *m->spelling);
+    if (!m->spelling)
+        return error_memory(e, "the model", sizeof *m->spelling);
+    enum tern_status s = lock_open(&m->spelling->lock, e);
+    if (s || !body)
+        return s;
+    s = tokenizer_open_bytes(&m->tokenizer, body, n, m->model->vocab, e);
     if (!s && m->n_end_tokens == 0 && tokenizer_eos(m->tokenizer) >= 0)
         m->end_tokens[m->n_end_tokens++] = tokenizer_eos(m->tokenizer);
     return s;
@@ -186,6 +190,11 @@ void tern_model_close(tern_model *m)
         return;
     pool_close(m->pool);
     chat_close(m->chat);
+    if (m->spelling) {
+        spelling_close(m->spelling->spelling);
+        lock_close(m->spelling->lock);
+    }
+    free(m->spelling);
     tokenizer_close(m->tokenizer);
     model_close(m->model);
     free(m->name);

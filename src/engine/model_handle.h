@@ -4,14 +4,22 @@
 
 #include <stdbool.h>
 
+#include "base/lock.h"
 #include "base/pool.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "sample/constraint/spelling.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 #include "weights/keys.h"
 
 enum { MAX_END_TOKENS = 64, MAX_THREADS = 1024 };
+
+/* What threads that open constraints share */
+struct model_spelling {
+    struct lock *lock;
+    struct spelling *spelling; /* NULL until the first constraint */
+};
 
 struct tern_model {
     struct model *model; /* owned, with the weights file */
@@ -19,6 +27,7 @@ struct tern_model {
     struct pool *pool;
     struct tokenizer *tokenizer; /* NULL: a file without one, ids only */
     struct chat *chat;           /* NULL: no template */
+    struct model_spelling *spelling;
     struct tern_sampler_params sampler;
     tern_token end_tokens[MAX_END_TOKENS];
     size_t n_end_tokens;
