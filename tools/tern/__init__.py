@@ -21,6 +21,7 @@ generate.py  a text as it is made
 batch.py     several texts as one batch
 chat.py      an answer in a conversation
 sequence.py  a text in a place of its own: fed, cut, copied, saved
+constraint.py  what a text must be: masks of the tokens that may come
 requantize.py  a weights file with smaller matrices
 convert/     from a foreign model to a weights file
 activations.py  what happened inside a model, under TransformerLens' names
@@ -45,13 +46,14 @@ from .version import VERSION as __version__
 Error.__module__, Error.__name__, Error.__qualname__ = "tern", "Error", "Error"  # as a traceback shall name it
 
 if TYPE_CHECKING:
+    from .constraint import Constraint
     from .model import Model
     from .requantize import quantize
     from .sequence import Sequence
     from .zoo import Zoo
 
-__all__ = ["Error", "Model", "Sequence", "Zoo", "quantize"]
-_ROOMS = {"Model": "model", "Sequence": "sequence", "Zoo": "zoo", "quantize": "requantize"}
+__all__ = ["Constraint", "Error", "Model", "Sequence", "Zoo", "quantize"]
+_ROOMS = {"Constraint": "constraint", "Model": "model", "Sequence": "sequence", "Zoo": "zoo", "quantize": "requantize"}
 
 
 def __getattr__(name: str):

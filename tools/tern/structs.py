@@ -12,6 +12,8 @@ CANCELLED = 7
 CACHE_TYPES = ("f16", "f32", "q8")  # enum tern_cache_type
 TYPES = ("f32", "f16", "bf16", "q8", "q4", "q4c")  # enum tern_type
 STAGES = ("raw", "scaled", "masked", "weights", "unmasked")  # enum tern_attention_stage
+CONSTRAINTS = ("json", "schema", "regex", "grammar", "choice")  # enum tern_constraint_kind
+COMPACT, ANNOTATE, LAX, ANY_ORDER, FROM_TRIGGER, MUST_TRIGGER = 1, 2, 4, 8, 16, 32
 STOPS = ("end", "length", "context", "string", "cancelled")  # enum tern_stop_reason
 FLOATS = POINTER(c_float)
 ASK = ctypes.CFUNCTYPE(c_int, c_void_p)
@@ -205,6 +207,13 @@ class RawReport(ctypes.Structure):
     _fields_ += [("rmse", c_double), ("max_error", c_double)]
 
 
+class ConstraintParams(ctypes.Structure):
+    """struct tern_constraint_params"""
+
+    _fields_ = [("kind", c_int), ("text", c_char_p), ("bytes", c_size_t), ("flags", c_uint), ("max_bytes", c_size_t)]
+    _fields_ += [("max_steps", c_uint64), ("trigger", c_char_p), ("trigger_bytes", c_size_t)]
+
+
 REPORT = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(RawReport))
 
 class QuantizeParams(ctypes.Structure):
@@ -233,6 +242,12 @@ _CALLS = {  # name: (result, arguments); those that return a status are int
     "tern_decoder_push": (c_void_p, c_void_p, c_int32, POINTER(c_size_t)),
     "tern_decoder_finish": (c_void_p, c_void_p, POINTER(c_size_t)),
     "tern_decoder_bytes": (c_void_p, c_void_p, c_int32, POINTER(c_size_t)),
+    "tern_constraint_close": (None, c_void_p),
+    "tern_constraint_left_out": (c_char_p, c_void_p, c_size_t),
+    "tern_constraint_state_close": (None, c_void_p),
+    "tern_constraint_rollback": (c_size_t, c_void_p, c_size_t),
+    "tern_constraint_can_end": (c_int, c_void_p),
+    "tern_constraint_is_over": (c_int, c_void_p),
     "tern_quantize_types": (c_char_p,),
     "tern_zoo_name": (c_char_p, c_size_t),
     "tern_zoo_paper": (c_char_p, c_size_t),
