@@ -107,7 +107,7 @@ tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *para
 {
     struct fpenv saved = fpenv_enter();
     tern_token token = sampler_pick(&ctx->sampler, params ? params : &ctx->model->sampler, logits,
-                                    history, n_history, index);
+                                    history, n_history, index, NULL);
     fpenv_leave(saved);
     return token;
 }

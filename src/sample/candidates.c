@@ -76,9 +76,33 @@ static void take_best(struct sampler_item *item, const float *x, size_t n, size_
 
 void candidates_init(struct candidates *c, const struct sampler *s, const float *logits)
 {
-    *c = (struct candidates){.s = s, .x = logits, .item = s->scratch, .n = s->vocab, .t = 1};
+    *c = (struct candidates){.s = s, .x = logits, .item = s->scratch, .t = 1};
+    c->n = c->whole = s->vocab;
     c->own = (float *)(void *)(s->scratch + s->vocab);
     c->spare = c->own + s->vocab;
+}
+
+/* Of the values in c->own, those outside the mask become -inf. */
+static void cover(struct candidates *c)
+{
+    size_t vocab = c->s->vocab, lowest = 0;
+    c->whole = 0;
+    for (size_t i = 0; i < vocab; i++) {
+        c->own[i] = c->mask[i / 32] >> i % 32 & 1 ? c->own[i] : -INFINITY;
+        c->whole += c->own[i] > -INFINITY;
+    }
+    while (!c->whole && !(c->mask[lowest / 32] >> lowest % 32 & 1))
+        lowest++;
+    if (!c->whole)
+        c->own[lowest] = INFINITY, c->whole = 1;
+    c->n = c->whole;
+}
+
+void candidates_allow(struct candidates *c, const uint32_t *mask)
+{
+    candidates_change(c);
+    c->mask = mask;
+    candidates_changed(c);
 }
 
 static void list(struct candidates *c, size_t n)
@@ -90,9 +114,11 @@ static void list(struct candidates *c, size_t n)
 
 static void list_all(struct candidates *c)
 {
+    size_t n = 0;
     for (size_t i = 0; i < c->s->vocab; i++)
-        c->item[i] = item_of(c->x, i);
-    list(c, c->s->vocab);
+        if (!c->mask || c->x[i] > -INFINITY)
+            c->item[n++] = item_of(c->x, i);
+    list(c, n);
 }
 
 /* Lists more of the vocabulary's best: HEAD of them, then those above a limit that sinks by half of
@@ -141,7 +167,7 @@ float candidates_weight(struct candidates *c, size_t i)
 
 static bool is_whole(const struct candidates *c)
 {
-    return !c->closed && c->first + c->n == c->s->vocab;
+    return !c->closed && c->first + c->n == c->whole;
 }
 
 double candidates_total(struct candidates *c)
@@ -183,10 +209,10 @@ void candidates_change(struct candidates *c)
         for (size_t i = 0; i < c->n; i++)
             c->own[c->item[i].id] = c->item[i].value / c->t;
     } else {
-        for (size_t i = 0; c->t != 1 && i < c->n; i++)
+        for (size_t i = 0; c->t != 1 && i < c->s->vocab; i++)
             c->own[i] = c->x[i] / c->t;
         if (c->t == 1 && c->x != c->own)
-            memcpy(c->own, c->x, c->n * sizeof *c->x);
+            memcpy(c->own, c->x, c->s->vocab * sizeof *c->x);
     }
     c->x = c->own;
     c->t = 1;
@@ -194,6 +220,8 @@ void candidates_change(struct candidates *c)
 
 void candidates_changed(struct candidates *c)
 {
+    if (c->mask && !c->closed)
+        cover(c);
     for (size_t i = 0; c->closed && i < c->n; i++)
         c->item[i] = item_of(c->x, (size_t)c->item[i].id);
     list(c, c->closed ? c->n : 0);
@@ -243,7 +271,7 @@ double candidates_deviation(struct candidates *c)
     bool whole = is_whole(c) && !c->first;
     if (!whole)
         (void)candidates_at(c, c->n - 1);
-    for (size_t i = 0; i < c->n; i++) {
+    for (size_t i = 0; i < (whole ? c->s->vocab : c->n); i++) {
         float v = whole ? c->x[i] : c->item[c->listed - 1 - c->first - i].value;
         double d = v > -INFINITY ? (double)v - (double)best : 0;
         sum[i % SUMS] += d;

@@ -17,10 +17,16 @@ struct candidates {
     float limit;     /* below every listed one */
     size_t first, n; /* the candidates are places first .. first + n - 1 of the order */
     bool closed;     /* the list is all there is; else the vocabulary's best are listed */
+    const uint32_t *mask; /* candidates_allow; NULL: every token is one */
+    size_t whole;         /* how many are candidates until a stage drops some */
     float t;         /* the temperature so far */
 };
 
 void candidates_init(struct candidates *c, const struct sampler *s, const float *logits);
+
+/* Before any stage: only tokens of mask [(vocab + 31) / 32], borrowed and not empty, are candidates,
+ * and of these only such with a value above -inf; where there is none, the lowest of the mask. */
+void candidates_allow(struct candidates *c, const uint32_t *mask);
 
 /* The i-th best, i < c->n. */
 struct sampler_item candidates_at(struct candidates *c, size_t i);

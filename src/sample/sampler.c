@@ -139,6 +139,7 @@ struct pick {
     const tern_token *history;
     size_t n_history;
     uint64_t index;
+    const uint32_t *mask;
     struct candidates c;
 };
 
@@ -152,18 +153,22 @@ static void punish(struct pick *g, penalty_fn penalty)
     candidates_changed(&g->c);
 }
 
+static bool is_allowed(const struct pick *g, tern_token id)
+{
+    return (size_t)id < g->c.s->vocab && (!g->mask || g->mask[id / 32] >> id % 32 & 1);
+}
+
 /* Returns the first token that becomes infinite, which is always taken, or -1. */
 static tern_token add_bias(struct pick *g)
 {
     const struct tern_bias *bias = g->p->bias;
-    size_t vocab = g->c.s->vocab;
     tern_token always = -1;
     candidates_change(&g->c);
     for (size_t i = 0; i < g->p->n_bias; i++) /* tern_sample's are not checked */
-        if ((size_t)bias[i].token < vocab)
+        if (is_allowed(g, bias[i].token))
             g->c.own[bias[i].token] += bias[i].value;
     for (size_t i = 0; i < g->p->n_bias; i++)
-        if ((size_t)bias[i].token < vocab && g->c.own[bias[i].token] == INFINITY &&
+        if (is_allowed(g, bias[i].token) && g->c.own[bias[i].token] == INFINITY &&
             (always < 0 || bias[i].token < always))
             always = bias[i].token;
     candidates_changed(&g->c);
@@ -259,11 +264,19 @@ static void apply(struct pick *g, enum tern_stage stage)
         cut_xtc(c, p->xtc_threshold);
 }
 
+static bool is_empty(const uint32_t *mask, size_t vocab)
+{
+    size_t i = 0, n = vocab / 32;
+    while (i < n && !mask[i])
+        i++;
+    return i == n && !(vocab % 32 && mask[n] << (32 - vocab % 32));
+}
+
 tern_token sampler_pick(const struct sampler *s, const struct tern_sampler_params *params,
                         const float *logits, const tern_token *history, size_t n_history,
-                        uint64_t index)
+                        uint64_t index, const uint32_t *mask)
 {
-    struct pick g = {params, history, n_history, index, {0}};
+    struct pick g = {params, history, n_history, index, mask, {0}};
     struct candidates *c = &g.c;
     float mu = params->mu ? *params->mu : 2 * params->mirostat_tau;
     bool greedy = params->temperature == 0.0f;
@@ -274,6 +287,10 @@ tern_token sampler_pick(const struct sampler *s, const struct tern_sampler_param
         if (always >= 0)
             return always;
     }
+    if (mask && is_empty(mask, s->vocab))
+        return -1;
+    if (mask)
+        candidates_allow(c, mask);
     for (unsigned i = 0; i < TERN_N_STAGES - 1; i++) {
         enum tern_stage stage = params->order[0] ? params->order[i] : i + 1;
         if (!greedy || changes(stage))

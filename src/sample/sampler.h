@@ -2,8 +2,9 @@
  * caller's: the same parameters, logits, history and index always give the same token. It alone
  * knows the stages and the random numbers.
  *
- * Values v begin as the logits, plus every logit bias. Then the stages run, in the order that the
- * parameters give, by default this one. With t = 1 until `temperature` changes it, every stage
+ * A mask comes first: the tokens outside it do not exist for anything that follows. Values v begin as
+ * the logits, plus every logit bias. Then the stages run, in the order that the parameters give, by
+ * default this one. With t = 1 until `temperature` changes it, every stage
  * computes over the tokens that the stages before it left
  *
  *   w = exp((v - largest v) / t)        p = w / (sum of w)
@@ -30,7 +31,7 @@
  * mirostat, after bias, penalties, DRY and temperature: drops tokens with -log2 p > mu, but never
  * the best; after the draw, mu = mu - eta * (-log2 p of the token among the rest - tau)   [2]
  *
- * A bias that makes v infinite decides alone: the lowest id of those tokens is taken.
+ * A bias that makes v infinite decides alone: the lowest id of those tokens is taken, of the mask.
  *
  * At least one candidate stays. A NaN counts as -inf. A token of the history outside the vocabulary
  * is ignored. Weights are f32 (exp of the kernels). Their sums are binary64 for the best 64 and for
@@ -88,9 +89,11 @@ static inline size_t sampler_scratch(size_t vocab)
  *   logits   [vocab]
  *   history  [n_history] tokens so far, oldest first; may be NULL when n_history is 0
  *   index    number of the token being chosen
+ *   mask     [(vocab + 31) / 32] bit i % 32 of word i / 32: token i may be chosen; NULL: every token
+ * -1 if the mask is empty. Where no token of the mask is above -inf, the lowest id of it is taken.
  * Allocates nothing. O(vocab) and, for the c candidates that a stage looks at, O(c log vocab). */
 tern_token sampler_pick(const struct sampler *s, const struct tern_sampler_params *params,
                         const float *logits, const tern_token *history, size_t n_history,
-                        uint64_t index);
+                        uint64_t index, const uint32_t *mask);
 
 #endif

@@ -93,7 +93,7 @@ static uint64_t hash_choices(void)
         float mu = 2 * p.mirostat_tau;
         p.mu = &mu;
         for (uint64_t i = 0; i < 20; i++) {
-            tern_token token = sampler_pick(&s, &p, logits, history, n, i);
+            tern_token token = sampler_pick(&s, &p, logits, history, n, i, NULL);
             xxh64_update(&h, &token, sizeof token);
             xxh64_update(&h, &mu, sizeof mu);
         }
@@ -131,7 +131,7 @@ static void time_one(const char *name, const struct tern_sampler_params *p, size
     double best = 1e9;
     for (uint64_t i = 0; i < 30; i++) {
         double begin = now();
-        (void)sampler_pick(&s, p, logits, history, 4096, i);
+        (void)sampler_pick(&s, p, logits, history, 4096, i, NULL);
         double took = now() - begin;
         best = took < best ? took : best;
     }
@@ -230,7 +230,7 @@ static void print_draws(struct session *g, long n, bool walks)
     for (long i = 0; i < n; i++) {
         if (!walks)
             mu = 2 * g->p.mirostat_tau;
-        printf("%d ", (int)sampler_pick(&s, &g->p, logits, history, g->n_history, (uint64_t)i));
+        printf("%d ", (int)sampler_pick(&s, &g->p, logits, history, g->n_history, (uint64_t)i, NULL));
         if (walks)
             printf("%a ", (double)mu);
     }

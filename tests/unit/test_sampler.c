@@ -26,7 +26,7 @@ static tern_token choose(const struct tern_sampler_params *p, const float *logit
                          const tern_token *history, size_t n_history, uint64_t index)
 {
     struct sampler s = {.vocab = vocab, .log_sum_exp = kernels.log_sum_exp, .scratch = scratch};
-    return sampler_pick(&s, p, logits, history, n_history, index);
+    return sampler_pick(&s, p, logits, history, n_history, index, NULL);
 }
 
 static uint64_t next(uint64_t *state)
@@ -334,7 +334,7 @@ START_TEST(few_values_among_many)
         logits[i] = i % (MANY / FEW) ? -INFINITY : 1;
     p.min_p = 0.5f; /* looks at each until one is too small */
     for (uint64_t i = 0; i < 100; i++)
-        ck_assert_int_eq(sampler_pick(&s, &p, logits, NULL, 0, i) % (MANY / FEW), 0);
+        ck_assert_int_eq(sampler_pick(&s, &p, logits, NULL, 0, i, NULL) % (MANY / FEW), 0);
 }
 END_TEST
 
@@ -466,7 +466,7 @@ static bool takes_q(struct decoder *d, tern_token token, const char *breaker, ui
     const float logits[DRY_VOCAB] = {[Q] = q};
     p.temperature = 0, p.dry_multiplier = 10, p.dry_base = base, p.dry_allowed_length = allowed;
     p.dry_last_n = UINT32_MAX, p.dry_breakers = &breaker, p.n_dry_breakers = 1;
-    return sampler_pick(&s, &p, logits, text, 8, 0) == Q;
+    return sampler_pick(&s, &p, logits, text, 8, 0, NULL) == Q;
 }
 
 /* True when less than `allowed` tokens are repeated. */
