@@ -4,12 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/guess/speculate.h"
-
-/* Text that might be the beginning of a stop string is held back here. */
-struct hold {
-    char *text;
-    size_t n, capacity;
-};
+#include "engine/text_out.h"
 
 struct generation {
     struct tern_context *ctx;
@@ -19,9 +14,7 @@ struct generation {
     tern_token *tokens; /* [n_ctx + 1] what the sequence holds, the prompt, what was chosen: the
                          * sampler's history */
     size_t n_tokens;
-    tern_decoder *decoder; /* NULL: a model without tokenizer */
-    struct hold hold;
-    bool stopped; /* by a stop string or a callback */
+    struct text_out text;
     struct tern_sampler_params sampler;
     float mu;     /* the sampler's, unless the caller has one */
     bool guesses; /* a lookup, a draft or mtp is on; without them speculate is not opened */
@@ -100,7 +93,7 @@ static enum tern_status read_tokens(struct generation *g, size_t from, bool all,
     if (all && chunk > TERN_MAX_LOGITS)
         chunk = TERN_MAX_LOGITS;
     tern_seq_expect(g->ctx, g->p->seq, (uint32_t)g->n_tokens);
-    for (size_t i = from, end; i < g->n_tokens && !s && !g->stopped; i = end) {
+    for (size_t i = from, end; i < g->n_tokens && !s && !g->text.stopped; i = end) {
         end = g->n_tokens - i < chunk ? g->n_tokens : i + chunk;
         end -=
             chunk > 2 && end + 1 == g->n_tokens; /* a lone last row would be no end of a prompt */
@@ -109,7 +102,7 @@ static enum tern_status read_tokens(struct generation *g, size_t from, bool all,
         else
             s = tern_forward(g->ctx);
         if (!s && report && g->p->on_prompt(g->p->arg, end - from, g->n_tokens - from))
-            g->stopped = true, g->result->reason = TERN_STOP_CANCELLED;
+            text_out_stop(&g->text, TERN_STOP_CANCELLED);
     }
     tern_seq_expect(g->ctx, g->p->seq, 0);
     return s;
@@ -143,122 +136,12 @@ static enum tern_status shift_context(struct generation *g)
     return s;
 }
 
-/* ---- text --------------------------------------------------------------------------------- */
-
-static void emit(struct generation *g, tern_token token, const char *text, size_t n)
-{
-    if (n && g->p->on_text && g->p->on_text(g->p->arg, token, text, n) && !g->stopped) {
-        g->stopped = true;
-        g->result->reason = TERN_STOP_CANCELLED;
-    }
-}
-
-/* Offset of the first complete stop string in the held text, or n. */
-static size_t find_stop(const struct generation *g)
-{
-    const struct hold *h = &g->hold;
-    for (size_t at = 0; at < h->n; at++)
-        for (size_t i = 0; i < g->p->n_stop; i++) {
-            size_t n = strlen(g->p->stop[i]);
-            if (n && n <= h->n - at && memcmp(h->text + at, g->p->stop[i], n) == 0)
-                return at;
-        }
-    return h->n;
-}
-
-/* Offset from which the held text may still become a stop string, or n. */
-static size_t find_partial_stop(const struct generation *g)
-{
-    const struct hold *h = &g->hold;
-    for (size_t at = 0; at < h->n; at++)
-        for (size_t i = 0; i < g->p->n_stop; i++)
-            if (h->n - at < strlen(g->p->stop[i]) &&
-                memcmp(h->text + at, g->p->stop[i], h->n - at) == 0)
-                return at;
-    return h->n;
-}
-
-static enum tern_status hold_append(struct generation *g, const char *text, size_t n)
-{
-    struct hold *h = &g->hold;
-    if (n > h->capacity - h->n) {
-        size_t capacity = 2 * (h->n + n) + 64;
-        char *grown = realloc(h->text, capacity);
-        if (!grown)
-            return error_memory(g->error, "the text held back", capacity);
-        h->text = grown, h->capacity = capacity;
-    }
-    memcpy(h->text + h->n, text, n);
-    h->n += n;
-    return TERN_OK;
-}
-
-/* Passes text on, but for a tail that may become a stop string; a complete one ends the text. */
-static enum tern_status put_text(struct generation *g, tern_token token, const char *text, size_t n)
-{
-    struct hold *h = &g->hold;
-    if (g->p->n_stop == 0) {
-        emit(g, token, text, n);
-        return TERN_OK;
-    }
-    enum tern_status s = hold_append(g, text, n);
-    if (s || h->n == 0)
-        return s;
-    size_t stop = find_stop(g), free_bytes = stop < h->n ? stop : find_partial_stop(g);
-    bool found = stop < h->n;
-    emit(g, token, h->text, free_bytes);
-    h->n = found ? 0 : h->n - free_bytes;
-    memmove(h->text, h->text + free_bytes, h->n);
-    if (found && !g->stopped)
-        g->stopped = true, g->result->reason = TERN_STOP_STRING;
-    return TERN_OK;
-}
-
-static enum tern_status put_token(struct generation *g, tern_token token)
-{
-    size_t n = 0;
-    if (!g->decoder) {
-        if (g->p->on_text && g->p->on_text(g->p->arg, token, "", 0))
-            g->stopped = true, g->result->reason = TERN_STOP_CANCELLED;
-        return TERN_OK;
-    }
-    const char *text = tern_decoder_push(g->decoder, token, &n);
-    return put_text(g, token, text, n);
-}
-
-/* What the decoder and the stop strings still hold back when the text has ended. */
-static enum tern_status flush_text(struct generation *g)
-{
-    size_t n = 0;
-    enum tern_status s = TERN_OK;
-    if (!g->decoder || (g->stopped && g->result->reason == TERN_STOP_STRING))
-        return TERN_OK;
-    const char *text = tern_decoder_finish(g->decoder, &n);
-    if (n && !g->stopped)
-        s = put_text(g, -1, text, n);
-    if (!s && !(g->stopped && g->result->reason == TERN_STOP_STRING))
-        emit(g, -1, g->hold.text, g->hold.n);
-    return s;
-}
-
-/* The prompt passes through the decoder unseen, so that the continuation is spaced as its rest. */
-static enum tern_status start_decoder(struct generation *g)
-{
-    size_t n;
-    if (!g->ctx->model->tokenizer)
-        return TERN_OK;
-    enum tern_status s = tern_decoder_open(&g->decoder, g->ctx->model, 0, g->error);
-    for (size_t i = 0; i < g->n_tokens && !s; i++)
-        (void)tern_decoder_push(g->decoder, g->tokens[i], &n);
-    return s;
-}
-
 /* ---- tokens ------------------------------------------------------------------------------- */
 
 static bool is_last(struct generation *g, tern_token token)
 {
     struct tern_generate_result *r = g->result;
-    if (g->stopped)
+    if (g->text.stopped)
         return true;
     if (!g->p->ignore_end && tern_token_is_end(g->ctx->model, token))
         r->reason = TERN_STOP_END;
@@ -288,8 +171,8 @@ static enum tern_status advance(struct generation *g)
 static enum tern_status generate_tokens(struct generation *g)
 {
     enum tern_status s = TERN_OK;
-    bool last = g->stopped || g->p->n_predict == 0;
-    if (last && !g->stopped)
+    bool last = g->text.stopped || g->p->n_predict == 0;
+    if (last && !g->text.stopped)
         g->result->reason = TERN_STOP_LENGTH;
     while (!last && !s) {
         const float *logits = tern_logits(g->ctx, tern_n_logits(g->ctx) - 1);
@@ -298,9 +181,9 @@ static enum tern_status generate_tokens(struct generation *g)
         g->tokens[g->n_tokens++] = g->result->last = token;
         g->result->n_generated++;
         if (g->p->on_token && g->p->on_token(g->p->arg, token, logits))
-            g->stopped = true, g->result->reason = TERN_STOP_CANCELLED;
+            text_out_stop(&g->text, TERN_STOP_CANCELLED);
         if (g->p->ignore_end || !tern_token_is_end(g->ctx->model, token))
-            s = put_token(g, token);
+            s = text_out_put(&g->text, token);
         last = is_last(g, token);
         if (s || last || (s = tern_numeric_status(g->ctx, g->error)))
             break;
@@ -319,7 +202,9 @@ static enum tern_status run(struct generation *g)
     if (!s && g->guesses)
         s = speculate_open(&g->speculate, g->ctx, g->p, g->result, g->tokens, g->n_tokens,
                            g->error);
-    if (!s && !(s = start_decoder(g)))
+    if (!s && g->ctx->model->tokenizer)
+        s = text_out_open(&g->text, g->ctx->model, g->tokens, g->n_tokens);
+    if (!s)
         s = read_tokens(g, g->n_tokens - g->result->n_prompt, g->p->logits_all,
                         g->p->on_prompt != NULL);
     if (g->n_tokens)
@@ -331,7 +216,7 @@ static enum tern_status run(struct generation *g)
         g->result->reason = TERN_STOP_CANCELLED;
         s = TERN_OK;
     }
-    if (!s && !(s = flush_text(g)))
+    if (!s && !(s = text_out_finish(&g->text)))
         s = tern_numeric_status(g->ctx, g->error);
     g->result->prompt_seconds = (double)(middle - start) * 1e-9;
     g->result->generate_seconds = (double)(clock_ns() - middle) * 1e-9;
@@ -347,6 +232,7 @@ enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_par
     enum tern_status s;
     g.result = result ? result : &unused;
     *g.result = (struct tern_generate_result){.last = -1};
+    g.text = (struct text_out){.p = g.p, .result = g.result, .error = e};
     if (g.p->seq >= ctx->memory.n_seqs)
         return error_set(e, TERN_USAGE, "sequence %u does not exist: the context has %u", g.p->seq,
                          ctx->memory.n_seqs);
@@ -364,8 +250,7 @@ enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_par
     g.result->n_again = (size_t)(ctx->n_again - before);
     atomic_store(&ctx->forward.cancel, 0);
     speculate_close(&g.speculate);
-    tern_decoder_close(g.decoder);
-    free(g.hold.text);
+    text_out_close(&g.text);
     free(g.tokens);
     return s;
 }

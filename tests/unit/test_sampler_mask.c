@@ -113,7 +113,8 @@ START_TEST(a_mask_is_a_smaller_vocabulary)
         p.mu = &mu, small.p.mu = &small_mu;
         for (uint64_t i = 0; i < 3; i++) {
             tern_token token = choose(&p, logits, vocab, history, n, i, mask);
-            tern_token want = choose(&small.p, small.logits, small.vocab, small.history, n, i, NULL);
+            tern_token want =
+                choose(&small.p, small.logits, small.vocab, small.history, n, i, NULL);
             ck_assert_msg(token == small.token[want], "round %zu: %d, want %d", rounds, (int)token,
                           (int)small.token[want]);
             ck_assert_msg(fabsf(mu - small_mu) < 1e-4f, "%g %g", (double)mu, (double)small_mu);
