@@ -355,7 +355,7 @@ struct tern_bias {
     float value; /* added to its logit; -INFINITY: never this token; INFINITY: always */
 };
 
-/* First the bias, then the stages in `order`, then the draw. src/sample/sampler.h has the formulas.
+/* First the constraint, then the bias, then the stages in `order`, then the draw. src/sample/sampler.h has the formulas.
  * Random numbers are a function of seed, token index and draw; there is no hidden state.
  * Temperature 0 takes the largest logit, the lowest id on ties. With temperature 0 or mirostat,
  * only penalties, DRY and temperature apply. */
@@ -382,6 +382,8 @@ struct tern_sampler_params {
     const struct tern_bias *bias; /* [n_bias] */
     size_t n_bias;
     unsigned char order[TERN_N_STAGES]; /* enum tern_stage, 0 after the last; all 0: the default */
+    /* Only tokens that may come in this state are chosen, whatever the bias says. NULL: any token */
+    tern_constraint_state *constraint;
 };
 
 /* The defaults that the model file states; for the rest, tern's: temperature 0.8, top_k 40, top_p
@@ -396,7 +398,8 @@ enum tern_status tern_sampler_order(struct tern_sampler_params *params, const ch
                                     struct tern_error *e);
 
 /* Picks a token from `logits` [vocab]. `history`: the tokens so far, for penalties. `index`: the
- * number of the token being chosen. */
+ * number of the token being chosen. -1: the constraint allows none, or its budget is gone
+ * (tern_constraint_mask says which). The state stays where it is. */
 tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *params,
                        const float *logits, const tern_token *history, size_t n_history,
                        uint64_t index);
@@ -488,7 +491,7 @@ struct tern_generate_params {
     const tern_token *tokens; /* ... or ids, used when not NULL */
     size_t n_tokens;
     int64_t n_predict; /* at most so many tokens; -1: to an end token or a full context */
-    int ignore_end;    /* go on after end tokens */
+    int ignore_end;    /* go on after end tokens; not with a constraint */
     int logits_all;    /* compute the logits of every prompt row (for the fingerprint) */
     /* What happens when the context is full. 0: the text ends. 1: the context shifts. The first
      * `keep` tokens (at most half of the context) and the newer half of the others become the
@@ -497,6 +500,13 @@ struct tern_generate_params {
     int shift;
     uint32_t keep;
     const struct tern_sampler_params *sampler; /* NULL: tern_sampler_defaults */
+    /* What the text behind the prompt must be. It is begun anew, and shifts of the context leave it
+     * alone. Or `sampler` has a state of yours, behind which the text goes on; it moves with the
+     * text. A stop string ends the text, finished or not.
+     * Where only one continuation is left, its tokens are not sampled: tern_constraint_forced. They
+     * are evaluated in one batch and count like others, as n_generated and in the random index. */
+    const tern_constraint *constraint;
+    int no_force; /* sample those tokens, too, under the mask; the text may have other tokens then */
     /* Speculation: several tokens are guessed and evaluated in one batch, as many as the clock
      * shows to be worth it. It changes the speed and nothing else: no bit and no callback. */
     uint32_t lookup; /* guess at most so many from repetitions in the text; 0: off */
@@ -510,7 +520,7 @@ struct tern_generate_params {
      * came with; -1 for text that was held back. Non-zero stops. May be NULL. */
     int (*on_text)(void *arg, tern_token token, const char *text, size_t n);
     /* Called with every token that is chosen, also an end token, and with the logits [vocab] that
-     * it was chosen from; before on_text. Non-zero stops. May be NULL. */
+     * it was chosen from, NULL for a forced one; before on_text. Non-zero stops. May be NULL. */
     int (*on_token)(void *arg, tern_token token, const float *logits);
     /* Called after each batch of the prompt. Non-zero stops. May be NULL. */
     int (*on_prompt)(void *arg, size_t done, size_t total);
@@ -522,7 +532,9 @@ enum tern_stop_reason {
     TERN_STOP_LENGTH,
     TERN_STOP_CONTEXT,
     TERN_STOP_STRING,
-    TERN_STOP_CANCELLED
+    TERN_STOP_CANCELLED,
+    TERN_STOP_COMPLETE /* the text is all that the constraint demands, by an end token or because
+                        * nothing can follow. A text that ended otherwise is not finished. */
 };
 
 struct tern_generate_result {
@@ -535,6 +547,7 @@ struct tern_generate_result {
     double shift_seconds;         /* what shifts took, as a part of generate_seconds */
     size_t n_again;               /* tokens evaluated again for a RoPE limit (tern_seq_expect) */
     tern_token last;              /* the token chosen last, not in the sequence yet; or -1 */
+    size_t n_forced;              /* of n_generated, tokens that the constraint left no choice of */
 };
 
 /* The prompt follows what the sequence already holds. If the sequence may hold the beginning of the

@@ -101,15 +101,27 @@ enum tern_status tern_sampler_order(struct tern_sampler_params *params, const ch
     return sampler_order(params, text, e);
 }
 
+tern_token context_sample(tern_context *ctx, const struct tern_sampler_params *params,
+                          const float *logits, const tern_token *history, size_t n_history,
+                          uint64_t index, const uint32_t *mask)
+{
+    struct fpenv saved = fpenv_enter();
+    tern_token token =
+        sampler_pick(&ctx->sampler, params, logits, history, n_history, index, mask);
+    fpenv_leave(saved);
+    return token;
+}
+
 tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *params,
                        const float *logits, const tern_token *history, size_t n_history,
                        uint64_t index)
 {
-    struct fpenv saved = fpenv_enter();
-    tern_token token = sampler_pick(&ctx->sampler, params ? params : &ctx->model->sampler, logits,
-                                    history, n_history, index, NULL);
-    fpenv_leave(saved);
-    return token;
+    const uint32_t *mask = NULL;
+    if (!params)
+        params = &ctx->model->sampler;
+    if (params->constraint && tern_constraint_mask(params->constraint, &mask, NULL))
+        return -1;
+    return context_sample(ctx, params, logits, history, n_history, index, mask);
 }
 
 /* Not inlined, so that no compiler moves the subtraction out of the exact state. */

@@ -253,7 +253,7 @@ enum tern_status context_try(struct tern_context *c, bool *usable)
     return s;
 }
 
-enum tern_status context_show(struct tern_context *c)
+enum tern_status context_show(struct tern_context *c, bool asked)
 {
     if (atomic_exchange(&c->forward.cancel, 0)) {
         context_drop(c);
@@ -262,7 +262,7 @@ enum tern_status context_show(struct tern_context *c)
     }
     c->first_logits = (uint32_t)c->forward.n_logits - c->cache.n_ahead--;
     cache_commit(&c->cache, c->cache.ahead_seq, 0);
-    if (c->memory.fingerprint)
+    if (c->memory.fingerprint && asked)
         tern_fingerprint_add(c);
     return TERN_OK;
 }

@@ -35,12 +35,18 @@ struct tern_context {
 /* Evaluates the batch on trial. Its rows are of one sequence, and all ask for logits. Lengths,
  * logits, fingerprint and numeric status stay as they are until context_show makes the rows seen,
  * one by one. Each is then as tern_forward would have left it, and a cancel between two rows works.
+ * asked false: as if the row had asked for no logits.
  * What is not shown leaves no trace: the next batch, or context_drop, takes it back.
  * *usable is false when a value was not finite. Then nothing is on trial, and the rows must be
  * evaluated one at a time: the value may come from a row that would never have been evaluated. */
 enum tern_status context_try(struct tern_context *c, bool *usable);
-enum tern_status context_show(struct tern_context *c);
+enum tern_status context_show(struct tern_context *c, bool asked);
 void context_drop(struct tern_context *c);
+
+/* tern_sample, under a mask of sampler.h instead of params->constraint */
+tern_token context_sample(struct tern_context *c, const struct tern_sampler_params *params,
+                          const float *logits, const tern_token *history, size_t n_history,
+                          uint64_t index, const uint32_t *mask);
 
 /* Guesses what follows `token` after the sequence: mtp_guess, when nothing is on trial. */
 size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max, float least,

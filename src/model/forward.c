@@ -75,7 +75,8 @@ static void extend_sequences(struct forward *f)
     for (size_t i = 0, end; i < f->n; i = end) {
         end = sequence_end(f, i);
         cache_extend(f->cache, f->rows[i].seq, end - i);
-        bool is_prompt = end - i > 1 && f->rows[end - 1].flags && !f->cache->n_ahead;
+        bool is_prompt =
+            end - i > 1 && f->rows[end - 1].flags && !f->cache->n_ahead && !f->in_text;
         recurrence_begin(f, f->rows[i].seq, end - i, is_prompt);
     }
 }

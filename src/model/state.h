@@ -69,6 +69,7 @@ struct forward {
 
     struct row *rows; /* [n_batch] */
     size_t n, n_logits;
+    bool in_text;    /* the rows are of a text being made: their end is not that of a prompt */
     size_t n_hidden; /* rows of x that were asked for, left at its front after the final norm */
 
     float *x, *y;     /* [n_batch, dim] residual stream; what a step adds to it */

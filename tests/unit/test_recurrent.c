@@ -205,7 +205,7 @@ START_TEST(rows_on_trial_leave_no_trace)
         ck_assert(!context_try(t.ctx, &usable));
         ck_assert(usable);
         for (size_t i = 0; i < 1 + right; i++, n++) {
-            ck_assert(!context_show(t.ctx));
+            ck_assert(!context_show(t.ctx, true));
             ck_assert(hash(t.ctx, 0) == t.rows[n]);
         }
         context_drop(t.ctx);

@@ -16,13 +16,13 @@ static double seconds_since(uint64_t begin)
 }
 
 enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
-                                const struct tern_generate_params *p,
+                                const struct tern_generate_params *p, tern_constraint_state *state,
                                 struct tern_generate_result *result, const tern_token *text,
                                 size_t n, struct tern_error *e)
 {
     size_t room = ctx->memory.n_ctx + 1;
     enum tern_status status;
-    *s = (struct speculate){.ctx = ctx, .p = p, .result = result, .text = text};
+    *s = (struct speculate){.ctx = ctx, .p = p, .state = state, .result = result, .text = text};
     if (p->draft && p->draft == ctx)
         return error_set(e, TERN_USAGE, "the draft's context must be another one");
     if (p->draft && (status = tern_draft_check(ctx->model, p->draft->model, e)))
@@ -76,14 +76,32 @@ static size_t most_guesses(const struct speculate *s)
     return most;
 }
 
-/* Guesses before one that ends the text or that the model does not have. */
+/* Guesses before one that the constraint refuses, or that differs from one that it forces. */
+static size_t cut_bound(const struct speculate *s, size_t n)
+{
+    tern_token forced[MOST];
+    size_t i = 0, left = 0, at = 0;
+    for (; i < n && !tern_constraint_is_over(s->state); i++) {
+        if (!left && i && !s->p->no_force &&
+            !tern_constraint_forced(s->state, forced, MOST, &left, NULL))
+            at = 0;
+        if ((left && s->guess[i] != forced[at]) ||
+            tern_constraint_accept(s->state, s->guess[i], NULL))
+            break;
+        at++, left -= left > 0;
+    }
+    (void)tern_constraint_rollback(s->state, i);
+    return i;
+}
+
+/* Guesses before one that ends the text or that cannot come. */
 static size_t cut(const struct speculate *s, size_t n)
 {
     size_t i = 0;
     while (i < n && s->guess[i] >= 0 && (size_t)s->guess[i] < s->ctx->model->model->vocab &&
            (s->p->ignore_end || !tern_token_is_end(s->ctx->model, s->guess[i])))
         i++;
-    return i;
+    return s->state ? cut_bound(s, i) : i;
 }
 
 static size_t choose_lookup(struct speculate *s, size_t most, float *gain)
@@ -226,7 +244,7 @@ static enum tern_status step_trial(struct speculate *s, size_t n, double extra,
     pace_trial(&s->pace, s->n_guess + 1, seconds_since(begin), extra);
     s->result->n_drafted += s->n_guess;
     s->right = 0;
-    status = context_show(s->ctx);
+    status = context_show(s->ctx, true);
     s->result->n_steps += !status;
     return status;
 }
@@ -243,19 +261,28 @@ static void index_text(struct speculate *s, size_t n)
     }
 }
 
-enum tern_status speculate_advance(struct speculate *s, size_t n, struct tern_error *e)
+enum tern_status speculate_follow(struct speculate *s, size_t n)
 {
-    double extra = 0;
     if (s->with_lookup)
         index_text(s, n);
-    if (s->ctx->cache.n_ahead && s->guess[s->right] == s->text[n - 1]) {
-        enum tern_status status = context_show(s->ctx);
+    size_t from = tern_seq_length(s->ctx, s->p->seq);
+    for (; from < n && s->ctx->cache.n_ahead && s->guess[s->right] == s->text[from]; from++) {
+        enum tern_status status = context_show(s->ctx, from + 1 == n);
+        if (status)
+            return status;
         s->right++;
-        s->result->n_accepted += !status;
-        return status;
+        s->result->n_accepted++;
     }
-    context_drop(s->ctx);
-    settle(s);
+    if (from < n) {
+        context_drop(s->ctx);
+        settle(s);
+    }
+    return TERN_OK;
+}
+
+enum tern_status speculate_step(struct speculate *s, size_t n, struct tern_error *e)
+{
+    double extra = 0;
     if ((s->with_lookup || s->with_draft || s->heads.max) && !atomic_load(&s->ctx->forward.bad))
         s->n_guess = make_guesses(s, n, &extra);
     return s->n_guess ? step_trial(s, n, extra, e) : step_plain(s, n, e);
