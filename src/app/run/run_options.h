@@ -1,7 +1,6 @@
 /* The options of `run`: one table, from which parsing, ranges and --help follow.
  * tests/cli/test_cli.py holds the man page to it.
- * ADDING AN OPTION: a name in enum run_option, a row in the table of run_options.c, a paragraph in
- * tern.1. */
+ * ADDING AN OPTION: a name in enum run_option, a row in option_rows.c, a paragraph in tern.1. */
 #ifndef RUN_RUN_OPTIONS_H
 #define RUN_RUN_OPTIONS_H
 
