@@ -533,8 +533,9 @@ enum tern_stop_reason {
     TERN_STOP_CONTEXT,
     TERN_STOP_STRING,
     TERN_STOP_CANCELLED,
-    TERN_STOP_COMPLETE /* the text is all that the constraint demands, by an end token or because
-                        * nothing can follow. A text that ended otherwise is not finished. */
+    TERN_STOP_COMPLETE, /* the text is all that the constraint demands, by an end token or because
+                         * nothing can follow. A text that ended otherwise is not finished. */
+    TERN_STOP_DEAD_END  /* the constraint allows no token, and TERN_INTERNAL is returned */
 };
 
 struct tern_generate_result {

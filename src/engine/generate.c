@@ -257,11 +257,13 @@ static enum tern_status choose(struct generation *g, bool *last)
         return s;
     tern_token token = context_sample(g->ctx, &g->sampler, logits, g->tokens, g->n_tokens,
                                       tern_seq_length(g->ctx, g->p->seq), mask);
-    if (token < 0)
+    if (token < 0) {
+        g->result->reason = TERN_STOP_DEAD_END;
         return error_set(g->error, TERN_INTERNAL,
                          "the constraint allows no token after %zu of them, and the text is not "
                          "finished: a dead end, which is a bug in tern",
                          g->result->n_generated);
+    }
     return take_token(g, token, logits, last);
 }
 

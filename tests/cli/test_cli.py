@@ -427,7 +427,7 @@ class Usage(Cli):
     def test_hints_for_other_programs(self):
         for name in (
             "-ngl", "--n-gpu-layers", "--no-mmap", "-ub", "-ctk", "-fa", "-e",
-            "--grammar", "-j", "--no-display-prompt", "--log-disable", "-hf",
+            "--no-display-prompt", "--log-disable", "-hf",
         ):  # fmt: skip
             self.assertRegex(self.bad(2, self.model, name), rf"run: {name}: ")
         self.assertIn("--no-echo", self.bad(2, self.model, "--no-display-prompt"))

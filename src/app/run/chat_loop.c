@@ -148,6 +148,22 @@ static void begin_answer(struct chat_loop *c)
     growing_text_add(&c->answer, text, n < sizeof text ? n : 0);
 }
 
+/* Whether the answer begins with a thought, which the template or the model opens. */
+static bool thinks(const struct chat_loop *c)
+{
+    unsigned flags = think_flags(c);
+    char none[1];
+    return tern_chat_opening(c->g.model, flags, none, 0) || flags & TERN_CHAT_THINK ||
+           (c->info.thinking == 1 && !(flags & TERN_CHAT_NO_THINK));
+}
+
+/* A thought is free: the constraint begins behind it. */
+static enum tern_status constrain(struct chat_loop *c, struct tern_error *e)
+{
+    size_t n = thinks(c) ? c->info.thought_end_bytes : 0;
+    return complete_constrain(&c->g, c->info.thought_end, n, e);
+}
+
 /* Answers the last message, if it can; only then are older ones dropped. */
 static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
 {
@@ -157,7 +173,9 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
     wrap_open(&c->g.wrap);
     set_stops(c);
     begin_answer(c);
-    enum tern_status s = fit(c, &n, &drop, e);
+    enum tern_status s = constrain(c, e);
+    if (!s)
+        s = fit(c, &n, &drop, e);
     if (!s && !c->checked)
         s = resume_check(c->g.ctx, c->o, c->tokens, n, true, e);
     c->checked |= !s;
@@ -484,8 +502,10 @@ enum tern_status chat_loop_run(tern_model *model, struct run_options *o, double 
         c.show = c.g.p.on_text;
         c.g.p.on_text = on_text;
         c.g.p.arg = &c;
-        s = !run_options_have_prompt(o) && isatty(STDIN_FILENO) ? talk(&c, e) : ask_once(&c, e);
+        s = constrain(&c, e);
     }
+    if (!s)
+        s = !run_options_have_prompt(o) && isatty(STDIN_FILENO) ? talk(&c, e) : ask_once(&c, e);
     complete_close(&c.g);
     conversation_close(&c.said);
     for (size_t i = 0; i + sizeof(char *) <= c.settings.n; i += sizeof(char *)) {

@@ -8,6 +8,7 @@
 #include "app/cli/utf8.h"
 #include "app/cli/number.h"
 #include "app/cli/out.h"
+#include "app/run/constrain.h"
 #include "app/run/plan.h"
 #include "app/run/resume.h"
 #include "app/cli/signals.h"
@@ -335,6 +336,7 @@ void complete_set(struct completion *g)
     p->keep = v[OPT_KEEP].given ? (uint32_t)v[OPT_KEEP].integer : KEEP; /* -1: all of the prompt */
     p->logits_all = v[OPT_FINGERPRINT].given && v[OPT_FINGERPRINT].text;
     p->sampler = &g->sampler;
+    p->no_force = v[OPT_NO_FORCE].given;
     p->stop = g->o->stop;
     p->n_stop = g->o->n_stop;
     g->stats.guesses = p->lookup || p->draft || p->mtp;
@@ -379,8 +381,22 @@ enum tern_status complete_open(struct completion *g, tern_model *model, const st
     return s ? s : resume_open(g->ctx, o, e);
 }
 
+enum tern_status complete_constrain(struct completion *g, const char *thought, size_t n,
+                                    struct tern_error *e)
+{
+    if (g->constraint && g->thought == n)
+        return TERN_OK;
+    tern_constraint_close(g->constraint);
+    g->thought = n;
+    enum tern_status s = constrain_open(&g->constraint, g->model, g->o, thought, n, e);
+    g->p.constraint = g->constraint;
+    constrain_print(g->constraint, g->o);
+    return s;
+}
+
 void complete_close(struct completion *g)
 {
+    tern_constraint_close(g->constraint);
     token_report_close(&g->report);
     wrap_close(&g->wrap);
     plan_close(g->ctx);
@@ -455,7 +471,8 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
     }
     s = complete_run(g, tokens, n, e);
     g->unread = !g->stats.result.n_generated && tern_seq_length(g->ctx, 0) < n;
-    bool ended = g->stats.result.prompt_seconds > 0 && (!s || s == TERN_CANCELLED);
+    bool dead = g->stats.result.reason == TERN_STOP_DEAD_END;
+    bool ended = g->stats.result.prompt_seconds > 0 && (!s || s == TERN_CANCELLED || dead);
     token_report_end(&g->report, ended ? &g->stats : NULL);
     if (!out_closed() && ended)
         complete_print(g);
@@ -473,7 +490,8 @@ enum tern_status complete_prompt(tern_model *model, struct run_options *o, doubl
         s = prompt_open(&prompt, model, o, TERN_ADD_SPECIAL | TERN_MUST_FIT, plan.n_ctx, e);
     if (!s)
         s = check_prompt(&prompt, model, &plan, e);
-    if (!s && !(s = complete_open(&g, model, o, &plan, load_seconds, e)))
+    if (!s && !(s = complete_open(&g, model, o, &plan, load_seconds, e)) &&
+        !(s = complete_constrain(&g, NULL, 0, e)))
         s = generate(&g, &prompt, e);
     complete_close(&g);
     prompt_close(&prompt);

@@ -15,6 +15,8 @@ struct completion {
     tern_context *ctx;
     struct tern_sampler_params sampler;
     struct tern_generate_params p;
+    tern_constraint *constraint; /* owned; NULL: the text is free */
+    size_t thought;              /* bytes of what ends the thought before it, or 0 */
     struct run_stats stats;
     struct token_report report;
     struct wrap wrap;   /* of answers; without wrap_open nothing is wrapped */
@@ -30,6 +32,11 @@ enum tern_status complete_open(struct completion *g, tern_model *model, const st
                                struct tern_error *e);
 void complete_close(struct completion *g);
 void complete_set(struct completion *g); /* after options were changed */
+
+/* The constraint of the options, begun anew with each text. thought [n]: see constrain_open; the same
+ * in every call that has one. */
+enum tern_status complete_constrain(struct completion *g, const char *thought, size_t n,
+                                    struct tern_error *e);
 
 /* Streams what follows the tokens. Only tokens that the context does not hold are evaluated. */
 enum tern_status complete_run(struct completion *g, const tern_token *tokens, size_t n,

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char no_grammar[] = "tern cannot force a form of output";
 static const char escapes[] = "tern leaves escapes to the shell: $'one\\ntwo'";
 static const char cache_types[] = "keys and values share one type: --cache-type";
 static const char one_count[] = "tern has one number of threads: -t";
@@ -33,11 +32,6 @@ static const struct {
     {"--no-display-prompt", "this option is called --no-echo"},
     {"--log-disable", "this option is called -q"},
     {"--do-sample", "tern samples by default; --greedy switches sampling off"},
-    {"--grammar", no_grammar},
-    {"--grammar-file", no_grammar},
-    {"-j", no_grammar},
-    {"-jf", no_grammar},
-    {"--json-schema", no_grammar},
 };
 
 const char *hints_find(const char *argument)
@@ -62,6 +56,8 @@ const char *hints_value(const char *spelled, const char *value)
         return "-m names the weights file; run does llama2.c's -m generate by default";
     if (!strcmp(spelled, "-m") && !strcmp(value, "chat"))
         return "-m names the weights file; llama2.c's -m chat is called --chat";
+    if (!strcmp(spelled, "--grammar") && strstr(value, "::="))
+        return "--grammar takes the name of a file that holds the grammar";
     return NULL;
 }
 

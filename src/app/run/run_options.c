@@ -70,6 +70,31 @@ static bool needs_model(enum run_option job)
            job != OPT_VERSION && job != OPT_DOCTOR;
 }
 
+/* What the text must be: one thing, and what belongs to it. */
+static enum tern_status check_constraint(const struct run_options *o, struct tern_error *e)
+{
+    static const enum run_option kinds[] = {OPT_JSON,  OPT_JSON_SCHEMA, OPT_JSON_SCHEMA_FILE,
+                                            OPT_REGEX, OPT_GRAMMAR,     OPT_CHOICE};
+    static const enum run_option others[] = {OPT_NO_FORCE, OPT_CONSTRAINT_BUDGET, OPT_COMPACT,
+                                             OPT_FORMAT, OPT_JSON_SCHEMA_LAX};
+    enum run_option kind = N_RUN_OPTIONS;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        if (!o->value[kinds[i]].given)
+            continue;
+        if (kind != N_RUN_OPTIONS)
+            return exclude(o, kind, kinds[i], e);
+        kind = kinds[i];
+    }
+    for (size_t i = 0; i < COUNT(others); i++)
+        if (o->value[others[i]].given && (kind == N_RUN_OPTIONS || (i > 1 && kind >= OPT_REGEX)))
+            return parser_usage(e, "--%.*s belongs to --json%s or --json-schema",
+                                OPTION_NAME(&option_rows[others[i]]),
+                                i > 1 ? "" : ", --regex, --grammar, --choice");
+    if (kind != N_RUN_OPTIONS && needs_model(o->job))
+        return exclude(o, kind, o->job, e);
+    return kind == N_RUN_OPTIONS ? TERN_OK : exclude(o, kind, OPT_IGNORE_EOS, e);
+}
+
 static enum tern_status check_whole(const struct run_options *o, struct tern_error *e)
 {
     static const enum run_option pairs[][2] = {
@@ -97,7 +122,7 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
             return TERN_USAGE;
     if (run_options_have_prompt(o) && needs_model(o->job) && o->job != OPT_TOKENIZE)
         return parser_usage(e, "--%.*s takes no prompt", OPTION_NAME(&option_rows[o->job]));
-    return TERN_OK;
+    return check_constraint(o, e);
 }
 
 /* ID+X or ID-X. */

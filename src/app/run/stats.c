@@ -34,6 +34,8 @@ static void print_line(const struct run_stats *s, const struct tern_model_info *
                 r->n_shifted, number_seconds(r->shift_seconds, memory, sizeof memory));
     if (r->n_drafted)
         fprintf(stderr, "; guesses %zu of %zu right", r->n_accepted, r->n_drafted);
+    if (r->n_forced)
+        fprintf(stderr, "; forced %zu", r->n_forced);
     if (s->is_random)
         fprintf(stderr, "; seed %llu", (unsigned long long)s->seed);
     fputc('\n', stderr);
@@ -43,7 +45,8 @@ static void print_table(const struct run_stats *s, const struct tern_model_info 
                         uint64_t bytes)
 {
     static const char *const reasons[] = {"end token", "number of tokens", "full context",
-                                          "stop string", "cancelled"};
+                                          "stop string", "cancelled", "complete",
+                                          "dead end"};
     char a[32];
     const struct tern_generate_result *r = &s->result;
     size_t n = sizeof a;
@@ -62,6 +65,8 @@ static void print_table(const struct run_stats *s, const struct tern_model_info 
     if (r->n_shifts)
         fprintf(stderr, "context shifts:       %zu (%zu token(s) evaluated again in %s)\n",
                 r->n_shifts, r->n_shifted, number_seconds(r->shift_seconds, a, n));
+    if (r->n_forced)
+        fprintf(stderr, "forced:               %zu token(s)\n", r->n_forced);
     if (s->guesses) {
         fprintf(stderr, "guesses tried:        %zu token(s), %zu right\n", r->n_drafted,
                 r->n_accepted);

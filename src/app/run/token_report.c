@@ -70,8 +70,10 @@ static void say_text(struct token_report *r, const char *name, const char *text,
     say(r, r->is_json ? "\"," : "\" ");
 }
 
-/* Id, own text if wanted, and logprob. Bytes that are not UTF-8 are written as numbers. */
-static void say_choice(struct token_report *r, const struct tern_choice *c, bool with_text)
+/* Id, own text if wanted, and logprob; "forced" instead of the logprob of a token that was not chosen.
+ * Bytes that are not UTF-8 are written as numbers. */
+static void say_choice(struct token_report *r, const struct tern_choice *c, bool with_text,
+                       bool forced)
 {
     size_t n = 0;
     const char *text = r->decoder ? tern_decoder_bytes(r->decoder, c->token, &n) : "";
@@ -83,7 +85,9 @@ static void say_choice(struct token_report *r, const struct tern_choice *c, bool
     } else if (with_text && r->decoder) {
         say_text(r, "text", text, n);
     }
-    if (!r->is_json)
+    if (forced)
+        say(r, r->is_json ? "\"forced\":true" : "forced");
+    else if (!r->is_json)
         say(r, "%.4f", c->logprob);
     else if (c->logprob - c->logprob == 0)
         say(r, "\"logprob\":%.9g", c->logprob);
@@ -94,13 +98,17 @@ static void say_choice(struct token_report *r, const struct tern_choice *c, bool
 bool token_report_add(struct token_report *r, tern_token token, const float *logits)
 {
     bool json = r->is_json;
-    struct tern_choice c = {token, tern_logprob(tern_context_model(r->ctx), logits, token)};
-    size_t n = tern_top(r->ctx, logits, r->top, (size_t)r->o->value[OPT_LOGPROBS].integer);
+    struct tern_choice c = {token, 0};
+    size_t n = 0;
+    if (logits) {
+        c.logprob = tern_logprob(tern_context_model(r->ctx), logits, token);
+        n = tern_top(r->ctx, logits, r->top, (size_t)r->o->value[OPT_LOGPROBS].integer);
+    }
     say(r, !json ? "%zu: " : r->index ? "\"}\n{\"index\":%zu," : "{\"index\":%zu,", r->index);
-    say_choice(r, &c, !json);
+    say_choice(r, &c, !json, !logits);
     for (size_t i = 0; i < n; i++) {
         say(r, !json ? i ? ", " : " | " : i ? "},{" : ",\"top\":[{");
-        say_choice(r, &r->top[i], true);
+        say_choice(r, &r->top[i], true, false);
     }
     say(r, !json ? "\n" : n ? "}],\"text\":\"" : ",\"text\":\"");
     r->index++;
@@ -121,7 +129,8 @@ static double rate(size_t n, double seconds)
 
 void token_report_end(struct token_report *r, const struct run_stats *stats)
 {
-    static const char *const reasons[] = {"end", "length", "context", "string", "cancelled"};
+    static const char *const reasons[] = {"end",    "length",    "context", "string",
+                                          "cancelled", "complete", "dead end"};
     const struct tern_generate_result *t = stats ? &stats->result : NULL;
     visible_error(r->late.p, r->late.n);
     r->late.n = 0;
@@ -142,6 +151,8 @@ void token_report_end(struct token_report *r, const struct run_stats *stats)
         "\"prompt_rate\":%.2f,\"rate\":%.2f",
         t->n_prompt, t->n_generated, t->prompt_seconds, t->generate_seconds,
         rate(t->n_prompt, t->prompt_seconds), rate(t->n_generated, t->generate_seconds));
+    if (t->n_forced)
+        say(r, ",\"forced_tokens\":%zu", t->n_forced);
     if (r->o->value[OPT_FINGERPRINT].given) {
         uint64_t rows, fingerprint = tern_fingerprint(r->ctx, &rows);
         say(r, ",\"fingerprint\":\"%016llx\",\"fingerprint_rows\":%llu,\"arith\":%d",

@@ -25,7 +25,7 @@ enum tern_status token_report_open(struct token_report *r, tern_context *ctx,
 void token_report_close(struct token_report *r);
 
 bool token_report_wants_tokens(const struct token_report *r);
-/* A token, and the logits that it was chosen from. False: standard output failed. */
+/* A token, and the logits that it was chosen from; NULL: it was forced. False: standard output failed. */
 bool token_report_add(struct token_report *r, tern_token token, const float *logits);
 /* Text that the last token gave, with --jsonl. */
 bool token_report_text(struct token_report *r, const char *text, size_t n);
