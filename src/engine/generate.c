@@ -6,8 +6,7 @@
 #include "base/clock.h"
 #include "engine/guess/speculate.h"
 #include "engine/text_out.h"
-
-enum { FORCED = 256 }; /* tokens that are forced at a time, at most */
+#include "sample/constraint/forced.h"
 
 struct generation {
     struct tern_context *ctx;
@@ -270,11 +269,11 @@ static enum tern_status choose(struct generation *g, bool *last)
 /* Takes the tokens that must come next. They are evaluated together, by advance. */
 static enum tern_status force(struct generation *g, bool *last)
 {
-    tern_token tokens[FORCED];
+    tern_token tokens[FORCED_BYTES + 1];
     size_t n = 0;
     enum tern_status s = TERN_OK;
     if (g->state && !g->p->no_force && !*last)
-        s = tern_constraint_forced(g->state, tokens, FORCED, &n, g->error);
+        s = tern_constraint_forced(g->state, tokens, FORCED_BYTES + 1, &n, g->error);
     for (size_t i = 0; i < n && !s && !*last; i++) {
         if (is_full(g))
             s = shift_context(g);

@@ -86,6 +86,7 @@ struct trace {
 };
 
 static tern_model *models[N_MODELS];
+static tern_constraint *constraints[4]; /* of TEXT_MODEL; the first is NULL */
 static char paths[N_MODELS][256];
 
 static uint64_t hash_of(const void *p, size_t n)
@@ -180,6 +181,10 @@ static void make_plan(struct plan *plan, uint64_t seed)
     plan->p.ignore_end = (int)dice(2);
     plan->p.logits_all = (int)dice(2);
     plan->p.n_stop = plan->model == TEXT_MODEL ? dice(3) : 0;
+    if (plan->model == TEXT_MODEL)
+        plan->p.constraint = constraints[dice(4)];
+    if (plan->p.constraint)
+        plan->p.ignore_end = 0, plan->p.no_force = !dice(3);
     plan->stop[0] = stops[dice(8)], plan->stop[1] = stops[dice(8)];
     plan->p.on_text = see;
     plan->stop_at = dice(3) ? 0 : 1 + dice(50);
@@ -266,7 +271,8 @@ static void compare(struct outcome *with, const struct outcome *without, unsigne
                           t->forked == u->forked,
                       "seed %lu: the result differs", seed);
         ck_assert(b->n_drafted == 0 && b->n_accepted == 0 && a->n_accepted <= a->n_drafted);
-        ck_assert(b->n_steps <= b->n_generated && a->n_steps + a->n_accepted == b->n_steps);
+        ck_assert(a->n_forced == b->n_forced && b->n_steps <= b->n_generated);
+        ck_assert(b->n_forced || a->n_steps + a->n_accepted == b->n_steps);
     }
     ck_assert_msg(with->numeric == without->numeric && with->fingerprint == without->fingerprint &&
                       with->rows == without->rows && with->length == without->length &&
@@ -278,7 +284,7 @@ START_TEST(guesses_change_nothing)
 {
     static struct outcome with, without;
     static struct plan plan;
-    size_t drafted = 0, accepted = 0;
+    size_t drafted = 0, accepted = 0, forced = 0;
     unsigned long n = golden_is_quick() ? 15 : 60;
     for (unsigned long seed = 1; seed <= n; seed++) {
         make_plan(&plan, seed);
@@ -288,7 +294,9 @@ START_TEST(guesses_change_nothing)
         compare(&with, &without, seed);
         drafted += with.result[0].n_drafted;
         accepted += with.result[0].n_accepted;
+        forced += with.result[0].n_forced;
     }
+    ck_assert_uint_gt(forced, 0);
     ck_assert_msg(accepted > 5 * n && drafted > accepted + 5 * n, "%zu of %zu", accepted, drafted);
 }
 END_TEST
@@ -409,10 +417,34 @@ static void setup(void)
                                        &params, &e),
                       "%s", e.text);
     }
+    open_constraints();
+}
+
+/* A choice of long texts, a schema that repeats itself, and an expression. */
+static void open_constraints(void)
+{
+    static const char
+        story[] = "The cat sat on the mat. The cat sat on the mat again. Then the cat sat on the "
+                  "dog, and the dog sat on the mat.|The cat sat on the mat. A dog came, and the "
+                  "dog sat on the cat. The cat sat on the mat. The dog sat on the mat.",
+        schema[] = "{\"items\": {\"properties\": {\"name\": {\"type\": \"string\"}, \"animal\": "
+                   "{\"enum\": [\"cat\", \"dog\"]}}, \"required\": [\"name\", \"animal\"], "
+                   "\"additionalProperties\": false}, \"type\": \"array\"}",
+        regex[] = "( the [a-z]{1,9},| and then){0,200}";
+    const struct tern_constraint_params params[] = {
+        {.kind = TERN_CONSTRAINT_CHOICE, .text = story, .bytes = sizeof story - 1},
+        {.kind = TERN_CONSTRAINT_SCHEMA, .text = schema, .bytes = sizeof schema - 1},
+        {.kind = TERN_CONSTRAINT_REGEX, .text = regex, .bytes = sizeof regex - 1}};
+    struct tern_error e = {0};
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_msg(!tern_constraint_open(&constraints[i + 1], models[TEXT_MODEL], &params[i], &e),
+                      "%s", e.text);
 }
 
 static void teardown(void)
 {
+    for (size_t i = 0; i < 4; i++)
+        tern_constraint_close(constraints[i]);
     for (int i = 0; i < N_MODELS; i++) {
         tern_model_close(models[i]);
         if (i < TEXT_MODEL)

@@ -7,7 +7,7 @@ import ctypes
 import time
 from collections import deque
 
-from .errors import USAGE, ConvertError
+from .errors import INTERNAL, USAGE, ConvertError
 from .generate import Result
 from .library import Decoder, Engine
 from .options import Options
@@ -22,8 +22,10 @@ class Text:
     def __init__(self, engine: Engine, options: Options, ids: list[int], seq: int):
         self.engine, self.options, self.seq, self.n, self.n_prompt = engine, options, seq, len(ids), len(ids)
         self.tokens = (ctypes.c_int32 * (engine.n_ctx + 1))(*ids)  # and those that are chosen: the sampler's history
-        self.result = Result(seed=options.sampler.seed)
+        self.result = Result(seed=options.sampler.seed, left_out=options.left_out)
         self.sampler = SamplerParams.from_buffer_copy(options.sampler)
+        self.state = options.constraint and options.constraint.start()
+        self.sampler.constraint = self.state and self.state.handle
         self.mu = ctypes.c_float(2 * self.sampler.mirostat_tau)
         self.sampler.mu = ctypes.pointer(self.mu)
         self.text, self.is_over, self.began = bytearray(), False, time.monotonic()
@@ -50,13 +52,36 @@ class Text:
         return n, n if every else int(last == self.n)
 
     def choose(self, row: int) -> None:
-        """The next token, from a row of logits; then what ends the text."""
+        """The next token, from a row of logits, and those that are forced behind it; then what ends the text."""
         lib, context, p, r = self.engine.lib, self.engine.context, self.options.params, self.result
         if not r.tokens:
             r.prompt_seconds = time.monotonic() - self.began
-        if p.n_predict == 0:
-            return self._end("length")
+            if p.n_predict == 0 or (self.state and self.state.is_over):
+                return self._end("complete" if self.state and self.state.is_over else "length")
+            if self._force():
+                return None
         token = lib.tern_sample(context, ctypes.byref(self.sampler), lib.tern_logits(context, row), self.tokens, self.n, self.n)
+        if token < 0:
+            self.state.mask()  # its budget may be gone
+            raise ConvertError("the constraint allows no token, and the text is not finished: a dead end, which is a bug in tern", INTERNAL)
+        self._take(token)
+        self._force()
+
+    def _force(self) -> int:
+        """Takes the tokens that must come next; how many."""
+        forced = self.state.forced() if self.state and not self.options.params.no_force and not self.is_over else []
+        for i, token in enumerate(forced):
+            if self.is_over:
+                return i
+            self._take(token)
+            self.result.n_forced += 1
+        return len(forced)
+
+    def _take(self, token: int) -> None:
+        """The token is the next one of the text."""
+        p, r = self.options.params, self.result
+        if self.state:
+            self.state.accept(token)
         self.tokens[self.n] = token
         self.n += 1
         r.tokens.append(token)
@@ -65,11 +90,13 @@ class Text:
             self.text += self.decoder("push", token)
         if self._cut():
             self._end("string")
+        elif self.state and (is_end or self.state.is_over):
+            self._end("complete")
         elif is_end:
             self._end("end")
         elif len(r.tokens) == p.n_predict:
             self._end("length")
-        elif self.done >= self.engine.n_ctx:
+        elif self.n > self.engine.n_ctx:
             self._end("context")
 
     def _cut(self) -> bool:

@@ -94,7 +94,7 @@ class Chat(Generation):
         said = [*parts.feed(r.text), *parts.finish()]
         thoughts, answer = ("".join(p for p in said if p.kind == kind).strip() for kind in ("thought", "answer"))
         message: dict[str, Any] = {"role": "assistant", "content": self._opening + r.text}
-        if r.reason in ("end", "length", "context") and not r.n_shifts and r.tokens:
+        if r.reason in ("end", "length", "context", "complete") and not r.n_shifts and r.tokens:
             message["tokens"] = r.tokens
         return ChatResult(**vars(r), thoughts=thoughts, answer=answer, message=message)
 
@@ -136,14 +136,15 @@ def begin(engine: Engine, messages: Sequence[Mapping[str, Any]], think: bool | N
     if think is not None and not info.thinking:
         raise ConvertError("think: this chat template has no such choice", USAGE)
     flags = CHAT_GENERATE | (0 if think is None else CHAT_THINK if think else CHAT_NO_THINK)
-    options = Options(engine, given)
+    opening = ctypes.create_string_buffer(engine.lib.tern_chat_opening(engine.model, flags, None, 0) + 1)
+    engine.lib.tern_chat_opening(engine.model, flags, opening, len(opening) - 1)
+    begun = opening.value.decode(errors="replace")
+    thinks = begun or think or (think is None and info.thinking == 1)
+    options = Options(engine, given, info.marks[1].encode() if thinks else b"")
     if info.stop:
         options.add_stop(info.stop)
     try:
         ids = engine.chat_tokens(checked(engine, messages), flags)
     except RuntimeError as e:
         raise ConvertError(str(e).partition(": ")[2], USAGE) from None
-    opening = ctypes.create_string_buffer(engine.lib.tern_chat_opening(engine.model, flags, None, 0) + 1)
-    engine.lib.tern_chat_opening(engine.model, flags, opening, len(opening) - 1)
-    begun = opening.value.decode(errors="replace")
     return Chat(engine, options, ids, begun, info.marks)

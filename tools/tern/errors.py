@@ -3,7 +3,7 @@
 import os
 from contextlib import contextmanager
 
-USAGE, BAD_FILE, IO, MEMORY = 2, 3, 4, 5
+INTERNAL, USAGE, BAD_FILE, IO, MEMORY = 1, 2, 3, 4, 5
 
 
 class ConvertError(Exception):

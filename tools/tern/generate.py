@@ -29,9 +29,12 @@ class Result:
 
     text      str, without the prompt and without the string that ended it
     tokens    the ids that were chosen, an end token too
-    reason    "end" (an end token), "length" (n_predict), "context" (full), "string" (of `stop`), "cancelled" (closed early)
+    reason    "end" (an end token), "length" (n_predict), "context" (full), "string" (of `stop`), "cancelled" (closed early);
+              "complete": the text is all that its constraint demands
     seed      of the random numbers: with it, everything comes again
     n_prompt  tokens of the prompt that were evaluated, n_reused: those that the context still held
+    n_forced  of n_generated, tokens that the constraint left no choice of
+    left_out  what json_schema_lax left to you
     """
 
     text: str = ""
@@ -49,6 +52,8 @@ class Result:
     n_shifts: int = 0
     n_shifted: int = 0
     n_again: int = 0
+    n_forced: int = 0
+    left_out: list[str] = field(default_factory=list)
 
 
 class Stream:
@@ -63,7 +68,7 @@ class Stream:
         self.owner = threading.get_ident()
         self.pieces: queue.SimpleQueue = queue.SimpleQueue()
         self.room = threading.Semaphore(AHEAD)
-        self.result = Result(seed=options.sampler.seed)
+        self.result = Result(seed=options.sampler.seed, left_out=options.left_out)
         self.said: list[str] = []
         self.error: BaseException | None = None
         self.closed, self.is_running, self.running = False, True, threading.Lock()
@@ -155,7 +160,7 @@ class Stream:
     def _on_token(self, token: int, logits) -> bool:
         self.result.tokens.append(token)
         if self.options.on_token:
-            self.options.on_token(token, np.ctypeslib.as_array(logits, (self.engine.vocab,)).copy())
+            self.options.on_token(token, np.ctypeslib.as_array(logits, (self.engine.vocab,)).copy() if logits else None)
         return False
 
     def _on_prompt(self, done: int, total: int) -> bool:

@@ -212,9 +212,15 @@ class Model:
           bias           {token: value} that is added to its logit; -inf: never this token
           order          of the samplers: "penalties;top_k;temperature"
           shift, keep=4  go on when the context is full, keeping so many tokens of the beginning
+          json=True, json_schema (a dict, a text, or a pydantic class), regex, grammar (GBNF), choice (a list of texts), or constraint (a
+                         tern.Constraint)   what the text must be; nothing else can be written, and the reason is "complete" at its end.
+                         A thought before an answer of `chat` is free. compact=True: JSON without blanks; format="annotate": the
+                         schema's formats are not enforced; json_schema_lax=True: what cannot be enforced is listed in result.left_out
+                         instead of refused; constraint_budget=64: MiB that it may take; no_force=True: choose every token, also where
+                         only one continuation is left
           lookup, draft (a Model), draft_max, mtp   guess tokens: faster on some texts, and the same bits
           logits_all     compute the logits of every token of the prompt, for `fingerprint`
-          on_token(token, logits f32 [vocab]), on_prompt(done, total)   called in the thread of the engine. What they return does
+          on_token(token, logits f32 [vocab] or None where it was forced), on_prompt(done, total)   called in the thread of the engine. What they return does
                          not matter; to end the text, stop reading the iterator and close it
         A list of prompts takes no shift, guesses and callbacks.
 

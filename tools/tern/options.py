@@ -5,6 +5,7 @@ In:  keyword arguments under the names of tern_generate_params and tern_sampler_
 
 import ctypes
 import difflib
+import json
 import math
 import operator
 import os
@@ -26,10 +27,13 @@ REAL = (
     "temperature", "top_p", "min_p", "repeat_penalty", "frequency_penalty", "presence_penalty", "typical_p", "top_n_sigma",
     "xtc_probability", "xtc_threshold", "dry_multiplier", "dry_base", "mirostat_tau", "mirostat_eta",
 )  # fmt: skip
-FLAGS = ("ignore_end", "logits_all", "shift")
+FLAGS = ("ignore_end", "logits_all", "shift", "no_force")
 SAMPLER = {*REAL, "top_k", "repeat_last_n", "dry_allowed_length", "dry_last_n", "mirostat", "seed"}
 OTHERS = ("stop", "dry_breakers", "bias", "order", "draft", "on_token", "on_prompt")
-NAMES = (*WHOLE, *REAL, *FLAGS, *OTHERS)
+FORMS = {"json": "json", "json_schema": "schema", "regex": "regex", "grammar": "grammar", "choice": "choice"}  # kinds of a Constraint
+OF_FORMS = ("constraint", "compact", "format", "json_schema_lax", "constraint_budget")
+MIB, STEPS = 1 << 20, 10**8 // 64  # of constraint_budget, as ./run
+NAMES = (*WHOLE, *REAL, *FLAGS, *OTHERS, *FORMS, *OF_FORMS)
 DEFAULTS = {"keep": 4}  # as ./run
 GUESSES = {"lookup": ROWS - 1, "mtp": 4}  # of True, as ./run
 
@@ -110,6 +114,23 @@ def token_ids(engine: Engine, ids: Any, name: str = "the prompt") -> list[int]:
     return out
 
 
+def form(name: str, value: Any) -> str:
+    """The text of a constraint. A schema is a text of JSON, what such a text holds, or a class that knows its own (pydantic's)."""
+    if name == "json":
+        return ""
+    if name == "choice":
+        said = [one.decode() for one in texts(name, value)]
+        if not isinstance(value, str) and any("|" in one for one in said):
+            raise ConvertError("choice: | separates the texts, so none can have it", USAGE)
+        return "|".join(said)
+    if name == "json_schema" and not isinstance(value, str):
+        try:
+            return json.dumps(value.model_json_schema() if hasattr(value, "model_json_schema") else value, ensure_ascii=False)
+        except (TypeError, ValueError) as e:
+            raise ConvertError(f"json_schema: {e}", USAGE) from None
+    return encoded(name, value).decode()
+
+
 def check_names(options: Mapping[str, Any], names: tuple[str, ...] = NAMES) -> None:
     for name in options:
         if name not in names:
@@ -121,7 +142,8 @@ def check_names(options: Mapping[str, Any], names: tuple[str, ...] = NAMES) -> N
 class Options:
     """What a text is generated with. `params` and `sampler` are the engine's; this object owns what they point to."""
 
-    def __init__(self, engine: Engine, given: Mapping[str, Any]):
+    def __init__(self, engine: Engine, given: Mapping[str, Any], thought: bytes = b""):
+        """thought: what ends a thought before the answer, which no constraint binds."""
         check_names(given)
         given = {name: value for name, value in (DEFAULTS | dict(given)).items() if value is not None}
         self.given = given
@@ -148,6 +170,12 @@ class Options:
             raise ConvertError(f"draft: {self.draft!r} is not a tern.Model", USAGE)
         self.on_token, self.on_prompt = (self._callback(name) for name in ("on_token", "on_prompt"))
         self.params.sampler = ctypes.pointer(self.sampler)
+        self.constraint = self._constraint(engine, thought)
+        self.params.constraint = self.constraint and self.constraint.handle
+
+    @property
+    def left_out(self) -> list[str]:
+        return self.constraint.left_out if self.constraint else []
 
     def _set(self, name: str, value: Any) -> None:
         setattr(self.sampler if name in SAMPLER else self.params, name, value)
@@ -175,3 +203,28 @@ class Options:
     def _callback(self, name: str) -> Callable | None:
         call = self.given.get(name)
         return None if call is None else callback(name, call)
+
+    def _constraint(self, engine: Engine, thought: bytes):
+        """What the text must be, or None."""
+        from .constraint import Constraint
+
+        given = self.given
+        forms = [name for name in (*FORMS, "constraint") if given.get(name, False) is not False]
+        if len(forms) > 1:
+            raise ConvertError(f"{forms[0]} and {forms[1]} cannot go together", USAGE)
+        own = [name for name in OF_FORMS[1:] if name in given]
+        if own and (not forms or forms[0] == "constraint"):
+            raise ConvertError(f"{own[0]} belongs to one of {', '.join(FORMS)}", USAGE)
+        if not forms:
+            return None
+        if forms[0] == "constraint":
+            if not isinstance(given["constraint"], Constraint) or given["constraint"]._engine is not engine:
+                raise ConvertError("constraint: it is not a tern.Constraint of this model", USAGE)
+            return given["constraint"]
+        if given.get("format", "enforce") not in ("enforce", "annotate"):
+            raise ConvertError(f"format: {given['format']!r} is not enforce or annotate", USAGE)
+        budget = whole("constraint_budget", given.get("constraint_budget", 64), 1, 65536)
+        return Constraint(
+            engine, FORMS[forms[0]], form(forms[0], given[forms[0]]), compact=bool(given.get("compact")), annotate=given.get("format") == "annotate",
+            lax=bool(given.get("json_schema_lax")), max_bytes=budget * MIB, max_steps=budget * STEPS, trigger=thought, must_trigger=bool(thought),
+        )  # fmt: skip

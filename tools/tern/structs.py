@@ -14,7 +14,7 @@ TYPES = ("f32", "f16", "bf16", "q8", "q4", "q4c")  # enum tern_type
 STAGES = ("raw", "scaled", "masked", "weights", "unmasked")  # enum tern_attention_stage
 CONSTRAINTS = ("json", "schema", "regex", "grammar", "choice")  # enum tern_constraint_kind
 COMPACT, ANNOTATE, LAX, ANY_ORDER, FROM_TRIGGER, MUST_TRIGGER = 1, 2, 4, 8, 16, 32
-STOPS = ("end", "length", "context", "string", "cancelled")  # enum tern_stop_reason
+STOPS = ("end", "length", "context", "string", "cancelled", "complete", "dead end")  # enum tern_stop_reason
 FLOATS = POINTER(c_float)
 ASK = ctypes.CFUNCTYPE(c_int, c_void_p)
 
@@ -174,6 +174,7 @@ class SamplerParams(ctypes.Structure):
     _fields_ += [("dry_breakers", POINTER(c_char_p)), ("n_dry_breakers", c_size_t), ("mirostat", c_uint32)]
     _fields_ += [("mirostat_tau", c_float), ("mirostat_eta", c_float), ("mu", FLOATS)]
     _fields_ += [("bias", POINTER(Bias)), ("n_bias", c_size_t), ("order", c_ubyte * 10)]
+    _fields_ += [("constraint", c_void_p)]
 
 
 ON_TEXT = ctypes.CFUNCTYPE(c_int, c_void_p, c_int32, POINTER(c_ubyte), c_size_t)
@@ -186,7 +187,8 @@ class GenerateParams(ctypes.Structure):
 
     _fields_ = [("seq", c_uint32), ("prompt", c_char_p), ("prompt_bytes", c_size_t), ("tokenize_flags", c_uint)]
     _fields_ += [("tokens", POINTER(c_int32)), ("n_tokens", c_size_t), ("n_predict", c_int64), ("ignore_end", c_int)]
-    _fields_ += [("logits_all", c_int), ("shift", c_int), ("keep", c_uint32), ("sampler", POINTER(SamplerParams)), ("lookup", c_uint32)]
+    _fields_ += [("logits_all", c_int), ("shift", c_int), ("keep", c_uint32), ("sampler", POINTER(SamplerParams))]
+    _fields_ += [("constraint", c_void_p), ("no_force", c_int), ("lookup", c_uint32)]
     _fields_ += [("draft", c_void_p), ("draft_max", c_uint32), ("mtp", c_uint32), ("stop", POINTER(c_char_p)), ("n_stop", c_size_t)]
     _fields_ += [("on_text", ON_TEXT), ("on_token", ON_TOKEN), ("on_prompt", ON_PROMPT), ("arg", c_void_p)]
 
@@ -196,7 +198,7 @@ class GenerateResult(ctypes.Structure):
 
     _fields_ = [("n_prompt", c_size_t), ("n_generated", c_size_t), ("prompt_seconds", c_double), ("generate_seconds", c_double)]
     _fields_ += [("reason", c_int)] + [(n, c_size_t) for n in "n_steps n_drafted n_accepted n_shifts n_shifted".split()]
-    _fields_ += [("shift_seconds", c_double), ("n_again", c_size_t), ("last", c_int32)]
+    _fields_ += [("shift_seconds", c_double), ("n_again", c_size_t), ("last", c_int32), ("n_forced", c_size_t)]
 
 
 class RawReport(ctypes.Structure):

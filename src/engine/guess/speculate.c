@@ -76,19 +76,20 @@ static size_t most_guesses(const struct speculate *s)
     return most;
 }
 
-/* Guesses before one that the constraint refuses, or that differs from one that it forces. */
+/* Guesses before one that the constraint refuses, or that differs from one that it forces: it is asked
+ * behind each token that would be chosen, as tern_generate asks it. */
 static size_t cut_bound(const struct speculate *s, size_t n)
 {
     tern_token forced[MOST];
-    size_t i = 0, left = 0, at = 0;
+    size_t i = 0, at = 0, n_forced = 0;
     for (; i < n && !tern_constraint_is_over(s->state); i++) {
-        if (!left && i && !s->p->no_force &&
-            !tern_constraint_forced(s->state, forced, MOST, &left, NULL))
-            at = 0;
-        if ((left && s->guess[i] != forced[at]) ||
+        if ((at < n_forced && s->guess[i] != forced[at]) ||
             tern_constraint_accept(s->state, s->guess[i], NULL))
             break;
-        at++, left -= left > 0;
+        if (at < n_forced)
+            at++;
+        else if (at = n_forced = 0, !s->p->no_force)
+            (void)tern_constraint_forced(s->state, forced, MOST, &n_forced, NULL);
     }
     (void)tern_constraint_rollback(s->state, i);
     return i;

@@ -1,0 +1,229 @@
+"""Texts under a constraint from the command line and from Python: each option, each refusal, the reports, and that what is written is valid."""
+
+import json
+import re
+import subprocess
+import sys
+import unittest
+
+import jsonschema
+from cli_case import ROOT, RUN, Cli  # first: it makes the next importable
+from terminal import Terminal
+
+import tern  # isort: skip
+
+FABLE = "models/fable.bin"
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 10},
+        "kind of animal": {"enum": ["cat", "dog", "little bird"]},
+        "age": {"type": "integer", "minimum": 0, "maximum": 30},
+        "friends": {"type": "array", "items": {"type": "string", "maxLength": 5}, "maxItems": 2},
+    },
+    "required": ["name", "kind of animal", "age"],
+    "additionalProperties": False,
+}
+GRAMMAR = 'root ::= "The " animal " sat."\nanimal ::= "cat" | "dog" | [a-z]{1,3}\n'
+UNKNOWN = {"properties": {"a": {"type": "string", "pattern": "(?=x)y"}}}
+
+
+class Constrained(Cli):
+    def text(self, *options, prompt="Once upon a time, a girl named Lily", **more) -> str:
+        return self.good(FABLE, prompt, "--no-echo", "-q", *options, **more).decode()[:-1]
+
+    def lines(self, *options) -> list[dict]:
+        return [json.loads(line) for line in self.good(FABLE, "Tom", "-q", "--jsonl", *options).splitlines()]
+
+
+class Forms(Constrained):
+    def test_schemas(self):
+        file = self.dir / "person.json"
+        file.write_text(json.dumps(PERSON))
+        for seed in range(6):
+            options = ["-s", seed, "--temp", 1.2]
+            text = self.text("--json-schema", json.dumps(PERSON), *options)
+            jsonschema.validate(json.loads(text), PERSON)
+            self.assertEqual(text, self.text("--json-schema-file", file, *options))
+            self.assertEqual(text, self.text("-j", json.dumps(PERSON), *options, "-b", 2, "-t", 1, "--lookup"))
+            free = self.text("-jf", file, *options, "--no-force")
+            jsonschema.validate(json.loads(free), PERSON)
+            self.assertEqual(list(json.loads(text))[:2], ["name", "kind of animal"])
+            compact = self.text("-jf", file, *options, "--compact")
+            self.assertEqual(compact, json.dumps(json.loads(compact), separators=(",", ":"), ensure_ascii=False))
+
+    def test_json(self):
+        done = 0
+        for seed in range(6):
+            *tokens, end = self.lines("--json", "-s", seed, "-n", 80)
+            text = "".join(token["text"] for token in tokens)
+            if end["stop"] == "complete":
+                json.loads(text)
+                done += 1
+            else:
+                self.assertEqual((end["stop"], end["tokens"]), ("length", 80))
+        self.assertTrue(done)
+
+    def test_expressions_choices_and_grammars(self):
+        file = self.dir / "cat.gbnf"
+        file.write_text(GRAMMAR)
+        for seed in range(4):
+            self.assertRegex(self.text("--regex", "[A-Z][a-z]{2,6} is [1-9][0-9]?", "-s", seed), r"\A[A-Z][a-z]{2,6} is [1-9][0-9]?\Z")
+            self.assertIn(self.text("--choice", "yes|no|not at all", "-s", seed), ("yes", "no", "not at all"))
+            for name in ("--grammar", "--grammar-file"):
+                self.assertRegex(self.text(name, file, "-s", seed), r"\AThe [a-z]{1,3} sat\.\Z")
+        self.assertEqual(self.text("--choice", "a long text that has no alternative", "--logit-bias", "5+inf"), "a long text that has no alternative")
+
+    def test_formats(self):
+        schema = json.dumps({"type": "string", "format": "date"})
+        self.assertRegex(json.loads(self.text("-j", schema)), r"\A\d{4}-\d\d-\d\d\Z")
+        self.assertRegex(json.loads(self.text("-j", schema, "--format=enforce")), r"\A\d{4}-\d\d-\d\d\Z")
+        free = {json.loads(self.text("-j", json.dumps({"type": "string", "format": "date", "maxLength": 8}), "--format", "annotate"))}
+        self.assertTrue(all(len(text) <= 8 for text in free))
+
+    def test_other_vocabularies(self):
+        """A model of single bytes, on which every place is met."""
+        for seed in range(3):
+            text = self.good(self.model, "x", "--no-echo", "-q", "-j", json.dumps(PERSON), "-s", seed, "--top-k", 0).decode()
+            jsonschema.validate(json.loads(text), PERSON)
+
+
+class Reports(Constrained):
+    def test_lines_of_json(self):
+        *tokens, end = self.lines("-j", json.dumps(PERSON), "-s", 3)
+        self.assertEqual(end["stop"], "complete")
+        jsonschema.validate(json.loads("".join(t["text"] for t in tokens)), PERSON)
+        forced = [t for t in tokens if t.get("forced")]
+        self.assertGreater(len(forced), 5)
+        self.assertEqual((end["forced_tokens"], end["tokens"]), (len(forced), len(tokens)))
+        self.assertTrue(all(("logprob" in t) != ("forced" in t) for t in tokens))
+        *tokens, end = self.lines("-j", json.dumps(PERSON), "-s", 3, "--no-force")
+        self.assertTrue("forced_tokens" not in end and all("logprob" in t for t in tokens))
+        *_, end = self.lines("-j", json.dumps(PERSON), "-n", 7)
+        self.assertEqual((end["stop"], end["tokens"]), ("length", 7))
+        *_, end = self.lines("--choice", "one two three", "--stop", "two")
+        self.assertEqual(end["stop"], "string")
+
+    def test_a_refused_schema(self):
+        for more in ([], ["--constraint-budget", 8]):
+            done = self.run_it(FABLE, "x", "--jsonl", "-j", json.dumps(UNKNOWN), *more)
+            (line,) = map(json.loads, done.stdout.splitlines())
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual((line["stop"], line["code"], line["keyword"], line["at"]), ("refused", 2, "pattern", "#/properties/a/pattern"))
+            self.assertIn(line["error"], done.stderr.decode())
+
+    def test_statistics(self):
+        done = self.run_it(FABLE, "x", "-j", json.dumps(PERSON))
+        self.assertRegex(done.stderr.decode(), r"; forced \d+")
+        done = self.run_it(FABLE, "x", "--choice", "yes and yes again", "-v", "--logprobs", 1)
+        self.assertRegex(done.stderr.decode(), r"(?m)^forced: +\d+ token")
+        self.assertRegex(done.stderr.decode(), r"(?m)^ended by: +complete$")
+        self.assertRegex(done.stderr.decode(), r'(?m)^\d+: \d+ ".*" forced$')
+
+    def test_what_lax_leaves_out(self):
+        done = self.run_it(FABLE, "x", "-n", 5, "-j", json.dumps(UNKNOWN), "--json-schema-lax")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr.decode(), r"(?m)^not enforced: .*pattern.*#/properties/a")
+
+
+class Usage(Constrained):
+    def test_refusals(self):
+        file = self.dir / "bad.gbnf"
+        file.write_text("root ::= (")
+        for options, word in (
+            (["-j", json.dumps(UNKNOWN)], "pattern"), (["-j", "{"], "json-schema|schema"), (["--regex", "("], "regex|\\("), (["--grammar", file], ""),
+            (["--json", "--regex", "x"], "--json and --regex cannot go together"), (["--choice", "a", "--grammar", file], "cannot go together"),
+            (["--json", "--ignore-eos"], "cannot go together"), (["--compact"], "belongs to --json"), (["--regex", "x", "--compact"], "belongs to --json"),
+            (["--choice", "x", "--format=annotate"], "belongs to"), (["--no-force"], "belongs to"), (["--constraint-budget", 5], "belongs to"),
+            (["--json-schema-lax"], "belongs to"), (["--json", "--format", "maybe"], "enforce"), (["--json", "--info"], "cannot go together"),
+            (["--grammar", "root ::= x"], "holds the grammar"), (["--json", "--constraint-budget", 0], "constraint-budget"),
+        ):  # fmt: skip
+            self.assertRegex(self.bad(2, FABLE, *options, *([] if "--info" in options else ["-p", "x"])), word)
+        self.bad(4, FABLE, "x", "--json-schema-file", self.dir / "missing")
+        self.bad(4, FABLE, "x", "--grammar", self.dir / "missing")
+
+    def test_a_small_budget(self):
+        wide = {"enum": [f"{i:x}" * 40 for i in range(30000)]}
+        file = self.dir / "wide.json"
+        file.write_text(json.dumps(wide))
+        self.assertIn("budget", self.bad(6, FABLE, "x", "-jf", file, "--constraint-budget", 1))
+
+    def test_chats(self):
+        """Every answer is bound; a thought before it is free."""
+        chat = [FABLE, "--template", "chatml", "-q", "--choice", "it is so|certainly not"]
+        for seed in range(3):
+            self.assertIn(self.good(*chat, "Is it?", "-s", seed).decode(), ("it is so\n", "certainly not\n"))
+        t = Terminal([*map(str, chat), "-s", "3"])
+        self.addCleanup(t.close)
+        t.until(b">>> ")
+        for question in ("One?", "Two?"):
+            self.assertIn(t.say(question).strip(), (b"it is so", b"certainly not"))
+
+
+class Python(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = tern.Model(FABLE, n_seqs=3)
+        cls.addClassCleanup(cls.model.close)
+
+    def same(self, options, *arguments):
+        text = self.model.generate("Tom", seed=5, n_predict=90, **options)
+        got = "".join(text)
+        want = subprocess.run([RUN, FABLE, "Tom", "-s5", "-n90", "-q", "--no-echo", *arguments], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(got + "\n", want)
+        return text.result
+
+    def test_the_text_of_the_program(self):
+        r = self.same({"json_schema": PERSON}, "--json-schema", json.dumps(PERSON))
+        self.assertEqual(r.reason, "complete")
+        self.assertGreater(r.n_forced, 5)
+        jsonschema.validate(json.loads(r.text), PERSON)
+        self.same({"json_schema": json.dumps(PERSON), "compact": True, "no_force": True}, "-j", json.dumps(PERSON), "--compact", "--no-force")
+        self.same({"regex": "[a-z]{3,9} or not"}, "--regex", "[a-z]{3,9} or not")
+        self.same({"choice": ["yes", "no"]}, "--choice", "yes|no")
+        self.same({"json": True}, "--json")
+
+    def test_several_texts(self):
+        """A batch gives each text what it gets alone."""
+        for options in ({"json_schema": PERSON}, {"choice": "no way|certainly"}, {"regex": "[a-z]{1,5}", "no_force": True}, {"json": True, "n_predict": 9}):
+            prompts = ["Tom", "One day", "The cat"]
+            together = self.model.generate(prompts, seed=2, **options)
+            for prompt, got in zip(prompts, together, strict=True):
+                text = self.model.generate(prompt, seed=2, **options)
+                self.assertEqual("".join(text), got.text)
+                want = text.result
+                self.assertEqual((got.tokens, got.reason, got.n_forced), (want.tokens, want.reason, want.n_forced))
+
+    def test_forced_tokens_have_no_logits(self):
+        seen = []
+        text = self.model.generate("Tom", choice=["one two three four"], on_token=lambda token, logits: seen.append((token, logits is None)))
+        self.assertEqual("".join(text), "one two three four")
+        self.assertEqual(([token for token, _ in seen], sum(forced for _, forced in seen)), (text.result.tokens, text.result.n_forced))
+
+    def test_one_constraint_for_many(self):
+        with tern.Constraint(self.model, "choice", "yes|no") as form:
+            for prompt in ("One", "Two"):
+                self.assertIn("".join(self.model.generate(prompt, constraint=form)), ("yes", "no"))
+        with self.assertRaisesRegex(tern.Error, "closed"):
+            list(self.model.generate("One", constraint=form))
+
+    def test_chat(self):
+        answer = self.model.chat([{"role": "user", "content": "Is it?"}], template="chatml", choice=["yes", "no"])
+        self.assertIn("".join(answer), ("yes", "no"))
+        self.assertEqual(answer.result.reason, "complete")
+
+    def test_refusals(self):
+        for options, word in (
+            ({"json": True, "regex": "x"}, "cannot go together"), ({"compact": True}, "belongs to"), ({"json_schema": UNKNOWN}, "pattern"),
+            ({"json_schema": {1, 2}}, "json_schema"), ({"choice": ["a|b", "c"]}, "separates"), ({"regex": 5}, "not a text"),
+            ({"json": True, "format": "maybe"}, "enforce or annotate"), ({"constraint": 5}, "not a tern.Constraint"),
+            ({"json": True, "ignore_end": True}, "end token"), ({"json": True, "constraint_budget": 0}, "outside"),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(tern.Error, re.escape(word)):
+                list(self.model.generate("x", **options))
+        r = self.model.generate(["x"], json_schema=UNKNOWN, json_schema_lax=True, n_predict=3)[0]
+        self.assertRegex(" ".join(r.left_out), "pattern")
+
+
+if __name__ == "__main__":
+    unittest.main()
