@@ -397,6 +397,27 @@ START_TEST(a_draft_with_other_tokens_is_refused)
 }
 END_TEST
 
+/* A choice of long texts, a schema that repeats itself, and an expression. */
+static void open_constraints(void)
+{
+    static const char
+        story[] = "The cat sat on the mat. The cat sat on the mat again. Then the cat sat on the "
+                  "dog, and the dog sat on the mat.|The cat sat on the mat. A dog came, and the "
+                  "dog sat on the cat. The cat sat on the mat. The dog sat on the mat.",
+        schema[] = "{\"items\": {\"properties\": {\"name\": {\"type\": \"string\"}, \"animal\": "
+                   "{\"enum\": [\"cat\", \"dog\"]}}, \"required\": [\"name\", \"animal\"], "
+                   "\"additionalProperties\": false}, \"type\": \"array\"}",
+        regex[] = "( the [a-z]{1,9},| and then){0,200}";
+    const struct tern_constraint_params params[] = {
+        {.kind = TERN_CONSTRAINT_CHOICE, .text = story, .bytes = sizeof story - 1},
+        {.kind = TERN_CONSTRAINT_SCHEMA, .text = schema, .bytes = sizeof schema - 1},
+        {.kind = TERN_CONSTRAINT_REGEX, .text = regex, .bytes = sizeof regex - 1}};
+    struct tern_error e = {0};
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_msg(!tern_constraint_open(&constraints[i + 1], models[TEXT_MODEL], &params[i], &e),
+                      "%s", e.text);
+}
+
 /* f32, with windows, as q8, with other weights; and the model that ships. */
 static void setup(void)
 {
@@ -418,27 +439,6 @@ static void setup(void)
                       "%s", e.text);
     }
     open_constraints();
-}
-
-/* A choice of long texts, a schema that repeats itself, and an expression. */
-static void open_constraints(void)
-{
-    static const char
-        story[] = "The cat sat on the mat. The cat sat on the mat again. Then the cat sat on the "
-                  "dog, and the dog sat on the mat.|The cat sat on the mat. A dog came, and the "
-                  "dog sat on the cat. The cat sat on the mat. The dog sat on the mat.",
-        schema[] = "{\"items\": {\"properties\": {\"name\": {\"type\": \"string\"}, \"animal\": "
-                   "{\"enum\": [\"cat\", \"dog\"]}}, \"required\": [\"name\", \"animal\"], "
-                   "\"additionalProperties\": false}, \"type\": \"array\"}",
-        regex[] = "( the [a-z]{1,9},| and then){0,200}";
-    const struct tern_constraint_params params[] = {
-        {.kind = TERN_CONSTRAINT_CHOICE, .text = story, .bytes = sizeof story - 1},
-        {.kind = TERN_CONSTRAINT_SCHEMA, .text = schema, .bytes = sizeof schema - 1},
-        {.kind = TERN_CONSTRAINT_REGEX, .text = regex, .bytes = sizeof regex - 1}};
-    struct tern_error e = {0};
-    for (size_t i = 0; i < 3; i++)
-        ck_assert_msg(!tern_constraint_open(&constraints[i + 1], models[TEXT_MODEL], &params[i], &e),
-                      "%s", e.text);
 }
 
 static void teardown(void)
