@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    SPAN = 32, /* values looked at together, which compilers make vectors of */
+    SPAN = 32, /* values looked at together, which compilers make vectors of; bits in a word of a mask */
     HEAD = 64, /* so many are listed first */
     SUMS = 8   /* of a deviation */
 };
@@ -82,25 +82,49 @@ void candidates_init(struct candidates *c, const struct sampler *s, const float 
     c->spare = c->own + s->vocab;
 }
 
-/* Of the values in c->own, those outside the mask become -inf. */
+/* to = x where `bits` has bit[k], else -inf; how many are above -inf. As integers, of which all
+ * compilers make vectors. */
+static int cover_span(float *to, const float *x, uint32_t bits, const uint32_t *bit)
+{
+    const float none = -INFINITY;
+    uint32_t v[SPAN], low;
+    int live = 0;
+    memcpy(v, x, sizeof v);
+    memcpy(&low, &none, sizeof low);
+    for (size_t k = 0; k < SPAN; k++) {
+        uint32_t in = -(uint32_t)((bits & bit[k]) != 0);
+        v[k] = (v[k] & in) | (low & ~in);
+    }
+    memcpy(to, v, sizeof v);
+    for (size_t k = 0; k < SPAN; k++)
+        live += to[k] > -INFINITY;
+    return live;
+}
+
+/* c->own becomes c->x inside the mask and -inf outside. */
 static void cover(struct candidates *c)
 {
-    size_t vocab = c->s->vocab, lowest = 0;
+    size_t vocab = c->s->vocab, i = 0, lowest = 0;
+    uint32_t bit[SPAN];
+    for (size_t k = 0; k < SPAN; k++)
+        bit[k] = (uint32_t)1 << k;
     c->whole = 0;
-    for (size_t i = 0; i < vocab; i++) {
-        c->own[i] = c->mask[i / 32] >> i % 32 & 1 ? c->own[i] : -INFINITY;
+    for (; i + SPAN <= vocab; i += SPAN)
+        c->whole += (size_t)cover_span(c->own + i, c->x + i, c->mask[i / SPAN], bit);
+    for (; i < vocab; i++) {
+        c->own[i] = c->mask[i / SPAN] & bit[i % SPAN] ? c->x[i] : -INFINITY;
         c->whole += c->own[i] > -INFINITY;
     }
-    while (!c->whole && !(c->mask[lowest / 32] >> lowest % 32 & 1))
+    while (!c->whole && !(c->mask[lowest / SPAN] & bit[lowest % SPAN]))
         lowest++;
     if (!c->whole)
         c->own[lowest] = INFINITY, c->whole = 1;
     c->n = c->whole;
+    c->x = c->own;
 }
 
 void candidates_allow(struct candidates *c, const uint32_t *mask)
 {
-    candidates_change(c);
     c->mask = mask;
     candidates_changed(c);
 }

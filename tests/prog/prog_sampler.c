@@ -125,17 +125,39 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void time_one(const char *name, const struct tern_sampler_params *p, size_t vocab)
+static void time_masked(const char *name, const struct tern_sampler_params *p, size_t vocab,
+                        const uint32_t *mask)
 {
     struct sampler s = sampler_of(vocab);
     double best = 1e9;
     for (uint64_t i = 0; i < 30; i++) {
         double begin = now();
-        (void)sampler_pick(&s, p, logits, history, 4096, i, NULL);
+        (void)sampler_pick(&s, p, logits, history, 4096, i, mask);
         double took = now() - begin;
         best = took < best ? took : best;
     }
     printf("%7zu tokens  %-28s %8.1f us\n", vocab, name, best * 1e6);
+}
+
+static void time_one(const char *name, const struct tern_sampler_params *p, size_t vocab)
+{
+    time_masked(name, p, vocab, NULL);
+}
+
+/* Half of the tokens, in runs of 20; and 5 of them. */
+static void time_masks(size_t vocab)
+{
+    static uint32_t mask[MAX / 32 + 1];
+    struct tern_sampler_params p = sampler_defaults();
+    memset(mask, 0, sizeof mask);
+    for (size_t i = 0; i < vocab; i++)
+        mask[i / 32] |= (uint32_t)(i / 20 % 2) << i % 32;
+    time_masked("under a mask", &p, vocab, mask);
+    memset(mask, 0, sizeof mask);
+    for (size_t i = 0; i < 5; i++)
+        mask[i * 777] |= 2;
+    time_masked("under a mask of 5", &p, vocab, mask);
+    p.temperature = 0, time_masked("greedy, under a mask of 5", &p, vocab, mask);
 }
 
 /* Logits like a model's that has a few hundred tokens in mind: a bell, and these above it; flat: a
@@ -165,6 +187,7 @@ static void print_times(bool flat)
         p = sampler_defaults(), p.dry_multiplier = 0.8f, time_one("dry over 4096", &p, vocab);
         p = off, p.mirostat = 2, p.mirostat_tau = 5, time_one("mirostat", &p, vocab);
         p = off, p.temperature = 0, time_one("greedy", &p, vocab);
+        time_masks(vocab);
     }
 }
 
