@@ -229,6 +229,40 @@ static enum tern_status generate_with_draft(struct tern_error *e)
     return generate(p, e);
 }
 
+static enum tern_status generate_bound(enum tern_constraint_kind kind, const char *what,
+                                       struct tern_error *e)
+{
+    struct tern_generate_params p = tern_generate_defaults();
+    struct tern_constraint_params c = {.kind = kind, .text = what, .bytes = strlen(what)};
+    tern_constraint *made = NULL;
+    enum tern_status s = tern_constraint_open(&made, model, &c, e);
+    p.constraint = made, p.lookup = 4;
+    if (!s)
+        s = generate(p, e);
+    tern_constraint_close(made);
+    return s;
+}
+
+static enum tern_status generate_by_schema(struct tern_error *e)
+{
+    return generate_bound(TERN_CONSTRAINT_SCHEMA,
+                          "{\"properties\": {\"a name\": {\"pattern\": \"^[a-z]+$\"}, \"b\": {\"items\": "
+                          "{\"minimum\": 5}, \"uniqueItems\": true}}, \"required\": [\"a name\"], "
+                          "\"type\": \"object\", \"$defs\": {\"c\": {\"$ref\": \"#\"}}}",
+                          e);
+}
+
+static enum tern_status generate_by_regex(struct tern_error *e)
+{
+    return generate_bound(TERN_CONSTRAINT_REGEX, "(the (cat|dog)|[^a-z]{3,7})+ sat", e);
+}
+
+static enum tern_status generate_by_grammar(struct tern_error *e)
+{
+    return generate_bound(TERN_CONSTRAINT_GRAMMAR,
+                          "root ::= \"(\" root \")\" | word+\nword ::= [a-z]{1,5} \" \"?\n", e);
+}
+
 static enum tern_status render_chat(struct tern_error *e)
 {
     tern_token ids[64];
@@ -344,6 +378,9 @@ const struct scenario scenarios[N_SCENARIOS] = {
     {.name = "generate with all samplers", generate_alone},
     {.name = "generate with lookup", generate_with_lookup},
     {.name = "generate with a draft", generate_with_draft},
+    {.name = "generate by a schema", generate_by_schema},
+    {.name = "generate by an expression", generate_by_regex},
+    {.name = "generate by a grammar", generate_by_grammar},
     {.name = "render a chat", render_chat, .keeps = true},
     {.name = "a turn of a chat", chat_turn, .keeps = true},
     {.name = "save a session", save_session, .writes = "saved"},

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { N_SCENARIOS = 23 };
+enum { N_SCENARIOS = 26 };
 
 struct scenario {
     const char *name;
