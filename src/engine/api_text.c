@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/fpenv.h"
+#include "engine/api_constraint.h"
 #include "engine/context.h"
 #include "sample/candidates.h"
 #include "text/decoder.h"
@@ -119,7 +120,8 @@ tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *para
     const uint32_t *mask = NULL;
     if (!params)
         params = &ctx->model->sampler;
-    if (params->constraint && tern_constraint_mask(params->constraint, &mask, NULL))
+    if (params->constraint && (!api_constraint_fits(params->constraint, ctx->model) ||
+                               tern_constraint_mask(params->constraint, &mask, NULL)))
         return -1;
     return context_sample(ctx, params, logits, history, n_history, index, mask);
 }

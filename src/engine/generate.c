@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/api_constraint.h"
 #include "engine/guess/speculate.h"
 #include "engine/text_out.h"
 #include "sample/constraint/forced.h"
@@ -345,7 +346,12 @@ static enum tern_status open_state(struct generation *g)
     if (g->p->ignore_end)
         return error_set(g->error, TERN_USAGE,
                          "a text under a constraint cannot go on after its end token");
-    return c ? tern_constraint_state_open(&g->state, c, g->error) : TERN_OK;
+    enum tern_status s = c ? tern_constraint_state_open(&g->state, c, g->error) : TERN_OK;
+    if (s || api_constraint_fits(g->state, g->ctx->model))
+        return s;
+    if (c)
+        tern_constraint_state_close(g->state);
+    return error_set(g->error, TERN_USAGE, "the constraint was made for the tokens of another model");
 }
 
 enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_params *params,

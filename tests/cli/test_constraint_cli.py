@@ -109,7 +109,7 @@ class Reports(Constrained):
             done = self.run_it(FABLE, "x", "--jsonl", "-j", json.dumps(UNKNOWN), *more)
             (line,) = map(json.loads, done.stdout.splitlines())
             self.assertEqual(done.returncode, 2)
-            self.assertEqual((line["stop"], line["code"], line["keyword"], line["at"]), ("refused", 2, "pattern", "#/properties/a/pattern"))
+            self.assertEqual((line["stop"], line["code"], line["keyword"], line["at"]), ("refused", 2, "pattern", "#/properties/a"))
             self.assertIn(line["error"], done.stderr.decode())
 
     def test_statistics(self):
@@ -131,7 +131,7 @@ class Usage(Constrained):
         file = self.dir / "bad.gbnf"
         file.write_text("root ::= (")
         for options, word in (
-            (["-j", json.dumps(UNKNOWN)], "pattern"), (["-j", "{"], "json-schema|schema"), (["--regex", "("], "regex|\\("), (["--grammar", file], ""),
+            (["-j", json.dumps(UNKNOWN)], "pattern"), (["-j", "{"], "json-schema|schema"), (["--regex", "("], "expression"), (["--grammar", file], "grammar|rule|bad.gbnf"),
             (["--json", "--regex", "x"], "--json and --regex cannot go together"), (["--choice", "a", "--grammar", file], "cannot go together"),
             (["--json", "--ignore-eos"], "cannot go together"), (["--compact"], "belongs to --json"), (["--regex", "x", "--compact"], "belongs to --json"),
             (["--choice", "x", "--format=annotate"], "belongs to"), (["--no-force"], "belongs to"), (["--constraint-budget", 5], "belongs to"),
