@@ -1,5 +1,6 @@
 /* Constraints of tern.h: the room sample/constraint behind the handles. */
 #include "base/fpenv.h"
+#include "engine/api_constraint.h"
 #include "engine/model_handle.h"
 #include "sample/constraint/forced.h"
 
@@ -71,6 +72,11 @@ enum tern_status tern_constraint_accept(tern_constraint_state *s, tern_token tok
 size_t tern_constraint_rollback(tern_constraint_state *s, size_t n)
 {
     return constraint_state_rollback(s, n);
+}
+
+bool api_constraint_fits(const tern_constraint_state *s, const tern_model *model)
+{
+    return s->constraint->spelling == model->spelling->spelling;
 }
 
 int tern_constraint_can_end(tern_constraint_state *s)
