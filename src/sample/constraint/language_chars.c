@@ -96,12 +96,15 @@ static lang rest_of_chars(struct languages *ls, const struct ranges *r, uint32_t
 
 lang lang_chars(struct languages *ls, const uint32_t (*ranges)[2], size_t n)
 {
+    enum { STEPS = 32 }; /* what it takes, about */
     struct ranges r = {ranges, n};
     lang then[0xF5] = {LANG_NONE};
     bool whole;
+    if (!n || !budget_step(ls->budget, STEPS))
+        return n ? LANG_FAIL : LANG_NONE;
     for (uint32_t byte = 0; byte < 0x80; byte++)
         then[byte] = meets(&r, byte, byte, &whole) ? LANG_BLANK : LANG_NONE;
-    for (uint32_t byte = 0xC2; byte < 0xF5; byte++)
+    for (uint32_t byte = 0xC2; byte < 0xF5 && ranges[n - 1][1] >= 0x80; byte++)
         then[byte] = byte < 0xE0   ? rest_of_chars(ls, &r, (byte & 0x1F) << 6, 1, 1)
                      : byte < 0xF0 ? rest_of_chars(ls, &r, (byte & 0xF) << 12, 2, 2)
                                    : rest_of_chars(ls, &r, (byte & 7) << 18, 3, 3);
