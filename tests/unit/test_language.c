@@ -1,6 +1,9 @@
+/* ldflags: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free */
 /* Languages against sets: each operation is done on an expression and on the set of all short texts of
  * a small alphabet, and both must say the same of every text. */
+#include "allocs.h"
 #include "sample/constraint/language_parts.h"
+#include "sample/constraint/regex.h"
 #include "suite.h"
 
 #include <stdio.h>
@@ -9,7 +12,7 @@
 
 static struct budget purse(void)
 {
-    return (struct budget){(size_t)64 << 20, 1 << 26, false};
+    return (struct budget){(size_t)256 << 20, 4000000, false};
 }
 
 /* ---- the universe: texts of up to LONGEST of these characters ---- */
@@ -129,7 +132,7 @@ static bool accepts(struct languages *ls, lang a, const char *p)
 {
     for (; *p && a != LANG_FAIL; p++)
         a = lang_step(ls, a, (unsigned char)*p);
-    ck_assert(a != LANG_FAIL);
+    ck_assert(a != LANG_FAIL || !ls->budget->steps);
     return lang_accepts(ls, a);
 }
 
@@ -157,27 +160,57 @@ static int reaches_end(struct languages *ls, lang a)
     return 0;
 }
 
+/* a and b go on with the same bytes, and accept the same texts, for n bytes. */
+static void check_near(struct languages *ls, lang a, lang b, unsigned n)
+{
+    static const unsigned char bytes[] = {'a', 'b', 'c', 0xC3, 0xA9, 0xB0, 0xF0};
+    if (a == LANG_FAIL || b == LANG_FAIL)
+        return;
+    ck_assert_int_eq(lang_accepts(ls, a), lang_accepts(ls, b));
+    for (size_t i = 0; n && a != b && i < sizeof bytes; i++) {
+        lang x = lang_step(ls, a, bytes[i]), y = lang_step(ls, b, bytes[i]);
+        ck_assert_msg((x == LANG_NONE) == (y == LANG_NONE), "%u near %u by %02x", a, b, bytes[i]);
+        check_near(ls, x, y, n - 1);
+    }
+}
+
+/* What lang_decide has decided needs no search. */
+static void check_decided(struct languages *ls, lang a, unsigned n)
+{
+    static const unsigned char bytes[] = {'a', 'b', 'c', 0xC3, 0xA9, 0xB0, 0xF0};
+    if (a == LANG_FAIL)
+        return;
+    ck_assert(lang_known(ls, a) != LANG_UNKNOWN);
+    for (size_t i = 0; n && i < sizeof bytes; i++)
+        check_decided(ls, lang_derive(ls, a, bytes[i]), n - 1);
+}
+
 static void check(struct languages *ls, const struct both *x)
 {
     uint32_t count, expected = 0;
     int end = reaches_end(ls, x->a);
     enum lang_answer live = lang_is_live(ls, x->a);
-    ck_assert(live != LANG_UNKNOWN);
-    if (end >= 0)
+    bool spent = !ls->budget->steps;
+    ck_assert(spent || live != LANG_UNKNOWN);
+    if (end >= 0 && !spent)
         ck_assert_int_eq(live == LANG_YES, end);
-    for (size_t i = 0; i < N_TEXTS; i++) {
+    for (size_t i = 0; i < N_TEXTS && !spent; i++) {
         expected += x->s.has[i];
         ck_assert_msg(accepts(ls, x->a, texts[i].bytes) == x->s.has[i], "node %u: %s", x->a,
                       texts[i].bytes);
     }
-    ck_assert(lang_count(ls, x->a, 3, &count));
-    ck_assert_uint_ge(count, expected < 4 ? expected : 4);
-    ck_assert_uint_le(count, 4);
+    spent = !lang_count(ls, x->a, 3, &count);
+    ck_assert(spent || count <= 4);
+    ck_assert(spent || count >= (expected < 4 ? expected : 4));
+    for (unsigned n = 1; n < 4 && !spent; n++)
+        check_near(ls, x->a, lang_near(ls, x->a, n), n);
+    if (lang_decide(ls, x->a) == LANG_YES)
+        check_decided(ls, x->a, 3);
 }
 
 START_TEST(expressions_are_sets)
 {
-    enum { POOL = 16, ROUNDS = 100 };
+    enum { POOL = 16, ROUNDS = 60 };
     struct both pool[POOL];
     struct budget b = purse();
     make_texts();
@@ -185,7 +218,7 @@ START_TEST(expressions_are_sets)
     struct languages *ls = languages_open(&b);
     for (size_t i = 0; i < POOL; i++)
         pool[i] = random_atom(ls);
-    for (size_t i = 0; i < ROUNDS; i++) {
+    for (size_t i = 0; i < ROUNDS && b.steps; i++) {
         struct both *x = &pool[draw(POOL)], *y = &pool[draw(POOL)];
         struct both r = combine(ls, x, y);
         check(ls, &r);
@@ -199,4 +232,236 @@ START_TEST(expressions_are_sets)
 }
 END_TEST
 
-SUITE("language", LOOP(expressions_are_sets, 0, 4000))
+/* ---- large bounds ---- */
+
+enum { LARGE = 1000000 };
+
+static lang regex(struct languages *ls, const char *pattern)
+{
+    return regex_compile(ls, pattern, strlen(pattern), false, NULL);
+}
+
+/* Patterns of a million characters are decided from what their parts are, not state by state. */
+static const struct {
+    const char *pattern;
+    uint32_t min, max;
+    enum lang_answer live;
+} large[] = {
+    {"^[a-z]+$", 3, LARGE, LANG_YES},
+    {"^[a-z]{1,63}(\\.[a-z]{1,63})*$", LARGE, LARGE + 1000, LANG_YES},
+    {"^[a-z]{1,63}$", 64, LARGE, LANG_NO},
+    {"^x.{1000000}$", 0, LARGE, LANG_NO},
+    {"^x.{999999}$", 0, LARGE, LANG_YES},
+    {"^(ab)*$", 0, LARGE, LANG_YES},
+    {"^(ab)*$", LARGE, LANG_MANY, LANG_YES},
+    {"a", LARGE, LARGE, LANG_YES},
+    {"^(.{1000}x)*$", LARGE, LARGE + 2000, LANG_YES},
+    {"^[a-z]{1,500000}-?[0-9]{1,400000}$", 900002, LARGE, LANG_NO},
+    {"^[a-z]{1,500000}-?[0-9]{1,400000}$", 900001, LARGE, LANG_YES},
+};
+
+START_TEST(large_bounds_are_not_counted)
+{
+    struct budget b = {(size_t)4 << 20, 3000, false};
+    struct languages *ls = languages_open(&b);
+    lang length = lang_length(ls, 0, large[_i].min, large[_i].max);
+    lang a = lang_and(ls, regex(ls, large[_i].pattern), length);
+    ck_assert_int_eq(lang_decide(ls, a), LANG_YES);
+    ck_assert_int_eq(lang_is_live(ls, a), large[_i].live);
+    languages_close(ls);
+}
+END_TEST
+
+/* (ab)* of an odd length: too many states to look at, and nothing else says so. */
+START_TEST(what_cannot_be_proven_is_not_claimed)
+{
+    struct budget b = {(size_t)4 << 20, 100000, false};
+    struct languages *ls = languages_open(&b);
+    lang a = lang_and(ls, regex(ls, "^(ab)*$"), lang_length(ls, 0, LARGE + 1, LARGE + 1));
+    ck_assert_int_eq(lang_decide(ls, a), LANG_UNKNOWN);
+    languages_close(ls);
+    b.steps = 100000;
+    ls = languages_open(&b);
+    a = lang_and(ls, regex(ls, "^(ab)*$"), lang_length(ls, 0, 101, 101));
+    ck_assert_int_eq(lang_decide(ls, a), LANG_YES);
+    ck_assert_int_eq(lang_is_live(ls, a), LANG_NO);
+    ck_assert_int_eq(lang_step(ls, a, 'a'), LANG_NONE);
+    languages_close(ls);
+}
+END_TEST
+
+/* States far from both bounds are one for a mask; near them they are not. */
+START_TEST(masks_share_the_states_of_a_counter)
+{
+    struct budget b = purse();
+    struct languages *ls = languages_open(&b);
+    lang a = lang_repeat(ls, ls->character, 0, LARGE), near = lang_near(ls, a, 20);
+    ck_assert_int_eq(near, LANG_CHARS);
+    for (size_t i = 0; i < 1000; i++)
+        ck_assert_int_eq(lang_near(ls, a = lang_step(ls, a, 'x'), 20), near);
+    a = lang_repeat(ls, ls->character, 0, 20);
+    ck_assert_int_eq(lang_near(ls, a, 20), a);
+    lang pattern = regex(ls, "^[a-z][a-z0-9-]*[a-z]$");
+    a = lang_and(ls, pattern, lang_length(ls, 0, 2, LARGE));
+    near = lang_near(ls, lang_step(ls, lang_step(ls, a, 'x'), 'x'), 20);
+    a = lang_step(ls, lang_step(ls, a, 'x'), 'x');
+    ck_assert_int_ne(near, a);
+    for (size_t i = 0; i < 1000; i++)
+        ck_assert_int_eq(lang_near(ls, a = lang_step(ls, a, 'x'), 20), near);
+    languages_close(ls);
+}
+END_TEST
+
+START_TEST(subsets_and_texts)
+{
+    struct budget b = purse();
+    struct languages *ls = languages_open(&b);
+    uint64_t first[4];
+    lang a = regex(ls, "^(b|a|abc)$"), c = regex(ls, "^[a-c]+$");
+    ck_assert_int_eq(lang_subset(ls, a, c), LANG_YES);
+    ck_assert_int_eq(lang_subset(ls, c, a), LANG_NO);
+    ck_assert_int_eq(lang_subset(ls, c, LANG_CHARS), LANG_YES);
+    ck_assert_int_eq(lang_subset(ls, LANG_ALL, LANG_CHARS), LANG_NO);
+    lang_first(ls, a, first);
+    ck_assert_uint_eq(first[1], (uint64_t)3 << ('a' - 64));
+    ck_assert_uint_eq(first[0] | first[2] | first[3], 0);
+    languages_close(ls);
+}
+END_TEST
+
+static bool join_texts(void *arg, const char *p, size_t n)
+{
+    char *to = arg;
+    strncat(to, p, n);
+    strcat(to, "|");
+    return strlen(to) < 40;
+}
+
+START_TEST(all_texts_come_in_order)
+{
+    struct budget b = purse();
+    struct languages *ls = languages_open(&b);
+    char found[100] = "";
+    ck_assert(lang_each(ls, regex(ls, "^(b?|a|ab{0,2}c)$"), join_texts, found));
+    ck_assert_str_eq(found, "|a|abbc|abc|ac|b|");
+    ck_assert(!lang_each(ls, regex(ls, "^ba*b$"), join_texts, found));
+    found[0] = 0;
+    ck_assert(!lang_each(ls, regex(ls, "^[ab]{5}$"), join_texts, found));
+    ck_assert(lang_each(ls, LANG_NONE, join_texts, found));
+    languages_close(ls);
+}
+END_TEST
+
+/* ---- leaves: numbers in which the digits' sum is a multiple of three ---- */
+
+static uint32_t leaf_step(void *owner, uint32_t s, unsigned char byte)
+{
+    (void)owner;
+    return byte < '0' || byte > '9' ? LEAF_DEAD : (s + byte - '0') % 3;
+}
+static bool leaf_accepts(void *owner, uint32_t s)
+{
+    (void)owner;
+    return s == 0;
+}
+static uint32_t leaf_near(void *owner, uint32_t s, uint32_t n)
+{
+    (void)owner;
+    (void)n;
+    return s;
+}
+static void leaf_close(void *owner)
+{
+    ++*(int *)owner;
+}
+
+START_TEST(leaves_are_languages)
+{
+    static const struct leaf_calls calls = {
+        leaf_step, leaf_accepts, leaf_near, leaf_close, {(uint64_t)0x3FF << '0', 0, 0, 0}};
+    struct budget b = purse();
+    int closed = 0;
+    struct languages *ls = languages_open(&b);
+    ck_assert_ptr_null(lang_leaf_owner(ls));
+    lang_set_leaf_owner(ls, &calls, &closed);
+    ck_assert_ptr_eq(lang_leaf_owner(ls), &closed);
+    lang a = lang_leaf(ls, 0), c = lang_concat(ls, lang_leaf(ls, 1), lang_text(ls, "x", 1));
+    ck_assert(accepts(ls, a, "12") && accepts(ls, a, "") && !accepts(ls, a, "13"));
+    ck_assert(accepts(ls, c, "2x") && !accepts(ls, c, "1x") && !accepts(ls, c, "2"));
+    ck_assert(lang_step(ls, a, 'x') == LANG_NONE);
+    a = lang_and(ls, a, regex(ls, "^[124]{1,2}$"));
+    ck_assert_int_eq(lang_decide(ls, a), LANG_YES);
+    ck_assert(accepts(ls, a, "12") && !accepts(ls, a, "3"));
+    ck_assert_int_eq(lang_is_live(ls, lang_and(ls, a, regex(ls, "^1+$"))), LANG_NO);
+    ck_assert_int_eq(lang_leaf(ls, LEAF_DEAD), LANG_NONE);
+    ck_assert_uint_eq(lang_leaf(ls, LEAF_NO_BUDGET), LANG_FAIL);
+    languages_close(ls);
+    ck_assert_int_eq(closed, 1);
+}
+END_TEST
+
+/* ---- the budget and memory ---- */
+
+/* Everything once; true: nothing failed. */
+static bool use_all(struct budget *b)
+{
+    struct languages *ls = languages_open(b);
+    uint64_t first[4];
+    uint32_t count;
+    char found[200] = "";
+    if (!ls)
+        return false;
+    lang a = regex(ls, "^(\\p{Lu}|[a-c]{0,300}|x(y|z$))+"), c = regex(ls, "^(abc|abd|ab){3,9}$");
+    a = lang_and(ls, a, lang_not(ls, lang_or(ls, c, lang_length(ls, 0, 3, 5))));
+    bool good = lang_decide(ls, a) == LANG_YES && lang_is_live(ls, a) != LANG_UNKNOWN;
+    good &= lang_subset(ls, c, a) != LANG_UNKNOWN && lang_near(ls, a, 7) != LANG_FAIL;
+    for (size_t i = 0; i < 40; i++)
+        a = lang_step(ls, a, (unsigned char)"abc"[i % 3]);
+    c = lang_step(ls, regex(ls, "^(abc|abd|a)?$"), 'a');
+    good &= a != LANG_FAIL && c != LANG_FAIL;
+    if (c != LANG_FAIL)
+        lang_first(ls, c, first);
+    good &= lang_count(ls, c, 10, &count) && lang_each(ls, c, join_texts, found);
+    languages_close(ls);
+    return good;
+}
+
+START_TEST(every_failing_allocation_is_reported)
+{
+    size_t at = 0;
+    for (bool good = false; !good; at++) {
+        struct budget b = purse();
+        allocs_start(at + 1, _i);
+        good = use_all(&b);
+        bool failed = allocs_count() > at;
+        allocs_stop();
+        ck_assert_uint_eq(allocs_live(), 0);
+        ck_assert_uint_eq(b.bytes, purse().bytes);
+        if (!failed)
+            ck_assert(good);
+        good &= !failed;
+    }
+    ck_assert_uint_gt(at, 20);
+}
+END_TEST
+
+START_TEST(every_budget_is_kept)
+{
+    for (size_t bytes = 0, steps = 0; steps < 40000; steps += 1 + steps / 50, bytes += 4000) {
+        struct budget b = {_i ? bytes : (size_t)64 << 20, _i ? 1000000 : steps, false};
+        const size_t before = b.bytes;
+        bool good = use_all(&b);
+        ck_assert_uint_eq(b.bytes, before);
+        ck_assert(!b.no_memory);
+        if (good)
+            return;
+    }
+    ck_abort_msg("it never came to its end");
+}
+END_TEST
+
+SUITE("language", LOOP(expressions_are_sets, 0, 100),
+      LOOP(large_bounds_are_not_counted, 0, sizeof large / sizeof *large),
+      TEST(what_cannot_be_proven_is_not_claimed), TEST(masks_share_the_states_of_a_counter),
+      TEST(subsets_and_texts), TEST(all_texts_come_in_order), TEST(leaves_are_languages),
+      LOOP(every_failing_allocation_is_reported, 0, 2), LOOP(every_budget_is_kept, 0, 2))

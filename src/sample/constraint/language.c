@@ -262,6 +262,8 @@ lang lang_repeat(struct languages *ls, lang a, uint32_t min, uint32_t max)
         return LANG_BLANK;
     if (has_flag(ls, a, LANG_NULLABLE))
         min = 0;
+    if (a == ls->character && !min && max == LANG_MANY)
+        return LANG_CHARS;
     if (a == LANG_ALL || a == LANG_CHARS || (min == 1 && max == 1))
         return a;
     if (node_of(ls, a)->kind == KIND_REPEAT && flatten(node_of(ls, a), &min, &max))

@@ -81,6 +81,12 @@ static uint32_t ways_of_repeat(uint32_t once)
 
 enum { INHERITED = LANG_PLAIN | LANG_CLOSED | LANG_OPEN | LANG_FINITE };
 
+/* Has each rest every length from its shortest on? */
+static bool is_upward(const struct lang_node *x)
+{
+    return x->flags & LANG_OPEN && x->flags & LANG_PLAIN && x->gap == 1;
+}
+
 static void concat_facts(struct lang_node *x, const struct lang_node *a, const struct lang_node *b)
 {
     x->flags = a->flags & b->flags & (LANG_NULLABLE | LANG_PLAIN | LANG_CLOSED | LANG_FINITE);
@@ -89,7 +95,7 @@ static void concat_facts(struct lang_node *x, const struct lang_node *a, const s
     x->shortest = add_sizes(a->shortest, b->shortest);
     x->longest = add_sizes(a->longest, b->longest);
     x->worst = larger(add_sizes(a->worst, b->shortest), b->worst);
-    x->gap = larger(larger(a->gap, b->gap), x->worst);
+    x->gap = is_upward(b) ? 1 : larger(larger(a->gap, b->gap), x->worst);
     x->big = larger(a->big, b->big);
 }
 
@@ -105,7 +111,7 @@ static void repeat_facts(struct lang_node *x, const struct lang_node *a)
     x->shortest = multiply_sizes(a->shortest, x->min);
     x->longest = a->longest ? multiply_sizes(a->longest, x->max) : 0;
     x->worst = add_sizes(a->worst, multiply_sizes(a->shortest, more));
-    x->gap = larger(a->gap, x->worst);
+    x->gap = a->shortest == 1 && a->longest == 1 ? a->gap : larger(a->gap, x->worst);
     x->big = larger(a->big, x->max == LANG_MANY ? x->min : x->max);
 }
 
@@ -115,6 +121,7 @@ static void or_facts(const struct languages *ls, struct lang_node *x, const uint
     x->flags = first->flags & (INHERITED | LANG_NULLABLE);
     x->ways = first->ways;
     x->shortest = LANG_MANY;
+    bool upward = true;
     for (uint32_t i = 0; i < x->b; i++) {
         const struct lang_node *y = node_of(ls, parts[i]);
         x->flags = (x->flags & (y->flags | LANG_NULLABLE)) | (y->flags & LANG_NULLABLE);
@@ -122,9 +129,12 @@ static void or_facts(const struct languages *ls, struct lang_node *x, const uint
         x->shortest = smaller(x->shortest, y->shortest);
         x->longest = larger(x->longest, y->longest);
         x->worst = larger(x->worst, y->worst);
-        x->gap = larger(x->gap, y->gap);
+        x->gap = larger(x->gap, larger(y->gap, y->worst));
         x->big = larger(x->big, y->big);
+        upward &= is_upward(y);
     }
+    if (upward)
+        x->gap = 1;
 }
 
 /* Closed are: P and a length, where each rest of P has lengths in every window that is so wide; and an
