@@ -6,7 +6,6 @@
  *     all LETTERS N     for every text of at most N letters that is alive: the text, '#' or '.', and
  *                       its signature. Going on from a place leaves older places as they were: each
  *                       is used again behind all that follows it.
- *     end LETTERS HEX   an accepted text that goes on from this one, found by chance, or "none"
  *     format NAME HEX   '#', '.' or 'x', or unknown */
 #include "sample/constraint/gbnf.h"
 #include "sample/constraint/string_formats.h"
@@ -107,35 +106,6 @@ static void print_all(const struct place *p, const char *letters, char *text, si
     }
 }
 
-/* A walk by chance behind p; false: it did not end in time. */
-static bool walk(struct place p, const char *letters, char *text, uint64_t *seed)
-{
-    size_t n = 0;
-    while (n < 60 && mark(STEP_ALIVE, &p) != '#') {
-        *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-        text[n] = letters[(*seed >> 33) % strlen(letters)];
-        n += r.step(r.self, &track, &p, (unsigned char)text[n]) == STEP_ALIVE;
-    }
-    text[n] = 0;
-    return n < 60;
-}
-
-static void print_end(const char *letters, char *text, size_t n)
-{
-    struct place p;
-    uint64_t seed = 1;
-    enum step s = r.begin(r.self, &track, &p);
-    for (size_t i = 0; i < n && s == STEP_ALIVE; i++)
-        s = r.step(r.self, &track, &p, (unsigned char)text[i]);
-    for (int tries = 0; tries < 2000; tries++)
-        if (walk(p, letters, text + n, &seed)) {
-            check_compacted(text, strlen(text));
-            puts(text);
-            return;
-        }
-    puts("none");
-}
-
 static void print_format(const char *name, const char *text, size_t n)
 {
     bool known;
@@ -160,8 +130,6 @@ static void obey(char *line)
         puts(open_grammar(text, from_hex(line + 8, text)));
     else if (!strncmp(line, "text ", 5))
         print_text(text, from_hex(line + 5, text));
-    else if (sscanf(line, "end %63s %n", name, &used) == 1)
-        print_end(name, text, from_hex(line + used, text));
     else if (sscanf(line, "format %63s %n", name, &used) == 1)
         print_format(name, text, from_hex(line + used, text));
     else if (sscanf(line, "all %63s %u", name, &most) == 2) {
