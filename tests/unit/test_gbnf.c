@@ -1,0 +1,299 @@
+/* ldflags: -Wl,@tests/support/allocs.ld */
+/* Grammars: what they accept and refuse, what is wrong with them, and large ones. */
+#include "allocs.h"
+#include "sample/constraint/gbnf.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES = 4 << 20, STEPS = 1000000 };
+
+/* Texts are separated by TAB. */
+struct grammar_case {
+    const char *grammar, *good, *bad;
+};
+
+static const struct grammar_case cases[] = {
+    {"root ::= sum\nsum ::= term (\"+\" term)*\nterm ::= number\nnumber ::= [0-9]+",
+     "42\t1+2+3+4+5\t123+456", "\t+\t/ 3\t1+2+\t12a45"},
+    {"root ::= expression\n"
+     "expression ::= term ws ((\"+\"|\"-\") ws term)*\n"
+     "term ::= factor ws ((\"*\"|\"/\") ws factor)*\n"
+     "factor ::= number | variable | \"(\" expression \")\" | call\n"
+     "number ::= [0-9]+\n"
+     "variable ::= [a-zA-Z_][a-zA-Z0-9_]*\n"
+     "call ::= variable ws \"(\" (expression (\",\" ws expression)*)? \")\"\n"
+     "ws ::= [ \\t\\n\\r]?",
+     "42\t1*2*3\tx\tx+10\t(a+b)*(c-d)\tf()\tf(x,y+2)\tf(g(x), h(y, z))\tx1 + y2\t((((1))))",
+     "\t+\t/ 3x\tx + + y\ta * / b\tf(,)\tf(x y)\t(a + b\tx + y)\t42 +\tf(g(x), h(y, z)"},
+    {"root ::= ... \"abc\" ...",
+     "abcabcabc\taaaabcccc\t"
+     "\xF0\x9F\x94\xB5\xF0\x9F\x9F\xA0\xE2\x9C\x85"
+     "abc\xE2\x9D\x8C\xF0\x9F\x9F\xA0\xF0\x9F\x94\xB5",
+     "aaabcccc\taaaaabcccc\taaaabccc\t\xF0\x9F\x94\xB5\xF0\x9F\x9F\xA0"
+     "abcabc"},
+    {"root ::= cons+ vowel* cons? (vowel cons)*\nvowel ::= [aeiouy]\n"
+     "cons ::= [bcdfghjklmnpqrstvwxyz]\n",
+     "yes\tno\tnoyes\tcrwth\tfour\tbryyyy", "yess\tyesno\tforty\tcatyyy"},
+    {"root ::= [ab]{4}", "aaaa\tabab", "\ta\taaaaa"},
+    {"root ::= [ab]{ 4 , }", "aaaa\tbbbbbbb", "\taba"},
+    {"root ::= [ab]{0,4}", "\ta\taaab", "aaaaa\tc"},
+    {"root ::= (\"0x\" [A-F0-9]{2} \" \"?){3,5}", "0xFF 0x12 0xAB\t0xFF0x120xAB 0x00 0x00",
+     "\t0xFF\t0xFF 0x12\t0xFF 0x12 0xAB 0x00 0x00 0x00"},
+    {"root ::= ( [x]* )*", "\tx\txx", "y\txy"},
+    {"root ::= \"a\" | root \"a\"", "a\taaaa", "\tb\tab"},
+    {"root ::= asdf\nasdf ::= \"a\" | foo \"b\"\nfoo ::= \"c\" | empty asdf \"d\" | \"e\"\n"
+     "empty ::= \"blah\" | ",
+     "a\tcb\teb\tadb\tblahadb\tblahebdb", "\tb\tblahcd\tab"},
+    {"root ::= \"[\" (root (\",\" root)*)? \"]\"", "[]\t[[],[[]]]", "\t[\t[,]\t[[]"},
+    {"root ::= root root | \"a\" |", "\ta\taaaaaaaa", "b"},
+    {"root ::= \"a\" root \"a\" | \"b\" root \"b\" | [ab]?", "\ta\tabba\tababa", "ab\tabb"},
+    /* a repeat of what is not regular is counted, not spelled out */
+    {"root ::= x{2,3}\nx ::= \"(\" x? \")\"", "()()\t(())()((()))", "\t()\t()()()()\t(("},
+    {"root ::= x{2,} y\nx ::= | \"(\" x? \")\"\ny ::= \"!\"", "!\t()!\t()()(())!", "()\t!!"},
+    {"root ::= x{3,1000000000} \".\"\nx ::= \"a\" | \"(\" x \")\"", "aaa.\taa(a)a.",
+     ".\taa.\t(aa)a."},
+    /* spelling */
+    {"# comment\nroot ::= # here\n  \"x\" | # there\n\n  (\n \"y\" # inside\n \"z\"\n)\n\n# end",
+     "x\tyz", "\ty\txyz"},
+    {"root ::= [^\\n\\x41-C\\]]\r\nother_rule-1 ::= \"\"", "a\tD\t\xC3\xA9\t[", "\n\tA\tC\t]\t"},
+    {"root ::= [a-]\"\\x41\\u00e9\\U0001F600\\\"\\\\\"",
+     "aA\xC3\xA9\xF0\x9F\x98\x80\"\\\t-A\xC3\xA9"
+     "\xF0\x9F\x98\x80\"\\",
+     "bA"},
+    {"root ::= <think> !</think>* </think> \"a\"",
+     "\xFF<think>\xFF</think>a\t\xFF<think>b c\xFF</think>a",
+     "<think></think>a\t\xFF<think>\xFF<think>\xFF</think>a"},
+    {"root ::= ((!<x>))+ <x>", "ab\xFF<x>", "\xFF<x>"},
+    /* rules without an end go, and so does what needs them */
+    {"root ::= \"a\" (endless | \"b\") | endless\nendless ::= \"c\" endless", "ab", "\ta\tc\tac"},
+    {"root ::= \"a\" endless? endless{0,9} \"b\"\nendless ::= \"(\" endless \")\"", "ab", "a(\ta"},
+    {"root ::= x \"!\"\nx ::= y \"1\" | \"x\"\ny ::= x \"2\" | \"y\"", "x!\ty1!\tx21!\ty121!",
+     "y!\tx2!"},
+};
+
+static struct budget purse(void)
+{
+    return (struct budget){.bytes = BYTES, .steps = STEPS};
+}
+
+static bool matches(const struct recognizer *r, struct track *t, const char *text, size_t n)
+{
+    struct place p;
+    enum step s = r->begin(r->self, t, &p);
+    for (size_t i = 0; i < n && s == STEP_ALIVE; i++)
+        s = r->step(r->self, t, &p, (unsigned char)text[i]);
+    ck_assert(s != STEP_NO_ROOM);
+    return s == STEP_ALIVE && r->accepts(r->self, t, &p);
+}
+
+static void check_texts(const struct recognizer *r, const char *grammar, const char *texts,
+                        bool good)
+{
+    struct track t = {.limit = 1 << 20};
+    for (const char *c = texts; c; c = strchr(c, '\t') ? strchr(c, '\t') + 1 : NULL) {
+        const size_t n = strcspn(c, "\t");
+        ck_assert_msg(matches(r, &t, c, n) == good, "%s: %.*s", grammar, (int)n, c);
+    }
+    free(t.bytes);
+}
+
+START_TEST(texts)
+{
+    const struct grammar_case *c = &cases[_i];
+    struct budget b = purse();
+    struct tern_error e;
+    struct recognizer r;
+    ck_assert_msg(!gbnf_open(&r, c->grammar, strlen(c->grammar), &b, &e), "%s: %s", c->grammar,
+                  e.text);
+    check_texts(&r, c->grammar, c->good, true);
+    check_texts(&r, c->grammar, c->bad, false);
+    r.close(r.self);
+    ck_assert_uint_eq(b.bytes, BYTES);
+}
+END_TEST
+
+static const struct {
+    const char *grammar, *wrong;
+} mistakes[] = {
+    {"", "line 1: there is no rule root"},
+    {"rot ::= \"a\"", "line 1: there is no rule root"},
+    {"root ::= a\n\na ::= numero", "line 3: there is no rule numero"},
+    {"root ::= \"a\"\nroot ::= \"b\"", "line 2: this rule is already defined in line 1"},
+    {"root ::= root", "line 1: no text matches the grammar"},
+    {"\nroot ::= \"a\" x\nx ::= \"(\" x", "line 2: no text matches the grammar"},
+    {"root ::= [^\\x00-\\U0010FFFF]", "line 1: no text matches the grammar"},
+    {"root ::= \"a", "line 1: the text ends in a literal or class"},
+    {"root ::= [a", "line 1: the text ends in a literal or class"},
+    {"root ::= []", "line 1: an empty class"},
+    {"root ::= [z-a]", "line 1: a range of a class is empty: its ends are the wrong way round"},
+    {"root ::=\n(\n\"a\"", "line 2: a group is not closed"},
+    {"root ::= \"a\")", "line 1: unexpected ')'"},
+    {"root ::= \"a\" $", "line 1: unexpected '$'"},
+    {"root ::= \"a\" \x01", "line 1: unexpected byte 0x01"},
+    {"root ::= \"\xFF\"", "line 1: invalid UTF-8"},
+    {"root ::= \"\\q\"",
+     "line 1: unknown escape; \\x \\u \\U \\t \\r \\n \\\\ \\\" \\[ \\] \\- are known"},
+    {"root ::= \"\\u12\"", "line 1: an escape has too few hexadecimal digits"},
+    {"root ::= \"\\uD800\"", "line 1: an escape is no character: U+D800"},
+    {"root = \"a\"", "line 1: '::=' is expected behind the name of a rule"},
+    {"::= \"a\"", "line 1: the name of a rule is expected"},
+    {"root ::= *", "line 1: nothing stands before '*'"},
+    {"root ::= (\"a\" | +)", "line 1: nothing stands before '+'"},
+    {"root ::= \"a\"{,3}", "line 1: a number is expected in {}"},
+    {"root ::= \"a\"{3,1}", "line 1: {3,1}: the most is below the least"},
+    {"root ::= \"a\"{3", "line 1: '}' is expected"},
+    {"root ::= \"a\"{99999999999}", "line 1: a number of repeats is too large"},
+    {"root ::= <[10]>", "line 1: tokens by number are not supported: write <name>"},
+    {"root ::= <x", "line 1: a token is written <name>"},
+    {"root ::= !\"a\"", "line 1: a token must follow '!'"},
+    {"root ::= !<x>", "line 1: !<name> is supported only as !<name>* or !<name>+"},
+    {"root ::= (!<x> \"a\")*", "line 1: !<name> is supported only as !<name>* or !<name>+"},
+    {"root ::= !<x>{2,}", "line 1: !<name> is supported only as !<name>* or !<name>+"},
+};
+
+START_TEST(says_what_is_wrong)
+{
+    struct budget b = purse();
+    struct tern_error e = {0};
+    struct recognizer r;
+    char wanted[200];
+    const char *grammar = mistakes[_i].grammar;
+    snprintf(wanted, sizeof wanted, "grammar: %s", mistakes[_i].wrong);
+    ck_assert_int_eq(gbnf_open(&r, grammar, strlen(grammar), &b, &e), TERN_USAGE);
+    ck_assert_str_eq(e.text, wanted);
+    ck_assert_uint_eq(b.bytes, BYTES);
+}
+END_TEST
+
+/* text = n times `piece`, in which '%' stands for the number and '@' for the next one */
+static size_t repeat(char *text, const char *piece, unsigned n)
+{
+    char *to = text;
+    for (unsigned i = 0; i < n; i++)
+        for (const char *c = piece; *c; c++)
+            if (*c == '%' || *c == '@')
+                to += sprintf(to, "%u", i + (*c == '@'));
+            else
+                *to++ = *c;
+    *to = 0;
+    return (size_t)(to - text);
+}
+
+static enum tern_status open_bomb(struct recognizer *r, const char *head, const char *piece,
+                                  unsigned n, const char *tail, struct budget *b)
+{
+    static char text[GBNF_MOST + 1000];
+    size_t at = (size_t)sprintf(text, "%s", head);
+    at += repeat(text + at, piece, n);
+    at += (size_t)sprintf(text + at, "%s", tail);
+    *b = purse();
+    return gbnf_open(r, text, at, b, NULL);
+}
+
+/* An answer or a refusal within 4 MiB and the steps, and texts of it are read. */
+START_TEST(bombs)
+{
+    static const struct {
+        const char *head, *piece;
+        unsigned n;
+        const char *tail, *text;
+        enum tern_status status;
+    } bombs[] = {
+        {"root ::= ", "(", 60000, "", "", TERN_USAGE},
+        {"root ::= r0\n", "r% ::= r@\n", 10000, "r10000 ::= \"a\"\n", "a", TERN_OK},
+        {"root ::= r0\n", "r% ::= \"x\" r@|\"y\"\n", 8000, "r8000 ::= \"a\"\n", "xxxxy", TERN_OK},
+        {"root ::= r0\n", "r% ::= \"(\" r@|r0 \")\"\n", 8000, "r8000 ::= \"a\"\n", "(", TERN_OK},
+        {"root ::= (\"a\" | \"aa\"){0,1000000000}", "", 1, "", "aaaaaaaaaaaaaaaaaaaa", TERN_OK},
+        {"root ::= (\"(\" root \")\"){0,1000000000} \"x\"", "", 1, "", "(x)x", TERN_OK},
+        {"root ::= ", "(\"a\" root|", 9000, "", "", TERN_USAGE},
+        {"root ::= r0\n", "r% ::= r@ r@\n", 9000, "r9000 ::= \"a\"\n", "a", TERN_LIMIT},
+        {"root ::= root root | \"a\"\n", "", 1, "", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", TERN_OK},
+        {"root ::= ", "\"a\"? ", 20000, "", "aa", TERN_OK},
+        {"", "[", 1000000 / 4, "", "", TERN_USAGE},
+        {"root ::= \"", "a", 262140, "\"", "", TERN_LIMIT},
+    };
+    struct budget b;
+    struct recognizer r;
+    const enum tern_status s =
+        open_bomb(&r, bombs[_i].head, bombs[_i].piece, bombs[_i].n, bombs[_i].tail, &b);
+    ck_assert_int_eq(s, bombs[_i].status);
+    if (!s) {
+        struct track t = {.limit = 8 << 20};
+        struct place p;
+        ck_assert_int_eq(r.begin(r.self, &t, &p), STEP_ALIVE);
+        for (const char *c = bombs[_i].text; *c; c++)
+            ck_assert_int_eq(r.step(r.self, &t, &p, (unsigned char)*c), STEP_ALIVE);
+        free(t.bytes);
+        r.close(r.self);
+    }
+    ck_assert_uint_eq(b.bytes, BYTES);
+}
+END_TEST
+
+static void use(void)
+{
+    static const char grammar[] =
+        "root ::= \"(\" root \")\" root | [a-c]{2,3} | x*\nx ::= \"x\" root? \"y\"";
+    struct track t = {.limit = 1 << 20};
+    struct budget b = purse();
+    struct recognizer r;
+    struct place p;
+    if (gbnf_open(&r, grammar, strlen(grammar), &b, NULL)) {
+        ck_assert(b.no_memory && b.bytes == BYTES);
+        return;
+    }
+    enum step s = r.begin(r.self, &t, &p);
+    for (const char *c = "((ab)xyx(aa)bcay)ab"; *c && s == STEP_ALIVE; c++) {
+        struct track to = {.limit = 1 << 20};
+        s = r.step(r.self, &t, &p, (unsigned char)*c);
+        if (s == STEP_ALIVE && r.compact(r.self, &t, &to, &p, 1) == STEP_ALIVE) {
+            free(t.bytes);
+            t = to;
+        } else
+            free(to.bytes);
+        ck_assert(s != STEP_DEAD);
+    }
+    ck_assert(s == STEP_NO_ROOM || r.accepts(r.self, &t, &p));
+    free(t.bytes);
+    r.close(r.self);
+    ck_assert_uint_eq(b.bytes, BYTES);
+}
+
+START_TEST(every_allocation_fails)
+{
+    allocs_start(0, 0);
+    use();
+    const size_t n = allocs_count();
+    ck_assert_uint_gt(n, 10);
+    for (size_t i = 1; i <= n; i++)
+        for (int rest = 0; rest < 2; rest++) {
+            allocs_start(i, rest);
+            use();
+            ck_assert_uint_eq(allocs_live(), 0);
+        }
+    allocs_stop();
+}
+END_TEST
+
+/* Every budget is enough or refused, and everything comes back. */
+START_TEST(every_budget)
+{
+    const char *grammar = cases[1].grammar;
+    for (size_t bytes = 0; bytes < 40000; bytes += 97) {
+        struct budget b = {.bytes = bytes, .steps = STEPS};
+        struct recognizer r;
+        enum tern_status s = gbnf_open(&r, grammar, strlen(grammar), &b, NULL);
+        ck_assert(s == TERN_OK || s == TERN_LIMIT);
+        if (!s)
+            r.close(r.self);
+        ck_assert_uint_eq(b.bytes, bytes);
+    }
+}
+END_TEST
+
+SUITE("gbnf", LOOP(texts, 0, sizeof cases / sizeof *cases),
+      LOOP(says_what_is_wrong, 0, sizeof mistakes / sizeof *mistakes), LOOP(bombs, 0, 12),
+      TEST(every_allocation_fails), TEST(every_budget))

@@ -1,0 +1,149 @@
+/* ldflags: -Wl,@tests/support/allocs.ld */
+/* Rules on numbers as languages. What a rule allows is held against fractions by
+ * tests/cli/test_number_rules.py. */
+#include "allocs.h"
+#include "sample/constraint/numbers.h"
+#include "suite.h"
+
+#include <string.h>
+
+static struct budget budget;
+
+static struct languages *open_languages(void)
+{
+    budget = (struct budget){.bytes = (size_t)64 << 20, .steps = 1 << 24};
+    struct languages *ls = languages_open(&budget);
+    ck_assert(ls);
+    return ls;
+}
+
+static bool matches(struct languages *ls, lang x, const char *text)
+{
+    for (; *text; text++)
+        x = lang_step(ls, x, (unsigned char)*text);
+    return lang_accepts(ls, x);
+}
+
+static struct decimal decimal_of(const char *text)
+{
+    struct decimal d;
+    ck_assert(decimal_read(text, strlen(text), &d));
+    return d;
+}
+
+static struct number_rule unit_rule(const char *unit)
+{
+    struct number_rule r = {0};
+    struct decimal d = decimal_of(unit);
+    ck_assert(unit_read(&d, &r.multiple_of));
+    return r;
+}
+
+START_TEST(plain_rules)
+{
+    static const char *const numbers[] = {"0",   "-0",      "12",  "-3.25",       "0.10",
+                                          "1e9", "-1.5E-3", "0e0", "1E+999999999"};
+    static const char *const integers[] = {"0", "-0", "12", "-30", "1.0", "-0.0"};
+    static const char *const neither[] = {"",    "-",     "01",  ".5",          "5.", "+1",
+                                          "1e",  "1.",    "1e+", "0x1",         "1 ", " 1",
+                                          "--1", "1.0.0", "NaN", "1e1234567890"};
+    static const char *const no_integers[] = {"1.5", "1.00", "1e2", "1e0"};
+    struct languages *ls = open_languages();
+    const struct number_rule any = {0}, whole = unit_rule("1.0");
+    const lang x = numbers_lang(ls, &any), y = numbers_lang(ls, &whole);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        ck_assert_msg(matches(ls, x, numbers[i]), "%s", numbers[i]);
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        ck_assert_msg(matches(ls, x, integers[i]) && matches(ls, y, integers[i]), "%s",
+                      integers[i]);
+    for (size_t i = 0; i < sizeof neither / sizeof *neither; i++)
+        ck_assert_msg(!matches(ls, x, neither[i]) && !matches(ls, y, neither[i]), "%s", neither[i]);
+    for (size_t i = 0; i < sizeof no_integers / sizeof *no_integers; i++)
+        ck_assert_msg(!matches(ls, y, no_integers[i]), "%s", no_integers[i]);
+    languages_close(ls);
+}
+END_TEST
+
+/* Leaves join with expressions: 5, 10, 15 or "ten", or a fraction below 1. */
+START_TEST(leaves)
+{
+    struct languages *ls = open_languages();
+    struct number_rule fives = unit_rule("5"),
+                       part = {.has_lo = true, .has_hi = true, .open_hi = true};
+    const struct decimal lo = decimal_of("5"), hi = decimal_of("15"), one = decimal_of("1");
+    fives.has_lo = fives.has_hi = true, fives.lo = lo, fives.hi = hi;
+    part.hi = one;
+    lang x = lang_or(ls, numbers_lang(ls, &fives), numbers_lang(ls, &part));
+    x = lang_or(ls, x, lang_text(ls, "ten", 3));
+    static const char *const good[] = {"5", "10", "15.0", "ten", "0", "0.0", "0.125"};
+    static const char *const bad[] = {"",      "1",    "20", "1.5", "te",   "5.5",
+                                      "10.00", "-0.5", "-0", "0.",  "0.5e0"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        ck_assert_msg(matches(ls, x, good[i]), "%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(!matches(ls, x, bad[i]), "%s", bad[i]);
+    ck_assert_int_eq(lang_is_live(ls, lang_step(ls, x, '1')), LANG_YES);
+    ck_assert_uint_eq(lang_step(ls, x, '2'), LANG_NONE);
+    struct number_rule none = fives;
+    none.lo = decimal_of("6"), none.hi = decimal_of("9");
+    ck_assert_uint_eq(numbers_lang(ls, &none), LANG_NONE);
+    languages_close(ls);
+}
+END_TEST
+
+/* Prefixes that differ in nothing that counts are one state: here 7 remainders for each length. */
+START_TEST(states_are_few)
+{
+    struct languages *ls = open_languages();
+    const struct number_rule sevens = unit_rule("7");
+    struct number_rule r = sevens;
+    r.has_lo = true, r.lo = decimal_of("0");
+    const lang x = numbers_lang(ls, &r);
+    lang seen[1000], n = 0;
+    for (unsigned i = 1000; i < 10000; i++) {
+        lang at = x, k = 0;
+        for (unsigned power = 1000; power; power /= 10)
+            at = lang_step(ls, at, (unsigned char)('0' + i / power % 10));
+        while (k < n && seen[k] != at)
+            k++;
+        ck_assert_uint_lt(k, 1000);
+        seen[k] = at, n += k == n;
+    }
+    ck_assert_uint_eq(n, 7);
+    languages_close(ls);
+}
+END_TEST
+
+static void use(void)
+{
+    budget = (struct budget){.bytes = (size_t)64 << 20, .steps = 1 << 24};
+    struct languages *ls = languages_open(&budget);
+    if (!ls)
+        return;
+    struct number_rule r = unit_rule("0.07");
+    r.has_lo = true, r.lo = decimal_of("-3");
+    lang x = numbers_lang(ls, &r);
+    for (const char *c = "140000000000000000.07"; *c; c++)
+        x = lang_step(ls, x, (unsigned char)*c);
+    ck_assert(x == LANG_FAIL || lang_accepts(ls, x));
+    ck_assert(x != LANG_FAIL || budget.no_memory);
+    languages_close(ls);
+}
+
+START_TEST(every_allocation_fails)
+{
+    allocs_start(0, 0);
+    use();
+    const size_t n = allocs_count();
+    for (size_t i = 1; i <= n; i++)
+        for (int rest = 0; rest < 2; rest++) {
+            allocs_start(i, rest);
+            use();
+            ck_assert_uint_eq(allocs_live(), 0);
+        }
+    allocs_stop();
+}
+END_TEST
+
+SUITE("numbers", TEST(plain_rules), TEST(leaves), TEST(states_are_few),
+      TEST(every_allocation_fails))
