@@ -194,7 +194,7 @@ static enum tern_status open_bomb(struct recognizer *r, const char *head, const 
 }
 
 /* An answer or a refusal within 4 MiB and the steps, and texts of it are read. */
-START_TEST(bombs)
+START_TEST(large_grammars)
 {
     static const struct {
         const char *head, *piece;
@@ -295,5 +295,5 @@ START_TEST(every_budget)
 END_TEST
 
 SUITE("gbnf", LOOP(texts, 0, sizeof cases / sizeof *cases),
-      LOOP(says_what_is_wrong, 0, sizeof mistakes / sizeof *mistakes), LOOP(bombs, 0, 12),
+      LOOP(says_what_is_wrong, 0, sizeof mistakes / sizeof *mistakes), LOOP(large_grammars, 0, 12),
       TEST(every_allocation_fails), TEST(every_budget))
