@@ -170,9 +170,9 @@ static uint32_t evaluated_items(const struct schema *s, const struct goal *rest)
 {
     uint32_t n = 0;
     for (const struct goal *g = rest->next; g && g != rest->since; g = g->next) {
-        if (g->kind == ATOM_REST && !g->quiet)
+        if (g->kind == ATOM_REST && g->era == rest->era)
             return UINT32_MAX;
-        if (g->kind != ATOM_GROUP || g->quiet)
+        if (g->kind != ATOM_GROUP || g->era != rest->era)
             continue;
         struct items items = items_of(s, g->a);
         if (items.rest)
@@ -185,7 +185,7 @@ static uint32_t evaluated_items(const struct schema *s, const struct goal *rest)
 /* Condition i evaluates the items that hold it, for this unevaluatedItems. */
 static bool evaluates(const struct array_form *f, uint32_t i, const struct goal *rest)
 {
-    if (f->t->s->dialect == DRAFT_2019 || f->contains[i]->quiet)
+    if (f->t->s->dialect == DRAFT_2019 || f->contains[i]->era != rest->era)
         return false;
     for (const struct goal *g = rest->next; g && g != rest->since; g = g->next)
         if (g == f->contains[i])
@@ -222,7 +222,7 @@ static bool gather(struct array_form *f)
         if (g->kind == ATOM_REST && evaluated_items(s, g) != UINT32_MAX)
             f->n_places = most(f->n_places, evaluated_items(s, g));
         f->shape.unique |= g->kind == ATOM_UNIQUE;
-        if (g->kind != ATOM_CONTAINS || (!g->b && g->c == SHAPE_NO_LIMIT && (!rest || g->quiet)))
+        if (g->kind != ATOM_CONTAINS || (!g->b && g->c == SHAPE_NO_LIMIT && !rest))
             continue;
         if (f->shape.n_contains == SHAPE_CONTAINS)
             return schema_refuse(s, s->subs[g->a >> 1].value, "contains",

@@ -50,27 +50,35 @@ static literal value_under(struct schema *s, const uint32_t *parts, uint32_t n, 
     return LITERAL_TRUE;
 }
 
-/* A key that x requires cannot have a value that both allow. */
-static bool key_decides(struct schema *s, const uint32_t *x, uint32_t n_x, const uint32_t *y,
-                        uint32_t n_y)
+/* The key comes; no value of it is allowed by both. */
+static bool key_decides(struct schema *s, uint32_t parts[2][MAX_PARTS], const uint32_t n[2],
+                        const char *p, size_t n_key)
 {
-    for (uint32_t i = 0; i < n_x; i++) {
-        uint32_t required = sub_find(s, x[i], K_REQUIRED);
+    literal both[] = {value_under(s, parts[0], n[0], p, n_key),
+                      value_under(s, parts[1], n[1], p, n_key)};
+    return both[0] != LITERAL_TRUE && both[1] != LITERAL_TRUE &&
+           node_is_plainly_empty(s, node_of(s, both, 2));
+}
+
+/* Some key that part `side` requires decides. */
+static bool required_decides(struct schema *s, uint32_t parts[2][MAX_PARTS], const uint32_t n[2],
+                             int side)
+{
+    for (uint32_t i = 0; i < n[side]; i++) {
+        uint32_t required = sub_find(s, parts[side][i], K_REQUIRED);
         for (uint32_t c = required ? schema_value(s, required)->first : 0; c && schema_step(s, 1);
              c = schema_value(s, c)->next) {
             const char *p = schema_text(s, c);
-            size_t n = schema_value(s, c)->n_text;
-            literal both[] = {value_under(s, x, n_x, p, n), value_under(s, y, n_y, p, n)};
-            if (both[1] == LITERAL_TRUE)
-                continue;
-            if (node_is_plainly_empty(s, node_of(s, both, 2)))
+            size_t n_key = schema_value(s, c)->n_text;
+            if (value_under(s, parts[!side], n[!side], p, n_key) == LITERAL_FALSE ||
+                key_decides(s, parts, n, p, n_key))
                 return true;
         }
     }
     return false;
 }
 
-bool disjoint(struct schema *s, unsigned type, literal x, literal y)
+bool disjoint(struct schema *s, unsigned type, const struct goal *atoms, literal x, literal y)
 {
     uint32_t parts[2][MAX_PARTS];
     unsigned may =
@@ -79,6 +87,14 @@ bool disjoint(struct schema *s, unsigned type, literal x, literal y)
         return true;
     if (type != T_OBJECT)
         return false;
-    uint32_t n = parts_of(s, x, parts[0]), k = parts_of(s, y, parts[1]);
-    return key_decides(s, parts[0], n, parts[1], k) || key_decides(s, parts[1], k, parts[0], n);
+    uint32_t n[] = {parts_of(s, x, parts[0]), parts_of(s, y, parts[1])};
+    if (required_decides(s, parts, n, 0) || required_decides(s, parts, n, 1))
+        return true;
+    for (const struct goal *g = atoms; g && schema_step(s, 1); g = g->next) {
+        const struct shape_key *k = &s->out->keys[g->a];
+        if ((g->kind == ATOM_REQUIRED || g->kind == ATOM_HAS) &&
+            key_decides(s, parts, n, s->out->text + k->at, k->n))
+            return true;
+    }
+    return false;
 }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_PATTERNS = 64, MAX_EXISTS = 3, MAX_CLASSES = 256, FEW_KEYS = 64 };
+enum { MAX_PATTERNS = 64, MAX_EXISTS = 8, MAX_CLASSES = 256, FEW_KEYS = 64 };
 
 struct entry {
     uint32_t key;
@@ -205,7 +205,7 @@ static void fill_class(struct object_form *f, struct form_class *c)
         if (g->kind != ATOM_REST)
             continue;
         for (const struct goal *h = g->next; h && h != g->since; h = h->next)
-            if (!h->quiet)
+            if (h->era == g->era)
                 evaluated |= h->kind == ATOM_REST ||
                              (h->kind == ATOM_GROUP && class_group(f, h->a, c, false));
         if (!evaluated)

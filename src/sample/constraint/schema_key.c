@@ -121,7 +121,7 @@ static bool key_evaluated(struct schema *s, const struct goal *rest, const char 
 {
     bool evaluated = false;
     for (const struct goal *g = rest->next; g && g != rest->since && !evaluated; g = g->next) {
-        if (g->quiet)
+        if (g->era != rest->era)
             continue;
         evaluated |= g->kind == ATOM_REST;
         if (g->kind == ATOM_GROUP)

@@ -209,6 +209,15 @@ uint32_t numbers_keyword(struct schema *s, uint32_t sub, const struct keyword *k
     return add_rule(s, &r) ? set_since(s, first) : NUMBERS_NONE;
 }
 
+/* In draft 4, 1.0 is no integer. */
+static lang without_point(struct schema *s, lang x)
+{
+    uint64_t set[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    set['.' / 64] &= ~((uint64_t)1 << '.' % 64);
+    lang others = lang_repeat(s->languages, lang_set(s->languages, set), 0, LANG_MANY);
+    return lang_and(s->languages, x, others);
+}
+
 lang numbers_language(struct schema *s, uint32_t set)
 {
     if (s->status || set == NUMBERS_NONE)
@@ -216,8 +225,12 @@ lang numbers_language(struct schema *s, uint32_t set)
     struct stretch rules = s->number_sets[set].rules;
     struct chunk_mark mark = schema_mark(s);
     lang *all = schema_take(s, rules.n * sizeof *all);
-    for (uint32_t i = 0; all && i < rules.n; i++)
-        all[i] = numbers_lang(s->languages, &s->rules[rules.first + i]);
+    for (uint32_t i = 0; all && i < rules.n; i++) {
+        const struct number_rule *r = &s->rules[rules.first + i];
+        all[i] = numbers_lang(s->languages, r);
+        if (s->dialect == DRAFT_4 && r->multiple_of.count && !r->multiple_of.places)
+            all[i] = without_point(s, all[i]);
+    }
     lang x = all ? string_check(s, lang_or_all(s->languages, all, rules.n)) : LANG_NONE;
     schema_release(s, mark);
     return x;

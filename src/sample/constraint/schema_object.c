@@ -64,14 +64,59 @@ static lang keys_left(struct schema *s, uint32_t sub, lang keys)
     return string_check(s, lang_and(ls, keys, lang_not(ls, named)));
 }
 
+/* Whether the sub's properties or patterns speak of the key. */
+static bool speaks_of(struct schema *s, uint32_t sub, const char *p, size_t n)
+{
+    uint32_t properties = sub_find(s, sub, K_PROPERTIES);
+    uint32_t patterns = sub_find(s, sub, K_PATTERN_PROPERTIES);
+    bool found = properties && json_find(&s->json, properties, p, n);
+    for (uint32_t c = patterns ? schema_value(s, patterns)->first : 0; c && !found;
+         c = schema_value(s, c)->next)
+        found = string_matches(s, key_pattern(s, c), p, n);
+    return found;
+}
+
+/* The `properties` that hold every key of the branch, or 0. */
+static uint32_t closed_keys(const struct tableau *t)
+{
+    const struct schema *s = t->s;
+    for (const struct goal *g = t->branch.atoms; g; g = g->next) {
+        uint32_t rest = g->kind == ATOM_GROUP ? sub_find(s, g->a, K_ADDITIONAL_PROPERTIES) : 0;
+        if (rest && schema_value(s, rest)->type == JSON_FALSE &&
+            !sub_find(s, g->a, K_PATTERN_PROPERTIES))
+            return sub_find(s, g->a, K_PROPERTIES);
+    }
+    return 0;
+}
+
+/* A key of the language, or one that `sub` does not speak of, has such a value. Where few keys can
+ * come, each is an option. */
+static void option_exists(struct tableau *t, uint32_t sub, lang keys, literal x)
+{
+    struct schema *s = t->s;
+    uint32_t closed = closed_keys(t);
+    if (!closed) {
+        keys = sub == SUB_TRUE ? keys : keys_left(s, sub, LANG_CHARS);
+        option_atom(t, ATOM_EXISTS, keys, x);
+        return;
+    }
+    for (uint32_t c = schema_value(s, closed)->first; c && !s->status;
+         c = schema_value(s, c)->next) {
+        const char *p = schema_key(s, c);
+        size_t n = schema_value(s, c)->n_key;
+        if (sub == SUB_TRUE ? string_matches(s, keys, p, n) : !speaks_of(s, sub, p, n))
+            option_has(t, key_of_member(s, c), x);
+    }
+}
+
 /* Some key that was not evaluated has a value that unevaluatedProperties does not allow. */
 static void negate_rest(struct tableau *t, const struct goal *rest, literal x)
 {
     struct schema *s = t->s;
     lang keys = LANG_CHARS;
     for (const struct goal *g = t->branch.atoms; g && g != rest->since; g = g->next) {
-        bool group = g->kind == ATOM_GROUP && !g->quiet;
-        if ((g->kind == ATOM_REST && !g->quiet) ||
+        bool group = g->kind == ATOM_GROUP && g->era == rest->era;
+        if ((g->kind == ATOM_REST && g->era == rest->era) ||
             (group && sub_find(s, g->a, K_ADDITIONAL_PROPERTIES)))
             t->dead = true;
         if (group)
@@ -97,19 +142,18 @@ void object_negate(struct tableau *t, uint32_t sub, const struct keyword *k)
     switch (k->id) {
     case K_PROPERTIES:
         for (uint32_t c = first; c; c = schema_value(s, c)->next)
-            option_atom(t, ATOM_HAS, key_of_member(s, c), sub_literal(s, sub, c) ^ NOT);
+            option_has(t, key_of_member(s, c), sub_literal(s, sub, c) ^ NOT);
         return;
     case K_PATTERN_PROPERTIES:
         for (uint32_t c = first; c; c = schema_value(s, c)->next)
-            option_atom(t, ATOM_EXISTS, key_pattern(s, c), sub_literal(s, sub, c) ^ NOT);
+            option_exists(t, SUB_TRUE, key_pattern(s, c), sub_literal(s, sub, c) ^ NOT);
         return;
     case K_ADDITIONAL_PROPERTIES:
-        keys = keys_left(s, sub, LANG_CHARS);
-        option_atom(t, ATOM_EXISTS, keys, sub_literal(s, sub, k->value) ^ NOT);
+        option_exists(t, sub, LANG_NONE, sub_literal(s, sub, k->value) ^ NOT);
         return;
     case K_PROPERTY_NAMES:
         keys = value_of(s, ALGEBRA_STRING, sub_literal(s, sub, k->value) ^ NOT);
-        option_atom(t, ATOM_EXISTS, keys, LITERAL_TRUE);
+        option_exists(t, SUB_TRUE, keys, LITERAL_TRUE);
         return;
     case K_REQUIRED:
         for (uint32_t c = first; c; c = schema_value(s, c)->next)
@@ -132,31 +176,38 @@ void object_negate_constant(struct tableau *t, uint32_t value)
     lang names = LANG_NONE;
     for (uint32_t c = schema_value(s, value)->first; c; c = schema_value(s, c)->next) {
         option_atom(t, ATOM_ABSENT, key_of_member(s, c), 0);
-        option_atom(t, ATOM_HAS, key_of_member(s, c), LITERAL(sub_constant(s, c)) | NOT);
+        option_has(t, key_of_member(s, c), LITERAL(sub_constant(s, c)) | NOT);
         names = lang_or(s->languages, names,
                         lang_text(s->languages, schema_key(s, c), schema_value(s, c)->n_key));
     }
     names = lang_and(s->languages, LANG_CHARS, lang_not(s->languages, names));
-    option_atom(t, ATOM_EXISTS, string_check(s, names), LITERAL_TRUE);
+    option_exists(t, SUB_TRUE, string_check(s, names), LITERAL_TRUE);
 }
 
-/* The key must come; can it have a value? */
-static bool key_may_hold(struct tableau *t, uint32_t key)
+enum truth object_truth(struct tableau *t, uint32_t key, literal x)
 {
-    struct chunk_mark mark = schema_mark(t->s);
-    uint32_t node = cell_node(t->s, key_literals(t->s, t->branch.atoms, key, NULL));
-    schema_release(t->s, mark);
-    return !node_is_plainly_empty(t->s, node);
+    struct schema *s = t->s;
+    struct chunk_mark mark = schema_mark(s);
+    struct cell *list = key_literals(s, t->branch.atoms, key, NULL);
+    bool demanded = x == LITERAL_TRUE, comes = false;
+    for (const struct cell *c = list; c; c = c->next)
+        demanded |= c->x == x;
+    for (const struct goal *g = t->branch.atoms; g && demanded && !comes; g = g->next)
+        comes = (g->kind == ATOM_REQUIRED || g->kind == ATOM_HAS) && g->a == key;
+    uint32_t node = comes ? NODE_ANY : cell_node(s, cell_add(s, list, x));
+    schema_release(s, mark);
+    return comes ? TRUE : node_is_plainly_empty(s, node) ? FALSE : OPEN;
 }
 
-bool object_may_hold(struct tableau *t, const struct goal *atom)
+bool object_may_hold(struct tableau *t)
 {
-    if (atom->kind == ATOM_REQUIRED || atom->kind == ATOM_HAS)
-        return key_may_hold(t, atom->a);
-    if (atom->kind != ATOM_GROUP && atom->kind != ATOM_CONSTANT)
-        return true;
-    for (const struct goal *g = t->branch.atoms; g && !t->s->status; g = g->next)
-        if ((g->kind == ATOM_REQUIRED || g->kind == ATOM_HAS) && !key_may_hold(t, g->a))
-            return false;
+    for (const struct goal *g = t->branch.atoms; g && schema_step(t->s, 1); g = g->next)
+        if (g->kind == ATOM_REQUIRED || g->kind == ATOM_HAS) {
+            struct chunk_mark mark = schema_mark(t->s);
+            uint32_t node = cell_node(t->s, key_literals(t->s, t->branch.atoms, g->a, NULL));
+            schema_release(t->s, mark);
+            if (node_is_plainly_empty(t->s, node))
+                return false;
+        }
     return true;
 }

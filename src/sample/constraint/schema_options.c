@@ -41,7 +41,7 @@ static void negate_one_of(struct tableau *t, uint32_t sub, uint32_t list)
         for (uint32_t d = schema_value(s, c)->next; d && schema_step(s, 1);
              d = schema_value(s, d)->next) {
             literal x = sub_literal(s, sub, c), y = sub_literal(s, sub, d);
-            if (disjoint(s, t->type, x, y))
+            if (disjoint(s, t->type, t->branch.atoms, x, y))
                 continue;
             option_literal(t, x);
             option_add(t, (struct goal){.kind = GOAL_LITERAL, .a = y});
@@ -83,12 +83,6 @@ static void negate_constants(struct tableau *t, const struct keyword *k)
 static void negate_rest(struct tableau *t, uint32_t sub, uint32_t index)
 {
     struct schema *s = t->s;
-    if (t->mode != MODE_PLAIN) {
-        schema_refuse(s, s->subs[sub].value, keyword_name(s, sub_keyword(s, sub, index)),
-                      "inside another one it cannot be negated");
-        return;
-    }
-    t->quiet = false;
     option_begin(t);
     for (uint32_t i = 0; i < s->subs[sub].n_keywords; i++)
         if (i != index && keyword_types(sub_keyword(s, sub, i)) & t->type)

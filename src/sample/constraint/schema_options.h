@@ -17,17 +17,21 @@ struct tableau {
     bool split; /* there were several branches */
     /* Of the goal being taken apart. */
     enum goal_mode mode;
-    bool quiet, chooses; /* chooses: one of the options must hold */
+    uint32_t era, n_eras;
+    bool chooses; /* one of the options must hold */
     const struct goal **options;
     struct branch *branches; /* still to go */
     uint32_t n_options, option_capacity, n_branches, branch_capacity;
 };
+
+enum truth { FALSE, OPEN, TRUE };
 
 const struct goal *goal_push(struct tableau *t, const struct goal *list, struct goal g);
 void goal_add(struct tableau *t, struct goal g); /* comes before the goals that are left */
 void option_begin(struct tableau *t);
 void option_add(struct tableau *t, struct goal g); /* to the option begun last */
 void option_literal(struct tableau *t, literal x);
+void option_has(struct tableau *t, uint32_t key, literal x); /* the key comes with such a value */
 void option_atom(struct tableau *t, enum goal_kind kind, uint32_t a, uint32_t b);
 
 /* Adds the options of which one holds if keyword number `index` of a sub does not. */

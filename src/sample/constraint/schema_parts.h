@@ -157,7 +157,9 @@ struct schema {
         number_set_capacity, queue_capacity;
     struct table sub_table, node_table, key_table, shape_table;
 
-    bool indexed, dynamic; /* references: the document has been looked through; has dynamic ones */
+    unsigned char *part;   /* of each value: enum part */
+    uint32_t *same;        /* of each value: one that says the same */
+    bool dynamic;          /* it has dynamic references */
     uint32_t *resource_at; /* of each value; NULL: one resource */
     struct resource *resources;
     struct anchor *anchors;

@@ -3,6 +3,7 @@
 
 #include "sample/constraint/schema_memory.h"
 #include "sample/constraint/schema_refs.h"
+#include "sample/constraint/schema_same.h"
 
 #include <string.h>
 
@@ -271,12 +272,12 @@ uint32_t sub_of(struct schema *s, uint32_t value, uint32_t scope)
         return SUB_TRUE;
     if (v->type != JSON_OBJECT)
         return SUB_FALSE;
-    return sub_named(s, &(struct sub_name){value, scope_enter(s, scope, value), false});
+    return sub_named(s, &(struct sub_name){same_as(s, value), scope_enter(s, scope, value), false});
 }
 
 uint32_t sub_constant(struct schema *s, uint32_t value)
 {
-    return sub_named(s, &(struct sub_name){value, 0, true});
+    return sub_named(s, &(struct sub_name){same_as(s, value), 0, true});
 }
 
 static bool add_keyword(struct schema *s, uint32_t sub, struct keyword k)

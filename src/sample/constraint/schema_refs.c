@@ -3,6 +3,7 @@
 
 #include "sample/constraint/schema_memory.h"
 #include "sample/constraint/schema_read.h"
+#include "sample/constraint/schema_same.h"
 #include "sample/constraint/schema_uri.h"
 
 #include <string.h>
@@ -94,52 +95,24 @@ static uint32_t index_schema(struct schema *s, uint32_t value, uint32_t resource
     return resource;
 }
 
-/* Whether child `c` of a value in part `part` of a schema is a schema, or holds some. */
-enum part { PART_NONE, PART_SCHEMA, PART_SCHEMAS };
-
-static enum part part_of(const struct schema *s, enum part parent, uint32_t c)
-{
-    bool list = schema_value(s, c)->type == JSON_ARRAY;
-    if (parent == PART_SCHEMAS)
-        return list ? PART_NONE : PART_SCHEMA;
-    if (parent == PART_NONE)
-        return PART_NONE;
-    const char *key = schema_key(s, c);
-    uint32_t n = schema_value(s, c)->n_key;
-    if ((n == 5 && !memcmp(key, "$defs", 5)) || (n == 11 && !memcmp(key, "definitions", 11)))
-        return PART_SCHEMAS;
-    const struct keyword_rule *r = keyword_rule(s, c);
-    if (!r || r->form > FORM_DEPENDENCIES)
-        return PART_NONE;
-    return r->form == FORM_SCHEMA || (r->form == FORM_SCHEMA_OR_LIST && !list) ? PART_SCHEMA
-                                                                               : PART_SCHEMAS;
-}
-
 /* Values come in the order of the text, parents before children: one pass. */
 static bool index_document(struct schema *s)
 {
-    struct chunk_mark mark;
     s->resource_at = schema_take(s, s->json.n_values * sizeof *s->resource_at);
-    mark = schema_mark(s);
-    (void)mark;
-    unsigned char *part = schema_take(s, s->json.n_values);
-    if (!s->resource_at || !part)
+    if (!s->resource_at)
         return false;
-    part[0] = PART_SCHEMA;
     index_schema(s, 0, 0);
     for (uint32_t v = 1; v < s->json.n_values && schema_step(s, 1); v++) {
-        uint32_t parent = schema_value(s, v)->parent;
-        part[v] = (unsigned char)part_of(s, part[parent], v);
-        s->resource_at[v] = s->resource_at[parent];
-        if (part[v] == PART_SCHEMA && schema_value(s, v)->type == JSON_OBJECT)
-            s->resource_at[v] = index_schema(s, v, s->resource_at[parent]);
+        s->resource_at[v] = s->resource_at[schema_value(s, v)->parent];
+        if (s->part[v] == PART_SCHEMA && schema_value(s, v)->type == JSON_OBJECT)
+            s->resource_at[v] = index_schema(s, v, s->resource_at[v]);
     }
     return !s->status;
 }
 
 bool refs_open(struct schema *s)
 {
-    if (!find_dialect(s))
+    if (!find_dialect(s) || !parts_open(s))
         return false;
     uint32_t id = member_text(s, 0, s->dialect == DRAFT_4 ? "id" : "$id");
     if (!add_resource(s, 0, 0, id) ||
@@ -159,7 +132,7 @@ bool refs_open(struct schema *s)
         s->dynamic |= (x->n_key == 11 && !memcmp(key, "$dynamicRef", 11)) ||
                       (x->n_key == 13 && !memcmp(key, "$recursiveRef", 13));
     }
-    return !s->status && (!names || index_document(s));
+    return !s->status && (!names || index_document(s)) && same_open(s);
 }
 
 static uint32_t resource_of(const struct schema *s, uint32_t value)

@@ -26,11 +26,17 @@ const struct goal *goal_push(struct tableau *t, const struct goal *list, struct 
     return x;
 }
 
+/* What a goal takes over from the one that is being taken apart. */
+static struct goal inherit(struct tableau *t, struct goal g)
+{
+    g.mode = g.quiet ? MODE_PLAIN : g.mode ? g.mode : (uint8_t)t->mode;
+    g.era = g.quiet ? ++t->n_eras : t->era;
+    return g;
+}
+
 void goal_add(struct tableau *t, struct goal g)
 {
-    g.mode = g.mode ? g.mode : (uint8_t)t->mode;
-    g.quiet |= t->quiet;
-    t->branch.goals = goal_push(t, t->branch.goals, g);
+    t->branch.goals = goal_push(t, t->branch.goals, inherit(t, g));
 }
 
 void option_begin(struct tableau *t)
@@ -45,10 +51,8 @@ void option_add(struct tableau *t, struct goal g)
 {
     if (t->s->status || !t->n_options)
         return;
-    g.mode = g.mode ? g.mode : (uint8_t)t->mode;
-    g.quiet |= t->quiet;
     const struct goal **o = &t->options[t->n_options - 1];
-    *o = goal_push(t, *o, g);
+    *o = goal_push(t, *o, inherit(t, g));
 }
 
 void option_literal(struct tableau *t, literal x)
@@ -63,15 +67,13 @@ void option_atom(struct tableau *t, enum goal_kind kind, uint32_t a, uint32_t b)
     option_add(t, (struct goal){.kind = kind, .a = a, .b = b});
 }
 
-/* ---- what the branch knows ---- */
-
-enum truth { FALSE, OPEN, TRUE };
-
-/* What is evaluated does not matter. */
-static bool is_plain(const struct tableau *t)
+void option_has(struct tableau *t, uint32_t key, literal x)
 {
-    return t->mode == MODE_PLAIN || t->quiet;
+    if (x != LITERAL_FALSE)
+        option_atom(t, x == LITERAL_TRUE ? ATOM_REQUIRED : ATOM_HAS, key, x);
 }
+
+/* ---- what the branch knows ---- */
 
 static bool branch_has(const struct tableau *t, enum goal_kind kind, uint32_t a)
 {
@@ -98,10 +100,9 @@ static enum truth truth_of(struct tableau *t, const struct goal *g)
     case ATOM_HAS:
         if (branch_has(t, ATOM_ABSENT, g->a))
             return FALSE;
-        return g->kind == ATOM_REQUIRED &&
-                       (branch_has(t, ATOM_REQUIRED, g->a) || branch_has(t, ATOM_HAS, g->a))
-                   ? TRUE
-                   : OPEN;
+        if (t->split || t->chooses)
+            return object_truth(t, g->a, g->kind == ATOM_HAS ? g->b : (literal)LITERAL_TRUE);
+        return OPEN;
     default:
         return OPEN;
     }
@@ -114,7 +115,9 @@ static bool add_atom(struct tableau *t, const struct goal *g)
     if (truth != OPEN)
         return truth == TRUE;
     t->branch.atoms = goal_push(t, t->branch.atoms, *g);
-    return !t->split || t->type != T_OBJECT || object_may_hold(t, g);
+    if (!t->split || (g->kind != ATOM_GROUP && g->kind != ATOM_CONSTANT))
+        return true;
+    return t->type != T_OBJECT || object_may_hold(t);
 }
 
 /* ---- what must hold is taken apart ---- */
@@ -137,14 +140,14 @@ static void take_literal(struct tableau *t, const struct goal *g)
         sub_find(s, sub, t->type == T_OBJECT ? K_UNEVALUATED_PROPERTIES : K_UNEVALUATED_ITEMS);
     if (rest) {
         goal_add(t, (struct goal){.kind = GOAL_REST, .a = sub, .since = t->branch.atoms});
-        if (t->quiet && t->mode != MODE_PLAIN)
-            schema_refuse(s, s->subs[sub].value, "not", "unevaluated... is inside and outside");
         t->mode = t->mode == MODE_EXACT ? MODE_EXACT : MODE_TRACK;
-        t->quiet = false;
     }
-    for (uint32_t i = n; i--;)
-        if (keyword_types(sub_keyword(s, sub, i)) & t->type)
-            goal_add(t, (struct goal){.kind = GOAL_KEYWORD, .a = sub, .b = i});
+    /* `required` comes first: it decides much. */
+    for (int required = 0; required < 2; required++)
+        for (uint32_t i = n; i--;)
+            if (keyword_types(sub_keyword(s, sub, i)) & t->type &&
+                (sub_keyword(s, sub, i)->id == K_REQUIRED) == required)
+                goal_add(t, (struct goal){.kind = GOAL_KEYWORD, .a = sub, .b = i});
 }
 
 /* Every set of branches that hold together, so that what they evaluate is known. */
@@ -204,7 +207,7 @@ static void take_one_of(struct tableau *t, uint32_t sub, uint32_t list)
     for (uint32_t i = 0; i < n && !s->status; i++) {
         option_literal(t, x[i]);
         for (uint32_t k = 0; k < n; k++)
-            if (k != i && schema_step(s, 1) && !disjoint(s, t->type, x[i], x[k]))
+            if (k != i && schema_step(s, 1) && !disjoint(s, t->type, t->branch.atoms, x[i], x[k]))
                 option_add(t, (struct goal){.kind = GOAL_LITERAL, .a = x[k] ^ NOT, .quiet = true});
     }
 }
@@ -214,7 +217,7 @@ static void take_if(struct tableau *t, uint32_t sub, uint32_t condition)
     struct schema *s = t->s;
     uint32_t then = sub_find(s, sub, K_THEN), other = sub_find(s, sub, K_ELSE);
     literal x = sub_literal(s, sub, condition);
-    if (!then && !other && is_plain(t)) {
+    if (!then && !other && t->mode == MODE_PLAIN) {
         t->chooses = false;
         return;
     }
@@ -253,7 +256,7 @@ static void take_keyword(struct tableau *t, uint32_t sub, uint32_t index)
         take_constants(t, &k);
         return;
     case K_ANY_OF:
-        if (!is_plain(t))
+        if (t->mode != MODE_PLAIN)
             track_any_of(t, sub, k.value);
         else
             for (uint32_t c = list; c; c = schema_value(s, c)->next)
@@ -298,12 +301,12 @@ static void take_keyword(struct tableau *t, uint32_t sub, uint32_t index)
 
 static void take(struct tableau *t, const struct goal *g)
 {
-    t->mode = g->mode, t->quiet = g->quiet;
+    t->mode = g->mode, t->era = g->era;
     t->chooses = false, t->n_options = 0;
     switch (g->kind) {
     case GOAL_LITERAL:
         t->dead = truth_of(t, g) == FALSE;
-        if (t->dead || (is_plain(t) && truth_of(t, g) == TRUE))
+        if (t->dead || (t->mode == MODE_PLAIN && truth_of(t, g) == TRUE))
             return;
         t->branch.atoms =
             goal_push(t, t->branch.atoms, (struct goal){.kind = ATOM_DONE, .a = g->a});
@@ -356,7 +359,7 @@ static void choose(struct tableau *t)
             enum truth one = truth_of(t, g);
             all = one < all ? one : all;
         }
-        if (all == TRUE && is_plain(t))
+        if (all == TRUE && t->mode == MODE_PLAIN)
             return;
         if (all != FALSE)
             t->options[n++] = t->options[i];

@@ -37,7 +37,8 @@ enum goal_mode {
 
 struct goal {
     uint8_t kind, mode;
-    bool quiet; /* inside `not`: evaluates nothing */
+    bool quiet;   /* when added: begins an era of its own, as inside `not` */
+    uint32_t era; /* an atom evaluates for the ATOM_REST of its own era */
     uint32_t a, b, c, d;
     const struct goal *next, *since;
 };
