@@ -156,8 +156,8 @@ struct array_form {
     uint32_t n_atoms, n_places;
     const struct goal *contains[SHAPE_CONTAINS];
     struct array_shape shape;
-    literal *x; /* the literals of a place */
-    uint32_t n_x;
+    uint32_t *at; /* of each atom with a list: its item at the place */
+    literal *x;   /* the literals of a place */
 };
 
 static uint32_t most(uint32_t a, uint32_t b)
@@ -251,14 +251,6 @@ static bool counts_fit(struct array_form *f)
                          "too much must be counted");
 }
 
-static uint32_t child_at(const struct schema *s, uint32_t list, uint32_t place)
-{
-    uint32_t c = schema_value(s, list)->first;
-    while (place-- && c)
-        c = schema_value(s, c)->next;
-    return c;
-}
-
 /* The node of place p for the items that are counted for the conditions in `set`. */
 static uint32_t place_node(struct array_form *f, uint32_t p, uint32_t set)
 {
@@ -269,11 +261,11 @@ static uint32_t place_node(struct array_form *f, uint32_t p, uint32_t set)
         struct items items;
         if (g->kind == ATOM_GROUP) {
             items = items_of(s, g->a);
-            value = p < items.n ? child_at(s, items.list, p) : items.rest;
+            value = p < items.n ? f->at[i] : items.rest;
             if (value)
                 f->x[n++] = sub_literal(s, g->a, value);
         } else if (g->kind == ATOM_CONSTANT) {
-            value = child_at(s, g->a, p);
+            value = f->at[i];
             f->x[n++] = value ? LITERAL(sub_constant(s, value)) : (literal)LITERAL_FALSE;
         } else if (g->kind == ATOM_ITEM && g->a == p) {
             f->x[n++] = g->b;
@@ -295,15 +287,32 @@ static uint32_t place_node(struct array_form *f, uint32_t p, uint32_t set)
     return node_of(s, f->x, n);
 }
 
+/* The first items of the lists, or the next ones. */
+static void move_on(struct array_form *f, bool begin)
+{
+    struct schema *s = f->t->s;
+    for (uint32_t i = 0; i < f->n_atoms; i++) {
+        const struct goal *g = f->atoms[i];
+        uint32_t list = g->kind == ATOM_GROUP      ? items_of(s, g->a).list
+                        : g->kind == ATOM_CONSTANT ? g->a
+                                                   : 0;
+        if (begin)
+            f->at[i] = list ? schema_value(s, list)->first : 0;
+        else
+            f->at[i] = f->at[i] ? schema_value(s, f->at[i])->next : 0;
+    }
+}
+
 /* The table of nodes; stops at a place where no item can be. */
 static bool fill(struct array_form *f)
 {
     struct schema *s = f->t->s;
     uint32_t sets = 1u << f->shape.n_contains, p;
     f->shape.items.first = s->out->n_items;
+    move_on(f, true);
     for (p = 0; p < f->n_places && p < f->shape.max; p++) {
         bool any = false;
-        if (!schema_step(s, sets + p / 64) ||
+        if (!schema_step(s, sets) ||
             !schema_room(s, &s->out->items, &s->item_capacity, (size_t)s->out->n_items + sets,
                          sizeof *s->out->items))
             return false;
@@ -319,6 +328,7 @@ static bool fill(struct array_form *f)
             break;
         }
         s->out->n_items += sets;
+        move_on(f, false);
     }
     if (!p) { /* one place, so that there is a table */
         if (!schema_room(s, &s->out->items, &s->item_capacity, (size_t)s->out->n_items + sets,
@@ -339,6 +349,7 @@ void array_emit(struct tableau *t)
     for (const struct goal *g = t->branch.atoms; g; g = g->next)
         f.n_atoms++;
     f.atoms = schema_take(s, f.n_atoms * sizeof *f.atoms);
+    f.at = schema_take(s, f.n_atoms * sizeof *f.at);
     f.x = schema_take(s, (f.n_atoms + SHAPE_CONTAINS) * sizeof *f.x);
     uint32_t i = f.n_atoms, items = s->out->n_items;
     for (const struct goal *g = t->branch.atoms; g && f.atoms; g = g->next)

@@ -78,7 +78,7 @@ static bool required_decides(struct schema *s, uint32_t parts[2][MAX_PARTS], con
     return false;
 }
 
-bool disjoint(struct schema *s, unsigned type, const struct goal *atoms, literal x, literal y)
+bool disjoint(struct schema *s, unsigned type, const struct branch *branch, literal x, literal y)
 {
     uint32_t parts[2][MAX_PARTS];
     unsigned may =
@@ -90,11 +90,13 @@ bool disjoint(struct schema *s, unsigned type, const struct goal *atoms, literal
     uint32_t n[] = {parts_of(s, x, parts[0]), parts_of(s, y, parts[1])};
     if (required_decides(s, parts, n, 0) || required_decides(s, parts, n, 1))
         return true;
-    for (const struct goal *g = atoms; g && schema_step(s, 1); g = g->next) {
-        const struct shape_key *k = &s->out->keys[g->a];
-        if ((g->kind == ATOM_REQUIRED || g->kind == ATOM_HAS) &&
-            key_decides(s, parts, n, s->out->text + k->at, k->n))
-            return true;
-    }
+    const struct goal *lists[] = {branch->facts, branch->atoms};
+    for (int i = 0; i < 2; i++)
+        for (const struct goal *g = lists[i]; g && schema_step(s, 1); g = g->next) {
+            const struct shape_key *k = &s->out->keys[g->a];
+            if ((g->kind == ATOM_REQUIRED || g->kind == ATOM_HAS) &&
+                key_decides(s, parts, n, s->out->text + k->at, k->n))
+                return true;
+        }
     return false;
 }

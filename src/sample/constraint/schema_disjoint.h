@@ -2,9 +2,9 @@
 #ifndef CONSTRAINT_SCHEMA_DISJOINT_H
 #define CONSTRAINT_SCHEMA_DISJOINT_H
 
-#include "sample/constraint/schema_tableau.h"
+#include "sample/constraint/schema_options.h"
 
-/* True: no value of the type is in both, and has the required keys of the atoms. False: unknown. */
-bool disjoint(struct schema *s, unsigned type, const struct goal *atoms, literal x, literal y);
+/* True: no value of the type is in both, and has the keys that the branch requires. False: unknown. */
+bool disjoint(struct schema *s, unsigned type, const struct branch *branch, literal x, literal y);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_PATTERNS = 64, MAX_EXISTS = 8, MAX_CLASSES = 256, FEW_KEYS = 64 };
+enum { MAX_PATTERNS = 64, MAX_EXISTS = 8, MAX_CLASSES = 128, FEW_KEYS = 64 };
 
 struct entry {
     uint32_t key;
@@ -26,8 +26,8 @@ struct form_class {
 
 struct object_form {
     struct tableau *t;
-    const struct goal **atoms; /* in order */
-    uint32_t n_atoms;
+    const struct goal **atoms, **facts; /* in order */
+    uint32_t n_atoms, n_facts;
     struct entry *entries;
     uint32_t n_entries, entry_capacity;
     lang patterns[MAX_PATTERNS];
@@ -36,6 +36,7 @@ struct object_form {
     uint32_t n_classes, n_base_classes, class_capacity;
     const struct goal *exists[MAX_EXISTS];
     uint32_t n_exists;
+    bool has_names; /* there are ATOM_NAMES */
     uint32_t min, max;
 };
 
@@ -74,12 +75,15 @@ static void find_entries(struct object_form *f)
         if (g->kind == ATOM_CONSTANT)
             entries_of(f, g->a);
     }
+    for (uint32_t i = 0; i < f->n_facts; i++) {
+        struct entry *e = entry_of(f, f->facts[i]->a);
+        e->required |= f->facts[i]->kind == ATOM_REQUIRED;
+        e->absent |= f->facts[i]->kind == ATOM_ABSENT;
+    }
     for (uint32_t i = 0; i < f->n_atoms; i++) {
         const struct goal *g = f->atoms[i];
-        if (g->kind == ATOM_REQUIRED || g->kind == ATOM_HAS)
+        if (g->kind == ATOM_HAS)
             entry_of(f, g->a)->required = true;
-        if (g->kind == ATOM_ABSENT)
-            entry_of(f, g->a)->absent = true;
         if (g->kind == ATOM_CONSTANT)
             for (uint32_t c = schema_value(s, g->a)->first; c; c = schema_value(s, c)->next)
                 entry_of(f, key_of_member(s, c))->required = true;
@@ -90,7 +94,7 @@ static void fill_entry(struct object_form *f, struct entry *e)
 {
     struct schema *s = f->t->s;
     e->literals = key_literals(s, f->t->branch.atoms, e->key, e->literals);
-    for (uint32_t i = 0; i < f->n_atoms && !s->status; i++) {
+    for (uint32_t i = 0; f->has_names && i < f->n_atoms && !s->status; i++) {
         const struct goal *g = f->atoms[i];
         const struct shape_key *k = &s->out->keys[e->key];
         if (g->kind == ATOM_NAMES &&
@@ -380,6 +384,7 @@ static bool find_bounds(struct object_form *f)
     f->max = SHAPE_NO_LIMIT;
     for (uint32_t i = 0; i < f->n_atoms; i++) {
         const struct goal *g = f->atoms[i];
+        f->has_names |= g->kind == ATOM_NAMES;
         if (g->kind == ATOM_MIN && g->a > f->min)
             f->min = g->a;
         if (g->kind == ATOM_MAX && g->a < f->max)
@@ -395,17 +400,25 @@ static bool find_bounds(struct object_form *f)
     return f->min <= f->max;
 }
 
+/* A list has the last one first. */
+static const struct goal **in_order(struct schema *s, const struct goal *list, uint32_t *n)
+{
+    for (const struct goal *g = list; g; g = g->next)
+        ++*n;
+    const struct goal **x = schema_take(s, *n * sizeof *x);
+    for (uint32_t i = *n; x && i; list = list->next)
+        x[--i] = list;
+    return x;
+}
+
 void object_emit(struct tableau *t)
 {
     struct schema *s = t->s;
     struct chunk_mark mark = schema_mark(s);
     struct object_form f = {.t = t};
-    for (const struct goal *g = t->branch.atoms; g; g = g->next)
-        f.n_atoms++;
-    f.atoms = schema_take(s, f.n_atoms * sizeof *f.atoms);
-    uint32_t i = f.n_atoms;
-    for (const struct goal *g = t->branch.atoms; g && f.atoms; g = g->next)
-        f.atoms[--i] = g;
+    uint32_t i;
+    f.atoms = in_order(s, t->branch.atoms, &f.n_atoms);
+    f.facts = in_order(s, t->branch.facts, &f.n_facts);
     s->n_forms++;
     if (!s->status && find_bounds(&f)) {
         find_entries(&f);

@@ -184,30 +184,47 @@ void object_negate_constant(struct tableau *t, uint32_t value)
     option_exists(t, SUB_TRUE, string_check(s, names), LITERAL_TRUE);
 }
 
+/* The key comes. */
+static bool key_comes(const struct tableau *t, uint32_t key)
+{
+    for (const struct goal *g = t->branch.facts; g; g = g->next)
+        if (g->kind == ATOM_REQUIRED && g->a == key)
+            return true;
+    for (const struct goal *g = t->branch.atoms; g; g = g->next)
+        if (g->kind == ATOM_HAS && g->a == key)
+            return true;
+    return false;
+}
+
 enum truth object_truth(struct tableau *t, uint32_t key, literal x)
 {
     struct schema *s = t->s;
     struct chunk_mark mark = schema_mark(s);
     struct cell *list = key_literals(s, t->branch.atoms, key, NULL);
-    bool demanded = x == LITERAL_TRUE, comes = false;
+    bool demanded = x == LITERAL_TRUE;
     for (const struct cell *c = list; c; c = c->next)
         demanded |= c->x == x;
-    for (const struct goal *g = t->branch.atoms; g && demanded && !comes; g = g->next)
-        comes = (g->kind == ATOM_REQUIRED || g->kind == ATOM_HAS) && g->a == key;
+    bool comes = demanded && key_comes(t, key);
     uint32_t node = comes ? NODE_ANY : cell_node(s, cell_add(s, list, x));
     schema_release(s, mark);
     return comes ? TRUE : node_is_plainly_empty(s, node) ? FALSE : OPEN;
 }
 
+static bool key_may_hold(struct tableau *t, uint32_t key)
+{
+    struct chunk_mark mark = schema_mark(t->s);
+    uint32_t node = cell_node(t->s, key_literals(t->s, t->branch.atoms, key, NULL));
+    schema_release(t->s, mark);
+    return !node_is_plainly_empty(t->s, node);
+}
+
 bool object_may_hold(struct tableau *t)
 {
+    for (const struct goal *g = t->branch.facts; g && schema_step(t->s, 1); g = g->next)
+        if (g->kind == ATOM_REQUIRED && !key_may_hold(t, g->a))
+            return false;
     for (const struct goal *g = t->branch.atoms; g && schema_step(t->s, 1); g = g->next)
-        if (g->kind == ATOM_REQUIRED || g->kind == ATOM_HAS) {
-            struct chunk_mark mark = schema_mark(t->s);
-            uint32_t node = cell_node(t->s, key_literals(t->s, t->branch.atoms, g->a, NULL));
-            schema_release(t->s, mark);
-            if (node_is_plainly_empty(t->s, node))
-                return false;
-        }
+        if (g->kind == ATOM_HAS && !key_may_hold(t, g->a))
+            return false;
     return true;
 }

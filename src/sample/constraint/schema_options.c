@@ -41,7 +41,7 @@ static void negate_one_of(struct tableau *t, uint32_t sub, uint32_t list)
         for (uint32_t d = schema_value(s, c)->next; d && schema_step(s, 1);
              d = schema_value(s, d)->next) {
             literal x = sub_literal(s, sub, c), y = sub_literal(s, sub, d);
-            if (disjoint(s, t->type, t->branch.atoms, x, y))
+            if (disjoint(s, t->type, &t->branch, x, y))
                 continue;
             option_literal(t, x);
             option_add(t, (struct goal){.kind = GOAL_LITERAL, .a = y});

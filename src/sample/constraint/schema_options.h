@@ -5,7 +5,11 @@
 #include "sample/constraint/schema_tableau.h"
 
 struct branch {
-    const struct goal *goals, *atoms; /* lists share their ends with other branches */
+    /* Lists, which share their ends with other branches. */
+    const struct goal *goals, *atoms;
+    const struct goal *facts;   /* ATOM_REQUIRED, ATOM_ABSENT */
+    const struct goal *done;    /* GOAL_LITERAL */
+    uint32_t n_atoms, n_absent; /* absent: of ATOM_ABSENT */
 };
 
 struct tableau {

@@ -89,7 +89,8 @@ static void reach_shapes(struct pruner *p, uint32_t node)
     }
     for (uint32_t i = 0; i < x->arrays.n; i++) {
         const struct array_shape *a = &out->arrays[x->arrays.first + i];
-        for (uint32_t k = 0; array_live(p, a) && k < a->items.n; k++)
+        uint32_t n = array_live(p, a) ? a->items.n : 0;
+        for (uint32_t k = 0; k < n; k++)
             reach(p, out->items[a->items.first + k]);
     }
 }

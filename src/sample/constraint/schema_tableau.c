@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { MAX_BRANCHES = 4096, MAX_SHAPES = 1024, MAX_TRACKED = 8 };
+enum { MAX_BRANCHES = 4096, MAX_SHAPES = 700, MAX_TRACKED = 8 };
 
 /* ---- goals and options ---- */
 
@@ -75,32 +75,33 @@ void option_has(struct tableau *t, uint32_t key, literal x)
 
 /* ---- what the branch knows ---- */
 
-static bool branch_has(const struct tableau *t, enum goal_kind kind, uint32_t a)
+static bool list_has(const struct goal *list, enum goal_kind kind, uint32_t a)
 {
-    for (const struct goal *g = t->branch.atoms; g; g = g->next)
-        if (g->kind == kind && g->a == a)
+    for (; list; list = list->next)
+        if (list->kind == kind && list->a == a)
             return true;
     return false;
 }
 
 static enum truth truth_of(struct tableau *t, const struct goal *g)
 {
+    const struct branch *b = &t->branch;
     uint32_t types;
     switch (g->kind) {
     case GOAL_LITERAL:
         types = value_of(t->s, ALGEBRA_TYPES, g->a);
-        if (!(types_may(types) & t->type) || branch_has(t, ATOM_DONE, g->a ^ NOT))
+        if (!(types_may(types) & t->type) || list_has(b->done, GOAL_LITERAL, g->a ^ NOT))
             return FALSE;
-        return types_full(types) & t->type || branch_has(t, ATOM_DONE, g->a) ? TRUE : OPEN;
+        return types_full(types) & t->type || list_has(b->done, GOAL_LITERAL, g->a) ? TRUE : OPEN;
     case ATOM_ABSENT:
-        if (branch_has(t, ATOM_REQUIRED, g->a) || branch_has(t, ATOM_HAS, g->a))
+        if (list_has(b->facts, ATOM_REQUIRED, g->a) || list_has(b->atoms, ATOM_HAS, g->a))
             return FALSE;
-        return branch_has(t, ATOM_ABSENT, g->a) ? TRUE : OPEN;
+        return b->n_absent && list_has(b->facts, ATOM_ABSENT, g->a) ? TRUE : OPEN;
     case ATOM_REQUIRED:
     case ATOM_HAS:
-        if (branch_has(t, ATOM_ABSENT, g->a))
+        if (b->n_absent && list_has(b->facts, ATOM_ABSENT, g->a))
             return FALSE;
-        if (t->split || t->chooses)
+        if (t->split || t->n_options > 1)
             return object_truth(t, g->a, g->kind == ATOM_HAS ? g->b : (literal)LITERAL_TRUE);
         return OPEN;
     default:
@@ -112,9 +113,13 @@ static enum truth truth_of(struct tableau *t, const struct goal *g)
 static bool add_atom(struct tableau *t, const struct goal *g)
 {
     enum truth truth = truth_of(t, g);
-    if (truth != OPEN)
+    if (truth != OPEN || !schema_step(t->s, 1 + t->branch.n_atoms / 64))
         return truth == TRUE;
-    t->branch.atoms = goal_push(t, t->branch.atoms, *g);
+    bool fact = g->kind == ATOM_REQUIRED || g->kind == ATOM_ABSENT;
+    const struct goal **list = fact ? &t->branch.facts : &t->branch.atoms;
+    *list = goal_push(t, *list, *g);
+    t->branch.n_atoms++;
+    t->branch.n_absent += g->kind == ATOM_ABSENT;
     if (!t->split || (g->kind != ATOM_GROUP && g->kind != ATOM_CONSTANT))
         return true;
     return t->type != T_OBJECT || object_may_hold(t);
@@ -207,7 +212,7 @@ static void take_one_of(struct tableau *t, uint32_t sub, uint32_t list)
     for (uint32_t i = 0; i < n && !s->status; i++) {
         option_literal(t, x[i]);
         for (uint32_t k = 0; k < n; k++)
-            if (k != i && schema_step(s, 1) && !disjoint(s, t->type, t->branch.atoms, x[i], x[k]))
+            if (k != i && schema_step(s, 1) && !disjoint(s, t->type, &t->branch, x[i], x[k]))
                 option_add(t, (struct goal){.kind = GOAL_LITERAL, .a = x[k] ^ NOT, .quiet = true});
     }
 }
@@ -308,8 +313,7 @@ static void take(struct tableau *t, const struct goal *g)
         t->dead = truth_of(t, g) == FALSE;
         if (t->dead || (t->mode == MODE_PLAIN && truth_of(t, g) == TRUE))
             return;
-        t->branch.atoms =
-            goal_push(t, t->branch.atoms, (struct goal){.kind = ATOM_DONE, .a = g->a});
+        t->branch.done = goal_push(t, t->branch.done, *g);
         take_literal(t, g);
         return;
     case GOAL_KEYWORD:
@@ -325,6 +329,7 @@ static void take(struct tableau *t, const struct goal *g)
             array_take_rest(t, g);
         return;
     default:
+        t->n_options = 0;
         t->dead = !add_atom(t, g);
     }
 }
@@ -354,8 +359,9 @@ static void choose(struct tableau *t)
     uint32_t n = 0;
     struct schema *s = t->s;
     for (uint32_t i = 0; i < t->n_options; i++) {
-        enum truth all = TRUE;
-        for (const struct goal *g = t->options[i]; g && all != FALSE; g = g->next) {
+        enum truth all = t->n_options == 1 ? OPEN : TRUE; /* one option need not be looked at */
+        for (const struct goal *g = t->options[i]; t->n_options > 1 && g && all != FALSE;
+             g = g->next) {
             enum truth one = truth_of(t, g);
             all = one < all ? one : all;
         }

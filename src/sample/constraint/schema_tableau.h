@@ -7,12 +7,12 @@
 
 enum goal_kind {
     /* ---- still to be taken apart ---- */
-    GOAL_LITERAL,    /* a: literal */
+    GOAL_LITERAL,    /* a: literal; in branch.done: it was */
     GOAL_KEYWORD,    /* a: sub, b: index of its keyword, which must hold */
     GOAL_DEPENDENCY, /* a: sub, b: a member of dependent...: if its key comes, the rest holds */
     GOAL_REST,       /* a: sub: all that unevaluated... depends on is taken apart now */
     /* ---- atoms ---- */
-    ATOM_DONE,  /* a: a literal that was taken apart */
+
     ATOM_GROUP, /* a: sub: its properties, patternProperties, additionalProperties; or its items */
     ATOM_CONSTANT, /* a: value: the object or the array is this one */
     ATOM_MIN,      /* a: members or items */
