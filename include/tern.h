@@ -442,7 +442,7 @@ struct tern_constraint_params {
     size_t bytes;
     unsigned flags;
     size_t max_bytes;   /* that compiling and later its automata may take; 0: 64 MiB */
-    uint64_t max_steps; /* of about 100 instructions; 0: 1e8 */
+    uint64_t max_steps; /* of about 100 instructions, for compiling and for each mask; 0: 1e8 */
     /* Not empty: the text is free until it has these bytes, then bound. 0xFF and a name in it stand
      * for a special token. */
     const char *trigger;
@@ -472,7 +472,7 @@ enum tern_status tern_constraint_mask(tern_constraint_state *s, const uint32_t *
 /* The text goes on with the token. After an error, TERN_USAGE if it may not come, nothing changed. */
 enum tern_status tern_constraint_accept(tern_constraint_state *s, tern_token token,
                                         struct tern_error *e);
-/* Takes back the last n tokens accepted, at most all; returns how many. */
+/* Takes back the last n tokens accepted, all or at least 1024 of them; returns how many. */
 size_t tern_constraint_rollback(tern_constraint_state *s, size_t n);
 int tern_constraint_can_end(tern_constraint_state *s); /* the text may end here */
 int tern_constraint_is_over(tern_constraint_state *s); /* and nothing else can follow */

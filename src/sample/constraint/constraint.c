@@ -102,11 +102,13 @@ static enum tern_status open_parts(tern_constraint *c, const struct tern_constra
                                    struct tern_error *e)
 {
     enum tern_status s;
+    const uint64_t steps = c->budget.steps;
     if ((s = lock_open(&c->lock, e)) || (s = open_kind(c, p, e)) ||
         (s = alphabet_check_text(c->spelling, p->trigger, p->trigger_bytes, e)) ||
         (p->trigger_bytes && (s = lazy_open(&c->recognizer, c->spelling, p, e))))
         return s;
-    c->masks = masks_open(&c->recognizer, c->spelling);
+    c->budget.steps = steps;
+    c->masks = masks_open(&c->recognizer, c->spelling, &c->budget);
     return c->masks ? TERN_OK : error_memory(e, "masks", c->spelling->n_tokens);
 }
 

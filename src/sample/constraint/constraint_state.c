@@ -6,13 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { COMPACT_FIRST = 32 << 10 };
+
 static size_t mask_bytes(const tern_constraint *c)
 {
     return (c->spelling->n_tokens + (size_t)31) / 32 * sizeof(uint32_t);
 }
 
-static enum tern_status no_room(const tern_constraint *c, struct tern_error *e)
+static enum tern_status no_room(const tern_constraint_state *s, struct tern_error *e)
 {
+    const tern_constraint *c = s->constraint;
+    if (s->track.no_memory)
+        return error_memory(e, "a text's place in its constraint", s->track.capacity);
     return budget_refuse(&c->budget, e, "constraint");
 }
 
@@ -41,6 +46,7 @@ enum tern_status constraint_state_open(tern_constraint_state **out, const tern_c
         return error_memory(e, "a text's place in its constraint", sizeof *s);
     s->constraint = c;
     s->track.limit = CONSTRAINT_TRACK;
+    s->compact_at = COMPACT_FIRST;
     s->mask = malloc(mask_bytes(c) + 1);
     enum step step = STEP_NO_ROOM;
     if (s->mask && reserve(s, 1)) {
@@ -50,8 +56,12 @@ enum tern_status constraint_state_open(tern_constraint_state **out, const tern_c
         lock_leave(c->lock);
     }
     if (step != STEP_ALIVE) {
+        enum tern_status status =
+            s->mask && s->capacity
+                ? no_room(s, e)
+                : error_memory(e, "a text's place in its constraint", mask_bytes(c));
         constraint_state_close(s);
-        return error_memory(e, "a text's place in its constraint", mask_bytes(c));
+        return status;
     }
     *out = s;
     return TERN_OK;
@@ -89,7 +99,7 @@ enum tern_status constraint_state_copy(tern_constraint_state *to, const tern_con
         memcpy(to->track.bytes, from->track.bytes, used);
     memcpy(to->places, from->places, (from->n_tokens + 1) * sizeof *to->places);
     memcpy(to->tokens, from->tokens, (from->n_tokens + 1) * sizeof *to->tokens);
-    to->n_tokens = from->n_tokens, to->over = from->over;
+    to->n_tokens = from->n_tokens, to->over = from->over, to->compact_at = from->compact_at;
     return TERN_OK;
 }
 
@@ -106,7 +116,31 @@ enum tern_status constraint_state_mask(tern_constraint_state *s, const uint32_t 
     lock_take(c->lock);
     step = masks_find(c->masks, &s->track, &s->places[s->n_tokens], s->mask);
     lock_leave(c->lock);
-    return step == STEP_NO_ROOM ? no_room(c, e) : TERN_OK;
+    return step == STEP_NO_ROOM ? no_room(s, e) : TERN_OK;
+}
+
+/* Drops all tokens but the last STATE_KEPT, and the records that are not needed any more. Without memory it
+ * is left for another time. */
+static void forget(tern_constraint_state *s)
+{
+    const struct recognizer *r = &s->constraint->recognizer;
+    size_t first = s->n_tokens > STATE_KEPT ? s->n_tokens - STATE_KEPT : 0;
+    s->n_tokens -= first;
+    memmove(s->places, s->places + first, (s->n_tokens + 1) * sizeof *s->places);
+    memmove(s->tokens, s->tokens + first, (s->n_tokens + 1) * sizeof *s->tokens);
+    if (!r->compact || s->places[s->n_tokens].used <= s->compact_at)
+        return;
+    struct track to = {.limit = s->track.limit};
+    lock_take(s->constraint->lock);
+    enum step step = r->compact(r->self, &s->track, &to, s->places, s->n_tokens + 1);
+    lock_leave(s->constraint->lock);
+    if (step != STEP_ALIVE) {
+        free(to.bytes);
+        return;
+    }
+    free(s->track.bytes);
+    s->track = to;
+    s->compact_at = 2 * s->places[s->n_tokens].used + COMPACT_FIRST;
 }
 
 enum tern_status constraint_state_accept(tern_constraint_state *s, tern_token token,
@@ -126,12 +160,13 @@ enum tern_status constraint_state_accept(tern_constraint_state *s, tern_token to
     enum step step = ends ? STEP_ALIVE : masks_step(c->masks, &s->track, next, token);
     lock_leave(c->lock);
     if (step == STEP_NO_ROOM)
-        return no_room(c, e);
+        return no_room(s, e);
     if (step == STEP_DEAD)
         return error_set(e, TERN_USAGE, "the constraint does not allow token %d here", (int)token);
     s->tokens[++s->n_tokens] = token;
-    if (ends)
-        s->over = s->n_tokens;
+    s->over = ends;
+    if (s->n_tokens >= 2 * STATE_KEPT || next->used > s->compact_at)
+        forget(s);
     return TERN_OK;
 }
 
@@ -140,8 +175,7 @@ size_t constraint_state_rollback(tern_constraint_state *s, size_t n)
     if (n > s->n_tokens)
         n = s->n_tokens;
     s->n_tokens -= n;
-    if (s->over > s->n_tokens)
-        s->over = 0;
+    s->over = s->over && !n;
     return n;
 }
 

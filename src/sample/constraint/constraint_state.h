@@ -1,19 +1,23 @@
 /* Where a text is in its constraint: the recognizer's place after each token, and the records that the
- * places refer to. A token costs 20 bytes here, and what the recognizer records: nothing within strings and
- * numbers. Records take at most CONSTRAINT_TRACK bytes; all tokens can be taken back. */
+ * places refer to. At least the last STATE_KEPT tokens can be taken back; a token costs 20 bytes. Of the
+ * records, those that neither these tokens nor what is open need are dropped from time to time; at most
+ * CONSTRAINT_TRACK bytes stay. */
 #ifndef CONSTRAINT_CONSTRAINT_STATE_H
 #define CONSTRAINT_CONSTRAINT_STATE_H
 
 #include "sample/constraint/constraint.h"
 
+enum { STATE_KEPT = 1024 };
+
 struct tern_constraint_state {
     const struct tern_constraint *constraint; /* borrowed */
     struct track track;
-    struct place *places;    /* [capacity]: before the first token, after each */
-    tern_token *tokens;      /* [capacity]: that led to each place; the first is unused */
+    struct place *places; /* [capacity]: before the first token that is kept, after each */
+    tern_token *tokens;   /* [capacity]: that led to each place; -1: none */
     size_t n_tokens, capacity;
-    size_t over;             /* n_tokens at which the end token came; 0: it has not */
-    uint32_t *mask;          /* [(vocab + 31) / 32] */
+    uint32_t compact_at; /* bytes of records at which some are dropped */
+    bool over;           /* the last token ended the text */
+    uint32_t *mask; /* [(vocab + 31) / 32] */
 };
 
 enum tern_status constraint_state_open(tern_constraint_state **out, const tern_constraint *c,

@@ -14,6 +14,8 @@ enum { SUBTREE_LEAST = 48 };
 struct masks {
     const struct recognizer *r;
     const struct spelling *s;
+    struct budget *budget;
+    uint64_t steps;       /* that each call may take */
     struct track *track;  /* of the state being asked */
     struct place *places; /* [depth + 2], by depth */
     uint32_t *ends;       /* [depth + 2]: the node behind the subtree at each depth */
@@ -37,14 +39,14 @@ static bool open_set(struct mask_set *s, uint32_t n_words)
     return s->bits && s->list;
 }
 
-struct masks *masks_open(const struct recognizer *r, const struct spelling *s)
+struct masks *masks_open(const struct recognizer *r, const struct spelling *s, struct budget *b)
 {
     struct masks *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
     size_t depth = s->tree.depth + (size_t)2;
     uint32_t n_words = (s->n_tokens + 31) / 32;
-    m->r = r, m->s = s;
+    m->r = r, m->s = s, m->budget = b, m->steps = b->steps;
     m->cache.limit = MASK_CACHE_BYTES;
     m->places = malloc(depth * sizeof *m->places);
     m->before = malloc(depth * sizeof *m->before);
@@ -113,12 +115,21 @@ static void cross_at(struct masks *m, uint32_t node, uint32_t depth)
     m->cross[m->n_cross++] = (struct mask_cross){node, depth};
 }
 
-enum step masks_step(const struct masks *m, struct track *t, struct place *p, tern_token token)
+/* A call's budget: memory that was missing may be there again. */
+static void begin_call(struct masks *m, struct track *t)
+{
+    m->track = t;
+    m->budget->steps = m->steps;
+    m->budget->no_memory = t->no_memory = false;
+}
+
+enum step masks_step(struct masks *m, struct track *t, struct place *p, tern_token token)
 {
     uint32_t n;
     const unsigned char *text = spelling_of(m->s, token, &n);
     struct place next = *p;
     enum step step = n ? STEP_ALIVE : STEP_DEAD;
+    begin_call(m, t);
     for (uint32_t i = 0; i < n && step == STEP_ALIVE; i++)
         step = m->r->step(m->r->self, t, &next, text[i]);
     if (step == STEP_ALIVE)
@@ -386,7 +397,10 @@ static void begin_entry(struct masks *m)
 
 static const struct mask_entry *end_entry(struct masks *m, struct mask_key key)
 {
-    return mask_cache_add(&m->cache, key, &m->inside, m->cross, m->n_cross);
+    const struct mask_entry *x =
+        mask_cache_add(&m->cache, key, &m->inside, m->cross, m->n_cross);
+    m->budget->no_memory |= !x;
+    return x;
 }
 
 static struct mask_key word_key(lang a, bool in_string, uint32_t root)
@@ -495,9 +509,9 @@ static bool fill(struct masks *m, const struct place *p)
 
 enum step masks_find(struct masks *m, struct track *t, const struct place *p, uint32_t *bits)
 {
+    begin_call(m, t);
     struct mask_key key = {m->r->signature ? m->r->signature(m->r->self, t, p) : 0, 0};
     const struct mask_entry *x = key.what ? mask_cache_find(&m->cache, key) : NULL;
-    m->track = t;
     mask_set_clear(&m->whole);
     if (x) {
         mask_entry_give(x, &m->whole);

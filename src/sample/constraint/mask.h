@@ -21,8 +21,8 @@ enum { MASK_CACHE_BYTES = 16 << 20 };
 
 struct masks;
 
-/* Both are borrowed. NULL: no memory. */
-struct masks *masks_open(const struct recognizer *r, const struct spelling *s);
+/* All three are borrowed; b is the budget of r. NULL: no memory. */
+struct masks *masks_open(const struct recognizer *r, const struct spelling *s, struct budget *b);
 void masks_close(struct masks *m);
 
 /* bits [(n_tokens + 31) / 32]: the tokens that may follow the place, among them the end tokens where the
@@ -30,6 +30,6 @@ void masks_close(struct masks *m);
 enum step masks_find(struct masks *m, struct track *t, const struct place *p, uint32_t *bits);
 
 /* The place behind a token that is no end token, or is spelled as one: see STEP_*. */
-enum step masks_step(const struct masks *m, struct track *t, struct place *p, tern_token token);
+enum step masks_step(struct masks *m, struct track *t, struct place *p, tern_token token);
 
 #endif

@@ -10,6 +10,7 @@
 struct track {
     unsigned char *bytes; /* [used] of [capacity]; owned: free() */
     uint32_t capacity, limit;
+    bool no_memory; /* what did not fit was not over the limit */
 };
 
 /* Capacity for `need` bytes; false: over the limit, or no memory. Bytes may move. */

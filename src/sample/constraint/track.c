@@ -16,7 +16,7 @@ bool track_room(struct track *t, uint64_t need)
         size = t->limit;
     void *p = realloc(t->bytes, size);
     if (!p)
-        return false;
+        return t->no_memory = true, false;
     t->bytes = p;
     t->capacity = (uint32_t)size;
     return true;
