@@ -153,6 +153,9 @@ class Usage(Constrained):
         chat = [FABLE, "--template", "chatml", "-q", "--choice", "it is so|certainly not"]
         for seed in range(3):
             self.assertIn(self.good(*chat, "Is it?", "-s", seed).decode(), ("it is so\n", "certainly not\n"))
+        qwen = [FABLE, "--template", "qwen3", "-q", "--jsonl", "--choice", "it is so|certainly not", "--chat", "Is it?", "-n", 20, "-s", 3]
+        ends = [json.loads(self.good(*qwen, "--think", think).splitlines()[-1])["stop"] for think in ("off", "on")]
+        self.assertEqual(ends, ["complete", "length"])  # it would have to end its thought first
         t = Terminal([*map(str, chat), "-s", "3"])
         self.addCleanup(t.close)
         t.until(b">>> ")

@@ -68,7 +68,9 @@ def main() -> None:
             for name, r in (("free", free), ("chosen", chosen), ("forced", forced)):
                 seconds[name].append(r.generate_seconds / r.n_generated)
             shares.append(forced.n_forced / forced.n_generated)
-            print(f"seed {seed}: {chosen.n_generated} and {forced.n_generated} tokens, {chosen.reason}, {forced.reason}", file=sys.stderr)
+            each = ", ".join(f"{name} {r.n_generated} tokens at {r.n_generated / r.generate_seconds:.2f}/s ({r.reason})"
+                             for name, r in (("chosen", chosen), ("free", free), ("forced", forced)))  # fmt: skip
+            print(f"seed {seed}: {each}", file=sys.stderr)
     free, chosen, forced = (statistics.median(seconds[name]) for name in seconds)
     print(f"free    {1 / free:8.2f} tokens/s")
     print(f"chosen  {1 / chosen:8.2f} tokens/s, {100 * (chosen / free - 1):+.2f} % of time")
