@@ -16,6 +16,8 @@ zoo.py       kinds of attention on arrays
 attention.py the attention of a text as matrices
 hidden.py    hidden states as arrays
 score.py     how probable a text is
+values.py    values of Python, checked
+constraint.py  what a text must be: masks of the tokens that may come
 options.py   the options of generation, checked
 generate.py  a text as it is made
 batch.py     several texts as one batch

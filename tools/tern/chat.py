@@ -12,8 +12,9 @@ from typing import Any
 from .errors import USAGE, ConvertError
 from .generate import Generation, Result, one
 from .library import Engine
-from .options import Options, encoded, text, token_ids
+from .options import Options, token_ids
 from .structs import CHAT_GENERATE, CHAT_NO_THINK, CHAT_THINK
+from .values import encoded, text
 
 ROLES = ("system", "user", "assistant")
 

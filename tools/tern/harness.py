@@ -27,9 +27,9 @@ except ImportError as e:
 
 from .errors import USAGE, ConvertError
 from .model import Model
-from .options import U32
 from .score import logprobs
 from .structs import ADD_SPECIAL, CHAT_GENERATE, PARSE_SPECIAL
+from .values import U32
 
 # What transformers' generate does if a task does not say otherwise: penalties of the model's own see the whole text.
 DEFAULTS = {"temperature": 0, "top_k": 50, "top_p": 1.0, "min_p": 0.0, "repeat_last_n": U32, "seed": 0}

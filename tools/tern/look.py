@@ -10,8 +10,8 @@ import numpy as np
 from .attention import Attention
 from .errors import IO, USAGE, ConvertError
 from .library import Engine
-from .options import U32, path as named, whole
 from .structs import STAGES
+from .values import U32, path as named, whole
 
 FRAME = """<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}"
  style="width: 100%; height: {height}px; border: 1px solid #8888; resize: vertical; overflow: auto"></iframe>"""

@@ -15,9 +15,10 @@ from .errors import USAGE, ConvertError
 from .generate import Generation, Result, one
 from .library import Engine, Observation
 from .look import Look
-from .options import U32, Options, callback as called, check_names, encoded, path as named, text, texts, token_ids, whole
+from .options import Options, check_names, token_ids
 from .sequence import Sequence
 from .structs import ADD_SPECIAL, COPY, LOCK, MTP, PARSE_SPECIAL, TYPES
+from .values import U32, callback as called, encoded, path as named, text, texts, whole
 
 Prompt = str | Several[int]  # a text, or token ids as they are
 VIEWS = ("atlas", "lens", "why", "surprise")

@@ -6,19 +6,17 @@ In:  keyword arguments under the names of tern_generate_params and tern_sampler_
 import ctypes
 import difflib
 import json
-import math
 import operator
-import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from .constraint import Constraint
 from .errors import USAGE, ConvertError
 from .library import Engine
 from .structs import ROWS, Bias, GenerateParams, SamplerParams
+from .values import I64, U32, U64, callback, encoded, real, text, texts, whole
 
-U32, U64, I64 = 2**32 - 1, 2**64 - 1, 2**63 - 1
 WHOLE = {  # least and largest value
     "top_k": (0, U32), "repeat_last_n": (0, U32), "dry_allowed_length": (0, U32), "dry_last_n": (0, U32), "mirostat": (0, U32),
     "seed": (0, U64), "n_predict": (-1, I64), "keep": (0, U32), "lookup": (0, U32), "draft_max": (0, U32), "mtp": (0, U32),
@@ -36,70 +34,6 @@ MIB, STEPS = 1 << 20, 10**8 // 64  # of constraint_budget, as ./run
 NAMES = (*WHOLE, *REAL, *FLAGS, *OTHERS, *FORMS, *OF_FORMS)
 DEFAULTS = {"keep": 4}  # as ./run
 GUESSES = {"lookup": ROWS - 1, "mtp": 4}  # of True, as ./run
-
-
-def whole(name: str, value: Any, least: int, largest: int) -> int:
-    """A whole number within its range; ctypes would take the low bits of any."""
-    try:
-        n = operator.index(value)
-    except TypeError:
-        raise ConvertError(f"{name}: {value!r} is not a whole number", USAGE) from None
-    if not least <= n <= largest:
-        raise ConvertError(f"{name}: {n} is outside {least} to {largest}", USAGE)
-    return n
-
-
-def real(name: str, value: Any) -> float:
-    """A number that f32 holds."""
-    if isinstance(value, bool | str) or not isinstance(getattr(value, "__float__", None), Callable):
-        raise ConvertError(f"{name}: {value!r} is not a number", USAGE)
-    x = float(value)
-    if math.isfinite(x) and math.isinf(ctypes.c_float(x).value):
-        raise ConvertError(f"{name}: {x:g} is too large", USAGE)
-    return x
-
-
-def text(name: str, value: Any) -> bytes:
-    """UTF-8 that C reads up to its end."""
-    if not isinstance(value, str):
-        raise ConvertError(f"{name}: {value!r} is not a text", USAGE)
-    if "\0" in value:
-        raise ConvertError(f"{name}: {value!r} has a NUL character, which ends a text here", USAGE)
-    return encoded(name, value)
-
-
-def encoded(name: str, value: Any) -> bytes:
-    """A text of Python may have halves of characters, which UTF-8 has not."""
-    if not isinstance(value, str):
-        raise ConvertError(f"{name}: {value!r:.80} is not a text", USAGE)
-    try:
-        return value.encode()
-    except UnicodeEncodeError as e:
-        raise ConvertError(f"{name}: character {e.start} is half a character (a lone surrogate)", USAGE) from None
-
-
-def texts(name: str, value: Any) -> list[bytes]:
-    """One text or several."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        return [text(name, value)]
-    return [text(name, one) for one in value]
-
-
-def path(name: str, value: Any) -> Path:
-    """The name of a file."""
-    try:
-        given = os.fsencode(value)
-    except (TypeError, UnicodeEncodeError):
-        given = b""
-    if not given or b"\0" in given:
-        raise ConvertError(f"{name}: {value!r:.80} is no name of a file", USAGE)
-    return Path(os.fsdecode(given))
-
-
-def callback(name: str, call: Any) -> Callable:
-    if not callable(call):
-        raise ConvertError(f"{name}: {call!r} cannot be called", USAGE)
-    return call
 
 
 def token_ids(engine: Engine, ids: Any, name: str = "the prompt") -> list[int]:
@@ -206,8 +140,6 @@ class Options:
 
     def _constraint(self, engine: Engine, thought: bytes):
         """What the text must be, or None."""
-        from .constraint import Constraint
-
         given = self.given
         forms = [name for name in (*FORMS, "constraint") if given.get(name, False) is not False]
         if len(forms) > 1:

@@ -12,8 +12,8 @@ from pathlib import Path
 from . import programs
 from .errors import USAGE, ConvertError
 from .handle import load
-from .options import callback, encoded, path, texts, whole
 from .structs import ASK, REPORT, TYPES, Error, QuantizeParams
+from .values import callback, encoded, path, texts, whole
 from .waiting import interruptible
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from .errors import USAGE, ConvertError
 from .generate import Generation, Stream
 from .library import Engine
-from .options import U32, Options, path as named, whole
+from .options import Options
 from .structs import WANTS_LOGITS
+from .values import U32, path as named, whole
 
 Ids = Callable[[object, bool], list[int]]
 
