@@ -23,7 +23,6 @@ generate.py  a text as it is made
 batch.py     several texts as one batch
 chat.py      an answer in a conversation
 sequence.py  a text in a place of its own: fed, cut, copied, saved
-constraint.py  what a text must be: masks of the tokens that may come
 requantize.py  a weights file with smaller matrices
 convert/     from a foreign model to a weights file
 activations.py  what happened inside a model, under TransformerLens' names

@@ -11,7 +11,7 @@ import numpy as np
 from . import structs
 from .errors import USAGE, ConvertError
 from .handle import Handle
-from .options import encoded, whole
+from .values import encoded, whole
 
 MOST_FORCED = 1025  # tokens of a run
 
@@ -41,7 +41,7 @@ class Constraint:
             structs.CONSTRAINTS.index(kind), data, len(data), sum(1 << i for i, flag in enumerate(flags) if flag),
             whole("max_bytes", max_bytes, 0, 2**63), whole("max_steps", max_steps, 0, 2**64 - 1), trigger, len(trigger),
         )  # fmt: skip
-        self._engine: Handle = model._engine
+        self._engine: Handle = getattr(model, "_engine", model)  # a Model, or the engine of one
         made = ctypes.c_void_p()
         self._engine._try("tern_constraint_open", ctypes.byref(made), self._engine.model, ctypes.byref(params))
         self._constraint = made
