@@ -1,5 +1,6 @@
 /* Escapes: \" \\ \/ \b \f \n \r \t, \uXXXX, and two of those for a character beyond U+FFFF. Each stands
- * for one character of the word's language, and no prefix is taken that no character can end. */
+ * for one character of the word's language, and no prefix is taken that no character can end. All other
+ * characters of ASCII are written plainly, so that a key has one spelling, which can be forced. */
 #include "sample/constraint/json_escape.h"
 
 #include "sample/constraint/json_level.h"
@@ -53,6 +54,20 @@ static bool may_follow(struct json *j, const struct place *p, uint32_t from, uin
     return false;
 }
 
+/* The same of characters that may be written as an escape. */
+static bool escaped_may_follow(struct json *j, const struct place *p, uint32_t from, uint32_t to)
+{
+    static const uint32_t ranges[][2] = {
+        {0, 0x1f}, {'"', '"'}, {'/', '/'}, {'\\', '\\'}, {0x7f, LAST}};
+    for (unsigned i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        uint32_t first = from > ranges[i][0] ? from : ranges[i][0];
+        uint32_t last = to < ranges[i][1] ? to : ranges[i][1];
+        if (first <= last && may_follow(j, p, first, last))
+            return true;
+    }
+    return false;
+}
+
 static enum step take(struct json *j, struct track *t, struct place *p, uint32_t c)
 {
     char bytes[4];
@@ -71,7 +86,7 @@ enum step escape_begin(struct json *j, struct track *t, struct place *p)
     /* A search escapes where it must, so that it meets few texts twice. */
     if (j->searching ? !may_follow(j, p, 0, 31) && !may_follow(j, p, '"', '"') &&
                            !may_follow(j, p, '\\', '\\')
-                     : !may_follow(j, p, 0, python(t, p) ? 0xffff : LAST))
+                     : !escaped_may_follow(j, p, 0, python(t, p) ? 0xffff : LAST))
         return STEP_DEAD;
     go_to(p, AT_ESCAPE, 0);
     return STEP_ALIVE;
@@ -92,7 +107,7 @@ static enum step hex_step(struct json *j, struct track *t, struct place *p, uint
     bool pair =
         high <= low && !python(t, p) &&
         may_follow(j, p, PAIRS + ((high - HIGH) << 10), PAIRS + ((low - HIGH) << 10) + 0x3ff);
-    if (!pair && !may_follow(j, p, from, to))
+    if (!pair && !escaped_may_follow(j, p, from, to))
         return STEP_DEAD;
     if (n < 4) {
         go_to(p, (enum phase)(AT_HEX_0 + n), v);
@@ -120,7 +135,7 @@ static enum step low_step(struct json *j, struct track *t, struct place *p, int 
     if (n == 3)
         return take(j, t, p, PAIRS + v);
     uint32_t from = PAIRS + (v << left);
-    if (!may_follow(j, p, from, from | ((1u << left) - 1)))
+    if (!escaped_may_follow(j, p, from, from | ((1u << left) - 1)))
         return STEP_DEAD;
     go_to(p, (enum phase)(AT_LOW_1 + n), v);
     return STEP_ALIVE;
