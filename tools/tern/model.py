@@ -221,8 +221,8 @@ class Model:
                          only one continuation is left
           lookup, draft (a Model), draft_max, mtp   guess tokens: faster on some texts, and the same bits
           logits_all     compute the logits of every token of the prompt, for `fingerprint`
-          on_token(token, logits f32 [vocab] or None where it was forced), on_prompt(done, total)   called in the thread of the engine. What they return does
-                         not matter; to end the text, stop reading the iterator and close it
+          on_token(token, logits f32 [vocab], or None where it was forced), on_prompt(done, total)   called in the thread of the engine.
+                         What they return does not matter; to end the text, stop reading the iterator and close it
         A list of prompts takes no shift, guesses and callbacks.
 
         Example: "".join(model.generate("The cat sat", n_predict=30, temperature=0))
