@@ -93,7 +93,7 @@ static enum step open_step(struct json *j, struct track *t, struct place *p, uns
     if (byte == (array ? ']' : '}'))
         return container_end(j, t, p);
     if (byte == '\n' && lines_may_begin(j, t, l)) {
-        lang keys = array ? LANG_BLANK : keys_next(j, l);
+        lang keys = array ? LANG_BLANK : json_keys_next(j, l);
         if (keys == (lang)LANG_FAIL)
             return STEP_NO_ROOM;
         if (keys == LANG_NONE)
@@ -112,7 +112,7 @@ static enum step comma(struct json *j, struct track *t, struct place *p)
     const struct level *l = level_at(t, p->top);
     if (l->kind == LEVEL_ARRAY)
         return item_begin(j, t, p, AT_COMMA);
-    lang keys = keys_next(j, l);
+    lang keys = json_keys_next(j, l);
     go_to(p, AT_COMMA, 0);
     return keys == (lang)LANG_FAIL ? STEP_NO_ROOM : keys == LANG_NONE ? STEP_DEAD : STEP_ALIVE;
 }

@@ -183,7 +183,7 @@ static lang thread_keys(struct json *j, const struct level *l, const struct thre
     return all;
 }
 
-lang keys_next(struct json *j, const struct level *l)
+lang json_keys_next(struct json *j, const struct level *l)
 {
     j->list.n = 0;
     draft_start(j, l);
@@ -253,7 +253,7 @@ static bool take_class(struct json *j, const struct level *l, const struct threa
     return true;
 }
 
-enum step key_end(struct json *j, struct track *t, struct place *p)
+enum step json_key_end(struct json *j, struct track *t, struct place *p)
 {
     const struct level *l = level_at(t, level_of(t, p));
     size_t n;

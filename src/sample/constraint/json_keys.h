@@ -8,9 +8,9 @@ bool json_keys_open(struct json *j); /* false: no room */
 void json_keys_close(struct json *j);
 
 /* The keys that may come next in the innermost level, an object; LANG_NONE: none. Keys that came before
- * may be in it: key_end refuses them. */
-lang keys_next(struct json *j, const struct level *l);
+ * may be in it: json_key_end refuses them. */
+lang json_keys_next(struct json *j, const struct level *l);
 /* The recorded key is over: the level waits for its value. */
-enum step key_end(struct json *j, struct track *t, struct place *p);
+enum step json_key_end(struct json *j, struct track *t, struct place *p);
 
 #endif

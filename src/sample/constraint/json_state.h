@@ -155,10 +155,11 @@ struct json {
     bool searching, found;
     uint32_t goal; /* depth of the array whose item ends, or GOAL_KEY */
     struct search_frame *frames;
-    struct endless {
-        lang a;
-        unsigned char answer; /* 0: free place */
-    } * endless;              /* [ENDLESS], by language: see unique_free */
+    struct lang_facts {
+        lang a;                /* LANG_NONE: free */
+        uint32_t more;         /* it has more texts than so many */
+        unsigned char endless; /* 0: not asked yet */
+    } * facts;                 /* [FACTS], by language, the last one asked: json_unique.c */
 };
 enum { GOAL_KEY = UINT32_MAX };
 

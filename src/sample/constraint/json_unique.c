@@ -7,6 +7,7 @@
  * search finds, that of a later place finds in no more steps, so that no dead end comes of its bound. */
 #include "sample/constraint/json_unique.h"
 
+#include "sample/constraint/json_keys.h"
 #include "sample/constraint/json_level.h"
 #include "sample/constraint/json_step.h"
 #include "sample/constraint/json_word.h"
@@ -144,13 +145,38 @@ static enum step search(struct json *j, struct track *t, const struct place *p, 
     return answer;
 }
 
+/* ---- what is known of languages -------------------------------------------------------------- */
+
+enum { FACTS = 1024, STATES = 64, YES = 1, NO };
+
+static struct lang_facts *facts_of(struct json *j, lang a)
+{
+    size_t size = FACTS * sizeof *j->facts;
+    if (!j->facts) {
+        if (!(j->facts = budget_resize(j->budget, NULL, 0, size)))
+            return NULL;
+        memset(j->facts, 0, size);
+    }
+    struct lang_facts *f = &j->facts[(a * 2654435761u) >> 22];
+    if (f->a != a)
+        *f = (struct lang_facts){.a = a};
+    return f;
+}
+
 /* More than n texts are in a language. */
 static bool has_more(struct json *j, lang a, uint32_t n)
 {
-    uint32_t count;
-    if (lang_count(j->languages, a, n, &count))
-        return count > n;
-    return j->failed = true;
+    struct lang_facts *f = facts_of(j, a);
+    uint32_t count, most = 64;
+    if (f && f->more >= n)
+        return true;
+    while (most < n)
+        most *= 2;
+    if (!f || !lang_count(j->languages, a, most, &count))
+        return j->failed = true;
+    if (count > most)
+        f->more = most;
+    return count > n;
 }
 
 /* What may not be repeated when a word or a key begins or goes on at p. */
@@ -162,6 +188,26 @@ static uint32_t repeats_at(const struct level *l, const struct place *p)
     return l->watch + (key ? l->n_seen : 0);
 }
 
+/* More than n words can go on here or begin. */
+static bool has_more_words(struct json *j, const struct level *l, const struct place *p, uint32_t n)
+{
+    enum phase phase = phase_of(p);
+    bool item = phase == AT_COMMA || phase == AT_ITEM || phase == AT_INDENT;
+    if (phase == AT_NUMBER || phase == AT_STRING)
+        return has_more(j, word_rest(j, p), n);
+    if (item && l->kind == LEVEL_OBJECT)
+        return has_more(j, json_keys_next(j, l), n);
+    if (!item && phase != AT_VALUE && phase != AT_GAP)
+        return false;
+    for (THREADS(j, l, th)) {
+        const struct node *node = &j->shapes.nodes[th->want];
+        if ((node->string != LANG_NONE && has_more(j, node->string, n)) ||
+            (node->number != LANG_NONE && has_more(j, unique_numbers(j, node->number), n)))
+            return true;
+    }
+    return false;
+}
+
 enum step unique_check(struct json *j, struct track *t, const struct place *p)
 {
     const struct level *l = level_at(t, level_of(t, p));
@@ -169,18 +215,9 @@ enum step unique_check(struct json *j, struct track *t, const struct place *p)
     uint32_t repeats = repeats_at(l, p);
     if (!repeats || (l->depth == l->unique && (phase == AT_AFTER || phase == AT_CLOSE)))
         return STEP_ALIVE; /* the item is over: of a next one, the comma asks */
-    if ((phase == AT_NUMBER || phase == AT_STRING) && has_more(j, word_rest(j, p), repeats))
+    if (has_more_words(j, l, p, repeats))
         return STEP_ALIVE;
     return search(j, t, p, l->watch ? l->unique : GOAL_KEY);
-}
-
-/* ---- words that repeats cannot end early ---------------------------------------------------- */
-
-enum { ENDLESS = 1024, STATES = 64, YES = 1, NO };
-
-static struct endless *endless_place(const struct json *j, lang a)
-{
-    return &j->endless[(a * 2654435761u) >> 22];
 }
 
 /* Whether every live state that follows has a text that is not empty: then each has infinitely many. At
@@ -212,29 +249,24 @@ static bool is_endless(struct json *j, lang a)
 
 bool unique_free(struct json *j, const struct track *t, const struct place *p, lang rest)
 {
+    struct lang_facts *f;
     if (!repeats_at(level_at(t, level_of(t, p)), p) || rest == LANG_CHARS)
         return true;
-    size_t size = ENDLESS * sizeof *j->endless;
-    if (!j->endless) {
-        if (!(j->endless = budget_resize(j->budget, NULL, 0, size)))
-            return false;
-        memset(j->endless, 0, size);
+    if (!(f = facts_of(j, rest)))
+        return false;
+    if (!f->endless) {
+        f->endless = is_endless(j, rest) ? YES : NO;
+        for (uint32_t i = 0; i < j->reached.n && f->endless == YES;
+             i++) /* so are those that follow */
+            facts_of(j, j->reached.at[i])->endless = YES;
     }
-    struct endless *e = endless_place(j, rest);
-    if (e->answer && e->a == rest)
-        return e->answer == YES;
-    bool answer = is_endless(j, rest);
-    if (answer) /* so are the states that follow */
-        for (uint32_t i = 0; i < j->reached.n; i++)
-            *endless_place(j, j->reached.at[i]) = (struct endless){j->reached.at[i], YES};
-    *e = (struct endless){rest, answer ? YES : NO};
-    return answer;
+    return facts_of(j, rest)->endless == YES;
 }
 
 void unique_close(struct json *j)
 {
     if (j->frames)
         budget_free(j->budget, j->frames, DEPTH * sizeof *j->frames);
-    if (j->endless)
-        budget_free(j->budget, j->endless, ENDLESS * sizeof *j->endless);
+    if (j->facts)
+        budget_free(j->budget, j->facts, FACTS * sizeof *j->facts);
 }

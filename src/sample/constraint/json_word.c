@@ -160,7 +160,7 @@ enum step number_end(struct json *j, struct track *t, struct place *p)
 
 enum step key_begin(struct json *j, struct track *t, struct place *p)
 {
-    p->lexeme = keys_next(j, level_at(t, p->top));
+    p->lexeme = json_keys_next(j, level_at(t, p->top));
     if (p->lexeme == (lang)LANG_FAIL || !record_word(t, p))
         return STEP_NO_ROOM;
     p->more |= MORE_KEY;
@@ -175,7 +175,7 @@ enum step string_step(struct json *j, struct track *t, struct place *p, unsigned
     if (byte == '"') {
         if (!(p->more & MORE_KEY))
             return word_end(j, t, p, true);
-        return lang_accepts(j->languages, p->lexeme) ? key_end(j, t, p) : STEP_DEAD;
+        return lang_accepts(j->languages, p->lexeme) ? json_key_end(j, t, p) : STEP_DEAD;
     }
     if (byte == '\\')
         return escape_begin(j, t, p);
