@@ -169,7 +169,9 @@ static void check_near(struct languages *ls, lang a, lang b, unsigned n)
     ck_assert_int_eq(lang_accepts(ls, a), lang_accepts(ls, b));
     for (size_t i = 0; n && a != b && i < sizeof bytes; i++) {
         lang x = lang_step(ls, a, bytes[i]), y = lang_step(ls, b, bytes[i]);
-        ck_assert_msg((x == LANG_NONE) == (y == LANG_NONE), "%u near %u by %02x", a, b, bytes[i]);
+        if (x != LANG_FAIL && y != LANG_FAIL)
+            ck_assert_msg((x == LANG_NONE) == (y == LANG_NONE), "%u near %u by %02x", a, b,
+                          bytes[i]);
         check_near(ls, x, y, n - 1);
     }
 }
