@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct reader {
+struct json_reader {
     struct json *out;
     const char *what;
     const unsigned char *start, *at, *end;
@@ -17,19 +17,19 @@ struct reader {
     unsigned depth;
 };
 
-static enum tern_status bad(struct reader *r, const char *why)
+static enum tern_status bad(struct json_reader *r, const char *why)
 {
     return error_set(r->e, TERN_USAGE, "%s: byte %zu: %s", r->what, (size_t)(r->at - r->start),
                      why);
 }
 
-static void skip_blanks(struct reader *r)
+static void skip_blanks(struct json_reader *r)
 {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' || *r->at == '\r'))
         r->at++;
 }
 
-static int peek(const struct reader *r)
+static int peek(const struct json_reader *r)
 {
     return r->at < r->end ? *r->at : -1;
 }
@@ -51,7 +51,7 @@ static int hex4(const unsigned char *p)
 }
 
 /* The code point of \uXXXX at r->at, behind the 'u'; of two such for a pair. */
-static enum tern_status read_hex(struct reader *r, uint32_t *c)
+static enum tern_status read_hex(struct json_reader *r, uint32_t *c)
 {
     int high = r->end - r->at < 4 ? -1 : hex4(r->at), low;
     if (high < 0)
@@ -71,7 +71,7 @@ static enum tern_status read_hex(struct reader *r, uint32_t *c)
     return TERN_OK;
 }
 
-static enum tern_status read_escape(struct reader *r, char **to)
+static enum tern_status read_escape(struct json_reader *r, char **to)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     uint32_t c = 0;
@@ -91,7 +91,7 @@ static enum tern_status read_escape(struct reader *r, char **to)
 }
 
 /* The string at r->at, a '"', unescaped into json.text. */
-static enum tern_status read_string(struct reader *r, uint32_t *text, uint32_t *n)
+static enum tern_status read_string(struct json_reader *r, uint32_t *text, uint32_t *n)
 {
     struct json *j = r->out;
     const unsigned char *close = r->at + 1;
@@ -127,7 +127,7 @@ static enum tern_status read_string(struct reader *r, uint32_t *text, uint32_t *
 
 /* ---- numbers and words ---- */
 
-static bool skip_digits(struct reader *r)
+static bool skip_digits(struct json_reader *r)
 {
     const unsigned char *from = r->at;
     while (r->at < r->end && *r->at >= '0' && *r->at <= '9')
@@ -135,7 +135,7 @@ static bool skip_digits(struct reader *r)
     return r->at > from;
 }
 
-static bool skip_number(struct reader *r)
+static bool skip_number(struct json_reader *r)
 {
     if (peek(r) == '-')
         r->at++;
@@ -153,7 +153,7 @@ static bool skip_number(struct reader *r)
     return skip_digits(r);
 }
 
-static enum tern_status read_number(struct reader *r, struct json_value *v)
+static enum tern_status read_number(struct json_reader *r, struct json_value *v)
 {
     struct json *j = r->out;
     const unsigned char *from = r->at;
@@ -170,7 +170,7 @@ static enum tern_status read_number(struct reader *r, struct json_value *v)
     return TERN_OK;
 }
 
-static bool read_word(struct reader *r, struct json_value *v)
+static bool read_word(struct json_reader *r, struct json_value *v)
 {
     static const char *const words[] = {"null", "false", "true"}; /* as in enum json_type */
     for (uint8_t i = 0; i < 3; i++) {
@@ -231,7 +231,7 @@ uint32_t json_find(const struct json *j, uint32_t object, const char *key, size_
 /* ---- values ---- */
 
 /* The key and the ':' before the value that is about to be number v. */
-static enum tern_status read_key(struct reader *r, struct json_value *v, uint32_t number)
+static enum tern_status read_key(struct json_reader *r, struct json_value *v, uint32_t number)
 {
     struct json *j = r->out;
     if (peek(r) != '"')
@@ -255,7 +255,7 @@ static enum tern_status read_key(struct reader *r, struct json_value *v, uint32_
 }
 
 /* Links the new value into the container around it. */
-static void link_value(struct reader *r, struct json_value *v, uint32_t number)
+static void link_value(struct json_reader *r, struct json_value *v, uint32_t number)
 {
     struct json_value *values = r->out->values;
     if (!r->depth)
@@ -270,7 +270,7 @@ static void link_value(struct reader *r, struct json_value *v, uint32_t number)
 }
 
 /* One value; of a container its opening, which puts it on the stack. */
-static enum tern_status read_value(struct reader *r)
+static enum tern_status read_value(struct json_reader *r)
 {
     struct json *j = r->out;
     struct json_value v = {0};
@@ -304,7 +304,7 @@ static enum tern_status read_value(struct reader *r)
 }
 
 /* Behind a value: closes the containers that end here. *more: another value comes. */
-static enum tern_status read_ends(struct reader *r, bool *more)
+static enum tern_status read_ends(struct json_reader *r, bool *more)
 {
     *more = false;
     for (;;) {
@@ -333,7 +333,7 @@ enum tern_status json_read(struct json *out, const char *p, size_t n, const char
                            struct budget *budget, struct tern_error *e)
 {
     const unsigned char *start = (const unsigned char *)(n ? p : "");
-    struct reader r = {.out = out, .what = what, .e = e};
+    struct json_reader r = {.out = out, .what = what, .e = e};
     *out = (struct json){.budget = budget};
     r.start = r.at = start;
     r.end = start + n;
@@ -361,17 +361,17 @@ void json_close(struct json *j)
 
 /* ---- places ---- */
 
-struct writer {
+struct place_writer {
     char *at, *end; /* end: where the last NUL may stand */
 };
 
-static void write_byte(struct writer *w, unsigned char c)
+static void write_byte(struct place_writer *w, unsigned char c)
 {
     if (w->at < w->end)
         *w->at++ = (char)(c < 0x20 || c == 0x7F ? '?' : c);
 }
 
-static void write_step(struct writer *w, const struct json *j, const struct json_value *v)
+static void write_step(struct place_writer *w, const struct json *j, const struct json_value *v)
 {
     char index[16];
     const char *text = index;
@@ -395,7 +395,7 @@ void json_place(const struct json *j, uint32_t v, char *out, size_t room)
     size_t depth = 0;
     if (!room)
         return;
-    struct writer w = {out, out + room - 1};
+    struct place_writer w = {out, out + room - 1};
     for (; v; v = j->values[v].parent)
         path[depth++] = v;
     write_byte(&w, '#');

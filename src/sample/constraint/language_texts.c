@@ -15,13 +15,13 @@ void lang_first(struct languages *ls, lang a, uint64_t set[4])
 
 /* ---- all texts, in byte order ---- */
 
-struct walk {
+struct text_walk {
     struct lang_list path;    /* states; behind the first one, each is one byte further */
     struct lang_list text;    /* the byte that is tried next in each of them, - 1 */
     struct lang_list on_path; /* bits: states of the path */
 };
 
-static bool flip_bit(struct languages *ls, struct walk *w, lang a, bool *was)
+static bool flip_bit(struct languages *ls, struct text_walk *w, lang a, bool *was)
 {
     while (w->on_path.n <= a / 32)
         if (!list_push(ls, &w->on_path, 0))
@@ -34,7 +34,7 @@ static bool flip_bit(struct languages *ls, struct walk *w, lang a, bool *was)
 enum found { FOUND_TEXT, FOUND_END, FOUND_LOOP, FOUND_FAILURE };
 
 /* To the next text: w->text without its last is its bytes. */
-static enum found next_text(struct languages *ls, struct walk *w)
+static enum found next_text(struct languages *ls, struct text_walk *w)
 {
     bool was;
     while (w->path.n) {
@@ -62,11 +62,11 @@ static enum found next_text(struct languages *ls, struct walk *w)
     return FOUND_END;
 }
 
-static enum found first_text(struct languages *ls, struct walk *w, lang a)
+static enum found first_text(struct languages *ls, struct text_walk *w, lang a)
 {
     bool was;
     enum lang_answer live = lang_is_live(ls, a);
-    *w = (struct walk){0};
+    *w = (struct text_walk){0};
     if (live != LANG_YES)
         return live == LANG_NO ? FOUND_END : FOUND_FAILURE;
     if (!flip_bit(ls, w, a, &was) || !list_push(ls, &w->path, a) || !list_push(ls, &w->text, 0))
@@ -74,7 +74,7 @@ static enum found first_text(struct languages *ls, struct walk *w, lang a)
     return lang_accepts(ls, a) ? FOUND_TEXT : next_text(ls, w);
 }
 
-static void walk_end(struct languages *ls, struct walk *w)
+static void walk_end(struct languages *ls, struct text_walk *w)
 {
     budget_free(ls->budget, w->path.p, w->path.capacity * sizeof(uint32_t));
     budget_free(ls->budget, w->text.p, w->text.capacity * sizeof(uint32_t));
@@ -83,7 +83,7 @@ static void walk_end(struct languages *ls, struct walk *w)
 
 bool lang_count(struct languages *ls, lang a, uint32_t most, uint32_t *count)
 {
-    struct walk w;
+    struct text_walk w;
     *count = 0;
     if (a == LANG_FAIL)
         return false;
@@ -102,7 +102,7 @@ bool lang_count(struct languages *ls, lang a, uint32_t most, uint32_t *count)
 bool lang_each(struct languages *ls, lang a, bool (*each)(void *arg, const char *p, size_t n),
                void *arg)
 {
-    struct walk w;
+    struct text_walk w;
     char *text = NULL;
     uint32_t capacity = 0;
     bool good = true;

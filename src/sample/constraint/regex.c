@@ -12,7 +12,7 @@
 
 enum { AT_END = 1, AT_START = 2, PLACES = 4, EVERYWHERE = 15 };
 
-struct piece {
+struct regex_piece {
     lang some[PLACES]; /* texts that are not empty; without anchors only [0] */
     lang all;          /* without anchors: some[0], and the empty text where it matches that */
     uint8_t empty;     /* bit p: matches the empty text at place p */
@@ -20,51 +20,51 @@ struct piece {
     bool fixed;        /* no quantifier may follow */
 };
 
-struct group {
+struct regex_group {
     uint32_t choices,
         items;    /* of the pieces: its first choice; the first item of its last choice */
     uint32_t at;  /* byte of its '(' */
     uint8_t look; /* 0, or '=' or '!' of a look-ahead */
 };
 
-struct parser {
+struct regex_parser {
     struct regex_text t;
-    struct piece *pieces;
-    struct group *groups;
+    struct regex_piece *pieces;
+    struct regex_group *groups;
     uint32_t n_pieces, piece_capacity, n_groups, group_capacity;
     lang ahead; /* what the look-aheads at the beginning demand of the text */
     bool looked, whole;
 };
 
-static struct budget *budget_of(const struct parser *r)
+static struct budget *budget_of(const struct regex_parser *r)
 {
     return languages_budget(r->t.ls);
 }
 
-static bool refuse_budget(struct parser *r)
+static bool refuse_budget(struct regex_parser *r)
 {
     return budget_refuse(budget_of(r), r->t.e, "regular expression"), false;
 }
 
 /* ---- pieces ---- */
 
-static lang some_at(const struct piece *x, unsigned place)
+static lang some_at(const struct regex_piece *x, unsigned place)
 {
     return x->some[x->anchored ? place : 0];
 }
 
-static bool empty_at(const struct piece *x, unsigned place)
+static bool empty_at(const struct regex_piece *x, unsigned place)
 {
     return x->empty >> place & 1;
 }
 
-static struct piece plain_piece(lang all, lang some, bool empty)
+static struct regex_piece plain_piece(lang all, lang some, bool empty)
 {
-    return (struct piece){.some = {some}, .all = all, .empty = empty ? EVERYWHERE : 0};
+    return (struct regex_piece){.some = {some}, .all = all, .empty = empty ? EVERYWHERE : 0};
 }
 
-static struct piece concat_pieces(struct languages *ls, const struct piece *x,
-                                  const struct piece *y)
+static struct regex_piece concat_pieces(struct languages *ls, const struct regex_piece *x,
+                                        const struct regex_piece *y)
 {
     if (!x->anchored && !y->anchored) {
         lang all = lang_concat(ls, x->all, y->all), some = all;
@@ -72,7 +72,7 @@ static struct piece concat_pieces(struct languages *ls, const struct piece *x,
             some = lang_or(ls, lang_concat(ls, x->some[0], y->all), y->some[0]);
         return plain_piece(all, some, x->empty && y->empty);
     }
-    struct piece r = {.anchored = true, .empty = x->empty & y->empty};
+    struct regex_piece r = {.anchored = true, .empty = x->empty & y->empty};
     for (unsigned p = 0; p < PLACES; p++) {
         lang a = lang_concat(ls, some_at(x, p & AT_START), some_at(y, p & AT_END));
         if (empty_at(x, p & AT_START))
@@ -85,10 +85,10 @@ static struct piece concat_pieces(struct languages *ls, const struct piece *x,
 }
 
 /* Turns of an anchored piece that match nothing are left out, where it can match nothing. */
-static struct piece repeat_anchored(struct languages *ls, const struct piece *x, uint32_t min,
-                                    uint32_t max)
+static struct regex_piece repeat_anchored(struct languages *ls, const struct regex_piece *x,
+                                          uint32_t min, uint32_t max)
 {
-    struct piece r = {.anchored = true, .empty = min ? x->empty : EVERYWHERE};
+    struct regex_piece r = {.anchored = true, .empty = min ? x->empty : EVERYWHERE};
     for (unsigned p = 0; p < PLACES; p++) {
         unsigned start = p & AT_START, end = p & AT_END;
         uint32_t least = empty_at(x, start) || empty_at(x, end) ? 0 : min;
@@ -104,8 +104,8 @@ static struct piece repeat_anchored(struct languages *ls, const struct piece *x,
     return r;
 }
 
-static struct piece repeat_piece(struct languages *ls, const struct piece *x, uint32_t min,
-                                 uint32_t max)
+static struct regex_piece repeat_piece(struct languages *ls, const struct regex_piece *x,
+                                       uint32_t min, uint32_t max)
 {
     if (x->anchored)
         return repeat_anchored(ls, x, min, max);
@@ -116,7 +116,7 @@ static struct piece repeat_piece(struct languages *ls, const struct piece *x, ui
     return plain_piece(all, some, empty);
 }
 
-static bool push(struct parser *r, struct piece x)
+static bool push(struct regex_parser *r, struct regex_piece x)
 {
     bool failed = !x.anchored && x.all == LANG_FAIL;
     for (unsigned p = 0; p < PLACES; p++)
@@ -130,25 +130,25 @@ static bool push(struct parser *r, struct piece x)
 
 /* ---- groups ---- */
 
-static struct group *group_of(struct parser *r)
+static struct regex_group *group_of(struct regex_parser *r)
 {
     return &r->groups[r->n_groups - 1];
 }
 
-static bool open_group(struct parser *r, const char *at, uint8_t look)
+static bool open_group(struct regex_parser *r, const char *at, uint8_t look)
 {
     if (!budget_step(budget_of(r), 1) || !budget_grow(budget_of(r), &r->groups, &r->group_capacity,
                                                       r->n_groups + (size_t)1, sizeof *r->groups))
         return refuse_budget(r);
     r->groups[r->n_groups++] =
-        (struct group){r->n_pieces, r->n_pieces, (uint32_t)(at - r->t.start), look};
+        (struct regex_group){r->n_pieces, r->n_pieces, (uint32_t)(at - r->t.start), look};
     return true;
 }
 
 /* The items of the last choice become one piece. */
-static bool end_choice(struct parser *r)
+static bool end_choice(struct regex_parser *r)
 {
-    struct piece x = plain_piece(LANG_BLANK, LANG_NONE, true);
+    struct regex_piece x = plain_piece(LANG_BLANK, LANG_NONE, true);
     uint32_t items = group_of(r)->items;
     while (r->n_pieces > items)
         x = concat_pieces(r->t.ls, &r->pieces[--r->n_pieces], &x);
@@ -159,7 +159,7 @@ static bool end_choice(struct parser *r)
 }
 
 /* The union of one field of the group's choices. */
-static lang unite(struct parser *r, uint32_t from, int place)
+static lang unite(struct regex_parser *r, uint32_t from, int place)
 {
     uint32_t n = r->n_pieces - from;
     size_t size = n * sizeof(lang);
@@ -169,7 +169,7 @@ static lang unite(struct parser *r, uint32_t from, int place)
     if (!x)
         return a;
     for (uint32_t i = 0; i < n; i++) {
-        const struct piece *p = &r->pieces[from + i];
+        const struct regex_piece *p = &r->pieces[from + i];
         x[i] = place < 0 ? p->all : some_at(p, (unsigned)place);
     }
     a = lang_or_all(r->t.ls, x, n);
@@ -177,12 +177,12 @@ static lang unite(struct parser *r, uint32_t from, int place)
     return a;
 }
 
-static bool end_group(struct parser *r, struct piece *out)
+static bool end_group(struct regex_parser *r, struct regex_piece *out)
 {
     if (!end_choice(r))
         return false;
     uint32_t from = group_of(r)->choices;
-    *out = (struct piece){0};
+    *out = (struct regex_piece){0};
     for (uint32_t i = from; i < r->n_pieces; i++) {
         out->anchored |= r->pieces[i].anchored;
         out->empty |= r->pieces[i].empty;
@@ -197,7 +197,7 @@ static bool end_group(struct parser *r, struct piece *out)
 }
 
 /* The texts in which a piece matches somewhere, or as a whole. */
-static lang texts_of(struct languages *ls, const struct piece *x, bool whole)
+static lang texts_of(struct languages *ls, const struct regex_piece *x, bool whole)
 {
     lang at[PLACES];
     if (!x->anchored)
@@ -215,9 +215,9 @@ static lang texts_of(struct languages *ls, const struct piece *x, bool whole)
 /* ---- parsing ---- */
 
 /* Behind "(?", at '=' or '!'. Only the whole text can be asked for two things at once. */
-static bool read_look(struct parser *r, const char *at)
+static bool read_look(struct regex_parser *r, const char *at)
 {
-    const struct group *g = group_of(r);
+    const struct regex_group *g = group_of(r);
     bool first = r->n_groups == 1 && g->choices == g->items;
     uint32_t n = r->n_pieces - g->items;
     if (!first || n > 1 ||
@@ -229,7 +229,7 @@ static bool read_look(struct parser *r, const char *at)
     return open_group(r, at, (uint8_t)*r->t.at++);
 }
 
-static bool read_open(struct parser *r)
+static bool read_open(struct regex_parser *r)
 {
     struct regex_text *t = &r->t;
     const char *at = t->at++;
@@ -252,9 +252,9 @@ static bool read_open(struct parser *r)
     return t->at++, open_group(r, at, 0);
 }
 
-static bool read_close(struct parser *r)
+static bool read_close(struct regex_parser *r)
 {
-    struct piece x;
+    struct regex_piece x;
     if (r->n_groups == 1)
         return regex_refuse(&r->t, r->t.at, "')' without '('");
     uint8_t look = group_of(r)->look;
@@ -264,7 +264,7 @@ static bool read_close(struct parser *r)
     if (!look)
         return push(r, x);
     /* It looks from the start on: as an expression behind '^'. */
-    struct piece start = {.anchored = true, .empty = 0xC};
+    struct regex_piece start = {.anchored = true, .empty = 0xC};
     x = concat_pieces(r->t.ls, &start, &x);
     lang a = texts_of(r->t.ls, &x, false);
     r->ahead = lang_and(r->t.ls, r->ahead, look == '=' ? a : lang_not(r->t.ls, a));
@@ -306,9 +306,9 @@ static bool read_quantifier(struct regex_text *t, uint32_t *min, uint32_t *max)
     return true;
 }
 
-static bool read_repeat(struct parser *r, const char *at, uint32_t min, uint32_t max)
+static bool read_repeat(struct regex_parser *r, const char *at, uint32_t min, uint32_t max)
 {
-    struct piece x;
+    struct regex_piece x;
     if (r->n_pieces == group_of(r)->items || r->pieces[r->n_pieces - 1].fixed)
         return regex_refuse(&r->t, at, "nothing to repeat");
     if (min > max)
@@ -318,15 +318,15 @@ static bool read_repeat(struct parser *r, const char *at, uint32_t min, uint32_t
     return push(r, x);
 }
 
-static bool read_anchor(struct parser *r, char c)
+static bool read_anchor(struct regex_parser *r, char c)
 {
     uint8_t empty = c == '^' ? 1 << AT_START | 1 << (AT_START | AT_END)
                              : 1 << AT_END | 1 << (AT_START | AT_END);
     r->t.at++;
-    return push(r, (struct piece){.anchored = true, .empty = empty, .fixed = true});
+    return push(r, (struct regex_piece){.anchored = true, .empty = empty, .fixed = true});
 }
 
-static bool read_item(struct parser *r)
+static bool read_item(struct regex_parser *r)
 {
     struct regex_text *t = &r->t;
     const char *at = t->at;
@@ -346,9 +346,9 @@ static bool read_item(struct parser *r)
     return a != LANG_FAIL && push(r, plain_piece(a, a, false));
 }
 
-static lang read_all(struct parser *r)
+static lang read_all(struct regex_parser *r)
 {
-    struct piece x;
+    struct regex_piece x;
     if (!open_group(r, r->t.at, 0))
         return LANG_FAIL;
     while (r->t.at < r->t.end)
@@ -373,7 +373,8 @@ static lang read_all(struct parser *r)
 lang regex_compile(struct languages *ls, const char *p, size_t n, bool whole, struct tern_error *e)
 {
     const char *start = n ? p : "";
-    struct parser r = {.t = {ls, start, start, start + n, e}, .ahead = LANG_ALL, .whole = whole};
+    struct regex_parser r = {
+        .t = {ls, start, start, start + n, e}, .ahead = LANG_ALL, .whole = whole};
     lang a = read_all(&r);
     budget_free(languages_budget(ls), r.pieces, r.piece_capacity * sizeof *r.pieces);
     budget_free(languages_budget(ls), r.groups, r.group_capacity * sizeof *r.groups);
