@@ -39,9 +39,19 @@ def random_part(r: random.Random, rules: list[str], depth: int):
     return kind, [random_part(r, rules, depth - 1) for _ in range(r.randint(2, 3))]
 
 
+def random_rule(r: random.Random, rules: list[str], name: str):
+    """A third call themselves at an end of each alternative."""
+    part, itself = random_part(r, rules, 3), ("call", name)
+    if r.random() > 0.35:
+        return part
+    side = r.choice([1, -1])
+    alternatives = [("join", [random_part(r, rules, 1), itself][::side]) for _ in range(r.randint(1, 2))]
+    return "pick", [*alternatives, random_part(r, rules, 1), *r.choice([[], [itself]])]
+
+
 def random_grammar(r: random.Random) -> dict:
     rules = ["root", "x", "y", "z-1"][: r.randint(1, 4)]
-    return {name: random_part(r, rules, 3) for name in rules}
+    return {name: random_rule(r, rules, name) for name in rules}
 
 
 def spell(part) -> str:
@@ -184,7 +194,7 @@ class GrammarStrings(unittest.TestCase):
     def test_random_grammars(self):
         r = random.Random(int(os.environ.get("SEED", "13")))
         cases = []
-        while len(cases) < int(os.environ.get("GRAMMARS", "100")):
+        while len(cases) < int(os.environ.get("GRAMMARS", "150")):
             g = random_grammar(r)
             texts = solve(g)
             if texts is not None:

@@ -44,6 +44,8 @@ static const struct grammar_case cases[] = {
      "\t0xFF\t0xFF 0x12\t0xFF 0x12 0xAB 0x00 0x00 0x00"},
     {"root ::= ( [x]* )*", "\tx\txx", "y\txy"},
     {"root ::= \"a\" | root \"a\"", "a\taaaa", "\tb\tab"},
+    {"root ::= root | \"a\" root | [bc] \"d\" root | \"e\" |", "\tae\taabdcdae\te", "ea\tb\tee"},
+    {"root ::= root \"a\" | root | [bc] | root \"d\" \"e\"", "b\tba\tcadeade", "\ta\tcd\tbb"},
     {"root ::= asdf\nasdf ::= \"a\" | foo \"b\"\nfoo ::= \"c\" | empty asdf \"d\" | \"e\"\n"
      "empty ::= \"blah\" | ",
      "a\tcb\teb\tadb\tblahadb\tblahebdb", "\tb\tblahcd\tab"},
@@ -89,10 +91,32 @@ static bool matches(const struct recognizer *r, struct track *t, const char *tex
     return s == STEP_ALIVE && r->accepts(r->self, t, &p);
 }
 
+/* Behind p a text can end, or go on; so it can behind what goes on, for `depth` bytes. */
+static void check_ends(const struct recognizer *r, struct track *t, const struct place *p,
+                       int depth)
+{
+    uint64_t set[4];
+    unsigned n = 0;
+    r->first(r->self, t, p, set);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        struct place next = *p;
+        if (!(set[byte >> 6] >> (byte & 63) & 1) || (n > 3 && byte % 16))
+            continue;
+        ck_assert_int_eq(r->step(r->self, t, &next, (unsigned char)byte), STEP_ALIVE);
+        if (depth && n < 4)
+            check_ends(r, t, &next, depth - 1);
+        n++;
+    }
+    ck_assert(n || r->accepts(r->self, t, p));
+}
+
 static void check_texts(const struct recognizer *r, const char *grammar, const char *texts,
                         bool good)
 {
     struct track t = {.limit = 1 << 20};
+    struct place p;
+    ck_assert_int_eq(r->begin(r->self, &t, &p), STEP_ALIVE);
+    check_ends(r, &t, &p, good ? 4 : 0);
     for (const char *c = texts; c; c = strchr(c, '\t') ? strchr(c, '\t') + 1 : NULL) {
         const size_t n = strcspn(c, "\t");
         ck_assert_msg(matches(r, &t, c, n) == good, "%s: %.*s", grammar, (int)n, c);
@@ -112,6 +136,32 @@ START_TEST(texts)
     check_texts(&r, c->grammar, c->bad, false);
     r.close(r.self);
     ck_assert_uint_eq(b.bytes, BYTES);
+}
+END_TEST
+
+/* A rule that calls itself at one end is regular: the places of a long text are alike. */
+START_TEST(calls_at_one_end)
+{
+    static const char *const grammars[] = {"root ::= [ab] root | \"b\"",
+                                           "root ::= root [ab] | \"b\"",
+                                           "root ::= x \".\"\nx ::= \"a\" x | \"bb\" x | [b]",
+                                           "root ::= x \".\"\nx ::= x \"a\" | x \"b\" | [b]"};
+    struct track t = {.limit = 1 << 20};
+    struct budget b = purse();
+    struct recognizer r;
+    struct place p;
+    ck_assert(!gbnf_open(&r, grammars[_i], strlen(grammars[_i]), &b, NULL));
+    ck_assert_int_eq(r.begin(r.self, &t, &p), STEP_ALIVE);
+    uint64_t signature = 0;
+    for (int i = 0; i < 2000; i++) {
+        if (i == 1000)
+            signature = r.signature(r.self, &t, &p);
+        ck_assert_int_eq(r.step(r.self, &t, &p, 'b'), STEP_ALIVE);
+    }
+    ck_assert_uint_eq(r.signature(r.self, &t, &p), signature);
+    ck_assert_uint_le(p.used, 2002 * 80);
+    free(t.bytes);
+    r.close(r.self);
 }
 END_TEST
 
@@ -294,6 +344,6 @@ START_TEST(every_budget)
 }
 END_TEST
 
-SUITE("gbnf", LOOP(texts, 0, sizeof cases / sizeof *cases),
+SUITE("gbnf", LOOP(texts, 0, sizeof cases / sizeof *cases), LOOP(calls_at_one_end, 0, 4),
       LOOP(says_what_is_wrong, 0, sizeof mistakes / sizeof *mistakes), LOOP(large_grammars, 0, 12),
       TEST(every_allocation_fails), TEST(every_budget))

@@ -428,13 +428,9 @@ static void prune(struct grammar *g, const struct spread *s)
             if (!s->missing[p])
                 g->starts[x->first + x->n++] = g->starts[p];
     }
-    for (uint32_t i = 0; i < g->n_loops; i++) {
-        struct loop *l = &g->loops[i];
-        if (g->nonterminals[l->nonterminal].nullable)
-            l->min = 0;
-        if (!g->nonterminals[l->nonterminal].productive)
-            l->max = 0;
-    }
+    for (uint32_t i = 0; i < g->n_loops; i++)
+        if (g->nonterminals[g->loops[i].nonterminal].nullable)
+            g->loops[i].min = 0;
 }
 
 bool grammar_open(struct grammar *g, struct rules *r, uint32_t root, bool *empty)
