@@ -204,10 +204,14 @@ enum truth object_truth(struct tableau *t, uint32_t key, literal x)
     bool demanded = x == LITERAL_TRUE;
     for (const struct cell *c = list; c; c = c->next)
         demanded |= c->x == x;
-    bool comes = demanded && key_comes(t, key);
-    uint32_t node = comes ? NODE_ANY : cell_node(s, cell_add(s, list, x));
+    enum truth truth = OPEN;
+    if (node_is_plainly_empty(s, cell_node(s, cell_add(s, list, x))))
+        truth = FALSE;
+    else if (key_comes(t, key) &&
+             (demanded || node_is_plainly_empty(s, cell_node(s, cell_add(s, list, x ^ NOT)))))
+        truth = TRUE;
     schema_release(s, mark);
-    return comes ? TRUE : node_is_plainly_empty(s, node) ? FALSE : OPEN;
+    return truth;
 }
 
 static bool key_may_hold(struct tableau *t, uint32_t key)

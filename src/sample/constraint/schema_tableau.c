@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { MAX_BRANCHES = 4096, MAX_SHAPES = 700, MAX_TRACKED = 8 };
+enum { MAX_BRANCHES = 4096, MAX_SHAPES = 700, MAX_TRACKED = 8, MAX_NOTS = 16 };
 
 /* ---- goals and options ---- */
 
@@ -353,10 +353,26 @@ static void too_many(struct tableau *t)
                   "its conditions combine in too many ways");
 }
 
+/* What holds where an option of one atom does not: then the branches do not overlap. */
+static bool opposite(struct tableau *t, const struct goal *option, struct goal *out)
+{
+    *out = (struct goal){.mode = (uint8_t)t->mode, .era = t->era, .a = option ? option->a : 0};
+    if (!option || option->next)
+        return false;
+    out->kind = option->kind == ATOM_ABSENT     ? ATOM_REQUIRED
+                : option->kind == ATOM_REQUIRED ? ATOM_ABSENT
+                                                : ATOM_HAS;
+    out->b = option->b ^ NOT;
+    return out->kind != ATOM_HAS || (option->kind == ATOM_HAS && option->b & NOT &&
+                                     object_truth(t, option->a, LITERAL_TRUE) == TRUE);
+}
+
 /* Goes on with each option that is not false; none: the branch is dead. */
 static void choose(struct tableau *t)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, n_not = 0;
+    struct goal not [MAX_NOTS];
+    const struct branch whole = t->branch;
     struct schema *s = t->s;
     for (uint32_t i = 0; i < t->n_options; i++) {
         enum truth all = t->n_options == 1 ? OPEN : TRUE; /* one option need not be looked at */
@@ -376,12 +392,18 @@ static void choose(struct tableau *t)
         too_many(t);
     if (!schema_room(s, &t->branches, &t->branch_capacity, t->n_branches + n, sizeof *t->branches))
         return;
-    for (uint32_t i = n; i-- > 1;) {
-        t->branches[t->n_branches] = t->branch;
-        t->branches[t->n_branches++].goals = with_option(t, t->options[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        t->branch = whole;
+        t->branch.goals = with_option(t, t->options[i]);
+        for (uint32_t k = 0; k < n_not; k++)
+            t->branch.goals = goal_push(t, t->branch.goals, not [k]);
+        if (n_not < MAX_NOTS && opposite(t, t->options[i], &not [n_not]))
+            n_not++;
+        t->branches[t->n_branches + n - 1 - i] = t->branch;
     }
+    t->n_branches += n;
     if (n)
-        t->branch.goals = with_option(t, t->options[0]);
+        t->branch = t->branches[--t->n_branches];
 }
 
 void tableau_run(struct schema *s, uint32_t node, unsigned type)
