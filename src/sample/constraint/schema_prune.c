@@ -2,6 +2,7 @@
 #include "sample/constraint/schema_prune.h"
 
 #include "sample/constraint/schema_memory.h"
+#include "sample/constraint/schema_unique.h"
 
 #include <string.h>
 
@@ -204,12 +205,6 @@ static bool number_nodes(struct pruner *p)
     return true;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 bool prune(struct schema *s, uint32_t root)
 {
     struct pruner p = {.s = s};
@@ -217,8 +212,14 @@ bool prune(struct schema *s, uint32_t root)
     p.live = schema_take(s, s->n_nodes * sizeof *p.live);
     p.number = schema_take(s, s->n_nodes * sizeof *p.number);
     p.reached = schema_take(s, s->n_nodes * sizeof *p.reached);
-    if (!p.live || !p.number || !p.reached || !find_live(&p))
+    if (!p.live || !p.number || !p.reached)
         return false;
+    for (bool changed = true; changed;) {
+        changed = false;
+        memset(p.live, 0, s->n_nodes * sizeof *p.live);
+        if (!find_live(&p) || !unique_bound(s, p.live, &changed))
+            return false;
+    }
     if (!p.live[root]) {
         s->status =
             error_set(s->error, TERN_USAGE, "schema: nothing is valid: no value can satisfy it");
@@ -234,7 +235,7 @@ bool prune(struct schema *s, uint32_t root)
     for (uint32_t i = 0; i < s->n_queue; i++)
         if (p.number[s->queue[i]])
             move_node(&p, s->queue[i], &to);
-    (void)by_number;
+
     out->root = p.number[root];
     out->n_objects = to.n_objects, out->n_arrays = to.n_arrays, out->n_items = to.n_items;
     out->n_members = to.n_members, out->n_classes = to.n_classes;

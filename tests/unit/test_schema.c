@@ -1,0 +1,276 @@
+/* ldflags: -Wl,@tests/support/allocs.ld */
+/* Schemas, by what their shapes accept: instances that are valid, instances that are not. The refusals,
+ * what must not take long, and every allocation failing. */
+#include "allocs.h"
+#include "sample/constraint/schema.h"
+#include "shape_check.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct budget budget(void)
+{
+    return (struct budget){4 << 20, 10000000, false};
+}
+
+/* Instances stand one a line. */
+static const struct {
+    const char *schema, *valid, *invalid;
+} accepted[] = {
+    {"true", "null\n1\n\"\"\n[]\n{}", ""},
+    {"{\"type\":[\"integer\",\"null\"]}", "null\n1\n-3.0", "1.5\n\"1\"\ntrue"},
+    {"{\"enum\":[1,\"a\",{\"k\":[1,{}]},[false]]}", "1.0\n\"a\"\n{\"k\":[1,{}]}\n[false]",
+     "2\n[0]\n{\"k\":[1]}\n{}\n{\"k\":[1,{}],\"l\":1}"},
+    {"{\"not\":{\"enum\":[{\"a\":1},[2]]}}", "{}\n{\"a\":2}\n{\"a\":1,\"b\":1}\n[]\n[2,2]\n[3]",
+     "{\"a\":1}\n[2]"},
+    {"{\"minLength\":2,\"maxLength\":3}", "1\n\"ab\"\n\"\u00e4\u00e4\u00e4\"", "\"a\"\n\"abcd\""},
+    {"{\"oneOf\":[{\"minLength\":2},{\"maxLength\":3}]}", "\"a\"\n\"abcd\"", "\"ab\"\n1"},
+    {"{\"minimum\":1,\"exclusiveMaximum\":2,\"multipleOf\":0.25}", "1\n1.75\n\"x\"",
+     "2\n0.75\n1.3"},
+    {"{\"minimum\":1,\"exclusiveMinimum\":true}", "1.5", "1"},
+    {"{\"not\":{\"type\":\"integer\",\"minimum\":3}}", "2\n3.5\n\"\"", "3\n4.0"},
+    /* objects */
+    {"{\"properties\":{\"a\":{\"type\":\"null\"}},\"required\":[\"a\",\"b\"]}",
+     "{\"a\":null,\"b\":1}\n{\"b\":1,\"a\":null,\"c\":1}\n1", "{\"a\":null}\n{\"a\":1,\"b\":1}"},
+    {"{\"properties\":{\"a\":true},\"additionalProperties\":false}", "{}\n{\"a\":1}", "{\"b\":1}"},
+    {"{\"properties\":{\"a\":false}}", "{}\n{\"b\":1}", "{\"a\":1}"},
+    {"{\"patternProperties\":{\"^x\":{\"type\":\"number\"},\"y$\":{\"minimum\":3}},"
+     "\"additionalProperties\":{\"type\":\"string\"}}",
+     "{\"x\":1,\"y\":3,\"xy\":3,\"z\":\"\"}", "{\"x\":\"\"}\n{\"y\":1}\n{\"xy\":2}\n{\"z\":1}"},
+    {"{\"propertyNames\":{\"maxLength\":1},\"minProperties\":1,\"maxProperties\":2}",
+     "{\"a\":1}\n{\"a\":1,\"b\":1}", "{}\n{\"ab\":1}\n{\"a\":1,\"b\":1,\"c\":1}"},
+    {"{\"not\":{\"properties\":{\"a\":{\"type\":\"string\"}},\"required\":[\"b\"]}}",
+     "{}\n{\"a\":1,\"b\":1}", "1\n{\"b\":1}\n{\"a\":\"\",\"b\":1}"},
+    {"{\"type\":\"object\",\"not\":{\"additionalProperties\":{\"type\":\"number\"}}}",
+     "{\"a\":\"\"}\n{\"a\":1,\"b\":[]}", "{}\n{\"a\":1}"},
+    {"{\"type\":\"object\",\"not\":{\"patternProperties\":{\"^a$\":{\"const\":1}}}}",
+     "{\"a\":2}\n{\"b\":1,\"a\":2}", "{}\n{\"a\":1}\n{\"b\":2}"},
+    {"{\"type\":\"object\",\"not\":{\"propertyNames\":{\"maxLength\":1}}}",
+     "{\"ab\":1}\n{\"a\":1,\"bc\":1}", "{}\n{\"a\":1}"},
+    {"{\"dependentRequired\":{\"a\":[\"b\"]},\"dependentSchemas\":{\"c\":{\"maxProperties\":1}}}",
+     "{}\n{\"a\":1,\"b\":1}\n{\"c\":1}", "{\"a\":1}\n{\"c\":1,\"d\":1}"},
+    {"{\"dependencies\":{\"a\":[\"b\"],\"c\":{\"required\":[\"d\"]}}}",
+     "{\"b\":1}\n{\"c\":1,\"d\":1}", "{\"a\":1}\n{\"c\":1}"},
+    {"{\"if\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]},\"then\":{\"required\":["
+     "\"a\"]},"
+     "\"else\":{\"required\":[\"b\"]}}",
+     "{\"k\":1,\"a\":1}\n{\"k\":2,\"b\":1}\n{\"b\":1}", "{\"k\":1,\"b\":1}\n{\"k\":2,\"a\":1}\n{}"},
+    {"{\"oneOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]},{\"required\":[\"c\"]}]}",
+     "{\"a\":1}\n{\"c\":1,\"d\":1}", "{}\n{\"a\":1,\"b\":1}\n{\"a\":1,\"b\":1,\"c\":1}"},
+    /* arrays */
+    {"{\"prefixItems\":[{\"type\":\"null\"},{\"type\":\"number\"}],\"items\":{\"type\":\"string\"}"
+     "}",
+     "[]\n[null]\n[null,1,\"\",\"\"]\n{}", "[1]\n[null,null]\n[null,1,1]"},
+    {"{\"items\":[{\"type\":\"null\"}],\"additionalItems\":false}", "[]\n[null]",
+     "[1]\n[null,null]"},
+    {"{\"type\":\"array\",\"minItems\":1,\"maxItems\":2}", "[1]\n[1,2]", "[]\n[1,2,3]"},
+    {"{\"contains\":{\"type\":\"number\"},\"minContains\":2,\"maxContains\":3}",
+     "[1,2]\n[\"\",1,2,3]", "[]\n[1]\n[1,2,3,4]"},
+    {"{\"type\":\"array\",\"not\":{\"contains\":{\"type\":\"number\"}}}", "[]\n[\"\"]",
+     "[1]\n[\"\",1]"},
+    {"{\"type\":\"array\",\"not\":{\"items\":{\"type\":\"number\"}}}", "[\"\"]\n[1,\"\"]",
+     "[]\n[1]"},
+    {"{\"allOf\":[{\"contains\":{\"multipleOf\":2}},{\"contains\":{\"multipleOf\":3}}]}",
+     "[6]\n[2,3]\n[\"\",4,9]", "[2]\n[3]\n[]"},
+    {"{\"uniqueItems\":true,\"items\":{\"enum\":[1,2]}}", "[1,2]\n[2]", "[1,1]\n[1,1.0]"},
+    /* references */
+    {"{\"type\":\"object\",\"properties\":{\"next\":{\"$ref\":\"#\"}},\"additionalProperties\":"
+     "false}",
+     "{\"next\":{\"next\":{}}}", "{\"next\":1}\n{\"next\":{\"x\":1}}"},
+    {"{\"$defs\":{\"a/b~%\":{\"type\":\"null\"}},\"$ref\":\"#/$defs/a~1b~0%25\"}", "null", "1"},
+    {"{\"$id\":\"http://x.y/a/"
+     "b\",\"$ref\":\"c#d\",\"$defs\":{\"c\":{\"$id\":\"c\",\"$defs\":{\"d\":"
+     "{\"$anchor\":\"d\",\"type\":\"null\"}}}}}",
+     "null", "1"},
+    {"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"$ref\":\"#/definitions/"
+     "n\",\"minimum\":3,"
+     "\"definitions\":{\"n\":{\"type\":\"number\"}}}",
+     "1", "\"\""},
+    {"{\"$id\":\"http://x.y/"
+     "tree\",\"$dynamicAnchor\":\"node\",\"$ref\":\"base\",\"required\":[\"x\"],"
+     "\"$defs\":{\"base\":{\"$id\":\"base\",\"$dynamicAnchor\":\"node\",\"properties\":"
+     "{\"sub\":{\"$dynamicRef\":\"#node\"}}}}}",
+     "{\"x\":1}\n{\"x\":1,\"sub\":{\"x\":1}}", "{}\n{\"x\":1,\"sub\":{}}"},
+    /* what was not evaluated */
+    {"{\"properties\":{\"a\":true},\"anyOf\":[{\"properties\":{\"b\":{\"type\":\"null\"}}},"
+     "{\"required\":[\"c\"],\"properties\":{\"c\":true}}],\"unevaluatedProperties\":false}",
+     "{\"a\":1}\n{\"b\":null}\n{\"c\":1}\n{\"a\":1,\"b\":null,\"c\":1}",
+     "{\"d\":1}\n{\"b\":1}\n{\"b\":1,\"c\":1}"},
+    {"{\"oneOf\":[{\"properties\":{\"a\":true},\"unevaluatedProperties\":false},{\"required\":["
+     "\"b\"]}]}",
+     "{}\n{\"a\":1}\n{\"b\":1}\n{\"a\":1,\"b\":1}", "{\"c\":1}"},
+    {"{\"prefixItems\":[true],\"if\":{\"prefixItems\":[true,{\"const\":1}],\"minItems\":2},"
+     "\"unevaluatedItems\":false}",
+     "[]\n[2]\n[2,1]", "[2,2]\n[2,1,3]"},
+    {"{\"contains\":{\"type\":\"null\"},\"unevaluatedItems\":{\"type\":\"number\"}}",
+     "[null,1]\n[2,null]", "[1]\n[null,\"\"]"},
+};
+
+static enum tern_status compile(struct shapes *s, const char *schema, struct budget *b,
+                                struct tern_error *e)
+{
+    return schema_compile(s, schema, strlen(schema), 0, b, NULL, e);
+}
+
+/* Every line of `lines` is accepted, or none is. */
+static void judge(const struct shapes *s, const char *schema, const char *lines, bool valid)
+{
+    for (const char *end; *lines; lines = *end ? end + 1 : end) {
+        struct budget b = budget();
+        struct json j;
+        end = strchr(lines, '\n');
+        end = end ? end : lines + strlen(lines);
+        ck_assert(!json_read(&j, lines, (size_t)(end - lines), "instance", &b, NULL));
+        ck_assert_msg(shape_check(s, s->root, &j, 0, true) == valid, "%s: %.*s", schema,
+                      (int)(end - lines), lines);
+        json_close(&j);
+    }
+}
+
+START_TEST(accepts)
+{
+    struct budget b = budget(), before = b;
+    struct tern_error e = {0};
+    struct shapes s;
+    ck_assert_msg(!compile(&s, accepted[_i].schema, &b, &e), "%s: %s", accepted[_i].schema, e.text);
+    judge(&s, accepted[_i].schema, accepted[_i].valid, true);
+    judge(&s, accepted[_i].schema, accepted[_i].invalid, false);
+    shapes_free(&s);
+    ck_assert_uint_eq(b.bytes, before.bytes);
+}
+END_TEST
+
+START_TEST(order)
+{
+    static const char schema[] = "{\"required\":[\"z\",\"c\"],\"allOf\":[{\"$ref\":\"#/$defs/"
+                                 "first\"}],\"properties\":{\"b\":true,"
+                                 "\"a\":true},\"$defs\":{\"first\":{\"properties\":{\"c\":true}}}}";
+    struct budget b = budget();
+    struct shapes s;
+    ck_assert(!compile(&s, schema, &b, NULL));
+    const struct object_shape *o = &s.objects[s.nodes[s.root].objects.first];
+    char keys[8] = "";
+    for (uint32_t i = 0; i < o->members.n; i++)
+        keys[i] = s.text[s.keys[s.members[o->members.first + i].key].at];
+    ck_assert_str_eq(keys, "cbaz");
+    shapes_free(&s);
+}
+END_TEST
+
+static const struct {
+    const char *schema, *why;
+} refused[] = {
+    {"[]", "must be an object"},
+    {"{\"type\":\"strin\"}", "type at #: there is no such type"},
+    {"{\"properties\":{\"a/b\":{\"minLength\":-1}}}", "minLength at #/properties/a~1b: must be"},
+    {"{\"$ref\":\"#\"}", "$ref at #: it leads back"},
+    {"{\"anyOf\":[{\"$ref\":\"#/$defs/a\"}],\"$defs\":{\"a\":{\"allOf\":[{\"$ref\":\"#\"}]}}}",
+     "leads back"},
+    {"{\"$ref\":\"#/$defs/none\"}", "there is no schema"},
+    {"{\"$ref\":\"http://x.y/z\"}", "$ref at #: the document is not here"},
+    {"{\"$schema\":\"http://x.y/z\"}", "$schema at #"},
+    {"{\"pattern\":\"(a)\\\\1\"}", "pattern at #"},
+    {"{\"format\":\"idn-email\"}", "format at #"},
+    {"{\"not\":{\"uniqueItems\":true}}", "uniqueItems at #/not"},
+    {"{\"type\":\"string\",\"minLength\":3,\"maxLength\":2}", "nothing is valid"},
+    {"{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":{\"$ref\":\"#\"}}}",
+     "nothing is valid"},
+    {"{\"type\":\"object\",\"propertyNames\":{\"enum\":[\"a\"]},\"minProperties\":2}",
+     "nothing is valid"},
+    {"{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"enum\":[1]},\"minItems\":2}",
+     "nothing is valid"},
+};
+
+START_TEST(refuses)
+{
+    struct budget b = budget(), before = b;
+    struct tern_error e = {0};
+    struct shapes s;
+    ck_assert_int_eq(compile(&s, refused[_i].schema, &b, &e), TERN_USAGE);
+    ck_assert_msg(strstr(e.text, refused[_i].why), "%s: %s", refused[_i].schema, e.text);
+    ck_assert_uint_eq(b.bytes, before.bytes);
+}
+END_TEST
+
+START_TEST(lax)
+{
+    static const char schema[] = "{\"type\":\"string\",\"maxLength\":3,\"pattern\":\"(a)\\\\1\"}";
+    struct budget b = budget();
+    struct schema_notes notes = {0};
+    struct tern_error e = {0};
+    struct shapes s;
+    ck_assert(!schema_compile(&s, schema, sizeof schema - 1, SCHEMA_LAX, &b, &notes, &e));
+    ck_assert(strstr(notes.text, "pattern at #"));
+    judge(&s, schema, "\"b\"", true);
+    judge(&s, schema, "\"bbbb\"", false);
+    shapes_free(&s);
+    free(notes.text);
+}
+END_TEST
+
+/* Small texts that would grow: each ends within few steps and little memory. */
+START_TEST(bombs)
+{
+    static char text[1 << 20], part[128];
+    static const char *const parts[] = {
+        "{\"properties\":{\"p%d\":{\"type\":\"string\"}}}",
+        "{\"anyOf\":[{\"required\":[\"a%d\"]},{\"required\":[\"b%d\"]}]}",
+        "{\"if\":{\"required\":[\"a%d\"]},\"then\":{\"required\":[\"b%d\"]}}",
+        "{\"patternProperties\":{\"a%d\":{\"minLength\":%d}}}",
+        "{\"multipleOf\":1.%d1}",
+    };
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        for (int one = 0; one < 2; one++) {
+            struct budget b = {4 << 20, 2000000, false};
+            struct shapes s;
+            strcpy(text, one ? "{\"oneOf\":[true" : "{\"allOf\":[true");
+            for (int i = 0; i < 40; i++) {
+                snprintf(part, sizeof part, parts[k], i, i);
+                strcat(strcat(text, ","), part);
+            }
+            strcat(text, "]}");
+            if (!compile(&s, text, &b, NULL))
+                shapes_free(&s);
+            ck_assert_uint_eq(b.bytes, 4 << 20);
+            ck_assert_uint_gt(b.steps, 0);
+        }
+}
+END_TEST
+
+/* With the allocation `at` failing, alone or with all behind it. */
+static void compile_without(const char *schema, size_t at, int rest)
+{
+    struct budget b = budget();
+    struct tern_error e = {0};
+    struct shapes s;
+    allocs_start(at, rest);
+    enum tern_status status = compile(&s, schema, &b, &e);
+    allocs_stop();
+    if (!status)
+        shapes_free(&s);
+    else
+        ck_assert_int_eq(status, TERN_NO_MEMORY);
+    ck_assert_uint_eq(b.bytes, budget().bytes);
+}
+
+START_TEST(no_memory)
+{
+    const char *schema = accepted[_i].schema;
+    allocs_start(0, 0);
+    struct budget b = budget();
+    struct shapes s;
+    ck_assert(!compile(&s, schema, &b, NULL));
+    size_t all = allocs_count();
+    allocs_stop();
+    shapes_free(&s);
+    for (size_t at = 1; at <= all; at++)
+        for (int rest = 0; rest < 2; rest++)
+            compile_without(schema, at, rest);
+}
+END_TEST
+
+SUITE("schema", LOOP(accepts, 0, sizeof accepted / sizeof *accepted), TEST(order),
+      LOOP(refuses, 0, sizeof refused / sizeof *refused), TEST(lax), TEST(bombs),
+      LOOP(no_memory, 0, sizeof accepted / sizeof *accepted))
