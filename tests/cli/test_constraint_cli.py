@@ -3,11 +3,10 @@
 import json
 import re
 import subprocess
-import sys
 import unittest
 
 import jsonschema
-from cli_case import ROOT, RUN, Cli  # first: it makes the next importable
+from cli_case import RUN, Cli, write_guesser  # first: it makes the next importable
 from terminal import Terminal
 
 import tern  # isort: skip
@@ -86,6 +85,18 @@ class Forms(Constrained):
         for seed in range(3):
             text = self.good(self.model, "x", "--no-echo", "-q", "-j", json.dumps(PERSON), "-s", seed, "--top-k", 0).decode()
             jsonschema.validate(json.loads(text), PERSON)
+
+
+    def test_guesses_change_nothing(self):
+        guesser = self.dir / "guesser.bin"
+        write_guesser(guesser)
+        options = ["x", "-j", json.dumps(PERSON), "--fingerprint", "--jsonl", "--temp", 1.5, "-n", 150]
+        for model, guesses in ((guesser, ["--mtp"]), (FABLE, ["--lookup"]), (FABLE, ["--draft", FABLE])):
+            for seed in range(2):
+                texts = [self.good(model, *options, "-s", seed, *more).splitlines() for more in ([], guesses)]
+                ends = [json.loads(lines.pop()) for lines in texts]
+                self.assertEqual(*texts)
+                self.assertEqual(*([end[name] for name in ("stop", "tokens", "forced_tokens", "fingerprint", "fingerprint_rows")] for end in ends))
 
 
 class Reports(Constrained):
