@@ -10,6 +10,8 @@ static void add_end(struct tern_model *m, tern_token end)
 {
     if (end >= 0 && !tern_token_is_end(m, end) && m->n_end_tokens < MAX_END_TOKENS)
         m->end_tokens[m->n_end_tokens++] = end;
+    if (m->spelling->spelling) /* for the next constraints */
+        m->spelling->spelling->n_ends = m->n_end_tokens;
 }
 
 static enum tern_status no_template(struct tern_error *e)
