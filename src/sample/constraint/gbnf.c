@@ -285,7 +285,7 @@ static bool grow_names(struct reader *r)
         return over(r);
     memset(names, 0, n * sizeof *names);
     for (uint32_t i = 0; i < r->rules.n_rules; i++) {
-        uint32_t at = r->rules.rules[i].order & (n - 1); /* the hash, until the rules are walked */
+        uint32_t at = r->rules.rules[i].hash & (n - 1);
         while (names[at])
             at = (at + 1) & (n - 1);
         names[at] = i + 1;
@@ -315,7 +315,7 @@ static bool read_name(struct reader *r, uint32_t *rule)
     if (!room(r, &r->rules.rules, &r->rules.max_rules, r->rules.n_rules, sizeof *r->rules.rules))
         return false;
     *rule = r->rules.n_rules;
-    r->rules.rules[*rule] = (struct rule){.name = name, .n = n, .line = r->line, .order = hash};
+    r->rules.rules[*rule] = (struct rule){.name = name, .n = n, .line = r->line, .hash = hash};
     r->names[at] = ++r->rules.n_rules;
     return true;
 }
@@ -517,7 +517,6 @@ static bool check_rules(struct reader *r, uint32_t *root)
             return wrong(r, x->line, "there is no rule %.*s", x->n > 60 ? 60 : (int)x->n, x->name);
         if (x->n == 4 && !memcmp(x->name, "root", 4))
             *root = i;
-        x->order = 0;
     }
     return *root != UINT32_MAX || wrong(r, r->line, "there is no rule root");
 }

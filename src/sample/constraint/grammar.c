@@ -1,5 +1,5 @@
-/* From rules to productions. Rules are taken callees first (Tarjan's components), so that what a part
- * calls is known to be regular or not when the part is looked at. */
+/* From rules to productions. Rules are taken callees first, so that what a part calls is known to be
+ * regular or not when the part is looked at. */
 #include "sample/constraint/grammar.h"
 
 #include <string.h>
@@ -187,56 +187,33 @@ static bool look_at(struct rules *r, struct list *scratch, uint32_t at)
     return p->word != LANG_FAIL;
 }
 
-static bool look_at_rule(struct rules *r, struct list *scratch, uint32_t rule, bool alone)
+/* A walk along calls: looks at every rule behind those that it calls. A call of a rule that is still on
+ * the path is recursion, and not regular. */
+static bool look_at_rules(struct rules *r, uint32_t root, struct list *scratch, struct list *path)
 {
-    struct rule *self = &r->rules[rule];
-    bool good = !alone || !self->calls_itself || unroll_itself(r, rule);
-    for (uint32_t i = self->begin; i < self->end && good; i++)
-        good = look_at(r, scratch, i);
-    for (uint32_t i = self->begin_2; i < self->end_2 && good; i++)
-        good = look_at(r, scratch, i);
-    return good;
-}
-
-/* Tarjan's walk from `root`: looks at every rule behind those that it calls. */
-static bool look_at_rules(struct rules *r, uint32_t root, struct list *scratch, struct list *path,
-                          struct list *open)
-{
-    uint32_t order = 0;
     bool good = push(path, root);
     while (path->n && good) {
-        uint32_t at = path->at[path->n - 1];
+        uint32_t at = path->at[path->n - 1], callee = UINT32_MAX;
         struct rule *self = &r->rules[at];
-        if (!self->order) {
-            self->order = self->low = ++order, self->cursor = self->begin, self->on_stack = true;
-            good = push(open, at);
-        }
-        uint32_t callee = UINT32_MAX;
+        if (!self->cursor)
+            self->cursor = self->begin;
         while (self->cursor < self->end && callee == UINT32_MAX) {
             const struct part *p = &r->parts[self->cursor++];
             if (p->kind == PART_CALL)
                 callee = p->first;
         }
+        self->calls_itself |= callee == at;
         if (callee != UINT32_MAX) {
-            const struct rule *c = &r->rules[callee];
-            self->calls_itself |= callee == at;
-            if (!c->order)
-                good = good && push(path, callee);
-            else if (c->on_stack && c->order < self->low)
-                self->low = c->order;
+            if (!r->rules[callee].cursor)
+                good = push(path, callee);
             continue;
         }
         path->n--;
-        if (path->n && self->low < r->rules[path->at[path->n - 1]].low)
-            r->rules[path->at[path->n - 1]].low = self->low;
-        if (self->low != self->order)
-            continue;
-        bool alone = open->at[open->n - 1] == at;
-        for (uint32_t last = UINT32_MAX; last != at && good;) {
-            last = open->at[--open->n];
-            r->rules[last].on_stack = false;
-            good = look_at_rule(r, scratch, last, alone);
-        }
+        good = !self->calls_itself || unroll_itself(r, at);
+        for (uint32_t i = self->begin; i < self->end && good; i++)
+            good = look_at(r, scratch, i);
+        for (uint32_t i = self->begin_2; i < self->end_2 && good; i++)
+            good = look_at(r, scratch, i);
     }
     return good;
 }
@@ -435,10 +412,10 @@ static void prune(struct grammar *g, const struct spread *s)
 
 bool grammar_open(struct grammar *g, struct rules *r, uint32_t root, bool *empty)
 {
-    struct list scratch = {.budget = r->budget}, path = scratch, open = scratch;
+    struct list scratch = {.budget = r->budget}, path = scratch;
     struct spread s = {.ready = scratch};
     *g = (struct grammar){.languages = r->languages, .budget = r->budget};
-    bool good = look_at_rules(r, root, &scratch, &path, &open);
+    bool good = look_at_rules(r, root, &scratch, &path);
     good = good && nonterminal_of(g, r, r->rules[root].root) != UINT32_MAX &&
            add_productions(g, r, &scratch);
     good = good && spread_open(g, &s) && spread(g, &s, true) && spread(g, &s, false);
@@ -446,6 +423,6 @@ bool grammar_open(struct grammar *g, struct rules *r, uint32_t root, bool *empty
         prune(g, &s);
     *empty = good && !g->nonterminals[0].productive;
     spread_close(g, &s);
-    list_close(&scratch), list_close(&path), list_close(&open);
+    list_close(&scratch), list_close(&path);
     return good;
 }

@@ -28,8 +28,9 @@ struct rule {
     uint32_t n, line; /* bytes of the name; where it is defined, or first named */
     uint32_t root;    /* part; 0: not defined */
     uint32_t begin, end, begin_2, end_2; /* its parts */
-    uint32_t order, low, cursor;         /* grammar_open's own */
-    bool on_stack, calls_itself;
+    uint32_t hash;                       /* of the name */
+    uint32_t cursor;                     /* grammar_open's own: the part that is looked at next */
+    bool calls_itself;
 };
 
 struct rules {
