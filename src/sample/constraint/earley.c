@@ -18,6 +18,9 @@ struct set {
     struct item items[]; /* words, then what waits for a nonterminal */
 };
 
+/* Looks at items that a byte may cost, about 1 ms; usual are hundreds. */
+enum { WORK_MOST = 1 << 17 };
+
 struct slot {
     uint32_t round, item; /* taken in this round by items[item] */
 };
@@ -31,6 +34,7 @@ struct earley {
     uint32_t *predicted; /* of each nonterminal, the round when it was */
     uint32_t round;
     uint32_t here; /* where the set will lie */
+    uint32_t work; /* looks at items */
     bool accepts, failed;
 };
 
@@ -80,7 +84,7 @@ static bool grow_slots(struct earley *y)
 static void add(struct earley *y, uint32_t dot, uint32_t origin, uint32_t value)
 {
     struct item x = {dot, origin, value};
-    if (y->n_items * 2 >= y->n_slots && !grow_slots(y)) {
+    if (++y->work > WORK_MOST || (y->n_items * 2 >= y->n_slots && !grow_slots(y))) {
         y->failed = true;
         return;
     }
@@ -120,6 +124,7 @@ static void complete(struct earley *y, const struct track *t, uint32_t origin, u
     if (origin == y->here) /* the empty text: the items that wait for it have passed it */
         return;
     const struct set *s = set_at(t, origin);
+    y->work += s->n_wait;
     for (uint32_t i = s->n_scan; i < s->n_scan + s->n_wait; i++) {
         const struct item *x = &s->items[i];
         uint32_t symbol = y->g.symbols[x->dot], value = symbol_value(symbol);
@@ -211,7 +216,7 @@ static void start_set(struct earley *y, uint32_t here)
         memset(y->predicted, 0, y->g.n_nonterminals * sizeof *y->predicted);
         y->round = 1;
     }
-    y->n_items = 0, y->here = here, y->accepts = y->failed = false;
+    y->n_items = y->work = 0, y->here = here, y->accepts = y->failed = false;
 }
 
 /* ---- the recognizer ---- */
