@@ -1,3 +1,4 @@
+/* Exact decimals and units: see decimal.h. */
 #include "sample/constraint/decimal.h"
 
 #include <string.h>

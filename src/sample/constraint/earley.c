@@ -5,31 +5,31 @@
 #include <string.h>
 
 /* How far a production is: its symbol at `dot` is next. */
-struct item {
+struct earley_item {
     uint32_t dot;    /* of grammar.symbols */
     uint32_t origin; /* the set where the production began */
     uint32_t value;  /* of a word: what is left of it; of a loop: how often it was taken */
 };
 
-struct set {
+struct item_set {
     uint64_t waits, all; /* signatures: of what waits here, and of what can follow */
     uint32_t n_scan, n_wait;
     uint32_t accepts, unused;
-    struct item items[]; /* words, then what waits for a nonterminal */
+    struct earley_item items[]; /* words, then what waits for a nonterminal */
 };
 
 /* Looks at items that a byte may cost, about 1 ms; usual are hundreds. */
 enum { WORK_MOST = 1 << 17 };
 
-struct slot {
+struct item_slot {
     uint32_t round, item; /* taken in this round by items[item] */
 };
 
 struct earley {
     struct grammar g;
-    struct item *items; /* of the set that is being built */
+    struct earley_item *items; /* of the set that is being built */
     uint32_t n_items, max_items;
-    struct slot *slots; /* of items by hash; a power of two, at most half full */
+    struct item_slot *slots; /* of items by hash; a power of two, at most half full */
     uint32_t n_slots;
     uint32_t *predicted; /* of each nonterminal, the round when it was */
     uint32_t round;
@@ -38,14 +38,14 @@ struct earley {
     bool accepts, failed;
 };
 
-static const struct set *set_at(const struct track *t, uint32_t at)
+static const struct item_set *set_at(const struct track *t, uint32_t at)
 {
-    return (const struct set *)(const void *)(t->bytes + at);
+    return (const struct item_set *)(const void *)(t->bytes + at);
 }
 
 static size_t set_size(uint32_t n_items)
 {
-    size_t size = sizeof(struct set) + n_items * sizeof(struct item);
+    size_t size = sizeof(struct item_set) + n_items * sizeof(struct earley_item);
     return (size + 7) & ~(size_t)7;
 }
 
@@ -56,7 +56,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
-static uint64_t hash(const struct item *x, uint64_t origin)
+static uint64_t hash(const struct earley_item *x, uint64_t origin)
 {
     return mix(mix(origin + x->dot) + ((uint64_t)x->value << 32 | x->dot));
 }
@@ -66,7 +66,7 @@ static uint64_t hash(const struct item *x, uint64_t origin)
 static bool grow_slots(struct earley *y)
 {
     uint32_t n = y->n_slots ? y->n_slots * 2 : 64;
-    struct slot *slots = budget_resize(y->g.budget, NULL, 0, n * sizeof *slots);
+    struct item_slot *slots = budget_resize(y->g.budget, NULL, 0, n * sizeof *slots);
     if (!slots)
         return false;
     memset(slots, 0, n * sizeof *slots);
@@ -76,14 +76,14 @@ static bool grow_slots(struct earley *y)
         uint32_t i = (uint32_t)hash(&y->items[k], y->items[k].origin) & (n - 1);
         while (slots[i].round == y->round)
             i = (i + 1) & (n - 1);
-        slots[i] = (struct slot){y->round, k};
+        slots[i] = (struct item_slot){y->round, k};
     }
     return true;
 }
 
 static void add(struct earley *y, uint32_t dot, uint32_t origin, uint32_t value)
 {
-    struct item x = {dot, origin, value};
+    struct earley_item x = {dot, origin, value};
     if (++y->work > WORK_MOST || (y->n_items * 2 >= y->n_slots && !grow_slots(y))) {
         y->failed = true;
         return;
@@ -96,7 +96,7 @@ static void add(struct earley *y, uint32_t dot, uint32_t origin, uint32_t value)
         y->failed = true;
         return;
     }
-    y->slots[i] = (struct slot){y->round, y->n_items};
+    y->slots[i] = (struct item_slot){y->round, y->n_items};
     y->items[y->n_items++] = x;
 }
 
@@ -123,17 +123,17 @@ static void complete(struct earley *y, const struct track *t, uint32_t origin, u
     y->accepts |= origin == 0 && nonterminal == 0;
     if (origin == y->here) /* the empty text: the items that wait for it have passed it */
         return;
-    const struct set *s = set_at(t, origin);
+    const struct item_set *s = set_at(t, origin);
     y->work += s->n_wait;
     for (uint32_t i = s->n_scan; i < s->n_scan + s->n_wait; i++) {
-        const struct item *x = &s->items[i];
+        const struct earley_item *x = &s->items[i];
         uint32_t symbol = y->g.symbols[x->dot], value = symbol_value(symbol);
         if (symbol_kind(symbol) == SYMBOL_CALL) {
             if (value == nonterminal)
                 add_new(y, x->dot + 1, x->origin);
             continue;
         }
-        const struct loop *l = &y->g.loops[value];
+        const struct grammar_loop *l = &y->g.loops[value];
         if (l->nonterminal == nonterminal) /* without a limit more than min is min */
             add(y, x->dot, x->origin, x->value + !(l->max == LANG_MANY && x->value == l->min));
     }
@@ -143,7 +143,7 @@ static void complete(struct earley *y, const struct track *t, uint32_t origin, u
 static void close_set(struct earley *y, const struct track *t)
 {
     for (uint32_t i = 0; i < y->n_items && !y->failed; i++) {
-        const struct item x = y->items[i];
+        const struct earley_item x = y->items[i];
         uint32_t symbol = y->g.symbols[x.dot], value = symbol_value(symbol);
         switch (symbol_kind(symbol)) {
         case SYMBOL_WORD:
@@ -168,12 +168,12 @@ static void close_set(struct earley *y, const struct track *t)
     }
 }
 
-static bool scans(const struct earley *y, const struct item *x)
+static bool scans(const struct earley *y, const struct earley_item *x)
 {
     return symbol_kind(y->g.symbols[x->dot]) == SYMBOL_WORD && x->value != LANG_BLANK;
 }
 
-static bool waits(const struct earley *y, const struct item *x)
+static bool waits(const struct earley *y, const struct earley_item *x)
 {
     uint32_t symbol = y->g.symbols[x->dot];
     return symbol_kind(symbol) == SYMBOL_CALL ||
@@ -193,10 +193,10 @@ static enum step write_set(struct earley *y, struct track *t, struct place *p)
         n_scan += scans(y, &y->items[i]), n_wait += waits(y, &y->items[i]);
     if (y->failed || !track_room(t, (uint64_t)y->here + set_size(n_scan + n_wait)))
         return STEP_NO_ROOM;
-    struct set *s = (struct set *)(void *)(t->bytes + y->here);
-    *s = (struct set){.n_scan = n_scan, .n_wait = n_wait, .accepts = y->accepts};
+    struct item_set *s = (struct item_set *)(void *)(t->bytes + y->here);
+    *s = (struct item_set){.n_scan = n_scan, .n_wait = n_wait, .accepts = y->accepts};
     for (uint32_t i = 0; i < y->n_items; i++) {
-        const struct item *x = &y->items[i];
+        const struct earley_item *x = &y->items[i];
         uint64_t h = hash(x, origin_signature(y, t, x->origin));
         if (scans(y, x))
             s->items[at++] = *x, s->all += h;
@@ -234,7 +234,7 @@ static enum step begin(void *self, struct track *t, struct place *p)
 static enum step step(void *self, struct track *t, struct place *p, unsigned char byte)
 {
     struct earley *y = self;
-    const struct set *s = set_at(t, p->top);
+    const struct item_set *s = set_at(t, p->top);
     start_set(y, p->used);
     for (uint32_t i = 0; i < s->n_scan; i++) {
         lang left = lang_step(y->g.languages, s->items[i].value, byte);
@@ -260,7 +260,7 @@ enum { WORDS = 16 }; /* more words at once are no word */
 static lang word(void *self, struct track *t, const struct place *p, bool *in_string)
 {
     const struct earley *y = self;
-    const struct set *s = set_at(t, p->top);
+    const struct item_set *s = set_at(t, p->top);
     lang x = LANG_NONE;
     *in_string = false;
     if (s->n_scan > WORDS)
@@ -273,7 +273,7 @@ static lang word(void *self, struct track *t, const struct place *p, bool *in_st
 static void first(void *self, struct track *t, const struct place *p, uint64_t set[4])
 {
     const struct earley *y = self;
-    const struct set *s = set_at(t, p->top);
+    const struct item_set *s = set_at(t, p->top);
     memset(set, 0, 4 * sizeof *set);
     for (uint32_t i = 0; i < s->n_scan; i++) {
         uint64_t more[4];
@@ -292,11 +292,11 @@ static uint64_t signature(void *self, struct track *t, const struct place *p)
 /* ---- compacting ---- */
 
 /* The sets that are kept: where they lie, and where they will, both ascending. */
-struct kept {
+struct kept_sets {
     uint32_t (*at)[2], n, max;
 };
 
-static uint32_t find(const struct kept *k, uint32_t at)
+static uint32_t find(const struct kept_sets *k, uint32_t at)
 {
     uint32_t low = 0, high = k->n;
     while (low < high) {
@@ -311,13 +311,13 @@ static uint32_t find(const struct kept *k, uint32_t at)
 
 static uint32_t size_at(const struct track *t, uint32_t at)
 {
-    const struct set *s = set_at(t, at);
+    const struct item_set *s = set_at(t, at);
     return (uint32_t)set_size(s->n_scan + s->n_wait);
 }
 
 /* Marks each set up to the last place that is needed, from behind: an item's origin lies before it. */
 static bool mark_kept(struct earley *y, const struct track *from, const struct place *p, size_t n,
-                      struct kept *k)
+                      struct kept_sets *k)
 {
     const uint32_t end = p[n - 1].used, size = end / 8 + 1; /* sets begin at multiples of 8 */
     unsigned char *needed = budget_resize(y->g.budget, NULL, 0, size);
@@ -329,7 +329,7 @@ static bool mark_kept(struct earley *y, const struct track *from, const struct p
     for (uint32_t at = end / 8; at-- && good;) {
         if (!needed[at])
             continue;
-        const struct set *s = set_at(from, at * 8);
+        const struct item_set *s = set_at(from, at * 8);
         for (uint32_t i = 0; i < s->n_scan + s->n_wait; i++)
             needed[s->items[i].origin / 8] = 1;
     }
@@ -347,11 +347,11 @@ static enum step compact(void *self, const struct track *from, struct track *to,
                          size_t n)
 {
     struct earley *y = self;
-    struct kept k = {0};
+    struct kept_sets k = {0};
     bool good = mark_kept(y, from, p, n, &k);
     good = good && track_room(to, k.at[k.n - 1][1] + size_at(from, k.at[k.n - 1][0]));
     for (uint32_t i = 0; i < k.n && good; i++) {
-        struct set *s = (struct set *)(void *)(to->bytes + k.at[i][1]);
+        struct item_set *s = (struct item_set *)(void *)(to->bytes + k.at[i][1]);
         memcpy(s, set_at(from, k.at[i][0]), size_at(from, k.at[i][0]));
         for (uint32_t j = 0; j < s->n_scan + s->n_wait; j++)
             s->items[j].origin = k.at[find(&k, s->items[j].origin)][1];

@@ -1,3 +1,4 @@
+/* Reads llama.cpp's grammar language, without recursion: see gbnf.h. */
 #include "sample/constraint/gbnf.h"
 
 #include "sample/constraint/earley.h"
@@ -9,27 +10,27 @@
 #include <string.h>
 
 /* An open group, or the rule itself. */
-struct group {
+struct open_group {
     uint32_t items;       /* where the items of its sequence begin on the stack */
     uint32_t first, last; /* alternatives that are over, linked */
     uint32_t line;
 };
 
 /* A part of the sequence that is being read. */
-struct item {
+struct sequence_item {
     uint32_t part;
     bool not_token; /* !<x>: one code point, as long as a repeat takes it */
 };
 
-struct reader {
+struct grammar_reader {
     const char *at, *end;
     uint32_t line;
-    struct rules rules;
+    struct grammar_rules rules;
     uint32_t
         *names; /* of rules by hash: 1 + its number, 0 is free; a power of two, at most half full */
     uint32_t n_names;
-    struct group *groups;
-    struct item *items;
+    struct open_group *groups;
+    struct sequence_item *items;
     char *text; /* of a literal */
     uint32_t (*ranges)[2];
     uint32_t n_groups, max_groups, n_items, max_items, max_text, n_ranges, max_ranges;
@@ -39,8 +40,9 @@ struct reader {
 
 /* ---- errors: each function answers false, and status says why ---- */
 
-static bool wrong(struct reader *r, uint32_t line, const char *format, ...) ERROR_PRINTF(3, 4);
-static bool wrong(struct reader *r, uint32_t line, const char *format, ...)
+static bool wrong(struct grammar_reader *r, uint32_t line, const char *format, ...)
+    ERROR_PRINTF(3, 4);
+static bool wrong(struct grammar_reader *r, uint32_t line, const char *format, ...)
 {
     char what[160];
     va_list args;
@@ -52,21 +54,21 @@ static bool wrong(struct reader *r, uint32_t line, const char *format, ...)
     return false;
 }
 
-static bool over(struct reader *r)
+static bool over(struct grammar_reader *r)
 {
     if (!r->status)
         r->status = budget_refuse(r->rules.budget, r->e, "grammar");
     return false;
 }
 
-static bool room(struct reader *r, void *array, uint32_t *max, uint32_t n, size_t size)
+static bool room(struct grammar_reader *r, void *array, uint32_t *max, uint32_t n, size_t size)
 {
     return budget_grow(r->rules.budget, array, max, (size_t)n + 1, size) || over(r);
 }
 
 /* ---- characters ---- */
 
-static unsigned char peek(const struct reader *r)
+static unsigned char peek(const struct grammar_reader *r)
 {
     return r->at < r->end ? (unsigned char)*r->at : 0;
 }
@@ -82,7 +84,7 @@ static bool is_name(unsigned char c)
 }
 
 /* Spaces and comments, and with `lines` ends of lines. */
-static void skip_space(struct reader *r, bool lines)
+static void skip_space(struct grammar_reader *r, bool lines)
 {
     while (r->at < r->end) {
         char c = *r->at;
@@ -96,7 +98,7 @@ static void skip_space(struct reader *r, bool lines)
     }
 }
 
-static bool read_hex(struct reader *r, unsigned n, uint32_t *c)
+static bool read_hex(struct grammar_reader *r, unsigned n, uint32_t *c)
 {
     *c = 0;
     for (; n; n--, r->at++) {
@@ -114,7 +116,7 @@ static bool read_hex(struct reader *r, unsigned n, uint32_t *c)
 }
 
 /* A code point of a literal or a class. */
-static bool read_char(struct reader *r, uint32_t *c)
+static bool read_char(struct grammar_reader *r, uint32_t *c)
 {
     size_t n = 1;
     if (r->at == r->end)
@@ -157,16 +159,16 @@ static bool read_char(struct reader *r, uint32_t *c)
 
 /* ---- items ---- */
 
-static bool push_item(struct reader *r, enum part_kind kind, uint32_t first, lang word)
+static bool push_item(struct grammar_reader *r, enum part_kind kind, uint32_t first, lang word)
 {
     if (word == LANG_FAIL || !room(r, &r->items, &r->max_items, r->n_items, sizeof *r->items))
         return over(r);
     uint32_t part = rules_add(&r->rules, kind, first, word);
-    r->items[r->n_items++] = (struct item){.part = part};
+    r->items[r->n_items++] = (struct sequence_item){.part = part};
     return part || over(r);
 }
 
-static bool read_literal(struct reader *r)
+static bool read_literal(struct grammar_reader *r)
 {
     uint32_t c, n = 0;
     for (r->at++; r->at == r->end || *r->at != '"';) {
@@ -185,7 +187,7 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /* The ranges in order, without overlap; or what lies between them. */
-static void tidy_ranges(struct reader *r, bool negated)
+static void tidy_ranges(struct grammar_reader *r, bool negated)
 {
     uint32_t n = 0, from = 0;
     qsort(r->ranges, r->n_ranges, sizeof *r->ranges, compare_ranges);
@@ -210,7 +212,7 @@ static void tidy_ranges(struct reader *r, bool negated)
     r->n_ranges = n;
 }
 
-static bool read_class(struct reader *r)
+static bool read_class(struct grammar_reader *r)
 {
     bool negated = ++r->at < r->end && *r->at == '^';
     r->at += negated;
@@ -240,13 +242,13 @@ static bool read_class(struct reader *r)
                      lang_chars(r->rules.languages, (const uint32_t(*)[2])r->ranges, r->n_ranges));
 }
 
-static bool push_any(struct reader *r)
+static bool push_any(struct grammar_reader *r)
 {
     return push_item(r, PART_WORD, 0, lang_char_range(r->rules.languages, 0, UNICODE_BAD - 1));
 }
 
 /* <name>, or !<name>: any other token, which is any text only when it is repeated without a limit. */
-static bool read_token(struct reader *r)
+static bool read_token(struct grammar_reader *r)
 {
     bool not_token = *r->at == '!';
     r->at += not_token;
@@ -275,7 +277,7 @@ static bool read_token(struct reader *r)
 
 /* ---- rules by name ---- */
 
-static bool grow_names(struct reader *r)
+static bool grow_names(struct grammar_reader *r)
 {
     if (r->rules.n_rules * 2 < r->n_names)
         return true;
@@ -296,7 +298,7 @@ static bool grow_names(struct reader *r)
 }
 
 /* The rule of the name here, which it may be the first to name. */
-static bool read_name(struct reader *r, uint32_t *rule)
+static bool read_name(struct grammar_reader *r, uint32_t *rule)
 {
     const char *name = r->at;
     uint32_t hash = 2166136261u, n = 0;
@@ -308,32 +310,33 @@ static bool read_name(struct reader *r, uint32_t *rule)
         return false;
     uint32_t at = hash & (r->n_names - 1);
     for (; r->names[at]; at = (at + 1) & (r->n_names - 1)) {
-        const struct rule *x = &r->rules.rules[r->names[at] - 1];
+        const struct grammar_rule *x = &r->rules.rules[r->names[at] - 1];
         if (x->n == n && !memcmp(x->name, name, n))
             return *rule = r->names[at] - 1, true;
     }
     if (!room(r, &r->rules.rules, &r->rules.max_rules, r->rules.n_rules, sizeof *r->rules.rules))
         return false;
     *rule = r->rules.n_rules;
-    r->rules.rules[*rule] = (struct rule){.name = name, .n = n, .line = r->line, .hash = hash};
+    r->rules.rules[*rule] =
+        (struct grammar_rule){.name = name, .n = n, .line = r->line, .hash = hash};
     r->names[at] = ++r->rules.n_rules;
     return true;
 }
 
 /* ---- sequences, alternatives, groups ---- */
 
-static bool open_group(struct reader *r)
+static bool begin_group(struct grammar_reader *r)
 {
     if (!room(r, &r->groups, &r->max_groups, r->n_groups, sizeof *r->groups))
         return false;
-    r->groups[r->n_groups++] = (struct group){.items = r->n_items, .line = r->line};
+    r->groups[r->n_groups++] = (struct open_group){.items = r->n_items, .line = r->line};
     return true;
 }
 
 /* Makes the items of the open sequence one part on the stack; `lone`: a !<x> may stay what it is. */
-static bool close_sequence(struct reader *r, bool lone)
+static bool close_sequence(struct grammar_reader *r, bool lone)
 {
-    struct group *g = &r->groups[r->n_groups - 1];
+    struct open_group *g = &r->groups[r->n_groups - 1];
     uint32_t n = r->n_items - g->items;
     for (uint32_t i = g->items; i < r->n_items; i++)
         if (r->items[i].not_token && !(lone && n == 1))
@@ -348,11 +351,11 @@ static bool close_sequence(struct reader *r, bool lone)
 }
 
 /* At '|': the sequence becomes an alternative. */
-static bool next_alternative(struct reader *r)
+static bool next_alternative(struct grammar_reader *r)
 {
     if (!close_sequence(r, false))
         return false;
-    struct group *g = &r->groups[r->n_groups - 1];
+    struct open_group *g = &r->groups[r->n_groups - 1];
     uint32_t part = r->items[--r->n_items].part;
     if (g->last)
         r->rules.parts[g->last].next = part;
@@ -363,9 +366,9 @@ static bool next_alternative(struct reader *r)
 }
 
 /* Leaves the whole as one item on the stack. */
-static bool close_group(struct reader *r)
+static bool close_group(struct grammar_reader *r)
 {
-    struct group *g = &r->groups[r->n_groups - 1];
+    struct open_group *g = &r->groups[r->n_groups - 1];
     if (!g->first) {
         bool good = close_sequence(r, r->n_groups > 1);
         r->n_groups--;
@@ -377,7 +380,7 @@ static bool close_group(struct reader *r)
     return push_item(r, PART_PICK, r->groups[r->n_groups].first, 0);
 }
 
-static bool read_count(struct reader *r, uint32_t *count)
+static bool read_count(struct grammar_reader *r, uint32_t *count)
 {
     uint64_t n = 0;
     if (!is_digit(peek(r)))
@@ -392,7 +395,7 @@ static bool read_count(struct reader *r, uint32_t *count)
 }
 
 /* * + ? {m} {m,} {m,n} behind an item. */
-static bool read_repeat(struct reader *r, bool lines)
+static bool read_repeat(struct grammar_reader *r, bool lines)
 {
     char c = *r->at++;
     uint32_t min = c == '+', max = c == '?' ? 1 : LANG_MANY;
@@ -418,17 +421,17 @@ static bool read_repeat(struct reader *r, bool lines)
             return wrong(r, r->line, "{%u,%u}: the most is below the least", (unsigned)min,
                          (unsigned)max);
     }
-    struct item x = r->items[--r->n_items];
+    struct sequence_item x = r->items[--r->n_items];
     if (x.not_token && !(min <= 1 && max == LANG_MANY))
         return wrong(r, r->line, "!<name> is supported only as !<name>* or !<name>+");
     if (!push_item(r, PART_LOOP, x.part, 0))
         return false;
-    struct part *p = &r->rules.parts[r->items[r->n_items - 1].part];
+    struct grammar_part *p = &r->rules.parts[r->items[r->n_items - 1].part];
     p->min = min, p->max = max;
     return true;
 }
 
-static bool read_item(struct reader *r, bool lines)
+static bool read_item(struct grammar_reader *r, bool lines)
 {
     uint32_t rule;
     unsigned char c = peek(r);
@@ -461,10 +464,10 @@ static bool read_item(struct reader *r, bool lines)
 }
 
 /* What a rule is, up to the end of its line outside groups; one item is left on the stack. */
-static bool read_body(struct reader *r)
+static bool read_body(struct grammar_reader *r)
 {
     r->n_items = r->n_groups = 0;
-    if (!open_group(r))
+    if (!begin_group(r))
         return false;
     for (bool fresh = true;;) { /* lines may end behind ::=, | and ( */
         skip_space(r, fresh || r->n_groups > 1);
@@ -475,7 +478,7 @@ static bool read_body(struct reader *r)
         bool good;
         if (c == '(' || c == '|') {
             r->at++, fresh = true;
-            good = c == '(' ? open_group(r) : next_alternative(r);
+            good = c == '(' ? begin_group(r) : next_alternative(r);
         } else if (c == ')' && r->n_groups > 1) {
             r->at++;
             good = close_group(r);
@@ -487,7 +490,7 @@ static bool read_body(struct reader *r)
     }
 }
 
-static bool read_rule(struct reader *r)
+static bool read_rule(struct grammar_reader *r)
 {
     uint32_t rule, line = r->line, begin = r->rules.n_parts;
     if (!read_name(r, &rule))
@@ -501,18 +504,18 @@ static bool read_rule(struct reader *r)
                      (unsigned)r->rules.rules[rule].line);
     if (!read_body(r))
         return false;
-    struct rule *x = &r->rules.rules[rule];
+    struct grammar_rule *x = &r->rules.rules[rule];
     x->line = line, x->root = r->items[0].part;
     x->begin = begin ? begin : 1, x->end = r->rules.n_parts;
     return true;
 }
 
 /* The number of `root`; all rules that are named exist. */
-static bool check_rules(struct reader *r, uint32_t *root)
+static bool check_rules(struct grammar_reader *r, uint32_t *root)
 {
     *root = UINT32_MAX;
     for (uint32_t i = 0; i < r->rules.n_rules; i++) {
-        struct rule *x = &r->rules.rules[i];
+        struct grammar_rule *x = &r->rules.rules[i];
         if (!x->root)
             return wrong(r, x->line, "there is no rule %.*s", x->n > 60 ? 60 : (int)x->n, x->name);
         if (x->n == 4 && !memcmp(x->name, "root", 4))
@@ -521,7 +524,7 @@ static bool check_rules(struct reader *r, uint32_t *root)
     return *root != UINT32_MAX || wrong(r, r->line, "there is no rule root");
 }
 
-static void reader_close(struct reader *r)
+static void reader_close(struct grammar_reader *r)
 {
     struct budget *b = r->rules.budget;
     rules_close(&r->rules);
@@ -532,7 +535,7 @@ static void reader_close(struct reader *r)
     budget_free(b, r->ranges, r->max_ranges * sizeof *r->ranges);
 }
 
-static bool read_grammar(struct reader *r, struct grammar *g)
+static bool read_grammar(struct grammar_reader *r, struct grammar *g)
 {
     uint32_t root;
     bool empty, good;
@@ -554,7 +557,7 @@ static bool read_grammar(struct reader *r, struct grammar *g)
 enum tern_status gbnf_open(struct recognizer *out, const char *text, size_t n, struct budget *b,
                            struct tern_error *e)
 {
-    struct reader r = {.at = text, .end = text + n, .line = 1, .e = e};
+    struct grammar_reader r = {.at = text, .end = text + n, .line = 1, .e = e};
     struct grammar g;
     if (n > GBNF_MOST)
         return error_set(e, TERN_LIMIT, "grammar: longer than %d bytes", GBNF_MOST);

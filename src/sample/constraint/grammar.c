@@ -6,17 +6,18 @@
 
 enum { DEPTH_MOST = 200 }; /* deeper expressions are cut into nonterminals */
 
-uint32_t rules_add(struct rules *r, enum part_kind kind, uint32_t first, lang word)
+uint32_t rules_add(struct grammar_rules *r, enum part_kind kind, uint32_t first, lang word)
 {
     if (!r->n_parts)
         r->n_parts = 1;
     if (!budget_grow(r->budget, &r->parts, &r->max_parts, r->n_parts + 1, sizeof *r->parts))
         return 0;
-    r->parts[r->n_parts] = (struct part){.kind = (uint8_t)kind, .first = first, .word = word};
+    r->parts[r->n_parts] =
+        (struct grammar_part){.kind = (uint8_t)kind, .first = first, .word = word};
     return r->n_parts++;
 }
 
-void rules_close(struct rules *r)
+void rules_close(struct grammar_rules *r)
 {
     budget_free(r->budget, r->parts, r->max_parts * sizeof *r->parts);
     budget_free(r->budget, r->rules, r->max_rules * sizeof *r->rules);
@@ -31,12 +32,12 @@ void grammar_close(struct grammar *g)
 }
 
 /* A stack of numbers. */
-struct list {
+struct number_list {
     uint32_t *at, n, max;
     struct budget *budget;
 };
 
-static bool push(struct list *l, uint32_t x)
+static bool push(struct number_list *l, uint32_t x)
 {
     if (!budget_grow(l->budget, &l->at, &l->max, (size_t)l->n + 1, sizeof *l->at))
         return false;
@@ -44,19 +45,19 @@ static bool push(struct list *l, uint32_t x)
     return true;
 }
 
-static void list_close(struct list *l)
+static void list_close(struct number_list *l)
 {
     budget_free(l->budget, l->at, l->max * sizeof *l->at);
 }
 
 /* ---- rules that call themselves at one end: A ::= x A | y is x* y, and A ::= A x | y is y x* ---- */
 
-static bool calls(const struct part *p, uint32_t rule)
+static bool calls(const struct grammar_part *p, uint32_t rule)
 {
     return p->kind == PART_CALL && p->first == rule;
 }
 
-static uint32_t last_of(const struct rules *r, uint32_t join)
+static uint32_t last_of(const struct grammar_rules *r, uint32_t join)
 {
     uint32_t i = r->parts[join].first;
     while (r->parts[i].next)
@@ -65,14 +66,14 @@ static uint32_t last_of(const struct rules *r, uint32_t join)
 }
 
 /* Alternatives whose first or last part is a call of the rule itself. */
-struct ends {
+struct rule_ends {
     uint32_t heads, tails, all;
 };
 
-static struct ends ends_of(const struct rules *r, uint32_t rule)
+static struct rule_ends ends_of(const struct grammar_rules *r, uint32_t rule)
 {
-    const struct part *parts = r->parts, *root = &parts[r->rules[rule].root];
-    struct ends e = {0};
+    const struct grammar_part *parts = r->parts, *root = &parts[r->rules[rule].root];
+    struct rule_ends e = {0};
     uint32_t i = root->kind == PART_PICK ? root->first : r->rules[rule].root;
     for (; i; i = parts[i].next) {
         bool join = parts[i].kind == PART_JOIN;
@@ -85,9 +86,9 @@ static struct ends ends_of(const struct rules *r, uint32_t rule)
 }
 
 /* What is left of a join without its first or last part. */
-static uint32_t without_end(struct rules *r, uint32_t join, bool head)
+static uint32_t without_end(struct grammar_rules *r, uint32_t join, bool head)
 {
-    struct part *parts = r->parts;
+    struct grammar_part *parts = r->parts;
     if (head)
         parts[join].first = parts[parts[join].first].next;
     else {
@@ -101,13 +102,13 @@ static uint32_t without_end(struct rules *r, uint32_t join, bool head)
 }
 
 /* Rewrites the rule; false: no budget or no memory. */
-static bool unroll_itself(struct rules *r, uint32_t rule)
+static bool unroll_itself(struct grammar_rules *r, uint32_t rule)
 {
-    struct ends e = ends_of(r, rule);
+    struct rule_ends e = ends_of(r, rule);
     bool head = e.heads == e.all;
     if (!head && e.tails != e.all)
         return true;
-    struct rule *self = &r->rules[rule];
+    struct grammar_rule *self = &r->rules[rule];
     uint32_t again = 0, rest = 0;
     uint32_t i = r->parts[self->root].kind == PART_PICK ? r->parts[self->root].first : self->root;
     for (uint32_t next; i; i = next) {
@@ -136,7 +137,8 @@ static bool unroll_itself(struct rules *r, uint32_t rule)
 /* ---- which parts are regular ---- */
 
 /* The language of a row of regular parts behind each other, joined from the right. */
-static lang join_words(struct rules *r, struct list *scratch, uint32_t first, uint32_t end)
+static lang join_words(struct grammar_rules *r, struct number_list *scratch, uint32_t first,
+                       uint32_t end)
 {
     lang x = LANG_BLANK;
     scratch->n = 0;
@@ -148,7 +150,7 @@ static lang join_words(struct rules *r, struct list *scratch, uint32_t first, ui
     return x;
 }
 
-static lang pick_words(struct rules *r, struct list *scratch, uint32_t first)
+static lang pick_words(struct grammar_rules *r, struct number_list *scratch, uint32_t first)
 {
     scratch->n = 0;
     for (uint32_t i = first; i; i = r->parts[i].next)
@@ -157,10 +159,11 @@ static lang pick_words(struct rules *r, struct list *scratch, uint32_t first)
     return scratch->n ? lang_or_all(r->languages, scratch->at, scratch->n) : LANG_NONE;
 }
 
-static bool look_at(struct rules *r, struct list *scratch, uint32_t at)
+static bool look_at(struct grammar_rules *r, struct number_list *scratch, uint32_t at)
 {
-    struct part *p = &r->parts[at];
-    const struct part *callee = p->kind == PART_CALL ? &r->parts[r->rules[p->first].root] : NULL;
+    struct grammar_part *p = &r->parts[at];
+    const struct grammar_part *callee =
+        p->kind == PART_CALL ? &r->parts[r->rules[p->first].root] : NULL;
     if (!budget_step(r->budget, 1))
         return false;
     p->regular = callee ? callee->regular : true;
@@ -189,16 +192,17 @@ static bool look_at(struct rules *r, struct list *scratch, uint32_t at)
 
 /* A walk along calls: looks at every rule behind those that it calls. A call of a rule that is still on
  * the path is recursion, and not regular. */
-static bool look_at_rules(struct rules *r, uint32_t root, struct list *scratch, struct list *path)
+static bool look_at_rules(struct grammar_rules *r, uint32_t root, struct number_list *scratch,
+                          struct number_list *path)
 {
     bool good = push(path, root);
     while (path->n && good) {
         uint32_t at = path->at[path->n - 1], callee = UINT32_MAX;
-        struct rule *self = &r->rules[at];
+        struct grammar_rule *self = &r->rules[at];
         if (!self->cursor)
             self->cursor = self->begin;
         while (self->cursor < self->end && callee == UINT32_MAX) {
-            const struct part *p = &r->parts[self->cursor++];
+            const struct grammar_part *p = &r->parts[self->cursor++];
             if (p->kind == PART_CALL)
                 callee = p->first;
         }
@@ -235,11 +239,11 @@ static bool add_symbol(struct grammar *g, enum symbol_kind kind, uint32_t value)
 }
 
 /* The nonterminal of a part: UINT32_MAX: no budget or no memory. */
-static uint32_t nonterminal_of(struct grammar *g, struct rules *r, uint32_t part)
+static uint32_t nonterminal_of(struct grammar *g, struct grammar_rules *r, uint32_t part)
 {
     if (r->parts[part].kind == PART_CALL)
         part = r->rules[r->parts[part].first].root;
-    struct part *p = &r->parts[part];
+    struct grammar_part *p = &r->parts[part];
     if (p->nonterminal)
         return p->nonterminal - 1;
     if (!budget_grow(g->budget, &g->nonterminals, &g->max_nonterminals,
@@ -250,14 +254,14 @@ static uint32_t nonterminal_of(struct grammar *g, struct rules *r, uint32_t part
     return p->nonterminal - 1;
 }
 
-static bool add_item(struct grammar *g, struct rules *r, uint32_t part)
+static bool add_item(struct grammar *g, struct grammar_rules *r, uint32_t part)
 {
-    const struct part *p = &r->parts[part];
+    const struct grammar_part *p = &r->parts[part];
     if (p->kind != PART_LOOP)
         return add_symbol(g, SYMBOL_CALL, nonterminal_of(g, r, part));
     if (!p->max)
         return true;
-    struct loop l = {nonterminal_of(g, r, p->first), p->min, p->max};
+    struct grammar_loop l = {nonterminal_of(g, r, p->first), p->min, p->max};
     if (l.nonterminal == UINT32_MAX ||
         !budget_grow(g->budget, &g->loops, &g->max_loops, (size_t)g->n_loops + 1, sizeof *g->loops))
         return false;
@@ -266,8 +270,8 @@ static bool add_item(struct grammar *g, struct rules *r, uint32_t part)
 }
 
 /* A production from parts: a join's, or the one part `at`. */
-static bool add_production(struct grammar *g, struct rules *r, struct list *scratch, uint32_t at,
-                           uint32_t nonterminal)
+static bool add_production(struct grammar *g, struct grammar_rules *r, struct number_list *scratch,
+                           uint32_t at, uint32_t nonterminal)
 {
     bool join = r->parts[at].kind == PART_JOIN && !r->parts[at].regular;
     uint32_t i = join ? r->parts[at].first : at, end = join ? 0 : r->parts[at].next;
@@ -292,7 +296,7 @@ static bool add_production(struct grammar *g, struct rules *r, struct list *scra
     return add_symbol(g, SYMBOL_END, nonterminal);
 }
 
-static bool add_productions(struct grammar *g, struct rules *r, struct list *scratch)
+static bool add_productions(struct grammar *g, struct grammar_rules *r, struct number_list *scratch)
 {
     for (uint32_t n = 0; n < g->n_nonterminals; n++) {
         uint32_t at = g->nonterminals[n].part, first = g->n_starts;
@@ -319,13 +323,13 @@ static uint32_t needs(const struct grammar *g, uint32_t symbol)
 }
 
 /* Lists for each nonterminal the productions that need it: users[first[n] .. first[n + 1] - 1]. */
-struct spread {
+struct users {
     uint32_t *first, *users, *missing; /* missing: of each production, what it still needs */
     uint32_t n_users;
-    struct list ready; /* nonterminals */
+    struct number_list ready; /* nonterminals */
 };
 
-static void spread_close(struct grammar *g, struct spread *s)
+static void spread_close(struct grammar *g, struct users *s)
 {
     budget_free(g->budget, s->first, (g->n_nonterminals + 2) * sizeof *s->first);
     budget_free(g->budget, s->users, s->n_users * sizeof *s->users);
@@ -333,9 +337,9 @@ static void spread_close(struct grammar *g, struct spread *s)
     list_close(&s->ready);
 }
 
-static bool spread_open(struct grammar *g, struct spread *s)
+static bool spread_open(struct grammar *g, struct users *s)
 {
-    *s = (struct spread){.ready.budget = g->budget};
+    *s = (struct users){.ready.budget = g->budget};
     s->first = budget_resize(g->budget, NULL, 0, (g->n_nonterminals + 2) * sizeof *s->first);
     s->missing = budget_resize(g->budget, NULL, 0, g->n_starts * sizeof *s->missing);
     if (!s->first || !s->missing)
@@ -366,7 +370,7 @@ static uint32_t left_of(const struct grammar *g, uint32_t production)
 
 /* Sets a flag of the nonterminals that have a production whose words all have it and whose nonterminals
  * all have it: nullable, or productive. */
-static bool spread(struct grammar *g, struct spread *s, bool nullable)
+static bool spread(struct grammar *g, struct users *s, bool nullable)
 {
     s->ready.n = 0;
     for (uint32_t p = 0, i; p < g->n_starts; p++) {
@@ -395,7 +399,7 @@ static bool spread(struct grammar *g, struct spread *s, bool nullable)
 }
 
 /* Drops productions without an end, and makes loops what loop says. */
-static void prune(struct grammar *g, const struct spread *s)
+static void prune(struct grammar *g, const struct users *s)
 {
     for (uint32_t n = 0; n < g->n_nonterminals; n++) {
         struct nonterminal *x = &g->nonterminals[n];
@@ -410,10 +414,10 @@ static void prune(struct grammar *g, const struct spread *s)
             g->loops[i].min = 0;
 }
 
-bool grammar_open(struct grammar *g, struct rules *r, uint32_t root, bool *empty)
+bool grammar_open(struct grammar *g, struct grammar_rules *r, uint32_t root, bool *empty)
 {
-    struct list scratch = {.budget = r->budget}, path = scratch;
-    struct spread s = {.ready = scratch};
+    struct number_list scratch = {.budget = r->budget}, path = scratch;
+    struct users s = {.ready = scratch};
     *g = (struct grammar){.languages = r->languages, .budget = r->budget};
     bool good = look_at_rules(r, root, &scratch, &path);
     good = good && nonterminal_of(g, r, r->rules[root].root) != UINT32_MAX &&

@@ -12,7 +12,7 @@ enum part_kind { PART_WORD, PART_CALL, PART_JOIN, PART_PICK, PART_LOOP };
 
 /* Parts have the numbers of an array; 0 is none. A part stands behind those that it consists of, and is
  * used in one place. */
-struct part {
+struct grammar_part {
     uint8_t kind;
     bool regular;   /* word is its language; set by grammar_open */
     uint16_t depth; /* of the expression */
@@ -23,7 +23,7 @@ struct part {
     uint32_t nonterminal; /* 1 + its number, 0: none yet */
 };
 
-struct rule {
+struct grammar_rule {
     const char *name; /* borrowed from the text */
     uint32_t n, line; /* bytes of the name; where it is defined, or first named */
     uint32_t root;    /* part; 0: not defined */
@@ -33,17 +33,17 @@ struct rule {
     bool calls_itself;
 };
 
-struct rules {
+struct grammar_rules {
     struct budget *budget;
     struct languages *languages;
-    struct part *parts;
-    struct rule *rules;
+    struct grammar_part *parts;
+    struct grammar_rule *rules;
     uint32_t n_parts, max_parts, n_rules, max_rules;
 };
 
 /* Appends a part; 0: no budget or no memory. */
-uint32_t rules_add(struct rules *r, enum part_kind kind, uint32_t first, lang word);
-void rules_close(struct rules *r); /* not the languages */
+uint32_t rules_add(struct grammar_rules *r, enum part_kind kind, uint32_t first, lang word);
+void rules_close(struct grammar_rules *r); /* not the languages */
 
 /* ---- as productions ---- */
 
@@ -64,7 +64,7 @@ struct nonterminal {
 };
 
 /* min to max times a nonterminal; a nullable one has min 0, its empty text does not count. */
-struct loop {
+struct grammar_loop {
     uint32_t nonterminal, min, max;
 };
 
@@ -73,7 +73,7 @@ struct grammar {
     uint32_t *symbols;                /* productions, each ended by SYMBOL_END of its nonterminal */
     uint32_t *starts;                 /* where each begins */
     struct nonterminal *nonterminals; /* 0 is the root's */
-    struct loop *loops;
+    struct grammar_loop *loops;
     uint32_t n_symbols, n_starts, n_nonterminals, n_loops;
     uint32_t max_symbols, max_starts, max_nonterminals, max_loops;
     struct budget *budget;
@@ -81,7 +81,7 @@ struct grammar {
 
 /* All rules are defined; `root` is a rule. Changes r's parts. False: no budget or no memory; g may be
  * closed. *empty: no text matches. */
-bool grammar_open(struct grammar *g, struct rules *r, uint32_t root, bool *empty);
+bool grammar_open(struct grammar *g, struct grammar_rules *r, uint32_t root, bool *empty);
 void grammar_close(struct grammar *g); /* not the languages */
 
 #endif

@@ -1,3 +1,4 @@
+/* The leaves of languages: see leaf.h. */
 #include "sample/constraint/leaf.h"
 
 #include "sample/constraint/numbers.h"

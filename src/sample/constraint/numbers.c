@@ -108,15 +108,15 @@ struct prefix {
 };
 
 /* Magnitudes that the bounds allow behind a sign. */
-struct range {
+struct magnitudes {
     bool empty, open_lo, open_hi;
     const struct decimal *lo, *hi; /* NULL: no bound */
 };
 
-static struct range range_of(const struct number_rule *r, bool negative)
+static struct magnitudes range_of(const struct number_rule *r, bool negative)
 {
     static const struct decimal zero;
-    struct range m = {0};
+    struct magnitudes m = {0};
     bool has_near = negative ? r->has_hi : r->has_lo, has_far = negative ? r->has_lo : r->has_hi;
     const struct decimal *near = negative ? &r->hi : &r->lo, *far = negative ? &r->lo : &r->hi;
     if (has_far) {
@@ -133,12 +133,12 @@ static struct range range_of(const struct number_rule *r, bool negative)
 }
 
 /* An integer of n digits, '0'..'9': a value in units of 10^-places. */
-struct grid {
+struct grid_number {
     char digits[DECIMAL_DIGITS];
     uint32_t n, places;
 };
 
-static bool grid_add(struct grid *x, uint64_t more) /* false: no longer n digits */
+static bool grid_add(struct grid_number *x, uint64_t more) /* false: no longer n digits */
 {
     for (uint32_t i = x->n; i-- && more; more /= 10) {
         more += (uint64_t)(x->digits[i] - '0');
@@ -147,7 +147,7 @@ static bool grid_add(struct grid *x, uint64_t more) /* false: no longer n digits
     return !more;
 }
 
-static bool grid_before(struct grid *x) /* x - 1; false: x is 0 */
+static bool grid_before(struct grid_number *x) /* x - 1; false: x is 0 */
 {
     for (uint32_t i = x->n; i--; x->digits[i] = '9')
         if (x->digits[i] != '0')
@@ -164,7 +164,7 @@ static uint64_t remainder_of(const char *digits, uint32_t n, uint64_t m)
     return r;
 }
 
-static bool is_multiple(const struct grid *x, const struct unit *u)
+static bool is_multiple(const struct grid_number *x, const struct unit *u)
 {
     uint32_t n = x->n;
     for (uint32_t i = x->places; i > u->places; i--)
@@ -175,7 +175,7 @@ static bool is_multiple(const struct grid *x, const struct unit *u)
 }
 
 /* The bound d on the grid, rounded down; *exact: it is on the grid. False: more than n digits. */
-static bool bound_on(struct grid *x, const struct decimal *d, bool *exact)
+static bool bound_on(struct grid_number *x, const struct decimal *d, bool *exact)
 {
     int32_t whole = (int32_t)x->n - (int32_t)x->places;
     if (d->n && decimal_top(d) > whole)
@@ -186,17 +186,17 @@ static bool bound_on(struct grid *x, const struct decimal *d, bool *exact)
     return true;
 }
 
-static int grid_compare(const struct grid *a, const struct grid *b)
+static int grid_compare(const struct grid_number *a, const struct grid_number *b)
 {
     return memcmp(a->digits, b->digits, a->n);
 }
 
 /* Is there a value of the rule among the texts that p becomes with `whole` digits before the point and
  * `places` behind it? */
-static bool reaches(const struct number_rule *r, const struct range *m, const struct prefix *p,
+static bool reaches(const struct number_rule *r, const struct magnitudes *m, const struct prefix *p,
                     uint32_t whole, uint32_t places)
 {
-    struct grid lo = {.n = whole + places, .places = places}, hi = lo, x = lo;
+    struct grid_number lo = {.n = whole + places, .places = places}, hi = lo, x = lo;
     bool exact;
     memcpy(lo.digits, p->digits, p->n), memcpy(hi.digits, p->digits, p->n);
     memset(lo.digits + p->n, '0', lo.n - p->n), memset(hi.digits + p->n, '9', lo.n - p->n);
@@ -246,7 +246,7 @@ static uint32_t fraction_most(const struct number_rule *r)
 
 static bool is_live(const struct number_rule *r, const struct prefix *p)
 {
-    struct range m = range_of(r, p->negative);
+    struct magnitudes m = range_of(r, p->negative);
     uint32_t most = fraction_most(r), whole = p->whole, last = p->whole, used = p->n - p->whole;
     if (!p->point && !(p->n && p->digits[0] == '0'))
         last = DECIMAL_DIGITS;
@@ -265,7 +265,7 @@ static bool is_live(const struct number_rule *r, const struct prefix *p)
 
 static bool is_end(const struct number_rule *r, const struct prefix *p)
 {
-    struct range m = range_of(r, p->negative);
+    struct magnitudes m = range_of(r, p->negative);
     uint32_t places = p->n - p->whole;
     return p->n && (!p->point || places) && !m.empty && reaches(r, &m, p, p->whole, places);
 }
@@ -303,7 +303,7 @@ bool number_is_empty(const struct number_rule *r)
 
 /* ---- states ---- */
 
-struct state {
+struct number_state {
     struct prefix prefix; /* the first that came */
     uint32_t rule, hash;
     bool accepts;
@@ -312,12 +312,12 @@ struct state {
 struct numbers {
     struct budget *budget;
     struct number_rule *rules;
-    struct state *states; /* 0 is NUMBER_DEAD */
-    uint32_t *table;      /* of states by hash, 0 is free; a power of two, at most half full */
+    struct number_state *states; /* 0 is NUMBER_DEAD */
+    uint32_t *table; /* of states by hash, 0 is free; a power of two, at most half full */
     uint32_t n_rules, n_states, max_rules, max_states, n_table;
 };
 
-struct key {
+struct prefix_key {
     unsigned char place[6]; /* sign, point, n, whole, order against the bounds */
     uint64_t remainders[1 + NUMBER_NOTS];
 };
@@ -351,11 +351,11 @@ static uint64_t remainder_kept(const struct prefix *p, const struct unit *u)
     return n < p->n ? r != 0 : r; /* beyond its places a remainder stays */
 }
 
-static struct key key_of(const struct number_rule *r, const struct prefix *p)
+static struct prefix_key key_of(const struct number_rule *r, const struct prefix *p)
 {
-    struct key k;
+    struct prefix_key k;
     memset(&k, 0, sizeof k);
-    struct range m = range_of(r, p->negative);
+    struct magnitudes m = range_of(r, p->negative);
     k.place[0] = p->negative, k.place[1] = p->point, k.place[2] = p->n, k.place[3] = p->whole;
     k.place[4] = (unsigned char)(order(p, m.lo) + 1);
     k.place[5] = (unsigned char)(order(p, m.hi) + 1);
@@ -367,7 +367,7 @@ static struct key key_of(const struct number_rule *r, const struct prefix *p)
     return k;
 }
 
-static uint32_t hash_of(const struct key *k, uint32_t rule)
+static uint32_t hash_of(const struct prefix_key *k, uint32_t rule)
 {
     uint64_t h = 0x9E3779B97F4A7C15u * (rule + 1);
     for (unsigned i = 0; i < sizeof k->place; i++)
@@ -431,22 +431,22 @@ static bool grow_table(struct numbers *ns)
 static uint32_t state_of(struct numbers *ns, uint32_t rule, const struct prefix *p)
 {
     const struct number_rule *r = &ns->rules[rule];
-    struct key k = key_of(r, p);
+    struct prefix_key k = key_of(r, p);
     uint32_t hash = hash_of(&k, rule);
     if (!grow_table(ns) ||
         !grow(ns, (void **)&ns->states, sizeof *ns->states, ns->n_states, &ns->max_states))
         return NUMBER_FAIL;
     uint32_t i = hash & (ns->n_table - 1);
     for (; ns->table[i]; i = (i + 1) & (ns->n_table - 1)) {
-        const struct state *s = &ns->states[ns->table[i]];
+        const struct number_state *s = &ns->states[ns->table[i]];
         if (s->hash != hash || s->rule != rule)
             continue;
-        struct key other = key_of(r, &s->prefix);
+        struct prefix_key other = key_of(r, &s->prefix);
         if (!memcmp(&other, &k, sizeof k))
             return ns->table[i];
     }
     ns->states[ns->n_states] =
-        (struct state){.prefix = *p, .rule = rule, .hash = hash, .accepts = is_end(r, p)};
+        (struct number_state){.prefix = *p, .rule = rule, .hash = hash, .accepts = is_end(r, p)};
     return ns->table[i] = ns->n_states++;
 }
 

@@ -21,8 +21,7 @@ struct number_rule {
     struct decimal lo, hi;
     struct unit multiple_of; /* integers: 1 */
     uint32_t n_nots;
-    struct unit
-        nots[NUMBER_NOTS]; /* the value is no multiple of any of these; none divides another */
+    struct unit nots[NUMBER_NOTS]; /* the value is a multiple of none; none divides another */
 };
 
 /* r = the one value d: for enum and const. */

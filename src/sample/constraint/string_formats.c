@@ -1,3 +1,4 @@
+/* Formats as expressions, and two that count: see string_formats.h. */
 #include "sample/constraint/string_formats.h"
 
 #include "sample/constraint/leaf.h"
