@@ -4,6 +4,12 @@
 #include "sample/constraint/numbers.h"
 #include "sample/constraint/string_formats.h"
 
+struct leaves {
+    struct budget *budget;
+    struct numbers *numbers;
+    lang formats[LEAF_FORMATS];
+};
+
 /* A leaf's state is its kind above and the kind's own state below. */
 enum { KIND = 29 };
 #define STATE (((uint32_t)1 << KIND) - 1)
@@ -20,57 +26,80 @@ static uint32_t with_kind(enum leaf_kind kind, uint32_t state)
 
 static uint32_t step(void *owner, uint32_t leaf, unsigned char byte)
 {
+    const struct leaves *l = owner;
     enum leaf_kind kind = kind_of(leaf);
     uint32_t state = leaf & STATE;
     if (kind == LEAF_TIME)
         state = time_step(state, byte);
     else if (kind == LEAF_HOST)
         state = host_step(state, byte);
-    else if ((state = numbers_step(owner, state, byte)) > STATE)
+    else if ((state = numbers_step(l->numbers, state, byte)) > STATE)
         return LEAF_NO_BUDGET;
     return state ? with_kind(kind, state) : LEAF_DEAD;
 }
 
 static bool accepts(void *owner, uint32_t leaf)
 {
+    const struct leaves *l = owner;
     switch (kind_of(leaf)) {
     case LEAF_TIME:
         return time_accepts(leaf & STATE);
     case LEAF_HOST:
         return host_accepts(leaf & STATE);
     default:
-        return numbers_accepts(owner, leaf & STATE);
+        return numbers_accepts(l->numbers, leaf & STATE);
     }
 }
 
 static uint32_t near(void *owner, uint32_t leaf, uint32_t n)
 {
-    (void)owner;
-    return kind_of(leaf) == LEAF_HOST ? with_kind(LEAF_HOST, host_near(leaf & STATE, n)) : leaf;
+    const struct leaves *l = owner;
+    const enum leaf_kind kind = kind_of(leaf);
+    if (kind == LEAF_HOST)
+        return with_kind(kind, host_near(leaf & STATE, n));
+    return kind == LEAF_NUMBER ? with_kind(kind, numbers_near(l->numbers, leaf & STATE, n)) : leaf;
 }
 
 static void close(void *owner)
 {
-    numbers_close(owner);
+    struct leaves *l = owner;
+    numbers_close(l->numbers);
+    budget_free(l->budget, l, sizeof *l);
 }
 
-struct numbers *leaf_numbers(struct languages *ls)
+static struct leaves *leaves_of(struct languages *ls)
 {
     /* bytes: + - . 0..9 :, letters */
     static const struct leaf_calls calls = {
         step, accepts, near, close, {0x07FF680000000000, 0x07FFFFFE07FFFFFE, 0, 0}};
-    struct numbers *ns = lang_leaf_owner(ls);
-    if (ns)
-        return ns;
-    ns = numbers_open(languages_budget(ls));
-    if (ns)
-        lang_set_leaf_owner(ls, &calls, ns);
-    return ns;
+    struct leaves *l = lang_leaf_owner(ls);
+    struct budget *b = languages_budget(ls);
+    if (l || !(l = budget_resize(b, NULL, 0, sizeof *l)))
+        return l;
+    *l = (struct leaves){.budget = b, .numbers = numbers_open(b)};
+    if (!l->numbers) {
+        close(l);
+        return NULL;
+    }
+    lang_set_leaf_owner(ls, &calls, l);
+    return l;
+}
+
+struct numbers *leaf_numbers(struct languages *ls)
+{
+    struct leaves *l = leaves_of(ls);
+    return l ? l->numbers : NULL;
+}
+
+lang *leaf_formats(struct languages *ls)
+{
+    struct leaves *l = leaves_of(ls);
+    return l ? l->formats : NULL;
 }
 
 lang leaf_lang(struct languages *ls, enum leaf_kind kind, uint32_t state)
 {
-    if (!leaf_numbers(ls) || state > STATE)
+    if (!leaves_of(ls) || state > STATE)
         return LANG_FAIL;
     return lang_leaf(ls, with_kind(kind, state));
 }

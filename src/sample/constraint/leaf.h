@@ -11,6 +11,10 @@ struct numbers;
 /* The numbers of ls, opened at the first call; NULL: no budget or no memory. */
 struct numbers *leaf_numbers(struct languages *ls);
 
+/* What formats became, for string_formats.c: LANG_NONE where nobody asked yet. */
+enum { LEAF_FORMATS = 20 };
+lang *leaf_formats(struct languages *ls);
+
 enum leaf_kind { LEAF_NUMBER, LEAF_TIME, LEAF_HOST };
 /* The language of a live state; LANG_FAIL: no budget or no memory. */
 lang leaf_lang(struct languages *ls, enum leaf_kind kind, uint32_t state);

@@ -482,6 +482,37 @@ bool numbers_accepts(const struct numbers *ns, uint32_t state)
     return ns->states[state].accepts;
 }
 
+/* Can digits at the end of p be forgotten? Behind the point, where both bounds are passed and every digit
+ * is allowed; before it, where the least is passed by length and nothing else limits it. */
+static bool is_free(const struct number_rule *r, const struct prefix *p, const struct prefix_key *k)
+{
+    if (!p->n || (k->place[4] == 1) || (k->place[5] == 1))
+        return false;
+    if (p->point)
+        return p->n > p->whole && r->multiple_of.count <= 1 && !r->n_nots;
+    struct magnitudes m = range_of(r, p->negative);
+    return !m.hi && (!m.lo || p->n > decimal_top(m.lo)) && p->n > 1;
+}
+
+uint32_t numbers_near(struct numbers *ns, uint32_t state, uint32_t n)
+{
+    struct prefix p = ns->states[state].prefix, shortest = p;
+    const uint32_t rule = ns->states[state].rule;
+    const struct number_rule *r = &ns->rules[rule];
+    const struct prefix_key whole = key_of(r, &p);
+    const uint32_t left = p.point ? fraction_most(r) - (p.n - p.whole) : DECIMAL_DIGITS;
+    if (n >= DECIMAL_DIGITS || p.n + n >= DECIMAL_DIGITS || n >= left)
+        return state;
+    for (struct prefix_key k = whole;
+         is_free(r, &p, &k) && !memcmp(k.remainders, whole.remainders, sizeof k.remainders);) {
+        shortest = p;
+        p.digits[--p.n] = 0, p.whole -= !p.point;
+        k = key_of(r, &p);
+    }
+    uint32_t near = state_of(ns, rule, &shortest);
+    return near == NUMBER_FAIL ? state : near;
+}
+
 /* ---- languages ---- */
 
 static lang digits(struct languages *ls, char from, uint32_t min, uint32_t max)

@@ -47,5 +47,7 @@ uint32_t numbers_start(struct numbers *ns, const struct number_rule *r);
 /* Equal futures are mostly equal states. Never called with NUMBER_DEAD or NUMBER_FAIL. */
 uint32_t numbers_step(struct numbers *ns, uint32_t state, unsigned char byte);
 bool numbers_accepts(const struct numbers *ns, uint32_t state);
+/* As lang_near: a state of fewer digits that has the same texts of up to n bytes, or this one. */
+uint32_t numbers_near(struct numbers *ns, uint32_t state, uint32_t n);
 
 #endif

@@ -271,6 +271,8 @@ static size_t expand(const struct expression *f, char out[TEXT_MOST])
     return n;
 }
 
+_Static_assert(sizeof formats / sizeof *formats <= LEAF_FORMATS, "room for every format");
+
 lang format_lang(struct languages *ls, const char *name, size_t n, bool *known)
 {
     char text[TEXT_MOST];
@@ -283,8 +285,13 @@ lang format_lang(struct languages *ls, const char *name, size_t n, bool *known)
     *known = f < end;
     if (f == end)
         return LANG_CHARS;
+    lang *made = leaf_formats(ls);
+    if (!made)
+        return LANG_FAIL;
+    if (made[f - formats] != LANG_NONE)
+        return made[f - formats];
     lang x = regex_compile(ls, text, expand(f, text), true, NULL);
     if (n >= 4 && !memcmp(name + n - 4, "time", 4))
         x = lang_concat(ls, x, leaf_lang(ls, LEAF_TIME, TIME_START));
-    return x;
+    return x == LANG_FAIL ? x : (made[f - formats] = x);
 }
