@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MANY = 256, TEXTS = 4 * MANY }; /* MANY: that many values or more */
+enum { MANY = 1024, TEXTS = 4 * MANY }; /* MANY: that many values or more */
 
 struct counter {
     struct schema *s;
@@ -111,24 +111,29 @@ static bool meet(struct counter *c, uint32_t a, uint32_t b)
                             string_check(c->s, lang_and(c->s->languages, x->string, y->string)));
 }
 
-/* False: it cannot be said where the values end. */
+/* False: it cannot be said where the values end. Where the array may end before, the recognizer finds
+ * it out as it goes. */
 static bool bound_array(struct counter *c, struct array_shape *a)
 {
     const uint32_t *items = c->s->out->items + a->items.first;
     uint32_t places = a->items.n >> a->n_contains;
+    if (a->min > MANY)
+        return false;
     for (uint32_t p = 0; p < places && p < a->max && !c->s->status; p++) {
         uint32_t count = count_values(c, items[p << a->n_contains]), meets = 0;
-        bool rest = p == places - 1;
+        bool rest = p == places - 1 && a->max > places;
         if (count >= MANY && count != UINT32_MAX)
             continue;
-        if (count == UINT32_MAX || a->n_contains)
-            return a->max <= 1;
+        if (a->n_contains)
+            return false;
+        if (count == UINT32_MAX && p < a->min)
+            return p == 0 && a->min == 1;
         for (uint32_t q = 0; q < p; q++)
             meets += meet(c, items[q], items[p]);
         if (rest && !meets) {
             uint64_t most = (uint64_t)p + count;
             a->max = a->max < most ? a->max : (uint32_t)most;
-        } else if (count <= meets || rest) {
+        } else if ((count <= meets || rest) && p < a->min) {
             return false;
         }
     }
