@@ -63,13 +63,14 @@ static void push(struct counter *c, uint32_t node, uint32_t *n)
     c->stack[(*n)++] = node;
 }
 
-/* Values of a node, at most MANY; a few arrays or objects: UINT32_MAX. An array without bound, an object
- * with keys of a class, or something in it with many values makes many. */
-static uint32_t count_values(struct counter *c, uint32_t node)
+/* Values of a node, at most MANY. An array without bound, an object with keys of a class, or something in
+ * it with many values makes many; else arrays and objects are counted as one each, and *exact is false. */
+static uint32_t count_values(struct counter *c, uint32_t node, bool *exact)
 {
     const struct shapes *out = c->s->out;
     const struct node *x = &c->s->nodes[node].shape;
     uint32_t n = 0;
+    *exact = true;
     if (!c->live[node])
         return 0;
     if (!x->arrays.n && !x->objects.n)
@@ -97,7 +98,9 @@ static uint32_t count_values(struct counter *c, uint32_t node)
                 push(c, out->items[a->items.first + k], &n);
         }
     }
-    return UINT32_MAX;
+    *exact = false;
+    x = &c->s->nodes[node].shape;
+    return count_scalars(c, x) + (x->arrays.n > 0) + (x->objects.n > 0);
 }
 
 /* Some value may be in both nodes. */
@@ -120,22 +123,18 @@ static bool bound_array(struct counter *c, struct array_shape *a)
     if (a->min > MANY)
         return false;
     for (uint32_t p = 0; p < places && p < a->max && !c->s->status; p++) {
-        uint32_t count = count_values(c, items[p << a->n_contains]), meets = 0;
-        bool rest = p == places - 1 && a->max > places;
-        if (count >= MANY && count != UINT32_MAX)
+        bool rest = p == places - 1 && a->max > places, exact;
+        uint32_t count = count_values(c, items[p << a->n_contains], &exact), meets = 0;
+        if (count >= MANY)
             continue;
         if (a->n_contains)
             return false;
-        if (count == UINT32_MAX && p < a->min)
-            return p == 0 && a->min == 1;
         for (uint32_t q = 0; q < p; q++)
             meets += meet(c, items[q], items[p]);
-        if (rest && !meets) {
-            uint64_t most = (uint64_t)p + count;
-            a->max = a->max < most ? a->max : (uint32_t)most;
-        } else if ((count <= meets || rest) && p < a->min) {
+        if (rest && exact && !meets)
+            a->max = a->max < p + count ? a->max : p + count;
+        else if (rest ? a->min > p + count - meets : count <= meets && a->min > p)
             return false;
-        }
     }
     return true;
 }
