@@ -10,6 +10,13 @@
 
 /* A subtree of fewer nodes is walked by the recognizer even where a word's language could decide. */
 enum { SUBTREE_LEAST = 48 };
+/* See reach_of. */
+enum { REACH_SLOTS = 1024, REACH_STATES = 32, WITHIN_STATES = 24 };
+
+struct reach {
+    lang a; /* LANG_NONE: a free place */
+    uint16_t characters;
+};
 
 struct masks {
     const struct recognizer *r;
@@ -29,6 +36,8 @@ struct masks {
     struct mask_cross *cross; /* [n_cross] of [nodes of the tree] */
     uint32_t n_cross;
     struct mask_cache cache;
+    struct reach reach[REACH_SLOTS];
+    lang reached[REACH_STATES][2];
 };
 
 static bool open_set(struct mask_set *s, uint32_t n_words)
@@ -210,13 +219,11 @@ struct way {
     const unsigned char *text; /* of the last node, from `from` on; NULL: none yet */
 };
 
-/* Adds the tokens at and below a node, if they are alive. */
-static bool try_node(struct masks *m, struct way *w, struct mask_cross at, enum walk_kind kind,
-                     struct mask_set *out)
+/* m->before[depth - w->from] = the place behind p[0..depth). */
+static enum step come_near(struct masks *m, struct way *w, const unsigned char *p, uint32_t depth)
 {
-    const struct token_node *x = &m->s->tree.nodes[at.node];
-    uint32_t n, k = 0, length = at.depth - w->from;
-    const unsigned char *p = spelling_of(m->s, m->s->tree.tokens[x->first], &n) + w->from;
+    uint32_t k = 0, length = depth - w->from;
+    p += w->from;
     while (w->text && k < w->known && k < length && w->text[k] == p[k])
         k++;
     w->text = p;
@@ -226,16 +233,88 @@ static bool try_node(struct masks *m, struct way *w, struct mask_cross at, enum 
         step = step_byte(m, &m->before[k + 1], p[k]);
     }
     w->known = step == STEP_ALIVE ? k : k - 1;
+    return step;
+}
+
+/* Adds the tokens at and below a node, if they are alive. */
+static bool try_node(struct masks *m, struct way *w, struct mask_cross at, enum walk_kind kind,
+                     struct mask_set *out)
+{
+    const struct token_node *x = &m->s->tree.nodes[at.node];
+    uint32_t n;
+    enum step step = come_near(m, w, spelling_of(m->s, m->s->tree.tokens[x->first], &n), at.depth);
     if (step != STEP_ALIVE)
         return step == STEP_DEAD;
     add_tokens(out, &m->s->tree, x);
     if (x->size == 1)
         return true;
-    m->places[at.depth] = m->before[length];
+    m->places[at.depth] = m->before[at.depth - w->from];
     return walk(m, &m->s->tree, at.node, at.depth, kind, out);
 }
 
 /* ---- words: what their languages decide ---------------------------------------------------- */
+
+/* Adds x to list[0..*n) unless it is there; false: there is no room. */
+static bool add_state(lang (*list)[2], uint32_t *n, uint32_t most, lang x, lang y)
+{
+    for (uint32_t i = 0; i < *n; i++)
+        if (list[i][0] == x && list[i][1] == y)
+            return true;
+    if (*n == most)
+        return false;
+    list[*n][0] = x, list[(*n)++][1] = y;
+    return true;
+}
+
+/* The states behind each character that may follow a are added to m->reached[0..*n); false: there is a
+ * character that may not follow, or no room. */
+static bool expand(struct masks *m, lang a, uint32_t *n)
+{
+    struct languages *ls = m->r->languages;
+    lang within[WITHIN_STATES][2] = {{a, LANG_CHARS}}; /* of a character: of a, of any text */
+    uint32_t n_within = 1;
+    for (uint32_t i = 0; i < n_within; i++) {
+        lang last = LANG_NONE, last_any = LANG_NONE;
+        for (unsigned byte = 0; byte < 0xF5; byte++) {
+            lang any = lang_step(ls, within[i][1], (unsigned char)byte);
+            if (any == LANG_NONE)
+                continue;
+            lang next = lang_step(ls, within[i][0], (unsigned char)byte);
+            if (next == LANG_NONE || next == LANG_FAIL || any == LANG_FAIL)
+                return false;
+            if (next == last && any == last_any)
+                continue;
+            last = next, last_any = any;
+            bool fits = any == LANG_CHARS
+                            ? add_state(m->reached, n, REACH_STATES, next, LANG_CHARS)
+                            : add_state(within, &n_within, WITHIN_STATES, next, any);
+            if (!fits)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* How many characters may follow in the language, whatever they are: every text of so many can go on.
+ * UINT16_MAX: any number. At most REACH_STATES states are looked at. */
+static unsigned reach_of(struct masks *m, lang a)
+{
+    struct reach *x = &m->reach[(a * 2654435761u) >> 22];
+    uint32_t done = 0, n = 1, end;
+    if (x->a == a)
+        return x->characters;
+    *x = (struct reach){a, 0};
+    m->reached[0][0] = a, m->reached[0][1] = LANG_CHARS;
+    do {
+        for (end = n; done < end; done++)
+            if (!expand(m, m->reached[done][0], &n))
+                return x->characters;
+        x->characters++;
+    } while (n > end && n < REACH_STATES);
+    if (n == end)
+        x->characters = UINT16_MAX;
+    return x->characters;
+}
 
 /* What a walk over a word's subtree knows of the entry of LANG_CHARS for the same subtree */
 struct base {
@@ -245,17 +324,37 @@ struct base {
     uint32_t other;                 /* of m->s->others: the first one not passed yet */
 };
 
-/* The subtree is as in any string: its crossings are those of the base, its tokens are added later. */
-static bool keep_same(struct masks *m, struct base *base, struct way *way, uint32_t node)
+/* Whether the string may end at a crossing below a node at `depth`, behind which its rest is a. */
+static bool may_end_at(struct masks *m, struct way *way, struct mask_cross at, uint32_t depth, lang a)
+{
+    const struct token_tree *tree = &m->s->tree;
+    uint32_t n;
+    const unsigned char *p = spelling_of(m->s, tree->tokens[tree->nodes[at.node].first], &n);
+    bool crosses = false;
+    for (uint32_t i = depth; i + 1 < at.depth; i++) {
+        if (p[i] == '\\')
+            return come_near(m, way, p, at.depth - 1) == STEP_ALIVE &&
+                   ends_string(m, &m->before[at.depth - 1 - way->from], '"', &crosses) && crosses;
+        a = lang_step(m->r->languages, a, p[i]);
+    }
+    return a != LANG_NONE && lang_accepts(m->r->languages, a);
+}
+
+/* The subtree of a node at `depth` is as in any string: its tokens are added later, its crossings are those of
+ * the base where the string may end. Behind the node its rest is a. */
+static bool keep_same(struct masks *m, struct base *base, struct way *way, uint32_t node,
+                      uint32_t depth, lang a)
 {
     const struct mask_cross *cross = mask_entry_cross(base->entry);
     const struct spelling_other *others = m->s->others;
     const uint32_t end = node + m->s->tree.nodes[node].size;
+    const bool any = a == LANG_CHARS;
     m->same[m->n_same++] = node;
     while (base->next < base->entry->n_cross && cross[base->next].node < node)
         base->next++;
-    while (base->next < base->entry->n_cross && cross[base->next].node < end)
-        m->cross[m->n_cross++] = cross[base->next++];
+    for (; base->next < base->entry->n_cross && cross[base->next].node < end; base->next++)
+        if (any || may_end_at(m, way, cross[base->next], depth, a))
+            m->cross[m->n_cross++] = cross[base->next];
     if (!base->plain)
         return true;
     while (base->other < m->s->n_others && others[base->other].node < node)
@@ -299,6 +398,12 @@ static void add_same(struct masks *m, const struct mask_entry *base, uint32_t ro
     m->inside.n = UINT32_MAX;
 }
 
+/* Whether every token below a node that is content of any string is content of this one, too */
+static bool is_same(struct masks *m, lang a, lang any, uint32_t node)
+{
+    return a == any || (any == LANG_CHARS && reach_of(m, a) >= m->s->height[node]);
+}
+
 /* Fills m->inside and m->cross for the subtree of a node at `depth`, from a word at its place p. Where a
  * string may go on as any string, the subtree is not walked: `base` has its answer. */
 static bool walk_word(struct masks *m, uint32_t root, uint32_t depth, lang a, bool in_string,
@@ -323,8 +428,8 @@ static bool walk_word(struct masks *m, uint32_t root, uint32_t depth, lang a, bo
         if (next != LANG_NONE) {
             if (base->entry)
                 m->free_states[d + 1] = lang_step(ls, m->free_states[d], (unsigned char)x->byte);
-            if (base->entry && m->free_states[d + 1] == next) {
-                if (!keep_same(m, base, &way, i))
+            if (base->entry && is_same(m, next, m->free_states[d + 1], i)) {
+                if (!keep_same(m, base, &way, i, depth + d + 1, next))
                     return false;
                 i += x->size;
                 continue;

@@ -136,6 +136,24 @@ static void classify(struct spelling *s, uint32_t *kept, uint32_t *ends)
     }
 }
 
+/* A node's height is that of its highest child, and 1 if that begins a character; path: scratch. */
+static void measure(struct spelling *s, uint32_t *path)
+{
+    const struct token_node *nodes = s->tree.nodes;
+    uint32_t d = 0;
+    path[0] = 0;
+    for (uint32_t i = 1; i <= s->tree.n_nodes; i++) {
+        for (; d && i >= path[d] + nodes[path[d]].size; d--) {
+            unsigned height = s->height[path[d]] + ((nodes[path[d]].byte & 0xC0) != 0x80 ? 1u : 0u);
+            uint8_t *above = &s->height[path[d - 1]];
+            if (height > *above)
+                *above = height < UINT8_MAX ? (uint8_t)height : UINT8_MAX;
+        }
+        if (i < s->tree.n_nodes)
+            path[++d] = i;
+    }
+}
+
 static enum tern_status sort_out(struct spelling *s, struct tern_error *e)
 {
     uint32_t kept[SPELLING_CHARACTERS + 1] = {0}, n = 0;
@@ -151,10 +169,13 @@ static enum tern_status sort_out(struct spelling *s, struct tern_error *e)
     s->others = malloc((s->n_others + (size_t)1) * sizeof *s->others);
     s->plain_bits = calloc((s->n_tokens + (size_t)31) / 32, sizeof *s->plain_bits);
     s->plain = malloc((n + (size_t)1) * sizeof *s->plain);
-    bool ok = ends && s->others && s->plain_bits && s->plain;
+    s->height = calloc(s->tree.n_nodes, sizeof *s->height);
+    bool ok = ends && s->others && s->plain_bits && s->plain && s->height;
     s->n_others = 0;
-    if (ok)
+    if (ok) {
         classify(s, kept, ends);
+        measure(s, ends);
+    }
     free(ends);
     return ok ? TERN_OK : error_memory(e, "the texts of the tokens", n * sizeof *s->plain);
 }
@@ -212,6 +233,7 @@ void spelling_close(struct spelling *s)
     free(s->plain);
     free(s->plain_bits);
     free(s->others);
+    free(s->height);
     free(s->text);
     free(s);
 }

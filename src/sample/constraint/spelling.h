@@ -32,6 +32,7 @@ struct spelling {
     struct token_tree tree;    /* all tokens with bytes; without all_bytes, of whole characters */
     struct token_tree closing; /* those with a '"' that ends the content of a JSON string, by what they
                                   spell from there on */
+    uint8_t *height; /* [nodes of tree] characters that tokens have below the node, at most 255 */
     /* Plain tokens: content of a JSON string without escapes that begins with a character and may end
      * within one. plain[plain_start[k] .. plain_start[k + 1] - 1] have k characters, k at most
      * SPELLING_CHARACTERS, those with more among them. */
