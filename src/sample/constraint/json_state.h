@@ -158,6 +158,7 @@ struct json {
     struct lang_facts {
         lang a;                /* LANG_NONE: free */
         uint32_t more;         /* it has more texts than so many */
+        bool counted;          /* and no more than more + 1 */
         unsigned char endless; /* 0: not asked yet */
     } * facts;                 /* [FACTS], by language, the last one asked: json_unique.c */
 };

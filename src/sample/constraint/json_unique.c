@@ -170,12 +170,16 @@ static bool has_more(struct json *j, lang a, uint32_t n)
     uint32_t count, most = 64;
     if (f && f->more >= n)
         return true;
+    if (f && f->counted)
+        return false;
     while (most < n)
         most *= 2;
     if (!f || !lang_count(j->languages, a, most, &count))
         return j->failed = true;
-    if (count > most)
-        f->more = most;
+    if (count) { /* more >= n where count > n */
+        f->counted = count <= most;
+        f->more = f->counted ? count - 1 : most;
+    }
     return count > n;
 }
 
