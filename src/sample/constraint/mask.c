@@ -295,6 +295,20 @@ static bool expand(struct masks *m, lang a, uint32_t *n)
     return true;
 }
 
+/* Whether a comes to rest soon where the same character follows again and again. Where it does not, as with
+ * counters, looking at all its states costs more than it saves; where it becomes LANG_CHARS, that is found
+ * without looking. */
+static bool comes_to_rest(struct languages *ls, lang a)
+{
+    for (int i = 0; i < 4; i++) {
+        lang next = lang_step(ls, a, '~');
+        if (next == a)
+            return a != LANG_NONE && a != LANG_FAIL && a != LANG_CHARS;
+        a = next;
+    }
+    return false;
+}
+
 /* How many characters may follow in the language, whatever they are: every text of so many can go on.
  * UINT16_MAX: any number. At most REACH_STATES states are looked at. */
 static unsigned reach_of(struct masks *m, lang a)
@@ -305,6 +319,8 @@ static unsigned reach_of(struct masks *m, lang a)
         return x->characters;
     *x = (struct reach){a, 0};
     m->reached[0][0] = a, m->reached[0][1] = LANG_CHARS;
+    if (!comes_to_rest(m->r->languages, a))
+        return 0;
     do {
         for (end = n; done < end; done++)
             if (!expand(m, m->reached[done][0], &n))
