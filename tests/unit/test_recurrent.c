@@ -217,6 +217,21 @@ START_TEST(rows_on_trial_leave_no_trace)
 }
 END_TEST
 
+/* Forced tokens are evaluated together, but a place among them is no end of a prompt to go back to. */
+START_TEST(runs_within_a_text_are_no_prompts)
+{
+    open_model(_i);
+    feed(t.ctx, 0, 0, 128, 128);
+    t.ctx->forward.in_text = true;
+    feed(t.ctx, 0, 128, 250, 7);
+    t.ctx->forward.in_text = false;
+    ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 160), 128);
+    feed(t.ctx, 0, 128, 250, 7);
+    ck_assert_uint_ne(tern_seq_keep(t.ctx, 0, 160), 128); /* as prompts they would be */
+    close_model();
+}
+END_TEST
+
 START_TEST(sessions_hold_the_state)
 {
     char path[256];
@@ -448,6 +463,7 @@ SUITE("recurrent", LOOP(newest_rows_can_be_taken_back, 0, golden_few(MODELS)),
       LOOP(others_do_not_take_the_state_that_is_needed_next, 0, golden_few(MODELS)),
       LOOP(a_cancelled_batch_changes_nothing, 0, golden_few(MODELS)),
       LOOP(rows_on_trial_leave_no_trace, 0, golden_few(MODELS)),
+      LOOP(runs_within_a_text_are_no_prompts, 0, golden_few(MODELS)),
       LOOP(sessions_hold_the_state, 0, golden_few(MODELS)),
       LOOP(sessions_take_back_newest_rows, 0, golden_few(MODELS)),
       LOOP(sessions_without_a_log_are_read, 0, golden_few(MODELS)),
