@@ -164,17 +164,32 @@ int tern_token_is_end(const tern_model *model, tern_token token); /* ends a text
 /* A chat template writes a conversation the way the model learned it. The converter stored one in
  * the file, or you choose a built-in one. Text between special tokens is encoded in plain mode, so
  * no text of a message becomes a special token.
- * Messages: at most one "system" first, then "user" and "assistant" in turns, beginning with
- * "user". */
+ *
+ * Messages: at most one "tools", at most one "system", then "user" and "assistant" in turns, beginning
+ * with "user". An assistant's message may have calls; one "tool" message or more follow it, each with
+ * the result of a call, and then an assistant's or a user's message. */
+struct tern_call {
+    const char *id;        /* NULL: none. A template may want a certain form, and then says so */
+    const char *name;      /* of the function */
+    const char *arguments; /* a JSON object; NULL: without members */
+};
+
 struct tern_chat_message {
-    const char *role; /* "system", "user" or "assistant" */
-    const char *text; /* of an assistant: the answer as the model wrote it, with its thoughts */
+    const char *role; /* "tools", "system", "user", "assistant" or "tool" */
+    /* Of "tools": a JSON array of tools as in OpenAI's API, or of bare functions. Of an assistant: the
+     * answer as the model wrote it, with its thoughts, without its calls. Of a tool: the result. */
+    const char *text;
     size_t bytes;
     /* Of an assistant, or NULL: the ids of `text` as they were sampled, with the end token if there
-     * was one. They are kept if the template repeats the answer unchanged. If it changes the answer
-     * (many drop the thoughts of earlier answers), the text is encoded again. */
+     * was one. They are kept if the template repeats the answer unchanged and it has no calls. If it
+     * changes the answer (many drop the thoughts of earlier answers), the text is encoded again. */
     const tern_token *tokens;
     size_t n_tokens;
+    const struct tern_call *calls; /* [n_calls], of an assistant */
+    size_t n_calls;
+    /* Of a tool: the id of its call, and the name of its function. NULL: the result is that of the call
+     * with that id, or of the first call without a result. */
+    const char *call_id, *name;
 };
 
 enum {
@@ -193,6 +208,7 @@ struct tern_chat_info {
      * and not NUL-terminated */
     const char *thought_begin, *thought_end;
     size_t thought_begin_bytes, thought_end_bytes;
+    int takes_tools; /* it lists tools and writes calls: 1 one call an answer, 2 any number */
 };
 
 /* The template in use. Returns 0, with *info empty, if the file has none and none was chosen. */
@@ -217,6 +233,51 @@ enum tern_status tern_chat_text(const tern_model *model, const struct tern_chat_
  * An answer as the model wrote it lacks these bytes; put them before its text. At most `max` are
  * written; returns the full count, which is 0 where it begins no thought. */
 size_t tern_chat_opening(const tern_model *model, unsigned flags, char *text, size_t max);
+
+/* ---- answers: text, thoughts and calls -------------------------------------------------------- */
+
+/* Parses an answer while it streams, by the model's chat template. Without a template, all is text. */
+typedef struct tern_answer tern_answer;
+
+struct tern_answer_params {
+    /* The tools of the conversation, as a message of role "tools" has them, or NULL: some models write
+     * arguments without quotes, and the schema tells a text from a number. */
+    const char *tools;
+    size_t tools_bytes;
+    unsigned flags;          /* with which the answer was asked for: it may begin inside a thought */
+    const tern_token *prompt; /* the prompt, or its last tokens, or NULL: some tokenizers drop the space */
+    size_t n_prompt;          /* that begins a text */
+    size_t first_call;        /* calls of the conversation so far: calls without an id are numbered */
+};
+
+enum tern_answer_kind {
+    TERN_ANSWER_NONE,
+    TERN_ANSWER_TEXT,
+    TERN_ANSWER_THOUGHT,
+    TERN_ANSWER_CALL
+};
+
+struct tern_answer_event {
+    enum tern_answer_kind kind;
+    const char *text; /* [bytes]; some more text, or thought */
+    size_t bytes;
+    struct tern_call call; /* with an id: 9 digits where the model wrote none */
+};
+
+enum tern_status tern_answer_open(tern_answer **out, const tern_model *model,
+                                  const struct tern_answer_params *params, struct tern_error *e);
+void tern_answer_close(tern_answer *a);
+/* A token of the answer, or a piece of its text with special tokens spelled out. Tokens are better: what
+ * the model only spelled like a special token is then not taken for one. Do not mix. */
+enum tern_status tern_answer_push(tern_answer *a, tern_token token, struct tern_error *e);
+enum tern_status tern_answer_push_text(tern_answer *a, const char *text, size_t n,
+                                       struct tern_error *e);
+/* The answer is over. What looked like the beginning of a call is text. */
+enum tern_status tern_answer_finish(tern_answer *a, struct tern_error *e);
+/* Takes the next event; TERN_ANSWER_NONE: no more before the next push. Borrowed until then. */
+enum tern_answer_kind tern_answer_next(tern_answer *a, struct tern_answer_event *event);
+/* All of the answer so far as the message of an assistant; borrowed until the next push. */
+void tern_answer_message(const tern_answer *a, struct tern_chat_message *m);
 
 /* ---- context: the KV cache and the memory of one batch ------------------------------------ */
 
@@ -512,7 +573,7 @@ struct tern_generate_params {
     uint32_t lookup; /* guess at most so many from repetitions in the text; 0: off */
     /* guess with a smaller model of the same tokens, in sequence 0; NULL: off */
     tern_context *draft;
-    uint32_t draft_max;      /* at most so many guesses of the draft at a time; 0: 16 */
+    uint32_t draft_max; /* at most so many guesses of the draft at a time; 0: 16 */
     uint32_t mtp; /* guess at most so many with the model's own layer (TERN_LOAD_MTP); 0: off */
     const char *const *stop; /* strings that end the text; they are not passed on */
     size_t n_stop;

@@ -33,7 +33,8 @@ enum tern_status api_chat_open(struct tern_model *m, const char *name, struct te
         return s;
     chat_close(m->chat);
     if ((m->chat = c))
-        add_end(m, chat_info(c)->end);
+        for (size_t i = 0; chat_end(c, i) >= 0; i++)
+            add_end(m, chat_end(c, i));
     return TERN_OK;
 }
 
@@ -91,7 +92,7 @@ enum tern_status tern_chat_text(const tern_model *m, const struct tern_chat_mess
 
 size_t tern_chat_opening(const tern_model *m, unsigned flags, char *text, size_t max)
 {
-    static const struct tern_chat_message talk = {"user", "x", 1, NULL, 0};
+    static const struct tern_chat_message talk = {.role = "user", .text = "x", .bytes = 1};
     struct chat_text out = {0};
     size_t n = 0;
     if (m->chat && !chat_render(m->chat, &talk, 1, flags | TERN_CHAT_GENERATE, &out, NULL)) {

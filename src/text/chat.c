@@ -1,134 +1,25 @@
-/* Chat templates: reads and checks the rules, and applies them. See chat.h. */
+/* Chat templates: applies the rules to a conversation. See chat.h. */
 #include "text/chat.h"
 
 #include "text/added.h"
 #include "text/chat_builtin.h"
-#include "text/thoughts.h"
+#include "text/chat_section.h"
+#include "text/chat_write.h"
 
-enum { DEPTH_MAX = 4, RULES_MAX = 256, STOP_MAX = 48, MARK_MAX = 63 };
-/* Of a rule: special tokens, each of up to 4096 bytes and a mark, and texts of the conversation. The
- * most that a real template has are 8 and 2. */
-enum { NAMES_MAX = 32, TEXTS_MAX = 8 };
+enum { JSON_BYTES_MAX = 256 << 20 }; /* memory of the trees of one call */
 enum { SYSTEM_BITS = CHAT_SYSTEM | CHAT_SYSTEM_EMPTY | CHAT_SYSTEM_BLANK };
-struct chat_rule {
-    uint32_t mask, value; /* of enum chat_when */
-    uint32_t n;
-    const char *p; /* [n], in the section */
-};
-
-struct chat {
-    const struct tokenizer *t; /* borrowed */
-    struct chat_rule *rules;   /* [n] */
-    size_t n;
-    bool builtin; /* a special token that the tokenizer lacks becomes text */
-    struct thoughts thoughts;
-    int32_t marks[2]; /* their tokens, or -1 */
-    char name[64], stop[STOP_MAX];
-    struct tern_chat_info info;
-};
-
-/* ---- texts -------------------------------------------------------------------------------- */
-
-/* The text of a message, which may be NULL if it has no bytes */
-static const char *text_of(const struct tern_chat_message *m)
-{
-    return m->text ? m->text : "";
-}
 
 static bool is_blank(const struct tern_chat_message *m)
 {
-    return thoughts_is_blank(text_of(m), m->bytes);
-}
-
-/* ---- writing ------------------------------------------------------------------------------ */
-
-struct render {
-    const struct chat *c;
-    const struct tern_chat_message *system; /* or NULL */
-    struct chat_text *out;
-    size_t open[DEPTH_MAX], depth;
-};
-
-static bool put_mark(struct render *r, struct chat_mark m, const char *p)
-{
-    m.at = r->out->text.n;
-    return buffer_add(&r->out->text, p, m.n) &&
-           buffer_add(&r->out->marks, (const char *)&m, sizeof m);
-}
-
-/* The special token `name`: as text, where the tokenizer has none of that name. */
-static bool put_name(struct render *r, const char *name, size_t n)
-{
-    struct chat_mark m = {.id = n ? tokenizer_find(r->c->t, name, n, &m.flags)
-                                  : tokenizer_eos(r->c->t)};
-    if (m.id < 0)
-        return buffer_add(&r->out->text, name, n);
-    if (n == 0)
-        name = tokenizer_text(r->c->t, m.id, &n);
-    m.n = n;
-    return put_mark(r, m, name);
-}
-
-static bool put_part(struct render *r, char op, const struct tern_chat_message *m)
-{
-    struct buffer *out = &r->out->text;
-    const struct thoughts *t = &r->c->thoughts;
-    return op == CHAT_ANSWER   ? thoughts_put_answer(t, text_of(m), m->bytes, out)
-           : op == CHAT_THINKS ? thoughts_put_thinks(t, text_of(m), m->bytes, out)
-                               : buffer_add(out, text_of(m), m->bytes);
-}
-
-static void close_group(struct render *r, unsigned code)
-{
-    struct buffer *text = &r->out->text;
-    if (r->depth == 0)
-        return;
-    size_t from = r->open[--r->depth], n = text->n - from;
-    if (!n)
-        return;
-    const char *p = thoughts_trim(text->p + from, &n, code % 3, code / 3);
-    memmove(text->p + from, p, n);
-    text->n = from + n;
-}
-
-/* Carries out p[0..n), which has been checked. `m`: the message, NULL at the end. */
-static bool put(struct render *r, const char *p, size_t n, const struct tern_chat_message *m)
-{
-    bool ok = true;
-    size_t len;
-    const char *end = p + n;
-    for (r->depth = 0; p < end && ok; p += len) {
-        len = 1;
-        if (*p == CHAT_NAME) {
-            len = (size_t)((const char *)memchr(p + 1, CHAT_NAME, (size_t)(end - p) - 1) - p) + 1;
-            ok = put_name(r, p + 1, len - 2);
-        } else if (*p == CHAT_INSTRUCT) {
-            ok = !r->system || put_part(r, CHAT_WHOLE, r->system);
-        } else if (*p == CHAT_OPEN) {
-            r->open[r->depth++] = r->out->text.n;
-        } else if (*p == CHAT_CLOSE) {
-            close_group(r, (unsigned)(p[1] - '0'));
-            len = 2;
-        } else if (*p == CHAT_BOS) {
-            struct chat_mark b = {.id = tokenizer_bos(r->c->t)};
-            const char *name = tokenizer_text(r->c->t, b.id, &b.n);
-            ok = b.id < 0 || put_mark(r, b, name);
-        } else if (*p >= CHAT_WHOLE && *p <= CHAT_THINKS) {
-            ok = put_part(r, *p, m);
-        } else {
-            ok = buffer_add(&r->out->text, p, 1);
-        }
-    }
-    return ok;
+    return thoughts_is_blank(chat_text_of(m), m->bytes);
 }
 
 static const struct chat_rule *find_rule(const struct chat *c, unsigned when)
 {
-    for (size_t i = 0; i < c->n; i++)
-        if ((when & c->rules[i].mask) == c->rules[i].value)
-            return &c->rules[i];
-    return NULL;
+    return chat_rule_find(c->rules, c->n, when);
 }
+
+/* ---- answers as they were sampled ---------------------------------------------------------- */
 
 /* Where `rule` has what is the special token `id`, at or after p; or NULL. */
 static const char *find_name(const struct chat *c, const char *p, const char *end, int32_t id)
@@ -146,16 +37,17 @@ static const char *find_name(const struct chat *c, const char *p, const char *en
 
 /* Whether what the rule writes of message m before all of its text is what asks for an answer,
  * except for spaces at the end. Leaves behind what asks for it. */
-static bool begins_as_asked(struct render *r, const char *prefix, size_t n,
-                            const struct tern_chat_message *m, const struct chat_rule *ask,
-                            bool *same)
+static bool begins_as_asked(struct chat_writer *w, const char *prefix, size_t n,
+                            const struct chat_rule *ask, bool *same)
 {
-    struct buffer *text = &r->out->text;
+    const struct tern_chat_message *m = w->m;
+    struct buffer *text = &w->out->text;
     size_t at = text->n;
-    if (!put(r, ask->p, ask->n, NULL))
-        return false;
-    size_t asked = text->n, marks = r->out->marks.n;
-    if (!put(r, prefix, n, m))
+    w->m = NULL;
+    bool ok = chat_write(w, ask->p, ask->n);
+    w->m = m;
+    size_t asked = text->n, marks = w->out->marks.n;
+    if (!ok || !chat_write(w, prefix, n))
         return false;
     size_t a = asked - at, b = text->n - asked;
     if (text->p) { /* something was written */
@@ -164,49 +56,63 @@ static bool begins_as_asked(struct render *r, const char *prefix, size_t n,
     }
     *same = a == b && (a == 0 || memcmp(text->p + at, text->p + asked, a) == 0);
     text->n = asked;
-    r->out->marks.n = marks;
+    w->out->marks.n = marks;
     return true;
 }
 
 /* An answer that came as ids, kept if it may be: *kept. The end token that was sampled is the one
  * of the rule; another is replaced by it. */
-static bool put_sampled(struct render *r, const struct chat_rule *rule, unsigned when,
-                        const struct tern_chat_message *m, bool *kept)
+static bool put_sampled(struct chat_writer *w, const struct chat_rule *rule, unsigned when,
+                        bool *kept)
 {
     const struct chat_rule *ask =
-        find_rule(r->c, (when & (SYSTEM_BITS | CHAT_THINK)) | CHAT_GENERATE | CHAT_END);
+        find_rule(w->c, (when & (SYSTEM_BITS | CHAT_THINK | CHAT_TOOLS | CHAT_AFTER_RESULT)) |
+                            CHAT_GENERATE | CHAT_END);
     const char *end = rule->p + rule->n, *whole = memchr(rule->p, CHAT_WHOLE, rule->n);
-    size_t text = r->out->text.n, marks = r->out->marks.n, n = m->n_tokens;
+    size_t text = w->out->text.n, marks = w->out->marks.n, n = w->m->n_tokens;
     bool ok = true;
     if (ask && whole)
-        ok = begins_as_asked(r, rule->p, (size_t)(whole - rule->p), m, ask, kept);
+        ok = begins_as_asked(w, rule->p, (size_t)(whole - rule->p), ask, kept);
     if (!ok || !*kept) {
-        r->out->text.n = text;
-        r->out->marks.n = marks;
+        w->out->text.n = text;
+        w->out->marks.n = marks;
         return ok;
     }
     const char *rest = whole + 1, *name = NULL;
-    if (tokenizer_is_special(r->c->t, m->tokens[n - 1]))
-        name = find_name(r->c, rest, end, m->tokens[--n]);
-    return put_mark(r, (struct chat_mark){.n = m->bytes, .ids = m->tokens, .n_ids = n},
-                    text_of(m)) &&
-           put(r, name ? name : rest, (size_t)(end - (name ? name : rest)), m);
+    if (tokenizer_is_special(w->c->t, w->m->tokens[n - 1]))
+        name = find_name(w->c, rest, end, w->m->tokens[--n]);
+    return chat_write_mark(w, (struct chat_mark){.n = w->m->bytes, .ids = w->m->tokens, .n_ids = n},
+                           chat_text_of(w->m)) &&
+           chat_write(w, name ? name : rest, (size_t)(end - (name ? name : rest)));
 }
 
-static bool put_message(struct render *r, const struct chat_rule *rule, unsigned when,
-                        const struct tern_chat_message *m)
+static bool put_message(struct chat_writer *w, const struct chat_rule *rule, unsigned when)
 {
     bool kept = false;
-    if (m->tokens && m->n_tokens && !put_sampled(r, rule, when, m, &kept))
+    if (w->m->tokens && w->m->n_tokens && !w->m->n_calls && !put_sampled(w, rule, when, &kept))
         return false;
-    return kept || put(r, rule->p, rule->n, m);
+    return kept || chat_write(w, rule->p, rule->n);
 }
 
 /* ---- a conversation ----------------------------------------------------------------------- */
 
+/* Messages without the tools and the system text, and what conditions look up */
+struct talk {
+    const struct tern_chat_message *m; /* [n] */
+    size_t n;
+    size_t last
+        [3]; /* place of the last message by CHAT_USER, CHAT_ASSISTANT; of a result at 2; or n */
+    size_t last_answer; /* of an assistant, without calls */
+};
+
 static bool has_role(const struct tern_chat_message *m, const char *role)
 {
     return strcmp(m->role, role) == 0;
+}
+
+static unsigned kind_of(const struct tern_chat_message *m)
+{
+    return has_role(m, "user") ? CHAT_USER : has_role(m, "tool") ? CHAT_RESULT : CHAT_ASSISTANT;
 }
 
 static enum tern_status check_pointers(const struct tern_chat_message *m, size_t n,
@@ -219,72 +125,163 @@ static enum tern_status check_pointers(const struct tern_chat_message *m, size_t
     return TERN_OK;
 }
 
-static enum tern_status check_roles(const struct tern_chat_message *m, size_t n,
-                                    struct tern_error *e)
+/* Whether message i may stand where it stands. */
+static bool may_follow(const struct talk *talk, size_t i)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!has_role(&m[i], i % 2 ? "assistant" : "user"))
-            return error_set(e, TERN_USAGE,
-                             "message %zu of the conversation is by '%.40s': want 'user' and "
-                             "'assistant' in turns, after at most one 'system'",
-                             i, m[i].role);
-    return n ? TERN_OK : error_set(e, TERN_USAGE, "the conversation has no message by 'user'");
+    const struct tern_chat_message *m = &talk->m[i], *before = i ? m - 1 : NULL;
+    if (has_role(m, "tool"))
+        return before && (before->n_calls || has_role(before, "tool"));
+    if (has_role(m, "assistant"))
+        return before && !has_role(before, "assistant");
+    return has_role(m, "user") && !m->n_calls &&
+           (!before || (has_role(before, "assistant") && !before->n_calls) ||
+            has_role(before, "tool"));
 }
 
-static unsigned when_always(const struct render *r, unsigned flags)
+static enum tern_status check_roles(const struct talk *talk, struct tern_error *e)
+{
+    for (size_t i = 0; i < talk->n; i++)
+        if (!may_follow(talk, i))
+            return error_set(e, TERN_USAGE,
+                             "message %zu of the conversation is by '%.40s': want 'user' and "
+                             "'assistant' in turns, after at most one 'system', and 'tool' behind "
+                             "calls",
+                             i, talk->m[i].role);
+    return talk->n ? TERN_OK
+                   : error_set(e, TERN_USAGE, "the conversation has no message by 'user'");
+}
+
+static enum tern_status no_tools(const struct chat *c, struct tern_error *e)
+{
+    return error_set(e, TERN_USAGE, "the chat template '%s' knows no tools", c->name);
+}
+
+/* Finds the parts of a conversation: tools, the system text, and the messages. */
+static enum tern_status open_talk(struct chat_writer *w, struct talk *talk, struct tools *tools)
+{
+    enum tern_status s = check_pointers(talk->m, talk->n, w->e);
+    if (s)
+        return s;
+    if (talk->n && has_role(talk->m, "tools")) {
+        if (!w->c->tools)
+            return no_tools(w->c, w->e);
+        if ((s = tools_open(tools, chat_text_of(talk->m), talk->m->bytes, w->e)))
+            return s;
+        w->tools = tools->json.values[0].n_children ? tools : NULL;
+        talk->m++, talk->n--;
+    }
+    if (talk->n && has_role(talk->m, "system"))
+        w->system = talk->m++, talk->n--;
+    if ((s = check_roles(talk, w->e)))
+        return s;
+    for (size_t i = 0; i < 4; i++)
+        *(i < 3 ? &talk->last[i] : &talk->last_answer) = talk->n;
+    for (size_t i = 0; i < talk->n; i++) {
+        unsigned kind = kind_of(&talk->m[i]);
+        talk->last[kind == CHAT_RESULT ? 2 : kind] = i;
+        if (kind == CHAT_ASSISTANT && !talk->m[i].n_calls)
+            talk->last_answer = i;
+        if ((kind == CHAT_RESULT || talk->m[i].n_calls) && !w->c->tools)
+            return no_tools(w->c, w->e);
+    }
+    return TERN_OK;
+}
+
+static unsigned when_always(const struct chat_writer *w, unsigned flags)
 {
     bool think =
-        flags & TERN_CHAT_THINK || (!(flags & TERN_CHAT_NO_THINK) && r->c->info.thinking == 1);
-    unsigned when = (flags & TERN_CHAT_GENERATE ? CHAT_GENERATE : 0u) | (think ? CHAT_THINK : 0u);
-    if (r->system)
-        when |= CHAT_SYSTEM | (r->system->bytes ? 0u : CHAT_SYSTEM_EMPTY) |
-                (is_blank(r->system) ? CHAT_SYSTEM_BLANK : 0u);
+        flags & TERN_CHAT_THINK || (!(flags & TERN_CHAT_NO_THINK) && w->c->info.thinking == 1);
+    unsigned when = (flags & TERN_CHAT_GENERATE ? CHAT_GENERATE : 0u) | (think ? CHAT_THINK : 0u) |
+                    (w->tools ? CHAT_TOOLS : 0u);
+    if (w->system)
+        when |= CHAT_SYSTEM | (w->system->bytes ? 0u : CHAT_SYSTEM_EMPTY) |
+                (is_blank(w->system) ? CHAT_SYSTEM_BLANK : 0u);
     return when;
 }
 
-/* Conditions of the i-th of n messages, the first of which is a user's. */
-static unsigned when_message(const struct chat *c, const struct tern_chat_message *m, size_t i,
-                             size_t n)
+/* Conditions of the i-th message; `seen`: bits of the kinds before it */
+static unsigned when_message(const struct chat *c, const struct talk *talk, size_t i, unsigned seen)
 {
-    return (i % 2 ? CHAT_ASSISTANT : CHAT_USER) | (i < 2 ? CHAT_FIRST : 0u) |
-           (i + 1 == n ? CHAT_LAST : 0u) | (i + 2 >= n ? CHAT_FINAL : 0u) |
+    const struct tern_chat_message *m = &talk->m[i];
+    unsigned kind = kind_of(m);
+    bool later_user = talk->last[CHAT_USER] < talk->n && talk->last[CHAT_USER] > i;
+    bool later_answer = talk->last_answer < talk->n && talk->last_answer > i;
+    return kind | (seen & 1u << kind ? 0u : CHAT_FIRST) | (i + 1 == talk->n ? CHAT_LAST : 0u) |
+           (talk->last[kind == CHAT_RESULT ? 2 : kind] == i ? CHAT_FINAL : 0u) |
            (m->bytes ? 0u : CHAT_EMPTY) | (is_blank(m) ? CHAT_BLANK : 0u) |
-           thoughts_when(&c->thoughts, text_of(m), m->bytes);
+           (m->n_calls ? CHAT_CALLS : 0u) | (m->n_calls > 1 ? CHAT_MANY_CALLS : 0u) |
+           (i && has_role(m - 1, "tool") ? CHAT_AFTER_RESULT : 0u) |
+           (i + 1 < talk->n && has_role(m + 1, "tool") ? CHAT_BEFORE_RESULT : 0u) |
+           (later_user ? 0u : CHAT_CURRENT) | (later_answer ? CHAT_ANSWERED : 0u) |
+           thoughts_when(&c->thoughts, chat_text_of(m), m->bytes);
 }
 
-static enum tern_status no_rule(const struct render *r, struct tern_error *e)
+static unsigned when_end(const struct talk *talk)
+{
+    const struct tern_chat_message *last = &talk->m[talk->n - 1];
+    return CHAT_END | (has_role(last, "assistant") ? CHAT_LAST : 0u) |
+           (has_role(last, "tool") ? CHAT_AFTER_RESULT : 0u) | (last->n_calls ? CHAT_CALLS : 0u);
+}
+
+/* The call that result i answers: the one of its id, or else the first without a result */
+static void find_answered(struct chat_writer *w, const struct talk *talk, size_t i)
+{
+    size_t at = i, k = 0;
+    while (!talk->m[at].n_calls)
+        at--;
+    const struct tern_chat_message *calls = &talk->m[at];
+    const char *id = talk->m[i].call_id;
+    if (!id)
+        k = i - at - 1;
+    while (id && k < calls->n_calls && !(calls->calls[k].id && strcmp(calls->calls[k].id, id) == 0))
+        k++;
+    w->answered = k < calls->n_calls ? &calls->calls[k] : NULL;
+    w->answered_number = w->first_call - calls->n_calls + k;
+}
+
+static enum tern_status no_rule(const struct chat_writer *w, struct tern_error *e)
 {
     return error_set(e, TERN_USAGE,
-                     r->system
+                     w->system
                          ? "the chat template '%s' has no form for a conversation that begins "
                            "with a system text"
                          : "the chat template '%s' has no form for such a conversation",
-                     r->c->name);
+                     w->c->name);
+}
+
+static enum tern_status put_talk(struct chat_writer *w, const struct talk *talk, unsigned flags)
+{
+    unsigned always = when_always(w, flags), seen = 0;
+    bool ok = true;
+    for (size_t i = 0; i <= talk->n && ok; i++) {
+        bool at_end = i == talk->n;
+        unsigned when = always | (at_end ? when_end(talk) : when_message(w->c, talk, i, seen));
+        const struct chat_rule *rule = find_rule(w->c, when);
+        if (!rule)
+            return no_rule(w, w->e);
+        w->m = at_end ? NULL : &talk->m[i];
+        w->answered = NULL;
+        if ((when & CHAT_KIND) == CHAT_RESULT)
+            find_answered(w, talk, i);
+        ok = at_end ? chat_write(w, rule->p, rule->n) : put_message(w, rule, when);
+        w->first_call += at_end ? 0 : w->m->n_calls;
+        seen |= 1u << (when & CHAT_KIND);
+    }
+    return w->s;
 }
 
 enum tern_status chat_render(const struct chat *c, const struct tern_chat_message *messages,
                              size_t n, unsigned flags, struct chat_text *out, struct tern_error *e)
 {
-    struct render r = {.c = c, .out = out};
-    const struct chat_rule *rule = NULL;
-    enum tern_status s = check_pointers(messages, n, e);
-    if (s)
-        return s;
-    if (n && has_role(messages, "system"))
-        r.system = messages++, n--;
-    if ((s = check_roles(messages, n, e)))
-        return s;
-    unsigned always = when_always(&r, flags);
-    bool ok = true;
-    for (size_t i = 0; i <= n && ok; i++) {
-        const struct tern_chat_message *m = i < n ? &messages[i] : NULL;
-        unsigned when =
-            always | (m ? when_message(c, m, i, n) : CHAT_END | (n % 2 ? 0 : CHAT_LAST));
-        if (!(rule = find_rule(c, when)))
-            return no_rule(&r, e);
-        ok = m ? put_message(&r, rule, when, m) : put(&r, rule->p, rule->n, NULL);
-    }
-    return ok ? TERN_OK : error_memory(e, "a conversation", out->text.n);
+    struct chat_writer w = {
+        .c = c, .out = out, .budget = {JSON_BYTES_MAX, UINT64_MAX, false}, .e = e};
+    struct talk talk = {.m = messages, .n = n};
+    struct tools tools = {0};
+    enum tern_status s = open_talk(&w, &talk, &tools);
+    if (!s)
+        s = put_talk(&w, &talk, flags);
+    tools_close(&tools);
+    return s;
 }
 
 void chat_text_close(struct chat_text *t)
@@ -351,7 +348,7 @@ static enum tern_status find_end(struct chat *c, struct tern_error *e)
 {
     static const char answer[] = "\x0E";
     const struct tern_chat_message talk[] = {
-        {"user", "", 0, NULL, 0}, {"assistant", answer, 1, NULL, 0}, {"user", "", 0, NULL, 0}};
+        {.role = "user"}, {.role = "assistant", .text = answer, .bytes = 1}, {.role = "user"}};
     struct chat_text out = {0};
     enum tern_status s = chat_render(c, talk, 3, 0, &out, e);
     const char *p =
@@ -366,7 +363,7 @@ static enum tern_status find_end(struct chat *c, struct tern_error *e)
             m++, n_marks--;
         if (n_marks && m->at == at)
             c->info.end = m->id;
-        while (n < left && n < STOP_MAX - 1 && out.text.p[at + n] != '\n' &&
+        while (n < left && n < CHAT_STOP_MAX - 1 && out.text.p[at + n] != '\n' &&
                !(n_marks && at + n == m->at))
             n++;
         memcpy(c->stop, out.text.p + at, n);
@@ -376,7 +373,7 @@ static enum tern_status find_end(struct chat *c, struct tern_error *e)
     return s == TERN_USAGE ? TERN_OK : s;
 }
 
-static bool knows_thoughts(const struct chat *c)
+bool chat_knows_thoughts(const struct chat *c)
 {
     for (size_t i = 0; i < c->n; i++)
         if (c->rules[i].mask & CHAT_THOUGHT || memchr(c->rules[i].p, CHAT_ANSWER, c->rules[i].n))
@@ -390,169 +387,20 @@ static enum tern_status finish(struct chat *c, struct tern_error *e)
     uint32_t flags;
     for (size_t i = 0; i < 2; i++)
         c->marks[i] =
-            knows_thoughts(c) ? tokenizer_find(c->t, marks[i]->p, marks[i]->n, &flags) : -1;
+            chat_knows_thoughts(c) ? tokenizer_find(c->t, marks[i]->p, marks[i]->n, &flags) : -1;
     const unsigned always = CHAT_SYSTEM | CHAT_GENERATE | (c->info.thinking == 1 ? CHAT_THINK : 0u);
     c->info.name = c->name;
     c->info.thought_begin = c->thoughts.begin.p, c->info.thought_begin_bytes = c->thoughts.begin.n;
     c->info.thought_end = c->thoughts.end.p, c->info.thought_end_bytes = c->thoughts.end.n;
     c->info.takes_system = find_rule(c, CHAT_USER | CHAT_FIRST | CHAT_LAST | CHAT_FINAL | always) &&
                            find_rule(c, CHAT_END | always);
-    return find_end(c, e);
-}
-
-static enum tern_status bad_rule(size_t i, struct tern_error *e)
-{
-    return error_set(e, TERN_BAD_FILE, "section 'chat': rule %zu is malformed", i);
-}
-
-/* Refuses what put() does not expect. */
-static enum tern_status check_rule(const struct chat *c, size_t i, struct tern_error *e)
-{
-    const struct chat_rule *rule = &c->rules[i];
-    const char *p = rule->p, *end = p + rule->n, *stop;
-    unsigned depth = 0, kind = rule->value & 3, names = 0, texts = 0;
-    uint32_t flags;
-    if ((rule->mask & 3) != 3 || rule->value & ~rule->mask || kind > CHAT_END)
-        return bad_rule(i, e);
-    for (; p < end; p++) {
-        names += *p == CHAT_NAME || *p == CHAT_BOS;
-        texts += *p >= CHAT_WHOLE && *p <= CHAT_INSTRUCT;
-        if (names > NAMES_MAX || texts > TEXTS_MAX)
-            return error_set(e, TERN_BAD_FILE,
-                             "section 'chat': rule %zu has more than %d special tokens or %d texts",
-                             i, NAMES_MAX, TEXTS_MAX);
-        if (*p == CHAT_NAME) {
-            stop = memchr(p + 1, CHAT_NAME, (size_t)(end - p) - 1);
-            if (!stop || depth)
-                return bad_rule(i, e);
-            size_t n = (size_t)(stop - p) - 1;
-            for (size_t j = 1; j <= n; j++)
-                if (p[j] > 0 && p[j] <= CHAT_BOS)
-                    return bad_rule(i, e);
-            if (n && !c->builtin && tokenizer_find(c->t, p + 1, n, &flags) < 0)
-                return error_set(e, TERN_BAD_FILE,
-                                 "section 'chat': rule %zu names a special token that the "
-                                 "tokenizer lacks",
-                                 i);
-            p = stop;
-        } else if (*p == CHAT_OPEN) {
-            if (++depth > DEPTH_MAX)
-                return bad_rule(i, e);
-        } else if (*p == CHAT_CLOSE) {
-            if (!depth-- || ++p == end || *p < '0' || *p > '8')
-                return bad_rule(i, e);
-        } else if ((*p == CHAT_BOS && depth) ||
-                   (*p >= CHAT_WHOLE && *p <= CHAT_THINKS && kind == CHAT_END)) {
-            return bad_rule(i, e);
-        }
-    }
-    return depth ? bad_rule(i, e) : TERN_OK;
-}
-
-static enum tern_status read_rules(struct chat *c, const uint32_t *when, const uint32_t *lengths,
-                                   const char *p, uint64_t n_bytes, struct tern_error *e)
-{
-    enum tern_status s = TERN_OK;
-    c->rules = calloc(c->n, sizeof *c->rules);
-    if (!c->rules)
-        return error_memory(e, "the chat rules", c->n * sizeof *c->rules);
-    for (size_t i = 0; i < c->n && !s; i++) {
-        if (lengths[i] > n_bytes || (when[2 * i] | when[2 * i + 1]) >= 2 * CHAT_MARK)
-            return bad_rule(i, e);
-        c->rules[i] = (struct chat_rule){when[2 * i], when[2 * i + 1], lengths[i], p};
-        p += lengths[i], n_bytes -= lengths[i];
-        s = check_rule(c, i, e);
-    }
-    return s || !n_bytes ? s : bad_rule(c->n, e);
-}
-
-static bool is_printable(const char *p, size_t n)
-{
-    while (n && (unsigned char)p[n - 1] >= 32 && p[n - 1] != 127)
-        n--;
-    return n == 0;
-}
-
-static enum tern_status read_builtin(struct chat *c, const char *name, size_t n,
-                                     enum tern_status code, struct tern_error *e);
-
-/* How thoughts are marked: <think> and </think> where the section says nothing */
-static enum tern_status read_thoughts(struct chat *c, struct keys *keys, struct tern_error *e)
-{
-    struct mark begin = {"<think>", 7}, end = {"</think>", 8};
-    uint64_t n_begin = begin.n, n_end = end.n, form = 0;
-    enum tern_status s;
-    if ((s = keys_text(keys, "thought.begin", &begin.p, &n_begin, e)) ||
-        (s = keys_text(keys, "thought.end", &end.p, &n_end, e)) ||
-        (s = keys_u64(keys, "thought.form", &form, e)))
-        return s;
-    if (n_begin - 1 >= MARK_MAX || n_end - 1 >= MARK_MAX || form > THOUGHTS_SPANS ||
-        !is_printable(begin.p, n_begin) || !is_printable(end.p, n_end))
-        return error_set(e, TERN_BAD_FILE,
-                         "section 'chat': the marks of thoughts want 1 to %d bytes, and a form of "
-                         "at most %d",
-                         MARK_MAX, THOUGHTS_SPANS);
-    begin.n = n_begin, end.n = n_end;
-    c->thoughts = (struct thoughts){begin, end, (unsigned)form};
-    return TERN_OK;
-}
-
-static enum tern_status read_keys(struct chat *c, struct keys *keys, struct tern_error *e)
-{
-    const char *name = "", *text = "";
-    const uint32_t *when = NULL, *lengths = NULL;
-    uint64_t n_name = 0, n_text = 0, n_when = 0, n = 0, thinking = 0, builtin = 0;
-    enum tern_status s;
-    if ((s = keys_text(keys, "name", &name, &n_name, e)) ||
-        (s = keys_u64(keys, "builtin", &builtin, e)) ||
-        (s = keys_u64(keys, "thinking", &thinking, e)) || (s = read_thoughts(c, keys, e)) ||
-        (s = keys_u32s(keys, "rules.when", &when, &n_when, e)) ||
-        (s = keys_u32s(keys, "rules.lengths", &lengths, &n, e)) ||
-        (s = keys_text(keys, "rules.text", &text, &n_text, e)) || (s = keys_unknown(keys, e)))
-        return s;
-    if (builtin == 1 && !c->builtin)
-        return read_builtin(c, name, n_name, TERN_BAD_FILE, e);
-    if (builtin || n == 0 || n > RULES_MAX || n_when != 2 * n || thinking > 2 ||
-        n_name >= sizeof c->name || !is_printable(name, n_name))
-        return error_set(
-            e, TERN_BAD_FILE,
-            "section 'chat': the numbers of its rules differ, or a value is out of range");
-    memcpy(c->name, name, n_name);
-    c->info.thinking = (int)thinking;
-    c->n = n;
-    return read_rules(c, when, lengths, text, n_text, e);
-}
-
-static enum tern_status read_section(struct chat *c, const void *section, size_t n,
-                                     struct tern_error *e)
-{
-    struct keys keys;
-    enum tern_status s = keys_parse(&keys, "chat", section, n, e);
-    if (s)
-        return s;
-    s = read_keys(c, &keys, e);
-    keys_close(&keys);
+    c->info.takes_tools = !c->n_forms ? 0 : c->form_flags & CHAT_CALLS_ONE ? 1 : 2;
+    enum tern_status s = find_end(c, e);
+    if (c->n_ends)
+        c->info.end = c->ends[0];
+    else if (c->info.end >= 0)
+        c->ends[c->n_ends++] = c->info.end;
     return s;
-}
-
-/* `code`: the status when there is none of that name. */
-static enum tern_status read_builtin(struct chat *c, const char *name, size_t n,
-                                     enum tern_status code, struct tern_error *e)
-{
-    const struct chat_builtin *b = chat_builtins;
-    while (b->name && !text_is(name, n, b->name))
-        b++;
-    c->builtin = true;
-    if (b->name)
-        return read_section(c, b->section, b->n, e);
-    struct buffer names = {0};
-    for (b = chat_builtins; b->name; b++)
-        if (!buffer_add(&names, " ", 1) || !buffer_add(&names, b->name, strlen(b->name)))
-            break;
-    error_set(e, code, "there is no built-in chat template '%.*s'; there are:%.*s",
-              (int)(n > 40 ? 40 : n), name, (int)names.n, names.p ? names.p : "");
-    buffer_close(&names);
-    return code;
 }
 
 static struct chat *new_chat(const struct tokenizer *t, struct tern_error *e)
@@ -582,7 +430,7 @@ enum tern_status chat_open(struct chat **out, const struct tokenizer *t, const v
 {
     *out = NULL;
     struct chat *c = new_chat(t, e);
-    return c ? give(out, c, read_section(c, section, n, e), e) : TERN_NO_MEMORY;
+    return c ? give(out, c, chat_section_read(c, section, n, e), e) : TERN_NO_MEMORY;
 }
 
 enum tern_status chat_open_builtin(struct chat **out, const struct tokenizer *t, const char *name,
@@ -590,7 +438,8 @@ enum tern_status chat_open_builtin(struct chat **out, const struct tokenizer *t,
 {
     *out = NULL;
     struct chat *c = new_chat(t, e);
-    return c ? give(out, c, read_builtin(c, name, strlen(name), TERN_USAGE, e), e) : TERN_NO_MEMORY;
+    return c ? give(out, c, chat_section_builtin(c, name, strlen(name), TERN_USAGE, e), e)
+             : TERN_NO_MEMORY;
 }
 
 const char *chat_builtin(size_t i)
@@ -600,14 +449,21 @@ const char *chat_builtin(size_t i)
 
 void chat_close(struct chat *c)
 {
-    if (c)
+    if (c) {
         free(c->rules);
+        free(c->parts);
+    }
     free(c);
 }
 
 const struct tern_chat_info *chat_info(const struct chat *c)
 {
     return &c->info;
+}
+
+int32_t chat_end(const struct chat *c, size_t i)
+{
+    return i < c->n_ends ? c->ends[i] : -1;
 }
 
 const int32_t *chat_marks(const struct chat *c)
@@ -618,6 +474,16 @@ const int32_t *chat_marks(const struct chat *c)
 const char *chat_opening(const struct chat *c, const char *p, size_t n)
 {
     const struct thoughts *t = &c->thoughts;
-    const char *begin = knows_thoughts(c) ? thoughts_find(p, n, t->begin, true) : NULL;
+    const char *begin = chat_knows_thoughts(c) ? thoughts_find(p, n, t->begin, true) : NULL;
     return begin && thoughts_find(begin, n - (size_t)(begin - p), t->end, false) ? NULL : begin;
+}
+
+bool chat_begins_thought(const struct chat *c, unsigned flags)
+{
+    static const struct tern_chat_message talk = {.role = "user", .text = "x", .bytes = 1};
+    struct chat_text out = {0};
+    bool begins = !chat_render(c, &talk, 1, flags | TERN_CHAT_GENERATE, &out, NULL) &&
+                  chat_opening(c, out.text.p ? out.text.p : "", out.text.n);
+    chat_text_close(&out);
+    return begins;
 }

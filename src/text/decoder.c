@@ -6,6 +6,8 @@
  * has given away the whole characters of a run of byte tokens before the run breaks. */
 #include "text/decoder.h"
 
+#include "text/tokenizer_steps.h"
+
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 

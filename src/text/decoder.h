@@ -3,9 +3,9 @@
 #define TEXT_DECODER_H
 
 #include "text/tokenizer.h"
-#include "text/tokenizer_steps.h"
 
 struct decoder;
+struct steps; /* tokenizer_steps.h */
 
 /* Checks that the decoder's steps stand in an order that decoder.c can stream. */
 enum tern_status decoder_check(const struct steps *steps, struct tern_error *e);

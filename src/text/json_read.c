@@ -285,6 +285,7 @@ static enum tern_status read_value(struct json_reader *r)
     if (s)
         return s;
     int c = peek(r);
+    v.from = (uint32_t)(r->at - r->start);
     if (c == '[' || c == '{') {
         if (r->depth == JSON_DEPTH)
             return bad(r, "values are nested deeper than 64");
@@ -298,6 +299,7 @@ static enum tern_status read_value(struct json_reader *r)
     } else if (!read_word(r, &v)) {
         s = read_number(r, &v);
     }
+    v.to = (uint32_t)(r->at - r->start);
     j->values[number] = v;
     j->n_values++;
     return s;
@@ -311,11 +313,12 @@ static enum tern_status read_ends(struct json_reader *r, bool *more)
         skip_blanks(r);
         if (!r->depth)
             return r->at == r->end ? TERN_OK : bad(r, "text behind the value");
-        const struct json_value *in = &r->out->values[r->open[r->depth - 1]];
+        struct json_value *in = &r->out->values[r->open[r->depth - 1]];
         int close = in->type == JSON_ARRAY ? ']' : '}', c = peek(r);
         if (c == close) {
             r->at++;
             r->depth--;
+            in->to = (uint32_t)(r->at - r->start);
             continue;
         }
         *more = true;
@@ -353,6 +356,8 @@ enum tern_status json_read(struct json *out, const char *p, size_t n, const char
 
 void json_close(struct json *j)
 {
+    if (!j->budget)
+        return;
     budget_free(j->budget, j->values, j->value_capacity * sizeof *j->values);
     budget_free(j->budget, j->text, j->text_capacity);
     budget_free(j->budget, j->table, j->table_size * sizeof *j->table);

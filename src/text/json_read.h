@@ -6,6 +6,8 @@
 
 #include "base/budget.h"
 
+#include <string.h>
+
 enum { JSON_DEPTH = 64 };
 enum json_type {
     JSON_NULL,
@@ -26,6 +28,7 @@ struct json_value {
     uint32_t parent, index; /* it is child number `index` of parent */
     uint32_t first, next;   /* the first child, the next child of the same parent; 0: none */
     uint32_t n_children;
+    uint32_t from, to; /* where it stands in what was read: p[from .. to) */
 };
 
 struct json {
@@ -41,10 +44,24 @@ struct json {
  * there is nothing to close. `what` begins the sentence of an error. */
 enum tern_status json_read(struct json *out, const char *p, size_t n, const char *what,
                            struct budget *budget, struct tern_error *e);
-void json_close(struct json *j);
+void json_close(struct json *j); /* a zeroed one is fine */
 
 /* The member of `object` whose key is key[0..n), or 0. Any other type has no members. */
 uint32_t json_find(const struct json *j, uint32_t object, const char *key, size_t n);
+
+/* The member of that name; of none (0), and of other types, 0. */
+static inline uint32_t json_member(const struct json *j, uint32_t object, const char *name)
+{
+    return object ? json_find(j, object, name, strlen(name)) : 0;
+}
+
+/* Value v, if it is one, is a string that equals `text`. */
+static inline bool json_is(const struct json *j, uint32_t v, const char *text)
+{
+    const struct json_value *x = &j->values[v];
+    return v && x->type == JSON_STRING && x->n_text == strlen(text) &&
+           memcmp(j->text + x->text, text, x->n_text) == 0;
+}
 
 /* Where value v stands, as a JSON pointer behind '#', such as "#/properties/a~1b/enum/0"; cut where it
  * does not fit room bytes with their end. Control characters become '?'. */

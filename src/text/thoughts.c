@@ -89,18 +89,43 @@ static struct mark thinks_of(const struct thoughts *t, const char *p, size_t n)
     return (struct mark){p, (size_t)(end - p)};
 }
 
-bool thoughts_put_answer(const struct thoughts *t, const char *p, size_t n, struct buffer *out)
+/* Takes the next run off *p that holds nothing to be skipped. */
+static struct mark next_run(const struct thoughts *t, const char **p, const char *end)
+{
+    const char *from = *p, *stop = end;
+    *p = end;
+    for (size_t i = 0; i < t->n_skip; i++) {
+        const char *at = thoughts_find(from, (size_t)(end - from), t->skip[i], false);
+        if (at && at < stop)
+            stop = at, *p = at + t->skip[i].n;
+    }
+    return (struct mark){from, (size_t)(stop - from)};
+}
+
+/* Calls `take` with each run of the answer until it returns false; whether none did. */
+static bool each_run(const struct thoughts *t, const char *p, size_t n,
+                     bool (*take)(void *arg, struct mark run), void *arg)
 {
     const char *end = p + n;
-    bool ok = true;
-    struct mark piece = answer_of(t, p, n);
-    if (!(t->form & THOUGHTS_SPANS))
-        return buffer_add(out, piece.p, piece.n);
-    while (p < end && ok) {
-        piece = next_piece(t, &p, end);
-        ok = buffer_add(out, piece.p, piece.n);
-    }
+    bool ok = true, whole = !(t->form & THOUGHTS_SPANS);
+    do {
+        struct mark piece = whole ? answer_of(t, p, n) : next_piece(t, &p, end);
+        const char *at = piece.p;
+        do {
+            ok = take(arg, next_run(t, &at, piece.p + piece.n));
+        } while (ok && at < piece.p + piece.n);
+    } while (ok && !whole && p < end);
     return ok;
+}
+
+static bool put_run(void *out, struct mark run)
+{
+    return buffer_add(out, run.p, run.n);
+}
+
+bool thoughts_put_answer(const struct thoughts *t, const char *p, size_t n, struct buffer *out)
+{
+    return each_run(t, p, n, put_run, out);
 }
 
 bool thoughts_put_thinks(const struct thoughts *t, const char *p, size_t n, struct buffer *out)
@@ -109,18 +134,21 @@ bool thoughts_put_thinks(const struct thoughts *t, const char *p, size_t n, stru
     return buffer_add(out, piece.p, piece.n);
 }
 
-static bool answer_is_blank(const struct thoughts *t, const char *p, size_t n)
+/* Nothing is left when *how is trimmed. */
+static bool run_is_blank(void *how, struct mark run)
 {
-    const char *end = p + n;
-    struct mark piece = answer_of(t, p, n);
-    bool blank = true;
-    if (!(t->form & THOUGHTS_SPANS))
-        return thoughts_is_blank(piece.p, piece.n);
-    while (p < end && blank) {
-        piece = next_piece(t, &p, end);
-        blank = thoughts_is_blank(piece.p, piece.n);
-    }
-    return blank;
+    thoughts_trim(run.p, &run.n, *(const unsigned *)how, TRIM_NOT);
+    return run.n == 0;
+}
+
+static unsigned answer_when(const struct thoughts *t, const char *p, size_t n)
+{
+    unsigned space = TRIM_SPACE, newlines = TRIM_NEWLINES, nothing = TRIM_NOT;
+    if (!each_run(t, p, n, run_is_blank, &space))
+        return 0;
+    return CHAT_ANSWER_BLANK |
+           (each_run(t, p, n, run_is_blank, &newlines) ? CHAT_ANSWER_NEWLINES : 0u) |
+           (each_run(t, p, n, run_is_blank, &nothing) ? CHAT_ANSWER_EMPTY : 0u);
 }
 
 unsigned thoughts_when(const struct thoughts *t, const char *p, size_t n)
@@ -132,6 +160,6 @@ unsigned thoughts_when(const struct thoughts *t, const char *p, size_t n)
     size_t left = thinks.n;
     thoughts_trim(thinks.p, &left, TRIM_NEWLINES, TRIM_NOT);
     return (thought ? CHAT_THOUGHT : 0u) | (begins || ends ? CHAT_MARK : 0u) |
-           (answer_is_blank(t, p, n) ? CHAT_ANSWER_BLANK : 0u) | (left ? 0u : CHAT_THINKS_EMPTY) |
+           answer_when(t, p, n) | (left ? 0u : CHAT_THINKS_EMPTY) |
            (thoughts_is_blank(thinks.p, thinks.n) ? CHAT_THINKS_BLANK : 0u);
 }

@@ -23,6 +23,8 @@ struct mark {
 struct thoughts {
     struct mark begin, end; /* not empty; borrowed */
     unsigned form;
+    const struct mark *skip; /* [n_skip], not empty: texts that do not belong to the answer */
+    size_t n_skip;
 };
 
 enum { TRIM_NOT, TRIM_NEWLINES, TRIM_SPACE /* what Python's str.strip takes */, TRIM_BLANK };
@@ -33,7 +35,8 @@ bool thoughts_is_blank(const char *p, size_t n);
 /* The first `what` in p[0..n), or the last; NULL: none. */
 const char *thoughts_find(const char *p, size_t n, struct mark what, bool last);
 
-/* CHAT_THOUGHT, CHAT_MARK, CHAT_ANSWER_BLANK, CHAT_THINKS_EMPTY and CHAT_THINKS_BLANK of a text */
+/* CHAT_THOUGHT, CHAT_MARK, CHAT_ANSWER_BLANK, _EMPTY and _NEWLINES, CHAT_THINKS_EMPTY and _BLANK of a
+ * text */
 unsigned thoughts_when(const struct thoughts *t, const char *p, size_t n);
 
 /* Appends the answer, or what precedes the first end mark, and of that what follows the last begin

@@ -17,10 +17,14 @@ static void use(const struct chat *c, const struct tokenizer *t, size_t first, s
                 unsigned flags, bool with_ids)
 {
     const struct tern_chat_message talk[] = {
-        {"system", " be \n", 5, NULL, 0},
-        {"user", "\xE3\x80\x80hi\xFF<|im_end|>", 17, NULL, 0},
-        {"assistant", "<think>\nx</think>\n\ny ", 21, with_ids ? sampled : NULL, with_ids ? 3 : 0},
-        {"user", "", 0, NULL, 0},
+        {.role = "system", .text = " be \n", .bytes = 5},
+        {.role = "user", .text = "\xE3\x80\x80hi\xFF<|im_end|>", .bytes = 17},
+        {.role = "assistant",
+         .text = "<think>\nx</think>\n\ny ",
+         .bytes = 21,
+         .tokens = with_ids ? sampled : NULL,
+         .n_tokens = with_ids ? 3 : 0},
+        {.role = "user", .text = ""},
     };
     struct chat_text out = {0};
     int32_t ids[64];

@@ -15,17 +15,17 @@ struct rule {
 #define START "\1<|im_start|>\1"
 #define STOP "\1<|im_end|>\1\n"
 
-#define SYSTEM(text)                             \
-    {                                            \
-        "system", text, sizeof text - 1, NULL, 0 \
+#define SYSTEM(words)                                              \
+    {                                                              \
+        .role = "system", .text = words, .bytes = sizeof words - 1 \
     }
-#define USER(text)                             \
-    {                                          \
-        "user", text, sizeof text - 1, NULL, 0 \
+#define USER(words)                                              \
+    {                                                            \
+        .role = "user", .text = words, .bytes = sizeof words - 1 \
     }
-#define ASSISTANT(text)                             \
-    {                                               \
-        "assistant", text, sizeof text - 1, NULL, 0 \
+#define ASSISTANT(words)                                              \
+    {                                                                 \
+        .role = "assistant", .text = words, .bytes = sizeof words - 1 \
     }
 
 enum { RULES_PLAIN = 6 };

@@ -33,7 +33,7 @@ END_TEST
 START_TEST(takes_a_text_that_is_null_as_empty)
 {
     static const struct tern_chat_message talk[] = {
-        {"system", NULL, 0, NULL, 0}, {"user", NULL, 0, NULL, 0}, {"assistant", NULL, 0, NULL, 0}};
+        {.role = "system"}, {.role = "user"}, {.role = "assistant"}};
     struct keywriter k;
     struct chat *c = rules_open(rules_plain, 6, 0, &k);
     rules_write(c, talk, 3, 0, "S:\nU:<|im_end|>\n<|im_start|>A:<|im_end|>\n");
@@ -146,7 +146,7 @@ START_TEST(trims_all_whitespace)
         size_t n = unicode_encode(goes ? space[i] : other[i - sizeof space / sizeof *space], text);
         text[n] = 'x';
         memcpy(text + n + 1, text, n);
-        const struct tern_chat_message m = {"user", text, 2 * n + 1, NULL, 0};
+        const struct tern_chat_message m = {.role = "user", .text = text, .bytes = 2 * n + 1};
         ck_assert_int_eq(chat_render(c, &m, 1, 0, &out, NULL), TERN_OK);
         ck_assert_uint_eq(out.text.n, goes ? 1 : 2 * n + 1);
         chat_text_close(&out);
@@ -200,8 +200,10 @@ START_TEST(refuses_what_has_no_form)
         {{SYSTEM("x"), USER("x")},
          2,
          "'test' has no form for a conversation that begins with a system"},
-        {{{NULL, "x", 1, NULL, 0}}, 1, "message 0 of the conversation has no role"},
-        {{USER("x"), {"assistant", NULL, 1, NULL, 0}}, 2, "message 1 of the conversation has no t"},
+        {{{.text = "x", .bytes = 1}}, 1, "message 0 of the conversation has no role"},
+        {{USER("x"), {.role = "assistant", .bytes = 1}},
+         2,
+         "message 1 of the conversation has no t"},
     };
     struct keywriter k;
     struct chat_text out = {0};
@@ -249,15 +251,20 @@ END_TEST
 static void continues(const struct chat *c, const char *answer, const int32_t *sampled, size_t n,
                       bool kept)
 {
-    const struct tern_chat_message talk[] = {
-        USER("Hi"), {"assistant", answer, strlen(answer), sampled, n}, USER("So?")};
+    const struct tern_chat_message talk[] = {USER("Hi"),
+                                             {.role = "assistant",
+                                              .text = answer,
+                                              .bytes = strlen(answer),
+                                              .tokens = sampled,
+                                              .n_tokens = n},
+                                             USER("So?")};
     int32_t asked[64], next[128], text[128];
     uint32_t flags;
     int32_t stop = tokenizer_find(rules_vocabulary.t, "<|im_end|>", 10, &flags);
     size_t n_asked = rules_ids(c, talk, 1, TERN_CHAT_GENERATE, asked, 64);
     size_t n_next = rules_ids(c, talk, 3, TERN_CHAT_GENERATE, next, 128);
     const struct tern_chat_message as_text[] = {
-        talk[0], {"assistant", answer, strlen(answer), NULL, 0}, talk[2]};
+        talk[0], {.role = "assistant", .text = answer, .bytes = strlen(answer)}, talk[2]};
     size_t n_text = rules_ids(c, as_text, 3, TERN_CHAT_GENERATE, text, 128);
     if (!kept) {
         ck_assert(n_text == n_next && memcmp(next, text, n_next * sizeof *next) == 0);
@@ -354,7 +361,10 @@ END_TEST
 static enum tern_status use_all(const struct keywriter *k, const int32_t *ids)
 {
     const struct tern_chat_message talk[] = {
-        SYSTEM("Be."), USER("Hi"), {"assistant", "the", 3, ids, 3}, USER("So?")};
+        SYSTEM("Be."),
+        USER("Hi"),
+        {.role = "assistant", .text = "the", .bytes = 3, .tokens = ids, .n_tokens = 3},
+        USER("So?")};
     struct chat_text out = {0};
     struct chat *c;
     int32_t tokens[128];

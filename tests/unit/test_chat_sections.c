@@ -55,7 +55,8 @@ START_TEST(knows_forms_of_thoughts)
     static const unsigned bits[] = {CHAT_THOUGHT, CHAT_ANSWER_BLANK, CHAT_THINKS_EMPTY,
                                     CHAT_THINKS_BLANK, CHAT_MARK};
     for (size_t form = 0; form < 5; form++) {
-        struct tern_chat_message talk[] = {USER("u"), {"assistant", parted[_i].text, 0, NULL, 0}};
+        struct tern_chat_message talk[] = {USER("u"),
+                                           {.role = "assistant", .text = parted[_i].text}};
         char got[64] = "";
         talk[1].bytes = strlen(parted[_i].text);
         for (size_t b = 0; b <= 5; b++) {

@@ -51,8 +51,8 @@ static void use_texts(tern_model *m)
         tern_decoder_push(d, ids[i], &len);
     tern_decoder_finish(d, &len);
     tern_decoder_close(d);
-    const struct tern_chat_message talk[] = {{"system", text, n / 8, NULL, 0},
-                                             {"user", text, n / 4, NULL, 0}};
+    const struct tern_chat_message talk[] = {{.role = "system", .text = text, .bytes = n / 8},
+                                             {.role = "user", .text = text, .bytes = n / 4}};
     for (size_t i = 0; tern_chat_builtin(i); i++)
         if (ok(tern_chat_use(m, tern_chat_builtin(i), &e), "chat template"))
             ok(tern_chat_tokens(m, talk, 2, TERN_CHAT_GENERATE, ids, 2 * TEXT, &got, &e), "chat");

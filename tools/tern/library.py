@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 from .errors import USAGE, ConvertError
 from .handle import Handle
 from .structs import (
-    ADD_SPECIAL, CACHE_TYPES, EDIT, OBSERVE, ROWS, TERMS, WANTS_HIDDEN, WANTS_LOGITS, ChatInfo, ChatMessage, Cost, Error, LayerInfo,
+    ADD_SPECIAL, CACHE_TYPES, EDIT, OBSERVE, ROWS, TERMS, WANTS_HIDDEN, WANTS_LOGITS, Call, ChatInfo, ChatMessage, Cost, Error, LayerInfo,
     RawObservation, RawTerm,
 )  # fmt: skip
 
@@ -34,14 +35,25 @@ def observation(raw: RawObservation) -> Observation:
 
 
 def chat_messages(messages: list[dict]):
-    """[{"role", "content"}], of an assistant perhaps with "tokens", as an array of struct tern_chat_message."""
+    """Messages as an array of struct tern_chat_message: [{"role", "content"}], of an assistant perhaps with "tokens" and
+    OpenAI's "tool_calls", of a tool with "tool_call_id" and "name"; of role "tools", the content is their JSON."""
     out = (ChatMessage * len(messages))()
     for m, made in zip(messages, out):
-        text, ids = m["content"].encode(), m.get("tokens")
+        text, ids, calls = (m.get("content") or "").encode(), m.get("tokens"), m.get("tool_calls") or []
         made.role, made.text, made.bytes = m["role"].encode(), text, len(text)
         if ids is not None:
             made.tokens, made.n_tokens = (ctypes.c_int32 * len(ids))(*ids), len(ids)
+        made.calls, made.n_calls = (Call * len(calls))(*map(chat_call, calls)), len(calls)
+        for field, key in (("call_id", "tool_call_id"), ("name", "name")):
+            setattr(made, field, m[key].encode() if m.get(key) is not None else None)
     return out
+
+
+def chat_call(call: dict) -> Call:
+    """Of {"id", "function": {"name", "arguments": an object or its JSON}}."""
+    arguments = call["function"].get("arguments", "{}")
+    made = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return Call(call["id"].encode() if call.get("id") is not None else None, call["function"]["name"].encode(), made.encode())
 
 
 class Decoder:

@@ -119,11 +119,18 @@ class AttentionParams(ctypes.Structure):
     _fields_ += [("window", c_uint64), ("bidirectional", c_int), ("sinks", c_int)]
 
 
+class Call(ctypes.Structure):
+    """struct tern_call"""
+
+    _fields_ = [("id", c_char_p), ("name", c_char_p), ("arguments", c_char_p)]
+
+
 class ChatMessage(ctypes.Structure):
     """struct tern_chat_message"""
 
     _fields_ = [("role", c_char_p), ("text", c_char_p), ("bytes", c_size_t)]
     _fields_ += [("tokens", POINTER(c_int32)), ("n_tokens", c_size_t)]
+    _fields_ += [("calls", POINTER(Call)), ("n_calls", c_size_t), ("call_id", c_char_p), ("name", c_char_p)]
 
 
 class ChatInfo(ctypes.Structure):
@@ -131,7 +138,7 @@ class ChatInfo(ctypes.Structure):
 
     _fields_ = [("name", c_char_p), ("thinking", c_int), ("takes_system", c_int)]
     _fields_ += [("end", c_int32), ("stop", c_char_p), ("thought_begin", c_void_p), ("thought_end", c_void_p)]
-    _fields_ += [("thought_begin_bytes", c_size_t), ("thought_end_bytes", c_size_t)]
+    _fields_ += [("thought_begin_bytes", c_size_t), ("thought_end_bytes", c_size_t), ("takes_tools", c_int)]
 
     @property
     def marks(self) -> tuple[str, str]:

@@ -1,0 +1,202 @@
+/* Arguments of calls as JSON: see answer_values.h. */
+#include "text/answer_values.h"
+
+#include "text/json_read.h"
+#include "text/tojson.h"
+#include "text/unicode.h"
+
+/* ---- what the schema says ----------------------------------------------------------------- */
+
+static uint32_t find_property(const struct tools *tools, const char *tool, struct mark key)
+{
+    const struct json *j = &tools->json;
+    uint32_t at = tools_find(tools, tool, strlen(tool));
+    uint32_t function = at == 0 ? 0 : tools_function(tools, at);
+    uint32_t properties = json_member(j, json_member(j, function, "parameters"), "properties");
+    if (properties == 0 || j->values[properties].type != JSON_OBJECT)
+        return 0;
+    for (uint32_t i = j->values[properties].first; i; i = j->values[i].next)
+        if (j->values[i].n_key == key.n && memcmp(j->text + j->values[i].key, key.p, key.n) == 0)
+            return i;
+    return 0;
+}
+
+/* All items of a list of values, or of types, are strings; or none is. */
+static enum answer_type type_of_list(const struct json *j, uint32_t list, bool types)
+{
+    uint32_t strings = 0;
+    for (uint32_t i = j->values[list].first; i; i = j->values[i].next)
+        strings += types ? json_is(j, i, "string") : j->values[i].type == JSON_STRING;
+    return strings == 0                            ? ANSWER_NO_TEXT
+           : strings == j->values[list].n_children ? ANSWER_IS_TEXT
+                                                   : ANSWER_ANY_TYPE;
+}
+
+enum answer_type answer_type_of(const struct tools *tools, const char *tool, struct mark key)
+{
+    uint32_t property = tools ? find_property(tools, tool, key) : 0;
+    if (property == 0)
+        return ANSWER_ANY_TYPE;
+    const struct json *j = &tools->json;
+    uint32_t type = json_member(j, property, "type"), values = json_member(j, property, "enum");
+    if (type && j->values[type].type == JSON_STRING)
+        return json_is(j, type, "string") ? ANSWER_IS_TEXT : ANSWER_NO_TEXT;
+    if (type && j->values[type].type == JSON_ARRAY)
+        return type_of_list(j, type, true);
+    if (values && j->values[values].type == JSON_ARRAY)
+        return type_of_list(j, values, false);
+    return ANSWER_ANY_TYPE;
+}
+
+/* ---- notations ---------------------------------------------------------------------------- */
+
+struct notation {
+    const char *p, *end;
+    struct mark quote;
+    struct buffer *out;
+    bool ok;
+};
+
+static void put(struct notation *x, const char *text)
+{
+    x->ok = x->ok && buffer_add(x->out, text, strlen(text));
+}
+
+static bool begins(const struct notation *x, struct mark with)
+{
+    return with.n && (size_t)(x->end - x->p) >= with.n && memcmp(x->p, with.p, with.n) == 0;
+}
+
+static void put_json_string(struct notation *x, const char *p, size_t n)
+{
+    x->ok = x->ok && tojson_put_string(p, n, TOJSON_JSON, x->out);
+}
+
+static bool read_hex(const char *p, const char *end, size_t n, uint32_t *c)
+{
+    *c = 0;
+    for (size_t i = 0; i < n; i++) {
+        static const char digits[] = "0123456789abcdef";
+        const char *d = p + i < end && p[i]
+                            ? strchr(digits, p[i] >= 'A' && p[i] <= 'F' ? p[i] | 32 : p[i])
+                            : NULL;
+        if (!d)
+            return false;
+        *c = *c * 16 + (uint32_t)(d - digits);
+    }
+    return true;
+}
+
+/* Behind a backslash in a string of Python or JSON */
+static bool read_escape(struct notation *x, struct buffer *text)
+{
+    static const char names[] = "nrtbfav0\\'\"/", means[] = "\n\r\t\b\f\a\v\0\\'\"/";
+    const char *name = x->p < x->end && *x->p ? strchr(names, *x->p) : NULL;
+    char bytes[4];
+    uint32_t c, low;
+    if (name)
+        return x->p++, buffer_add(text, &means[name - names], 1);
+    size_t n = x->p == x->end ? 0 : *x->p == 'x' ? 2 : *x->p == 'u' ? 4 : *x->p == 'U' ? 8 : 0;
+    if (!n || !read_hex(x->p + 1, x->end, n, &c))
+        return false;
+    x->p += 1 + n;
+    if (c >= 0xD800 && c < 0xDC00 && x->end - x->p >= 6 && x->p[0] == '\\' && x->p[1] == 'u' &&
+        read_hex(x->p + 2, x->end, 4, &low) && low >= 0xDC00 && low < 0xE000) {
+        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
+        x->p += 6;
+    }
+    if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
+        return false;
+    return buffer_add(text, bytes, unicode_encode(c, bytes));
+}
+
+static void put_string(struct notation *x)
+{
+    struct buffer text = {0};
+    char quote = *x->p++;
+    while (x->ok && x->p < x->end && *x->p != quote)
+        x->ok = *x->p == '\\' ? x->p++, read_escape(x, &text) : buffer_add(&text, x->p++, 1);
+    x->ok = x->ok && x->p++ < x->end;
+    put_json_string(x, text.p ? text.p : "", text.n);
+    buffer_close(&text);
+}
+
+static void put_quoted(struct notation *x)
+{
+    const char *from = x->p += x->quote.n;
+    const char *stop = thoughts_find(from, (size_t)(x->end - from), x->quote, false);
+    if (!(x->ok = stop != NULL))
+        return;
+    put_json_string(x, from, (size_t)(stop - from));
+    x->p = stop + x->quote.n;
+}
+
+/* true, None, 1.5, or a key without quotes */
+static void put_word(struct notation *x)
+{
+    static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
+    const char *from = x->p;
+    while (x->p < x->end && !strchr(" \n\r\t,:[]{}()'\"", *x->p))
+        x->p++;
+    size_t n = (size_t)(x->p - from);
+    const char *next = x->p;
+    while (next < x->end && (*next == ' ' || *next == '\n'))
+        next++;
+    if (x->quote.n && next < x->end && *next == ':') {
+        put_json_string(x, from, n);
+        return;
+    }
+    for (size_t i = 0; i < 3; i++)
+        if (n == strlen(words[i][0]) && memcmp(from, words[i][0], n) == 0) {
+            put(x, words[i][1]);
+            return;
+        }
+    x->ok = x->ok && n && buffer_add(x->out, from, n);
+}
+
+static bool is_json(struct mark text, bool object)
+{
+    struct budget budget = {SIZE_MAX, UINT64_MAX, false};
+    struct json j;
+    if (json_read(&j, text.p, text.n, "arguments", &budget, NULL))
+        return false;
+    bool good = !object || j.values[0].type == JSON_OBJECT;
+    json_close(&j);
+    return good;
+}
+
+bool answer_is_object(struct mark text)
+{
+    return is_json(text, true);
+}
+
+bool answer_put_value(struct mark value, struct mark quote, struct buffer *out)
+{
+    struct notation x = {value.p, value.p + value.n, quote, out, true};
+    size_t from = out->n;
+    while (x.ok && x.p < x.end) {
+        if (begins(&x, quote))
+            put_quoted(&x);
+        else if (*x.p == '"' || *x.p == '\'')
+            put_string(&x);
+        else if (strchr(" \n\r\t,:[]{}", *x.p) && *x.p)
+            x.ok = buffer_add(out, x.p++, 1);
+        else
+            put_word(&x);
+    }
+    if (x.ok && out->n > from && is_json((struct mark){out->p + from, out->n - from}, false))
+        return true;
+    out->n = from;
+    return false;
+}
+
+bool answer_put_bare(struct mark value, enum answer_type type, struct buffer *out)
+{
+    size_t from = out->n;
+    if (type != ANSWER_IS_TEXT && answer_put_value(value, (struct mark){"", 0}, out)) {
+        if (type == ANSWER_NO_TEXT || out->p[from] != '"')
+            return true;
+        out->n = from; /* quotes are part of a text without quotes */
+    }
+    return tojson_put_string(value.p, value.n, TOJSON_JSON, out);
+}
