@@ -488,6 +488,9 @@ enum tern_constraint_kind {
     TERN_CONSTRAINT_REGEX,   /* the whole text matches this regular expression (ECMA-262) */
     TERN_CONSTRAINT_GRAMMAR, /* llama.cpp's GBNF */
     TERN_CONSTRAINT_CHOICE,  /* "yes|no": one of these texts */
+    TERN_CONSTRAINT_TOOLS,   /* an answer that may call tools: their JSON, as a message of role "tools"
+                                has it. Calls are written as the model's chat template writes them, and
+                                bound to the schemas of the tools; text and thoughts are free */
 };
 enum {                                    /* flags; the first four are for JSON and schemas */
        TERN_CONSTRAINT_COMPACT = 1,       /* no blanks between tokens of JSON */
@@ -496,6 +499,7 @@ enum {                                    /* flags; the first four are for JSON 
        TERN_CONSTRAINT_ANY_ORDER = 8,     /* of properties; else the schema's */
        TERN_CONSTRAINT_FROM_TRIGGER = 16, /* the trigger begins the bound text, not the free one */
        TERN_CONSTRAINT_MUST_TRIGGER = 32, /* the text does not end before the trigger */
+       TERN_CONSTRAINT_PARALLEL = 64,     /* tools: several calls, if the template has a form for that */
 };
 struct tern_constraint_params {
     enum tern_constraint_kind kind;
@@ -508,6 +512,10 @@ struct tern_constraint_params {
      * for a special token. */
     const char *trigger;
     size_t trigger_bytes;
+    /* Of tools. NULL or "auto": text, then calls if the model begins one; "none": no calls; "required":
+     * calls, behind a thought at most; else the function that must be called. */
+    const char *tool_choice;
+    unsigned chat_flags; /* with which the answer is asked for: it may begin inside a thought */
 };
 /* TERN_USAGE: the text has a mistake, or needs what is not supported; `e` names keyword and place.
  * TERN_LIMIT: it does not fit the budget. Close constraints before their model. */

@@ -27,7 +27,7 @@ enum tern_status tern_constraint_open(tern_constraint **out, const tern_model *m
     const struct spelling *spelling;
     *out = NULL;
     enum tern_status s = spelling_of_model(model, &spelling, e);
-    return s ? s : constraint_open(out, spelling, params ? params : &defaults, e);
+    return s ? s : constraint_open(out, spelling, model->chat, params ? params : &defaults, e);
 }
 
 void tern_constraint_close(tern_constraint *c)

@@ -221,6 +221,7 @@ class ConstraintParams(ctypes.Structure):
 
     _fields_ = [("kind", c_int), ("text", c_char_p), ("bytes", c_size_t), ("flags", c_uint), ("max_bytes", c_size_t)]
     _fields_ += [("max_steps", c_uint64), ("trigger", c_char_p), ("trigger_bytes", c_size_t)]
+    _fields_ += [("tool_choice", c_char_p), ("chat_flags", c_uint)]
 
 
 REPORT = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(RawReport))

@@ -8,6 +8,7 @@
 #include "sample/constraint/regex.h"
 #include "sample/constraint/regular.h"
 #include "sample/constraint/schema.h"
+#include "sample/constraint/tool_script.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,18 @@ static enum tern_status list_notes(tern_constraint *c, const struct schema_notes
     return TERN_OK;
 }
 
+static unsigned schema_flags(const struct tern_constraint_params *p)
+{
+    return (p->flags & TERN_CONSTRAINT_LAX ? SCHEMA_LAX : 0u) |
+           (p->flags & TERN_CONSTRAINT_ANNOTATE ? SCHEMA_ANNOTATE : 0u);
+}
+
+static unsigned json_flags(const struct tern_constraint_params *p)
+{
+    return (p->flags & TERN_CONSTRAINT_COMPACT ? JSON_COMPACT : 0u) |
+           (p->flags & TERN_CONSTRAINT_ANY_ORDER ? JSON_ANY_ORDER : 0u);
+}
+
 static enum tern_status open_json(tern_constraint *c, const struct tern_constraint_params *p,
                                   struct tern_error *e)
 {
@@ -59,19 +72,13 @@ static enum tern_status open_json(tern_constraint *c, const struct tern_constrai
     struct schema_notes notes = {0};
     struct shapes shapes = {0};
     bool any = p->kind == TERN_CONSTRAINT_JSON;
-    unsigned flags = (p->flags & TERN_CONSTRAINT_LAX ? SCHEMA_LAX : 0u) |
-                     (p->flags & TERN_CONSTRAINT_ANNOTATE ? SCHEMA_ANNOTATE : 0u);
     enum tern_status s = alphabet_check_json(c->spelling, e);
     if (s)
         return s;
-    s = schema_compile(&shapes, any ? anything : p->text,
-                                        any ? sizeof anything - 1 : p->bytes, flags, &c->budget,
-                                        &notes, e);
+    s = schema_compile(&shapes, any ? anything : p->text, any ? sizeof anything - 1 : p->bytes,
+                       schema_flags(p), &c->budget, &notes, e);
     if (!s)
-        s = json_recognizer_open(&c->recognizer, &shapes, NULL,
-                                 (p->flags & TERN_CONSTRAINT_COMPACT ? JSON_COMPACT : 0u) |
-                                     (p->flags & TERN_CONSTRAINT_ANY_ORDER ? JSON_ANY_ORDER : 0u),
-                                 &c->budget, e);
+        s = json_recognizer_open(&c->recognizer, &shapes, NULL, json_flags(p), &c->budget, e);
     if (!s)
         s = list_notes(c, &notes, e);
     if (s)
@@ -79,8 +86,33 @@ static enum tern_status open_json(tern_constraint *c, const struct tern_constrai
     return s;
 }
 
-static enum tern_status open_kind(tern_constraint *c, const struct tern_constraint_params *p,
-                                  struct tern_error *e)
+static enum tern_status open_tools(tern_constraint *c, const struct chat *chat,
+                                   const struct tern_constraint_params *p, struct tern_error *e)
+{
+    struct schema_notes notes = {0};
+    struct shapes shapes = {0};
+    struct script script;
+    const struct tool_script_params params = {.tools = p->text ? p->text : "",
+                                              .n = p->bytes,
+                                              .choice = p->tool_choice,
+                                              .parallel = p->flags & TERN_CONSTRAINT_PARALLEL,
+                                              .thinks =
+                                                  chat && chat_begins_thought(chat, p->chat_flags),
+                                              .schema_flags = schema_flags(p)};
+    enum tern_status s = alphabet_check_json(c->spelling, e);
+    if (!s)
+        s = tool_script_open(&shapes, &script, chat, &params, &c->budget, &notes, e);
+    if (!s)
+        s = json_recognizer_open(&c->recognizer, &shapes, &script, json_flags(p), &c->budget, e);
+    if (!s)
+        s = list_notes(c, &notes, e);
+    if (s)
+        free(notes.text);
+    return s;
+}
+
+static enum tern_status open_kind(tern_constraint *c, const struct chat *chat,
+                                  const struct tern_constraint_params *p, struct tern_error *e)
 {
     enum tern_status s;
     switch (p->kind) {
@@ -94,16 +126,18 @@ static enum tern_status open_kind(tern_constraint *c, const struct tern_constrai
         if ((s = alphabet_check_bytes(c->spelling, "grammar", e)))
             return s;
         return gbnf_open(&c->recognizer, p->text, p->bytes, &c->budget, e);
+    case TERN_CONSTRAINT_TOOLS:
+        return open_tools(c, chat, p, e);
     }
     return error_set(e, TERN_USAGE, "constraint: kind %d is unknown", (int)p->kind);
 }
 
-static enum tern_status open_parts(tern_constraint *c, const struct tern_constraint_params *p,
-                                   struct tern_error *e)
+static enum tern_status open_parts(tern_constraint *c, const struct chat *chat,
+                                   const struct tern_constraint_params *p, struct tern_error *e)
 {
     enum tern_status s;
     const uint64_t steps = c->budget.steps;
-    if ((s = lock_open(&c->lock, e)) || (s = open_kind(c, p, e)) ||
+    if ((s = lock_open(&c->lock, e)) || (s = open_kind(c, chat, p, e)) ||
         (s = alphabet_check_text(c->spelling, p->trigger, p->trigger_bytes, e)) ||
         (p->trigger_bytes && (s = lazy_open(&c->recognizer, c->spelling, p, e))))
         return s;
@@ -113,7 +147,8 @@ static enum tern_status open_parts(tern_constraint *c, const struct tern_constra
 }
 
 enum tern_status constraint_open(tern_constraint **out, const struct spelling *spelling,
-                                 const struct tern_constraint_params *p, struct tern_error *e)
+                                 const struct chat *chat, const struct tern_constraint_params *p,
+                                 struct tern_error *e)
 {
     tern_constraint *c = calloc(1, sizeof *c);
     *out = NULL;
@@ -122,7 +157,7 @@ enum tern_status constraint_open(tern_constraint **out, const struct spelling *s
     c->spelling = spelling;
     c->budget.bytes = p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
     c->budget.steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
-    enum tern_status s = open_parts(c, p, e);
+    enum tern_status s = open_parts(c, chat, p, e);
     if (s)
         constraint_close(c);
     else

@@ -8,6 +8,7 @@
 
 #include "base/lock.h"
 #include "sample/constraint/mask.h"
+#include "text/chat.h"
 
 enum { CONSTRAINT_BYTES = 64 << 20, CONSTRAINT_STEPS = 100000000, CONSTRAINT_TRACK = 16 << 20 };
 
@@ -22,9 +23,10 @@ struct tern_constraint {
     size_t n_left_out;
 };
 
-/* `spelling` outlives it. */
+/* `spelling` outlives it. `chat` is borrowed for the call; NULL: the model has no chat template. */
 enum tern_status constraint_open(tern_constraint **out, const struct spelling *spelling,
-                                 const struct tern_constraint_params *p, struct tern_error *e);
+                                 const struct chat *chat, const struct tern_constraint_params *p,
+                                 struct tern_error *e);
 void constraint_close(tern_constraint *c); /* NULL is fine */
 
 #endif
