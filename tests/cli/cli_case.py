@@ -44,8 +44,8 @@ def tokenizer_section() -> bytes:
 
 
 def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit: int = 0, text: bool = True,
-                name: str = "toy") -> None:  # fmt: skip
-    """A toy with the tokenizer above, or without `text` with none; `norm`: value of every weight of the final norm; `rope_limit`: positions beyond
+                name: str = "toy", chat: bytes | None = None) -> None:  # fmt: skip
+    """A toy with the tokenizer above, or without `text` with none, and perhaps a section `chat`; `norm`: value of every weight of the final norm; `rope_limit`: positions beyond
     which the frequencies are others."""
     config = {
         "n_layers": 2, "dim": 64, "vocab": VOCAB, "max_seq": max_seq, "norm_eps": 1e-5,
@@ -73,6 +73,8 @@ def write_model(path: Path, max_seq: int, norm: float | None = None, rope_limit:
     }
     if not text:
         del sections["tokenizer"]
+    if chat is not None:
+        sections["chat"] = chat
     with open(path, "w+b") as out:
         weights.write(out, sections, [entry(*item) for item in toy.shapes(config).items()])
 

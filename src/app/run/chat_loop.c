@@ -10,6 +10,7 @@
 #include "app/run/resume.h"
 #include "app/cli/out.h"
 #include "app/run/plan.h"
+#include "app/run/tool_answer.h"
 #include "app/cli/signals.h"
 #include "app/cli/stopwatch.h"
 #include "app/cli/visible.h"
@@ -22,11 +23,14 @@
 
 struct chat_loop {
     struct completion g; /* first, for its callbacks get this struct */
-    int (*show)(void *arg, tern_token token, const char *text, size_t n); /* its own on_text */
+    int (*show)(void *arg, tern_token token, const char *text, size_t n); /* its own on_text, */
+    int (*report)(void *arg, tern_token token, const float *logits);      /* on_token, or NULL */
     struct run_options *o;
     struct tern_chat_info info;
     struct conversation said;
-    tern_token *tokens; /* [room] the conversation as the template writes it */
+    struct tool_answer tools;
+    struct tern_error *e; /* of the answer that is made */
+    tern_token *tokens;   /* [room] the conversation as the template writes it */
     size_t room;
     struct growing_text answer, line;
     struct line_editor editor;
@@ -53,11 +57,37 @@ static enum tern_status no_thinking(struct tern_error *e)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
+static int no_show(void *arg, tern_token token, const char *text, size_t n)
+{
+    (void)arg, (void)token, (void)text, (void)n;
+    return 0;
+}
+
 static int on_text(void *arg, tern_token token, const char *text, size_t n)
 {
     struct chat_loop *c = arg;
     growing_text_add(&c->answer, text, n);
-    return c->show(&c->g, token, text, n) || c->answer.failed;
+    bool shown = c->tools.tools && !c->g.report.is_json; /* by on_token */
+    return (!shown && c->show(&c->g, token, text, n)) || c->answer.failed;
+}
+
+/* With --tools: text and thoughts are shown, and calls are kept. */
+static int on_token(void *arg, tern_token token, const float *logits)
+{
+    struct chat_loop *c = arg;
+    bool stop = c->report && c->report(&c->g, token, logits);
+    return stop || !tool_answer_push(&c->tools, token, c->g.report.is_json ? no_show : c->show,
+                                     &c->g, c->e);
+}
+
+/* The rest of an answer; one of calls alone has no line of its own. */
+static bool end_text(void *arg)
+{
+    struct chat_loop *c = arg;
+    if (!c->tools.answer)
+        return true;
+    tool_answer_finish(&c->tools, c->g.report.is_json ? no_show : c->show, &c->g, c->e);
+    return c->tools.shown || !tool_answer_calls(&c->tools);
 }
 
 static unsigned think_flags(const struct chat_loop *c)
@@ -66,17 +96,18 @@ static unsigned think_flags(const struct chat_loop *c)
     return !think->given ? 0 : strcmp(think->text, "on") ? TERN_CHAT_NO_THINK : TERN_CHAT_THINK;
 }
 
-/* The conversation without its `less` oldest messages, as *n ids. */
-static enum tern_status render(struct chat_loop *c, size_t less, size_t *n, struct tern_error *e)
+/* The conversation without its oldest `turns`, as *n ids. */
+static enum tern_status render(struct chat_loop *c, size_t turns, size_t *n, struct tern_error *e)
 {
-    struct tern_chat_message *list = c->said.list + less, held = *list;
     unsigned flags = TERN_CHAT_GENERATE | think_flags(c);
-    size_t first = !c->said.list->text;
+    size_t listed;
+    const struct tern_chat_message *list =
+        conversation_list(&c->said, turns, c->tools.tools, c->tools.n, &listed);
     for (;;) {
-        *list = *c->said.list; /* the system text in front of what is left */
-        enum tern_status s = tern_chat_tokens(c->g.model, list + first, c->said.n - less - first,
-                                              flags, c->tokens, c->room, n, e);
-        *list = held;
+        if (!list)
+            return no_memory(e);
+        enum tern_status s =
+            tern_chat_tokens(c->g.model, list, listed, flags, c->tokens, c->room, n, e);
         if (s || *n <= c->room)
             return s;
         tern_token *more = realloc(c->tokens, *n * sizeof *more);
@@ -94,8 +125,8 @@ static enum tern_status fit(struct chat_loop *c, size_t *n, size_t *drop, struct
     tern_context_memory(c->g.ctx, &plan);
     enum tern_status s = render(c, 0, n, e);
     bool may = c->o->value[OPT_CONTEXT_SHIFT].given, shift = may && *n >= plan.n_ctx;
-    while (!s && shift && *n > plan.n_ctx / 2 && c->said.n > 2 + 2 * *drop)
-        s = render(c, 2 * ++*drop, n, e);
+    while (!s && shift && *n > plan.n_ctx / 2 && conversation_turn(&c->said, *drop + 1) < c->said.n)
+        s = render(c, ++*drop, n, e);
     if (s || *n < plan.n_ctx)
         return s;
     snprintf(e->text, sizeof e->text,
@@ -110,6 +141,8 @@ static enum tern_status remember(struct chat_loop *c, size_t n, struct tern_erro
 {
     const struct tern_generate_result *r = &c->g.stats.result;
     size_t made = r->n_generated;
+    if (tool_answer_calls(&c->tools))
+        return tool_answer_remember(&c->tools, &c->said, c->g.report.is_json, e);
     enum tern_status s =
         conversation_add(&c->said, "assistant", c->answer.n ? c->answer.p : "", c->answer.n, e);
     tern_token *tokens = s || !made ? NULL : malloc(made * sizeof *tokens);
@@ -176,11 +209,16 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
     enum tern_status s = constrain(c, e);
     if (!s)
         s = fit(c, &n, &drop, e);
+    if (!s && c->tools.tools)
+        s = tool_answer_begin(&c->tools, c->g.model, think_flags(c), c->tokens, n,
+                              conversation_n_calls(&c->said), e);
     if (!s && !c->checked)
         s = resume_check(c->g.ctx, c->o, c->tokens, n, true, e);
     c->checked |= !s;
     if (!s)
         s = complete_run(&c->g, c->tokens, n, e);
+    if (!s && c->tools.tools)
+        s = c->tools.s;
     if (c->answer.failed)
         s = no_memory(e);
     token_report_end(&c->g.report, s ? NULL : &c->g.stats);
@@ -237,6 +275,7 @@ static const char help[] =
     "/regen            answer the last message again\n"
     "/save FILE        write the conversation as lines of JSON\n"
     "/load FILE        go on with a saved conversation\n"
+    "/tool TEXT        the result of the call that waits first\n"
     "/set NAME VALUE   change an option: temp, top-k, top-p, min-p, seed, n, system,\n"
     "                  think on|off, ...; flags switch on and off: /set verbose\n"
     "/bye, /exit, /quit    leave; so do Ctrl-D and Ctrl-C twice\n"
@@ -300,14 +339,14 @@ static enum tern_status again(struct chat_loop *c, struct tern_error *e)
 {
     if (c->said.n < 3)
         return fail(e, TERN_USAGE, "there is no answer yet");
-    struct tern_chat_message old = c->said.list[--c->said.n]; /* stays if there is no other */
+    if (!is_answered(c))
+        return fail(e, TERN_USAGE, "the calls of the last answer have results: go on with /tool");
+    struct tern_chat_message old = conversation_take(&c->said); /* stays if there is no other */
     enum tern_status s = answer(c, e);
-    if (!is_answered(c)) {
-        c->said.list[c->said.n++] = old;
-        return s;
-    }
-    free((char *)old.text);
-    free((tern_token *)old.tokens);
+    if (is_answered(c))
+        conversation_free(&old);
+    else
+        conversation_put(&c->said, old);
     return s;
 }
 
@@ -319,6 +358,17 @@ static enum tern_status use_file(struct chat_loop *c, bool saves, const char *pa
     if (!s && confirms(c))
         visible_error_print("messages %s %s: %zu\n", saves ? "saved to" : "loaded from", path,
                             c->said.n - !c->said.list->text);
+    return s;
+}
+
+/* The result of a call; with the last one, the model goes on. */
+static enum tern_status give_result(struct chat_loop *c, const char *text, struct tern_error *e)
+{
+    enum tern_status s = conversation_add_result(&c->said, NULL, text, strlen(text), e);
+    if (s || conversation_n_waiting(&c->said))
+        return s;
+    if ((s = answer(c, e)), !is_answered(c))
+        conversation_cut(&c->said, c->said.n - 1);
     return s;
 }
 
@@ -341,6 +391,8 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
         return use_file(c, saves, value, e);
     if (!strcmp(name, "regen"))
         return again(c, e);
+    if (!strcmp(name, "tool"))
+        return give_result(c, value, e);
     if (!strcmp(name, "set")) {
         value += strspn(value, "-"); /* as on a command line */
         if (!*value || *value == ' ')
@@ -442,6 +494,19 @@ static enum tern_status talk(struct chat_loop *c, struct tern_error *e)
     return complete_end(&c->g, TERN_OK, e);
 }
 
+/* A line of standard input as the result of a call; false: there is none. */
+static bool hear_result(struct chat_loop *c, enum tern_status *s, struct tern_error *e)
+{
+    c->line.n = 0, c->line.failed = false;
+    if (line_editor_read(&c->editor, isatty(STDIN_FILENO) ? "result> " : "", &c->line) !=
+        HEARD_LINE)
+        return false;
+    *s = c->line.failed
+             ? no_memory(e)
+             : conversation_take_result(&c->said, c->line.p ? c->line.p : "", c->line.n, e);
+    return true;
+}
+
 /* The prompt, or all of standard input without the line feed at its end, is the only message. */
 static enum tern_status ask_once(struct chat_loop *c, struct tern_error *e)
 {
@@ -454,6 +519,9 @@ static enum tern_status ask_once(struct chat_loop *c, struct tern_error *e)
     n -= n && text[n - 1] == '\n';
     if (!s)
         s = prompt->given ? ask(c, prompt->text, strlen(prompt->text), e) : ask(c, text, n, e);
+    while (!s && conversation_n_waiting(&c->said) && hear_result(c, &s, e))
+        if (!s && !conversation_n_waiting(&c->said))
+            s = answer(c, e);
     free(text);
     return complete_end(&c->g, s, e);
 }
@@ -485,7 +553,7 @@ bool chat_loop_wanted(const tern_model *model, const struct run_options *o)
 {
     struct tern_chat_info info;
     if (o->value[OPT_CHAT].given || o->value[OPT_SYSTEM].given || o->value[OPT_SYSTEM_FILE].given ||
-        o->value[OPT_THINK].given || o->value[OPT_TEMPLATE].given)
+        o->value[OPT_THINK].given || o->value[OPT_TEMPLATE].given || o->value[OPT_TOOLS].given)
         return true;
     return !run_options_have_prompt(o) && !o->value[OPT_SESSION].given && isatty(STDIN_FILENO) &&
            isatty(STDOUT_FILENO) && tern_chat_info(model, &info);
@@ -497,10 +565,16 @@ enum tern_status chat_loop_run(tern_model *model, struct run_options *o, double 
     struct chat_loop c = {.o = o, .g = {.model = model}};
     struct tern_memory plan;
     enum tern_status s = conversation_open(&c.said, e);
-    if (!s && !(s = check(&c, e)) && !(s = plan_make(model, o, 0, &plan, e)) &&
+    c.e = e;
+    if (!s && !(s = tool_answer_open(&c.tools, o, e)) && !(s = check(&c, e)) &&
+        !(s = plan_make(model, o, 0, &plan, e)) &&
         !(s = complete_open(&c.g, model, o, &plan, load_seconds, e))) {
         c.show = c.g.p.on_text;
         c.g.p.on_text = on_text;
+        c.g.end_text = end_text;
+        c.report = c.g.p.on_token;
+        if (c.tools.tools)
+            c.g.p.on_token = on_token;
         c.g.p.arg = &c;
         s = constrain(&c, e);
     }
@@ -508,6 +582,7 @@ enum tern_status chat_loop_run(tern_model *model, struct run_options *o, double 
         s = !run_options_have_prompt(o) && isatty(STDIN_FILENO) ? talk(&c, e) : ask_once(&c, e);
     complete_close(&c.g);
     conversation_close(&c.said);
+    tool_answer_close(&c.tools);
     for (size_t i = 0; i + sizeof(char *) <= c.settings.n; i += sizeof(char *)) {
         char *word;
         memcpy(&word, c.settings.p + i, sizeof word);

@@ -430,8 +430,9 @@ enum tern_status complete_run(struct completion *g, const tern_token *tokens, si
     signals_hold(false);
     if (full && g->stats.result.reason == TERN_STOP_LENGTH)
         g->stats.result.reason = TERN_STOP_CONTEXT;
+    bool line = !g->end_text || g->end_text(g->p.arg);
     (void)wrap_end(&g->wrap);
-    out_write("\n", !g->report.is_json);
+    out_write("\n", line && !g->report.is_json);
     g->stats.total_seconds = stopwatch_now() - g->stats.start;
     return s ? s : tern_numeric_status(g->ctx, e);
 }

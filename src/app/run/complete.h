@@ -19,9 +19,12 @@ struct completion {
     size_t thought;              /* bytes of what ends the thought before it, or 0 */
     struct run_stats stats;
     struct token_report report;
-    struct wrap wrap;   /* of answers; without wrap_open nothing is wrapped */
-    bool is_ids;        /* the model has no tokenizer: token ids are written instead of text */
-    bool unread;        /* the one text was cancelled within its prompt */
+    struct wrap wrap; /* of answers; without wrap_open nothing is wrapped */
+    bool is_ids;      /* the model has no tokenizer: token ids are written instead of text */
+    bool unread;      /* the one text was cancelled within its prompt */
+    bool (*end_text)(
+        void *arg);     /* if set, called at the end of a text with p.arg: shows the rest of
+                                    it; whether a line ends there */
     double waits_since; /* a prompt that takes its time says how far it is; 0: it does not */
 };
 

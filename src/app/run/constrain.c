@@ -53,6 +53,7 @@ static bool find_kind(const struct run_options *o, enum run_option *id,
     } kinds[] = {{OPT_JSON, TERN_CONSTRAINT_JSON},
                  {OPT_JSON_SCHEMA, TERN_CONSTRAINT_SCHEMA},
                  {OPT_JSON_SCHEMA_FILE, TERN_CONSTRAINT_SCHEMA},
+                 {OPT_TOOLS, TERN_CONSTRAINT_TOOLS},
                  {OPT_REGEX, TERN_CONSTRAINT_REGEX},
                  {OPT_GRAMMAR, TERN_CONSTRAINT_GRAMMAR},
                  {OPT_CHOICE, TERN_CONSTRAINT_CHOICE}};
@@ -72,6 +73,18 @@ static unsigned flags_of(const struct run_options *o)
            (o->value[OPT_JSON_SCHEMA_LAX].given ? TERN_CONSTRAINT_LAX : 0u);
 }
 
+/* The template says where thoughts end. */
+static void set_tools(struct tern_constraint_params *p, const struct run_options *o)
+{
+    const struct option_value *think = &o->value[OPT_THINK];
+    p->trigger_bytes = 0;
+    p->tool_choice = o->value[OPT_TOOL_CHOICE].text;
+    p->flags |= o->value[OPT_PARALLEL_TOOLS].given ? TERN_CONSTRAINT_PARALLEL : 0u;
+    p->chat_flags = !think->given               ? 0
+                    : strcmp(think->text, "on") ? TERN_CHAT_NO_THINK
+                                                : TERN_CHAT_THINK;
+}
+
 enum tern_status constrain_open(tern_constraint **out, const tern_model *model,
                                 const struct run_options *o, const char *thought, size_t n,
                                 struct tern_error *e)
@@ -86,13 +99,15 @@ enum tern_status constrain_open(tern_constraint **out, const tern_model *model,
     if (!find_kind(o, &id, &p.kind))
         return TERN_OK;
     p.text = o->value[id].text, p.bytes = p.text ? strlen(p.text) : 0;
-    if (n)
+    if (id == OPT_TOOLS)
+        set_tools(&p, o);
+    if (p.trigger_bytes)
         p.flags |= TERN_CONSTRAINT_MUST_TRIGGER;
     if (budget->given) {
         p.max_bytes = (size_t)budget->integer * MIB;
         p.max_steps = (uint64_t)budget->integer * STEPS / BUDGET;
     }
-    if (id == OPT_JSON_SCHEMA_FILE || id == OPT_GRAMMAR) {
+    if (id == OPT_JSON_SCHEMA_FILE || id == OPT_GRAMMAR || id == OPT_TOOLS) {
         s = files_take(p.text, &file, &p.bytes, e);
         p.text = file;
     }
@@ -105,6 +120,7 @@ enum tern_status constrain_open(tern_constraint **out, const tern_model *model,
 void constrain_print(const tern_constraint *c, const struct run_options *o)
 {
     const char *what;
-    for (size_t i = 0; c && !o->value[OPT_QUIET].given && (what = tern_constraint_left_out(c, i)); i++)
+    for (size_t i = 0; c && !o->value[OPT_QUIET].given && (what = tern_constraint_left_out(c, i));
+         i++)
         visible_error_print("not enforced: %s\n", what);
 }

@@ -22,8 +22,15 @@ static enum tern_status no_memory(struct tern_error *e)
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-static void message_close(struct tern_chat_message *m)
+void conversation_free(struct tern_chat_message *m)
 {
+    for (size_t i = 0; i < m->n_calls; i++) {
+        free((char *)m->calls[i].id);
+        free((char *)m->calls[i].name);
+        free((char *)m->calls[i].arguments);
+    }
+    free((struct tern_call *)m->calls);
+    free((char *)m->call_id);
     free((char *)m->text);
     free((tern_token *)m->tokens);
     *m = (struct tern_chat_message){.role = m->role};
@@ -52,6 +59,7 @@ void conversation_close(struct conversation *c)
 {
     conversation_cut(c, 0);
     free(c->list);
+    free(c->listed);
 }
 
 enum tern_status conversation_add(struct conversation *c, const char *role, const char *text,
@@ -65,7 +73,7 @@ enum tern_status conversation_add(struct conversation *c, const char *role, cons
     }
     memcpy(copy, text, n);
     if (first)
-        message_close(c->list);
+        conversation_free(c->list);
     c->list[first ? 0 : c->n++] =
         (struct tern_chat_message){.role = role, .text = copy, .bytes = n};
     return TERN_OK;
@@ -74,15 +82,123 @@ enum tern_status conversation_add(struct conversation *c, const char *role, cons
 void conversation_cut(struct conversation *c, size_t n)
 {
     while (c->n > n)
-        message_close(&c->list[--c->n]);
+        conversation_free(&c->list[--c->n]);
+}
+
+size_t conversation_turn(const struct conversation *c, size_t turns)
+{
+    size_t i = 1;
+    while (turns-- && i < c->n)
+        do
+            i++;
+        while (i < c->n && *c->list[i].role != 'u');
+    return i;
+}
+
+const struct tern_chat_message *conversation_list(struct conversation *c, size_t turns,
+                                                  const char *tools, size_t n_tools, size_t *n)
+{
+    size_t from = conversation_turn(c, turns);
+    if (c->n_listed < c->n + 1) {
+        struct tern_chat_message *more = realloc(c->listed, (c->n + 16) * sizeof *more);
+        if (!more)
+            return NULL;
+        c->listed = more, c->n_listed = c->n + 16;
+    }
+    *n = 0;
+    if (tools)
+        c->listed[(*n)++] =
+            (struct tern_chat_message){.role = "tools", .text = tools, .bytes = n_tools};
+    if (c->list->text)
+        c->listed[(*n)++] = *c->list;
+    memcpy(c->listed + *n, c->list + from, (c->n - from) * sizeof *c->list);
+    *n += c->n - from;
+    return c->listed;
 }
 
 void conversation_drop(struct conversation *c)
 {
-    message_close(&c->list[1]);
-    message_close(&c->list[2]);
-    c->n -= 2;
-    memmove(c->list + 1, c->list + 3, (c->n - 1) * sizeof *c->list);
+    size_t end = conversation_turn(c, 1);
+    for (size_t i = 1; i < end; i++)
+        conversation_free(&c->list[i]);
+    memmove(c->list + 1, c->list + end, (c->n - end) * sizeof *c->list);
+    c->n -= end - 1;
+}
+
+struct tern_chat_message conversation_take(struct conversation *c)
+{
+    return c->list[--c->n];
+}
+
+void conversation_put(struct conversation *c, struct tern_chat_message m)
+{
+    c->list[c->n++] = m;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static char *copy_of(const char *text)
+{
+    size_t n = strlen(text ? text : "") + 1;
+    char *copy = malloc(n);
+    return copy ? memcpy(copy, text ? text : "", n) : NULL;
+}
+
+enum tern_status conversation_add_call(struct conversation *c, const struct tern_call *call,
+                                       struct tern_error *e)
+{
+    struct tern_chat_message *m = &c->list[c->n - 1];
+    struct tern_call *more = realloc((struct tern_call *)m->calls, (m->n_calls + 1) * sizeof *more);
+    if (!more)
+        return no_memory(e);
+    m->calls = more;
+    more += m->n_calls++;
+    *more = (struct tern_call){copy_of(call->id), copy_of(call->name), copy_of(call->arguments)};
+    return more->id && more->name && more->arguments ? TERN_OK : no_memory(e);
+}
+
+/* The last message with calls, if only results are behind it; or NULL */
+static const struct tern_chat_message *waiting(const struct conversation *c)
+{
+    size_t i = c->n - 1;
+    while (i > 1 && *c->list[i].role == 't')
+        i--;
+    return c->list[i].n_calls ? &c->list[i] : NULL;
+}
+
+size_t conversation_n_waiting(const struct conversation *c)
+{
+    const struct tern_chat_message *m = waiting(c);
+    size_t given = m ? (size_t)(&c->list[c->n - 1] - m) : 0;
+    return m && given < m->n_calls ? m->n_calls - given : 0;
+}
+
+size_t conversation_n_calls(const struct conversation *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        n += c->list[i].n_calls;
+    return n;
+}
+
+enum tern_status conversation_add_result(struct conversation *c, const char *id, const char *text,
+                                         size_t n, struct tern_error *e)
+{
+    const struct tern_chat_message *m = waiting(c);
+    size_t given = m ? (size_t)(&c->list[c->n - 1] - m) : 0, k = 0;
+    if (!conversation_n_waiting(c))
+        return parser_usage(e, "no call waits for a result");
+    while (id && k < m->n_calls && strcmp(m->calls[k].id, id))
+        k++;
+    if (k == m->n_calls)
+        return parser_usage(e, "there is no call with the id '%.64s'", id);
+    char *copy = copy_of(id ? id : m->calls[given].id);
+    enum tern_status s = copy ? conversation_add(c, "tool", text, n, e) : no_memory(e);
+    if (s)
+        free(copy);
+    else
+        c->list[c->n - 1].call_id = copy;
+    return s;
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -147,6 +263,34 @@ static enum tern_status write_text(const struct growing_text *t, const char *tem
     return s;
 }
 
+static void put_field(struct growing_text *t, const char *name, const char *text, size_t n)
+{
+    growing_text_add(t, ", ", t->n ? 2 : 0);
+    growing_text_add(t, "\"", 1);
+    growing_text_add(t, name, strlen(name));
+    growing_text_add(t, "\": \"", 4);
+    json_text(put, t, text, n);
+    growing_text_add(t, "\"", 1);
+}
+
+/* A message or a call; id and name may be NULL. */
+static void put_line(struct growing_text *t, const char *role, const char *id, const char *name,
+                     const char *text, size_t n)
+{
+    struct growing_text line = {0};
+    put_field(&line, "role", role, strlen(role));
+    if (id)
+        put_field(&line, "id", id, strlen(id));
+    if (name)
+        put_field(&line, "name", name, strlen(name));
+    put_field(&line, "content", text, n);
+    growing_text_add(t, "{", 1);
+    growing_text_add(t, line.p, line.n);
+    growing_text_add(t, "}\n", 2);
+    t->failed |= line.failed;
+    growing_text_close(&line);
+}
+
 enum tern_status conversation_save(const struct conversation *c, const char *path,
                                    struct tern_error *e)
 {
@@ -154,11 +298,10 @@ enum tern_status conversation_save(const struct conversation *c, const char *pat
     char end[32];
     for (size_t i = !c->list->text; i < c->n; i++) {
         const struct tern_chat_message *m = &c->list[i];
-        growing_text_add(&t, "{\"role\": \"", 10);
-        growing_text_add(&t, m->role, strlen(m->role));
-        growing_text_add(&t, "\", \"content\": \"", 15);
-        json_text(put, &t, m->text, m->bytes);
-        growing_text_add(&t, "\"}\n", 3);
+        put_line(&t, m->role, m->call_id, NULL, m->text, m->bytes);
+        for (size_t k = 0; k < m->n_calls; k++)
+            put_line(&t, "call", m->calls[k].id, m->calls[k].name, m->calls[k].arguments,
+                     strlen(m->calls[k].arguments));
     }
     growing_text_add(&temporary, path, strlen(path));
     growing_text_add(&temporary, end,
@@ -244,52 +387,107 @@ static const char *take_string(struct growing_text *t, const char *p, const char
     return p + 1;
 }
 
-/* {"role": "...", "content": "..."}, in any order and with other strings beside them; no role is an
- * empty one. TERN_BAD_FILE, or TERN_NO_MEMORY. */
-static enum tern_status take_message(const char *p, const char *end, struct growing_text *role,
-                                     struct growing_text *content)
+/* What a line may say; without a field, its text is empty */
+enum field { ROLE, CONTENT, ID, NAME, N_FIELDS };
+
+struct fields {
+    struct growing_text text[N_FIELDS];
+    bool given[N_FIELDS];
+};
+
+static void fields_close(struct fields *f)
 {
+    for (size_t i = 0; i < N_FIELDS; i++)
+        growing_text_close(&f->text[i]);
+}
+
+/* {"role": "...", "content": "..."}, in any order and with other strings beside them; no role is an
+ * empty one. Each text ends with a NUL. TERN_BAD_FILE, or TERN_NO_MEMORY. */
+static enum tern_status take_fields(const char *p, const char *end, struct fields *f)
+{
+    static const char *const names[] = {"role", "content", "id", "name"};
     struct growing_text key = {0}, other = {0};
-    bool has_content = false;
     char mark = ',';
     p = skip_space(p, end);
     p = p < end && *p == '{' ? p + 1 : NULL;
     while (p && mark == ',') {
+        size_t i = 0;
         if (!(p = take_string(&key, p, end, ":", &mark)))
             break;
-        bool is_role = key.n == 4 && !memcmp(key.p, "role", 4);
-        bool is_content = key.n == 7 && !memcmp(key.p, "content", 7);
-        has_content |= is_content;
-        p = take_string(is_role ? role : is_content ? content : &other, p, end, ",}", &mark);
+        while (i < N_FIELDS && (key.n != strlen(names[i]) || memcmp(key.p, names[i], key.n)))
+            i++;
+        if (i < N_FIELDS)
+            f->given[i] = true;
+        p = take_string(i < N_FIELDS ? &f->text[i] : &other, p, end, ",}", &mark);
     }
-    bool failed = key.failed || role->failed || content->failed;
+    bool failed = key.failed;
     growing_text_close(&key);
     growing_text_close(&other);
+    for (size_t i = 0; i < N_FIELDS; i++) {
+        growing_text_add(&f->text[i], "", 1);
+        failed |= f->text[i].failed;
+        f->text[i].n -= !f->text[i].failed;
+    }
     if (failed)
         return TERN_NO_MEMORY;
-    return p && has_content && skip_space(p, end) == end ? TERN_OK : TERN_BAD_FILE;
+    return p && f->given[CONTENT] && skip_space(p, end) == end ? TERN_OK : TERN_BAD_FILE;
 }
 
-/* The message in a line that is not empty: the system text first, if at all; then the others in
- * turns. TERN_BAD_FILE without a sentence. */
+static bool is_role(const struct fields *f, const char *role)
+{
+    return f->text[ROLE].n == strlen(role) && !memcmp(f->text[ROLE].p, role, f->text[ROLE].n);
+}
+
+/* The system text first, if at all; then the others in turns, calls behind an assistant's message and
+ * results behind calls. TERN_BAD_FILE where this is none of them. */
+static enum tern_status add_fields(struct conversation *c, const struct fields *f,
+                                   struct tern_error *e)
+{
+    const struct growing_text *text = &f->text[CONTENT];
+    const char *last = c->n > 1 ? c->list[c->n - 1].role : "";
+    const struct tern_call call = {f->text[ID].p, f->text[NAME].p, text->p};
+    bool answered = *last == 'a' && !c->list[c->n - 1].n_calls;
+    if (is_role(f, "call") && *last == 'a')
+        return conversation_add_call(c, &call, e);
+    if (is_role(f, "tool") && conversation_n_waiting(c))
+        return conversation_add_result(c, f->given[ID] ? f->text[ID].p : NULL, text->p, text->n, e);
+    const char *role =
+        is_role(f, "system") && c->n == 1 && !c->list->text ? "system"
+        : is_role(f, "user") && (c->n == 1 || answered)     ? "user"
+        : is_role(f, "assistant") && *last && *last != 'a' && !conversation_n_waiting(c)
+            ? "assistant"
+            : NULL;
+    return role ? conversation_add(c, role, text->p, text->n, e) : TERN_BAD_FILE;
+}
+
+/* The message in a line that is not empty. TERN_BAD_FILE without a sentence. */
 static enum tern_status add_line(struct conversation *c, const char *p, const char *end,
                                  struct tern_error *e)
 {
-    static const char *const roles[] = {"system", "user", "assistant"};
-    struct growing_text role = {0}, content = {0};
-    size_t i = 0;
-    enum tern_status s = take_message(p, end, &role, &content);
-    while (!s && i < 3 && (role.n != strlen(roles[i]) || memcmp(role.p, roles[i], role.n)))
-        i++;
-    bool fits = i == 0 ? c->n == 1 && !c->list->text : i == 2 - c->n % 2;
+    struct fields f = {0};
+    enum tern_status s = take_fields(p, end, &f);
     if (s == TERN_NO_MEMORY)
         no_memory(e);
-    else if (!s && fits)
-        s = conversation_add(c, roles[i], content.n ? content.p : "", content.n, e);
-    else
+    else if (!s && (s = add_fields(c, &f, e)) == TERN_USAGE)
         s = TERN_BAD_FILE;
-    growing_text_close(&role);
-    growing_text_close(&content);
+    fields_close(&f);
+    return s;
+}
+
+enum tern_status conversation_take_result(struct conversation *c, const char *line, size_t n,
+                                          struct tern_error *e)
+{
+    struct fields f = {0};
+    enum tern_status s = take_fields(line, line + n, &f);
+    if (!s)
+        s = conversation_add_result(c, f.given[ID] ? f.text[ID].p : NULL, f.text[CONTENT].p,
+                                    f.text[CONTENT].n, e);
+    else
+        s = s == TERN_NO_MEMORY
+                ? no_memory(e)
+                : parser_usage(e, "a result of a call is a line such as {\"id\": \"...\", "
+                                  "\"content\": \"...\"}");
+    fields_close(&f);
     return s;
 }
 
@@ -315,7 +513,7 @@ enum tern_status conversation_load(struct conversation *c, const char *path, str
                      path, line);
     }
     free(text);
-    if (!s && (loaded.n < 3 || loaded.n % 2 == 0)) {
+    if (!s && (loaded.n < 3 || *loaded.list[loaded.n - 1].role == 'u')) {
         snprintf(e->text, sizeof e->text, "%.300s: %s", path,
                  loaded.n < 3 ? "it holds no answered message" : "its last message has no answer");
         s = TERN_BAD_FILE;

@@ -113,6 +113,19 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
                       .value = "NAME",
                       .help = "use a built-in chat template (chatml, llama3, ...) instead of the "
                               "model's own"},
+    [OPT_TOOLS] = {.names = "tools",
+                   .kind = TEXT,
+                   .value = "FILE",
+                   .help = "let the model call the tools in FILE (JSON, as in OpenAI's API); a call "
+                           "is printed as a line of JSON"},
+    [OPT_TOOL_CHOICE] = {.names = "tool-choice",
+                         .kind = TEXT,
+                         .value = "WHAT",
+                         .help = "auto (default), none, required, or the name of the function to "
+                                 "call"},
+    [OPT_PARALLEL_TOOLS] = {.names = "parallel-tools",
+                            .kind = FLAG,
+                            .help = "let one answer call several tools"},
 
     [OPT_GREEDY] = {.title =
                         "Choice of tokens (defaults: the model's own if it has any, else these)",

@@ -74,7 +74,8 @@ static bool needs_model(enum run_option job)
 static enum tern_status check_constraint(const struct run_options *o, struct tern_error *e)
 {
     static const enum run_option kinds[] = {OPT_JSON,  OPT_JSON_SCHEMA, OPT_JSON_SCHEMA_FILE,
-                                            OPT_REGEX, OPT_GRAMMAR,     OPT_CHOICE};
+                                            OPT_TOOLS, OPT_REGEX,       OPT_GRAMMAR,
+                                            OPT_CHOICE};
     static const enum run_option others[] = {OPT_NO_FORCE, OPT_CONSTRAINT_BUDGET, OPT_COMPACT,
                                              OPT_FORMAT, OPT_JSON_SCHEMA_LAX};
     enum run_option kind = N_RUN_OPTIONS;
@@ -102,12 +103,12 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
         {OPT_FILE, OPT_PROMPT_IDS},   {OPT_CHAT, OPT_PROMPT_IDS},
         {OPT_SYSTEM, OPT_PROMPT_IDS}, {OPT_SYSTEM_FILE, OPT_PROMPT_IDS},
         {OPT_THINK, OPT_PROMPT_IDS},  {OPT_TEMPLATE, OPT_PROMPT_IDS},
+        {OPT_TOOLS, OPT_PROMPT_IDS},  {OPT_TOOLS, OPT_STOP},
         {OPT_GREEDY, OPT_TEMP},       {OPT_SYSTEM, OPT_SYSTEM_FILE},
         {OPT_VERBOSE, OPT_QUIET}};
     static const enum run_option of_a_text[] = {
-        OPT_CHAT,   OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION,
-        OPT_LOOKUP, OPT_MTP,    OPT_DRAFT,         OPT_CONTEXT_SHIFT, OPT_JSONL,
-        OPT_LOGPROBS};
+        OPT_CHAT, OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION, OPT_LOOKUP,
+        OPT_MTP,  OPT_DRAFT,  OPT_CONTEXT_SHIFT, OPT_JSONL, OPT_LOGPROBS};
     for (size_t i = 0; i < COUNT(pairs); i++)
         if (exclude(o, pairs[i][0], pairs[i][1], e))
             return TERN_USAGE;
@@ -117,6 +118,12 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
         return parser_usage(e, "--session-new belongs to --session");
     if (o->value[OPT_KEEP].given && !o->value[OPT_CONTEXT_SHIFT].given)
         return parser_usage(e, "--keep belongs to --context-shift");
+    if (!o->value[OPT_TOOLS].given &&
+        (o->value[OPT_TOOL_CHOICE].given || o->value[OPT_PARALLEL_TOOLS].given))
+        return parser_usage(
+            e, "--%.*s belongs to --tools",
+            OPTION_NAME(&option_rows[o->value[OPT_TOOL_CHOICE].given ? OPT_TOOL_CHOICE
+                                                                     : OPT_PARALLEL_TOOLS]));
     for (size_t i = 0; i < COUNT(of_a_text) && needs_model(o->job); i++)
         if (exclude(o, of_a_text[i], o->job, e))
             return TERN_USAGE;

@@ -1,0 +1,106 @@
+/* Answers that may call tools: see tool_answer.h. */
+#include "app/run/tool_answer.h"
+
+#include "app/cli/files.h"
+#include "app/cli/json.h"
+#include "app/cli/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum tern_status tool_answer_open(struct tool_answer *t, const struct run_options *o,
+                                  struct tern_error *e)
+{
+    *t = (struct tool_answer){0};
+    return o->value[OPT_TOOLS].given ? files_take(o->value[OPT_TOOLS].text, &t->tools, &t->n, e)
+                                     : TERN_OK;
+}
+
+void tool_answer_close(struct tool_answer *t)
+{
+    tern_answer_close(t->answer);
+    free(t->tools);
+    *t = (struct tool_answer){0};
+}
+
+enum tern_status tool_answer_begin(struct tool_answer *t, const tern_model *model, unsigned flags,
+                                   const tern_token *prompt, size_t n, size_t first_call,
+                                   struct tern_error *e)
+{
+    const struct tern_answer_params p = {.tools = t->tools,
+                                         .tools_bytes = t->n,
+                                         .flags = flags,
+                                         .prompt = prompt,
+                                         .n_prompt = n,
+                                         .first_call = first_call};
+    tern_answer_close(t->answer);
+    t->s = TERN_OK, t->shown = false;
+    return tern_answer_open(&t->answer, model, &p, e);
+}
+
+static bool show_events(struct tool_answer *t, tern_token token, tool_answer_show show, void *arg)
+{
+    struct tern_answer_event x;
+    bool ok = true;
+    while (ok && tern_answer_next(t->answer, &x) != TERN_ANSWER_NONE) {
+        ok = x.kind == TERN_ANSWER_CALL || !show(arg, token, x.text, x.bytes);
+        t->shown |= x.kind != TERN_ANSWER_CALL;
+    }
+    return ok;
+}
+
+bool tool_answer_push(struct tool_answer *t, tern_token token, tool_answer_show show, void *arg,
+                      struct tern_error *e)
+{
+    t->s = tern_answer_push(t->answer, token, e);
+    return !t->s && show_events(t, token, show, arg);
+}
+
+void tool_answer_finish(struct tool_answer *t, tool_answer_show show, void *arg,
+                        struct tern_error *e)
+{
+    if (!t->s)
+        t->s = tern_answer_finish(t->answer, e);
+    if (!t->s)
+        (void)show_events(t, -1, show, arg);
+}
+
+bool tool_answer_calls(const struct tool_answer *t)
+{
+    struct tern_chat_message m = {0};
+    if (t->answer)
+        tern_answer_message(t->answer, &m);
+    return m.n_calls > 0;
+}
+
+static void put(void *arg, const char *text, size_t n)
+{
+    (void)arg;
+    (void)out_text(text, n);
+}
+
+static void print_call(const struct tern_call *call, bool jsonl)
+{
+    out_print("%s{\"id\": \"", jsonl ? "{\"call\": " : "");
+    json_text(put, NULL, call->id, strlen(call->id));
+    out_print("\", \"name\": \"");
+    json_text(put, NULL, call->name, strlen(call->name));
+    out_print("\", \"arguments\": ");
+    for (const char *p = call->arguments; *p; p++)
+        put(NULL, *p == '\n' || *p == '\r' ? " " : p, 1); /* between the parts of JSON */
+    out_print("}%s\n", jsonl ? "}" : "");
+}
+
+enum tern_status tool_answer_remember(const struct tool_answer *t, struct conversation *said,
+                                      bool jsonl, struct tern_error *e)
+{
+    struct tern_chat_message m;
+    tern_answer_message(t->answer, &m);
+    enum tern_status s = conversation_add(said, "assistant", m.text, m.bytes, e);
+    for (size_t i = 0; i < m.n_calls && !s; i++)
+        s = conversation_add_call(said, &m.calls[i], e);
+    for (size_t i = 0; i < m.n_calls && !s; i++)
+        print_call(&m.calls[i], jsonl);
+    (void)out_write("", 0);
+    return s;
+}

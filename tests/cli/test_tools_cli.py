@@ -1,0 +1,129 @@
+"""Tools in a chat: lists, calls that are bound to them, results from lines of JSON and from /tool."""
+
+import json
+import os
+import unittest
+from pathlib import Path
+
+from cli_case import Cli, write_model
+from terminal import Terminal
+
+from tern.weights import keys
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "Weather of a city",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"enum": ["Bonn", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+                "required": ["city", "days"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    {"name": "stop", "description": "Ends", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}},
+]
+CALL = '<call>{"name": "\x0fn-", "arguments": \x0fa0}</call>'
+RULES = (  # mask, value, text
+    (0x20007, 0x20004, "T\x0e0\nU:\2\n"), (3, 0, "U:\2\n"), (0x40003, 0x40001, "A:\2\x0e1\n"), (3, 1, "A:\2\n"),
+    (3, 3, "R:\x0fi- \2\n"), (0x803, 0x802, "A:"), (3, 2, ""),
+)  # fmt: skip
+PARTS = ((3, 0, "\x0ft0"), (3, 1, CALL))
+
+
+def texts(name: str, list_of: tuple[str, ...]) -> dict:
+    data = [text.encode() for text in list_of]
+    return {f"{name}.lengths": keys.U32s([len(d) for d in data]), f"{name}.text": b"".join(data)}
+
+
+def rules(name: str, list_of: tuple) -> dict:
+    return {f"{name}.when": keys.U32s([x for r in list_of for x in r[:2]])} | texts(name, tuple(r[2] for r in list_of))
+
+
+def section() -> bytes:
+    return keys.pack({
+        "name": "tools", "thinking": 0, **rules("rules", RULES), "tools": 1, **rules("parts", PARTS), "styles": keys.U32s([0]),
+        **texts("answer.calls", ("<call>", "", CALL, "", "")),
+    })  # fmt: skip
+
+
+class Tools(Cli):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.model, cls.tools = str(cls.dir / "tools.bin"), cls.dir / "tools.json"
+        write_model(Path(cls.model), 4096, chat=section())
+        cls.tools.write_text(json.dumps(TOOLS))
+
+    def run_tools(self, *more, **how) -> bytes:
+        return self.good(self.model, "-p", "Hi", "--tools", self.tools, "-s", 3, "-q", *more, **how)
+
+    def check(self, call: dict, name: str | None = None):
+        self.assertEqual(set(call), {"id", "name", "arguments"})
+        if call["name"] == "stop":
+            self.assertEqual(call["arguments"], {})
+        else:
+            city, days = call["arguments"]["city"], call["arguments"]["days"]
+            self.assertTrue(city in ("Bonn", "Rome") and 1 <= days <= 9 and len(call["arguments"]) == 2, call)
+        self.assertIn(name, (None, call["name"]))
+
+    def test_a_call_is_bound_to_its_tool(self):
+        for name in ("get_weather", "stop"):
+            out = self.run_tools("--tool-choice", name)
+            self.check(json.loads(out), name)
+
+    def test_several_calls(self):
+        out = self.run_tools("--tool-choice", "required", "--parallel-tools", "-n", 2000, "--temp", 2)
+        calls = [json.loads(line) for line in out.splitlines() if line.startswith(b'{"id"')]  # the last may be cut
+        self.assertGreater(len(calls), 1)
+        for call in calls:
+            self.check(call)
+
+    def test_jsonl(self):
+        lines = [json.loads(line) for line in self.run_tools("--tool-choice", "required", "--jsonl").splitlines()]
+        calls = [line["call"] for line in lines if "call" in line]
+        self.assertEqual(len(calls), 1)
+        self.check(calls[0])
+
+    def test_results_are_lines_of_json(self):
+        """And their text is plain: the template writes it behind the id of its call."""
+        first = json.loads(self.run_tools("--tool-choice", "stop"))
+        result = json.dumps({"id": first["id"], "content": "done <call>"}).encode() + b"\n"
+        out = self.run_tools("--tool-choice", "stop", stdin=result)
+        calls = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual([call["name"] for call in calls], ["stop", "stop"])
+        self.assertNotEqual(calls[0]["id"], calls[1]["id"])
+        wrong = self.run_it(self.model, "-p", "Hi", "--tools", self.tools, "--tool-choice", "stop", stdin=b'{"id": "x", "content": "y"}\n')
+        self.assertEqual((wrong.returncode, b"no call with the id 'x'" in wrong.stderr), (2, True))
+
+    def test_in_a_chat(self):
+        t = Terminal([self.model, "--tools", self.tools, "--tool-choice", "stop", "-s", 3, "--chat"])
+        self.addCleanup(t.close)
+        t.until(b">>> ")
+        self.check(json.loads(t.say("Hi")), "stop")
+        saved = self.dir / "talk.jsonl"
+        self.check(json.loads(t.say("/tool done")), "stop")
+        t.say(f"/save {saved}")
+        roles = [json.loads(line)["role"] for line in saved.read_text().splitlines()]
+        self.assertEqual(roles, ["user", "assistant", "call", "tool", "assistant", "call"])
+        t.say("/clear")
+        t.say(f"/load {saved}")
+        self.check(json.loads(t.say("/tool again")), "stop")
+        os.write(t.fd, b"\x04")
+
+    def test_what_does_not_fit(self):
+        broken = self.dir / "broken.json"
+        broken.write_text('[{"name": "a b"}]')
+        for args, word in (
+            (["--tools", broken], "letters, digits"), (["--tools", self.tools, "--tool-choice", "x"], "none of auto"),
+            (["--tool-choice", "auto"], "belongs to --tools"), (["--tools", self.tools, "--json"], "--json"),
+            (["--tools", self.tools, "--template", "chatml"], "no tools"),
+        ):  # fmt: skip
+            self.assertIn(word, self.bad(2, self.model, "-p", "Hi", *args))
+
+
+if __name__ == "__main__":
+    unittest.main()
