@@ -6,7 +6,7 @@
 
 enum { CUTS = 6 * (3 + 2) }; /* rules read at most: 6 types at 3 places, of which two are joined */
 
-struct spelling {
+struct speller {
     const struct chat *c;
     enum answer_spelling how;
     struct buffer *out; /* reserved: its bytes do not move */
@@ -26,7 +26,7 @@ static size_t spelled_size(const struct chat *c, size_t n)
     return n + (n / 2 + 1) * (eos + 2);
 }
 
-static void put_special(struct spelling *s, const char *name, size_t n)
+static void put_special(struct speller *s, const char *name, size_t n)
 {
     static const char mark[] = {(char)ANSWER_SPECIAL, (char)ANSWER_SPECIAL_END};
     uint32_t flags;
@@ -40,7 +40,7 @@ static void put_special(struct spelling *s, const char *name, size_t n)
 }
 
 /* A literal: up to the next value or list, which *p then is at. */
-static struct mark put_literal(struct spelling *s, const char **p, const char *end)
+static struct mark put_literal(struct speller *s, const char **p, const char *end)
 {
     size_t from = s->out->n;
     while (*p < end && **p != CHAT_VALUE && **p != CHAT_LIST) {
@@ -55,7 +55,7 @@ static struct mark put_literal(struct spelling *s, const char **p, const char *e
     return (struct mark){s->out->p + from, s->out->n - from};
 }
 
-static struct mark put_all(struct spelling *s, struct mark text)
+static struct mark put_all(struct speller *s, struct mark text)
 {
     const char *p = text.p;
     return put_literal(s, &p, text.p + text.n);
@@ -74,7 +74,7 @@ static bool is_value(const char *p, const char *end, char what)
     return end - p >= 3 && *p == CHAT_VALUE && p[1] == what;
 }
 
-static bool cut_argument(struct spelling *s, unsigned when, struct argument *out)
+static bool cut_argument(struct speller *s, unsigned when, struct argument *out)
 {
     const struct chat *c = s->c;
     const struct chat_rule *rule = chat_rule_find(c->parts, c->n_parts, CHAT_PART_ARGUMENT | when);
@@ -107,8 +107,7 @@ static bool begins_with(struct mark text, struct mark with)
 }
 
 /* An argument of this type alone, and what stands between two: joined holds after, between, before. */
-static bool cut_list(struct spelling *s, unsigned type, struct argument *alone,
-                     struct mark *between)
+static bool cut_list(struct speller *s, unsigned type, struct argument *alone, struct mark *between)
 {
     struct argument first, last;
     if (!cut_argument(s, type | CHAT_PART_FIRST | CHAT_PART_LAST, alone) ||
@@ -126,7 +125,7 @@ static bool cut_list(struct spelling *s, unsigned type, struct argument *alone,
     return equal((struct mark){between->p + between->n, alone->before.n}, alone->before);
 }
 
-static bool read_list(struct spelling *s, struct answer_list *out)
+static bool read_list(struct speller *s, struct answer_list *out)
 {
     static const unsigned types[] = {CHAT_PART_OBJECT, CHAT_PART_ARRAY, CHAT_PART_NUMBER,
                                      CHAT_PART_BOOL, CHAT_PART_NULL};
@@ -161,7 +160,7 @@ static bool ends_word(struct mark literal)
     return literal.n && !tools_is_id(literal.p, 1);
 }
 
-static bool read_call(struct spelling *s, struct mark call, struct answer_form *out)
+static bool read_call(struct speller *s, struct mark call, struct answer_form *out)
 {
     const char *p = call.p, *end = p + call.n;
     bool value = false; /* the step before is one, and its end must be seen */
@@ -194,7 +193,7 @@ enum tern_status answer_form_open(struct answer_form *out, const struct chat *c,
                                   enum answer_spelling spelling, struct tern_error *e)
 {
     const struct chat_form *f = &c->forms[i];
-    struct spelling s = {c, spelling, &out->bytes};
+    struct speller s = {c, spelling, &out->bytes};
     size_t size = f->trigger.n + f->begin.n + f->call.n + f->between.n + f->end.n;
     *out = (struct answer_form){0};
     size_t largest = 0;

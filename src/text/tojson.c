@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/real.h"
 #include "text/unicode.h"
 
 bool tojson_check(uint32_t style)
@@ -23,63 +24,6 @@ static bool put(struct buffer *out, const char *text)
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
-enum {
-    DIGITS = 17,
-    PARSE_MAX = 1100
-}; /* of a double; no double needs more digits to be told apart */
-
-/* The double nearest to digits[0..n) * 10^e: strtod, with no point in its text, which a locale may
- * spell in another way. */
-static double from_digits(const char *digits, size_t n, long e)
-{
-    char text[PARSE_MAX + 32];
-    size_t kept = n < PARSE_MAX ? n : PARSE_MAX;
-    memcpy(text, digits, kept);
-    if (n > kept) { /* what is dropped is more than nothing: it decides ties upward */
-        e += (long)(n - kept) - 1;
-        text[kept++] = '1';
-    }
-    snprintf(text + kept, sizeof text - kept, "e%ld", e);
-    return strtod(text, NULL);
-}
-
-/* The first `n` digits of x, rounded to nearest; returns the exponent of the first. */
-static long to_digits(double x, size_t n, char *digits)
-{
-    char text[64], *p = text;
-    size_t at = 0;
-    snprintf(text, sizeof text, "%.*e", (int)n - 1, x);
-    for (; *p != 'e'; p++)
-        if (*p >= '0' && *p <= '9')
-            digits[at++] = *p;
-    return strtol(p + 1, NULL, 10);
-}
-
-/* The last digit up by one: beside a power of two the interval of a double is wider above. */
-static bool step_up(char *digits, size_t n)
-{
-    while (n && digits[n - 1] == '9')
-        digits[--n] = '0';
-    if (n)
-        digits[n - 1]++;
-    return n > 0;
-}
-
-/* The shortest digits that give x > 0 [Gay 1990, mode 0]; *n of them. */
-static long shortest(double x, char digits[DIGITS + 1], size_t *n)
-{
-    long e = 0;
-    for (*n = 1; *n <= DIGITS; ++*n) {
-        e = to_digits(x, *n, digits);
-        if (from_digits(digits, *n, e - (long)*n + 1) == x)
-            return e;
-        if (step_up(digits, *n) && from_digits(digits, *n, e - (long)*n + 1) == x)
-            return e;
-    }
-    *n = DIGITS;
-    return e;
-}
-
 static bool put_zeros(struct buffer *out, long n)
 {
     bool ok = true;
@@ -91,21 +35,21 @@ static bool put_zeros(struct buffer *out, long n)
 /* x >= 0 as Python's repr: with an exponent below 1e-4 and from 1e16 on. */
 static bool put_double(double x, struct buffer *out)
 {
-    char digits[DIGITS + 1], exponent[24];
+    char digits[REAL_DIGITS + 1], exponent[24];
     size_t n;
     if (x == 0)
         return put(out, "0.0");
-    long e = shortest(x, digits, &n);
-    if (e >= 16 || e < -4) {
-        snprintf(exponent, sizeof exponent, "e%c%02ld", e < 0 ? '-' : '+', e < 0 ? -e : e);
+    long e = real_shortest(x, digits, &n); /* 0.ddd * 10^e */
+    if (e > 16 || e < -3) {
+        snprintf(exponent, sizeof exponent, "e%c%02ld", e < 1 ? '-' : '+', e < 1 ? 1 - e : e - 1);
         return buffer_add(out, digits, 1) &&
                (n == 1 || (put(out, ".") && buffer_add(out, digits + 1, n - 1))) &&
                put(out, exponent);
     }
-    if (e < 0)
-        return put(out, "0.") && put_zeros(out, -e - 1) && buffer_add(out, digits, n);
-    size_t whole = (size_t)e + 1 < n ? (size_t)e + 1 : n;
-    return buffer_add(out, digits, whole) && put_zeros(out, e + 1 - (long)n) && put(out, ".") &&
+    if (e <= 0)
+        return put(out, "0.") && put_zeros(out, -e) && buffer_add(out, digits, n);
+    size_t whole = (size_t)e < n ? (size_t)e : n;
+    return buffer_add(out, digits, whole) && put_zeros(out, e - (long)n) && put(out, ".") &&
            (whole < n ? buffer_add(out, digits + whole, n - whole) : put(out, "0"));
 }
 
@@ -117,25 +61,21 @@ bool tojson_put_number(const char *p, size_t n, bool json, struct buffer *out)
     if (integer)
         return n == 2 && minus && p[1] == '0' ? put(out, "0") : buffer_add(out, p, n);
     struct buffer digits = {0};
-    long e = 0, more = 0;
-    bool ok = true, point = false, started = false;
+    long e = 0, exponent = 0;
+    bool ok = true, point = false, below = false;
     for (p += minus; p < end && (*p | 32) != 'e' && ok; p++) {
         point |= *p == '.';
-        started |= *p >= '1' && *p <= '9';
         if (*p == '.')
             continue;
-        e -= point;
-        if (started)
-            ok = buffer_add(&digits, p, 1);
+        e += !point;
+        ok = buffer_add(&digits, p, 1);
     }
-    for (bool below = false, first = true; p < end; p++, first = false) {
+    for (p += p < end; p < end; p++) {
         below |= *p == '-';
-        if (!first && *p >= '0' && *p <= '9' && more > -1000000 && more < 1000000)
-            more = more * 10 + (below ? '0' - *p : *p - '0');
+        if (*p >= '0' && *p <= '9' && exponent < 100000000)
+            exponent = 10 * exponent + (*p - '0');
     }
-    for (; digits.n && digits.p[digits.n - 1] == '0'; digits.n--)
-        e++;
-    double x = ok && digits.n ? from_digits(digits.p, digits.n, e + more) : 0;
+    double x = ok ? real_of_digits(digits.p, digits.n, e + (below ? -exponent : exponent)) : 0;
     buffer_close(&digits);
     return ok && (!minus || put(out, "-")) &&
            (x > 1.7976931348623157e308 ? put(out, json ? "Infinity" : "inf") : put_double(x, out));
