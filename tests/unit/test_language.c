@@ -315,6 +315,19 @@ START_TEST(masks_share_the_states_of_a_counter)
 }
 END_TEST
 
+/* A bound is kept where a rest of the pattern comes to it within the bytes that a mask looks at. */
+START_TEST(masks_keep_the_bounds_that_they_reach)
+{
+    struct budget b = purse();
+    struct languages *ls = languages_open(&b);
+    lang a = lang_and(ls, regex(ls, "^a(bcdefgh)?$"), lang_length(ls, 0, 0, 4));
+    check_near(ls, a, lang_near(ls, a, 3), 3);
+    a = lang_and(ls, regex(ls, "^(aaaaa|bbbb)$"), lang_length(ls, 0, 5, LANG_MANY));
+    check_near(ls, a, lang_near(ls, a, 3), 3);
+    languages_close(ls);
+}
+END_TEST
+
 START_TEST(subsets_and_texts)
 {
     struct budget b = purse();
@@ -466,5 +479,6 @@ END_TEST
 SUITE("language", LOOP(expressions_are_sets, 0, 100),
       LOOP(large_bounds_are_not_counted, 0, sizeof large / sizeof *large),
       TEST(what_cannot_be_proven_is_not_claimed), TEST(masks_share_the_states_of_a_counter),
-      TEST(subsets_and_texts), TEST(all_texts_come_in_order), TEST(leaves_are_languages),
+      TEST(masks_keep_the_bounds_that_they_reach), TEST(subsets_and_texts),
+      TEST(all_texts_come_in_order), TEST(leaves_are_languages),
       LOOP(every_failing_allocation_is_reported, 0, 2), LOOP(every_budget_is_kept, 0, 2))
