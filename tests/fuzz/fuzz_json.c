@@ -1,6 +1,6 @@
 /* Fuzz target: the reader of JSON texts. Asserted: every member is found by its key, places and counts
  * of children agree, an error has a sentence, and all bytes come back to the budget. */
-#include "sample/constraint/json_read.h"
+#include "text/json_read.h"
 
 #include <assert.h>
 #include <string.h>
