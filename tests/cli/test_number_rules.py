@@ -143,7 +143,7 @@ class NumberRules(unittest.TestCase):
         rules = [random_rule(self.random, self.random.choice([1, 2, 4])) for _ in range(150)]
         rules += [Rule([w]) for w in (("lo", "0"), ("xlo", "0"), ("hi", "-3.5"), ("not", "1"), ("unit", "0.01"))]
         rules += [Rule([("lo", "0"), ("unit", "1")]), Rule([("lo", "-7.5"), ("hi", "12.25")])]
-        rules += [Rule([("lo", "0"), ("hi", "123456")]), Rule([("unit", "0.00007")])] * 8
+        rules += [Rule([("lo", "0"), ("hi", "123456")]), Rule([("unit", "0.00025")])] * 8
         answers = ask([line for rule in rules for line in (rule.command(), *(f"near {n}" for n in (1, 2)))])
         others = 0
         for n, rule in enumerate(rules):
