@@ -7,8 +7,7 @@ void lang_first(struct languages *ls, lang a, uint64_t set[4])
 {
     memset(set, 0, 4 * sizeof *set);
     for (unsigned byte = 0; byte < 256; byte++) {
-        lang to = lang_step(ls, a, (unsigned char)byte);
-        if (to != LANG_NONE && to != LANG_FAIL)
+        if (lang_step(ls, a, (unsigned char)byte) != LANG_NONE)
             set[byte >> 6] |= (uint64_t)1 << (byte & 63);
     }
 }
