@@ -122,7 +122,7 @@ static bool members_match(struct check *c, const struct object_shape *o, uint32_
         return n >= o->min && n <= o->max;
     }
     const struct json_value *v = &c->j->values[member];
-    const char *p = c->j->text + v->key;
+    const char *p = v->n_key ? c->j->text + v->key : "";
     for (uint32_t i = 0; i < o->members.n; i++) {
         const struct member *m = &s->members[o->members.first + i];
         const struct shape_key *k = &s->keys[m->key];
@@ -171,7 +171,7 @@ static bool find(struct check *c, uint32_t node, uint32_t value)
 {
     const struct node *x = &c->s->nodes[node];
     const struct json_value *v = &c->j->values[value];
-    const char *p = c->j->text + v->text;
+    const char *p = v->n_text ? c->j->text + v->text : "";
     switch ((enum json_type)v->type) {
     case JSON_NULL:
         return x->literals & SHAPE_NULL;

@@ -22,7 +22,7 @@ uint32_t key_of_bytes(struct schema *s, const char *p, size_t n)
         return slot ? slot->number - 1 : 0;
     if (!schema_room(s, &out->keys, &s->key_capacity, out->n_keys + 1, sizeof *out->keys) ||
         !schema_room(s, &s->marks, &s->mark_capacity, out->n_keys + 1, sizeof *s->marks) ||
-        !schema_room(s, &out->text, &s->text_capacity, out->n_text + n, 1))
+        !schema_room(s, &out->text, &s->text_capacity, (size_t)out->n_text + n + 1, 1))
         return 0;
     if (n)
         memcpy(out->text + out->n_text, p, n);

@@ -335,15 +335,17 @@ literal sub_simplest(struct schema *s, uint32_t x)
 {
     uint32_t negative = 0, value = s->subs[x].value;
     for (uint32_t links = 0; x >= N_FIXED_SUBS && sub_read(s, x); links++) {
-        const struct keyword *k = sub_keyword(s, x, 0);
-        if (!s->subs[x].n_keywords)
+        if (!s->subs[x].n_keywords) {
             x = SUB_TRUE;
-        else if (s->subs[x].n_keywords > 1 || (k->id != K_REF && k->id != K_NOT))
             break;
-        else if (links > s->json.n_values || !schema_step(s, 1))
+        }
+        const struct keyword *k = sub_keyword(s, x, 0);
+        if (s->subs[x].n_keywords > 1 || (k->id != K_REF && k->id != K_NOT))
+            break;
+        if (links > s->json.n_values || !schema_step(s, 1))
             return schema_refuse(s, value, keyword_name(s, k), "it leads back to itself"),
                    LITERAL_FALSE;
-        else if (k->id == K_REF)
+        if (k->id == K_REF)
             x = k->sub;
         else
             negative ^= NOT, x = sub_of(s, k->value, s->subs[x].scope);
