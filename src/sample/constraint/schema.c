@@ -67,24 +67,34 @@ static void close_all(struct schema *s)
     json_close(&s->json);
 }
 
+static enum tern_status compile_once(struct schema *s, const char *text, size_t n)
+{
+    *s->out = (struct shapes){0};
+    enum tern_status status = json_read(&s->json, text, n, "schema", s->budget, s->error);
+    if (status)
+        return status;
+    s->out->languages = s->languages = languages_open(s->budget);
+    if (!s->languages) {
+        json_close(&s->json);
+        return budget_refuse(s->budget, s->error, "schema");
+    }
+    compile(s);
+    fit_all(s);
+    close_all(s);
+    if (s->status)
+        shapes_free(s->out);
+    return s->status;
+}
+
 enum tern_status schema_compile(struct shapes *out, const char *text, size_t n, unsigned flags,
                                 struct budget *budget, struct schema_notes *notes,
                                 struct tern_error *e)
 {
     struct schema s = {.budget = budget, .out = out, .error = e, .notes = notes, .flags = flags};
-    *out = (struct shapes){0};
-    enum tern_status status = json_read(&s.json, text, n, "schema", budget, e);
-    if (status)
+    struct schema again = s;
+    enum tern_status status = compile_once(&s, text, n);
+    if (!s.crowded || !(flags & SCHEMA_LAX))
         return status;
-    out->languages = s.languages = languages_open(budget);
-    if (!out->languages) {
-        json_close(&s.json);
-        return budget_refuse(budget, e, "schema");
-    }
-    compile(&s);
-    fit_all(&s);
-    close_all(&s);
-    if (s.status)
-        shapes_free(out);
-    return s.status;
+    again.loose = true;
+    return compile_once(&again, text, n);
 }

@@ -1,7 +1,7 @@
 /* A JSON schema's text becomes shapes. Draft 2020-12, and the spelling of drafts 4 to 2019-09.
  *
  * A keyword that cannot be kept exactly is refused: "schema: KEYWORD at #/place: reason". With
- * SCHEMA_LAX it is left out instead, and listed: what comes out may then break that keyword. */
+ * SCHEMA_LAX it is left out instead, and listed: it counts as kept, and what comes out may break it. */
 #ifndef CONSTRAINT_SCHEMA_H
 #define CONSTRAINT_SCHEMA_H
 

@@ -34,6 +34,8 @@ static void negate_one_of(struct tableau *t, uint32_t sub, uint32_t list)
     struct schema *s = t->s;
     uint32_t first = schema_value(s, list)->first;
     option_begin(t);
+    if (s->loose) /* left out: it counts as kept, either way */
+        return;
     for (uint32_t c = first; c; c = schema_value(s, c)->next)
         option_add(t, (struct goal){
                           .kind = GOAL_LITERAL, .a = sub_literal(s, sub, c) ^ NOT, .quiet = true});

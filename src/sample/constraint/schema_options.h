@@ -26,6 +26,8 @@ struct tableau {
     const struct goal **options;
     struct branch *branches; /* still to go */
     uint32_t n_options, option_capacity, n_branches, branch_capacity;
+    const char *chooser; /* the last keyword that split a branch, of this sub; NULL: none */
+    uint32_t choosers_sub;
 };
 
 enum truth { FALSE, OPEN, TRUE };

@@ -142,6 +142,8 @@ struct schema {
     unsigned flags;
     enum dialect dialect;
     uint32_t depth; /* of sub-schemas that apply to one place: $ref, allOf and so on */
+    bool crowded;   /* refused, because conditions combine in too many ways */
+    bool loose;     /* the second try, of lax: oneOf is read as anyOf where branches may overlap */
     struct json json;
     struct chunk *chunks;
 

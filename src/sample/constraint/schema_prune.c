@@ -205,6 +205,19 @@ static bool number_nodes(struct pruner *p)
     return true;
 }
 
+/* Every state of every language is decided now, so that no budget is needed for it later. */
+static bool decide(struct schema *s)
+{
+    const struct shapes *out = s->out;
+    bool good = true;
+    for (uint32_t i = 0; i < out->n_nodes && good; i++)
+        good = lang_decide(s->languages, out->nodes[i].string) != LANG_UNKNOWN &&
+               lang_decide(s->languages, out->nodes[i].number) != LANG_UNKNOWN;
+    for (uint32_t i = 0; i < out->n_classes && good; i++)
+        good = lang_decide(s->languages, out->classes[i].keys) != LANG_UNKNOWN;
+    return good || schema_no_budget(s);
+}
+
 bool prune(struct schema *s, uint32_t root)
 {
     struct pruner p = {.s = s};
@@ -239,5 +252,5 @@ bool prune(struct schema *s, uint32_t root)
     out->root = p.number[root];
     out->n_objects = to.n_objects, out->n_arrays = to.n_arrays, out->n_items = to.n_items;
     out->n_members = to.n_members, out->n_classes = to.n_classes;
-    return !s->status;
+    return !s->status && decide(s);
 }

@@ -6,6 +6,7 @@
 #include "sample/constraint/schema_same.h"
 #include "sample/constraint/schema_uri.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- what the document names ---- */
@@ -246,8 +247,11 @@ uint32_t ref_target(struct schema *s, uint32_t scope, uint32_t value)
         for (resource = 0; resource < s->n_resources; resource++)
             if (s->resources[resource].n == n && !memcmp(s->resources[resource].uri, p, n))
                 break;
-    if (resource == s->n_resources)
-        return schema_refuse(s, v->parent, r->name, "the document is not here"), SUB_FALSE;
+    if (resource == s->n_resources) {
+        char why[120];
+        snprintf(why, sizeof why, "the document \"%.*s\" is not here", (int)n, p);
+        return schema_leave_out(s, v->parent, r->name, why) ? SUB_TRUE : SUB_FALSE;
+    }
     n = v->n_text > before ? v->n_text - before - 1 : 0;
     memcpy(p, schema_text(s, value) + before + 1, n);
     n = uri_decode(p, n);

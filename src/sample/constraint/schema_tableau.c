@@ -212,7 +212,12 @@ static void take_one_of(struct tableau *t, uint32_t sub, uint32_t list)
     for (uint32_t i = 0; i < n && !s->status; i++) {
         option_literal(t, x[i]);
         for (uint32_t k = 0; k < n; k++)
-            if (k != i && schema_step(s, 1) && !disjoint(s, t->type, &t->branch, x[i], x[k]))
+            if (k == i || !schema_step(s, 1) || disjoint(s, t->type, &t->branch, x[i], x[k]))
+                continue;
+            else if (s->loose)
+                schema_leave_out(s, s->subs[sub].value, "oneOf",
+                                 "read as anyOf: the branches overlap in too many ways");
+            else
                 option_add(t, (struct goal){.kind = GOAL_LITERAL, .a = x[k] ^ NOT, .quiet = true});
     }
 }
@@ -318,6 +323,10 @@ static void take(struct tableau *t, const struct goal *g)
         return;
     case GOAL_KEYWORD:
         take_keyword(t, g->a, g->b);
+        if (t->chooses && t->n_options > 1) {
+            t->chooser = keyword_name(t->s, sub_keyword(t->s, g->a, g->b));
+            t->choosers_sub = g->a;
+        }
         return;
     case GOAL_DEPENDENCY:
         take_dependency(t, g->a, g->b);
@@ -349,8 +358,10 @@ static void too_many(struct tableau *t)
 {
     struct schema *s = t->s;
     literal first = s->literals[s->nodes[t->node].literals.first];
-    schema_refuse(s, s->subs[first >> 1].value, t->type == T_OBJECT ? "object" : "array",
-                  "its conditions combine in too many ways");
+    uint32_t sub = t->chooser ? t->choosers_sub : first >> 1;
+    s->crowded = true;
+    schema_refuse(s, s->subs[sub].value, t->chooser ? t->chooser : "conditions",
+                  "they combine in too many ways");
 }
 
 /* What holds where an option of one atom does not: then the branches do not overlap. */
