@@ -317,6 +317,32 @@ START_TEST(unique_objects)
 }
 END_TEST
 
+/* An array of unique items in another one: after any first item a number must come, and the search for
+ * an end must not follow the endless other items. */
+START_TEST(unique_that_contain)
+{
+    char out[4096];
+    start();
+    uint32_t number = made_number(&s, made_integers(&s, 1));
+    const uint32_t items[] = {NODE_ANY, number};
+    uint32_t item = made_array(&s, NODE_NONE,
+                               (struct array_shape){.max = 4,
+                                                    .unique = 1,
+                                                    .n_contains = 1,
+                                                    .contains_min = {1},
+                                                    .contains_max = {SHAPE_NO_LIMIT}},
+                               items, 2);
+    s.root = made_array(&s, NODE_NONE, (struct array_shape){.max = 3, .unique = 1}, &item, 1);
+    open_with(0);
+    takes("[[true,1],[1,true]]");
+    refuses("[[true,1],[true,1", "]");
+    refuses("[[true,1,", "t");
+    for (uint64_t seed = 0; seed < 50; seed++)
+        ck_assert_msg(reader_walk(&k, seed, 40, out, sizeof out) != SIZE_MAX, "%s", out);
+    end();
+}
+END_TEST
+
 /* A key pattern of two keys, both of which must come: the second one is forced. */
 START_TEST(few_keys)
 {
@@ -476,6 +502,6 @@ START_TEST(small_budgets)
 END_TEST
 
 SUITE("json recognizer", TEST(any_value), TEST(blanks_have_one_style), TEST(members_in_order),
-      TEST(alternatives), TEST(contains), TEST(unique_items), TEST(unique_objects), TEST(few_keys),
-      TEST(strings_of_three_characters), LOOP(walks, 0, 3), LOOP(back_and_compact, 0, 3),
-      TEST(signatures), TEST(small_budgets))
+      TEST(alternatives), TEST(contains), TEST(unique_items), TEST(unique_objects),
+      TEST(unique_that_contain), TEST(few_keys), TEST(strings_of_three_characters),
+      LOOP(walks, 0, 3), LOOP(back_and_compact, 0, 3), TEST(signatures), TEST(small_budgets))

@@ -363,27 +363,41 @@ static bool count_item(const struct array_shape *a, struct thread *th, uint32_t 
     return true;
 }
 
+/* Adds the threads of an item that is counted for the conditions in m. With `needed`, only where it is
+ * one that must still come, if any must. */
+static bool add_items(struct json *j, const struct level *l, const struct thread *th, bool needed)
+{
+    const struct array_shape *a = &j->shapes.arrays[th->shape];
+    uint32_t last = (a->items.n >> a->n_contains) - 1, at = l->n < last ? l->n : last, need = 0;
+    for (uint32_t i = 0; i < a->n_contains; i++)
+        need |= (uint32_t)(th->count[i] < a->contains_min[i]) << i;
+    for (uint32_t m = 0; m < 1u << a->n_contains && l->n < a->max; m++) {
+        uint32_t want = j->shapes.items[a->items.first + (at << a->n_contains | m)];
+        if (want == NODE_NONE || (needed && need && !(m & need)))
+            continue;
+        struct thread *made = draft_copy(j, th);
+        if (!made)
+            return false;
+        made->want = want;
+        if (!count_item(a, made, m) ||
+            !((l->n + 1 >= a->min && !a->n_contains) ||
+              shape_array_open(&j->shapes, a, l->n + 1, made->count, NULL, NULL)))
+            draft_undo(j, made);
+    }
+    return true;
+}
+
 enum step item_begin(struct json *j, struct track *t, struct place *p, enum phase phase)
 {
     const struct level *l = level_at(t, p->top);
-    draft_start(j, l);
-    j->head.n++;
-    for (THREADS(j, l, th)) {
-        const struct array_shape *a = &j->shapes.arrays[th->shape];
-        uint32_t last = (a->items.n >> a->n_contains) - 1, at = l->n < last ? l->n : last;
-        for (uint32_t m = 0; m < 1u << a->n_contains && l->n < a->max; m++) {
-            uint32_t want = j->shapes.items[a->items.first + (at << a->n_contains | m)];
-            if (want == NODE_NONE)
-                continue;
-            struct thread *made = draft_copy(j, th);
-            if (!made)
+    for (int needed = j->searching; needed >= 0; needed--) { /* a search looks for an end */
+        draft_start(j, l);
+        j->head.n++;
+        for (THREADS(j, l, th))
+            if (!add_items(j, l, th, needed))
                 return STEP_NO_ROOM;
-            made->want = want;
-            if (!count_item(a, made, m) ||
-                !((l->n + 1 >= a->min && !a->n_contains) ||
-                  shape_array_open(&j->shapes, a, l->n + 1, made->count, NULL, NULL)))
-                draft_undo(j, made);
-        }
+        if (j->head.n_threads)
+            break;
     }
     return draft_push(j, t, p, phase);
 }

@@ -192,6 +192,14 @@ static uint32_t repeats_at(const struct level *l, const struct place *p)
     return l->watch + (key ? l->n_seen : 0);
 }
 
+/* Behind an item of the outermost array of unique items. */
+static bool item_is_over(const struct track *t, const struct place *p)
+{
+    const struct level *l = level_at(t, level_of(t, p));
+    return l->depth == l->unique && l->unique &&
+           (phase_of(p) == AT_AFTER || phase_of(p) == AT_CLOSE);
+}
+
 /* More than n words can go on here or begin. */
 static bool has_more_words(struct json *j, const struct level *l, const struct place *p, uint32_t n)
 {
@@ -212,16 +220,42 @@ static bool has_more_words(struct json *j, const struct level *l, const struct p
     return false;
 }
 
+/* Reads the rest of a literal; goes from behind a bracket or a value to the next item, if one may come. */
+static enum step go_to_word(struct json *j, struct track *t, struct place *p)
+{
+    enum step s = STEP_ALIVE;
+    uint64_t only[4];
+    while (phase_of(p) == AT_LITERAL && s == STEP_ALIVE) {
+        json_first(j, t, p, only);
+        s = json_advance(j, t, p, (unsigned char)next_byte(only));
+    }
+    if (s != STEP_ALIVE || item_is_over(t, p))
+        return s;
+    struct place q = *p;
+    bool open = phase_of(p) == AT_OPEN, array = level_at(t, level_of(t, p))->kind == LEVEL_ARRAY;
+    if (phase_of(p) == AT_AFTER || (open && array))
+        s = open ? item_begin(j, t, &q, AT_ITEM) : json_advance(j, t, &q, ',');
+    else if (open)
+        go_to(&q, AT_ITEM, 0);
+    if (s == STEP_ALIVE)
+        *p = q;
+    return s == STEP_NO_ROOM ? s : STEP_ALIVE;
+}
+
 enum step unique_check(struct json *j, struct track *t, const struct place *p)
 {
     const struct level *l = level_at(t, level_of(t, p));
-    enum phase phase = phase_of(p);
-    uint32_t repeats = repeats_at(l, p);
-    if (!repeats || (l->depth == l->unique && (phase == AT_AFTER || phase == AT_CLOSE)))
-        return STEP_ALIVE; /* the item is over: of a next one, the comma asks */
-    if (has_more_words(j, l, p, repeats))
+    uint32_t goal = l->watch ? l->unique : GOAL_KEY;
+    struct place q = *p;
+    if (!repeats_at(l, p) || item_is_over(t, p))
+        return STEP_ALIVE; /* of a next item, the comma asks */
+    enum step s = go_to_word(j, t, &q);
+    if (s != STEP_ALIVE || item_is_over(t, &q))
+        return s;
+    l = level_at(t, level_of(t, &q));
+    if (has_more_words(j, l, &q, repeats_at(l, &q)))
         return STEP_ALIVE;
-    return search(j, t, p, l->watch ? l->unique : GOAL_KEY);
+    return search(j, t, p, goal);
 }
 
 /* Whether every live state that follows has a text that is not empty: then each has infinitely many. At
