@@ -107,8 +107,7 @@ tern_token context_sample(tern_context *ctx, const struct tern_sampler_params *p
                           uint64_t index, const uint32_t *mask)
 {
     struct fpenv saved = fpenv_enter();
-    tern_token token =
-        sampler_pick(&ctx->sampler, params, logits, history, n_history, index, mask);
+    tern_token token = sampler_pick(&ctx->sampler, params, logits, history, n_history, index, mask);
     fpenv_leave(saved);
     return token;
 }

@@ -309,8 +309,8 @@ static enum tern_status run(struct generation *g)
     uint64_t start = clock_ns();
     enum tern_status s = start_prompt(g);
     if (!s && g->guesses)
-        s = speculate_open(&g->speculate, g->ctx, g->p, g->state, g->result, g->tokens,
-                           g->n_tokens, g->error);
+        s = speculate_open(&g->speculate, g->ctx, g->p, g->state, g->result, g->tokens, g->n_tokens,
+                           g->error);
     if (!s && g->ctx->model->tokenizer)
         s = text_out_open(&g->text, g->ctx->model, g->tokens, g->n_tokens);
     if (!s)
@@ -341,7 +341,8 @@ static enum tern_status open_state(struct generation *g)
     if (!g->state && !c)
         return TERN_OK;
     if (g->state && c)
-        return error_set(g->error, TERN_USAGE, "a text has one constraint, not two: the sampler's "
+        return error_set(g->error, TERN_USAGE,
+                         "a text has one constraint, not two: the sampler's "
                          "state and that of tern_generate");
     if (g->p->ignore_end)
         return error_set(g->error, TERN_USAGE,
@@ -351,7 +352,8 @@ static enum tern_status open_state(struct generation *g)
         return s;
     if (c)
         tern_constraint_state_close(g->state);
-    return error_set(g->error, TERN_USAGE, "the constraint was made for the tokens of another model");
+    return error_set(g->error, TERN_USAGE,
+                     "the constraint was made for the tokens of another model");
 }
 
 enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_params *params,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    SPAN = 32, /* values looked at together, which compilers make vectors of; bits in a word of a mask */
+    SPAN = 32, /* values looked at together, which compilers make vectors of; a word of a mask */
     HEAD = 64, /* so many are listed first */
     SUMS = 8   /* of a deviation */
 };

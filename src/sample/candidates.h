@@ -14,12 +14,12 @@ struct candidates {
     float *own, *spare;        /* [vocab] scratch */
     struct sampler_item *item; /* [listed]: a heap, then `sorted` best ones, best last */
     size_t listed, sorted;
-    float limit;     /* below every listed one */
-    size_t first, n; /* the candidates are places first .. first + n - 1 of the order */
-    bool closed;     /* the list is all there is; else the vocabulary's best are listed */
+    float limit;          /* below every listed one */
+    size_t first, n;      /* the candidates are places first .. first + n - 1 of the order */
+    bool closed;          /* the list is all there is; else the vocabulary's best are listed */
     const uint32_t *mask; /* candidates_allow; NULL: every token is one */
     size_t whole;         /* how many are candidates until a stage drops some */
-    float t;         /* the temperature so far */
+    float t;              /* the temperature so far */
 };
 
 void candidates_init(struct candidates *c, const struct sampler *s, const float *logits);

@@ -19,7 +19,8 @@ static const char schema[] =
     "{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\", \"maxLength\": 12}, "
     "\"friend of the hero\": {\"type\": \"string\", \"pattern\": \"^[A-Z][a-z]{1,6}$\"}, \"kind of "
     "animal\": {\"enum\": [\"cat\", \"dog\", \"little bird\"]}, \"age in years\": {\"type\": "
-    "\"integer\", \"minimum\": 0, \"maximum\": 20}}, \"required\": [\"name\", \"friend of the hero\", "
+    "\"integer\", \"minimum\": 0, \"maximum\": 20}}, \"required\": [\"name\", \"friend of the "
+    "hero\", "
     "\"kind of animal\", \"age in years\"], \"additionalProperties\": false}";
 static const char grammar[] = "root ::= (\"The \" animal \" sat on the mat. \"){3}\n"
                               "animal ::= \"cat\" | \"dog\" | [a-z]{1,5}\n";
@@ -119,8 +120,7 @@ static void define(const struct tern_generate_params *p, uint32_t n_ctx, struct 
                 evaluate(ctx, tokens, n);
                 logits = tern_logits(ctx, 0);
             }
-            tern_token token =
-                n_forced ? run[i] : tern_sample(ctx, &own, logits, tokens, n, n);
+            tern_token token = n_forced ? run[i] : tern_sample(ctx, &own, logits, tokens, n, n);
             ck_assert_int_ge(token, 0);
             add(t, token, logits);
             tokens[n++] = token;
@@ -371,7 +371,9 @@ static void setup(void)
         {.kind = TERN_CONSTRAINT_CHOICE, .text = story, .bytes = sizeof story - 1},
         {.kind = TERN_CONSTRAINT_SCHEMA, .text = schema, .bytes = sizeof schema - 1},
         {.kind = TERN_CONSTRAINT_GRAMMAR, .text = grammar, .bytes = sizeof grammar - 1},
-        {.kind = TERN_CONSTRAINT_REGEX, .text = "([a-z]{1,8}, ){2}but never mind( that)?", .bytes = 38},
+        {.kind = TERN_CONSTRAINT_REGEX,
+         .text = "([a-z]{1,8}, ){2}but never mind( that)?",
+         .bytes = 38},
         {.kind = TERN_CONSTRAINT_JSON}};
     struct tern_error e = {0};
     ck_assert(!tern_model_open(&model, "models/fable.bin", NULL, NULL));

@@ -129,7 +129,7 @@ static double rate(size_t n, double seconds)
 
 void token_report_end(struct token_report *r, const struct run_stats *stats)
 {
-    static const char *const reasons[] = {"end",    "length",    "context", "string",
+    static const char *const reasons[] = {"end",       "length",   "context", "string",
                                           "cancelled", "complete", "dead end"};
     const struct tern_generate_result *t = stats ? &stats->result : NULL;
     visible_error(r->late.p, r->late.n);

@@ -150,7 +150,8 @@ static size_t choose_heads(struct speculate *s, size_t most, float *gain)
     *gain = 1;
     if (!h->max || s->pace.base <= 0)
         return 0;
-    size_t n = pace_choose(&s->pace, h->chance, most < h->max ? most : h->max, each_of_heads(s), gain);
+    size_t n =
+        pace_choose(&s->pace, h->chance, most < h->max ? most : h->max, each_of_heads(s), gain);
     if (!n)
         heads_pass(h), pace_pass(&s->pace);
     return n;
