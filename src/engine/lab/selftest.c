@@ -9,6 +9,7 @@
 
 #include "engine/api_chat.h"
 #include "engine/context.h"
+#include "engine/lab/talk_json.h"
 #include "tern_lab.h"
 
 enum { SEAL_ROWS = 16 };
@@ -205,12 +206,40 @@ struct chats {
     uint64_t n, n_flags;
 };
 
+/* What conversation i should become */
+struct want {
+    size_t i;
+    const char *text;
+    const void *ids;
+    size_t n_text, n_ids;
+};
+
+static enum tern_status compare_talk(const struct selftest *t, const struct tern_chat_message *m,
+                                     size_t count, unsigned flags, const struct want *want)
+{
+    size_t n = 0;
+    char *got = malloc(want->n_text + want->n_ids * sizeof(tern_token) + 1);
+    if (!got)
+        return error_memory(t->e, "a conversation", want->n_text);
+    enum tern_status s = tern_chat_text(t->m, m, count, flags, got, want->n_text, &n, t->e);
+    bool same = !s && n == want->n_text && memcmp(got, want->text, n) == 0;
+    if (same && !(s = tern_chat_tokens(t->m, m, count, flags, (tern_token *)(void *)got,
+                                       want->n_ids, &n, t->e)))
+        same = n == want->n_ids && memcmp(got, want->ids, n * sizeof(tern_token)) == 0;
+    free(got);
+    return s || same ? s
+                     : error_set(t->e, TERN_INTERNAL,
+                                 "chat: conversation %zu differs from what the source's template "
+                                 "makes of it",
+                                 want->i);
+}
+
 /* Compares conversation i as text and as ids. */
 static enum tern_status compare_chat(const struct selftest *t, struct chats *v, size_t i)
 {
     struct tern_chat_message m[CHAT_MESSAGES];
     uint32_t count = load_u32(&v->counts[i]), flags = load_u32(&v->flags[i]);
-    size_t n_text = 0, n_ids = 0, n = 0, first = flags & CHAT_HAS_SYSTEM ? 0 : 1;
+    size_t n_text = 0, n_ids = 0, first = flags & CHAT_HAS_SYSTEM ? 0 : 1;
     const char *text = next_piece(&v->texts, &n_text);
     const void *ids = next_piece(&v->ids, &n_ids);
     if (!text || !ids || count > CHAT_MESSAGES)
@@ -223,21 +252,26 @@ static enum tern_status compare_chat(const struct selftest *t, struct chats *v, 
         if (!(m[j].text = next_piece(&v->messages, &m[j].bytes)))
             return bad_vectors(t->e);
     }
-    flags &= CHAT_HAS_SYSTEM - 1;
-    char *got = malloc(n_text + n_ids * sizeof(tern_token) + 1);
-    if (!got)
-        return error_memory(t->e, "a conversation", n_text);
-    enum tern_status s = tern_chat_text(t->m, m, count, flags, got, n_text, &n, t->e);
-    bool same = !s && n == n_text && memcmp(got, text, n) == 0;
-    if (same &&
-        !(s = tern_chat_tokens(t->m, m, count, flags, (tern_token *)(void *)got, n_ids, &n, t->e)))
-        same = n == n_ids && memcmp(got, ids, n * sizeof(tern_token)) == 0;
-    free(got);
-    return s || same ? s
-                     : error_set(t->e, TERN_INTERNAL,
-                                 "chat: conversation %zu differs from what the source's template "
-                                 "makes of it",
-                                 i);
+    const struct want want = {i, text, ids, n_text, n_ids};
+    return compare_talk(t, m, count, flags & (CHAT_HAS_SYSTEM - 1), &want);
+}
+
+/* The same of a conversation with tools */
+static enum tern_status compare_tools(const struct selftest *t, struct chats *v, size_t i)
+{
+    struct talk_json talk;
+    size_t n = 0;
+    struct want want = {.i = i};
+    const char *given = next_piece(&v->messages, &n);
+    want.text = next_piece(&v->texts, &want.n_text);
+    want.ids = next_piece(&v->ids, &want.n_ids);
+    if (!given || !want.text || !want.ids)
+        return bad_vectors(t->e);
+    enum tern_status s = talk_json_open(&talk, given, n, t->e);
+    if (!s)
+        s = compare_talk(t, talk.list, talk.n, load_u32(&v->flags[i]), &want);
+    talk_json_close(&talk);
+    return s;
 }
 
 static enum tern_status read_pieces(struct keys *keys, const char *name, const char *lengths,
@@ -254,8 +288,8 @@ static enum tern_status read_pieces(struct keys *keys, const char *name, const c
 
 static enum tern_status test_chats(const struct selftest *t, struct keys *keys)
 {
-    struct chats v = {0};
-    char line[80];
+    struct chats v = {0}, tools = {0};
+    char line[120];
     enum tern_status s;
     if ((s = keys_u32s(keys, "chat.counts", &v.counts, &v.n, t->e)) ||
         (s = keys_u32s(keys, "chat.flags", &v.flags, &v.n_flags, t->e)) ||
@@ -263,19 +297,33 @@ static enum tern_status test_chats(const struct selftest *t, struct keys *keys)
         (s = read_pieces(keys, "chat.text.bytes", "chat.text.lengths", false, &v.texts, t->e)) ||
         (s = read_pieces(keys, "chat.ids", "chat.id_lengths", true, &v.ids, t->e)))
         return s;
-    if (v.n_flags != v.n)
+    if ((s = keys_u32s(keys, "tools.flags", &tools.flags, &tools.n_flags, t->e)) ||
+        (s = read_pieces(keys, "tools.bytes", "tools.lengths", false, &tools.messages, t->e)) ||
+        (s = read_pieces(keys, "tools.text.bytes", "tools.text.lengths", false, &tools.texts,
+                         t->e)) ||
+        (s = read_pieces(keys, "tools.ids", "tools.id_lengths", true, &tools.ids, t->e)))
+        return s;
+    tools.n = tools.messages.n;
+    if (v.n_flags != v.n || tools.n_flags != tools.n)
         return bad_vectors(t->e);
     struct chat *in_use = t->m->chat; /* perhaps a built-in one */
     t->m->chat = NULL;
     s = api_chat_open(t->m, NULL, t->e);
     if (!t->m->chat)
-        v.n = 0;
+        v.n = tools.n = 0;
     for (size_t i = 0; i < v.n && !s; i++)
         s = compare_chat(t, &v, i);
+    for (size_t i = 0; i < tools.n && !s; i++)
+        s = compare_tools(t, &tools, i);
     chat_close(t->m->chat);
     t->m->chat = in_use;
-    snprintf(line, sizeof line, "%llu conversations are as the source's template writes them",
-             (unsigned long long)v.n);
+    snprintf(
+        line, sizeof line,
+        "%llu conversations, %llu of them with tools, are as the source's template writes them",
+        (unsigned long long)(v.n + tools.n), (unsigned long long)tools.n);
+    if (!tools.n)
+        snprintf(line, sizeof line, "%llu conversations are as the source's template writes them",
+                 (unsigned long long)v.n);
     if (!s && v.n)
         say(t, "chat", line);
     return s;
