@@ -13,7 +13,7 @@ struct live {
     enum kind kind;
 };
 struct survey {
-    struct json *j;
+    struct json_recognizer *j;
     struct live *live; /* [n] of [capacity], by `at` after sorting */
     uint32_t n, capacity;
 };

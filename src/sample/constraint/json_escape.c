@@ -10,7 +10,7 @@
 enum { PAIRS = 0x10000, HIGH = 0xd800, LOW = 0xdc00, LAST = 0x10ffff };
 static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
 
-static uint32_t next_word(struct json *j, bool set, uint32_t word, unsigned char byte)
+static uint32_t next_word(struct json_recognizer *j, bool set, uint32_t word, unsigned char byte)
 {
     uint32_t next = set ? words_step(&j->values, word, byte) : lang_step(j->languages, word, byte);
     j->failed |= next == UINT32_MAX;
@@ -19,7 +19,7 @@ static uint32_t next_word(struct json *j, bool set, uint32_t word, unsigned char
 
 /* Whether a character of from .. to can follow, all of the same length in UTF-8: `bits` of each lie behind
  * the byte that comes now, of which `lead` is what is fixed. */
-static bool some_of(struct json *j, bool set, uint32_t word, uint32_t from, uint32_t to,
+static bool some_of(struct json_recognizer *j, bool set, uint32_t word, uint32_t from, uint32_t to,
                     unsigned bits, unsigned lead)
 {
     for (uint32_t v = from >> bits; v <= to >> bits; v++) {
@@ -37,7 +37,7 @@ static bool some_of(struct json *j, bool set, uint32_t word, uint32_t from, uint
     return false;
 }
 
-static bool may_follow(struct json *j, const struct place *p, uint32_t from, uint32_t to)
+static bool may_follow(struct json_recognizer *j, const struct place *p, uint32_t from, uint32_t to)
 {
     static const struct {
         uint32_t last;
@@ -55,7 +55,8 @@ static bool may_follow(struct json *j, const struct place *p, uint32_t from, uin
 }
 
 /* The same of characters that may be written as an escape. */
-static bool escaped_may_follow(struct json *j, const struct place *p, uint32_t from, uint32_t to)
+static bool escaped_may_follow(struct json_recognizer *j, const struct place *p, uint32_t from,
+                               uint32_t to)
 {
     static const uint32_t ranges[][2] = {
         {0, 0x1f}, {'"', '"'}, {'/', '/'}, {'\\', '\\'}, {0x7f, LAST}};
@@ -68,7 +69,7 @@ static bool escaped_may_follow(struct json *j, const struct place *p, uint32_t f
     return false;
 }
 
-static enum step take(struct json *j, struct track *t, struct place *p, uint32_t c)
+static enum step take(struct json_recognizer *j, struct track *t, struct place *p, uint32_t c)
 {
     char bytes[4];
     size_t n = unicode_encode(c, bytes);
@@ -81,7 +82,7 @@ static bool python(const struct track *t, const struct place *p)
     return level_at(t, level_of(t, p))->flags & LEVEL_PYTHON;
 }
 
-enum step escape_begin(struct json *j, struct track *t, struct place *p)
+enum step escape_begin(struct json_recognizer *j, struct track *t, struct place *p)
 {
     /* A search escapes where it must, so that it meets few texts twice. */
     if (j->searching ? !may_follow(j, p, 0, 31) && !may_follow(j, p, '"', '"') &&
@@ -99,7 +100,8 @@ static int hex(unsigned char byte)
 }
 
 /* \u and n digits that make v. */
-static enum step hex_step(struct json *j, struct track *t, struct place *p, uint32_t v, unsigned n)
+static enum step hex_step(struct json_recognizer *j, struct track *t, struct place *p, uint32_t v,
+                          unsigned n)
 {
     unsigned left = 4 * (4 - n);
     uint32_t from = v << left, to = from | ((1u << left) - 1);
@@ -122,7 +124,8 @@ static enum step hex_step(struct json *j, struct track *t, struct place *p, uint
 
 /* The other half, of which n digits make v with the first half's ten bits before them: D, then two
  * bits, four, four. */
-static enum step low_step(struct json *j, struct track *t, struct place *p, int digit, unsigned n)
+static enum step low_step(struct json_recognizer *j, struct track *t, struct place *p, int digit,
+                          unsigned n)
 {
     uint32_t v = scratch_of(p);
     unsigned left = n == 0 ? 10 : n == 1 ? 8 : n == 2 ? 4 : 0;
@@ -141,7 +144,8 @@ static enum step low_step(struct json *j, struct track *t, struct place *p, int 
     return STEP_ALIVE;
 }
 
-static enum step letter_step(struct json *j, struct track *t, struct place *p, unsigned char byte)
+static enum step letter_step(struct json_recognizer *j, struct track *t, struct place *p,
+                             unsigned char byte)
 {
     if (byte == 'u')
         return hex_step(j, t, p, 0, 0);
@@ -153,7 +157,8 @@ static enum step letter_step(struct json *j, struct track *t, struct place *p, u
     return STEP_DEAD;
 }
 
-enum step escape_step(struct json *j, struct track *t, struct place *p, unsigned char byte)
+enum step escape_step(struct json_recognizer *j, struct track *t, struct place *p,
+                      unsigned char byte)
 {
     enum phase phase = phase_of(p);
     int digit = hex(byte);

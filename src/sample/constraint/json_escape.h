@@ -4,12 +4,14 @@
 
 #include "sample/constraint/json_state.h"
 
-enum step escape_begin(struct json *j, struct track *t, struct place *p); /* the backslash */
-enum step escape_step(struct json *j, struct track *t, struct place *p, unsigned char byte);
+enum step escape_begin(struct json_recognizer *j, struct track *t,
+                       struct place *p); /* the backslash */
+enum step escape_step(struct json_recognizer *j, struct track *t, struct place *p,
+                      unsigned char byte);
 void escape_first(const struct place *p, uint64_t set[4]);
 
 /* The word goes on with these bytes of its text (json_word.c). */
-enum step word_take(struct json *j, struct track *t, struct place *p, const unsigned char *bytes,
-                    size_t n);
+enum step word_take(struct json_recognizer *j, struct track *t, struct place *p,
+                    const unsigned char *bytes, size_t n);
 
 #endif

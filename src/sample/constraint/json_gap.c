@@ -15,7 +15,8 @@ static void choose(struct place *p, int shift, uint32_t value)
     p->more |= value << shift; /* it was 0 */
 }
 
-static enum step item(struct json *j, struct track *t, struct place *p, unsigned char byte)
+static enum step item(struct json_recognizer *j, struct track *t, struct place *p,
+                      unsigned char byte)
 {
     if (level_at(t, p->top)->kind == LEVEL_ARRAY)
         return value_begin(j, t, p, byte);
@@ -23,8 +24,8 @@ static enum step item(struct json *j, struct track *t, struct place *p, unsigned
 }
 
 /* Behind : or , may come one blank, as the style says. */
-static enum step gap(struct json *j, struct track *t, struct place *p, unsigned char byte,
-                     int shift)
+static enum step gap(struct json_recognizer *j, struct track *t, struct place *p,
+                     unsigned char byte, int shift)
 {
     uint32_t chosen = style(p, shift, 3);
     enum phase next = shift == MORE_COLON ? AT_VALUE : AT_ITEM;
@@ -48,7 +49,8 @@ static uint32_t blanks(const struct place *p, uint32_t depth)
     return unit == UNIT_TAB ? depth : unit * depth;
 }
 
-static enum step indent(struct json *j, struct track *t, struct place *p, unsigned char byte)
+static enum step indent(struct json_recognizer *j, struct track *t, struct place *p,
+                        unsigned char byte)
 {
     const struct level *l = level_at(t, p->top);
     uint32_t n = scratch_of(p), unit = style(p, MORE_UNIT, 15);
@@ -79,14 +81,16 @@ static enum step indent(struct json *j, struct track *t, struct place *p, unsign
     return item(j, t, p, byte);
 }
 
-static bool lines_may_begin(const struct json *j, const struct track *t, const struct level *l)
+static bool lines_may_begin(const struct json_recognizer *j, const struct track *t,
+                            const struct level *l)
 {
     if (j->flags & JSON_COMPACT || j->searching)
         return false;
     return l->depth == 1 || level_at(t, l->up)->flags & LEVEL_LINES;
 }
 
-static enum step open_step(struct json *j, struct track *t, struct place *p, unsigned char byte)
+static enum step open_step(struct json_recognizer *j, struct track *t, struct place *p,
+                           unsigned char byte)
 {
     const struct level *l = level_at(t, p->top);
     bool array = l->kind == LEVEL_ARRAY;
@@ -107,7 +111,7 @@ static enum step open_step(struct json *j, struct track *t, struct place *p, uns
     return s == STEP_ALIVE ? value_begin(j, t, p, byte) : s;
 }
 
-static enum step comma(struct json *j, struct track *t, struct place *p)
+static enum step comma(struct json_recognizer *j, struct track *t, struct place *p)
 {
     const struct level *l = level_at(t, p->top);
     if (l->kind == LEVEL_ARRAY)
@@ -117,7 +121,7 @@ static enum step comma(struct json *j, struct track *t, struct place *p)
     return keys == (lang)LANG_FAIL ? STEP_NO_ROOM : keys == LANG_NONE ? STEP_DEAD : STEP_ALIVE;
 }
 
-enum step gap_step(struct json *j, struct track *t, struct place *p, unsigned char byte)
+enum step gap_step(struct json_recognizer *j, struct track *t, struct place *p, unsigned char byte)
 {
     const struct level *l = level_at(t, p->top);
     switch (phase_of(p)) {
@@ -157,7 +161,7 @@ static void add_bytes(uint64_t set[4], const char *bytes)
         set[*bytes / 64] |= 1ull << *bytes % 64;
 }
 
-static void add_item(struct json *j, const struct level *l, uint64_t set[4])
+static void add_item(struct json_recognizer *j, const struct level *l, uint64_t set[4])
 {
     if (l->kind == LEVEL_OBJECT)
         add_bytes(set, "\"");
@@ -165,7 +169,8 @@ static void add_item(struct json *j, const struct level *l, uint64_t set[4])
         value_first(j, l, set);
 }
 
-void gap_first(struct json *j, const struct level *l, const struct place *p, uint64_t set[4])
+void gap_first(struct json_recognizer *j, const struct level *l, const struct place *p,
+               uint64_t set[4])
 {
     const char *end = l->kind == LEVEL_ARRAY ? "]" : "}";
     bool lines = l->flags & LEVEL_LINES;

@@ -9,7 +9,7 @@
 
 enum { UNASKED = (uint32_t)LANG_FAIL };
 
-static void learn_object(struct json *j, uint32_t shape)
+static void learn_object(struct json_recognizer *j, uint32_t shape)
 {
     const struct object_shape *o = &j->shapes.objects[shape];
     struct object_info *info = &j->objects[shape];
@@ -27,7 +27,7 @@ static void learn_object(struct json *j, uint32_t shape)
     }
 }
 
-bool json_keys_open(struct json *j)
+bool json_keys_open(struct json_recognizer *j)
 {
     const struct shapes *s = &j->shapes;
     size_t n = (size_t)s->n_members + s->n_objects, longest = 0;
@@ -47,7 +47,7 @@ bool json_keys_open(struct json *j)
     return j->bits;
 }
 
-void json_keys_close(struct json *j)
+void json_keys_close(struct json_recognizer *j)
 {
     const struct shapes *s = &j->shapes;
     size_t n = (size_t)s->n_members + s->n_objects;
@@ -59,8 +59,8 @@ void json_keys_close(struct json *j)
 
 /* ---- which members may come ---------------------------------------------------------------- */
 
-static bool is_seen(const struct json *j, const struct object_shape *o, const struct thread *th,
-                    uint32_t member)
+static bool is_seen(const struct json_recognizer *j, const struct object_shape *o,
+                    const struct thread *th, uint32_t member)
 {
     return j->flags & JSON_ANY_ORDER ? th->count[o->classes.n + member / 32] >> member % 32 & 1
                                      : member < th->next;
@@ -68,8 +68,9 @@ static bool is_seen(const struct json *j, const struct object_shape *o, const st
 
 /* Whether the object can be finished with n members, `next` members over and, in any order, member
  * `also` seen. */
-static bool is_open(struct json *j, const struct object_shape *o, const struct thread *th,
-                    uint32_t next, uint32_t also, uint32_t n, const uint32_t *count)
+static bool is_open(struct json_recognizer *j, const struct object_shape *o,
+                    const struct thread *th, uint32_t next, uint32_t also, uint32_t n,
+                    const uint32_t *count)
 {
     uint64_t *bits = NULL;
     if (j->flags & JSON_ANY_ORDER) {
@@ -81,8 +82,8 @@ static bool is_open(struct json *j, const struct object_shape *o, const struct t
     return shape_object_open(&j->shapes, o, next, bits, n, count, NULL, NULL);
 }
 
-static bool member_may_come(struct json *j, const struct level *l, const struct thread *th,
-                            uint32_t member)
+static bool member_may_come(struct json_recognizer *j, const struct level *l,
+                            const struct thread *th, uint32_t member)
 {
     const struct object_shape *o = &j->shapes.objects[th->shape];
     if (j->shapes.members[o->members.first + member].node == NODE_NONE || is_seen(j, o, th, member))
@@ -92,7 +93,7 @@ static bool member_may_come(struct json *j, const struct level *l, const struct 
 }
 
 /* The members from th->next on that may come lie before this one. */
-static uint32_t members_end(const struct json *j, const struct thread *th)
+static uint32_t members_end(const struct json_recognizer *j, const struct thread *th)
 {
     const struct object_shape *o = &j->shapes.objects[th->shape];
     if (j->flags & JSON_ANY_ORDER || th->next == o->members.n)
@@ -107,7 +108,8 @@ static uint32_t counted(const struct member_class *c, uint32_t count)
     return c->most == SHAPE_NO_LIMIT && count >= c->min ? c->min : count + 1;
 }
 
-static bool class_may_come(struct json *j, const struct level *l, struct thread *th, uint32_t i)
+static bool class_may_come(struct json_recognizer *j, const struct level *l, struct thread *th,
+                           uint32_t i)
 {
     const struct object_shape *o = &j->shapes.objects[th->shape];
     const struct member_class *c = &j->shapes.classes[o->classes.first + i];
@@ -125,21 +127,21 @@ static bool class_may_come(struct json *j, const struct level *l, struct thread 
 
 /* ---- languages of keys --------------------------------------------------------------------- */
 
-static lang key_lang(const struct json *j, uint32_t member)
+static lang key_lang(const struct json_recognizer *j, uint32_t member)
 {
     struct shape_key k = j->shapes.keys[j->shapes.members[member].key];
     return lang_text(j->languages, j->shapes.text + k.at, k.n);
 }
 
 /* The union of the languages that were put on json.list from `from` on; takes them off. */
-static lang union_of(struct json *j, uint32_t from)
+static lang union_of(struct json_recognizer *j, uint32_t from)
 {
     lang all = lang_or_all(j->languages, j->list.at + from, j->list.n - from);
     j->list.n = from;
     return all;
 }
 
-static lang nameless(struct json *j, uint32_t shape)
+static lang nameless(struct json_recognizer *j, uint32_t shape)
 {
     const struct object_shape *o = &j->shapes.objects[shape];
     uint32_t from = j->list.n;
@@ -151,7 +153,7 @@ static lang nameless(struct json *j, uint32_t shape)
     return j->objects[shape].nameless = lang_not(j->languages, union_of(j, from));
 }
 
-static lang thread_keys(struct json *j, const struct level *l, const struct thread *th)
+static lang thread_keys(struct json_recognizer *j, const struct level *l, const struct thread *th)
 {
     const struct object_shape *o = &j->shapes.objects[th->shape];
     bool plain = j->objects[th->shape].plain && !(j->flags & JSON_ANY_ORDER);
@@ -183,7 +185,7 @@ static lang thread_keys(struct json *j, const struct level *l, const struct thre
     return all;
 }
 
-lang json_keys_next(struct json *j, const struct level *l)
+lang json_keys_next(struct json_recognizer *j, const struct level *l)
 {
     j->list.n = 0;
     draft_start(j, l);
@@ -197,13 +199,13 @@ lang json_keys_next(struct json *j, const struct level *l)
 
 /* ---- a key's end --------------------------------------------------------------------------- */
 
-static bool is_key(const struct json *j, uint32_t member, const char *p, size_t n)
+static bool is_key(const struct json_recognizer *j, uint32_t member, const char *p, size_t n)
 {
     struct shape_key k = j->shapes.keys[j->shapes.members[member].key];
     return k.n == n && !memcmp(j->shapes.text + k.at, p, n);
 }
 
-static bool in_lang(struct json *j, lang a, const char *p, size_t n)
+static bool in_lang(struct json_recognizer *j, lang a, const char *p, size_t n)
 {
     for (size_t i = 0; i < n && a != LANG_NONE; i++)
         a = lang_step(j->languages, a, (unsigned char)p[i]);
@@ -212,7 +214,7 @@ static bool in_lang(struct json *j, lang a, const char *p, size_t n)
 }
 
 /* The key is this member of the thread's shape. */
-static bool take_member(struct json *j, const struct level *l, const struct thread *th,
+static bool take_member(struct json_recognizer *j, const struct level *l, const struct thread *th,
                         uint32_t member)
 {
     const struct object_shape *o = &j->shapes.objects[th->shape];
@@ -231,7 +233,7 @@ static bool take_member(struct json *j, const struct level *l, const struct thre
     return true;
 }
 
-static bool take_class(struct json *j, const struct level *l, const struct thread *th,
+static bool take_class(struct json_recognizer *j, const struct level *l, const struct thread *th,
                        const char *p, size_t n, bool *taken)
 {
     const struct object_shape *o = &j->shapes.objects[th->shape];
@@ -253,7 +255,7 @@ static bool take_class(struct json *j, const struct level *l, const struct threa
     return true;
 }
 
-enum step json_key_end(struct json *j, struct track *t, struct place *p)
+enum step json_key_end(struct json_recognizer *j, struct track *t, struct place *p)
 {
     const struct level *l = level_at(t, level_of(t, p));
     size_t n;

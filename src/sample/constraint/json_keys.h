@@ -4,13 +4,13 @@
 
 #include "sample/constraint/json_state.h"
 
-bool json_keys_open(struct json *j); /* false: no room */
-void json_keys_close(struct json *j);
+bool json_keys_open(struct json_recognizer *j); /* false: no room */
+void json_keys_close(struct json_recognizer *j);
 
 /* The keys that may come next in the innermost level, an object; LANG_NONE: none. Keys that came before
  * may be in it: json_key_end refuses them. */
-lang json_keys_next(struct json *j, const struct level *l);
+lang json_keys_next(struct json_recognizer *j, const struct level *l);
 /* The recorded key is over: the level waits for its value. */
-enum step json_key_end(struct json *j, struct track *t, struct place *p);
+enum step json_key_end(struct json_recognizer *j, struct track *t, struct place *p);
 
 #endif

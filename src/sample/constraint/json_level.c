@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-uint32_t thread_words(const struct json *j, unsigned kind, uint32_t shape)
+uint32_t thread_words(const struct json_recognizer *j, unsigned kind, uint32_t shape)
 {
     uint32_t n = sizeof(struct thread) / sizeof(uint32_t);
     if (kind == LEVEL_ARRAY)
@@ -21,14 +21,14 @@ uint32_t thread_words(const struct json *j, unsigned kind, uint32_t shape)
 
 /* ---- drafts ------------------------------------------------------------------------------- */
 
-void draft_start(struct json *j, const struct level *from)
+void draft_start(struct json_recognizer *j, const struct level *from)
 {
     memcpy(&j->head, from, sizeof j->head);
     j->head.n_threads = 0;
     j->words.n = 0;
 }
 
-static struct thread *draft_room(struct json *j, uint32_t n)
+static struct thread *draft_room(struct json_recognizer *j, uint32_t n)
 {
     uint32_t at = j->words.n;
     if (j->head.n_threads == JSON_ALTERNATIVES ||
@@ -40,7 +40,7 @@ static struct thread *draft_room(struct json *j, uint32_t n)
     return (void *)(j->words.at + at);
 }
 
-struct thread *draft_thread(struct json *j, uint32_t shape, uint32_t owner)
+struct thread *draft_thread(struct json_recognizer *j, uint32_t shape, uint32_t owner)
 {
     uint32_t n = thread_words(j, j->head.kind, shape);
     struct thread *th = draft_room(j, n);
@@ -52,7 +52,7 @@ struct thread *draft_thread(struct json *j, uint32_t shape, uint32_t owner)
     return th;
 }
 
-struct thread *draft_copy(struct json *j, const struct thread *from)
+struct thread *draft_copy(struct json_recognizer *j, const struct thread *from)
 {
     uint32_t n = thread_words(j, j->head.kind, from->shape);
     struct thread *th = draft_room(j, n);
@@ -61,14 +61,15 @@ struct thread *draft_copy(struct json *j, const struct thread *from)
     return th;
 }
 
-void draft_undo(struct json *j, const struct thread *th)
+void draft_undo(struct json_recognizer *j, const struct thread *th)
 {
     j->words.n = (uint32_t)((const uint32_t *)th - j->words.at);
     j->head.n_threads--;
 }
 
 /* The level's number of items as far as it matters to what follows. */
-static uint32_t near_count(const struct json *j, const struct level *l, const struct thread *th)
+static uint32_t near_count(const struct json_recognizer *j, const struct level *l,
+                           const struct thread *th)
 {
     uint32_t min = 0, max = SHAPE_NO_LIMIT, places = 0;
     if (l->kind == LEVEL_OBJECT) {
@@ -84,7 +85,8 @@ static uint32_t near_count(const struct json *j, const struct level *l, const st
     return l->n < matters ? l->n : matters;
 }
 
-static uint64_t sign(const struct json *j, const struct track *t, const struct level *head)
+static uint64_t sign(const struct json_recognizer *j, const struct track *t,
+                     const struct level *head)
 {
     uint64_t h = head->up ? level_at(t, head->up)->signature : 0;
     uint32_t n = 0, near;
@@ -101,7 +103,7 @@ static uint64_t sign(const struct json *j, const struct track *t, const struct l
     return h;
 }
 
-enum step draft_push(struct json *j, struct track *t, struct place *p, enum phase phase)
+enum step draft_push(struct json_recognizer *j, struct track *t, struct place *p, enum phase phase)
 {
     uint32_t at = (p->used + 7) & ~7u;
     size_t bytes = j->words.n * sizeof(uint32_t);
@@ -120,7 +122,7 @@ enum step draft_push(struct json *j, struct track *t, struct place *p, enum phas
     return STEP_ALIVE;
 }
 
-enum step level_flag(struct json *j, struct track *t, struct place *p, unsigned flags,
+enum step level_flag(struct json_recognizer *j, struct track *t, struct place *p, unsigned flags,
                      enum phase phase)
 {
     const struct level *l = level_at(t, p->top);
@@ -156,7 +158,7 @@ bool record_bytes(struct track *t, struct place *p, const void *bytes, size_t n)
 
 /* ---- ends of values ----------------------------------------------------------------------- */
 
-static bool has(const struct json *j, const struct value *v, uint32_t want)
+static bool has(const struct json_recognizer *j, const struct value *v, uint32_t want)
 {
     const struct node *node = &j->shapes.nodes[want];
     uint32_t x = v->kind == VALUE_STRING   ? node->string
@@ -172,7 +174,7 @@ static bool has(const struct json *j, const struct value *v, uint32_t want)
 
 /* Whatever a can still become, b can: the same but for wants and, of an array, counts that only have a
  * lower bound. */
-static bool covers(const struct json *j, unsigned kind, const struct thread *b,
+static bool covers(const struct json_recognizer *j, unsigned kind, const struct thread *b,
                    const struct thread *a)
 {
     if (a->shape != b->shape || a->owner != b->owner || a->next != b->next)
@@ -189,7 +191,7 @@ static bool covers(const struct json *j, unsigned kind, const struct thread *b,
 }
 
 /* Takes threads of the draft away that others cover. */
-static void draft_thin(struct json *j)
+static void draft_thin(struct json_recognizer *j)
 {
     uint32_t *to = j->words.at, *end = to + j->words.n, size;
     for (uint32_t *a = to; a < end; a += size) {
@@ -215,7 +217,7 @@ static void draft_thin(struct json *j)
     j->words.n = (uint32_t)(to - j->words.at);
 }
 
-static enum step hole_end(struct json *j, const struct level *l, struct place *p,
+static enum step hole_end(struct json_recognizer *j, const struct level *l, struct place *p,
                           const struct value *v)
 {
     j->list.n = 0;
@@ -229,7 +231,7 @@ static enum step hole_end(struct json *j, const struct level *l, struct place *p
     return p->lexeme == WORDS_FAIL ? STEP_NO_ROOM : p->lexeme ? STEP_ALIVE : STEP_DEAD;
 }
 
-enum step value_end(struct json *j, struct track *t, struct place *p, uint32_t at,
+enum step value_end(struct json_recognizer *j, struct track *t, struct place *p, uint32_t at,
                     const struct value *v)
 {
     const struct level *l = level_at(t, at);
@@ -269,7 +271,7 @@ static bool in_list(const struct numbers_list *list, uint32_t x)
 }
 
 /* The nodes that the level waits for, each once, in json.list. */
-static bool list_wants(struct json *j, const struct level *l)
+static bool list_wants(struct json_recognizer *j, const struct level *l)
 {
     j->list.n = 0;
     for (THREADS(j, l, th))
@@ -278,7 +280,8 @@ static bool list_wants(struct json *j, const struct level *l)
     return true;
 }
 
-enum step container_begin(struct json *j, struct track *t, struct place *p, unsigned kind)
+enum step container_begin(struct json_recognizer *j, struct track *t, struct place *p,
+                          unsigned kind)
 {
     const struct level *l = level_at(t, p->top);
     draft_start(j, l);
@@ -306,7 +309,8 @@ enum step container_begin(struct json *j, struct track *t, struct place *p, unsi
     return draft_push(j, t, p, AT_OPEN);
 }
 
-static bool thread_may_end(const struct json *j, const struct level *l, const struct thread *th)
+static bool thread_may_end(const struct json_recognizer *j, const struct level *l,
+                           const struct thread *th)
 {
     if (l->kind == LEVEL_ARRAY) {
         const struct array_shape *a = &j->shapes.arrays[th->shape];
@@ -326,7 +330,7 @@ static bool thread_may_end(const struct json *j, const struct level *l, const st
     return l->n >= o->min && l->n <= o->max;
 }
 
-bool container_may_end(const struct json *j, const struct level *l)
+bool container_may_end(const struct json_recognizer *j, const struct level *l)
 {
     for (THREADS(j, l, th))
         if (thread_may_end(j, l, th))
@@ -334,7 +338,7 @@ bool container_may_end(const struct json *j, const struct level *l)
     return false;
 }
 
-enum step container_end(struct json *j, struct track *t, struct place *p)
+enum step container_end(struct json_recognizer *j, struct track *t, struct place *p)
 {
     const struct level *l = level_at(t, p->top);
     struct value v = {VALUE_CONTAINER, 0, hash_mix(l->sum ^ (l->kind + 16u) ^ (uint64_t)l->n << 8)};
@@ -365,7 +369,8 @@ static bool count_item(const struct array_shape *a, struct thread *th, uint32_t 
 
 /* Adds the threads of an item that is counted for the conditions in m. With `needed`, only where it is
  * one that must still come, if any must. */
-static bool add_items(struct json *j, const struct level *l, const struct thread *th, bool needed)
+static bool add_items(struct json_recognizer *j, const struct level *l, const struct thread *th,
+                      bool needed)
 {
     const struct array_shape *a = &j->shapes.arrays[th->shape];
     uint32_t last = (a->items.n >> a->n_contains) - 1, at = l->n < last ? l->n : last, need = 0;
@@ -387,7 +392,7 @@ static bool add_items(struct json *j, const struct level *l, const struct thread
     return true;
 }
 
-enum step item_begin(struct json *j, struct track *t, struct place *p, enum phase phase)
+enum step item_begin(struct json_recognizer *j, struct track *t, struct place *p, enum phase phase)
 {
     const struct level *l = level_at(t, p->top);
     for (int needed = j->searching; needed >= 0; needed--) { /* a search looks for an end */

@@ -17,7 +17,8 @@
 /* ---- scripts ------------------------------------------------------------------------------ */
 
 /* The set's pairs are edges; edge n_edges says that the text may end. */
-static bool add_states(struct json *j, struct word_list *list, const uint32_t *states, uint32_t n)
+static bool add_states(struct json_recognizer *j, struct word_list *list, const uint32_t *states,
+                       uint32_t n)
 {
     const struct script *s = &j->script;
     struct numbers_list *reached = &j->reached;
@@ -49,24 +50,24 @@ static bool add_states(struct json *j, struct word_list *list, const uint32_t *s
 
 static bool follow(void *self, uint32_t edge, struct word_list *list)
 {
-    struct json *j = self;
+    struct json_recognizer *j = self;
     return edge == j->script.n_edges || add_states(j, list, &j->script.edges[edge].to, 1);
 }
 
-uint32_t script_set(struct json *j, const uint32_t *states, uint32_t n)
+uint32_t script_set(struct json_recognizer *j, const uint32_t *states, uint32_t n)
 {
     j->texts.list.n = 0;
     return add_states(j, &j->texts.list, states, n) ? words_find(&j->texts, &j->texts.list)
                                                     : WORDS_FAIL;
 }
 
-static bool is_hole(const struct json *j, const struct word *w)
+static bool is_hole(const struct json_recognizer *j, const struct word *w)
 {
     return w->slot < j->script.n_edges && j->script.edges[w->slot].words == LANG_NONE;
 }
 
 /* Waits for the values of the set's holes. STEP_DEAD: it has none. */
-static enum step hole_begin(struct json *j, struct track *t, struct place *p)
+static enum step hole_begin(struct json_recognizer *j, struct track *t, struct place *p)
 {
     uint32_t n;
     const struct word *w = words_of(&j->texts, p->lexeme, &n);
@@ -87,7 +88,8 @@ static enum step hole_begin(struct json *j, struct track *t, struct place *p)
     return draft_push(j, t, p, AT_VALUE);
 }
 
-static enum step text_step(struct json *j, struct track *t, struct place *p, unsigned char byte)
+static enum step text_step(struct json_recognizer *j, struct track *t, struct place *p,
+                           unsigned char byte)
 {
     struct place q = *p;
     enum step s = hole_begin(j, t, &q);
@@ -101,7 +103,7 @@ static enum step text_step(struct json *j, struct track *t, struct place *p, uns
     return p->lexeme == WORDS_FAIL ? STEP_NO_ROOM : p->lexeme ? STEP_ALIVE : STEP_DEAD;
 }
 
-static bool has_end(const struct json *j, uint32_t set)
+static bool has_end(const struct json_recognizer *j, uint32_t set)
 {
     uint32_t n;
     const struct word *w = words_of(&j->texts, set, &n);
@@ -116,7 +118,7 @@ static bool in_number(unsigned char byte)
            (byte | 32) == 'e';
 }
 
-static enum step advance_number(struct json *j, struct track *t, struct place *p,
+static enum step advance_number(struct json_recognizer *j, struct track *t, struct place *p,
                                 unsigned char byte)
 {
     struct place q = *p;
@@ -131,7 +133,8 @@ static enum step advance_number(struct json *j, struct track *t, struct place *p
     return s;
 }
 
-enum step json_advance(struct json *j, struct track *t, struct place *p, unsigned char byte)
+enum step json_advance(struct json_recognizer *j, struct track *t, struct place *p,
+                       unsigned char byte)
 {
     enum phase phase = phase_of(p);
     switch (phase) {
@@ -148,7 +151,7 @@ enum step json_advance(struct json *j, struct track *t, struct place *p, unsigne
     }
 }
 
-void json_first(struct json *j, struct track *t, const struct place *p, uint64_t set[4])
+void json_first(struct json_recognizer *j, struct track *t, const struct place *p, uint64_t set[4])
 {
     enum phase phase = phase_of(p);
     memset(set, 0, 4 * sizeof *set);
@@ -167,7 +170,7 @@ void json_first(struct json *j, struct track *t, const struct place *p, uint64_t
 
 static enum step begin(void *self, struct track *t, struct place *p)
 {
-    struct json *j = self;
+    struct json_recognizer *j = self;
     uint32_t compact =
         j->flags & JSON_COMPACT ? GAP_NONE << MORE_COLON | GAP_NONE << MORE_COMMA : 0;
     if (!track_room(t, 8)) /* offset 0 is no record */
@@ -185,7 +188,7 @@ static bool in_plain_string(const struct place *p, unsigned char byte)
 
 static enum step step(void *self, struct track *t, struct place *p, unsigned char byte)
 {
-    struct json *j = self;
+    struct json_recognizer *j = self;
     if (in_plain_string(p, byte)) {
         lang rest = lang_step(j->languages, p->lexeme, byte);
         if (rest == LANG_NONE || rest == (lang)LANG_FAIL)
@@ -217,7 +220,7 @@ static bool accepts(void *self, struct track *t, const struct place *p)
 /* ---- for masks ---------------------------------------------------------------------------- */
 
 /* The texts of a script that go on; false: a value may begin. */
-static bool only_texts(const struct json *j, const struct place *p)
+static bool only_texts(const struct json_recognizer *j, const struct place *p)
 {
     uint32_t n;
     const struct word *w = words_of(&j->texts, p->lexeme, &n);
@@ -229,7 +232,7 @@ static bool only_texts(const struct json *j, const struct place *p)
 
 static lang word(void *self, struct track *t, const struct place *p, bool *in_string)
 {
-    struct json *j = self;
+    struct json_recognizer *j = self;
     enum phase phase = phase_of(p);
     *in_string = phase == AT_STRING;
     if (phase == AT_TEXT)
@@ -242,7 +245,7 @@ static lang word(void *self, struct track *t, const struct place *p, bool *in_st
 
 static bool same_end(void *self, struct track *t, const struct place *p)
 {
-    struct json *j = self;
+    struct json_recognizer *j = self;
     uint32_t n;
     (void)t;
     if (phase_of(p) == AT_TEXT)
@@ -274,7 +277,7 @@ static uint64_t signature(void *self, struct track *t, const struct place *p)
 
 static void close_json(void *self)
 {
-    struct json *j = self;
+    struct json_recognizer *j = self;
     struct budget *b = j->budget;
     struct numbers_list *lists[] = {&j->words, &j->list, &j->done, &j->reached};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -297,7 +300,7 @@ static bool in_numbers(const uint32_t *x, uint32_t n, uint32_t value)
 }
 
 /* Takes away edges of no text. */
-static bool drop_dead_edges(struct json *j)
+static bool drop_dead_edges(struct json_recognizer *j)
 {
     struct script *s = &j->script;
     uint32_t n = 0;
@@ -315,7 +318,7 @@ static bool drop_dead_edges(struct json *j)
 }
 
 /* Takes away edges from which no accepted text ends. STEP_DEAD: there is no such text. */
-static enum step prune_script(struct json *j)
+static enum step prune_script(struct json_recognizer *j)
 {
     struct script *s = &j->script;
     struct numbers_list *good = &j->reached; /* states */
@@ -341,7 +344,7 @@ static enum step prune_script(struct json *j)
     return in_numbers(good->at, good->n, 0) ? STEP_ALIVE : STEP_DEAD;
 }
 
-static enum step open_start(struct json *j)
+static enum step open_start(struct json_recognizer *j)
 {
     const uint32_t start = 0;
     if (j->script.failed || !json_keys_open(j))
@@ -357,18 +360,18 @@ enum tern_status json_recognizer_open(struct recognizer *out, struct shapes *sha
                                       struct script *script, unsigned flags, struct budget *b,
                                       struct tern_error *e)
 {
-    struct json *j = budget_resize(b, NULL, 0, sizeof *j);
+    struct json_recognizer *j = budget_resize(b, NULL, 0, sizeof *j);
     if (!j) {
         if (script)
             script_close(script);
         shapes_free(shapes);
         return budget_refuse(b, e, "constraint");
     }
-    *j = (struct json){.shapes = *shapes,
-                       .languages = shapes->languages,
-                       .budget = b,
-                       .flags = flags,
-                       .canonical = (lang)LANG_FAIL};
+    *j = (struct json_recognizer){.shapes = *shapes,
+                                  .languages = shapes->languages,
+                                  .budget = b,
+                                  .flags = flags,
+                                  .canonical = (lang)LANG_FAIL};
     if (script) {
         j->script = *script;
     } else {

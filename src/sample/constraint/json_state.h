@@ -128,7 +128,7 @@ struct object_info {
     bool plain;    /* any number of members, no class that must come or is small */
 };
 
-struct json {
+struct json_recognizer {
     struct shapes shapes;
     struct script script;
     struct languages *languages; /* of shapes */
@@ -180,7 +180,7 @@ static inline const char *recorded_text(const struct track *t, const struct plac
     return (const char *)t->bytes + p->top + sizeof(struct recorded);
 }
 
-static inline bool add_number(struct json *j, struct numbers_list *list, uint32_t x)
+static inline bool add_number(struct json_recognizer *j, struct numbers_list *list, uint32_t x)
 {
     if (list->n == list->capacity &&
         !budget_grow(j->budget, &list->at, &list->capacity, list->n + 1u, sizeof *list->at))

@@ -26,7 +26,7 @@ bool seen_has(const struct track *t, const struct level *l, uint64_t hash)
     return false;
 }
 
-bool seen_add(struct json *j, struct track *t, struct place *p, uint64_t hash)
+bool seen_add(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash)
 {
     uint32_t at = (p->used + 7) & ~7u;
     struct seen s = {j->head.seen, 0, hash};
@@ -40,7 +40,7 @@ bool seen_add(struct json *j, struct track *t, struct place *p, uint64_t hash)
     return true;
 }
 
-bool unique_value(struct json *j, struct track *t, struct place *p, uint64_t hash)
+bool unique_value(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash)
 {
     if (j->head.kind == LEVEL_OBJECT)
         j->head.sum += hash_mix(hash ^ hash_mix(j->head.key));
@@ -72,7 +72,7 @@ static lang canonical_numbers(struct languages *ls)
     return lang_or(ls, any, zero);
 }
 
-lang unique_numbers(struct json *j, lang numbers)
+lang unique_numbers(struct json_recognizer *j, lang numbers)
 {
     if (j->canonical == (lang)LANG_FAIL)
         j->canonical = canonical_numbers(j->languages);
@@ -108,7 +108,8 @@ static unsigned next_byte(uint64_t set[4])
 }
 
 /* Whether a text leads from p to the end of what is at `goal`. */
-static enum step search(struct json *j, struct track *t, const struct place *p, uint32_t goal)
+static enum step search(struct json_recognizer *j, struct track *t, const struct place *p,
+                        uint32_t goal)
 {
     struct search_frame *f = j->frames;
     uint32_t n = 1, steps = 0;
@@ -149,7 +150,7 @@ static enum step search(struct json *j, struct track *t, const struct place *p, 
 
 enum { FACTS = 1024, STATES = 64, YES = 1, NO };
 
-static struct lang_facts *facts_of(struct json *j, lang a)
+static struct lang_facts *facts_of(struct json_recognizer *j, lang a)
 {
     size_t size = FACTS * sizeof *j->facts;
     if (!j->facts) {
@@ -164,7 +165,7 @@ static struct lang_facts *facts_of(struct json *j, lang a)
 }
 
 /* More than n texts are in a language. */
-static bool has_more(struct json *j, lang a, uint32_t n)
+static bool has_more(struct json_recognizer *j, lang a, uint32_t n)
 {
     struct lang_facts *f = facts_of(j, a);
     uint32_t count, most = 64;
@@ -201,7 +202,8 @@ static bool item_is_over(const struct track *t, const struct place *p)
 }
 
 /* More than n words can go on here or begin. */
-static bool has_more_words(struct json *j, const struct level *l, const struct place *p, uint32_t n)
+static bool has_more_words(struct json_recognizer *j, const struct level *l, const struct place *p,
+                           uint32_t n)
 {
     enum phase phase = phase_of(p);
     bool item = phase == AT_COMMA || phase == AT_ITEM || phase == AT_INDENT;
@@ -221,7 +223,7 @@ static bool has_more_words(struct json *j, const struct level *l, const struct p
 }
 
 /* Reads the rest of a literal; goes from behind a bracket or a value to the next item, if one may come. */
-static enum step go_to_word(struct json *j, struct track *t, struct place *p)
+static enum step go_to_word(struct json_recognizer *j, struct track *t, struct place *p)
 {
     enum step s = STEP_ALIVE;
     uint64_t only[4];
@@ -242,7 +244,7 @@ static enum step go_to_word(struct json *j, struct track *t, struct place *p)
     return s == STEP_NO_ROOM ? s : STEP_ALIVE;
 }
 
-enum step unique_check(struct json *j, struct track *t, const struct place *p)
+enum step unique_check(struct json_recognizer *j, struct track *t, const struct place *p)
 {
     const struct level *l = level_at(t, level_of(t, p));
     uint32_t goal = l->watch ? l->unique : GOAL_KEY;
@@ -260,7 +262,7 @@ enum step unique_check(struct json *j, struct track *t, const struct place *p)
 
 /* Whether every live state that follows has a text that is not empty: then each has infinitely many. At
  * most STATES states are looked at. */
-static bool is_endless(struct json *j, lang a)
+static bool is_endless(struct json_recognizer *j, lang a)
 {
     struct numbers_list *list = &j->reached;
     uint64_t set[4];
@@ -285,7 +287,7 @@ static bool is_endless(struct json *j, lang a)
     return list->n <= STATES;
 }
 
-bool unique_free(struct json *j, const struct track *t, const struct place *p, lang rest)
+bool unique_free(struct json_recognizer *j, const struct track *t, const struct place *p, lang rest)
 {
     struct lang_facts *f;
     if (!repeats_at(level_at(t, level_of(t, p)), p) || rest == LANG_CHARS)
@@ -301,7 +303,7 @@ bool unique_free(struct json *j, const struct track *t, const struct place *p, l
     return facts_of(j, rest)->endless == YES;
 }
 
-void unique_close(struct json *j)
+void unique_close(struct json_recognizer *j)
 {
     if (j->frames)
         budget_free(j->budget, j->frames, DEPTH * sizeof *j->frames);

@@ -14,17 +14,18 @@ static inline uint64_t hash_mix(uint64_t x)
 
 bool seen_has(const struct track *t, const struct level *l, uint64_t hash);
 /* Remembers it in the draft; false: no room. */
-bool seen_add(struct json *j, struct track *t, struct place *p, uint64_t hash);
+bool seen_add(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash);
 /* The draft's value has this hash: an array's item, or the member of draft.key. */
-bool unique_value(struct json *j, struct track *t, struct place *p, uint64_t hash);
+bool unique_value(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash);
 
 /* After a step to p: whether more than repeats can follow. */
-enum step unique_check(struct json *j, struct track *t, const struct place *p);
+enum step unique_check(struct json_recognizer *j, struct track *t, const struct place *p);
 
 /* Whether repeats cannot end the word early that is being read, of which `rest` is to come. */
-bool unique_free(struct json *j, const struct track *t, const struct place *p, lang rest);
-void unique_close(struct json *j);
+bool unique_free(struct json_recognizer *j, const struct track *t, const struct place *p,
+                 lang rest);
+void unique_close(struct json_recognizer *j);
 
 /* `numbers` in the one spelling of each value. */
-lang unique_numbers(struct json *j, lang numbers);
+lang unique_numbers(struct json_recognizer *j, lang numbers);
 #endif

@@ -13,7 +13,7 @@
 
 static const char literals[2][3][6] = {{"null", "true", "false"}, {"None", "True", "False"}};
 
-static enum step literal_begin(struct json *j, const struct level *l, struct place *p,
+static enum step literal_begin(struct json_recognizer *j, const struct level *l, struct place *p,
                                unsigned char byte)
 {
     unsigned python = l->flags & LEVEL_PYTHON ? 1 : 0;
@@ -31,7 +31,8 @@ static const char *literal_rest(const struct level *l, const struct place *p)
     return literals[l->flags & LEVEL_PYTHON ? 1 : 0][scratch_of(p) / 16] + scratch_of(p) % 16;
 }
 
-enum step literal_step(struct json *j, struct track *t, struct place *p, unsigned char byte)
+enum step literal_step(struct json_recognizer *j, struct track *t, struct place *p,
+                       unsigned char byte)
 {
     const char *rest = literal_rest(level_at(t, p->top), p);
     uint32_t which = scratch_of(p) / 16;
@@ -46,13 +47,13 @@ enum step literal_step(struct json *j, struct track *t, struct place *p, unsigne
 
 /* ---- languages of a word ------------------------------------------------------------------ */
 
-static lang lang_of(const struct json *j, uint32_t want, bool string)
+static lang lang_of(const struct json_recognizer *j, uint32_t want, bool string)
 {
     return string ? j->shapes.nodes[want].string : j->shapes.nodes[want].number;
 }
 
 /* The languages that the level waits for, each once, on json.list: slot i of a set is the i-th. */
-static bool list_langs(struct json *j, const struct level *l, bool string)
+static bool list_langs(struct json_recognizer *j, const struct level *l, bool string)
 {
     j->list.n = 0;
     for (THREADS(j, l, th)) {
@@ -67,7 +68,8 @@ static bool list_langs(struct json *j, const struct level *l, bool string)
 }
 
 /* Begins a string or a number of one of those languages. */
-static enum step word_begin(struct json *j, struct track *t, struct place *p, bool string)
+static enum step word_begin(struct json_recognizer *j, struct track *t, struct place *p,
+                            bool string)
 {
     const struct level *l = level_at(t, p->top);
     bool unique = l->unique;
@@ -95,7 +97,7 @@ static enum step word_begin(struct json *j, struct track *t, struct place *p, bo
 }
 
 /* The word is over: its value, with the languages that hold it on json.done. STEP_DEAD: none. */
-static enum step word_end(struct json *j, struct track *t, struct place *p, bool string)
+static enum step word_end(struct json_recognizer *j, struct track *t, struct place *p, bool string)
 {
     uint32_t at = level_of(t, p), n;
     const struct level *l = level_at(t, at);
@@ -122,8 +124,8 @@ static enum step word_end(struct json *j, struct track *t, struct place *p, bool
     return value_end(j, t, p, at, &v);
 }
 
-enum step word_take(struct json *j, struct track *t, struct place *p, const unsigned char *bytes,
-                    size_t n)
+enum step word_take(struct json_recognizer *j, struct track *t, struct place *p,
+                    const unsigned char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (p->more & MORE_SET) {
@@ -141,24 +143,25 @@ enum step word_take(struct json *j, struct track *t, struct place *p, const unsi
     return STEP_ALIVE;
 }
 
-lang word_rest(struct json *j, const struct place *p)
+lang word_rest(struct json_recognizer *j, const struct place *p)
 {
     return p->more & MORE_SET ? words_any(&j->values, p->lexeme) : p->lexeme;
 }
 
 /* ---- numbers and strings ------------------------------------------------------------------ */
 
-enum step number_step(struct json *j, struct track *t, struct place *p, unsigned char byte)
+enum step number_step(struct json_recognizer *j, struct track *t, struct place *p,
+                      unsigned char byte)
 {
     return word_take(j, t, p, &byte, 1);
 }
 
-enum step number_end(struct json *j, struct track *t, struct place *p)
+enum step number_end(struct json_recognizer *j, struct track *t, struct place *p)
 {
     return word_end(j, t, p, false);
 }
 
-enum step key_begin(struct json *j, struct track *t, struct place *p)
+enum step key_begin(struct json_recognizer *j, struct track *t, struct place *p)
 {
     p->lexeme = json_keys_next(j, level_at(t, p->top));
     if (p->lexeme == (lang)LANG_FAIL || !record_word(t, p))
@@ -168,7 +171,8 @@ enum step key_begin(struct json *j, struct track *t, struct place *p)
     return p->lexeme == LANG_NONE ? STEP_DEAD : STEP_ALIVE;
 }
 
-enum step string_step(struct json *j, struct track *t, struct place *p, unsigned char byte)
+enum step string_step(struct json_recognizer *j, struct track *t, struct place *p,
+                      unsigned char byte)
 {
     if (phase_of(p) != AT_STRING)
         return escape_step(j, t, p, byte);
@@ -182,7 +186,8 @@ enum step string_step(struct json *j, struct track *t, struct place *p, unsigned
     return byte < 32 ? STEP_DEAD : word_take(j, t, p, &byte, 1);
 }
 
-enum step value_begin(struct json *j, struct track *t, struct place *p, unsigned char byte)
+enum step value_begin(struct json_recognizer *j, struct track *t, struct place *p,
+                      unsigned char byte)
 {
     enum step s;
     switch (byte) {
@@ -217,7 +222,7 @@ static void add(uint64_t set[4], unsigned char byte)
     set[byte / 64] |= 1ull << byte % 64;
 }
 
-void value_first(struct json *j, const struct level *l, uint64_t set[4])
+void value_first(struct json_recognizer *j, const struct level *l, uint64_t set[4])
 {
     unsigned python = l->flags & LEVEL_PYTHON ? 1 : 0;
     for (THREADS(j, l, th)) {
@@ -236,7 +241,7 @@ void value_first(struct json *j, const struct level *l, uint64_t set[4])
     }
 }
 
-void word_first(struct json *j, struct track *t, const struct place *p, uint64_t set[4])
+void word_first(struct json_recognizer *j, struct track *t, const struct place *p, uint64_t set[4])
 {
     const struct level *l = level_at(t, level_of(t, p));
     if (phase_of(p) == AT_LITERAL) {
