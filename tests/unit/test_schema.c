@@ -169,7 +169,7 @@ static const struct {
     {"{\"anyOf\":[{\"$ref\":\"#/$defs/a\"}],\"$defs\":{\"a\":{\"allOf\":[{\"$ref\":\"#\"}]}}}",
      "leads back"},
     {"{\"$ref\":\"#/$defs/none\"}", "there is no schema"},
-    {"{\"$ref\":\"http://x.y/z\"}", "$ref at #: the document is not here"},
+    {"{\"$ref\":\"http://x.y/z\"}", "$ref at #: the document \"http://x.y/z\" is not here"},
     {"{\"$schema\":\"http://x.y/z\"}", "$schema at #"},
     {"{\"pattern\":\"(a)\\\\1\"}", "pattern at #"},
     {"{\"format\":\"idn-email\"}", "format at #"},

@@ -1,7 +1,17 @@
 /* A JSON schema's text becomes shapes. Draft 2020-12, and the spelling of drafts 4 to 2019-09.
  *
  * A keyword that cannot be kept exactly is refused: "schema: KEYWORD at #/place: reason". With
- * SCHEMA_LAX it is left out instead, and listed: it counts as kept, and what comes out may break it. */
+ * SCHEMA_LAX it is left out instead, and listed: it counts as kept, and what comes out may break it.
+ *
+ * Besides the budget, these bounds hold; past them a schema is refused:
+ *   depth of the text                                            64 (JSON_DEPTH)
+ *   sub-schemas that apply to one value, one inside the other   128
+ *   shapes of one node: ways in which its conditions combine    700
+ *   branches of anyOf beside unevaluated...                       8
+ *   patternProperties that meet in one object                    64, and 128 sets of keys
+ *   negated conditions on keys of one object                      8
+ *   `contains` that meet in one array                             4, and 256 counts in all
+ *   minItems of a unique array                                 1024 */
 #ifndef CONSTRAINT_SCHEMA_H
 #define CONSTRAINT_SCHEMA_H
 
