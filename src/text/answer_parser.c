@@ -235,20 +235,25 @@ static bool read_text(struct answer_parser *a, bool *more)
     return pass(a, a->blank, true) && pass(a, len, true);
 }
 
+/* The trigger of that form stands at `rest`; its length goes to *len. Triggers are the first marks. */
+static bool begins_call(const struct answer_parser *a, size_t form, struct mark rest, size_t *len)
+{
+    return match_mark(a, &a->marks[form], rest.p, rest.n, len) == MATCH_WHOLE;
+}
+
 /* What began as a call is none: another form may fit, or its trigger is text. */
 static bool reject_call(struct answer_parser *a)
 {
     size_t len = 0, form = a->call.form;
     struct mark rest = call_of(a);
-    for (size_t i = 0; i < a->n_marks; i++) {
-        const struct answer_mark *m = &a->marks[i];
-        if (m->kind == MARK_TRIGGER && m->form > form &&
-            match_mark(a, m, rest.p, rest.n, &len) == MATCH_WHOLE)
-            return begin_call(a, m->form);
-    }
+    for (size_t i = form + 1; i < a->forms.n; i++)
+        if (begins_call(a, i, rest, &len))
+            return begin_call(a, i);
     a->mode = IN_TEXT;
-    len = a->forms.list[form].trigger.n;
-    len = a->finishing || len > rest.n ? rest.n : len;
+    if (a->finishing)
+        len = rest.n;
+    else if (!begins_call(a, form, rest, &len))
+        return true; /* it followed another call: what stands between them is text */
     bool ok = pass(a, a->blank, !a->after_calls) && pass(a, len, true);
     a->after_calls = false;
     return ok;

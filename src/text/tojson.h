@@ -12,7 +12,7 @@ enum tojson_notation {
     TOJSON_REPR,        /* Python's repr() */
     TOJSON_TYPES,       /* of a function: tool_types.h */
     TOJSON_SIGNATURE,   /* of a function */
-    TOJSON_DECLARATION, /* of a function */
+    TOJSON_DECLARATION, /* not yet defined: refused */
     TOJSON_GEMMA,       /* tool_types.h */
     TOJSON_NOTATIONS,
     TOJSON_NOTATION = 0xFF
