@@ -34,7 +34,7 @@ enum forced forced_next(const struct recognizer *r, struct track *t, const struc
 }
 
 /* A run, with the last token's bytes before it */
-struct run {
+struct forced_run {
     const struct spelling *spelling;
     unsigned char *text; /* [before + n] */
     uint32_t before, n;
@@ -42,7 +42,7 @@ struct run {
     tern_token last; /* or -1 */
 };
 
-static void find_run(const tern_constraint_state *s, struct run *x)
+static void find_run(const tern_constraint_state *s, struct forced_run *x)
 {
     const struct recognizer *r = &s->constraint->recognizer;
     struct track *t = (struct track *)&s->track;
@@ -127,7 +127,7 @@ static enum tern_status encode(const struct spelling *s, const unsigned char *p,
 }
 
 /* The ids of text[at..): pieces between special tokens are encoded by themselves. */
-static enum tern_status encode_run(const struct run *x, uint32_t at, tern_token *ids, size_t max,
+static enum tern_status encode_run(const struct forced_run *x, uint32_t at, tern_token *ids, size_t max,
                                    size_t *n, struct tern_error *e)
 {
     const unsigned char *end = x->text + x->before + x->n, *p = x->text + at;
@@ -150,7 +150,7 @@ static enum tern_status encode_run(const struct run *x, uint32_t at, tern_token 
 }
 
 /* How many of the ids spell the beginning of the run, as whole tokens; *bytes of it */
-static size_t spelled(const struct run *x, const tern_token *ids, size_t n, uint32_t *bytes)
+static size_t spelled(const struct forced_run *x, const tern_token *ids, size_t n, uint32_t *bytes)
 {
     size_t i = 0;
     for (*bytes = 0; i < n; i++) {
@@ -164,7 +164,7 @@ static size_t spelled(const struct run *x, const tern_token *ids, size_t n, uint
     return i;
 }
 
-static enum tern_status tokens_of_run(const struct run *x, tern_token *ids, size_t *n,
+static enum tern_status tokens_of_run(const struct forced_run *x, tern_token *ids, size_t *n,
                                       struct tern_error *e)
 {
     const size_t max = FORCED_IDS;
@@ -187,7 +187,7 @@ enum tern_status forced_tokens(tern_constraint_state *s, tern_token *tokens, siz
                                struct tern_error *e)
 {
     const tern_constraint *c = s->constraint;
-    struct run x = {.spelling = c->spelling, .last = s->tokens[s->n_tokens]};
+    struct forced_run x = {.spelling = c->spelling, .last = s->tokens[s->n_tokens]};
     const unsigned char *before = NULL;
     *n = 0;
     if (s->over)

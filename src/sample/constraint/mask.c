@@ -4,19 +4,13 @@
 
 #include "sample/constraint/language_parts.h"
 #include "sample/constraint/mask_cache.h"
+#include "sample/constraint/mask_reach.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* A subtree of fewer nodes is walked by the recognizer even where a word's language could decide. */
 enum { SUBTREE_LEAST = 48 };
-/* See reach_of. */
-enum { REACH_SLOTS = 1024, REACH_STATES = 32, WITHIN_STATES = 24 };
-
-struct reach {
-    lang a; /* LANG_NONE: a free place */
-    uint16_t characters;
-};
 
 struct masks {
     const struct recognizer *r;
@@ -36,8 +30,7 @@ struct masks {
     struct mask_cross *cross; /* [n_cross] of [nodes of the tree] */
     uint32_t n_cross;
     struct mask_cache cache;
-    struct reach reach[REACH_SLOTS];
-    lang reached[REACH_STATES][2];
+    struct reaches reaches;
 };
 
 static bool open_set(struct mask_set *s, uint32_t n_words)
@@ -213,14 +206,14 @@ static bool walk(struct masks *m, const struct token_tree *tree, uint32_t root, 
 /* ---- nodes tried one after another ------------------------------------------------------------ */
 
 /* Steps from one node's place to the next: what their ways have in common is stepped once. */
-struct way {
+struct mask_way {
     uint32_t from;             /* depth of m->before[0] */
     uint32_t known;            /* places before[0 .. known] hold for `text` */
     const unsigned char *text; /* of the last node, from `from` on; NULL: none yet */
 };
 
 /* m->before[depth - w->from] = the place behind p[0..depth). */
-static enum step come_near(struct masks *m, struct way *w, const unsigned char *p, uint32_t depth)
+static enum step come_near(struct masks *m, struct mask_way *w, const unsigned char *p, uint32_t depth)
 {
     uint32_t k = 0, length = depth - w->from;
     p += w->from;
@@ -237,7 +230,7 @@ static enum step come_near(struct masks *m, struct way *w, const unsigned char *
 }
 
 /* Adds the tokens at and below a node, if they are alive. */
-static bool try_node(struct masks *m, struct way *w, struct mask_cross at, enum walk_kind kind,
+static bool try_node(struct masks *m, struct mask_way *w, struct mask_cross at, enum walk_kind kind,
                      struct mask_set *out)
 {
     const struct token_node *x = &m->s->tree.nodes[at.node];
@@ -254,84 +247,6 @@ static bool try_node(struct masks *m, struct way *w, struct mask_cross at, enum 
 
 /* ---- words: what their languages decide ---------------------------------------------------- */
 
-/* Adds x to list[0..*n) unless it is there; false: there is no room. */
-static bool add_state(lang (*list)[2], uint32_t *n, uint32_t most, lang x, lang y)
-{
-    for (uint32_t i = 0; i < *n; i++)
-        if (list[i][0] == x && list[i][1] == y)
-            return true;
-    if (*n == most)
-        return false;
-    list[*n][0] = x, list[(*n)++][1] = y;
-    return true;
-}
-
-/* The states behind each character that may follow a are added to m->reached[0..*n); false: there is a
- * character that may not follow, or no room. */
-static bool expand(struct masks *m, lang a, uint32_t *n)
-{
-    struct languages *ls = m->r->languages;
-    lang within[WITHIN_STATES][2] = {{a, LANG_CHARS}}; /* of a character: of a, of any text */
-    uint32_t n_within = 1;
-    for (uint32_t i = 0; i < n_within; i++) {
-        lang last = LANG_NONE, last_any = LANG_NONE;
-        for (unsigned byte = 0; byte < 0xF5; byte++) {
-            lang any = lang_step(ls, within[i][1], (unsigned char)byte);
-            if (any == LANG_NONE)
-                continue;
-            lang next = lang_step(ls, within[i][0], (unsigned char)byte);
-            if (next == LANG_NONE || next == LANG_FAIL || any == LANG_FAIL)
-                return false;
-            if (next == last && any == last_any)
-                continue;
-            last = next, last_any = any;
-            bool fits = any == LANG_CHARS
-                            ? add_state(m->reached, n, REACH_STATES, next, LANG_CHARS)
-                            : add_state(within, &n_within, WITHIN_STATES, next, any);
-            if (!fits)
-                return false;
-        }
-    }
-    return true;
-}
-
-/* Whether a comes to rest soon where the same character follows again and again. Where it does not, as with
- * counters, looking at all its states costs more than it saves; where it becomes LANG_CHARS, that is found
- * without looking. */
-static bool comes_to_rest(struct languages *ls, lang a)
-{
-    for (int i = 0; i < 4; i++) {
-        lang next = lang_step(ls, a, '~');
-        if (next == a)
-            return a != LANG_NONE && a != LANG_FAIL && a != LANG_CHARS;
-        a = next;
-    }
-    return false;
-}
-
-/* How many characters may follow in the language, whatever they are: every text of so many can go on.
- * UINT16_MAX: any number. At most REACH_STATES states are looked at. */
-static unsigned reach_of(struct masks *m, lang a)
-{
-    struct reach *x = &m->reach[(a * 2654435761u) >> 22];
-    uint32_t done = 0, n = 1, end;
-    if (x->a == a)
-        return x->characters;
-    *x = (struct reach){a, 0};
-    m->reached[0][0] = a, m->reached[0][1] = LANG_CHARS;
-    if (!comes_to_rest(m->r->languages, a))
-        return 0;
-    do {
-        for (end = n; done < end; done++)
-            if (!expand(m, m->reached[done][0], &n))
-                return x->characters;
-        x->characters++;
-    } while (n > end && n < REACH_STATES);
-    if (n == end)
-        x->characters = UINT16_MAX;
-    return x->characters;
-}
-
 /* What a walk over a word's subtree knows of the entry of LANG_CHARS for the same subtree */
 struct base {
     const struct mask_entry *entry; /* NULL: not used */
@@ -341,7 +256,7 @@ struct base {
 };
 
 /* Whether the string may end at a crossing below a node at `depth`, behind which its rest is a. */
-static bool may_end_at(struct masks *m, struct way *way, struct mask_cross at, uint32_t depth, lang a)
+static bool may_end_at(struct masks *m, struct mask_way *way, struct mask_cross at, uint32_t depth, lang a)
 {
     const struct token_tree *tree = &m->s->tree;
     uint32_t n;
@@ -358,7 +273,7 @@ static bool may_end_at(struct masks *m, struct way *way, struct mask_cross at, u
 
 /* The subtree of a node at `depth` is as in any string: its tokens are added later, its crossings are those of
  * the base where the string may end. Behind the node its rest is a. */
-static bool keep_same(struct masks *m, struct base *base, struct way *way, uint32_t node,
+static bool keep_same(struct masks *m, struct base *base, struct mask_way *way, uint32_t node,
                       uint32_t depth, lang a)
 {
     const struct mask_cross *cross = mask_entry_cross(base->entry);
@@ -417,7 +332,7 @@ static void add_same(struct masks *m, const struct mask_entry *base, uint32_t ro
 /* Whether every token below a node that is content of any string is content of this one, too */
 static bool is_same(struct masks *m, lang a, lang any, uint32_t node)
 {
-    return a == any || (any == LANG_CHARS && reach_of(m, a) >= m->s->height[node]);
+    return a == any || (any == LANG_CHARS && reaches_find(&m->reaches, m->r->languages, a) >= m->s->height[node]);
 }
 
 /* Fills m->inside and m->cross for the subtree of a node at `depth`, from a word at its place p. Where a
@@ -428,7 +343,7 @@ static bool walk_word(struct masks *m, uint32_t root, uint32_t depth, lang a, bo
     const struct token_node *nodes = m->s->tree.nodes;
     struct languages *ls = m->r->languages;
     uint32_t d = 0, *ends = m->word_ends;
-    struct way way = {.from = depth};
+    struct mask_way way = {.from = depth};
     m->before[0] = *p;
     m->states[0] = a, m->free_states[0] = LANG_CHARS, ends[0] = root + nodes[root].size;
     for (uint32_t i = root + 1; i < ends[0];) {
@@ -493,7 +408,7 @@ static void set_plain(struct masks *m, uint32_t max)
 static bool fill_length(struct masks *m, uint32_t min, uint32_t max, const struct place *p)
 {
     const struct spelling *s = m->s;
-    struct way way = {.from = 0};
+    struct mask_way way = {.from = 0};
     set_plain(m, max);
     if (p)
         m->before[0] = *p;
@@ -608,7 +523,7 @@ static bool add_word(struct masks *m, uint32_t root, uint32_t depth, lang a, boo
         return true;
     if (in_string && !root && m->r->same_end && m->r->same_end(m->r->self, m->track, p))
         return add_closing(m, x, p, out);
-    struct way way = {.from = depth};
+    struct mask_way way = {.from = depth};
     m->before[0] = *p;
     for (uint32_t i = 0; i < x->n_cross; i++)
         if (!try_node(m, &way, mask_entry_cross(x)[i], WALK_BYTES, out))
