@@ -252,10 +252,11 @@ const struct tool_family tool_families[TOOL_FAMILIES] = {
                 "Cold.<|im_end|>\n",
      .answers = {"<repo_name>[get_weather(city='a, b)', days=2, x=[1, {'k': None}], y=True), "
                  "stop()]<|endoftext|>done",
-                 "<repo_name>[stop(), f", "<repo_name>stop"},
+                 "<repo_name>[stop(), f", "<repo_name>[stop(), f<repo_<repo_name>[stop(),x"},
      .events = {"C[000000007|get_weather|{\"city\": \"a, b)\", \"days\": 2, \"x\": [1, {\"k\": "
                 "null}], \"y\": true}]C[000000008|stop|{}]T[done]",
-                "C[000000007|stop|{}]T[, f]", "T[<repo_name>stop]"}},
+                "C[000000007|stop|{}]T[, f]",
+                "C[000000007|stop|{}]T[, f<repo_]C[000000008|stop|{}]T[,x]"}},
     {.name = "harmony",
      .rules = {{TOOLS | 7, TOOLS | 4,
                 SPECIAL("<repo_name>") "developer\n\016"
