@@ -18,7 +18,7 @@ struct answer_mark {
     size_t form;
 };
 
-struct event {
+struct answer_item {
     enum tern_answer_kind kind;
     size_t at, n; /* bytes of `said`; of a call: its place */
 };
@@ -42,7 +42,7 @@ struct answer_parser {
     struct tern_call *calls; /* [n_calls]; id owns the memory of all three */
     size_t n_calls, first_call, reported;
     struct buffer said, whole; /* text of events; of the message */
-    struct buffer events;      /* struct event */
+    struct buffer events;      /* struct answer_item */
     size_t next_event;
 };
 
@@ -50,11 +50,11 @@ struct answer_parser {
 
 static bool add_event(struct answer_parser *a, enum tern_answer_kind kind, size_t at, size_t n)
 {
-    size_t count = a->events.n / sizeof(struct event);
-    struct event *last = count ? (struct event *)a->events.p + count - 1 : NULL;
+    size_t count = a->events.n / sizeof(struct answer_item);
+    struct answer_item *last = count ? (struct answer_item *)a->events.p + count - 1 : NULL;
     if (last && kind != TERN_ANSWER_CALL && last->kind == kind && last->at + last->n == at)
         return last->n += n, true;
-    struct event event = {kind, at, n};
+    struct answer_item event = {kind, at, n};
     return buffer_add(&a->events, (const char *)&event, sizeof event);
 }
 
@@ -403,9 +403,9 @@ enum tern_status answer_parser_finish(struct answer_parser *a, const char *p, si
 enum tern_answer_kind answer_parser_next(struct answer_parser *a, struct tern_answer_event *event)
 {
     *event = (struct tern_answer_event){.kind = TERN_ANSWER_NONE, .text = ""};
-    if (a->next_event >= a->events.n / sizeof(struct event))
+    if (a->next_event >= a->events.n / sizeof(struct answer_item))
         return TERN_ANSWER_NONE;
-    const struct event *x = (const struct event *)a->events.p + a->next_event++;
+    const struct answer_item *x = (const struct answer_item *)a->events.p + a->next_event++;
     event->kind = x->kind;
     if (x->kind == TERN_ANSWER_CALL)
         event->call = a->calls[x->at];

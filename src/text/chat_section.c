@@ -12,7 +12,7 @@ enum { NAMES_MAX = 32, TEXTS_MAX = 8 };
 enum { FORM_TEXTS = 5, FORM_CALL = 2 };
 
 /* What a text with operations is for, and what may stand in it. `where` and `i` name it in messages. */
-struct place {
+struct text_place {
     const char *where;
     size_t i;
     bool message, part, call; /* a rule of messages, of parts; one call of a form; else literals */
@@ -21,7 +21,7 @@ struct place {
 
 struct check {
     const struct chat *c;
-    struct place at;
+    struct text_place at;
     unsigned depth, names, texts; /* open groups; counts */
     struct tern_error *e;
 };
@@ -72,7 +72,7 @@ static bool has_letter(const char *letters, char what)
 }
 
 /* `what` may stand here: the table of FORMAT.md. */
-static bool knows_value(const struct place *at, char what)
+static bool knows_value(const struct text_place *at, char what)
 {
     static const char *const parts[] = {"tfndp", "niac", "kv", "kv"};
     if (at->call)
@@ -116,7 +116,7 @@ static enum tern_status check_list(const struct check *k, char list)
 static enum tern_status check_operation(struct check *k, const char *p, const char *end,
                                         size_t *more)
 {
-    const struct place *at = &k->at;
+    const struct text_place *at = &k->at;
     size_t left = (size_t)(end - p) - 1;
     enum tern_status s;
     switch (*p) {
@@ -146,8 +146,8 @@ static enum tern_status check_operation(struct check *k, const char *p, const ch
 }
 
 /* Refuses what chat_write.c does not expect. */
-static enum tern_status check_text(const struct chat *c, struct place at, const char *p, size_t n,
-                                   struct tern_error *e)
+static enum tern_status check_text(const struct chat *c, struct text_place at, const char *p,
+                                   size_t n, struct tern_error *e)
 {
     struct check k = {.c = c, .at = at, .e = e};
     enum tern_status s = TERN_OK;
@@ -170,7 +170,7 @@ static enum tern_status check_text(const struct chat *c, struct place at, const 
 /* ---- rules -------------------------------------------------------------------------------- */
 
 static enum tern_status check_rule(const struct chat *c, const struct chat_rule *rule,
-                                   struct place at, struct tern_error *e)
+                                   struct text_place at, struct tern_error *e)
 {
     uint32_t known = at.part    ? (uint32_t)CHAT_PART_ALL
                      : c->tools ? (uint32_t)(2 * CHAT_MANY_CALLS - 1)
@@ -184,7 +184,7 @@ static enum tern_status check_rule(const struct chat *c, const struct chat_rule 
 
 /* Keys NAME.when, NAME.lengths, NAME.text: at most `max` rules. */
 static enum tern_status read_rules(const struct chat *c, struct keys *keys,
-                                   const char *const names[3], struct place at, size_t max,
+                                   const char *const names[3], struct text_place at, size_t max,
                                    struct chat_rule **out, size_t *n, struct tern_error *e)
 {
     const char *p = "";
@@ -317,10 +317,10 @@ static enum tern_status read_forms(struct chat *c, struct keys *keys, struct ter
         return out_of_range("answer.calls", e);
     c->form_flags = (unsigned)flags;
     for (size_t i = 0; i < n && !s; i++)
-        s = check_text(
-            c,
-            (struct place){.where = "text of calls", .i = i, .call = i % FORM_TEXTS == FORM_CALL},
-            texts[i].p, texts[i].n, e);
+        s = check_text(c,
+                       (struct text_place){
+                           .where = "text of calls", .i = i, .call = i % FORM_TEXTS == FORM_CALL},
+                       texts[i].p, texts[i].n, e);
     for (; c->n_forms < n / FORM_TEXTS && !s; c->n_forms++) {
         memcpy(&c->forms[c->n_forms], &texts[c->n_forms * FORM_TEXTS], sizeof c->forms[0]);
         s = check_form(c, c->n_forms, e);
@@ -389,9 +389,9 @@ static enum tern_status read_keys(struct chat *c, struct keys *keys, struct tern
         return s;
     if ((s = keys_u64(keys, "thinking", &thinking, e)) || (s = read_thoughts(c, keys, e)) ||
         (s = read_tools(c, keys, e)) ||
-        (s = read_rules(c, keys, rules, (struct place){.where = "rule", .message = true}, RULES_MAX,
-                        &c->rules, &c->n, e)) ||
-        (s = read_rules(c, keys, parts, (struct place){.where = "part", .part = true},
+        (s = read_rules(c, keys, rules, (struct text_place){.where = "rule", .message = true},
+                        RULES_MAX, &c->rules, &c->n, e)) ||
+        (s = read_rules(c, keys, parts, (struct text_place){.where = "part", .part = true},
                         c->tools ? PARTS_MAX : 0, &c->parts, &c->n_parts, e)) ||
         (s = read_forms(c, keys, e)) || (s = keys_unknown(keys, e)))
         return s;

@@ -149,14 +149,14 @@ bool tojson_put_string(const char *p, size_t n, uint32_t style, struct buffer *o
 
 /* ---- containers --------------------------------------------------------------------------- */
 
-struct member {
+struct keyed {
     const char *key;
     uint32_t n, id, order;
 };
 
 static int by_key(const void *one, const void *two)
 {
-    const struct member *a = one, *b = two;
+    const struct keyed *a = one, *b = two;
     int d = memcmp(a->key, b->key, a->n < b->n ? a->n : b->n);
     return d ? d : (a->n > b->n) - (a->n < b->n);
 }
@@ -168,7 +168,7 @@ static int lower(char c)
 
 static int by_lower_key(const void *one, const void *two)
 {
-    const struct member *a = one, *b = two;
+    const struct keyed *a = one, *b = two;
     for (uint32_t i = 0; i < a->n && i < b->n; i++)
         if (lower(a->key[i]) != lower(b->key[i]))
             return lower(a->key[i]) - lower(b->key[i]);
@@ -179,11 +179,11 @@ static int by_lower_key(const void *one, const void *two)
 uint32_t *tojson_sorted(const struct json *j, uint32_t object, bool exact)
 {
     uint32_t n = j->values[object].n_children, i = 0;
-    struct member *list = calloc(n + 1, sizeof *list);
+    struct keyed *list = calloc(n + 1, sizeof *list);
     uint32_t *out = calloc(n + 1, sizeof *out);
     if (list && out) {
         for (uint32_t k = j->values[object].first; k; k = j->values[k].next, i++)
-            list[i] = (struct member){j->text + j->values[k].key, j->values[k].n_key, k, i};
+            list[i] = (struct keyed){j->text + j->values[k].key, j->values[k].n_key, k, i};
         qsort(list, n, sizeof *list, exact ? by_key : by_lower_key);
         for (i = 0; i < n; i++)
             out[i] = list[i].id;
