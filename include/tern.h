@@ -483,7 +483,7 @@ double tern_logprob(const tern_model *model, const float *logits, tern_token tok
 /* What the text must be. A constraint is compiled for one model's tokens, never changes, and may be
  * shared by threads. What it cannot enforce exactly is refused. */
 enum tern_constraint_kind {
-    TERN_CONSTRAINT_JSON,    /* any JSON value; no text */
+    TERN_CONSTRAINT_JSON,    /* any JSON object; no text */
     TERN_CONSTRAINT_SCHEMA,  /* a JSON value of this JSON schema */
     TERN_CONSTRAINT_REGEX,   /* the whole text matches this regular expression (ECMA-262) */
     TERN_CONSTRAINT_GRAMMAR, /* llama.cpp's GBNF */

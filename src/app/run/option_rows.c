@@ -184,7 +184,7 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
     [OPT_JSON] = {.title = "What the text must be (nothing else can be written)",
                   .names = "json",
                   .kind = FLAG,
-                  .help = "write a JSON value"},
+                  .help = "write a JSON object"},
     [OPT_JSON_SCHEMA] = {.letter = 'j',
                          .names = "json-schema",
                          .kind = TEXT,

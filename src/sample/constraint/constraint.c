@@ -68,14 +68,14 @@ static unsigned json_flags(const struct tern_constraint_params *p)
 static enum tern_status open_json(tern_constraint *c, const struct tern_constraint_params *p,
                                   struct tern_error *e)
 {
-    static const char anything[] = "true";
+    static const char object[] = "{\"type\": \"object\"}";
     struct schema_notes notes = {0};
     struct shapes shapes = {0};
     bool any = p->kind == TERN_CONSTRAINT_JSON;
     enum tern_status s = alphabet_check_json(c->spelling, e);
     if (s)
         return s;
-    s = schema_compile(&shapes, any ? anything : p->text, any ? sizeof anything - 1 : p->bytes,
+    s = schema_compile(&shapes, any ? object : p->text, any ? sizeof object - 1 : p->bytes,
                        schema_flags(p), &c->budget, &notes, e);
     if (!s)
         s = json_recognizer_open(&c->recognizer, &shapes, NULL, json_flags(p), &c->budget, e);
