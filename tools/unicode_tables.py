@@ -2,7 +2,7 @@
 """Prints src/text/unicode_tables.c, made by asking the tokenizers package about every code point.
 
     tools/unicode_tables.py >src/text/unicode_tables.c
-    tools/unicode_tables.py --categories >src/sample/constraint/regex_categories.c
+    tools/unicode_tables.py --categories >src/sample/language/regex_categories.c
 
 Example: tools/unicode_tables.py | diff - src/text/unicode_tables.c
 
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = script.parser("unicode_tables.py", __doc__)
-    parser.add_argument("--categories", action="store_true", help="print src/sample/constraint/regex_categories.c")
+    parser.add_argument("--categories", action="store_true", help="print src/sample/language/regex_categories.c")
     return script.guarded(parser, run, arguments)
 
 

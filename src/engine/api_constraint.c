@@ -1,4 +1,4 @@
-/* Constraints of tern.h: the room sample/constraint behind the handles. */
+/* Constraints of tern.h: sample/constraint behind the handles. */
 #include "base/fpenv.h"
 #include "engine/api_constraint.h"
 #include "engine/model_handle.h"

@@ -4,7 +4,7 @@
  * what a step does; older places stay good, and so does what is kept of the track; all memory and the
  * whole budget come back. */
 #include "allocs.h"
-#include "sample/constraint/gbnf.h"
+#include "sample/recognize/gbnf.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * other byte comes next, or the next one that may; from 0xF0 on they go back, or compact the track. Asserted:
  * where the text may not end, some byte may come (no dead end); recognizer.first holds all that may;
  * going back to a place and taking the same bytes leads to an equal place. */
-#include "sample/constraint/json_recognizer.h"
-#include "sample/constraint/schema.h"
+#include "sample/recognize/json_recognizer.h"
+#include "sample/schema/schema.h"
 
 #include <assert.h>
 #include <stdlib.h>

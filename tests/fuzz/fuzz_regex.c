@@ -1,7 +1,7 @@
 /* Fuzz target: regular expressions. The input is the expression, and also the text that it is walked
  * with. Asserted: an answer or a sentence within the budget, whose bytes all come back; what matches as
  * a whole matches somewhere; states that are near each other go on alike. */
-#include "sample/constraint/regex.h"
+#include "sample/language/regex.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * schema, behind it an instance. Asserted: the budget is kept and given back; every index of the shapes
  * is in range; every shape can be finished; names come once; and the instance is judged without harm. */
 #include "allocs.h"
-#include "sample/constraint/schema.h"
+#include "sample/schema/schema.h"
 #include "shape_check.h"
 
 #include <assert.h>

@@ -7,8 +7,8 @@
  *                       its signature. Going on from a place leaves older places as they were: each
  *                       is used again behind all that follows it.
  *     format NAME HEX   '#', '.' or 'x', or unknown */
-#include "sample/constraint/gbnf.h"
-#include "sample/constraint/string_formats.h"
+#include "sample/recognize/gbnf.h"
+#include "sample/language/string_formats.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  *     all N        every text of at most N bytes
  *     holds X      0 or 1: is X in the rule; and in what number_not makes of it
  *     same X       the canonical form */
-#include "sample/constraint/numbers.h"
+#include "sample/language/numbers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

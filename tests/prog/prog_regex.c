@@ -1,7 +1,7 @@
 /* Regular expressions for tests/cli/test_regex.py. In, a line each: an expression and texts, in
  * hexadecimal, each with '-' behind it and blanks between. Out: a digit for each text (1: the expression matches in it), or why
  * the expression was refused. Without an argument it answers one line of its own. */
-#include "sample/constraint/regex.h"
+#include "sample/language/regex.h"
 
 #include <ctype.h>
 #include <stdio.h>

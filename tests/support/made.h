@@ -2,7 +2,7 @@
 #ifndef SUPPORT_MADE_H
 #define SUPPORT_MADE_H
 
-#include "sample/constraint/json_recognizer.h"
+#include "sample/recognize/json_recognizer.h"
 
 /* The functions below append to the arrays of `s` and assert that there is memory. */
 struct shapes made_open(struct budget *b); /* NODE_NONE and NODE_ANY; the root is NODE_ANY */

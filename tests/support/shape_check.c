@@ -1,6 +1,6 @@
 #include "shape_check.h"
 
-#include "sample/constraint/numbers.h"
+#include "sample/language/numbers.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef SUPPORT_SHAPE_CHECK_H
 #define SUPPORT_SHAPE_CHECK_H
 
-#include "sample/constraint/shape.h"
+#include "sample/schema/shape.h"
 #include "text/json_read.h"
 
 /* `any_order`: the members may come in any order. */

@@ -1,7 +1,7 @@
 /* ldflags: -Wl,@tests/support/allocs.ld */
 /* Grammars: what they accept and refuse, what is wrong with them, and large ones. */
 #include "allocs.h"
-#include "sample/constraint/gbnf.h"
+#include "sample/recognize/gbnf.h"
 #include "suite.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /* Languages against sets: each operation is done on an expression and on the set of all short texts of
  * a small alphabet, and both must say the same of every text. */
 #include "allocs.h"
-#include "sample/constraint/language_parts.h"
-#include "sample/constraint/regex.h"
+#include "sample/language/language_parts.h"
+#include "sample/language/regex.h"
 #include "suite.h"
 
 #include <stdio.h>

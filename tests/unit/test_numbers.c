@@ -2,7 +2,7 @@
 /* Rules on numbers as languages. What a rule allows is held against fractions by
  * tests/cli/test_number_rules.py. */
 #include "allocs.h"
-#include "sample/constraint/numbers.h"
+#include "sample/language/numbers.h"
 #include "suite.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Regular expressions: what they match, what is refused and where, and that a bomb ends within its
  * budget. tests/cli/test_regex.py compares thousands with another engine. */
-#include "sample/constraint/regex.h"
+#include "sample/language/regex.h"
 #include "suite.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Schemas, by what their shapes accept: instances that are valid, instances that are not. The refusals,
  * what must not take long, and every allocation failing. */
 #include "allocs.h"
-#include "sample/constraint/schema.h"
+#include "sample/schema/schema.h"
 #include "shape_check.h"
 #include "suite.h"
 

@@ -1,6 +1,6 @@
 /* Formats of strings: texts that each allows and refuses, and the rules that count. */
-#include "sample/constraint/leaf.h"
-#include "sample/constraint/string_formats.h"
+#include "sample/language/leaf.h"
+#include "sample/language/string_formats.h"
 #include "suite.h"
 
 #include <stdio.h>

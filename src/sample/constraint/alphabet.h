@@ -7,7 +7,7 @@
 #ifndef CONSTRAINT_ALPHABET_H
 #define CONSTRAINT_ALPHABET_H
 
-#include "sample/constraint/language.h"
+#include "sample/language/language.h"
 #include "sample/constraint/spelling.h"
 
 /* a without the texts that the tokens cannot spell. LANG_FAIL: no budget or memory. */

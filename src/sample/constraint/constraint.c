@@ -2,12 +2,12 @@
 #include "sample/constraint/constraint.h"
 
 #include "sample/constraint/alphabet.h"
-#include "sample/constraint/gbnf.h"
-#include "sample/constraint/json_recognizer.h"
+#include "sample/recognize/gbnf.h"
+#include "sample/recognize/json_recognizer.h"
 #include "sample/constraint/lazy.h"
-#include "sample/constraint/regex.h"
-#include "sample/constraint/regular.h"
-#include "sample/constraint/schema.h"
+#include "sample/language/regex.h"
+#include "sample/recognize/regular.h"
+#include "sample/schema/schema.h"
 #include "sample/constraint/tool_script.h"
 
 #include <stdlib.h>

@@ -13,7 +13,8 @@ struct lazy {
     bool inside, must; /* TERN_CONSTRAINT_FROM_TRIGGER, _MUST_TRIGGER */
     uint32_t n;
     unsigned char trigger[LAZY_TRIGGER];
-    uint16_t fallback[LAZY_TRIGGER + 1]; /* how much of the trigger its first k bytes end with, but k */
+    uint16_t
+        fallback[LAZY_TRIGGER + 1]; /* how much of the trigger its first k bytes end with, but k */
 };
 
 static bool is_free(const struct place *p)
@@ -174,7 +175,8 @@ enum tern_status lazy_open(struct recognizer *r, const struct spelling *s,
         free(z);
         return status;
     }
-    *r = (struct recognizer){z,        r->languages, begin,     step,    accepts, word,
-                             same_end, first,        signature, r->compact ? compact : NULL, close};
+    *r = (struct recognizer){z,    r->languages, begin, step,      accepts,
+                             word, same_end,     first, signature, r->compact ? compact : NULL,
+                             close};
     return TERN_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef CONSTRAINT_LAZY_H
 #define CONSTRAINT_LAZY_H
 
-#include "sample/constraint/recognizer.h"
+#include "sample/recognize/recognizer.h"
 #include "sample/constraint/spelling.h"
 
 enum { LAZY_TRIGGER = 256 }; /* bytes of a trigger, at most */

@@ -2,7 +2,7 @@
 /* Masks: see mask.h. */
 #include "sample/constraint/mask.h"
 
-#include "sample/constraint/language_parts.h"
+#include "sample/language/language_parts.h"
 #include "sample/constraint/mask_cache.h"
 #include "sample/constraint/mask_reach.h"
 
@@ -213,7 +213,8 @@ struct mask_way {
 };
 
 /* m->before[depth - w->from] = the place behind p[0..depth). */
-static enum step come_near(struct masks *m, struct mask_way *w, const unsigned char *p, uint32_t depth)
+static enum step come_near(struct masks *m, struct mask_way *w, const unsigned char *p,
+                           uint32_t depth)
 {
     uint32_t k = 0, length = depth - w->from;
     p += w->from;
@@ -256,7 +257,8 @@ struct base {
 };
 
 /* Whether the string may end at a crossing below a node at `depth`, behind which its rest is a. */
-static bool may_end_at(struct masks *m, struct mask_way *way, struct mask_cross at, uint32_t depth, lang a)
+static bool may_end_at(struct masks *m, struct mask_way *way, struct mask_cross at, uint32_t depth,
+                       lang a)
 {
     const struct token_tree *tree = &m->s->tree;
     uint32_t n;
@@ -332,7 +334,8 @@ static void add_same(struct masks *m, const struct mask_entry *base, uint32_t ro
 /* Whether every token below a node that is content of any string is content of this one, too */
 static bool is_same(struct masks *m, lang a, lang any, uint32_t node)
 {
-    return a == any || (any == LANG_CHARS && reaches_find(&m->reaches, m->r->languages, a) >= m->s->height[node]);
+    return a == any || (any == LANG_CHARS &&
+                        reaches_find(&m->reaches, m->r->languages, a) >= m->s->height[node]);
 }
 
 /* Fills m->inside and m->cross for the subtree of a node at `depth`, from a word at its place p. Where a
@@ -433,8 +436,7 @@ static void begin_entry(struct masks *m)
 
 static const struct mask_entry *end_entry(struct masks *m, struct mask_key key)
 {
-    const struct mask_entry *x =
-        mask_cache_add(&m->cache, key, &m->inside, m->cross, m->n_cross);
+    const struct mask_entry *x = mask_cache_add(&m->cache, key, &m->inside, m->cross, m->n_cross);
     m->budget->no_memory |= !x;
     return x;
 }
@@ -491,8 +493,7 @@ static bool add_closing(struct masks *m, const struct mask_entry *x, const struc
     const struct mask_cross *cross = mask_entry_cross(x);
     const struct token_tree *tree = &m->s->tree;
     uint32_t n;
-    const unsigned char *text =
-        spelling_of(m->s, tree->tokens[tree->nodes[cross->node].first], &n);
+    const unsigned char *text = spelling_of(m->s, tree->tokens[tree->nodes[cross->node].first], &n);
     m->places[0] = *p;
     for (uint32_t i = 0; i + 1 < cross->depth; i++)
         if (step_byte(m, &m->places[0], text[i]) != STEP_ALIVE)

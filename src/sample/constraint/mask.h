@@ -14,7 +14,7 @@
 #ifndef CONSTRAINT_MASK_H
 #define CONSTRAINT_MASK_H
 
-#include "sample/constraint/recognizer.h"
+#include "sample/recognize/recognizer.h"
 #include "sample/constraint/spelling.h"
 
 enum { MASK_CACHE_BYTES = 16 << 20 };

@@ -2,7 +2,7 @@
 #ifndef CONSTRAINT_MASK_REACH_H
 #define CONSTRAINT_MASK_REACH_H
 
-#include "sample/constraint/language.h"
+#include "sample/language/language.h"
 
 enum { REACH_SLOTS = 1024, REACH_STATES = 32 };
 

@@ -2,7 +2,7 @@
 #ifndef CONSTRAINT_TOOL_ARGUMENTS_H
 #define CONSTRAINT_TOOL_ARGUMENTS_H
 
-#include "sample/constraint/script.h"
+#include "sample/recognize/script.h"
 #include "text/answer_form.h"
 #include "text/tools.h"
 

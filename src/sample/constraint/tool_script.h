@@ -3,8 +3,8 @@
 #ifndef CONSTRAINT_TOOL_SCRIPT_H
 #define CONSTRAINT_TOOL_SCRIPT_H
 
-#include "sample/constraint/schema.h"
-#include "sample/constraint/script.h"
+#include "sample/schema/schema.h"
+#include "sample/recognize/script.h"
 #include "text/chat.h"
 
 struct tool_script_params {

@@ -1,0 +1,31 @@
+/* What must not come twice: keys of an object, items of an array of unique items. Both are remembered by
+ * the hash of their value, so that a repeat is always found. */
+#ifndef RECOGNIZE_JSON_UNIQUE_H
+#define RECOGNIZE_JSON_UNIQUE_H
+
+#include "sample/recognize/json_state.h"
+
+static inline uint64_t hash_mix(uint64_t x)
+{
+    x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+    x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+    return x ^ x >> 32;
+}
+
+bool seen_has(const struct track *t, const struct level *l, uint64_t hash);
+/* Remembers it in the draft; false: no room. */
+bool seen_add(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash);
+/* The draft's value has this hash: an array's item, or the member of draft.key. */
+bool unique_value(struct json_recognizer *j, struct track *t, struct place *p, uint64_t hash);
+
+/* After a step to p: whether more than repeats can follow. */
+enum step unique_check(struct json_recognizer *j, struct track *t, const struct place *p);
+
+/* Whether repeats cannot end the word early that is being read, of which `rest` is to come. */
+bool unique_free(struct json_recognizer *j, const struct track *t, const struct place *p,
+                 lang rest);
+void unique_close(struct json_recognizer *j);
+
+/* `numbers` in the one spelling of each value. */
+lang unique_numbers(struct json_recognizer *j, lang numbers);
+#endif

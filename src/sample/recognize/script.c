@@ -1,0 +1,85 @@
+/* Scripts: see script.h. */
+#include "sample/recognize/script.h"
+
+#include <string.h>
+
+void script_open(struct script *s, struct budget *budget)
+{
+    *s = (struct script){.n_states = 1, .budget = budget};
+}
+
+void script_close(struct script *s)
+{
+    budget_free(s->budget, s->edges, s->capacity * sizeof *s->edges);
+    budget_free(s->budget, s->accepting, s->accepting_capacity * sizeof *s->accepting);
+    *s = (struct script){0};
+}
+
+uint32_t script_state(struct script *s)
+{
+    return s->n_states++;
+}
+
+void script_accept(struct script *s, uint32_t state)
+{
+    if (budget_grow(s->budget, &s->accepting, &s->accepting_capacity, s->n_accepting + 1u,
+                    sizeof *s->accepting))
+        s->accepting[s->n_accepting++] = state;
+    else
+        s->failed = true;
+}
+
+static void add_edge(struct script *s, struct script_edge edge)
+{
+    if (budget_grow(s->budget, &s->edges, &s->capacity, s->n_edges + 1u, sizeof *s->edges))
+        s->edges[s->n_edges++] = edge;
+    else
+        s->failed = true;
+}
+
+void script_words(struct script *s, uint32_t from, uint32_t to, lang words)
+{
+    if (words == (lang)LANG_FAIL)
+        s->failed = true;
+    else if (words != LANG_NONE)
+        add_edge(s, (struct script_edge){from, to, words, NODE_NONE, 0});
+}
+
+void script_hole(struct script *s, uint32_t from, uint32_t to, uint32_t node, unsigned style)
+{
+    if (node != NODE_NONE)
+        add_edge(s, (struct script_edge){from, to, LANG_NONE, node, style});
+}
+
+void script_until(struct script *s, struct languages *ls, uint32_t from, uint32_t to, lang free,
+                  const char *trigger, size_t n, bool may_end)
+{
+    lang end = lang_text(ls, trigger, n);
+    lang upto = lang_concat(ls, LANG_ALL, end); /* ends with a trigger */
+    lang some = lang_not(ls, LANG_BLANK);
+    lang beyond = lang_concat(ls, upto, some); /* holds one before its end */
+    lang first = lang_and(ls, upto, lang_not(ls, beyond));
+    script_words(s, from, to, lang_and(ls, lang_concat(ls, free, end), first));
+    if (may_end) {
+        uint32_t last = script_state(s);
+        lang has = lang_or(ls, upto, beyond);
+        script_words(s, from, last, lang_and(ls, free, lang_not(ls, has)));
+        script_accept(s, last);
+    }
+}
+
+lang script_choice(struct languages *ls, const char *text, size_t n)
+{
+    lang any = LANG_NONE, one = LANG_BLANK;
+    for (size_t i = 0; i <= n; i++) {
+        if (i == n || text[i] == '|') {
+            any = lang_or(ls, any, one);
+            one = LANG_BLANK;
+            continue;
+        }
+        if (text[i] == '\\' && i + 1 < n && (text[i + 1] == '|' || text[i + 1] == '\\'))
+            i++;
+        one = lang_concat(ls, one, lang_text(ls, text + i, 1));
+    }
+    return any;
+}

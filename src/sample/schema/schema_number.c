@@ -1,0 +1,237 @@
+/* Unions of number rules: see schema_number.h. */
+#include "sample/schema/schema_number.h"
+
+#include "sample/schema/schema_memory.h"
+#include "sample/schema/schema_read.h"
+#include "sample/schema/schema_string.h"
+
+#include <string.h>
+
+/* The rules appended since `first`, as a set. */
+static uint32_t set_since(struct schema *s, uint32_t first)
+{
+    static const struct number_rule every;
+    if (s->status || first == s->n_rules)
+        return NUMBERS_NONE;
+    for (uint32_t i = first; i < s->n_rules; i++)
+        if (!memcmp(&s->rules[i], &every, sizeof every))
+            return s->n_rules = first, NUMBERS_ALL;
+    if (!schema_room(s, &s->number_sets, &s->number_set_capacity, s->n_number_sets + 1,
+                     sizeof *s->number_sets))
+        return NUMBERS_NONE;
+    s->number_sets[s->n_number_sets] = (struct number_set){{first, s->n_rules - first}};
+    return s->n_number_sets++;
+}
+
+/* Appends a rule unless it has no number. */
+static bool add_rule(struct schema *s, const struct number_rule *r)
+{
+    if (number_is_empty(r))
+        return true;
+    if (!schema_step(s, 1) ||
+        !schema_room(s, &s->rules, &s->rule_capacity, s->n_rules + 1, sizeof *s->rules))
+        return false;
+    s->rules[s->n_rules++] = *r;
+    return true;
+}
+
+bool numbers_open_sets(struct schema *s)
+{
+    static const struct number_rule every;
+    if (!add_rule(s, &every) ||
+        !schema_room(s, &s->number_sets, &s->number_set_capacity, 2, sizeof *s->number_sets))
+        return false;
+    s->number_sets[NUMBERS_NONE] = (struct number_set){{0, 0}};
+    s->number_sets[NUMBERS_ALL] = (struct number_set){{0, 1}};
+    s->n_number_sets = 2;
+    return true;
+}
+
+static bool too_large(struct schema *s)
+{
+    if (!s->status)
+        s->status = error_set(s->error, TERN_USAGE,
+                              "schema: multipleOf at #: together with others it grows too large");
+    return false;
+}
+
+/* Appends each pair's common numbers. */
+static bool add_pairs(struct schema *s, struct stretch x, const struct number_rule *y, uint32_t n)
+{
+    struct number_rule both;
+    for (uint32_t i = 0; i < x.n; i++)
+        for (uint32_t k = 0; k < n; k++) {
+            if (!number_and(&s->rules[x.first + i], &y[k], &both))
+                return too_large(s);
+            if (!add_rule(s, &both))
+                return false;
+        }
+    return true;
+}
+
+uint32_t numbers_and(struct schema *s, uint32_t x, uint32_t y)
+{
+    if (s->status)
+        return NUMBERS_NONE;
+    struct stretch a = s->number_sets[x].rules, b = s->number_sets[y].rules;
+    uint32_t first = s->n_rules;
+    for (uint32_t k = 0; k < b.n; k++) {
+        struct number_rule r = s->rules[b.first + k];
+        if (!add_pairs(s, a, &r, 1))
+            break;
+    }
+    return set_since(s, first);
+}
+
+uint32_t numbers_or(struct schema *s, uint32_t x, uint32_t y)
+{
+    if (s->status)
+        return NUMBERS_NONE;
+    struct stretch parts[] = {s->number_sets[x].rules, s->number_sets[y].rules};
+    uint32_t first = s->n_rules;
+    for (int p = 0; p < 2; p++)
+        for (uint32_t i = 0; i < parts[p].n; i++) {
+            struct number_rule r = s->rules[parts[p].first + i];
+            if (!add_rule(s, &r))
+                break;
+        }
+    return set_since(s, first);
+}
+
+uint32_t numbers_not(struct schema *s, uint32_t x)
+{
+    struct number_rule not [NUMBER_NOT_MOST];
+    if (s->status)
+        return NUMBERS_NONE;
+    struct stretch rules = s->number_sets[x].rules, left = s->number_sets[NUMBERS_ALL].rules;
+    for (uint32_t i = 0; i < rules.n && !s->status; i++) {
+        uint32_t n = number_not(&s->rules[rules.first + i], not ), first = s->n_rules;
+        if (!add_pairs(s, left, not, n))
+            break;
+        left = (struct stretch){first, s->n_rules - first};
+    }
+    return s->status || !left.n ? NUMBERS_NONE
+           : left.first         ? set_since(s, left.first)
+                                : NUMBERS_ALL;
+}
+
+/* ---- keywords ---- */
+
+static bool read_number(struct schema *s, const struct keyword *k, uint32_t value,
+                        struct decimal *d)
+{
+    if (decimal_read(schema_text(s, value), schema_value(s, value)->n_text, d))
+        return true;
+    schema_refuse(s, schema_value(s, k->value)->parent, keyword_name(s, k),
+                  "the number has too many digits");
+    return false;
+}
+
+static uint32_t constants(struct schema *s, const struct keyword *k)
+{
+    uint32_t first = s->n_rules;
+    bool list = k->id == K_ENUM;
+    for (uint32_t c = list ? schema_value(s, k->value)->first : k->value; c && !s->status;
+         c = list ? schema_value(s, c)->next : 0) {
+        struct decimal d;
+        struct number_rule r = {0};
+        if (schema_value(s, c)->type != JSON_NUMBER || !read_number(s, k, c, &d))
+            continue;
+        number_point(&r, &d);
+        add_rule(s, &r);
+    }
+    return set_since(s, first);
+}
+
+static bool says_integer(const struct schema *s, uint32_t value)
+{
+    const struct json_value *v = schema_value(s, value);
+    return v->n_text == 7 && !memcmp(schema_text(s, value), "integer", 7);
+}
+
+/* `minimum` and its like; a multiple. */
+static bool rule_of(struct schema *s, uint32_t sub, const struct keyword *k, struct number_rule *r)
+{
+    bool low = k->id == K_MINIMUM || k->id == K_EXCLUSIVE_MINIMUM;
+    bool exclusive = k->id == K_EXCLUSIVE_MINIMUM || k->id == K_EXCLUSIVE_MAXIMUM;
+    struct decimal d;
+    if (schema_value(s, k->value)->type != JSON_NUMBER)
+        return true; /* draft 4: true or false */
+    if (!read_number(s, k, k->value, &d))
+        return false;
+    if (k->id == K_MULTIPLE_OF)
+        return unit_read(&d, &r->multiple_of) ||
+               schema_refuse(s, s->subs[sub].value, "multipleOf",
+                             "it is not positive, or has too many digits");
+    uint32_t other = sub_find(s, sub, low ? K_EXCLUSIVE_MINIMUM : K_EXCLUSIVE_MAXIMUM);
+    bool open = exclusive || (other && schema_value(s, other)->type == JSON_TRUE);
+    if (low)
+        r->has_lo = true, r->open_lo = open, r->lo = d;
+    else
+        r->has_hi = true, r->open_hi = open, r->hi = d;
+    return true;
+}
+
+uint32_t numbers_keyword(struct schema *s, uint32_t sub, const struct keyword *k)
+{
+    static const struct number_rule every;
+    struct number_rule r = every;
+    const struct json_value *v = schema_value(s, k->value);
+    bool integer = false, number = false;
+    uint32_t first = s->n_rules;
+    switch (k->id) {
+    case K_ENUM:
+    case K_CONST:
+    case K_CONSTANT:
+        return constants(s, k);
+    case K_TYPE: /* one of its types is a number */
+        for (uint32_t c = v->type == JSON_ARRAY ? v->first : k->value; c;
+             c = v->type == JSON_ARRAY ? schema_value(s, c)->next : 0) {
+            integer |= says_integer(s, c);
+            number |= schema_value(s, c)->n_text == 6 && !memcmp(schema_text(s, c), "number", 6);
+        }
+        if (integer && !number)
+            r.multiple_of.count = 1;
+        else if (!number)
+            return NUMBERS_NONE;
+        break;
+    case K_MINIMUM:
+    case K_MAXIMUM:
+    case K_EXCLUSIVE_MINIMUM:
+    case K_EXCLUSIVE_MAXIMUM:
+    case K_MULTIPLE_OF:
+        if (!rule_of(s, sub, k, &r))
+            return NUMBERS_NONE;
+        break;
+    default:
+        return NUMBERS_ALL;
+    }
+    return add_rule(s, &r) ? set_since(s, first) : NUMBERS_NONE;
+}
+
+/* In draft 4, 1.0 is no integer. */
+static lang without_point(struct schema *s, lang x)
+{
+    uint64_t set[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    set['.' / 64] &= ~((uint64_t)1 << '.' % 64);
+    lang others = lang_repeat(s->languages, lang_set(s->languages, set), 0, LANG_MANY);
+    return lang_and(s->languages, x, others);
+}
+
+lang numbers_language(struct schema *s, uint32_t set)
+{
+    if (s->status || set == NUMBERS_NONE)
+        return LANG_NONE;
+    struct stretch rules = s->number_sets[set].rules;
+    struct chunk_mark mark = schema_mark(s);
+    lang *all = schema_take(s, rules.n * sizeof *all);
+    for (uint32_t i = 0; all && i < rules.n; i++) {
+        const struct number_rule *r = &s->rules[rules.first + i];
+        all[i] = numbers_lang(s->languages, r);
+        if (s->dialect == DRAFT_4 && r->multiple_of.count && !r->multiple_of.places)
+            all[i] = without_point(s, all[i]);
+    }
+    lang x = all ? string_check(s, lang_or_all(s->languages, all, rules.n)) : LANG_NONE;
+    schema_release(s, mark);
+    return x;
+}
