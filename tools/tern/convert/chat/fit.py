@@ -1,7 +1,8 @@
 """Finds the rules that a chat template follows, by rendering conversations whose texts are marks.
 
 1. Conversations of every form (with and without a system text, 1 to 6 messages, with and without thoughts, asked for an
-   answer or not, with thinking or not) show what stands between the marks: literals and parts, per message a program.
+   answer or not, with thinking or not; with tools: with calls and results) show what stands between the marks: literals
+   and parts, per message a program.
 2. Each program is tried with whitespace around its texts: what is trimmed.
 3. Where an empty or blank text is treated as none, that becomes a condition.
    So does a thought without an answer, an empty thought, and a mark without its other.
@@ -12,89 +13,17 @@ What does not fit is refused with the reason; nothing is believed before learn.p
 import itertools
 from dataclasses import dataclass, replace
 
-from ..tokenizers.tokenizer import split_at
 from . import rules as cr
+from .cutting import Piece, common, cut_up, program, steps, units
 from .errors import Beyond, NoRule, Rejected
 from .jinja import Template
-from .rules import Program, Rule, Thoughts
+from .printing import printed
+from .rules import Program, Rule, Step, Thoughts
+from .shapes import BLANKS, EDGES, MARK, ROLES, TOOLS, Form, Marked, conversation, forms, marked, thoughtful, when
+from .tool_parts import NUMBER, Notation
 
-MAX_MESSAGES = 6
-MARK = "qz{}zq"
-EDGES = ("\n \t\n", " \n\u3000 ", "\n\n", " ", "\x1c\n")
-BLANKS = ("", " ", "\n", " \n\t ")
-
-
-@dataclass(frozen=True)
-class Form:
-    """What is asked of the template, apart from the texts."""
-
-    turns: int
-    system: bool
-    generate: bool
-    think: bool
-    thoughts: bool = False
-
-
-def forms(knows_thinking: bool) -> list[Form]:
-    thinks = (True, False) if knows_thinking else (False,)
-    return [
-        Form(n, system, generate, think, thoughts)
-        for n, system, generate, think, thoughts in itertools.product(
-            range(1, MAX_MESSAGES + 1), (False, True), (False, True), thinks, (False, True)
-        )
-        if n > 1 or not thoughts
-    ]
-
-
-def conversation(form: Form, thoughts: Thoughts, texts: dict | None = None) -> list[dict]:
-    """Messages whose texts are marks, or `texts` by the number of the message ("system" for that)."""
-    out, texts = [], texts or {}
-    if form.system:
-        out.append({"role": "system", "content": texts.get("system", MARK.format("s"))})
-    for i in range(form.turns):
-        text = MARK.format(i)
-        if i % 2 and form.thoughts:
-            text = Marked(MARK.format(f"t{i}"), text).text(thoughts)
-        out.append({"role": "assistant" if i % 2 else "user", "content": texts.get(i, text)})
-    return out
-
-
-@dataclass(frozen=True)
-class Marked:
-    """An answer with a thought, or with one of its marks alone."""
-
-    thought: str
-    answer: str
-    begins: bool = True
-    ends: bool = True
-
-    def text(self, thoughts: Thoughts) -> str:
-        if not self.ends:
-            return MARK.format("j") + thoughts.begin + self.answer
-        return (MARK.format("j") + thoughts.begin if self.begins else "") + self.thought + thoughts.end + self.answer
-
-
-def marked(thought: str, answer: str) -> list[Marked]:
-    """What a template may write in another way than a thought and an answer."""
-    blank = [m for text in BLANKS for m in (Marked(thought, text), Marked(text, answer))]
-    return [*blank, Marked(thought, answer, begins=False), Marked(thought, answer, ends=False)]
-
-
-# ---- literals ------------------------------------------------------------------------------------
-
-
-def units(text: str, special: frozenset[str]) -> list[str]:
-    """Special tokens whole, all else as characters."""
-    return [u for piece in split_at(text, special) for u in ([piece] if piece in special else piece)]
-
-
-def common(a: list[str], b: list[str]) -> list[str]:
-    return [x for x, _ in itertools.takewhile(lambda p: p[0] == p[1], zip(a, b))]
-
-
-def steps(text: str, special: frozenset[str]) -> Program:
-    return tuple(("token" if piece in special else "text", piece) for piece in split_at(text, special))
-
+NOTHING = [Marked("", "", begins=False), Marked("", "")]  # beside calls there often is neither
+CONTENT = ("whole", "answer", "thinks")
 
 # ---- structure -----------------------------------------------------------------------------------
 
@@ -107,82 +36,70 @@ class Seen:
     """
 
     form: Form
-    system: str | None
-    turns: list[str]
+    messages: list[dict]
     before: list[list]
     parts: list[list]
-    thoughts: Thoughts
-
-    def when(self, i: int) -> int:
-        always = cr.when_always(self.system, self.form.generate, self.form.think)
-        n = len(self.turns)
-        return always | (cr.when_end(n) if i == n else cr.when_message(self.turns[i], i, n, self.thoughts))
 
 
-def cut(form: Form, messages: list[dict], out: str, thoughts: Thoughts) -> Seen:
-    """Finds the marks of a rendering."""
-    turns = [m["content"] for m in messages if m["role"] != "system"]
-    system = messages[0]["content"] if form.system else None
-    wanted: list[tuple[str, int, tuple]] = []
-    if system and MARK.format("s") in system:
-        wanted.append((system, -1, ("system",)))
-    for i, text in enumerate(turns):
-        if text in out:
-            wanted.append((text, i, ("whole",)))
-        else:
-            thought = MARK.format(f"t{i}")
-            if i % 2 and form.thoughts and thought in out:
-                wanted.append((thought, i, ("thinks",)))
-            wanted.append((thoughts.answer(text), i, ("answer",)))
-    before: list[list] = [[] for _ in range(len(turns) + 1)]
-    parts: list[list] = [[] for _ in turns]
-    at, message = 0, 0
-    for text, i, step in sorted(wanted, key=lambda w: out.find(w[0])):
-        found = out.find(text)
-        if found < 0:
-            if step == ("system",):
-                continue  # it may have its place in other forms
-            raise Beyond("it leaves out a message")
-        if out.count(text) > 1:
-            raise Beyond("it writes a text twice")
+def laid_out(form: Form, messages: list[dict], cuts: list[str | Piece]) -> Seen:
+    """Which piece belongs to which message."""
+    before: list[list] = [[] for _ in range(form.turns + 1)]
+    parts: list[list] = [[] for _ in range(form.turns)]
+    literal, message = cuts[0], 0
+    if {*range(form.turns)}.difference(piece.owner for piece in cuts[1::2]):
+        raise Beyond("it leaves out a message")
+    for piece, follows in zip(cuts[1::2], cuts[2::2]):
+        i = piece.owner
         if i >= 0 and (i < message - 1 or i > message):
             raise Beyond("it changes the order of messages")
-        if i < 0 or not parts[i]:
-            before[message].append(out[at:found])
-        else:
-            parts[i].append(out[at:found])
-        if i < 0:
-            before[message].append(step)
-        else:
-            parts[i].append(step)
+        into = before[message] if i < 0 or not parts[i] else parts[i]
+        into.append(literal)
+        if i >= 0:
+            parts[i].append(piece.step)
             message = i + 1
-        at = found + len(text)
-    if message != len(turns):
-        raise Beyond("it leaves out a message")
-    before[message].append(out[at:])
+        else:
+            into.append(piece.step)
+        literal = follows
+    before[message].append(literal)
     if any(isinstance(b, tuple) for b in before[message]):
         raise Beyond("it puts the system text behind all messages")
-    return Seen(form, system, turns, before, parts, thoughts)
+    return Seen(form, messages, before, parts)
 
 
-def suffixes(seen: list[Seen], special: frozenset[str]) -> dict[int, str]:
-    """By role, what always stands behind a message: the rest belongs to what follows."""
-    out: dict[int, list[str]] = {}
+def complete(seen: Seen) -> Seen:
+    """Raises Beyond where a text or the calls of a message are missing; the text beside calls may be left out."""
+    for letter, parts in zip(seen.form.shape, seen.parts):
+        names = [step[:2] if step[0] in ("list", "value") else step[0] for step in parts if isinstance(step, tuple)]
+        if letter in "cd" and ("list", cr.CALLED) not in names:
+            raise Beyond("it leaves out calls")
+        if letter not in "cd" and not {"whole", "answer", ("value", "w")}.intersection(names):
+            raise Beyond("it leaves out a message")
+    return seen
+
+
+def suffixes(seen: list[Seen], special: frozenset[str]) -> dict[str, str]:
+    """By the role, what always stands behind a message: the rest belongs to what follows."""
+    out: dict[str, list[str]] = {}
     for s in seen:
-        for i in range(len(s.turns)):
-            follows = units(s.before[i + 1][0], special)
-            out[i % 2] = common(out[i % 2], follows) if i % 2 in out else follows
+        for i, letter in enumerate(s.form.shape):
+            follows, role = units(s.before[i + 1][0], special), ends_as(letter)
+            out[role] = common(out[role], follows) if role in out else follows
     return {role: "".join(u) for role, u in out.items()}
 
 
-def programs(s: Seen, ends: dict[int, str], special: frozenset[str]) -> dict[int, Program]:
+def ends_as(letter: str) -> str:
+    """Calls may end in a way of their own."""
+    return "calls" if letter in "cd" else ROLES[letter]
+
+
+def programs(s: Seen, ends: dict[str, str], special: frozenset[str]) -> dict[int, Program]:
     """By the number of the message (the last: what follows them), its program without trimming."""
-    out = {}
-    for i in range(len(s.turns) + 1):
+    out, shape = {}, s.form.shape
+    for i in range(len(shape) + 1):
         before = list(s.before[i])
         if i > 0:
-            before[0] = before[0][len(ends[(i - 1) % 2]) :]
-        after = [] if i == len(s.turns) else [*s.parts[i], ends[i % 2]]
+            before[0] = before[0][len(ends[ends_as(shape[i - 1])]) :]
+        after = [] if i == len(shape) else [*s.parts[i], ends[ends_as(shape[i])]]
         out[i] = tuple(
             step for piece in before + after for step in (steps(piece, special) if isinstance(piece, str) else (piece,))
         )
@@ -195,14 +112,17 @@ BITS = (cr.FIRST, cr.SYSTEM, cr.GENERATE, cr.THINK, cr.LAST, cr.FINAL, cr.THOUGH
 BITS += (cr.SYSTEM_EMPTY, cr.SYSTEM_BLANK, cr.EMPTY, cr.BLANK, cr.ANSWER_BLANK, cr.THINKS_EMPTY, cr.THINKS_BLANK, cr.MARK)
 
 
-def tree(found: dict[int, Program | None], mask: int = cr.KIND, value: int = 0) -> list[Rule]:
-    """Rules for conditions -> program, splitting at the condition that leaves the fewest programs on both sides."""
+TOOL_BITS = (cr.CALLS, cr.AFTER_RESULT, cr.CURRENT, cr.MANY, cr.BEFORE_RESULT, cr.ANSWERED, cr.ANSWER_EMPTY, cr.ANSWER_NEWLINES)
+
+
+def tree(found: dict[int, int], known: list[Program | None], bits: tuple[int, ...], mask: int, value: int) -> list[Rule]:
+    """Rules for conditions -> number of a program, splitting at the condition that leaves the fewest on both sides."""
     kinds = set(found.values())
     if len(kinds) == 1:
-        (program,) = kinds
+        program = known[kinds.pop()]
         return [] if program is None else [Rule(mask, value, program)]
     best = None
-    for bit in BITS:
+    for bit in bits:
         sides = [{w: p for w, p in found.items() if bool(w & bit) == on} for on in (True, False)]
         if bit & mask or not all(sides):
             continue
@@ -212,28 +132,44 @@ def tree(found: dict[int, Program | None], mask: int = cr.KIND, value: int = 0) 
     if best is None:
         raise Beyond("it writes the same kind of message in different ways")
     _, bit, (on, off) = best
-    return tree(on, mask | bit, value | bit) + tree(off, mask | bit, value)
+    return tree(on, known, bits, mask | bit, value | bit) + tree(off, known, bits, mask | bit, value)
 
 
-def rules_of(found: dict[int, Program | None]) -> list[Rule]:
+def rules_of(found: dict[int, Program | None], bits: tuple[int, ...] = BITS, always: int = 0) -> list[Rule]:
+    """`always`: a condition of them all."""
     out = []
-    for kind in (cr.USER, cr.ASSISTANT, cr.END):
+    for kind in (cr.USER, cr.ASSISTANT, cr.RESULT, cr.END):
         mine = {w: p for w, p in found.items() if w & cr.KIND == kind}
+        known = list(dict.fromkeys(mine.values()))
+        numbers = {p: i for i, p in enumerate(known)}
         if mine:
-            out += tree(mine, cr.KIND, kind)
+            out += tree({w: numbers[p] for w, p in mine.items()}, known, bits, cr.KIND | always, kind | always)
     return out
 
 
-# ---- trimming ------------------------------------------------------------------------------------
+def places(form: Form) -> list[tuple]:
+    """Of each message, what a template may reject it for: its kind, and that of its neighbours."""
+    shape = f" {form.shape} "
+    return [(shape[i], shape[i - 1] == "t", shape[i + 1] == "t", form.thoughts) for i in range(1, len(shape) - 1)]
+
+
+# ---- the search ----------------------------------------------------------------------------------
 
 
 class Fit:
-    """The search for the rules of one template; `special`: texts of the tokenizer's special tokens."""
+    """The search for the rules of one template; `special`: texts of the tokenizer's special tokens. With `tools`: for
+    conversations in which tools are listed."""
 
-    def __init__(self, template: Template, special: frozenset[str], thoughts: Thoughts):
-        self.template, self.special, self.thoughts = template, special, thoughts
+    def __init__(self, template: Template, special: frozenset[str], thoughts: Thoughts, tools: Notation | None = None):
+        self.template, self.special, self.thoughts, self.tools = template, special, thoughts, tools
+        self.bits = BITS + TOOL_BITS if tools else BITS
+        self.always = cr.LISTED if tools else 0
+        self.aside = cr.SYSTEM | cr.GENERATE if tools else 0  # conditions under which blank texts are not tried anew
+        self.trims: dict[Program, Program] = {}
         self.outs: dict[tuple, str | None] = {}
         self.knows = self.knows_thinking()
+        self.forms = forms(self.knows, tools is not None)
+        self.values = [tools.result] if tools and tools.result != ("whole",) else []
         self.found: dict[int, Program | None] = {}
         self.made: tuple[dict, list[Rule]] | None = None  # the rules of `found` as it was then
         self.example: dict[int, tuple[Form, int]] = {}  # a form and the number of a message with these conditions
@@ -246,7 +182,8 @@ class Fit:
 
     def try_render(self, form: Form, think: bool | None, texts: dict | None = None) -> str | None:
         try:
-            return self.template.render(conversation(form, self.thoughts, texts), form.generate, think)
+            tools = TOOLS if form.tools else None
+            return self.template.render(conversation(form, self.thoughts, texts), form.generate, think, tools)
         except Rejected:
             return None
 
@@ -258,43 +195,96 @@ class Fit:
 
     def predicted(self, form: Form, texts: dict | None = None) -> str | None:
         try:
-            messages = conversation(form, self.thoughts, texts)
-            return cr.text_of(cr.render(self.now(), messages, form.generate, form.think, self.thoughts))
+            return "".join(text for _, text in self.written(form, texts))
         except NoRule:
             return None
 
     def now(self) -> list[Rule]:
         """The rules of what was found so far."""
         if self.made is None or self.made[0] is not self.found:
-            self.made = self.found, rules_of(self.found)
+            self.made = self.found, rules_of(self.found, self.bits, self.always)
         return self.made[1]
+
+    def when(self, form: Form, messages: list[dict], i: int) -> int:
+        """Conditions of a message or of the end, of those that rules may have."""
+        return when(form, messages, i, self.thoughts) & (cr.KIND | self.always | sum(self.bits))
+
+    def pieces(self, form: Form, messages: list[dict], out: str) -> list[Piece]:
+        """What may stand in a rendering."""
+        turns, found = messages[form.system :], []
+        if form.system and MARK.format("s") in messages[0]["content"]:
+            found.append(Piece(messages[0]["content"], -1, ("system",)))
+        talk = cr.Talk(messages, TOOLS if self.tools else [])
+        if self.tools:
+            writer = cr.Writer(talk, self.thoughts, self.tools.parts)
+            found.append(Piece(cr.text_of(writer.run(self.tools.listed, None)), -1, self.tools.listed[0]))
+        for i, m in enumerate(turns):
+            if m.get("tool_calls"):
+                found.append(Piece(cr.text_of(writer.list_of(cr.CALLED, i, None)), i, ("list", cr.CALLED)))
+            found += self.of_result(talk, i) if m["role"] == "tool" else self.of_text(form, m["content"], i, out)
+        return found
+
+    def of_text(self, form: Form, text: str, i: int, out: str) -> list[Piece]:
+        if not text.strip():
+            return []
+        if text in out and not (self.thoughts.skip and form.shape[i] in "acd"):
+            return [Piece(text, i, ("whole",))]
+        parts = [(name, cr.part(name, text, self.thoughts)) for name in ("thinks", "answer")]
+        return [Piece(part, i, (name,)) for name, part in parts if part.strip() and (name == "answer" or form.thoughts)]
+
+    def of_result(self, talk: cr.Talk, i: int) -> list[Piece]:
+        text, step, one = talk.turns[i]["content"], self.tools.result, talk.calls[i][0]
+        found = [Piece(one.name, i, ("value", "n", None), True), Piece(one.id, i, ("value", "i", None), True)]
+        if self.tools.before_number:
+            lead = self.tools.before_number
+            found.append(Piece(f"{lead}{one.number}", i, NUMBER, True, lead))
+        if not text.strip():
+            return found
+        return [*found, Piece(text if step == ("whole",) else printed(text, step[2]), i, step)]
+
+    def cut(self, form: Form, messages: list[dict], out: str) -> Seen:
+        return complete(laid_out(form, messages, cut_up(out, self.pieces(form, messages, out))))
 
     def structure(self) -> None:
         """Step 1: `found`, and an example of each of its conditions."""
-        seen = []
-        for form in forms(self.knows):
-            text = self.out(form)
-            if text is None:
-                when = cr.when_always("x" if form.system else None, form.generate, form.think) | cr.when_end(form.turns)
-                self.learn(when, None)
-            else:
-                seen.append(cut(form, conversation(form, self.thoughts), text, self.thoughts))
+        seen, rejected = [], []
+        for form in self.forms:
+            text, messages = self.out(form), conversation(form, self.thoughts)
+            try:
+                if text is not None:
+                    seen.append(self.cut(form, messages, text))
+                else:
+                    rejected.append(form)
+            except Beyond:
+                if "d" not in form.shape or self.tools.calls.between is not None:
+                    raise
+                rejected.append(form)  # it takes several calls, and writes only the first
         if not seen:
             raise Beyond(f"it rejects every conversation: {self.why()}")
         if not any(("system",) in b for s in seen for b in s.before):  # it takes a system text and drops it
             for s in seen:
                 if s.form.system:
-                    self.learn(s.when(len(s.turns)), None)
+                    self.learn(self.when(s.form, s.messages, s.form.turns), None)
             seen = [s for s in seen if not s.form.system]
+        self.rejects(rejected, {place for s in seen for place in places(s.form)})
         self.ends = suffixes(seen, self.special)
         for s in seen:
-            for i, program in programs(s, self.ends, self.special).items():
-                self.learn(s.when(i), program)
-                self.example.setdefault(s.when(i), (s.form, i))
+            for i, steps_of in programs(s, self.ends, self.special).items():
+                self.learn(self.when(s.form, s.messages, i), steps_of)
+                self.example.setdefault(self.when(s.form, s.messages, i), (s.form, i))
+
+    def rejects(self, rejected: list[Form], taken: set) -> None:
+        """No program for a message that never is taken where it stands, or else for the end of such a conversation."""
+        for form in rejected:
+            messages = conversation(form, self.thoughts)
+            bad = [i for i, place in enumerate(places(form)) if place not in taken]
+            for i in bad or [form.turns]:
+                self.learn(self.when(form, messages, i), None)
 
     def why(self) -> str:
         try:
-            self.template.render(conversation(Form(1, False, True, False), self.thoughts), True)
+            form = Form("u", False, True, False, tools=self.tools is not None)
+            self.template.render(conversation(form, self.thoughts), True, None, TOOLS if self.tools else None)
         except Rejected as e:
             return str(e)
         return "no reason given"
@@ -307,22 +297,20 @@ class Fit:
         """Step 2, program by program; where its conditions are trimmed in different ways, in groups of these."""
         for program in dict.fromkeys(self.found[when] for when in self.example):
             left = [when for when in self.example if self.found[when] == program]
-            parts = [name for name in ("system", "thinks", "answer", "whole") if (name,) in program]
+            parts = [step for step in (("system",), ("thinks",), ("answer",), ("whole",), *self.values) if step in program]
             while parts and left:
                 form, i = self.example[left[0]]
                 fitted = program
-                for name in parts:
-                    fitted = self.trim_part(left, fitted, name, form, i)
+                for step in parts:
+                    fitted = self.trim_part(left, fitted, step, form, i)
                 fitted = self.widen(left, fitted, form, i)
                 alike = [when for when in left if self.holds(when, fitted, parts)]
                 self.replace(alike or left[:1], fitted)
                 left = [when for when in left[1:] if when not in alike]
 
-    def holds(self, when: int, program: Program, parts: list[str]) -> bool:
+    def holds(self, when: int, program: Program, parts: list[Step]) -> bool:
         """Whether that program is right there."""
-        form, i = self.example[when]
-        texts = [t for name in parts for t in self.edged(name, form, i)[:: len(EDGES) + 1]]
-        return self.matches([when], program, form, texts) == len(texts)
+        return self.fits(when, program, parts, *self.example[when])
 
     def replace(self, whens: list[int], new: Program) -> None:
         self.found = self.found | dict.fromkeys(whens, new)
@@ -336,14 +324,14 @@ class Fit:
         self.found = kept
         return good
 
-    def edged(self, name: str, form: Form, i: int, message: "Marked | None" = None) -> list[dict]:
+    def edged(self, step: Step, form: Form, i: int, message: "Marked | None" = None) -> list[dict]:
         """Conversations in which that part alone has whitespace around it, of such a message where one is given."""
-        m = message or Marked(MARK.format(f"t{i}"), MARK.format(i))
-        out = []
+        m, thought = message or thoughtful(form, i, self.thoughts), form.thoughts and i in form.answers()
+        name, out = step[0], []
         for a, b in itertools.product(EDGES, EDGES):
             if name == "system":
                 out.append({"system": a + MARK.format("s") + b})
-            elif name == "whole" and not (form.thoughts and i % 2):
+            elif (name in ("whole", "value") or name == "answer" and self.thoughts.skip and not message) and not thought:
                 out.append({i: a + MARK.format(i) + b})
             elif name == "thinks":
                 out.append({i: replace(m, thought=a + m.thought + b).text(self.thoughts)})
@@ -354,18 +342,18 @@ class Fit:
         return out
 
     def trim_part(
-        self, whens: list[int], program: Program, name: str, form: Form, i: int, message: "Marked | None" = None, fixed: dict | None = None
+        self, whens: list[int], program: Program, step: Step, form: Form, i: int, message: "Marked | None" = None, fixed: dict | None = None
     ) -> Program:
         """The program with that part trimmed as the template does, in conversations with these `fixed` texts."""
-        texts = [t | (fixed or {}) for t in self.edged(name, form, i, message)]
+        texts = [t | (fixed or {}) for t in self.edged(step, form, i, message)]
         for right, left in itertools.product(range(3), range(3)):
             new = program
             if left or right:
-                at = program.index((name,))
-                new = (*program[:at], ("open",), (name,), ("close", left, right), *program[at + 1 :])
+                at = program.index(step)
+                new = (*program[:at], ("open",), step, ("close", left, right), *program[at + 1 :])
             if self.matches(whens, new, form, texts[:2]) == 2 and self.matches(whens, new, form, texts) == len(texts):
                 return new
-        raise Beyond(f"it changes the {'system text' if name == 'system' else 'texts of messages'}")
+        raise Beyond(f"it changes the {'system text' if step == ('system',) else 'texts of messages'}")
 
     def widen(self, whens: list[int], program: Program, form: Form, i: int) -> Program:
         """A text that is trimmed at its end may be trimmed together with what stands before it (Llama 2 does so)."""
@@ -393,11 +381,13 @@ class Fit:
 
     def blanks(self) -> None:
         """Step 3: empty and blank texts that are written in another way, of the system and of messages."""
-        plain, other, alike = self.now(), {}, {}
-        for form in forms(self.knows):
+        plain, other, alike, seen = self.now(), {}, {}, set()
+        for form in self.forms:
             if form.thoughts or self.out(form) is None or self.predicted(form) is None:
                 continue
             for place, text in itertools.product((["system"] if form.system else []) + list(range(form.turns)), BLANKS):
+                if self.tools and self.is_known(form, place, text, seen):
+                    continue
                 out = self.out(form, {place: text})
                 if out is not None and out != self.predicted(form, {place: text}):
                     other |= self.blank(form, {place: text}, place, out)
@@ -407,49 +397,69 @@ class Fit:
         if other:
             self.found = alike | self.found | other
 
-    def written(self, form: Form, texts: dict) -> list[tuple[int, str]]:
+    def is_known(self, form: Form, place, text: str, seen: set) -> bool:
+        """Whether such a text was tried in such a place: of the system, before messages with the same conditions."""
+        messages = conversation(form, self.thoughts, {place: text})
+        whens = range(form.turns + 1) if place == "system" else (place,)
+        key = text, {self.when(form, messages, i) & ~self.aside for i in whens}
+        if any(text == key[0] and key[1] <= known for text, known in seen):
+            return True
+        seen.add((text, frozenset(key[1])))
+        return False
+
+    def written(self, form: Form, texts: dict | None) -> list[tuple[int, str]]:
         """Conditions of each message and of the end, and what they are written as."""
-        messages = conversation(form, self.thoughts, texts)
-        turns = [m["content"] for m in messages if m["role"] != "system"]
-        system = messages[0]["content"] if form.system else None
-        always, out = cr.when_always(system, form.generate, form.think), []
-        for i, text in enumerate([*turns, ""]):
-            when = always | (cr.when_end(i) if i == len(turns) else cr.when_message(text, i, len(turns), self.thoughts))
-            out.append((when, cr.text_of(cr.run(cr.find(self.now(), when), system, text, self.thoughts))))
+        messages, out = conversation(form, self.thoughts, texts), []
+        parts = self.tools.parts if self.tools else []
+        writer = cr.Writer(cr.Talk(messages, TOOLS if self.tools else []), self.thoughts, parts)
+        for i in range(form.turns + 1):
+            when = self.when(form, messages, i)
+            found = self.found[when] if when in self.found else cr.find(self.now(), when)
+            if found is None:
+                raise NoRule
+            out.append((when, cr.text_of(writer.run(found, i if i < form.turns else None))))
         return out
 
     def blank(self, form: Form, texts: dict, place, out: str) -> dict[int, Program]:
         """What that conversation, with an empty or blank text at `place`, shows to be written in another way."""
+        messages = conversation(form, self.thoughts, texts)
         if place == "system":
-            s = cut(form, conversation(form, self.thoughts, texts), out, self.thoughts)
-            return {s.when(i): self.like(p) for i, p in programs(s, self.ends, self.special).items()}
-        written = self.written(form, texts)
-        head, tail = ("".join(text for _, text in part) for part in (written[:place], written[place + 1 :]))
-        if len(head) + len(tail) > len(out) or not out.startswith(head) or not out.endswith(tail):
-            raise Beyond("it lets an empty text change what stands around it")
-        left, system, right = out[len(head) : len(out) - len(tail)].partition(MARK.format("s"))
-        program, when = steps(left, self.special), written[place][0]
-        if system:
-            program, known = (*program, ("system",), *steps(right, self.special)), self.found
-            program = self.trim_part([when], program, "system", form, place, fixed=texts)
+            s = self.cut(form, messages, out)
+            found = programs(s, self.ends, self.special)
+            return {self.when(form, messages, i): self.like(p) for i, p in found.items()}
+        when, left = self.alone(form, texts, place, out, "an empty text")
+        new = program(cut_up(left, self.pieces(form, messages, left)), self.special)
+        if ("system",) in new:
+            known = self.found
+            new = self.trim_part([when], new, ("system",), form, place, fixed=texts)
             self.found = known
-        return {when: program}
+        return {when: new}
+
+    def alone(self, form: Form, texts: dict, i: int, out: str, what: str) -> tuple[int, str]:
+        """The conditions of message i, and what is written of it if the others are written as always."""
+        written = self.written(form, texts)
+        head, tail = ("".join(text for _, text in part) for part in (written[:i], written[i + 1 :]))
+        if len(head) + len(tail) > len(out) or not out.startswith(head) or not out.endswith(tail):
+            raise Beyond(f"it lets {what} change what stands around it")
+        return written[i][0], out[len(head) : len(out) - len(tail)]
 
     def unlike(self) -> None:
         """Step 3 of the parts of messages: thoughts without an answer, empty thoughts, and marks without their other."""
         plain, other, alike, seen = self.now(), {}, {}, set()
-        for form in forms(self.knows):
+        for form in self.forms:
             if not form.thoughts or self.out(form) is None or self.predicted(form) is None:
                 continue
-            for i in range(1, form.turns, 2):
-                for message in marked(MARK.format(f"t{i}"), MARK.format(i)):
+            for i in form.answers():
+                for message in marked(MARK.format(f"t{i}"), MARK.format(i)) + (self.tools is not None) * NOTHING:
                     texts = {i: message.text(self.thoughts)}
-                    when, _ = self.written(form, texts)[i]
-                    kind = when, message.answer.strip() and message.thought
+                    when = self.when(form, conversation(form, self.thoughts, texts), i)
+                    kind = when & ~self.aside, message.answer.strip() and message.thought
                     if kind in seen:
                         continue
                     seen.add(kind)
                     out = self.out(form, texts)
+                    if self.tools and out is None:
+                        continue
                     if out is not None and out != self.predicted(form, texts):
                         other[when] = self.unlike_others(form, i, message, out)
                     else:
@@ -460,23 +470,24 @@ class Fit:
     def unlike_others(self, form: Form, i: int, message: "Marked", out: str) -> Program:
         """The program of such a message i."""
         text, known = message.text(self.thoughts), self.found
-        written = self.written(form, {i: text})
-        head, tail = ("".join(text for _, text in part) for part in (written[:i], written[i + 1 :]))
-        if len(head) + len(tail) > len(out) or not out.startswith(head) or not out.endswith(tail):
-            raise Beyond("it lets an empty thought or answer change what stands around it")
-        left, program = out[len(head) : len(out) - len(tail)], ()
+        when, left = self.alone(form, {i: text}, i, out, "an empty thought or answer")
+        messages = conversation(form, self.thoughts, {i: text})
         parts = [("thinks", self.thoughts.thinks(text)), ("answer", self.thoughts.answer(text))]
-        parts = [("whole", text)] if text in left else parts
-        for name, part in parts:
-            if part.strip() and part in left:
-                literal, _, left = left.partition(part)
-                program += (*steps(literal, self.special), (name,))
-        program += steps(left, self.special)
-        for name, _ in parts:
-            if (name,) in program:
-                program = self.trim_part([written[i][0]], program, name, form, i, message)
+        parts = [("whole", text)] if text in left and text != self.thoughts.end and not self.thoughts.skip else parts
+        others = [p for p in self.pieces(form, messages, left) if p.step[0] not in CONTENT]
+        new = program(cut_up(left, [*others, *(Piece(part, i, (name,)) for name, part in parts if part.strip())]), self.special)
+        names, bare = [(name,) for name, _ in parts if (name,) in new], new
+        if bare not in self.trims or not self.fits(when, self.trims[bare], names, form, i, message):
+            for step in names:
+                new = self.trim_part([when], new, step, form, i, message)
+            self.trims[bare] = new
         self.found = known
-        return program
+        return self.trims[bare]
+
+    def fits(self, when: int, program: Program, parts: list[Step], form: Form, i: int, message: "Marked | None" = None) -> bool:
+        """Whether that program is right there, at a glance."""
+        texts = [t for step in parts for t in self.edged(step, form, i, message)[:: len(EDGES) + 1]]
+        return self.matches([when], program, form, texts) == len(texts)
 
     def like(self, program: Program) -> Program:
         """The fitted program that this one is without its trimming, if there is one."""
@@ -487,20 +498,20 @@ class Fit:
 
     def opening(self) -> None:
         """An answer must begin where the template asks for it: special tokens between are the model's to write."""
-        n = cr.when_always(None, True, False)
-        asked = next((p for w, p in self.found.items() if w == n | cr.when_end(1)), None)
-        given = next((p for w, p in self.found.items() if w == cr.when_message("x", 1, 3, self.thoughts)), None)
+        places = ((Form("u", False, True, False), 1), (Form("uau", False, False, False), 1))
+        asked, given = (self.found.get(self.when(form, conversation(form, self.thoughts), i)) for form, i in places)
         if asked is None or given is None:
             return
         shared = len(common(list(asked), list(given)))
         between = list(itertools.takewhile(lambda step: step[0] in ("text", "token"), given[shared:]))
         names = [step[1] for step in between if step[0] == "token" and "think>" not in step[1]]
-        if names and shared == len(asked):
+        if names and shared == len(asked) and not self.thoughts.skip:
             raise Beyond(f"the model itself is to write {names[0]} before its answer")
 
     def rules(self) -> list[Rule]:
         self.structure()
-        self.opening()
+        if not self.tools:
+            self.opening()
         self.trimming()
         self.blanks()
         self.unlike()

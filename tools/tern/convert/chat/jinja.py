@@ -14,10 +14,13 @@ import jinja2.sandbox
 
 from ...errors import ConvertError
 from .errors import Rejected
+from .rules import Thoughts
 
 DATE = datetime.datetime(2024, 7, 26)  # the day that Llama's template takes when it is given none
 THINKING = ("enable_thinking", "thinking")  # names under which templates are told whether to think
 EFFORT, MUCH, NONE = "reasoning_effort", "high", ("no_think", "none")  # or how much: values of the most, and of not at all
+TOOLS = ("tools", "xml_tools")  # names under which templates are given tools; functions alone under the second
+FIELD = "thinking"  # of an answer with a thought
 LARGEST = 4096  # bits of a number that a template computes
 
 
@@ -64,6 +67,10 @@ class Template:
         named = jinja2.meta.find_undeclared_variables(env.parse(source))  # which changes what it is given
         told = {name: (False, True) for name in THINKING} | {EFFORT: self._efforts()}
         self.thinking, self.told = next(((name, told[name]) for name in told if name in named and told[name]), (None, ()))
+        used = {node.name for node in self.tree.find_all(jinja2.nodes.Name)}
+        self.tools = next((name for name in TOOLS if name in used), None)  # by what name it is given tools; None: by none
+        self.thoughts: Thoughts | None = None  # where it takes thoughts in a field of their own: how they stand in a text
+        self.text_arguments = False  # whether it takes the arguments of a call as the text of JSON
 
     def _efforts(self) -> tuple[str, str] | None:
         """Where the template knows both: thinking not at all, and much."""
@@ -83,14 +90,37 @@ class Template:
         self.dated = True
         return self.date.strftime(form)
 
-    def render(self, messages: list[dict], generate: bool, think: bool | None = None) -> str:
+    def render(self, messages: list[dict], generate: bool, think: bool | None = None, tools: list[dict] | None = None) -> str:
         """The conversation as text; think None: as the template does unasked."""
         told = {} if think is None or self.thinking is None else {self.thinking: self.told[think]}
+        listed = {"tools": None}
+        if tools:
+            listed |= {"tools": tools} if self.tools == "tools" else {self.tools: [t["function"] for t in tools]}
+        if self.thoughts:
+            messages = [with_field(m, self.thoughts) for m in messages]
+        if self.text_arguments:
+            messages = [with_text_arguments(m) for m in messages]
         try:
             return self.compiled.render(
-                messages=messages, tools=None, documents=None, add_generation_prompt=generate, **self.tokens, **told
+                messages=messages, documents=None, add_generation_prompt=generate, **listed, **self.tokens, **told
             )
         except (Rejected, ConvertError, MemoryError):  # the latter two: stopped from outside, for taking too much
             raise
         except Exception as e:  # whatever the template's code runs into
             raise Rejected(f"{type(e).__name__}: {e}") from None
+
+
+def with_field(m: dict, thoughts: Thoughts) -> dict:
+    """A message whose thought, if it is an answer with one, is in a field."""
+    if m["role"] != "assistant":
+        return m
+    thought = {FIELD: thoughts.thinks(m["content"])} if thoughts.in_text(m["content"]) else {}
+    return m | {"content": thoughts.answer(m["content"])} | thought
+
+
+def with_text_arguments(m: dict) -> dict:
+    """A message whose calls have arguments as the text of JSON."""
+    if not m.get("tool_calls"):
+        return m
+    calls = [c | {"function": c["function"] | {"arguments": json.dumps(c["function"]["arguments"], ensure_ascii=False)}} for c in m["tool_calls"]]
+    return m | {"tool_calls": calls}

@@ -4,6 +4,7 @@ In:  the template, the texts that it may name, and the tokenizer. Out: a Chat. A
 refused with the reason (Beyond).
 """
 
+import dataclasses
 import datetime
 import itertools
 from collections.abc import Iterable
@@ -13,24 +14,33 @@ import jinja2
 
 from ...errors import ConvertError
 from ..tokenizers.tokenizer import Tokenizer
-from . import jinja, probes, rules
-from .chat import PROVED, Chat, render, specials
+from . import channels, jinja, probes, rules
+from .chat import PROVED, Chat, Tools, answer_end, render, specials, styles_of
 from .conversations import conversations
 from .errors import Beyond, NoRule, Rejected
-from .fit import Fit, forms
+from .fit import Fit
+from .shapes import TOOLS, forms
 from .limits import limited
 from .rules import BOTH, FIRST_END, SPANS, Thoughts
+from .tool_answer import ONE, answer_form, harmony
+from .tool_parts import Prints
+from .tool_talks import talks
 
 FORMS = (0, BOTH, FIRST_END, BOTH | FIRST_END)
 MARKS = (("<|channel>", "<channel|>", (SPANS, *FORMS)), ("<think>", "</think>", (*FORMS, SPANS)))
 
 
-def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: datetime.datetime | None = None) -> Chat:
-    """The rules of a template, proved. Raises Beyond with the reason when it has none."""
+def learn(
+    name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: datetime.datetime | None = None, for_tools: str = ""
+) -> Chat:
+    """The rules of a template, proved. Raises Beyond with the reason when it has none. `for_tools`: another template, for
+    conversations with tools."""
     try:
         with limited():
             template = jinja.Template(source, tokens, date or jinja.DATE)
-            chat, reacts = fitted(name, template, ways(source), specials(t))
+            template.thoughts = channels.of_template(template, specials(t))
+            found = [template.thoughts] if template.thoughts else ways(source)
+            chat, reacts = fitted(name, template, found, specials(t))
     except jinja2.TemplateSyntaxError as e:
         raise Beyond(f"it is not valid: {e}") from None
     except ConvertError as e:
@@ -47,7 +57,49 @@ def learn(name: str, source: str, tokens: dict[str, Any], t: Tokenizer, date: da
         chat.notes.append(f"the chat template reacts to {named} in a message; stored as rules, it will not")
     if template.dated:
         chat.notes.append(f"the chat template writes the date; it is fixed to {template.date:%-d %B %Y}")
+    said = len(chat.notes)
+    learn_tools(chat, for_tools, t)
+    if chat.thoughts.skip and not chat.tools:
+        raise Beyond(f"the model opens a channel for its answer, and {(*chat.notes[said:], 'it does not list tools')[0]}")
     return chat
+
+
+def learn_tools(chat: Chat, source: str, t: Tokenizer) -> None:
+    """Adds what the template makes of tools, or the other one for tools; or a note why rules cannot follow it there."""
+    if chat.template.tools is None and not source:
+        return
+    try:
+        with limited():
+            template = jinja.Template(source, chat.template.tokens, chat.template.date) if source else chat.template
+            chat.tools = fitted_tools(chat, template, t)
+            for rule in chat.tools.rules:
+                rules.encode(rule.program, styles_of(chat))
+    except (ConvertError, ValueError) as e:
+        why = str(e)
+    except Exception as e:
+        why = f"the search failed ({type(e).__name__}: {e})"
+    else:
+        return
+    chat.tools = None
+    chat.notes.append(f"tools are left out of the chat template's rules: {why}")
+
+
+def fitted_tools(chat: Chat, template: jinja.Template, t: Tokenizer) -> Tools:
+    """Proved rules of conversations in which tools are listed."""
+    special = specials(t)
+    prints = Prints(template, special)
+    notation = prints.notation()
+    fit = Fit(template, special, chat.thoughts, notation)
+    asked = prints.render([{"role": "user", "content": "qzuzq"}], True) or ""
+    end = answer_end(chat, t)
+    ends = next((a.content for a in t.added if a.id == end), "")
+    forms = [answer_form(notation.calls, asked, ends, chat.thoughts.end, special)]
+    tools = Tools(fit.rules(), notation, forms, template, id_length=prints.id_length())
+    if chat.thoughts.skip:
+        forms[:] = [harmony(special), dataclasses.replace(forms[0], flags=ONE)]
+        tools.ends = channels.ends(template, special, TOOLS)
+    prove_tools(dataclasses.replace(chat, tools=tools))
+    return tools
 
 
 def fitted(
@@ -83,11 +135,12 @@ def default_thinking(fit: Fit) -> int:
     raise Beyond("unasked, it does neither what it does with thinking nor without")
 
 
-def compare(chat: Chat, messages: list[dict], generate: bool, think: bool | None) -> str | None:
+def compare(chat: Chat, messages: list[dict], generate: bool, think: bool | None, tools: list[dict] | None = None) -> str | None:
     """"" where rules write what the template does, else how not; None where one of both does not take a conversation."""
     try:
-        want = chat.template.render(messages, generate, think)
-        got = rules.text_of(render(chat, messages, generate, think))
+        template = chat.tools.template if tools else chat.template
+        want = template.render(messages, generate, think, tools)
+        got = rules.text_of(render(chat, messages, generate, think, tools))
     except (Rejected, NoRule):
         return None
     return "" if got == want else f"it writes {difference(want, got)}"
@@ -115,6 +168,18 @@ def prove(chat: Chat) -> list[str]:
         for probe in probes.of_word(word, False):
             differing(chat, probe, reacts)
     return sorted(reacts)
+
+
+def prove_tools(chat: Chat) -> None:
+    """Byte equality in conversations with tools."""
+    proved = 0
+    for messages, tools, generate, think in talks(PROVED, chat.thoughts):
+        if (found := compare(chat, messages, generate, think, tools)) is not None:
+            proved += 1
+        if found:
+            raise Beyond(found)
+    if proved < PROVED // 6:
+        raise Beyond(f"it takes only {proved} of {PROVED} conversations with tools")
 
 
 def differs(chat: Chat, probe) -> str | None:

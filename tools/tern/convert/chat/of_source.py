@@ -32,7 +32,8 @@ def of_source(source: Source, chosen: str | None, notes: list[str]) -> Chat | No
             raise ConvertError(f"--template {chosen}: no file, and no template of {', '.join(BUILTIN)}", USAGE)
         text, name = read_whole(path).decode("utf-8", "replace"), path.name
     try:
-        chat = learn(Path(chosen).stem if chosen else source.name, text, named_tokens(source), source.tokenizer)
+        named, for_tools = Path(chosen).stem if chosen else source.name, "" if chosen else source.tool_template
+        chat = learn(named, text, named_tokens(source), source.tokenizer, for_tools=for_tools)
     except Beyond as e:
         if chosen:
             raise ConvertError(f"{name} cannot be stored as rules: {e}") from None

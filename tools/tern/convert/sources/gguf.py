@@ -73,6 +73,7 @@ def load(
         licence=_text(g.keys, "general.license"),
         notes=model.notes,
         template=_text(g.keys, "tokenizer.chat_template"),
+        tool_template=_text(g.keys, "tokenizer.chat_template.tool_use"),
         template_tokens=_template_tokens(g.keys),
         default_type=default_type,
         default_note=default_note,

@@ -96,7 +96,8 @@ def load(
         end_tokens=_end_tokens(folder, values, generation, config["vocab"], notes, settings),
         licence=_licence(folder),
         notes=notes,
-        template=_template(folder),
+        template=_templates(folder)[0],
+        tool_template=_templates(folder)[1],
         template_tokens=_template_tokens(folder),
     )
 
@@ -338,16 +339,17 @@ def _tokenizer_config(folder: Path) -> dict[str, Any]:
     return read_object(path) if path.is_file() else {}
 
 
-def _template(folder: Path) -> str:
-    """The chat template: a file of its own, or a key, or the one named default of a list; "" for none."""
-    own = folder / "chat_template.jinja"
-    if own.is_file():
-        return read_whole(own).decode("utf-8", "replace")
+def _templates(folder: Path) -> tuple[str, str]:
+    """The chat template, and the one for conversations with tools if that is another: files of their own, or a key, or
+    those of a list that are named default and tool_use; "" for none."""
     value = _tokenizer_config(folder).get("chat_template")
-    if isinstance(value, list):
-        named = {v.get("name"): v.get("template") for v in value if isinstance(v, dict)}
-        value = named.get("default")
-    return value if isinstance(value, str) else ""
+    listed = value if isinstance(value, list) else [{"name": "default", "template": value}]
+    named = {v.get("name"): v.get("template") for v in listed if isinstance(v, dict)}
+    for name, path in (("default", "chat_template.jinja"), ("tool_use", "additional_chat_templates/tool_use.jinja")):
+        if (folder / path).is_file():
+            named[name] = read_whole(folder / path).decode("utf-8", "replace")
+    texts = (named.get(name) for name in ("default", "tool_use"))
+    return tuple(text if isinstance(text, str) else "" for text in texts)
 
 
 def _template_tokens(folder: Path) -> dict[str, str]:

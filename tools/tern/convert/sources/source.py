@@ -25,6 +25,7 @@ class Source:
     notes: list[str] = field(default_factory=list)
     family: str = ""
     template: str = ""
+    tool_template: str = ""  # another one for conversations with tools
     template_tokens: dict[str, str] = field(default_factory=dict)
     default_type: str | None = None  # of the matrices, where their own has no equal here, and a line that says what is lost
     default_note: str = ""
