@@ -46,7 +46,7 @@ BUILD = ROOT / os.environ.get("BUILD", "build")
 RUN = os.environ.get("RUN", str(BUILD / "run"))
 TEMPLATES = sorted((ROOT / "tests" / "convert" / "chat_templates").glob("*.jinja"))
 CONVERSATIONS = 200
-REFUSED = {"gpt-oss": "the model itself is to write <|channel|>"}
+REFUSED: dict[str, str] = {}
 SPECIAL = re.compile(
     r"<\|[\w]+\|>|<(?:start|end)_of_turn>|\[/?(?:INST|SYSTEM_PROMPT)\]|<｜[\w▁]+｜>"
     r"|<\|\w+>|<\w+\|>|\[gMASK\]|<sop>|\]~!?b[\]\[]|\[e~\[|\[\|\w+\|\]"
@@ -66,10 +66,10 @@ def special_tokens(name: str, source: str) -> list[str]:
     return [s for s in dict.fromkeys(own) if "tool" not in s and s != "<|role|>"]
 
 
-def make_tokenizer(name: str, source: str) -> tokenizers.Tokenizer:
-    """All bytes, a few words, and the special tokens of the template."""
+def make_tokenizer(name: str, source: str, more: list[str] | None = None) -> tokenizers.Tokenizer:
+    """All bytes, a few words, and the special tokens of the template, or those that are named."""
     kind = KINDS.get(name, "bytes")
-    special = special_tokens(name, source)
+    special = special_tokens(name, source) if more is None else list(dict.fromkeys(["<s>", "</s>", "<unk>", *more]))
     vocab = {s: i for i, s in enumerate(special)}
     level = kind in ("bytes", "rstrip")
     if level:
