@@ -257,9 +257,7 @@ def held(name: str, folder: Path, suffix: str) -> str:
 
 
 def template(name: str) -> str:
-    """A template that is not the published text says so. That of gpt-oss is not followed (tests/convert/test_chat.py)."""
-    if name == "gpt-oss":
-        return "refused"
+    """A template that is not the published text says so."""
     own = name and (TEMPLATES / f"{name}.jinja").read_text().startswith("{#- Own words")
     return held(name, TEMPLATES, ".jinja") + ("\\*" if own else "")
 
