@@ -200,6 +200,7 @@ enum truth object_truth(struct tableau *t, uint32_t key, literal x)
 {
     struct schema *s = t->s;
     struct chunk_mark mark = schema_mark(s);
+    schema_step(s, 4 + t->branch.n_atoms); /* a walk of the atoms, and nodes looked up */
     struct cell *list = key_literals(s, t->branch.atoms, key, NULL);
     bool demanded = x == LITERAL_TRUE;
     for (const struct cell *c = list; c; c = c->next)
@@ -217,6 +218,7 @@ enum truth object_truth(struct tableau *t, uint32_t key, literal x)
 static bool key_may_hold(struct tableau *t, uint32_t key)
 {
     struct chunk_mark mark = schema_mark(t->s);
+    schema_step(t->s, 4 + t->branch.n_atoms);
     uint32_t node = cell_node(t->s, key_literals(t->s, t->branch.atoms, key, NULL));
     schema_release(t->s, mark);
     return !node_is_plainly_empty(t->s, node);

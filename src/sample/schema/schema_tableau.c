@@ -75,12 +75,13 @@ void option_has(struct tableau *t, uint32_t key, literal x)
 
 /* ---- what the branch knows ---- */
 
-static bool list_has(const struct goal *list, enum goal_kind kind, uint32_t a)
+static bool list_has(struct tableau *t, const struct goal *list, enum goal_kind kind, uint32_t a)
 {
-    for (; list; list = list->next)
-        if (list->kind == kind && list->a == a)
-            return true;
-    return false;
+    unsigned walked = 0;
+    for (; list && !(list->kind == kind && list->a == a); list = list->next)
+        walked++;
+    schema_step(t->s, walked / 16);
+    return list;
 }
 
 static enum truth truth_of(struct tableau *t, const struct goal *g)
@@ -90,16 +91,17 @@ static enum truth truth_of(struct tableau *t, const struct goal *g)
     switch (g->kind) {
     case GOAL_LITERAL:
         types = value_of(t->s, ALGEBRA_TYPES, g->a);
-        if (!(types_may(types) & t->type) || list_has(b->done, GOAL_LITERAL, g->a ^ NOT))
+        if (!(types_may(types) & t->type) || list_has(t, b->done, GOAL_LITERAL, g->a ^ NOT))
             return FALSE;
-        return types_full(types) & t->type || list_has(b->done, GOAL_LITERAL, g->a) ? TRUE : OPEN;
+        return types_full(types) & t->type || list_has(t, b->done, GOAL_LITERAL, g->a) ? TRUE
+                                                                                       : OPEN;
     case ATOM_ABSENT:
-        if (list_has(b->facts, ATOM_REQUIRED, g->a) || list_has(b->atoms, ATOM_HAS, g->a))
+        if (list_has(t, b->facts, ATOM_REQUIRED, g->a) || list_has(t, b->atoms, ATOM_HAS, g->a))
             return FALSE;
-        return b->n_absent && list_has(b->facts, ATOM_ABSENT, g->a) ? TRUE : OPEN;
+        return b->n_absent && list_has(t, b->facts, ATOM_ABSENT, g->a) ? TRUE : OPEN;
     case ATOM_REQUIRED:
     case ATOM_HAS:
-        if (b->n_absent && list_has(b->facts, ATOM_ABSENT, g->a))
+        if (b->n_absent && list_has(t, b->facts, ATOM_ABSENT, g->a))
             return FALSE;
         if (t->split || t->n_options > 1)
             return object_truth(t, g->a, g->kind == ATOM_HAS ? g->b : (literal)LITERAL_TRUE);
