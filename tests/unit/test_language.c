@@ -386,6 +386,19 @@ static uint32_t leaf_near(void *owner, uint32_t s, uint32_t n)
     (void)n;
     return s;
 }
+static const char *leaf_cuts(void *owner, uint32_t s)
+{
+    (void)owner;
+    (void)s;
+    return "0123456789:";
+}
+static bool leaf_lengths(void *owner, uint32_t s, struct leaf_lengths *out)
+{
+    (void)owner;
+    (void)s;
+    (void)out;
+    return false;
+}
 static void leaf_close(void *owner)
 {
     ++*(int *)owner;
@@ -393,8 +406,13 @@ static void leaf_close(void *owner)
 
 START_TEST(leaves_are_languages)
 {
-    static const struct leaf_calls calls = {
-        leaf_step, leaf_accepts, leaf_near, leaf_close, {(uint64_t)0x3FF << '0', 0, 0, 0}};
+    static const struct leaf_calls calls = {leaf_step,
+                                            leaf_accepts,
+                                            leaf_near,
+                                            leaf_cuts,
+                                            leaf_lengths,
+                                            leaf_close,
+                                            {(uint64_t)0x3FF << '0', 0, 0, 0}};
     struct budget b = purse();
     int closed = 0;
     struct languages *ls = languages_open(&b);

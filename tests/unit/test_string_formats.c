@@ -203,6 +203,88 @@ START_TEST(near)
 }
 END_TEST
 
+/* ---- the lengths of rests, against all that can be read ---- */
+
+enum { STATES = 40000, MOST = 300 };
+static uint32_t states[STATES], rows[1 << 19];
+static uint64_t ends[STATES][MOST / 64 + 1]; /* bit n: a rest of n bytes */
+
+static uint32_t find_states(uint32_t start, uint32_t (*step)(uint32_t, unsigned char))
+{
+    uint32_t n = 1;
+    memset(rows, 0, sizeof rows);
+    rows[states[0] = start] = 1;
+    for (uint32_t i = 0; i < n; i++)
+        for (const char *c = "0123456789+-.:Zaz"; *c; c++) {
+            uint32_t to = step(states[i], (unsigned char)*c);
+            ck_assert_uint_lt(to, sizeof rows / sizeof *rows);
+            if (!to || rows[to])
+                continue;
+            ck_assert_uint_lt(n, STATES);
+            states[n++] = to;
+            rows[to] = n;
+        }
+    return n;
+}
+
+static void find_ends(uint32_t n, uint32_t (*step)(uint32_t, unsigned char),
+                      bool (*accepts)(uint32_t))
+{
+    bool more = true;
+    memset(ends, 0, sizeof ends);
+    for (uint32_t i = 0; i < n; i++)
+        ends[i][0] = accepts(states[i]);
+    for (int round = 0; more && round < 30; round++) {
+        more = false;
+        for (uint32_t i = n; i-- > 0;)
+            for (const char *c = "0123456789+-.:Zaz"; *c; c++) {
+                uint32_t to = step(states[i], (unsigned char)*c);
+                for (int k = 0; to && k <= MOST / 64; k++) {
+                    const uint64_t *e = ends[rows[to] - 1];
+                    uint64_t new = e[k] << 1 | (k ? e[k - 1] >> 63 : 0);
+                    more |= (new & ~ends[i][k]) != 0;
+                    ends[i][k] |= new;
+                }
+            }
+    }
+}
+
+static bool has_end(uint32_t i, uint32_t n)
+{
+    return ends[i][n / 64] >> n % 64 & 1;
+}
+
+/* Up to `most` bytes. */
+static void check_lengths(uint32_t n, uint32_t most, struct leaf_lengths (*lengths)(uint32_t))
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct leaf_lengths l = lengths(states[i]);
+        uint32_t last = l.shortest;
+        ck_assert_uint_le(l.shortest, lengths(states[0]).worst);
+        for (uint32_t k = 0; k <= most; k++) {
+            ck_assert(!has_end(i, k) || (k >= l.shortest && k <= l.longest));
+            if (has_end(i, k)) {
+                ck_assert_uint_le(k - last, l.gap);
+                last = k;
+            }
+        }
+        ck_assert(has_end(i, l.shortest));
+        ck_assert_uint_le((l.longest < most ? l.longest : most) - last, l.longest < most ? 0 : 1);
+    }
+}
+
+START_TEST(lengths_of_rests)
+{
+    uint32_t n = find_states(HOST_START, host_step);
+    find_ends(n, host_step, host_accepts);
+    check_lengths(n, 260, host_lengths);
+    n = find_states(TIME_START, time_step);
+    find_ends(n, time_step, time_accepts);
+    check_lengths(n, 25, time_lengths);
+}
+END_TEST
+
 SUITE("string_formats", AROUND_EACH(open_languages, close_languages),
       LOOP(texts, 0, sizeof formats / sizeof *formats), TEST(unknown_names), TEST(every_day),
-      TEST(every_leap_second), TEST(no_dead_ends), TEST(lengths_of_host_names), TEST(near))
+      TEST(every_leap_second), TEST(no_dead_ends), TEST(lengths_of_host_names), TEST(near),
+      TEST(lengths_of_rests))

@@ -49,13 +49,20 @@ lang lang_repeat(struct languages *ls, lang a, uint32_t min, uint32_t max);
  * together need to differ, but equal sets should be equal states. */
 #define LEAF_DEAD UINT32_MAX
 #define LEAF_NO_BUDGET (UINT32_MAX - 1)
+struct leaf_lengths { /* as struct lang_node has them, of a state whose bytes are characters */
+    uint32_t shortest, longest, worst, gap;
+};
 struct leaf_calls {
     uint32_t (*step)(void *owner, uint32_t state, unsigned char byte); /* state, DEAD, NO_BUDGET */
     bool (*accepts)(void *owner, uint32_t state);
     uint32_t (*near)(void *owner, uint32_t state,
                      uint32_t n); /* as lang_near; state is right, too */
-    void (*close)(void *owner);   /* called by languages_close */
-    uint64_t bytes[4];            /* all other bytes lead every state to DEAD */
+    /* Bytes at which a class begins that no state of this one's kind tells apart. */
+    const char *(*cuts)(void *owner, uint32_t state);
+    /* false: they are not known */
+    bool (*lengths)(void *owner, uint32_t state, struct leaf_lengths *out);
+    void (*close)(void *owner); /* called by languages_close */
+    uint64_t bytes[4];          /* all other bytes lead every state to DEAD */
 };
 /* The set's one owner; NULL before the first. */
 void *lang_leaf_owner(const struct languages *ls);

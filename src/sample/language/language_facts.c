@@ -177,6 +177,7 @@ static void and_facts(const struct languages *ls, struct lang_node *x, const uin
 static void leaf_facts(const struct languages *ls, struct lang_node *x)
 {
     uint32_t bytes[8];
+    struct leaf_lengths l;
     memcpy(bytes, ls->leaves->bytes, sizeof bytes);
     x->flags = LANG_CLOSED;
     if (ls->leaves->accepts(ls->leaf_owner, x->a))
@@ -185,6 +186,13 @@ static void leaf_facts(const struct languages *ls, struct lang_node *x)
     x->shortest = !(x->flags & LANG_NULLABLE) && !(bytes[4] | bytes[5]);
     x->longest = LANG_MANY;
     x->big = LANG_MANY; /* lang_near must ask */
+    if (!ls->leaves->lengths(ls->leaf_owner, x->a, &l))
+        return;
+    x->flags |= l.longest == LANG_MANY ? LANG_PLAIN : LANG_PLAIN | LANG_FINITE;
+    x->shortest = l.shortest;
+    x->longest = l.longest;
+    x->worst = l.worst;
+    x->gap = l.gap;
 }
 
 static void set_facts(struct lang_node *x, const uint32_t set[8])

@@ -23,7 +23,8 @@ enum lang_kind {
 
 enum {
     LANG_NULLABLE = 1, /* the empty text is in it */
-    LANG_PLAIN = 2,    /* no and, not, leaf: lengths are exact and not only bounds */
+    LANG_PLAIN =
+        2, /* no and, no not, no leaf of unknown lengths: lengths are exact, not only bounds */
     LANG_CLOSED =
         4,         /* it has a text, and so has everything that can be left of it, or it is NONE */
     LANG_OPEN = 8, /* everything that can be left of it is infinite, or NONE */

@@ -129,16 +129,6 @@ static void cut_at_ends(uint32_t cuts[8], const uint32_t set[8])
     }
 }
 
-static void cut_leaf(const struct languages *ls, uint32_t cuts[8])
-{
-    uint32_t bytes[8], carry = 0;
-    memcpy(bytes, ls->leaves->bytes, sizeof bytes);
-    for (int i = 0; i < 8; i++) {
-        cuts[i] |= bytes[i] | bytes[i] << 1 | carry;
-        carry = bytes[i] >> 31;
-    }
-}
-
 /* Only what a text may begin with is looked at. */
 bool lang_cuts(struct languages *ls, lang a, uint32_t cuts[8])
 {
@@ -154,7 +144,8 @@ bool lang_cuts(struct languages *ls, lang a, uint32_t cuts[8])
         if (x->kind == KIND_SET)
             cut_at_ends(cuts, ls->parts.p + x->a);
         else if (x->kind == KIND_LEAF)
-            cut_leaf(ls, cuts);
+            for (const char *c = ls->leaves->cuts(ls->leaf_owner, x->a); *c; c++)
+                set_add(cuts, (unsigned char)*c);
         else if (x->kind == KIND_OR || x->kind == KIND_AND)
             for (uint32_t i = 0; good && i < x->b; i++)
                 good = list_push(ls, &ls->stack, ls->parts.p[x->a + i]);

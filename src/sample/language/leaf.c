@@ -60,6 +60,29 @@ static uint32_t near(void *owner, uint32_t leaf, uint32_t n)
     return kind == LEAF_NUMBER ? with_kind(kind, numbers_near(l->numbers, leaf & STATE, n)) : leaf;
 }
 
+static const char *cuts(void *owner, uint32_t leaf)
+{
+    (void)owner;
+    switch (kind_of(leaf)) {
+    case LEAF_TIME:
+        return "+,-./0123456789:;Z[z{";
+    case LEAF_HOST:
+        return "-./0:A[a{";
+    default:
+        return "-./0123456789:";
+    }
+}
+
+static bool lengths(void *owner, uint32_t leaf, struct leaf_lengths *out)
+{
+    (void)owner;
+    if (kind_of(leaf) == LEAF_TIME)
+        *out = time_lengths(leaf & STATE);
+    else if (kind_of(leaf) == LEAF_HOST)
+        *out = host_lengths(leaf & STATE);
+    return kind_of(leaf) != LEAF_NUMBER;
+}
+
 static void close(void *owner)
 {
     struct leaves *l = owner;
@@ -71,7 +94,7 @@ static struct leaves *leaves_of(struct languages *ls)
 {
     /* bytes: + - . 0..9 :, letters */
     static const struct leaf_calls calls = {
-        step, accepts, near, close, {0x07FF680000000000, 0x07FFFFFE07FFFFFE, 0, 0}};
+        step, accepts, near, cuts, lengths, close, {0x07FF680000000000, 0x07FFFFFE07FFFFFE, 0, 0}};
     struct leaves *l = lang_leaf_owner(ls);
     struct budget *b = languages_budget(ls);
     if (l || !(l = budget_resize(b, NULL, 0, sizeof *l)))

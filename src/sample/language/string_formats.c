@@ -112,6 +112,18 @@ bool time_accepts(uint32_t state)
     return (state & 31) == END;
 }
 
+/* Behind the second come Z or six bytes; a point and digits before them may have any number but one. */
+struct leaf_lengths time_lengths(uint32_t state)
+{
+    enum place place = (enum place)(state & 31);
+    uint32_t zone = state >> 5 & 1 && state >> 6 != DAY - 1 ? 6 : 1, shortest = END - place;
+    if (place < ZONE)
+        shortest = ZONE - place + (place == SECOND_2 ? zone : 1);
+    else if (place <= FRACTION_MORE)
+        shortest = zone + (place == FRACTION);
+    return (struct leaf_lengths){shortest, place <= FRACTION_MORE ? LANG_MANY : shortest, 9, 2};
+}
+
 /* ---- host names: labels of 1 to 63 letters, digits and hyphens inside, at most 253 in all ---- */
 
 enum { LABEL_MOST = 63, HOST_MOST = 253 };
@@ -140,6 +152,16 @@ uint32_t host_step(uint32_t state, unsigned char byte)
 bool host_accepts(uint32_t state)
 {
     return (state >> 8 & 63) && !(state >> 14);
+}
+
+/* One byte cannot follow a full label; two and more can. */
+struct leaf_lengths host_lengths(uint32_t state)
+{
+    uint32_t left = HOST_MOST + 1 - (state & 255), label = state >> 8 & 63;
+    uint32_t forced = state >> 14; /* bytes of this label that must come */
+    if (label + forced == LABEL_MOST && left == forced + 1)
+        left = forced;
+    return (struct leaf_lengths){!host_accepts(state), left, 1, 2};
 }
 
 uint32_t host_near(uint32_t state, uint32_t n)

@@ -17,8 +17,10 @@ lang format_lang(struct languages *ls, const char *name, size_t n, bool *known);
 enum { TIME_START = 1, HOST_START = 1 };
 uint32_t time_step(uint32_t state, unsigned char byte);
 bool time_accepts(uint32_t state);
+struct leaf_lengths time_lengths(uint32_t state);
 uint32_t host_step(uint32_t state, unsigned char byte);
 bool host_accepts(uint32_t state);
+struct leaf_lengths host_lengths(uint32_t state);
 uint32_t host_near(uint32_t state, uint32_t n); /* as lang_near */
 
 #endif
