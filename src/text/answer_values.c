@@ -1,6 +1,7 @@
 /* Arguments of calls as JSON: see answer_values.h. */
 #include "text/answer_values.h"
 
+#include "base/hex.h"
 #include "text/json_read.h"
 #include "text/tojson.h"
 #include "text/unicode.h"
@@ -72,21 +73,6 @@ static void put_json_string(struct notation *x, const char *p, size_t n)
     x->ok = x->ok && tojson_put_string(p, n, TOJSON_JSON, x->out);
 }
 
-static bool read_hex(const char *p, const char *end, size_t n, uint32_t *c)
-{
-    *c = 0;
-    for (size_t i = 0; i < n; i++) {
-        static const char digits[] = "0123456789abcdef";
-        const char *d = p + i < end && p[i]
-                            ? strchr(digits, p[i] >= 'A' && p[i] <= 'F' ? p[i] | 32 : p[i])
-                            : NULL;
-        if (!d)
-            return false;
-        *c = *c * 16 + (uint32_t)(d - digits);
-    }
-    return true;
-}
-
 /* Behind a backslash in a string of Python or JSON */
 static bool read_escape(struct notation *x, struct buffer *text)
 {
@@ -97,11 +83,11 @@ static bool read_escape(struct notation *x, struct buffer *text)
     if (name)
         return x->p++, buffer_add(text, &means[name - names], 1);
     size_t n = x->p == x->end ? 0 : *x->p == 'x' ? 2 : *x->p == 'u' ? 4 : *x->p == 'U' ? 8 : 0;
-    if (!n || !read_hex(x->p + 1, x->end, n, &c))
+    if (!n || (size_t)(x->end - x->p) <= n || !hex_read(x->p + 1, n, &c))
         return false;
     x->p += 1 + n;
     if (c >= 0xD800 && c < 0xDC00 && x->end - x->p >= 6 && x->p[0] == '\\' && x->p[1] == 'u' &&
-        read_hex(x->p + 2, x->end, 4, &low) && low >= 0xDC00 && low < 0xE000) {
+        hex_read(x->p + 2, 4, &low) && low >= 0xDC00 && low < 0xE000) {
         c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
         x->p += 6;
     }

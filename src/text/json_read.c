@@ -1,6 +1,7 @@
 /* JSON texts: see json_read.h. */
 #include "text/json_read.h"
 
+#include "base/hex.h"
 #include "base/xxh64.h"
 #include "text/unicode.h"
 
@@ -36,37 +37,22 @@ static int peek(const struct json_reader *r)
 
 /* ---- strings ---- */
 
-static int hex4(const unsigned char *p)
-{
-    int c = 0;
-    for (int i = 0; i < 4; i++) {
-        int digit = p[i] >= '0' && p[i] <= '9'                 ? p[i] - '0'
-                    : (p[i] | 32) >= 'a' && (p[i] | 32) <= 'f' ? (p[i] | 32) - 'a' + 10
-                                                               : -1;
-        if (digit < 0)
-            return -1;
-        c = c << 4 | digit;
-    }
-    return c;
-}
-
 /* The code point of \uXXXX at r->at, behind the 'u'; of two such for a pair. */
 static enum tern_status read_hex(struct json_reader *r, uint32_t *c)
 {
-    int high = r->end - r->at < 4 ? -1 : hex4(r->at), low;
-    if (high < 0)
+    const char *at = (const char *)r->at;
+    uint32_t high, low;
+    if (r->end - r->at < 4 || !hex_read(at, 4, &high))
         return bad(r, "\\u needs four hexadecimal digits");
     if (high >= 0xD800 && high < 0xE000) {
-        low = high < 0xDC00 && r->end - r->at >= 10 && r->at[4] == '\\' && r->at[5] == 'u'
-                  ? hex4(r->at + 6)
-                  : -1;
-        if (low < 0xDC00 || low > 0xDFFF)
+        if (high > 0xDBFF || r->end - r->at < 10 || at[4] != '\\' || at[5] != 'u' ||
+            !hex_read(at + 6, 4, &low) || low < 0xDC00 || low > 0xDFFF)
             return bad(r, "half of a surrogate pair");
-        *c = 0x10000 + (((uint32_t)high & 0x3FF) << 10 | ((uint32_t)low & 0x3FF));
+        *c = 0x10000 + ((high & 0x3FF) << 10 | (low & 0x3FF));
         r->at += 10;
         return TERN_OK;
     }
-    *c = (uint32_t)high;
+    *c = high;
     r->at += 4;
     return TERN_OK;
 }

@@ -2,6 +2,8 @@
  * full; a file whose tokens collide absurdly is refused, so that loading stays linear. */
 #include "text/vocab.h"
 
+#include "base/hex.h"
+
 #include <stdlib.h>
 
 enum { PROBES_MAX = 4096 };
@@ -20,19 +22,12 @@ static uint32_t hash(const char *p, size_t n)
     return (uint32_t)(h >> 32);
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
 int vocab_byte(const char *p, size_t n)
 {
-    if (n != 6 || memcmp(p, "<0x", 3) != 0 || p[5] != '>' || hex(p[3]) < 0 || hex(p[4]) < 0)
+    uint32_t byte;
+    if (n != 6 || memcmp(p, "<0x", 3) != 0 || p[5] != '>' || !hex_read(p + 3, 2, &byte))
         return -1;
-    return hex(p[3]) * 16 + hex(p[4]);
+    return (int)byte;
 }
 
 static bool looked_up(unsigned char type)

@@ -1,6 +1,7 @@
 /* Classes of characters: see regex_class.h. */
 #include "sample/language/regex_class.h"
 
+#include "base/hex.h"
 #include "text/unicode.h"
 
 #include <stdlib.h>
@@ -74,24 +75,10 @@ static bool ranges_negate(struct regex_text *t, struct regex_ranges *r)
 
 /* ---- escapes ---- */
 
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9'                 ? c - '0'
-           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                : -1;
-}
-
 static bool read_hex(struct regex_text *t, size_t n, uint32_t *c)
 {
-    *c = 0;
-    if ((size_t)(t->end - t->at) < n)
+    if ((size_t)(t->end - t->at) < n || !hex_read(t->at, n, c))
         return false;
-    for (size_t i = 0; i < n; i++) {
-        int digit = digit_of(t->at[i]);
-        if (digit < 0)
-            return false;
-        *c = *c << 4 | (uint32_t)digit;
-    }
     t->at += n;
     return true;
 }
@@ -103,8 +90,8 @@ static bool read_unicode(struct regex_text *t, uint32_t *c)
     uint32_t low;
     if (t->at < t->end && *t->at == '{') {
         *c = 0;
-        for (t->at++; t->at < t->end && digit_of(*t->at) >= 0 && *c <= LAST_CHAR; t->at++)
-            *c = *c << 4 | (uint32_t)digit_of(*t->at);
+        for (t->at++; t->at < t->end && hex_digit(*t->at) >= 0 && *c <= LAST_CHAR; t->at++)
+            *c = *c << 4 | (uint32_t)hex_digit(*t->at);
         if (t->at == from + 1 || *c > LAST_CHAR || t->at == t->end || *t->at != '}')
             return regex_refuse(t, from, "\\u{...} needs a code point in hexadecimal digits");
         t->at++;

@@ -1,6 +1,7 @@
 /* Reads llama.cpp's grammar language, without recursion: see gbnf.h. */
 #include "sample/recognize/gbnf.h"
 
+#include "base/hex.h"
 #include "sample/recognize/earley.h"
 #include "text/unicode.h"
 
@@ -100,16 +101,9 @@ static void skip_space(struct grammar_reader *r, bool lines)
 
 static bool read_hex(struct grammar_reader *r, unsigned n, uint32_t *c)
 {
-    *c = 0;
-    for (; n; n--, r->at++) {
-        unsigned char x = peek(r);
-        if (is_digit(x))
-            *c = *c << 4 | (uint32_t)(x - '0');
-        else if ((x | 32) >= 'a' && (x | 32) <= 'f')
-            *c = *c << 4 | (uint32_t)((x | 32) - 'a' + 10);
-        else
-            return wrong(r, r->line, "an escape has too few hexadecimal digits");
-    }
+    if ((size_t)(r->end - r->at) < n || !hex_read(r->at, n, c))
+        return wrong(r, r->line, "an escape has too few hexadecimal digits");
+    r->at += n;
     if (*c >= UNICODE_BAD || (*c >= 0xD800 && *c < 0xE000))
         return wrong(r, r->line, "an escape is no character: U+%04X", (unsigned)*c);
     return true;

@@ -3,6 +3,7 @@
  * characters of ASCII are written plainly, so that a key has one spelling, which can be forced. */
 #include "sample/recognize/json_escape.h"
 
+#include "base/hex.h"
 #include "sample/recognize/json_level.h"
 #include "sample/recognize/json_unique.h"
 #include "text/unicode.h"
@@ -93,12 +94,6 @@ enum step escape_begin(struct json_recognizer *j, struct track *t, struct place 
     return STEP_ALIVE;
 }
 
-static int hex(unsigned char byte)
-{
-    unsigned char low = byte | 32;
-    return byte >= '0' && byte <= '9' ? byte - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
-
 /* \u and n digits that make v. */
 static enum step hex_step(struct json_recognizer *j, struct track *t, struct place *p, uint32_t v,
                           unsigned n)
@@ -161,7 +156,7 @@ enum step escape_step(struct json_recognizer *j, struct track *t, struct place *
                       unsigned char byte)
 {
     enum phase phase = phase_of(p);
-    int digit = hex(byte);
+    int digit = hex_digit((char)byte);
     switch (phase) {
     case AT_ESCAPE:
         return letter_step(j, t, p, byte);

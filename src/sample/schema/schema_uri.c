@@ -1,6 +1,8 @@
 /* URIs: see schema_uri.h. */
 #include "sample/schema/schema_uri.h"
 
+#include "base/hex.h"
+
 #include <string.h>
 
 uint32_t uri_before_fragment(const char *uri, uint32_t n)
@@ -9,20 +11,12 @@ uint32_t uri_before_fragment(const char *uri, uint32_t n)
     return hash ? (uint32_t)(hash - uri) : n;
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 uint32_t uri_decode(char *p, uint32_t n)
 {
-    uint32_t to = 0;
+    uint32_t to = 0, byte;
     for (uint32_t i = 0; i < n; i++)
-        if (p[i] == '%' && i + 2 < n && hex(p[i + 1]) >= 0 && hex(p[i + 2]) >= 0) {
-            p[to++] = (char)(hex(p[i + 1]) << 4 | hex(p[i + 2]));
+        if (p[i] == '%' && i + 2 < n && hex_read(p + i + 1, 2, &byte)) {
+            p[to++] = (char)byte;
             i += 2;
         } else {
             p[to++] = p[i];
