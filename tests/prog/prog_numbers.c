@@ -7,8 +7,7 @@
  *     near N       behind each prefix of a random walk, what numbers_near answers for N: "same", as it
  *                  should, or "differs", and how many of the answers were another state
  *     all N        every text of at most N bytes
- *     holds X      0 or 1: is X in the rule; and in what number_not makes of it
- *     same X       the canonical form */
+ *     holds X      0 or 1: is X in the rule; and in what number_not makes of it */
 #include "sample/language/numbers.h"
 
 #include <stdio.h>
@@ -161,8 +160,6 @@ static void obey(char *line)
         print_text(rest);
     else if (!strncmp(line, "holds ", 6))
         print_holds(rest);
-    else if (!strncmp(line, "same ", 5))
-        printf("%.*s\n", (int)decimal_canonical(rest, strlen(rest), text), text);
     else if (!strncmp(line, "walk ", 5)) {
         seed = strtoull(rest, NULL, 10);
         bool ended = walk(text);

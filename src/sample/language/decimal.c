@@ -51,31 +51,6 @@ bool decimal_read(const char *p, size_t n, struct decimal *d)
     return true;
 }
 
-size_t decimal_canonical(const char *p, size_t n, char *out)
-{
-    size_t at = 0, count;
-    int64_t exponent;
-    char digits[24];
-    if (n && p[0] == '-')
-        out[at++] = '-';
-    scan(p, n, out + at, n, &count, &exponent);
-    if (!count) {
-        memcpy(out, "0e0", 3);
-        return 3;
-    }
-    at += count;
-    out[at++] = 'e';
-    if (exponent < 0)
-        out[at++] = '-', exponent = -exponent;
-    count = 0;
-    do
-        digits[count++] = (char)('0' + exponent % 10);
-    while (exponent /= 10);
-    while (count)
-        out[at++] = digits[--count];
-    return at;
-}
-
 int32_t decimal_top(const struct decimal *d)
 {
     return d->n + d->exponent;

@@ -30,12 +30,6 @@ int decimal_compare(const struct decimal *a, const struct decimal *b); /* -1, 0,
 int32_t decimal_top(const struct decimal *d);
 char decimal_digit(const struct decimal *d, int32_t power); /* the digit that counts 10^power */
 
-/* The same bytes for texts of one value and no other: "1.0", "1" and "10e-1" give "1e0". out has room
- * for n + DECIMAL_CANONICAL bytes; returns the bytes written. p is a JSON number whose exponent has at
- * most 9 digits. */
-enum { DECIMAL_CANONICAL = 16 };
-size_t decimal_canonical(const char *p, size_t n, char *out);
-
 /* For multipleOf. False: d is not positive, or has more digits than a unit holds. */
 bool unit_read(const struct decimal *d, struct unit *u);
 bool unit_divides(const struct unit *a, const struct unit *b);
