@@ -102,13 +102,13 @@ static double divide(struct natural *a, struct natural *b)
 double real_of_digits(const char *digits, size_t n, long e)
 {
     struct natural a = {.n = 0}, b = {{1}, 1};
-    size_t kept = n < DIGITS_MAX ? n : DIGITS_MAX, i = 0;
     bool more = false;
-    while (i < kept && digits[i] == '0')
-        i++;
-    if (i == kept || e - (long)i < E_MIN)
+    for (; n && *digits == '0'; n--, e--)
+        digits++;
+    if (!n || e < E_MIN)
         return 0;
-    for (; i < kept; i++)
+    size_t kept = n < DIGITS_MAX ? n : DIGITS_MAX;
+    for (size_t i = 0; i < kept; i++)
         multiply_add(&a, 10, (uint32_t)(digits[i] - '0'));
     for (size_t k = kept; k < n; k++)
         more |= digits[k] != '0';

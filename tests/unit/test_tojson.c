@@ -58,6 +58,17 @@ START_TEST(prints_as_python_does)
 }
 END_TEST
 
+START_TEST(zeros_at_the_front_are_no_digits)
+{
+    char digits[1000];
+    memset(digits, '0', sizeof digits);
+    memcpy(digits + 900, "12345", 5);
+    ck_assert(real_of_digits(digits, 905, 905) == 12345);
+    memcpy(digits + 797, "12345", 5); /* across the last digit that is kept */
+    ck_assert(real_of_digits(digits, 802, 802) == 12345);
+}
+END_TEST
+
 START_TEST(sorts_as_jinja_does)
 {
     static const char text[] = "[{\"b\":1,\"B\":2,\"a\":3,\"aa\":4,\"_\":5,\"A\":6}]";
@@ -102,4 +113,5 @@ START_TEST(digits_come_back)
 END_TEST
 
 SUITE("tojson", LOOP(prints_as_python_does, 0, sizeof values / sizeof *values),
-      TEST(sorts_as_jinja_does), TEST(knows_its_styles), TEST(digits_come_back))
+      TEST(zeros_at_the_front_are_no_digits), TEST(sorts_as_jinja_does), TEST(knows_its_styles),
+      TEST(digits_come_back))
