@@ -2,6 +2,8 @@
  * is written once; items name the set where they began by its place in the track. */
 #include "sample/recognize/earley.h"
 
+#include "base/hash_mix.h"
+
 #include <string.h>
 
 /* How far a production is: its symbol at `dot` is next. */
@@ -49,16 +51,9 @@ static size_t set_size(uint32_t n_items)
     return (size + 7) & ~(size_t)7;
 }
 
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
-    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
-    return x ^ x >> 32;
-}
-
 static uint64_t hash(const struct earley_item *x, uint64_t origin)
 {
-    return mix(mix(origin + x->dot) + ((uint64_t)x->value << 32 | x->dot));
+    return hash_mix(hash_mix(origin + x->dot) + ((uint64_t)x->value << 32 | x->dot));
 }
 
 /* ---- building a set ---- */
@@ -203,8 +198,8 @@ static enum step write_set(struct earley *y, struct track *t, struct place *p)
         else if (waits(y, x))
             s->items[n_scan++] = *x, s->waits += h;
     }
-    s->waits = mix(s->waits);
-    s->all = mix(s->all + s->waits + s->accepts) | 1;
+    s->waits = hash_mix(s->waits);
+    s->all = hash_mix(s->all + s->waits + s->accepts) | 1;
     p->top = y->here, p->used = y->here + (uint32_t)set_size(s->n_scan + n_wait);
     return STEP_ALIVE;
 }

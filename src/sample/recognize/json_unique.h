@@ -3,14 +3,8 @@
 #ifndef RECOGNIZE_JSON_UNIQUE_H
 #define RECOGNIZE_JSON_UNIQUE_H
 
+#include "base/hash_mix.h"
 #include "sample/recognize/json_state.h"
-
-static inline uint64_t hash_mix(uint64_t x)
-{
-    x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
-    x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
-    return x ^ x >> 32;
-}
 
 bool seen_has(const struct track *t, const struct level *l, uint64_t hash);
 /* Remembers it in the draft; false: no room. */
