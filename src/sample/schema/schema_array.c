@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-enum { MAX_COUNTS = 256 };
-
 /* ---- items of a sub ---- */
 
 struct items {
@@ -238,15 +236,14 @@ static bool gather(struct array_form *f)
     return f->shape.min <= f->shape.max;
 }
 
-/* What is counted while an array is read is bounded: see shape_array_open. */
 static bool counts_fit(struct array_form *f)
 {
     uint64_t counts = 1;
-    for (uint32_t i = 0; i < f->shape.n_contains && counts <= MAX_COUNTS; i++) {
+    for (uint32_t i = 0; i < f->shape.n_contains && counts <= SHAPE_COUNTS; i++) {
         uint64_t max = f->shape.contains_max[i], min = f->shape.contains_min[i];
         counts *= (max == SHAPE_NO_LIMIT ? min : max) + 1;
     }
-    return counts <= MAX_COUNTS ||
+    return counts <= SHAPE_COUNTS ||
            schema_refuse(f->t->s, f->t->s->subs[f->contains[0]->a >> 1].value, "contains",
                          "too much must be counted");
 }

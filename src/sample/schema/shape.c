@@ -28,10 +28,8 @@ static bool node_open(bool (*open)(void *arg, uint32_t node), void *arg, uint32_
 /* ---- arrays ---- */
 
 /* Counts of an array's conditions, each cut where more makes no difference, as one number below
- * ARRAY_COUNTS: condition i has limit[i] + 1 counts. A condition without max ends at its min; one with
+ * SHAPE_COUNTS: condition i has limit[i] + 1 counts. A condition without max ends at its min; one with
  * a max at the max, and an item beyond it is impossible. */
-enum { ARRAY_COUNTS = 256 };
-
 struct counting {
     const struct array_shape *a;
     uint32_t n, limit[SHAPE_CONTAINS];
@@ -74,7 +72,7 @@ static void counts_step(const struct counting *c, const struct shapes *s, uint32
     uint32_t sets = 1u << c->a->n_contains, places = c->a->items.n >> c->a->n_contains;
     const uint32_t *items = s->items + c->a->items.first + (n < places ? n : places - 1) * sets;
     uint32_t count[SHAPE_CONTAINS];
-    memset(to, 0, ARRAY_COUNTS / 8);
+    memset(to, 0, SHAPE_COUNTS / 8);
     for (uint32_t set = 0; set < sets; set++)
         for (uint32_t k = 0; node_open(open, arg, items[set]) && k < c->n; k++) {
             if (!(from[k / 64] >> k % 64 & 1))
@@ -104,7 +102,7 @@ static bool counts_enough(const struct counting *c, const uint64_t *set)
 bool shape_array_open(const struct shapes *s, const struct array_shape *a, uint32_t n,
                       const uint32_t *count, bool (*open)(void *arg, uint32_t node), void *arg)
 {
-    uint64_t now[ARRAY_COUNTS / 64] = {0}, next[ARRAY_COUNTS / 64];
+    uint64_t now[SHAPE_COUNTS / 64] = {0}, next[SHAPE_COUNTS / 64];
     struct counting c = {.a = a, .n = 1};
     uint32_t places = a->items.n >> a->n_contains;
     if (n > a->max || a->min > a->max)
@@ -127,7 +125,7 @@ bool shape_array_open(const struct shapes *s, const struct array_shape *a, uint3
         if (still) /* so it stays, up to min */
             return counts_enough(&c, now);
         memcpy(now, next, sizeof now);
-        static const uint64_t none[ARRAY_COUNTS / 64];
+        static const uint64_t none[SHAPE_COUNTS / 64];
         if (!memcmp(now, none, sizeof none))
             return false;
     }
