@@ -54,7 +54,8 @@ static bool put_double(double x, struct buffer *out)
            (whole < n ? buffer_add(out, digits + whole, n - whole) : put(out, "0"));
 }
 
-bool tojson_put_number(const char *p, size_t n, bool json, struct buffer *out)
+/* A number as Python's json.loads and repr spell it: "1e5" is 100000.0; `json`: Infinity, not inf. */
+static bool put_number(const char *p, size_t n, bool json, struct buffer *out)
 {
     const char *end = p + n;
     bool minus = *p == '-',
@@ -245,7 +246,7 @@ static bool put_value(const struct container *up, uint32_t node)
     if (x->type <= JSON_TRUE)
         return put(up->out, words[python][x->type]);
     if (x->type == JSON_NUMBER)
-        return tojson_put_number(up->j->text + x->text, x->n_text, !python, up->out);
+        return put_number(up->j->text + x->text, x->n_text, !python, up->out);
     return x->type == JSON_STRING
                ? tojson_put_string(up->j->text + x->text, x->n_text, up->style, up->out)
                : put_container(up, node);

@@ -33,8 +33,6 @@ bool tojson_check(uint32_t style);
 bool tojson_put(const struct json *j, uint32_t node, uint32_t style, struct buffer *out);
 /* A string that is no node. */
 bool tojson_put_string(const char *p, size_t n, uint32_t style, struct buffer *out);
-/* A number as Python's json.loads and repr spell it: "1e5" is 100000.0; `json`: Infinity, not inf. */
-bool tojson_put_number(const char *p, size_t n, bool json, struct buffer *out);
 
 /* The members of an object in the order of Jinja's dictsort: by key, without regard to the case of ASCII
  * letters. Or, `exact`, by code points. The caller frees them; NULL: no memory. */

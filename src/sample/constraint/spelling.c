@@ -16,7 +16,8 @@ bool spelling_is_end(const struct spelling *s, tern_token t)
     return false;
 }
 
-uint32_t spelling_closing(const unsigned char *p, uint32_t n)
+/* Where in p[0..n), which is the content of a JSON string at first, the '"' stands that ends it; n: nowhere */
+static uint32_t closing_quote(const unsigned char *p, uint32_t n)
 {
     uint32_t i = 0;
     while (i < n && p[i] != '"')
@@ -75,7 +76,7 @@ static enum tern_status build(struct spelling *s, struct token_text *texts, stru
     enum tern_status status = token_tree_open(&s->tree, texts, all, e);
     for (uint32_t t = 0; t < s->n_tokens; t++) {
         const unsigned char *p = spelling_of(s, (tern_token)t, &n);
-        uint32_t at = spelling_closing(p, n);
+        uint32_t at = closing_quote(p, n);
         if (at < n && *p != SPELLING_SPECIAL && (s->all_bytes || unicode_valid((const char *)p, n)))
             texts[closing++] = (struct token_text){p + at, n - at, (tern_token)t};
     }

@@ -58,7 +58,4 @@ static inline const unsigned char *spelling_of(const struct spelling *s, tern_to
 
 bool spelling_is_end(const struct spelling *s, tern_token t);
 
-/* Where in p[0..n), which is the content of a JSON string at first, the '"' stands that ends it; n: nowhere */
-uint32_t spelling_closing(const unsigned char *p, uint32_t n);
-
 #endif

@@ -32,7 +32,6 @@ struct tableau {
 
 enum truth { FALSE, OPEN, TRUE };
 
-const struct goal *goal_push(struct tableau *t, const struct goal *list, struct goal g);
 void goal_add(struct tableau *t, struct goal g); /* comes before the goals that are left */
 void option_begin(struct tableau *t);
 void option_add(struct tableau *t, struct goal g); /* to the option begun last */

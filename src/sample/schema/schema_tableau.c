@@ -16,7 +16,7 @@ enum { MAX_BRANCHES = 4096, MAX_SHAPES = 700, MAX_TRACKED = 8, MAX_NOTS = 16 };
 
 /* ---- goals and options ---- */
 
-const struct goal *goal_push(struct tableau *t, const struct goal *list, struct goal g)
+static const struct goal *goal_push(struct tableau *t, const struct goal *list, struct goal g)
 {
     struct goal *x = schema_take(t->s, sizeof *x);
     if (!x)

@@ -75,7 +75,8 @@ bool value_is_none(struct schema *s, enum algebra a, uint32_t x)
     return a == ALGEBRA_TYPES ? !types_may(x) : x == none_of(a);
 }
 
-bool value_disjoint(struct schema *s, enum algebra a, uint32_t x, uint32_t y)
+/* No value is in both. */
+static bool value_disjoint(struct schema *s, enum algebra a, uint32_t x, uint32_t y)
 {
     return value_is_none(s, a, value_and(s, a, x, y));
 }

@@ -22,8 +22,6 @@ bool value_open(struct schema *s); /* the fixed subs and number sets */
 /* In the algebra's own numbering: types, lang, number set. Anything where `status` is set. */
 uint32_t value_of(struct schema *s, enum algebra a, literal x);
 uint32_t value_and(struct schema *s, enum algebra a, uint32_t x, uint32_t y);
-/* No value is in both. */
-bool value_disjoint(struct schema *s, enum algebra a, uint32_t x, uint32_t y);
 /* Nothing is in it. */
 bool value_is_none(struct schema *s, enum algebra a, uint32_t x);
 unsigned value_type(const struct schema *s, uint32_t value); /* T_STRING ... of a JSON value */
