@@ -15,11 +15,15 @@ import jinja2.sandbox
 from ...errors import ConvertError
 from .errors import Rejected
 from .rules import Thoughts
+from .spoken import Spoken
 
 DATE = datetime.datetime(2024, 7, 26)  # the day that Llama's template takes when it is given none
 THINKING = ("enable_thinking", "thinking")  # names under which templates are told whether to think
 EFFORT, MUCH, NONE = "reasoning_effort", "high", ("no_think", "none")  # or how much: values of the most, and of not at all
 TOOLS = ("tools", "xml_tools")  # names under which templates are given tools; functions alone under the second
+OF_SYSTEM = "system message"  # or the system message has them, as text of JSON under the key "tools" (Phi-4-mini)
+NO_SYSTEM = "You are a helpful assistant with some tools."  # where there is none: the text of its model card
+RESULT = "tool_response"  # the role of a result, where the template does not know "tool" (Granite 3.0)
 FIELD = "thinking"  # of an answer with a thought
 LARGEST = 4096  # bits of a number that a template computes
 
@@ -68,9 +72,14 @@ class Template:
         told = {name: (False, True) for name in THINKING} | {EFFORT: self._efforts()}
         self.thinking, self.told = next(((name, told[name]) for name in told if name in named and told[name]), (None, ()))
         used = {node.name for node in self.tree.find_all(jinja2.nodes.Name)}
+        words = {node.value for node in self.tree.find_all(jinja2.nodes.Const) if isinstance(node.value, str)}
         self.tools = next((name for name in TOOLS if name in used), None)  # by what name it is given tools; None: by none
+        if self.tools is None and "tools" in words:
+            self.tools = OF_SYSTEM
+        self.result = RESULT if RESULT in words and "tool" not in words else "tool"
         self.thoughts: Thoughts | None = None  # where it takes thoughts in a field of their own: how they stand in a text
         self.text_arguments = False  # whether it takes the arguments of a call as the text of JSON
+        self.spoken: Spoken | None = None  # where it does not write calls: how they stand in the text of a message
 
     def _efforts(self) -> tuple[str, str] | None:
         """Where the template knows both: thinking not at all, and much."""
@@ -95,7 +104,15 @@ class Template:
         told = {} if think is None or self.thinking is None else {self.thinking: self.told[think]}
         listed = {"tools": None}
         if tools:
-            listed |= {"tools": tools} if self.tools == "tools" else {self.tools: [t["function"] for t in tools]}
+            functions = [t["function"] for t in tools]
+            if self.tools == OF_SYSTEM:
+                messages = with_tools(messages, functions)
+            else:
+                listed |= {"tools": tools} if self.tools == "tools" else {self.tools: functions}
+        if self.spoken:
+            messages = [self.spoken.message(m) for m in messages]
+        if self.result != "tool":
+            messages = [m | {"role": self.result} if m["role"] == "tool" else m for m in messages]
         if self.thoughts:
             messages = [with_field(m, self.thoughts) for m in messages]
         if self.text_arguments:
@@ -116,6 +133,14 @@ def with_field(m: dict, thoughts: Thoughts) -> dict:
         return m
     thought = {FIELD: thoughts.thinks(m["content"])} if thoughts.in_text(m["content"]) else {}
     return m | {"content": thoughts.answer(m["content"])} | thought
+
+
+def with_tools(messages: list[dict], functions: list[dict]) -> list[dict]:
+    """Messages of which the system's has the functions as JSON."""
+    system, turns = {"role": "system", "content": NO_SYSTEM}, messages
+    if messages and messages[0]["role"] == "system":
+        system, turns = messages[0], messages[1:]
+    return [system | {"tools": json.dumps(functions, ensure_ascii=False)}, *turns]
 
 
 def with_text_arguments(m: dict) -> dict:

@@ -87,7 +87,7 @@ def learn_tools(chat: Chat, source: str, t: Tokenizer) -> None:
 def fitted_tools(chat: Chat, template: jinja.Template, t: Tokenizer) -> Tools:
     """Proved rules of conversations in which tools are listed."""
     special = specials(t)
-    prints = Prints(template, special)
+    prints = Prints(template, special, frozenset(a.content for a in t.added))
     notation = prints.notation()
     fit = Fit(template, special, chat.thoughts, notation)
     asked = prints.render([{"role": "user", "content": "qzuzq"}], True) or ""

@@ -14,6 +14,7 @@ from .jinja import Template
 from .printing import PLAIN, REPR, SIGNATURE, TYPESCRIPT, Style, dictsort, printed, styles
 from .rules import Call, Program, Rule, Step
 from .shapes import TOOLS, call, tool
+from .spoken import spoken
 
 USER = {"role": "user", "content": "qzuzq"}
 ODD = 'x"qz{}zq"\n<é>'  # a text that no two notations print alike
@@ -45,10 +46,10 @@ class Notation:
 
 
 class Prints:
-    """The search for them; `special`: texts of the tokenizer's special tokens."""
+    """The search for them; `special`: texts of the tokenizer's special tokens, `added`: of all that it adds."""
 
-    def __init__(self, template: Template, special: frozenset[str]):
-        self.template, self.special, self.refusal = template, special, ""
+    def __init__(self, template: Template, special: frozenset[str], added: frozenset[str]):
+        self.template, self.special, self.added, self.refusal = template, special, added, ""
 
     def render(self, messages: list[dict], generate: bool = False, tools: list[dict] | None = None) -> str | None:
         try:
@@ -157,7 +158,8 @@ class Prints:
     def calls(self) -> Calls:
         """The rules of a call and of arguments, and what stands around calls."""
         why = ""
-        for self.template.text_arguments in (False, True):
+        said = spoken(self.render([USER], True) or "", self.added)
+        for self.template.spoken, self.template.text_arguments in ((None, False), (None, True), (said, False)):
             for n in (3, 1):
                 calls = [odd_call(i) for i in range(n)]
                 out = self.render([USER, asked(calls)])
