@@ -93,7 +93,7 @@ static enum tern_status check_value(const struct check *k, char what, char style
     if (style < '0' || number >= k->c->n_styles)
         return malformed(k);
     unsigned notation = k->c->styles[number] & TOJSON_NOTATION;
-    bool functions = notation >= TOJSON_TYPES && notation <= TOJSON_DECLARATION;
+    bool functions = notation >= TOJSON_TYPES && notation != TOJSON_GEMMA;
     if (functions && !(k->at.part && k->at.kind == CHAT_PART_TOOL && has_letter("tf", what)))
         return malformed(k);
     /* it writes special tokens */

@@ -14,6 +14,8 @@ enum tojson_notation {
     TOJSON_SIGNATURE,   /* of a function */
     TOJSON_DECLARATION, /* not yet defined: refused */
     TOJSON_GEMMA,       /* tool_types.h */
+    TOJSON_TAGS,        /* of a function */
+    TOJSON_TAGS_APART,  /* the same; `enum` first and `required` last */
     TOJSON_NOTATIONS,
     TOJSON_NOTATION = 0xFF
 };

@@ -435,6 +435,95 @@ bool tool_types_put_string(const char *p, size_t n, struct buffer *out, tool_typ
     return token(arg, gemma_quote, len) && buffer_add(out, p, n) && token(arg, gemma_quote, len);
 }
 
+/* ---- tags, as Qwen3-Coder lists functions --------------------------------------------------- */
+
+static bool is_container(const struct types *t, uint32_t node)
+{
+    return is_type(t, node, JSON_ARRAY) || is_type(t, node, JSON_OBJECT);
+}
+
+/* "\n<key>value</key>" */
+static void put_tag(struct types *t, uint32_t node, bool as_json)
+{
+    put(t, "\n<");
+    put_key(t, node);
+    put(t, ">");
+    t->ok = t->ok && tojson_put(t->j, node,
+                                as_json || is_container(t, node) ? TOJSON_JSON : TOJSON_STR, t->out);
+    put(t, "</");
+    put_key(t, node);
+    put(t, ">");
+}
+
+static void put_json_tag(struct types *t, uint32_t node)
+{
+    if (node)
+        put_tag(t, node, true);
+}
+
+/* Members of an object; `known`: [..] ends with NULL, what is left out. */
+static void put_other_tags(struct types *t, uint32_t object, const char *const *known)
+{
+    uint32_t first = is_type(t, object, JSON_OBJECT) ? t->j->values[object].first : 0;
+    for (uint32_t i = first; i && t->ok; i = t->j->values[i].next) {
+        const char *const *k = known;
+        while (*k && member(t, object, *k) != i)
+            k++;
+        if (!*k)
+            put_tag(t, i, false);
+    }
+}
+
+static void put_description_tag(struct types *t, uint32_t object)
+{
+    uint32_t description = member(t, object, "description");
+    put(t, description ? "\n<description>" : "");
+    put_stripped(t, description);
+    put(t, description ? "</description>" : "");
+}
+
+static void put_tagged_parameter(struct types *t, uint32_t spec, bool apart)
+{
+    static const char *const known[] = {"name", "type", "description", NULL};
+    static const char *const known_apart[] = {"name", "type", "description", "enum", NULL};
+    uint32_t type = member(t, spec, "type");
+    put(t, "\n<parameter>\n<name>");
+    put_key(t, spec);
+    put(t, "</name>");
+    put(t, type ? "\n<type>" : "");
+    put_plain(t, type);
+    put(t, type ? "</type>" : "");
+    put_description_tag(t, spec);
+    if (apart)
+        put_json_tag(t, member(t, spec, "enum"));
+    put_other_tags(t, spec, apart ? known_apart : known);
+    put(t, "\n</parameter>");
+}
+
+/* `apart`: `enum` stands before other members, and `required` behind them, both as JSON. */
+static void put_tags(struct types *t, uint32_t function, bool apart)
+{
+    static const char *const known[] = {"type", "properties", NULL};
+    static const char *const known_apart[] = {"type", "properties", "required", NULL};
+    static const char *const of_function[] = {"type", "name", "description", "parameters", NULL};
+    uint32_t parameters = member(t, function, "parameters");
+    uint32_t properties = member(t, parameters, "properties");
+    put(t, "<function>\n<name>");
+    put_plain(t, member(t, function, "name"));
+    put(t, "</name>");
+    put_description_tag(t, function);
+    put(t, "\n<parameters>");
+    uint32_t first = is_type(t, properties, JSON_OBJECT) ? t->j->values[properties].first : 0;
+    for (uint32_t i = first; i && t->ok; i = t->j->values[i].next)
+        put_tagged_parameter(t, i, apart);
+    put_other_tags(t, parameters, apart ? known_apart : known);
+    if (apart)
+        put_json_tag(t, member(t, parameters, "required"));
+    put(t, "\n</parameters>");
+    put_other_tags(t, function, of_function);
+    put(t, "\n</function>");
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 enum tern_status tool_types_put(const struct json *j, uint32_t node, uint32_t style,
@@ -449,6 +538,10 @@ enum tern_status tool_types_put(const struct json *j, uint32_t node, uint32_t st
         break;
     case TOJSON_SIGNATURE:
         put_signature(&t, function);
+        break;
+    case TOJSON_TAGS:
+    case TOJSON_TAGS_APART:
+        put_tags(&t, function, (style & TOJSON_NOTATION) == TOJSON_TAGS_APART);
         break;
     case TOJSON_GEMMA:
         put_gemma_value(&t, node, false);

@@ -8,7 +8,7 @@
 /* Writes a special token; false: see `arg`. */
 typedef bool (*tool_types_token)(void *arg, const char *name, size_t n);
 
-/* A tool, or its function, in notations TOJSON_TYPES and TOJSON_SIGNATURE; any value in TOJSON_GEMMA.
+/* A tool, or its function, in notations TOJSON_TYPES, _SIGNATURE, _TAGS and _TAGS_APART; any value in TOJSON_GEMMA.
  * TERN_USAGE where the template itself would fail: "the function has no description". */
 enum tern_status tool_types_put(const struct json *j, uint32_t node, uint32_t style,
                                 struct buffer *out, tool_types_token token, void *arg,

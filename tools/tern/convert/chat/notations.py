@@ -1,4 +1,4 @@
-"""Notations in which some models take functions: Python signatures (Hermes), types of TypeScript (gpt-oss).
+"""Notations in which some models take functions: Python signatures (Hermes), types of TypeScript (gpt-oss), tags (Qwen3-Coder).
 
 They do what the templates of these models do, with their oddities, as the engine does (src/text/tool_types.c). NoRule: the
 template would fail.
@@ -125,3 +125,51 @@ def types(function: dict) -> str:
     properties, required = parameters.get("properties"), parameters.get("required") or []
     inner = "_: {\n" + "".join(parameter(n, p, required) for n, p in properties.items()) + "}" if properties else ""
     return f"// {words(function.get('description'))}\ntype {function['name']} = ({inner}) => any;\n\n"
+
+
+# ---- tags ----------------------------------------------------------------------------------------
+
+
+def tag(name: str, value: Any) -> str:
+    """Arrays and objects as JSON, all else as Jinja prints it."""
+    return f"\n<{name}>{json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value}</{name}>"
+
+
+def json_tag(name: str, value: Any) -> str:
+    return f"\n<{name}>{json.dumps(value, ensure_ascii=False)}</{name}>"
+
+
+def described(spec: dict) -> str:
+    return tag("description", str(spec["description"]).strip()) if "description" in spec else ""
+
+
+def others(spec: Any, known: tuple[str, ...]) -> str:
+    return "".join(tag(key, value) for key, value in spec.items() if key not in known) if isinstance(spec, dict) else ""
+
+
+def tagged_parameter(name: str, spec: Any, apart: bool) -> str:
+    out, known = f"\n<parameter>\n<name>{name}</name>", ("name", "type", "description")
+    if isinstance(spec, dict):
+        out += f"\n<type>{spec['type']}</type>" if "type" in spec else ""
+        out += described(spec)
+        if apart and "enum" in spec:
+            out += json_tag("enum", spec["enum"])
+    return out + others(spec, (*known, "enum") if apart else known) + "\n</parameter>"
+
+
+def tags(function: dict, apart: bool = False) -> str:
+    """A tag for every member. `apart`: `enum` stands before other members, and `required` behind them, both as JSON."""
+    parameters = function.get("parameters")
+    inner = parameters if isinstance(parameters, dict) else {}
+    out = f"<function>\n<name>{function['name']}</name>{described(function)}\n<parameters>"
+    properties = inner.get("properties")
+    for name, spec in properties.items() if isinstance(properties, dict) else ():
+        out += tagged_parameter(name, spec, apart)
+    out += others(inner, ("type", "properties", "required") if apart else ("type", "properties"))
+    if apart and "required" in inner:
+        out += json_tag("required", inner["required"])
+    return out + "\n</parameters>" + others(function, ("type", "name", "description", "parameters")) + "\n</function>"
+
+
+def tags_apart(function: dict) -> str:
+    return tags(function, True)

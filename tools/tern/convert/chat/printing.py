@@ -10,7 +10,7 @@ from typing import Any
 
 from . import notations
 
-JSON, STR, REPR, TYPESCRIPT, SIGNATURE = range(5)  # notations
+JSON, STR, REPR, TYPESCRIPT, SIGNATURE, _DECLARATION, _GEMMA, TAGS, TAGS_APART = range(9)  # notations
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def styles() -> list[Style]:
     return [*json_styles, Style(STR), Style(REPR)]
 
 
-OTHERS = {REPR: repr, TYPESCRIPT: notations.types, SIGNATURE: notations.signature}
+OTHERS = {REPR: repr, TYPESCRIPT: notations.types, SIGNATURE: notations.signature, TAGS: notations.tags, TAGS_APART: notations.tags_apart}
 HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"}
 
 

@@ -11,7 +11,7 @@ from . import rules as cr
 from .cutting import Piece, cut_up, program, steps
 from .errors import Beyond, Rejected
 from .jinja import Template
-from .printing import PLAIN, REPR, SIGNATURE, TYPESCRIPT, Style, dictsort, printed, styles
+from .printing import PLAIN, REPR, SIGNATURE, TAGS, TAGS_APART, TYPESCRIPT, Style, dictsort, printed, styles
 from .rules import Call, Program, Rule, Step
 from .shapes import TOOLS, call, tool
 from .spoken import spoken
@@ -20,6 +20,7 @@ USER = {"role": "user", "content": "qzuzq"}
 ODD = 'x"qz{}zq"\n<é>'  # a text that no two notations print alike
 TYPES = ((cr.IS_TEXT, None), (cr.IS_NUMBER, 1.5), (cr.IS_BOOL, True), (cr.IS_NULL, None), (cr.IS_ARRAY, [1, "é'\"", None, True]),
          (cr.IS_OBJECT, {"a b": "\"'", "c": [False, 2.0]}))  # fmt: skip
+OF_FUNCTIONS = (TYPESCRIPT, TAGS, TAGS_APART)
 GIVEN = (None, PLAIN, Style(REPR))
 
 
@@ -83,7 +84,7 @@ class Prints:
                 if printed(all_of, style) in out:
                     return (("value", what, style),), []
         for what, each in (("t", tools), ("f", functions)):
-            for style in [*styles(), Style(TYPESCRIPT)] if what == "f" else styles():
+            for style in [*styles(), *map(Style, OF_FUNCTIONS)] if what == "f" else styles():
                 found = [Piece(printed(one, style), i, ("value", what, style)) for i, one in enumerate(each)]
                 if all(piece.text in out for piece in found):
                     return (("list", cr.TOOLS),), self.items(out, found, cr.TOOL)
@@ -288,9 +289,10 @@ def asked(calls: list[dict], text: str = "") -> dict:
 
 
 def shuffled(one: dict) -> dict:
-    """A tool with its members in another order, and one more."""
+    """A tool with its members in another order, and one more, of its parameters as well."""
     f = one["function"]
-    return {"type": "function", "function": {"description": f["description"], "name": f["name"], "strict": True, "parameters": f["parameters"]}}
+    parameters = f["parameters"] | {"additionalProperties": False}
+    return {"type": "function", "function": {"description": f["description"], "name": f["name"], "strict": True, "parameters": parameters}}
 
 
 def member_rules() -> list[Rule]:
