@@ -49,8 +49,9 @@ static void run(const struct scenario *it, enum io_mode mode, size_t at)
 START_TEST(every_call_fails_in_turn)
 {
     const struct scenario *it = &scenarios[_i];
+    struct tern_error e;
     n_failed = 0;
-    run(it, IO_FAIL, 0);
+    (void)scenario_run(it, &e); /* what it keeps for the next call is made before */
     run(it, IO_FAIL, 0);
     const size_t all = io_count(), step = step_of(it, all);
     run(it, IO_AGAIN, 0);
