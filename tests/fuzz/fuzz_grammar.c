@@ -19,7 +19,7 @@ static void check_place(const struct recognizer *r, struct track *t, const struc
 {
     uint64_t set[4];
     bool in_string, goes_on = false;
-    const lang word = r->word(r->self, t, p, &in_string);
+    const lang word = r->word(r->self, t, p, 128, &in_string);
     r->first(r->self, t, p, set);
     for (unsigned byte = 0; byte < 256 && !goes_on; byte++) {
         struct place next = *p;

@@ -85,7 +85,7 @@ static enum step checked_step(struct place *p, unsigned char byte)
 {
     bool in_string;
     uint64_t set[4];
-    const lang word = r.word(r.self, &track, p, &in_string);
+    const lang word = r.word(r.self, &track, p, 128, &in_string);
     const bool in_word = word != LANG_NONE && lang_step(r.languages, word, byte) != LANG_NONE;
     r.first(r.self, &track, p, set);
     const enum step s = r.step(r.self, &track, p, byte);

@@ -224,15 +224,15 @@ START_TEST(words)
     script_accept(&script, last);
     open_it();
     reader_read(&k, "some {", 6);
-    lang a = k.r.word(k.r.self, &k.t, &k.p, &in_string);
+    lang a = k.r.word(k.r.self, &k.t, &k.p, 128, &in_string);
     ck_assert(a != LANG_NONE && !in_string && lang_step(k.r.languages, a, 'x') != LANG_NONE);
     const uint64_t signature = k.r.signature(k.r.self, &k.t, &k.p);
     reader_read(&k, "{ other text, {", 15);
     ck_assert_uint_eq(k.r.signature(k.r.self, &k.t, &k.p), signature);
     reader_read(&k, "{{", 2);
-    ck_assert(k.r.word(k.r.self, &k.t, &k.p, &in_string) == LANG_NONE);
+    ck_assert(k.r.word(k.r.self, &k.t, &k.p, 128, &in_string) == LANG_NONE);
     reader_read(&k, "{{\"a", 4);
-    ck_assert(k.r.word(k.r.self, &k.t, &k.p, &in_string) != LANG_NONE && in_string);
+    ck_assert(k.r.word(k.r.self, &k.t, &k.p, 128, &in_string) != LANG_NONE && in_string);
     ck_assert(k.r.same_end(k.r.self, &k.t, &k.p));
     end();
 }

@@ -72,11 +72,12 @@ static bool accepts(void *self, struct track *t, const struct place *p)
     return is_free(p) ? !z->must : z->inner.accepts(z->inner.self, t, p);
 }
 
-static lang word(void *self, struct track *t, const struct place *p, bool *in_string)
+static lang word(void *self, struct track *t, const struct place *p, uint32_t reach,
+                 bool *in_string)
 {
     const struct lazy *z = self;
     *in_string = false;
-    return is_free(p) ? p->lexeme : z->inner.word(z->inner.self, t, p, in_string);
+    return is_free(p) ? p->lexeme : z->inner.word(z->inner.self, t, p, reach, in_string);
 }
 
 static bool same_end(void *self, struct track *t, const struct place *p)

@@ -109,7 +109,8 @@ static enum step step_byte(const struct masks *m, struct place *p, unsigned char
 static lang word_of(const struct masks *m, const struct place *p, bool *in_string)
 {
     *in_string = false;
-    return m->r->languages ? m->r->word(m->r->self, m->track, p, in_string) : LANG_NONE;
+    return m->r->languages ? m->r->word(m->r->self, m->track, p, m->s->tree.depth, in_string)
+                           : LANG_NONE;
 }
 
 static void cross_at(struct masks *m, uint32_t node, uint32_t depth)

@@ -252,8 +252,10 @@ static bool accepts(void *self, struct track *t, const struct place *p)
 
 enum { WORDS = 16 }; /* more words at once are no word */
 
-static lang word(void *self, struct track *t, const struct place *p, bool *in_string)
+static lang word(void *self, struct track *t, const struct place *p, uint32_t reach,
+                 bool *in_string)
 {
+    (void)reach;
     const struct earley *y = self;
     const struct item_set *s = set_at(t, p->top);
     lang x = LANG_NONE;

@@ -230,7 +230,8 @@ static bool only_texts(const struct json_recognizer *j, const struct place *p)
     return true;
 }
 
-static lang word(void *self, struct track *t, const struct place *p, bool *in_string)
+static lang word(void *self, struct track *t, const struct place *p, uint32_t reach,
+                 bool *in_string)
 {
     struct json_recognizer *j = self;
     enum phase phase = phase_of(p);
@@ -240,7 +241,7 @@ static lang word(void *self, struct track *t, const struct place *p, bool *in_st
     if (phase != AT_STRING && phase != AT_NUMBER)
         return LANG_NONE;
     lang rest = word_rest(j, p);
-    return unique_free(j, t, p, rest) ? rest : LANG_NONE;
+    return unique_free(j, t, p, rest, reach) ? rest : LANG_NONE;
 }
 
 static bool same_end(void *self, struct track *t, const struct place *p)

@@ -156,11 +156,11 @@ struct json_recognizer {
     uint32_t goal; /* depth of the array whose item ends, or GOAL_KEY */
     struct search_frame *frames;
     struct lang_facts {
-        lang a;                /* LANG_NONE: free */
-        uint32_t more;         /* it has more texts than so many */
-        bool counted;          /* and no more than more + 1 */
-        unsigned char endless; /* 0: not asked yet */
-    } * facts;                 /* [FACTS], by language, the last one asked: json_unique.c */
+        lang a;        /* LANG_NONE: free */
+        uint32_t more; /* it has more texts than so many */
+        bool counted;  /* and no more than more + 1 */
+        uint32_t free; /* 1 + the repeats that cannot end a word early; 0: not asked yet */
+    } * facts;         /* [FACTS], by language, the last one asked: json_unique.c */
 };
 enum { GOAL_KEY = UINT32_MAX };
 

@@ -148,7 +148,7 @@ static enum step search(struct json_recognizer *j, struct track *t, const struct
 
 /* ---- what is known of languages -------------------------------------------------------------- */
 
-enum { FACTS = 1024, STATES = 64, YES = 1, NO };
+enum { FACTS = 1024, STATES = 64 };
 
 static struct lang_facts *facts_of(struct json_recognizer *j, lang a)
 {
@@ -287,20 +287,37 @@ static bool is_endless(struct json_recognizer *j, lang a)
     return list->n <= STATES;
 }
 
-bool unique_free(struct json_recognizer *j, const struct track *t, const struct place *p, lang rest)
+/* How many repeats cannot end a word of a early, + 1. Where a is not endless, its texts of up to reach +
+ * MARGIN bytes may be those of an endless language of n states. Each of these has a text of less than n
+ * bytes, and behind each text another one at most n bytes on: MARGIN / n within MARGIN bytes. */
+static uint32_t free_repeats(struct json_recognizer *j, lang a, uint32_t reach)
 {
+    enum { MARGIN = 64 };
+    if (is_endless(j, a)) {
+        for (uint32_t i = 0; i < j->reached.n; i++) /* so are those that follow */
+            facts_of(j, j->reached.at[i])->free = UINT32_MAX;
+        return UINT32_MAX;
+    }
+    (void)lang_near(j->languages, a,
+                    reach); /* the mask asks this: it is remembered for one reach */
+    lang near = lang_near(j->languages, a, reach + MARGIN);
+    return near != a && is_endless(j, near) ? MARGIN / j->reached.n : 1;
+}
+
+bool unique_free(struct json_recognizer *j, const struct track *t, const struct place *p, lang rest,
+                 uint32_t reach)
+{
+    uint32_t repeats = repeats_at(level_at(t, level_of(t, p)), p), most;
     struct lang_facts *f;
-    if (!repeats_at(level_at(t, level_of(t, p)), p) || rest == LANG_CHARS)
+    if (!repeats || rest == LANG_CHARS)
         return true;
     if (!(f = facts_of(j, rest)))
         return false;
-    if (!f->endless) {
-        f->endless = is_endless(j, rest) ? YES : NO;
-        for (uint32_t i = 0; i < j->reached.n && f->endless == YES;
-             i++) /* so are those that follow */
-            facts_of(j, j->reached.at[i])->endless = YES;
+    if ((most = f->free) == 0) {
+        most = free_repeats(j, rest, reach);
+        facts_of(j, rest)->free = most;
     }
-    return facts_of(j, rest)->endless == YES;
+    return repeats < most;
 }
 
 void unique_close(struct json_recognizer *j)

@@ -15,9 +15,10 @@ bool unique_value(struct json_recognizer *j, struct track *t, struct place *p, u
 /* After a step to p: whether more than repeats can follow. */
 enum step unique_check(struct json_recognizer *j, struct track *t, const struct place *p);
 
-/* Whether repeats cannot end the word early that is being read, of which `rest` is to come. */
-bool unique_free(struct json_recognizer *j, const struct track *t, const struct place *p,
-                 lang rest);
+/* Whether repeats cannot end the word within `reach` bytes that is being read, of which `rest` is to
+ * come. `reach` is always the same. */
+bool unique_free(struct json_recognizer *j, const struct track *t, const struct place *p, lang rest,
+                 uint32_t reach);
 void unique_close(struct json_recognizer *j);
 
 /* `numbers` in the one spelling of each value. */

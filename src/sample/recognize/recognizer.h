@@ -34,11 +34,13 @@ struct recognizer {
     enum step (*step)(void *self, struct track *t, struct place *p, unsigned char byte);
     bool (*accepts)(void *self, struct track *t, const struct place *p); /* the text may end here */
     /* For masks. The language of the word being read, if the next bytes stay in the word as long as they
-     * stay in it, and its states stand for the recognizer's; LANG_NONE: there is no such word. What
+     * stay in it, and its states stand for the recognizer's; LANG_NONE: there is no such word. Only
+     * the next `reach` bytes are asked about. What
      * follows the word's end is asked by step(). *in_string: the word is the content of a JSON string,
      * so that '"', '\\' and bytes below 0x20 leave it, whatever the language says: '"' ends it where the
      * language accepts, and after '\\' and an escape the word goes on, as far as the language alone says. */
-    lang (*word)(void *self, struct track *t, const struct place *p, bool *in_string);
+    lang (*word)(void *self, struct track *t, const struct place *p, uint32_t reach,
+                 bool *in_string);
     /* Whether what can follow the end of that word is the same for all its texts, so that a mask asks it
      * once: a string whose value nobody remembers or compares. NULL: never. */
     bool (*same_end)(void *self, struct track *t, const struct place *p);

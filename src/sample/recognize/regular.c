@@ -37,8 +37,10 @@ static bool accepts(void *self, struct track *t, const struct place *p)
     return lang_accepts(r->languages, p->lexeme);
 }
 
-static lang word(void *self, struct track *t, const struct place *p, bool *in_string)
+static lang word(void *self, struct track *t, const struct place *p, uint32_t reach,
+                 bool *in_string)
 {
+    (void)reach;
     (void)self, (void)t;
     *in_string = false;
     return p->lexeme;
