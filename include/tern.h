@@ -245,8 +245,8 @@ struct tern_answer_params {
     const char *tools;
     size_t tools_bytes;
     unsigned flags;          /* with which the answer was asked for: it may begin inside a thought */
-    const tern_token *prompt; /* the prompt, or its last tokens, or NULL: some tokenizers drop the space */
-    size_t n_prompt;          /* that begins a text */
+    const tern_token *prompt; /* [n_prompt] the prompt, or its last tokens: some tokenizers drop a */
+    size_t n_prompt;          /* space at the beginning of a text. NULL: the answer begins one */
     size_t first_call;        /* calls of the conversation so far: calls without an id are numbered */
 };
 

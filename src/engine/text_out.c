@@ -71,7 +71,7 @@ static enum tern_status hold(struct text_out *t, const char *text, size_t n)
     return TERN_OK;
 }
 
-/* Passes text on, but for a tail that may become a stop string; a complete one ends the text. */
+/* Passes text on, except a tail that may become a stop string. A complete one ends the text. */
 static enum tern_status put_text(struct text_out *t, tern_token token, const char *text, size_t n)
 {
     if (t->p->n_stop == 0) {

@@ -1,5 +1,5 @@
 /* A compiled constraint: the recognizer of what a text must be, and its masks. It opens any kind
- * (tern.h). It never changes but for its lazy automata and caches, which a lock guards.
+ * (tern.h). It never changes, except for its lazy automata and caches, which a lock guards.
  *
  * A text is lost by nothing: what cannot be enforced, what does not fit the budget and what the model's tokens
  * cannot spell is refused when it is opened. */

@@ -84,7 +84,7 @@ enum lang_answer lang_is_live(struct languages *ls, lang a);
 enum lang_answer lang_decide(struct languages *ls, lang a);
 enum lang_answer lang_subset(struct languages *ls, lang a, lang b);
 
-/* Bytes by which a live state is reached, as a set; and those of which a lack of budget hides it. */
+/* The set of bytes that lead to a live state; those too whose answer a lack of budget hides. */
 void lang_first(struct languages *ls, lang a, uint64_t set[4]);
 /* How many texts it has, at most `most` + 1 are counted; false: the budget is gone. */
 bool lang_count(struct languages *ls, lang a, uint32_t most, uint32_t *count);

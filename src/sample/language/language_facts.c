@@ -25,7 +25,7 @@ unsigned utf8_step(unsigned state, unsigned byte)
 
 static uint32_t ways_of_set(const uint32_t set[8])
 {
-    /* The first bytes of classes that no state tells apart, but for 0. */
+    /* The first bytes of classes that no state tells apart; the class from 0 on is left out. */
     static const uint8_t classes[] = {0x80, 0x90, 0xA0, 0xC0, 0xC2, 0xE0, 0xE1,
                                       0xED, 0xEE, 0xF0, 0xF1, 0xF4, 0xF5};
     uint32_t ways = 0, some[8] = {0};

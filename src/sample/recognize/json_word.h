@@ -22,7 +22,7 @@ enum step number_step(struct json_recognizer *j, struct track *t, struct place *
 enum step number_end(struct json_recognizer *j, struct track *t, struct place *p);
 void word_first(struct json_recognizer *j, struct track *t, const struct place *p, uint64_t set[4]);
 
-/* What of the word is still to come, whatever it is; LANG_NONE: p is in no word. */
+/* The rest of the word, of any kind. LANG_NONE: p is in no word. */
 lang word_rest(struct json_recognizer *j, const struct place *p);
 
 #endif

@@ -10,7 +10,7 @@ void object_negate(struct tableau *t, uint32_t sub, const struct keyword *k);
 void object_negate_constant(struct tableau *t, uint32_t value);
 /* Whether the key comes with such a value, as far as the atoms of the branch say. */
 enum truth object_truth(struct tableau *t, uint32_t key, literal x);
-/* False: some key that must come has no value. Cheap, and so not complete. */
+/* False: some required key has no value. Cheap, and so not complete. */
 bool object_may_hold(struct tableau *t);
 /* Appends the shapes of the branch's atoms. */
 void object_emit(struct tableau *t);

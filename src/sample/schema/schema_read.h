@@ -29,7 +29,7 @@ struct keyword_rule {
 /* The rule of a member of a schema, or NULL: it says nothing in this dialect. */
 const struct keyword_rule *keyword_rule(const struct schema *s, uint32_t member);
 const char *keyword_name(const struct schema *s, const struct keyword *k);
-/* The types of which it says something. */
+/* The types that it limits. */
 unsigned keyword_types(const struct keyword *k);
 
 /* The number of the sub-schema `value` in a scope; SUB_FALSE too where `status` is set. */

@@ -1,4 +1,4 @@
-/* Which sub-schemas say the same, so that each is compiled once: equal but for annotations. */
+/* Which sub-schemas say the same, so that each is compiled once: equal, except for annotations. */
 #ifndef SCHEMA_SCHEMA_SAME_H
 #define SCHEMA_SCHEMA_SAME_H
 

@@ -137,7 +137,7 @@ bool shape_object_open(const struct shapes *s, const struct object_shape *o, uin
                        const uint64_t *seen, uint32_t n, const uint32_t *count,
                        bool (*open)(void *arg, uint32_t node), void *arg)
 {
-    uint64_t need = 0, room = 0; /* members that must come, and that can */
+    uint64_t need = 0, room = 0; /* members that are required, and that may come */
     for (uint32_t i = seen ? 0 : next; i < o->members.n; i++) {
         const struct member *m = &s->members[o->members.first + i];
         bool can = node_open(open, arg, m->node);

@@ -30,7 +30,7 @@ struct node {
  * a set m of conditions, items.first[p << n_contains | m] is the node of the items that are counted for
  * the conditions in m. Where a condition has a max, an item that is not counted for it does not hold
  * it; so counting is exact. NODE_NONE where there is no such item. */
-enum { SHAPE_CONTAINS = 4, SHAPE_COUNTS = 256 }; /* at most so many conditions, and ways to have counted */
+enum { SHAPE_CONTAINS = 4, SHAPE_COUNTS = 256 }; /* conditions and, in all, counts: at most */
 struct array_shape {
     struct stretch items; /* of shapes.items: n_places << n_contains nodes */
     uint32_t min, max;    /* items; max 0: the empty array */
