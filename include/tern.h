@@ -487,7 +487,7 @@ enum tern_constraint_kind {
     TERN_CONSTRAINT_SCHEMA,  /* a JSON value of this JSON schema */
     TERN_CONSTRAINT_REGEX,   /* the whole text matches this regular expression (ECMA-262) */
     TERN_CONSTRAINT_GRAMMAR, /* llama.cpp's GBNF */
-    TERN_CONSTRAINT_CHOICE,  /* "yes|no": one of these texts */
+    TERN_CONSTRAINT_CHOICE,  /* "yes|no": one of these texts, in which \| is | and \\ is \ */
     TERN_CONSTRAINT_TOOLS,   /* an answer that may call tools: their JSON, as a message of role "tools"
                                 has it. Calls are written as the model's chat template writes them, and
                                 bound to the schemas of the tools; text and thoughts are free */

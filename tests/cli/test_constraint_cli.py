@@ -147,7 +147,7 @@ class Usage(Constrained):
             (["--json", "--ignore-eos"], "cannot go together"), (["--compact"], "belongs to --json"), (["--regex", "x", "--compact"], "belongs to --json"),
             (["--choice", "x", "--format=annotate"], "belongs to"), (["--no-force"], "belongs to"), (["--constraint-budget", 5], "belongs to"),
             (["--json-schema-lax"], "belongs to"), (["--json", "--format", "maybe"], "enforce"), (["--json", "--info"], "cannot go together"),
-            (["--grammar", "root ::= x"], "holds the grammar"), (["--json", "--constraint-budget", 0], "constraint-budget"),
+            (["--grammar", "root ::= x"], "holds the grammar"), (["--choice", b"\xff"], "not UTF-8"), (["--json", "--constraint-budget", 0], "constraint-budget"),
         ):  # fmt: skip
             self.assertRegex(self.bad(2, FABLE, *options, *([] if "--info" in options else ["-p", "x"])), word)
         self.bad(4, FABLE, "x", "--json-schema-file", self.dir / "missing")
@@ -221,6 +221,16 @@ class Python(unittest.TestCase):
         with self.assertRaisesRegex(tern.Error, "closed"):
             list(self.model.generate("One", constraint=form))
 
+    def test_choices_with_marks(self):
+        texts = ["a|b", "c\\", "\\|d\\\\"]
+        self.assertEqual({"".join(self.model.generate("T", choice=texts, seed=i)) for i in range(40)}, set(texts))
+
+    def test_tokens_out_of_range(self):
+        with tern.Constraint(self.model, "choice", "yes|no") as form:
+            state = form.start()
+            for call in (lambda: state.accept(2**32 + 65), lambda: state.rollback(-1), lambda: state.accept("a")):
+                self.assertRaisesRegex(tern.Error, "outside|whole number", call)
+
     def test_chat(self):
         answer = self.model.chat([{"role": "user", "content": "Is it?"}], template="chatml", choice=["yes", "no"])
         self.assertIn("".join(answer), ("yes", "no"))
@@ -229,7 +239,7 @@ class Python(unittest.TestCase):
     def test_refusals(self):
         for options, word in (
             ({"json": True, "regex": "x"}, "cannot go together"), ({"compact": True}, "belongs to"), ({"json_schema": UNKNOWN}, "pattern"),
-            ({"json_schema": {1, 2}}, "json_schema"), ({"choice": ["a|b", "c"]}, "separates"), ({"regex": 5}, "not a text"),
+            ({"json_schema": {1, 2}}, "json_schema"), ({"choice": []}, "no text"), ({"json_schema": False}, "nothing is valid"), ({"json": {}}, "json_schema="), ({"regex": 5}, "not a text"),
             ({"json": True, "format": "maybe"}, "enforce or annotate"), ({"constraint": 5}, "not a tern.Constraint"),
             ({"json": True, "ignore_end": True}, "end token"), ({"json": True, "constraint_budget": 0}, "outside"),
         ):  # fmt: skip

@@ -128,11 +128,11 @@ class State:
 
     def accept(self, token: int) -> None:
         """The text goes on with it. tern.Error where it may not come."""
-        self._engine._try("tern_constraint_accept", self.handle, int(token))
+        self._engine._try("tern_constraint_accept", self.handle, whole("token", token, 0, 2**31 - 1))
 
     def rollback(self, n: int) -> int:
         """Takes back the last n tokens; returns how many."""
-        return self._engine.lib.tern_constraint_rollback(self.handle, n)
+        return self._engine.lib.tern_constraint_rollback(self.handle, whole("n", n, 0, 2**31 - 1))
 
     @property
     def can_end(self) -> bool:

@@ -53,9 +53,11 @@ def form(name: str, value: Any) -> str:
     if name == "json":
         return ""
     if name == "choice":
-        said = [one.decode() for one in texts(name, value)]
-        if not isinstance(value, str) and any("|" in one for one in said):
-            raise ConvertError("choice: | separates the texts, so none can have it", USAGE)
+        if isinstance(value, str):
+            return encoded(name, value).decode()
+        said = [one.decode().replace("\\", "\\\\").replace("|", "\\|") for one in texts(name, value)]
+        if not said:
+            raise ConvertError("choice: there is no text to choose", USAGE)
         return "|".join(said)
     if name == "json_schema" and not isinstance(value, str):
         try:
@@ -141,7 +143,9 @@ class Options:
     def _constraint(self, engine: Engine, thought: bytes):
         """What the text must be, or None."""
         given = self.given
-        forms = [name for name in (*FORMS, "constraint") if given.get(name, False) is not False]
+        if given.get("json") not in (None, True, False):
+            raise ConvertError("json: it is True or False; a schema is json_schema=", USAGE)
+        forms = [name for name in (*FORMS, "constraint") if given.get(name) is not None and (name != "json" or given[name])]
         if len(forms) > 1:
             raise ConvertError(f"{forms[0]} and {forms[1]} cannot go together", USAGE)
         own = [name for name in OF_FORMS[1:] if name in given]

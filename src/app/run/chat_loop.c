@@ -519,6 +519,7 @@ static enum tern_status ask_once(struct chat_loop *c, struct tern_error *e)
     n -= n && text[n - 1] == '\n';
     if (!s)
         s = prompt->given ? ask(c, prompt->text, strlen(prompt->text), e) : ask(c, text, n, e);
+    line_editor_open(&c->editor);
     while (!s && conversation_n_waiting(&c->said) && hear_result(c, &s, e))
         if (!s && !conversation_n_waiting(&c->said))
             s = answer(c, e);

@@ -9,6 +9,7 @@
 #include "sample/recognize/regular.h"
 #include "sample/schema/schema.h"
 #include "sample/constraint/tool_script.h"
+#include "text/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,11 @@ static enum tern_status open_regular(tern_constraint *c, const struct tern_const
     struct languages *ls = languages_open(&c->budget);
     if (!ls)
         return budget_refuse(&c->budget, e, is_choice ? "choice" : "regex");
-    lang a = is_choice ? script_choice(ls, p->text, p->bytes)
-                       : regex_compile(ls, p->text, p->bytes, true, &why);
+    if (is_choice && !unicode_valid(p->text, p->bytes))
+        error_set(&why, TERN_USAGE, "choice: it is not UTF-8");
+    lang a = why.code    ? LANG_FAIL
+             : is_choice ? script_choice(ls, p->text, p->bytes)
+                         : regex_compile(ls, p->text, p->bytes, true, &why);
     if (a == LANG_FAIL && why.code) {
         languages_close(ls);
         return error_set(e, why.code, "%s", why.text);
