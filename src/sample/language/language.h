@@ -49,7 +49,7 @@ lang lang_repeat(struct languages *ls, lang a, uint32_t min, uint32_t max);
  * together need to differ, but equal sets should be equal states. */
 #define LEAF_DEAD UINT32_MAX
 #define LEAF_NO_BUDGET (UINT32_MAX - 1)
-struct leaf_lengths { /* as struct lang_node has them, of a state whose bytes are characters */
+struct leaf_lengths { /* as a lang_node has them, of a state whose bytes are characters */
     uint32_t shortest, longest, worst, gap;
 };
 struct leaf_calls {
