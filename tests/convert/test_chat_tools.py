@@ -110,6 +110,8 @@ class Refused(unittest.TestCase):
     TURN = "{% for m in messages %}<|begin|>{{ m.role }}|{{ m.content }}CALLS<|end|>{% endfor %}{{ '<|begin|>assistant|' if add_generation_prompt }}"
     CALLS = "{% for c in m.tool_calls %}<call>{{ c.function.name }}{{ c.function.arguments | tojson }}</call>{% endfor %}"
 
+    BARE = "{% for c in m.tool_calls %}{{ c.function.name }}({% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}{{ ', ' if not loop.last }}{% endfor %}){% endfor %}"
+
     def notes(self, source: str) -> list[str]:
         *_, learned_chat = learned(source)
         self.assertIsNone(learned_chat.tools)
@@ -124,6 +126,7 @@ class Refused(unittest.TestCase):
             ("{{ tools | tojson if tools else '' }}" + self.TURN.replace("CALLS", ""), "it does not write calls"),
             (self.LIST + turn.replace("arguments | tojson", "arguments | length"), "it writes calls in a notation of its own"),
             (self.LIST + turn.replace("</call>", "</call>{{ loop.length }}"), "it leaves out calls"),
+            (self.LIST + self.TURN.replace("CALLS", self.BARE), "it writes texts in arguments without quotes or an end"),
             (self.LIST + turn.replace("</call>", "{{ '!' if c.function.arguments | length > 4 }}</call>"), "it writes "),
             (self.LIST + turn.replace("<|end|>", "{{ '!' if loop.index > 9 and tools }}<|end|>"), "it writes "),
         ):  # fmt: skip

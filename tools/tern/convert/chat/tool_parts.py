@@ -245,6 +245,8 @@ class Prints:
         if edges is None:
             return []
         opens, closes = edges
+        if given[cr.IS_TEXT] is None and not closes.strip():
+            raise Beyond("it writes texts in arguments without quotes or an end: they cannot be read back")
         apart, rules = between[len(closes) : len(between) - len(opens)], []
         for bit, style in given.items():
             item = (*self.steps(opens), ("value", "k", None), *self.steps(literals[1]), ("value", "v", style), *self.steps(closes))
