@@ -448,8 +448,9 @@ static void put_tag(struct types *t, uint32_t node, bool as_json)
     put(t, "\n<");
     put_key(t, node);
     put(t, ">");
-    t->ok = t->ok && tojson_put(t->j, node,
-                                as_json || is_container(t, node) ? TOJSON_JSON : TOJSON_STR, t->out);
+    t->ok =
+        t->ok &&
+        tojson_put(t->j, node, as_json || is_container(t, node) ? TOJSON_JSON : TOJSON_STR, t->out);
     put(t, "</");
     put_key(t, node);
     put(t, ">");
