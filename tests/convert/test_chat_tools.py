@@ -31,6 +31,7 @@ FORMS = {
     "tagged": ("<tool_call>", "", "<tool_call>\n<function=f>\n<parameter=a>\nb\n</parameter>\n</function>\n</tool_call>", "\n", "", 0),
     "pythonic": ("[", "[", "f(a='b')", ", ", "]", 1),
     "numbered": ("<|action|>", "<|action|>[\n    ", '{"number": "7", "name": "f", "parameters": {"a": "b"}}', ",\n    ", "\n]<|/action|>", 0),
+    "tags": ("<call>", "", "<call>f\n<arg=a>b</arg>\n</call>", "", "", 0),
     "told": ("<call>", "", '<call>\n{"name": "f", "arguments": {"a": "b"}}\n</call>', "\n", "", 0),
     "of-system": ("<|tool_call|>", "<|tool_call|>[", '{"name": "f", "arguments": {"a": "b"}}', ", ", "]<|/tool_call|>", 0),
 }
