@@ -135,6 +135,18 @@ static lang unite_counts(struct languages *ls, lang a, lang b)
     return lang_concat(ls, lang_repeat(ls, base, smaller(min, x->min), larger(max, x->max)), rest);
 }
 
+/* x of x & !b, which beside b is the same; else LANG_NONE. */
+static lang without_not(const struct languages *ls, lang a, lang b)
+{
+    const struct lang_node *x = node_of(ls, a);
+    for (uint32_t i = 0; x->kind == KIND_AND && x->b == 2 && i < 2; i++) {
+        const struct lang_node *y = node_of(ls, ls->parts.p[x->a + i]);
+        if (y->kind == KIND_NOT && y->a == b)
+            return ls->parts.p[x->a + 1 - i];
+    }
+    return LANG_NONE;
+}
+
 /* Pairs of a short list; true: something changed. */
 static bool unite_pairs(struct languages *ls, uint32_t from, bool *failed)
 {
@@ -146,7 +158,13 @@ static bool unite_pairs(struct languages *ls, uint32_t from, bool *failed)
     for (uint32_t i = from; i < from + n; i++)
         for (uint32_t j = from; j < from + n; j++) {
             lang a = *list_at(ls, i), b = *list_at(ls, j);
-            lang one = i == j || !a || !b ? LANG_NONE : unite_counts(ls, a, b);
+            if (i == j || !a || !b)
+                continue;
+            lang x = without_not(ls, a, b), one = x ? LANG_NONE : unite_counts(ls, a, b);
+            if (x) {
+                *list_at(ls, i) = x;
+                changed = true;
+            }
             if (!one)
                 continue;
             *failed |= one == LANG_FAIL;
