@@ -55,7 +55,7 @@ static const struct {
     {.family = XML, .part = {3, 2, "\017k-=\017v-"}, .word = "how to read form 0"},
     {.family = XML, .part = {3, 2, "\017v-=\017k-\n"}, .word = "how to read form 0"},
     {.family = XML, .part = {3 | 4, 2 | 4, "x\017k-\017v-\n"}, .word = "how to read form 0"},
-    {.style = 7, .word = "'styles' is out of range"},
+    {.style = 9, .word = "'styles' is out of range"},
     {.style = 17u << 16, .word = "'styles' is out of range"},
     {.flags = 4, .word = "'answer.calls' is out of range"},
 };
