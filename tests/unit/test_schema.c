@@ -106,6 +106,12 @@ static const struct {
      "[]\n[2]\n[2,1]", "[2,2]\n[2,1,3]"},
     {"{\"contains\":{\"type\":\"null\"},\"unevaluatedItems\":{\"type\":\"number\"}}",
      "[null,1]\n[2,null]", "[1]\n[null,\"\"]"},
+    {"{\"allOf\":[{\"not\":{\"type\":\"integer\"}}],\"unevaluatedItems\":false}", "[]\n{}",
+     "[1]\n1"},
+    {"{\"if\":{\"not\":{\"type\":\"integer\"}},\"unevaluatedProperties\":{}}", "{}\n{\"a\":1}", ""},
+    {"{\"allOf\":[{\"not\":{\"not\":{\"properties\":{\"a\":true}}}}],\"unevaluatedProperties\":"
+     "false}",
+     "{}", "{\"a\":1}"},
 };
 
 static enum tern_status compile(struct shapes *s, const char *schema, struct budget *b,

@@ -334,6 +334,8 @@ uint32_t sub_find(const struct schema *s, uint32_t sub, enum keyword_id id)
 literal sub_simplest(struct schema *s, uint32_t x)
 {
     uint32_t negative = 0, value = s->subs[x].value;
+    literal twice =
+        LITERAL_FALSE; /* a `not` in a `not`: it evaluates nothing, unlike what is in it */
     for (uint32_t links = 0; x >= N_FIXED_SUBS && sub_read(s, x); links++) {
         if (!s->subs[x].n_keywords) {
             x = SUB_TRUE;
@@ -347,10 +349,15 @@ literal sub_simplest(struct schema *s, uint32_t x)
                    LITERAL_FALSE;
         if (k->id == K_REF)
             x = k->sub;
-        else
+        else {
+            if (negative && twice == LITERAL_FALSE)
+                twice = LITERAL(x) | NOT;
             negative ^= NOT, x = sub_of(s, k->value, s->subs[x].scope);
+        }
     }
-    return x < N_FIXED_SUBS ? LITERAL(x ^ negative) : LITERAL(x) | negative;
+    if (x < N_FIXED_SUBS)
+        return LITERAL(x ^ negative);
+    return twice != LITERAL_FALSE ? twice : LITERAL(x) | negative;
 }
 
 literal sub_literal(struct schema *s, uint32_t sub, uint32_t value)

@@ -26,9 +26,10 @@ static const struct goal *goal_push(struct tableau *t, const struct goal *list, 
     return x;
 }
 
-/* What a goal takes over from the one that is being taken apart. */
+/* What a goal takes over from the one that is being taken apart. What does not hold evaluates nothing. */
 static struct goal inherit(struct tableau *t, struct goal g)
 {
+    g.quiet |= g.kind == GOAL_LITERAL && g.a & NOT;
     g.mode = g.quiet ? MODE_PLAIN : g.mode ? g.mode : (uint8_t)t->mode;
     g.era = g.quiet ? ++t->n_eras : t->era;
     return g;
