@@ -65,7 +65,7 @@ static const struct {
      false,
      {OPEN "stop\", \"arguments\": {}" SHUT,
       "<think>x</think>\n\n" OPEN "stop\", \"arguments\": {}" SHUT},
-     {"~", "~a", "<think>~", "<think></think>\n\n~\n"}},
+     {"~", "~a", "<think>~", "<think></think>\n\n~\n", "<think>a\xFF<stop~>"}},
     {QWEN, plain, "stop", false, false, {OPEN "stop\", \"arguments\": {}" SHUT}, {OPEN "~g"}},
     {LLAMA,
      plain,
@@ -139,6 +139,13 @@ static void try_text(struct reader *k, const char *text, bool good)
     ck_assert_msg(got == want, "case %s: stopped at %zu of %zu, want %zu", text, got, n, want);
 }
 
+/* One end token */
+static unsigned char stop_text[] = "\xFF<stop>";
+static uint32_t stop_start[] = {0, sizeof stop_text - 1};
+static const tern_token stop_token = 0;
+static const struct spelling spelling = {
+    .ends = &stop_token, .n_ends = 1, .n_tokens = 1, .start = stop_start, .text = stop_text};
+
 START_TEST(answers_with_calls)
 {
     struct budget budget = {256 << 20, 1000 * 1000 * 1000, false};
@@ -148,7 +155,8 @@ START_TEST(answers_with_calls)
                                          .n = strlen(cases[_i].tools),
                                          .choice = cases[_i].choice,
                                          .parallel = cases[_i].parallel,
-                                         .thinks = cases[_i].thinks};
+                                         .thinks = cases[_i].thinks,
+                                         .spelling = &spelling};
     struct shapes shapes;
     struct script script;
     struct recognizer r;

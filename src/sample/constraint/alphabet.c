@@ -49,6 +49,18 @@ static bool is_token(const struct spelling *s, const unsigned char *p, size_t n)
     return false;
 }
 
+lang alphabet_ends(struct languages *ls, const struct spelling *s)
+{
+    lang ends = LANG_NONE;
+    for (size_t i = 0; i < s->n_ends; i++) {
+        uint32_t n;
+        const unsigned char *p = spelling_of(s, s->ends[i], &n);
+        if (n)
+            ends = lang_or(ls, ends, lang_text(ls, (const char *)p, n));
+    }
+    return ends;
+}
+
 enum tern_status alphabet_check_json(const struct spelling *s, struct tern_error *e)
 {
     for (unsigned char c = ' '; c <= '~' && !s->all_bytes; c++)

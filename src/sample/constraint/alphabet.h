@@ -13,6 +13,9 @@
 /* a without the texts that the tokens cannot spell. LANG_FAIL: no budget or memory. */
 lang alphabet_restrict(struct languages *ls, const struct spelling *s, lang a);
 
+/* What the end tokens are spelled; LANG_NONE without any. */
+lang alphabet_ends(struct languages *ls, const struct spelling *s);
+
 /* TERN_USAGE, naming what is missing, where the tokens cannot spell every JSON text, or the trigger. */
 enum tern_status alphabet_check_json(const struct spelling *s, struct tern_error *e);
 enum tern_status alphabet_check_text(const struct spelling *s, const char *p, size_t n,

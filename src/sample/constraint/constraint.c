@@ -102,7 +102,8 @@ static enum tern_status open_tools(tern_constraint *c, const struct chat *chat,
                                               .parallel = p->flags & TERN_CONSTRAINT_PARALLEL,
                                               .thinks =
                                                   chat && chat_begins_thought(chat, p->chat_flags),
-                                              .schema_flags = schema_flags(p)};
+                                              .schema_flags = schema_flags(p),
+                                              .spelling = c->spelling};
     enum tern_status s = alphabet_check_json(c->spelling, e);
     if (!s)
         s = tool_script_open(&shapes, &script, chat, &params, &c->budget, &notes, e);

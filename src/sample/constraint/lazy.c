@@ -2,6 +2,7 @@
  * free text that goes on, more: bytes of the trigger at the end}; behind it, places are the other's. */
 #include "sample/constraint/lazy.h"
 
+#include "sample/constraint/alphabet.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,13 +133,7 @@ static void find_fallbacks(struct lazy *z)
 /* Texts without the trigger and without the name of an end token */
 static lang free_text(struct languages *ls, const struct lazy *z, const struct spelling *s)
 {
-    lang bad = lang_text(ls, (const char *)z->trigger, z->n);
-    for (size_t i = 0; i < s->n_ends; i++) {
-        uint32_t n;
-        const unsigned char *p = spelling_of(s, s->ends[i], &n);
-        if (n)
-            bad = lang_or(ls, bad, lang_text(ls, (const char *)p, n));
-    }
+    lang bad = lang_or(ls, lang_text(ls, (const char *)z->trigger, z->n), alphabet_ends(ls, s));
     return lang_not(ls, lang_concat(ls, LANG_ALL, lang_concat(ls, bad, LANG_ALL)));
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sample/constraint/alphabet.h"
 #include "sample/constraint/tool_arguments.h"
 #include "text/answer_form.h"
 #include "text/buffer.h"
@@ -261,13 +262,16 @@ static void put_answer(struct maker *m, uint32_t from)
     put_calls(m, calls);
 }
 
-/* A thought from `from`, behind its begin mark, to `to` */
+/* A thought from `from`, behind its begin mark, to `to`. It ends before the answer does: no end token is in
+ * it. */
 static void put_thought(struct maker *m, uint32_t from, uint32_t to)
 {
     lang end = mark_of(m, m->c->thoughts.end), some = lang_not(m->ls, LANG_BLANK);
     lang upto = lang_concat(m->ls, LANG_ALL, end);
     lang beyond = lang_concat(m->ls, upto, some);
-    script_words(m->s, from, to, lang_and(m->ls, upto, lang_not(m->ls, beyond)));
+    lang ends = lang_concat(m->ls, alphabet_ends(m->ls, m->p->spelling), LANG_ALL);
+    lang no = lang_or(m->ls, beyond, lang_concat(m->ls, LANG_ALL, ends));
+    script_words(m->s, from, to, lang_and(m->ls, upto, lang_not(m->ls, no)));
 }
 
 static void put_all(struct maker *m)

@@ -3,6 +3,7 @@
 #ifndef CONSTRAINT_TOOL_SCRIPT_H
 #define CONSTRAINT_TOOL_SCRIPT_H
 
+#include "sample/constraint/spelling.h"
 #include "sample/schema/schema.h"
 #include "sample/recognize/script.h"
 #include "text/chat.h"
@@ -16,6 +17,7 @@ struct tool_script_params {
     bool parallel; /* several calls, where the template knows that */
     bool thinks;   /* the template has begun a thought */
     unsigned schema_flags;
+    const struct spelling *spelling; /* of the end tokens, which are in no thought */
 };
 
 /* `shapes` and `script` are for json_recognizer_open; there is nothing to close after an error. Budget
