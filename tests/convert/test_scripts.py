@@ -6,6 +6,7 @@ Processes that are forked from this one, which has loaded the scripts, take a hu
 import argparse
 import contextlib
 import errno
+import faulthandler
 import importlib
 import os
 import signal
@@ -133,6 +134,7 @@ class Scripts(unittest.TestCase):
                 if out == -1:
                     os.close(1)
                 sys.stdin, sys.stdout, sys.stderr = open(0), None if out == -1 else open(1, "w"), open(2, "w")
+                faulthandler.dump_traceback_later(60, exit=True, file=2)  # says where it hangs
                 sys.argv = [f"{name}.py", *map(str, arguments)]
                 script.prepare_output()
                 module.run = work or module.run
