@@ -37,7 +37,7 @@ static bool survey_place(struct survey *s, const struct track *t, const struct p
     }
     while (at) {
         const struct level *l = level_at(t, at);
-        if (!note(s, at, sizeof *l + l->n_words * sizeof *l->words, LEVEL))
+        if (!note(s, at, sizeof *l + l->n_words * sizeof(uint32_t), LEVEL))
             return false;
         for (uint32_t seen = l->seen; seen;
              seen = ((const struct seen *)(const void *)(t->bytes + seen))->before)

@@ -190,7 +190,7 @@ lang json_keys_next(struct json_recognizer *j, const struct level *l)
     j->list.n = 0;
     draft_start(j, l);
     if (l->n_threads == 1)
-        return thread_keys(j, l, (const struct thread *)(const void *)l->words);
+        return thread_keys(j, l, (const struct thread *)(const void *)level_words(l));
     for (THREADS(j, l, th))
         if (!add_number(j, &j->list, thread_keys(j, l, th)))
             return UNASKED;

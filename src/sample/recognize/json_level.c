@@ -114,7 +114,7 @@ enum step draft_push(struct json_recognizer *j, struct track *t, struct place *p
     j->head.n_words = j->words.n;
     j->head.signature = sign(j, t, &j->head);
     memcpy(t->bytes + at, &j->head, sizeof j->head);
-    memcpy(level_at(t, at)->words, j->words.at, bytes);
+    memcpy(level_at(t, at) + 1, j->words.at, bytes);
     p->top = at;
     p->used = (uint32_t)(at + sizeof(struct level) + bytes);
     p->more &= ~(uint32_t)(MORE_RECORDED | MORE_SET | MORE_KEY);

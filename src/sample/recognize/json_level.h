@@ -8,10 +8,10 @@
 uint32_t thread_words(const struct json_recognizer *j, unsigned kind, uint32_t shape);
 
 /* Loops over the threads of a level: for (THREADS(j, l, th)). */
-#define THREADS(j, l, th)                                                      \
-    const struct thread *th = (const struct thread *)(const void *)(l)->words, \
-                        *th##_end = (const void *)((l)->words + (l)->n_words); \
-    th < th##_end;                                                             \
+#define THREADS(j, l, th)                                                          \
+    const struct thread *th = (const struct thread *)(const void *)level_words(l), \
+                        *th##_end = (const void *)(level_words(l) + (l)->n_words); \
+    th < th##_end;                                                                 \
     th = (const void *)((const uint32_t *)th + thread_words((j), (l)->kind, th->shape))
 
 /* ---- drafts: json.head and json.words are the next level ---- */

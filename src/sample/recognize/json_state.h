@@ -42,8 +42,12 @@ struct level {
     uint64_t seen_sum; /* of what is remembered, in any order */
     uint64_t sum,
         key; /* in arrays of unique items: hash of the items or members so far, of the key */
-    uint32_t words[];
-};
+};           /* behind it: n_words words, of the threads */
+
+static inline const uint32_t *level_words(const struct level *l)
+{
+    return (const uint32_t *)(const void *)(l + 1);
+}
 
 struct seen {
     uint32_t before, unused;

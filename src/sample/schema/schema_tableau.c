@@ -65,7 +65,7 @@ void option_literal(struct tableau *t, literal x)
 void option_atom(struct tableau *t, enum goal_kind kind, uint32_t a, uint32_t b)
 {
     option_begin(t);
-    option_add(t, (struct goal){.kind = kind, .a = a, .b = b});
+    option_add(t, (struct goal){.kind = (uint8_t)kind, .a = a, .b = b});
 }
 
 void option_has(struct tableau *t, uint32_t key, literal x)
