@@ -1,6 +1,6 @@
 /* ldflags: -Wl,@tests/support/allocs.ld */
 /* Grammars: what they accept and refuse, what is wrong with them, and large ones. */
-#include "allocs.h"
+#include "each_allocation.h"
 #include "sample/recognize/gbnf.h"
 #include "suite.h"
 
@@ -315,17 +315,7 @@ static void use(void)
 
 START_TEST(every_allocation_fails)
 {
-    allocs_start(0, 0);
-    use();
-    const size_t n = allocs_count();
-    ck_assert_uint_gt(n, 10);
-    for (size_t i = 1; i <= n; i++)
-        for (int rest = 0; rest < 2; rest++) {
-            allocs_start(i, rest);
-            use();
-            ck_assert_uint_eq(allocs_live(), 0);
-        }
-    allocs_stop();
+    ck_assert_uint_gt(each_allocation(use), 10);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /* ldflags: -Wl,@tests/support/allocs.ld */
 /* Rules on numbers as languages. What a rule allows is held against fractions by
  * tests/cli/test_number_rules.py. */
-#include "allocs.h"
+#include "each_allocation.h"
 #include "sample/language/numbers.h"
 #include "suite.h"
 
@@ -132,16 +132,7 @@ static void use(void)
 
 START_TEST(every_allocation_fails)
 {
-    allocs_start(0, 0);
-    use();
-    const size_t n = allocs_count();
-    for (size_t i = 1; i <= n; i++)
-        for (int rest = 0; rest < 2; rest++) {
-            allocs_start(i, rest);
-            use();
-            ck_assert_uint_eq(allocs_live(), 0);
-        }
-    allocs_stop();
+    each_allocation(use);
 }
 END_TEST
 
