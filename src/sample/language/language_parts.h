@@ -134,10 +134,6 @@ void lang_set_facts(const struct languages *ls, struct lang_node *x, const uint3
 lang lang_or_work(struct languages *ls, uint32_t from, unsigned depth);
 lang lang_and_work(struct languages *ls, uint32_t from);
 
-/* ---- language_search.c ---- */
-/* What is known without a search. */
-enum lang_answer lang_known(const struct languages *ls, lang a);
-
 /* ---- language_step.c ---- */
 lang lang_derive(struct languages *ls, lang a, unsigned char byte); /* live or not */
 /* Where classes of bytes begin that a tells apart. */

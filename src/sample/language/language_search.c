@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-enum lang_answer lang_known(const struct languages *ls, lang a)
+/* What is known without a search. */
+static enum lang_answer lang_known(const struct languages *ls, lang a)
 {
     if (a == LANG_FAIL)
         return LANG_UNKNOWN;
