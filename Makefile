@@ -51,7 +51,7 @@ WARN := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -W
 	$(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-overriding-t-option -Wno-overriding-option \
 		-Wno-ignored-optimization-argument)
 # What reads the bytes of strangers gets guards on the stack; everywhere they would take 12 KB.
-GUARDED := $(addsuffix /%,src/app/cli src/base src/weights src/text) src/app/run/conversation.c
+GUARDED := $(addsuffix /%,src/app/cli src/app/serve src/base src/weights src/text) src/app/run/conversation.c
 PORTABLE_FLAGS := $(if $(PORTABLE),-DPOOL_PORTABLE -DFPENV_PORTABLE) $(if $(REF_ONLY),-DREF_ONLY)
 FLAGS = $(CFLAGS) $(STRICT) $(WARN) $(PORTABLE_FLAGS) $(EXTRA)
 LINK = $(CC) $(CFLAGS) $(EXTRA) -pthread -Wl,--gc-sections $(LDFLAGS)
@@ -65,10 +65,17 @@ LIB_SRC := $(filter-out src/app/% $(foreach other,x86 arm,\
 	$(wildcard src/*/*.c src/*/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 # src/app/P/main_P.c makes the program P, with the other files of its folder and of src/app/cli.
-PROGRAMS := $(patsubst main_%.c,%,$(notdir $(wildcard src/app/*/main_*.c)))
-PROGRAM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/app/*/*.c))
+# serve alone needs other libraries; it is built where this compiler can link them.
+SERVE_NEEDS := libmicrohttpd jansson
+SERVE_CFLAGS := $(shell pkg-config --cflags $(SERVE_NEEDS) 2>/dev/null)
+SERVE_LIBS := $(shell pkg-config --libs $(SERVE_NEEDS) 2>/dev/null)
+HAS_SERVE := $(and $(SERVE_LIBS),$(shell printf '\043include <microhttpd.h>\n\043include <jansson.h>\nint main(void) { return 0; }\n' | \
+	$(CC) -xc $(SERVE_CFLAGS) - $(LDFLAGS) $(SERVE_LIBS) -o /dev/null 2>/dev/null && echo 1))
+APP_DIRS := $(filter-out $(if $(HAS_SERVE),,src/app/serve/),$(wildcard src/app/*/))
+PROGRAMS := $(patsubst main_%.c,%,$(notdir $(wildcard $(APP_DIRS:%=%main_*.c))))
+PROGRAM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(APP_DIRS:%=%*.c)))
 # The files of src/app/P/page are strings in P: NAME.EXT is page_NAME_EXT.
-PAGE_OBJ := $(patsubst %/,$(BUILD)/%_strings.o,$(wildcard src/app/*/page/))
+PAGE_OBJ := $(patsubst %/,$(BUILD)/%_strings.o,$(wildcard $(APP_DIRS:%=%page/)))
 objects_of = $(filter $(BUILD)/src/app/$(1)/%,$(PROGRAM_OBJ) $(PAGE_OBJ))
 CLI_LIB := $(BUILD)/src/app/libcli.a
 
@@ -97,6 +104,7 @@ SILENT := $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 SAY := $(if $(V)$(SILENT),@:,@printf '  %-4s %s\n')
 
 all: $(PROGRAMS) lib
+	$(if $(HAS_SERVE),,@echo 'serve is not built: it needs libmicrohttpd and jansson (apt-get install libmicrohttpd-dev libjansson-dev)')
 
 lib: $(BUILD)/libtern.a $(BUILD)/libtern.so
 
@@ -111,6 +119,7 @@ FLAGS_OF_FILE = $(filter-out $(if $(OWN_LEVELS),,-O%),\
 		$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<)) \
 	$(if $(filter tests/%,$<),-Itests/support,-Wconversion) \
 	$(if $(OWN_LEVELS),$(if $(filter $(GUARDED),$<),-fstack-protector-strong)) \
+	$(if $(filter src/app/serve/%,$<),$(SERVE_CFLAGS)) \
 	$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check))
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
@@ -154,7 +163,7 @@ $(PROGRAMS:%=$(BUILD)/%) $(PROGRAMS:%=$(BUILD)/package/%): $$(call objects_of,$$
 		$(BUILD)/libtern.a
 	@mkdir -p $(@D)
 	$(SAY) LINK $@
-	$(Q)$(LINK) $(if $(filter -static,$(LDFLAGS)),,-pie) $^ -lm -o $@
+	$(Q)$(LINK) $(if $(filter -static,$(LDFLAGS)),,-pie) $^ $(if $(filter serve,$(@F)),$(SERVE_LIBS)) -lm -o $@
 
 $(PROGRAMS): %: $(BUILD)/%
 	@cp -f $< $@
@@ -302,7 +311,7 @@ analyze:
 	@command -v clang-tidy >/dev/null || { echo 'make analyze needs clang-tidy.' >&2; exit 2; }
 	+@$(SUBMAKE) BUILD=build-analyze findings
 
-findings: $(patsubst %.c,$(BUILD)/%.findings,$(LIB_SRC) $(wildcard src/app/*/*.c tests/support/*.c))
+findings: $(patsubst %.c,$(BUILD)/%.findings,$(LIB_SRC) $(wildcard $(APP_DIRS:%=%*.c) tests/support/*.c))
 	@tests/analyze $^
 
 $(BUILD)/%.findings: %.c FORCE
@@ -320,7 +329,7 @@ IN_LIBDIR = "$(DESTDIR)$(LIBDIR)/$(1)"
 IN_MANDIR = "$(DESTDIR)$(MANDIR)/man1/$(notdir $(1))"
 IN_INCLUDEDIR = "$(DESTDIR)$(INCLUDEDIR)/$(notdir $(1))"
 
-PAGES := $(wildcard src/app/*/*.1)
+PAGES := $(wildcard $(APP_DIRS:%=%*.1))
 HEADERS := $(wildcard include/*.h)
 
 install: $(PROGRAMS:%=$(BUILD)/%) lib

@@ -33,10 +33,13 @@ for file in "$BUILD/libtern.a" "$so"; do
         comm -12 - "$tmp/libm" | grep -vxE 'fmaf|sqrtf' | rule "used of libm by $file"
 done
 
+# serve alone has two more.
 needed() { readelf -d "$1" 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 for file in "$so" $(for p in src/app/*/main_*.c; do p=${p##*main_}; echo "$BUILD/${p%.c}"; done); do
     [ -f "$file" ] || continue
-    needed "$file" | grep -vE '^(libc|libm|libpthread|ld-linux.*)\.so\.[0-9]+$' |
+    more=
+    [ "${file##*/}" = serve ] && more='|libmicrohttpd|libjansson'
+    needed "$file" | grep -vE "^(libc|libm|libpthread|ld-linux.*$more)\.so\.[0-9]+$" |
         rule "needed by $file"
 done
 

@@ -1,0 +1,28 @@
+/* What is wrong with a request: the HTTP status, and the words of the APIs' error objects. A handler
+ * fills one and hands it to exchange_fault, which writes it as the route's API does. */
+#ifndef SERVE_FAULT_H
+#define SERVE_FAULT_H
+
+struct fault {          /* zeroed: nothing is wrong */
+    int status;         /* of HTTP; 0: none */
+    const char *type;   /* static: invalid_request_error ... (fault.c lists them) */
+    const char *code;   /* static, for programs: "context_length_exceeded"; or NULL */
+    char param[128];    /* path of the field that is wrong, "messages[2].content"; or "" */
+    char message[512];  /* one sentence for a person, UTF-8 */
+    int retry_after;    /* seconds; 0: the client should not try again by itself */
+};
+
+/* The types by status: 400 invalid_request_error, 401 authentication_error, 403 permission_error,
+ * 404 and 405 not_found_error, 408 timeout_error, 413 request_too_large, 429 rate_limit_error, 500
+ * server_error, 503 overloaded_error. */
+#define FAULT_INVALID "invalid_request_error"
+
+/* Fills f. type NULL: the one that belongs to the status. code and param may be NULL. A message that
+ * is too long is cut at a whole character. The first fault stays: a second call changes nothing. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 6, 7)))
+#endif
+void fault_set(struct fault *f, int status, const char *type, const char *code, const char *param,
+               const char *format, ...);
+
+#endif

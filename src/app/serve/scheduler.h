@@ -1,0 +1,28 @@
+/* The thread that runs the model, as the frame of `serve` sees it. */
+#ifndef SERVE_SCHEDULER_H
+#define SERVE_SCHEDULER_H
+
+#include "app/cli/growing_text.h"
+#include "app/serve/server.h"
+
+#include <jansson.h>
+
+struct scheduler;
+
+/* Starts the thread. It opens the model that s->options name, fills s->model, s->info and s->plan,
+ * sets s->loaded, and calls loaded(arg); when that fails, it calls loaded(arg), too. */
+enum tern_status scheduler_open(struct scheduler **out, struct server *s, void (*loaded)(void *arg),
+                                void *arg, struct tern_error *e);
+/* Why loading failed; TERN_OK meanwhile and afterwards. */
+enum tern_status scheduler_status(const struct scheduler *c, struct tern_error *e);
+/* No new jobs are taken. now: those that run or wait are cancelled, too. */
+void scheduler_stop(struct scheduler *c, bool now);
+size_t scheduler_n_jobs(struct scheduler *c); /* that run or wait */
+/* Ends the thread; closes context and model. NULL is allowed. */
+void scheduler_close(struct scheduler *c);
+
+/* For /slots: an array, without any text of a prompt. For /metrics: lines of Prometheus. */
+json_t *scheduler_slots(struct scheduler *c);
+void scheduler_metrics(struct scheduler *c, struct growing_text *t);
+
+#endif

@@ -1,0 +1,48 @@
+/* What every handler of `serve` knows. main_serve.c owns it. */
+#ifndef SERVE_SERVER_H
+#define SERVE_SERVER_H
+
+#include "tern.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct exchange;
+struct scheduler;
+struct serve_options;
+
+struct server {
+    const struct serve_options *options;
+    /* The model thread fills these four while it loads. Other threads read them once `loaded` is set;
+     * handlers of routes without ROUTE_WHILE_LOADING always find it set. */
+    tern_model *model;
+    struct tern_model_info info;
+    struct tern_memory plan; /* of the context that the model thread opened */
+    atomic_bool loaded;
+    struct scheduler *scheduler;
+    const char *model_name;  /* --alias, else the name of the file without ".bin" */
+    int64_t started;         /* Unix time */
+    bool draining;           /* asked to end: running answers end, no new ones begin */
+};
+
+enum { /* flags of a route */
+       ROUTE_NO_KEY = 1,        /* no API key is asked for */
+       ROUTE_WHILE_LOADING = 2, /* answers before the model is loaded; others give 503 */
+       ROUTE_ANTHROPIC = 4,     /* errors have the form of Anthropic's API */
+       ROUTE_JSON = 8,          /* the body is a JSON object: exchange_json */
+       ROUTE_PREFIX = 16,       /* and all paths that begin so: exchange_rest */
+};
+
+typedef void (*route_handler)(struct server *s, struct exchange *x);
+
+struct route {
+    const char *method, *path;
+    unsigned flags;
+    route_handler handle;
+};
+
+/* The route of a request. NULL: none; *known then tells whether another method has the path. */
+const struct route *routes_find(const char *method, const char *path, bool *known);
+
+#endif
