@@ -7,7 +7,7 @@
 void *budget_resize(struct budget *b, void *p, size_t old, size_t size)
 {
     if (size > old && size - old > b->bytes)
-        return NULL;
+        return b->is_empty = true, NULL;
     void *bigger = realloc(p, size ? size : 1);
     if (!bigger)
         return b->no_memory = true, NULL;

@@ -14,12 +14,13 @@ struct budget {
     size_t bytes;   /* left */
     uint64_t steps; /* left; a step is about a derivative, or 100 instructions */
     bool no_memory; /* malloc failed: TERN_NO_MEMORY instead of TERN_LIMIT */
+    bool is_empty;  /* something was asked for that it does not hold */
 };
 
 static inline bool budget_step(struct budget *b, uint64_t steps)
 {
     if (b->steps < steps)
-        return b->steps = 0, false;
+        return b->is_empty = true, b->steps = 0, false;
     b->steps -= steps;
     return true;
 }

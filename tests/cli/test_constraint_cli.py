@@ -159,6 +159,14 @@ class Usage(Constrained):
         file.write_text(json.dumps(wide))
         self.assertIn("budget", self.bad(6, FABLE, "x", "-jf", file, "--constraint-budget", 1))
 
+    def test_an_ambiguous_grammar(self):
+        """The budget is not what ends such a text, and it is not blamed."""
+        file = self.dir / "ambiguous.gbnf"
+        file.write_text('root ::= root root | "a"')
+        done = self.run_it(FABLE, "x", "-n", 500, "--temp", 0, "--logit-bias", "2-inf", "--grammar", file)
+        self.assertEqual(done.returncode, 6)
+        self.assertRegex(done.stderr.decode(), "run: constraint: .*ambiguous")
+
     def test_chats(self):
         """Every answer is bound; a thought before it is free."""
         chat = [FABLE, "--template", "chatml", "-q", "--choice", "it is so|certainly not"]

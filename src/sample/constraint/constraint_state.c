@@ -18,7 +18,11 @@ static enum tern_status no_room(const tern_constraint_state *s, struct tern_erro
     const tern_constraint *c = s->constraint;
     if (s->track.no_memory)
         return error_memory(e, "a text's place in its constraint", s->track.capacity);
-    return budget_refuse(&c->budget, e, "constraint");
+    if (c->budget.is_empty || c->budget.no_memory)
+        return budget_refuse(&c->budget, e, "constraint");
+    return error_set(e, TERN_LIMIT,
+                     "constraint: the text is nested too deeply, or its grammar reads it in too "
+                     "many ways: write the grammar without ambiguous rules");
 }
 
 static bool reserve(tern_constraint_state *s, size_t n)
