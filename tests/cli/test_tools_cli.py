@@ -117,7 +117,10 @@ class Tools(Cli):
     def test_what_does_not_fit(self):
         broken = self.dir / "broken.json"
         broken.write_text('[{"name": "a b"}]')
+        odd = self.dir / "odd.json"
+        odd.write_text('[{"name": "a", "parameters": {}}, {"name": "b", "parameters": {"properties": {"x": {"pattern": "("}}}}]')
         for args, word in (
+            (["--tools", odd], "tool b: schema: pattern at #/properties/x"),
             (["--tools", broken], "letters, digits"), (["--tools", self.tools, "--tool-choice", "x"], "none of auto"),
             (["--tool-choice", "auto"], "belongs to --tools"), (["--tools", self.tools, "--json"], "--json"),
             (["--tools", self.tools, "--template", "chatml"], "no tools"),

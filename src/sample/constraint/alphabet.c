@@ -66,7 +66,7 @@ enum tern_status alphabet_check_json(const struct spelling *s, struct tern_error
     for (unsigned char c = ' '; c <= '~' && !s->all_bytes; c++)
         if (!is_token(s, &c, 1))
             return error_set(e, TERN_USAGE,
-                             "constraint: the model has no token '%c', so it cannot write JSON", c);
+                             "constraint: the model has no token '%c' alone, which a text of JSON may need", c);
     return TERN_OK;
 }
 

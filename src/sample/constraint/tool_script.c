@@ -2,6 +2,7 @@
 #include "sample/constraint/tool_script.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sample/constraint/alphabet.h"
@@ -55,6 +56,27 @@ static bool put_schemas(const struct maker *m, struct buffer *out)
     return ok && buffer_add(out, tail, sizeof tail - 1);
 }
 
+/* What is wrong with a schema is said of the tool that it belongs to: its place there, and the tool's
+ * name. */
+static void name_tool(const struct maker *m)
+{
+    static const char list[] = "#/prefixItems/", own[] = "/allOf/0";
+    const struct json *j = &m->tools.json;
+    struct tern_error was = m->e ? *m->e : (struct tern_error){0};
+    char *place = strstr(was.text, list), *end;
+    if (!place)
+        return;
+    uint32_t i = j->values[0].first, n = (uint32_t)strtoul(place + sizeof list - 1, &end, 10);
+    while (i && j->values[i].index != n)
+        i = j->values[i].next;
+    if (!i || strncmp(end, own, sizeof own - 1) != 0)
+        return;
+    const struct json_value *name = &j->values[json_member(j, tools_function(&m->tools, i), "name")];
+    *place = 0;
+    error_set(m->e, was.code, "tool %.*s: %s#%s", (int)name->n_text, j->text + name->text, was.text,
+              end + sizeof own - 1);
+}
+
 /* Compiles them; node_of then finds the node of a tool. */
 static enum tern_status compile(struct maker *m, struct budget *budget, struct schema_notes *notes)
 {
@@ -64,6 +86,8 @@ static enum tern_status compile(struct maker *m, struct budget *budget, struct s
         s = schema_compile(m->shapes, text.p, text.n, m->p->schema_flags, budget, notes, m->e);
     else
         error_memory(m->e, "the schemas of tools", text.n);
+    if (s)
+        name_tool(m);
     buffer_close(&text);
     return s;
 }
