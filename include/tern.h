@@ -45,6 +45,7 @@ typedef struct tern_context tern_context;
 typedef struct tern_decoder tern_decoder;
 typedef struct tern_constraint tern_constraint;
 typedef struct tern_constraint_state tern_constraint_state;
+typedef struct tern_text tern_text;
 
 /* ---- status and errors ------------------------------------------------------------------- */
 
@@ -562,6 +563,7 @@ struct tern_generate_params {
     int64_t n_predict; /* at most so many tokens; -1: to an end token or a full context */
     int ignore_end;    /* go on after end tokens; not with a constraint */
     int logits_all;    /* compute the logits of every prompt row (for the fingerprint) */
+    int fingerprint;   /* hash the logits that tokens are chosen from: the result has the hash */
     /* What happens when the context is full. 0: the text ends. 1: the context shifts. The first
      * `keep` tokens (at most half of the context) and the newer half of the others become the
      * prompt of a new text and are evaluated afresh, with the random numbers of their new places
@@ -579,8 +581,9 @@ struct tern_generate_params {
     /* Speculation: several tokens are guessed and evaluated in one batch, as many as the clock
      * shows to be worth it. It changes the speed and nothing else: no bit and no callback. */
     uint32_t lookup; /* guess at most so many from repetitions in the text; 0: off */
-    /* guess with a smaller model of the same tokens, in sequence 0; NULL: off */
+    /* guess with a smaller model of the same tokens, in a sequence of its context; NULL: off */
     tern_context *draft;
+    uint32_t draft_seq;
     uint32_t draft_max; /* at most so many guesses of the draft at a time; 0: 16 */
     uint32_t mtp; /* guess at most so many with the model's own layer (TERN_LOAD_MTP); 0: off */
     const char *const *stop; /* strings that end the text; they are not passed on */
@@ -618,6 +621,9 @@ struct tern_generate_result {
     size_t n_again;               /* tokens evaluated again for a RoPE limit (tern_seq_expect) */
     tern_token last;              /* the token chosen last, not in the sequence yet; or -1 */
     size_t n_forced;              /* of n_generated, tokens that the constraint left no choice of */
+    /* With params.fingerprint: XXH64 over (position u64, logits f32 [vocab], little-endian) of each row
+     * that a token was chosen from, in order; and how many there were. Forced tokens have none. */
+    uint64_t fingerprint, n_fingerprinted;
 };
 
 /* The prompt follows what the sequence already holds. If the sequence may hold the beginning of the
@@ -625,6 +631,35 @@ struct tern_generate_result {
 struct tern_generate_params tern_generate_defaults(void);
 enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_params *params,
                                struct tern_generate_result *result, struct tern_error *e);
+
+/* The same in steps, and for several texts at a time. Whatever its mates are and however the steps are
+ * cut, a text is the one that tern_generate makes of its parameters alone, bit for bit.
+ *
+ * open begins a text and evaluates nothing yet. What `params` points at must stay until close. Each open
+ * text has a sequence to itself, and so does its draft: leave both alone, except from within callbacks
+ * for tern_seq_fork to another one. */
+enum tern_status tern_text_open(tern_text **out, tern_context *ctx,
+                                const struct tern_generate_params *params, struct tern_error *e);
+
+/* Evaluates one batch for texts [n] of one context, none of them over, at most n_logits and n_batch of
+ * them. Each text whose prompt is read gets its next token, with guesses and forced tokens. At most
+ * prompt_rows rows are of prompts (0: as many as fit), of the texts in the order given; a context that
+ * shifts counts as a prompt. Then the next tokens are chosen, spread over the threads, and callbacks are
+ * called in the order of the texts, in this thread: first on_prompt, then on_token and on_text. Within
+ * them tern_logits has the rows of that text alone.
+ *
+ * A text that ends or fails is over, and does not disturb the others: tern_text_result has its status. A
+ * value that is not finite fails its own text. TERN_CANCELLED, after tern_cancel: nothing changed, and
+ * the step may be tried again, with other texts. Any other error is about the arguments. */
+enum tern_status tern_step(tern_text *const *texts, size_t n, uint32_t prompt_rows,
+                           struct tern_error *e);
+int tern_text_is_over(const tern_text *text);
+size_t tern_text_unread(const tern_text *text); /* tokens of its prompt, or of a shift, to evaluate */
+
+/* What tern_generate returns: so far, or of the whole text when it is over. NULL for what is not wanted. */
+enum tern_status tern_text_result(const tern_text *text, struct tern_generate_result *result,
+                                  struct tern_error *e);
+void tern_text_close(tern_text *text); /* the sequence stays, perhaps without the last tokens */
 
 /* What tern_generate requires of a draft: TERN_USAGE, naming the first token that differs, unless
  * both models have the same tokens. Rows without text at the end of a vocabulary do not count. */

@@ -102,16 +102,6 @@ enum tern_status tern_sampler_order(struct tern_sampler_params *params, const ch
     return sampler_order(params, text, e);
 }
 
-tern_token context_sample(tern_context *ctx, const struct tern_sampler_params *params,
-                          const float *logits, const tern_token *history, size_t n_history,
-                          uint64_t index, const uint32_t *mask)
-{
-    struct fpenv saved = fpenv_enter();
-    tern_token token = sampler_pick(&ctx->sampler, params, logits, history, n_history, index, mask);
-    fpenv_leave(saved);
-    return token;
-}
-
 tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *params,
                        const float *logits, const tern_token *history, size_t n_history,
                        uint64_t index)
@@ -122,7 +112,11 @@ tern_token tern_sample(tern_context *ctx, const struct tern_sampler_params *para
     if (params->constraint && (!api_constraint_fits(params->constraint, ctx->model) ||
                                tern_constraint_mask(params->constraint, &mask, NULL)))
         return -1;
-    return context_sample(ctx, params, logits, history, n_history, index, mask);
+    struct fpenv saved = fpenv_enter();
+    tern_token token =
+        sampler_pick(&ctx->samplers[0], params, logits, history, n_history, index, mask);
+    fpenv_leave(saved);
+    return token;
 }
 
 /* Not inlined, so that no compiler moves the subtraction out of the exact state. */
@@ -146,10 +140,10 @@ size_t tern_top(tern_context *ctx, const float *logits, struct tern_choice *top,
 {
     struct fpenv saved = fpenv_enter();
     struct candidates c;
-    candidates_init(&c, &ctx->sampler, logits);
+    candidates_init(&c, &ctx->samplers[0], logits);
     if (max < c.n)
         c.n = max;
-    double sum = (double)ctx->model->kernels.log_sum_exp(logits, ctx->sampler.vocab);
+    double sum = (double)ctx->model->kernels.log_sum_exp(logits, ctx->model->model->vocab);
     for (size_t i = 0; i < c.n; i++) {
         struct sampler_item item = candidates_at(&c, i);
         top[i] = (struct tern_choice){item.id, (double)item.value - sum};

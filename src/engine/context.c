@@ -12,6 +12,50 @@
 #include "weights/load.h"
 #include "text/decoder.h"
 
+static enum tern_status open_sequences(struct tern_context *c, struct tern_error *e)
+{
+    size_t n = c->memory.n_seqs;
+    c->pending = calloc(n, sizeof *c->pending);
+    c->expected = calloc(n, sizeof *c->expected);
+    c->n_again = calloc(n, sizeof *c->n_again);
+    c->in_use = calloc(n, sizeof *c->in_use);
+    if (!c->pending || !c->expected || !c->n_again || !c->in_use)
+        return error_memory(e, "the sequences", n * sizeof *c->n_again);
+    return TERN_OK;
+}
+
+/* Several sequences choose their tokens at the same time. */
+static enum tern_status open_samplers(struct tern_context *c, struct tern_error *e)
+{
+    const struct tern_model *m = c->model;
+    size_t n = c->memory.n_seqs > 1 ? (size_t)pool_threads(m->pool) : 1;
+    size_t room = sampler_scratch(m->model->vocab);
+    enum tern_status s = TERN_OK;
+    c->samplers = calloc(n, sizeof *c->samplers);
+    if (!c->samplers)
+        return error_memory(e, "the samplers", n * sizeof *c->samplers);
+    for (; c->n_samplers < n && !s; c->n_samplers++) {
+        struct sampler *one = &c->samplers[c->n_samplers];
+        one->vocab = m->model->vocab;
+        one->log_sum_exp = m->kernels.log_sum_exp;
+        one->scratch = calloc(room, sizeof *one->scratch);
+        if (!one->scratch)
+            return error_memory(e, "a sampler", room * sizeof *one->scratch);
+        if (m->tokenizer)
+            s = decoder_open(&one->decoder, m->tokenizer, true, e);
+    }
+    return s;
+}
+
+static void close_samplers(struct tern_context *c)
+{
+    for (size_t i = 0; i < c->n_samplers; i++) {
+        free(c->samplers[i].scratch);
+        decoder_close(c->samplers[i].decoder);
+    }
+    free(c->samplers);
+}
+
 static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
                                    struct tern_error *e)
 {
@@ -22,20 +66,12 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
                         plan->n_seqs, e)) ||
         (s = state_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch, e)))
         return s;
+    if ((s = open_sequences(c, e)))
+        return s;
     xxh64_init(&c->hash, 0);
-    c->pending = calloc(2 * (size_t)plan->n_seqs, sizeof *c->pending);
-    if (!c->pending)
-        return error_memory(e, "the sequences", 2 * (size_t)plan->n_seqs * sizeof *c->pending);
-    c->expected = c->pending + plan->n_seqs;
     if (m->model->rope_limit && !(c->again = calloc(plan->n_batch, sizeof *c->again)))
         return error_memory(e, "the rows of a batch", plan->n_batch * sizeof *c->again);
-    size_t room = sampler_scratch(m->model->vocab);
-    c->sampler.vocab = m->model->vocab;
-    c->sampler.log_sum_exp = m->kernels.log_sum_exp;
-    c->sampler.scratch = calloc(room, sizeof *c->sampler.scratch);
-    if (!c->sampler.scratch)
-        return error_memory(e, "the sampler", room * sizeof *c->sampler.scratch);
-    return m->tokenizer ? decoder_open(&c->sampler.decoder, m->tokenizer, true, e) : TERN_OK;
+    return open_samplers(c, e);
 }
 
 enum tern_status tern_context_open_plan(tern_context **out, tern_model *m,
@@ -74,10 +110,12 @@ void tern_context_close(tern_context *c)
     observe_close(c->observer);
     state_close(&c->forward);
     cache_close(&c->cache);
+    close_samplers(c);
     free(c->pending);
+    free(c->expected);
+    free(c->n_again);
+    free(c->in_use);
     free(c->again);
-    free(c->sampler.scratch);
-    decoder_close(c->sampler.decoder);
     free(c);
 }
 
@@ -121,19 +159,24 @@ static enum tern_status check_row(const struct tern_context *c, uint32_t seq, te
     return TERN_OK;
 }
 
+enum tern_status context_add(struct tern_context *c, struct row row, struct tern_error *e)
+{
+    context_drop(c);
+    enum tern_status s = check_row(c, row.seq, row.token, row.flags, e);
+    if (s)
+        return s;
+    row.position = c->cache.length[row.seq] + c->pending[row.seq]++;
+    c->cache.tokens[(size_t)row.seq * c->memory.n_ctx + row.position] = row.token;
+    c->forward.rows[c->forward.n++] = row;
+    if (row.flags & TERN_ROW_LOGITS)
+        c->logit_position[c->n_logit_rows++] = row.position;
+    return TERN_OK;
+}
+
 enum tern_status tern_batch_add(tern_context *c, uint32_t seq, tern_token token, unsigned flags,
                                 struct tern_error *e)
 {
-    context_drop(c);
-    enum tern_status s = check_row(c, seq, token, flags, e);
-    if (s)
-        return s;
-    uint32_t position = c->cache.length[seq] + c->pending[seq]++;
-    c->cache.tokens[(size_t)seq * c->memory.n_ctx + position] = token;
-    c->forward.rows[c->forward.n++] = (struct row){seq, position, token, flags};
-    if (flags & TERN_ROW_LOGITS)
-        c->logit_position[c->n_logit_rows++] = position;
-    return TERN_OK;
+    return context_add(c, (struct row){.seq = seq, .token = token, .flags = flags}, e);
 }
 
 void tern_batch_clear(tern_context *c)
@@ -152,6 +195,15 @@ static bool wants_far(const struct tern_context *c, uint32_t seq, uint32_t lengt
     return limit && (length > limit || c->expected[seq] > limit);
 }
 
+/* What was not finite in the last batch, if anything, is noted for its sequence. */
+static void note_bad(struct tern_context *c, uint32_t seq, int bad)
+{
+    if (bad && !c->cache.bad[seq])
+        c->cache.bad[seq] = bad;
+    if (bad && !c->bad)
+        c->bad = bad;
+}
+
 /* Makes the keys of a sequence those of the other frequencies: its tokens are evaluated again, all
  * of them, for a cancel that came meanwhile ends what follows. */
 static void turn(struct tern_context *c, uint32_t seq, bool far)
@@ -164,13 +216,16 @@ static void turn(struct tern_context *c, uint32_t seq, bool far)
     cache_keep(&c->cache, seq, 0);
     c->cache.far[seq] = far;
     f->rows = c->again;
+    f->if_finite = false;
     for (size_t at = 0; at < length; at += f->n) {
         f->n = length - at < f->n_batch ? length - at : f->n_batch;
         for (size_t i = 0; i < f->n; i++)
-            f->rows[i] = (struct row){seq, (uint32_t)(at + i), tokens[at + i], 0};
+            f->rows[i] =
+                (struct row){.seq = seq, .position = (uint32_t)(at + i), .token = tokens[at + i]};
         (void)forward_run(f);
     }
-    c->n_again += length;
+    note_bad(c, seq, atomic_exchange(&f->bad, 0));
+    c->n_again[seq] += length;
     f->rows = rows, f->n = n_rows;
     if (!held && forward_release(f))
         tern_cancel(c);
@@ -208,31 +263,58 @@ void tern_seq_expect(tern_context *c, uint32_t seq, uint32_t n)
 
 /* ---- evaluation ----------------------------------------------------------------------------- */
 
-static enum tern_status evaluate(struct tern_context *c)
+/* What is on trial is so from the first moment on, and what failed is not. */
+static void mark_trials(struct tern_context *c, bool on)
 {
+    const struct forward *f = &c->forward;
+    c->on_trial = false;
+    for (size_t i = 0; i < f->n; i++)
+        if (f->rows[i].trial) {
+            uint32_t *ahead = &c->cache.ahead[f->rows[i].seq];
+            *ahead = on ? *ahead + 1 : 0;
+            c->on_trial = on;
+        }
+}
+
+enum tern_status context_run(struct tern_context *c, bool if_finite)
+{
+    mark_trials(c, true);
     struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);
     if (c->forward.profile)
         c->forward.profile->count(c->model->model, &c->cache, c->forward.rows, c->forward.n,
                                   c->forward.profile->cost);
     settle(c);
+    c->forward.if_finite = if_finite;
     enum tern_status s = forward_run(&c->forward);
     pool_unlock(c->model->pool);
     fpenv_leave(saved);
+    int bad = atomic_exchange(&c->forward.bad, 0);
+    for (size_t i = 0; i < c->forward.n && !s; i++)
+        note_bad(c, c->forward.rows[i].seq, bad);
+    if (s)
+        mark_trials(c, false);
     tern_batch_clear(c);
-    c->first_logits = 0;
+    context_see(c, 0, 0);
     return s;
+}
+
+void context_see(struct tern_context *c, size_t first, size_t n)
+{
+    c->first_seen = (uint32_t)first;
+    c->n_seen = (uint32_t)n;
 }
 
 enum tern_status tern_forward(tern_context *c)
 {
     context_drop(c);
     if (!c->forward.n) {
-        c->forward.n_logits = c->forward.n_hidden = 0;
+        c->n_seen = 0, c->forward.n_hidden = 0;
         atomic_store(&c->forward.cancel, 0);
         return TERN_OK;
     }
-    enum tern_status s = evaluate(c);
+    enum tern_status s = context_run(c, false);
+    context_see(c, 0, c->forward.n_logits);
     if (!s && c->memory.fingerprint)
         tern_fingerprint_add(c);
     return s;
@@ -240,31 +322,13 @@ enum tern_status tern_forward(tern_context *c)
 
 /* ---- rows on trial ------------------------------------------------------------------------ */
 
-enum tern_status context_try(struct tern_context *c, bool *usable)
+void context_show(struct tern_context *c, uint32_t seq, size_t row, bool asked)
 {
-    c->cache.ahead_seq = c->forward.rows[0].seq;
-    c->cache.n_ahead = (uint32_t)c->forward.n;
-    enum tern_status s = evaluate(c);
-    *usable = !s && !atomic_load(&c->forward.bad);
-    if (s)
-        c->cache.n_ahead = 0; /* the sequence is as it was */
-    else if (!*usable)
-        context_drop(c), atomic_store(&c->forward.bad, 0);
-    return s;
-}
-
-enum tern_status context_show(struct tern_context *c, bool asked)
-{
-    if (atomic_exchange(&c->forward.cancel, 0)) {
-        context_drop(c);
-        c->forward.n_logits = 0;
-        return TERN_CANCELLED;
-    }
-    c->first_logits = (uint32_t)c->forward.n_logits - c->cache.n_ahead--;
-    cache_commit(&c->cache, c->cache.ahead_seq, 0);
+    c->cache.ahead[seq]--;
+    cache_commit(&c->cache, seq, 0);
+    context_see(c, row, 1);
     if (c->memory.fingerprint && asked)
         tern_fingerprint_add(c);
-    return TERN_OK;
 }
 
 size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max, float least,
@@ -281,12 +345,15 @@ size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, siz
 void context_drop(struct tern_context *c)
 {
     struct cache *cache = &c->cache;
-    uint32_t n = cache->n_ahead;
-    if (!n)
+    if (!c->on_trial)
         return;
-    cache->n_ahead = 0;
-    c->forward.n_logits -= n;
-    cache_keep(cache, cache->ahead_seq, cache->length[cache->ahead_seq] - n);
+    c->on_trial = false;
+    for (size_t seq = 0; seq < cache->n_seqs; seq++) {
+        uint32_t n = cache->ahead[seq];
+        cache->ahead[seq] = 0;
+        if (n)
+            cache_keep(cache, seq, cache->length[seq] - n);
+    }
 }
 
 void tern_cancel(tern_context *c)
@@ -296,14 +363,13 @@ void tern_cancel(tern_context *c)
 
 const float *tern_logits(const tern_context *c, size_t i)
 {
-    size_t row = c->first_logits + i;
-    return i < tern_n_logits(c) ? c->forward.logits + row * c->forward.vocab_stride : NULL;
+    size_t row = c->first_seen + i;
+    return i < c->n_seen ? c->forward.logits + row * c->forward.vocab_stride : NULL;
 }
 
 size_t tern_n_logits(const tern_context *c)
 {
-    size_t unseen = c->first_logits + c->cache.n_ahead;
-    return c->forward.n_logits > unseen ? c->forward.n_logits - unseen : 0;
+    return c->n_seen;
 }
 
 const float *tern_hidden(const tern_context *c, size_t i)
@@ -316,11 +382,10 @@ size_t tern_n_hidden(const tern_context *c)
     return c->forward.n_hidden;
 }
 
-enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)
+static enum tern_status bad_status(const struct tern_context *c, int bad, struct tern_error *e)
 {
     static const char *const steps[] = {"a key",   "a value", "the input of a matrix",
                                         "a logit", "a query", "the score of an expert"};
-    int bad = atomic_load(&c->forward.bad);
     if (!bad)
         return TERN_OK;
     int layer = (bad - 1) / N_BAD, step = (bad - 1) % N_BAD;
@@ -337,6 +402,17 @@ enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e
                      "layer %d: %s is not finite or exceeds the range of the %s cache%s", layer,
                      steps[step], tern_cache_type_name(c->cache.type),
                      c->cache.type == TERN_CACHE_F32 ? "" : ": try --cache-type f32");
+}
+
+enum tern_status tern_numeric_status(const tern_context *c, struct tern_error *e)
+{
+    return bad_status(c, c->bad, e);
+}
+
+enum tern_status context_seq_status(const struct tern_context *c, uint32_t seq,
+                                    struct tern_error *e)
+{
+    return bad_status(c, c->cache.bad[seq], e);
 }
 
 uint64_t tern_fingerprint(const tern_context *c, uint64_t *rows)

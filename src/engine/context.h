@@ -20,33 +20,45 @@ struct tern_context {
     struct observer *observer; /* NULL: nobody looks */
     bool altered;              /* tern_altered */
     struct tern_memory memory;
-    struct sampler sampler; /* owns scratch and decoder */
-    uint32_t *pending;      /* [n_seqs] rows of the batch being built */
-    uint32_t *expected;     /* [n_seqs] tern_seq_expect */
-    struct row *again;      /* [n_batch] rows of what is evaluated again; or NULL */
-    uint64_t n_again;
-    uint32_t n_logit_rows; /* of the batch being built */
-    uint32_t first_logits; /* first logit row of the last batch that can be seen */
+    struct sampler *samplers; /* [n_samplers] own scratch and decoder; a thread each, or one */
+    size_t n_samplers;
+    uint32_t *pending;  /* [n_seqs] rows of the batch being built */
+    uint32_t *expected; /* [n_seqs] tern_seq_expect */
+    uint64_t *n_again;  /* [n_seqs] tokens evaluated again for a RoPE limit */
+    bool *in_use;       /* [n_seqs] by an open text, or as its draft */
+    struct row *again;  /* [n_batch] rows of what is evaluated again; or NULL */
+    int bad;            /* what was not finite first (state.h), in any batch; or 0 */
+    uint64_t n_steps;   /* of texts: tells which are in the step in work */
+    uint32_t n_logit_rows;       /* of the batch being built */
+    bool on_trial;               /* some rows of the last batch are */
+    uint32_t first_seen, n_seen; /* logit rows of the last batch that can be seen */
     uint64_t logit_position[TERN_MAX_LOGITS];
     struct xxh64 hash;
     uint64_t hashed_rows;
 };
 
-/* Evaluates the batch on trial. Its rows are of one sequence, and all ask for logits. Lengths,
- * logits, fingerprint and numeric status stay as they are until context_show makes the rows seen,
- * one by one. Each is then as tern_forward would have left it, and a cancel between two rows works.
- * asked false: as if the row had asked for no logits.
- * What is not shown leaves no trace: the next batch, or context_drop, takes it back.
- * *usable is false when a value was not finite. Then nothing is on trial, and the rows must be
- * evaluated one at a time: the value may come from a row that would never have been evaluated. */
-enum tern_status context_try(struct tern_context *c, bool *usable);
-enum tern_status context_show(struct tern_context *c, bool asked);
+/* tern_batch_add of a row whose position is found here, with what else a row may be */
+enum tern_status context_add(struct tern_context *c, struct row row, struct tern_error *e);
+
+/* Evaluates the batch, and no logits are seen yet. if_finite: where a value is not finite, TERN_LIMIT is
+ * returned and every sequence is as it was. */
+enum tern_status context_run(struct tern_context *c, bool if_finite);
+
+/* Logit rows first .. first + n - 1 of the last batch are those that are seen. */
+void context_see(struct tern_context *c, size_t first, size_t n);
+
+/* Rows on trial ask for logits. Length, logits and fingerprint stay as they are until context_show makes
+ * the rows seen, one by one; `row` is the next one's number among the logit rows. It is then as
+ * tern_forward would have left it. asked false: as if it had asked for no logits.
+ * What is not shown leaves no trace: context_drop takes it back, and so does the next batch.
+ * A batch on trial runs if all is finite: a value that is not may come from a row that would never have
+ * been evaluated. */
+void context_show(struct tern_context *c, uint32_t seq, size_t row, bool asked);
 void context_drop(struct tern_context *c);
 
-/* tern_sample, under a mask of sampler.h instead of params->constraint */
-tern_token context_sample(struct tern_context *c, const struct tern_sampler_params *params,
-                          const float *logits, const tern_token *history, size_t n_history,
-                          uint64_t index, const uint32_t *mask);
+/* tern_numeric_status of one sequence alone */
+enum tern_status context_seq_status(const struct tern_context *c, uint32_t seq,
+                                    struct tern_error *e);
 
 /* Guesses what follows `token` after the sequence: mtp_guess, when nothing is on trial. */
 size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max, float least,

@@ -129,7 +129,10 @@ enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_ca
                       "context",
                       n_ctx, c->range_bytes >> 20);
     c->far = calloc(n_seqs, sizeof *c->far);
-    if (!s && (!c->far || !(c->length = calloc(n_seqs, sizeof *c->length))))
+    c->length = calloc(n_seqs, sizeof *c->length);
+    c->ahead = calloc(n_seqs, sizeof *c->ahead);
+    c->bad = calloc(n_seqs, sizeof *c->bad);
+    if (!s && (!c->far || !c->length || !c->ahead || !c->bad))
         s = error_memory(e, "the sequences", n_seqs * sizeof *c->length);
     if (!s && c->range_bytes >= HUGE_FROM)
         memory_advise_huge(c->range, c->range_bytes);
@@ -163,6 +166,8 @@ void cache_close(struct cache *c)
     free(c->layers);
     free(c->length);
     free(c->far);
+    free(c->ahead);
+    free(c->bad);
     *c = (struct cache){0};
 }
 
@@ -205,7 +210,7 @@ void cache_extend(struct cache *c, size_t seq, size_t n)
 
 size_t cache_length(const struct cache *c, size_t seq)
 {
-    size_t n = c->length[seq], trial = seq == c->ahead_seq ? c->n_ahead : 0;
+    size_t n = c->length[seq], trial = c->ahead[seq];
     return n > trial ? n - trial : 0;
 }
 
@@ -271,6 +276,7 @@ size_t cache_keep(struct cache *c, size_t seq, size_t n)
 {
     n = can_keep(c, seq, n);
     c->length[seq] = (uint32_t)n;
+    c->bad[seq] = n ? c->bad[seq] : 0;
     recurrent_keep(&c->recurrent, seq, n);
     hidden_keep(&c->hidden, seq, n);
     for (int i = 0; i < c->n_classes; i++) {
@@ -300,6 +306,7 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n)
     memcpy(c->tokens + to * c->n_ctx, c->tokens + from * c->n_ctx, n * sizeof *c->tokens);
     c->length[to] = (uint32_t)n;
     c->far[to] = c->far[from];
+    c->bad[to] = n ? c->bad[from] : 0;
     return n;
 }
 

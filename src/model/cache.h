@@ -54,8 +54,9 @@ struct cache {
     uint32_t *length;            /* [n_seqs] positions evaluated */
     bool *far;                   /* [n_seqs] with the RoPE sets' far frequencies */
     tern_token *tokens; /* [n_seqs, n_ctx] of each position; inside the range, after the pages */
-    uint32_t ahead_seq, n_ahead; /* the last positions of a sequence, evaluated on trial: until it
-                                  * is known that they stay, no page is given up for them */
+    uint32_t *ahead; /* [n_seqs] of these, the last ones that are on trial: until it is known that
+                      * they stay, no page is given up for them */
+    int *bad;        /* [n_seqs] what was not finite (state.h) as its positions were evaluated, or 0 */
     void *range;
     size_t range_bytes;
     struct recurrent recurrent; /* the states of recurrent layers */

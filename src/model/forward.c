@@ -75,8 +75,7 @@ static void extend_sequences(struct forward *f)
     for (size_t i = 0, end; i < f->n; i = end) {
         end = sequence_end(f, i);
         cache_extend(f->cache, f->rows[i].seq, end - i);
-        bool is_prompt =
-            end - i > 1 && f->rows[end - 1].flags && !f->cache->n_ahead && !f->in_text;
+        bool is_prompt = end - i > 1 && f->rows[end - 1].flags && !f->rows[end - 1].within;
         recurrence_begin(f, f->rows[i].seq, end - i, is_prompt);
     }
 }
@@ -121,14 +120,16 @@ enum tern_status forward_run(struct forward *f)
     /* Who watches sees all rows of a step at once, a profile times the steps, and other attention
      * replaces one: not plain's. */
     bool plain = f->kernels->plain && !f->watch && !f->profile && !f->attend;
-    bool done = plain ? plain_rows(f) : all_rows(f);
+    bool ran = plain ? plain_rows(f) : all_rows(f);
+    bool done = ran && !(f->if_finite && atomic_load(&f->bad));
     if (done) {
         mtp_follow(f);
         step_hidden(f);
     } else {
         f->n_logits = 0;
-        atomic_store(&f->cancel, 0);
     }
+    if (!ran)
+        atomic_store(&f->cancel, 0);
     commit_sequences(f, done);
-    return done ? TERN_OK : TERN_CANCELLED;
+    return done ? TERN_OK : ran ? TERN_LIMIT : TERN_CANCELLED;
 }

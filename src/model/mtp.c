@@ -147,7 +147,8 @@ static void put_row(struct forward *f, size_t n, size_t seq, size_t position, te
                     const float *h)
 {
     size_t bytes = f->model->dim * sizeof *h;
-    f->guess_rows[n] = (struct row){(uint32_t)seq, (uint32_t)position, token, 0};
+    f->guess_rows[n] = (struct row){
+        .seq = (uint32_t)seq, .position = (uint32_t)position, .token = token};
     if (h)
         memcpy(join_of(f, n) + f->model->dim, h, bytes);
     else

@@ -23,6 +23,8 @@ struct row { /* one token of the batch */
     uint32_t seq, position;
     tern_token token;
     unsigned flags; /* TERN_ROW_LOGITS, TERN_ROW_HIDDEN */
+    bool within;    /* of a text being made: the end of such rows is not that of a prompt */
+    bool trial;     /* a guess, behind all rows of its sequence that are none */
 };
 
 /* What each thread has for itself. */
@@ -69,7 +71,7 @@ struct forward {
 
     struct row *rows; /* [n_batch] */
     size_t n, n_logits;
-    bool in_text;    /* the rows are of a text being made: their end is not that of a prompt */
+    bool if_finite;  /* a batch in which a value is not finite leaves the sequences as they were */
     size_t n_hidden; /* rows of x that were asked for, left at its front after the final norm */
 
     float *x, *y;     /* [n_batch, dim] residual stream; what a step adds to it */

@@ -335,12 +335,12 @@ START_TEST(room_is_enough_and_no_more)
             size_t used = c.classes[i].n_pages - c.classes[i].n_free;
             most[i] = max_size(most[i], used);
         }
-        c.n_ahead = (uint32_t)batch;
+        c.ahead[0] = (uint32_t)batch;
         cache_commit(&c, 0, batch);
         ck_assert_uint_eq(cache_length(&c, 0), n);
         ck_assert_uint_eq(cache_length(&c, 1), 0);
         ck_assert_uint_eq(cache_keep(&c, 0, n), n);
-        c.n_ahead = 0;
+        c.ahead[0] = 0;
         length[0] = n;
         check_all();
         if (n >= CACHE_ROLLBACK) {
@@ -363,9 +363,8 @@ START_TEST(what_is_on_trial_does_not_count)
     open_cache(TERN_CACHE_F16);
     step(0, 7, true);
     step(1, 7, true);
-    c.ahead_seq = 1;
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
-        c.n_ahead = trials[i];
+        c.ahead[1] = trials[i];
         ck_assert_uint_eq(cache_length(&c, 0), 7);
         ck_assert_uint_eq(cache_length(&c, 1), trials[i] < 7 ? 7 - trials[i] : 0);
     }

@@ -198,14 +198,18 @@ START_TEST(rows_on_trial_leave_no_trace)
     feed(t.ctx, 0, 0, 120, 120);
     for (size_t n = 120, round = 0; n + 40 < LENGTH; round++) {
         size_t right = round % 9, rows = 1 + right + round % 3;
-        bool usable;
         for (size_t i = 0; i < rows; i++) /* guesses: some right, then wrong ones */
-            ck_assert(
-                !tern_batch_add(t.ctx, 0, t.ids[i < 1 + right ? n + i : i], TERN_ROW_LOGITS, NULL));
-        ck_assert(!context_try(t.ctx, &usable));
-        ck_assert(usable);
+            ck_assert(!context_add(t.ctx,
+                                   (struct row){.token = t.ids[i < 1 + right ? n + i : i],
+                                                .flags = TERN_ROW_LOGITS,
+                                                .within = true,
+                                                .trial = i > 0},
+                                   NULL));
+        ck_assert(!context_run(t.ctx, true));
+        context_see(t.ctx, 0, 1);
         for (size_t i = 0; i < 1 + right; i++, n++) {
-            ck_assert(!context_show(t.ctx, true));
+            if (i)
+                context_show(t.ctx, 0, i, true);
             ck_assert(hash(t.ctx, 0) == t.rows[n]);
         }
         context_drop(t.ctx);
@@ -222,9 +226,12 @@ START_TEST(runs_within_a_text_are_no_prompts)
 {
     open_model(_i);
     feed(t.ctx, 0, 0, 128, 128);
-    t.ctx->forward.in_text = true;
-    feed(t.ctx, 0, 128, 250, 7);
-    t.ctx->forward.in_text = false;
+    for (size_t i = 128; i < 250; i++) {
+        struct row row = {.token = t.ids[i], .flags = TERN_ROW_LOGITS, .within = true};
+        ck_assert(!context_add(t.ctx, row, NULL));
+        if ((i - 128) % 7 == 6 || i == 249)
+            ck_assert(!tern_forward(t.ctx));
+    }
     ck_assert_uint_eq(tern_seq_keep(t.ctx, 0, 160), 128);
     feed(t.ctx, 0, 128, 250, 7);
     ck_assert_uint_ne(tern_seq_keep(t.ctx, 0, 160), 128); /* as prompts they would be */

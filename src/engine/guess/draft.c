@@ -51,11 +51,12 @@ enum tern_status tern_draft_check(const struct tern_model *model, const struct t
 
 /* ---- guesses ------------------------------------------------------------------------------ */
 
-void draft_init(struct draft *d, struct tern_context *ctx, const tern_token *text, size_t n)
+void draft_init(struct draft *d, struct tern_context *ctx, uint32_t seq, const tern_token *text,
+                size_t n)
 {
-    *d = (struct draft){.ctx = ctx, .chance = CHANCE};
+    *d = (struct draft){.ctx = ctx, .seq = seq, .chance = CHANCE};
     if (ctx)
-        d->fed = tern_seq_reuse(ctx, 0, text, n);
+        d->fed = tern_seq_reuse(ctx, seq, text, n);
 }
 
 size_t draft_lag(struct draft *d, const tern_token *text, size_t n)
@@ -66,7 +67,7 @@ size_t draft_lag(struct draft *d, const tern_token *text, size_t n)
     d->n_guess = 0;
     if (d->fed >= n)
         d->fed = n - 1; /* the last one again, for its logits */
-    d->fed = tern_seq_keep(d->ctx, 0, (uint32_t)d->fed);
+    d->fed = tern_seq_keep(d->ctx, d->seq, (uint32_t)d->fed);
     return n - d->fed;
 }
 
@@ -78,7 +79,7 @@ static bool take_in(struct draft *d, const tern_token *text, size_t n, const ato
     while (d->fed < n) {
         size_t end = n - d->fed < d->ctx->memory.n_batch ? n : d->fed + d->ctx->memory.n_batch;
         for (size_t i = d->fed; i < end; i++) {
-            if (tern_batch_add(d->ctx, 0, text[i], i + 1 == n ? TERN_ROW_LOGITS : 0, NULL)) {
+            if (tern_batch_add(d->ctx, d->seq, text[i], i + 1 == n ? TERN_ROW_LOGITS : 0, NULL)) {
                 tern_batch_clear(d->ctx);
                 return false;
             }
@@ -102,7 +103,7 @@ void draft_guess(struct draft *d, const tern_token *text, size_t n, size_t max,
         return;
     uint64_t begin = clock_ns();
     for (size_t i = 0; i < max && n + i <= room; i++) {
-        if (i && (tern_batch_add(d->ctx, 0, d->guess[i - 1], TERN_ROW_LOGITS, NULL) ||
+        if (i && (tern_batch_add(d->ctx, d->seq, d->guess[i - 1], TERN_ROW_LOGITS, NULL) ||
                   tern_forward(d->ctx)))
             break;
         d->guess[d->n_guess++] = tern_sample(d->ctx, &greedy, tern_logits(d->ctx, 0), NULL, 0, 0);

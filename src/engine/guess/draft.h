@@ -7,7 +7,8 @@
 #include "engine/context.h"
 
 struct draft {
-    struct tern_context *ctx; /* borrowed; its sequence 0 is used. NULL: there is none */
+    struct tern_context *ctx; /* borrowed. NULL: there is none */
+    uint32_t seq;             /* of ctx */
     size_t fed;               /* tokens of the text that it holds now */
     tern_token guess[TERN_MAX_LOGITS];
     size_t n_guess; /* the last guesses, for text[fed ...); all but the last are held too */
@@ -17,7 +18,8 @@ struct draft {
 };
 
 /* The sequence keeps what it already holds of text[0 .. n). */
-void draft_init(struct draft *d, struct tern_context *ctx, const tern_token *text, size_t n);
+void draft_init(struct draft *d, struct tern_context *ctx, uint32_t seq, const tern_token *text,
+                size_t n);
 
 /* Tokens of text[0 .. n) that must be taken in before the next guess. */
 size_t draft_lag(struct draft *d, const tern_token *text, size_t n);

@@ -31,7 +31,7 @@ enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
         return error_set(e, TERN_USAGE, "the model was opened without the layer that guesses");
     s->with_draft = p->draft != NULL;
     s->with_lookup = p->lookup > 0;
-    draft_init(&s->draft, p->draft, text, n);
+    draft_init(&s->draft, p->draft, p->draft_seq, text, n);
     heads_init(&s->heads, p->mtp);
     pace_init(&s->pace);
     if (s->with_lookup && !lookup_open(&s->lookup, text, room))
@@ -43,7 +43,6 @@ void speculate_close(struct speculate *s)
 {
     if (!s->ctx)
         return;
-    context_drop(s->ctx);
     draft_finish(&s->draft, s->text, tern_seq_length(s->ctx, s->p->seq));
     lookup_close(&s->lookup);
 }
@@ -54,30 +53,30 @@ void speculate_restart(struct speculate *s, size_t n)
     if (s->with_lookup)
         lookup_clear(&s->lookup);
     s->with_draft = s->p->draft != NULL;
-    draft_init(&s->draft, s->p->draft, s->text, n);
+    draft_init(&s->draft, s->p->draft, s->p->draft_seq, s->text, n);
 }
 
 /* ---- which guesses ------------------------------------------------------------------------ */
 
 /* Guesses that can be of use: they fit context and batch, and tokens are wanted. */
-static size_t most_guesses(const struct speculate *s)
+static size_t most_guesses(const struct speculate *s, size_t most)
 {
     const struct tern_memory *plan = &s->ctx->memory;
-    size_t most = MOST, used = tern_seq_length(s->ctx, s->p->seq) + 1;
+    size_t used = tern_seq_length(s->ctx, s->p->seq) + 1;
+    if (most > MOST)
+        most = MOST;
     if (most > plan->n_ctx - used)
         most = plan->n_ctx - used;
     size_t limit = s->ctx->model->model->rope_limit; /* not beyond it in one batch: see settle() */
     if (limit && used <= limit + 1 && most + used > limit)
         most = used <= limit ? limit - used : 0;
-    if (most > plan->n_batch - 1)
-        most = plan->n_batch - 1;
     if (s->p->n_predict >= 0 && most > (uint64_t)s->p->n_predict - s->result->n_generated - 1)
         most = (size_t)((uint64_t)s->p->n_predict - s->result->n_generated - 1);
     return most;
 }
 
 /* Guesses before one that the constraint refuses, or that differs from one that it forces: it is asked
- * behind each token that would be chosen, as tern_generate asks it. */
+ * behind each token that would be chosen, as a text asks it. */
 static size_t cut_bound(const struct speculate *s, size_t n)
 {
     tern_token forced[MOST];
@@ -173,10 +172,11 @@ static size_t ask_heads(struct speculate *s, size_t n, size_t most, float gain, 
 }
 
 /* Fills s->guess and returns how many to try; *extra gets the seconds that they cost. */
-static size_t make_guesses(struct speculate *s, size_t n, double *extra)
+static size_t make_guesses(struct speculate *s, size_t n, size_t most, double *extra)
 {
     float by_lookup, by_draft, by_heads;
-    size_t most = most_guesses(s), found = choose_lookup(s, most, &by_lookup);
+    most = most_guesses(s, most);
+    size_t found = choose_lookup(s, most, &by_lookup);
     size_t drafts = choose_draft(s, n, most, &by_draft), heads = choose_heads(s, most, &by_heads);
     *extra = 0;
     s->by = BY_LOOKUP;
@@ -213,44 +213,6 @@ static void settle(struct speculate *s)
     s->n_guess = 0;
 }
 
-static enum tern_status step_plain(struct speculate *s, size_t n, struct tern_error *e)
-{
-    enum tern_status status = tern_batch_add(s->ctx, s->p->seq, s->text[n - 1], TERN_ROW_LOGITS, e);
-    if (status)
-        return status;
-    uint64_t begin = clock_ns();
-    status = tern_forward(s->ctx);
-    pace_plain(&s->pace, seconds_since(begin));
-    s->result->n_steps += !status;
-    return status;
-}
-
-static enum tern_status step_trial(struct speculate *s, size_t n, double extra,
-                                   struct tern_error *e)
-{
-    bool usable;
-    enum tern_status status = tern_batch_add(s->ctx, s->p->seq, s->text[n - 1], TERN_ROW_LOGITS, e);
-    for (size_t i = 0; i < s->n_guess && !status; i++)
-        status = tern_batch_add(s->ctx, s->p->seq, s->guess[i], TERN_ROW_LOGITS, e);
-    if (status)
-        return status;
-    uint64_t begin = clock_ns();
-    if ((status = context_try(s->ctx, &usable)))
-        return status;
-    if (!usable) {
-        s->with_lookup = s->with_draft = false;
-        s->heads.max = 0;
-        s->n_guess = 0;
-        return step_plain(s, n, e);
-    }
-    pace_trial(&s->pace, s->n_guess + 1, seconds_since(begin), extra);
-    s->result->n_drafted += s->n_guess;
-    s->right = 0;
-    status = context_show(s->ctx, true);
-    s->result->n_steps += !status;
-    return status;
-}
-
 /* The prompt at once, and then token by token. */
 static void index_text(struct speculate *s, size_t n)
 {
@@ -263,29 +225,42 @@ static void index_text(struct speculate *s, size_t n)
     }
 }
 
-enum tern_status speculate_follow(struct speculate *s, size_t n)
+bool speculate_follow(struct speculate *s, size_t n)
 {
     if (s->with_lookup)
         index_text(s, n);
-    size_t from = tern_seq_length(s->ctx, s->p->seq);
-    for (; from < n && s->ctx->cache.n_ahead && s->guess[s->right] == s->text[from]; from++) {
-        enum tern_status status = context_show(s->ctx, from + 1 == n);
-        if (status)
-            return status;
-        s->right++;
+    uint32_t seq = s->p->seq;
+    size_t from = tern_seq_length(s->ctx, seq);
+    for (; from < n && s->ctx->cache.ahead[seq] && s->guess[s->right] == s->text[from]; from++) {
+        context_show(s->ctx, seq, s->row + s->right++, from + 1 == n);
         s->result->n_accepted++;
     }
-    if (from < n) {
-        context_drop(s->ctx);
+    if (from < n)
         settle(s);
-    }
-    return TERN_OK;
+    return from == n;
 }
 
-enum tern_status speculate_step(struct speculate *s, size_t n, struct tern_error *e)
+void speculate_guess(struct speculate *s, size_t n, size_t most)
 {
-    double extra = 0;
-    if ((s->with_lookup || s->with_draft || s->heads.max) && !atomic_load(&s->ctx->forward.bad))
-        s->n_guess = make_guesses(s, n, &extra);
-    return s->n_guess ? step_trial(s, n, extra, e) : step_plain(s, n, e);
+    s->n_guess = 0, s->extra = 0;
+    if (s->with_lookup || s->with_draft || s->heads.max)
+        s->n_guess = make_guesses(s, n, most, &s->extra);
+}
+
+void speculate_ran(struct speculate *s, double seconds)
+{
+    if (!s->n_guess) {
+        pace_plain(&s->pace, seconds);
+        return;
+    }
+    pace_trial(&s->pace, s->n_guess + 1, seconds, s->extra);
+    s->result->n_drafted += s->n_guess;
+    s->right = 0;
+}
+
+void speculate_stop(struct speculate *s)
+{
+    s->with_lookup = s->with_draft = false;
+    s->heads.max = 0;
+    s->n_guess = 0;
 }

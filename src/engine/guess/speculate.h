@@ -1,6 +1,6 @@
-/* Speculation: evaluates a token together with guesses of those that follow it, in one batch. In:
- * the tokens as they are chosen; out: their logits, the very bits that a row at a time would give.
- * What a constraint refuses is never guessed.
+/* Speculation: guesses the tokens that follow a text, to be evaluated in one batch with its last one. In:
+ * the tokens as they are chosen; out: guesses, and which of them came true. What a constraint refuses is
+ * never guessed.
  * Guesses come from lookup.h, draft.h and heads.h; whether any are worth trying, pace.h decides by the
  * clock. */
 #ifndef GUESS_SPECULATE_H
@@ -24,6 +24,8 @@ struct speculate {
     struct pace pace;
     tern_token guess[TERN_MAX_LOGITS];
     size_t n_guess, right; /* of the last trial, and how many of them came true */
+    size_t row;            /* number of the first one's logit row, set by who evaluates them */
+    double extra;          /* seconds that they took to make */
     enum guess_source { BY_LOOKUP, BY_DRAFT, BY_HEADS } by; /* and who made them */
 };
 
@@ -34,17 +36,23 @@ enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
                                 struct tern_generate_result *result, const tern_token *text,
                                 size_t n, struct tern_error *e);
 
-/* Takes back what is on trial. */
 void speculate_close(struct speculate *s);
 
 /* The text is another one now, of n tokens. */
 void speculate_restart(struct speculate *s, size_t n);
 
-/* Of text[0 .. n), takes what is on trial; what was guessed wrong is taken back. The caller evaluates
- * the rest, by a step if it is the last token alone. */
-enum tern_status speculate_follow(struct speculate *s, size_t n);
+/* Fills guess[n_guess] with what may follow text[0 .. n), of which only the last token is not evaluated:
+ * at most `most`, and as many as are worth it. */
+void speculate_guess(struct speculate *s, size_t n, size_t most);
 
-/* Makes the logits of text[n - 1] the last ones of the context, as a batch of that token would. */
-enum tern_status speculate_step(struct speculate *s, size_t n, struct tern_error *e);
+/* The batch of that token and the guesses took so long; the guesses are on trial. */
+void speculate_ran(struct speculate *s, double seconds);
+
+/* Shows what is on trial of text[0 .. n), and returns true if that is all that was not evaluated: the
+ * logits of the last token are seen then. Else the trial is over, and its rows are worth nothing. */
+bool speculate_follow(struct speculate *s, size_t n);
+
+/* A guess gave a value that is not finite: no more of them. */
+void speculate_stop(struct speculate *s);
 
 #endif

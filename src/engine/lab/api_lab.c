@@ -52,7 +52,7 @@ void tern_fingerprint_begin(tern_context *c)
 
 void tern_fingerprint_add(tern_context *c)
 {
-    for (size_t i = c->first_logits, n = i + tern_n_logits(c); i < n; i++) {
+    for (size_t i = c->first_seen, n = i + c->n_seen; i < n; i++) {
         xxh64_update(&c->hash, &c->logit_position[i], sizeof *c->logit_position);
         xxh64_update(&c->hash, c->forward.logits + i * c->forward.vocab_stride,
                      c->model->model->vocab * sizeof(float));
