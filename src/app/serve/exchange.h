@@ -53,7 +53,8 @@ struct exchange_waiter {
     void (*advance)(void *arg, struct exchange *x); /* after exchange_wake: once for any number */
     void (*ping)(void *arg, struct exchange *x); /* nothing was written for --ping seconds, or the
                                                   * client may be gone: write what it skips */
-    void (*closed)(void *arg); /* the exchange is over, for whatever reason, and its pointer invalid:
+    void (*closed)(
+        void *arg); /* the exchange is over, for whatever reason, and its pointer invalid:
                                 * close the job, free arg. Called once, never within another call of
                                 * this header. */
 };

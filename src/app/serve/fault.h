@@ -3,13 +3,13 @@
 #ifndef SERVE_FAULT_H
 #define SERVE_FAULT_H
 
-struct fault {          /* zeroed: nothing is wrong */
-    int status;         /* of HTTP; 0: none */
-    const char *type;   /* static: invalid_request_error ... (fault.c lists them) */
-    const char *code;   /* static, for programs: "context_length_exceeded"; or NULL */
-    char param[128];    /* path of the field that is wrong, "messages[2].content"; or "" */
-    char message[512];  /* one sentence for a person, UTF-8 */
-    int retry_after;    /* seconds; 0: the client should not try again by itself */
+struct fault {         /* zeroed: nothing is wrong */
+    int status;        /* of HTTP; 0: none */
+    const char *type;  /* static: invalid_request_error ... (fault.c lists them) */
+    const char *code;  /* static, for programs: "context_length_exceeded"; or NULL */
+    char param[128];   /* path of the field that is wrong, "messages[2].content"; or "" */
+    char message[512]; /* one sentence for a person, UTF-8 */
+    int retry_after;   /* seconds; 0: the client should not try again by itself */
 };
 
 /* The types by status: 400 invalid_request_error, 401 authentication_error, 403 permission_error,

@@ -1,5 +1,106 @@
-/* serve: a server that programs for OpenAI's and Anthropic's APIs can use. */
-int main(void)
+/* serve: a server that programs for OpenAI's and Anthropic's APIs can use. This thread is that of
+ * HTTP; the scheduler's runs the model. */
+#include "app/cli/finish.h"
+#include "app/cli/out.h"
+#include "app/cli/signals.h"
+#include "app/serve/frame.h"
+#include "app/serve/sandbox.h"
+#include "app/serve/scheduler.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* "models/fable.bin" is fable. */
+static char *name_of(const struct serve_options *o)
 {
-    return 0;
+    const char *path = o->model, *slash = strrchr(path, '/');
+    char *name = strdup(o->value[SERVE_ALIAS].given ? o->value[SERVE_ALIAS].text
+                        : slash                     ? slash + 1
+                                                    : path);
+    size_t n = name ? strlen(name) : 0;
+    if (n > 4 && !o->value[SERVE_ALIAS].given && !strcmp(name + n - 4, ".bin"))
+        name[n - 4] = 0;
+    return name;
+}
+
+/* The model is there. All threads live, all files are open: now the sandbox. */
+static enum tern_status loaded(struct frame *f, struct tern_error *e)
+{
+    const struct server *s = f->server;
+    char why[128];
+    (void)e;
+    if (!s->options->value[SERVE_NO_SANDBOX].given && !sandbox_enter(why, sizeof why))
+        fprintf(stderr, "serve: no sandbox: %s\n", why);
+    out_print("serve: ready: %s, %lld requests at a time, %u tokens each\n", s->model_name,
+              (long long)serve_number(s->options, SERVE_PARALLEL), s->plan.n_ctx);
+    return TERN_OK;
+}
+
+/* Signals are for this thread: the scheduler's begins with them blocked. */
+static enum tern_status start_scheduler(struct server *s, struct frame *f, struct tern_error *e)
+{
+    sigset_t stop, before;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    sigaddset(&stop, SIGHUP);
+    sigaddset(&stop, SIGALRM);
+    sigaddset(&stop, SIGQUIT);
+    pthread_sigmask(SIG_BLOCK, &stop, &before);
+    enum tern_status status = scheduler_open(&s->scheduler, s, frame_wake, f, e);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static enum tern_status serve(const struct serve_options *o, struct tern_error *e)
+{
+    struct server server = {.options = o, .started = time(NULL)};
+    struct frame *f = NULL;
+    char *name = name_of(o);
+    enum tern_status s = name ? TERN_OK : parser_no_memory(e);
+    server.model_name = name;
+    signals_init("serve", o->model);
+    signals_note();
+    signals_hold(true);
+    json_object_seed(0); /* reads random bytes from a file, perhaps */
+    if (!s)
+        s = frame_open(&f, &server, e);
+    if (!s)
+        out_print("serve: listening at %s\n", f->url);
+    if (!s)
+        s = start_scheduler(&server, f, e);
+    if (!s)
+        s = frame_run(f, loaded, e);
+    if (server.scheduler)
+        scheduler_stop(server.scheduler, true);
+    frame_close(f);
+    scheduler_close(server.scheduler);
+    free(name);
+    return s;
+}
+
+static enum tern_status run(const struct serve_options *o, struct tern_error *e)
+{
+    if (o->job == N_SERVE_OPTIONS)
+        return serve(o, e);
+    if (o->job == SERVE_VERSION)
+        out_print("serve (tern) %s\n%s\n", tern_version(), tern_build_info());
+    if (o->job == SERVE_HELP)
+        serve_options_help();
+    return TERN_OK;
+}
+
+int main(int argc, char **argv)
+{
+    struct serve_options o;
+    struct tern_error e = {0};
+    out_init();
+    enum tern_status s = serve_options_open(&o, argc, argv, &e);
+    if (!s)
+        s = run(&o, &e);
+    serve_options_close(&o);
+    return finish_program("serve", s, &e);
 }

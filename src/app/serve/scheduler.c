@@ -17,8 +17,8 @@ struct scheduler {
 static void *run(void *arg)
 {
     struct scheduler *c = arg;
-    struct tern_model_params params = {
-        .n_threads = (int)serve_number(c->server->options, SERVE_THREADS)};
+    struct tern_model_params params = {.n_threads =
+                                           (int)serve_number(c->server->options, SERVE_THREADS)};
     if (!tern_model_open(&c->server->model, c->server->options->model, &params, &c->error)) {
         tern_model_info(c->server->model, &c->server->info);
         c->server->loaded = true;

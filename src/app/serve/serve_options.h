@@ -37,7 +37,7 @@ enum serve_option { /* in the order of --help */
                     SERVE_CPU,
                     SERVE_LOG_FILE,
                     SERVE_LOG_PROMPTS,
-                    SERVE_PING,  /* seconds, as all times are */
+                    SERVE_PING, /* seconds, as all times are */
                     SERVE_DRAIN,
                     SERVE_QUEUE, /* requests that wait for a sequence */
                     SERVE_MAX_CONNECTIONS,
@@ -65,11 +65,11 @@ enum serve_option { /* in the order of --help */
 struct serve_options {
     /* Integers that were not given have their defaults, but `given` stays false. */
     struct option_value value[N_SERVE_OPTIONS];
-    enum serve_option job;  /* SERVE_HELP, SERVE_VERSION, or N_SERVE_OPTIONS: serve */
-    const char *model;      /* NULL: none was named */
-    const char **keys;      /* [n_keys] of --api-key, in their order; owned */
+    enum serve_option job; /* SERVE_HELP, SERVE_VERSION, or N_SERVE_OPTIONS: serve */
+    const char *model;     /* NULL: none was named */
+    const char **keys;     /* [n_keys] of --api-key, in their order; owned */
     size_t n_keys;
-    const char **hosts;     /* [n_hosts] of --allow-host; owned, in one piece with keys */
+    const char **hosts; /* [n_hosts] of --allow-host; owned, in one piece with keys */
     size_t n_hosts;
 };
 

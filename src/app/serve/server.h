@@ -21,12 +21,12 @@ struct server {
     struct tern_memory plan; /* of the context that the model thread opened */
     atomic_bool loaded;
     struct scheduler *scheduler;
-    const char *model_name;  /* --alias, else the name of the file without ".bin" */
-    int64_t started;         /* Unix time */
-    bool draining;           /* asked to end: running answers end, no new ones begin */
+    const char *model_name; /* --alias, else the name of the file without ".bin" */
+    int64_t started;        /* Unix time */
+    bool draining;          /* asked to end: running answers end, no new ones begin */
 };
 
-enum { /* flags of a route */
+enum {                          /* flags of a route */
        ROUTE_NO_KEY = 1,        /* no API key is asked for */
        ROUTE_WHILE_LOADING = 2, /* answers before the model is loaded; others give 503 */
        ROUTE_ANTHROPIC = 4,     /* errors have the form of Anthropic's API */

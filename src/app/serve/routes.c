@@ -1,0 +1,28 @@
+/* The table of routes.
+ * ADDING A ROUTE: a row here, a handler declared in handlers.h, its lines in openapi.json. */
+#include "app/serve/handlers.h"
+
+#include <string.h>
+
+static const struct route routes[] = {
+    {"GET", "/", ROUTE_NO_KEY | ROUTE_WHILE_LOADING, handle_page},
+    {"GET", "/health", ROUTE_NO_KEY | ROUTE_WHILE_LOADING, handle_health},
+    {"GET", "/metrics", ROUTE_WHILE_LOADING, handle_metrics},
+    {"GET", "/slots", 0, handle_slots},
+};
+
+const struct route *routes_find(const char *method, const char *path, bool *known)
+{
+    if (!strcmp(method, "HEAD"))
+        method = "GET";
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const struct route *r = &routes[i];
+        if (r->flags & ROUTE_PREFIX ? strncmp(path, r->path, strlen(r->path))
+                                    : strcmp(path, r->path))
+            continue;
+        if (!strcmp(method, r->method))
+            return r;
+        *known = true;
+    }
+    return NULL;
+}
