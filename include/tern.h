@@ -293,6 +293,8 @@ struct tern_context_params {
     uint32_t n_seqs;  /* sequences 0 .. n_seqs - 1; 0: 1 */
     enum tern_cache_type cache_type;
     int fingerprint; /* hash every row of logits (tern_fingerprint) */
+    uint64_t prefix_bytes; /* memory for texts that later sequences may begin with
+                            * (tern_prefix_find); 0: none */
 };
 
 /* A plan: the parameters as resolved, and the bytes that they take */
@@ -304,6 +306,7 @@ struct tern_memory {
     int fingerprint;
     uint64_t states;      /* of `cache`: of recurrent layers, and their */
     uint32_t n_snapshots; /* snapshots, to which tern_seq_keep goes back */
+    uint64_t prefix;      /* of `cache`: what the store of prefixes takes, at most prefix_bytes */
 };
 
 /* What a context of these parameters takes. Nothing stays allocated. TERN_NO_MEMORY when that is
@@ -395,6 +398,48 @@ enum tern_status tern_session_save(tern_context *ctx, uint32_t seq, const char *
                                    struct tern_error *e);
 enum tern_status tern_session_load(tern_context *ctx, uint32_t seq, const char *path,
                                    struct tern_error *e);
+
+/* ---- prefixes: what was evaluated is found again ------------------------------------------- */
+
+/* A context can keep what its sequences evaluated (tern_context_params.prefix_bytes), and find it again
+ * for another sequence by its tokens. Sequences and store share pages of 256 positions, so a beginning
+ * that many texts have in common is stored once. The bits are those of a fresh run. When the memory is
+ * full, what was used least recently leaves. All of this works on the sequences of one context and,
+ * like them, is used by one thread at a time. */
+
+/* The sequence becomes the longest kept beginning of tokens[0..n), but never all n: the last token must
+ * be evaluated for its logits. Returns its length; evaluate the others. 0 without a store. With
+ * recurrent layers it ends where a state was kept: where keep was called, at page ends, and at and
+ * shortly before ends of prompts; and where an earlier text branched off. Drops the batch being built. */
+uint32_t tern_prefix_find(tern_context *ctx, uint32_t seq, const tern_token *tokens, size_t n);
+
+/* What tern_prefix_find would return; changes nothing. */
+uint32_t tern_prefix_reach(const tern_context *ctx, const tern_token *tokens, size_t n);
+
+/* Keeps what the sequence holds. Call it after batches in which the sequence passed a multiple of 256
+ * tokens, and when the text is finished: sliding windows and recurrent layers forget what lies
+ * farther back. It costs little: pages are shared, and only what is new is looked at; recurrent layers
+ * copy a state. Drops what is on trial and the batch being built. Does nothing without a store, in an
+ * altered context (tern_lab.h), and after a value that was not finite (tern_numeric_status). */
+void tern_prefix_keep(tern_context *ctx, uint32_t seq);
+
+void tern_prefix_clear(tern_context *ctx); /* forgets all; sequences stay */
+
+struct tern_prefix_info {
+    uint64_t bytes, max_bytes;  /* in use, and tern_memory.prefix */
+    uint64_t n_tokens, n_pages; /* tokens of all pages; pages, perhaps not full */
+    uint64_t hits, misses;      /* calls of find that found something, and nothing */
+    uint64_t evicted;           /* pages that left for others */
+};
+void tern_prefix_info(const tern_context *ctx, struct tern_prefix_info *info);
+
+/* Writes the store to a file, and reads it back, at its beginning. `fd` is seekable; an fsync and a
+ * rename are the caller's. What is saved belongs to the model, the cache type and TERN_ARITH; the
+ * size of the store and of the context may differ, and what does not fit is left out. Loading forgets
+ * what the store held, and verifies every byte: after TERN_BAD_FILE the store is empty. After an error
+ * of saving, the store is as it was. */
+enum tern_status tern_prefix_save(tern_context *ctx, int fd, struct tern_error *e);
+enum tern_status tern_prefix_load(tern_context *ctx, int fd, struct tern_error *e);
 
 /* ---- sampling ----------------------------------------------------------------------------- */
 

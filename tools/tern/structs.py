@@ -90,7 +90,7 @@ class ContextParams(ctypes.Structure):
     """struct tern_context_params"""
 
     _fields_ = [(name, c_uint32) for name in ("n_ctx", "n_batch", "n_seqs")]
-    _fields_ += [("cache_type", c_int), ("fingerprint", c_int)]
+    _fields_ += [("cache_type", c_int), ("fingerprint", c_int), ("prefix_bytes", c_uint64)]
 
 
 class Memory(ctypes.Structure):
@@ -99,7 +99,7 @@ class Memory(ctypes.Structure):
     _fields_ = [(name, c_uint64) for name in ("weights", "cache", "batch", "available")]
     _fields_ += [(name, c_uint32) for name in ("n_ctx", "n_batch", "n_seqs")]
     _fields_ += [("reduced", c_int), ("cache_type", c_int), ("fingerprint", c_int)]
-    _fields_ += [("states", c_uint64), ("n_snapshots", c_uint32)]
+    _fields_ += [("states", c_uint64), ("n_snapshots", c_uint32), ("prefix", c_uint64)]
 
     @property
     def total(self) -> int:
