@@ -60,10 +60,11 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
                                    struct tern_error *e)
 {
     const struct tern_memory *plan = &c->memory;
+    struct cache_size size = memory_plan_cache(plan);
     enum tern_status s;
     if ((s = memory_plan_check(m->model, plan, e)) ||
-        (s = cache_open(&c->cache, m->model, plan->cache_type, plan->n_ctx, plan->n_batch,
-                        plan->n_seqs, e)) ||
+        (s = cache_open(&c->cache, m->model, &size, e)) ||
+        (s = prefix_open(&c->prefixes, &c->cache, e)) ||
         (s = state_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch, e)))
         return s;
     if ((s = open_sequences(c, e)))
@@ -109,6 +110,7 @@ void tern_context_close(tern_context *c)
     tern_profile_stop(c);
     observe_close(c->observer);
     state_close(&c->forward);
+    prefix_close(&c->prefixes);
     cache_close(&c->cache);
     close_samplers(c);
     free(c->pending);

@@ -10,12 +10,14 @@
 #include "engine/lab/observe.h"
 #include "engine/model_handle.h"
 #include "model/cache.h"
+#include "model/prefix_store.h"
 #include "model/state.h"
 #include "sample/sampler.h"
 
 struct tern_context {
     struct tern_model *model; /* borrowed */
     struct cache cache;
+    struct prefix_store prefixes;
     struct forward forward;
     struct observer *observer; /* NULL: nobody looks */
     bool altered;              /* tern_altered */

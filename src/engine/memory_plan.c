@@ -8,14 +8,20 @@
 
 enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
 
+struct cache_size memory_plan_cache(const struct tern_memory *p)
+{
+    return (struct cache_size){p->cache_type, p->n_ctx, p->n_batch, p->n_seqs, p->prefix};
+}
+
 /* Fills cache and batch; *sum is both, or UINT64_MAX when that does not fit. */
 static enum tern_status measure(const struct tern_model *m, struct tern_memory *p, uint64_t *sum,
                                 struct tern_error *e)
 {
-    size_t n_snapshots = 0;
-    enum tern_status s = cache_bytes(m->model, p->cache_type, p->n_ctx, p->n_batch, p->n_seqs,
-                                     &p->cache, &p->states, &n_snapshots, e);
-    p->n_snapshots = (uint32_t)n_snapshots;
+    struct cache_size size = memory_plan_cache(p);
+    struct cache_memory taken = {0};
+    enum tern_status s = cache_bytes(m->model, &size, &taken, e);
+    p->cache = taken.bytes, p->states = taken.states, p->prefix = taken.prefix;
+    p->n_snapshots = (uint32_t)taken.n_snapshots;
     p->batch = state_bytes(m->model, p->n_ctx, p->n_batch, pool_threads(m->pool));
     if (!size_add(p->cache, p->batch, sum))
         *sum = UINT64_MAX;
@@ -90,6 +96,7 @@ enum tern_status tern_context_plan(const tern_model *m, const struct tern_contex
         .n_batch = p->n_batch ? p->n_batch : DEFAULT_BATCH,
         .cache_type = p->cache_type,
         .fingerprint = p->fingerprint,
+        .prefix = p->prefix_bytes,
     };
     rows = (uint64_t)plan->n_ctx * plan->n_seqs;
     if (plan->n_batch > rows)

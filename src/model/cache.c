@@ -32,7 +32,7 @@ static int find_class(struct cache *c, size_t window)
 }
 
 /* Classes, layer offsets and page sizes from the model's layers; sizes only, no memory of pages. */
-static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
+static void plan_classes(struct cache *c, const struct model *m)
 {
     for (size_t l = 0; l < c->n_layers; l++) {
         const struct layer *w = &m->layers[l];
@@ -50,51 +50,72 @@ static bool plan_classes(struct cache *c, const struct model *m, size_t n_batch)
         at->offset = class->page_bytes;
         class->page_bytes += layer_kv(w) * at->kv_bytes; /* < 2^35 a layer: no overflow */
     }
-    uint64_t total = 0, bytes;
+}
+
+/* How many pages, and the memory of them and of the tokens; false when that does not fit. */
+static bool plan_pages(struct cache *c, const struct model *m, const struct cache_size *size)
+{
+    uint64_t total = 0, bytes, pages = 0;
     for (int i = 0; i < c->n_classes; i++) {
         struct cache_class *class = &c->classes[i];
-        size_t live = class->window ? class->window + n_batch + CACHE_ROLLBACK : c->n_ctx;
+        size_t live = class->window ? class->window + size->n_batch + CACHE_ROLLBACK : c->n_ctx;
         class->max_pages = blocks_of(live) + (class->window != 0);
         if (class->max_pages > c->n_blocks)
             class->max_pages = c->n_blocks;
         class->n_pages = class->max_pages * c->n_seqs;
+        pages += class->page_bytes;
         if (!size_mul(class->n_pages, class->page_bytes, &bytes) || !size_add(total, bytes, &total))
             return false;
     }
     if (!size_mul(c->n_seqs * sizeof *c->tokens, c->n_ctx, &bytes) ||
         !size_add(total, bytes, &total))
         return false;
+    c->seq_bytes = (size_t)total;
+    c->share = prefix_share_of(size->prefix_bytes, pages, (size_t)c->n_classes,
+                               m->state_floats * sizeof(float));
+    for (int i = 0; i < c->n_classes; i++)
+        c->classes[i].n_pages += c->share.n_pages;
+    if (!size_add(total, c->share.n_pages * pages, &total))
+        return false;
     c->range_bytes = (size_t)total;
     return true;
 }
 
 /* *fits is false when the sizes overflow. */
-static enum tern_status plan(struct cache *c, const struct model *m, enum tern_cache_type type,
-                             size_t n_ctx, size_t n_batch, size_t n_seqs, bool *fits,
-                             struct tern_error *e)
+static enum tern_status plan(struct cache *c, const struct model *m, const struct cache_size *size,
+                             bool *fits, struct tern_error *e)
 {
-    *c = (struct cache){.type = type, .n_ctx = n_ctx, .n_seqs = n_seqs};
+    *c = (struct cache){.type = size->type, .n_ctx = size->n_ctx, .n_seqs = size->n_seqs};
     c->n_layers = m->n_layers + m->n_mtp;
-    c->n_blocks = blocks_of(n_ctx);
+    c->n_blocks = blocks_of(size->n_ctx);
     c->classes = calloc(c->n_layers, sizeof *c->classes);
     c->layers = calloc(c->n_layers, sizeof *c->layers);
     if (!c->classes || !c->layers)
         return error_memory(e, "the cache's tables", c->n_layers * sizeof *c->classes);
-    *fits = plan_classes(c, m, n_batch);
+    plan_classes(c, m);
+    *fits = plan_pages(c, m, size);
     return TERN_OK;
 }
 
-enum tern_status cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
-                             size_t n_batch, size_t n_seqs, uint64_t *bytes, uint64_t *states,
-                             size_t *n_snapshots, struct tern_error *e)
+/* What a store of this share takes beside pages and states */
+static uint64_t share_places(const struct cache *c)
+{
+    return c->share.n_pages * (PREFIX_NODE_BYTES + (size_t)c->n_classes * sizeof(int32_t)) +
+           c->share.n_states * PREFIX_STATE_BYTES;
+}
+
+enum tern_status cache_bytes(const struct model *m, const struct cache_size *size,
+                             struct cache_memory *memory, struct tern_error *e)
 {
     struct cache c;
     bool fits = false;
-    enum tern_status s = plan(&c, m, type, n_ctx, n_batch, n_seqs, &fits, e);
-    *states = recurrent_bytes(m, n_seqs, n_ctx, c.range_bytes, n_snapshots);
-    if (!fits || !size_add(*states, c.range_bytes, bytes) ||
-        !size_add(*bytes, hidden_bytes(m, n_seqs), bytes))
-        *bytes = UINT64_MAX;
+    enum tern_status s = plan(&c, m, size, &fits, e);
+    memory->states = recurrent_bytes(m, size, c.seq_bytes, c.share.n_states, &memory->n_snapshots);
+    memory->prefix = c.share.bytes;
+    if (!fits || !size_add(memory->states, c.range_bytes, &memory->bytes) ||
+        !size_add(memory->bytes, hidden_bytes(m, size->n_seqs), &memory->bytes) ||
+        !size_add(memory->bytes, share_places(&c), &memory->bytes))
+        memory->bytes = UINT64_MAX;
     cache_close(&c);
     return s;
 }
@@ -114,11 +135,12 @@ static enum tern_status open_class(struct cache_class *class, size_t n_seqs, siz
     return TERN_OK;
 }
 
-enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_cache_type type,
-                            size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e)
+enum tern_status cache_open(struct cache *c, const struct model *m, const struct cache_size *size,
+                            struct tern_error *e)
 {
     bool fits = false;
-    enum tern_status s = plan(c, m, type, n_ctx, n_batch, n_seqs, &fits, e);
+    size_t n_seqs = size->n_seqs, n_ctx = size->n_ctx;
+    enum tern_status s = plan(c, m, size, &fits, e);
     if (!s && !fits)
         s = error_set(e, TERN_NO_MEMORY,
                       "a KV cache of %zu sequences of %zu positions does not fit any memory",
@@ -144,7 +166,7 @@ enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_ca
     }
     c->tokens = (void *)at;
     if (!s)
-        s = recurrent_open(&c->recurrent, m, n_seqs, n_ctx, n_batch, c->range_bytes, e);
+        s = recurrent_open(&c->recurrent, m, size, c->seq_bytes, c->share.n_states, e);
     if (!s)
         s = hidden_open(&c->hidden, m, n_seqs, e);
     if (s)
@@ -198,8 +220,24 @@ static void drop_blocks(const struct cache *c, struct cache_class *class, size_t
         drop_page(class, &table[b]);
 }
 
+size_t cache_length(const struct cache *c, size_t seq)
+{
+    size_t n = c->length[seq], trial = c->ahead[seq];
+    return n > trial ? n - trial : 0;
+}
+
+/* A windowed class gives up what the sequence can see no more. */
+static void drop_unseen(struct cache *c, size_t seq)
+{
+    for (int i = 0; i < c->n_classes; i++)
+        drop_blocks(c, &c->classes[i], seq, 0,
+                    cache_first_block(&c->classes[i], cache_length(c, seq)));
+}
+
 void cache_extend(struct cache *c, size_t seq, size_t n)
 {
+    if (c->share.n_pages)
+        drop_unseen(c, seq);
     for (int i = 0; i < c->n_classes; i++) {
         int32_t *table = table_of(c, &c->classes[i], seq);
         for (size_t b = c->length[seq] / BLOCK; b < blocks_of(c->length[seq] + n); b++)
@@ -208,33 +246,13 @@ void cache_extend(struct cache *c, size_t seq, size_t n)
     }
 }
 
-size_t cache_length(const struct cache *c, size_t seq)
-{
-    size_t n = c->length[seq], trial = c->ahead[seq];
-    return n > trial ? n - trial : 0;
-}
-
-/* First block that position n (the next one), or one up to the rollback margin before it, sees. */
-static size_t first_block(const struct cache_class *class, size_t n)
-{
-    size_t back = class->window + CACHE_ROLLBACK;
-    return !class->window || n < back ? 0 : (n - back) / BLOCK;
-}
-
 void cache_commit(struct cache *c, size_t seq, size_t n)
 {
     c->length[seq] += (uint32_t)n;
-    for (int i = 0; i < c->n_classes; i++) {
-        struct cache_class *class = &c->classes[i];
-        drop_blocks(c, class, seq, 0, first_block(class, cache_length(c, seq)));
-        drop_blocks(c, class, seq, blocks_of(c->length[seq]), c->n_blocks);
-    }
-}
-
-/* First block that position n itself sees. */
-static size_t needed_block(const struct cache_class *class, size_t n)
-{
-    return class->window && n >= class->window ? (n - class->window + 1) / BLOCK : 0;
+    if (!c->share.n_pages)
+        drop_unseen(c, seq);
+    for (int i = 0; i < c->n_classes; i++)
+        drop_blocks(c, &c->classes[i], seq, blocks_of(c->length[seq]), c->n_blocks);
 }
 
 /* True when the class still holds everything that position n of the sequence sees. */
@@ -242,7 +260,7 @@ static bool can_continue(const struct cache *c, const struct cache_class *class,
                          size_t n)
 {
     const int32_t *table = table_of(c, class, seq);
-    for (size_t b = needed_block(class, n); b < blocks_of(n); b++)
+    for (size_t b = cache_needed_block(class, n); b < blocks_of(n); b++)
         if (table[b] < 0)
             return false;
     return true;
@@ -298,7 +316,7 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n)
         struct cache_class *class = &c->classes[i];
         const int32_t *source = table_of(c, class, from);
         int32_t *target = table_of(c, class, to);
-        for (size_t b = first_block(class, n); b < blocks_of(n); b++)
+        for (size_t b = cache_first_block(class, n); b < blocks_of(n); b++)
             if ((target[b] = source[b]) >= 0)
                 class->users[target[b]]++;
         own_last_page(c, class, to, n);
@@ -310,12 +328,44 @@ size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n)
     return n;
 }
 
+int32_t cache_page(const struct cache *c, int class, size_t seq, size_t block)
+{
+    return table_of(c, &c->classes[class], seq)[block];
+}
+
+void cache_hold_page(struct cache *c, int class, int32_t page)
+{
+    c->classes[class].users[page]++;
+}
+
+void cache_drop_page(struct cache *c, int class, int32_t *page)
+{
+    drop_page(&c->classes[class], page);
+}
+
+void cache_put_page(struct cache *c, int class, size_t seq, size_t block, int32_t page)
+{
+    int32_t *entry = &table_of(c, &c->classes[class], seq)[block];
+    cache_hold_page(c, class, page);
+    drop_page(&c->classes[class], entry);
+    *entry = page;
+}
+
+void cache_adopt(struct cache *c, size_t seq, const tern_token *tokens, size_t n, bool far)
+{
+    for (int i = 0; i < c->n_classes; i++)
+        own_last_page(c, &c->classes[i], seq, n);
+    memcpy(c->tokens + seq * c->n_ctx, tokens, n * sizeof *tokens);
+    c->length[seq] = (uint32_t)n;
+    c->far[seq] = far;
+}
+
 size_t cache_first(const struct cache *c, size_t layer, size_t seq)
 {
     if (c->layers[layer].class == NO_CLASS)
         return 0;
     const struct cache_class *class = &c->classes[c->layers[layer].class];
-    size_t b = first_block(class, c->length[seq]);
+    size_t b = cache_first_block(class, c->length[seq]);
     while (b < blocks_of(c->length[seq]) && table_of(c, class, seq)[b] < 0)
         b++;
     return b;
@@ -332,7 +382,7 @@ bool cache_fits(const struct cache *c, size_t n, const uint64_t *first, size_t k
         size_t same = 0; /* the first layer of the class */
         while (c->layers[same].class != c->layers[l].class)
             same++;
-        if (first[l] < first_block(class, n) || first[l] > needed_block(class, n) ||
+        if (first[l] < cache_first_block(class, n) || first[l] > cache_needed_block(class, n) ||
             first[l] != first[same])
             return false;
     }
@@ -347,7 +397,7 @@ void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first, 
             continue;
         struct cache_class *class = &c->classes[c->layers[l].class];
         int32_t *table = table_of(c, class, seq);
-        for (size_t b = l < known ? first[l] : needed_block(class, n); b < blocks_of(n); b++)
+        for (size_t b = l < known ? first[l] : cache_needed_block(class, n); b < blocks_of(n); b++)
             if (table[b] < 0)
                 table[b] = take_page(class);
     }

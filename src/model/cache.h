@@ -9,10 +9,13 @@
  *
  * Latent attention has no V: its values are the first dims of its K.
  *
- * A sequence is a table of pages per class, indexed by position / 256. Pages are counted: a shared
- * page is full and never written, so a fork copies at most one page per class. A windowed class
- * frees the pages that no later position can see, but for a margin that lets tern_seq_keep go
- * back a little. All pages lie in one reserved range that takes memory as it fills. */
+ * A sequence is a table of pages per class, indexed by position / 256. Pages are counted. Positions of a
+ * page that others hold are never written, so a fork copies at most one page per class: that of its
+ * next position. The store of prefixes (prefix_store.h) holds pages, too. It may hold one that its
+ * sequence goes on to fill, and reads no more of that than it knows. A windowed class frees the pages
+ * that no later position can see, except for a margin that lets tern_seq_keep go back a little: at
+ * the end of a step, or with a store at the beginning of the next, for the store may want them. All
+ * pages lie in one reserved range that takes memory as it fills. */
 #ifndef MODEL_CACHE_H
 #define MODEL_CACHE_H
 
@@ -20,8 +23,10 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "model/cache_size.h"
 #include "model/hidden.h"
 #include "model/model.h"
+#include "model/prefix_share.h"
 #include "model/recurrent.h"
 
 enum { CACHE_ROLLBACK = 64 }; /* positions that a windowed class keeps beyond its window */
@@ -30,9 +35,9 @@ struct cache_class {
     size_t window;        /* 0: none */
     size_t page_bytes;    /* of all its layers */
     size_t max_pages;     /* of one sequence at a time */
-    size_t n_pages;       /* of all sequences */
+    size_t n_pages;       /* of all sequences and of the store */
     unsigned char *pages; /* [n_pages, page_bytes]; inside the reserved range */
-    uint32_t *users;      /* [n_pages] sequences that hold a page */
+    uint32_t *users;      /* [n_pages] sequences that hold a page, and the store */
     int32_t *free_pages;  /* [n_free] stack */
     size_t n_free;
     int32_t *table; /* [n_seqs, n_blocks] page, or -1 */
@@ -42,6 +47,14 @@ struct cache_layer {
     int class;
     size_t offset;   /* of the layer inside a page */
     size_t kv_bytes; /* of one head's K, and of its V */
+};
+
+/* What a cache reserves */
+struct cache_memory {
+    uint64_t bytes;     /* UINT64_MAX when they do not fit */
+    uint64_t states;    /* of them, for recurrent layers */
+    uint64_t prefix;    /* of them, for the store */
+    size_t n_snapshots; /* of the sequences */
 };
 
 struct cache {
@@ -58,19 +71,18 @@ struct cache {
                       * they stay, no page is given up for them */
     int *bad;        /* [n_seqs] what was not finite (state.h) as its positions were evaluated, or 0 */
     void *range;
-    size_t range_bytes;
+    size_t range_bytes, seq_bytes; /* the latter: without the store */
+    struct prefix_share share;     /* of the store */
     struct recurrent recurrent; /* the states of recurrent layers */
     struct hidden hidden;       /* what the layer that guesses reads */
 };
 
-/* *bytes = what the cache would reserve, *states of it for recurrent layers; UINT64_MAX when that does not fit. TERN_NO_MEMORY when there
- * is no memory to find it out. */
-enum tern_status cache_bytes(const struct model *m, enum tern_cache_type type, size_t n_ctx,
-                             size_t n_batch, size_t n_seqs, uint64_t *bytes, uint64_t *states,
-                             size_t *n_snapshots, struct tern_error *e);
+/* TERN_NO_MEMORY when there is no memory to find it out. */
+enum tern_status cache_bytes(const struct model *m, const struct cache_size *size,
+                             struct cache_memory *memory, struct tern_error *e);
 
-enum tern_status cache_open(struct cache *c, const struct model *m, enum tern_cache_type type,
-                            size_t n_ctx, size_t n_batch, size_t n_seqs, struct tern_error *e);
+enum tern_status cache_open(struct cache *c, const struct model *m, const struct cache_size *size,
+                            struct tern_error *e);
 void cache_close(struct cache *c);
 
 /* Takes the pages that positions length .. length + n - 1 of a sequence need; n_ctx and n_batch
@@ -87,6 +99,17 @@ size_t cache_length(const struct cache *c, size_t seq); /* without what is on tr
 size_t cache_keep(struct cache *c, size_t seq, size_t n);
 size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n);
 
+/* For the store of prefixes: the page of a block of a sequence in a class, or -1; a user more of a page;
+ * one less of *page (unless that is -1), which becomes -1; and `page` in the place of what the sequence
+ * has there. */
+int32_t cache_page(const struct cache *c, int class, size_t seq, size_t block);
+void cache_hold_page(struct cache *c, int class, int32_t page);
+void cache_drop_page(struct cache *c, int class, int32_t *page);
+void cache_put_page(struct cache *c, int class, size_t seq, size_t block, int32_t page);
+
+/* The sequence, which was empty until its pages were put, has n positions of these tokens. */
+void cache_adopt(struct cache *c, size_t seq, const tern_token *tokens, size_t n, bool far);
+
 /* First block that the sequence holds of what a layer sees. */
 size_t cache_first(const struct cache *c, size_t layer, size_t seq);
 
@@ -100,6 +123,19 @@ void cache_refill(struct cache *c, size_t seq, size_t n, const uint64_t *first, 
  * has no V. */
 void *cache_k(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
 void *cache_v(const struct cache *c, size_t layer, size_t seq, size_t position, size_t kv_head);
+
+/* First block that position n (the next one), or one up to the rollback margin before it, sees. */
+static inline size_t cache_first_block(const struct cache_class *class, size_t n)
+{
+    size_t back = class->window + CACHE_ROLLBACK;
+    return !class->window || n < back ? 0 : (n - back) / BLOCK;
+}
+
+/* First block that position n itself sees. */
+static inline size_t cache_needed_block(const struct cache_class *class, size_t n)
+{
+    return class->window && n >= class->window ? (n - class->window + 1) / BLOCK : 0;
+}
 
 /* First position that the row at `position` sees in a layer */
 static inline size_t cache_begin(const struct cache *c, const struct layer *w, size_t seq,

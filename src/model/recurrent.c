@@ -14,34 +14,38 @@ enum { MIN_SNAPSHOTS = 4 };
 
 /* ---- memory ---- */
 
-uint64_t recurrent_bytes(const struct model *m, size_t n_seqs, size_t n_ctx, uint64_t cache,
-                         size_t *n_snapshots)
+uint64_t recurrent_bytes(const struct model *m, const struct cache_size *size, uint64_t cache,
+                         size_t n_kept, size_t *n_snapshots)
 {
+    size_t n_seqs = size->n_seqs;
     uint64_t state = m->state_floats * sizeof(float), n = MIN_SNAPSHOTS, records, log;
     *n_snapshots = 0;
     if (!state)
         return 0;
     if (cache / 4 / state > n)
         n = cache / 4 / state;
-    if (n > (n_ctx / BLOCK + 4) * n_seqs)
-        n = (n_ctx / BLOCK + 4) * n_seqs;
+    if (n > (size->n_ctx / BLOCK + 4) * n_seqs)
+        n = (size->n_ctx / BLOCK + 4) * n_seqs;
     *n_snapshots = (size_t)n;
-    if (!size_mul(state, n + RECURRENT_RECORDS * n_seqs, &records) ||
+    if (!size_mul(state, n + n_kept + RECURRENT_RECORDS * n_seqs, &records) ||
         !size_mul(m->log_floats * sizeof(float) * RECURRENT_LOG, n_seqs, &log) ||
         !size_add(records, log, &records))
         return UINT64_MAX;
     return records;
 }
 
-enum tern_status recurrent_open(struct recurrent *r, const struct model *m, size_t n_seqs,
-                                size_t n_ctx, size_t n_batch, uint64_t cache, struct tern_error *e)
+enum tern_status recurrent_open(struct recurrent *r, const struct model *m,
+                                const struct cache_size *size, uint64_t cache, size_t n_kept,
+                                struct tern_error *e)
 {
+    size_t n_seqs = size->n_seqs;
     *r = (struct recurrent){.n_seqs = n_seqs};
     if (!m->state_floats)
         return TERN_OK;
-    uint64_t bytes = recurrent_bytes(m, n_seqs, n_ctx, cache, &r->n_snapshots);
+    uint64_t bytes = recurrent_bytes(m, size, cache, n_kept, &r->n_snapshots);
+    r->n_snapshots += n_kept;
     r->state_floats = m->state_floats, r->log_floats = m->log_floats;
-    r->max_marks = n_batch / BLOCK + 4;
+    r->max_marks = size->n_batch / BLOCK + 5;
     if (bytes < SIZE_MAX && (r->range = memory_reserve((size_t)bytes)))
         r->range_bytes = (size_t)bytes;
     else
@@ -60,7 +64,7 @@ enum tern_status recurrent_open(struct recurrent *r, const struct model *m, size
             q->record[i] = r->states + (RECURRENT_RECORDS * s + i) * r->state_floats;
             q->at[i] = NO_POSITION;
         }
-        q->tail = NO_POSITION;
+        q->tail = q->wanted = NO_POSITION;
     }
     return r->seqs && r->snapshots ? TERN_OK
                                    : error_memory(e, "the sequences", n_seqs * sizeof *r->seqs);
@@ -130,22 +134,29 @@ static double most_worth(const struct recurrent *r, int32_t snapshot)
     return most;
 }
 
+static void drop_everywhere(struct recurrent *r, int32_t snapshot)
+{
+    for (size_t s = 0; s < r->n_seqs; s++)
+        if (place_of(&r->seqs[s], snapshot) < r->seqs[s].n_snapshots)
+            drop_snapshot(r, &r->seqs[s], place_of(&r->seqs[s], snapshot));
+}
+
 /* A free snapshot, or else the one that costs least, which all sequences give up; -1 when that costs
- * as much as `limit`, or when the marks of this batch have them all. */
+ * as much as `limit`, or when the store and the marks of this batch have them all. */
 static int take_snapshot(struct recurrent *r, double limit)
 {
     int found = -1;
     double least = limit;
     for (size_t i = 0; i < r->n_snapshots; i++) {
-        double w = r->snapshots[i].users ? most_worth(r, (int32_t)i) : 0;
-        if (!r->snapshots[i].users)
+        const struct snapshot *s = &r->snapshots[i];
+        double w = s->users && !s->kept ? most_worth(r, (int32_t)i) : -1;
+        if (!s->users && !s->kept)
             return (int)i;
         if (w >= 0 && w < least)
             found = (int)i, least = w;
     }
-    for (size_t s = 0; s < r->n_seqs && found >= 0; s++)
-        if (place_of(&r->seqs[s], found) < r->seqs[s].n_snapshots)
-            drop_snapshot(r, &r->seqs[s], place_of(&r->seqs[s], found));
+    if (found >= 0)
+        drop_everywhere(r, found);
     return found;
 }
 
@@ -231,6 +242,8 @@ void recurrent_keep(struct recurrent *r, size_t seq, size_t n)
         drop_snapshot(r, q, q->n_snapshots - 1);
     if (q->tail > n)
         q->tail = NO_POSITION;
+    if (!n)
+        q->wanted = NO_POSITION;
     hold_state(r, q, n);
 }
 
@@ -306,30 +319,34 @@ static int new_snapshot(struct recurrent *r, const struct recurrent_seq *q, size
     double limit = end ? (double)RECURRENT_TAIL / BLOCK : INFINITY;
     int s = has_snapshot(r, q, at) ? -1 : take_snapshot(r, limit);
     if (s >= 0)
-        r->snapshots[s] = (struct snapshot){at, 1};
+        r->snapshots[s] = (struct snapshot){at, 1, false};
     return s;
 }
 
-/* The next row after `row` that a mark may be due at: a page's end, `a`, `b`, at last n. */
-static size_t next_row(const struct recurrent_seq *q, size_t row, size_t a, size_t b)
+/* The next row after `row` that a mark may be due at: a page's end, `a`, `b`, `c`, at last n. */
+static size_t next_row(const struct recurrent_seq *q, size_t row, size_t a, size_t b, size_t c)
 {
     size_t next = row + BLOCK - (q->first + row) % BLOCK;
     next = a > row && a < next ? a : next;
     next = b > row && b < next ? b : next;
+    next = c > row && c < next ? c : next;
     return next < q->n ? next : q->n;
 }
 
-/* Marks of the batch, by row: snapshots at page ends and at the tail and the end of a prompt; and the
- * third record of a long batch. */
+/* Marks of the batch, by row: snapshots at page ends, where one is wanted, and at the tail and the end
+ * of a prompt; and the third record of a long batch. */
 static void list_marks(struct recurrent_seq *q, bool is_prompt, size_t tail)
 {
     size_t keep = q->n > RECURRENT_KEEP ? q->n - RECURRENT_KEEP : 0;
+    bool is_wanted = q->wanted > q->first && q->wanted - q->first <= q->n; /* or it is SIZE_MAX */
+    size_t wanted = is_wanted ? q->wanted - q->first : 0;
     q->n_marks = 0;
     for (size_t row = 0; row < q->n;) {
-        row = next_row(q, row, tail, keep);
+        row = next_row(q, row, tail, keep, wanted);
         if (keep && row == keep)
             q->marks[q->n_marks++] = (struct state_mark){row, q->record[q->back], -1};
-        if ((q->first + row) % BLOCK == 0 || row == tail || (is_prompt && row == q->n))
+        if ((q->first + row) % BLOCK == 0 || row == tail || row == wanted ||
+            (is_prompt && row == q->n))
             q->marks[q->n_marks++] = (struct state_mark){row, NULL, -1};
     }
 }
@@ -411,6 +428,28 @@ void recurrent_end(struct recurrent *r, size_t seq, bool done)
     q->log_end = q->first + q->n;
     if (q->n >= RECURRENT_KEEP)
         q->log_begin = q->first + q->log_from;
+}
+
+/* ---- the store of prefixes ---- */
+
+float *recurrent_kept(const struct recurrent *r, size_t snapshot)
+{
+    return snapshot_data(r, snapshot);
+}
+
+size_t recurrent_take_kept(struct recurrent *r, size_t at)
+{
+    int s = take_snapshot(r, INFINITY);
+    r->snapshots[s] = (struct snapshot){at, 0, false};
+    return (size_t)s;
+}
+
+void recurrent_adopt(struct recurrent *r, size_t seq, size_t snapshot)
+{
+    struct recurrent_seq *q = &r->seqs[seq];
+    q->snapshots[q->n_snapshots++] = (int32_t)snapshot;
+    r->snapshots[snapshot].users++;
+    load_record(r, q, 0, r->snapshots[snapshot].at);
 }
 
 /* ---- sessions ---- */

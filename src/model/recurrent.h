@@ -11,13 +11,16 @@
  * A *snapshot* is a record that sequences share: taken at page ends and ends of prompts, as the
  * batch passes them, and RECURRENT_TAIL rows before an end of a prompt. When all are taken, the one
  * whose loss costs least is given up. The newest tail is the last to go: a chat that drops thoughts
- * goes back to where the answer was asked for, or to a few tokens before. */
+ * goes back to where the answer was asked for, or to a few tokens before.
+ *
+ * The store of prefixes (prefix_store.h) keeps some of them beyond the life of their sequences. */
 #ifndef MODEL_RECURRENT_H
 #define MODEL_RECURRENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/cache_size.h"
 #include "model/model.h"
 
 enum {
@@ -43,6 +46,7 @@ struct recurrent_seq {
     int32_t *snapshots;        /* [n_snapshots] its own, by position */
     size_t n_snapshots;
     size_t tail, next_tail; /* where the newest prompt's begins, or NO_POSITION; after the batch */
+    size_t wanted;          /* a position that a snapshot is wanted of, or NO_POSITION */
     /* the batch in work, or what is run again: */
     const float *from;
     float *to;
@@ -54,12 +58,13 @@ struct recurrent_seq {
 };
 
 struct snapshot {
-    size_t at, users;
+    size_t at, users; /* position; sequences */
+    bool kept;        /* by the store of prefixes */
 };
 
 struct recurrent {
     size_t state_floats, log_floats; /* the model's; 0: it has no recurrent layers */
-    size_t n_seqs, n_snapshots, max_marks;
+    size_t n_seqs, n_snapshots, max_marks; /* snapshots of sequences and store */
     struct recurrent_seq *seqs; /* [n_seqs] */
     struct snapshot *snapshots; /* [n_snapshots] */
     float *states;              /* [n_seqs * 3 + n_snapshots, state_floats], in the range */
@@ -68,12 +73,13 @@ struct recurrent {
     size_t range_bytes;
 };
 
-/* Bytes of the records, logs and snapshots for a cache of `cache` bytes; UINT64_MAX when that does not
- * fit. 0 without recurrent layers. */
-uint64_t recurrent_bytes(const struct model *m, size_t n_seqs, size_t n_ctx, uint64_t cache,
-                         size_t *n_snapshots);
-enum tern_status recurrent_open(struct recurrent *r, const struct model *m, size_t n_seqs,
-                                size_t n_ctx, size_t n_batch, uint64_t cache, struct tern_error *e);
+/* Bytes of the records, logs and snapshots for sequences whose cache takes `cache` bytes, and of n_kept
+ * snapshots for the store; UINT64_MAX when that does not fit. 0 without recurrent layers. */
+uint64_t recurrent_bytes(const struct model *m, const struct cache_size *size, uint64_t cache,
+                         size_t n_kept, size_t *n_snapshots);
+enum tern_status recurrent_open(struct recurrent *r, const struct model *m,
+                                const struct cache_size *size, uint64_t cache, size_t n_kept,
+                                struct tern_error *e);
 void recurrent_close(struct recurrent *r);
 
 /* The largest position up to n that keep and fork can reach; n <= length. */
@@ -109,6 +115,13 @@ float *recurrent_refill(struct recurrent *r, size_t seq, size_t at, size_t n, si
 size_t recurrent_snapshots(const struct recurrent *r, size_t seq, size_t n, uint64_t *at);
 const float *recurrent_snapshot(const struct recurrent *r, size_t seq, size_t i);
 float *recurrent_add_snapshot(struct recurrent *r, size_t seq, size_t at);
+
+/* For the store of prefixes. A snapshot that no one has, which the caller is to mark as kept: sequences
+ * may lose another for it. The store keeps at most as many as recurrent_open was told. And the sequence,
+ * which is empty, begins behind a snapshot. */
+size_t recurrent_take_kept(struct recurrent *r, size_t at);
+float *recurrent_kept(const struct recurrent *r, size_t snapshot);
+void recurrent_adopt(struct recurrent *r, size_t seq, size_t snapshot);
 
 /* Floats of the convolution's inputs, before S of the heads */
 static inline size_t mixer_inputs(const struct mixer *x)

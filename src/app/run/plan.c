@@ -38,6 +38,9 @@ static void say(const tern_model *model, const struct run_options *o,
         if (plan->states)
             fprintf(stderr, "states: %s of the cache, %u snapshots\n",
                     number_bytes(plan->states, a, sizeof a), plan->n_snapshots);
+        if (plan->prefix)
+            fprintf(stderr, "prefixes: %s of the cache\n",
+                    number_bytes(plan->prefix, a, sizeof a));
     }
     if (o->value[OPT_QUIET].given || draft)
         return;
