@@ -456,6 +456,11 @@ void chat_close(struct chat *c)
     free(c);
 }
 
+uint64_t chat_hash(const struct chat *c)
+{
+    return c->hash;
+}
+
 const struct tern_chat_info *chat_info(const struct chat *c)
 {
     return &c->info;

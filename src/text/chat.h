@@ -113,6 +113,7 @@ enum tern_status chat_open_builtin(struct chat **out, const struct tokenizer *t,
 void chat_close(struct chat *c);
 const char *chat_builtin(size_t i); /* NULL: no more */
 const struct tern_chat_info *chat_info(const struct chat *c);
+uint64_t chat_hash(const struct chat *c); /* XXH64 of its section */
 /* The i-th token that ends an answer; -1: no more */
 int32_t chat_end(const struct chat *c, size_t i);
 /* [2] the tokens that are the marks of thoughts, if rules tell thoughts and answers apart; or -1 */

@@ -1,6 +1,7 @@
 /* Reads and checks the section `chat`: see chat_section.h. */
 #include "text/chat_section.h"
 
+#include "base/xxh64.h"
 #include "text/answer_form.h"
 #include "text/chat_builtin.h"
 #include "text/tojson.h"
@@ -418,6 +419,7 @@ enum tern_status chat_section_read(struct chat *c, const void *section, size_t n
     enum tern_status s = keys_parse(&keys, "chat", section, n, e);
     if (s)
         return s;
+    c->hash = xxh64(section, n);
     s = read_keys(c, &keys, e);
     keys_close(&keys);
     return s;

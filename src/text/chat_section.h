@@ -39,6 +39,7 @@ struct chat {
     unsigned form_flags;
     uint64_t id_length; /* of a call; 0: any */
     char name[64], stop[CHAT_STOP_MAX];
+    uint64_t hash; /* XXH64 of the section */
     struct tern_chat_info info;
 };
 

@@ -1,6 +1,7 @@
 /* Prints JSON values as Python does: see tojson.h. Containers recurse, at most JSON_DEPTH deep. */
 #include "text/tojson.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,17 +55,17 @@ static bool put_double(double x, struct buffer *out)
            (whole < n ? buffer_add(out, digits + whole, n - whole) : put(out, "0"));
 }
 
-/* A number as Python's json.loads and repr spell it: "1e5" is 100000.0; `json`: Infinity, not inf. */
-static bool put_number(const char *p, size_t n, bool json, struct buffer *out)
+bool tojson_put_real(double x, struct buffer *out)
+{
+    return (!signbit(x) || put(out, "-")) && put_double(fabs(x), out);
+}
+
+bool tojson_real(const char *p, size_t n, double *x)
 {
     const char *end = p + n;
-    bool minus = *p == '-',
-         integer = !memchr(p, '.', n) && !memchr(p, 'e', n) && !memchr(p, 'E', n);
-    if (integer)
-        return n == 2 && minus && p[1] == '0' ? put(out, "0") : buffer_add(out, p, n);
     struct buffer digits = {0};
     long e = 0, exponent = 0;
-    bool ok = true, point = false, below = false;
+    bool ok = true, point = false, below = false, minus = *p == '-';
     for (p += minus; p < end && (*p | 32) != 'e' && ok; p++) {
         point |= *p == '.';
         if (*p == '.')
@@ -77,10 +78,23 @@ static bool put_number(const char *p, size_t n, bool json, struct buffer *out)
         if (*p >= '0' && *p <= '9' && exponent < 100000000)
             exponent = 10 * exponent + (*p - '0');
     }
-    double x = ok ? real_of_digits(digits.p, digits.n, e + (below ? -exponent : exponent)) : 0;
+    *x = ok ? real_of_digits(digits.p, digits.n, e + (below ? -exponent : exponent)) : 0;
+    *x = minus ? -*x : *x;
     buffer_close(&digits);
-    return ok && (!minus || put(out, "-")) &&
-           (x > 1.7976931348623157e308 ? put(out, json ? "Infinity" : "inf") : put_double(x, out));
+    return ok;
+}
+
+/* A number as Python's json.loads and repr spell it: "1e5" is 100000.0; `json`: Infinity, not inf. */
+static bool put_number(const char *p, size_t n, bool json, struct buffer *out)
+{
+    double x;
+    if (!memchr(p, '.', n) && !memchr(p, 'e', n) && !memchr(p, 'E', n)) /* an integer */
+        return n == 2 && p[0] == '-' && p[1] == '0' ? put(out, "0") : buffer_add(out, p, n);
+    if (!tojson_real(p, n, &x))
+        return false;
+    if (fabs(x) > 1.7976931348623157e308)
+        return (x > 0 || put(out, "-")) && put(out, json ? "Infinity" : "inf");
+    return tojson_put_real(x, out);
 }
 
 /* ---- strings ------------------------------------------------------------------------------ */

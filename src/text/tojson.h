@@ -36,6 +36,11 @@ bool tojson_put(const struct json *j, uint32_t node, uint32_t style, struct buff
 /* A string that is no node. */
 bool tojson_put_string(const char *p, size_t n, uint32_t style, struct buffer *out);
 
+/* A finite double as Python's repr; and the double that the number p[0..n) of a JSON text stands for, the
+ * nearest one, infinity above all. False: no memory. */
+bool tojson_put_real(double x, struct buffer *out);
+bool tojson_real(const char *p, size_t n, double *x);
+
 /* The members of an object in the order of Jinja's dictsort: by key, without regard to the case of ASCII
  * letters. Or, `exact`, by code points. The caller frees them; NULL: no memory. */
 uint32_t *tojson_sorted(const struct json *j, uint32_t object, bool exact);
