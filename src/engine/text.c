@@ -127,6 +127,18 @@ static enum tern_status open_parts(struct tern_text *t, struct tern_error *e)
     return s;
 }
 
+enum tern_status text_give(struct tern_text *t, const tern_token *given, size_t n,
+                           struct tern_error *e)
+{
+    enum tern_status s = t->guesses ? TERN_OK
+                                    : speculate_open(&t->speculate, t->ctx, &t->p, t->state,
+                                                     &t->result, t->tokens, t->n_tokens, e);
+    t->guesses = !s;
+    if (!s)
+        speculate_give(&t->speculate, given, n, t->n_tokens);
+    return s;
+}
+
 enum tern_status tern_text_open(tern_text **out, tern_context *ctx,
                                 const struct tern_generate_params *params, struct tern_error *e)
 {

@@ -58,6 +58,11 @@ static inline bool text_is_full(const struct tern_text *t)
     return t->n_tokens > t->ctx->memory.n_ctx;
 }
 
+/* Of a text that has just been opened: its answer is said to be given[0 .. n), which are its guesses. They
+ * change its speed and nothing else. */
+enum tern_status text_give(struct tern_text *t, const tern_token *given, size_t n,
+                           struct tern_error *e);
+
 /* Tokens of the text that are not evaluated yet. */
 static inline size_t text_pending(const struct tern_text *t)
 {

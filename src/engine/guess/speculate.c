@@ -47,6 +47,12 @@ void speculate_close(struct speculate *s)
     lookup_close(&s->lookup);
 }
 
+void speculate_give(struct speculate *s, const tern_token *given, size_t n_given, size_t n)
+{
+    s->given = given;
+    s->given_from = n, s->given_end = n + n_given;
+}
+
 void speculate_restart(struct speculate *s, size_t n)
 {
     s->n_guess = 0;
@@ -171,11 +177,23 @@ static size_t ask_heads(struct speculate *s, size_t n, size_t most, float gain, 
     return found;
 }
 
+/* What is said to follow text[0 .. n) */
+static size_t take_given(struct speculate *s, size_t n, size_t most)
+{
+    size_t left = n < s->given_end ? s->given_end - n : 0, found = left < most ? left : most;
+    if (found)
+        memcpy(s->guess, s->given + (n - s->given_from), found * sizeof *s->guess);
+    s->by = BY_LOOKUP;
+    return cut(s, found);
+}
+
 /* Fills s->guess and returns how many to try; *extra gets the seconds that they cost. */
 static size_t make_guesses(struct speculate *s, size_t n, size_t most, double *extra)
 {
     float by_lookup, by_draft, by_heads;
     most = most_guesses(s, most);
+    if (s->given)
+        return take_given(s, n, most);
     size_t found = choose_lookup(s, most, &by_lookup);
     size_t drafts = choose_draft(s, n, most, &by_draft), heads = choose_heads(s, most, &by_heads);
     *extra = 0;
@@ -243,7 +261,7 @@ bool speculate_follow(struct speculate *s, size_t n)
 void speculate_guess(struct speculate *s, size_t n, size_t most)
 {
     s->n_guess = 0, s->extra = 0;
-    if (s->with_lookup || s->with_draft || s->heads.max)
+    if (s->with_lookup || s->with_draft || s->heads.max || s->given)
         s->n_guess = make_guesses(s, n, most, &s->extra);
 }
 
@@ -262,5 +280,6 @@ void speculate_stop(struct speculate *s)
 {
     s->with_lookup = s->with_draft = false;
     s->heads.max = 0;
+    s->given = NULL;
     s->n_guess = 0;
 }

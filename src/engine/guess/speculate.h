@@ -26,6 +26,8 @@ struct speculate {
     size_t n_guess, right; /* of the last trial, and how many of them came true */
     size_t row;            /* number of the first one's logit row, set by who evaluates them */
     double extra;          /* seconds that they took to make */
+    const tern_token *given; /* borrowed; text[given_from .. given_end) is said to be these; or NULL */
+    size_t given_from, given_end;
     enum guess_source { BY_LOOKUP, BY_DRAFT, BY_HEADS } by; /* and who made them */
 };
 
@@ -37,6 +39,10 @@ enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
                                 size_t n, struct tern_error *e);
 
 void speculate_close(struct speculate *s);
+
+/* What follows the n tokens of the text is said to be given[0 .. n_given): they are the guesses from now
+ * on, as many at a time as fit. */
+void speculate_give(struct speculate *s, const tern_token *given, size_t n_given, size_t n);
 
 /* The text is another one now, of n tokens. */
 void speculate_restart(struct speculate *s, size_t n);
