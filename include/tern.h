@@ -86,8 +86,8 @@ struct tern_model_params {
     unsigned load;   /* 0: mapped from the file; TERN_LOAD_COPY: copied to memory on huge pages by
                         all threads; | TERN_LOAD_LOCK: kept in memory; | TERN_LOAD_MTP: for guesses */
     /* May be NULL. Asked many times a second while tern_model_open copies or locks weights and while
-     * tern_model_check reads them, in the thread that calls. Non-zero ends that with
-     * TERN_CANCELLED. */
+     * tern_model_check reads them, and between the batches of tern_receipt_verify, in the thread that
+     * calls. Non-zero ends that with TERN_CANCELLED. */
     int (*stop)(void *arg);
     void *arg;
 };
@@ -710,6 +710,43 @@ void tern_text_close(tern_text *text); /* the sequence stays, perhaps without th
  * both models have the same tokens. Rows without text at the end of a vocabulary do not count. */
 enum tern_status tern_draft_check(const tern_model *model, const tern_model *draft,
                                   struct tern_error *e);
+
+/* ---- receipts: an answer that others can prove ----------------------------------------------- */
+
+/* A receipt states what the answer of a model was: which model, which prompt, which options, which tokens,
+ * and a hash of the logits. Whoever has the weights file can prove or refute it, on any machine, at the
+ * speed of a prompt. src/engine/RECEIPT.md is the protocol, and says what a receipt does not prove. */
+struct tern_receipt_params {
+    const tern_token *prompt; /* [n_prompt] all that was before the answer, from position 0 */
+    size_t n_prompt;
+    const tern_token *answer; /* [n_answer] as chosen, with forced tokens and the end token */
+    size_t n_answer;
+    /* The options that the answer was made with: sampler (NULL: the model's), stop, n_predict, ignore_end
+     * and no_force. The others have no part in it. The sampler has no mu and no constraint of its own. */
+    const struct tern_generate_params *generate;
+    const struct tern_constraint_params *constraint; /* what generate->constraint was made of; or NULL */
+    const struct tern_generate_result *result;       /* of an answer with generate->fingerprint */
+    enum tern_cache_type cache_type;
+};
+/* Writes a receipt, a JSON text of one line, to text[0 .. max). *n gets its full size. TERN_USAGE where
+ * there can be none: the context was shifted, or altered (tern_lab.h). */
+enum tern_status tern_receipt_write(const tern_model *model, const struct tern_receipt_params *params,
+                                    char *text, size_t max, size_t *n, struct tern_error *e);
+
+struct tern_receipt_verdict {
+    int holds;
+    size_t n_tokens;           /* of the answer, that are the model's own: all, or those before the first wrong */
+    size_t first_wrong;        /* index in the answer; SIZE_MAX: no token is wrong */
+    tern_token claimed, found; /* of first_wrong; -1: the text has ended there */
+    double seconds;            /* that the proof took */
+    char why[256];             /* one sentence where it does not hold; else "" */
+};
+/* Evaluates prompt and answer once, in a context of its own, and chooses every token again. TERN_OK: the
+ * verdict is found. TERN_BAD_FILE: this is not a receipt. TERN_USAGE: the receipt is of another model,
+ * arithmetic, tokenizer or chat template than `model` has now; e says of which. TERN_CANCELLED:
+ * tern_model_params.stop, which is asked between batches. */
+enum tern_status tern_receipt_verify(tern_model *model, const char *text, size_t n,
+                                     struct tern_receipt_verdict *verdict, struct tern_error *e);
 
 /* ---- files -------------------------------------------------------------------------------- */
 

@@ -98,6 +98,15 @@ static unsigned char find_stage(const char *text, size_t n)
     return 0;
 }
 
+const char *sampler_stage(size_t stage, size_t *n)
+{
+    const char *name = names;
+    while (--stage)
+        name = strchr(name, ';') + 1;
+    *n = strcspn(name, ";");
+    return name;
+}
+
 enum tern_status sampler_order(struct tern_sampler_params *p, const char *text,
                                struct tern_error *e)
 {

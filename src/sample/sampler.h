@@ -74,6 +74,9 @@ enum tern_status sampler_check(const struct tern_sampler_params *params, size_t 
 enum tern_status sampler_order(struct tern_sampler_params *params, const char *text,
                                struct tern_error *e);
 
+/* The name [n] of a stage, as sampler_order reads it; 1 <= stage < TERN_N_STAGES. Not NUL-terminated */
+const char *sampler_stage(size_t stage, size_t *n);
+
 /* The number of draw `draw` at token `index`: uniform in [0, 1), a multiple of 2^-24.
  *   z = mix(mix(mix(seed) + index) + draw), u = (z >> 40) / 2^24
  *   mix(z): z += 0x9e3779b97f4a7c15, then the finalizer of splitmix64 (Steele et al. 2014) */

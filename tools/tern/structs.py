@@ -210,6 +210,20 @@ class GenerateResult(ctypes.Structure):
     _fields_ += [("fingerprint", c_uint64), ("n_fingerprinted", c_uint64)]
 
 
+class ReceiptParams(ctypes.Structure):
+    """struct tern_receipt_params"""
+
+    _fields_ = [("prompt", POINTER(c_int32)), ("n_prompt", c_size_t), ("answer", POINTER(c_int32)), ("n_answer", c_size_t)]
+    _fields_ += [("generate", POINTER(GenerateParams)), ("constraint", c_void_p), ("result", POINTER(GenerateResult)), ("cache_type", c_int)]
+
+
+class ReceiptVerdict(ctypes.Structure):
+    """struct tern_receipt_verdict"""
+
+    _fields_ = [("holds", c_int), ("n_tokens", c_size_t), ("first_wrong", c_size_t), ("claimed", c_int32), ("found", c_int32)]
+    _fields_ += [("seconds", c_double), ("why", ctypes.c_char * 256)]
+
+
 class RawReport(ctypes.Structure):
     """struct tern_quantize_report"""
 
