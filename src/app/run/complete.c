@@ -8,8 +8,8 @@
 #include "app/cli/utf8.h"
 #include "app/cli/number.h"
 #include "app/cli/out.h"
-#include "app/run/constrain.h"
 #include "app/run/plan.h"
+#include "app/run/receipt_file.h"
 #include "app/run/resume.h"
 #include "app/cli/signals.h"
 #include "app/run/stats.h"
@@ -337,6 +337,7 @@ void complete_set(struct completion *g)
     p->logits_all = v[OPT_FINGERPRINT].given && v[OPT_FINGERPRINT].text;
     p->sampler = &g->sampler;
     p->no_force = v[OPT_NO_FORCE].given;
+    p->fingerprint = v[OPT_RECEIPT].given;
     p->stop = g->o->stop;
     p->n_stop = g->o->n_stop;
     g->stats.guesses = p->lookup || p->draft || p->mtp;
@@ -384,19 +385,19 @@ enum tern_status complete_open(struct completion *g, tern_model *model, const st
 enum tern_status complete_constrain(struct completion *g, const char *thought, size_t n,
                                     struct tern_error *e)
 {
-    if (g->constraint && g->thought == n)
+    if (g->constrain.constraint && g->thought == n)
         return TERN_OK;
-    tern_constraint_close(g->constraint);
+    constrain_close(&g->constrain);
     g->thought = n;
-    enum tern_status s = constrain_open(&g->constraint, g->model, g->o, thought, n, e);
-    g->p.constraint = g->constraint;
-    constrain_print(g->constraint, g->o);
+    enum tern_status s = constrain_open(&g->constrain, g->model, g->o, thought, n, e);
+    g->p.constraint = g->constrain.constraint;
+    constrain_print(g->constrain.constraint, g->o);
     return s;
 }
 
 void complete_close(struct completion *g)
 {
-    tern_constraint_close(g->constraint);
+    constrain_close(&g->constrain);
     token_report_close(&g->report);
     wrap_close(&g->wrap);
     plan_close(g->ctx);
@@ -421,20 +422,23 @@ enum tern_status complete_run(struct completion *g, const tern_token *tokens, si
     g->p.n_tokens = n - g->stats.n_held;
     if (g->o->value[OPT_KEEP].integer < 0)
         g->p.keep = (uint32_t)n;
-    int64_t room = room_for_session(g, n);
-    bool full = room >= 0 && (g->p.n_predict < 0 || g->p.n_predict > room);
+    int64_t room = room_for_session(g, n), wanted = g->p.n_predict;
+    bool full = room >= 0 && (wanted < 0 || wanted > room);
     if (full)
         g->p.n_predict = room;
     signals_hold(g->o->value[OPT_SESSION].given); /* a shift is finished first, else all is lost */
     enum tern_status s = tern_generate(g->ctx, &g->p, &g->stats.result, e);
     signals_hold(false);
+    g->p.n_predict = wanted;
     if (full && g->stats.result.reason == TERN_STOP_LENGTH)
         g->stats.result.reason = TERN_STOP_CONTEXT;
     bool line = !g->end_text || g->end_text(g->p.arg);
     (void)wrap_end(&g->wrap);
     out_write("\n", line && !g->report.is_json);
     g->stats.total_seconds = stopwatch_now() - g->stats.start;
-    return s ? s : tern_numeric_status(g->ctx, e);
+    if (!s)
+        s = tern_numeric_status(g->ctx, e);
+    return s || !g->o->value[OPT_RECEIPT].given ? s : receipt_file_write(g, tokens, n, e);
 }
 
 enum tern_status complete_end(struct completion *g, enum tern_status s, struct tern_error *e)

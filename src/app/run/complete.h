@@ -4,6 +4,7 @@
 #define RUN_COMPLETE_H
 
 #include "app/cli/wrap.h"
+#include "app/run/constrain.h"
 #include "app/run/run_options.h"
 #include "app/run/token_report.h"
 #include "app/run/stats.h"
@@ -15,8 +16,8 @@ struct completion {
     tern_context *ctx;
     struct tern_sampler_params sampler;
     struct tern_generate_params p;
-    tern_constraint *constraint; /* owned; NULL: the text is free */
-    size_t thought;              /* bytes of what ends the thought before it, or 0 */
+    struct constrain constrain;
+    size_t thought; /* bytes of what ends the thought before the constraint, or 0 */
     struct run_stats stats;
     struct token_report report;
     struct wrap wrap; /* of answers; without wrap_open nothing is wrapped */

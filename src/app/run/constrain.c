@@ -85,36 +85,41 @@ static void set_tools(struct tern_constraint_params *p, const struct run_options
                                                 : TERN_CHAT_THINK;
 }
 
-enum tern_status constrain_open(tern_constraint **out, const tern_model *model,
+enum tern_status constrain_open(struct constrain *out, const tern_model *model,
                                 const struct run_options *o, const char *thought, size_t n,
                                 struct tern_error *e)
 {
     const struct option_value *budget = &o->value[OPT_CONSTRAINT_BUDGET];
-    struct tern_constraint_params p = {
-        .flags = flags_of(o), .trigger = thought, .trigger_bytes = n};
+    struct tern_constraint_params *p = &out->params;
     enum tern_status s = TERN_OK;
     enum run_option id;
-    char *file = NULL;
-    *out = NULL;
-    if (!find_kind(o, &id, &p.kind))
+    *out = (struct constrain){
+        .params = {.flags = flags_of(o), .trigger = thought, .trigger_bytes = n}};
+    if (!find_kind(o, &id, &p->kind))
         return TERN_OK;
-    p.text = o->value[id].text, p.bytes = p.text ? strlen(p.text) : 0;
+    p->text = o->value[id].text, p->bytes = p->text ? strlen(p->text) : 0;
     if (id == OPT_TOOLS)
-        set_tools(&p, o);
-    if (p.trigger_bytes)
-        p.flags |= TERN_CONSTRAINT_MUST_TRIGGER;
+        set_tools(p, o);
+    if (p->trigger_bytes)
+        p->flags |= TERN_CONSTRAINT_MUST_TRIGGER;
     if (budget->given) {
-        p.max_bytes = (size_t)budget->integer * MIB;
-        p.max_steps = (uint64_t)budget->integer * STEPS / BUDGET;
+        p->max_bytes = (size_t)budget->integer * MIB;
+        p->max_steps = (uint64_t)budget->integer * STEPS / BUDGET;
     }
     if (id == OPT_JSON_SCHEMA_FILE || id == OPT_GRAMMAR || id == OPT_TOOLS) {
-        s = files_take(p.text, &file, &p.bytes, e);
-        p.text = file;
+        s = files_take(p->text, &out->file, &p->bytes, e);
+        p->text = out->file;
     }
-    if (!s && (s = tern_constraint_open(out, model, &p, e)) && o->value[OPT_JSONL].given)
+    if (!s && (s = tern_constraint_open(&out->constraint, model, p, e)) && o->value[OPT_JSONL].given)
         report(s, e);
-    free(file);
     return s;
+}
+
+void constrain_close(struct constrain *c)
+{
+    tern_constraint_close(c->constraint);
+    free(c->file);
+    *c = (struct constrain){0};
 }
 
 void constrain_print(const tern_constraint *c, const struct run_options *o)

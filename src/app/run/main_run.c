@@ -12,6 +12,7 @@
 #include "app/run/info.h"
 #include "app/cli/perplexity.h"
 #include "app/run/plan.h"
+#include "app/run/receipt_file.h"
 #include "app/run/run_options.h"
 
 #include <math.h>
@@ -117,6 +118,8 @@ static enum tern_status do_job(tern_model *model, struct run_options *o, double 
         return info_selftest(model, e);
     case OPT_SEAL_VALUE:
         return info_seal(model, e);
+    case OPT_VERIFY_RECEIPT:
+        return receipt_file_verify(model, o, e);
     default:
         return (chat_loop_wanted(model, o) ? chat_loop_run : complete_prompt)(model, o,
                                                                               load_seconds, e);

@@ -266,6 +266,10 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
     [OPT_SEAL_VALUE] = {.names = "seal-value",
                         .kind = JOB,
                         .help = "print the fingerprint that this file's seal must have"},
+    [OPT_VERIFY_RECEIPT] = {.names = "verify-receipt",
+                            .kind = JOB,
+                            .value = "FILE",
+                            .help = "prove or refute that the model gave the answer of this receipt"},
 
     [OPT_JSONL] = {.title = "Reports",
                    .names = "jsonl",
@@ -282,6 +286,11 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
                          .value = "all",
                          .help = "print a hash of the logits, to compare runs bit by bit; all: "
                                  "include the prompt"},
+    [OPT_RECEIPT] = {.names = "receipt",
+                     .kind = TEXT,
+                     .value = "FILE",
+                     .help = "write a receipt of the answer, which --verify-receipt can prove; of a chat: "
+                             "of the last answer"},
 
     [OPT_CACHE_TYPE] = {.title = "Memory and speed",
                         .names = "cache-type",
