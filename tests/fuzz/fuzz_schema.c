@@ -66,7 +66,7 @@ static void check(const struct shapes *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { BYTES = 4 << 20 };
-    struct budget b = {BYTES, 300000, false}, jb = {1 << 20, 100000, false};
+    struct budget b = {BYTES, 300000, false, false}, jb = {1 << 20, 100000, false, false};
     struct schema_notes notes = {0};
     struct shapes s;
     struct json j;

@@ -12,7 +12,7 @@
 
 static struct budget budget(void)
 {
-    return (struct budget){4 << 20, 10000000, false};
+    return (struct budget){4 << 20, 10000000, false, false};
 }
 
 /* Instances stand one a line. */
@@ -229,7 +229,7 @@ START_TEST(bombs)
     };
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         for (int one = 0; one < 2; one++) {
-            struct budget b = {4 << 20, 2000000, false};
+            struct budget b = {4 << 20, 2000000, false, false};
             struct shapes s;
             strcpy(text, one ? "{\"oneOf\":[true" : "{\"allOf\":[true");
             for (int i = 0; i < 40; i++) {

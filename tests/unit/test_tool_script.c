@@ -148,7 +148,7 @@ static const struct spelling spelling = {
 
 START_TEST(answers_with_calls)
 {
-    struct budget budget = {256 << 20, 1000 * 1000 * 1000, false};
+    struct budget budget = {256 << 20, 1000 * 1000 * 1000, false, false};
     struct keywriter keys;
     struct chat *c = tool_family_open(&tool_families[cases[_i].family], &keys);
     const struct tool_script_params p = {.tools = cases[_i].tools,
