@@ -37,7 +37,7 @@ extern "C" {
 #define TERN_ARITH 1        /* revision of the canonical arithmetic (README, "Exact") */
 #define TERN_FORMAT_MAJOR 1 /* weights file: another major is refused, any minor is read */
 #define TERN_FORMAT_MINOR 0
-#define TERN_MAX_LOGITS 32 /* logit rows that one batch may ask for */
+#define TERN_DEFAULT_LOGITS 32 /* tern_context_params.n_logits where that is 0 */
 
 typedef int32_t tern_token;
 typedef struct tern_model tern_model;
@@ -292,7 +292,8 @@ struct tern_context_params {
     uint32_t n_batch; /* rows per batch; 0: 512 */
     uint32_t n_seqs;  /* sequences 0 .. n_seqs - 1; 0: 1 */
     enum tern_cache_type cache_type;
-    int fingerprint; /* hash every row of logits (tern_fingerprint) */
+    int fingerprint;   /* hash every row of logits (tern_fingerprint) */
+    uint32_t n_logits; /* rows with logits per batch, at most n_batch; 0: TERN_DEFAULT_LOGITS */
     uint64_t prefix_bytes; /* memory for texts that later sequences may begin with
                             * (tern_prefix_find); 0: none */
 };
@@ -306,6 +307,7 @@ struct tern_memory {
     int fingerprint;
     uint64_t states;      /* of `cache`: of recurrent layers, and their */
     uint32_t n_snapshots; /* snapshots, to which tern_seq_keep goes back */
+    uint32_t n_logits;
     uint64_t prefix;      /* of `cache`: what the store of prefixes takes, at most prefix_bytes */
 };
 
@@ -329,7 +331,7 @@ tern_model *tern_context_model(const tern_context *ctx);
 
 /* Adds a row to the batch being built. Its position is the length of the sequence plus the rows of
  * the sequence already added. The rows of a sequence must be neighbours. A row that does not fit is
- * refused, and the batch stays as it was: context full, batch full, more than TERN_MAX_LOGITS rows
+ * refused, and the batch stays as it was: context full, batch full, more than n_logits rows
  * with logits, invalid token. */
 enum tern_status tern_batch_add(tern_context *ctx, uint32_t seq, tern_token token, unsigned flags,
                                 struct tern_error *e);

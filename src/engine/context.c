@@ -65,11 +65,15 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
     if ((s = memory_plan_check(m->model, plan, e)) ||
         (s = cache_open(&c->cache, m->model, &size, e)) ||
         (s = prefix_open(&c->prefixes, &c->cache, e)) ||
-        (s = state_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch, e)))
+        (s = state_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch,
+                        plan->n_logits, e)))
         return s;
     if ((s = open_sequences(c, e)))
         return s;
     xxh64_init(&c->hash, 0);
+    c->logit_position = calloc(plan->n_logits, sizeof *c->logit_position);
+    if (!c->logit_position)
+        return error_memory(e, "the rows of logits", plan->n_logits * sizeof *c->logit_position);
     if (m->model->rope_limit && !(c->again = calloc(plan->n_batch, sizeof *c->again)))
         return error_memory(e, "the rows of a batch", plan->n_batch * sizeof *c->again);
     return open_samplers(c, e);
@@ -118,6 +122,7 @@ void tern_context_close(tern_context *c)
     free(c->n_again);
     free(c->in_use);
     free(c->again);
+    free(c->logit_position);
     free(c);
 }
 
@@ -151,9 +156,9 @@ static enum tern_status check_row(const struct tern_context *c, uint32_t seq, te
     if (c->pending[seq] && f->rows[f->n - 1].seq != seq)
         return error_set(e, TERN_USAGE, "the rows of sequence %u are not neighbours in the batch",
                          seq);
-    if ((flags & TERN_ROW_LOGITS) && c->n_logit_rows == TERN_MAX_LOGITS)
-        return error_set(e, TERN_LIMIT, "more than %d rows of a batch ask for logits",
-                         TERN_MAX_LOGITS);
+    if ((flags & TERN_ROW_LOGITS) && c->n_logit_rows == c->memory.n_logits)
+        return error_set(e, TERN_LIMIT, "more than %u rows of a batch ask for logits",
+                         c->memory.n_logits);
     if (flags & TERN_ROW_HIDDEN && c->model->model->n_mtp)
         return error_set(e, TERN_USAGE,
                          "a model that was opened with the layer that guesses (MTP) gives no hidden "

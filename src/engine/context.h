@@ -34,7 +34,7 @@ struct tern_context {
     uint32_t n_logit_rows;       /* of the batch being built */
     bool on_trial;               /* some rows of the last batch are */
     uint32_t first_seen, n_seen; /* logit rows of the last batch that can be seen */
-    uint64_t logit_position[TERN_MAX_LOGITS];
+    uint64_t *logit_position;    /* [n_logits] */
     struct xxh64 hash;
     uint64_t hashed_rows;
 };

@@ -22,7 +22,7 @@ static enum tern_status measure(const struct tern_model *m, struct tern_memory *
     enum tern_status s = cache_bytes(m->model, &size, &taken, e);
     p->cache = taken.bytes, p->states = taken.states, p->prefix = taken.prefix;
     p->n_snapshots = (uint32_t)taken.n_snapshots;
-    p->batch = state_bytes(m->model, p->n_ctx, p->n_batch, pool_threads(m->pool));
+    p->batch = state_bytes(m->model, p->n_ctx, p->n_batch, p->n_logits, pool_threads(m->pool));
     if (!size_add(p->cache, p->batch, sum))
         *sum = UINT64_MAX;
     return s;
@@ -62,7 +62,7 @@ enum tern_status memory_plan_check(const struct model *m, const struct tern_memo
                          "a context of %u positions, batch %u and %u sequences was asked for, at "
                          "most %d, %d and %d are possible",
                          p->n_ctx, p->n_batch, p->n_seqs, MAX_CTX, MAX_BATCH, MAX_SEQS);
-    if (!p->n_ctx || !p->n_batch || !p->n_seqs)
+    if (!p->n_ctx || !p->n_batch || !p->n_seqs || !p->n_logits || p->n_logits > p->n_batch)
         return error_set(e, TERN_USAGE, "the plan of the context was not made");
     return TERN_OK;
 }
@@ -97,10 +97,13 @@ enum tern_status tern_context_plan(const tern_model *m, const struct tern_contex
         .cache_type = p->cache_type,
         .fingerprint = p->fingerprint,
         .prefix = p->prefix_bytes,
+        .n_logits = p->n_logits ? p->n_logits : TERN_DEFAULT_LOGITS,
     };
     rows = (uint64_t)plan->n_ctx * plan->n_seqs;
     if (plan->n_batch > rows)
         plan->n_batch = (uint32_t)rows;
+    if (plan->n_logits > plan->n_batch)
+        plan->n_logits = plan->n_batch;
     enum tern_status s = memory_plan_check(m->model, plan, e);
     if (!s)
         s = measure(m, plan, &sum, e);

@@ -53,7 +53,7 @@ static void plan_reading(struct tern_text *t, struct room *room)
 
 static void plan(struct tern_context *c, tern_text *const *texts, size_t n, size_t prompt_rows)
 {
-    struct room room = {c->memory.n_batch, TERN_MAX_LOGITS};
+    struct room room = {c->memory.n_batch, c->memory.n_logits};
     plan_growing(texts, n, &room);
     struct tern_text *t = texts[0];
     if (n == 1 && t->guesses && t->phase == TEXT_GROWS && text_wanted(t) == 1)
@@ -217,11 +217,10 @@ static enum tern_status alone(struct tern_context *c, tern_text *const *texts, s
 static enum tern_status check_texts(tern_text *const *texts, size_t n, struct tern_error *e)
 {
     struct tern_context *c = texts[0]->ctx;
-    size_t most = least(c->memory.n_batch, TERN_MAX_LOGITS);
+    size_t most = c->memory.n_logits;
     if (n > most)
         return error_set(e, TERN_USAGE,
-                         "a step of %zu texts was asked for: the context has room for %zu (n_batch, "
-                         "n_logits)",
+                         "a step of %zu texts was asked for: the context has room for %zu (n_logits)",
                          n, most);
     c->n_steps++;
     for (size_t i = 0; i < n; i++) {

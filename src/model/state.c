@@ -141,7 +141,7 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
     f->join = arena_take(a, m->n_mtp * n * f->join_stride, size);
     f->rope_cos = arena_take(a, m->n_ropes * n * f->rope_stride, size);
     f->rope_sin = arena_take(a, m->n_ropes * n * f->rope_stride, size);
-    f->logits = arena_take(a, TERN_MAX_LOGITS * f->vocab_stride, size);
+    f->logits = arena_take(a, f->most_logits * f->vocab_stride, size);
     attention_take(&f->attention, a, m, n_ctx, n);
     experts_take(&f->experts, a, m, n, f->dim_stride);
     plain_take(&f->plain, a, m);
@@ -150,9 +150,10 @@ static void layout(struct forward *f, struct arena *a, size_t n_ctx, int n_threa
         take_scratch(a, f->scratch ? &f->scratch[t] : NULL, f, &max);
 }
 
-uint64_t state_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads)
+uint64_t state_bytes(const struct model *m, size_t n_ctx, size_t n_batch, size_t n_logits,
+                     int n_threads)
 {
-    struct forward f = {.model = m, .n_batch = n_batch};
+    struct forward f = {.model = m, .n_batch = n_batch, .most_logits = n_logits};
     struct arena a = {0};
     layout(&f, &a, n_ctx, n_threads);
     return a.bad ? UINT64_MAX : a.used;
@@ -160,10 +161,14 @@ uint64_t state_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_
 
 enum tern_status state_open(struct forward *f, const struct model *m, const struct kernels *k,
                             struct pool *pool, struct cache *cache, size_t n_batch,
-                            struct tern_error *e)
+                            size_t n_logits, struct tern_error *e)
 {
-    *f = (struct forward){
-        .model = m, .kernels = k, .pool = pool, .cache = cache, .n_batch = n_batch};
+    *f = (struct forward){.model = m,
+                          .kernels = k,
+                          .pool = pool,
+                          .cache = cache,
+                          .n_batch = n_batch,
+                          .most_logits = n_logits};
     layout(f, &f->arena, cache->n_ctx, pool_threads(pool));
     enum tern_status s = arena_open(&f->arena, "the batch (try a smaller batch)", e);
     if (!s)

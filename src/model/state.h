@@ -66,7 +66,7 @@ struct forward {
     const struct kernels *kernels;
     struct pool *pool;
     struct cache *cache;
-    size_t n_batch;
+    size_t n_batch, most_logits;
     struct profile *profile; /* borrowed; NULL: nobody measures */
 
     struct row *rows; /* [n_batch] */
@@ -92,7 +92,7 @@ struct forward {
     struct act_buffer ffn;  /* [n_batch, hidden] input of the down projection */
     float *gate, *up; /* [n_batch, ffn.stride] what ffn was made of, if somebody watches; or NULL */
     float *rope_cos, *rope_sin; /* [n_ropes, n_batch, rope_stride] */
-    float *logits;              /* [TERN_MAX_LOGITS, vocab_stride] */
+    float *logits;              /* [most_logits, vocab_stride] */
     size_t mix_stride, conv_stride, decay_stride, number_stride, join_stride;
     size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride, ple_stride;
     size_t gate_floats;
@@ -145,11 +145,12 @@ static inline void mark_bad(struct forward *f, size_t l, enum bad_step step)
 }
 
 /* Bytes that state_open would take; UINT64_MAX when that does not fit. */
-uint64_t state_bytes(const struct model *m, size_t n_ctx, size_t n_batch, int n_threads);
+uint64_t state_bytes(const struct model *m, size_t n_ctx, size_t n_batch, size_t n_logits,
+                     int n_threads);
 
 enum tern_status state_open(struct forward *f, const struct model *m, const struct kernels *k,
                             struct pool *pool, struct cache *cache, size_t n_batch,
-                            struct tern_error *e);
+                            size_t n_logits, struct tern_error *e);
 void state_close(struct forward *f);
 
 /* Shows the state to who watches, if anybody does. `layer` is n_layers before the first layer

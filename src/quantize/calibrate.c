@@ -351,7 +351,7 @@ static enum tern_status open_parts(struct calibration *c, struct tern_error *e)
     struct cache_size size = {TERN_CACHE_F32, n, n, 1, 0};
     enum tern_status s = cache_open(&c->cache, m, &size, e);
     if (!s)
-        s = state_open(&c->forward, m, c->kernels, c->pool, &c->cache, n, e);
+        s = state_open(&c->forward, m, c->kernels, c->pool, &c->cache, n, 0, e);
     if (!s)
         s = gram_scratch_open(&c->scratch, n, k, pool_threads(c->pool), e);
     if (!s)

@@ -126,11 +126,11 @@ static void check_row(const struct run *r, size_t i, size_t position)
         differ(r, "position", position);
 }
 
-/* A long chunk asks for the logits of some rows only, TERN_MAX_LOGITS at most: the first ones,
+/* A long chunk asks for the logits of some rows only, TERN_DEFAULT_LOGITS at most: the first ones,
  * which follow a cut, the last, and some between. */
 static bool wants_logits(size_t at, size_t from, size_t to)
 {
-    return to - from <= TERN_MAX_LOGITS || at < from + TAIL || at % 20 == 19 || at == to - 1;
+    return to - from <= TERN_DEFAULT_LOGITS || at < from + TAIL || at % 20 == 19 || at == to - 1;
 }
 
 /* Evaluates positions from .. to - 1 of the sequence in one batch, and checks what it gives. */

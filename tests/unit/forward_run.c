@@ -53,8 +53,8 @@ void run_add(const struct run *r, uint32_t seq, tern_token token, unsigned flags
 
 void run_feed(const struct run *r, uint32_t seq, const tern_token *ids, size_t n, logits_rows out)
 {
-    for (size_t at = 0; at < n; at += TERN_MAX_LOGITS) {
-        size_t end = at + TERN_MAX_LOGITS < n ? at + TERN_MAX_LOGITS : n;
+    for (size_t at = 0; at < n; at += TERN_DEFAULT_LOGITS) {
+        size_t end = at + TERN_DEFAULT_LOGITS < n ? at + TERN_DEFAULT_LOGITS : n;
         for (size_t i = at; i < end; i++)
             run_add(r, seq, ids[i], TERN_ROW_LOGITS);
         ck_assert_int_eq(tern_forward(r->ctx), TERN_OK);

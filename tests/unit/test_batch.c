@@ -104,7 +104,7 @@ START_TEST(test_refused_rows)
     run_feed_fresh(&r, ids, 40, one);
     tern_seq_keep(r.ctx, 0, 0);
     for (size_t i = 0; i < 40; i++)
-        run_add(&r, 0, ids[i], i < TERN_MAX_LOGITS ? TERN_ROW_LOGITS : 0);
+        run_add(&r, 0, ids[i], i < TERN_DEFAULT_LOGITS ? TERN_ROW_LOGITS : 0);
     refused(&r, 0, ids[0], TERN_ROW_LOGITS, TERN_LIMIT, "32");
     refused(&r, 3, 0, 0, TERN_USAGE, "sequence 3");
     refused(&r, 0, -1, 0, TERN_USAGE, "-1");
@@ -117,8 +117,8 @@ START_TEST(test_refused_rows)
     ck_assert_int_eq(tern_forward(r.ctx), TERN_OK);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 0), 40);
     ck_assert_uint_eq(tern_seq_length(r.ctx, 1), BATCH - 40);
-    ck_assert_uint_eq(tern_n_logits(r.ctx), TERN_MAX_LOGITS);
-    for (size_t i = 0; i < TERN_MAX_LOGITS; i++)
+    ck_assert_uint_eq(tern_n_logits(r.ctx), TERN_DEFAULT_LOGITS);
+    for (size_t i = 0; i < TERN_DEFAULT_LOGITS; i++)
         ck_assert(run_same(tern_logits(r.ctx, i), one[i]));
     run_close(&r);
 }

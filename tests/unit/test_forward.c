@@ -220,7 +220,7 @@ START_TEST(test_pieces_of_a_prompt)
     struct tern_context_params cp = {.n_ctx = CTX, .n_batch = MAX, .cache_type = TERN_CACHE_F32};
     ck_assert_msg(!tern_context_open(&r.ctx, r.model, &cp, &e), "%s", e.text);
     for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
-        size_t n = lengths[k], first = n - TERN_MAX_LOGITS;
+        size_t n = lengths[k], first = n - TERN_DEFAULT_LOGITS;
         tern_seq_keep(r.ctx, 0, 0);
         for (size_t i = 0; i < n; i++)
             run_add(&r, 0, ids[i], i < first ? 0 : TERN_ROW_LOGITS);

@@ -142,7 +142,7 @@ static void feed(tern_context *ctx, const tern_token *tokens, size_t from, size_
     tern_context_memory(ctx, &plan);
     for (size_t i = from; i < to; i++) {
         ck_assert(!tern_batch_add(ctx, 0, tokens[i], logits ? TERN_ROW_LOGITS : 0, NULL));
-        if (++n == plan.n_batch || n == TERN_MAX_LOGITS || i + 1 == to)
+        if (++n == plan.n_batch || n == TERN_DEFAULT_LOGITS || i + 1 == to)
             n = 0, ck_assert(!tern_forward(ctx));
     }
 }

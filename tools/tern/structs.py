@@ -3,7 +3,7 @@
 import ctypes
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_ubyte, c_uint, c_uint32, c_uint64, c_void_p
 
-ROWS = 32  # TERN_MAX_LOGITS
+ROWS = 32  # TERN_DEFAULT_LOGITS
 WANTS_LOGITS, WANTS_HIDDEN = 1, 2  # flags of a batch row
 ADD_SPECIAL, PARSE_SPECIAL = 1, 2
 CHAT_GENERATE, CHAT_THINK, CHAT_NO_THINK = 1, 2, 4
@@ -90,7 +90,7 @@ class ContextParams(ctypes.Structure):
     """struct tern_context_params"""
 
     _fields_ = [(name, c_uint32) for name in ("n_ctx", "n_batch", "n_seqs")]
-    _fields_ += [("cache_type", c_int), ("fingerprint", c_int), ("prefix_bytes", c_uint64)]
+    _fields_ += [("cache_type", c_int), ("fingerprint", c_int), ("n_logits", c_uint32), ("prefix_bytes", c_uint64)]
 
 
 class Memory(ctypes.Structure):
@@ -99,7 +99,7 @@ class Memory(ctypes.Structure):
     _fields_ = [(name, c_uint64) for name in ("weights", "cache", "batch", "available")]
     _fields_ += [(name, c_uint32) for name in ("n_ctx", "n_batch", "n_seqs")]
     _fields_ += [("reduced", c_int), ("cache_type", c_int), ("fingerprint", c_int)]
-    _fields_ += [("states", c_uint64), ("n_snapshots", c_uint32), ("prefix", c_uint64)]
+    _fields_ += [("states", c_uint64), ("n_snapshots", c_uint32), ("n_logits", c_uint32), ("prefix", c_uint64)]
 
     @property
     def total(self) -> int:

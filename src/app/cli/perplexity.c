@@ -25,8 +25,7 @@ static enum tern_status score(const struct perplexity_job *job, struct perplexit
     tern_seq_expect(job->ctx, 0, (uint32_t)n - 1);
     for (size_t i = 0; i + 1 < n;) {
         size_t scored = 0;
-        for (size_t rows = 0; i + 1 < n && rows < plan.n_batch && scored < TERN_MAX_LOGITS;
-             rows++) {
+        for (size_t rows = 0; i + 1 < n && rows < plan.n_batch && scored < plan.n_logits; rows++) {
             unsigned flags = i >= first ? TERN_ROW_LOGITS : 0;
             enum tern_status s = tern_batch_add(job->ctx, 0, tokens[i], flags, e);
             if (s)

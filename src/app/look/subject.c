@@ -410,7 +410,7 @@ enum tern_status subject_run(struct subject *s, subject_logits_fn fn, void *arg,
     size_t total = subject_length(s), from = 0;
     enum tern_status status = TERN_OK;
     tern_context_memory(s->ctx, &plan);
-    size_t step = fn && plan.n_batch > TERN_MAX_LOGITS ? TERN_MAX_LOGITS : plan.n_batch;
+    size_t step = fn ? plan.n_logits : plan.n_batch;
     s->n = s->n_prompt;
     while (!status && from < total) {
         if (from == s->n) {

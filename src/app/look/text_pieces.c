@@ -38,7 +38,7 @@ enum tern_status text_pieces_run(struct subject *s, const tern_token *tokens, si
     double sum = 0;
     size_t count = 0, step;
     tern_context_memory(s->ctx, &plan);
-    step = nll && plan.n_batch > TERN_MAX_LOGITS ? TERN_MAX_LOGITS : plan.n_batch;
+    step = nll ? plan.n_logits : plan.n_batch;
     for (size_t at = has_bos, end; !status; at = end) {
         end = n - at < window - has_bos ? n : at + window - has_bos;
         (void)tern_seq_keep(s->ctx, 0, 0);

@@ -329,7 +329,7 @@ void complete_set(struct completion *g)
     p->n_predict = v[OPT_N_PREDICT].given ? v[OPT_N_PREDICT].integer : -1;
     p->ignore_end = v[OPT_IGNORE_EOS].given;
     if (v[OPT_LOOKUP].given)
-        p->lookup = v[OPT_LOOKUP].text ? (uint32_t)v[OPT_LOOKUP].integer : TERN_MAX_LOGITS - 1;
+        p->lookup = v[OPT_LOOKUP].text ? (uint32_t)v[OPT_LOOKUP].integer : UINT32_MAX;
     if (v[OPT_MTP].given)
         p->mtp = v[OPT_MTP].text ? (uint32_t)v[OPT_MTP].integer : MTP;
     p->shift = v[OPT_CONTEXT_SHIFT].given;

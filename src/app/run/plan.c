@@ -31,10 +31,11 @@ static void say(const tern_model *model, const struct run_options *o,
     if (o->value[OPT_VERBOSE].given) {
         if (!draft)
             fprintf(stderr, "machine: %s, %s\n", info.cpu, info.threads_why);
-        fprintf(stderr, "%s: weights %s, cache %s for %u positions, batch %s; available %s\n",
+        fprintf(stderr, "%s: weights %s, cache %s for %u positions, batch %s (%u rows, %u with "
+                "logits); available %s\n",
                 draft ? "draft" : "memory", number_bytes(plan->weights, a, sizeof a),
                 number_bytes(plan->cache, b, sizeof b), plan->n_ctx,
-                number_bytes(plan->batch, c, sizeof c), d);
+                number_bytes(plan->batch, c, sizeof c), plan->n_batch, plan->n_logits, d);
         if (plan->states)
             fprintf(stderr, "states: %s of the cache, %u snapshots\n",
                     number_bytes(plan->states, a, sizeof a), plan->n_snapshots);

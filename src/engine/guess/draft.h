@@ -5,12 +5,13 @@
 #define GUESS_DRAFT_H
 
 #include "engine/context.h"
+#include "engine/guess/pace.h"
 
 struct draft {
     struct tern_context *ctx; /* borrowed. NULL: there is none */
     uint32_t seq;             /* of ctx */
     size_t fed;               /* tokens of the text that it holds now */
-    tern_token guess[TERN_MAX_LOGITS];
+    tern_token guess[GUESSES_MOST];
     size_t n_guess; /* the last guesses, for text[fed ...); all but the last are held too */
     float chance;   /* that a guess is right */
     unsigned seen;

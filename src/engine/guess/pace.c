@@ -45,7 +45,7 @@ static float cost_of(const struct pace *p, size_t rows)
         return 1;
     while (low > 1 && p->cost[low] <= 0)
         low--;
-    while (high < TERN_MAX_LOGITS && p->cost[high] <= 0)
+    while (high < GUESSES_MOST + 1 && p->cost[high] <= 0)
         high++;
     float from = low > 1 ? p->cost[low] : 1;
     if (low == rows)
@@ -106,7 +106,7 @@ float pace_price(const struct pace *p, size_t m, float each)
 
 void pace_pass(struct pace *p)
 {
-    for (size_t i = 2; i <= TERN_MAX_LOGITS; i++)
+    for (size_t i = 2; i <= GUESSES_MOST + 1; i++)
         if (p->cost[i] > 0)
             p->cost[i] += (1 - p->cost[i]) * FORGET;
 }

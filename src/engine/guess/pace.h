@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tern.h"
+enum { GUESSES_MOST = 31 }; /* of a batch */
 
 struct pace {
     double base; /* seconds of a step of one row */
     unsigned n_base;
-    float cost[TERN_MAX_LOGITS + 1]; /* [rows] of a step, in base; 0: never measured, */
-    bool warm[TERN_MAX_LOGITS + 1];  /* or once, when it touched memory for the first time */
+    float cost[GUESSES_MOST + 2]; /* [rows] of a step, in base; 0: never measured, */
+    bool warm[GUESSES_MOST + 2];  /* or once, when it touched memory for the first time */
     size_t largest;                  /* rows measured so far; a trial has at most twice as many */
     float spent;                     /* by the last step on trial, in base */
     float credit;    /* what steps on trial may still lose, in base: a small share of the text, and

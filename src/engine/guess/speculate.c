@@ -6,7 +6,6 @@
 #include "base/clock.h"
 
 enum {
-    MOST = TERN_MAX_LOGITS - 1, /* guesses in a batch, beside the token itself */
     DRAFT_MAX = 16
 };
 
@@ -69,8 +68,8 @@ static size_t most_guesses(const struct speculate *s, size_t most)
 {
     const struct tern_memory *plan = &s->ctx->memory;
     size_t used = tern_seq_length(s->ctx, s->p->seq) + 1;
-    if (most > MOST)
-        most = MOST;
+    if (most > GUESSES_MOST)
+        most = GUESSES_MOST;
     if (most > plan->n_ctx - used)
         most = plan->n_ctx - used;
     size_t limit = s->ctx->model->model->rope_limit; /* not beyond it in one batch: see settle() */
@@ -85,7 +84,7 @@ static size_t most_guesses(const struct speculate *s, size_t most)
  * behind each token that would be chosen, as a text asks it. */
 static size_t cut_bound(const struct speculate *s, size_t n)
 {
-    tern_token forced[MOST];
+    tern_token forced[GUESSES_MOST];
     size_t i = 0, at = 0, n_forced = 0;
     for (; i < n && !tern_constraint_is_over(s->state); i++) {
         if ((at < n_forced && s->guess[i] != forced[at]) ||
@@ -94,7 +93,7 @@ static size_t cut_bound(const struct speculate *s, size_t n)
         if (at < n_forced)
             at++;
         else if (at = n_forced = 0, !s->p->no_force)
-            (void)tern_constraint_forced(s->state, forced, MOST, &n_forced, NULL);
+            (void)tern_constraint_forced(s->state, forced, GUESSES_MOST, &n_forced, NULL);
     }
     (void)tern_constraint_rollback(s->state, i);
     return i;
@@ -112,7 +111,7 @@ static size_t cut(const struct speculate *s, size_t n)
 
 static size_t choose_lookup(struct speculate *s, size_t most, float *gain)
 {
-    float chance[MOST];
+    float chance[GUESSES_MOST];
     *gain = 1;
     if (!s->with_lookup)
         return 0;
@@ -127,12 +126,12 @@ static size_t choose_lookup(struct speculate *s, size_t most, float *gain)
 static size_t choose_draft(struct speculate *s, size_t n, size_t most, float *gain)
 {
     struct draft *d = &s->draft;
-    float chance[MOST];
+    float chance[GUESSES_MOST];
     size_t max = s->p->draft_max ? s->p->draft_max : DRAFT_MAX;
     *gain = 1;
     if (!s->with_draft || s->pace.base <= 0)
         return 0;
-    for (size_t i = 0; i < MOST; i++)
+    for (size_t i = 0; i < GUESSES_MOST; i++)
         chance[i] = d->chance;
     size_t m = pace_choose(&s->pace, chance, most < max ? most : max,
                            (float)(d->each / s->pace.base), gain);

@@ -22,7 +22,7 @@ struct speculate {
     struct draft draft;
     struct heads heads;
     struct pace pace;
-    tern_token guess[TERN_MAX_LOGITS];
+    tern_token guess[GUESSES_MOST];
     size_t n_guess, right; /* of the last trial, and how many of them came true */
     size_t row;            /* number of the first one's logit row, set by who evaluates them */
     double extra;          /* seconds that they took to make */

@@ -26,7 +26,7 @@ enum tern_status lens_run(struct tern_context *c, const float *x, size_t n_rows,
     struct forward f = c->forward;
     struct model m = *f.model;
     struct arena arena = {0};
-    size_t most = min_size(min_size(n_rows, TERN_MAX_LOGITS), f.n_batch);
+    size_t most = min_size(n_rows, f.most_logits);
     arena_take(&arena, most * f.vocab_stride, sizeof *f.logits);
     enum tern_status s = arena_open(&arena, "the rows of logits", e);
     if (s)

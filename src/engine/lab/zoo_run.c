@@ -182,7 +182,8 @@ static enum tern_status open_own(struct own *o, const struct tern_zoo *z, struct
     struct cache_size size = {TERN_CACHE_F32, z->n_keys, z->n_keys, 1, 0};
     (void)((s = kernels_init(&o->kernels, NULL, e)) || (s = pool_open(&o->pool, 1, e)) ||
            (s = cache_open(&o->cache, &o->model, &size, e)) ||
-           (s = state_open(&o->forward, &o->model, &o->kernels, o->pool, &o->cache, z->n_rows, e)));
+           (s = state_open(&o->forward, &o->model, &o->kernels, o->pool, &o->cache, z->n_rows, 0,
+                           e)));
     return s;
 }
 
