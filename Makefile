@@ -79,7 +79,8 @@ PAGE_OBJ := $(patsubst %/,$(BUILD)/%_strings.o,$(wildcard $(APP_DIRS:%=%page/)))
 objects_of = $(filter $(BUILD)/src/app/$(1)/%,$(PROGRAM_OBJ) $(PAGE_OBJ))
 CLI_LIB := $(BUILD)/src/app/libcli.a
 
-SUITES := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+# Those of serve's own files need its libraries, too.
+SUITES := $(filter-out $(if $(HAS_SERVE),,test_serve_%),$(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c)))
 PROGS := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/prog_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(filter-out %/fuzz_main.c,$(wildcard tests/fuzz/fuzz_*.c)))
 # Parts of a program that tests run.
@@ -119,7 +120,7 @@ FLAGS_OF_FILE = $(filter-out $(if $(OWN_LEVELS),,-O%),\
 		$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<)) \
 	$(if $(filter tests/%,$<),-Itests/support,-Wconversion) \
 	$(if $(OWN_LEVELS),$(if $(filter $(GUARDED),$<),-fstack-protector-strong)) \
-	$(if $(filter src/app/serve/%,$<),$(SERVE_CFLAGS)) \
+	$(if $(filter src/app/serve/% tests/unit/test_serve_%,$<),$(SERVE_CFLAGS)) \
 	$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check))
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
@@ -181,7 +182,8 @@ $(BUILD)/tests/libsupport.a: $(SUPPORT_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(TESTED_LIB): $(addprefix $(BUILD)/src/app/run/,conversation.o resume.o)
+$(TESTED_LIB): $(addprefix $(BUILD)/src/app/run/,conversation.o resume.o) \
+		$(filter-out %/main_serve.o,$(filter %.o,$(call objects_of,serve)))
 	$(SAY) AR $@
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -199,7 +201,8 @@ $(SUITES:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o \
 		$(UNIT_LIB) $(SUPPORT_LIB) $(TESTED_LIB) $(CLI_LIB) \
 		$(BUILD)/libtern.a
 	$(SAY) LINK $@
-	$(Q)$(LINK) $(call ldflags_of,tests/unit/$*.c) $^ $$(pkg-config --libs check) -lm -o $@
+	$(Q)$(LINK) $(call ldflags_of,tests/unit/$*.c) $^ $$(pkg-config --libs check) \
+		$(if $(filter test_serve_%,$*),$(SERVE_LIBS)) -lm -o $@
 
 $(PROGS:%=$(BUILD)/tests/%): $(BUILD)/tests/%: $(BUILD)/tests/prog/%.o $(SUPPORT_LIB) \
 		$(BUILD)/libtern.a
