@@ -23,7 +23,8 @@ void compiled_release(struct compiled *c); /* NULL is fine */
 
 /* ---- for the scheduler */
 struct compiled_store;
-struct compiled_store *compiled_store_open(const tern_model *model); /* NULL: no memory */
+struct compiled_store *compiled_store_open(const tern_model *model, size_t max_bytes,
+                                           uint64_t max_steps); /* NULL: no memory */
 void compiled_store_close(struct compiled_store *s); /* before the model; when all shares are released */
 
 #endif

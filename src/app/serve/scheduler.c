@@ -1,81 +1,101 @@
-/* The thread that runs the model: a stub that only loads it. */
+/* The thread that runs the model: see scheduler.h. What it does in a turn is in batches.c. */
 #include "app/serve/scheduler.h"
 
-#include "app/serve/serve_options.h"
-
-#include <pthread.h>
 #include <stdlib.h>
 
-struct scheduler {
-    struct server *server;
-    pthread_t thread;
-    void (*loaded)(void *arg);
-    void *arg;
-    struct tern_error error;
-};
+#include "app/cli/parser.h"
+#include "app/serve/batches.h"
+#include "app/serve/load.h"
+#include "app/serve/saved_prefixes.h"
+
+/* False: the thread shall end. *stop: what runs and waits shall end. */
+static bool wait_for_work(struct scheduler *s, bool *stop)
+{
+    pthread_mutex_lock(&s->lock);
+    while (!s->ending && !s->stopping && !batches_have_work(s))
+        pthread_cond_wait(&s->changed, &s->lock);
+    bool more = !s->ending;
+    *stop = s->stopping || s->ending;
+    s->stopping = false;
+    pthread_mutex_unlock(&s->lock);
+    return more;
+}
 
 static void *run(void *arg)
 {
-    struct scheduler *c = arg;
-    struct tern_model_params params = {.n_threads =
-                                           (int)serve_number(c->server->options, SERVE_THREADS)};
-    if (!tern_model_open(&c->server->model, c->server->options->model, &params, &c->error)) {
-        tern_model_info(c->server->model, &c->server->info);
-        c->server->loaded = true;
+    struct scheduler *s = arg;
+    bool stop, is_loaded = !load_all(s, &s->error);
+    s->server->loaded = is_loaded;
+    s->loaded(s->arg);
+    for (bool more = is_loaded; more;) {
+        more = wait_for_work(s, &stop);
+        if (stop)
+            batches_end_all(s);
+        else
+            batches_turn(s);
     }
-    c->loaded(c->arg);
+    if (is_loaded)
+        saved_prefixes_save(s);
     return NULL;
 }
 
-enum tern_status scheduler_open(struct scheduler **out, struct server *s, void (*loaded)(void *arg),
-                                void *arg, struct tern_error *e)
+enum tern_status scheduler_open(struct scheduler **out, struct server *server,
+                                void (*loaded)(void *arg), void *arg, struct tern_error *e)
 {
-    struct scheduler *c = calloc(1, sizeof *c);
-    *out = c;
-    if (!c)
+    struct scheduler *s = *out = calloc(1, sizeof *s);
+    if (!s)
         return parser_no_memory(e);
-    *c = (struct scheduler){.server = s, .loaded = loaded, .arg = arg};
-    if (pthread_create(&c->thread, NULL, run, c)) {
-        free(c);
-        *out = NULL;
-        return parser_no_memory(e);
-    }
-    return TERN_OK;
+    *s = (struct scheduler){.server = server, .loaded = loaded, .arg = arg, .cache_fd = {-1, -1}};
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    if (!pthread_create(&s->thread, NULL, run, s))
+        return TERN_OK;
+    s->has_ended = true;
+    scheduler_close(s);
+    *out = NULL;
+    return parser_no_memory(e);
 }
 
-enum tern_status scheduler_status(const struct scheduler *c, struct tern_error *e)
+enum tern_status scheduler_status(const struct scheduler *s, struct tern_error *e)
 {
-    *e = c->error;
+    *e = s->error;
     return e->code;
 }
 
-void scheduler_stop(struct scheduler *c, bool now)
+void scheduler_stop(struct scheduler *s, bool now)
 {
-    (void)c, (void)now;
+    pthread_mutex_lock(&s->lock);
+    s->draining = true;
+    s->stopping = s->stopping || now;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
 }
 
-size_t scheduler_n_jobs(struct scheduler *c)
+size_t scheduler_n_jobs(struct scheduler *s)
 {
-    (void)c;
-    return 0;
+    pthread_mutex_lock(&s->lock);
+    size_t n = s->n_running + s->n_waiting;
+    pthread_mutex_unlock(&s->lock);
+    return n;
 }
 
-void scheduler_close(struct scheduler *c)
+struct compiled_store *scheduler_compiled(struct scheduler *s)
 {
-    if (!c)
+    return s->compiled;
+}
+
+void scheduler_close(struct scheduler *s)
+{
+    if (!s)
         return;
-    pthread_join(c->thread, NULL);
-    tern_model_close(c->server->model);
-    free(c);
-}
-
-json_t *scheduler_slots(struct scheduler *c)
-{
-    (void)c;
-    return json_array();
-}
-
-void scheduler_metrics(struct scheduler *c, struct growing_text *t)
-{
-    (void)c, (void)t;
+    pthread_mutex_lock(&s->lock);
+    s->draining = s->ending = true;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (!s->has_ended)
+        pthread_join(s->thread, NULL);
+    load_close(s);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
 }

@@ -21,6 +21,8 @@ size_t scheduler_n_jobs(struct scheduler *c); /* that run or wait */
 /* Ends the thread; closes context and model. NULL is allowed. */
 void scheduler_close(struct scheduler *c);
 
+struct compiled_store *scheduler_compiled(struct scheduler *c); /* compiled.h */
+
 /* For /slots: an array, without any text of a prompt. For /metrics: lines of Prometheus. */
 json_t *scheduler_slots(struct scheduler *c);
 void scheduler_metrics(struct scheduler *c, struct growing_text *t);

@@ -78,8 +78,8 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                          .min = 0,
                          .max = 1 << 24,
                          .value = "MIB",
-                         .help = "memory for beginnings that later requests may share; default: an "
-                                 "eighth of what is free"},
+                         .help = "memory for beginnings that later requests may share; default: a "
+                                 "quarter of what is free"},
     [SERVE_CACHE_DIR] = {.names = "cache-dir",
                          .kind = TEXT,
                          .value = "DIR",
@@ -160,7 +160,7 @@ const int64_t serve_defaults[N_SERVE_OPTIONS] = {
     [SERVE_PARALLEL] = 4,
     [SERVE_N_PREDICT] = -1,
     [SERVE_BATCH_SIZE] = 512,
-    [SERVE_CACHE_RAM] = -1, /* scheduler.c decides */
+    [SERVE_CACHE_RAM] = -1, /* load.c decides */
     [SERVE_DRAFT_MAX] = 16,
     [SERVE_PING] = 15,
     [SERVE_DRAIN] = 30,
