@@ -269,7 +269,8 @@ enum tern_status tern_answer_open(tern_answer **out, const tern_model *model,
                                   const struct tern_answer_params *params, struct tern_error *e);
 void tern_answer_close(tern_answer *a);
 /* A token of the answer, or a piece of its text with special tokens spelled out. Tokens are better: what
- * the model only spelled like a special token is then not taken for one. Do not mix. */
+ * the model only spelled like a special token is then not taken for one. Text behind tokens has no
+ * special tokens, such as a part of a token that a stop string cut; no token may follow text. */
 enum tern_status tern_answer_push(tern_answer *a, tern_token token, struct tern_error *e);
 enum tern_status tern_answer_push_text(tern_answer *a, const char *text, size_t n,
                                        struct tern_error *e);

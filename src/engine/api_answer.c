@@ -38,7 +38,7 @@ static enum tern_status open_parser(tern_answer *a, bool marked, struct tern_err
     if (a->parser)
         return a->params.marked == marked
                    ? TERN_OK
-                   : error_set(e, TERN_USAGE, "an answer takes tokens or text, not both");
+                   : error_set(e, TERN_USAGE, "no token may follow the text of an answer");
     a->params.marked = marked;
     return answer_parser_open(&a->parser, a->model->chat, &a->params, e);
 }
@@ -96,7 +96,10 @@ enum tern_status tern_answer_push(tern_answer *a, tern_token token, struct tern_
 enum tern_status tern_answer_push_text(tern_answer *a, const char *text, size_t n,
                                        struct tern_error *e)
 {
-    enum tern_status s = open_parser(a, false, e);
+    size_t pending;
+    enum tern_status s = a->parser ? TERN_OK : open_parser(a, false, e);
+    if (a->params.marked)
+        (void)decoder_finish(a->decoder, &pending); /* the text has what the last token began */
     return s ? s : answer_parser_push(a->parser, text, n, e);
 }
 
