@@ -6,8 +6,7 @@
  * - Neighbours of one role join, with an empty line between. A conversation that begins with the
  *   assistant, or has no user's text at all, gets an empty text of the user before it.
  * - A result goes to the call with its id, else to the first call before it that has none. A result
- *   without a call becomes text of the user; a call without a result gets an empty one, unless it is
- *   the last thing said.
+ *   without a call becomes text of the user; a call without a result gets an empty one.
  * - Arguments that are no JSON object become one: {"arguments": "what was there"}.
  * - Ids that the template cannot write are replaced by its own kind, 9 digits.
  * - If the template knows no tools, or no calls without tools, calls and results become text.

@@ -230,6 +230,6 @@ void fields_unknown(const struct fields *f, char *text)
         put_path(path, sizeof path, f->place, name);
         clean(path);
         if (n + strlen(path) + 3 <= FIELDS_TEXT_MAX)
-            sprintf(text + n, "%s%s", n ? ", " : "", path);
+            snprintf(text + n, FIELDS_TEXT_MAX - n, "%s%s", n ? ", " : "", path);
     }
 }
