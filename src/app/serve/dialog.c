@@ -14,7 +14,7 @@ struct dialog *dialog_open(void)
     return calloc(1, sizeof(struct dialog));
 }
 
-static void close_turn(struct turn *t)
+static void close_speech(struct speech *t)
 {
     growing_text_close(&t->text);
     growing_text_close(&t->thought);
@@ -33,8 +33,8 @@ void dialog_close(struct dialog *d)
     if (!d)
         return;
     for (size_t i = 0; i < d->n; i++)
-        close_turn(&d->turns[i]);
-    free(d->turns);
+        close_speech(&d->said[i]);
+    free(d->said);
     growing_text_close(&d->system);
     free(d->tools);
     free(d);
@@ -49,19 +49,19 @@ void dialog_join(struct growing_text *to, const char *text, size_t n)
     growing_text_add(to, text, n);
 }
 
-static struct turn *add(struct dialog *d, enum turn_role role, const char *text, size_t n)
+static struct speech *add(struct dialog *d, enum speech_role role, const char *text, size_t n)
 {
     if (d->n == d->room) {
         size_t room = 2 * d->room + 8;
-        struct turn *more = realloc(d->turns, room * sizeof *more);
+        struct speech *more = realloc(d->said, room * sizeof *more);
         if (!more) {
             d->failed = true;
             return NULL;
         }
-        d->turns = more, d->room = room;
+        d->said = more, d->room = room;
     }
-    struct turn *t = &d->turns[d->n++];
-    *t = (struct turn){.role = role};
+    struct speech *t = &d->said[d->n++];
+    *t = (struct speech){.role = role};
     growing_text_add(&t->text, text, n);
     d->failed |= t->text.failed;
     return t;
@@ -84,13 +84,13 @@ void dialog_system(struct dialog *d, const char *text, size_t n)
 
 void dialog_user(struct dialog *d, const char *text, size_t n)
 {
-    (void)add(d, TURN_USER, text, n);
+    (void)add(d, SPEECH_USER, text, n);
 }
 
 void dialog_assistant(struct dialog *d, const char *text, size_t n, const char *thought,
                       size_t n_thought)
 {
-    struct turn *t = add(d, TURN_ASSISTANT, text, n);
+    struct speech *t = add(d, SPEECH_ASSISTANT, text, n);
     if (t && thought)
         growing_text_add(&t->thought, thought, n_thought);
     d->failed |= t && t->thought.failed;
@@ -135,24 +135,24 @@ static char *make_arguments(struct dialog *d, const char *text, size_t n)
 void dialog_call(struct dialog *d, const char *id, const char *name, const char *arguments,
                  size_t n)
 {
-    struct turn *t = d->n ? &d->turns[d->n - 1] : NULL;
-    if (!t || t->role != TURN_ASSISTANT)
-        t = add(d, TURN_ASSISTANT, "", 0);
-    struct turn_call *more = t ? realloc(t->calls, (t->n_calls + 1) * sizeof *more) : NULL;
+    struct speech *t = d->n ? &d->said[d->n - 1] : NULL;
+    if (!t || t->role != SPEECH_ASSISTANT)
+        t = add(d, SPEECH_ASSISTANT, "", 0);
+    struct speech_call *more = t ? realloc(t->calls, (t->n_calls + 1) * sizeof *more) : NULL;
     if (!more) {
         d->failed = true;
         return;
     }
     t->calls = more;
-    t->calls[t->n_calls++] = (struct turn_call){.id = copy(d, id),
-                                                .name = make_name(d, name),
-                                                .arguments = make_arguments(d, arguments, n),
-                                                .number = d->n_calls++};
+    t->calls[t->n_calls++] = (struct speech_call){.id = copy(d, id),
+                                                  .name = make_name(d, name),
+                                                  .arguments = make_arguments(d, arguments, n),
+                                                  .number = d->n_calls++};
 }
 
 void dialog_result(struct dialog *d, const char *id, const char *name, const char *text, size_t n)
 {
-    struct turn *t = add(d, TURN_RESULT, text, n);
+    struct speech *t = add(d, SPEECH_RESULT, text, n);
     if (t)
         t->id = copy(d, id), t->name = copy(d, name);
 }

@@ -94,7 +94,7 @@ static void let_answer(struct composed *c)
 }
 
 void dialog_put_answer(struct growing_text *out, const struct tern_chat_info *info,
-                       const struct turn *t)
+                       const struct speech *t)
 {
     if (t->thought.n && info->thought_begin_bytes) {
         growing_text_add(out, info->thought_begin, info->thought_begin_bytes);
@@ -116,7 +116,7 @@ static bool same_id(const char *a, const char *b)
 
 /* The call of turn t that a result with this id answers, and no other result does; or n_calls. NULL: the
  * first. */
-static size_t find_call(const struct turn *t, const char *id)
+static size_t find_call(const struct speech *t, const char *id)
 {
     size_t k = 0;
     while (k < t->n_calls && (t->calls[k].answered || (id && !same_id(t->calls[k].id, id))))
@@ -127,12 +127,12 @@ static size_t find_call(const struct turn *t, const char *id)
 /* Gives result r to a call: the nearest before it with its id; or else one of the last calls before it. */
 static void match_result(struct dialog *d, size_t r, bool by_id)
 {
-    struct turn *t = &d->turns[r];
-    for (size_t at = r; at-- > 0 && t->call_turn == SIZE_MAX;) {
-        struct turn *calls = &d->turns[at];
+    struct speech *t = &d->said[r];
+    for (size_t at = r; at-- > 0 && t->call_speech == SIZE_MAX;) {
+        struct speech *calls = &d->said[at];
         size_t k = find_call(calls, by_id ? t->id : NULL);
         if (k < calls->n_calls)
-            t->call_turn = at, t->call = k, calls->calls[k].answered = true;
+            t->call_speech = at, t->call = k, calls->calls[k].answered = true;
         else if (!by_id && calls->n_calls)
             return;
     }
@@ -141,14 +141,14 @@ static void match_result(struct dialog *d, size_t r, bool by_id)
 static void match_results(struct dialog *d)
 {
     for (size_t i = 0; i < d->n; i++) {
-        d->turns[i].call_turn = SIZE_MAX;
-        for (size_t k = 0; k < d->turns[i].n_calls; k++)
-            d->turns[i].calls[k].answered = false;
+        d->said[i].call_speech = SIZE_MAX;
+        for (size_t k = 0; k < d->said[i].n_calls; k++)
+            d->said[i].calls[k].answered = false;
     }
     for (int by_id = 1; by_id >= 0; by_id--)
         for (size_t i = 0; i < d->n; i++)
-            if (d->turns[i].role == TURN_RESULT && d->turns[i].call_turn == SIZE_MAX &&
-                (d->turns[i].id || !by_id))
+            if (d->said[i].role == SPEECH_RESULT && d->said[i].call_speech == SIZE_MAX &&
+                (d->said[i].id || !by_id))
                 match_result(d, i, by_id);
 }
 
@@ -161,7 +161,7 @@ static bool is_id(const char *id)
     return n && n <= 128 && !id[n];
 }
 
-static const char *id_of(struct composed *c, const struct turn_call *call, unsigned form)
+static const char *id_of(struct composed *c, const struct speech_call *call, unsigned form)
 {
     if (!(form & COMPOSE_NUMBERS) && is_id(call->id))
         return call->id;
@@ -171,7 +171,7 @@ static const char *id_of(struct composed *c, const struct turn_call *call, unsig
     return id;
 }
 
-static void add_calls(struct composed *c, const struct turn *t, unsigned form)
+static void add_calls(struct composed *c, const struct speech *t, unsigned form)
 {
     struct tern_chat_message *m = &c->list[c->n - 1];
     struct tern_call *calls = take(c, t->n_calls * sizeof *calls);
@@ -184,7 +184,8 @@ static void add_calls(struct composed *c, const struct turn *t, unsigned form)
     m->calls = calls, m->n_calls = calls ? t->n_calls : 0;
 }
 
-static void add_result(struct composed *c, const struct tern_call *call, const struct turn *result)
+static void add_result(struct composed *c, const struct tern_call *call,
+                       const struct speech *result)
 {
     struct tern_chat_message *m = push(c, "tool");
     if (!m)
@@ -203,9 +204,9 @@ static void add_results(const struct dialog *d, struct composed *c, size_t at)
     if (!answered)
         return;
     for (size_t i = at + 1; i < d->n; i++)
-        if (d->turns[i].role == TURN_RESULT && d->turns[i].call_turn == at) {
-            answered[d->turns[i].call] = true;
-            add_result(c, &calls[d->turns[i].call], &d->turns[i]);
+        if (d->said[i].role == SPEECH_RESULT && d->said[i].call_speech == at) {
+            answered[d->said[i].call] = true;
+            add_result(c, &calls[d->said[i].call], &d->said[i]);
         }
     for (size_t i = 0; i < n; i++)
         if (!answered[i])
@@ -213,7 +214,7 @@ static void add_results(const struct dialog *d, struct composed *c, size_t at)
 }
 
 /* {"name": "f", "arguments": {...}}, a line each */
-static void say_calls(struct composed *c, const struct turn *t)
+static void say_calls(struct composed *c, const struct speech *t)
 {
     struct growing_text *out = &c->texts[c->n - 1];
     for (size_t i = 0; i < t->n_calls; i++) {
@@ -233,7 +234,7 @@ static void say_calls(struct composed *c, const struct turn *t)
 static void add_assistant(const struct dialog *d, const struct tern_chat_info *info, unsigned form,
                           size_t at, struct composed *c)
 {
-    const struct turn *t = &d->turns[at];
+    const struct speech *t = &d->said[at];
     struct growing_text whole = {0};
     let_answer(c);
     dialog_put_answer(&whole, info, t);
@@ -251,13 +252,13 @@ static void add_assistant(const struct dialog *d, const struct tern_chat_info *i
         add_results(d, c, at);
 }
 
-static void add_turn(const struct dialog *d, const struct tern_chat_info *info, unsigned form,
-                     size_t at, struct composed *c)
+static void add_speech(const struct dialog *d, const struct tern_chat_info *info, unsigned form,
+                       size_t at, struct composed *c)
 {
-    const struct turn *t = &d->turns[at];
-    if (t->role == TURN_ASSISTANT)
+    const struct speech *t = &d->said[at];
+    if (t->role == SPEECH_ASSISTANT)
         add_assistant(d, info, form, at, c);
-    else if (t->role == TURN_USER || form & COMPOSE_PLAIN || t->call_turn == SIZE_MAX)
+    else if (t->role == SPEECH_USER || form & COMPOSE_PLAIN || t->call_speech == SIZE_MAX)
         say(c, "user", t->text.p, t->text.n);
 }
 
@@ -295,7 +296,7 @@ bool compose(struct dialog *d, const struct tern_chat_info *info, unsigned form,
     if (d->has_system && !(form & COMPOSE_NO_SYSTEM))
         say(c, "system", d->system.p, d->system.n);
     for (size_t i = 0; i < n && !c->failed; i++)
-        add_turn(d, info, form, i, c);
+        add_speech(d, info, form, i, c);
     bool asks = last_is(c, "user") || last_is(c, "tool");
     if (!asks && (form & COMPOSE_ASK || !last_is(c, "assistant")))
         say(c, "user", "", 0);
@@ -334,10 +335,10 @@ static bool add_mark(struct prefill *p, const tern_model *model, const char *bef
 
 bool prefill_open(struct prefill *p, const struct dialog *d, const tern_model *model, bool wanted)
 {
-    const struct turn *t = d->n ? &d->turns[d->n - 1] : NULL;
+    const struct speech *t = d->n ? &d->said[d->n - 1] : NULL;
     struct tern_chat_info info;
     char none[1];
-    if (!wanted || !t || t->role != TURN_ASSISTANT || t->n_calls || !dialog_info(model, &info))
+    if (!wanted || !t || t->role != SPEECH_ASSISTANT || t->n_calls || !dialog_info(model, &info))
         return true;
     p->is_there = true;
     bool thought = t->thought.n && info.thought_begin_bytes, ok = true;

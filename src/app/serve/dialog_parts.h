@@ -7,26 +7,26 @@
 #include "app/cli/growing_text.h"
 #include "app/serve/dialog.h"
 
-enum turn_role { TURN_USER, TURN_ASSISTANT, TURN_RESULT };
+enum speech_role { SPEECH_USER, SPEECH_ASSISTANT, SPEECH_RESULT };
 
-struct turn_call {
+struct speech_call {
     char *id, *name, *arguments; /* owned; id, arguments: perhaps NULL */
     size_t number;               /* in the conversation */
     bool answered;               /* while composing: a result has been found */
 };
 
-struct turn { /* as it was said; all is owned */
-    enum turn_role role;
+struct speech { /* as it was said; all is owned */
+    enum speech_role role;
     struct growing_text text, thought;
-    struct turn_call *calls; /* [n_calls] of an assistant */
+    struct speech_call *calls; /* [n_calls] of an assistant */
     size_t n_calls;
     char *id, *name; /* of a result; perhaps NULL */
     /* while composing: of a result, place of its call's turn, or SIZE_MAX; and the call there */
-    size_t call_turn, call;
+    size_t call_speech, call;
 };
 
 struct dialog {
-    struct turn *turns; /* [n] of [room] */
+    struct speech *said; /* [n] of [room] */
     size_t n, room;
     struct growing_text system;
     bool has_system;
@@ -79,6 +79,6 @@ bool prefill_open(struct prefill *p, const struct dialog *d, const tern_model *m
 
 /* An answer with its thought, as the model writes it: begin, thought, end, text. */
 void dialog_put_answer(struct growing_text *out, const struct tern_chat_info *info,
-                       const struct turn *t);
+                       const struct speech *t);
 
 #endif

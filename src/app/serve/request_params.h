@@ -52,10 +52,9 @@ bool request_params_stop(struct request_params *p, struct fields *f, const char 
 /* The text with which the model's chat template ends an answer, where it has no token for that. */
 bool request_params_chat_stop(struct request_params *p, const tern_model *model);
 
-/* The i-th choice of a request: seed + i. Fills r, except prompt, kind and constraint, with copies. */
+/* The i-th choice of a request: seed + i. Fills r, except kind, prompt and constraint, with copies. After
+ * an error r is freed by job_request_free, too. */
 bool request_params_job(const struct request_params *p, uint64_t i, uint64_t client,
                         struct job_request *r, struct fault *f);
-/* Frees what r owns, for one that was not submitted. */
-void request_params_drop(struct job_request *r);
 
 #endif
