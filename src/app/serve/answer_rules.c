@@ -72,10 +72,11 @@ static bool find_tools(struct server *s, const struct answer_rules *r, struct co
 static bool find_format(struct server *s, const struct answer_rules *r, struct compiled **out,
                         struct fault *f)
 {
-    static const enum tern_constraint_kind kinds[] = {
-        [FORMAT_JSON] = TERN_CONSTRAINT_JSON,   [FORMAT_SCHEMA] = TERN_CONSTRAINT_SCHEMA,
-        [FORMAT_REGEX] = TERN_CONSTRAINT_REGEX, [FORMAT_GRAMMAR] = TERN_CONSTRAINT_GRAMMAR,
-        [FORMAT_CHOICE] = TERN_CONSTRAINT_CHOICE};
+    static const enum tern_constraint_kind kinds[] = {[FORMAT_JSON] = TERN_CONSTRAINT_JSON,
+                                                      [FORMAT_SCHEMA] = TERN_CONSTRAINT_SCHEMA,
+                                                      [FORMAT_REGEX] = TERN_CONSTRAINT_REGEX,
+                                                      [FORMAT_GRAMMAR] = TERN_CONSTRAINT_GRAMMAR,
+                                                      [FORMAT_CHOICE] = TERN_CONSTRAINT_CHOICE};
     struct tern_chat_info info;
     struct tern_constraint_params p = {.kind = kinds[r->format], .text = r->text, .bytes = r->n};
     if (r->goes_on) {
@@ -107,10 +108,11 @@ bool answer_rules_find(struct server *s, const struct answer_rules *r, struct co
         return false;
     }
     if (r->format != FORMAT_TEXT && r->tools && !is(r->tool_choice, "none")) {
-        fault_set(f, 400, NULL, NULL, r->format_field,
-                  "%s cannot be enforced in an answer that may call tools; send no tools, or \"none\" "
-                  "as %s",
-                  r->format_field, r->choice_field);
+        fault_set(
+            f, 400, NULL, NULL, r->format_field,
+            "%s cannot be enforced in an answer that may call tools; send no tools, or \"none\" "
+            "as %s",
+            r->format_field, r->choice_field);
         return false;
     }
     if (r->format != FORMAT_TEXT)

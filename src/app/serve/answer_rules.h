@@ -11,9 +11,16 @@
 
 struct server;
 
-enum answer_format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SCHEMA, FORMAT_REGEX, FORMAT_GRAMMAR, FORMAT_CHOICE };
+enum answer_format {
+    FORMAT_TEXT,
+    FORMAT_JSON,
+    FORMAT_SCHEMA,
+    FORMAT_REGEX,
+    FORMAT_GRAMMAR,
+    FORMAT_CHOICE
+};
 
-struct answer_rules { /* zeroed: a free text without calls */
+struct answer_rules {  /* zeroed: a free text without calls */
     const char *tools; /* [n_tools] dialog_tools_text of the tools that may be called, or NULL */
     size_t n_tools;
     const char *tool_choice; /* NULL or "auto", "none", "required", or a function's name */
