@@ -1,0 +1,15 @@
+/* `tools` and `tool_choice` of /v1/responses. */
+#ifndef SERVE_RESPONSES_TOOLS_H
+#define SERVE_RESPONSES_TOOLS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "app/serve/fields.h"
+#include "app/serve/turn.h"
+
+/* Functions go to the dialog, the choice to the rules, both to `echo`, the response. Tools of other types
+ * are skipped and named in t->ignored: Codex sends web_search, namespaces and custom ones unasked. */
+bool responses_tools_read(struct turn *t, const struct server *s, struct fields *f, json_t *echo);
+
+#endif
