@@ -41,39 +41,7 @@ bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
     return dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f);
 }
 
-/* ---- a turn on its way ---------------------------------------------------------------------- */
-
-struct running {
-    const struct turn_writer *writer;
-    void *arg;
-    struct answer_stream *parts;
-    struct job *job;
-};
-
-static void advance(void *arg, struct exchange *x)
-{
-    struct running *r = arg;
-    struct answer_part part;
-    while (answer_stream_next(r->parts, r->job, &part))
-        r->writer->part(r->arg, x, &part);
-}
-
-static void ping(void *arg, struct exchange *x)
-{
-    struct running *r = arg;
-    r->writer->ping(r->arg, x);
-}
-
-static void closed(void *arg)
-{
-    struct running *r = arg;
-    job_close(r->job);
-    answer_stream_close(r->parts);
-    r->writer->close(r->arg);
-    free(r);
-}
-
-static const struct exchange_waiter waiter = {advance, ping, closed};
+/* ---- jobs ---------------------------------------------------------------------------------- */
 
 static bool out_of_memory(struct fault *f)
 {
@@ -92,33 +60,37 @@ static void set_tools(struct turn *t, const struct server *s, char **owned)
     }
 }
 
-/* The job of the turn, which takes over the prompt. */
-static struct job *submit(struct turn *t, struct server *s, struct exchange *x, struct fault *f)
+/* A share of the constraint, or NULL */
+static bool find_rules(struct turn *t, struct server *s, char *ignored, struct compiled **out,
+                       struct fault *f)
 {
-    struct job_request request = {0};
     char *owned = NULL;
     set_tools(t, s, &owned);
     t->rules.chat_flags = t->prompt.chat_flags;
     t->rules.goes_on = t->prompt.n_said > 0;
-    bool ok =
-        answer_rules_find(s, &t->rules, &request.constraint, t->ignored, sizeof t->ignored, f);
+    bool ok = answer_rules_find(s, &t->rules, out, ignored, FIELDS_TEXT_MAX, f);
     free(owned);
-    struct compiled *constraint = request.constraint;
-    if (ok)
-        ok = request_params_job(&t->params, 0, exchange_client(x), &request, f);
-    request.constraint = constraint;
-    if (!ok) {
-        compiled_release(constraint);
-        return NULL;
-    }
-    request.kind = JOB_TEXT;
-    request.prompt = t->prompt.tokens, request.n_prompt = t->prompt.n;
-    t->prompt.tokens = NULL;
-    return job_submit(s->scheduler, &request, exchange_wake, x, f);
+    return ok;
 }
 
-static struct answer_stream *open_parts(const struct turn *t, const struct server *s,
-                                        struct fault *f)
+/* The job of the i-th answer */
+static bool make_job(struct turn *t, struct server *s, uint64_t i, uint64_t client,
+                     struct job_request *job, struct fault *f)
+{
+    char again[FIELDS_TEXT_MAX] = ""; /* what is ignored is the same for all */
+    *job = (struct job_request){.kind = JOB_TEXT};
+    if (!request_params_job(&t->params, i, client, job, f) ||
+        !find_rules(t, s, i ? again : t->ignored, &job->constraint, f))
+        return false;
+    if (!(job->prompt = malloc((t->prompt.n + 1) * sizeof *job->prompt)))
+        return out_of_memory(f);
+    memcpy(job->prompt, t->prompt.tokens, t->prompt.n * sizeof *job->prompt);
+    job->n_prompt = t->prompt.n;
+    return true;
+}
+
+static bool add_jobs(struct turn *t, struct choices *all, struct server *s, struct exchange *x,
+                     struct fault *f)
 {
     struct answer_stream_params p = {.prompt = t->prompt.tokens,
                                      .n_prompt = t->prompt.n,
@@ -126,26 +98,29 @@ static struct answer_stream *open_parts(const struct turn *t, const struct serve
                                      .chat_flags = t->prompt.chat_flags,
                                      .first_call = dialog_n_calls(t->dialog),
                                      .ignore_end = t->params.ignore_end};
+    bool ok = true;
     p.tools = dialog_tools_text(t->dialog, s->model, &p.n_tools);
-    return answer_stream_open(s->model, &p, f);
+    for (size_t i = 0; ok && i < (t->n ? t->n : 1); i++) {
+        struct job_request job;
+        if ((ok = make_job(t, s, i, exchange_client(x), &job, f)))
+            ok = choices_add(all, s, x, &p, &job, f);
+        else
+            job_request_free(&job);
+    }
+    return ok;
 }
 
-bool turn_begin(struct turn *t, struct server *s, struct exchange *x, const struct turn_writer *w,
-                void *arg, struct fault *f)
+bool turn_begin(struct turn *t, struct server *s, struct exchange *x,
+                const struct choices_writer *w, void *arg, struct fault *f)
 {
-    struct running *r = calloc(1, sizeof *r);
-    if (!r)
+    struct choices *all = choices_open(w, arg);
+    if (!all)
         return out_of_memory(f);
-    r->writer = w, r->arg = arg;
-    if (!(r->parts = open_parts(t, s, f)) || !(r->job = submit(t, s, x, f))) {
-        answer_stream_close(r->parts);
-        free(r);
+    if (!add_jobs(t, all, s, x, f)) {
+        choices_close(all);
         return false;
     }
-    if (t->ignored[0]) {
-        exchange_add_header(x, "x-tern-ignored", t->ignored);
-        exchange_log(x, " ignored=\"%s\"", t->ignored);
-    }
-    exchange_wait(x, &waiter, r);
+    choices_ignored(x, t->ignored);
+    choices_begin(all, x);
     return true;
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "app/serve/answer_rules.h"
-#include "app/serve/answer_stream.h"
+#include "app/serve/choices.h"
 #include "app/serve/dialog.h"
 #include "app/serve/exchange.h"
 #include "app/serve/request_params.h"
@@ -21,6 +21,7 @@ struct turn { /* zeroed, then filled by who reads the request; turn_close frees 
     json_t
         *callable; /* of the tools, those that may be called, in OpenAI's form; owned. NULL: all */
     unsigned chat_flags; /* TERN_CHAT_THINK, TERN_CHAT_NO_THINK or 0 */
+    size_t n;            /* answers; 0: 1 */
     bool prefill;        /* a last message of the assistant is the beginning of the answer */
     char ignored[FIELDS_TEXT_MAX]; /* fields and parts without effect, for the header and the log */
     /* turn_prepare */
@@ -40,15 +41,9 @@ void turn_close(struct turn *t);
 /* Makes the prompt. */
 bool turn_prepare(struct turn *t, const struct server *s, struct fault *f);
 
-struct turn_writer { /* arg is the writer's own */
-    void (*part)(void *arg, struct exchange *x, const struct answer_part *part);
-    void (*ping)(void *arg, struct exchange *x);
-    void (*close)(void *arg); /* the exchange is over: free arg */
-};
-
-/* Submits the job of a prepared turn; its parts come later, and `close` after them. The exchange gets the
+/* Submits the jobs of a prepared turn; their parts come later, and `close` after them. The exchange gets the
  * header x-tern-ignored. False: the fault says why, and the writer is not called. */
-bool turn_begin(struct turn *t, struct server *s, struct exchange *x, const struct turn_writer *w,
-                void *arg, struct fault *f);
+bool turn_begin(struct turn *t, struct server *s, struct exchange *x,
+                const struct choices_writer *w, void *arg, struct fault *f);
 
 #endif
