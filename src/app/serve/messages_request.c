@@ -4,9 +4,6 @@
 #include "app/serve/messages_input.h"
 #include "app/serve/messages_tools.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Known fields that have no effect here */
 static const char without_effect[] =
     "metadata service_tier container context_management cache_control inference_geo speed "
@@ -34,34 +31,28 @@ static bool read_thinking(struct messages_request *r, struct fields *f)
 }
 
 /* {"type": "json_schema", "schema": {...}} in field `name` of f */
-static bool read_format(struct messages_request *r, struct fields *f, const char *name)
+static bool read_format(struct messages_request *r, const struct server *s, struct fields *f,
+                        const char *name)
 {
     struct fields in;
-    json_t *schema = NULL;
     size_t kind = 0;
     bool present;
     if (!fields_inside(f, name, &in, &present) || !present)
-        return f->fault->status == 0;
-    if (!fields_need(&in, "type") || !fields_choice(&in, "type", "json_schema", &kind) ||
-        !fields_need(&in, "schema") || !fields_object(&in, "schema", &schema))
-        return false;
-    free(r->turn.format);
-    r->turn.rules.format = FORMAT_SCHEMA;
-    r->turn.format = json_dumps(schema, JSON_COMPACT);
-    r->turn.rules.text = r->turn.format;
-    r->turn.rules.n = r->turn.format ? strlen(r->turn.format) : 0;
+        return !f->fault->status;
+    bool ok = fields_need(&in, "type") && fields_choice(&in, "type", "json_schema", &kind) &&
+              turn_read_schema(&r->turn, s, &in, "schema");
     turn_unknown(&r->turn, &in);
-    return true;
+    return ok;
 }
 
-static bool read_output_config(struct messages_request *r, struct fields *f)
+static bool read_output_config(struct messages_request *r, const struct server *s, struct fields *f)
 {
     struct fields in;
     bool present;
     if (!fields_inside(f, "output_config", &in, &present))
         return false;
     fields_ignore(&in, "effort task_budget");
-    bool ok = read_format(r, &in, "format") && read_format(r, f, "output_format");
+    bool ok = read_format(r, s, &in, "format") && read_format(r, s, f, "output_format");
     turn_unknown(&r->turn, &in);
     return ok;
 }
@@ -85,8 +76,8 @@ static bool read_body(struct messages_request *r, struct server *s, struct excha
     r->model = json_incref(fields_any(f, "model"));
     r->stops = json_incref(fields_any(f, "stop_sequences"));
     return request_params_read(&r->turn.params, s, x, f) && (counts || read_generation(r, s, f)) &&
-           read_thinking(r, f) && read_output_config(r, f) && messages_tools_read(&r->turn, s, f) &&
-           messages_input_read(&r->turn, s, f);
+           read_thinking(r, f) && read_output_config(r, s, f) &&
+           messages_tools_read(&r->turn, s, f) && messages_input_read(&r->turn, s, f);
 }
 
 bool messages_request_read(struct messages_request *r, struct server *s, struct exchange *x,

@@ -52,8 +52,6 @@ static bool add_part(struct input *in, json_t *part, const char *place, bool res
     if (name) {
         if (!fields_text(&f, name, &text, &n))
             return false;
-        if (t->n && text && strcmp(type, "output_text"))
-            add(t, "\n", 1);
         add(t, text, n);
         return true;
     }

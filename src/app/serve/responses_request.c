@@ -84,23 +84,16 @@ static bool read_reasoning(struct responses_request *r, struct fields *f)
         json_pack("{s:O?, s:O?}", "effort", said_effort, "summary", said_summary));
 }
 
-static bool read_schema(struct responses_request *r, struct fields *in)
+static bool read_schema(struct responses_request *r, const struct server *s, struct fields *in)
 {
-    json_t *schema = NULL;
     const char *name = NULL;
     bool strict = false;
-    if (!fields_need(in, "schema") || !fields_object(in, "schema", &schema) ||
-        !fields_text(in, "name", &name, NULL) || !fields_bool(in, "strict", &strict))
-        return false;
     fields_ignore(in, "description");
-    r->turn.rules.format = FORMAT_SCHEMA;
-    r->turn.format = json_dumps(schema, JSON_COMPACT);
-    r->turn.rules.text = r->turn.format;
-    r->turn.rules.n = r->turn.format ? strlen(r->turn.format) : 0;
-    return true;
+    return fields_text(in, "name", &name, NULL) && fields_bool(in, "strict", &strict) &&
+           turn_read_schema(&r->turn, s, in, "schema");
 }
 
-static bool read_text(struct responses_request *r, struct fields *f)
+static bool read_text(struct responses_request *r, const struct server *s, struct fields *f)
 {
     enum { FREE, OBJECT, SCHEMA };
     struct fields text, format;
@@ -114,7 +107,7 @@ static bool read_text(struct responses_request *r, struct fields *f)
     fields_ignore(&text, "verbosity");
     if (kind == OBJECT)
         r->turn.rules.format = FORMAT_JSON;
-    if (kind == SCHEMA && !read_schema(r, &format))
+    if (kind == SCHEMA && !read_schema(r, s, &format))
         return false;
     turn_unknown(&r->turn, &text);
     turn_unknown(&r->turn, &format);
@@ -207,7 +200,7 @@ bool responses_request_read(struct responses_request *r, struct server *s, struc
         !request_params_length(&r->turn.params, &f, "max_output_tokens", 1) ||
         !request_params_chat_stop(&r->turn.params, s->model) ||
         !fields_bool(&f, "stream", &r->stream) || !read_include(r, &f) || !read_reasoning(r, &f) ||
-        !read_text(r, &f) || !read_truncation(r, &f) || !echo_options(r, &f) ||
+        !read_text(r, s, &f) || !read_truncation(r, &f) || !echo_options(r, &f) ||
         !responses_tools_read(&r->turn, s, &f, r->echo) || !read_conversation(r, s, &f))
         return fault->status ||
                (fault_set(fault, 503, NULL, NULL, NULL, "the server is out of memory"), false);

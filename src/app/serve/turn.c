@@ -1,12 +1,19 @@
 /* One answer to a conversation: see turn.h. */
 #include "app/serve/turn.h"
 
+#include "app/serve/serve_options.h"
 #include "app/serve/server.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static bool out_of_memory(struct fault *f)
+{
+    fault_set(f, 503, NULL, NULL, NULL, "the server is out of memory");
+    return false;
+}
 
 void turn_ignore(struct turn *t, const char *format, ...)
 {
@@ -23,6 +30,24 @@ void turn_ignore(struct turn *t, const char *format, ...)
 void turn_unknown(struct turn *t, const struct fields *f)
 {
     fields_unknown(f, t->ignored);
+}
+
+bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, const char *name)
+{
+    json_t *schema = NULL;
+    if (!fields_need(f, name) || !fields_object(f, name, &schema))
+        return false;
+    char *text = json_dumps(schema, JSON_COMPACT);
+    if (!text)
+        return out_of_memory(f->fault);
+    free(t->format);
+    t->format = text;
+    t->rules.format = FORMAT_SCHEMA;
+    t->rules.text = text, t->rules.n = strlen(text);
+    int64_t max = serve_number(s->options, SERVE_MAX_GRAMMAR);
+    return t->rules.n <= (size_t)max ||
+           fields_fault(f, name, "limit_exceeded", "has %zu bytes; at most %lld are allowed",
+                        t->rules.n, (long long)max);
 }
 
 void turn_close(struct turn *t)
@@ -42,12 +67,6 @@ bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
 }
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
-
-static bool out_of_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, NULL, NULL, "the server is out of memory");
-    return false;
-}
 
 /* The tools that may be called, as text, into the rules. *owned: to be freed. */
 static void set_tools(struct turn *t, const struct server *s, char **owned)

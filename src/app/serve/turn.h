@@ -36,6 +36,8 @@ void turn_ignore(struct turn *t, const char *format, ...)
     ;
 /* Appends the fields that were not read. */
 void turn_unknown(struct turn *t, const struct fields *f);
+/* The JSON schema in field `name` of f, which must be there, as what the answer must be. */
+bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, const char *name);
 void turn_close(struct turn *t);
 
 /* Makes the prompt. */
