@@ -8,6 +8,18 @@
 void handle_health(struct server *s, struct exchange *x);
 void handle_metrics(struct server *s, struct exchange *x);
 void handle_slots(struct server *s, struct exchange *x);
+
+/* page_handler.c */
 void handle_page(struct server *s, struct exchange *x);
+
+/* chat.c */
+void handle_chat(struct server *s, struct exchange *x);
+
+/* responses.c */
+void handle_responses(struct server *s, struct exchange *x);
+
+/* messages.c */
+void handle_messages(struct server *s, struct exchange *x);
+void handle_count_tokens(struct server *s, struct exchange *x);
 
 #endif

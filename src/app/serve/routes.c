@@ -9,6 +9,10 @@ static const struct route routes[] = {
     {"GET", "/health", ROUTE_NO_KEY | ROUTE_WHILE_LOADING, handle_health},
     {"GET", "/metrics", ROUTE_WHILE_LOADING, handle_metrics},
     {"GET", "/slots", 0, handle_slots},
+    {"POST", "/v1/chat/completions", ROUTE_JSON, handle_chat},
+    {"POST", "/v1/responses", ROUTE_JSON, handle_responses},
+    {"POST", "/v1/messages", ROUTE_JSON | ROUTE_ANTHROPIC, handle_messages},
+    {"POST", "/v1/messages/count_tokens", ROUTE_JSON | ROUTE_ANTHROPIC, handle_count_tokens},
 };
 
 const struct route *routes_find(const char *method, const char *path, bool *known)
