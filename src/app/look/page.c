@@ -124,8 +124,8 @@ enum tern_status page_close(struct page *p, const char *script, enum tern_status
 {
     if (p->in_data)
         page_data_end(p);
-    fprintf(p->f, "<script>\n\"use strict\";\n%s%s</script>\n</body>\n</html>\n", page_page_js,
-            script);
+    fprintf(p->f, "<script>\n\"use strict\";\n%s%s%s</script>\n</body>\n</html>\n", page_dom_js,
+            page_page_js, script);
     return output_file_close(&p->file, status, e);
 }
 

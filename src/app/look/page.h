@@ -53,10 +53,12 @@ void page_base64(FILE *f, const void *bytes, size_t n);
 /* A script of functions that the page's own, at the end, calls; after page_data_end */
 void page_script(FILE *f, const char *script);
 
-/* The files of src/app/look/page, made into strings by the Makefile: NAME.EXT is page_NAME_EXT. */
+/* The files of src/app/look/page and src/app/cli/page, made into strings by the Makefile: NAME.EXT
+ * is page_NAME_EXT. */
 extern const char page_atlas_js[];
 extern const char page_before_after_js[];
 extern const char page_compare_js[];
+extern const char page_dom_js[];
 extern const char page_head_ranks_js[];
 extern const char page_logit_lens_js[];
 extern const char page_page_css[];

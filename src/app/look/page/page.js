@@ -1,4 +1,4 @@
-/* What every page shares: its data, blobs, elements, colours, and the switch of the theme. */
+/* What every page of look shares: its data, blobs, colours and head. */
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -17,16 +17,6 @@ function blob(id, kind) {
   return blobs.get(id);
 }
 
-/* element("p", {class: "soft"}, "text", child...) ; text never becomes markup */
-function element(name, attributes, ...children) {
-  const e = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes || {}))
-    if (key.startsWith("on")) e.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) e.setAttribute(key, value === true ? "" : value);
-  e.append(...children.filter((c) => c !== null && c !== undefined));
-  return e;
-}
-
 /* A token keeps its place in a line, whatever its letters: its direction ends with it. */
 function token(text) {
   return element("bdi", { class: "token" }, text);
@@ -40,21 +30,6 @@ function headings(...names) {
 function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
-
-function isDark() {
-  const root = document.documentElement.classList;
-  return root.contains("dark") || (!root.contains("light") && matchMedia("(prefers-color-scheme: dark)").matches);
-}
-
-const onTheme = []; /* functions that draw again */
-
-function switchTheme() {
-  const dark = !isDark();
-  document.documentElement.classList.toggle("dark", dark);
-  document.documentElement.classList.toggle("light", !dark);
-  onTheme.forEach((f) => f());
-}
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => onTheme.forEach((f) => f()));
 
 /* One hue that gets stronger, from the background: x in 0 .. 1. Returns [r, g, b]. */
 const STEPS = {
