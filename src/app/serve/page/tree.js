@@ -1,0 +1,92 @@
+/* A conversation is a tree of messages. A message knows its parent (0: none); `chosen` says which of the
+ * messages with one parent is shown. Tokens of an answer: {id, bytes, logprob, top: [{id, bytes, logprob}]};
+ * bytes is a string, an array of numbers where they are a part of a character, or {name} of a control token. */
+
+function newConversation() {
+  const id = Date.now().toString(36) + Math.random().toString(36).slice(2, 8);
+  return { id, title: "", system: "", changed: Date.now(), chosen: {}, messages: [] };
+}
+
+function messageOf(c, id) {
+  return c.messages.find((m) => m.id === id);
+}
+
+function branches(c, parent) {
+  return c.messages.filter((m) => m.parent === parent);
+}
+
+/* Adds a message to the branch that is shown, as the last of its siblings. */
+function addMessage(c, parent, role, fields) {
+  const id = 1 + c.messages.reduce((most, m) => Math.max(most, m.id), 0);
+  const m = { id, parent, role, text: "", ...fields };
+  c.messages.push(m);
+  c.chosen[parent] = id;
+  return m;
+}
+
+/* The messages that are shown, from the first on */
+function shownPath(c) {
+  const path = [];
+  for (let m = messageOf(c, c.chosen[0]); m; m = messageOf(c, c.chosen[m.id])) path.push(m);
+  return path;
+}
+
+/* The messages up to and with the one of this id */
+function pathTo(c, id) {
+  const path = [];
+  for (let m = messageOf(c, id); m; m = messageOf(c, m.parent)) path.unshift(m);
+  return path;
+}
+
+/* Shows the sibling that is `step` further. */
+function chooseBranch(c, m, step) {
+  const all = branches(c, m.parent), other = all[all.indexOf(m) + step];
+  if (other) c.chosen[m.parent] = other.id;
+}
+
+function titleOf(c) {
+  const first = c.title || c.messages[0]?.text.trim().split("\n")[0].slice(0, 60);
+  return first || "New conversation";
+}
+
+/* ---- what is stored: tokens as flat lists [id, bytes, logprob, and so on for each alternative] ---- */
+
+function packed(c) {
+  const flat = (t) => [t, ...t.top].flatMap((x) => [x.id, x.bytes, Math.round(x.logprob * 1e4) / 1e4]);
+  return { ...c, messages: c.messages.map((m) => ({ ...m, tokens: m.tokens?.map(flat) })) };
+}
+
+function isBytes(x) {
+  return typeof (x?.name ?? x) === "string" || (Array.isArray(x) && x.every((b) => Number.isInteger(b) && b >= 0 && b < 256));
+}
+
+function unpackedToken(list) {
+  const all = [];
+  for (let i = 0; i + 2 < list.length; i += 3) {
+    const [id, bytes, logprob] = list.slice(i, i + 3);
+    if (!Number.isInteger(id) || !isBytes(bytes)) throw new Error("a token is damaged");
+    all.push({ id, bytes, logprob: typeof logprob === "number" ? logprob : -Infinity });
+  }
+  if (!all.length) throw new Error("a token is empty");
+  return { ...all[0], top: all.slice(1) };
+}
+
+function unpackedMessage(m) {
+  const known = ["user", "assistant"].includes(m.role) && Number.isInteger(m.id) && m.id > 0 && Number.isInteger(m.parent);
+  if (!known || m.parent < 0 || m.parent >= m.id || typeof m.text !== "string") throw new Error("a message is damaged");
+  const kept = { id: m.id, parent: m.parent, role: m.role, text: m.text };
+  for (const name of ["thought", "stats", "error"]) if (typeof m[name] === "string") kept[name] = m[name];
+  if (Array.isArray(m.tokens)) kept.tokens = m.tokens.map(unpackedToken);
+  return m.ended === true ? { ...kept, ended: true } : kept;
+}
+
+/* A conversation from JSON of a store or of a file. Throws an Error that says what is wrong. Parents have lower ids
+ * than their children, so no walk through the tree is endless. */
+function unpacked(c) {
+  if (!c || typeof c.id !== "string" || !Array.isArray(c.messages)) throw new Error("it is no conversation");
+  const fresh = newConversation(), messages = c.messages.map(unpackedMessage), chosen = {};
+  if (new Set(messages.map((m) => m.id)).size < messages.length) throw new Error("two messages have one id");
+  for (const m of messages) if (c.chosen?.[m.parent] === m.id || !chosen[m.parent]) chosen[m.parent] = m.id;
+  const text = (x) => (typeof x === "string" ? x : "");
+  return { id: c.id, title: text(c.title), system: text(c.system), changed: Number(c.changed) || fresh.changed, chosen, messages };
+}
