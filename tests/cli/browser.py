@@ -1,6 +1,7 @@
 """Headless Chromium, driven through the DevTools protocol: pages opened, clicked, typed at, measured.
 
-In:  files. Out: what a page answers, and its faults: errors on the console, and requests that leave the file.
+In:  files, or addresses. Out: what a page answers, and its faults: errors on the console, and requests that leave the
+     file or the address.
 """
 
 import base64
@@ -21,7 +22,8 @@ except ImportError:
 CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
 LACKS = None if CHROMIUM and websocket else "chromium is not installed" if websocket else "the package websocket-client is not installed"
 PATIENCE = 30  # seconds until a page must have got there
-KEYS = {"Tab": 9, "Enter": 13, " ": 32, "PageUp": 33, "PageDown": 34, "End": 35, "Home": 36,
+CONTROL = 2  # of key(): Ctrl is held
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "PageUp": 33, "PageDown": 34, "End": 35, "Home": 36,
         "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}  # fmt: skip
 
 
@@ -89,14 +91,14 @@ class Browser:
 
     # ---- pages ----
 
-    def open(self, path: Path, width: int = 1200, dark: bool = False, height: int = 900, mark: str = "") -> None:
-        """Loads a file, at `width` pixels, with no memory of pages before."""
+    def open(self, page: Path | str, width: int = 1200, dark: bool = False, height: int = 900, mark: str = "") -> None:
+        """Loads a file or an address, at `width` pixels, with no memory of pages before."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Page.navigate", url="about:blank")
         self.events.clear()
-        self.path = path
-        self.call("Page.navigate", url=path.resolve().as_uri() + mark)
+        self.own = page if isinstance(page, str) else page.resolve().as_uri()
+        self.call("Page.navigate", url=self.own + mark)
         self.until("document.readyState === 'complete'")
 
     def frames(self) -> list[int]:
@@ -138,11 +140,14 @@ class Browser:
     def click(self, selector: str, x: float = 0.5, y: float = 0.5) -> None:
         self.point(selector, x, y, click=True)
 
-    def key(self, key: str) -> None:
-        code = {"windowsVirtualKeyCode": KEYS.get(key, ord(key[0]))}
+    def key(self, key: str, held: int = 0) -> None:
+        code = {"windowsVirtualKeyCode": KEYS.get(key, ord(key[0])), "modifiers": held}
         text = {"text": "\r" if key == "Enter" else key} if key == "Enter" or len(key) == 1 else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **code, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, **code)
+
+    def type(self, text: str) -> None:
+        self.call("Input.insertText", text=text)
 
     def downloaded(self, name: str) -> bytes:
         file = self.downloads / name
@@ -156,20 +161,20 @@ class Browser:
 
     # ---- faults ----
 
-    def faults(self) -> list[str]:
-        """What went wrong since the page was opened."""
+    def faults(self, refusals: tuple = ()) -> list[str]:
+        """What went wrong since the page was opened, without log entries with the texts of `refusals`."""
         self.js("new Promise((f) => setTimeout(f))")
-        own, found = self.path.resolve().as_uri(), []
+        found = []
         for event in self.events:
             kind, what = event["method"], event["params"]
             if kind == "Runtime.exceptionThrown":
                 found.append(what["exceptionDetails"]["exception"].get("description", "an exception"))
             elif kind == "Runtime.consoleAPICalled" and what["type"] in ("error", "warning", "assert"):
                 found.append(f"console: {what['args']}")
-            elif kind == "Log.entryAdded" and what["entry"]["level"] in ("error", "warning"):
+            elif kind == "Log.entryAdded" and what["entry"]["level"] in ("error", "warning") and what["entry"]["text"] not in refusals:
                 found.append(f"log: {what['entry']['text']}")
             elif kind == "Network.requestWillBeSent":
                 url = what["request"]["url"]
-                if url.split("#")[0] != own and not url.startswith(("data:", "blob:")):
+                if not url.startswith((self.own, "data:", "blob:")):
                     found.append(f"asked for {url}")
         return found

@@ -69,7 +69,7 @@ function hover(event) {
 
 /* Moves to another token of the message by keys. */
 function walk(view, span, step) {
-  const spans = [...view.element.querySelectorAll(".t")].filter((s) => s.getClientRects().length);
+  const spans = [...view.element.querySelectorAll(".t")].filter((s) => s.checkVisibility());
   const next = spans[Math.min(Math.max(spans.indexOf(span) + step, 0), spans.length - 1)];
   if (!next) return;
   next.tabIndex = -1;

@@ -139,7 +139,7 @@ function requestFor(c, message) {
   if (c.system.trim()) messages.unshift({ role: "system", content: c.system });
   const ids = message.tokens?.map((token) => token.id);
   if (!ids?.length && message.text) messages.push(turn(message));
-  return { model: server.model_alias || "tern", messages, stream: true, stream_options: { include_usage: true }, logprobs: true,
+  return { model: server.model_alias || "tern", messages, stream: true, stream_options: { include_usage: true }, logprobs: true, return_tokens: true,
     top_logprobs: 6, ...parameters(), ...(ids?.length && { answer_tokens: ids }) }; // prettier-ignore
 }
 
@@ -299,9 +299,9 @@ function fitPrompt() {
   prompt.style.height = `${Math.min(prompt.scrollHeight + 2, innerHeight / 3)}px`;
 }
 
-/* Enter sends where there is a keyboard, with Ctrl or Cmd everywhere. */
+/* Enter sends, where fingers do not type; with Ctrl or Cmd everywhere. */
 function promptKey(event) {
-  const always = event.ctrlKey || event.metaKey, usual = !event.shiftKey && matchMedia("(pointer: fine)").matches;
+  const always = event.ctrlKey || event.metaKey, usual = !event.shiftKey && !matchMedia("(pointer: coarse)").matches;
   if (event.key !== "Enter" || event.isComposing || !(always || usual)) return;
   event.preventDefault();
   if (!run) submit();

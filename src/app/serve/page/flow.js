@@ -87,7 +87,7 @@ class Flow {
     this.part = part;
     this.places = places;
     this.done = 0; /* where the first block begins that is not final */
-    this.open = null; /* the last block: {at, kind, node} */
+    this.open = null; /* the last block: {at, kind, node, and the language of code} */
     this.put = this.put.bind(this);
   }
 
@@ -114,10 +114,10 @@ class Flow {
     const lines = linesOf(this.places.textOf(this.part).slice(0, end), this.done), final = [];
     for (let i = 0; i < lines.length; ) {
       const block = blockAt(lines, i), at = lines[i].at;
-      if (this.open?.node?.extend && block.kind === "code" && this.open.at === at) this.open.node.extend(block.body);
+      if (this.open?.language !== undefined && this.open.language === block.language && this.open.at === at) this.open.node.extend(block.body);
       else {
         this.takeBack();
-        this.open = { at, kind: block.kind, node: placeBlock(this.root, block, this.put, 0) };
+        this.open = { at, kind: block.kind, language: block.language, node: placeBlock(this.root, block, this.put, 0) };
       }
       if (block.to < lines.length) {
         this.done = lines[block.to].at;

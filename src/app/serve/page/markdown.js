@@ -44,7 +44,8 @@ const blank = (line) => !line.text.trim();
 
 function codeAt(lines, i, [, fence, language]) {
   const close = until(lines, i + 1, (k) => lines[k].text.trim().startsWith(fence) && !lines[k].text.trim().replaceAll(fence[0], ""));
-  return { kind: "code", language, body: lines.slice(i + 1, close), to: Math.min(close + 1, lines.length) };
+  const begun = close === lines.length && close > i + 1 && fence.startsWith(lines[close - 1].text.trim() || " "); /* of a closing fence */
+  return { kind: "code", language, body: lines.slice(i + 1, close - begun), to: Math.min(close + 1, lines.length) };
 }
 
 /* An item goes on with lines that are indented, also behind empty ones, and with lines of its paragraph. */
@@ -104,8 +105,8 @@ const builders = {
   nothing: () => null,
   rule: () => element("hr", {}),
   heading: (b, put) => inlineInto(element(`h${Math.min(b.level + 2, 6)}`, { dir: "auto" }), b.body, put),
-  paragraph: (b, put) => inlineInto(element("p", { dir: "auto" }), b.body, put),
-  quote: (b, put, depth) => blocksInto(element("blockquote", {}), b.body, put, depth + 1),
+  paragraph: (b, put, depth) => inlineInto(element("p", { dir: depth ? null : "auto" }), b.body, put),
+  quote: (b, put, depth) => blocksInto(element("blockquote", { dir: "auto" }), b.body, put, depth + 1),
   item: (b, put, depth) => blocksInto(element("li", { dir: "auto" }), b.body, put, depth + 1),
   table(b, put) {
     const body = element("tbody", {}, ...b.body.map((line) => rowOf(line, "td", put)));
@@ -169,8 +170,10 @@ function joined(lines, put) {
     starts.push(n);
     n += line.text.length + 1;
   }
+  let first = 0; /* parts come in order */
   const putPart = (parent, from, to) => {
-    for (let k = 0; k < lines.length && starts[k] < to; k++) {
+    while (starts[first + 1] <= from) first++;
+    for (let k = first; k < lines.length && starts[k] < to; k++) {
       const a = Math.max(from, starts[k]), b = Math.min(to, starts[k] + lines[k].text.length + 1);
       if (a < b) put(parent, lines[k].at + a - starts[k], lines[k].at + b - starts[k]);
     }
@@ -193,9 +196,9 @@ function runLength(text, at) {
 /* Where the mark that closes a part begins, or -1 */
 function closing(text, mark, from, to) {
   for (let at = text.indexOf(mark, from); at >= 0 && at < to; ) {
-    const n = runLength(text, at), end = at + n;
+    const end = Math.min(to, at + runLength(text, at)), n = end - at;
     const fits = n === mark.length || n > 2, behind = mark[0] !== "_" || !WORD.test(text[end] ?? "");
-    if (fits && at > from && end <= to && behind && !/\s/.test(text[at - 1])) return end - mark.length;
+    if (fits && at > from && behind && !/\s/.test(text[at - 1])) return end - mark.length;
     at = text.indexOf(mark, end);
   }
   return -1;

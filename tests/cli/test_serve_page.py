@@ -1,0 +1,478 @@
+"""The page of serve in headless Chromium: hands and keys, odd tokens, hostile texts, refusals.
+
+A mock answers the page's requests where the server would not: refusals, streams that break, tokens of one's choice. The
+page itself, with its headers, always comes from serve.
+SCREENSHOTS=FOLDER keeps pictures of it, light and dark, at 320 and 1,200 pixels.
+"""
+
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+
+from cli_case import ROOT  # first: it makes the next ones importable
+
+import browser
+from page_mock import Mock, Script, served_page, token, words
+
+REFUSED = ("Failed to load resource: the server responded with a status of ",)
+HOSTILE = """<script>window.ran = 1</script><img src=x onerror="window.ran = 2"><svg onload=alert(1)>
+
+[click](javascript:window.ran=3) [data](data:text/html,x) [file](file:///etc/passwd) <javascript:window.ran=4>
+![picture](https://example.org/x.png) [spaced]( java script:alert(1)) [ok](https://example.org/a_(b)_c)
+
+\x1b[31mred\x1b[0m \x07 \u202eabc\u202c \u200b | | |
+|-|
+**never closed `nor this [nor](this
+> > > > > > > > > > > > > deep
+- - - - - - - - - - - - - deep
+```html
+<script>window.ran = 5</script>"""
+MARKDOWN = [  # source, what is made of it
+    ("a *b* **c** `d` ~~e~~ ***f***", "<p>a <em>b</em> <strong>c</strong> <code>d</code> <del>e</del> <strong><em>f</em></strong></p>"),
+    ("snake_case_name 2 * 3 * 4 _x_", "<p>snake_case_name 2 * 3 * 4 <em>x</em></p>"),
+    ("# A\n###### B ", "<h3>A</h3><h6>B </h6>"),
+    ("a\nb\n\nc", "<p>a\nb</p><p>c</p>"),
+    ("- a\n- b\n  - c\n\n  d\n- e\n\nf", "<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p></li></ul><p>d</p></li><li><p>e</p></li></ul><p>f</p>"),
+    ("3. a\n4. b", '<ol start="3"><li><p>a</p></li><li><p>b</p></li></ol>'),
+    ("> a\n> - b\n\nc", "<blockquote><p>a</p><ul><li><p>b</p></li></ul></blockquote><p>c</p>"),
+    ("***", "<hr>"),
+    ("| a | b |\n|---|:-:|\n| 1 \\| 2 | `3` |\n\nx", "<div><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1 | 2</td><td><code>3</code></td></tr></tbody></table></div><p>x</p>"),
+    ("```py\na < b\n\n  c\n```\nd", "<div><div><span>py</span><button>Copy</button></div><pre><code>a &lt; b\n\n  c</code></pre></div><p>d</p>"),
+    ("[a *b*](https://x.org/) https://y.org/z. [c](javascript:d)", '<p><a href="https://x.org/">a <em>b</em></a> <a href="https://y.org/z">https://y.org/z</a>. [c](javascript:d)</p>'),
+    ("\\*a\\* <b>c</b> &amp;", "<p>*a* &lt;b&gt;c&lt;/b&gt; &amp;amp;</p>"),
+]  # fmt: skip
+# An element as its name, its address or its start, and what is in it; spans of tokens and of code that grows are left out.
+SIMPLE = """(root) => {
+  const walk = (e) => [...e.childNodes].map((n) => {
+    if (n.nodeType === 3) return n.data.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+    if (n.localName === "span" && !n.className) return walk(n);
+    if (n.classList.contains("t")) return walk(n);
+    const more = ["href", "start"].filter((a) => n.hasAttribute(a)).map((a) => ` ${a}="${n.getAttribute(a)}"`).join("");
+    return n.localName === "hr" ? "<hr>" : `<${n.localName}${more}>${walk(n)}</${n.localName}>`;
+  }).join("");
+  return walk(root);
+}"""
+# What a text becomes, `step` letters at a time
+GROWN = """(text, step) => {
+  const message = {text: "", tokens: []}, root = document.createElement("div"), flow = new Flow(root, "text", new Places(message));
+  for (let n = step; ; n += step) {
+    message.text = text.slice(0, n);
+    flow.grow(message.text.length);
+    if (n >= text.length) return (%s)(root);
+  }
+}""" % SIMPLE
+CONTRAST = """(() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+  const over = (list) => { canvas.clearRect(0, 0, 1, 1); for (const c of list) { canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); } return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3); };
+  const light = (rgb) => { const [r, g, b] = rgb.map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const low = [];
+  for (const e of document.querySelectorAll("body *")) {
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.getClientRects().length || e.closest(".hidden")) continue;
+    const backs = []; for (let p = e; p; p = p.parentElement) backs.unshift(getComputedStyle(p).backgroundColor);
+    const a = light(over(backs)), b = light(over([...backs, getComputedStyle(e).color])), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) low.push([e.outerHTML.slice(0, 80), ratio]);
+  }
+  return low;
+})()"""
+
+
+@unittest.skipIf(browser.LACKS, browser.LACKS)
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.page = served_page()
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
+        cls.pictures = os.environ.get("SCREENSHOTS")
+
+    def setUp(self):
+        self.mock = Mock(self.page)
+        self.addCleanup(self.mock.close)
+        self.refusals = ()
+
+    def tearDown(self):
+        found = [fault for fault in self.browser.faults() if not (self.refusals and fault.startswith("log: Failed to load resource"))]
+        self.assertEqual(found, [])
+        self.assertIsNone(self.browser.js("window.ran ?? null"))
+
+    def open(self, **how) -> browser.Browser:
+        self.browser.open(self.mock.url, **how)
+        self.browser.until("document.querySelector('#model').textContent.startsWith('mock')")
+        return self.browser
+
+    def picture(self, name: str) -> None:
+        if self.pictures:
+            Path(self.pictures).mkdir(parents=True, exist_ok=True)
+            self.browser.screenshot(Path(self.pictures) / f"page-{name}.png")
+
+    def send(self, text: str, *scripts: Script, wait: bool = True) -> None:
+        """Types a message and sends it."""
+        self.mock.scripts += scripts
+        self.browser.js("document.querySelector('#prompt').focus()")
+        self.browser.type(text)
+        self.browser.key("Enter")
+        if wait:
+            self.done()
+
+    def done(self) -> None:
+        self.browser.until("!run && document.querySelector('#prompt').value === ''")
+
+    def press(self, words: str, within: str = "body", last: bool = True) -> None:
+        """Clicks the button with these words, the last one of that kind."""
+        self.browser.js(f"(() => {{ const all = [...document.querySelectorAll({json.dumps(within + ' button')})].filter((b) => b.textContent === {json.dumps(words)});"
+                        f"document.querySelector('.to-press')?.classList.remove('to-press'); all.at({-1 if last else 0}).classList.add('to-press'); }})()")  # fmt: skip
+        self.browser.click(".to-press")
+
+    def shown(self) -> list[str]:
+        """The texts of the messages."""
+        return self.browser.js("[...document.querySelectorAll('.message')].map((m) => (m.querySelector('.text, .plain') ?? m.querySelector('.body')).textContent)")
+
+
+class Chat(Page):
+    def test_a_message_is_sent_and_its_answer_streams(self):
+        page = self.open()
+        self.send("What is *this*?", Script(words("A **tern** is a bird."), words("I think so."), pause=0.05), wait=False)
+        page.until("document.querySelector('.assistant strong')")
+        self.assertEqual(page.text("#send"), "Stop")
+        self.done()
+        self.assertEqual(self.shown(), ["What is *this*?", "A tern is a bird."])
+        self.assertEqual(page.text(".thought > div"), "I think so.")
+        self.assertFalse(page.js("document.querySelector('.thought').open"))
+        self.assertRegex(page.text(".assistant .stats"), r"^12 tokens in, 4 of them known; 8 out; [\d.]+ tokens/s; first after [\d.]+ s$")
+        asked = self.mock.asked[0]
+        self.assertEqual(asked["messages"], [{"role": "user", "content": "What is *this*?"}])
+        self.assertEqual([asked[k] for k in ("stream", "logprobs", "stream_options")], [True, True, {"include_usage": True}])
+        self.assertIn("A tern is a bird.", page.text("#live"))
+        self.send("And then?", Script(words("More.")))
+        self.assertEqual([m["content"] for m in self.mock.asked[1]["messages"]], ["What is *this*?", "A **tern** is a bird.", "And then?"])
+        self.picture("chat")
+
+    def test_escape_stops_and_the_answer_can_go_on(self):
+        page = self.open()
+        self.send("Count", Script(words("one two three four five six seven eight nine ten"), pause=0.2), wait=False)
+        page.until("document.querySelector('.assistant')?.textContent.includes('two')")
+        page.key("Escape")
+        self.done()
+        text = self.shown()[1]
+        self.assertTrue("ten".startswith(text) or not text.endswith("ten"))
+        self.assertIn("stopped by you", page.text(".assistant .stats"))
+        page.wait(lambda: self.mock.stopped)
+        self.mock.scripts.append(Script(words(" and on")))
+        self.press("Go on")
+        self.done()
+        self.assertEqual(self.shown()[1], text + " and on")
+        self.assertEqual(self.mock.asked[1]["answer_tokens"], list(range(100, 100 + len(text.split()))))
+
+    def test_edit_regenerate_and_branches(self):
+        page = self.open()
+        self.send("First", Script(words("Answer one.")))
+        self.mock.scripts.append(Script(words("Answer two.")))
+        self.press("Regenerate")
+        self.done()
+        self.assertEqual(self.shown(), ["First", "Answer two."])
+        self.assertEqual(page.text(".assistant .branches span"), "2/2")
+        page.click("[aria-label='Previous branch']")
+        self.assertEqual(self.shown(), ["First", "Answer one."])
+        self.send("Second", Script(words("Answer three.")))
+        self.press("Edit", ".user", last=False)
+        page.js("document.activeElement.select()")
+        page.type("Other")
+        self.mock.scripts.append(Script(words("Answer four.")))
+        page.key("Enter", browser.CONTROL)
+        self.done()
+        self.assertEqual(self.shown(), ["Other", "Answer four."])
+        page.click("[aria-label='Previous branch']")
+        self.assertEqual(self.shown(), ["First", "Answer one.", "Second", "Answer three."])
+        self.press("Edit", ".assistant")
+        page.type("Edited: ")
+        self.press("Save")
+        self.assertIn("Edited: ", self.shown()[3])
+        self.press("Edit", ".assistant")
+        page.key("Escape")
+        self.assertIn("Edited: ", self.shown()[3])
+        self.picture("branches")
+
+    def test_an_alternative_begins_a_branch(self):
+        page = self.open()
+        tokens = [token("The", 1), token(" cat", 2, -0.5, [(" dog", 3, -1.0), (b"\xf0\x9f", 4, -3.0)]), token(" sat", 5), token("<|end|>", 6)]
+        self.send("Go", Script(tokens))
+        page.point(".assistant [data-i='1']")
+        page.until("!card.hidden")
+        self.assertIn("60.7 %, surprise 0.7 bits", page.text("#card"))
+        self.assertEqual(page.js("[...card.querySelectorAll('bdi')].map((b) => b.textContent)"), ["␣cat", "␣cat", "␣dog", "\\xf0\\x9f"])
+        self.mock.scripts.append(Script(words(" ran")))
+        page.click("#card li:nth-child(2) button")
+        self.done()
+        self.assertEqual(self.shown(), ["Go", "The dog ran"])
+        self.assertEqual(self.mock.asked[1]["answer_tokens"], [1, 3])
+        self.assertEqual(page.text(".branches span"), "2/2")
+        self.picture("alternative")
+        page.click("[aria-label='Previous branch']")
+        self.assertEqual(self.shown(), ["Go", "The cat sat"])
+        page.click(".assistant [data-i='1']")  # half of a character goes on with the other half
+        self.mock.scripts.append(Script([token(b"\xa6\x86", 9), token("!", 10)]))
+        page.js("mockText = 1")
+        page.click("#card li:nth-child(3) button")
+        self.done()
+        self.assertEqual(self.mock.asked[2]["answer_tokens"], [1, 4])
+
+    def test_tokens_by_keyboard_and_in_a_list(self):
+        page = self.open()
+        self.send("Go", Script([*words("**Two** words"), token("<|end|>", 6)], words("Hm.")))
+        page.js("document.querySelector('.assistant .body').focus()")
+        for key in ("ArrowRight", "ArrowRight"):
+            page.key(key)
+        self.assertEqual(page.js("document.activeElement.textContent"), " words")
+        self.assertFalse(page.js("card.hidden"))
+        page.key("Enter")
+        self.assertEqual(page.js("document.activeElement.closest('#card') !== null"), True)
+        page.key("Escape")
+        self.assertEqual(page.js("[card.hidden, document.activeElement.textContent]"), [True, " words"])
+        self.press("Tokens")
+        self.assertEqual(page.js("[...document.querySelectorAll('.listed .t')].map((t) => t.textContent)"), ["Hm.", "**Two**", " words", "<|end|>"])
+        self.press("Tokens")
+        self.assertEqual(self.shown()[1], "Two words")
+
+    def test_surprise_has_colours(self):
+        page = self.open()
+        self.send("Go", Script([token("usual", 1, -0.01), token(" odd", 2, -4.2), token(" mad", 3, -30)]))
+        colours = "[...document.querySelectorAll('.assistant .t')].map((t) => getComputedStyle(t).backgroundColor)"
+        self.assertEqual(set(page.js(colours)), {"rgba(0, 0, 0, 0)"})
+        page.click("#surprise")
+        found = [float(c.rstrip(")").split(",")[3]) if c.count(",") == 3 else 1 for c in page.js(colours)]
+        self.assertEqual(found, sorted(set(found)))
+        self.picture("surprise")
+        page.open(self.mock.url)
+        self.assertEqual(page.js("document.querySelector('#surprise').ariaPressed"), "true")
+
+    def test_characters_in_parts(self):
+        page = self.open()
+        family = "👩‍🚀 naïve".encode()
+        self.send("Go", Script([token(family[i : i + 3], i) for i in range(0, len(family), 3)]))
+        self.assertEqual(self.shown()[1], "👩‍🚀 naïve")
+        self.assertEqual(page.js("[...document.querySelectorAll('.assistant .t')].map((t) => t.textContent).join('')"), "👩‍🚀 naïve")
+        self.press("Tokens")
+        self.assertEqual(page.count(".listed .t"), -(-len(family) // 3))
+
+    def test_settings_are_sent_and_kept(self):
+        page = self.open()
+        page.click("#open-settings")
+        page.until("settings.open")
+        for name, value in {"system": "Be brief.", "temperature": "0.5", "seed": "7", "stop": "END\n\\n\\n", "thinking": "off", "schema": '{"type": "object"}'}.items():
+            page.js(f"(() => {{ const c = form.elements[{json.dumps(name)}]; c.value = {json.dumps(value)}; c.dispatchEvent(new Event('input', {{bubbles: true}})); }})()")
+        self.picture("settings")
+        self.press("Done")
+        self.send("Go", Script(words("Yes.")))
+        asked = self.mock.asked[0]
+        self.assertEqual(asked["messages"][0], {"role": "system", "content": "Be brief."})
+        self.assertEqual({k: asked[k] for k in ("temperature", "seed", "stop", "chat_template_kwargs")},
+                         {"temperature": 0.5, "seed": 7, "stop": ["END", "\n\n"], "chat_template_kwargs": {"enable_thinking": False}})  # fmt: skip
+        self.assertEqual(asked["response_format"]["json_schema"]["schema"], {"type": "object"})
+        self.assertNotIn("top_p", asked)
+        page.js("form.elements.schema.value = '{'; form.dispatchEvent(new Event('input'))")
+        self.send("Again")
+        self.assertIn("Settings, JSON schema", page.text(".error"))
+        self.assertEqual(len(self.mock.asked), 1)
+        page.open(self.mock.url)
+        self.assertEqual(page.js("[form.elements.seed.value, current.system]"), ["7", "Be brief."])
+
+    def test_conversations_are_kept_renamed_deleted_and_moved(self):
+        page = self.open()
+        self.send("First talk", Script(words("One.")))
+        self.press("New conversation")
+        self.send("Second talk", Script([token("<b>", 1), token(b"\xff", 2)]))
+        self.open()
+        self.assertEqual(page.js("[...document.querySelectorAll('#list .title')].map((t) => t.textContent)"), ["Second talk", "First talk"])
+        self.assertEqual(self.shown(), ["Second talk", "<b>\ufffd"])
+        self.press("Rename", "#list .current")
+        page.until("at('question').open")
+        page.js("document.querySelector('#question input').select()")
+        page.type("Renamed")
+        page.key("Enter")
+        page.until("document.querySelector('#list .title').textContent === 'Renamed'")
+        page.click("#export")
+        data = json.loads(page.downloaded("tern-conversations.json"))
+        self.assertEqual([c["title"] for c in data["conversations"]], ["Renamed", ""])
+        for left in (1, 0):
+            self.press("Delete", "#list .current")
+            page.until("at('question').open")
+            self.press("Delete", "#question")
+            page.until(f"conversations.length === {left}")
+        self.assertEqual(page.js("Object.keys(localStorage).filter((k) => k.includes('conversation')).length"), 0)
+        again = json.dumps(json.dumps(data))
+        page.js(f"importFile(new File([{again}], 'x.json'))")
+        self.assertEqual(page.js("conversations.map(titleOf)"), ["Renamed", "First talk"])
+        for bad in ("{", "[1]", '{"id": "x", "messages": [{"id": 1, "parent": 1, "role": "user", "text": ""}]}', '{"id": "x", "messages": [{"id": 1, "parent": 0, "role": "user", "text": "", "tokens": [[1, [300], 0]]}]}'):
+            page.js(f"importFile(new File([{json.dumps(bad)}], 'x.json'))")
+            self.assertIn("cannot be imported", page.text("#notice"))
+        self.assertEqual(page.js("conversations.length"), 2)
+
+    def test_a_full_store_gives_up_probabilities_first(self):
+        page = self.open()
+        self.send("Go", Script(words("Some words here.")))
+        room = "(() => { let n = 4 << 20; for (; n > 64; n >>= 1) try { localStorage.setItem('fill' + n + Math.random(), 'x'.repeat(n)); n <<= 1 } catch {} })()"
+        page.js(room)
+        self.send("More", Script(words("Some more words here.")))
+        self.assertIn("Go", page.js("localStorage.getItem(CONVERSATION + current.id)"))
+        self.assertRegex(page.text("#notice"), "no room left|^$")
+
+
+class Refusals(Page):
+    def setUp(self):
+        super().setUp()
+        self.refusals = REFUSED
+
+    def test_a_busy_server_and_others_are_said_in_plain_words(self):
+        page = self.open()
+        self.send("Go", Script(status=503, headers={"Retry-After": "3"}))
+        self.assertIn("The server is busy. Try again in 3 seconds.", page.text(".error"))
+        self.mock.scripts += [Script(status=400, message="The prompt has 5000 tokens, the context 4096."), Script(status=500, message="oh")]
+        self.press("Try again")
+        page.until("document.querySelector('.error')?.textContent.includes('5000 tokens')")
+        self.press("Try again")
+        page.until("document.querySelector('.error')?.textContent.includes('failed: oh')")
+        self.mock.scripts.append(Script(words("Half an"), broken=True))
+        self.press("Try again")
+        page.until("document.querySelector('.error')?.textContent.includes('connection broke')")
+        self.picture("refusal")
+        self.mock.scripts.append(Script(words(" answer.")))
+        self.press("Try again")
+        page.until("!run && !document.querySelector('.error')")
+        self.assertEqual(self.shown(), ["Go", "Half an answer."])
+
+    def test_a_server_that_is_gone(self):
+        page = self.open()
+        self.mock.close()
+        self.send("Go")
+        self.assertIn("does not answer", page.text(".error"))
+
+    def test_the_key_is_asked_for(self):
+        self.mock.key = "secret"
+        page = self.browser
+        page.open(self.mock.url)
+        page.until("settings.open")
+        self.assertEqual(page.js("document.activeElement.name"), "key")
+        page.type("secret")
+        page.key("Escape")
+        page.until("document.querySelector('#model').textContent.startsWith('mock')")
+        self.send("Go", Script(words("In.")))
+        self.assertEqual(self.shown(), ["Go", "In."])
+        self.assertNotIn("secret", page.js("JSON.stringify({...localStorage})"))
+        self.mock.key = "other"
+        self.send("Again")
+        self.assertIn("asks for a key", page.text(".error"))
+        page.until("settings.open")
+
+
+class Strangers(Page):
+    def test_hostile_text_is_only_text(self):
+        page = self.open()
+        self.send("Go", Script(words(HOSTILE), words(HOSTILE)))
+        names = page.js("[...new Set([...document.querySelectorAll('.message .body *')].map((e) => e.localName))]")
+        self.assertLessEqual(set(names), set("details summary div p span em strong code a ul li blockquote table thead tbody tr th td pre button hr".split()))
+        self.assertEqual(page.js("[...document.querySelectorAll('.message a')].map((a) => [a.protocol, a.rel])"), [["https:", "noopener noreferrer"]] * 4)
+        self.assertFalse(page.js("[...document.querySelectorAll('.message .body *')].some((e) => [...e.attributes].some((a) => a.name.startsWith('on') || a.name === 'style' || a.name === 'src'))"))
+        self.assertEqual(self.browser.faults(), [])
+        for code in ("document.body.append(Object.assign(document.createElement('script'), {text: 'window.ran = 9'}))",
+                     "document.body.innerHTML = '<b>'"):  # fmt: skip
+            self.assertEqual(page.js(f"(() => {{ try {{ {code}; return 'done' }} catch (e) {{ return e.name }} }})()"), "TypeError")  # the policy is in force
+        self.browser.events.clear()
+        self.picture("hostile")
+
+    def test_directions(self):
+        page = self.open()
+        self.send("שלום עולם", Script(words("مرحبا **بك** hello\n\nLeft to right.\n\n- عنصر")))
+        self.assertEqual(page.js("[...document.querySelectorAll('.message :is(.plain, p, li)')].map((e) => getComputedStyle(e).direction)"), ["rtl", "rtl", "ltr", "rtl", "rtl"])
+        self.picture("directions")
+
+    def test_markdown(self):
+        page = self.open()
+        for source, made in MARKDOWN:
+            for step in (len(source), 1):
+                with self.subTest(source, step=step):
+                    self.assertEqual(page.js(f"({GROWN})({json.dumps(source)}, {step})"), made)
+        texts = [HOSTILE, *(source for source, _ in MARKDOWN), "\n".join(source for source, _ in MARKDOWN)]
+        for text in texts:
+            with self.subTest(text):
+                self.assertEqual(*(page.js(f"({GROWN})({json.dumps(text)}, {step})") for step in (3, len(text))))
+
+    def test_markdown_takes_time_in_proportion(self):
+        page = self.open()
+        for text in ("*a ", "**a", "[", "[a](", "`", "``a`", "_a_b", "| ", "> ", "- ", "a*b_", "http://", "\\", "![", "~~a", "*", "1. ", "|-"):
+            for line in ("", "\n"):
+                with self.subTest(text + line):
+                    took = page.js(f"(() => {{ const t = performance.now(); ({GROWN})({json.dumps(text + line)}.repeat(10000), 1e9); return performance.now() - t; }})()")
+                    self.assertLess(took, 1000)
+
+
+class Looks(Page):
+    def test_no_sideways_scrolling_and_contrast(self):
+        tokens = [*words(MARKDOWN[8][0] + "\n\n" + "wide" * 60 + "\n\n```\n" + "x = 1; " * 40 + "\n```\n\n[link](https://example.org)"), *(token(f" s{i}", i, -i) for i in range(12))]
+        page = self.open()
+        self.send("A long " + "word" * 40, Script(tokens, words("Some thought.")))
+        self.press("Regenerate") if self.mock.scripts.append(Script(status=503)) is None else None
+        self.refusals = REFUSED
+        self.done()
+        page.click("[aria-label='Previous branch']")
+        page.js("toggleSurprise(); document.querySelector('.thought').open = true; keep(current)")
+        for width in (320, 1200):
+            for dark in (False, True):
+                with self.subTest(width=width, dark=dark):
+                    self.open(width=width, dark=dark)
+                    page.js("document.querySelector('.thought').open = true")
+                    self.assertEqual(page.js("isDark()"), dark)
+                    self.assertLessEqual(page.js("Math.max(document.documentElement.scrollWidth, log.scrollWidth - log.clientWidth + innerWidth)"), width)
+                    self.assertEqual(page.js(CONTRAST), [])
+                    page.click(".assistant [data-s='9']")
+                    self.assertEqual(page.js(CONTRAST), [])
+                    self.picture(f"{width}-{'dark' if dark else 'light'}")
+                    page.key("Escape")
+                    if width < 500:
+                        page.click("#menu")
+                        self.assertEqual(page.js(CONTRAST), [])
+                        self.picture(f"{width}-list-{'dark' if dark else 'light'}")
+                        page.key("Escape")
+                    page.click("#open-settings")
+                    self.assertEqual(page.js(CONTRAST), [])
+                    self.assertLessEqual(page.js("settings.scrollWidth - settings.clientWidth"), 0)
+
+    def test_the_theme_is_kept(self):
+        page = self.open()
+        back = "getComputedStyle(document.body).backgroundColor"
+        light = page.js(back)
+        page.click("#theme")
+        self.assertNotEqual(page.js(back), light)
+        self.open()
+        self.assertTrue(page.js("isDark()"))
+
+    def test_everything_is_reached_by_keyboard(self):
+        page = self.open()
+        self.send("Go", Script(words("Some `code` and\n\n```\nx\n```\n"), words("Hm.")))
+        page.js("document.body.focus(); document.activeElement.blur(); getSelection().collapse(document.body, 0)")
+        reached = set()
+        for _ in range(40):
+            page.key("Tab")
+            name, outline = page.js("(() => { const e = document.activeElement; return [e.id || e.ariaLabel || e.textContent || e.localName, e === document.body ? 'body' : getComputedStyle(e).outlineStyle]; })()")
+            self.assertNotEqual(outline, "none", name)
+            reached.add(name)
+        missing = page.js("[...document.querySelectorAll('button, textarea, summary, a, input, select')].filter((e) => e.getClientRects().length && !e.disabled).map((e) => e.id || e.ariaLabel || e.textContent)")
+        self.assertLessEqual(set(missing), reached)
+        unnamed = "[...document.querySelectorAll('button, textarea, input, select')].filter((e) => !(e.textContent || e.ariaLabel || e.labels?.length || e.type === 'file')).length"
+        self.assertEqual(page.js(unnamed), 0)
+
+    def test_long_answers_do_not_block(self):
+        page = self.open()
+        paragraph = "Some *words* of a long answer, with `code` and numbers 1 2 3.\n\n- an item\n- another\n\n"
+        tokens = [t for _ in range(650) for t in words(paragraph)]
+        page.js("window.longest = []; new PerformanceObserver((list) => longest.push(...list.getEntries().map((e) => e.duration))).observe({type: 'longtask'})")
+        self.send("Go", Script(tokens, each=20, pause=0.002))
+        self.assertGreater(page.js("current.messages[1].tokens.length"), 9000)
+        stalls = page.js("longest")
+        print(f"{len(tokens)} tokens: {len(stalls)} stalls over 50 ms, the longest {max(stalls, default=0):.0f} ms")
+        self.assertLess(max(stalls, default=0), 1000)
+
+
+if __name__ == "__main__":
+    unittest.main()
