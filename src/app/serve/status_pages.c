@@ -61,9 +61,3 @@ void handle_slots(struct server *s, struct exchange *x)
 {
     exchange_reply_json(x, 200, scheduler_slots(s->scheduler));
 }
-
-void handle_page(struct server *s, struct exchange *x)
-{
-    (void)s;
-    exchange_reply(x, 200, "text/plain", "tern\n", 5);
-}
