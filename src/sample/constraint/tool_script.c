@@ -2,7 +2,6 @@
 #include "sample/constraint/tool_script.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sample/constraint/alphabet.h"
@@ -64,9 +63,11 @@ static void name_tool(const struct maker *m)
     const struct json *j = &m->tools.json;
     struct tern_error was = m->e ? *m->e : (struct tern_error){0};
     char *place = strstr(was.text, list), *end;
+    uint32_t i = j->values[0].first, n = 0;
     if (!place)
         return;
-    uint32_t i = j->values[0].first, n = (uint32_t)strtoul(place + sizeof list - 1, &end, 10);
+    for (end = place + sizeof list - 1; *end >= '0' && *end <= '9'; end++)
+        n = 10 * n + (uint32_t)(*end - '0');
     while (i && j->values[i].index != n)
         i = j->values[i].next;
     if (!i || strncmp(end, own, sizeof own - 1) != 0)
