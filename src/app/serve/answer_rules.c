@@ -23,7 +23,7 @@ static bool thinks(const struct server *s, const struct answer_rules *r,
                    const struct tern_chat_info *info)
 {
     char none[1];
-    return !r->goes_on && (tern_chat_opening(s->model, r->chat_flags, none, 0) ||
+    return !r->plain && !r->goes_on && (tern_chat_opening(s->model, r->chat_flags, none, 0) ||
                            r->chat_flags & TERN_CHAT_THINK ||
                            (info->thinking == 1 && !(r->chat_flags & TERN_CHAT_NO_THINK)));
 }

@@ -304,17 +304,39 @@ bool dialog_tokens(struct dialog *d, const tern_model *model, unsigned chat_flag
     return ok;
 }
 
+/* Appends what was said of the answer, as it is. */
+static bool add_said(struct writing *w, const struct prefill *said)
+{
+    struct growing_text text = {.p = w->text, .n = w->n};
+    tern_decoder *d = NULL;
+    size_t n;
+    if (tern_decoder_open(&d, w->model, 1, NULL))
+        return false;
+    text.room = w->n;
+    for (size_t i = 0; i < said->n; i++) {
+        const char *more = tern_decoder_push(d, said->tokens[i], &n);
+        growing_text_add(&text, more, n);
+    }
+    tern_decoder_close(d);
+    w->text = text.p, w->n = text.n;
+    return !text.failed;
+}
+
 bool dialog_text(struct dialog *d, const tern_model *model, unsigned chat_flags, bool generate,
                  char **text, size_t *n, struct fault *f)
 {
-    struct writing w = {.model = model, .flags = chat_flags | (generate ? TERN_CHAT_GENERATE : 0u)};
+    struct prefill said = {.flags = chat_flags};
     *text = NULL;
-    if (d->failed)
+    if (d->failed || !prefill_open(&said, d, model, generate))
         return no_memory(f);
-    if (!write_any(d, &w, true, false, f)) {
+    struct writing w = {.model = model, .flags = said.flags | (generate ? TERN_CHAT_GENERATE : 0u)};
+    bool ok = write_any(d, &w, true, said.is_there, f);
+    if (ok && said.n && !add_said(&w, &said))
+        ok = no_memory(f);
+    free(said.tokens);
+    if (ok)
+        *text = w.text, *n = w.n;
+    else
         free(w.text);
-        return false;
-    }
-    *text = w.text, *n = w.n;
-    return true;
+    return ok;
 }

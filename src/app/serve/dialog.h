@@ -60,8 +60,8 @@ struct dialog_prompt {
  * nothing, the answer goes on from there. chat_flags: TERN_CHAT_THINK, TERN_CHAT_NO_THINK or 0. */
 bool dialog_tokens(struct dialog *d, const tern_model *model, unsigned chat_flags, bool prefill,
                    struct dialog_prompt *out, struct fault *f);
-/* The same as text, special tokens spelled out, malloced, without prefill. generate: it asks for an
- * answer. */
+/* The same as text, special tokens spelled out, malloced. generate: it asks for an answer, or goes on with
+ * one. */
 bool dialog_text(struct dialog *d, const tern_model *model, unsigned chat_flags, bool generate,
                  char **text, size_t *n, struct fault *f);
 

@@ -12,8 +12,20 @@ void handle_slots(struct server *s, struct exchange *x);
 /* page_handler.c */
 void handle_page(struct server *s, struct exchange *x);
 
-/* chat.c */
+/* chat_completions.c, completions.c, embeddings.c */
 void handle_chat(struct server *s, struct exchange *x);
+void handle_completions(struct server *s, struct exchange *x);
+void handle_embeddings(struct server *s, struct exchange *x);
+
+/* token_pages.c */
+void handle_tokenize(struct server *s, struct exchange *x);
+void handle_detokenize(struct server *s, struct exchange *x);
+void handle_apply_template(struct server *s, struct exchange *x);
+
+/* model_pages.c */
+void handle_models(struct server *s, struct exchange *x);
+void handle_model(struct server *s, struct exchange *x);
+void handle_props(struct server *s, struct exchange *x);
 
 /* responses.c */
 void handle_responses(struct server *s, struct exchange *x);

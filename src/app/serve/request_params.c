@@ -9,6 +9,7 @@
 
 #include "app/cli/number.h"
 #include "app/serve/exchange.h"
+#include "app/serve/serve_options.h"
 #include "app/serve/server.h"
 
 enum { BREAKERS_MAX = 16, BREAKER_BYTES = 64, ORDER_BYTES = 256 };
@@ -36,15 +37,14 @@ static uint64_t random_seed(void)
     return seed;
 }
 
-static void set_defaults(struct request_params *p, const tern_model *model)
+struct tern_sampler_params request_params_defaults(const tern_model *model)
 {
-    *p = (struct request_params){
-        .sampler = tern_sampler_defaults(model), .n_predict = -1, .cache_prompt = true};
-    if (!is_stated(&p->sampler)) {
-        p->sampler.temperature = p->sampler.top_p = 1;
-        p->sampler.top_k = 0, p->sampler.min_p = 0;
+    struct tern_sampler_params p = tern_sampler_defaults(model);
+    if (!is_stated(&p)) {
+        p.temperature = p.top_p = 1;
+        p.top_k = 0, p.min_p = 0;
     }
-    p->sampler.seed = random_seed();
+    return p;
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */
@@ -280,7 +280,10 @@ static bool read_bias(struct request_params *p, const struct server *s, struct f
 bool request_params_read(struct request_params *p, const struct server *s, struct exchange *x,
                          struct fields *f)
 {
-    set_defaults(p, s->model);
+    *p = (struct request_params){.sampler = request_params_defaults(s->model),
+                                 .n_predict = serve_number(s->options, SERVE_N_PREDICT),
+                                 .cache_prompt = true};
+    p->sampler.seed = random_seed();
     return read_reals(p, f) && read_integers(p, f) && read_flags(p, x, f) && read_order(p, f) &&
            read_breakers(p, f) && read_bias(p, s, f);
 }

@@ -42,6 +42,8 @@ struct request_params {
  * Defaults are OpenAI's where the model file states none: temperature 1, top_p 1, others off. */
 bool request_params_read(struct request_params *p, const struct server *s, struct exchange *x,
                          struct fields *f);
+/* What holds where a request says nothing, except the seed. */
+struct tern_sampler_params request_params_defaults(const tern_model *model);
 void request_params_close(struct request_params *p);
 
 /* The most tokens to answer with, from field `name`, at least `min`; absent: as it was. */
