@@ -390,12 +390,12 @@ static const char *take_string(struct growing_text *t, const char *p, const char
 /* What a line may say; without a field, its text is empty */
 enum field { ROLE, CONTENT, ID, NAME, N_FIELDS };
 
-struct fields {
+struct line_fields {
     struct growing_text text[N_FIELDS];
     bool given[N_FIELDS];
 };
 
-static void fields_close(struct fields *f)
+static void fields_close(struct line_fields *f)
 {
     for (size_t i = 0; i < N_FIELDS; i++)
         growing_text_close(&f->text[i]);
@@ -403,7 +403,7 @@ static void fields_close(struct fields *f)
 
 /* {"role": "...", "content": "..."}, in any order and with other strings beside them; no role is an
  * empty one. Each text ends with a NUL. TERN_BAD_FILE, or TERN_NO_MEMORY. */
-static enum tern_status take_fields(const char *p, const char *end, struct fields *f)
+static enum tern_status take_fields(const char *p, const char *end, struct line_fields *f)
 {
     static const char *const names[] = {"role", "content", "id", "name"};
     struct growing_text key = {0}, other = {0};
@@ -433,14 +433,14 @@ static enum tern_status take_fields(const char *p, const char *end, struct field
     return p && f->given[CONTENT] && skip_space(p, end) == end ? TERN_OK : TERN_BAD_FILE;
 }
 
-static bool is_role(const struct fields *f, const char *role)
+static bool is_role(const struct line_fields *f, const char *role)
 {
     return f->text[ROLE].n == strlen(role) && !memcmp(f->text[ROLE].p, role, f->text[ROLE].n);
 }
 
 /* The system text first, if at all; then the others in turns, calls behind an assistant's message and
  * results behind calls. TERN_BAD_FILE where this is none of them. */
-static enum tern_status add_fields(struct conversation *c, const struct fields *f,
+static enum tern_status add_fields(struct conversation *c, const struct line_fields *f,
                                    struct tern_error *e)
 {
     const struct growing_text *text = &f->text[CONTENT];
@@ -464,7 +464,7 @@ static enum tern_status add_fields(struct conversation *c, const struct fields *
 static enum tern_status add_line(struct conversation *c, const char *p, const char *end,
                                  struct tern_error *e)
 {
-    struct fields f = {0};
+    struct line_fields f = {0};
     enum tern_status s = take_fields(p, end, &f);
     if (s == TERN_NO_MEMORY)
         no_memory(e);
@@ -477,7 +477,7 @@ static enum tern_status add_line(struct conversation *c, const char *p, const ch
 enum tern_status conversation_take_result(struct conversation *c, const char *line, size_t n,
                                           struct tern_error *e)
 {
-    struct fields f = {0};
+    struct line_fields f = {0};
     enum tern_status s = take_fields(line, line + n, &f);
     if (!s)
         s = conversation_add_result(c, f.given[ID] ? f.text[ID].p : NULL, f.text[CONTENT].p,

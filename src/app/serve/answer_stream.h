@@ -48,7 +48,7 @@ struct answer_part {
         PART_DONE,
         PART_FAILED
     } kind;
-    size_t choice;    /* which of a request's answers (choices.h) */
+    size_t choice;    /* which of a request's answers (answers.h) */
     const char *text; /* "" where there is none */
     size_t bytes;
     struct tern_call call; /* id, name, arguments: all are there */

@@ -9,7 +9,7 @@
 
 enum role { SYSTEM, DEVELOPER, USER, ASSISTANT, TOOL, FUNCTION };
 
-struct reading {
+struct message_reading {
     struct turn *turn;
     struct fields m; /* the message */
     enum role role;
@@ -17,7 +17,8 @@ struct reading {
 
 /* ---- contents ------------------------------------------------------------------------------- */
 
-static bool read_part(struct reading *r, json_t *part, const char *place, struct growing_text *text)
+static bool read_part(struct message_reading *r, json_t *part, const char *place,
+                      struct growing_text *text)
 {
     struct fields f;
     const char *type = "text", *p = NULL;
@@ -46,7 +47,7 @@ static bool read_part(struct reading *r, json_t *part, const char *place, struct
 }
 
 /* The text of field `name`: a text or parts, which join as they are. Absent: empty. */
-static bool read_content(struct reading *r, const char *name, struct growing_text *text)
+static bool read_content(struct message_reading *r, const char *name, struct growing_text *text)
 {
     json_t *v = fields_any(&r->m, name);
     bool ok = true;
@@ -79,7 +80,7 @@ static void add_call(struct turn *t, const char *id, const char *name, const jso
     free(text);
 }
 
-static bool read_call(struct reading *r, json_t *call, size_t i)
+static bool read_call(struct message_reading *r, json_t *call, size_t i)
 {
     struct fields f, function;
     char place[128];
@@ -97,7 +98,7 @@ static bool read_call(struct reading *r, json_t *call, size_t i)
     return true;
 }
 
-static bool read_calls(struct reading *r)
+static bool read_calls(struct message_reading *r)
 {
     struct fields function;
     json_t *calls = NULL;
@@ -114,13 +115,13 @@ static bool read_calls(struct reading *r)
 }
 
 /* Thoughts, in the name that the client has for them */
-static bool read_thought(struct reading *r, struct growing_text *thought)
+static bool read_thought(struct message_reading *r, struct growing_text *thought)
 {
     return read_content(r, "reasoning_content", thought) &&
            (thought->n || read_content(r, "reasoning", thought));
 }
 
-static bool read_assistant(struct reading *r, const struct growing_text *text)
+static bool read_assistant(struct message_reading *r, const struct growing_text *text)
 {
     struct growing_text thought = {0}, refusal = {0};
     bool ok = read_thought(r, &thought) && read_content(r, "refusal", &refusal);
@@ -135,7 +136,7 @@ static bool read_assistant(struct reading *r, const struct growing_text *text)
 
 /* ---- messages --------------------------------------------------------------------------------- */
 
-static bool read_result(struct reading *r, const struct growing_text *text)
+static bool read_result(struct message_reading *r, const struct growing_text *text)
 {
     const char *id = NULL, *name = NULL;
     if (!fields_text(&r->m, "tool_call_id", &id, NULL) || !fields_text(&r->m, "name", &name, NULL))
@@ -144,7 +145,7 @@ static bool read_result(struct reading *r, const struct growing_text *text)
     return true;
 }
 
-static bool read_message(struct reading *r)
+static bool read_message(struct message_reading *r)
 {
     struct growing_text text = {0};
     size_t role = USER;
@@ -180,7 +181,7 @@ bool chat_messages_read(struct turn *t, struct fields *f, size_t max)
     if (json_array_size(messages) == 0)
         return fields_fault(f, "messages", "invalid_value", "must have a message");
     for (size_t i = 0; i < json_array_size(messages); i++) {
-        struct reading r = {.turn = t};
+        struct message_reading r = {.turn = t};
         char place[40];
         snprintf(place, sizeof place, "messages[%zu]", i);
         if (!fields_open(&r.m, json_array_get(messages, i), place, f->fault) || !read_message(&r))

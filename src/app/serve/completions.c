@@ -12,7 +12,7 @@
 #include "app/serve/handlers.h"
 #include "app/serve/logprobs.h"
 
-struct said { /* one job; of a stream, since the last piece */
+struct text_choice { /* one job; of a stream, since the last piece */
     struct growing_text text;
     json_t *logprobs, *tokens; /* or NULL */
     json_t *end;               /* timings and receipt */
@@ -23,20 +23,20 @@ struct said { /* one job; of a stream, since the last piece */
     bool began;
 };
 
-struct completion {
+struct text_completion {
     struct server *server;
     char id[ANSWER_ID_BYTES], fingerprint[48];
     char *model;
     int64_t created;
     uint64_t seed;
     bool stream, include_usage, logprobs, return_tokens, begun;
-    struct said *said;                    /* [n_prompts][best_of] */
+    struct text_choice *said;             /* [n_prompts][best_of] */
     size_t n_prompts, best_of, n, n_over; /* n: of best_of, those that are told */
     struct growing_text *echo;            /* [n_prompts] texts of the prompts, or NULL */
-    struct choices_usage usage;
+    struct answers_usage usage;
 };
 
-static void close_said(struct said *s)
+static void close_said(struct text_choice *s)
 {
     growing_text_close(&s->text);
     json_decref(s->logprobs);
@@ -47,7 +47,7 @@ static void close_said(struct said *s)
 
 static void close_completion(void *arg)
 {
-    struct completion *c = arg;
+    struct text_completion *c = arg;
     if (!c)
         return;
     for (size_t i = 0; c->said && i < c->n_prompts * c->best_of; i++)
@@ -62,7 +62,8 @@ static void close_completion(void *arg)
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static void take_tokens(struct completion *c, struct said *said, const struct answer_part *p)
+static void take_tokens(struct text_completion *c, struct text_choice *said,
+                        const struct answer_part *p)
 {
     if (c->logprobs && !said->logprobs)
         said->logprobs = json_pack("{s:[], s:[], s:[], s:[]}", "tokens", "token_logprobs",
@@ -81,13 +82,13 @@ static void take_tokens(struct completion *c, struct said *said, const struct an
         json_array_append_new(said->tokens, json_integer(p->tokens[i].token));
 }
 
-static void take_end(struct completion *c, struct exchange *x, struct said *said, size_t i,
-                     const struct answer_part *p)
+static void take_end(struct text_completion *c, struct exchange *x, struct text_choice *said,
+                     size_t i, const struct answer_part *p)
 {
-    struct choices_usage *u = &c->usage;
-    said->finish = choices_finish(p);
+    struct answers_usage *u = &c->usage;
+    said->finish = answers_finish(p);
     said->end = json_object();
-    choices_add_end(said->end, p);
+    answers_add_end(said->end, p);
     if (i % c->best_of == 0)
         u->prompt += p->end->n_prompt, u->cached += p->end->n_cached;
     u->completion += p->end->result.n_generated;
@@ -98,14 +99,15 @@ static void take_end(struct completion *c, struct exchange *x, struct said *said
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *frame(const struct completion *c, json_t *choices)
+static json_t *frame(const struct text_completion *c, json_t *choices)
 {
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", c->id, "object", "text_completion",
                      "created", (json_int_t)c->created, "model", c->model, "system_fingerprint",
                      c->fingerprint, "choices", choices);
 }
 
-static json_t *choice(struct completion *c, struct said *said, size_t index, size_t prompt)
+static json_t *choice(struct text_completion *c, struct text_choice *said, size_t index,
+                      size_t prompt)
 {
     struct growing_text text = {0};
     if (c->echo && !said->began)
@@ -127,53 +129,53 @@ static json_t *choice(struct completion *c, struct said *said, size_t index, siz
     return out;
 }
 
-static void set_end(const struct completion *c, json_t *out, const struct said *said)
+static void set_end(const struct text_completion *c, json_t *out, const struct text_choice *said)
 {
     json_object_set(out, "timings", json_object_get(said->end, "timings"));
     json_object_set_new(out, "seed", json_integer((json_int_t)c->seed));
 }
 
-static double mean(const struct said *s)
+static double mean(const struct text_choice *s)
 {
     return s->n_tokens ? s->logprob / (double)s->n_tokens : -INFINITY;
 }
 
 /* Of the answers to one prompt, the n with the best mean come first; equal ones stay in order. */
-static void sort(struct said *s, size_t n)
+static void sort(struct text_choice *s, size_t n)
 {
     for (size_t i = 1; i < n; i++)
         for (size_t k = i; k && mean(&s[k]) > mean(&s[k - 1]); k--) {
-            struct said other = s[k];
+            struct text_choice other = s[k];
             s[k] = s[k - 1], s[k - 1] = other;
         }
 }
 
-static void reply(struct completion *c, struct exchange *x)
+static void reply(struct text_completion *c, struct exchange *x)
 {
     json_t *choices = json_array();
     for (size_t i = 0; i < c->n_prompts; i++) {
-        struct said *said = &c->said[i * c->best_of];
+        struct text_choice *said = &c->said[i * c->best_of];
         if (c->best_of > c->n)
             sort(said, c->best_of);
         for (size_t k = 0; k < c->n; k++)
             json_array_append_new(choices, choice(c, &said[k], i * c->n + k, i));
     }
     json_t *out = frame(c, choices);
-    json_object_set_new(out, "usage", choices_usage_json(&c->usage));
+    json_object_set_new(out, "usage", answers_usage_json(&c->usage));
     set_end(c, out, &c->said[0]);
     exchange_reply_json(x, 200, out);
 }
 
-static void begin_stream(struct completion *c, struct exchange *x)
+static void begin_stream(struct text_completion *c, struct exchange *x)
 {
     if (!c->begun)
         exchange_begin(x, EVENT_STREAM);
     c->begun = true;
 }
 
-static void write_piece(struct completion *c, struct exchange *x, size_t i)
+static void write_piece(struct text_completion *c, struct exchange *x, size_t i)
 {
-    struct said *said = &c->said[i];
+    struct text_choice *said = &c->said[i];
     json_t *out = frame(c, json_pack("[o]", choice(c, said, i, i / c->n)));
     if (said->finish)
         set_end(c, out, said);
@@ -183,12 +185,12 @@ static void write_piece(struct completion *c, struct exchange *x, size_t i)
     close_said(said);
 }
 
-static void end_stream(struct completion *c, struct exchange *x)
+static void end_stream(struct text_completion *c, struct exchange *x)
 {
     static const char done[] = "data: [DONE]\n\n";
     if (c->include_usage) {
         json_t *out = frame(c, json_array());
-        json_object_set_new(out, "usage", choices_usage_json(&c->usage));
+        json_object_set_new(out, "usage", answers_usage_json(&c->usage));
         event_stream_write(x, NULL, out);
     }
     exchange_write(x, done, sizeof done - 1);
@@ -197,11 +199,11 @@ static void end_stream(struct completion *c, struct exchange *x)
 
 static void part(void *arg, struct exchange *x, const struct answer_part *p)
 {
-    struct completion *c = arg;
-    struct said *said = &c->said[p->choice];
+    struct text_completion *c = arg;
+    struct text_choice *said = &c->said[p->choice];
     if (p->kind == PART_FAILED) {
         if (c->begun)
-            choices_write_fault(x, p->fault);
+            answers_write_fault(x, p->fault);
         else
             exchange_fault(x, p->fault);
         return;
@@ -223,7 +225,7 @@ static void part(void *arg, struct exchange *x, const struct answer_part *p)
 static void ping(void *arg, struct exchange *x)
 {
     static const char comment[] = ": ping\n\n";
-    struct completion *c = arg;
+    struct text_completion *c = arg;
     if (!c->stream)
         return;
     begin_stream(c, x);
@@ -232,7 +234,7 @@ static void ping(void *arg, struct exchange *x)
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-static bool add_echo(struct completion *c, const struct prompts *prompts)
+static bool add_echo(struct text_completion *c, const struct prompts *prompts)
 {
     tern_decoder *d = NULL;
     size_t n;
@@ -253,23 +255,24 @@ static bool add_echo(struct completion *c, const struct prompts *prompts)
     return ok;
 }
 
-static struct completion *open_completion(struct server *s, const struct completions_request *r)
+static struct text_completion *open_completion(struct server *s,
+                                               const struct completions_request *r)
 {
-    struct completion *c = calloc(1, sizeof *c);
+    struct text_completion *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    *c = (struct completion){.server = s,
-                             .created = (int64_t)time(NULL),
-                             .seed = r->turn.params.sampler.seed,
-                             .stream = r->stream,
-                             .include_usage = r->include_usage,
-                             .logprobs = r->logprobs,
-                             .return_tokens = r->turn.params.return_tokens,
-                             .n_prompts = r->prompts.n,
-                             .best_of = (size_t)r->best_of,
-                             .n = (size_t)r->n};
+    *c = (struct text_completion){.server = s,
+                                  .created = (int64_t)time(NULL),
+                                  .seed = r->turn.params.sampler.seed,
+                                  .stream = r->stream,
+                                  .include_usage = r->include_usage,
+                                  .logprobs = r->logprobs,
+                                  .return_tokens = r->turn.params.return_tokens,
+                                  .n_prompts = r->prompts.n,
+                                  .best_of = (size_t)r->best_of,
+                                  .n = (size_t)r->n};
     answer_id(c->id, "cmpl-");
-    choices_fingerprint(c->fingerprint, sizeof c->fingerprint, s);
+    answers_fingerprint(c->fingerprint, sizeof c->fingerprint, s);
     c->model = strdup(r->model);
     c->said = calloc(c->n_prompts * c->best_of, sizeof *c->said);
     if (c->model && c->said && (!r->echo || add_echo(c, &r->prompts)))
@@ -284,7 +287,7 @@ static bool no_memory(struct fault *f)
     return false;
 }
 
-static bool submit(struct completions_request *r, struct choices *all, struct server *s,
+static bool submit(struct completions_request *r, struct answers *all, struct server *s,
                    struct exchange *x, struct fault *f)
 {
     bool ok = true;
@@ -297,7 +300,7 @@ static bool submit(struct completions_request *r, struct choices *all, struct se
                                                         .ignore_end = r->turn.params.ignore_end};
             struct job_request job;
             if ((ok = completions_request_job(r, s, i, (uint64_t)k, exchange_client(x), &job, f)))
-                ok = choices_add(all, s, x, &params, &job, f);
+                ok = answers_add(all, s, x, &params, &job, f);
             else
                 job_request_free(&job);
         }
@@ -307,16 +310,16 @@ static bool submit(struct completions_request *r, struct choices *all, struct se
 static bool begin(struct completions_request *r, struct server *s, struct exchange *x,
                   struct fault *f)
 {
-    static const struct choices_writer writer = {part, ping, close_completion};
-    struct completion *c = open_completion(s, r);
-    struct choices *all = c ? choices_open(&writer, c) : NULL;
+    static const struct answers_writer writer = {part, ping, close_completion};
+    struct text_completion *c = open_completion(s, r);
+    struct answers *all = c ? answers_open(&writer, c) : NULL;
     if (!all || !submit(r, all, s, x, f)) {
-        choices_close(all);
+        answers_close(all);
         close_completion(c);
         return f->status ? false : no_memory(f);
     }
-    choices_ignored(x, r->turn.ignored);
-    choices_begin(all, x);
+    answers_ignored(x, r->turn.ignored);
+    answers_begin(all, x);
     return true;
 }
 

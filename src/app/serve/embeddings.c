@@ -5,7 +5,7 @@
 
 #include "app/cli/growing_text.h"
 #include "app/serve/base64.h"
-#include "app/serve/choices.h"
+#include "app/serve/answers.h"
 #include "app/serve/exchange.h"
 #include "app/serve/handlers.h"
 #include "app/serve/job.h"
@@ -224,6 +224,6 @@ void handle_embeddings(struct server *s, struct exchange *x)
         exchange_fault(x, &f);
         return;
     }
-    choices_ignored(x, ignored);
+    answers_ignored(x, ignored);
     exchange_wait(x, &waiter, e);
 }

@@ -6,7 +6,7 @@
 
 /* Names of the marks before the text, before what follows the gap, and before the answer. Models without
  * the third have the second part first. */
-static const struct marks {
+static const struct mark_names {
     const char *prefix, *suffix, *middle;
 } kinds[] = {
     {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},    /* Qwen, CodeGemma */
@@ -28,7 +28,7 @@ static const struct marks {
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-struct found {
+struct found_marks {
     tern_token prefix, suffix, middle; /* -1: none */
 };
 
@@ -46,10 +46,10 @@ static tern_token find(const tern_model *model, const char *name)
     return -1;
 }
 
-static bool find_marks(const tern_model *model, struct found *m)
+static bool find_marks(const tern_model *model, struct found_marks *m)
 {
     for (size_t i = 0; i < N_KINDS; i++) {
-        *m = (struct found){find(model, kinds[i].prefix), -1, -1};
+        *m = (struct found_marks){find(model, kinds[i].prefix), -1, -1};
         if (m->prefix < 0)
             continue;
         m->suffix = find(model, kinds[i].suffix);
@@ -62,7 +62,7 @@ static bool find_marks(const tern_model *model, struct found *m)
 
 bool fill_in_is_known(const tern_model *model)
 {
-    struct found m;
+    struct found_marks m;
     return find_marks(model, &m);
 }
 
@@ -82,7 +82,7 @@ static size_t front(const struct server *s, const struct prompt *p)
 bool fill_in_make(struct prompt *p, const struct server *s, const char *suffix, size_t n,
                   struct fault *f)
 {
-    struct found m;
+    struct found_marks m;
     struct prompt behind = {0}, out = {0};
     if (!find_marks(s->model, &m)) {
         fault_set(f, 400, NULL, "unsupported_parameter", "suffix",

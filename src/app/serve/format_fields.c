@@ -7,7 +7,7 @@
 
 #include "app/cli/growing_text.h"
 
-struct reading {
+struct format_reading {
     struct turn *turn;
     size_t max;
 };
@@ -20,7 +20,7 @@ static bool no_memory(struct fields *f)
 
 /* Takes over text[n], which was malloced, of field `name`; top: the field of the body that it is in, a
  * literal. */
-static bool set(struct reading *r, struct fields *f, const char *name, const char *top,
+static bool set(struct format_reading *r, struct fields *f, const char *name, const char *top,
                 enum answer_format format, char *text, size_t n)
 {
     struct answer_rules *rules = &r->turn->rules;
@@ -41,7 +41,8 @@ static bool set(struct reading *r, struct fields *f, const char *name, const cha
 }
 
 /* A schema: any JSON value, or its text */
-static bool read_schema(struct reading *r, struct fields *f, const char *name, const char *top)
+static bool read_schema(struct format_reading *r, struct fields *f, const char *name,
+                        const char *top)
 {
     json_t *v = fields_any(f, name);
     if (!v)
@@ -53,7 +54,7 @@ static bool read_schema(struct reading *r, struct fields *f, const char *name, c
     return set(r, f, name, top, FORMAT_SCHEMA, text, text ? strlen(text) : 0);
 }
 
-static bool read_text(struct reading *r, struct fields *f, const char *name, const char *top,
+static bool read_text(struct format_reading *r, struct fields *f, const char *name, const char *top,
                       enum answer_format format)
 {
     const char *text = NULL;
@@ -69,7 +70,8 @@ static bool read_text(struct reading *r, struct fields *f, const char *name, con
 }
 
 /* ["yes", "no"] -> "yes|no" */
-static bool read_choices(struct reading *r, struct fields *f, const char *name, const char *top)
+static bool read_choices(struct format_reading *r, struct fields *f, const char *name,
+                         const char *top)
 {
     json_t *v = NULL;
     struct growing_text text = {0};
@@ -96,7 +98,7 @@ static bool read_choices(struct reading *r, struct fields *f, const char *name, 
 }
 
 /* {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}; llama.cpp: "schema" beside type */
-static bool read_response_format(struct reading *r, struct fields *body)
+static bool read_response_format(struct format_reading *r, struct fields *body)
 {
     static const char top[] = "response_format";
     struct fields f, inner;
@@ -124,7 +126,7 @@ static bool read_response_format(struct reading *r, struct fields *body)
     return true;
 }
 
-static bool read_structured(struct reading *r, struct fields *body)
+static bool read_structured(struct format_reading *r, struct fields *body)
 {
     static const char top[] = "structured_outputs";
     struct fields f;
@@ -142,7 +144,7 @@ static bool read_structured(struct reading *r, struct fields *body)
 
 bool format_fields_read(struct turn *t, struct fields *f, size_t max)
 {
-    struct reading r = {t, max};
+    struct format_reading r = {t, max};
     return read_response_format(&r, f) && read_schema(&r, f, "json_schema", "json_schema") &&
            read_text(&r, f, "grammar", "grammar", FORMAT_GRAMMAR) &&
            read_schema(&r, f, "guided_json", "guided_json") &&

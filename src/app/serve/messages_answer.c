@@ -332,4 +332,4 @@ static void close_answer(void *arg)
     messages_answer_close(arg);
 }
 
-const struct choices_writer messages_answer_writer = {write_part, write_ping, close_answer};
+const struct answers_writer messages_answer_writer = {write_part, write_ping, close_answer};

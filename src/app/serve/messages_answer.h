@@ -15,6 +15,6 @@ void messages_answer_close(struct messages_answer *a);
 /* Begins a stream: message_start, ping. Nothing, for one that is no stream. */
 void messages_answer_begin(struct messages_answer *a, struct exchange *x);
 
-extern const struct choices_writer messages_answer_writer; /* its arg is a struct messages_answer */
+extern const struct answers_writer messages_answer_writer; /* its arg is a struct messages_answer */
 
 #endif

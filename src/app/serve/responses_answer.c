@@ -380,4 +380,4 @@ static void close_answer(void *arg)
     responses_answer_close(arg);
 }
 
-const struct choices_writer responses_answer_writer = {write_part, write_ping, close_answer};
+const struct answers_writer responses_answer_writer = {write_part, write_ping, close_answer};

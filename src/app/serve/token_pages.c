@@ -22,7 +22,7 @@ static void answer(struct exchange *x, const struct fault *f, json_t *body, cons
         exchange_fault(x, f);
         return;
     }
-    choices_ignored(x, ignored);
+    answers_ignored(x, ignored);
     exchange_reply_json(x, 200, body);
 }
 

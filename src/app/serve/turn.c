@@ -108,7 +108,7 @@ static bool make_job(struct turn *t, struct server *s, uint64_t i, uint64_t clie
     return true;
 }
 
-static bool add_jobs(struct turn *t, struct choices *all, struct server *s, struct exchange *x,
+static bool add_jobs(struct turn *t, struct answers *all, struct server *s, struct exchange *x,
                      struct fault *f)
 {
     struct answer_stream_params p = {.prompt = t->prompt.tokens,
@@ -122,7 +122,7 @@ static bool add_jobs(struct turn *t, struct choices *all, struct server *s, stru
     for (size_t i = 0; ok && i < (t->n ? t->n : 1); i++) {
         struct job_request job;
         if ((ok = make_job(t, s, i, exchange_client(x), &job, f)))
-            ok = choices_add(all, s, x, &p, &job, f);
+            ok = answers_add(all, s, x, &p, &job, f);
         else
             job_request_free(&job);
     }
@@ -130,16 +130,16 @@ static bool add_jobs(struct turn *t, struct choices *all, struct server *s, stru
 }
 
 bool turn_begin(struct turn *t, struct server *s, struct exchange *x,
-                const struct choices_writer *w, void *arg, struct fault *f)
+                const struct answers_writer *w, void *arg, struct fault *f)
 {
-    struct choices *all = choices_open(w, arg);
+    struct answers *all = answers_open(w, arg);
     if (!all)
         return out_of_memory(f);
     if (!add_jobs(t, all, s, x, f)) {
-        choices_close(all);
+        answers_close(all);
         return false;
     }
-    choices_ignored(x, t->ignored);
-    choices_begin(all, x);
+    answers_ignored(x, t->ignored);
+    answers_begin(all, x);
     return true;
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "app/serve/answer_rules.h"
-#include "app/serve/choices.h"
+#include "app/serve/answers.h"
 #include "app/serve/dialog.h"
 #include "app/serve/exchange.h"
 #include "app/serve/request_params.h"
@@ -46,6 +46,6 @@ bool turn_prepare(struct turn *t, const struct server *s, struct fault *f);
 /* Submits the jobs of a prepared turn; their parts come later, and `close` after them. The exchange gets the
  * header x-tern-ignored. False: the fault says why, and the writer is not called. */
 bool turn_begin(struct turn *t, struct server *s, struct exchange *x,
-                const struct choices_writer *w, void *arg, struct fault *f);
+                const struct answers_writer *w, void *arg, struct fault *f);
 
 #endif

@@ -6,14 +6,14 @@
 #include "app/cli/growing_text.h"
 #include "app/serve/answer_id.h"
 #include "app/serve/chat_request.h"
-#include "app/serve/choices.h"
+#include "app/serve/answers.h"
 #include "app/serve/dialog_parts.h"
 #include "app/serve/event_stream.h"
 #include "app/serve/handlers.h"
 #include "app/serve/logprobs.h"
 
 /* One choice. In a stream, what is there since the last piece; else all of it. */
-struct said {
+struct chat_choice {
     struct growing_text text, thought;
     json_t *calls, *logprobs, *tokens; /* arrays; NULL: none yet, or not wanted */
     json_t *end;                       /* timings and receipt */
@@ -21,19 +21,19 @@ struct said {
     bool began;                        /* of a stream: the role was sent */
 };
 
-struct chat {
+struct chat_completion {
     struct server *server;
     char id[ANSWER_ID_BYTES], fingerprint[48];
     char *model;
     int64_t created;
     uint64_t seed;
     bool stream, include_usage, logprobs, return_tokens, ended, begun;
-    struct said *said; /* [n] */
+    struct chat_choice *said; /* [n] */
     size_t n, n_over;
-    struct choices_usage usage;
+    struct answers_usage usage;
 };
 
-static void close_said(struct said *c)
+static void close_said(struct chat_choice *c)
 {
     growing_text_close(&c->text);
     growing_text_close(&c->thought);
@@ -41,12 +41,12 @@ static void close_said(struct said *c)
     json_decref(c->logprobs);
     json_decref(c->tokens);
     json_decref(c->end);
-    *c = (struct said){.began = c->began, .finish = c->finish};
+    *c = (struct chat_choice){.began = c->began, .finish = c->finish};
 }
 
 static void close_chat(void *arg)
 {
-    struct chat *c = arg;
+    struct chat_completion *c = arg;
     for (size_t i = 0; c && i < c->n; i++)
         close_said(&c->said[i]);
     if (c) {
@@ -65,7 +65,7 @@ static void append(json_t **array, json_t *item)
     json_array_append_new(*array, item);
 }
 
-static void take_call(struct said *said, const struct answer_part *p, bool stream)
+static void take_call(struct chat_choice *said, const struct answer_part *p, bool stream)
 {
     json_t *call = json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", p->call.id, "type", "function",
                              "function", "name", p->call.name, "arguments",
@@ -76,7 +76,8 @@ static void take_call(struct said *said, const struct answer_part *p, bool strea
 }
 
 /* OpenAI lists the tokens of the visible text; with return_tokens all are listed. */
-static void take_logprobs(struct chat *c, struct said *said, const struct answer_part *p)
+static void take_logprobs(struct chat_completion *c, struct chat_choice *said,
+                          const struct answer_part *p)
 {
     bool all = c->return_tokens;
     if (!said->logprobs)
@@ -93,7 +94,8 @@ static void take_logprobs(struct chat *c, struct said *said, const struct answer
     }
 }
 
-static void take_tokens(struct chat *c, struct said *said, const struct answer_part *p)
+static void take_tokens(struct chat_completion *c, struct chat_choice *said,
+                        const struct answer_part *p)
 {
     if (c->logprobs)
         take_logprobs(c, said, p);
@@ -105,13 +107,13 @@ static void take_tokens(struct chat *c, struct said *said, const struct answer_p
         append(&said->tokens, json_integer(p->tokens[i].token));
 }
 
-static void take_end(struct chat *c, struct exchange *x, struct said *said,
+static void take_end(struct chat_completion *c, struct exchange *x, struct chat_choice *said,
                      const struct answer_part *p)
 {
-    struct choices_usage *u = &c->usage;
-    said->finish = c->ended ? "stop" : choices_finish(p);
+    struct answers_usage *u = &c->usage;
+    said->finish = c->ended ? "stop" : answers_finish(p);
     said->end = json_object();
-    choices_add_end(said->end, p);
+    answers_add_end(said->end, p);
     if (c->n_over++ == 0)
         u->prompt = p->end->n_prompt, u->cached = p->end->n_cached;
     u->completion += p->end->result.n_generated;
@@ -120,7 +122,8 @@ static void take_end(struct chat *c, struct exchange *x, struct said *said,
                      u->completion, said->finish);
 }
 
-static void take(struct chat *c, struct exchange *x, struct said *said, const struct answer_part *p)
+static void take(struct chat_completion *c, struct exchange *x, struct chat_choice *said,
+                 const struct answer_part *p)
 {
     if (p->kind == PART_TEXT)
         growing_text_add(&said->text, p->text, p->bytes);
@@ -142,7 +145,7 @@ static json_t *text_json(const struct growing_text *t)
 }
 
 /* What message and delta share */
-static void set_parts(json_t *out, struct said *said)
+static void set_parts(json_t *out, struct chat_choice *said)
 {
     if (said->thought.n) {
         json_object_set_new(out, "reasoning_content", text_json(&said->thought));
@@ -152,7 +155,7 @@ static void set_parts(json_t *out, struct said *said)
         json_object_set(out, "tool_calls", said->calls);
 }
 
-static void set_extras(const struct chat *c, json_t *choice, struct said *said)
+static void set_extras(const struct chat_completion *c, json_t *choice, struct chat_choice *said)
 {
     if (c->logprobs && said->logprobs)
         json_object_set_new(choice, "logprobs",
@@ -168,16 +171,16 @@ static void set_extras(const struct chat *c, json_t *choice, struct said *said)
                         said->finish ? json_string(said->finish) : json_null());
 }
 
-static json_t *frame(const struct chat *c, const char *object, json_t *choices)
+static json_t *frame(const struct chat_completion *c, const char *object, json_t *choices)
 {
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", c->id, "object", object, "created",
                      (json_int_t)c->created, "model", c->model, "system_fingerprint",
                      c->fingerprint, "choices", choices);
 }
 
-static json_t *message_choice(const struct chat *c, size_t i)
+static json_t *message_choice(const struct chat_completion *c, size_t i)
 {
-    struct said *said = &c->said[i];
+    struct chat_choice *said = &c->said[i];
     json_t *message =
         json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
                   said->text.n || !said->calls ? text_json(&said->text) : json_null(), "refusal");
@@ -187,24 +190,24 @@ static json_t *message_choice(const struct chat *c, size_t i)
     return choice;
 }
 
-static void set_end(const struct chat *c, json_t *out, const struct said *said)
+static void set_end(const struct chat_completion *c, json_t *out, const struct chat_choice *said)
 {
     json_object_set(out, "timings", json_object_get(said->end, "timings"));
     json_object_set_new(out, "seed", json_integer((json_int_t)c->seed));
 }
 
-static void reply(struct chat *c, struct exchange *x)
+static void reply(struct chat_completion *c, struct exchange *x)
 {
     json_t *choices = json_array();
     for (size_t i = 0; i < c->n; i++)
         json_array_append_new(choices, message_choice(c, i));
     json_t *out = frame(c, "chat.completion", choices);
-    json_object_set_new(out, "usage", choices_usage_json(&c->usage));
+    json_object_set_new(out, "usage", answers_usage_json(&c->usage));
     set_end(c, out, &c->said[0]);
     exchange_reply_json(x, 200, out);
 }
 
-static void begin_stream(struct chat *c, struct exchange *x)
+static void begin_stream(struct chat_completion *c, struct exchange *x)
 {
     if (!c->begun)
         exchange_begin(x, EVENT_STREAM);
@@ -212,9 +215,9 @@ static void begin_stream(struct chat *c, struct exchange *x)
 }
 
 /* A piece of a choice: what was collected since the last one. */
-static void write_piece(struct chat *c, struct exchange *x, size_t i)
+static void write_piece(struct chat_completion *c, struct exchange *x, size_t i)
 {
-    struct said *said = &c->said[i];
+    struct chat_choice *said = &c->said[i];
     json_t *delta = json_object();
     if (!said->began) {
         json_object_set_new(delta, "role", json_string("assistant"));
@@ -237,12 +240,12 @@ static void write_piece(struct chat *c, struct exchange *x, size_t i)
     close_said(said);
 }
 
-static void end_stream(struct chat *c, struct exchange *x)
+static void end_stream(struct chat_completion *c, struct exchange *x)
 {
     static const char done[] = "data: [DONE]\n\n";
     if (c->include_usage) {
         json_t *out = frame(c, "chat.completion.chunk", json_array());
-        json_object_set_new(out, "usage", choices_usage_json(&c->usage));
+        json_object_set_new(out, "usage", answers_usage_json(&c->usage));
         event_stream_write(x, NULL, out);
     }
     exchange_write(x, done, sizeof done - 1);
@@ -251,13 +254,13 @@ static void end_stream(struct chat *c, struct exchange *x)
 
 static void part(void *arg, struct exchange *x, const struct answer_part *p)
 {
-    struct chat *c = arg;
+    struct chat_completion *c = arg;
     if (p->kind == PART_FAILED && !c->begun) {
         exchange_fault(x, p->fault);
         return;
     }
     if (p->kind == PART_FAILED) {
-        choices_write_fault(x, p->fault);
+        answers_write_fault(x, p->fault);
         return;
     }
     take(c, x, &c->said[p->choice], p);
@@ -273,7 +276,7 @@ static void part(void *arg, struct exchange *x, const struct answer_part *p)
 static void ping(void *arg, struct exchange *x)
 {
     static const char comment[] = ": ping\n\n";
-    struct chat *c = arg;
+    struct chat_completion *c = arg;
     if (!c->stream)
         return;
     begin_stream(c, x);
@@ -282,22 +285,22 @@ static void ping(void *arg, struct exchange *x)
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-static struct chat *open_chat(struct server *s, const struct chat_request *r)
+static struct chat_completion *open_chat(struct server *s, const struct chat_request *r)
 {
-    struct chat *c = calloc(1, sizeof *c);
+    struct chat_completion *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    *c = (struct chat){.server = s,
-                       .created = (int64_t)time(NULL),
-                       .seed = r->turn.params.sampler.seed,
-                       .stream = r->stream,
-                       .include_usage = r->include_usage,
-                       .logprobs = r->turn.params.logprobs,
-                       .return_tokens = r->turn.params.return_tokens,
-                       .ended = r->ended,
-                       .n = r->turn.n};
+    *c = (struct chat_completion){.server = s,
+                                  .created = (int64_t)time(NULL),
+                                  .seed = r->turn.params.sampler.seed,
+                                  .stream = r->stream,
+                                  .include_usage = r->include_usage,
+                                  .logprobs = r->turn.params.logprobs,
+                                  .return_tokens = r->turn.params.return_tokens,
+                                  .ended = r->ended,
+                                  .n = r->turn.n};
     answer_id(c->id, "chatcmpl-");
-    choices_fingerprint(c->fingerprint, sizeof c->fingerprint, s);
+    answers_fingerprint(c->fingerprint, sizeof c->fingerprint, s);
     c->model = strdup(r->model);
     c->said = calloc(c->n, sizeof *c->said);
     if (c->model && c->said)
@@ -315,8 +318,8 @@ static bool no_memory(struct fault *f)
 
 static bool begin(struct chat_request *r, struct server *s, struct exchange *x, struct fault *f)
 {
-    static const struct choices_writer writer = {part, ping, close_chat};
-    struct chat *c = open_chat(s, r);
+    static const struct answers_writer writer = {part, ping, close_chat};
+    struct chat_completion *c = open_chat(s, r);
     if (!c)
         return no_memory(f);
     bool ok = turn_begin(&r->turn, s, x, &writer, c, f);

@@ -1,33 +1,33 @@
-/* Several answers to one request: see choices.h. */
-#include "app/serve/choices.h"
+/* Several answers to one request: see answers.h. */
+#include "app/serve/answers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "app/serve/event_stream.h"
 
-struct choice {
+struct one_answer {
     struct job *job;
     struct answer_stream *parts;
 };
 
-struct choices {
-    const struct choices_writer *writer;
+struct answers {
+    const struct answers_writer *writer;
     void *arg;
-    struct choice *list; /* [n] owned */
+    struct one_answer *list; /* [n] owned */
     size_t n;
     bool failed;
 };
 
-struct choices *choices_open(const struct choices_writer *w, void *arg)
+struct answers *answers_open(const struct answers_writer *w, void *arg)
 {
-    struct choices *c = calloc(1, sizeof *c);
+    struct answers *c = calloc(1, sizeof *c);
     if (c)
         c->writer = w, c->arg = arg;
     return c;
 }
 
-static void close_jobs(struct choices *c)
+static void close_jobs(struct answers *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         job_close(c->list[i].job);
@@ -36,7 +36,7 @@ static void close_jobs(struct choices *c)
     c->n = 0;
 }
 
-void choices_close(struct choices *c)
+void answers_close(struct answers *c)
 {
     if (!c)
         return;
@@ -45,10 +45,10 @@ void choices_close(struct choices *c)
     free(c);
 }
 
-bool choices_add(struct choices *c, struct server *s, struct exchange *x,
+bool answers_add(struct answers *c, struct server *s, struct exchange *x,
                  const struct answer_stream_params *p, struct job_request *r, struct fault *f)
 {
-    struct choice *more = realloc(c->list, (c->n + 1) * sizeof *more), choice = {0};
+    struct one_answer *more = realloc(c->list, (c->n + 1) * sizeof *more), choice = {0};
     if (more)
         c->list = more;
     else
@@ -71,7 +71,7 @@ bool choices_add(struct choices *c, struct server *s, struct exchange *x,
 
 static void advance(void *arg, struct exchange *x)
 {
-    struct choices *c = arg;
+    struct answers *c = arg;
     for (size_t i = 0; i < c->n && !c->failed; i++) {
         struct answer_part part;
         while (!c->failed && answer_stream_next(c->list[i].parts, c->list[i].job, &part)) {
@@ -86,26 +86,26 @@ static void advance(void *arg, struct exchange *x)
 
 static void ping(void *arg, struct exchange *x)
 {
-    struct choices *c = arg;
+    struct answers *c = arg;
     c->writer->ping(c->arg, x);
 }
 
 static void closed(void *arg)
 {
-    struct choices *c = arg;
-    const struct choices_writer *w = c->writer;
+    struct answers *c = arg;
+    const struct answers_writer *w = c->writer;
     void *its = c->arg;
-    choices_close(c);
+    answers_close(c);
     w->close(its);
 }
 
-void choices_begin(struct choices *c, struct exchange *x)
+void answers_begin(struct answers *c, struct exchange *x)
 {
     static const struct exchange_waiter waiter = {advance, ping, closed};
     exchange_wait(x, &waiter, c);
 }
 
-void choices_ignored(struct exchange *x, const char *ignored)
+void answers_ignored(struct exchange *x, const char *ignored)
 {
     if (!*ignored)
         return;
@@ -113,7 +113,7 @@ void choices_ignored(struct exchange *x, const char *ignored)
     exchange_log(x, " ignored=\"%s\"", ignored);
 }
 
-void choices_write_fault(struct exchange *x, const struct fault *f)
+void answers_write_fault(struct exchange *x, const struct fault *f)
 {
     json_t *error = json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", f->message, "type",
                               f->type, "param", *f->param ? f->param : NULL, "code", f->code);
@@ -121,7 +121,7 @@ void choices_write_fault(struct exchange *x, const struct fault *f)
     exchange_end(x);
 }
 
-void choices_fingerprint(char *text, size_t size, const struct server *s)
+void answers_fingerprint(char *text, size_t size, const struct server *s)
 {
     snprintf(text, size, "tern-%s-%016llx", tern_version(), (unsigned long long)s->info.content_id);
 }
@@ -146,7 +146,7 @@ static json_t *timings(const struct job_event *e)
         "queue_ms", 1e3 * e->queue_seconds);
 }
 
-void choices_add_end(json_t *object, const struct answer_part *done)
+void answers_add_end(json_t *object, const struct answer_part *done)
 {
     const char *receipt = done->end->receipt;
     json_object_set_new(object, "timings", timings(done->end));
@@ -156,7 +156,7 @@ void choices_add_end(json_t *object, const struct answer_part *done)
     json_object_set_new(object, "receipt", v ? v : json_string(receipt));
 }
 
-json_t *choices_usage_json(const struct choices_usage *u)
+json_t *answers_usage_json(const struct answers_usage *u)
 {
     return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)u->prompt,
                      "completion_tokens", (json_int_t)u->completion, "total_tokens",
@@ -165,7 +165,7 @@ json_t *choices_usage_json(const struct choices_usage *u)
                      "reasoning_tokens", (json_int_t)u->reasoning);
 }
 
-const char *choices_finish(const struct answer_part *done)
+const char *answers_finish(const struct answer_part *done)
 {
     if (done->reason == TERN_STOP_LENGTH || done->reason == TERN_STOP_CONTEXT)
         return "length";
