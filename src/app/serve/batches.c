@@ -24,7 +24,7 @@ static bool is_text(const struct job *j)
 /* Under the lock. */
 static void count_end(struct scheduler *s, const struct job *j)
 {
-    struct numbers *n = &s->numbers;
+    struct serve_numbers *n = &s->numbers;
     const struct tern_generate_result *r = &j->last.result;
     bool done = j->last.kind == JOB_DONE;
     n->n_done += done && !j->closed;
@@ -185,7 +185,7 @@ static void enter_step(struct scheduler *s, double seconds, bool may_cancel)
 }
 
 /* Under the lock. */
-static void count_gap(struct numbers *n, double seconds)
+static void count_gap(struct serve_numbers *n, double seconds)
 {
     enum { LAST = sizeof n->gaps / sizeof *n->gaps - 1 };
     int i = 0;
@@ -270,7 +270,7 @@ static void step(struct scheduler *s, struct batch *b)
     struct job *jobs[MAX_PARALLEL];
     tern_text *texts[MAX_PARALLEL];
     struct tern_error e = {0};
-    uint32_t max = b->n_readers ? chunks_choose(&s->chunks, b->n_streams) : 0;
+    uint32_t max = b->n_readers ? chunks_choose(&s->chunks, b->n_streams, b->n_readers) : 0;
     size_t n = 0;
     for (size_t i = 0; i < b->n_streams; i++)
         jobs[n++] = b->streams[i];
@@ -299,7 +299,7 @@ static void step(struct scheduler *s, struct batch *b)
 
 static void embed(struct scheduler *s, struct batch *b)
 {
-    size_t max = chunks_choose(&s->chunks, b->n_streams), rows;
+    size_t max = chunks_choose(&s->chunks, b->n_streams, b->n_embeds), rows;
     if (!max)
         return;
     enter_step(s, chunks_guess(&s->chunks, 0, max), true);

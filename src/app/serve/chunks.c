@@ -4,8 +4,9 @@
  *
  * Beside streams, rows may add BESIDE of base: the gap between two tokens then stays below twice what it
  * was, with something left for noise, and a prompt takes about (1 + BESIDE) / BESIDE = 2.4 times as long as
- * alone. base is measured again every REFRESH steps, by a step without prompts. Without streams a step may
- * take ALONE: so long does a request wait that arrives meanwhile. */
+ * alone. Where more texts read than run, rows may add as much for each of them. base is measured again every
+ * REFRESH steps, by a step without prompts. Without streams a step may take ALONE: so long does a request
+ * wait that arrives meanwhile. */
 #include "app/serve/chunks.h"
 
 #define BESIDE 0.7
@@ -42,17 +43,21 @@ static uint32_t clamp(double rows, uint32_t min, uint32_t max)
     return rows > min ? (uint32_t)rows : min < max ? min : max;
 }
 
-uint32_t chunks_choose(struct chunks *c, size_t n_streams)
+uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers)
 {
     if (!n_streams)
         return c->alone > 0 ? clamp(ALONE / c->alone, MIN_ALONE, c->max)
                             : clamp(FIRST_ALONE, 1, c->max);
-    double base = base_of(c, n_streams);
+    double base = base_of(c, n_streams), seconds = BESIDE * base;
     if (!(base > 0) || ++c->since > REFRESH) {
         c->since = 0;
         return 0;
     }
-    uint32_t rows = clamp(c->beside > 0 ? BESIDE * base / c->beside : FIRST_BESIDE, 1, c->max);
+    if (n_readers > n_streams)
+        seconds *= (double)n_readers / (double)n_streams;
+    if (seconds > ALONE)
+        seconds = ALONE;
+    uint32_t rows = clamp(c->beside > 0 ? seconds / c->beside : FIRST_BESIDE, 1, c->max);
     if (c->last && rows > 2 * c->last)
         rows = 2 * c->last;
     return c->last = rows;

@@ -16,8 +16,9 @@ struct chunks { /* zeroed, then max */
     uint32_t since;              /* steps with rows of prompts since one without */
 };
 
-/* Rows of prompts for the next step beside n_streams texts; 0, with streams only: none this time. */
-uint32_t chunks_choose(struct chunks *c, size_t n_streams);
+/* Rows for the next step of n_readers prompts, beside n_streams texts; 0, with streams only: none this
+ * time. */
+uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers);
 /* A step of n_streams texts and n_rows rows of prompts took so long. */
 void chunks_learn(struct chunks *c, size_t n_streams, size_t n_rows, double seconds);
 /* What such a step will take, s; 0: unknown. */

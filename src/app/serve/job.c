@@ -6,10 +6,8 @@
 #include "app/cli/stopwatch.h"
 #include "app/serve/waiting.h"
 
-/* Unread events above which a job pauses, bytes; a retry after so many seconds; and what a cancelled step
- * must save to be worth it, s. */
-enum { RETRY_AFTER = 1 };
-#define WORTH_CANCELLING 0.1
+enum { RETRY_AFTER = 1 };    /* s */
+#define WORTH_CANCELLING 0.1 /* s of a step that a cancel must save */
 
 void job_request_free(struct job_request *r)
 {
@@ -34,7 +32,7 @@ void job_free(struct job *j)
     growing_text_close(&j->token_text);
     growing_text_close(&j->answer);
     growing_text_close(&j->tail);
-    growing_text_close(&j->receipt);
+    free(j->receipt);
     free(j->sum);
     free(j->embedding);
     free(j);

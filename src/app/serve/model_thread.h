@@ -52,11 +52,12 @@ struct job {
 
     /* ---- its end: written by the model thread, then read by the HTTP thread */
     struct job_event last;
-    struct growing_text tail, receipt;
+    struct growing_text tail;
+    char *receipt;
     float *embedding;
 };
 
-struct numbers { /* under the lock */
+struct serve_numbers { /* under the lock */
     uint64_t n_jobs, n_done, n_failed, n_cancelled, n_refused;
     uint64_t n_prompt, n_cached, n_generated, n_drafted, n_accepted;
     double prompt_seconds, generate_seconds, gap_seconds, step_seconds;
@@ -83,7 +84,7 @@ struct scheduler {
     bool draining, stopping, ending;
     bool in_step, may_cancel; /* tern_step runs, and may be cancelled */
     double step_ends;         /* when it probably will, stopwatch_now */
-    struct numbers numbers;
+    struct serve_numbers numbers;
 
     /* ---- settled when loaded */
     uint32_t n_parallel, n_ctx;

@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "app/cli/stopwatch.h"
 
@@ -66,12 +66,11 @@ static void fail_with(struct job *j, const struct tern_error *e)
     run_text_fail(j, status, "%s", e->text);
 }
 
-bool run_text_begin(struct scheduler *s, struct job *j)
+static struct tern_generate_params params_of(struct scheduler *s, struct job *j)
 {
     const struct job_request *r = &j->request;
-    struct tern_error e = {0};
     struct tern_generate_params p = tern_generate_defaults();
-    p.seq = j->seq;
+    p.seq = p.draft_seq = j->seq;
     p.tokens = r->prompt + j->n_cached;
     p.n_tokens = r->n_prompt - j->n_cached;
     p.n_predict = r->n_predict;
@@ -83,13 +82,19 @@ bool run_text_begin(struct scheduler *s, struct job *j)
     p.mtp = s->mtp;
     p.draft = s->draft;
     p.draft_max = s->draft_max;
-    p.draft_seq = j->seq;
     p.fingerprint = r->receipt;
     p.stop = (const char *const *)r->stop;
     p.n_stop = r->n_stop;
     p.on_token = on_token;
     p.on_text = on_text;
     p.arg = j;
+    return p;
+}
+
+bool run_text_begin(struct scheduler *s, struct job *j)
+{
+    struct tern_error e = {0};
+    struct tern_generate_params p = params_of(s, j);
     if (!tern_text_open(&j->text, s->ctx, &p, &e))
         return true;
     fail_with(j, &e);
@@ -113,9 +118,31 @@ void run_text_stepped(struct scheduler *s, struct job *j, double now)
 
 /* ---- end ---------------------------------------------------------------------------------- */
 
-static void take_receipt(struct scheduler *s, struct job *j)
+/* The receipt of an answer that is whole; TERN_USAGE where there can be none is no fault of the answer. */
+static enum tern_status take_receipt(struct scheduler *s, struct job *j, struct tern_error *e)
 {
-    (void)s, (void)j;
+    const struct job_request *r = &j->request;
+    struct tern_generate_params generate = params_of(s, j);
+    struct tern_receipt_params p = {
+        .prompt = r->prompt,
+        .n_prompt = r->n_prompt,
+        .answer = (const tern_token *)(const void *)j->answer.p,
+        .n_answer = j->answer.n / sizeof *p.answer,
+        .generate = &generate,
+        .constraint = r->constraint ? compiled_params(r->constraint) : NULL,
+        .result = &j->last.result,
+        .cache_type = s->server->plan.cache_type,
+    };
+    size_t n;
+    enum tern_status status = tern_receipt_write(s->server->model, &p, NULL, 0, &n, e);
+    if (status)
+        return status == TERN_USAGE ? TERN_OK : status;
+    if (!(j->receipt = malloc(n + 1)))
+        return e->code = TERN_NO_MEMORY;
+    status = tern_receipt_write(s->server->model, &p, j->receipt, n, &n, e);
+    j->receipt[n] = 0;
+    j->last.receipt = status ? NULL : j->receipt;
+    return status;
 }
 
 void run_text_end(struct scheduler *s, struct job *j)
@@ -124,6 +151,7 @@ void run_text_end(struct scheduler *s, struct job *j)
     struct job_event last = {.kind = JOB_DONE, .n_prompt = j->request.n_prompt, .n_cached = j->n_cached};
     double now = stopwatch_now(), first = j->first > 0 ? j->first : now;
     enum tern_status status = tern_text_result(j->text, &last.result, &e);
+    bool is_over = tern_text_is_over(j->text);
     tern_text_close(j->text);
     j->text = NULL;
     last.text = j->tail.p ? j->tail.p : "";
@@ -134,8 +162,6 @@ void run_text_end(struct scheduler *s, struct job *j)
     j->last = last;
     if (j->no_memory || j->token_text.failed || j->tail.failed || j->answer.failed)
         run_text_fail(j, 503, "no memory for the answer");
-    else if (status)
+    else if (status || (is_over && j->request.receipt && take_receipt(s, j, &e)))
         fail_with(j, &e);
-    else if (j->request.receipt)
-        take_receipt(s, j);
 }

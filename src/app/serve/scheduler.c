@@ -5,7 +5,7 @@
 
 #include "app/cli/parser.h"
 #include "app/serve/batches.h"
-#include "app/serve/load.h"
+#include "app/serve/serve_load.h"
 #include "app/serve/saved_prefixes.h"
 
 /* False: the thread shall end. *stop: what runs and waits shall end. */

@@ -1,5 +1,5 @@
-/* Models and contexts: see load.h. */
-#include "app/serve/load.h"
+/* Models and contexts: see serve_load.h. */
+#include "app/serve/serve_load.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -108,16 +108,31 @@ static void show(const struct scheduler *s, const struct tern_memory *plan)
                 plan->n_ctx, (unsigned long long)s->server->info.max_seq);
 }
 
-static enum tern_status open_context(struct scheduler *s, struct tern_error *e)
+/* A row with logits for each text, and as many again for guesses. */
+static struct tern_context_params context_params(const struct scheduler *s)
 {
     const struct serve_options *o = s->server->options;
-    struct tern_memory *plan = &s->server->plan;
     struct tern_context_params p = {
         .n_ctx = (uint32_t)serve_number(o, SERVE_CTX_SIZE),
         .n_batch = (uint32_t)serve_number(o, SERVE_BATCH_SIZE),
         .n_seqs = s->n_parallel,
+        .n_logits = s->n_parallel,
         .cache_type = cache_type(o),
     };
+    if (s->lookup || s->mtp || s->draft_model)
+        p.n_logits *= 2;
+    if (p.n_logits < TERN_DEFAULT_LOGITS)
+        p.n_logits = TERN_DEFAULT_LOGITS;
+    if (p.n_batch < p.n_logits)
+        p.n_batch = p.n_logits;
+    return p;
+}
+
+static enum tern_status open_context(struct scheduler *s, struct tern_error *e)
+{
+    const struct serve_options *o = s->server->options;
+    struct tern_memory *plan = &s->server->plan;
+    struct tern_context_params p = context_params(s);
     enum tern_status status = tern_context_plan(s->server->model, &p, plan, e);
     if (status)
         return status;

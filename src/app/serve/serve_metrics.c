@@ -24,7 +24,7 @@ static void metric(struct growing_text *t, const char *name, const char *type, c
                    double value)
 {
     add(t, "# HELP tern_%s %s\n# TYPE tern_%s %s\n", name, help, name, type);
-    add(t, "tern_%s %.17g\n", name, value);
+    add(t, "tern_%s %.10g\n", name, value);
 }
 
 static void counter(struct growing_text *t, const char *name, const char *help, double value)
@@ -37,17 +37,17 @@ static void gauge(struct growing_text *t, const char *name, const char *help, do
     metric(t, name, "gauge", help, value);
 }
 
-static void add_gaps(struct growing_text *t, const struct numbers *n)
+static void add_gaps(struct growing_text *t, const struct serve_numbers *n)
 {
     enum { N = sizeof n->gaps / sizeof *n->gaps };
     uint64_t sum = 0;
     add(t, "# HELP tern_token_gap_seconds Time between two tokens of a text.\n"
            "# TYPE tern_token_gap_seconds histogram\n");
     for (int i = 0; i < N - 1; i++)
-        add(t, "tern_token_gap_seconds_bucket{le=\"%.17g\"} %llu\n", ldexp(0.001, i),
+        add(t, "tern_token_gap_seconds_bucket{le=\"%.10g\"} %llu\n", ldexp(0.001, i),
             (unsigned long long)(sum += n->gaps[i]));
     add(t, "tern_token_gap_seconds_bucket{le=\"+Inf\"} %llu\n", (unsigned long long)n->n_gaps);
-    add(t, "tern_token_gap_seconds_sum %.17g\ntern_token_gap_seconds_count %llu\n", n->gap_seconds,
+    add(t, "tern_token_gap_seconds_sum %.10g\ntern_token_gap_seconds_count %llu\n", n->gap_seconds,
         (unsigned long long)n->n_gaps);
 }
 
@@ -56,7 +56,7 @@ static double rate(uint64_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
-static void add_numbers(struct growing_text *t, const struct numbers *n)
+static void add_numbers(struct growing_text *t, const struct serve_numbers *n)
 {
     counter(t, "prompt_tokens_total", "Tokens of prompts that were evaluated.", (double)n->n_prompt);
     counter(t, "prompt_tokens_cached_total", "Tokens of prompts that were found evaluated.",
@@ -93,7 +93,7 @@ static void add_numbers(struct growing_text *t, const struct numbers *n)
 void scheduler_metrics(struct scheduler *s, struct growing_text *t)
 {
     pthread_mutex_lock(&s->lock);
-    struct numbers n = s->numbers;
+    struct serve_numbers n = s->numbers;
     size_t running = s->n_running, waiting = s->n_waiting;
     pthread_mutex_unlock(&s->lock);
     gauge(t, "requests_processing", "Jobs that run.", (double)running);

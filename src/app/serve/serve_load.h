@@ -1,7 +1,7 @@
 /* What the model thread opens before it can take jobs: models, contexts, the files of --cache-dir. All of
  * it happens before the sandbox. */
-#ifndef SERVE_LOAD_H
-#define SERVE_LOAD_H
+#ifndef SERVE_SERVE_LOAD_H
+#define SERVE_SERVE_LOAD_H
 
 #include "app/serve/model_thread.h"
 
