@@ -19,8 +19,9 @@ static enum tern_status open_sequences(struct tern_context *c, struct tern_error
     c->expected = calloc(n, sizeof *c->expected);
     c->n_again = calloc(n, sizeof *c->n_again);
     c->in_use = calloc(n, sizeof *c->in_use);
-    if (!c->pending || !c->expected || !c->n_again || !c->in_use)
-        return error_memory(e, "the sequences", n * sizeof *c->n_again);
+    c->paces = calloc(n, sizeof *c->paces);
+    if (!c->pending || !c->expected || !c->n_again || !c->in_use || !c->paces)
+        return error_memory(e, "the sequences", n * sizeof *c->paces);
     return TERN_OK;
 }
 
@@ -121,6 +122,7 @@ void tern_context_close(tern_context *c)
     free(c->expected);
     free(c->n_again);
     free(c->in_use);
+    free(c->paces);
     free(c->again);
     free(c->logit_position);
     free(c);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/xxh64.h"
+#include "engine/guess/pace.h"
 #include "engine/lab/observe.h"
 #include "engine/model_handle.h"
 #include "model/cache.h"
@@ -29,6 +30,8 @@ struct tern_context {
     uint64_t *n_again;  /* [n_seqs] tokens evaluated again for a RoPE limit */
     bool *in_use;       /* [n_seqs] by an open text, or as its draft */
     struct row *again;  /* [n_batch] rows of what is evaluated again; or NULL */
+    struct pace *paces; /* [n_seqs] of steps with 1, 2, ... texts, from when a text that guesses was */
+    size_t n_guessing;  /* opened while no other was; how many are open */
     int bad;            /* what was not finite first (state.h), in any batch; or 0 */
     uint64_t n_steps;   /* of texts: tells which are in the step in work */
     uint32_t n_logit_rows;       /* of the batch being built */

@@ -111,6 +111,7 @@ void text_evaluated(struct tern_text *t)
     if (c->memory.fingerprint)
         tern_fingerprint_add(c);
     t->result.n_steps += t->phase != TEXT_READS;
+    t->result.n_drafted += t->guesses ? t->speculate.n_guess : 0;
     if (t->was_reading)
         read_on(t);
     else if (t->was_shifting && t->to == t->n_tokens)

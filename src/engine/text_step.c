@@ -4,10 +4,11 @@
 #include "engine/text_rows.h"
 #include "engine/text_tokens.h"
 
-/* ---- what a batch evaluates ------------------------------------------------------------------ */
-
-struct room { /* of a batch */
-    size_t rows, logits;
+struct text_step {
+    struct tern_context *ctx;
+    tern_text *const *texts; /* [n] */
+    size_t n, n_guesses;
+    struct pace *pace; /* NULL: no guesses, and nothing to learn from the time that it takes */
 };
 
 static size_t least(size_t a, size_t b)
@@ -15,24 +16,56 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* ---- what a batch evaluates ------------------------------------------------------------------ */
+
+struct room { /* of a batch */
+    size_t rows, logits;
+};
+
 static bool grows(const struct tern_text *t)
 {
     return t->phase == TEXT_GROWS || t->phase == TEXT_ENDS;
 }
 
 /* A row for each text that grows, and more for those that have more. */
-static void plan_growing(tern_text *const *texts, size_t n, struct room *room)
+static void plan_growing(const struct text_step *s, struct room *room)
 {
     size_t others = 0;
-    for (size_t i = 0; i < n; i++)
-        others += grows(texts[i]);
-    for (size_t i = 0; i < n; i++) {
-        if (!grows(texts[i]))
+    for (size_t i = 0; i < s->n; i++)
+        others += grows(s->texts[i]);
+    for (size_t i = 0; i < s->n; i++) {
+        struct tern_text *t = s->texts[i];
+        if (!grows(t))
             continue;
-        size_t rows = least(text_wanted(texts[i]), room->rows - --others);
-        texts[i]->to += rows;
+        size_t rows = least(text_wanted(t), room->rows - --others);
+        t->to += rows;
         room->rows -= rows;
         room->logits--;
+    }
+}
+
+/* Where each text adds one token, time tells what guesses are worth. */
+static void plan_guesses(struct text_step *s, struct room *room)
+{
+    bool wanted = false, alike = true;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct tern_text *t = s->texts[i];
+        wanted |= t->guesses;
+        alike &= t->phase == TEXT_GROWS && text_wanted(t) == 1;
+    }
+    if (!wanted || !alike)
+        return;
+    s->pace = &s->ctx->paces[s->n - 1];
+    pace_begin(s->pace);
+    for (size_t i = 0; i < s->n; i++) {
+        struct tern_text *t = s->texts[i];
+        if (!t->guesses)
+            continue;
+        size_t most = least(GUESSES_MOST - s->n_guesses, least(room->rows, room->logits));
+        speculate_guess(&t->speculate, s->pace, t->n_tokens, most);
+        s->n_guesses += t->speculate.n_guess;
+        room->rows -= t->speculate.n_guess;
+        room->logits -= t->speculate.n_guess;
     }
 }
 
@@ -51,51 +84,45 @@ static void plan_reading(struct tern_text *t, struct room *room)
     room->logits -= all ? rows : rows == wanted;
 }
 
-static void plan(struct tern_context *c, tern_text *const *texts, size_t n, size_t prompt_rows)
+static void plan(struct text_step *s, size_t prompt_rows)
 {
-    struct room room = {c->memory.n_batch, c->memory.n_logits};
-    plan_growing(texts, n, &room);
-    struct tern_text *t = texts[0];
-    if (n == 1 && t->guesses && t->phase == TEXT_GROWS && text_wanted(t) == 1)
-        speculate_guess(&t->speculate, t->n_tokens, least(room.rows, room.logits));
+    struct room room = {s->ctx->memory.n_batch, s->ctx->memory.n_logits};
+    for (size_t i = 0; i < s->n; i++)
+        text_prepare(s->texts[i]);
+    plan_growing(s, &room);
+    plan_guesses(s, &room);
     if (prompt_rows)
         room.rows = least(room.rows, prompt_rows);
-    for (size_t i = 0; i < n; i++)
-        if (texts[i]->phase == TEXT_READS)
-            plan_reading(texts[i], &room);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->texts[i]->phase == TEXT_READS)
+            plan_reading(s->texts[i], &room);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------- */
 
-struct choices {
-    struct tern_context *ctx;
-    tern_text *const *texts;
-};
-
 static void choose_items(void *arg, size_t begin, size_t end, int thread)
 {
-    const struct choices *job = arg;
+    const struct text_step *s = arg;
     for (size_t i = begin; i < end; i++)
-        if (job->texts[i]->logits)
-            text_choose(job->texts[i], &job->ctx->samplers[thread]);
+        if (s->texts[i]->logits)
+            text_choose(s->texts[i], &s->ctx->samplers[thread]);
 }
 
 /* Chooses a token for each text that has logits, at the same time. False if none has. */
-static bool choose(struct tern_context *c, tern_text *const *texts, size_t n)
+static bool choose(struct text_step *s)
 {
-    struct choices job = {c, texts};
-    struct pool *pool = c->model->pool;
+    struct pool *pool = s->ctx->model->pool;
     size_t ready = 0;
-    for (size_t i = 0; i < n; i++)
-        ready += texts[i]->logits != NULL;
+    for (size_t i = 0; i < s->n; i++)
+        ready += s->texts[i]->logits != NULL;
     if (!ready)
         return false;
     struct fpenv saved = fpenv_enter();
     if (ready == 1) {
-        choose_items(&job, 0, n, 0);
+        choose_items(s, 0, s->n, 0);
     } else {
         pool_lock(pool);
-        pool_run_dynamic(pool, n, choose_items, &job);
+        pool_run_dynamic(pool, s->n, choose_items, s);
         pool_unlock(pool);
     }
     fpenv_leave(saved);
@@ -114,23 +141,27 @@ static void follow(struct tern_text *t)
 }
 
 /* In the order of the texts, as long as one of them has logits to choose from. A cancel ends what guesses
- * would give, as it ends the next step. */
-static void take_tokens(struct tern_context *c, tern_text *const *texts, size_t n)
+ * would give, and then the next step. */
+static void take_tokens(struct text_step *s)
 {
-    while (choose(c, texts, n)) {
-        for (size_t i = 0; i < n; i++) {
-            struct tern_text *t = texts[i];
+    size_t n = 0;
+    while (choose(s)) {
+        for (size_t i = 0; i < s->n; i++) {
+            struct tern_text *t = s->texts[i];
             t->took = t->logits != NULL;
             if (!t->took)
                 continue;
-            context_see(c, t->row, t->n_rows);
+            context_see(s->ctx, t->row, t->n_rows);
             text_take(t);
+            n++;
         }
-        for (size_t i = 0; i < n && !forward_is_cancelled(&c->forward); i++)
-            if (texts[i]->took)
-                follow(texts[i]);
+        for (size_t i = 0; i < s->n && !forward_is_cancelled(&s->ctx->forward); i++)
+            if (s->texts[i]->took)
+                follow(s->texts[i]);
     }
-    context_drop(c);
+    context_drop(s->ctx);
+    if (s->n_guesses)
+        pace_settle(s->pace, n);
 }
 
 /* ---- a step ------------------------------------------------------------------------------- */
@@ -150,87 +181,88 @@ static void note_times(struct tern_text *t, uint64_t begin, uint64_t read, uint6
     t->result.generate_seconds += seconds(t->was_reading ? read : begin, end);
 }
 
-/* Runs the batch that was planned for these texts. TERN_LIMIT: a value was not finite, and it is not known
- * in which text, or whether in a guess; nothing changed. */
-static enum tern_status run(struct tern_context *c, tern_text *const *texts, size_t n)
+/* Runs the batch that was planned. TERN_LIMIT: a value was not finite, and it is not known in which text,
+ * or whether in a guess; nothing changed. */
+static enum tern_status run(const struct text_step *s)
 {
+    struct tern_context *c = s->ctx;
     bool held = false;
-    size_t parts = 0, guesses = 0;
-    for (size_t i = 0; i < n; i++) {
-        text_add_rows(texts[i]);
-        held |= text_is_held(texts[i]);
-        parts += texts[i]->to > texts[i]->from;
-        guesses += texts[i]->guesses ? texts[i]->speculate.n_guess : 0;
+    size_t parts = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        text_add_rows(s->texts[i]);
+        held |= text_is_held(s->texts[i]);
+        parts += s->texts[i]->to > s->texts[i]->from;
     }
     if (!parts)
         return TERN_OK;
     if (held)
         (void)forward_hold(&c->forward);
     uint64_t begin = clock_ns();
-    enum tern_status s = context_run(c, parts > 1 || guesses);
+    enum tern_status status = context_run(c, parts > 1 || s->n_guesses);
     if (held && forward_release(&c->forward))
         tern_cancel(c);
-    struct tern_text *t = texts[0];
-    if (!s && n == 1 && t->guesses && t->phase == TEXT_GROWS && t->to == t->from + 1)
-        speculate_ran(&t->speculate, seconds(begin, clock_ns()));
-    return s;
+    if (!status && s->n_guesses)
+        pace_trial(s->pace, seconds(begin, clock_ns()));
+    else if (!status && s->pace)
+        pace_plain(s->pace, seconds(begin, clock_ns()));
+    return status;
 }
 
-static enum tern_status together(struct tern_context *c, tern_text *const *texts, size_t n,
-                                 uint64_t begin)
+static enum tern_status together(struct text_step *s, uint64_t begin)
 {
-    enum tern_status s = run(c, texts, n);
-    if (s)
-        return s;
-    for (size_t i = 0; i < n; i++)
-        if (texts[i]->to > texts[i]->from)
-            text_evaluated(texts[i]);
+    enum tern_status status = run(s);
+    if (status)
+        return status;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->texts[i]->to > s->texts[i]->from)
+            text_evaluated(s->texts[i]);
     uint64_t read = clock_ns();
-    take_tokens(c, texts, n);
+    take_tokens(s);
     uint64_t end = clock_ns();
-    for (size_t i = 0; i < n; i++)
-        note_times(texts[i], begin, read, end);
+    for (size_t i = 0; i < s->n; i++)
+        note_times(s->texts[i], begin, read, end);
     return TERN_OK;
 }
 
 /* One after the other, without guesses: a value that is not finite concerns its own text. A cancel after
  * the first one ends the next step. */
-static enum tern_status alone(struct tern_context *c, tern_text *const *texts, size_t n)
+static enum tern_status alone(const struct text_step *all)
 {
     bool any = false;
-    for (size_t i = 0; i < n; i++)
-        if (texts[i]->guesses && texts[i]->speculate.n_guess)
-            speculate_stop(&texts[i]->speculate);
-    for (size_t i = 0; i < n; i++) {
-        if (texts[i]->to == texts[i]->from)
+    for (size_t i = 0; i < all->n; i++)
+        if (all->texts[i]->guesses && all->texts[i]->speculate.n_guess)
+            speculate_stop(&all->texts[i]->speculate);
+    for (size_t i = 0; i < all->n; i++) {
+        struct text_step one = {.ctx = all->ctx, .texts = &all->texts[i], .n = 1};
+        if (all->texts[i]->to == all->texts[i]->from)
             continue;
-        enum tern_status s = together(c, &texts[i], 1, clock_ns());
-        if (s && any)
-            tern_cancel(c);
-        if (s)
-            return any ? TERN_OK : s;
+        enum tern_status status = together(&one, clock_ns());
+        if (status && any)
+            tern_cancel(all->ctx);
+        if (status)
+            return any ? TERN_OK : status;
         any = true;
     }
     return TERN_OK;
 }
 
-static enum tern_status check_texts(tern_text *const *texts, size_t n, struct tern_error *e)
+static enum tern_status check_texts(struct text_step *s, struct tern_error *e)
 {
-    struct tern_context *c = texts[0]->ctx;
-    size_t most = c->memory.n_logits;
-    if (n > most)
+    struct tern_context *c = s->ctx;
+    if (s->n > c->memory.n_logits)
         return error_set(e, TERN_USAGE,
-                         "a step of %zu texts was asked for: the context has room for %zu (n_logits)",
-                         n, most);
+                         "a step of %zu texts was asked for: the context has room for %u (n_logits)",
+                         s->n, c->memory.n_logits);
     c->n_steps++;
-    for (size_t i = 0; i < n; i++) {
-        const char *why = texts[i]->ctx != c              ? "of another context"
-                          : texts[i]->phase == TEXT_OVER  ? "over"
-                          : texts[i]->step == c->n_steps ? "in the step twice"
-                                                          : NULL;
+    for (size_t i = 0; i < s->n; i++) {
+        struct tern_text *t = s->texts[i];
+        const char *why = t->ctx != c              ? "of another context"
+                          : t->phase == TEXT_OVER  ? "over"
+                          : t->step == c->n_steps ? "in the step twice"
+                                                   : NULL;
         if (why)
             return error_set(e, TERN_USAGE, "text %zu of the step is %s", i, why);
-        texts[i]->step = c->n_steps;
+        t->step = c->n_steps;
     }
     return TERN_OK;
 }
@@ -240,20 +272,20 @@ enum tern_status tern_step(tern_text *const *texts, size_t n, uint32_t prompt_ro
 {
     uint64_t begin = clock_ns();
     bool held = false;
-    enum tern_status s = n ? check_texts(texts, n, e) : TERN_OK;
-    if (s || !n)
-        return s;
-    struct tern_context *c = texts[0]->ctx;
+    if (!n)
+        return TERN_OK;
+    struct text_step s = {.ctx = texts[0]->ctx, .texts = texts, .n = n};
+    enum tern_status status = check_texts(&s, e);
+    if (status)
+        return status;
     for (size_t i = 0; i < n; i++)
         held |= text_is_held(texts[i]);
-    if (!held && atomic_exchange(&c->forward.cancel, 0)) {
-        context_see(c, 0, 0);
+    if (!held && atomic_exchange(&s.ctx->forward.cancel, 0)) {
+        context_see(s.ctx, 0, 0);
         return TERN_CANCELLED;
     }
-    tern_batch_clear(c);
-    for (size_t i = 0; i < n; i++)
-        text_prepare(texts[i]);
-    plan(c, texts, n, prompt_rows);
-    s = together(c, texts, n, begin);
-    return s == TERN_LIMIT ? alone(c, texts, n) : s;
+    tern_batch_clear(s.ctx);
+    plan(&s, prompt_rows);
+    status = together(&s, begin);
+    return status == TERN_LIMIT ? alone(&s) : status;
 }

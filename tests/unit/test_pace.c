@@ -102,9 +102,11 @@ static struct score simulate(struct machine m, size_t tokens)
     float chance[31], gain;
     for (int i = 0; i < 31; i++)
         chance[i] = m.believed;
-    pace_init(&p);
+    pace_init(&p, 1);
     while (s.tokens < tokens) {
+        pace_begin(&p);
         size_t n = pace_choose(&p, chance, 31, 0, &gain), right = 0;
+        pace_add(&p, chance, n, 0);
         double time = (1 + m.per_row * (double)n) * (0.97 + dice(60) * 1e-3);
         s.time += time;
         if (!dice(20))
@@ -113,7 +115,7 @@ static struct score simulate(struct machine m, size_t tokens)
             right++;
         if (n) {
             s.trials++;
-            pace_trial(&p, n + 1, time * 1e-3, 0);
+            pace_trial(&p, time * 1e-3);
             pace_settle(&p, right + 1);
         } else {
             pace_plain(&p, time * 1e-3);
@@ -166,7 +168,8 @@ START_TEST(a_draft_that_costs_more_than_it_gives_is_left_alone)
     float chance[31], gain;
     for (int i = 0; i < 31; i++)
         chance[i] = 0.8f;
-    pace_init(&p);
+    pace_init(&p, 1);
+    pace_begin(&p);
     ck_assert_uint_eq(pace_choose(&p, chance, 31, 0, &gain), 0); /* nothing is known yet */
     for (int i = 0; i < 10; i++)
         pace_plain(&p, 0.01);

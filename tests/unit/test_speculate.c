@@ -1,71 +1,18 @@
 /* Speculation changes nothing: random runs with guesses against the same runs without, watched from
- * inside every callback. This file has a pace of its own, which tries guesses at random: the bits
- * must not depend on it. The real one is in test_pace.c. */
+ * inside every callback. Guesses are tried at random (gambling_pace.h): the bits must not depend on it.
+ * The real pace is in test_pace.c. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/xxh64.h"
-#include "engine/guess/pace.h"
+#include "gambling_pace.h"
 #include "golden.h"
 #include "image.h"
 #include "tern.h"
 #include "toy.h"
 #include "suite.h"
-
-/* ---- a pace that gambles -------------------------------------------------------------------- */
-
-static uint64_t dice_state;
-
-static unsigned dice(unsigned n)
-{
-    dice_state = dice_state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(dice_state >> 33) % n;
-}
-
-void pace_init(struct pace *p)
-{
-    *p = (struct pace){.base = 1};
-}
-
-void pace_plain(struct pace *p, double seconds)
-{
-    (void)p, (void)seconds;
-}
-
-void pace_trial(struct pace *p, size_t rows, double seconds, double extra)
-{
-    (void)p, (void)rows, (void)seconds, (void)extra;
-}
-
-void pace_settle(struct pace *p, size_t tokens)
-{
-    (void)p, (void)tokens;
-}
-
-size_t pace_choose(const struct pace *p, const float *chance, size_t max, float each, float *gain)
-{
-    (void)p, (void)chance, (void)each;
-    *gain = (float)dice(100);
-    return dice(4) ? dice((unsigned)max + 1) : 0;
-}
-
-void pace_pass(struct pace *p)
-{
-    p->credit = 1e9f;
-}
-
-void pace_waste(struct pace *p, double seconds)
-{
-    (void)p, (void)seconds;
-}
-
-float pace_price(const struct pace *p, size_t m, float each)
-{
-    (void)p, (void)m, (void)each;
-    return (float)dice(100) / 1e4f;
-}
 
 /* ---- what is watched ------------------------------------------------------------------------- */
 

@@ -5,7 +5,6 @@
 #define GUESS_DRAFT_H
 
 #include "engine/context.h"
-#include "engine/guess/pace.h"
 
 struct draft {
     struct tern_context *ctx; /* borrowed. NULL: there is none */

@@ -10,9 +10,9 @@ enum {
 static const float SHARE = 0.004f, START = 1.5f, MOST = 16, SLOPE = 0.15f, FORGET = 0.004f,
                    DEARER = 1.3f;
 
-void pace_init(struct pace *p)
+void pace_init(struct pace *p, size_t crowd)
 {
-    *p = (struct pace){.credit = START, .largest = 1};
+    *p = (struct pace){.crowd = crowd, .credit = START, .largest = 1};
 }
 
 static double clamp(double x, double low, double high)
@@ -37,7 +37,7 @@ void pace_plain(struct pace *p, double seconds)
     earn(p, SHARE);
 }
 
-/* Cost of a step of `rows`: measured, or on a line through what was measured nearby. */
+/* Cost of a step with rows - 1 guesses: measured, or on a line through what was measured nearby. */
 static float cost_of(const struct pace *p, size_t rows)
 {
     size_t low = rows, high = rows;
@@ -56,8 +56,9 @@ static float cost_of(const struct pace *p, size_t rows)
     return from + slope * (float)(rows - low);
 }
 
-void pace_trial(struct pace *p, size_t rows, double seconds, double extra)
+void pace_trial(struct pace *p, double seconds)
 {
+    size_t rows = p->guesses + 1;
     float *cost = &p->cost[rows], took = (float)(seconds / p->base);
     took = (float)clamp((double)took, 1, 4 * (double)rows);
     if (!p->warm[rows])
@@ -66,7 +67,7 @@ void pace_trial(struct pace *p, size_t rows, double seconds, double extra)
         *cost = took;
     else /* interrupts hardly count here, either */
         *cost += ((float)clamp((double)took, *cost / 2, *cost * DEARER) - *cost) / 4;
-    p->spent = took + (float)(extra / p->base);
+    p->spent = took + p->made;
     p->trials++;
     if (p->largest < rows)
         p->largest = rows;
@@ -74,7 +75,7 @@ void pace_trial(struct pace *p, size_t rows, double seconds, double extra)
 
 void pace_settle(struct pace *p, size_t tokens)
 {
-    earn(p, (float)tokens * (1 + SHARE) - p->spent);
+    earn(p, (float)tokens / (float)p->crowd * (1 + SHARE) - p->spent);
 }
 
 void pace_waste(struct pace *p, double seconds)
@@ -82,16 +83,35 @@ void pace_waste(struct pace *p, double seconds)
     earn(p, -(float)(seconds / p->base));
 }
 
+void pace_begin(struct pace *p)
+{
+    p->guesses = 0;
+    p->expected = 1;
+    p->made = 0;
+}
+
+void pace_add(struct pace *p, const float *chance, size_t n, double extra)
+{
+    float all = 1;
+    for (size_t i = 0; i < n; i++)
+        p->expected += (all *= chance[i]) / (float)p->crowd;
+    p->guesses += n;
+    p->made += extra > 0 ? (float)(extra / p->base) : 0;
+}
+
 size_t pace_choose(const struct pace *p, const float *chance, size_t max, float each, float *gain)
 {
     size_t best = 0;
-    float all = 1, expected = 1;
-    *gain = p->trials ? 1.1f : 1.25f; /* hysteresis */
+    float all = 1, expected = p->expected;
+    float more = (p->trials ? 0.1f : 0.25f) / (float)p->crowd; /* hysteresis */
+    *gain = expected / (cost_of(p, p->guesses + 1) + p->made) * (1 + more);
     if (p->n_base < FIRST || p->credit <= 0 || p->trials >= IN_A_ROW)
         return 0;
-    for (size_t m = 1; m <= max && m < 2 * p->largest; m++) {
-        float cost = cost_of(p, m + 1) + (float)m * each;
-        expected += all *= chance[m - 1];
+    if (max > GUESSES_MOST - p->guesses)
+        max = GUESSES_MOST - p->guesses;
+    for (size_t m = 1; m <= max && p->guesses + m < 2 * p->largest; m++) {
+        float cost = cost_of(p, p->guesses + m + 1) + p->made + (float)m * each;
+        expected += (all *= chance[m - 1]) / (float)p->crowd;
         float now = expected / cost;
         if (now > *gain && cost - 1 <= p->credit) /* also when no guess is right */
             *gain = now, best = m;
@@ -99,9 +119,10 @@ size_t pace_choose(const struct pace *p, const float *chance, size_t max, float 
     return best;
 }
 
-float pace_price(const struct pace *p, size_t m, float each)
+float pace_least(const struct pace *p, size_t m, float each, float gain)
 {
-    return cost_of(p, m + 2) - cost_of(p, m + 1) + each;
+    m += p->guesses;
+    return gain * (float)p->crowd * (cost_of(p, m + 2) - cost_of(p, m + 1) + each);
 }
 
 void pace_pass(struct pace *p)

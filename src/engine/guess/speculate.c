@@ -21,18 +21,21 @@ enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
 {
     size_t room = ctx->memory.n_ctx + 1;
     enum tern_status status;
-    *s = (struct speculate){.ctx = ctx, .p = p, .state = state, .result = result, .text = text};
+    *s = (struct speculate){.p = p, .state = state, .result = result, .text = text};
     if (p->draft && p->draft == ctx)
         return error_set(e, TERN_USAGE, "the draft's context must be another one");
     if (p->draft && (status = tern_draft_check(ctx->model, p->draft->model, e)))
         return status;
     if (p->mtp && !ctx->model->model->n_mtp)
         return error_set(e, TERN_USAGE, "the model was opened without the layer that guesses");
+    s->ctx = ctx;
     s->with_draft = p->draft != NULL;
     s->with_lookup = p->lookup > 0;
     draft_init(&s->draft, p->draft, p->draft_seq, text, n);
     heads_init(&s->heads, p->mtp);
-    pace_init(&s->pace);
+    for (size_t i = 0; !ctx->n_guessing && i < ctx->memory.n_seqs; i++)
+        pace_init(&ctx->paces[i], i + 1);
+    ctx->n_guessing++;
     if (s->with_lookup && !lookup_open(&s->lookup, text, room))
         return error_memory(e, "the index of the text", room * sizeof *text);
     return TERN_OK;
@@ -42,6 +45,7 @@ void speculate_close(struct speculate *s)
 {
     if (!s->ctx)
         return;
+    s->ctx->n_guessing--;
     draft_finish(&s->draft, s->text, tern_seq_length(s->ctx, s->p->seq));
     lookup_close(&s->lookup);
 }
@@ -111,15 +115,14 @@ static size_t cut(const struct speculate *s, size_t n)
 
 static size_t choose_lookup(struct speculate *s, size_t most, float *gain)
 {
-    float chance[GUESSES_MOST];
     *gain = 1;
     if (!s->with_lookup)
         return 0;
-    most = cut(
-        s, lookup_guess(&s->lookup, s->guess, chance, most < s->p->lookup ? most : s->p->lookup));
-    size_t n = pace_choose(&s->pace, chance, most, 0, gain);
+    most = most < s->p->lookup ? most : s->p->lookup;
+    most = cut(s, lookup_guess(&s->lookup, s->guess, s->chance, most));
+    size_t n = pace_choose(s->pace, s->chance, most, 0, gain);
     if (most && !n)
-        pace_pass(&s->pace);
+        pace_pass(s->pace);
     return n;
 }
 
@@ -129,35 +132,35 @@ static size_t choose_draft(struct speculate *s, size_t n, size_t most, float *ga
     float chance[GUESSES_MOST];
     size_t max = s->p->draft_max ? s->p->draft_max : DRAFT_MAX;
     *gain = 1;
-    if (!s->with_draft || s->pace.base <= 0)
+    if (!s->with_draft || s->pace->base <= 0)
         return 0;
     for (size_t i = 0; i < GUESSES_MOST; i++)
         chance[i] = d->chance;
-    size_t m = pace_choose(&s->pace, chance, most < max ? most : max,
-                           (float)(d->each / s->pace.base), gain);
+    size_t m = pace_choose(s->pace, chance, most < max ? most : max,
+                           (float)(d->each / s->pace->base), gain);
     size_t lag = draft_lag(d, s->text, n);
-    if (m && d->fed && (double)lag * d->fill > (double)s->pace.credit * s->pace.base)
+    if (m && d->fed && (double)lag * d->fill > (double)s->pace->credit * s->pace->base)
         m = 0;
     if (!m)
-        draft_pass(d), pace_pass(&s->pace);
+        draft_pass(d), pace_pass(s->pace);
     return m;
 }
 
 static float each_of_heads(const struct speculate *s)
 {
-    return (float)(s->heads.each / s->pace.base);
+    return (float)(s->heads.each / s->pace->base);
 }
 
 static size_t choose_heads(struct speculate *s, size_t most, float *gain)
 {
     struct heads *h = &s->heads;
     *gain = 1;
-    if (!h->max || s->pace.base <= 0)
+    if (!h->max || s->pace->base <= 0)
         return 0;
     size_t n =
-        pace_choose(&s->pace, h->chance, most < h->max ? most : h->max, each_of_heads(s), gain);
+        pace_choose(s->pace, h->chance, most < h->max ? most : h->max, each_of_heads(s), gain);
     if (!n)
-        heads_pass(h), pace_pass(&s->pace);
+        heads_pass(h), pace_pass(s->pace);
     return n;
 }
 
@@ -166,13 +169,14 @@ static size_t ask_heads(struct speculate *s, size_t n, size_t most, float gain, 
 {
     struct heads *h = &s->heads;
     uint64_t begin = clock_ns();
-    float least = gain * pace_price(&s->pace, most - 1, each_of_heads(s));
+    float least = pace_least(s->pace, most - 1, each_of_heads(s), gain);
     heads_guess(h, s->ctx, s->p->seq, s->text[n - 1], most, least);
     *extra = h->each > 0 ? seconds_since(begin) : 0; /* the first touch memory that is still cold */
     memcpy(s->guess, h->guess, sizeof h->guess);
+    memcpy(s->chance, h->chance, sizeof h->chance);
     size_t found = cut(s, h->n_guess);
     if (!found)
-        pace_waste(&s->pace, *extra);
+        pace_waste(s->pace, *extra);
     return found;
 }
 
@@ -182,6 +186,8 @@ static size_t take_given(struct speculate *s, size_t n, size_t most)
     size_t left = n < s->given_end ? s->given_end - n : 0, found = left < most ? left : most;
     if (found)
         memcpy(s->guess, s->given + (n - s->given_from), found * sizeof *s->guess);
+    for (size_t i = 0; i < found; i++)
+        s->chance[i] = 1;
     s->by = BY_LOOKUP;
     return cut(s, found);
 }
@@ -212,6 +218,8 @@ static size_t make_guesses(struct speculate *s, size_t n, size_t most, double *e
     if (!s->draft.n_guess)
         s->with_draft = false; /* its context is full, or a token is none of its own */
     memcpy(s->guess, s->draft.guess, sizeof s->guess);
+    for (size_t i = 0; i < s->draft.n_guess; i++)
+        s->chance[i] = s->draft.chance;
     return cut(s, s->draft.n_guess);
 }
 
@@ -222,7 +230,6 @@ static void settle(struct speculate *s)
 {
     if (!s->n_guess)
         return;
-    pace_settle(&s->pace, s->right + 1);
     if (s->by == BY_DRAFT)
         draft_learn(&s->draft, s->right);
     if (s->by == BY_HEADS)
@@ -257,22 +264,15 @@ bool speculate_follow(struct speculate *s, size_t n)
     return from == n;
 }
 
-void speculate_guess(struct speculate *s, size_t n, size_t most)
+void speculate_guess(struct speculate *s, struct pace *pace, size_t n, size_t most)
 {
-    s->n_guess = 0, s->extra = 0;
-    if (s->with_lookup || s->with_draft || s->heads.max || s->given)
-        s->n_guess = make_guesses(s, n, most, &s->extra);
-}
-
-void speculate_ran(struct speculate *s, double seconds)
-{
-    if (!s->n_guess) {
-        pace_plain(&s->pace, seconds);
+    s->pace = pace;
+    s->n_guess = s->right = 0, s->extra = 0;
+    if (!s->with_lookup && !s->with_draft && !s->heads.max && !s->given)
         return;
-    }
-    pace_trial(&s->pace, s->n_guess + 1, seconds, s->extra);
-    s->result->n_drafted += s->n_guess;
-    s->right = 0;
+    s->n_guess = make_guesses(s, n, most, &s->extra);
+    if (s->n_guess)
+        pace_add(pace, s->chance, s->n_guess, s->extra);
 }
 
 void speculate_stop(struct speculate *s)

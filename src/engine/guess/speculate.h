@@ -21,8 +21,9 @@ struct speculate {
     struct lookup lookup;
     struct draft draft;
     struct heads heads;
-    struct pace pace;
+    struct pace *pace; /* borrowed: of the steps with as many texts as this one has */
     tern_token guess[GUESSES_MOST];
+    float chance[GUESSES_MOST];
     size_t n_guess, right; /* of the last trial, and how many of them came true */
     size_t row;            /* number of the first one's logit row, set by who evaluates them */
     double extra;          /* seconds that they took to make */
@@ -48,11 +49,8 @@ void speculate_give(struct speculate *s, const tern_token *given, size_t n_given
 void speculate_restart(struct speculate *s, size_t n);
 
 /* Fills guess[n_guess] with what may follow text[0 .. n), of which only the last token is not evaluated:
- * at most `most`, and as many as are worth it. */
-void speculate_guess(struct speculate *s, size_t n, size_t most);
-
-/* The batch of that token and the guesses took so long; the guesses are on trial. */
-void speculate_ran(struct speculate *s, double seconds);
+ * at most `most`, and as many as are worth it in the step that `pace` has in plan. */
+void speculate_guess(struct speculate *s, struct pace *pace, size_t n, size_t most);
 
 /* Shows what is on trial of text[0 .. n), and returns true if that is all that was not evaluated: the
  * logits of the last token are seen then. Else the trial is over, and its rows are worth nothing. */

@@ -1,0 +1,395 @@
+/* Several texts at a time: whatever its mates, and however the steps are cut, each text is the one that
+ * tern_generate makes of it alone. Random texts with random options begin and end at random steps; some
+ * are closed midway, and steps are cancelled. Guesses are tried at random (gambling_pace.h). */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/xxh64.h"
+#include "gambling_pace.h"
+#include "golden.h"
+#include "image.h"
+#include "suite.h"
+#include "tern.h"
+#include "toy.h"
+
+enum { N_TEXTS = 7, N_SEQS = 4, MAX_PROMPT = 160, MAX_TOKENS = 400, TOY_VOCAB = 259 };
+
+/* ---- models ----------------------------------------------------------------------------------- */
+
+enum kind { DENSE, WINDOWED, QUANTIZED, FABLE, CONVOLUTION, DELTA_NET, MAMBA2, KIMI, MOE, MTP, N_KINDS };
+
+static const char *const golden_of[N_KINDS] = {
+    [CONVOLUTION] = "lfm2", [DELTA_NET] = "qwen3-next", [MAMBA2] = "nemotron-h",
+    [KIMI] = "kimi-linear", [MOE] = "mixtral", [MTP] = "mtp/qwen3-next"};
+
+static struct {
+    enum kind kind;
+    char path[256];
+    tern_model *model;
+    unsigned vocab;
+    uint32_t max_ctx;
+    tern_constraint *constraints[4]; /* of FABLE; the first is NULL */
+} m;
+
+static void open_constraints(void)
+{
+    static const char
+        story[] = "The cat sat on the mat. The cat sat on the mat again.|The cat sat on the mat. A "
+                  "dog came, and the dog sat on the cat. The cat sat on the mat.",
+        schema[] = "{\"items\": {\"properties\": {\"name\": {\"type\": \"string\"}, \"animal\": "
+                   "{\"enum\": [\"cat\", \"dog\"]}}, \"required\": [\"name\", \"animal\"], "
+                   "\"additionalProperties\": false}, \"type\": \"array\"}",
+        regex[] = "( the [a-z]{1,9},| and then){0,200}";
+    const struct tern_constraint_params params[] = {
+        {.kind = TERN_CONSTRAINT_CHOICE, .text = story, .bytes = sizeof story - 1},
+        {.kind = TERN_CONSTRAINT_SCHEMA, .text = schema, .bytes = sizeof schema - 1},
+        {.kind = TERN_CONSTRAINT_REGEX, .text = regex, .bytes = sizeof regex - 1}};
+    for (size_t i = 0; i < 3; i++)
+        ck_assert(!tern_constraint_open(&m.constraints[i + 1], m.model, &params[i], NULL));
+}
+
+static void write_toy(enum kind kind)
+{
+    struct toy toy = toy_default();
+    toy.max_seq = 600, toy.seed = 5;
+    toy.type = kind == QUANTIZED ? TERN_Q8 : TERN_F32;
+    toy.rope_limit = kind == WINDOWED ? 150 : 0;
+    for (size_t l = 0; kind == WINDOWED && l < toy.n_layers; l++)
+        toy.window[l] = 20 + 30 * l;
+    toy_path(m.path, sizeof m.path, "steps");
+    ck_assert(!toy_write(m.path, &toy, NULL));
+}
+
+static void open_model(enum kind kind)
+{
+    static struct golden g;
+    struct tern_error e = {0};
+    struct tern_model_info info;
+    struct tern_model_params how = {.n_threads = 2, .load = kind == MTP ? TERN_LOAD_MTP : 0};
+    memset(&m, 0, sizeof m);
+    m.kind = kind;
+    if (golden_of[kind]) {
+        golden_read(&g, golden_of[kind]);
+        golden_write(m.path, sizeof m.path, &g, TERN_F32);
+        golden_close(&g);
+    } else if (kind != FABLE) {
+        write_toy(kind);
+    }
+    const char *path = kind == FABLE ? "models/fable.bin" : m.path;
+    ck_assert_msg(!tern_model_open(&m.model, path, &how, &e), "%s", e.text);
+    tern_model_info(m.model, &info);
+    m.vocab = (unsigned)info.vocab;
+    m.max_ctx = info.max_seq < 500 ? (uint32_t)info.max_seq : 500;
+    if (kind == FABLE)
+        open_constraints();
+}
+
+static void close_model(void)
+{
+    for (size_t i = 0; i < 4; i++)
+        tern_constraint_close(m.constraints[i]);
+    tern_model_close(m.model);
+    if (m.kind != FABLE)
+        unlink(m.path);
+}
+
+/* ---- texts ------------------------------------------------------------------------------------ */
+
+struct plan {
+    struct tern_generate_params p;
+    struct tern_sampler_params sampler;
+    tern_token prompt[MAX_PROMPT];
+    const char *stop[2];
+};
+
+/* What a text gives to its callbacks, and what is left of it. */
+struct trace {
+    tern_context *ctx;
+    tern_token tokens[MAX_TOKENS];
+    uint64_t logits[MAX_TOKENS]; /* hash of those that a token was chosen from, or 0 */
+    size_t n;
+    struct xxh64 text;
+    size_t n_text, read, cancel_at;
+    struct tern_generate_result result;
+    uint64_t sequence, next; /* hashes of the tokens left, and of the logits behind one more */
+    uint32_t length;
+};
+
+static int on_token(void *arg, tern_token token, const float *logits)
+{
+    struct trace *t = arg;
+    ck_assert_uint_lt(t->n, MAX_TOKENS);
+    t->logits[t->n] = logits ? xxh64(logits, m.vocab * sizeof *logits) : 0;
+    t->tokens[t->n++] = token;
+    size_t seen = tern_n_logits(t->ctx);
+    if (logits)
+        ck_assert_ptr_eq(tern_logits(t->ctx, seen - 1), logits);
+    if (t->n == t->cancel_at)
+        tern_cancel(t->ctx);
+    return 0;
+}
+
+static int on_text(void *arg, tern_token token, const char *text, size_t n)
+{
+    struct trace *t = arg;
+    xxh64_update(&t->text, &token, sizeof token);
+    xxh64_update(&t->text, text, n);
+    t->n_text += n;
+    return 0;
+}
+
+static int on_prompt(void *arg, size_t done, size_t total)
+{
+    struct trace *t = arg;
+    ck_assert(done > t->read && done <= total);
+    t->read = done;
+    return 0;
+}
+
+static size_t make_prompt(tern_token *tokens, size_t max)
+{
+    size_t n = 1 + dice((unsigned)max), known = 0;
+    while (known < n) { /* pieces that come again, as in real texts */
+        size_t piece = 1 + dice(20), from = known ? dice((unsigned)known) : 0;
+        bool copy = known && dice(2);
+        for (; piece && known < n; piece--, known++)
+            tokens[known] = copy ? tokens[from++] : (tern_token)dice(m.vocab);
+    }
+    return n;
+}
+
+static void make_sampler(struct tern_sampler_params *s)
+{
+    static const float temperatures[] = {0, 0.1f, 0.5f, 0.8f, 1.5f};
+    *s = (struct tern_sampler_params){.temperature = temperatures[dice(5)],
+                                      .top_k = dice(2) * dice(8),
+                                      .top_p = dice(2) ? 0.9f : 1,
+                                      .repeat_penalty = dice(2) ? 1 : 1.1f,
+                                      .repeat_last_n = dice(80),
+                                      .seed = dice(1000)};
+    s->mirostat = dice(4) ? 0 : 2, s->mirostat_tau = 0.5f * (float)dice(12), s->mirostat_eta = 0.3f;
+    s->dry_multiplier = dice(3) ? 0 : 0.5f, s->dry_base = 1.75f;
+    s->dry_allowed_length = 1 + dice(3), s->dry_last_n = dice(200);
+    s->xtc_probability = dice(3) ? 0 : 0.5f, s->xtc_threshold = 0.05f;
+    s->frequency_penalty = dice(3) ? 0 : 0.3f;
+}
+
+static void make_plan(struct plan *plan, uint32_t n_ctx)
+{
+    static const char *const stops[] = {"the", ". ", " a", "she", "zq", "\n", "e s", "ing"};
+    struct tern_generate_params *p = &plan->p;
+    *p = tern_generate_defaults();
+    p->tokens = plan->prompt;
+    p->n_tokens = make_prompt(plan->prompt, n_ctx < MAX_PROMPT ? n_ctx : MAX_PROMPT);
+    make_sampler(&plan->sampler);
+    p->n_predict = dice(8) ? (int64_t)dice(60) : (int64_t)dice(MAX_TOKENS);
+    p->ignore_end = dice(3) > 0;
+    p->logits_all = !dice(4);
+    p->shift = (int)dice(2), p->keep = dice(50);
+    p->fingerprint = 1;
+    p->on_token = on_token, p->on_text = on_text, p->on_prompt = on_prompt;
+    if (m.kind != FABLE)
+        return;
+    p->constraint = m.constraints[dice(4)];
+    p->n_stop = dice(3);
+    plan->stop[0] = stops[dice(8)], plan->stop[1] = stops[dice(8)];
+    if (p->constraint)
+        p->ignore_end = 0, p->no_force = !dice(3);
+}
+
+static void begin_trace(struct trace *t, tern_context *ctx)
+{
+    memset(t, 0, sizeof *t);
+    t->ctx = ctx;
+    xxh64_init(&t->text, 0);
+}
+
+static void point(struct plan *plan, struct trace *t)
+{
+    plan->p.sampler = &plan->sampler, plan->p.stop = plan->stop, plan->p.arg = t;
+}
+
+/* What is left of the text, and that it can go on. */
+static void end_trace(struct trace *t, uint32_t seq)
+{
+    t->length = tern_seq_length(t->ctx, seq);
+    t->sequence = xxh64(tern_seq_tokens(t->ctx, seq), t->length * sizeof(tern_token));
+    (void)tern_forward(t->ctx); /* of no rows: a cancel may be left */
+    if (!tern_batch_add(t->ctx, seq, 1, TERN_ROW_LOGITS, NULL)) {
+        ck_assert(!tern_forward(t->ctx));
+        t->next = xxh64(tern_logits(t->ctx, 0), m.vocab * sizeof(float));
+    }
+    t->ctx = NULL;
+}
+
+static tern_context *open_context(uint32_t n_ctx, uint32_t n_seqs, enum tern_cache_type type)
+{
+    struct tern_context_params params = {
+        .n_ctx = n_ctx, .n_seqs = n_seqs, .n_batch = n_seqs + dice(40), .cache_type = type};
+    struct tern_error e = {0};
+    tern_context *ctx = NULL;
+    params.n_logits = n_seqs + dice(20);
+    if (params.n_batch > n_ctx * n_seqs)
+        params.n_batch = n_ctx * n_seqs;
+    ck_assert_msg(!tern_context_open(&ctx, m.model, &params, &e), "%s", e.text);
+    return ctx;
+}
+
+static void run_alone(struct plan *plan, struct trace *t, uint32_t n_ctx, enum tern_cache_type type)
+{
+    struct tern_error e = {0};
+    begin_trace(t, open_context(n_ctx, 1, type));
+    tern_context *ctx = t->ctx;
+    point(plan, t);
+    enum tern_status s = tern_generate(ctx, &plan->p, &t->result, &e);
+    ck_assert_msg(!s, "%s", e.text);
+    end_trace(t, 0);
+    tern_context_close(ctx);
+}
+
+/* ---- together --------------------------------------------------------------------------------- */
+
+struct crowd {
+    tern_context *ctx, *draft;
+    struct plan *plans;   /* [N_TEXTS] */
+    struct trace *traces; /* [N_TEXTS] */
+    tern_text *text[N_SEQS];
+    size_t of[N_SEQS]; /* its number */
+    size_t begun, n_cancelled, n_accepted, n_drafted, n_mates;
+    bool cut[N_TEXTS]; /* closed midway */
+};
+
+static void begin_text(struct crowd *c, uint32_t seq)
+{
+    struct tern_error e = {0};
+    size_t i = c->of[seq] = c->begun++;
+    struct plan *plan = &c->plans[i];
+    struct tern_generate_params *p = &plan->p;
+    tern_seq_keep(c->ctx, seq, 0);
+    begin_trace(&c->traces[i], c->ctx);
+    c->traces[i].cancel_at = dice(3) ? 0 : 1 + dice(40);
+    point(plan, &c->traces[i]);
+    p->seq = seq;
+    p->lookup = dice(2) ? 0 : 1 + dice(20);
+    p->mtp = m.kind == MTP ? dice(8) : 0;
+    p->draft = dice(3) ? NULL : c->draft, p->draft_seq = seq, p->draft_max = dice(10);
+    ck_assert_msg(!tern_text_open(&c->text[seq], c->ctx, p, &e), "%s", e.text);
+    ck_assert_uint_eq(tern_text_unread(c->text[seq]), p->n_tokens);
+}
+
+static void end_text(struct crowd *c, uint32_t seq)
+{
+    struct tern_error e = {0};
+    size_t i = c->of[seq];
+    struct trace *t = &c->traces[i];
+    c->cut[i] = !tern_text_is_over(c->text[seq]);
+    enum tern_status s = tern_text_result(c->text[seq], &t->result, &e);
+    ck_assert_msg(!s, "%s", e.text);
+    c->n_accepted += t->result.n_accepted, c->n_drafted += t->result.n_drafted;
+    tern_text_close(c->text[seq]);
+    c->text[seq] = NULL;
+    if (!c->cut[i])
+        end_trace(t, seq);
+}
+
+/* Some of the texts, in any order */
+static size_t choose_texts(const struct crowd *c, tern_text **texts)
+{
+    size_t n = 0;
+    for (uint32_t k = 0, seq = dice(N_SEQS); k < N_SEQS; k++, seq = (seq + 1) % N_SEQS)
+        if (c->text[seq] && dice(8))
+            texts[n++] = c->text[seq];
+    return n;
+}
+
+static void one_step(struct crowd *c)
+{
+    tern_text *texts[N_SEQS];
+    struct tern_error e = {0};
+    size_t n = choose_texts(c, texts);
+    if (!dice(20))
+        tern_cancel(c->ctx);
+    enum tern_status s = tern_step(texts, n, dice(3) ? dice(30) : 0, &e);
+    ck_assert_msg(!s || s == TERN_CANCELLED, "%s", e.text);
+    c->n_cancelled += s == TERN_CANCELLED;
+    c->n_mates += n > 1;
+}
+
+static void run_together(struct crowd *c)
+{
+    bool open = true;
+    while (open || c->begun < N_TEXTS) {
+        open = false;
+        for (uint32_t seq = 0; seq < N_SEQS; seq++) {
+            if (!c->text[seq] && c->begun < N_TEXTS && !dice(4))
+                begin_text(c, seq);
+            if (c->text[seq] && (tern_text_is_over(c->text[seq]) || !dice(200)))
+                end_text(c, seq);
+            open |= c->text[seq] != NULL;
+        }
+        one_step(c);
+    }
+}
+
+static void compare(const struct trace *a, const struct trace *b, bool cut, unsigned long seed, size_t i)
+{
+    size_t n = cut ? a->n : b->n;
+    bool same = a->n == n && n <= b->n && !memcmp(a->tokens, b->tokens, n * sizeof *a->tokens) &&
+                !memcmp(a->logits, b->logits, n * sizeof *a->logits);
+    ck_assert_msg(same, "seed %lu, text %zu: %zu and %zu tokens", seed, i, a->n, b->n);
+    const struct tern_generate_result *r = &a->result, *want = &b->result;
+    ck_assert_uint_eq(r->n_generated, a->n);
+    ck_assert(r->n_accepted <= r->n_drafted);
+    if (cut)
+        return;
+    ck_assert_msg(r->reason == want->reason && r->n_prompt == want->n_prompt &&
+                      r->n_forced == want->n_forced && r->last == want->last &&
+                      r->n_shifts == want->n_shifts,
+                  "seed %lu, text %zu: the result differs", seed, i);
+    ck_assert_msg(r->fingerprint == want->fingerprint &&
+                      r->n_fingerprinted == want->n_fingerprinted,
+                  "seed %lu, text %zu: the fingerprint differs", seed, i);
+    ck_assert_uint_eq(r->n_fingerprinted, r->n_generated - r->n_forced);
+    ck_assert_msg(a->n_text == b->n_text && xxh64_digest(&a->text) == xxh64_digest(&b->text),
+                  "seed %lu, text %zu: the text differs", seed, i);
+    ck_assert_msg(a->length == b->length && a->sequence == b->sequence && a->next == b->next,
+                  "seed %lu, text %zu: the sequence differs", seed, i);
+}
+
+START_TEST(a_text_does_not_depend_on_its_mates)
+{
+    static struct plan plans[N_TEXTS];
+    static struct trace alone[N_TEXTS], together[N_TEXTS];
+    size_t n_cancelled = 0, n_accepted = 0, n_wrong = 0, n_mates = 0;
+    unsigned long n = golden_is_quick() ? 3 : 12;
+    open_model((enum kind)_i);
+    for (unsigned long seed = 1; seed <= n; seed++) {
+        dice_state = seed * 7919 + (uint64_t)_i;
+        struct crowd c = {.plans = plans, .traces = together};
+        enum tern_cache_type type = (enum tern_cache_type)dice(3);
+        uint32_t n_ctx = 40 + dice(m.max_ctx - 40);
+        for (size_t i = 0; i < N_TEXTS; i++) {
+            make_plan(&plans[i], n_ctx);
+            run_alone(&plans[i], &alone[i], n_ctx, type);
+        }
+        c.ctx = open_context(n_ctx, N_SEQS, type);
+        c.draft = open_context(n_ctx / 2 + dice(n_ctx / 2), N_SEQS, type);
+        run_together(&c);
+        for (size_t i = 0; i < N_TEXTS; i++)
+            compare(&together[i], &alone[i], c.cut[i], seed, i);
+        ck_assert_int_eq(tern_numeric_status(c.ctx, NULL), TERN_OK);
+        tern_context_close(c.draft);
+        tern_context_close(c.ctx);
+        n_cancelled += c.n_cancelled, n_mates += c.n_mates;
+        n_accepted += c.n_accepted, n_wrong += c.n_drafted - c.n_accepted;
+    }
+    ck_assert_msg(n_cancelled > n && n_accepted > 2 * n && n_wrong > 2 * n && n_mates > 20 * n,
+                  "%zu cancelled, %zu accepted, %zu wrong, %zu mates", n_cancelled, n_accepted,
+                  n_wrong, n_mates);
+    close_model();
+}
+END_TEST
+
+SUITE("text steps", LOOP(a_text_does_not_depend_on_its_mates, 0, N_KINDS))
