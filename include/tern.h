@@ -423,7 +423,7 @@ uint32_t tern_prefix_reach(const tern_context *ctx, const tern_token *tokens, si
  * tokens, and when the text is finished: sliding windows and recurrent layers forget what lies
  * farther back. It costs little: pages are shared, and only what is new is looked at; recurrent layers
  * copy a state. Drops what is on trial and the batch being built. Does nothing without a store, in an
- * altered context (tern_lab.h), and after a value that was not finite (tern_numeric_status). */
+ * altered context (tern_lab.h), and for a sequence in which a value was not finite. */
 void tern_prefix_keep(tern_context *ctx, uint32_t seq);
 
 void tern_prefix_clear(tern_context *ctx); /* forgets all; sequences stay */

@@ -53,7 +53,7 @@ void tern_prefix_keep(tern_context *c, uint32_t seq)
         return;
     context_drop(c);
     tern_batch_clear(c);
-    if (!c->cache.length[seq] || tern_numeric_status(c, NULL))
+    if (!c->cache.length[seq] || context_seq_status(c, seq, NULL))
         return;
     catch_up(c, seq);
     prefix_keep(&c->prefixes, seq);

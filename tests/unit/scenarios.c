@@ -229,6 +229,36 @@ static enum tern_status generate_with_draft(struct tern_error *e)
     return generate(p, e);
 }
 
+/* In steps, one with guesses of each kind */
+static enum tern_status generate_several(struct tern_error *e)
+{
+    static const char *const stop[] = {"never written"};
+    struct tern_generate_params p = tern_generate_defaults();
+    struct tern_generate_result result;
+    tern_text *texts[2] = {NULL};
+    enum tern_status s = TERN_OK;
+    p.prompt = text, p.prompt_bytes = strlen(text), p.n_predict = 4, p.stop = stop, p.n_stop = 1;
+    p.lookup = 4, p.draft = draft;
+    for (uint32_t i = 0; i < 2 && !s; i++, p.draft = NULL) {
+        p.seq = 1 + i;
+        s = tern_text_open(&texts[i], context, &p, e);
+    }
+    for (int i = 0; i < 30 && !s; i++) {
+        tern_text *left[2];
+        size_t n = 0;
+        for (int k = 0; k < 2; k++)
+            if (!tern_text_is_over(texts[k]))
+                left[n++] = texts[k];
+        s = tern_step(left, n, 0, e);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        s = s || !texts[i] ? s : tern_text_result(texts[i], &result, e);
+        tern_text_close(texts[i]);
+        tern_seq_keep(context, 1 + i, 0);
+    }
+    return s;
+}
+
 static enum tern_status generate_bound(enum tern_constraint_kind kind, const char *what,
                                        struct tern_error *e)
 {
@@ -378,6 +408,7 @@ const struct scenario scenarios[N_SCENARIOS] = {
     {.name = "generate with all samplers", generate_alone},
     {.name = "generate with lookup", generate_with_lookup},
     {.name = "generate with a draft", generate_with_draft},
+    {.name = "generate several texts", generate_several},
     {.name = "generate by a schema", generate_by_schema},
     {.name = "generate by an expression", generate_by_regex},
     {.name = "generate by a grammar", generate_by_grammar},

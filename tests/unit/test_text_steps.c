@@ -1,10 +1,13 @@
+/* ldflags: -Wl,@tests/support/allocs.ld */
 /* Several texts at a time: whatever its mates, and however the steps are cut, each text is the one that
  * tern_generate makes of it alone. Random texts with random options begin and end at random steps; some
  * are closed midway, and steps are cancelled. Guesses are tried at random (gambling_pace.h). */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "allocs.h"
 #include "base/bytes.h"
 #include "base/xxh64.h"
 #include "gambling_pace.h"
@@ -30,6 +33,7 @@ static struct {
     tern_model *model;
     unsigned vocab;
     uint32_t max_ctx;
+    tern_token poison; /* what makes logits of it is not finite; 0: no such token */
     tern_constraint *constraints[4]; /* of FABLE; the first is NULL */
 } m;
 
@@ -113,6 +117,7 @@ struct trace {
     struct xxh64 text;
     size_t n_text, read, cancel_at;
     struct tern_generate_result result;
+    enum tern_status status;
     uint64_t sequence, next; /* hashes of the tokens left, and of the logits behind one more */
     uint32_t length;
 };
@@ -243,9 +248,10 @@ static void run_alone(struct plan *plan, struct trace *t, uint32_t n_ctx, enum t
     begin_trace(t, open_context(n_ctx, 1, type));
     tern_context *ctx = t->ctx;
     point(plan, t);
-    enum tern_status s = tern_generate(ctx, &plan->p, &t->result, &e);
-    ck_assert_msg(!s, "%s", e.text);
-    end_trace(t, 0);
+    t->status = tern_generate(ctx, &plan->p, &t->result, &e);
+    ck_assert_msg(!t->status || m.poison, "%s", e.text);
+    if (!t->status)
+        end_trace(t, 0);
     tern_context_close(ctx);
 }
 
@@ -285,12 +291,12 @@ static void end_text(struct crowd *c, uint32_t seq)
     size_t i = c->of[seq];
     struct trace *t = &c->traces[i];
     c->cut[i] = !tern_text_is_over(c->text[seq]);
-    enum tern_status s = tern_text_result(c->text[seq], &t->result, &e);
-    ck_assert_msg(!s, "%s", e.text);
+    t->status = tern_text_result(c->text[seq], &t->result, &e);
+    ck_assert_msg(!t->status || m.poison, "%s", e.text);
     c->n_accepted += t->result.n_accepted, c->n_drafted += t->result.n_drafted;
     tern_text_close(c->text[seq]);
     c->text[seq] = NULL;
-    if (!c->cut[i])
+    if (!c->cut[i] && !t->status)
         end_trace(t, seq);
 }
 
@@ -344,6 +350,7 @@ static void compare(const struct trace *a, const struct trace *b, bool cut, unsi
     ck_assert(r->n_accepted <= r->n_drafted);
     if (cut)
         return;
+    ck_assert_msg(a->status == b->status, "seed %lu, text %zu: status %d", seed, i, (int)a->status);
     ck_assert_msg(r->reason == want->reason && r->n_prompt == want->n_prompt &&
                       r->n_forced == want->n_forced && r->last == want->last &&
                       r->n_shifts == want->n_shifts,
@@ -392,4 +399,173 @@ START_TEST(a_text_does_not_depend_on_its_mates)
 }
 END_TEST
 
-SUITE("text steps", LOOP(a_text_does_not_depend_on_its_mates, 0, N_KINDS))
+/* ---- faults ----------------------------------------------------------------------------------- */
+
+enum { POISON = 77 };
+
+/* The dense toy, in which the embedding of one token is not finite */
+static void open_poisoned(void)
+{
+    static const uint32_t nan = 0x7fc00000;
+    struct toy toy = toy_default();
+    struct tern_model_params how = {.n_threads = 2};
+    size_t embed = 0;
+    toy.max_seq = 600, toy.untied = 1;
+    struct image i = image_of(&toy);
+    while (memcmp(i.p + image_tensor(&i, embed) + 8, "embed", 5))
+        embed++;
+    size_t at = (size_t)POISON / 16 * 16 * toy.dim + (size_t)POISON % 16;
+    memcpy(i.p + load_u64(i.p + image_fields(&i, embed) + 40) + 4 * at, &nan, 4);
+    image_repair_tensor(&i, embed);
+    memset(&m, 0, sizeof m);
+    toy_path(m.path, sizeof m.path, "steps");
+    image_save(&i, m.path);
+    image_close(&i);
+    ck_assert(!tern_model_open(&m.model, m.path, &how, NULL));
+    m.vocab = TOY_VOCAB, m.max_ctx = 500, m.poison = POISON;
+}
+
+/* A value that is not finite ends its own text, in the same place as alone: in a prompt, or behind a token
+ * that was chosen. A guess of such a token ends none. */
+START_TEST(a_fault_concerns_its_own_text)
+{
+    static const struct tern_bias always = {.token = POISON, .value = INFINITY};
+    static struct plan plans[N_TEXTS];
+    static struct trace alone[N_TEXTS], together[N_TEXTS];
+    size_t n_failed = 0, n_well = 0;
+    open_poisoned();
+    for (unsigned long seed = 1; seed <= (golden_is_quick() ? 5 : 30); seed++) {
+        dice_state = seed * 104729;
+        struct crowd c = {.plans = plans, .traces = together};
+        for (size_t i = 0; i < N_TEXTS; i++) {
+            make_plan(&plans[i], 300);
+            for (size_t k = 0; k < plans[i].p.n_tokens; k++)
+                plans[i].prompt[k] += plans[i].prompt[k] == POISON;
+            if (!dice(4))
+                plans[i].prompt[dice((unsigned)plans[i].p.n_tokens)] = POISON;
+            else if (!dice(4))
+                plans[i].sampler.bias = &always, plans[i].sampler.n_bias = 1;
+            run_alone(&plans[i], &alone[i], 300, TERN_CACHE_F16);
+            n_failed += alone[i].status == TERN_LIMIT, n_well += !alone[i].status;
+        }
+        c.ctx = open_context(300, N_SEQS, TERN_CACHE_F16);
+        c.draft = open_context(300, N_SEQS, TERN_CACHE_F16);
+        run_together(&c);
+        for (size_t i = 0; i < N_TEXTS; i++)
+            compare(&together[i], &alone[i], c.cut[i], seed, i);
+        tern_context_close(c.draft);
+        tern_context_close(c.ctx);
+    }
+    ck_assert_msg(n_failed > 5 && n_well > 10, "%zu failed, %zu did not", n_failed, n_well);
+    close_model();
+}
+END_TEST
+
+static enum tern_status open_at(tern_text **t, tern_context *ctx, uint32_t seq, tern_context *draft,
+                                uint32_t draft_seq)
+{
+    static const tern_token prompt[] = {3, 4, 5};
+    struct tern_generate_params p = tern_generate_defaults();
+    p.tokens = prompt, p.n_tokens = 3, p.seq = seq, p.draft = draft, p.draft_seq = draft_seq;
+    p.n_predict = 3;
+    return tern_text_open(t, ctx, &p, NULL);
+}
+
+START_TEST(wrong_arguments_change_nothing)
+{
+    tern_text *a, *b, *c, *over;
+    struct tern_error e;
+    open_model(DENSE);
+    tern_context *ctx = open_context(100, N_SEQS, TERN_CACHE_F16);
+    tern_context *draft = open_context(100, N_SEQS, TERN_CACHE_F16);
+    ck_assert(!open_at(&a, ctx, 0, draft, 2) && !open_at(&b, ctx, 1, NULL, 0));
+    ck_assert_int_eq(open_at(&c, ctx, 0, NULL, 0), TERN_USAGE);
+    ck_assert_ptr_null(c);
+    ck_assert_int_eq(open_at(&c, ctx, N_SEQS, NULL, 0), TERN_USAGE);
+    ck_assert_int_eq(open_at(&c, ctx, 2, draft, 2), TERN_USAGE);
+    ck_assert_int_eq(open_at(&c, ctx, 2, draft, N_SEQS), TERN_USAGE);
+    ck_assert_int_eq(open_at(&c, draft, 2, NULL, 0), TERN_USAGE); /* a draft's sequence */
+    ck_assert(!open_at(&c, draft, 0, NULL, 0) && !open_at(&over, ctx, 3, NULL, 0));
+    while (!tern_text_is_over(over))
+        ck_assert(!tern_step(&over, 1, 0, &e));
+    ck_assert_int_eq(tern_step((tern_text *[]){a, c}, 2, 0, &e), TERN_USAGE);
+    ck_assert_int_eq(tern_step((tern_text *[]){a, over}, 2, 0, &e), TERN_USAGE);
+    ck_assert_int_eq(tern_step((tern_text *[]){a, b, a}, 3, 0, &e), TERN_USAGE);
+    ck_assert_int_eq(tern_step(NULL, 0, 0, &e), TERN_OK);
+    ck_assert(tern_text_unread(a) == 3 && tern_text_unread(b) == 3 && !tern_seq_length(ctx, 0));
+    ck_assert(!tern_text_result(a, NULL, NULL) && !tern_text_unread(over));
+    tern_text_close(a), tern_text_close(b), tern_text_close(c), tern_text_close(over);
+    tern_text_close(NULL);
+    ck_assert(!open_at(&a, ctx, 0, draft, 2)); /* the sequences are free again */
+    tern_text_close(a);
+    tern_context_close(draft);
+    tern_context_close(ctx);
+    close_model();
+}
+END_TEST
+
+/* At most prompt_rows rows of prompts, to the texts in the order given */
+START_TEST(prompts_are_read_in_order)
+{
+    tern_text *t[3];
+    open_model(DENSE);
+    struct tern_context_params params = {.n_ctx = 100, .n_seqs = 3, .n_batch = 20};
+    tern_context *ctx;
+    ck_assert(!tern_context_open(&ctx, m.model, &params, NULL));
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert(!open_at(&t[i], ctx, i, NULL, 0));
+    ck_assert(!tern_step((tern_text *[]){t[2], t[0], t[1]}, 3, 4, NULL));
+    ck_assert(!tern_text_unread(t[2]) && tern_text_unread(t[0]) == 2 && tern_text_unread(t[1]) == 3);
+    ck_assert(tern_seq_length(ctx, 2) == 3 && tern_seq_length(ctx, 0) == 1);
+    ck_assert(!tern_step(t, 3, 1, NULL)); /* the third has its second token meanwhile */
+    ck_assert(tern_text_unread(t[0]) == 1 && tern_text_unread(t[1]) == 3);
+    ck_assert_uint_eq(tern_seq_length(ctx, 2), 4);
+    ck_assert(!tern_step(t, 3, 0, NULL));
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(tern_text_unread(t[i]), 0);
+        tern_text_close(t[i]);
+    }
+    tern_context_close(ctx);
+    close_model();
+}
+END_TEST
+
+/* All memory is taken when a text is opened, but for text held back for a stop string. */
+START_TEST(steps_allocate_nothing)
+{
+    static struct plan plans[N_SEQS];
+    static struct trace traces[N_SEQS];
+    struct crowd c = {.plans = plans, .traces = traces};
+    size_t n = 0;
+    open_model(DENSE);
+    c.ctx = open_context(300, N_SEQS, TERN_CACHE_F16);
+    c.draft = open_context(300, N_SEQS, TERN_CACHE_F16);
+    for (uint32_t seq = 0; seq < N_SEQS; seq++) {
+        make_plan(&plans[seq], 300);
+        plans[seq].p.n_predict = 30 + seq;
+        begin_text(&c, seq);
+    }
+    for (size_t i = 0; i < 60; i++) {
+        tern_text *texts[N_SEQS];
+        n = 0;
+        for (uint32_t seq = 0; seq < N_SEQS; seq++)
+            if (!tern_text_is_over(c.text[seq]))
+                texts[n++] = c.text[seq];
+        allocs_start(0, 0);
+        (void)tern_step(texts, n, 10, NULL);
+        size_t made = allocs_count();
+        allocs_stop();
+        ck_assert_uint_eq(made, 0);
+    }
+    ck_assert_uint_lt(n, N_SEQS);
+    for (uint32_t seq = 0; seq < N_SEQS; seq++)
+        end_text(&c, seq);
+    tern_context_close(c.draft);
+    tern_context_close(c.ctx);
+    close_model();
+}
+END_TEST
+
+SUITE("text steps", LOOP(a_text_does_not_depend_on_its_mates, 0, N_KINDS),
+      TEST(a_fault_concerns_its_own_text), TEST(wrong_arguments_change_nothing),
+      TEST(prompts_are_read_in_order), TEST(steps_allocate_nothing))
