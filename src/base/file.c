@@ -26,27 +26,31 @@ static int open_again(const char *path, int flags, int mode)
     return fd;
 }
 
-enum tern_status file_open(int *fd, uint64_t *bytes, const char *path, struct tern_error *e)
+enum tern_status file_size(int fd, uint64_t *bytes, const char *path, struct tern_error *e)
 {
     struct stat st;
+    if (fstat(fd, &st))
+        return error_io(e, path, "cannot ask for its size");
+    if (S_ISDIR(st.st_mode))
+        return error_set(e, TERN_BAD_FILE, "%s: it is a folder, not a file", path);
+    if (!S_ISREG(st.st_mode))
+        return error_set(e, TERN_BAD_FILE, "%s: it is a pipe or a device, not a regular file", path);
+    *bytes = (uint64_t)st.st_size;
+    return TERN_OK;
+}
+
+enum tern_status file_open(int *fd, uint64_t *bytes, const char *path, struct tern_error *e)
+{
     /* not blocking: a pipe must not make us wait for its writer */
     *fd = open_again(path, O_RDONLY | O_NONBLOCK, 0);
     if (*fd < 0)
         return error_io(e, path, "cannot open");
-    enum tern_status s = TERN_OK;
-    if (fstat(*fd, &st))
-        s = error_io(e, path, "cannot ask for its size");
-    else if (S_ISDIR(st.st_mode))
-        s = error_set(e, TERN_BAD_FILE, "%s: it is a folder, not a file", path);
-    else if (!S_ISREG(st.st_mode))
-        s = error_set(e, TERN_BAD_FILE, "%s: it is a pipe or a device, not a regular file", path);
+    enum tern_status s = file_size(*fd, bytes, path, e);
     if (s) {
         file_close(*fd);
         *fd = -1;
-        return s;
     }
-    *bytes = (uint64_t)st.st_size;
-    return TERN_OK;
+    return s;
 }
 
 enum tern_status file_open_write(int *fd, int mode, const char *path, struct tern_error *e)

@@ -16,6 +16,9 @@ enum tern_status file_open(int *fd, uint64_t *bytes, const char *path, struct te
  * emptied one. */
 enum tern_status file_open_write(int *fd, int mode, const char *path, struct tern_error *e);
 
+/* The size of an open regular file. Anything else is TERN_BAD_FILE. */
+enum tern_status file_size(int fd, uint64_t *bytes, const char *path, struct tern_error *e);
+
 void file_close(int fd); /* -1 is fine */
 
 /* Reads or writes n bytes at an offset; the end of the file before them is TERN_IO. */

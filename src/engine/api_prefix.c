@@ -2,6 +2,7 @@
 #include "base/fpenv.h"
 #include "engine/context.h"
 #include "model/mtp.h"
+#include "model/prefix_file.h"
 #include "model/recurrence.h"
 
 /* Which RoPE frequencies a text of n tokens has */
@@ -76,14 +77,22 @@ void tern_prefix_info(const tern_context *c, struct tern_prefix_info *info)
                                       .evicted = s->evicted};
 }
 
+static enum tern_status check_store(const tern_context *c, struct tern_error *e)
+{
+    return c->prefixes.n_nodes
+               ? TERN_OK
+               : error_set(e, TERN_USAGE, "the context has no store of prefixes (prefix_bytes)");
+}
+
 enum tern_status tern_prefix_save(tern_context *c, int fd, struct tern_error *e)
 {
-    (void)c, (void)fd;
-    return error_set(e, TERN_USAGE, "the context has no store of prefixes");
+    enum tern_status s = check_store(c, e);
+    return s ? s : prefix_save(&c->prefixes, c->model->model, fd, e);
 }
 
 enum tern_status tern_prefix_load(tern_context *c, int fd, struct tern_error *e)
 {
-    (void)c, (void)fd;
-    return error_set(e, TERN_USAGE, "the context has no store of prefixes");
+    enum tern_status s = check_store(c, e);
+    prefix_clear(&c->prefixes);
+    return s ? s : prefix_load(&c->prefixes, c->model->model, fd, e);
 }

@@ -333,6 +333,11 @@ int32_t cache_page(const struct cache *c, int class, size_t seq, size_t block)
     return table_of(c, &c->classes[class], seq)[block];
 }
 
+int32_t cache_take_page(struct cache *c, int class)
+{
+    return take_page(&c->classes[class]);
+}
+
 void cache_hold_page(struct cache *c, int class, int32_t page)
 {
     c->classes[class].users[page]++;

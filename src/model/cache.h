@@ -99,10 +99,11 @@ size_t cache_length(const struct cache *c, size_t seq); /* without what is on tr
 size_t cache_keep(struct cache *c, size_t seq, size_t n);
 size_t cache_fork(struct cache *c, size_t from, size_t to, size_t n);
 
-/* For the store of prefixes: the page of a block of a sequence in a class, or -1; a user more of a page;
- * one less of *page (unless that is -1), which becomes -1; and `page` in the place of what the sequence
- * has there. */
+/* For the store of prefixes: the page of a block of a sequence in a class, or -1; a free page; a user
+ * more of a page; one less of *page (unless that is -1), which becomes -1; and `page` in the place of what
+ * the sequence has there. */
 int32_t cache_page(const struct cache *c, int class, size_t seq, size_t block);
+int32_t cache_take_page(struct cache *c, int class);
 void cache_hold_page(struct cache *c, int class, int32_t page);
 void cache_drop_page(struct cache *c, int class, int32_t *page);
 void cache_put_page(struct cache *c, int class, size_t seq, size_t block, int32_t page);

@@ -85,6 +85,15 @@ void kv_store(struct forward *f, size_t l, const struct row *row, size_t head, b
     kv_write(f->kernels, to, type, is_key, x, head_dim, row->position % BLOCK, s);
 }
 
+void kv_clear(unsigned char *block, const struct cache *c, const struct layer *w, size_t begin,
+              size_t end, const void *zeros)
+{
+    for (size_t p = begin; p < end && p < BLOCK; p++)
+        for (size_t h = 0; h < layer_kv(w); h++)
+            kv_put(block + h * c->layers[w->index].kv_bytes, c->type, h % 2 == 0, zeros, zeros,
+                   w->head_dim, p);
+}
+
 /* ---- and back ----------------------------------------------------------------------------- */
 
 /* Dim d of the key or value at position p of a block: store_key_q8, store_value_q8 read backwards */

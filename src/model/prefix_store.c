@@ -26,7 +26,7 @@ static struct prefix_node *node_at(const struct prefix_store *s, int32_t node)
     return &s->nodes[node];
 }
 
-static int32_t *pages_of(const struct prefix_store *s, int32_t node)
+int32_t *prefix_pages(const struct prefix_store *s, int32_t node)
 {
     return s->pages + (size_t)node * n_classes(s);
 }
@@ -72,6 +72,7 @@ enum tern_status prefix_open(struct prefix_store *s, struct cache *c, struct ter
 {
     size_t n = c->share.n_pages, n_pages = n * (size_t)c->n_classes;
     *s = (struct prefix_store){.cache = c};
+    free_all(s);
     if (!n)
         return TERN_OK;
     s->nodes = calloc(n, sizeof *s->nodes);
@@ -116,7 +117,7 @@ static void unlink_use(struct prefix_store *s, int32_t node)
     *(t->older < 0 ? &s->oldest : &s->nodes[t->older].newer) = t->newer;
 }
 
-/* The node is used just before `newer`, or last of all. */
+/* The node was used just before `newer`, or last of all. */
 static void link_use(struct prefix_store *s, int32_t node, int32_t newer)
 {
     struct prefix_node *t = node_at(s, node);
@@ -217,14 +218,18 @@ static void name_snapshot(struct prefix_store *s, int32_t state, size_t snapshot
     s->cache->recurrent.snapshots[snapshot].kept = true;
 }
 
-float *prefix_add_state(struct prefix_store *s, int32_t node, size_t after, bool is_end)
+/* Where the state of position `after` of the node is to be put */
+static float *fill_state(struct prefix_store *s, int32_t state)
 {
     struct recurrent *r = &s->cache->recurrent;
-    int32_t i = add_state(s, node, after, is_end);
-    if (i < 0)
-        return NULL;
-    name_snapshot(s, i, recurrent_take_kept(r, begin_of(s, node) + after));
-    return recurrent_kept(r, s->states[i].snapshot);
+    const struct prefix_state *t = &s->states[state];
+    name_snapshot(s, state, recurrent_take_kept(r, begin_of(s, t->node) + t->after));
+    return recurrent_kept(r, t->snapshot);
+}
+
+float *prefix_add_state(struct prefix_store *s, int32_t node, size_t after, bool is_end)
+{
+    return s->free_state < 0 ? NULL : fill_state(s, add_state(s, node, after, is_end));
 }
 
 /* ---- nodes ---- */
@@ -235,7 +240,7 @@ static void remove_node(struct prefix_store *s, int32_t node)
     while (t->state >= 0)
         drop_state(s, t->state);
     for (size_t i = 0; i < n_classes(s); i++)
-        cache_drop_page(s->cache, (int)i, &pages_of(s, node)[i]);
+        cache_drop_page(s->cache, (int)i, &prefix_pages(s, node)[i]);
     *(t->left < 0 ? first_child(s, t->parent) : &s->nodes[t->left].right) = t->right;
     if (t->right >= 0)
         s->nodes[t->right].left = t->left;
@@ -261,9 +266,8 @@ static void set_tokens(struct prefix_store *s, int32_t node, const tern_token *t
     t->n = (uint32_t)n;
 }
 
-/* A node in a free place, used just before `newer` */
-static int32_t put_node(struct prefix_store *s, int32_t parent, const tern_token *tokens, size_t n,
-                        int32_t newer)
+/* A node in a free place, to be linked by use */
+static int32_t put_node(struct prefix_store *s, int32_t parent, const tern_token *tokens, size_t n)
 {
     int32_t node = s->free_node, *first = first_child(s, parent);
     struct prefix_node *t = node_at(s, node);
@@ -278,18 +282,25 @@ static int32_t put_node(struct prefix_store *s, int32_t parent, const tern_token
     if (*first >= 0)
         s->nodes[*first].left = node;
     *first = node;
-    link_use(s, node, newer);
     set_tokens(s, node, tokens, n);
     s->n_used++;
     return node;
 }
 
-int32_t prefix_add(struct prefix_store *s, int32_t parent, const tern_token *tokens, size_t n)
+int32_t prefix_add(struct prefix_store *s, int32_t parent, const tern_token *tokens, size_t n,
+                   uint64_t classes)
 {
-    return s->free_node < 0 ? PREFIX_NONE : put_node(s, parent, tokens, n, s->oldest);
+    if (s->free_node < 0)
+        return PREFIX_NONE;
+    int32_t node = put_node(s, parent, tokens, n);
+    link_use(s, node, s->oldest);
+    for (size_t i = 0; i < n_classes(s); i++)
+        if (classes >> i & 1)
+            prefix_pages(s, node)[i] = cache_take_page(s->cache, (int)i);
+    return node;
 }
 
-/* The same behind its parent in the order of use. The leaf that was used least recently makes room,
+/* A node used just before its parent. The leaf that was used least recently makes room,
  * unless that is the parent: then the text is longer than the store. */
 static int32_t new_node(struct prefix_store *s, int32_t parent, const tern_token *tokens, size_t n)
 {
@@ -299,7 +310,9 @@ static int32_t new_node(struct prefix_store *s, int32_t parent, const tern_token
         remove_node(s, s->oldest);
         s->evicted++;
     }
-    return put_node(s, parent, tokens, n, parent < 0 ? PREFIX_NONE : parent);
+    int32_t node = put_node(s, parent, tokens, n);
+    link_use(s, node, parent < 0 ? PREFIX_NONE : parent);
+    return node;
 }
 
 /* ---- find ---- */
@@ -315,6 +328,15 @@ static size_t common(const struct prefix_node *t, const tern_token *tokens, size
     return i;
 }
 
+int32_t prefix_overlap(const struct prefix_store *s, int32_t parent, const tern_token *tokens,
+                       size_t n)
+{
+    int32_t i = child_of(s, parent);
+    while (i >= 0 && common(&s->nodes[i], tokens, n) < min_size(n, s->nodes[i].n))
+        i = s->nodes[i].right;
+    return i;
+}
+
 /* True when the node and those before it hold all that position n, in or behind the node, sees. Where
  * there is no window, each node has its page. */
 static bool has_pages(const struct prefix_store *s, int32_t node, size_t n)
@@ -323,7 +345,7 @@ static bool has_pages(const struct prefix_store *s, int32_t node, size_t n)
         const struct cache_class *class = &s->cache->classes[i];
         size_t first = class->window ? cache_needed_block(class, n) : SIZE_MAX;
         for (int32_t at = node; at >= 0 && s->nodes[at].block >= first; at = s->nodes[at].parent)
-            if (pages_of(s, at)[i] < 0)
+            if (prefix_pages(s, at)[i] < 0)
                 return false;
     }
     return true;
@@ -402,7 +424,7 @@ static void adopt(struct prefix_store *s, size_t seq, const struct place *p,
     struct cache *c = s->cache;
     for (int32_t at = p->node; at >= 0; at = s->nodes[at].parent)
         for (int i = 0; i < c->n_classes; i++) {
-            int32_t page = pages_of(s, at)[i];
+            int32_t page = prefix_pages(s, at)[i];
             if (s->nodes[at].block >= cache_first_block(&c->classes[i], p->n) && page >= 0)
                 cache_put_page(c, i, seq, s->nodes[at].block, page);
         }
@@ -444,8 +466,8 @@ static void take_pages(struct prefix_store *s, int32_t node, size_t seq)
         int32_t page = cache_page(c, i, seq, s->nodes[node].block);
         if (page >= 0)
             cache_hold_page(c, i, page);
-        cache_drop_page(c, i, &pages_of(s, node)[i]);
-        pages_of(s, node)[i] = page;
+        cache_drop_page(c, i, &prefix_pages(s, node)[i]);
+        prefix_pages(s, node)[i] = page;
     }
 }
 
@@ -468,7 +490,7 @@ static void share(struct prefix_store *s, int32_t node, size_t seq)
     for (int i = 0; i < c->n_classes; i++)
         better &= cache_page(c, i, seq, block) >= 0;
     for (int i = 0; i < c->n_classes; i++) {
-        int32_t *kept = &pages_of(s, node)[i], own = cache_page(c, i, seq, block);
+        int32_t *kept = &prefix_pages(s, node)[i], own = cache_page(c, i, seq, block);
         if (own < 0 || own == *kept)
             continue;
         if (*kept >= 0 && !better) {
@@ -488,16 +510,13 @@ static void share(struct prefix_store *s, int32_t node, size_t seq)
 static int32_t keep_block(struct prefix_store *s, size_t seq, int32_t parent,
                           const tern_token *tokens, size_t n)
 {
-    int32_t node = child_of(s, parent);
-    size_t k = 0;
-    while (node >= 0 && (k = common(&s->nodes[node], tokens, n)) < min_size(n, s->nodes[node].n))
-        node = s->nodes[node].right;
+    int32_t node = prefix_overlap(s, parent, tokens, n);
     if (node >= 0) {
         unlink_use(s, node);
         link_use(s, node, parent < 0 ? PREFIX_NONE : parent);
-        if (k == BLOCK)
+        if (n == BLOCK && s->nodes[node].n == BLOCK)
             share(s, node, seq);
-        if (k == n)
+        if (n <= s->nodes[node].n)
             return node;
     } else if ((node = new_node(s, parent, tokens, n)) < 0) {
         return node;
@@ -541,11 +560,11 @@ static void keep_end(struct prefix_store *s, int32_t node, size_t seq)
     for (size_t i = 0; i < s->n_states; i++)
         if (s->states[i].node >= 0 && s->states[i].end_of == (int32_t)seq)
             drop_state(s, (int32_t)i);
-    float *to = prefix_add_state(s, node, after, true);
-    if (!to)
+    int32_t state = add_state(s, node, after, true);
+    if (state < 0)
         return;
-    memcpy(to, recurrent_state(r, seq, n), r->state_floats * sizeof *to);
-    s->states[s->nodes[node].state].end_of = (int32_t)seq;
+    memcpy(fill_state(s, state), recurrent_state(r, seq, n), r->state_floats * sizeof(float));
+    s->states[state].end_of = (int32_t)seq;
 }
 
 /* The last whole block that the sequence shares with the store, if it is known without a search: they
@@ -557,7 +576,7 @@ static int32_t cursor_of(const struct prefix_store *s, size_t seq)
         end_of(s, at->node) > s->cache->length[seq])
         return PREFIX_NONE;
     for (int i = 0; i < s->cache->n_classes; i++) {
-        int32_t page = pages_of(s, at->node)[i];
+        int32_t page = prefix_pages(s, at->node)[i];
         if (page >= 0 && page == cache_page(s->cache, i, seq, s->nodes[at->node].block))
             return at->node;
     }

@@ -19,7 +19,10 @@
 
 #include "model/cache.h"
 
-enum { PREFIX_NONE = -1, PREFIX_ROOTS = 2 }; /* near and far */
+enum {
+    PREFIX_NONE = -1,
+    PREFIX_ROOTS = 2 /* near and far: -1 and -2 in the place of a node */
+};
 
 struct prefix_node {
     tern_token tokens[BLOCK];
@@ -75,10 +78,15 @@ size_t prefix_find(struct prefix_store *s, size_t seq, const tern_token *tokens,
 /* Keeps the sequence. Its recurrent state is that of its end, and the layer that guesses has all rows. */
 void prefix_keep(struct prefix_store *s, size_t seq);
 
-/* A new node behind all others in use, without pages, under a parent with all tokens; PREFIX_NONE when the
- * store is full. `block` tells its place. For prefix_file.c. */
-int32_t prefix_add(struct prefix_store *s, int32_t parent, const tern_token *tokens, size_t n);
-/* A state of it, to be filled; NULL when there is no place. */
+/* For prefix_file.c. The place of a node's pages [n_classes]. A child of a node or root that begins as
+ * tokens [n], or that these begin as; or PREFIX_NONE. A new node, used before all others, with pages of
+ * any content in the classes whose bit is set; PREFIX_NONE when the store is full. And a state of it, to
+ * be filled; NULL when there is no free place. */
+int32_t *prefix_pages(const struct prefix_store *s, int32_t node);
+int32_t prefix_overlap(const struct prefix_store *s, int32_t parent, const tern_token *tokens,
+                       size_t n);
+int32_t prefix_add(struct prefix_store *s, int32_t parent, const tern_token *tokens, size_t n,
+                   uint64_t classes);
 float *prefix_add_state(struct prefix_store *s, int32_t node, size_t after, bool is_end);
 
 #endif

@@ -16,16 +16,13 @@
 typedef unsigned long long ull; /* for printf */
 
 enum {
-    N_OWNERS = 4,
     N_LOG = 2, /* the record's position, and that of the tail of the newest prompt; 0: none */
     NAME = 8,
     KEY_BYTES = 4 * 8 + NAME,
     ENTRY_BYTES = 8 + 8 + NAME + 8 * 8
 };
 
-/* What a session belongs to: arithmetic, model, its config (whose features no tensor shows, such as
- * the RoPE frequencies), type of cache. */
-static void owners_of(const struct cache *c, const struct model *m, uint64_t owner[N_OWNERS])
+void session_owners(const struct cache *c, const struct model *m, uint64_t owner[SESSION_OWNERS])
 {
     size_t n = 0;
     const void *config = weights_section(m->weights, "config", &n);
@@ -33,6 +30,19 @@ static void owners_of(const struct cache *c, const struct model *m, uint64_t own
     owner[1] = weights_content_id(m->weights);
     owner[2] = xxh64(config, n);
     owner[3] = c->type;
+}
+
+enum tern_status session_check_owners(const struct cache *c, const struct model *m,
+                                      const uint64_t owner[SESSION_OWNERS], struct tern_error *e)
+{
+    static const char *const what[] = {"revision of the arithmetic", "model", "config of the model",
+                                       "type of cache (--cache-type)"};
+    uint64_t ours[SESSION_OWNERS];
+    session_owners(c, m, ours);
+    for (size_t i = 0; i < SESSION_OWNERS; i++)
+        if (owner[i] != ours[i])
+            return error_set(e, TERN_BAD_FILE, "it was saved with another %s", what[i]);
+    return TERN_OK;
 }
 
 static size_t n_blocks(size_t n)
@@ -101,12 +111,9 @@ static enum tern_status write_next(struct session_out *o, const void *p, size_t 
 static void clear_others(const struct session_out *o, size_t l, size_t b, unsigned char *block,
                          const void *zeros)
 {
-    const struct layer *w = &o->m->layers[l];
-    size_t first = l < o->m->n_layers ? 0 : (size_t)o->first[l + 1];
-    for (size_t p = 0; p < BLOCK; p++)
-        for (size_t h = 0; (b * BLOCK + p < first || b * BLOCK + p >= o->n) && h < layer_kv(w); h++)
-            kv_put(block + h * o->c->layers[l].kv_bytes, o->c->type, h % 2 == 0, zeros, zeros,
-                   w->head_dim, p);
+    size_t begin = b * BLOCK, first = l < o->m->n_layers ? 0 : (size_t)o->first[l + 1];
+    kv_clear(block, o->c, &o->m->layers[l], 0, first > begin ? first - begin : 0, zeros);
+    kv_clear(block, o->c, &o->m->layers[l], o->n - begin, BLOCK, zeros);
 }
 
 static enum tern_status write_layer(struct session_out *o, size_t l, struct tern_error *e)
@@ -174,7 +181,7 @@ static size_t n_keys(const struct session_out *o)
 static size_t directory_at(const struct session_out *o)
 {
     return LAYOUT_START_BYTES + 2 * LAYOUT_SECTION_BYTES + 8 + n_keys(o) * KEY_BYTES +
-           8 * (N_OWNERS + (o->n + 1) / 2 + o->n_first + o->n_states +
+           8 * (SESSION_OWNERS + (o->n + 1) / 2 + o->n_first + o->n_states +
                 (o->m->state_floats ? N_LOG : 0));
 }
 
@@ -183,7 +190,7 @@ static void fill_header(const struct session_out *o, unsigned char *header, size
                         uint64_t data)
 {
     size_t table = LAYOUT_START_BYTES, config = table + 2 * LAYOUT_SECTION_BYTES;
-    uint64_t owner[N_OWNERS], bytes = o->at - data, sum = xxh64_digest(&o->hash);
+    uint64_t owner[SESSION_OWNERS], bytes = o->at - data, sum = xxh64_digest(&o->hash);
     unsigned char *at = header + LAYOUT_KIND;
     memcpy(header, LAYOUT_MAGIC, 4);
     header[LAYOUT_VERSION] = TERN_FORMAT_MAJOR;
@@ -196,8 +203,8 @@ static void fill_header(const struct session_out *o, unsigned char *header, size
     put_section(&at, "config", config, directory - config);
     put_section(&at, "tensors", directory, ENTRY_BYTES);
     put_u64s(&at, (const uint64_t[]){n_keys(o)}, 1);
-    owners_of(o->c, o->m, owner);
-    put_key(&at, "owner", KEY_U64, owner, N_OWNERS);
+    session_owners(o->c, o->m, owner);
+    put_key(&at, "owner", KEY_U64, owner, SESSION_OWNERS);
     put_key(&at, "tokens", KEY_U32, o->c->tokens + o->seq * o->c->n_ctx, o->n);
     put_key(&at, "first", KEY_U64, o->first, o->n_first);
     if (o->n_states)
@@ -296,14 +303,8 @@ struct session {
 static enum tern_status check_owners(const struct session *t, const struct cache *c,
                                      const struct model *m, struct tern_error *e)
 {
-    static const char *const what[] = {"revision of the arithmetic", "model", "config of the model",
-                                       "type of cache (--cache-type)"};
-    uint64_t ours[N_OWNERS];
-    owners_of(c, m, ours);
-    for (size_t i = 0; i < N_OWNERS; i++)
-        if (t->n_owners != N_OWNERS || t->owner[i] != ours[i])
-            return error_set(e, TERN_BAD_FILE, "it was saved with another %s", what[i]);
-    return TERN_OK;
+    static const uint64_t none[SESSION_OWNERS];
+    return session_check_owners(c, m, t->n_owners == SESSION_OWNERS ? t->owner : none, e);
 }
 
 static enum tern_status check_tokens(struct session *t, const struct cache *c,

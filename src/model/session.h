@@ -7,6 +7,14 @@
 #include "base/pool.h"
 #include "model/cache.h"
 
+enum { SESSION_OWNERS = 4 };
+
+/* What saved sequences belong to: arithmetic, model, its config (whose features no tensor shows, such as
+ * the RoPE frequencies), type of cache. TERN_BAD_FILE, naming it, when one of them is another. */
+void session_owners(const struct cache *c, const struct model *m, uint64_t owner[SESSION_OWNERS]);
+enum tern_status session_check_owners(const struct cache *c, const struct model *m,
+                                      const uint64_t owner[SESSION_OWNERS], struct tern_error *e);
+
 /* Writes a temporary file beside `path`, syncs it and renames it. TERN_USAGE when the sequence is
  * empty or `path` may not be replaced. */
 enum tern_status session_save(const struct cache *c, size_t seq, const struct model *m,

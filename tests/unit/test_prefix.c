@@ -1,124 +1,13 @@
 /* The store of prefixes: what is found is as long as it must be, and the logits behind it are those of
  * a fresh run, for models of each kind and any order of finding, keeping, cutting and forking. */
-#include "model/prefix_store.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/sizes.h"
-#include "base/xxh64.h"
-#include "engine/context.h"
 #include "golden.h"
-#include "prefix_check.h"
+#include "prefix_texts.h"
 #include "suite.h"
 
-enum { LENGTH = 700, N_CTX = 768, N_BATCH = 100, N_SEQS = 3, N_TEXTS = 5, N_MODELS = 13 };
-
-/* With full attention; with windows beside it, and alone; compressed; recurrent layers of each kind, alone
- * and in one layer with attention; the layer that guesses; two sets of RoPE frequencies. */
-static const char *const names[N_MODELS] = {
-    "llama-gqa", "gemma2",     "mistral-long", "deepseek-v2",    "lfm2",            "qwen3-next", "nemotron-h",
-    "kimi-linear", "mamba2", "falcon-h1", "mtp/qwen3-next", "mtp/deepseek-v3", "phi3-long"};
-
-static struct {
-    char path[256];
-    tern_model *model;
-    tern_context *ctx;
-    size_t vocab;
-    tern_token text[N_TEXTS][N_CTX];
-    uint64_t rows[N_TEXTS][LENGTH]; /* hash of the logits at each position */
-} t;
-
-/* A text begins as another one, up to a position. */
-static const struct {
-    size_t as, to;
-} begins[N_TEXTS] = {{0, 0}, {0, 300}, {0, 512}, {1, 520}, {0, 3}};
-
-static uint32_t state = 1;
-
-static size_t random_below(size_t n)
-{
-    state ^= state << 13, state ^= state >> 17, state ^= state << 5; /* xorshift32 */
-    return state % n;
-}
-
-static tern_context *open_context(uint64_t bytes, enum tern_cache_type type)
-{
-    struct tern_context_params p = {.n_ctx = N_CTX,
-                                    .n_batch = N_BATCH,
-                                    .n_seqs = N_SEQS,
-                                    .cache_type = type,
-                                    .prefix_bytes = bytes};
-    struct tern_error e = {0};
-    tern_context *c;
-    ck_assert_msg(!tern_context_open(&c, t.model, &p, &e), "%s", e.text);
-    return c;
-}
-
-static uint64_t hash(tern_context *c, size_t i)
-{
-    return xxh64(tern_logits(c, i), t.vocab * sizeof(float));
-}
-
-/* Positions from .. to - 1 of a text in batches of `chunk`; the last row of each must be right. */
-static void feed(uint32_t seq, size_t text, size_t from, size_t to, size_t chunk)
-{
-    for (size_t at = from, end; at < to; at = end) {
-        end = min_size(at + chunk, to);
-        for (size_t i = at; i < end; i++)
-            ck_assert(!tern_batch_add(t.ctx, seq, t.text[text][i],
-                                      i + 1 == end ? TERN_ROW_LOGITS : 0, NULL));
-        ck_assert(!tern_forward(t.ctx));
-        ck_assert_msg(hash(t.ctx, 0) == t.rows[text][end - 1],
-                      "text %zu, position %zu after %zu in chunks of %zu", text, end - 1, from,
-                      chunk);
-    }
-}
-
-static void open_model(int i, enum tern_cache_type type)
-{
-    static struct golden g;
-    struct tern_error e = {0};
-    struct tern_model_params p = {.n_threads = 2,
-                                  .load = strncmp(names[i], "mtp/", 4) ? 0 : TERN_LOAD_MTP};
-    golden_read(&g, names[i]);
-    golden_write(t.path, sizeof t.path, &g, TERN_F32);
-    t.vocab = g.vocab;
-    for (size_t k = 0; k < N_TEXTS; k++) {
-        golden_prompt(t.text[k], N_CTX, g.prompt_seed + k, g.vocab);
-        memcpy(t.text[k], t.text[begins[k].as], begins[k].to * sizeof **t.text);
-    }
-    golden_close(&g);
-    ck_assert_msg(!tern_model_open(&t.model, t.path, &p, &e), "%s", e.text);
-    t.ctx = open_context(0, type);
-    for (size_t k = 0; k < N_TEXTS; k++) {
-        tern_seq_keep(t.ctx, 0, 0);
-        for (size_t at = 0; at < LENGTH; at++) { /* one at a time: a long text has other frequencies */
-            ck_assert(!tern_batch_add(t.ctx, 0, t.text[k][at], TERN_ROW_LOGITS, NULL));
-            ck_assert(!tern_forward(t.ctx));
-            t.rows[k][at] = hash(t.ctx, 0);
-        }
-    }
-    tern_context_close(t.ctx);
-}
-
-static void close_model(void)
-{
-    tern_model_close(t.model);
-    unlink(t.path);
-}
-
 /* ---- what must be found ---- */
-
-static size_t common(size_t a, size_t b)
-{
-    size_t n = 0;
-    while (n < N_CTX && t.text[a][n] == t.text[b][n])
-        n++;
-    return n;
-}
 
 static struct { /* what was kept, of each text and as ends of texts that went on no further */
     size_t length[N_TEXTS];
@@ -144,7 +33,7 @@ static size_t longest(size_t text, size_t n)
 {
     size_t most = 0;
     for (size_t k = 0; k < N_TEXTS; k++)
-        most = max_size(most, min_size(kept.length[k], common(k, text)));
+        most = max_size(most, min_size(kept.length[k], texts_common(k, text)));
     return min_size(most, n - 1);
 }
 
@@ -153,57 +42,297 @@ static size_t least(size_t text, size_t n)
     size_t most = 0;
     for (size_t i = 0; i < kept.n_ends + N_SEQS; i++) {
         const size_t *end = i < kept.n_ends ? kept.ends[i] : kept.last[i - kept.n_ends];
-        if (end[1] <= common(end[0], text) && end[1] < n)
+        if (end[1] <= texts_common(end[0], text) && end[1] < n)
             most = max_size(most, end[1]);
     }
     return most;
 }
 
-static size_t find(uint32_t seq, size_t text, size_t n)
-{
-    size_t reach = tern_prefix_reach(t.ctx, t.text[text], n);
-    size_t found = tern_prefix_find(t.ctx, seq, t.text[text], n);
-    ck_assert_uint_eq(found, reach);
-    ck_assert_uint_lt(found, n);
-    ck_assert_uint_eq(tern_seq_length(t.ctx, seq), found);
-    ck_assert(!memcmp(tern_seq_tokens(t.ctx, seq), t.text[text], found * sizeof(tern_token)));
-    return found;
-}
-
 /* A store with room for all: nothing that can be found is missed, and the rest is right. */
 START_TEST(all_that_was_kept_is_found)
 {
-    open_model(_i % N_MODELS, (enum tern_cache_type)(_i / N_MODELS));
-    t.ctx = open_context(64 << 20, (enum tern_cache_type)(_i / N_MODELS));
+    texts_open(_i % N_MODELS, (enum tern_cache_type)(_i / N_MODELS));
+    t.ctx = texts_context(64 << 20, (enum tern_cache_type)(_i / N_MODELS));
     bool states = t.ctx->cache.recurrent.state_floats, far = t.ctx->model->model->rope_limit;
     memset(&kept, 0, sizeof kept);
-    state = 7 + (uint32_t)_i;
+    texts_seed(7 + (uint32_t)_i);
     for (int round = 0; round < golden_few(30); round++) {
-        uint32_t seq = (uint32_t)random_below(N_SEQS);
-        size_t text = random_below(N_TEXTS), n = 2 + random_below(LENGTH - 2), chunk;
+        uint32_t seq = (uint32_t)texts_random(N_SEQS);
+        size_t text = texts_random(N_TEXTS), n = 2 + texts_random(LENGTH - 2), chunk;
         size_t want = longest(text, n);
         note_end(seq);
-        size_t low = states ? least(text, n) : want, found = find(seq, text, n);
+        size_t low = states ? least(text, n) : want, found = texts_find(seq, text, n);
         if (!far)
             ck_assert_msg(found >= low && found <= want, "%zu: found %zu of %zu, want %zu to %zu",
                           text, found, n, low, want);
         for (size_t at = found; at < n; at += chunk) {
-            chunk = min_size(1 + random_below(N_BATCH), n - at);
-            feed(seq, text, at, at + chunk, chunk);
+            chunk = min_size(1 + texts_random(N_BATCH), n - at);
+            texts_feed(seq, text, at, at + chunk, chunk);
             tern_prefix_keep(t.ctx, seq);
             note_kept(seq, text, at + chunk);
-            prefix_check(t.ctx);
+            texts_check_store(t.ctx);
         }
     }
     struct tern_prefix_info info;
     tern_prefix_info(t.ctx, &info);
     ck_assert(info.hits && info.misses && !info.evicted);
     tern_prefix_clear(t.ctx);
-    prefix_check(t.ctx);
+    texts_check_store(t.ctx);
     ck_assert_uint_eq(tern_prefix_reach(t.ctx, t.text[0], LENGTH), 0);
     tern_context_close(t.ctx);
-    close_model();
+    texts_close();
 }
 END_TEST
 
-SUITE("prefix", LOOP(all_that_was_kept_is_found, 0, 3 * N_MODELS))
+
+/* ---- any order, in little memory ---- */
+
+/* A budget for so many pages, and states where there are any */
+static uint64_t budget(tern_context *c, size_t n)
+{
+    uint64_t page = PREFIX_NODE_BYTES, state = c->cache.recurrent.state_floats * sizeof(float);
+    for (int i = 0; i < c->cache.n_classes; i++)
+        page += c->cache.classes[i].page_bytes + sizeof(int32_t);
+    return n * (page + (state ? state + PREFIX_STATE_BYTES : 0));
+}
+
+static size_t at_text[N_SEQS]; /* which text a sequence holds */
+
+static void do_anything(void)
+{
+    uint32_t seq = (uint32_t)texts_random(N_SEQS), to = (uint32_t)texts_random(N_SEQS);
+    size_t n = tern_seq_length(t.ctx, seq), more = 1 + texts_random(250), kept_n;
+    switch (texts_random(12)) {
+    case 0:
+    case 1:
+    case 2:
+        at_text[seq] = texts_random(N_TEXTS);
+        texts_find(seq, at_text[seq], 1 + texts_random(LENGTH));
+        break;
+    case 3: /* a little back, or far */
+        tern_seq_keep(t.ctx, seq, (uint32_t)(n - texts_random(min_size(n, n % 3 ? 70 : n) + 1)));
+        break;
+    case 4:
+        kept_n = tern_seq_fork(t.ctx, seq, to, (uint32_t)(n - texts_random(min_size(n, 70) + 1)));
+        at_text[to] = at_text[seq];
+        ck_assert(kept_n <= n);
+        break;
+    case 5: /* another text with the same beginning */
+        for (size_t k = 0; k < N_TEXTS; k++)
+            if (texts_common(k, at_text[seq]) >= n)
+                at_text[seq] = k;
+        break;
+    case 6:
+        if (!texts_random(20))
+            tern_prefix_clear(t.ctx);
+        break;
+    case 7:
+    case 8:
+        tern_prefix_keep(t.ctx, seq);
+        break;
+    default:
+        texts_feed(seq, at_text[seq], n, min_size(n + more, LENGTH), 1 + texts_random(N_BATCH));
+        if (more % 4)
+            tern_prefix_keep(t.ctx, seq);
+    }
+    texts_check_store(t.ctx);
+}
+
+START_TEST(any_order_gives_the_bits_of_a_fresh_run)
+{
+    static const size_t pages[] = {0, 1, 2, 3, 4, 7, 12};
+    texts_open(_i % N_MODELS, (enum tern_cache_type)(_i / N_MODELS));
+    tern_context *measure = texts_context(0, 0);
+    size_t n_nodes = 0;
+    texts_seed(3 + (uint32_t)_i);
+    for (size_t k = 0; k < sizeof pages / sizeof *pages; k++) {
+        if (golden_is_quick() && k % 3 != 1)
+            continue;
+        uint64_t bytes = budget(measure, pages[k]);
+        t.ctx = texts_context(bytes, (enum tern_cache_type)(_i / N_MODELS));
+        struct tern_prefix_info info;
+        tern_prefix_info(t.ctx, &info);
+        ck_assert_uint_le(info.max_bytes, bytes);
+        ck_assert(pages[k] || !t.ctx->prefixes.n_nodes);
+        n_nodes += t.ctx->prefixes.n_nodes;
+        memset(at_text, 0, sizeof at_text);
+        for (int step = 0; step < golden_few(100); step++)
+            do_anything();
+        tern_context_close(t.ctx);
+    }
+    ck_assert_uint_ge(n_nodes, 7);
+    tern_context_close(measure);
+    texts_close();
+}
+END_TEST
+
+/* ---- what conversations need ---- */
+
+static void answer(size_t text, size_t from, size_t to)
+{
+    for (size_t n = from; n < to; n++) {
+        texts_feed(0, text, n, n + 1, 1);
+        if ((n + 1) % BLOCK == 0)
+            tern_prefix_keep(t.ctx, 0);
+    }
+    tern_prefix_keep(t.ctx, 0);
+}
+
+START_TEST(turns_of_a_conversation_read_little_again)
+{
+    enum { PROMPT = 305, END = 450 };
+    texts_open(_i, TERN_CACHE_F16);
+    t.ctx = texts_context(64 << 20, TERN_CACHE_F16);
+    bool states = t.ctx->cache.recurrent.state_floats;
+    texts_find(0, 0, PROMPT);
+    for (size_t n = 0, end; n < PROMPT; n = end) { /* as a server does: chunks, each kept */
+        end = min_size(n + N_BATCH, PROMPT);
+        texts_feed(0, 0, n, end, N_BATCH);
+        tern_prefix_keep(t.ctx, 0);
+    }
+    answer(0, PROMPT, END);
+    ck_assert_uint_eq(texts_find(1, 0, 500), END);        /* the next turn */
+    ck_assert_uint_ge(texts_find(1, 1, 500), PROMPT - 16); /* the answer is changed: text 1 has 300 */
+    ck_assert_uint_ge(texts_find(1, 0, PROMPT), PROMPT - 16); /* the same again */
+    texts_feed(1, 0, texts_find(1, 0, PROMPT), PROMPT, N_BATCH);
+    if (!states) {
+        ck_assert_uint_eq(texts_find(1, 1, 500), 300);
+        ck_assert_uint_eq(texts_find(1, 0, PROMPT), PROMPT - 1);
+    }
+    /* A text that branches off leaves a state there for the next. */
+    size_t first = texts_find(2, 2, 600);
+    ck_assert_uint_ge(first, END);
+    texts_feed(2, 2, first, 600, N_BATCH);
+    tern_prefix_keep(t.ctx, 2);
+    ck_assert_uint_eq(texts_find(0, 0, 600), 512);
+    texts_feed(0, 0, tern_seq_length(t.ctx, 0), 600, 64);
+    tern_prefix_keep(t.ctx, 0);
+    texts_check_store(t.ctx);
+    tern_context_close(t.ctx);
+    texts_close();
+}
+END_TEST
+
+START_TEST(the_place_of_a_branch_is_found)
+{
+    texts_open(_i, TERN_CACHE_F16);
+    t.ctx = texts_context(64 << 20, TERN_CACHE_F16);
+    bool states = t.ctx->cache.recurrent.state_floats;
+    for (size_t n = 0; n < 600; n += N_BATCH) {
+        for (size_t i = 0; i < N_BATCH; i++)
+            ck_assert(!tern_batch_add(t.ctx, 0, t.text[0][n + i], 0, NULL));
+        ck_assert(!tern_forward(t.ctx));
+        tern_prefix_keep(t.ctx, 0);
+    }
+    size_t found = texts_find(1, 1, 600); /* begins as text 0 up to 300 */
+    texts_feed(1, 1, found, 600, N_BATCH);
+    tern_prefix_keep(t.ctx, 1);
+    ck_assert_uint_eq(found, states ? 256 : 300);
+    ck_assert_uint_eq(texts_find(2, 0, 304), states ? 300 : 303);
+    tern_context_close(t.ctx);
+    texts_close();
+}
+END_TEST
+
+/* ---- memory ---- */
+
+static size_t used_pages(void)
+{
+    return t.ctx->cache.classes[0].n_pages - t.ctx->cache.classes[0].n_free;
+}
+
+START_TEST(equal_pages_are_held_once)
+{
+    texts_open(0, TERN_CACHE_F16);
+    t.ctx = texts_context(1 << 20, TERN_CACHE_F16);
+    texts_feed(0, 0, 0, 530, N_BATCH);
+    texts_feed(1, 0, 0, 530, N_BATCH);
+    ck_assert_uint_eq(used_pages(), 6);
+    tern_prefix_keep(t.ctx, 0);
+    ck_assert_uint_eq(used_pages(), 6); /* the store has no pages but theirs */
+    tern_prefix_keep(t.ctx, 1);
+    ck_assert_uint_eq(used_pages(), 4); /* two whole ones, and a last one each */
+    texts_find(2, 0, 600);
+    ck_assert_uint_eq(used_pages(), 5);
+    for (uint32_t seq = 0; seq < N_SEQS; seq++)
+        tern_seq_keep(t.ctx, seq, 0);
+    ck_assert_uint_eq(used_pages(), 3);
+    texts_check_store(t.ctx);
+    tern_prefix_clear(t.ctx);
+    ck_assert_uint_eq(used_pages(), 0);
+    tern_context_close(t.ctx);
+    texts_close();
+}
+END_TEST
+
+START_TEST(the_least_recently_used_leaves)
+{
+    texts_open(0, TERN_CACHE_F16);
+    tern_context *measure = texts_context(0, 0);
+    t.ctx = texts_context(budget(measure, 3), TERN_CACHE_F16);
+    tern_context_close(measure);
+    struct tern_prefix_info info;
+    for (size_t k = 0; k < 3; k++) {
+        static const size_t texts[] = {0, 4, 1}; /* the last one begins as the first */
+        tern_seq_keep(t.ctx, 0, 0);
+        texts_feed(0, texts[k], 0, k == 2 ? 400 : 200, N_BATCH);
+        tern_prefix_keep(t.ctx, 0);
+    }
+    tern_prefix_info(t.ctx, &info); /* text 0 grew to a page, which 1 has as well */
+    ck_assert(info.n_pages == 3 && !info.evicted && info.n_tokens == 600);
+    ck_assert_uint_eq(texts_find(1, 4, 300), 200);
+    texts_feed(1, 4, 200, 260, N_BATCH);
+    tern_prefix_keep(t.ctx, 1); /* a page more: the last one of text 1 goes */
+    tern_prefix_info(t.ctx, &info);
+    ck_assert(info.n_pages == 3 && info.evicted == 1 && info.hits == 1 && !info.misses);
+    ck_assert_uint_eq(tern_prefix_reach(t.ctx, t.text[1], 500), 256);
+    ck_assert_uint_eq(tern_prefix_reach(t.ctx, t.text[4], 500), 260);
+    ck_assert_uint_eq(texts_find(0, 2, 3), 2);
+    tern_seq_keep(t.ctx, 0, 0);
+    texts_feed(0, 2, 0, 700, N_BATCH); /* a text that fills it, and does not fit */
+    tern_prefix_keep(t.ctx, 0);
+    ck_assert_uint_eq(tern_prefix_reach(t.ctx, t.text[2], 700), 699);
+    ck_assert_uint_eq(tern_prefix_reach(t.ctx, t.text[4], 700), 3);
+    texts_check_store(t.ctx);
+    tern_context_close(t.ctx);
+    texts_close();
+}
+END_TEST
+
+START_TEST(nothing_is_kept_that_is_not_sure)
+{
+    bool usable;
+    texts_open(_i ? 5 : 0, TERN_CACHE_F16); /* without and with a state */
+    t.ctx = texts_context(1 << 20, TERN_CACHE_F16);
+    texts_feed(0, 0, 0, 250, N_BATCH);
+    for (size_t i = 250; i < 262; i++) /* the last ones are wrong guesses */
+        ck_assert(!tern_batch_add(t.ctx, 0, t.text[0][i < 256 ? i : 0], TERN_ROW_LOGITS, NULL));
+    ck_assert(!context_try(t.ctx, &usable) && usable);
+    for (size_t i = 250; i < 256; i++)
+        ck_assert(!context_show(t.ctx, true));
+    tern_prefix_keep(t.ctx, 0);
+    ck_assert_uint_eq(tern_seq_length(t.ctx, 0), 256);
+    ck_assert_uint_eq(texts_find(1, 0, 300), 256);
+    texts_feed(0, 0, 256, 300, 5);
+    texts_feed(1, 0, 256, 300, 9);
+    t.ctx->altered = true;
+    tern_prefix_keep(t.ctx, 1);
+    ck_assert_uint_eq(tern_prefix_reach(t.ctx, t.text[0], 300), 0);
+    ck_assert_uint_eq(tern_prefix_find(t.ctx, 2, t.text[0], 300), 0);
+    t.ctx->altered = false;
+    ck_assert_uint_eq(tern_prefix_reach(t.ctx, t.text[0], 300), 256);
+    tern_prefix_keep(t.ctx, N_SEQS); /* no such sequence */
+    ck_assert_uint_eq(tern_prefix_find(t.ctx, N_SEQS, t.text[0], 300), 0);
+    ck_assert_uint_eq(tern_prefix_find(t.ctx, 2, t.text[0], 0), 0);
+    ck_assert_uint_eq(tern_prefix_find(t.ctx, 2, t.text[0], 1), 0);
+    texts_check_store(t.ctx);
+    tern_context_close(t.ctx);
+    texts_close();
+}
+END_TEST
+
+SUITE("prefix", LOOP(all_that_was_kept_is_found, 0, 3 * N_MODELS),
+      LOOP(any_order_gives_the_bits_of_a_fresh_run, 0, 3 * N_MODELS),
+      LOOP(turns_of_a_conversation_read_little_again, 0, N_MODELS - 1),
+      LOOP(the_place_of_a_branch_is_found, 0, N_MODELS - 1), TEST(equal_pages_are_held_once),
+      TEST(the_least_recently_used_leaves), LOOP(nothing_is_kept_that_is_not_sure, 0, 2))
