@@ -7,6 +7,9 @@
 #include "engine/receipt.h"
 #include "engine/text.h"
 
+/* What a stranger's constraint may take: 16 times tern.h's defaults */
+enum { STRANGER_BYTES = 1 << 30, STRANGER_STEPS = 1600000000 };
+
 struct proof {
     struct tern_model *model;
     struct receipt r;
@@ -172,6 +175,17 @@ static bool has_room(struct proof *p)
     return true;
 }
 
+static enum tern_status open_constraint(tern_constraint **out, const struct proof *p,
+                                        struct tern_error *e)
+{
+    struct tern_constraint_params params = p->r.constraint;
+    if (params.max_bytes > STRANGER_BYTES)
+        params.max_bytes = STRANGER_BYTES;
+    if (params.max_steps > STRANGER_STEPS)
+        params.max_steps = STRANGER_STEPS;
+    return tern_constraint_open(out, p->model, &params, e);
+}
+
 static enum tern_status prove(struct proof *p, struct tern_error *e)
 {
     struct tern_generate_result result = {0};
@@ -183,7 +197,7 @@ static enum tern_status prove(struct proof *p, struct tern_error *e)
     if (!has_room(p))
         return TERN_OK;
     if (p->r.is_bound)
-        s = tern_constraint_open(&constraint, p->model, &p->r.constraint, e);
+        s = open_constraint(&constraint, p, e);
     if (!s)
         s = generate(p, constraint, &result, e);
     tern_constraint_close(constraint);
