@@ -69,8 +69,10 @@ class Server:
 
     def text(self):
         """What it wrote to standard error so far."""
-        self.log.seek(0)
-        return self.log.read()
+        if not self.log.closed:
+            self.log.seek(0)
+            self._text = self.log.read()
+        return self._text
 
     def connect(self, timeout=30):
         return socket.create_connection(("127.0.0.1", self.port), timeout)
@@ -156,6 +158,8 @@ class Server:
             raise AssertionError("serve did not end") from None
         finally:
             self.process.stdout.close()
+            self.text()
+            self.log.close()
 
 
 @unittest.skipIf(WHY, WHY)
@@ -175,7 +179,6 @@ class ServeCase(unittest.TestCase):
     def _end(cls):
         code = cls.server.stop()
         text = cls.server.text()
-        cls.server.log.close()
         assert code == 0, f"serve ended with {code}: {text[-3000:]}"
         assert "Sanitizer" not in text, text[-5000:]
 

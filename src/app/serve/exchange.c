@@ -217,7 +217,8 @@ void exchange_log(struct exchange *x, const char *format, ...)
     va_list ap;
     if (n + 2 >= sizeof x->note)
         return;
-    x->note[n++] = ' ';
+    if (n)
+        x->note[n++] = ' ';
     va_start(ap, format);
     vsnprintf(x->note + n, sizeof x->note - n, format, ap);
     va_end(ap);
@@ -492,8 +493,9 @@ static void log_line(const struct exchange *x)
     if (!x->begun)
         return;
     f->n_status[x->status / 100 % 6]++;
-    access_log_line(&f->log, "%s %s %.256s %d %.3fs %s%s", x->c->name, x->method, x->target,
-                    x->status, f->now - x->started, lost ? "lost" : "done", x->note);
+    access_log_line(&f->log, "%s %s %.256s %d %.3fs %s %s", x->c->name, x->method, x->target,
+                    x->status, f->now - x->started, lost ? "lost" : "done",
+                    x->note + strspn(x->note, " "));
 }
 
 void exchange_free(struct exchange *x)

@@ -79,6 +79,8 @@ static enum tern_status serve(const struct serve_options *o, struct tern_error *
     frame_close(f);
     scheduler_close(server.scheduler);
     free(name);
+    if (!s)
+        signals_clear(); /* who asked the server to end got what was asked for */
     return s;
 }
 

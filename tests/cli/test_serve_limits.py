@@ -1,0 +1,400 @@
+"""Every limit of `serve` at one below, at, and one above; slow, greedy and vanished clients."""
+
+import json
+import os
+import resource
+import socket
+import struct
+import time
+import unittest
+
+from serve_case import ServeCase, Server, together, until
+
+CHAT = "/v1/chat/completions"
+
+
+def request(line="GET /health HTTP/1.1", fields=("Host: localhost",), body=b""):
+    return ("\r\n".join([line, *fields]) + "\r\n\r\n").encode() + body
+
+
+def status(answer):
+    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/") else 0
+
+
+def fault(answer):
+    """The error of an answer in OpenAI's form."""
+    return json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]
+
+
+class Sizes(ServeCase):
+    """At the defaults."""
+
+    ARGUMENTS = ["--chat-template", "chatml", "--idle-time", "1"]
+
+    def raw(self, *a, **k):
+        return self.server.raw(request(*a, **k), timeout=10)
+
+    def three(self, make, limit, code):
+        """make(n) -> status; n one below, at, and one above the limit."""
+        self.assertEqual([make(limit - 1), make(limit), make(limit + 1)], [200, 200, code])
+
+    def test_request_line(self):
+        def make(n):
+            line = "GET /health?" + "a" * (n - len("GET /health? HTTP/1.1")) + " HTTP/1.1"
+            self.assertEqual(len(line), n)
+            return status(self.raw(line))
+
+        self.three(make, 8192, 414)
+
+    def test_header_bytes(self):
+        def make(n):
+            fields = ["Host: localhost", "Connection: close", "A: "]
+            fields[2] += "a" * (n - sum(len(f) + 2 for f in fields))
+            return status(self.raw(fields=fields))
+
+        self.three(make, 16384, 431)
+
+    def test_header_fields(self):
+        def make(n):
+            return status(self.raw(fields=["Host: localhost", "Connection: close", *[f"A{i}: b" for i in range(n - 2)]]))
+
+        self.three(make, 100, 431)
+
+    def test_far_beyond(self):
+        """What MHD itself refuses, because it does not fit its memory: without JSON, but refused."""
+        for answer in (
+            self.raw("GET /" + "a" * 100_000 + " HTTP/1.1"),
+            self.raw(fields=["Host: localhost", "A: " + "a" * 100_000]),
+            self.raw(fields=["Host: localhost", *[f"A{i}: b" for i in range(5000)]]),
+        ):
+            self.assertIn(status(answer), (0, 414, 431, 413, 400))
+        self.assertEqual(self.get("/health")[0], 200)
+
+    def body(self, n):
+        start, end = '{"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"metadata":{"a":"', '"}}'
+        return start + "a" * (n - len(start) - len(end)) + end
+
+    def test_body(self):
+        for chunked in (False, True):
+
+            def make(n, chunked=chunked):
+                data = self.body(n).encode()
+                fields = ["Host: localhost", "Connection: close"]
+                if chunked:
+                    fields.append("Transfer-Encoding: chunked")
+                    data = b"".join(
+                        b"%x\r\n%s\r\n" % (len(data[i : i + 50000]), data[i : i + 50000])
+                        for i in range(0, len(data), 50000)
+                    )
+                    data += b"0\r\n\r\n"
+                else:
+                    fields.append(f"Content-Length: {n}")
+                return status(self.raw(f"POST {CHAT} HTTP/1.1", fields, data))
+
+            with self.subTest(chunked=chunked):
+                self.three(make, 1 << 20, 413)
+
+    def test_body_refused_early(self):
+        """With 100-continue, and with an absurd length, nothing of the body is read."""
+        for fields in (["Content-Length: 2000000", "Expect: 100-continue"], ["Content-Length: 99999999999"]):
+            answer = self.raw(f"POST {CHAT} HTTP/1.1", ["Host: localhost", *fields])
+            self.assertEqual(status(answer), 413)
+            self.assertEqual(fault(answer)["type"], "request_too_large")
+
+    def test_depth(self):
+        def make(n):
+            inner = "[" * (n - 1) + "]" * (n - 1)
+            text = '{"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"metadata":%s}' % inner
+            return self.post(CHAT, text)[0]
+
+        self.three(make, 64, 400)
+        s, _, body = self.post(CHAT, '{"a":' * 100_000)
+        self.assertEqual((s, body["error"]["code"]), (400, "json_too_deep"))
+
+    def test_brackets_in_strings(self):
+        s, _, _ = self.post(CHAT, {"messages": [{"role": "user", "content": "[" * 100 + '\\"' * 30}], "max_tokens": 1})
+        self.assertEqual(s, 200)
+
+    def test_half_characters(self):
+        for escape in ("\\ud83d", "\\ude00", "\\ud83dx", "\\ud83d\\ud83d", "\\ud83d\\ude00", "\\\\ud83d"):
+            text = '{"messages":[{"role":"user","content":"%s"}],"max_tokens":1}' % escape
+            self.assertEqual(self.post(CHAT, text)[0], 200, escape)
+
+
+class Times(ServeCase):
+    ARGUMENTS = ["--header-time", "1", "--body-time", "4", "--idle-time", "1", "--body-rate", "500", "--chat-template", "chatml"]
+
+    def closes(self, first, drip, every, seconds):
+        """Sends bytes one at a time; returns (what came back, seconds until the end)."""
+        begin = time.monotonic()
+        with self.server.connect() as s:
+            s.sendall(first)
+            s.settimeout(every)
+            answer = b""
+            while time.monotonic() - begin < seconds:
+                try:
+                    part = s.recv(4096)
+                    answer += part
+                    if not part:
+                        break
+                except TimeoutError:
+                    if drip:
+                        s.sendall(drip)
+                except (ConnectionResetError, BrokenPipeError):
+                    break
+            return answer, time.monotonic() - begin
+
+    def test_header(self):
+        """A header that drips is cut off with 408 in the API's form, however often a byte comes."""
+        answer, seconds = self.closes(b"GET /health HTTP/1.1\r\nHost: localhost\r\nA: ", b"a", 0.1, 5)
+        self.assertEqual(status(answer), 408)
+        self.assertEqual(fault(answer)["type"], "timeout_error")
+        self.assertGreater(seconds, 0.9)
+        self.assertLess(seconds, 2)
+
+    def test_slow_header_in_time(self):
+        answer, _ = self.closes(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r", b"\n", 0.7, 2)
+        self.assertEqual(status(answer), 200)
+
+    def test_idle(self):
+        answer, seconds = self.closes(b"", b"", 0.1, 5)
+        self.assertEqual(answer, b"")
+        self.assertTrue(0.9 < seconds < 2, seconds)
+        answer, seconds = self.closes(request(), b"", 0.1, 5)
+        self.assertEqual(status(answer), 200)
+        self.assertTrue(0.9 < seconds < 2, seconds)
+
+    def post(self, n):
+        return request(f"POST {CHAT} HTTP/1.1", ["Host: localhost", f"Content-Length: {n}"])
+
+    def test_body_rate(self):
+        """500 bytes a second count after 2 s: 100 bytes a second are too few, 1,000 are enough."""
+        answer, seconds = self.closes(self.post(100_000), b"a" * 10, 0.1, 6)
+        self.assertEqual((status(answer), fault(answer)["type"]), (408, "timeout_error"))
+        self.assertTrue(1.9 < seconds < 3, seconds)
+        answer, seconds = self.closes(self.post(100_000), b"a" * 100, 0.1, 6)
+        self.assertEqual(status(answer), 408)
+        self.assertTrue(3.9 < seconds < 5, seconds)  # --body-time
+
+    def test_body_in_time(self):
+        body = b'{"messages":[{"role":"user","content":"hi"}],"max_tokens":1}'
+        with self.server.connect() as s:
+            s.sendall(request(f"POST {CHAT} HTTP/1.1", ["Host: localhost", f"Content-Length: {len(body)}"]) + body[:-1])
+            time.sleep(1.5)
+            s.sendall(body[-1:])
+            self.assertEqual(status(s.recv(4096)), 200)
+
+
+class Readers(ServeCase):
+    """Clients that do not read."""
+
+    ARGUMENTS = ["--stall-time", "1", "--max-output", "20000", "--chat-template", "chatml", "-c", "16384"]
+
+    def slow(self, body):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect(("127.0.0.1", self.port))
+        text = json.dumps(body).encode()
+        s.sendall(request(f"POST {CHAT} HTTP/1.1", ["Host: localhost", f"Content-Length: {len(text)}"], text))
+        return s
+
+    BODY = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 8000, "ignore_eos": True, "stream": True, "temperature": 1}
+
+    def test_stream(self):
+        """Its buffer is bounded; then the text is cancelled, and the rest goes on."""
+        before = self.server.files()
+        with self.slow(self.BODY) as s:
+            until(lambda: self.server.metric("tern_http_exchanges") == 2, 5)
+            until(lambda: self.server.metric("tern_http_exchanges") == 1, 30)
+            self.assertIn("the client reads too slowly", self.server.text())
+            s.settimeout(5)
+            with self.assertRaises(ConnectionError):
+                while s.recv(65536):
+                    pass
+                raise ConnectionError
+        until(lambda: self.server.files() <= before, 5)
+        self.assertEqual(self.get("/health")[0], 200)
+
+    def test_stall(self):
+        """A whole answer that nobody takes is dropped after --stall-time."""
+        body = {**self.BODY, "stream": False, "max_tokens": 2000, "logprobs": True, "top_logprobs": 20}
+        begin = time.monotonic()
+        with self.slow(body):
+            until(lambda: self.server.metric("tern_http_exchanges") == 2, 5)
+            until(lambda: self.server.metric("tern_http_exchanges") == 1, 60)
+        self.assertGreater(time.monotonic() - begin, 1)
+
+    def test_slow_but_steady(self):
+        with self.slow({**self.BODY, "max_tokens": 30}) as s:
+            s.settimeout(10)
+            text = b""
+            while not text.endswith(b"0\r\n\r\n"):
+                text += s.recv(500)
+                time.sleep(0.01)
+            self.assertIn(b"[DONE]", text)
+
+
+class Crowds(unittest.TestCase):
+    def fill(self, server, n):
+        """n connections that work."""
+        held = []
+        for _ in range(n):
+            s = server.connect(5)
+            s.sendall(request())
+            self.assertEqual(status(s.recv(4096)), 200)
+            held.append(s)
+        return held
+
+    def three(self, option, limit, code):
+        server = Server(option, limit)
+        try:
+            held = self.fill(server, limit)
+            for _ in range(2):
+                answer = server.raw(request(), timeout=5)
+                self.assertEqual((status(answer), fault(answer)["code"]), (code, "too_many_connections"))
+                self.assertIn(b"Retry-After: 1", answer)
+            held.pop().close()
+            until(lambda: status(server.raw(request(fields=["Host: localhost", "Connection: close"]), timeout=5)) == 200, 5)
+            for s in held:
+                s.close()
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    def test_connections(self):
+        self.three("--max-connections", 20, 503)
+
+    def test_per_address(self):
+        self.three("--max-per-address", 20, 429)
+
+    def test_out_of_descriptors(self):
+        """Accepting pauses and does not spin; afterwards all that waited are served."""
+        server = Server(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60)))
+        try:
+            held = [server.connect(20) for _ in range(100)]
+            until(lambda: "accept:" in server.text(), 5)
+            before = cpu(server.pid)
+            time.sleep(1)
+            self.assertLess(cpu(server.pid) - before, 0.2)
+            for s in held[:50]:
+                s.close()
+            for s in held[50:]:
+                s.sendall(request(fields=["Host: localhost", "Connection: close"]))
+            for s in held[50:]:
+                self.assertEqual(status(s.recv(4096)), 200)
+                s.close()
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    def test_idle_memory(self):
+        """1,000 idle connections take at most 16 MiB, fresh ones and ones that had a request."""
+        server = Server("--max-per-address", 2000, "--max-connections", 2000)
+        try:
+            self.fill(server, 1)[0].close()
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            if hard < 4000:
+                self.skipTest("too few descriptors")
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4000), hard))
+            for used in (False, True):
+                before = server.rss()
+                held = [server.connect(5) for _ in range(1000)]
+                if used:
+                    together(20, lambda i: [self.ask(s) for s in held[i::20]])
+                until(lambda: server.metric("tern_http_accepted_total") >= 1000, 10)
+                grown = server.rss() - before
+                for s in held:
+                    s.close()
+                until(lambda: server.metric("tern_http_connections") <= 1, 10)
+                self.assertLess(grown, 16 << 20, "used" if used else "fresh")
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    def ask(self, s):
+        s.sendall(request())
+        self.assertEqual(status(s.recv(4096)), 200)
+
+
+def cpu(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        part = f.read().rsplit(")", 1)[1].split()
+    return (int(part[11]) + int(part[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Departures(ServeCase):
+    """Clients that leave: the text is cancelled within 250 ms, also while its prompt is read."""
+
+    ARGUMENTS = ["--chat-template", "chatml", "-c", "16384", "-b", "64", "-t", "1"]
+
+    LONG = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 12000, "ignore_eos": True}
+    PROMPT = {"messages": [{"role": "user", "content": "The cat sat on the mat. " * 1500}], "max_tokens": 5}
+
+    def begin(self, body):
+        s = self.server.connect()
+        text = json.dumps(body).encode()
+        s.sendall(request(f"POST {CHAT} HTTP/1.1", ["Host: localhost", f"Content-Length: {len(text)}"], text))
+        until(lambda: self.server.metric("tern_http_exchanges") == 2, 5, "the request")
+        return s
+
+    def gone(self):
+        until(lambda: self.server.metric("tern_http_exchanges") == 1, 0.25, "the end")
+        until(lambda: all(not x["is_processing"] for x in self.get("/slots")[2]), 0.25, "a free sequence")
+
+    def test_closed(self):
+        for name, body in (("whole", self.LONG), ("stream", {**self.LONG, "stream": True}), ("prompt", self.PROMPT)):
+            with self.subTest(name):
+                s = self.begin(body)
+                if name == "stream":
+                    s.recv(200)
+                s.close()
+                self.gone()
+
+    def test_reset(self):
+        for name, body in (("whole", self.LONG), ("stream", {**self.LONG, "stream": True}), ("prompt", self.PROMPT)):
+            with self.subTest(name):
+                s = self.begin(body)
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                s.close()
+                self.gone()
+
+    def test_half_closed(self):
+        """Who only ends sending still gets the answer."""
+        for stream in (False, True):
+            with self.subTest(stream=stream):
+                body = {**self.LONG, "max_tokens": 300, "stream": stream}
+                s = self.begin(body)
+                s.shutdown(socket.SHUT_WR)
+                answer = b""
+                while part := s.recv(65536):
+                    answer += part
+                s.close()
+                while status(answer) == 102:
+                    answer = answer.split(b"\r\n\r\n", 1)[1]
+                self.assertEqual(status(answer), 200)
+                self.assertIn(b"[DONE]" if stream else b'"finish_reason":"length"', answer)
+
+    def test_many(self):
+        """Half of the clients leave at any moment; nothing is left of them."""
+        before = self.server.files()
+
+        def one(i):
+            for k in range(4):
+                with self.server.connect() as s:
+                    text = json.dumps({**self.LONG, "max_tokens": 40, "stream": i % 3 != 0}).encode()
+                    s.sendall(request(f"POST {CHAT} HTTP/1.1", ["Host: localhost", "Connection: close", f"Content-Length: {len(text)}"], text))
+                    if (i + k) % 2:
+                        time.sleep(0.01 * (i % 7))
+                        if i % 4 == 1:
+                            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        continue
+                    answer = b""
+                    while part := s.recv(65536):
+                        answer += part
+                    assert status(answer) == 200, answer[:200]
+
+        together(30, one)
+        until(lambda: self.server.metric("tern_http_exchanges") == 1, 2)
+        until(lambda: self.server.files() <= before, 2)
+        self.gone()
+
+
+if __name__ == "__main__":
+    unittest.main()
