@@ -41,7 +41,7 @@ class Mock:
     def __init__(self, page: tuple[dict, bytes]):
         self.page, self.scripts, self.asked, self.stopped = page, [], [], 0
         self.props = {"model_alias": "mock", "n_ctx": 4096, "thinking": 1}
-        self.key = None
+        self.key, self.gone = None, False
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -94,9 +94,12 @@ class Mock:
 
     def post(self, to) -> None:
         self.asked.append(json.loads(to.rfile.read(int(to.headers["Content-Length"]))))
+        if self.gone:
+            to.close_connection = True
+            return None
         if not self.has_key(to):
             return self.refuse(to, 401, "a key is needed", {})
-        script = self.scripts.pop(0)
+        script = self.scripts.pop(0) if self.scripts else Script(status=500, message="the test has no script for this")
         if script.status != 200:
             return self.refuse(to, script.status, script.message, script.headers)
         to.send_response(200)
@@ -108,6 +111,7 @@ class Mock:
         except OSError:
             self.stopped += 1
         to.close_connection = True
+        return None
 
     def stream(self, out, script: Script) -> None:
         def send(delta: dict, entries=(), reason=None, **more) -> None:
@@ -129,10 +133,3 @@ class Mock:
         n = len(script.text) + len(script.thought)
         usage = {"prompt_tokens": 12, "completion_tokens": n, "total_tokens": 12 + n, "prompt_tokens_details": {"cached_tokens": 4}}
         out.write(b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n")
-
-
-def served_page() -> tuple[dict, bytes]:
-    import sys
-    sys.path.insert(0, "/tmp")
-    import try_page
-    return try_page.page()

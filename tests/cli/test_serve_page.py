@@ -7,16 +7,14 @@ SCREENSHOTS=FOLDER keeps pictures of it, light and dark, at 320 and 1,200 pixels
 
 import json
 import os
-import tempfile
 import unittest
 from pathlib import Path
 
-from cli_case import ROOT  # first: it makes the next ones importable
-
 import browser
-from page_mock import Mock, Script, served_page, token, words
+import serve_case
+from page_mock import Mock, Script, token, words
 
-REFUSED = ("Failed to load resource: the server responded with a status of ",)
+LACKS = browser.LACKS or serve_case.WHY
 HOSTILE = """<script>window.ran = 1</script><img src=x onerror="window.ran = 2"><svg onload=alert(1)>
 
 [click](javascript:window.ran=3) [data](data:text/html,x) [file](file:///etc/passwd) <javascript:window.ran=4>
@@ -78,34 +76,44 @@ CONTRAST = """(() => {
 })()"""
 
 
-@unittest.skipIf(browser.LACKS, browser.LACKS)
+def setUpModule():
+    if LACKS:
+        raise unittest.SkipTest(LACKS)
+    Page.server = serve_case.Server("--chat-template", "chatml")
+    unittest.addModuleCleanup(Page.server.stop)
+    Page.browser = browser.Browser()
+    unittest.addModuleCleanup(Page.browser.close)
+
+
 class Page(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.page = served_page()
-        cls.browser = browser.Browser()
-        cls.addClassCleanup(cls.browser.close)
-        cls.pictures = os.environ.get("SCREENSHOTS")
+    """A page in the browser; its server is the mock, or where MOCKED is false, serve."""
+
+    MOCKED = True
+    server: serve_case.Server
+    browser: browser.Browser
 
     def setUp(self):
-        self.mock = Mock(self.page)
-        self.addCleanup(self.mock.close)
-        self.refusals = ()
+        self.refused = False  # whether the test has the server refuse something, which browsers log
+        if self.MOCKED:
+            _, headers, body = self.server.get("/")
+            self.mock = Mock(({k: v for k, v in headers.items() if k not in ("content-length", "date", "connection")}, body.encode()))
+            self.addCleanup(self.mock.close)
+        self.url = self.mock.url if self.MOCKED else self.server.url + "/"
 
     def tearDown(self):
-        found = [fault for fault in self.browser.faults() if not (self.refusals and fault.startswith("log: Failed to load resource"))]
+        found = [fault for fault in self.browser.faults() if not (self.refused and fault.startswith("log: Failed to load resource"))]
         self.assertEqual(found, [])
         self.assertIsNone(self.browser.js("window.ran ?? null"))
 
     def open(self, **how) -> browser.Browser:
-        self.browser.open(self.mock.url, **how)
-        self.browser.until("document.querySelector('#model').textContent.startsWith('mock')")
+        self.browser.open(self.url, **how)
+        self.browser.until("server.model_alias")
         return self.browser
 
     def picture(self, name: str) -> None:
-        if self.pictures:
-            Path(self.pictures).mkdir(parents=True, exist_ok=True)
-            self.browser.screenshot(Path(self.pictures) / f"page-{name}.png")
+        if folder := os.environ.get("SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.browser.screenshot(Path(folder) / f"serve-{name}.png")
 
     def send(self, text: str, *scripts: Script, wait: bool = True) -> None:
         """Types a message and sends it."""
@@ -213,7 +221,6 @@ class Chat(Page):
         self.assertEqual(self.shown(), ["Go", "The cat sat"])
         page.click(".assistant [data-i='1']")  # half of a character goes on with the other half
         self.mock.scripts.append(Script([token(b"\xa6\x86", 9), token("!", 10)]))
-        page.js("mockText = 1")
         page.click("#card li:nth-child(3) button")
         self.done()
         self.assertEqual(self.mock.asked[2]["answer_tokens"], [1, 4])
@@ -244,7 +251,7 @@ class Chat(Page):
         found = [float(c.rstrip(")").split(",")[3]) if c.count(",") == 3 else 1 for c in page.js(colours)]
         self.assertEqual(found, sorted(set(found)))
         self.picture("surprise")
-        page.open(self.mock.url)
+        self.open()
         self.assertEqual(page.js("document.querySelector('#surprise').ariaPressed"), "true")
 
     def test_characters_in_parts(self):
@@ -275,7 +282,7 @@ class Chat(Page):
         self.send("Again")
         self.assertIn("Settings, JSON schema", page.text(".error"))
         self.assertEqual(len(self.mock.asked), 1)
-        page.open(self.mock.url)
+        self.open()
         self.assertEqual(page.js("[form.elements.seed.value, current.system]"), ["7", "Be brief."])
 
     def test_conversations_are_kept_renamed_deleted_and_moved(self):
@@ -322,7 +329,7 @@ class Chat(Page):
 class Refusals(Page):
     def setUp(self):
         super().setUp()
-        self.refusals = REFUSED
+        self.refused = True
 
     def test_a_busy_server_and_others_are_said_in_plain_words(self):
         page = self.open()
@@ -344,19 +351,19 @@ class Refusals(Page):
 
     def test_a_server_that_is_gone(self):
         page = self.open()
-        self.mock.close()
+        self.mock.gone = True
         self.send("Go")
         self.assertIn("does not answer", page.text(".error"))
 
     def test_the_key_is_asked_for(self):
         self.mock.key = "secret"
         page = self.browser
-        page.open(self.mock.url)
+        page.open(self.url)
         page.until("settings.open")
         self.assertEqual(page.js("document.activeElement.name"), "key")
         page.type("secret")
         page.key("Escape")
-        page.until("document.querySelector('#model').textContent.startsWith('mock')")
+        page.until("server.model_alias")
         self.send("Go", Script(words("In.")))
         self.assertEqual(self.shown(), ["Go", "In."])
         self.assertNotIn("secret", page.js("JSON.stringify({...localStorage})"))
@@ -412,8 +419,9 @@ class Looks(Page):
         tokens = [*words(MARKDOWN[8][0] + "\n\n" + "wide" * 60 + "\n\n```\n" + "x = 1; " * 40 + "\n```\n\n[link](https://example.org)"), *(token(f" s{i}", i, -i) for i in range(12))]
         page = self.open()
         self.send("A long " + "word" * 40, Script(tokens, words("Some thought.")))
-        self.press("Regenerate") if self.mock.scripts.append(Script(status=503)) is None else None
-        self.refusals = REFUSED
+        self.mock.scripts.append(Script(status=503))
+        self.press("Regenerate")
+        self.refused = True
         self.done()
         page.click("[aria-label='Previous branch']")
         page.js("toggleSurprise(); document.querySelector('.thought').open = true; keep(current)")
@@ -472,6 +480,97 @@ class Looks(Page):
         stalls = page.js("longest")
         print(f"{len(tokens)} tokens: {len(stalls)} stalls over 50 ms, the longest {max(stalls, default=0):.0f} ms")
         self.assertLess(max(stalls, default=0), 1000)
+
+
+class Served(Page):
+    """serve itself answers."""
+
+    MOCKED = False
+
+    def setUp(self):
+        super().setUp()
+        self.open()
+        self.browser.js("localStorage.clear(); sessionStorage.clear()")
+        self.open()
+
+    def settle(self, **values) -> None:
+        for name, value in values.items():
+            self.browser.js(f"form.elements[{json.dumps(name)}].value = {json.dumps(str(value))}")
+
+    def asked(self, **more) -> dict:
+        """What the server answers without a stream to what the page shows first."""
+        body = {"messages": [{"role": "user", "content": "The cat"}], **more}
+        status, _, answer = self.server.post("/v1/chat/completions", body)
+        self.assertEqual(status, 200, answer)
+        return answer["choices"][0]["message"]["content"]
+
+    def test_answers_are_those_of_the_server(self):
+        page, options = self.browser, {"temperature": 0.9, "seed": 11, "max_tokens": 40}
+        self.settle(**options)
+        self.send("The cat")
+        text = page.js("current.messages[1].text")
+        self.assertEqual(text, self.asked(**options))
+        self.assertEqual(page.js("current.messages[1].tokens.length"), 40)
+        self.assertEqual(page.js("[...document.querySelectorAll('.assistant .t')].map((t) => t.textContent).join('')").strip(), text.strip())
+        self.assertRegex(page.text(".stats"), r"^\d+ tokens in.*; 40 out; [\d.]+ tokens/s; first after [\d.]+ s; stopped at the longest length; seed 11$")
+        self.press("Regenerate")
+        self.done()
+        self.assertEqual(page.js("[current.messages.length, current.messages[2].text]"), [3, text])
+        self.picture("served")
+
+    def test_an_alternative_goes_on(self):
+        page = self.browser
+        self.settle(temperature=0, max_tokens=30)
+        self.send("The cat")
+        whole = page.js("current.messages[1].text")
+        ids = page.js("current.messages[1].tokens.map((t) => t.id)")
+        page.js("branchFrom(current.messages[1], 9, current.messages[1].tokens[9])")  # the same token: the same answer
+        self.done()
+        self.assertTrue(page.js("current.messages[2].text").startswith(whole))
+        self.assertEqual(page.js("current.messages[2].tokens.map((t) => t.id)")[:30], ids)
+        page.js("branchFrom(current.messages[1], 9, current.messages[1].tokens[9].top[1])")
+        self.done()
+        begun, other = page.js("[current.messages[3].tokens[9].id, current.messages[1].tokens[9].top[1].id]")
+        self.assertEqual(begun, other)
+        self.assertEqual(page.js("current.messages[3].tokens.length"), 10 + 30)
+        tail = self.asked(temperature=0, max_tokens=30, answer_tokens=[*ids[:9], other])
+        self.assertTrue(page.js("current.messages[3].text").endswith(tail))
+
+    def test_stop_reaches_the_server(self):
+        page = self.browser
+        page.js("window.answering = parameters; parameters = () => ({...answering(), ignore_eos: true})")
+        self.send("The cat", wait=False)
+        page.until("document.querySelector('.assistant .t')")
+        page.click("#send")
+        self.done()
+        self.assertIn("stopped by you", page.text(".stats"))
+        serve_case.until(lambda: not any(slot["is_processing"] for slot in self.server.get("/slots")[2]), what="the end of the job")
+
+    def test_a_schema_holds(self):
+        schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False}
+        self.settle(schema=json.dumps(schema), temperature=0)
+        self.send("The cat")
+        self.assertEqual(list(json.loads(self.browser.js("current.messages[1].text"))), ["ok"])
+
+    def test_each_answer_has_a_policy_of_its_own(self):
+        policies = {self.server.get("/")[1]["content-security-policy"] for _ in range(3)}
+        self.assertEqual(len(policies), 3)
+        self.assertTrue(all(p.startswith("default-src 'none'; script-src 'nonce-") and "unsafe" not in p for p in policies))
+        self.assertLess(len(self.server.get("/")[2]), 64000)
+
+    def test_the_key_of_a_server(self):
+        self.refused = True
+        server = serve_case.Server("--chat-template", "chatml", "--api-key", "s3cret")
+        self.addCleanup(server.stop)
+        page = self.browser
+        page.open(server.url + "/")
+        page.until("settings.open")
+        page.type("s3cret")
+        self.press("Done")
+        page.until("server.model_alias")
+        self.settle(max_tokens=5)
+        self.send("The cat")
+        self.assertEqual(page.count(".error"), 0)
 
 
 if __name__ == "__main__":

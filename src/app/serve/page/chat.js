@@ -178,10 +178,11 @@ async function write(mine) {
 }
 
 /* One piece of a stream */
-function take(mine, { choices, usage, timings }) {
+function take(mine, { choices, usage, timings, seed }) {
   const { message } = mine, choice = choices?.[0], delta = choice?.delta;
   if (usage) mine.usage = usage;
   if (timings) mine.timings = timings;
+  if (seed !== undefined) mine.seed = seed;
   if (!choice) return;
   message.text += delta?.content ?? "";
   const thought = delta?.reasoning_content ?? delta?.reasoning;
@@ -217,7 +218,7 @@ function growView(mine) {
 
 const REASONS = { length: "stopped at the longest length", stopped: "stopped by you" };
 
-/* "12 tokens in, 8 of them known; 200 out; 45.2 tokens/s; first after 0.31 s" */
+/* "12 tokens in, 8 of them known; 200 out; 45.2 tokens/s; first after 0.31 s; seed 7" */
 function statsOf(mine) {
   const { usage, timings } = mine, out = usage?.completion_tokens ?? mine.tokens, known = usage?.prompt_tokens_details?.cached_tokens;
   const speed = timings?.predicted_per_second ?? ((mine.tokens - 1) * 1000) / (performance.now() - mine.first);
@@ -227,6 +228,7 @@ function statsOf(mine) {
   if (mine.first && out > 1 && Number.isFinite(speed)) words.push(`${speed.toFixed(speed < 10 ? 2 : 1)} tokens/s`);
   if (mine.first) words.push(`first after ${((mine.first - mine.begun) / 1000).toFixed(2)} s`);
   if (REASONS[mine.reason]) words.push(REASONS[mine.reason]);
+  if (mine.seed !== undefined) words.push(`seed ${mine.seed}`);
   return words.join("; ");
 }
 
