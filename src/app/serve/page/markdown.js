@@ -97,17 +97,24 @@ function cellsOf(line) {
 
 function rowOf(line, cell, put) {
   const row = element("tr", {});
-  for (const part of cellsOf(line)) inlineInto(row.appendChild(element(cell, { dir: "auto" })), [part], put);
+  for (const part of cellsOf(line)) row.append(turned(inlineInto(element(cell, {}), [part], put)));
   return row;
+}
+
+/* Gives a block the direction of its letters, except within another, whose direction it has. Browsers look for it anew with
+ * each child, so it comes last. */
+function turned(block, depth = 0) {
+  if (!depth) block.dir = "auto";
+  return block;
 }
 
 const builders = {
   nothing: () => null,
   rule: () => element("hr", {}),
-  heading: (b, put) => inlineInto(element(`h${Math.min(b.level + 2, 6)}`, { dir: "auto" }), b.body, put),
-  paragraph: (b, put, depth) => inlineInto(element("p", { dir: depth ? null : "auto" }), b.body, put),
-  quote: (b, put, depth) => blocksInto(element("blockquote", { dir: "auto" }), b.body, put, depth + 1),
-  item: (b, put, depth) => blocksInto(element("li", { dir: "auto" }), b.body, put, depth + 1),
+  heading: (b, put) => turned(inlineInto(element(`h${Math.min(b.level + 2, 6)}`, {}), b.body, put)),
+  paragraph: (b, put, depth) => turned(inlineInto(element("p", {}), b.body, put), depth),
+  quote: (b, put, depth) => turned(blocksInto(element("blockquote", {}), b.body, put, depth + 1)),
+  item: (b, put, depth) => turned(blocksInto(element("li", {}), b.body, put, depth + 1)),
   table(b, put) {
     const body = element("tbody", {}, ...b.body.map((line) => rowOf(line, "td", put)));
     return element("div", { class: "wide", tabindex: 0 }, element("table", {}, element("thead", {}, rowOf(b.head, "th", put)), body));
