@@ -19,6 +19,7 @@ score.py     how probable a text is
 values.py    values of Python, checked
 constraint.py  what a text must be: masks of the tokens that may come
 options.py   the options of generation, checked
+receipt.py   what an answer was: written, and proven
 generate.py  a text as it is made
 batch.py     several texts as one batch
 chat.py      an answer in a conversation

@@ -13,7 +13,7 @@ from .library import Decoder, Engine
 from .options import Options
 from .structs import ROWS, WANTS_LOGITS, SamplerParams
 
-ALONE = ("shift", "lookup", "draft", "mtp", "on_token", "on_prompt")  # options of a single text
+ALONE = ("receipt", "shift", "lookup", "draft", "mtp", "on_token", "on_prompt")  # options of a single text
 
 
 class Text:

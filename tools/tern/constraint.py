@@ -37,7 +37,7 @@ class Constraint:
             raise ConvertError(f"kind: {kind!r} is not one of {', '.join(structs.CONSTRAINTS)}", USAGE)
         flags = (compact, annotate, lax, any_order, from_trigger, must_trigger)
         data = encoded("text", text)
-        params = structs.ConstraintParams(
+        self.params = params = structs.ConstraintParams(
             structs.CONSTRAINTS.index(kind), data, len(data), sum(1 << i for i, flag in enumerate(flags) if flag),
             whole("max_bytes", max_bytes, 0, 2**63), whole("max_steps", max_steps, 0, 2**64 - 1), trigger, len(trigger),
         )  # fmt: skip

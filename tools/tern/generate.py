@@ -16,6 +16,7 @@ import numpy as np
 from .errors import USAGE, ConvertError
 from .library import Engine
 from .options import Options
+from .receipt import write
 from .structs import CANCELLED, ON_PROMPT, ON_TEXT, ON_TOKEN, STOPS, GenerateResult
 from .waiting import Worker
 
@@ -34,6 +35,7 @@ class Result:
     seed      of the random numbers: with it, everything comes again
     n_prompt  tokens of the prompt that were evaluated, n_reused: those that the context still held
     n_forced  of n_generated, tokens that the constraint left no choice of
+    receipt   of receipt=True: a text with which Model.verify_receipt proves the answer
     left_out  what json_schema_lax left to you
     """
 
@@ -53,6 +55,7 @@ class Result:
     n_shifted: int = 0
     n_again: int = 0
     n_forced: int = 0
+    receipt: str | None = None
     left_out: list[str] = field(default_factory=list)
 
 
@@ -125,6 +128,7 @@ class Stream:
     def _generate(self, raw: GenerateResult) -> None:
         engine, p = self.engine, self.options.params
         p.seq, ids = self.prepare(self)
+        held = engine.lib.tern_seq_tokens(engine.context, p.seq)[: engine.lib.tern_seq_length(engine.context, p.seq)]
         p.tokens, p.n_tokens = (ctypes.c_int32 * max(1, len(ids)))(*ids), len(ids)
         p.on_text, p.on_token = ON_TEXT(self._guard(self._on_text)), ON_TOKEN(self._guard(self._on_token))
         p.on_prompt = ON_PROMPT(self._guard(self._on_prompt)) if self.options.on_prompt else ON_PROMPT()
@@ -132,6 +136,8 @@ class Stream:
             return
         error = engine._fails("tern_generate", engine.context, ctypes.byref(p), ctypes.byref(raw))
         engine.steps += 1
+        if self.options.receipt and not error and not self.closed and not self.error:
+            self.result.receipt = write(engine, self.options, held + ids, self.result.tokens, raw)
         p.on_text, p.on_token, p.on_prompt = ON_TEXT(), ON_TOKEN(), ON_PROMPT()  # they hold this object
         if error and not self.error:
             self.error = ConvertError(error.sentence, error.code)

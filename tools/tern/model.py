@@ -16,6 +16,7 @@ from .generate import Generation, Result, one
 from .library import Engine, Observation
 from .look import Look
 from .options import Options, check_names, token_ids
+from .receipt import Verdict, verify
 from .sequence import Sequence
 from .structs import ADD_SPECIAL, COPY, LOCK, MTP, PARSE_SPECIAL, TYPES
 from .values import U32, callback as called, encoded, path as named, text, texts, whole
@@ -166,6 +167,12 @@ class Model:
         """Verifies the checksum of every tensor. Reads the whole file. tern.Error names the first that is damaged."""
         self._engine.check()
 
+    def verify_receipt(self, receipt: str | bytes) -> Verdict:
+        """Proves or refutes that this model gave the answer of a receipt: evaluates it once, several times as fast as it was made. A text
+        that is no receipt, or is of another model, raises tern.Error. Example: model.verify_receipt(Path("answer.json").read_text()).holds"""
+        text = receipt.encode() if isinstance(receipt, str) else receipt
+        return self._engine.run(lambda: verify(self._engine, text))
+
     # ---- text and tokens ----
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
@@ -221,9 +228,10 @@ class Model:
                          only one continuation is left
           lookup, draft (a Model), draft_max, mtp   guess tokens: faster on some texts, and the same bits
           logits_all     compute the logits of every token of the prompt, for `fingerprint`
+          receipt=True   result.receipt is a text with which verify_receipt proves the answer, on any machine; there is none after a shift
           on_token(token, logits f32 [vocab], or None where it was forced), on_prompt(done, total)   called in the thread of the engine.
                          What they return does not matter; to end the text, stop reading the iterator and close it
-        A list of prompts takes no shift, guesses and callbacks.
+        A list of prompts takes no shift, guesses, callbacks and receipt.
 
         Example: "".join(model.generate("The cat sat", n_predict=30, temperature=0))
         """

@@ -27,7 +27,7 @@ REAL = (
 )  # fmt: skip
 FLAGS = ("ignore_end", "logits_all", "shift", "no_force")
 SAMPLER = {*REAL, "top_k", "repeat_last_n", "dry_allowed_length", "dry_last_n", "mirostat", "seed"}
-OTHERS = ("stop", "dry_breakers", "bias", "order", "draft", "on_token", "on_prompt")
+OTHERS = ("receipt", "stop", "dry_breakers", "bias", "order", "draft", "on_token", "on_prompt")
 FORMS = {"json": "json", "json_schema": "schema", "regex": "regex", "grammar": "grammar", "choice": "choice"}  # kinds of a Constraint
 OF_FORMS = ("constraint", "compact", "format", "json_schema_lax", "constraint_budget")
 MIB, STEPS = 1 << 20, 10**8 // 64  # of constraint_budget, as ./run
@@ -101,6 +101,8 @@ class Options:
         self._set_bias(engine, given.get("bias", {}))
         if "order" in given:
             engine._try("tern_sampler_order", ctypes.byref(self.sampler), text("order", given["order"]))
+        self.receipt = bool(given.get("receipt"))
+        self.params.fingerprint = self.receipt
         self.draft = given.get("draft")
         if self.draft is not None and not hasattr(self.draft, "_engine"):
             raise ConvertError(f"draft: {self.draft!r} is not a tern.Model", USAGE)

@@ -379,6 +379,8 @@ enum tern_status complete_open(struct completion *g, tern_model *model, const st
     g->stats.load_seconds = stopwatch_now() - g->stats.start;
     if (!s)
         s = check_bias(model, o, e);
+    if (!s)
+        s = receipt_file_check(o, e);
     return s ? s : resume_open(g->ctx, o, e);
 }
 

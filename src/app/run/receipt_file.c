@@ -29,6 +29,16 @@ static enum tern_status write_text(const char *path, const char *text, size_t n,
     return output_file_close(&file, TERN_OK, e);
 }
 
+enum tern_status receipt_file_check(const struct run_options *o, struct tern_error *e)
+{
+    struct output_file file;
+    const char *path = o->value[OPT_RECEIPT].text;
+    enum tern_status s = path ? output_file_open(&file, path, e) : TERN_OK;
+    if (!s && path)
+        (void)output_file_close(&file, TERN_CANCELLED, e);
+    return name_option(s, "--receipt", e);
+}
+
 /* The tokens of the answer: all but the last are in the sequence. */
 static tern_token *take_answer(const struct completion *g, size_t n)
 {

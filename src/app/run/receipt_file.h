@@ -4,6 +4,9 @@
 
 #include "app/run/complete.h"
 
+/* Before the text is made: whether the file of --receipt, if that was given, can be written. */
+enum tern_status receipt_file_check(const struct run_options *o, struct tern_error *e);
+
 /* The receipt of the answer behind prompt[0..n), which complete_run has just made. */
 enum tern_status receipt_file_write(const struct completion *g, const tern_token *prompt, size_t n,
                                     struct tern_error *e);

@@ -270,6 +270,6 @@ void run_options_help(void)
 {
     parser_help(&table);
     out_print("\nExit codes: 0 success, 2 wrong usage, 3 invalid weights file or receipt, 4\n"
-              "cannot read or write, 5 out of memory, 6 a limit was reached or a value is not finite,\n"
-              "130 Ctrl-C, 143 terminated, 1 a bug in tern. man tern says more.\n");
+              "cannot read or write, 5 out of memory, 6 a limit was reached or a value is not\n"
+              "finite, 130 Ctrl-C, 143 terminated, 1 a bug in tern. man tern says more.\n");
 }
