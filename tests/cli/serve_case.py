@@ -100,7 +100,7 @@ class Server:
             r = c.getresponse()
             text = r.read()
             names = {k.lower(): v for k, v in r.getheaders()}
-            if names.get("content-type", "").startswith("application/json"):
+            if text and names.get("content-type", "").startswith("application/json"):
                 return r.status, names, json.loads(text)
             return r.status, names, text.decode("utf-8", "replace")
         finally:

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LINE = 4096 }; /* a pipe that can take anything can take this (PIPE_BUF) */
+
 enum tern_status access_log_open(struct access_log *l, const char *path, bool quiet,
                                  struct tern_error *e)
 {
@@ -47,7 +49,7 @@ static size_t escape(char *line, size_t room, const char *text)
 
 void access_log_line(struct access_log *l, const char *format, ...)
 {
-    char text[2048], line[4096];
+    char text[LINE], line[LINE];
     struct pollfd p = {.fd = l->fd, .events = POLLOUT};
     struct tm tm;
     time_t now = time(NULL);

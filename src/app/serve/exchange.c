@@ -366,6 +366,10 @@ static enum MHD_Result answer(struct exchange *x)
         if (!x->fault.status && !x->status && (x->route->flags & ROUTE_JSON))
             x->json = json_body_read(x->body, x->n_body, serve_number(s->options, SERVE_MAX_DEPTH),
                                      &x->fault);
+        if (!x->fault.status && !x->status)
+            gate_state(x); /* it may have begun to end since */
+        if (s->options->value[SERVE_LOG_PROMPTS].given && x->n_body)
+            access_log_line(&x->frame->log, "%s asks: %s", x->c->name, x->body);
         if (x->fault.status)
             exchange_fault(x, &x->fault);
         else if (!x->status)
@@ -459,7 +463,7 @@ static enum MHD_Result begin(struct exchange *x)
     x->frame->n_used += !x->c->used;
     x->c->used = true;
     connections_enter(x->c, PHASE_BODY);
-    if (x->fault.status && (n > most * DISCARD || exchange_header(x, "expect")))
+    if (x->fault.status && (x->unclear || n > most * DISCARD || exchange_header(x, "expect")))
         return answer(x);
     return MHD_YES;
 }

@@ -76,6 +76,7 @@ struct exchange {
     json_t *json;      /* owned */
     uint64_t client;
     bool begun;   /* the header was checked */
+    bool unclear; /* where the request ends: nothing behind its header is read */
     bool handled; /* the handler was called */
     /* answer */
     int status;                    /* 0: not known yet */
@@ -119,6 +120,8 @@ bool exchange_pending(const struct exchange *x); /* bytes of an answer wait for 
 
 /* Fills x->fault, x->route, x->client, x->path from the header; adds the headers of CORS. */
 void gate_check(struct exchange *x, struct MHD_Connection *mhd);
+/* Whether the server takes requests of this route now. */
+void gate_state(struct exchange *x);
 
 /* ---- the loop: http_loop.c ------------------------------------------------------------------ */
 

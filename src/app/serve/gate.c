@@ -50,6 +50,8 @@ static void check_length(struct exchange *x, const struct header_sum *s)
 {
     const char *length = exchange_header(x, "content-length");
     const char *encoding = exchange_header(x, "transfer-encoding");
+    struct fault before = x->fault;
+    x->fault = (struct fault){0};
     if (s->n_length > 1 || s->n_encoding > 1 || (s->n_length && s->n_encoding))
         fault_set(&x->fault, 400, NULL, "bad_request", NULL,
                   "the length of the body is stated twice");
@@ -58,6 +60,9 @@ static void check_length(struct exchange *x, const struct header_sum *s)
                   "Transfer-Encoding: only chunked is supported");
     else if (length && (!*length || strspn(length, "0123456789") != strlen(length)))
         fault_set(&x->fault, 400, NULL, "bad_request", NULL, "Content-Length is not a number");
+    x->unclear = x->fault.status != 0;
+    if (before.status)
+        x->fault = before;
 }
 
 static void check_form(struct exchange *x, const struct header_sum *s)
@@ -248,7 +253,7 @@ static void refuse_route(struct exchange *x, bool known)
         fault_set(&x->fault, 404, NULL, "not_found", NULL, "there is no %.300s", x->path);
 }
 
-static void check_state(struct exchange *x)
+void gate_state(struct exchange *x)
 {
     const struct server *s = x->frame->server;
     if (s->draining)
@@ -281,5 +286,5 @@ void gate_check(struct exchange *x, struct MHD_Connection *mhd)
     if (!x->route)
         refuse_route(x, known);
     else
-        check_state(x);
+        gate_state(x);
 }

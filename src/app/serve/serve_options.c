@@ -11,11 +11,12 @@
 static const struct option_table table = {
     .examples = "  serve model.bin                          a chat page at http://127.0.0.1:8080\n"
                 "  serve model.bin --port 9000 -np 8        eight requests at a time\n"
-                "  TERN_API_KEY=... serve model.bin --host 0.0.0.0    for other machines\n",
+                "  serve model.bin --host 0.0.0.0 --api-key-file keys    for other machines\n",
     .usage = "usage: serve MODEL [options]\n"
              "\n"
-             "Serves a model to programs that use OpenAI's or Anthropic's API: their base URL is\n"
-             "http://127.0.0.1:8080/v1 or http://127.0.0.1:8080. Ctrl-C ends it.\n",
+             "Serves a model to programs that use OpenAI's or Anthropic's API. Their base URL is\n"
+             "http://127.0.0.1:8080/v1, or without /v1. A browser gets a page to chat. Ctrl-C\n"
+             "ends it.\n",
     .rows = serve_rows,
     .n = N_SERVE_OPTIONS,
     .unknown = "--help lists all",

@@ -114,9 +114,10 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                         .kind = TEXT,
                         .value = "FILE",
                         .help = "append the log to FILE; default: standard error"},
-    [SERVE_LOG_PROMPTS] = {.names = "log-prompts",
-                           .kind = FLAG,
-                           .help = "write what clients ask to the log, too"},
+    [SERVE_LOG_PROMPTS] =
+        {.names = "log-prompts",
+         .kind = FLAG,
+         .help = "write what clients ask to the log, too: up to 4,000 bytes of a request"},
     [SERVE_PING] = {LIMIT("ping", 1, 3600, "S",
                           "a stream that is silent for S seconds gets a "
                           "comment; default 15")},

@@ -1,0 +1,516 @@
+"""The frame of `serve`: who may ask, what is refused, how it begins and ends."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from serve_case import MODEL, SERVE, WHY, ServeCase, Server, together, until
+
+CHAT = "/v1/chat/completions"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HI = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+
+
+def refused(*arguments, environment=None):
+    """Runs serve with arguments that it must refuse at once; returns (exit code, standard error)."""
+    p = subprocess.run([SERVE, *map(str, arguments)], capture_output=True, text=True, timeout=20, env={**os.environ, **(environment or {})})
+    return p.returncode, p.stderr
+
+
+@unittest.skipIf(WHY, WHY)
+class CommandLine(unittest.TestCase):
+    def test_defaults(self):
+        """The man page names the same defaults as --help."""
+        text = subprocess.run([SERVE, "--help"], capture_output=True, text=True, check=True).stdout
+        page = (ROOT / "src/app/serve/tern-serve.1").read_text()
+        paragraphs = dict(re.findall(r"(?m)^\.It Fl (?:\w , Fl )?-([\w-]+)(.*(?:\n(?!\.It|\.El).*)*)", page))
+        options = re.findall(r"(?m)^  (?:-\w,|   ) --([\w-]+)(.*(?:\n {20,}.*)*)", text)
+        self.assertGreater(len(options), 40)
+        for name, help in options:
+            words = " ".join(help.split())
+            if number := re.search(r"default (-?\d+)", words):
+                self.assertRegex(paragraphs[name], rf"The default is {number[1]}\b", name)
+
+    def test_refusals(self):
+        for arguments, words in (
+            ([], "no weights file"),
+            ([MODEL, "extra"], "one argument too many"),
+            ([MODEL, "--host", "0.0.0.0"], "a key is needed"),
+            ([MODEL, "--host", "::"], "a key is needed"),
+            ([MODEL, "--host", "192.168.1.1"], "a key is needed"),
+            ([MODEL, "--host", "example.com"], "is not an address"),
+            ([MODEL, "--port", "65536"], "--port"),
+            ([MODEL, "--parallel", "65"], "--parallel"),
+            ([MODEL, "--api-key", "a b"], "a blank"),
+            ([MODEL, "--api-key", ""], "is empty"),
+            ([MODEL, "--frobnicate"], "frobnicate"),
+        ):
+            with self.subTest(arguments=arguments):
+                code, text = refused(*arguments)
+                self.assertEqual(code, 2, text)
+                self.assertIn(words, text)
+                self.assertEqual(len(text.splitlines()), 1)
+
+    def test_bad_models(self):
+        self.assertEqual(refused("/nowhere.bin", "--port", 0)[0], 4)
+        with tempfile.NamedTemporaryFile() as f:
+            f.write(b"x" * 10000)
+            f.flush()
+            code, text = refused(f.name, "--port", 0)
+        self.assertEqual(code, 3)
+        self.assertIn(f.name, text)
+
+    def test_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            code, text = refused(MODEL, "--port", s.getsockname()[1])
+        self.assertEqual(code, 4)
+        self.assertIn("Address already in use", text)
+
+
+class Pages(ServeCase):
+    ARGUMENTS = ["--chat-template", "chatml"]
+
+    def test_health(self):
+        self.assertEqual(self.get("/health")[::2], (200, {"status": "ok"}))
+        self.assertEqual(self.server.ask("HEAD", "/health")[0], 200)
+
+    def test_metrics(self):
+        status, headers, text = self.get("/metrics")
+        self.assertEqual(status, 200)
+        self.assertTrue(headers["content-type"].startswith("text/plain; version=0.0.4"))
+        for line in text.splitlines():
+            self.assertRegex(line, r'^(# (HELP|TYPE) tern_\w+ .+|tern_\w+(\{\w+="[^"]+"(,\w+="[^"]+")*\})? [-+.\deNaInf]+)$')
+        names = re.findall(r"(?m)^# TYPE (\S+)", text)
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_slots(self):
+        self.assertIsInstance(self.get("/slots")[2], list)
+
+    def test_no_prompt_text(self):
+        """Neither numbers nor log show what was asked."""
+        self.post(CHAT, {**HI, "messages": [{"role": "user", "content": "marmalade"}]})
+        shown = self.get("/metrics")[2] + json.dumps(self.get("/slots")[2]) + self.server.text()
+        self.assertNotIn("marmalade", shown)
+
+    def test_unknown(self):
+        status, _, body = self.get("/v1/nothing")
+        self.assertEqual((status, body["error"]["type"]), (404, "not_found_error"))
+        status, _, body = self.get(CHAT)
+        self.assertEqual((status, body["error"]["code"]), (405, "method_not_allowed"))
+        status, _, body = self.get("/nothing", headers={"anthropic-version": "2023-06-01"})
+        self.assertEqual((status, body["type"]), (404, "error"))
+
+    def test_request_ids_differ(self):
+        ids = {self.get("/health")[1]["x-request-id"] for _ in range(20)}
+        self.assertEqual(len(ids), 20)
+
+    def test_log(self):
+        self.post(CHAT, HI)
+        until(lambda: CHAT in self.server.text(), 5)
+        line = [x for x in self.server.text().splitlines() if CHAT in x][-1]
+        self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ 127\.0\.0\.1 POST /v1/chat/completions 200 \d+\.\d{3}s done .*\d")
+
+    def test_log_injection(self):
+        """Nothing that a client sends makes a second line or a control character."""
+        before = len(self.server.text().splitlines())
+        for target in ("/a%0a2026-11-23T00:00:00Z", "/\x1b[31mred", "/" + "\u00e9" * 20, "/\x07\x7f", "/a%0d%0ab", "/\\n"):
+            self.server.raw(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode(), timeout=5)
+        self.post(CHAT, {**HI, "messages": [{"role": "us\ner\x1b", "content": "x"}]})
+        self.post(CHAT, {**HI, "un\nknown\x1b[1m": 1})
+        until(lambda: len(self.server.text().splitlines()) >= before + 8, 5)
+        text = self.server.text()
+        self.assertEqual(len(text.splitlines()), before + 8)
+        self.assertTrue(all(c == "\n" or " " <= c <= "~" for c in text))
+
+
+# Each is sent alone; the answer's status must be among the second. `None`: closed without an answer.
+HOST = b"Host: localhost\r\n"
+BAD = (400, 404, 405, None)
+ABUSE = [
+    (b"GET /../etc/passwd HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /v1/../../etc/passwd HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /.. HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%2e%2e/etc/passwd HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%2E%2E%2Fetc%2fpasswd HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /..%5c..%5cetc HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%252e%252e/etc/passwd HTTP/1.1\r\n" + HOST, (404,)),
+    (b"GET //etc/passwd HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET ///health HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /health%00.txt HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%00 HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /health\x00 HTTP/1.1\r\n" + HOST, (200, 400)),  # for MHD a line ends at a NUL
+    (b"GET /%c0%ae%c0%ae/etc HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%e0%80%af HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%ed%a0%80 HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%ff HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%f4%90%80%80 HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /% HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%4 HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%zz HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /%0d%0aX-A:%20b HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET /a\\b HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET http://localhost/health HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET http://evil.example/ HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET file:///etc/passwd HTTP/1.1\r\n" + HOST, (400,)),
+    (b"CONNECT localhost:22 HTTP/1.1\r\n" + HOST, (400,)),
+    (b"OPTIONS * HTTP/1.1\r\n" + HOST, (400,)),
+    (b"GET health HTTP/1.1\r\n" + HOST, (400,)),
+    (b"TRACE / HTTP/1.1\r\n" + HOST, (405,)),
+    (b"DELETE / HTTP/1.1\r\n" + HOST, (405,)),
+    (b"get /health HTTP/1.1\r\n" + HOST, (405,)),
+    (b"GET\t/health\tHTTP/1.1\r\n" + HOST, BAD),
+    (b"GET /health\r\n" + HOST, (400, None)),
+    (b"GET /health HTTP/2.0\r\n" + HOST, (400, 505, None)),
+    (b"GET /health HTTP/0.9\r\n" + HOST, (400, 505, None)),
+    (b"GET /health HTTP/1.2\r\n" + HOST, (400, 505, None)),
+    (b"GET /health HTTQ/1.1\r\n" + HOST, (400, 505, None)),
+    (b"GET /he alth HTTP/1.1\r\n" + HOST, BAD),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", (400, None)),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n", (400, 505, None)),
+    (b"GET /health HTTP/1.1\r\n", (400,)),
+    (b"GET /health HTTP/1.1\r\nHost:\r\n", (403,)),
+    (b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n", (400,)),
+    (b"GET /health HTTP/1.1\r\nHost: a b\r\n", (403,)),
+    (b"GET /health HTTP/1.1\r\nHost: localhost:80:80\r\n", (403,)),
+    (b"GET /health HTTP/1.1\r\nHost: localhost:8x\r\n", (403,)),
+    (b"GET /health HTTP/1.1\r\nHost: [::1\r\n", (403,)),
+    (b"GET /health HTTP/1.1\r\nHost: localhost@evil.example\r\n", (403,)),
+    (b"GET /health HTTP/1.1\r\nHost : localhost\r\n", (400,)),
+    (b"GET /health HTTP/1.1\r\n" + HOST + b"No colon here\r\n", (400,)),
+    (b"GET /health HTTP/1.1\r\n" + HOST + b": no name\r\n", (200, 400)),
+    (b"GET /health HTTP/1.1\r\n" + HOST + b"A: b\x00c\r\n", (200, 400)),
+    (b"GET /health HTTP/1.1\r\n" + HOST + b"A: b\x01c\r\n", (400,)),
+    (b"GET /health HTTP/1.1\r\n" + HOST + b"A\x7fB: c\r\n", (400,)),
+    (b"GET /health HTTP/1.1\r\n" + HOST + b"(A): c\r\n", (400,)),
+    (b"GET /health HTTP/1.1\r\n\tHost: localhost\r\n", (400, None)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{} ", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 2, 2\r\n\r\n{}", (400, 413)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n{}", (400, 413)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: +2\r\n\r\n{}", (400, 413)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 0x2\r\n\r\n{}", (400, 413)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999999999999999\r\n\r\n{}", (400, 413)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip\r\n\r\n", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked, gzip\r\n\r\n", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n{}\r\n0\r\n\r\n", (400, 413)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffe\r\n{}\r\n0\r\n\r\n", (400, 413, None)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}XX0\r\n\r\n", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 4\r\n\r\n\xff\xfe{}", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\n\r\n[]", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n{\"a\":1}{}", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 11\r\n\r\n{\"a\":1e999}", (400,)),
+    (b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Expect: 200-maybe\r\nContent-Length: 0\r\n\r\n", (400, 417)),
+    (b"GET /health HTTP/1.1\r\n" + HOST + b"Upgrade: websocket\r\nConnection: Upgrade, close\r\n", (200,)),
+    (b"GET /health?" + b"%00=%00&&&=;" * 20 + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n", (200,)),
+]
+
+
+class Abuse(ServeCase):
+    ARGUMENTS = ["--header-time", "2", "--idle-time", "2", "--body-time", "2"]
+
+    def test_each(self):
+        self.assertGreaterEqual(len(ABUSE), 40)
+
+        def one(i):
+            data, allowed = ABUSE[i]
+            if b"\r\n\r\n" not in data:
+                data += b"\r\n"
+            return self.server.raw(data, timeout=10)
+
+        for (data, allowed), answer in zip(ABUSE, together(len(ABUSE), one)):
+            with self.subTest(data=data[:90]):
+                code = int(answer.split(b" ", 2)[1]) if answer else None
+                if code != 408 or None not in allowed:
+                    self.assertIn(code, allowed, answer[:300])
+                self.assertNotIn(b"root:", answer)
+        self.assertEqual(self.get("/health")[0], 200)
+
+    def test_bare_line_feeds(self):
+        """RFC 9112 lets a server take them for line ends; MHD does."""
+        answer = self.server.raw(b"GET /health HTTP/1.1\nHost: localhost\nConnection: close\n\n", timeout=5)
+        self.assertTrue(answer.startswith(b"HTTP/1.1 200"))
+
+    def test_pipelined(self):
+        """Requests that come together are answered in their order, each once."""
+        one = b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n"
+        bad = b"GET /nothing HTTP/1.1\r\n" + HOST + b"\r\n"
+        last = b"GET /slots HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+        answer = self.server.raw(one * 5 + bad + one + last, timeout=5)
+        codes = re.findall(rb"HTTP/1\.1 (\d+)", answer)
+        self.assertEqual(codes, [b"200"] * 5 + [b"404", b"200", b"200"])
+
+    def test_smuggled(self):
+        """What follows a request whose length is in doubt is not taken for another one."""
+        inner = b"GET /metrics HTTP/1.1\r\n" + HOST + b"\r\n"
+        for fields in (b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", b"Content-Length: 0\r\nContent-Length: %d\r\n" % len(inner)):
+            answer = self.server.raw(b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + fields + b"\r\n0\r\n\r\n" + inner, timeout=5)
+            self.assertTrue(answer.startswith(b"HTTP/1.1 400"), answer[:100])
+            self.assertEqual(answer.count(b"HTTP/1.1"), 1)
+
+    def test_continue(self):
+        with self.server.connect(5) as s:
+            body = b'{"messages":[]}'
+            s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+            self.assertTrue(s.recv(4096).startswith(b"HTTP/1.1 100"))
+            s.sendall(body)
+            self.assertTrue(s.recv(4096).startswith(b"HTTP/1.1 400"))
+
+    def test_old_client(self):
+        answer = self.server.raw(b"GET /health HTTP/1.0\r\n\r\n", timeout=5)
+        self.assertIn(b" 200 OK", answer)
+
+
+class Keys(ServeCase):
+    keys = tempfile.NamedTemporaryFile("w", suffix=".keys")
+    keys.write("# two keys\nfirst-key-of-file\n\n  \nsecond-key-of-file\r\n")
+    keys.flush()
+    ARGUMENTS = ["--api-key", "key-of-option", "--api-key-file", keys.name, "--host", "127.0.0.2"]
+
+    @classmethod
+    def setUpClass(cls):
+        os.environ["TERN_API_KEY"] = "key-of-environment"
+        try:
+            super().setUpClass()
+        finally:
+            del os.environ["TERN_API_KEY"]
+
+    def ask(self, key=None, name="Authorization", path="/slots"):
+        fields = {name: key} if key is not None else {}
+        lines = "".join(f"{k}: {v}\r\n" for k, v in fields.items())
+        with socket.create_connection(("127.0.0.2", self.port), 5) as s:
+            s.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.2\r\nConnection: close\r\n{lines}\r\n".encode())
+            answer = b""
+            while part := s.recv(65536):
+                answer += part
+        return int(answer.split()[1]), answer
+
+    def test_good(self):
+        for key in ("key-of-option", "first-key-of-file", "second-key-of-file", "key-of-environment"):
+            self.assertEqual(self.ask("Bearer " + key)[0], 200, key)
+            self.assertEqual(self.ask("bearer  " + key)[0], 200, key)
+            self.assertEqual(self.ask(key, "x-api-key")[0], 200, key)
+
+    def test_bad(self):
+        for key in ("", "Bearer", "Bearer ", "Bearer key", "Bearer key-of-optio", "Bearer key-of-optionn", "Basic key-of-option", "key-of-option",
+                    "Bearer # two keys", "Bearer key-of-option, key-of-option", "Bearer KEY-OF-OPTION"):
+            code, answer = self.ask(key)
+            self.assertEqual(code, 401, key)
+            self.assertIn(b'"type":"authentication_error"', answer)
+            self.assertIn(b"WWW-Authenticate: Bearer", answer)
+        self.assertEqual(self.ask()[0], 401)
+
+    def test_open_paths(self):
+        """/health and the page ask for no key; everything else does, unknown paths, too."""
+        for path, code in (("/health", 200), ("/", 200), ("/metrics", 401), ("/slots", 401), ("/v1/models", 401), ("/nothing", 401), ("/../x", 400)):
+            self.assertEqual(self.ask(path=path)[0], code, path)
+
+    def test_not_in_answers(self):
+        code, answer = self.ask("Bearer wrong-secret-key")
+        self.assertNotIn(b"wrong-secret-key", answer)
+        self.assertNotIn("key-of", self.server.text())
+
+
+class Origins(ServeCase):
+    ARGUMENTS = ["--allow-host", "tern.example", "--cors", "https://app.example,http://localhost:3000"]
+
+    def status(self, host=None, origin=None, method="GET", path="/health", **more):
+        fields = {**({"Host": host} if host else {}), **({"Origin": origin} if origin else {}), **more}
+        return self.server.ask(method, path, headers=fields)
+
+    def test_hosts(self):
+        p = self.port
+        for host in (f"localhost:{p}", "localhost", f"127.0.0.1:{p}", f"[::1]:{p}", "LOCALHOST", "tern.example", f"Tern.Example:{p}", "10.1.2.3"):
+            self.assertEqual(self.status(host)[0], 200, host)
+        for host in ("evil.example", f"evil.example:{p}", "localhost.evil.example", "127.0.0.1.nip.io", "xtern.example", "tern.example.", "evil.example#localhost", "1.2.3.4.5"):
+            code, _, body = self.status(host)
+            self.assertEqual((code, body["error"]["code"]), (403, "host_not_allowed"), host)
+
+    def test_origins(self):
+        here = f"127.0.0.1:{self.port}"
+        for origin in (f"http://{here}", f"https://{here}"):
+            code, headers, _ = self.status(here, origin)
+            self.assertEqual(code, 200, origin)
+            self.assertNotIn("access-control-allow-origin", headers)
+        for origin in ("https://app.example", "http://localhost:3000"):
+            code, headers, _ = self.status(here, origin)
+            self.assertEqual((code, headers["access-control-allow-origin"], headers["vary"]), (200, origin, "Origin"))
+        for origin in ("https://evil.example", "null", "https://app.example.evil.example", "http://app.example", "https://app.example:444", "http://localhost", "*"):
+            code, headers, body = self.status(here, origin)
+            self.assertEqual((code, body["error"]["code"]), (403, "origin_not_allowed"), origin)
+            self.assertNotIn("access-control-allow-origin", headers)
+
+    def test_preflight(self):
+        fields = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+        code, headers, _ = self.status(origin="https://app.example", method="OPTIONS", path=CHAT, **fields)
+        self.assertEqual(code, 204)
+        self.assertEqual(headers["access-control-allow-origin"], "https://app.example")
+        self.assertEqual(headers["access-control-allow-headers"], "authorization,content-type")
+        self.assertIn("POST", headers["access-control-allow-methods"])
+        self.assertEqual(self.status(origin="https://evil.example", method="OPTIONS", path=CHAT, **fields)[0], 403)
+
+    def test_no_cors_by_default(self):
+        server = Server()
+        try:
+            self.assertEqual(server.get("/health", headers={"Origin": "http://localhost:3000"})[0], 403)
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+
+@unittest.skipIf(WHY, WHY)
+class Ends(unittest.TestCase):
+    LONG = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3000, "ignore_eos": True}
+    ARGUMENTS = ["--chat-template", "chatml", "-c", "4096"]
+
+    def long(self, server, **more):
+        text = json.dumps({**self.LONG, **more}).encode()
+        s = server.connect(60)
+        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+        until(lambda: server.metric("tern_http_exchanges") == 2, 5)
+        return s
+
+    def test_drain(self):
+        """Running answers end; new requests on open connections get 503, new connections nothing."""
+        server = Server(*self.ARGUMENTS, "--max-body", 2000)
+        s = self.long(server)
+        kept = server.connect(10)
+        kept.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n")
+        idle = server.connect(10)
+        time.sleep(0.1)
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(idle.recv(10), b"")
+        kept.sendall(b"{}")
+        answer = kept.recv(4096)
+        self.assertIn(b"503", answer[:20], answer)
+        with self.assertRaises(ConnectionError):
+            server.connect(5)
+        text = b""
+        while b'"finish_reason"' not in text:
+            part = s.recv(65536)
+            self.assertTrue(part, "the running answer was cut")
+            text += part
+        self.assertEqual(server.process.wait(5), 0)
+        server.stop()
+
+    def test_drain_ends(self):
+        server = Server(*self.ARGUMENTS, "--drain-seconds", 0, "-t", 1)
+        s = self.long(server)
+        begin = time.monotonic()
+        self.assertEqual(server.stop(), 0)
+        self.assertLess(time.monotonic() - begin, 4)
+        s.close()
+
+    def test_second_signal(self):
+        server = Server(*self.ARGUMENTS, "-t", 1)
+        s = self.long(server)
+        server.process.send_signal(signal.SIGINT)
+        until(lambda: "ending" in server.text(), 2)
+        begin = time.monotonic()
+        self.assertEqual(server.stop(signal.SIGTERM), 143)
+        self.assertLess(time.monotonic() - begin, 1)
+        s.close()
+
+    def test_killed_and_restarted(self):
+        server = Server(*self.ARGUMENTS)
+        self.long(server)
+        port = server.port
+        server.stop(signal.SIGKILL)
+        begin = time.monotonic()
+        p = subprocess.Popen([SERVE, MODEL, "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.assertIn("listening", p.stdout.readline())
+        self.assertIn("ready", p.stdout.readline())
+        self.assertLess(time.monotonic() - begin, 2)
+        p.terminate()
+        self.assertEqual(p.wait(10), 0)
+        p.stdout.close()
+
+    def test_shrunk_model(self):
+        """A model file that is cut while it is used ends the server with a sentence and exit 4."""
+        with tempfile.NamedTemporaryFile(suffix=".bin") as f:
+            f.write(pathlib.Path(MODEL).read_bytes())
+            f.flush()
+            server = Server("--chat-template", "chatml", model=f.name)
+            os.truncate(f.name, 4096)
+            try:
+                server.post(CHAT, HI)
+            except (ConnectionError, OSError):
+                pass
+            self.assertEqual(server.process.wait(10), 4)
+            self.assertIn("model file changed while running", server.text())
+            server.stop()
+
+    def test_full_disk(self):
+        """A log that cannot be written does not stop an answer."""
+        server = Server("--log-file", "/dev/full", *self.ARGUMENTS)
+        try:
+            self.assertEqual(server.post(CHAT, HI)[0], 200)
+            self.assertGreater(server.metric("tern_log_lost_total"), 0)
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    def test_stopped_reader(self):
+        """Nor does a pipe that nobody reads."""
+        read, write = os.pipe()
+        p = subprocess.Popen([SERVE, MODEL, "--port", "0"], stdout=subprocess.PIPE, stderr=write, text=True)
+        os.close(write)
+        port = int(p.stdout.readline().rsplit(":", 1)[1])
+        p.stdout.readline()
+        for _ in range(150):
+            with socket.create_connection(("127.0.0.1", port), 5) as s:
+                s.sendall(b"GET /" + b"a" * 1000 + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 404"))
+        os.close(read)
+        with socket.create_connection(("127.0.0.1", port), 5) as s:
+            s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 200"))
+        p.terminate()
+        self.assertEqual(p.wait(10), 0)
+        p.stdout.close()
+
+    def test_log_prompts(self):
+        server = Server("--log-prompts", *self.ARGUMENTS)
+        server.post(CHAT, {**HI, "messages": [{"role": "user", "content": "marmalade\n" * 600}]})
+        server.stop()
+        lines = [x for x in server.text().splitlines() if "marmalade" in x]
+        self.assertEqual(len(lines), 1)
+        self.assertLess(len(lines[0]), 4096)
+
+    def test_log_file(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = pathlib.Path(d) / "log"
+            server = Server("--log-file", path)
+            server.get("/health")
+            server.stop()
+            self.assertIn("GET /health 200", path.read_text())
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+
+    def test_sandbox(self):
+        """On unless --no-sandbox: the kernel says so, of every thread."""
+        for arguments, mode in ((["-t", "2"], "2"), (["--no-sandbox"], "0")):
+            server = Server(*arguments)
+            try:
+                if mode == "2" and "no sandbox" in server.text():
+                    self.skipTest(server.text())
+                threads = list(pathlib.Path(f"/proc/{server.pid}/task").iterdir())
+                self.assertGreaterEqual(len(threads), 2)
+                for t in threads:
+                    text = (t / "status").read_text()
+                    self.assertIn(f"Seccomp:\t{mode}\n", text)
+                    self.assertIn(f"NoNewPrivs:\t{'1' if mode == '2' else '0'}\n", text)
+            finally:
+                self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
