@@ -411,6 +411,23 @@ class Ends(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 4)
         s.close()
 
+    def test_loading(self):
+        """Before the model is there, /health says so with 503; then with 200."""
+        seen = set()
+        for _ in range(5):
+            server = Server(wait=False)
+            while 200 not in seen or not server.ready:
+                status, headers, body = server.get("/health")
+                seen.add(status)
+                if status == 503:
+                    self.assertEqual((body["error"]["code"], headers["retry-after"]), ("loading", "1"))
+                    self.assertEqual(server.get("/slots")[0] in (200, 503), True)
+                else:
+                    server.wait_ready()
+                    self.assertEqual(server.get("/slots")[0], 200)
+            self.assertEqual(server.stop(), 0)
+        self.assertEqual(seen, {200, 503})
+
     def test_second_signal(self):
         server = Server(*self.ARGUMENTS, "-t", 1)
         s = self.long(server)

@@ -6,27 +6,27 @@
 #include <stdio.h>
 #include <string.h>
 
-struct piece {
+struct fault_line {
     char *text; /* [n] of [size] */
     size_t n, size;
 };
 
 static void put(void *arg, const char *text, size_t n)
 {
-    struct piece *p = arg;
+    struct fault_line *p = arg;
     if (n > p->size - p->n)
         n = p->size - p->n;
     memcpy(p->text + p->n, text, n);
     p->n += n;
 }
 
-static void put_text(struct piece *p, const char *text)
+static void put_text(struct fault_line *p, const char *text)
 {
     put(p, text, strlen(text));
 }
 
 /* "name":"value", or null */
-static void put_field(struct piece *p, const char *name, const char *value)
+static void put_field(struct fault_line *p, const char *name, const char *value)
 {
     put_text(p, "\"");
     put_text(p, name);
@@ -39,7 +39,7 @@ static void put_field(struct piece *p, const char *name, const char *value)
 
 size_t fault_json(const struct fault *f, bool anthropic, char *text, size_t size)
 {
-    struct piece p = {.text = text, .size = size};
+    struct fault_line p = {.text = text, .size = size};
     put_text(&p, anthropic ? "{\"type\":\"error\",\"error\":{" : "{\"error\":{");
     put_field(&p, "message", f->message);
     put_text(&p, ",");

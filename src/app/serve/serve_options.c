@@ -14,9 +14,9 @@ static const struct option_table table = {
                 "  serve model.bin --host 0.0.0.0 --api-key-file keys    for other machines\n",
     .usage = "usage: serve MODEL [options]\n"
              "\n"
-             "Serves a model to programs that use OpenAI's or Anthropic's API. Their base URL is\n"
-             "http://127.0.0.1:8080/v1, or without /v1. A browser gets a page to chat. Ctrl-C\n"
-             "ends it.\n",
+             "Serves a model to programs that use OpenAI's or Anthropic's API; their base URL\n"
+             "is http://127.0.0.1:8080/v1, or without /v1. A browser gets a page to chat.\n"
+             "Ctrl-C ends it.\n",
     .rows = serve_rows,
     .n = N_SERVE_OPTIONS,
     .unknown = "--help lists all",
