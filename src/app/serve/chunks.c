@@ -3,15 +3,16 @@
  *   a step takes about  base(streams) + rows * beside,  without streams  rows * alone
  *
  * Beside streams, rows may add BESIDE of base: the gap between two tokens then stays below twice what it
- * was, with something left for noise, and a prompt takes about (1 + BESIDE) / BESIDE = 2.4 times as long as
+ * was, with something left for noise, and a prompt takes about (1 + BESIDE) / BESIDE = 2.7 times at most as long as
  * alone. Where more texts read than run, rows may add as much for each of them. base is measured again every
  * REFRESH steps, by a step without prompts. Without streams a step may take ALONE: so long does a request
  * wait that arrives meanwhile. */
 #include "app/serve/chunks.h"
 
-#define BESIDE 0.7
+#define BESIDE 0.6
 #define ALONE 0.25
-#define WEIGHT 0.25 /* of the newest time in an average */
+#define WEIGHT 0.2 /* of the newest time in an average */
+#define OUTLIER 1.5
 
 enum { REFRESH = 48, FIRST_BESIDE = 4, FIRST_ALONE = 32, MIN_ALONE = 16 };
 
@@ -63,8 +64,11 @@ uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers)
     return c->last = rows;
 }
 
+/* A step that something else on the machine held up counts as OUTLIER times the mean at most. */
 static void average(double *mean, double value)
 {
+    if (*mean > 0 && value > OUTLIER * *mean)
+        value = OUTLIER * *mean;
     *mean = *mean > 0 ? *mean + WEIGHT * (value - *mean) : value;
 }
 
