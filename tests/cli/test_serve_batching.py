@@ -1,0 +1,227 @@
+"""`serve` with many clients at once: answers that ./run gives alone, turns, full queues, vanished clients."""
+
+import json
+import os
+import random
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from cli_case import RUN, write_model
+from serve_case import MODEL, ServeCase, Server, together, until
+
+STORY = (
+    "Once upon a time there was a little girl named Lily. She loved to play outside in the sun. One day "
+    "she saw a big cat near the old tree. The cat was sad, because it had lost its red ball. Lily said, "
+    '"Do not worry, I will help you." They looked under the tree, behind the house and in the garden. '
+)
+OPTIONS = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "repeat_penalty": 1.1}
+
+
+def completion(prompt, max_tokens, seed, **more):
+    return {"prompt": prompt, "max_tokens": max_tokens, "seed": seed, **OPTIONS, **more}
+
+
+def random_request(r: random.Random) -> dict:
+    """Some begin alike, some are short; any length of an answer; stop strings, and a constraint."""
+    begin = r.choice([STORY * 2, STORY, STORY, "The", "A dog", "One day"])
+    ask = completion(begin + r.choice([" Then", " The cat", " But", "Lily"]), r.randint(1, 90), r.randint(0, 2**40))
+    if r.random() < 0.2:
+        ask["stop"] = [r.choice([".", " the", "ed"])]
+    if r.random() < 0.2:
+        ask["response_format"] = {"type": "json_object"}
+    ask["stream"] = r.random() < 0.5
+    return ask
+
+
+def run_alone(ask: dict, folder: str) -> dict:
+    """The receipt of ./run for what a client asked."""
+    file = Path(folder) / f"{ask['seed']}.json"
+    args = [RUN, MODEL, ask["prompt"], "-n", ask["max_tokens"], "-s", ask["seed"], "--receipt", file, "-q"]
+    args += ["--temp", 0.8, "--top-k", 40, "--top-p", 0.95, "--min-p", 0.05, "--repeat-penalty", 1.1]
+    for text in ask.get("stop", []):
+        args += ["--stop", text]
+    if "response_format" in ask:
+        args += ["--json"]
+    subprocess.run([str(a) for a in args], check=True, stdout=subprocess.DEVNULL)
+    return json.loads(file.read_text())
+
+
+def compared(receipt: dict) -> dict:
+    return {k: receipt[k] for k in ("prompt", "answer", "sampler", "stop_reason", "fingerprint", "n_fingerprinted")}
+
+
+def cut(server, ask, seconds):
+    """Asks, and resets the connection after a while."""
+    body = json.dumps(ask).encode()
+    with server.connect() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        time.sleep(seconds)
+
+
+def is_idle(server):
+    return server.metric("tern_requests_processing") == 0 == server.metric("tern_requests_deferred")
+
+
+class ManyClients(ServeCase):
+    ARGUMENTS = ["--parallel", "16", "--lookup", "--cache-ram", "64", "--queue", "256"]
+
+    def answer(self, ask):
+        """The receipt of the answer."""
+        ask = {**ask, "receipt": True}
+        if not ask["stream"]:
+            status, _, body = self.post("/v1/completions", ask)
+            self.assertEqual(status, 200, body)
+            return body["choices"][0]["receipt"]
+        pieces = [json.loads(d) for _, d in self.events("/v1/completions", ask) if d != "[DONE]"]
+        return next(c["receipt"] for p in pieces for c in p["choices"] if "receipt" in c)
+
+    def load(self, seed, n=64):
+        """n clients at once, a third of which leave; what the others asked and got."""
+        r = random.Random(seed)
+        asks = [random_request(r) for _ in range(n)]
+        delays = [r.random() * 0.3 for _ in asks]
+        got = together(n, lambda i: cut(self.server, asks[i], delays[i]) if i % 3 == 0 else self.answer(asks[i]))
+        until(lambda: is_idle(self.server), 5, "an idle server")
+        return [(a, g) for a, g in zip(asks, got) if g]
+
+    def test_answers_are_those_of_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for ask, receipt in self.load(1):
+                self.assertEqual(compared(receipt), compared(run_alone(ask, folder)), ask)
+        self.assertGreater(self.server.metric("tern_prompt_tokens_cached_total"), 1000)
+        self.assertGreater(self.server.metric("tern_tokens_accepted_total"), 0)
+
+    def test_nothing_stays(self):
+        for seed in range(2, 4):
+            self.load(seed)
+        rss, files = self.server.rss(), self.server.files()
+        for seed in range(4, 8):
+            self.load(seed)
+        self.assertLessEqual(self.server.rss(), rss + (4 << 20))
+        self.assertLessEqual(self.server.files(), files)
+
+    def test_slots_show_no_text(self):
+        text = json.dumps(self.get("/slots")[2]) + self.get("/metrics")[2]
+        self.assertNotIn("Lily", text)
+        self.assertEqual(len(self.get("/slots")[2]), 16)
+
+    def test_choices_share_their_prompt(self):
+        before = self.server.metric("tern_prompt_tokens_total")
+        ask = completion("Choices: " + STORY * 2, 4, 1, n=8)
+        status, _, body = self.post("/v1/completions", ask)
+        self.assertEqual(status, 200, body)
+        tokens = body["usage"]["prompt_tokens"]
+        self.assertLess(self.server.metric("tern_prompt_tokens_total") - before, tokens + 8 * 40)
+
+
+class OneSequence(ServeCase):
+    ARGUMENTS = ["--parallel", "1", "--queue", "2", "--api-key", "a", "--api-key", "b"]
+    A, B = {"Authorization": "Bearer a"}, {"Authorization": "Bearer b"}
+
+    def ask(self, n, key=A):
+        ask = {**completion("The cat", n, 1), "ignore_eos": True}
+        return self.post("/v1/completions", ask, headers=key)
+
+    def metric(self, name):
+        """Of a server that asks for keys."""
+        lines = self.get("/metrics", headers=self.A)[2].splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith(name + " "))
+
+    def test_a_full_queue_says_when_to_come_again(self):
+        answers = together(8, lambda i: self.ask(400))
+        codes = sorted(status for status, _, _ in answers)
+        self.assertEqual(codes[:3], [200, 200, 200])
+        self.assertEqual(codes[-1], 503)
+        for status, headers, body in answers:
+            if status == 503:
+                self.assertGreater(int(headers["retry-after"]), 0)
+                self.assertEqual(body["error"]["code"], "queue_full")
+
+    def test_clients_take_turns(self):
+        done = []
+
+        def ask(key, name, n):
+            self.assertEqual(self.ask(n, key)[0], 200)
+            done.append(name)
+
+        threads = [threading.Thread(target=ask, args=(self.A, "a1", 400))]
+        threads[0].start()
+        until(lambda: self.metric("tern_requests_processing") == 1)
+        for key, name in ((self.A, "a2"), (self.B, "b1")):
+            threads.append(threading.Thread(target=ask, args=(key, name, 50)))
+            threads[-1].start()
+            until(lambda n=len(threads) - 1: self.metric("tern_requests_deferred") == n)
+        for t in threads:
+            t.join()
+        self.assertEqual(done, ["a1", "b1", "a2"])
+
+
+class LongPrompts(ServeCase):
+    """A toy whose tokens are bytes, with room for prompts that take a while."""
+
+    ARGUMENTS = ["--parallel", "4", "-c", "32768", "--cache-ram", "0", "-t", "1"]
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.MODEL = os.path.join(folder.name, "toy.bin")
+        write_model(Path(cls.MODEL), 32768)
+        super().setUpClass()
+
+    def test_a_client_that_leaves_ends_its_prompt(self):
+        ask = completion("x" * 32000, 1, 1)
+        for _ in range(3):
+            cut(self.server, ask, 0.05)
+            self.assertLess(until(lambda: is_idle(self.server), 2), 0.5)
+
+    def test_streams_keep_their_pace(self):
+        times = []
+
+        def stream():
+            ask = completion("y", 4000, 1, stream=True, ignore_eos=True, logprobs=1)
+            for _, data in self.events("/v1/completions", ask):
+                times.append(time.perf_counter())
+                if arrived and len(times) > 100 and ended:
+                    return
+
+        arrived, ended = [], []
+        thread = threading.Thread(target=stream)
+        thread.start()
+        until(lambda: len(times) > 200, 20, "a running stream")
+        arrived.append(time.perf_counter())
+        self.assertEqual(self.post("/v1/completions", completion("z" * 8000, 1, 1))[0], 200)
+        ended.append(time.perf_counter())
+        thread.join()
+        before = sorted(b - a for a, b in zip(times, times[1:]) if b < arrived[0])
+        during = sorted(b - a for a, b in zip(times, times[1:]) if arrived[0] < a < ended[0])
+        self.assertGreater(len(during), 20)
+        self.assertLess(during[len(during) * 3 // 4], 10 * before[len(before) // 2] + 0.01)
+
+
+class Drain(unittest.TestCase):
+    def test_what_runs_is_finished(self):
+        server = Server("--parallel", "2")
+        try:
+            results = []
+            ask = {**completion("The cat", 400, 1), "ignore_eos": True}
+            thread = threading.Thread(target=lambda: results.append(server.post("/v1/completions", ask)))
+            thread.start()
+            until(lambda: server.metric("tern_requests_processing") == 1)
+            self.assertEqual(server.stop(), 0)
+            thread.join()
+            self.assertEqual(results[0][0], 200)
+            self.assertEqual(results[0][2]["usage"]["completion_tokens"], 400)
+        finally:
+            server.stop()
+
+
+if __name__ == "__main__":
+    unittest.main()
