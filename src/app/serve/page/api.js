@@ -26,7 +26,7 @@ async function refusalOf(response) {
 }
 
 async function ask(path, options = {}) {
-  const headers = { ...(options.body && { "content-type": "application/json" }), ...(key.get() && { authorization: `Bearer ${key.get()}` }) };
+  const headers = { ...(options.body && { "content-type": "application/json" }), ...(key && { authorization: `Bearer ${key}` }) };
   let response;
   try {
     response = await fetch(path, { ...options, headers, cache: "no-store" });

@@ -37,17 +37,6 @@ function copyOldWay(text, source) {
   return done;
 }
 
-/* A question in a dialog. Gives the text of its field (or true without one), null if it was cancelled. */
-function askPerson(words, yes, text) {
-  const dialog = at("question"), input = text === undefined ? null : element("input", { "aria-label": words, dir: "auto" });
-  if (input) input.value = text;
-  const row = element("div", { class: "row" }, element("button", { value: "yes" }, yes), element("button", { value: "", formnovalidate: true }, "Cancel"));
-  dialog.replaceChildren(element("form", { method: "dialog" }, element("p", {}, words), input, row));
-  dialog.returnValue = "";
-  dialog.showModal();
-  return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue ? (input?.value ?? true) : null), { once: true }));
-}
-
 /* ---- what is shown ---- */
 
 function keep(c) {
@@ -80,7 +69,7 @@ function showList() {
   const item = (c) => element("li", { class: c === current ? "current" : null },
     button(titleOf(c), () => open(c), { class: "title", dir: "auto", "aria-current": c === current ? "true" : null }),
     button("Rename", () => rename(c), { "aria-label": `Rename: ${titleOf(c)}` }),
-    button("Delete", () => remove(c), { "aria-label": `Delete: ${titleOf(c)}` })); // prettier-ignore
+    button("Delete", () => remove(c), { "aria-label": `Delete: ${titleOf(c)}` }));
   at("list").replaceChildren(...conversations.map(item));
   document.title = `${titleOf(current)} (tern)`;
 }
@@ -96,8 +85,8 @@ function open(c) {
   prompt.focus();
 }
 
-async function rename(c) {
-  const title = await askPerson("Name of the conversation", "Rename", titleOf(c));
+function rename(c) {
+  const title = window.prompt("Name of the conversation", titleOf(c));
   if (title === null) return;
   c.title = title.trim();
   keep(c);
@@ -105,7 +94,7 @@ async function rename(c) {
 }
 
 async function remove(c) {
-  if (!(await askPerson(`Delete "${titleOf(c)}"? This cannot be undone.`, "Delete"))) return;
+  if (!confirm(`Delete "${titleOf(c)}"? This cannot be undone.`)) return;
   if (run?.conversation === c) await stop();
   forgetConversation(c);
   conversations.splice(conversations.indexOf(c), 1);
@@ -135,12 +124,12 @@ function showSide(shown) {
 
 function requestFor(c, message) {
   const turn = (m) => ({ role: m.role, content: m.text, ...(m.thought && { reasoning_content: m.thought }) });
-  const messages = pathTo(c, message.parent).map(turn);
+  const messages = pathTo(c, message.parent).filter((m) => m.text || m.thought).map(turn);
   if (c.system.trim()) messages.unshift({ role: "system", content: c.system });
   const ids = message.tokens?.map((token) => token.id);
   if (!ids?.length && message.text) messages.push(turn(message));
   return { model: server.model_alias || "tern", messages, stream: true, stream_options: { include_usage: true }, logprobs: true, return_tokens: true,
-    top_logprobs: 6, ...parameters(), ...(ids?.length && { answer_tokens: ids }) }; // prettier-ignore
+    top_logprobs: 6, ...parameters(), ...(ids?.length && { answer_tokens: ids }) };
 }
 
 /* A new answer to a message, as a branch of its own; `begun`: what it has already */
@@ -153,7 +142,7 @@ async function goOn(message) {
   await stop();
   const mine = (run = { conversation: current, message, abort: new AbortController(), begun: performance.now(), tokens: 0, next: 0 });
   Object.assign(message, { error: undefined, ended: undefined, stats: undefined });
-  showRunning();
+  at("send").textContent = "Stop";
   show();
   views.get(message.id).restart();
   log.scrollTop = log.scrollHeight;
@@ -239,7 +228,7 @@ function finish(mine) {
   const view = views.get(mine.message.id);
   if (view?.message === mine.message) view.finish();
   keep(mine.conversation);
-  showRunning();
+  at("send").textContent = "Send";
   showList();
 }
 
@@ -248,10 +237,6 @@ async function stop() {
   run.abort.abort();
   await run.over;
   return true;
-}
-
-function showRunning() {
-  at("send").textContent = run ? "Stop" : "Send";
 }
 
 /* ---- what people do ---- */
@@ -310,8 +295,7 @@ function promptKey(event) {
 }
 
 function escapeKey(event) {
-  if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
-  if (hideCard()) return;
+  if (event.key !== "Escape" || settings.open || hideCard()) return;
   if (document.body.classList.contains("side")) {
     showSide(false);
     at("menu").focus();

@@ -18,7 +18,7 @@ class MessageView {
     this.foot = element("footer", {});
     const who = message.role === "user" ? "You" : "Answer";
     this.element = element("article", { class: `message ${message.role}`, "data-id": message.id, "aria-label": who },
-      element("header", {}, element("h2", {}, who), this.place), this.body, this.foot); // prettier-ignore
+      element("header", {}, element("h2", {}, who), this.place), this.body, this.foot);
     this.draw();
   }
 
@@ -116,7 +116,7 @@ class MessageView {
     };
     return [...common, button("Regenerate", () => generate(message.parent)),
       message.text && !message.ended ? button("Go on", () => goOn(message)) : "",
-      message.tokens?.length ? button("Tokens", list, { "aria-pressed": String(!!this.listed) }) : ""].filter(Boolean); // prettier-ignore
+      message.tokens?.length ? button("Tokens", list, { "aria-pressed": String(!!this.listed) }) : ""].filter(Boolean);
   }
 
   edit() {

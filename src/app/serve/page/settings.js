@@ -35,14 +35,14 @@ function buildSettings() {
     field("key", "Key of the server", "Kept until this tab is closed", element("input", { type: "password", autocomplete: "off" })),
   );
   for (const [name, value] of Object.entries(stored("tern.settings", {}))) if (form.elements[name] && name !== "key") form.elements[name].value = value;
-  form.elements.key.value = key.get();
+  form.elements.key.value = key;
   form.addEventListener("input", keepSettings);
 }
 
 function keepSettings() {
   const { key: secret, system, ...others } = Object.fromEntries(new FormData(form));
   store("tern.settings", others);
-  key.set(secret);
+  setKey(secret);
   current.system = system;
   form.elements.schema.setCustomValidity(schemaFault());
 }

@@ -50,21 +50,17 @@ function forgetConversation(c) {
   } catch {}
 }
 
-const key = {
-  get() {
-    try {
-      return sessionStorage.getItem("tern.key") || "";
-    } catch {
-      return this.value || "";
-    }
-  },
-  set(value) {
-    this.value = value;
-    try {
-      sessionStorage.setItem("tern.key", value);
-    } catch {}
-  },
-};
+let key = "";
+try {
+  key = sessionStorage.getItem("tern.key") || "";
+} catch {} /* storage is off */
+
+function setKey(value) {
+  key = value;
+  try {
+    sessionStorage.setItem("tern.key", value);
+  } catch {}
+}
 
 function saveFile(name, value) {
   const url = URL.createObjectURL(new Blob([JSON.stringify(value)], { type: "application/json" }));
