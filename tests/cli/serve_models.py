@@ -1,7 +1,8 @@
 """A model that thinks and calls tools, for tests of `serve`: random weights, all bytes and Qwen3's chat template. What it says means
-nothing. Its texts end by themselves, because one of some 300 tokens ends them and another ends a thought."""
+nothing. Its texts end by themselves: of some 270 tokens one ends them, and another ends a thought."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,12 +14,16 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from tern.convert.chat import chat, learn  # noqa: E402
 from tern.convert.tokenizers import section, tokenizer, tokenizer_json  # noqa: E402
-from tern.testing import toyfile  # noqa: E402
-from tern.weights import tiles  # noqa: E402
+from tern.testing import toy, toyfile  # noqa: E402
+from tern.weights import keys, tiles, writer  # noqa: E402
 
 TEMPLATES = ROOT / "tests/convert/chat_templates"
 SPECIAL = ("<s>", "</s>", "<unk>", "<|im_start|>", "<|im_end|>")
 WORDS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+THINK, THINK_END = len(SPECIAL), len(SPECIAL) + 1  # their ids
+# Where Qwen3's template lets the model open a thought, this one opens it.
+OPENS = (r"{{- '<think>\n\n</think>\n\n' }}", r"{{- '<think>\n\n</think>\n\n' }}{%- else %}{{- '<think>\n' }}")
+EVEN = 0.2  # scale of the final norm: no token is much more probable than others
 
 
 def byte_tokenizer() -> tokenizer.Tokenizer:
@@ -36,15 +41,40 @@ def byte_tokenizer() -> tokenizer.Tokenizer:
 
 def write_thinker(path: Path, template: str = "qwen3", max_seq: int = 32768) -> Path:
     t = byte_tokenizer()
-    source = (TEMPLATES / f"{template}.jinja").read_text()
+    source = (TEMPLATES / f"{template}.jinja").read_text().replace(*OPENS)
     learned = learn.learn(template, source, {"bos_token": "<s>", "eos_token": "</s>"}, t)
     config = {
         "n_layers": 2, "dim": 64, "vocab": len(t.tokens), "max_seq": max_seq, "norm_eps": 1e-5, "head_tied": 1, "n_heads": 4,
         "n_kv_heads": 2, "head_dim": 16, "hidden": 160, "window": [0, 0], "attn_bias": 0, "ffn_bias": 0,
     }  # fmt: skip
+
+    def entry(name: str, shape: tuple[int, ...]) -> writer.Tensor:
+        rows, k = shape if len(shape) == 2 else (shape[0], 1)
+        x = toy.values(name, shape, 5).reshape(rows, k)
+        if name == "final_norm":
+            x = x * x.dtype.type(EVEN)
+        pieces = [tiles.tile(tiles.F32, toyfile.encode(tiles.F32, x))]
+        return writer.Tensor(name, tiles.F32, rows, k, lambda: iter(pieces))
+
+    sections = {
+        "config": keys.pack(toyfile.config_keys(config)),
+        "tokenizer": section.section(t),
+        "chat": chat.section(learned),
+        "provenance": keys.pack({"name": "thinker"}),
+        "seal": writer.blank_seal(),
+    }
     with open(path, "w+b") as f:
-        toyfile.write(f, config, 5, tiles.F32, more={"tokenizer": section.section(t), "chat": chat.section(learned)})
+        writer.write(f, sections, [entry(*item) for item in toy.shapes(config).items()])
     return path
+
+
+def thinker() -> str:
+    """The path of such a model. Learning the template takes 6 s, so the file stays in the folder of the build."""
+    path = Path(os.environ.get("BUILD", "build")) / "test-models" / "thinker.bin"
+    if not path.exists() or path.stat().st_mtime < Path(__file__).stat().st_mtime:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_thinker(path.with_suffix(f".{os.getpid()}")).replace(path)
+    return str(path)
 
 
 if __name__ == "__main__":

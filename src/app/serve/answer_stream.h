@@ -27,7 +27,7 @@ struct answer_stream_params {
     size_t first_call; /* dialog_n_calls */
     bool plain;        /* no chat: all is text */
     bool ignore_end;   /* as in the job */
-    char *const *stop; /* [n_stop] the client's stop strings; they outlive the stream */
+    const char *const *stop; /* [n_stop] the client's stop strings; they outlive the stream */
     size_t n_stop;
 };
 

@@ -29,6 +29,7 @@ void handle_props(struct server *s, struct exchange *x);
 
 /* responses.c */
 void handle_responses(struct server *s, struct exchange *x);
+void handle_input_tokens(struct server *s, struct exchange *x);
 
 /* messages.c */
 void handle_messages(struct server *s, struct exchange *x);

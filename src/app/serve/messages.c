@@ -28,8 +28,7 @@ void handle_count_tokens(struct server *s, struct exchange *x)
     struct fault f = {0};
     struct messages_request r;
     if (messages_request_read(&r, s, x, true, &f) && turn_prepare(&r.turn, s, &f)) {
-        if (r.turn.ignored[0])
-            exchange_add_header(x, "x-tern-ignored", r.turn.ignored);
+        answers_ignored(x, r.turn.ignored);
         exchange_reply_json(x, 200,
                             json_pack("{s:I}", "input_tokens", (json_int_t)r.turn.prompt.n));
     } else {

@@ -17,6 +17,7 @@ enum block { NO_BLOCK, TEXT_BLOCK, THINKING };
 
 struct messages_answer {
     json_t *model, *stops; /* of the request */
+    const char **stop;     /* of stops; owned */
     json_t *content;       /* the blocks that are over */
     bool stream, hidden;
     bool broken; /* the stream ended before its time */
@@ -33,10 +34,12 @@ struct messages_answer *messages_answer_open(struct messages_request *r)
         return NULL;
     *a = (struct messages_answer){.model = json_incref(r->model),
                                   .stops = json_incref(r->stops),
+                                  .stop = r->stop,
                                   .content = json_array(),
                                   .stream = r->stream,
                                   .hidden = r->hidden,
                                   .n_prompt = r->turn.prompt.n};
+    r->stop = NULL;
     answer_id(a->id, "msg_");
     if (a->content)
         return a;
@@ -50,6 +53,7 @@ void messages_answer_close(struct messages_answer *a)
         return;
     json_decref(a->model);
     json_decref(a->stops);
+    free(a->stop);
     json_decref(a->content);
     growing_text_close(&a->text);
     free(a);
@@ -90,22 +94,13 @@ static json_t *end_json(const char *reason, const char *stop)
                      "stop_details", "container");
 }
 
-static bool has(const json_t *texts, const char *text)
-{
-    size_t i;
-    json_t *own;
-    json_array_foreach(texts, i,
-                       own) if (text && !strcmp(json_string_value(own), text)) return true;
-    return false;
-}
-
-static json_t *end_of(const struct messages_answer *a, const struct answer_part *p)
+static json_t *end_of(const struct answer_part *p)
 {
     if (p->reason == TERN_STOP_LENGTH)
         return end_json("max_tokens", NULL);
     if (p->reason == TERN_STOP_CONTEXT)
         return end_json("model_context_window_exceeded", NULL);
-    if (p->reason == TERN_STOP_STRING && has(a->stops, p->stop))
+    if (p->stop)
         return end_json("stop_sequence", p->stop);
     return end_json(p->called ? "tool_use" : "end_turn", NULL);
 }
@@ -268,7 +263,7 @@ static void finish(struct messages_answer *a, struct exchange *x, const struct a
     if (!json_array_size(a->content) && a->open == NO_BLOCK)
         open_block(a, x, TEXT_BLOCK); /* an empty answer has a text */
     close_block(a, x);
-    json_t *end = end_of(a, p);
+    json_t *end = end_of(p);
     if (!a->stream) {
         json_t *message = message_json(a, end, p->end);
         if (message && p->end->receipt)

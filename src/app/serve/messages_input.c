@@ -11,7 +11,7 @@
 
 enum speaker { USER, ASSISTANT, SYSTEM };
 
-struct input {
+struct messages_reader {
     struct turn *turn;
     struct fault *fault;
     bool begun; /* something was said that is no system text */
@@ -30,7 +30,7 @@ static void add(struct growing_text *t, const char *text, size_t n)
 }
 
 /* What the assistant thought and wrote so far */
-static void end_text(struct input *in)
+static void end_text(struct messages_reader *in)
 {
     if (in->thought.n || in->text.n)
         dialog_assistant(in->turn->dialog, in->text.p, in->text.n, in->thought.p, in->thought.n);
@@ -39,7 +39,7 @@ static void end_text(struct input *in)
 
 /* A text of the message's speaker. A system text behind the first message stays where it is: what precedes
  * it is found again. */
-static void say(struct input *in, const char *text, size_t n)
+static void say(struct messages_reader *in, const char *text, size_t n)
 {
     struct dialog *d = in->turn->dialog;
     if (in->speaker == ASSISTANT)
@@ -52,7 +52,8 @@ static void say(struct input *in, const char *text, size_t n)
 
 /* ---- blocks within blocks: results, documents ------------------------------------------------ */
 
-static bool add_inner(struct input *in, json_t *block, const char *place, struct growing_text *t)
+static bool add_inner(struct messages_reader *in, json_t *block, const char *place,
+                      struct growing_text *t)
 {
     static const char left_out[] = "[left out: this model reads text only]";
     struct fields f;
@@ -75,7 +76,7 @@ static bool add_inner(struct input *in, json_t *block, const char *place, struct
 
 /* The text of field `content`: a string, or an array of blocks. What is no text there is left out, and not
  * refused: the client will send it again in each request to come. */
-static bool add_content(struct input *in, struct fields *f, struct growing_text *t)
+static bool add_content(struct messages_reader *in, struct fields *f, struct growing_text *t)
 {
     json_t *content = fields_any(f, "content"), *block;
     size_t i;
@@ -99,7 +100,7 @@ static bool add_content(struct input *in, struct fields *f, struct growing_text 
 
 /* ---- blocks of a message --------------------------------------------------------------------- */
 
-static bool read_text(struct input *in, struct fields *f)
+static bool read_text(struct messages_reader *in, struct fields *f)
 {
     const char *text = NULL;
     size_t n = 0;
@@ -111,7 +112,7 @@ static bool read_text(struct input *in, struct fields *f)
 }
 
 /* The thought, or what the client carried of it */
-static bool read_thinking(struct input *in, struct fields *f)
+static bool read_thinking(struct messages_reader *in, struct fields *f)
 {
     const char *thought = NULL, *signature = NULL;
     size_t n = 0, carried = 0;
@@ -128,7 +129,7 @@ static bool read_thinking(struct input *in, struct fields *f)
     return true;
 }
 
-static bool read_tool_use(struct input *in, struct fields *f)
+static bool read_tool_use(struct messages_reader *in, struct fields *f)
 {
     const char *id = NULL, *name = NULL;
     fields_ignore(f, "type cache_control caller toolset_name");
@@ -142,7 +143,7 @@ static bool read_tool_use(struct input *in, struct fields *f)
     return true;
 }
 
-static bool read_tool_result(struct input *in, struct fields *f)
+static bool read_tool_result(struct messages_reader *in, struct fields *f)
 {
     const char *id = NULL;
     struct growing_text t = {0};
@@ -155,7 +156,7 @@ static bool read_tool_result(struct input *in, struct fields *f)
 }
 
 /* A text within: a result of a search, a system text of a later time */
-static bool read_inner(struct input *in, struct fields *f)
+static bool read_inner(struct messages_reader *in, struct fields *f)
 {
     struct growing_text t = {0};
     fields_ignore(f, "type cache_control citations source title");
@@ -167,14 +168,14 @@ static bool read_inner(struct input *in, struct fields *f)
 }
 
 /* Thoughts of another server that nobody can read */
-static bool skip(struct input *in, struct fields *f)
+static bool skip(struct messages_reader *in, struct fields *f)
 {
     (void)in;
     fields_ignore(f, "type data");
     return true;
 }
 
-static bool refuse_media(struct input *in, struct fields *f)
+static bool refuse_media(struct messages_reader *in, struct fields *f)
 {
     const char *type = json_string_value(fields_any(f, "type"));
     (void)in;
@@ -184,7 +185,7 @@ static bool refuse_media(struct input *in, struct fields *f)
 
 static const struct {
     const char *type;
-    bool (*read)(struct input *in, struct fields *f);
+    bool (*read)(struct messages_reader *in, struct fields *f);
 } kinds[] = {
     {"text", read_text},
     {"tool_use", read_tool_use},
@@ -197,7 +198,7 @@ static const struct {
     {"document", refuse_media},
 };
 
-static bool read_block(struct input *in, json_t *block, const char *place)
+static bool read_block(struct messages_reader *in, json_t *block, const char *place)
 {
     struct fields f;
     const char *type = NULL;
@@ -215,8 +216,8 @@ static bool read_block(struct input *in, json_t *block, const char *place)
 }
 
 /* Field `name` of f, a string or an array of blocks, as said by in->speaker. */
-static bool read_content(struct input *in, struct fields *f, const char *name, json_t *content,
-                         size_t first)
+static bool read_content(struct messages_reader *in, struct fields *f, const char *name,
+                         json_t *content, size_t first)
 {
     json_t *block;
     size_t i;
@@ -247,7 +248,7 @@ static bool is_volatile(const json_t *block)
     return text && !strncmp(text, begin, strlen(begin));
 }
 
-static bool read_system(struct input *in, struct fields *f)
+static bool read_system(struct messages_reader *in, struct fields *f)
 {
     json_t *system = fields_any(f, "system");
     bool first = is_volatile(json_array_get(system, 0));
@@ -257,7 +258,7 @@ static bool read_system(struct input *in, struct fields *f)
     return !system || read_content(in, f, "system", system, first);
 }
 
-static bool read_message(struct input *in, json_t *message, size_t i)
+static bool read_message(struct messages_reader *in, json_t *message, size_t i)
 {
     struct fields f;
     char place[32];
@@ -277,7 +278,7 @@ static bool read_message(struct input *in, json_t *message, size_t i)
 
 bool messages_input_read(struct turn *t, const struct server *s, struct fields *f)
 {
-    struct input in = {.turn = t, .fault = f->fault};
+    struct messages_reader in = {.turn = t, .fault = f->fault};
     json_t *messages = NULL, *message;
     size_t i;
     if (!read_system(&in, f) || !fields_need(f, "messages") ||

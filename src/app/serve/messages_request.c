@@ -4,6 +4,8 @@
 #include "app/serve/messages_input.h"
 #include "app/serve/messages_tools.h"
 
+#include <stdlib.h>
+
 /* Known fields that have no effect here */
 static const char without_effect[] =
     "metadata service_tier container context_management cache_control inference_geo speed "
@@ -57,13 +59,25 @@ static bool read_output_config(struct messages_request *r, const struct server *
     return ok;
 }
 
+/* The stop sequences, a text or an array of texts, to be told which one came */
+static bool list_stops(struct messages_request *r, json_t *stops)
+{
+    size_t n = json_is_array(stops) ? json_array_size(stops) : stops != NULL;
+    r->stops = json_incref(stops);
+    r->turn.stop = r->stop = calloc(n + 1, sizeof *r->stop);
+    for (size_t i = 0; i < n && r->stop; i++)
+        r->stop[i] = json_string_value(json_is_array(stops) ? json_array_get(stops, i) : stops);
+    r->turn.n_stop = n;
+    return r->stop != NULL;
+}
+
 static bool read_generation(struct messages_request *r, const struct server *s, struct fields *f)
 {
     return fields_need(f, "max_tokens") &&
-           request_params_length(&r->turn.params, f, "max_tokens", 0) &&
+           fields_integer(f, "max_tokens", 0, INT32_MAX, &r->turn.params.n_predict) &&
            request_params_stop(&r->turn.params, f, "stop_sequences") &&
            request_params_chat_stop(&r->turn.params, s->model) &&
-           fields_bool(f, "stream", &r->stream);
+           list_stops(r, fields_any(f, "stop_sequences")) && fields_bool(f, "stream", &r->stream);
 }
 
 static bool read_body(struct messages_request *r, struct server *s, struct exchange *x, bool counts,
@@ -74,7 +88,6 @@ static bool read_body(struct messages_request *r, struct server *s, struct excha
     if (!fields_need(f, "model") || !fields_text(f, "model", &model, NULL))
         return false;
     r->model = json_incref(fields_any(f, "model"));
-    r->stops = json_incref(fields_any(f, "stop_sequences"));
     return request_params_read(&r->turn.params, s, x, f) && (counts || read_generation(r, s, f)) &&
            read_thinking(r, f) && read_output_config(r, s, f) &&
            messages_tools_read(&r->turn, s, f) && messages_input_read(&r->turn, s, f);
@@ -102,5 +115,6 @@ void messages_request_close(struct messages_request *r)
     turn_close(&r->turn);
     json_decref(r->model);
     json_decref(r->stops);
+    free(r->stop);
     *r = (struct messages_request){0};
 }

@@ -9,8 +9,9 @@
 
 struct messages_request {
     struct turn turn;
-    json_t *model; /* a string; owned */
-    json_t *stops; /* the client's stop sequences, an array; owned, or NULL */
+    json_t *model;     /* a string; owned */
+    json_t *stops;     /* the client's stop sequences; owned, or NULL */
+    const char **stop; /* [turn.n_stop] of these; owned */
     bool stream;
     bool hidden; /* thoughts are not shown; the client carries them in their signature */
 };

@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-struct tools {
+struct messages_tools {
     struct turn *turn;
     json_t *written; /* array, as chat templates take them */
     json_t *names;   /* object: of each tool whether it was written */
 };
 
 /* A tool with a schema, in OpenAI's form */
-static bool add_function(struct tools *t, struct fields *f)
+static bool add_function(struct messages_tools *t, struct fields *f)
 {
     const char *name = NULL, *description = NULL;
     json_t *schema = NULL;
@@ -31,7 +31,7 @@ static bool add_function(struct tools *t, struct fields *f)
         t->written, json_pack("{s:s, s:o}", "type", "function", "function", function));
 }
 
-static bool add_tool(struct tools *t, json_t *tool, size_t i, struct fault *fault)
+static bool add_tool(struct messages_tools *t, json_t *tool, size_t i, struct fault *fault)
 {
     struct fields f;
     char place[32];
@@ -50,7 +50,7 @@ static bool add_tool(struct tools *t, json_t *tool, size_t i, struct fault *faul
 }
 
 /* {"type": "tool", "name": "..."} */
-static bool choose_tool(struct tools *t, struct fields *in)
+static bool choose_tool(struct messages_tools *t, struct fields *in)
 {
     const char *name = NULL;
     if (!fields_need(in, "name") || !fields_text(in, "name", &name, NULL))
@@ -67,7 +67,7 @@ static bool choose_tool(struct tools *t, struct fields *in)
     return t->turn->choice != NULL;
 }
 
-static bool read_choice(struct tools *t, struct fields *f)
+static bool read_choice(struct messages_tools *t, struct fields *f)
 {
     enum { AUTO, ANY, NONE, TOOL };
     static const char *const words[] = {"auto", "required", "none"};
@@ -86,7 +86,7 @@ static bool read_choice(struct tools *t, struct fields *f)
     return ok;
 }
 
-static bool read_all(struct tools *t, const struct server *s, struct fields *f)
+static bool read_all(struct messages_tools *t, const struct server *s, struct fields *f)
 {
     json_t *list = NULL, *tool;
     size_t i;
@@ -98,7 +98,7 @@ static bool read_all(struct tools *t, const struct server *s, struct fields *f)
 
 bool messages_tools_read(struct turn *turn, const struct server *s, struct fields *f)
 {
-    struct tools t = {.turn = turn, .written = json_array(), .names = json_object()};
+    struct messages_tools t = {.turn = turn, .written = json_array(), .names = json_object()};
     bool ok = t.written && t.names && read_all(&t, s, f);
     if (ok && json_array_size(t.written))
         dialog_tools(turn->dialog, t.written);

@@ -15,6 +15,7 @@ void responses_answer_close(struct responses_answer *a);
 /* Begins a stream: response.created, response.in_progress. Nothing, for one that is no stream. */
 void responses_answer_begin(struct responses_answer *a, struct exchange *x);
 
-extern const struct answers_writer responses_answer_writer; /* its arg is a struct responses_answer */
+extern const struct answers_writer
+    responses_answer_writer; /* its arg is a struct responses_answer */
 
 #endif

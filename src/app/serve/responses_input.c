@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct input {
+struct responses_reader {
     struct turn *turn;
     struct fault *fault;
     struct growing_text thought; /* of the answer whose text or call comes next */
@@ -40,7 +40,7 @@ static bool is_media(const char *type)
 
 /* Appends the text of a part. An image or a file is refused in what a person says. In the result of a tool
  * it is left out, for the client will send that result again in each request to come. */
-static bool add_part(struct input *in, json_t *part, const char *place, bool result,
+static bool add_part(struct responses_reader *in, json_t *part, const char *place, bool result,
                      struct growing_text *t)
 {
     struct fields f;
@@ -66,8 +66,8 @@ static bool add_part(struct input *in, json_t *part, const char *place, bool res
 }
 
 /* Appends the text of field `name`: a string, or an array of parts. */
-static bool add_content(struct input *in, struct fields *f, const char *name, bool result,
-                        struct growing_text *t)
+static bool add_content(struct responses_reader *in, struct fields *f, const char *name,
+                        bool result, struct growing_text *t)
 {
     json_t *content = fields_any(f, name);
     if (!content)
@@ -93,14 +93,14 @@ static bool add_content(struct input *in, struct fields *f, const char *name, bo
 /* ---- items ---------------------------------------------------------------------------------- */
 
 /* A thought that no text follows: a call does, or the answer was cut off while it thought. */
-static void end_thought(struct input *in)
+static void end_thought(struct responses_reader *in)
 {
     if (in->thought.n)
         dialog_assistant(in->turn->dialog, "", 0, in->thought.p, in->thought.n);
     in->thought.n = 0;
 }
 
-static bool read_message(struct input *in, struct fields *f)
+static bool read_message(struct responses_reader *in, struct fields *f)
 {
     enum { USER, ASSISTANT, SYSTEM, DEVELOPER };
     struct dialog *d = in->turn->dialog;
@@ -135,7 +135,7 @@ static char *text_of(const json_t *value, size_t *n)
     return text;
 }
 
-static bool read_call(struct input *in, struct fields *f)
+static bool read_call(struct responses_reader *in, struct fields *f)
 {
     const char *id = NULL, *name = NULL;
     size_t n = 0;
@@ -152,7 +152,7 @@ static bool read_call(struct input *in, struct fields *f)
 
 /* A call of a tool whose type makes its arguments: {"input": "..."} of a custom one, {"command": [...]} of a
  * shell. */
-static bool read_special_call(struct input *in, struct fields *f, const char *own_name,
+static bool read_special_call(struct responses_reader *in, struct fields *f, const char *own_name,
                               const char *field)
 {
     const char *id = NULL, *name = own_name;
@@ -171,27 +171,27 @@ static bool read_special_call(struct input *in, struct fields *f, const char *ow
     return true;
 }
 
-static bool read_custom_call(struct input *in, struct fields *f)
+static bool read_custom_call(struct responses_reader *in, struct fields *f)
 {
     return read_special_call(in, f, NULL, "input");
 }
 
-static bool read_local_shell_call(struct input *in, struct fields *f)
+static bool read_local_shell_call(struct responses_reader *in, struct fields *f)
 {
     return read_special_call(in, f, "local_shell", "action");
 }
 
-static bool read_shell_call(struct input *in, struct fields *f)
+static bool read_shell_call(struct responses_reader *in, struct fields *f)
 {
     return read_special_call(in, f, "shell", "action");
 }
 
-static bool read_patch_call(struct input *in, struct fields *f)
+static bool read_patch_call(struct responses_reader *in, struct fields *f)
 {
     return read_special_call(in, f, "apply_patch", "operation");
 }
 
-static bool read_result(struct input *in, struct fields *f)
+static bool read_result(struct responses_reader *in, struct fields *f)
 {
     const char *id = NULL, *name = NULL;
     struct growing_text t = {0};
@@ -217,7 +217,7 @@ static bool read_result(struct input *in, struct fields *f)
 }
 
 /* The thought itself, or what a client carried of it, or its summary */
-static bool read_reasoning(struct input *in, struct fields *f)
+static bool read_reasoning(struct responses_reader *in, struct fields *f)
 {
     const char *carried = NULL;
     size_t n = 0;
@@ -236,7 +236,7 @@ static bool read_reasoning(struct input *in, struct fields *f)
     return ok;
 }
 
-static bool refuse_reference(struct input *in, struct fields *f)
+static bool refuse_reference(struct responses_reader *in, struct fields *f)
 {
     (void)in;
     return fields_fault(f, "type", "unsupported_item",
@@ -245,7 +245,7 @@ static bool refuse_reference(struct input *in, struct fields *f)
 
 static const struct {
     const char *type;
-    bool (*read)(struct input *in, struct fields *f);
+    bool (*read)(struct responses_reader *in, struct fields *f);
 } kinds[] = {
     {"message", read_message},
     {"function_call", read_call},
@@ -262,7 +262,7 @@ static const struct {
     {"item_reference", refuse_reference},
 };
 
-static bool read_item(struct input *in, json_t *item, size_t i)
+static bool read_item(struct responses_reader *in, json_t *item, size_t i)
 {
     struct fields f;
     char place[32];
@@ -285,7 +285,7 @@ static bool read_item(struct input *in, json_t *item, size_t i)
 
 bool responses_input_read(struct turn *t, json_t *input, struct fault *f)
 {
-    struct input in = {.turn = t, .fault = f};
+    struct responses_reader in = {.turn = t, .fault = f};
     if (json_is_string(input)) {
         dialog_user(t->dialog, json_string_value(input), json_string_length(input));
         return true;

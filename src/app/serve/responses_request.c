@@ -1,6 +1,7 @@
 /* Requests to /v1/responses: see responses_request.h. */
 #include "app/serve/responses_request.h"
 
+#include "app/cli/number.h"
 #include "app/serve/responses_input.h"
 #include "app/serve/responses_tools.h"
 #include "app/serve/serve_options.h"
@@ -125,8 +126,10 @@ static bool read_text(struct responses_request *r, const struct server *s, struc
 static json_t *real(float value)
 {
     char text[32];
-    (void)snprintf(text, sizeof text, "%.6g", (double)value);
-    return json_real(strtod(text, NULL));
+    double short_value = (double)value;
+    (void)snprintf(text, sizeof text, "%.6g", short_value);
+    (void)number_real(text, &short_value);
+    return json_real(short_value);
 }
 
 /* What the response repeats of options, and what it says of those without effect */
@@ -179,11 +182,24 @@ static bool read_conversation(struct responses_request *r, const struct server *
     return responses_input_read(&r->turn, input, f->fault);
 }
 
+static bool read_body(struct responses_request *r, struct server *s, struct exchange *x,
+                      struct fields *f)
+{
+    const char *model = NULL;
+    fields_ignore(f, without_effect);
+    return request_params_read(&r->turn.params, s, x, f) && fields_need(f, "model") &&
+           fields_text(f, "model", &model, NULL) && refuse_what_needs_a_store(f) &&
+           fields_integer(f, "max_output_tokens", 1, INT32_MAX, &r->turn.params.n_predict) &&
+           request_params_chat_stop(&r->turn.params, s->model) &&
+           fields_bool(f, "stream", &r->stream) && read_include(r, f) && read_reasoning(r, f) &&
+           read_text(r, s, f) && read_truncation(r, f) && echo_options(r, f) &&
+           responses_tools_read(&r->turn, s, f, r->echo) && read_conversation(r, s, f);
+}
+
 bool responses_request_read(struct responses_request *r, struct server *s, struct exchange *x,
                             struct fault *fault)
 {
     struct fields f;
-    const char *model = NULL;
     *r = (struct responses_request){
         .echo = json_object(),
         .turn = {.dialog = dialog_open(),
@@ -192,20 +208,13 @@ bool responses_request_read(struct responses_request *r, struct server *s, struc
         fault_set(fault, 503, NULL, NULL, NULL, "the server is out of memory");
         return false;
     }
-    if (!fields_open(&f, exchange_json(x), "", fault))
-        return false;
-    fields_ignore(&f, without_effect);
-    if (!request_params_read(&r->turn.params, s, x, &f) || !fields_need(&f, "model") ||
-        !fields_text(&f, "model", &model, NULL) || !refuse_what_needs_a_store(&f) ||
-        !request_params_length(&r->turn.params, &f, "max_output_tokens", 1) ||
-        !request_params_chat_stop(&r->turn.params, s->model) ||
-        !fields_bool(&f, "stream", &r->stream) || !read_include(r, &f) || !read_reasoning(r, &f) ||
-        !read_text(r, s, &f) || !read_truncation(r, &f) || !echo_options(r, &f) ||
-        !responses_tools_read(&r->turn, s, &f, r->echo) || !read_conversation(r, s, &f))
-        return fault->status ||
-               (fault_set(fault, 503, NULL, NULL, NULL, "the server is out of memory"), false);
-    turn_unknown(&r->turn, &f);
-    return true;
+    if (fields_open(&f, exchange_json(x), "", fault) && read_body(r, s, x, &f)) {
+        turn_unknown(&r->turn, &f);
+        return true;
+    }
+    if (!fault->status)
+        fault_set(fault, 503, NULL, NULL, NULL, "the server is out of memory");
+    return false;
 }
 
 void responses_request_close(struct responses_request *r)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct tools {
+struct responses_tools {
     struct turn *turn;
     json_t *echo;    /* array, as the response repeats them */
     json_t *written; /* array, as chat templates take them */
@@ -19,7 +19,7 @@ static json_t *or_null(json_t *value)
 }
 
 /* A function into both lists. */
-static bool add_function(struct tools *t, struct fields *f)
+static bool add_function(struct responses_tools *t, struct fields *f)
 {
     const char *name = NULL, *description = NULL;
     json_t *parameters = NULL;
@@ -42,7 +42,7 @@ static bool add_function(struct tools *t, struct fields *f)
     return !json_array_append_new(t->echo, echo) && !json_array_append_new(t->written, written);
 }
 
-static bool add_tool(struct tools *t, json_t *tool, size_t i, struct fault *fault)
+static bool add_tool(struct responses_tools *t, json_t *tool, size_t i, struct fault *fault)
 {
     struct fields f;
     char place[32];
@@ -58,7 +58,7 @@ static bool add_tool(struct tools *t, json_t *tool, size_t i, struct fault *faul
 }
 
 /* The tool of this name as chat templates take it; NULL: there is none. */
-static json_t *find_written(const struct tools *t, const char *name)
+static json_t *find_written(const struct responses_tools *t, const char *name)
 {
     size_t i;
     json_t *tool;
@@ -72,7 +72,7 @@ static json_t *find_written(const struct tools *t, const char *name)
 }
 
 /* {"type": "function", "name": "..."}: this one must be called. */
-static bool choose_function(struct tools *t, struct fields *in)
+static bool choose_function(struct responses_tools *t, struct fields *in)
 {
     const char *name = NULL;
     if (!fields_need(in, "name") || !fields_text(in, "name", &name, NULL))
@@ -87,7 +87,7 @@ static bool choose_function(struct tools *t, struct fields *in)
 
 /* {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "..."}]}: the prompt keeps
  * all tools, but only these may be called. */
-static bool choose_allowed(struct tools *t, struct fields *in)
+static bool choose_allowed(struct responses_tools *t, struct fields *in)
 {
     json_t *list = NULL, *entry;
     size_t mode = 0, i;
@@ -110,7 +110,7 @@ static bool choose_allowed(struct tools *t, struct fields *in)
     return true;
 }
 
-static bool read_choice(struct tools *t, struct fields *f)
+static bool read_choice(struct responses_tools *t, struct fields *f)
 {
     static const char *const words[] = {"auto", "none", "required"};
     json_t *choice = fields_any(f, "tool_choice");
@@ -137,7 +137,7 @@ static bool read_choice(struct tools *t, struct fields *f)
     return t->choice != NULL;
 }
 
-static bool read_all(struct tools *t, const struct server *s, struct fields *f)
+static bool read_all(struct responses_tools *t, const struct server *s, struct fields *f)
 {
     json_t *list = NULL, *tool;
     size_t i;
@@ -149,7 +149,7 @@ static bool read_all(struct tools *t, const struct server *s, struct fields *f)
 
 bool responses_tools_read(struct turn *turn, const struct server *s, struct fields *f, json_t *echo)
 {
-    struct tools t = {.turn = turn, .echo = json_array(), .written = json_array()};
+    struct responses_tools t = {.turn = turn, .echo = json_array(), .written = json_array()};
     bool parallel = true;
     bool ok = t.echo && t.written && fields_bool(f, "parallel_tool_calls", &parallel) &&
               read_all(&t, s, f);

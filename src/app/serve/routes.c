@@ -19,6 +19,7 @@ static const struct route routes[] = {
     {"POST", "/detokenize", ROUTE_JSON, handle_detokenize},
     {"POST", "/apply-template", ROUTE_JSON, handle_apply_template},
     {"POST", "/v1/responses", ROUTE_JSON, handle_responses},
+    {"POST", "/v1/responses/input_tokens", ROUTE_JSON, handle_input_tokens},
     {"POST", "/v1/messages", ROUTE_JSON | ROUTE_ANTHROPIC, handle_messages},
     {"POST", "/v1/messages/count_tokens", ROUTE_JSON | ROUTE_ANTHROPIC, handle_count_tokens},
 };

@@ -116,6 +116,8 @@ static bool add_jobs(struct turn *t, struct answers *all, struct server *s, stru
                                      .n_said = t->prompt.n_said,
                                      .chat_flags = t->prompt.chat_flags,
                                      .first_call = dialog_n_calls(t->dialog),
+                                     .stop = t->stop,
+                                     .n_stop = t->n_stop,
                                      .ignore_end = t->params.ignore_end};
     bool ok = true;
     p.tools = dialog_tools_text(t->dialog, s->model, &p.n_tools);

@@ -22,7 +22,10 @@ struct turn { /* zeroed, then filled by who reads the request; turn_close frees 
         *callable; /* of the tools, those that may be called, in OpenAI's form; owned. NULL: all */
     unsigned chat_flags; /* TERN_CHAT_THINK, TERN_CHAT_NO_THINK or 0 */
     size_t n;            /* answers; 0: 1 */
-    bool prefill;        /* a last message of the assistant is the beginning of the answer */
+    /* Stop strings of params of which answer_part.stop shall tell; they outlive the answers */
+    const char *const *stop; /* [n_stop] */
+    size_t n_stop;
+    bool prefill; /* a last message of the assistant is the beginning of the answer */
     char ignored[FIELDS_TEXT_MAX]; /* fields and parts without effect, for the header and the log */
     /* turn_prepare */
     struct dialog_prompt prompt;
