@@ -1,6 +1,7 @@
 /* GET /v1/models, /v1/models/ID and /props: what is served. */
 #include <jansson.h>
 #include <string.h>
+#include <time.h>
 
 #include "app/serve/dialog_parts.h"
 #include "app/serve/exchange.h"
@@ -12,24 +13,37 @@ static json_t *text(const char *p)
     return dialog_json_text(p, strlen(p));
 }
 
+/* As both APIs describe a model: OpenAI's fields, then Anthropic's. */
 static json_t *model_object(const struct server *s, const char *id)
 {
+    char created[32];
+    time_t started = (time_t)s->started;
+    struct tm utc;
+    (void)strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&started, &utc));
     const struct tern_model_info *m = &s->info;
     json_t *meta =
         json_pack("{s:I, s:I, s:I, s:I, s:I, s:s}", "n_ctx", (json_int_t)s->plan.n_ctx,
                   "n_ctx_train", (json_int_t)m->max_seq, "n_vocab", (json_int_t)m->vocab, "n_embd",
                   (json_int_t)m->dim, "n_params", (json_int_t)m->n_params, "type", m->type_name);
     json_object_set_new(meta, "size", json_integer((json_int_t)m->file_bytes));
-    return json_pack("{s:o, s:s, s:I, s:s, s:I, s:o}", "id", text(id), "object", "model", "created",
-                     (json_int_t)s->started, "owned_by", "tern", "max_model_len",
-                     (json_int_t)s->plan.n_ctx, "meta", meta);
+    json_t *model = json_pack("{s:o, s:s, s:I, s:s, s:I, s:o}", "id", text(id), "object", "model",
+                              "created", (json_int_t)s->started, "owned_by", "tern",
+                              "max_model_len", (json_int_t)s->plan.n_ctx, "meta", meta);
+    json_t *more =
+        json_pack("{s:s, s:o, s:s, s:I, s:I, s:s, s:n}", "type", "model", "display_name", text(id),
+                  "created_at", created, "max_input_tokens", (json_int_t)s->plan.n_ctx,
+                  "max_tokens", (json_int_t)s->plan.n_ctx, "lifecycle", "active", "capabilities");
+    json_object_update(model, more);
+    json_decref(more);
+    return model;
 }
 
 void handle_models(struct server *s, struct exchange *x)
 {
-    exchange_reply_json(
-        x, 200,
-        json_pack("{s:s, s:[o]}", "object", "list", "data", model_object(s, s->model_name)));
+    exchange_reply_json(x, 200,
+                        json_pack("{s:s, s:[o], s:b, s:o, s:o}", "object", "list", "data",
+                                  model_object(s, s->model_name), "has_more", 0, "first_id",
+                                  text(s->model_name), "last_id", text(s->model_name)));
 }
 
 /* Any name is served, as in requests. */
