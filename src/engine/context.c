@@ -61,10 +61,10 @@ static enum tern_status open_parts(struct tern_context *c, struct tern_model *m,
                                    struct tern_error *e)
 {
     const struct tern_memory *plan = &c->memory;
-    struct cache_size size = memory_plan_cache(plan);
+    struct cache_request request = memory_plan_cache(plan);
     enum tern_status s;
     if ((s = memory_plan_check(m->model, plan, e)) ||
-        (s = cache_open(&c->cache, m->model, &size, e)) ||
+        (s = cache_open(&c->cache, m->model, &request, e)) ||
         (s = prefix_open(&c->prefixes, &c->cache, e)) ||
         (s = state_open(&c->forward, m->model, &m->kernels, m->pool, &c->cache, plan->n_batch,
                         plan->n_logits, e)))

@@ -8,18 +8,18 @@
 
 enum { DEFAULT_BATCH = 512, MAX_BATCH = 1 << 16, MAX_SEQS = 4096, MAX_CTX = 1 << 24 };
 
-struct cache_size memory_plan_cache(const struct tern_memory *p)
+struct cache_request memory_plan_cache(const struct tern_memory *p)
 {
-    return (struct cache_size){p->cache_type, p->n_ctx, p->n_batch, p->n_seqs, p->prefix};
+    return (struct cache_request){p->cache_type, p->n_ctx, p->n_batch, p->n_seqs, p->prefix};
 }
 
 /* Fills cache and batch; *sum is both, or UINT64_MAX when that does not fit. */
 static enum tern_status measure(const struct tern_model *m, struct tern_memory *p, uint64_t *sum,
                                 struct tern_error *e)
 {
-    struct cache_size size = memory_plan_cache(p);
+    struct cache_request request = memory_plan_cache(p);
     struct cache_memory taken = {0};
-    enum tern_status s = cache_bytes(m->model, &size, &taken, e);
+    enum tern_status s = cache_bytes(m->model, &request, &taken, e);
     p->cache = taken.bytes, p->states = taken.states, p->prefix = taken.prefix;
     p->n_snapshots = (uint32_t)taken.n_snapshots;
     p->batch = state_bytes(m->model, p->n_ctx, p->n_batch, p->n_logits, pool_threads(m->pool));

@@ -3,13 +3,13 @@
 #define ENGINE_MEMORY_PLAN_H
 
 #include "engine/model_handle.h"
-#include "model/cache_size.h"
+#include "model/cache_request.h"
 
 /* TERN_USAGE unless a context of these sizes may exist, whatever memory there is. */
 enum tern_status memory_plan_check(const struct model *m, const struct tern_memory *plan,
                                    struct tern_error *e);
 
 /* What the plan asks of the cache */
-struct cache_size memory_plan_cache(const struct tern_memory *plan);
+struct cache_request memory_plan_cache(const struct tern_memory *plan);
 
 #endif

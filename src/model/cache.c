@@ -53,12 +53,12 @@ static void plan_classes(struct cache *c, const struct model *m)
 }
 
 /* How many pages, and the memory of them and of the tokens; false when that does not fit. */
-static bool plan_pages(struct cache *c, const struct model *m, const struct cache_size *size)
+static bool plan_pages(struct cache *c, const struct model *m, const struct cache_request *request)
 {
     uint64_t total = 0, bytes, pages = 0;
     for (int i = 0; i < c->n_classes; i++) {
         struct cache_class *class = &c->classes[i];
-        size_t live = class->window ? class->window + size->n_batch + CACHE_ROLLBACK : c->n_ctx;
+        size_t live = class->window ? class->window + request->n_batch + CACHE_ROLLBACK : c->n_ctx;
         class->max_pages = blocks_of(live) + (class->window != 0);
         if (class->max_pages > c->n_blocks)
             class->max_pages = c->n_blocks;
@@ -71,7 +71,7 @@ static bool plan_pages(struct cache *c, const struct model *m, const struct cach
         !size_add(total, bytes, &total))
         return false;
     c->seq_bytes = (size_t)total;
-    c->share = prefix_share_of(size->prefix_bytes, pages, (size_t)c->n_classes,
+    c->share = prefix_share_of(request->prefix_bytes, pages, (size_t)c->n_classes,
                                m->state_floats * sizeof(float));
     for (int i = 0; i < c->n_classes; i++)
         c->classes[i].n_pages += c->share.n_pages;
@@ -82,18 +82,18 @@ static bool plan_pages(struct cache *c, const struct model *m, const struct cach
 }
 
 /* *fits is false when the sizes overflow. */
-static enum tern_status plan(struct cache *c, const struct model *m, const struct cache_size *size,
-                             bool *fits, struct tern_error *e)
+static enum tern_status plan(struct cache *c, const struct model *m,
+                             const struct cache_request *request, bool *fits, struct tern_error *e)
 {
-    *c = (struct cache){.type = size->type, .n_ctx = size->n_ctx, .n_seqs = size->n_seqs};
+    *c = (struct cache){.type = request->type, .n_ctx = request->n_ctx, .n_seqs = request->n_seqs};
     c->n_layers = m->n_layers + m->n_mtp;
-    c->n_blocks = blocks_of(size->n_ctx);
+    c->n_blocks = blocks_of(request->n_ctx);
     c->classes = calloc(c->n_layers, sizeof *c->classes);
     c->layers = calloc(c->n_layers, sizeof *c->layers);
     if (!c->classes || !c->layers)
         return error_memory(e, "the cache's tables", c->n_layers * sizeof *c->classes);
     plan_classes(c, m);
-    *fits = plan_pages(c, m, size);
+    *fits = plan_pages(c, m, request);
     return TERN_OK;
 }
 
@@ -104,16 +104,16 @@ static uint64_t share_places(const struct cache *c)
            c->share.n_states * PREFIX_STATE_BYTES;
 }
 
-enum tern_status cache_bytes(const struct model *m, const struct cache_size *size,
+enum tern_status cache_bytes(const struct model *m, const struct cache_request *request,
                              struct cache_memory *memory, struct tern_error *e)
 {
     struct cache c;
     bool fits = false;
-    enum tern_status s = plan(&c, m, size, &fits, e);
-    memory->states = recurrent_bytes(m, size, c.seq_bytes, c.share.n_states, &memory->n_snapshots);
+    enum tern_status s = plan(&c, m, request, &fits, e);
+    memory->states = recurrent_bytes(m, request, c.seq_bytes, c.share.n_states, &memory->n_snapshots);
     memory->prefix = c.share.bytes;
     if (!fits || !size_add(memory->states, c.range_bytes, &memory->bytes) ||
-        !size_add(memory->bytes, hidden_bytes(m, size->n_seqs), &memory->bytes) ||
+        !size_add(memory->bytes, hidden_bytes(m, request->n_seqs), &memory->bytes) ||
         !size_add(memory->bytes, share_places(&c), &memory->bytes))
         memory->bytes = UINT64_MAX;
     cache_close(&c);
@@ -135,12 +135,12 @@ static enum tern_status open_class(struct cache_class *class, size_t n_seqs, siz
     return TERN_OK;
 }
 
-enum tern_status cache_open(struct cache *c, const struct model *m, const struct cache_size *size,
-                            struct tern_error *e)
+enum tern_status cache_open(struct cache *c, const struct model *m,
+                            const struct cache_request *request, struct tern_error *e)
 {
     bool fits = false;
-    size_t n_seqs = size->n_seqs, n_ctx = size->n_ctx;
-    enum tern_status s = plan(c, m, size, &fits, e);
+    size_t n_seqs = request->n_seqs, n_ctx = request->n_ctx;
+    enum tern_status s = plan(c, m, request, &fits, e);
     if (!s && !fits)
         s = error_set(e, TERN_NO_MEMORY,
                       "a KV cache of %zu sequences of %zu positions does not fit any memory",
@@ -166,7 +166,7 @@ enum tern_status cache_open(struct cache *c, const struct model *m, const struct
     }
     c->tokens = (void *)at;
     if (!s)
-        s = recurrent_open(&c->recurrent, m, size, c->seq_bytes, c->share.n_states, e);
+        s = recurrent_open(&c->recurrent, m, request, c->seq_bytes, c->share.n_states, e);
     if (!s)
         s = hidden_open(&c->hidden, m, n_seqs, e);
     if (s)

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
-#include "model/cache_size.h"
+#include "model/cache_request.h"
 #include "model/hidden.h"
 #include "model/model.h"
 #include "model/prefix_share.h"
@@ -78,11 +78,11 @@ struct cache {
 };
 
 /* TERN_NO_MEMORY when there is no memory to find it out. */
-enum tern_status cache_bytes(const struct model *m, const struct cache_size *size,
+enum tern_status cache_bytes(const struct model *m, const struct cache_request *request,
                              struct cache_memory *memory, struct tern_error *e);
 
-enum tern_status cache_open(struct cache *c, const struct model *m, const struct cache_size *size,
-                            struct tern_error *e);
+enum tern_status cache_open(struct cache *c, const struct model *m,
+                            const struct cache_request *request, struct tern_error *e);
 void cache_close(struct cache *c);
 
 /* Takes the pages that positions length .. length + n - 1 of a sequence need; n_ctx and n_batch

@@ -351,16 +351,16 @@ static bool has_pages(const struct prefix_store *s, int32_t node, size_t n)
     return true;
 }
 
-struct place { /* in the tree */
+struct find { /* a place in the tree */
     int32_t node, state;
     size_t n; /* tokens up to there */
 };
 
 /* The farthest place in the node, at most k tokens into it, from which a sequence can go on; or that of
  * 0 tokens */
-static struct place place_in(const struct prefix_store *s, int32_t node, size_t k)
+static struct find place_in(const struct prefix_store *s, int32_t node, size_t k)
 {
-    struct place p = {node, PREFIX_NONE, 0};
+    struct find p = {node, PREFIX_NONE, 0};
     if (s->cache->recurrent.state_floats) {
         if ((p.state = state_before(s, node, k)) < 0)
             return p;
@@ -373,10 +373,10 @@ static struct place place_in(const struct prefix_store *s, int32_t node, size_t 
 
 /* Follows tokens [n] from a node or root; *known is how many are kept, whether or not a sequence can go
  * on there. */
-static struct place follow(const struct prefix_store *s, const tern_token *tokens, size_t n, bool far,
+static struct find follow(const struct prefix_store *s, const tern_token *tokens, size_t n, bool far,
                            size_t *known)
 {
-    struct place best = {PREFIX_NONE, PREFIX_NONE, 0}, p;
+    struct find best = {PREFIX_NONE, PREFIX_NONE, 0}, p;
     int32_t parent = root_of(far), whole;
     size_t at = 0;
     *known = 0;
@@ -418,7 +418,7 @@ static void release_end(struct prefix_store *s, size_t seq)
 }
 
 /* The empty sequence becomes what ends at the place. */
-static void adopt(struct prefix_store *s, size_t seq, const struct place *p,
+static void adopt(struct prefix_store *s, size_t seq, const struct find *p,
                   const tern_token *tokens, bool far)
 {
     struct cache *c = s->cache;
@@ -443,7 +443,7 @@ size_t prefix_find(struct prefix_store *s, size_t seq, const tern_token *tokens,
     cache_keep(s->cache, seq, 0);
     if (!s->n_nodes)
         return 0;
-    struct place p = follow(s, tokens, n, far, &known);
+    struct find p = follow(s, tokens, n, far, &known);
     release_end(s, seq);
     s->cursors[seq].node = PREFIX_NONE;
     if (r->state_floats && known > p.n + RECURRENT_TAIL)

@@ -14,18 +14,18 @@ enum { MIN_SNAPSHOTS = 4 };
 
 /* ---- memory ---- */
 
-uint64_t recurrent_bytes(const struct model *m, const struct cache_size *size, uint64_t cache,
+uint64_t recurrent_bytes(const struct model *m, const struct cache_request *request, uint64_t cache,
                          size_t n_kept, size_t *n_snapshots)
 {
-    size_t n_seqs = size->n_seqs;
+    size_t n_seqs = request->n_seqs;
     uint64_t state = m->state_floats * sizeof(float), n = MIN_SNAPSHOTS, records, log;
     *n_snapshots = 0;
     if (!state)
         return 0;
     if (cache / 4 / state > n)
         n = cache / 4 / state;
-    if (n > (size->n_ctx / BLOCK + 4) * n_seqs)
-        n = (size->n_ctx / BLOCK + 4) * n_seqs;
+    if (n > (request->n_ctx / BLOCK + 4) * n_seqs)
+        n = (request->n_ctx / BLOCK + 4) * n_seqs;
     *n_snapshots = (size_t)n;
     if (!size_mul(state, n + n_kept + RECURRENT_RECORDS * n_seqs, &records) ||
         !size_mul(m->log_floats * sizeof(float) * RECURRENT_LOG, n_seqs, &log) ||
@@ -35,17 +35,17 @@ uint64_t recurrent_bytes(const struct model *m, const struct cache_size *size, u
 }
 
 enum tern_status recurrent_open(struct recurrent *r, const struct model *m,
-                                const struct cache_size *size, uint64_t cache, size_t n_kept,
+                                const struct cache_request *request, uint64_t cache, size_t n_kept,
                                 struct tern_error *e)
 {
-    size_t n_seqs = size->n_seqs;
+    size_t n_seqs = request->n_seqs;
     *r = (struct recurrent){.n_seqs = n_seqs};
     if (!m->state_floats)
         return TERN_OK;
-    uint64_t bytes = recurrent_bytes(m, size, cache, n_kept, &r->n_snapshots);
+    uint64_t bytes = recurrent_bytes(m, request, cache, n_kept, &r->n_snapshots);
     r->n_snapshots += n_kept;
     r->state_floats = m->state_floats, r->log_floats = m->log_floats;
-    r->max_marks = size->n_batch / BLOCK + 5;
+    r->max_marks = request->n_batch / BLOCK + 5;
     if (bytes < SIZE_MAX && (r->range = memory_reserve((size_t)bytes)))
         r->range_bytes = (size_t)bytes;
     else

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/cache_size.h"
+#include "model/cache_request.h"
 #include "model/model.h"
 
 enum {
@@ -75,10 +75,10 @@ struct recurrent {
 
 /* Bytes of the records, logs and snapshots for sequences whose cache takes `cache` bytes, and of n_kept
  * snapshots for the store; UINT64_MAX when that does not fit. 0 without recurrent layers. */
-uint64_t recurrent_bytes(const struct model *m, const struct cache_size *size, uint64_t cache,
+uint64_t recurrent_bytes(const struct model *m, const struct cache_request *request, uint64_t cache,
                          size_t n_kept, size_t *n_snapshots);
 enum tern_status recurrent_open(struct recurrent *r, const struct model *m,
-                                const struct cache_size *size, uint64_t cache, size_t n_kept,
+                                const struct cache_request *request, uint64_t cache, size_t n_kept,
                                 struct tern_error *e);
 void recurrent_close(struct recurrent *r);
 

@@ -348,8 +348,8 @@ static enum tern_status open_parts(struct calibration *c, struct tern_error *e)
             k = max_size(k, point_columns(c, site, (enum watch_point)at));
     if (n < 2)
         return error_set(e, TERN_USAGE, "the model holds %zu position: it cannot be calibrated", n);
-    struct cache_size size = {TERN_CACHE_F32, n, n, 1, 0};
-    enum tern_status s = cache_open(&c->cache, m, &size, e);
+    struct cache_request request = {TERN_CACHE_F32, n, n, 1, 0};
+    enum tern_status s = cache_open(&c->cache, m, &request, e);
     if (!s)
         s = state_open(&c->forward, m, c->kernels, c->pool, &c->cache, n, 0, e);
     if (!s)

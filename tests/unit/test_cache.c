@@ -53,7 +53,7 @@ void __wrap_memory_advise_huge(void *p, size_t n)
 
 static void open_cache(enum tern_cache_type type)
 {
-    ck_assert_msg(!cache_open(&c, &model, &(struct cache_size){type, N_CTX, N_BATCH, N_SEQS, 0}, &e), "%s", e.text);
+    ck_assert_msg(!cache_open(&c, &model, &(struct cache_request){type, N_CTX, N_BATCH, N_SEQS, 0}, &e), "%s", e.text);
     memset(length, 0, sizeof length);
 }
 
@@ -309,7 +309,7 @@ START_TEST(a_full_sequence_owns_all_its_pages)
     enum { N = 2 * BLOCK };
     int32_t before[3 * N / BLOCK];
     struct model m = {.n_layers = 1, .layers = layers + 1};
-    ck_assert(!cache_open(&c, &m, &(struct cache_size){TERN_CACHE_F16, N, N, 3, 0}, &e));
+    ck_assert(!cache_open(&c, &m, &(struct cache_request){TERN_CACHE_F16, N, N, 3, 0}, &e));
     cache_extend(&c, 0, N);
     cache_commit(&c, 0, N);
     ck_assert_uint_eq(cache_fork(&c, 0, 1, N), N);
@@ -418,7 +418,7 @@ START_TEST(memory_is_what_pages_and_tokens_take)
         ck_assert_uint_eq(page, 0);
         ck_assert_ptr_eq(c.tokens, (unsigned char *)c.range + pages);
         ck_assert_uint_eq(c.range_bytes, pages + sizeof text);
-        ck_assert(!cache_bytes(&model, &(struct cache_size){c.type, N_CTX, N_BATCH, N_SEQS, 0}, &memory, &e));
+        ck_assert(!cache_bytes(&model, &(struct cache_request){c.type, N_CTX, N_BATCH, N_SEQS, 0}, &memory, &e));
         ck_assert_uint_eq(memory.bytes, c.range_bytes);
         cache_close(&c);
         ck_assert_uint_eq(released, memory.bytes);
@@ -433,7 +433,7 @@ START_TEST(large_caches_ask_for_large_pages)
     struct model m = {.n_layers = 1, .layers = &one};
     for (size_t pages = 31; pages <= 32; pages++) {
         huge = 0;
-        ck_assert(!cache_open(&c, &m, &(struct cache_size){TERN_CACHE_F16, pages * BLOCK, 1, 1, 0}, &e));
+        ck_assert(!cache_open(&c, &m, &(struct cache_request){TERN_CACHE_F16, pages * BLOCK, 1, 1, 0}, &e));
         ck_assert_uint_eq(huge, pages < 32 ? 0 : c.range_bytes);
         cache_close(&c);
     }
@@ -447,20 +447,20 @@ START_TEST(sizes_that_overflow_do_not_fit)
                            {.n_kv_heads = 1 << 7, .head_dim = 1 << 4, .window = (1u << 31) - 1}};
     struct model m = {.n_layers = 1, .layers = two};
     const size_t n = (size_t)1 << 31, seqs = 1 << 20;
-    ck_assert(!cache_bytes(&m, &(struct cache_size){TERN_CACHE_F16, n, 1, seqs, 0}, &memory, &e)); /* 2^21 a page */
+    ck_assert(!cache_bytes(&m, &(struct cache_request){TERN_CACHE_F16, n, 1, seqs, 0}, &memory, &e)); /* 2^21 a page */
     ck_assert(memory.bytes == UINT64_MAX);
-    ck_assert(!cache_bytes(&m, &(struct cache_size){TERN_CACHE_F16, n, 1, seqs / 2, 0}, &memory, &e));
+    ck_assert(!cache_bytes(&m, &(struct cache_request){TERN_CACHE_F16, n, 1, seqs / 2, 0}, &memory, &e));
     ck_assert(memory.bytes < UINT64_MAX && memory.bytes > UINT64_MAX / 2);
     m.n_layers = 2; /* each of 2^63 */
-    ck_assert(!cache_bytes(&m, &(struct cache_size){TERN_CACHE_F16, n, 1, seqs / 2, 0}, &memory, &e));
+    ck_assert(!cache_bytes(&m, &(struct cache_request){TERN_CACHE_F16, n, 1, seqs / 2, 0}, &memory, &e));
     ck_assert(memory.bytes == UINT64_MAX);
-    ck_assert_int_eq(cache_open(&c, &m, &(struct cache_size){TERN_CACHE_F16, n, 1, seqs / 2, 0}, &e), TERN_NO_MEMORY);
+    ck_assert_int_eq(cache_open(&c, &m, &(struct cache_request){TERN_CACHE_F16, n, 1, seqs / 2, 0}, &e), TERN_NO_MEMORY);
     ck_assert_msg(strstr(e.text, "does not fit any memory") != NULL, "%s", e.text);
     m.n_layers = 1, two[0].n_kv_heads = 23, two[0].head_dim = 89;
-    ck_assert(!cache_bytes(&m, &(struct cache_size){TERN_CACHE_F16, n, 1, seqs, 0}, &memory, &e)); /* with the tokens, 2^64 */
+    ck_assert(!cache_bytes(&m, &(struct cache_request){TERN_CACHE_F16, n, 1, seqs, 0}, &memory, &e)); /* with the tokens, 2^64 */
     ck_assert(memory.bytes == UINT64_MAX);
     two[0].n_kv_heads = 1 << 6, two[0].head_dim = 1 << 4;
-    ck_assert_int_eq(cache_open(&c, &m, &(struct cache_size){TERN_CACHE_F16, n, 1, seqs / 2, 0}, &e), TERN_NO_MEMORY);
+    ck_assert_int_eq(cache_open(&c, &m, &(struct cache_request){TERN_CACHE_F16, n, 1, seqs / 2, 0}, &e), TERN_NO_MEMORY);
     ck_assert_msg(strstr(e.text, "not enough memory for a KV cache of 2147483648 positions (4"),
                   "%s", e.text);
 }
@@ -471,7 +471,7 @@ START_TEST(every_allocation_fails_in_turn)
     enum tern_status s = TERN_NO_MEMORY;
     for (size_t n = 1; s; n++) {
         allocs_start(n, 0);
-        s = cache_open(&c, &model, &(struct cache_size){TERN_CACHE_F16, N_CTX, N_BATCH, N_SEQS, 0}, &e);
+        s = cache_open(&c, &model, &(struct cache_request){TERN_CACHE_F16, N_CTX, N_BATCH, N_SEQS, 0}, &e);
         allocs_stop();
         ck_assert(!s || (s == TERN_NO_MEMORY && e.code == s));
         if (!s)
@@ -482,7 +482,7 @@ START_TEST(every_allocation_fails_in_turn)
     }
     for (size_t n = 1; n <= 2; n++) {
         allocs_start(n, 0);
-        s = cache_bytes(&model, &(struct cache_size){TERN_CACHE_F16, N_CTX, N_BATCH, N_SEQS, 0}, &memory, &e);
+        s = cache_bytes(&model, &(struct cache_request){TERN_CACHE_F16, N_CTX, N_BATCH, N_SEQS, 0}, &memory, &e);
         allocs_stop();
         ck_assert(s == TERN_NO_MEMORY && !allocs_live());
     }

@@ -31,7 +31,7 @@ static void open_all(enum tern_cache_type type, size_t dim)
     for (size_t l = 0; l < N_LAYERS; l++)
         layers[l] = (struct layer){.n_kv_heads = HEADS, .head_dim = dim};
     ck_assert(!kernels_init(&kernels, NULL, &e));
-    ck_assert_msg(!cache_open(&cache, &model, &(struct cache_size){type, N_CTX, N_CTX, 1, 0}, &e), "%s", e.text);
+    ck_assert_msg(!cache_open(&cache, &model, &(struct cache_request){type, N_CTX, N_CTX, 1, 0}, &e), "%s", e.text);
     cache_extend(&cache, 0, N_CTX);
     f.model = &model, f.kernels = &kernels, f.cache = &cache;
     atomic_store(&f.bad, 0);

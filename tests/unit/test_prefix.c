@@ -301,15 +301,18 @@ END_TEST
 
 START_TEST(nothing_is_kept_that_is_not_sure)
 {
-    bool usable;
     texts_open(_i ? 5 : 0, TERN_CACHE_F16); /* without and with a state */
     t.ctx = texts_context(1 << 20, TERN_CACHE_F16);
     texts_feed(0, 0, 0, 250, N_BATCH);
-    for (size_t i = 250; i < 262; i++) /* the last ones are wrong guesses */
-        ck_assert(!tern_batch_add(t.ctx, 0, t.text[0][i < 256 ? i : 0], TERN_ROW_LOGITS, NULL));
-    ck_assert(!context_try(t.ctx, &usable) && usable);
-    for (size_t i = 250; i < 256; i++)
-        ck_assert(!context_show(t.ctx, true));
+    for (size_t i = 250; i < 262; i++) { /* the last ones are wrong guesses */
+        struct row row = {.token = t.text[0][i < 256 ? i : 0],
+                          .flags = TERN_ROW_LOGITS,
+                          .trial = i > 250};
+        ck_assert(!context_add(t.ctx, row, NULL));
+    }
+    ck_assert(!context_run(t.ctx, true));
+    for (size_t i = 1; i < 6; i++)
+        context_show(t.ctx, 0, i, true);
     tern_prefix_keep(t.ctx, 0);
     ck_assert_uint_eq(tern_seq_length(t.ctx, 0), 256);
     ck_assert_uint_eq(texts_find(1, 0, 300), 256);
@@ -319,7 +322,8 @@ START_TEST(nothing_is_kept_that_is_not_sure)
     tern_prefix_keep(t.ctx, 1);
     ck_assert_uint_eq(tern_prefix_reach(t.ctx, t.text[0], 300), 0);
     ck_assert_uint_eq(tern_prefix_find(t.ctx, 2, t.text[0], 300), 0);
-    t.ctx->altered = false;
+    t.ctx->altered = false, t.ctx->cache.bad[1] = 1;
+    tern_prefix_keep(t.ctx, 1);
     ck_assert_uint_eq(tern_prefix_reach(t.ctx, t.text[0], 300), 256);
     tern_prefix_keep(t.ctx, N_SEQS); /* no such sequence */
     ck_assert_uint_eq(tern_prefix_find(t.ctx, N_SEQS, t.text[0], 300), 0);

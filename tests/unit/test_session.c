@@ -419,7 +419,7 @@ START_TEST(a_session_has_a_largest_length)
     struct cache c;
     toy.n_layers = 1;
     open_toy(&toy);
-    ck_assert(!model_open(&m, model_path, &e) && !cache_open(&c, m, &(struct cache_size){TERN_CACHE_F16, n, 1, 1, 0}, &e));
+    ck_assert(!model_open(&m, model_path, &e) && !cache_open(&c, m, &(struct cache_request){TERN_CACHE_F16, n, 1, 1, 0}, &e));
     c.length[0] = (uint32_t)n;
     ck_assert_int_eq(session_save(&c, 0, m, file, &e), TERN_LIMIT);
     ck_assert_msg(strstr(e.text, "a session cannot hold 16777117 tokens") != NULL, "%s", e.text);

@@ -179,9 +179,9 @@ static enum tern_status open_own(struct own *o, const struct tern_zoo *z, struct
                               .alibi = z->alibi};
     o->model = (struct model){.n_layers = 1, .dim = 1, .vocab = 1, .layers = &o->layer};
     o->model.embed = (struct matrix){.rows = 1, .k = 1}; /* for what counts bytes */
-    struct cache_size size = {TERN_CACHE_F32, z->n_keys, z->n_keys, 1, 0};
+    struct cache_request request = {TERN_CACHE_F32, z->n_keys, z->n_keys, 1, 0};
     (void)((s = kernels_init(&o->kernels, NULL, e)) || (s = pool_open(&o->pool, 1, e)) ||
-           (s = cache_open(&o->cache, &o->model, &size, e)) ||
+           (s = cache_open(&o->cache, &o->model, &request, e)) ||
            (s = state_open(&o->forward, &o->model, &o->kernels, o->pool, &o->cache, z->n_rows, 0,
                            e)));
     return s;
