@@ -29,6 +29,7 @@ static size_t n_held;
 static uint64_t next; /* fingerprint of the logits after the tokens held */
 static char folder[200];
 static size_t n_files;
+static int prefixes; /* a file, as a descriptor */
 static bool kept; /* what a refused file must leave; Check itself takes memory */
 
 /* The path of a file in the folder; good for the next four calls. */
@@ -341,6 +342,24 @@ static enum tern_status load_session(struct tern_error *e)
     return tern_session_load(context, 0, in_folder("session"), e);
 }
 
+/* A text that is kept, saved, loaded and found */
+static enum tern_status keep_prefixes(struct tern_error *e)
+{
+    struct tern_context_params p = small;
+    tern_context *c = NULL;
+    p.prefix_bytes = 16 << 20;
+    enum tern_status s = tern_context_open(&c, model, &p, e);
+    for (size_t i = 0; i < n_held && !s; i++)
+        s = tern_batch_add(c, 0, held[i], 0, e);
+    if (!s && !(s = tern_forward(c))) {
+        tern_prefix_keep(c, 0);
+        if (!(s = tern_prefix_save(c, prefixes, e)) && !(s = tern_prefix_load(c, prefixes, e)))
+            ck_assert_uint_eq(tern_prefix_find(c, 0, held, n_held), n_held - 1);
+    }
+    tern_context_close(c);
+    return s;
+}
+
 static enum tern_status save_conversation(struct tern_error *e)
 {
     return conversation_save(&talk, in_folder("saved"), e);
@@ -416,6 +435,7 @@ const struct scenario scenarios[N_SCENARIOS] = {
     {.name = "a turn of a chat", chat_turn, .keeps = true},
     {.name = "save a session", save_session, .writes = "saved"},
     {.name = "load a session", load_session},
+    {.name = "keep, save and load prefixes", keep_prefixes},
     {.name = "save a conversation", save_conversation, .writes = "saved"},
     {.name = "load a conversation", load_conversation},
     {.name = "quantize to q8", quantize_q8, .writes = "saved"},
@@ -504,6 +524,9 @@ void scenarios_setup(void)
     must(conversation_save(&talk, in_folder("talk"), &e), &e);
     write_text(in_folder("saved"), "old");
     write_text(in_folder("random"), "");
+    write_text(in_folder("prefixes"), "");
+    prefixes = open(in_folder("prefixes"), O_RDWR);
+    ck_assert_int_ge(prefixes, 0);
     n_files = count_files();
     next = logits_after();
 }
@@ -517,6 +540,7 @@ void scenarios_teardown(void)
     if (d)
         closedir(d);
     rmdir(folder);
+    close(prefixes);
     conversation_close(&talk);
     tern_context_close(draft);
     tern_context_close(context);

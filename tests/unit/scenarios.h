@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { N_SCENARIOS = 27 };
+enum { N_SCENARIOS = 28 };
 
 struct scenario {
     const char *name;

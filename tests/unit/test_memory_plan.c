@@ -125,5 +125,44 @@ START_TEST(hybrids_keep_states_a_log_and_snapshots)
 }
 END_TEST
 
+/* What the store of prefixes takes is stated exactly, is no more than was asked for, and changes nothing
+ * else; a large state comes with up to 16 pages. */
+START_TEST(prefixes_take_their_share)
+{
+    const struct kind *k = &kinds[_i];
+    const struct tern_shape shape = {64, 64, 4, 2, k->heads, 64, 64, 1 << 20, 1, 0, k->keys};
+    struct tern_error e = {0};
+    struct tern_context_params p = {.n_ctx = 4 * PAGE, .n_batch = 8};
+    struct tern_memory none, plan, again;
+    tern_context *c;
+    open_shape(&shape);
+    uint64_t state = 3 * k->record * sizeof(float) + PREFIX_STATE_BYTES;
+    uint64_t page = PAGE * k->n_attention * k->heads * 2 * 64 * 2 + PREFIX_NODE_BYTES + 4;
+    uint64_t most = state / page < 1 ? 1 : state / page > 16 ? 16 : state / page;
+    ck_assert(!tern_context_plan(model, &p, &none, &e) && !none.prefix);
+    for (uint64_t n = 0; n < 40; n++) {
+        p.prefix_bytes = n * n * page / 3;
+        ck_assert(!tern_context_plan(model, &p, &plan, &e));
+        ck_assert_uint_le(plan.prefix, p.prefix_bytes);
+        ck_assert_uint_eq(plan.cache, none.cache + plan.prefix);
+        ck_assert(plan.n_snapshots == none.n_snapshots && plan.batch == none.batch);
+        ck_assert(!tern_context_open_plan(&c, model, &plan, &e));
+        tern_context_memory(c, &again);
+        ck_assert_uint_eq(again.prefix, plan.prefix);
+        struct prefix_share share = c->cache.share;
+        ck_assert(share.bytes == plan.prefix && share.n_pages == c->prefixes.n_nodes);
+        ck_assert_uint_eq(share.bytes, share.n_pages * page + share.n_states * state);
+        ck_assert_uint_lt(p.prefix_bytes - share.bytes, share.n_pages ? page : state + most * page);
+        ck_assert(share.n_pages >= most * share.n_states);
+        ck_assert(share.n_pages < most * (share.n_states + 1) + state / page + 1);
+        tern_context_close(c);
+    }
+    p.prefix_bytes = UINT64_MAX;
+    ck_assert_int_eq(tern_context_plan(model, &p, &plan, &e), TERN_NO_MEMORY);
+    close_shape();
+}
+END_TEST
+
 SUITE("memory plan", TEST(compressed_attention_keeps_one_row),
-      LOOP(hybrids_keep_states_a_log_and_snapshots, 0, sizeof kinds / sizeof *kinds))
+      LOOP(hybrids_keep_states_a_log_and_snapshots, 0, sizeof kinds / sizeof *kinds),
+      LOOP(prefixes_take_their_share, 0, sizeof kinds / sizeof *kinds))
