@@ -8,6 +8,7 @@
 #include "engine/text.h"
 
 /* What a stranger's constraint may take: 16 times tern.h's defaults */
+enum { LOGIT_BYTES = 64 << 20 };
 enum { STRANGER_BYTES = 1 << 30, STRANGER_STEPS = 1600000000 };
 
 struct proof {
@@ -102,11 +103,19 @@ static enum tern_status run(struct proof *p, tern_text *t, struct tern_generate_
     return s ? s : tern_text_result(t, result, e);
 }
 
+/* Rows of the answer that a batch evaluates: 64 MiB of logits at most. A recurrent layer goes back 64 rows. */
+static uint32_t rows_of(const struct model *m)
+{
+    size_t rows = LOGIT_BYTES / sizeof(float) / m->vocab, most = m->state_floats ? 32 : 256;
+    return (uint32_t)(rows > most ? most : rows < 32 ? 32 : rows);
+}
+
 static enum tern_status generate(struct proof *p, const tern_constraint *constraint,
                                  struct tern_generate_result *result, struct tern_error *e)
 {
     const struct receipt *r = &p->r;
     struct tern_context_params params = {.n_ctx = (uint32_t)(r->n_prompt + r->n_answer),
+                                         .n_logits = rows_of(p->model->model),
                                          .cache_type = r->cache_type};
     bool longer = r->n_predict < 0 || (uint64_t)r->n_predict > r->n_answer;
     struct tern_generate_params g = options_of(p, constraint, longer);

@@ -55,6 +55,12 @@ static void plan_guesses(struct text_step *s, struct room *room)
     }
     if (!wanted || !alike)
         return;
+    if (s->n == 1 && s->texts[0]->speculate.given) { /* all are worth it, whatever the clock says */
+        struct speculate *given = &s->texts[0]->speculate;
+        speculate_take(given, s->texts[0]->n_tokens, least(room->rows, room->logits));
+        s->n_guesses = given->n_guess;
+        return;
+    }
     s->pace = &s->ctx->paces[s->n - 1];
     pace_begin(s->pace);
     for (size_t i = 0; i < s->n; i++) {
@@ -160,7 +166,7 @@ static void take_tokens(struct text_step *s)
                 follow(s->texts[i]);
     }
     context_drop(s->ctx);
-    if (s->n_guesses)
+    if (s->n_guesses && s->pace)
         pace_settle(s->pace, n);
 }
 
@@ -201,7 +207,7 @@ static enum tern_status run(const struct text_step *s)
     enum tern_status status = context_run(c, parts > 1 || s->n_guesses);
     if (held && forward_release(&c->forward))
         tern_cancel(c);
-    if (!status && s->n_guesses)
+    if (!status && s->n_guesses && s->pace)
         pace_trial(s->pace, seconds(begin, clock_ns()));
     else if (!status && s->pace)
         pace_plain(s->pace, seconds(begin, clock_ns()));

@@ -72,8 +72,6 @@ static size_t most_guesses(const struct speculate *s, size_t most)
 {
     const struct tern_memory *plan = &s->ctx->memory;
     size_t used = tern_seq_length(s->ctx, s->p->seq) + 1;
-    if (most > GUESSES_MOST)
-        most = GUESSES_MOST;
     if (most > plan->n_ctx - used)
         most = plan->n_ctx - used;
     size_t limit = s->ctx->model->model->rope_limit; /* not beyond it in one batch: see settle() */
@@ -119,7 +117,7 @@ static size_t choose_lookup(struct speculate *s, size_t most, float *gain)
     if (!s->with_lookup)
         return 0;
     most = most < s->p->lookup ? most : s->p->lookup;
-    most = cut(s, lookup_guess(&s->lookup, s->guess, s->chance, most));
+    most = cut(s, lookup_guess(&s->lookup, s->made, s->chance, most));
     size_t n = pace_choose(s->pace, s->chance, most, 0, gain);
     if (most && !n)
         pace_pass(s->pace);
@@ -172,7 +170,7 @@ static size_t ask_heads(struct speculate *s, size_t n, size_t most, float gain, 
     float least = pace_least(s->pace, most - 1, each_of_heads(s), gain);
     heads_guess(h, s->ctx, s->p->seq, s->text[n - 1], most, least);
     *extra = h->each > 0 ? seconds_since(begin) : 0; /* the first touch memory that is still cold */
-    memcpy(s->guess, h->guess, sizeof h->guess);
+    memcpy(s->made, h->guess, sizeof h->guess);
     memcpy(s->chance, h->chance, sizeof h->chance);
     size_t found = cut(s, h->n_guess);
     if (!found)
@@ -180,25 +178,11 @@ static size_t ask_heads(struct speculate *s, size_t n, size_t most, float gain, 
     return found;
 }
 
-/* What is said to follow text[0 .. n) */
-static size_t take_given(struct speculate *s, size_t n, size_t most)
-{
-    size_t left = n < s->given_end ? s->given_end - n : 0, found = left < most ? left : most;
-    if (found)
-        memcpy(s->guess, s->given + (n - s->given_from), found * sizeof *s->guess);
-    for (size_t i = 0; i < found; i++)
-        s->chance[i] = 1;
-    s->by = BY_LOOKUP;
-    return cut(s, found);
-}
-
 /* Fills s->guess and returns how many to try; *extra gets the seconds that they cost. */
 static size_t make_guesses(struct speculate *s, size_t n, size_t most, double *extra)
 {
     float by_lookup, by_draft, by_heads;
     most = most_guesses(s, most);
-    if (s->given)
-        return take_given(s, n, most);
     size_t found = choose_lookup(s, most, &by_lookup);
     size_t drafts = choose_draft(s, n, most, &by_draft), heads = choose_heads(s, most, &by_heads);
     *extra = 0;
@@ -217,7 +201,7 @@ static size_t make_guesses(struct speculate *s, size_t n, size_t most, double *e
     *extra = first ? 0 : seconds_since(begin);
     if (!s->draft.n_guess)
         s->with_draft = false; /* its context is full, or a token is none of its own */
-    memcpy(s->guess, s->draft.guess, sizeof s->guess);
+    memcpy(s->made, s->draft.guess, sizeof s->made);
     for (size_t i = 0; i < s->draft.n_guess; i++)
         s->chance[i] = s->draft.chance;
     return cut(s, s->draft.n_guess);
@@ -268,11 +252,22 @@ void speculate_guess(struct speculate *s, struct pace *pace, size_t n, size_t mo
 {
     s->pace = pace;
     s->n_guess = s->right = 0, s->extra = 0;
-    if (!s->with_lookup && !s->with_draft && !s->heads.max && !s->given)
+    s->guess = s->made;
+    if (!s->with_lookup && !s->with_draft && !s->heads.max)
         return;
     s->n_guess = make_guesses(s, n, most, &s->extra);
     if (s->n_guess)
         pace_add(pace, s->chance, s->n_guess, s->extra);
+}
+
+void speculate_take(struct speculate *s, size_t n, size_t most)
+{
+    size_t left = n < s->given_end ? s->given_end - n : 0;
+    most = most_guesses(s, most);
+    s->right = 0;
+    s->by = BY_LOOKUP; /* and none learns from them */
+    s->guess = s->given + (n - s->given_from);
+    s->n_guess = cut(s, left < most ? left : most);
 }
 
 void speculate_stop(struct speculate *s)

@@ -22,7 +22,8 @@ struct speculate {
     struct draft draft;
     struct heads heads;
     struct pace *pace; /* borrowed: of the steps with as many texts as this one has */
-    tern_token guess[GUESSES_MOST];
+    const tern_token *guess; /* [n_guess] of the last trial: in `made`, or given */
+    tern_token made[GUESSES_MOST];
     float chance[GUESSES_MOST];
     size_t n_guess, right; /* of the last trial, and how many of them came true */
     size_t row;            /* number of the first one's logit row, set by who evaluates them */
@@ -42,7 +43,7 @@ enum tern_status speculate_open(struct speculate *s, struct tern_context *ctx,
 void speculate_close(struct speculate *s);
 
 /* What follows the n tokens of the text is said to be given[0 .. n_given): they are the guesses from now
- * on, as many at a time as fit. */
+ * on, of speculate_take. */
 void speculate_give(struct speculate *s, const tern_token *given, size_t n_given, size_t n);
 
 /* The text is another one now, of n tokens. */
@@ -51,6 +52,9 @@ void speculate_restart(struct speculate *s, size_t n);
 /* Fills guess[n_guess] with what may follow text[0 .. n), of which only the last token is not evaluated:
  * at most `most`, and as many as are worth it in the step that `pace` has in plan. */
 void speculate_guess(struct speculate *s, struct pace *pace, size_t n, size_t most);
+
+/* The same with what is given: as many as fit. */
+void speculate_take(struct speculate *s, size_t n, size_t most);
 
 /* Shows what is on trial of text[0 .. n), and returns true if that is all that was not evaluated: the
  * logits of the last token are seen then. Else the trial is over, and its rows are worth nothing. */
