@@ -245,18 +245,14 @@ struct tern_answer_params {
      * arguments without quotes, and the schema tells a text from a number. */
     const char *tools;
     size_t tools_bytes;
-    unsigned flags;          /* with which the answer was asked for: it may begin inside a thought */
-    const tern_token *prompt; /* [n_prompt] the prompt, or its last tokens: some tokenizers drop a */
-    size_t n_prompt;          /* space at the beginning of a text. NULL: the answer begins one */
-    size_t first_call;        /* calls of the conversation so far: calls without an id are numbered */
+    unsigned flags; /* with which the answer was asked for: it may begin inside a thought */
+    const tern_token
+        *prompt;       /* [n_prompt] the prompt, or its last tokens: some tokenizers drop a */
+    size_t n_prompt;   /* space at the beginning of a text. NULL: the answer begins one */
+    size_t first_call; /* calls of the conversation so far: calls without an id are numbered */
 };
 
-enum tern_answer_kind {
-    TERN_ANSWER_NONE,
-    TERN_ANSWER_TEXT,
-    TERN_ANSWER_THOUGHT,
-    TERN_ANSWER_CALL
-};
+enum tern_answer_kind { TERN_ANSWER_NONE, TERN_ANSWER_TEXT, TERN_ANSWER_THOUGHT, TERN_ANSWER_CALL };
 
 struct tern_answer_event {
     enum tern_answer_kind kind;
@@ -293,8 +289,8 @@ struct tern_context_params {
     uint32_t n_batch; /* rows per batch; 0: 512 */
     uint32_t n_seqs;  /* sequences 0 .. n_seqs - 1; 0: 1 */
     enum tern_cache_type cache_type;
-    int fingerprint;   /* hash every row of logits (tern_fingerprint) */
-    uint32_t n_logits; /* rows with logits per batch, at most n_batch; 0: TERN_DEFAULT_LOGITS */
+    int fingerprint;       /* hash every row of logits (tern_fingerprint) */
+    uint32_t n_logits;     /* rows with logits per batch, at most n_batch; 0: TERN_DEFAULT_LOGITS */
     uint64_t prefix_bytes; /* memory for texts that later sequences may begin with
                             * (tern_prefix_find); 0: none */
 };
@@ -309,7 +305,7 @@ struct tern_memory {
     uint64_t states;      /* of `cache`: of recurrent layers, and their */
     uint32_t n_snapshots; /* snapshots, to which tern_seq_keep goes back */
     uint32_t n_logits;
-    uint64_t prefix;      /* of `cache`: what the store of prefixes takes, at most prefix_bytes */
+    uint64_t prefix; /* of `cache`: what the store of prefixes takes, at most prefix_bytes */
 };
 
 /* What a context of these parameters takes. Nothing stays allocated. TERN_NO_MEMORY when that is
@@ -537,7 +533,7 @@ enum tern_constraint_kind {
     TERN_CONSTRAINT_REGEX,   /* the whole text matches this regular expression (ECMA-262) */
     TERN_CONSTRAINT_GRAMMAR, /* llama.cpp's GBNF */
     TERN_CONSTRAINT_CHOICE,  /* "yes|no": one of these texts, in which \| is | and \\ is \ */
-    TERN_CONSTRAINT_TOOLS,   /* an answer that may call tools: their JSON, as a message of role "tools"
+    TERN_CONSTRAINT_TOOLS, /* an answer that may call tools: their JSON, as a message of role "tools"
                                 has it. Calls are written as the model's chat template writes them, and
                                 bound to the schemas of the tools; text and thoughts are free */
 };
@@ -548,7 +544,8 @@ enum {                                    /* flags; the first four are for JSON 
        TERN_CONSTRAINT_ANY_ORDER = 8,     /* of properties; else the schema's */
        TERN_CONSTRAINT_FROM_TRIGGER = 16, /* the trigger begins the bound text, not the free one */
        TERN_CONSTRAINT_MUST_TRIGGER = 32, /* the text does not end before the trigger */
-       TERN_CONSTRAINT_PARALLEL = 64,     /* tools: several calls, if the template has a form for that */
+       TERN_CONSTRAINT_PARALLEL =
+           64, /* tools: several calls, if the template has a form for that */
 };
 struct tern_constraint_params {
     enum tern_constraint_kind kind;
@@ -702,7 +699,8 @@ enum tern_status tern_text_open(tern_text **out, tern_context *ctx,
 enum tern_status tern_step(tern_text *const *texts, size_t n, uint32_t prompt_rows,
                            struct tern_error *e);
 int tern_text_is_over(const tern_text *text);
-size_t tern_text_unread(const tern_text *text); /* tokens of its prompt, or of a shift, to evaluate */
+size_t
+tern_text_unread(const tern_text *text); /* tokens of its prompt, or of a shift, to evaluate */
 
 /* What tern_generate returns: so far, or of the whole text when it is over. NULL for what is not wanted. */
 enum tern_status tern_text_result(const tern_text *text, struct tern_generate_result *result,
@@ -727,18 +725,21 @@ struct tern_receipt_params {
     /* The options that the answer was made with: sampler (NULL: the model's), stop, n_predict, ignore_end
      * and no_force. The others have no part in it. The sampler has no mu and no constraint of its own. */
     const struct tern_generate_params *generate;
-    const struct tern_constraint_params *constraint; /* what generate->constraint was made of; or NULL */
-    const struct tern_generate_result *result;       /* of an answer with generate->fingerprint */
+    const struct tern_constraint_params
+        *constraint;                           /* what generate->constraint was made of; or NULL */
+    const struct tern_generate_result *result; /* of an answer with generate->fingerprint */
     enum tern_cache_type cache_type;
 };
 /* Writes a receipt, a JSON text of one line, to text[0 .. max). *n gets its full size. TERN_USAGE where
  * there can be none: the context was shifted, or altered (tern_lab.h). */
-enum tern_status tern_receipt_write(const tern_model *model, const struct tern_receipt_params *params,
-                                    char *text, size_t max, size_t *n, struct tern_error *e);
+enum tern_status tern_receipt_write(const tern_model *model,
+                                    const struct tern_receipt_params *params, char *text,
+                                    size_t max, size_t *n, struct tern_error *e);
 
 struct tern_receipt_verdict {
     int holds;
-    size_t n_tokens;           /* of the answer, that are the model's own: all, or those before the first wrong */
+    size_t
+        n_tokens; /* of the answer, that are the model's own: all, or those before the first wrong */
     size_t first_wrong;        /* index in the answer; SIZE_MAX: no token is wrong */
     tern_token claimed, found; /* of first_wrong; -1: the text has ended there */
     double seconds;            /* that the proof took */

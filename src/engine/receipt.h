@@ -17,9 +17,9 @@ struct receipt_hash {
 
 struct receipt {
     uint64_t version, arith;
-    uint64_t content_id, config;          /* of the weights file; XXH64 of its section `config` */
-    struct receipt_hash tokenizer, chat;  /* chat: only where it has a part in the answer */
-    const tern_token *ends;               /* [n_ends] end tokens, ascending */
+    uint64_t content_id, config;         /* of the weights file; XXH64 of its section `config` */
+    struct receipt_hash tokenizer, chat; /* chat: only where it has a part in the answer */
+    const tern_token *ends;              /* [n_ends] end tokens, ascending */
     size_t n_ends;
     enum tern_cache_type cache_type;
     struct tern_sampler_params sampler; /* without mu and constraint */
@@ -64,7 +64,7 @@ struct receipt_member {
     enum receipt_kind kind;
     size_t at, count; /* offsets in struct receipt: of the value, and of its number of elements */
     uint64_t most;
-    const char *words; /* "f16 f32 q8" */
+    const char *words;                    /* "f16 f32 q8" */
     const struct receipt_member *members; /* ends with a name of NULL, as receipt_members does */
 };
 

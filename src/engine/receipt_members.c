@@ -6,22 +6,19 @@
 
 #define AT(field) .at = offsetof(struct receipt, field)
 #define ARRAY(field, n) AT(field), .count = offsetof(struct receipt, n)
-#define REAL(field)                                \
-    {                                              \
-        #field, RECEIPT_REAL, AT(sampler.field)    \
+#define REAL(field)                             \
+    {                                           \
+#field, RECEIPT_REAL, AT(sampler.field) \
     }
-#define U32(field)                                                     \
-    {                                                                  \
-        #field, RECEIPT_U32, AT(sampler.field), .most = UINT32_MAX     \
+#define U32(field)                                                 \
+    {                                                              \
+#field, RECEIPT_U32, AT(sampler.field), .most = UINT32_MAX \
     }
 
 static const struct receipt_member model[] = {
-    {"content_id", RECEIPT_HEX, AT(content_id)},
-    {"config", RECEIPT_HEX, AT(config)},
-    {"tokenizer", RECEIPT_HASH, AT(tokenizer)},
-    {"chat", RECEIPT_HASH, AT(chat)},
-    {"end_tokens", RECEIPT_TOKENS, ARRAY(ends, n_ends)},
-    {NULL},
+    {"content_id", RECEIPT_HEX, AT(content_id)},         {"config", RECEIPT_HEX, AT(config)},
+    {"tokenizer", RECEIPT_HASH, AT(tokenizer)},          {"chat", RECEIPT_HASH, AT(chat)},
+    {"end_tokens", RECEIPT_TOKENS, ARRAY(ends, n_ends)}, {NULL},
 };
 
 static const struct receipt_member sampler[] = {
@@ -76,7 +73,8 @@ const struct receipt_member receipt_members[] = {
     {"constraint", RECEIPT_MEMBERS_OR, AT(is_bound), .members = constraint},
     {"prompt", RECEIPT_TOKENS, ARRAY(prompt, n_prompt)},
     {"answer", RECEIPT_TOKENS, ARRAY(answer, n_answer)},
-    {"stop_reason", RECEIPT_WORD, AT(reason), .words = "end length context string cancelled complete"},
+    {"stop_reason", RECEIPT_WORD, AT(reason),
+     .words = "end length context string cancelled complete"},
     {"fingerprint", RECEIPT_HEX, AT(fingerprint)},
     {"n_fingerprinted", RECEIPT_U64, AT(n_fingerprinted)},
     {NULL},

@@ -130,10 +130,12 @@ static enum tern_status read_u64(const struct receipt_reader *in, uint32_t node,
                                  uint64_t *out)
 {
     const struct json_value *v = value_at(in, node);
-    if (v->type == JSON_STRING && (hex ? hex_of : digits_of)(in->json.text + v->text, v->n_text, out))
+    if (v->type == JSON_STRING &&
+        (hex ? hex_of : digits_of)(in->json.text + v->text, v->n_text, out))
         return TERN_OK;
-    return refuse(in, node, hex ? "is not a string of 16 hexadecimal digits"
-                                : "is not a string of decimal digits");
+    return refuse(in, node,
+                  hex ? "is not a string of 16 hexadecimal digits"
+                      : "is not a string of decimal digits");
 }
 
 /* A text: a string, or {"hex": "00ff"}. A NUL that is not counted follows it. */
@@ -177,7 +179,8 @@ static enum tern_status read_order(struct receipt_reader *in, uint32_t node)
     return s;
 }
 
-static enum tern_status read_bias(const struct receipt_reader *in, uint32_t node, struct tern_bias *b)
+static enum tern_status read_bias(const struct receipt_reader *in, uint32_t node,
+                                  struct tern_bias *b)
 {
     const struct json_value *v = value_at(in, node);
     int64_t token;
@@ -188,8 +191,8 @@ static enum tern_status read_bias(const struct receipt_reader *in, uint32_t node
     return read_real(in, value_at(in, v->first)->next, &b->value);
 }
 
-static enum tern_status read_element(struct receipt_reader *in, enum receipt_kind kind, uint32_t node,
-                                     void *array, size_t i)
+static enum tern_status read_element(struct receipt_reader *in, enum receipt_kind kind,
+                                     uint32_t node, void *array, size_t i)
 {
     int64_t token = 0;
     if (kind == RECEIPT_BIAS)
@@ -304,8 +307,8 @@ static enum tern_status read_member(struct receipt_reader *in, uint32_t node,
 }
 
 /* more: a further member that there may be; or NULL */
-static bool is_known(const struct receipt_reader *in, uint32_t child, const struct receipt_member *m,
-                     const char *more)
+static bool is_known(const struct receipt_reader *in, uint32_t child,
+                     const struct receipt_member *m, const char *more)
 {
     const struct json_value *v = value_at(in, child);
     for (; m->name || more; m++) {
@@ -370,8 +373,9 @@ static enum tern_status read_version(const struct receipt_reader *in)
     int64_t version = 0;
     uint32_t node = json_find(&in->json, 0, "receipt", 7);
     if (!node || !whole(in, node, 0, (int64_t)EXACT, &version))
-        return error_set(in->e, TERN_BAD_FILE,
-                         "receipt: this is no receipt, for it has no member \"receipt\" with a version");
+        return error_set(
+            in->e, TERN_BAD_FILE,
+            "receipt: this is no receipt, for it has no member \"receipt\" with a version");
     if (version != RECEIPT_VERSION)
         return error_set(in->e, TERN_BAD_FILE,
                          "receipt: version %lld is not known; this tern reads version %d",

@@ -18,8 +18,9 @@ struct proof {
     size_t n; /* tokens of the answer that came true */
 };
 
-static const char *const reasons[] = {"an end token",  "the number of tokens", "a full context",
-                                      "a stop string", "a cancel",             "being complete"};
+static const char *const reasons[] = {"an end token",   "the number of tokens",
+                                      "a full context", "a stop string",
+                                      "a cancel",       "being complete"};
 
 /* ---- whose it is ------------------------------------------------------------------------------ */
 
@@ -32,7 +33,8 @@ static enum tern_status check_model(const struct receipt *r, const struct tern_m
                                     struct tern_error *e)
 {
     tern_token ends[MAX_END_TOKENS];
-    struct receipt own = {.n_stop = r->n_stop, .is_bound = r->is_bound, .constraint = r->constraint};
+    struct receipt own = {
+        .n_stop = r->n_stop, .is_bound = r->is_bound, .constraint = r->constraint};
     receipt_name_model(&own, m, ends);
     if (r->arith != own.arith)
         return error_set(e, TERN_USAGE,
@@ -153,15 +155,16 @@ static void judge(struct proof *p, const struct tern_generate_result *result)
     } else if (p->n < r->n_answer) {
         v->first_wrong = p->n;
         v->claimed = r->answer[p->n];
-        WHY(v, "the answer has %zu tokens, and the model ends it after %zu, by %s", r->n_answer, p->n,
-            reasons[result->reason]);
+        WHY(v, "the answer has %zu tokens, and the model ends it after %zu, by %s", r->n_answer,
+            p->n, reasons[result->reason]);
     } else if (!right_reason(r->reason, result->reason)) {
         WHY(v, "the tokens are right, but they were not ended by %s: %s", reasons[r->reason],
             result->reason == TERN_STOP_CONTEXT ? "the text could go on" : reasons[result->reason]);
     } else if (r->fingerprint != result->fingerprint ||
                r->n_fingerprinted != result->n_fingerprinted) {
         WHY(v,
-            "the tokens are right, but the fingerprint of %llu rows is %016llx, and the receipt has "
+            "the tokens are right, but the fingerprint of %llu rows is %016llx, and the receipt "
+            "has "
             "%016llx of %llu",
             (unsigned long long)result->n_fingerprinted, (unsigned long long)result->fingerprint,
             (unsigned long long)r->fingerprint, (unsigned long long)r->n_fingerprinted);
@@ -177,8 +180,8 @@ static bool has_room(struct proof *p)
     size_t vocab = p->model->model->vocab;
     for (size_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || (size_t)r->prompt[i] >= vocab) {
-            WHY(p->v, "token %zu of the prompt is %d, and the vocabulary has %zu", i, (int)r->prompt[i],
-                vocab);
+            WHY(p->v, "token %zu of the prompt is %d, and the vocabulary has %zu", i,
+                (int)r->prompt[i], vocab);
             return false;
         }
     return true;

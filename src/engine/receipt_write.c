@@ -207,7 +207,8 @@ void receipt_name_model(struct receipt *r, const struct tern_model *m, tern_toke
     r->config = hash_of_section(m, "config", &is_there);
     r->tokenizer.value = hash_of_section(m, "tokenizer", &r->tokenizer.is_there);
     /* It says what shows of special tokens, where stop strings are looked for; and how calls look. */
-    r->chat.is_there = m->chat && (r->n_stop || (r->is_bound && r->constraint.kind == TERN_CONSTRAINT_TOOLS));
+    r->chat.is_there =
+        m->chat && (r->n_stop || (r->is_bound && r->constraint.kind == TERN_CONSTRAINT_TOOLS));
     r->chat.value = r->chat.is_there ? chat_hash(m->chat) : 0;
     r->ends = ends;
     r->n_ends = m->n_end_tokens;

@@ -150,7 +150,8 @@ static float part(float most)
     return most * (float)dice(1 << 20) / (float)(1 << 20);
 }
 
-static const char *const stops[] = {"dog", "\xff never", " big red"}, *const breakers[] = {"a", "\n"};
+static const char *const stops[] = {"dog", "\xff never", " big red"}, *const breakers[] = {"a",
+                                                                                           "\n"};
 
 /* Every option that an answer depends on, on with some chance. */
 static void draw_options(struct story *s)
@@ -193,7 +194,8 @@ static void draw_options(struct story *s)
 static const struct tern_constraint_params constraints[] = {
     {.kind = TERN_CONSTRAINT_JSON, .flags = TERN_CONSTRAINT_COMPACT},
     {.kind = TERN_CONSTRAINT_SCHEMA,
-     .text = "{\"type\":\"object\",\"properties\":{\"name of it\":{\"type\":\"string\",\"maxLength\":9},"
+     .text = "{\"type\":\"object\",\"properties\":{\"name of "
+             "it\":{\"type\":\"string\",\"maxLength\":9},"
              "\"is it good\":{\"type\":\"boolean\"}},\"required\":[\"name of it\",\"is it good\"],"
              "\"additionalProperties\":false}"},
     {.kind = TERN_CONSTRAINT_REGEX, .text = "(big|small) [a-z]{3,9}( and [a-z]{3,9}){2}\\."},
@@ -444,7 +446,8 @@ static int change(struct receipt *r, const struct receipt_member *m, int way)
         *(const void **)(void *)at = bias, *n = 1 + (size_t)way;
         return 4;
     case RECEIPT_ORDER:
-        ck_assert(!tern_sampler_order(&r->sampler, way ? "temperature" : "top_k;temperature", NULL));
+        ck_assert(
+            !tern_sampler_order(&r->sampler, way ? "temperature" : "top_k;temperature", NULL));
         return 2;
     default:
         *(uint64_t *)(void *)at += way ? UINT64_MAX : 1;
@@ -468,12 +471,14 @@ static size_t change_each(const struct story *s, const struct receipt *own,
             struct receipt r = *own;
             struct tern_error e = {0};
             ways = change(&r, m, way);
-            enum tern_status status = tern_receipt_verify(model, text, print(&r, text, sizeof text), &v, &e);
+            enum tern_status status =
+                tern_receipt_verify(model, text, print(&r, text, sizeof text), &v, &e);
             bool arith = !strcmp(m->name, "arith"), version = !strcmp(m->name, "receipt");
             if (of_model || arith)
                 ck_assert_msg(status == TERN_USAGE && e.code == status, "%s: %s", m->name, e.text);
             else if (version || status)
-                ck_assert_msg(status == TERN_BAD_FILE || (status == TERN_LIMIT && !version), "%s: %s", m->name, e.text);
+                ck_assert_msg(status == TERN_BAD_FILE || (status == TERN_LIMIT && !version),
+                              "%s: %s", m->name, e.text);
             else
                 ck_assert_msg(v.holds == is_true(&r, s), "%s: %s", m->name, v.why);
             told += status || !v.holds;
@@ -506,10 +511,14 @@ START_TEST(another_end_is_refuted)
     static const struct {
         enum tern_stop_reason own, claimed;
         bool holds; /* anyone can have cancelled it then */
-    } ends[] = {{TERN_STOP_LENGTH, TERN_STOP_END, false},     {TERN_STOP_LENGTH, TERN_STOP_CONTEXT, false},
-                {TERN_STOP_LENGTH, TERN_STOP_STRING, false},  {TERN_STOP_LENGTH, TERN_STOP_COMPLETE, false},
-                {TERN_STOP_LENGTH, TERN_STOP_CANCELLED, true}, {TERN_STOP_CANCELLED, TERN_STOP_CONTEXT, true},
-                {TERN_STOP_CANCELLED, TERN_STOP_LENGTH, false}, {TERN_STOP_CANCELLED, TERN_STOP_END, false}};
+    } ends[] = {{TERN_STOP_LENGTH, TERN_STOP_END, false},
+                {TERN_STOP_LENGTH, TERN_STOP_CONTEXT, false},
+                {TERN_STOP_LENGTH, TERN_STOP_STRING, false},
+                {TERN_STOP_LENGTH, TERN_STOP_COMPLETE, false},
+                {TERN_STOP_LENGTH, TERN_STOP_CANCELLED, true},
+                {TERN_STOP_CANCELLED, TERN_STOP_CONTEXT, true},
+                {TERN_STOP_CANCELLED, TERN_STOP_LENGTH, false},
+                {TERN_STOP_CANCELLED, TERN_STOP_END, false}};
     struct story *s = malloc(sizeof *s);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         begin(s, "The cat sat");
@@ -529,7 +538,8 @@ START_TEST(another_end_is_refuted)
     s->p.n_predict = 40, s->prompt[1] = 99999;
     ck_assert(!write_receipt(s, NULL));
     v = proven_by(model, s->text, s->n);
-    ck_assert(!v.holds && v.first_wrong == SIZE_MAX && strstr(v.why, "token 1 of the prompt is 99999"));
+    ck_assert(!v.holds && v.first_wrong == SIZE_MAX &&
+              strstr(v.why, "token 1 of the prompt is 99999"));
     free(s);
 }
 END_TEST
@@ -572,7 +582,8 @@ START_TEST(texts_that_are_no_receipt_are_refused)
         {"\"arith\":1", "\"arith\":1.0", "#/arith is not a whole number"},
         {"\"arith\":1", "\"arith\":-1", "#/arith is not a whole number"},
         {"\"arith\":1", "\"arith\":99999999999999999999999", "#/arith is not a whole number"},
-        {"\"temperature\":1.0", "\"temperature\":0.1", "#/sampler/temperature is not a 32-bit float"},
+        {"\"temperature\":1.0", "\"temperature\":0.1",
+         "#/sampler/temperature is not a 32-bit float"},
         {"\"temperature\":1.0", "\"temperature\":1e99", "not a 32-bit float"},
         {"\"temperature\":1.0", "\"temperature\":null", "is not a number"},
         {"\"temperature\":1.0", "\"temperature\":2000", "temperature is 2000"},
@@ -601,7 +612,8 @@ START_TEST(texts_that_are_no_receipt_are_refused)
         {"\"constraint\":null", "\"constraint\":{}", "#/constraint lacks the member \"kind\""},
         {"\"constraint\":null", "\"constraint\":7", "#/constraint lacks the member"},
         {"\"constraint\":null",
-         "\"constraint\":{\"kind\":\"regex\",\"text\":\"(\",\"flags\":0,\"max_bytes\":0,\"max_steps\":0,"
+         "\"constraint\":{\"kind\":\"regex\",\"text\":\"(\",\"flags\":0,\"max_bytes\":0,\"max_"
+         "steps\":0,"
          "\"trigger\":\"\",\"tool_choice\":null,\"chat_flags\":0}",
          ""},
         {"{\"receipt\"", "[{\"receipt\"", "receipt"},
@@ -662,13 +674,15 @@ START_TEST(some_answers_have_no_receipt)
     ck_assert(write_receipt(other, &e) == TERN_USAGE && strstr(e.text, "dead end"));
     *other = *s, other->n_prompt = 0;
     ck_assert(write_receipt(other, &e) == TERN_USAGE && strstr(e.text, "is missing"));
-    *other = *s, other->sampler.mu = &mu, other->sampler.mirostat = 2, other->p.sampler = &other->sampler;
+    *other = *s, other->sampler.mu = &mu, other->sampler.mirostat = 2,
+    other->p.sampler = &other->sampler;
     ck_assert(write_receipt(other, &e) == TERN_USAGE && strstr(e.text, "mu"));
     *other = *s;
     ck_assert(!write_receipt(other, &e)); /* and a buffer that is too small gets what fits */
     struct tern_generate_params p = s->p;
     p.sampler = NULL;
-    struct tern_receipt_params params = {s->prompt, s->n_prompt, s->answer, s->n_answer, &p, NULL, &s->result, 0};
+    struct tern_receipt_params params = {s->prompt, s->n_prompt, s->answer,  s->n_answer,
+                                         &p,        NULL,        &s->result, 0};
     memset(other->text, 7, 20);
     ck_assert(!tern_receipt_write(model, &params, other->text, 10, &other->n, &e));
     ck_assert(other->n > 500 && !memcmp(other->text, s->text, 10) && other->text[10] == 7);

@@ -110,7 +110,8 @@ enum tern_status constrain_open(struct constrain *out, const tern_model *model,
         s = files_take(p->text, &out->file, &p->bytes, e);
         p->text = out->file;
     }
-    if (!s && (s = tern_constraint_open(&out->constraint, model, p, e)) && o->value[OPT_JSONL].given)
+    if (!s && (s = tern_constraint_open(&out->constraint, model, p, e)) &&
+        o->value[OPT_JSONL].given)
         report(s, e);
     return s;
 }

@@ -116,8 +116,9 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
     [OPT_TOOLS] = {.names = "tools",
                    .kind = TEXT,
                    .value = "FILE",
-                   .help = "let the model call the tools in FILE (JSON, as in OpenAI's API); a call "
-                           "is printed as a line of JSON"},
+                   .help =
+                       "let the model call the tools in FILE (JSON, as in OpenAI's API); a call "
+                       "is printed as a line of JSON"},
     [OPT_TOOL_CHOICE] = {.names = "tool-choice",
                          .kind = TEXT,
                          .value = "WHAT",
@@ -269,7 +270,8 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
     [OPT_VERIFY_RECEIPT] = {.names = "verify-receipt",
                             .kind = JOB,
                             .value = "FILE",
-                            .help = "prove or refute that the model gave the answer of this receipt"},
+                            .help =
+                                "prove or refute that the model gave the answer of this receipt"},
 
     [OPT_JSONL] = {.title = "Reports",
                    .names = "jsonl",
@@ -286,11 +288,12 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
                          .value = "all",
                          .help = "print a hash of the logits, to compare runs bit by bit; all: "
                                  "include the prompt"},
-    [OPT_RECEIPT] = {.names = "receipt",
-                     .kind = TEXT,
-                     .value = "FILE",
-                     .help = "write a receipt of the answer, which --verify-receipt can prove; of a chat: "
-                             "of the last answer"},
+    [OPT_RECEIPT] =
+        {.names = "receipt",
+         .kind = TEXT,
+         .value = "FILE",
+         .help = "write a receipt of the answer, which --verify-receipt can prove; of a chat: "
+                 "of the last answer"},
 
     [OPT_CACHE_TYPE] = {.title = "Memory and speed",
                         .names = "cache-type",
@@ -322,8 +325,9 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
                  .min = 1,
                  .max = 8,
                  .value = "N",
-                 .help = "guess up to N tokens ahead with the layer that the model has for it (MTP); "
-                         "the text stays the same; default 4"},
+                 .help =
+                     "guess up to N tokens ahead with the layer that the model has for it (MTP); "
+                     "the text stays the same; default 4"},
     [OPT_DRAFT] = {.names = "draft model-draft -md",
                    .kind = TEXT,
                    .value = "FILE",

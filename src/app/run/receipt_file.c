@@ -19,7 +19,8 @@ static enum tern_status name_option(enum tern_status s, const char *option, stru
     return s;
 }
 
-static enum tern_status write_text(const char *path, const char *text, size_t n, struct tern_error *e)
+static enum tern_status write_text(const char *path, const char *text, size_t n,
+                                   struct tern_error *e)
 {
     struct output_file file;
     enum tern_status s = output_file_open(&file, path, e);

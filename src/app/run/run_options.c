@@ -107,9 +107,8 @@ static enum tern_status check_whole(const struct run_options *o, struct tern_err
         {OPT_GREEDY, OPT_TEMP},       {OPT_SYSTEM, OPT_SYSTEM_FILE},
         {OPT_VERBOSE, OPT_QUIET}};
     static const enum run_option of_a_text[] = {
-        OPT_CHAT, OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION, OPT_LOOKUP,
-        OPT_MTP,  OPT_DRAFT,  OPT_CONTEXT_SHIFT, OPT_JSONL, OPT_LOGPROBS,
-        OPT_RECEIPT};
+        OPT_CHAT, OPT_SYSTEM, OPT_SYSTEM_FILE,   OPT_THINK, OPT_SESSION,  OPT_LOOKUP,
+        OPT_MTP,  OPT_DRAFT,  OPT_CONTEXT_SHIFT, OPT_JSONL, OPT_LOGPROBS, OPT_RECEIPT};
     for (size_t i = 0; i < COUNT(pairs); i++)
         if (exclude(o, pairs[i][0], pairs[i][1], e))
             return TERN_USAGE;

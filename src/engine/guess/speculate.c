@@ -5,9 +5,7 @@
 
 #include "base/clock.h"
 
-enum {
-    DRAFT_MAX = 16
-};
+enum { DRAFT_MAX = 16 };
 
 static double seconds_since(uint64_t begin)
 {

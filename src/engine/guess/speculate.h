@@ -21,14 +21,15 @@ struct speculate {
     struct lookup lookup;
     struct draft draft;
     struct heads heads;
-    struct pace *pace; /* borrowed: of the steps with as many texts as this one has */
+    struct pace *pace;       /* borrowed: of the steps with as many texts as this one has */
     const tern_token *guess; /* [n_guess] of the last trial: in `made`, or given */
     tern_token made[GUESSES_MOST];
     float chance[GUESSES_MOST];
     size_t n_guess, right; /* of the last trial, and how many of them came true */
     size_t row;            /* number of the first one's logit row, set by who evaluates them */
     double extra;          /* seconds that they took to make */
-    const tern_token *given; /* borrowed; text[given_from .. given_end) is said to be these; or NULL */
+    const tern_token
+        *given; /* borrowed; text[given_from .. given_end) is said to be these; or NULL */
     size_t given_from, given_end;
     enum guess_source { BY_LOOKUP, BY_DRAFT, BY_HEADS } by; /* and who made them */
 };
