@@ -19,6 +19,7 @@ import threading
 import time
 import unittest
 
+SLOW = bool(os.environ.get("QUICK"))  # a program with sanitizers, say
 SERVE = os.environ.get("SERVE") or "build/serve"
 MODEL = "models/fable.bin"
 WHY = None if os.access(SERVE, os.X_OK) else f"{SERVE} is not built"
@@ -198,7 +199,7 @@ def until(true, seconds=5, what="it"):
     while not true():
         if time.monotonic() - begin > seconds:
             raise AssertionError(f"{what} did not happen within {seconds} s")
-        time.sleep(0.005)
+        time.sleep(0.01)
     return time.monotonic() - begin
 
 

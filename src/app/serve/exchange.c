@@ -493,13 +493,13 @@ enum MHD_Result exchange_handle(void *frame, struct MHD_Connection *mhd, const c
 static void log_line(const struct exchange *x)
 {
     struct frame *f = x->frame;
+    const char *note = x->note + strspn(x->note, " ");
     bool lost = x->gone || (x->status && (!x->ended || exchange_pending(x)));
     if (!x->begun)
         return;
     f->n_status[x->status / 100 % 6]++;
-    access_log_line(&f->log, "%s %s %.256s %d %.3fs %s %s", x->c->name, x->method, x->target,
-                    x->status, f->now - x->started, lost ? "lost" : "done",
-                    x->note + strspn(x->note, " "));
+    access_log_line(&f->log, "%s %s %.256s %d %.3fs %s%s%s", x->c->name, x->method, x->target,
+                    x->status, f->now - x->started, lost ? "lost" : "done", *note ? " " : "", note);
 }
 
 void exchange_free(struct exchange *x)
