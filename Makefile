@@ -87,13 +87,14 @@ FUZZERS := $(patsubst tests/fuzz/%.c,%,$(filter-out %/fuzz_main.c,$(wildcard tes
 TESTED_LIB := $(BUILD)/tests/libtested.a
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 # What suites share, with Check.
-UNIT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+UNIT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_% \
+	$(if $(HAS_SERVE),,tests/unit/serve_%),$(wildcard tests/unit/*.c)))
 UNIT_LIB := $(BUILD)/tests/libunit.a
 SUPPORT_LIB := $(if $(SUPPORT_OBJ),$(BUILD)/tests/libsupport.a)
 # Suites in which threads meet, and so what the thread sanitizer runs. It needs a larger stack than
 # test_small_stack gives. test_no_io fails calls of one thread; in the others hardly two threads meet.
 THREADED = $(filter-out test_small_stack test_no_io test_rope test_chat_turns,$(notdir $(basename \
-	$(shell grep -lE 'pthread_create|pool_open|n_threads' tests/unit/test_*.c))))
+	$(shell grep -lE 'pthread_create|pool_open|n_threads|jobs_start' tests/unit/test_*.c))))
 
 # One job per processor, unless make was started with a number of its own.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
@@ -120,7 +121,7 @@ FLAGS_OF_FILE = $(filter-out $(if $(OWN_LEVELS),,-O%),\
 		$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<)) \
 	$(if $(filter tests/%,$<),-Itests/support,-Wconversion) \
 	$(if $(OWN_LEVELS),$(if $(filter $(GUARDED),$<),-fstack-protector-strong)) \
-	$(if $(filter src/app/serve/% tests/unit/test_serve_%,$<),$(SERVE_CFLAGS)) \
+	$(if $(filter src/app/serve/% tests/unit/test_serve_% tests/unit/serve_%,$<),$(SERVE_CFLAGS)) \
 	$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check))
 
 $(BUILD)/%.o: %.c $(BUILD)/flags

@@ -199,9 +199,9 @@ static void count_gap(struct serve_numbers *n, double seconds)
 /* What the step did to a job. Under the lock. */
 static void count_job(struct scheduler *s, struct job *j, double now)
 {
-    size_t read = j->request.n_prompt -
-                  (is_text(j) ? tern_text_unread(j->text)
-                              : j->request.n_prompt - tern_seq_length(s->ctx, j->seq));
+    size_t read =
+        j->request.n_prompt - (is_text(j) ? tern_text_unread(j->text)
+                                          : j->request.n_prompt - tern_seq_length(s->ctx, j->seq));
     s->numbers.n_prompt += read - j->n_read;
     j->n_read = read;
     if (!is_text(j) || !j->n_new)

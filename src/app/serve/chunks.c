@@ -58,10 +58,12 @@ uint32_t chunks_choose(struct chunks *c, size_t n_streams, size_t n_readers)
         seconds *= (double)n_readers / (double)n_streams;
     if (seconds > ALONE)
         seconds = ALONE;
-    uint32_t rows = clamp(c->beside > 0 ? seconds / c->beside : FIRST_BESIDE, 1, c->max);
-    if (c->last && rows > 2 * c->last)
-        rows = 2 * c->last;
-    return c->last = rows;
+    double wanted = c->beside > 0 ? seconds / c->beside + c->rest : FIRST_BESIDE;
+    if (c->last && wanted > 2 * c->last)
+        wanted = 2 * c->last;
+    c->last = clamp(wanted, 1, c->max);
+    c->rest = wanted - c->last > 0 && c->last < c->max ? wanted - c->last : 0;
+    return c->last;
 }
 
 /* A step that something else on the machine held up counts as OUTLIER times the mean at most. */

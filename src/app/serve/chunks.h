@@ -8,12 +8,14 @@
 
 enum { CHUNKS_CLASSES = 8 };
 
-struct chunks { /* zeroed, then max */
-    uint32_t max;                /* rows of a batch */
-    double base[CHUNKS_CLASSES]; /* [i] s: steps of up to 2^i streams and no prompt; 0: not measured */
-    double beside, alone;        /* s a row takes, beside streams and without; 0: not measured */
-    uint32_t last;               /* rows of the last step with streams */
-    uint32_t since;              /* steps with rows of prompts since one without */
+struct chunks {   /* zeroed, then max */
+    uint32_t max; /* rows of a batch */
+    double
+        base[CHUNKS_CLASSES]; /* [i] s: steps of up to 2^i streams and no prompt; 0: not measured */
+    double beside, alone;     /* s a row takes, beside streams and without; 0: not measured */
+    uint32_t last;            /* rows of the last step with streams, */
+    double rest;              /* and what was too little for a row more */
+    uint32_t since;           /* steps with rows of prompts since one without */
 };
 
 /* Rows for the next step of n_readers prompts, beside n_streams texts; 0, with streams only: none this

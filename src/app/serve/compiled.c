@@ -142,8 +142,11 @@ static struct compiled *compile(struct compiled_store *s, const struct tern_cons
             return c;
         discard(c);
     }
-    fault_set(f, e.code == TERN_NO_MEMORY ? 503 : e.code == TERN_INTERNAL ? 500 : 400, NULL, NULL, NULL,
-              "%s", e.text);
+    fault_set(f,
+              e.code == TERN_NO_MEMORY  ? 503
+              : e.code == TERN_INTERNAL ? 500
+                                        : 400,
+              NULL, NULL, NULL, "%s", e.text);
     return NULL;
 }
 

@@ -19,12 +19,13 @@ struct compiled *compiled_find(struct server *s, const struct tern_constraint_pa
                                struct fault *f);
 const tern_constraint *compiled_get(const struct compiled *c);
 const struct tern_constraint_params *compiled_params(const struct compiled *c); /* for receipts */
-void compiled_release(struct compiled *c); /* NULL is fine */
+void compiled_release(struct compiled *c);                                      /* NULL is fine */
 
 /* ---- for the scheduler */
 struct compiled_store;
 struct compiled_store *compiled_store_open(const tern_model *model, size_t max_bytes,
                                            uint64_t max_steps); /* NULL: no memory */
-void compiled_store_close(struct compiled_store *s); /* before the model; when all shares are released */
+void compiled_store_close(
+    struct compiled_store *s); /* before the model; when all shares are released */
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "app/serve/job.h"
 
-struct events {  /* zeroed: empty */
-    char *p;     /* [n] of room for [room]; owned */
+struct events {         /* zeroed: empty */
+    char *p;            /* [n] of room for [room]; owned */
     size_t n, room, at; /* at: the next to take */
 };
 

@@ -45,10 +45,11 @@ static void check(const struct scheduler *s, const struct job_request *r, struct
     if (!r->n_prompt)
         fault_set(f, 400, NULL, NULL, NULL, "the prompt is empty");
     else if (r->n_prompt > s->n_ctx)
-        fault_set(f, 400, NULL, "context_length_exceeded", NULL,
-                  "the prompt has %zu tokens, the context holds %u: shorten the prompt, or start the "
-                  "server with a larger context",
-                  r->n_prompt, s->n_ctx);
+        fault_set(
+            f, 400, NULL, "context_length_exceeded", NULL,
+            "the prompt has %zu tokens, the context holds %u: shorten the prompt, or start the "
+            "server with a larger context",
+            r->n_prompt, s->n_ctx);
 }
 
 /* Under the lock. */
@@ -69,8 +70,8 @@ static void enqueue(struct scheduler *s, struct job *j, struct fault *f)
     f->retry_after = RETRY_AFTER;
 }
 
-struct job *job_submit(struct scheduler *s, struct job_request *r, void (*wake)(void *arg), void *arg,
-                       struct fault *f)
+struct job *job_submit(struct scheduler *s, struct job_request *r, void (*wake)(void *arg),
+                       void *arg, struct fault *f)
 {
     struct job *j = calloc(1, sizeof *j);
     *f = (struct fault){0};

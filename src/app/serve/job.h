@@ -27,7 +27,8 @@ struct job_request {
     enum job_kind kind;
     tern_token *prompt; /* [n_prompt], owned */
     size_t n_prompt;
-    struct tern_sampler_params sampler; /* bias, dry_breakers and each breaker are owned; mu and constraint NULL */
+    struct tern_sampler_params
+        sampler; /* bias, dry_breakers and each breaker are owned; mu and constraint NULL */
     struct compiled *constraint; /* an owned share, or NULL */
     char **stop;                 /* [n_stop], owned, and each string, too */
     size_t n_stop;
@@ -52,8 +53,9 @@ struct job_event {
     enum job_event_kind kind;
     /* Of JOB_TOKEN. Every token that was chosen, end tokens included. */
     tern_token token;
-    bool forced;      /* the constraint left no choice; it has no logprob */
-    const char *text; /* [bytes] became certain with it: whole characters, without stop strings; may be empty */
+    bool forced; /* the constraint left no choice; it has no logprob */
+    const char *
+        text; /* [bytes] became certain with it: whole characters, without stop strings; may be empty */
     size_t bytes;
     double logprob;
     const struct tern_choice *top; /* [n_top], most probable first */
@@ -74,8 +76,8 @@ struct job;
 /* Queues a job. NULL: *f says why. 503 with retry_after when the queue is full or the server drains; 400
  * with code context_length_exceeded when the prompt does not fit. wake(arg) is called from the model thread
  * when job_next has events again, with a lock held: it must call nothing of this header. */
-struct job *job_submit(struct scheduler *s, struct job_request *r, void (*wake)(void *arg), void *arg,
-                       struct fault *f);
+struct job *job_submit(struct scheduler *s, struct job_request *r, void (*wake)(void *arg),
+                       void *arg, struct fault *f);
 /* Takes the next event. False, with JOB_NOTHING: none waits. Borrowed until the next call or job_close. A
  * job whose events are not taken pauses when they are 256 KiB. */
 bool job_next(struct job *j, struct job_event *e);

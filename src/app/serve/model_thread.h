@@ -23,11 +23,11 @@ struct job {
 
     /* ---- under the lock */
     enum job_state state;
-    bool closed;            /* nobody reads it any more */
-    bool hungry;            /* the reader found nothing: wake it */
-    struct events shared;   /* made, not taken */
-    struct job *next;       /* of those that wait */
-    uint64_t round, serial; /* its turn (waiting.h); the order of submission */
+    bool closed;                          /* nobody reads it any more */
+    bool hungry;                          /* the reader found nothing: wake it */
+    struct events shared;                 /* made, not taken */
+    struct job *next;                     /* of those that wait */
+    uint64_t round, serial;               /* its turn (waiting.h); the order of submission */
     size_t n_cached, n_read, n_generated; /* as /slots shows them */
 
     /* ---- HTTP thread */
@@ -42,10 +42,10 @@ struct job {
     struct growing_text token_text;
     struct tern_choice top[JOB_TOP_MAX];
     struct growing_text answer; /* tern_token [], for the receipt */
-    double *sum;                /* [dim] of an embedding's rows; of the last one alone for JOB_EMBED_LAST */
-    size_t n_stepped, n_new;    /* tokens chosen before the last step, and in it */
-    uint32_t n_kept;            /* pages of its sequence that are kept */
-    bool keeps_prompt;          /* and the whole prompt */
+    double *sum; /* [dim] of an embedding's rows; of the last one alone for JOB_EMBED_LAST */
+    size_t n_stepped, n_new;           /* tokens chosen before the last step, and in it */
+    uint32_t n_kept;                   /* pages of its sequence that are kept */
+    bool keeps_prompt;                 /* and the whole prompt */
     double started, first, last_token; /* stopwatch_now; 0: not yet */
     bool no_memory;
     struct tern_error error; /* of an embedding */
@@ -62,7 +62,8 @@ struct serve_numbers { /* under the lock */
     uint64_t n_prompt, n_cached, n_generated, n_drafted, n_accepted;
     double prompt_seconds, generate_seconds, gap_seconds, step_seconds;
     uint64_t n_steps, n_rows, n_gaps;
-    uint64_t gaps[16]; /* [i]: gaps between two tokens of a text below 2^i ms, and not below 2^(i - 1) */
+    uint64_t
+        gaps[16]; /* [i]: gaps between two tokens of a text below 2^i ms, and not below 2^(i - 1) */
     struct tern_prefix_info prefix;
 };
 
@@ -79,7 +80,8 @@ struct scheduler {
     pthread_cond_t changed;
     struct job *waiting; /* a list, by submission */
     size_t n_waiting, n_running;
-    struct job *running[MAX_PARALLEL]; /* by sequence; NULL: idle. Changed by the model thread alone */
+    struct job
+        *running[MAX_PARALLEL]; /* by sequence; NULL: idle. Changed by the model thread alone */
     uint64_t round, serial;
     bool draining, stopping, ending;
     bool in_step, may_cancel; /* tern_step runs, and may be cancelled */
@@ -98,8 +100,8 @@ struct scheduler {
     struct chunks chunks;
     uint64_t n_turns, n_ends;
     uint64_t ended[MAX_PARALLEL]; /* of each sequence: n_ends when its last job ended */
-    bool was_cancelled; /* the last step: this one is not */
-    int cache_fd[2], newest; /* saved_prefixes.h */
+    bool was_cancelled;           /* the last step: this one is not */
+    int cache_fd[2], newest;      /* saved_prefixes.h */
 };
 
 /* job.c */

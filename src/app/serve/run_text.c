@@ -148,7 +148,8 @@ static enum tern_status take_receipt(struct scheduler *s, struct job *j, struct 
 void run_text_end(struct scheduler *s, struct job *j)
 {
     struct tern_error e = {0};
-    struct job_event last = {.kind = JOB_DONE, .n_prompt = j->request.n_prompt, .n_cached = j->n_cached};
+    struct job_event last = {
+        .kind = JOB_DONE, .n_prompt = j->request.n_prompt, .n_cached = j->n_cached};
     double now = stopwatch_now(), first = j->first > 0 ? j->first : now;
     enum tern_status status = tern_text_result(j->text, &last.result, &e);
     bool is_over = tern_text_is_over(j->text);

@@ -102,10 +102,11 @@ static void show(const struct scheduler *s, const struct tern_memory *plan)
             number_bytes(plan->batch, c, sizeof c), number_bytes(plan->prefix, d, sizeof d),
             number_bytes(plan->available, g, sizeof g));
     if (plan->reduced)
-        fprintf(stderr,
-                "serve: context: %u positions instead of the model's %llu, to stay within half of the "
-                "available memory; -c sets it\n",
-                plan->n_ctx, (unsigned long long)s->server->info.max_seq);
+        fprintf(
+            stderr,
+            "serve: context: %u positions instead of the model's %llu, to stay within half of the "
+            "available memory; -c sets it\n",
+            plan->n_ctx, (unsigned long long)s->server->info.max_seq);
 }
 
 /* A row with logits for each text, and as many again for guesses. */

@@ -9,7 +9,8 @@
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-static void add(struct growing_text *t, const char *format, ...)
+static void
+add(struct growing_text *t, const char *format, ...)
 {
     char line[256];
     va_list ap;
@@ -58,7 +59,8 @@ static double rate(uint64_t n, double seconds)
 
 static void add_numbers(struct growing_text *t, const struct serve_numbers *n)
 {
-    counter(t, "prompt_tokens_total", "Tokens of prompts that were evaluated.", (double)n->n_prompt);
+    counter(t, "prompt_tokens_total", "Tokens of prompts that were evaluated.",
+            (double)n->n_prompt);
     counter(t, "prompt_tokens_cached_total", "Tokens of prompts that were found evaluated.",
             (double)n->n_cached);
     counter(t, "prompt_seconds_total", "Time from the begin of a job to its first token.",
@@ -113,12 +115,12 @@ static json_t *slot(const struct scheduler *s, uint32_t i, double now)
                           "is_processing", j != NULL);
     if (!j || !o)
         return o;
-    json_t *more = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f}", "kind", kinds[j->request.kind], "state",
-        j->n_read < j->request.n_prompt ? "reading" : "answering", "n_prompt",
-        (json_int_t)j->request.n_prompt, "n_cached", (json_int_t)j->n_cached, "n_read",
-        (json_int_t)j->n_read, "n_generated", (json_int_t)j->n_generated, "n_predict",
-        (json_int_t)j->request.n_predict, "seconds", now - j->submitted);
+    json_t *more =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f}", "kind", kinds[j->request.kind],
+                  "state", j->n_read < j->request.n_prompt ? "reading" : "answering", "n_prompt",
+                  (json_int_t)j->request.n_prompt, "n_cached", (json_int_t)j->n_cached, "n_read",
+                  (json_int_t)j->n_read, "n_generated", (json_int_t)j->n_generated, "n_predict",
+                  (json_int_t)j->request.n_predict, "seconds", now - j->submitted);
     json_object_update(o, more);
     json_decref(more);
     return o;

@@ -9,7 +9,8 @@
 void waiting_add(struct scheduler *s, struct job *j);
 void waiting_remove(struct scheduler *s, struct job *j);
 /* The next one in turn for which may_start is true; it still waits. NULL: none. */
-struct job *waiting_next(struct scheduler *s, bool (*may_start)(struct scheduler *s, struct job *j));
+struct job *waiting_next(struct scheduler *s,
+                         bool (*may_start)(struct scheduler *s, struct job *j));
 /* Its turn has come: it waits no longer. */
 void waiting_take(struct scheduler *s, struct job *j);
 
