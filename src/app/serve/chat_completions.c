@@ -323,8 +323,10 @@ static bool begin(struct chat_request *r, struct server *s, struct exchange *x, 
     if (!c)
         return no_memory(f);
     bool ok = turn_begin(&r->turn, s, x, &writer, c, f);
-    if (!ok)
+    if (!ok) {
         close_chat(c);
+        fault_blame(f, "messages");
+    }
     return ok;
 }
 

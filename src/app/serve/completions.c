@@ -316,6 +316,7 @@ static bool begin(struct completions_request *r, struct server *s, struct exchan
     if (!all || !submit(r, all, s, x, f)) {
         answers_close(all);
         close_completion(c);
+        fault_blame(f, "prompt");
         return f->status ? false : no_memory(f);
     }
     answers_ignored(x, r->turn.ignored);

@@ -126,6 +126,7 @@ static bool submit_more(struct embeddings *e, struct exchange *x)
     }
     if (ok || (f.status == 503 && runs))
         return true;
+    fault_blame(&f, "input");
     e->fault = f;
     return false;
 }

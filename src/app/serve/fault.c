@@ -47,3 +47,9 @@ void fault_set(struct fault *f, int status, const char *type, const char *code, 
     va_end(ap);
     f->message[whole_characters(f->message, strlen(f->message))] = 0;
 }
+
+void fault_blame(struct fault *f, const char *param)
+{
+    if (f->status == 400 && !f->param[0])
+        snprintf(f->param, sizeof f->param, "%s", param);
+}

@@ -24,5 +24,7 @@ __attribute__((format(printf, 6, 7)))
 #endif
 void fault_set(struct fault *f, int status, const char *type, const char *code, const char *param,
                const char *format, ...);
+/* Names the field of a 400 that names none, as those of the scheduler, which knows no fields. */
+void fault_blame(struct fault *f, const char *param);
 
 #endif
