@@ -18,14 +18,11 @@ static bool is_forced(const struct answer_rules *r)
     return r->tool_choice && !is(r->tool_choice, "auto") && !is(r->tool_choice, "none");
 }
 
-/* Whether the answer begins with a thought, which the template or the model opens. */
-static bool thinks(const struct server *s, const struct answer_rules *r,
-                   const struct tern_chat_info *info)
+/* Whether the answer begins within a thought. */
+static bool thinks(const struct server *s, const struct answer_rules *r)
 {
     char none[1];
-    return !r->plain && !r->goes_on && (tern_chat_opening(s->model, r->chat_flags, none, 0) ||
-                           r->chat_flags & TERN_CHAT_THINK ||
-                           (info->thinking == 1 && !(r->chat_flags & TERN_CHAT_NO_THINK)));
+    return !r->plain && (r->opened || tern_chat_opening(s->model, r->chat_flags, none, 0));
 }
 
 /* Appends the names of what c leaves to the model, as "tools: NAME". */
@@ -86,7 +83,7 @@ static bool find_format(struct server *s, const struct answer_rules *r, struct c
                   r->format_field);
         return false;
     }
-    if (tern_chat_info(s->model, &info) && thinks(s, r, &info)) {
+    if (tern_chat_info(s->model, &info) && thinks(s, r)) {
         p.trigger = info.thought_end, p.trigger_bytes = info.thought_end_bytes;
         p.flags |= p.trigger_bytes ? TERN_CONSTRAINT_MUST_TRIGGER : 0u;
     }

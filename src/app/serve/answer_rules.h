@@ -30,6 +30,7 @@ struct answer_rules {  /* zeroed: a free text without calls */
     size_t n;
     unsigned chat_flags; /* with which the answer is asked for (dialog_prompt) */
     bool plain;          /* no chat: the text begins with no thought */
+    bool opened;         /* the prompt begins a thought that the template leaves to the model */
     bool goes_on;        /* the answer has a beginning already (prefill) */
     /* Fields to be named in faults: "tool_choice", "response_format" */
     const char *choice_field, *format_field;

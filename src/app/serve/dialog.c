@@ -304,6 +304,29 @@ bool dialog_tokens(struct dialog *d, const tern_model *model, unsigned chat_flag
     return ok;
 }
 
+bool dialog_open_thought(struct dialog_prompt *p, const tern_model *model, bool *opened,
+                         struct fault *f)
+{
+    struct tern_chat_info info;
+    struct prefill mark = {0};
+    char none[1];
+    bool has = dialog_info(model, &info) && info.thought_begin_bytes;
+    bool thinks = p->chat_flags & TERN_CHAT_THINK ||
+                  (info.thinking == 1 && !(p->chat_flags & TERN_CHAT_NO_THINK));
+    *opened = has && thinks && !p->n_said && !tern_chat_opening(model, p->chat_flags, none, 0);
+    if (!*opened)
+        return true;
+    bool ok =
+        prefill_add_mark(&mark, model, "", info.thought_begin, info.thought_begin_bytes, "\n");
+    tern_token *more = ok ? realloc(p->tokens, (p->n + mark.n) * sizeof *more) : NULL;
+    if (more) {
+        memcpy(more + p->n, mark.tokens, mark.n * sizeof *more);
+        p->tokens = more, p->n += mark.n, p->n_said = mark.n;
+    }
+    free(mark.tokens);
+    return more || no_memory(f);
+}
+
 /* Appends what was said of the answer, as it is. */
 static bool add_said(struct writing *w, const struct prefill *said)
 {

@@ -60,6 +60,11 @@ struct dialog_prompt {
  * nothing, the answer goes on from there. chat_flags: TERN_CHAT_THINK, TERN_CHAT_NO_THINK or 0. */
 bool dialog_tokens(struct dialog *d, const tern_model *model, unsigned chat_flags, bool prefill,
                    struct dialog_prompt *out, struct fault *f);
+/* Appends what begins a thought, where the model thinks and the template leaves that to it: a format can
+ * then be demanded of what follows the thought. Nothing is appended, and *opened is false, where the
+ * template opens the thought, the model does not think or the answer has begun. */
+bool dialog_open_thought(struct dialog_prompt *p, const tern_model *model, bool *opened,
+                         struct fault *f);
 /* The same as text, special tokens spelled out, malloced. generate: it asks for an answer, or goes on with
  * one. */
 bool dialog_text(struct dialog *d, const tern_model *model, unsigned chat_flags, bool generate,

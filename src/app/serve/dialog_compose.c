@@ -325,8 +325,8 @@ static bool add_ids(struct prefill *p, const tern_model *model, const char *text
     return true;
 }
 
-static bool add_mark(struct prefill *p, const tern_model *model, const char *before,
-                     const char *mark, size_t n, const char *after)
+bool prefill_add_mark(struct prefill *p, const tern_model *model, const char *before,
+                      const char *mark, size_t n, const char *after)
 {
     return add_ids(p, model, before, strlen(before), 0) &&
            add_ids(p, model, mark, n, TERN_PARSE_SPECIAL) &&
@@ -347,10 +347,11 @@ bool prefill_open(struct prefill *p, const struct dialog *d, const tern_model *m
     p->flags = thought ? TERN_CHAT_THINK : TERN_CHAT_NO_THINK;
     bool opened = tern_chat_opening(model, p->flags, none, 0) > 0;
     if (thought && !opened)
-        ok = add_mark(p, model, "", info.thought_begin, info.thought_begin_bytes, "\n");
+        ok = prefill_add_mark(p, model, "", info.thought_begin, info.thought_begin_bytes, "\n");
     if (thought)
         ok = ok && add_ids(p, model, t->thought.p, t->thought.n, 0);
     if ((thought && t->text.n) || (opened && !thought))
-        ok = ok && add_mark(p, model, "\n", info.thought_end, info.thought_end_bytes, "\n\n");
+        ok = ok &&
+             prefill_add_mark(p, model, "\n", info.thought_end, info.thought_end_bytes, "\n\n");
     return ok && add_ids(p, model, t->text.p, t->text.n, 0);
 }

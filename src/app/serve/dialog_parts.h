@@ -77,6 +77,10 @@ struct prefill {
 /* false: not enough memory. */
 bool prefill_open(struct prefill *p, const struct dialog *d, const tern_model *model, bool wanted);
 
+/* Appends a mark of thoughts, with plain text before and after it. false: not enough memory. */
+bool prefill_add_mark(struct prefill *p, const tern_model *model, const char *before,
+                      const char *mark, size_t n, const char *after);
+
 /* An answer with its thought, as the model writes it: begin, thought, end, text. */
 void dialog_put_answer(struct growing_text *out, const struct tern_chat_info *info,
                        const struct speech *t);

@@ -63,7 +63,11 @@ void turn_close(struct turn *t)
 
 bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
 {
-    return dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f);
+    if (!dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f))
+        return false;
+    t->rules.goes_on = t->prompt.n_said > 0;
+    return t->rules.format == FORMAT_TEXT ||
+           dialog_open_thought(&t->prompt, s->model, &t->rules.opened, f);
 }
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
@@ -86,7 +90,6 @@ static bool find_rules(struct turn *t, struct server *s, char *ignored, struct c
     char *owned = NULL;
     set_tools(t, s, &owned);
     t->rules.chat_flags = t->prompt.chat_flags;
-    t->rules.goes_on = t->prompt.n_said > 0;
     bool ok = answer_rules_find(s, &t->rules, out, ignored, FIELDS_TEXT_MAX, f);
     free(owned);
     return ok;
