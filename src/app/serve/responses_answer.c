@@ -20,8 +20,9 @@ enum item { NO_ITEM, REASONING, MESSAGE };
 
 struct responses_answer {
     const struct server *server;
-    json_t *echo;   /* what the response repeats of the request */
-    json_t *output; /* the items that are over */
+    json_t *echo;    /* what the response repeats of the request */
+    json_t *special; /* how calls of some tools look (responses_tools.h) */
+    json_t *output;  /* the items that are over */
     bool stream, summary, carry, logprobs;
     bool broken; /* the stream ended before its time */
     char id[ANSWER_ID_BYTES];
@@ -51,8 +52,8 @@ struct responses_answer *responses_answer_open(const struct server *s, struct re
         responses_answer_close(a);
         return NULL;
     }
-    a->echo = r->echo;
-    r->echo = NULL;
+    a->echo = r->echo, a->special = r->special;
+    r->echo = r->special = NULL;
     return a;
 }
 
@@ -61,6 +62,7 @@ void responses_answer_close(struct responses_answer *a)
     if (!a)
         return;
     json_decref(a->echo);
+    json_decref(a->special);
     json_decref(a->output);
     json_decref(a->chances);
     growing_text_close(&a->text);
@@ -285,27 +287,51 @@ static void add_text(struct responses_answer *a, struct exchange *x, const struc
     json_decref(chances);
 }
 
-static json_t *call_json(const struct responses_answer *a, const struct tern_call *c, bool whole)
+/* What a custom tool gets: the text in its only argument, or all of them if there is none */
+static json_t *custom_input(const char *arguments)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "type", "function_call", "id", a->item_id,
-                     "call_id", c->id, "name", c->name, "arguments", whole ? c->arguments : "",
-                     "status", whole ? "completed" : "in_progress");
+    json_t *object = json_loads(arguments, JSON_ALLOW_NUL, NULL);
+    json_t *input = json_incref(json_object_get(object, "input"));
+    json_decref(object);
+    if (json_is_string(input))
+        return input;
+    json_decref(input);
+    return json_string(arguments);
 }
+
+/* A call: item, the field that its events tell, and the names of these */
+struct call_form {
+    const char *type, *prefix, *field, *delta, *done;
+};
+static const struct call_form function_form = {"function_call", "fc_", "arguments",
+                                               "response.function_call_arguments.delta",
+                                               "response.function_call_arguments.done"};
+static const struct call_form custom_form = {"custom_tool_call", "ctc_", "input",
+                                             "response.custom_tool_call_input.delta",
+                                             "response.custom_tool_call_input.done"};
 
 static void add_call(struct responses_answer *a, struct exchange *x, const struct tern_call *c)
 {
+    json_t *special = json_object_get(a->special, c->name);
+    bool custom = json_object_get(special, "custom") != NULL;
+    const struct call_form *form = custom ? &custom_form : &function_form;
     close_item(a, x, "completed");
-    name_item(a, "fc_");
-    json_t *begun = call_json(a, c, false), *item = call_json(a, c, true);
+    name_item(a, form->prefix);
+    json_t *value = custom ? custom_input(c->arguments) : json_string(c->arguments);
+    json_t *item =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:O*}", "type", form->type, "id", a->item_id,
+                  "call_id", c->id, "name", c->name, form->field, "", "status", "in_progress",
+                  "namespace", json_object_get(special, "namespace"));
     json_int_t at = index_of_open(a);
-    emit_item(a, x, "response.output_item.added", begun);
-    emit(a, x, "response.function_call_arguments.delta", "{s:s, s:I, s:s}", "item_id", a->item_id,
-         "output_index", at, "delta", c->arguments);
-    emit(a, x, "response.function_call_arguments.done", "{s:s, s:I, s:s}", "item_id", a->item_id,
-         "output_index", at, "arguments", c->arguments);
+    emit_item(a, x, "response.output_item.added", item);
+    emit(a, x, form->delta, "{s:s, s:I, s:O}", "item_id", a->item_id, "output_index", at, "delta",
+         value);
+    emit(a, x, form->done, "{s:s, s:I, s:O}", "item_id", a->item_id, "output_index", at,
+         form->field, value);
+    json_object_set_new(item, form->field, value);
+    json_object_set_new(item, "status", json_string("completed"));
     emit_item(a, x, "response.output_item.done", item);
     json_array_append_new(a->output, item);
-    json_decref(begun);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

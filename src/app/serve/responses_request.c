@@ -193,7 +193,7 @@ static bool read_body(struct responses_request *r, struct server *s, struct exch
            request_params_chat_stop(&r->turn.params, s->model) &&
            fields_bool(f, "stream", &r->stream) && read_include(r, f) && read_reasoning(r, f) &&
            read_text(r, s, f) && read_truncation(r, f) && echo_options(r, f) &&
-           responses_tools_read(&r->turn, s, f, r->echo) && read_conversation(r, s, f);
+           responses_tools_read(&r->turn, s, f, r->echo, r->special) && read_conversation(r, s, f);
 }
 
 bool responses_request_read(struct responses_request *r, struct server *s, struct exchange *x,
@@ -202,9 +202,10 @@ bool responses_request_read(struct responses_request *r, struct server *s, struc
     struct fields f;
     *r = (struct responses_request){
         .echo = json_object(),
+        .special = json_object(),
         .turn = {.dialog = dialog_open(),
                  .rules = {.choice_field = "tool_choice", .format_field = "text.format"}}};
-    if (!r->echo || !r->turn.dialog) {
+    if (!r->echo || !r->special || !r->turn.dialog) {
         fault_set(fault, 503, NULL, NULL, NULL, "the server is out of memory");
         return false;
     }
@@ -221,5 +222,6 @@ void responses_request_close(struct responses_request *r)
 {
     turn_close(&r->turn);
     json_decref(r->echo);
+    json_decref(r->special);
     *r = (struct responses_request){0};
 }

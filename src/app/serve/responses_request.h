@@ -9,7 +9,8 @@
 
 struct responses_request {
     struct turn turn;
-    json_t *echo; /* fields of the response that repeat the request; owned */
+    json_t *echo;    /* fields of the response that repeat the request; owned */
+    json_t *special; /* how calls of some tools look (responses_tools.h); owned */
     bool stream;
     bool summary; /* thoughts are given as their own summary */
     bool carry;   /* and as encrypted_content, to come back with the next request */

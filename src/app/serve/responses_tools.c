@@ -10,51 +10,14 @@ struct responses_tools {
     struct turn *turn;
     json_t *echo;    /* array, as the response repeats them */
     json_t *written; /* array, as chat templates take them */
+    json_t *special; /* object: how calls of some look in the response, by their names */
+    size_t max;      /* tools */
     json_t *choice;  /* tool_choice as the response repeats it; a new reference */
 };
 
 static json_t *or_null(json_t *value)
 {
     return value ? json_incref(value) : json_null();
-}
-
-/* A function into both lists. */
-static bool add_function(struct responses_tools *t, struct fields *f)
-{
-    const char *name = NULL, *description = NULL;
-    json_t *parameters = NULL;
-    bool strict = false;
-    if (!fields_need(f, "name") || !fields_text(f, "name", &name, NULL) ||
-        !fields_text(f, "description", &description, NULL) ||
-        !fields_object(f, "parameters", &parameters) || !fields_bool(f, "strict", &strict))
-        return false;
-    fields_ignore(f, "type defer_loading allowed_callers output_schema");
-    turn_unknown(t->turn, f);
-    json_t *echo = json_pack("{s:s, s:s, s:o, s:o, s:o}", "type", "function", "name", name,
-                             "description", or_null(fields_any(f, "description")), "parameters",
-                             or_null(parameters), "strict", or_null(fields_any(f, "strict")));
-    json_t *function = json_pack("{s:s}", "name", name);
-    if (description)
-        json_object_set(function, "description", fields_any(f, "description"));
-    if (parameters)
-        json_object_set(function, "parameters", parameters);
-    json_t *written = json_pack("{s:s, s:o}", "type", "function", "function", function);
-    return !json_array_append_new(t->echo, echo) && !json_array_append_new(t->written, written);
-}
-
-static bool add_tool(struct responses_tools *t, json_t *tool, size_t i, struct fault *fault)
-{
-    struct fields f;
-    char place[32];
-    const char *type = NULL;
-    (void)snprintf(place, sizeof place, "tools[%zu]", i);
-    if (!fields_open(&f, tool, place, fault) || !fields_need(&f, "type") ||
-        !fields_text(&f, "type", &type, NULL))
-        return false;
-    if (!strcmp(type, "function"))
-        return add_function(t, &f);
-    turn_ignore(t->turn, "%s (%.40s)", place, type);
-    return true;
 }
 
 /* The tool of this name as chat templates take it; NULL: there is none. */
@@ -71,7 +34,122 @@ static json_t *find_written(const struct responses_tools *t, const char *name)
     return NULL;
 }
 
-/* {"type": "function", "name": "..."}: this one must be called. */
+/* A function for the template; special, stolen: what its calls look like in the response; NULL: as those of
+ * any function. */
+static bool write_function(struct responses_tools *t, const char *name, const char *description,
+                           json_t *parameters, json_t *special)
+{
+    json_t *function = json_pack("{s:s, s:s*, s:O*}", "name", name, "description", description,
+                                 "parameters", parameters);
+    json_t *written = json_pack("{s:s, s:o}", "type", "function", "function", function);
+    return !json_array_append_new(t->written, written) &&
+           (!special || !json_object_set_new(t->special, name, special));
+}
+
+/* {"type": "function", "name", "description", "parameters", "strict"}; space: its namespace, or NULL */
+static bool read_function(struct responses_tools *t, struct fields *f, const char *space)
+{
+    const char *name = NULL, *description = NULL;
+    json_t *parameters = NULL;
+    bool strict = false;
+    if (!fields_need(f, "name") || !fields_text(f, "name", &name, NULL) ||
+        !fields_text(f, "description", &description, NULL) ||
+        !fields_object(f, "parameters", &parameters) || !fields_bool(f, "strict", &strict))
+        return false;
+    fields_ignore(f, "type defer_loading allowed_callers output_schema");
+    turn_unknown(t->turn, f);
+    if (space && find_written(t, name)) {
+        turn_ignore(t->turn, "%s (a second %.40s)", f->place, name);
+        return true;
+    }
+    json_t *special = space ? json_pack("{s:s}", "namespace", space) : NULL;
+    return write_function(t, name, description, parameters, special);
+}
+
+/* A tool of free text: for the template a function with one argument, the text. A grammar of it is not
+ * enforced. */
+static bool read_custom(struct responses_tools *t, struct fields *f)
+{
+    const char *name = NULL, *description = NULL, *type = "text";
+    struct fields format;
+    bool present;
+    if (!fields_need(f, "name") || !fields_text(f, "name", &name, NULL) ||
+        !fields_text(f, "description", &description, NULL) ||
+        !fields_inside(f, "format", &format, &present) ||
+        !fields_text(&format, "type", &type, NULL))
+        return false;
+    fields_ignore(f, "type defer_loading allowed_callers");
+    turn_unknown(t->turn, f);
+    if (strcmp(type, "text"))
+        turn_ignore(t->turn, "%s.format", f->place);
+    json_t *parameters =
+        json_pack("{s:s, s:{s:{s:s}}, s:[s], s:b}", "type", "object", "properties", "input", "type",
+                  "string", "required", "input", "additionalProperties", 0);
+    bool ok = parameters &&
+              write_function(t, name, description, parameters, json_pack("{s:b}", "custom", 1));
+    json_decref(parameters);
+    return ok;
+}
+
+static bool read_space(struct responses_tools *t, struct fields *f);
+
+/* A tool as the response repeats it: a function with all of its fields, or null for those absent */
+static json_t *echo_of(struct fields *f, const char *type)
+{
+    if (strcmp(type, "function"))
+        return json_incref(f->object);
+    return json_pack("{s:s, s:O, s:o, s:o, s:o}", "type", type, "name", fields_any(f, "name"),
+                     "description", or_null(fields_any(f, "description")), "parameters",
+                     or_null(fields_any(f, "parameters")), "strict",
+                     or_null(fields_any(f, "strict")));
+}
+
+/* A tool, of namespace `space` or NULL. Tools that the server would have to run are skipped. */
+static bool read_tool(struct responses_tools *t, json_t *tool, const char *place, const char *space,
+                      struct fault *fault)
+{
+    struct fields f;
+    const char *type = NULL;
+    if (!fields_open(&f, tool, place, fault) || !fields_need(&f, "type") ||
+        !fields_text(&f, "type", &type, NULL))
+        return false;
+    bool ok;
+    if (!strcmp(type, "function")) {
+        ok = read_function(t, &f, space);
+    } else if (!strcmp(type, "custom") && !space) {
+        ok = read_custom(t, &f);
+    } else if (!strcmp(type, "namespace") && !space) {
+        ok = read_space(t, &f);
+    } else {
+        turn_ignore(t->turn, "%s (%.40s)", place, type);
+        return true;
+    }
+    return ok && (space || !json_array_append_new(t->echo, echo_of(&f, type)));
+}
+
+/* {"type": "namespace", "name", "description", "tools": [...]}: its functions */
+static bool read_space(struct responses_tools *t, struct fields *f)
+{
+    const char *name = NULL;
+    json_t *list = NULL, *tool;
+    size_t i;
+    if (!fields_need(f, "name") || !fields_text(f, "name", &name, NULL) ||
+        !fields_array(f, "tools", t->max, &list))
+        return false;
+    json_array_foreach(list, i, tool)
+    {
+        char place[128];
+        (void)snprintf(place, sizeof place, "%s.tools[%zu]", f->place, i);
+        if (json_array_size(t->written) == t->max)
+            return fields_fault(f, "tools", "limit_exceeded",
+                                "and the tools before are more than %zu", t->max);
+        if (!read_tool(t, tool, place, name, f->fault))
+            return false;
+    }
+    return true;
+}
+
+/* {"type": "function", "name": "..."}, also of type custom: this one must be called. */
 static bool choose_function(struct responses_tools *t, struct fields *in)
 {
     const char *name = NULL;
@@ -81,7 +159,7 @@ static bool choose_function(struct responses_tools *t, struct fields *in)
         return fields_fault(in, "name", NULL, "is %.60s, which is no function of tools", name);
     t->turn->choice = strdup(name);
     t->turn->rules.tool_choice = t->turn->choice;
-    t->choice = json_pack("{s:s, s:s}", "type", "function", "name", name);
+    t->choice = json_incref(in->object);
     return t->turn->choice && t->choice;
 }
 
@@ -128,7 +206,7 @@ static bool read_choice(struct responses_tools *t, struct fields *f)
     if (!fields_inside(f, "tool_choice", &in, &present) || !fields_need(&in, "type") ||
         !fields_text(&in, "type", &type, NULL))
         return false;
-    if (!strcmp(type, "function"))
+    if (!strcmp(type, "function") || !strcmp(type, "custom"))
         return choose_function(t, &in);
     if (!strcmp(type, "allowed_tools"))
         return choose_allowed(t, &in);
@@ -137,22 +215,33 @@ static bool read_choice(struct responses_tools *t, struct fields *f)
     return t->choice != NULL;
 }
 
-static bool read_all(struct responses_tools *t, const struct server *s, struct fields *f)
+static bool read_all(struct responses_tools *t, struct fields *f)
 {
     json_t *list = NULL, *tool;
     size_t i;
-    if (!fields_array(f, "tools", (size_t)serve_number(s->options, SERVE_MAX_TOOLS), &list))
+    if (!fields_array(f, "tools", t->max, &list))
         return false;
-    json_array_foreach(list, i, tool) if (!add_tool(t, tool, i, f->fault)) return false;
+    json_array_foreach(list, i, tool)
+    {
+        char place[32];
+        (void)snprintf(place, sizeof place, "tools[%zu]", i);
+        if (!read_tool(t, tool, place, NULL, f->fault))
+            return false;
+    }
     return read_choice(t, f);
 }
 
-bool responses_tools_read(struct turn *turn, const struct server *s, struct fields *f, json_t *echo)
+bool responses_tools_read(struct turn *turn, const struct server *s, struct fields *f, json_t *echo,
+                          json_t *special)
 {
-    struct responses_tools t = {.turn = turn, .echo = json_array(), .written = json_array()};
+    struct responses_tools t = {.turn = turn,
+                                .echo = json_array(),
+                                .written = json_array(),
+                                .special = special,
+                                .max = (size_t)serve_number(s->options, SERVE_MAX_TOOLS)};
     bool parallel = true;
-    bool ok = t.echo && t.written && fields_bool(f, "parallel_tool_calls", &parallel) &&
-              read_all(&t, s, f);
+    bool ok =
+        t.echo && t.written && fields_bool(f, "parallel_tool_calls", &parallel) && read_all(&t, f);
     if (ok && json_array_size(t.written))
         dialog_tools(turn->dialog, t.written);
     turn->rules.parallel = parallel;
