@@ -74,7 +74,7 @@ HAS_SERVE := $(and $(SERVE_LIBS),$(shell printf '\043include <microhttpd.h>\n\04
 APP_DIRS := $(filter-out $(if $(HAS_SERVE),,src/app/serve/),$(wildcard src/app/*/))
 PROGRAMS := $(patsubst main_%.c,%,$(notdir $(wildcard $(APP_DIRS:%=%main_*.c))))
 PROGRAM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(APP_DIRS:%=%*.c)))
-# The files of src/app/P/page are strings in P: NAME.EXT is page_NAME_EXT.
+# The files of src/app/P/page are strings in P: NAME.EXT is page_NAME_EXT. Lines of comments stay out.
 PAGE_OBJ := $(patsubst %/,$(BUILD)/%_strings.o,$(wildcard $(APP_DIRS:%=%page/)))
 objects_of = $(filter $(BUILD)/src/app/$(1)/%,$(PROGRAM_OBJ) $(PAGE_OBJ))
 CLI_LIB := $(BUILD)/src/app/libcli.a
@@ -136,7 +136,8 @@ $(BUILD)/%_strings.c: $$(sort $$(wildcard $$*/*))
 	@for f in $^; do \
 		name=$$(echo "$${f##*/}" | tr .- __); \
 		echo "extern const char page_$$name[]; const char page_$$name[] ="; \
-		sed -e 's/[\"?]/\\&/g' -e 's/.*/"&\\n"/' $$f; \
+		sed -e '/^ *\/\*.*\*\/$$/d' -e '/^ *\/\*[^/]*$$/,/\*\/$$/d' -e '/^$$/d' \
+			-e 's/[\"?]/\\&/g' -e 's/.*/"&\\n"/' $$f; \
 		echo ';'; \
 	done > $@
 

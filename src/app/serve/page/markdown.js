@@ -164,7 +164,7 @@ function blocksInto(parent, lines, put, depth) {
 /* ---- within a paragraph ---- */
 
 const SPECIAL = /[\\`*_~[]|https?:\/\//g;
-const LINK = /!?\[((?:[^[\]\\\n]|\\.){0,400})\]\(\s*<?([^\s()<>]{1,2000}(?:\([^\s()]{0,200}\)[^\s()<>]{0,500})?)>?(?:\s+"[^"\n]{0,200}")?\s*\)/y;
+const LINK = /\[((?:[^[\]\\\n]|\\.){0,400})\]\(\s*<?([^\s()<>]{1,2000}(?:\([^\s()]{0,200}\)[^\s()<>]{0,500})?)>?(?:\s+"[^"\n]{0,200}")?\s*\)/y;
 const ADDRESS = /https?:\/\/[^\s<>"'`*\\|[\]{}]{1,2000}/y;
 const WORD = /[\p{L}\p{N}]/u;
 const MARKS = { "*": "em", "**": "strong", _: "em", __: "strong", "~~": "del" };

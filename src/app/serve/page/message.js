@@ -115,7 +115,7 @@ class MessageView {
       this.foot.querySelector("[aria-pressed]").focus();
     };
     return [...common, button("Regenerate", () => generate(message.parent)),
-      message.text && !message.ended ? button("Go on", () => goOn(message)) : "",
+      message.text && !message.ended && !message.error ? button("Go on", () => goOn(message)) : "",
       message.tokens?.length ? button("Tokens", list, { "aria-pressed": String(!!this.listed) }) : ""].filter(Boolean);
   }
 

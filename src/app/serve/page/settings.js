@@ -87,4 +87,5 @@ async function readServer() {
   const context = server.n_ctx ?? server.default_generation_settings?.n_ctx;
   document.getElementById("model").textContent = (server.model_alias || "tern") + (context ? `, ${context} tokens` : "");
   form.querySelector("[data-field=thinking]").hidden = !server.thinking;
+  for (const [name] of NUMBERS) form.elements[name].placeholder = server.default_generation_settings?.params?.[name] ?? "";
 }
