@@ -681,8 +681,8 @@ enum tern_status tern_generate(tern_context *ctx, const struct tern_generate_par
  * cut, a text is the one that tern_generate makes of its parameters alone, bit for bit.
  *
  * open begins a text and evaluates nothing yet. What `params` points at must stay until close. Each open
- * text has a sequence to itself, and so does its draft: leave both alone, except from within callbacks
- * for tern_seq_fork to another one. */
+ * text has a sequence to itself, and so does its draft: between steps read and fork them, but leave
+ * them as they are. Callbacks open and close no texts. */
 enum tern_status tern_text_open(tern_text **out, tern_context *ctx,
                                 const struct tern_generate_params *params, struct tern_error *e);
 

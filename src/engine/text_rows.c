@@ -42,8 +42,7 @@ void text_prepare(struct tern_text *t)
     t->was_reading = t->phase == TEXT_READS && !t->shifts;
     t->was_shifting = t->phase == TEXT_READS && t->shifts;
     t->n_rows = 0;
-    if (t->guesses)
-        t->speculate.n_guess = 0;
+    t->speculate.n_guess = 0;
     tern_seq_expect(t->ctx, t->p.seq, (uint32_t)(t->from + text_wanted(t)));
 }
 
@@ -79,7 +78,7 @@ void text_add_rows(struct tern_text *t)
     for (size_t i = t->from; i < t->to; i++)
         add(t, t->tokens[i], all || i + 1 == t->n_tokens, false);
     t->n_rows = t->ctx->n_logit_rows - t->row;
-    for (size_t i = 0; t->guesses && i < t->speculate.n_guess; i++)
+    for (size_t i = 0; i < t->speculate.n_guess; i++)
         add(t, t->speculate.guess[i], true, true);
     t->speculate.row = t->row + t->n_rows;
 }
@@ -111,7 +110,7 @@ void text_evaluated(struct tern_text *t)
     if (c->memory.fingerprint)
         tern_fingerprint_add(c);
     t->result.n_steps += t->phase != TEXT_READS;
-    t->result.n_drafted += t->guesses ? t->speculate.n_guess : 0;
+    t->result.n_drafted += t->speculate.n_guess;
     if (t->was_reading)
         read_on(t);
     else if (t->was_shifting && t->to == t->n_tokens)

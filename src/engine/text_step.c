@@ -230,14 +230,13 @@ static enum tern_status together(struct text_step *s, uint64_t begin)
     return TERN_OK;
 }
 
-/* One after the other, without guesses: a value that is not finite concerns its own text. A cancel after
- * the first one ends the next step. */
+/* One after the other, without guesses: a value that is not finite concerns its own text, or came from a
+ * guess. A cancel after the first one ends the next step. */
 static enum tern_status alone(const struct text_step *all)
 {
-    bool any = false;
+    bool any = false, found = false;
     for (size_t i = 0; i < all->n; i++)
-        if (all->texts[i]->guesses && all->texts[i]->speculate.n_guess)
-            speculate_stop(&all->texts[i]->speculate);
+        all->texts[i]->speculate.n_guess = 0;
     for (size_t i = 0; i < all->n; i++) {
         struct text_step one = {.ctx = all->ctx, .texts = &all->texts[i], .n = 1};
         if (all->texts[i]->to == all->texts[i]->from)
@@ -248,7 +247,10 @@ static enum tern_status alone(const struct text_step *all)
         if (status)
             return any ? TERN_OK : status;
         any = true;
+        found |= context_seq_status(all->ctx, all->texts[i]->p.seq, NULL) != TERN_OK;
     }
+    for (size_t i = 0; i < all->n && !found; i++)
+        speculate_stop(&all->texts[i]->speculate);
     return TERN_OK;
 }
 
