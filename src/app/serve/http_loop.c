@@ -110,8 +110,12 @@ void frame_close(struct frame *f)
 {
     if (!f)
         return;
-    if (f->daemon)
+    for (struct connection *c = f->connections; c; c = c->next)
+        connections_shut(c);
+    if (f->daemon) {
+        MHD_run(f->daemon); /* ends those that were suspended, which stopping does not allow */
         MHD_stop_daemon(f->daemon);
+    }
     while (f->connections) /* those that were refused */
         connections_drop(f->connections);
     if (f->listen_fd >= 0)
