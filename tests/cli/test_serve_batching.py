@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from cli_case import RUN, write_model
-from serve_case import MODEL, ServeCase, Server, together, until
+from serve_case import MODEL, WHY, ServeCase, Server, together, until
 
 STORY = (
     "Once upon a time there was a little girl named Lily. She loved to play outside in the sun. One day "
@@ -33,6 +33,8 @@ def random_request(r: random.Random) -> dict:
     ask = completion(begin + r.choice([" Then", " The cat", " But", "Lily"]), r.randint(1, 90), r.randint(0, 2**40))
     if r.random() < 0.2:
         ask["stop"] = [r.choice([".", " the", "ed"])]
+    if r.random() < 0.2:  # guesses come true
+        ask |= {"prompt": "The cat sat. " * 20, "temperature": 0}
     if r.random() < 0.2:
         ask["response_format"] = {"type": "json_object"}
     ask["stream"] = r.random() < 0.5
@@ -43,7 +45,7 @@ def run_alone(ask: dict, folder: str) -> dict:
     """The receipt of ./run for what a client asked."""
     file = Path(folder) / f"{ask['seed']}.json"
     args = [RUN, MODEL, ask["prompt"], "-n", ask["max_tokens"], "-s", ask["seed"], "--receipt", file, "-q"]
-    args += ["--temp", 0.8, "--top-k", 40, "--top-p", 0.95, "--min-p", 0.05, "--repeat-penalty", 1.1]
+    args += ["--temp", ask["temperature"], "--top-k", 40, "--top-p", 0.95, "--min-p", 0.05, "--repeat-penalty", 1.1]
     for text in ask.get("stop", []):
         args += ["--stop", text]
     if "response_format" in ask:
@@ -96,16 +98,16 @@ class ManyClients(ServeCase):
             for ask, receipt in self.load(1):
                 self.assertEqual(compared(receipt), compared(run_alone(ask, folder)), ask)
         self.assertGreater(self.server.metric("tern_prompt_tokens_cached_total"), 1000)
-        self.assertGreater(self.server.metric("tern_tokens_accepted_total"), 0)
 
     def test_nothing_stays(self):
         for seed in range(2, 4):
             self.load(seed)
+        time.sleep(0.2)  # the last connections close
         rss, files = self.server.rss(), self.server.files()
         for seed in range(4, 8):
             self.load(seed)
         self.assertLessEqual(self.server.rss(), rss + (4 << 20))
-        self.assertLessEqual(self.server.files(), files)
+        until(lambda: self.server.files() <= files, 2, "the end of all connections")
 
     def test_slots_show_no_text(self):
         text = json.dumps(self.get("/slots")[2]) + self.get("/metrics")[2]
@@ -206,6 +208,60 @@ class LongPrompts(ServeCase):
         self.assertLess(during[len(during) * 3 // 4], 10 * before[len(before) // 2] + 0.01)
 
 
+@unittest.skipIf(WHY, WHY)
+class Kept(unittest.TestCase):
+    """Beginnings that outlive the server."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def run_once(self, text):
+        """A server that answers one request; how many tokens of it were found."""
+        server = Server("--cache-dir", self.folder, "--cache-ram", 16)
+        try:
+            body = server.post("/v1/completions", completion(text, 4, 1))[2]
+            return body["usage"]["prompt_tokens_details"]["cached_tokens"]
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    def files(self):
+        """Oldest first."""
+        return sorted(self.folder.iterdir(), key=lambda f: f.stat().st_mtime_ns)
+
+    def test_a_restart_finds_them(self):
+        self.assertEqual(self.run_once(STORY), 0)
+        self.assertGreater(self.run_once(STORY), 50)
+        self.assertEqual([f.stat().st_mode & 0o777 for f in self.files()], [0o600] * 2)
+
+    def test_a_file_that_was_not_finished_leaves_the_older_one(self):
+        self.run_once(STORY)
+        self.run_once(STORY + "Then")
+        old, new = self.files()
+        for damage in (lambda b: b[: len(b) // 2], lambda b: b[:-1], lambda b: b[:99] + b"?" + b[100:]):
+            whole = new.read_bytes()
+            time.sleep(0.02)
+            new.write_bytes(damage(whole))
+            self.assertGreater(self.run_once(STORY), 50)
+            old, new = self.files()
+        for f in self.files():
+            f.write_bytes(b"not a store")
+        self.assertEqual(self.run_once(STORY), 0)
+        self.assertGreater(self.run_once(STORY), 50)
+
+    def test_a_folder_belongs_to_one_server(self):
+        server = Server("--cache-dir", self.folder)
+        try:
+            other = Server("--cache-dir", self.folder, wait=False)
+            self.assertNotEqual(other.process.wait(10), 0)
+            self.assertIn("another server uses it", other.text())
+            other.stop()
+        finally:
+            server.stop()
+
+
+@unittest.skipIf(WHY, WHY)
 class Drain(unittest.TestCase):
     def test_what_runs_is_finished(self):
         server = Server("--parallel", "2")

@@ -45,6 +45,7 @@ START_TEST(answers_are_those_of_jobs_alone)
 {
     jobs_options.value[SERVE_CACHE_RAM].given = _i > 0;
     jobs_options.value[SERVE_LOOKUP].given = _i > 1;
+    jobs_options.value[SERVE_DRAFT].text = _i > 3 ? MODEL : NULL;
     jobs_start(MODEL, _i > 2 ? 32 : 6, 64);
     fill(asked, 36);
     for (size_t i = 0; i < 36; i++)
@@ -223,7 +224,7 @@ START_TEST(embeddings_do_not_depend_on_company)
 }
 END_TEST
 
-SUITE("serve_scheduler", LOOP(answers_are_those_of_jobs_alone, 0, 4),
+SUITE("serve_scheduler", LOOP(answers_are_those_of_jobs_alone, 0, 5),
       TEST(jobs_that_leave_change_no_other), TEST(a_full_queue_refuses),
       TEST(a_prompt_that_is_too_long_is_refused_with_both_numbers), TEST(clients_take_turns),
       LOOP(choices_of_one_prompt_read_it_once, 0, 2), TEST(embeddings_do_not_depend_on_company))
