@@ -7,19 +7,20 @@ import asyncio
 import base64
 import json
 import math
+import re
 import struct
 import tempfile
 import unittest
 from pathlib import Path
 
-from cli_case import ROOT  # noqa: F401  first: it makes the next ones importable
+from cli_case import ROOT  # first: it makes the next ones importable
 
 try:
     import openai
 except ImportError:
     openai = None
 
-from serve_case import Server, ServeCase, together
+from serve_case import ServeCase, together
 from serve_models import write_thinker
 
 ENDS, THOUGHT_END = (1, 4), 6  # ids in the vocabulary of serve_models
@@ -582,6 +583,14 @@ class Chat(Client):
     def test_props(self):
         p = self.get("/props")[2]
         self.assertEqual((p["model_alias"], p["chat_template"], p["default_generation_settings"]["n_ctx"]), ("fable", "chatml", 512))
+
+    def test_the_description_has_all_routes(self):
+        status, _, described = self.get("/openapi.json")
+        self.assertEqual(status, 200)
+        rows = re.findall(r'\{"(GET|POST)", "(/[^"]*)", ([^,]*)', (ROOT / "src/app/serve/routes.c").read_text())
+        routes = {(path + ("{id}" if "PREFIX" in flags else ""), method.lower()) for method, path, flags in rows}
+        self.assertEqual({(path, m) for path, item in described["paths"].items() for m in item if m in ("get", "post")},
+                         routes - {("/", "get"), ("/openapi.json", "get")})  # fmt: skip
 
     def test_receipts(self):
         for more in ({"extra_body": {"receipt": True}}, {"extra_headers": {"x-tern-receipt": "1"}}):

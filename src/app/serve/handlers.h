@@ -26,6 +26,7 @@ void handle_apply_template(struct server *s, struct exchange *x);
 void handle_models(struct server *s, struct exchange *x);
 void handle_model(struct server *s, struct exchange *x);
 void handle_props(struct server *s, struct exchange *x);
+void handle_openapi(struct server *s, struct exchange *x);
 
 /* responses.c */
 void handle_responses(struct server *s, struct exchange *x);

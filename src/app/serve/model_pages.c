@@ -1,4 +1,4 @@
-/* GET /v1/models, /v1/models/ID and /props: what is served. */
+/* GET /v1/models, /v1/models/ID, /props and /openapi.json: what is served. */
 #include <jansson.h>
 #include <string.h>
 #include <time.h>
@@ -99,4 +99,14 @@ void handle_props(struct server *s, struct exchange *x)
     json_object_set_new(out, "model_name", text(s->info.name));
     json_object_set_new(out, "licence", text(s->info.licence));
     exchange_reply_json(x, 200, out);
+}
+
+/* ---- /openapi.json ---------------------------------------------------------------------------- */
+
+extern const char page_openapi_json[]; /* of src/app/serve/page */
+
+void handle_openapi(struct server *s, struct exchange *x)
+{
+    (void)s;
+    exchange_reply(x, 200, "application/json", page_openapi_json, strlen(page_openapi_json));
 }

@@ -7,6 +7,7 @@
 static const struct route routes[] = {
     {"GET", "/", ROUTE_NO_KEY | ROUTE_WHILE_LOADING, handle_page},
     {"GET", "/health", ROUTE_NO_KEY | ROUTE_WHILE_LOADING, handle_health},
+    {"GET", "/openapi.json", ROUTE_NO_KEY | ROUTE_WHILE_LOADING, handle_openapi},
     {"GET", "/metrics", ROUTE_WHILE_LOADING, handle_metrics},
     {"GET", "/slots", 0, handle_slots},
     {"POST", "/v1/chat/completions", ROUTE_JSON, handle_chat},
