@@ -7,6 +7,7 @@ class TestX(ServeCase):
         status, headers, body = self.post("/v1/completions", {"prompt": "The"})
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -161,6 +162,17 @@ class Server:
             self.process.stdout.close()
             self.text()
             self.log.close()
+
+
+@contextlib.contextmanager
+def occupied(server, path, body):
+    """While a request is being answered: the socket that asked. Closing it cancels the request."""
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    with server.connect() as s:
+        s.sendall(head.encode() + data)
+        until(lambda: any(slot["is_processing"] for slot in server.get("/slots")[2]), what="the request")
+        yield s
 
 
 @unittest.skipIf(WHY, WHY)

@@ -6,7 +6,7 @@ import threading
 import unittest
 from typing import Literal
 
-from serve_case import MODEL, ServeCase
+from serve_case import MODEL, ServeCase, occupied
 from serve_models import THINK, THINK_END, thinker
 
 try:
@@ -423,7 +423,7 @@ class ClaudeCode(Client):
 
 
 class Manners(Client):
-    ARGUMENTS = ["--parallel", "1", "--queue", "1"]
+    ARGUMENTS = ["--parallel", "1", "--queue", "1", "--ping", "1"]
 
     def test_async(self):
         async def both():
@@ -440,6 +440,16 @@ class Manners(Client):
             with self.client.messages.stream(**self.given(max_tokens=30000, extra_body={"ignore_eos": True})) as s:
                 next(iter(s.text_stream))
         self.assertEqual(self.create(max_tokens=1).usage.output_tokens, 1)
+
+    def test_a_stream_that_waits_is_kept_alive(self):
+        """Behind a request that takes long. The client keeps pings to itself."""
+        with occupied(self.server, "/v1/messages", {"model": "any", "messages": HI, "max_tokens": 30000, "ignore_eos": True}) as first:
+            names = []
+            for name, _ in self.server.events("/v1/messages", {"model": "any", "messages": HI, "max_tokens": 5, "stream": True}):
+                names.append(name)
+                if names.count("ping") == 2:  # the first follows message_start
+                    first.close()
+        self.assertEqual((names.count("ping"), names[-1]), (2, "message_stop"))
 
     def test_a_full_queue_is_tried_again(self):
         patient = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=6, timeout=60)

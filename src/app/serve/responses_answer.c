@@ -393,12 +393,11 @@ static void write_part(void *arg, struct exchange *x, const struct answer_part *
     }
 }
 
-/* A comment: no event of this API says nothing. */
+/* What OpenAI's servers send, too. A comment would not do: Codex gives a stream up after five minutes without
+ * an event, and a long prompt may take longer. */
 static void write_ping(void *arg, struct exchange *x)
 {
-    static const char ping[] = ": ping\n\n";
-    if (((struct responses_answer *)arg)->stream)
-        (void)exchange_write(x, ping, strlen(ping));
+    emit(arg, x, "keepalive", "{}");
 }
 
 static void close_answer(void *arg)
