@@ -294,7 +294,8 @@ class Pages(unittest.TestCase):
             ("head", "#sentence", {"tokens": [[i, words[i % len(words)]] for i in range(13)]}),
         ):
             with self.subTest(name):
-                text = (self.open(name).path).read_text()
+                self.open(name)
+                text = self.pages[name].read_text()
                 head, rest = text.split('id="data">', 1)
                 made, rest = rest.split("</script>", 1)
                 page = self.folder / "turned.html"
