@@ -162,9 +162,10 @@ static enum tern_status check_row(const struct tern_context *c, uint32_t seq, te
         return error_set(e, TERN_LIMIT, "more than %u rows of a batch ask for logits",
                          c->memory.n_logits);
     if (flags & TERN_ROW_HIDDEN && c->model->model->n_mtp)
-        return error_set(e, TERN_USAGE,
-                         "a model that was opened with the layer that guesses (MTP) gives no hidden "
-                         "states: open it without that");
+        return error_set(
+            e, TERN_USAGE,
+            "a model that was opened with the layer that guesses (MTP) gives no hidden "
+            "states: open it without that");
     return TERN_OK;
 }
 
@@ -340,8 +341,8 @@ void context_show(struct tern_context *c, uint32_t seq, size_t row, bool asked)
         tern_fingerprint_add(c);
 }
 
-size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max, float least,
-                     tern_token *guess, size_t *made)
+size_t context_guess(struct tern_context *c, uint32_t seq, tern_token token, size_t max,
+                     float least, tern_token *guess, size_t *made)
 {
     struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);

@@ -33,9 +33,9 @@ struct tern_text {
     float mu;     /* the sampler's, unless the caller has one */
     bool guesses; /* a lookup, a draft or mtp is on; without them speculate is not opened */
     struct speculate speculate;
-    struct xxh64 hash; /* of the logits that tokens were chosen from */
+    struct xxh64 hash;          /* of the logits that tokens were chosen from */
     struct tern_context *draft; /* whose sequence is taken; or NULL */
-    uint64_t n_again;  /* of the sequence, when the text began */
+    uint64_t n_again;           /* of the sequence, when the text began */
 
     /* Tokens that must come next, and which of them were taken */
     tern_token forced[FORCED_BYTES + 1];
@@ -43,12 +43,12 @@ struct tern_text {
     enum tern_status force_status;
 
     /* of the step in work */
-    uint64_t step;        /* its number */
-    size_t from, to;      /* tokens evaluated by it, without guesses */
+    uint64_t step;   /* its number */
+    size_t from, to; /* tokens evaluated by it, without guesses */
     bool was_reading, was_shifting;
-    size_t row, n_rows;   /* its logit rows, from the first on, without guesses */
-    const float *logits;  /* from which the next token is chosen now; or NULL */
-    bool took;            /* it was, just now */
+    size_t row, n_rows;  /* its logit rows, from the first on, without guesses */
+    const float *logits; /* from which the next token is chosen now; or NULL */
+    bool took;           /* it was, just now */
     tern_token chosen;
     enum tern_status choice_status;
 };

@@ -29,9 +29,9 @@ void text_prepare(struct tern_text *t)
 {
     uint32_t length = tern_seq_length(t->ctx, t->p.seq);
     if (length > t->n_tokens) {
-        text_fail(t, error_set(&t->error, TERN_USAGE,
-                               "sequence %u has grown beyond the text that is made in it",
-                               t->p.seq));
+        text_fail(t,
+                  error_set(&t->error, TERN_USAGE,
+                            "sequence %u has grown beyond the text that is made in it", t->p.seq));
         return;
     }
     if (t->phase == TEXT_GROWS && text_is_full(t))

@@ -258,16 +258,17 @@ static enum tern_status check_texts(struct text_step *s, struct tern_error *e)
 {
     struct tern_context *c = s->ctx;
     if (s->n > c->memory.n_logits)
-        return error_set(e, TERN_USAGE,
-                         "a step of %zu texts was asked for: the context has room for %u (n_logits)",
-                         s->n, c->memory.n_logits);
+        return error_set(
+            e, TERN_USAGE,
+            "a step of %zu texts was asked for: the context has room for %u (n_logits)", s->n,
+            c->memory.n_logits);
     c->n_steps++;
     for (size_t i = 0; i < s->n; i++) {
         struct tern_text *t = s->texts[i];
-        const char *why = t->ctx != c              ? "of another context"
-                          : t->phase == TEXT_OVER  ? "over"
+        const char *why = t->ctx != c             ? "of another context"
+                          : t->phase == TEXT_OVER ? "over"
                           : t->step == c->n_steps ? "in the step twice"
-                                                   : NULL;
+                                                  : NULL;
         if (why)
             return error_set(e, TERN_USAGE, "text %zu of the step is %s", i, why);
         t->step = c->n_steps;

@@ -95,8 +95,8 @@ static void find_forced(struct tern_text *t)
 {
     t->n_forced = t->forced_taken = 0;
     if (t->state && !t->p.no_force)
-        t->force_status = tern_constraint_forced(t->state, t->forced, FORCED_BYTES + 1,
-                                                 &t->n_forced, &t->error);
+        t->force_status =
+            tern_constraint_forced(t->state, t->forced, FORCED_BYTES + 1, &t->n_forced, &t->error);
 }
 
 /* What was not finite ends a text behind the token that it gave. */
@@ -163,8 +163,8 @@ void text_choose(struct tern_text *t, const struct sampler *sampler)
     t->choice_status = t->state ? tern_constraint_mask(t->state, &mask, &t->error) : TERN_OK;
     if (t->choice_status)
         return;
-    t->chosen = sampler_pick(sampler, &t->sampler, t->logits, t->tokens, t->n_tokens, t->n_tokens,
-                             mask);
+    t->chosen =
+        sampler_pick(sampler, &t->sampler, t->logits, t->tokens, t->n_tokens, t->n_tokens, mask);
     t->choice_status = t->chosen < 0 ? dead_end(t) : accept(t, t->chosen);
     if (!t->choice_status && !ends(t, t->chosen))
         find_forced(t);

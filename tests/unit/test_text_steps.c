@@ -21,11 +21,23 @@ enum { N_TEXTS = 7, N_SEQS = 4, MAX_PROMPT = 160, MAX_TOKENS = 400, TOY_VOCAB = 
 
 /* ---- models ----------------------------------------------------------------------------------- */
 
-enum kind { DENSE, WINDOWED, QUANTIZED, FABLE, CONVOLUTION, DELTA_NET, MAMBA2, KIMI, MOE, MTP, N_KINDS };
+enum kind {
+    DENSE,
+    WINDOWED,
+    QUANTIZED,
+    FABLE,
+    CONVOLUTION,
+    DELTA_NET,
+    MAMBA2,
+    KIMI,
+    MOE,
+    MTP,
+    N_KINDS
+};
 
 static const char *const golden_of[N_KINDS] = {
     [CONVOLUTION] = "lfm2", [DELTA_NET] = "qwen3-next", [MAMBA2] = "nemotron-h",
-    [KIMI] = "kimi-linear", [MOE] = "mixtral", [MTP] = "mtp/qwen3-next"};
+    [KIMI] = "kimi-linear", [MOE] = "mixtral",          [MTP] = "mtp/qwen3-next"};
 
 static struct {
     enum kind kind;
@@ -33,7 +45,7 @@ static struct {
     tern_model *model;
     unsigned vocab;
     uint32_t max_ctx;
-    tern_token poison; /* what makes logits of it is not finite; 0: no such token */
+    tern_token poison;               /* what makes logits of it is not finite; 0: no such token */
     tern_constraint *constraints[4]; /* of FABLE; the first is NULL */
 } m;
 
@@ -339,7 +351,8 @@ static void run_together(struct crowd *c)
     }
 }
 
-static void compare(const struct trace *a, const struct trace *b, bool cut, unsigned long seed, size_t i)
+static void compare(const struct trace *a, const struct trace *b, bool cut, unsigned long seed,
+                    size_t i)
 {
     size_t n = cut ? a->n : b->n;
     bool same = a->n == n && n <= b->n && !memcmp(a->tokens, b->tokens, n * sizeof *a->tokens) &&
@@ -516,7 +529,8 @@ START_TEST(prompts_are_read_in_order)
     for (uint32_t i = 0; i < 3; i++)
         ck_assert(!open_at(&t[i], ctx, i, NULL, 0));
     ck_assert(!tern_step((tern_text *[]){t[2], t[0], t[1]}, 3, 4, NULL));
-    ck_assert(!tern_text_unread(t[2]) && tern_text_unread(t[0]) == 2 && tern_text_unread(t[1]) == 3);
+    ck_assert(!tern_text_unread(t[2]) && tern_text_unread(t[0]) == 2 &&
+              tern_text_unread(t[1]) == 3);
     ck_assert(tern_seq_length(ctx, 2) == 3 && tern_seq_length(ctx, 0) == 1);
     ck_assert(!tern_step(t, 3, 1, NULL)); /* the third has its second token meanwhile */
     ck_assert(tern_text_unread(t[0]) == 1 && tern_text_unread(t[1]) == 3);

@@ -17,8 +17,8 @@ void heads_init(struct heads *h, size_t max)
         h->chance[i] = CHANCE;
 }
 
-void heads_guess(struct heads *h, struct tern_context *ctx, uint32_t seq, tern_token token, size_t max,
-                 float least)
+void heads_guess(struct heads *h, struct tern_context *ctx, uint32_t seq, tern_token token,
+                 size_t max, float least)
 {
     uint64_t begin = clock_ns();
     size_t made;
