@@ -338,7 +338,7 @@ class Departures(ServeCase):
 
     def gone(self, server=None):
         server = server or self.server
-        most = 5 if SLOW else 0.25
+        most = 30 if SLOW else 0.25
         until(lambda: server.metric("tern_http_exchanges") == 1, most, "the end")
         until(lambda: all(not x["is_processing"] for x in server.get("/slots")[2]), most, "a free sequence")
 
