@@ -667,7 +667,8 @@ struct tern_generate_result {
     tern_token last;              /* the token chosen last, not in the sequence yet; or -1 */
     size_t n_forced;              /* of n_generated, tokens that the constraint left no choice of */
     /* With params.fingerprint: XXH64 over (position u64, logits f32 [vocab], little-endian) of each row
-     * that a token was chosen from, in order; and how many there were. Forced tokens have none. */
+     * that a token was chosen from, in order; and how many there were. Forced tokens have none. Both
+     * are 0 for an altered context (tern_lab.h). */
     uint64_t fingerprint, n_fingerprinted;
 };
 

@@ -200,7 +200,9 @@ enum tern_status tern_text_result(const tern_text *t, struct tern_generate_resul
     if (r) {
         *r = t->result;
         r->n_again = (size_t)(t->ctx->n_again[t->p.seq] - t->n_again);
-        r->fingerprint = t->result.n_fingerprinted ? xxh64_digest(&t->hash) : 0;
+        if (t->ctx->altered)
+            r->n_fingerprinted = 0;
+        r->fingerprint = r->n_fingerprinted ? xxh64_digest(&t->hash) : 0;
     }
     if (e && t->status)
         *e = t->error;

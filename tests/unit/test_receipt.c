@@ -690,6 +690,32 @@ START_TEST(some_answers_have_no_receipt)
 }
 END_TEST
 
+static int edit(void *arg, const struct tern_observation *o, float *values)
+{
+    (void)arg, (void)o;
+    values[0] += 1;
+    return 1;
+}
+
+START_TEST(an_altered_context_has_no_fingerprint)
+{
+    struct story *s = malloc(sizeof *s);
+    struct tern_context_params context = {.n_ctx = MOST};
+    struct tern_error e = {0};
+    tern_context *ctx;
+    begin(s, "The cat sat");
+    ck_assert(!tern_context_open(&ctx, model, &context, NULL));
+    ck_assert_msg(!tern_edit(ctx, edit, NULL, &e), "%s", e.text);
+    s->p.tokens = s->prompt, s->p.n_tokens = s->n_prompt, s->p.sampler = &s->sampler;
+    s->p.on_token = on_token, s->p.arg = s, s->p.fingerprint = 1;
+    ck_assert(!tern_generate(ctx, &s->p, &s->result, NULL));
+    ck_assert(s->n_answer && !s->result.fingerprint && !s->result.n_fingerprinted);
+    ck_assert(write_receipt(s, &e) == TERN_USAGE && strstr(e.text, "altered"));
+    tern_context_close(ctx);
+    free(s);
+}
+END_TEST
+
 /* ---- models and chat templates ------------------------------------------------------------------- */
 
 START_TEST(another_chat_template_is_refused_where_it_has_a_part)
@@ -773,6 +799,6 @@ SUITE("receipt", LOOP(every_kind_of_model_is_proven, 0, golden_count()),
       TEST(any_other_token_is_named), TEST(any_other_byte_is_refused),
       LOOP(any_other_value_is_refuted_or_refused_or_as_true, 0, 2), TEST(another_end_is_refuted),
       TEST(texts_that_are_no_receipt_are_refused), TEST(another_text_of_the_same_values_is_as_good),
-      TEST(some_answers_have_no_receipt),
+      TEST(some_answers_have_no_receipt), TEST(an_altered_context_has_no_fingerprint),
       TEST(another_chat_template_is_refused_where_it_has_a_part), TEST(every_allocation_may_fail),
       TEST(a_proof_can_be_stopped))
