@@ -116,6 +116,23 @@ START_TEST(a_full_queue_refuses)
 }
 END_TEST
 
+START_TEST(without_a_queue_free_sequences_are_used)
+{
+    struct fault f;
+    jobs_start(MODEL, 2, 0);
+    fill(asked, 3);
+    asked[0].n_predict = asked[1].n_predict = 400;
+    ask(0, 1);
+    ask(1, 1);
+    struct job_request r = jobs_request(&asked[2]);
+    ck_assert(!job_submit(jobs_server.scheduler, &r, jobs_wake, NULL, &f));
+    ck_assert_int_eq(f.status, 503);
+    job_close(asked[0].job);
+    job_close(asked[1].job);
+    jobs_stop();
+}
+END_TEST
+
 START_TEST(a_prompt_that_is_too_long_is_refused_with_both_numbers)
 {
     struct fault f;
@@ -233,5 +250,6 @@ END_TEST
 
 SUITE("serve_scheduler", LOOP(answers_are_those_of_jobs_alone, 0, 5),
       TEST(jobs_that_leave_change_no_other), TEST(a_full_queue_refuses),
+      TEST(without_a_queue_free_sequences_are_used),
       TEST(a_prompt_that_is_too_long_is_refused_with_both_numbers), TEST(clients_take_turns),
       LOOP(choices_of_one_prompt_read_it_once, 0, 2), TEST(embeddings_do_not_depend_on_company))
