@@ -113,11 +113,16 @@ void answers_ignored(struct exchange *x, const char *ignored)
     exchange_log(x, " ignored=\"%s\"", ignored);
 }
 
-void answers_write_fault(struct exchange *x, const struct fault *f)
+void answers_fail(struct exchange *x, const struct fault *f, bool begun)
 {
-    json_t *error = json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", f->message, "type",
-                              f->type, "param", *f->param ? f->param : NULL, "code", f->code);
-    event_stream_write(x, NULL, error);
+    if (!begun) {
+        exchange_fault(x, f);
+        return;
+    }
+    event_stream_write(x, NULL,
+                       json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", f->message,
+                                 "type", f->type, "param", *f->param ? f->param : NULL, "code",
+                                 f->code));
     exchange_end(x);
 }
 

@@ -29,8 +29,9 @@ void answers_begin(struct answers *c, struct exchange *x);
 
 /* The fields that had no effect: header x-tern-ignored and the log. "": none. */
 void answers_ignored(struct exchange *x, const char *ignored);
-/* The end of a stream that failed: an event with OpenAI's error object. */
-void answers_write_fault(struct exchange *x, const struct fault *f);
+/* The answer fails, as OpenAI's API has it: of a stream that has begun, with an event that holds the error
+ * object. */
+void answers_fail(struct exchange *x, const struct fault *f, bool begun);
 /* "tern-0.1.0-" and the model's content id: what else decides an answer */
 void answers_fingerprint(char *text, size_t size, const struct server *s);
 

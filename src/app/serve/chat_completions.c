@@ -27,7 +27,7 @@ struct chat_completion {
     char *model;
     int64_t created;
     uint64_t seed;
-    bool stream, include_usage, logprobs, return_tokens, ended, begun;
+    bool stream, include_usage, logprobs, return_tokens, ended, begun, failed;
     struct chat_choice *said; /* [n] */
     size_t n, n_over;
     struct answers_usage usage;
@@ -54,6 +54,12 @@ static void close_chat(void *arg)
         free(c->model);
     }
     free(c);
+}
+
+static bool no_memory(struct fault *f)
+{
+    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
+    return false;
 }
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -255,15 +261,19 @@ static void end_stream(struct chat_completion *c, struct exchange *x)
 static void part(void *arg, struct exchange *x, const struct answer_part *p)
 {
     struct chat_completion *c = arg;
-    if (p->kind == PART_FAILED && !c->begun) {
-        exchange_fault(x, p->fault);
+    struct chat_choice *said = &c->said[p->choice];
+    struct fault f = {0};
+    if (p->kind == PART_FAILED)
+        f = *p->fault;
+    else
+        take(c, x, said, p);
+    if (said->text.failed || said->thought.failed)
+        no_memory(&f);
+    if (f.status && !c->failed)
+        answers_fail(x, &f, c->begun);
+    c->failed |= f.status != 0;
+    if (c->failed)
         return;
-    }
-    if (p->kind == PART_FAILED) {
-        answers_write_fault(x, p->fault);
-        return;
-    }
-    take(c, x, &c->said[p->choice], p);
     if (c->stream) {
         begin_stream(c, x);
         write_piece(c, x, p->choice);
@@ -308,12 +318,6 @@ static struct chat_completion *open_chat(struct server *s, const struct chat_req
     c->n = c->said ? c->n : 0;
     close_chat(c);
     return NULL;
-}
-
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
 }
 
 static bool begin(struct chat_request *r, struct server *s, struct exchange *x, struct fault *f)

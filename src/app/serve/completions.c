@@ -29,7 +29,7 @@ struct text_completion {
     char *model;
     int64_t created;
     uint64_t seed;
-    bool stream, include_usage, logprobs, return_tokens, begun;
+    bool stream, include_usage, logprobs, return_tokens, begun, failed;
     struct text_choice *said;             /* [n_prompts][best_of] */
     size_t n_prompts, best_of, n, n_over; /* n: of best_of, those that are told */
     struct growing_text *echo;            /* [n_prompts] texts of the prompts, or NULL */
@@ -58,6 +58,12 @@ static void close_completion(void *arg)
     free(c->echo);
     free(c->model);
     free(c);
+}
+
+static bool no_memory(struct fault *f)
+{
+    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
+    return false;
 }
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -201,14 +207,17 @@ static void part(void *arg, struct exchange *x, const struct answer_part *p)
 {
     struct text_completion *c = arg;
     struct text_choice *said = &c->said[p->choice];
-    if (p->kind == PART_FAILED) {
-        if (c->begun)
-            answers_write_fault(x, p->fault);
-        else
-            exchange_fault(x, p->fault);
-        return;
-    }
+    struct fault f = {0};
     growing_text_add(&said->text, p->text, p->bytes);
+    if (p->kind == PART_FAILED)
+        f = *p->fault;
+    else if (said->text.failed)
+        no_memory(&f);
+    if (f.status && !c->failed)
+        answers_fail(x, &f, c->begun);
+    c->failed |= f.status != 0;
+    if (c->failed)
+        return;
     take_tokens(c, said, p);
     if (p->kind == PART_DONE)
         take_end(c, x, said, p->choice, p);
@@ -279,12 +288,6 @@ static struct text_completion *open_completion(struct server *s,
         return c;
     close_completion(c);
     return NULL;
-}
-
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
 }
 
 static bool submit(struct completions_request *r, struct answers *all, struct server *s,
