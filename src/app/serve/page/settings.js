@@ -20,7 +20,7 @@ function field(name, words, hint, control) {
   control.name = name;
   const about = element("small", { class: "soft", id: `about-${name}` }, hint);
   control.setAttribute("aria-describedby", about.id);
-  return element("p", { "data-field": name, class: control.localName === "textarea" ? "wide" : null }, element("label", { for: control.id }, words), control, about);
+  return element("p", { "data-field": name, class: control.localName === "textarea" ? "all" : null }, element("label", { for: control.id }, words), control, about);
 }
 
 function buildSettings() {
