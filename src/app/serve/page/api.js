@@ -61,6 +61,7 @@ async function streamAnswer(body, signal, take) {
   const response = await ask("v1/chat/completions", { method: "POST", body: JSON.stringify(body), signal });
   for await (const text of eventsOf(response)) {
     if (text === "[DONE]") return;
+    signal.throwIfAborted(); /* more may have come at once */
     const piece = JSON.parse(text);
     if (piece.error) throw new Refusal("The server failed: " + piece.error.message, 500);
     take(piece);
