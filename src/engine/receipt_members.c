@@ -18,7 +18,7 @@
 static const struct receipt_member model[] = {
     {"content_id", RECEIPT_HEX, AT(content_id)},         {"config", RECEIPT_HEX, AT(config)},
     {"tokenizer", RECEIPT_HASH, AT(tokenizer)},          {"chat", RECEIPT_HASH, AT(chat)},
-    {"end_tokens", RECEIPT_TOKENS, ARRAY(ends, n_ends)}, {NULL},
+    {"end_tokens", RECEIPT_TOKENS, ARRAY(ends, n_ends)}, {.name = NULL},
 };
 
 static const struct receipt_member sampler[] = {
@@ -45,7 +45,7 @@ static const struct receipt_member sampler[] = {
     REAL(mirostat_eta),
     {"bias", RECEIPT_BIAS, ARRAY(sampler.bias, sampler.n_bias)},
     {"order", RECEIPT_ORDER, AT(sampler.order)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const struct receipt_member constraint[] = {
@@ -57,7 +57,7 @@ static const struct receipt_member constraint[] = {
     {"trigger", RECEIPT_BYTES, ARRAY(constraint.trigger, constraint.trigger_bytes)},
     {"tool_choice", RECEIPT_NAME, AT(constraint.tool_choice)},
     {"chat_flags", RECEIPT_U32, AT(constraint.chat_flags), .most = 7},
-    {NULL},
+    {.name = NULL},
 };
 
 const struct receipt_member receipt_members[] = {
@@ -77,7 +77,7 @@ const struct receipt_member receipt_members[] = {
      .words = "end length context string cancelled complete"},
     {"fingerprint", RECEIPT_HEX, AT(fingerprint)},
     {"n_fingerprinted", RECEIPT_U64, AT(n_fingerprinted)},
-    {NULL},
+    {.name = NULL},
 };
 
 const char *receipt_word(const char *words, size_t i, size_t *n)

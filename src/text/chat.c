@@ -274,7 +274,7 @@ enum tern_status chat_render(const struct chat *c, const struct tern_chat_messag
                              size_t n, unsigned flags, struct chat_text *out, struct tern_error *e)
 {
     struct chat_writer w = {
-        .c = c, .out = out, .budget = {JSON_BYTES_MAX, UINT64_MAX, false}, .e = e};
+        .c = c, .out = out, .budget = {JSON_BYTES_MAX, UINT64_MAX, false, false}, .e = e};
     struct talk talk = {.m = messages, .n = n};
     struct tools tools = {0};
     enum tern_status s = open_talk(&w, &talk, &tools);
