@@ -289,6 +289,7 @@ static void mark_trials(struct tern_context *c, bool on)
 enum tern_status context_run(struct tern_context *c, bool if_finite)
 {
     mark_trials(c, true);
+    context_see(c, 0, c->n_logit_rows); /* by who looks at the batch */
     struct fpenv saved = fpenv_enter();
     pool_lock(c->model->pool);
     if (c->forward.profile)

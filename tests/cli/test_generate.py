@@ -513,6 +513,10 @@ class Others(Case):
                     names["story"].feed("Once upon")
                     if name == "load":
                         names["story"].save("story.session")
+                    if name == "verify_receipt":
+                        made = self.model.generate("The cat", n_predict=3, receipt=True)
+                        list(made)
+                        Path("answer.json").write_text(made.result.receipt)
                     with contextlib.redirect_stdout(io.StringIO()):
                         exec(" ".join(found[1].split()), names)
                     n += 1

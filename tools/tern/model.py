@@ -169,7 +169,7 @@ class Model:
 
     def verify_receipt(self, receipt: str | bytes) -> Verdict:
         """Proves or refutes that this model gave the answer of a receipt: evaluates it once, several times as fast as it was made. A text
-        that is no receipt, or is of another model, raises tern.Error. Example: model.verify_receipt(Path("answer.json").read_text()).holds"""
+        that is no receipt, or is of another model, raises tern.Error. Example: model.verify_receipt(open("answer.json").read()).holds"""
         text = receipt.encode() if isinstance(receipt, str) else receipt
         return self._engine.run(lambda: verify(self._engine, text))
 
