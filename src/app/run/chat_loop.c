@@ -24,7 +24,7 @@
 struct chat_loop {
     struct completion g; /* first, for its callbacks get this struct */
     int (*show)(void *arg, tern_token token, const char *text, size_t n); /* its own on_text, */
-    int (*report)(void *arg, tern_token token, const float *logits);      /* on_token, or NULL */
+    int (*report)(void *arg, tern_token token, const float *logits);      /* on_token */
     struct run_options *o;
     struct tern_chat_info info;
     struct conversation said;
@@ -75,7 +75,7 @@ static int on_text(void *arg, tern_token token, const char *text, size_t n)
 static int on_token(void *arg, tern_token token, const float *logits)
 {
     struct chat_loop *c = arg;
-    bool stop = c->report && c->report(&c->g, token, logits);
+    bool stop = c->report(&c->g, token, logits);
     return stop || !tool_answer_push(&c->tools, token, c->g.report.is_json ? no_show : c->show,
                                      &c->g, c->e);
 }

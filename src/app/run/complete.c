@@ -207,7 +207,8 @@ static void set_sampler(struct tern_sampler_params *p, const tern_model *model,
 static int on_token(void *arg, tern_token token, const float *logits)
 {
     struct completion *g = arg;
-    return !token_report_add(&g->report, token, logits);
+    g->last = token;
+    return token_report_wants_tokens(&g->report) && !token_report_add(&g->report, token, logits);
 }
 
 /* Bytes of the text that comes at the end, without the U+FFFD for a character that is cut: the next
@@ -216,12 +217,11 @@ static size_t whole_bytes(const struct completion *g, const char *text, size_t n
 {
     static const char mark[] = "\xef\xbf\xbd";
     tern_decoder *d = NULL;
-    tern_token last = g->stats.result.last;
     size_t bytes = 0;
-    if (!g->o->value[OPT_SESSION].given || g->stats.result.reason == TERN_STOP_END || last < 0 ||
+    if (!g->o->value[OPT_SESSION].given || tern_token_is_end(g->model, g->last) ||
         tern_decoder_open(&d, g->model, 0, NULL))
         return n;
-    const char *own = tern_decoder_bytes(d, last, &bytes);
+    const char *own = tern_decoder_bytes(d, g->last, &bytes);
     bool is_cut = !utf8_is_valid(own, bytes);
     tern_decoder_close(d);
     while (is_cut && n >= 3 && !memcmp(text + n - 3, mark, 3))
@@ -366,14 +366,13 @@ enum tern_status complete_open(struct completion *g, tern_model *model, const st
     g->stats.start = stopwatch_now() - load_seconds;
     g->stats.result.last = -1;
     g->p.on_text = on_text;
+    g->p.on_token = on_token;
     g->p.arg = g;
     enum tern_status s = draft_open(g, plan->n_ctx, e);
     if (!s)
         s = plan_open(&g->ctx, model, plan, e);
     if (!s)
         s = token_report_open(&g->report, g->ctx, o, e);
-    if (!s && token_report_wants_tokens(&g->report))
-        g->p.on_token = on_token;
     complete_set(g);
     g->is_ids = !tokens_have_text(model);
     g->stats.load_seconds = stopwatch_now() - g->stats.start;

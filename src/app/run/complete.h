@@ -23,6 +23,7 @@ struct completion {
     struct wrap wrap; /* of answers; without wrap_open nothing is wrapped */
     bool is_ids;      /* the model has no tokenizer: token ids are written instead of text */
     bool unread;      /* the one text was cancelled within its prompt */
+    tern_token last;  /* the token chosen last */
     bool (*end_text)(
         void *arg);     /* if set, called at the end of a text with p.arg: shows the rest of
                                     it; whether a line ends there */
