@@ -64,7 +64,8 @@ LIB_SRC := $(filter-out src/app/% $(foreach other,x86 arm,\
 	$(if $(REF_ONLY)$(filter-out $(ARCH),$(other)),$(addprefix src/kernels/,$(other)_% peak/$(other)_%))),\
 	$(wildcard src/*/*.c src/*/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
-# src/app/P/main_P.c makes the program P, with the other files of its folder and of src/app/cli.
+# src/app/P/main_P.c makes the program P, with the other files of its folder, of folders in that, and
+# of src/app/cli.
 # serve alone needs other libraries; it is built where this compiler can link them.
 SERVE_NEEDS := libmicrohttpd jansson
 SERVE_CFLAGS := $(shell pkg-config --cflags $(SERVE_NEEDS) 2>/dev/null)
@@ -73,7 +74,8 @@ HAS_SERVE := $(and $(SERVE_LIBS),$(shell printf '\043include <microhttpd.h>\n\04
 	$(CC) -xc $(SERVE_CFLAGS) - $(LDFLAGS) $(SERVE_LIBS) -o /dev/null 2>/dev/null && echo 1))
 APP_DIRS := $(filter-out $(if $(HAS_SERVE),,src/app/serve/),$(wildcard src/app/*/))
 PROGRAMS := $(patsubst main_%.c,%,$(notdir $(wildcard $(APP_DIRS:%=%main_*.c))))
-PROGRAM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(APP_DIRS:%=%*.c)))
+APP_SRC := $(wildcard $(APP_DIRS:%=%*.c) $(APP_DIRS:%=%*/*.c))
+PROGRAM_OBJ := $(APP_SRC:%.c=$(BUILD)/%.o)
 # The files of src/app/P/page are strings in P: NAME.EXT is page_NAME_EXT. Lines of comments stay out.
 PAGE_OBJ := $(patsubst %/,$(BUILD)/%_strings.o,$(wildcard $(APP_DIRS:%=%page/)))
 objects_of = $(filter $(BUILD)/src/app/$(1)/%,$(PROGRAM_OBJ) $(PAGE_OBJ))
@@ -316,7 +318,7 @@ analyze:
 	@command -v clang-tidy >/dev/null || { echo 'make analyze needs clang-tidy.' >&2; exit 2; }
 	+@$(SUBMAKE) BUILD=build-analyze findings
 
-findings: $(patsubst %.c,$(BUILD)/%.findings,$(LIB_SRC) $(wildcard $(APP_DIRS:%=%*.c) tests/support/*.c))
+findings: $(patsubst %.c,$(BUILD)/%.findings,$(LIB_SRC) $(APP_SRC) $(wildcard tests/support/*.c))
 	@tests/analyze $^
 
 $(BUILD)/%.findings: %.c FORCE
@@ -360,7 +362,7 @@ uninstall:
 # ---- housekeeping ---------------------------------------------------------------------------
 
 format:
-	clang-format -i include/*.[ch] $(wildcard src/*/*.[ch] src/*/*/*.[ch]) $(wildcard tests/*/*.[ch])
+	clang-format -i include/*.[ch] $(wildcard src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch]) $(wildcard tests/*/*.[ch])
 
 # The longest files and functions, and the size of the programs.
 stats:

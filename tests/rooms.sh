@@ -10,7 +10,7 @@ set -u
 rooms="base kernels weights model text sample quantize engine app"
 max_function=80
 shopt -s nullglob
-sources=(include/*.h src/*/*.[ch] src/*/*/*.[ch])
+sources=(include/*.h src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch])
 
 # The code of C files without comments and the contents of strings, as FILE:LINE:CODE.
 code() {
@@ -58,7 +58,7 @@ body() {
 
 if [ "${1:-}" = --longest ]; then
     cd "$(dirname "$0")/.." || exit 2
-    sources=(include/*.h src/*/*.[ch] src/*/*/*.[ch])
+    sources=(include/*.h src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch])
     echo "longest files"
     wc -l "${sources[@]}" | grep -v total | sort -rn | head -n 10
     echo "longest functions"
@@ -67,10 +67,11 @@ if [ "${1:-}" = --longest ]; then
 fi
 
 # ---- rooms: a file includes its own room and those to its left ----------------------------------
-# A program includes the public headers, its own folder and src/app/cli.
+# A program includes the public headers, its own folder with those in it, and src/app/cli.
 
 for file in "${sources[@]}"; do
-    folder=${file#src/} folder=${folder%/*} own=${folder%%/*}
+    own=${file#src/} own=${own%%/*} folder=$own
+    [ "$own" = app ] && folder=${file#src/app/} && folder=app/${folder%%/*}
     allowed=" "
     for room in $rooms; do
         allowed+="$room "
@@ -81,7 +82,7 @@ for file in "${sources[@]}"; do
         path=${line#*\"} path=${path%%\"*}
         case $path in tern.h | tern_lab.h) continue ;; esac
         from=${path%/*}
-        [ "$own" = app ] || from=${path%%/*}
+        case $from in app/*) from=${from#app/} from=app/${from%%/*} ;; *) from=${path%%/*} ;; esac
         case "$allowed" in
         *" $from "*) [ "$path" != "${path%%/*}" ] && [ -f "src/$path" ] && continue ;;
         esac

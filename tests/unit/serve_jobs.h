@@ -2,8 +2,8 @@
 #ifndef UNIT_SERVE_JOBS_H
 #define UNIT_SERVE_JOBS_H
 
-#include "app/serve/job.h"
-#include "app/serve/scheduler.h"
+#include "app/serve/model/job.h"
+#include "app/serve/model/scheduler.h"
 #include "app/serve/serve_options.h"
 
 enum { ANSWER_MAX = 2048 };

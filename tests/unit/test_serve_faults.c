@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/serve/chunks.h"
-#include "app/serve/events.h"
+#include "app/serve/model/chunks.h"
+#include "app/serve/model/events.h"
 #include "serve_jobs.h"
 #include "suite.h"
 #include "toy.h"

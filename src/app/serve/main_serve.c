@@ -3,9 +3,9 @@
 #include "app/cli/finish.h"
 #include "app/cli/out.h"
 #include "app/cli/signals.h"
-#include "app/serve/frame.h"
+#include "app/serve/http/frame.h"
 #include "app/serve/sandbox.h"
-#include "app/serve/scheduler.h"
+#include "app/serve/model/scheduler.h"
 
 #include <signal.h>
 #include <stdio.h>

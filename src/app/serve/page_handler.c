@@ -1,6 +1,6 @@
 /* The page: the files of src/app/serve/page as one answer that needs no others. Its policy allows only
  * the script and the style that carry this answer's nonce, so nothing that a text brings can run. */
-#include "app/serve/exchange.h"
+#include "app/serve/http/exchange.h"
 #include "app/serve/handlers.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "app/serve/serve_options.h"
 
 #include "app/cli/out.h"
-#include "app/serve/listener.h"
+#include "app/serve/http/listener.h"
 #include "app/serve/serve_rows.h"
 
 #include <stdlib.h>

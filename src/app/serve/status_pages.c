@@ -1,8 +1,8 @@
 /* /health, /metrics, /slots, and the page at /. */
 #include "app/serve/handlers.h"
 
-#include "app/serve/frame.h"
-#include "app/serve/scheduler.h"
+#include "app/serve/http/frame.h"
+#include "app/serve/model/scheduler.h"
 
 #include <stdio.h>
 #include <string.h>

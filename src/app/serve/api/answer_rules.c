@@ -1,0 +1,118 @@
+/* What an answer must be: see answer_rules.h. */
+#include "app/serve/api/answer_rules.h"
+
+#include "app/serve/server.h"
+#include "tern.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is(const char *a, const char *b)
+{
+    return a && !strcmp(a, b);
+}
+
+/* A call must come. */
+static bool is_forced(const struct answer_rules *r)
+{
+    return r->tool_choice && !is(r->tool_choice, "auto") && !is(r->tool_choice, "none");
+}
+
+/* Whether the answer begins within a thought. */
+static bool thinks(const struct server *s, const struct answer_rules *r)
+{
+    char none[1];
+    return !r->plain && (r->opened || tern_chat_opening(s->model, r->chat_flags, none, 0));
+}
+
+/* Appends the names of what c leaves to the model, as "tools: NAME". */
+static void list_left_out(const struct compiled *c, char *ignored, size_t max)
+{
+    const char *what;
+    for (size_t i = 0; (what = tern_constraint_left_out(compiled_get(c), i)); i++) {
+        size_t n = strlen(ignored);
+        int more = snprintf(ignored + n, max - n, "%stools: %s", n ? ", " : "", what);
+        if (more < 0 || (size_t)more >= max - n) {
+            ignored[n] = 0;
+            return;
+        }
+    }
+}
+
+static bool find_tools(struct server *s, const struct answer_rules *r, struct compiled **out,
+                       char *ignored, size_t max, struct fault *f)
+{
+    struct tern_constraint_params p = {.kind = TERN_CONSTRAINT_TOOLS,
+                                       .text = r->tools,
+                                       .bytes = r->n_tools,
+                                       .flags = r->parallel ? TERN_CONSTRAINT_PARALLEL : 0u,
+                                       .tool_choice = r->tool_choice,
+                                       .chat_flags = r->chat_flags};
+    struct fault first = {0};
+    if ((*out = compiled_find(s, &p, &first)))
+        return true;
+    p.flags |= TERN_CONSTRAINT_LAX | TERN_CONSTRAINT_ANNOTATE;
+    struct fault second = {0};
+    if ((*out = compiled_find(s, &p, &second))) {
+        list_left_out(*out, ignored, max);
+        return true;
+    }
+    if (is_forced(r)) {
+        *f = first;
+        return false;
+    }
+    size_t n = strlen(ignored);
+    (void)snprintf(ignored + n, max - n, "%stools: %s", n ? ", " : "", first.message);
+    return true;
+}
+
+static bool find_format(struct server *s, const struct answer_rules *r, struct compiled **out,
+                        struct fault *f)
+{
+    static const enum tern_constraint_kind kinds[] = {[FORMAT_JSON] = TERN_CONSTRAINT_JSON,
+                                                      [FORMAT_SCHEMA] = TERN_CONSTRAINT_SCHEMA,
+                                                      [FORMAT_REGEX] = TERN_CONSTRAINT_REGEX,
+                                                      [FORMAT_GRAMMAR] = TERN_CONSTRAINT_GRAMMAR,
+                                                      [FORMAT_CHOICE] = TERN_CONSTRAINT_CHOICE};
+    struct tern_chat_info info;
+    struct tern_constraint_params p = {.kind = kinds[r->format], .text = r->text, .bytes = r->n};
+    if (r->goes_on) {
+        fault_set(f, 400, NULL, NULL, r->format_field,
+                  "%s cannot be enforced when the last message is the assistant's, for its text is "
+                  "the beginning of the answer",
+                  r->format_field);
+        return false;
+    }
+    if (tern_chat_info(s->model, &info) && thinks(s, r)) {
+        p.trigger = info.thought_end, p.trigger_bytes = info.thought_end_bytes;
+        p.flags |= p.trigger_bytes ? TERN_CONSTRAINT_MUST_TRIGGER : 0u;
+    }
+    *out = compiled_find(s, &p, f);
+    if (!*out && !f->param[0])
+        (void)snprintf(f->param, sizeof f->param, "%s", r->format_field);
+    return *out != NULL;
+}
+
+bool answer_rules_find(struct server *s, const struct answer_rules *r, struct compiled **out,
+                       char *ignored, size_t max, struct fault *f)
+{
+    *out = NULL;
+    if (is_forced(r) && !r->tools) {
+        fault_set(f, 400, NULL, NULL, r->choice_field,
+                  "%s asks for a call, but there are no tools that this model's chat template can "
+                  "write",
+                  r->choice_field);
+        return false;
+    }
+    if (r->format != FORMAT_TEXT && r->tools && !is(r->tool_choice, "none")) {
+        fault_set(
+            f, 400, NULL, NULL, r->format_field,
+            "%s cannot be enforced in an answer that may call tools; send no tools, or \"none\" "
+            "as %s",
+            r->format_field, r->choice_field);
+        return false;
+    }
+    if (r->format != FORMAT_TEXT)
+        return find_format(s, r, out, f);
+    return !r->tools || find_tools(s, r, out, ignored, max, f);
+}

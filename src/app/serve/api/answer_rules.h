@@ -1,0 +1,48 @@
+/* What an answer of a chat must be: tools that it may or must call, or a format of its text. In: what a
+ * request says. Out: a constraint that requests share. */
+#ifndef SERVE_ANSWER_RULES_H
+#define SERVE_ANSWER_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/serve/model/compiled.h"
+#include "app/serve/http/fault.h"
+
+struct server;
+
+enum answer_format {
+    FORMAT_TEXT,
+    FORMAT_JSON,
+    FORMAT_SCHEMA,
+    FORMAT_REGEX,
+    FORMAT_GRAMMAR,
+    FORMAT_CHOICE
+};
+
+struct answer_rules {  /* zeroed: a free text without calls */
+    const char *tools; /* [n_tools] dialog_tools_text of the tools that may be called, or NULL */
+    size_t n_tools;
+    const char *tool_choice; /* NULL or "auto", "none", "required", or a function's name */
+    bool parallel;           /* several calls in an answer */
+    enum answer_format format;
+    const char *text; /* [n] of the format: schema, expression, grammar, choices */
+    size_t n;
+    unsigned chat_flags; /* with which the answer is asked for (dialog_prompt) */
+    bool plain;          /* no chat: the text begins with no thought */
+    bool opened;         /* the prompt begins a thought that the template leaves to the model */
+    bool goes_on;        /* the answer has a beginning already (prefill) */
+    /* Fields to be named in faults: "tool_choice", "response_format" */
+    const char *choice_field, *format_field;
+};
+
+/* *out: an owned share; NULL: nothing is to be enforced.
+ *
+ * A format is enforced whole, or the request is refused: a client that asked for JSON gets no other text. It
+ * begins behind the thoughts. A schema of a tool is enforced as far as it can be: agents send dozens, and
+ * one keyword must not end all of their requests. What is then left out appears with fields_unknown's
+ * names in ignored[0..max), a C string, to which it is appended. */
+bool answer_rules_find(struct server *s, const struct answer_rules *r, struct compiled **out,
+                       char *ignored, size_t max, struct fault *f);
+
+#endif

@@ -1,0 +1,404 @@
+/* From job events to parts of an answer: see answer_stream.h. */
+#include "app/serve/api/answer_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli/growing_text.h"
+
+/* One list of tokens, in order: first those that came with the last part, then those that the parser has and
+ * that wait for a part, then those that wait until their text is certain. */
+struct waiting {
+    struct answer_token *token; /* [n] of [room]; all three are owned */
+    size_t *end;                /* bytes of raw text from the beginning up to this token's end */
+    struct tern_choice *top;    /* [room][JOB_TOP_MAX] */
+    size_t n, room, given, pushed;
+};
+
+struct answer_stream {
+    const tern_model *model;
+    struct answer_stream_params
+        p;                 /* of these, only plain, ignore_end and the stop strings stay valid */
+    tern_answer *answer;   /* NULL: all is text */
+    tern_decoder *decoder; /* makes the text of each token, as the engine does */
+    struct waiting w;
+    size_t made, certain,
+        passed;               /* bytes of raw text: of all tokens; certain; gone to the parser */
+    struct growing_text raw;  /* from `passed` to `made` */
+    struct growing_text text; /* of the part */
+    struct job_event event;   /* the last one */
+    bool over, finishing, finished; /* the job is; the parser has said all; the end was given */
+    bool thought, spoke;            /* a thought has come; text that is not blank came, too */
+    struct growing_text blanks;     /* of a thought, that are told if more of it comes */
+    size_t n_calls;
+    struct fault fault;
+};
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static bool no_memory(struct fault *f)
+{
+    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the answer");
+    return false;
+}
+
+static bool failed(struct fault *f, enum tern_status s, const struct tern_error *e)
+{
+    if (s == TERN_NO_MEMORY)
+        return no_memory(f);
+    fault_set(f, s == TERN_USAGE ? 400 : 500, NULL, NULL, NULL, "%s", e->text);
+    return false;
+}
+
+/* Drops the events of what was said before. */
+static void drop_events(struct answer_stream *a)
+{
+    struct tern_answer_event x;
+    while (tern_answer_next(a->answer, &x) != TERN_ANSWER_NONE) {
+        a->thought |= x.kind == TERN_ANSWER_THOUGHT;
+        a->spoke |= x.kind == TERN_ANSWER_TEXT;
+        a->n_calls += x.kind == TERN_ANSWER_CALL;
+    }
+}
+
+static bool open_answer(struct answer_stream *a, const struct answer_stream_params *p,
+                        struct fault *f)
+{
+    size_t n = p->n_prompt - p->n_said;
+    const struct tern_answer_params params = {.tools = p->tools,
+                                              .tools_bytes = p->n_tools,
+                                              .flags = p->chat_flags,
+                                              .prompt = p->prompt,
+                                              .n_prompt = n,
+                                              .first_call = p->first_call};
+    struct tern_error e = {0};
+    enum tern_status s = tern_answer_open(&a->answer, a->model, &params, &e);
+    for (size_t i = n; i < p->n_prompt && !s; i++) {
+        s = tern_answer_push(a->answer, p->prompt[i], &e);
+        if (!s)
+            drop_events(a);
+    }
+    return !s || failed(f, s, &e);
+}
+
+struct answer_stream *answer_stream_open(const tern_model *model,
+                                         const struct answer_stream_params *p, struct fault *f)
+{
+    struct answer_stream *a = calloc(1, sizeof *a);
+    struct tern_error e = {0};
+    size_t n;
+    if (!a) {
+        no_memory(f);
+        return NULL;
+    }
+    a->model = model, a->p = *p;
+    enum tern_status s = tern_decoder_open(&a->decoder, model, 0, &e);
+    for (size_t i = 0; i < p->n_prompt && !s; i++)
+        (void)tern_decoder_push(a->decoder, p->prompt[i], &n);
+    bool ok = s ? failed(f, s, &e) : p->plain || open_answer(a, p, f);
+    if (ok)
+        return a;
+    answer_stream_close(a);
+    return NULL;
+}
+
+void answer_stream_close(struct answer_stream *a)
+{
+    if (!a)
+        return;
+    tern_answer_close(a->answer);
+    tern_decoder_close(a->decoder);
+    growing_text_close(&a->raw);
+    growing_text_close(&a->text);
+    growing_text_close(&a->blanks);
+    free(a->w.token);
+    free(a->w.end);
+    free(a->w.top);
+    free(a);
+}
+
+/* ---- tokens that wait ------------------------------------------------------------------------ */
+
+static bool make_room(struct waiting *w)
+{
+    if (w->n < w->room)
+        return true;
+    size_t room = 2 * w->room + 16;
+    struct answer_token *token = realloc(w->token, room * sizeof *token);
+    if (token)
+        w->token = token;
+    size_t *end = token ? realloc(w->end, room * sizeof *end) : NULL;
+    if (end)
+        w->end = end;
+    struct tern_choice *top = end ? realloc(w->top, room * JOB_TOP_MAX * sizeof *top) : NULL;
+    if (!top)
+        return false;
+    w->top = top, w->room = room;
+    return true;
+}
+
+static void keep_token(struct waiting *w, const struct job_event *e, size_t end)
+{
+    struct answer_token *t = &w->token[w->n];
+    size_t n = e->n_top < JOB_TOP_MAX ? e->n_top : JOB_TOP_MAX;
+    *t = (struct answer_token){
+        .token = e->token, .forced = e->forced, .logprob = e->logprob, .n_top = n};
+    if (n)
+        memcpy(&w->top[w->n * JOB_TOP_MAX], e->top, n * sizeof *e->top);
+    w->end[w->n++] = end;
+}
+
+static void forget_given(struct waiting *w)
+{
+    size_t n = w->n - w->given;
+    if (w->given && n) {
+        memmove(w->token, w->token + w->given, n * sizeof *w->token);
+        memmove(w->end, w->end + w->given, n * sizeof *w->end);
+        memmove(w->top, w->top + w->given * JOB_TOP_MAX, n * JOB_TOP_MAX * sizeof *w->top);
+    }
+    w->n = n, w->pushed -= w->given, w->given = 0;
+}
+
+/* Gives the tokens that the parser has to the part. */
+static void give_tokens(struct answer_stream *a, struct answer_part *part)
+{
+    struct waiting *w = &a->w;
+    for (size_t i = 0; i < w->pushed; i++)
+        w->token[i].top = &w->top[i * JOB_TOP_MAX];
+    part->tokens = w->token, part->n_tokens = w->given = w->pushed;
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+static bool add_raw(struct answer_stream *a, const char *text, size_t n)
+{
+    growing_text_add(&a->raw, text, n);
+    a->made += n;
+    return !a->raw.failed;
+}
+
+/* Another token of the job. */
+static bool take_token(struct answer_stream *a)
+{
+    const struct job_event *e = &a->event;
+    size_t n = 0;
+    const char *text = "";
+    if (a->p.ignore_end || !tern_token_is_end(a->model, e->token))
+        text = tern_decoder_push(a->decoder, e->token, &n);
+    if (!add_raw(a, text, n) || !make_room(&a->w))
+        return no_memory(&a->fault);
+    keep_token(&a->w, e, a->made);
+    a->certain += e->bytes;
+    return true;
+}
+
+/* The job is over: what the decoder held back belongs to the text, unless a stop string ended it. */
+static bool take_end(struct answer_stream *a)
+{
+    size_t n;
+    a->over = true;
+    a->certain += a->event.bytes;
+    if (a->event.result.reason == TERN_STOP_STRING)
+        return true;
+    const char *text = tern_decoder_finish(a->decoder, &n);
+    if (!add_raw(a, text, n))
+        return no_memory(&a->fault);
+    a->certain = a->made;
+    return true;
+}
+
+/* Moves n bytes of raw text out. */
+static void pass(struct answer_stream *a, size_t n)
+{
+    if (a->raw.n > n)
+        memmove(a->raw.p, a->raw.p + n, a->raw.n - n);
+    a->raw.n -= n, a->passed += n;
+}
+
+/* The next token, or text cut by a stop string, goes to the parser, if it is certain. */
+static bool push_more(struct answer_stream *a, bool *pushed)
+{
+    struct waiting *w = &a->w;
+    struct tern_error e = {0};
+    enum tern_status s = TERN_OK;
+    size_t i = w->pushed, n = a->certain - a->passed;
+    bool whole = i < w->n && w->end[i] <= a->certain;
+    a->text.n = 0;
+    *pushed = whole || (a->over && n && (i < w->n || !a->answer));
+    if (!*pushed)
+        return true;
+    if (whole)
+        n = w->end[i] - a->passed;
+    if (!a->answer)
+        growing_text_add(&a->text, a->raw.p, n);
+    else
+        s = whole ? tern_answer_push(a->answer, w->token[i].token, &e)
+                  : tern_answer_push_text(a->answer, a->raw.p, n, &e);
+    pass(a, n);
+    w->pushed += i < w->n;
+    return s ? failed(&a->fault, s, &e) : !a->text.failed || no_memory(&a->fault);
+}
+
+/* ---- parts --------------------------------------------------------------------------------- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+/* A thought is told without blanks around it. */
+static void trim_thought(struct answer_stream *a, const char **text, size_t *n)
+{
+    size_t end = *n;
+    a->text.n = 0;
+    while (end && is_blank((*text)[end - 1]))
+        end--;
+    if (end) {
+        size_t from = 0;
+        while (!a->thought && is_blank((*text)[from]))
+            from++;
+        if (a->thought)
+            growing_text_add(&a->text, a->blanks.p, a->blanks.n);
+        growing_text_add(&a->text, *text + from, end - from);
+        a->blanks.n = 0, a->thought = true;
+    }
+    growing_text_add(&a->blanks, *text + end, *n - end);
+    *text = a->text.p ? a->text.p : "", *n = a->text.n;
+}
+
+/* Text behind a thought begins without blanks. */
+static void trim_text(struct answer_stream *a, const char **text, size_t *n)
+{
+    while (a->thought && !a->spoke && *n && is_blank(**text))
+        (*text)++, (*n)--;
+    a->spoke |= *n > 0;
+    a->blanks.n = 0;
+}
+
+static bool give_event(struct answer_stream *a, const struct tern_answer_event *x,
+                       struct answer_part *part)
+{
+    part->text = x->text, part->bytes = x->bytes;
+    if (x->kind == TERN_ANSWER_THOUGHT) {
+        part->kind = PART_THOUGHT;
+        trim_thought(a, &part->text, &part->bytes);
+    } else if (x->kind == TERN_ANSWER_TEXT) {
+        part->kind = PART_TEXT;
+        trim_text(a, &part->text, &part->bytes);
+    } else {
+        part->kind = PART_CALL;
+        part->text = "", part->bytes = 0;
+        part->call = x->call;
+        if (!part->call.arguments)
+            part->call.arguments = "{}";
+        part->index = a->n_calls++;
+    }
+    if (part->kind != PART_CALL && !part->bytes)
+        return false;
+    give_tokens(a, part);
+    return true;
+}
+
+/* The next event of the parser that says anything. */
+static bool next_event(struct answer_stream *a, struct answer_part *part)
+{
+    struct tern_answer_event x;
+    while (a->answer && tern_answer_next(a->answer, &x) != TERN_ANSWER_NONE)
+        if (give_event(a, &x, part))
+            return true;
+    part->kind = PART_NONE, part->text = "", part->bytes = 0;
+    return false;
+}
+
+/* Of all text without chat */
+static bool next_plain(struct answer_stream *a, struct answer_part *part)
+{
+    if (a->answer || !a->text.n)
+        return false;
+    part->kind = PART_TEXT, part->text = a->text.p, part->bytes = a->text.n;
+    give_tokens(a, part);
+    return true;
+}
+
+/* The stop string at the front of what was not passed on */
+static const char *find_stop(const struct answer_stream *a)
+{
+    for (size_t i = 0; i < a->p.n_stop; i++) {
+        size_t n = strlen(a->p.stop[i]);
+        if (n <= a->raw.n && memcmp(a->raw.p, a->p.stop[i], n) == 0)
+            return a->p.stop[i];
+    }
+    return NULL;
+}
+
+static bool give_failure(struct answer_stream *a, struct answer_part *part)
+{
+    a->finished = true;
+    *part = (struct answer_part){.kind = PART_FAILED, .text = "", .fault = &a->fault};
+    return true;
+}
+
+static bool give_end(struct answer_stream *a, struct answer_part *part)
+{
+    a->finished = true;
+    part->kind = PART_DONE;
+    part->called = a->n_calls > 0;
+    part->reason = a->event.result.reason;
+    part->stop = part->reason == TERN_STOP_STRING && a->raw.n ? find_stop(a) : NULL;
+    part->end = &a->event;
+    give_tokens(a, part);
+    return true;
+}
+
+/* Takes what the job has next; false: nothing waits, or it failed. */
+static bool take_event(struct answer_stream *a, struct job *j)
+{
+    if (!job_next(j, &a->event))
+        return false;
+    if (a->event.kind == JOB_TOKEN)
+        return take_token(a);
+    if (a->event.kind == JOB_DONE)
+        return take_end(a);
+    a->fault = a->event.fault;
+    return false;
+}
+
+/* The parser says what it held back. Nothing is pushed after that. */
+static bool finish_answer(struct answer_stream *a, bool *more)
+{
+    struct tern_error e = {0};
+    *more = a->answer != NULL && !a->finishing;
+    if (!*more)
+        return true;
+    a->finishing = true;
+    enum tern_status s = tern_answer_finish(a->answer, &e);
+    return !s || failed(&a->fault, s, &e);
+}
+
+bool answer_stream_next(struct answer_stream *a, struct job *j, struct answer_part *part)
+{
+    *part = (struct answer_part){.kind = PART_NONE, .text = ""};
+    forget_given(&a->w);
+    if (a->finished)
+        return false;
+    for (;;) {
+        bool more = false;
+        if (next_event(a, part))
+            return true;
+        if (a->finishing) /* or there is no parser, below */
+            return give_end(a, part);
+        if (!push_more(a, &more))
+            return give_failure(a, part);
+        if (next_plain(a, part))
+            return true;
+        if (more)
+            continue;
+        if (a->over) {
+            if (!finish_answer(a, &more))
+                return give_failure(a, part);
+            if (!more)
+                return give_end(a, part);
+        } else if (!take_event(a, j))
+            return a->fault.status ? give_failure(a, part) : false;
+    }
+}

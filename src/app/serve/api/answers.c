@@ -1,0 +1,178 @@
+/* Several answers to one request: see answers.h. */
+#include "app/serve/api/answers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app/serve/http/event_stream.h"
+
+struct one_answer {
+    struct job *job;
+    struct answer_stream *parts;
+};
+
+struct answers {
+    const struct answers_writer *writer;
+    void *arg;
+    struct one_answer *list; /* [n] owned */
+    size_t n;
+    bool failed;
+};
+
+struct answers *answers_open(const struct answers_writer *w, void *arg)
+{
+    struct answers *c = calloc(1, sizeof *c);
+    if (c)
+        c->writer = w, c->arg = arg;
+    return c;
+}
+
+static void close_jobs(struct answers *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        job_close(c->list[i].job);
+        answer_stream_close(c->list[i].parts);
+    }
+    c->n = 0;
+}
+
+void answers_close(struct answers *c)
+{
+    if (!c)
+        return;
+    close_jobs(c);
+    free(c->list);
+    free(c);
+}
+
+bool answers_add(struct answers *c, struct server *s, struct exchange *x,
+                 const struct answer_stream_params *p, struct job_request *r, struct fault *f)
+{
+    struct one_answer *more = realloc(c->list, (c->n + 1) * sizeof *more), choice = {0};
+    if (more)
+        c->list = more;
+    else
+        fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the answers");
+    choice.parts = more ? answer_stream_open(s->model, p, f) : NULL;
+    if (!choice.parts) {
+        job_request_free(r);
+        return false;
+    }
+    choice.job = job_submit(s->scheduler, r, exchange_wake, x, f);
+    if (!choice.job) {
+        answer_stream_close(choice.parts);
+        return false;
+    }
+    c->list[c->n++] = choice;
+    return true;
+}
+
+/* ---- on its way ------------------------------------------------------------------------------ */
+
+static void advance(void *arg, struct exchange *x)
+{
+    struct answers *c = arg;
+    for (size_t i = 0; i < c->n && !c->failed; i++) {
+        struct answer_part part;
+        while (!c->failed && answer_stream_next(c->list[i].parts, c->list[i].job, &part)) {
+            c->failed = part.kind == PART_FAILED;
+            part.choice = i;
+            c->writer->part(c->arg, x, &part);
+        }
+    }
+    if (c->failed)
+        close_jobs(c);
+}
+
+static void ping(void *arg, struct exchange *x)
+{
+    struct answers *c = arg;
+    c->writer->ping(c->arg, x);
+}
+
+static void closed(void *arg)
+{
+    struct answers *c = arg;
+    const struct answers_writer *w = c->writer;
+    void *its = c->arg;
+    answers_close(c);
+    w->close(its);
+}
+
+void answers_begin(struct answers *c, struct exchange *x)
+{
+    static const struct exchange_waiter waiter = {advance, ping, closed};
+    exchange_wait(x, &waiter, c);
+}
+
+void answers_ignored(struct exchange *x, const char *ignored)
+{
+    if (!*ignored)
+        return;
+    exchange_add_header(x, "x-tern-ignored", ignored);
+    exchange_log(x, " ignored=\"%s\"", ignored);
+}
+
+void answers_fail(struct exchange *x, const struct fault *f, bool begun)
+{
+    if (!begun) {
+        exchange_fault(x, f);
+        return;
+    }
+    event_stream_write(x, NULL,
+                       json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", f->message,
+                                 "type", f->type, "param", *f->param ? f->param : NULL, "code",
+                                 f->code));
+    exchange_end(x);
+}
+
+void answers_fingerprint(char *text, size_t size, const struct server *s)
+{
+    snprintf(text, size, "tern-%s-%016llx", tern_version(), (unsigned long long)s->info.content_id);
+}
+
+/* ---- what answers have in common --------------------------------------------------------------- */
+
+static double per(double n, double seconds)
+{
+    return seconds > 0 ? n / seconds : 0;
+}
+
+static json_t *timings(const struct job_event *e)
+{
+    double prompt_n = (double)(e->n_prompt - e->n_cached), n = (double)e->result.n_generated;
+    return json_pack(
+        "{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f}", "cache_n", (json_int_t)e->n_cached,
+        "prompt_n", (json_int_t)(e->n_prompt - e->n_cached), "prompt_ms", 1e3 * e->prompt_seconds,
+        "prompt_per_token_ms", per(1e3 * e->prompt_seconds, prompt_n), "prompt_per_second",
+        per(prompt_n, e->prompt_seconds), "predicted_n", (json_int_t)e->result.n_generated,
+        "predicted_ms", 1e3 * e->generate_seconds, "predicted_per_token_ms",
+        per(1e3 * e->generate_seconds, n), "predicted_per_second", per(n, e->generate_seconds),
+        "queue_ms", 1e3 * e->queue_seconds);
+}
+
+void answers_add_end(json_t *object, const struct answer_part *done)
+{
+    const char *receipt = done->end->receipt;
+    json_object_set_new(object, "timings", timings(done->end));
+    if (!receipt)
+        return;
+    json_t *v = json_loads(receipt, JSON_ALLOW_NUL, NULL);
+    json_object_set_new(object, "receipt", v ? v : json_string(receipt));
+}
+
+json_t *answers_usage_json(const struct answers_usage *u)
+{
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)u->prompt,
+                     "completion_tokens", (json_int_t)u->completion, "total_tokens",
+                     (json_int_t)(u->prompt + u->completion), "prompt_tokens_details",
+                     "cached_tokens", (json_int_t)u->cached, "completion_tokens_details",
+                     "reasoning_tokens", (json_int_t)u->reasoning);
+}
+
+const char *answers_finish(const struct answer_part *done)
+{
+    if (done->reason == TERN_STOP_LENGTH || done->reason == TERN_STOP_CONTEXT)
+        return "length";
+    return done->called ? "tool_calls" : "stop";
+}

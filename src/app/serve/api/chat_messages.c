@@ -1,0 +1,191 @@
+/* Messages in OpenAI's form: see chat_messages.h. */
+#include "app/serve/api/chat_messages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli/growing_text.h"
+
+enum role { SYSTEM, DEVELOPER, USER, ASSISTANT, TOOL, FUNCTION };
+
+struct message_reading {
+    struct turn *turn;
+    struct fields m; /* the message */
+    enum role role;
+};
+
+/* ---- contents ------------------------------------------------------------------------------- */
+
+static bool read_part(struct message_reading *r, json_t *part, const char *place,
+                      struct growing_text *text)
+{
+    struct fields f;
+    const char *type = "text", *p = NULL;
+    size_t n = 0;
+    if (json_is_string(part)) {
+        growing_text_add(text, json_string_value(part), json_string_length(part));
+        return true;
+    }
+    if (!fields_open(&f, part, place, r->m.fault) || !fields_text(&f, "type", &type, NULL))
+        return false;
+    bool refusal = !strcmp(type, "refusal");
+    if (refusal || !strcmp(type, "text") || !strcmp(type, "input_text") ||
+        !strcmp(type, "output_text")) {
+        if (!fields_text(&f, refusal ? "refusal" : "text", &p, &n))
+            return false;
+        growing_text_add(text, p, n);
+        fields_ignore(&f, "annotations cache_control logprobs prompt_cache_breakpoint");
+        turn_unknown(r->turn, &f);
+        return true;
+    }
+    if (r->role == USER || r->role == SYSTEM || r->role == DEVELOPER)
+        return fields_fault(&f, "type", "unsupported_value",
+                            "is '%.60s'; this model reads parts of type 'text' only", type);
+    turn_ignore(r->turn, "%s", place);
+    return true;
+}
+
+/* The text of field `name`: a text or parts, which join as they are. Absent: empty. */
+static bool read_content(struct message_reading *r, const char *name, struct growing_text *text)
+{
+    json_t *v = fields_any(&r->m, name);
+    bool ok = true;
+    if (json_is_string(v))
+        growing_text_add(text, json_string_value(v), json_string_length(v));
+    else if (v && !json_is_array(v))
+        return fields_fault(&r->m, name, "invalid_type", "must be a string or an array of parts");
+    for (size_t i = 0; i < json_array_size(v) && ok; i++) {
+        char place[128];
+        snprintf(place, sizeof place, "%.80s.%s[%zu]", r->m.place, name, i);
+        ok = read_part(r, json_array_get(v, i), place, text);
+    }
+    return ok;
+}
+
+/* ---- the assistant's -------------------------------------------------------------------------- */
+
+/* What a client calls arguments: mostly a text, sometimes the object itself. */
+static void add_call(struct turn *t, const char *id, const char *name, const json_t *arguments)
+{
+    if (json_is_string(arguments)) {
+        dialog_call(t->dialog, id, name, json_string_value(arguments),
+                    json_string_length(arguments));
+        return;
+    }
+    char *text = arguments && !json_is_null(arguments)
+                     ? json_dumps(arguments, JSON_COMPACT | JSON_ENCODE_ANY)
+                     : NULL;
+    dialog_call(t->dialog, id, name, text ? text : "", text ? strlen(text) : 0);
+    free(text);
+}
+
+static bool read_call(struct message_reading *r, json_t *call, size_t i)
+{
+    struct fields f, function;
+    char place[128];
+    const char *id = NULL, *name = NULL;
+    bool present;
+    snprintf(place, sizeof place, "%.80s.tool_calls[%zu]", r->m.place, i);
+    if (!fields_open(&f, call, place, r->m.fault) || !fields_text(&f, "id", &id, NULL) ||
+        !fields_inside(&f, fields_has(&f, "custom") ? "custom" : "function", &function, &present) ||
+        !fields_text(&function, "name", &name, NULL))
+        return false;
+    json_t *arguments = fields_any(&function, "arguments");
+    add_call(r->turn, id, name, arguments ? arguments : fields_any(&function, "input"));
+    fields_ignore(&f, "type index");
+    turn_unknown(r->turn, &f);
+    return true;
+}
+
+static bool read_calls(struct message_reading *r)
+{
+    struct fields function;
+    json_t *calls = NULL;
+    const char *name = NULL;
+    bool present, ok = fields_array(&r->m, "tool_calls", SIZE_MAX, &calls);
+    for (size_t i = 0; i < json_array_size(calls) && ok; i++)
+        ok = read_call(r, json_array_get(calls, i), i);
+    if (!ok || !fields_inside(&r->m, "function_call", &function, &present) ||
+        !fields_text(&function, "name", &name, NULL))
+        return false;
+    if (present) /* of OpenAI's older API */
+        add_call(r->turn, NULL, name, fields_any(&function, "arguments"));
+    return true;
+}
+
+/* Thoughts, in the name that the client has for them */
+static bool read_thought(struct message_reading *r, struct growing_text *thought)
+{
+    return read_content(r, "reasoning_content", thought) &&
+           (thought->n || read_content(r, "reasoning", thought));
+}
+
+static bool read_assistant(struct message_reading *r, const struct growing_text *text)
+{
+    struct growing_text thought = {0}, refusal = {0};
+    bool ok = read_thought(r, &thought) && read_content(r, "refusal", &refusal);
+    const struct growing_text *said = text->n ? text : &refusal;
+    if (ok)
+        dialog_assistant(r->turn->dialog, said->p, said->n, thought.p, thought.n);
+    growing_text_close(&thought);
+    growing_text_close(&refusal);
+    fields_ignore(&r->m, "audio annotations");
+    return ok && read_calls(r);
+}
+
+/* ---- messages --------------------------------------------------------------------------------- */
+
+static bool read_result(struct message_reading *r, const struct growing_text *text)
+{
+    const char *id = NULL, *name = NULL;
+    if (!fields_text(&r->m, "tool_call_id", &id, NULL) || !fields_text(&r->m, "name", &name, NULL))
+        return false;
+    dialog_result(r->turn->dialog, id, name, text->p, text->n);
+    return true;
+}
+
+static bool read_message(struct message_reading *r)
+{
+    struct growing_text text = {0};
+    size_t role = USER;
+    if (!fields_need(&r->m, "role") ||
+        !fields_choice(&r->m, "role", "system|developer|user|assistant|tool|function", &role))
+        return false;
+    r->role = (enum role)role;
+    bool ok = read_content(r, "content", &text);
+    if (ok && text.failed)
+        fault_set(r->m.fault, 503, NULL, "out_of_memory", NULL,
+                  "not enough memory for the message");
+    ok = ok && !text.failed;
+    if (ok && role == ASSISTANT)
+        ok = read_assistant(r, &text);
+    else if (ok && (role == TOOL || role == FUNCTION))
+        ok = read_result(r, &text);
+    else if (ok && role == USER)
+        dialog_user(r->turn->dialog, text.p, text.n);
+    else if (ok)
+        dialog_system(r->turn->dialog, text.p, text.n);
+    growing_text_close(&text);
+    fields_ignore(&r->m, "name id cache_control");
+    if (ok)
+        turn_unknown(r->turn, &r->m);
+    return ok;
+}
+
+bool chat_messages_read(struct turn *t, struct fields *f, size_t max)
+{
+    json_t *messages = NULL;
+    if (!fields_need(f, "messages") || !fields_array(f, "messages", max, &messages))
+        return false;
+    if (json_array_size(messages) == 0)
+        return fields_fault(f, "messages", "invalid_value", "must have a message");
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        struct message_reading r = {.turn = t};
+        char place[40];
+        snprintf(place, sizeof place, "messages[%zu]", i);
+        if (!fields_open(&r.m, json_array_get(messages, i), place, f->fault) || !read_message(&r))
+            return false;
+    }
+    return true;
+}

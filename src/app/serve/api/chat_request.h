@@ -1,0 +1,23 @@
+/* A request for a chat in OpenAI's form, with what llama.cpp, vLLM and tern have beside that. */
+#ifndef SERVE_CHAT_REQUEST_H
+#define SERVE_CHAT_REQUEST_H
+
+#include "app/serve/server.h"
+#include "app/serve/api/turn.h"
+
+struct chat_request {
+    struct turn turn;
+    bool stream, include_usage;
+    const char *model; /* as the client names it; borrowed from the body */
+    bool ended;        /* answer_tokens end the answer: nothing is to be generated */
+};
+
+/* Reads and prepares it: turn.prompt has the prompt. The caller closes turn, also after a fault. */
+bool chat_request_read(struct chat_request *r, struct server *s, struct exchange *x,
+                       struct fault *f);
+
+/* For /apply-template: messages, tools and how to think, no more. */
+bool chat_request_read_dialog(struct chat_request *r, struct server *s, struct exchange *x,
+                              struct fault *f);
+
+#endif

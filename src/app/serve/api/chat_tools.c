@@ -1,0 +1,168 @@
+/* Tools in OpenAI's form: see chat_tools.h. */
+#include "app/serve/api/chat_tools.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool no_memory(struct fields *f)
+{
+    fault_set(f->fault, 503, NULL, "out_of_memory", NULL, "not enough memory for the tools");
+    return false;
+}
+
+/* ---- tools ---------------------------------------------------------------------------------- */
+
+static bool is_name(const char *p)
+{
+    size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
+    return n && n <= 64 && !p[n];
+}
+
+static const char *name_of(const json_t *tool)
+{
+    return json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+}
+
+static json_t *find_tool(json_t *tools, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        if (!strcmp(name_of(json_array_get(tools, i)), name))
+            return json_array_get(tools, i);
+    return NULL;
+}
+
+static bool check_function(struct fields *function, json_t *tools, const char *name)
+{
+    json_t *parameters = NULL;
+    const char *description = NULL;
+    size_t n;
+    if (!name)
+        return fields_fault(function, "name", "missing_required_parameter", "is required");
+    if (!is_name(name))
+        return fields_fault(function, "name", "invalid_value",
+                            "must be 1 to 64 letters, digits and _ . -; it is '%.80s'", name);
+    if (find_tool(tools, name))
+        return fields_fault(function, "name", "invalid_value", "is '%s', as of an earlier tool",
+                            name);
+    return fields_text(function, "description", &description, &n) &&
+           fields_object(function, "parameters", &parameters);
+}
+
+/* Appends a tool to `tools`, or leaves it out. */
+static bool read_tool(struct turn *t, struct fields *f, json_t *value, size_t i, json_t *tools)
+{
+    struct fields tool, function;
+    const char *type = "function", *name = NULL;
+    char place[32];
+    bool present;
+    snprintf(place, sizeof place, "tools[%zu]", i);
+    if (!fields_open(&tool, value, place, f->fault) || !fields_text(&tool, "type", &type, NULL))
+        return false;
+    if (strcmp(type, "function") != 0) {
+        turn_ignore(t, "%s", place);
+        return true;
+    }
+    if (!fields_need(&tool, "function") || !fields_inside(&tool, "function", &function, &present) ||
+        !fields_text(&function, "name", &name, NULL) || !check_function(&function, tools, name))
+        return false;
+    return !json_array_append(tools, value) || no_memory(f);
+}
+
+static bool read_tools(struct turn *t, struct fields *f, size_t max, json_t *tools)
+{
+    json_t *v = NULL;
+    bool ok = fields_array(f, "tools", max, &v);
+    for (size_t i = 0; i < json_array_size(v) && ok; i++)
+        ok = read_tool(t, f, json_array_get(v, i), i, tools);
+    return ok;
+}
+
+/* ---- choice --------------------------------------------------------------------------------- */
+
+static bool choose(struct turn *t, struct fields *f, const char *choice)
+{
+    t->choice = strdup(choice);
+    t->rules.tool_choice = t->choice;
+    return t->choice || no_memory(f);
+}
+
+static bool choose_function(struct turn *t, struct fields *f, struct fields *choice, json_t *tools)
+{
+    struct fields function;
+    const char *name = NULL;
+    bool present;
+    if (!fields_inside(choice, "function", &function, &present) ||
+        !fields_text(present ? &function : choice, "name", &name, NULL))
+        return false;
+    if (!name)
+        return fields_fault(present ? &function : choice, "name", "missing_required_parameter",
+                            "is required");
+    if (!find_tool(tools, name))
+        return fields_fault(f, "tool_choice", "invalid_value", "names '%.80s', which is no tool",
+                            name);
+    return choose(t, f, name);
+}
+
+/* {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"function": {"name": ...}}]}} */
+static bool choose_some(struct turn *t, struct fields *f, struct fields *choice, json_t *tools)
+{
+    struct fields some;
+    json_t *list = NULL;
+    size_t mode = 0;
+    bool present;
+    if (!fields_need(choice, "allowed_tools") ||
+        !fields_inside(choice, "allowed_tools", &some, &present) ||
+        !fields_choice(&some, "mode", "auto|required", &mode) ||
+        !fields_array(&some, "tools", SIZE_MAX, &list))
+        return false;
+    if (!(t->callable = json_array()))
+        return no_memory(f);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = name_of(json_array_get(list, i));
+        json_t *tool = name ? find_tool(tools, name) : NULL;
+        if (!tool)
+            return fields_fault(f, "tool_choice", "invalid_value",
+                                "allows '%.80s', which is no tool", name ? name : "");
+        if (json_array_append(t->callable, tool))
+            return no_memory(f);
+    }
+    return choose(t, f, !json_array_size(list) ? "none" : mode ? "required" : "auto");
+}
+
+static bool read_choice(struct turn *t, struct fields *f, json_t *tools)
+{
+    json_t *v = fields_any(f, "tool_choice");
+    struct fields choice;
+    size_t word = 0, type = 0;
+    static const char *const words[] = {"auto", "none", "required", "required"};
+    bool present;
+    if (!v || json_is_string(v))
+        return fields_choice(f, "tool_choice", "auto|none|required|any", &word) &&
+               choose(t, f, words[word]);
+    if (!json_is_object(v))
+        return fields_fault(f, "tool_choice", "invalid_type", "must be a string or an object");
+    return fields_inside(f, "tool_choice", &choice, &present) &&
+           fields_choice(&choice, "type", "function|allowed_tools", &type) &&
+           (type ? choose_some(t, f, &choice, tools) : choose_function(t, f, &choice, tools));
+}
+
+bool chat_tools_read(struct turn *t, const struct server *s, struct fields *f, size_t max)
+{
+    struct tern_chat_info info;
+    json_t *tools = json_array();
+    t->rules.parallel = true;
+    t->rules.choice_field = "tool_choice";
+    if (!tools)
+        return no_memory(f);
+    bool ok = read_tools(t, f, max, tools) && read_choice(t, f, tools) &&
+              fields_bool(f, "parallel_tool_calls", &t->rules.parallel);
+    if (ok && json_array_size(tools)) {
+        tern_chat_info(s->model, &info);
+        if (!info.takes_tools)
+            turn_ignore(t, "tools");
+        dialog_tools(t->dialog, tools);
+    }
+    json_decref(tools);
+    return ok;
+}

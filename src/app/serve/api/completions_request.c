@@ -1,0 +1,136 @@
+/* Requests for completions: see completions_request.h. */
+#include "app/serve/api/completions_request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/serve/api/fill_in.h"
+#include "app/serve/api/format_fields.h"
+#include "app/serve/serve_options.h"
+
+enum { MAX_TOKENS = 16 }; /* OpenAI's default for this API */
+
+static bool no_memory(struct fault *f)
+{
+    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
+    return false;
+}
+
+/* logprobs: how many alternatives; true, as chat has it, is none. */
+static bool read_logprobs(struct completions_request *r, struct fields *f)
+{
+    int64_t top = 0;
+    const json_t *v = fields_any(f, "logprobs");
+    r->logprobs = v && !json_is_false(v);
+    if (v && !json_is_boolean(v) && !fields_integer(f, "logprobs", 0, REQUEST_TOP_MAX, &top))
+        return false;
+    r->turn.params.n_top = (unsigned)top;
+    return true;
+}
+
+static bool read_choices(struct completions_request *r, const struct server *s, struct fields *f)
+{
+    int64_t max = serve_number(s->options, SERVE_MAX_CHOICES);
+    int64_t queue = serve_number(s->options, SERVE_QUEUE);
+    r->n = 1;
+    if (!fields_integer(f, "n", 1, max, &r->n))
+        return false;
+    r->best_of = r->n;
+    if (!fields_integer(f, "best_of", 1, max, &r->best_of))
+        return false;
+    if (r->best_of < r->n)
+        return fields_fault(f, "best_of", "invalid_value", "is %lld, below n, which is %lld",
+                            (long long)r->best_of, (long long)r->n);
+    if (r->best_of > r->n && r->stream)
+        return fields_fault(f, "best_of", "invalid_value", "above n cannot be streamed");
+    if ((int64_t)r->prompts.n * r->best_of > queue)
+        return fields_fault(f, "prompt", "limit_exceeded",
+                            "asks for %lld answers; a request may ask for %lld",
+                            (long long)r->prompts.n * (long long)r->best_of, (long long)queue);
+    return true;
+}
+
+static bool read_stream(struct completions_request *r, struct fields *f)
+{
+    struct fields options;
+    bool present;
+    if (!fields_bool(f, "stream", &r->stream) ||
+        !fields_inside(f, "stream_options", &options, &present) ||
+        !fields_bool(&options, "include_usage", &r->include_usage))
+        return false;
+    fields_ignore(&options, "include_obfuscation");
+    turn_unknown(&r->turn, &options);
+    return true;
+}
+
+static bool read_suffix(struct completions_request *r, const struct server *s, struct fields *f)
+{
+    const char *suffix = NULL;
+    size_t n = 0;
+    bool ok = fields_text(f, "suffix", &suffix, &n);
+    for (size_t i = 0; n && i < r->prompts.n && ok; i++)
+        ok = fill_in_make(&r->prompts.list[i], s, suffix, n, f->fault);
+    return ok;
+}
+
+static bool read_echo(struct completions_request *r, struct fields *f)
+{
+    if (!fields_bool(f, "echo", &r->echo))
+        return false;
+    return !r->echo || !r->logprobs ||
+           fields_fault(f, "echo", "unsupported_value",
+                        "cannot come with logprobs: those of a prompt are not computed");
+}
+
+static bool read_options(struct completions_request *r, const struct server *s, struct exchange *x,
+                         struct fields *f)
+{
+    struct request_params *p = &r->turn.params;
+    if (!request_params_read(p, s, x, f))
+        return false;
+    p->n_predict = MAX_TOKENS;
+    return request_params_length(p, f, "n_predict", 0) &&
+           request_params_length(p, f, "max_tokens", 0) && request_params_stop(p, f, "stop") &&
+           read_stream(r, f) && read_logprobs(r, f) && read_choices(r, s, f) && read_echo(r, f);
+}
+
+bool completions_request_read(struct completions_request *r, struct server *s, struct exchange *x,
+                              struct fault *fault)
+{
+    struct fields f;
+    size_t max = (size_t)serve_number(s->options, SERVE_QUEUE);
+    r->model = s->model_name;
+    r->turn.rules.plain = true;
+    if (!fields_open(&f, exchange_json(x), "", fault) ||
+        !fields_text(&f, "model", &r->model, NULL) ||
+        !prompts_read(&r->prompts, s, &f, "prompt", max) || !read_options(r, s, x, &f) ||
+        !read_suffix(r, s, &f) ||
+        !format_fields_read(&r->turn, &f, (size_t)serve_number(s->options, SERVE_MAX_GRAMMAR)))
+        return false;
+    fields_ignore(&f, "user id_slot");
+    turn_unknown(&r->turn, &f);
+    return true;
+}
+
+void completions_request_close(struct completions_request *r)
+{
+    prompts_close(&r->prompts);
+    turn_close(&r->turn);
+}
+
+bool completions_request_job(struct completions_request *r, struct server *s, size_t i, uint64_t k,
+                             uint64_t client, struct job_request *job, struct fault *f)
+{
+    const struct prompt *p = &r->prompts.list[i];
+    char ignored[FIELDS_TEXT_MAX] = "";
+    *job = (struct job_request){.kind = JOB_TEXT};
+    if (!request_params_job(&r->turn.params, k, client, job, f) ||
+        !answer_rules_find(s, &r->turn.rules, &job->constraint, ignored, sizeof ignored, f))
+        return false;
+    job->logprobs = r->logprobs || r->best_of > r->n;
+    if (!(job->prompt = malloc(p->n * sizeof *job->prompt)))
+        return no_memory(f);
+    memcpy(job->prompt, p->tokens, p->n * sizeof *job->prompt);
+    job->n_prompt = p->n;
+    return true;
+}

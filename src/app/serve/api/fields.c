@@ -1,0 +1,235 @@
+/* Typed reading of JSON objects: see fields.h. */
+#include "app/serve/api/fields.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/cli/parser.h"
+
+/* ---- paths and faults --------------------------------------------------------------------- */
+
+/* "messages[3].role"; a path that does not fit is cut. */
+static void put_path(char *out, size_t size, const char *place, const char *name)
+{
+    int n = snprintf(out, size, "%s%s%s", place, *place && *name ? "." : "", name);
+    (void)n;
+}
+
+bool fields_fault(const struct fields *f, const char *name, const char *code, const char *format,
+                  ...)
+{
+    char path[sizeof f->fault->param], text[384];
+    va_list args;
+    put_path(path, sizeof path, f->place, name);
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fault_set(f->fault, 400, "invalid_request_error", code, path, "%s %s", path, text);
+    return false;
+}
+
+static const char *type_name(const json_t *v)
+{
+    static const char *const names[] = {"an object", "an array",  "a string",  "an integer",
+                                        "a number",  "a boolean", "a boolean", "null"};
+    return names[json_typeof(v)];
+}
+
+static bool wrong_type(const struct fields *f, const char *name, const char *want, const json_t *v)
+{
+    return fields_fault(f, name, "invalid_type", "must be %s; it is %s", want, type_name(v));
+}
+
+/* ---- objects ------------------------------------------------------------------------------- */
+
+bool fields_open(struct fields *f, json_t *value, const char *place, struct fault *fault)
+{
+    *f = (struct fields){.object = value, .fault = fault};
+    snprintf(f->place, sizeof f->place, "%s", place);
+    if (json_is_object(value))
+        return true;
+    fault_set(fault, 400, "invalid_request_error", "invalid_type", place,
+              "%s must be an object; it is %s", *place ? place : "the body",
+              value ? type_name(value) : "absent");
+    return false;
+}
+
+static void note(struct fields *f, const char *names)
+{
+    if (f->n_names < FIELDS_NAMES_MAX)
+        f->names[f->n_names++] = names;
+}
+
+json_t *fields_any(struct fields *f, const char *name)
+{
+    json_t *v = json_object_get(f->object, name);
+    note(f, name);
+    return json_is_null(v) ? NULL : v;
+}
+
+bool fields_inside(struct fields *f, const char *name, struct fields *inside, bool *present)
+{
+    json_t *v = fields_any(f, name);
+    char place[sizeof f->place];
+    put_path(place, sizeof place, f->place, name);
+    *present = v != NULL;
+    if (v)
+        return fields_open(inside, v, place, f->fault);
+    *inside = (struct fields){.fault = f->fault};
+    memcpy(inside->place, place, sizeof place);
+    return true;
+}
+
+bool fields_has(struct fields *f, const char *name)
+{
+    return fields_any(f, name) != NULL;
+}
+
+bool fields_need(struct fields *f, const char *name)
+{
+    return fields_has(f, name) ||
+           fields_fault(f, name, "missing_required_parameter", "is required");
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+bool fields_real(struct fields *f, const char *name, double min, double max, double *v)
+{
+    const json_t *x = fields_any(f, name);
+    if (!x)
+        return true;
+    if (!json_is_number(x))
+        return wrong_type(f, name, "a number", x);
+    double value = json_number_value(x);
+    if (!(value >= min && value <= max))
+        return fields_fault(f, name, "invalid_value", "must be from %g to %g; it is %g", min, max,
+                            value);
+    *v = value;
+    return true;
+}
+
+bool fields_integer(struct fields *f, const char *name, int64_t min, int64_t max, int64_t *v)
+{
+    const json_t *x = fields_any(f, name);
+    double real = json_is_real(x) ? json_real_value(x) : 0;
+    if (!x)
+        return true;
+    if (!json_is_number(x))
+        return wrong_type(f, name, "an integer", x);
+    if (real != floor(real))
+        return fields_fault(f, name, "invalid_type", "must be an integer; it is %g", real);
+    bool huge = fabs(real) >= 9.2e18; /* no int64_t */
+    int64_t value = json_is_real(x) && !huge ? (int64_t)real : json_integer_value(x);
+    if (huge || value < min || value > max)
+        return fields_fault(f, name, "invalid_value", "must be from %lld to %lld; it is %.17g",
+                            (long long)min, (long long)max, json_number_value(x));
+    *v = value;
+    return true;
+}
+
+bool fields_bool(struct fields *f, const char *name, bool *v)
+{
+    const json_t *x = fields_any(f, name);
+    if (x && !json_is_boolean(x))
+        return wrong_type(f, name, "true or false", x);
+    if (x)
+        *v = json_is_true(x);
+    return true;
+}
+
+bool fields_text(struct fields *f, const char *name, const char **v, size_t *n)
+{
+    const json_t *x = fields_any(f, name);
+    if (!x)
+        return true;
+    if (!json_is_string(x))
+        return wrong_type(f, name, "a string", x);
+    if (!n && strlen(json_string_value(x)) != json_string_length(x))
+        return fields_fault(f, name, "invalid_value", "must not contain the character U+0000");
+    *v = json_string_value(x);
+    if (n)
+        *n = json_string_length(x);
+    return true;
+}
+
+bool fields_choice(struct fields *f, const char *name, const char *words, size_t *v)
+{
+    const char *text = NULL, *p = words;
+    if (!fields_text(f, name, &text, NULL))
+        return false;
+    for (size_t i = 0, n; text && *p; i++, p += n + (p[n] == '|')) {
+        n = strcspn(p, "|");
+        if (strlen(text) == n && memcmp(p, text, n) == 0) {
+            *v = i;
+            return true;
+        }
+    }
+    return !text ||
+           fields_fault(f, name, "invalid_value", "must be one of %s; it is '%.60s'", words, text);
+}
+
+bool fields_object(struct fields *f, const char *name, json_t **v)
+{
+    json_t *x = fields_any(f, name);
+    if (x && !json_is_object(x))
+        return wrong_type(f, name, "an object", x);
+    if (x)
+        *v = x;
+    return true;
+}
+
+bool fields_array(struct fields *f, const char *name, size_t max, json_t **v)
+{
+    json_t *x = fields_any(f, name);
+    if (!x)
+        return true;
+    if (!json_is_array(x))
+        return wrong_type(f, name, "an array", x);
+    if (json_array_size(x) > max)
+        return fields_fault(f, name, "limit_exceeded", "has %zu items; at most %zu are allowed",
+                            json_array_size(x), max);
+    *v = x;
+    return true;
+}
+
+/* ---- what was not read ---------------------------------------------------------------------- */
+
+void fields_ignore(struct fields *f, const char *names)
+{
+    note(f, names);
+}
+
+static bool was_read(const struct fields *f, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < f->n_names && !found; i++)
+        found = parser_in_list(f->names[i], ' ', name, strlen(name));
+    return found;
+}
+
+/* Goes into a header: no other characters. */
+static void clean(char *name)
+{
+    for (; *name; name++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-[]", *name))
+            *name = '?';
+}
+
+void fields_unknown(const struct fields *f, char *text)
+{
+    const char *name;
+    json_t *v;
+    json_object_foreach(f->object, name, v)
+    {
+        char path[160];
+        size_t n = strlen(text);
+        if (was_read(f, name))
+            continue;
+        put_path(path, sizeof path, f->place, name);
+        clean(path);
+        if (n + strlen(path) + 3 <= FIELDS_TEXT_MAX)
+            snprintf(text + n, FIELDS_TEXT_MAX - n, "%s%s", n ? ", " : "", path);
+    }
+}

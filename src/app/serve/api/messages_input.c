@@ -1,0 +1,295 @@
+/* A conversation of /v1/messages: see messages_input.h. */
+#include "app/serve/api/messages_input.h"
+
+#include "app/cli/growing_text.h"
+#include "app/serve/api/carried_thought.h"
+#include "app/serve/serve_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum speaker { USER, ASSISTANT, SYSTEM };
+
+struct messages_reader {
+    struct turn *turn;
+    struct fault *fault;
+    bool begun; /* something was said that is no system text */
+    enum speaker speaker;
+    struct growing_text thought, text; /* of the assistant's message, not in the dialog yet */
+};
+
+static bool is(const char *a, const char *b)
+{
+    return !strcmp(a, b);
+}
+
+static void add(struct growing_text *t, const char *text, size_t n)
+{
+    growing_text_add(t, text, n);
+}
+
+/* What the assistant thought and wrote so far */
+static void end_text(struct messages_reader *in)
+{
+    if (in->thought.n || in->text.n)
+        dialog_assistant(in->turn->dialog, in->text.p, in->text.n, in->thought.p, in->thought.n);
+    in->thought.n = in->text.n = 0;
+}
+
+/* A text of the message's speaker. A system text behind the first message stays where it is: what precedes
+ * it is found again. */
+static void say(struct messages_reader *in, const char *text, size_t n)
+{
+    struct dialog *d = in->turn->dialog;
+    if (in->speaker == ASSISTANT)
+        add(&in->text, text, n);
+    else if (in->speaker == SYSTEM && !in->begun)
+        dialog_system(d, text, n);
+    else
+        dialog_user(d, text, n);
+}
+
+/* ---- blocks within blocks: results, documents ------------------------------------------------ */
+
+static bool add_inner(struct messages_reader *in, json_t *block, const char *place,
+                      struct growing_text *t)
+{
+    static const char left_out[] = "[left out: this model reads text only]";
+    struct fields f;
+    const char *type = "text", *text = NULL;
+    size_t n = 0;
+    if (!fields_open(&f, block, place, in->fault) || !fields_text(&f, "type", &type, NULL))
+        return false;
+    if (t->n)
+        add(t, "\n", 1);
+    if (!is(type, "text")) {
+        add(t, left_out, strlen(left_out));
+        turn_ignore(in->turn, "%s (%.40s)", place, type);
+        return true;
+    }
+    if (!fields_text(&f, "text", &text, &n))
+        return false;
+    add(t, text, n);
+    return true;
+}
+
+/* The text of field `content`: a string, or an array of blocks. What is no text there is left out, and not
+ * refused: the client will send it again in each request to come. */
+static bool add_content(struct messages_reader *in, struct fields *f, struct growing_text *t)
+{
+    json_t *content = fields_any(f, "content"), *block;
+    size_t i;
+    if (!content)
+        return true;
+    if (json_is_string(content)) {
+        add(t, json_string_value(content), json_string_length(content));
+        return true;
+    }
+    if (!json_is_array(content))
+        return fields_fault(f, "content", "invalid_type", "must be a string or an array of blocks");
+    json_array_foreach(content, i, block)
+    {
+        char place[128];
+        (void)snprintf(place, sizeof place, "%s.content[%zu]", f->place, i);
+        if (!add_inner(in, block, place, t))
+            return false;
+    }
+    return true;
+}
+
+/* ---- blocks of a message --------------------------------------------------------------------- */
+
+static bool read_text(struct messages_reader *in, struct fields *f)
+{
+    const char *text = NULL;
+    size_t n = 0;
+    fields_ignore(f, "type cache_control citations");
+    if (!fields_need(f, "text") || !fields_text(f, "text", &text, &n))
+        return false;
+    say(in, text, n);
+    return true;
+}
+
+/* The thought, or what the client carried of it */
+static bool read_thinking(struct messages_reader *in, struct fields *f)
+{
+    const char *thought = NULL, *signature = NULL;
+    size_t n = 0, carried = 0;
+    fields_ignore(f, "type cache_control");
+    if (!fields_text(f, "thinking", &thought, &n) ||
+        !fields_text(f, "signature", &signature, &carried))
+        return false;
+    if (in->text.n)
+        end_text(in);
+    if (n)
+        add(&in->thought, thought, n);
+    else if (signature)
+        (void)carried_thought_read(&in->thought, signature, carried);
+    return true;
+}
+
+static bool read_tool_use(struct messages_reader *in, struct fields *f)
+{
+    const char *id = NULL, *name = NULL;
+    fields_ignore(f, "type cache_control caller toolset_name");
+    if (!fields_text(f, "id", &id, NULL) || !fields_text(f, "name", &name, NULL))
+        return false;
+    json_t *arguments = fields_any(f, "input");
+    char *text = arguments ? json_dumps(arguments, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    end_text(in);
+    dialog_call(in->turn->dialog, id, name, text, text ? strlen(text) : 0);
+    free(text);
+    return true;
+}
+
+static bool read_tool_result(struct messages_reader *in, struct fields *f)
+{
+    const char *id = NULL;
+    struct growing_text t = {0};
+    fields_ignore(f, "type cache_control is_error toolset_name");
+    bool ok = fields_text(f, "tool_use_id", &id, NULL) && add_content(in, f, &t);
+    if (ok)
+        dialog_result(in->turn->dialog, id, NULL, t.p, t.n);
+    growing_text_close(&t);
+    return ok;
+}
+
+/* A text within: a result of a search, a system text of a later time */
+static bool read_inner(struct messages_reader *in, struct fields *f)
+{
+    struct growing_text t = {0};
+    fields_ignore(f, "type cache_control citations source title");
+    bool ok = add_content(in, f, &t);
+    if (ok)
+        say(in, t.p, t.n);
+    growing_text_close(&t);
+    return ok;
+}
+
+/* Thoughts of another server that nobody can read */
+static bool skip(struct messages_reader *in, struct fields *f)
+{
+    (void)in;
+    fields_ignore(f, "type data");
+    return true;
+}
+
+static bool refuse_media(struct messages_reader *in, struct fields *f)
+{
+    const char *type = json_string_value(fields_any(f, "type"));
+    (void)in;
+    return fields_fault(f, "type", "unsupported_content",
+                        "is %s: this server's models read text only", type);
+}
+
+static const struct {
+    const char *type;
+    bool (*read)(struct messages_reader *in, struct fields *f);
+} kinds[] = {
+    {"text", read_text},
+    {"tool_use", read_tool_use},
+    {"tool_result", read_tool_result},
+    {"thinking", read_thinking},
+    {"redacted_thinking", skip},
+    {"search_result", read_inner},
+    {"mid_conv_system", read_inner},
+    {"image", refuse_media},
+    {"document", refuse_media},
+};
+
+static bool read_block(struct messages_reader *in, json_t *block, const char *place)
+{
+    struct fields f;
+    const char *type = NULL;
+    if (!fields_open(&f, block, place, in->fault) || !fields_need(&f, "type") ||
+        !fields_text(&f, "type", &type, NULL))
+        return false;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (is(type, kinds[k].type)) {
+            bool ok = kinds[k].read(in, &f);
+            turn_unknown(in->turn, &f);
+            return ok;
+        }
+    turn_ignore(in->turn, "%s (%.40s)", place, type);
+    return true;
+}
+
+/* Field `name` of f, a string or an array of blocks, as said by in->speaker. */
+static bool read_content(struct messages_reader *in, struct fields *f, const char *name,
+                         json_t *content, size_t first)
+{
+    json_t *block;
+    size_t i;
+    if (json_is_string(content)) {
+        say(in, json_string_value(content), json_string_length(content));
+        return true;
+    }
+    if (!json_is_array(content))
+        return fields_fault(f, name, "invalid_type", "must be a string or an array of blocks");
+    json_array_foreach(content, i, block)
+    {
+        char place[128];
+        (void)snprintf(place, sizeof place, "%s%s%s[%zu]", f->place, f->place[0] ? "." : "", name,
+                       i);
+        if (i >= first && !read_block(in, block, place))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------- */
+
+/* Whether a block is the one that Claude Code writes anew for every request. */
+static bool is_volatile(const json_t *block)
+{
+    static const char begin[] = "x-anthropic-billing-header";
+    const char *text = json_string_value(json_object_get(block, "text"));
+    return text && !strncmp(text, begin, strlen(begin));
+}
+
+static bool read_system(struct messages_reader *in, struct fields *f)
+{
+    json_t *system = fields_any(f, "system");
+    bool first = is_volatile(json_array_get(system, 0));
+    in->speaker = SYSTEM;
+    if (first)
+        turn_ignore(in->turn, "system[0] (x-anthropic-billing-header)");
+    return !system || read_content(in, f, "system", system, first);
+}
+
+static bool read_message(struct messages_reader *in, json_t *message, size_t i)
+{
+    struct fields f;
+    char place[32];
+    size_t role = USER;
+    (void)snprintf(place, sizeof place, "messages[%zu]", i);
+    if (!fields_open(&f, message, place, in->fault) || !fields_need(&f, "role") ||
+        !fields_choice(&f, "role", "user|assistant|system", &role) || !fields_need(&f, "content"))
+        return false;
+    in->speaker = (enum speaker)role;
+    bool ok = read_content(in, &f, "content", fields_any(&f, "content"), 0);
+    end_text(in);
+    in->begun = in->begun || in->speaker != SYSTEM;
+    in->turn->prefill = in->speaker == ASSISTANT;
+    turn_unknown(in->turn, &f);
+    return ok;
+}
+
+bool messages_input_read(struct turn *t, const struct server *s, struct fields *f)
+{
+    struct messages_reader in = {.turn = t, .fault = f->fault};
+    json_t *messages = NULL, *message;
+    size_t i;
+    if (!read_system(&in, f) || !fields_need(f, "messages") ||
+        !fields_array(f, "messages", (size_t)serve_number(s->options, SERVE_MAX_MESSAGES),
+                      &messages))
+        return false;
+    bool ok = json_array_size(messages) ||
+              fields_fault(f, "messages", NULL, "must have at least one message");
+    if (ok)
+        json_array_foreach(messages, i, message) if (!(ok = read_message(&in, message, i))) break;
+    growing_text_close(&in.thought);
+    growing_text_close(&in.text);
+    return ok;
+}

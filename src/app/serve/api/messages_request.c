@@ -1,0 +1,120 @@
+/* Requests to /v1/messages: see messages_request.h. */
+#include "app/serve/api/messages_request.h"
+
+#include "app/serve/api/messages_input.h"
+#include "app/serve/api/messages_tools.h"
+
+#include <stdlib.h>
+
+/* Known fields that have no effect here */
+static const char without_effect[] =
+    "metadata service_tier container context_management cache_control inference_geo speed "
+    "diagnostics betas mcp_servers user_profile_id model max_tokens";
+
+/* Without `thinking`, an answer has no thoughts: many clients take the first block for its text. */
+static bool read_thinking(struct messages_request *r, struct fields *f)
+{
+    enum { DISABLED };
+    struct fields in;
+    bool present;
+    size_t kind = DISABLED, display = 0;
+    int64_t budget = 0;
+    if (!fields_inside(f, "thinking", &in, &present) || (present && !fields_need(&in, "type")) ||
+        !fields_choice(&in, "type", "disabled|enabled|adaptive|between_tools", &kind) ||
+        !fields_choice(&in, "display", "summarized|omitted", &display) ||
+        !fields_integer(&in, "budget_tokens", 0, INT64_MAX, &budget))
+        return false;
+    r->hidden = display == 1;
+    r->turn.chat_flags = kind == DISABLED ? TERN_CHAT_NO_THINK : TERN_CHAT_THINK;
+    if (budget)
+        turn_ignore(&r->turn, "thinking.budget_tokens");
+    turn_unknown(&r->turn, &in);
+    return true;
+}
+
+/* {"type": "json_schema", "schema": {...}} in field `name` of f */
+static bool read_format(struct messages_request *r, const struct server *s, struct fields *f,
+                        const char *name)
+{
+    struct fields in;
+    size_t kind = 0;
+    bool present;
+    if (!fields_inside(f, name, &in, &present) || !present)
+        return !f->fault->status;
+    bool ok = fields_need(&in, "type") && fields_choice(&in, "type", "json_schema", &kind) &&
+              turn_read_schema(&r->turn, s, &in, "schema");
+    turn_unknown(&r->turn, &in);
+    return ok;
+}
+
+static bool read_output_config(struct messages_request *r, const struct server *s, struct fields *f)
+{
+    struct fields in;
+    bool present;
+    if (!fields_inside(f, "output_config", &in, &present))
+        return false;
+    fields_ignore(&in, "effort task_budget");
+    bool ok = read_format(r, s, &in, "format") && read_format(r, s, f, "output_format");
+    turn_unknown(&r->turn, &in);
+    return ok;
+}
+
+/* The stop sequences, a text or an array of texts, to be told which one came */
+static bool list_stops(struct messages_request *r, json_t *stops)
+{
+    size_t n = json_is_array(stops) ? json_array_size(stops) : stops != NULL;
+    r->stops = json_incref(stops);
+    r->turn.stop = r->stop = calloc(n + 1, sizeof *r->stop);
+    for (size_t i = 0; i < n && r->stop; i++)
+        r->stop[i] = json_string_value(json_is_array(stops) ? json_array_get(stops, i) : stops);
+    r->turn.n_stop = n;
+    return r->stop != NULL;
+}
+
+static bool read_generation(struct messages_request *r, const struct server *s, struct fields *f)
+{
+    return fields_need(f, "max_tokens") &&
+           fields_integer(f, "max_tokens", 0, INT32_MAX, &r->turn.params.n_predict) &&
+           request_params_stop(&r->turn.params, f, "stop_sequences") &&
+           request_params_chat_stop(&r->turn.params, s->model) &&
+           list_stops(r, fields_any(f, "stop_sequences")) && fields_bool(f, "stream", &r->stream);
+}
+
+static bool read_body(struct messages_request *r, struct server *s, struct exchange *x, bool counts,
+                      struct fields *f)
+{
+    const char *model = NULL;
+    fields_ignore(f, without_effect);
+    if (!fields_need(f, "model") || !fields_text(f, "model", &model, NULL))
+        return false;
+    r->model = json_incref(fields_any(f, "model"));
+    return request_params_read(&r->turn.params, s, x, f) && (counts || read_generation(r, s, f)) &&
+           read_thinking(r, f) && read_output_config(r, s, f) &&
+           messages_tools_read(&r->turn, s, f) && messages_input_read(&r->turn, s, f);
+}
+
+bool messages_request_read(struct messages_request *r, struct server *s, struct exchange *x,
+                           bool counts, struct fault *fault)
+{
+    struct fields f;
+    *r = (struct messages_request){
+        .turn = {.dialog = dialog_open(),
+                 .rules = {.choice_field = "tool_choice", .format_field = "output_config.format"}}};
+    if (r->turn.dialog && fields_open(&f, exchange_json(x), "", fault) &&
+        read_body(r, s, x, counts, &f)) {
+        turn_unknown(&r->turn, &f);
+        return true;
+    }
+    if (!fault->status)
+        fault_set(fault, 503, NULL, NULL, NULL, "the server is out of memory");
+    return false;
+}
+
+void messages_request_close(struct messages_request *r)
+{
+    turn_close(&r->turn);
+    json_decref(r->model);
+    json_decref(r->stops);
+    free(r->stop);
+    *r = (struct messages_request){0};
+}

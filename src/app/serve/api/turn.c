@@ -1,0 +1,150 @@
+/* One answer to a conversation: see turn.h. */
+#include "app/serve/api/turn.h"
+
+#include "app/serve/serve_options.h"
+#include "app/serve/server.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool out_of_memory(struct fault *f)
+{
+    fault_set(f, 503, NULL, NULL, NULL, "the server is out of memory");
+    return false;
+}
+
+void turn_ignore(struct turn *t, const char *format, ...)
+{
+    size_t n = strlen(t->ignored), comma = n ? 2 : 0;
+    char name[160];
+    va_list args;
+    va_start(args, format);
+    int bytes = vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    if (bytes > 0 && (size_t)bytes < sizeof name && n + comma + (size_t)bytes < sizeof t->ignored)
+        (void)snprintf(t->ignored + n, sizeof t->ignored - n, "%s%s", n ? ", " : "", name);
+}
+
+void turn_unknown(struct turn *t, const struct fields *f)
+{
+    fields_unknown(f, t->ignored);
+}
+
+bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, const char *name)
+{
+    json_t *schema = NULL;
+    if (!fields_need(f, name) || !fields_object(f, name, &schema))
+        return false;
+    char *text = json_dumps(schema, JSON_COMPACT);
+    if (!text)
+        return out_of_memory(f->fault);
+    free(t->format);
+    t->format = text;
+    t->rules.format = FORMAT_SCHEMA;
+    t->rules.text = text, t->rules.n = strlen(text);
+    int64_t max = serve_number(s->options, SERVE_MAX_GRAMMAR);
+    return t->rules.n <= (size_t)max ||
+           fields_fault(f, name, "limit_exceeded", "has %zu bytes; at most %lld are allowed",
+                        t->rules.n, (long long)max);
+}
+
+void turn_close(struct turn *t)
+{
+    dialog_close(t->dialog);
+    request_params_close(&t->params);
+    json_decref(t->callable);
+    free(t->choice);
+    free(t->format);
+    free(t->prompt.tokens);
+    *t = (struct turn){0};
+}
+
+bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
+{
+    if (!dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f))
+        return false;
+    t->rules.goes_on = t->prompt.n_said > 0;
+    return t->rules.format == FORMAT_TEXT ||
+           dialog_open_thought(&t->prompt, s->model, &t->rules.opened, f);
+}
+
+/* ---- jobs ---------------------------------------------------------------------------------- */
+
+/* The tools that may be called, as text, into the rules. *owned: to be freed. */
+static void set_tools(struct turn *t, const struct server *s, char **owned)
+{
+    t->rules.tools = dialog_tools_text(t->dialog, s->model, &t->rules.n_tools);
+    if (t->rules.tools && t->callable) {
+        *owned = json_dumps(t->callable, JSON_COMPACT);
+        t->rules.tools = *owned;
+        t->rules.n_tools = *owned ? strlen(*owned) : 0;
+    }
+}
+
+/* A share of the constraint, or NULL */
+static bool find_rules(struct turn *t, struct server *s, char *ignored, struct compiled **out,
+                       struct fault *f)
+{
+    char *owned = NULL;
+    set_tools(t, s, &owned);
+    t->rules.chat_flags = t->prompt.chat_flags;
+    bool ok = answer_rules_find(s, &t->rules, out, ignored, FIELDS_TEXT_MAX, f);
+    free(owned);
+    return ok;
+}
+
+/* The job of the i-th answer */
+static bool make_job(struct turn *t, struct server *s, uint64_t i, uint64_t client,
+                     struct job_request *job, struct fault *f)
+{
+    char again[FIELDS_TEXT_MAX] = ""; /* what is ignored is the same for all */
+    *job = (struct job_request){.kind = JOB_TEXT};
+    if (!request_params_job(&t->params, i, client, job, f) ||
+        !find_rules(t, s, i ? again : t->ignored, &job->constraint, f))
+        return false;
+    if (!(job->prompt = malloc((t->prompt.n + 1) * sizeof *job->prompt)))
+        return out_of_memory(f);
+    memcpy(job->prompt, t->prompt.tokens, t->prompt.n * sizeof *job->prompt);
+    job->n_prompt = t->prompt.n;
+    return true;
+}
+
+static bool add_jobs(struct turn *t, struct answers *all, struct server *s, struct exchange *x,
+                     struct fault *f)
+{
+    struct answer_stream_params p = {.prompt = t->prompt.tokens,
+                                     .n_prompt = t->prompt.n,
+                                     .n_said = t->prompt.n_said,
+                                     .chat_flags = t->prompt.chat_flags,
+                                     .first_call = dialog_n_calls(t->dialog),
+                                     .stop = t->stop,
+                                     .n_stop = t->n_stop,
+                                     .ignore_end = t->params.ignore_end};
+    bool ok = true;
+    p.tools = dialog_tools_text(t->dialog, s->model, &p.n_tools);
+    for (size_t i = 0; ok && i < (t->n ? t->n : 1); i++) {
+        struct job_request job;
+        if ((ok = make_job(t, s, i, exchange_client(x), &job, f)))
+            ok = answers_add(all, s, x, &p, &job, f);
+        else
+            job_request_free(&job);
+    }
+    return ok;
+}
+
+bool turn_begin(struct turn *t, struct server *s, struct exchange *x,
+                const struct answers_writer *w, void *arg, struct fault *f)
+{
+    struct answers *all = answers_open(w, arg);
+    if (!all)
+        return out_of_memory(f);
+    if (!add_jobs(t, all, s, x, f)) {
+        answers_close(all);
+        return false;
+    }
+    answers_ignored(x, t->ignored);
+    answers_begin(all, x);
+    return true;
+}

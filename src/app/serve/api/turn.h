@@ -1,0 +1,54 @@
+/* One answer to a conversation: from what an API's request says to the parts of the answer. Responses and
+ * messages use it: they read a request into a turn, and write the parts in their own form. */
+#ifndef SERVE_TURN_H
+#define SERVE_TURN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/serve/api/answer_rules.h"
+#include "app/serve/api/answers.h"
+#include "app/serve/api/dialog.h"
+#include "app/serve/http/exchange.h"
+#include "app/serve/api/request_params.h"
+
+struct turn { /* zeroed, then filled by who reads the request; turn_close frees all */
+    struct dialog *dialog;
+    struct request_params params;
+    struct answer_rules rules; /* tools, chat_flags, goes_on: turn_prepare sets them */
+    char *choice;              /* rules.tool_choice where it is a name; owned */
+    char *format;              /* rules.text; owned */
+    json_t
+        *callable; /* of the tools, those that may be called, in OpenAI's form; owned. NULL: all */
+    unsigned chat_flags; /* TERN_CHAT_THINK, TERN_CHAT_NO_THINK or 0 */
+    size_t n;            /* answers; 0: 1 */
+    /* Stop strings of params of which answer_part.stop shall tell; they outlive the answers */
+    const char *const *stop; /* [n_stop] */
+    size_t n_stop;
+    bool prefill; /* a last message of the assistant is the beginning of the answer */
+    char ignored[FIELDS_TEXT_MAX]; /* fields and parts without effect, for the header and the log */
+    /* turn_prepare */
+    struct dialog_prompt prompt;
+};
+
+/* Appends one more name to t->ignored. */
+void turn_ignore(struct turn *t, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+/* Appends the fields that were not read. */
+void turn_unknown(struct turn *t, const struct fields *f);
+/* The JSON schema in field `name` of f, which must be there, as what the answer must be. */
+bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, const char *name);
+void turn_close(struct turn *t);
+
+/* Makes the prompt. */
+bool turn_prepare(struct turn *t, const struct server *s, struct fault *f);
+
+/* Submits the jobs of a prepared turn; their parts come later, and `close` after them. The exchange gets the
+ * header x-tern-ignored. False: the fault says why, and the writer is not called. */
+bool turn_begin(struct turn *t, struct server *s, struct exchange *x,
+                const struct answers_writer *w, void *arg, struct fault *f);
+
+#endif

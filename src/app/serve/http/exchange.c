@@ -1,0 +1,537 @@
+/* One request and its answer, on MHD: see exchange.h and frame.h.
+ *
+ * MHD calls exchange_target with the request line, exchange_handle when the header is complete, for
+ * pieces of the body, and at its end. There the handler is asked. If it answers, the answer is queued
+ * at once; if it waits, the connection is suspended until there is something to send. All of an answer
+ * passes through `out`, from which MHD takes as much as the client does. */
+#include "app/serve/http/frame.h"
+
+#include "app/serve/http/fault_text.h"
+#include "app/serve/http/json_body.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+enum {
+    BLOCK = 16384,  /* bytes that MHD takes at a time */
+    DISCARD = 16,   /* a body that is refused is read up to so many times its limit, so that
+                             * the client sees why */
+    MAX_USED = 160, /* connections that may wait for a further request: MHD keeps all its
+                             * memory for each */
+};
+
+static struct connection *connection_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void resume(struct exchange *x)
+{
+    if (!x->suspended)
+        return;
+    x->suspended = false;
+    MHD_resume_connection(x->c->mhd);
+}
+
+static void suspend(struct exchange *x)
+{
+    x->suspended = true;
+    MHD_suspend_connection(x->c->mhd);
+}
+
+/* ---- the request ---------------------------------------------------------------------------- */
+
+const char *exchange_method(const struct exchange *x)
+{
+    return x->method;
+}
+
+const char *exchange_path(const struct exchange *x)
+{
+    return x->path;
+}
+
+const char *exchange_rest(const struct exchange *x)
+{
+    return x->path + strlen(x->route->path);
+}
+
+const char *exchange_header(const struct exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->c->mhd, MHD_HEADER_KIND, name);
+}
+
+const char *exchange_query(const struct exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->c->mhd, MHD_GET_ARGUMENT_KIND, name);
+}
+
+const char *exchange_body(const struct exchange *x, size_t *n)
+{
+    *n = x->n_body;
+    return x->body ? x->body : "";
+}
+
+json_t *exchange_json(const struct exchange *x)
+{
+    return x->json;
+}
+
+uint64_t exchange_client(const struct exchange *x)
+{
+    return x->client;
+}
+
+/* ---- the answer ----------------------------------------------------------------------------- */
+
+void exchange_add_header(struct exchange *x, const char *name, const char *value)
+{
+    struct header *h = calloc(1, sizeof *h);
+    if (h)
+        h->value = strdup(value);
+    if (!h || !h->value || x->status) {
+        if (h)
+            free(h->value);
+        free(h);
+        return;
+    }
+    snprintf(h->name, sizeof h->name, "%s", name);
+    h->next = x->headers;
+    x->headers = h;
+}
+
+/* Appends to out; false: no memory. */
+static bool put(struct exchange *x, const char *text, size_t n)
+{
+    size_t waiting = x->n_out - x->out_at;
+    if (x->out_at && waiting + n <= x->out_room) {
+        memmove(x->out, x->out + x->out_at, waiting);
+        x->out_at = 0;
+        x->n_out = waiting;
+    }
+    if (x->n_out + n > x->out_room) {
+        size_t room = x->n_out + n + (x->streams ? (x->n_out + n) / 2 + 512 : 0);
+        char *more = realloc(x->out, room);
+        if (!more)
+            return false;
+        x->out = more;
+        x->out_room = room;
+    }
+    if (n)
+        memcpy(x->out + x->n_out, text, n);
+    x->n_out += n;
+    return true;
+}
+
+void exchange_reply(struct exchange *x, int status, const char *content_type, const char *body,
+                    size_t n)
+{
+    if (x->status || x->gone)
+        return;
+    exchange_add_header(x, "Content-Type", content_type);
+    if (!put(x, body, n)) {
+        x->n_out = x->out_at = 0;
+        status = 500;
+    }
+    x->status = status;
+    x->ended = true;
+    resume(x);
+}
+
+void exchange_reply_json(struct exchange *x, int status, json_t *stolen)
+{
+    char *text = stolen ? json_dumps(stolen, JSON_COMPACT) : NULL;
+    struct fault f = {0};
+    json_decref(stolen);
+    if (text) {
+        exchange_reply(x, status, "application/json", text, strlen(text));
+    } else {
+        fault_set(&f, 500, NULL, "no_memory", NULL, "not enough memory for the answer");
+        exchange_fault(x, &f);
+    }
+    free(text);
+}
+
+void exchange_fault(struct exchange *x, const struct fault *f)
+{
+    char text[FAULT_TEXT], seconds[24];
+    size_t n = fault_json(f, x->shape_anthropic, text, sizeof text);
+    if (f->retry_after) {
+        snprintf(seconds, sizeof seconds, "%d", f->retry_after);
+        exchange_add_header(x, "Retry-After", seconds);
+    }
+    exchange_log(x, "%s%s%s", f->param, *f->param ? ": " : "", f->message);
+    exchange_reply(x, f->status, "application/json", text, n);
+}
+
+void exchange_begin(struct exchange *x, const char *content_type)
+{
+    if (x->status || x->gone)
+        return;
+    exchange_add_header(x, "Content-Type", content_type);
+    exchange_add_header(x, "Cache-Control", "no-cache");
+    exchange_add_header(x, "X-Accel-Buffering", "no"); /* for nginx */
+    x->status = 200;
+    x->streams = true;
+    x->written = x->frame->now;
+    resume(x);
+}
+
+bool exchange_write(struct exchange *x, const char *text, size_t n)
+{
+    size_t most = (size_t)serve_number(x->frame->server->options, SERVE_MAX_OUTPUT);
+    if (x->gone || x->ended)
+        return false;
+    if (x->n_out - x->out_at + n > most || !put(x, text, n)) {
+        exchange_log(x, "the client reads too slowly");
+        x->gone = true; /* `closed` follows when MHD sees it */
+        connections_cut(x->c);
+        resume(x);
+        return false;
+    }
+    x->written = x->frame->now;
+    resume(x);
+    return true;
+}
+
+void exchange_end(struct exchange *x)
+{
+    x->ended = true;
+    resume(x);
+}
+
+bool exchange_pending(const struct exchange *x)
+{
+    return x->out_at < x->n_out;
+}
+
+void exchange_log(struct exchange *x, const char *format, ...)
+{
+    size_t n = strlen(x->note);
+    va_list ap;
+    if (n + 2 >= sizeof x->note)
+        return;
+    if (n)
+        x->note[n++] = ' ';
+    va_start(ap, format);
+    vsnprintf(x->note + n, sizeof x->note - n, format, ap);
+    va_end(ap);
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+void exchange_wait(struct exchange *x, const struct exchange_waiter *w, void *arg)
+{
+    x->waiter = w;
+    x->arg = arg;
+}
+
+void exchange_wake(void *p)
+{
+    struct exchange *x = p;
+    struct frame *f = x->frame;
+    pthread_mutex_lock(&f->lock);
+    bool first = !f->woken;
+    if (!x->woken) {
+        x->woken = true;
+        x->next_woken = f->woken;
+        f->woken = x;
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (first)
+        frame_wake(f);
+}
+
+/* Takes the exchange out of the list of those that were woken. */
+static void forget_wake(struct exchange *x)
+{
+    struct frame *f = x->frame;
+    pthread_mutex_lock(&f->lock);
+    for (struct exchange **p = &f->woken; *p; p = &(*p)->next_woken)
+        if (*p == x) {
+            *p = x->next_woken;
+            break;
+        }
+    x->woken = false;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static struct exchange *take_woken(struct frame *f)
+{
+    pthread_mutex_lock(&f->lock);
+    struct exchange *x = f->woken;
+    if (x) {
+        f->woken = x->next_woken;
+        x->woken = false;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return x;
+}
+
+void exchanges_advance(struct frame *f)
+{
+    for (struct exchange *x; (x = take_woken(f));)
+        if (x->waiter && x->waiter->advance && !x->gone)
+            x->waiter->advance(x->arg, x);
+}
+
+/* The waiter's last call. */
+static void end_wait(struct exchange *x)
+{
+    const struct exchange_waiter *w = x->waiter;
+    x->waiter = NULL;
+    if (w && w->closed)
+        w->closed(x->arg);
+    forget_wake(x);
+}
+
+void exchange_ping(struct exchange *x)
+{
+    static const char note[] = "HTTP/1.1 102 Processing\r\n\r\n";
+    if (x->streams && !x->ended && x->waiter && x->waiter->ping && !x->gone)
+        x->waiter->ping(x->arg, x);
+    else if (!x->status && x->handled && !strcmp(x->version, "HTTP/1.1"))
+        (void)!send(x->c->fd, note, sizeof note - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void exchange_lose(struct exchange *x)
+{
+    if (x->gone)
+        return;
+    x->gone = true;
+    end_wait(x);
+    resume(x);
+}
+
+/* ---- to MHD --------------------------------------------------------------------------------- */
+
+/* MHD asks for more of the answer. */
+static ssize_t read_answer(void *arg, uint64_t at, char *buffer, size_t room)
+{
+    struct exchange *x = arg;
+    size_t n = x->n_out - x->out_at;
+    (void)at;
+    if (x->gone)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (!n && x->ended)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (!n) {
+        suspend(x);
+        connections_enter(x->c, PHASE_WORK);
+        return 0;
+    }
+    if (x->c->phase != PHASE_SEND)
+        connections_enter(x->c, PHASE_SEND);
+    n = n < room ? n : room;
+    memcpy(buffer, x->out + x->out_at, n);
+    x->out_at += n;
+    x->sent += n;
+    return (ssize_t)n;
+}
+
+static enum MHD_Result queue(struct exchange *x)
+{
+    struct frame *f = x->frame;
+    char id[32];
+    struct MHD_Response *r = MHD_create_response_from_callback(
+        x->streams ? MHD_SIZE_UNKNOWN : x->n_out, BLOCK, read_answer, x, NULL);
+    if (!r)
+        return MHD_NO;
+    for (const struct header *h = x->headers; h; h = h->next)
+        MHD_add_response_header(r, h->name, h->value);
+    snprintf(id, sizeof id, "req_%016llx", (unsigned long long)x->id);
+    MHD_add_response_header(r, x->shape_anthropic ? "request-id" : "x-request-id", id);
+    if (f->server->draining || f->n_used > MAX_USED)
+        MHD_add_response_header(r, "Connection", "close");
+    x->queued = true;
+    connections_enter(x->c, PHASE_SEND);
+    enum MHD_Result done = MHD_queue_response(x->c->mhd, (unsigned)x->status, r);
+    MHD_destroy_response(r);
+    return done;
+}
+
+/* Asks the handler, the first time; then sends what there is or waits. */
+static enum MHD_Result answer(struct exchange *x)
+{
+    struct server *s = x->frame->server;
+    if (!x->handled) {
+        x->handled = true;
+        connections_enter(x->c, PHASE_WORK);
+        if (!x->fault.status && !x->status && (x->route->flags & ROUTE_JSON))
+            x->json = json_body_read(x->body, x->n_body, serve_number(s->options, SERVE_MAX_DEPTH),
+                                     &x->fault);
+        if (!x->fault.status && !x->status)
+            gate_state(x); /* it may have begun to end since */
+        if (s->options->value[SERVE_LOG_PROMPTS].given && x->n_body)
+            access_log_line(&x->frame->log, "%s asks: %s", x->c->name, x->body);
+        if (x->fault.status)
+            exchange_fault(x, &x->fault);
+        else if (!x->status)
+            x->route->handle(s, x);
+        if (!x->status && !x->waiter && !x->gone) {
+            fault_set(&x->fault, 500, NULL, NULL, NULL, "nothing answered the request");
+            exchange_fault(x, &x->fault);
+        }
+    }
+    if (x->gone)
+        return MHD_NO;
+    if (x->status)
+        return queue(x);
+    suspend(x);
+    if (x->c->half_closed)
+        exchange_ping(x);
+    return MHD_YES;
+}
+
+/* ---- from MHD ------------------------------------------------------------------------------- */
+
+void *exchange_target(void *frame, const char *uri, struct MHD_Connection *mhd)
+{
+    struct frame *f = frame;
+    struct connection *c = connection_of(mhd);
+    struct exchange *x = c ? calloc(1, sizeof *x) : NULL;
+    if (!x)
+        return NULL;
+    x->target = strdup(uri);
+    if (!x->target) {
+        free(x);
+        return NULL;
+    }
+    x->frame = f;
+    x->c = c;
+    x->id = (f->next_id++ * 0x9E3779B97F4A7C15u) ^ f->id_mask;
+    x->started = f->now;
+    if (c->x)
+        exchange_free(c->x);
+    c->x = x;
+    f->n_exchanges++;
+    return x;
+}
+
+size_t exchange_unescape(void *frame, struct MHD_Connection *mhd, char *text)
+{
+    (void)frame, (void)mhd;
+    return strlen(text); /* gate.c decodes paths; values of queries are used as they are */
+}
+
+static void take_body(struct exchange *x, const char *data, size_t n)
+{
+    uint64_t most = (uint64_t)serve_number(x->frame->server->options, SERVE_MAX_BODY);
+    x->received += n;
+    if (x->received > most)
+        fault_set(&x->fault, 413, NULL, "request_too_large", NULL,
+                  "the body has more than the %llu bytes that are allowed",
+                  (unsigned long long)most);
+    if (x->received > most * DISCARD)
+        connections_refuse(x->c, &x->fault, x->shape_anthropic);
+    if (x->fault.status)
+        return;
+    if (x->n_body + n + 1 > x->room) {
+        size_t room = x->n_body + n + 1 + (x->n_body + n) / 2;
+        char *more = realloc(x->body, room);
+        if (!more) {
+            fault_set(&x->fault, 503, NULL, "no_memory", NULL, "not enough memory for the body");
+            return;
+        }
+        x->body = more;
+        x->room = room;
+    }
+    memcpy(x->body + x->n_body, data, n);
+    x->n_body += n;
+    x->body[x->n_body] = 0;
+}
+
+/* The header is complete. A request that is refused is still read to its end, unless the client
+ * waits for 100 Continue or the body is absurd: a client sees an answer only when it has sent all. */
+static enum MHD_Result begin(struct exchange *x)
+{
+    const char *length = exchange_header(x, "content-length");
+    uint64_t most = (uint64_t)serve_number(x->frame->server->options, SERVE_MAX_BODY);
+    unsigned long long n = 0;
+    gate_check(x, x->c->mhd);
+    for (const char *p = length ? length : ""; *p >= '0' && *p <= '9' && n < 1ull << 60; p++)
+        n = n * 10 + (unsigned)(*p - '0');
+    if (n > most)
+        fault_set(&x->fault, 413, NULL, "request_too_large", NULL,
+                  "the body has %llu bytes; at most %llu are allowed", n, (unsigned long long)most);
+    x->frame->n_used += !x->c->used;
+    x->c->used = true;
+    connections_enter(x->c, PHASE_BODY);
+    if (x->fault.status && (x->unclear || n > most * DISCARD || exchange_header(x, "expect")))
+        return answer(x);
+    return MHD_YES;
+}
+
+enum MHD_Result exchange_handle(void *frame, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *data,
+                                size_t *n_data, void **context)
+{
+    struct exchange *x = *context;
+    (void)frame, (void)mhd, (void)url;
+    if (!x || x->gone || x->c->phase == PHASE_SHUT)
+        return MHD_NO;
+    if (!x->begun) {
+        x->begun = true;
+        x->method = method;
+        x->version = version;
+        return begin(x);
+    }
+    if (*n_data) {
+        take_body(x, data, *n_data);
+        *n_data = 0;
+        return MHD_YES;
+    }
+    return answer(x);
+}
+
+static void log_line(const struct exchange *x)
+{
+    struct frame *f = x->frame;
+    const char *note = x->note + strspn(x->note, " ");
+    bool lost = x->gone || (x->status && (!x->ended || exchange_pending(x)));
+    if (!x->begun)
+        return;
+    f->n_status[x->status / 100 % 6]++;
+    access_log_line(&f->log, "%s %s %.256s %d %.3fs %s%s%s", x->c->name, x->method, x->target,
+                    x->status, f->now - x->started, lost ? "lost" : "done", *note ? " " : "", note);
+}
+
+void exchange_free(struct exchange *x)
+{
+    struct frame *f = x->frame;
+    end_wait(x);
+    log_line(x);
+    x->c->x = NULL;
+    f->n_exchanges--;
+    for (struct header *h = x->headers, *next; h; h = next) {
+        next = h->next;
+        free(h->value);
+        free(h);
+    }
+    json_decref(x->json);
+    free(x->target);
+    free(x->path);
+    free(x->body);
+    free(x->out);
+    free(x);
+}
+
+void exchange_completed(void *frame, struct MHD_Connection *mhd, void **context,
+                        enum MHD_RequestTerminationCode code)
+{
+    struct exchange *x = *context;
+    (void)frame, (void)mhd, (void)code;
+    if (!x)
+        return;
+    struct connection *c = x->c;
+    *context = NULL;
+    exchange_free(x);
+    connections_enter(c, PHASE_IDLE);
+    c->unsent = 0;
+}

@@ -1,0 +1,55 @@
+/* What is wrong with a request: see fault.h. */
+#include "app/serve/http/fault.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *type_of(int status)
+{
+    static const struct {
+        int status;
+        const char *type;
+    } types[] = {
+        {400, FAULT_INVALID},       {401, "authentication_error"}, {403, "permission_error"},
+        {404, "not_found_error"},   {405, "not_found_error"},      {408, "timeout_error"},
+        {413, "request_too_large"}, {429, "rate_limit_error"},     {503, "overloaded_error"}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].status == status)
+            return types[i].type;
+    return status < 500 ? FAULT_INVALID : "server_error";
+}
+
+/* Text [n] without the beginning of a character at its end. */
+static size_t whole_characters(const char *text, size_t n)
+{
+    size_t i = n;
+    while (i && ((unsigned char)text[i - 1] & 0xC0) == 0x80 && n - i < 3)
+        i--;
+    unsigned char first = i ? (unsigned char)text[i - 1] : 0;
+    size_t wanted = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
+    return i && first >= 0x80 && n - i + 1 < wanted ? i - 1 : n;
+}
+
+void fault_set(struct fault *f, int status, const char *type, const char *code, const char *param,
+               const char *format, ...)
+{
+    va_list ap;
+    if (f->status)
+        return;
+    f->status = status;
+    f->type = type ? type : type_of(status);
+    f->code = code;
+    snprintf(f->param, sizeof f->param, "%s", param ? param : "");
+    f->param[whole_characters(f->param, strlen(f->param))] = 0;
+    va_start(ap, format);
+    vsnprintf(f->message, sizeof f->message, format, ap);
+    va_end(ap);
+    f->message[whole_characters(f->message, strlen(f->message))] = 0;
+}
+
+void fault_blame(struct fault *f, const char *param)
+{
+    if (f->status == 400 && !f->param[0])
+        snprintf(f->param, sizeof f->param, "%s", param);
+}

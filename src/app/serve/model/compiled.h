@@ -1,0 +1,31 @@
+/* Constraints that requests share. They are compiled once and found again by text and flags; the least
+ * recently used leave first. Each may take --max-compiled bytes and steps, whatever a request says. Any
+ * thread may call these. */
+#ifndef SERVE_COMPILED_H
+#define SERVE_COMPILED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "app/serve/http/fault.h"
+#include "tern.h"
+
+struct server;
+struct compiled;
+
+/* A share of the constraint of these parameters, compiled now if no request had it lately. NULL: *f is a
+ * 400, whose message names keyword and place. p is copied; its max_bytes and max_steps do not count. */
+struct compiled *compiled_find(struct server *s, const struct tern_constraint_params *p,
+                               struct fault *f);
+const tern_constraint *compiled_get(const struct compiled *c);
+const struct tern_constraint_params *compiled_params(const struct compiled *c); /* for receipts */
+void compiled_release(struct compiled *c);                                      /* NULL is fine */
+
+/* ---- for the scheduler */
+struct compiled_store;
+struct compiled_store *compiled_store_open(const tern_model *model, size_t max_bytes,
+                                           uint64_t max_steps); /* NULL: no memory */
+void compiled_store_close(
+    struct compiled_store *s); /* before the model; when all shares are released */
+
+#endif

@@ -1,0 +1,192 @@
+/* Jobs, as the HTTP thread sees them: see job.h. */
+#include "app/serve/model/job.h"
+
+#include <stdlib.h>
+
+#include "app/cli/stopwatch.h"
+#include "app/serve/model/waiting.h"
+
+enum { RETRY_AFTER = 1 };    /* s */
+#define WORTH_CANCELLING 0.1 /* s of a step that a cancel must save */
+
+void job_request_free(struct job_request *r)
+{
+    for (size_t i = 0; i < r->n_stop; i++)
+        free(r->stop[i]);
+    free(r->stop);
+    for (size_t i = 0; r->sampler.dry_breakers && i < r->sampler.n_dry_breakers; i++)
+        free((char *)(uintptr_t)r->sampler.dry_breakers[i]);
+    free((void *)(uintptr_t)r->sampler.dry_breakers);
+    free((void *)(uintptr_t)r->sampler.bias);
+    free(r->prompt);
+    compiled_release(r->constraint);
+    *r = (struct job_request){0};
+}
+
+void job_free(struct job *j)
+{
+    job_request_free(&j->request);
+    events_close(&j->made);
+    events_close(&j->shared);
+    events_close(&j->taken);
+    growing_text_close(&j->token_text);
+    growing_text_close(&j->answer);
+    growing_text_close(&j->tail);
+    free(j->receipt);
+    free(j->sum);
+    free(j->embedding);
+    free(j);
+}
+
+/* ---- submitting --------------------------------------------------------------------------- */
+
+static void check(const struct scheduler *s, const struct job_request *r, struct fault *f)
+{
+    if (!r->n_prompt)
+        fault_set(f, 400, NULL, NULL, NULL, "the prompt is empty");
+    else if (r->n_prompt > s->n_ctx)
+        fault_set(
+            f, 400, NULL, "context_length_exceeded", NULL,
+            "the prompt has %zu tokens, the context holds %u: shorten the prompt, or start the "
+            "server with a larger context",
+            r->n_prompt, s->n_ctx);
+}
+
+/* Jobs for which a sequence is free do not count as waiting. Under the lock. */
+static void enqueue(struct scheduler *s, struct job *j, struct fault *f)
+{
+    if (s->draining) {
+        fault_set(f, 503, NULL, NULL, NULL, "the server is shutting down");
+    } else if (s->n_waiting >= s->max_waiting + s->n_parallel - s->n_running) {
+        fault_set(f, 503, NULL, "queue_full", NULL, "%zu requests wait already: try again later",
+                  s->n_waiting);
+        s->numbers.n_refused++;
+    } else {
+        s->numbers.n_jobs++;
+        waiting_add(s, j);
+        pthread_cond_signal(&s->changed);
+        return;
+    }
+    f->retry_after = RETRY_AFTER;
+}
+
+struct job *job_submit(struct scheduler *s, struct job_request *r, void (*wake)(void *arg),
+                       void *arg, struct fault *f)
+{
+    struct job *j = calloc(1, sizeof *j);
+    *f = (struct fault){0};
+    if (!j) {
+        fault_set(f, 503, NULL, NULL, NULL, "no memory for another request");
+        job_request_free(r);
+        return NULL;
+    }
+    *j = (struct job){.scheduler = s, .request = *r, .wake = wake, .arg = arg, .hungry = true};
+    *r = (struct job_request){0};
+    j->submitted = stopwatch_now();
+    check(s, &j->request, f);
+    if (!f->status) {
+        pthread_mutex_lock(&s->lock);
+        enqueue(s, j, f);
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (!f->status)
+        return j;
+    job_free(j);
+    return NULL;
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+bool job_next(struct job *j, struct job_event *e)
+{
+    struct scheduler *s = j->scheduler;
+    bool over;
+    *e = (struct job_event){.kind = JOB_NOTHING};
+    if (events_next(&j->taken, e))
+        return true;
+    if (j->last_taken)
+        return false;
+    events_clear(&j->taken);
+    pthread_mutex_lock(&s->lock);
+    over = j->state == JOB_IS_OVER;
+    if (j->shared.n) {
+        (void)events_move(&j->taken, &j->shared); /* swaps: taken is empty */
+        pthread_cond_signal(&s->changed);         /* it may have paused */
+    } else {
+        j->hungry = !over;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (events_next(&j->taken, e))
+        return true;
+    if (over)
+        *e = j->last;
+    j->last_taken = over;
+    return over;
+}
+
+/* Whether a step that runs should end now, because the job is the one that makes it long. */
+static bool is_worth_cancelling(const struct scheduler *s, const struct job *j)
+{
+    return s->in_step && s->may_cancel && j->n_read < j->request.n_prompt &&
+           s->step_ends - stopwatch_now() > WORTH_CANCELLING;
+}
+
+void job_close(struct job *j)
+{
+    if (!j)
+        return;
+    struct scheduler *s = j->scheduler;
+    pthread_mutex_lock(&s->lock);
+    bool runs = j->state == JOB_RUNS;
+    j->closed = true;
+    if (j->state == JOB_WAITS) {
+        waiting_remove(s, j);
+        s->numbers.n_cancelled++;
+    }
+    if (runs && is_worth_cancelling(s, j)) {
+        s->may_cancel = false;
+        tern_cancel(s->ctx);
+    }
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (!runs)
+        job_free(j);
+}
+
+/* ---- the model thread's side -------------------------------------------------------------- */
+
+/* Under the lock. */
+static void wake_reader(struct job *j)
+{
+    if (j->hungry && !j->closed) {
+        j->hungry = false;
+        j->wake(j->arg);
+    }
+}
+
+void job_publish(struct job *j)
+{
+    struct scheduler *s = j->scheduler;
+    if (!j->made.n)
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (!events_move(&j->shared, &j->made))
+        j->no_memory = true;
+    wake_reader(j);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void job_end(struct job *j)
+{
+    struct scheduler *s = j->scheduler;
+    job_publish(j);
+    pthread_mutex_lock(&s->lock);
+    bool closed = j->closed;
+    s->running[j->seq] = NULL;
+    s->n_running--;
+    j->state = JOB_IS_OVER;
+    wake_reader(j);
+    pthread_mutex_unlock(&s->lock);
+    if (closed)
+        job_free(j);
+}

@@ -1,0 +1,101 @@
+/* The thread that runs the model: see scheduler.h. What it does in a turn is in batches.c. */
+#include "app/serve/model/scheduler.h"
+
+#include <stdlib.h>
+
+#include "app/cli/parser.h"
+#include "app/serve/model/batches.h"
+#include "app/serve/model/serve_load.h"
+#include "app/serve/model/saved_prefixes.h"
+
+/* False: the thread shall end. *stop: what runs and waits shall end. */
+static bool wait_for_work(struct scheduler *s, bool *stop)
+{
+    pthread_mutex_lock(&s->lock);
+    while (!s->ending && !s->stopping && !batches_have_work(s))
+        pthread_cond_wait(&s->changed, &s->lock);
+    bool more = !s->ending;
+    *stop = s->stopping || s->ending;
+    s->stopping = false;
+    pthread_mutex_unlock(&s->lock);
+    return more;
+}
+
+static void *run(void *arg)
+{
+    struct scheduler *s = arg;
+    bool stop, is_loaded = !load_all(s, &s->error);
+    s->server->loaded = is_loaded;
+    s->loaded(s->arg);
+    for (bool more = is_loaded; more;) {
+        more = wait_for_work(s, &stop);
+        if (stop)
+            batches_end_all(s);
+        else
+            batches_turn(s);
+    }
+    if (is_loaded)
+        saved_prefixes_save(s);
+    return NULL;
+}
+
+enum tern_status scheduler_open(struct scheduler **out, struct server *server,
+                                void (*loaded)(void *arg), void *arg, struct tern_error *e)
+{
+    struct scheduler *s = *out = calloc(1, sizeof *s);
+    if (!s)
+        return parser_no_memory(e);
+    *s = (struct scheduler){.server = server, .loaded = loaded, .arg = arg, .cache_fd = {-1, -1}};
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    if (!pthread_create(&s->thread, NULL, run, s))
+        return TERN_OK;
+    s->has_ended = true;
+    scheduler_close(s);
+    *out = NULL;
+    return parser_no_memory(e);
+}
+
+enum tern_status scheduler_status(const struct scheduler *s, struct tern_error *e)
+{
+    *e = s->error;
+    return e->code;
+}
+
+void scheduler_stop(struct scheduler *s, bool now)
+{
+    pthread_mutex_lock(&s->lock);
+    s->draining = true;
+    s->stopping = s->stopping || now;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+size_t scheduler_n_jobs(struct scheduler *s)
+{
+    pthread_mutex_lock(&s->lock);
+    size_t n = s->n_running + s->n_waiting;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+struct compiled_store *scheduler_compiled(struct scheduler *s)
+{
+    return s->compiled;
+}
+
+void scheduler_close(struct scheduler *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->draining = s->ending = true;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (!s->has_ended)
+        pthread_join(s->thread, NULL);
+    load_close(s);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

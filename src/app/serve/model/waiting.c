@@ -1,0 +1,49 @@
+/* Jobs that wait: see waiting.h. Rounds are those of start-time fair queuing, with a cost of one a job. */
+#include "app/serve/model/waiting.h"
+
+static uint64_t later(uint64_t round, const struct job *j, uint64_t client)
+{
+    return j && j->request.client == client && j->round >= round ? j->round + 1 : round;
+}
+
+void waiting_add(struct scheduler *s, struct job *j)
+{
+    struct job **end = &s->waiting;
+    j->round = s->round;
+    j->serial = s->serial++;
+    for (uint32_t i = 0; i < s->n_parallel; i++)
+        j->round = later(j->round, s->running[i], j->request.client);
+    for (; *end; end = &(*end)->next)
+        j->round = later(j->round, *end, j->request.client);
+    j->state = JOB_WAITS;
+    j->next = NULL;
+    *end = j;
+    s->n_waiting++;
+}
+
+void waiting_remove(struct scheduler *s, struct job *j)
+{
+    struct job **at = &s->waiting;
+    while (*at && *at != j)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    *at = j->next;
+    s->n_waiting--;
+}
+
+struct job *waiting_next(struct scheduler *s, bool (*may_start)(struct scheduler *s, struct job *j))
+{
+    struct job *next = NULL;
+    for (struct job *j = s->waiting; j; j = j->next)
+        if ((!next || j->round < next->round) && may_start(s, j))
+            next = j;
+    return next;
+}
+
+void waiting_take(struct scheduler *s, struct job *j)
+{
+    waiting_remove(s, j);
+    if (j->round > s->round)
+        s->round = j->round;
+}
