@@ -26,6 +26,11 @@ def refused(*arguments, environment=None):
 
 @unittest.skipIf(WHY, WHY)
 class CommandLine(unittest.TestCase):
+    def test_origins(self):
+        for wrong in ("a.example", "http://a.example/", "HTTP://a.example", "http://A.example", "http://b.example, http://a.example", "http://"):
+            code, why = refused(MODEL, "--cors", wrong)
+            self.assertEqual((code, "is no origin" in why), (2, True), wrong)
+
     def test_defaults(self):
         """The man page names the same defaults as --help."""
         text = subprocess.run([SERVE, "--help"], capture_output=True, text=True, check=True).stdout

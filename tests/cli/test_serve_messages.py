@@ -46,7 +46,8 @@ def lasting(message: dict) -> dict:
     """Without what no two messages have in common"""
     usage = message["usage"]
     counts = (usage["input_tokens"] + usage["cache_read_input_tokens"], usage["output_tokens"], usage["output_tokens_details"])
-    return {**{k: v for k, v in message.items() if k != "id"}, "usage": counts}
+    content = [{k: v for k, v in block.items() if k != "id"} for block in message["content"]]
+    return {**{k: v for k, v in message.items() if k != "id"}, "content": content, "usage": counts}
 
 
 @unittest.skipIf(anthropic is None, "anthropic is not installed (tools/requirements-serve.txt)")

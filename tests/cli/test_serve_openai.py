@@ -645,6 +645,11 @@ class Tools(Client):
             r = self.call(tool_choice={"type": "function", "function": {"name": name}}).choices[0]
             self.assertEqual({c.function.name for c in r.message.tool_calls}, {name})
 
+    def test_ids_do_not_come_again(self):
+        calls = [c.message.tool_calls[0] for c in self.call(tool_choice="required", n=2).choices]
+        calls.append(self.call(tool_choice="required").choices[0].message.tool_calls[0])
+        self.assertEqual(len({c.id for c in calls}), 3)
+
     def test_parallel(self):
         """Without end tokens calls follow one another."""
         r = self.call(tool_choice="required", max_tokens=300, logit_bias={str(i): -100 for i in ENDS}).choices[0]

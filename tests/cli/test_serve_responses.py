@@ -40,7 +40,7 @@ def changing(response: dict) -> dict:
     """Without what no two responses have in common"""
     left = {k: v for k, v in response.items() if k not in ("id", "created_at", "completed_at")}
     left["usage"] = {**left["usage"], "input_tokens_details": None}
-    left["output"] = [{k: v for k, v in item.items() if k != "id"} for item in left["output"]]
+    left["output"] = [{k: v for k, v in item.items() if k not in ("id", "call_id")} for item in left["output"]]
     return left
 
 

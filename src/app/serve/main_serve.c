@@ -34,6 +34,8 @@ static enum tern_status loaded(struct frame *f, struct tern_error *e)
     (void)e;
     if (!s->options->value[SERVE_NO_SANDBOX].given && !sandbox_enter(why, sizeof why))
         fprintf(stderr, "serve: no sandbox: %s\n", why);
+    if (!tern_chat_info(s->model, &(struct tern_chat_info){0}))
+        fprintf(stderr, "serve: the model has no chat template: chats need --chat-template NAME\n");
     out_print("serve: ready: %s, %lld requests at a time, %u tokens each\n", s->model_name,
               (long long)serve_number(s->options, SERVE_PARALLEL), s->plan.n_ctx);
     return TERN_OK;

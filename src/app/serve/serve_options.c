@@ -58,13 +58,31 @@ static void fill_defaults(struct serve_options *o)
         o->value[SERVE_HOST].text = "127.0.0.1";
 }
 
+/* Origins are compared as browsers write them: scheme, host and port, in small letters. */
+static enum tern_status check_origins(const char *list, struct tern_error *e)
+{
+    if (!list || !strcmp(list, "*"))
+        return TERN_OK;
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        size_t scheme = strncmp(list, "http://", 7) == 0 ? 7 : strncmp(list, "https://", 8) == 0 ? 8 : 0;
+        size_t good = scheme + strspn(list + scheme, "abcdefghijklmnopqrstuvwxyz0123456789.-:[]");
+        if (!scheme || good == scheme || good != n)
+            return parser_usage(e,
+                                "--cors: '%.*s' is no origin, as http://a.example:3000 is (small "
+                                "letters, no blanks, nothing behind the port)",
+                                n < 60 ? (int)n : 60, list);
+    }
+    return TERN_OK;
+}
+
 /* Whoever can reach the server can use it, so others than this machine need a key. */
 static enum tern_status check_whole(const struct serve_options *o, struct tern_error *e)
 {
     const char *env = getenv("TERN_API_KEY");
     struct listener l;
     enum tern_status s = listener_check(&l, o->value[SERVE_HOST].text, e);
-    if (s)
+    if (s || (s = check_origins(o->value[SERVE_CORS].text, e)))
         return s;
     if (!l.loopback && !o->n_keys && !o->value[SERVE_API_KEY_FILE].given && !(env && *env))
         return parser_usage(e,

@@ -17,7 +17,8 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                      .kind = TEXT,
                      .value = "NAME",
                      .help =
-                         "the model's name in answers; default: the file's. Any name is served"},
+                         "the model's name, in lists and where a request names none; default: "
+                         "the file's. Any name is served, and repeated in the answer"},
     [SERVE_CTX_SIZE] = {.letter = 'c',
                         LIMIT("ctx-size", 1, 16777216, "N",
                               "context length of each sequence in tokens; default: the model's, "

@@ -24,7 +24,7 @@ struct answer_stream_params {
     unsigned chat_flags; /* with which it was asked for: dialog_prompt.chat_flags */
     const char *tools;   /* dialog_tools_text, or NULL */
     size_t n_tools;
-    size_t first_call; /* dialog_n_calls */
+    size_t first_call; /* answer_first_call */
     bool plain;        /* no chat: all is text */
     bool ignore_end;   /* as in the job */
     const char *const *stop; /* [n_stop] the client's stop strings; they outlive the stream */

@@ -175,11 +175,6 @@ const char *dialog_tools_text(const struct dialog *d, const tern_model *model, s
     return takes ? d->tools : NULL;
 }
 
-size_t dialog_n_calls(const struct dialog *d)
-{
-    return d->n_calls;
-}
-
 bool dialog_info(const tern_model *model, struct tern_chat_info *info)
 {
     struct tern_answer_event x = {0};

@@ -46,7 +46,6 @@ void dialog_tools(struct dialog *d, const json_t *tools);
 /* The tools as JSON text, for TERN_CONSTRAINT_TOOLS and answer_stream; NULL: none, or the model's
  * template knows no tools. Borrowed until the next dialog_tools. */
 const char *dialog_tools_text(const struct dialog *d, const tern_model *model, size_t *n);
-size_t dialog_n_calls(const struct dialog *d); /* all of history: numbers the next one */
 
 /* What dialog_tokens made */
 struct dialog_prompt {

@@ -1,6 +1,7 @@
 /* One answer to a conversation: see turn.h. */
 #include "app/serve/api/turn.h"
 
+#include "app/serve/api/answer_id.h"
 #include "app/serve/serve_options.h"
 #include "app/serve/server.h"
 
@@ -118,7 +119,6 @@ static bool add_jobs(struct turn *t, struct answers *all, struct server *s, stru
                                      .n_prompt = t->prompt.n,
                                      .n_said = t->prompt.n_said,
                                      .chat_flags = t->prompt.chat_flags,
-                                     .first_call = dialog_n_calls(t->dialog),
                                      .stop = t->stop,
                                      .n_stop = t->n_stop,
                                      .ignore_end = t->params.ignore_end};
@@ -126,6 +126,7 @@ static bool add_jobs(struct turn *t, struct answers *all, struct server *s, stru
     p.tools = dialog_tools_text(t->dialog, s->model, &p.n_tools);
     for (size_t i = 0; ok && i < (t->n ? t->n : 1); i++) {
         struct job_request job;
+        p.first_call = answer_first_call();
         if ((ok = make_job(t, s, i, exchange_client(x), &job, f)))
             ok = answers_add(all, s, x, &p, &job, f);
         else
