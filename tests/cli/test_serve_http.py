@@ -85,6 +85,8 @@ class Pages(ServeCase):
     def test_health(self):
         self.assertEqual(self.get("/health")[::2], (200, {"status": "ok"}))
         self.assertEqual(self.server.ask("HEAD", "/health")[0], 200)
+        until(lambda: "HEAD /health 200" in self.server.text())
+        self.assertNotRegex(self.server.text(), "HEAD /health 200 .* lost")
 
     def test_metrics(self):
         status, headers, text = self.get("/metrics")

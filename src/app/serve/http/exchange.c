@@ -494,7 +494,8 @@ static void log_line(const struct exchange *x)
 {
     struct frame *f = x->frame;
     const char *note = x->note + strspn(x->note, " ");
-    bool lost = x->gone || (x->status && (!x->ended || exchange_pending(x)));
+    bool unsent = exchange_pending(x) && strcmp(x->method, "HEAD"); /* which has no body */
+    bool lost = x->gone || (x->status && (!x->ended || unsent));
     if (!x->begun)
         return;
     f->n_status[x->status / 100 % 6]++;
