@@ -84,7 +84,8 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
     [SERVE_CACHE_DIR] = {.names = "cache-dir",
                          .kind = TEXT,
                          .value = "DIR",
-                         .help = "keep these beginnings in a file there, over restarts"},
+                         .help = "keep these beginnings in a file there, over restarts; written "
+                                 "when the server ends"},
     [SERVE_LOOKUP] = {.names = "lookup",
                       .kind = OPTIONAL_INTEGER,
                       .min = 0,
