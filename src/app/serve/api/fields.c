@@ -13,8 +13,8 @@
 /* "messages[3].role"; a path that does not fit is cut. */
 static void put_path(char *out, size_t size, const char *place, const char *name)
 {
-    int n = snprintf(out, size, "%s%s%s", place, *place && *name ? "." : "", name);
-    (void)n;
+    if (snprintf(out, size, "%s%s%s", place, *place && *name ? "." : "", name) < 0)
+        *out = 0;
 }
 
 bool fields_fault(const struct fields *f, const char *name, const char *code, const char *format,
