@@ -215,6 +215,8 @@ static void bind(struct story *s, size_t i)
 /* The receipt is made by one way of computing and proven by others. */
 START_TEST(answers_with_any_options_are_proven)
 {
+    if (!golden_is_due(_i))
+        return;
     struct story *s = malloc(sizeof *s);
     begin(s, _i % 2 ? "The cat sat" : "Once upon a time there was a little girl.");
     state = 1000 + (uint64_t)_i;
