@@ -18,6 +18,7 @@ struct texts {
 };
 extern struct texts t;
 
+bool texts_due(int i); /* in quick runs, few of the models and types of caches */
 void texts_open(int model, enum tern_cache_type type);
 void texts_close(void);
 

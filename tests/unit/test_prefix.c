@@ -51,7 +51,7 @@ static size_t least(size_t text, size_t n)
 /* A store with room for all: nothing that can be found is missed, and the rest is right. */
 START_TEST(all_that_was_kept_is_found)
 {
-    if (!golden_is_due(_i))
+    if (!texts_due(_i))
         return;
     texts_open(_i % N_MODELS, (enum tern_cache_type)(_i / N_MODELS));
     t.ctx = texts_context(64 << 20, (enum tern_cache_type)(_i / N_MODELS));
@@ -143,7 +143,7 @@ static void do_anything(void)
 START_TEST(any_order_gives_the_bits_of_a_fresh_run)
 {
     static const size_t pages[] = {0, 1, 2, 3, 4, 7, 12};
-    if (!golden_is_due(_i))
+    if (!texts_due(_i))
         return;
     texts_open(_i % N_MODELS, (enum tern_cache_type)(_i / N_MODELS));
     tern_context *measure = texts_context(0, 0);
@@ -185,7 +185,7 @@ static void answer(size_t text, size_t from, size_t to)
 
 START_TEST(turns_of_a_conversation_read_little_again)
 {
-    if (!golden_is_due(_i))
+    if (!texts_due(_i))
         return;
     enum { PROMPT = 305, END = 450 };
     texts_open(_i, TERN_CACHE_F16);
@@ -222,7 +222,7 @@ END_TEST
 
 START_TEST(the_place_of_a_branch_is_found)
 {
-    if (!golden_is_due(_i))
+    if (!texts_due(_i))
         return;
     texts_open(_i, TERN_CACHE_F16);
     t.ctx = texts_context(64 << 20, TERN_CACHE_F16);

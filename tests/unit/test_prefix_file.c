@@ -96,7 +96,7 @@ static void same_file(int fd, const unsigned char *before, size_t bytes)
 
 START_TEST(what_was_saved_is_found)
 {
-    if (!golden_is_due(_i))
+    if (!texts_due(_i))
         return;
     enum tern_cache_type type = (enum tern_cache_type)(_i / N_MODELS);
     size_t reach[N_TEXTS], bytes;
@@ -132,7 +132,7 @@ END_TEST
 /* What a file shows of pages is their text alone. */
 START_TEST(a_file_holds_nothing_of_other_texts)
 {
-    if (!golden_is_due(_i))
+    if (!texts_due(_i))
         return;
     static const int models[] = {0, 2, 3, 5, 10, 11};
     enum tern_cache_type type = (enum tern_cache_type)(_i % 3);
