@@ -36,16 +36,10 @@ struct answer_stream {
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the answer");
-    return false;
-}
-
 static bool failed(struct fault *f, enum tern_status s, const struct tern_error *e)
 {
     if (s == TERN_NO_MEMORY)
-        return no_memory(f);
+        return fault_no_memory(f, "the answer");
     fault_set(f, s == TERN_USAGE ? 400 : 500, NULL, NULL, NULL, "%s", e->text);
     return false;
 }
@@ -88,7 +82,7 @@ struct answer_stream *answer_stream_open(const tern_model *model,
     struct tern_error e = {0};
     size_t n;
     if (!a) {
-        no_memory(f);
+        fault_no_memory(f, "the answer");
         return NULL;
     }
     a->model = model, a->p = *p;
@@ -186,7 +180,7 @@ static bool take_token(struct answer_stream *a)
     if (a->p.ignore_end || !tern_token_is_end(a->model, e->token))
         text = tern_decoder_push(a->decoder, e->token, &n);
     if (!add_raw(a, text, n) || !make_room(&a->w))
-        return no_memory(&a->fault);
+        return fault_no_memory(&a->fault, "the answer");
     keep_token(&a->w, e, a->made);
     a->certain += e->bytes;
     return true;
@@ -202,7 +196,7 @@ static bool take_end(struct answer_stream *a)
         return true;
     const char *text = tern_decoder_finish(a->decoder, &n);
     if (!add_raw(a, text, n))
-        return no_memory(&a->fault);
+        return fault_no_memory(&a->fault, "the answer");
     a->certain = a->made;
     return true;
 }
@@ -236,7 +230,8 @@ static bool push_more(struct answer_stream *a, bool *pushed)
                   : tern_answer_push_text(a->answer, a->raw.p, n, &e);
     pass(a, n);
     w->pushed += i < w->n;
-    return s ? failed(&a->fault, s, &e) : !a->text.failed || no_memory(&a->fault);
+    return s ? failed(&a->fault, s, &e)
+             : !a->text.failed || fault_no_memory(&a->fault, "the answer");
 }
 
 /* ---- parts --------------------------------------------------------------------------------- */

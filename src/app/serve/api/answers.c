@@ -52,7 +52,7 @@ bool answers_add(struct answers *c, struct server *s, struct exchange *x,
     if (more)
         c->list = more;
     else
-        fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the answers");
+        fault_no_memory(f, "the answers");
     choice.parts = more ? answer_stream_open(s->model, p, f) : NULL;
     if (!choice.parts) {
         job_request_free(r);

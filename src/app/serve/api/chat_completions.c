@@ -56,12 +56,6 @@ static void close_chat(void *arg)
     free(c);
 }
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
-}
-
 /* ---- collecting ------------------------------------------------------------------------------ */
 
 static void append(json_t **array, json_t *item)
@@ -268,7 +262,7 @@ static void part(void *arg, struct exchange *x, const struct answer_part *p)
     else
         take(c, x, said, p);
     if (said->text.failed || said->thought.failed)
-        no_memory(&f);
+        fault_no_memory(&f, "the request");
     if (f.status && !c->failed)
         answers_fail(x, &f, c->begun);
     c->failed |= f.status != 0;
@@ -325,7 +319,7 @@ static bool begin(struct chat_request *r, struct server *s, struct exchange *x, 
     static const struct answers_writer writer = {part, ping, close_chat};
     struct chat_completion *c = open_chat(s, r);
     if (!c)
-        return no_memory(f);
+        return fault_no_memory(f, "the request");
     bool ok = turn_begin(&r->turn, s, x, &writer, c, f);
     if (!ok) {
         close_chat(c);

@@ -155,8 +155,7 @@ static bool read_message(struct message_reading *r)
     r->role = (enum role)role;
     bool ok = read_content(r, "content", &text);
     if (ok && text.failed)
-        fault_set(r->m.fault, 503, NULL, "out_of_memory", NULL,
-                  "not enough memory for the message");
+        fault_no_memory(r->m.fault, "the message");
     ok = ok && !text.failed;
     if (ok && role == ASSISTANT)
         ok = read_assistant(r, &text);

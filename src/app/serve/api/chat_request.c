@@ -108,7 +108,7 @@ static bool read_said(struct chat_request *r, const struct server *s, struct fie
     size_t n = json_array_size(said);
     tern_token *tokens = realloc(prompt->tokens, (prompt->n + n + 1) * sizeof *tokens);
     if (!tokens) {
-        fault_set(f->fault, 503, NULL, "out_of_memory", NULL, "not enough memory for the prompt");
+        fault_no_memory(f->fault, "the prompt");
         return false;
     }
     prompt->tokens = tokens;
@@ -132,18 +132,12 @@ static bool read_said(struct chat_request *r, const struct server *s, struct fie
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
-}
-
 static bool open_request(struct chat_request *r, const struct server *s, struct exchange *x,
                          struct fields *f, struct fault *fault)
 {
     *r = (struct chat_request){.model = s->model_name};
     r->turn.prefill = true;
-    return ((r->turn.dialog = dialog_open()) || no_memory(fault)) &&
+    return ((r->turn.dialog = dialog_open()) || fault_no_memory(fault, "the request")) &&
            fields_open(f, exchange_json(x), "", fault) &&
            fields_text(f, "model", &r->model, NULL) &&
            chat_messages_read(&r->turn, f, limit(s, SERVE_MAX_MESSAGES)) &&
@@ -158,7 +152,7 @@ bool chat_request_read(struct chat_request *r, struct server *s, struct exchange
         !format_fields_read(&r->turn, &f, limit(s, SERVE_MAX_GRAMMAR)))
         return false;
     if (!request_params_chat_stop(&r->turn.params, s->model))
-        return no_memory(fault);
+        return fault_no_memory(fault, "the request");
     if (!turn_prepare(&r->turn, s, fault) || !read_said(r, s, &f))
         return false;
     turn_unknown(&r->turn, &f);

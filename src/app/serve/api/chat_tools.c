@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool no_memory(struct fields *f)
-{
-    fault_set(f->fault, 503, NULL, "out_of_memory", NULL, "not enough memory for the tools");
-    return false;
-}
-
 /* ---- tools ---------------------------------------------------------------------------------- */
 
 static bool is_name(const char *p)
@@ -66,7 +60,7 @@ static bool read_tool(struct turn *t, struct fields *f, json_t *value, size_t i,
     if (!fields_need(&tool, "function") || !fields_inside(&tool, "function", &function, &present) ||
         !fields_text(&function, "name", &name, NULL) || !check_function(&function, tools, name))
         return false;
-    return !json_array_append(tools, value) || no_memory(f);
+    return !json_array_append(tools, value) || fault_no_memory(f->fault, "the tools");
 }
 
 static bool read_tools(struct turn *t, struct fields *f, size_t max, json_t *tools)
@@ -84,7 +78,7 @@ static bool choose(struct turn *t, struct fields *f, const char *choice)
 {
     t->choice = strdup(choice);
     t->rules.tool_choice = t->choice;
-    return t->choice || no_memory(f);
+    return t->choice || fault_no_memory(f->fault, "the tools");
 }
 
 static bool choose_function(struct turn *t, struct fields *f, struct fields *choice, json_t *tools)
@@ -117,7 +111,7 @@ static bool choose_some(struct turn *t, struct fields *f, struct fields *choice,
         !fields_array(&some, "tools", SIZE_MAX, &list))
         return false;
     if (!(t->callable = json_array()))
-        return no_memory(f);
+        return fault_no_memory(f->fault, "the tools");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = name_of(json_array_get(list, i));
         json_t *tool = name ? find_tool(tools, name) : NULL;
@@ -125,7 +119,7 @@ static bool choose_some(struct turn *t, struct fields *f, struct fields *choice,
             return fields_fault(f, "tool_choice", "invalid_value",
                                 "allows '%.80s', which is no tool", name ? name : "");
         if (json_array_append(t->callable, tool))
-            return no_memory(f);
+            return fault_no_memory(f->fault, "the tools");
     }
     return choose(t, f, !json_array_size(list) ? "none" : mode ? "required" : "auto");
 }
@@ -154,7 +148,7 @@ bool chat_tools_read(struct turn *t, const struct server *s, struct fields *f, s
     t->rules.parallel = true;
     t->rules.choice_field = "tool_choice";
     if (!tools)
-        return no_memory(f);
+        return fault_no_memory(f->fault, "the tools");
     bool ok = read_tools(t, f, max, tools) && read_choice(t, f, tools) &&
               fields_bool(f, "parallel_tool_calls", &t->rules.parallel);
     if (ok && json_array_size(tools)) {

@@ -60,12 +60,6 @@ static void close_completion(void *arg)
     free(c);
 }
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
-}
-
 /* ---- collecting ------------------------------------------------------------------------------ */
 
 static void take_tokens(struct text_completion *c, struct text_choice *said,
@@ -212,7 +206,7 @@ static void part(void *arg, struct exchange *x, const struct answer_part *p)
     if (p->kind == PART_FAILED)
         f = *p->fault;
     else if (said->text.failed)
-        no_memory(&f);
+        fault_no_memory(&f, "the request");
     if (f.status && !c->failed)
         answers_fail(x, &f, c->begun);
     c->failed |= f.status != 0;
@@ -320,7 +314,7 @@ static bool begin(struct completions_request *r, struct server *s, struct exchan
         answers_close(all);
         close_completion(c);
         fault_blame(f, "prompt");
-        return f->status ? false : no_memory(f);
+        return f->status ? false : fault_no_memory(f, "the request");
     }
     answers_ignored(x, r->turn.ignored);
     answers_begin(all, x);

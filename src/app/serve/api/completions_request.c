@@ -10,12 +10,6 @@
 
 enum { MAX_TOKENS = 16 }; /* OpenAI's default for this API */
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
-}
-
 /* logprobs: how many alternatives; true, as chat has it, is none. */
 static bool read_logprobs(struct completions_request *r, struct fields *f)
 {
@@ -129,7 +123,7 @@ bool completions_request_job(struct completions_request *r, struct server *s, si
         return false;
     job->logprobs = r->logprobs || r->best_of > r->n;
     if (!(job->prompt = malloc(p->n * sizeof *job->prompt)))
-        return no_memory(f);
+        return fault_no_memory(f, "the request");
     memcpy(job->prompt, p->tokens, p->n * sizeof *job->prompt);
     job->n_prompt = p->n;
     return true;

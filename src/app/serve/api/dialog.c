@@ -192,13 +192,6 @@ bool dialog_info(const tern_model *model, struct tern_chat_info *info)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, "server_error", "out_of_memory", "",
-              "not enough memory for the conversation");
-    return false;
-}
-
 /* Writes a composed conversation with one of the functions of tern.h, which counts first. */
 struct writing {
     const tern_model *model;
@@ -271,7 +264,7 @@ static bool write_any(struct dialog *d, struct writing *w, bool as_text, bool pr
         compose_close(&c);
     }
     if (s == TERN_NO_MEMORY)
-        return no_memory(f);
+        return fault_no_memory(f, "the conversation");
     if (s)
         fault_set(f, 400, "invalid_request_error", "invalid_value", "messages", "%s", why.text);
     return !s;
@@ -283,12 +276,12 @@ bool dialog_tokens(struct dialog *d, const tern_model *model, unsigned chat_flag
     struct prefill said = {.flags = chat_flags};
     *out = (struct dialog_prompt){0};
     if (d->failed || !prefill_open(&said, d, model, prefill))
-        return no_memory(f);
+        return fault_no_memory(f, "the conversation");
     struct writing w = {.model = model, .flags = said.flags | TERN_CHAT_GENERATE};
     bool ok = write_any(d, &w, false, said.is_there, f);
     tern_token *whole = ok ? realloc(w.tokens, (w.n + said.n + 1) * sizeof *whole) : NULL;
     if (ok && !whole)
-        ok = no_memory(f);
+        ok = fault_no_memory(f, "the conversation");
     if (ok) {
         if (said.n)
             memcpy(whole + w.n, said.tokens, said.n * sizeof *whole);
@@ -319,7 +312,7 @@ bool dialog_open_thought(struct dialog_prompt *p, const tern_model *model, bool 
         p->tokens = more, p->n += mark.n, p->n_said = mark.n;
     }
     free(mark.tokens);
-    return more || no_memory(f);
+    return more || fault_no_memory(f, "the conversation");
 }
 
 /* Appends what was said of the answer, as it is. */
@@ -346,11 +339,11 @@ bool dialog_text(struct dialog *d, const tern_model *model, unsigned chat_flags,
     struct prefill said = {.flags = chat_flags};
     *text = NULL;
     if (d->failed || !prefill_open(&said, d, model, generate))
-        return no_memory(f);
+        return fault_no_memory(f, "the conversation");
     struct writing w = {.model = model, .flags = said.flags | (generate ? TERN_CHAT_GENERATE : 0u)};
     bool ok = write_any(d, &w, true, said.is_there, f);
     if (ok && said.n && !add_said(&w, &said))
-        ok = no_memory(f);
+        ok = fault_no_memory(f, "the conversation");
     free(said.tokens);
     if (ok)
         *text = w.text, *n = w.n;

@@ -46,12 +46,6 @@ static void close_embeddings(void *arg)
     free(e);
 }
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
-}
-
 /* ---- vectors -------------------------------------------------------------------------------- */
 
 /* The first n values of v, scaled to length 1 */
@@ -105,7 +99,7 @@ static bool submit(struct embeddings *e, size_t place, struct exchange *x, struc
                             .n_prompt = p->n,
                             .client = e->client};
     if (!r.prompt)
-        return no_memory(f);
+        return fault_no_memory(f, "the request");
     memcpy(r.prompt, p->tokens, p->n * sizeof *p->tokens);
     e->jobs[place] = job_submit(e->server->scheduler, &r, exchange_wake, x, f);
     if (!e->jobs[place])
@@ -151,7 +145,7 @@ static bool take_event(struct embeddings *e, size_t place)
     e->done++;
     job_close(e->jobs[place]);
     e->jobs[place] = NULL;
-    return item || no_memory(&e->fault);
+    return item || fault_no_memory(&e->fault, "the request");
 }
 
 static void reply(struct embeddings *e, struct exchange *x)
@@ -201,7 +195,7 @@ static bool read_request(struct embeddings *e, struct server *s, struct fields *
         json_array_append_new(e->data, json_null());
     fields_ignore(f, "user");
     fields_unknown(f, ignored);
-    return (e->model && e->data) || no_memory(f->fault);
+    return (e->model && e->data) || fault_no_memory(f->fault, "the request");
 }
 
 void handle_embeddings(struct server *s, struct exchange *x)
@@ -211,7 +205,7 @@ void handle_embeddings(struct server *s, struct exchange *x)
     struct fault f = {0};
     struct fields fields;
     char ignored[FIELDS_TEXT_MAX] = "";
-    bool ok = e || no_memory(&f);
+    bool ok = e || fault_no_memory(&f, "the request");
     if (ok)
         e->server = s, e->client = exchange_client(x);
     ok = ok && fields_open(&fields, exchange_json(x), "", &f) &&

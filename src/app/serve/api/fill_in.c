@@ -94,7 +94,7 @@ bool fill_in_make(struct prompt *p, const struct server *s, const char *suffix, 
     out.tokens = malloc((p->n + behind.n + 4) * sizeof *out.tokens);
     if (!out.tokens) {
         free(behind.tokens);
-        fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the prompt");
+        fault_no_memory(f, "the prompt");
         return false;
     }
     size_t from = front(s, p);

@@ -12,12 +12,6 @@ struct format_reading {
     size_t max;
 };
 
-static bool no_memory(struct fields *f)
-{
-    fault_set(f->fault, 503, NULL, "out_of_memory", NULL, "not enough memory for the format");
-    return false;
-}
-
 /* Takes over text[n], which was malloced, of field `name`; top: the field of the body that it is in, a
  * literal. */
 static bool set(struct format_reading *r, struct fields *f, const char *name, const char *top,
@@ -25,7 +19,7 @@ static bool set(struct format_reading *r, struct fields *f, const char *name, co
 {
     struct answer_rules *rules = &r->turn->rules;
     if (!text)
-        return no_memory(f);
+        return fault_no_memory(f->fault, "the format");
     if (rules->format != FORMAT_TEXT || n > r->max) {
         free(text);
         return n > r->max
@@ -93,7 +87,7 @@ static bool read_choices(struct format_reading *r, struct fields *f, const char 
         return set(r, f, name, top, FORMAT_CHOICE, text.p, text.n - 1);
     bool failed = text.failed;
     growing_text_close(&text);
-    return failed ? no_memory(f)
+    return failed ? fault_no_memory(f->fault, "the format")
                   : fields_fault(f, name, "invalid_type", "must be an array of strings, not empty");
 }
 

@@ -5,19 +5,13 @@
 
 #include "app/cli/tokens.h"
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
-}
-
 bool prompts_encode(struct prompt *p, const struct server *s, const char *text, size_t n,
                     unsigned flags, struct fault *f)
 {
     struct tern_error e = {0};
     enum tern_status t = tokens_take(s->model, text, n, flags, 0, &p->tokens, &p->n, &e);
     if (t == TERN_NO_MEMORY)
-        return no_memory(f);
+        return fault_no_memory(f, "the request");
     if (t)
         fault_set(f, t == TERN_USAGE ? 400 : 500, NULL, NULL, NULL, "%s", e.text);
     return !t;
@@ -31,7 +25,7 @@ bool prompts_read_ids(struct prompt *p, const struct server *s, const struct fie
         return fields_fault(f, name, "limit_exceeded", "has %zu token ids; at most %zu are allowed",
                             n, max);
     if (!(p->tokens = malloc((n + 1) * sizeof *p->tokens)))
-        return no_memory(f->fault);
+        return fault_no_memory(f->fault, "the request");
     for (size_t i = 0; i < n; i++) {
         const json_t *id = json_array_get(array, i);
         if (!json_is_integer(id))
@@ -73,7 +67,7 @@ bool prompts_read(struct prompts *p, const struct server *s, struct fields *f, c
         return fields_fault(f, name, "limit_exceeded", "has %zu texts; at most %zu are allowed", n,
                             max);
     if (!(p->list = calloc(n, sizeof *p->list)))
-        return no_memory(f->fault);
+        return fault_no_memory(f->fault, "the request");
     for (size_t i = 0; i < n; i++) {
         const json_t *one = many ? json_array_get(v, i) : v;
         if (many && json_typeof(one) != json_typeof(first))

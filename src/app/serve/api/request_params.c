@@ -14,12 +14,6 @@
 
 enum { BREAKERS_MAX = 16, BREAKER_BYTES = 64, ORDER_BYTES = 256 };
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
-}
-
 /* ---- defaults ------------------------------------------------------------------------------ */
 
 /* The model file states values of its own. tern.h fills up what it lacks, so a file that states just these is
@@ -170,7 +164,7 @@ static bool read_breakers(struct request_params *p, struct fields *f)
         return !v && !f->fault->status;
     char **list = calloc(json_array_size(v) + 1, sizeof *list);
     if (!list)
-        return no_memory(f->fault);
+        return fault_no_memory(f->fault, "the request");
     p->sampler.dry_breakers = (const char *const *)list;
     for (size_t i = 0; i < json_array_size(v); i++) {
         const char *text = json_string_value(json_array_get(v, i));
@@ -178,7 +172,7 @@ static bool read_breakers(struct request_params *p, struct fields *f)
             return fields_fault(f, "dry_sequence_breakers", "invalid_type",
                                 "must hold strings of 1 to %d bytes", BREAKER_BYTES);
         if (!(list[i] = strdup(text)))
-            return no_memory(f->fault);
+            return fault_no_memory(f->fault, "the request");
         p->sampler.n_dry_breakers = i + 1;
     }
     return true;
@@ -269,7 +263,7 @@ static bool read_bias(struct request_params *p, const struct server *s, struct f
                             "must be an object, or an array of [token, bias]");
     p->sampler.bias = b.list = calloc(REQUEST_BIAS_MAX, sizeof *b.list);
     if (!b.list)
-        return no_memory(f->fault);
+        return fault_no_memory(f->fault, "the request");
     bool ok = json_is_object(v) ? read_bias_object(&b, v) : read_bias_list(&b, v);
     p->sampler.n_bias = b.n;
     return ok;
@@ -334,7 +328,7 @@ static bool add_stop(struct request_params *p, struct fields *f, const char *nam
                             "has a string of %zu bytes; 1 to %d are allowed, without U+0000", n,
                             REQUEST_STOP_BYTES);
     if (!(p->stop[p->n_stop] = strdup(text)))
-        return no_memory(f->fault);
+        return fault_no_memory(f->fault, "the request");
     p->n_stop++;
     return true;
 }
@@ -413,5 +407,5 @@ bool request_params_job(const struct request_params *p, uint64_t i, uint64_t cli
     r->cache_prompt = p->cache_prompt, r->receipt = p->receipt;
     r->logprobs = p->logprobs, r->n_top = p->n_top;
     r->client = client;
-    return (ok && r->stop) || no_memory(f);
+    return (ok && r->stop) || fault_no_memory(f, "the request");
 }

@@ -9,12 +9,6 @@
 #include "app/serve/handlers.h"
 #include "app/serve/api/prompts.h"
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
-}
-
 static void answer(struct exchange *x, const struct fault *f, json_t *body, const char *ignored)
 {
     if (f->status) {
@@ -98,7 +92,7 @@ static json_t *text_of(const struct server *s, const struct prompt *p, struct fa
     tern_decoder *d = NULL;
     size_t n;
     if (tern_decoder_open(&d, s->model, 1, NULL)) {
-        no_memory(f);
+        fault_no_memory(f, "the request");
         return NULL;
     }
     for (size_t i = 0; i < p->n; i++) {
@@ -111,7 +105,7 @@ static json_t *text_of(const struct server *s, const struct prompt *p, struct fa
     json_t *out = text.failed ? NULL : dialog_json_text(text.n ? text.p : "", text.n);
     growing_text_close(&text);
     if (!out)
-        no_memory(f);
+        fault_no_memory(f, "the request");
     return out;
 }
 

@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool out_of_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, NULL, NULL, "the server is out of memory");
-    return false;
-}
-
 void turn_ignore(struct turn *t, const char *format, ...)
 {
     size_t n = strlen(t->ignored), comma = n ? 2 : 0;
@@ -40,7 +34,7 @@ bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, 
         return false;
     char *text = json_dumps(schema, JSON_COMPACT);
     if (!text)
-        return out_of_memory(f->fault);
+        return fault_no_memory(f->fault, "the conversation");
     free(t->format);
     t->format = text;
     t->rules.format = FORMAT_SCHEMA;
@@ -106,7 +100,7 @@ static bool make_job(struct turn *t, struct server *s, uint64_t i, uint64_t clie
         !find_rules(t, s, i ? again : t->ignored, &job->constraint, f))
         return false;
     if (!(job->prompt = malloc((t->prompt.n + 1) * sizeof *job->prompt)))
-        return out_of_memory(f);
+        return fault_no_memory(f, "the conversation");
     memcpy(job->prompt, t->prompt.tokens, t->prompt.n * sizeof *job->prompt);
     job->n_prompt = t->prompt.n;
     return true;
@@ -140,7 +134,7 @@ bool turn_begin(struct turn *t, struct server *s, struct exchange *x,
 {
     struct answers *all = answers_open(w, arg);
     if (!all)
-        return out_of_memory(f);
+        return fault_no_memory(f, "the conversation");
     if (!add_jobs(t, all, s, x, f)) {
         answers_close(all);
         return false;

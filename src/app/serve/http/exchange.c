@@ -152,7 +152,7 @@ void exchange_reply_json(struct exchange *x, int status, json_t *stolen)
     if (text) {
         exchange_reply(x, status, "application/json", text, strlen(text));
     } else {
-        fault_set(&f, 500, NULL, "no_memory", NULL, "not enough memory for the answer");
+        fault_no_memory(&f, "the answer");
         exchange_fault(x, &f);
     }
     free(text);
@@ -436,7 +436,7 @@ static void take_body(struct exchange *x, const char *data, size_t n)
         size_t room = x->n_body + n + 1 + (x->n_body + n) / 2;
         char *more = realloc(x->body, room);
         if (!more) {
-            fault_set(&x->fault, 503, NULL, "no_memory", NULL, "not enough memory for the body");
+            fault_no_memory(&x->fault, "the body");
             return;
         }
         x->body = more;

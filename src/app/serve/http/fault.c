@@ -48,6 +48,12 @@ void fault_set(struct fault *f, int status, const char *type, const char *code, 
     f->message[whole_characters(f->message, strlen(f->message))] = 0;
 }
 
+bool fault_no_memory(struct fault *f, const char *what)
+{
+    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for %s", what);
+    return false;
+}
+
 void fault_blame(struct fault *f, const char *param)
 {
     if (f->status == 400 && !f->param[0])

@@ -3,6 +3,8 @@
 #ifndef SERVE_FAULT_H
 #define SERVE_FAULT_H
 
+#include <stdbool.h>
+
 struct fault {         /* zeroed: nothing is wrong */
     int status;        /* of HTTP; 0: none */
     const char *type;  /* static: invalid_request_error ... (fault.c lists them) */
@@ -24,6 +26,8 @@ __attribute__((format(printf, 6, 7)))
 #endif
 void fault_set(struct fault *f, int status, const char *type, const char *code, const char *param,
                const char *format, ...);
+/* 503, code out_of_memory, "not enough memory for WHAT". Always false, so that a function can return it. */
+bool fault_no_memory(struct fault *f, const char *what);
 /* Names the field of a 400 that names none, as those of the scheduler, which knows no fields. */
 void fault_blame(struct fault *f, const char *param);
 
