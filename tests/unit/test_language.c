@@ -345,6 +345,43 @@ START_TEST(subsets_and_texts)
 }
 END_TEST
 
+/* The union of n texts is what the texts are, and the same expression in any order. */
+START_TEST(texts_are_united)
+{
+    struct budget b = purse();
+    struct languages *ls = languages_open(&b);
+    struct lang_span list[64];
+    uint32_t in = 0, random = (uint32_t)_i * 2654435761u;
+    make_texts();
+    for (uint32_t i = 0; i < 32; i++) {
+        random = random * 1664525 + 1013904223;
+        const struct text *t = &texts[(random >> 8) % (_i % 2 ? 40 : N_TEXTS)];
+        list[i] = list[63 - i] = (struct lang_span){t->bytes, strlen(t->bytes)};
+    }
+    lang a = lang_texts(ls, list, 64);
+    for (size_t i = 0; i < N_TEXTS; i++) {
+        bool has = false;
+        lang x = a;
+        for (const char *c = texts[i].bytes; *c; c++)
+            x = lang_step(ls, x, (unsigned char)*c);
+        for (size_t k = 0; k < 64; k++)
+            has |= list[k].n == strlen(texts[i].bytes) && !memcmp(list[k].p, texts[i].bytes, list[k].n);
+        ck_assert_msg(lang_accepts(ls, x) == has, "%s", texts[i].bytes);
+        in += has;
+    }
+    uint32_t n;
+    ck_assert(lang_count(ls, a, 1000, &n));
+    ck_assert_uint_eq(n, in);
+    ck_assert_uint_eq(lang_texts(ls, list + _i % 64, 0), LANG_NONE);
+    for (size_t i = 0; i < 32; i++) {
+        struct lang_span x = list[i];
+        list[i] = list[63 - i], list[63 - i] = x;
+    }
+    ck_assert_uint_eq(lang_texts(ls, list, 64), a);
+    languages_close(ls);
+}
+END_TEST
+
 static bool join_texts(void *arg, const char *p, size_t n)
 {
     char *to = arg;
@@ -455,6 +492,8 @@ static bool use_all(struct budget *b)
     good &= a != LANG_FAIL && c != LANG_FAIL;
     if (c != LANG_FAIL)
         lang_first(ls, c, first);
+    struct lang_span list[] = {{"abcd", 4}, {"", 0}, {"abd", 3}, {"abc", 3}};
+    good &= lang_texts(ls, list, 4) != LANG_FAIL;
     good &= lang_count(ls, c, 10, &count) && lang_each(ls, c, join_texts, found);
     languages_close(ls);
     return good;
@@ -498,5 +537,6 @@ SUITE("language", LOOP(expressions_are_sets, 0, 100),
       LOOP(large_bounds_are_not_counted, 0, sizeof large / sizeof *large),
       TEST(what_cannot_be_proven_is_not_claimed), TEST(masks_share_the_states_of_a_counter),
       TEST(masks_keep_the_bounds_that_they_reach), TEST(subsets_and_texts),
+      LOOP(texts_are_united, 0, 20),
       TEST(all_texts_come_in_order), TEST(leaves_are_languages),
       LOOP(every_failing_allocation_is_reported, 0, 2), LOOP(every_budget_is_kept, 0, 2))

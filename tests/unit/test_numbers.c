@@ -136,5 +136,43 @@ START_TEST(every_allocation_fails)
 }
 END_TEST
 
-SUITE("numbers", TEST(plain_rules), TEST(leaves), TEST(states_are_few),
+/* The text of a rule of one value, with what may follow, is what its leaf says. */
+START_TEST(rules_of_one_value)
+{
+    static const char *const values[] = {"0", "5", "-5", "1e3", "0.5", "-12.25", "1e62", "1e63", "-1e63",
+                                         "123456789", "1e-62", "1e-63"};
+    static const struct {
+        const char *value, *unit;
+    } others[] = {{"5", "0.01"}, {"1e64", "1"}, {"1e-64", NULL}, {"5", "0.5"}};
+    struct languages *ls = open_languages();
+    char text[NUMBER_TEXT];
+    size_t n;
+    bool whole;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        const struct decimal d = decimal_of(values[i]);
+        struct number_rule r;
+        number_point(&r, &d);
+        ck_assert_msg(number_text(&r, text, &n, &whole), "%s", values[i]);
+        lang x = lang_text(ls, text, n);
+        if (whole)
+            x = lang_or(ls, x, lang_text(ls, text, n + 2));
+        const lang y = numbers_lang(ls, &r);
+        ck_assert_msg(lang_subset(ls, x, y) == LANG_YES && lang_subset(ls, y, x) == LANG_YES, "%s",
+                      values[i]);
+        r.open_hi = true;
+        ck_assert(!number_text(&r, text, &n, &whole));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const struct decimal d = decimal_of(others[i].value);
+        struct number_rule r;
+        number_point(&r, &d);
+        if (others[i].unit)
+            r.multiple_of = unit_rule(others[i].unit).multiple_of;
+        ck_assert(number_text(&r, text, &n, &whole) == (i == 3));
+    }
+    languages_close(ls);
+}
+END_TEST
+
+SUITE("numbers", TEST(plain_rules), TEST(leaves), TEST(rules_of_one_value), TEST(states_are_few),
       TEST(every_allocation_fails))

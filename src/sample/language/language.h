@@ -39,6 +39,11 @@ lang lang_chars(struct languages *ls, const uint32_t (*ranges)[2], size_t n);
 lang lang_concat(struct languages *ls, lang a, lang b);
 lang lang_or(struct languages *ls, lang a, lang b);
 lang lang_or_all(struct languages *ls, const lang *x, size_t n);
+struct lang_span { /* bytes */
+    const char *p;
+    size_t n;
+};
+lang lang_texts(struct languages *ls, struct lang_span *x, size_t n); /* one of them; sorts x */
 lang lang_and(struct languages *ls, lang a, lang b);
 lang lang_not(struct languages *ls, lang a); /* of all runs of bytes */
 lang lang_repeat(struct languages *ls, lang a, uint32_t min, uint32_t max);

@@ -515,6 +515,28 @@ uint32_t numbers_near(struct numbers *ns, uint32_t state, uint32_t n)
 
 /* ---- languages ---- */
 
+bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n, bool *whole)
+{
+    const struct decimal *d = &r->lo;
+    if (!r->has_lo || !r->has_hi || r->open_lo || r->open_hi || decimal_compare(d, &r->hi))
+        return false;
+    int32_t top = d->n && decimal_top(d) > 1 ? decimal_top(d) : 1;
+    int32_t last = d->exponent < 0 ? d->exponent : 0;
+    if (top - last > DECIMAL_DIGITS || fraction_most(r) != (uint32_t)(last ? -last : 1))
+        return false;
+    *n = 0, *whole = !last && top < DECIMAL_DIGITS;
+    if (d->negative)
+        out[(*n)++] = '-';
+    for (int32_t power = top; power-- > last;) {
+        if (power == -1)
+            out[(*n)++] = '.';
+        out[(*n)++] = decimal_digit(d, power);
+    }
+    if (*whole)
+        memcpy(out + *n, ".0", 2);
+    return !number_is_empty(r);
+}
+
 static lang digits(struct languages *ls, char from, uint32_t min, uint32_t max)
 {
     uint64_t set[4] = {0};

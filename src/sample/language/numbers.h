@@ -33,6 +33,10 @@ uint32_t number_not(const struct number_rule *a, struct number_rule out[NUMBER_N
 /* No text has a value of the rule. */
 bool number_is_empty(const struct number_rule *r);
 
+/* Most rules of one value have two texts, 5 and 5.0, or one: *n bytes of `out`, and where *whole is set these
+ * with ".0". False: it is another rule. */
+enum { NUMBER_TEXT = DECIMAL_DIGITS + 2 + 2 };
+bool number_text(const struct number_rule *r, char out[NUMBER_TEXT], size_t *n, bool *whole);
 /* The texts of a rule; LANG_NONE: no text; LANG_FAIL. */
 lang numbers_lang(struct languages *ls, const struct number_rule *r);
 

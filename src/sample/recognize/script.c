@@ -68,18 +68,34 @@ void script_until(struct script *s, struct languages *ls, uint32_t from, uint32_
     }
 }
 
+/* The next alternative, without its escapes, at `to`. */
+static const char *take_alternative(const char *p, const char *end, char *to, size_t *n)
+{
+    for (*n = 0; p < end && *p != '|'; p++) {
+        if (*p == '\\' && p + 1 < end && (p[1] == '|' || p[1] == '\\'))
+            p++;
+        to[(*n)++] = *p;
+    }
+    return p + 1;
+}
+
 lang script_choice(struct languages *ls, const char *text, size_t n)
 {
-    lang any = LANG_NONE, one = LANG_BLANK;
-    for (size_t i = 0; i <= n; i++) {
-        if (i == n || text[i] == '|') {
-            any = lang_or(ls, any, one);
-            one = LANG_BLANK;
-            continue;
-        }
-        if (text[i] == '\\' && i + 1 < n && (text[i + 1] == '|' || text[i + 1] == '\\'))
-            i++;
-        one = lang_concat(ls, one, lang_text(ls, text + i, 1));
+    struct budget *b = languages_budget(ls);
+    const char *end = text + n, *p = text;
+    size_t n_all = 1, i = 0;
+    for (; p < end; p++)
+        n_all += *p == '|';
+    size_t size = n_all * sizeof(struct lang_span) + n;
+    struct lang_span *all = budget_resize(b, NULL, 0, size);
+    if (!all)
+        return LANG_FAIL;
+    char *to = (char *)(all + n_all);
+    for (p = text; p <= end; to += all[i++].n) {
+        all[i].p = to;
+        p = take_alternative(p, end, to, &all[i].n);
     }
+    lang any = lang_texts(ls, all, i);
+    budget_free(b, all, size);
     return any;
 }

@@ -7,6 +7,15 @@
 
 #include <string.h>
 
+static uint32_t add_set(struct schema *s, struct stretch rules)
+{
+    if (!schema_room(s, &s->number_sets, &s->number_set_capacity, s->n_number_sets + 1,
+                     sizeof *s->number_sets))
+        return NUMBERS_NONE;
+    s->number_sets[s->n_number_sets] = (struct number_set){rules};
+    return s->n_number_sets++;
+}
+
 /* The rules appended since `first`, as a set. */
 static uint32_t set_since(struct schema *s, uint32_t first)
 {
@@ -16,11 +25,7 @@ static uint32_t set_since(struct schema *s, uint32_t first)
     for (uint32_t i = first; i < s->n_rules; i++)
         if (!memcmp(&s->rules[i], &every, sizeof every))
             return s->n_rules = first, NUMBERS_ALL;
-    if (!schema_room(s, &s->number_sets, &s->number_set_capacity, s->n_number_sets + 1,
-                     sizeof *s->number_sets))
-        return NUMBERS_NONE;
-    s->number_sets[s->n_number_sets] = (struct number_set){{first, s->n_rules - first}};
-    return s->n_number_sets++;
+    return add_set(s, (struct stretch){first, s->n_rules - first});
 }
 
 /* Appends a rule unless it has no number. */
@@ -89,6 +94,8 @@ uint32_t numbers_or(struct schema *s, uint32_t x, uint32_t y)
         return NUMBERS_NONE;
     struct stretch parts[] = {s->number_sets[x].rules, s->number_sets[y].rules};
     uint32_t first = s->n_rules;
+    if (parts[0].n && parts[1].n && parts[0].first + parts[0].n == parts[1].first)
+        return add_set(s, (struct stretch){parts[0].first, parts[0].n + parts[1].n});
     for (int p = 0; p < 2; p++)
         for (uint32_t i = 0; i < parts[p].n; i++) {
             struct number_rule r = s->rules[parts[p].first + i];
@@ -218,20 +225,42 @@ static lang without_point(struct schema *s, lang x)
     return lang_and(s->languages, x, others);
 }
 
+/* Those that are texts: at most two a rule; how many, or UINT32_MAX: r is no such rule. */
+static uint32_t texts_of(struct schema *s, const struct number_rule *r, char *p,
+                         struct lang_span *out)
+{
+    bool whole, integer = r->multiple_of.count && !r->multiple_of.places;
+    size_t n;
+    if (!number_text(r, p, &n, &whole))
+        return UINT32_MAX;
+    out[0] = (struct lang_span){p, n}, out[1] = (struct lang_span){p, n + 2};
+    return whole && !(s->dialect == DRAFT_4 && integer) ? 2 : 1;
+}
+
 lang numbers_language(struct schema *s, uint32_t set)
 {
     if (s->status || set == NUMBERS_NONE)
         return LANG_NONE;
     struct stretch rules = s->number_sets[set].rules;
     struct chunk_mark mark = schema_mark(s);
-    lang *all = schema_take(s, rules.n * sizeof *all);
-    for (uint32_t i = 0; all && i < rules.n; i++) {
+    lang *all = schema_take(s, (rules.n + (size_t)1) * sizeof *all);
+    struct lang_span *texts = schema_take(s, 2 * rules.n * sizeof *texts);
+    char *bytes = schema_take(s, rules.n * (size_t)NUMBER_TEXT);
+    uint32_t n = 0, n_texts = 0;
+    for (uint32_t i = 0; bytes && i < rules.n; i++) {
         const struct number_rule *r = &s->rules[rules.first + i];
-        all[i] = numbers_lang(s->languages, r);
+        uint32_t more = texts_of(s, r, bytes + i * (size_t)NUMBER_TEXT, texts + n_texts);
+        if (more != UINT32_MAX) {
+            n_texts += more;
+            continue;
+        }
+        all[n++] = numbers_lang(s->languages, r);
         if (s->dialect == DRAFT_4 && r->multiple_of.count && !r->multiple_of.places)
-            all[i] = without_point(s, all[i]);
+            all[n - 1] = without_point(s, all[n - 1]);
     }
-    lang x = all ? string_check(s, lang_or_all(s->languages, all, rules.n)) : LANG_NONE;
+    if (bytes)
+        all[n++] = lang_texts(s->languages, texts, n_texts);
+    lang x = bytes ? string_check(s, lang_or_all(s->languages, all, n)) : LANG_NONE;
     schema_release(s, mark);
     return x;
 }

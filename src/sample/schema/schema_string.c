@@ -54,12 +54,15 @@ static lang constants(struct schema *s, const struct keyword *k)
 {
     const struct json_value *v = schema_value(s, k->value);
     bool list = k->id == K_ENUM;
-    lang *all = schema_take(s, (list ? v->n_children : 1) * sizeof *all);
+    struct chunk_mark mark = schema_mark(s);
+    struct lang_span *all = schema_take(s, (list ? v->n_children : 1) * sizeof *all);
     size_t n = 0;
     for (uint32_t c = list ? v->first : k->value; all && c; c = list ? schema_value(s, c)->next : 0)
         if (schema_value(s, c)->type == JSON_STRING)
-            all[n++] = lang_text(s->languages, schema_text(s, c), schema_value(s, c)->n_text);
-    return all ? string_check(s, lang_or_all(s->languages, all, n)) : LANG_NONE;
+            all[n++] = (struct lang_span){schema_text(s, c), schema_value(s, c)->n_text};
+    lang x = all ? string_check(s, lang_texts(s->languages, all, n)) : LANG_NONE;
+    schema_release(s, mark);
+    return x;
 }
 
 /* Formats of the standard that have no language here cannot be kept; other names say nothing. */

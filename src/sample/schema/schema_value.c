@@ -145,9 +145,22 @@ static uint32_t child_of(struct schema *s, enum algebra a, uint32_t sub, uint32_
     return value_of(s, a, sub_literal(s, sub, value));
 }
 
+/* Strings are united at once: one by one, each union would be made again. */
+static lang any_string(struct schema *s, uint32_t sub, uint32_t list)
+{
+    lang *all = schema_take(s, schema_value(s, list)->n_children * sizeof *all);
+    size_t n = 0;
+    for (uint32_t c = all ? schema_value(s, list)->first : 0; c && !s->status;
+         c = schema_value(s, c)->next)
+        all[n++] = child_of(s, ALGEBRA_STRING, sub, c);
+    return s->status ? LANG_NONE : string_check(s, lang_or_all(s->languages, all, n));
+}
+
 static uint32_t any_of(struct schema *s, enum algebra a, uint32_t sub, uint32_t list)
 {
     uint32_t any = none_of(a);
+    if (a == ALGEBRA_STRING)
+        return any_string(s, sub, list);
     for (uint32_t c = schema_value(s, list)->first; c; c = schema_value(s, c)->next)
         any = value_or(s, a, any, child_of(s, a, sub, c));
     return any;
