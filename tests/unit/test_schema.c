@@ -79,6 +79,9 @@ static const struct {
     {"{\"type\":\"object\",\"properties\":{\"next\":{\"$ref\":\"#\"}},\"additionalProperties\":"
      "false}",
      "{\"next\":{\"next\":{}}}", "{\"next\":1}\n{\"next\":{\"x\":1}}"},
+    {"{\"properties\":{\"a\":{\"$ref\":\"#n\"},\"b\":{\"$ref\":\"http://x.y/z#/definitions/m\"}},"
+     "\"id\":\"http://x.y/z\",\"definitions\":{\"m\":{\"id\":\"#n\",\"type\":\"null\"}}}",
+     "{\"a\":null}\n{\"b\":null}", "{\"a\":1}\n{\"b\":1}"},
     {"{\"$defs\":{\"a/b~%\":{\"type\":\"null\"}},\"$ref\":\"#/$defs/a~1b~0%25\"}", "null", "1"},
     {"{\"$id\":\"http://x.y/a/"
      "b\",\"$ref\":\"c#d\",\"$defs\":{\"c\":{\"$id\":\"c\",\"$defs\":{\"d\":"

@@ -73,11 +73,24 @@ static uint32_t member_text(const struct schema *s, uint32_t object, const char 
     return value && schema_value(s, value)->type == JSON_STRING ? value : 0;
 }
 
+/* The identifier of a sub-schema. Without $schema the `id` of draft 4 is one where it cannot be anything
+ * else: "#name", and the URI of the whole document. */
+static uint32_t identifier(const struct schema *s, uint32_t value)
+{
+    uint32_t id = member_text(s, value, s->dialect == DRAFT_4 ? "id" : "$id");
+    if (id || s->dialect != DRAFT_ANY || !(id = member_text(s, value, "id")))
+        return id;
+    const char *p = schema_text(s, id);
+    uint32_t n = schema_value(s, id)->n_text;
+    bool uri = !value && n > 8 && (!memcmp(p, "http://", 7) || !memcmp(p, "https://", 8));
+    return uri || (n && *p == '#') ? id : 0;
+}
+
 /* What the sub-schema `value` inside `resource` names. Returns its own resource. */
 static uint32_t index_schema(struct schema *s, uint32_t value, uint32_t resource)
 {
     bool old = s->dialect <= DRAFT_7;
-    uint32_t id = member_text(s, value, s->dialect == DRAFT_4 ? "id" : "$id");
+    uint32_t id = identifier(s, value);
     if (old && json_find(&s->json, value, "$ref", 4))
         id = 0;
     if (id && schema_value(s, id)->n_text && schema_text(s, id)[0] == '#') {
@@ -115,7 +128,7 @@ bool refs_open(struct schema *s)
 {
     if (!find_dialect(s) || !parts_open(s))
         return false;
-    uint32_t id = member_text(s, 0, s->dialect == DRAFT_4 ? "id" : "$id");
+    uint32_t id = identifier(s, 0);
     if (!add_resource(s, 0, 0, id) ||
         !schema_room(s, &s->scopes, &s->scope_capacity, 1, sizeof *s->scopes))
         return false;
@@ -125,7 +138,7 @@ bool refs_open(struct schema *s)
         const struct json_value *x = schema_value(s, v);
         const char *key = schema_key(s, v);
         if (x->n_key == 2 && !memcmp(key, "id", 2))
-            names |= s->dialect == DRAFT_4;
+            names |= s->dialect == DRAFT_4 || s->dialect == DRAFT_ANY;
         if (x->n_key < 3 || key[0] != '$')
             continue;
         names |= !memcmp(key, "$id", 3) || !memcmp(key, "$an", 3) || !memcmp(key, "$dy", 3) ||
