@@ -16,7 +16,15 @@ struct survey {
     struct json_recognizer *j;
     struct live *live; /* [n] of [capacity], by `at` after sorting */
     uint32_t n, capacity;
+    unsigned char *noted; /* of each 8 bytes: a level or a seen value that was noted begins there */
 };
+
+static bool is_new(struct survey *s, uint32_t at)
+{
+    bool is = at && !s->noted[at / 8];
+    s->noted[at / 8] = 1;
+    return is;
+}
 
 static bool note(struct survey *s, uint32_t at, size_t bytes, enum kind kind)
 {
@@ -27,6 +35,7 @@ static bool note(struct survey *s, uint32_t at, size_t bytes, enum kind kind)
     return true;
 }
 
+/* What is around a level that was noted was noted with it: nested places cost no more than flat ones. */
 static bool survey_place(struct survey *s, const struct track *t, const struct place *p)
 {
     uint32_t at = p->top;
@@ -35,11 +44,11 @@ static bool survey_place(struct survey *s, const struct track *t, const struct p
             return false;
         at = level_of(t, p);
     }
-    while (at) {
+    while (is_new(s, at)) {
         const struct level *l = level_at(t, at);
         if (!note(s, at, sizeof *l + l->n_words * sizeof(uint32_t), LEVEL))
             return false;
-        for (uint32_t seen = l->seen; seen;
+        for (uint32_t seen = l->seen; is_new(s, seen);
              seen = ((const struct seen *)(const void *)(t->bytes + seen))->before)
             if (!note(s, seen, sizeof(struct seen), SEEN))
                 return false;
@@ -94,20 +103,32 @@ static void move_record(const struct survey *s, const struct track *from, struct
 /* A place is cut where the newest record ends that lies before its own end. */
 static uint32_t cut(const struct survey *s, const struct place *p)
 {
-    uint32_t end = 8;
-    for (uint32_t i = 0; i < s->n && s->live[i].at < p->used; i++) {
-        uint32_t left = p->used - s->live[i].at;
-        end = s->live[i].to + (s->live[i].bytes < left ? s->live[i].bytes : left);
+    uint32_t low = 0, high = s->n;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (s->live[middle].at < p->used)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return end;
+    if (!low)
+        return 8;
+    const struct live *last = &s->live[low - 1];
+    uint32_t left = p->used - last->at;
+    return last->to + (last->bytes < left ? last->bytes : left);
 }
 
 enum step json_compact(void *self, const struct track *from, struct track *to, struct place *p,
                        size_t n)
 {
     struct survey s = {.j = self};
-    bool good = true;
     uint32_t end = 8, kept = 0;
+    size_t size = 1; /* they begin at multiples of 8 */
+    for (size_t i = 0; i < n; i++)
+        size = p[i].used / 8 + (size_t)1 > size ? p[i].used / 8 + (size_t)1 : size;
+    bool good = (s.noted = budget_resize(s.j->budget, NULL, 0, size)) != NULL;
+    if (good)
+        memset(s.noted, 0, size);
     for (size_t i = 0; i < n && good; i++)
         good = survey_place(&s, from, &p[i]);
     if (s.n)
@@ -127,6 +148,7 @@ enum step json_compact(void *self, const struct track *from, struct track *to, s
         p[i].used = cut(&s, &p[i]);
         p[i].top = moved(&s, p[i].top);
     }
+    budget_free(s.j->budget, s.noted, size);
     budget_free(s.j->budget, s.live, s.capacity * sizeof *s.live);
     return good ? STEP_ALIVE : STEP_NO_ROOM;
 }
