@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import socket
 import struct
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from cli_case import RUN, write_model
 from serve_case import MODEL, WHY, ServeCase, Server, together, until
+from serve_models import thinker
 
 STORY = (
     "Once upon a time there was a little girl named Lily. She loved to play outside in the sun. One day "
@@ -41,6 +43,23 @@ def random_request(r: random.Random) -> dict:
     return ask
 
 
+def random_chat(r: random.Random) -> dict:
+    """Of a model with tools"""
+    name = {"enum": ["Tom", "Lily", "the cat"]}
+    schema = {"type": "object", "properties": {"name": name, "n": {"type": "integer"}}, "required": ["name", "n"], "additionalProperties": False}
+    ask = {"messages": [{"role": "system", "content": STORY}, {"role": "user", "content": r.choice(["Who?", "How many?"])}]}
+    ask |= {"max_tokens": r.randint(1, 90), "seed": r.randint(0, 2**40), "stream": r.random() < 0.5, **OPTIONS}
+    if r.random() < 0.7:
+        ask |= {"tools": [{"type": "function", "function": {"name": "find", "parameters": schema}}], "tool_choice": r.choice(["auto", "required"])}
+    else:
+        ask["response_format"] = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    return ask
+
+
+def path_of(ask: dict) -> str:
+    return "/v1/chat/completions" if "messages" in ask else "/v1/completions"
+
+
 def run_alone(ask: dict, folder: str) -> dict:
     """The receipt of ./run for what a client asked."""
     file = Path(folder) / f"{ask['seed']}.json"
@@ -63,7 +82,8 @@ def cut(server, ask, seconds):
     body = json.dumps(ask).encode()
     with server.connect() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        head = f"POST {path_of(ask)} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        s.sendall(head.encode() + body)
         time.sleep(seconds)
 
 
@@ -71,17 +91,17 @@ def is_idle(server):
     return server.metric("tern_requests_processing") == 0 == server.metric("tern_requests_deferred")
 
 
-class ManyClients(ServeCase):
+class Many(ServeCase):
     ARGUMENTS = ["--parallel", "16", "--lookup", "--cache-ram", "64", "--queue", "256"]
 
     def answer(self, ask):
         """The receipt of the answer."""
         ask = {**ask, "receipt": True}
         if not ask["stream"]:
-            status, _, body = self.post("/v1/completions", ask)
+            status, _, body = self.post(path_of(ask), ask)
             self.assertEqual(status, 200, body)
             return body["choices"][0]["receipt"]
-        pieces = [json.loads(d) for _, d in self.events("/v1/completions", ask) if d != "[DONE]"]
+        pieces = [json.loads(d) for _, d in self.events(path_of(ask), ask) if d != "[DONE]"]
         return next(c["receipt"] for p in pieces for c in p["choices"] if "receipt" in c)
 
     def load(self, seed, n=64):
@@ -93,11 +113,56 @@ class ManyClients(ServeCase):
         until(lambda: is_idle(self.server), 5, "an idle server")
         return [(a, g) for a, g in zip(asks, got) if g]
 
+    def proven(self, receipt, folder):
+        """What ./run says of the receipt of a chat."""
+        file = Path(folder) / "chat.json"
+        file.write_text(json.dumps(receipt))
+        done = subprocess.run([RUN, self.MODEL, "--verify-receipt", file], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def long_time(self, draw):
+        """Clients that go on for a while, a third of which leave, all of them drawing from the same requests. SERVE_SECONDS=600 makes a
+        campaign of it. A request always gets the same answer, and that is the one that ./run gives."""
+        seconds, n = float(os.environ.get("SERVE_SECONDS", 1)), int(os.environ.get("SERVE_CLIENTS", 64))
+        r = random.Random(8)
+        asks = [draw(r) for _ in range(min(1000, int(20 + 4 * seconds)))]
+        answers, end = [None] * len(asks), time.monotonic() + seconds
+
+        def client(k):
+            mine, whole, left = random.Random(k), 0, 0
+            while time.monotonic() < end:
+                i = mine.randrange(len(asks))
+                if mine.random() < 0.3:
+                    cut(self.server, asks[i], mine.random() * 0.3)
+                    left += 1
+                    continue
+                got = self.answer(asks[i])
+                self.assertEqual(answers[i] or got, got)
+                answers[i] = got
+                whole += 1
+            return whole, left
+
+        whole, left = map(sum, zip(*together(n, client)))
+        until(lambda: is_idle(self.server), 5, "an idle server")
+        with tempfile.TemporaryDirectory() as folder:
+            for ask, receipt in zip(asks, answers):
+                if receipt and "messages" in ask:
+                    self.assertIn("proven", self.proven(receipt, folder))
+                elif receipt:
+                    self.assertEqual(compared(receipt), compared(run_alone(ask, folder)), ask)
+        print(f"{n} clients: {whole} answers to {sum(a is not None for a in answers)} requests are those of ./run, {left} clients left")
+
+
+class ManyClients(Many):
     def test_answers_are_those_of_run(self):
         with tempfile.TemporaryDirectory() as folder:
             for ask, receipt in self.load(1):
                 self.assertEqual(compared(receipt), compared(run_alone(ask, folder)), ask)
         self.assertGreater(self.server.metric("tern_prompt_tokens_cached_total"), 1000)
+
+    def test_a_long_time(self):
+        self.long_time(random_request)
 
     def test_nothing_stays(self):
         for seed in range(2, 4):
@@ -121,6 +186,18 @@ class ManyClients(ServeCase):
         self.assertEqual(status, 200, body)
         tokens = body["usage"]["prompt_tokens"]
         self.assertLess(self.server.metric("tern_prompt_tokens_total") - before, tokens + 8 * 40)
+
+
+class ManyTools(Many):
+    """Calls, schemas and thoughts"""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.MODEL = thinker()
+        super().setUpClass()
+
+    def test_a_long_time(self):
+        self.long_time(random_chat)
 
 
 class OneSequence(ServeCase):
@@ -249,6 +326,32 @@ class Kept(unittest.TestCase):
             f.write_bytes(b"not a store")
         self.assertEqual(self.run_once(STORY), 0)
         self.assertGreater(self.run_once(STORY), 50)
+
+    def test_many_restarts(self):
+        """Servers that are asked to end, or killed at any moment, also while they write. SERVE_RESTARTS=50 makes a campaign of it."""
+        r, first, found = random.Random(5), {}, 0
+        for i in range(int(os.environ.get("SERVE_RESTARTS", 4))):
+            server = Server("--cache-dir", self.folder, "--cache-ram", 16)
+            try:
+                text = server.text()
+                self.assertLessEqual(len(text.splitlines()), 2, text)
+                self.assertNotIn("Sanitizer", text)
+                for k in r.sample(range(8), 4):
+                    status, _, body = server.post("/v1/completions", completion(f"Story {k}. {STORY}", 20, k, receipt=True))
+                    self.assertEqual(status, 200, body)
+                    found += body["usage"]["prompt_tokens_details"]["cached_tokens"] > 50
+                    got = compared(body["choices"][0]["receipt"])
+                    self.assertEqual(first.setdefault(k, got), got)
+                for _ in range(r.randrange(20)):
+                    server.post("/v1/completions", completion(f"{r.random()} " * 30, 1, 1))
+                how = r.choice(("end", "kill", "kill while it ends"))
+                if how == "kill while it ends":
+                    server.process.terminate()
+                    time.sleep(r.random() * 0.02)
+                self.assertIn(server.stop(signal.SIGTERM if how == "end" else signal.SIGKILL), (0,) if how == "end" else (0, -9))
+            finally:
+                server.stop()
+        print(f"{i + 1} restarts, {found} beginnings found")
 
     def test_a_folder_belongs_to_one_server(self):
         server = Server("--cache-dir", self.folder)
