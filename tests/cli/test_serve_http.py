@@ -114,6 +114,14 @@ class Pages(ServeCase):
         status, _, body = self.get("/nothing", headers={"anthropic-version": "2023-06-01"})
         self.assertEqual((status, body["type"]), (404, "error"))
 
+    def test_paths_without_v1(self):
+        for path in ("/models", "/models/any"):
+            self.assertEqual(self.get(path)[::2], self.get("/v1" + path)[::2])
+        self.assertEqual(self.post("/chat/completions", HI)[2]["object"], "chat.completion")
+        for path in ("/props", "/health"):
+            self.assertEqual((self.get(path)[0], self.get("/v1" + path)[0]), (200, 404))
+        self.assertEqual(self.get("/v1/v1/models")[0], 404)
+
     def test_request_ids_differ(self):
         ids = {self.get("/health")[1]["x-request-id"] for _ in range(20)}
         self.assertEqual(len(ids), 20)

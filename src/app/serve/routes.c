@@ -25,14 +25,20 @@ static const struct route routes[] = {
     {"POST", "/v1/messages/count_tokens", ROUTE_JSON | ROUTE_ANTHROPIC, handle_count_tokens},
 };
 
+/* A base URL without /v1 works, too, as with llama-server. */
+const char *routes_name(const struct route *r, const char *path)
+{
+    return !strncmp(r->path, "/v1/", 4) && strncmp(path, "/v1/", 4) ? r->path + 3 : r->path;
+}
+
 const struct route *routes_find(const char *method, const char *path, bool *known)
 {
     if (!strcmp(method, "HEAD"))
         method = "GET";
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const struct route *r = &routes[i];
-        if (r->flags & ROUTE_PREFIX ? strncmp(path, r->path, strlen(r->path))
-                                    : strcmp(path, r->path))
+        const char *name = routes_name(r, path);
+        if (r->flags & ROUTE_PREFIX ? strncmp(path, name, strlen(name)) : strcmp(path, name))
             continue;
         if (!strcmp(method, r->method))
             return r;

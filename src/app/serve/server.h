@@ -42,6 +42,9 @@ struct route {
     route_handler handle;
 };
 
+/* The path under which a request for this path finds the route: with or without /v1. */
+const char *routes_name(const struct route *r, const char *path);
+
 /* The route of a request. NULL: none; *known then tells whether another method has the path. */
 const struct route *routes_find(const char *method, const char *path, bool *known);
 

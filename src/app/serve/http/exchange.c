@@ -59,7 +59,7 @@ const char *exchange_path(const struct exchange *x)
 
 const char *exchange_rest(const struct exchange *x)
 {
-    return x->path + strlen(x->route->path);
+    return x->path + strlen(routes_name(x->route, x->path));
 }
 
 const char *exchange_header(const struct exchange *x, const char *name)
