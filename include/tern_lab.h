@@ -214,6 +214,10 @@ struct tern_attention_params {
     uint64_t window;
     int bidirectional;
     int sinks; /* 1: a sink of score 0 where a layer has none */
+    /* 1: only the last of the n_positions is kept, and its keys are read in the cache, so that positions
+     * before it may have been evaluated earlier. It then has that row alone, at the stage of weights, and
+     * until the context is used again. window, bidirectional and sinks are 0. */
+    int last;
 };
 
 /* What one row of weights has gone through. s_ij = q_i . k_j; row i may look at j if j <= i and the

@@ -163,6 +163,31 @@ static void check_attend(const struct looker *w, const tern_model *m, const stru
         ck_assert_double_eq_tol(mixed[c], w->attend[l->index][i * n + c], bound[c] + 1.01 * half);
 }
 
+/* Without the rows before it, the last row finds their keys in the cache. */
+static void check_last(tern_context *ctx, const tern_attention *all, const struct tern_model_info *m,
+                       size_t n)
+{
+    static float row[N_ROWS], whole[N_ROWS];
+    static struct looker w;
+    struct tern_error e = {0};
+    struct tern_attention_params p = {.n_positions = (uint32_t)n, .last = 1};
+    uint32_t at = (uint32_t)n - 1;
+    tern_token again = tern_seq_tokens(ctx, 0)[at];
+    ck_assert(!tern_attention_open(&w.a, ctx, &p, &e) && !tern_observe(ctx, look, &w, &e));
+    ck_assert_uint_eq(tern_seq_keep(ctx, 0, at), at);
+    ck_assert(!tern_batch_add(ctx, 0, again, 0, &e) && !tern_forward(ctx));
+    for (uint64_t l = 0; l < m->n_layers; l++) {
+        struct tern_layer_info layer;
+        tern_model_layer(ctx->model, l, &layer);
+        for (uint64_t h = 0; h < layer.n_heads; h++) {
+            ck_assert(!tern_attention_rows(all, l, h, TERN_ATTENTION_WEIGHTS, at, 1, whole, n, &e));
+            ck_assert(!tern_attention_rows(w.a, l, h, TERN_ATTENTION_WEIGHTS, at, 1, row, n, &e));
+            ck_assert(!memcmp(row, whole, n * sizeof *row));
+        }
+    }
+    tern_attention_close(w.a);
+}
+
 static void check_model(tern_model *model, const struct golden *g, enum tern_cache_type type,
                         size_t n, size_t n_batch)
 {
@@ -187,6 +212,7 @@ static void check_model(tern_model *model, const struct golden *g, enum tern_cac
         for (size_t i = 0; i < n && layer.n_heads; i += 1 + i / 2)
             check_attend(&w, model, &model->model->layers[l], i);
     }
+    check_last(ctx, w.a, &info, n);
     tern_attention_close(w.a);
     tern_context_close(ctx);
 }
@@ -249,6 +275,39 @@ START_TEST(positions_can_be_evaluated_again)
 }
 END_TEST
 
+#define REFUSED(reason, ...)                                                     \
+    ck_assert(tern_attention_rows(w.a, __VA_ARGS__, row, 64, &e) == TERN_USAGE); \
+    ck_assert_msg(strstr(e.text, reason), "%s", e.text)
+
+START_TEST(the_last_row_is_all_that_it_has)
+{
+    float row[8];
+    struct tern_error e = {0};
+    struct toy toy = toy_default();
+    struct tern_attention_params p = {.n_positions = 8, .last = 1};
+    static struct looker w;
+    tern_model *model = NULL;
+    tern_context *ctx = NULL;
+    char path[256];
+    toy_path(path, sizeof path, "rows");
+    ck_assert(!toy_write(path, &toy, &e) && !tern_model_open(&model, path, NULL, &e) &&
+              !tern_context_open(&ctx, model, NULL, &e));
+    ck_assert(!tern_attention_open(&w.a, ctx, &p, &e) && !tern_observe(ctx, look, &w, &e));
+    for (tern_token i = 0; i < 8; i++)
+        ck_assert(!tern_batch_add(ctx, 0, i, 0, &e) && !tern_forward(ctx));
+    ck_assert(!tern_attention_rows(w.a, 0, 0, TERN_ATTENTION_WEIGHTS, 7, 1, row, 8, &e));
+    REFUSED("only the weights of row 7", 0, 0, TERN_ATTENTION_WEIGHTS, 6, 1);
+    REFUSED("only the weights of row 7", 0, 0, TERN_ATTENTION_SCALED, 7, 1);
+    ck_assert(tern_attention_vectors(w.a, 0, 0, TERN_ATTENTION_K, 7, 1, row, &e) == TERN_USAGE);
+    ck_assert_uint_eq(tern_seq_keep(ctx, 0, 4), 4); /* the cache has lost it */
+    REFUSED("0 positions are kept", 0, 0, TERN_ATTENTION_WEIGHTS, 7, 1);
+    tern_attention_close(w.a);
+    tern_context_close(ctx);
+    tern_model_close(model);
+    remove(path);
+}
+END_TEST
+
 START_TEST(what_is_not_there_is_named)
 {
     float row[64];
@@ -265,9 +324,6 @@ START_TEST(what_is_not_there_is_named)
               !tern_context_open(&ctx, model, NULL, &e));
     ck_assert(!tern_attention_open(&w.a, ctx, &p, &e) && !tern_observe(ctx, look, &w, &e));
     ck_assert(!tern_batch_add(ctx, 0, 1, 0, &e) && !tern_forward(ctx));
-#define REFUSED(reason, ...)                                                     \
-    ck_assert(tern_attention_rows(w.a, __VA_ARGS__, row, 64, &e) == TERN_USAGE); \
-    ck_assert_msg(strstr(e.text, reason), "%s", e.text)
     REFUSED("layers 0 to 1", 2, 0, TERN_ATTENTION_RAW, 0, 1);
     REFUSED("not among those", 1, 0, TERN_ATTENTION_RAW, 0, 1);
     REFUSED("heads 0 to", 0, 4, TERN_ATTENTION_RAW, 0, 1);
@@ -286,4 +342,5 @@ START_TEST(what_is_not_there_is_named)
 END_TEST
 
 SUITE("attention rows", LOOP(rows_are_those_of_the_engine, 0, golden_count()),
-      TEST(positions_can_be_evaluated_again), TEST(what_is_not_there_is_named))
+      TEST(positions_can_be_evaluated_again), TEST(the_last_row_is_all_that_it_has),
+      TEST(what_is_not_there_is_named))

@@ -116,7 +116,7 @@ class AttentionParams(ctypes.Structure):
     """struct tern_attention_params"""
 
     _fields_ = [("seq", c_uint32), ("n_positions", c_uint32), ("layers", POINTER(c_ubyte))]
-    _fields_ += [("window", c_uint64), ("bidirectional", c_int), ("sinks", c_int)]
+    _fields_ += [("window", c_uint64), ("bidirectional", c_int), ("sinks", c_int), ("last", c_int)]
 
 
 class Call(ctypes.Structure):

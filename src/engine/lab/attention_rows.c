@@ -1,5 +1,5 @@
 /* Attention as a matrix, row by row: tern_attention of tern_lab.h. K and V lie in the layout of the
- * cache, so that the engine's own kernels read them. */
+ * cache, so that the engine's own kernels read them; with `last` they are the cache's. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 
 struct attention_layer {
     const struct layer *w; /* NULL: this layer is not kept */
-    float *q;              /* [n_positions, n_heads * head_dim] */
-    unsigned char *k, *v;  /* [n_kv_heads, n_blocks, attend_bytes] */
+    float *q;              /* [n_positions, n_heads * head_dim]; with `last`, only the last row */
+    unsigned char *k, *v;  /* [n_kv_heads, n_blocks, attend_bytes]; NULL with `last` */
     size_t n_q, n_k, n_v;  /* positions that they hold */
 };
 
@@ -26,7 +26,7 @@ struct tern_attention {
     uint32_t seq, n_positions;
     size_t n_blocks, n_layers;
     size_t window; /* of every layer, beside its own; 0: none */
-    bool bidirectional, sinks;
+    bool bidirectional, sinks, last;
     uint32_t *ends; /* [n_positions] if bidirectional: the end of a position's batch */
     struct attention_layer *layers;   /* [n_layers] */
     struct attention_scratch scratch; /* of one head: q8, scale, sum and half; of one row: x to A */
@@ -46,9 +46,10 @@ static void layout(struct tern_attention *a)
         if (!t->w)
             continue;
         size_t d = t->w->head_dim, bytes = attend_bytes(a->type, d);
-        t->q = arena_take(&a->arena, (uint64_t)a->n_positions * t->w->n_heads, d * sizeof *t->q);
-        t->k = arena_take(&a->arena, t->w->n_kv_heads * a->n_blocks, bytes);
-        t->v = arena_take(&a->arena, t->w->n_kv_heads * a->n_blocks, bytes);
+        uint64_t rows = a->last ? 1 : a->n_positions, blocks = a->last ? 0 : a->n_blocks;
+        t->q = arena_take(&a->arena, rows * t->w->n_heads, d * sizeof *t->q);
+        t->k = arena_take(&a->arena, t->w->n_kv_heads * blocks, bytes);
+        t->v = arena_take(&a->arena, t->w->n_kv_heads * blocks, bytes);
         dim = max_size(dim, round_up(d, GROUP));
     }
     s->q8 = arena_take(&a->arena, dim, sizeof *s->q8);
@@ -75,7 +76,8 @@ static bool choose(struct tern_attention *a, const struct tern_context *c,
                                  .n_layers = m->n_layers,
                                  .window = p->window,
                                  .bidirectional = p->bidirectional,
-                                 .sinks = p->sinks};
+                                 .sinks = p->sinks,
+                                 .last = p->last};
     a->layers = calloc(a->n_layers, sizeof *a->layers);
     for (size_t l = 0; a->layers && l < a->n_layers; l++)
         if (!p->layers || p->layers[l])
@@ -128,6 +130,8 @@ void tern_attention_close(tern_attention *a)
 static unsigned char *block_of(const struct tern_attention *a, const struct attention_layer *t,
                                bool is_key, size_t kv_head, size_t position)
 {
+    if (a->last)
+        return cache_k(&a->ctx->cache, t->w->index, a->seq, position, kv_head);
     size_t at = kv_head * a->n_blocks + position / BLOCK;
     return (is_key ? t->k : t->v) + at * attend_bytes(a->type, t->w->head_dim);
 }
@@ -137,7 +141,7 @@ static void keep_row(struct tern_attention *a, struct attention_layer *t, char p
 {
     size_t d = t->w->head_dim, n = t->w->n_heads * d;
     if (part == 'q')
-        memcpy(t->q + position * n, x, n * sizeof *x);
+        memcpy(t->q + (a->last ? 0 : position * n), x, n * sizeof *x);
     for (size_t h = 0; part != 'q' && h < t->w->n_kv_heads; h++)
         kv_write(a->kernels, block_of(a, t, part == 'k', h, position), a->type, part == 'k',
                  x + h * d, d, position % BLOCK, &a->scratch);
@@ -170,12 +174,28 @@ static void feed_layer(struct tern_attention *a, struct attention_layer *t,
     }
 }
 
+/* The last row of a layer, if it is in the batch */
+static void feed_last(struct tern_attention *a, struct attention_layer *t,
+                      const struct tern_observation *o)
+{
+    for (size_t i = 0; i < o->rows; i++)
+        if (o->at[i].seq == a->seq && o->at[i].position + 1 == a->n_positions) {
+            keep_row(a, t, 'q', o->at[i].position, o->values + i * o->stride);
+            t->n_q = t->n_k = t->n_v = a->n_positions;
+        }
+}
+
 /* Keys and values go to every layer that reads them. */
 void tern_attention_feed(tern_attention *a, const struct tern_observation *o)
 {
     const char *part = o->operation;
     if (part[1] || !strchr("qkv", part[0]))
         return;
+    if (a->last) {
+        if (*part == 'q' && o->layer < a->n_layers && a->layers[o->layer].w)
+            feed_last(a, &a->layers[o->layer], o);
+        return;
+    }
     for (size_t l = 0; l < a->n_layers; l++) {
         const struct layer *w = a->layers[l].w;
         if (w && (l == o->layer || (*part != 'q' && w->kv_from == o->layer + 1)))
@@ -194,15 +214,16 @@ uint32_t tern_attention_length(const tern_attention *a)
     for (size_t l = 0; l < a->n_layers; l++)
         if (a->layers[l].w && a->layers[l].w->n_heads)
             n = min_size(n, length_of(&a->layers[l]));
-    return (uint32_t)n;
+    bool gone = a->last && cache_length(&a->ctx->cache, a->seq) != n;
+    return gone ? 0 : (uint32_t)n;
 }
 
 /* ---- rows ---- */
 
-/* The kept layer, or the reason why there is no such layer, head or row */
+/* The kept layer, or the reason why there is no such layer, head, row or part */
 static enum tern_status find(const struct tern_attention *a, uint64_t layer, uint64_t head,
-                             uint32_t row, uint32_t n_rows, const struct attention_layer **t,
-                             struct tern_error *e)
+                             uint32_t row, uint32_t n_rows, bool is_weights,
+                             const struct attention_layer **t, struct tern_error *e)
 {
     if (layer >= a->n_layers)
         return error_set(e, TERN_USAGE, "layer %llu does not exist: the model has layers 0 to %zu",
@@ -220,6 +241,8 @@ static enum tern_status find(const struct tern_attention *a, uint64_t layer, uin
     if (row > n || n_rows > n - row)
         return error_set(e, TERN_USAGE, "rows %u to %llu do not exist: %u positions are kept", row,
                          (unsigned long long)row + n_rows - 1, n);
+    if (a->last && (!is_weights || row + 1 != n || n_rows != 1))
+        return error_set(e, TERN_USAGE, "only the weights of row %u are kept", n - 1);
     return TERN_OK;
 }
 
@@ -339,7 +362,8 @@ enum tern_status tern_attention_rows(const tern_attention *a, uint64_t layer, ui
                                      float *out, size_t stride, struct tern_error *e)
 {
     const struct attention_layer *t;
-    enum tern_status s = find(a, layer, head, row, n_rows, &t, e);
+    bool is_weights = stage == TERN_ATTENTION_WEIGHTS;
+    enum tern_status s = find(a, layer, head, row, n_rows, is_weights, &t, e);
     if (s)
         return s;
     if (stage < 0 || stage >= TERN_N_ATTENTION_STAGES)
@@ -349,7 +373,7 @@ enum tern_status tern_attention_rows(const tern_attention *a, uint64_t layer, ui
     struct attention_row r = {.a = a, .t = t, .head = head, .n = tern_attention_length(a)};
     for (uint32_t i = row; i < row + n_rows; i++, out += stride) {
         size_t d = t->w->head_dim;
-        const float *x = t->q + (i * t->w->n_heads + head) * d;
+        const float *x = t->q + ((a->last ? 0 : i) * t->w->n_heads + head) * d;
         if (a->type == TERN_CACHE_Q8)
             a->kernels->quantize(work->q8, work->scale, work->sum, x, d);
         r.q = (struct queries){
@@ -402,7 +426,7 @@ enum tern_status tern_attention_vectors(const tern_attention *a, uint64_t layer,
                                         uint32_t n_rows, float *out, struct tern_error *e)
 {
     const struct attention_layer *t;
-    enum tern_status s = find(a, layer, head, row, n_rows, &t, e);
+    enum tern_status s = find(a, layer, head, row, n_rows, false, &t, e);
     if (s)
         return s;
     size_t d = t->w->head_dim, kv_head = head / (t->w->n_heads / t->w->n_kv_heads);
