@@ -22,6 +22,9 @@ void handle_tokenize(struct server *s, struct exchange *x);
 void handle_detokenize(struct server *s, struct exchange *x);
 void handle_apply_template(struct server *s, struct exchange *x);
 
+/* token_attention.c */
+void handle_attention(struct server *s, struct exchange *x);
+
 /* model_pages.c */
 void handle_models(struct server *s, struct exchange *x);
 void handle_model(struct server *s, struct exchange *x);

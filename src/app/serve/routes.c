@@ -19,6 +19,7 @@ static const struct route routes[] = {
     {"POST", "/tokenize", ROUTE_JSON, handle_tokenize},
     {"POST", "/detokenize", ROUTE_JSON, handle_detokenize},
     {"POST", "/apply-template", ROUTE_JSON, handle_apply_template},
+    {"POST", "/attention", ROUTE_JSON, handle_attention},
     {"POST", "/v1/responses", ROUTE_JSON, handle_responses},
     {"POST", "/v1/responses/input_tokens", ROUTE_JSON, handle_input_tokens},
     {"POST", "/v1/messages", ROUTE_JSON | ROUTE_ANTHROPIC, handle_messages},

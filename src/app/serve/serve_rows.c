@@ -155,6 +155,8 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                                  "of a schema, grammar or expression; default 262144")},
     [SERVE_MAX_EMBEDDINGS] = {LIMIT("max-embeddings", 1, 65536, "N",
                                     "texts of one request; default 2048")},
+    [SERVE_MAX_ATTENTION] = {LIMIT("max-attention", 1, 1 << 24, "N",
+                                   "weights of one request, heads times tokens; default 524288")},
     [SERVE_VERSION] = {.title = "Other", OPTION_VERSION},
 };
 
@@ -186,4 +188,5 @@ const int64_t serve_defaults[N_SERVE_OPTIONS] = {
     [SERVE_MAX_TOOLS] = 128,
     [SERVE_MAX_GRAMMAR] = 262144,
     [SERVE_MAX_EMBEDDINGS] = 2048,
+    [SERVE_MAX_ATTENTION] = 524288,
 };

@@ -7,6 +7,7 @@
 #include "app/serve/http/exchange.h"
 #include "app/serve/handlers.h"
 #include "app/serve/api/request_params.h"
+#include "tern_lab.h"
 
 static json_t *text(const char *p)
 {
@@ -71,6 +72,18 @@ static json_t *sampler(const struct server *s)
                      (double)p.frequency_penalty);
 }
 
+/* Heads of each layer; 0 where it has no attention */
+static json_t *heads(const struct server *s)
+{
+    json_t *out = json_array();
+    for (uint64_t l = 0; l < s->info.n_layers; l++) {
+        struct tern_layer_info layer;
+        tern_model_layer(s->model, l, &layer);
+        json_array_append_new(out, json_integer((json_int_t)layer.n_heads));
+    }
+    return out;
+}
+
 static json_t *token_text(const struct server *s, tern_token token)
 {
     size_t n = 0;
@@ -94,6 +107,7 @@ void handle_props(struct server *s, struct exchange *x)
     json_object_set_new(out, "thinking", json_integer(chat.thinking));
     json_object_set_new(out, "takes_tools", json_integer(chat.takes_tools));
     json_object_set_new(out, "takes_system", json_boolean(chat.takes_system));
+    json_object_set_new(out, "attention_heads", heads(s));
     json_object_set_new(out, "build_info", text(tern_build_info()));
     json_object_set_new(out, "version", text(tern_version()));
     json_object_set_new(out, "model_name", text(s->info.name));

@@ -7,7 +7,7 @@
 #include "app/serve/api/chat_request.h"
 #include "app/serve/api/dialog_parts.h"
 #include "app/serve/handlers.h"
-#include "app/serve/api/prompts.h"
+#include "app/serve/api/token_pages.h"
 
 static void answer(struct exchange *x, const struct fault *f, json_t *body, const char *ignored)
 {
@@ -44,7 +44,7 @@ static json_t *piece(tern_decoder *d, const tern_model *model, tern_token token)
     return out;
 }
 
-static json_t *pieces(const struct server *s, const struct prompt *p)
+json_t *token_pages_pieces(const struct server *s, const struct prompt *p)
 {
     json_t *out = json_array();
     tern_decoder *d = NULL;
@@ -75,7 +75,7 @@ void handle_tokenize(struct server *s, struct exchange *x)
     if (ok && prompts_encode(&p, s, text, n,
                              (special ? TERN_ADD_SPECIAL : 0u) | (parse ? TERN_PARSE_SPECIAL : 0u),
                              &fault)) {
-        body = json_pack("{s:o, s:I, s:I}", "tokens", with ? pieces(s, &p) : ids(&p), "count",
+        body = json_pack("{s:o, s:I, s:I}", "tokens", with ? token_pages_pieces(s, &p) : ids(&p), "count",
                          (json_int_t)p.n, "max_model_len", (json_int_t)s->plan.n_ctx);
         fields_ignore(&f, "model");
         fields_unknown(&f, ignored);

@@ -5,6 +5,7 @@
 
 #include "app/cli/stopwatch.h"
 #include "app/serve/model/reuse.h"
+#include "app/serve/model/run_attention.h"
 #include "app/serve/model/run_embedding.h"
 #include "app/serve/model/run_text.h"
 #include "app/serve/model/waiting.h"
@@ -19,6 +20,21 @@ enum {
 static bool is_text(const struct job *j)
 {
     return j->request.kind == JOB_TEXT;
+}
+
+static const struct run_kind {
+    bool (*begin)(struct scheduler *s, struct job *j);
+    void (*end)(struct scheduler *s, struct job *j);
+} run_kinds[] = {
+    [JOB_TEXT] = {run_text_begin, run_text_end},
+    [JOB_EMBED_MEAN] = {run_embedding_begin, run_embedding_end},
+    [JOB_EMBED_LAST] = {run_embedding_begin, run_embedding_end},
+    [JOB_ATTENTION] = {run_attention_begin, run_attention_end},
+};
+
+static const struct run_kind *kind_of(const struct job *j)
+{
+    return &run_kinds[j->request.kind];
 }
 
 /* Under the lock. */
@@ -40,7 +56,7 @@ static void count_end(struct scheduler *s, const struct job *j)
 static void end(struct scheduler *s, struct job *j)
 {
     if (j->last.kind == JOB_NOTHING)
-        (is_text(j) ? run_text_end : run_embedding_end)(s, j);
+        kind_of(j)->end(s, j);
     reuse_end(s, j);
     pthread_mutex_lock(&s->lock);
     count_end(s, j);
@@ -56,7 +72,7 @@ static void begin(struct scheduler *s, struct job *j)
     j->n_cached = j->n_read = n;
     s->numbers.n_cached += n;
     pthread_mutex_unlock(&s->lock);
-    if (!(is_text(j) ? run_text_begin : run_embedding_begin)(s, j))
+    if (!kind_of(j)->begin(s, j))
         end(s, j);
 }
 
@@ -100,6 +116,8 @@ static void end_closed(struct scheduler *s, bool all)
         if (all) {
             tern_text_close(closed[i]->text);
             closed[i]->text = NULL;
+            tern_attention_close(closed[i]->attention);
+            closed[i]->attention = NULL;
             run_text_fail(closed[i], 503, "the server is shutting down");
         }
         end(s, closed[i]);
@@ -295,7 +313,7 @@ static void step(struct scheduler *s, struct batch *b)
     after_step(s, jobs, n, b->n_streams + rows, seconds);
 }
 
-/* ---- embeddings --------------------------------------------------------------------------- */
+/* ---- embeddings and attention --------------------------------------------------------------------------- */
 
 static void embed(struct scheduler *s, struct batch *b)
 {

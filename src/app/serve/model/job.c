@@ -35,6 +35,7 @@ void job_free(struct job *j)
     free(j->receipt);
     free(j->sum);
     free(j->embedding);
+    free(j->weights);
     free(j);
 }
 

@@ -1,4 +1,4 @@
-/* A job: one text to generate, or one text to embed. The HTTP thread submits it, reads its events and
+/* A job: one text to generate, to embed or to look into. The HTTP thread submits it, reads its events and
  * closes it; the model thread (scheduler.h) runs it. Its answer is a function of model, prompt and options
  * alone: other jobs change no bit of it. */
 #ifndef SERVE_JOB_H
@@ -18,6 +18,7 @@ enum job_kind {
     JOB_TEXT,
     JOB_EMBED_MEAN, /* the mean of all hidden states */
     JOB_EMBED_LAST, /* the hidden state of the last token */
+    JOB_ATTENTION,  /* what the last token attends to */
 };
 
 enum { JOB_TOP_MAX = 20 };
@@ -37,6 +38,8 @@ struct job_request {
     bool no_force;     /* samples tokens that the constraint leaves no choice of, too */
     bool cache_prompt; /* looks for a kept beginning of the prompt, and keeps this one */
     bool receipt;      /* JOB_DONE brings one */
+    uint32_t layer;    /* of JOB_ATTENTION: it has attention; */
+    int64_t head;      /* one of its heads; -1: all */
     bool logprobs;     /* of each token, with n_top alternatives */
     unsigned n_top;    /* 0 to JOB_TOP_MAX */
     uint64_t client;   /* who asks (exchange_client): clients take turns */
@@ -67,6 +70,8 @@ struct job_event {
     const char *receipt;    /* JSON, or NULL: not asked for */
     const float *embedding; /* [dim], of length 1 */
     size_t dim;
+    const float *weights; /* [n_heads or 1, n_prompt], of JOB_ATTENTION */
+    size_t n_weights;
     /* Of JOB_FAILED */
     struct fault fault;
 };

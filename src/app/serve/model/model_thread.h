@@ -9,6 +9,7 @@
 #include "app/serve/model/chunks.h"
 #include "app/serve/model/events.h"
 #include "app/serve/model/scheduler.h"
+#include "tern_lab.h"
 
 enum { MAX_PARALLEL = 64, PAGE = 256 /* positions: where kept prefixes are shared */ };
 
@@ -48,13 +49,14 @@ struct job {
     bool keeps_prompt;                 /* and the whole prompt */
     double started, first, last_token; /* stopwatch_now; 0: not yet */
     bool no_memory;
-    struct tern_error error; /* of an embedding */
+    tern_attention *attention; /* of JOB_ATTENTION, while it runs */
+    struct tern_error error;   /* of a job without a text */
 
     /* ---- its end: written by the model thread, then read by the HTTP thread */
     struct job_event last;
     struct growing_text tail;
     char *receipt;
-    float *embedding;
+    float *embedding, *weights;
 };
 
 struct serve_numbers { /* under the lock */

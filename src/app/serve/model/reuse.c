@@ -22,7 +22,7 @@ bool reuse_should_wait(struct scheduler *s, struct job *j)
 {
     const struct job_request *r = &j->request;
     size_t kept = SIZE_MAX;
-    for (uint32_t i = 0; i < s->n_parallel && r->kind == JOB_TEXT && r->cache_prompt; i++) {
+    for (uint32_t i = 0; i < s->n_parallel && r->cache_prompt; i++) {
         const struct job *other = s->running[i];
         if (!other || !other->text || !other->request.cache_prompt || other->closed)
             continue;
@@ -48,7 +48,7 @@ uint32_t reuse_choose(struct scheduler *s, const struct job *j)
     for (uint32_t i = 0; i < s->n_parallel; i++) {
         if (s->running[i])
             continue;
-        size_t n = j->request.kind == JOB_TEXT ? held(s, i, &j->request) : 0;
+        size_t n = j->request.cache_prompt ? held(s, i, &j->request) : 0;
         if (best == s->n_parallel || n > most || (n == most && s->ended[i] < s->ended[best]))
             best = i, most = n;
     }
@@ -74,7 +74,7 @@ size_t reuse_begin(struct scheduler *s, struct job *j)
 {
     const struct job_request *r = &j->request;
     size_t n, kept;
-    if (r->kind != JOB_TEXT || !r->cache_prompt)
+    if (!r->cache_prompt)
         return tern_seq_keep(s->ctx, j->seq, 0);
     uint32_t from = fullest(s, j, &n);
     kept = tern_prefix_reach(s->ctx, r->prompt, r->n_prompt);
@@ -100,7 +100,7 @@ void reuse_stepped(struct scheduler *s, struct job *j)
 
 void reuse_end(struct scheduler *s, struct job *j)
 {
-    if (j->request.kind == JOB_TEXT && j->request.cache_prompt)
+    if (j->request.cache_prompt)
         tern_prefix_keep(s->ctx, j->seq);
     else
         (void)tern_seq_keep(s->ctx, j->seq, 0);

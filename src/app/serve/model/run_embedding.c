@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "app/cli/stopwatch.h"
+#include "app/serve/model/run_attention.h"
 #include "app/serve/model/run_text.h"
 
 bool run_embedding_begin(struct scheduler *s, struct job *j)
@@ -18,7 +19,8 @@ bool run_embedding_begin(struct scheduler *s, struct job *j)
 
 static bool asks(const struct job *j, size_t i)
 {
-    return j->request.kind == JOB_EMBED_MEAN || i + 1 == j->request.n_prompt;
+    bool is_last = i + 1 == j->request.n_prompt;
+    return j->request.kind == JOB_EMBED_MEAN || (j->request.kind == JOB_EMBED_LAST && is_last);
 }
 
 /* Adds up to max rows of a job to the batch; returns how many. */
@@ -48,7 +50,10 @@ size_t run_embedding_step(struct scheduler *s, struct job *const *jobs, size_t n
     size_t rows = 0, row = 0, taken[MAX_PARALLEL] = {0};
     for (size_t i = 0; i < n && rows < max_rows; i++)
         rows += taken[i] = add_rows(s, jobs[i], max_rows - rows);
-    if (tern_forward(s->ctx))
+    run_attention_watch(s, jobs, taken, n);
+    enum tern_status status = tern_forward(s->ctx);
+    run_attention_unwatch(s);
+    if (status)
         return 0;
     for (size_t i = 0; i < n; i++)
         take_rows(s, jobs[i], taken[i], &row);

@@ -1,4 +1,5 @@
-/* Jobs that embed a text, in the model thread. Their batches hold rows of several of them. */
+/* Jobs that embed a text, in the model thread. Their batches hold rows of several of them, and of the jobs
+ * of run_attention.h. */
 #ifndef SERVE_RUN_EMBEDDING_H
 #define SERVE_RUN_EMBEDDING_H
 

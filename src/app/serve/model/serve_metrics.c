@@ -109,7 +109,7 @@ void scheduler_metrics(struct scheduler *s, struct growing_text *t)
 
 static json_t *slot(const struct scheduler *s, uint32_t i, double now)
 {
-    static const char *const kinds[] = {"text", "embedding", "embedding"};
+    static const char *const kinds[] = {"text", "embedding", "embedding", "attention"};
     const struct job *j = s->running[i];
     json_t *o = json_pack("{s:i, s:I, s:b}", "id", (int)i, "n_ctx", (json_int_t)s->n_ctx,
                           "is_processing", j != NULL);
