@@ -19,12 +19,6 @@ struct attention_request {
     struct job *job;
 };
 
-static bool no_memory(struct fault *f)
-{
-    fault_set(f, 503, NULL, "out_of_memory", NULL, "not enough memory for the request");
-    return false;
-}
-
 static void close_request(void *arg)
 {
     struct attention_request *r = arg;
@@ -58,7 +52,7 @@ static void reply(const struct attention_request *r, struct exchange *x, const s
                 : NULL;
     struct fault f = {0};
     if (!body) {
-        no_memory(&f);
+        fault_no_memory(&f, "the request");
         exchange_fault(x, &f);
         return;
     }
@@ -139,7 +133,7 @@ static bool submit(struct attention_request *r, struct server *s, struct exchang
                               .cache_prompt = true,
                               .client = exchange_client(x)};
     if (!job.prompt)
-        return no_memory(f);
+        return fault_no_memory(f, "the request");
     for (size_t i = 0; i < n; i++)
         job.prompt[i] = r->prompt.tokens[i];
     r->job = job_submit(s->scheduler, &job, exchange_wake, x, f);
@@ -156,7 +150,7 @@ void handle_attention(struct server *s, struct exchange *x)
     struct fields fields;
     char ignored[FIELDS_TEXT_MAX] = "";
     if (!r) {
-        no_memory(&f);
+        fault_no_memory(&f, "the request");
         exchange_fault(x, &f);
         return;
     }
