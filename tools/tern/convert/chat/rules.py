@@ -97,21 +97,25 @@ def when_text(text: str, thoughts: Thoughts) -> int:
     return out | (0 if thinks.strip("\n") else THINKS_EMPTY) | (0 if thinks.strip() else THINKS_BLANK)
 
 
-def when_place(turns: Sequence[dict], i: int) -> int:
-    """Conditions on the place of the i-th message, the system's not counted, among the others."""
-    roles = [m["role"] for m in turns]
-    out = KINDS[roles[i]]
-    out |= (0 if roles[i] in roles[:i] else FIRST) | (0 if roles[i] in roles[i + 1 :] else FINAL)
-    out |= (LAST if i + 1 == len(turns) else 0) | (0 if "user" in roles[i + 1 :] else CURRENT)
-    out |= (AFTER_RESULT if i and roles[i - 1] == "tool" else 0) | (BEFORE_RESULT if roles[i + 1 : i + 2] == ["tool"] else 0)
-    calls = len(turns[i].get("tool_calls", ()))
-    out |= (CALLS if calls else 0) | (MANY if calls > 1 else 0)
-    answered = any(m["role"] == "assistant" and not m.get("tool_calls") for m in turns[i + 1 :])
-    return out | (ANSWERED if answered else 0)
+def when_places(turns: Sequence[dict]) -> list[int]:
+    """Conditions on the place of each message, the system's not counted, among the others: in one pass, as conversations
+    of thousands of messages are tried."""
+    roles, out, first = [m["role"] for m in turns], [], {}
+    final = {role: i for i, role in enumerate(roles)}
+    answers = [i for i, m in enumerate(turns) if m["role"] == "assistant" and not m.get("tool_calls")]
+    last_answer = answers[-1] if answers else -1
+    for i, role in enumerate(roles):
+        when = KINDS[role] | (FIRST if first.setdefault(role, i) == i else 0) | (FINAL if final[role] == i else 0)
+        when |= (LAST if i + 1 == len(roles) else 0) | (0 if final.get("user", -1) > i else CURRENT)
+        when |= (AFTER_RESULT if i and roles[i - 1] == "tool" else 0) | (BEFORE_RESULT if roles[i + 1 : i + 2] == ["tool"] else 0)
+        calls = len(turns[i].get("tool_calls", ()))
+        out.append(when | (CALLS if calls else 0) | (MANY if calls > 1 else 0) | (ANSWERED if last_answer > i else 0))
+    return out
 
 
-def when_message(turns: Sequence[dict], i: int, thoughts: Thoughts) -> int:
-    return when_place(turns, i) | when_text(turns[i]["content"], thoughts)
+def when_messages(turns: Sequence[dict], thoughts: Thoughts) -> list[int]:
+    """Conditions of each message."""
+    return [when | when_text(m["content"], thoughts) for when, m in zip(when_places(turns), turns)]
 
 
 def when_end(turns: Sequence[dict]) -> int:
@@ -258,8 +262,8 @@ def render(
     talk = Talk(messages, tools or [])
     writer = Writer(talk, thoughts, parts or [])
     always, out = when_always(talk.system, generate, think, bool(tools)), []
-    for i in range(len(talk.turns)):
-        out += writer.run(find(rules, always | when_message(talk.turns, i, thoughts)), i)
+    for i, when in enumerate(when_messages(talk.turns, thoughts)):
+        out += writer.run(find(rules, always | when), i)
     return out + writer.run(find(rules, always | when_end(talk.turns)), None)
 
 

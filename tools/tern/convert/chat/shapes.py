@@ -129,4 +129,6 @@ def when(form: Form, messages: list[dict], i: int, thoughts: Thoughts) -> int:
     system = messages[0]["content"] if form.system else None
     turns = messages[form.system :]
     always = cr.when_always(system, form.generate, form.think, form.tools)
-    return always | (cr.when_end(turns) if i == len(turns) else cr.when_message(turns, i, thoughts))
+    if i == len(turns):
+        return always | cr.when_end(turns)
+    return always | cr.when_places(turns)[i] | cr.when_text(turns[i]["content"], thoughts)
