@@ -1,5 +1,6 @@
 /* Constraints through tern.h, on the vocabularies of the tokenizer tests: the mask is what trying every token
  * finds, and what was done can be undone. */
+#include "sample/constraint/constraint.h"
 #include "suite.h"
 #include "tern.h"
 #include "toy.h"
@@ -324,6 +325,103 @@ START_TEST(what_does_not_fit_or_exist_is_refused)
     p.text = "a", p.bytes = 1, p.trigger = "x", p.trigger_bytes = 1;
     p.flags = TERN_CONSTRAINT_FROM_TRIGGER;
     ck_assert_int_eq(tern_constraint_open(&c, model, &p, &e), TERN_USAGE);
+    p.trigger_bytes = 0, p.flags = 2 * TERN_CONSTRAINT_PARALLEL;
+    ck_assert_int_eq(tern_constraint_open(&c, model, &p, &e), TERN_USAGE);
+    ck_assert_msg(strstr(e.text, "0x80"), "%s", e.text);
+    p.flags = 0, p.chat_flags = 8;
+    ck_assert_int_eq(tern_constraint_open(&c, model, &p, &e), TERN_USAGE);
+    close_model();
+}
+END_TEST
+
+START_TEST(files_begin_with_a_mark_or_without)
+{
+    static const struct tern_constraint_params marked[] = {
+        {.kind = TERN_CONSTRAINT_SCHEMA, .text = "\xEF\xBB\xBF{\"type\":\"null\"}"},
+        {.kind = TERN_CONSTRAINT_GRAMMAR, .text = "\xEF\xBB\xBFroot ::= \"a\""},
+    };
+    open_model("llama3");
+    for (int i = 0; i < 2; i++) {
+        struct tern_constraint_params p = marked[i];
+        struct tern_error e;
+        tern_constraint *c;
+        p.bytes = strlen(p.text);
+        ck_assert_msg(!tern_constraint_open(&c, model, &p, &e), "%s", e.text);
+        tern_constraint_close(c);
+    }
+    close_model();
+}
+END_TEST
+
+/* ---- budgets that automata fill ---- */
+
+static tern_constraint *open_regex(const char *text, size_t max_bytes)
+{
+    struct tern_error e;
+    tern_constraint *c;
+    const struct tern_constraint_params p = {
+        .kind = TERN_CONSTRAINT_REGEX, .text = text, .bytes = strlen(text), .max_bytes = max_bytes};
+    ck_assert_msg(!tern_constraint_open(&c, model, &p, &e), "%s", e.text);
+    return c;
+}
+
+static void same_mask(tern_constraint_state *s, tern_constraint_state *twin)
+{
+    const size_t bytes = (info.vocab + 31) / 32 * sizeof(uint32_t);
+    uint32_t *mask = malloc(bytes);
+    ck_assert_ptr_nonnull(mask);
+    memcpy(mask, mask_of(s), bytes);
+    ck_assert(!memcmp(mask, mask_of(twin), bytes));
+    ck_assert_int_eq(tern_constraint_can_end(s), tern_constraint_can_end(twin));
+    free(mask);
+}
+
+static void walk_together(tern_constraint_state *s, tern_constraint_state *twin, int n)
+{
+    for (int i = 0; i < n; i++) {
+        same_mask(s, twin);
+        const uint32_t *mask = mask_of(s);
+        tern_token t = -1, n_vocab = (tern_token)info.vocab;
+        for (uint32_t skip = next_random(8); t < 0 || skip--;)
+            do
+                t = (t + 1) % n_vocab;
+            while (!has(mask, t) || tern_token_is_end(model, t));
+        take(s, t);
+        take(twin, t);
+    }
+}
+
+/* A place in this expression is one of 2^14: a text fills a small budget, and goes on as in a large one.
+ * So does another text that began before. */
+START_TEST(what_fills_the_budget_is_dropped)
+{
+    static const char text[] = "[ab]*a[ab]{14}";
+    open_model("llama3");
+    tern_constraint *c = open_regex(text, 1 << 20), *large = open_regex(text, (size_t)1 << 30);
+    const struct constraint_form *form = c->form;
+    tern_constraint_state *s[2], *twin[2];
+    unsigned n_forms = 1;
+    for (int i = 0; i < 2; i++) {
+        s[i] = start(c), twin[i] = start(large);
+        walk_together(s[i], twin[i], 2000); /* more than can be taken back */
+    }
+    for (int i = 0; i < 40; i++) {
+        walk_together(s[0], twin[0], 100);
+        n_forms += c->form != form;
+        form = c->form;
+    }
+    ck_assert_uint_gt(n_forms, 2);
+    ck_assert_uint_eq(large->form->n_users, 3);
+    walk_together(s[1], twin[1], 100);
+    ck_assert_uint_eq(tern_constraint_rollback(s[1], 1024), tern_constraint_rollback(twin[1], 1024));
+    walk_together(s[1], twin[1], 10);
+    ck_assert(!tern_constraint_state_copy(s[0], s[1], NULL));
+    same_mask(s[0], twin[1]);
+    for (int i = 0; i < 2; i++)
+        tern_constraint_state_close(s[i]), tern_constraint_state_close(twin[i]);
+    ck_assert_uint_eq(c->form->n_users, 1);
+    tern_constraint_close(c);
+    tern_constraint_close(large);
     close_model();
 }
 END_TEST
@@ -365,4 +463,5 @@ SUITE("constraint",
       LOOP(a_vocabulary_without_bytes_has_no_dead_end, 0, 3),
       LOOP(tokens_are_taken_back_and_states_copied, 0, N_CASES),
       LOOP(forced_tokens_are_the_only_text, 0, N_VOCABULARIES),
-      TEST(what_does_not_fit_or_exist_is_refused), TEST(threads_share_a_constraint))
+      TEST(what_does_not_fit_or_exist_is_refused), TEST(threads_share_a_constraint),
+      TEST(files_begin_with_a_mark_or_without), TEST(what_fills_the_budget_is_dropped))

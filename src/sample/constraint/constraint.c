@@ -14,20 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const unsigned ALL_FLAGS = 2 * TERN_CONSTRAINT_PARALLEL - 1;
+static const unsigned ALL_CHAT_FLAGS = TERN_CHAT_GENERATE | TERN_CHAT_THINK | TERN_CHAT_NO_THINK;
+
 static enum tern_status no_memory(struct tern_error *e)
 {
     return error_memory(e, "a constraint", sizeof(struct tern_constraint));
 }
 
 /* A regular expression or a choice */
-static enum tern_status open_regular(tern_constraint *c, const struct tern_constraint_params *p,
-                                     struct tern_error *e)
+static enum tern_status open_regular(const tern_constraint *c, struct constraint_form *f,
+                                     const struct tern_constraint_params *p, struct tern_error *e)
 {
     bool is_choice = p->kind == TERN_CONSTRAINT_CHOICE;
     struct tern_error why = {0};
-    struct languages *ls = languages_open(&c->budget);
+    struct languages *ls = languages_open(&f->budget);
     if (!ls)
-        return budget_refuse(&c->budget, e, is_choice ? "choice" : "regex");
+        return budget_refuse(&f->budget, e, is_choice ? "choice" : "regex");
     if (is_choice && !unicode_valid(p->text, p->bytes))
         error_set(&why, TERN_USAGE, "choice: it is not UTF-8");
     lang a = why.code    ? LANG_FAIL
@@ -38,14 +41,18 @@ static enum tern_status open_regular(tern_constraint *c, const struct tern_const
         return error_set(e, why.code, "%s", why.text);
     }
     a = alphabet_restrict(ls, c->spelling, a);
-    return regular_open(&c->recognizer, ls, a, is_choice ? "choice" : "regex", e);
+    return regular_open(&f->recognizer, ls, a, is_choice ? "choice" : "regex", e);
 }
 
-/* The sentences of `notes`, one by one */
+/* The sentences of `notes`, one by one; taken over. A form that is compiled anew says the same again. */
 static enum tern_status list_notes(tern_constraint *c, const struct schema_notes *notes,
                                    struct tern_error *e)
 {
     size_t n = 0;
+    if (c->left_out) {
+        free(notes->text);
+        return TERN_OK;
+    }
     for (size_t i = 0; i < notes->n; i++)
         n += !notes->text[i];
     c->left_out = malloc((n + 1) * sizeof *c->left_out);
@@ -69,8 +76,8 @@ static unsigned json_flags(const struct tern_constraint_params *p)
            (p->flags & TERN_CONSTRAINT_ANY_ORDER ? JSON_ANY_ORDER : 0u);
 }
 
-static enum tern_status open_json(tern_constraint *c, const struct tern_constraint_params *p,
-                                  struct tern_error *e)
+static enum tern_status open_json(tern_constraint *c, struct constraint_form *f,
+                                  const struct tern_constraint_params *p, struct tern_error *e)
 {
     static const char object[] = "{\"type\": \"object\"}";
     struct schema_notes notes = {0};
@@ -80,9 +87,9 @@ static enum tern_status open_json(tern_constraint *c, const struct tern_constrai
     if (s)
         return s;
     s = schema_compile(&shapes, any ? object : p->text, any ? sizeof object - 1 : p->bytes,
-                       schema_flags(p), &c->budget, &notes, e);
+                       schema_flags(p), &f->budget, &notes, e);
     if (!s)
-        s = json_recognizer_open(&c->recognizer, &shapes, NULL, json_flags(p), &c->budget, e);
+        s = json_recognizer_open(&f->recognizer, &shapes, NULL, json_flags(p), &f->budget, e);
     if (!s)
         s = list_notes(c, &notes, e);
     if (s)
@@ -90,7 +97,7 @@ static enum tern_status open_json(tern_constraint *c, const struct tern_constrai
     return s;
 }
 
-static enum tern_status open_tools(tern_constraint *c, const struct chat *chat,
+static enum tern_status open_tools(tern_constraint *c, struct constraint_form *f,
                                    const struct tern_constraint_params *p, struct tern_error *e)
 {
     struct schema_notes notes = {0};
@@ -100,15 +107,15 @@ static enum tern_status open_tools(tern_constraint *c, const struct chat *chat,
                                               .n = p->bytes,
                                               .choice = p->tool_choice,
                                               .parallel = p->flags & TERN_CONSTRAINT_PARALLEL,
-                                              .thinks =
-                                                  chat && chat_begins_thought(chat, p->chat_flags),
+                                              .thinks = c->chat && chat_begins_thought(
+                                                                       c->chat, p->chat_flags),
                                               .schema_flags = schema_flags(p),
                                               .spelling = c->spelling};
     enum tern_status s = alphabet_check_json(c->spelling, e);
     if (!s)
-        s = tool_script_open(&shapes, &script, chat, &params, &c->budget, &notes, e);
+        s = tool_script_open(&shapes, &script, c->chat, &params, &f->budget, &notes, e);
     if (!s)
-        s = json_recognizer_open(&c->recognizer, &shapes, &script, json_flags(p), &c->budget, e);
+        s = json_recognizer_open(&f->recognizer, &shapes, &script, json_flags(p), &f->budget, e);
     if (!s)
         s = list_notes(c, &notes, e);
     if (s)
@@ -116,54 +123,122 @@ static enum tern_status open_tools(tern_constraint *c, const struct chat *chat,
     return s;
 }
 
-static enum tern_status open_kind(tern_constraint *c, const struct chat *chat,
+static enum tern_status open_kind(tern_constraint *c, struct constraint_form *f,
                                   const struct tern_constraint_params *p, struct tern_error *e)
 {
     enum tern_status s;
     switch (p->kind) {
     case TERN_CONSTRAINT_REGEX:
     case TERN_CONSTRAINT_CHOICE:
-        return open_regular(c, p, e);
+        return open_regular(c, f, p, e);
     case TERN_CONSTRAINT_JSON:
     case TERN_CONSTRAINT_SCHEMA:
-        return open_json(c, p, e);
+        return open_json(c, f, p, e);
     case TERN_CONSTRAINT_GRAMMAR:
         if ((s = alphabet_check_bytes(c->spelling, "grammar", e)))
             return s;
-        return gbnf_open(&c->recognizer, p->text, p->bytes, &c->budget, e);
+        return gbnf_open(&f->recognizer, p->text, p->bytes, &f->budget, e);
     case TERN_CONSTRAINT_TOOLS:
-        return open_tools(c, chat, p, e);
+        return open_tools(c, f, p, e);
     }
     return error_set(e, TERN_USAGE, "constraint: kind %d is unknown", (int)p->kind);
 }
 
-static enum tern_status open_parts(tern_constraint *c, const struct chat *chat,
-                                   const struct tern_constraint_params *p, struct tern_error *e)
+void constraint_form_leave(struct constraint_form *f)
 {
+    if (!f || --f->n_users)
+        return;
+    masks_close(f->masks);
+    if (f->recognizer.close)
+        f->recognizer.close(f->recognizer.self);
+    free(f);
+}
+
+/* The newest form becomes what `p` is compiled into. After an error nothing changed. */
+static enum tern_status open_form(tern_constraint *c, const struct tern_constraint_params *p,
+                                  struct tern_error *e)
+{
+    struct constraint_form *f = calloc(1, sizeof *f);
     enum tern_status s;
-    const uint64_t steps = c->budget.steps;
-    if ((s = lock_open(&c->lock, e)) || (s = open_kind(c, chat, p, e)) ||
+    if (!f)
+        return error_memory(e, "a constraint", sizeof *f);
+    f->n_users = 1;
+    f->budget.bytes = p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
+    f->budget.steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
+    const uint64_t steps = f->budget.steps;
+    if ((s = open_kind(c, f, p, e)) ||
         (s = alphabet_check_text(c->spelling, p->trigger, p->trigger_bytes, e)) ||
-        (p->trigger_bytes && (s = lazy_open(&c->recognizer, c->spelling, p, e))))
+        (p->trigger_bytes && (s = lazy_open(&f->recognizer, c->spelling, p, e)))) {
+        constraint_form_leave(f);
         return s;
-    c->budget.steps = steps;
-    c->masks = masks_open(&c->recognizer, c->spelling, &c->budget);
-    return c->masks ? TERN_OK : error_memory(e, "masks", c->spelling->n_tokens);
+    }
+    f->room = f->budget.bytes;
+    f->budget.steps = steps;
+    f->masks = masks_open(&f->recognizer, c->spelling, &f->budget);
+    if (!f->masks) {
+        constraint_form_leave(f);
+        return error_memory(e, "masks", c->spelling->n_tokens);
+    }
+    constraint_form_leave(c->form);
+    c->form = f;
+    return TERN_OK;
+}
+
+bool constraint_renew(tern_constraint *c)
+{
+    size_t whole = c->params.max_bytes ? c->params.max_bytes : CONSTRAINT_BYTES;
+    return c->form->room >= whole / 8 && !open_form(c, &c->params, NULL);
+}
+
+/* Text, trigger and choice of tool in one block, which `text` begins */
+static enum tern_status keep_params(tern_constraint *c, const struct tern_constraint_params *p,
+                                    struct tern_error *e)
+{
+    size_t n_choice = p->tool_choice ? strlen(p->tool_choice) + 1 : 0;
+    size_t size = p->bytes + p->trigger_bytes + n_choice + 1;
+    char *all = malloc(size);
+    if (!all)
+        return error_memory(e, "a constraint", size);
+    c->params = *p;
+    c->params.text = all;
+    c->params.trigger = all + p->bytes;
+    c->params.tool_choice = p->tool_choice ? all + p->bytes + p->trigger_bytes : NULL;
+    if (p->bytes)
+        memcpy(all, p->text, p->bytes);
+    if (p->trigger_bytes)
+        memcpy(all + p->bytes, p->trigger, p->trigger_bytes);
+    if (n_choice)
+        memcpy(all + p->bytes + p->trigger_bytes, p->tool_choice, n_choice);
+    return TERN_OK;
+}
+
+/* Files may begin with a byte order mark. */
+static struct tern_constraint_params without_mark(const struct tern_constraint_params *p)
+{
+    struct tern_constraint_params q = *p;
+    bool file = p->kind == TERN_CONSTRAINT_SCHEMA || p->kind == TERN_CONSTRAINT_GRAMMAR;
+    if (file && p->bytes >= 3 && !memcmp(p->text, "\xEF\xBB\xBF", 3))
+        q.text += 3, q.bytes -= 3;
+    return q;
 }
 
 enum tern_status constraint_open(tern_constraint **out, const struct spelling *spelling,
                                  const struct chat *chat, const struct tern_constraint_params *p,
                                  struct tern_error *e)
 {
-    tern_constraint *c = calloc(1, sizeof *c);
+    const struct tern_constraint_params params = without_mark(p);
     *out = NULL;
+    if (p->flags & ~ALL_FLAGS || p->chat_flags & ~ALL_CHAT_FLAGS)
+        return error_set(e, TERN_USAGE, "constraint: the flags 0x%x are unknown",
+                         p->flags & ~ALL_FLAGS ? p->flags & ~ALL_FLAGS
+                                               : p->chat_flags & ~ALL_CHAT_FLAGS);
+    tern_constraint *c = calloc(1, sizeof *c);
     if (!c)
         return error_memory(e, "a constraint", sizeof *c);
-    c->spelling = spelling;
-    c->budget.bytes = p->max_bytes ? p->max_bytes : CONSTRAINT_BYTES;
-    c->budget.steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
-    enum tern_status s = open_parts(c, chat, p, e);
-    if (s)
+    c->spelling = spelling, c->chat = chat;
+    enum tern_status s;
+    if ((s = lock_open(&c->lock, e)) || (s = open_form(c, &params, e)) ||
+        (s = keep_params(c, &params, e)))
         constraint_close(c);
     else
         *out = c;
@@ -174,10 +249,9 @@ void constraint_close(tern_constraint *c)
 {
     if (!c)
         return;
-    masks_close(c->masks);
-    if (c->recognizer.close)
-        c->recognizer.close(c->recognizer.self);
+    constraint_form_leave(c->form);
     lock_close(c->lock);
+    free((char *)c->params.text);
     free(c->left_out);
     free(c->notes);
     free(c);

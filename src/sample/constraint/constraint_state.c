@@ -15,30 +15,58 @@ static size_t mask_bytes(const tern_constraint *c)
 
 static enum tern_status no_room(const tern_constraint_state *s, struct tern_error *e)
 {
-    const tern_constraint *c = s->constraint;
+    const struct budget *b = &s->form->budget;
     if (s->track.no_memory)
         return error_memory(e, "a text's place in its constraint", s->track.capacity);
-    if (c->budget.is_empty || c->budget.no_memory)
-        return budget_refuse(&c->budget, e, "constraint");
+    if (b->is_empty || b->no_memory)
+        return budget_refuse(b, e, "constraint");
     return error_set(e, TERN_LIMIT,
                      "constraint: the text is nested too deeply, or its grammar reads it in too "
                      "many ways: write the grammar without ambiguous rules");
 }
 
+static bool grow(void *array, size_t *capacity, size_t n, size_t size)
+{
+    void *p, *bigger;
+    if (n <= *capacity)
+        return true;
+    size_t more = n < 64 ? 64 : n + n / 2;
+    memcpy(&p, array, sizeof p);
+    if (!(bigger = realloc(p, more * size)))
+        return false;
+    memcpy(array, &bigger, sizeof bigger);
+    *capacity = more;
+    return true;
+}
+
+/* For n tokens that are kept, behind those that were dropped */
 static bool reserve(tern_constraint_state *s, size_t n)
 {
-    if (n <= s->capacity)
-        return true;
-    size_t capacity = n < 64 ? 64 : n + n / 2;
-    struct place *places = realloc(s->places, capacity * sizeof *places);
-    if (places)
-        s->places = places;
-    tern_token *tokens = realloc(s->tokens, capacity * sizeof *tokens);
-    if (tokens)
-        s->tokens = tokens;
-    if (places && tokens)
-        s->capacity = capacity;
-    return places && tokens;
+    return grow(&s->places, &s->capacity, n + 1, sizeof *s->places) &&
+           grow(&s->tokens, &s->token_capacity, s->n_dropped + n + 1, sizeof *s->tokens);
+}
+
+static void leave(tern_constraint_state *s)
+{
+    constraint_form_leave(s->form);
+    free(s->track.bytes);
+    free(s->places);
+    free(s->tokens);
+}
+
+/* At the beginning of a text, in the newest form. The lock is held. */
+static enum step enter(tern_constraint_state *s, tern_constraint *c)
+{
+    *s = (tern_constraint_state){.constraint = c,
+                                 .form = c->form,
+                                 .track.limit = CONSTRAINT_TRACK,
+                                 .compact_at = COMPACT_FIRST,
+                                 .renewed_at = SIZE_MAX,
+                                 .mask = s->mask};
+    s->form->n_users++;
+    if (!reserve(s, 1))
+        return s->track.no_memory = true, STEP_NO_ROOM;
+    return s->form->recognizer.begin(s->form->recognizer.self, &s->track, s->places);
 }
 
 enum tern_status constraint_state_open(tern_constraint_state **out, const tern_constraint *c,
@@ -48,36 +76,33 @@ enum tern_status constraint_state_open(tern_constraint_state **out, const tern_c
     *out = NULL;
     if (!s)
         return error_memory(e, "a text's place in its constraint", sizeof *s);
-    s->constraint = c;
-    s->track.limit = CONSTRAINT_TRACK;
-    s->compact_at = COMPACT_FIRST;
     s->mask = malloc(mask_bytes(c) + 1);
-    enum step step = STEP_NO_ROOM;
-    if (s->mask && reserve(s, 1)) {
-        lock_take(c->lock);
-        s->tokens[0] = -1;
-        step = c->recognizer.begin(c->recognizer.self, &s->track, s->places);
-        lock_leave(c->lock);
+    if (!s->mask) {
+        free(s);
+        return error_memory(e, "a text's place in its constraint", mask_bytes(c));
     }
-    if (step != STEP_ALIVE) {
-        enum tern_status status =
-            s->mask && s->capacity
-                ? no_room(s, e)
-                : error_memory(e, "a text's place in its constraint", mask_bytes(c));
-        constraint_state_close(s);
-        return status;
+    lock_take(c->lock);
+    enum step step = enter(s, (tern_constraint *)c);
+    while (step == STEP_NO_ROOM && constraint_state_renew(s))
+        step = STEP_ALIVE;
+    lock_leave(c->lock);
+    if (step == STEP_ALIVE) {
+        *out = s;
+        return TERN_OK;
     }
-    *out = s;
-    return TERN_OK;
+    enum tern_status status = no_room(s, e);
+    constraint_state_close(s);
+    return status;
 }
 
 void constraint_state_close(tern_constraint_state *s)
 {
     if (!s)
         return;
-    free(s->track.bytes);
-    free(s->places);
-    free(s->tokens);
+    struct lock *lock = s->constraint->lock;
+    lock_take(lock);
+    leave(s);
+    lock_leave(lock);
     free(s->mask);
     free(s);
 }
@@ -86,6 +111,7 @@ enum tern_status constraint_state_copy(tern_constraint_state *to, const tern_con
                                        struct tern_error *e)
 {
     uint32_t used = from->places[from->n_tokens].used;
+    size_t n = from->n_dropped + from->n_tokens;
     if (to->constraint != from->constraint)
         return error_set(e, TERN_USAGE, "the states are of different constraints");
     if (to == from)
@@ -96,48 +122,37 @@ enum tern_status constraint_state_copy(tern_constraint_state *to, const tern_con
             return error_memory(e, "a text's place in its constraint", used);
         to->track.bytes = bytes, to->track.capacity = used;
     }
-    if (!reserve(to, from->n_tokens + 1))
-        return error_memory(e, "a text's place in its constraint",
-                            (from->n_tokens + 1) * sizeof *to->places);
+    if (!grow(&to->places, &to->capacity, from->n_tokens + 1, sizeof *to->places) ||
+        !grow(&to->tokens, &to->token_capacity, n + 1, sizeof *to->tokens))
+        return error_memory(e, "a text's place in its constraint", n * sizeof *to->places);
+    lock_take(to->constraint->lock);
+    from->form->n_users++;
+    constraint_form_leave(to->form);
+    to->form = from->form;
+    lock_leave(to->constraint->lock);
     if (used)
         memcpy(to->track.bytes, from->track.bytes, used);
     memcpy(to->places, from->places, (from->n_tokens + 1) * sizeof *to->places);
-    memcpy(to->tokens, from->tokens, (from->n_tokens + 1) * sizeof *to->tokens);
-    to->n_tokens = from->n_tokens, to->over = from->over, to->compact_at = from->compact_at;
+    memcpy(to->tokens, from->tokens, n * sizeof *to->tokens);
+    to->n_tokens = from->n_tokens, to->n_dropped = from->n_dropped;
+    to->over = from->over, to->compact_at = from->compact_at, to->renewed_at = from->renewed_at;
     return TERN_OK;
 }
 
-enum tern_status constraint_state_mask(tern_constraint_state *s, const uint32_t **mask,
-                                       struct tern_error *e)
-{
-    const tern_constraint *c = s->constraint;
-    enum step step = STEP_ALIVE;
-    *mask = s->mask;
-    if (s->over) {
-        memset(s->mask, 0, mask_bytes(c));
-        return TERN_OK;
-    }
-    lock_take(c->lock);
-    step = masks_find(c->masks, &s->track, &s->places[s->n_tokens], s->mask);
-    lock_leave(c->lock);
-    return step == STEP_NO_ROOM ? no_room(s, e) : TERN_OK;
-}
+/* ---- steps, while the lock is held ---- */
 
-/* Drops all tokens but the last STATE_KEPT, and the records that are not needed any more. Without memory it
+/* Drops all places but the last STATE_KEPT, and the records that are not needed any more. Without memory it
  * is left for another time. */
 static void forget(tern_constraint_state *s)
 {
-    const struct recognizer *r = &s->constraint->recognizer;
+    const struct recognizer *r = &s->form->recognizer;
     size_t first = s->n_tokens > STATE_KEPT ? s->n_tokens - STATE_KEPT : 0;
-    s->n_tokens -= first;
+    s->n_tokens -= first, s->n_dropped += first;
     memmove(s->places, s->places + first, (s->n_tokens + 1) * sizeof *s->places);
-    memmove(s->tokens, s->tokens + first, (s->n_tokens + 1) * sizeof *s->tokens);
     if (!r->compact || s->places[s->n_tokens].used <= s->compact_at)
         return;
     struct track to = {.limit = s->track.limit};
-    lock_take(s->constraint->lock);
     enum step step = r->compact(r->self, &s->track, &to, s->places, s->n_tokens + 1);
-    lock_leave(s->constraint->lock);
     if (step != STEP_ALIVE) {
         free(to.bytes);
         return;
@@ -147,31 +162,84 @@ static void forget(tern_constraint_state *s)
     s->compact_at = 2 * s->places[s->n_tokens].used + COMPACT_FIRST;
 }
 
+static enum step take(tern_constraint_state *s, tern_token token)
+{
+    const tern_constraint *c = s->constraint;
+    const struct recognizer *r = &s->form->recognizer;
+    if (!reserve(s, s->n_tokens + 1))
+        return s->track.no_memory = true, STEP_NO_ROOM;
+    struct place *next = &s->places[s->n_tokens + 1];
+    *next = s->places[s->n_tokens];
+    bool ends = spelling_is_end(c->spelling, token) && r->accepts(r->self, &s->track, next);
+    enum step step = ends ? STEP_ALIVE : masks_step(s->form->masks, &s->track, next, token);
+    if (step != STEP_ALIVE)
+        return step;
+    s->tokens[s->n_dropped + s->n_tokens++] = token;
+    s->over = ends;
+    if (s->n_tokens >= 2 * STATE_KEPT || next->used > s->compact_at)
+        forget(s);
+    return STEP_ALIVE;
+}
+
+bool constraint_state_renew(tern_constraint_state *s)
+{
+    const struct budget *b = &s->form->budget;
+    tern_constraint *c = s->constraint;
+    tern_constraint_state new = {.mask = s->mask};
+    size_t n = s->n_dropped + s->n_tokens;
+    if (!b->is_empty || !b->steps || b->no_memory || s->renewed_at == n ||
+        (s->form == c->form && !constraint_renew(c)))
+        return false;
+    enum step step = enter(&new, c);
+    for (size_t i = 0; i < n && step == STEP_ALIVE; i++)
+        step = take(&new, s->tokens[i]);
+    new.renewed_at = n;
+    if (step != STEP_ALIVE) {
+        leave(&new);
+        return false;
+    }
+    leave(s);
+    *s = new;
+    return true;
+}
+
+/* ---- what tern.h asks ---- */
+
+enum tern_status constraint_state_mask(tern_constraint_state *s, const uint32_t **mask,
+                                       struct tern_error *e)
+{
+    const tern_constraint *c = s->constraint;
+    enum step step;
+    *mask = s->mask;
+    if (s->over) {
+        memset(s->mask, 0, mask_bytes(c));
+        return TERN_OK;
+    }
+    lock_take(c->lock);
+    do
+        step = masks_find(s->form->masks, &s->track, &s->places[s->n_tokens], s->mask);
+    while (step == STEP_NO_ROOM && constraint_state_renew(s));
+    lock_leave(c->lock);
+    return step == STEP_NO_ROOM ? no_room(s, e) : TERN_OK;
+}
+
 enum tern_status constraint_state_accept(tern_constraint_state *s, tern_token token,
                                          struct tern_error *e)
 {
     const tern_constraint *c = s->constraint;
-    const struct recognizer *r = &c->recognizer;
+    enum step step;
     if (s->over || token < 0 || (uint32_t)token >= c->spelling->n_tokens)
         return error_set(e, TERN_USAGE, "the constraint does not allow token %d here", (int)token);
-    if (!reserve(s, s->n_tokens + 2))
-        return error_memory(e, "a text's place in its constraint",
-                            (s->n_tokens + 2) * sizeof *s->places);
-    struct place *next = &s->places[s->n_tokens + 1];
-    *next = s->places[s->n_tokens];
     lock_take(c->lock);
-    bool ends = spelling_is_end(c->spelling, token) && r->accepts(r->self, &s->track, next);
-    enum step step = ends ? STEP_ALIVE : masks_step(c->masks, &s->track, next, token);
+    do
+        step = take(s, token);
+    while (step == STEP_NO_ROOM && constraint_state_renew(s));
     lock_leave(c->lock);
     if (step == STEP_NO_ROOM)
         return no_room(s, e);
-    if (step == STEP_DEAD)
-        return error_set(e, TERN_USAGE, "the constraint does not allow token %d here", (int)token);
-    s->tokens[++s->n_tokens] = token;
-    s->over = ends;
-    if (s->n_tokens >= 2 * STATE_KEPT || next->used > s->compact_at)
-        forget(s);
-    return TERN_OK;
+    return step == STEP_DEAD
+               ? error_set(e, TERN_USAGE, "the constraint does not allow token %d here", (int)token)
+               : TERN_OK;
 }
 
 size_t constraint_state_rollback(tern_constraint_state *s, size_t n)
@@ -179,31 +247,37 @@ size_t constraint_state_rollback(tern_constraint_state *s, size_t n)
     if (n > s->n_tokens)
         n = s->n_tokens;
     s->n_tokens -= n;
+    s->renewed_at = n ? SIZE_MAX : s->renewed_at;
     s->over = s->over && !n;
     return n;
 }
 
+/* May the text end? over: and does nothing follow? */
+static bool ends_here(tern_constraint_state *s, bool over)
+{
+    bool ends = s->over;
+    if (ends)
+        return true;
+    lock_take(s->constraint->lock);
+    do {
+        const struct recognizer *r = &s->form->recognizer;
+        const struct place *p = &s->places[s->n_tokens];
+        unsigned char byte;
+        s->form->budget.is_empty = false;
+        ends = r->accepts(r->self, &s->track, p);
+        if (ends && over)
+            ends = forced_next(r, &s->track, p, &byte) == FORCED_NONE;
+    } while (s->form->budget.is_empty && constraint_state_renew(s));
+    lock_leave(s->constraint->lock);
+    return ends;
+}
+
 bool constraint_state_can_end(tern_constraint_state *s)
 {
-    const struct tern_constraint *c = s->constraint;
-    if (s->over)
-        return true;
-    lock_take(c->lock);
-    bool can = c->recognizer.accepts(c->recognizer.self, &s->track, &s->places[s->n_tokens]);
-    lock_leave(c->lock);
-    return can;
+    return ends_here(s, false);
 }
 
 bool constraint_state_is_over(tern_constraint_state *s)
 {
-    const struct tern_constraint *c = s->constraint;
-    unsigned char byte;
-    if (s->over)
-        return true;
-    lock_take(c->lock);
-    const struct place *p = &s->places[s->n_tokens];
-    bool over = c->recognizer.accepts(c->recognizer.self, &s->track, p) &&
-                forced_next(&c->recognizer, &s->track, p, &byte) == FORCED_NONE;
-    lock_leave(c->lock);
-    return over;
+    return ends_here(s, true);
 }

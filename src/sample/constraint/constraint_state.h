@@ -1,7 +1,10 @@
 /* Where a text is in its constraint: the recognizer's place after each token, and the records that the
- * places refer to. At least the last STATE_KEPT tokens can be taken back; a token costs 20 bytes. Of the
- * records, those that neither these tokens nor what is open need are dropped from time to time; at most
- * CONSTRAINT_TRACK bytes stay. */
+ * places refer to. At least the last STATE_KEPT tokens can be taken back; these cost 20 bytes each, older
+ * ones 4. Of the records, those that neither these tokens nor what is open need are dropped from time to
+ * time; at most CONSTRAINT_TRACK bytes stay.
+ *
+ * Places are those of one form of the constraint. Where its automata have filled the budget, the text is
+ * read again from its first token, in a form that is new. */
 #ifndef CONSTRAINT_CONSTRAINT_STATE_H
 #define CONSTRAINT_CONSTRAINT_STATE_H
 
@@ -10,11 +13,13 @@
 enum { STATE_KEPT = 1024 };
 
 struct tern_constraint_state {
-    const struct tern_constraint *constraint; /* borrowed */
+    struct tern_constraint *constraint; /* borrowed; its lock guards what changes of it */
+    struct constraint_form *form;       /* shared */
     struct track track;
     struct place *places; /* [capacity]: before the first token that is kept, after each */
-    tern_token *tokens;   /* [capacity]: that led to each place; -1: none */
-    size_t n_tokens, capacity;
+    tern_token *tokens;   /* [token_capacity]: the text so far; its last n_tokens are kept */
+    size_t n_tokens, n_dropped, capacity, token_capacity;
+    size_t renewed_at; /* tokens of the text when it was read again last */
     uint32_t compact_at; /* bytes of records at which some are dropped */
     bool over;           /* the last token ended the text */
     uint32_t *mask; /* [(vocab + 31) / 32] */
@@ -32,5 +37,15 @@ enum tern_status constraint_state_accept(tern_constraint_state *s, tern_token to
 size_t constraint_state_rollback(tern_constraint_state *s, size_t n);
 bool constraint_state_can_end(tern_constraint_state *s);
 bool constraint_state_is_over(tern_constraint_state *s);
+
+/* The token that led to its place; -1: none. */
+static inline tern_token constraint_state_last(const tern_constraint_state *s)
+{
+    size_t n = s->n_dropped + s->n_tokens;
+    return n ? s->tokens[n - 1] : -1;
+}
+/* After a call of the recognizer that had no room: true, and the text is in a form that is new, so that the
+ * call may have room now. The caller holds the lock. */
+bool constraint_state_renew(tern_constraint_state *s);
 
 #endif

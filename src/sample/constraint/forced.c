@@ -42,13 +42,14 @@ struct forced_run {
     tern_token last; /* or -1 */
 };
 
-static void find_run(const tern_constraint_state *s, struct forced_run *x)
+static void find_run(tern_constraint_state *s, struct forced_run *x)
 {
-    const struct recognizer *r = &s->constraint->recognizer;
-    struct track *t = (struct track *)&s->track;
+    const struct recognizer *r = &s->form->recognizer;
+    struct track *t = &s->track;
     struct place p = s->places[s->n_tokens];
     enum forced next = FORCED_ONE;
-    while (x->n < FORCED_BYTES && !r->accepts(r->self, t, &p)) {
+    s->form->budget.is_empty = false;
+    for (x->n = 0; x->n < FORCED_BYTES && !r->accepts(r->self, t, &p);) {
         unsigned char byte;
         next = forced_next(r, t, &p, &byte);
         if (next != FORCED_ONE || r->step(r->self, t, &p, byte) != STEP_ALIVE)
@@ -187,7 +188,7 @@ enum tern_status forced_tokens(tern_constraint_state *s, tern_token *tokens, siz
                                struct tern_error *e)
 {
     const tern_constraint *c = s->constraint;
-    struct forced_run x = {.spelling = c->spelling, .last = s->tokens[s->n_tokens]};
+    struct forced_run x = {.spelling = c->spelling, .last = constraint_state_last(s)};
     const unsigned char *before = NULL;
     *n = 0;
     if (s->over)
@@ -203,7 +204,9 @@ enum tern_status forced_tokens(tern_constraint_state *s, tern_token *tokens, siz
         if (x.before)
             memcpy(x.text, before, x.before);
         lock_take(c->lock);
-        find_run(s, &x);
+        do
+            find_run(s, &x);
+        while (s->form->budget.is_empty && constraint_state_renew(s));
         lock_leave(c->lock);
         if (x.n > 1 || (x.n && x.over))
             status = tokens_of_run(&x, ids, n, e);

@@ -123,7 +123,7 @@ static void begin_call(struct masks *m, struct track *t)
 {
     m->track = t;
     m->budget->steps = m->steps;
-    m->budget->no_memory = t->no_memory = false;
+    m->budget->is_empty = m->budget->no_memory = t->no_memory = false;
 }
 
 enum step masks_step(struct masks *m, struct track *t, struct place *p, tern_token token)
