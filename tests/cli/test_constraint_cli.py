@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import tempfile
 import unittest
 
 import jsonschema
@@ -122,6 +123,17 @@ class Reports(Constrained):
             self.assertEqual(done.returncode, 2)
             self.assertEqual((line["stop"], line["code"], line["keyword"], line["at"]), ("refused", 2, "pattern", "#/properties/a"))
             self.assertIn(line["error"], done.stderr.decode())
+
+    def test_a_text_that_fails_halfway(self):
+        """So many readings are alive behind some hundred bytes that the constraint gives up."""
+        with tempfile.NamedTemporaryFile("w", suffix=".gbnf") as f:
+            f.write('root ::= root root | root root root | "a" | "b" | "ab" root?\n')
+            f.flush()
+            done = self.run_it(FABLE, "x", "--jsonl", "--grammar", f.name, "-n", 600)
+        *tokens, end = map(json.loads, done.stdout.splitlines())
+        self.assertEqual((end["stop"], end["code"], done.returncode), ("failed", 6, 6), done.stderr)
+        self.assertEqual(end["tokens"], len(tokens))
+        self.assertIn(end["error"], done.stderr.decode())
 
     def test_statistics(self):
         done = self.run_it(FABLE, "x", "-j", json.dumps(PERSON))

@@ -127,7 +127,8 @@ static double rate(size_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
-void token_report_end(struct token_report *r, const struct run_stats *stats)
+void token_report_end(struct token_report *r, const struct run_stats *stats,
+                      const struct tern_error *why)
 {
     static const char *const reasons[] = {"end",       "length",   "context", "string",
                                           "cancelled", "complete", "dead end"};
@@ -142,7 +143,11 @@ void token_report_end(struct token_report *r, const struct run_stats *stats)
         (void)out_write("", 0);
         return;
     }
-    say(r, "{\"stop\":\"%s\",", reasons[t->reason]);
+    say(r, "{\"stop\":\"%s\",", why ? "failed" : reasons[t->reason]);
+    if (why) {
+        say(r, "\"code\":%d,", (int)why->code);
+        say_text(r, "error", why->text, strlen(why->text));
+    }
     say_text(r, "model", r->o->model, strlen(r->o->model));
     if (stats->is_random)
         say(r, "\"seed\":%llu,", (unsigned long long)stats->seed);
