@@ -78,11 +78,15 @@ static const uint32_t *mask_of(tern_constraint_state *s)
 /* The first token from `from` on, around, whose bit is `set`; -1: there is none */
 static tern_token find(const uint32_t *mask, uint32_t from, bool set)
 {
-    const uint32_t n = (uint32_t)info.vocab;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t t = (from + i) % n;
-        if ((mask[t / 32] >> t % 32 & 1) == set)
+    const uint32_t n = (uint32_t)info.vocab, flip = set ? 0 : UINT32_MAX;
+    for (uint32_t i = 0, t = from % n; i < n;) {
+        uint32_t word = (mask[t / 32] ^ flip) >> t % 32, skipped = word ? 0 : 32 - t % 32;
+        for (; word && !(word & 1); word >>= 1)
+            skipped++;
+        i += skipped, t += skipped;
+        if (word && t < n && i < n)
             return (tern_token)t;
+        i -= t >= n ? t - n : 0, t = t >= n ? 0 : t;
     }
     return -1;
 }

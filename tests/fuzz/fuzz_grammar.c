@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { BYTES = 1 << 20, STEPS = 20000, WALK = 200 };
+enum { BYTES = 1 << 20, STEPS = 4000, WALK = 100 };
 
 /* Some byte leads on, or the text may end here. */
 static void check_place(const struct recognizer *r, struct track *t, const struct place *p)

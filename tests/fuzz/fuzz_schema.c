@@ -65,8 +65,8 @@ static void check(const struct shapes *s)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    enum { BYTES = 4 << 20 };
-    struct budget b = {BYTES, 300000, false, false}, jb = {1 << 20, 100000, false, false};
+    enum { BYTES = 1 << 20 };
+    struct budget b = {BYTES, 30000, false, false}, jb = {1 << 20, 100000, false, false};
     struct schema_notes notes = {0};
     struct shapes s;
     struct json j;
