@@ -467,19 +467,74 @@ class Ends(unittest.TestCase):
         self.assertEqual(p.wait(10), 0)
         p.stdout.close()
 
-    def test_shrunk_model(self):
-        """A model file that is cut while it is used ends the server with a sentence and exit 4."""
+    STORY = {"prompt": "The cat sat", "max_tokens": 400, "temperature": 0, "ignore_eos": True}
+
+    EMBED = b'{"input": "The cat"}'
+
+    def half_asked(self, server):
+        """A connection that has sent the header of a request."""
+        s = server.connect(30)
+        s.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(self.EMBED))
+        until(lambda: server.metric("tern_http_exchanges") > 1)
+        return s
+
+    def answer(self, s):
+        with s:
+            s.sendall(self.EMBED)
+            return s.recv(4096)
+
+    def changed(self, change):
+        """What comes of a stream, and of a request beside it, when the model's file changes meanwhile."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model.bin"
+            path.write_bytes(pathlib.Path(MODEL).read_bytes())
+            server = Server("-np", 2, "-c", 512, "--cache-dir", folder, model=path)
+            whole = server.post("/v1/completions", self.STORY)[2]["choices"][0]["text"]
+            stream = server.events("/v1/completions", {**self.STORY, "stream": True})
+            events = [json.loads(next(stream)[1]) for _ in range(5)]
+            kept = self.half_asked(server)
+            change(path)
+            answer = self.answer(kept)
+            events += [json.loads(data) for _, data in stream if data != "[DONE]"]
+            self.assertEqual(server.process.wait(10), 4)
+            self.assertEqual([p.stat().st_size for p in pathlib.Path(folder).glob("prefixes-*")], [0, 0])
+            server.stop()
+        self.assertIn(f"serve: {path}: model file changed while running", server.text())
+        self.assertIn(b" 503 ", answer.splitlines()[0])
+        self.assertIn("model file changed", events[-1]["error"]["message"])
+        text = "".join(e["choices"][0]["text"] for e in events[:-1])
+        self.assertTrue(whole.startswith(text), text)
+        self.assertLess(len(text), len(whole))
+
+    def test_changed_model(self):
+        """A model file that is cut or written again: all get an answer, none of it from the wrong weights; then exit 4."""
+
+        def rewritten(path):
+            with open(path, "r+b") as f:
+                f.seek(-64, os.SEEK_END)
+                f.write(bytes(64))
+
+        for name, change in {
+            "cut": lambda path: os.truncate(path, 4096),
+            "cut within its last page": lambda path: os.truncate(path, path.stat().st_size - 1),
+            "rewritten": rewritten,
+        }.items():
+            with self.subTest(name):
+                self.changed(change)
+
+    def test_changed_while_idle(self):
         with tempfile.NamedTemporaryFile(suffix=".bin") as f:
             f.write(pathlib.Path(MODEL).read_bytes())
             f.flush()
             server = Server("--chat-template", "chatml", model=f.name)
+            kept, fresh = self.half_asked(server), server.connect(30)
             os.truncate(f.name, 4096)
-            try:
-                server.post(CHAT, HI)
-            except (ConnectionError, OSError):
-                pass
+            fresh.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertIn(fresh.recv(4096)[:13], (b"HTTP/1.1 200 ", b"HTTP/1.1 503 "))
+            self.assertIn(b" 503 ", self.answer(kept).splitlines()[0])
             self.assertEqual(server.process.wait(10), 4)
-            self.assertIn("model file changed while running", server.text())
+            self.assertIn(f"serve: {f.name}: model file changed while running", server.text())
+            fresh.close()
             server.stop()
 
     def test_full_disk(self):

@@ -1,14 +1,16 @@
 /* Signals: see signals.h. The handlers use only what is async-signal-safe: write, _exit, volatile
- * flags, unlink, tern_cancel, tern_remove_temporaries, signal, raise, and setitimer, which is a bare
- * system call. */
+ * flags, unlink, tern_cancel, tern_remove_temporaries, signal, raise, and setitimer and mmap, which
+ * are bare system calls. */
 #include "app/cli/signals.h"
 
 #include "app/cli/visible.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -20,7 +22,9 @@ static volatile sig_atomic_t caught;
 static tern_context *volatile watched;
 static char bus_text[4400];
 static size_t bus_bytes;
-static volatile sig_atomic_t noting, held, interactive;
+static tern_context *volatile outlives;
+static uintptr_t page_bytes;
+static volatile sig_atomic_t noting, held, interactive, cut;
 static const char *volatile temporary;
 static void (*volatile at_end)(void);
 
@@ -63,9 +67,25 @@ static void on_alarm(int number)
     leave(128 + (caught ? caught : number));
 }
 
-static void on_bus(int number)
+/* The page of a mapped file that was cut becomes zeros, so that who reads it goes on. */
+static bool fill_page(void *address)
 {
-    (void)number;
+    int before = errno;
+    void *page = (char *)address - (uintptr_t)address % page_bytes;
+    bool ok = mmap(page, page_bytes, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == page;
+    errno = before;
+    return ok;
+}
+
+static void on_bus(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)context;
+    if (outlives && info->si_code == BUS_ADRERR) {
+        cut = 1; /* before the first wrong byte is read */
+        tern_cancel(outlives);
+        if (fill_page(info->si_addr))
+            return;
+    }
     (void)!write(STDERR_FILENO, bus_text, bus_bytes);
     leave(TERN_IO);
 }
@@ -78,15 +98,19 @@ static void on_other(int number)
     raise(number);
 }
 
-static void handle(int number, void (*handler)(int))
+static void set_action(int number, struct sigaction *a)
 {
-    struct sigaction a, before;
-    memset(&a, 0, sizeof a);
-    a.sa_handler = handler; /* no SA_RESTART: a blocked write must return */
-    sigemptyset(&a.sa_mask);
+    struct sigaction before;
+    sigemptyset(&a->sa_mask);
     sigaction(number, NULL, &before);
     if (before.sa_handler != SIG_IGN) /* nohup, or a job in the background */
-        sigaction(number, &a, NULL);
+        sigaction(number, a, NULL);
+}
+
+static void handle(int number, void (*handler)(int))
+{
+    struct sigaction a = {.sa_handler = handler}; /* no SA_RESTART: a blocked write must return */
+    set_action(number, &a);
 }
 
 void signals_init(const char *program, const char *model)
@@ -101,7 +125,9 @@ void signals_init(const char *program, const char *model)
     handle(SIGHUP, on_stop);
     handle(SIGQUIT, on_other);
     handle(SIGALRM, on_alarm);
-    handle(SIGBUS, on_bus);
+    page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    struct sigaction bus = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
+    set_action(SIGBUS, &bus);
 }
 
 void signals_watch(tern_context *ctx)
@@ -136,6 +162,16 @@ void signals_at_end(void (*f)(void))
     at_end = f;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         handle(others[i], on_other);
+}
+
+void signals_outlive_cut(tern_context *ctx)
+{
+    outlives = ctx;
+}
+
+bool signals_was_cut(void)
+{
+    return cut;
 }
 
 int signals_caught(void)

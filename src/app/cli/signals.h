@@ -31,6 +31,12 @@ void signals_temporary(const char *path);
 /* From now on a signal that ends the program calls f first, from its handler. */
 void signals_at_end(void (*f)(void));
 
+/* From now on the program outlives a weights file that is cut: what is gone reads as zeros, `ctx` is
+ * cancelled, and signals_was_cut is true before the first wrong byte is read. NULL: SIGBUS ends the
+ * program, as at first. */
+void signals_outlive_cut(tern_context *ctx);
+bool signals_was_cut(void);
+
 /* The signal that asked to stop, or 0. */
 int signals_caught(void);
 

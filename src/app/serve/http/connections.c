@@ -24,6 +24,7 @@ enum {
     SEND_BUFFER = 65536, /* of the system, per connection; it doubles this */
     BODY_GRACE = 2,      /* seconds before the pace of a body counts */
     REFUSED_TIME = 2,    /* seconds that a refused client has to read why */
+    FRESH_TIME = 1,      /* in which a new connection brings its first request, seconds */
     MAX_REFUSED = 64,    /* refused clients that get an answer at a time */
 };
 
@@ -358,9 +359,14 @@ void connections_tick(struct frame *f)
     }
 }
 
-void connections_close_idle(struct frame *f)
+bool connections_close_idle(struct frame *f)
 {
-    for (struct connection *c = f->connections; c; c = c->next)
-        if (c->phase == PHASE_IDLE)
+    bool left = false;
+    for (struct connection *c = f->connections; c; c = c->next) {
+        bool is_fresh = !c->used && f->now - c->since < FRESH_TIME;
+        if (c->phase == PHASE_IDLE && !is_fresh)
             connections_shut(c);
+        left |= c->phase == PHASE_IDLE || c->phase == PHASE_HEAD;
+    }
+    return !left;
 }

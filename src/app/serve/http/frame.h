@@ -52,7 +52,8 @@ void connections_cut(struct connection *c);
 void connections_shut(struct connection *c);
 /* The same, after the fault in the words of an API: for requests of which MHD never got enough. */
 void connections_refuse(struct connection *c, const struct fault *fault, bool anthropic);
-void connections_close_idle(struct frame *f);
+/* Ends connections without a request, except new ones, which are about to send one. True: none is left. */
+bool connections_close_idle(struct frame *f);
 void connections_drop(struct connection *c); /* forgets it, and closes it if MHD never had it */
 /* For MHD: began or ended. */
 void connections_notify(void *frame, struct MHD_Connection *mhd, void **context,
@@ -148,8 +149,8 @@ enum tern_status frame_open(struct frame **out, struct server *s, struct tern_er
 void frame_close(struct frame *f);
 /* Wakes the loop, from any thread. */
 void frame_wake(void *frame);
-/* Serves until a signal asks to stop and what runs has ended. `loaded` is called once in this thread
- * when the model is there. */
+/* Serves until a signal asks to stop, or the model is lost, and what runs has ended. `loaded` is called
+ * once in this thread when the model is there. */
 typedef enum tern_status (*frame_loaded)(struct frame *f, struct tern_error *e);
 enum tern_status frame_run(struct frame *f, frame_loaded loaded, struct tern_error *e);
 

@@ -217,12 +217,12 @@ static bool drain(struct frame *f, double *since)
     if (!s->draining) {
         s->draining = true;
         *since = f->now;
+        connections_accept(f); /* those that wait would be reset */
         close(f->listen_fd);
         f->listen_fd = -1;
         access_log_line(&f->log, "ending: %zu requests are being answered", f->n_exchanges);
     }
-    connections_close_idle(f);
-    if (!f->n_exchanges)
+    if (connections_close_idle(f) && !f->n_exchanges)
         return false;
     if (f->now - *since > most)
         scheduler_stop(s->scheduler, true);
@@ -233,17 +233,19 @@ enum tern_status frame_run(struct frame *f, frame_loaded loaded, struct tern_err
 {
     struct server *server = f->server;
     double ticked = 0, since = 0;
-    bool told = false;
+    bool told = false, over = false;
     enum tern_status s = TERN_OK;
-    while (!s) {
+    while (!over) {
         serve_once(f, &ticked);
         s = scheduler_status(server->scheduler, e);
         if (!s && !told && server->loaded) {
             told = true;
             s = loaded(f, e);
         }
-        if (!s && signals_caught() && !drain(f, &since))
-            break;
+        if (s && !told)
+            over = true;
+        else if (s || signals_caught())
+            over = !drain(f, &since);
     }
     return s;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "app/cli/stopwatch.h"
+#include "app/serve/model/model_files.h"
 #include "app/serve/model/reuse.h"
 #include "app/serve/model/run_attention.h"
 #include "app/serve/model/run_embedding.h"
@@ -102,23 +103,24 @@ static void admit(struct scheduler *s)
         begin(s, j);
 }
 
-/* The jobs that nobody waits for, or all of them. */
-static void end_closed(struct scheduler *s, bool all)
+/* The jobs that nobody waits for, or, if there is a reason, all of them. */
+static void end_closed(struct scheduler *s, const char *why)
 {
     struct job *closed[MAX_PARALLEL];
     size_t n = 0;
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < s->n_parallel; i++)
-        if (s->running[i] && (all || s->running[i]->closed))
+        if (s->running[i] && (why || s->running[i]->closed))
             closed[n++] = s->running[i];
     pthread_mutex_unlock(&s->lock);
     for (size_t i = 0; i < n; i++) {
-        if (all) {
+        if (why) {
+            events_clear(&closed[i]->made); /* perhaps of a step that nobody may see */
             tern_text_close(closed[i]->text);
             closed[i]->text = NULL;
             tern_attention_close(closed[i]->attention);
             closed[i]->attention = NULL;
-            run_text_fail(closed[i], 503, "the server is shutting down");
+            run_text_fail(closed[i], 503, "%s", why);
         }
         end(s, closed[i]);
     }
@@ -126,11 +128,13 @@ static void end_closed(struct scheduler *s, bool all)
 
 void batches_end_all(struct scheduler *s)
 {
-    end_closed(s, true);
+    struct tern_error e;
+    const char *why = scheduler_status(s, &e) ? e.text : "the server is shutting down";
+    end_closed(s, why);
     pthread_mutex_lock(&s->lock);
     for (struct job *j; (j = s->waiting);) {
         waiting_remove(s, j);
-        run_text_fail(j, 503, "the server is shutting down");
+        run_text_fail(j, 503, "%s", why);
         s->numbers.n_failed++;
         j->state = JOB_IS_OVER;
         if (j->hungry)
@@ -303,9 +307,10 @@ static void step(struct scheduler *s, struct batch *b)
     double seconds = stopwatch_now() - start;
     size_t rows = unread - total_unread(texts, n);
     s->was_cancelled = status == TERN_CANCELLED;
-    if (status) {
+    bool is_lost = model_files_changed(s);
+    if (status || is_lost) {
         leave_step(s, jobs, 0, 0, seconds);
-        if (!s->was_cancelled)
+        if (!s->was_cancelled && !is_lost)
             refuse(s, jobs, n, &e);
         return;
     }
@@ -328,6 +333,8 @@ static void embed(struct scheduler *s, struct batch *b)
     if (rows)
         chunks_learn(&s->chunks, 0, rows, seconds);
     leave_step(s, b->embeds, rows ? b->n_embeds : 0, rows, seconds);
+    if (model_files_changed(s))
+        return;
     for (size_t i = 0; i < b->n_embeds; i++)
         if (b->embeds[i]->n_read == b->embeds[i]->request.n_prompt || b->embeds[i]->error.code)
             end(s, b->embeds[i]);
@@ -348,7 +355,7 @@ bool batches_have_work(const struct scheduler *s)
 void batches_turn(struct scheduler *s)
 {
     struct batch b;
-    end_closed(s, false);
+    end_closed(s, NULL);
     admit(s);
     gather(s, &b);
     s->n_turns++;

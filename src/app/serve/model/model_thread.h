@@ -4,6 +4,7 @@
 #define SERVE_MODEL_THREAD_H
 
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include "app/cli/growing_text.h"
 #include "app/serve/model/chunks.h"
@@ -74,8 +75,7 @@ struct scheduler {
     pthread_t thread;
     void (*loaded)(void *arg);
     void *arg;
-    struct tern_error error; /* of loading; written before `loaded` is called */
-    bool has_ended;          /* the thread was never started, or is joined */
+    bool has_ended; /* the thread was never started, or is joined */
 
     /* ---- under the lock */
     pthread_mutex_t lock;
@@ -86,6 +86,7 @@ struct scheduler {
         *running[MAX_PARALLEL]; /* by sequence; NULL: idle. Changed by the model thread alone */
     uint64_t round, serial;
     bool draining, stopping, ending;
+    struct tern_error error;  /* of loading, or of a model file that changed */
     bool in_step, may_cancel; /* tern_step runs, and may be cancelled */
     double step_ends;         /* when it probably will, stopwatch_now */
     struct serve_numbers numbers;
@@ -95,6 +96,12 @@ struct scheduler {
     size_t max_waiting;
     uint32_t lookup, mtp, draft_max;
     struct compiled_store *compiled;
+    struct model_file { /* of a model that is mapped (model_files.h) */
+        const char *path;
+        int fd;
+        struct stat opened;
+    } files[2];
+    size_t n_files;
 
     /* ---- model thread */
     tern_model *draft_model;

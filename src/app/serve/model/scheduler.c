@@ -5,6 +5,7 @@
 
 #include "app/cli/parser.h"
 #include "app/serve/model/batches.h"
+#include "app/serve/model/model_files.h"
 #include "app/serve/model/serve_load.h"
 #include "app/serve/model/saved_prefixes.h"
 
@@ -24,7 +25,11 @@ static bool wait_for_work(struct scheduler *s, bool *stop)
 static void *run(void *arg)
 {
     struct scheduler *s = arg;
-    bool stop, is_loaded = !load_all(s, &s->error);
+    struct tern_error e = {0};
+    bool stop, is_loaded = !load_all(s, &e);
+    pthread_mutex_lock(&s->lock);
+    s->error = e;
+    pthread_mutex_unlock(&s->lock);
     s->server->loaded = is_loaded;
     s->loaded(s->arg);
     for (bool more = is_loaded; more;) {
@@ -34,7 +39,7 @@ static void *run(void *arg)
         else
             batches_turn(s);
     }
-    if (is_loaded)
+    if (is_loaded && !model_files_changed(s))
         saved_prefixes_save(s);
     return NULL;
 }
@@ -56,9 +61,13 @@ enum tern_status scheduler_open(struct scheduler **out, struct server *server,
     return parser_no_memory(e);
 }
 
-enum tern_status scheduler_status(const struct scheduler *s, struct tern_error *e)
+enum tern_status scheduler_status(struct scheduler *s, struct tern_error *e)
 {
+    if (s->server->loaded)
+        (void)model_files_changed(s);
+    pthread_mutex_lock(&s->lock);
     *e = s->error;
+    pthread_mutex_unlock(&s->lock);
     return e->code;
 }
 

@@ -13,8 +13,8 @@ struct scheduler;
  * sets s->loaded, and calls loaded(arg); when that fails, it calls loaded(arg), too. */
 enum tern_status scheduler_open(struct scheduler **out, struct server *s, void (*loaded)(void *arg),
                                 void *arg, struct tern_error *e);
-/* Why loading failed; TERN_OK meanwhile and afterwards. */
-enum tern_status scheduler_status(const struct scheduler *c, struct tern_error *e);
+/* Why loading failed, or why the model can no longer be used: all jobs then fail. Else TERN_OK. */
+enum tern_status scheduler_status(struct scheduler *c, struct tern_error *e);
 /* No new jobs are taken. now: those that run or wait are cancelled, too. */
 void scheduler_stop(struct scheduler *c, bool now);
 size_t scheduler_n_jobs(struct scheduler *c); /* that run or wait */

@@ -6,6 +6,7 @@
 
 #include "app/cli/number.h"
 #include "app/serve/model/compiled.h"
+#include "app/serve/model/model_files.h"
 #include "app/serve/model/saved_prefixes.h"
 #include "app/serve/serve_options.h"
 
@@ -42,7 +43,14 @@ static enum tern_status open_model(struct scheduler *s, tern_model **out, const 
                                   .load = flags,
                                   .stop = wants_stop,
                                   .arg = s};
-    return tern_model_open(out, path, &p, e);
+    struct tern_error unwatched = {0};
+    enum tern_status watched =
+        flags & TERN_LOAD_COPY ? TERN_OK : model_files_watch(s, path, &unwatched);
+    enum tern_status status = tern_model_open(out, path, &p, e);
+    if (status || !watched)
+        return status;
+    *e = unwatched;
+    return watched;
 }
 
 /* Of --lookup and --mtp, whose number may be left out; 0: off. */
@@ -166,6 +174,7 @@ enum tern_status load_all(struct scheduler *s, struct tern_error *e)
         status = saved_prefixes_open(s, folder, e);
     if (status)
         return status;
+    model_files_outlive(s);
     s->n_ctx = s->server->plan.n_ctx;
     s->chunks.max = s->server->plan.n_batch;
     s->compiled = compiled_store_open(s->server->model, MAX_COMPILED, MAX_STEPS);
@@ -174,6 +183,7 @@ enum tern_status load_all(struct scheduler *s, struct tern_error *e)
 
 void load_close(struct scheduler *s)
 {
+    model_files_close(s);
     saved_prefixes_close(s);
     compiled_store_close(s->compiled);
     tern_context_close(s->draft);
