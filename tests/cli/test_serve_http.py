@@ -109,8 +109,9 @@ class Pages(ServeCase):
     def test_unknown(self):
         status, _, body = self.get("/v1/nothing")
         self.assertEqual((status, body["error"]["type"]), (404, "not_found_error"))
-        status, _, body = self.get(CHAT)
-        self.assertEqual((status, body["error"]["code"]), (405, "method_not_allowed"))
+        for method, path, allowed in (("GET", CHAT, "POST"), ("POST", "/health", "GET, HEAD"), ("PUT", "/v1/models/x", "GET, HEAD")):
+            status, headers, body = self.server.ask(method, path)
+            self.assertEqual((status, body["error"]["code"], headers["allow"]), (405, "method_not_allowed", allowed))
         status, _, body = self.get("/nothing", headers={"anthropic-version": "2023-06-01"})
         self.assertEqual((status, body["type"]), (404, "error"))
 

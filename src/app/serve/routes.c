@@ -32,8 +32,10 @@ const char *routes_name(const struct route *r, const char *path)
     return !strncmp(r->path, "/v1/", 4) && strncmp(path, "/v1/", 4) ? r->path + 3 : r->path;
 }
 
-const struct route *routes_find(const char *method, const char *path, bool *known)
+/* No path has routes of two methods. */
+const struct route *routes_find(const char *method, const char *path, const char **allowed)
 {
+    *allowed = NULL;
     if (!strcmp(method, "HEAD"))
         method = "GET";
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
@@ -43,7 +45,7 @@ const struct route *routes_find(const char *method, const char *path, bool *know
             continue;
         if (!strcmp(method, r->method))
             return r;
-        *known = true;
+        *allowed = strcmp(r->method, "GET") ? r->method : "GET, HEAD";
     }
     return NULL;
 }

@@ -45,7 +45,8 @@ struct route {
 /* The path under which a request for this path finds the route: with or without /v1. */
 const char *routes_name(const struct route *r, const char *path);
 
-/* The route of a request. NULL: none; *known then tells whether another method has the path. */
-const struct route *routes_find(const char *method, const char *path, bool *known);
+/* The route of a request. NULL: none; *allowed then names the methods that the path has, as the header
+ * Allow does, or is NULL if there is no such path. */
+const struct route *routes_find(const char *method, const char *path, const char **allowed);
 
 #endif

@@ -244,13 +244,15 @@ static void check_key(struct exchange *x, unsigned flags)
                    : "an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY");
 }
 
-static void refuse_route(struct exchange *x, bool known)
+static void refuse_route(struct exchange *x, const char *allowed)
 {
-    if (known)
+    if (allowed) {
+        exchange_add_header(x, "Allow", allowed);
         fault_set(&x->fault, 405, NULL, "method_not_allowed", NULL, "%.20s is not for %.200s",
                   x->method, x->path);
-    else
+    } else {
         fault_set(&x->fault, 404, NULL, "not_found", NULL, "there is no %.300s", x->path);
+    }
 }
 
 void gate_state(struct exchange *x)
@@ -267,7 +269,7 @@ void gate_state(struct exchange *x)
 void gate_check(struct exchange *x, struct MHD_Connection *mhd)
 {
     struct header_sum sum = {0};
-    bool known = false;
+    const char *allowed = NULL;
     MHD_get_connection_values(mhd, MHD_HEADER_KIND, count, &sum);
     find_path(x);
     check_form(x, &sum);
@@ -279,12 +281,12 @@ void gate_check(struct exchange *x, struct MHD_Connection *mhd)
         return;
     }
     if (x->path)
-        x->route = routes_find(x->method, x->path, &known);
+        x->route = routes_find(x->method, x->path, &allowed);
     x->shape_anthropic = x->route ? (x->route->flags & ROUTE_ANTHROPIC) != 0
                                   : exchange_header(x, "anthropic-version") != NULL;
     check_key(x, x->route ? x->route->flags : 0);
     if (!x->route)
-        refuse_route(x, known);
+        refuse_route(x, allowed);
     else
         gate_state(x);
 }
