@@ -302,6 +302,7 @@ class Kept(unittest.TestCase):
             return body["usage"]["prompt_tokens_details"]["cached_tokens"]
         finally:
             self.assertEqual(server.stop(), 0)
+            self.log = server.text()
 
     def files(self):
         """Oldest first."""
@@ -321,6 +322,7 @@ class Kept(unittest.TestCase):
             time.sleep(0.02)
             new.write_bytes(damage(whole))
             self.assertGreater(self.run_once(STORY), 50)
+            self.assertRegex(self.log, rf"serve: --cache-dir {new}: the file of prefixes: .+: it is not used")
             old, new = self.files()
         for f in self.files():
             f.write_bytes(b"not a store")

@@ -43,6 +43,20 @@ class CommandLine(unittest.TestCase):
             if number := re.search(r"default (-?\d+)", words):
                 self.assertRegex(paragraphs[name], rf"The default is {number[1]}\b", name)
 
+    def test_key_file(self):
+        """What is wrong with it is said with file, line and byte, and without the key."""
+        for text, words in (("# keys\nsecret\n\nsec ret\n", "line 4: byte 4 of the key is a blank"),
+                            ("s\u00e9cret", "line 1: byte 2 of the key is not printable ASCII"),
+                            ("# none\n\n", "holds no key")):  # fmt: skip
+            with self.subTest(words), tempfile.NamedTemporaryFile("w", suffix=".keys") as f:
+                f.write(text)
+                f.flush()
+                code, why = refused(MODEL, "--api-key-file", f.name)
+                self.assertEqual(code, 2)
+                self.assertIn(f"serve: --api-key-file {f.name}", why)
+                self.assertIn(words, why)
+                self.assertNotIn("ret", why.replace(f.name, ""))
+
     def test_refusals(self):
         for arguments, words in (
             ([], "no weights file"),

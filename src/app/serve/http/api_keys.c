@@ -3,17 +3,26 @@
 
 #include "app/cli/files.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Adds a key, which is never shown: it came from option or variable `from`, or from a line of a file. */
 static enum tern_status add(struct api_keys *k, const char *text, size_t n, const char *from,
-                            struct tern_error *e)
+                            size_t line, struct tern_error *e)
 {
+    char where[40] = "";
+    if (line)
+        snprintf(where, sizeof where, ", line %zu", line);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 127)
-            return parser_usage(e, "%s: a key has a blank or a byte that is not ASCII", from);
+            return parser_usage(e,
+                                "%.200s%s: byte %zu of the key is %s: write a key of letters, digits and "
+                                "signs of ASCII%s",
+                                from, where, i + 1, text[i] == ' ' ? "a blank" : "not printable ASCII",
+                                line ? ", one on each line" : "");
     if (!n)
-        return parser_usage(e, "%s: a key is empty", from);
+        return parser_usage(e, "%.200s: the key is empty: give one, or leave it out", from);
     char **more = realloc(k->key, (k->n + 1) * sizeof *more);
     if (!more)
         return parser_no_memory(e);
@@ -25,19 +34,21 @@ static enum tern_status add(struct api_keys *k, const char *text, size_t n, cons
 /* A key a line; empty lines and those that begin with # are skipped. */
 static enum tern_status add_file(struct api_keys *k, const char *path, struct tern_error *e)
 {
-    char *text = NULL;
-    size_t n, before = k->n;
+    char *text = NULL, from[240];
+    size_t n, before = k->n, number = 0;
     enum tern_status s = files_take(path, &text, &n, e);
+    snprintf(from, sizeof from, "--api-key-file %.200s", path);
     for (char *p = text; !s && p < text + n;) {
         size_t line = strcspn(p, "\n"), end = line;
         while (end && strchr(" \t\r", p[end - 1]))
             end--;
+        number++;
         if (end && *p != '#')
-            s = add(k, p, end, "--api-key-file", e);
+            s = add(k, p, end, from, number, e);
         p += line + 1;
     }
     if (!s && k->n == before)
-        s = parser_usage(e, "--api-key-file: %.200s holds no key", path);
+        s = parser_usage(e, "%s holds no key: write one on a line that does not begin with #", from);
     free(text);
     return s;
 }
@@ -48,11 +59,11 @@ enum tern_status api_keys_open(struct api_keys *k, const struct serve_options *o
     const char *file = o->value[SERVE_API_KEY_FILE].text, *env = getenv("TERN_API_KEY");
     enum tern_status s = TERN_OK;
     for (size_t i = 0; i < o->n_keys && !s; i++)
-        s = add(k, o->keys[i], strlen(o->keys[i]), "--api-key", e);
+        s = add(k, o->keys[i], strlen(o->keys[i]), "--api-key", 0, e);
     if (!s && file)
         s = add_file(k, file, e);
     if (!s && env && *env)
-        s = add(k, env, strlen(env), "TERN_API_KEY", e);
+        s = add(k, env, strlen(env), "TERN_API_KEY", 0, e);
     return s;
 }
 

@@ -9,19 +9,38 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/serve/serve_options.h"
+
 static enum tern_status refuse(struct tern_error *e, const char *folder, const char *what)
 {
     snprintf(e->text, sizeof e->text, "--cache-dir %.200s: %s: %s", folder, what, strerror(errno));
     return e->code = TERN_IO;
 }
 
+/* "prefixes-", the model's content id, and the number of the file */
+enum { NAME_BYTES = 32 };
+
+static void name_file(const struct scheduler *s, int i, char name[NAME_BYTES])
+{
+    snprintf(name, NAME_BYTES, "prefixes-%016llx.%d",
+             (unsigned long long)s->server->info.content_id, i);
+}
+
+/* What is wrong with file i, which does not stop the server, and what it does. */
+static void report(const struct scheduler *s, int i, const char *what, const char *then)
+{
+    char name[NAME_BYTES];
+    name_file(s, i, name);
+    fprintf(stderr, "serve: --cache-dir %s/%s: %s: %s\n",
+            s->server->options->value[SERVE_CACHE_DIR].text, name, what, then);
+}
+
 static enum tern_status open_one(struct scheduler *s, int dir, int i, const char *folder,
                                  struct tern_error *e)
 {
-    char name[64];
+    char name[NAME_BYTES];
     struct stat st;
-    snprintf(name, sizeof name, "prefixes-%016llx.%d",
-             (unsigned long long)s->server->info.content_id, i);
+    name_file(s, i, name);
     int fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return refuse(e, folder, name);
@@ -53,7 +72,7 @@ static void load(struct scheduler *s)
         (void)lseek(s->cache_fd[s->newest], 0, SEEK_SET);
         if (!tern_prefix_load(s->ctx, s->cache_fd[s->newest], &e))
             return;
-        fprintf(stderr, "serve: --cache-dir: %s\n", e.text);
+        report(s, s->newest, e.text, "it is not used, and written again when the server ends");
     }
 }
 
@@ -83,8 +102,8 @@ void saved_prefixes_save(struct scheduler *s)
         s->newest = !s->newest;
         return;
     }
-    fprintf(stderr, "serve: --cache-dir: the kept prompts were not saved: %s\n",
-            errno ? strerror(errno) : e.text);
+    report(s, !s->newest, errno ? strerror(errno) : e.text,
+           "the kept prompts were not saved; the file before this one stays");
     (void)!ftruncate(fd, 0);
 }
 
