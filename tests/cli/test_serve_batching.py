@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 from cli_case import RUN, write_model
-from serve_case import MODEL, WHY, ServeCase, Server, together, until
+from serve_case import MODEL, SLOW, WHY, ServeCase, Server, together, until
 from serve_models import thinker
 
 STORY = (
@@ -240,6 +240,53 @@ class OneSequence(ServeCase):
         for t in threads:
             t.join()
         self.assertEqual(done, ["a1", "b1", "a2"])
+
+
+class SharedSequences(ServeCase):
+    """A client with more long answers than there are sequences."""
+
+    ARGUMENTS = ["--parallel", "3", "--queue", "8", "-c", "2048", "--api-key", "a", "--api-key", "b", "--api-key", "c"]
+
+    def begin(self, key, n, tokens):
+        """Asks for n answers; returns when they were answered, in seconds from now."""
+        headers, since = {"Authorization": f"Bearer {key}"}, time.monotonic()
+        ended, codes = [], []
+
+        def ask(i):
+            ask = {**completion("The cat", tokens, i), "ignore_eos": True}
+            codes.append(self.post("/v1/completions", ask, headers=headers)[0])
+            ended.append(time.monotonic() - since)
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(n)]
+        for t in threads:
+            t.start()
+        return threads, ended, codes
+
+    def slots(self):
+        return [s["is_processing"] for s in self.get("/slots", headers={"Authorization": "Bearer a"})[2]]
+
+    def test_one_stays_free_for_others(self):
+        greedy, greedy_ended, _ = self.begin("a", 4, 100 if SLOW else 1800)
+        until(lambda: sum(self.slots()) == 2, what="a client at work")
+        time.sleep(0.1)
+        self.assertEqual(sum(self.slots()), 2, "it took the last sequence")
+        for key in "bc":
+            others, _, codes = self.begin(key, 1, 3)
+            others[0].join()
+            self.assertEqual(codes, [200])
+            self.assertEqual(greedy_ended, [], "the other client waited")
+        for t in greedy:
+            t.join()
+
+    def test_a_part_of_the_queue_is_for_others(self):
+        greedy, _, codes = self.begin("a", 16, 20 if SLOW else 300)
+        until(lambda: 503 in codes, what="a full queue")
+        others, _, other_codes = self.begin("b", 1, 3)
+        others[0].join()
+        self.assertEqual(other_codes, [200])
+        for t in greedy:
+            t.join()
+        self.assertGreaterEqual(codes.count(200), 8)
 
 
 class LongPrompts(ServeCase):

@@ -24,6 +24,8 @@ struct server {
     const char *model_name; /* --alias, else the name of the file without ".bin" */
     int64_t started;        /* Unix time */
     bool draining;          /* asked to end: running answers end, no new ones begin */
+    bool is_shared; /* clients can be told apart, so that some may be kept for others. Settled before the
+                     * scheduler begins */
 };
 
 enum {                          /* flags of a route */

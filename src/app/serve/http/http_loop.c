@@ -77,6 +77,7 @@ static enum tern_status start_listening(struct frame *f, struct tern_error *e)
         listener_open(&l, o->value[SERVE_HOST].text, (int)serve_number(o, SERVE_PORT), e);
     f->listen_fd = l.fd;
     f->port = l.port;
+    f->server->is_shared = !l.loopback || f->keys.n > 1;
     memcpy(f->url, l.url, sizeof f->url);
     return s ? s : watch(f, f->listen_fd, e);
 }

@@ -79,7 +79,7 @@ static void begin(struct scheduler *s, struct job *j)
 
 static bool may_start(struct scheduler *s, struct job *j)
 {
-    return !reuse_should_wait(s, j);
+    return !waiting_must_leave(s, j) && !reuse_should_wait(s, j);
 }
 
 static struct job *admit_one(struct scheduler *s)
@@ -342,9 +342,9 @@ static void embed(struct scheduler *s, struct batch *b)
 
 /* ---- turns -------------------------------------------------------------------------------- */
 
-bool batches_have_work(const struct scheduler *s)
+bool batches_have_work(struct scheduler *s)
 {
-    if (s->n_waiting && s->n_running < s->n_parallel)
+    if (s->n_running < s->n_parallel && waiting_next(s, may_start))
         return true;
     for (uint32_t i = 0; i < s->n_parallel; i++)
         if (s->running[i] && (s->running[i]->closed || !is_paused(s->running[i])))

@@ -5,7 +5,7 @@
 #include "app/serve/model/model_thread.h"
 
 /* Something can be done. Under the lock. */
-bool batches_have_work(const struct scheduler *s);
+bool batches_have_work(struct scheduler *s);
 /* Ends what was closed, begins what fits, and evaluates one batch, or two. */
 void batches_turn(struct scheduler *s);
 /* Ends all jobs that run or wait, as failed. */

@@ -53,12 +53,12 @@ static void check(const struct scheduler *s, const struct job_request *r, struct
             r->n_prompt, s->n_ctx);
 }
 
-/* Jobs for which a sequence is free do not count as waiting. Under the lock. */
+/* Under the lock. */
 static void enqueue(struct scheduler *s, struct job *j, struct fault *f)
 {
     if (s->draining) {
         fault_set(f, 503, NULL, NULL, NULL, "the server is shutting down");
-    } else if (s->n_waiting >= s->max_waiting + s->n_parallel - s->n_running) {
+    } else if (waiting_is_full_for(s, j)) {
         fault_set(f, 503, NULL, "queue_full", NULL, "%zu requests wait already: try again later",
                   s->n_waiting);
         s->numbers.n_refused++;

@@ -1,9 +1,39 @@
 /* Jobs that wait: see waiting.h. Rounds are those of start-time fair queuing, with a cost of one a job. */
 #include "app/serve/model/waiting.h"
 
+enum { QUEUE_SHARE = 4 }; /* one part in so many of the queue is for clients without a job in it */
+
 static uint64_t later(uint64_t round, const struct job *j, uint64_t client)
 {
     return j && j->request.client == client && j->round >= round ? j->round + 1 : round;
+}
+
+static bool runs_another(const struct scheduler *s, const struct job *j)
+{
+    for (uint32_t i = 0; i < s->n_parallel; i++)
+        if (s->running[i] && s->running[i]->request.client == j->request.client)
+            return true;
+    return false;
+}
+
+bool waiting_must_leave(const struct scheduler *s, const struct job *j)
+{
+    return s->server->is_shared && s->n_parallel > 1 && s->n_running + 1 >= s->n_parallel &&
+           runs_another(s, j);
+}
+
+/* Jobs for which a sequence is free do not count as waiting. */
+bool waiting_is_full_for(const struct scheduler *s, const struct job *j)
+{
+    size_t room = s->max_waiting + s->n_parallel - s->n_running;
+    const struct job *other = s->waiting;
+    if (s->n_waiting >= room)
+        return true;
+    if (!s->server->is_shared || s->n_waiting < room - s->max_waiting / QUEUE_SHARE)
+        return false;
+    while (other && other->request.client != j->request.client)
+        other = other->next;
+    return other != NULL;
 }
 
 void waiting_add(struct scheduler *s, struct job *j)
