@@ -92,11 +92,11 @@ class Sizes(ServeCase):
                 return status(self.raw(f"POST {CHAT} HTTP/1.1", fields, data))
 
             with self.subTest(chunked=chunked):
-                self.three(make, 1 << 20, 413)
+                self.three(make, 8 << 20, 413)
 
     def test_body_refused_early(self):
         """With 100-continue, and with an absurd length, nothing of the body is read."""
-        for fields in (["Content-Length: 2000000", "Expect: 100-continue"], ["Content-Length: 99999999999"]):
+        for fields in (["Content-Length: 9000000", "Expect: 100-continue"], ["Content-Length: 99999999999"]):
             answer = self.raw(f"POST {CHAT} HTTP/1.1", ["Host: localhost", *fields])
             self.assertEqual(status(answer), 413)
             self.assertEqual(fault(answer)["type"], "request_too_large")
@@ -119,6 +119,64 @@ class Sizes(ServeCase):
         for escape in ("\\ud83d", "\\ude00", "\\ud83dx", "\\ud83d\\ud83d", "\\ud83d\\ude00", "\\\\ud83d"):
             text = '{"messages":[{"role":"user","content":"%s"}],"max_tokens":1}' % escape
             self.assertEqual(self.post(CHAT, text)[0], 200, escape)
+
+
+class Memory(ServeCase):
+    """What all requests together may take."""
+
+    LIMIT = 4_000_000
+    ARGUMENTS = ["--chat-template", "chatml", "--max-request-memory", LIMIT, "--body-time", "60", "-c", "16384", "-np", "8"]
+
+    def send(self, n, sent):
+        """A connection that has sent so many bytes of a body of n."""
+        s = self.server.connect()
+        s.sendall(request(f"POST {CHAT} HTTP/1.1", ["Host: localhost", f"Content-Length: {n}"], b" " * sent))
+        return s
+
+    def test_sum(self):
+        """Three bodies that are still on their way leave no room for a fourth; when they are gone, it has some."""
+        hi = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+        held = [self.send(2_000_000, 800_000) for _ in range(3)]
+        until(lambda: self.post(CHAT, {**hi, "metadata": {"a": "a" * 800_000}})[0] == 503, what="a full memory")
+        code, headers, body = self.post(CHAT, {**hi, "metadata": {"a": "a" * 800_000}})
+        self.assertEqual((code, headers["retry-after"], body["error"]["code"]), (503, "1", "out_of_memory"))
+        self.assertEqual(self.post(CHAT, hi)[0], 200)
+        for s in held:
+            s.close()
+        until(lambda: self.post(CHAT, {**hi, "metadata": {"a": "a" * 800_000}})[0] == 200, what="room")
+
+    def values(self, n):
+        """A body that counts n bytes: its text, that again for the JSON, and 112 for each value."""
+        start, end = '{"max_tokens":1,"messages":[{"role":"user","content":"hi"}],"metadata":[', "1]}"
+        rest = n - 1 - 2 * len(start + end) - 112 * sum(start.count(c) for c in ",:{[")
+        return start + " " * (rest % 116 // 2) + "1," * (rest // 116) + end
+
+    def test_one(self):
+        codes = [self.post(CHAT, self.values(self.LIMIT + i))[0] for i in (-2, 0, 2)]
+        self.assertEqual(codes, [200, 200, 413])
+
+    @unittest.skipIf(SLOW, "a sanitizer takes memory of its own")
+    def test_nothing_takes_more_than_it_counts(self):
+        """The worst that JSON can be for its length, of all kinds."""
+        server = Server("--chat-template", "chatml", "--max-request-memory", 64 << 20)
+        try:
+            server.post(CHAT, self.values(100_000))
+            before = server.rss()
+            for value, count in (("1", 112), ('""', 112), ("[]", 224), ("{}", 224), ('"k%07d":1', 224), ('"k%07d":{}', 336)):
+                n = (60 << 20) // (count + 2 * len(value % 1 if "%" in value else value) + 2)
+                inner = ",".join(value % i if "%" in value else value for i in range(n))
+                inner = "{%s}" % inner if "%" in value else "[%s]" % inner
+                code = server.post(CHAT, '{"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"metadata":%s}' % inner)[0]
+                self.assertEqual(code, 200, value)
+                self.assertLess(high_water(server.pid) - before, 72 << 20, value)
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+
+def high_water(pid):
+    """The most resident bytes that a process ever had."""
+    with open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith("VmHWM"))
 
 
 class Times(ServeCase):

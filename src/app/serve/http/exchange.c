@@ -7,7 +7,6 @@
 #include "app/serve/http/frame.h"
 
 #include "app/serve/http/fault_text.h"
-#include "app/serve/http/json_body.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,8 +17,6 @@
 
 enum {
     BLOCK = 16384,  /* bytes that MHD takes at a time */
-    DISCARD = 16,   /* a body that is refused is read up to so many times its limit, so that
-                             * the client sees why */
     MAX_USED = 160, /* connections that may wait for a further request: MHD keeps all its
                              * memory for each */
 };
@@ -70,12 +67,6 @@ const char *exchange_header(const struct exchange *x, const char *name)
 const char *exchange_query(const struct exchange *x, const char *name)
 {
     return MHD_lookup_connection_value(x->c->mhd, MHD_GET_ARGUMENT_KIND, name);
-}
-
-const char *exchange_body(const struct exchange *x, size_t *n)
-{
-    *n = x->n_body;
-    return x->body ? x->body : "";
 }
 
 json_t *exchange_json(const struct exchange *x)
@@ -363,13 +354,9 @@ static enum MHD_Result answer(struct exchange *x)
     if (!x->handled) {
         x->handled = true;
         connections_enter(x->c, PHASE_WORK);
-        if (!x->fault.status && !x->status && (x->route->flags & ROUTE_JSON))
-            x->json = json_body_read(x->body, x->n_body, serve_number(s->options, SERVE_MAX_DEPTH),
-                                     &x->fault);
+        request_body_end(x);
         if (!x->fault.status && !x->status)
             gate_state(x); /* it may have begun to end since */
-        if (s->options->value[SERVE_LOG_PROMPTS].given && x->n_body)
-            access_log_line(&x->frame->log, "%s asks: %s", x->c->name, x->body);
         if (x->fault.status)
             exchange_fault(x, &x->fault);
         else if (!x->status)
@@ -420,33 +407,6 @@ size_t exchange_unescape(void *frame, struct MHD_Connection *mhd, char *text)
     return strlen(text); /* gate.c decodes paths; values of queries are used as they are */
 }
 
-static void take_body(struct exchange *x, const char *data, size_t n)
-{
-    uint64_t most = (uint64_t)serve_number(x->frame->server->options, SERVE_MAX_BODY);
-    x->received += n;
-    if (x->received > most)
-        fault_set(&x->fault, 413, NULL, "request_too_large", NULL,
-                  "the body has more than the %llu bytes that are allowed",
-                  (unsigned long long)most);
-    if (x->received > most * DISCARD)
-        connections_refuse(x->c, &x->fault, x->shape_anthropic);
-    if (x->fault.status)
-        return;
-    if (x->n_body + n + 1 > x->room) {
-        size_t room = x->n_body + n + 1 + (x->n_body + n) / 2;
-        char *more = realloc(x->body, room);
-        if (!more) {
-            fault_no_memory(&x->fault, "the body");
-            return;
-        }
-        x->body = more;
-        x->room = room;
-    }
-    memcpy(x->body + x->n_body, data, n);
-    x->n_body += n;
-    x->body[x->n_body] = 0;
-}
-
 /* The header is complete. A request that is refused is still read to its end, unless the client
  * waits for 100 Continue or the body is absurd: a client sees an answer only when it has sent all. */
 static enum MHD_Result begin(struct exchange *x)
@@ -457,13 +417,14 @@ static enum MHD_Result begin(struct exchange *x)
     gate_check(x, x->c->mhd);
     for (const char *p = length ? length : ""; *p >= '0' && *p <= '9' && n < 1ull << 60; p++)
         n = n * 10 + (unsigned)(*p - '0');
+    x->stated = n;
     if (n > most)
         fault_set(&x->fault, 413, NULL, "request_too_large", NULL,
                   "the body has %llu bytes; at most %llu are allowed", n, (unsigned long long)most);
     x->frame->n_used += !x->c->used;
     x->c->used = true;
     connections_enter(x->c, PHASE_BODY);
-    if (x->fault.status && (x->unclear || n > most * DISCARD || exchange_header(x, "expect")))
+    if (x->fault.status && (x->unclear || request_body_is_absurd(x, n) || exchange_header(x, "expect")))
         return answer(x);
     return MHD_YES;
 }
@@ -483,7 +444,7 @@ enum MHD_Result exchange_handle(void *frame, struct MHD_Connection *mhd, const c
         return begin(x);
     }
     if (*n_data) {
-        take_body(x, data, *n_data);
+        request_body_take(x, data, *n_data);
         *n_data = 0;
         return MHD_YES;
     }
@@ -515,10 +476,9 @@ void exchange_free(struct exchange *x)
         free(h->value);
         free(h);
     }
-    json_decref(x->json);
+    request_body_close(x);
     free(x->target);
     free(x->path);
-    free(x->body);
     free(x->out);
     free(x);
 }

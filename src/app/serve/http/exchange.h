@@ -22,7 +22,6 @@ const char *exchange_rest(const struct exchange *x); /* behind the path of a ROU
 /* The value, the first where there are several; NULL: absent. Names of headers have no case. */
 const char *exchange_header(const struct exchange *x, const char *name);
 const char *exchange_query(const struct exchange *x, const char *name);
-const char *exchange_body(const struct exchange *x, size_t *n);
 /* The body of a ROUTE_JSON: an object, nested at most --max-depth levels. Borrowed. */
 json_t *exchange_json(const struct exchange *x);
 /* Who asks: by API key, else by address. The scheduler is fair among these. */

@@ -73,8 +73,10 @@ struct exchange {
     struct fault fault;           /* found before the handler was asked */
     char *body;                   /* [n_body] of [room], then a NUL; owned */
     size_t n_body, room;
+    uint64_t stated;   /* bytes of the body, by its header; 0: not stated */
     uint64_t received; /* of the body, what was dropped included */
     json_t *json;      /* owned */
+    uint64_t n_held;   /* bytes of memory that body and JSON count for */
     uint64_t client;
     bool begun;   /* the header was checked */
     bool unclear; /* where the request ends: nothing behind its header is read */
@@ -117,6 +119,15 @@ void exchange_lose(struct exchange *x);  /* the client is gone */
 void exchange_free(struct exchange *x);
 bool exchange_pending(const struct exchange *x); /* bytes of an answer wait for MHD */
 
+/* ---- the body: request_body.c ------------------------------------------------------------- */
+
+void request_body_take(struct exchange *x, const char *data, size_t n);
+/* All of it is there: x->json, if the route wants that. The text is gone. */
+void request_body_end(struct exchange *x);
+void request_body_close(struct exchange *x);
+/* A body of n bytes is not even read to its end. */
+bool request_body_is_absurd(const struct exchange *x, uint64_t n);
+
 /* ---- the checks of a header: gate.c -------------------------------------------------------- */
 
 /* Fills x->fault, x->route, x->client, x->path from the header; adds the headers of CORS. */
@@ -138,6 +149,7 @@ struct frame {
     double now;         /* when this round began, in seconds of a steady clock */
     struct connection *connections, **by_fd; /* by_fd [n_by_fd] */
     size_t n_by_fd, n_connections, n_used, n_exchanges;
+    uint64_t n_held; /* of all exchanges, at most --max-request-memory */
     uint64_t next_id, id_mask;
     pthread_mutex_t lock;
     struct exchange *woken; /* under lock */
