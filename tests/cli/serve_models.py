@@ -26,14 +26,15 @@ OPENS = (r"{{- '<think>\n\n</think>\n\n' }}", r"{{- '<think>\n\n</think>\n\n' }}
 EVEN = 0.2  # scale of the final norm: no token is much more probable than others
 
 
-def byte_tokenizer() -> tokenizer.Tokenizer:
-    """All bytes, and the marks of the template"""
+def byte_tokenizer(marks: tuple[str, ...] = ()) -> tokenizer.Tokenizer:
+    """All bytes, the marks of the template, and more of them as the last tokens"""
     vocab = {s: i for i, s in enumerate([*SPECIAL, *WORDS])}
     for unit in sorted(pre_tokenizers.ByteLevel.alphabet()):
         vocab[unit] = len(vocab)
+    vocab |= {s: len(vocab) + i for i, s in enumerate(marks)}
     t = tokenizers.Tokenizer(models.BPE(vocab, [], unk_token="<unk>"))
     t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in SPECIAL])
+    t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in (*SPECIAL, *marks)])
     t.add_tokens([AddedToken(s, special=False, normalized=False) for s in WORDS])
     text = t.to_str()
     return tokenizer_json.from_json(json.loads(text), "the test", {"bos_token": "<s>", "eos_token": "</s>"}, text)
@@ -43,6 +44,15 @@ def write_thinker(path: Path, template: str = "qwen3", max_seq: int = 32768) -> 
     t = byte_tokenizer()
     source = (TEMPLATES / f"{template}.jinja").read_text().replace(*OPENS)
     learned = learn.learn(template, source, {"bos_token": "<s>", "eos_token": "</s>"}, t)
+    return write_bytes_model(path, t, max_seq, {"chat": chat.section(learned)})
+
+
+def write_filler(path: Path, *marks: str) -> Path:
+    """A model with marks for filling in the middle, and without a template"""
+    return write_bytes_model(path, byte_tokenizer(marks), 512, {})
+
+
+def write_bytes_model(path: Path, t: tokenizer.Tokenizer, max_seq: int, more: dict[str, bytes]) -> Path:
     config = {
         "n_layers": 2, "dim": 64, "vocab": len(t.tokens), "max_seq": max_seq, "norm_eps": 1e-5, "head_tied": 1, "n_heads": 4,
         "n_kv_heads": 2, "head_dim": 16, "hidden": 160, "window": [0, 0], "attn_bias": 0, "ffn_bias": 0,
@@ -59,7 +69,7 @@ def write_thinker(path: Path, template: str = "qwen3", max_seq: int = 32768) -> 
     sections = {
         "config": keys.pack(toyfile.config_keys(config)),
         "tokenizer": section.section(t),
-        "chat": chat.section(learned),
+        **more,
         "provenance": keys.pack({"name": "thinker"}),
         "seal": writer.blank_seal(),
     }

@@ -12,13 +12,18 @@ struct exchange;
 struct scheduler;
 struct serve_options;
 
+struct fill_in_marks { /* around the texts of a prompt whose middle is wanted (api/fill_in.h); -1: none */
+    tern_token prefix, suffix, middle;
+};
+
 struct server {
     const struct serve_options *options;
-    /* The model thread fills these four while it loads. Other threads read them once `loaded` is set;
+    /* The model thread fills these while it loads. Other threads read them once `loaded` is set;
      * handlers of routes without ROUTE_WHILE_LOADING always find it set. */
     tern_model *model;
     struct tern_model_info info;
     struct tern_memory plan; /* of the context that the model thread opened */
+    struct fill_in_marks fill_in;
     atomic_bool loaded;
     struct scheduler *scheduler;
     const char *model_name; /* --alias, else the name of the file without ".bin" */

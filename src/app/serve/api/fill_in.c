@@ -6,7 +6,7 @@
 
 /* Names of the marks before the text, before what follows the gap, and before the answer. Models without
  * the third have the second part first. */
-static const struct mark_names {
+static const struct {
     const char *prefix, *suffix, *middle;
 } kinds[] = {
     {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},    /* Qwen, CodeGemma */
@@ -28,42 +28,33 @@ static const struct mark_names {
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-struct found_marks {
-    tern_token prefix, suffix, middle; /* -1: none */
-};
-
-/* The token of that name, or -1 */
-static tern_token find(const tern_model *model, const char *name)
+static bool is_name(const char *name, const char *text, size_t n)
 {
+    return n && strlen(name) == n && !memcmp(name, text, n);
+}
+
+struct fill_in_marks fill_in_find(const tern_model *model)
+{
+    struct fill_in_marks found[N_KINDS];
     struct tern_model_info info;
-    size_t n, bytes = strlen(name);
+    memset(found, -1, sizeof found);
     tern_model_info(model, &info);
-    for (tern_token i = 0; bytes && (uint64_t)i < info.vocab; i++) {
+    for (tern_token i = 0; (uint64_t)i < info.vocab; i++) {
+        size_t n;
         const char *text = tern_token_text(model, i, &n);
-        if (n == bytes && memcmp(text, name, n) == 0)
-            return i;
+        for (size_t k = 0; k < N_KINDS && n && strchr("<[\xE2", *text); k++)
+            if (is_name(kinds[k].prefix, text, n))
+                found[k].prefix = i;
+            else if (is_name(kinds[k].suffix, text, n))
+                found[k].suffix = i;
+            else if (is_name(kinds[k].middle, text, n))
+                found[k].middle = i;
     }
-    return -1;
-}
-
-static bool find_marks(const tern_model *model, struct found_marks *m)
-{
-    for (size_t i = 0; i < N_KINDS; i++) {
-        *m = (struct found_marks){find(model, kinds[i].prefix), -1, -1};
-        if (m->prefix < 0)
-            continue;
-        m->suffix = find(model, kinds[i].suffix);
-        m->middle = find(model, kinds[i].middle);
-        if (m->suffix >= 0 && (m->middle >= 0 || !*kinds[i].middle))
-            return true;
-    }
-    return false;
-}
-
-bool fill_in_is_known(const tern_model *model)
-{
-    struct found_marks m;
-    return find_marks(model, &m);
+    for (size_t k = 0; k < N_KINDS; k++)
+        if (found[k].prefix >= 0 && found[k].suffix >= 0 &&
+            (found[k].middle >= 0 || !*kinds[k].middle))
+            return found[k];
+    return (struct fill_in_marks){-1, -1, -1};
 }
 
 static void put(struct prompt *p, const tern_token *tokens, size_t n)
@@ -82,9 +73,9 @@ static size_t front(const struct server *s, const struct prompt *p)
 bool fill_in_make(struct prompt *p, const struct server *s, const char *suffix, size_t n,
                   struct fault *f)
 {
-    struct found_marks m;
+    const struct fill_in_marks m = s->fill_in;
     struct prompt behind = {0}, out = {0};
-    if (!find_marks(s->model, &m)) {
+    if (m.prefix < 0) {
         fault_set(f, 400, NULL, "unsupported_parameter", "suffix",
                   "suffix needs a model with fill-in-the-middle tokens, and this one has none");
         return false;

@@ -5,8 +5,8 @@
 
 #include "app/serve/api/prompts.h"
 
-/* The marks are found by their names in the vocabulary. */
-bool fill_in_is_known(const tern_model *model);
+/* Finds the marks by their names in the vocabulary, which is long: once, when the model is there. */
+struct fill_in_marks fill_in_find(const tern_model *model);
 /* Makes p, a prompt, the one that asks for what stands between p and suffix[n]. 400 where the model knows no
  * marks. */
 bool fill_in_make(struct prompt *p, const struct server *s, const char *suffix, size_t n,

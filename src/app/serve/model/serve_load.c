@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/cli/number.h"
+#include "app/serve/api/fill_in.h"
 #include "app/serve/model/compiled.h"
 #include "app/serve/model/model_files.h"
 #include "app/serve/model/saved_prefixes.h"
@@ -68,6 +69,7 @@ static enum tern_status open_models(struct scheduler *s, struct tern_error *e)
     if (status)
         return status;
     tern_model_info(server->model, &server->info);
+    server->fill_in = fill_in_find(server->model);
     if (template && (status = tern_chat_use(server->model, template, e)))
         return status;
     if (!draft)
