@@ -63,19 +63,6 @@ static bool read_logprobs(struct request_params *p, struct fields *f)
     return true;
 }
 
-static bool read_stream(struct chat_request *r, struct fields *f)
-{
-    struct fields options;
-    bool present;
-    if (!fields_bool(f, "stream", &r->stream) ||
-        !fields_inside(f, "stream_options", &options, &present) ||
-        !fields_bool(&options, "include_usage", &r->include_usage))
-        return false;
-    fields_ignore(&options, "include_obfuscation");
-    turn_unknown(&r->turn, &options);
-    return true;
-}
-
 static bool read_options(struct chat_request *r, const struct server *s, struct exchange *x,
                          struct fields *f)
 {
@@ -84,7 +71,7 @@ static bool read_options(struct chat_request *r, const struct server *s, struct 
     if (!request_params_read(p, s, x, f) || !request_params_length(p, f, "n_predict", 0) ||
         !request_params_length(p, f, "max_tokens", 1) ||
         !request_params_length(p, f, "max_completion_tokens", 1) ||
-        !request_params_stop(p, f, "stop") || !read_logprobs(p, f) || !read_stream(r, f) ||
+        !request_params_stop(p, f, "stop") || !read_logprobs(p, f) ||
         !fields_integer(f, "n", 1, serve_number(s->options, SERVE_MAX_CHOICES), &n))
         return false;
     r->turn.n = (size_t)n;
@@ -107,10 +94,8 @@ static bool read_said(struct chat_request *r, const struct server *s, struct fie
         return !f->fault->status;
     size_t n = json_array_size(said);
     tern_token *tokens = realloc(prompt->tokens, (prompt->n + n + 1) * sizeof *tokens);
-    if (!tokens) {
-        fault_no_memory(f->fault, "the prompt");
-        return false;
-    }
+    if (!tokens)
+        return fault_no_memory(f->fault, "the prompt");
     prompt->tokens = tokens;
     for (size_t i = 0; i < n; i++) {
         const json_t *id = json_array_get(said, i);
@@ -135,11 +120,10 @@ static bool read_said(struct chat_request *r, const struct server *s, struct fie
 static bool open_request(struct chat_request *r, const struct server *s, struct exchange *x,
                          struct fields *f, struct fault *fault)
 {
-    *r = (struct chat_request){.model = s->model_name};
-    r->turn.prefill = true;
+    *r = (struct chat_request){.turn = {.prefill = true}};
     return ((r->turn.dialog = dialog_open()) || fault_no_memory(fault, "the request")) &&
            fields_open(f, exchange_json(x), "", fault) &&
-           fields_text(f, "model", &r->model, NULL) &&
+           envelope_fields_read(&r->envelope, &r->turn, s, f) &&
            chat_messages_read(&r->turn, f, limit(s, SERVE_MAX_MESSAGES)) &&
            chat_tools_read(&r->turn, s, f, limit(s, SERVE_MAX_TOOLS)) && read_thinking(&r->turn, f);
 }

@@ -3,13 +3,13 @@
 #define SERVE_CHAT_REQUEST_H
 
 #include "app/serve/server.h"
+#include "app/serve/api/envelope.h"
 #include "app/serve/api/turn.h"
 
 struct chat_request {
     struct turn turn;
-    bool stream, include_usage;
-    const char *model; /* as the client names it; borrowed from the body */
-    bool ended;        /* answer_tokens end the answer: nothing is to be generated */
+    struct envelope_fields envelope;
+    bool ended; /* answer_tokens end the answer: nothing is to be generated */
 };
 
 /* Reads and prepares it: turn.prompt has the prompt. The caller closes turn, also after a fault. */

@@ -35,25 +35,12 @@ static bool read_choices(struct completions_request *r, const struct server *s, 
     if (r->best_of < r->n)
         return fields_fault(f, "best_of", "invalid_value", "is %lld, below n, which is %lld",
                             (long long)r->best_of, (long long)r->n);
-    if (r->best_of > r->n && r->stream)
+    if (r->best_of > r->n && r->envelope.stream)
         return fields_fault(f, "best_of", "invalid_value", "above n cannot be streamed");
     if ((int64_t)r->prompts.n * r->best_of > queue)
         return fields_fault(f, "prompt", "limit_exceeded",
                             "asks for %lld answers; a request may ask for %lld",
                             (long long)r->prompts.n * (long long)r->best_of, (long long)queue);
-    return true;
-}
-
-static bool read_stream(struct completions_request *r, struct fields *f)
-{
-    struct fields options;
-    bool present;
-    if (!fields_bool(f, "stream", &r->stream) ||
-        !fields_inside(f, "stream_options", &options, &present) ||
-        !fields_bool(&options, "include_usage", &r->include_usage))
-        return false;
-    fields_ignore(&options, "include_obfuscation");
-    turn_unknown(&r->turn, &options);
     return true;
 }
 
@@ -85,7 +72,7 @@ static bool read_options(struct completions_request *r, const struct server *s, 
     p->n_predict = MAX_TOKENS;
     return request_params_length(p, f, "n_predict", 0) &&
            request_params_length(p, f, "max_tokens", 0) && request_params_stop(p, f, "stop") &&
-           read_stream(r, f) && read_logprobs(r, f) && read_choices(r, s, f) && read_echo(r, f);
+           read_logprobs(r, f) && read_choices(r, s, f) && read_echo(r, f);
 }
 
 bool completions_request_read(struct completions_request *r, struct server *s, struct exchange *x,
@@ -93,10 +80,9 @@ bool completions_request_read(struct completions_request *r, struct server *s, s
 {
     struct fields f;
     size_t max = (size_t)serve_number(s->options, SERVE_QUEUE);
-    r->model = s->model_name;
     r->turn.rules.plain = true;
     if (!fields_open(&f, exchange_json(x), "", fault) ||
-        !fields_text(&f, "model", &r->model, NULL) ||
+        !envelope_fields_read(&r->envelope, &r->turn, s, &f) ||
         !prompts_read(&r->prompts, s, &f, "prompt", max) || !read_options(r, s, x, &f) ||
         !read_suffix(r, s, &f) ||
         !format_fields_read(&r->turn, &f, (size_t)serve_number(s->options, SERVE_MAX_GRAMMAR)))

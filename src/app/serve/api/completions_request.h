@@ -3,14 +3,15 @@
 #define SERVE_COMPLETIONS_REQUEST_H
 
 #include "app/serve/api/prompts.h"
+#include "app/serve/api/envelope.h"
 #include "app/serve/api/turn.h"
 
 struct completions_request {
     struct turn turn; /* of it: params, rules, ignored */
     struct prompts prompts;
     int64_t n, best_of; /* answers to each prompt: told; made */
-    bool stream, include_usage, echo, logprobs;
-    const char *model; /* as the client names it; borrowed from the body */
+    struct envelope_fields envelope;
+    bool echo, logprobs;
 };
 
 /* The caller closes r, also after a fault. */
