@@ -7,9 +7,9 @@
 #include "app/cli/growing_text.h"
 #include "app/serve/api/answer_id.h"
 #include "app/serve/api/carried_thought.h"
+#include "app/serve/api/event_writer.h"
 #include "app/serve/http/event_stream.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ struct messages_answer {
     json_t *model, *stops; /* of the request */
     const char **stop;     /* of stops; owned */
     json_t *content;       /* the blocks that are over */
-    bool stream, hidden;
-    bool broken; /* the stream ended before its time */
+    struct event_writer events;
+    bool hidden;
     char id[ANSWER_ID_BYTES];
     enum block open;
     struct growing_text text; /* of the open block */
@@ -36,7 +36,7 @@ struct messages_answer *messages_answer_open(struct messages_request *r)
                                   .stops = json_incref(r->stops),
                                   .stop = r->stop,
                                   .content = json_array(),
-                                  .stream = r->stream,
+                                  .events = {.streams = r->stream},
                                   .hidden = r->hidden,
                                   .n_prompt = r->turn.prompt.n};
     r->stop = NULL;
@@ -124,42 +124,14 @@ static json_t *block_json(const struct messages_answer *a, bool whole)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* One event with fields as json_pack makes them, all borrowed. Nothing, for one that is no stream. */
-static void emit(struct messages_answer *a, struct exchange *x, const char *type,
-                 const char *format, ...)
-{
-    va_list args;
-    if (!a->stream || a->broken)
-        return;
-    json_t *event = json_pack("{s:s}", "type", type);
-    va_start(args, format);
-    json_t *fields = json_vpack_ex(NULL, 0, format, args);
-    va_end(args);
-    if (!fields || json_object_update(event, fields)) {
-        json_decref(event);
-        event = NULL;
-    }
-    json_decref(fields);
-    if (event_stream_write(x, type, event))
-        return;
-    a->broken = true; /* the client is gone, or memory ran out: a hole would be worse than an end */
-    exchange_end(x);
-}
-
-static void end_stream(struct messages_answer *a, struct exchange *x)
-{
-    if (!a->broken)
-        exchange_end(x);
-}
-
 void messages_answer_begin(struct messages_answer *a, struct exchange *x)
 {
-    if (!a->stream)
+    if (!a->events.streams)
         return;
     exchange_begin(x, EVENT_STREAM);
     json_t *message = message_json(a, end_json(NULL, NULL), NULL);
-    emit(a, x, "message_start", "{s:O}", "message", message);
-    emit(a, x, "ping", "{}");
+    event_writer_emit(&a->events, x, "message_start", "{s:O}", "message", message);
+    event_writer_emit(&a->events, x, "ping", "{}");
     json_decref(message);
 }
 
@@ -170,16 +142,16 @@ static json_int_t index_of_open(const struct messages_answer *a)
 
 static void emit_start(struct messages_answer *a, struct exchange *x, json_t *block)
 {
-    emit(a, x, "content_block_start", "{s:I, s:O}", "index", index_of_open(a), "content_block",
-         block);
+    event_writer_emit(&a->events, x, "content_block_start", "{s:I, s:O}", "index", index_of_open(a),
+                      "content_block", block);
 }
 
 /* {"type": type, field: text} */
 static void emit_delta(struct messages_answer *a, struct exchange *x, const char *type,
                        const char *field, json_t *text)
 {
-    emit(a, x, "content_block_delta", "{s:I, s:{s:s, s:O}}", "index", index_of_open(a), "delta",
-         "type", type, field, text);
+    event_writer_emit(&a->events, x, "content_block_delta", "{s:I, s:{s:s, s:O}}", "index",
+                      index_of_open(a), "delta", "type", type, field, text);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -191,7 +163,7 @@ static void close_block(struct messages_answer *a, struct exchange *x)
     json_t *block = block_json(a, true);
     if (a->open == THINKING)
         emit_delta(a, x, "signature_delta", "signature", json_object_get(block, "signature"));
-    emit(a, x, "content_block_stop", "{s:I}", "index", index_of_open(a));
+    event_writer_emit(&a->events, x, "content_block_stop", "{s:I}", "index", index_of_open(a));
     json_array_append_new(a->content, block);
     a->text.n = 0;
     a->open = NO_BLOCK;
@@ -238,8 +210,9 @@ static json_t *arguments_json(const char *text)
     return json_pack("{s:s}", "arguments", text);
 }
 
-static void add_call(struct messages_answer *a, struct exchange *x, const struct tern_call *c)
+static void add_call(struct messages_answer *a, struct exchange *x, const struct answer_part *p)
 {
+    const struct tern_call *c = &p->call;
     close_block(a, x);
     json_t *arguments = arguments_json(c->arguments), *none = json_object();
     json_t *begun = call_json(c, none), *block = call_json(c, arguments);
@@ -247,7 +220,7 @@ static void add_call(struct messages_answer *a, struct exchange *x, const struct
     json_t *text = json_string(dumped);
     emit_start(a, x, begun);
     emit_delta(a, x, "input_json_delta", "partial_json", text);
-    emit(a, x, "content_block_stop", "{s:I}", "index", index_of_open(a));
+    event_writer_emit(&a->events, x, "content_block_stop", "{s:I}", "index", index_of_open(a));
     json_array_append_new(a->content, block);
     free(dumped);
     json_decref(text);
@@ -264,7 +237,7 @@ static void finish(struct messages_answer *a, struct exchange *x, const struct a
         open_block(a, x, TEXT_BLOCK); /* an empty answer has a text */
     close_block(a, x);
     json_t *end = end_of(p);
-    if (!a->stream) {
+    if (!a->events.streams) {
         json_t *message = message_json(a, end, p->end);
         if (message && p->end->receipt)
             json_object_set_new(message, "receipt", json_loads(p->end->receipt, 0, NULL));
@@ -273,53 +246,45 @@ static void finish(struct messages_answer *a, struct exchange *x, const struct a
     }
     json_t *usage = usage_json(a, p->end);
     json_t *receipt = p->end->receipt ? json_loads(p->end->receipt, 0, NULL) : NULL;
-    emit(a, x, "message_delta", "{s:O, s:O, s:O*}", "delta", end, "usage", usage, "receipt",
-         receipt);
-    emit(a, x, "message_stop", "{}");
+    event_writer_emit(&a->events, x, "message_delta", "{s:O, s:O, s:O*}", "delta", end, "usage",
+                      usage, "receipt", receipt);
+    event_writer_emit(&a->events, x, "message_stop", "{}");
     json_decref(receipt);
     json_decref(usage);
     json_decref(end);
-    end_stream(a, x);
+    event_writer_end(&a->events, x);
 }
 
-static void fail(struct messages_answer *a, struct exchange *x, const struct fault *f)
+static void fail(struct messages_answer *a, struct exchange *x, const struct answer_part *p)
 {
-    if (!a->stream) {
+    const struct fault *f = p->fault;
+    if (!a->events.streams) {
         exchange_fault(x, f);
         return;
     }
-    emit(a, x, "error", "{s:{s:s, s:s}, s:n}", "error", "type",
-         f->status == 503 ? "overloaded_error" : "api_error", "message", f->message, "request_id");
-    end_stream(a, x);
+    event_writer_emit(&a->events, x, "error", "{s:{s:s, s:s}, s:n}", "error", "type",
+                      f->status == 503 ? "overloaded_error" : "api_error", "message", f->message,
+                      "request_id");
+    event_writer_end(&a->events, x);
 }
 
 /* ---- what a turn calls ------------------------------------------------------------------------ */
 
 static void write_part(void *arg, struct exchange *x, const struct answer_part *p)
 {
-    struct messages_answer *a = arg;
-    switch (p->kind) {
-    case PART_TEXT:
-    case PART_THOUGHT:
-        add_text(a, x, p);
-        break;
-    case PART_CALL:
-        add_call(a, x, &p->call);
-        break;
-    case PART_DONE:
-        finish(a, x, p);
-        break;
-    case PART_FAILED:
-        fail(a, x, p->fault);
-        break;
-    case PART_NONE:
-        break;
-    }
+    static void (*const writers[])(struct messages_answer *, struct exchange *,
+                                   const struct answer_part *) = {[PART_TEXT] = add_text,
+                                                                  [PART_THOUGHT] = add_text,
+                                                                  [PART_CALL] = add_call,
+                                                                  [PART_DONE] = finish,
+                                                                  [PART_FAILED] = fail};
+    writers[p->kind](arg, x, p);
 }
 
 static void write_ping(void *arg, struct exchange *x)
 {
-    emit(arg, x, "ping", "{}");
+    struct messages_answer *a = arg;
+    event_writer_emit(&a->events, x, "ping", "{}");
 }
 
 static void close_answer(void *arg)

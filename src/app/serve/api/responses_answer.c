@@ -7,10 +7,10 @@
 #include "app/cli/growing_text.h"
 #include "app/serve/api/answer_id.h"
 #include "app/serve/api/carried_thought.h"
-#include "app/serve/http/event_stream.h"
+#include "app/serve/api/event_writer.h"
 #include "app/serve/api/logprobs.h"
+#include "app/serve/http/event_stream.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +23,10 @@ struct responses_answer {
     json_t *echo;    /* what the response repeats of the request */
     json_t *special; /* how calls of some tools look (responses_tools.h) */
     json_t *output;  /* the items that are over */
-    bool stream, summary, carry, logprobs;
-    bool broken; /* the stream ended before its time */
+    struct event_writer events;
+    bool summary, carry, logprobs;
     char id[ANSWER_ID_BYTES];
     int64_t created;
-    json_int_t sequence; /* number of the next event */
     enum item open;
     char item_id[ANSWER_ID_BYTES + 8]; /* of the open item */
     struct growing_text text;          /* of the open item */
@@ -42,7 +41,7 @@ struct responses_answer *responses_answer_open(const struct server *s, struct re
         return NULL;
     *a = (struct responses_answer){.server = s,
                                    .output = json_array(),
-                                   .stream = r->stream,
+                                   .events = {.streams = r->stream, .numbered = true},
                                    .summary = r->summary,
                                    .carry = r->carry,
                                    .logprobs = r->turn.params.logprobs,
@@ -148,34 +147,6 @@ static json_t *response_json(const struct responses_answer *a, const char *statu
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* One event with fields as json_pack makes them, all borrowed. Nothing, for one that is no stream. */
-static void emit(struct responses_answer *a, struct exchange *x, const char *type,
-                 const char *format, ...)
-{
-    va_list args;
-    if (!a->stream || a->broken)
-        return;
-    json_t *event = json_pack("{s:s, s:I}", "type", type, "sequence_number", a->sequence++);
-    va_start(args, format);
-    json_t *fields = json_vpack_ex(NULL, 0, format, args);
-    va_end(args);
-    if (!fields || json_object_update(event, fields)) {
-        json_decref(event);
-        event = NULL;
-    }
-    json_decref(fields);
-    if (event_stream_write(x, type, event))
-        return;
-    a->broken = true; /* the client is gone, or memory ran out: a hole would be worse than an end */
-    exchange_end(x);
-}
-
-static void end_stream(struct responses_answer *a, struct exchange *x)
-{
-    if (!a->broken)
-        exchange_end(x);
-}
-
 static json_int_t index_of_open(const struct responses_answer *a)
 {
     return (json_int_t)json_array_size(a->output);
@@ -185,13 +156,13 @@ static void emit_response(struct responses_answer *a, struct exchange *x, const 
                           const char *status)
 {
     json_t *response = response_json(a, status, NULL);
-    emit(a, x, type, "{s:O}", "response", response);
+    event_writer_emit(&a->events, x, type, "{s:O}", "response", response);
     json_decref(response);
 }
 
 void responses_answer_begin(struct responses_answer *a, struct exchange *x)
 {
-    if (!a->stream)
+    if (!a->events.streams)
         return;
     exchange_begin(x, EVENT_STREAM);
     emit_response(a, x, "response.created", "in_progress");
@@ -202,7 +173,8 @@ void responses_answer_begin(struct responses_answer *a, struct exchange *x)
 static void emit_item(struct responses_answer *a, struct exchange *x, const char *type,
                       json_t *item)
 {
-    emit(a, x, type, "{s:I, s:O}", "output_index", index_of_open(a), "item", item);
+    event_writer_emit(&a->events, x, type, "{s:I, s:O}", "output_index", index_of_open(a), "item",
+                      item);
 }
 
 /* Events of the open item's only part: added, done */
@@ -214,8 +186,9 @@ static void emit_part(struct responses_answer *a, struct exchange *x, bool whole
                                        : "response.reasoning_summary_part.added"
                        : whole ? "response.content_part.done"
                                : "response.content_part.added";
-    emit(a, x, type, "{s:s, s:I, s:i, s:O}", "item_id", a->item_id, "output_index",
-         index_of_open(a), summary ? "summary_index" : "content_index", 0, "part", part);
+    event_writer_emit(&a->events, x, type, "{s:s, s:I, s:i, s:O}", "item_id", a->item_id,
+                      "output_index", index_of_open(a), summary ? "summary_index" : "content_index",
+                      0, "part", part);
     json_decref(part);
 }
 
@@ -230,9 +203,10 @@ static void emit_text(struct responses_answer *a, struct exchange *x, const char
     bool summary = a->open == REASONING && a->summary;
     const char *type = types[a->open == MESSAGE ? 0 : summary ? 2 : 1][whole];
     json_t *string = json_stringn(n ? text : "", n);
-    emit(a, x, type, "{s:s, s:I, s:i, s:O, s:O*}", "item_id", a->item_id, "output_index",
-         index_of_open(a), summary ? "summary_index" : "content_index", 0, whole ? "text" : "delta",
-         string, "logprobs", a->open == MESSAGE ? chances : NULL);
+    event_writer_emit(&a->events, x, type, "{s:s, s:I, s:i, s:O, s:O*}", "item_id", a->item_id,
+                      "output_index", index_of_open(a), summary ? "summary_index" : "content_index",
+                      0, whole ? "text" : "delta", string, "logprobs",
+                      a->open == MESSAGE ? chances : NULL);
     json_decref(string);
 }
 
@@ -310,8 +284,9 @@ static const struct call_form custom_form = {"custom_tool_call", "ctc_", "input"
                                              "response.custom_tool_call_input.delta",
                                              "response.custom_tool_call_input.done"};
 
-static void add_call(struct responses_answer *a, struct exchange *x, const struct tern_call *c)
+static void add_call(struct responses_answer *a, struct exchange *x, const struct answer_part *p)
 {
+    const struct tern_call *c = &p->call;
     json_t *special = json_object_get(a->special, c->name);
     bool custom = json_object_get(special, "custom") != NULL;
     const struct call_form *form = custom ? &custom_form : &function_form;
@@ -324,10 +299,10 @@ static void add_call(struct responses_answer *a, struct exchange *x, const struc
                   "namespace", json_object_get(special, "namespace"));
     json_int_t at = index_of_open(a);
     emit_item(a, x, "response.output_item.added", item);
-    emit(a, x, form->delta, "{s:s, s:I, s:O}", "item_id", a->item_id, "output_index", at, "delta",
-         value);
-    emit(a, x, form->done, "{s:s, s:I, s:O}", "item_id", a->item_id, "output_index", at,
-         form->field, value);
+    event_writer_emit(&a->events, x, form->delta, "{s:s, s:I, s:O}", "item_id", a->item_id,
+                      "output_index", at, "delta", value);
+    event_writer_emit(&a->events, x, form->done, "{s:s, s:I, s:O}", "item_id", a->item_id,
+                      "output_index", at, form->field, value);
     json_object_set_new(item, form->field, value);
     json_object_set_new(item, "status", json_string("completed"));
     emit_item(a, x, "response.output_item.done", item);
@@ -344,18 +319,20 @@ static void finish(struct responses_answer *a, struct exchange *x, const struct 
         open_item(a, x, a->open == NO_ITEM ? MESSAGE : a->open); /* an empty answer has a message */
     close_item(a, x, status);
     json_t *response = response_json(a, status, p->end);
-    if (!a->stream) {
+    if (!a->events.streams) {
         exchange_reply_json(x, 200, response);
         return;
     }
-    emit(a, x, cut ? "response.incomplete" : "response.completed", "{s:O}", "response", response);
+    event_writer_emit(&a->events, x, cut ? "response.incomplete" : "response.completed", "{s:O}",
+                      "response", response);
     json_decref(response);
-    end_stream(a, x);
+    event_writer_end(&a->events, x);
 }
 
-static void fail(struct responses_answer *a, struct exchange *x, const struct fault *f)
+static void fail(struct responses_answer *a, struct exchange *x, const struct answer_part *p)
 {
-    if (!a->stream) {
+    const struct fault *f = p->fault;
+    if (!a->events.streams) {
         exchange_fault(x, f);
         return;
     }
@@ -364,40 +341,30 @@ static void fail(struct responses_answer *a, struct exchange *x, const struct fa
     json_object_set_new(
         response, "error",
         json_pack("{s:s, s:s}", "code", f->code ? f->code : "server_error", "message", f->message));
-    emit(a, x, "response.failed", "{s:O}", "response", response);
+    event_writer_emit(&a->events, x, "response.failed", "{s:O}", "response", response);
     json_decref(response);
-    end_stream(a, x);
+    event_writer_end(&a->events, x);
 }
 
 /* ---- what a turn calls ------------------------------------------------------------------------ */
 
 static void write_part(void *arg, struct exchange *x, const struct answer_part *p)
 {
-    struct responses_answer *a = arg;
-    switch (p->kind) {
-    case PART_TEXT:
-    case PART_THOUGHT:
-        add_text(a, x, p);
-        break;
-    case PART_CALL:
-        add_call(a, x, &p->call);
-        break;
-    case PART_DONE:
-        finish(a, x, p);
-        break;
-    case PART_FAILED:
-        fail(a, x, p->fault);
-        break;
-    case PART_NONE:
-        break;
-    }
+    static void (*const writers[])(struct responses_answer *, struct exchange *,
+                                   const struct answer_part *) = {[PART_TEXT] = add_text,
+                                                                  [PART_THOUGHT] = add_text,
+                                                                  [PART_CALL] = add_call,
+                                                                  [PART_DONE] = finish,
+                                                                  [PART_FAILED] = fail};
+    writers[p->kind](arg, x, p);
 }
 
 /* What OpenAI's servers send, too. A comment would not do: Codex gives a stream up after five minutes without
  * an event, and a long prompt may take longer. */
 static void write_ping(void *arg, struct exchange *x)
 {
-    emit(arg, x, "keepalive", "{}");
+    struct responses_answer *a = arg;
+    event_writer_emit(&a->events, x, "keepalive", "{}");
 }
 
 static void close_answer(void *arg)
