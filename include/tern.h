@@ -252,7 +252,13 @@ struct tern_answer_params {
     size_t first_call; /* calls of the conversation so far: calls without an id are numbered */
 };
 
-enum tern_answer_kind { TERN_ANSWER_NONE, TERN_ANSWER_TEXT, TERN_ANSWER_THOUGHT, TERN_ANSWER_CALL };
+enum tern_answer_kind {
+    TERN_ANSWER_NONE,
+    TERN_ANSWER_TEXT,
+    TERN_ANSWER_THOUGHT,
+    TERN_ANSWER_CALL,
+    TERN_ANSWER_CUT /* of tern_answer_cut: the beginning of a call */
+};
 
 struct tern_answer_event {
     enum tern_answer_kind kind;
@@ -272,6 +278,10 @@ enum tern_status tern_answer_push_text(tern_answer *a, const char *text, size_t 
                                        struct tern_error *e);
 /* The answer is over. What looked like the beginning of a call is text. */
 enum tern_status tern_answer_finish(tern_answer *a, struct tern_error *e);
+/* The same for an answer that a limit cut off. A call whose name is there comes as TERN_ANSWER_CUT: its
+ * arguments are the beginning of a JSON object, or "". Without a name it is dropped where a tag began it,
+ * else it is text. tern_answer_message has neither. */
+enum tern_status tern_answer_cut(tern_answer *a, struct tern_error *e);
 /* Takes the next event; TERN_ANSWER_NONE: no more before the next push. Borrowed until then. */
 enum tern_answer_kind tern_answer_next(tern_answer *a, struct tern_answer_event *event);
 /* All of the answer so far as the message of an assistant; borrowed until the next push. */

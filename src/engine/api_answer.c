@@ -103,13 +103,23 @@ enum tern_status tern_answer_push_text(tern_answer *a, const char *text, size_t 
     return s ? s : answer_parser_push(a->parser, text, n, e);
 }
 
-enum tern_status tern_answer_finish(tern_answer *a, struct tern_error *e)
+static enum tern_status finish(tern_answer *a, bool cut, struct tern_error *e)
 {
     size_t n;
     if (!a->parser)
         return TERN_OK;
     const char *rest = a->params.marked ? decoder_finish(a->decoder, &n) : NULL;
-    return answer_parser_finish(a->parser, rest, rest ? n : 0, e);
+    return answer_parser_finish(a->parser, rest, rest ? n : 0, cut, e);
+}
+
+enum tern_status tern_answer_finish(tern_answer *a, struct tern_error *e)
+{
+    return finish(a, false, e);
+}
+
+enum tern_status tern_answer_cut(tern_answer *a, struct tern_error *e)
+{
+    return finish(a, true, e);
 }
 
 enum tern_answer_kind tern_answer_next(tern_answer *a, struct tern_answer_event *event)

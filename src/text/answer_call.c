@@ -5,6 +5,7 @@
 
 #include "text/answer_values.h"
 #include "text/tojson.h"
+#include "text/unicode.h"
 
 enum { KEY_MAX = 1024 };
 enum progress { MORE, DONE, NONE, NO_MEMORY };
@@ -461,9 +462,45 @@ enum answer_call_result answer_call_read(struct answer_call *c, struct mark rest
     c->used = c->pos;
     if (p == DONE || (p == MORE && finishing && has_values(c)))
         return ANSWER_CALL_READ;
-    return p == NO_MEMORY                          ? ANSWER_CALL_NO_MEMORY
-           : p == NONE || (p == MORE && finishing) ? ANSWER_CALL_NONE
-                                                   : ANSWER_CALL_MORE;
+    return p == NO_MEMORY ? ANSWER_CALL_NO_MEMORY
+           : p == NONE    ? ANSWER_CALL_NONE
+           : finishing    ? ANSWER_CALL_CUT
+                          : ANSWER_CALL_MORE;
+}
+
+/* A text of a list without its end: what may be the first bytes of that is left out. */
+static bool cut_text(struct answer_call *c, struct mark value)
+{
+    struct buffer *out = &c->arguments;
+    struct mark end = list_of(c)->text_after;
+    size_t lead = (size_t)(answer_core(end).p - end.p);
+    if (lead && value.n >= lead && memcmp(value.p + value.n - lead, end.p, lead) == 0)
+        value.n -= lead;
+    value.n -= unicode_tail(value.p, value.n);
+    bool ok = buffer_add(out, out->n ? ", " : "{", out->n ? 2 : 1) &&
+              tojson_put_string(c->key.p, c->key.n, TOJSON_JSON, out) && buffer_add(out, ": ", 2) &&
+              tojson_put_string(value.p, value.n, TOJSON_JSON, out);
+    out->n -= ok; /* its last quote */
+    return ok;
+}
+
+bool answer_call_cut(struct answer_call *c, struct mark rest, const struct tools *tools)
+{
+    enum answer_step_kind kind = form_of(c)->steps[c->step].kind;
+    struct mark text = {rest.p + c->from, c->pos - c->from}, key = {c->key.p, c->key.n};
+    if (!buffer_add(&c->arguments, "", 1))
+        return false;
+    c->arguments.n--; /* the NUL is not counted */
+    if (kind == ANSWER_LIST && c->list == LIST_VALUE && c->is_text) {
+        bool quoted = list_of(c)->text_middle.n > list_of(c)->middle.n;
+        return !(quoted || answer_type_of(tools, c->name.p, key) == ANSWER_IS_TEXT) ||
+               cut_text(c, text);
+    }
+    if (kind != ANSWER_ARGUMENTS || !c->began)
+        return true;
+    const char *special = memchr(text.p, ANSWER_SPECIAL, text.n);
+    text.n = special ? (size_t)(special - text.p) : text.n - unicode_tail(text.p, text.n);
+    return buffer_add(&c->arguments, text.p, text.n);
 }
 
 void answer_call_begin(struct answer_call *c, const struct answer_forms *forms, size_t form)

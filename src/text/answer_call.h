@@ -17,6 +17,7 @@ enum answer_call_result {
     ANSWER_CALL_READ, /* a call: `used` bytes */
     ANSWER_CALL_OVER, /* no call follows: `used` bytes are what ends the calls */
     ANSWER_CALL_NONE, /* it is no call */
+    ANSWER_CALL_CUT,  /* finishing: it is the beginning of one */
     ANSWER_CALL_NO_MEMORY
 };
 
@@ -44,6 +45,8 @@ void answer_call_begin(struct answer_call *call, const struct answer_forms *form
 /* rest[0..n) holds what it held in the call before, and perhaps more. `tools` may be NULL. */
 enum answer_call_result answer_call_read(struct answer_call *call, struct mark rest,
                                          const struct tools *tools, bool finishing);
+/* After ANSWER_CALL_CUT: the arguments as far as they go. False: no memory. */
+bool answer_call_cut(struct answer_call *call, struct mark rest, const struct tools *tools);
 /* After ANSWER_CALL_READ: `rest` now begins behind the call. Returns true. */
 bool answer_call_next(struct answer_call *call);
 /* What was read, in one piece of memory that out->id owns; `number` for a call without an id. */

@@ -29,7 +29,7 @@ struct answer_parser {
     struct answer_forms forms;
     struct answer_mark marks[MARKS_MAX]; /* [n_marks] */
     size_t n_marks;
-    bool calls_first, marked, has_tools, finishing;
+    bool calls_first, marked, has_tools, finishing, cut;
     bool wrote_text,
         after_calls; /* text that is not blank came; a call did, and only blanks since */
     bool first[256]; /* a mark begins with this byte */
@@ -38,8 +38,9 @@ struct answer_parser {
     enum mode mode;
     struct buffer in; /* from `at` on it is not yet decided; `blank` bytes of that are whitespace */
     size_t at, blank;
-    struct answer_call call; /* in IN_CALL: what is read */
-    struct tern_call *calls; /* [n_calls]; id owns the memory of all three */
+    struct answer_call call;   /* in IN_CALL: what is read */
+    struct tern_call *calls;   /* [n_calls]; id owns the memory of all three */
+    struct tern_call cut_call; /* the same, of one that was cut off */
     size_t n_calls, first_call, reported;
     struct buffer said, whole; /* text of events; of the message */
     struct buffer events;      /* struct answer_item */
@@ -88,6 +89,12 @@ static bool add_call(struct answer_parser *a)
     a->calls[a->n_calls++] = call;
     a->after_calls = true;
     return add_event(a, TERN_ANSWER_CALL, a->n_calls - 1, 0);
+}
+
+static bool add_cut_call(struct answer_parser *a)
+{
+    return answer_call_take(&a->call, a->first_call + a->n_calls, &a->cut_call) &&
+           add_event(a, TERN_ANSWER_CUT, 0, 0);
 }
 
 /* ---- marks -------------------------------------------------------------------------------- */
@@ -259,6 +266,19 @@ static bool reject_call(struct answer_parser *a)
     return ok;
 }
 
+/* The answer is cut off within a call, which is told if it has a name. What a tag began is no text. */
+static bool cut_call(struct answer_parser *a)
+{
+    size_t n = call_of(a).n;
+    if (!a->call.name.n && a->calls_first)
+        return reject_call(a);
+    a->mode = IN_TEXT;
+    return (!a->call.name.n ||
+            (answer_call_cut(&a->call, call_of(a), a->has_tools ? &a->tools : NULL) &&
+             add_cut_call(a))) &&
+           pass(a, a->blank + n, false);
+}
+
 static bool read_call(struct answer_parser *a, bool *more)
 {
     switch (answer_call_read(&a->call, call_of(a), a->has_tools ? &a->tools : NULL, a->finishing)) {
@@ -271,6 +291,8 @@ static bool read_call(struct answer_parser *a, bool *more)
     case ANSWER_CALL_OVER:
         a->mode = IN_TEXT;
         return pass(a, a->call.used, false);
+    case ANSWER_CALL_CUT:
+        return a->cut ? cut_call(a) : reject_call(a);
     case ANSWER_CALL_NONE:
         return reject_call(a);
     default:
@@ -356,6 +378,7 @@ void answer_parser_close(struct answer_parser *a)
         buffer_close(buffers[i]);
     for (size_t i = 0; i < a->n_calls; i++)
         answer_call_free(&a->calls[i]);
+    answer_call_free(&a->cut_call);
     free(a->calls);
     answer_call_close(&a->call);
     answer_forms_close(&a->forms);
@@ -392,11 +415,11 @@ enum tern_status answer_parser_special(struct answer_parser *a, const char *name
                : no_memory(a, e);
 }
 
-enum tern_status answer_parser_finish(struct answer_parser *a, const char *p, size_t n,
+enum tern_status answer_parser_finish(struct answer_parser *a, const char *p, size_t n, bool cut,
                                       struct tern_error *e)
 {
     begin_push(a);
-    a->finishing = true;
+    a->finishing = true, a->cut = cut;
     return buffer_add(&a->in, p, n) ? read_all(a, e) : no_memory(a, e);
 }
 
@@ -409,6 +432,8 @@ enum tern_answer_kind answer_parser_next(struct answer_parser *a, struct tern_an
     event->kind = x->kind;
     if (x->kind == TERN_ANSWER_CALL)
         event->call = a->calls[x->at];
+    else if (x->kind == TERN_ANSWER_CUT)
+        event->call = a->cut_call;
     else
         event->text = a->said.p + x->at, event->bytes = x->n;
     return x->kind;

@@ -26,8 +26,9 @@ enum tern_status answer_parser_push(struct answer_parser *a, const char *p, size
 /* A special token by its text, where the answer is marked. */
 enum tern_status answer_parser_special(struct answer_parser *a, const char *name, size_t n,
                                        struct tern_error *e);
-/* The last bytes, and no more come: what looked like the beginning of a call is text. */
-enum tern_status answer_parser_finish(struct answer_parser *a, const char *p, size_t n,
+/* The last bytes, and no more come: what looked like the beginning of a call is text. cut: a limit ended
+ * the answer, and such a beginning comes as tern_answer_cut says. */
+enum tern_status answer_parser_finish(struct answer_parser *a, const char *p, size_t n, bool cut,
                                       struct tern_error *e);
 
 /* The next event; borrowed until the next push. TERN_ANSWER_NONE: no more yet. */

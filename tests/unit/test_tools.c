@@ -40,8 +40,8 @@ static void take_events(struct heard *h, struct answer_parser *a)
     while (answer_parser_next(a, &x) != TERN_ANSWER_NONE) {
         if (h->open && h->open != x.kind)
             hear(h, "]", 1), h->open = TERN_ANSWER_NONE;
-        if (x.kind == TERN_ANSWER_CALL) {
-            hear(h, "C[", 2);
+        if (x.kind == TERN_ANSWER_CALL || x.kind == TERN_ANSWER_CUT) {
+            hear(h, x.kind == TERN_ANSWER_CALL ? "C[" : "X[", 2);
             hear(h, x.call.id, strlen(x.call.id)), hear(h, "|", 1);
             hear(h, x.call.name, strlen(x.call.name)), hear(h, "|", 1);
             hear(h, x.call.arguments, strlen(x.call.arguments)), hear(h, "]", 1);
@@ -64,14 +64,20 @@ static struct answer_parser *open_answer(const struct chat *c, bool marked)
     return a;
 }
 
-static void finish(struct answer_parser *a, struct heard *h, const char *want, const char *how)
+static void end(struct answer_parser *a, struct heard *h, bool cut, const char *want,
+                const char *how)
 {
-    ck_assert_int_eq(answer_parser_finish(a, "", 0, NULL), TERN_OK);
+    ck_assert_int_eq(answer_parser_finish(a, "", 0, cut, NULL), TERN_OK);
     take_events(h, a);
     if (h->open)
         hear(h, "]", 1);
     ck_assert_msg(strcmp(h->text, want) == 0, "%s: got '%s', want '%s'", how, h->text, want);
     answer_parser_close(a);
+}
+
+static void finish(struct answer_parser *a, struct heard *h, const char *want, const char *how)
+{
+    end(a, h, false, want, how);
 }
 
 /* Cut in three, at `one` and `two` */
@@ -146,7 +152,57 @@ START_TEST(reads_calls_of_tokens)
 }
 END_TEST
 
+/* What a limit leaves of a call: all that a client can use of it, and no marks. */
+static const struct {
+    const char *family, *answer, *events;
+} cut_answers[] = {
+    {"qwen", "a <tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"B\xC3",
+     "T[a]X[000000007|get_weather|{\"city\": \"B]"},
+    {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arg", "X[000000007|stop|]"},
+    {"qwen", "a <tool_call>\n{\"name\": \"st", "T[a]"},
+    {"qwen", "<tool_call>\n{\"nom\": \"st", "T[<tool_call>\n{\"nom\": \"st]"},
+    {"qwen",
+     "<tool_call>\n{\"name\": \"stop\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": "
+     "\"stop\"",
+     "C[000000007|stop|{}]X[000000008|stop|]"},
+    {"qwen", "<tool_call>\n{\"name\": \"stop\", \"arguments\": {}}", "C[000000007|stop|{}]"},
+    {"llama", "{\"name\": \"st", "T[{\"name\": \"st]"},
+    {"llama", "{\"name\": \"stop\", \"parameters\": {\"a\": [1", "X[000000007|stop|{\"a\": [1]"},
+    {"mistral", "<repo_name>[{\"name\": \"stop\", \"arguments\": {\"a\": 1}, \"id\": \"Ab",
+     "X[000000007|stop|{\"a\": 1}]"},
+    {"mistral", "<repo_name>[{\"name\": \"stop\", \"arguments\": {}, \"id\": \"AbCdEfGh9\"}, {\"na",
+     "C[AbCdEfGh9|stop|{}]"},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRo\"me\n</par",
+     "X[000000007|get_weather|{\"city\": \"Ro\\\"me]"},
+    {"qwen-xml",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</"
+     "parameter>\n<parameter=days>\n1",
+     "X[000000007|get_weather|{\"city\": \"Rome\"]"},
+    {"qwen-xml", "<tool_call>\n<function=get_weather>\n<param", "X[000000007|get_weather|]"},
+    {"pythonic", "<repo_name>[get_weather(days=2, city='Ro",
+     "X[000000007|get_weather|{\"days\": 2, \"city\": \"Ro]"},
+};
+
+START_TEST(tells_what_a_limit_left_of_a_call)
+{
+    size_t i = 0;
+    while (strcmp(tool_families[i].name, cut_answers[_i].family) != 0)
+        i++;
+    const char *answer = cut_answers[_i].answer;
+    struct keywriter k;
+    struct chat *c = tool_family_open(&tool_families[i], &k);
+    struct answer_parser *a = open_answer(c, false);
+    struct heard h = {0};
+    ck_assert(!answer_parser_push(a, answer, strlen(answer), NULL));
+    take_events(&h, a);
+    end(a, &h, true, cut_answers[_i].events, answer);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
 SUITE("tools", AROUND_ALL(rules_setup, rules_teardown),
       LOOP(writes_tools_calls_and_results, 0, TOOL_FAMILIES),
       LOOP(reads_calls_however_the_answer_is_cut, 0, TOOL_FAMILIES),
-      LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES))
+      LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES),
+      LOOP(tells_what_a_limit_left_of_a_call, 0, (int)(sizeof cut_answers / sizeof *cut_answers)))
