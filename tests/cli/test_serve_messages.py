@@ -194,6 +194,25 @@ class Streams(Client):
         for choice in (ANY, ONE_ANY, {"type": "tool", "name": "stop"}, {"type": "tool", "name": "get_weather"}):
             self.check(tools=[TOOL, STOP], tool_choice=choice, max_tokens=2000)
 
+    def test_a_call_that_the_limit_cuts(self):
+        """Its input has the members that are there, as the client makes them of the same stream."""
+        tool = {"name": "write", "input_schema": {
+            "type": "object", "properties": {"path": {"const": "a, \"b"}, "n": {"const": 1234}, "text": {"const": "\u00fc\n}"}},
+            "required": ["path", "n", "text"], "additionalProperties": False}}  # fmt: skip
+        more = {"tools": [tool], "tool_choice": {"type": "tool", "name": "write"}}
+        whole = self.create(max_tokens=2000, **more)
+        want, seen = whole.content[-1].input, []
+        for n in range(1, whole.usage.output_tokens, 5):
+            self.check(max_tokens=n, **more)
+            m = self.create(max_tokens=n, **more)
+            self.assertEqual(m.stop_reason, "max_tokens")
+            if m.content[0].type == "text":
+                self.assertFalse(m.content.pop(0).text.strip())
+            for block in m.content:
+                self.assertLessEqual(block.input.items(), want.items())
+                seen += [block.input] if block.input not in seen else []
+        self.assertEqual([len(s) for s in seen], [0, 1, 2, 3])
+
     def test_calls_behind_thoughts(self):
         self.check(tools=[TOOL, STOP], tool_choice=ONE_ANY, thinking=THINKING, max_tokens=20000)
 

@@ -9,9 +9,7 @@ import json
 import math
 import re
 import struct
-import tempfile
 import unittest
-from pathlib import Path
 
 from cli_case import ROOT  # first: it makes the next ones importable
 
@@ -21,7 +19,7 @@ except ImportError:
     openai = None
 
 from serve_case import ServeCase, together
-from serve_models import write_thinker
+from serve_models import thinker
 
 ENDS, THOUGHT_END = (1, 4), 6  # ids in the vocabulary of serve_models
 
@@ -610,9 +608,7 @@ class Tools(Client):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.MODEL = str(write_thinker(Path(folder.name) / "thinker.bin"))
+        cls.MODEL = thinker()
         super().setUpClass()
 
     NO_THOUGHT = {"chat_template_kwargs": {"enable_thinking": False}}
@@ -656,8 +652,28 @@ class Tools(Client):
         self.assertEqual(r.finish_reason, "length")
         self.assertGreater(len(r.message.tool_calls), 2)
         self.assertEqual(len({c.id for c in r.message.tool_calls}), len(r.message.tool_calls))
-        for call in r.message.tool_calls:
+        for call in r.message.tool_calls[:-1]:  # the last one may be cut
             self.check(call)
+
+    def test_a_call_that_the_limit_cuts(self):
+        """It comes as far as it goes, in a stream as without, and its marks are no text."""
+        more = {"tool_choice": {"type": "function", "function": {"name": "get_weather"}}, "parallel_tool_calls": False}
+        r = self.call(**more)
+        call, seen = r.choices[0].message.tool_calls[0].function, set()
+        self.check(r.choices[0].message.tool_calls[0])
+        for n in range(1, r.usage.completion_tokens, 5):
+            c = self.call(max_tokens=n, **more).choices[0]
+            self.assertEqual((c.finish_reason, (c.message.content or "").strip()), ("length", ""))
+            part = c.message.tool_calls[0].function if c.message.tool_calls else None
+            if part:
+                self.assertEqual(part.name, call.name)
+                self.assertTrue(call.arguments.startswith(part.arguments))
+            told = [d.choices[0].delta for d in self.call(max_tokens=n, stream=True, **more)]
+            self.assertFalse("".join(d.content or "" for d in told).strip())
+            streamed = [f.function.arguments for d in told for f in d.tool_calls or []]
+            self.assertEqual(streamed, [part.arguments] if part else [])
+            seen.add(part and part.arguments)
+        self.assertGreater(len(seen), 4)
 
     def test_one_at_a_time(self):
         for seed in range(4):

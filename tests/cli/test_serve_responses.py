@@ -220,6 +220,19 @@ class Streams(Client):
         types = self.check(tools=[{"type": "custom", "name": "patch"}], tool_choice="required", reasoning=NONE, max_output_tokens=20000)
         self.assertIn("response.custom_tool_call_input.done", types)
 
+    def test_calls_that_the_limit_cuts(self):
+        statuses = set()
+        for tool in (TOOL, {"type": "custom", "name": "patch"}):
+            more = {"tools": [tool], "tool_choice": "required", "parallel_tool_calls": False, "reasoning": NONE}
+            for n in range(10, 80, 7):
+                self.check(max_output_tokens=n, **more)
+                r = self.create(max_output_tokens=n, **more)
+                if r.status == "completed":
+                    break
+                self.assertFalse(r.output_text.strip())
+                statuses.add((r.output[-1].type, r.output[-1].status))
+        self.assertLessEqual({("function_call", "incomplete"), ("custom_tool_call", "incomplete")}, statuses)
+
     def test_schemas(self):
         self.check(text={"format": {"type": "json_object"}}, reasoning=NONE, max_output_tokens=20000)
 

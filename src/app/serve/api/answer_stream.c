@@ -283,7 +283,7 @@ static bool give_event(struct answer_stream *a, const struct tern_answer_event *
     } else {
         part->kind = PART_CALL;
         part->text = "", part->bytes = 0;
-        part->call = x->call;
+        part->call = x->call, part->cut = x->kind == TERN_ANSWER_CUT;
         if (!part->call.arguments)
             part->call.arguments = "{}";
         part->index = a->n_calls++;
@@ -366,7 +366,9 @@ static bool finish_answer(struct answer_stream *a, bool *more)
     if (!*more)
         return true;
     a->finishing = true;
-    enum tern_status s = tern_answer_finish(a->answer, &e);
+    enum tern_stop_reason reason = a->event.result.reason;
+    bool cut = reason == TERN_STOP_LENGTH || reason == TERN_STOP_CONTEXT;
+    enum tern_status s = cut ? tern_answer_cut(a->answer, &e) : tern_answer_finish(a->answer, &e);
     return !s || failed(&a->fault, s, &e);
 }
 

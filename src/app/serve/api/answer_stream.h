@@ -24,9 +24,9 @@ struct answer_stream_params {
     unsigned chat_flags; /* with which it was asked for: dialog_prompt.chat_flags */
     const char *tools;   /* dialog_tools_text, or NULL */
     size_t n_tools;
-    size_t first_call; /* answer_first_call */
-    bool plain;        /* no chat: all is text */
-    bool ignore_end;   /* as in the job */
+    size_t first_call;       /* answer_first_call */
+    bool plain;              /* no chat: all is text */
+    bool ignore_end;         /* as in the job */
     const char *const *stop; /* [n_stop] the client's stop strings; they outlive the stream */
     size_t n_stop;
 };
@@ -44,7 +44,7 @@ struct answer_part {
         PART_NONE,    /* nothing waits */
         PART_TEXT,    /* text [bytes]: whole characters */
         PART_THOUGHT, /* the same, of a thought */
-        PART_CALL,    /* a whole call */
+        PART_CALL,    /* a call */
         PART_DONE,
         PART_FAILED
     } kind;
@@ -52,7 +52,8 @@ struct answer_part {
     const char *text; /* "" where there is none */
     size_t bytes;
     struct tern_call call; /* id, name, arguments: all are there */
-    size_t index;          /* of the call, in this answer: 0, 1, ... */
+    bool cut;     /* the limit of tokens cut the call: its arguments are the beginning of JSON */
+    size_t index; /* of the call, in this answer: 0, 1, ... */
     /* The tokens that came with it, in order: those that held its text, and those before without text
      * (marks of thoughts, parts of characters). Each token comes once. PART_DONE has the rest, as the
      * end token. A token cut by a stop string comes with the text before that. */

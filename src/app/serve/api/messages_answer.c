@@ -8,6 +8,7 @@
 #include "app/serve/api/answer_id.h"
 #include "app/serve/api/carried_thought.h"
 #include "app/serve/api/event_writer.h"
+#include "app/serve/api/partial_json.h"
 #include "app/serve/http/event_stream.h"
 
 #include <stdlib.h>
@@ -210,13 +211,16 @@ static json_t *arguments_json(const char *text)
     return json_pack("{s:s}", "arguments", text);
 }
 
+/* Of a call that was cut, its input has the members that Anthropic's client makes of the same text. */
 static void add_call(struct messages_answer *a, struct exchange *x, const struct answer_part *p)
 {
     const struct tern_call *c = &p->call;
     close_block(a, x);
-    json_t *arguments = arguments_json(c->arguments), *none = json_object();
+    json_t *arguments =
+        p->cut ? partial_json_read(c->arguments, false) : arguments_json(c->arguments);
+    json_t *none = json_object();
     json_t *begun = call_json(c, none), *block = call_json(c, arguments);
-    char *dumped = json_dumps(arguments, JSON_COMPACT);
+    char *dumped = p->cut ? strdup(c->arguments) : json_dumps(arguments, JSON_COMPACT);
     json_t *text = json_string(dumped);
     emit_start(a, x, begun);
     emit_delta(a, x, "input_json_delta", "partial_json", text);

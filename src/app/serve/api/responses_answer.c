@@ -9,6 +9,7 @@
 #include "app/serve/api/carried_thought.h"
 #include "app/serve/api/event_writer.h"
 #include "app/serve/api/logprobs.h"
+#include "app/serve/api/partial_json.h"
 #include "app/serve/http/event_stream.h"
 
 #include <stdio.h>
@@ -262,15 +263,16 @@ static void add_text(struct responses_answer *a, struct exchange *x, const struc
 }
 
 /* What a custom tool gets: the text in its only argument, or all of them if there is none */
-static json_t *custom_input(const char *arguments)
+static json_t *custom_input(const char *arguments, bool cut)
 {
-    json_t *object = json_loads(arguments, JSON_ALLOW_NUL, NULL);
+    json_t *object =
+        cut ? partial_json_read(arguments, true) : json_loads(arguments, JSON_ALLOW_NUL, NULL);
     json_t *input = json_incref(json_object_get(object, "input"));
     json_decref(object);
     if (json_is_string(input))
         return input;
     json_decref(input);
-    return json_string(arguments);
+    return json_string(cut ? "" : arguments);
 }
 
 /* A call: item, the field that its events tell, and the names of these */
@@ -292,7 +294,7 @@ static void add_call(struct responses_answer *a, struct exchange *x, const struc
     const struct call_form *form = custom ? &custom_form : &function_form;
     close_item(a, x, "completed");
     name_item(a, form->prefix);
-    json_t *value = custom ? custom_input(c->arguments) : json_string(c->arguments);
+    json_t *value = custom ? custom_input(c->arguments, p->cut) : json_string(c->arguments);
     json_t *item =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:O*}", "type", form->type, "id", a->item_id,
                   "call_id", c->id, "name", c->name, form->field, "", "status", "in_progress",
@@ -304,7 +306,7 @@ static void add_call(struct responses_answer *a, struct exchange *x, const struc
     event_writer_emit(&a->events, x, form->done, "{s:s, s:I, s:O}", "item_id", a->item_id,
                       "output_index", at, form->field, value);
     json_object_set_new(item, form->field, value);
-    json_object_set_new(item, "status", json_string("completed"));
+    json_object_set_new(item, "status", json_string(p->cut ? "incomplete" : "completed"));
     emit_item(a, x, "response.output_item.done", item);
     json_array_append_new(a->output, item);
 }
