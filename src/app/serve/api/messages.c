@@ -11,7 +11,7 @@ void handle_messages(struct server *s, struct exchange *x)
     struct messages_answer *a = NULL;
     bool ok = messages_request_read(&r, s, x, false, &f) && turn_prepare(&r.turn, s, &f);
     if (ok && !(a = messages_answer_open(&r)))
-        fault_set(&f, 503, NULL, NULL, NULL, "the server is out of memory");
+        fault_no_memory(&f, "the request");
     ok = ok && a && turn_begin(&r.turn, s, x, &messages_answer_writer, a, &f);
     if (ok)
         messages_answer_begin(a, x);

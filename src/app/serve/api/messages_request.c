@@ -105,9 +105,7 @@ bool messages_request_read(struct messages_request *r, struct server *s, struct 
         turn_unknown(&r->turn, &f);
         return true;
     }
-    if (!fault->status)
-        fault_set(fault, 503, NULL, NULL, NULL, "the server is out of memory");
-    return false;
+    return fault_no_memory(fault, "the request"); /* if nothing else is wrong */
 }
 
 void messages_request_close(struct messages_request *r)

@@ -11,7 +11,7 @@ void handle_responses(struct server *s, struct exchange *x)
     struct responses_answer *a = NULL;
     bool ok = responses_request_read(&r, s, x, &f) && turn_prepare(&r.turn, s, &f);
     if (ok && !(a = responses_answer_open(s, &r)))
-        fault_set(&f, 503, NULL, NULL, NULL, "the server is out of memory");
+        fault_no_memory(&f, "the request");
     ok = ok && a && turn_begin(&r.turn, s, x, &responses_answer_writer, a, &f);
     if (ok)
         responses_answer_begin(a, x);

@@ -205,17 +205,13 @@ bool responses_request_read(struct responses_request *r, struct server *s, struc
         .special = json_object(),
         .turn = {.dialog = dialog_open(),
                  .rules = {.choice_field = "tool_choice", .format_field = "text.format"}}};
-    if (!r->echo || !r->special || !r->turn.dialog) {
-        fault_set(fault, 503, NULL, NULL, NULL, "the server is out of memory");
-        return false;
-    }
+    if (!r->echo || !r->special || !r->turn.dialog)
+        return fault_no_memory(fault, "the request");
     if (fields_open(&f, exchange_json(x), "", fault) && read_body(r, s, x, &f)) {
         turn_unknown(&r->turn, &f);
         return true;
     }
-    if (!fault->status)
-        fault_set(fault, 503, NULL, NULL, NULL, "the server is out of memory");
-    return false;
+    return fault_no_memory(fault, "the request"); /* if nothing else is wrong */
 }
 
 void responses_request_close(struct responses_request *r)
