@@ -3,8 +3,10 @@
 In:  scripts, one for each request. Out: what the page asked for.
 """
 
+import base64
 import codecs
 import json
+import struct
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,7 +42,8 @@ class Mock:
 
     def __init__(self, page: tuple[dict, bytes]):
         self.page, self.scripts, self.asked, self.stopped = page, [], [], 0
-        self.props = {"model_alias": "mock", "n_ctx": 4096, "thinking": 1}
+        self.props = {"model_alias": "mock", "n_ctx": 4096, "thinking": 1, "attention_heads": [2, 0, 3]}
+        self.looks = []  # what /attention was asked
         self.key, self.gone = None, False
         outer = self
 
@@ -93,7 +96,10 @@ class Mock:
             self.refuse(to, 401, "a key is needed", {})
 
     def post(self, to) -> None:
-        self.asked.append(json.loads(to.rfile.read(int(to.headers["Content-Length"]))))
+        body = json.loads(to.rfile.read(int(to.headers["Content-Length"])))
+        if to.path in ("/apply-template", "/attention"):
+            return self.look(to, body)
+        self.asked.append(body)
         if self.gone:
             to.close_connection = True
             return None
@@ -112,6 +118,21 @@ class Mock:
             self.stopped += 1
         to.close_connection = True
         return None
+
+    def look(self, to, body: dict) -> None:
+        """A prompt of three tokens, to the last of which all heads but the first attend alike."""
+        if to.path == "/apply-template":
+            answer = {"prompt": "", "tokens": [1, 2, 3]}
+        else:
+            self.looks.append(body)
+            n = len(body["tokens"])
+            rows = [[1 / n] * n, *([0.5 if j == 2 else 0.5 / (n - 1) for j in range(n)] for _ in range(self.props["attention_heads"][body["layer"]] - 1))]
+            rows = rows[body["head"] :][:1] if "head" in body else rows
+            pieces = ["<|im_start|>", "Go", "\n", "The", " cat", [240, 159], " end"][:n]
+            answer = {"layer": body["layer"], "n_heads": len(rows), "n_tokens": n,
+                      "weights": base64.b64encode(struct.pack(f"<{n * len(rows)}f", *sum(rows, []))).decode(),
+                      "tokens": [{"id": i, "piece": p} for i, p in zip(body["tokens"], pieces)]}  # fmt: skip
+        self.reply(to, 200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
 
     def stream(self, out, script: Script) -> None:
         def send(delta: dict, entries=(), reason=None, **more) -> None:

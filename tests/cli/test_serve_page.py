@@ -244,6 +244,48 @@ class Chat(Page):
         self.press("Tokens")
         self.assertEqual(self.shown()[1], "Two words")
 
+    def test_attention_of_a_token(self):
+        page = self.open()
+        self.send("Go", Script([token("The", 4), token(" cat", 5), token(b"\xf0\x9f", 6), token(" end", 7)]))
+        page.click(".assistant [data-i='1']")
+        self.press("Attention", "#card")
+        shades = "[...weighed.children].map((t) => [t.textContent, t.dataset.s ?? null])"
+        page.until("weighed.childElementCount")
+        self.assertEqual(self.mock.looks[0], {"tokens": [1, 2, 3, 4, 5], "layer": 2, "with_pieces": True})
+        self.assertEqual(page.js(shades), [["<|im_start|>", "6"], ["Go", "6"], ["⏎\n", "9"], ["The", "6"], [" cat", "6"], ["\\xf0\\x9f", None], [" end", None]])
+        self.assertEqual(page.text("#weight"), "␣cat, token 5: 15.0 % of its own attention")
+        self.assertTrue(page.text("#most").startswith("Most: ⏎ 40.0 %, "))
+        self.assertEqual(page.js("[...lookForm.elements.layer.options].map((o) => o.text + (o.disabled ? '!' : ''))"), ["0", "1: no attention!", "2"])
+        page.point("#weighed :nth-child(3)")
+        self.assertEqual(page.text("#weight"), "⏎, token 3: 40.0 % of the attention of ␣cat")
+        self.picture("attention")
+        for name, value, asked, first, share in (("head", "max", (2, None), 2, "50.0"), ("head", "0", (2, 0), 0, "20.0"), ("layer", "0", (0, 0), 0, "20.0")):
+            before = len(self.mock.looks)
+            page.js(f"(() => {{ const c = lookForm.elements.{name}; c.value = '{value}'; c.dispatchEvent(new Event('change')); }})()")
+            page.wait(lambda n=before: len(self.mock.looks) > n)
+            page.until(f"document.querySelector('#most').textContent.startsWith(`Most: ${{label(look.pieces[{first}])}} {share} %`)")
+            self.assertEqual((self.mock.looks[-1]["layer"], self.mock.looks[-1].get("head")), asked)
+        self.assertEqual(page.js("lookForm.elements.head.options.length"), 4)
+        page.js("weighed.focus()")  # by keys: to a token, and from there
+        for key in ("ArrowRight", "End"):
+            page.key(key)
+        self.assertEqual(page.text("#weight"), "␣end, token 7: comes later")
+        page.key("Enter")
+        page.until("look.at === 6")
+        self.assertEqual(len(self.mock.looks[-1]["tokens"]), 7)
+        self.assertEqual(page.js("document.activeElement === weighed.children[6]"), True)
+        page.key("Escape")
+        page.until("!lookDialog.open")
+        page.click(".assistant [data-i='0']")
+        self.press("Attention", "#card")
+        page.until("weighed.childElementCount")
+        self.assertEqual(page.js("[lookForm.elements.layer.value, lookForm.elements.head.value]"), ["0", "0"])  # as it was left
+        self.press("Done", "#look")
+        self.mock.props["attention_heads"] = [0, 0]
+        self.open()
+        page.click(".assistant [data-i='0']")
+        self.assertNotIn("Attention", page.text("#card"))
+
     def test_surprise_has_colours(self):
         page = self.open()
         self.send("Go", Script([token("usual", 1, -0.01), token(" odd", 2, -4.2), token(" mad", 3, -30)]))
@@ -272,7 +314,7 @@ class Chat(Page):
         for name, value in {"system": "Be brief.", "temperature": "0.5", "seed": "7", "stop": "END\n\\n\\n", "thinking": "off", "schema": '{"type": "object"}'}.items():
             page.js(f"(() => {{ const c = form.elements[{json.dumps(name)}]; c.value = {json.dumps(value)}; c.dispatchEvent(new Event('input', {{bubbles: true}})); }})()")
         self.picture("settings")
-        self.press("Done")
+        self.press("Done", "#settings")
         self.send("Go", Script(words("Yes.")))
         asked = self.mock.asked[0]
         self.assertEqual(asked["messages"][0], {"role": "system", "content": "Be brief."})
@@ -534,6 +576,19 @@ class Served(Page):
         tail = self.asked(temperature=0, max_tokens=30, answer_tokens=[*ids[:9], other])
         self.assertTrue(page.js("current.messages[3].text").endswith(tail))
 
+    def test_attention_is_of_what_was_answered(self):
+        page = self.browser
+        self.settle(temperature=0, max_tokens=30)
+        self.send("The cat")
+        page.js("window.answers = []; const asks = answerTo; answerTo = async (...all) => { answers.push(await asks(...all)); return answers.at(-1); }")
+        page.js("openLook(current.messages[1], 20)")
+        page.until("weighed.childElementCount")
+        prompt, n, cached = page.js("[answers[0].tokens.length, answers[1].n_tokens, answers[1].n_cached]")
+        self.assertEqual((n, cached), (prompt + 21, n - 1))  # the prompt is the answer's own, and found
+        self.assertEqual(page.js(f"[...weighed.children].slice({prompt}).map((t) => t.textContent).join('')"), page.js("current.messages[1].tokens.map((t) => t.bytes).join('')").replace("\n", "⏎\n"))
+        self.assertAlmostEqual(page.js("look.weights.reduce((a, b) => a + b, 0)"), 1, places=4)
+        self.picture("served-attention")
+
     def test_an_edited_answer_goes_on(self):
         self.settle(temperature=0, max_tokens=10)
         self.send("The cat")
@@ -561,7 +616,7 @@ class Served(Page):
         policies = {self.server.get("/")[1]["content-security-policy"] for _ in range(3)}
         self.assertEqual(len(policies), 3)
         self.assertTrue(all(p.startswith("default-src 'none'; script-src 'nonce-") and "unsafe" not in p for p in policies))
-        self.assertLess(len(self.server.get("/")[2].encode()), 60 << 10)
+        self.assertLess(len(self.server.get("/")[2].encode()), 68_000)
 
     def test_the_key_of_a_server(self):
         self.refused = True
@@ -571,7 +626,7 @@ class Served(Page):
         page.open(server.url + "/")
         page.until("settings.open")
         page.type("s3cret")
-        self.press("Done")
+        self.press("Done", "#settings")
         page.until("server.model_alias")
         self.settle(max_tokens=5)
         self.send("The cat")

@@ -20,6 +20,7 @@ extern const char page_flow_js[];
 extern const char page_card_js[];
 extern const char page_message_js[];
 extern const char page_settings_js[];
+extern const char page_attention_js[];
 extern const char page_chat_js[];
 
 enum { NONCE_BYTES = 16 };
@@ -39,7 +40,7 @@ static char *write_page(const char *nonce, size_t *n)
 {
     const char *const scripts[] = {page_dom_js,      page_tree_js, page_store_js, page_api_js,
                                    page_markdown_js, page_flow_js, page_card_js,  page_message_js,
-                                   page_settings_js, page_chat_js};
+                                   page_settings_js, page_attention_js, page_chat_js};
     char *text = NULL;
     FILE *f = open_memstream(&text, n);
     if (!f)

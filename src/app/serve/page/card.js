@@ -17,6 +17,7 @@ function percent(logprob) {
 }
 
 function showCard(span, stays) {
+  clearTimeout(cardTimer);
   const view = viewOf(span), i = Number(span.dataset.i), token = view.message.tokens[i];
   cardSpan?.classList.remove("at");
   [cardSpan, cardStays] = [span, stays];
@@ -25,7 +26,8 @@ function showCard(span, stays) {
   const head = element("p", {}, element("bdi", { class: "label" }, label(token.bytes)), ` ${percent(token.logprob)}, surprise ${bits} bits`);
   const others = token.top.map((other) => element("li", {}, alternative(view, i, other, token)));
   const hint = others.length ? "Choose a token, and the answer goes on from there as a new branch." : "The server gave no alternatives.";
-  card.replaceChildren(head, element("ul", {}, ...others), element("p", { class: "soft" }, hint));
+  const looks = canLook() ? button("Attention", () => (hideCard(), openLook(view.message, i))) : "";
+  card.replaceChildren(head, element("ul", {}, ...others), element("p", { class: "soft" }, hint), looks);
   card.hidden = false;
   placeCard(span);
 }
@@ -52,7 +54,10 @@ function placeCard(span) {
 function hideCard() {
   clearTimeout(cardTimer);
   if (card.hidden) return false;
-  if (card.contains(document.activeElement)) cardSpan.focus();
+  if (card.contains(document.activeElement)) {
+    cardSpan.tabIndex = -1;
+    cardSpan.focus();
+  }
   cardSpan.classList.remove("at");
   cardSpan = null;
   card.hidden = true;

@@ -295,7 +295,7 @@ function promptKey(event) {
 }
 
 function escapeKey(event) {
-  if (event.key !== "Escape" || settings.open || hideCard()) return;
+  if (event.key !== "Escape" || settings.open || lookDialog.open || hideCard()) return;
   if (document.body.classList.contains("side")) {
     showSide(false);
     at("menu").focus();
@@ -333,6 +333,7 @@ function connect() {
   at("file").addEventListener("change", (event) => event.target.files.length && importFile(event.target.files[0]));
   addEventListener("pagehide", () => run && keep(run.conversation));
   watchTokens(log);
+  connectLook();
 }
 
 if (stored("tern.dark") === !isDark()) switchTheme();
