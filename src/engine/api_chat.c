@@ -99,7 +99,7 @@ size_t tern_chat_opening(const tern_model *m, unsigned flags, char *text, size_t
         const char *end = out.text.p + out.text.n;
         const char *p = chat_opening(m->chat, out.text.p, out.text.n);
         n = p ? (size_t)(end - p) : 0;
-        if (n)
+        if (n && max)
             memcpy(text, p, n < max ? n : max);
     }
     chat_text_close(&out);

@@ -66,7 +66,8 @@ static enum tern_status hold(struct text_out *t, const char *text, size_t n)
             return error_memory(t->error, "the text held back", capacity);
         t->held = grown, t->capacity = capacity;
     }
-    memcpy(t->held + t->n, text, n);
+    if (n)
+        memcpy(t->held + t->n, text, n);
     t->n += n;
     return TERN_OK;
 }
