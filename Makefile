@@ -247,7 +247,7 @@ test-progs:
 #
 # gcc compiles the vector files in a fifth of the time where a check of an address is a call, and
 # without the sizes of objects, which the address sanitizer knows.
-SANITIZED_CLI ?= test_chat_cli test_chat_editing test_cli test_sampling_cli test_session_cli
+SANITIZED_CLI ?= test_chat_cli test_chat_editing test_cli test_sampling_cli test_session_cli test_serve_mutate
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
 	-fno-sanitize=object-size $(if $(IS_CLANG),,--param asan-instrumentation-with-call-threshold=100)
 sanitize:
@@ -265,7 +265,7 @@ test-threaded: $(THREADED:%=$(BUILD)/tests/%)
 # The programs under the memory sanitizer and clang's checks of undefined behaviour. Only what links
 # nothing but libc: Check is built without the sanitizer, and it would take what Check writes for
 # unwritten. It does not know the names that _FILE_OFFSET_BITS gives to fstat and others.
-MEMORY_TESTS ?= prog_exact prog_pool prog_q4c prog_sampler $(FUZZERS) $(SANITIZED_CLI)
+MEMORY_TESTS ?= prog_exact prog_pool prog_q4c prog_sampler $(FUZZERS) $(filter-out test_serve%,$(SANITIZED_CLI))
 sanitize-memory:
 	@tests/need-tools
 	+@$(SUBMAKE) BUILD=build-msan REF_ONLY=1 CC="$(CLANG)" CFLAGS="-O1 -g" EXTRA="$(EXTRA) \
