@@ -378,13 +378,15 @@ class Kept(unittest.TestCase):
 
     def test_many_restarts(self):
         """Servers that are asked to end, or killed at any moment, also while they write. SERVE_RESTARTS=50 makes a campaign of it."""
-        r, first, found = random.Random(5), {}, 0
+        r, first, found, refused = random.Random(5), {}, 0, 0
         for i in range(int(os.environ.get("SERVE_RESTARTS", 4))):
             server = Server("--cache-dir", self.folder, "--cache-ram", 16)
             try:
                 text = server.text()
-                self.assertLessEqual(len(text.splitlines()), 2, text)
+                lines = [line for line in text.splitlines() if "serve: --cache-dir" in line]  # one that was being written
+                self.assertLessEqual(len(lines), 1, text)
                 self.assertNotIn("Sanitizer", text)
+                refused += len(lines)
                 for k in r.sample(range(8), 4):
                     status, _, body = server.post("/v1/completions", completion(f"Story {k}. {STORY}", 20, k, receipt=True))
                     self.assertEqual(status, 200, body)
@@ -400,7 +402,7 @@ class Kept(unittest.TestCase):
                 self.assertIn(server.stop(signal.SIGTERM if how == "end" else signal.SIGKILL), (0,) if how == "end" else (0, -9))
             finally:
                 server.stop()
-        print(f"{i + 1} restarts, {found} beginnings found")
+        print(f"{i + 1} restarts, {found} beginnings found, {refused} files refused")
 
     def test_a_folder_belongs_to_one_server(self):
         server = Server("--cache-dir", self.folder)
