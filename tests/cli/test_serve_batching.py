@@ -98,10 +98,10 @@ class Many(ServeCase):
         """The receipt of the answer."""
         ask = {**ask, "receipt": True}
         if not ask["stream"]:
-            status, _, body = self.post(path_of(ask), ask)
+            status, _, body = self.post(path_of(ask), ask, timeout=600)
             self.assertEqual(status, 200, body)
             return body["choices"][0]["receipt"]
-        pieces = [json.loads(d) for _, d in self.events(path_of(ask), ask) if d != "[DONE]"]
+        pieces = [json.loads(d) for _, d in self.events(path_of(ask), ask, timeout=600) if d != "[DONE]"]
         return next(c["receipt"] for p in pieces for c in p["choices"] if "receipt" in c)
 
     def load(self, seed, n=64):
