@@ -401,6 +401,18 @@ class Chat(Client):
         self.assertEqual(raw.headers["x-tern-ignored"].split(", "), ["chat_template_kwargs.tone", "wonder"])
         self.assertNotIn("x-tern-ignored", self.client.chat.completions.with_raw_response.create(model="x", messages=HI, max_tokens=2).headers)
 
+    def test_large_numbers(self):
+        for number in ("9223372036854775808", "-9223372036854775809", "18446744073709551616", "1e999"):
+            for name, body in (("seed", '{"messages": [], "seed" : %s }'), ("top_k", '{"a": 1, "top_k":%s, "b": 2}'), ("", '{"x": [1, %s]}')):
+                with self.subTest(body % number):
+                    status, _, answer = self.post("/v1/chat/completions", (body % number).encode())
+                    error = answer["error"]
+                    self.assertEqual((status, error["param"] or "", error["code"]), (400, name, "invalid_value"), error)
+                    self.assertIn("from -9223372036854775808 to 9223372036854775807", error["message"])
+        for seed in (-(2**63), -5, 2**63 - 1):
+            self.assertEqual(self.chat(seed=seed, max_tokens=1).seed, seed)
+        self.refused("seed", "from -9223372036854775808", seed=1e30)
+
     def test_hostile_names_stay_out_of_headers(self):
         status, headers, _ = self.post("/v1/chat/completions", {"messages": HI, "max_tokens": 1, "a\r\nx: y": 1})
         self.assertEqual((status, headers["x-tern-ignored"]), (200, "a??x??y"))

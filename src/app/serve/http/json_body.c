@@ -2,6 +2,7 @@
 #include "app/serve/http/json_body.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 /* jansson takes 224 bytes for an empty object, 144 for an empty array or a member, 96 for an empty string.
@@ -63,14 +64,51 @@ struct json_form json_body_look(char *text, size_t n)
     return form;
 }
 
+static size_t back_over(const char *bytes, const char *text, size_t i)
+{
+    while (i && strchr(bytes, text[i - 1]))
+        i--;
+    return i;
+}
+
+/* The name of the member whose value, a number, ends before text[i]; "": it is an item of an array. */
+static void name_of_number(const char *text, size_t i, char *name, size_t size)
+{
+    size_t n = 0;
+    i = back_over("+-.0123456789eE", text, i);
+    i = back_over(" \t\r\n:", text, i);
+    if (i < 2 || text[i - 1] != '"')
+        return;
+    i--;
+    while (n < i && text[i - n - 1] != '"')
+        n++;
+    if (n < size)
+        memcpy(name, text + i - n, n), name[n] = 0;
+}
+
+/* Why jansson refused a text */
+static void blame(const char *text, size_t n, const json_error_t *e, struct fault *f)
+{
+    char name[64] = "";
+    if (json_error_code(e) != json_error_numeric_overflow) {
+        fault_set(f, 400, NULL, "invalid_json", NULL,
+                  "the body is not JSON: line %d, column %d: %s", e->line, e->column, e->text);
+        return;
+    }
+    if (e->position > 0 && (size_t)e->position <= n)
+        name_of_number(text, (size_t)e->position, name, sizeof name);
+    fault_set(f, 400, NULL, "invalid_value", name,
+              "%s is too large a number (line %d, column %d): integers must be from %lld to %lld",
+              *name ? name : "an item", e->line, e->column, (long long)INT64_MIN,
+              (long long)INT64_MAX);
+}
+
 json_t *json_body_read(const char *text, size_t n, struct fault *f)
 {
     json_error_t error;
     json_t *json = json_loadb(text ? text : "", n, JSON_ALLOW_NUL, &error);
     if (!json)
-        fault_set(f, 400, NULL, "invalid_json", NULL,
-                  "the body is not JSON: line %d, column %d: %s", error.line, error.column,
-                  error.text);
+        blame(text ? text : "", n, &error, f);
     else if (!json_is_object(json))
         fault_set(f, 400, NULL, "invalid_json", NULL, "the body is not a JSON object");
     if (json && f->status) {
