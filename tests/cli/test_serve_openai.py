@@ -401,6 +401,22 @@ class Chat(Client):
         self.assertEqual(raw.headers["x-tern-ignored"].split(", "), ["chat_template_kwargs.tone", "wonder"])
         self.assertNotIn("x-tern-ignored", self.client.chat.completions.with_raw_response.create(model="x", messages=HI, max_tokens=2).headers)
 
+    def test_fields_within_fields_are_named(self):
+        """A field without effect is named wherever it stands, and so is a word that nobody knows."""
+        tool = {"type": "function", "hint": 1, "function": {"name": "f", "strict": True, "tone": 1}}
+        for more, names in (
+            ({"stream_options": {"include_usage": True, "chunk": 2}}, "stream_options.chunk"),
+            ({"response_format": {"type": "text", "tone": 1}}, "response_format.tone"),
+            ({"response_format": {"type": "json_object", "tone": 1}}, "response_format.tone"),
+            ({"tools": [tool]}, "tools[0].function.tone, tools[0].hint, tools"),
+            ({"reasoning_effort": "hasty"}, "reasoning_effort"), ({"reasoning_effort": "xhigh"}, ""),
+            ({"messages": [*HI, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}", "tone": 1}}]}, *HI]},
+             "messages[1].tool_calls[0].function.tone"),
+        ):  # fmt: skip
+            with self.subTest(names):
+                status, headers, _ = self.post("/v1/chat/completions", {"messages": HI, "max_tokens": 1, **more})
+                self.assertEqual((status, headers.get("x-tern-ignored", "")), (200, names))
+
     def test_large_numbers(self):
         for number in ("9223372036854775808", "-9223372036854775809", "18446744073709551616", "1e999"):
             for name, body in (("seed", '{"messages": [], "seed" : %s }'), ("top_k", '{"a": 1, "top_k":%s, "b": 2}'), ("", '{"x": [1, %s]}')):

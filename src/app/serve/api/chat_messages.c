@@ -92,9 +92,11 @@ static bool read_call(struct message_reading *r, json_t *call, size_t i)
         !fields_text(&function, "name", &name, NULL))
         return false;
     json_t *arguments = fields_any(&function, "arguments");
-    add_call(r->turn, id, name, arguments ? arguments : fields_any(&function, "input"));
+    json_t *input = fields_any(&function, "input");
+    add_call(r->turn, id, name, arguments ? arguments : input);
     fields_ignore(&f, "type index");
     turn_unknown(r->turn, &f);
+    turn_unknown(r->turn, &function);
     return true;
 }
 
@@ -178,7 +180,7 @@ bool chat_messages_read(struct turn *t, struct fields *f, size_t max)
     if (!fields_need(f, "messages") || !fields_array(f, "messages", max, &messages))
         return false;
     if (json_array_size(messages) == 0)
-        return fields_fault(f, "messages", "invalid_value", "must have a message");
+        return fields_fault(f, "messages", "empty_array", "must have at least one message");
     for (size_t i = 0; i < json_array_size(messages); i++) {
         struct message_reading r = {.turn = t};
         char place[40];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/cli/parser.h"
 #include "app/serve/api/chat_messages.h"
 #include "app/serve/api/chat_tools.h"
 #include "app/serve/api/format_fields.h"
@@ -39,8 +40,11 @@ static bool read_thinking(struct turn *t, struct fields *f)
     bool present;
     if (!fields_text(f, "reasoning_effort", &effort, NULL))
         return false;
-    if (effort)
-        set_thinking(t, strcmp(effort, "none") && strcmp(effort, "minimal"));
+    bool off = effort && parser_in_list("none minimal", ' ', effort, strlen(effort));
+    if (off || (effort && parser_in_list("low medium high xhigh max", ' ', effort, strlen(effort))))
+        set_thinking(t, !off);
+    else if (effort)
+        turn_ignore(t, "reasoning_effort");
     if (!read_flag(t, f, "enable_thinking") ||
         !fields_inside(f, "chat_template_kwargs", &template, &present) ||
         !read_flag(t, &template, "thinking") || !read_flag(t, &template, "enable_thinking"))

@@ -60,6 +60,9 @@ static bool read_tool(struct turn *t, struct fields *f, json_t *value, size_t i,
     if (!fields_need(&tool, "function") || !fields_inside(&tool, "function", &function, &present) ||
         !fields_text(&function, "name", &name, NULL) || !check_function(&function, tools, name))
         return false;
+    fields_ignore(&function, "strict");
+    turn_unknown(t, &function);
+    turn_unknown(t, &tool);
     return !json_array_append(tools, value) || fault_no_memory(f->fault, "the tools");
 }
 
@@ -89,6 +92,7 @@ static bool choose_function(struct turn *t, struct fields *f, struct fields *cho
     if (!fields_inside(choice, "function", &function, &present) ||
         !fields_text(present ? &function : choice, "name", &name, NULL))
         return false;
+    turn_unknown(t, &function);
     if (!name)
         return fields_fault(present ? &function : choice, "name", "missing_required_parameter",
                             "is required");
@@ -136,9 +140,12 @@ static bool read_choice(struct turn *t, struct fields *f, json_t *tools)
                choose(t, f, words[word]);
     if (!json_is_object(v))
         return fields_fault(f, "tool_choice", "invalid_type", "must be a string or an object");
-    return fields_inside(f, "tool_choice", &choice, &present) &&
-           fields_choice(&choice, "type", "function|allowed_tools", &type) &&
-           (type ? choose_some(t, f, &choice, tools) : choose_function(t, f, &choice, tools));
+    if (!fields_inside(f, "tool_choice", &choice, &present) ||
+        !fields_choice(&choice, "type", "function|allowed_tools", &type) ||
+        !(type ? choose_some(t, f, &choice, tools) : choose_function(t, f, &choice, tools)))
+        return false;
+    turn_unknown(t, &choice);
+    return true;
 }
 
 bool chat_tools_read(struct turn *t, const struct server *s, struct fields *f, size_t max)

@@ -104,6 +104,7 @@ static bool read_response_format(struct format_reading *r, struct fields *body)
         !fields_choice(&f, "type", "text|json_object|json_schema", &type))
         return false;
     fields_ignore(&f, "schema json_schema");
+    turn_unknown(r->turn, &f);
     if (type == 0)
         return true;
     bool has = fields_has(&f, "schema");

@@ -286,7 +286,7 @@ bool messages_input_read(struct turn *t, const struct server *s, struct fields *
                       &messages))
         return false;
     bool ok = json_array_size(messages) ||
-              fields_fault(f, "messages", NULL, "must have at least one message");
+              fields_fault(f, "messages", "empty_array", "must have at least one message");
     if (ok)
         json_array_foreach(messages, i, message) if (!(ok = read_message(&in, message, i))) break;
     growing_text_close(&in.thought);
