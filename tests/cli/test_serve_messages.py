@@ -114,6 +114,11 @@ class Whole(Client):
         self.assertEqual((m.stop_reason, m.stop_sequence), ("stop_sequence", stop))
         self.assertEqual(m.content[0].text, whole[: whole.index(stop)])
 
+    def test_many_stop_sequences(self):
+        for n in (5, 63, 64):
+            self.create(max_tokens=1, stop_sequences=[f"stop {i}" for i in range(n)])
+        self.refused("stop_sequences", "65", stop_sequences=["x"] * 65)
+
     def test_usage_and_count(self):
         for more in ({}, {"system": "S"}, {"tools": [TOOL, STOP]}, {"thinking": THINKING}, {"messages": [*HI, {"role": "assistant", "content": "Well"}]}):
             with self.subTest(more=more):

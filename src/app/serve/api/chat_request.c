@@ -75,7 +75,7 @@ static bool read_options(struct chat_request *r, const struct server *s, struct 
     if (!request_params_read(p, s, x, f) || !request_params_length(p, f, "n_predict", 0) ||
         !request_params_length(p, f, "max_tokens", 1) ||
         !request_params_length(p, f, "max_completion_tokens", 1) ||
-        !request_params_stop(p, f, "stop") || !read_logprobs(p, f) ||
+        !request_params_stop(p, f, "stop", REQUEST_STOPS_OPENAI) || !read_logprobs(p, f) ||
         !fields_integer(f, "n", 1, serve_number(s->options, SERVE_MAX_CHOICES), &n))
         return false;
     r->turn.n = (size_t)n;

@@ -71,8 +71,9 @@ static bool read_options(struct completions_request *r, const struct server *s, 
         return false;
     p->n_predict = MAX_TOKENS;
     return request_params_length(p, f, "n_predict", 0) &&
-           request_params_length(p, f, "max_tokens", 0) && request_params_stop(p, f, "stop") &&
-           read_logprobs(r, f) && read_choices(r, s, f) && read_echo(r, f);
+           request_params_length(p, f, "max_tokens", 0) &&
+           request_params_stop(p, f, "stop", REQUEST_STOPS_OPENAI) && read_logprobs(r, f) &&
+           read_choices(r, s, f) && read_echo(r, f);
 }
 
 bool completions_request_read(struct completions_request *r, struct server *s, struct exchange *x,

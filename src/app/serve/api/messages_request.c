@@ -75,7 +75,7 @@ static bool read_generation(struct messages_request *r, const struct server *s, 
 {
     return fields_need(f, "max_tokens") &&
            fields_integer(f, "max_tokens", 0, INT32_MAX, &r->turn.params.n_predict) &&
-           request_params_stop(&r->turn.params, f, "stop_sequences") &&
+           request_params_stop(&r->turn.params, f, "stop_sequences", REQUEST_STOPS_MAX) &&
            request_params_chat_stop(&r->turn.params, s->model) &&
            list_stops(r, fields_any(f, "stop_sequences")) && fields_bool(f, "stream", &r->stream);
 }

@@ -333,7 +333,7 @@ static bool add_stop(struct request_params *p, struct fields *f, const char *nam
     return true;
 }
 
-bool request_params_stop(struct request_params *p, struct fields *f, const char *name)
+bool request_params_stop(struct request_params *p, struct fields *f, const char *name, size_t max)
 {
     json_t *v = fields_any(f, name);
     bool ok = true;
@@ -341,9 +341,9 @@ bool request_params_stop(struct request_params *p, struct fields *f, const char 
         return true;
     if (!json_is_array(v)) /* an empty text: no stop, as some clients mean it */
         return (json_is_string(v) && !json_string_length(v)) || add_stop(p, f, name, v);
-    if (json_array_size(v) > REQUEST_STOPS_MAX)
-        return fields_fault(f, name, "limit_exceeded", "has %zu strings; at most %d are allowed",
-                            json_array_size(v), REQUEST_STOPS_MAX);
+    if (json_array_size(v) > max)
+        return fields_fault(f, name, "limit_exceeded", "has %zu strings; at most %zu are allowed",
+                            json_array_size(v), max);
     for (size_t i = 0; i < json_array_size(v) && ok; i++)
         ok = add_stop(p, f, name, json_array_get(v, i));
     return ok;

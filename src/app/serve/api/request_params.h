@@ -16,7 +16,8 @@ struct server;
 
 enum {
     REQUEST_CHOICES_MAX = 8,
-    REQUEST_STOPS_MAX = 4,
+    REQUEST_STOPS_OPENAI = 4, /* as its API states; Anthropic's states none */
+    REQUEST_STOPS_MAX = 64,
     REQUEST_STOP_BYTES = 256,
     REQUEST_BIAS_MAX = 1024,
     REQUEST_TOP_MAX = 20
@@ -49,8 +50,9 @@ void request_params_close(struct request_params *p);
 /* The most tokens to answer with, from field `name`, at least `min`; absent: as it was. */
 bool request_params_length(struct request_params *p, struct fields *f, const char *name,
                            int64_t min);
-/* Stop strings from field `name`: a text or an array of at most 4, each of 1 to 256 bytes. */
-bool request_params_stop(struct request_params *p, struct fields *f, const char *name);
+/* Stop strings from field `name`: a text or an array of at most `max`, which is at most REQUEST_STOPS_MAX,
+ * each of 1 to 256 bytes. */
+bool request_params_stop(struct request_params *p, struct fields *f, const char *name, size_t max);
 /* The text with which the model's chat template ends an answer, where it has no token for that. */
 bool request_params_chat_stop(struct request_params *p, const tern_model *model);
 
