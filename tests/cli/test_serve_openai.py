@@ -624,6 +624,12 @@ class Chat(Client):
         chunks = list(self.chat(stream=True, extra_body={"receipt": True}))
         self.assertTrue(chunks[-1].choices[0].receipt)
 
+    def test_the_header_for_receipts(self):
+        for value, want in (("1", True), ("true", True), ("Yes", True), ("0", False), ("false", False), ("no", False)):
+            r = self.chat(max_tokens=2, extra_headers={"x-tern-receipt": value}).choices[0]
+            self.assertEqual(hasattr(r, "receipt"), want, value)
+        self.refused("x-tern-receipt", "perhaps", extra_headers={"x-tern-receipt": "perhaps"})
+
     def test_errors_have_their_classes(self):
         with self.assertRaises(openai.NotFoundError):
             self.client.get("/nothing", cast_to=object)

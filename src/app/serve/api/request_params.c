@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #include "app/cli/number.h"
@@ -123,11 +124,26 @@ static bool read_integers(struct request_params *p, struct fields *f)
     return read_seed(p, f);
 }
 
+/* Header x-tern-receipt: 1, true, yes; 0, false, no */
+static bool read_header(struct request_params *p, const struct exchange *x, struct fault *f)
+{
+    static const char name[] = "x-tern-receipt";
+    static const char *const words[] = {"0", "false", "no", "1", "true", "yes"};
+    const char *value = exchange_header(x, name);
+    size_t i = 0, n = sizeof words / sizeof *words;
+    while (value && i < n && strcasecmp(value, words[i]) != 0)
+        i++;
+    if (i == n)
+        fault_set(f, 400, FAULT_INVALID, "invalid_value", name,
+                  "the header %s must be 1, true or yes, or 0, false or no; it is '%.60s'", name,
+                  value);
+    p->receipt = value && i >= 3;
+    return i < n;
+}
+
 static bool read_flags(struct request_params *p, struct exchange *x, struct fields *f)
 {
-    const char *header = exchange_header(x, "x-tern-receipt");
-    p->receipt = header && strcmp(header, "1") == 0;
-    return fields_bool(f, "cache_prompt", &p->cache_prompt) &&
+    return read_header(p, x, f->fault) && fields_bool(f, "cache_prompt", &p->cache_prompt) &&
            fields_bool(f, "ignore_eos", &p->ignore_end) &&
            fields_bool(f, "ignore_end", &p->ignore_end) &&
            fields_bool(f, "no_force", &p->no_force) && fields_bool(f, "receipt", &p->receipt) &&
