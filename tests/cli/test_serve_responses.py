@@ -385,6 +385,10 @@ class Refusals(Client):
             status, _, answer = self.post("/v1/responses", body)
             self.assertEqual((status, answer["error"]["param"]), (400, param))
 
+    def test_no_item(self):
+        self.refused("input", "at least one", input=[])
+        self.refused("input", "at least one", input=[], instructions="Say hello.")
+
     def test_a_schema_that_cannot_be_enforced(self):
         schema = {"type": "object", "properties": {"a": {"$ref": "https://elsewhere.example/x"}}}
         self.refused("text.format", "$ref", text={"format": {"type": "json_schema", "name": "n", "schema": schema}})

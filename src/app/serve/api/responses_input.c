@@ -295,6 +295,10 @@ bool responses_input_read(struct turn *t, json_t *input, struct fault *f)
                   "input must be a string or an array of items");
         return false;
     }
+    if (json_array_size(input) == 0) { /* as OpenAI's servers, also beside instructions */
+        fault_set(f, 400, NULL, "empty_array", "input", "input must have at least one item");
+        return false;
+    }
     bool ok = true;
     size_t i;
     json_t *item;
