@@ -91,11 +91,13 @@ class Browser:
 
     # ---- pages ----
 
-    def open(self, page: Path | str, width: int = 1200, dark: bool = False, height: int = 900, mark: str = "") -> None:
-        """Loads a file or an address, at `width` pixels, with no memory of pages before."""
+    def open(self, page: Path | str, width: int = 1200, dark: bool = False, height: int = 900, mark: str = "", left: bool = True) -> None:
+        """Loads a file or an address, at `width` pixels. `left`: the page before is left first, and a page that differs in its mark alone
+        is loaded, too; that takes a new process."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.call("Page.navigate", url="about:blank")
+        if left:
+            self.call("Page.navigate", url="about:blank")
         self.events.clear()
         self.own = page if isinstance(page, str) else page.resolve().as_uri()
         self.call("Page.navigate", url=self.own + mark)
@@ -151,7 +153,7 @@ class Browser:
 
     def downloaded(self, name: str) -> bytes:
         file = self.downloads / name
-        self.wait(file.exists)
+        self.wait(lambda: file.exists() and file.stat().st_size)  # empty until its content is put there
         return file.read_bytes()
 
     def screenshot(self, path: Path) -> None:
