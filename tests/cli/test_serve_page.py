@@ -597,6 +597,14 @@ class Served(Page):
         self.done()
         self.assertRegex(self.browser.js("current.messages[2].text"), r"^Once upon a time")
         self.assertEqual(self.browser.js("current.messages.length"), 3)
+        self.open()
+        self.settle(temperature=0, max_tokens=10)
+        self.press("Go on")  # what people wrote is still before it
+        self.done()
+        said = self.server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "The cat"}, {"role": "assistant", "content": "Once upon a"}],
+                                                         "temperature": 0, "max_tokens": 20})[2]["choices"][0]["message"]["content"]  # fmt: skip
+        self.assertEqual(self.browser.js("current.messages[2].text"), "Once upon a" + said)
+        self.assertEqual(self.browser.js("[...document.querySelectorAll('.assistant .t')].map((t) => t.textContent).join('')"), said)
 
     def test_stop_reaches_the_server(self):
         page = self.browser

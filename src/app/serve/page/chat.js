@@ -127,7 +127,8 @@ function requestFor(c, message) {
   const messages = pathTo(c, message.parent).filter((m) => m.text || m.thought).map(turn);
   if (c.system.trim()) messages.unshift({ role: "system", content: c.system });
   const ids = message.tokens?.map((token) => token.id);
-  if (!ids?.length && message.text) messages.push(turn(message));
+  const begun = ids?.length ? message.begun : message.text;
+  if (begun) messages.push(turn({ ...message, text: begun }));
   return { model: server.model_alias || "tern", messages, stream: true, stream_options: { include_usage: true }, logprobs: true, return_tokens: true,
     top_logprobs: 6, ...parameters(), ...(ids?.length && { answer_tokens: ids }) };
 }
@@ -142,6 +143,7 @@ async function goOn(message) {
   await stop();
   const mine = (run = { conversation: current, message, abort: new AbortController(), begun: performance.now(), tokens: 0, next: 0 });
   Object.assign(message, { error: undefined, ended: undefined, stats: undefined });
+  if (!message.tokens?.length && message.text) message.begun = message.text;
   at("send").textContent = "Stop";
   show();
   views.get(message.id).restart();
@@ -258,7 +260,7 @@ function replaceAnswer(message, text) {
 function branchFrom(message, i, other) {
   const places = new Places(message), tokens = [...message.tokens.slice(0, i), { ...other, top: message.tokens[i].top }];
   places.advance(true);
-  const { part, from } = places.of[i], begun = { text: "", tokens };
+  const { part, from } = places.of[i], begun = { text: "", tokens, begun: message.begun };
   const piece = new Places({ tokens }).piece(i);
   if (part === "text" && message.thought) begun.thought = message.thought;
   begun[part === "thought" && !message.thought ? "text" : part] = places.textOf(part).slice(0, from) + piece;

@@ -9,8 +9,7 @@ class Places {
     this.pieces = []; /* what each token adds: whole characters */
     this.of = []; /* of each token: {i, part, from, to}; of one without letters from is to */
     this.parts = { thought: [], text: [] }; /* those with letters */
-    this.part = "thought";
-    this.at = 0;
+    [this.part, this.at] = message.begun ? ["text", message.begun.length] : ["thought", 0];
   }
 
   textOf(part) {

@@ -1,6 +1,7 @@
 /* A conversation is a tree of messages. A message knows its parent (0: none); `chosen` says which of the
  * messages with one parent is shown. Tokens of an answer: {id, bytes, logprob, top: [{id, bytes, logprob}]};
- * bytes is a string, an array of numbers where they are a part of a character, or {name} of a control token. */
+ * bytes is a string, an array of numbers where they are a part of a character, or {name} of a control token. `begun`:
+ * what stands before them in the text, written by people. */
 
 function newConversation() {
   const id = Date.now().toString(36) + Math.random().toString(36).slice(2, 8);
@@ -75,7 +76,7 @@ function unpackedMessage(m) {
   const known = ["user", "assistant"].includes(m.role) && Number.isInteger(m.id) && m.id > 0 && Number.isInteger(m.parent);
   if (!known || m.parent < 0 || m.parent >= m.id || typeof m.text !== "string") throw new Error("a message is damaged");
   const kept = { id: m.id, parent: m.parent, role: m.role, text: m.text };
-  for (const name of ["thought", "stats", "error"]) if (typeof m[name] === "string") kept[name] = m[name];
+  for (const name of ["thought", "begun", "stats", "error"]) if (typeof m[name] === "string") kept[name] = m[name];
   if (Array.isArray(m.tokens)) kept.tokens = m.tokens.map(unpackedToken);
   return m.ended === true ? { ...kept, ended: true } : kept;
 }
