@@ -254,13 +254,13 @@ class Chat(Page):
         page.until("weighed.childElementCount")
         self.assertEqual(self.mock.looks[0], {"tokens": [1, 2, 3, 4, 5], "layer": 2, "with_pieces": True})
         self.assertEqual(page.js(shades), [["<|im_start|>", "6"], ["Go", "6"], ["⏎\n", "9"], ["The", "6"], [" cat", "6"], ["\\xf0\\x9f", None], [" end", None]])
-        self.assertEqual(page.text("#weight"), "␣cat, token 5: 15.0 % of its own attention")
+        self.assertEqual(page.text("#weight"), "␣cat, token 5: 15.0 % of the attention of ␣cat")
         self.assertTrue(page.text("#most").startswith("Most: ⏎ 40.0 %, "))
         self.assertEqual(page.js("[...lookForm.elements.layer.options].map((o) => o.text + (o.disabled ? '!' : ''))"), ["0", "1: no attention!", "2"])
         page.point("#weighed :nth-child(3)")
         self.assertEqual(page.text("#weight"), "⏎, token 3: 40.0 % of the attention of ␣cat")
         self.picture("attention")
-        for name, value, asked, first, share in (("head", "max", (2, None), 2, "50.0"), ("head", "0", (2, 0), 0, "20.0"), ("layer", "0", (0, 0), 0, "20.0")):
+        for name, value, asked, first, share in (("layer", "0", (0, None), 2, "35.0"), ("head", "max", (0, None), 2, "50.0"), ("head", "0", (0, 0), 0, "20.0")):
             before = len(self.mock.looks)
             page.js(f"(() => {{ const c = lookForm.elements.{name}; c.value = '{value}'; c.dispatchEvent(new Event('change')); }})()")
             page.wait(lambda n=before: len(self.mock.looks) > n)
@@ -356,6 +356,21 @@ class Chat(Page):
             self.assertIn("cannot be imported", page.text("#notice"))
         self.assertEqual(page.js("conversations.length"), 2)
 
+    def test_several_tabs(self):
+        page = self.open()
+        self.send("First", Script(words("One.")))
+        tell = "(change) => { const c = packed(current); change(c); dispatchEvent(new StorageEvent('storage', {key: CONVERSATION + c.id, newValue: JSON.stringify(c)})); }"
+        page.js(f"({tell})((c) => c.messages.push({{id: 3, parent: 2, role: 'user', text: 'From another tab'}}))")
+        self.assertEqual(self.shown(), ["First", "One.", "From another tab"])
+        self.send("Second", Script(words("two three four five six seven eight"), pause=0.1), wait=False)
+        page.until("document.querySelectorAll('.assistant')[1]?.textContent.includes('two')")
+        page.js(f"({tell})((c) => (c.title = 'Theirs'))")  # while this tab writes an answer
+        self.done()
+        self.assertEqual(page.js("conversations.map(titleOf).sort()"), ["First", "Theirs"])
+        self.assertEqual(self.shown()[-1], "two three four five six seven eight")
+        page.js("dispatchEvent(new StorageEvent('storage', {key: CONVERSATION + conversations.find((c) => c.title).id, newValue: null}))")
+        self.assertEqual(page.js("[conversations.map(titleOf), document.querySelectorAll('#list li').length]"), [["First"], 1])
+
     def test_a_full_store_gives_up_probabilities_first(self):
         page = self.open()
         page.js("window.most = 1000; window.put = Storage.prototype.setItem; Storage.prototype.setItem = function (k, v) { if (v.length > most) throw new Error('full'); put.call(this, k, v); }")
@@ -395,6 +410,11 @@ class Refusals(Page):
         self.mock.gone = True
         self.send("Go")
         self.assertIn("does not answer", page.text(".error"))
+        self.mock.gone, self.mock.props["model_alias"] = False, "another"  # started again
+        self.mock.scripts.append(Script(words("Here.")))
+        self.press("Try again")
+        page.until("!run && server.model_alias === 'another'")
+        self.assertEqual(self.shown(), ["Go", "Here."])
 
     def test_the_key_is_asked_for(self):
         self.mock.key = "secret"
@@ -477,6 +497,12 @@ class Looks(Page):
                     page.click(".assistant [data-s='9']")
                     self.assertEqual(page.js(CONTRAST), [])
                     self.picture(f"{width}-{'dark' if dark else 'light'}")
+                    page.key("Escape")
+                    page.js("openLook(current.messages[1], 3)")
+                    page.until("weighed.childElementCount")
+                    self.assertEqual(page.js(CONTRAST), [])
+                    self.assertLessEqual(page.js("lookDialog.scrollWidth - lookDialog.clientWidth"), 0)
+                    self.picture(f"{width}-attention-{'dark' if dark else 'light'}")
                     page.key("Escape")
                     if width < 500:
                         page.click("#menu")

@@ -1,6 +1,7 @@
 /* What a token attends to: a dialog with all tokens of the text. Those that the token sees are shaded by their weights. */
 
 const lookDialog = document.getElementById("look"), lookForm = lookDialog.querySelector("form"), weighed = document.getElementById("weighed");
+const lookLayer = lookForm.elements.layer, lookHead = lookForm.elements.head;
 let look = null; /* {ids, pieces: [] of all tokens, at: the one that looks, weights: of those up to it, marked, asked} */
 
 function canLook() {
@@ -12,7 +13,7 @@ async function answerTo(path, body) {
 }
 
 function sayLook(...words) {
-  document.getElementById("weight").replaceChildren(...words);
+  at("weight").replaceChildren(...words);
 }
 
 /* Runs what may be refused. */
@@ -29,7 +30,7 @@ async function trying(work) {
 function openLook(message, i) {
   const mine = (look = { weights: [] });
   weighed.replaceChildren();
-  document.getElementById("most").replaceChildren();
+  at("most").replaceChildren();
   sayLook("Reading ...");
   chooseLayers();
   lookDialog.showModal();
@@ -43,28 +44,27 @@ function openLook(message, i) {
 }
 
 function chooseLayers() {
-  const { layer } = lookForm.elements, heads = server.attention_heads, kept = stored("tern.look", {});
+  const heads = server.attention_heads, kept = stored("tern.look", {});
   const usable = heads.flatMap((n, l) => (n ? [l] : []));
-  layer.replaceChildren(...heads.map((n, l) => element("option", { value: l, disabled: !n }, n ? `${l}` : `${l}: no attention`)));
-  layer.value = heads[kept.layer] ? kept.layer : usable[usable.length >> 1];
+  lookLayer.replaceChildren(...heads.map((n, l) => element("option", { value: l, disabled: !n }, n ? `${l}` : `${l}: no attention`)));
+  lookLayer.value = heads[kept.layer] ? kept.layer : usable[usable.length >> 1];
   chooseHeads(kept.head);
 }
 
 function chooseHeads(wanted) {
-  const { layer, head } = lookForm.elements, n = server.attention_heads[layer.value];
+  const n = server.attention_heads[lookLayer.value];
   const numbers = Array.from({ length: n }, (_, h) => element("option", { value: h }, `${h}`));
-  head.replaceChildren(element("option", { value: "mean" }, "mean of all"), element("option", { value: "max" }, "largest of all"), ...numbers);
-  head.value = wanted;
-  if (!head.value) head.value = "mean";
+  lookHead.replaceChildren(element("option", { value: "mean" }, "mean"), element("option", { value: "max" }, "largest"), ...numbers);
+  lookHead.value = wanted;
+  if (!lookHead.value) lookHead.value = "mean";
 }
 
 /* Asks for the weights of the token at a place, and shows them. The newest question counts. */
 function weigh(place) {
-  const mine = look, asked = (mine.asked = {}), layer = Number(lookForm.elements.layer.value), choice = lookForm.elements.head.value;
-  const head = /\d/.test(choice) ? { head: Number(choice) } : {};
+  const mine = look, asked = (mine.asked = {}), layer = Number(lookLayer.value), choice = lookHead.value;
   store("tern.look", { layer, head: choice });
   return trying(async () => {
-    const answer = await answerTo("attention", { tokens: mine.ids.slice(0, place + 1), layer, with_pieces: true, ...head });
+    const answer = await answerTo("attention", { tokens: mine.ids.slice(0, place + 1), layer, with_pieces: true, ...(choice >= 0 && { head: Number(choice) }) });
     if (look !== mine || mine.asked !== asked) return;
     const bytes = Uint8Array.from(atob(answer.weights), (c) => c.charCodeAt(0)), n = answer.n_tokens;
     mine.weights = mixed(new Float32Array(bytes.buffer), n, choice === "max");
@@ -88,7 +88,7 @@ function drawLook() {
   const text = (p) => (typeof p === "string" && /[^\n]/.test(p) ? p : label(p) + (typeof p === "string" ? p : ""));
   weighed.replaceChildren(...pieces.map((p, i) => element("span", { class: i > look.at ? "w soft" : "w", "data-s": shade(i), tabindex: -1, "aria-current": i === look.at ? "true" : null }, text(p))));
   const most = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 5);
-  document.getElementById("most").replaceChildren("Most: ", ...most.flatMap((i, k) => [k ? ", " : "", element("bdi", { class: "label" }, label(pieces[i])), ` ${percent(Math.log(weights[i]))}`]));
+  at("most").replaceChildren("Most: ", ...most.flatMap((i, k) => [k ? ", " : "", element("bdi", { class: "label" }, label(pieces[i])), ` ${percent(Math.log(weights[i]))}`]));
   mark(look.at);
   weighed.children[look.at].scrollIntoView({ block: "nearest" });
 }
@@ -96,8 +96,8 @@ function drawLook() {
 /* Says how much a token gets. */
 function mark(i) {
   look.marked = i;
-  const name = (k) => element("bdi", { class: "label" }, label(look.pieces[k])), share = percent(Math.log(look.weights[i]));
-  const says = i > look.at ? ["comes later"] : i === look.at ? [share, " of its own attention"] : [share, " of the attention of ", name(look.at)];
+  const name = (k) => element("bdi", { class: "label" }, label(look.pieces[k]));
+  const says = i > look.at ? ["comes later"] : [percent(Math.log(look.weights[i])), " of the attention of ", name(look.at)];
   sayLook(name(i), `, token ${i + 1}: `, ...says);
 }
 
@@ -114,11 +114,11 @@ function connectLook() {
   const touch = (event) => event.target.classList.contains("w") && mark([...weighed.children].indexOf(event.target));
   for (const kind of ["pointermove", "focusin", "click"]) weighed.addEventListener(kind, touch);
   weighed.addEventListener("keydown", weighedKey);
-  lookForm.elements.layer.addEventListener("change", () => {
-    chooseHeads(lookForm.elements.head.value);
+  lookLayer.addEventListener("change", () => {
+    chooseHeads(lookHead.value);
     weigh(look.at);
   });
-  lookForm.elements.head.addEventListener("change", () => weigh(look.at));
+  lookHead.addEventListener("change", () => weigh(look.at));
   lookForm.elements.from.addEventListener("click", () => weigh(look.marked));
   lookDialog.addEventListener("close", () => (look = null));
 }

@@ -4,6 +4,7 @@ const at = (id) => document.getElementById(id);
 const log = at("log"), prompt = at("prompt");
 const conversations = storedConversations();
 let current = conversations[0] ?? newConversation();
+let lost = false; /* the server did not answer the last time */
 let run = null; /* {conversation, message, abort, ...} of the answer that is being written */
 
 /* ---- what is said ---- */
@@ -114,6 +115,18 @@ async function importFile(file) {
   }
 }
 
+/* Another tab has written or deleted a conversation. If this one is busy with it, both versions are kept. */
+function takeFromTab({ key: name, newValue }) {
+  if (!name?.startsWith(CONVERSATION)) return;
+  const id = name.slice(CONVERSATION.length), other = newValue && unpacked(JSON.parse(newValue));
+  const busy = [run?.conversation, log.querySelector("textarea") && current].find((c) => c?.id === id);
+  if (busy) busy.id = newConversation().id;
+  else conversations.splice(0, Infinity, ...conversations.filter((c) => c.id !== id));
+  if (other) conversations.unshift(other);
+  if (other && current.id === id) current = other;
+  show();
+}
+
 function showSide(shown) {
   document.body.classList.toggle("side", shown);
   at("menu").setAttribute("aria-expanded", String(shown));
@@ -141,6 +154,8 @@ function generate(parent, begun) {
 /* Has the server write an answer, or the rest of one. */
 async function goOn(message) {
   await stop();
+  if (lost) readServer(); /* it may be another one now */
+  lost = false;
   const mine = (run = { conversation: current, message, abort: new AbortController(), begun: performance.now(), tokens: 0, next: 0 });
   Object.assign(message, { error: undefined, ended: undefined, stats: undefined });
   if (!message.tokens?.length && message.text) message.begun = message.text;
@@ -160,7 +175,7 @@ async function write(mine) {
     message.ended = mine.reason === "stop";
   } catch (error) {
     if (error.name === "AbortError") mine.reason = "stopped";
-    else if (error instanceof Refusal) message.error = error.message;
+    else if (error instanceof Refusal) [message.error, lost] = [error.message, error.status === 0];
     else throw error;
     if (error.status === 401) openSettings("key");
   } finally {
@@ -333,6 +348,7 @@ function connect() {
   at("export").addEventListener("click", () => saveFile("tern-conversations.json", { conversations: conversations.map(packed) }));
   at("import").addEventListener("click", () => at("file").click());
   at("file").addEventListener("change", (event) => event.target.files.length && importFile(event.target.files[0]));
+  addEventListener("storage", takeFromTab);
   addEventListener("pagehide", () => run && keep(run.conversation));
   watchTokens(log);
   connectLook();
