@@ -174,6 +174,12 @@ class ManyClients(Many):
         self.assertLessEqual(self.server.rss(), rss + (4 << 20))
         until(lambda: self.server.files() <= files, 2, "the end of all connections")
 
+    def test_guesses_are_counted(self):
+        timings = self.post("/v1/completions", completion("The cat sat. " * 20, 40, 1) | {"temperature": 0})[2]["timings"]
+        self.assertGreater(timings["draft_n_accepted"], 0)
+        self.assertGreaterEqual(timings["draft_n"], timings["draft_n_accepted"])
+        self.assertNotIn("draft_n", self.post("/v1/completions", completion("The", 1, 1))[2]["timings"])
+
     def test_slots_show_no_text(self):
         text = json.dumps(self.get("/slots")[2]) + self.get("/metrics")[2]
         self.assertNotIn("Lily", text)

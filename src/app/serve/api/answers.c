@@ -141,7 +141,7 @@ static double per(double n, double seconds)
 static json_t *timings(const struct job_event *e)
 {
     double prompt_n = (double)(e->n_prompt - e->n_cached), n = (double)e->result.n_generated;
-    return json_pack(
+    json_t *t = json_pack(
         "{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f}", "cache_n", (json_int_t)e->n_cached,
         "prompt_n", (json_int_t)(e->n_prompt - e->n_cached), "prompt_ms", 1e3 * e->prompt_seconds,
         "prompt_per_token_ms", per(1e3 * e->prompt_seconds, prompt_n), "prompt_per_second",
@@ -149,6 +149,11 @@ static json_t *timings(const struct job_event *e)
         "predicted_ms", 1e3 * e->generate_seconds, "predicted_per_token_ms",
         per(1e3 * e->generate_seconds, n), "predicted_per_second", per(n, e->generate_seconds),
         "queue_ms", 1e3 * e->queue_seconds);
+    if (e->result.n_drafted) { /* as llama-server's: absent where nothing was guessed */
+        json_object_set_new(t, "draft_n", json_integer((json_int_t)e->result.n_drafted));
+        json_object_set_new(t, "draft_n_accepted", json_integer((json_int_t)e->result.n_accepted));
+    }
+    return t;
 }
 
 void answers_add_end(json_t *object, const struct answer_part *done)
