@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import socket
 import struct
 import time
@@ -233,6 +234,22 @@ class Times(ServeCase):
         answer, seconds = self.closes(self.post(100_000), b"a" * 100, 0.1, 6)
         self.assertEqual(status(answer), 408)
         self.assertTrue(3.9 < seconds < 5, seconds)  # --body-time
+
+    def test_what_waits_is_not_late(self):
+        """A server that does nothing for a while finds what clients sent meanwhile, and takes it."""
+        body = b'{"messages":[{"role":"user","content":"hi"}],"max_tokens":1}'
+        whole = request(f"POST {CHAT} HTTP/1.1", ["Host: localhost", f"Content-Length: {len(body)}"]) + body
+        for n, seconds in ((0, 1.3), (30, 1.3), (len(whole) - len(body), 2.4)):
+            with self.subTest(n), self.server.connect() as s:
+                s.sendall(whole[:n])
+                time.sleep(0.2)
+                self.server.process.send_signal(signal.SIGSTOP)
+                try:
+                    s.sendall(whole[n:])
+                    time.sleep(seconds)
+                finally:
+                    self.server.process.send_signal(signal.SIGCONT)
+                self.assertEqual(status(s.recv(4096)), 200)
 
     def test_body_in_time(self):
         body = b'{"messages":[{"role":"user","content":"hi"}],"max_tokens":1}'

@@ -203,6 +203,7 @@ static void serve_once(struct frame *f, double *ticked)
     exchanges_advance(f);
     if (f->now - *ticked >= TICK / 1000.0) {
         *ticked = f->now;
+        MHD_run(f->daemon); /* what has come while we did other work is not late */
         connections_tick(f);
         ping_silent(f);
         resume_accept(f);
