@@ -199,6 +199,14 @@ static unsigned when_always(const struct chat_writer *w, unsigned flags)
     return when;
 }
 
+/* The message whose call result i answers */
+static const struct tern_chat_message *caller_of(const struct talk *talk, size_t i)
+{
+    while (!talk->m[i].n_calls)
+        i--;
+    return &talk->m[i];
+}
+
 /* Conditions of the i-th message; `seen`: bits of the kinds before it */
 static unsigned when_message(const struct chat *c, const struct talk *talk, size_t i, unsigned seen)
 {
@@ -212,6 +220,7 @@ static unsigned when_message(const struct chat *c, const struct talk *talk, size
            (m->n_calls ? CHAT_CALLS : 0u) | (m->n_calls > 1 ? CHAT_MANY_CALLS : 0u) |
            (i && has_role(m - 1, "tool") ? CHAT_AFTER_RESULT : 0u) |
            (i + 1 < talk->n && has_role(m + 1, "tool") ? CHAT_BEFORE_RESULT : 0u) |
+           (kind == CHAT_RESULT && !caller_of(talk, i)->bytes ? CHAT_CALLER_EMPTY : 0u) |
            (later_user ? 0u : CHAT_CURRENT) | (later_answer ? CHAT_ANSWERED : 0u) |
            thoughts_when(&c->thoughts, chat_text_of(m), m->bytes);
 }
@@ -226,13 +235,11 @@ static unsigned when_end(const struct talk *talk)
 /* The call that result i answers: the one of its id, or else the first without a result */
 static void find_answered(struct chat_writer *w, const struct talk *talk, size_t i)
 {
-    size_t at = i, k = 0;
-    while (!talk->m[at].n_calls)
-        at--;
-    const struct tern_chat_message *calls = &talk->m[at];
+    size_t k = 0;
+    const struct tern_chat_message *calls = w->caller = caller_of(talk, i);
     const char *id = talk->m[i].call_id;
     if (!id)
-        k = i - at - 1;
+        k = (size_t)(&talk->m[i] - calls) - 1;
     while (id && k < calls->n_calls && !(calls->calls[k].id && strcmp(calls->calls[k].id, id) == 0))
         k++;
     w->answered = k < calls->n_calls ? &calls->calls[k] : NULL;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "text/tojson.h"
+#include "text/tool_gemma.h"
 #include "text/tool_types.h"
 
 static bool checked(struct chat_writer *w, bool ok)
@@ -82,7 +83,7 @@ static bool put_string(struct chat_writer *w, const char *p, size_t n, char styl
 {
     uint32_t how = style_of(w, style);
     if ((how & TOJSON_NOTATION) == TOJSON_GEMMA)
-        return tool_types_put_string(p, n, &w->out->text, put_name, w);
+        return tool_gemma_put_string(p, n, &w->out->text, put_name, w);
     return checked(w, tojson_put_string(p, n, how, &w->out->text));
 }
 
@@ -138,12 +139,16 @@ static bool put_functions(struct chat_writer *w, char style)
     return ok && !w->s;
 }
 
-static bool put_answer(struct chat_writer *w, char style)
+/* The text of a message, or its answer */
+static bool put_said(struct chat_writer *w, const struct tern_chat_message *m, bool is_answer,
+                     char style)
 {
     struct buffer answer = {0};
-    bool ok = checked(w, thoughts_put_answer(&w->c->thoughts, chat_text_of(w->m), w->m->bytes,
-                                             &answer)) &&
-              put_string(w, answer.p ? answer.p : "", answer.n, style);
+    if (!is_answer)
+        return put_string(w, chat_text_of(m), m->bytes, style);
+    bool ok =
+        checked(w, thoughts_put_answer(&w->c->thoughts, chat_text_of(m), m->bytes, &answer)) &&
+        put_string(w, answer.p ? answer.p : "", answer.n, style);
     buffer_close(&answer);
     return ok;
 }
@@ -194,10 +199,10 @@ static bool put_value(struct chat_writer *w, char what, char style)
     if (what == 'T' || what == 'F')
         return !w->tools ||
                (what == 'T' ? put_tree(w, &w->tools->json, 0, style) : put_functions(w, style));
-    if (what == 'w')
-        return put_string(w, chat_text_of(w->m), w->m->bytes, style);
-    if (what == 'r')
-        return put_answer(w, style);
+    if (what == 'w' || what == 'r')
+        return put_said(w, w->m, what == 'r', style);
+    if (what == 'W' || what == 'R')
+        return put_said(w, w->caller, what == 'R', style);
     if (what == 'v')
         return put_node(w, w->items, w->item, style);
     if (what == 'k') {

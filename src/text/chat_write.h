@@ -10,9 +10,9 @@ struct chat_writer {
     const struct tern_chat_message *system; /* or NULL */
     const struct tools *tools;              /* or NULL */
     struct chat_text *out;
-    /* the message: NULL at the end; its first call's number in the conversation; of a result, the call
-     * that it answers, or NULL, and that call's number */
-    const struct tern_chat_message *m;
+    /* the message: NULL at the end; its first call's number in the conversation; of a result, the message
+     * that called, the call that it answers, or NULL, and that call's number */
+    const struct tern_chat_message *m, *caller;
     size_t first_call, answered_number;
     const struct tern_call *answered;
     /* the part: its tool, its call, the arguments of that, and the argument or member */

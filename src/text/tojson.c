@@ -14,8 +14,7 @@ bool tojson_check(uint32_t style)
     uint32_t indent = style >> TOJSON_INDENT & 0xFF;
     uint32_t known = TOJSON_NOTATION | TOJSON_ASCII | TOJSON_HTML | TOJSON_SORT | TOJSON_TIGHT |
                      (uint32_t)0xFF << TOJSON_INDENT;
-    return (style & TOJSON_NOTATION) < TOJSON_NOTATIONS &&
-           (style & TOJSON_NOTATION) != TOJSON_DECLARATION && !(style & ~known) &&
+    return (style & TOJSON_NOTATION) < TOJSON_NOTATIONS && !(style & ~known) &&
            indent <= TOJSON_INDENT_MAX;
 }
 

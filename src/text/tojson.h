@@ -12,8 +12,8 @@ enum tojson_notation {
     TOJSON_REPR,        /* Python's repr() */
     TOJSON_TYPES,       /* of a function: tool_types.h */
     TOJSON_SIGNATURE,   /* of a function */
-    TOJSON_DECLARATION, /* not yet defined: refused */
-    TOJSON_GEMMA,       /* tool_types.h */
+    TOJSON_DECLARATION, /* of a function: tool_gemma.h */
+    TOJSON_GEMMA,       /* tool_gemma.h */
     TOJSON_TAGS,        /* of a function */
     TOJSON_TAGS_APART,  /* the same; `enum` first and `required` last */
     TOJSON_NOTATIONS,

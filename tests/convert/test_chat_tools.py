@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import test_chat  # noqa: E402
 from test_chat import make_tokenizer, ours, weights_file  # noqa: E402
-from tern.convert.chat import channels, chat, errors, jinja, learn, printing, rules  # noqa: E402
+from tern.convert.chat import channels, chat, errors, gemma_tools, jinja, learn, printing, rules  # noqa: E402
 from tern.convert.chat.tool_talks import talks  # noqa: E402
 
 TEMPLATES = sorted((test_chat.ROOT / "tests" / "convert" / "chat_templates" / "tools").glob("*.jinja"))
@@ -31,11 +31,12 @@ FORMS = {
     "tagged": ("<tool_call>", "", "<tool_call>\n<function=f>\n<parameter=a>\nb\n</parameter>\n</function>\n</tool_call>", "\n", "", 0),
     "pythonic": ("[", "[", "f(a='b')", ", ", "]", 1),
     "numbered": ("<|action|>", "<|action|>[\n    ", '{"number": "7", "name": "f", "parameters": {"a": "b"}}', ",\n    ", "\n]<|/action|>", 0),
+    "declared": ("<call>", "", '<call>f{a:<|"|>b<|"|>}</call>', "", "", 0),
     "tags": ("<call>", "", "<call>f\n<arg=a>b</arg>\n</call>", "", "", 0),
     "told": ("<call>", "", '<call>\n{"name": "f", "arguments": {"a": "b"}}\n</call>', "\n", "", 0),
     "of-system": ("<|tool_call|>", "<|tool_call|>[", '{"name": "f", "arguments": {"a": "b"}}', ", ", "]<|/tool_call|>", 0),
 }
-TOKENS = {"of-system": ("<|tool_call|>", "<|/tool_call|>")}  # which the template does not name, and its tokenizer has
+TOKENS = {"of-system": ("<|tool_call|>", "<|/tool_call|>"), "declared": ('<|"|>',)}  # which the template does not name, and its tokenizer has
 
 
 @functools.cache
@@ -92,6 +93,10 @@ class Templates(test_chat.Case):
                 texts = [written(program, parts) for program in form.programs()]
                 self.assertEqual((*texts, form.flags), FORMS[path.stem])
                 self.assertEqual(learned_chat.tools.id_length, 9 if path.stem == "last-user" else 0)
+
+    def test_what_stands_before_results_ends_an_answer(self):
+        ends = {path.stem: of_file(path)[-1].tools.ends for path in TEMPLATES}
+        self.assertEqual({stem: found for stem, found in ends.items() if found}, {"declared": ["<|end|>", "<|action|>"]})
 
     def test_without_tools_nothing_changes(self):
         for path in TEMPLATES[:2]:
@@ -179,7 +184,7 @@ class Printing(unittest.TestCase):
                          "f(a: str, b: list[Union[]]) - Does.\n\n    Args:\n        a(str): x        b(list[Union[]]): ")  # fmt: skip
         self.assertEqual(printing.printed(f, printing.Style(printing.TYPESCRIPT)),
                          "// Does.\ntype f = (_: {\n//  x \na: string,\nb?: number[], // default: [1.0],\n}) => any;\n\n")  # fmt: skip
-        self.assertEqual([k for k, _ in printing.dictsort({"b": 1, "A": 2, "B": 3})], ["A", "b", "B"])
+        self.assertEqual([k for k, _ in gemma_tools.dictsort({"b": 1, "A": 2, "B": 3})], ["A", "b", "B"])
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from .errors import Beyond, NoRule, Rejected
 from .jinja import Template
 from .printing import printed
 from .rules import Program, Rule, Step, Thoughts
-from .shapes import BLANKS, EDGES, MARK, ROLES, TOOLS, Form, Marked, conversation, forms, marked, thoughtful, when
+from .shapes import BLANKS, CALLERS, EDGES, LATE_SHAPES, MARK, ROLES, TOOLS, Form, Marked, conversation, forms, marked, thoughtful, when
 from .tool_parts import NUMBER, Notation
 
 NOTHING = [Marked("", "", begins=False), Marked("", "")]  # beside calls there often is neither
@@ -70,36 +70,42 @@ def complete(seen: Seen) -> Seen:
     """Raises Beyond where a text or the calls of a message are missing; the text beside calls may be left out."""
     for letter, parts in zip(seen.form.shape, seen.parts):
         names = [step[:2] if step[0] in ("list", "value") else step[0] for step in parts if isinstance(step, tuple)]
-        if letter in "cd" and ("list", cr.CALLED) not in names:
+        if letter in CALLERS and ("list", cr.CALLED) not in names:
             raise Beyond("it leaves out calls")
-        if letter not in "cd" and not {"whole", "answer", ("value", "w")}.intersection(names):
+        if letter not in CALLERS and not {"whole", "answer", ("value", "w")}.intersection(names):
             raise Beyond("it leaves out a message")
     return seen
 
 
-def suffixes(seen: list[Seen], special: frozenset[str]) -> dict[str, str]:
+def suffixes(seen: list[Seen], special: frozenset[str], late: bool) -> dict[str, str]:
     """By the role, what always stands behind a message: the rest belongs to what follows."""
     out: dict[str, list[str]] = {}
     for s in seen:
-        for i, letter in enumerate(s.form.shape):
-            follows, role = units(s.before[i + 1][0], special), ends_as(letter)
+        for i in range(len(s.form.shape)):
+            follows, role = units(s.before[i + 1][0], special), ends_as(s.form.shape, i, late)
             out[role] = common(out[role], follows) if role in out else follows
     return {role: "".join(u) for role, u in out.items()}
 
 
-def ends_as(letter: str) -> str:
-    """Calls may end in a way of their own."""
-    return "calls" if letter in "cd" else ROLES[letter]
+def ends_as(shape: str, i: int, late: bool) -> str:
+    """Calls may end in a way of their own, and with `late` the last of their results."""
+    last = late and shape[i] == "t" and shape[i + 1 : i + 2] != "t"
+    return "calls" if shape[i] in CALLERS else "last result" if last else ROLES[shape[i]]
 
 
-def programs(s: Seen, ends: dict[str, str], special: frozenset[str]) -> dict[int, Program]:
+def caller(shape: str, i: int) -> int:
+    """The message whose call result i answers"""
+    return max(j for j in range(i) if shape[j] != "t")
+
+
+def programs(s: Seen, ends: dict[str, str], special: frozenset[str], late: bool) -> dict[int, Program]:
     """By the number of the message (the last: what follows them), its program without trimming."""
     out, shape = {}, s.form.shape
     for i in range(len(shape) + 1):
         before = list(s.before[i])
         if i > 0:
-            before[0] = before[0][len(ends[ends_as(shape[i - 1])]) :]
-        after = [] if i == len(shape) else [*s.parts[i], ends[ends_as(shape[i])]]
+            before[0] = before[0][len(ends[ends_as(shape, i - 1, late)]) :]
+        after = [] if i == len(shape) else [*s.parts[i], ends[ends_as(shape, i, late)]]
         out[i] = tuple(
             step for piece in before + after for step in (steps(piece, special) if isinstance(piece, str) else (piece,))
         )
@@ -162,14 +168,18 @@ class Fit:
 
     def __init__(self, template: Template, special: frozenset[str], thoughts: Thoughts, tools: Notation | None = None):
         self.template, self.special, self.thoughts, self.tools = template, special, thoughts, tools
-        self.bits = BITS + TOOL_BITS if tools else BITS
+        self.beside = self.behind_results() if tools else None
+        self.late = self.beside is not None
+        self.bits = BITS + (TOOL_BITS if tools else ()) + ((cr.CALLER_EMPTY,) if self.late else ())
         self.always = cr.LISTED if tools else 0
         self.aside = cr.SYSTEM | cr.GENERATE if tools else 0  # conditions under which blank texts are not tried anew
         self.trims: dict[Program, Program] = {}
         self.outs: dict[tuple, str | None] = {}
         self.knows = self.knows_thinking()
         self.forms = forms(self.knows, tools is not None)
+        self.forms += forms(self.knows, True, LATE_SHAPES) if self.late else []
         self.values = [tools.result] if tools and tools.result != ("whole",) else []
+        self.values += [self.beside] if self.beside else []
         self.found: dict[int, Program | None] = {}
         self.made: tuple[dict, list[Rule]] | None = None  # the rules of `found` as it was then
         self.example: dict[int, tuple[Form, int]] = {}  # a form and the number of a message with these conditions
@@ -179,6 +189,20 @@ class Fit:
         if self.template.thinking is None:
             return False
         return any(self.try_render(f, True) != self.try_render(f, False) for f in forms(False))
+
+    def behind_results(self) -> Step | None:
+        """What stands for the text beside a call where that stands behind the results of the call (Gemma 4)."""
+        form = Form("uct", False, False, False, True, tools=True)
+        out = self.try_render(form, None) or ""
+        if MARK.format(2) not in out or out.find(MARK.format(1)) < out.find(MARK.format(2)):
+            return None
+        return cr.BESIDE[conversation(form, self.thoughts)[1]["content"] not in out]
+
+    def owner(self, form: Form, i: int) -> int:
+        """The message in which the text of message i is written"""
+        if self.late and form.shape[i] in CALLERS:
+            return max(j for j in range(i, form.turns) if form.shape[i + 1 : j + 1] == "t" * (j - i))
+        return i
 
     def try_render(self, form: Form, think: bool | None, texts: dict | None = None) -> str | None:
         try:
@@ -221,13 +245,18 @@ class Fit:
         for i, m in enumerate(turns):
             if m.get("tool_calls"):
                 found.append(Piece(cr.text_of(writer.list_of(cr.CALLED, i, None)), i, ("list", cr.CALLED)))
-            found += self.of_result(talk, i) if m["role"] == "tool" else self.of_text(form, m["content"], i, out)
+            at = self.owner(form, i)
+            if at > i:
+                said = m["content"] if self.beside == cr.BESIDE[0] else self.thoughts.answer(m["content"])
+                found += [Piece(said, at, self.beside)] if said.strip() else []
+            else:
+                found += self.of_result(talk, i) if m["role"] == "tool" else self.of_text(form, m["content"], i, out)
         return found
 
     def of_text(self, form: Form, text: str, i: int, out: str) -> list[Piece]:
         if not text.strip():
             return []
-        if text in out and not (self.thoughts.skip and form.shape[i] in "acd"):
+        if text in out and not (self.thoughts.skip and form.shape[i] in "a" + CALLERS):
             return [Piece(text, i, ("whole",))]
         parts = [(name, cr.part(name, text, self.thoughts)) for name in ("thinks", "answer")]
         return [Piece(part, i, (name,)) for name, part in parts if part.strip() and (name == "answer" or form.thoughts)]
@@ -256,7 +285,7 @@ class Fit:
                 else:
                     rejected.append(form)
             except Beyond:
-                if "d" not in form.shape or self.tools.calls.between is not None:
+                if not {"d", "e"}.intersection(form.shape) or self.tools.calls.between is not None:
                     raise
                 rejected.append(form)  # it takes several calls, and writes only the first
         if not seen:
@@ -267,9 +296,9 @@ class Fit:
                     self.learn(self.when(s.form, s.messages, s.form.turns), None)
             seen = [s for s in seen if not s.form.system]
         self.rejects(rejected, {place for s in seen for place in places(s.form)})
-        self.ends = suffixes(seen, self.special)
+        self.ends = suffixes(seen, self.special, self.late)
         for s in seen:
-            for i, steps_of in programs(s, self.ends, self.special).items():
+            for i, steps_of in programs(s, self.ends, self.special, self.late).items():
                 self.learn(self.when(s.form, s.messages, i), steps_of)
                 self.example.setdefault(self.when(s.form, s.messages, i), (s.form, i))
 
@@ -326,8 +355,10 @@ class Fit:
 
     def edged(self, step: Step, form: Form, i: int, message: "Marked | None" = None) -> list[dict]:
         """Conversations in which that part alone has whitespace around it, of such a message where one is given."""
-        m, thought = message or thoughtful(form, i, self.thoughts), form.thoughts and i in form.answers()
         name, out = step[0], []
+        if step in cr.BESIDE:
+            i, name = caller(form.shape, i), "answer" if form.thoughts else "whole"
+        m, thought = message or thoughtful(form, i, self.thoughts), form.thoughts and i in form.answers()
         for a, b in itertools.product(EDGES, EDGES):
             if name == "system":
                 out.append({"system": a + MARK.format("s") + b})
@@ -389,18 +420,20 @@ class Fit:
                 if self.tools and self.is_known(form, place, text, seen):
                     continue
                 out = self.out(form, {place: text})
-                if out is not None and out != self.predicted(form, {place: text}):
+                same = out is None or out == self.predicted(form, {place: text})
+                if not same:
                     other |= self.blank(form, {place: text}, place, out)
-                elif place != "system":
-                    when, _ = self.written(form, {place: text})[place]
-                    alike[when] = cr.find(plain, when)
+                if place != "system":
+                    owner = self.owner(form, place)
+                    for when, _ in self.written(form, {place: text})[place : owner + same]:
+                        alike[when] = cr.find(plain, when)
         if other:
             self.found = alike | self.found | other
 
     def is_known(self, form: Form, place, text: str, seen: set) -> bool:
         """Whether such a text was tried in such a place: of the system, before messages with the same conditions."""
         messages = conversation(form, self.thoughts, {place: text})
-        whens = range(form.turns + 1) if place == "system" else (place,)
+        whens = range(form.turns + 1) if place == "system" else (place, self.owner(form, place))
         key = text, {self.when(form, messages, i) & ~self.aside for i in whens}
         if any(text == key[0] and key[1] <= known for text, known in seen):
             return True
@@ -425,8 +458,9 @@ class Fit:
         messages = conversation(form, self.thoughts, texts)
         if place == "system":
             s = self.cut(form, messages, out)
-            found = programs(s, self.ends, self.special)
+            found = programs(s, self.ends, self.special, self.late)
             return {self.when(form, messages, i): self.like(p) for i, p in found.items()}
+        place = self.owner(form, place)
         when, left = self.alone(form, texts, place, out, "an empty text")
         new = program(cut_up(left, self.pieces(form, messages, left)), self.special)
         if ("system",) in new:

@@ -95,6 +95,9 @@ def fitted_tools(chat: Chat, template: jinja.Template, t: Tokenizer) -> Tools:
     ends = next((a.content for a in t.added if a.id == end), "")
     forms = [answer_form(notation.calls, asked, ends, chat.thoughts.end, special)]
     tools = Tools(fit.rules(), notation, forms, template, id_length=prints.id_length())
+    if ends and [step[0] for step in forms[0].end] == ["token"] and prints.opens_results(forms[0].end[0][1]):
+        tools.ends = [ends, forms[0].end[0][1]]
+        forms[0] = dataclasses.replace(forms[0], end=())
     if chat.thoughts.skip:
         forms[:] = [harmony(special), dataclasses.replace(forms[0], flags=ONE)]
         tools.ends = channels.ends(template, special, TOOLS)

@@ -8,9 +8,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from . import notations
+from . import gemma_tools, notations
 
-JSON, STR, REPR, TYPESCRIPT, SIGNATURE, _DECLARATION, _GEMMA, TAGS, TAGS_APART = range(9)  # notations
+JSON, STR, REPR, TYPESCRIPT, SIGNATURE, DECLARATION, GEMMA, TAGS, TAGS_APART = range(9)  # notations
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ def styles() -> list[Style]:
     return [*json_styles, Style(STR), Style(REPR)]
 
 
-OTHERS = {REPR: repr, TYPESCRIPT: notations.types, SIGNATURE: notations.signature, TAGS: notations.tags, TAGS_APART: notations.tags_apart}
+OTHERS = {REPR: repr, TYPESCRIPT: notations.types, SIGNATURE: notations.signature, TAGS: notations.tags, TAGS_APART: notations.tags_apart,
+          DECLARATION: gemma_tools.declaration, GEMMA: gemma_tools.value}  # fmt: skip
 HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"}
 
 
@@ -53,8 +54,3 @@ def printed(value: Any, style: Style | None) -> str:
     separators = (",", ":") if style.tight else None
     out = json.dumps(value, ensure_ascii=style.ascii, indent=style.indent or None, separators=separators, sort_keys=style.sort)
     return "".join(HTML.get(c, c) for c in out) if style.html else out
-
-
-def dictsort(value: dict) -> list[tuple]:
-    """As Jinja's filter sorts: without regard to case."""
-    return sorted(value.items(), key=lambda item: item[0].lower())

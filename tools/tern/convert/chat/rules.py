@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import NoRule
-from .printing import Style, dictsort, printed
+from .gemma_tools import dictsort
+from .printing import Style, printed
 
 USER, ASSISTANT, END, RESULT = 0, 1, 2, 3
 KINDS = {"user": USER, "assistant": ASSISTANT, "tool": RESULT}
@@ -20,7 +21,7 @@ FIRST, LAST, FINAL, EMPTY, BLANK, THOUGHT = 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 <<
 SYSTEM, SYSTEM_EMPTY, SYSTEM_BLANK, GENERATE, THINK = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
 ANSWER_BLANK, THINKS_EMPTY, THINKS_BLANK, MARK = 1 << 13, 1 << 14, 1 << 15, 1 << 16
 LISTED, CALLS, AFTER_RESULT, BEFORE_RESULT, CURRENT, ANSWERED = 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22
-ANSWER_EMPTY, ANSWER_NEWLINES, MANY = 1 << 23, 1 << 24, 1 << 25
+ANSWER_EMPTY, ANSWER_NEWLINES, MANY, CALLER_EMPTY = 1 << 23, 1 << 24, 1 << 25, 1 << 26
 KIND = 3
 BOTH, FIRST_END, SPANS = 1, 2, 4  # forms of thoughts
 
@@ -34,6 +35,7 @@ Step = tuple
 Program = tuple[Step, ...]
 BOS: Step = ("bos",)
 EOS: Step = ("token", "")
+BESIDE: tuple[Step, Step] = ("value", "W", None), ("value", "R", None)  # in a result: text and answer of the message that called
 
 
 @dataclass(frozen=True)
@@ -104,10 +106,13 @@ def when_places(turns: Sequence[dict]) -> list[int]:
     final = {role: i for i, role in enumerate(roles)}
     answers = [i for i, m in enumerate(turns) if m["role"] == "assistant" and not m.get("tool_calls")]
     last_answer = answers[-1] if answers else -1
+    caller = 0
     for i, role in enumerate(roles):
+        caller = caller if role == "tool" else i
         when = KINDS[role] | (FIRST if first.setdefault(role, i) == i else 0) | (FINAL if final[role] == i else 0)
         when |= (LAST if i + 1 == len(roles) else 0) | (0 if final.get("user", -1) > i else CURRENT)
         when |= (AFTER_RESULT if i and roles[i - 1] == "tool" else 0) | (BEFORE_RESULT if roles[i + 1 : i + 2] == ["tool"] else 0)
+        when |= CALLER_EMPTY if role == "tool" and not turns[caller]["content"] else 0
         calls = len(turns[i].get("tool_calls", ()))
         out.append(when | (CALLS if calls else 0) | (MANY if calls > 1 else 0) | (ANSWERED if last_answer > i else 0))
     return out
@@ -240,9 +245,11 @@ class Writer:
         if kind == TOOL:
             names = {"n": "name", "d": "description", "p": "parameters"}
             return item if what == "t" else item["function"] if what == "f" else item["function"].get(names[what])
-        if what in "wr":
+        if what in "WR":
+            i = max(j for j in range(i) if self.talk.turns[j]["role"] != "tool")
+        if what in "wrWR":
             text = self.talk.turns[i]["content"]
-            return text if what == "w" else self.thoughts.answer(text)
+            return text if what in "wW" else self.thoughts.answer(text)
         call = item if kind == CALL else self.talk.calls[i][0]
         return {"n": call.name, "i": call.id, "a": call.arguments, "c": call.number}[what]
 

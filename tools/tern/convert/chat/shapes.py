@@ -1,7 +1,7 @@
 """The conversations that rules are sought with: every form of them, with marks for texts.
 
-A form names its messages by letters: u a user's, a an answer, c and d an assistant's with one call and with two, t a
-result. Only forms with `tools` have c, d and t.
+A form names its messages by letters: u a user's, a an answer, c, d and e an assistant's with one call, with two and with
+three, t a result. Only forms with `tools` have c, d, e and t.
 """
 
 import itertools
@@ -14,13 +14,15 @@ MAX_MESSAGES = 6
 MARK = "qz{}zq"
 EDGES = ("\n \t\n", " \n\u3000 ", "\n\n", " ", "\x1c\n")
 BLANKS = ("", " ", "\n", " \n\t ")
-ROLES = {"u": "user", "a": "assistant", "c": "assistant", "d": "assistant", "t": "tool"}
+ROLES = {"u": "user", "a": "assistant", "c": "assistant", "d": "assistant", "e": "assistant", "t": "tool"}
+CALLERS = "cde"
 PLAIN_SHAPES = tuple("uauaua"[:n] for n in range(1, MAX_MESSAGES + 1))
 TOOL_SHAPES = (
     "u", "ua", "uau", "uaua", "uauau", "uc", "uct", "ucta", "uctu", "uctau", "uctaua", "uctc", "uctct", "uctcta", "uctctau", "uctctcta",
     "uctauc", "uctauct", "uctaucta", "uauct", "uaucta", "uauctau", "uctuct", "uctucta", "ud", "udtt", "udtta", "udttau", "udttct",
     "uctdtt", "uctdttau", "udttaudtta", "uaudtt",
 )  # fmt: skip
+LATE_SHAPES = ("uettt", "uettta", "uauettt", "uetttettt")  # where the text of e stands behind its results
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,11 @@ class Form:
         return [i for i, letter in enumerate(self.shape) if ROLES[letter] == "assistant"]
 
 
-def forms(knows_thinking: bool, tools: bool = False) -> list[Form]:
+def forms(knows_thinking: bool, tools: bool = False, shapes: tuple[str, ...] | None = None) -> list[Form]:
+    """Of these shapes; else of all with tools or without."""
     thinks = (True, False) if knows_thinking else (False,)
-    several = itertools.product(TOOL_SHAPES if tools else PLAIN_SHAPES, (False, True), (False, True), thinks, (False, True))
+    shapes = shapes or (TOOL_SHAPES if tools else PLAIN_SHAPES)
+    several = itertools.product(shapes, (False, True), (False, True), thinks, (False, True))
     made = (Form(shape, system, generate, think, thoughts, tools) for shape, system, generate, think, thoughts in several)
     return [form for form in made if form.answers() or not form.thoughts]
 
@@ -86,9 +90,9 @@ def conversation(form: Form, thoughts: Thoughts, texts: dict | None = None) -> l
         if form.thoughts and ROLES[letter] == "assistant":
             text = thoughtful(form, i, thoughts).text(thoughts)
         m = {"role": ROLES[letter], "content": texts.get(i, text)}
-        if letter in "cd":
+        if letter in CALLERS:
             number = 10 * i + 11  # numbers that stand nowhere else
-            waiting = [call(number + k, {f"qzk{i}zq": f"qzv{i}zq"}) for k in range("xcd".index(letter))]
+            waiting = [call(number + k, {f"qzk{i}zq": f"qzv{i}zq"}) for k in range(1 + CALLERS.index(letter))]
             m["tool_calls"] = list(waiting)
         elif letter == "t":
             called = waiting.pop(0)
@@ -114,7 +118,7 @@ class Marked:
 
 def thoughtful(form: Form, i: int, thoughts: Thoughts) -> Marked:
     """Message i with a thought. Where an answer has a channel of its own, calls stand in its place."""
-    alone = thoughts.skip and form.shape[i] in "cd"
+    alone = thoughts.skip and form.shape[i] in CALLERS
     return Marked(MARK.format(f"t{i}"), "" if alone else MARK.format(i))
 
 

@@ -44,7 +44,8 @@ def shared_end(a: str, b: str, special: frozenset[str]) -> str:
 
 def answer_form(calls: Calls, asked: str, ends: str, thought_end: str, special: frozenset[str]) -> AnswerForm:
     """`asked`: what asks for an answer; `ends`: the special token behind one, or ""."""
-    written = calls.before[len("".join(common(list(calls.before), list(asked)))) :].split(thought_end)[-1].lstrip()
+    shared = "".join(common(units(calls.before, special), units(asked, special)))
+    written = calls.before[len(shared) :].split(thought_end)[-1].lstrip()
     after = calls.after.split(ends)[0] if ends else calls.after
     program, between = calls.rules[0].program, calls.between
     if between is None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from . import rules as cr
 from .cutting import Piece, cut_up, program, steps
 from .errors import Beyond, Rejected
+from .gemma_tools import dictsort
 from .jinja import Template
-from .printing import PLAIN, REPR, SIGNATURE, TAGS, TAGS_APART, TYPESCRIPT, Style, dictsort, printed, styles
+from .printing import DECLARATION, GEMMA, PLAIN, REPR, SIGNATURE, TAGS, TAGS_APART, TYPESCRIPT, Style, printed, styles
 from .rules import Call, Program, Rule, Step
 from .shapes import TOOLS, call, tool
 from .spoken import spoken
@@ -20,8 +21,8 @@ USER = {"role": "user", "content": "qzuzq"}
 ODD = 'x"qz{}zq"\n<é>'  # a text that no two notations print alike
 TYPES = ((cr.IS_TEXT, None), (cr.IS_NUMBER, 1.5), (cr.IS_BOOL, True), (cr.IS_NULL, None), (cr.IS_ARRAY, [1, "é'\"", None, True]),
          (cr.IS_OBJECT, {"a b": "\"'", "c": [False, 2.0]}))  # fmt: skip
-OF_FUNCTIONS = (TYPESCRIPT, TAGS, TAGS_APART)
-GIVEN = (None, PLAIN, Style(REPR))
+OF_FUNCTIONS = (TYPESCRIPT, TAGS, TAGS_APART, DECLARATION)
+GIVEN = (None, PLAIN, Style(REPR), Style(GEMMA))
 
 
 @dataclass
@@ -245,6 +246,8 @@ class Prints:
         if edges is None:
             return []
         opens, closes = edges
+        if given[cr.IS_TEXT] == Style(GEMMA):
+            given = {bit: Style(GEMMA) if printed(x, Style(GEMMA)) == printed(x, given[bit]) else given[bit] for bit, x in TYPES}
         if given[cr.IS_TEXT] is None and not closes.strip():
             raise Beyond("it writes texts in arguments without quotes or an end: they cannot be read back")
         apart, rules = between[len(closes) : len(between) - len(opens)], []
@@ -257,6 +260,12 @@ class Prints:
         """How many characters the id of a call must have; 0: any."""
         one = call(1, {"a": "b"})
         return 0 if self.render([USER, asked([one | {"id": "call_1"}])]) is not None else len(one["id"])
+
+    def opens_results(self, token: str) -> bool:
+        """Whether it stands before each result: a model that has written calls ends with it, and does not go on."""
+        calls = [call(1, {"a": "b"}), call(2, {"a": "b"})]
+        results = [{"role": "tool", "tool_call_id": c["id"], "name": c["function"]["name"], "content": "qzrzq"} for c in calls]
+        return (self.render([USER, asked(calls), *results]) or "").count(token) == len(calls)
 
     def steps(self, text: str) -> Program:
         return steps(text, self.special)
