@@ -119,10 +119,13 @@ $(BUILD)/flags: FORCE
 	@echo '$(CC) $(FLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LDFLAGS)' > $@
 
 # What a file adds to FLAGS: its first line, its folder.
+#
+# Fuzzers spend most of their time where the automata of constraints compare numbers, which says nothing.
 FLAGS_OF_FILE = $(filter-out $(if $(OWN_LEVELS),,-O%),\
 		$(shell sed -n '1s,^/\* cflags: \(.*\) \*/.*,\1,p' $<)) \
 	$(if $(filter tests/%,$<),-Itests/support,-Wconversion) \
 	$(if $(OWN_LEVELS),$(if $(filter $(GUARDED),$<),-fstack-protector-strong)) \
+	$(if $(findstring fuzzer,$(EXTRA)),$(if $(filter src/sample/%,$<),-fno-sanitize-coverage=trace-cmp)) \
 	$(if $(filter src/app/serve/% tests/unit/test_serve_% tests/unit/serve_%,$<),$(SERVE_CFLAGS)) \
 	$(if $(filter tests/unit/%,$<),$(shell pkg-config --cflags check))
 

@@ -52,7 +52,7 @@ static struct entry *entry_of(struct object_form *f, uint32_t key)
         return &f->entries[s->marks[key].entry];
     if (!schema_room(s, &f->entries, &f->entry_capacity, f->n_entries + 1, sizeof *f->entries))
         return &none;
-    s->marks[key] = (struct mark){s->n_forms, f->n_entries};
+    s->marks[key].form = s->n_forms, s->marks[key].entry = f->n_entries;
     f->entries[f->n_entries] = (struct entry){.key = key};
     return &f->entries[f->n_entries++];
 }

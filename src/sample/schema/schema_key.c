@@ -27,7 +27,7 @@ uint32_t key_of_bytes(struct schema *s, const char *p, size_t n)
     if (n)
         memcpy(out->text + out->n_text, p, n);
     out->keys[out->n_keys] = (struct shape_key){out->n_text, (uint32_t)n};
-    s->marks[out->n_keys] = (struct mark){0, 0};
+    s->marks[out->n_keys] = (struct mark){0};
     out->n_text += (uint32_t)n;
     return out->n_keys++;
 }

@@ -187,13 +187,7 @@ void object_negate_constant(struct tableau *t, uint32_t value)
 /* The key comes. */
 static bool key_comes(const struct tableau *t, uint32_t key)
 {
-    for (const struct goal *g = t->branch.facts; g; g = g->next)
-        if (g->kind == ATOM_REQUIRED && g->a == key)
-            return true;
-    for (const struct goal *g = t->branch.atoms; g; g = g->next)
-        if (g->kind == ATOM_HAS && g->a == key)
-            return true;
-    return false;
+    return t->s->marks[key].required || t->s->marks[key].has;
 }
 
 enum truth object_truth(struct tableau *t, uint32_t key, literal x)

@@ -9,7 +9,7 @@ struct branch {
     const struct goal *goals, *atoms;
     const struct goal *facts;   /* ATOM_REQUIRED, ATOM_ABSENT */
     const struct goal *done;    /* GOAL_LITERAL */
-    uint32_t n_atoms, n_absent; /* absent: of ATOM_ABSENT */
+    uint32_t n_atoms;
 };
 
 struct tableau {

@@ -81,6 +81,7 @@ struct sub {
     uint8_t n_keywords;
     uint32_t keywords; /* of schema.keywords */
     uint32_t memo[N_ALGEBRAS];
+    uint32_t done[2]; /* in branch.done of a tableau: itself, its negation */
 };
 
 /* A literal is a sub-schema that must hold, or with NOT that must not. */
@@ -175,8 +176,9 @@ struct schema {
         *key_of; /* of each value: its key (of a member) or text (of an item) + 1; 0: not asked */
     uint32_t *pattern_of; /* of each member of patternProperties: its language + 1 */
     struct mark {
-        uint32_t form, entry;
-    } * marks; /* of each key: the entry that it has in a form */
+        uint32_t form, entry; /* the entry that it has in a form */
+        uint32_t required, absent, has; /* atoms of a tableau's branch */
+    } * marks;                          /* of each key */
     uint32_t mark_capacity, n_forms;
 };
 

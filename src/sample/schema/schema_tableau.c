@@ -76,33 +76,63 @@ void option_has(struct tableau *t, uint32_t key, literal x)
 
 /* ---- what the branch knows ---- */
 
-static bool list_has(struct tableau *t, const struct goal *list, enum goal_kind kind, uint32_t a)
+/* Where it is counted how often the branch has this atom, or literal in branch.done; NULL: nowhere */
+static uint32_t *count_of(struct schema *s, const struct goal *g)
 {
-    unsigned walked = 0;
-    for (; list && !(list->kind == kind && list->a == a); list = list->next)
-        walked++;
-    schema_step(t->s, walked / 16);
-    return list;
+    switch (g->kind) {
+    case GOAL_LITERAL:
+        return &s->subs[g->a >> 1].done[g->a & NOT];
+    case ATOM_REQUIRED:
+        return &s->marks[g->a].required;
+    case ATOM_ABSENT:
+        return &s->marks[g->a].absent;
+    case ATOM_HAS:
+        return &s->marks[g->a].has;
+    default:
+        return NULL;
+    }
+}
+
+/* Puts g on a list of the branch. */
+static void keep(struct tableau *t, const struct goal **list, const struct goal *g)
+{
+    const struct goal *before = *list;
+    *list = goal_push(t, before, *g);
+    uint32_t *count = *list == before || t->s->status ? NULL : count_of(t->s, g);
+    if (count)
+        ++*count;
+}
+
+/* To a branch whose lists are ends of those of the present one */
+static void go_back(struct tableau *t, const struct branch *to)
+{
+    const struct goal *from[] = {t->branch.facts, t->branch.atoms, t->branch.done},
+                      *end[] = {to->facts, to->atoms, to->done};
+    for (int i = 0; i < 3 && !t->s->status; i++)
+        for (const struct goal *g = from[i]; g != end[i]; g = g->next)
+            if (count_of(t->s, g))
+                --*count_of(t->s, g);
+    t->branch = *to;
 }
 
 static enum truth truth_of(struct tableau *t, const struct goal *g)
 {
-    const struct branch *b = &t->branch;
     uint32_t types;
+    if (t->s->status)
+        return FALSE;
     switch (g->kind) {
     case GOAL_LITERAL:
         types = value_of(t->s, ALGEBRA_TYPES, g->a);
-        if (!(types_may(types) & t->type) || list_has(t, b->done, GOAL_LITERAL, g->a ^ NOT))
+        if (!(types_may(types) & t->type) || t->s->subs[g->a >> 1].done[~g->a & NOT])
             return FALSE;
-        return types_full(types) & t->type || list_has(t, b->done, GOAL_LITERAL, g->a) ? TRUE
-                                                                                       : OPEN;
+        return types_full(types) & t->type || t->s->subs[g->a >> 1].done[g->a & NOT] ? TRUE : OPEN;
     case ATOM_ABSENT:
-        if (list_has(t, b->facts, ATOM_REQUIRED, g->a) || list_has(t, b->atoms, ATOM_HAS, g->a))
+        if (t->s->marks[g->a].required || t->s->marks[g->a].has)
             return FALSE;
-        return b->n_absent && list_has(t, b->facts, ATOM_ABSENT, g->a) ? TRUE : OPEN;
+        return t->s->marks[g->a].absent ? TRUE : OPEN;
     case ATOM_REQUIRED:
     case ATOM_HAS:
-        if (b->n_absent && list_has(t, b->facts, ATOM_ABSENT, g->a))
+        if (t->s->marks[g->a].absent)
             return FALSE;
         if (t->split || t->n_options > 1)
             return object_truth(t, g->a, g->kind == ATOM_HAS ? g->b : (literal)LITERAL_TRUE);
@@ -116,13 +146,11 @@ static enum truth truth_of(struct tableau *t, const struct goal *g)
 static bool add_atom(struct tableau *t, const struct goal *g)
 {
     enum truth truth = truth_of(t, g);
-    if (truth != OPEN || !schema_step(t->s, 1 + t->branch.n_atoms / 64))
+    if (truth != OPEN || !schema_step(t->s, 1))
         return truth == TRUE;
     bool fact = g->kind == ATOM_REQUIRED || g->kind == ATOM_ABSENT;
-    const struct goal **list = fact ? &t->branch.facts : &t->branch.atoms;
-    *list = goal_push(t, *list, *g);
+    keep(t, fact ? &t->branch.facts : &t->branch.atoms, g);
     t->branch.n_atoms++;
-    t->branch.n_absent += g->kind == ATOM_ABSENT;
     if (!t->split || (g->kind != ATOM_GROUP && g->kind != ATOM_CONSTANT))
         return true;
     return t->type != T_OBJECT || object_may_hold(t);
@@ -321,7 +349,7 @@ static void take(struct tableau *t, const struct goal *g)
         t->dead = truth_of(t, g) == FALSE;
         if (t->dead || (t->mode == MODE_PLAIN && truth_of(t, g) == TRUE))
             return;
-        t->branch.done = goal_push(t, t->branch.done, *g);
+        keep(t, &t->branch.done, g);
         take_literal(t, g);
         return;
     case GOAL_KEYWORD:
@@ -447,8 +475,7 @@ void tableau_run(struct schema *s, uint32_t node, unsigned type)
         if ((type == T_OBJECT ? s->out->n_objects : s->out->n_arrays) - first > MAX_SHAPES)
             too_many(&t);
         more = t.n_branches;
-        if (more)
-            t.branch = t.branches[--t.n_branches];
+        go_back(&t, more ? &t.branches[--t.n_branches] : &(const struct branch){0});
     }
     budget_free(s->budget, t.options, t.option_capacity * sizeof *t.options);
     budget_free(s->budget, t.branches, t.branch_capacity * sizeof *t.branches);
