@@ -345,6 +345,57 @@ START_TEST(subsets_and_texts)
 }
 END_TEST
 
+/* Whatever was read, a text is left, also where that is looked for: `without` is not closed by its form. */
+static void check_rests(struct languages *ls, lang a, lang without, int depth)
+{
+    static const unsigned char bytes[] = "ab0\n\xC3\xA9\xE0\xA0\x80\xF4\x8F";
+    if (a == LANG_NONE)
+        return;
+    ck_assert(has_flag(ls, a, LANG_CLOSED));
+    ck_assert_int_eq(lang_is_live(ls, without), LANG_YES);
+    for (size_t i = 0; depth && i + 1 < sizeof bytes; i++)
+        check_rests(ls, lang_derive(ls, a, bytes[i]), lang_derive(ls, without, bytes[i]), depth - 1);
+}
+
+static bool is_closed(struct languages *ls, const char *const *patterns, size_t n)
+{
+    lang a = LANG_CHARS, other = regex(ls, "zzz");
+    for (size_t i = 0; i < n; i++)
+        a = lang_and(ls, a, regex(ls, patterns[i]));
+    bool closed = has_flag(ls, a, LANG_CLOSED);
+    if (closed)
+        check_rests(ls, a, lang_and(ls, a, lang_not(ls, other)), 4);
+    return closed;
+}
+
+/* Twenty patterns that match somewhere have texts in common: nobody counts their 2^20 states. */
+START_TEST(patterns_that_match_anywhere_meet)
+{
+    static const char *const together[] = {"a.*b", "[0-9]", "\u00e9|\u0800a", "[^]{3,}", "ab|ba"};
+    static const char *const apart[][2] = {{"a.*b", "^b"}, {"a.*b", "0$"}, {"^a", "^b"}, {"a", "^.{5}$"}};
+    struct budget b = purse();
+    struct languages *ls = languages_open(&b);
+    ck_assert(is_closed(ls, together, sizeof together / sizeof *together));
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        is_closed(ls, apart[i], 2);
+    lang a = LANG_CHARS;
+    for (char text[] = "a.*A.*b"; text[3] < 'U'; text[3]++)
+        a = lang_and(ls, a, regex(ls, text));
+    b.steps = 10000;
+    ck_assert_int_eq(lang_decide(ls, a), LANG_YES);
+    ck_assert_int_eq(lang_is_live(ls, a), LANG_YES);
+    /* rests of other characters have nothing in common */
+    uint64_t low[4] = {0, 0, 0xFFFFFFFF, 0}, high[4] = {0, 0, 0xFFFFFFFF00000000, 0},
+             all[4] = {0, 0, UINT64_MAX, 0};
+    lang rest = lang_concat(ls, lang_set(ls, all), LANG_CHARS);
+    lang x = lang_and(ls, lang_concat(ls, lang_set(ls, low), rest),
+                      lang_concat(ls, lang_set(ls, high), rest));
+    ck_assert(!has_flag(ls, x, LANG_CLOSED));
+    ck_assert_int_eq(lang_is_live(ls, x), LANG_NO);
+    languages_close(ls);
+}
+END_TEST
+
 /* The union of n texts is what the texts are, and the same expression in any order. */
 START_TEST(texts_are_united)
 {
@@ -537,6 +588,6 @@ SUITE("language", LOOP(expressions_are_sets, 0, 100),
       LOOP(large_bounds_are_not_counted, 0, sizeof large / sizeof *large),
       TEST(what_cannot_be_proven_is_not_claimed), TEST(masks_share_the_states_of_a_counter),
       TEST(masks_keep_the_bounds_that_they_reach), TEST(subsets_and_texts),
-      LOOP(texts_are_united, 0, 20),
+      LOOP(texts_are_united, 0, 20), TEST(patterns_that_match_anywhere_meet),
       TEST(all_texts_come_in_order), TEST(leaves_are_languages),
       LOOP(every_failing_allocation_is_reported, 0, 2), LOOP(every_budget_is_kept, 0, 2))

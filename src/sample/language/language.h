@@ -79,6 +79,7 @@ lang lang_leaf(struct languages *ls, uint32_t state);
  * is gone. A second question about a state and a byte is answered from a table. */
 lang lang_step(struct languages *ls, lang a, unsigned char byte);
 bool lang_accepts(const struct languages *ls, lang a); /* the empty text */
+uint32_t lang_shortest(const struct languages *ls, lang a); /* characters of no text are fewer */
 
 /* Is there a text in it? Explores its automaton; answers are remembered. LANG_NONE is dead at once;
  * an expression without and, not and numbers is live at once. */

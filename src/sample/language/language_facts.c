@@ -87,11 +87,30 @@ static bool is_upward(const struct lang_node *x)
     return x->flags & LANG_OPEN && x->flags & LANG_PLAIN && x->gap == 1;
 }
 
-static void concat_facts(struct lang_node *x, const struct lang_node *a, const struct lang_node *b)
+/* It begins with all bytes that may come next inside a character. */
+static bool is_rest(const struct languages *ls, const struct lang_node *x)
+{
+    for (unsigned state = 1; state < UTF8_STATES; state++)
+        if (ls->byte[state] == x->a && !way_of(x->ways, state))
+            return true;
+    return false;
+}
+
+/* See LANG_ANYWHERE: any characters, then what goes on with any; or that behind a rest. */
+static bool is_anywhere(const struct languages *ls, const struct lang_node *x,
+                        const struct lang_node *b)
+{
+    return x->a == LANG_CHARS ? b->flags & LANG_ENDLESS && b->flags & LANG_CLOSED
+                              : b->flags & LANG_ANYWHERE && is_rest(ls, x);
+}
+
+static void concat_facts(const struct languages *ls, struct lang_node *x, const struct lang_node *a,
+                         const struct lang_node *b)
 {
     x->flags = a->flags & b->flags & (LANG_NULLABLE | LANG_PLAIN | LANG_CLOSED | LANG_FINITE);
-    x->flags |= b->flags & LANG_OPEN;
+    x->flags |= b->flags & (LANG_OPEN | LANG_ENDLESS);
     x->ways = ways_of_two(a->ways, b->ways);
+    x->flags |= is_anywhere(ls, x, b) ? LANG_ANYWHERE : 0;
     x->shortest = add_sizes(a->shortest, b->shortest);
     x->longest = add_sizes(a->longest, b->longest);
     x->worst = larger(add_sizes(a->worst, b->shortest), b->worst);
@@ -99,12 +118,14 @@ static void concat_facts(struct lang_node *x, const struct lang_node *a, const s
     x->big = larger(a->big, b->big);
 }
 
-static void repeat_facts(struct lang_node *x, const struct lang_node *a)
+static void repeat_facts(const struct languages *ls, struct lang_node *x, const struct lang_node *a)
 {
     uint32_t more = x->min ? x->min - 1 : 0;
     x->flags = a->flags & (LANG_PLAIN | LANG_CLOSED | LANG_FINITE);
     if (x->max == LANG_MANY)
-        x->flags = (uint8_t)((x->flags & ~LANG_FINITE) | LANG_OPEN);
+        x->flags = (uint16_t)((x->flags & ~LANG_FINITE) | LANG_OPEN);
+    if (x->max == LANG_MANY && x->a == ls->character)
+        x->flags |= LANG_ENDLESS | LANG_ANYWHERE;
     if (!x->min || a->flags & LANG_NULLABLE)
         x->flags |= LANG_NULLABLE;
     x->ways = ways_of_repeat(a->ways);
@@ -118,13 +139,14 @@ static void repeat_facts(struct lang_node *x, const struct lang_node *a)
 static void or_facts(const struct languages *ls, struct lang_node *x, const uint32_t *parts)
 {
     const struct lang_node *first = node_of(ls, parts[0]);
-    x->flags = first->flags & (INHERITED | LANG_NULLABLE);
+    x->flags = first->flags & (INHERITED | LANG_NULLABLE | LANG_ENDLESS | LANG_ANYWHERE);
     x->ways = first->ways;
     x->shortest = LANG_MANY;
+    enum { ANY_IS_ENOUGH = LANG_NULLABLE | LANG_ANYWHERE };
     bool upward = true;
     for (uint32_t i = 0; i < x->b; i++) {
         const struct lang_node *y = node_of(ls, parts[i]);
-        x->flags = (x->flags & (y->flags | LANG_NULLABLE)) | (y->flags & LANG_NULLABLE);
+        x->flags = (x->flags & (y->flags | ANY_IS_ENOUGH)) | (y->flags & ANY_IS_ENOUGH);
         x->ways = ways_of_either(x->ways, y->ways, false);
         x->shortest = smaller(x->shortest, y->shortest);
         x->longest = larger(x->longest, y->longest);
@@ -137,7 +159,23 @@ static void or_facts(const struct languages *ls, struct lang_node *x, const uint
         x->gap = 1;
 }
 
-/* Closed are: P and a length, where each rest of P has lengths in every window that is so wide; and an
+/* In some state of UTF-8 all of them begin, and end between two characters. What begins in one of the
+ * states 4 to 7 seems to begin in 2 or 3, too. */
+static bool begin_together(const struct languages *ls, const struct lang_node *x,
+                           const uint32_t *parts)
+{
+    unsigned together = 0xFF;
+    for (uint32_t i = 0; i < x->b; i++) {
+        unsigned states = 0;
+        for (unsigned from = 0; from < UTF8_STATES; from++)
+            states |= (unsigned)!way_of(node_of(ls, parts[i])->ways, from) << from;
+        states &= states & 3u << 4 ? ~(1u << 2) : ~0u;
+        together &= states & 3u << 6 ? states & ~(1u << 3) : states;
+    }
+    return together;
+}
+
+/* Closed are: what may come anywhere; P and a length, where each rest of P has lengths in every window that is so wide; and an
  * open P without finitely many texts. */
 static void and_facts(const struct languages *ls, struct lang_node *x, const uint32_t *parts)
 {
@@ -145,7 +183,7 @@ static void and_facts(const struct languages *ls, struct lang_node *x, const uin
     uint32_t min = 0, max = 0;
     const struct lang_node *p = NULL;
     bool length = false, finite = false, open = false;
-    x->flags = LANG_NULLABLE;
+    x->flags = LANG_NULLABLE | LANG_ENDLESS | LANG_ANYWHERE;
     x->ways = UINT32_MAX;
     x->longest = LANG_MANY;
     for (uint32_t i = 0; i < x->b; i++) {
@@ -163,6 +201,10 @@ static void and_facts(const struct languages *ls, struct lang_node *x, const uin
         else
             p = y;
     }
+    if (x->flags & LANG_ANYWHERE && begin_together(ls, x, parts))
+        x->flags |= LANG_CLOSED;
+    else
+        x->flags &= (uint16_t)~LANG_ANYWHERE;
     if (x->b != 2)
         return;
     if (finite && open)
@@ -221,10 +263,10 @@ void lang_set_facts(const struct languages *ls, struct lang_node *x, const uint3
         set_facts(x, parts);
         return;
     case KIND_CONCAT:
-        concat_facts(x, node_of(ls, x->a), node_of(ls, x->b));
+        concat_facts(ls, x, node_of(ls, x->a), node_of(ls, x->b));
         break;
     case KIND_REPEAT:
-        repeat_facts(x, node_of(ls, x->a));
+        repeat_facts(ls, x, node_of(ls, x->a));
         break;
     case KIND_OR:
         or_facts(ls, x, parts);

@@ -32,13 +32,17 @@ enum {
     LANG_LIVE = 32,     /* found out: it has a text, */
     LANG_DEAD = 64,     /* it has none */
     LANG_DECIDED = 128, /* found out: all that can be left of it is known to be live or dead */
+    LANG_ENDLESS = 256, /* a text of it with any characters behind it is in it, too */
+    /* It has a text w such that x w y is in it for all characters x and y; where its texts begin inside
+     * a character, behind every rest of that. Languages of which this is true have texts in common. */
+    LANG_ANYWHERE = 512,
 };
 
 enum { UTF8_STATES = 8, UTF8_MIXED = 15 };
 
 struct lang_node {
-    uint8_t kind, flags;
-    uint16_t map; /* its classes of bytes, when there is a row */
+    uint8_t kind;
+    uint16_t flags, map; /* map: its classes of bytes, when there is a row */
     uint32_t a, b, min, max;
     uint32_t ways; /* 4 bits for each UTF-8 state: the one in which its texts end that begin there;
                       UTF8_MIXED: no texts are known to end in one */

@@ -226,3 +226,8 @@ bool lang_accepts(const struct languages *ls, lang a)
 {
     return a != LANG_FAIL && has_flag(ls, a, LANG_NULLABLE);
 }
+
+uint32_t lang_shortest(const struct languages *ls, lang a)
+{
+    return node_of(ls, a)->shortest;
+}
