@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { DEPTH_MOST = 200 }; /* deeper expressions are cut into nonterminals */
+/* Deeper expressions, and longer ones that consist of others, are cut into nonterminals. */
+enum { DEPTH_MOST = 200, LENGTH_MOST = 1000 };
 
 uint32_t rules_add(struct grammar_rules *r, enum part_kind kind, uint32_t first, lang word)
 {
@@ -159,6 +160,19 @@ static lang pick_words(struct grammar_rules *r, struct number_list *scratch, uin
     return scratch->n ? lang_or_all(r->languages, scratch->at, scratch->n) : LANG_NONE;
 }
 
+/* A row of parts whose texts are long, though no part's are: rules may double and double. */
+static bool is_long(const struct grammar_rules *r, const struct grammar_part *p)
+{
+    uint64_t all = 0, longest = 0;
+    if (p->kind != PART_JOIN || !p->regular)
+        return false;
+    for (uint32_t i = p->first; i; i = r->parts[i].next) {
+        uint32_t one = lang_shortest(r->languages, r->parts[i].word);
+        all += one, longest = one > longest ? one : longest;
+    }
+    return all > LENGTH_MOST && all - longest > LENGTH_MOST / 2;
+}
+
 static bool look_at(struct grammar_rules *r, struct number_list *scratch, uint32_t at)
 {
     struct grammar_part *p = &r->parts[at];
@@ -177,7 +191,7 @@ static bool look_at(struct grammar_rules *r, struct number_list *scratch, uint32
         if (p->depth <= r->parts[i].depth)
             p->depth = (uint16_t)(r->parts[i].depth + 1);
     }
-    if (p->depth > DEPTH_MOST)
+    if (p->depth > DEPTH_MOST || is_long(r, p))
         p->regular = false, p->depth = 1;
     if (!p->regular)
         return true;
