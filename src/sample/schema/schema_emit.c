@@ -127,18 +127,12 @@ static uint32_t pattern_index(const struct object_form *f, lang pattern)
 }
 
 /* Splits every class by a pattern into keys that match and keys that do not. */
-static bool split(struct object_form *f, lang pattern)
+static bool split(struct object_form *f, uint32_t bit)
 {
     struct schema *s = f->t->s;
     struct languages *ls = s->languages;
-    uint32_t n = f->n_classes, bit = f->n_patterns;
-    if (pattern_index(f, pattern) < f->n_patterns)
-        return true;
-    if (bit == MAX_PATTERNS)
-        return schema_refuse(s,
-                             s->subs[s->literals[s->nodes[f->t->node].literals.first] >> 1].value,
-                             "patternProperties", "more than 64 patterns for one object");
-    f->patterns[f->n_patterns++] = pattern;
+    uint32_t n = f->n_classes;
+    lang pattern = f->patterns[bit];
     for (uint32_t i = 0; i < n && schema_step(s, 1); i++) {
         struct form_class in = f->classes[i];
         if (pattern == LANG_CHARS || in.keys == pattern) {
@@ -157,6 +151,20 @@ static bool split(struct object_form *f, lang pattern)
     return !s->status;
 }
 
+static bool add_pattern(struct object_form *f, lang pattern)
+{
+    struct schema *s = f->t->s;
+    if (pattern_index(f, pattern) < f->n_patterns)
+        return true;
+    if (f->n_patterns == MAX_PATTERNS)
+        return schema_refuse(s,
+                             s->subs[s->literals[s->nodes[f->t->node].literals.first] >> 1].value,
+                             "patternProperties", "more than 64 patterns for one object");
+    f->patterns[f->n_patterns++] = pattern;
+    return true;
+}
+
+/* All patterns are counted before the first one splits. */
 static bool split_by_patterns(struct object_form *f)
 {
     struct schema *s = f->t->s;
@@ -167,11 +175,14 @@ static bool split_by_patterns(struct object_form *f)
         uint32_t patterns = g->kind == ATOM_GROUP ? sub_find(s, g->a, K_PATTERN_PROPERTIES) : 0;
         for (uint32_t c = patterns ? schema_value(s, patterns)->first : 0; c;
              c = schema_value(s, c)->next)
-            if (!split(f, key_pattern(s, c)))
+            if (!add_pattern(f, key_pattern(s, c)))
                 return false;
-        if (g->kind == ATOM_EXISTS && !split(f, g->a))
+        if (g->kind == ATOM_EXISTS && !add_pattern(f, g->a))
             return false;
     }
+    for (uint32_t i = 0; i < f->n_patterns; i++)
+        if (!split(f, i))
+            return false;
     return true;
 }
 
