@@ -17,7 +17,8 @@ static const double SECONDS = 0.03; /* 10 ms here; slower machines may take thre
 enum {
     SCHEMA = TERN_CONSTRAINT_SCHEMA,
     REGEX = TERN_CONSTRAINT_REGEX,
-    GRAMMAR = TERN_CONSTRAINT_GRAMMAR
+    GRAMMAR = TERN_CONSTRAINT_GRAMMAR,
+    CHOICE = TERN_CONSTRAINT_CHOICE
 };
 enum answer { OPENS, REFUSED, EITHER };
 
@@ -84,6 +85,16 @@ static const struct bomb bombs[] = {
     {SCHEMA, "", "{\"not\":", "{\"type\":\"string\"}", 60, "}", "", OPENS},
     {SCHEMA, "{\"unevaluatedProperties\":false,\"anyOf\":[true",
      ",{\"properties\":{\"a%d\":{\"type\":\"string\"}}}", "", 30, "", "]}", EITHER},
+    {SCHEMA, "{\"oneOf\":[true", ",{\"properties\":{\"a%d\":{\"type\":\"string\"}}}", "", 100, "",
+     "]}", OPENS},
+    {SCHEMA, "{\"enum\":[0", ",%d", "", 5000, "", "]}", OPENS},
+    {SCHEMA, "{\"anyOf\":[false", ",{\"const\":\"value %d\"}", "", 1000, "", "]}", OPENS},
+    {CHOICE, "zero", "|value %d", "", 10000, "", "", OPENS},
+    {SCHEMA, "{\"patternProperties\":{\"a\":true", ",\"^.*%da.*$\":{\"minLength\":%d}", "", 500, "",
+     "}}", REFUSED},
+    {SCHEMA, "{\"allOf\":[true", ",{\"pattern\":\"a.*%d.*b\"}", "", 20, "",
+     "],\"type\":\"string\"}", OPENS},
+    {GRAMMAR, "root ::= r0 r0\n", "r%1$d ::= r%2$d r%2$d\n", "", 60, "", "r60 ::= \"a\"\n", OPENS},
     {SCHEMA, "{\"dependentSchemas\":{\"a\":true", ",\"a%d\":{\"required\":[\"b%d\"]}", "", 30, "",
      "}}", EITHER},
 };
@@ -96,21 +107,14 @@ static const struct bomb others[] = {
      ",{\"if\":{\"properties\":{\"a%d\":{\"const\":1}}},\"then\":{\"required\":[\"b%d\"]},\"else\":"
      "{\"required\":[\"c%d\"]}}",
      "", 30, "", "]}", EITHER},
-    {SCHEMA, "{\"oneOf\":[true", ",{\"properties\":{\"a%d\":{\"type\":\"string\"}}}", "", 100, "",
-     "]}", EITHER},
     {SCHEMA, "{\"enum\":[0", ",%d", "", 20000, "", "]}", EITHER},
-    {SCHEMA, "{\"dependentRequired\":{\"a\":[]", ",\"a%d\":[\"a%d\"]", "", 200, "", "}}", EITHER},
-    {SCHEMA, "{\"patternProperties\":{\"a\":true", ",\"^.*%da.*$\":{\"minLength\":%d}", "", 500, "",
-     "}}", EITHER},
-    {SCHEMA, "{\"allOf\":[true", ",{\"pattern\":\"a.*%d.*b\"}", "", 20, "",
-     "],\"type\":\"string\"}", EITHER},
+    {SCHEMA, "{\"dependentRequired\":{\"a\":[]", ",\"a%1$d\":[\"a%2$d\"]", "", 200, "", "}}", EITHER},
     {SCHEMA,
      "{\"type\":\"string\",\"minLength\":1000000,\"maxLength\":1000000,\"pattern\":\"^(ab)*$\"}",
      "", "", 0, "", "", EITHER},
     {SCHEMA,
      "{\"type\":\"string\",\"not\":{\"format\":\"uri\"},\"pattern\":\"^[a-z:/.]{0,100000}$\"}", "",
      "", 0, "", "", EITHER},
-    {GRAMMAR, "root ::= r0 r0\n", "r%d ::= r%d r%2$d\n", "", 60, "", "r60 ::= \"a\"\n", EITHER},
 };
 
 static tern_model *model;

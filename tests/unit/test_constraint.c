@@ -391,24 +391,25 @@ static void walk_together(tern_constraint_state *s, tern_constraint_state *twin,
     }
 }
 
-/* A place in this expression is one of 2^14: a text fills a small budget, and goes on as in a large one.
- * So does another text that began before. */
+/* A place in this expression is one of 2^14. Many texts fill a small budget, and each goes on as in a large
+ * one. So does a text that began before. */
 START_TEST(what_fills_the_budget_is_dropped)
 {
     static const char text[] = "[ab]*a[ab]{14}";
     open_model("llama3");
-    tern_constraint *c = open_regex(text, 1 << 20), *large = open_regex(text, (size_t)1 << 30);
+    tern_constraint *c = open_regex(text, 2 << 20), *large = open_regex(text, (size_t)1 << 30);
     const struct constraint_form *form = c->form;
     tern_constraint_state *s[2], *twin[2];
     unsigned n_forms = 1;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         s[i] = start(c), twin[i] = start(large);
-        walk_together(s[i], twin[i], 2000); /* more than can be taken back */
-    }
-    for (int i = 0; i < 40; i++) {
+    walk_together(s[1], twin[1], 1200); /* more than can be taken back */
+    for (int i = 0; i < 200; i++) {
         walk_together(s[0], twin[0], 100);
         n_forms += c->form != form;
         form = c->form;
+        tern_constraint_state_close(s[0]), tern_constraint_state_close(twin[0]);
+        s[0] = start(c), twin[0] = start(large);
     }
     ck_assert_uint_gt(n_forms, 2);
     ck_assert_uint_eq(large->form->n_users, 3);

@@ -4,7 +4,8 @@
  * time; at most CONSTRAINT_TRACK bytes stay.
  *
  * Places are those of one form of the constraint. Where its automata have filled the budget, the text is
- * read again from its first token, in a form that is new. */
+ * read again from its first token, in a form that is new. So one text alone may fill the budget, which
+ * ends it. */
 #ifndef CONSTRAINT_CONSTRAINT_STATE_H
 #define CONSTRAINT_CONSTRAINT_STATE_H
 
