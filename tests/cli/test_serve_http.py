@@ -267,6 +267,20 @@ class Abuse(ServeCase):
                 self.assertNotIn(b"root:", answer)
         self.assertEqual(self.get("/health")[0], 200)
 
+    def test_first_line(self):
+        """What does not begin as HTTP/1 gets JSON, whenever its bytes come."""
+        for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b" GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/2.0\r\n\r\n",
+                     b"GET /\r\n\r\n", b"GET\t/\tHTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET HTTP/1.1\r\n\r\n"):  # fmt: skip
+            for wait in (0, 0.05):
+                with self.subTest(data=data, wait=wait), self.server.connect(5) as s:
+                    time.sleep(wait)
+                    s.sendall(data)
+                    answer = b""
+                    while part := s.recv(4096):
+                        answer += part
+                    self.assertTrue(answer.startswith(b"HTTP/1.1 400 "), answer)
+                    self.assertEqual(json.loads(answer.split(b"\r\n\r\n")[1])["error"]["code"], "bad_request")
+
     def test_bare_line_feeds(self):
         """RFC 9112 lets a server take them for line ends; MHD does."""
         answer = self.server.raw(b"GET /health HTTP/1.1\nHost: localhost\nConnection: close\n\n", timeout=5)

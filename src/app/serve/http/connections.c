@@ -23,6 +23,7 @@
 enum {
     SEND_BUFFER = 65536, /* of the system, per connection; it doubles this */
     BODY_GRACE = 2,      /* seconds before the pace of a body counts */
+    PEEKED = 1024,       /* bytes of a connection that are looked at before MHD reads them */
     REFUSED_TIME = 2,    /* seconds that a refused client has to read why */
     FRESH_TIME = 1,      /* in which a new connection brings its first request, seconds */
     MAX_REFUSED = 64,    /* refused clients that get an answer at a time */
@@ -161,6 +162,52 @@ static void refuse_new(struct frame *f, int fd, const struct sockaddr_storage *a
     connections_refuse(c, fault, false);
 }
 
+/* Reads what is there, and forgets it. False: there will be no more. */
+static bool read_away(const struct connection *c)
+{
+    char away[4096];
+    ssize_t n;
+    do
+        n = recv(c->fd, away, sizeof away, MSG_DONTWAIT);
+    while (n > 0);
+    return n && (errno == EAGAIN || errno == EINTR);
+}
+
+/* MHD answers what is no request of HTTP/1 with a page of its own, or with nothing. So the first line of
+ * a new connection is looked at before MHD reads it. What is wrong with it; NULL: nothing yet. */
+static const char *fault_of_line(const char *line, size_t n)
+{
+    size_t i = 0, end = 0;
+    while (i < n && (line[i] == '\r' || line[i] == '\n'))
+        i++;
+    size_t from = i;
+    while (i < n && line[i] > ' ' && line[i] < 127)
+        i++;
+    if (i < n && (i == from || line[i] != ' '))
+        return "this is not HTTP: a request begins with a method, a space and a path";
+    for (end = i; end < n && line[end] != '\n'; end++)
+        ;
+    if (end == n)
+        return NULL;
+    end -= line[end - 1] == '\r';
+    bool known = end >= 9 && (!memcmp(line + end - 9, " HTTP/1.1", 9) || !memcmp(line + end - 9, " HTTP/1.0", 9));
+    return known && end - 9 > i ? NULL : "the first line does not end with HTTP/1.1 or HTTP/1.0";
+}
+
+static bool refuse_line(struct connection *c)
+{
+    char line[PEEKED];
+    struct fault fault = {0};
+    ssize_t n = recv(c->fd, line, sizeof line, MSG_PEEK | MSG_DONTWAIT);
+    const char *what = n > 0 ? fault_of_line(line, (size_t)n) : NULL;
+    if (!what)
+        return false;
+    read_away(c); /* closing with something unread would take the answer from the client */
+    fault_set(&fault, 400, NULL, "bad_request", NULL, "%s", what);
+    connections_refuse(c, &fault, false);
+    return true;
+}
+
 static void begin(struct frame *f, int fd, const struct sockaddr_storage *a, socklen_t n_address)
 {
     struct fault fault = {0};
@@ -178,6 +225,10 @@ static void begin(struct frame *f, int fd, const struct sockaddr_storage *a, soc
         close(fd);
         return;
     }
+    c->refused = true; /* for as long as MHD does not have it */
+    if (refuse_line(c))
+        return;
+    c->refused = false;
     /* MHD closes the socket when it cannot take the connection; its record goes by hand if it never
      * told of it. */
     if (MHD_add_connection(f->daemon, fd, (const struct sockaddr *)a, n_address) != MHD_YES) {
@@ -248,12 +299,7 @@ void connections_refuse(struct connection *c, const struct fault *fault, bool an
 
 static void read_refused(struct connection *c)
 {
-    char away[4096];
-    ssize_t n;
-    do
-        n = recv(c->fd, away, sizeof away, MSG_DONTWAIT);
-    while (n > 0);
-    if (!n || (errno != EAGAIN && errno != EINTR))
+    if (!read_away(c))
         connections_drop(c);
 }
 
@@ -281,8 +327,11 @@ void connections_event(struct frame *f, int fd, uint32_t events)
             exchange_lose(c->x);
         return;
     }
-    if (c->phase == PHASE_IDLE && (events & EPOLLIN))
+    if (c->phase == PHASE_IDLE && (events & EPOLLIN)) {
         connections_enter(c, PHASE_HEAD);
+        if (!c->used && refuse_line(c))
+            return;
+    }
     if ((events & EPOLLRDHUP) && !c->half_closed)
         half_closed(c);
 }
