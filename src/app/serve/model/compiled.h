@@ -1,6 +1,6 @@
 /* Constraints that requests share. They are compiled once and found again by text and flags; the least
- * recently used leave first. Each may take --max-compiled bytes and steps, whatever a request says. Any
- * thread may call these. */
+ * recently used leave first. Each may take as much memory and as many steps as the store was opened with,
+ * whatever a request says. Any thread may call these. */
 #ifndef SERVE_COMPILED_H
 #define SERVE_COMPILED_H
 
