@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -610,6 +611,19 @@ class Ends(unittest.TestCase):
             server.stop()
             self.assertIn("GET /health 200", path.read_text())
             self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+
+    @unittest.skipUnless(sys.platform == "linux", "threads have one nice value")
+    def test_model_yields(self):
+        """The threads of the model are 5 nicer than the one of HTTP."""
+        server = Server("-t", 3)
+        try:
+            stats = {t.name: (t / "stat").read_text().rsplit(")", 1)[1].split() for t in pathlib.Path(f"/proc/{server.pid}/task").iterdir()}
+            nice = {name: int(words[16]) for name, words in stats.items()}
+            http = nice.pop(str(server.pid))
+            self.assertEqual(set(nice.values()), {min(http + 5, 19)})
+            self.assertGreaterEqual(len(nice), 3)
+        finally:
+            self.assertEqual(server.stop(), 0)
 
     def test_sandbox(self):
         """On unless --no-sandbox: the kernel says so, of every thread."""
