@@ -65,9 +65,9 @@ static bool begins_as_asked(struct chat_writer *w, const char *prefix, size_t n,
 static bool put_sampled(struct chat_writer *w, const struct chat_rule *rule, unsigned when,
                         bool *kept)
 {
-    const struct chat_rule *ask =
-        find_rule(w->c, (when & (SYSTEM_BITS | CHAT_THINK | CHAT_TOOLS | CHAT_AFTER_RESULT)) |
-                            CHAT_GENERATE | CHAT_END);
+    const struct chat_rule *ask = find_rule(
+        w->c, (when & (SYSTEM_BITS | CHAT_THINK | CHAT_TOOLS | CHAT_CALLED | CHAT_AFTER_RESULT)) |
+                  CHAT_GENERATE | CHAT_END);
     const char *end = rule->p + rule->n, *whole = memchr(rule->p, CHAT_WHOLE, rule->n);
     size_t text = w->out->text.n, marks = w->out->marks.n, n = w->m->n_tokens;
     bool ok = true;
@@ -103,6 +103,7 @@ struct talk {
     size_t last
         [3]; /* place of the last message by CHAT_USER, CHAT_ASSISTANT; of a result at 2; or n */
     size_t last_answer; /* of an assistant, without calls */
+    bool called;        /* a message has calls */
 };
 
 static bool has_role(const struct tern_chat_message *m, const char *role)
@@ -181,6 +182,7 @@ static enum tern_status open_talk(struct chat_writer *w, struct talk *talk, stru
         talk->last[kind == CHAT_RESULT ? 2 : kind] = i;
         if (kind == CHAT_ASSISTANT && !talk->m[i].n_calls)
             talk->last_answer = i;
+        talk->called |= talk->m[i].n_calls > 0;
         if ((kind == CHAT_RESULT || talk->m[i].n_calls) && !w->c->tools)
             return no_tools(w->c, w->e);
     }
@@ -258,7 +260,7 @@ static enum tern_status no_rule(const struct chat_writer *w, struct tern_error *
 
 static enum tern_status put_talk(struct chat_writer *w, const struct talk *talk, unsigned flags)
 {
-    unsigned always = when_always(w, flags), seen = 0;
+    unsigned always = when_always(w, flags) | (talk->called ? CHAT_CALLED : 0u), seen = 0;
     bool ok = true;
     for (size_t i = 0; i <= talk->n && ok; i++) {
         bool at_end = i == talk->n;

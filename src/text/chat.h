@@ -45,6 +45,7 @@ enum chat_when {
     CHAT_ANSWER_NEWLINES = 1 << 24, /* its answer is empty or newlines */
     CHAT_MANY_CALLS = 1 << 25,      /* it has two calls or more */
     CHAT_CALLER_EMPTY = 1 << 26,    /* of a result: the text of the message that called is empty */
+    CHAT_CALLED = 1 << 27,          /* a message of the conversation has calls */
 };
 
 enum chat_part_when { /* conditions of rules of parts */

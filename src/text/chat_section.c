@@ -174,7 +174,7 @@ static enum tern_status check_rule(const struct chat *c, const struct chat_rule 
                                    struct text_place at, struct tern_error *e)
 {
     uint32_t known = at.part    ? (uint32_t)CHAT_PART_ALL
-                     : c->tools ? (uint32_t)(2 * CHAT_CALLER_EMPTY - 1)
+                     : c->tools ? (uint32_t)(2 * CHAT_CALLED - 1)
                                 : (uint32_t)(2 * CHAT_MARK - 1);
     at.kind = rule->value & CHAT_KIND;
     if ((rule->mask & CHAT_KIND) != CHAT_KIND || rule->value & ~rule->mask || rule->mask & ~known ||

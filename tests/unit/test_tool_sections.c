@@ -29,7 +29,7 @@ static const struct {
     {.rule = {3, 0, "\017n-"}, .word = "malformed"},
     {.rule = {3, 2, "\017w0"}, .word = "malformed"},
     {.rule = {3, 0, "\1a\017b\1"}, .word = "malformed"},
-    {.rule = {1 << 27 | 3, 0, ""}, .word = "malformed"},
+    {.rule = {1 << 28 | 3, 0, ""}, .word = "malformed"},
     {.part = {3, 0, "\2"}, .word = "part 0 is malformed"},
     {.part = {3, 0, "\10"}, .word = "malformed"},
     {.part = {3, 0, "\0160"}, .word = "malformed"},

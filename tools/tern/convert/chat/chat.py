@@ -15,7 +15,7 @@ from .conversations import conversations
 from .errors import NoRule, Rejected
 from .limits import limited
 from .printing import Style
-from .rules import CALLS, LISTED, Program, Rule, Thoughts
+from .rules import CALLS, HAS_CALLS, LISTED, Program, Rule, Thoughts
 from .tool_answer import AnswerForm
 from .tool_parts import Notation
 from .tool_talks import talks
@@ -50,6 +50,7 @@ class Tools:
     template: Any
     ends: list[str] = field(default_factory=list)  # special tokens that end an answer, where not what follows one
     id_length: int = 0  # of a call; 0: any
+    unlisted: list[Rule] = field(default_factory=list)  # of conversations that have calls, and list no tools
 
 
 def specials(t: Tokenizer) -> frozenset[str]:
@@ -62,9 +63,10 @@ def render(
 ) -> list[rules.Step]:
     """What the engine will make of a conversation."""
     think = chat.thinking == 1 if think is None else think
-    if not tools or not chat.tools:
+    if not chat.tools or not (tools or rules.has_calls(messages)):
         return rules.render(chat.rules, messages, generate, think, chat.thoughts)
-    return rules.render(chat.tools.rules, messages, generate, think, chat.thoughts, tools, chat.tools.notation.parts)
+    known = chat.tools.rules if tools else chat.tools.unlisted
+    return rules.render(known, messages, generate, think, chat.thoughts, tools, chat.tools.notation.parts)
 
 
 def answer_end(chat: Chat, t: Tokenizer) -> int | None:
@@ -82,10 +84,13 @@ def answer_end(chat: Chat, t: Tokenizer) -> int | None:
 
 
 def all_rules(chat: Chat) -> list[Rule]:
-    """Those for tools first; the others are for conversations without tools and calls."""
+    """Those for tools first; the last are for conversations without tools and calls."""
     if not chat.tools:
         return chat.rules
-    return [*chat.tools.rules, *(Rule(rule.mask | LISTED | CALLS, rule.value, rule.program) for rule in chat.rules)]
+    out, known = list(chat.tools.rules), ((chat.tools.unlisted, LISTED), (chat.rules, LISTED | CALLS | HAS_CALLS * bool(chat.tools.unlisted)))
+    for rules_of, absent in known:
+        out += [Rule(rule.mask | absent, rule.value, rule.program) for rule in rules_of]
+    return out
 
 
 def texts(name: str, encoded: list[bytes]) -> dict:
@@ -136,7 +141,7 @@ def styles_of(chat: Chat) -> list[Style]:
     """The styles of all values that its programs print."""
     if not chat.tools:
         return []
-    programs: list[Program] = [rule.program for rule in (*chat.tools.rules, *chat.tools.notation.parts)]
+    programs: list[Program] = [rule.program for rule in (*chat.tools.rules, *chat.tools.unlisted, *chat.tools.notation.parts)]
     return list(dict.fromkeys(step[2] for program in programs for step in program if step[0] == "value" and step[2]))
 
 

@@ -19,7 +19,7 @@ from .errors import Beyond, NoRule, Rejected
 from .jinja import Template
 from .printing import printed
 from .rules import Program, Rule, Step, Thoughts
-from .shapes import BLANKS, CALLERS, EDGES, LATE_SHAPES, MARK, ROLES, TOOLS, Form, Marked, conversation, forms, marked, thoughtful, when
+from .shapes import BLANKS, CALLERS, CALLING_SHAPES, EDGES, LATE_SHAPES, MARK, ROLES, TOOLS, Form, Marked, conversation, forms, marked, thoughtful, when
 from .tool_parts import NUMBER, Notation
 
 NOTHING = [Marked("", "", begins=False), Marked("", "")]  # beside calls there often is neither
@@ -164,20 +164,23 @@ def places(form: Form) -> list[tuple]:
 
 class Fit:
     """The search for the rules of one template; `special`: texts of the tokenizer's special tokens. With `tools`: for
-    conversations in which tools are listed."""
+    conversations in which tools are listed; or not `listed`, and are called all the same."""
 
-    def __init__(self, template: Template, special: frozenset[str], thoughts: Thoughts, tools: Notation | None = None):
+    def __init__(
+        self, template: Template, special: frozenset[str], thoughts: Thoughts, tools: Notation | None = None, listed: bool = True
+    ):
         self.template, self.special, self.thoughts, self.tools = template, special, thoughts, tools
+        self.listed = tools is not None and listed
         self.beside = self.behind_results() if tools else None
         self.late = self.beside is not None
         self.bits = BITS + (TOOL_BITS if tools else ()) + ((cr.CALLER_EMPTY,) if self.late else ())
-        self.always = cr.LISTED if tools else 0
+        self.always = cr.LISTED if self.listed else cr.HAS_CALLS if tools else 0
         self.aside = cr.SYSTEM | cr.GENERATE if tools else 0  # conditions under which blank texts are not tried anew
         self.trims: dict[Program, Program] = {}
         self.outs: dict[tuple, str | None] = {}
         self.knows = self.knows_thinking()
-        self.forms = forms(self.knows, tools is not None)
-        self.forms += forms(self.knows, True, LATE_SHAPES) if self.late else []
+        self.forms = forms(self.knows, self.listed, CALLING_SHAPES if tools and not listed else None)
+        self.forms += forms(self.knows, self.listed, LATE_SHAPES) if self.late else []
         self.values = [tools.result] if tools and tools.result != ("whole",) else []
         self.values += [self.beside] if self.beside else []
         self.found: dict[int, Program | None] = {}
@@ -192,7 +195,7 @@ class Fit:
 
     def behind_results(self) -> Step | None:
         """What stands for the text beside a call where that stands behind the results of the call (Gemma 4)."""
-        form = Form("uct", False, False, False, True, tools=True)
+        form = Form("uct", False, False, False, True, tools=self.listed)
         out = self.try_render(form, None) or ""
         if MARK.format(2) not in out or out.find(MARK.format(1)) < out.find(MARK.format(2)):
             return None
@@ -238,9 +241,9 @@ class Fit:
         turns, found = messages[form.system :], []
         if form.system and MARK.format("s") in messages[0]["content"]:
             found.append(Piece(messages[0]["content"], -1, ("system",)))
-        talk = cr.Talk(messages, TOOLS if self.tools else [])
-        if self.tools:
-            writer = cr.Writer(talk, self.thoughts, self.tools.parts)
+        talk = cr.Talk(messages, TOOLS if self.listed else [])
+        writer = cr.Writer(talk, self.thoughts, self.tools.parts if self.tools else [])
+        if self.listed:
             found.append(Piece(cr.text_of(writer.run(self.tools.listed, None)), -1, self.tools.listed[0]))
         for i, m in enumerate(turns):
             if m.get("tool_calls"):
@@ -312,8 +315,8 @@ class Fit:
 
     def why(self) -> str:
         try:
-            form = Form("u", False, True, False, tools=self.tools is not None)
-            self.template.render(conversation(form, self.thoughts), True, None, TOOLS if self.tools else None)
+            form = Form("uct" if self.tools and not self.listed else "u", False, True, False, tools=self.listed)
+            self.template.render(conversation(form, self.thoughts), True, None, TOOLS if self.listed else None)
         except Rejected as e:
             return str(e)
         return "no reason given"
@@ -444,7 +447,7 @@ class Fit:
         """Conditions of each message and of the end, and what they are written as."""
         messages, out = conversation(form, self.thoughts, texts), []
         parts = self.tools.parts if self.tools else []
-        writer = cr.Writer(cr.Talk(messages, TOOLS if self.tools else []), self.thoughts, parts)
+        writer = cr.Writer(cr.Talk(messages, TOOLS if self.listed else []), self.thoughts, parts)
         for i in range(form.turns + 1):
             when = self.when(form, messages, i)
             found = self.found[when] if when in self.found else cr.find(self.now(), when)

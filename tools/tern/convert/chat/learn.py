@@ -72,7 +72,8 @@ def learn_tools(chat: Chat, source: str, t: Tokenizer) -> None:
         with limited():
             template = jinja.Template(source, chat.template.tokens, chat.template.date) if source else chat.template
             chat.tools = fitted_tools(chat, template, t)
-            for rule in chat.tools.rules:
+            learn_unlisted(chat, template, specials(t))
+            for rule in (*chat.tools.rules, *chat.tools.unlisted):
                 rules.encode(rule.program, styles_of(chat))
     except (ConvertError, ValueError) as e:
         why = str(e)
@@ -82,6 +83,19 @@ def learn_tools(chat: Chat, source: str, t: Tokenizer) -> None:
         return
     chat.tools = None
     chat.notes.append(f"tools are left out of the chat template's rules: {why}")
+
+
+def learn_unlisted(chat: Chat, template: jinja.Template, special: frozenset[str]) -> None:
+    """Adds what the template makes of calls where no tools are listed; or a note why rules cannot follow it there."""
+    if template is not chat.template:
+        return  # the one for tools has no part in that
+    tools = chat.tools
+    try:
+        tools.unlisted = Fit(template, special, chat.thoughts, tools.notation, listed=False).rules()
+        prove_tools(chat, False)
+    except Beyond as e:
+        tools.unlisted = []
+        chat.notes.append(f"calls in a conversation that lists no tools are left out of the chat template's rules: {e}")
 
 
 def fitted_tools(chat: Chat, template: jinja.Template, t: Tokenizer) -> Tools:
@@ -173,16 +187,16 @@ def prove(chat: Chat) -> list[str]:
     return sorted(reacts)
 
 
-def prove_tools(chat: Chat) -> None:
-    """Byte equality in conversations with tools."""
+def prove_tools(chat: Chat, listed: bool = True) -> None:
+    """Byte equality in conversations with tools, or with calls alone."""
     proved = 0
     for messages, tools, generate, think in talks(PROVED, chat.thoughts):
-        if (found := compare(chat, messages, generate, think, tools)) is not None:
+        if (found := compare(chat, messages, generate, think, tools if listed else None)) is not None:
             proved += 1
         if found:
             raise Beyond(found)
     if proved < PROVED // 6:
-        raise Beyond(f"it takes only {proved} of {PROVED} conversations with tools")
+        raise Beyond(f"it takes only {proved} of {PROVED} conversations with {'tools' if listed else 'calls'}")
 
 
 def differs(chat: Chat, probe) -> str | None:

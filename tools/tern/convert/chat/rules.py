@@ -21,7 +21,7 @@ FIRST, LAST, FINAL, EMPTY, BLANK, THOUGHT = 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 <<
 SYSTEM, SYSTEM_EMPTY, SYSTEM_BLANK, GENERATE, THINK = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
 ANSWER_BLANK, THINKS_EMPTY, THINKS_BLANK, MARK = 1 << 13, 1 << 14, 1 << 15, 1 << 16
 LISTED, CALLS, AFTER_RESULT, BEFORE_RESULT, CURRENT, ANSWERED = 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22
-ANSWER_EMPTY, ANSWER_NEWLINES, MANY, CALLER_EMPTY = 1 << 23, 1 << 24, 1 << 25, 1 << 26
+ANSWER_EMPTY, ANSWER_NEWLINES, MANY, CALLER_EMPTY, HAS_CALLS = 1 << 23, 1 << 24, 1 << 25, 1 << 26, 1 << 27
 KIND = 3
 BOTH, FIRST_END, SPANS = 1, 2, 4  # forms of thoughts
 
@@ -80,9 +80,9 @@ class Thoughts:
 # ---- conditions ----------------------------------------------------------------------------------
 
 
-def when_always(system: str | None, generate: bool, think: bool, listed: bool = False) -> int:
-    """Conditions that hold for all of a conversation."""
-    out = (GENERATE if generate else 0) | (THINK if think else 0) | (LISTED if listed else 0)
+def when_always(system: str | None, generate: bool, think: bool, listed: bool = False, called: bool = False) -> int:
+    """Conditions that hold for all of a conversation. `called`: it has calls."""
+    out = (GENERATE if generate else 0) | (THINK if think else 0) | (LISTED if listed else 0) | (HAS_CALLS if called else 0)
     if system is not None:
         out |= SYSTEM | (0 if system else SYSTEM_EMPTY) | (0 if system.strip() else SYSTEM_BLANK)
     return out
@@ -144,6 +144,10 @@ def when_part(kind: int, item: Any, i: int, n: int) -> int:
     function = item["function"]
     out |= DESCRIBED if function.get("description") else 0
     return out | (HAS_PROPERTIES if (function.get("parameters") or {}).get("properties") else 0)
+
+
+def has_calls(messages: Sequence[dict]) -> bool:
+    return any(m.get("tool_calls") for m in messages)
 
 
 # ---- a conversation ------------------------------------------------------------------------------
@@ -268,7 +272,7 @@ def render(
     """The whole conversation."""
     talk = Talk(messages, tools or [])
     writer = Writer(talk, thoughts, parts or [])
-    always, out = when_always(talk.system, generate, think, bool(tools)), []
+    always, out = when_always(talk.system, generate, think, bool(tools), has_calls(messages)), []
     for i, when in enumerate(when_messages(talk.turns, thoughts)):
         out += writer.run(find(rules, always | when), i)
     return out + writer.run(find(rules, always | when_end(talk.turns)), None)

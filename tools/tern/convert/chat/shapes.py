@@ -22,6 +22,8 @@ TOOL_SHAPES = (
     "uctauc", "uctauct", "uctaucta", "uauct", "uaucta", "uauctau", "uctuct", "uctucta", "ud", "udtt", "udtta", "udttau", "udttct",
     "uctdtt", "uctdttau", "udttaudtta", "uaudtt",
 )  # fmt: skip
+CALLING_SHAPES = tuple(shape for shape in TOOL_SHAPES if not set(CALLERS).isdisjoint(shape))
+CALLING_SHAPES += ("uauauct", "uauaucta", "uctauau", "uctauaua")
 LATE_SHAPES = ("uettt", "uettta", "uauettt", "uetttettt")  # where the text of e stands behind its results
 
 
@@ -39,6 +41,9 @@ class Form:
     @property
     def turns(self) -> int:
         return len(self.shape)
+
+    def calls(self) -> bool:
+        return not set(CALLERS).isdisjoint(self.shape)
 
     def answers(self) -> list[int]:
         """Numbers of the assistant's messages."""
@@ -132,7 +137,7 @@ def when(form: Form, messages: list[dict], i: int, thoughts: Thoughts) -> int:
     """Conditions of message i of a conversation, or of its end."""
     system = messages[0]["content"] if form.system else None
     turns = messages[form.system :]
-    always = cr.when_always(system, form.generate, form.think, form.tools)
+    always = cr.when_always(system, form.generate, form.think, form.tools, form.calls())
     if i == len(turns):
         return always | cr.when_end(turns)
     return always | cr.when_places(turns)[i] | cr.when_text(turns[i]["content"], thoughts)
