@@ -105,6 +105,7 @@ class Tools(Cli):
         t.until(b">>> ")
         self.check(json.loads(t.say("Hi")), "stop")
         saved = self.dir / "talk.jsonl"
+        self.assertIn(b"a call waits for its result: give it with /tool", t.say("More"))
         self.check(json.loads(t.say("/tool done")), "stop")
         t.say(f"/save {saved}")
         roles = [json.loads(line)["role"] for line in saved.read_text().splitlines()]
@@ -112,6 +113,20 @@ class Tools(Cli):
         t.say("/clear")
         t.say(f"/load {saved}")
         self.check(json.loads(t.say("/tool again")), "stop")
+        os.write(t.fd, b"\x04")
+
+    def test_sessions_with_broken_calls(self):
+        t = Terminal([self.model, "--tools", self.tools, "--chat"])
+        self.addCleanup(t.close)
+        t.until(b">>> ")
+        talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "call", "id": "1", "name": "stop", "content": "{}"}]
+        user, result = {"role": "user", "content": "c"}, {"role": "tool", "id": "2", "content": "d"}
+        for lines, word in (([*talk, user], b"line 4: the calls before it have no results yet"), ([*talk, result], b"line 4: there is no call with the id '2'"),
+                            ([*talk[:2], result], b"line 3: no call waits for this result"), ([talk[0], talk[2]], b"line 2: a call stands behind an answer"),
+                            ([user, user], b"line 2 is not the next message, {")):  # fmt: skip
+            file = self.dir / "talk.jsonl"
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            self.assertIn(word, t.say(f"/load {file}"))
         os.write(t.fd, b"\x04")
 
     def test_what_does_not_fit(self):

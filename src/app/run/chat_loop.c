@@ -421,6 +421,8 @@ static enum tern_status obey(struct chat_loop *c, bool *leave, struct tern_error
 
 static enum tern_status ask(struct chat_loop *c, const char *text, size_t n, struct tern_error *e)
 {
+    if (conversation_n_waiting(&c->said))
+        return fail(e, TERN_USAGE, "a call waits for its result: give it with /tool TEXT");
     enum tern_status s = conversation_add(&c->said, "user", text, n, e);
     if (!s && ((s = answer(c, e)), !is_answered(c)))
         conversation_cut(&c->said, c->said.n - 1);

@@ -438,8 +438,17 @@ static bool is_role(const struct line_fields *f, const char *role)
     return f->text[ROLE].n == strlen(role) && !memcmp(f->text[ROLE].p, role, f->text[ROLE].n);
 }
 
+/* Why a message with these fields cannot come next, if that has to do with calls; else empty */
+static const char *why_not_next(const struct conversation *c, const struct line_fields *f)
+{
+    return is_role(f, "call")          ? "a call stands behind an answer, or behind another call"
+           : is_role(f, "tool")        ? "no call waits for this result"
+           : conversation_n_waiting(c) ? "the calls before it have no results yet"
+                                       : "";
+}
+
 /* The system text first, if at all; then the others in turns, calls behind an assistant's message and
- * results behind calls. TERN_BAD_FILE where this is none of them. */
+ * results behind calls. TERN_BAD_FILE, and why, where this is none of them. */
 static enum tern_status add_fields(struct conversation *c, const struct line_fields *f,
                                    struct tern_error *e)
 {
@@ -457,15 +466,19 @@ static enum tern_status add_fields(struct conversation *c, const struct line_fie
         : is_role(f, "assistant") && *last && *last != 'a' && !conversation_n_waiting(c)
             ? "assistant"
             : NULL;
-    return role ? conversation_add(c, role, text->p, text->n, e) : TERN_BAD_FILE;
+    if (role)
+        return conversation_add(c, role, text->p, text->n, e);
+    snprintf(e->text, sizeof e->text, "%s", why_not_next(c, f));
+    return TERN_BAD_FILE;
 }
 
-/* The message in a line that is not empty. TERN_BAD_FILE without a sentence. */
+/* The message in a line that is not empty. TERN_BAD_FILE, and why, or an empty text. */
 static enum tern_status add_line(struct conversation *c, const char *p, const char *end,
                                  struct tern_error *e)
 {
     struct line_fields f = {0};
     enum tern_status s = take_fields(p, end, &f);
+    *e->text = 0;
     if (s == TERN_NO_MEMORY)
         no_memory(e);
     else if (!s && (s = add_fields(c, &f, e)) == TERN_USAGE)
@@ -507,10 +520,12 @@ enum tern_status conversation_load(struct conversation *c, const char *path, str
         end = memchr(p, '\n', (size_t)(text + n - p));
         end = end ? end : text + n;
         line++;
-        if (skip_space(p, end) < end && (s = add_line(&loaded, p, end, e)) == TERN_BAD_FILE)
-            snprintf(e->text, sizeof e->text,
-                     "%.300s: line %zu is not the next message, {\"role\": ..., \"content\": ...}",
-                     path, line);
+        if (skip_space(p, end) < end && (s = add_line(&loaded, p, end, e)) == TERN_BAD_FILE) {
+            const struct tern_error why = *e;
+            snprintf(e->text, sizeof e->text, "%.300s: line %zu%s%.100s", path, line,
+                     *why.text ? ": " : " is not the next message, ",
+                     *why.text ? why.text : "{\"role\": ..., \"content\": ...}");
+        }
     }
     free(text);
     if (!s && (loaded.n < 3 || *loaded.list[loaded.n - 1].role == 'u')) {
