@@ -353,7 +353,7 @@ class Chat(Client):
             ("logprobs", 3), ("top_logprobs", 21), ("frequency_penalty", 1e300), ("logit_bias", 3), ("logit_bias", {"x": 1}),
             ("logit_bias", {"999999": 1}), ("logit_bias", {str(i): 1 for i in range(1025)}), ("tools", {}), ("tools", [STOP] * 129),
             ("response_format", "json"), ("model", 3), ("user_does_not_matter", None), ("stream_options", 1),
-            ("top_k", -2), ("mirostat", 1), ("answer_tokens", [-1]), ("functions", []), ("samplers", 3),
+            ("top_k", -2), ("mirostat", 1), ("answer_tokens", [-1]), ("functions", 5), ("samplers", 3),
         ):  # fmt: skip
             with self.subTest(field=field, value=str(value)[:30]):
                 if value is None:  # null is absent
@@ -756,6 +756,23 @@ class Tools(Client):
         ids = [c["id"] for m in messages for c in m.get("tool_calls", [])]
         self.assertEqual(len(ids), len(set(ids)))
         self.assertTrue(self.call(messages, max_tokens=5))
+
+    def test_functions(self):
+        """OpenAI's older form of tools"""
+        old = {"tools": openai.NOT_GIVEN, "functions": [WEATHER["function"], STOP["function"]]}
+        for name in ("stop", "get_weather"):
+            more = {**old, "function_call": {"name": name}}
+            r = self.call(**more).choices[0]
+            self.assertEqual((r.finish_reason, r.message.function_call.name, r.message.tool_calls, r.message.content), ("function_call", name, None, None))
+            told = [c.choices[0].delta.function_call for c in self.call(stream=True, **more) if c.choices[0].delta.function_call]
+            self.assertEqual([(f.name, f.arguments) for f in told], [(name, r.message.function_call.arguments)])
+            again = [*HI, r.message.model_dump(exclude_none=True), {"role": "function", "name": name, "content": "done"}]
+            self.assertIsNone(self.call(again, max_tokens=5, **old, function_call="none").choices[0].message.function_call)
+        self.refused("function_call", "no function", **old, function_call={"name": "no"})
+        self.refused("function_call.name", "required", **old, function_call={})
+        self.refused("functions[0].name", "a b", functions=[{"name": "a b"}])
+        raw = self.client.chat.completions.with_raw_response.create(model="x", messages=HI, tools=[STOP], functions=[STOP["function"]], max_tokens=1)
+        self.assertEqual(raw.headers["x-tern-ignored"], "functions")
 
     def test_other_tools_are_skipped(self):
         raw = self.client.chat.completions.with_raw_response.create(

@@ -17,7 +17,7 @@ struct chat_choice {
 
 struct chat_completion {
     struct envelope envelope;
-    bool ended;
+    bool ended, functions;       /* of the request */
     struct chat_choice *choices; /* [envelope.n] */
 };
 
@@ -74,6 +74,12 @@ static void take_logprobs(const struct envelope *e, struct reply_choice *said,
     }
 }
 
+static const char *finish_of(const struct chat_completion *c, const struct answer_part *p)
+{
+    const char *finish = c->ended ? "stop" : answers_finish(p);
+    return c->functions && !strcmp(finish, "tool_calls") ? "function_call" : finish;
+}
+
 static void take(struct chat_completion *c, struct exchange *x, const struct answer_part *p)
 {
     struct envelope *e = &c->envelope;
@@ -91,7 +97,7 @@ static void take(struct chat_completion *c, struct exchange *x, const struct ans
     if (e->return_tokens)
         reply_choice_take_tokens(said, p);
     if (p->kind == PART_DONE)
-        envelope_take_end(e, x, said, p, e->n_over == 0, c->ended ? "stop" : answers_finish(p));
+        envelope_take_end(e, x, said, p, e->n_over == 0, finish_of(c, p));
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -102,13 +108,16 @@ static json_t *text_json(const struct growing_text *t)
 }
 
 /* What message and delta share */
-static void put_parts(json_t *out, const struct chat_choice *c)
+static void put_parts(json_t *out, const struct chat_choice *c, bool functions)
 {
     if (c->thought.n) {
         json_object_set_new(out, "reasoning_content", text_json(&c->thought));
         json_object_set_new(out, "reasoning", text_json(&c->thought));
     }
-    if (c->calls)
+    if (c->calls && functions) /* one call at most */
+        json_object_set(out, "function_call",
+                        json_object_get(json_array_get(c->calls, 0), "function"));
+    else if (c->calls)
         json_object_set(out, "tool_calls", c->calls);
 }
 
@@ -117,7 +126,7 @@ static json_t *choice_json(const struct chat_completion *c, size_t i, const char
                            json_t *message)
 {
     const struct reply_choice *said = &c->choices[i].said;
-    put_parts(message, &c->choices[i]);
+    put_parts(message, &c->choices[i], c->functions);
     json_t *choice = json_pack("{s:i, s:o}", "index", (int)i, name, message);
     json_object_set_new(choice, "logprobs",
                         said->logprobs
@@ -201,7 +210,7 @@ static struct chat_completion *open_chat(struct server *s, const struct chat_req
     struct chat_completion *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->ended = r->ended;
+    c->ended = r->ended, c->functions = r->functions;
     c->choices = calloc(r->turn.n, sizeof *c->choices);
     if (envelope_open(&c->envelope, &kind, s, &r->envelope, &r->turn.params, r->turn.n) &&
         c->choices)

@@ -79,9 +79,6 @@ static bool read_options(struct chat_request *r, const struct server *s, struct 
         !fields_integer(f, "n", 1, serve_number(s->options, SERVE_MAX_CHOICES), &n))
         return false;
     r->turn.n = (size_t)n;
-    if (fields_has(f, "functions") || fields_has(f, "function_call"))
-        return fields_fault(f, "functions", "unsupported_parameter",
-                            "is not supported; send them as tools");
     fields_ignore(f, "user metadata store service_tier prompt_cache_key prompt_cache_retention "
                      "safety_identifier verbosity id_slot");
     return true;
@@ -129,7 +126,8 @@ static bool open_request(struct chat_request *r, const struct server *s, struct 
            fields_open(f, exchange_json(x), "", fault) &&
            envelope_fields_read(&r->envelope, &r->turn, s, f) &&
            chat_messages_read(&r->turn, f, limit(s, SERVE_MAX_MESSAGES)) &&
-           chat_tools_read(&r->turn, s, f, limit(s, SERVE_MAX_TOOLS)) && read_thinking(&r->turn, f);
+           chat_tools_read(&r->turn, s, f, limit(s, SERVE_MAX_TOOLS), &r->functions) &&
+           read_thinking(&r->turn, f);
 }
 
 bool chat_request_read(struct chat_request *r, struct server *s, struct exchange *x,

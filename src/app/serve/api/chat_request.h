@@ -9,7 +9,8 @@
 struct chat_request {
     struct turn turn;
     struct envelope_fields envelope;
-    bool ended; /* answer_tokens end the answer: nothing is to be generated */
+    bool functions; /* as OpenAI had tools before: the answer has function_call */
+    bool ended;     /* answer_tokens end the answer: nothing is to be generated */
 };
 
 /* Reads and prepares it: turn.prompt has the prompt. The caller closes turn, also after a fault. */

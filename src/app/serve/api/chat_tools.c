@@ -75,6 +75,28 @@ static bool read_tools(struct turn *t, struct fields *f, size_t max, json_t *too
     return ok;
 }
 
+/* `functions` of OpenAI's older API: tools without the word */
+static bool read_functions(struct turn *t, struct fields *f, size_t max, json_t *tools)
+{
+    json_t *v = NULL;
+    bool ok = fields_array(f, "functions", max, &v);
+    for (size_t i = 0; i < json_array_size(v) && ok; i++) {
+        json_t *one = json_array_get(v, i);
+        struct fields function;
+        const char *name = NULL;
+        char place[32];
+        snprintf(place, sizeof place, "functions[%zu]", i);
+        if (!fields_open(&function, one, place, f->fault) ||
+            !fields_text(&function, "name", &name, NULL) || !check_function(&function, tools, name))
+            return false;
+        turn_unknown(t, &function);
+        ok = !json_array_append_new(tools,
+                                    json_pack("{s:s, s:O}", "type", "function", "function", one)) ||
+             fault_no_memory(f->fault, "the tools");
+    }
+    return ok;
+}
+
 /* ---- choice --------------------------------------------------------------------------------- */
 
 static bool choose(struct turn *t, struct fields *f, const char *choice)
@@ -148,20 +170,49 @@ static bool read_choice(struct turn *t, struct fields *f, json_t *tools)
     return true;
 }
 
-bool chat_tools_read(struct turn *t, const struct server *s, struct fields *f, size_t max)
+/* function_call: "auto", "none" or {"name": ...} */
+static bool read_function_call(struct turn *t, struct fields *f, json_t *tools)
+{
+    json_t *v = fields_any(f, "function_call");
+    const char *name = NULL;
+    struct fields choice;
+    size_t word = 0;
+    bool present;
+    if (!v || json_is_string(v))
+        return fields_choice(f, "function_call", "auto|none", &word) &&
+               choose(t, f, word ? "none" : "auto");
+    if (!fields_inside(f, "function_call", &choice, &present) || !fields_need(&choice, "name") ||
+        !fields_text(&choice, "name", &name, NULL))
+        return false;
+    if (!find_tool(tools, name))
+        return fields_fault(f, "function_call", "invalid_value",
+                            "names '%.80s', which is no function", name);
+    return choose(t, f, name);
+}
+
+/* Tools, or functions, of which an answer calls one at most */
+static bool read_all(struct turn *t, struct fields *f, size_t max, json_t *tools, bool old)
+{
+    t->rules.parallel = !old;
+    t->rules.choice_field = old ? "function_call" : "tool_choice";
+    return old ? read_functions(t, f, max, tools) && read_function_call(t, f, tools)
+               : read_tools(t, f, max, tools) && read_choice(t, f, tools) &&
+                     fields_bool(f, "parallel_tool_calls", &t->rules.parallel);
+}
+
+bool chat_tools_read(struct turn *t, const struct server *s, struct fields *f, size_t max,
+                     bool *functions)
 {
     struct tern_chat_info info;
     json_t *tools = json_array();
-    t->rules.parallel = true;
-    t->rules.choice_field = "tool_choice";
     if (!tools)
         return fault_no_memory(f->fault, "the tools");
-    bool ok = read_tools(t, f, max, tools) && read_choice(t, f, tools) &&
-              fields_bool(f, "parallel_tool_calls", &t->rules.parallel);
+    *functions = !fields_has(f, "tools") && fields_has(f, "functions");
+    bool ok = read_all(t, f, max, tools, *functions);
     if (ok && json_array_size(tools)) {
         tern_chat_info(s->model, &info);
         if (!info.takes_tools)
-            turn_ignore(t, "tools");
+            turn_ignore(t, *functions ? "functions" : "tools");
         dialog_tools(t->dialog, tools);
     }
     json_decref(tools);
