@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import threading
 import unittest
 from typing import Literal
 
-from serve_case import MODEL, ServeCase, occupied
+from serve_case import MODEL, ServeCase, occupied, together
 from serve_models import THINK, THINK_END, thinker
 
 try:
@@ -479,18 +478,8 @@ class Manners(Client):
     def test_a_full_queue_is_tried_again(self):
         patient = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=6, timeout=60)
         self.addCleanup(patient.close)
-        texts = [None] * 5
-
-        def ask(i):
-            texts[i] = patient.messages.create(**self.given(max_tokens=500)).content[0].text
-
-        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(texts))]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        texts = together(5, lambda _: patient.messages.create(**self.given(max_tokens=500)).content[0].text)
         self.assertEqual(len(set(texts)), 1)
-        self.assertIsNotNone(texts[0])
 
 
 class Keys(Client):

@@ -3,11 +3,10 @@
 import asyncio
 import json
 import math
-import threading
 import unittest
 from typing import Literal
 
-from serve_case import MODEL, ServeCase, occupied, until
+from serve_case import MODEL, ServeCase, occupied, together, until
 from serve_models import THINK, THINK_END, thinker
 
 try:
@@ -517,18 +516,9 @@ class Manners(Client):
         """503 with Retry-After: the client waits and comes back by itself."""
         patient = openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=6, timeout=60)
         self.addCleanup(patient.close)
-        texts = [None] * 5
-
-        def ask(i):
-            texts[i] = patient.responses.create(model="any", input="Hi", max_output_tokens=500, reasoning=NONE, extra_body={"seed": 3, **QUIET}).output_text
-
-        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(texts))]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        given = {"model": "any", "input": "Hi", "max_output_tokens": 500, "reasoning": NONE, "extra_body": {"seed": 3, **QUIET}}
+        texts = together(5, lambda _: patient.responses.create(**given).output_text)
         self.assertEqual(len(set(texts)), 1)
-        self.assertIsNotNone(texts[0])
 
     def test_a_client_that_left_in_the_middle(self):
         for _ in range(3):
