@@ -83,6 +83,8 @@ struct job *job_submit(struct scheduler *s, struct job_request *r, void (*wake)(
     }
     *j = (struct job){.scheduler = s, .request = *r, .wake = wake, .arg = arg, .hungry = true};
     *r = (struct job_request){0};
+    if (j->request.kind == JOB_EMBED_MEAN || j->request.kind == JOB_EMBED_LAST)
+        j->request.cache_prompt = false; /* what is found has no hidden states any more */
     j->submitted = stopwatch_now();
     check(s, &j->request, f);
     if (!f->status) {
