@@ -86,7 +86,8 @@ enum chat_list {
     CHAT_LIST_CALLS = '1',
     CHAT_LIST_ARGUMENTS = '2',
     CHAT_LIST_MEMBERS = '3',
-    CHAT_LIST_SORTED = '4' /* arguments in the order of Jinja's dictsort */
+    CHAT_LIST_SORTED = '4',   /* arguments in the order of Jinja's dictsort */
+    CHAT_LIST_NO_RETURN = '5' /* members, except for `return` */
 };
 
 struct chat;

@@ -108,7 +108,8 @@ static enum tern_status check_list(const struct check *k, char list)
     bool good = k->at.message ? list == CHAT_LIST_TOOLS ||
                                     (list == CHAT_LIST_CALLS && k->at.kind == CHAT_ASSISTANT)
                 : k->at.part ? (k->at.kind == CHAT_PART_CALL && sorted) ||
-                                   (k->at.kind == CHAT_PART_TOOL && list == CHAT_LIST_MEMBERS)
+                                   (k->at.kind == CHAT_PART_TOOL &&
+                                    (list == CHAT_LIST_MEMBERS || list == CHAT_LIST_NO_RETURN))
                              : k->at.call && sorted;
     return good && k->depth == 0 ? TERN_OK : malformed(k);
 }

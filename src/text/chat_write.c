@@ -232,20 +232,22 @@ static unsigned when_place(size_t i, size_t n)
     return (i == 0 ? CHAT_PART_FIRST : 0u) | (i + 1 == n ? CHAT_PART_LAST : 0u);
 }
 
-/* The arguments of the call, or the members of a function */
+/* The arguments of the call, or the members of a function; `omitted`: without that one, or 0 */
 static bool put_items(struct chat_writer *w, const struct json *j, uint32_t object, unsigned kind,
-                      bool sorted)
+                      bool sorted, uint32_t omitted)
 {
     static const unsigned types[] = {CHAT_PART_NULL,   CHAT_PART_BOOL,   CHAT_PART_BOOL,
                                      CHAT_PART_NUMBER, CHAT_PART_STRING, CHAT_PART_ARRAY,
                                      CHAT_PART_OBJECT};
     const struct json_value *x = &j->values[object];
     uint32_t *order = sorted ? tojson_sorted(j, object, false) : NULL, item = x->first;
+    uint32_t k = 0, n = x->n_children - (omitted != 0);
     bool ok = checked(w, !sorted || order);
     w->items = j;
     for (uint32_t i = 0; i < x->n_children && ok; i++) {
         w->item = order ? order[i] : item;
-        ok = put_part(w, kind | when_place(i, x->n_children) | types[j->values[w->item].type]);
+        if (w->item != omitted)
+            ok = put_part(w, kind | when_place(k++, n) | types[j->values[w->item].type]);
         item = j->values[item].next;
     }
     free(order);
@@ -323,10 +325,13 @@ static bool put_list(struct chat_writer *w, char list)
         return put_tools(w);
     if (list == CHAT_LIST_CALLS)
         return put_calls(w);
-    if (list == CHAT_LIST_MEMBERS)
-        return put_items(w, &w->tools->json, tools_function(w->tools, w->tool), CHAT_PART_MEMBER,
-                         false);
-    return put_items(w, &w->arguments, 0, CHAT_PART_ARGUMENT, list == CHAT_LIST_SORTED);
+    if (list == CHAT_LIST_MEMBERS || list == CHAT_LIST_NO_RETURN) {
+        const struct json *j = &w->tools->json;
+        uint32_t f = tools_function(w->tools, w->tool);
+        return put_items(w, j, f, CHAT_PART_MEMBER, false,
+                         list == CHAT_LIST_NO_RETURN ? json_member(j, f, "return") : 0);
+    }
+    return put_items(w, &w->arguments, 0, CHAT_PART_ARGUMENT, list == CHAT_LIST_SORTED, 0);
 }
 
 /* ---- a text ------------------------------------------------------------------------------- */

@@ -95,6 +95,20 @@ class Templates(test_chat.Case):
                 self.assertEqual((*texts, form.flags), FORMS[path.stem])
                 self.assertEqual(learned_chat.tools.id_length, 9 if path.stem == "last-user" else 0)
 
+    def test_a_member_that_a_template_leaves_out(self):
+        """Mistral's do not list what a function returns."""
+        path = next(path for path in TEMPLATES if path.stem == "last-user")
+        made, t, found = of_file(path)
+        function = {"return": {"type": "string"}, "name": "f", "description": "d", "parameters": {}}
+        messages = [{"role": "user", "content": "q"}]
+        with self.open(weights_file(self.dir / "m.bin", t, {"chat": chat.section(found)}), t) as e:
+            for order in (list(function), list(function)[::-1]):
+                tools = [{"type": "function", "function": {key: function[key] for key in order}}]
+                want = found.template.render(messages, True, None, tools)
+                self.assertNotIn("return", want)
+                given = [{"role": "tools", "content": json.dumps(tools)}, *messages]
+                self.assertEqual(e.chat_text(given, 1).decode(), want)
+
     def test_what_stands_before_results_ends_an_answer(self):
         ends = {path.stem: of_file(path)[-1].tools.ends for path in TEMPLATES}
         self.assertEqual({stem: found for stem, found in ends.items() if found}, {"declared": ["<|end|>", "<|action|>"]})

@@ -28,8 +28,8 @@ BOTH, FIRST_END, SPANS = 1, 2, 4  # forms of thoughts
 TOOL, CALL, ARGUMENT, MEMBER = 0, 1, 2, 3  # what a rule of parts writes, and its conditions
 PART_FIRST, PART_LAST, IS_TEXT, IS_NUMBER, IS_BOOL, IS_NULL, IS_ARRAY, IS_OBJECT = (1 << i for i in range(2, 10))
 DESCRIBED, HAS_PROPERTIES, HAS_ARGUMENTS = 1 << 10, 1 << 11, 1 << 12
-TOOLS, CALLED, ARGUMENTS, MEMBERS, SORTED = 0, 1, 2, 3, 4  # lists
-ITEMS = {TOOLS: TOOL, CALLED: CALL, ARGUMENTS: ARGUMENT, SORTED: ARGUMENT, MEMBERS: MEMBER}
+TOOLS, CALLED, ARGUMENTS, MEMBERS, SORTED, NO_RETURN = 0, 1, 2, 3, 4, 5  # lists
+ITEMS = {TOOLS: TOOL, CALLED: CALL, ARGUMENTS: ARGUMENT, SORTED: ARGUMENT, MEMBERS: MEMBER, NO_RETURN: MEMBER}
 
 Step = tuple
 Program = tuple[Step, ...]
@@ -232,8 +232,8 @@ class Writer:
             items: Sequence = self.talk.tools
         elif which == CALLED:
             items = [] if i is None else self.talk.calls[i]
-        elif which == MEMBERS:
-            items = list(item["function"].items())
+        elif which in (MEMBERS, NO_RETURN):
+            items = [one for one in item["function"].items() if which == MEMBERS or one[0] != "return"]
         else:
             items = dictsort(item.arguments) if which == SORTED else list(item.arguments.items())
         out, kind = [], ITEMS[which]

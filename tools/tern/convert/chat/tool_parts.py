@@ -92,10 +92,18 @@ class Prints:
         members = member_rules()
         text = [self.text(t, members) for t in tools]
         if all(t in out for t in text):
-            found = [Piece(t, i, ("list", cr.MEMBERS)) for i, t in enumerate(text)]
+            which = self.members_listed(members)
+            found = [Piece(t, i, ("list", which)) for i, t in enumerate(text)]
             return (("list", cr.TOOLS),), self.items(out, found, cr.TOOL) + members
         rules = self.items(out, self.fields(out, functions), cr.TOOL)
         return (("list", cr.TOOLS),), [*self.bare(rules), *rules]
+
+    def members_listed(self, members: list[Rule]) -> int:
+        """The list of members: all, or without `return` (Mistral)"""
+        one = tool(4)
+        one["function"] = {"return": {"type": "string"}} | one["function"]
+        out = self.render([USER], True, [one]) or ""
+        return cr.MEMBERS if self.text(one, members) in out else cr.NO_RETURN
 
     @staticmethod
     def text(tool: dict, members: list[Rule]) -> str:
