@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cli_case import Cli, write_model
 from terminal import Terminal
+from test_receipt_cli import signed
 
 from tern.weights import keys
 
@@ -114,6 +115,24 @@ class Tools(Cli):
         t.say(f"/load {saved}")
         self.check(json.loads(t.say("/tool again")), "stop")
         os.write(t.fd, b"\x04")
+
+    def test_a_receipt_of_a_call(self):
+        """The tools, the choice and the chat template are part of it."""
+        file = self.dir / "receipt.json"
+        self.run_tools("--tool-choice", "get_weather", "--receipt", file)
+        made = json.loads(file.read_text())
+        bound = made["constraint"]
+        self.assertEqual((bound["kind"], bound["tool_choice"], json.loads(bound["text"])[0]), ("tools", "get_weather", TOOLS[0]))
+        self.assertRegex(self.good(self.model, "--verify-receipt", file), rb"^proven: \d+ tokens in ")
+        self.assertIn("another chat template", self.bad(2, self.model, "--verify-receipt", file, "--template", "chatml"))
+        city, without = ('"Bonn", "Rome"', '"Bonn", "Riga"'), json.dumps([TOOLS[1]])
+        for change, code, word in (({"tool_choice": "stop"}, 3, b"refuted"), ({"text": bound["text"].replace(*city)}, 3, b"refuted"),
+                                   ({"tool_choice": "nobody"}, 3, b"none of auto"), ({"text": without}, 3, b"none of auto")):  # fmt: skip
+            with self.subTest(change):
+                file.write_bytes(signed(made | {"constraint": bound | change}))
+                done = self.run_it(self.model, "--verify-receipt", file)
+                self.assertEqual(done.returncode, code, done)
+                self.assertIn(word, done.stdout + done.stderr)
 
     def test_sessions_with_broken_calls(self):
         t = Terminal([self.model, "--tools", self.tools, "--chat"])
