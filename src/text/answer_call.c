@@ -19,6 +19,7 @@ enum tern_status answer_forms_open(struct answer_forms *out, const struct chat *
     static const char mark[] = {(char)ANSWER_SPECIAL, (char)ANSWER_SPECIAL_END};
     uint32_t flags;
     size_t n = sizeof gemma_quote - 1;
+    out->one = c->form_flags & CHAT_CALLS_ONE;
     for (out->n = 0; out->n < c->n_forms && !s;) {
         s = answer_form_open(&out->list[out->n], c, out->n, marked ? ANSWER_MARKED : ANSWER_TEXT,
                              e);
@@ -428,9 +429,10 @@ static enum answer_call_result read_after(struct answer_call *c, struct mark res
     bool ends = answer_core(f->end).n, parted = answer_core(f->between).n;
     bool literal_first = f->steps[0].kind == ANSWER_LITERAL && answer_core(f->steps[0].text).n;
     enum progress over = ends ? try_literal(f->end, rest, &end) : NONE;
-    enum progress more = parted                  ? try_literal(f->between, rest, &next)
-                         : ends && literal_first ? try_literal(f->steps[0].text, rest, &next)
-                                                 : NONE;
+    enum progress more = parted ? try_literal(f->between, rest, &next)
+                         : (ends || !c->forms->one) && literal_first
+                             ? try_literal(f->steps[0].text, rest, &next)
+                             : NONE;
     c->used = 0;
     if (over == DONE) {
         c->used = end;

@@ -8,6 +8,7 @@
 struct answer_forms {
     struct answer_form list[CHAT_FORMS_MAX];
     size_t n;
+    bool one;          /* an answer has one call at most */
     struct mark quote; /* of Gemma 4, as it is spelled in an answer; n 0: none */
     struct buffer bytes;
 };

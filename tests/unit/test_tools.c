@@ -118,6 +118,25 @@ START_TEST(reads_calls_however_the_answer_is_cut)
 }
 END_TEST
 
+/* Llama 4: calls without an end follow one another, and the trigger stands before the first alone. */
+START_TEST(reads_calls_that_nothing_parts)
+{
+    static const char answer[] =
+        "<go>{\"name\": \"stop\", \"parameters\": {}}\n{\"name\": \"stop\", "
+        "\"parameters\": {\"a\": 1}} {\"name";
+    static const char events[] = "C[000000007|stop|{}]C[000000008|stop|{\"a\": 1}]T[ {\"name]";
+    struct tool_family f = tool_families[1];
+    f.forms[0][0] = f.forms[0][1] = "<go>";
+    f.flags = 0;
+    struct keywriter k;
+    struct chat *c = tool_family_open(&f, &k);
+    for (size_t one = 0; one < sizeof answer; one++)
+        read_cut(c, answer, one, one, events);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
 /* As the engine does it: special tokens are pushed as such, and the text between them in pieces. */
 START_TEST(reads_calls_of_tokens)
 {
@@ -204,5 +223,5 @@ END_TEST
 SUITE("tools", AROUND_ALL(rules_setup, rules_teardown),
       LOOP(writes_tools_calls_and_results, 0, TOOL_FAMILIES),
       LOOP(reads_calls_however_the_answer_is_cut, 0, TOOL_FAMILIES),
-      LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES),
+      TEST(reads_calls_that_nothing_parts), LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES),
       LOOP(tells_what_a_limit_left_of_a_call, 0, (int)(sizeof cut_answers / sizeof *cut_answers)))
