@@ -51,7 +51,8 @@ WARN := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -W
 	$(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-overriding-t-option -Wno-overriding-option \
 		-Wno-ignored-optimization-argument)
 # What reads the bytes of strangers gets guards on the stack; everywhere they would take 12 KB.
-GUARDED := $(addsuffix /%,src/app/cli src/app/serve src/base src/weights src/text) src/app/run/conversation.c
+GUARDED := $(addsuffix /%,src/app/cli src/app/serve src/base src/weights src/text \
+	src/sample/language src/sample/recognize src/sample/schema) src/app/run/conversation.c
 PORTABLE_FLAGS := $(if $(PORTABLE),-DPOOL_PORTABLE -DFPENV_PORTABLE) $(if $(REF_ONLY),-DREF_ONLY)
 FLAGS = $(CFLAGS) $(STRICT) $(WARN) $(PORTABLE_FLAGS) $(EXTRA)
 LINK = $(CC) $(CFLAGS) $(EXTRA) -pthread -Wl,--gc-sections $(LDFLAGS)

@@ -149,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(tern_constraint_state_open(&s, c, &e), &e);
     must(tern_constraint_state_open(&other, c, &e), &e);
     bool over = false;
-    for (size_t i = 1; i + 1 < size && i < 400 && !over; i += 2) {
+    for (size_t i = 1; i + 1 < size && i < 64 && !over; i += 2) {
         if (data[i] >= 250)
             go_back(s, data[i] - 249u);
         else if (data[i] >= 240)
