@@ -562,7 +562,8 @@ struct tern_constraint_params {
     const char *text;
     size_t bytes;
     unsigned flags;
-    size_t max_bytes;   /* that compiling and later its automata may take; 0: 64 MiB */
+    size_t max_bytes;   /* that compiling and later its automata may take; when these have filled it, it
+                         * is compiled anew, and texts are read again there; 0: 64 MiB */
     uint64_t max_steps; /* of about 100 instructions, for compiling and for each mask; 0: 1e8 */
     /* Not empty: the text is free until it has these bytes, then bound. 0xFF and a name in it stand
      * for a special token. */
