@@ -215,14 +215,15 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
     if (!s && !c->checked)
         s = resume_check(c->g.ctx, c->o, c->tokens, n, true, e);
     c->checked |= !s;
-    bool ran = !s;
-    if (ran)
+    bool runs = !s;
+    if (runs)
         s = complete_run(&c->g, c->tokens, n, e);
     if (!s && c->tools.tools)
         s = c->tools.s;
     if (c->answer.failed)
         s = no_memory(e);
-    bool failed = ran && s && s != TERN_CANCELLED;
+    bool began = runs && c->g.stats.result.prompt_seconds > 0;
+    bool failed = began && s && s != TERN_CANCELLED;
     token_report_end(&c->g.report, !s || failed ? &c->g.stats : NULL, failed ? e : NULL);
     c->g.report.index = 0;
     if (!s && c->g.stats.result.n_generated)

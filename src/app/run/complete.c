@@ -478,9 +478,10 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
     s = complete_run(g, tokens, n, e);
     g->unread = !g->stats.result.n_generated && tern_seq_length(g->ctx, 0) < n;
     bool dead = g->stats.result.reason == TERN_STOP_DEAD_END;
-    bool failed = s && s != TERN_CANCELLED && !dead;
-    bool ended = g->stats.result.prompt_seconds > 0 && !failed;
-    token_report_end(&g->report, ended || failed ? &g->stats : NULL, failed ? e : NULL);
+    bool began = g->stats.result.prompt_seconds > 0;
+    bool failed = began && s && s != TERN_CANCELLED && !dead;
+    bool ended = began && !failed;
+    token_report_end(&g->report, began ? &g->stats : NULL, failed ? e : NULL);
     if (!out_closed() && ended)
         complete_print(g);
     return complete_end(g, s, e);
