@@ -153,13 +153,15 @@ class Usage(Constrained):
     def test_refusals(self):
         file = self.dir / "bad.gbnf"
         file.write_text("root ::= (")
+        no_token = self.dir / "token.gbnf"
+        no_token.write_text('root ::= [a-z]+ <think> "a"')
         for options, word in (
             (["-j", json.dumps(UNKNOWN)], "pattern"), (["-j", "{"], "json-schema|schema"), (["--regex", "("], "expression"), (["--grammar", file], "grammar|rule|bad.gbnf"),
             (["--json", "--regex", "x"], "--json and --regex cannot go together"), (["--choice", "a", "--grammar", file], "cannot go together"),
             (["--json", "--ignore-eos"], "cannot go together"), (["--compact"], "belongs to --json"), (["--regex", "x", "--compact"], "belongs to --json"),
             (["--choice", "x", "--format=annotate"], "belongs to"), (["--no-force"], "belongs to"), (["--constraint-budget", 5], "belongs to"),
             (["--json-schema-lax"], "belongs to"), (["--json", "--format", "maybe"], "enforce"), (["--json", "--info"], "cannot go together"),
-            (["--grammar", "root ::= x"], "holds the grammar"), (["--json", "--constraint-budget", 0], "constraint-budget"),
+            (["--grammar", "root ::= x"], "holds the grammar"), (["--grammar", no_token], "line 1: rule root names <think>"), (["--json", "--constraint-budget", 0], "constraint-budget"),
         ):  # fmt: skip
             self.assertRegex(self.bad(2, FABLE, *options, *([] if "--info" in options else ["-p", "x"])), word)
         self.bad(4, FABLE, "x", "--json-schema-file", self.dir / "missing")

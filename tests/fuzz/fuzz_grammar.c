@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = malloc(n + 1); /* exact, so that a read beyond is seen */
     memcpy(text, data, n);
     allocs_start(0, 0);
-    const enum tern_status s = gbnf_open(&r, text, n, &b, &e);
+    const enum tern_status s = gbnf_open(&r, text, n, NULL, &b, &e);
     assert(s == TERN_OK || s == TERN_USAGE || s == TERN_LIMIT);
     if (!s) {
         b.steps = STEPS;

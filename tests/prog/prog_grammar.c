@@ -34,7 +34,7 @@ static const char *open_grammar(const char *text, size_t n)
         r.close(r.self);
     memset(&r, 0, sizeof r);
     budget = (struct budget){.bytes = (size_t)1 << 28, .steps = 1000000000};
-    return gbnf_open(&r, text, n, &budget, &e) ? e.text : "ok";
+    return gbnf_open(&r, text, n, NULL, &budget, &e) ? e.text : "ok";
 }
 
 static char mark(enum step s, const struct place *p)

@@ -131,8 +131,8 @@ START_TEST(texts)
     struct budget b = purse();
     struct tern_error e;
     struct recognizer r;
-    ck_assert_msg(!gbnf_open(&r, c->grammar, strlen(c->grammar), &b, &e), "%s: %s", c->grammar,
-                  e.text);
+    ck_assert_msg(!gbnf_open(&r, c->grammar, strlen(c->grammar), NULL, &b, &e), "%s: %s",
+                  c->grammar, e.text);
     check_texts(&r, c->grammar, c->good, true);
     check_texts(&r, c->grammar, c->bad, false);
     r.close(r.self);
@@ -151,7 +151,7 @@ START_TEST(calls_at_one_end)
     struct budget b = purse();
     struct recognizer r;
     struct place p;
-    ck_assert(!gbnf_open(&r, grammars[_i], strlen(grammars[_i]), &b, NULL));
+    ck_assert(!gbnf_open(&r, grammars[_i], strlen(grammars[_i]), NULL, &b, NULL));
     ck_assert_int_eq(r.begin(r.self, &t, &p), STEP_ALIVE);
     uint64_t signature = 0;
     for (int i = 0; i < 2000; i++) {
@@ -205,6 +205,44 @@ static const struct {
     {"root ::= !<x>{2,}", "line 1: !<name> is supported only as !<name>* or !<name>+"},
 };
 
+static bool is_x(const void *self, const char *name, size_t n)
+{
+    return self == mistakes && n == 3 && !memcmp(name, "<x>", 3);
+}
+
+/* A text could not go on where its token does not exist. */
+START_TEST(tokens_that_do_not_exist)
+{
+    static const struct {
+        const char *grammar, *wrong;
+    } list[] = {
+        {"root ::= \"a\" | <x> !<y>*", NULL},
+        {"root ::= <x> (<xy> | \"b\")",
+         "grammar: line 1: rule root names <xy>, and the model has no such special token"},
+        {"root ::= \"a\" | long\nlong ::=\n  <\xC3\xA9>",
+         "grammar: line 3: rule long names <\xC3\xA9>, and the model has no such special token"},
+        {"root ::= <x>\nnever ::= <012345678901234567890123456789012345678901234567890123456789>",
+         "grammar: line 2: rule never names "
+         "<01234567890123456789012345678901234567890123456789012345678, and the model has no such "
+         "special token"},
+    };
+    const struct gbnf_tokens tokens = {is_x, mistakes};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        struct budget b = purse();
+        struct tern_error e = {0};
+        struct recognizer r;
+        const char *grammar = list[i].grammar;
+        enum tern_status s = gbnf_open(&r, grammar, strlen(grammar), &tokens, &b, &e);
+        ck_assert_int_eq(s, list[i].wrong ? TERN_USAGE : TERN_OK);
+        if (s)
+            ck_assert_str_eq(e.text, list[i].wrong);
+        else
+            r.close(r.self);
+        ck_assert_uint_eq(b.bytes, BYTES);
+    }
+}
+END_TEST
+
 START_TEST(says_what_is_wrong)
 {
     struct budget b = purse();
@@ -213,7 +251,7 @@ START_TEST(says_what_is_wrong)
     char wanted[200];
     const char *grammar = mistakes[_i].grammar;
     snprintf(wanted, sizeof wanted, "grammar: %s", mistakes[_i].wrong);
-    ck_assert_int_eq(gbnf_open(&r, grammar, strlen(grammar), &b, &e), TERN_USAGE);
+    ck_assert_int_eq(gbnf_open(&r, grammar, strlen(grammar), NULL, &b, &e), TERN_USAGE);
     ck_assert_str_eq(e.text, wanted);
     ck_assert_uint_eq(b.bytes, BYTES);
 }
@@ -241,7 +279,7 @@ static enum tern_status open_bomb(struct recognizer *r, const char *head, const 
     at += repeat(text + at, piece, n);
     at += (size_t)sprintf(text + at, "%s", tail);
     *b = purse();
-    return gbnf_open(r, text, at, b, NULL);
+    return gbnf_open(r, text, at, NULL, b, NULL);
 }
 
 /* An answer or a refusal within 4 MiB and the steps, and texts of it are read. */
@@ -292,7 +330,7 @@ static void use(void)
     struct budget b = purse();
     struct recognizer r;
     struct place p;
-    if (gbnf_open(&r, grammar, strlen(grammar), &b, NULL)) {
+    if (gbnf_open(&r, grammar, strlen(grammar), NULL, &b, NULL)) {
         ck_assert(b.no_memory && b.bytes == BYTES);
         return;
     }
@@ -326,7 +364,7 @@ START_TEST(every_budget)
     for (size_t bytes = 0; bytes < 40000; bytes += 97) {
         struct budget b = {.bytes = bytes, .steps = STEPS};
         struct recognizer r;
-        enum tern_status s = gbnf_open(&r, grammar, strlen(grammar), &b, NULL);
+        enum tern_status s = gbnf_open(&r, grammar, strlen(grammar), NULL, &b, NULL);
         ck_assert(s == TERN_OK || s == TERN_LIMIT);
         if (!s)
             r.close(r.self);
@@ -337,4 +375,4 @@ END_TEST
 
 SUITE("gbnf", LOOP(texts, 0, sizeof cases / sizeof *cases), LOOP(calls_at_one_end, 0, 4),
       LOOP(says_what_is_wrong, 0, sizeof mistakes / sizeof *mistakes), LOOP(large_grammars, 0, 12),
-      TEST(every_allocation_fails), TEST(every_budget))
+      TEST(tokens_that_do_not_exist), TEST(every_allocation_fails), TEST(every_budget))

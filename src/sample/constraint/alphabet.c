@@ -65,23 +65,47 @@ enum tern_status alphabet_check_json(const struct spelling *s, struct tern_error
 {
     for (unsigned char c = ' '; c <= '~' && !s->all_bytes; c++)
         if (!is_token(s, &c, 1))
-            return error_set(e, TERN_USAGE,
-                             "constraint: the model has no token '%c' alone, which a text of JSON may need", c);
+            return error_set(
+                e, TERN_USAGE,
+                "constraint: the model has no token '%c' alone, which a text of JSON may need", c);
     return TERN_OK;
 }
 
-enum tern_status alphabet_check_text(const struct spelling *s, const char *p, size_t n,
-                                     struct tern_error *e)
+bool alphabet_has_special(const void *spelling, const char *name, size_t n)
+{
+    const struct spelling *s = spelling;
+    const struct token_node *nodes = s->tree.nodes;
+    uint32_t at = 1;
+    while (at < s->tree.n_nodes && nodes[at].byte != SPELLING_SPECIAL)
+        at += nodes[at].size;
+    return at < s->tree.n_nodes &&
+           token_tree_prefix(&s->tree, at, (const unsigned char *)name, n) == n;
+}
+
+/* The bytes of p[0..n) that tokens spell together: a special token, a byte, or a character; 0: none. */
+static size_t spelled(const struct spelling *s, const unsigned char *p, size_t n)
+{
+    size_t length = 1;
+    if (*p == SPELLING_SPECIAL)
+        return token_tree_prefix(&s->tree, 0, p, n);
+    if (s->all_bytes && *p < 0xF5 && *p != 0xC0 && *p != 0xC1)
+        return 1;
+    if (!s->all_bytes)
+        unicode_decode((const char *)p, n, &length);
+    return is_token(s, p, length) ? length : 0;
+}
+
+enum tern_status alphabet_check_trigger(const struct spelling *s, const char *p, size_t n,
+                                        struct tern_error *e)
 {
     size_t length;
-    for (size_t i = 0; i < n && !s->all_bytes; i += length) {
-        uint32_t c = unicode_decode(p + i, n - i, &length);
-        if ((unsigned char)p[i] == SPELLING_SPECIAL)
-            length = n - i;
-        if (!is_token(s, (const unsigned char *)p + i, length))
-            return error_set(e, TERN_USAGE, "constraint: the model has no token for U+%04X of %.*s",
-                             (unsigned)c, (int)(n < 100 ? n : 100), p);
-    }
+    for (size_t i = 0; i < n; i += length)
+        if (!(length = spelled(s, (const unsigned char *)p + i, n - i)))
+            return error_set(
+                e, TERN_USAGE,
+                "constraint: the model's tokens do not spell the trigger from its byte "
+                "%zu (0x%02X) on",
+                i, (unsigned)(unsigned char)p[i]);
     return TERN_OK;
 }
 

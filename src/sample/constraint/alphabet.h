@@ -18,8 +18,10 @@ lang alphabet_ends(struct languages *ls, const struct spelling *s);
 
 /* TERN_USAGE, naming what is missing, where the tokens cannot spell every JSON text, or the trigger. */
 enum tern_status alphabet_check_json(const struct spelling *s, struct tern_error *e);
-enum tern_status alphabet_check_text(const struct spelling *s, const char *p, size_t n,
-                                     struct tern_error *e);
+enum tern_status alphabet_check_trigger(const struct spelling *s, const char *p, size_t n,
+                                        struct tern_error *e);
+/* Whether there is a special token of this name; `spelling` is a struct spelling. */
+bool alphabet_has_special(const void *spelling, const char *name, size_t n);
 /* TERN_USAGE where a byte has no token */
 enum tern_status alphabet_check_bytes(const struct spelling *s, const char *what,
                                       struct tern_error *e);

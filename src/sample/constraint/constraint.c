@@ -107,8 +107,8 @@ static enum tern_status open_tools(tern_constraint *c, struct constraint_form *f
                                               .n = p->bytes,
                                               .choice = p->tool_choice,
                                               .parallel = p->flags & TERN_CONSTRAINT_PARALLEL,
-                                              .thinks = c->chat && chat_begins_thought(
-                                                                       c->chat, p->chat_flags),
+                                              .thinks = c->chat &&
+                                                        chat_begins_thought(c->chat, p->chat_flags),
                                               .schema_flags = schema_flags(p),
                                               .spelling = c->spelling};
     enum tern_status s = alphabet_check_json(c->spelling, e);
@@ -137,7 +137,9 @@ static enum tern_status open_kind(tern_constraint *c, struct constraint_form *f,
     case TERN_CONSTRAINT_GRAMMAR:
         if ((s = alphabet_check_bytes(c->spelling, "grammar", e)))
             return s;
-        return gbnf_open(&f->recognizer, p->text, p->bytes, &f->budget, e);
+        return gbnf_open(&f->recognizer, p->text, p->bytes,
+                         &(const struct gbnf_tokens){alphabet_has_special, c->spelling}, &f->budget,
+                         e);
     case TERN_CONSTRAINT_TOOLS:
         return open_tools(c, f, p, e);
     }
@@ -167,7 +169,7 @@ static enum tern_status open_form(tern_constraint *c, const struct tern_constrai
     f->budget.steps = p->max_steps ? p->max_steps : CONSTRAINT_STEPS;
     const uint64_t steps = f->budget.steps;
     if ((s = open_kind(c, f, p, e)) ||
-        (s = alphabet_check_text(c->spelling, p->trigger, p->trigger_bytes, e)) ||
+        (s = alphabet_check_trigger(c->spelling, p->trigger, p->trigger_bytes, e)) ||
         (p->trigger_bytes && (s = lazy_open(&f->recognizer, c->spelling, p, e)))) {
         constraint_form_leave(f);
         return s;

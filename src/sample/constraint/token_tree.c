@@ -83,3 +83,20 @@ void token_tree_close(struct token_tree *t)
     free(t->tokens);
     *t = (struct token_tree){0};
 }
+
+size_t token_tree_prefix(const struct token_tree *t, uint32_t node, const unsigned char *p,
+                         size_t n)
+{
+    size_t longest = 0;
+    uint32_t at = node;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t end = at + t->nodes[at].size;
+        for (at++; at < end && t->nodes[at].byte != p[i];)
+            at += t->nodes[at].size;
+        if (at >= end)
+            break;
+        if (t->nodes[at + 1].first > t->nodes[at].first)
+            longest = i + 1;
+    }
+    return longest;
+}

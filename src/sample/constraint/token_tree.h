@@ -36,4 +36,8 @@ enum tern_status token_tree_open(struct token_tree *t, struct token_text *texts,
                                  struct tern_error *e);
 void token_tree_close(struct token_tree *t);
 
+/* The bytes of the longest text below a node that p[0..n) begins with; 0: none. */
+size_t token_tree_prefix(const struct token_tree *t, uint32_t node, const unsigned char *p,
+                         size_t n);
+
 #endif

@@ -25,7 +25,8 @@ struct sequence_item {
 
 struct grammar_reader {
     const char *at, *end;
-    uint32_t line;
+    uint32_t line, rule; /* rule: whose body is read */
+    const struct gbnf_tokens *tokens;
     struct grammar_rules rules;
     uint32_t
         *names; /* of rules by hash: 1 + its number, 0 is free; a power of two, at most half full */
@@ -241,6 +242,20 @@ static bool push_any(struct grammar_reader *r)
     return push_item(r, PART_WORD, 0, lang_char_range(r->rules.languages, 0, UNICODE_BAD - 1));
 }
 
+/* At most 60 bytes of a name that is named in a sentence, without half a character */
+static int shown(const char *name, size_t n)
+{
+    n = n > 60 ? 60 : n;
+    return (int)(n - unicode_tail(name, n));
+}
+
+static bool no_token(struct grammar_reader *r, const char *name, size_t n)
+{
+    const struct grammar_rule *rule = &r->rules.rules[r->rule];
+    return wrong(r, r->line, "rule %.*s names %.*s, and the model has no such special token",
+                 shown(rule->name, rule->n), rule->name, shown(name, n), name);
+}
+
 /* <name>, or !<name>: any other token, which is any text only when it is repeated without a limit. */
 static bool read_token(struct grammar_reader *r)
 {
@@ -264,6 +279,8 @@ static bool read_token(struct grammar_reader *r)
     }
     if (!unicode_valid(name, n))
         return wrong(r, r->line, "invalid UTF-8");
+    if (r->tokens && !r->tokens->has(r->tokens->self, name, n))
+        return no_token(r, name, n);
     struct languages *ls = r->rules.languages;
     return push_item(r, PART_WORD, 0,
                      lang_concat(ls, lang_text(ls, "\xFF", 1), lang_text(ls, name, n)));
@@ -496,6 +513,7 @@ static bool read_rule(struct grammar_reader *r)
     if (r->rules.rules[rule].root)
         return wrong(r, line, "this rule is already defined in line %u",
                      (unsigned)r->rules.rules[rule].line);
+    r->rule = rule;
     if (!read_body(r))
         return false;
     struct grammar_rule *x = &r->rules.rules[rule];
@@ -511,7 +529,7 @@ static bool check_rules(struct grammar_reader *r, uint32_t *root)
     for (uint32_t i = 0; i < r->rules.n_rules; i++) {
         struct grammar_rule *x = &r->rules.rules[i];
         if (!x->root)
-            return wrong(r, x->line, "there is no rule %.*s", x->n > 60 ? 60 : (int)x->n, x->name);
+            return wrong(r, x->line, "there is no rule %.*s", shown(x->name, x->n), x->name);
         if (x->n == 4 && !memcmp(x->name, "root", 4))
             *root = i;
     }
@@ -548,10 +566,10 @@ static bool read_grammar(struct grammar_reader *r, struct grammar *g)
     return good ? wrong(r, r->rules.rules[root].line, "no text matches the grammar") : over(r);
 }
 
-enum tern_status gbnf_open(struct recognizer *out, const char *text, size_t n, struct budget *b,
-                           struct tern_error *e)
+enum tern_status gbnf_open(struct recognizer *out, const char *text, size_t n,
+                           const struct gbnf_tokens *tokens, struct budget *b, struct tern_error *e)
 {
-    struct grammar_reader r = {.at = text, .end = text + n, .line = 1, .e = e};
+    struct grammar_reader r = {.at = text, .end = text + n, .line = 1, .tokens = tokens, .e = e};
     struct grammar g;
     if (n > GBNF_MOST)
         return error_set(e, TERN_LIMIT, "grammar: longer than %d bytes", GBNF_MOST);
