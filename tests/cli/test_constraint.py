@@ -97,6 +97,11 @@ class Constraints(unittest.TestCase):
         for kind, text, says in (("regex", "a(", "regular expression"), ("schema", "{", "schema"), ("grammar", "root ::= x", "grammar"), ("poem", "", "kind")):
             with self.assertRaisesRegex(tern.Error, says):
                 tern.Constraint(self.model, kind, text)
+        for trigger in (b"\xffthink", b"a\xff<|endoftext", b"\xff<|endoftext|>a"):  # that no text has
+            with self.assertRaisesRegex(tern.Error, "trigger"):
+                tern.Constraint(self.model, "json", trigger=trigger)
+        for trigger in (b"\xff<|endoftext|>", b"<think>\x80"):
+            tern.Constraint(self.model, "json", trigger=trigger).close()
         constraint = tern.Constraint(self.model, "choice", "a")
         state = constraint.start()
         with self.assertRaisesRegex(tern.Error, "does not allow"):

@@ -143,10 +143,16 @@ static enum tern_status check(const struct lazy *z, struct tern_error *e)
     struct place p;
     enum step s = bind(z, &t, &p);
     free(t.bytes);
-    if (z->free == LANG_FAIL || s == STEP_NO_ROOM)
+    lang before = z->free; /* its last byte is not stepped over: it ends free text */
+    for (uint32_t i = 0; i + 1 < z->n && before != LANG_FAIL; i++)
+        before = lang_step(z->inner.languages, before, z->trigger[i]);
+    if (before == LANG_FAIL || s == STEP_NO_ROOM)
         return budget_refuse(languages_budget(z->inner.languages), e, "constraint");
     if (s == STEP_DEAD)
         return error_set(e, TERN_USAGE, "constraint: no text of it begins with the trigger");
+    if (before == LANG_NONE)
+        return error_set(e, TERN_USAGE,
+                         "constraint: the trigger goes on behind an end token: it cannot come");
     return TERN_OK;
 }
 
