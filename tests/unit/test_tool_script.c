@@ -176,5 +176,46 @@ START_TEST(answers_with_calls)
 }
 END_TEST
 
+/* Whatever else the list holds and whichever is chosen. */
+static const struct {
+    const char *tools, *error;
+} uncallable[] = {
+    {"[{\"name\":\"f\",\"parameters\":{\"type\":\"array\"}},{\"name\":\"g\"}]",
+     "tool f: it can never be called, for no object fits its parameters"},
+    {"[{\"name\":\"g\"},{\"name\":\"f\",\"parameters\":false},{\"name\":\"h\"}]",
+     "tool f: it can never be called, for no object fits its parameters"},
+    {"[{\"name\":\"g\"},{\"name\":\"f\",\"parameters\":{\"required\":[\"a\"],\"properties\":{"
+     "\"a\":false}}}]",
+     "tool f: it can never be called, for no object fits its parameters"},
+    {"[{\"name\":\"f\",\"parameters\":[]},{\"name\":\"g\"}]",
+     "tool f: its parameters are no JSON schema, which is an object"},
+    {"[{\"name\":\"g\"},{\"name\":\"f\",\"parameters\":\"x\"}]",
+     "tool f: its parameters are no JSON schema, which is an object"},
+};
+
+START_TEST(names_a_tool_that_cannot_be_called)
+{
+    static const char *const choices[] = {NULL, "required", "g"};
+    struct keywriter keys;
+    struct chat *c = tool_family_open(&tool_families[QWEN], &keys);
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        struct budget budget = {256 << 20, 1000 * 1000 * 1000, false, false};
+        const struct tool_script_params p = {.tools = uncallable[_i].tools,
+                                             .n = strlen(uncallable[_i].tools),
+                                             .choice = choices[i],
+                                             .spelling = &spelling};
+        struct shapes shapes;
+        struct script script;
+        struct tern_error e = {0};
+        ck_assert_int_eq(tool_script_open(&shapes, &script, c, &p, &budget, NULL, &e), TERN_USAGE);
+        ck_assert_str_eq(e.text, uncallable[_i].error);
+        ck_assert_uint_eq(budget.bytes, 256 << 20);
+    }
+    chat_close(c);
+    keywriter_close(&keys);
+}
+END_TEST
+
 SUITE("constraints of calls", AROUND_ALL(rules_setup, rules_teardown),
-      LOOP(answers_with_calls, 0, sizeof cases / sizeof *cases))
+      LOOP(answers_with_calls, 0, sizeof cases / sizeof *cases),
+      LOOP(names_a_tool_that_cannot_be_called, 0, sizeof uncallable / sizeof *uncallable))

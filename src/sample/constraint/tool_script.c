@@ -78,6 +78,41 @@ static void name_tool(const struct maker *m)
               end + sizeof own - 1);
 }
 
+static enum tern_status refuse_tool(const struct maker *m, uint32_t tool, const char *why)
+{
+    const struct json *j = &m->tools.json;
+    const struct json_value *name =
+        &j->values[json_member(j, tools_function(&m->tools, tool), "name")];
+    return error_set(m->e, TERN_USAGE, "tool %.*s: %s", (int)name->n_text, j->text + name->text,
+                     why);
+}
+
+/* Parameters are a schema, or null. */
+static enum tern_status check_parameters(const struct maker *m)
+{
+    const struct json *j = &m->tools.json;
+    for (uint32_t i = j->values[0].first; i; i = j->values[i].next) {
+        uint32_t p = json_member(j, tools_function(&m->tools, i), "parameters");
+        enum json_type type = j->values[p].type;
+        if (p && (type == JSON_ARRAY || type == JSON_STRING || type == JSON_NUMBER))
+            return refuse_tool(m, i, "its parameters are no JSON schema, which is an object");
+    }
+    return TERN_OK;
+}
+
+/* The array of all parameters ends before the first that no object fits. */
+static enum tern_status check_callable(const struct maker *m)
+{
+    const struct shapes *s = m->shapes;
+    const struct node *root = &s->nodes[s->root];
+    const struct json *j = &m->tools.json;
+    uint32_t most = root->arrays.n ? s->arrays[root->arrays.first].max : 0;
+    for (uint32_t i = j->values[0].first; i; i = j->values[i].next)
+        if (j->values[i].index >= most)
+            return refuse_tool(m, i, "it can never be called, for no object fits its parameters");
+    return TERN_OK;
+}
+
 /* Compiles them; node_of then finds the node of a tool. */
 static enum tern_status compile(struct maker *m, struct budget *budget, struct schema_notes *notes)
 {
@@ -90,7 +125,7 @@ static enum tern_status compile(struct maker *m, struct budget *budget, struct s
     if (s)
         name_tool(m);
     buffer_close(&text);
-    return s;
+    return s ? s : check_callable(m);
 }
 
 static uint32_t node_of(const struct maker *m, uint32_t tool)
@@ -218,7 +253,7 @@ static uint32_t put_call(struct maker *m, uint32_t from, size_t first_step)
     uint32_t behind = script_state(m->s);
     for (uint32_t tool = j->values[0].first; tool; tool = j->values[tool].next) {
         uint32_t at = from;
-        if (!is_chosen(m, tool) || node_of(m, tool) == NODE_NONE)
+        if (!is_chosen(m, tool))
             continue;
         for (size_t i = first_step; i < m->form.n_steps && !m->status; i++)
             at = put_step(m, tool, i, at);
@@ -330,6 +365,8 @@ static enum tern_status check_params(struct maker *m)
         return error_set(m->e, TERN_USAGE,
                          "tool choice: '%.64s' is none of auto, none, required and the functions",
                          choice);
+    if ((s = check_parameters(m)))
+        return s;
     return answer_form_open(&m->form, m->c, 0, ANSWER_SCRIPT, m->e);
 }
 
