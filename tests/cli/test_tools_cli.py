@@ -88,6 +88,28 @@ class Tools(Cli):
         calls = [line["call"] for line in lines if "call" in line]
         self.assertEqual(len(calls), 1)
         self.check(calls[0])
+        self.assertEqual([i for i, line in enumerate(lines) if "stop" in line], [len(lines) - 1])
+
+    def test_a_limit_within_a_call(self):
+        """Nothing of the call is text; it is told once its name is there."""
+        told = 0
+        for n in range(8, 200, 4):  # a tag has come whole
+            args = ("--tools", self.tools, "-s", 3, "-q", "--tool-choice", "get_weather", "-n", n)
+            plain = self.run_it(self.model, "-p", "Hi", *args)
+            lines = [json.loads(line) for line in self.good(self.model, "-p", "Hi", *args, "--jsonl").splitlines()]
+            if any("call" in line for line in lines):
+                break
+            cuts = [line["cut"] for line in lines if "cut" in line]
+            self.assertEqual((plain.returncode, plain.stdout.strip()), (0, b""))
+            self.assertEqual(plain.stderr, b"call: that of get_weather was cut off; allow more tokens with -n\n" * len(cuts))
+            self.assertEqual((lines[-1]["stop"], len(cuts) < 2), ("length", True))
+            for cut in cuts:
+                told += 1
+                self.assertEqual((cut["name"], set(cut)), ("get_weather", {"id", "name", "arguments"}))
+                self.assertRegex(cut["arguments"], r'^(\{|$)')
+        else:
+            self.fail("no call came to its end")
+        self.assertGreater(told, 2)
 
     def test_results_are_lines_of_json(self):
         """And their text is plain: the template writes it behind the id of its call."""

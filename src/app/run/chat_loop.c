@@ -86,7 +86,8 @@ static bool end_text(void *arg)
     struct chat_loop *c = arg;
     if (!c->tools.answer)
         return true;
-    tool_answer_finish(&c->tools, c->g.report.is_json ? no_show : c->show, &c->g, c->e);
+    tool_answer_finish(&c->tools, c->g.stats.result.reason, c->g.report.is_json ? no_show : c->show,
+                       &c->g, c->e);
     return c->tools.shown || !tool_answer_calls(&c->tools);
 }
 
@@ -222,12 +223,12 @@ static enum tern_status answer(struct chat_loop *c, struct tern_error *e)
         s = c->tools.s;
     if (c->answer.failed)
         s = no_memory(e);
+    token_report_end_text(&c->g.report);
+    if (!s && c->g.stats.result.n_generated)
+        s = remember(c, n, e);
     bool began = runs && c->g.stats.result.prompt_seconds > 0;
     bool failed = began && s && s != TERN_CANCELLED;
     token_report_end(&c->g.report, !s || failed ? &c->g.stats : NULL, failed ? e : NULL);
-    c->g.report.index = 0;
-    if (!s && c->g.stats.result.n_generated)
-        s = remember(c, n, e);
     if (s)
         return s;
     if (drop && is_answered(c))

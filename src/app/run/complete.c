@@ -481,6 +481,7 @@ static enum tern_status generate(struct completion *g, const struct run_prompt *
     bool began = g->stats.result.prompt_seconds > 0;
     bool failed = began && s && s != TERN_CANCELLED && !dead;
     bool ended = began && !failed;
+    token_report_end_text(&g->report);
     token_report_end(&g->report, began ? &g->stats : NULL, failed ? e : NULL);
     if (!out_closed() && ended)
         complete_print(g);

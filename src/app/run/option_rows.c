@@ -118,7 +118,8 @@ const struct option_row option_rows[N_RUN_OPTIONS] = {
                    .value = "FILE",
                    .help =
                        "let the model call the tools in FILE (JSON, as in OpenAI's API); a call "
-                       "is printed as a line of JSON"},
+                       "is printed as a line of JSON, with --jsonl in {\"call\": ...}, or in "
+                       "{\"cut\": ...} if a limit cut it off"},
     [OPT_TOOL_CHOICE] = {.names = "tool-choice",
                          .kind = TEXT,
                          .value = "WHAT",

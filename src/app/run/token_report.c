@@ -127,18 +127,23 @@ static double rate(size_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
+void token_report_end_text(struct token_report *r)
+{
+    visible_error(r->late.p, r->late.n);
+    r->late.n = 0;
+    if (r->is_json && r->index)
+        say(r, "\"}\n");
+    r->index = 0;
+}
+
 void token_report_end(struct token_report *r, const struct run_stats *stats,
                       const struct tern_error *why)
 {
     static const char *const reasons[] = {"end",       "length",   "context", "string",
                                           "cancelled", "complete", "dead end"};
     const struct tern_generate_result *t = stats ? &stats->result : NULL;
-    visible_error(r->late.p, r->late.n);
-    r->late.n = 0;
     if (!r->is_json)
         return;
-    if (r->index)
-        say(r, "\"}\n");
     if (!stats) {
         (void)out_write("", 0);
         return;

@@ -29,7 +29,9 @@ bool token_report_wants_tokens(const struct token_report *r);
 bool token_report_add(struct token_report *r, tern_token token, const float *logits);
 /* Text that the last token gave, with --jsonl. */
 bool token_report_text(struct token_report *r, const char *text, size_t n);
-/* After the last token: the object of the whole, with --jsonl. `why`: the text failed; NULL: it did not.
+/* After the last token and its text: ends its line. */
+void token_report_end_text(struct token_report *r);
+/* Then the object of the whole, with --jsonl. `why`: the text failed; NULL: it did not.
  * Without both there is no such object. */
 void token_report_end(struct token_report *r, const struct run_stats *stats,
                       const struct tern_error *why);

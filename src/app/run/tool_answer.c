@@ -5,6 +5,7 @@
 #include "app/cli/json.h"
 #include "app/cli/out.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ enum tern_status tool_answer_begin(struct tool_answer *t, const tern_model *mode
                                          .first_call = first_call};
     tern_answer_close(t->answer);
     t->s = TERN_OK, t->shown = false;
+    t->cut = (struct tern_call){0};
     return tern_answer_open(&t->answer, model, &p, e);
 }
 
@@ -43,8 +45,11 @@ static bool show_events(struct tool_answer *t, tern_token token, tool_answer_sho
     struct tern_answer_event x;
     bool ok = true;
     while (ok && tern_answer_next(t->answer, &x) != TERN_ANSWER_NONE) {
-        ok = x.kind == TERN_ANSWER_CALL || !show(arg, token, x.text, x.bytes);
-        t->shown |= x.kind != TERN_ANSWER_CALL;
+        bool is_text = x.kind == TERN_ANSWER_TEXT || x.kind == TERN_ANSWER_THOUGHT;
+        ok = !is_text || !show(arg, token, x.text, x.bytes);
+        t->shown |= is_text;
+        if (x.kind == TERN_ANSWER_CUT)
+            t->cut = x.call;
     }
     return ok;
 }
@@ -56,11 +61,13 @@ bool tool_answer_push(struct tool_answer *t, tern_token token, tool_answer_show 
     return !t->s && show_events(t, token, show, arg);
 }
 
-void tool_answer_finish(struct tool_answer *t, tool_answer_show show, void *arg,
-                        struct tern_error *e)
+void tool_answer_finish(struct tool_answer *t, enum tern_stop_reason reason, tool_answer_show show,
+                        void *arg, struct tern_error *e)
 {
+    bool cut = reason == TERN_STOP_LENGTH || reason == TERN_STOP_CONTEXT ||
+               reason == TERN_STOP_CANCELLED;
     if (!t->s)
-        t->s = tern_answer_finish(t->answer, e);
+        t->s = cut ? tern_answer_cut(t->answer, e) : tern_answer_finish(t->answer, e);
     if (!t->s)
         (void)show_events(t, -1, show, arg);
 }
@@ -70,7 +77,7 @@ bool tool_answer_calls(const struct tool_answer *t)
     struct tern_chat_message m = {0};
     if (t->answer)
         tern_answer_message(t->answer, &m);
-    return m.n_calls > 0;
+    return m.n_calls > 0 || t->cut.name;
 }
 
 static void put(void *arg, const char *text, size_t n)
@@ -79,13 +86,32 @@ static void put(void *arg, const char *text, size_t n)
     (void)out_text(text, n);
 }
 
-static void print_call(const struct tern_call *call, bool jsonl)
+static void print_head(const struct tern_call *call)
 {
-    out_print("%s{\"id\": \"", jsonl ? "{\"call\": " : "");
+    out_print("{\"id\": \"");
     json_text(put, NULL, call->id, strlen(call->id));
     out_print("\", \"name\": \"");
     json_text(put, NULL, call->name, strlen(call->name));
     out_print("\", \"arguments\": ");
+}
+
+static void print_cut(const struct tern_call *call, bool jsonl)
+{
+    if (!jsonl) {
+        fprintf(stderr, "call: that of %s was cut off; allow more tokens with -n\n", call->name);
+        return;
+    }
+    out_print("{\"cut\": ");
+    print_head(call);
+    out_print("\"");
+    json_text(put, NULL, call->arguments, strlen(call->arguments));
+    out_print("\"}}\n");
+}
+
+static void print_call(const struct tern_call *call, bool jsonl)
+{
+    out_print("%s", jsonl ? "{\"call\": " : "");
+    print_head(call);
     for (const char *p = call->arguments; *p; p++)
         put(NULL, *p == '\n' || *p == '\r' ? " " : p, 1); /* between the parts of JSON */
     out_print("}%s\n", jsonl ? "}" : "");
@@ -101,6 +127,8 @@ enum tern_status tool_answer_remember(const struct tool_answer *t, struct conver
         s = conversation_add_call(said, &m.calls[i], e);
     for (size_t i = 0; i < m.n_calls && !s; i++)
         print_call(&m.calls[i], jsonl);
+    if (t->cut.name && !s)
+        print_cut(&t->cut, jsonl);
     (void)out_write("", 0);
     return s;
 }

@@ -9,9 +9,10 @@
 struct tool_answer {
     char *tools; /* [n] the file of --tools, owned; NULL: there are none */
     size_t n;
-    tern_answer *answer; /* of the answer that is made; owned */
-    enum tern_status s;  /* of what was pushed */
-    bool shown;          /* something of it was */
+    tern_answer *answer;  /* of the answer that is made; owned */
+    struct tern_call cut; /* what a limit left of its last call, borrowed of it; no name: none */
+    enum tern_status s;   /* of what was pushed */
+    bool shown;           /* something of it was */
 };
 
 enum tern_status tool_answer_open(struct tool_answer *t, const struct run_options *o,
@@ -26,11 +27,13 @@ enum tern_status tool_answer_begin(struct tool_answer *t, const tern_model *mode
 typedef int (*tool_answer_show)(void *arg, tern_token token, const char *text, size_t n);
 bool tool_answer_push(struct tool_answer *t, tern_token token, tool_answer_show show, void *arg,
                       struct tern_error *e);
-/* It is over: shows the rest. */
-void tool_answer_finish(struct tool_answer *t, tool_answer_show show, void *arg,
-                        struct tern_error *e);
-/* Whether it calls tools; then it joins the conversation, and each call is a line of JSON on standard
- * output: {"id": "...", "name": "...", "arguments": {...}}, with `jsonl` as {"call": ...}. */
+/* It is over: shows the rest, without the call that a limit cut off. */
+void tool_answer_finish(struct tool_answer *t, enum tern_stop_reason reason, tool_answer_show show,
+                        void *arg, struct tern_error *e);
+/* Whether it calls tools, or began to; then it joins the conversation, and each call is a line of JSON on
+ * standard output: {"id": "...", "name": "...", "arguments": {...}}, with `jsonl` as {"call": ...}. A
+ * call that was cut off is told on standard error; with `jsonl` it is {"cut": ...}, whose arguments are a
+ * text: as much of them as came. */
 bool tool_answer_calls(const struct tool_answer *t);
 enum tern_status tool_answer_remember(const struct tool_answer *t, struct conversation *said,
                                       bool jsonl, struct tern_error *e);
