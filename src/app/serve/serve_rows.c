@@ -140,7 +140,7 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                                 "of all requests that are read or answered; default 268435456")},
     [SERVE_MAX_DEPTH] = {LIMIT("max-depth", 1, 512, "N", "levels of JSON in a body; default 64")},
     [SERVE_MAX_OUTPUT] = {LIMIT("max-output", 1024, 1 << 30, "BYTES",
-                                "of a stream that wait for a slow client before it is dropped; "
+                                "of a stream that wait for a slow client before its answer pauses; "
                                 "default 262144")},
     [SERVE_HEADER_TIME] = {LIMIT("header-time", 1, 3600, "S", "for a header; default 10")},
     [SERVE_BODY_TIME] = {LIMIT("body-time", 1, 3600, "S", "for a body; default 30")},

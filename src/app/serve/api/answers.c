@@ -16,6 +16,7 @@ struct answers {
     void *arg;
     struct one_answer *list; /* [n] owned */
     size_t n;
+    size_t turn; /* the one whose parts come first: of a slow client, all get their turns */
     bool failed;
 };
 
@@ -72,13 +73,18 @@ bool answers_add(struct answers *c, struct server *s, struct exchange *x,
 static void advance(void *arg, struct exchange *x)
 {
     struct answers *c = arg;
-    for (size_t i = 0; i < c->n && !c->failed; i++) {
+    bool full = false;
+    for (size_t k = 0; k < c->n && !c->failed && !full; k++) {
+        size_t i = (c->turn + k) % c->n;
         struct answer_part part;
-        while (!c->failed && answer_stream_next(c->list[i].parts, c->list[i].job, &part)) {
+        while (!c->failed && !(full = exchange_is_full(x)) &&
+               answer_stream_next(c->list[i].parts, c->list[i].job, &part)) {
             c->failed = part.kind == PART_FAILED;
             part.choice = i;
             c->writer->part(c->arg, x, &part);
         }
+        if (full)
+            c->turn = (i + 1) % c->n;
     }
     if (c->failed)
         close_jobs(c);

@@ -360,14 +360,18 @@ static void check_body(struct connection *c, double seconds)
  * from the system. */
 static void check_send(struct connection *c, double seconds)
 {
+    double most = (double)serve_number(c->frame->server->options, SERVE_STALL_TIME);
     int bytes = 0;
     if (ioctl(c->fd, SIOCOUTQ, &bytes) || (!bytes && !(c->x && exchange_pending(c->x))))
         c->since = c->frame->now;
     uint64_t unsent = (uint64_t)bytes - (c->x ? c->x->sent : 0);
     if (unsent != c->unsent)
         c->since = c->frame->now;
-    else if (seconds > (double)serve_number(c->frame->server->options, SERVE_STALL_TIME))
+    else if (seconds > most) {
+        if (c->x)
+            exchange_log(c->x, "the client took nothing for %g s", most);
         connections_shut(c);
+    }
     c->unsent = unsent;
 }
 

@@ -176,11 +176,10 @@ void exchange_begin(struct exchange *x, const char *content_type)
 
 bool exchange_write(struct exchange *x, const char *text, size_t n)
 {
-    size_t most = (size_t)serve_number(x->frame->server->options, SERVE_MAX_OUTPUT);
     if (x->gone || x->ended)
         return false;
-    if (x->n_out - x->out_at + n > most || !put(x, text, n)) {
-        exchange_log(x, "the client reads too slowly");
+    if (!put(x, text, n)) {
+        exchange_log(x, "not enough memory for the answer");
         x->gone = true; /* `closed` follows when MHD sees it */
         connections_cut(x->c);
         resume(x);
@@ -200,6 +199,19 @@ void exchange_end(struct exchange *x)
 bool exchange_pending(const struct exchange *x)
 {
     return x->out_at < x->n_out;
+}
+
+/* A mark that one piece may pass: a piece is never cut, however long it is. */
+static bool is_over_mark(const struct exchange *x)
+{
+    return x->n_out - x->out_at >=
+           (size_t)serve_number(x->frame->server->options, SERVE_MAX_OUTPUT);
+}
+
+bool exchange_is_full(struct exchange *x)
+{
+    x->held = x->streams && !x->gone && is_over_mark(x);
+    return x->held;
 }
 
 void exchange_log(struct exchange *x, const char *format, ...)
@@ -323,6 +335,10 @@ static ssize_t read_answer(void *arg, uint64_t at, char *buffer, size_t room)
     memcpy(buffer, x->out + x->out_at, n);
     x->out_at += n;
     x->sent += n;
+    if (x->held && !is_over_mark(x)) {
+        x->held = false;
+        exchange_wake(x);
+    }
     return (ssize_t)n;
 }
 

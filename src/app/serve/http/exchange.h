@@ -41,11 +41,13 @@ void exchange_reply_json(struct exchange *x, int status, json_t *stolen); /* NUL
 void exchange_fault(struct exchange *x, const struct fault *f);
 
 /* A stream: status 200, then what exchange_write writes, up to exchange_end. False: the client is
- * gone, or so slow that more than --max-output bytes wait for it; `closed` follows soon, and what is
- * written meanwhile is dropped. */
+ * gone, or memory ran out; `closed` follows soon, and what is written meanwhile is dropped. */
 void exchange_begin(struct exchange *x, const char *content_type);
 bool exchange_write(struct exchange *x, const char *text, size_t n);
 void exchange_end(struct exchange *x);
+/* --max-output bytes of the stream wait for the client: write no more until `advance` is called, which
+ * happens when the client has read. */
+bool exchange_is_full(struct exchange *x);
 
 /* The answer, or more of the stream, comes later. Each may be NULL. */
 struct exchange_waiter {

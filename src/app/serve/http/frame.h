@@ -90,6 +90,7 @@ struct exchange {
         char name[48];
     } * headers; /* owned */
     bool queued, streams, ended, suspended;
+    bool held; /* the handler waits until the client has read */
     bool gone; /* the client is; nothing more is sent */
     bool shape_anthropic;
     char *out; /* [n_out - out_at] bytes from out_at wait for MHD; owned */
