@@ -122,6 +122,47 @@ class Sizes(ServeCase):
             self.assertEqual(self.post(CHAT, text)[0], 200, escape)
 
 
+class Texts(ServeCase):
+    """--max-text: what is only tokenized or counted."""
+
+    LIMIT = 1600
+    ARGUMENTS = ["--chat-template", "chatml", "--max-text", LIMIT]
+
+    def three(self, path, make, limit):
+        """make(n): the body that asks for n bytes."""
+        answers = [self.post(path, make(limit + i)) for i in (-1, 0, 1)]
+        self.assertEqual([a[0] for a in answers], [200, 200, 400], answers[0])
+        self.assertIn(f"at most {limit} are allowed" if path != "/detokenize" else f"more than the {limit} bytes", answers[2][2]["error"]["message"])
+
+    def test_tokenize(self):
+        self.three("/tokenize", lambda n: {"content": "a" * n}, self.LIMIT)
+        self.three("/tokenize", lambda n: {"content": "a" * n, "with_pieces": True}, self.LIMIT // 16)
+
+    def test_detokenize(self):
+        one = self.post("/tokenize", {"content": "!"})[2]["tokens"]
+        self.assertEqual(self.post("/detokenize", {"tokens": one * 3})[2]["content"], "!!!")
+        self.three("/detokenize", lambda n: {"tokens": one * n}, self.LIMIT)
+
+    def test_conversations(self):
+        def make(n):
+            return {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "a" * n}]}
+
+        self.three("/apply-template", make, self.LIMIT)
+        self.three("/v1/responses/input_tokens", lambda n: {"model": "m", "input": "a" * n}, self.LIMIT)
+        for i, code in ((-1, 200), (0, 200), (1, 400)):
+            self.assertEqual(self.post("/v1/messages/count_tokens", make(self.LIMIT + i))[0], code)
+
+    @unittest.skipIf(SLOW, "a sanitizer takes memory of its own")
+    def test_without_memory(self):
+        """An answer that finds no memory is 503, and soon."""
+        room = 1_500_000_000
+        server = Server("--max-text", 1 << 30, "--cache-ram", 0, before=lambda: resource.setrlimit(resource.RLIMIT_AS, (room, room)))
+        self.addCleanup(server.stop)
+        code, _, body = server.post("/tokenize", {"content": "a b " * 2_000_000, "with_pieces": True}, timeout=60)
+        self.assertEqual((code, body["error"]["code"]), (503, "out_of_memory"))
+        self.assertEqual(server.get("/health")[0], 200)
+
+
 class Memory(ServeCase):
     """What all requests together may take."""
 

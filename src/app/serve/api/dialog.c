@@ -40,6 +40,18 @@ void dialog_close(struct dialog *d)
     free(d);
 }
 
+size_t dialog_bytes(const struct dialog *d)
+{
+    size_t n = d->system.n + (d->tools ? strlen(d->tools) : 0);
+    for (size_t i = 0; i < d->n; i++) {
+        const struct speech *t = &d->said[i];
+        n += t->text.n + t->thought.n;
+        for (size_t k = 0; k < t->n_calls; k++)
+            n += t->calls[k].arguments ? strlen(t->calls[k].arguments) : 0;
+    }
+    return n;
+}
+
 /* ---- adding -------------------------------------------------------------------------------- */
 
 void dialog_join(struct growing_text *to, const char *text, size_t n)

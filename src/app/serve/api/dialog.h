@@ -47,6 +47,9 @@ void dialog_tools(struct dialog *d, const json_t *tools);
  * template knows no tools. Borrowed until the next dialog_tools. */
 const char *dialog_tools_text(const struct dialog *d, const tern_model *model, size_t *n);
 
+/* Bytes of what was said, tools included */
+size_t dialog_bytes(const struct dialog *d);
+
 /* What dialog_tokens made */
 struct dialog_prompt {
     tern_token *tokens; /* [n] malloced: the caller's */

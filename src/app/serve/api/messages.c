@@ -27,7 +27,8 @@ void handle_count_tokens(struct server *s, struct exchange *x)
 {
     struct fault f = {0};
     struct messages_request r;
-    if (messages_request_read(&r, s, x, true, &f) && turn_prepare(&r.turn, s, &f)) {
+    if (messages_request_read(&r, s, x, true, &f) && turn_check_text(&r.turn, s, &f) &&
+        turn_prepare(&r.turn, s, &f)) {
         answers_ignored(x, r.turn.ignored);
         exchange_reply_json(x, 200,
                             json_pack("{s:I}", "input_tokens", (json_int_t)r.turn.prompt.n));

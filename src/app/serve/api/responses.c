@@ -27,7 +27,8 @@ void handle_input_tokens(struct server *s, struct exchange *x)
 {
     struct fault f = {0};
     struct responses_request r;
-    if (responses_request_read(&r, s, x, &f) && turn_prepare(&r.turn, s, &f)) {
+    if (responses_request_read(&r, s, x, &f) && turn_check_text(&r.turn, s, &f) &&
+        turn_prepare(&r.turn, s, &f)) {
         answers_ignored(x, r.turn.ignored);
         exchange_reply_json(x, 200,
                             json_pack("{s:s, s:I}", "object", "response.input_tokens",

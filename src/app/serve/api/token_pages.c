@@ -8,6 +8,9 @@
 #include "app/serve/api/dialog_parts.h"
 #include "app/serve/handlers.h"
 #include "app/serve/api/token_pages.h"
+#include "app/serve/serve_options.h"
+
+enum { PIECES = 16 }; /* times the memory that ids take */
 
 static void answer(struct exchange *x, const struct fault *f, json_t *body, const char *ignored)
 {
@@ -20,12 +23,17 @@ static void answer(struct exchange *x, const struct fault *f, json_t *body, cons
     exchange_reply_json(x, 200, body);
 }
 
+/* NULL: no memory. To go on without any takes minutes. */
 static json_t *ids(const struct prompt *p)
 {
     json_t *out = json_array();
-    for (size_t i = 0; i < p->n; i++)
-        json_array_append_new(out, json_integer(p->tokens[i]));
-    return out;
+    bool ok = out != NULL;
+    for (size_t i = 0; i < p->n && ok; i++)
+        ok = !json_array_append_new(out, json_integer(p->tokens[i]));
+    if (ok)
+        return out;
+    json_decref(out);
+    return NULL;
 }
 
 /* ---- /tokenize ------------------------------------------------------------------------------- */
@@ -48,13 +56,15 @@ json_t *token_pages_pieces(const struct server *s, const struct prompt *p)
 {
     json_t *out = json_array();
     tern_decoder *d = NULL;
-    if (tern_decoder_open(&d, s->model, 1, NULL))
-        return out;
-    for (size_t i = 0; i < p->n; i++)
-        json_array_append_new(out, json_pack("{s:i, s:o}", "id", (int)p->tokens[i], "piece",
-                                             piece(d, s->model, p->tokens[i])));
+    bool ok = out && !tern_decoder_open(&d, s->model, 1, NULL);
+    for (size_t i = 0; i < p->n && ok; i++)
+        ok = !json_array_append_new(out, json_pack("{s:i, s:o}", "id", (int)p->tokens[i], "piece",
+                                                   piece(d, s->model, p->tokens[i])));
     tern_decoder_close(d);
-    return out;
+    if (ok)
+        return out;
+    json_decref(out);
+    return NULL;
 }
 
 void handle_tokenize(struct server *s, struct exchange *x)
@@ -72,6 +82,11 @@ void handle_tokenize(struct server *s, struct exchange *x)
               fields_bool(&f, "add_special", &special) &&
               fields_bool(&f, "parse_special", &parse) && fields_bool(&f, "with_pieces", &with) &&
               (text || fields_need(&f, "content"));
+    size_t most = (size_t)serve_number(s->options, SERVE_MAX_TEXT) / (with ? PIECES : 1);
+    if (ok && n > most)
+        ok = fields_fault(&f, fields_has(&f, "content") ? "content" : "prompt", "limit_exceeded",
+                          "has %zu bytes; at most %zu are allowed%s", n, most,
+                          with ? " with pieces" : "");
     if (ok && prompts_encode(&p, s, text, n,
                              (special ? TERN_ADD_SPECIAL : 0u) | (parse ? TERN_PARSE_SPECIAL : 0u),
                              &fault)) {
@@ -88,6 +103,7 @@ void handle_tokenize(struct server *s, struct exchange *x)
 
 static json_t *text_of(const struct server *s, const struct prompt *p, struct fault *f)
 {
+    size_t most = (size_t)serve_number(s->options, SERVE_MAX_TEXT);
     struct growing_text text = {0};
     tern_decoder *d = NULL;
     size_t n;
@@ -95,17 +111,20 @@ static json_t *text_of(const struct server *s, const struct prompt *p, struct fa
         fault_no_memory(f, "the request");
         return NULL;
     }
-    for (size_t i = 0; i < p->n; i++) {
+    for (size_t i = 0; i < p->n && text.n <= most; i++) {
         const char *more = tern_decoder_push(d, p->tokens[i], &n);
         growing_text_add(&text, more, n);
     }
     const char *rest = tern_decoder_finish(d, &n);
     growing_text_add(&text, rest, n);
     tern_decoder_close(d);
-    json_t *out = text.failed ? NULL : dialog_json_text(text.n ? text.p : "", text.n);
-    growing_text_close(&text);
-    if (!out)
+    json_t *out = text.failed || text.n > most ? NULL : dialog_json_text(text.n ? text.p : "", text.n);
+    if (text.n > most)
+        fault_set(f, 400, NULL, "limit_exceeded", "tokens",
+                  "the text of the tokens has more than the %zu bytes that are allowed", most);
+    else if (!out)
         fault_no_memory(f, "the request");
+    growing_text_close(&text);
     return out;
 }
 
@@ -139,13 +158,13 @@ void handle_apply_template(struct server *s, struct exchange *x)
     json_t *body = NULL;
     char *text = NULL;
     size_t n = 0;
-    if (chat_request_read_dialog(&r, s, x, &f) &&
+    if (chat_request_read_dialog(&r, s, x, &f) && turn_check_text(&r.turn, s, &f) &&
         dialog_text(r.turn.dialog, s->model, r.turn.chat_flags, true, &text, &n, &f) &&
         turn_prepare(&r.turn, s, &f)) {
         struct prompt p = {r.turn.prompt.tokens, r.turn.prompt.n};
         body = json_pack("{s:o, s:o}", "prompt", dialog_json_text(text, n), "tokens", ids(&p));
     }
-    answer(x, &f, body, r.turn.ignored);
+    answer(x, &f, body, r.turn.ignored); /* NULL: no memory */
     free(text);
     turn_close(&r.turn);
 }

@@ -6,7 +6,8 @@
 
 #include "app/serve/api/prompts.h"
 
-/* An array of {"id", "piece"}: a piece is its text, or an array of bytes where it is no UTF-8. */
+/* An array of {"id", "piece"}: a piece is its text, or an array of bytes where it is no UTF-8. NULL: no
+ * memory. */
 json_t *token_pages_pieces(const struct server *s, const struct prompt *p);
 
 #endif

@@ -56,6 +56,16 @@ void turn_close(struct turn *t)
     *t = (struct turn){0};
 }
 
+bool turn_check_text(const struct turn *t, const struct server *s, struct fault *f)
+{
+    size_t n = dialog_bytes(t->dialog), most = (size_t)serve_number(s->options, SERVE_MAX_TEXT);
+    if (n <= most)
+        return true;
+    fault_set(f, 400, NULL, "limit_exceeded", NULL,
+              "the conversation has %zu bytes; at most %zu are allowed where nothing is answered", n, most);
+    return false;
+}
+
 bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
 {
     if (!dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f))

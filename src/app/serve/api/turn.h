@@ -43,6 +43,8 @@ void turn_unknown(struct turn *t, const struct fields *f);
 bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, const char *name);
 void turn_close(struct turn *t);
 
+/* Of a turn whose tokens are only counted or shown: has it at most --max-text bytes? */
+bool turn_check_text(const struct turn *t, const struct server *s, struct fault *f);
 /* Makes the prompt. */
 bool turn_prepare(struct turn *t, const struct server *s, struct fault *f);
 
