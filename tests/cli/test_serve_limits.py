@@ -163,6 +163,44 @@ class Texts(ServeCase):
         self.assertEqual(server.get("/health")[0], 200)
 
 
+class Prompts(ServeCase):
+    """What cannot fit is refused before it is encoded, which would stop all others meanwhile."""
+
+    ARGUMENTS = ["--chat-template", "chatml", "-c", "256"]
+    MANY = "The cat sat on the mat. " * 200_000
+
+    def refused(self, path, body, words):
+        begin = time.monotonic()
+        code, _, answer = self.post(path, body)
+        self.assertEqual(code, 400)
+        error = answer["error"]
+        if "messages" not in path:
+            self.assertEqual(error["code"], "context_length_exceeded")
+        self.assertRegex(error["message"], words)
+        return time.monotonic() - begin
+
+    def test_at_least(self):
+        words = r"the prompt has at least \d+ tokens, the context holds 256"
+        talk = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": self.MANY}]}
+        for path, body in (
+            (CHAT, talk),
+            ("/v1/messages", talk),
+            ("/v1/responses", {"model": "m", "input": self.MANY}),
+            ("/v1/completions", {"prompt": self.MANY}),
+            ("/v1/embeddings", {"input": ["a", self.MANY]}),
+        ):
+            with self.subTest(path):
+                seconds = self.refused(path, body, words)
+                if not SLOW:
+                    self.assertLess(seconds, 1)
+
+    def test_what_may_fit(self):
+        """Blanks may take no tokens, so that they are encoded."""
+        self.refused("/v1/completions", {"prompt": " " * 100_000}, r"the prompt has \d+ tokens, ")
+        longest = max(len(p["piece"]) for p in self.post("/tokenize", {"content": "The little cat sat because something", "with_pieces": True})[2]["tokens"])
+        self.refused("/v1/completions", {"prompt": "a" * 256 * longest}, r"the prompt has \d+ tokens, ")
+
+
 class Memory(ServeCase):
     """What all requests together may take."""
 

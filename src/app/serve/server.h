@@ -24,6 +24,7 @@ struct server {
     struct tern_model_info info;
     struct tern_memory plan; /* of the context that the model thread opened */
     struct fill_in_marks fill_in;
+    size_t longest_token; /* bytes; 0: the model has no text */
     atomic_bool loaded;
     struct scheduler *scheduler;
     const char *model_name; /* --alias, else the name of the file without ".bin" */

@@ -80,7 +80,7 @@ bool fill_in_make(struct prompt *p, const struct server *s, const char *suffix, 
                   "suffix needs a model with fill-in-the-middle tokens, and this one has none");
         return false;
     }
-    if (!prompts_encode(&behind, s, suffix, n, 0, f))
+    if (!prompts_may_fit(s, suffix, n, f) || !prompts_encode(&behind, s, suffix, n, 0, f))
         return false;
     out.tokens = malloc((p->n + behind.n + 4) * sizeof *out.tokens);
     if (!out.tokens) {

@@ -5,6 +5,22 @@
 
 #include "app/cli/tokens.h"
 
+bool prompts_may_fit(const struct server *s, const char *text, size_t n, struct fault *f)
+{
+    size_t least, blanks = 0;
+    if (!s->longest_token || n / s->longest_token <= s->plan.n_ctx)
+        return true;
+    for (size_t i = 0; i < n; i++)
+        blanks += text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r');
+    if ((least = (n - blanks) / s->longest_token) <= s->plan.n_ctx)
+        return true;
+    fault_set(f, 400, NULL, "context_length_exceeded", NULL,
+              "the prompt has at least %zu tokens, the context holds %u: shorten the prompt, or start the "
+              "server with a larger context",
+              least, s->plan.n_ctx);
+    return false;
+}
+
 bool prompts_encode(struct prompt *p, const struct server *s, const char *text, size_t n,
                     unsigned flags, struct fault *f)
 {
@@ -44,9 +60,13 @@ static bool read_one(struct prompts *p, const struct server *s, const struct fie
                      const char *name, const json_t *v)
 {
     struct prompt *one = &p->list[p->n++];
-    bool ok = json_is_string(v) ? prompts_encode(one, s, json_string_value(v),
-                                                 json_string_length(v), TERN_ADD_SPECIAL, f->fault)
-                                : prompts_read_ids(one, s, f, name, v, SIZE_MAX);
+    const char *text = json_string_value(v); /* NULL: it is no string */
+    size_t n = json_string_length(v);
+    bool ok = text ? prompts_may_fit(s, text, n, f->fault) &&
+                         prompts_encode(one, s, text, n, TERN_ADD_SPECIAL, f->fault)
+                   : prompts_read_ids(one, s, f, name, v, SIZE_MAX);
+    if (!ok)
+        fault_blame(f->fault, name);
     return ok && (one->n || fields_fault(f, name, "invalid_value", "has a text without tokens"));
 }
 

@@ -27,6 +27,10 @@ void prompts_close(struct prompts *p);
 bool prompts_read_ids(struct prompt *p, const struct server *s, const struct fields *f,
                       const char *name, const json_t *array, size_t max);
 
+/* Whether a text can fit the context at all: false, with the fault, where even the longest tokens would be
+ * too many. Blanks do not count, for a tokenizer may drop or join them. Takes no time, as encoding does. */
+bool prompts_may_fit(const struct server *s, const char *text, size_t n, struct fault *f);
+
 /* Text as ids: flags as of tern_tokenize. */
 bool prompts_encode(struct prompt *p, const struct server *s, const char *text, size_t n,
                     unsigned flags, struct fault *f);

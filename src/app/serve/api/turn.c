@@ -2,6 +2,7 @@
 #include "app/serve/api/turn.h"
 
 #include "app/serve/api/answer_id.h"
+#include "app/serve/api/prompts.h"
 #include "app/serve/serve_options.h"
 #include "app/serve/server.h"
 
@@ -66,8 +67,25 @@ bool turn_check_text(const struct turn *t, const struct server *s, struct fault 
     return false;
 }
 
+/* Encoding much text stops the thread of HTTP, writing it as the template has it does not. What cannot be
+ * written is left to dialog_tokens. */
+static bool may_fit(const struct turn *t, const struct server *s, struct fault *f)
+{
+    struct fault of_text = {0};
+    char *text = NULL;
+    size_t n = 0;
+    if (dialog_bytes(t->dialog) / (s->longest_token + 1) <= s->plan.n_ctx)
+        return true;
+    bool ok = !dialog_text(t->dialog, s->model, t->chat_flags, false, &text, &n, &of_text) ||
+              prompts_may_fit(s, text, n, f);
+    free(text);
+    return ok;
+}
+
 bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
 {
+    if (!may_fit(t, s, f))
+        return false;
     if (!dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f))
         return false;
     t->rules.goes_on = t->prompt.n_said > 0;

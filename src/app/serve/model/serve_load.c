@@ -60,6 +60,16 @@ static uint32_t guesses(const struct option_value *v)
     return !v->given ? 0 : v->text ? (uint32_t)v->integer : GUESSES;
 }
 
+static size_t find_longest_token(const struct server *s)
+{
+    size_t longest = 0, n;
+    for (uint64_t i = 0; i < s->info.vocab; i++) {
+        (void)tern_token_text(s->model, (tern_token)i, &n);
+        longest = n > longest ? n : longest;
+    }
+    return longest;
+}
+
 static enum tern_status open_models(struct scheduler *s, struct tern_error *e)
 {
     const struct serve_options *o = s->server->options;
@@ -70,6 +80,7 @@ static enum tern_status open_models(struct scheduler *s, struct tern_error *e)
         return status;
     tern_model_info(server->model, &server->info);
     server->fill_in = fill_in_find(server->model);
+    server->longest_token = find_longest_token(server);
     if (template && (status = tern_chat_use(server->model, template, e)))
         return status;
     if (!draft)
