@@ -330,11 +330,16 @@ class Refusals(Client):
             with self.subTest(place=place, more=more):
                 self.refused(place, "", **more)
 
-    def test_model_and_length_must_be_there(self):
-        for body in ({"messages": HI, "max_tokens": 1}, {"messages": HI, "model": "m"}):
-            status, headers, answer = self.post("/v1/messages", body)
-            self.assertEqual((status, answer["type"], answer["error"]["type"]), (400, "error", "invalid_request_error"))
-            self.assertTrue(headers["request-id"])
+    def test_the_length_must_be_there(self):
+        status, headers, answer = self.post("/v1/messages", {"messages": HI, "model": "m"})
+        self.assertEqual((status, answer["type"], answer["error"]["type"]), (400, "error", "invalid_request_error"))
+        self.assertTrue(headers["request-id"])
+
+    def test_the_model_need_not_be_named(self):
+        want = self.get("/v1/models")[2]["data"][0]["id"]
+        for model in ({}, {"model": None}):
+            status, _, answer = self.post("/v1/messages", {"messages": HI, "max_tokens": 1, **model})
+            self.assertEqual((status, answer["model"]), (200, want))
 
     def test_errors_have_their_classes(self):
         with self.assertRaises(anthropic.BadRequestError):
@@ -358,6 +363,11 @@ class Refusals(Client):
         self.assertIn("frobnicate", text)
         self.assertIn("messages[0].mood", text)
 
+    def test_fields_without_effect_are_named(self):
+        names = ["container", "context_management", "inference_geo", "mcp_servers", "speed"]
+        text = self.ignored(extra_body={"metadata": {}, "service_tier": "auto", "output_config": {"effort": "high"}, **dict.fromkeys(names, "x")})
+        self.assertEqual(sorted(text.split(", ")), sorted([*names, "output_config.effort"]))
+
     def test_server_tools_are_skipped(self):
         tools = [SEARCH, {"type": "bash_20250124", "name": "bash"}, TOOL]
         text = self.ignored(tools=tools)
@@ -365,6 +375,17 @@ class Refusals(Client):
         self.assertIn("tool_choice (web_search)", self.ignored(tools=[SEARCH], tool_choice={"type": "tool", "name": "web_search"}))
         m = self.create(tools=tools, tool_choice=ONE_ANY, max_tokens=20000)
         self.assertEqual([b.name for b in m.content if b.type == "tool_use"], ["get_weather"])
+
+
+class Thoughtless(ServeCase):
+    ARGUMENTS = ["--chat-template", "chatml"]
+
+    def test_thoughts_that_cannot_be_asked_for_are_named(self):
+        for thinking, names in ((None, ""), ({"type": "disabled"}, ""), ({"type": "adaptive"}, "thinking"), ({"type": "enabled"}, "thinking")):
+            with self.subTest(thinking):
+                body = {"max_tokens": 1, "messages": HI, "thinking": thinking}
+                status, headers, _ = self.post("/v1/messages", body)
+                self.assertEqual((status, headers.get("x-tern-ignored", "")), (200, names))
 
 
 class ClaudeCode(Client):
@@ -434,7 +455,7 @@ class ClaudeCode(Client):
 
     def test_nothing_else_is_ignored(self):
         _, headers, _ = self.post("/v1/messages?beta=true", self.body(1, stream=False, max_tokens=1), headers=self.HEADERS)
-        self.assertEqual(headers["x-tern-ignored"], "system[0] (x-anthropic-billing-header)")
+        self.assertEqual(headers["x-tern-ignored"], "output_config.effort, system[0] (x-anthropic-billing-header), context_management")
 
     def test_a_search_of_its_own(self):
         body = self.body(1, stream=False, max_tokens=1, tools=[SEARCH], tool_choice={"type": "tool", "name": "web_search"})

@@ -409,7 +409,10 @@ class Chat(Client):
             ({"response_format": {"type": "text", "tone": 1}}, "response_format.tone"),
             ({"response_format": {"type": "json_object", "tone": 1}}, "response_format.tone"),
             ({"tools": [tool]}, "tools[0].function.tone, tools[0].hint, tools"),
-            ({"reasoning_effort": "hasty"}, "reasoning_effort"), ({"reasoning_effort": "xhigh"}, ""),
+            ({"reasoning_effort": "hasty"}, "reasoning_effort"), ({"reasoning_effort": "xhigh"}, "reasoning_effort"), ({"reasoning_effort": "none"}, ""),
+            ({"enable_thinking": True}, "enable_thinking"), ({"chat_template_kwargs": {"enable_thinking": False}}, ""),
+            ({"chat_template_kwargs": {"enable_thinking": True}}, "chat_template_kwargs.enable_thinking"),
+            ({"verbosity": "low", "id_slot": 1}, "verbosity, id_slot"), ({"stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
             ({"messages": [*HI, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}", "tone": 1}}]}, *HI]},
              "messages[1].tool_calls[0].function.tone"),
         ):  # fmt: skip

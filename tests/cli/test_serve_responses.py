@@ -379,10 +379,15 @@ class Refusals(Client):
             with self.subTest(param=param):
                 self.refused(param, {"tool_choice.name": "no function", "tools[0].name": "required"}.get(param, "must"), **more)
 
-    def test_model_and_input_must_be_there(self):
-        for body, param in (({"input": "x"}, "model"), ({"model": "m"}, "input")):
-            status, _, answer = self.post("/v1/responses", body)
-            self.assertEqual((status, answer["error"]["param"]), (400, param))
+    def test_the_input_must_be_there(self):
+        status, _, answer = self.post("/v1/responses", {"model": "m"})
+        self.assertEqual((status, answer["error"]["param"]), (400, "input"))
+
+    def test_the_model_need_not_be_named(self):
+        want = self.get("/v1/models")[2]["data"][0]["id"]
+        for model in ({}, {"model": None}):
+            status, _, answer = self.post("/v1/responses", {"input": "x", "max_output_tokens": 1, **model})
+            self.assertEqual((status, answer["model"]), (200, want))
 
     def test_no_item(self):
         self.refused("input", "at least one", input=[])
@@ -407,6 +412,11 @@ class Refusals(Client):
         text = self.ignored(extra_body={"frobnicate": 1, "reasoning": {"effort": "low", "colour": 2}})
         self.assertIn("frobnicate", text)
         self.assertIn("reasoning.colour", text)
+
+    def test_fields_without_effect_are_named(self):
+        more = {"max_tool_calls": 2, "text": {"verbosity": "low"}, "stream_options": {"include_obfuscation": True}, "reasoning": {"context": "auto"}}
+        text = self.ignored(extra_body={**more, "user": "me", "store": False, "metadata": {}, "moderation": {}})
+        self.assertEqual(sorted(text.split(", ")), ["max_tool_calls", "moderation", "reasoning.context", "stream_options.include_obfuscation", "text.verbosity"])
 
     def test_unknown_tools_are_skipped(self):
         tools = [{"type": "web_search"}, {"type": "local_shell"}, TOOL, {"type": "mcp", "server_label": "x"}]
@@ -476,7 +486,7 @@ class Codex(Client):
 
     def test_nothing_is_lost_without_a_word(self):
         status, headers, _ = self.post("/v1/responses", {**self.body(), "stream": False, "max_output_tokens": 1})
-        self.assertEqual((status, headers["x-tern-ignored"]), (200, "tools[2].format, tools[3] (web_search)"))
+        self.assertEqual((status, headers["x-tern-ignored"]), (200, "text.verbosity, tools[2].format, tools[3] (web_search)"))
 
 
 class Manners(Client):

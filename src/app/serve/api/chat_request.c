@@ -17,23 +17,18 @@ static size_t limit(const struct server *s, enum serve_option id)
 
 /* ---- thinking ------------------------------------------------------------------------------- */
 
-static void set_thinking(struct turn *t, bool think)
-{
-    t->chat_flags = think ? TERN_CHAT_THINK : TERN_CHAT_NO_THINK;
-}
-
-static bool read_flag(struct turn *t, struct fields *f, const char *name)
+static bool read_flag(struct turn *t, const struct server *s, struct fields *f, const char *name)
 {
     bool think = false;
     if (!fields_bool(f, name, &think))
         return false;
     if (fields_has(f, name))
-        set_thinking(t, think);
+        turn_think(t, s, f, name, think);
     return true;
 }
 
 /* reasoning_effort, then what chat templates call it, which wins. */
-static bool read_thinking(struct turn *t, struct fields *f)
+static bool read_thinking(struct turn *t, const struct server *s, struct fields *f)
 {
     struct fields template;
     const char *effort = NULL;
@@ -42,12 +37,12 @@ static bool read_thinking(struct turn *t, struct fields *f)
         return false;
     bool off = effort && parser_in_list("none minimal", ' ', effort, strlen(effort));
     if (off || (effort && parser_in_list("low medium high xhigh max", ' ', effort, strlen(effort))))
-        set_thinking(t, !off);
+        turn_think(t, s, f, "reasoning_effort", !off);
     else if (effort)
         turn_ignore(t, "reasoning_effort");
-    if (!read_flag(t, f, "enable_thinking") ||
+    if (!read_flag(t, s, f, "enable_thinking") ||
         !fields_inside(f, "chat_template_kwargs", &template, &present) ||
-        !read_flag(t, &template, "thinking") || !read_flag(t, &template, "enable_thinking"))
+        !read_flag(t, s, &template, "thinking") || !read_flag(t, s, &template, "enable_thinking"))
         return false;
     turn_unknown(t, &template);
     return true;
@@ -80,7 +75,7 @@ static bool read_options(struct chat_request *r, const struct server *s, struct 
         return false;
     r->turn.n = (size_t)n;
     fields_ignore(f, "user metadata store service_tier prompt_cache_key prompt_cache_retention "
-                     "safety_identifier verbosity id_slot");
+                     "safety_identifier");
     return true;
 }
 
@@ -127,7 +122,7 @@ static bool open_request(struct chat_request *r, const struct server *s, struct 
            envelope_fields_read(&r->envelope, &r->turn, s, f) &&
            chat_messages_read(&r->turn, f, limit(s, SERVE_MAX_MESSAGES)) &&
            chat_tools_read(&r->turn, s, f, limit(s, SERVE_MAX_TOOLS), &r->functions) &&
-           read_thinking(&r->turn, f);
+           read_thinking(&r->turn, s, f);
 }
 
 bool chat_request_read(struct chat_request *r, struct server *s, struct exchange *x,

@@ -88,7 +88,7 @@ bool completions_request_read(struct completions_request *r, struct server *s, s
         !read_suffix(r, s, &f) ||
         !format_fields_read(&r->turn, &f, (size_t)serve_number(s->options, SERVE_MAX_GRAMMAR)))
         return false;
-    fields_ignore(&f, "user id_slot");
+    fields_ignore(&f, "user");
     turn_unknown(&r->turn, &f);
     return true;
 }

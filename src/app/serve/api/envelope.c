@@ -19,7 +19,6 @@ bool envelope_fields_read(struct envelope_fields *e, struct turn *t, const struc
         !fields_inside(f, "stream_options", &options, &present) ||
         !fields_bool(&options, "include_usage", &e->include_usage))
         return false;
-    fields_ignore(&options, "include_obfuscation");
     turn_unknown(t, &options);
     return true;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "app/cli/parser.h"
+#include "app/serve/api/dialog_parts.h"
 
 /* ---- paths and faults --------------------------------------------------------------------- */
 
@@ -152,6 +153,17 @@ bool fields_text(struct fields *f, const char *name, const char **v, size_t *n)
     if (n)
         *n = json_string_length(x);
     return true;
+}
+
+json_t *fields_model(struct fields *f, const char *name)
+{
+    const char *model = name;
+    if (!fields_text(f, "model", &model, NULL))
+        return NULL;
+    json_t *v = dialog_json_text(model, strlen(model)); /* a name of a file may be no text */
+    if (!v)
+        fault_no_memory(f->fault, "the request");
+    return v;
 }
 
 bool fields_choice(struct fields *f, const char *name, const char *words, size_t *v)

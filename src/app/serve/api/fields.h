@@ -47,6 +47,8 @@ bool fields_bool(struct fields *f, const char *name, bool *v);
 /* Borrowed from the object; [n] bytes with a NUL behind them. n may be NULL: then a NUL within is a
  * fault, too. */
 bool fields_text(struct fields *f, const char *name, const char **v, size_t *n);
+/* The field "model", any text, for the owner to keep; absent: that of `name`. NULL: the fault says why. */
+json_t *fields_model(struct fields *f, const char *name);
 /* One of the words of `words`, which | separates: its place among them. */
 bool fields_choice(struct fields *f, const char *name, const char *words, size_t *v);
 bool fields_object(struct fields *f, const char *name, json_t **v);

@@ -3,16 +3,16 @@
 
 #include "app/serve/api/messages_input.h"
 #include "app/serve/api/messages_tools.h"
+#include "app/serve/server.h"
 
 #include <stdlib.h>
 
-/* Known fields that have no effect here */
-static const char without_effect[] =
-    "metadata service_tier container context_management cache_control inference_geo speed "
-    "diagnostics betas mcp_servers user_profile_id model max_tokens";
+/* Fields that only inform, and those that count_tokens does not use */
+static const char informs[] =
+    "metadata service_tier cache_control betas user_profile_id model max_tokens";
 
 /* Without `thinking`, an answer has no thoughts: many clients take the first block for its text. */
-static bool read_thinking(struct messages_request *r, struct fields *f)
+static bool read_thinking(struct messages_request *r, const struct server *s, struct fields *f)
 {
     enum { DISABLED };
     struct fields in;
@@ -25,7 +25,10 @@ static bool read_thinking(struct messages_request *r, struct fields *f)
         !fields_integer(&in, "budget_tokens", 0, INT64_MAX, &budget))
         return false;
     r->hidden = display == 1;
-    r->turn.chat_flags = kind == DISABLED ? TERN_CHAT_NO_THINK : TERN_CHAT_THINK;
+    if (present)
+        turn_think(&r->turn, s, f, "thinking", kind != DISABLED);
+    else
+        r->turn.chat_flags = TERN_CHAT_NO_THINK;
     if (budget)
         turn_ignore(&r->turn, "thinking.budget_tokens");
     turn_unknown(&r->turn, &in);
@@ -53,7 +56,6 @@ static bool read_output_config(struct messages_request *r, const struct server *
     bool present;
     if (!fields_inside(f, "output_config", &in, &present))
         return false;
-    fields_ignore(&in, "effort task_budget");
     bool ok = read_format(r, s, &in, "format") && read_format(r, s, f, "output_format");
     turn_unknown(&r->turn, &in);
     return ok;
@@ -83,13 +85,10 @@ static bool read_generation(struct messages_request *r, const struct server *s, 
 static bool read_body(struct messages_request *r, struct server *s, struct exchange *x, bool counts,
                       struct fields *f)
 {
-    const char *model = NULL;
-    fields_ignore(f, without_effect);
-    if (!fields_need(f, "model") || !fields_text(f, "model", &model, NULL))
-        return false;
-    r->model = json_incref(fields_any(f, "model"));
-    return request_params_read(&r->turn.params, s, x, f) && (counts || read_generation(r, s, f)) &&
-           read_thinking(r, f) && read_output_config(r, s, f) &&
+    fields_ignore(f, informs);
+    return (r->model = fields_model(f, s->model_name)) &&
+           request_params_read(&r->turn.params, s, x, f) && (counts || read_generation(r, s, f)) &&
+           read_thinking(r, s, f) && read_output_config(r, s, f) &&
            messages_tools_read(&r->turn, s, f) && messages_input_read(&r->turn, s, f);
 }
 

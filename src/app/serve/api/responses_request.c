@@ -5,16 +5,16 @@
 #include "app/serve/api/responses_input.h"
 #include "app/serve/api/responses_tools.h"
 #include "app/serve/serve_options.h"
+#include "app/serve/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Known fields that have no effect here */
-static const char without_effect[] =
+/* Fields that only inform */
+static const char informs[] =
     "user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options "
-    "service_tier max_tool_calls stream_options store metadata client_metadata access_programs "
-    "background_options context_management moderation image";
+    "service_tier store metadata client_metadata";
 
 static bool refuse(struct fields *f, const char *name, const char *why)
 {
@@ -60,7 +60,7 @@ static bool read_include(struct responses_request *r, struct fields *f)
     return !json_object_set_new(r->echo, "top_logprobs", json_integer(n_top));
 }
 
-static bool read_reasoning(struct responses_request *r, struct fields *f)
+static bool read_reasoning(struct responses_request *r, const struct server *s, struct fields *f)
 {
     static const char efforts[] = "none|minimal|low|medium|high|xhigh|max";
     enum { NONE, MINIMAL, UNSAID = 99 };
@@ -72,12 +72,11 @@ static bool read_reasoning(struct responses_request *r, struct fields *f)
         return false;
     const char *name = fields_has(&in, "summary") ? "summary" : "generate_summary";
     r->summary = fields_has(&in, name);
-    fields_ignore(&in, "generate_summary context mode");
+    fields_ignore(&in, "generate_summary");
     if (!fields_choice(&in, name, "auto|concise|detailed", &kind))
         return false;
-    r->turn.chat_flags = effort == UNSAID    ? 0
-                         : effort <= MINIMAL ? TERN_CHAT_NO_THINK
-                                             : TERN_CHAT_THINK;
+    if (effort != UNSAID)
+        turn_think(&r->turn, s, &in, "effort", effort > MINIMAL);
     turn_unknown(&r->turn, &in);
     json_t *said_effort = fields_any(&in, "effort"), *said_summary = fields_any(&in, name);
     return !json_object_set_new(
@@ -105,7 +104,6 @@ static bool read_text(struct responses_request *r, const struct server *s, struc
         (formatted && !fields_need(&format, "type")) ||
         !fields_choice(&format, "type", "text|json_object|json_schema", &kind))
         return false;
-    fields_ignore(&text, "verbosity");
     if (kind == OBJECT)
         r->turn.rules.format = FORMAT_JSON;
     if (kind == SCHEMA && !read_schema(r, s, &format))
@@ -133,28 +131,44 @@ static json_t *real(float value)
 }
 
 /* What the response repeats of options, and what it says of those without effect */
-static bool echo_options(struct responses_request *r, struct fields *f)
+static bool echo_options(struct responses_request *r, const struct server *s, struct fields *f)
 {
     const struct tern_sampler_params *p = &r->turn.params.sampler;
     bool store = false;
     json_t *metadata = NULL;
+    if (fields_has(f, "max_tool_calls"))
+        turn_ignore(&r->turn, "max_tool_calls");
     if (!fields_bool(f, "store", &store) || !fields_object(f, "metadata", &metadata))
+        return false;
+    json_t *model = fields_model(f, s->model_name);
+    if (!model)
         return false;
     json_t *named[] = {fields_any(f, "instructions"), fields_any(f, "max_output_tokens"),
                        fields_any(f, "max_tool_calls"), fields_any(f, "safety_identifier"),
                        fields_any(f, "prompt_cache_key")};
     json_t *echo = json_pack(
-        "{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:n, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:s}", "model",
-        fields_any(f, "model"), "instructions", named[0], "max_output_tokens", named[1],
-        "max_tool_calls", named[2], "safety_identifier", named[3], "prompt_cache_key", named[4],
-        "previous_response_id", "truncation", "disabled", "temperature", real(p->temperature),
-        "top_p", real(p->top_p), "presence_penalty", real(p->presence_penalty), "frequency_penalty",
+        "{s:o, s:O?, s:O?, s:O?, s:O?, s:O?, s:n, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:s}", "model",
+        model, "instructions", named[0], "max_output_tokens", named[1], "max_tool_calls", named[2],
+        "safety_identifier", named[3], "prompt_cache_key", named[4], "previous_response_id",
+        "truncation", "disabled", "temperature", real(p->temperature), "top_p", real(p->top_p),
+        "presence_penalty", real(p->presence_penalty), "frequency_penalty",
         real(p->frequency_penalty), "store", store, "background", 0, "service_tier", "default");
     json_t *given = metadata ? json_incref(metadata) : json_object();
     bool ok =
         echo && !json_object_set_new(echo, "metadata", given) && !json_object_update(r->echo, echo);
     json_decref(echo);
     return ok;
+}
+
+static bool read_stream(struct responses_request *r, struct fields *f)
+{
+    struct fields options;
+    bool present;
+    if (!fields_bool(f, "stream", &r->stream) ||
+        !fields_inside(f, "stream_options", &options, &present))
+        return false;
+    turn_unknown(&r->turn, &options);
+    return true;
 }
 
 static bool read_truncation(struct responses_request *r, struct fields *f)
@@ -185,14 +199,12 @@ static bool read_conversation(struct responses_request *r, const struct server *
 static bool read_body(struct responses_request *r, struct server *s, struct exchange *x,
                       struct fields *f)
 {
-    const char *model = NULL;
-    fields_ignore(f, without_effect);
-    return request_params_read(&r->turn.params, s, x, f) && fields_need(f, "model") &&
-           fields_text(f, "model", &model, NULL) && refuse_what_needs_a_store(f) &&
+    fields_ignore(f, informs);
+    return request_params_read(&r->turn.params, s, x, f) && refuse_what_needs_a_store(f) &&
            fields_integer(f, "max_output_tokens", 1, INT32_MAX, &r->turn.params.n_predict) &&
-           request_params_chat_stop(&r->turn.params, s->model) &&
-           fields_bool(f, "stream", &r->stream) && read_include(r, f) && read_reasoning(r, f) &&
-           read_text(r, s, f) && read_truncation(r, f) && echo_options(r, f) &&
+           request_params_chat_stop(&r->turn.params, s->model) && read_stream(r, f) &&
+           read_include(r, f) && read_reasoning(r, s, f) && read_text(r, s, f) &&
+           read_truncation(r, f) && echo_options(r, s, f) &&
            responses_tools_read(&r->turn, s, f, r->echo, r->special) && read_conversation(r, s, f);
 }
 

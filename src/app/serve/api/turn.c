@@ -28,6 +28,17 @@ void turn_unknown(struct turn *t, const struct fields *f)
     fields_unknown(f, t->ignored);
 }
 
+void turn_think(struct turn *t, const struct server *s, const struct fields *f, const char *name,
+                bool think)
+{
+    struct tern_chat_info info;
+    t->chat_flags = think ? TERN_CHAT_THINK : TERN_CHAT_NO_THINK;
+    bool chooses = tern_chat_info(s->model, &info) && info.thinking != 0;
+    char none[1];
+    if (!chooses && think != (tern_chat_opening(s->model, t->chat_flags, none, 0) > 0))
+        turn_ignore(t, "%s%s%s", f->place, *f->place ? "." : "", name);
+}
+
 bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, const char *name)
 {
     json_t *schema = NULL;

@@ -39,6 +39,10 @@ void turn_ignore(struct turn *t, const char *format, ...)
     ;
 /* Appends the fields that were not read. */
 void turn_unknown(struct turn *t, const struct fields *f);
+/* Thoughts on or off, as a client asks in field `name` of f. The field is named as one without effect if the
+ * template leaves no such choice and does the other. */
+void turn_think(struct turn *t, const struct server *s, const struct fields *f, const char *name,
+                bool think);
 /* The JSON schema in field `name` of f, which must be there, as what the answer must be. */
 bool turn_read_schema(struct turn *t, const struct server *s, struct fields *f, const char *name);
 void turn_close(struct turn *t);
