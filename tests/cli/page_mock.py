@@ -32,9 +32,9 @@ def words(text: str, logprob: float = -0.1) -> list[dict]:
 class Script:
     """One answer: tokens of a thought and of a text, or a refusal."""
 
-    def __init__(self, text=(), thought=(), *, status=200, message="", headers=None, pause=0.0, broken=False, each=1, reason="stop"):
+    def __init__(self, text=(), thought=(), *, status=200, message="", code=None, headers=None, pause=0.0, broken=False, each=1, reason="stop"):
         self.text, self.thought, self.status, self.message, self.headers = list(text), list(thought), status, message, headers or {}
-        self.pause, self.broken, self.each, self.reason = pause, broken, each, reason
+        self.pause, self.broken, self.each, self.reason, self.code = pause, broken, each, reason, code
 
 
 class Mock:
@@ -78,8 +78,8 @@ class Mock:
         to.end_headers()
         to.wfile.write(body)
 
-    def refuse(self, to, status: int, message: str, headers: dict) -> None:
-        body = json.dumps({"error": {"message": message, "type": "x", "code": None, "param": None}}).encode()
+    def refuse(self, to, status: int, message: str, headers: dict, code: str | None = None) -> None:
+        body = json.dumps({"error": {"message": message, "type": "x", "code": code, "param": None}}).encode()
         self.reply(to, status, body, {"Content-Type": "application/json"} | headers)
 
     def has_key(self, to) -> bool:
@@ -107,7 +107,7 @@ class Mock:
             return self.refuse(to, 401, "a key is needed", {})
         script = self.scripts.pop(0) if self.scripts else Script(status=500, message="the test has no script for this")
         if script.status != 200:
-            return self.refuse(to, script.status, script.message, script.headers)
+            return self.refuse(to, script.status, script.message, script.headers, script.code)
         to.send_response(200)
         to.send_header("Content-Type", "text/event-stream")
         to.send_header("Connection", "close")

@@ -405,6 +405,40 @@ class Refusals(Page):
         page.until("!run && !document.querySelector('.error')")
         self.assertEqual(self.shown(), ["Go", "Half an answer."])
 
+    def test_a_message_that_does_not_fit_goes_back(self):
+        page = self.open()
+        long = Script(status=400, message="the prompt has 5000 tokens, the context holds 4096", code="context_length_exceeded")
+        self.mock.scripts.append(long)
+        self.send("Alone too long", wait=False)
+        page.until("!run && prompt.value")
+        self.assertEqual(page.js("[prompt.value, conversations.length, Object.keys(localStorage).filter((k) => k.startsWith(CONVERSATION)).length]"), ["Alone too long", 0, 0])
+        page.js("prompt.value = ''")
+        self.send("First", Script(words("One.")))
+        for script in (long, Script(status=413)):
+            self.mock.scripts.append(script)
+            self.send("Second", wait=False)
+            page.until("!run && prompt.value === 'Second'")
+            self.assertEqual((self.shown(), page.count(".error")), (["First", "One."], 0))
+            self.assertEqual(page.js("stored(CONVERSATION + current.id).messages.map((m) => m.text)"), ["First", "One."])
+            if script is long:
+                self.assertEqual(page.text("#notice"), "The conversation is longer than the model's context of 4096 tokens. "
+                                 "Edit an earlier message to make it shorter, or begin a new conversation. New conversation")  # fmt: skip
+            page.js("prompt.value = ''")
+        self.picture("too-long")
+        self.press("Edit", ".user")  # an edited one goes back to its place
+        page.js("document.activeElement.value = 'Longer'")
+        self.mock.scripts.append(long)
+        page.key("Enter", browser.CONTROL)
+        page.until("!run && document.activeElement.value === 'Longer'")
+        page.key("Escape")
+        self.assertEqual(self.shown(), ["First", "One."])
+        self.mock.scripts.append(long)
+        self.press("Regenerate")
+        page.until("!run && !document.querySelector('#notice').hidden")
+        self.assertEqual((self.shown(), page.text("#prompt")), (["First", "One."], ""))
+        self.press("New conversation", "#notice")
+        self.assertEqual((self.shown(), page.js("document.querySelector('#notice').hidden")), ([], True))
+
     def test_a_server_that_is_gone(self):
         page = self.open()
         self.mock.gone = True
@@ -632,6 +666,24 @@ class Served(Page):
         self.assertEqual(self.browser.js("current.messages[2].text"), "Once upon a" + said)
         self.assertEqual(self.browser.js("[...document.querySelectorAll('.assistant .t')].map((t) => t.textContent).join('')"), said)
 
+    def test_an_answer_that_fills_the_context(self):
+        page = self.browser
+        page.js("window.given = parameters; parameters = () => ({...given(), ignore_eos: true})")
+        self.send("The cat")
+        self.assertTrue(page.text(".full").startswith("The conversation has filled the model's context of 512 tokens: the answer ends here."))
+        self.assertIn("; context full; ", page.text(".assistant .stats"))
+        self.assertEqual(page.js("current.messages[1].total"), 513)
+        self.assertNotIn("Go on", page.text(".assistant footer"))
+        self.refused = True
+        self.send("More", wait=False)
+        page.until("!run && prompt.value === 'More'")
+        self.assertEqual(len(self.shown()), 2)
+        self.open()
+        page.until("document.querySelector('.full')")
+        self.picture("full")
+        self.press("New conversation", ".full")
+        self.assertEqual(self.shown(), [])
+
     def test_stop_reaches_the_server(self):
         page = self.browser
         page.js("window.taken = take; take = (...all) => { taken(...all); if (run.tokens > 5) stop(); }; const given = parameters; parameters = () => ({...given(), ignore_eos: true})")
@@ -650,7 +702,7 @@ class Served(Page):
         policies = {self.server.get("/")[1]["content-security-policy"] for _ in range(3)}
         self.assertEqual(len(policies), 3)
         self.assertTrue(all(p.startswith("default-src 'none'; script-src 'nonce-") and "unsafe" not in p for p in policies))
-        self.assertLess(len(self.server.get("/")[2].encode()), 68_000)
+        self.assertLess(len(self.server.get("/")[2].encode()), 72_000)
 
     def test_the_key_of_a_server(self):
         self.refused = True

@@ -1,26 +1,28 @@
 /* The server: requests, streams of events, and its refusals in plain words. */
 
 class Refusal extends Error {
-  constructor(words, status, wait) {
+  constructor(words, status, wait, tooLong = false) {
     super(words);
     this.status = status;
     this.wait = wait; /* seconds until another try may succeed, or undefined */
+    this.tooLong = tooLong; /* no other try succeeds with this text */
   }
 }
 
 async function refusalOf(response) {
-  const said = await response.json().then((body) => body?.error?.message, () => "");
+  const { message: said, code } = await response.json().then((body) => body?.error ?? {}, () => ({}));
   const wait = Number(response.headers.get("retry-after")) || 5;
   switch (response.status) {
     case 401:
     case 403:
       return new Refusal(said && response.status === 403 ? said : "The server asks for a key. Enter it in the settings.", response.status);
     case 413:
-      return new Refusal("This is more text than the server takes.", 413);
+      return new Refusal("This is more text than the server takes.", 413, undefined, true);
     case 429:
     case 503:
       return new Refusal(`The server is busy. Try again in ${wait} seconds.`, response.status, wait);
     default:
+      if (code === "context_length_exceeded") return new Refusal(`The conversation is longer than the model's context of ${contextSize()} tokens.`, response.status, undefined, true);
       return new Refusal((response.status >= 500 ? "The server failed: " : "The server refused: ") + (said || `status ${response.status}`), response.status);
   }
 }

@@ -9,9 +9,14 @@ let run = null; /* {conversation, message, abort, ...} of the answer that is bei
 
 /* ---- what is said ---- */
 
-function notice(words) {
-  at("notice").hidden = !words;
-  at("notice").textContent = words;
+function notice(...words) {
+  at("notice").hidden = !words[0];
+  at("notice").replaceChildren(...words);
+}
+
+/* What can be done when the context is full */
+function wayOut() {
+  return [" Edit an earlier message to make it shorter, or begin a new conversation. ", button("New conversation", () => open(newConversation()))];
 }
 
 /* For screen readers */
@@ -47,6 +52,11 @@ function keep(c) {
   if (!storeConversation(c, conversations)) notice("The browser has no room left: this conversation is not kept. Delete old ones.");
 }
 
+function forget(c) {
+  forgetConversation(c);
+  conversations.splice(0, Infinity, ...conversations.filter((x) => x !== c));
+}
+
 /* Shows the branch that is chosen; messages that stay keep their elements. */
 function show() {
   const path = shownPath(current), kept = [...views.values()];
@@ -77,6 +87,7 @@ function showList() {
 
 function open(c) {
   hideCard();
+  notice("");
   current = c;
   for (const view of views.values()) view.element.remove();
   views.clear();
@@ -97,8 +108,7 @@ function rename(c) {
 async function remove(c) {
   if (!confirm(`Delete "${titleOf(c)}"? This cannot be undone.`)) return;
   if (run?.conversation === c) await stop();
-  forgetConversation(c);
-  conversations.splice(conversations.indexOf(c), 1);
+  forget(c);
   if (c === current) open(conversations[0] ?? newConversation());
   else showList();
 }
@@ -156,8 +166,9 @@ async function goOn(message) {
   await stop();
   if (lost) readServer(); /* it may be another one now */
   lost = false;
+  notice("");
   const mine = (run = { conversation: current, message, abort: new AbortController(), begun: performance.now(), tokens: 0, next: 0 });
-  Object.assign(message, { error: undefined, ended: undefined, stats: undefined });
+  Object.assign(message, { error: undefined, ended: undefined, stats: undefined, total: undefined });
   if (!message.tokens?.length && message.text) message.begun = message.text;
   at("send").textContent = "Stop";
   show();
@@ -166,6 +177,25 @@ async function goOn(message) {
   if (document.activeElement === document.body) at("send").focus();
   mine.over = write(mine);
   await mine.over;
+  if (!mine.tooLong || mine.conversation !== current) return;
+  takeBack(mine);
+  notice(message.error, ...wayOut());
+}
+
+/* The server has no room for a message: it goes back to where it was written. What the model has begun stays. */
+function takeBack({ conversation: c, message }) {
+  if (message.text || message.thought) return;
+  dropMessage(c, message);
+  const asked = messageOf(c, message.parent), back = asked?.role === "user" && !branches(c, asked.id).length;
+  const before = back && dropMessage(c, asked);
+  if (c.messages.length) keep(c);
+  else forget(c);
+  show();
+  if (before) return views.get(before.id).edit(asked.text);
+  if (!back) return;
+  prompt.value = [asked.text, prompt.value].filter(Boolean).join("\n");
+  fitPrompt();
+  prompt.focus();
 }
 
 async function write(mine) {
@@ -177,6 +207,7 @@ async function write(mine) {
     if (error.name === "AbortError") mine.reason = "stopped";
     else if (error instanceof Refusal) [message.error, lost] = [error.message, error.status === 0];
     else throw error;
+    mine.tooLong = error.tooLong;
     if (error.status === 401) openSettings("key");
   } finally {
     finish(mine);
@@ -222,6 +253,10 @@ function growView(mine) {
   if (follow) log.scrollTop = log.scrollHeight;
 }
 
+function isFull(total) {
+  return total >= contextSize();
+}
+
 const REASONS = { length: "length limit reached", stopped: "stopped by you" };
 
 /* "12 tokens in (8 from the cache); 200 out; 45.2 tokens/s; first after 0.31 s; seed 7" */
@@ -233,13 +268,15 @@ function statsOf(mine) {
   words.push(`${out} out`);
   if (mine.first && out > 1 && Number.isFinite(speed)) words.push(`${speed.toFixed(speed < 10 ? 2 : 1)} tokens/s`);
   if (mine.first) words.push(`first after ${((mine.first - mine.begun) / 1000).toFixed(2)} s`);
-  if (REASONS[mine.reason]) words.push(REASONS[mine.reason]);
+  if (mine.reason === "length" && isFull(usage?.total_tokens)) words.push("context full");
+  else if (REASONS[mine.reason]) words.push(REASONS[mine.reason]);
   if (mine.seed !== undefined) words.push(`seed ${mine.seed}`);
   return words.join("; ");
 }
 
 function finish(mine) {
   mine.message.stats = statsOf(mine);
+  mine.message.total = mine.usage?.total_tokens;
   if (run === mine) run = null;
   growView(mine);
   const view = views.get(mine.message.id);

@@ -95,7 +95,8 @@ class MessageView {
     this.element.ariaBusy = running;
     this.place.replaceChildren(...this.branchButtons());
     const error = message.error && element("p", { class: "error", role: "alert" }, message.error, " ", running ? null : button("Try again", () => goOn(message)));
-    this.foot.replaceChildren(...[error, element("div", { class: "row" }, ...(running ? [] : this.actions()), element("span", { class: "soft stats" }, message.stats || ""))].filter(Boolean));
+    const full = !running && isFull(message.total) && element("p", { class: "full" }, `The conversation has filled the model's context of ${contextSize()} tokens: the answer ends here.`, ...wayOut());
+    this.foot.replaceChildren(...[error, full, element("div", { class: "row" }, ...(running ? [] : this.actions()), element("span", { class: "soft stats" }, message.stats || ""))].filter(Boolean));
   }
 
   branchButtons() {
@@ -115,14 +116,14 @@ class MessageView {
       this.foot.querySelector("[aria-pressed]").focus();
     };
     return [...common, button("Regenerate", () => generate(message.parent)),
-      message.text && !message.ended && !message.error ? button("Go on", () => goOn(message)) : "",
+      message.text && !message.ended && !message.error && !isFull(message.total) ? button("Go on", () => goOn(message)) : "",
       message.tokens?.length ? button("Tokens", list, { "aria-pressed": String(!!this.listed) }) : ""].filter(Boolean);
   }
 
-  edit() {
+  edit(text = this.message.text) {
     const { message } = this, user = message.role === "user";
-    const area = element("textarea", { dir: "auto", rows: Math.min(16, message.text.split("\n").length + 2), "aria-label": "Text of the message" });
-    area.value = message.text;
+    const area = element("textarea", { dir: "auto", rows: Math.min(16, text.split("\n").length + 2), "aria-label": "Text of the message" });
+    area.value = text;
     const cancel = () => {
       this.draw();
       this.foot.querySelectorAll("button")[1].focus();

@@ -75,6 +75,11 @@ function parameters() {
   return made;
 }
 
+/* The tokens that the model's context holds; undefined: not known */
+function contextSize() {
+  return server.n_ctx ?? server.default_generation_settings?.n_ctx;
+}
+
 /* Asks what the server has; without an answer the page goes on. */
 async function readServer() {
   try {
@@ -84,8 +89,9 @@ async function readServer() {
     notice(refusal.message);
     if (refusal.status === 401) openSettings("key");
   }
-  const context = server.n_ctx ?? server.default_generation_settings?.n_ctx;
+  const context = contextSize();
   document.getElementById("model").textContent = (server.model_alias || "tern") + (context ? `, ${context} tokens` : "");
   form.querySelector("[data-field=thinking]").hidden = !server.thinking;
   for (const [name] of NUMBERS) form.elements[name].placeholder = server.default_generation_settings?.params?.[name] ?? "";
+  for (const view of views.values()) view.refresh();
 }

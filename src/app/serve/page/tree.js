@@ -1,7 +1,7 @@
 /* A conversation is a tree of messages. A message knows its parent (0: none); `chosen` says which of the
  * messages with one parent is shown. Tokens of an answer: {id, bytes, logprob, top: [{id, bytes, logprob}]};
  * bytes is a string, an array of numbers where they are a part of a character, or {name} of a control token. `begun`:
- * what stands before them in the text, written by people. */
+ * what stands before them in the text, written by people. `total`: tokens of the prompt and the answer. */
 
 function newConversation() {
   const id = Date.now().toString(36) + Math.random().toString(36).slice(2, 8);
@@ -16,13 +16,22 @@ function branches(c, parent) {
   return c.messages.filter((m) => m.parent === parent);
 }
 
-/* Adds a message to the branch that is shown, as the last of its siblings. */
+/* Adds a message to the branch that is shown, as the last of its siblings; `instead`: the one shown before. */
 function addMessage(c, parent, role, fields) {
   const id = 1 + c.messages.reduce((most, m) => Math.max(most, m.id), 0);
-  const m = { id, parent, role, text: "", ...fields };
+  const m = { id, parent, role, text: "", instead: c.chosen[parent], ...fields };
   c.messages.push(m);
   c.chosen[parent] = id;
   return m;
+}
+
+/* Takes a message without children out. The sibling that was shown before it is shown again. */
+function dropMessage(c, m) {
+  c.messages.splice(c.messages.indexOf(m), 1);
+  const left = branches(c, m.parent), before = left.find((x) => x.id === m.instead) ?? left.at(-1);
+  if (before) c.chosen[m.parent] = before.id;
+  else delete c.chosen[m.parent];
+  return before;
 }
 
 /* The messages that are shown, from the first on */
@@ -78,6 +87,7 @@ function unpackedMessage(m) {
   const kept = { id: m.id, parent: m.parent, role: m.role, text: m.text };
   for (const name of ["thought", "begun", "stats", "error"]) if (typeof m[name] === "string") kept[name] = m[name];
   if (Array.isArray(m.tokens)) kept.tokens = m.tokens.map(unpackedToken);
+  if (Number.isInteger(m.total)) kept.total = m.total;
   return m.ended === true ? { ...kept, ended: true } : kept;
 }
 
