@@ -410,6 +410,12 @@ class Kept(unittest.TestCase):
                 server.stop()
         print(f"{i + 1} restarts, {found} beginnings found, {refused} files refused")
 
+    def test_a_folder_must_exist(self):
+        server = Server("--cache-dir", self.folder / "none", wait=False)
+        self.assertNotEqual(server.process.wait(10), 0)
+        self.assertIn(f"--cache-dir {self.folder}/none: the folder must exist", server.text())
+        server.stop()
+
     def test_a_folder_belongs_to_one_server(self):
         server = Server("--cache-dir", self.folder)
         try:

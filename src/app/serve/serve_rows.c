@@ -85,7 +85,7 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                          .kind = TEXT,
                          .value = "DIR",
                          .help = "keep these beginnings in a file there, over restarts; written "
-                                 "when the server ends"},
+                                 "when the server ends. The folder must exist"},
     [SERVE_LOOKUP] = {.names = "lookup",
                       .kind = OPTIONAL_INTEGER,
                       .min = 0,

@@ -80,7 +80,7 @@ enum tern_status saved_prefixes_open(struct scheduler *s, const char *folder, st
 {
     int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        return refuse(e, folder, "open");
+        return refuse(e, folder, errno == ENOENT ? "the folder must exist" : "open");
     enum tern_status status = open_one(s, dir, 0, folder, e);
     if (!status)
         status = open_one(s, dir, 1, folder, e);
