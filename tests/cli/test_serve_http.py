@@ -282,6 +282,19 @@ class Abuse(ServeCase):
                     self.assertTrue(answer.startswith(b"HTTP/1.1 400 "), answer)
                     self.assertEqual(json.loads(answer.split(b"\r\n\r\n")[1])["error"]["code"], "bad_request")
 
+    def test_length(self):
+        """A length that MHD answers itself, and malformed."""
+        for length in (b"abc", b"-1", b"", b"2 2", b"0x2", b"1" * 19, b"9" * 40):
+            for line in (b"Content-Length: " + length, b"content-LENGTH:\t" + length + b" "):
+                with self.subTest(line):
+                    head = b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + line + b"\r\nAccept: */*\r\n\r\n{}"
+                    head, body = self.server.raw(head, timeout=5).split(b"\r\n\r\n")
+                    self.assertTrue(head.startswith(b"HTTP/1.1 400 "), head)
+                    self.assertEqual(json.loads(body)["error"]["code"], "bad_request")
+        for field in (b"Content-Length: 2", b"CONTENT-LENGTH:  2", b"X-Content-Length: abc\r\nContent-Length: 2"):
+            answer = self.server.raw(b"POST /v1/embeddings HTTP/1.1\r\n" + HOST + field + b"\r\nConnection: close\r\n\r\n{}", timeout=5)
+            self.assertIn(b"input is required", answer)
+
     def test_bare_line_feeds(self):
         """RFC 9112 lets a server take them for line ends; MHD does."""
         answer = self.server.raw(b"GET /health HTTP/1.1\nHost: localhost\nConnection: close\n\n", timeout=5)

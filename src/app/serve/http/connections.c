@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -173,8 +174,8 @@ static bool read_away(const struct connection *c)
     return n && (errno == EAGAIN || errno == EINTR);
 }
 
-/* MHD answers what is no request of HTTP/1 with a page of its own, or with nothing. So the first line of
- * a new connection is looked at before MHD reads it. What is wrong with it; NULL: nothing yet. */
+/* MHD answers what is no request of HTTP/1 with a page of its own, or with nothing. So the beginning of
+ * a new connection is looked at before MHD reads it; first its first line. What is wrong with it; NULL: nothing yet. */
 static const char *fault_of_line(const char *line, size_t n)
 {
     size_t i = 0, end = 0;
@@ -194,12 +195,41 @@ static const char *fault_of_line(const char *line, size_t n)
     return known && end - 9 > i ? NULL : "the first line does not end with HTTP/1.1 or HTTP/1.0";
 }
 
+/* What MHD answers with a page of its own, too: a length that is no number of at most 18 digits. Looks at the
+ * fields of a header [n] that are complete. */
+static const char *fault_of_length(const char *header, size_t n)
+{
+    static const char name[] = "content-length:";
+    const size_t n_name = sizeof name - 1;
+    const char *end = header + n, *line = memchr(header, '\n', n);
+    for (const char *next; line && (next = memchr(line + 1, '\n', (size_t)(end - line - 1))); line = next) {
+        const char *p = line + 1, *last = next;
+        last -= last > p && last[-1] == '\r';
+        if (p == last) /* the header ends */
+            return NULL;
+        if ((size_t)(last - p) < n_name || strncasecmp(p, name, n_name) != 0)
+            continue;
+        for (p += n_name; p < last && (*p == ' ' || *p == '\t');)
+            p++;
+        size_t digits = 0;
+        while (p + digits < last && p[digits] >= '0' && p[digits] <= '9')
+            digits++;
+        if (!digits || p + digits != last)
+            return "Content-Length is not a number";
+        if (digits > 18)
+            return "Content-Length is too large a number";
+    }
+    return NULL;
+}
+
 static bool refuse_line(struct connection *c)
 {
     char line[PEEKED];
     struct fault fault = {0};
     ssize_t n = recv(c->fd, line, sizeof line, MSG_PEEK | MSG_DONTWAIT);
     const char *what = n > 0 ? fault_of_line(line, (size_t)n) : NULL;
+    if (n > 0 && !what)
+        what = fault_of_length(line, (size_t)n);
     if (!what)
         return false;
     read_away(c); /* closing with something unread would take the answer from the client */
