@@ -469,6 +469,19 @@ class Ends(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 4)
         s.close()
 
+    def test_log_of_failed_streams(self):
+        """A stream that ends with an error is 200; why it ended is in the log."""
+        server = Server(*self.ARGUMENTS, "--drain-seconds", 0, "-t", 1)
+        talk = {**self.LONG, "model": "m", "stream": True}
+        bodies = {"chat/completions": talk, "messages": talk, "responses": {"model": "m", "input": "hi", "max_output_tokens": 40 if SLOW else 3000, "ignore_eos": True, "stream": True}}
+        streams = [server.events("/v1/" + name, body) for name, body in bodies.items()]
+        for s in streams:
+            next(s)
+        self.assertEqual(server.stop(), 0)
+        self.assertTrue(all("shutting down" in str(list(s)) for s in streams))
+        for name in bodies:
+            self.assertRegex(server.text(), rf"POST /v1/{name} 200 [0-9.]+s done .*the server is shutting down")
+
     def test_loading(self):
         """Before the model is there, /health says so with 503; then with 200."""
         seen = set()
@@ -543,6 +556,7 @@ class Ends(unittest.TestCase):
             self.assertEqual([p.stat().st_size for p in pathlib.Path(folder).glob("prefixes-*")], [0, 0])
             server.stop()
         self.assertIn(f"serve: {path}: model file changed while running", server.text())
+        self.assertRegex(server.text(), r"POST /v1/completions 200 [0-9.]+s done .*model file changed")
         self.assertIn(b" 503 ", answer.splitlines()[0])
         self.assertIn("model file changed", events[-1]["error"]["message"])
         text = "".join(e["choices"][0]["text"] for e in events[:-1])

@@ -125,6 +125,7 @@ void answers_fail(struct exchange *x, const struct fault *f, bool begun)
         exchange_fault(x, f);
         return;
     }
+    exchange_log_fault(x, f);
     event_stream_write(x, NULL,
                        json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", f->message,
                                  "type", f->type, "param", *f->param ? f->param : NULL, "code",

@@ -266,6 +266,7 @@ static void fail(struct messages_answer *a, struct exchange *x, const struct ans
         exchange_fault(x, f);
         return;
     }
+    exchange_log_fault(x, f);
     event_writer_emit(&a->events, x, "error", "{s:{s:s, s:s}, s:n}", "error", "type",
                       f->status == 503 ? "overloaded_error" : "api_error", "message", f->message,
                       "request_id");

@@ -338,6 +338,7 @@ static void fail(struct responses_answer *a, struct exchange *x, const struct an
         exchange_fault(x, f);
         return;
     }
+    exchange_log_fault(x, f);
     close_item(a, x, "incomplete");
     json_t *response = response_json(a, "failed", NULL);
     json_object_set_new(

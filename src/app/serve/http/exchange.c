@@ -149,6 +149,11 @@ void exchange_reply_json(struct exchange *x, int status, json_t *stolen)
     free(text);
 }
 
+void exchange_log_fault(struct exchange *x, const struct fault *f)
+{
+    exchange_log(x, "%s%s%s", f->param, *f->param ? ": " : "", f->message);
+}
+
 void exchange_fault(struct exchange *x, const struct fault *f)
 {
     char text[FAULT_TEXT], seconds[24];
@@ -157,7 +162,7 @@ void exchange_fault(struct exchange *x, const struct fault *f)
         snprintf(seconds, sizeof seconds, "%d", f->retry_after);
         exchange_add_header(x, "Retry-After", seconds);
     }
-    exchange_log(x, "%s%s%s", f->param, *f->param ? ": " : "", f->message);
+    exchange_log_fault(x, f);
     exchange_reply(x, f->status, "application/json", text, n);
 }
 

@@ -37,8 +37,9 @@ void exchange_reply(struct exchange *x, int status, const char *content_type, co
                     size_t n);
 void exchange_reply_json(struct exchange *x, int status, json_t *stolen); /* NULL: 500 */
 /* In the error shape of the route's API, with Retry-After if the fault has one. Of a stream that has
- * begun, its handler writes the error. */
+ * begun, its handler writes the error, and has it in the log with exchange_log_fault. */
 void exchange_fault(struct exchange *x, const struct fault *f);
+void exchange_log_fault(struct exchange *x, const struct fault *f);
 
 /* A stream: status 200, then what exchange_write writes, up to exchange_end. False: the client is
  * gone, or memory ran out; `closed` follows soon, and what is written meanwhile is dropped. */
