@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -101,6 +102,36 @@ class Sizes(ServeCase):
             answer = self.raw(f"POST {CHAT} HTTP/1.1", ["Host: localhost", *fields])
             self.assertEqual(status(answer), 413)
             self.assertEqual(fault(answer)["type"], "request_too_large")
+
+    def test_body_refused_at_once(self):
+        """A client that sends no body sees 413 now; one that sends all of it first sees it, too."""
+
+        def logged():
+            return len(re.findall(rf"POST {CHAT} 413 [0-9.]+s done the body has {n} bytes", self.server.text()))
+
+        n = (8 << 20) + 1
+        before = logged()
+        head = request(f"POST {CHAT} HTTP/1.1", ["Host: localhost", f"Content-Length: {n}"])
+        begin = time.monotonic()
+        answer = self.server.raw(head, timeout=5)
+        self.assertLess(time.monotonic() - begin, 1)
+        self.assertEqual((status(answer), answer.count(b"HTTP/1.1")), (413, 1))
+        self.assertIn(f"the body has {n} bytes; at most {8 << 20} are allowed", fault(answer)["message"])
+        for _ in range(5):
+            with self.server.connect() as s:
+                s.sendall(head + b" " * n)
+                time.sleep(0.05)
+                answer = b""
+                while part := s.recv(4096):
+                    answer += part
+                self.assertEqual(status(answer), 413)
+        self.assertEqual(self.server.ask("POST", CHAT, " " * n)[0], 413)
+        until(lambda: self.server.metric("tern_http_exchanges") == 1)
+        self.assertEqual(logged() - before, 7)
+        with self.server.connect() as s:
+            s.sendall(head)
+            until(lambda: self.server.metric("tern_http_exchanges") == 2)
+            until(lambda: self.server.metric("tern_http_exchanges") == 1, 4, "the end")
 
     def test_depth(self):
         def make(n):

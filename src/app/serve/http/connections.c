@@ -312,11 +312,22 @@ void connections_shut(struct connection *c)
         exchange_lose(c->x);
 }
 
-void connections_refuse(struct connection *c, const struct fault *fault, bool anthropic)
+static void send_fault(const struct connection *c, const struct fault *fault, bool anthropic)
 {
     char text[FAULT_TEXT + 512];
     size_t n = fault_http(fault, anthropic, text, sizeof text);
     (void)!send(c->fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void connections_tell(struct connection *c, const struct fault *fault, bool anthropic)
+{
+    send_fault(c, fault, anthropic);
+    shutdown(c->fd, SHUT_WR);
+}
+
+void connections_refuse(struct connection *c, const struct fault *fault, bool anthropic)
+{
+    send_fault(c, fault, anthropic);
     if (c->refused) { /* what the client sends meanwhile is read, or it would never see the answer */
         shutdown(c->fd, SHUT_WR);
         c->phase = PHASE_SHUT;
@@ -352,8 +363,9 @@ void connections_event(struct frame *f, int fd, uint32_t events)
         return;
     }
     if (events & (EPOLLERR | EPOLLHUP)) {
-        f->n_lost += c->x != NULL;
-        if (c->x)
+        bool waits = c->x && !c->x->told;
+        f->n_lost += waits;
+        if (waits)
             exchange_lose(c->x);
         return;
     }
@@ -380,9 +392,12 @@ static void check_body(struct connection *c, double seconds)
 {
     const struct serve_options *o = c->frame->server->options;
     int64_t rate = serve_number(o, SERVE_BODY_RATE), most = serve_number(o, SERVE_BODY_TIME);
-    if (seconds > (double)most)
+    bool is_slow = c->x && seconds > BODY_GRACE && (double)c->x->received < seconds * (double)rate;
+    if (c->x && c->x->told && (is_slow || seconds > (double)most))
+        connections_cut(c);
+    else if (seconds > (double)most)
         time_out(c, "the body took longer than %lld s", most);
-    else if (c->x && seconds > BODY_GRACE && (double)c->x->received < seconds * (double)rate)
+    else if (is_slow)
         time_out(c, "the body came slower than %lld bytes a second", rate);
 }
 

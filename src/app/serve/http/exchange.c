@@ -428,6 +428,17 @@ size_t exchange_unescape(void *frame, struct MHD_Connection *mhd, char *text)
     return strlen(text); /* gate.c decodes paths; values of queries are used as they are */
 }
 
+/* Too long a body is answered at once, unless the answer has fields that MHD must write. */
+static void tell(struct exchange *x)
+{
+    if (x->fault.status != 413 || x->headers)
+        return;
+    exchange_log_fault(x, &x->fault);
+    x->status = x->fault.status;
+    x->told = x->ended = true;
+    connections_tell(x->c, &x->fault, x->shape_anthropic);
+}
+
 /* The header is complete. A request that is refused is still read to its end, unless the client
  * waits for 100 Continue or the body is absurd: a client sees an answer only when it has sent all. */
 static enum MHD_Result begin(struct exchange *x)
@@ -447,6 +458,7 @@ static enum MHD_Result begin(struct exchange *x)
     connections_enter(x->c, PHASE_BODY);
     if (x->fault.status && (x->unclear || request_body_is_absurd(x, n) || exchange_header(x, "expect")))
         return answer(x);
+    tell(x);
     return MHD_YES;
 }
 
@@ -469,7 +481,7 @@ enum MHD_Result exchange_handle(void *frame, struct MHD_Connection *mhd, const c
         *n_data = 0;
         return MHD_YES;
     }
-    return answer(x);
+    return x->told ? MHD_NO : answer(x);
 }
 
 static void log_line(const struct exchange *x)

@@ -52,6 +52,8 @@ void connections_cut(struct connection *c);
 void connections_shut(struct connection *c);
 /* The same, after the fault in the words of an API: for requests of which MHD never got enough. */
 void connections_refuse(struct connection *c, const struct fault *fault, bool anthropic);
+/* The fault at once, while the client still sends: what it sends is read, or it would never see the answer. */
+void connections_tell(struct connection *c, const struct fault *fault, bool anthropic);
 /* Ends connections without a request, except new ones, which are about to send one. True: none is left. */
 bool connections_close_idle(struct frame *f);
 void connections_drop(struct connection *c); /* forgets it, and closes it if MHD never had it */
@@ -81,6 +83,7 @@ struct exchange {
     bool begun;   /* the header was checked */
     bool unclear; /* where the request ends: nothing behind its header is read */
     bool handled; /* the handler was called */
+    bool told;    /* what is wrong, before its body came, which is read and forgotten */
     /* answer */
     int status;                    /* 0: not known yet */
     struct MHD_Response *response; /* owned until MHD has it */
