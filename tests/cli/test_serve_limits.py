@@ -361,6 +361,21 @@ class Times(ServeCase):
                     self.server.process.send_signal(signal.SIGCONT)
                 self.assertEqual(status(s.recv(4096)), 200)
 
+    def test_request_in_two_parts(self):
+        """The first part is there before the server accepts the connection."""
+        whole = request(fields=["Host: localhost", "Connection: close"])
+        for n in (1, 15, 22, len(whole) - 1):
+            self.server.process.send_signal(signal.SIGSTOP)
+            try:
+                s = self.server.connect()
+                s.sendall(whole[:n])
+            finally:
+                self.server.process.send_signal(signal.SIGCONT)
+            with self.subTest(n), s:
+                time.sleep(0.2)
+                s.sendall(whole[n:])
+                self.assertEqual(status(s.recv(4096)), 200)
+
     def test_body_in_time(self):
         body = b'{"messages":[{"role":"user","content":"hi"}],"max_tokens":1}'
         with self.server.connect() as s:

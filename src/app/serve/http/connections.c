@@ -230,6 +230,8 @@ static bool refuse_line(struct connection *c)
     const char *what = n > 0 ? fault_of_line(line, (size_t)n) : NULL;
     if (n > 0 && !what)
         what = fault_of_length(line, (size_t)n);
+    if (n > 0) /* what comes behind this is looked at no more: MHD may have read it by then */
+        connections_enter(c, PHASE_HEAD);
     if (!what)
         return false;
     read_away(c); /* closing with something unread would take the answer from the client */
