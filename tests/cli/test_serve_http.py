@@ -539,6 +539,8 @@ class Ends(unittest.TestCase):
             s.sendall(self.EMBED)
             return s.recv(4096)
 
+    LOST = "the model's file changed, and the server is about to end"
+
     def changed(self, change):
         """What comes of a stream, and of a request beside it, when the model's file changes meanwhile."""
         with tempfile.TemporaryDirectory() as folder:
@@ -558,7 +560,7 @@ class Ends(unittest.TestCase):
         self.assertIn(f"serve: {path}: model file changed while running", server.text())
         self.assertRegex(server.text(), r"POST /v1/completions 200 [0-9.]+s done .*model file changed")
         self.assertIn(b" 503 ", answer.splitlines()[0])
-        self.assertIn("model file changed", events[-1]["error"]["message"])
+        self.assertEqual(events[-1]["error"]["message"], self.LOST)  # without a path
         text = "".join(e["choices"][0]["text"] for e in events[:-1])
         self.assertTrue(whole.startswith(text), text)
         self.assertLess(len(text), len(whole))
@@ -588,7 +590,9 @@ class Ends(unittest.TestCase):
             os.truncate(f.name, 4096)
             fresh.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertIn(fresh.recv(4096)[:13], (b"HTTP/1.1 200 ", b"HTTP/1.1 503 "))
-            self.assertIn(b" 503 ", self.answer(kept).splitlines()[0])
+            late = self.answer(kept)
+            self.assertIn(b" 503 ", late.splitlines()[0])
+            self.assertIn(self.LOST.encode(), late)
             self.assertEqual(server.process.wait(10), 4)
             self.assertIn(f"serve: {f.name}: model file changed while running", server.text())
             fresh.close()

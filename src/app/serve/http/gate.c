@@ -6,6 +6,7 @@
 #include "app/serve/http/frame.h"
 
 #include "app/cli/utf8.h"
+#include "app/serve/model/scheduler.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -258,8 +259,11 @@ static void refuse_route(struct exchange *x, const char *allowed)
 void gate_state(struct exchange *x)
 {
     const struct server *s = x->frame->server;
+    struct tern_error e;
     if (s->draining)
-        fault_set(&x->fault, 503, NULL, "shutting_down", NULL, "the server is about to end");
+        fault_set(&x->fault, 503, NULL, "shutting_down", NULL, "%s",
+                  s->loaded && scheduler_status(s->scheduler, &e) ? SCHEDULER_LOST
+                                                                  : "the server is about to end");
     else if (!s->loaded && !(x->route->flags & ROUTE_WHILE_LOADING))
         fault_set(&x->fault, 503, NULL, "loading", NULL, "the model is being loaded");
     if (x->fault.status == 503)

@@ -129,7 +129,7 @@ static void end_closed(struct scheduler *s, const char *why)
 void batches_end_all(struct scheduler *s)
 {
     struct tern_error e;
-    const char *why = scheduler_status(s, &e) ? e.text : "the server is shutting down";
+    const char *why = scheduler_status(s, &e) ? SCHEDULER_LOST : "the server is shutting down";
     end_closed(s, why);
     pthread_mutex_lock(&s->lock);
     for (struct job *j; (j = s->waiting);) {

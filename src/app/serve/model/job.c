@@ -57,7 +57,8 @@ static void check(const struct scheduler *s, const struct job_request *r, struct
 static void enqueue(struct scheduler *s, struct job *j, struct fault *f)
 {
     if (s->draining) {
-        fault_set(f, 503, NULL, NULL, NULL, "the server is shutting down");
+        fault_set(f, 503, NULL, NULL, NULL, "%s",
+                  s->error.code ? SCHEDULER_LOST : "the server is shutting down");
     } else if (waiting_is_full_for(s, j)) {
         fault_set(f, 503, NULL, "queue_full", NULL, "%zu requests wait already: try again later",
                   s->n_waiting);

@@ -9,11 +9,15 @@
 
 struct scheduler;
 
+/* What clients are told when a model that was loaded can no longer be used */
+#define SCHEDULER_LOST "the model's file changed, and the server is about to end"
+
 /* Starts the thread. It opens the model that s->options name, fills s->model, s->info and s->plan,
  * sets s->loaded, and calls loaded(arg); when that fails, it calls loaded(arg), too. */
 enum tern_status scheduler_open(struct scheduler **out, struct server *s, void (*loaded)(void *arg),
                                 void *arg, struct tern_error *e);
-/* Why loading failed, or why the model can no longer be used: all jobs then fail. Else TERN_OK. */
+/* Why loading failed, or why the model can no longer be used: all jobs then fail. Else TERN_OK. The text names
+ * files: it is for the log. Clients get SCHEDULER_LOST. */
 enum tern_status scheduler_status(struct scheduler *c, struct tern_error *e);
 /* No new jobs are taken. now: those that run or wait are cancelled, too. */
 void scheduler_stop(struct scheduler *c, bool now);
