@@ -421,16 +421,24 @@ class Chat(Client):
                 self.assertEqual((status, headers.get("x-tern-ignored", "")), (200, names))
 
     def test_large_numbers(self):
-        for number in ("9223372036854775808", "-9223372036854775809", "18446744073709551616", "1e999"):
+        integers, reals = "integers must be from -9223372036854775808 to 9223372036854775807", "real numbers must be from -1.79769e+308 to 1.79769e+308"
+        for number, limits in {"9223372036854775808": integers, "-9223372036854775809": integers, "1e999": reals, "-1.5e999": reals}.items():
             for name, body in (("seed", '{"messages": [], "seed" : %s }'), ("top_k", '{"a": 1, "top_k":%s, "b": 2}'), ("", '{"x": [1, %s]}')):
                 with self.subTest(body % number):
                     status, _, answer = self.post("/v1/chat/completions", (body % number).encode())
                     error = answer["error"]
                     self.assertEqual((status, error["param"] or "", error["code"]), (400, name, "invalid_value"), error)
-                    self.assertIn("from -9223372036854775808 to 9223372036854775807", error["message"])
+                    self.assertIn(limits, error["message"])
         for seed in (-(2**63), -5, 2**63 - 1):
             self.assertEqual(self.chat(seed=seed, max_tokens=1).seed, seed)
         self.refused("seed", "from -9223372036854775808", seed=1e30)
+        for seed in (2.0**53, -(2.0**53), 2.0**62):  # 9007199254740993.0 is read as 2^53
+            self.refused("seed", "without point and exponent", seed=seed)
+        self.assertEqual(self.chat(seed=2.0**53 - 1, max_tokens=1).seed, 2**53 - 1)
+
+    def test_a_mark_of_the_order_of_bytes_is_skipped(self):
+        for mark, want in (("", 200), ("\ufeff", 200), ("\ufeff\ufeff", 400)):
+            self.assertEqual(self.post("/v1/chat/completions", (mark + json.dumps({"messages": HI, "max_tokens": 1})).encode())[0], want)
 
     def test_hostile_names_stay_out_of_headers(self):
         status, headers, _ = self.post("/v1/chat/completions", {"messages": HI, "max_tokens": 1, "a\r\nx: y": 1})

@@ -126,6 +126,10 @@ bool fields_integer(struct fields *f, const char *name, int64_t min, int64_t max
     if (huge || value < min || value > max)
         return fields_fault(f, name, "invalid_value", "must be from %lld to %lld; it is %.17g",
                             (long long)min, (long long)max, json_number_value(x));
+    if (fabs(real) >= 9007199254740992.0) /* 2^53: a neighbour may have been meant */
+        return fields_fault(f, name, "invalid_value",
+                            "must be written without point and exponent from 2^53 on; it is %.17g",
+                            real);
     *v = value;
     return true;
 }

@@ -40,7 +40,7 @@ bool fields_has(struct fields *f, const char *name);  /* it is there and not nul
 bool fields_need(struct fields *f, const char *name); /* false: absent, and the fault says so */
 
 /* Each returns false only after setting the fault. An absent field leaves *v alone. Limits are
- * inclusive. A whole number may be written as 3.0 or 3e0. */
+ * inclusive. A whole number may be written as 3.0 or 3e0, below 2^53: a double keeps those alone. */
 bool fields_real(struct fields *f, const char *name, double min, double max, double *v);
 bool fields_integer(struct fields *f, const char *name, int64_t min, int64_t max, int64_t *v);
 bool fields_bool(struct fields *f, const char *name, bool *v);

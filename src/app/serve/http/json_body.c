@@ -1,6 +1,7 @@
 /* Bodies in JSON: see json_body.h. */
 #include "app/serve/http/json_body.h"
 
+#include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -97,18 +98,29 @@ static void blame(const char *text, size_t n, const json_error_t *e, struct faul
     }
     if (e->position > 0 && (size_t)e->position <= n)
         name_of_number(text, (size_t)e->position, name, sizeof name);
-    fault_set(f, 400, NULL, "invalid_value", name,
-              "%s is too large a number (line %d, column %d): integers must be from %lld to %lld",
-              *name ? name : "an item", e->line, e->column, (long long)INT64_MIN,
-              (long long)INT64_MAX);
+    const char *who = *name ? name : "an item";
+    if (!strncmp(e->text, "real", 4)) /* jansson's word */
+        fault_set(
+            f, 400, NULL, "invalid_value", name,
+            "%s is too large a number (line %d, column %d): real numbers must be from %g to %g",
+            who, e->line, e->column, -DBL_MAX, DBL_MAX);
+    else
+        fault_set(
+            f, 400, NULL, "invalid_value", name,
+            "%s is too large a number (line %d, column %d): integers must be from %lld to %lld",
+            who, e->line, e->column, (long long)INT64_MIN, (long long)INT64_MAX);
 }
 
 json_t *json_body_read(const char *text, size_t n, struct fault *f)
 {
+    static const char mark[] =
+        "\xEF\xBB\xBF"; /* of the order of bytes; some clients begin with it */
     json_error_t error;
-    json_t *json = json_loadb(text ? text : "", n, JSON_ALLOW_NUL, &error);
+    size_t skipped = n >= 3 && !memcmp(text, mark, 3) ? 3 : 0;
+    text = text ? text + skipped : "", n -= skipped;
+    json_t *json = json_loadb(text, n, JSON_ALLOW_NUL, &error);
     if (!json)
-        blame(text ? text : "", n, &error, f);
+        blame(text, n, &error, f);
     else if (!json_is_object(json))
         fault_set(f, 400, NULL, "invalid_json", NULL, "the body is not a JSON object");
     if (json && f->status) {
