@@ -757,10 +757,11 @@ struct tern_receipt_verdict {
     double seconds;            /* that the proof took */
     char why[256];             /* one sentence where it does not hold; else "" */
 };
-/* Evaluates prompt and answer once, in a context of its own, and chooses every token again. TERN_OK: the
- * verdict is found. TERN_BAD_FILE: this is not a receipt. TERN_USAGE: the receipt is of another model,
- * arithmetic, tokenizer or chat template than `model` has now; e says of which. TERN_CANCELLED:
- * tern_model_params.stop, which is asked between batches. */
+/* Evaluates prompt and answer once, in a context of its own, and chooses every token again. text: a
+ * receipt, or an answer of the server that has one, as `receipt` of it or of a choice. TERN_OK: the verdict
+ * is found. TERN_BAD_FILE: this is not a receipt. TERN_USAGE: the receipt is of another model, arithmetic,
+ * tokenizer or chat template than `model` has now; e says of which. TERN_CANCELLED: tern_model_params.stop,
+ * which is asked between batches. */
 enum tern_status tern_receipt_verify(tern_model *model, const char *text, size_t n,
                                      struct tern_receipt_verdict *verdict, struct tern_error *e);
 

@@ -26,6 +26,7 @@ struct receipt_reader {
     struct receipt *out;
     struct receipt_memory *memory;
     struct json json;
+    uint32_t root; /* the receipt, perhaps within an answer of the server */
     struct tern_error *e;
 };
 
@@ -345,13 +346,14 @@ static struct budget budget_for(size_t n)
     return (struct budget){.bytes = TREE_BYTES * n + TREE_MORE, .steps = UINT64_MAX};
 }
 
-static enum tern_status digest_of(struct json *j, uint64_t *digest, struct tern_error *e)
+static enum tern_status digest_of(struct json *j, uint32_t root, uint64_t *digest,
+                                  struct tern_error *e)
 {
     struct buffer text = {0};
-    uint32_t node = json_find(j, 0, "digest", 6);
+    uint32_t node = json_find(j, root, "digest", 6);
     if (node)
         j->values[node].n_text = 0;
-    bool ok = tojson_put(j, 0, TOJSON_JSON | TOJSON_TIGHT | TOJSON_SORT, &text);
+    bool ok = tojson_put(j, root, TOJSON_JSON | TOJSON_TIGHT | TOJSON_SORT, &text);
     *digest = ok ? xxh64(text.p, text.n) : 0;
     buffer_close(&text);
     return ok ? TERN_OK : error_memory(e, "the receipt", j->n_text);
@@ -363,15 +365,40 @@ enum tern_status receipt_digest(const char *text, size_t n, uint64_t *digest, st
     struct json j;
     enum tern_status s = json_read(&j, text, n, "receipt", &budget, e);
     if (!s)
-        s = digest_of(&j, digest, e);
+        s = digest_of(&j, 0, digest, e);
     json_close(&j);
     return s;
+}
+
+static uint32_t inner_receipt(const struct json *j, uint32_t node)
+{
+    uint32_t inner = json_find(j, node, "receipt", 7);
+    return inner && j->values[inner].type == JSON_OBJECT ? inner : 0;
+}
+
+/* The receipt itself, or an answer of the server that has one, as its member or as that of a choice */
+static enum tern_status find_root(struct receipt_reader *in)
+{
+    const struct json *j = &in->json;
+    uint32_t choices = json_find(j, 0, "choices", 7);
+    size_t n = 0;
+    in->root = inner_receipt(j, 0);
+    for (uint32_t i = choices ? j->values[choices].first : 0; i; i = j->values[i].next)
+        if (inner_receipt(j, i)) {
+            in->root = inner_receipt(j, i);
+            n++;
+        }
+    return n <= 1 ? TERN_OK
+                  : error_set(in->e, TERN_BAD_FILE,
+                              "receipt: this answer has %zu, one for each of its choices: save the "
+                              "member \"receipt\" of one as a file",
+                              n);
 }
 
 static enum tern_status read_version(const struct receipt_reader *in)
 {
     int64_t version = 0;
-    uint32_t node = json_find(&in->json, 0, "receipt", 7);
+    uint32_t node = json_find(&in->json, in->root, "receipt", 7);
     if (!node || !whole(in, node, 0, (int64_t)EXACT, &version))
         return error_set(
             in->e, TERN_BAD_FILE,
@@ -386,15 +413,18 @@ static enum tern_status read_version(const struct receipt_reader *in)
 static enum tern_status read_root(struct receipt_reader *in)
 {
     uint64_t claimed = 0, digest = 0;
-    enum tern_status s = read_version(in);
+    enum tern_status s = find_root(in);
     if (!s)
-        s = read_members(in, 0, receipt_members, "digest");
+        s = read_version(in);
+    if (!s)
+        s = read_members(in, in->root, receipt_members, "digest");
     if (s)
         return s;
-    uint32_t node = json_find(&in->json, 0, "digest", 6);
+    uint32_t node = json_find(&in->json, in->root, "digest", 6);
     if (!node)
-        return refuse(in, 0, "lacks the member \"digest\"");
-    if ((s = read_u64(in, node, true, &claimed)) || (s = digest_of(&in->json, &digest, in->e)))
+        return refuse(in, in->root, "lacks the member \"digest\"");
+    if ((s = read_u64(in, node, true, &claimed)) ||
+        (s = digest_of(&in->json, in->root, &digest, in->e)))
         return s;
     return claimed == digest ? TERN_OK
                              : error_set(in->e, TERN_BAD_FILE,

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/xxh64.h"
 #include "engine/receipt.h"
 #include "engine/text.h"
+#include "text/chat.h"
 
 /* What a stranger's constraint may take: 16 times tern.h's defaults */
 enum { LOGIT_BYTES = 64 << 20 };
@@ -27,6 +29,32 @@ static const char *const reasons[] = {"an end token",   "the number of tokens",
 static bool same_hash(struct receipt_hash a, struct receipt_hash b)
 {
     return a.is_there == b.is_there && a.value == b.value;
+}
+
+/* What a receipt with another chat template needs, as far as that template is known here */
+static enum tern_status other_chat(const struct receipt *r, const struct tern_model *m,
+                                   struct tern_error *e)
+{
+    size_t n;
+    const void *own = weights_section(m->model->weights, "chat", &n);
+    const char *name = NULL;
+    if (r->chat.is_there && own && xxh64(own, n) == r->chat.value)
+        return error_set(e, TERN_USAGE,
+                         "the receipt was made with another chat template, the model file's own: "
+                         "leave out --template");
+    for (size_t i = 0; r->chat.is_there && m->tokenizer && (name = tern_chat_builtin(i)); i++) {
+        struct chat *c = NULL;
+        bool found =
+            !chat_open_builtin(&c, m->tokenizer, name, NULL) && chat_hash(c) == r->chat.value;
+        chat_close(c);
+        if (found)
+            return error_set(e, TERN_USAGE,
+                             "the receipt was made with another chat template: add --template %s",
+                             name);
+    }
+    return error_set(e, TERN_USAGE,
+                     "the receipt was made with another chat template or other end tokens "
+                     "(--template chooses one)");
 }
 
 static enum tern_status check_model(const struct receipt *r, const struct tern_model *m,
@@ -53,9 +81,7 @@ static enum tern_status check_model(const struct receipt *r, const struct tern_m
                          "the receipt is of a model with the same tensors and another tokenizer");
     if (!same_hash(r->chat, own.chat) || r->n_ends != own.n_ends ||
         memcmp(r->ends, own.ends, own.n_ends * sizeof *own.ends))
-        return error_set(e, TERN_USAGE,
-                         "the receipt was made with another chat template or other end tokens "
-                         "(--template chooses one)");
+        return other_chat(r, m, e);
     return TERN_OK;
 }
 

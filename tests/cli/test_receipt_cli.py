@@ -97,7 +97,20 @@ class Receipts(Cli):
         self.prove("--template", "chatml")
         self.make(*chat, "Hello", "-r", "zebra")
         self.prove("--template", "chatml")
-        self.refuse(2, "another chat template")
+        self.refuse(2, "another chat template: add --template chatml")
+
+    def test_an_answer_of_the_server_is_read_as_its_receipt(self):
+        made = self.make("The cat sat", "-n", 20, "-s", 3)
+        one = {"index": 0, "text": "x", "receipt": made}
+        for answer in ({"id": "a", "receipt": made}, {"choices": [one]}, {"choices": [{"index": 1}, one]}):
+            self.file.write_text(json.dumps(answer))
+            self.prove()
+        self.file.write_text(json.dumps({"choices": [one, one]}))
+        self.refuse(3, "has 2, one for each of its choices")
+        self.file.write_text(json.dumps({"choices": [{"index": 0}]}))
+        self.refuse(3, "no receipt")
+        self.file.write_text(json.dumps({"choices": [{"receipt": {**made, "n_predict": 30}}]}))
+        self.refuse(3, "digest")
 
     def test_a_session_is_a_part_of_the_prompt(self):
         args = ["--session", self.dir / "s", "-n", 10, "-s", 2]

@@ -9,9 +9,11 @@ import json
 import math
 import re
 import struct
+import subprocess
+import tempfile
 import unittest
 
-from cli_case import ROOT  # first: it makes the next ones importable
+from cli_case import ROOT, RUN  # first: it makes the next ones importable
 
 try:
     import openai
@@ -435,6 +437,16 @@ class Chat(Client):
         for seed in (2.0**53, -(2.0**53), 2.0**62):  # 9007199254740993.0 is read as 2^53
             self.refused("seed", "without point and exponent", seed=seed)
         self.assertEqual(self.chat(seed=2.0**53 - 1, max_tokens=1).seed, 2**53 - 1)
+
+    def test_saved_answers_are_proven(self):
+        """As they came, receipt and all."""
+        for path, more in {"chat/completions": {"messages": HI}, "completions": {"prompt": "Hi"}, "messages": {"messages": HI}, "responses": {"input": "Hi"}}.items():
+            with self.subTest(path), tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+                length = "max_output_tokens" if path == "responses" else "max_tokens"
+                f.write(json.dumps(self.post(f"/v1/{path}", {**more, length: 9, "seed": 7, "receipt": True})[2]))
+                f.flush()
+                done = subprocess.run([RUN, self.MODEL, "--template", "chatml", "--verify-receipt", f.name], capture_output=True, text=True)
+                self.assertRegex(done.stdout, "^proven: ", done.stderr)
 
     def test_a_mark_of_the_order_of_bytes_is_skipped(self):
         for mark, want in (("", 200), ("\ufeff", 200), ("\ufeff\ufeff", 400)):

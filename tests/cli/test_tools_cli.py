@@ -146,7 +146,7 @@ class Tools(Cli):
         bound = made["constraint"]
         self.assertEqual((bound["kind"], bound["tool_choice"], json.loads(bound["text"])[0]), ("tools", "get_weather", TOOLS[0]))
         self.assertRegex(self.good(self.model, "--verify-receipt", file), rb"^proven: \d+ tokens in ")
-        self.assertIn("another chat template", self.bad(2, self.model, "--verify-receipt", file, "--template", "chatml"))
+        self.assertIn("the model file's own: leave out --template", self.bad(2, self.model, "--verify-receipt", file, "--template", "chatml"))
         city, without = ('"Bonn", "Rome"', '"Bonn", "Riga"'), json.dumps([TOOLS[1]])
         for change, code, word in (({"tool_choice": "stop"}, 3, b"refuted"), ({"text": bound["text"].replace(*city)}, 3, b"refuted"),
                                    ({"tool_choice": "nobody"}, 3, b"none of auto"), ({"text": without}, 3, b"none of auto")):  # fmt: skip
