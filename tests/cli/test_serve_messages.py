@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import re
 import unittest
 from typing import Literal
 
-from serve_case import MODEL, ServeCase, occupied, together
+from serve_case import MODEL, ServeCase, occupied, together, until
 from serve_models import THINK, THINK_END, thinker
 
 try:
@@ -92,6 +93,11 @@ class Whole(Client):
         self.assertEqual((m.type, m.role, m.model, m.stop_reason, m.stop_sequence), ("message", "assistant", "any", "end_turn", None))
         self.assertEqual([b.type for b in m.content], ["text"])
         self.assertTrue(m.id.startswith("msg_") and m.content[0].text)
+
+    def test_the_log_has_numbers_of_tokens(self):
+        u = self.create(max_tokens=3).usage
+        line = f"prompt={u.input_tokens + u.cache_read_input_tokens} cached={u.cache_read_input_tokens} answer=3 finish=length"
+        until(lambda: re.search(f"POST /v1/messages 200 .* {line}", self.server.text()), what=line)
 
     def test_a_length(self):
         m = self.create(max_tokens=7)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import re
 import unittest
 from typing import Literal
 
@@ -86,6 +87,11 @@ class Whole(Client):
         r = self.create(reasoning=NONE, max_output_tokens=7)
         self.assertEqual((r.status, r.incomplete_details.reason, r.usage.output_tokens), ("incomplete", "max_output_tokens", 7))
         self.assertEqual((r.output[0].status, r.completed_at), ("incomplete", None))
+
+    def test_the_log_has_numbers_of_tokens(self):
+        u = self.create(max_output_tokens=3, reasoning=NONE).usage
+        line = f"prompt={u.input_tokens} cached={u.input_tokens_details.cached_tokens} answer=3 finish=length"
+        until(lambda: re.search(f"POST /v1/responses 200 .* {line}", self.server.text()), what=line)
 
     def test_an_end_completes_it(self):
         r = self.create(reasoning=NONE, max_output_tokens=20000)

@@ -182,6 +182,20 @@ json_t *answers_usage_json(const struct answers_usage *u)
                      "reasoning_tokens", (json_int_t)u->reasoning);
 }
 
+void answers_log(struct exchange *x, const struct answers_usage *u, const char *finish)
+{
+    exchange_log(x, " prompt=%zu cached=%zu answer=%zu finish=%s", u->prompt, u->cached,
+                 u->completion, finish);
+}
+
+void answers_log_one(struct exchange *x, const struct answer_part *done)
+{
+    const struct answers_usage u = {.prompt = done->end->n_prompt,
+                                    .cached = done->end->n_cached,
+                                    .completion = done->end->result.n_generated};
+    answers_log(x, &u, answers_finish(done));
+}
+
 const char *answers_finish(const struct answer_part *done)
 {
     if (done->reason == TERN_STOP_LENGTH || done->reason == TERN_STOP_CONTEXT)

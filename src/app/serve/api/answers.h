@@ -44,6 +44,10 @@ struct answers_usage {
     size_t prompt, completion, cached, reasoning;
 };
 json_t *answers_usage_json(const struct answers_usage *u);
+/* The same in the line of the log, and how it ended */
+void answers_log(struct exchange *x, const struct answers_usage *u, const char *finish);
+/* That of a request with one answer, which is over */
+void answers_log_one(struct exchange *x, const struct answer_part *done);
 
 /* "stop", "length" or "tool_calls" */
 const char *answers_finish(const struct answer_part *done);

@@ -90,8 +90,7 @@ void envelope_take_end(struct envelope *e, struct exchange *x, struct reply_choi
         u->prompt += p->end->n_prompt, u->cached += p->end->n_cached;
     u->completion += p->end->result.n_generated;
     if (++e->n_over == e->n)
-        exchange_log(x, " prompt=%zu cached=%zu answer=%zu finish=%s", u->prompt, u->cached,
-                     u->completion, finish);
+        answers_log(x, u, finish);
 }
 
 bool envelope_goes_on(struct envelope *e, struct exchange *x, const struct fault *f)

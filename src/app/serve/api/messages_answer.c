@@ -237,6 +237,7 @@ static void add_call(struct messages_answer *a, struct exchange *x, const struct
 
 static void finish(struct messages_answer *a, struct exchange *x, const struct answer_part *p)
 {
+    answers_log_one(x, p);
     if (!json_array_size(a->content) && a->open == NO_BLOCK)
         open_block(a, x, TEXT_BLOCK); /* an empty answer has a text */
     close_block(a, x);

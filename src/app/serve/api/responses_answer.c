@@ -317,6 +317,7 @@ static void finish(struct responses_answer *a, struct exchange *x, const struct 
 {
     bool cut = p->reason == TERN_STOP_LENGTH || p->reason == TERN_STOP_CONTEXT;
     const char *status = cut ? "incomplete" : "completed";
+    answers_log_one(x, p);
     if (!json_array_size(a->output))
         open_item(a, x, a->open == NO_ITEM ? MESSAGE : a->open); /* an empty answer has a message */
     close_item(a, x, status);
