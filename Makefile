@@ -77,7 +77,7 @@ APP_DIRS := $(filter-out $(if $(HAS_SERVE),,src/app/serve/),$(wildcard src/app/*
 PROGRAMS := $(patsubst main_%.c,%,$(notdir $(wildcard $(APP_DIRS:%=%main_*.c))))
 APP_SRC := $(wildcard $(APP_DIRS:%=%*.c) $(APP_DIRS:%=%*/*.c))
 PROGRAM_OBJ := $(APP_SRC:%.c=$(BUILD)/%.o)
-# The files of src/app/P/page are strings in P: NAME.EXT is page_NAME_EXT. Lines of comments stay out.
+# The files of src/app/P/page are strings in P: NAME.EXT is page_NAME_EXT. Comments at ends of lines stay out.
 PAGE_OBJ := $(patsubst %/,$(BUILD)/%_strings.o,$(wildcard $(APP_DIRS:%=%page/)))
 objects_of = $(filter $(BUILD)/src/app/$(1)/%,$(PROGRAM_OBJ) $(PAGE_OBJ))
 CLI_LIB := $(BUILD)/src/app/libcli.a
@@ -142,7 +142,7 @@ $(BUILD)/%_strings.c: $$(sort $$(wildcard $$*/*))
 	@for f in $^; do \
 		name=$$(echo "$${f##*/}" | tr .- __); \
 		echo "extern const char page_$$name[]; const char page_$$name[] ="; \
-		sed -e '/^ *\/\*.*\*\/$$/d' -e '/^ *\/\*[^/]*$$/,/\*\/$$/d' -e '/^$$/d' \
+		sed -e '/^ *\/\*.*\*\/$$/d' -e '/^ *\/\*[^/]*$$/,/\*\/$$/d' -e 's| */\*[^/]*\*/$$||' -e '/^$$/d' \
 			-e 's/[\"?]/\\&/g' -e 's/.*/"&\\n"/' $$f; \
 		echo ';'; \
 	done > $@

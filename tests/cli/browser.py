@@ -5,6 +5,7 @@ In:  files, or addresses. Out: what a page answers, and its faults: errors on th
 """
 
 import base64
+import copy
 import json
 import os
 import shutil
@@ -40,11 +41,22 @@ class Browser:
             port = self.start()
         number, path = port.read_text().split()
         self.socket = websocket.create_connection(f"ws://127.0.0.1:{number}{path}", timeout=PATIENCE, max_size=None)
+        self.attach()
+        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
+
+    def attach(self) -> None:
+        """Opens a tab, to which commands go from now on."""
+        self.session = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
+
+    def tab(self) -> "Browser":
+        """Another tab of the same process, with the same store and list of events. To be closed with call("Page.close")."""
+        other = copy.copy(self)
+        other.attach()
+        return other
 
     def start(self) -> Path:
         """A process; the file that says where it listens."""

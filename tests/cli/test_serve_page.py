@@ -356,20 +356,59 @@ class Chat(Page):
             self.assertIn("cannot be imported", page.text("#notice"))
         self.assertEqual(page.js("conversations.length"), 2)
 
-    def test_several_tabs(self):
-        page = self.open()
+    TITLES = "[conversations.map(titleOf), storedConversations().map(titleOf), [...document.querySelectorAll('#list .title')].map((t) => t.textContent)]"
+
+    def two_tabs(self) -> list[browser.Browser]:
+        tabs = [self.open(), self.browser.tab()]
+        self.addCleanup(tabs[1].call, "Page.close")
+        tabs[1].open(self.url, left=False)
+        for tab in tabs:
+            tab.until("server.model_alias")
+        return tabs
+
+    def both(self, tabs, code: str) -> None:
+        for tab in tabs:
+            tab.until(code)
+
+    def test_two_tabs_send_at_once(self):
+        tabs = self.two_tabs()
         self.send("First", Script(words("One.")))
-        tell = "(change) => { const c = packed(current); change(c); dispatchEvent(new StorageEvent('storage', {key: CONVERSATION + c.id, newValue: JSON.stringify(c)})); }"
-        page.js(f"({tell})((c) => c.messages.push({{id: 3, parent: 2, role: 'user', text: 'From another tab'}}))")
-        self.assertEqual(self.shown(), ["First", "One.", "From another tab"])
-        self.send("Second", Script(words("two three four five six seven eight"), pause=0.1), wait=False)
-        page.until("document.querySelectorAll('.assistant')[1]?.textContent.includes('two')")
-        page.js(f"({tell})((c) => (c.title = 'Theirs'))")  # while this tab writes an answer
-        self.done()
-        self.assertEqual(page.js("conversations.map(titleOf).sort()"), ["First", "Theirs"])
-        self.assertEqual(self.shown()[-1], "two three four five six seven eight")
-        page.js("dispatchEvent(new StorageEvent('storage', {key: CONVERSATION + conversations.find((c) => c.title).id, newValue: null}))")
-        self.assertEqual(page.js("[conversations.map(titleOf), document.querySelectorAll('#list li').length]"), [["First"], 1])
+        self.both(tabs, "current.messages.length === 2 || (conversations[0]?.messages.length === 2 && (open(conversations[0]), true))")
+        self.mock.scripts += [Script(words("Two three four five."), pause=0.1), Script(words("Two three four five."), pause=0.1)]
+        for i, tab in enumerate(tabs):
+            tab.js(f"prompt.value = 'From {i}'; submit(); 0")
+        self.both(tabs, "!run && current.messages.length === 6 && current.messages.every((m) => m.role === 'user' || m.ended || m.text.endsWith('five.'))")
+        tabs[0].until("storedConversations()[0].messages.length === 6")
+        for tab in tabs:
+            self.assertEqual(tab.js(self.TITLES), [["First"]] * 3)
+            self.assertEqual(tab.js("branches(current, current.messages[1].id).map((m) => [m.text, branches(current, m.id).map((a) => a.text)]).sort()"),
+                             [["From 0", ["Two three four five."]], ["From 1", ["Two three four five."]]])  # fmt: skip
+        self.assertEqual([[m["content"] for m in asked["messages"]] for asked in self.mock.asked[1:]], [["First", "One.", f"From {i}"] for i in (0, 1)])
+        tabs[0].js("current.title = 'Renamed'; keep(current)")
+        tabs[1].until("titleOf(current) === 'Renamed'")
+
+    def test_a_conversation_is_deleted_in_another_tab(self):
+        tabs = self.two_tabs()
+        for text in ("Kept", "Deleted"):
+            self.press("New conversation")
+            self.send(text, Script(words("One.")))
+        tabs[1].until("conversations.length === 2 && (open(conversations[0]), true)")
+        for tab in tabs:
+            tab.js("window.confirm = () => true")
+        tabs[0].js("remove(current)")
+        tabs[1].until("titleOf(current) === 'Kept'")
+        self.assertEqual(tabs[1].text("#notice"), '"Deleted" was deleted in another tab.')
+        for tab in tabs:
+            self.assertEqual(tab.js(self.TITLES), [["Kept"]] * 3)
+        self.mock.scripts.append(Script(words("Two three four five six seven."), pause=0.1))
+        tabs[1].js("prompt.value = 'More'; submit(); 0")  # while an answer is written here, a copy stays
+        tabs[1].until("run?.tokens")
+        tabs[0].js("remove(conversations[0])")
+        tabs[1].until("!run")
+        self.assertIn("keeps a copy", tabs[1].text("#notice"))
+        self.both(tabs, "conversations.length === 1 && conversations[0].messages.length === 4 && conversations[0].messages[3].text.endsWith('seven.')")
+        for tab in tabs:
+            self.assertEqual(tab.js(self.TITLES), [["Kept"]] * 3)
 
     def test_a_full_store_gives_up_probabilities_first(self):
         page = self.open()

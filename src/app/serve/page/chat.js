@@ -48,6 +48,8 @@ function copyOldWay(text, source) {
 function keep(c) {
   c.changed = Date.now();
   if (!c.messages.length) return;
+  const other = storedConversation(c.id); /* another tab may have written it */
+  if (other) mergeConversation(c, other, run?.message);
   if (!conversations.includes(c)) conversations.unshift(c);
   if (!storeConversation(c, conversations)) notice("The browser has no room left: this conversation is not kept. Delete old ones.");
 }
@@ -125,16 +127,32 @@ async function importFile(file) {
   }
 }
 
-/* Another tab has written or deleted a conversation. If this one is busy with it, both versions are kept. */
-function takeFromTab({ key: name, newValue }) {
+/* Another tab has written or deleted a conversation. */
+function takeFromTab({ key: name }) {
   if (!name?.startsWith(CONVERSATION)) return;
-  const id = name.slice(CONVERSATION.length), other = newValue && unpacked(JSON.parse(newValue));
-  const busy = [run?.conversation, log.querySelector("textarea") && current].find((c) => c?.id === id);
-  if (busy) busy.id = newConversation().id;
-  else conversations.splice(0, Infinity, ...conversations.filter((c) => c.id !== id));
-  if (other) conversations.unshift(other);
-  if (other && current.id === id) current = other;
+  const id = name.slice(CONVERSATION.length), other = storedConversation(id);
+  const c = [current, run?.conversation, ...conversations].find((x) => x?.id === id) ?? other;
+  if (!c) return;
+  if (!other) return deletedInTab(c);
+  const lacks = c !== other && mergeConversation(c, other, run?.message);
+  conversations.splice(0, Infinity, c, ...conversations.filter((x) => x !== c));
+  if (lacks) keep(c);
   show();
+}
+
+/* This tab lets it go, too, unless someone is at work on it here. */
+function deletedInTab(c) {
+  const words = `"${titleOf(c)}" was deleted in another tab.`;
+  if (c === run?.conversation || (c === current && (settings.open || log.querySelector("textarea")))) {
+    c.id = newConversation().id;
+    keep(c);
+    showList();
+    return notice(words, " It was in use here, so this tab keeps a copy.");
+  }
+  forget(c);
+  if (c !== current) return showList();
+  open(conversations[0] ?? newConversation());
+  notice(words);
 }
 
 function showSide(shown) {
@@ -164,6 +182,7 @@ function generate(parent, begun) {
 /* Has the server write an answer, or the rest of one. */
 async function goOn(message) {
   await stop();
+  message = messageOf(current, message.id) ?? message; /* another tab may have gone on with it */
   if (lost) readServer(); /* it may be another one now */
   lost = false;
   notice("");
@@ -276,6 +295,7 @@ function statsOf(mine) {
 
 function finish(mine) {
   mine.message.stats = statsOf(mine);
+  mine.message.changed = Date.now();
   mine.message.total = mine.usage?.total_tokens;
   if (run === mine) run = null;
   growView(mine);
@@ -328,11 +348,11 @@ function turn(message, by) {
 
 function submit() {
   if (run) return stop();
-  const text = prompt.value, last = shownPath(current).at(-1);
+  const text = prompt.value, last = shownPath(current).findLast((m) => m.role === "assistant");
   if (!text.trim()) return null;
   prompt.value = "";
   fitPrompt();
-  return sendText(text, last?.id ?? 0);
+  return sendText(text, last?.id ?? 0); /* behind an answer: what another tab asks waits for its own */
 }
 
 function fitPrompt() {

@@ -25,12 +25,16 @@ function storedConversations() {
   try {
     names = Object.keys(localStorage).filter((name) => name.startsWith(CONVERSATION));
   } catch {} /* storage is off */
-  const all = [];
-  for (const name of names)
-    try {
-      all.push(unpacked(stored(name)));
-    } catch {} /* not written by this page */
-  return all.sort((a, b) => b.changed - a.changed);
+  return names.map((name) => storedConversation(name.slice(CONVERSATION.length))).filter(Boolean).sort((a, b) => b.changed - a.changed);
+}
+
+/* null: there is none, or this page did not write it */
+function storedConversation(id) {
+  try {
+    return unpacked(stored(CONVERSATION + id));
+  } catch {
+    return null;
+  }
 }
 
 /* Where there is too little room, the oldest conversations lose the probabilities of their tokens. */

@@ -1,11 +1,12 @@
 /* A conversation is a tree of messages. A message knows its parent (0: none); `chosen` says which of the
- * messages with one parent is shown. Tokens of an answer: {id, bytes, logprob, top: [{id, bytes, logprob}]};
+ * messages with one parent is shown; `gone` has the ids of messages that were taken
+ * out. Several tabs may write to one conversation: ids are made of the time and chance, and `changed` says when. Tokens of an answer: {id, bytes, logprob, top: [{id, bytes, logprob}]};
  * bytes is a string, an array of numbers where they are a part of a character, or {name} of a control token. `begun`:
  * what stands before them in the text, written by people. `total`: tokens of the prompt and the answer. */
 
 function newConversation() {
   const id = Date.now().toString(36) + Math.random().toString(36).slice(2, 8);
-  return { id, title: "", system: "", changed: Date.now(), chosen: {}, messages: [] };
+  return { id, title: "", system: "", changed: Date.now(), chosen: {}, gone: [], messages: [] };
 }
 
 function messageOf(c, id) {
@@ -18,8 +19,9 @@ function branches(c, parent) {
 
 /* Adds a message to the branch that is shown, as the last of its siblings; `instead`: the one shown before. */
 function addMessage(c, parent, role, fields) {
-  const id = 1 + c.messages.reduce((most, m) => Math.max(most, m.id), 0);
-  const m = { id, parent, role, text: "", instead: c.chosen[parent], ...fields };
+  const now = Date.now(), least = 1 + c.messages.reduce((most, m) => Math.max(most, m.id), 0);
+  const id = Math.max(least, now * 1000 + Math.floor(Math.random() * 1000));
+  const m = { id, parent, changed: now, role, text: "", instead: c.chosen[parent], ...fields };
   c.messages.push(m);
   c.chosen[parent] = id;
   return m;
@@ -28,10 +30,32 @@ function addMessage(c, parent, role, fields) {
 /* Takes a message without children out. The sibling that was shown before it is shown again. */
 function dropMessage(c, m) {
   c.messages.splice(c.messages.indexOf(m), 1);
+  c.gone.push(m.id);
   const left = branches(c, m.parent), before = left.find((x) => x.id === m.instead) ?? left.at(-1);
   if (before) c.chosen[m.parent] = before.id;
   else delete c.chosen[m.parent];
   return before;
+}
+
+/* The wanted child of each parent, or its last one */
+function choiceAmong(messages, wanted) {
+  const chosen = {};
+  for (const m of messages) if (chosen[m.parent] !== wanted[m.parent] || !chosen[m.parent]) chosen[m.parent] = m.id;
+  return chosen;
+}
+
+/* Adds to c what another tab has written of it: of each message the newer version, but `own` stays. Returns whether
+ * the other tab lacks something. */
+function mergeConversation(c, other, own) {
+  const ours = new Set(c.messages.map((m) => m.id)), theirs = new Map(other.messages.map((m) => [m.id, m]));
+  const newer = (m) => (m !== own && theirs.get(m.id)?.changed > m.changed ? theirs.get(m.id) : m);
+  const all = [...c.messages.map(newer), ...other.messages.filter((m) => !ours.has(m.id))].sort((a, b) => a.id - b.id);
+  const gone = new Set([...c.gone, ...other.gone]), isParent = new Set(all.filter((m) => !gone.has(m.id)).map((m) => m.parent));
+  if (other.changed > c.changed) Object.assign(c, { title: other.title, system: other.system, changed: other.changed });
+  c.gone = [...gone];
+  c.messages = all.filter((m) => !gone.has(m.id) || isParent.has(m.id) || m === own);
+  c.chosen = choiceAmong(c.messages, { ...other.chosen, ...c.chosen });
+  return gone.size > other.gone.length || c.messages.some((m) => !theirs.has(m.id));
 }
 
 /* The messages that are shown, from the first on */
@@ -84,7 +108,7 @@ function unpackedToken(list) {
 function unpackedMessage(m) {
   const known = ["user", "assistant"].includes(m.role) && Number.isInteger(m.id) && m.id > 0 && Number.isInteger(m.parent);
   if (!known || m.parent < 0 || m.parent >= m.id || typeof m.text !== "string") throw new Error("a message is damaged");
-  const kept = { id: m.id, parent: m.parent, role: m.role, text: m.text };
+  const kept = { id: m.id, parent: m.parent, role: m.role, text: m.text, changed: Number(m.changed) || 0 };
   for (const name of ["thought", "begun", "stats", "error"]) if (typeof m[name] === "string") kept[name] = m[name];
   if (Array.isArray(m.tokens)) kept.tokens = m.tokens.map(unpackedToken);
   if (Number.isInteger(m.total)) kept.total = m.total;
@@ -95,9 +119,9 @@ function unpackedMessage(m) {
  * than their children, so no walk through the tree is endless. */
 function unpacked(c) {
   if (!c || typeof c.id !== "string" || !Array.isArray(c.messages)) throw new Error("it is no conversation");
-  const fresh = newConversation(), messages = c.messages.map(unpackedMessage), chosen = {};
+  const fresh = newConversation(), messages = c.messages.map(unpackedMessage);
   if (new Set(messages.map((m) => m.id)).size < messages.length) throw new Error("two messages have one id");
-  for (const m of messages) if (c.chosen?.[m.parent] === m.id || !chosen[m.parent]) chosen[m.parent] = m.id;
   const text = (x) => (typeof x === "string" ? x : "");
-  return { id: c.id, title: text(c.title), system: text(c.system), changed: Number(c.changed) || fresh.changed, chosen, messages };
+  return { id: c.id, title: text(c.title), system: text(c.system), changed: Number(c.changed) || fresh.changed,
+    chosen: choiceAmong(messages, c.chosen ?? {}), gone: Array.isArray(c.gone) ? c.gone.filter(Number.isInteger) : [], messages };
 }
