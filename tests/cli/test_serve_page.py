@@ -364,6 +364,7 @@ class Chat(Page):
         tabs[1].open(self.url, left=False)
         for tab in tabs:
             tab.until("server.model_alias")
+        tabs[0].call("Page.bringToFront")
         return tabs
 
     def both(self, tabs, code: str) -> None:
@@ -713,6 +714,19 @@ class Served(Page):
         self.assertIn("; context full; ", page.text(".assistant .stats"))
         self.assertEqual(page.js("current.messages[1].total"), 513)
         self.assertNotIn("Go on", page.text(".assistant footer"))
+        looks = "[...document.querySelectorAll('#card button')].filter((b) => b.disabled).length"
+        page.js("showCard([...document.querySelectorAll('.assistant .t')].at(-1), true)")  # no place is left for this token
+        self.assertIn("The context of 512 tokens was full when this token was chosen.", page.text("#card"))
+        self.assertEqual(page.js(looks), page.count("#card button"))
+        page.js("showCard([...document.querySelectorAll('.assistant .t')].at(-2), true)")  # the last that has one
+        self.assertEqual(page.js(looks), 0)
+        self.press("Attention", "#card")
+        page.until("weighed.childElementCount === 513 && look.at === 511")
+        page.js("weighed.lastChild.focus()")
+        page.key("Enter")
+        page.until("document.querySelector('#weight .error')?.textContent.startsWith('The context of 512 tokens was full')")
+        page.key("Escape")
+        page.until("!lookDialog.open")
         self.refused = True
         self.send("More", wait=False)
         page.until("!run && prompt.value === 'More'")

@@ -16,13 +16,15 @@ function sayLook(...words) {
   at("weight").replaceChildren(...words);
 }
 
-/* Runs what may be refused. */
+/* Runs what may be refused. Returns whether it was done. */
 async function trying(work) {
   try {
     await work();
+    return true;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     sayLook(element("span", { class: "error" }, error.message));
+    return false;
   }
 }
 
@@ -64,6 +66,7 @@ function weigh(place) {
   const mine = look, asked = (mine.asked = {}), layer = Number(lookLayer.value), choice = lookHead.value;
   store("tern.look", { layer, head: choice });
   return trying(async () => {
+    if (place >= contextSize()) throw new Refusal(`${unreadWords()}.`);
     const answer = await answerTo("attention", { tokens: mine.ids.slice(0, place + 1), layer, with_pieces: true, ...(choice >= 0 && { head: Number(choice) }) });
     if (look !== mine || mine.asked !== asked) return;
     const bytes = Uint8Array.from(atob(answer.weights), (c) => c.charCodeAt(0)), n = answer.n_tokens;
@@ -104,7 +107,7 @@ function mark(i) {
 function weighedKey(event) {
   const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 10, ArrowUp: -10, Home: -Infinity, End: Infinity }, last = weighed.childElementCount - 1;
   if (last < 0) return;
-  if (event.key === "Enter") weigh(look.marked).then(() => weighed.children[look.at].focus());
+  if (event.key === "Enter") weigh(look.marked).then((done) => done && weighed.children[look.at].focus());
   else if (event.key in steps) weighed.children[Math.min(Math.max(look.marked + steps[event.key], 0), last)].focus();
   else return;
   event.preventDefault();

@@ -16,6 +16,15 @@ function percent(logprob) {
   return p < 0.01 ? "< 0.01 %" : p.toFixed(p < 1 ? 2 : 1) + " %";
 }
 
+/* Whether the context was full when the i-th token of an answer was chosen */
+function isUnread({ total, tokens }, i) {
+  return total - tokens.length + i >= contextSize();
+}
+
+function unreadWords() {
+  return `The context of ${contextSize()} tokens was full when this token was chosen. The model has not read it, so it has no attention`;
+}
+
 function showCard(span, stays) {
   clearTimeout(cardTimer);
   const view = viewOf(span), i = Number(span.dataset.i), token = view.message.tokens[i];
@@ -24,15 +33,16 @@ function showCard(span, stays) {
   span.classList.add("at");
   const bits = Math.max(0, -token.logprob / Math.LN2).toFixed(1);
   const head = element("p", {}, element("bdi", { class: "label" }, label(token.bytes)), ` ${percent(token.logprob)}, surprise ${bits} bits`);
-  const others = token.top.map((other) => element("li", {}, alternative(view, i, other, token)));
-  const hint = others.length ? "Choose a token, and the answer goes on from there as a new branch." : "The server gave no alternatives.";
-  const looks = canLook() ? button("Attention", () => (hideCard(), openLook(view.message, i))) : "";
+  const unread = isUnread(view.message, i), others = token.top.map((other) => element("li", {}, alternative(view, i, other, unread)));
+  const hint = unread ? `${unreadWords()}, and the answer cannot go on from here.` : others.length ? "Choose a token, and the answer goes on from there as a new branch." : "The server gave no alternatives.";
+  const looks = canLook() ? button("Attention", () => (hideCard(), openLook(view.message, i)), { disabled: unread }) : "";
   card.replaceChildren(head, element("ul", {}, ...others), element("p", { class: "soft" }, hint), looks);
   card.hidden = false;
   placeCard(span);
 }
 
-function alternative(view, i, other, token) {
+function alternative(view, i, other, disabled) {
+  const token = view.message.tokens[i];
   const bar = element("span", { class: "share" });
   bar.style.width = `${100 * Math.exp(other.logprob)}%`;
   const press = () => {
@@ -40,7 +50,7 @@ function alternative(view, i, other, token) {
     branchFrom(view.message, i, other);
   };
   const parts = [element("bdi", { class: "label" }, label(other.bytes)), element("span", {}, percent(other.logprob)), bar];
-  return element("button", { type: "button", "aria-current": other.id === token.id ? "true" : null, onclick: press }, ...parts);
+  return element("button", { type: "button", "aria-current": other.id === token.id ? "true" : null, disabled, onclick: press }, ...parts);
 }
 
 /* Below the token, or above where there is no room */
