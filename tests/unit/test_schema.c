@@ -219,6 +219,58 @@ START_TEST(lax)
 }
 END_TEST
 
+/* What is left out makes a schema wider, wherever it stands. `good` are values that the whole schema allows. */
+static const struct {
+    const char *schema, *good, *left;
+} widened[] = {
+    {"{\"type\":\"string\",\"not\":{\"pattern\":\"(?<=x)y\"}}", "\"a\"", "not at #:"},
+    {"{\"type\":\"string\",\"not\":{\"not\":{\"pattern\":\"(?<=x)y\"}}}", "\"xy\"", "not at #:"},
+    {"{\"type\":\"string\",\"not\":{\"format\":\"idn-email\"}}", "\"a\"", "not at #:"},
+    {"{\"not\":{\"$ref\":\"http://x.y/z\"}}", "1", "not at #:"},
+    {"{\"if\":{\"pattern\":\"(?<=x)y\"},\"then\":{\"type\":\"integer\"}}", "\"a\"", "if at #:"},
+    {"{\"if\":{\"type\":\"string\"},\"then\":{\"pattern\":\"(?<=x)y\"},\"else\":false}", "\"xy\"",
+     NULL},
+    {"{\"oneOf\":[{\"pattern\":\"(?<=x)y\"},{\"pattern\":\"^a\"}]}", "\"a\"", "oneOf at #:"},
+    {"{\"items\":{\"not\":{\"$ref\":\"#/$defs/a\"}},\"contains\":{\"$ref\":\"#/$defs/a\"},"
+     "\"$defs\":{\"a\":{\"anyOf\":[{\"type\":\"null\"},{\"pattern\":\"(?<=x)y\"}]}}}",
+     "[\"a\"]", "not at #/items:"},
+    {"{\"contains\":{\"pattern\":\"(?<=x)y\"},\"maxContains\":1}", "[\"a\",\"b\"]",
+     "contains at #:"},
+    {"{\"patternProperties\":{\"(?<=x)y\":{\"type\":\"integer\"}},\"additionalProperties\":false}",
+     "{\"xy\":1}", "additionalProperties at #:"},
+    {"{\"patternProperties\":{\"(?<=x)y\":{\"type\":\"integer\"}}}", "{\"y\":\"a\"}",
+     "patternProperties at #:"},
+    {"{\"$ref\":\"http://x.y/z\",\"unevaluatedProperties\":false}", "{\"a\":1}",
+     "unevaluatedProperties at #:"},
+    {"{\"if\":{\"properties\":{\"a\":{\"pattern\":\"(?<=x)y\"}}},\"unevaluatedProperties\":false}",
+     "{\"a\":\"xy\"}", "unevaluatedProperties at #:"},
+    {"{\"not\":{\"not\":{\"$ref\":\"http://x.y/z\",\"unevaluatedItems\":false}}}", "[1]",
+     "not at #:"},
+};
+
+START_TEST(lax_only_widens)
+{
+    struct budget b = budget(), before = b;
+    struct schema_notes notes = {0};
+    struct tern_error e = {0};
+    struct shapes s;
+    const char *schema = widened[_i].schema;
+    ck_assert_msg(!schema_compile(&s, schema, strlen(schema), SCHEMA_LAX, &b, &notes, &e), "%s: %s",
+                  schema, e.text);
+    judge(&s, schema, widened[_i].good, true);
+    bool listed = false, negated = false;
+    for (size_t at = 0; at < notes.n; at += strlen(notes.text + at) + 1) {
+        const char *place = widened[_i].left;
+        listed |= place && strstr(notes.text + at, place) == notes.text + at + 8;
+        negated |= strstr(notes.text + at, "it depends") != NULL;
+    }
+    ck_assert_msg(listed == negated && listed == (widened[_i].left != NULL), "%s", schema);
+    shapes_free(&s);
+    free(notes.text);
+    ck_assert_uint_eq(b.bytes, before.bytes);
+}
+END_TEST
+
 /* Small texts that would grow: each ends within few steps and little memory. */
 START_TEST(bombs)
 {
@@ -281,5 +333,6 @@ START_TEST(no_memory)
 END_TEST
 
 SUITE("schema", LOOP(accepts, 0, sizeof accepted / sizeof *accepted), TEST(order),
-      LOOP(refuses, 0, sizeof refused / sizeof *refused), TEST(lax), TEST(bombs),
+      LOOP(refuses, 0, sizeof refused / sizeof *refused), TEST(lax),
+      LOOP(lax_only_widens, 0, sizeof widened / sizeof *widened), TEST(bombs),
       LOOP(no_memory, 0, sizeof accepted / sizeof *accepted))

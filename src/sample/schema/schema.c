@@ -2,6 +2,7 @@
 #include "sample/schema/schema.h"
 
 #include "sample/schema/schema_key.h"
+#include "sample/schema/schema_lax.h"
 #include "sample/schema/schema_memory.h"
 #include "sample/schema/schema_node.h"
 #include "sample/schema/schema_prune.h"
@@ -11,14 +12,15 @@
 
 #include <stdlib.h>
 
-static bool compile(struct schema *s)
+static bool compile(struct schema *s, uint32_t *root_sub)
 {
     if (!refs_open(s) || !value_open(s) || !nodes_open(s) || !keys_open(s))
         return false;
     unsigned type = schema_value(s, 0)->type;
     if (type != JSON_OBJECT && type != JSON_TRUE && type != JSON_FALSE)
         return schema_refuse(s, 0, "schema", "must be an object, true or false");
-    literal x = sub_simplest(s, sub_of(s, 0, 0));
+    *root_sub = sub_of(s, 0, 0);
+    literal x = sub_simplest(s, *root_sub);
     uint32_t root = node_of(s, &x, 1);
     node_use(s, NODE_ANY);
     node_use(s, root);
@@ -69,6 +71,7 @@ static void close_all(struct schema *s)
 
 static enum tern_status compile_once(struct schema *s, const char *text, size_t n)
 {
+    uint32_t root_sub = SUB_TRUE;
     *s->out = (struct shapes){0};
     enum tern_status status = json_read(&s->json, text, n, "schema", s->budget, s->error);
     if (status)
@@ -78,10 +81,11 @@ static enum tern_status compile_once(struct schema *s, const char *text, size_t 
         json_close(&s->json);
         return budget_refuse(s->budget, s->error, "schema");
     }
-    compile(s);
+    compile(s, &root_sub);
+    lax_widen(s, root_sub);
     fit_all(s);
     close_all(s);
-    if (s->status)
+    if (s->status || s->again)
         shapes_free(s->out);
     return s->status;
 }
@@ -90,11 +94,19 @@ enum tern_status schema_compile(struct shapes *out, const char *text, size_t n, 
                                 struct budget *budget, struct schema_notes *notes,
                                 struct tern_error *e)
 {
-    struct schema s = {.budget = budget, .out = out, .error = e, .notes = notes, .flags = flags};
-    struct schema again = s;
-    enum tern_status status = compile_once(&s, text, n);
-    if (!s.crowded || !(flags & SCHEMA_LAX))
-        return status;
-    again.loose = true;
-    return compile_once(&again, text, n);
+    const struct schema first = {
+        .budget = budget, .out = out, .error = e, .notes = notes, .flags = flags};
+    struct schema s = first;
+    enum tern_status status;
+    for (;;) {
+        status = compile_once(&s, text, n);
+        bool loosen = s.crowded && !s.loose && flags & SCHEMA_LAX;
+        if (!s.again && !loosen)
+            break;
+        struct schema next = first;
+        next.loose = s.loose || loosen, next.left = s.left, next.n_left = s.n_left;
+        s = next;
+    }
+    budget_free(budget, s.left, s.n_left);
+    return status;
 }

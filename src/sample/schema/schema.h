@@ -1,7 +1,8 @@
 /* A JSON schema's text becomes shapes. Draft 2020-12, and the spelling of drafts 4 to 2019-09.
  *
  * A keyword that cannot be kept exactly is refused: "schema: KEYWORD at #/place: reason". With
- * SCHEMA_LAX it is left out instead, and listed: it counts as kept, and what comes out may break it.
+ * SCHEMA_LAX it is left out instead, and listed: it counts as kept, and what comes out may break it. Where
+ * it is negated, what negates it is left out (schema_lax.h): lax never makes a schema stricter.
  *
  * Besides the budget, these bounds hold; past them a schema is refused:
  *   depth of the text                                            64 (JSON_DEPTH)

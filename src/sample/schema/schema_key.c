@@ -63,8 +63,7 @@ lang key_pattern(struct schema *s, uint32_t member)
 {
     if (!s->pattern_of[member])
         s->pattern_of[member] =
-            string_pattern(s, schema_value(s, schema_value(s, member)->parent)->parent,
-                           "patternProperties", schema_key(s, member),
+            string_pattern(s, schema_value(s, member)->parent, schema_key(s, member),
                            schema_value(s, member)->n_key) +
             1;
     return s->pattern_of[member] - 1;

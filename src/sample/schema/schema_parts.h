@@ -145,6 +145,9 @@ struct schema {
     uint32_t depth; /* of sub-schemas that apply to one place: $ref, allOf and so on */
     bool crowded;   /* refused, because conditions combine in too many ways */
     bool loose;     /* the second try, of lax: oneOf is read as anyOf where branches may overlap */
+    bool again;     /* more is to be left out: it is to be compiled again */
+    unsigned char *left; /* [n_left] of each value: enum left; NULL: nothing was left out */
+    uint32_t n_left;
     struct json json;
     struct chunk *chunks;
 

@@ -1,6 +1,7 @@
 /* Keywords: their names, dialects and forms; sub-schemas and literals. */
 #include "sample/schema/schema_read.h"
 
+#include "sample/schema/schema_lax.h"
 #include "sample/schema/schema_memory.h"
 #include "sample/schema/schema_refs.h"
 #include "sample/schema/schema_same.h"
@@ -309,7 +310,7 @@ bool sub_read(struct schema *s, uint32_t sub)
         const char *wrong = wrong_form(s, r, c);
         if (wrong)
             return schema_refuse(s, value, r->name, wrong);
-        if (says_nothing(s, r, c))
+        if (says_nothing(s, r, c) || (s->left && s->left[c] == LEFT_OUT))
             continue;
         if (!add_keyword(s, sub, (struct keyword){r->id, c, 0}))
             return false;

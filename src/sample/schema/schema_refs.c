@@ -1,6 +1,7 @@
 /* References: see schema_refs.h. */
 #include "sample/schema/schema_refs.h"
 
+#include "sample/schema/schema_lax.h"
 #include "sample/schema/schema_memory.h"
 #include "sample/schema/schema_read.h"
 #include "sample/schema/schema_same.h"
@@ -263,7 +264,10 @@ uint32_t ref_target(struct schema *s, uint32_t scope, uint32_t value)
     if (resource == s->n_resources) {
         char why[120];
         snprintf(why, sizeof why, "the document \"%.*s\" is not here", (int)n, p);
-        return schema_leave_out(s, v->parent, r->name, why) ? SUB_TRUE : SUB_FALSE;
+        if (!schema_leave_out(s, v->parent, r->name, why))
+            return SUB_FALSE;
+        lax_open(s, value);
+        return SUB_TRUE;
     }
     n = v->n_text > before ? v->n_text - before - 1 : 0;
     memcpy(p, schema_text(s, value) + before + 1, n);

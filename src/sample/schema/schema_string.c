@@ -2,6 +2,7 @@
 #include "sample/schema/schema_string.h"
 
 #include "sample/language/regex.h"
+#include "sample/schema/schema_lax.h"
 #include "sample/schema/schema_memory.h"
 #include "sample/schema/schema_read.h"
 #include "sample/language/string_formats.h"
@@ -34,7 +35,15 @@ bool string_matches(struct schema *s, lang x, const char *p, size_t n)
     return !s->status && lang_accepts(s->languages, x);
 }
 
-lang string_pattern(struct schema *s, uint32_t place, const char *keyword, const char *p, size_t n)
+/* The keyword, a member of its schema, counts as kept. */
+static void leave_open(struct schema *s, uint32_t keyword, const char *reason)
+{
+    if (schema_leave_out(s, schema_value(s, keyword)->parent, keyword_rule(s, keyword)->name,
+                         reason))
+        lax_open(s, keyword);
+}
+
+lang string_pattern(struct schema *s, uint32_t keyword, const char *p, size_t n)
 {
     struct tern_error e = {0};
     if (s->status)
@@ -43,7 +52,7 @@ lang string_pattern(struct schema *s, uint32_t place, const char *keyword, const
     if (x != (lang)LANG_FAIL)
         return x;
     if (e.code == TERN_USAGE)
-        schema_leave_out(s, place, keyword, e.text);
+        leave_open(s, keyword, e.text);
     else
         schema_no_budget(s);
     return LANG_CHARS;
@@ -66,7 +75,7 @@ static lang constants(struct schema *s, const struct keyword *k)
 }
 
 /* Formats of the standard that have no language here cannot be kept; other names say nothing. */
-static lang format(struct schema *s, uint32_t sub, uint32_t value)
+static lang format(struct schema *s, uint32_t value)
 {
     static const char *const standard[] = {
         "date-time",
@@ -97,7 +106,7 @@ static lang format(struct schema *s, uint32_t sub, uint32_t value)
         return x;
     for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
         if (strlen(standard[i]) == n && !memcmp(standard[i], name, n))
-            schema_leave_out(s, s->subs[sub].value, "format", "this format cannot be enforced");
+            leave_open(s, value, "this format cannot be enforced");
     return LANG_CHARS;
 }
 
@@ -117,10 +126,9 @@ lang string_keyword(struct schema *s, uint32_t sub, const struct keyword *k)
     case K_CONSTANT:
         return constants(s, k);
     case K_PATTERN:
-        return string_pattern(s, s->subs[sub].value, "pattern", schema_text(s, k->value),
-                              v->n_text);
+        return string_pattern(s, k->value, schema_text(s, k->value), v->n_text);
     case K_FORMAT:
-        return format(s, sub, k->value);
+        return format(s, k->value);
     case K_MIN_LENGTH:
         other = sub_find(s, sub, K_MAX_LENGTH);
         return length(s, sub_count(s, k->value), other ? sub_count(s, other) : LANG_MANY);

@@ -7,9 +7,8 @@
 lang string_check(struct schema *s, lang x); /* x; LANG_FAIL sets `status` */
 bool string_is_empty(struct schema *s, lang x);
 bool string_matches(struct schema *s, lang x, const char *p, size_t n);
-/* A regular expression of a member of the schema, which is named in errors. LANG_CHARS where lax leaves
- * it out. */
-lang string_pattern(struct schema *s, uint32_t place, const char *keyword, const char *p, size_t n);
+/* A regular expression of `keyword`, a member of a schema. LANG_CHARS where lax leaves it out. */
+lang string_pattern(struct schema *s, uint32_t keyword, const char *p, size_t n);
 lang string_keyword(struct schema *s, uint32_t sub, const struct keyword *k);
 
 #endif
