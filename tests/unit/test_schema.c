@@ -271,6 +271,35 @@ START_TEST(lax_only_widens)
 }
 END_TEST
 
+/* oneOf of many numbers takes steps in proportion to them; one that comes twice is not valid. */
+START_TEST(one_of_many_numbers)
+{
+    static char text[1 << 20];
+    enum { MANY = 10000 };
+    for (int doubled = 0; doubled < 2; doubled++) {
+        struct budget b = {64 << 20, doubled ? 5000000 : 2000000, false, false};
+        struct tern_error e = {0};
+        struct shapes s;
+        int n = doubled ? 1000 : MANY, at = sprintf(text, "{\"oneOf\":[");
+        for (int i = 0; i < n; i++)
+            at += sprintf(text + at, "{\"enum\":[%d,%d.5]},", 7 * i, 7 * i + 1);
+        sprintf(text + at, doubled ? "{\"minimum\":6995,\"type\":\"number\"},{\"const\":7}]}"
+                                   : "{\"type\":\"null\"}]}");
+        ck_assert_msg(!compile(&s, text, &b, &e), "%s", e.text);
+        judge(&s, "oneOf of numbers", "0", true);
+        judge(&s, "oneOf of numbers", "7", !doubled);
+        judge(&s, "oneOf of numbers", "8.5", true);
+        judge(&s, "oneOf of numbers", "9", false);
+        judge(&s, "oneOf of numbers", "6986", true);
+        judge(&s, "oneOf of numbers", "6993", true);
+        judge(&s, "oneOf of numbers", "6994.5", true);
+        judge(&s, "oneOf of numbers", "7000", true);
+        judge(&s, "oneOf of numbers", "7001.25", doubled);
+        shapes_free(&s);
+    }
+}
+END_TEST
+
 /* Small texts that would grow: each ends within few steps and little memory. */
 START_TEST(bombs)
 {
@@ -334,5 +363,5 @@ END_TEST
 
 SUITE("schema", LOOP(accepts, 0, sizeof accepted / sizeof *accepted), TEST(order),
       LOOP(refuses, 0, sizeof refused / sizeof *refused), TEST(lax),
-      LOOP(lax_only_widens, 0, sizeof widened / sizeof *widened), TEST(bombs),
-      LOOP(no_memory, 0, sizeof accepted / sizeof *accepted))
+      LOOP(lax_only_widens, 0, sizeof widened / sizeof *widened), TEST(one_of_many_numbers),
+      TEST(bombs), LOOP(no_memory, 0, sizeof accepted / sizeof *accepted))

@@ -5,7 +5,10 @@
 #include "sample/schema/schema_read.h"
 #include "sample/schema/schema_string.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { PAIR_STEPS = 20 }; /* of the common numbers of two rules */
 
 static uint32_t add_set(struct schema *s, struct stretch rules)
 {
@@ -60,13 +63,32 @@ static bool too_large(struct schema *s)
     return false;
 }
 
+/* The bounds say so. */
+static bool ends_before(const struct number_rule *a, const struct number_rule *b)
+{
+    int order = a->has_hi && b->has_lo ? decimal_compare(&a->hi, &b->lo) : 1;
+    return order < 0 || (!order && (a->open_hi || b->open_lo));
+}
+
+static bool are_apart(const struct number_rule *a, const struct number_rule *b)
+{
+    return ends_before(a, b) || ends_before(b, a);
+}
+
 /* Appends each pair's common numbers. */
 static bool add_pairs(struct schema *s, struct stretch x, const struct number_rule *y, uint32_t n)
 {
     struct number_rule both;
     for (uint32_t i = 0; i < x.n; i++)
         for (uint32_t k = 0; k < n; k++) {
-            if (!number_and(&s->rules[x.first + i], &y[k], &both))
+            const struct number_rule *a = &s->rules[x.first + i], *b = &y[k];
+            if (!schema_step(s, 1))
+                return false;
+            if (are_apart(a, b))
+                continue;
+            if (!schema_step(s, PAIR_STEPS))
+                return false;
+            if (!number_and(a, b, &both))
                 return too_large(s);
             if (!add_rule(s, &both))
                 return false;
@@ -88,6 +110,47 @@ uint32_t numbers_and(struct schema *s, uint32_t x, uint32_t y)
     return set_since(s, first);
 }
 
+struct owned_rule {
+    const struct number_rule *rule;
+    uint32_t owner;
+};
+
+static int compare_lows(const void *x, const void *y)
+{
+    const struct number_rule *a = ((const struct owned_rule *)x)->rule,
+                             *b = ((const struct owned_rule *)y)->rule;
+    if (!a->has_lo || !b->has_lo)
+        return a->has_lo - b->has_lo;
+    return decimal_compare(&a->lo, &b->lo);
+}
+
+bool numbers_apart(struct schema *s, const uint32_t *sets, uint32_t n)
+{
+    struct chunk_mark mark = schema_mark(s);
+    uint64_t n_rules = 0;
+    uint32_t at = 0;
+    bool apart = true;
+    for (uint32_t i = 0; i < n && !s->status; i++)
+        n_rules += s->number_sets[sets[i]].rules.n;
+    struct owned_rule *all =
+        schema_step(s, 16 * n_rules) ? schema_take(s, n_rules * sizeof *all) : NULL;
+    if (!all)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < s->number_sets[sets[i]].rules.n; k++)
+            all[at++] = (struct owned_rule){&s->rules[s->number_sets[sets[i]].rules.first + k], i};
+    qsort(all, at, sizeof *all, compare_lows);
+    const struct owned_rule *last = all; /* of those before: that with the highest end */
+    for (uint32_t i = 1; i < at && apart; i++) {
+        apart = last->owner == all[i].owner || ends_before(last->rule, all[i].rule);
+        if (last->rule->has_hi &&
+            (!all[i].rule->has_hi || decimal_compare(&last->rule->hi, &all[i].rule->hi) <= 0))
+            last = &all[i];
+    }
+    schema_release(s, mark);
+    return apart;
+}
+
 uint32_t numbers_or(struct schema *s, uint32_t x, uint32_t y)
 {
     if (s->status)
@@ -105,21 +168,45 @@ uint32_t numbers_or(struct schema *s, uint32_t x, uint32_t y)
     return set_since(s, first);
 }
 
-uint32_t numbers_not(struct schema *s, uint32_t x)
+/* Appends what of the rules `left` is not in `r`. */
+static bool add_without(struct schema *s, struct stretch left, const struct number_rule *r)
 {
     struct number_rule not [NUMBER_NOT_MOST];
+    uint32_t n = number_not(r, not );
+    for (uint32_t i = 0; i < left.n; i++) {
+        struct number_rule one = s->rules[left.first + i];
+        if (are_apart(&one, r) ? !add_rule(s, &one)
+                               : !add_pairs(s, (struct stretch){left.first + i, 1}, not, n))
+            return false;
+    }
+    return true;
+}
+
+uint32_t numbers_minus(struct schema *s, uint32_t x, uint32_t y)
+{
     if (s->status)
         return NUMBERS_NONE;
-    struct stretch rules = s->number_sets[x].rules, left = s->number_sets[NUMBERS_ALL].rules;
-    for (uint32_t i = 0; i < rules.n && !s->status; i++) {
-        uint32_t n = number_not(&s->rules[rules.first + i], not ), first = s->n_rules;
-        if (!add_pairs(s, left, not, n))
+    const struct stretch all = s->number_sets[x].rules, rules = s->number_sets[y].rules;
+    struct stretch left = all;
+    for (uint32_t i = 0; i < rules.n && schema_step(s, left.n + (uint64_t)1); i++) {
+        const struct number_rule r = s->rules[rules.first + i];
+        uint32_t first = s->n_rules, k = 0;
+        while (k < left.n && are_apart(&s->rules[left.first + k], &r))
+            k++;
+        if (k == left.n)
+            continue;
+        if (!add_without(s, left, &r))
             break;
         left = (struct stretch){first, s->n_rules - first};
     }
-    return s->status || !left.n ? NUMBERS_NONE
-           : left.first         ? set_since(s, left.first)
-                                : NUMBERS_ALL;
+    return s->status || !left.n      ? NUMBERS_NONE
+           : left.first == all.first ? x
+                                     : set_since(s, left.first);
+}
+
+uint32_t numbers_not(struct schema *s, uint32_t x)
+{
+    return numbers_minus(s, NUMBERS_ALL, x);
 }
 
 /* ---- keywords ---- */

@@ -68,6 +68,11 @@ static uint32_t value_not(struct schema *s, enum algebra a, uint32_t x)
                : numbers_not(s, x);
 }
 
+static uint32_t value_minus(struct schema *s, enum algebra a, uint32_t x, uint32_t y)
+{
+    return a == ALGEBRA_NUMBER ? numbers_minus(s, x, y) : value_and(s, a, x, value_not(s, a, y));
+}
+
 bool value_is_none(struct schema *s, enum algebra a, uint32_t x)
 {
     if (a == ALGEBRA_STRING && x != LANG_NONE && x != LANG_CHARS)
@@ -166,16 +171,30 @@ static uint32_t any_of(struct schema *s, enum algebra a, uint32_t sub, uint32_t 
     return any;
 }
 
+/* No number is in two of the list. */
+static bool numbers_do_not_meet(struct schema *s, uint32_t sub, uint32_t list)
+{
+    struct chunk_mark mark = schema_mark(s);
+    uint32_t n = 0, *all = schema_take(s, schema_value(s, list)->n_children * sizeof *all);
+    for (uint32_t c = all ? schema_value(s, list)->first : 0; c && !s->status;
+         c = schema_value(s, c)->next)
+        all[n++] = child_of(s, ALGEBRA_NUMBER, sub, c);
+    bool apart = numbers_apart(s, all, n);
+    schema_release(s, mark);
+    return apart;
+}
+
 static uint32_t one_of(struct schema *s, enum algebra a, uint32_t sub, uint32_t list)
 {
     uint32_t any = none_of(a), one = none_of(a);
+    if (a == ALGEBRA_NUMBER && numbers_do_not_meet(s, sub, list))
+        return any_of(s, a, sub, list);
     for (uint32_t c = schema_value(s, list)->first; c && !s->status; c = schema_value(s, c)->next) {
         uint32_t x = child_of(s, a, sub, c);
         if (value_disjoint(s, a, any, x))
             one = value_or(s, a, one, x);
         else
-            one = value_or(s, a, value_and(s, a, one, value_not(s, a, x)),
-                           value_and(s, a, x, value_not(s, a, any)));
+            one = value_or(s, a, value_minus(s, a, one, x), value_minus(s, a, x, any));
         any = value_or(s, a, any, x);
     }
     return one;
