@@ -9,8 +9,8 @@
 #include "text/answer_call.h"
 #include "text/unicode.h"
 
-enum mark_kind { MARK_TRIGGER, MARK_THOUGHT, MARK_END, MARK_SKIP };
-enum { MARKS_MAX = CHAT_FORMS_MAX + 2 + CHAT_SKIP_MAX };
+enum mark_kind { MARK_TRIGGER, MARK_THOUGHT, MARK_END, MARK_SKIP, MARK_BEHIND };
+enum { MARKS_MAX = CHAT_FORMS_MAX + 2 + 2 * CHAT_SKIP_MAX };
 
 struct answer_mark {
     struct mark text;
@@ -31,7 +31,8 @@ struct answer_parser {
     size_t n_marks;
     bool calls_first, marked, has_tools, finishing, cut;
     bool wrote_text,
-        after_calls; /* text that is not blank came; a call did, and only blanks since */
+        after_calls; /* text that is not blank came, where calls begin; a call did, and only
+                      * blanks since */
     bool first[256]; /* a mark begins with this byte */
     struct tools tools;
     struct thoughts thoughts; /* marks, borrowed from the chat */
@@ -184,6 +185,8 @@ static bool take_mark(struct answer_parser *a, const struct answer_mark *m, size
     } else if (m->kind == MARK_END && a->mode == IN_THOUGHT) {
         a->mode = IN_TEXT;
         ok = ok && buffer_add(&a->whole, m->text.p, m->text.n);
+    } else if (m->kind == MARK_BEHIND) {
+        a->wrote_text = false;
     }
     return ok;
 }
@@ -341,6 +344,8 @@ static enum tern_status open_parser(struct answer_parser *a, const struct chat *
     }
     for (size_t i = 0; i < c->thoughts.n_skip; i++)
         add_mark(a, c->skip[i], MARK_SKIP, 0);
+    for (size_t i = 0; i < c->n_behind; i++)
+        add_mark(a, c->behind[i], MARK_BEHIND, 0);
     if (p->tools.n) {
         a->has_tools = true;
         if ((s = tools_open(&a->tools, p->tools.p, p->tools.n, e)))

@@ -363,6 +363,8 @@ static enum tern_status read_tools(struct chat *c, struct keys *keys, struct ter
         (s = keys_u64(keys, "calls.id", &c->id_length, e)) ||
         (s = read_texts(keys, "answer.skip.lengths", "answer.skip.text", false, CHAT_SKIP_MAX,
                         c->skip, &c->thoughts.n_skip, e)) ||
+        (s = read_texts(keys, "answer.behind.lengths", "answer.behind.text", false, CHAT_SKIP_MAX,
+                        c->behind, &c->n_behind, e)) ||
         (s = read_ends(c, keys, e)))
         return s;
     c->thoughts.skip = c->skip;

@@ -31,10 +31,11 @@ struct chat {
     bool tools;   /* the rules know tools */
     struct thoughts thoughts;
     struct mark skip[CHAT_SKIP_MAX];
-    int32_t marks[2];            /* tokens of the marks of thoughts, or -1 */
-    int32_t ends[CHAT_ENDS_MAX]; /* [n_ends], which end an answer */
+    struct mark behind[CHAT_SKIP_MAX]; /* [n_behind] no text; a call may begin behind them, too */
+    int32_t marks[2];                  /* tokens of the marks of thoughts, or -1 */
+    int32_t ends[CHAT_ENDS_MAX];       /* [n_ends], which end an answer */
     uint32_t styles[CHAT_STYLES_MAX];
-    size_t n_ends, n_styles, n_forms;
+    size_t n_ends, n_styles, n_forms, n_behind;
     struct chat_form forms[CHAT_FORMS_MAX];
     unsigned form_flags;
     uint64_t id_length; /* of a call; 0: any */

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import test_chat  # noqa: E402
 from test_chat import make_tokenizer, ours, weights_file  # noqa: E402
-from tern.convert.chat import channels, chat, errors, gemma_tools, jinja, learn, printing, rules  # noqa: E402
+from tern.convert.chat import channels, chat, errors, gemma_tools, jinja, learn, printing, rules, tool_answer  # noqa: E402
 from tern.convert.chat.tool_talks import talks  # noqa: E402
 
 TEMPLATES = sorted((test_chat.ROOT / "tests" / "convert" / "chat_templates" / "tools").glob("*.jinja"))
@@ -155,6 +155,18 @@ class Refused(unittest.TestCase):
             with self.subTest(source):
                 (note,) = self.notes(source)
                 self.assertRegex(note, f"^tools are left out of the chat template's rules: ({reason.replace('(', '.').replace(')', '.')})")
+
+    def test_bare_calls_behind_marks(self):
+        """Llama 4's repeats calls behind two special tokens around the text, and asks for bare JSON."""
+        call = '{"name": "\' + c.function.name + \'", "parameters": \' + c.function.arguments | tojson + \'}'
+        calls = "{% for c in m.tool_calls %}{{ '" + call + "' }}{% endfor %}"
+        message = "{% if m.tool_calls %}<|action|>{{ m.content }}<|/action|>" + calls + "{% else %}{{ m.content }}{% endif %}"
+        *_, found = learned(self.LIST + self.TURN.replace("{{ m.content }}CALLS", message))
+        (form,), parts = found.tools.forms, found.tools.notation.parts
+        texts = [written(program, parts) for program in form.programs()]
+        self.assertEqual(texts, ['{"name":', "", '{"name": "f", "parameters": {"a": "b"}}', "", ""])
+        self.assertEqual((form.behind, form.flags), (("<|action|>", "<|/action|>"), tool_answer.BEGINS))
+        self.assertIn(b"<|action|><|/action|>", chat.section(found))
 
     def test_calls_without_a_list_that_cannot_be_learned(self):
         turn = self.TURN.replace("CALLS", self.CALLS)

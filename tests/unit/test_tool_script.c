@@ -19,7 +19,7 @@ static const char typed[] =
           "\"type\":"
           "\"boolean\"},\"c\":{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}}}");
 
-enum { QWEN, LLAMA, MISTRAL, XML, PYTHONIC, HARMONY };
+enum { QWEN, LLAMA, MISTRAL, XML, PYTHONIC, HARMONY, LLAMA_4 };
 #define FILE "\xFF<repo_name>"
 #define OPEN "<tool_call>\n{\"name\": \""
 #define SHUT "}\n</tool_call>"
@@ -74,6 +74,23 @@ static const struct {
      false,
      {"{\"name\": \"stop\", \"parameters\": {}}", "See {\"name\": \"nothing\"}", "{\"nam"},
      {"{\"name\": \"~n", "{\"name\": \"stop\", \"parameters\": {}}~{"}},
+    {LLAMA_4,
+     plain,
+     "auto",
+     false,
+     false,
+     {"\xFF<repo_name>\xFF<|im_start|>{\"name\": \"stop\", \"parameters\": {}}",
+      "\xFF<repo_name>I look.\xFF<|im_start|> {\"name\": \"stop\", \"parameters\": {}}",
+      "See {\"name\": \"nothing\"}", "a\xFF<|im_start|>b {\"name\": 1"},
+     {"{\"name\": \"~n", "\xFF<repo_name>{\"name\": \"~n", "a\xFF<|im_start|>\n{\"name\": \"~n"}},
+    {LLAMA_4,
+     plain,
+     "required",
+     false,
+     false,
+     {"{\"name\": \"stop\", \"parameters\": {}}",
+      "\xFF<repo_name>\xFF<|im_start|>{\"name\": \"stop\", \"parameters\": {}}"},
+     {"~x", "\xFF<repo_name>~x"}},
     {MISTRAL,
      plain,
      "auto",
@@ -150,7 +167,11 @@ START_TEST(answers_with_calls)
 {
     struct budget budget = {256 << 20, 1000 * 1000 * 1000, false, false};
     struct keywriter keys;
-    struct chat *c = tool_family_open(&tool_families[cases[_i].family], &keys);
+    bool marks = cases[_i].family == LLAMA_4;
+    struct tool_family family = tool_families[marks ? LLAMA : cases[_i].family];
+    if (marks)
+        family.behind[0] = "<repo_name>", family.behind[1] = "<|im_start|>";
+    struct chat *c = tool_family_open(&family, &keys);
     const struct tool_script_params p = {.tools = cases[_i].tools,
                                          .n = strlen(cases[_i].tools),
                                          .choice = cases[_i].choice,

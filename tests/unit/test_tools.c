@@ -137,6 +137,47 @@ START_TEST(reads_calls_that_nothing_parts)
 }
 END_TEST
 
+/* Llama 4: its calls stand where the answer begins, or behind special tokens. */
+static const struct {
+    const char *answer, *events;
+} behind_marks[] = {
+    {"<|im_start|><repo_name>{\"name\": \"stop\", \"parameters\": {}}", "C[000000007|stop|{}]"},
+    {"<|im_start|>Let me.<repo_name>\n{\"name\": \"stop\", \"parameters\": {}}",
+     "T[Let me.]C[000000007|stop|{}]"},
+    {"<|im_start|>{\"name\": \"stop\", \"parameters\": {}}{\"name\": \"stop\", \"parameters\": "
+     "{}}<repo_name>",
+     "C[000000007|stop|{}]C[000000008|stop|{}]"},
+    {"{\"name\": \"stop\", \"parameters\": {}}\n{\"name\": \"stop\", \"parameters\": {}}",
+     "C[000000007|stop|{}]C[000000008|stop|{}]"},
+    {"See {\"name\": \"stop\", \"parameters\": {}}<repo_name>a",
+     "T[See {\"name\": \"stop\", \"parameters\": {}}a]"},
+};
+
+START_TEST(reads_calls_behind_marks)
+{
+    struct tool_family f = tool_families[1];
+    f.behind[0] = "<|im_start|>", f.behind[1] = "<repo_name>";
+    f.flags = 1;
+    struct keywriter k;
+    struct chat *c = tool_family_open(&f, &k);
+    for (size_t one = 0; one <= strlen(behind_marks[_i].answer); one++)
+        read_cut(c, behind_marks[_i].answer, one, one, behind_marks[_i].events);
+    struct answer_parser *a = open_answer(c, true);
+    struct heard h = {0};
+    for (const char *p = behind_marks[_i].answer; *p;) {
+        const char *stop = strchr(p, '>');
+        bool special = *p == '<' && stop;
+        size_t n = special ? (size_t)(stop - p) + 1 : 1;
+        ck_assert(!(special ? answer_parser_special : answer_parser_push)(a, p, n, NULL));
+        take_events(&h, a);
+        p += n;
+    }
+    finish(a, &h, behind_marks[_i].events, "tokens");
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
 /* As the engine does it: special tokens are pushed as such, and the text between them in pieces. */
 START_TEST(reads_calls_of_tokens)
 {
@@ -223,5 +264,7 @@ END_TEST
 SUITE("tools", AROUND_ALL(rules_setup, rules_teardown),
       LOOP(writes_tools_calls_and_results, 0, TOOL_FAMILIES),
       LOOP(reads_calls_however_the_answer_is_cut, 0, TOOL_FAMILIES),
-      TEST(reads_calls_that_nothing_parts), LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES),
+      TEST(reads_calls_that_nothing_parts),
+      LOOP(reads_calls_behind_marks, 0, (int)(sizeof behind_marks / sizeof *behind_marks)),
+      LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES),
       LOOP(tells_what_a_limit_left_of_a_call, 0, (int)(sizeof cut_answers / sizeof *cut_answers)))

@@ -347,19 +347,23 @@ static void add_parts(struct keywriter *k, const struct rule *parts)
 
 struct keywriter tool_family_section(const struct tool_family *f)
 {
-    size_t n = 0, forms = 0, skip = 0;
+    size_t n = 0, forms = 0, skip = 0, behind = 0;
     while (n < FAMILY_RULES && f->rules[n].text)
         n++;
     while (forms < 2 && f->forms[forms][0])
         forms++;
     while (skip < 4 && f->skip[skip])
         skip++;
+    while (behind < 4 && f->behind[behind])
+        behind++;
     struct keywriter k = rules_section(f->rules, n, 0);
     keywriter_u64(&k, "tools", 1);
     add_parts(&k, f->parts);
     keywriter_add(&k, "styles", true, KEY_U32, f->styles, f->n_styles);
     add_texts(&k, "answer.calls.lengths", "answer.calls.text", f->forms[0], 5 * forms);
     add_texts(&k, "answer.skip.lengths", "answer.skip.text", f->skip, skip);
+    if (behind)
+        add_texts(&k, "answer.behind.lengths", "answer.behind.text", f->behind, behind);
     keywriter_u64(&k, "answer.calls.flags", f->flags);
     keywriter_u64(&k, "calls.id", f->id_length);
     if (f->thought[0]) {

@@ -14,6 +14,7 @@ struct tool_family {
     uint32_t styles[3], n_styles;
     const char *forms[2][5]; /* ends with a first text of NULL */
     const char *skip[4];     /* ends with NULL */
+    const char *behind[4];   /* ends with NULL */
     const char *thought[2];  /* marks, or NULL */
     uint64_t flags, id_length;
     const char *written;    /* the talk of tool_families.c */

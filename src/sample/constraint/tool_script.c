@@ -72,7 +72,8 @@ static void name_tool(const struct maker *m)
         i = j->values[i].next;
     if (!i || strncmp(end, own, sizeof own - 1) != 0)
         return;
-    const struct json_value *name = &j->values[json_member(j, tools_function(&m->tools, i), "name")];
+    const struct json_value *name =
+        &j->values[json_member(j, tools_function(&m->tools, i), "name")];
     *place = 0;
     error_set(m->e, was.code, "tool %.*s: %s#%s", (int)name->n_text, j->text + name->text, was.text,
               end + sizeof own - 1);
@@ -283,15 +284,40 @@ static void put_calls(struct maker *m, uint32_t from)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
+static lang any_mark(const struct maker *m, const struct mark *marks, size_t n)
+{
+    lang any = LANG_NONE;
+    for (size_t i = 0; i < n; i++)
+        any = lang_or(m->ls, any, mark_of(m, marks[i]));
+    return any;
+}
+
+/* What may stand before a call, up to its trigger: anything; or blanks, at the beginning and behind the
+ * marks for that */
+static lang before_calls(const struct maker *m)
+{
+    lang behind = any_mark(m, m->c->behind, m->c->n_behind);
+    lang blank = lang_or(m->ls, lang_text(m->ls, " ", 1), lang_text(m->ls, "\n", 1));
+    lang gap = lang_repeat(m->ls, lang_or(m->ls, blank, behind), 0, LANG_MANY);
+    if (!(m->c->form_flags & CHAT_CALLS_FIRST))
+        return LANG_ALL;
+    return lang_concat(m->ls, lang_or(m->ls, LANG_BLANK, lang_concat(m->ls, LANG_ALL, behind)),
+                       gap);
+}
+
 /* Text that does not hold what would be read as a call */
 static lang text_without_calls(const struct maker *m)
 {
-    lang trigger = text_of(m, m->form.trigger), blank, before = LANG_ALL;
-    if (m->c->form_flags & CHAT_CALLS_FIRST) {
-        blank = lang_or(m->ls, lang_text(m->ls, " ", 1), lang_text(m->ls, "\n", 1));
-        before = lang_repeat(m->ls, blank, 0, LANG_MANY);
-    }
-    return lang_not(m->ls, lang_concat(m->ls, before, lang_concat(m->ls, trigger, LANG_ALL)));
+    lang call = lang_concat(m->ls, text_of(m, m->form.trigger), LANG_ALL);
+    return lang_not(m->ls, lang_concat(m->ls, before_calls(m), call));
+}
+
+/* Text up to the end of the first trigger where a call may begin */
+static lang text_upto_calls(const struct maker *m)
+{
+    lang upto = lang_concat(m->ls, before_calls(m), text_of(m, m->form.trigger));
+    lang beyond = lang_concat(m->ls, upto, lang_not(m->ls, LANG_BLANK));
+    return lang_and(m->ls, upto, lang_not(m->ls, beyond));
 }
 
 /* What follows thoughts, from `from` */
@@ -311,11 +337,12 @@ static void put_answer(struct maker *m, uint32_t from)
     if (is_auto && !(m->c->form_flags & CHAT_CALLS_FIRST)) {
         script_until(m->s, m->ls, from, calls, LANG_ALL, m->form.trigger.p, m->form.trigger.n,
                      false);
+    } else if (is_auto && m->c->n_behind) {
+        script_words(m->s, from, calls, text_upto_calls(m));
     } else {
-        lang skip = LANG_NONE;
-        for (size_t i = 0; i < m->c->thoughts.n_skip; i++)
-            skip = lang_or(m->ls, skip, mark_of(m, m->c->thoughts.skip[i]));
-        if (m->c->thoughts.n_skip)
+        lang skip = lang_or(m->ls, any_mark(m, m->c->thoughts.skip, m->c->thoughts.n_skip),
+                            any_mark(m, m->c->behind, m->c->n_behind));
+        if (skip != LANG_NONE)
             before = lang_concat(m->ls, before, lang_repeat(m->ls, skip, 0, 2));
         script_words(m->s, from, calls, lang_concat(m->ls, before, trigger));
     }

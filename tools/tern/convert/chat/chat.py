@@ -133,6 +133,7 @@ def tools_keys(tools: Tools, styles: list[Style]) -> dict:
         **({"calls.id": tools.id_length} if tools.id_length else {}),
         **texts("answer.calls", [rules.encode(program, styles) for program in programs]),
         **({"answer.calls.flags": flags} if flags else {}),
+        **(texts("answer.behind", [mark.encode() for mark in tools.forms[0].behind]) if tools.forms[0].behind else {}),
         **(texts("answer.ends", [end.encode() for end in tools.ends]) if tools.ends else {}),
     }
 

@@ -24,6 +24,7 @@ class AnswerForm:
     between: Program
     end: Program
     flags: int
+    behind: tuple[str, ...] = ()  # special tokens that are no text; calls may begin behind them, too
 
     def programs(self) -> tuple[Program, ...]:
         return self.trigger, self.begin, self.call, self.between, self.end
@@ -57,9 +58,12 @@ def answer_form(calls: Calls, asked: str, ends: str, thought_end: str, special: 
         begin, apart, end = written[: len(written) - len(opens)], rest[len(closes) :], after[len(closes) :].rstrip()
     program = tuple(("value", "i", None) if step == NUMBER else step for step in program)  # the model counts by itself
     whole = (*steps(opens, special), *program, *steps(closes, special))
-    trigger = first_of(begin + opens, special)
+    marks, head = units(begin, special), opens + (program[0][1] if program[0][0] == "text" else "")
+    behind = tuple(marks) if len(marks) > 1 and special.issuperset(marks) and head.startswith('{"name":') else ()
+    begin = "" if behind else begin  # the model, which is asked for bare JSON, may leave them out (Llama 4)
+    trigger = first_of(head if behind else begin + opens, special)
     flags = (ONE if between is None else 0) | (0 if trigger[:1] in "<[" and len(trigger) > 1 or trigger in special else BEGINS)
-    return AnswerForm(*(steps(text, special) for text in (trigger, begin)), whole, *(steps(text, special) for text in (apart, end)), flags)
+    return AnswerForm(*(steps(text, special) for text in (trigger, begin)), whole, *(steps(text, special) for text in (apart, end)), flags, behind)
 
 
 def first_of(text: str, special: frozenset[str]) -> str:
