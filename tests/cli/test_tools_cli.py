@@ -122,6 +122,28 @@ class Tools(Cli):
         wrong = self.run_it(self.model, "-p", "Hi", "--tools", self.tools, "--tool-choice", "stop", stdin=b'{"id": "x", "content": "y"}\n')
         self.assertEqual((wrong.returncode, b"no call with the id 'x'" in wrong.stderr), (2, True))
 
+    def test_members_of_a_result(self):
+        """Others are passed over; one of its own that is no text is named."""
+        args = self.model, "-p", "Hi", "--tools", self.tools, "--tool-choice", "stop", "-s", 3, "-q"
+        for more in ('"foo": 1, ', '"foo": null, ', '"foo": {"a": ["}", 2], "b": "\\\\\\""}, ', '"foo": [[],{}], "name": "stop", '):
+            with self.subTest(more):
+                self.assertEqual(len(self.good(*args, stdin=f'{{{more}"content": "a"}}\n'.encode()).splitlines()), 2)
+        for line, word in ((b'{"id": 3, "content": "a"}', b"the result of a call: id is no text"), (b'{"content": {"a": 1}}', b"content is no text"),
+                           (b'{"foo": , "content": "a"}', b"is a line such as"), (b'{"foo": [1', b"is a line such as")):  # fmt: skip
+            with self.subTest(line):
+                wrong = self.run_it(*args, stdin=line + b"\n")
+                self.assertEqual((wrong.returncode, word in wrong.stderr), (2, True), wrong.stderr)
+
+    def test_a_wrong_result_is_asked_again(self):
+        t = Terminal([*map(str, (self.model, "-p", "Hi", "--tools", self.tools, "--tool-choice", "stop", "-s", 3, "-q"))])
+        self.addCleanup(t.close)
+        t.until(b"result> ")
+        os.write(t.fd, b'{"id": 3, "content": "a"}\n')
+        self.assertIn(b"id is no text", t.until(b"result> "))
+        os.write(t.fd, b'{"content": "a"}\n')
+        self.assertIn(b'"name": "stop"', t.until(b"result> "))
+        os.write(t.fd, b"\x04")
+
     def test_in_a_chat(self):
         t = Terminal([self.model, "--tools", self.tools, "--tool-choice", "stop", "-s", 3, "--chat"])
         self.addCleanup(t.close)

@@ -500,7 +500,7 @@ static enum tern_status talk(struct chat_loop *c, struct tern_error *e)
     return complete_end(&c->g, TERN_OK, e);
 }
 
-/* A line of standard input as the result of a call; false: there is none. */
+/* A line of standard input as the result of a call; false: there is none. A person may try again. */
 static bool hear_result(struct chat_loop *c, enum tern_status *s, struct tern_error *e)
 {
     c->line.n = 0, c->line.failed = false;
@@ -510,6 +510,10 @@ static bool hear_result(struct chat_loop *c, enum tern_status *s, struct tern_er
     *s = c->line.failed
              ? no_memory(e)
              : conversation_take_result(&c->said, c->line.p ? c->line.p : "", c->line.n, e);
+    if (*s == TERN_USAGE && isatty(STDIN_FILENO)) {
+        visible_error_print("%s\n", e->text);
+        *s = TERN_OK;
+    }
     return true;
 }
 

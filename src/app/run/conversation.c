@@ -364,6 +364,27 @@ static const char *skip_space(const char *p, const char *end)
     return p;
 }
 
+/* The end of a value that is no string, with the mark that must follow it, or NULL. Brackets and strings in
+ * it are passed over, not checked. */
+static const char *skip_value(const char *p, const char *end, char *mark)
+{
+    size_t depth = 0;
+    bool in_string = false;
+    for (const char *from = p = skip_space(p, end); p < end; p++) {
+        if (in_string)
+            in_string = *p != '"', p += *p == '\\' && p + 1 < end;
+        else if (*p == '"')
+            in_string = true;
+        else if (!depth && (*p == ',' || *p == '}'))
+            return *mark = *p, p > from ? p + 1 : NULL;
+        else if (*p == '{' || *p == '[')
+            depth++;
+        else if (*p == '}' || *p == ']')
+            depth -= depth > 0;
+    }
+    return NULL;
+}
+
 /* A string and the mark that must follow it; the end of them, or NULL. */
 static const char *take_string(struct growing_text *t, const char *p, const char *end,
                                const char *marks, char *mark)
@@ -393,6 +414,7 @@ enum field { ROLE, CONTENT, ID, NAME, N_FIELDS };
 struct line_fields {
     struct growing_text text[N_FIELDS];
     bool given[N_FIELDS];
+    const char *no_text; /* name of the first that is no text; or NULL */
 };
 
 static void fields_close(struct line_fields *f)
@@ -401,7 +423,7 @@ static void fields_close(struct line_fields *f)
         growing_text_close(&f->text[i]);
 }
 
-/* {"role": "...", "content": "..."}, in any order and with other strings beside them; no role is an
+/* {"role": "...", "content": "..."}, in any order and with other members beside them; no role is an
  * empty one. Each text ends with a NUL. TERN_BAD_FILE, or TERN_NO_MEMORY. */
 static enum tern_status take_fields(const char *p, const char *end, struct line_fields *f)
 {
@@ -416,9 +438,14 @@ static enum tern_status take_fields(const char *p, const char *end, struct line_
             break;
         while (i < N_FIELDS && (key.n != strlen(names[i]) || memcmp(key.p, names[i], key.n)))
             i++;
-        if (i < N_FIELDS)
+        const char *value = p;
+        if (!(p = take_string(i < N_FIELDS ? &f->text[i] : &other, value, end, ",}", &mark))) {
+            p = skip_value(value, end, &mark);
+            if (i < N_FIELDS && !f->no_text)
+                f->no_text = names[i];
+        } else if (i < N_FIELDS) {
             f->given[i] = true;
-        p = take_string(i < N_FIELDS ? &f->text[i] : &other, p, end, ",}", &mark);
+        }
     }
     bool failed = key.failed;
     growing_text_close(&key);
@@ -430,7 +457,8 @@ static enum tern_status take_fields(const char *p, const char *end, struct line_
     }
     if (failed)
         return TERN_NO_MEMORY;
-    return p && f->given[CONTENT] && skip_space(p, end) == end ? TERN_OK : TERN_BAD_FILE;
+    return p && f->given[CONTENT] && !f->no_text && skip_space(p, end) == end ? TERN_OK
+                                                                              : TERN_BAD_FILE;
 }
 
 static bool is_role(const struct line_fields *f, const char *role)
@@ -495,11 +523,13 @@ enum tern_status conversation_take_result(struct conversation *c, const char *li
     if (!s)
         s = conversation_add_result(c, f.given[ID] ? f.text[ID].p : NULL, f.text[CONTENT].p,
                                     f.text[CONTENT].n, e);
+    else if (s == TERN_NO_MEMORY)
+        s = no_memory(e);
+    else if (f.no_text)
+        s = parser_usage(e, "the result of a call: %s is no text", f.no_text);
     else
-        s = s == TERN_NO_MEMORY
-                ? no_memory(e)
-                : parser_usage(e, "a result of a call is a line such as {\"id\": \"...\", "
-                                  "\"content\": \"...\"}");
+        s = parser_usage(e, "the result of a call is a line such as {\"id\": \"...\", "
+                            "\"content\": \"...\"}");
     fields_close(&f);
     return s;
 }
