@@ -248,10 +248,12 @@ static void find_answered(struct chat_writer *w, const struct talk *talk, size_t
     w->answered_number = w->first_call - calls->n_calls + k;
 }
 
-static enum tern_status no_rule(const struct chat_writer *w, struct tern_error *e)
+static enum tern_status no_rule(const struct chat_writer *w, unsigned when, struct tern_error *e)
 {
+    bool many = when & CHAT_MANY_CALLS && find_rule(w->c, when & ~(unsigned)CHAT_MANY_CALLS);
     return error_set(e, TERN_USAGE,
-                     w->system
+                     many ? "the chat template '%s' has no form for a message with several calls"
+                     : w->system
                          ? "the chat template '%s' has no form for a conversation that begins "
                            "with a system text"
                          : "the chat template '%s' has no form for such a conversation",
@@ -267,7 +269,7 @@ static enum tern_status put_talk(struct chat_writer *w, const struct talk *talk,
         unsigned when = always | (at_end ? when_end(talk) : when_message(w->c, talk, i, seen));
         const struct chat_rule *rule = find_rule(w->c, when);
         if (!rule)
-            return no_rule(w, w->e);
+            return no_rule(w, when, w->e);
         w->m = at_end ? NULL : &talk->m[i];
         w->answered = NULL;
         if ((when & CHAT_KIND) == CHAT_RESULT)

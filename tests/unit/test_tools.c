@@ -18,6 +18,29 @@ START_TEST(writes_tools_calls_and_results)
 }
 END_TEST
 
+/* gpt-oss: the reason is said, whatever else the conversation has. */
+START_TEST(refuses_a_second_call_of_a_message)
+{
+    enum { CALLS = 1 << 18, MANY = 1 << 25 };
+    struct tern_chat_message talk[FAMILY_TALK + 1];
+    struct tool_family f = tool_families[5];
+    f.rules[2].mask |= MANY, f.rules[3].mask |= CALLS;
+    struct keywriter k;
+    struct chat *c = tool_family_open(&f, &k);
+    struct chat_text out = {0};
+    struct tern_error e = {0};
+    talk[0] = tool_family_talk[0];
+    talk[1] = (struct tern_chat_message){.role = "system", .text = "s", .bytes = 1};
+    memcpy(talk + 2, tool_family_talk + 1, (FAMILY_TALK - 1) * sizeof *talk);
+    ck_assert_int_eq(chat_render(c, talk, FAMILY_TALK + 1, 0, &out, &e), TERN_USAGE);
+    ck_assert_str_eq(e.text,
+                     "the chat template 'test' has no form for a message with several calls");
+    chat_text_close(&out);
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
 /* ---- answers ------------------------------------------------------------------------------ */
 
 /* Events as a text; neighbours of one kind are joined. */
@@ -264,7 +287,7 @@ END_TEST
 SUITE("tools", AROUND_ALL(rules_setup, rules_teardown),
       LOOP(writes_tools_calls_and_results, 0, TOOL_FAMILIES),
       LOOP(reads_calls_however_the_answer_is_cut, 0, TOOL_FAMILIES),
-      TEST(reads_calls_that_nothing_parts),
+      TEST(refuses_a_second_call_of_a_message), TEST(reads_calls_that_nothing_parts),
       LOOP(reads_calls_behind_marks, 0, (int)(sizeof behind_marks / sizeof *behind_marks)),
       LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES),
       LOOP(tells_what_a_limit_left_of_a_call, 0, (int)(sizeof cut_answers / sizeof *cut_answers)))
