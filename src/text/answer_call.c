@@ -231,6 +231,21 @@ static enum progress list_next(struct answer_call *c, struct mark rest, bool *ov
     return more;
 }
 
+/* A key in Gemma 4's notation has no quotes; a model may write some, of that notation or of JSON. */
+static struct mark unquoted(const struct answer_call *c, struct mark key)
+{
+    const struct mark quotes[] = {c->forms->quote, {"\"", 1}};
+    if (list_of(c)->box_notation != TOJSON_GEMMA)
+        return key;
+    for (size_t i = 0; i < 2; i++) {
+        struct mark quote = quotes[i];
+        if (quote.n && key.n > 2 * quote.n && memcmp(key.p, quote.p, quote.n) == 0 &&
+            memcmp(key.p + key.n - quote.n, quote.p, quote.n) == 0)
+            return (struct mark){key.p + quote.n, key.n - 2 * quote.n};
+    }
+    return key;
+}
+
 static enum progress list_key(struct answer_call *c, struct mark rest)
 {
     if (!skip_blanks(c, rest))
@@ -242,7 +257,7 @@ static enum progress list_key(struct answer_call *c, struct mark rest)
         return p;
     c->key.n = 0;
     c->list = LIST_MIDDLE, c->began = false;
-    struct mark key = answer_core((struct mark){rest.p + c->from, c->pos - c->from});
+    struct mark key = unquoted(c, answer_core((struct mark){rest.p + c->from, c->pos - c->from}));
     return buffer_add(&c->key, key.p, key.n) ? DONE : NO_MEMORY;
 }
 

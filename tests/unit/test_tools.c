@@ -2,6 +2,7 @@
  * are read back as, wherever the answer is cut. */
 #include "suite.h"
 #include "text/answer_parser.h"
+#include "text/tojson.h"
 #include "tool_families.h"
 
 #include <stdio.h>
@@ -160,6 +161,26 @@ START_TEST(reads_calls_that_nothing_parts)
 }
 END_TEST
 
+/* Gemma 4 writes keys without quotes, and may be mistaken. */
+START_TEST(reads_keys_in_quotes)
+{
+    static const char answer[] = "<repo_name>[get_weather(\"days\"=2, \"=1, \"\"=3)]<|endoftext|>";
+    struct tool_family f = tool_families[4];
+    struct keywriter k;
+    struct chat *c = tool_family_open(&f, &k);
+    read_cut(c, answer, 9, 30,
+             "C[000000007|get_weather|{\"\\\"days\\\"\": 2, \"\\\"\": 1, \"\\\"\\\"\": 3}]");
+    chat_close(c);
+    keywriter_close(&k);
+    f.styles[1] = TOJSON_GEMMA;
+    c = tool_family_open(&f, &k);
+    read_cut(c, answer, 9, 30,
+             "C[000000007|get_weather|{\"days\": 2, \"\\\"\": 1, \"\\\"\\\"\": 3}]");
+    chat_close(c);
+    keywriter_close(&k);
+}
+END_TEST
+
 /* Llama 4: its calls stand where the answer begins, or behind special tokens. */
 static const struct {
     const char *answer, *events;
@@ -287,7 +308,8 @@ END_TEST
 SUITE("tools", AROUND_ALL(rules_setup, rules_teardown),
       LOOP(writes_tools_calls_and_results, 0, TOOL_FAMILIES),
       LOOP(reads_calls_however_the_answer_is_cut, 0, TOOL_FAMILIES),
-      TEST(refuses_a_second_call_of_a_message), TEST(reads_calls_that_nothing_parts),
+      TEST(refuses_a_second_call_of_a_message), TEST(reads_keys_in_quotes),
+      TEST(reads_calls_that_nothing_parts),
       LOOP(reads_calls_behind_marks, 0, (int)(sizeof behind_marks / sizeof *behind_marks)),
       LOOP(reads_calls_of_tokens, 0, TOOL_FAMILIES),
       LOOP(tells_what_a_limit_left_of_a_call, 0, (int)(sizeof cut_answers / sizeof *cut_answers)))
