@@ -124,6 +124,20 @@ class Reports(Constrained):
             self.assertEqual((line["stop"], line["code"], line["keyword"], line["at"]), ("refused", 2, "pattern", "#/properties/a"))
             self.assertIn(line["error"], done.stderr.decode())
 
+    def test_where_a_refusal_lies(self):
+        """Words that are no keyword are not named as one; a tool's schema has its place, too."""
+        tools = self.dir / "tools.json"
+        tools.write_text(json.dumps([{"type": "function", "function": {"name": "f", "parameters": UNKNOWN}}]))
+        both = {"allOf": [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(20)], "type": "object"}
+        for options, keyword, at in (
+            (["-j", '{"type": "integer", "enum": ["x"]}'], "enum", "#"), (["-j", "[]"], None, "#"), (["-j", json.dumps(both)], "anyOf", "#/allOf/"),
+            (["--grammar", self.dir / "missing"], None, None),
+        ):  # fmt: skip
+            done = self.run_it(FABLE, "x", "--jsonl", *options)
+            (line,) = map(json.loads, done.stdout.splitlines())
+            self.assertEqual((line["stop"], line["code"], line.get("keyword")), ("refused", done.returncode, keyword), line)
+            self.assertTrue(line.get("at", "") == (at or "") or line["at"].startswith(at + "1"), line)
+
     def test_a_text_that_fails_halfway(self):
         """So many readings are alive behind some hundred bytes that the constraint gives up."""
         with tempfile.NamedTemporaryFile("w", suffix=".gbnf") as f:

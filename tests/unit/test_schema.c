@@ -171,7 +171,11 @@ END_TEST
 static const struct {
     const char *schema, *why;
 } refused[] = {
-    {"[]", "must be an object"},
+    {"[]", "schema: the schema at #: must be an object"},
+    {"false", "schema: the schema at #: nothing is valid"},
+    {"{\"$schema\":7}", "$schema at #: must be a string"},
+    {"{\"type\":\"integer\",\"enum\":[\"a\"]}", "schema: enum at #: nothing is valid"},
+    {"{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":1025}", "minItems is above 1024"},
     {"{\"type\":\"strin\"}", "type at #: there is no such type"},
     {"{\"properties\":{\"a/b\":{\"minLength\":-1}}}", "minLength at #/properties/a~1b: must be"},
     {"{\"$ref\":\"#\"}", "$ref at #: it leads back"},
@@ -183,9 +187,10 @@ static const struct {
     {"{\"pattern\":\"(a)\\\\1\"}", "pattern at #"},
     {"{\"format\":\"idn-email\"}", "format at #"},
     {"{\"not\":{\"uniqueItems\":true}}", "uniqueItems at #/not"},
-    {"{\"type\":\"string\",\"minLength\":3,\"maxLength\":2}", "nothing is valid"},
+    {"{\"type\":\"string\",\"minLength\":3,\"maxLength\":2}",
+     "schema: minLength at #: nothing is valid"},
     {"{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":{\"$ref\":\"#\"}}}",
-     "nothing is valid"},
+     "schema: properties at #: nothing is valid"},
     {"{\"type\":\"object\",\"propertyNames\":{\"enum\":[\"a\"]},\"minProperties\":2}",
      "nothing is valid"},
     {"{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"enum\":[1]},\"minItems\":2}",

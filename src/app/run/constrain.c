@@ -27,15 +27,19 @@ static void put_field(const char *name, const char *text, size_t n)
     out_print("\"");
 }
 
-/* "schema: KEYWORD at #PLACE: why" also as fields of their own. */
+/* "schema: KEYWORD at #PLACE: why", perhaps behind "tool NAME: ", also as fields of their own. In place of a
+ * keyword words may stand, "the conditions". */
 static void report(enum tern_status s, const struct tern_error *e)
 {
     static const char begin[] = "schema: ", between[] = " at #";
-    const char *keyword = e->text + strlen(begin), *place, *end;
+    const char *keyword = strncmp(e->text, "tool ", 5) ? e->text : strstr(e->text, begin);
+    const char *place, *end;
     out_print("{\"stop\":\"refused\",\"code\":%d", (int)s);
-    if (!strncmp(e->text, begin, strlen(begin)) && (place = strstr(keyword, between)) &&
+    if (keyword && !strncmp(keyword, begin, strlen(begin)) && (place = strstr(keyword, between)) &&
         (end = strstr(place, ": "))) {
-        put_field("keyword", keyword, (size_t)(place - keyword));
+        keyword += strlen(begin);
+        if (!memchr(keyword, ' ', (size_t)(place - keyword)))
+            put_field("keyword", keyword, (size_t)(place - keyword));
         place += strlen(between) - 1;
         put_field("at", place, (size_t)(end - place));
     }
@@ -110,8 +114,8 @@ enum tern_status constrain_open(struct constrain *out, const tern_model *model,
         s = files_take(p->text, &out->file, &p->bytes, e);
         p->text = out->file;
     }
-    if (!s && (s = tern_constraint_open(&out->constraint, model, p, e)) &&
-        o->value[OPT_JSONL].given)
+    s = s ? s : tern_constraint_open(&out->constraint, model, p, e);
+    if (s && o->value[OPT_JSONL].given)
         report(s, e);
     return s;
 }

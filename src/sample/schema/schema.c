@@ -18,7 +18,7 @@ static bool compile(struct schema *s, uint32_t *root_sub)
         return false;
     unsigned type = schema_value(s, 0)->type;
     if (type != JSON_OBJECT && type != JSON_TRUE && type != JSON_FALSE)
-        return schema_refuse(s, 0, "schema", "must be an object, true or false");
+        return schema_refuse(s, 0, "the schema", "must be an object, true or false");
     *root_sub = sub_of(s, 0, 0);
     literal x = sub_simplest(s, *root_sub);
     uint32_t root = node_of(s, &x, 1);

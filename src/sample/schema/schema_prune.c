@@ -2,6 +2,9 @@
 #include "sample/schema/schema_prune.h"
 
 #include "sample/schema/schema_memory.h"
+#include "sample/schema/schema_number.h"
+#include "sample/schema/schema_read.h"
+#include "sample/schema/schema_value.h"
 #include "sample/schema/schema_unique.h"
 
 #include <string.h>
@@ -218,6 +221,30 @@ static bool decide(struct schema *s)
     return good || schema_no_budget(s);
 }
 
+/* The keyword of the whole schema behind which no value is left; of objects and arrays it is guessed: the last
+ * that speaks of them. */
+static const char *emptied_by(struct schema *s)
+{
+    uint32_t sub = sub_of(s, 0, 0);
+    uint32_t x[N_ALGEBRAS] = {T_ALL << 8 | T_ALL, LANG_CHARS, NUMBERS_ALL};
+    const char *last = "the schema";
+    if (sub < N_FIXED_SUBS || !sub_read(s, sub))
+        return last;
+    for (uint32_t i = 0; i < s->subs[sub].n_keywords; i++) {
+        struct keyword k = *sub_keyword(s, sub, i);
+        for (enum algebra a = 0; a < N_ALGEBRAS; a++)
+            x[a] = value_and(s, a, x[a], value_of_keyword(s, a, sub, &k));
+        unsigned left = types_may(x[ALGEBRA_TYPES]);
+        left &= value_is_none(s, ALGEBRA_STRING, x[ALGEBRA_STRING]) ? ~(unsigned)T_STRING : T_ALL;
+        left &= value_is_none(s, ALGEBRA_NUMBER, x[ALGEBRA_NUMBER]) ? ~(unsigned)T_NUMBER : T_ALL;
+        if (!left)
+            return keyword_name(s, &k);
+        if (k.id != K_TYPE && keyword_types(&k) & left)
+            last = keyword_name(s, &k);
+    }
+    return last;
+}
+
 bool prune(struct schema *s, uint32_t root)
 {
     struct pruner p = {.s = s};
@@ -234,9 +261,7 @@ bool prune(struct schema *s, uint32_t root)
             return false;
     }
     if (!p.live[root]) {
-        s->status =
-            error_set(s->error, TERN_USAGE, "schema: nothing is valid: no value can satisfy it");
-        return false;
+        return schema_refuse(s, 0, emptied_by(s), "nothing is valid: no value can satisfy it");
     }
     reach(&p, NODE_ANY);
     reach(&p, root);

@@ -29,8 +29,10 @@ static bool find_dialect(struct schema *s)
     };
     s->dialect = DRAFT_ANY;
     uint32_t value = json_find(&s->json, 0, "$schema", 7);
-    if (!value || schema_value(s, value)->type != JSON_STRING)
+    if (!value)
         return true;
+    if (schema_value(s, value)->type != JSON_STRING)
+        return schema_refuse(s, 0, "$schema", "must be a string");
     const char *p = schema_text(s, value);
     uint32_t n = schema_value(s, value)->n_text;
     uint32_t scheme = n > 5 && !memcmp(p, "https", 5) ? 5 : 4;

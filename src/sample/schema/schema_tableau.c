@@ -10,6 +10,7 @@
 #include "sample/schema/schema_read.h"
 #include "sample/schema/schema_value.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_BRANCHES = 4096, MAX_SHAPES = 700, MAX_TRACKED = 8, MAX_NOTS = 16 };
@@ -385,14 +386,16 @@ static const struct goal *with_option(struct tableau *t, const struct goal *opti
     return goals;
 }
 
-static void too_many(struct tableau *t)
+/* One node has more shapes, or more branches to go, than `bound`. */
+static void too_many(struct tableau *t, int bound)
 {
     struct schema *s = t->s;
     literal first = s->literals[s->nodes[t->node].literals.first];
     uint32_t sub = t->chooser ? t->choosers_sub : first >> 1;
+    char why[100];
+    snprintf(why, sizeof why, "its branches and others combine in more than %d ways", bound);
     s->crowded = true;
-    schema_refuse(s, s->subs[sub].value, t->chooser ? t->chooser : "conditions",
-                  "they combine in too many ways");
+    schema_refuse(s, s->subs[sub].value, t->chooser ? t->chooser : "the conditions", why);
 }
 
 /* What holds where an option of one atom does not: then the branches do not overlap. */
@@ -431,7 +434,7 @@ static void choose(struct tableau *t)
     t->dead = !n;
     t->split |= n > 1;
     if (n > 1 && t->n_branches + n > MAX_BRANCHES)
-        too_many(t);
+        too_many(t, MAX_BRANCHES);
     if (!schema_room(s, &t->branches, &t->branch_capacity, t->n_branches + n, sizeof *t->branches))
         return;
     for (uint32_t i = 0; i < n; i++) {
@@ -473,7 +476,7 @@ void tableau_run(struct schema *s, uint32_t node, unsigned type)
         else if (!t.dead && !s->status)
             array_emit(&t);
         if ((type == T_OBJECT ? s->out->n_objects : s->out->n_arrays) - first > MAX_SHAPES)
-            too_many(&t);
+            too_many(&t, MAX_SHAPES);
         more = t.n_branches;
         go_back(&t, more ? &t.branches[--t.n_branches] : &(const struct branch){0});
     }

@@ -157,7 +157,9 @@ bool unique_bound(struct schema *s, const bool *live, bool *changed)
             break;
         if (!bound_array(&c, a) && !s->status) {
             a->unique = !schema_leave_out(s, 0, "uniqueItems",
-                                          "items have few values in a form that cannot be counted");
+                                          a->min > MANY ? "minItems is above 1024"
+                                                        : "items have few values in a form that "
+                                                          "cannot be counted");
         }
         *changed |= a->max != max;
     }

@@ -211,8 +211,7 @@ static uint32_t if_then_else(struct schema *s, enum algebra a, uint32_t sub, uin
     return value_or(s, a, value_and(s, a, x, y), value_and(s, a, value_not(s, a, x), z));
 }
 
-static uint32_t keyword_value(struct schema *s, enum algebra a, uint32_t sub,
-                              const struct keyword *k)
+uint32_t value_of_keyword(struct schema *s, enum algebra a, uint32_t sub, const struct keyword *k)
 {
     uint32_t x = all_of(a);
     switch (k->id) {
@@ -262,7 +261,7 @@ static uint32_t sub_value(struct schema *s, enum algebra a, uint32_t sub)
     s->subs[sub].memo[a] = MEMO_BUSY;
     for (uint32_t i = 0; i < s->subs[sub].n_keywords && !s->status; i++) {
         struct keyword k = *sub_keyword(s, sub, i);
-        x = value_and(s, a, x, keyword_value(s, a, sub, &k));
+        x = value_and(s, a, x, value_of_keyword(s, a, sub, &k));
     }
     s->depth--;
     return s->subs[sub].memo[a] = x;

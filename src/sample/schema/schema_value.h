@@ -21,6 +21,8 @@ static inline unsigned types_full(uint32_t types)
 bool value_open(struct schema *s); /* the fixed subs and number sets */
 /* In the algebra's own numbering: types, lang, number set. Anything where `status` is set. */
 uint32_t value_of(struct schema *s, enum algebra a, literal x);
+/* What one keyword of a sub says. */
+uint32_t value_of_keyword(struct schema *s, enum algebra a, uint32_t sub, const struct keyword *k);
 uint32_t value_and(struct schema *s, enum algebra a, uint32_t x, uint32_t y);
 /* Nothing is in it. */
 bool value_is_none(struct schema *s, enum algebra a, uint32_t x);
