@@ -125,9 +125,7 @@ class Reports(Constrained):
             self.assertIn(line["error"], done.stderr.decode())
 
     def test_where_a_refusal_lies(self):
-        """Words that are no keyword are not named as one; a tool's schema has its place, too."""
-        tools = self.dir / "tools.json"
-        tools.write_text(json.dumps([{"type": "function", "function": {"name": "f", "parameters": UNKNOWN}}]))
+        """Words that are no keyword are not named as one."""
         both = {"allOf": [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(20)], "type": "object"}
         for options, keyword, at in (
             (["-j", '{"type": "integer", "enum": ["x"]}'], "enum", "#"), (["-j", "[]"], None, "#"), (["-j", json.dumps(both)], "anyOf", "#/allOf/"),

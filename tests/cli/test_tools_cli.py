@@ -71,6 +71,18 @@ class Tools(Cli):
             self.assertTrue(city in ("Bonn", "Rome") and 1 <= days <= 9 and len(call["arguments"]) == 2, call)
         self.assertIn(name, (None, call["name"]))
 
+    def test_a_file_may_begin_with_a_mark(self):
+        file = self.dir / "marked.json"
+        file.write_bytes(b"\xef\xbb\xbf" + self.tools.read_bytes())
+        self.assertEqual(self.good(self.model, "-p", "Hi", "--tools", file, "-s", 3, "-q"), self.run_tools())
+
+    def test_where_a_refused_schema_lies(self):
+        file = self.dir / "odd.json"
+        file.write_text('[{"name": "a", "parameters": {"properties": {"x": {"pattern": "("}}}}]')
+        done = self.run_it(self.model, "-p", "Hi", "--tools", file, "--jsonl")
+        line = json.loads(done.stdout)
+        self.assertEqual((line["stop"], line["keyword"], line["at"]), ("refused", "pattern", "#/properties/x"))
+
     def test_a_call_is_bound_to_its_tool(self):
         for name in ("get_weather", "stop"):
             out = self.run_tools("--tool-choice", name)

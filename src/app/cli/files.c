@@ -71,6 +71,14 @@ enum tern_status files_take(const char *path, char **text, size_t *n, struct ter
     return s;
 }
 
+enum tern_status files_take_unmarked(const char *path, char **text, size_t *n, struct tern_error *e)
+{
+    enum tern_status s = files_take(path, text, n, e);
+    if (!s && *n >= 3 && !memcmp(*text, "\xEF\xBB\xBF", 3))
+        memmove(*text, *text + 3, (*n -= 3) + 1);
+    return s;
+}
+
 /* Standard input is a pipe or a file. */
 static bool input_is_prompt(void)
 {

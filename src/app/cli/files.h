@@ -9,6 +9,9 @@
 /* Reads all of `path` ("-": standard input) into *text, which the caller frees; a NUL that is not
  * counted follows it. TERN_IO with the reason, TERN_NO_MEMORY; TERN_LIMIT: more than 256 MiB. */
 enum tern_status files_take(const char *path, char **text, size_t *n, struct tern_error *e);
+/* The same without a byte order mark */
+enum tern_status files_take_unmarked(const char *path, char **text, size_t *n,
+                                     struct tern_error *e);
 
 /* The prompt of a command line into *prompt, which the caller frees; a NUL that is not counted
  * follows it. It is the file at `path` if that is given, else `text`, else what a pipe or file on

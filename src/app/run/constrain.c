@@ -111,7 +111,7 @@ enum tern_status constrain_open(struct constrain *out, const tern_model *model,
         p->max_steps = (uint64_t)budget->integer * STEPS / BUDGET;
     }
     if (id == OPT_JSON_SCHEMA_FILE || id == OPT_GRAMMAR || id == OPT_TOOLS) {
-        s = files_take(p->text, &out->file, &p->bytes, e);
+        s = files_take_unmarked(p->text, &out->file, &p->bytes, e);
         p->text = out->file;
     }
     s = s ? s : tern_constraint_open(&out->constraint, model, p, e);

@@ -13,8 +13,9 @@ enum tern_status tool_answer_open(struct tool_answer *t, const struct run_option
                                   struct tern_error *e)
 {
     *t = (struct tool_answer){0};
-    return o->value[OPT_TOOLS].given ? files_take(o->value[OPT_TOOLS].text, &t->tools, &t->n, e)
-                                     : TERN_OK;
+    return o->value[OPT_TOOLS].given
+               ? files_take_unmarked(o->value[OPT_TOOLS].text, &t->tools, &t->n, e)
+               : TERN_OK;
 }
 
 void tool_answer_close(struct tool_answer *t)
@@ -64,8 +65,8 @@ bool tool_answer_push(struct tool_answer *t, tern_token token, tool_answer_show 
 void tool_answer_finish(struct tool_answer *t, enum tern_stop_reason reason, tool_answer_show show,
                         void *arg, struct tern_error *e)
 {
-    bool cut = reason == TERN_STOP_LENGTH || reason == TERN_STOP_CONTEXT ||
-               reason == TERN_STOP_CANCELLED;
+    bool cut =
+        reason == TERN_STOP_LENGTH || reason == TERN_STOP_CONTEXT || reason == TERN_STOP_CANCELLED;
     if (!t->s)
         t->s = cut ? tern_answer_cut(t->answer, e) : tern_answer_finish(t->answer, e);
     if (!t->s)
