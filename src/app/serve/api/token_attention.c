@@ -51,14 +51,15 @@ static void reply(const struct attention_request *r, struct exchange *x, const s
                             weights)
                 : NULL;
     struct fault f = {0};
-    if (!body) {
+    bool ok = body && !json_object_set_new(body, "head", r->head < 0 ? json_null() : json_integer(r->head));
+    if (ok && r->with_pieces)
+        ok = !json_object_set_new(body, "tokens", token_pages_pieces(r->server, &r->prompt));
+    if (!ok) {
+        json_decref(body);
         fault_no_memory(&f, "the request");
         exchange_fault(x, &f);
         return;
     }
-    json_object_set_new(body, "head", r->head < 0 ? json_null() : json_integer(r->head));
-    if (r->with_pieces)
-        json_object_set_new(body, "tokens", token_pages_pieces(r->server, &r->prompt));
     exchange_log(x, " prompt=%zu cached=%zu", e->n_prompt, e->n_cached);
     exchange_reply_json(x, 200, body);
 }
