@@ -558,7 +558,7 @@ class Ends(unittest.TestCase):
             self.assertEqual([p.stat().st_size for p in pathlib.Path(folder).glob("prefixes-*")], [0, 0])
             server.stop()
         self.assertIn(f"serve: {path}: model file changed while running", server.text())
-        self.assertRegex(server.text(), r"POST /v1/completions 200 [0-9.]+s done .*model file changed")
+        self.assertRegex(server.text(), r"POST /v1/completions 200 [0-9.]+s done .*model.s file changed")
         self.assertIn(b" 503 ", answer.splitlines()[0])
         self.assertEqual(events[-1]["error"]["message"], self.LOST)  # without a path
         text = "".join(e["choices"][0]["text"] for e in events[:-1])
