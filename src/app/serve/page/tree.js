@@ -55,7 +55,7 @@ function mergeConversation(c, other, own) {
   c.gone = [...gone];
   c.messages = all.filter((m) => !gone.has(m.id) || isParent.has(m.id) || m === own);
   c.chosen = choiceAmong(c.messages, { ...other.chosen, ...c.chosen });
-  return gone.size > other.gone.length || c.messages.some((m) => !theirs.has(m.id));
+  return gone.size > other.gone.length || c.messages.some((m) => !(theirs.get(m.id)?.changed >= m.changed));
 }
 
 /* The messages that are shown, from the first on */
