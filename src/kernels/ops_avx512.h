@@ -291,7 +291,7 @@ SIMD vf va_result(va a, const int32_t *bias, bool q4)
 
 /* vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
  * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
-enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TILES = 2, INT_TOKENS = 4, INT_PAIR = 0, INT_UNROLL = 2 };
+enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TILES = 2, INT_TOKENS = 4, INT_PAIR = 1, INT_UNROLL = 2 };
 
 typedef struct {
     __m512i size;

@@ -6,6 +6,7 @@
 enum {
     INT_PER_16 = 16 / WIDTH,
     INT_AHEAD = 4096,                         /* bytes of prefetch */
+    FEW_Q4C = 8,                              /* rows of x that meet q4c as it is */
     EXPANDED = 16,                            /* groups of q4c that become q8 at a time, */
     EXPANDED_GROUP = 9 * 64,                  /* bytes from one to the next, */
     EXPANDED_TILE = EXPANDED * EXPANDED_GROUP /* and from tile to tile of these */
@@ -45,14 +46,14 @@ SIMD size_t group_lines(enum tern_type type)
     return type == TERN_Q8 ? Q8_LINES : Q4_LINES;
 }
 
-/* w [2]: quads 2 j and 2 j + 1 of k, of the rows of part p; of q4c, in the first tile */
+/* w [2]: quads 2 j and 2 j + 1 of k, of the rows of part p */
 SIMD void load_quads(vw *w, const struct dots *d, const unsigned char *group, size_t j, size_t p)
 {
     const unsigned char *at = group + p % INT_PER_16 * 4 * WIDTH;
     if (d->type == TERN_Q4) {
         vw_q4(w, at + j * 64);
     } else if (d->type == TERN_Q4C) {
-        vw_q4c(w, at + j * 64, vt_load(d->w - Q4C_HEAD));
+        vw_q4c(w, at + j * 64, vt_load(d->w + p / INT_PER_16 * d->tile - Q4C_HEAD));
     } else {
         w[0] = vw_q8(at + 2 * j * 64);
         w[1] = vw_q8(at + (2 * j + 1) * 64);
@@ -205,7 +206,7 @@ SIMD void matmul_int(float *y, size_t y_stride, const unsigned char *w, enum ter
     }
     for (size_t t = tile0; t < tile1; t += INT_TILES) {
         float *to = y + t * TILE_ROWS;
-        d.w = w + t * tile;
+        d.w = w + t * tile + tile - d.groups * d.step;
         d.next = t + INT_TILES < tile1 || !x->next ? d.w + bytes : x->next;
         if (t + INT_TILES > tile1)
             d.tile = d.y_tile = 0;
@@ -239,21 +240,17 @@ SIMD void expand(unsigned char *to, const unsigned char *from, vt table, size_t 
     }
 }
 
-/* Several rows of x meet a few groups of INT_TILES tiles, which have become q8 for them. */
-static void matmul_q4c(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
-                       const struct activations *x)
+/* Many rows of x meet a few groups of INT_TILES tiles, which have become q8 for them. */
+static void matmul_expanded(float *y, size_t y_stride, const unsigned char *w, size_t tile0,
+                            size_t tile1, const struct activations *x)
 {
     _Alignas(64) unsigned char q8[INT_TILES * EXPANDED_TILE];
     const struct dots all = dots_of(TERN_Q4C, x);
-    if (x->n == 1) {
-        matmul_one(y, w, TERN_Q4C, tile0, tile1, x);
-        return;
-    }
     for (size_t t = tile0; t < tile1; t += INT_TILES)
         for (size_t g = 0; g < all.groups; g += EXPANDED) {
             struct dots d = {
                 .w = q8, .tile = EXPANDED_TILE, .y_tile = TILE_ROWS, .step = EXPANDED_GROUP};
-            const unsigned char *from = (const unsigned char *)w + t * all.tile;
+            const unsigned char *from = w + t * all.tile;
             d.groups = all.groups - g < EXPANDED ? all.groups - g : EXPANDED;
             d.more = g > 0;
             for (size_t i = 0; i < INT_TILES && t + i < tile1; i++, from += all.tile)
@@ -264,6 +261,15 @@ static void matmul_q4c(float *y, size_t y_stride, const void *w, size_t tile0, s
             d.next = from + INT_TILES * g * all.step;
             octets_q8(y + t * TILE_ROWS, y_stride, d, x, g, INT_TILES * d.groups * all.step);
         }
+}
+
+static void matmul_q4c(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
+                       const struct activations *x)
+{
+    if (x->n <= FEW_Q4C)
+        matmul_int(y, y_stride, w, TERN_Q4C, tile0, tile1, x);
+    else
+        matmul_expanded(y, y_stride, w, tile0, tile1, x);
 }
 
 SIMD void int_init(struct kernels *k)
