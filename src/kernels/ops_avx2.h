@@ -12,7 +12,7 @@
 enum {
     WIDTH = 8,
     TILES = 1,        /* tiles of a matmul that run together for several rows of x, */
-    TOKENS = 4,       /* rows of x that do, */
+    TOKENS = 6,       /* rows of x that do, */
     PARTS = 2,        /* and vectors of a row of V that do */
     FLOAT_DECODE = 4, /* tiles in flight for one row of x of float weights */
 };

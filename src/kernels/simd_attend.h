@@ -5,6 +5,7 @@
 #ifndef KERNELS_SIMD_ATTEND_H
 #define KERNELS_SIMD_ATTEND_H
 
+#include "kernels/simd_lines.h"
 #include "kernels/simd_math.h"
 #include "kernels/simd_rows.h"
 
@@ -145,8 +146,8 @@ static NOINLINE void score(const struct attend *b, panel_fn run, size_t size)
         s.ahead = (const char *)b->v + t * tile, s.step = TILES * line;
         if (t + TILES > end) /* one tile met twice */
             s.part = s.y_part = 0;
-        for (size_t g = 0; g < b->q.n; g += TOKENS) {
-            size_t rows = b->q.n - g < TOKENS ? b->q.n - g : TOKENS;
+        for (size_t g = 0, rows; g < b->q.n; g += rows) {
+            rows = next_rows(b->q.n - g);
             run(&s,
                 &(struct meet){b->scores + g * BLOCK + t * TILE_ROWS, b->q.x + g * b->q.stride,
                                BLOCK, b->q.stride, rows, false},
@@ -326,8 +327,9 @@ static NOINLINE void mix(const struct attend *b, panel_fn run, enum tern_cache_t
         v.panel.ahead = ahead, v.panel.step = step;
         if (type == TERN_CACHE_Q8 && d % GROUP == 0)
             widen_scales(scale, b->v, b->v_dim, d);
-        for (size_t g = 0; g < b->q.n; g += TOKENS) {
-            mix_rows(b, &v, g, b->q.n - g < TOKENS ? b->q.n - g : TOKENS);
+        for (size_t g = 0, rows; g < b->q.n; g += rows) {
+            rows = next_rows(b->q.n - g);
+            mix_rows(b, &v, g, rows);
             v.panel.step = 0;
         }
         ahead += BLOCK * step;

@@ -103,12 +103,20 @@ SIMD void dot_some(float *y, size_t y_stride, struct lines m, const float *x, si
     dot_lines(to, m, from, parts, tokens);
 }
 
+/* Of `left` rows those that run next: TOKENS, but 8 where 6 would leave 2 are twice 4. */
+SIMD size_t next_rows(size_t left)
+{
+    if (left > TOKENS && left <= 8)
+        return 4;
+    return left < TOKENS ? left : TOKENS;
+}
+
 /* The same for any number of rows. */
 SIMD void dot_rows(float *y, size_t y_stride, struct lines m, const float *x, size_t x_stride,
                    size_t rows, size_t parts)
 {
-    for (size_t i = 0; i < rows; i += TOKENS)
-        if (TOKENS > 4 && rows - i <= 4)
+    for (size_t i = 0, n; i < rows; i += n)
+        if ((n = next_rows(rows - i)) <= 4)
             dot_some(y, y_stride, m, x, x_stride, i, rows, parts, 4);
         else
             dot_some(y, y_stride, m, x, x_stride, i, rows, parts, TOKENS);
