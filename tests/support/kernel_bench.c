@@ -10,6 +10,8 @@
 #include "kernel_limits.h"
 #include "kernels/kernels.h"
 
+enum { QUERIES = 64 }; /* that meet a block together, at most: as in the engine */
+
 struct bench {
     struct kernels k;
     struct pool *one, *all;
@@ -64,8 +66,8 @@ static double bench_attend(struct bench *b)
             b->k.widen[b->type](wide + BLOCK * b->dim, b->at.k, b->dim, BLOCK);
             b->at.k = wide + BLOCK * b->dim, k_type = TERN_CACHE_F32;
         }
-        for (size_t g = 0; g < b->n; g += 16) {
-            b->at.q.n = b->n - g < 16 ? b->n - g : 16;
+        for (size_t g = 0; g < b->n; g += QUERIES) {
+            b->at.q.n = b->n - g < QUERIES ? b->n - g : QUERIES;
             b->k.score[k_type](&b->at);
             b->k.weigh(&b->at);
             b->k.mix[v_type](&b->at);
@@ -263,16 +265,16 @@ static void bench_fill(struct bench *b, const struct bench_case *c)
         ref.quantize_octets(octets + octet_at(i, 0, c->dim), i % OCTET, b->x + i * c->dim, c->dim);
     ref.quantize(q, scale, sum, b->x, c->dim);
     b->a = (struct activations){c->n, c->dim, c->dim, b->x, q, scale, sum, octets, NULL};
-    static struct span see[16];
-    for (size_t g = 0; g < 16; g++)
+    static struct span see[QUERIES];
+    for (size_t g = 0; g < QUERIES; g++)
         see[g] = (struct span){0, BLOCK};
     b->at = (struct attend){.v_dim = c->dim, .a_stride = c->dim, .see = see, .scale = 0.125f};
-    static int8_t q8[16 * 256];
-    static float q_scale[16 * 8];
-    static int32_t q_sum[16 * 8];
-    for (size_t g = 0; g < 16 && c->run == bench_attend; g++)
-        ref.quantize(q8 + g * 256, q_scale + g * 8, q_sum + g * 8, b->x + g * 256, c->dim);
-    b->at.q = (struct queries){16, c->dim, 256, 8, b->x, q8, q_scale, q_sum};
+    static int8_t q8[QUERIES * 256];
+    static float q_scale[QUERIES * 8];
+    static int32_t q_sum[QUERIES * 8];
+    for (size_t g = 0; g < QUERIES && c->run == bench_attend; g++)
+        ref.quantize(q8 + g * c->dim, q_scale + g * 8, q_sum + g * 8, b->x + g * c->dim, c->dim);
+    b->at.q = (struct queries){QUERIES, c->dim, c->dim, 8, b->x, q8, q_scale, q_sum};
     b->at.a = b->y, b->at.m = b->y + 8192, b->at.l = b->y + 16384, b->at.scores = b->y + 32768;
 }
 
