@@ -209,32 +209,50 @@ static NOINLINE void add_alibi(float *s, struct span to, struct alibi a, size_t 
     }
 }
 
-/* s = scale * s, softly capped, and -inf where it is masked; the largest */
-SIMD float scale_query(float *s, struct span see, const struct attend *b)
+/* s = scale * s, softly capped */
+static NOINLINE void cap_scores(float *s, struct span to, const struct attend *b)
 {
-    struct span to = around(see);
-    vf top = vf_set1(-INFINITY), scale = vf_set1(b->scale), cap = vf_set1(b->softcap);
+    vf scale = vf_set1(b->scale), cap = vf_set1(b->softcap);
     for (size_t p = to.lo; p < to.hi; p += WIDTH) {
         vf x = vf_mul(vf_load(s + p), scale);
         if (b->softcap > 0)
             x = vf_mul(cap, vf_tanh(vf_div(x, cap)));
-        x = visible(see, p, x, vf_set1(-INFINITY));
         vf_store(s + p, x);
-        top = vf_max(x, top);
     }
-    return vf_top(top) + 0.0f; /* -0 becomes +0 */
 }
 
-/* s = exp(s - m), which is 0 where it is masked; their sum */
-SIMD float exp_query(float *s, struct span to, float m)
+/* s = -inf where it is masked, and the largest */
+SIMD float top_query(float *s, struct span see)
 {
-    vf e[SIDE_BY_SIDE], sum[PER_16], max = vf_set1(m);
+    struct span to = around(see);
+    vf top[SIDE_BY_SIDE], low = vf_set1(-INFINITY);
+    for (size_t p = to.lo; p < see.lo; p += WIDTH)
+        vf_store(s + p, visible(see, p, vf_load(s + p), low));
+    for (size_t p = see.hi / WIDTH * WIDTH; p < to.hi; p += WIDTH)
+        vf_store(s + p, visible(see, p, vf_load(s + p), low));
+#pragma GCC unroll 4
+    for (size_t i = 0; i < SIDE_BY_SIDE; i++)
+        top[i] = low;
+    for (size_t p = to.lo; p < to.hi; p += SIDE_BY_SIDE * WIDTH)
+#pragma GCC unroll 4
+        for (size_t i = 0; i < SIDE_BY_SIDE; i++)
+            top[i] = vf_max(vf_load(s + p + i * WIDTH), top[i]);
+#pragma GCC unroll 4
+    for (size_t i = 1; i < SIDE_BY_SIDE; i++)
+        top[0] = vf_max(top[i], top[0]);
+    return vf_top(top[0]);
+}
+
+/* s = exp(scale * s - m), which is 0 where it is masked; their sum */
+SIMD float exp_query(float *s, struct span to, float by, float m)
+{
+    vf e[SIDE_BY_SIDE], sum[PER_16], max = vf_set1(m), scale = vf_set1(by);
     load_16(sum, s, 0);
     for (size_t p = to.lo; p < to.hi; p += SIDE_BY_SIDE * WIDTH) {
 #pragma GCC unroll 4
         for (size_t i = 0; i < SIDE_BY_SIDE; i++)
-            e[i] = vf_sub(vf_load(s + p + i * WIDTH), max);
-        vf_exps(e, SIDE_BY_SIDE);
+            e[i] = vf_sub(vf_mul(vf_load(s + p + i * WIDTH), scale), max);
+        vf_exps(e, SIDE_BY_SIDE, true);
 #pragma GCC unroll 4
         for (size_t i = 0; i < SIDE_BY_SIDE; i++) {
             vf_store(s + p + i * WIDTH, e[i]);
@@ -244,14 +262,21 @@ SIMD float exp_query(float *s, struct span to, float m)
     return sum_16(sum);
 }
 
+/* A positive scale leaves the largest where it is, and can wait for exp. */
 static void weigh(const struct attend *b)
 {
-    for (size_t g = 0; g < b->q.n && b->alibi; g++)
-        add_alibi(b->scores + g * BLOCK, around(b->see[g]), b->alibi[g], b->first);
+    bool wait = b->scale > 0 && !(b->softcap > 0);
+    float scale = wait ? b->scale : 1;
+    for (size_t g = 0; g < b->q.n; g++) {
+        float *s = b->scores + g * BLOCK;
+        if (b->alibi)
+            add_alibi(s, around(b->see[g]), b->alibi[g], b->first);
+        if (!wait)
+            cap_scores(s, around(b->see[g]), b);
+        b->m[g] = top_query(s, b->see[g]) * scale + 0.0f; /* -0 becomes +0 */
+    }
     for (size_t g = 0; g < b->q.n; g++)
-        b->m[g] = scale_query(b->scores + g * BLOCK, b->see[g], b);
-    for (size_t g = 0; g < b->q.n; g++)
-        b->l[g] = exp_query(b->scores + g * BLOCK, around(b->see[g]), b->m[g]);
+        b->l[g] = exp_query(b->scores + g * BLOCK, around(b->see[g]), scale, b->m[g]);
 }
 
 /* ---- mix ---- */

@@ -13,8 +13,9 @@ SIMD vf step(vf p, vf r, float c)
     return vf_fma(p, r, vf_set1(c));
 }
 
-/* x[i] = exp(x[i])   [n]: chains of operations side by side, where each would wait for itself */
-SIMD void vf_exps(vf *x, size_t n)
+/* x[i] = exp(x[i])   [n]: chains of operations side by side, where each would wait for itself.
+ * `down`: no x is above 0, and a NaN is one that arithmetic makes: its low bits are 0. */
+SIMD void vf_exps(vf *x, size_t n, bool down)
 {
     static const float c[] = {EXP_5, EXP_4, EXP_3, EXP_2, 1, 1};
     vf t[4], r[4], p[4];
@@ -39,13 +40,14 @@ SIMD void vf_exps(vf *x, size_t n)
     for (size_t i = 0; i < n; i++) {
         vf y = vf_scale(p[i], t[i]);
         y = vf_select(vf_lt(x[i], vf_set1(EXP_MIN)), vf_set1(0), y);
-        x[i] = vf_select(vf_le(x[i], vf_set1(EXP_MAX)), y, vf_add(x[i], vf_set1(INFINITY)));
+        x[i] =
+            down ? y : vf_select(vf_le(x[i], vf_set1(EXP_MAX)), y, vf_add(x[i], vf_set1(INFINITY)));
     }
 }
 
 SIMD vf vf_exp(vf x)
 {
-    vf_exps(&x, 1);
+    vf_exps(&x, 1, false);
     return x;
 }
 
