@@ -6,6 +6,7 @@
 #include <arm_neon.h>
 
 #include "kernels/kernels.h"
+#include "kernels/unroll.h"
 
 #define SIMD static inline __attribute__((always_inline))
 

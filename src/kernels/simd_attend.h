@@ -55,41 +55,32 @@ SIMD void panel_dot(const struct panel *s, enum tern_cache_type type, const stru
     vf acc[4][8]; /* [parts, tokens]: registers, once unrolled */
     float *y[8];
     const float *x[8];
-#pragma GCC unroll 8
-    for (size_t t = 0; t < tokens; t++) {
+    UNROLL(t, tokens) {
         size_t row = t < m->rows ? t : m->rows - 1;
         y[t] = m->y + row * m->y_stride;
         x[t] = m->x + row * m->x_stride;
-#pragma GCC unroll 4
-        for (size_t p = 0; p < parts; p++)
+        UNROLL(p, parts)
             acc[p][t] = vf_set1(0);
     }
     if (m->more)
-#pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++)
-#pragma GCC unroll 4
-            for (size_t p = 0; p < parts; p++)
+        UNROLL(t, tokens)
+            UNROLL(p, parts)
                 acc[p][t] = whole ? vf_load(y[t] + p * s->y_part) : vf_load_n(y[t], s->last);
     for (size_t c = 0; c < s->n; c++) {
         vf w[4];
         __builtin_prefetch(s->ahead + c * s->step);
         if (type == TERN_CACHE_F32)
             __builtin_prefetch(s->ahead + c * s->step + 64);
-#pragma GCC unroll 4
-        for (size_t p = 0; p < parts; p++)
+        UNROLL(p, parts)
             w[p] = panel_load(s, type, c, p, whole);
-#pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++) {
+        UNROLL(t, tokens) {
             vf xt = vf_set1(x[t][c]);
-#pragma GCC unroll 4
-            for (size_t p = 0; p < parts; p++)
+            UNROLL(p, parts)
                 acc[p][t] = vf_fma(w[p], xt, acc[p][t]);
         }
     }
-#pragma GCC unroll 8
-    for (size_t t = 0; t < tokens; t++)
-#pragma GCC unroll 4
-        for (size_t p = 0; p < parts; p++)
+    UNROLL(t, tokens)
+        UNROLL(p, parts)
             if (whole)
                 vf_store(y[t] + p * s->y_part, acc[p][t]);
             else
@@ -230,12 +221,10 @@ SIMD float top_query(float *s, struct span see)
         vf_store(s + p, visible(see, p, vf_load(s + p), low));
     for (size_t p = see.hi / WIDTH * WIDTH; p < to.hi; p += WIDTH)
         vf_store(s + p, visible(see, p, vf_load(s + p), low));
-#pragma GCC unroll 4
-    for (size_t i = 0; i < SIDE_BY_SIDE; i++)
+    UNROLL(i, SIDE_BY_SIDE)
         top[i] = low;
     for (size_t p = to.lo; p < to.hi; p += SIDE_BY_SIDE * WIDTH)
-#pragma GCC unroll 4
-        for (size_t i = 0; i < SIDE_BY_SIDE; i++)
+        UNROLL(i, SIDE_BY_SIDE)
             top[i] = vf_max(vf_load(s + p + i * WIDTH), top[i]);
 #pragma GCC unroll 4
     for (size_t i = 1; i < SIDE_BY_SIDE; i++)
@@ -249,12 +238,10 @@ SIMD float exp_query(float *s, struct span to, float by, float m)
     vf e[SIDE_BY_SIDE], sum[PER_16], max = vf_set1(m), scale = vf_set1(by);
     load_16(sum, s, 0);
     for (size_t p = to.lo; p < to.hi; p += SIDE_BY_SIDE * WIDTH) {
-#pragma GCC unroll 4
-        for (size_t i = 0; i < SIDE_BY_SIDE; i++)
+        UNROLL(i, SIDE_BY_SIDE)
             e[i] = vf_sub(vf_mul(vf_load(s + p + i * WIDTH), scale), max);
         vf_exps(e, SIDE_BY_SIDE, true);
-#pragma GCC unroll 4
-        for (size_t i = 0; i < SIDE_BY_SIDE; i++) {
+        UNROLL(i, SIDE_BY_SIDE) {
             vf_store(s + p + i * WIDTH, e[i]);
             sum[i % PER_16] = vf_add(sum[i % PER_16], e[i]);
         }
@@ -384,8 +371,7 @@ SIMD void mix_four(const struct attend *b, size_t n, bool whole)
     const float *e[4][2];
     size_t dim = b->v_dim, second = b->q.n - 1;
     vf acc[4][2];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) {
+    UNROLL(i, 4) {
         const struct attend *head = &b[i < n ? i : n - 1];
         v[i] = head->v;
         e[i][0] = head->scores;
@@ -393,14 +379,12 @@ SIMD void mix_four(const struct attend *b, size_t n, bool whole)
         acc[i][0] = acc[i][1] = vf_set1(0);
     }
     for (size_t p = b->see->lo; p < b->see->hi; p++)
-#pragma GCC unroll 4
-        for (size_t i = 0; i < 4; i++) {
+        UNROLL(i, 4) {
             vf w = whole ? vf_load_f16(v[i] + p * dim) : vf_load_f16_n(v[i] + p * dim, dim);
             acc[i][0] = vf_fma(w, vf_set1(e[i][0][p]), acc[i][0]);
             acc[i][1] = vf_fma(w, vf_set1(e[i][1][p]), acc[i][1]);
         }
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) {
+    UNROLL(i, 4) {
         const struct attend *head = &b[i < n ? i : n - 1];
         float *a[2] = {head->a, head->a + second * b->a_stride};
         for (size_t t = 0; t < 2; t++)

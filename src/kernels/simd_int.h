@@ -71,18 +71,15 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
     const int32_t *sum = (const int32_t *)(const void *)((const char *)d->sum + g * x_group(d, 4));
     int32_t bias[8]; /* what the sum takes back */
     va dot[8][8];
-#pragma GCC unroll 8
-    for (size_t t = 0; t < tokens; t++)
+    UNROLL(t, tokens)
         bias[t] = -(q4 ? BIAS_Q4 : BIAS_Q8) * sum[t];
-#pragma GCC unroll 8
-    for (size_t p = 0; p < parts; p++) {
+    UNROLL(p, parts) {
         group[p] = d->w + p / INT_PER_16 * d->tile + g * d->step;
         if (d->one && p % INT_PER_16 == 0)
 #pragma GCC unroll 9
             for (size_t i = 0; i < d->step; i += 64)
                 __builtin_prefetch(group[p] + INT_AHEAD + i);
-#pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++)
+        UNROLL(t, tokens)
             dot[p][t] = va_begin(bias + t, q4);
     }
     for (size_t i = 0; !d->one && i < d->ahead; i += 64)
@@ -90,25 +87,19 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
 #pragma GCC unroll INT_UNROLL
     for (size_t j = 0; j < 4; j++) { /* two quads of k at a time */
         vw w[8][2];
-#pragma GCC unroll 8
-        for (size_t p = 0; p < parts; p++)
+        UNROLL(p, parts)
             load_quads(w[p], d, group[p], j, p);
-#pragma GCC unroll 2
-        for (size_t i = 0; i < 2; i++)
-#pragma GCC unroll 8
-            for (size_t t = 0; t < tokens; t++) {
+        UNROLL(i, 2)
+            UNROLL(t, tokens) {
                 vx x = vx_load(q + (2 * j + i) * x_quad(d) + 4 * t);
-#pragma GCC unroll 8
-                for (size_t p = 0; p < parts; p++)
+                UNROLL(p, parts)
                     dot[p][t] = va_dot(dot[p][t], w[p][i], x, q4);
             }
     }
-#pragma GCC unroll 8
-    for (size_t p = 0; p < parts; p++) {
+    UNROLL(p, parts) {
         const unsigned char *scales = group[p] + lines + p % INT_PER_16 * 2 * WIDTH;
         vf ws = vf_load_f16((const uint16_t *)(const void *)scales);
-#pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++) {
+        UNROLL(t, tokens) {
             vf s = vf_mul(ws, vf_set1(xs[t]));
             acc[p][t] = vf_fma(va_result(dot[p][t], bias + t, q4), s, acc[p][t]);
         }
@@ -126,18 +117,14 @@ SIMD void dot_groups(float *y, size_t y_stride, const struct dots *d, size_t par
                      size_t n)
 {
     vf acc[8][8];
-#pragma GCC unroll 8
-    for (size_t p = 0; p < parts; p++)
-#pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++)
+    UNROLL(p, parts)
+        UNROLL(t, tokens)
             acc[p][t] = d->more && t < n ? vf_load(y + y_at(d, y_stride, p, t)) : vf_set1(0);
     for (size_t g = 0; g < d->groups; g++)
         add_group(acc, d, g, parts, tokens);
-#pragma GCC unroll 8
-    for (size_t t = 0; t < tokens; t++)
+    UNROLL(t, tokens)
         if (t < n)
-#pragma GCC unroll 8
-            for (size_t p = 0; p < parts; p++)
+            UNROLL(p, parts)
                 vf_store(y + y_at(d, y_stride, p, t), acc[p][t]);
 }
 

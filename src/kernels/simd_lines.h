@@ -56,29 +56,22 @@ SIMD void dot_lines(float *const *y, struct lines m, const float *const *x, size
                     size_t tokens)
 {
     vf acc[16][8]; /* [parts, tokens]: registers, once unrolled */
-#pragma GCC unroll 16
-    for (size_t p = 0; p < parts; p++)
-#pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++)
+    UNROLL(p, parts)
+        UNROLL(t, tokens)
             acc[p][t] = vf_set1(0);
     for (size_t c = 0; c < m.n; c++) {
         vf w[16];
         prefetch_line(&m, c, parts);
-#pragma GCC unroll 16
-        for (size_t p = 0; p < parts; p++)
+        UNROLL(p, parts)
             w[p] = load_part(&m, c, p, m.partial && p + 1 == parts);
-#pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++) {
+        UNROLL(t, tokens) {
             vf xt = vf_set1(x[t][c]);
-#pragma GCC unroll 16
-            for (size_t p = 0; p < parts; p++)
+            UNROLL(p, parts)
                 acc[p][t] = vf_fma(w[p], xt, acc[p][t]);
         }
     }
-#pragma GCC unroll 16
-    for (size_t p = 0; p < parts; p++)
-#pragma GCC unroll 8
-        for (size_t t = 0; t < tokens; t++) {
+    UNROLL(p, parts)
+        UNROLL(t, tokens) {
             float *to = y[t] + p / m.tile_parts * m.y_tile + p % m.tile_parts * WIDTH;
             if (m.partial && p + 1 == parts)
                 vf_store_n(to, acc[p][t], m.last);
@@ -94,8 +87,7 @@ SIMD void dot_some(float *y, size_t y_stride, struct lines m, const float *x, si
 {
     float *to[8];
     const float *from[8];
-#pragma GCC unroll 8
-    for (size_t t = 0; t < tokens; t++) {
+    UNROLL(t, tokens) {
         size_t row = first + t < rows ? first + t : rows - 1;
         to[t] = y + row * y_stride;
         from[t] = x + row * x_stride;

@@ -19,25 +19,18 @@ SIMD void vf_exps(vf *x, size_t n, bool down)
 {
     static const float c[] = {EXP_5, EXP_4, EXP_3, EXP_2, 1, 1};
     vf t[4], r[4], p[4];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < n; i++)
+    UNROLL(i, n)
         t[i] = vf_fma(x[i], vf_set1(LOG2_E), vf_set1(ROUND));
-#pragma GCC unroll 4
-    for (size_t i = 0; i < n; i++)
+    UNROLL(i, n)
         r[i] = vf_fnma(vf_sub(t[i], vf_set1(ROUND)), vf_set1(LN2_HI), x[i]);
-#pragma GCC unroll 4
-    for (size_t i = 0; i < n; i++)
+    UNROLL(i, n)
         r[i] = vf_fnma(vf_sub(t[i], vf_set1(ROUND)), vf_set1(LN2_LO), r[i]);
-#pragma GCC unroll 4
-    for (size_t i = 0; i < n; i++)
+    UNROLL(i, n)
         p[i] = vf_set1(EXP_6);
-#pragma GCC unroll 6
-    for (size_t j = 0; j < 6; j++)
-#pragma GCC unroll 4
-        for (size_t i = 0; i < n; i++)
+    UNROLL(j, 6)
+        UNROLL(i, n)
             p[i] = step(p[i], r[i], c[j]);
-#pragma GCC unroll 4
-    for (size_t i = 0; i < n; i++) {
+    UNROLL(i, n) {
         vf y = vf_scale(p[i], t[i]);
         y = vf_select(vf_lt(x[i], vf_set1(EXP_MIN)), vf_set1(0), y);
         x[i] =

@@ -18,12 +18,10 @@ SIMD void recur_parts(const struct recur *r, size_t c, const size_t parts, size_
     float *y = r->o + c;
 #define PART_LOAD(p) (whole ? vf_load(p) : load_some(p, left))
 #define PART_STORE(p, x) (whole ? vf_store(p, x) : store_some(p, x, left))
-#pragma GCC unroll 8
-    for (size_t j = 0; j < parts; j++)
+    UNROLL(j, parts)
         known[j] = vf_set1(0);
     for (size_t i = 0; delta && i < r->k_dim; i++)
-#pragma GCC unroll 8
-        for (size_t j = 0; j < parts; j++) {
+        UNROLL(j, parts) {
             float *at = r->state + i * r->columns + c + j * WIDTH;
             vf s = vf_mul(PART_LOAD(at), vf_set1(g[i * r->g_step]));
             PART_STORE(at, s);
@@ -34,16 +32,14 @@ SIMD void recur_parts(const struct recur *r, size_t c, const size_t parts, size_
         const float *next = last ? k : k + r->key_stride;
         const float *G = !delta ? g : last ? &one : g + r->g_stride;
         const size_t step = delta && last ? 0 : r->g_step;
-#pragma GCC unroll 8
-        for (size_t j = 0; j < parts; j++) {
+        UNROLL(j, parts) {
             vf x = PART_LOAD(v + j * WIDTH);
             d[j] = vf_mul(delta ? vf_sub(x, known[j]) : x, vf_set1(*b));
             known[j] = o[j] = vf_set1(0);
         }
         for (size_t i = 0; i < r->k_dim; i++) {
             vf ki = vf_set1(k[i]), qi = vf_set1(q[i]), ni = vf_set1(next[i]), gi = vf_set1(G[i * step]);
-#pragma GCC unroll 8
-            for (size_t j = 0; j < parts; j++) {
+            UNROLL(j, parts) {
                 float *at = r->state + i * r->columns + c + j * WIDTH;
                 vf s = PART_LOAD(at);
                 if (!delta)
@@ -57,8 +53,7 @@ SIMD void recur_parts(const struct recur *r, size_t c, const size_t parts, size_
                 PART_STORE(at, s);
             }
         }
-#pragma GCC unroll 8
-        for (size_t j = 0; j < parts; j++)
+        UNROLL(j, parts)
             PART_STORE(y + j * WIDTH, o[j]);
         q += r->key_stride, k += r->key_stride, v += r->v_stride, y += r->o_stride;
         g += r->g_stride, b += r->b_stride;

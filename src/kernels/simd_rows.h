@@ -54,8 +54,7 @@ SIMD void quantize_groups(int8_t *q, float *scale, int32_t *sum, const float *x,
 {
     vf v[QUANTIZED][GROUP / WIDTH], top[QUANTIZED], total[QUANTIZED];
     float m[QUANTIZED], inverse[QUANTIZED];
-#pragma GCC unroll 4
-    for (size_t g = 0; g < groups; g++) {
+    UNROLL(g, groups) {
         size_t left = n - g * GROUP;
         load_16(v[g], x + g * GROUP, left < 16 ? left : 16);
         load_16(v[g] + PER_16, left > 16 ? x + g * GROUP + 16 : x, left > 16 ? left - 16 : 0);
@@ -69,8 +68,7 @@ SIMD void quantize_groups(int8_t *q, float *scale, int32_t *sum, const float *x,
         inverse[g] = zero ? 0 : 127 / m[g];
         scale[g] = zero ? 0 : m[g] / 127;
     }
-#pragma GCC unroll 4
-    for (size_t g = 0; g < groups; g++)
+    UNROLL(g, groups)
         for (size_t j = 0; j < GROUP / WIDTH; j++) {
             vf y = vf_mul(v[g][j], vf_set1(inverse[g]));
             vm number = vf_le(y, y);
@@ -102,8 +100,7 @@ SIMD void to_octets(struct octet *to, size_t row, const int8_t *q, const float *
     for (size_t g = 0; g < groups; g++, q += GROUP) {
         to[g].scale[row] = scale[g];
         to[g].sum[row] = sum[g];
-#pragma GCC unroll 8
-        for (size_t i = 0; i < GROUP / 4; i++)
+        UNROLL(i, GROUP / 4)
             memcpy(to[g].q[i][row], q + 4 * i, 4);
     }
 }

@@ -25,11 +25,9 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
     const unsigned char *group = s->k + i * Q8_BYTES;
     va dot[4][4];
     int32_t bias[4];
-#pragma GCC unroll 4
-    for (size_t t = 0; t < tokens; t++) {
+    UNROLL(t, tokens) {
         bias[t] = BIAS_Q8 ? -BIAS_Q8 * q->sum[s->row[t] * q->group_stride + i] : 0;
-#pragma GCC unroll 4
-        for (size_t p = 0; p < SCORE_PARTS; p++)
+        UNROLL(p, SCORE_PARTS)
             dot[p][t] = va_begin(&bias[t], false);
     }
 #pragma GCC unroll(2 * INT_UNROLL)
@@ -37,24 +35,19 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
         vw w[4];
         for (size_t t = 0; t < TILES && s->step; t++)
             __builtin_prefetch(s->ahead + ((i * 8 + j) * TILES + t) * s->step);
-#pragma GCC unroll 4
-        for (size_t p = 0; p < SCORE_PARTS; p++)
+        UNROLL(p, SCORE_PARTS)
             w[p] =
                 vw_q8(group + p / SCORE_PER_16 * s->tile + j * 64 + p % SCORE_PER_16 * 4 * WIDTH);
-#pragma GCC unroll 4
-        for (size_t t = 0; t < tokens; t++) {
+        UNROLL(t, tokens) {
             vx x = vx_load(q->q + s->row[t] * q->stride + i * GROUP + 4 * j);
-#pragma GCC unroll 4
-            for (size_t p = 0; p < SCORE_PARTS; p++)
+            UNROLL(p, SCORE_PARTS)
                 dot[p][t] = va_dot(dot[p][t], w[p], x, false);
         }
     }
-#pragma GCC unroll 4
-    for (size_t p = 0; p < SCORE_PARTS; p++) {
+    UNROLL(p, SCORE_PARTS) {
         const unsigned char *scales = group + p / SCORE_PER_16 * s->tile + Q8_LINES;
         vf ks = vf_load_f16((const uint16_t *)(const void *)scales + p % SCORE_PER_16 * WIDTH);
-#pragma GCC unroll 4
-        for (size_t t = 0; t < tokens; t++) {
+        UNROLL(t, tokens) {
             vf by = vf_mul(ks, vf_set1(q->scale[s->row[t] * q->group_stride + i]));
             acc[p][t] = vf_fma(va_result(dot[p][t], &bias[t], false), by, acc[p][t]);
         }
@@ -69,19 +62,15 @@ SIMD void score_some(const struct attend *b, struct score_part s, float *y, size
 {
     size_t groups = (b->q.k + GROUP - 1) / GROUP, y_tile = s.tile ? TILE_ROWS : 0;
     vf acc[4][4];
-#pragma GCC unroll 4
-    for (size_t t = 0; t < tokens; t++) {
+    UNROLL(t, tokens) {
         s.row[t] = first + t < b->q.n ? first + t : b->q.n - 1;
-#pragma GCC unroll 4
-        for (size_t p = 0; p < SCORE_PARTS; p++)
+        UNROLL(p, SCORE_PARTS)
             acc[p][t] = vf_set1(0);
     }
     for (size_t i = 0; i < groups; i++)
         score_group(acc, &s, i, tokens);
-#pragma GCC unroll 4
-    for (size_t t = 0; t < tokens; t++)
-#pragma GCC unroll 4
-        for (size_t p = 0; p < SCORE_PARTS; p++)
+    UNROLL(t, tokens)
+        UNROLL(p, SCORE_PARTS)
             vf_store(y + s.row[t] * BLOCK + p / SCORE_PER_16 * y_tile + p % SCORE_PER_16 * WIDTH,
                      acc[p][t]);
 }

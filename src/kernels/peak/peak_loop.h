@@ -5,6 +5,7 @@
 #define PEAK_PEAK_LOOP_H
 
 #include "kernels/peak/peak.h"
+#include "kernels/unroll.h"
 
 #if defined(__aarch64__)
 enum { CHAINS = 16 };
@@ -20,23 +21,23 @@ enum { CHAINS = 12 }; /* AVX2 has 16 registers */
 #endif
 
 /* void name(uint64_t rounds): a[i] = step(a[i], x, y), the vectors of type acc and operand. */
-#define PEAK_EACH _Pragma("GCC unroll 16") for (int i = 0; i < CHAINS; i++) /* all in registers */
 #define PEAK_LOOP(name, acc, operand, zero, step) \
     static void name(uint64_t rounds)             \
     {                                             \
         acc a[CHAINS];                            \
         operand x = zero, y = zero;               \
         PEAK_HIDE(y);                             \
-        PEAK_EACH                                 \
-        {                                         \
+        UNROLL(i, CHAINS) {                       \
             a[i] = (acc)zero;                     \
             PEAK_HIDE(a[i]);                      \
         }                                         \
         for (uint64_t r = 0; r < rounds; r++) {   \
             PEAK_HIDE(x);                         \
-            PEAK_EACH a[i] = step(a[i], x, y);    \
+            UNROLL(i, CHAINS)                     \
+                a[i] = step(a[i], x, y);          \
         }                                         \
-        PEAK_EACH PEAK_HIDE(a[i]);                \
+        UNROLL(i, CHAINS)                         \
+            PEAK_HIDE(a[i]);                      \
     }
 
 #endif
