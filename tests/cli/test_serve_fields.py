@@ -1,0 +1,166 @@
+"""serve through OpenAI's own client: what the fields of a chat may hold, formats among them, and how others are refused or named."""
+
+import json
+import unittest
+
+from openai_case import HI, SCHEMA, STOP, Client, deltas
+
+
+class Fields(Client):
+    # ---- formats
+
+    def test_json_object(self):
+        r = self.chat(max_tokens=300, response_format={"type": "json_object"}, temperature=1)
+        if r.choices[0].finish_reason == "stop":
+            self.assertIsInstance(json.loads(r.choices[0].message.content), dict)
+
+    def check_schema(self, text):
+        value = json.loads(text)
+        self.assertIn(value["name"], ("a", "b"))
+        self.assertTrue(1 <= value["age"] <= 99)
+
+    def test_json_schema(self):
+        form = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": SCHEMA}}
+        self.check_schema(self.say(max_tokens=100, response_format=form))
+        self.check_schema(deltas(self.chat(max_tokens=100, response_format=form, stream=True))[0])
+
+    def test_parse(self):
+        import pydantic
+
+        class Person(pydantic.BaseModel):
+            age: int
+            tall: bool
+
+        r = self.client.chat.completions.parse(model="x", messages=HI, response_format=Person, max_tokens=200, seed=2, temperature=0)
+        self.assertIsInstance(r.choices[0].message.parsed, Person)
+
+    def test_schemas_of_other_servers(self):
+        for body in ({"json_schema": SCHEMA}, {"guided_json": SCHEMA}, {"structured_outputs": {"json": SCHEMA}},
+                     {"response_format": {"type": "json_object", "schema": SCHEMA}}):  # fmt: skip
+            with self.subTest(list(body)):
+                self.check_schema(self.say(max_tokens=100, extra_body=body))
+
+    def test_grammars(self):
+        for body in ({"grammar": 'root ::= "yes" | "no"'}, {"guided_choice": ["yes", "no"]}, {"guided_regex": "yes|no"},
+                     {"structured_outputs": {"choice": ["yes", "no"]}}, {"guided_grammar": 'root ::= "yes" | "no"'}):  # fmt: skip
+            with self.subTest(body):
+                self.assertIn(self.say(max_tokens=30, extra_body=body), ("yes", "no"))
+
+    def test_choices_with_bars(self):
+        self.assertEqual(self.say(max_tokens=30, extra_body={"guided_choice": ["a|b\\"]}), "a|b\\")
+
+    def test_forced_tokens_have_no_logprob_of_their_own(self):
+        r = self.chat(max_tokens=30, logprobs=True, extra_body={"guided_choice": ["the whole of it"]})
+        self.assertTrue(any(getattr(t, "forced", False) and t.logprob == 0 for t in r.choices[0].logprobs.content))
+
+    def test_constraints_fail_closed(self):
+        bad = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "strange"}}}
+        self.refused("response_format", "type", response_format=bad)
+        self.refused("grammar", "", extra_body={"grammar": "root ::= undefined"})
+        self.refused("guided_regex", "", extra_body={"guided_regex": "("})
+        self.refused("json_schema", "", extra_body={"json_schema": {"minimum": "x"}})
+        self.refused("grammar", "262145", extra_body={"grammar": "root ::= " + '"' + "x" * (262144 - 10) + '"'})
+
+    def test_two_formats(self):
+        self.refused("guided_json", "one format", extra_body={"grammar": 'root ::= "a"', "guided_json": SCHEMA})
+
+    # ---- values
+
+    def test_wrong_types(self):
+        for field, value in (
+            ("temperature", "hot"), ("temperature", -0.1), ("top_p", 1.1), ("n", 0), ("n", 9), ("n", 1.5), ("max_tokens", 0),
+            ("max_tokens", "x"), ("stop", 5), ("stop", ["a"] * 5), ("stop", "x" * 257), ("seed", "x"), ("stream", "yes"),
+            ("logprobs", 3), ("top_logprobs", 21), ("frequency_penalty", 1e300), ("logit_bias", 3), ("logit_bias", {"x": 1}),
+            ("logit_bias", {"999999": 1}), ("logit_bias", {str(i): 1 for i in range(1025)}), ("tools", {}), ("tools", [STOP] * 129),
+            ("response_format", "json"), ("model", 3), ("user_does_not_matter", None), ("stream_options", 1),
+            ("top_k", -2), ("mirostat", 1), ("answer_tokens", [-1]), ("functions", 5), ("samplers", 3),
+        ):  # fmt: skip
+            with self.subTest(field=field, value=str(value)[:30]):
+                if value is None:  # null is absent
+                    self.assertTrue(self.say(extra_body={field: value}))
+                    continue
+                body = {field: value, **({"logprobs": True} if field == "top_logprobs" else {})}
+                self.assertEqual(self.refused(field, "", extra_body=body).status_code, 400)
+
+    def test_limits_hold(self):
+        """Each at its last value that is fine"""
+        for body in ({"stop": ["x" * 256] * 4}, {"temperature": 0}, {"top_logprobs": 20, "logprobs": True}, {"n": 8, "max_tokens": 1},
+                     {"logit_bias": {str(i): 1 for i in range(1024)}}, {"temperature": -0.0}):  # fmt: skip
+            with self.subTest(list(body)):
+                self.assertTrue(self.chat(extra_body=body))
+
+    def test_messages(self):
+        for messages, param in (
+            ([], "messages"), ("hello", "messages"), ([5], "messages[0]"), ([{"content": "x"}], "messages[0].role"),
+            ([{"role": "robot", "content": "x"}], "messages[0].role"), ([{"role": "user", "content": 5}], "messages[0].content"),
+            ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "messages[0].content[0].type"),
+            ([{"role": "user", "content": "x"}] * 4097, "messages"),
+        ):  # fmt: skip
+            with self.subTest(param=param, first=str(messages)[:30]):
+                self.refused(param, "", messages=messages)
+
+    def test_too_long(self):
+        e = self.refused("messages", "512", messages=[{"role": "user", "content": "long " * 700}])
+        self.assertEqual(e.code, "context_length_exceeded")
+
+    def test_large_numbers(self):
+        integers, reals = "integers must be from -9223372036854775808 to 9223372036854775807", "real numbers must be from -1.79769e+308 to 1.79769e+308"
+        for number, limits in {"9223372036854775808": integers, "-9223372036854775809": integers, "1e999": reals, "-1.5e999": reals}.items():
+            for name, body in (("seed", '{"messages": [], "seed" : %s }'), ("top_k", '{"a": 1, "top_k":%s, "b": 2}'), ("", '{"x": [1, %s]}')):
+                with self.subTest(body % number):
+                    status, _, answer = self.post("/v1/chat/completions", (body % number).encode())
+                    error = answer["error"]
+                    self.assertEqual((status, error["param"] or "", error["code"]), (400, name, "invalid_value"), error)
+                    self.assertIn(limits, error["message"])
+        for seed in (-(2**63), -5, 2**63 - 1):
+            self.assertEqual(self.chat(seed=seed, max_tokens=1).seed, seed)
+        self.refused("seed", "from -9223372036854775808", seed=1e30)
+        for seed in (2.0**53, -(2.0**53), 2.0**62):  # 9007199254740993.0 is read as 2^53
+            self.refused("seed", "without point and exponent", seed=seed)
+        self.assertEqual(self.chat(seed=2.0**53 - 1, max_tokens=1).seed, 2**53 - 1)
+
+    def test_a_mark_of_the_order_of_bytes_is_skipped(self):
+        for mark, want in (("", 200), ("\ufeff", 200), ("\ufeff\ufeff", 400)):
+            self.assertEqual(self.post("/v1/chat/completions", (mark + json.dumps({"messages": HI, "max_tokens": 1})).encode())[0], want)
+
+    # ---- fields without effect
+
+    def test_unknown_fields_are_named(self):
+        raw = self.client.chat.completions.with_raw_response.create(
+            model="x", messages=HI, max_tokens=2, user="me", store=False, metadata={}, extra_body={"wonder": 1, "chat_template_kwargs": {"tone": 2}}
+        )
+        self.assertEqual(raw.headers["x-tern-ignored"].split(", "), ["chat_template_kwargs.tone", "wonder"])
+        self.assertNotIn("x-tern-ignored", self.client.chat.completions.with_raw_response.create(model="x", messages=HI, max_tokens=2).headers)
+
+    def test_fields_within_fields_are_named(self):
+        """A field without effect is named wherever it stands, and so is a word that nobody knows."""
+        tool = {"type": "function", "hint": 1, "function": {"name": "f", "strict": True, "tone": 1}}
+        for more, names in (
+            ({"stream_options": {"include_usage": True, "chunk": 2}}, "stream_options.chunk"),
+            ({"response_format": {"type": "text", "tone": 1}}, "response_format.tone"),
+            ({"response_format": {"type": "json_object", "tone": 1}}, "response_format.tone"),
+            ({"tools": [tool]}, "tools[0].function.tone, tools[0].hint, tools"),
+            ({"reasoning_effort": "hasty"}, "reasoning_effort"), ({"reasoning_effort": "xhigh"}, "reasoning_effort"), ({"reasoning_effort": "none"}, ""),
+            ({"enable_thinking": True}, "enable_thinking"), ({"chat_template_kwargs": {"enable_thinking": False}}, ""),
+            ({"chat_template_kwargs": {"enable_thinking": True}}, "chat_template_kwargs.enable_thinking"),
+            ({"verbosity": "low", "id_slot": 1}, "verbosity, id_slot"), ({"stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
+            ({"messages": [*HI, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}", "tone": 1}}]}, *HI]},
+             "messages[1].tool_calls[0].function.tone"),
+        ):  # fmt: skip
+            with self.subTest(names):
+                status, headers, _ = self.post("/v1/chat/completions", {"messages": HI, "max_tokens": 1, **more})
+                self.assertEqual((status, headers.get("x-tern-ignored", "")), (200, names))
+
+    def test_hostile_names_stay_out_of_headers(self):
+        status, headers, _ = self.post("/v1/chat/completions", {"messages": HI, "max_tokens": 1, "a\r\nx: y": 1})
+        self.assertEqual((status, headers["x-tern-ignored"]), (200, "a??x??y"))
+
+    def test_tools_without_a_form(self):
+        """chatml writes no calls: tools are left out and named; a call that must come is refused."""
+        raw = self.client.chat.completions.with_raw_response.create(model="x", messages=HI, max_tokens=2, tools=[STOP])
+        self.assertIn("tools", raw.headers["x-tern-ignored"])
+        self.refused("tool_choice", "tools", tools=[STOP], tool_choice="required")
+
+
+if __name__ == "__main__":
+    unittest.main()

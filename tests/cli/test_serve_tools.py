@@ -1,0 +1,267 @@
+"""serve through OpenAI's own client: tools, history with calls, thoughts.
+
+Constraints make a model of random weights call tools."""
+
+import json
+import unittest
+
+from openai_case import HI, STOP, WEATHER, Client, deltas, openai
+from serve_models import thinker
+
+ENDS, THOUGHT_END = (1, 4), 6  # ids in the vocabulary of serve_models
+
+
+class Tools(Client):
+    ARGUMENTS = ["--ctx-size", "4096", "--parallel", "4"]
+
+    @classmethod
+    def setUpClass(cls):
+        cls.MODEL = thinker()
+        super().setUpClass()
+
+    NO_THOUGHT = {"chat_template_kwargs": {"enable_thinking": False}}
+
+    def call(self, messages=HI, **more):
+        more.setdefault("extra_body", self.NO_THOUGHT)
+        more.setdefault("tools", [WEATHER, STOP])
+        more.setdefault("max_tokens", 600)
+        return self.chat(messages, **more)
+
+    def check(self, call):
+        self.assertEqual(call.type, "function")
+        self.assertTrue(call.id)
+        arguments = json.loads(call.function.arguments)
+        if call.function.name == "stop":
+            self.assertEqual(arguments, {})
+        else:
+            self.assertEqual((call.function.name, set(arguments)), ("get_weather", {"city", "days"}))
+            self.assertTrue(arguments["city"] in ("Bonn", "Rome") and 1 <= arguments["days"] <= 9)
+
+    def test_required(self):
+        r = self.call(tool_choice="required").choices[0]
+        self.assertEqual((r.finish_reason, r.message.content), ("tool_calls", None))
+        self.assertGreater(len(r.message.tool_calls), 0)
+        for call in r.message.tool_calls:
+            self.check(call)
+
+    def test_named(self):
+        for name in ("stop", "get_weather"):
+            r = self.call(tool_choice={"type": "function", "function": {"name": name}}).choices[0]
+            self.assertEqual({c.function.name for c in r.message.tool_calls}, {name})
+
+    def test_ids_do_not_come_again(self):
+        calls = [c.message.tool_calls[0] for c in self.call(tool_choice="required", n=2).choices]
+        calls.append(self.call(tool_choice="required").choices[0].message.tool_calls[0])
+        self.assertEqual(len({c.id for c in calls}), 3)
+
+    def test_parallel(self):
+        """Without end tokens calls follow one another."""
+        r = self.call(tool_choice="required", max_tokens=300, logit_bias={str(i): -100 for i in ENDS}).choices[0]
+        self.assertEqual(r.finish_reason, "length")
+        self.assertGreater(len(r.message.tool_calls), 2)
+        self.assertEqual(len({c.id for c in r.message.tool_calls}), len(r.message.tool_calls))
+        for call in r.message.tool_calls[:-1]:  # the last one may be cut
+            self.check(call)
+
+    def test_a_call_that_the_limit_cuts(self):
+        """It comes as far as it goes, in a stream as without, and its marks are no text."""
+        more = {"tool_choice": {"type": "function", "function": {"name": "get_weather"}}, "parallel_tool_calls": False}
+        r = self.call(**more)
+        call, seen = r.choices[0].message.tool_calls[0].function, set()
+        self.check(r.choices[0].message.tool_calls[0])
+        for n in range(1, r.usage.completion_tokens, 5):
+            c = self.call(max_tokens=n, **more).choices[0]
+            self.assertEqual((c.finish_reason, (c.message.content or "").strip()), ("length", ""))
+            part = c.message.tool_calls[0].function if c.message.tool_calls else None
+            if part:
+                self.assertEqual(part.name, call.name)
+                self.assertTrue(call.arguments.startswith(part.arguments))
+            told = [d.choices[0].delta for d in self.call(max_tokens=n, stream=True, **more)]
+            self.assertFalse("".join(d.content or "" for d in told).strip())
+            streamed = [f.function.arguments for d in told for f in d.tool_calls or []]
+            self.assertEqual(streamed, [part.arguments] if part else [])
+            seen.add(part and part.arguments)
+        self.assertGreater(len(seen), 4)
+
+    def test_one_at_a_time(self):
+        for seed in range(4):
+            r = self.call(tool_choice="required", parallel_tool_calls=False, seed=seed, temperature=1.5).choices[0]
+            self.assertEqual(len(r.message.tool_calls), 1)
+
+    def test_none(self):
+        r = self.call(tool_choice="none", max_tokens=40).choices[0]
+        self.assertIsNone(r.message.tool_calls)
+
+    def test_auto(self):
+        r = self.call(max_tokens=40).choices[0]
+        self.assertIn(r.finish_reason, ("stop", "length", "tool_calls"))
+
+    def test_allowed_tools(self):
+        choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "stop"}}]}}
+        r = self.call(tool_choice=choice).choices[0]
+        self.assertEqual({c.function.name for c in r.message.tool_calls}, {"stop"})
+
+    def test_stream(self):
+        whole = self.call(tool_choice="required", seed=5).choices[0]
+        calls, finish = {}, None
+        for chunk in self.call(tool_choice="required", seed=5, stream=True):
+            for c in chunk.choices[0].delta.tool_calls or []:
+                kept = calls.setdefault(c.index, {"id": c.id, "name": c.function.name, "arguments": ""})
+                kept["arguments"] += c.function.arguments
+            finish = chunk.choices[0].finish_reason or finish
+        self.assertEqual(finish, whole.finish_reason)
+        self.assertEqual(sorted(calls), list(range(len(calls))))
+        want = [{"name": c.function.name, "arguments": c.function.arguments} for c in whole.message.tool_calls]
+        self.assertEqual([{k: calls[i][k] for k in ("name", "arguments")} for i in sorted(calls)], want)
+
+    def test_the_helper_of_streams(self):
+        with self.client.chat.completions.stream(model="x", messages=HI, tools=[STOP], tool_choice="required", seed=1, max_tokens=600,
+                                                 parallel_tool_calls=False, logit_bias={"7": 90}, extra_body=self.NO_THOUGHT) as stream:  # fmt: skip
+            stream.until_done()
+            calls = stream.get_final_completion().choices[0].message.tool_calls
+        self.assertEqual({c.function.name for c in calls}, {"stop"})
+
+    def test_several_turns(self):
+        messages = list(HI)
+        for turn in range(3):
+            m = self.call(messages, tool_choice="required", seed=turn).choices[0].message
+            messages.append(m.model_dump(exclude_none=True))
+            messages += [{"role": "tool", "tool_call_id": c.id, "content": f"result {turn}"} for c in m.tool_calls]
+        ids = [c["id"] for m in messages for c in m.get("tool_calls", [])]
+        self.assertEqual(len(ids), len(set(ids)))
+        self.assertTrue(self.call(messages, max_tokens=5))
+
+    def test_functions(self):
+        """OpenAI's older form of tools"""
+        old = {"tools": openai.NOT_GIVEN, "functions": [WEATHER["function"], STOP["function"]]}
+        for name in ("stop", "get_weather"):
+            more = {**old, "function_call": {"name": name}}
+            r = self.call(**more).choices[0]
+            self.assertEqual((r.finish_reason, r.message.function_call.name, r.message.tool_calls, r.message.content), ("function_call", name, None, None))
+            told = [c.choices[0].delta.function_call for c in self.call(stream=True, **more) if c.choices[0].delta.function_call]
+            self.assertEqual([(f.name, f.arguments) for f in told], [(name, r.message.function_call.arguments)])
+            again = [*HI, r.message.model_dump(exclude_none=True), {"role": "function", "name": name, "content": "done"}]
+            self.assertIsNone(self.call(again, max_tokens=5, **old, function_call="none").choices[0].message.function_call)
+        self.refused("function_call", "no function", **old, function_call={"name": "no"})
+        self.refused("function_call.name", "required", **old, function_call={})
+        self.refused("functions[0].name", "a b", functions=[{"name": "a b"}])
+        raw = self.client.chat.completions.with_raw_response.create(model="x", messages=HI, tools=[STOP], functions=[STOP["function"]], max_tokens=1)
+        self.assertEqual(raw.headers["x-tern-ignored"], "functions")
+
+    def test_other_tools_are_skipped(self):
+        raw = self.client.chat.completions.with_raw_response.create(
+            model="x", messages=HI, tools=[{"type": "web_search"}, STOP, {"type": "custom", "custom": {"name": "y"}}], tool_choice="required",
+            max_tokens=600, seed=4, extra_body=self.NO_THOUGHT,
+        )  # fmt: skip
+        self.assertEqual({c.function.name for c in raw.parse().choices[0].message.tool_calls}, {"stop"})
+        self.assertEqual(raw.headers["x-tern-ignored"], "tools[0], tools[2]")
+
+    def test_tool_refusals(self):
+        nameless = {"type": "function", "function": {}}
+        wrong = {"type": "function", "function": {"name": "a b"}}
+        for param, more in (
+            ("tools[0].function.name", {"tools": [nameless]}), ("tools[0].function.name", {"tools": [wrong]}),
+            ("tools[1].function.name", {"tools": [STOP, STOP]}), ("tools[0].function", {"tools": [{"type": "function"}]}),
+            ("tool_choice", {"tool_choice": {"type": "function", "function": {"name": "no"}}}), ("tool_choice", {"tool_choice": "perhaps"}),
+            ("tool_choice", {"tool_choice": 5}), ("tools[0]", {"tools": [5]}), ("tool_choice", {"tools": [], "tool_choice": "required"}),
+            ("parallel_tool_calls", {"parallel_tool_calls": "x"}), ("tools[0].function.parameters", {"tools": [{"type": "function", "function": {"name": "x", "parameters": 3}}]}),
+        ):  # fmt: skip
+            with self.subTest(str(more)[:60]):
+                self.refused(param, "", **({"tools": [STOP]} | more))
+
+    # ---- history that is odd
+
+    def test_history_is_never_refused(self):
+        call = {"id": "c1", "type": "function", "function": {"name": "stop", "arguments": "{}"}}
+
+        def with_call(**more):
+            return {"role": "assistant", "content": None, "tool_calls": [call | more]}
+
+        result = {"role": "tool", "tool_call_id": "c1", "content": "done"}
+        for name, messages in {
+            "broken arguments": [*HI, with_call(function={"name": "stop", "arguments": '{"a": '}), result],
+            "arguments of another type": [*HI, with_call(function={"name": "stop", "arguments": {"a": 1}}), result],
+            "an array of arguments": [*HI, with_call(function={"name": "stop", "arguments": "[1]"}), result],
+            "no arguments": [*HI, with_call(function={"name": "stop"}), result],
+            "an unknown function": [*HI, with_call(function={"name": "x y\u00e9", "arguments": "{}"}), result],
+            "no name": [*HI, with_call(function={}), result],
+            "an odd id": [*HI, with_call(id="a b \u00e9" * 50), {"role": "tool", "tool_call_id": "a b \u00e9" * 50, "content": "x"}],
+            "no result": [*HI, with_call(), *HI],
+            "no result at the end": [*HI, with_call()],
+            "a result of nothing": [*HI, result],
+            "a result first": [result, *HI],
+            "a late result": [*HI, with_call(), *HI, result],
+            "two results": [*HI, with_call(), result, result],
+            "a result without id": [*HI, with_call(), {"role": "tool", "content": "x"}],
+            "empty contents": [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}, {"role": "user", "content": None}],
+            "several systems": [{"role": "system", "content": "a"}, *HI, {"role": "system", "content": "b"}],
+            "a system at the end": [*HI, {"role": "system", "content": "b"}],
+            "a system alone": [{"role": "system", "content": "b"}],
+            "the assistant first": [{"role": "assistant", "content": "Hello"}, *HI],
+            "the assistant alone": [{"role": "assistant", "content": "Hello"}],
+            "one role twice": [*HI, *HI, {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}, *HI],
+            "an old call": [*HI, {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}, {"role": "function", "name": "f", "content": "x"}],
+            "a refusal": [*HI, {"role": "assistant", "content": None, "refusal": "no"}, *HI],
+            "a NUL": [{"role": "user", "content": "a\0b"}],
+        }.items():  # fmt: skip
+            for tools in ({}, {"tools": [STOP]}):
+                with self.subTest(name, tools=bool(tools)):
+                    self.assertTrue(self.chat(messages, max_tokens=2, **tools))
+
+    def prompt(self, messages, **more):
+        return self.post("/apply-template", {"messages": messages, **more})[2]["prompt"]
+
+    def test_how_history_is_written(self):
+        call = {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "stop", "arguments": '{"a": '}}]}
+        text = self.prompt([*HI, call, {"role": "tool", "tool_call_id": "c1", "content": "done"}, *HI], tools=[STOP])
+        self.assertIn('<tool_call>\n{"name": "stop", "arguments": {"arguments": "{\\"a\\": "}}\n</tool_call>', text)
+        self.assertIn("<tool_response>\ndone\n</tool_response>", text)
+        text = self.prompt([{"role": "system", "content": "one"}, *HI, {"role": "system", "content": "two"}])
+        self.assertTrue(text.startswith("<|im_start|>system\none\n\ntwo<|im_end|>"))
+
+    # ---- thoughts
+
+    def test_forced_thoughts(self):
+        """A constraint on the text begins behind the thought."""
+        seen = thoughts = 0
+        for seed in range(6):
+            r = self.chat(max_tokens=900, seed=seed, temperature=1.3, logit_bias={str(THOUGHT_END): 5},
+                          extra_body={"guided_choice": ["yes", "no"], "reasoning_effort": "high"})  # fmt: skip
+            if r.choices[0].finish_reason != "stop":
+                continue
+            seen += 1
+            self.assertIn(r.choices[0].message.content, ("yes", "no"))
+            if thought := getattr(r.choices[0].message, "reasoning_content", None):
+                thoughts += 1
+                self.assertEqual(thought, r.choices[0].message.reasoning)
+                self.assertGreater(r.usage.completion_tokens_details.reasoning_tokens, 0)
+        self.assertTrue(seen and thoughts)
+
+    def test_thoughts_stream(self):
+        for seed in range(3):
+            more = {"max_tokens": 300, "seed": seed, "logit_bias": {str(THOUGHT_END): 4}, "temperature": 1.3, "extra_body": {"guided_choice": ["yes", "no"], "reasoning_effort": "high"}}
+            m = self.chat(**more).choices[0].message
+            content, thought, _, _ = deltas(self.chat(stream=True, **more))
+            self.assertEqual((content, thought), (m.content or "", getattr(m, "reasoning_content", None) or ""))
+
+    def test_thoughts_are_taken(self):
+        for name in ("reasoning_content", "reasoning"):
+            history = [*HI, {"role": "assistant", "content": "", name: "hm", "tool_calls": [{"id": "c", "function": {"name": "stop", "arguments": "{}"}}]},
+                       {"role": "tool", "tool_call_id": "c", "content": "x"}]  # fmt: skip
+            self.assertIn("<think>\nhm\n</think>", self.prompt(history, tools=[STOP]))
+
+    def test_how_to_think(self):
+        default = self.prompt(HI)
+        off = self.prompt(HI, chat_template_kwargs={"enable_thinking": False})
+        self.assertNotEqual(default, off)
+        self.assertEqual(self.prompt(HI, reasoning_effort="none"), off)
+        self.assertEqual(self.prompt(HI, reasoning_effort="high"), default)
+        self.assertEqual(self.prompt(HI, reasoning_effort="high", chat_template_kwargs={"enable_thinking": False}), off)
+
+    def test_a_thought_that_was_begun(self):
+        text = self.prompt([*HI, {"role": "assistant", "content": "", "reasoning_content": "I wonder"}])
+        self.assertTrue(text.endswith("<think>\nI wonder"), text)
+
+
+if __name__ == "__main__":
+    unittest.main()
