@@ -806,7 +806,7 @@ void tern_remove_temporaries(void);
 
 const char *tern_version(void);    /* "0.1.0" */
 const char *tern_build_info(void); /* compiler, targets built, arithmetic, format */
-const char *tern_cpu_names(void);  /* targets built, narrow to wide: "plain|ref|avx2|avx512" */
+const char *tern_cpu_names(void);  /* targets built, narrow to wide: "plain|ref|avx2" */
 const char *tern_type_name(enum tern_type type);             /* "q8"; NULL: no such type */
 const char *tern_cache_type_name(enum tern_cache_type type); /* "f16"; NULL: no such type */
 

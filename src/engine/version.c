@@ -38,11 +38,11 @@ const char *tern_version(void)
 const char *tern_build_info(void)
 {
     return COMPILER
-        "; targets" TARGETS(SPACE_AND_NAME, NO_STEP)
+        "; targets" TARGETS(SPACE_AND_NAME)
         "; arith " TEXT(TERN_ARITH) "; format " TEXT(TERN_FORMAT_MAJOR) "." TEXT(TERN_FORMAT_MINOR);
 }
 
 const char *tern_cpu_names(void)
 {
-    return &TARGETS(BAR_AND_NAME, NO_STEP)[1];
+    return &TARGETS(BAR_AND_NAME)[1];
 }

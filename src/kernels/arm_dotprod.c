@@ -1,5 +1,5 @@
 /* cflags: -O2 -fno-tree-vectorize -march=armv8.2-a+dotprod */
-/* The target neon on a processor with the dot product: its integer dots. */
+/* The target dotprod: the integer dots of neon, with the dot product. */
 #include "kernels/ops_neon.h"
 #include "kernels/targets.h"
 /* after its vocabulary: */

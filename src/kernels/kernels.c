@@ -18,11 +18,11 @@ static const struct target {
     const char *name;
     unsigned needs; /* CPU bits */
     void (*init)(struct kernels *k);
-} targets[] = {TARGETS(ROW, ROW)};
+} targets[] = {TARGETS(ROW)};
 
 enum { N_ROWS = sizeof targets / sizeof *targets };
 
-static const char *const names[] = {TARGETS(NAME, NO_STEP) NULL};
+static const char *const names[] = {TARGETS(NAME) NULL};
 
 const char *const *kernels_targets(void)
 {
@@ -32,26 +32,20 @@ const char *const *kernels_targets(void)
 enum tern_status kernels_cpu(const char *name, unsigned *bits, struct tern_error *e)
 {
     const unsigned have = cpu_detect();
-    unsigned may = 0; /* what the targets so far have kernels for */
-    char can[64] = "";
-    bool found = false;
+    char can[96] = "";
     if (!name) {
         *bits = have;
         return TERN_OK;
     }
     for (const struct target *t = targets; t < targets + N_ROWS; t++) {
-        bool runs = !(t->needs & ~have), first = t == targets || strcmp(t->name, t[-1].name);
-        may |= t->needs;
+        if (t->needs & ~have)
+            continue;
         if (!strcmp(t->name, name)) {
-            found |= runs;
-            *bits = have & may;
+            *bits = t->needs;
+            return TERN_OK;
         }
-        if (runs && first)
-            snprintf(can + strlen(can), sizeof can - strlen(can), "%s%s", *can ? ", " : "",
-                     t->name);
+        snprintf(can + strlen(can), sizeof can - strlen(can), "%s%s", *can ? ", " : "", t->name);
     }
-    if (found)
-        return TERN_OK;
     return error_set(e, TERN_USAGE, "this machine cannot run the cpu target '%s'; it can run: %s",
                      name, can);
 }

@@ -330,8 +330,7 @@ enum tern_status kernels_init(struct kernels *k, const char *cpu, struct tern_er
 /* Fills k for a processor with the CPU bits `cpu` (base/cpu.h) and no others, without a test. */
 void kernels_fill(struct kernels *k, unsigned cpu);
 
-/* The CPU bits of this machine that the target `name` may use: its own and those of narrower
- * targets; NULL: all. TERN_USAGE as above. */
+/* The CPU bits that the target `name` uses; NULL: all that this machine has. TERN_USAGE as above. */
 enum tern_status kernels_cpu(const char *name, unsigned *bits, struct tern_error *e);
 
 /* Names of the targets built into this library, narrow to wide, NULL at the end. */

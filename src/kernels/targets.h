@@ -1,10 +1,10 @@
 /* The table of targets, narrow to wide: what --cpu may name. One row is one set of vector kernels.
- * TARGET begins a target; STEP is a further set that the target of that name uses where the
- * processor has more instructions. A row has three columns:
+ * A row has three columns:
  *
  *   file   <arch>_<isa>: file.c defines file_init, peak/file_peak.c defines file_peak
  *   name   of the target
- *   needs  CPU bits (base/cpu.h), with all that they imply
+ *   needs  CPU bits (base/cpu.h), with all that they imply: the target uses the kernels of every
+ *          row that needs no others, the last one first
  *
  * Whoever needs something of every target expands TARGETS with macros of its own: the choice among
  * targets (kernels.c), the limits of the machine (peak/peak.c), the names that help texts show
@@ -26,30 +26,28 @@
     TARGET(ref, plain, 0)   \
     TARGET(ref, ref, 0)
 
-#define TARGETS_X86(TARGET, STEP)                     \
-    TARGET(x86_avx2, avx2, CPU_AVX2)                  \
-    STEP(x86_avxvnni, avx2, CPU_AVX2 | CPU_AVX_VNNI)  \
-    TARGET(x86_avx512, avx512, CPU_AVX2 | CPU_AVX512) \
-    STEP(x86_avx512vnni, avx512, CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI)
+#define TARGETS_X86(TARGET)                                \
+    TARGET(x86_avx2, avx2, CPU_AVX2)                       \
+    TARGET(x86_avxvnni, avx2vnni, CPU_AVX2 | CPU_AVX_VNNI) \
+    TARGET(x86_avx512, avx512, CPU_AVX2 | CPU_AVX512)      \
+    TARGET(x86_avx512vnni, avx512vnni, CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI)
 
-#define TARGETS_ARM(TARGET, STEP)    \
+#define TARGETS_ARM(TARGET)          \
     TARGET(arm_neon, neon, CPU_NEON) \
-    STEP(arm_dotprod, neon, CPU_NEON | CPU_DOTPROD)
+    TARGET(arm_dotprod, dotprod, CPU_NEON | CPU_DOTPROD)
 
 /* Those of this build */
 #if defined(__x86_64__) && !defined(REF_ONLY)
-#define VECTOR_TARGETS(TARGET, STEP) TARGETS_X86(TARGET, STEP)
+#define VECTOR_TARGETS(TARGET) TARGETS_X86(TARGET)
 #elif defined(__aarch64__) && !defined(REF_ONLY)
-#define VECTOR_TARGETS(TARGET, STEP) TARGETS_ARM(TARGET, STEP)
+#define VECTOR_TARGETS(TARGET) TARGETS_ARM(TARGET)
 #else
-#define VECTOR_TARGETS(TARGET, STEP)
+#define VECTOR_TARGETS(TARGET)
 #endif
-#define TARGETS(TARGET, STEP) TARGETS_REF(TARGET) VECTOR_TARGETS(TARGET, STEP)
-
-#define NO_STEP(file, name, needs) /* for whoever wants each name once */
+#define TARGETS(TARGET) TARGETS_REF(TARGET) VECTOR_TARGETS(TARGET)
 
 /* Puts the kernels of a row into the slots that it wins; ref_init fills all of them. */
 #define DECLARE_INIT(file, name, needs) void file##_init(struct kernels *k);
-TARGETS(DECLARE_INIT, DECLARE_INIT)
+TARGETS(DECLARE_INIT)
 
 #endif

@@ -1,5 +1,5 @@
 /* cflags: -O2 -fno-tree-vectorize -mavx2 -mfma -mf16c -mavxvnni */
-/* The target avx2 on a processor with AVX-VNNI: its integer dots. */
+/* The target avx2vnni: the integer dots of avx2, with AVX-VNNI. */
 #include "kernels/ops_avx2.h"
 #include "kernels/targets.h"
 /* after its vocabulary: */

@@ -76,7 +76,7 @@ class Bench(Cli):
             (["x.bin", "-p", "1,,2"], "'1,,2'"), (["x.bin", "-p", "1-1000"], "'1-1000'"),
             (["x.bin", "-pg", "4"], "two numbers"), (["x.bin", "-r", "0"], "-r"), (["x.bin", "-o", "sql"], "md|csv"),
             (["x.bin", "-ctk", "f16", "-ctv", "f32"], "one type"), (["x.bin", "-ub", "4"], "one batch size"),
-            (["x.bin", "-ngl", "99"], "CPU only"), (["--shape", TINY, "--cpu", "z80"], "z80"),
+            (["x.bin", "-ngl", "99"], "CPU only"), (["--shape", TINY, "--cpu", "ref,z80"], "'ref,z80'"),
         ):  # fmt: skip
             self.assertIn(want, self.refused(*args), args)
         self.assertIn("no-such-file.bin", self.refused("no-such-file.bin", code=4))
@@ -98,6 +98,15 @@ class Bench(Cli):
             self.assertEqual(list(row), list(o)[:-2])
             self.assertEqual(row["fingerprint"], o["fingerprint"])
             self.assertEqual(float(row["avg_ts"]), o["avg_ts"])
+
+    def test_instruction_sets_are_compared(self):
+        best = self.lines(*SMALL, *FAST)[0]["cpu_target"]
+        found = self.lines(*SMALL, *FAST, "--cpu", f"plain,{best}", "--cpu", "ref")
+        self.assertEqual([r["cpu_target"] for r in found[::2]], ["plain", best, "ref"])
+        for same in (found[::2], found[1::2]):
+            self.assertEqual(len({r["fingerprint"] for r in same}), 1)
+        row = self.call(*SMALL, *FAST, "--cpu", best).stdout.splitlines()[2]
+        self.assertIn(f"| {best} ", row)
 
     def test_markdown(self):
         done = self.call(*SMALL, "-d", 9, "--ops")

@@ -249,7 +249,9 @@ class Reports(Cli):
     def test_targets_are_those_of_the_table(self):
         table = (ROOT / "src/kernels/targets.h").read_text()
         names = re.findall(r"(?m)^    TARGET\(\w+, (\w+),", table)
-        self.assertIn(f".It Fl -cpu Cm {' | '.join(names)}\n", MAN.read_text())
+        self.assertIn("avx2vnni", names)
+        for page in ("run/tern.1", "look/tern-look.1", "serve/tern-serve.1"):
+            self.assertIn(f".It Fl -cpu Cm {' | '.join(names)}\n", (ROOT / "src/app" / page).read_text())
 
     def test_weight_types_are_those_of_the_table(self):
         rows = re.findall(r"(?m)^    FORMAT\(\w+, (\w+), (\w+),", (ROOT / "src/kernels/formats.h").read_text())

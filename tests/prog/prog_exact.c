@@ -36,7 +36,7 @@ enum {
 static const int thread_counts[] = {1, 2, 3, 4, 7};
 static const size_t chunks[] = {1, 2, 3, 7, 16, 64, 512};
 #define NAME(file, name, needs) #name,
-static const char *const targets[] = {TARGETS(NAME, NO_STEP)};
+static const char *const targets[] = {TARGETS(NAME)};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

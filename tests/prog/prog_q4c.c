@@ -16,7 +16,7 @@
 enum { LENGTH = 48, HEAD = 32, Q8_BLOCK = 544, Q4_BLOCK = 288 };
 
 #define NAME(file, name, needs) #name,
-static const char *const targets[] = {TARGETS(NAME, NO_STEP)};
+static const char *const targets[] = {TARGETS(NAME)};
 static const size_t batches[] = {1, 5, TERN_DEFAULT_LOGITS};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -3,8 +3,8 @@
 
 #include "base/cpu.h"
 
-#define LEVEL(file, name, needs) {#file, needs},
-const struct level levels[N_LEVELS + 1] = {VECTOR_TARGETS(LEVEL, LEVEL){NULL, 0}};
+#define LEVEL(file, name, needs) {#name, needs},
+const struct level levels[N_LEVELS + 1] = {VECTOR_TARGETS(LEVEL){NULL, 0}};
 
 const struct level *level_find(size_t i)
 {

@@ -7,12 +7,12 @@
 #include "kernels/targets.h"
 
 struct level {
-    const char *name; /* of the row's file */
+    const char *name;
     unsigned cpu;
 };
 
 #define ONE_LEVEL(file, name, needs) +1
-enum { N_LEVELS = 0 VECTOR_TARGETS(ONE_LEVEL, ONE_LEVEL) };
+enum { N_LEVELS = 0 VECTOR_TARGETS(ONE_LEVEL) };
 extern const struct level levels[N_LEVELS + 1]; /* the last is empty: plain C has none */
 
 /* Level number i, or NULL where this machine cannot run it. */

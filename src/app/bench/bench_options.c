@@ -82,9 +82,9 @@ static const struct option_row rows[N_BENCH_OPTIONS] = {
                        .help = "the same; must be equal to --cache-type-k"},
     [BENCH_LOAD] = {OPTION_LOAD},
     [BENCH_CPU] = {.names = "cpu",
-                   .kind = CHOICE,
-                   .words = tern_cpu_names,
-                   .help = "instruction set; default: the best"},
+                   .kind = LIST,
+                   .value = "LIST",
+                   .help = "instruction sets, listed below; default: the best"},
     [BENCH_KV_HEADS] = {.title = "Of bench attention",
                         .names = "kv-heads",
                         .kind = LIST,
@@ -229,6 +229,18 @@ static bool add_type(struct bench_list *list, const char *text, size_t n)
     return false;
 }
 
+/* Where the name begins in tern_cpu_names() */
+static bool add_cpu(struct bench_list *list, const char *text, size_t n)
+{
+    const char *all = tern_cpu_names();
+    for (size_t at = 0, bytes; all[at]; at += bytes + (all[at + bytes] == '|')) {
+        bytes = strcspn(all + at, "|");
+        if (bytes == n && !memcmp(all + at, text, n))
+            return add(list, at);
+    }
+    return false;
+}
+
 /* "f32, f16, ...": all weight types. */
 static const char *type_names(void)
 {
@@ -322,9 +334,10 @@ static enum tern_status read_lists(struct bench_options *o, const struct parser 
                                    struct tern_error *e)
 {
     static const char counts[] = "a list of numbers or ranges from 0 to 1048576";
-    char types[240];
+    char types[240], cpus[240];
     enum tern_status s;
     snprintf(types, sizeof types, "a list of these: %s", type_names());
+    snprintf(cpus, sizeof cpus, "a list of these: %s", tern_cpu_names());
     (void)((s = read_list(p, BENCH_PROMPT, &o->prompt, add_count, counts, e)) ||
            (s = read_list(p, BENCH_GEN, &o->gen, add_count, counts, e)) ||
            (s = read_list(p, BENCH_DEPTH, &o->depth, add_count, counts, e)) ||
@@ -333,6 +346,7 @@ static enum tern_status read_lists(struct bench_options *o, const struct parser 
            (s = read_list(p, BENCH_BATCH, &o->batch, add_positive,
                           "a list of numbers or ranges from 1 to 65536", e)) ||
            (s = read_list(p, BENCH_TYPE, &o->types, add_type, types, e)) ||
+           (s = read_list(p, BENCH_CPU, &o->cpus, add_cpu, cpus, e)) ||
            (s = read_list(p, BENCH_MTP, &o->mtp, add_guesses, "a list of numbers from 1 to 8", e)) ||
            (s = read_list(p, BENCH_KV_HEADS, &o->kv_heads, add_kv_heads, "a list of 1, 2, 4 and 8",
                           e)) ||
@@ -451,6 +465,7 @@ void bench_options_help(void)
         "mixer=2*3/1. Large ones are cut: \"4/48\" in a result is 4 of 48 layers, and the\n"
         "same part of the vocabulary. NAME:N has N layers.\n"
         "\nTypes: %s\n"
+        "Instruction sets of this build: %s\n"
         "\nExit codes are those of run.\n",
-        type_names());
+        type_names(), tern_cpu_names());
 }

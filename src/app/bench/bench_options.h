@@ -54,6 +54,7 @@ struct bench_options {
     struct bench_list kv_heads, window; /* of attention */
     bool attention;                     /* `bench attention` */
     struct bench_list types, caches;    /* of enum tern_type and enum tern_cache_type */
+    struct bench_list cpus;             /* offsets in tern_cpu_names(); empty: the best */
     const char **models;                /* [n_models] paths, borrowed from argv; owned */
     const char **shapes;                /* [n_shapes] as written; owned */
     size_t n_models, n_shapes;

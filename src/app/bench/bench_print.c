@@ -156,17 +156,18 @@ static void print_row(const struct bench_printer *p, const struct bench_result *
     if (!p->n) {
         bench_say(
             p,
-            "| %-24s | %10s | %8s | %7s | %-7s | %7s | %5s | %5s | %20s | %20s | %20s | %-16s |\n",
+            "| %-24s | %10s | %8s | %7s | %-10s | %7s | %5s | %5s | %20s | %20s | %20s | %-16s |\n",
             "model", "size", "params", "heads", "backend", "threads", "batch", "cache", "test",
             "t/s", "of the limit", "fingerprint");
         bench_say(p, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
-                  "------------------------", "---------:", "-------:", "------:", "-------",
+                  "------------------------", "---------:", "-------:", "------:", "----------",
                   "------:", "----:", "----:", "-------------------:", "-------------------:",
                   "-------------------:", "----------------");
     }
     /* the sign ± has two bytes and one column */
     bench_say(
-        p, "| %-24s | %10s | %8s | %7s | %-7s | %7d | %5u | %5s | %20s | %21s | %20s | %016llx |\n",
+        p,
+        "| %-24s | %10s | %8s | %7s | %-10s | %7d | %5u | %5s | %20s | %21s | %20s | %016llx |\n",
         r->model_type, size, params, heads, r->info.cpu, r->info.n_threads, r->plan.n_batch,
         tern_cache_type_name(r->plan.cache), test, speed, limit,
         (unsigned long long)r->fingerprint);

@@ -207,12 +207,13 @@ static enum tern_status read_text(struct bench *b, struct tern_error *e)
     return s;
 }
 
-static enum tern_status run_threads(struct bench *b, const char *path, int n_threads,
-                                    struct tern_error *e)
+/* cpu: NULL is the best */
+static enum tern_status run_model(struct bench *b, const char *path, int n_threads, const char *cpu,
+                                  struct tern_error *e)
 {
     const struct bench_options *o = b->o;
     const struct tern_model_params p = {.n_threads = n_threads,
-                                        .cpu = o->value[BENCH_CPU].text,
+                                        .cpu = cpu,
                                         .load = (b->result.plan.copy ? TERN_LOAD_COPY : 0) |
                                                 (o->mtp.n ? TERN_LOAD_MTP : 0)};
     enum tern_status s = tern_model_open(&b->model, path, &p, e);
@@ -231,6 +232,20 @@ static enum tern_status run_threads(struct bench *b, const char *path, int n_thr
     free(b->text);
     b->meter = NULL, b->model = NULL;
     b->text = NULL, b->n_text = 0;
+    return s;
+}
+
+static enum tern_status run_threads(struct bench *b, const char *path, int n_threads,
+                                    struct tern_error *e)
+{
+    const struct bench_list *cpus = &b->o->cpus;
+    enum tern_status s = cpus->n ? TERN_OK : run_model(b, path, n_threads, NULL, e);
+    for (size_t i = 0; !s && i < cpus->n; i++) {
+        char cpu[32];
+        const char *at = tern_cpu_names() + cpus->value[i];
+        snprintf(cpu, sizeof cpu, "%.*s", (int)strcspn(at, "|"), at);
+        s = run_model(b, path, n_threads, cpu, e);
+    }
     return s;
 }
 

@@ -1,5 +1,5 @@
 /* cflags: -fno-tree-vectorize -funswitch-loops -march=armv8.2-a+dotprod */
-/* The peak of the target neon on a processor with the dot product: see peak.h. */
+/* The peak of the target dotprod: see peak.h. */
 #include <arm_neon.h>
 
 #include "kernels/peak/peak_loop.h"

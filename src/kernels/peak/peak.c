@@ -6,12 +6,12 @@
 #define DECLARE(file, name, needs) extern const struct peaks file##_peaks;
 #define ROW(file, name, needs) {needs, &file##_peaks},
 
-TARGETS(DECLARE, DECLARE)
+TARGETS(DECLARE)
 
 static const struct {
     unsigned needs; /* CPU bits */
     const struct peaks *peaks;
-} rows[] = {TARGETS(ROW, ROW)};
+} rows[] = {TARGETS(ROW)};
 
 enum { N_ROWS = sizeof rows / sizeof *rows };
 

@@ -1,5 +1,5 @@
 /* cflags: -fno-tree-vectorize -funswitch-loops -mavx2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni */
-/* The peak of the target avx512 on a processor with VNNI: see peak.h. */
+/* The peak of the target avx512vnni: see peak.h. */
 #include <immintrin.h>
 
 #include "kernels/peak/peak_loop.h"

@@ -1,5 +1,5 @@
 /* cflags: -fno-tree-vectorize -funswitch-loops -mavx2 -mavxvnni */
-/* The peak of the target avx2 on a processor with AVX-VNNI: see peak.h. */
+/* The peak of the target avx2vnni: see peak.h. */
 #include <immintrin.h>
 
 #include "kernels/peak/peak_loop.h"
