@@ -60,6 +60,7 @@ enum serve_option { /* in the order of --help */
                     SERVE_MAX_GRAMMAR, /* bytes of a schema, grammar or expression */
                     SERVE_MAX_EMBEDDINGS,
                     SERVE_MAX_ATTENTION, /* weights: heads times tokens */
+                    SERVE_MAX_LOGPROBS,  /* of prompts: tokens times alternatives + 1 */
                     SERVE_MAX_TEXT,      /* bytes of a text whose tokens are asked for */
                     SERVE_VERSION,
                     N_SERVE_OPTIONS

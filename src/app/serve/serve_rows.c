@@ -159,6 +159,9 @@ const struct option_row serve_rows[N_SERVE_OPTIONS] = {
                                     "texts of one request; default 2048")},
     [SERVE_MAX_ATTENTION] = {LIMIT("max-attention", 1, 1 << 24, "N",
                                    "weights of one request, heads times tokens; default 524288")},
+    [SERVE_MAX_LOGPROBS] = {LIMIT("max-logprobs", 1, 1 << 24, "N",
+                                  "of the prompts of one request, tokens times (logprobs + 1); "
+                                  "default 262144")},
     [SERVE_MAX_TEXT] = {LIMIT("max-text", 16, 1 << 30, "BYTES",
                               "of a text to count, tokenize or detokenize; a 16th of that with pieces; "
                               "default 1048576")},
@@ -195,5 +198,6 @@ const int64_t serve_defaults[N_SERVE_OPTIONS] = {
     [SERVE_MAX_GRAMMAR] = 262144,
     [SERVE_MAX_EMBEDDINGS] = 2048,
     [SERVE_MAX_ATTENTION] = 524288,
+    [SERVE_MAX_LOGPROBS] = 262144,
     [SERVE_MAX_TEXT] = 1048576,
 };

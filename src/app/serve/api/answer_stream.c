@@ -27,6 +27,7 @@ struct answer_stream {
     struct growing_text raw;  /* from `passed` to `made` */
     struct growing_text text; /* of the part */
     struct job_event event;   /* the last one */
+    struct answer_token of_prompt;
     bool over, finishing, finished; /* the job is; the parser has said all; the end was given */
     bool thought, spoke;            /* a thought has come; text that is not blank came, too */
     struct growing_text blanks;     /* of a thought, that are told if more of it comes */
@@ -345,11 +346,23 @@ static bool give_end(struct answer_stream *a, struct answer_part *part)
     return true;
 }
 
+static bool give_prompt(struct answer_stream *a, struct answer_part *part)
+{
+    const struct job_event *e = &a->event;
+    a->of_prompt = (struct answer_token){
+        .token = e->token, .logprob = e->logprob, .top = e->top, .n_top = e->n_top};
+    *part = (struct answer_part){
+        .kind = PART_PROMPT, .text = "", .tokens = &a->of_prompt, .n_tokens = 1};
+    return true;
+}
+
 /* Takes what the job has next; false: nothing waits, or it failed. */
 static bool take_event(struct answer_stream *a, struct job *j)
 {
     if (!job_next(j, &a->event))
         return false;
+    if (a->event.kind == JOB_PROMPT)
+        return true;
     if (a->event.kind == JOB_TOKEN)
         return take_token(a);
     if (a->event.kind == JOB_DONE)
@@ -395,7 +408,10 @@ bool answer_stream_next(struct answer_stream *a, struct job *j, struct answer_pa
                 return give_failure(a, part);
             if (!more)
                 return give_end(a, part);
-        } else if (!take_event(a, j))
+        } else if (!take_event(a, j)) {
             return a->fault.status ? give_failure(a, part) : false;
+        } else if (a->event.kind == JOB_PROMPT) {
+            return give_prompt(a, part);
+        }
     }
 }

@@ -42,6 +42,7 @@ struct answer_token { /* with what the job told of it */
 struct answer_part {
     enum {
         PART_NONE,    /* nothing waits */
+        PART_PROMPT,  /* a token of the prompt, where the job was asked for their logprobs */
         PART_TEXT,    /* text [bytes]: whole characters */
         PART_THOUGHT, /* the same, of a thought */
         PART_CALL,    /* a call */

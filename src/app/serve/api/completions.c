@@ -10,7 +10,8 @@
 
 struct text_choice { /* one job */
     struct reply_choice said;
-    size_t offset;  /* of its next token, in characters */
+    size_t offset; /* of its next token, in characters */
+    struct prompt_logprobs prompt;
     double logprob; /* sum over its tokens, for best_of */
     size_t n_tokens;
 };
@@ -27,8 +28,10 @@ static void close_completion(void *arg)
     struct text_completion *c = arg;
     if (!c)
         return;
-    for (size_t i = 0; c->choices && i < c->envelope.n; i++)
+    for (size_t i = 0; c->choices && i < c->envelope.n; i++) {
         reply_choice_clear(&c->choices[i].said);
+        prompt_logprobs_close(&c->choices[i].prompt);
+    }
     for (size_t i = 0; c->echo && i < c->n_prompts; i++)
         growing_text_close(&c->echo[i]);
     free(c->choices);
@@ -39,16 +42,26 @@ static void close_completion(void *arg)
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
+/* Those of the prompt come first. What is behind a stop string is not told, but the end token is: clients
+ * count on an entry for each token that was made. */
+static void take_logprobs(const struct envelope *e, struct text_choice *c,
+                          const struct answer_part *p)
+{
+    struct reply_choice *said = &c->said;
+    if (!said->logprobs)
+        said->logprobs = logprobs_old();
+    prompt_logprobs_put(&c->prompt, said->logprobs, e->server, &c->offset);
+    prompt_logprobs_close(&c->prompt);
+    if (p->kind == PART_TEXT || p->reason != TERN_STOP_STRING || e->return_tokens)
+        logprobs_add_old(said->logprobs, e->server, p->tokens, p->n_tokens, &c->offset);
+}
+
 static void take_tokens(const struct envelope *e, struct text_choice *c,
                         const struct answer_part *p)
 {
     struct reply_choice *said = &c->said;
-    if (e->logprobs && !said->logprobs)
-        said->logprobs = json_pack("{s:[], s:[], s:[], s:[]}", "tokens", "token_logprobs",
-                                   "top_logprobs", "text_offset");
-    /* the end token has no text */
-    if (e->logprobs && (p->kind == PART_TEXT || e->return_tokens))
-        logprobs_add_old(said->logprobs, e->server, p->tokens, p->n_tokens, &c->offset);
+    if (e->logprobs)
+        take_logprobs(e, c, p);
     for (size_t i = 0; i < p->n_tokens; i++)
         c->logprob += p->tokens[i].forced ? 0 : p->tokens[i].logprob;
     c->n_tokens += p->n_tokens;
@@ -107,14 +120,17 @@ static void part(void *arg, struct exchange *x, const struct answer_part *p)
 {
     struct text_completion *c = arg;
     struct envelope *e = &c->envelope;
-    struct reply_choice *said = &c->choices[p->choice].said;
+    struct text_choice *choice = &c->choices[p->choice];
+    struct reply_choice *said = &choice->said;
     struct fault f = {0};
     growing_text_add(&said->text, p->text, p->bytes);
+    if (p->kind == PART_PROMPT)
+        prompt_logprobs_add(&choice->prompt, p->tokens);
     if (p->kind == PART_FAILED)
         f = *p->fault;
-    else if (said->text.failed)
+    else if (said->text.failed || prompt_logprobs_failed(&choice->prompt))
         fault_no_memory(&f, "the request");
-    if (!envelope_goes_on(e, x, &f))
+    if (!envelope_goes_on(e, x, &f) || p->kind == PART_PROMPT)
         return;
     take_tokens(e, &c->choices[p->choice], p);
     if (p->kind == PART_DONE)

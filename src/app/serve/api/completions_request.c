@@ -54,15 +54,6 @@ static bool read_suffix(struct completions_request *r, const struct server *s, s
     return ok;
 }
 
-static bool read_echo(struct completions_request *r, struct fields *f)
-{
-    if (!fields_bool(f, "echo", &r->echo))
-        return false;
-    return !r->echo || !r->logprobs ||
-           fields_fault(f, "echo", "unsupported_value",
-                        "cannot come with logprobs: those of a prompt are not computed");
-}
-
 static bool read_options(struct completions_request *r, const struct server *s, struct exchange *x,
                          struct fields *f)
 {
@@ -73,7 +64,21 @@ static bool read_options(struct completions_request *r, const struct server *s, 
     return request_params_length(p, f, "n_predict", 0) &&
            request_params_length(p, f, "max_tokens", 0) &&
            request_params_stop(p, f, "stop", REQUEST_STOPS_OPENAI) && read_logprobs(r, f) &&
-           read_choices(r, s, f) && read_echo(r, f);
+           read_choices(r, s, f) && fields_bool(f, "echo", &r->echo);
+}
+
+/* Logprobs of prompts take memory, whatever the answers are. */
+static bool check_echo(const struct completions_request *r, const struct server *s,
+                       struct fields *f)
+{
+    int64_t max = serve_number(s->options, SERVE_MAX_LOGPROBS), sum = 0;
+    for (size_t i = 0; i < r->prompts.n && r->echo && r->logprobs; i++)
+        sum += (int64_t)r->prompts.list[i].n * r->best_of * (r->turn.params.n_top + 1);
+    return sum <= max ||
+           fields_fault(
+               f, "logprobs", "limit_exceeded",
+               "of the prompts, with their alternatives, are %lld; at most %lld are allowed",
+               (long long)sum, (long long)max);
 }
 
 bool completions_request_read(struct completions_request *r, struct server *s, struct exchange *x,
@@ -85,7 +90,7 @@ bool completions_request_read(struct completions_request *r, struct server *s, s
     if (!fields_open(&f, exchange_json(x), "", fault) ||
         !envelope_fields_read(&r->envelope, &r->turn, s, &f) ||
         !prompts_read(&r->prompts, s, &f, "prompt", max) || !read_options(r, s, x, &f) ||
-        !read_suffix(r, s, &f) ||
+        !read_suffix(r, s, &f) || !check_echo(r, s, &f) ||
         !format_fields_read(&r->turn, &f, (size_t)serve_number(s->options, SERVE_MAX_GRAMMAR)))
         return false;
     fields_ignore(&f, "user");
@@ -109,6 +114,7 @@ bool completions_request_job(struct completions_request *r, struct server *s, si
         !answer_rules_find(s, &r->turn.rules, &job->constraint, ignored, sizeof ignored, f))
         return false;
     job->logprobs = r->logprobs || r->best_of > r->n;
+    job->prompt_logprobs = r->echo && r->logprobs;
     if (!(job->prompt = malloc(p->n * sizeof *job->prompt)))
         return fault_no_memory(f, "the request");
     memcpy(job->prompt, p->tokens, p->n * sizeof *job->prompt);

@@ -56,13 +56,47 @@ void logprobs_add(json_t *array, const struct server *s, const struct answer_tok
     tern_decoder_close(d);
 }
 
-static size_t characters(const json_t *text)
+/* ---- the old form ---------------------------------------------------------------------------- */
+
+json_t *logprobs_old(void)
 {
-    const char *p = json_string_value(text);
+    return json_pack("{s:[], s:[], s:[], s:[]}", "tokens", "token_logprobs", "top_logprobs",
+                     "text_offset");
+}
+
+/* Characters that begin in these bytes */
+static size_t characters(const char *p, size_t n)
+{
     size_t count = 0;
-    for (size_t i = 0; i < json_string_length(text); i++)
+    for (size_t i = 0; i < n; i++)
         count += ((unsigned char)p[i] & 0xC0) != 0x80;
     return count;
+}
+
+/* Of two tokens with one text the first counts. */
+static void add_alternative(json_t *top, const tern_model *model, tern_decoder *d, tern_token token,
+                            double logprob)
+{
+    json_t *name = logprobs_text(model, d, token);
+    if (!json_object_get(top, json_string_value(name)))
+        json_object_set_new(top, json_string_value(name), number(logprob));
+    json_decref(name);
+}
+
+static void add_old(json_t *object, const tern_model *model, tern_decoder *d,
+                    const struct answer_token *t, size_t offset)
+{
+    bool is_first = isnan(t->logprob); /* of a prompt: nothing precedes it */
+    json_t *top = is_first ? json_null() : json_object();
+    for (size_t k = 0; k < t->n_top; k++)
+        add_alternative(top, model, d, t->top[k].token, t->top[k].logprob);
+    if (!is_first && !t->forced)
+        add_alternative(top, model, d, t->token, t->logprob);
+    json_array_append_new(json_object_get(object, "text_offset"), json_integer((json_int_t)offset));
+    json_array_append_new(json_object_get(object, "tokens"), logprobs_text(model, d, t->token));
+    json_array_append_new(json_object_get(object, "token_logprobs"),
+                          is_first ? json_null() : number(t->forced ? 0 : t->logprob));
+    json_array_append_new(json_object_get(object, "top_logprobs"), top);
 }
 
 void logprobs_add_old(json_t *object, const struct server *s, const struct answer_token *tokens,
@@ -72,21 +106,57 @@ void logprobs_add_old(json_t *object, const struct server *s, const struct answe
     if (n == 0 || tern_decoder_open(&d, s->model, 1, NULL))
         return;
     for (size_t i = 0; i < n; i++) {
-        const struct answer_token *t = &tokens[i];
-        json_t *top = json_object(), *text = logprobs_text(s->model, d, t->token);
-        for (size_t k = 0; k < t->n_top; k++) {
-            json_t *name = logprobs_text(s->model, d, t->top[k].token);
-            if (!json_object_get(top, json_string_value(name)))
-                json_object_set_new(top, json_string_value(name), number(t->top[k].logprob));
-            json_decref(name);
-        }
-        json_array_append_new(json_object_get(object, "text_offset"),
-                              json_integer((json_int_t)*offset));
-        *offset += characters(text);
-        json_array_append_new(json_object_get(object, "tokens"), text);
-        json_array_append_new(json_object_get(object, "token_logprobs"),
-                              number(t->forced ? 0 : t->logprob));
-        json_array_append_new(json_object_get(object, "top_logprobs"), top);
+        size_t bytes = 0;
+        const char *text = tern_decoder_bytes(d, tokens[i].token, &bytes);
+        size_t more =
+            tern_token_is_special(s->model, tokens[i].token) ? 0 : characters(text, bytes);
+        add_old(object, s->model, d, &tokens[i], *offset);
+        *offset += more;
     }
     tern_decoder_close(d);
+}
+
+/* ---- of a prompt ----------------------------------------------------------------------------- */
+
+void prompt_logprobs_add(struct prompt_logprobs *p, const struct answer_token *t)
+{
+    growing_text_add(&p->tokens, (const char *)t, sizeof *t);
+    if (t->n_top)
+        growing_text_add(&p->top, (const char *)t->top, t->n_top * sizeof *t->top);
+}
+
+bool prompt_logprobs_failed(const struct prompt_logprobs *p)
+{
+    return p->tokens.failed || p->top.failed;
+}
+
+void prompt_logprobs_put(const struct prompt_logprobs *p, json_t *object, const struct server *s,
+                         size_t *offset)
+{
+    const struct answer_token *tokens = (const struct answer_token *)(const void *)p->tokens.p;
+    const struct tern_choice *top = (const struct tern_choice *)(const void *)p->top.p;
+    tern_decoder *names = NULL, *text = NULL;
+    bool ok = !tern_decoder_open(&names, s->model, 1, NULL) &&
+              !tern_decoder_open(&text, s->model, 0, NULL);
+    for (size_t i = 0; ok && i < p->tokens.n / sizeof *tokens; i++) {
+        struct answer_token t = tokens[i];
+        size_t n = 0;
+        t.top = top, top += t.n_top;
+        add_old(object, s->model, names, &t, *offset);
+        const char *more = tern_decoder_push(text, t.token, &n);
+        *offset += characters(more, n);
+    }
+    if (ok) {
+        size_t n = 0;
+        const char *rest = tern_decoder_finish(text, &n);
+        *offset += characters(rest, n);
+    }
+    tern_decoder_close(names);
+    tern_decoder_close(text);
+}
+
+void prompt_logprobs_close(struct prompt_logprobs *p)
+{
+    growing_text_close(&p->tokens);
+    growing_text_close(&p->top);
 }

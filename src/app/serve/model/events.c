@@ -9,6 +9,7 @@ enum { ALIGN = 8 };
 struct record { /* then top [n_top], then the text, then up to the next multiple of ALIGN */
     double logprob;
     size_t n_top, bytes;
+    enum job_event_kind kind;
     tern_token token;
     bool forced;
 };
@@ -34,7 +35,8 @@ static bool make_room(struct events *e, size_t more)
 bool events_add(struct events *e, const struct job_event *token)
 {
     size_t n = record_size(token->n_top, token->bytes), top = token->n_top * sizeof *token->top;
-    struct record r = {token->logprob, token->n_top, token->bytes, token->token, token->forced};
+    struct record r = {token->logprob, token->n_top, token->bytes,
+                       token->kind,    token->token, token->forced};
     if (!make_room(e, n))
         return false;
     char *at = e->p + e->n;
@@ -55,7 +57,7 @@ bool events_next(struct events *e, struct job_event *token)
     const char *at = e->p + e->at;
     memcpy(&r, at, sizeof r);
     *token = (struct job_event){
-        .kind = JOB_TOKEN,
+        .kind = r.kind,
         .token = r.token,
         .forced = r.forced,
         .logprob = r.logprob,

@@ -9,7 +9,7 @@ struct events {         /* zeroed: empty */
     size_t n, room, at; /* at: the next to take */
 };
 
-/* Appends a copy of a JOB_TOKEN. False: no memory, and nothing changed. */
+/* Appends a copy of a JOB_TOKEN or JOB_PROMPT. False: no memory, and nothing changed. */
 bool events_add(struct events *e, const struct job_event *token);
 /* Takes the next one, borrowed until the row changes. False: there is none. */
 bool events_next(struct events *e, struct job_event *token);

@@ -41,20 +41,24 @@ struct job_request {
     uint32_t layer;    /* of JOB_ATTENTION: it has attention; */
     int64_t head;      /* one of its heads; -1: all */
     bool logprobs;     /* of each token, with n_top alternatives */
-    unsigned n_top;    /* 0 to JOB_TOP_MAX */
-    uint64_t client;   /* who asks (exchange_client): clients take turns */
+    /* and of each token of the prompt: all of it is evaluated, whatever was found */
+    bool prompt_logprobs;
+    unsigned n_top;  /* 0 to JOB_TOP_MAX */
+    uint64_t client; /* who asks (exchange_client): clients take turns */
 };
 
 enum job_event_kind {
     JOB_NOTHING, /* no event waits; wake comes */
-    JOB_TOKEN,   /* one token */
+    JOB_PROMPT,  /* one token of the prompt, with its logprob */
+    JOB_TOKEN,   /* one token of the answer */
     JOB_DONE,    /* the last event */
     JOB_FAILED,  /* or this */
 };
 
 struct job_event {
     enum job_event_kind kind;
-    /* Of JOB_TOKEN. Every token that was chosen, end tokens included. */
+    /* Of JOB_TOKEN: every token that was chosen, end tokens included. Of JOB_PROMPT: token, logprob and
+     * top; the first token of a prompt has NAN and no alternatives. */
     tern_token token;
     bool forced; /* the constraint left no choice; it has no logprob */
     const char *

@@ -11,6 +11,12 @@ static size_t common(const tern_token *a, size_t n_a, const tern_token *b, size_
     return i;
 }
 
+/* Where the logits of all rows are wanted, all are evaluated. */
+static bool looks(const struct job_request *r)
+{
+    return r->cache_prompt && !r->prompt_logprobs;
+}
+
 /* Tokens of the prompt that the sequence begins with; never all of them. */
 static size_t held(const struct scheduler *s, uint32_t seq, const struct job_request *r)
 {
@@ -22,7 +28,7 @@ bool reuse_should_wait(struct scheduler *s, struct job *j)
 {
     const struct job_request *r = &j->request;
     size_t kept = SIZE_MAX;
-    for (uint32_t i = 0; i < s->n_parallel && r->cache_prompt; i++) {
+    for (uint32_t i = 0; i < s->n_parallel && looks(r); i++) {
         const struct job *other = s->running[i];
         if (!other || !other->text || !other->request.cache_prompt || other->closed)
             continue;
@@ -48,7 +54,7 @@ uint32_t reuse_choose(struct scheduler *s, const struct job *j)
     for (uint32_t i = 0; i < s->n_parallel; i++) {
         if (s->running[i])
             continue;
-        size_t n = j->request.cache_prompt ? held(s, i, &j->request) : 0;
+        size_t n = looks(&j->request) ? held(s, i, &j->request) : 0;
         if (best == s->n_parallel || n > most || (n == most && s->ended[i] < s->ended[best]))
             best = i, most = n;
     }
@@ -74,7 +80,7 @@ size_t reuse_begin(struct scheduler *s, struct job *j)
 {
     const struct job_request *r = &j->request;
     size_t n, kept;
-    if (!r->cache_prompt)
+    if (!looks(r))
         return tern_seq_keep(s->ctx, j->seq, 0);
     uint32_t from = fullest(s, j, &n);
     kept = tern_prefix_reach(s->ctx, r->prompt, r->n_prompt);

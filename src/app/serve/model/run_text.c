@@ -1,6 +1,7 @@
 /* A job of a text: see run_text.h. */
 #include "app/serve/model/run_text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,17 +22,39 @@ static void release_token(struct job *j)
     j->token.kind = JOB_NOTHING;
 }
 
+static void measure(struct job *j, struct job_event *e, const float *logits)
+{
+    struct scheduler *s = j->scheduler;
+    e->logprob = tern_logprob(s->server->model, logits, e->token);
+    e->n_top = tern_top(s->ctx, logits, j->top, j->request.n_top);
+    e->top = j->top;
+}
+
+/* Rows of the prompt were evaluated: the logits of each are those of the token behind it. */
+static int on_prompt(void *arg, size_t done, size_t total)
+{
+    struct job *j = arg;
+    const struct scheduler *s = j->scheduler;
+    size_t n = tern_n_logits(s->ctx), from = done - n;
+    struct job_event e = {.kind = JOB_PROMPT, .token = j->request.prompt[0], .text = ""};
+    e.logprob = (double)NAN;
+    if (from == 0 && !events_add(&j->made, &e))
+        j->no_memory = true;
+    for (size_t i = 0; i < n && from + i + 1 < total && !j->no_memory; i++) {
+        e.token = j->request.prompt[from + i + 1];
+        measure(j, &e, tern_logits(s->ctx, i));
+        j->no_memory = !events_add(&j->made, &e);
+    }
+    return j->no_memory;
+}
+
 static int on_token(void *arg, tern_token token, const float *logits)
 {
     struct job *j = arg;
-    struct scheduler *s = j->scheduler;
     release_token(j);
     j->token = (struct job_event){.kind = JOB_TOKEN, .token = token, .forced = !logits};
-    if (logits && j->request.logprobs) {
-        j->token.logprob = tern_logprob(s->server->model, logits, token);
-        j->token.n_top = tern_top(s->ctx, logits, j->top, j->request.n_top);
-        j->token.top = j->top;
-    }
+    if (logits && j->request.logprobs)
+        measure(j, &j->token, logits);
     if (j->request.receipt)
         growing_text_add(&j->answer, (const char *)&token, sizeof token);
     return j->no_memory || j->answer.failed;
@@ -85,6 +108,8 @@ static struct tern_generate_params params_of(struct scheduler *s, struct job *j)
     p.fingerprint = r->receipt;
     p.stop = (const char *const *)r->stop;
     p.n_stop = r->n_stop;
+    p.logits_all = r->prompt_logprobs;
+    p.on_prompt = r->prompt_logprobs ? on_prompt : NULL;
     p.on_token = on_token;
     p.on_text = on_text;
     p.arg = j;
