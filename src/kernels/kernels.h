@@ -57,9 +57,9 @@ static inline float sum_lanes(float lane[LANES])
     return lane[0];
 }
 
-/* Eight quantized rows, in the order in which matmul reads it: q[k / 4][row][k % 4] */
+/* Eight quantized rows, in the order in which matmul reads it: q[k / 8][row][k % 8] */
 struct octet {
-    int8_t q[GROUP / 4][OCTET][4];
+    int8_t q[GROUP / 8][OCTET][8];
     int32_t sum[OCTET];
     float scale[OCTET];
 };

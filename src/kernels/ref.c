@@ -118,7 +118,7 @@ static void group_of(int8_t *q, float *xs, const struct activations *x, size_t r
     const struct octet *o = &x->octets[octet_at(row, g, x->k)];
     *xs = o->scale[row % OCTET];
     for (size_t c = 0; c < GROUP; c++)
-        q[c] = o->q[c / 4][row % OCTET][c % 4];
+        q[c] = o->q[c / 8][row % OCTET][c % 8];
 }
 
 static void matmul_int(float *y, size_t y_stride, const struct ints *f, const void *w, size_t tile0,
@@ -234,7 +234,7 @@ static bool quantize_octets(struct octet *to, size_t row, const float *x, size_t
         finite &=
             quantize_group(q, &to->scale[row], &to->sum[row], x + c, k - c < GROUP ? k - c : GROUP);
         for (size_t i = 0; i < GROUP; i++)
-            to->q[i / 4][row][i % 4] = q[i];
+            to->q[i / 8][row][i % 8] = q[i];
     }
     return finite;
 }

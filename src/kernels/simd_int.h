@@ -29,15 +29,16 @@ struct dots {
     size_t ahead;
 };
 
-/* Bytes from group to group of x, and from quad to quad of k */
+/* Bytes from group to group of x */
 SIMD size_t x_group(const struct dots *d, size_t one)
 {
     return d->one ? one : sizeof(struct octet);
 }
 
-SIMD size_t x_quad(const struct dots *d)
+/* Where a quad of k of row t of x lies in a group */
+SIMD size_t x_quad(const struct dots *d, size_t quad, size_t t)
 {
-    return d->one ? 4 : 4 * OCTET;
+    return d->one ? 4 * quad : quad / 2 * 8 * OCTET + 8 * t + quad % 2 * 4;
 }
 
 /* Bytes of a group of a tile before its scales */
@@ -91,7 +92,7 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
             load_quads(w[p], d, group[p], j, p);
         UNROLL(i, 2)
             UNROLL(t, tokens) {
-                vx x = vx_load(q + (2 * j + i) * x_quad(d) + 4 * t);
+                vx x = vx_load(q + x_quad(d, 2 * j + i, t));
                 UNROLL(p, parts)
                     dot[p][t] = va_dot(dot[p][t], w[p][i], x, q4);
             }

@@ -143,9 +143,9 @@ static void copy_row(const struct act_buffer *to, size_t lane, bool alone, const
 {
     for (size_t g = 0; g < ceil_div(k, GROUP); g++, from++) {
         int8_t *q = alone ? to->q + g * GROUP : to->octets[g].q[0][lane];
-        size_t step = alone ? 4 : 4 * OCTET;
-        for (size_t i = 0; i < GROUP / 4; i++)
-            memcpy(q + i * step, from->q[i][from_lane], 4);
+        size_t step = alone ? 8 : 8 * OCTET;
+        for (size_t i = 0; i < GROUP / 8; i++)
+            memcpy(q + i * step, from->q[i][from_lane], 8);
         (alone ? to->scale : to->octets[g].scale)[alone ? g : lane] = from->scale[from_lane];
         (alone ? to->sum : to->octets[g].sum)[alone ? g : lane] = from->sum[from_lane];
     }

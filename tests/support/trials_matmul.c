@@ -47,7 +47,7 @@ static void take_ints(struct trial *t, struct activations *x)
             for (size_t c = 0; c < 32; c++) {
                 int v = extreme == 0 ? -127 : extreme == 1 ? 127 : (int)trial_in(t, 0, 254) - 127;
                 v = g * 32 + c < x->k ? v : 0;
-                q[g * 32 + c] = o->q[c / 4][i % 8][c % 4] = (int8_t)v;
+                q[g * 32 + c] = o->q[c / 8][i % 8][c % 8] = (int8_t)v;
                 total += v;
             }
             sum[g] = o->sum[i % 8] = total;

@@ -39,8 +39,8 @@ void try_quantize(struct trial *t)
         trial_mismatch(t, "finite octets", 0, !finite, finite);
     trial_same_bytes(t, "octets", o, o_ref, bytes);
     for (size_t i = 0; i < up; i++)
-        if (q_ref[i] != o_ref[i / 32].q[i % 32 / 4][row][i % 4])
-            trial_mismatch(t, "octet", i, o_ref[i / 32].q[i % 32 / 4][row][i % 4], q_ref[i]);
+        if (q_ref[i] != o_ref[i / 32].q[i % 32 / 8][row][i % 8])
+            trial_mismatch(t, "octet", i, o_ref[i / 32].q[i % 32 / 8][row][i % 8], q_ref[i]);
 }
 
 void try_rmsnorm(struct trial *t)
