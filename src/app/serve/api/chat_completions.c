@@ -154,19 +154,27 @@ static void reply(struct chat_completion *c, struct exchange *x)
     envelope_reply(&c->envelope, x, choices, &c->choices[0].said);
 }
 
+/* The first piece of a choice has the role alone, as OpenAI's has. It comes with the next one, so that what
+ * fails before has a status of HTTP, which clients try again. */
+static void write_first(struct chat_completion *c, struct exchange *x, size_t i)
+{
+    struct chat_choice none = {0};
+    json_t *delta = json_pack("{s:s, s:s}", "role", "assistant", "content", "");
+    json_t *logprobs = c->envelope.logprobs ? json_pack("{s:[], s:n}", "content", "refusal") : NULL;
+    json_t *choice = json_pack("{s:i, s:o, s:o?, s:n}", "index", (int)i, "delta", delta, "logprobs",
+                               logprobs, "finish_reason");
+    envelope_write(&c->envelope, x, choice, &none.said);
+    c->choices[i].said.began = true;
+}
+
 /* A piece of a choice: what was collected since the last one. */
 static void write_piece(struct chat_completion *c, struct exchange *x, size_t i)
 {
     struct chat_choice *choice = &c->choices[i];
     struct reply_choice *said = &choice->said;
     json_t *delta = json_object();
-    if (!said->began) {
-        json_object_set_new(delta, "role", json_string("assistant"));
-        if (!said->text.n)
-            json_object_set_new(delta, "content",
-                                choice->calls || choice->thought.n ? json_null() : json_string(""));
-    }
-    said->began = true;
+    if (!said->began)
+        write_first(c, x, i);
     if (said->text.n)
         json_object_set_new(delta, "content", text_json(&said->text));
     envelope_write(&c->envelope, x, choice_json(c, i, "delta", delta), said);
