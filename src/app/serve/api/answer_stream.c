@@ -30,6 +30,7 @@ struct answer_stream {
     struct answer_token of_prompt;
     bool over, finishing, finished; /* the job is; the parser has said all; the end was given */
     bool thought, spoke;            /* a thought has come; text that is not blank came, too */
+    bool cut;                       /* the last call was cut */
     struct growing_text blanks;     /* of a thought, that are told if more of it comes */
     size_t n_calls;
     struct fault fault;
@@ -284,7 +285,7 @@ static bool give_event(struct answer_stream *a, const struct tern_answer_event *
     } else {
         part->kind = PART_CALL;
         part->text = "", part->bytes = 0;
-        part->call = x->call, part->cut = x->kind == TERN_ANSWER_CUT;
+        part->call = x->call, part->cut = a->cut = x->kind == TERN_ANSWER_CUT;
         if (!part->call.arguments)
             part->call.arguments = "{}";
         part->index = a->n_calls++;
@@ -338,7 +339,7 @@ static bool give_end(struct answer_stream *a, struct answer_part *part)
 {
     a->finished = true;
     part->kind = PART_DONE;
-    part->called = a->n_calls > 0;
+    part->called = a->n_calls > 0 && !a->cut;
     part->reason = a->event.result.reason;
     part->stop = part->reason == TERN_STOP_STRING && a->raw.n ? find_stop(a) : NULL;
     part->end = &a->event;
@@ -371,6 +372,11 @@ static bool take_event(struct answer_stream *a, struct job *j)
     return false;
 }
 
+static bool was_cut(enum tern_stop_reason reason)
+{
+    return reason == TERN_STOP_LENGTH || reason == TERN_STOP_CONTEXT || reason == TERN_STOP_STRING;
+}
+
 /* The parser says what it held back. Nothing is pushed after that. */
 static bool finish_answer(struct answer_stream *a, bool *more)
 {
@@ -379,9 +385,8 @@ static bool finish_answer(struct answer_stream *a, bool *more)
     if (!*more)
         return true;
     a->finishing = true;
-    enum tern_stop_reason reason = a->event.result.reason;
-    bool cut = reason == TERN_STOP_LENGTH || reason == TERN_STOP_CONTEXT;
-    enum tern_status s = cut ? tern_answer_cut(a->answer, &e) : tern_answer_finish(a->answer, &e);
+    enum tern_status s = was_cut(a->event.result.reason) ? tern_answer_cut(a->answer, &e)
+                                                         : tern_answer_finish(a->answer, &e);
     return !s || failed(&a->fault, s, &e);
 }
 

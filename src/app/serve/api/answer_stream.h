@@ -53,7 +53,9 @@ struct answer_part {
     const char *text; /* "" where there is none */
     size_t bytes;
     struct tern_call call; /* id, name, arguments: all are there */
-    bool cut;     /* the limit of tokens cut the call: its arguments are the beginning of JSON */
+    bool
+        cut; /* the limit of tokens, or a stop string, cut the call: its arguments are the beginning
+                   * of JSON */
     size_t index; /* of the call, in this answer: 0, 1, ... */
     /* The tokens that came with it, in order: those that held its text, and those before without text
      * (marks of thoughts, parts of characters). Each token comes once. PART_DONE has the rest, as the
@@ -61,7 +63,7 @@ struct answer_part {
     const struct answer_token *tokens;
     size_t n_tokens;
     /* PART_DONE */
-    bool called;                  /* it has calls: finish_reason tool_calls */
+    bool called;                  /* it has calls, none of them cut: finish_reason tool_calls */
     enum tern_stop_reason reason; /* END, COMPLETE, STRING: it stopped; LENGTH, CONTEXT: cut off */
     const char *stop;             /* which of the client's stop strings ended it, or NULL */
     const struct job_event *end;  /* JOB_DONE: result, times, receipt */
