@@ -22,7 +22,8 @@ static bool is_forced(const struct answer_rules *r)
 static bool thinks(const struct server *s, const struct answer_rules *r)
 {
     char none[1];
-    return !r->plain && (r->opened || tern_chat_opening(s->model, r->chat_flags, none, 0));
+    return !r->plain && !r->spoke &&
+           (r->opened || tern_chat_opening(s->model, r->chat_flags, none, 0));
 }
 
 /* Appends the names of what c leaves to the model, as "tools: NAME". */
@@ -76,13 +77,6 @@ static bool find_format(struct server *s, const struct answer_rules *r, struct c
                                                       [FORMAT_CHOICE] = TERN_CONSTRAINT_CHOICE};
     struct tern_chat_info info;
     struct tern_constraint_params p = {.kind = kinds[r->format], .text = r->text, .bytes = r->n};
-    if (r->goes_on) {
-        fault_set(f, 400, NULL, NULL, r->format_field,
-                  "%s cannot be enforced when the last message is the assistant's, for its text is "
-                  "the beginning of the answer",
-                  r->format_field);
-        return false;
-    }
     if (tern_chat_info(s->model, &info) && thinks(s, r)) {
         p.trigger = info.thought_end, p.trigger_bytes = info.thought_end_bytes;
         p.flags |= p.trigger_bytes ? TERN_CONSTRAINT_MUST_TRIGGER : 0u;
@@ -115,4 +109,41 @@ bool answer_rules_find(struct server *s, const struct answer_rules *r, struct co
     if (r->format != FORMAT_TEXT)
         return find_format(s, r, out, f);
     return !r->tools || find_tools(s, r, out, ignored, max, f);
+}
+
+/* What was said does not fit, or cannot be looked at. */
+static bool fault_of_said(const struct answer_rules *r, const struct server *s, size_t at,
+                          const struct tern_error *e, struct fault *f)
+{
+    tern_decoder *d = NULL;
+    size_t bytes = 0, n;
+    if (e->code == TERN_NO_MEMORY || tern_decoder_open(&d, s->model, 1, NULL))
+        return fault_no_memory(f, "the conversation");
+    for (size_t i = 0; i < at; i++) {
+        (void)tern_decoder_bytes(d, r->said[i], &n);
+        bytes += n;
+    }
+    tern_decoder_close(d);
+    if (e->code == TERN_USAGE)
+        fault_set(f, 400, NULL, "invalid_value", NULL,
+                  "the answer has a beginning already, which %s does not allow: it fits as far as "
+                  "byte %zu",
+                  r->format_field, bytes);
+    else
+        fault_set(f, e->code == TERN_LIMIT ? 400 : 500, NULL, NULL, NULL, "%s", e->text);
+    return false;
+}
+
+bool answer_rules_begin(const struct answer_rules *r, const struct server *s,
+                        const struct compiled *c, tern_constraint_state **out, struct fault *f)
+{
+    struct tern_error e = {0};
+    *out = NULL;
+    if (r->format == FORMAT_TEXT || !r->n_said)
+        return true;
+    enum tern_status status = tern_constraint_state_open(out, compiled_get(c), &e);
+    size_t i = 0;
+    while (!status && i < r->n_said && !(status = tern_constraint_accept(*out, r->said[i], &e)))
+        i++;
+    return !status || fault_of_said(r, s, i, &e, f);
 }

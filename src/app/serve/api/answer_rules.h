@@ -31,7 +31,10 @@ struct answer_rules {  /* zeroed: a free text without calls */
     unsigned chat_flags; /* with which the answer is asked for (dialog_prompt) */
     bool plain;          /* no chat: the text begins with no thought */
     bool opened;         /* the prompt begins a thought that the template leaves to the model */
-    bool goes_on;        /* the answer has a beginning already (prefill) */
+    /* What the answer has already (prefill): of the prompt, the last tokens. A format holds for them, too */
+    const tern_token *said; /* [n_said] */
+    size_t n_said;
+    bool spoke; /* they begin with its text: no thought comes before */
     /* Fields to be named in faults: "tool_choice", "response_format" */
     const char *choice_field, *format_field;
 };
@@ -44,5 +47,9 @@ struct answer_rules {  /* zeroed: a free text without calls */
  * names in ignored[0..max), a C string, to which it is appended. */
 bool answer_rules_find(struct server *s, const struct answer_rules *r, struct compiled **out,
                        char *ignored, size_t max, struct fault *f);
+/* *out: an owned state of c, where r has a format and something was said: behind that. Else NULL. False: the
+ * format does not allow it, and the fault says where. */
+bool answer_rules_begin(const struct answer_rules *r, const struct server *s,
+                        const struct compiled *c, tern_constraint_state **out, struct fault *f);
 
 #endif

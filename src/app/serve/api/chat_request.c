@@ -103,7 +103,7 @@ static bool read_said(struct chat_request *r, const struct server *s, struct fie
         tokens[prompt->n++] = (tern_token)json_integer_value(id);
     }
     prompt->n_said += n;
-    r->turn.rules.goes_on |= n > 0;
+    r->turn.rules.n_said += n;
     if (n && !r->turn.params.ignore_end && tern_token_is_end(s->model, tokens[prompt->n - 1])) {
         r->ended = true;
         r->turn.params.n_predict = 0;

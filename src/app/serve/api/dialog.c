@@ -297,7 +297,12 @@ bool dialog_tokens(struct dialog *d, const tern_model *model, unsigned chat_flag
     if (ok) {
         if (said.n)
             memcpy(whole + w.n, said.tokens, said.n * sizeof *whole);
-        *out = (struct dialog_prompt){whole, w.n + said.n, said.n, said.flags};
+        *out = (struct dialog_prompt){.tokens = whole,
+                                      .n = w.n + said.n,
+                                      .n_said = said.n,
+                                      .chat_flags = said.flags,
+                                      .n_text = said.n_text,
+                                      .in_thought = said.in_thought};
     } else
         free(w.tokens);
     free(said.tokens);

@@ -56,6 +56,8 @@ struct dialog_prompt {
     size_t n;
     size_t n_said;       /* of these, the last ones are the beginning of the answer */
     unsigned chat_flags; /* that were in effect */
+    size_t n_text;       /* of n_said, the last ones are text, behind thoughts */
+    bool in_thought;     /* what was said is a thought, which goes on */
 };
 
 /* The prompt, which asks for an answer. prefill: if the last message is the assistant's and calls

@@ -353,5 +353,9 @@ bool prefill_open(struct prefill *p, const struct dialog *d, const tern_model *m
     if ((thought && t->text.n) || (opened && !thought))
         ok = ok &&
              prefill_add_mark(p, model, "\n", info.thought_end, info.thought_end_bytes, "\n\n");
-    return ok && add_ids(p, model, t->text.p, t->text.n, 0);
+    size_t before = p->n;
+    ok = ok && add_ids(p, model, t->text.p, t->text.n, 0);
+    p->n_text = p->n - before;
+    p->in_thought = thought && !t->text.n;
+    return ok;
 }

@@ -72,7 +72,8 @@ struct prefill {
     bool is_there;
     unsigned flags;     /* in: as asked for; out: as they must be for it */
     tern_token *tokens; /* [n] malloced */
-    size_t n;
+    size_t n, n_text;   /* n_text: the last ones, of text behind thoughts */
+    bool in_thought;    /* there is a thought, and no text */
 };
 /* false: not enough memory. */
 bool prefill_open(struct prefill *p, const struct dialog *d, const tern_model *model, bool wanted);

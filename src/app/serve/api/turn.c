@@ -99,9 +99,13 @@ bool turn_prepare(struct turn *t, const struct server *s, struct fault *f)
         return false;
     if (!dialog_tokens(t->dialog, s->model, t->chat_flags, t->prefill, &t->prompt, f))
         return false;
-    t->rules.goes_on = t->prompt.n_said > 0;
-    return t->rules.format == FORMAT_TEXT ||
-           dialog_open_thought(&t->prompt, s->model, &t->rules.opened, f);
+    t->rules.n_said = t->prompt.n_text;
+    t->rules.spoke = t->prompt.n_text > 0;
+    if (t->rules.format != FORMAT_TEXT &&
+        !dialog_open_thought(&t->prompt, s->model, &t->rules.opened, f))
+        return false;
+    t->rules.opened |= t->prompt.in_thought;
+    return true;
 }
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
@@ -124,6 +128,7 @@ static bool find_rules(struct turn *t, struct server *s, char *ignored, struct c
     char *owned = NULL;
     set_tools(t, s, &owned);
     t->rules.chat_flags = t->prompt.chat_flags;
+    t->rules.said = t->prompt.tokens + t->prompt.n - t->rules.n_said;
     bool ok = answer_rules_find(s, &t->rules, out, ignored, FIELDS_TEXT_MAX, f);
     free(owned);
     return ok;
@@ -136,8 +141,14 @@ static bool make_job(struct turn *t, struct server *s, uint64_t i, uint64_t clie
     char again[FIELDS_TEXT_MAX] = ""; /* what is ignored is the same for all */
     *job = (struct job_request){.kind = JOB_TEXT};
     if (!request_params_job(&t->params, i, client, job, f) ||
-        !find_rules(t, s, i ? again : t->ignored, &job->constraint, f))
+        !find_rules(t, s, i ? again : t->ignored, &job->constraint, f) ||
+        !answer_rules_begin(&t->rules, s, job->constraint, &job->sampler.constraint, f))
         return false;
+    if (job->sampler.constraint && job->receipt) { /* a receipt has no place for such a state */
+        job->receipt = false;
+        if (i == 0)
+            turn_ignore(t, "receipt");
+    }
     if (!(job->prompt = malloc((t->prompt.n + 1) * sizeof *job->prompt)))
         return fault_no_memory(f, "the conversation");
     memcpy(job->prompt, t->prompt.tokens, t->prompt.n * sizeof *job->prompt);

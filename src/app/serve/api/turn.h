@@ -15,7 +15,7 @@
 struct turn { /* zeroed, then filled by who reads the request; turn_close frees all */
     struct dialog *dialog;
     struct request_params params;
-    struct answer_rules rules; /* tools, chat_flags, goes_on: turn_prepare sets them */
+    struct answer_rules rules; /* tools, chat_flags, said: set here */
     char *choice;              /* rules.tool_choice where it is a name; owned */
     char *format;              /* rules.text; owned */
     json_t

@@ -19,6 +19,7 @@ void job_request_free(struct job_request *r)
     free((void *)(uintptr_t)r->sampler.dry_breakers);
     free((void *)(uintptr_t)r->sampler.bias);
     free(r->prompt);
+    tern_constraint_state_close(r->sampler.constraint);
     compiled_release(r->constraint);
     *r = (struct job_request){0};
 }

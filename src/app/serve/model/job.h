@@ -29,7 +29,8 @@ struct job_request {
     tern_token *prompt; /* [n_prompt], owned */
     size_t n_prompt;
     struct tern_sampler_params
-        sampler; /* bias, dry_breakers and each breaker are owned; mu and constraint NULL */
+        sampler; /* bias, dry_breakers and each breaker are owned; mu NULL; constraint: an owned state
+                  * of `constraint`, behind which the text goes on, or NULL */
     struct compiled *constraint; /* an owned share, or NULL */
     char **stop;                 /* [n_stop], owned, and each string, too */
     size_t n_stop;
@@ -37,7 +38,7 @@ struct job_request {
     bool ignore_end;   /* goes on after end tokens; not with a constraint */
     bool no_force;     /* samples tokens that the constraint leaves no choice of, too */
     bool cache_prompt; /* looks for a kept beginning of the prompt, and keeps this one */
-    bool receipt;      /* JOB_DONE brings one */
+    bool receipt;      /* JOB_DONE brings one; not with a state of the constraint */
     uint32_t layer;    /* of JOB_ATTENTION: it has attention; */
     int64_t head;      /* one of its heads; -1: all */
     bool logprobs;     /* of each token, with n_top alternatives */

@@ -100,7 +100,8 @@ static struct tern_generate_params params_of(struct scheduler *s, struct job *j)
     p.ignore_end = r->ignore_end;
     p.no_force = r->no_force;
     p.sampler = &r->sampler;
-    p.constraint = r->constraint ? compiled_get(r->constraint) : NULL;
+    if (r->constraint && !r->sampler.constraint)
+        p.constraint = compiled_get(r->constraint);
     p.lookup = s->lookup;
     p.mtp = s->mtp;
     p.draft = s->draft;
