@@ -1,8 +1,9 @@
 /* cflags: -O2 */
-/* The thread pool: see pool.h. A run publishes its function and bumps `epoch`, on which workers
- * wait; each share of it is claimed, done and subtracted from `pending`, on which the caller waits.
- * A worker claims its own share; the caller, when done with its own, those of workers that have not
- * begun, so that it never waits for a thread that has no processor or is still waking.
+/* The thread pool: see pool.h. A run writes every thread's share, publishes its function and bumps
+ * `epoch`, on which workers wait. A worker enters the run, works until no share has anything left, and
+ * leaves, which is subtracted from `pending`, on which the caller waits. The caller never waits for a
+ * thread that has no processor or is still waking: it does that share, too, and closes the run to who
+ * has not entered.
  *
  * Who waits spins first and then sleeps: on a futex on Linux, on a condition elsewhere (and with
  * -DPOOL_PORTABLE). How long to spin is learned: longer when what was waited for came soon, half as
@@ -34,6 +35,7 @@
 
 enum {
     MAX_THREADS = 1024,
+    PIECES = 16,           /* of a share, at most about */
     SPIN_STEP = 64,        /* pauses between two looks at the clock, about 1 us */
     SPIN_FIRST_NS = 30000, /* longer than a caller's work between two runs of a token */
     SPIN_LEAST_NS = 2000,
@@ -51,8 +53,10 @@ struct event {
 #endif
 };
 
-struct worker {
-    _Alignas(64) atomic_uint claimed; /* epoch whose share of this worker is the last one claimed */
+/* A thread of the pool; the first one is the caller. */
+struct seat {
+    _Alignas(64) atomic_uint_least64_t share; /* items that nobody has taken: begin << 32 | end */
+    atomic_uint entered; /* the last run that the worker has entered, or that was closed to it */
     struct pool *pool;
     pthread_t thread;
     int index;
@@ -61,21 +65,19 @@ struct worker {
 
 struct pool {
     struct event epoch, pending;
-    _Alignas(64) atomic_size_t next; /* dynamic runs: the first item that nobody has taken */
-    _Alignas(64) pool_fn fn;         /* these four are written before epoch changes */
+    _Alignas(64) pool_fn fn; /* these three are written before epoch changes */
     void *arg;
-    size_t n_items;
+    size_t least;     /* items of a piece */
     atomic_bool stop; /* a late worker looks at it while the caller goes on */
-    bool dynamic, spin;
+    bool spin;
     atomic_int caller; /* its processor */
     bool running;      /* guards against a run within a run */
     int (*ask)(void *arg); /* pool_stop_when, or NULL; written while nothing runs */
     void *ask_arg;
     atomic_bool stopped; /* it said so */
     int n_threads, n_started;
-    uint64_t spin_ns; /* of the caller */
     pthread_mutex_t step;
-    struct worker workers[];
+    struct seat seats[];
 };
 
 /* ---- waiting ------------------------------------------------------------------------------- */
@@ -206,30 +208,81 @@ bool pool_stopped(struct pool *p, int thread)
     return atomic_load(&p->stopped);
 }
 
-/* Share `share` of the run, on thread `thread`. */
-static void run_share(struct pool *p, int share, int thread)
+static uint64_t items(size_t begin, size_t end)
 {
-    if (p->dynamic) {
-        size_t i;
-        while ((i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->n_items &&
-               !pool_stopped(p, thread))
-            p->fn(p->arg, i, i + 1, thread);
-        return;
-    }
-    const size_t n = (size_t)p->n_threads, t = (size_t)share;
-    const size_t each = p->n_items / n, more = p->n_items % n; /* the first `more` get one more */
-    const size_t begin = t * each + (t < more ? t : more);
-    const size_t end = begin + each + (t < more);
-    if (begin < end)
-        p->fn(p->arg, begin, end, thread);
+    return (uint64_t)begin << 32 | end;
 }
 
-/* Takes a worker's share of run `epoch`, of which all shares of the run before were taken. Who has
- * a share may read what the run published: the caller waits for it. */
-static bool claim(struct worker *w, unsigned epoch)
+static size_t items_left(uint64_t share)
+{
+    return (uint32_t)share - (size_t)(share >> 32);
+}
+
+/* Orders of the shares are relaxed: what a piece reads was published by `epoch`, and what it wrote
+ * is published by `pending`. A share may become again what it was: then these items are there again. */
+
+/* Takes the next piece of a thread's own share; false when nothing is left. */
+static bool take(struct seat *s, size_t least, size_t *begin, size_t *end)
+{
+    uint64_t old = atomic_load_explicit(&s->share, memory_order_relaxed);
+    do {
+        const size_t left = items_left(old);
+        if (!left)
+            return false;
+        const size_t quarter = (left + 3) / 4, n = quarter > least ? quarter : least;
+        *begin = (size_t)(old >> 32);
+        *end = *begin + (n < left ? n : left);
+    } while (!atomic_compare_exchange_weak_explicit(&s->share, &old, items(*end, (uint32_t)old),
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+/* Fills the empty share of `s` with the second half of the fullest; false when all are empty. */
+static bool steal(struct pool *p, struct seat *s)
+{
+    for (;;) {
+        struct seat *from = NULL;
+        uint64_t most = 0;
+        for (int i = 0; i < p->n_threads; i++) {
+            const uint64_t has = atomic_load_explicit(&p->seats[i].share, memory_order_relaxed);
+            if (items_left(has) > items_left(most))
+                from = &p->seats[i], most = has;
+        }
+        if (!from)
+            return false;
+        const size_t half = items_left(most) / 2, n = half > p->least ? half : p->least;
+        const size_t end = (uint32_t)most, left = items_left(most);
+        const size_t at = end - (n < left ? n : left);
+        if (atomic_compare_exchange_strong_explicit(&from->share, &most,
+                                                    items((size_t)(most >> 32), at),
+                                                    memory_order_relaxed, memory_order_relaxed)) {
+            atomic_store_explicit(&s->share, items(at, end), memory_order_relaxed);
+            return true;
+        }
+    }
+}
+
+/* Thread `thread` works until nothing is left that nobody has taken. Who entered the run, or began
+ * it, may read what it published: it does not end before. */
+static void work(struct pool *p, int thread)
+{
+    struct seat *s = &p->seats[thread];
+    size_t begin, end;
+    do
+        while (take(s, p->least, &begin, &end)) {
+            if (pool_stopped(p, thread))
+                return;
+            p->fn(p->arg, begin, end, thread);
+        }
+    while (steal(p, s));
+}
+
+/* The worker enters run `epoch`, or the caller closes it to the worker: who comes first. The run
+ * before was entered or closed. */
+static bool enter(struct seat *s, unsigned epoch)
 {
     unsigned before = epoch - 1;
-    return atomic_compare_exchange_strong(&w->claimed, &before, epoch);
+    return atomic_compare_exchange_strong(&s->entered, &before, epoch);
 }
 
 /* The system may start or wake a worker on the caller's processor and leave it there for a tenth of
@@ -243,74 +296,74 @@ static void step_aside(struct pool *p)
 
 static void *worker_main(void *arg)
 {
-    struct worker *w = arg;
-    struct pool *p = w->pool;
+    struct seat *s = arg;
+    struct pool *p = s->pool;
 
     fpenv_enter();
     for (unsigned seen = 0;;) {
-        event_wait(&p->epoch, seen, &w->spin_ns);
+        event_wait(&p->epoch, seen, &s->spin_ns);
         seen = atomic_load(&p->epoch.value);
         if (p->stop)
             return NULL;
-        if (!claim(w, seen)) {
+        if (!enter(s, seen)) {
             step_aside(p);
             continue;
         }
-        run_share(p, w->index, w->index);
+        work(p, s->index);
         if (atomic_fetch_sub(&p->pending.value, 1) == 1)
             event_wake(&p->pending);
     }
 }
 
-/* The caller does the shares that nobody has begun. */
-static void run_left(struct pool *p, unsigned epoch)
+/* Who has not entered need not, when nothing is left. */
+static void close_run(struct pool *p, unsigned epoch)
 {
-    for (int i = 0; i < p->n_started; i++)
-        if (claim(&p->workers[i], epoch)) {
-            run_share(p, i + 1, 0);
+    for (int i = 1; i < p->n_threads; i++)
+        if (enter(&p->seats[i], epoch))
             atomic_fetch_sub(&p->pending.value, 1);
-        }
 }
 
-static void run_all(struct pool *p, size_t n_items, pool_fn fn, void *arg, bool dynamic)
+static void share_out(struct pool *p, size_t n_items)
 {
-    assert(!p->running);
+    const size_t n = (size_t)p->n_threads, each = n_items / n, more = n_items % n;
+    for (size_t t = 0, begin = 0, end; t < n; t++, begin = end) {
+        end = begin + each + (t < more); /* the first `more` get one more */
+        atomic_store_explicit(&p->seats[t].share, items(begin, end), memory_order_relaxed);
+    }
+    p->least = each / PIECES + 1;
+}
+
+static void run_all(struct pool *p, size_t n_items, pool_fn fn, void *arg)
+{
+    assert(!p->running && n_items <= UINT32_MAX);
     p->running = true;
-    p->fn = fn, p->arg = arg, p->n_items = n_items, p->dynamic = dynamic;
-    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    p->fn = fn, p->arg = arg;
+    share_out(p, n_items);
     atomic_store(&p->pending.value, (unsigned)p->n_threads - 1);
     atomic_store_explicit(&p->caller, affinity_here(), memory_order_relaxed);
     const unsigned epoch = atomic_fetch_add(&p->epoch.value, 1) + 1;
     event_wake(&p->epoch);
-    run_share(p, 0, 0);
-    unsigned left = atomic_load(&p->pending.value);
-    if (left && !(p->spin && event_glance(&p->pending, left)))
-        run_left(p, epoch);
-    while ((left = atomic_load(&p->pending.value)))
-        event_wait(&p->pending, left, &p->spin_ns);
+    work(p, 0);
+    close_run(p, epoch);
+    for (unsigned left; (left = atomic_load(&p->pending.value));)
+        event_wait(&p->pending, left, &p->seats[0].spin_ns);
     p->running = false;
+}
+
+/* One thread does all at once, but piece by piece where somebody may stop it. */
+static void run_alone(struct pool *p, size_t n_items, pool_fn fn, void *arg)
+{
+    const size_t piece = p->ask ? n_items / PIECES + 1 : n_items;
+    for (size_t i = 0; i < n_items && !pool_stopped(p, 0); i += piece)
+        fn(arg, i, i + piece < n_items ? i + piece : n_items, 0);
 }
 
 void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg)
 {
-    if (pool_stopped(p, 0))
-        return;
-    if (p->n_threads == 1 || n_items == 1) {
-        if (n_items)
-            fn(arg, 0, n_items, 0);
-    } else if (n_items) {
-        run_all(p, n_items, fn, arg, false);
-    }
-}
-
-void pool_run_dynamic(struct pool *p, size_t n_items, pool_fn fn, void *arg)
-{
-    if (p->n_threads == 1 || n_items <= 1) {
-        for (size_t i = 0; i < n_items && !pool_stopped(p, 0); i++)
-            fn(arg, i, i + 1, 0);
-    } else {
-        run_all(p, n_items, fn, arg, true);
-    }
+    if (p->n_threads == 1 || n_items <= 1)
+        run_alone(p, n_items, fn, arg);
+    else
+        run_all(p, n_items, fn, arg);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -337,9 +390,9 @@ static bool start_workers(struct pool *p)
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     pthread_sigmask(SIG_SETMASK, &mask, &old);
     for (int i = 1; i < p->n_threads && ok; i++) {
-        struct worker *w = &p->workers[i - 1];
-        w->pool = p, w->index = i, w->spin_ns = p->spin_ns;
-        ok = !pthread_create(&w->thread, &attr, worker_main, w);
+        struct seat *s = &p->seats[i];
+        s->pool = p, s->index = i, s->spin_ns = p->seats[0].spin_ns;
+        ok = !pthread_create(&s->thread, &attr, worker_main, s);
         p->n_started += ok;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -353,7 +406,7 @@ enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *
     if (n_threads < 1 || n_threads > MAX_THREADS)
         return error_set(e, TERN_USAGE, "%d threads asked for; 1 to %d are possible", n_threads,
                          MAX_THREADS);
-    size_t bytes = sizeof(struct pool) + (size_t)(n_threads - 1) * sizeof(struct worker);
+    size_t bytes = sizeof(struct pool) + (size_t)n_threads * sizeof(struct seat);
     bytes = (bytes + 63) / 64 * 64;
     struct pool *p = aligned_alloc(64, bytes);
     if (!p)
@@ -361,7 +414,7 @@ enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *
     memset(p, 0, bytes);
     p->n_threads = n_threads;
     p->spin = n_threads <= thread_count_most();
-    p->spin_ns = p->spin ? SPIN_FIRST_NS : 0;
+    p->seats[0].spin_ns = p->spin ? SPIN_FIRST_NS : 0;
     event_init(&p->epoch);
     event_init(&p->pending);
     pthread_mutex_init(&p->step, NULL);
@@ -382,8 +435,8 @@ void pool_close(struct pool *p)
     p->stop = true;
     atomic_fetch_add(&p->epoch.value, 1);
     event_wake(&p->epoch);
-    for (int i = 0; i < p->n_started; i++)
-        pthread_join(p->workers[i].thread, NULL);
+    for (int i = 1; i <= p->n_started; i++)
+        pthread_join(p->seats[i].thread, NULL);
     pthread_mutex_destroy(&p->step);
     event_close(&p->pending);
     event_close(&p->epoch);

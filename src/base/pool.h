@@ -16,7 +16,8 @@
 
 struct pool;
 
-/* Items begin .. end - 1 are yours; begin < end. `thread` < pool_threads numbers who runs it. */
+/* Items begin .. end - 1 are yours; begin < end. `thread` < pool_threads numbers who runs it. A
+ * thread may be called several times in a run. */
 typedef void (*pool_fn)(void *arg, size_t begin, size_t end, int thread);
 
 /* Starts n_threads - 1 workers (n_threads >= 1). TERN_NO_MEMORY where the system has no more. */
@@ -24,17 +25,15 @@ enum tern_status pool_open(struct pool **out, int n_threads, struct tern_error *
 void pool_close(struct pool *p); /* NULL is fine */
 int pool_threads(const struct pool *p);
 
-/* Runs fn over pool_threads contiguous ranges that differ by at most one item: range t on thread t,
- * or on the caller, as thread 0, when t has not begun by the time the caller is done with its own.
- * With one item or one thread fn runs on the caller at once. Not to be called from within fn, nor
- * by two threads at a time (pool_lock). */
+/* Runs fn over n_items < 2^32 items. Each thread has a contiguous share, equal to within one item, and
+ * works through it from its begin, in pieces: about a quarter of what is left, and never less than a
+ * sixteenth of the share. A thread whose share is done takes half of what is left of the fullest,
+ * from its end. So threads may differ in speed and items in size, and nobody waits longer than for
+ * the pieces in work. With one item or one thread fn runs on the caller at once. Not to be called
+ * from within fn, nor by two threads at a time (pool_lock). */
 void pool_run(struct pool *p, size_t n_items, pool_fn fn, void *arg);
 
-/* As pool_run, but a thread takes the next item when it is free: for items of unequal size.
- * fn gets one item at a time. */
-void pool_run_dynamic(struct pool *p, size_t n_items, pool_fn fn, void *arg);
-
-/* From now on the calling thread asks `stop` before its items, often and for all threads. Once it
+/* From now on the calling thread asks `stop` before its pieces, often and for all threads. Once it
  * says non-zero, what is left of every run is skipped: what runs were to write is then worth nothing,
  * and whoever started them looks at pool_stopped. NULL: nobody is asked. */
 void pool_stop_when(struct pool *p, int (*stop)(void *arg), void *arg);

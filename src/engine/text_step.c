@@ -128,7 +128,7 @@ static bool choose(struct text_step *s)
         choose_items(s, 0, s->n, 0);
     } else {
         pool_lock(pool);
-        pool_run_dynamic(pool, s->n, choose_items, s);
+        pool_run(pool, s->n, choose_items, s);
         pool_unlock(pool);
     }
     fpenv_leave(saved);

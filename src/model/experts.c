@@ -298,14 +298,6 @@ static void sum_items(void *arg, size_t begin, size_t end, int thread)
     }
 }
 
-/* A batch shares out blocks of columns as threads are free, for experts have unequal rows; one row
- * lets each thread read long stretches of the weights. */
-static void share_out(struct forward *f, enum operation op, size_t n, pool_fn fn,
-                      struct expert_job *job)
-{
-    (f->n == 1 ? profile_run : profile_run_dynamic)(f->profile, op, f->pool, n, fn, job);
-}
-
 /* y and ffn from the choice */
 static void run_experts(struct forward *f, const struct layer *w, const struct input *in)
 {
@@ -315,12 +307,12 @@ static void run_experts(struct forward *f, const struct layer *w, const struct i
     if (f->n > 1 || w->experts.weigh_input)
         profile_run(f->profile, OP_NORM, f->pool, f->n * w->experts.n_used, gather_items, &job);
     job.columns = f->n == 1 ? GROUP : COLUMNS;
-    share_out(f, OP_GATE_UP, f->experts.n_active * ceil_div(w->hidden, job.columns), gate_up_items,
-              &job);
+    profile_run(f->profile, OP_GATE_UP, f->pool,
+                f->experts.n_active * ceil_div(w->hidden, job.columns), gate_up_items, &job);
     job.columns = f->n == 1 ? TILE_ROWS : COLUMNS;
     while (job.columns > 2 * TILE_ROWS && ceil_div(dim, job.columns) < items)
         job.columns /= 2;
-    share_out(f, OP_DOWN, ceil_div(dim, job.columns), down_items, &job);
+    profile_run(f->profile, OP_DOWN, f->pool, ceil_div(dim, job.columns), down_items, &job);
     state_watch(f, w->index, WATCH_EXPERT);
     profile_run(f->profile, OP_DOWN, f->pool, f->n, sum_items, &job);
 }

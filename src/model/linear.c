@@ -61,8 +61,9 @@ static bool input_is_plain(const struct input *in)
     return !has_norm(in->norm) && !in->quantize && !in->round;
 }
 
-void input_prepare(struct forward *f, const struct input *in)
+void input_prepare(struct forward *f, struct input *in)
 {
+    in->number = ++f->n_inputs;
     if (in->n > 1 && !input_is_plain(in))
         profile_run(f->profile, OP_NORM, f->pool, in->n, input_items,
                     &(struct input_job){.f = f, .in = in});
@@ -74,10 +75,14 @@ struct activations input_view(struct forward *f, const struct input *in, int thr
     if (input_is_plain(in))
         return (struct activations){.n = in->n, .k = in->k, .stride = in->stride, .x = in->src};
     if (in->n == 1) {
-        rows = &f->scratch[thread].in;
-        uint64_t start = profile_begin(f->profile);
-        input_row(f, in, 0, rows, 0, thread);
-        profile_end(f->profile, thread, start);
+        struct scratch *s = &f->scratch[thread];
+        rows = &s->in;
+        if (s->has_input != in->number) {
+            uint64_t start = profile_begin(f->profile);
+            input_row(f, in, 0, rows, 0, thread);
+            profile_end(f->profile, thread, start);
+            s->has_input = in->number;
+        }
     }
     return act_buffer_view(rows, in->n, in->k, in->quantize);
 }

@@ -21,12 +21,13 @@ struct input {
     bool quantize, floats;   /* some matrix reads integers; some matrix reads f32 */
     bool round;              /* by round_row, after the norm */
     size_t layer;            /* n_layers: the head */
+    uint64_t number;         /* of all inputs that were prepared, set by input_prepare */
 };
 
 /* Prepares the rows of a batch, each by one thread. A single row waits for input_view. */
-void input_prepare(struct forward *f, const struct input *in);
+void input_prepare(struct forward *f, struct input *in);
 
-/* The prepared rows; a single row is prepared here, by every thread for itself. */
+/* The prepared rows; a single row is prepared here, by every thread for itself and once. */
 struct activations input_view(struct forward *f, const struct input *in, int thread);
 
 /* A matrix, and where its outputs of the rows of a batch go */

@@ -36,14 +36,14 @@ static void timed_items(void *arg, size_t begin, size_t end, int thread)
         p->watcher->span(p->watcher, &span);
 }
 
-static void run(struct profile *p, enum operation op, bool dynamic, struct pool *pool, size_t n,
+static void run(struct profile *p, enum operation op, struct pool *pool, size_t n,
                 pool_fn fn, void *arg)
 {
     uint64_t busy = 0, inner = 0, threads = (uint64_t)p->n_threads;
     memset(p->threads, 0, threads * sizeof *p->threads);
     p->op = op, p->fn = fn, p->arg = arg;
     uint64_t start = clock_ns();
-    (dynamic ? pool_run_dynamic : pool_run)(pool, n, timed_items, p);
+    pool_run(pool, n, timed_items, p);
     uint64_t ns = clock_ns() - start;
     if (p->watcher)
         p->watcher->run(p->watcher, n, start + ns);

@@ -73,7 +73,7 @@ struct profile_watcher {
 struct profile { /* the two functions are pointers so that programs that never measure lack them */
     void (*count)(const struct model *m, const struct cache *cache, const struct row *rows,
                   size_t n, struct profile_cost *cost);
-    void (*run)(struct profile *p, enum operation op, bool dynamic, struct pool *pool, size_t n,
+    void (*run)(struct profile *p, enum operation op, struct pool *pool, size_t n,
                 pool_fn fn, void *arg);
     struct profile_op ops[N_OPERATIONS];
     struct profile_cost cost[N_OPERATIONS];
@@ -99,23 +99,14 @@ void profile_layer_cost(const struct model *m, const struct cache *cache, size_t
 
 const char *profile_name(enum operation op);
 
-/* pool_run and pool_run_dynamic, for operation `op` of the profile (NULL: none). */
+/* pool_run, for operation `op` of the profile (NULL: none). */
 static inline void profile_run(struct profile *p, enum operation op, struct pool *pool, size_t n,
                                pool_fn fn, void *arg)
 {
     if (p)
-        p->run(p, op, false, pool, n, fn, arg);
+        p->run(p, op, pool, n, fn, arg);
     else
         pool_run(pool, n, fn, arg);
-}
-
-static inline void profile_run_dynamic(struct profile *p, enum operation op, struct pool *pool,
-                                       size_t n, pool_fn fn, void *arg)
-{
-    if (p)
-        p->run(p, op, true, pool, n, fn, arg);
-    else
-        pool_run_dynamic(pool, n, fn, arg);
 }
 
 /* The layer that is in work; n_layers outside of them. */

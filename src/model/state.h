@@ -30,6 +30,7 @@ struct row { /* one token of the batch */
 /* What each thread has for itself. */
 struct scratch {
     struct act_buffer in; /* one row: the input of a step when the batch is one row */
+    uint64_t has_input;   /* its number; 0: none */
     float *gate, *up;     /* [gate_floats]: some columns of the rows that go together */
     float *ple_row;       /* [n_layers, ple_dim] a token's embedding of each layer */
     struct attention_scratch attention;
@@ -96,6 +97,7 @@ struct forward {
     size_t mix_stride, conv_stride, decay_stride, number_stride, join_stride;
     size_t dim_stride, q_stride, kv_stride, rope_stride, vocab_stride, ple_stride;
     size_t gate_floats;
+    uint64_t n_inputs;       /* that steps have prepared */
     struct scratch *scratch; /* [threads] */
     struct attention attention;
     struct expert_work experts;

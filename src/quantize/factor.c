@@ -106,7 +106,7 @@ void gram_add(const struct gram *g, struct gram_scratch *s, size_t n, size_t k,
 {
     struct sum job = {g, s, n, k, kernels};
     pool_run(pool, g->k / TILE_ROWS, turn_items, &job);
-    pool_run_dynamic(pool, g->k / TILE_ROWS, sum_items, &job);
+    pool_run(pool, g->k / TILE_ROWS, sum_items, &job);
 }
 
 /* ---- H = U D U^T ---- */
@@ -193,7 +193,7 @@ static void eliminate(struct elimination *m, struct pool *pool)
         solve_rows(m, m->first, m->first + PANEL);
         if (below) {
             pool_run(pool, below, panel_items, m);
-            pool_run_dynamic(pool, below, update_items, m);
+            pool_run(pool, below, update_items, m);
         }
     }
 }

@@ -30,7 +30,7 @@ static struct pool *open_pool(int n_threads)
 struct tally {
     unsigned char runs[MAX_ITEMS]; /* how often each item was run */
     size_t begin[MAX_ITEMS];       /* of its range */
-    atomic_int n_empty, n_long;    /* calls with no item, with more than one */
+    atomic_int n_empty;            /* calls with no item */
 };
 
 static void tally_items(void *arg, size_t begin, size_t end, int thread)
@@ -38,7 +38,6 @@ static void tally_items(void *arg, size_t begin, size_t end, int thread)
     struct tally *t = arg;
     (void)thread;
     t->n_empty += begin >= end;
-    t->n_long += end - begin > 1;
     for (size_t i = begin; i < end; i++) {
         t->runs[i]++;
         t->begin[i] = begin;
@@ -54,32 +53,52 @@ static bool all_once(const struct tally *t, size_t n, size_t max)
     return !t->n_empty;
 }
 
-/* Every count from 0 up: each item once, contiguous ascending ranges that differ by one at most. */
-START_TEST(static_split)
+/* Every count from 0 up: each item once. Alone, all at once. */
+START_TEST(each_item_once)
 {
     struct pool *p = open_pool(_i);
-    for (size_t n = 0; n < 70; n++) {
+    for (size_t n = 0; n < 200; n++) {
         struct tally t = {0};
         pool_run(p, n, tally_items, &t);
-        ck_assert(all_once(&t, n, 70));
-        for (size_t i = 0, end, low = n / (size_t)_i; i < n; i = end) {
-            for (end = i; end < n && t.begin[end] == i; end++)
-                ;
-            ck_assert(n == 1 || end - i == low || end - i == low + 1);
-        }
+        ck_assert(all_once(&t, n, 200));
+        for (size_t i = 0; i < n && _i == 1; i++)
+            ck_assert_uint_eq(t.begin[i], 0);
     }
     pool_close(p);
 }
 END_TEST
 
-START_TEST(dynamic_split)
+/* Items, of which that with number `held` waits until the others are done, all but its piece. */
+struct hold {
+    size_t n, held;
+    atomic_size_t n_done;
+    size_t held_end; /* of its piece */
+};
+
+static void hold_items(void *arg, size_t begin, size_t end, int thread)
 {
-    struct pool *p = open_pool(_i);
-    for (size_t n = 0; n < 70; n++) {
-        struct tally t = {0};
-        pool_run_dynamic(p, n, tally_items, &t);
-        ck_assert(all_once(&t, n, 70));
-        ck_assert_int_eq(t.n_long, 0);
+    struct hold *h = arg;
+    (void)thread;
+    if (begin <= h->held && h->held < end) {
+        h->held_end = end;
+        while (h->n_done < h->n - (end - begin))
+            sched_yield();
+    }
+    h->n_done += end - begin;
+}
+
+/* A thread that comes no further keeps the piece it has in work, no more: at most a quarter of its
+ * share. The others do what is left of it, and do not wait. */
+START_TEST(others_do_what_a_slow_thread_has_left)
+{
+    struct pool *p = open_pool(3);
+    for (size_t n = 3; n < 1000; n += n / 3) {
+        for (size_t held = 0; held < n; held += n / 9 + 1) {
+            struct hold h = {.n = n, .held = held};
+            pool_run(p, n, hold_items, &h);
+            ck_assert_uint_eq(h.n_done, n);
+            ck_assert_uint_le(h.held_end - held, (n + 2) / 3 / 4 + 1);
+        }
     }
     pool_close(p);
 }
@@ -96,9 +115,6 @@ START_TEST(one_item_runs_on_the_caller)
     struct pool *p = open_pool(4);
     pthread_t who = {0};
     pool_run(p, 1, note_caller, &who);
-    ck_assert(pthread_equal(who, pthread_self()));
-    memset(&who, 0, sizeof who);
-    pool_run_dynamic(p, 1, note_caller, &who);
     ck_assert(pthread_equal(who, pthread_self()));
     pool_close(p);
 }
@@ -124,10 +140,7 @@ static unsigned chain_run(struct pool *p, unsigned n_steps)
     for (unsigned i = 0; i < 256; i++)
         c.from[i] = i;
     for (unsigned s = 0; s < n_steps; s++) {
-        if (s % 3 == 2)
-            pool_run_dynamic(p, 256, chain_step, &c);
-        else
-            pool_run(p, 256, chain_step, &c);
+        pool_run(p, 256, chain_step, &c);
         memcpy(c.from, c.to, sizeof c.from);
     }
     return c.from[100];
@@ -184,10 +197,7 @@ START_TEST(torture)
         seed = seed * 1664525u + 1013904223u;
         const size_t n = (seed >> 8) % (round % 10 ? 40 : MAX_ITEMS);
         memset(t->runs, 0, MAX_ITEMS);
-        if (seed >> 31)
-            pool_run(p, n, tally_items, t);
-        else
-            pool_run_dynamic(p, n, tally_items, t);
+        pool_run(p, n, tally_items, t);
         n_good += all_once(t, n, MAX_ITEMS);
         if (round % 500 == 0) {
             wait_until_asleep();
@@ -361,7 +371,7 @@ START_TEST(impossible_counts_are_refused)
 }
 END_TEST
 
-SUITE("pool", LOOP(static_split, 1, 9), LOOP(dynamic_split, 1, 9),
+SUITE("pool", LOOP(each_item_once, 1, 9), TEST(others_do_what_a_slow_thread_has_left),
       TEST(one_item_runs_on_the_caller), LOOP(a_run_is_a_barrier, 2, 6), LOOP(torture, 1, 8),
       TEST(pools_are_independent), TEST(lock_serves_one_step_at_a_time),
       TEST(workers_have_the_exact_state), TEST(workers_block_foreign_signals_only),

@@ -180,7 +180,7 @@ static void attend(struct forward *f, const struct layer *w)
     u->begin[u->n] = f->n;
     if (u->kind->form == ZOO_LATENT)
         select_both(u->identity, w->head_dim);
-    profile_run_dynamic(f->profile, OP_ATTEND, f->pool, u->n * w->n_heads, attend_items, &job);
+    profile_run(f->profile, OP_ATTEND, f->pool, u->n * w->n_heads, attend_items, &job);
 }
 
 /* ---- the call ----------------------------------------------------------------------------- */

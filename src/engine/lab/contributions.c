@@ -401,7 +401,7 @@ static void compute(struct tally *u, struct pool *pool, tern_token token, bool a
                        laurel_scale(&m->layers[l]);
     stream_ways_find(&u->ways, u->f, u->t, u->d, pool);
     list_sources(u);
-    pool_run_dynamic(pool, u->n_sources, source_items, u);
+    pool_run(pool, u->n_sources, source_items, u);
     emit_terms(u, token, altered);
 }
 

@@ -116,7 +116,7 @@ void stream_ways_find(const struct stream_ways *s, const struct forward *f,
     if (!m->n_streams)
         return;
     struct merge_job job = {s, f, t, d};
-    pool_run_dynamic(pool, m->n_streams - 1, merge_items, &job);
+    pool_run(pool, m->n_streams - 1, merge_items, &job);
     for (size_t c = 0; c < m->dim; c++)
         s->streams[c] = d[c] / (double)m->n_streams;
     for (size_t l = m->n_layers; l-- > 0;)
