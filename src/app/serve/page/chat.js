@@ -45,11 +45,21 @@ function copyOldWay(text, source) {
 
 /* ---- what is shown ---- */
 
-function keep(c) {
+/* Adds what another tab has written. The view of an answer that gets another id is made anew. */
+function merge(c, other, own) {
+  const id = own?.id, lacks = mergeConversation(c, other, own);
+  if (own?.id !== id) {
+    views.get(id)?.element.remove();
+    views.delete(id);
+  }
+  return lacks;
+}
+
+function keep(c, own = run?.message) {
   c.changed = Date.now();
   if (!c.messages.length) return;
   const other = storedConversation(c.id); /* another tab may have written it */
-  if (other) mergeConversation(c, other, run?.message);
+  if (other) merge(c, other, own);
   if (!conversations.includes(c)) conversations.unshift(c);
   if (!storeConversation(c, conversations)) notice("The browser has no room left: this conversation is not kept. Delete old ones.");
 }
@@ -115,6 +125,24 @@ async function remove(c) {
   else showList();
 }
 
+/* Deletes a message with all that follows it, also on branches that are not shown. */
+async function removeMessage(message) {
+  const c = current, ids = idsFrom(c, message), n = ids.size;
+  if (!confirm(`Delete this message${n > 1 ? ` and the ${n - 1} that follow it` : ""}? This cannot be undone.`)) return;
+  if (run?.conversation === c && ids.has(run.message.id)) await stop();
+  dropMessage(c, messageOf(c, message.id) ?? message);
+  keepOrForget(c);
+  show();
+  prompt.focus();
+  say("Deleted.");
+}
+
+/* A conversation without messages is none. */
+function keepOrForget(c) {
+  if (c.messages.length) keep(c);
+  else forget(c);
+}
+
 async function importFile(file) {
   try {
     const made = readConversations(await file.text(), conversations);
@@ -134,7 +162,7 @@ function takeFromTab({ key: name }) {
   const c = [current, run?.conversation, ...conversations].find((x) => x?.id === id) ?? other;
   if (!c) return;
   if (!other) return deletedInTab(c);
-  const lacks = c !== other && mergeConversation(c, other, run?.message);
+  const lacks = c !== other && merge(c, other, run?.message);
   conversations.splice(0, Infinity, c, ...conversations.filter((x) => x !== c));
   if (lacks) keep(c);
   show();
@@ -207,8 +235,7 @@ function takeBack({ conversation: c, message }) {
   dropMessage(c, message);
   const asked = messageOf(c, message.parent), back = asked?.role === "user" && !branches(c, asked.id).length;
   const before = back && dropMessage(c, asked);
-  if (c.messages.length) keep(c);
-  else forget(c);
+  keepOrForget(c);
   show();
   if (before) return views.get(before.id).edit(asked.text);
   if (!back) return;
@@ -301,9 +328,9 @@ function finish(mine) {
   growView(mine);
   const view = views.get(mine.message.id);
   if (view?.message === mine.message) view.finish();
-  keep(mine.conversation);
+  keep(mine.conversation, mine.message);
   at("send").textContent = "Send";
-  showList();
+  show();
 }
 
 async function stop() {

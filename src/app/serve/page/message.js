@@ -108,8 +108,8 @@ class MessageView {
 
   actions() {
     const { message } = this, copy = button("Copy", () => copyText(message.text, copy));
-    const common = [copy, button("Edit", () => this.edit())];
-    if (message.role === "user") return common;
+    const common = [copy, button("Edit", () => this.edit())], away = button("Delete", () => removeMessage(message));
+    if (message.role === "user") return [...common, away];
     const list = () => {
       this.listed = !this.listed;
       this.draw();
@@ -117,7 +117,7 @@ class MessageView {
     };
     return [...common, button("Regenerate", () => generate(message.parent)),
       message.text && !message.ended && !message.error && !isFull(message.total) ? button("Go on", () => goOn(message)) : "",
-      message.tokens?.length ? button("Tokens", list, { "aria-pressed": String(!!this.listed) }) : ""].filter(Boolean);
+      message.tokens?.length ? button("Tokens", list, { "aria-pressed": String(!!this.listed) }) : "", away].filter(Boolean);
   }
 
   edit(text = this.message.text) {

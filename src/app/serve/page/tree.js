@@ -17,20 +17,33 @@ function branches(c, parent) {
   return c.messages.filter((m) => m.parent === parent);
 }
 
+/* Larger than any there is */
+function freshId(c) {
+  const least = 1 + c.messages.reduce((most, m) => Math.max(most, m.id), 0);
+  return Math.max(least, Date.now() * 1000 + Math.floor(Math.random() * 1000));
+}
+
 /* Adds a message to the branch that is shown, as the last of its siblings; `instead`: the one shown before. */
 function addMessage(c, parent, role, fields) {
-  const now = Date.now(), least = 1 + c.messages.reduce((most, m) => Math.max(most, m.id), 0);
-  const id = Math.max(least, now * 1000 + Math.floor(Math.random() * 1000));
-  const m = { id, parent, changed: now, role, text: "", instead: c.chosen[parent], ...fields };
+  const id = freshId(c), m = { id, parent, changed: Date.now(), role, text: "", instead: c.chosen[parent], ...fields };
   c.messages.push(m);
   c.chosen[parent] = id;
   return m;
 }
 
-/* Takes a message without children out. The sibling that was shown before it is shown again. */
+/* The ids of a message and of all that follow it, on any branch */
+function idsFrom(c, m) {
+  const ids = new Set([m.id]);
+  for (const x of [...c.messages].sort((a, b) => a.id - b.id)) if (ids.has(x.parent)) ids.add(x.id);
+  return ids;
+}
+
+/* Takes a message and all that follows it out. The sibling that was shown before it is shown again. */
 function dropMessage(c, m) {
-  c.messages.splice(c.messages.indexOf(m), 1);
-  c.gone.push(m.id);
+  const out = idsFrom(c, m);
+  c.messages = c.messages.filter((x) => !out.has(x.id));
+  c.gone.push(...out);
+  for (const id of out) delete c.chosen[id];
   const left = branches(c, m.parent), before = left.find((x) => x.id === m.instead) ?? left.at(-1);
   if (before) c.chosen[m.parent] = before.id;
   else delete c.chosen[m.parent];
@@ -44,16 +57,34 @@ function choiceAmong(messages, wanted) {
   return chosen;
 }
 
+/* The messages of `all`, sorted by id, that are not gone, and those that they or `own` follow */
+function messagesLeft(all, gone, own) {
+  const needed = new Set();
+  return all.reverse().filter((m) => {
+    const stays = !gone.has(m.id) || needed.has(m.id) || m === own;
+    if (stays) needed.add(m.parent);
+    return stays;
+  }).reverse();
+}
+
+/* Another tab went on with the answer that is being written here: this one becomes an answer of its own. */
+function renumber(c, own) {
+  const { id, parent } = own;
+  own.id = freshId(c);
+  if (c.chosen[parent] === id) c.chosen[parent] = own.id;
+}
+
 /* Adds to c what another tab has written of it: of each message the newer version, but `own` stays. Returns whether
  * the other tab lacks something. */
 function mergeConversation(c, other, own) {
-  const ours = new Set(c.messages.map((m) => m.id)), theirs = new Map(other.messages.map((m) => [m.id, m]));
-  const newer = (m) => (m !== own && theirs.get(m.id)?.changed > m.changed ? theirs.get(m.id) : m);
+  const theirs = new Map(other.messages.map((m) => [m.id, m])), whole = (m) => (m.thought || "") + m.text;
+  if (own && theirs.has(own.id) && !whole(own).startsWith(whole(theirs.get(own.id)))) renumber(c, own);
+  const ours = new Set(c.messages.map((m) => m.id)), newer = (m) => (m !== own && theirs.get(m.id)?.changed > m.changed ? theirs.get(m.id) : m);
   const all = [...c.messages.map(newer), ...other.messages.filter((m) => !ours.has(m.id))].sort((a, b) => a.id - b.id);
-  const gone = new Set([...c.gone, ...other.gone]), isParent = new Set(all.filter((m) => !gone.has(m.id)).map((m) => m.parent));
+  const gone = new Set([...c.gone, ...other.gone]);
   if (other.changed > c.changed) Object.assign(c, { title: other.title, system: other.system, changed: other.changed });
   c.gone = [...gone];
-  c.messages = all.filter((m) => !gone.has(m.id) || isParent.has(m.id) || m === own);
+  c.messages = messagesLeft(all, gone, own);
   c.chosen = choiceAmong(c.messages, { ...other.chosen, ...c.chosen });
   return gone.size > other.gone.length || c.messages.some((m) => !(theirs.get(m.id)?.changed >= m.changed));
 }
