@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/dot_form.h"
 #include "kernels/kernels.h"
 #include "kernels/unroll.h"
 
@@ -217,11 +218,6 @@ SIMD vx vx_load(const int8_t *q)
     return _mm256_set1_epi32(four);
 }
 
-SIMD vt vt_load(const unsigned char *p)
-{
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
-}
-
 /* Low nibbles, high nibbles */
 SIMD void split(__m256i *n, const unsigned char *p)
 {
@@ -231,26 +227,31 @@ SIMD void split(__m256i *n, const unsigned char *p)
     n[1] = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
 }
 
-/* The values of the low nibbles at p, and those of the high ones 64 bytes later */
-SIMD void vt_look_up(unsigned char *to, const unsigned char *p, vt table)
-{
-    __m256i n[2];
-    split(n, p);
-    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_shuffle_epi8(table, n[0]));
-    _mm256_storeu_si256((__m256i *)(void *)(to + 64), _mm256_shuffle_epi8(table, n[1]));
-}
-
 #ifdef __AVXVNNI__
 
 /* vpdpbusd takes unsigned weights: they are stored plus BIAS, which the sum of x takes back. */
-enum { BIAS_Q8 = 128, BIAS_Q4 = 8, INT_TILES = 1, INT_TOKENS = 4, INT_PAIR = 1, INT_UNROLL = 2 };
+enum {
+    BIAS_Q8 = 128,
+    BIAS_Q4 = 8,
+    HALVES = 0, /* whether q4 sums in int16 */
+    INT_TILES = 1,
+    INT_TOKENS = 4,
+    DIRECT_TOKENS = 4, /* for q8 and q4c as they are */
+    INT_PAIR = 1,
+    INT_UNROLL = 4,
+    SPREAD_LINES = Q8_LINES /* as the file has q8 */
+};
 
 typedef __m256i vw;
 
+SIMD vw vw_spread(const unsigned char *p)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
 SIMD vw vw_q8(const unsigned char *p)
 {
-    __m256i w = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    return _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80));
+    return _mm256_xor_si256(vw_spread(p), _mm256_set1_epi8((char)0x80));
 }
 
 SIMD void vw_q4(vw *w, const unsigned char *p)
@@ -258,29 +259,51 @@ SIMD void vw_q4(vw *w, const unsigned char *p)
     split(w, p);
 }
 
+SIMD vt vt_load(const unsigned char *p)
+{
+    vt t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_xor_si256(t, _mm256_set1_epi8((char)0x80));
+}
+
 SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
 {
-    table = _mm256_xor_si256(table, _mm256_set1_epi8((char)0x80));
     split(w, p);
     w[0] = _mm256_shuffle_epi8(table, w[0]);
     w[1] = _mm256_shuffle_epi8(table, w[1]);
 }
 
-SIMD va va_begin(const int32_t *bias, bool q4)
+SIMD va va_zero(void)
 {
-    (void)q4;
-    return _mm256_set1_epi32(*bias);
+    return _mm256_setzero_si256();
 }
 
-SIMD va va_dot(va a, vw w, vx x, bool q4)
+/* Puts weights at p into lines of a spread group; `sum` is what va_store then adds to them. */
+SIMD va vw_store(unsigned char *p, vw w, va sum)
 {
-    (void)q4;
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80)));
+    return sum;
+}
+
+SIMD void va_store(unsigned char *lines, va sum)
+{
+    (void)lines, (void)sum;
+}
+
+SIMD va va_begin(const int32_t *begin, const unsigned char *lines, enum dot_form form)
+{
+    (void)lines, (void)form;
+    return _mm256_set1_epi32(*begin);
+}
+
+SIMD va va_dot(va a, vw w, vx x, enum dot_form form)
+{
+    (void)form;
     return _mm256_dpbusd_avx_epi32(a, w, x);
 }
 
-SIMD vf va_result(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, enum dot_form form)
 {
-    (void)bias, (void)q4;
+    (void)form;
     return _mm256_cvtepi32_ps(a);
 }
 
@@ -289,9 +312,21 @@ SIMD vf va_result(va a, const int32_t *bias, bool q4)
 /* Nothing happens here, but the compiler must have `a`: gcc else puts sums off and spills products. */
 #define SUM_NOW(a) __asm__ volatile("" : "+v"(a))
 
-/* vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
- * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
-enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TILES = 1, INT_TOKENS = 4, INT_PAIR = 1, INT_UNROLL = 4 };
+/* vpmaddubsw: q4 sums a group in int16 (at most 15 * 127 * 16 on the way, which may wrap, and
+ * 240 * 127 = 30480 at its end); q8 multiplies |w| by x with w's sign (at most 2 * 128 * 127 =
+ * 32512) and goes to int32 at once. x with w's sign is (x ^ (w < 0)) + (w < 0): where many rows of x
+ * meet w, its second part is summed once (x ^ (w < 0) is at least -128: 2 * 128 * 128 is in range). */
+enum {
+    BIAS_Q8 = 0,
+    BIAS_Q4 = 4, /* each of two lanes of a row takes back half */
+    HALVES = 1,
+    INT_TILES = 1,
+    INT_TOKENS = 4,
+    DIRECT_TOKENS = 4, /* for q8 and q4c as they are */
+    INT_PAIR = 1,
+    INT_UNROLL = 4,
+    SPREAD_LINES = 2 * Q8_LINES + 64 /* |w|, w < 0, and of each row the sum of |w| where w < 0 */
+};
 
 typedef struct {
     __m256i size, sign;
@@ -300,6 +335,11 @@ typedef struct {
 SIMD vw vw_signed(__m256i w)
 {
     return (vw){_mm256_abs_epi8(w), w};
+}
+
+SIMD vt vt_load(const unsigned char *p)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
 SIMD vw vw_q8(const unsigned char *p)
@@ -323,28 +363,56 @@ SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
     w[1] = vw_signed(_mm256_shuffle_epi8(table, n[1]));
 }
 
-SIMD va va_begin(const int32_t *bias, bool q4)
+SIMD vw vw_spread(const unsigned char *p)
 {
-    (void)bias, (void)q4;
+    return (vw){.size = _mm256_loadu_si256((const __m256i *)(const void *)p),
+                .sign = _mm256_loadu_si256((const __m256i *)(const void *)(p + Q8_LINES))};
+}
+
+SIMD va va_zero(void)
+{
     return _mm256_setzero_si256();
 }
 
-SIMD va va_dot(va a, vw w, vx x, bool q4)
+SIMD va vw_store(unsigned char *p, vw w, va sum)
 {
-    if (q4) {
+    __m256i m = _mm256_cmpgt_epi8(_mm256_setzero_si256(), w.sign);
+    _mm256_storeu_si256((__m256i *)(void *)(p), w.size);
+    _mm256_storeu_si256((__m256i *)(void *)(p + Q8_LINES), m);
+    return _mm256_add_epi16(sum,
+                            _mm256_maddubs_epi16(_mm256_and_si256(w.size, m), _mm256_set1_epi8(1)));
+}
+
+SIMD void va_store(unsigned char *lines, va sum)
+{
+    _mm256_storeu_si256((__m256i *)(void *)(lines + 2 * Q8_LINES),
+                        _mm256_madd_epi16(sum, _mm256_set1_epi16(1)));
+}
+
+SIMD va va_begin(const int32_t *begin, const unsigned char *lines, enum dot_form form)
+{
+    if (form == DOT_SPREAD)
+        return _mm256_loadu_si256((const __m256i *)(const void *)(lines + 2 * Q8_LINES));
+    return form == DOT_Q4 ? _mm256_set1_epi32(*begin) : va_zero();
+}
+
+SIMD va va_dot(va a, vw w, vx x, enum dot_form form)
+{
+    if (form == DOT_Q4) {
         a = _mm256_add_epi16(a, _mm256_maddubs_epi16(w.size, x));
     } else {
-        __m256i two = _mm256_maddubs_epi16(w.size, _mm256_sign_epi8(x, w.sign));
+        x = form == DOT_SPREAD ? _mm256_xor_si256(x, w.sign) : _mm256_sign_epi8(x, w.sign);
+        __m256i two = _mm256_maddubs_epi16(w.size, x);
         a = _mm256_add_epi32(a, _mm256_madd_epi16(two, _mm256_set1_epi16(1)));
     }
     SUM_NOW(a);
     return a;
 }
 
-SIMD vf va_result(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, enum dot_form form)
 {
-    if (q4)
-        a = _mm256_add_epi32(_mm256_madd_epi16(a, _mm256_set1_epi16(1)), _mm256_set1_epi32(*bias));
+    if (form == DOT_Q4)
+        a = _mm256_madd_epi16(a, _mm256_set1_epi16(1));
     return _mm256_cvtepi32_ps(a);
 }
 

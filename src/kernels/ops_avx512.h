@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/dot_form.h"
 #include "kernels/kernels.h"
 #include "kernels/unroll.h"
 
@@ -222,11 +223,6 @@ SIMD vx vx_load(const int8_t *q)
     return _mm512_set1_epi32(four);
 }
 
-SIMD vt vt_load(const unsigned char *p)
-{
-    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
-}
-
 /* Low nibbles, high nibbles */
 SIMD void split(__m512i *n, const unsigned char *p)
 {
@@ -236,25 +232,31 @@ SIMD void split(__m512i *n, const unsigned char *p)
     n[1] = _mm512_and_si512(_mm512_srli_epi16(pair, 4), low);
 }
 
-/* The values of the low nibbles at p, and those of the high ones 64 bytes later */
-SIMD void vt_look_up(unsigned char *to, const unsigned char *p, vt table)
-{
-    __m512i n[2];
-    split(n, p);
-    _mm512_storeu_si512(to, _mm512_shuffle_epi8(table, n[0]));
-    _mm512_storeu_si512(to + 64, _mm512_shuffle_epi8(table, n[1]));
-}
-
 #ifdef __AVX512VNNI__
 
 /* vpdpbusd takes unsigned weights: they are stored plus BIAS, which the sum of x takes back. */
-enum { BIAS_Q8 = 128, BIAS_Q4 = 8, INT_TILES = 2, INT_TOKENS = 8, INT_PAIR = 1, INT_UNROLL = 4 };
+enum {
+    BIAS_Q8 = 128,
+    BIAS_Q4 = 8,
+    HALVES = 0, /* whether q4 sums in int16 */
+    INT_TILES = 2,
+    INT_TOKENS = 8,
+    DIRECT_TOKENS = 8, /* for q8 and q4c as they are */
+    INT_PAIR = 1,
+    INT_UNROLL = 4,
+    SPREAD_LINES = Q8_LINES /* as the file has q8 */
+};
 
 typedef __m512i vw;
 
+SIMD vw vw_spread(const unsigned char *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
 SIMD vw vw_q8(const unsigned char *p)
 {
-    return _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8((char)0x80));
+    return _mm512_xor_si512(vw_spread(p), _mm512_set1_epi8((char)0x80));
 }
 
 SIMD void vw_q4(vw *w, const unsigned char *p)
@@ -262,46 +264,87 @@ SIMD void vw_q4(vw *w, const unsigned char *p)
     split(w, p);
 }
 
+SIMD vt vt_load(const unsigned char *p)
+{
+    vt t = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm512_xor_si512(t, _mm512_set1_epi8((char)0x80));
+}
+
 SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
 {
-    table = _mm512_xor_si512(table, _mm512_set1_epi8((char)0x80));
     split(w, p);
     w[0] = _mm512_shuffle_epi8(table, w[0]);
     w[1] = _mm512_shuffle_epi8(table, w[1]);
 }
 
-SIMD va va_begin(const int32_t *bias, bool q4)
+SIMD va va_zero(void)
 {
-    (void)q4;
-    return _mm512_set1_epi32(*bias);
+    return _mm512_setzero_si512();
 }
 
-SIMD va va_dot(va a, vw w, vx x, bool q4)
+/* Puts weights at p into lines of a spread group; `sum` is what va_store then adds to them. */
+SIMD va vw_store(unsigned char *p, vw w, va sum)
 {
-    (void)q4;
+    _mm512_storeu_si512(p, _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80)));
+    return sum;
+}
+
+SIMD void va_store(unsigned char *lines, va sum)
+{
+    (void)lines, (void)sum;
+}
+
+SIMD va va_begin(const int32_t *begin, const unsigned char *lines, enum dot_form form)
+{
+    (void)lines, (void)form;
+    return _mm512_set1_epi32(*begin);
+}
+
+SIMD va va_dot(va a, vw w, vx x, enum dot_form form)
+{
+    (void)form;
     return _mm512_dpbusd_epi32(a, w, x);
 }
 
-SIMD vf va_result(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, enum dot_form form)
 {
-    (void)bias, (void)q4;
+    (void)form;
     return _mm512_cvtepi32_ps(a);
 }
 
 #else
 
-/* vpmaddubsw: q4 sums a group in int16 (at most 32 * 15 * 127 / 2 = 30480); q8 multiplies |w| by
- * x with w's sign (at most 2 * 128 * 127 = 32512) and goes to int32 at once. */
-enum { BIAS_Q8 = 0, BIAS_Q4 = 8, INT_TILES = 2, INT_TOKENS = 4, INT_PAIR = 1, INT_UNROLL = 2 };
+#define SUM_NOW(a) __asm__ volatile("" : "+v"(a))
+
+/* vpmaddubsw: q4 sums a group in int16 (at most 15 * 127 * 16 on the way, which may wrap, and
+ * 240 * 127 = 30480 at its end); q8 multiplies |w| by x with w's sign (at most 2 * 128 * 127 =
+ * 32512) and goes to int32 at once. x with w's sign is (x ^ (w < 0)) + (w < 0): where many rows of x
+ * meet w, its second part is summed once (x ^ (w < 0) is at least -128: 2 * 128 * 128 is in range). */
+enum {
+    BIAS_Q8 = 0,
+    BIAS_Q4 = 4, /* each of two lanes of a row takes back half */
+    HALVES = 1,
+    INT_TILES = 2,
+    INT_TOKENS = 8,
+    DIRECT_TOKENS = 4, /* for q8 and q4c as they are */
+    INT_PAIR = 1,
+    INT_UNROLL = 2,
+    SPREAD_LINES = 2 * Q8_LINES + 64 /* |w|, w < 0, and of each row the sum of |w| where w < 0 */
+};
 
 typedef struct {
-    __m512i size;
+    __m512i size, flip;
     __mmask64 negative;
 } vw;
 
 SIMD vw vw_signed(__m512i w)
 {
-    return (vw){_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
+    return (vw){.size = _mm512_abs_epi8(w), .negative = _mm512_movepi8_mask(w)};
+}
+
+SIMD vt vt_load(const unsigned char *p)
+{
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
 SIMD vw vw_q8(const unsigned char *p)
@@ -313,8 +356,8 @@ SIMD void vw_q4(vw *w, const unsigned char *p)
 {
     __m512i n[2];
     split(n, p);
-    w[0] = (vw){n[0], 0};
-    w[1] = (vw){n[1], 0};
+    w[0] = (vw){.size = n[0]};
+    w[1] = (vw){.size = n[1]};
 }
 
 SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
@@ -325,25 +368,57 @@ SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
     w[1] = vw_signed(_mm512_shuffle_epi8(table, n[1]));
 }
 
-SIMD va va_begin(const int32_t *bias, bool q4)
+SIMD vw vw_spread(const unsigned char *p)
 {
-    (void)bias, (void)q4;
+    return (vw){.size = _mm512_loadu_si512(p), .flip = _mm512_loadu_si512(p + Q8_LINES)};
+}
+
+SIMD va va_zero(void)
+{
     return _mm512_setzero_si512();
 }
 
-SIMD va va_dot(va a, vw w, vx x, bool q4)
+SIMD va vw_store(unsigned char *p, vw w, va sum)
 {
-    if (q4)
-        return _mm512_add_epi16(a, _mm512_maddubs_epi16(w.size, x));
-    x = _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x);
-    __m512i two = _mm512_maddubs_epi16(w.size, x);
-    return _mm512_add_epi32(a, _mm512_madd_epi16(two, _mm512_set1_epi16(1)));
+    __m512i m = _mm512_movm_epi8(w.negative);
+    _mm512_storeu_si512(p, w.size);
+    _mm512_storeu_si512(p + Q8_LINES, m);
+    return _mm512_add_epi16(sum,
+                            _mm512_maddubs_epi16(_mm512_and_si512(w.size, m), _mm512_set1_epi8(1)));
 }
 
-SIMD vf va_result(va a, const int32_t *bias, bool q4)
+SIMD void va_store(unsigned char *lines, va sum)
 {
-    if (q4)
-        a = _mm512_add_epi32(_mm512_madd_epi16(a, _mm512_set1_epi16(1)), _mm512_set1_epi32(*bias));
+    _mm512_storeu_si512(lines + 2 * Q8_LINES, _mm512_madd_epi16(sum, _mm512_set1_epi16(1)));
+}
+
+SIMD va va_begin(const int32_t *begin, const unsigned char *lines, enum dot_form form)
+{
+    if (form == DOT_SPREAD)
+        return _mm512_loadu_si512(lines + 2 * Q8_LINES);
+    return form == DOT_Q4 ? _mm512_set1_epi32(*begin) : va_zero();
+}
+
+SIMD va va_dot(va a, vw w, vx x, enum dot_form form)
+{
+    if (form == DOT_Q4) {
+        a = _mm512_add_epi16(a, _mm512_maddubs_epi16(w.size, x));
+    } else {
+        if (form == DOT_SPREAD)
+            x = _mm512_xor_si512(x, w.flip);
+        else
+            x = _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x);
+        __m512i two = _mm512_maddubs_epi16(w.size, x);
+        a = _mm512_add_epi32(a, _mm512_madd_epi16(two, _mm512_set1_epi16(1)));
+    }
+    SUM_NOW(a);
+    return a;
+}
+
+SIMD vf va_result(va a, enum dot_form form)
+{
+    if (form == DOT_Q4)
+        a = _mm512_madd_epi16(a, _mm512_set1_epi16(1));
     return _mm512_cvtepi32_ps(a);
 }
 

@@ -5,6 +5,7 @@
 
 #include <arm_neon.h>
 
+#include "kernels/dot_form.h"
 #include "kernels/kernels.h"
 #include "kernels/unroll.h"
 
@@ -203,7 +204,17 @@ SIMD void vf_totals(int32_t *sum, const vf *v, size_t n)
 
 /* ---- integer dots: 4 rows x 4 k of weights against 4 k of one x, all signed ---- */
 
-enum { BIAS_Q8 = 0, BIAS_Q4 = 0, INT_TILES = 1, INT_TOKENS = 4, INT_PAIR = 1, INT_UNROLL = 2 };
+enum {
+    BIAS_Q8 = 0,
+    BIAS_Q4 = 0,
+    HALVES = 0,
+    INT_TILES = 1,
+    INT_TOKENS = 4,
+    DIRECT_TOKENS = 4, /* for q8 and q4c as they are */
+    INT_PAIR = 1,
+    INT_UNROLL = 2,
+    SPREAD_LINES = Q8_LINES
+};
 
 typedef int8x16_t vx;
 typedef int8x16_t vw;
@@ -250,34 +261,29 @@ SIMD void vw_q4c(vw *w, const unsigned char *p, vt table)
     w[1] = vqtbl1q_s8(table, n[1]);
 }
 
-/* The values of the low nibbles at p, and those of the high ones 64 bytes later */
-SIMD void vt_look_up(unsigned char *to, const unsigned char *p, vt table)
+SIMD vw vw_spread(const unsigned char *p)
 {
-    vw w[2];
-    vw_q4c(w, p, table);
-    vst1q_s8((int8_t *)to, w[0]);
-    vst1q_s8((int8_t *)to + 64, w[1]);
+    return vw_q8(p);
 }
 
 #ifdef __ARM_FEATURE_DOTPROD
 
 typedef int32x4_t va;
 
-SIMD va va_begin(const int32_t *bias, bool q4)
+SIMD va va_zero(void)
 {
-    (void)bias, (void)q4;
     return vdupq_n_s32(0);
 }
 
-SIMD va va_dot(va a, vw w, vx x, bool q4)
+SIMD va va_dot(va a, vw w, vx x, enum dot_form form)
 {
-    (void)q4;
+    (void)form;
     return vdotq_s32(a, w, x);
 }
 
-SIMD vf va_result(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, enum dot_form form)
 {
-    (void)bias, (void)q4;
+    (void)form;
     return vcvtq_f32_s32(a);
 }
 
@@ -289,15 +295,14 @@ typedef struct {
     int32x4_t low, high;
 } va;
 
-SIMD va va_begin(const int32_t *bias, bool q4)
+SIMD va va_zero(void)
 {
-    (void)bias, (void)q4;
     return (va){vdupq_n_s32(0), vdupq_n_s32(0)};
 }
 
-SIMD va va_dot(va a, vw w, vx x, bool q4)
+SIMD va va_dot(va a, vw w, vx x, enum dot_form form)
 {
-    if (q4) {
+    if (form == DOT_Q4) {
         int16x8_t low = vreinterpretq_s16_s32(a.low), high = vreinterpretq_s16_s32(a.high);
         low = vmlal_s8(low, vget_low_s8(w), vget_low_s8(x));
         high = vmlal_high_s8(high, w, x);
@@ -308,10 +313,9 @@ SIMD va va_dot(va a, vw w, vx x, bool q4)
     return a;
 }
 
-SIMD vf va_result(va a, const int32_t *bias, bool q4)
+SIMD vf va_result(va a, enum dot_form form)
 {
-    (void)bias;
-    if (q4) {
+    if (form == DOT_Q4) {
         a.low = vpaddlq_s16(vreinterpretq_s16_s32(a.low));
         a.high = vpaddlq_s16(vreinterpretq_s16_s32(a.high));
     }
@@ -319,5 +323,23 @@ SIMD vf va_result(va a, const int32_t *bias, bool q4)
 }
 
 #endif
+
+SIMD va va_begin(const int32_t *begin, const unsigned char *lines, enum dot_form form)
+{
+    (void)begin, (void)lines, (void)form;
+    return va_zero();
+}
+
+/* Puts weights at p into lines of a spread group */
+SIMD va vw_store(unsigned char *p, vw w, va sum)
+{
+    vst1q_s8((int8_t *)p, w);
+    return sum;
+}
+
+SIMD void va_store(unsigned char *lines, va sum)
+{
+    (void)lines, (void)sum;
+}
 
 #endif

@@ -3,13 +3,16 @@
 #ifndef KERNELS_SIMD_INT_H
 #define KERNELS_SIMD_INT_H
 
+/* Up to FEW rows of x meet any weights as they are. More meet q4c, and where that is another form
+ * also q8, after some groups of it have been spread in scratch. */
 enum {
     INT_PER_16 = 16 / WIDTH,
-    INT_AHEAD = 4096,                         /* bytes of prefetch */
-    FEW_Q4C = 8,                              /* rows of x that meet q4c as it is */
-    EXPANDED = 16,                            /* groups of q4c that become q8 at a time, */
-    EXPANDED_GROUP = 9 * 64,                  /* bytes from one to the next, */
-    EXPANDED_TILE = EXPANDED * EXPANDED_GROUP /* and from tile to tile of these */
+    INT_AHEAD = 4096, /* bytes of prefetch */
+    FEW = 8,
+    SPREADS_Q8 = (int)SPREAD_LINES != (int)Q8_LINES,
+    SPREAD = 16,                                                  /* groups at a time, */
+    SPREAD_GROUP = (SPREAD_LINES + 2 * TILE_ROWS + 63) / 64 * 64, /* bytes from one to the next, */
+    SPREAD_TILE = SPREAD * SPREAD_GROUP                           /* and from tile to tile */
 };
 
 /* One or two tiles of integer weights, and the rows of x that meet them: one row, or octets from
@@ -19,7 +22,8 @@ struct dots {
     size_t tile, y_tile;    /* bytes between tiles, floats between their rows of y; 0: one tile met
                                twice */
     size_t groups, step;    /* of a tile, bytes from one to the next */
-    enum tern_type type;    /* this and `one`: constants where this is used */
+    enum tern_type type;    /* this, `spread` and `one`: constants where this is used */
+    bool spread;            /* w is what spread_groups has made */
     bool one, more;         /* more: the sums begin with what y holds */
     const int8_t *q;
     const float *scale;
@@ -42,16 +46,19 @@ SIMD size_t x_quad(const struct dots *d, size_t quad, size_t t)
 }
 
 /* Bytes of a group of a tile before its scales */
-SIMD size_t group_lines(enum tern_type type)
+SIMD size_t group_lines(enum tern_type type, bool spread)
 {
-    return type == TERN_Q8 ? Q8_LINES : Q4_LINES;
+    return spread ? SPREAD_LINES : type == TERN_Q8 ? Q8_LINES : Q4_LINES;
 }
 
 /* w [2]: quads 2 j and 2 j + 1 of k, of the rows of part p */
 SIMD void load_quads(vw *w, const struct dots *d, const unsigned char *group, size_t j, size_t p)
 {
     const unsigned char *at = group + p % INT_PER_16 * 4 * WIDTH;
-    if (d->type == TERN_Q4) {
+    if (d->spread) {
+        w[0] = vw_spread(at + 2 * j * 64);
+        w[1] = vw_spread(at + (2 * j + 1) * 64);
+    } else if (d->type == TERN_Q4) {
         vw_q4(w, at + j * 64);
     } else if (d->type == TERN_Q4C) {
         vw_q4c(w, at + j * 64, vt_load(d->w + p / INT_PER_16 * d->tile - Q4C_HEAD));
@@ -61,19 +68,61 @@ SIMD void load_quads(vw *w, const struct dots *d, const unsigned char *group, si
     }
 }
 
+/* What the sums of x take back of a dot, as its beginning: a lane of it, or of int16 sums both lanes
+ */
+SIMD int32_t begin_of(uint32_t sum, uint32_t by)
+{
+    uint32_t v = (0 - by) * sum;
+    return (int32_t)(HALVES ? v << 16 | (v & 0xffff) : v);
+}
+
+SIMD void begins_of(int32_t *begin, const int32_t *sum, uint32_t by, size_t tokens)
+{
+    typedef uint32_t four __attribute__((vector_size(16)));
+    for (size_t t = 0; t < tokens % 4; t++)
+        begin[t] = begin_of((uint32_t)sum[t], by);
+    UNROLL(i, tokens / 4) {
+        four v;
+        memcpy(&v, sum + 4 * i, sizeof v);
+        v *= 0 - by;
+        v = HALVES ? v << 16 | (v & 0xffff) : v;
+        memcpy(begin + 4 * i, &v, sizeof v);
+    }
+    if (WIDTH == 16) /* so that memory is broadcast, which takes no unit that multiplies */
+        __asm__("" : "+m"(*(int32_t(*)[8])begin));
+}
+
+SIMD enum dot_form form_of(const struct dots *d)
+{
+    return d->spread ? DOT_SPREAD : d->type == TERN_Q4 ? DOT_Q4 : DOT_Q8;
+}
+
+/* Two quads of k, of all tiles and rows */
+SIMD void dot_quads(va dot[8][8], const struct dots *d, const unsigned char *const *group,
+                    const int8_t *q, size_t j, size_t parts, size_t tokens)
+{
+    vw w[8][2];
+    UNROLL(p, parts)
+        load_quads(w[p], d, group[p], j, p);
+    UNROLL(i, 2)
+        UNROLL(t, tokens) {
+            vx x = vx_load(q + x_quad(d, 2 * j + i, t));
+            UNROLL(p, parts)
+                dot[p][t] = va_dot(dot[p][t], w[p][i], x, form_of(d));
+        }
+}
+
 /* acc[p][t] += dot * (ws * xs) for group g of all tiles (parts) and rows (tokens) */
 SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, size_t tokens)
 {
-    size_t lines = group_lines(d->type);
-    bool q4 = d->type == TERN_Q4; /* q4c's values are those of q8 */
+    size_t lines = group_lines(d->type, d->spread);
     const unsigned char *group[8];
     const int8_t *q = d->q + g * x_group(d, GROUP);
     const float *xs = (const float *)(const void *)((const char *)d->scale + g * x_group(d, 4));
     const int32_t *sum = (const int32_t *)(const void *)((const char *)d->sum + g * x_group(d, 4));
-    int32_t bias[8]; /* what the sum takes back */
+    int32_t begin[8];
     va dot[8][8];
-    UNROLL(t, tokens)
-        bias[t] = -(q4 ? BIAS_Q4 : BIAS_Q8) * sum[t];
+    begins_of(begin, sum, d->type == TERN_Q4 ? BIAS_Q4 : BIAS_Q8, tokens);
     UNROLL(p, parts) {
         group[p] = d->w + p / INT_PER_16 * d->tile + g * d->step;
         if (d->one && p % INT_PER_16 == 0)
@@ -81,28 +130,23 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
             for (size_t i = 0; i < d->step; i += 64)
                 __builtin_prefetch(group[p] + INT_AHEAD + i);
         UNROLL(t, tokens)
-            dot[p][t] = va_begin(bias + t, q4);
+            dot[p][t] = va_begin(begin + t, group[p] + p % INT_PER_16 * 4 * WIDTH, form_of(d));
     }
     for (size_t i = 0; !d->one && i < d->ahead; i += 64)
         __builtin_prefetch(d->next + g * d->ahead + i);
+    if (tokens == 8)
+        UNROLL(j, 4)
+            dot_quads(dot, d, group, q, j, parts, tokens);
+    else
 #pragma GCC unroll INT_UNROLL
-    for (size_t j = 0; j < 4; j++) { /* two quads of k at a time */
-        vw w[8][2];
-        UNROLL(p, parts)
-            load_quads(w[p], d, group[p], j, p);
-        UNROLL(i, 2)
-            UNROLL(t, tokens) {
-                vx x = vx_load(q + x_quad(d, 2 * j + i, t));
-                UNROLL(p, parts)
-                    dot[p][t] = va_dot(dot[p][t], w[p][i], x, q4);
-            }
-    }
+        for (size_t j = 0; j < 4; j++)
+            dot_quads(dot, d, group, q, j, parts, tokens);
     UNROLL(p, parts) {
         const unsigned char *scales = group[p] + lines + p % INT_PER_16 * 2 * WIDTH;
         vf ws = vf_load_f16((const uint16_t *)(const void *)scales);
         UNROLL(t, tokens) {
             vf s = vf_mul(ws, vf_set1(xs[t]));
-            acc[p][t] = vf_fma(va_result(dot[p][t], bias + t, q4), s, acc[p][t]);
+            acc[p][t] = vf_fma(va_result(dot[p][t], form_of(d)), s, acc[p][t]);
         }
     }
 }
@@ -133,21 +177,22 @@ SIMD void dot_groups(float *y, size_t y_stride, const struct dots *d, size_t par
 SIMD void dot_octets(float *y, size_t y_stride, struct dots d, const struct activations *x,
                      size_t g0, size_t bytes)
 {
-    size_t times = (x->n + INT_TOKENS - 1) / INT_TOKENS, parts = INT_TILES * INT_PER_16;
+    size_t tokens = d.spread || d.type == TERN_Q4 ? INT_TOKENS : DIRECT_TOKENS;
+    size_t times = (x->n + tokens - 1) / tokens, parts = INT_TILES * INT_PER_16;
     const unsigned char *end = d.next + bytes;
     d.ahead = (bytes / (times * d.groups) + 63) / 64 * 64;
-    for (size_t i = 0; i < x->n; i += INT_TOKENS, d.next += d.groups * d.ahead) {
+    for (size_t i = 0; i < x->n; i += tokens, d.next += d.groups * d.ahead) {
         const struct octet *o = x->octets + octet_at(i, g0, x->k);
         size_t lane = i % OCTET, left = x->n - i;
         d.q = o->q[0][lane], d.scale = o->scale + lane, d.sum = o->sum + lane;
         if (d.next >= end)
             d.ahead = 0;
-        if (INT_PAIR && left == 2)
+        if (INT_PAIR && !d.spread && left == 2)
             dot_groups(y + i * y_stride, y_stride, &d, parts, 2, 2);
-        else if (INT_TOKENS > 4 && left <= 4)
+        else if (tokens > 4 && left <= 4)
             dot_groups(y + i * y_stride, y_stride, &d, parts, 4, left);
         else
-            dot_groups(y + i * y_stride, y_stride, &d, parts, INT_TOKENS, left);
+            dot_groups(y + i * y_stride, y_stride, &d, parts, tokens, left);
     }
 }
 
@@ -156,14 +201,14 @@ static __attribute__((noinline)) void octets_q8(float *y, size_t y_stride, struc
                                                 const struct activations *x, size_t g0,
                                                 size_t bytes)
 {
-    d.type = TERN_Q8, d.one = false;
+    d.type = TERN_Q8, d.spread = d.one = false;
     dot_octets(y, y_stride, d, x, g0, bytes);
 }
 
 /* Tiles of x->k columns, w not set */
 SIMD struct dots dots_of(enum tern_type type, const struct activations *x)
 {
-    size_t groups = (x->k + GROUP - 1) / GROUP, step = group_lines(type) + 2 * TILE_ROWS;
+    size_t groups = (x->k + GROUP - 1) / GROUP, step = group_lines(type, false) + 2 * TILE_ROWS;
     return (struct dots){.tile = groups * step + (type == TERN_Q4C ? Q4C_HEAD : 0),
                          .y_tile = TILE_ROWS,
                          .groups = groups,
@@ -205,10 +250,70 @@ SIMD void matmul_int(float *y, size_t y_stride, const unsigned char *w, enum ter
     }
 }
 
+/* n groups of a tile, from `from` on, as many rows of x meet them; `type`: a constant */
+SIMD void spread_groups(unsigned char *to, struct dots d, const unsigned char *from, size_t n,
+                        enum tern_type type)
+{
+    for (d.type = type; n > 0; n--, to += SPREAD_GROUP, from += d.step) {
+        for (size_t p = 0; p < INT_PER_16; p++) {
+            unsigned char *at = to + p * 4 * WIDTH;
+            va sum = va_zero();
+#pragma GCC unroll 4
+            for (size_t j = 0; j < 4; j++) {
+                vw w[2];
+                load_quads(w, &d, from, j, p);
+                sum = vw_store(at + 2 * j * 64, w[0], sum);
+                sum = vw_store(at + (2 * j + 1) * 64, w[1], sum);
+            }
+            if (SPREADS_Q8)
+                va_store(at, sum);
+        }
+        memcpy(to + SPREAD_LINES, from + group_lines(type, false), 2 * TILE_ROWS);
+    }
+}
+
+/* Many rows of x meet a few groups of INT_TILES tiles of q8 or q4c, which have been spread for
+ * them. */
+static __attribute__((noinline)) void matmul_spread(float *y, size_t y_stride,
+                                                    const unsigned char *w, enum tern_type type,
+                                                    size_t tile0, size_t tile1,
+                                                    const struct activations *x)
+{
+    _Alignas(64) unsigned char scratch[INT_TILES * SPREAD_TILE];
+    struct dots all = dots_of(type, x);
+    for (size_t t = tile0; t < tile1; t += INT_TILES)
+        for (size_t g = 0; g < all.groups; g += SPREAD) {
+            struct dots d = {
+                .w = scratch, .tile = SPREAD_TILE, .y_tile = TILE_ROWS, .step = SPREAD_GROUP};
+            d.groups = all.groups - g < SPREAD ? all.groups - g : SPREAD;
+            d.more = g > 0;
+            all.w = w + (t + 1) * all.tile - all.groups * all.step;
+            for (size_t i = 0; i < INT_TILES && t + i < tile1; i++, all.w += all.tile)
+                if (type == TERN_Q4C)
+                    spread_groups(scratch + i * SPREAD_TILE, all, all.w + g * all.step, d.groups,
+                                  TERN_Q4C);
+                else if (SPREADS_Q8)
+                    spread_groups(scratch + i * SPREAD_TILE, all, all.w + g * all.step, d.groups,
+                                  TERN_Q8);
+            if (t + INT_TILES > tile1)
+                d.tile = d.y_tile = 0;
+            d.next = all.w + g * INT_TILES * all.step;
+            size_t bytes = INT_TILES * d.groups * all.step;
+            d.type = TERN_Q8, d.spread = true;
+            if (SPREADS_Q8)
+                dot_octets(y + t * TILE_ROWS, y_stride, d, x, g, bytes);
+            else
+                octets_q8(y + t * TILE_ROWS, y_stride, d, x, g, bytes);
+        }
+}
+
 static void matmul_q8(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
                       const struct activations *x)
 {
-    matmul_int(y, y_stride, w, TERN_Q8, tile0, tile1, x);
+    if (SPREADS_Q8 && x->n > FEW)
+        matmul_spread(y, y_stride, w, TERN_Q8, tile0, tile1, x);
+    else
+        matmul_int(y, y_stride, w, TERN_Q8, tile0, tile1, x);
 }
 
 static void matmul_q4(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
@@ -217,47 +322,13 @@ static void matmul_q4(float *y, size_t y_stride, const void *w, size_t tile0, si
     matmul_int(y, y_stride, w, TERN_Q4, tile0, tile1, x);
 }
 
-/* n groups of q8, with the values and scales of those of q4c at `from` */
-SIMD void expand(unsigned char *to, const unsigned char *from, vt table, size_t n)
-{
-    for (; n > 0; n--, to += EXPANDED_GROUP, from += Q4_BYTES) {
-#pragma GCC unroll 8
-        for (size_t i = 0; i < Q4_LINES; i += 4 * WIDTH)
-            vt_look_up(to + i + i / 64 * 64, from + i, table);
-        memcpy(to + Q8_LINES, from + Q4_LINES, 2 * TILE_ROWS);
-    }
-}
-
-/* Many rows of x meet a few groups of INT_TILES tiles, which have become q8 for them. */
-static void matmul_expanded(float *y, size_t y_stride, const unsigned char *w, size_t tile0,
-                            size_t tile1, const struct activations *x)
-{
-    _Alignas(64) unsigned char q8[INT_TILES * EXPANDED_TILE];
-    const struct dots all = dots_of(TERN_Q4C, x);
-    for (size_t t = tile0; t < tile1; t += INT_TILES)
-        for (size_t g = 0; g < all.groups; g += EXPANDED) {
-            struct dots d = {
-                .w = q8, .tile = EXPANDED_TILE, .y_tile = TILE_ROWS, .step = EXPANDED_GROUP};
-            const unsigned char *from = w + t * all.tile;
-            d.groups = all.groups - g < EXPANDED ? all.groups - g : EXPANDED;
-            d.more = g > 0;
-            for (size_t i = 0; i < INT_TILES && t + i < tile1; i++, from += all.tile)
-                expand(q8 + i * EXPANDED_TILE, from + Q4C_HEAD + g * all.step, vt_load(from),
-                       d.groups);
-            if (t + INT_TILES > tile1)
-                d.tile = d.y_tile = 0;
-            d.next = from + INT_TILES * g * all.step;
-            octets_q8(y + t * TILE_ROWS, y_stride, d, x, g, INT_TILES * d.groups * all.step);
-        }
-}
-
 static void matmul_q4c(float *y, size_t y_stride, const void *w, size_t tile0, size_t tile1,
                        const struct activations *x)
 {
-    if (x->n <= FEW_Q4C)
-        matmul_int(y, y_stride, w, TERN_Q4C, tile0, tile1, x);
+    if (x->n > FEW)
+        matmul_spread(y, y_stride, w, TERN_Q4C, tile0, tile1, x);
     else
-        matmul_expanded(y, y_stride, w, tile0, tile1, x);
+        matmul_int(y, y_stride, w, TERN_Q4C, tile0, tile1, x);
 }
 
 SIMD void int_init(struct kernels *k)

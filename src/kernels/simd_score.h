@@ -28,7 +28,7 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
     UNROLL(t, tokens) {
         bias[t] = BIAS_Q8 ? -BIAS_Q8 * q->sum[s->row[t] * q->group_stride + i] : 0;
         UNROLL(p, SCORE_PARTS)
-            dot[p][t] = va_begin(&bias[t], false);
+            dot[p][t] = va_begin(&bias[t], NULL, DOT_Q8);
     }
 #pragma GCC unroll(2 * INT_UNROLL)
     for (size_t j = 0; j < 8; j++) {
@@ -41,7 +41,7 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
         UNROLL(t, tokens) {
             vx x = vx_load(q->q + s->row[t] * q->stride + i * GROUP + 4 * j);
             UNROLL(p, SCORE_PARTS)
-                dot[p][t] = va_dot(dot[p][t], w[p], x, false);
+                dot[p][t] = va_dot(dot[p][t], w[p], x, DOT_Q8);
         }
     }
     UNROLL(p, SCORE_PARTS) {
@@ -49,7 +49,7 @@ SIMD void score_group(vf acc[4][4], const struct score_part *s, size_t i, size_t
         vf ks = vf_load_f16((const uint16_t *)(const void *)scales + p % SCORE_PER_16 * WIDTH);
         UNROLL(t, tokens) {
             vf by = vf_mul(ks, vf_set1(q->scale[s->row[t] * q->group_stride + i]));
-            acc[p][t] = vf_fma(va_result(dot[p][t], &bias[t], false), by, acc[p][t]);
+            acc[p][t] = vf_fma(va_result(dot[p][t], DOT_Q8), by, acc[p][t]);
         }
     }
 }

@@ -59,8 +59,10 @@ static void matmul_of(struct trial *t, enum tern_type type)
 {
     size_t n = trial_in(t, 0, 3) ? trial_in(t, 1, 19) : 1;
     size_t k = trial_in(t, 0, 1) ? 1 + t->seed % 67 : trial_in(t, 1, 300);
-    if (trial_in(t, 0, 7) == 0) /* more than q4c makes q8 of at a time */
+    if (trial_in(t, 0, 7) == 0) /* more groups than are spread at a time, */
         k += 500;
+    if (trial_in(t, 0, 7) == 0) /* and rows for which q8 is */
+        n += 32;
     size_t tiles = trial_in(t, 1, 9), tile0 = trial_in(t, 0, tiles - 1);
     size_t tile1 = trial_in(t, tile0, tiles), y_stride = tiles * 16 + 16 * trial_in(t, 0, 1);
     size_t stride = (k + 15) / 16 * 16;
