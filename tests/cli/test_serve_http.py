@@ -645,14 +645,14 @@ class Ends(unittest.TestCase):
 
     @unittest.skipUnless(sys.platform == "linux", "threads have one nice value")
     def test_model_yields(self):
-        """The threads of the model are 5 nicer than the one of HTTP."""
+        """The threads of the model are 5 nicer than the one of HTTP, the lane of long requests 10."""
         server = Server("-t", 3)
         try:
             stats = {t.name: (t / "stat").read_text().rsplit(")", 1)[1].split() for t in pathlib.Path(f"/proc/{server.pid}/task").iterdir()}
             nice = {name: int(words[16]) for name, words in stats.items()}
             http = nice.pop(str(server.pid))
-            self.assertEqual(set(nice.values()), {min(http + 5, 19)})
-            self.assertGreaterEqual(len(nice), 3)
+            self.assertEqual({n - http for n in nice.values()}, {min(n, 19 - http) for n in (0, 5, 10)})
+            self.assertGreaterEqual(list(nice.values()).count(min(http + 5, 19)), 3)
         finally:
             self.assertEqual(server.stop(), 0)
 

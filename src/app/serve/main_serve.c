@@ -41,8 +41,8 @@ static enum tern_status loaded(struct frame *f, struct tern_error *e)
     return TERN_OK;
 }
 
-/* Signals are for this thread: the scheduler's begins with them blocked. */
-static enum tern_status start_scheduler(struct server *s, struct frame *f, struct tern_error *e)
+/* Signals are for this thread: those of the frame's lanes and the scheduler begin with them blocked. */
+static enum tern_status start(struct server *s, struct frame **f, struct tern_error *e)
 {
     sigset_t stop, before;
     sigemptyset(&stop);
@@ -52,7 +52,11 @@ static enum tern_status start_scheduler(struct server *s, struct frame *f, struc
     sigaddset(&stop, SIGALRM);
     sigaddset(&stop, SIGQUIT);
     pthread_sigmask(SIG_BLOCK, &stop, &before);
-    enum tern_status status = scheduler_open(&s->scheduler, s, frame_wake, f, e);
+    enum tern_status status = frame_open(f, s, e);
+    if (!status)
+        out_print("serve: listening at %s\n", (*f)->url);
+    if (!status)
+        status = scheduler_open(&s->scheduler, s, frame_wake, *f, e);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
@@ -69,11 +73,7 @@ static enum tern_status serve(const struct serve_options *o, struct tern_error *
     signals_hold(true);
     json_object_seed(0); /* reads random bytes from a file, perhaps */
     if (!s)
-        s = frame_open(&f, &server, e);
-    if (!s)
-        out_print("serve: listening at %s\n", f->url);
-    if (!s)
-        s = start_scheduler(&server, f, e);
+        s = start(&server, &f, e);
     if (!s)
         s = frame_run(f, loaded, e);
     if (server.scheduler)

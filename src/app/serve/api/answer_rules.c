@@ -54,12 +54,12 @@ static bool find_tools(struct server *s, const struct answer_rules *r, struct co
         return true;
     p.flags |= TERN_CONSTRAINT_LAX | TERN_CONSTRAINT_ANNOTATE;
     struct fault second = {0};
-    if ((*out = compiled_find(s, &p, &second))) {
+    if (!fault_is_later(&first) && (*out = compiled_find(s, &p, &second))) {
         list_left_out(*out, ignored, max);
         return true;
     }
-    if (is_forced(r)) {
-        *f = first;
+    if (is_forced(r) || fault_is_later(&first) || fault_is_later(&second)) {
+        *f = fault_is_later(&second) ? second : first;
         return false;
     }
     size_t n = strlen(ignored);

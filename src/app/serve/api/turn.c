@@ -78,7 +78,7 @@ bool turn_check_text(const struct turn *t, const struct server *s, struct fault 
     return false;
 }
 
-/* Encoding much text stops the thread of HTTP, writing it as the template has it does not. What cannot be
+/* Encoding much text takes long, writing it as the template has it does not. What cannot be
  * written is left to dialog_tokens. */
 static bool may_fit(const struct turn *t, const struct server *s, struct fault *f)
 {

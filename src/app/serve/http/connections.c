@@ -365,7 +365,7 @@ void connections_event(struct frame *f, int fd, uint32_t events)
         return;
     }
     if (events & (EPOLLERR | EPOLLHUP)) {
-        bool waits = c->x && !c->x->told;
+        bool waits = c->x && !c->x->told && !c->x->lost;
         f->n_lost += waits;
         if (waits)
             exchange_lose(c->x);

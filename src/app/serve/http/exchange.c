@@ -157,6 +157,10 @@ void exchange_log_fault(struct exchange *x, const struct fault *f)
 void exchange_fault(struct exchange *x, const struct fault *f)
 {
     char text[FAULT_TEXT], seconds[24];
+    if (fault_is_later(f)) {
+        x->again = true;
+        return;
+    }
     size_t n = fault_json(f, x->shape_anthropic, text, sizeof text);
     if (f->retry_after) {
         snprintf(seconds, sizeof seconds, "%d", f->retry_after);
@@ -164,6 +168,23 @@ void exchange_fault(struct exchange *x, const struct fault *f)
     }
     exchange_log_fault(x, f);
     exchange_reply(x, f->status, "application/json", text, n);
+}
+
+/* frame.now belongs to the HTTP thread. */
+static void note_written(struct exchange *x)
+{
+    if (!x->at_work)
+        x->written = x->frame->now;
+}
+
+/* `closed` follows when MHD sees it. */
+static void give_up(struct exchange *x)
+{
+    x->gone = true;
+    if (x->at_work)
+        return;
+    connections_cut(x->c);
+    resume(x);
 }
 
 void exchange_begin(struct exchange *x, const char *content_type)
@@ -175,7 +196,7 @@ void exchange_begin(struct exchange *x, const char *content_type)
     exchange_add_header(x, "X-Accel-Buffering", "no"); /* for nginx */
     x->status = 200;
     x->streams = true;
-    x->written = x->frame->now;
+    note_written(x);
     resume(x);
 }
 
@@ -185,12 +206,10 @@ bool exchange_write(struct exchange *x, const char *text, size_t n)
         return false;
     if (!put(x, text, n)) {
         exchange_log(x, "not enough memory for the answer");
-        x->gone = true; /* `closed` follows when MHD sees it */
-        connections_cut(x->c);
-        resume(x);
+        give_up(x);
         return false;
     }
-    x->written = x->frame->now;
+    note_written(x);
     resume(x);
     return true;
 }
@@ -240,12 +259,12 @@ void exchange_wait(struct exchange *x, const struct exchange_waiter *w, void *ar
     x->arg = arg;
 }
 
-void exchange_wake(void *p)
+static void wake(struct exchange *x, bool worked)
 {
-    struct exchange *x = p;
     struct frame *f = x->frame;
     pthread_mutex_lock(&f->lock);
     bool first = !f->woken;
+    x->worked |= worked;
     if (!x->woken) {
         x->woken = true;
         x->next_woken = f->woken;
@@ -254,6 +273,16 @@ void exchange_wake(void *p)
     pthread_mutex_unlock(&f->lock);
     if (first)
         frame_wake(f);
+}
+
+void exchange_wake(void *x)
+{
+    wake(x, false);
+}
+
+void exchange_worked(struct exchange *x)
+{
+    wake(x, true);
 }
 
 /* Takes the exchange out of the list of those that were woken. */
@@ -270,23 +299,18 @@ static void forget_wake(struct exchange *x)
     pthread_mutex_unlock(&f->lock);
 }
 
-static struct exchange *take_woken(struct frame *f)
+static struct exchange *take_woken(struct frame *f, bool *worked)
 {
     pthread_mutex_lock(&f->lock);
     struct exchange *x = f->woken;
     if (x) {
         f->woken = x->next_woken;
         x->woken = false;
+        *worked = x->worked;
+        x->worked = false;
     }
     pthread_mutex_unlock(&f->lock);
     return x;
-}
-
-void exchanges_advance(struct frame *f)
-{
-    for (struct exchange *x; (x = take_woken(f));)
-        if (x->waiter && x->waiter->advance && !x->gone)
-            x->waiter->advance(x->arg, x);
 }
 
 /* The waiter's last call. */
@@ -299,18 +323,57 @@ static void end_wait(struct exchange *x)
     forget_wake(x);
 }
 
+/* Without a handler that answers or waits */
+static void check_answered(struct exchange *x)
+{
+    if (x->status || x->waiter || x->gone)
+        return;
+    fault_set(&x->fault, 500, NULL, NULL, NULL, "nothing answered the request");
+    exchange_fault(x, &x->fault);
+}
+
+/* The exchange comes back from the lanes: what could not be done meanwhile is done now. */
+static void end_work(struct exchange *x)
+{
+    x->at_work = false;
+    x->suspended = true;
+    x->written = x->frame->now;
+    if (x->gone)
+        give_up(x);
+    else if (x->lost)
+        exchange_lose(x);
+    check_answered(x);
+    if (x->status)
+        resume(x);
+    else if (x->c->half_closed)
+        exchange_ping(x);
+}
+
+/* A wake for a job's sake while its exchange is at work is made up for at the end of that. */
+void exchanges_advance(struct frame *f)
+{
+    bool worked = false;
+    for (struct exchange *x; (x = take_woken(f, &worked));) {
+        if (worked)
+            end_work(x);
+        if (!x->at_work && x->waiter && x->waiter->advance && !x->gone)
+            x->waiter->advance(x->arg, x);
+    }
+}
+
 void exchange_ping(struct exchange *x)
 {
     static const char note[] = "HTTP/1.1 102 Processing\r\n\r\n";
-    if (x->streams && !x->ended && x->waiter && x->waiter->ping && !x->gone)
+    if (!x->at_work && x->streams && !x->ended && x->waiter && x->waiter->ping && !x->gone)
         x->waiter->ping(x->arg, x);
-    else if (!x->status && x->handled && !strcmp(x->version, "HTTP/1.1"))
+    else if ((x->at_work || !x->status) && x->handled && !strcmp(x->version, "HTTP/1.1"))
         (void)!send(x->c->fd, note, sizeof note - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void exchange_lose(struct exchange *x)
 {
-    if (x->gone)
+    x->lost = true;
+    if (x->at_work || x->gone)
         return;
     x->gone = true;
     end_wait(x);
@@ -368,25 +431,34 @@ static enum MHD_Result queue(struct exchange *x)
     return done;
 }
 
+/* Asks the handler, or has it asked in a lane. */
+static void ask(struct exchange *x)
+{
+    x->handled = true;
+    connections_enter(x->c, PHASE_WORK);
+    request_body_end(x);
+    if (!x->fault.status && !x->status)
+        gate_state(x); /* it may have begun to end since */
+    if (x->fault.status) {
+        exchange_fault(x, &x->fault);
+    } else if (!x->status && (x->route->flags & ROUTE_JSON)) {
+        MHD_suspend_connection(x->c->mhd);
+        request_work_begin(x);
+        return;
+    } else if (!x->status) {
+        x->route->handle(x->frame->server, x);
+    }
+    request_body_close(x);
+    check_answered(x);
+}
+
 /* Asks the handler, the first time; then sends what there is or waits. */
 static enum MHD_Result answer(struct exchange *x)
 {
-    struct server *s = x->frame->server;
-    if (!x->handled) {
-        x->handled = true;
-        connections_enter(x->c, PHASE_WORK);
-        request_body_end(x);
-        if (!x->fault.status && !x->status)
-            gate_state(x); /* it may have begun to end since */
-        if (x->fault.status)
-            exchange_fault(x, &x->fault);
-        else if (!x->status)
-            x->route->handle(s, x);
-        if (!x->status && !x->waiter && !x->gone) {
-            fault_set(&x->fault, 500, NULL, NULL, NULL, "nothing answered the request");
-            exchange_fault(x, &x->fault);
-        }
-    }
+    if (!x->handled)
+        ask(x);
+    if (x->at_work)
+        return MHD_YES;
     if (x->gone)
         return MHD_NO;
     if (x->status)

@@ -1,6 +1,7 @@
 /* One request and its answer. A handler gets an exchange when the request is complete, and calls
- * exchange_reply, or exchange_begin, or exchange_wait and one of these later. Everything here belongs
- * to the HTTP thread, except exchange_wake. */
+ * exchange_reply, or exchange_begin, or exchange_wait and one of these later. That of a ROUTE_JSON runs in a
+ * thread of the lanes (lanes.h); what it waits with, and all others, run in the HTTP thread. An exchange is in
+ * one thread at a time: nothing here may be called from another one, except exchange_wake. */
 #ifndef SERVE_EXCHANGE_H
 #define SERVE_EXCHANGE_H
 
@@ -14,7 +15,7 @@
 
 struct exchange;
 
-/* ---- the request: borrowed until the exchange is closed ---------------------------------- */
+/* ---- the request: borrowed while the handler runs ---------------------------------------- */
 
 const char *exchange_method(const struct exchange *x);
 const char *exchange_path(const struct exchange *x);
@@ -36,7 +37,8 @@ void exchange_add_header(struct exchange *x, const char *name, const char *value
 void exchange_reply(struct exchange *x, int status, const char *content_type, const char *body,
                     size_t n);
 void exchange_reply_json(struct exchange *x, int status, json_t *stolen); /* NULL: 500 */
-/* In the error shape of the route's API, with Retry-After if the fault has one. Of a stream that has
+/* In the error shape of the route's API, with Retry-After if the fault has one; or, for fault_later, nothing:
+ * the handler is called again. Of a stream that has
  * begun, its handler writes the error, and has it in the log with exchange_log_fault. */
 void exchange_fault(struct exchange *x, const struct fault *f);
 void exchange_log_fault(struct exchange *x, const struct fault *f);

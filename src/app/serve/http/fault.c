@@ -54,6 +54,18 @@ bool fault_no_memory(struct fault *f, const char *what)
     return false;
 }
 
+enum { LATER = 1 }; /* a status that HTTP does not have */
+
+void fault_later(struct fault *f)
+{
+    fault_set(f, LATER, NULL, NULL, NULL, "this takes long");
+}
+
+bool fault_is_later(const struct fault *f)
+{
+    return f->status == LATER;
+}
+
 void fault_blame(struct fault *f, const char *param)
 {
     if (f->status == 400 && !f->param[0])

@@ -7,11 +7,13 @@
 #include "app/serve/http/access_log.h"
 #include "app/serve/http/exchange.h"
 #include "app/serve/http/api_keys.h"
+#include "app/serve/http/lanes.h"
 #include "app/serve/serve_options.h"
 
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct frame;
 
@@ -84,6 +86,11 @@ struct exchange {
     bool unclear; /* where the request ends: nothing behind its header is read */
     bool handled; /* the handler was called */
     bool told;    /* what is wrong, before its body came, which is read and forgotten */
+    /* work: while at_work, a thread of the lanes alone uses all of this except these and `woken` */
+    struct lane_task task;
+    bool at_work;
+    atomic_bool lost; /* the client has left meanwhile */
+    bool again;       /* the handler shall be called once more, in the long lane */
     /* answer */
     int status;                    /* 0: not known yet */
     struct MHD_Response *response; /* owned until MHD has it */
@@ -104,7 +111,9 @@ struct exchange {
     /* wait */
     const struct exchange_waiter *waiter; /* NULL: nobody waits */
     void *arg;
-    bool woken; /* in frame.woken; both under frame.lock */
+    /* under frame.lock */
+    bool woken;  /* in frame.woken */
+    bool worked; /* no longer at work */
     struct exchange *next_woken;
 };
 
@@ -118,6 +127,7 @@ void exchange_completed(void *frame, struct MHD_Connection *mhd, void **context,
 size_t exchange_unescape(void *frame, struct MHD_Connection *mhd, char *text);
 
 void exchanges_advance(struct frame *f); /* those that were woken */
+void exchange_worked(struct exchange *x);  /* from a thread of the lanes: the work is done */
 void exchange_ping(struct exchange *x);  /* says something that the client skips */
 void exchange_lose(struct exchange *x);  /* the client is gone */
 void exchange_free(struct exchange *x);
@@ -126,11 +136,18 @@ bool exchange_pending(const struct exchange *x); /* bytes of an answer wait for 
 /* ---- the body: request_body.c ------------------------------------------------------------- */
 
 void request_body_take(struct exchange *x, const char *data, size_t n);
-/* All of it is there: x->json, if the route wants that. The text is gone. */
+/* All of it is there: a line of the log if the options say so. */
 void request_body_end(struct exchange *x);
+/* x->json, or x->fault. The text is gone. */
+void request_body_parse(struct exchange *x);
 void request_body_close(struct exchange *x);
 /* A body of n bytes is not even read to its end. */
 bool request_body_is_absurd(const struct exchange *x, uint64_t n);
+
+/* ---- handlers in the lanes: request_work.c --------------------------------------------------- */
+
+/* Has the handler called in a lane; its connection must be suspended. exchange_worked follows. */
+void request_work_begin(struct exchange *x);
 
 /* ---- the checks of a header: gate.c -------------------------------------------------------- */
 
@@ -153,10 +170,11 @@ struct frame {
     double now;         /* when this round began, in seconds of a steady clock */
     struct connection *connections, **by_fd; /* by_fd [n_by_fd] */
     size_t n_by_fd, n_connections, n_used, n_exchanges;
-    uint64_t n_held; /* of all exchanges, at most --max-request-memory */
     uint64_t next_id, id_mask;
-    pthread_mutex_t lock;
-    struct exchange *woken; /* under lock */
+    struct lanes *lanes;
+    pthread_mutex_t lock; /* for the next two */
+    struct exchange *woken;
+    uint64_t n_held; /* of all exchanges, at most --max-request-memory */
     /* for /metrics */
     uint64_t n_accepted, n_refused, n_timeouts, n_lost, n_status[6];
 };

@@ -103,6 +103,8 @@ enum tern_status frame_open(struct frame **out, struct server *server, struct te
     if (!s)
         s = watch(f, f->wake_fd, e);
     if (!s)
+        s = lanes_open(&f->lanes, e);
+    if (!s)
         s = start_daemon(f, e);
     return s ? s : start_listening(f, e);
 }
@@ -113,6 +115,8 @@ void frame_close(struct frame *f)
         return;
     for (struct connection *c = f->connections; c; c = c->next)
         connections_shut(c);
+    lanes_close(f->lanes); /* all are lost, so this waits for what runs alone */
+    exchanges_advance(f);
     if (f->daemon) {
         MHD_run(f->daemon); /* ends those that were suspended, which stopping does not allow */
         MHD_stop_daemon(f->daemon);
@@ -143,7 +147,7 @@ static void ping_silent(struct frame *f)
 {
     double most = (double)serve_number(f->server->options, SERVE_PING);
     for (struct connection *c = f->connections; c; c = c->next)
-        if (c->x && c->x->streams && !exchange_pending(c->x) && f->now - c->x->written >= most) {
+        if (c->x && !c->x->at_work && c->x->streams && !exchange_pending(c->x) && f->now - c->x->written >= most) {
             c->x->written = f->now;
             exchange_ping(c->x);
         }

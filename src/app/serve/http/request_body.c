@@ -13,17 +13,26 @@ enum {
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Takes n of the bytes that all may have. */
+static bool take(struct frame *f, uint64_t n, uint64_t most)
+{
+    pthread_mutex_lock(&f->lock);
+    bool ok = n <= most - f->n_held;
+    f->n_held += ok ? n : 0;
+    pthread_mutex_unlock(&f->lock);
+    return ok;
+}
+
 /* Counts n more bytes for the request. False: x->fault says why it may not have them. */
 static bool hold(struct exchange *x, uint64_t n)
 {
-    struct frame *f = x->frame;
-    uint64_t most = (uint64_t)serve_number(f->server->options, SERVE_MAX_MEMORY);
+    uint64_t most = (uint64_t)serve_number(x->frame->server->options, SERVE_MAX_MEMORY);
     if (n > most - x->n_held) {
         fault_set(&x->fault, 413, NULL, "request_too_large", NULL,
                   "the request needs more than the %llu bytes of memory that all requests together may "
                   "have",
                   (unsigned long long)most);
-    } else if (n > most - f->n_held) {
+    } else if (!take(x->frame, n, most)) {
         fault_set(&x->fault, 503, NULL, "out_of_memory", NULL,
                   "other requests have the %llu bytes of memory that all together may have; try again "
                   "later",
@@ -31,7 +40,6 @@ static bool hold(struct exchange *x, uint64_t n)
         x->fault.retry_after = 1;
     } else {
         x->n_held += n;
-        f->n_held += n;
         return true;
     }
     return false;
@@ -39,8 +47,11 @@ static bool hold(struct exchange *x, uint64_t n)
 
 static void release(struct exchange *x, uint64_t n)
 {
+    struct frame *f = x->frame;
     x->n_held -= n;
-    x->frame->n_held -= n;
+    pthread_mutex_lock(&f->lock);
+    f->n_held -= n;
+    pthread_mutex_unlock(&f->lock);
 }
 
 static void close_text(struct exchange *x)
@@ -104,7 +115,7 @@ void request_body_take(struct exchange *x, const char *data, size_t n)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void parse(struct exchange *x)
+void request_body_parse(struct exchange *x)
 {
     int64_t most = serve_number(x->frame->server->options, SERVE_MAX_DEPTH);
     struct json_form form = json_body_look(x->body, x->n_body);
@@ -114,6 +125,7 @@ static void parse(struct exchange *x)
                   (long long)form.depth, (long long)most);
     else if (hold(x, form.bytes))
         x->json = json_body_read(x->body, x->n_body, &x->fault);
+    close_text(x);
 }
 
 void request_body_end(struct exchange *x)
@@ -121,7 +133,4 @@ void request_body_end(struct exchange *x)
     const struct serve_options *o = x->frame->server->options;
     if (o->value[SERVE_LOG_PROMPTS].given && x->n_body)
         access_log_line(&x->frame->log, "%s asks: %s", x->c->name, x->body);
-    if (!x->fault.status && !x->status && (x->route->flags & ROUTE_JSON))
-        parse(x);
-    close_text(x);
 }

@@ -6,9 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/serve/http/lanes.h"
 #include "app/serve/model/scheduler.h"
 
-enum { IDLE_MAX = 8 }; /* constraints kept that no request uses */
+enum {
+    IDLE_MAX = 8,            /* constraints kept that no request uses */
+    SHORT_STEPS = 256 << 10, /* of a compilation in the short lane: some milliseconds */
+};
 
 struct compiled {
     struct compiled_store *store;
@@ -126,6 +130,7 @@ static struct compiled *compile(struct compiled_store *s, const struct tern_cons
                                 struct fault *f)
 {
     struct compiled *c = calloc(1, sizeof *c);
+    bool is_short = lanes_is_short() && s->max_steps > SHORT_STEPS;
     struct tern_error e = {.code = TERN_NO_MEMORY, .text = "no memory for a constraint"};
     if (c) {
         c->store = s;
@@ -133,15 +138,19 @@ static struct compiled *compile(struct compiled_store *s, const struct tern_cons
         c->params = *p;
         c->params.text = c->params.trigger = c->params.tool_choice = NULL;
         c->params.max_bytes = s->max_bytes;
-        c->params.max_steps = s->max_steps;
+        c->params.max_steps = is_short ? SHORT_STEPS : s->max_steps;
         bool ok = copy(&c->params.text, p->text, p->bytes) &&
                   copy(&c->params.trigger, p->trigger, p->trigger_bytes) &&
                   copy(&c->params.tool_choice, p->tool_choice,
                        p->tool_choice ? strlen(p->tool_choice) : 0);
-        if (ok && !tern_constraint_open(&c->constraint, s->model, &c->params, &e))
+        if (ok && !tern_constraint_open(&c->constraint, s->model, &c->params, &e)) {
+            c->params.max_steps = s->max_steps; /* as for all, whichever lane it was */
             return c;
+        }
         discard(c);
     }
+    if (is_short && e.code == TERN_LIMIT)
+        fault_later(f);
     fault_set(f,
               e.code == TERN_NO_MEMORY  ? 503
               : e.code == TERN_INTERNAL ? 500

@@ -1,4 +1,4 @@
-/* A job: one text to generate, to embed or to look into. The HTTP thread submits it, reads its events and
+/* A job: one text to generate, to embed or to look into. A lane submits it, the HTTP thread reads its events and
  * closes it; the model thread (scheduler.h) runs it. Its answer is a function of model, prompt and options
  * alone: other jobs change no bit of it. */
 #ifndef SERVE_JOB_H

@@ -1,0 +1,105 @@
+/* Threads that work on requests: see lanes.h. */
+#include "app/serve/http/lanes.h"
+
+#include "app/cli/parser.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The long lane yields to the model's threads, which are 5 nicer than that of HTTP: texts go on meanwhile. */
+enum { NICE_LONG = 10 };
+
+struct lanes {
+    pthread_mutex_t lock;
+    struct one_lane {
+        struct lanes *lanes;
+        pthread_t thread;
+        bool runs;
+        pthread_cond_t changed;
+        /* under the lock */
+        bool closing;
+        struct lane_task *first, **end;
+    } lane[N_LANES];
+};
+
+static _Thread_local bool is_short;
+
+bool lanes_is_short(void)
+{
+    return is_short;
+}
+
+/* NULL: the lane is to end. */
+static struct lane_task *next_task(struct one_lane *lane)
+{
+    struct lanes *l = lane->lanes;
+    pthread_mutex_lock(&l->lock);
+    while (!lane->first && !lane->closing)
+        pthread_cond_wait(&lane->changed, &l->lock);
+    struct lane_task *t = lane->first;
+    if (t && !(lane->first = t->next))
+        lane->end = &lane->first;
+    pthread_mutex_unlock(&l->lock);
+    return t;
+}
+
+static void *work(void *arg)
+{
+    struct one_lane *lane = arg;
+    is_short = lane == &lane->lanes->lane[LANE_SHORT];
+    if (!is_short)
+        (void)!nice(NICE_LONG);
+    for (struct lane_task *t; (t = next_task(lane));)
+        t->run(t->arg);
+    return NULL;
+}
+
+enum tern_status lanes_open(struct lanes **out, struct tern_error *e)
+{
+    struct lanes *l = *out = calloc(1, sizeof *l);
+    bool ok = l != NULL;
+    if (!l)
+        return parser_no_memory(e);
+    pthread_mutex_init(&l->lock, NULL);
+    for (int i = 0; i < N_LANES; i++) {
+        struct one_lane *lane = &l->lane[i];
+        lane->lanes = l;
+        lane->end = &lane->first;
+        pthread_cond_init(&lane->changed, NULL);
+        ok = lane->runs = ok && !pthread_create(&lane->thread, NULL, work, lane);
+    }
+    return ok ? TERN_OK : parser_no_memory(e);
+}
+
+void lanes_add(struct lanes *l, enum lane to, struct lane_task *t)
+{
+    struct one_lane *lane = &l->lane[to];
+    t->next = NULL;
+    pthread_mutex_lock(&l->lock);
+    *lane->end = t;
+    lane->end = &t->next;
+    pthread_cond_signal(&lane->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void close_lane(struct one_lane *lane)
+{
+    pthread_mutex_lock(&lane->lanes->lock);
+    lane->closing = true;
+    pthread_cond_signal(&lane->changed);
+    pthread_mutex_unlock(&lane->lanes->lock);
+    if (lane->runs)
+        pthread_join(lane->thread, NULL);
+    pthread_cond_destroy(&lane->changed);
+}
+
+void lanes_close(struct lanes *l)
+{
+    if (!l)
+        return;
+    for (int i = 0; i < N_LANES; i++) /* in this order: what is short may turn out to be long */
+        close_lane(&l->lane[i]);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""serve: what takes long of a request is done in threads of its own. Streams and other requests go on meanwhile."""
+
+import json
+import signal
+import threading
+import time
+import unittest
+
+from serve_case import SLOW, ServeCase, Server, until
+
+TEXT = "The cat sat on the mat. "
+BIG = json.dumps({"content": TEXT * ((1 << 20 if SLOW else 8 << 20) // len(TEXT))}).encode()
+ARGUMENTS = ["-t", 1, "-c", 16384, "--max-text", 8 << 20, "--max-body", 9 << 20]
+STREAM = {"prompt": "The cat", "max_tokens": 16000, "ignore_eos": True, "stream": True}
+# More steps than the short lane takes, fewer than a request may have
+HARD = {"type": "string", "allOf": [{"pattern": p} for p in ("^(a|b){0,300}$", "(ab){3,70}", "^.{10,90}$")]}
+
+
+def send(server, body, path="/tokenize"):
+    """A socket that has asked."""
+    s = server.connect(60)
+    s.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)) + body)
+    return s
+
+
+def read(s):
+    """All that comes, but only its beginning is kept: this process must not be what stops the stream."""
+    head, room = s.recv(400), bytearray(1 << 20)
+    while s.recv_into(room):
+        pass
+    s.close()
+    return head
+
+
+def ask_big(server):
+    """How long it took, in seconds."""
+    begin = time.monotonic()
+    head = read(send(server, BIG))
+    assert head.startswith(b"HTTP/1.1 200 "), head
+    return time.monotonic() - begin
+
+
+class Lanes(ServeCase):
+    ARGUMENTS = ARGUMENTS
+
+    def test_stream_goes_on(self):
+        """The longest gap of a stream is a small part of the time that a text of 8 MB takes; the best of five
+        tries, because others use this machine, too."""
+        with send(self.server, json.dumps(STREAM).encode(), "/v1/completions") as s:
+            s.settimeout(30)
+            times, over = [], threading.Event()
+
+            def follow():
+                while not over.is_set() and s.recv(65536):
+                    times.append(time.monotonic())
+
+            reader = threading.Thread(target=follow)
+            reader.start()
+            until(lambda: len(times) > 10, 30, "the stream")
+            shares = []
+            for _ in range(5):
+                begin = len(times) - 1
+                seconds = ask_big(self.server)
+                here = [*times[begin:], time.monotonic()]
+                shares.append(max(b - a for a, b in zip(here, here[1:])) / seconds)
+            over.set()
+            reader.join()
+        self.assertLess(min(shares), 0.25, shares)
+
+    def test_health_meanwhile(self):
+        with send(self.server, BIG) as s:
+            until(lambda: self.server.metric("tern_http_exchanges") == 2, 30)
+            begin, n = time.monotonic(), 0
+            while self.server.metric("tern_http_exchanges") == 2:
+                n += 1
+            seconds = time.monotonic() - begin
+            read(s)
+        self.assertGreater(n, 3, f"{n} answers in {seconds} s")
+
+    def test_hard_constraint(self):
+        """It waits behind the text of 8 MB; a simple one does not."""
+        easy = {"prompt": "The", "max_tokens": 1, "json_schema": {"type": "integer"}}
+        with send(self.server, BIG) as s:
+            until(lambda: self.server.metric("tern_http_exchanges") == 2, 30)
+            hard = send(self.server, json.dumps({**easy, "json_schema": HARD}).encode(), "/v1/completions")
+            self.assertEqual(self.post("/v1/completions", easy)[0], 200)
+            self.assertEqual(self.server.metric("tern_http_exchanges"), 3, "the hard one must wait")
+            read(s)
+            self.assertTrue(read(hard).startswith(b"HTTP/1.1 200 "))
+
+    def test_client_leaves(self):
+        before = self.server.files()
+        for _ in range(3):
+            s = send(self.server, BIG)
+            until(lambda: self.server.metric("tern_http_exchanges") == 2, 30)
+            s.close()
+            until(lambda: self.server.metric("tern_http_exchanges") == 1, 60, "the end")
+        self.assertEqual(self.get("/health")[0], 200)
+        until(lambda: self.server.files() <= before, 5)
+        self.assertRegex(self.server.text(), r"POST /tokenize \d+ [0-9.]+s lost")
+
+    def test_crowd(self):
+        """Long and short ones at once; each gets its own answer."""
+        results = []
+
+        def one(i):
+            text = TEXT * (1 + 4000 * (i % 2)) + str(i)
+            status, _, body = self.post("/tokenize", {"content": text})
+            back = self.post("/detokenize", {"tokens": body["tokens"]})[2]["content"]
+            results.append((status, back.strip() == text.strip()))
+
+        threads = [threading.Thread(target=one, args=(i,)) for i in range(12)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(results, [(200, True)] * 12)
+
+
+class Ends(unittest.TestCase):
+    def test_drain(self):
+        """What is worked on when the server is asked to end gets its answer. What has not come whole by then gets
+        503, so a few moments are tried."""
+        heads = []
+        for seconds in (0.05, 0.1, 0.2, 0.02, 0.4):
+            server = Server(*ARGUMENTS)
+            with send(server, BIG) as s:
+                until(lambda: server.metric("tern_http_exchanges") == 2, 30)
+                time.sleep(seconds)
+                server.process.send_signal(signal.SIGTERM)
+                heads.append(read(s)[:12])
+            self.assertEqual(server.process.wait(60), 0)
+            server.stop()
+            self.assertIn(heads[-1], (b"HTTP/1.1 200", b"HTTP/1.1 503"))
+            if heads[-1] == b"HTTP/1.1 200":
+                return
+        self.fail(heads)
+
+    def test_no_patience(self):
+        """What waits behind it is not begun."""
+        server = Server(*ARGUMENTS, "--drain-seconds", 0)
+        sockets = [send(server, BIG) for _ in range(4)]
+        until(lambda: server.metric("tern_http_exchanges") >= 2, 30)
+        self.assertEqual(server.stop(), 0)
+        for s in sockets:
+            s.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
