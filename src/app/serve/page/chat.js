@@ -130,10 +130,11 @@ async function removeMessage(message) {
   const c = current, ids = idsFrom(c, message), n = ids.size;
   if (!confirm(`Delete this message${n > 1 ? ` and the ${n - 1} that follow it` : ""}? This cannot be undone.`)) return;
   if (run?.conversation === c && ids.has(run.message.id)) await stop();
-  dropMessage(c, messageOf(c, message.id) ?? message);
+  hideCard();
+  const before = dropMessage(c, messageOf(c, message.id) ?? message);
   keepOrForget(c);
   show();
-  prompt.focus();
+  (views.get(before?.id ?? message.parent)?.foot.querySelector("button") ?? prompt).focus();
   say("Deleted.");
 }
 

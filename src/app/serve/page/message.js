@@ -108,7 +108,7 @@ class MessageView {
 
   actions() {
     const { message } = this, copy = button("Copy", () => copyText(message.text, copy));
-    const common = [copy, button("Edit", () => this.edit())], away = button("Delete", () => removeMessage(message));
+    const common = [copy, button("Edit", () => this.edit())], away = button("Delete", () => removeMessage(message), { "aria-label": "Delete this message" });
     if (message.role === "user") return [...common, away];
     const list = () => {
       this.listed = !this.listed;
