@@ -35,8 +35,8 @@ static bool read_thinking(struct turn *t, const struct server *s, struct fields 
     bool present;
     if (!fields_text(f, "reasoning_effort", &effort, NULL))
         return false;
-    bool off = effort && parser_in_list("none minimal", ' ', effort, strlen(effort));
-    if (off || (effort && parser_in_list("low medium high xhigh max", ' ', effort, strlen(effort))))
+    bool off = effort && parser_in_list(TURN_EFFORT_OFF, '|', effort, strlen(effort));
+    if (off || (effort && parser_in_list(TURN_EFFORT_ON, '|', effort, strlen(effort))))
         turn_think(t, s, f, "reasoning_effort", !off);
     else if (effort)
         turn_ignore(t, "reasoning_effort");

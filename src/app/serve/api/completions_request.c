@@ -1,9 +1,6 @@
 /* Requests for completions: see completions_request.h. */
 #include "app/serve/api/completions_request.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "app/serve/api/fill_in.h"
 #include "app/serve/api/format_fields.h"
 #include "app/serve/serve_options.h"
@@ -115,9 +112,5 @@ bool completions_request_job(struct completions_request *r, struct server *s, si
         return false;
     job->logprobs = r->logprobs || r->best_of > r->n;
     job->prompt_logprobs = r->echo && r->logprobs;
-    if (!(job->prompt = malloc(p->n * sizeof *job->prompt)))
-        return fault_no_memory(f, "the request");
-    memcpy(job->prompt, p->tokens, p->n * sizeof *job->prompt);
-    job->n_prompt = p->n;
-    return true;
+    return prompts_give(job, p->tokens, p->n, f);
 }

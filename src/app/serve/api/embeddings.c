@@ -94,13 +94,9 @@ static json_t *vector(const struct embeddings *e, const float *v, size_t dim)
 static bool submit(struct embeddings *e, size_t place, struct exchange *x, struct fault *f)
 {
     struct prompt *p = &e->prompts.list[e->next];
-    struct job_request r = {.kind = e->kind,
-                            .prompt = malloc(p->n * sizeof *p->tokens),
-                            .n_prompt = p->n,
-                            .client = e->client};
-    if (!r.prompt)
-        return fault_no_memory(f, "the request");
-    memcpy(r.prompt, p->tokens, p->n * sizeof *p->tokens);
+    struct job_request r = {.kind = e->kind, .client = e->client};
+    if (!prompts_give(&r, p->tokens, p->n, f))
+        return false;
     e->jobs[place] = job_submit(e->server->scheduler, &r, exchange_wake, x, f);
     if (!e->jobs[place])
         return false;

@@ -33,3 +33,12 @@ void event_writer_end(struct event_writer *w, struct exchange *x)
     if (w->streams && !w->broken)
         exchange_end(x);
 }
+
+bool event_writer_fail(const struct event_writer *w, struct exchange *x, const struct fault *f)
+{
+    if (w->streams)
+        exchange_log_fault(x, f);
+    else
+        exchange_fault(x, f);
+    return !w->streams;
+}

@@ -18,5 +18,8 @@ struct event_writer {
 void event_writer_emit(struct event_writer *w, struct exchange *x, const char *type,
                        const char *format, ...);
 void event_writer_end(struct event_writer *w, struct exchange *x);
+/* An answer without a stream has failed: replies so, and returns true. Of a stream the log gets the fault, and
+ * the event is the caller's. */
+bool event_writer_fail(const struct event_writer *w, struct exchange *x, const struct fault *f);
 
 #endif

@@ -263,11 +263,8 @@ static void finish(struct messages_answer *a, struct exchange *x, const struct a
 static void fail(struct messages_answer *a, struct exchange *x, const struct answer_part *p)
 {
     const struct fault *f = p->fault;
-    if (!a->events.streams) {
-        exchange_fault(x, f);
+    if (event_writer_fail(&a->events, x, f))
         return;
-    }
-    exchange_log_fault(x, f);
     event_writer_emit(&a->events, x, "error", "{s:{s:s, s:s}, s:n}", "error", "type",
                       f->status == 503 ? "overloaded_error" : "api_error", "message", f->message,
                       "request_id");
@@ -278,13 +275,14 @@ static void fail(struct messages_answer *a, struct exchange *x, const struct ans
 
 static void write_part(void *arg, struct exchange *x, const struct answer_part *p)
 {
-    static void (*const writers[])(struct messages_answer *, struct exchange *,
-                                   const struct answer_part *) = {[PART_TEXT] = add_text,
-                                                                  [PART_THOUGHT] = add_text,
-                                                                  [PART_CALL] = add_call,
-                                                                  [PART_DONE] = finish,
-                                                                  [PART_FAILED] = fail};
-    writers[p->kind](arg, x, p);
+    if (p->kind == PART_CALL)
+        add_call(arg, x, p);
+    else if (p->kind == PART_DONE)
+        finish(arg, x, p);
+    else if (p->kind == PART_FAILED)
+        fail(arg, x, p);
+    else
+        add_text(arg, x, p);
 }
 
 static void write_ping(void *arg, struct exchange *x)

@@ -2,6 +2,7 @@
 #include "app/serve/api/prompts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/cli/tokens.h"
 
@@ -19,6 +20,16 @@ bool prompts_may_fit(const struct server *s, const char *text, size_t n, struct 
               "server with a larger context",
               least, s->plan.n_ctx);
     return false;
+}
+
+bool prompts_give(struct job_request *job, const tern_token *tokens, size_t n, struct fault *f)
+{
+    job->prompt = malloc((n + 1) * sizeof *job->prompt);
+    if (!job->prompt)
+        return fault_no_memory(f, "the prompt");
+    memcpy(job->prompt, tokens, n * sizeof *job->prompt);
+    job->n_prompt = n;
+    return true;
 }
 
 bool prompts_encode(struct prompt *p, const struct server *s, const char *text, size_t n,

@@ -4,6 +4,7 @@
 #define SERVE_PROMPTS_H
 
 #include "app/serve/api/fields.h"
+#include "app/serve/model/job.h"
 #include "app/serve/server.h"
 #include "tern.h"
 
@@ -30,6 +31,9 @@ bool prompts_read_ids(struct prompt *p, const struct server *s, const struct fie
 /* Whether a text can fit the context at all: false, with the fault, where even the longest tokens would be
  * too many. Blanks do not count, for a tokenizer may drop or join them. Takes no time, as encoding does. */
 bool prompts_may_fit(const struct server *s, const char *text, size_t n, struct fault *f);
+
+/* A copy of the ids as the prompt of a job. */
+bool prompts_give(struct job_request *job, const tern_token *tokens, size_t n, struct fault *f);
 
 /* Text as ids: flags as of tern_tokenize. */
 bool prompts_encode(struct prompt *p, const struct server *s, const char *text, size_t n,

@@ -335,11 +335,8 @@ static void finish(struct responses_answer *a, struct exchange *x, const struct 
 static void fail(struct responses_answer *a, struct exchange *x, const struct answer_part *p)
 {
     const struct fault *f = p->fault;
-    if (!a->events.streams) {
-        exchange_fault(x, f);
+    if (event_writer_fail(&a->events, x, f))
         return;
-    }
-    exchange_log_fault(x, f);
     close_item(a, x, "incomplete");
     json_t *response = response_json(a, "failed", NULL);
     json_object_set_new(
@@ -354,13 +351,14 @@ static void fail(struct responses_answer *a, struct exchange *x, const struct an
 
 static void write_part(void *arg, struct exchange *x, const struct answer_part *p)
 {
-    static void (*const writers[])(struct responses_answer *, struct exchange *,
-                                   const struct answer_part *) = {[PART_TEXT] = add_text,
-                                                                  [PART_THOUGHT] = add_text,
-                                                                  [PART_CALL] = add_call,
-                                                                  [PART_DONE] = finish,
-                                                                  [PART_FAILED] = fail};
-    writers[p->kind](arg, x, p);
+    if (p->kind == PART_CALL)
+        add_call(arg, x, p);
+    else if (p->kind == PART_DONE)
+        finish(arg, x, p);
+    else if (p->kind == PART_FAILED)
+        fail(arg, x, p);
+    else
+        add_text(arg, x, p);
 }
 
 /* What OpenAI's servers send, too. A comment would not do: Codex gives a stream up after five minutes without

@@ -62,7 +62,7 @@ static bool read_include(struct responses_request *r, struct fields *f)
 
 static bool read_reasoning(struct responses_request *r, const struct server *s, struct fields *f)
 {
-    static const char efforts[] = "none|minimal|low|medium|high|xhigh|max";
+    static const char efforts[] = TURN_EFFORT_OFF "|" TURN_EFFORT_ON;
     enum { NONE, MINIMAL, UNSAID = 99 };
     struct fields in;
     bool present;

@@ -125,18 +125,13 @@ static bool read_request(struct attention_request *r, const struct server *s, st
 static bool submit(struct attention_request *r, struct server *s, struct exchange *x,
                    struct fault *f)
 {
-    size_t n = r->prompt.n;
     struct job_request job = {.kind = JOB_ATTENTION,
-                              .prompt = malloc(n * sizeof *job.prompt),
-                              .n_prompt = n,
                               .layer = (uint32_t)r->layer,
                               .head = r->head,
                               .cache_prompt = true,
                               .client = exchange_client(x)};
-    if (!job.prompt)
-        return fault_no_memory(f, "the request");
-    for (size_t i = 0; i < n; i++)
-        job.prompt[i] = r->prompt.tokens[i];
+    if (!prompts_give(&job, r->prompt.tokens, r->prompt.n, f))
+        return false;
     r->job = job_submit(s->scheduler, &job, exchange_wake, x, f);
     if (!r->job)
         fault_blame(f, "tokens");

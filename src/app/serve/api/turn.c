@@ -149,11 +149,7 @@ static bool make_job(struct turn *t, struct server *s, uint64_t i, uint64_t clie
         if (i == 0)
             turn_ignore(t, "receipt");
     }
-    if (!(job->prompt = malloc((t->prompt.n + 1) * sizeof *job->prompt)))
-        return fault_no_memory(f, "the conversation");
-    memcpy(job->prompt, t->prompt.tokens, t->prompt.n * sizeof *job->prompt);
-    job->n_prompt = t->prompt.n;
-    return true;
+    return prompts_give(job, t->prompt.tokens, t->prompt.n, f);
 }
 
 static bool add_jobs(struct turn *t, struct answers *all, struct server *s, struct exchange *x,

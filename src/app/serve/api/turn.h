@@ -39,6 +39,9 @@ void turn_ignore(struct turn *t, const char *format, ...)
     ;
 /* Appends the fields that were not read. */
 void turn_unknown(struct turn *t, const struct fields *f);
+/* Words of how much to think: those for no thoughts, and the others */
+#define TURN_EFFORT_OFF "none|minimal"
+#define TURN_EFFORT_ON "low|medium|high|xhigh|max"
 /* Thoughts on or off, as a client asks in field `name` of f. The field is named as one without effect if the
  * template leaves no such choice and does the other. */
 void turn_think(struct turn *t, const struct server *s, const struct fields *f, const char *name,
