@@ -50,7 +50,10 @@ unsigned cpu_detect(void)
 unsigned cpu_detect(void)
 {
     const unsigned long asimddp = 1ul << 20; /* HWCAP_ASIMDDP */
-    return CPU_NEON | (getauxval(AT_HWCAP) & asimddp ? CPU_DOTPROD : 0u);
+    const unsigned long i8mm = 1ul << 13;    /* HWCAP2_I8MM */
+    if (!(getauxval(AT_HWCAP) & asimddp))
+        return CPU_NEON;
+    return CPU_NEON | CPU_DOTPROD | (getauxval(AT_HWCAP2) & i8mm ? CPU_I8MM : 0u);
 }
 
 #elif defined(__aarch64__)

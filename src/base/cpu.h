@@ -14,6 +14,7 @@ enum {
     CPU_AVX512_VNNI = 1 << 3, /* implies CPU_AVX512 */
     CPU_NEON = 1 << 4,        /* AArch64's base vector set */
     CPU_DOTPROD = 1 << 5,     /* sdot and udot; implies CPU_NEON */
+    CPU_I8MM = 1 << 6,        /* smmla; implies CPU_DOTPROD */
 };
 
 /* Every bit that this machine can run; 0: plain C only. */

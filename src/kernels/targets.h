@@ -34,7 +34,8 @@
 
 #define TARGETS_ARM(TARGET)          \
     TARGET(arm_neon, neon, CPU_NEON) \
-    TARGET(arm_dotprod, dotprod, CPU_NEON | CPU_DOTPROD)
+    TARGET(arm_dotprod, dotprod, CPU_NEON | CPU_DOTPROD) \
+    TARGET(arm_i8mm, i8mm, CPU_NEON | CPU_DOTPROD | CPU_I8MM)
 
 /* Those of this build */
 #if defined(__x86_64__) && !defined(REF_ONLY)

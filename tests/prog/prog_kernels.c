@@ -1,6 +1,7 @@
 /* Trials of every kernel of every target against ref.c as a plain program, for emulators and other
  * machines: prints a line per target with a hash of ref.c's results, which is the same everywhere.
  *   prog_kernels [TRIALS [SEED]]    prog_kernels --bench [NAME [THREADS]]    prog_kernels --known
+ *   prog_kernels --default: the target that this machine gets
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,8 +45,19 @@ static int print_known(void)
     return 0;
 }
 
+static int print_default(void)
+{
+    struct kernels k;
+    struct tern_error e;
+    enum tern_status s = kernels_init(&k, NULL, &e);
+    printf("%s\n", s ? e.text : k.name);
+    return (int)s;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && !strcmp(argv[1], "--default"))
+        return print_default();
     if (argc > 1 && !strcmp(argv[1], "--known"))
         return print_known();
     if (argc > 1 && !strcmp(argv[1], "--bench"))

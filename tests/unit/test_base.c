@@ -369,6 +369,8 @@ START_TEST(cpu_bits_imply_each_other)
         ck_assert(have & CPU_AVX512);
     if (have & CPU_DOTPROD)
         ck_assert(have & CPU_NEON);
+    if (have & CPU_I8MM)
+        ck_assert(have & CPU_DOTPROD);
 #if defined(__GNUC__) && defined(__x86_64__)
     ck_assert_int_eq(!!(have & CPU_AVX2),
                      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));

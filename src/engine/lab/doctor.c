@@ -67,7 +67,8 @@ static void processor(struct doctor *d)
         const char *name;
     } sets[] = {{CPU_AVX2, "AVX2"},      {CPU_AVX_VNNI, "AVX-VNNI"},
                 {CPU_AVX512, "AVX-512"}, {CPU_AVX512_VNNI, "AVX-512 VNNI"},
-                {CPU_NEON, "NEON"},      {CPU_DOTPROD, "dot product"}};
+                {CPU_NEON, "NEON"},      {CPU_DOTPROD, "dot product"},
+                {CPU_I8MM, "matrix multiply"}};
     char name[128], list[128] = "";
     unsigned have = cpu_detect();
     value_of("/proc/cpuinfo", "model name", name, sizeof name);
