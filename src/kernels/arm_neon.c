@@ -7,6 +7,7 @@
 #include "kernels/simd_features.h"
 #include "kernels/simd_float.h"
 #include "kernels/simd_int.h"
+#include "kernels/simd_packed.h"
 #include "kernels/simd_recur.h"
 #include "kernels/simd_rows.h"
 #include "kernels/simd_score.h"
@@ -17,6 +18,7 @@ void arm_neon_init(struct kernels *k)
     features_init(k);
     float_init(k);
     attend_init(k);
+    packed_init(k);
     int_init(k);
     score_init(k);
     recur_init(k);

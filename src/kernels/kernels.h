@@ -218,6 +218,7 @@ struct attend {
     const void *k, *v; /* of the block */
     size_t v_dim;
     const void *next;       /* the K that is read next, to prefetch it; NULL: unknown */
+    size_t next_bytes;      /* of that K and the V behind it */
     const struct span *see; /* [n_q] */
     float scale, softcap;
     const struct alibi *alibi; /* [n_q], or NULL: none */
@@ -236,6 +237,11 @@ typedef void (*mix_heads_fn)(const struct attend *b, size_t n);
 /* V of positions 0 .. n - 1 of a block as f32, so that mix of f32 can read it.   y [n, dim],
  * v [256, dim]. An f16 K has the same form: n is then a multiple of 16 */
 typedef void (*widen_fn)(float *y, const void *v, size_t dim, size_t n);
+
+/* K or V of positions 0 .. n - 1 of a block, n a multiple of 16, as f32 in the order in which
+ * score_packed or mix_packed of the same target reads them: for many queries. `dim` rounded up to
+ * 16 floats for each of the 256 positions. mix_packed writes rows of `a` up to a multiple of 16. */
+typedef void (*pack_fn)(float *y, const void *kv, size_t dim, size_t n);
 
 /* Merges block (m, l, a) into the running (M, L, A), per query; a, A [n]:
  *   m <= M: c = exp(m - M), L = fma(l, c, L), A = fma(a, c, A)
@@ -312,6 +318,8 @@ struct kernels {
     attend_fn score[N_CACHE_TYPES], weigh, mix[N_CACHE_TYPES];
     mix_heads_fn mix_heads;
     widen_fn widen[N_CACHE_TYPES]; /* f32: NULL */
+    pack_fn pack_k[N_CACHE_TYPES], pack_v[N_CACHE_TYPES]; /* all NULL in ref; pack_k of q8: NULL */
+    attend_fn score_packed, mix_packed;                   /* NULL in ref */
     merge_fn merge;
     divide_fn divide;
     log_sum_exp_fn log_sum_exp;
@@ -351,6 +359,22 @@ static inline void attend_block(const struct kernels *k, enum tern_cache_type ty
     k->score[type](b);
     k->weigh(b);
     k->mix[type](b);
+}
+
+/* The same, with K and V of the first n positions packed into memory of the caller */
+static inline void attend_packed(const struct kernels *k, enum tern_cache_type type,
+                                 struct attend b, size_t n, float *packed_k, float *packed_v)
+{
+    attend_fn score = k->score[type];
+    if (k->pack_k[type]) {
+        k->pack_k[type](packed_k, b.k, b.q.k, n);
+        b.k = packed_k, score = k->score_packed;
+    }
+    k->pack_v[type](packed_v, b.v, b.v_dim, n);
+    b.v = packed_v;
+    score(&b);
+    k->weigh(&b);
+    k->mix_packed(&b);
 }
 
 #endif

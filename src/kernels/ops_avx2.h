@@ -17,6 +17,8 @@ enum {
     TOKENS = 6,       /* rows of x that do, */
     PARTS = 2,        /* and vectors of a row of V that do */
     FLOAT_DECODE = 4, /* tiles in flight for one row of x of float weights */
+    PACK_PARTS = 2,   /* vectors of packed K or V that run together, */
+    PACK_ROWS = 6,    /* and queries that do */
 };
 
 typedef __m256 vf;
@@ -170,11 +172,12 @@ SIMD vf vf_select(vm m, vf a, vf b)
     return _mm256_blendv_ps(b, a, m);
 }
 
-/* p * 2^n for t = ROUND + n */
-SIMD vf vf_scale(vf p, vf t)
+/* x < min ? +0 : p * 2^n, for t = ROUND + n */
+SIMD vf vf_scale(vf p, vf t, vf x, vf min)
 {
     __m256i n = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
-    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
+    n = _mm256_add_epi32(_mm256_castps_si256(p), n);
+    return _mm256_andnot_ps(vf_lt(x, min), _mm256_castsi256_ps(n));
 }
 
 /* Largest lane of values that are not NaN; sum of whole numbers: any order */

@@ -17,6 +17,8 @@ enum {
     TOKENS = 8,       /* rows of x that do, */
     PARTS = 2,        /* and vectors of a row of V that do */
     FLOAT_DECODE = 4, /* tiles in flight for one row of x of float weights */
+    PACK_PARTS = 4,   /* vectors of packed K or V that run together, */
+    PACK_ROWS = 6,    /* and queries that do */
 };
 
 typedef __m512 vf;
@@ -164,11 +166,12 @@ SIMD vf vf_select(vm m, vf a, vf b)
     return _mm512_mask_blend_ps(m, b, a);
 }
 
-/* p * 2^n for t = ROUND + n */
-SIMD vf vf_scale(vf p, vf t)
+/* x < min ? +0 : p * 2^n, for t = ROUND + n */
+SIMD vf vf_scale(vf p, vf t, vf x, vf min)
 {
     __m512i n = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), n));
+    __mmask16 keep = _mm512_cmp_ps_mask(x, min, _CMP_NLT_UQ);
+    return _mm512_castsi512_ps(_mm512_maskz_add_epi32(keep, _mm512_castps_si512(p), n));
 }
 
 /* Largest lane of values that are not NaN; sum of whole numbers: any order */

@@ -17,6 +17,8 @@ enum {
     TOKENS = 4,       /* rows of x that do, */
     PARTS = 4,        /* and vectors of a row of V that do */
     FLOAT_DECODE = 4, /* tiles in flight for one row of x of float weights */
+    PACK_PARTS = 4,   /* vectors of packed K or V that run together, */
+    PACK_ROWS = 4,    /* and queries that do */
 };
 
 typedef float32x4_t vf;
@@ -171,11 +173,12 @@ SIMD vf vf_select(vm m, vf a, vf b)
     return vbslq_f32(m, a, b);
 }
 
-/* p * 2^n for t = ROUND + n */
-SIMD vf vf_scale(vf p, vf t)
+/* x < min ? +0 : p * 2^n, for t = ROUND + n */
+SIMD vf vf_scale(vf p, vf t, vf x, vf min)
 {
     int32x4_t n = vshlq_n_s32(vreinterpretq_s32_f32(t), 23);
-    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), n));
+    n = vaddq_s32(vreinterpretq_s32_f32(p), n);
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_s32(n), vf_lt(x, min)));
 }
 
 /* Largest lane of values that are not NaN; sum of whole numbers: any order */

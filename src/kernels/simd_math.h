@@ -31,8 +31,7 @@ SIMD void vf_exps(vf *x, size_t n, bool down)
         UNROLL(i, n)
             p[i] = step(p[i], r[i], c[j]);
     UNROLL(i, n) {
-        vf y = vf_scale(p[i], t[i]);
-        y = vf_select(vf_lt(x[i], vf_set1(EXP_MIN)), vf_set1(0), y);
+        vf y = vf_scale(p[i], t[i], x[i], vf_set1(EXP_MIN));
         x[i] =
             down ? y : vf_select(vf_le(x[i], vf_set1(EXP_MAX)), y, vf_add(x[i], vf_set1(INFINITY)));
     }

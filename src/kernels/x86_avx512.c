@@ -6,6 +6,7 @@
 #include "kernels/simd_attend.h"
 #include "kernels/simd_float.h"
 #include "kernels/simd_int.h"
+#include "kernels/simd_packed.h"
 #include "kernels/simd_recur.h"
 #include "kernels/simd_rows.h"
 #include "kernels/simd_score.h"
@@ -15,6 +16,7 @@ void x86_avx512_init(struct kernels *k)
     rows_init(k);
     float_init(k);
     attend_init(k);
+    packed_init(k);
     int_init(k);
     score_init(k);
     recur_init(k);

@@ -15,16 +15,18 @@
 #include "model/state.h"
 
 enum {
-    STRIP_FLOATS = 128 * 64, /* of the queries of a strip: with K and V of a block they fill half of
+    STRIP_FLOATS = 192 * 64, /* of the queries of a strip: with K and V of a block they fill half of
                                a cache of 512 KiB */
     AT_ONCE = 64,            /* queries of a strip whose scores exist at a time, */
     FEW = 16,                /* and that need not be shared out */
-    LATENT_QUERIES = 256, /* of a strip of latent attention, at least: its values are made for a strip */
-    WIDEN_FROM = 24,         /* queries that make it pay to widen K and V first */
-    SPLIT_FROM = 3,          /* blocks that make it pay to share them out */
-    SPLIT_ROWS = 4,          /* rows at full depth whose blocks can be shared out */
-    NARROW = 16,             /* dims of a head for which it pays to take */
-    HEADS = 4                /* KV heads together */
+    LATENT_QUERIES =
+        256,        /* of a strip of latent attention, at least: its values are made for a strip */
+    PACK_FROM = 24, /* queries that make it pay to pack K and V first, */
+    PACKED_AT_ONCE = 24, /* and whose scores then exist at a time: they stay in L1 */
+    SPLIT_FROM = 3,      /* blocks that make it pay to share them out */
+    SPLIT_ROWS = 4,      /* rows at full depth whose blocks can be shared out */
+    NARROW = 16,         /* dims of a head for which it pays to take */
+    HEADS = 4            /* KV heads together */
 };
 
 /* ---- memory ---- */
@@ -69,7 +71,7 @@ void attention_take_scratch(const struct attention *t, struct arena *a, struct a
     s->q = arena_take(a, n * t->stride, sizeof *s->q);
     s->q_scale = arena_take(a, n * t->groups, sizeof *s->q_scale);
     s->q_sum = arena_take(a, n * t->groups, sizeof *s->q_sum);
-    s->wide = arena_take(a, 2 * BLOCK * t->max_dim, sizeof *s->wide);
+    s->wide = arena_take(a, 2 * BLOCK * t->stride, sizeof *s->wide);
     s->see = arena_take(a, n, sizeof *s->see);
     s->alibi = arena_take(a, n, sizeof *s->alibi);
     s->scores = arena_take(a, AT_ONCE * BLOCK, sizeof *s->scores);
@@ -136,35 +138,38 @@ static void take_queries(const struct attend_job *job, const struct strip *t, si
 /* K and V of a block as the steps of attention are to read them */
 struct kv_block {
     const void *k, *v;
-    enum tern_cache_type k_type, v_type;
+    enum tern_cache_type type; /* of K */
+    attend_fn score, mix;
 };
 
 /* The values of latent attention, for all heads; an f16 K is widened for it. */
-static void turn_values(struct kv_block *kv, const struct kernels *k, const struct layer *w, size_t n,
-                        float *wide)
+static void turn_values(struct kv_block *kv, const struct kernels *k, const struct layer *w,
+                        size_t n, float *wide)
 {
-    if (kv->k_type == TERN_CACHE_F16) {
+    if (kv->type == TERN_CACHE_F16) {
         k->widen[TERN_CACHE_F16](wide, kv->k, w->head_dim, n);
         kv->k = wide;
-        kv->k_type = TERN_CACHE_F32;
+        kv->type = TERN_CACHE_F32;
+        kv->score = k->score[TERN_CACHE_F32];
     }
-    kv_turn(wide + BLOCK * w->head_dim, w->latent.rank, kv->k, kv->k_type, w->head_dim, n);
+    kv_turn(wide + BLOCK * w->head_dim, w->latent.rank, kv->k, kv->type, w->head_dim, n);
     kv->v = wide + BLOCK * w->head_dim;
-    kv->v_type = TERN_CACHE_F32;
+    kv->mix = k->mix[TERN_CACHE_F32];
 }
 
-/* For many queries, what is read often is widened to f32 once: exact, and so the same bits. */
-static void widen_block(struct kv_block *kv, const struct kernels *k, size_t d, size_t n,
-                        float *wide)
+/* For many queries, what is read often is packed once: as exact, and so the same bits. */
+static void pack_block(struct kv_block *kv, const struct kernels *k, size_t d, size_t n,
+                       float *wide)
 {
-    if (kv->k_type == TERN_CACHE_F16) {
-        k->widen[TERN_CACHE_F16](wide, kv->k, d, n);
+    float *v = wide + BLOCK * round_up(d, LANES);
+    if (k->pack_k[kv->type]) {
+        k->pack_k[kv->type](wide, kv->k, d, n);
         kv->k = wide;
-        kv->k_type = TERN_CACHE_F32;
+        kv->score = k->score_packed;
     }
-    k->widen[kv->v_type](wide + BLOCK * d, kv->v, d, n);
-    kv->v = wide + BLOCK * d;
-    kv->v_type = TERN_CACHE_F32;
+    k->pack_v[kv->type](v, kv->v, d, n);
+    kv->v = v;
+    kv->mix = k->mix_packed;
 }
 
 /* Sets see [queries] of the rows that see a position of the block; they are neighbours: rows
@@ -242,20 +247,21 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
         return rows;
     }
     struct kv_block kv = {cache_k(f->cache, job->l, seq, block * BLOCK, head),
-                          NULL, type, type};
+                          cache_v(f->cache, job->l, seq, block * BLOCK, head), type, k->score[type],
+                          k->mix[type]};
     size_t seen = end > begin ? round_up(s->see[end - 1].hi, LANES) : 0;
-    if (job->w->latent.rank) {
+    bool packed = !job->w->latent.rank && k->mix_packed && end - begin >= PACK_FROM;
+    if (job->w->latent.rank)
         turn_values(&kv, k, job->w, seen, s->wide);
-    } else {
-        kv.v = cache_v(f->cache, job->l, seq, block * BLOCK, head);
-        if (type != TERN_CACHE_F32 && end - begin >= WIDEN_FROM)
-            widen_block(&kv, k, d, seen, s->wide);
-    }
+    else if (packed)
+        pack_block(&kv, k, d, seen, s->wide);
+    size_t at_once = packed ? PACKED_AT_ONCE : AT_ONCE;
     struct attend b = {.k = kv.k, .v = kv.v, .v_dim = layer_v_dim(job->w), .a_stride = stride};
     b.scale = job->w->attn_scale, b.softcap = job->w->attn_cap, b.scores = s->scores;
     b.first = block * BLOCK, b.next = next_key(job, t, head, block);
-    for (size_t i = begin; i < end; i += AT_ONCE) {
-        b.q = (struct queries){min_size(AT_ONCE, end - i),
+    b.next_bytes = 2 * attend_bytes(type, d);
+    for (size_t i = begin; i < end; i += at_once) {
+        b.q = (struct queries){min_size(at_once, end - i),
                                d,
                                stride,
                                groups,
@@ -265,9 +271,10 @@ static struct range attend_kv_block(const struct attend_job *job, const struct s
                                s->q_sum + i * groups};
         b.see = s->see + i, b.m = m + i, b.l = l + i, b.a = a + i * stride;
         b.alibi = job->w->alibi ? s->alibi + i : NULL;
-        k->score[kv.k_type](&b);
+        kv.score(&b);
         k->weigh(&b);
-        k->mix[kv.v_type](&b);
+        kv.mix(&b);
+        b.next = packed ? NULL : b.next;
     }
     return rows;
 }

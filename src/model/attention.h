@@ -36,7 +36,7 @@ struct attention_scratch {
     int8_t *q;      /* [max_queries, stride] */
     float *q_scale; /* [max_queries, groups] */
     int32_t *q_sum;
-    float *wide;      /* [2, 256, max_dim] K and V of a block as f32 */
+    float *wide;      /* [2, 256, stride] K and V of a block as f32 */
     struct span *see; /* [max_queries] */
     struct alibi *alibi;
     float *scores;    /* [16, 256] */

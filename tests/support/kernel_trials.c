@@ -30,6 +30,7 @@ static const struct slot slots[N_SLOTS] = {
     {"attend f16", try_attend_f16},
     {"attend f32", try_attend_f32},
     {"attend q8", try_attend_q8},
+    {"attend packed", try_attend_packed},
     {"widen", try_widen},
     {"merge", try_merge},
     {"divide", try_divide},

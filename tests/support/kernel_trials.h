@@ -6,7 +6,7 @@
 #include "kernel_levels.h"
 #include "trial.h"
 
-enum { N_SLOTS = N_TYPES + 20 };
+enum { N_SLOTS = N_TYPES + 21 };
 
 /* Runs `count` trials of one slot at one level; returns the number of failures. */
 int trial_run(struct trial *t, const struct level *level, size_t slot, uint64_t seed, size_t count);

@@ -151,6 +151,36 @@ void try_attend_q8(struct trial *t)
     try_attend(t, TERN_CACHE_Q8);
 }
 
+/* The same by way of packed K and V, for queries that are many */
+void try_attend_packed(struct trial *t)
+{
+    struct span all;
+    enum tern_cache_type type = (enum tern_cache_type)trial_in(t, 0, N_CACHE_TYPES - 1);
+    size_t n = trial_in(t, 1, 30), k_dim = trial_in(t, 0, 1) ? trial_in(t, 1, 150) : 64;
+    struct attend b = {.v_dim = trial_in(t, 0, 1) ? k_dim : trial_in(t, 1, 150)};
+    b.q = take_queries(t, type, n, k_dim);
+    b.see = take_spans(t, n, &all);
+    size_t seen = (all.hi + 15u) / 16 * 16, up = (b.v_dim + 15) / 16 * 16;
+    b.a_stride = up + trial_in(t, 0, 20), b.scale = trial_float(t, PLAIN);
+    snprintf(t->shape, sizeof t->shape, "type %d n_q %zu k_dim %zu v_dim %zu lo %u hi %u", type, n,
+             k_dim, b.v_dim, all.lo, all.hi);
+    b.k = trials_take_cache(t, type, k_dim, all.lo, all.hi, true);
+    b.v = trials_take_cache(t, type, b.v_dim, all.lo, all.hi, false);
+    struct attend want = b;
+    b.next = trial_in(t, 0, 1) ? b.k : NULL, b.next_bytes = attend_bytes(type, k_dim);
+    b.scores = trial_take(t, n * BLOCK * 4), want.scores = trial_take(t, n * BLOCK * 4);
+    b.m = trial_take(t, n * 4), want.m = trial_take(t, n * 4);
+    b.l = trial_take(t, n * 4), want.l = trial_take(t, n * 4);
+    b.a = trial_take(t, n * b.a_stride * 4), want.a = trial_take(t, n * b.a_stride * 4);
+    float *k = trial_take(t, BLOCK * ((k_dim + 15) / 16 * 16) * 4);
+    attend_packed(&t->k, type, b, seen, k, trial_take(t, BLOCK * up * 4));
+    attend_block(&t->ref, type, &want);
+    trial_same_floats(t, "m", b.m, want.m, n);
+    trial_same_floats(t, "l", b.l, want.l, n);
+    for (size_t g = 0; g < n; g++)
+        trial_same_floats(t, "a", b.a + g * b.a_stride, want.a + g * b.a_stride, b.v_dim);
+}
+
 void try_mix_heads(struct trial *t)
 {
     enum { MOST = 9 };

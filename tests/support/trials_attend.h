@@ -7,6 +7,7 @@
 void try_attend_f16(struct trial *t);
 void try_attend_f32(struct trial *t);
 void try_attend_q8(struct trial *t);
+void try_attend_packed(struct trial *t);
 void try_widen(struct trial *t);
 void try_merge(struct trial *t);
 void try_mix_heads(struct trial *t);

@@ -378,6 +378,12 @@ static void wrong_widen(float *y, const void *v, size_t dim, size_t n)
     good.widen[TERN_CACHE_F16](y, v, dim, n - 16);
 }
 
+static void wrong_pack(float *y, const void *v, size_t dim, size_t n)
+{
+    for (size_t i = 0; i < n * dim; i++)
+        y[i] = ((const float *)v)[i];
+}
+
 static bool has_known_answer(const struct kernels *k, const char *slot, const char *type)
 {
     char want[32];
@@ -443,6 +449,10 @@ START_TEST(known_answers_find_faults)
     ck_assert_str_eq(known_wrong(&k), "softcap");
     k.scale = wrong_row;
     ck_assert_str_eq(known_wrong(&k), "scale");
+    k = good;
+    k.pack_v[TERN_CACHE_F16] = k.pack_v[TERN_CACHE_F32] = k.pack_v[TERN_CACHE_Q8] = wrong_pack;
+    k.mix_packed = good.mix[TERN_CACHE_F32];
+    ck_assert_str_eq(known_wrong(&k), "packed f16");
     k = good;
     k.mix_heads = wrong_mix_heads;
     ck_assert_str_eq(known_wrong(&k), "mix_heads");

@@ -1,0 +1,181 @@
+/* Attention of many queries over one block, in the vocabulary of ops_*.h: K and V are f32 and lie in
+ * the order in which they are read, line after line, so that loads never wait. `packed_init` sets the
+ * slots.
+ *
+ * K is [256 / PACK][k_dim][PACK positions]. V is [v_dim / PACK][256][PACK dims], and then
+ * [256][WIDTH dims] for each vector of what is left; dims of the last vector that are not there are 0.
+ */
+#ifndef KERNELS_SIMD_PACKED_H
+#define KERNELS_SIMD_PACKED_H
+
+#include "kernels/simd_attend.h"
+
+enum { PACK = PACK_PARTS * WIDTH };
+
+/* y[t][part p, lane j] = sum_c x[t][c] * w[c, part p, lane j] by fma, c ascending, from +0 or, for
+ * `more`, from what y holds. `parts` and `rows` are constants where this is called. Beyond the last
+ * row it is computed again, which writes the same numbers to the same place. */
+SIMD void packed_dot(const struct panel *s, const struct meet *m, size_t parts, size_t rows)
+{
+    vf acc[PACK_PARTS][PACK_ROWS]; /* registers, once unrolled */
+    float *y[PACK_ROWS];
+    const float *x[PACK_ROWS], *w = (const float *)(const void *)s->w;
+    const char *ahead = s->ahead;
+    size_t n = s->n, step = s->step;
+    UNROLL(t, rows) {
+        size_t row = t < m->rows ? t : m->rows - 1;
+        y[t] = m->y + row * m->y_stride;
+        x[t] = m->x + row * m->x_stride;
+        UNROLL(p, parts)
+            acc[p][t] = vf_set1(0);
+    }
+    if (m->more)
+        UNROLL(t, rows)
+            UNROLL(p, parts)
+                acc[p][t] = vf_load(y[t] + p * WIDTH);
+#pragma GCC unroll 2
+    for (size_t c = 0; c < n; c++) {
+        vf line[PACK_PARTS];
+        __builtin_prefetch(ahead);
+        ahead += step;
+        UNROLL(p, parts)
+            line[p] = vf_load(w + p * WIDTH);
+        UNROLL(t, rows) {
+            vf xt = vf_set1(x[t][c]);
+            UNROLL(p, parts)
+                acc[p][t] = vf_fma(line[p], xt, acc[p][t]);
+        }
+        w += parts * WIDTH;
+    }
+    UNROLL(t, rows)
+        UNROLL(p, parts)
+            vf_store(y[t] + p * WIDTH, acc[p][t]);
+}
+
+static NOINLINE void panel_packed(const struct panel *s, const struct meet *m, bool one)
+{
+    if (one)
+        packed_dot(s, m, 1, PACK_ROWS);
+    else if (m->rows > 1)
+        packed_dot(s, m, PACK_PARTS, PACK_ROWS);
+    else
+        packed_dot(s, m, PACK_PARTS, 1);
+}
+
+/* Queries that see nothing of a panel are left out. */
+static void score_packed(const struct attend *b)
+{
+    struct panel s = {.n = b->q.k};
+    for (size_t p = b->see[0].lo / PACK * PACK; p < b->see[b->q.n - 1].hi; p += PACK)
+        for (size_t g = 0, rows; g < b->q.n; g += rows) {
+            rows = b->q.n - g < PACK_ROWS ? b->q.n - g : PACK_ROWS;
+            if (b->see[g + rows - 1].hi <= p || b->see[g].lo >= p + PACK)
+                continue;
+            s.w = (const char *)((const float *)b->k + p * b->q.k);
+            s.ahead = s.w;
+            panel_packed(&s,
+                         &(struct meet){b->scores + g * BLOCK + p, b->q.x + g * b->q.stride, BLOCK,
+                                        b->q.stride, rows, false},
+                         false);
+        }
+}
+
+/* Meanwhile the next K and V are prefetched. */
+static void mix_packed(const struct attend *b)
+{
+    struct column v = {.run = panel_packed};
+    const char *ahead = b->next, *end = ahead ? ahead + b->next_bytes : NULL;
+    for (size_t d = 0; d < b->v_dim; d += (v.one ? 1u : PACK_PARTS) * WIDTH) {
+        v.d = d;
+        v.one = b->v_dim - d < PACK;
+        v.panel.w = (const char *)((const float *)b->v + BLOCK * d);
+        v.panel.line = (v.one ? 1u : PACK_PARTS) * WIDTH * sizeof(float);
+        for (size_t g = 0, rows; g < b->q.n; g += rows) {
+            rows = b->q.n - g < PACK_ROWS ? b->q.n - g : PACK_ROWS;
+            v.panel.ahead = ahead < end ? ahead : v.panel.w;
+            v.panel.step = ahead < end ? 64 : 0;
+            mix_rows(b, &v, g, rows);
+            ahead += v.panel.step * BLOCK;
+        }
+    }
+}
+
+/* ---- packing ---- */
+
+/* Lanes 0 .. rest - 1, at most WIDTH, of the numbers at p */
+SIMD vf load_kv(enum tern_cache_type type, const void *p, size_t i, size_t rest)
+{
+    const uint16_t *h = (const uint16_t *)p + i;
+    if (type == TERN_CACHE_Q8)
+        return vf_load_int8((const int8_t *)p + i);
+    if (type == TERN_CACHE_F32)
+        return load_some((const float *)p + i, rest);
+    return rest < WIDTH ? vf_load_f16_n(h, rest) : vf_load_f16(h);
+}
+
+SIMD void pack_k(float *y, const void *k, size_t dim, size_t n, enum tern_cache_type type)
+{
+    for (size_t p = 0; p < n; p += PACK)
+        for (size_t d = 0; d < dim; d++, y += PACK)
+            UNROLL(j, PACK_PARTS) {
+                size_t tile = (p + j * WIDTH) / TILE_ROWS, last = n / TILE_ROWS - 1;
+                size_t i = ((tile < last ? tile : last) * dim + d) * TILE_ROWS;
+                vf_store(y + j * WIDTH, load_kv(type, k, i + j * WIDTH % TILE_ROWS, WIDTH));
+            }
+}
+
+SIMD void pack_v(float *y, const void *v, size_t dim, size_t n, enum tern_cache_type type)
+{
+    size_t line = type == TERN_CACHE_Q8 ? (dim + GROUP - 1) / GROUP * GROUP : dim;
+    float scale[BLOCK];
+    for (size_t d = 0; d < dim; d += WIDTH) {
+        size_t column = d / PACK * PACK, rest = dim - d, width = PACK;
+        if (column + PACK > dim)
+            column = d, width = WIDTH;
+        float *to = y + BLOCK * column + (d - column);
+        if (type == TERN_CACHE_Q8 && d % GROUP == 0)
+            widen_scales(scale, v, dim, d);
+        for (size_t p = 0; p < n; p++) {
+            vf x = load_kv(type, v, p * line + d, rest);
+            vf_store(to + p * width, type == TERN_CACHE_Q8 ? vf_mul(x, vf_set1(scale[p])) : x);
+        }
+    }
+}
+
+static void pack_k_f16(float *y, const void *k, size_t dim, size_t n)
+{
+    pack_k(y, k, dim, n, TERN_CACHE_F16);
+}
+
+static void pack_k_f32(float *y, const void *k, size_t dim, size_t n)
+{
+    pack_k(y, k, dim, n, TERN_CACHE_F32);
+}
+
+static void pack_v_f16(float *y, const void *v, size_t dim, size_t n)
+{
+    pack_v(y, v, dim, n, TERN_CACHE_F16);
+}
+
+static void pack_v_f32(float *y, const void *v, size_t dim, size_t n)
+{
+    pack_v(y, v, dim, n, TERN_CACHE_F32);
+}
+
+static void pack_v_q8(float *y, const void *v, size_t dim, size_t n)
+{
+    pack_v(y, v, dim, n, TERN_CACHE_Q8);
+}
+
+SIMD void packed_init(struct kernels *k)
+{
+    k->pack_k[TERN_CACHE_F16] = pack_k_f16;
+    k->pack_k[TERN_CACHE_F32] = pack_k_f32;
+    k->pack_v[TERN_CACHE_F16] = pack_v_f16;
+    k->pack_v[TERN_CACHE_F32] = pack_v_f32;
+    k->pack_v[TERN_CACHE_Q8] = pack_v_q8;
+    k->score_packed = score_packed;
+    k->mix_packed = mix_packed;
+}
+
+#endif
