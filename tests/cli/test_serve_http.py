@@ -79,7 +79,9 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(len(text.splitlines()), 1)
 
     def test_bad_models(self):
-        self.assertEqual(refused("/nowhere.bin", "--port", 0)[0], 4)
+        with socket.create_server(("127.0.0.1", 0)) as s:  # the file is looked for first
+            code, text = refused("/nowhere.bin", "--port", s.getsockname()[1])
+        self.assertEqual((code, text), (4, "serve: /nowhere.bin: cannot open: No such file or directory\n"))
         with tempfile.NamedTemporaryFile() as f:
             f.write(b"x" * 10000)
             f.flush()

@@ -461,6 +461,41 @@ class Readers(ServeCase):
             self.assertIn(b"[DONE]", text)
 
 
+class PatientReaders(ServeCase):
+    """--reader-time bounds how long a text waits for its client in all, though the client reads now and then."""
+
+    ARGUMENTS = ["--reader-time", "2", "--stall-time", "60", "--max-output", "20000", "--chat-template", "chatml", "-c", "16384"]
+    BODY = {**Readers.BODY, "max_tokens": 600, "logprobs": True, "top_logprobs": 20}
+    slow = Readers.slow
+
+    def read(self, s, seconds):
+        """Little now and then, for so long; then the rest."""
+        s.settimeout(30)
+        data, begin = b"", time.monotonic()
+        while time.monotonic() - begin < seconds:
+            data += s.recv(200)
+            time.sleep(0.1)
+        while part := s.recv(65536):
+            data += part
+            if data.endswith(b"0\r\n\r\n"):
+                break
+        return data
+
+    @unittest.skipIf(SLOW, "the server must be faster than the client")
+    def test_in_time(self):
+        with self.slow(self.BODY) as s:
+            self.assertIn(b"[DONE]", self.read(s, 1))
+
+    def test_too_long(self):
+        with self.slow({**self.BODY, "max_tokens": 8000}) as s:
+            until(lambda: self.server.metric("tern_http_exchanges") == 2, 5)
+            with self.assertRaises(ConnectionError):
+                self.read(s, 60)
+                raise ConnectionError
+            until(lambda: self.server.metric("tern_http_exchanges") == 1, 5)
+        self.assertIn("the text waited 2 s for the client to read", self.server.text())
+
+
 class Crowds(unittest.TestCase):
     def fill(self, server, n):
         """n connections that work."""
@@ -600,6 +635,17 @@ class Departures(ServeCase):
                     answer = answer.split(b"\r\n\r\n", 1)[1]
                 self.assertEqual(status(answer), 200)
                 self.assertIn(b"[DONE]" if stream else b'"finish_reason":"length"', answer)
+
+    def test_half_closed_then_gone(self):
+        """A client that ended sending is asked now and then whether it is still there."""
+        for stream in (False, True):
+            with self.subTest(stream=stream):
+                s = self.begin({**self.LONG, "stream": stream})
+                s.shutdown(socket.SHUT_WR)
+                time.sleep(0.6)
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                s.close()
+                until(lambda: self.server.metric("tern_http_exchanges") == 1, 30 if SLOW else 2, "the end")
 
     def test_many(self):
         """Half of the clients leave at any moment; nothing is left of them. SERVE_CLIENTS=500

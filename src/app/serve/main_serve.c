@@ -7,11 +7,13 @@
 #include "app/serve/sandbox.h"
 #include "app/serve/model/scheduler.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* "models/fable.bin" is fable. */
 static char *name_of(const struct serve_options *o)
@@ -61,6 +63,15 @@ static enum tern_status start(struct server *s, struct frame **f, struct tern_er
     return status;
 }
 
+/* The commonest mistake is said before anything is set up. */
+static enum tern_status look_for(const char *path, struct tern_error *e)
+{
+    if (!access(path, R_OK))
+        return TERN_OK;
+    snprintf(e->text, sizeof e->text, "%.300s: cannot open: %s", path, strerror(errno));
+    return e->code = TERN_IO;
+}
+
 static enum tern_status serve(const struct serve_options *o, struct tern_error *e)
 {
     struct server server = {.options = o, .started = time(NULL)};
@@ -72,6 +83,8 @@ static enum tern_status serve(const struct serve_options *o, struct tern_error *
     signals_note();
     signals_hold(true);
     json_object_seed(0); /* reads random bytes from a file, perhaps */
+    if (!s)
+        s = look_for(o->model, e);
     if (!s)
         s = start(&server, &f, e);
     if (!s)

@@ -54,6 +54,7 @@ enum serve_option { /* in the order of --help */
                     SERVE_BODY_RATE, /* bytes per second */
                     SERVE_IDLE_TIME,
                     SERVE_STALL_TIME,
+                    SERVE_READER_TIME,
                     SERVE_MAX_CHOICES, /* `n` of a request */
                     SERVE_MAX_MESSAGES,
                     SERVE_MAX_TOOLS,

@@ -403,6 +403,16 @@ static void check_body(struct connection *c, double seconds)
         time_out(c, "the body came slower than %lld bytes a second", rate);
 }
 
+/* A client that takes a little now and then makes its text wait, and others for the sequence. */
+static void check_reader(struct connection *c)
+{
+    double most = (double)serve_number(c->frame->server->options, SERVE_READER_TIME);
+    if (!c->x || exchange_held(c->x) <= most)
+        return;
+    exchange_log(c->x, "the text waited %g s for the client to read", most);
+    connections_shut(c);
+}
+
 /* Bytes of the answer that were taken from us are progress, and so are those that the client took
  * from the system. */
 static void check_send(struct connection *c, double seconds)
@@ -420,6 +430,8 @@ static void check_send(struct connection *c, double seconds)
         connections_shut(c);
     }
     c->unsent = unsent;
+    if (c->phase != PHASE_SHUT)
+        check_reader(c);
 }
 
 static void check(struct connection *c)
@@ -447,6 +459,8 @@ static void check(struct connection *c)
             connections_drop(c);
         break;
     case PHASE_WORK:
+        if (c->half_closed && c->x) /* it may have gone since */
+            exchange_ping(c->x);
         break;
     }
 }

@@ -232,9 +232,24 @@ static bool is_over_mark(const struct exchange *x)
            (size_t)serve_number(x->frame->server->options, SERVE_MAX_OUTPUT);
 }
 
+static void hold(struct exchange *x, bool held)
+{
+    double now = x->frame->now;
+    if (x->held && !held)
+        x->held_seconds += now - x->held_since;
+    else if (held && !x->held)
+        x->held_since = now;
+    x->held = held;
+}
+
+double exchange_held(const struct exchange *x)
+{
+    return x->held_seconds + (x->held ? x->frame->now - x->held_since : 0);
+}
+
 bool exchange_is_full(struct exchange *x)
 {
-    x->held = x->streams && !x->gone && is_over_mark(x);
+    hold(x, x->streams && !x->gone && is_over_mark(x));
     return x->held;
 }
 
@@ -404,7 +419,7 @@ static ssize_t read_answer(void *arg, uint64_t at, char *buffer, size_t room)
     x->out_at += n;
     x->sent += n;
     if (x->held && !is_over_mark(x)) {
-        x->held = false;
+        hold(x, false);
         exchange_wake(x);
     }
     return (ssize_t)n;

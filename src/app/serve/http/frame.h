@@ -100,7 +100,8 @@ struct exchange {
         char name[48];
     } * headers; /* owned */
     bool queued, streams, ended, suspended;
-    bool held; /* the handler waits until the client has read */
+    bool held; /* the handler waits until the client has read, */
+    double held_since, held_seconds; /* since then, and so long before */
     bool gone; /* the client is; nothing more is sent */
     bool shape_anthropic;
     char *out; /* [n_out - out_at] bytes from out_at wait for MHD; owned */
@@ -132,6 +133,7 @@ void exchange_ping(struct exchange *x);  /* says something that the client skips
 void exchange_lose(struct exchange *x);  /* the client is gone */
 void exchange_free(struct exchange *x);
 bool exchange_pending(const struct exchange *x); /* bytes of an answer wait for MHD */
+double exchange_held(const struct exchange *x);   /* seconds that its handler has waited for the client */
 
 /* ---- the body: request_body.c ------------------------------------------------------------- */
 
