@@ -97,9 +97,8 @@ typedef struct tern_meter tern_meter;
 enum tern_status tern_meter_open(tern_meter **out, tern_model *model, struct tern_error *e);
 void tern_meter_close(tern_meter *meter);
 double tern_meter_read(tern_meter *meter); /* GB/s of plain reads of memory */
-/* 1e9 multiply-adds per second of the widest instruction that matmuls with weights of `type` can
- * use, with operands in registers. *instruction (may be NULL) names it. 0 if there is only plain
- * C. */
+/* 1e9 multiply-adds per second of the instructions that a dot with weights of `type` takes, with
+ * operands in registers. *instruction (may be NULL) names them. 0 if there is only plain C. */
 double tern_meter_peak(tern_meter *meter, enum tern_type type, const char **instruction);
 
 /* What this machine is, allows and can do, and what could be better: one call of `report` for each

@@ -299,7 +299,7 @@ static double bench_limit(struct bench *b, const struct bench_case *c, unsigned 
     if (!is_matmul && c->run != bench_attend)
         return 0;
     if (!strcmp(c->unit, "GMAC/s"))
-        return limit_macs(pool, cpu, is_matmul && type_is_quantized((enum tern_type)c->type));
+        return limit_macs(pool, cpu, is_matmul ? (enum tern_type)c->type : TERN_F32);
     return limit_read(pool, cpu, b->w,
                       is_matmul ? matmul_bytes(c->type, c->rows, c->dim)
                                 : 2 * c->rows * c->dim * (c->type == TERN_CACHE_F32 ? 4 : 2));
@@ -330,12 +330,14 @@ static void bench_one(struct bench *b, const struct bench_case *c)
 
 static void bench_limits(struct bench *b)
 {
-    printf("%d threads read %.1f GB/s from memory; GMAC/s of instructions, float and int:",
+    printf("%d threads read %.1f GB/s from memory; GMAC/s of instructions for floats, q8, q4:",
            pool_threads(b->all), limit_read(b->all, cpu_detect(), b->w, BENCH_BYTES));
     for (size_t l = 0; l < N_LEVELS; l++)
         if (level_find(l))
-            printf(" %s %.0f %.0f", levels[l].name, limit_macs(b->all, levels[l].cpu, false),
-                   limit_macs(b->all, levels[l].cpu, true));
+            printf(" %s %.0f %.0f %.0f", levels[l].name,
+                   limit_macs(b->all, levels[l].cpu, TERN_F32),
+                   limit_macs(b->all, levels[l].cpu, TERN_Q8),
+                   limit_macs(b->all, levels[l].cpu, TERN_Q4));
     printf("\n%-30s %8s     ", "", "ref");
     for (size_t l = 0; l < N_LEVELS; l++)
         if (level_find(l))

@@ -47,9 +47,9 @@ static double limit_best(struct limit *l, size_t items, pool_fn fn, double work)
     return best;
 }
 
-double limit_macs(struct pool *pool, unsigned cpu, bool quantized)
+double limit_macs(struct pool *pool, unsigned cpu, enum tern_type type)
 {
-    struct limit l = {.pool = pool, .peak = peak_find(cpu, quantized)};
+    struct limit l = {.pool = pool, .peak = peak_find(cpu, type)};
     size_t threads = (size_t)pool_threads(pool);
     if (!l.peak)
         return 0;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernel_levels.h"
+#include "kernels/peak/peak.h"
 #include "tern_lab.h"
 #include "toy.h"
 #include "suite.h"
@@ -318,10 +320,26 @@ START_TEST(the_machine_has_limits)
 }
 END_TEST
 
+/* The first vector target sums q4 in int16 and q8 in int32; q4c's values are those of q8. */
+START_TEST(each_type_has_its_limit)
+{
+    for (size_t i = 0; i < N_LEVELS; i++) {
+        const struct peak *q8 = peak_find(levels[i].cpu, TERN_Q8);
+        const struct peak *q4 = peak_find(levels[i].cpu, TERN_Q4);
+        const struct peak *f32 = peak_find(levels[i].cpu, TERN_F32);
+        ck_assert(q8 && q4 && f32 && q8 != f32 && q4 != f32 && (i || q8 != q4));
+        ck_assert_ptr_eq(peak_find(levels[i].cpu, TERN_Q4C), q8);
+        ck_assert_ptr_eq(peak_find(levels[i].cpu, TERN_F16), f32);
+    }
+    ck_assert_ptr_null(peak_find(0, TERN_Q8));
+}
+END_TEST
+
 SUITE("measure", AROUND_EACH(setup, teardown),
       LOOP(random_models_are_sound, TERN_F32, TERN_Q4C + 1),
       LOOP(random_models_have_the_features_of_keys, 0, sizeof kinds / sizeof *kinds),
       TEST(random_models_do_not_depend_on_threads), TEST(wrong_shapes_are_refused),
       LOOP(a_profile_counts_and_changes_nothing, 1, 4),
       LOOP(a_timeline_says_what_attention_did, 0, 2), TEST(a_window_bounds_the_cost),
-      TEST(a_fingerprint_can_be_made_by_hand), LOOP(the_machine_has_limits, 1, 3))
+      TEST(a_fingerprint_can_be_made_by_hand), LOOP(the_machine_has_limits, 1, 3),
+      TEST(each_type_has_its_limit))

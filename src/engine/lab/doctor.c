@@ -160,20 +160,22 @@ static void frequency(struct doctor *d)
 
 static enum tern_status speed(struct doctor *d, struct tern_error *e)
 {
-    static const enum tern_type types[] = {TERN_Q8, TERN_F32};
+    static const enum tern_type types[] = {TERN_Q8, TERN_Q4, TERN_F32};
+    const char *topics[] = {"q8, q4c", "q4", "f32, f16"}, *instruction[3];
     tern_meter *meter;
     enum tern_status s = tern_meter_open(&meter, NULL, e);
     if (s)
         return s;
     double reads = tern_meter_read(meter);
     say(d, "reads", "%.1f GB/s: weights of 1 GB give at most %.0f tokens/s", reads, reads);
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        const char *instruction;
-        double peak = tern_meter_peak(meter, types[i], &instruction);
-        if (peak > 0)
-            say(d, i ? "f32, f16" : "q8, q4", "%.0f billion multiply-adds a second (%s)", peak,
-                instruction);
-    }
+    double peak[3];
+    for (size_t i = 0; i < 3; i++)
+        peak[i] = tern_meter_peak(meter, types[i], &instruction[i]);
+    if (!strcmp(instruction[0], instruction[1])) /* one loop for all integer types */
+        topics[0] = "q8, q4", peak[1] = 0;
+    for (size_t i = 0; i < 3; i++)
+        if (peak[i] > 0)
+            say(d, topics[i], "%.0f billion multiply-adds a second (%s)", peak[i], instruction[i]);
     tern_meter_close(meter);
     return TERN_OK;
 }

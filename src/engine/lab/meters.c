@@ -121,7 +121,7 @@ double tern_meter_peak(tern_meter *m, enum tern_type type, const char **instruct
 {
     uint64_t rounds = 1 << 14, ns;
     double best = 0;
-    m->peak = peak_find(m->cpu, type_is_quantized(type));
+    m->peak = peak_find(m->cpu, type);
     if (instruction)
         *instruction = m->peak ? m->peak->instruction : "";
     if (!m->peak)

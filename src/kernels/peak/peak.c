@@ -26,11 +26,18 @@ static void read_plain(const void *p, size_t n)
 
 const struct peaks ref_peaks = {.read = read_plain};
 
-const struct peak *peak_find(unsigned cpu, bool quantized)
+static const struct peak *peak_of(const struct peaks *p, enum tern_type type)
+{
+    if (!type_is_quantized(type))
+        return &p->floats;
+    return type == TERN_Q4 && p->q4.run ? &p->q4 : &p->ints;
+}
+
+const struct peak *peak_find(unsigned cpu, enum tern_type type)
 {
     const struct peak *best = NULL;
     for (size_t i = 0; i < N_ROWS; i++) {
-        const struct peak *p = quantized ? &rows[i].peaks->ints : &rows[i].peaks->floats;
+        const struct peak *p = peak_of(rows[i].peaks, type);
         if (p->run && !(rows[i].needs & ~cpu))
             best = p;
     }
