@@ -100,6 +100,10 @@ class Tools(Client):
         choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "stop"}}]}}
         r = self.call(tool_choice=choice).choices[0]
         self.assertEqual({c.function.name for c in r.message.tool_calls}, {"stop"})
+        flat = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "stop"}]}
+        self.assertEqual({c.function.name for c in self.call(tool_choice=flat).choices[0].message.tool_calls}, {"stop"})
+        none = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}
+        self.refused("tool_choice.allowed_tools.tools", "empty", tools=[WEATHER, STOP], tool_choice=none)
 
     def test_stream(self):
         whole = self.call(tool_choice="required", seed=5).choices[0]

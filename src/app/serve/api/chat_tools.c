@@ -124,18 +124,21 @@ static bool choose_function(struct turn *t, struct fields *f, struct fields *cho
     return choose(t, f, name);
 }
 
-/* {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"function": {"name": ...}}]}} */
+/* {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"function": {"name": ...}}]}}, or mode
+ * and tools beside the type, as /v1/responses has them */
 static bool choose_some(struct turn *t, struct fields *f, struct fields *choice, json_t *tools)
 {
-    struct fields some;
+    struct fields inner, *some = fields_has(choice, "tools") ? choice : &inner;
     json_t *list = NULL;
     size_t mode = 0;
     bool present;
-    if (!fields_need(choice, "allowed_tools") ||
-        !fields_inside(choice, "allowed_tools", &some, &present) ||
-        !fields_choice(&some, "mode", "auto|required", &mode) ||
-        !fields_array(&some, "tools", SIZE_MAX, &list))
+    if ((some == &inner && !fields_need(choice, "allowed_tools")) ||
+        !fields_inside(choice, "allowed_tools", &inner, &present) ||
+        !fields_choice(some, "mode", "auto|required", &mode) ||
+        !fields_array(some, "tools", SIZE_MAX, &list))
         return false;
+    if (mode && !json_array_size(list))
+        return fields_fault(some, "tools", "invalid_value", "is empty, but a call is required");
     if (!(t->callable = json_array()))
         return fault_no_memory(f->fault, "the tools");
     for (size_t i = 0; i < json_array_size(list); i++) {
