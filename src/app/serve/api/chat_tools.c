@@ -142,7 +142,9 @@ static bool choose_some(struct turn *t, struct fields *f, struct fields *choice,
     if (!(t->callable = json_array()))
         return fault_no_memory(f->fault, "the tools");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *name = name_of(json_array_get(list, i));
+        const json_t *item = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(item, "name"));
+        name = name ? name : name_of(item);
         json_t *tool = name ? find_tool(tools, name) : NULL;
         if (!tool)
             return fields_fault(f, "tool_choice", "invalid_value",
