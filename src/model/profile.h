@@ -6,7 +6,6 @@
 #ifndef MODEL_PROFILE_H
 #define MODEL_PROFILE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/clock.h"
