@@ -7,7 +7,7 @@
  * also q8, after some groups of it have been spread in scratch. */
 enum {
     INT_PER_16 = 16 / WIDTH,
-    INT_AHEAD = 4096, /* bytes of prefetch */
+    INT_AHEAD = 2048, /* bytes of prefetch */
     FEW = 8,
     SPREADS_Q8 = (int)SPREAD_LINES != (int)Q8_LINES,
     SPREAD = 16,                                                  /* groups at a time, */
