@@ -459,7 +459,7 @@ void step_attend(struct forward *f, const struct layer *w)
         profile_run(f->profile, OP_ATTEND, f->pool, f->attention.n_strips * w->n_heads, merge_items,
                     &job);
     } else {
-        profile_run(f->profile, OP_ATTEND, f->pool,
-                            f->attention.n_strips * w->n_kv_heads / heads, attend_items, &job);
+        profile_run(f->profile, OP_ATTEND, f->pool, f->attention.n_strips * w->n_kv_heads / heads,
+                    attend_items, &job);
     }
 }

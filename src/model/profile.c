@@ -23,9 +23,8 @@ const char *profile_name(enum operation op)
 
 /* ---- time --------------------------------------------------------------------------------- */
 
-static void timed_items(void *arg, size_t begin, size_t end, int thread)
+static void timed_span(struct profile *p, size_t begin, size_t end, int thread)
 {
-    struct profile *p = arg;
     struct profile_span span = {p->op, p->layer, thread, clock_ns(), 0, begin, end, {0}};
     p->threads[thread].note = span.note;
     p->fn(p->arg, begin, end, thread);
@@ -36,8 +35,17 @@ static void timed_items(void *arg, size_t begin, size_t end, int thread)
         p->watcher->span(p->watcher, &span);
 }
 
-static void run(struct profile *p, enum operation op, struct pool *pool, size_t n,
-                pool_fn fn, void *arg)
+/* Who watches sees each item of attention, because a note tells of one. */
+static void timed_items(void *arg, size_t begin, size_t end, int thread)
+{
+    struct profile *p = arg;
+    size_t step = p->watcher && p->op == OP_ATTEND ? 1 : end - begin;
+    for (size_t i = begin; i < end; i += step)
+        timed_span(p, i, i + step, thread);
+}
+
+static void run(struct profile *p, enum operation op, struct pool *pool, size_t n, pool_fn fn,
+                void *arg)
 {
     uint64_t busy = 0, inner = 0, threads = (uint64_t)p->n_threads;
     memset(p->threads, 0, threads * sizeof *p->threads);
