@@ -1,6 +1,7 @@
 """Answers that have begun, in `serve`: a format holds for their beginning, too. And what a stop string does to a call."""
 
 import json
+import re
 import unittest
 
 from openai_case import HI, SCHEMA, STOP, WEATHER, Client
@@ -148,6 +149,27 @@ class Prefill(Client):
     def test_a_stop_string_before_the_name(self):
         c = self.call(stop='"name"').choices[0]
         self.assertEqual((c.finish_reason, c.message.tool_calls, c.message.content.strip()), ("stop", None, ""))
+
+    def test_a_stop_string_begins_within_a_character(self):
+        """Each byte is a token of this model. The first ones of a character that a stop string begins with are no U+FFFD."""
+        bias = {str(i): -100 for i in range(5, 11)}
+        said = {"max_tokens": 300, "temperature": 1, "logit_bias": bias, "extra_body": {"enable_thinking": False}}
+        seen = 0
+        for seed in range(12):
+            text = self.say(HI, seed=seed, **said)
+            for stop in re.findall("[^\\0-\x7f\ufffd][^\\0\ufffd]", text):
+                seen += 1
+                with self.subTest(seed=seed, stop=stop):
+                    told = "".join(c.choices[0].delta.content or "" for c in self.chat(HI, seed=seed, stop=stop, stream=True, **said))
+                    self.assertEqual([self.say(HI, seed=seed, stop=stop, **said), told], [text.split(stop)[0]] * 2)
+        self.assertGreater(seen, 5)
+
+    def test_it_begins_within_a_character_of_arguments(self):
+        tool = {"type": "function", "function": {"name": "see", "parameters": {"const": {"city": "Köln"}}}}
+        body = {"tools": [tool], "tool_choice": "required", "max_tokens": 600, "extra_body": {"enable_thinking": False}}
+        whole = self.chat(HI, **body).choices[0].message.tool_calls[0].function.arguments
+        part = self.chat(HI, stop="öl", **body).choices[0].message.tool_calls[0].function.arguments
+        self.assertEqual(part, whole.split("öl")[0])
 
     def test_a_stop_sequence_cuts_a_call_of_messages(self):
         f = WEATHER["function"]

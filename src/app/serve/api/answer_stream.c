@@ -377,16 +377,21 @@ static bool was_cut(enum tern_stop_reason reason)
     return reason == TERN_STOP_LENGTH || reason == TERN_STOP_CONTEXT || reason == TERN_STOP_STRING;
 }
 
-/* The parser says what it held back. Nothing is pushed after that. */
+/* The parser says what it held back. Nothing is pushed after that. A character that was not whole when a
+ * stop string came is where that begins: an empty text drops it. */
 static bool finish_answer(struct answer_stream *a, bool *more)
 {
     struct tern_error e = {0};
+    enum tern_status s = TERN_OK;
     *more = a->answer != NULL && !a->finishing;
     if (!*more)
         return true;
     a->finishing = true;
-    enum tern_status s = was_cut(a->event.result.reason) ? tern_answer_cut(a->answer, &e)
-                                                         : tern_answer_finish(a->answer, &e);
+    if (a->event.result.reason == TERN_STOP_STRING)
+        s = tern_answer_push_text(a->answer, "", 0, &e);
+    if (!s)
+        s = was_cut(a->event.result.reason) ? tern_answer_cut(a->answer, &e)
+                                            : tern_answer_finish(a->answer, &e);
     return !s || failed(&a->fault, s, &e);
 }
 
