@@ -163,6 +163,22 @@ class Characters(ServeCase):
         self.assertEqual(choice["logprobs"]["text_offset"], [0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4])
         self.assertTrue(all(math.isfinite(v) for v in choice["logprobs"]["token_logprobs"][1:]))
 
+    def test_offsets_of_an_answer_count_its_text(self):
+        """Bytes that are no UTF-8 become U+FFFD in the text, and offsets count those."""
+        broken = 0
+        for seed in range(8):
+            for echo, prompt in ((False, "a"), (True, "aä"), (True, "x\u20ac")):
+                body = {"prompt": prompt, "echo": echo, "logprobs": 0, "max_tokens": 40, "temperature": 2, "seed": seed}
+                choice = self.post("/v1/completions", body)[2]["choices"][0]
+                text, p = choice["text"], choice["logprobs"]
+                broken += text.count("\ufffd")
+                for token, offset in zip(p["tokens"], p["text_offset"], strict=True):
+                    self.assertLessEqual(offset, len(text))
+                    if token.isascii() and token.isprintable() and len(token) == 1:
+                        at = text[offset:].lstrip("\ufffd")  # a token before it may have been half a character
+                        self.assertEqual(at[:1], token, (seed, text))
+        self.assertGreater(broken, 9)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -10,7 +10,8 @@
 
 struct text_choice { /* one job */
     struct reply_choice said;
-    size_t offset; /* of its next token, in characters */
+    size_t offset;         /* of its next token, in characters */
+    tern_decoder *decoder; /* makes the text that the offsets count; NULL without logprobs */
     struct prompt_logprobs prompt;
     double logprob; /* sum over its tokens, for best_of */
     size_t n_tokens;
@@ -31,6 +32,7 @@ static void close_completion(void *arg)
     for (size_t i = 0; c->choices && i < c->envelope.n; i++) {
         reply_choice_clear(&c->choices[i].said);
         prompt_logprobs_close(&c->choices[i].prompt);
+        tern_decoder_close(c->choices[i].decoder);
     }
     for (size_t i = 0; c->echo && i < c->n_prompts; i++)
         growing_text_close(&c->echo[i]);
@@ -53,7 +55,7 @@ static void take_logprobs(const struct envelope *e, struct text_choice *c,
     prompt_logprobs_put(&c->prompt, said->logprobs, e->server, &c->offset);
     prompt_logprobs_close(&c->prompt);
     if (p->kind == PART_TEXT || p->reason != TERN_STOP_STRING || e->return_tokens)
-        logprobs_add_old(said->logprobs, e->server, p->tokens, p->n_tokens, &c->offset);
+        logprobs_add_old(said->logprobs, e->server, p->tokens, p->n_tokens, c->decoder, &c->offset);
 }
 
 static void take_tokens(const struct envelope *e, struct text_choice *c,
@@ -172,6 +174,21 @@ static bool add_echo(struct text_completion *c, const struct prompts *prompts)
     return ok;
 }
 
+/* The text of each answer goes on behind its prompt, as answer_stream.c makes it. */
+static bool open_decoders(struct text_completion *c, const struct prompts *prompts)
+{
+    size_t n;
+    for (size_t i = 0; i < c->envelope.n; i++) {
+        const struct prompt *p = &prompts->list[i / c->best_of];
+        tern_decoder **d = &c->choices[i].decoder;
+        if (tern_decoder_open(d, c->envelope.server->model, 0, NULL))
+            return false;
+        for (size_t k = 0; k < p->n; k++)
+            (void)tern_decoder_push(*d, p->tokens[k], &n);
+    }
+    return true;
+}
+
 static struct text_completion *open_completion(struct server *s,
                                                const struct completions_request *r)
 {
@@ -185,7 +202,8 @@ static struct text_completion *open_completion(struct server *s,
     c->choices = calloc(n, sizeof *c->choices);
     bool ok = envelope_open(&c->envelope, &kind, s, &r->envelope, &r->turn.params, n);
     c->envelope.logprobs = r->logprobs;
-    if (ok && c->choices && (!r->echo || add_echo(c, &r->prompts)))
+    if (ok && c->choices && (!r->echo || add_echo(c, &r->prompts)) &&
+        (!r->logprobs || open_decoders(c, &r->prompts)))
         return c;
     close_completion(c);
     return NULL;

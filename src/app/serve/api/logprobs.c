@@ -100,20 +100,18 @@ static void add_old(json_t *object, const tern_model *model, tern_decoder *d,
 }
 
 void logprobs_add_old(json_t *object, const struct server *s, const struct answer_token *tokens,
-                      size_t n, size_t *offset)
+                      size_t n, tern_decoder *text, size_t *offset)
 {
-    tern_decoder *d = NULL;
-    if (n == 0 || tern_decoder_open(&d, s->model, 1, NULL))
+    tern_decoder *names = NULL;
+    if (n == 0 || tern_decoder_open(&names, s->model, 1, NULL))
         return;
     for (size_t i = 0; i < n; i++) {
         size_t bytes = 0;
-        const char *text = tern_decoder_bytes(d, tokens[i].token, &bytes);
-        size_t more =
-            tern_token_is_special(s->model, tokens[i].token) ? 0 : characters(text, bytes);
-        add_old(object, s->model, d, &tokens[i], *offset);
-        *offset += more;
+        add_old(object, s->model, names, &tokens[i], *offset);
+        const char *more = tern_decoder_push(text, tokens[i].token, &bytes);
+        *offset += characters(more, bytes);
     }
-    tern_decoder_close(d);
+    tern_decoder_close(names);
 }
 
 /* ---- of a prompt ----------------------------------------------------------------------------- */
@@ -135,23 +133,18 @@ void prompt_logprobs_put(const struct prompt_logprobs *p, json_t *object, const 
 {
     const struct answer_token *tokens = (const struct answer_token *)(const void *)p->tokens.p;
     const struct tern_choice *top = (const struct tern_choice *)(const void *)p->top.p;
-    tern_decoder *names = NULL, *text = NULL;
-    bool ok = !tern_decoder_open(&names, s->model, 1, NULL) &&
-              !tern_decoder_open(&text, s->model, 0, NULL);
+    tern_decoder *text = NULL;
+    bool ok = !tern_decoder_open(&text, s->model, 0, NULL);
     for (size_t i = 0; ok && i < p->tokens.n / sizeof *tokens; i++) {
         struct answer_token t = tokens[i];
-        size_t n = 0;
         t.top = top, top += t.n_top;
-        add_old(object, s->model, names, &t, *offset);
-        const char *more = tern_decoder_push(text, t.token, &n);
-        *offset += characters(more, n);
+        logprobs_add_old(object, s, &t, 1, text, offset);
     }
     if (ok) {
         size_t n = 0;
         const char *rest = tern_decoder_finish(text, &n);
         *offset += characters(rest, n);
     }
-    tern_decoder_close(names);
     tern_decoder_close(text);
 }
 

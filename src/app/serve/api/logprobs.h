@@ -18,10 +18,10 @@ void logprobs_add(json_t *array, const struct server *s, const struct answer_tok
 /* The old form, an object with the arrays tokens, token_logprobs, top_logprobs and text_offset. NULL: no
  * memory. */
 json_t *logprobs_old(void);
-/* Adds to them. offset: characters of the text before the tokens; it is moved on. The token itself is one of
- * top_logprobs, too, as OpenAI has it. */
+/* Adds to them. offset: characters of the text before the tokens; it is moved on. `text` has been given the
+ * tokens before these and is given these. The token itself is one of top_logprobs, too, as OpenAI has it. */
 void logprobs_add_old(json_t *object, const struct server *s, const struct answer_token *tokens,
-                      size_t n, size_t *offset);
+                      size_t n, tern_decoder *text, size_t *offset);
 
 /* Those of a prompt wait as they are until the answer is written: as JSON they take ten times the room. */
 struct prompt_logprobs {             /* zeroed: none */
