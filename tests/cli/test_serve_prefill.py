@@ -145,6 +145,14 @@ class Prefill(Client):
         c = self.call(stop="</tool_call>").choices[0]
         self.assertEqual(c.finish_reason, "tool_calls")
         self.assertIn("city", json.loads(c.message.tool_calls[0].function.arguments))
+        f = WEATHER["function"]
+        body = {"model": "x", "max_tokens": 600, "messages": HI, "tools": [{"name": f["name"], "input_schema": f["parameters"]}],
+                "tool_choice": {"type": "any", "disable_parallel_tool_use": True}, "stop_sequences": ["</tool_call>"]}  # fmt: skip
+        _, _, r = self.post("/v1/messages", body)
+        self.assertEqual((r["stop_reason"], r["stop_sequence"], r["content"][-1]["type"]), ("tool_use", None, "tool_use"))
+        self.assertIn("city", r["content"][-1]["input"])
+        events = [json.loads(e) for _, e in self.events("/v1/messages", body | {"stream": True})]
+        self.assertEqual([e["delta"]["stop_reason"] for e in events if e["type"] == "message_delta"], ["tool_use"])
 
     def test_a_stop_string_before_the_name(self):
         c = self.call(stop='"name"').choices[0]

@@ -165,12 +165,16 @@ static json_t *timings(const struct job_event *e)
 
 void answers_add_end(json_t *object, const struct answer_part *done)
 {
-    const char *receipt = done->end->receipt;
     json_object_set_new(object, "timings", timings(done->end));
-    if (!receipt)
+    answers_add_receipt(object, done->end);
+}
+
+void answers_add_receipt(json_t *object, const struct job_event *end)
+{
+    if (!end->receipt)
         return;
-    json_t *v = json_loads(receipt, JSON_ALLOW_NUL, NULL);
-    json_object_set_new(object, "receipt", v ? v : json_string(receipt));
+    json_t *v = json_loads(end->receipt, JSON_ALLOW_NUL, NULL);
+    json_object_set_new(object, "receipt", v ? v : json_string(end->receipt));
 }
 
 json_t *answers_usage_json(const struct answers_usage *u)

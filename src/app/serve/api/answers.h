@@ -38,6 +38,8 @@ void answers_fingerprint(char *text, size_t size, const struct server *s);
 /* What the end of an answer says beside its text: adds "timings", as llama.cpp has them, and the receipt, if
  * there is one, to `object`. */
 void answers_add_end(json_t *object, const struct answer_part *done);
+/* That receipt alone. Its texts may hold NUL. */
+void answers_add_receipt(json_t *object, const struct job_event *end);
 
 /* Tokens of all answers, for `usage` */
 struct answers_usage {

@@ -101,9 +101,9 @@ static json_t *end_of(const struct answer_part *p)
         return end_json("max_tokens", NULL);
     if (p->reason == TERN_STOP_CONTEXT)
         return end_json("model_context_window_exceeded", NULL);
-    if (p->stop)
-        return end_json("stop_sequence", p->stop);
-    return end_json(p->called ? "tool_use" : "end_turn", NULL);
+    if (p->called) /* whole: a stop sequence behind it changes nothing */
+        return end_json("tool_use", NULL);
+    return p->stop ? end_json("stop_sequence", p->stop) : end_json("end_turn", NULL);
 }
 
 /* The open block; whole: with its text. */
@@ -244,18 +244,16 @@ static void finish(struct messages_answer *a, struct exchange *x, const struct a
     json_t *end = end_of(p);
     if (!a->events.streams) {
         json_t *message = message_json(a, end, p->end);
-        if (message && p->end->receipt)
-            json_object_set_new(message, "receipt", json_loads(p->end->receipt, 0, NULL));
+        answers_add_receipt(message, p->end);
         exchange_reply_json(x, 200, message);
         return;
     }
-    json_t *usage = usage_json(a, p->end);
-    json_t *receipt = p->end->receipt ? json_loads(p->end->receipt, 0, NULL) : NULL;
+    json_t *told = json_pack("{s:O, s:o}", "delta", end, "usage", usage_json(a, p->end));
+    answers_add_receipt(told, p->end);
     event_writer_emit(&a->events, x, "message_delta", "{s:O, s:O, s:O*}", "delta", end, "usage",
-                      usage, "receipt", receipt);
+                      json_object_get(told, "usage"), "receipt", json_object_get(told, "receipt"));
     event_writer_emit(&a->events, x, "message_stop", "{}");
-    json_decref(receipt);
-    json_decref(usage);
+    json_decref(told);
     json_decref(end);
     event_writer_end(&a->events, x);
 }

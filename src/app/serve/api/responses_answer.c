@@ -141,8 +141,8 @@ static json_t *response_json(const struct responses_answer *a, const char *statu
     if (!strcmp(status, "incomplete"))
         json_object_set_new(r, "incomplete_details",
                             json_pack("{s:s}", "reason", "max_output_tokens"));
-    if (end && end->receipt)
-        json_object_set_new(r, "receipt", json_loads(end->receipt, 0, NULL));
+    if (end)
+        answers_add_receipt(r, end);
     return r;
 }
 
