@@ -103,6 +103,36 @@ class Fields(Client):
         e = self.refused("messages", "512", messages=[{"role": "user", "content": "long " * 700}])
         self.assertEqual(e.code, "context_length_exceeded")
 
+    def test_ids_may_be_reals(self):
+        ids = self.post("/tokenize", {"content": "The cat sat"})[2]["tokens"]
+        reals = [float(i) for i in ids]
+        for path, body in (
+            ("/detokenize", lambda i: {"tokens": i}), ("/v1/completions", lambda i: {"prompt": i, "max_tokens": 3}),
+            ("/v1/completions", lambda i: {"prompt": [ids, i], "max_tokens": 3}),
+            ("/attention", lambda i: {"tokens": i, "layer": 0}), ("/v1/embeddings", lambda i: {"input": i}),
+            ("/v1/chat/completions", lambda i: {"messages": HI, "max_tokens": 3, "answer_tokens": i}),
+            ("/v1/chat/completions", lambda i: {"messages": HI, "max_tokens": 3, "logit_bias": [[i[0], 100]]}),
+        ):  # fmt: skip
+            with self.subTest(path, body=body(["i"])):
+                seen = [self.post(path, {"seed": 1} | body(i)) for i in (ids, reals, [*reals[:-1], 5.5], [0.5])]
+                self.assertEqual([s[0] for s in seen[:2]] + [seen[3][0]], [200, 200, 400], seen[1:])
+                self.assertEqual(*(self.said(s[2]) for s in seen[:2]))
+
+    def said(self, answer):
+        """What does not differ from time to time"""
+        if "choices" not in answer:
+            return answer
+        return [c.get("text", c.get("message")) for c in answer["choices"]]
+
+    def test_ignoring_the_end_of_a_format(self):
+        for name in ("ignore_eos", "ignore_end"):
+            form = {"response_format": {"type": "json_object"}, name: True}
+            for path, body in (("/v1/chat/completions", {"messages": HI}), ("/v1/completions", {"prompt": "x"})):
+                for more in ({}, {"stream": True}):
+                    status, _, answer = self.post(path, body | form | more)
+                    self.assertEqual((status, answer["error"]["param"]), (400, name), answer)
+                    self.assertIn(name, answer["error"]["message"])
+
     def test_large_numbers(self):
         integers, reals = "integers must be from -9223372036854775808 to 9223372036854775807", "real numbers must be from -1.79769e+308 to 1.79769e+308"
         for number, limits in {"9223372036854775808": integers, "-9223372036854775809": integers, "1e999": reals, "-1.5e999": reals}.items():

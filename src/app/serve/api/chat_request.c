@@ -94,13 +94,12 @@ static bool read_said(struct chat_request *r, const struct server *s, struct fie
         return fault_no_memory(f->fault, "the prompt");
     prompt->tokens = tokens;
     for (size_t i = 0; i < n; i++) {
-        const json_t *id = json_array_get(said, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
-            (uint64_t)json_integer_value(id) >= s->info.vocab)
+        int64_t id;
+        if (!fields_whole(json_array_get(said, i), &id) || id < 0 || (uint64_t)id >= s->info.vocab)
             return fields_fault(f, "answer_tokens", "invalid_value",
                                 "must hold token ids below %llu; item %zu is none",
                                 (unsigned long long)s->info.vocab, i);
-        tokens[prompt->n++] = (tern_token)json_integer_value(id);
+        tokens[prompt->n++] = (tern_token)id;
     }
     prompt->n_said += n;
     r->turn.rules.n_said += n;

@@ -108,7 +108,8 @@ bool completions_request_job(struct completions_request *r, struct server *s, si
     char ignored[FIELDS_TEXT_MAX] = "";
     *job = (struct job_request){.kind = JOB_TEXT};
     if (!request_params_job(&r->turn.params, k, client, job, f) ||
-        !answer_rules_find(s, &r->turn.rules, &job->constraint, ignored, sizeof ignored, f))
+        !answer_rules_find(s, &r->turn.rules, &job->constraint, ignored, sizeof ignored, f) ||
+        !request_params_may_ignore_end(&r->turn.params, job->constraint != NULL, f))
         return false;
     job->logprobs = r->logprobs || r->best_of > r->n;
     job->prompt_logprobs = r->echo && r->logprobs;

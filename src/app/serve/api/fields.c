@@ -96,6 +96,8 @@ bool fields_need(struct fields *f, const char *name)
 
 /* ---- values -------------------------------------------------------------------------------- */
 
+#define REAL_END 9007199254740992.0 /* 2^53: from there on a neighbour may have been meant */
+
 bool fields_real(struct fields *f, const char *name, double min, double max, double *v)
 {
     const json_t *x = fields_any(f, name);
@@ -111,22 +113,31 @@ bool fields_real(struct fields *f, const char *name, double min, double max, dou
     return true;
 }
 
+bool fields_whole(const json_t *x, int64_t *v)
+{
+    double real = json_is_real(x) ? json_real_value(x) : 0;
+    bool ok = json_is_number(x) && real == floor(real) && fabs(real) < REAL_END;
+    if (ok)
+        *v = json_is_real(x) ? (int64_t)real : json_integer_value(x);
+    return ok;
+}
+
 bool fields_integer(struct fields *f, const char *name, int64_t min, int64_t max, int64_t *v)
 {
     const json_t *x = fields_any(f, name);
     double real = json_is_real(x) ? json_real_value(x) : 0;
+    int64_t value = 0;
     if (!x)
         return true;
     if (!json_is_number(x))
         return wrong_type(f, name, "an integer", x);
     if (real != floor(real))
         return fields_fault(f, name, "invalid_type", "must be an integer; it is %g", real);
-    bool huge = fabs(real) >= 9.2e18; /* no int64_t */
-    int64_t value = json_is_real(x) && !huge ? (int64_t)real : json_integer_value(x);
-    if (huge || value < min || value > max)
+    bool whole = fields_whole(x, &value);
+    if (whole ? value < min || value > max : real < (double)min || real >= (double)max)
         return fields_fault(f, name, "invalid_value", "must be from %lld to %lld; it is %.17g",
                             (long long)min, (long long)max, json_number_value(x));
-    if (fabs(real) >= 9007199254740992.0) /* 2^53: a neighbour may have been meant */
+    if (!whole)
         return fields_fault(f, name, "invalid_value",
                             "must be written without point and exponent from 2^53 on; it is %.17g",
                             real);

@@ -43,6 +43,7 @@ bool fields_need(struct fields *f, const char *name); /* false: absent, and the 
  * inclusive. A whole number may be written as 3.0 or 3e0, below 2^53: a double keeps those alone. */
 bool fields_real(struct fields *f, const char *name, double min, double max, double *v);
 bool fields_integer(struct fields *f, const char *name, int64_t min, int64_t max, int64_t *v);
+bool fields_whole(const json_t *x, int64_t *v); /* the same of any value, without a fault */
 bool fields_bool(struct fields *f, const char *name, bool *v);
 /* Borrowed from the object; [n] bytes with a NUL behind them. n may be NULL: then a NUL within is a
  * fault, too. */

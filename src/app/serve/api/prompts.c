@@ -54,15 +54,15 @@ bool prompts_read_ids(struct prompt *p, const struct server *s, const struct fie
     if (!(p->tokens = malloc((n + 1) * sizeof *p->tokens)))
         return fault_no_memory(f->fault, "the request");
     for (size_t i = 0; i < n; i++) {
-        const json_t *id = json_array_get(array, i);
-        if (!json_is_integer(id))
+        int64_t id;
+        if (!fields_whole(json_array_get(array, i), &id))
             return fields_fault(f, name, "invalid_type", "must hold token ids; item %zu is none",
                                 i);
-        if (json_integer_value(id) < 0 || (uint64_t)json_integer_value(id) >= s->info.vocab)
-            return fields_fault(
-                f, name, "invalid_value", "has token id %lld, but ids are 0 to %llu",
-                (long long)json_integer_value(id), (unsigned long long)s->info.vocab - 1);
-        p->tokens[p->n++] = (tern_token)json_integer_value(id);
+        if (id < 0 || (uint64_t)id >= s->info.vocab)
+            return fields_fault(f, name, "invalid_value",
+                                "has token id %lld, but ids are 0 to %llu", (long long)id,
+                                (unsigned long long)s->info.vocab - 1);
+        p->tokens[p->n++] = (tern_token)id;
     }
     return true;
 }
@@ -88,9 +88,10 @@ bool prompts_read(struct prompts *p, const struct server *s, struct fields *f, c
     const json_t *first = json_array_get(v, 0);
     bool many = json_is_string(first) || json_is_array(first);
     size_t n = many ? json_array_size(v) : 1;
+    int64_t id;
     if (!v)
         return fields_need(f, name);
-    if (!json_is_string(v) && !many && !json_is_integer(first))
+    if (!json_is_string(v) && !many && !fields_whole(first, &id))
         return fields_fault(f, name, "invalid_type",
                             "must be a string, an array of strings, an array of token ids or an "
                             "array of such arrays, and not empty");

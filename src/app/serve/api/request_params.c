@@ -143,6 +143,7 @@ static bool read_header(struct request_params *p, const struct exchange *x, stru
 
 static bool read_flags(struct request_params *p, struct exchange *x, struct fields *f)
 {
+    p->end_field = fields_has(f, "ignore_end") ? "ignore_end" : "ignore_eos";
     return read_header(p, x, f->fault) && fields_bool(f, "cache_prompt", &p->cache_prompt) &&
            fields_bool(f, "ignore_eos", &p->ignore_end) &&
            fields_bool(f, "ignore_end", &p->ignore_end) &&
@@ -240,13 +241,14 @@ static bool read_bias_list(struct biases *b, const json_t *v)
     bool ok = true;
     for (size_t i = 0; i < json_array_size(v) && ok; i++) {
         const json_t *pair = json_array_get(v, i), *who = json_array_get(pair, 0);
-        if (json_array_size(pair) != 2 || !(json_is_integer(who) || json_is_string(who)))
+        int64_t id = 0;
+        if (json_array_size(pair) != 2 || !(fields_whole(who, &id) || json_is_string(who)))
             ok = fields_fault(b->f, "logit_bias", "invalid_type",
                               "must be an object, or an array of [token, bias]");
         else if (json_is_string(who))
             ok = add_text_bias(b, who, json_array_get(pair, 1));
         else
-            ok = add_bias(b, (uint64_t)json_integer_value(who), json_array_get(pair, 1));
+            ok = add_bias(b, (uint64_t)id, json_array_get(pair, 1));
     }
     return ok;
 }
@@ -409,6 +411,18 @@ static bool copy_sampler(const struct tern_sampler_params *from, struct tern_sam
     memcpy(bias, from->bias, from->n_bias * sizeof *bias);
     to->bias = bias, to->n_bias = from->n_bias;
     return true;
+}
+
+bool request_params_may_ignore_end(const struct request_params *p, bool constrained,
+                                   struct fault *f)
+{
+    if (!constrained || !p->ignore_end)
+        return true;
+    fault_set(f, 400, NULL, "invalid_value", p->end_field,
+              "%s: an answer with a format, or with a tool that must be called, ends where that "
+              "ends",
+              p->end_field);
+    return false;
 }
 
 bool request_params_job(const struct request_params *p, uint64_t i, uint64_t client,

@@ -30,8 +30,9 @@ struct request_params {
     size_t n_stop;
     int64_t n_predict; /* -1: what the context has room for */
     bool ignore_end, no_force, cache_prompt, receipt;
-    bool timings;       /* wanted in every piece of a stream, too */
-    bool return_tokens; /* ids beside the text */
+    const char *end_field; /* which of the two names ignore_end has in the request */
+    bool timings;          /* wanted in every piece of a stream, too */
+    bool return_tokens;    /* ids beside the text */
     bool logprobs;
     unsigned n_top;
 };
@@ -55,6 +56,10 @@ bool request_params_length(struct request_params *p, struct fields *f, const cha
 bool request_params_stop(struct request_params *p, struct fields *f, const char *name, size_t max);
 /* The text with which the model's chat template ends an answer, where it has no token for that. */
 bool request_params_chat_stop(struct request_params *p, const tern_model *model);
+
+/* Not where a format or a tool is enforced: that says where the answer ends. */
+bool request_params_may_ignore_end(const struct request_params *p, bool constrained,
+                                   struct fault *f);
 
 /* The i-th choice of a request: seed + i. Fills r, except kind, prompt and constraint, with copies. After
  * an error r is freed by job_request_free, too. */

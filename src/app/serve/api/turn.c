@@ -142,6 +142,7 @@ static bool make_job(struct turn *t, struct server *s, uint64_t i, uint64_t clie
     *job = (struct job_request){.kind = JOB_TEXT};
     if (!request_params_job(&t->params, i, client, job, f) ||
         !find_rules(t, s, i ? again : t->ignored, &job->constraint, f) ||
+        !request_params_may_ignore_end(&t->params, job->constraint != NULL, f) ||
         !answer_rules_begin(&t->rules, s, job->constraint, &job->sampler.constraint, f))
         return false;
     if (job->sampler.constraint && job->receipt) { /* a receipt has no place for such a state */
