@@ -437,7 +437,7 @@ class Ends(unittest.TestCase):
         text = json.dumps({**self.LONG, **more}).encode()
         s = server.connect(60)
         s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
-        until(lambda: server.metric("tern_http_exchanges") == 2, 5)
+        until(lambda: server.metric("tern_requests_processing") == 1, 5)
         return s
 
     def test_drain(self):

