@@ -539,7 +539,7 @@ class Ends(unittest.TestCase):
     def answer(self, s):
         with s:
             s.sendall(self.EMBED)
-            return s.recv(4096)
+            return b"".join(iter(lambda: s.recv(4096), b""))
 
     LOST = "the model's file changed, and the server is about to end"
 
