@@ -11,12 +11,13 @@
 #include "kernels/kernels.h"
 
 enum { QUERIES = 64, PACKED_QUERIES = 24 }; /* that meet a block together: as in the engine */
+enum { WIDE_ROWS = 5632, WIDE_K = 2048 };   /* a feed-forward matrix; its mirror is the other one */
 
 struct bench {
     struct kernels k;
     struct pool *one, *all;
     size_t n, type; /* rows of x or queries; type of weights or cache */
-    size_t rows, dim;
+    size_t rows, dim, at_row;
     float *x, *y, *w;
     struct activations a;
     struct attend at;
@@ -25,25 +26,30 @@ struct bench {
 struct bench_case {
     const char *name, *unit;
     size_t n, type, rows, dim;
-    double (*run)(struct bench *b); /* returns the units of work done, in billions */
+    double (*run)(struct bench *b); /* returns the units of work done, in billions; NULL: what the
+                                     * n rows of a matmul cost, times one row */
 };
-
-static void bench_tiles(void *arg, size_t begin, size_t end, int thread)
-{
-    struct bench *b = arg;
-    (void)thread;
-    b->k.matmul[b->type](b->y, b->rows, b->w, begin, end, &b->a);
-}
 
 static size_t matmul_bytes(size_t type, size_t rows, size_t dim)
 {
     return rows / 16 * format_tile_bytes(format_find(type), dim);
 }
 
+static void bench_tiles(void *arg, size_t begin, size_t end, int thread)
+{
+    struct bench *b = arg;
+    const char *w = (const char *)b->w + matmul_bytes(b->type, b->at_row, b->dim);
+    (void)thread;
+    b->k.matmul[b->type](b->y, WIDE_ROWS, w, begin, end, &b->a);
+}
+
+/* Matrices of WIDE_ROWS rows at most */
 static double bench_matmul(struct bench *b)
 {
     size_t bytes = matmul_bytes(b->type, b->rows, b->dim);
-    pool_run(b->all, b->rows / 16, bench_tiles, b);
+    size_t rows = b->rows < WIDE_ROWS ? b->rows : WIDE_ROWS;
+    for (b->at_row = 0; b->at_row < b->rows; b->at_row += rows)
+        pool_run(b->all, rows / 16, bench_tiles, b);
     return (b->n == 1 ? (double)bytes : (double)b->n * (double)(b->rows * b->dim)) * 1e-9;
 }
 
@@ -165,15 +171,24 @@ static double bench_log_sum_exp(struct bench *b)
     return (double)(b->n * b->dim) * 1e-9;
 }
 
-enum { WIDE_ROWS = 5632, WIDE_K = 2048 }; /* a feed-forward matrix; its mirror is the other one */
+/* Few rows of x meet weights in L2, and then 400 MB of them, which cost so many times what they cost
+ * one row. */
+#define FEW_ROWS(name, type, memory, n, rows)                                      \
+    {"matmul " name " " rows ", L2", "GMAC/s", n, type, 1024, 1024, bench_matmul}, \
+    {                                                                              \
+        "matmul " name " " rows, "x 1 row", n, type, memory, WIDE_K, NULL          \
+    }
+#define FEW(name, type, memory)                                                           \
+    FEW_ROWS(name, type, memory, 2, "2 rows"), FEW_ROWS(name, type, memory, 4, "4 rows"), \
+        FEW_ROWS(name, type, memory, 8, "8 rows"), FEW_ROWS(name, type, memory, 16, "16 rows")
 
 static const struct bench_case bench_cases[] = {
-    {"matmul f32 1 row", "GB/s", 1, TERN_F32, 51200, WIDE_K, bench_matmul},
-    {"matmul f16 1 row", "GB/s", 1, TERN_F16, 102400, WIDE_K, bench_matmul},
-    {"matmul bf16 1 row", "GB/s", 1, TERN_BF16, 102400, WIDE_K, bench_matmul},
-    {"matmul q8 1 row", "GB/s", 1, TERN_Q8, 192512, WIDE_K, bench_matmul},
-    {"matmul q4 1 row", "GB/s", 1, TERN_Q4, 360448, WIDE_K, bench_matmul},
-    {"matmul q4c 1 row", "GB/s", 1, TERN_Q4C, 360448, WIDE_K, bench_matmul},
+    {"matmul f32 1 row", "GB/s", 1, TERN_F32, 9 * WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul f16 1 row", "GB/s", 1, TERN_F16, 18 * WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul bf16 1 row", "GB/s", 1, TERN_BF16, 18 * WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul q8 1 row", "GB/s", 1, TERN_Q8, 34 * WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul q4 1 row", "GB/s", 1, TERN_Q4, 64 * WIDE_ROWS, WIDE_K, bench_matmul},
+    {"matmul q4c 1 row", "GB/s", 1, TERN_Q4C, 64 * WIDE_ROWS, WIDE_K, bench_matmul},
     {"matmul f32 1 row, L3", "GB/s", 1, TERN_F32, 2048, 1024, bench_matmul},
     {"matmul f16 1 row, L3", "GB/s", 1, TERN_F16, 2048, 1024, bench_matmul},
     {"matmul bf16 1 row, L3", "GB/s", 1, TERN_BF16, 2048, 1024, bench_matmul},
@@ -186,30 +201,12 @@ static const struct bench_case bench_cases[] = {
     {"matmul q8 1 row, L2", "GB/s", 1, TERN_Q8, 288, 288, bench_matmul},
     {"matmul q4 1 row, L2", "GB/s", 1, TERN_Q4, 288, 288, bench_matmul},
     {"matmul q4c 1 row, L2", "GB/s", 1, TERN_Q4C, 288, 288, bench_matmul},
-    {"matmul f32 2 rows", "GMAC/s", 2, TERN_F32, 16384, WIDE_K, bench_matmul},
-    {"matmul f32 4 rows", "GMAC/s", 4, TERN_F32, 16384, WIDE_K, bench_matmul},
-    {"matmul f32 8 rows", "GMAC/s", 8, TERN_F32, 16384, WIDE_K, bench_matmul},
-    {"matmul f32 16 rows", "GMAC/s", 16, TERN_F32, 16384, WIDE_K, bench_matmul},
-    {"matmul f16 2 rows", "GMAC/s", 2, TERN_F16, 16384, WIDE_K, bench_matmul},
-    {"matmul f16 4 rows", "GMAC/s", 4, TERN_F16, 16384, WIDE_K, bench_matmul},
-    {"matmul f16 8 rows", "GMAC/s", 8, TERN_F16, 16384, WIDE_K, bench_matmul},
-    {"matmul f16 16 rows", "GMAC/s", 16, TERN_F16, 16384, WIDE_K, bench_matmul},
-    {"matmul bf16 2 rows", "GMAC/s", 2, TERN_BF16, 16384, WIDE_K, bench_matmul},
-    {"matmul bf16 4 rows", "GMAC/s", 4, TERN_BF16, 16384, WIDE_K, bench_matmul},
-    {"matmul bf16 8 rows", "GMAC/s", 8, TERN_BF16, 16384, WIDE_K, bench_matmul},
-    {"matmul bf16 16 rows", "GMAC/s", 16, TERN_BF16, 16384, WIDE_K, bench_matmul},
-    {"matmul q8 2 rows", "GMAC/s", 2, TERN_Q8, 16384, WIDE_K, bench_matmul},
-    {"matmul q8 4 rows", "GMAC/s", 4, TERN_Q8, 16384, WIDE_K, bench_matmul},
-    {"matmul q8 8 rows", "GMAC/s", 8, TERN_Q8, 16384, WIDE_K, bench_matmul},
-    {"matmul q8 16 rows", "GMAC/s", 16, TERN_Q8, 16384, WIDE_K, bench_matmul},
-    {"matmul q4 2 rows", "GMAC/s", 2, TERN_Q4, 16384, WIDE_K, bench_matmul},
-    {"matmul q4 4 rows", "GMAC/s", 4, TERN_Q4, 16384, WIDE_K, bench_matmul},
-    {"matmul q4 8 rows", "GMAC/s", 8, TERN_Q4, 16384, WIDE_K, bench_matmul},
-    {"matmul q4 16 rows", "GMAC/s", 16, TERN_Q4, 16384, WIDE_K, bench_matmul},
-    {"matmul q4c 2 rows", "GMAC/s", 2, TERN_Q4C, 16384, WIDE_K, bench_matmul},
-    {"matmul q4c 4 rows", "GMAC/s", 4, TERN_Q4C, 16384, WIDE_K, bench_matmul},
-    {"matmul q4c 8 rows", "GMAC/s", 8, TERN_Q4C, 16384, WIDE_K, bench_matmul},
-    {"matmul q4c 16 rows", "GMAC/s", 16, TERN_Q4C, 16384, WIDE_K, bench_matmul},
+    FEW("f32", TERN_F32, 9 * WIDE_ROWS),
+    FEW("f16", TERN_F16, 18 * WIDE_ROWS),
+    FEW("bf16", TERN_BF16, 18 * WIDE_ROWS),
+    FEW("q8", TERN_Q8, 34 * WIDE_ROWS),
+    FEW("q4", TERN_Q4, 64 * WIDE_ROWS),
+    FEW("q4c", TERN_Q4C, 64 * WIDE_ROWS),
     {"matmul f32 512 wide", "GMAC/s", 512, TERN_F32, WIDE_ROWS, WIDE_K, bench_matmul},
     {"matmul f32 512 deep", "GMAC/s", 512, TERN_F32, WIDE_K, WIDE_ROWS, bench_matmul},
     {"matmul f16 512 wide", "GMAC/s", 512, TERN_F16, WIDE_ROWS, WIDE_K, bench_matmul},
@@ -263,7 +260,7 @@ static void bench_fill(struct bench *b, const struct bench_case *c)
     int32_t *sum = (int32_t *)(void *)(scale + c->dim);
     struct kernels ref;
     kernels_fill(&ref, 0);
-    for (size_t i = 0; i < c->n && c->run == bench_matmul; i++)
+    for (size_t i = 0; i < c->n && c->run != bench_attend; i++)
         ref.quantize_octets(octets + octet_at(i, 0, c->dim), i % OCTET, b->x + i * c->dim, c->dim);
     ref.quantize(q, scale, sum, b->x, c->dim);
     b->a = (struct activations){c->n, c->dim, c->dim, b->x, q, scale, sum, octets, NULL};
@@ -280,9 +277,38 @@ static void bench_fill(struct bench *b, const struct bench_case *c)
     b->at.a = b->y, b->at.m = b->y + 8192, b->at.l = b->y + 16384, b->at.scores = b->y + 32768;
 }
 
+static double matmul_seconds(struct bench *b, size_t n)
+{
+    double t = limit_seconds();
+    b->a.n = n;
+    bench_matmul(b);
+    return limit_seconds() - t;
+}
+
+static int less(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of rounds in turns: the speed of memory changes from one moment to the next. */
+static double bench_cost(struct bench *b)
+{
+    enum { ROUNDS = 15 };
+    double ratio[ROUNDS];
+    for (size_t i = 0; i < ROUNDS; i++) {
+        double one = matmul_seconds(b, 1);
+        ratio[i] = matmul_seconds(b, b->n) / one;
+    }
+    qsort(ratio, ROUNDS, sizeof *ratio, less);
+    return ratio[ROUNDS / 2];
+}
+
 static double bench_best(struct bench *b, const struct bench_case *c)
 {
     double best = 0, start = limit_seconds();
+    if (!c->run)
+        return bench_cost(b);
     for (int i = 0; i < 3 || (limit_seconds() - start < 0.15 && i < 1000); i++) {
         double t = limit_seconds(), work = c->run(b);
         t = limit_seconds() - t;
