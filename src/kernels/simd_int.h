@@ -7,7 +7,8 @@
  * also q8, after some groups of it have been spread in scratch. */
 enum {
     INT_PER_16 = 16 / WIDTH,
-    INT_AHEAD = 2048, /* bytes of prefetch */
+    INT_NEAR = 512, /* bytes of prefetch for one row of x: into L1, */
+    INT_FAR = 4096, /* and before that into L2, where more lines can be on their way */
     FEW = 8,
     SPREADS_Q8 = (int)SPREAD_LINES != (int)Q8_LINES,
     SPREAD = 16,                                                  /* groups at a time, */
@@ -28,8 +29,7 @@ struct dots {
     const int8_t *q;
     const float *scale;
     const int32_t *sum;
-    const unsigned char
-        *next; /* memory to prefetch, `ahead` bytes a group; for one row: INT_AHEAD */
+    const unsigned char *next; /* memory to prefetch for several rows, `ahead` bytes a group */
     size_t ahead;
 };
 
@@ -127,8 +127,10 @@ SIMD void add_group(vf acc[8][8], const struct dots *d, size_t g, size_t parts, 
         group[p] = d->w + p / INT_PER_16 * d->tile + g * d->step;
         if (d->one && p % INT_PER_16 == 0)
 #pragma GCC unroll 9
-            for (size_t i = 0; i < d->step; i += 64)
-                __builtin_prefetch(group[p] + INT_AHEAD + i);
+            for (size_t i = 0; i < d->step; i += 64) {
+                __builtin_prefetch(group[p] + INT_FAR + i, 0, 2);
+                __builtin_prefetch(group[p] + INT_NEAR + i);
+            }
         UNROLL(t, tokens)
             dot[p][t] = va_begin(begin + t, group[p] + p % INT_PER_16 * 4 * WIDTH, form_of(d));
     }
